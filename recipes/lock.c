@@ -3,7 +3,7 @@
 #include "lock_internal.h"
 
 #include "acl.h"
-#include "linger.h"
+#include "contender_inside.h"
 #include "call.h"
 #include "path.h"
 #include "sized.h"

@@ -6,7 +6,7 @@
 
 #include "error.h"
 #include "name.h"
-#include "slot.h"
+#include "share.h"
 
 #include <zklock/once.h>
 

@@ -1,7 +1,7 @@
 #include "children.h"
 
 #include "heap.h"
-#include "own.h"
+#include "op.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* children.h - the children of a znode that some recipe counts, and which of them live with a
- * session (own.h).
+ * session (op.h).
  *
  * A list brings names only. What lives is asked for each name once, and kept as long as the lists
  * show that name; what does not is asked again with each list, since its name may have been made

@@ -1,6 +1,8 @@
-#include "contender_moves.h"
-
+/* contender.c - a contender: its states and moves, what each state requests, and what each event
+ * and each reply means. */
 #include "backoff.h"
+#include "contender_inside.h"
+#include "path.h"
 
 #include <string.h>
 
@@ -295,7 +297,7 @@ static void on_inspected(struct zkl__contender *c)
     }
 }
 
-static void on_list(struct zkl__contender *c)
+static void on_list_wanted(struct zkl__contender *c)
 {
     if (c->state == ZKL__PROVING) {
         zkl__contender_move(c, ZKL__LISTING, "our list is older than the others'");
@@ -338,7 +340,7 @@ void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_e
         [ZKL__CE_LINGER_WATCH] = zkl__linger_on_event,
         [ZKL__CE_YIELD] = zkl__linger_on_yield,
         [ZKL__CE_INSPECTED] = on_inspected,
-        [ZKL__CE_LIST] = on_list,
+        [ZKL__CE_LIST] = on_list_wanted,
         [ZKL__CE_CANCEL] = on_cancel,
         [ZKL__CE_RELEASE] = zkl__grant_on_release,
         [ZKL__CE_DOWNGRADE] = zkl__replacement_on_downgrade,
@@ -401,4 +403,307 @@ void zkl__contender_free(struct zkl__contender *c)
     zkl__free(heap, c->make_path);
     zkl__free(heap, (void *)(uintptr_t)c->config.metadata);
     zkl__free(heap, c);
+}
+
+/* === what it asks for ========================================================================= */
+
+/* What a contender asks of the store next, in each state. */
+
+/* --- what it asks for ------------------------------------------------------------------------ */
+
+void zkl__ask(struct zkl__contender *c, enum zkl__role role, struct zkl__op op)
+{
+    ZKL__ENSURE(c->out->op_count < (int)(sizeof c->out->ops / sizeof *c->out->ops));
+    ZKL__ENSURE(!(c->under_way & UNDER_WAY(role)));
+    c->under_way |= UNDER_WAY(role);
+    c->out->ops[c->out->op_count].role = role;
+    c->out->ops[c->out->op_count].op = op;
+    c->out->op_count++;
+}
+
+/* The watch is set by the request that shows the predecessor still there: whatever happens to that
+ * later fires it. */
+void zkl__ask_list(struct zkl__contender *c)
+{
+    struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = c->config.path};
+    list.watch = zkl__predecessor_list_watches(c);
+    if (c->config.linger > 0) {
+        list.watch = zkl__linger_list_watches(c) || list.watch;
+    }
+    zkl__ask(c, ZKL__ROLE_LIST, list);
+}
+
+void zkl__ask_node(struct zkl__contender *c, enum zkl__role role, enum zkl__op_kind kind,
+                   const char *name)
+{
+    zkl__ask(c, role,
+             (struct zkl__op){.kind = kind, .dir = c->config.path, .name = name, .version = -1});
+}
+
+bool zkl__child_path(const struct zkl__contender *c, char **path, size_t *room, const char *name)
+{
+    size_t need = strlen(c->config.path) + strlen(name) + 2;
+    if (need > *room) {
+        char *grown = zkl__resize(c->heap, *path, need);
+        if (!grown) {
+            return false;
+        }
+        *path = grown;
+        *room = need;
+    }
+    return zkl__path_join(*path, *room, c->config.path, name) > 0;
+}
+
+/* --- what is next ---------------------------------------------------------------------------- */
+
+static bool waits_in_line(struct zkl__contender *c)
+{
+    return zkl__linger_cares(&c->linger) && zkl__linger_waits(c);
+}
+
+static void advance_waiting(struct zkl__contender *c)
+{
+    bool lists = c->under_way & UNDER_WAY(ZKL__ROLE_LIST);
+    /* Who follows a contender of its own session, or waits for the list of its create, needs no
+     * czxid yet. Everybody else asks before it looks at its predecessor: who is older than we are
+     * can only be said when our own czxid is known. */
+    bool follows = c->state == ZKL__WATCHING && zkl__local_follows(&c->local);
+    if (!follows && !(c->state == ZKL__CREATING && lists)) {
+        zkl__node_ask_czxid(c);
+    }
+    switch (c->state) {
+    case ZKL__NEW:
+        if (!lists && !waits_in_line(c)) { /* one of the last attempt: its answer comes first */
+            zkl__node_ask(c);
+        }
+        break;
+    case ZKL__CREATING:
+        if (!lists && !(c->under_way & UNDER_WAY(ZKL__ROLE_CREATE))) {
+            zkl__node_ask(c);
+        }
+        break;
+    case ZKL__MAKING:
+        zkl__directory_ask(c);
+        break;
+    case ZKL__LISTING:
+        if (!zkl__path_conflict_ask(c) && !lists) {
+            zkl__ask_list(c);
+            zkl__mark_ask(c);
+        }
+        break;
+    case ZKL__WATCHING:
+        if (zkl__inspection_goes_on(c)) {
+            c->out->inspect = true;
+        } else if (!zkl__local_follows(&c->local)) {
+            zkl__predecessor_look(c);
+        }
+        break;
+    default: /* ZKL__PROVING: the others do not wait */
+        zkl__grant_advance(c);
+        break;
+    }
+}
+
+void zkl__contender_advance(struct zkl__contender *c)
+{
+    if (c->state == ZKL__REMOVING && zkl__farewell_done(c)) {
+        zkl__contender_finish(c, ZKL_OK, "nothing of ours is left");
+        return;
+    }
+    if (!c->event->connected || c->retry.at > c->event->now) {
+        return;
+    }
+    if (zkl__contender_waits(c)) {
+        advance_waiting(c);
+    } else if (c->state == ZKL__REMOVING ||
+               (c->state == ZKL__LOST && zkl__grant_overstayed(&c->grant))) {
+        zkl__farewell_advance(c);
+    } else if (zkl__contender_keeps(c)) {
+        zkl__replacement_ask(c);
+        zkl__own_watch_advance(c);
+    }
+}
+
+/* === what the replies mean ==================================================================== */
+
+/* Whose each answer is, and what a list means to one who waits. */
+
+static void decide_by_list(struct zkl__contender *c)
+{
+    c->retry.pause = 0;
+    zkl__announcement_listed(c);
+    if (!zkl__node_in_list(c)) {
+        return;
+    }
+    if (zkl__sequence_used_up(zkl__name_sequence(zkl__node_name(&c->node)))) {
+        zkl__contender_fail(c, ZKL_EEXHAUSTED, 0, EXHAUSTED);
+        return;
+    }
+    if (zkl__path_conflict_seen(c)) {
+        return;
+    }
+    if (!zkl__predecessor_position(c)) {
+        zkl__contender_fail(c, ZKL_EBUSY, 0, "more are before us than max_ahead");
+        return;
+    }
+    bool seen;
+    const char *before = zkl__list_blocker(c, c->event->reply, c->event->index);
+    if (!before) {
+        zkl__predecessor_none(c);
+        if (c->watches[ZKL__WATCHED_LINGER].on) {
+            zkl__linger_listed(c);
+        }
+    } else {
+        zkl__announcement_expect(c);
+        before = zkl__inspection_begin(c) ? zkl__inspection_nearest(c, &seen) : before;
+        zkl__predecessor_wait_for(c, before);
+    }
+}
+
+static void on_list(struct zkl__contender *c)
+{
+    if (c->state == ZKL__REMOVING || c->state == ZKL__LOST) {
+        zkl__farewell_on_list(c);
+    } else if (zkl__linger_gathers(&c->linger)) {
+        zkl__linger_on_list(c);
+    } else if (c->state == ZKL__HELD) {
+        zkl__announcement_on_list(c);
+    } else if ((c->state != ZKL__CREATING && c->state != ZKL__LISTING) ||
+               !zkl__node_known(&c->node)) {
+        return; /* of the last attempt, or the create before it was not applied: the next one
+                   waited for it, and is sent below */
+    } else if (c->event->reply->rc == ZKL__RC_OK) {
+        decide_by_list(c);
+    } else if (c->event->reply->rc == ZKL__RC_NONODE) {
+        zkl__contender_queue_again(c, "the directory was removed by somebody");
+    } else {
+        if (c->state == ZKL__CREATING) {
+            zkl__contender_move(c, ZKL__LISTING, "we have a place, but no list");
+        }
+        zkl__contender_fail_by_reply(c);
+    }
+}
+
+void zkl__contender_on_reply(struct zkl__contender *c)
+{
+    static void (*const answers[ZKL__ROLES])(struct zkl__contender *) = {
+        [ZKL__ROLE_CREATE] = zkl__node_on_create,
+        [ZKL__ROLE_LIST] = on_list,
+        [ZKL__ROLE_WATCH] = zkl__predecessor_on_reply,
+        [ZKL__ROLE_STAT] = zkl__node_on_stat,
+        [ZKL__ROLE_PROVE] = zkl__node_on_check,
+        [ZKL__ROLE_BEAT] = zkl__node_on_check,
+        [ZKL__ROLE_DELETE] = zkl__farewell_on_reply,
+        [ZKL__ROLE_BARRIER] = zkl__farewell_on_barrier,
+        [ZKL__ROLE_MAKE] = zkl__directory_on_reply,
+        [ZKL__ROLE_SWAP] = zkl__replacement_on_reply,
+        [ZKL__ROLE_READ] = zkl__mark_on_read,
+        [ZKL__ROLE_OWN_WATCH] = zkl__own_watch_on_reply,
+        [ZKL__ROLE_CONFLICT] = zkl__path_conflict_on_reply,
+    };
+    c->under_way &= ~UNDER_WAY(c->event->role);
+    answers[c->event->role](c);
+}
+
+/* === its mail ================================================================================= */
+
+/* What is posted to a contender, and the order in which it is read. */
+
+/* All from START on: orders, and the time. */
+#define ORDERS (~(ZKL__MAIL(ZKL__CE_START) - 1))
+
+void zkl__contender_post(struct zkl__contender *c, enum zkl__contender_event_kind kind)
+{
+    c->mail.kinds |= ZKL__MAIL(kind);
+    zkl__core_post(c->core, &c->machine);
+}
+
+void zkl__contender_leave(struct zkl__contender *c)
+{
+    c->config.notify = NULL;
+    if (c->state == ZKL__NEW && !c->started) {
+        zkl__core_bury(c->core, &c->machine);
+    } else {
+        c->mail.code = ZKL_ECANCELED;
+        zkl__contender_post(c, ZKL__CE_END);
+    }
+}
+
+void zkl__contender_start(struct zkl__contender *c, int64_t deadline, bool try_only)
+{
+    c->deadline = deadline;
+    c->try_only = try_only;
+    zkl__contender_post(c, ZKL__CE_START);
+}
+
+void zkl__contender_post_reply(struct zkl__contender *c, enum zkl__role role,
+                               const struct zkl__reply *reply)
+{
+    if (reply->rc == ZKL__RC_UNKNOWN) {
+        c->mail.unknown |= UNDER_WAY(role);
+    } else {
+        ZKL__ENSURE(!c->mail.reply); /* a step brings one reply, and deals it out once */
+        c->mail.role = role;
+        c->mail.reply = reply;
+    }
+    zkl__contender_post(c, ZKL__CE_REPLY);
+}
+
+void zkl__contender_post_refusal(struct zkl__contender *c, enum zkl__role role, int code)
+{
+    c->mail.unsent |= UNDER_WAY(role);
+    c->mail.why_unsent[role] = (signed char)code;
+    zkl__contender_post(c, ZKL__CE_REPLY);
+}
+
+/* --- reading --------------------------------------------------------------------------------- */
+
+static enum zkl__role take_role(uint32_t *roles)
+{
+    enum zkl__role role = (enum zkl__role)__builtin_ctz(*roles);
+    *roles &= *roles - 1;
+    return role;
+}
+
+static void next_reply(struct zkl__mail *mail, struct zkl__contender_event *event,
+                       struct zkl__reply *refusal)
+{
+    static const struct zkl__reply unknown = {.rc = ZKL__RC_UNKNOWN};
+    if (mail->reply) {
+        event->role = mail->role;
+        event->reply = mail->reply;
+        mail->reply = NULL;
+    } else if (mail->unknown) {
+        event->role = take_role(&mail->unknown);
+        event->reply = &unknown;
+    } else {
+        event->role = take_role(&mail->unsent);
+        *refusal =
+            (struct zkl__reply){.rc = ZKL__RC_UNSENT, .unsent = mail->why_unsent[event->role]};
+        event->reply = refusal;
+    }
+}
+
+bool zkl__mail_next(struct zkl__mail *mail, struct zkl__contender_event *event,
+                    struct zkl__reply *refusal)
+{
+    if (mail->kinds == 0) {
+        return false;
+    }
+    *event = (struct zkl__contender_event){
+        .kind = (enum zkl__contender_event_kind)__builtin_ctz(mail->kinds),
+        .watch = mail->watch,
+        .code = mail->code,
+        .rule = mail->rule};
+    if (event->kind == ZKL__CE_REPLY) {
+        next_reply(mail, event, refusal);
+    }
+    if (event->kind != ZKL__CE_REPLY || !(mail->reply || mail->unknown || mail->unsent)) {
+        mail->kinds &= ~ZKL__MAIL(event->kind);
+    }
+    if (event->kind == ZKL__CE_EXPIRED) {
+        /* The rest was the old session's, but for what is to be seen here, on no server. */
+        mail->kinds &= ZKL__MAIL(ZKL__CE_LOOK) | ORDERS;
+    }
+    return true;
 }

@@ -7,7 +7,7 @@
  * the store and outcomes for the owner.
  *
  * Life: new -> (start) -> waiting states -> held -> (release) -> removing -> gone; or, after the
- * release, lingering -> held, for another owner (linger.h). A contender that
+ * release, lingering -> held, for another owner (hold.c). A contender that
  * is cancelled, timed out or failed is told so at once and goes on removing its znode by itself. */
 #ifndef ZKL_PROTOCOL_CONTENDER_H
 #define ZKL_PROTOCOL_CONTENDER_H
@@ -39,7 +39,7 @@ enum zkl__contender_state {
     ZKL__PROVING,  /* nobody is: waiting for a lease */
     ZKL__HELD,
     ZKL__LOST,      /* was held; the node may still be there */
-    ZKL__LINGERING, /* released, and kept for the next owner (linger.h) */
+    ZKL__LINGERING, /* released, and kept for the next owner (hold.c) */
     ZKL__REMOVING,  /* not wanted any more: until no node of ours is left */
     ZKL__GONE,
     ZKL__CONTENDER_STATES
@@ -66,7 +66,7 @@ struct zkl__outcome {
     int64_t serial;  /* how many grants this node has had, this one included */
     struct zkl__contender
         *contender; /* that holds: another one than the owner made, when that one's
-                       lock had lingered (linger.h). NULL: no contender's grant */
+                       lock had lingered (hold.c). NULL: no contender's grant */
     bool unclean;   /* with config.mark: nothing shows that the last holder released */
     int64_t now;
 };
@@ -78,11 +78,11 @@ struct zkl__contender_config {
     const zkl_acl *acl;   /* kept by the owner until its last word; NULL: the store's default */
     bool fail_on_expiry;
     bool mark;      /* a release writes a mark into the directory, so that the next one learns of a
-                       crash: release_mark.h. The directory is made persistent. Not with a joint, and
+                       crash: hold.c. The directory is made persistent. Not with a joint, and
                        only with a rule that waits for everybody */
     bool revocable; /* REVOKED is wanted: our node is watched while it is held */
     bool announces; /* its release may be told from a crash by whoever waits for it: see
-                       announcement.h */
+                       hold.c */
     int64_t max_hold; /* ns; 0: none */
     int64_t linger;   /* ns that the node stays after a release; 0: none. Not with revocable */
     int64_t least; /* ns from the grant on that the node stays, also when it is released earlier; 0:
@@ -99,6 +99,6 @@ struct zkl__contender_config {
     void *owner;
 };
 
-struct zkl__contender; /* its fields and its step: contender_step.h, for the core alone */
+struct zkl__contender; /* its fields and its step: contender_inside.h, for the core alone */
 
 #endif

@@ -1,5 +1,14 @@
-#include "joint.h"
-#include "contender_moves.h"
+/* joint.c - a multi-contender: contenders in several queues, its members. One transaction creates
+ * all their znodes, and one deletes them.
+ *
+ * One transaction gives the same order in every queue. So two multi-contenders never wait for each
+ * other, and nobody has to sort names. A request of a member waits here until all members have sent
+ * theirs. The response of the transaction is then passed to each as its own. No member is granted
+ * before all are first, and when one fails, the others are given up. A member whose znode was
+ * deleted by somebody else does not queue again, because it would have another position than the
+ * others: the multi-contender fails. The end of a session is different. It deletes all znodes, and
+ * all members queue again. */
+#include "contender_inside.h"
 #include "session_step.h"
 
 #include <string.h>

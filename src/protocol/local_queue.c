@@ -1,8 +1,24 @@
-#include "local_queue.h"
+/* local_queue.c - the contenders of this session in one queue: they share lists, and hand over to
+ * each other.
+ *
+ * Lists. One list serves all who asked for it before it was sent: what a contender sent before it
+ * asked, its create above all, is before the list then, too. Who asks for a place and a list
+ * together waits while a list of the queue is under way: those before it are of this session, and
+ * it would not be first.
+ *
+ * Many. A list for each create would cost as much as there are contenders. From the ninth one on
+ * some send a create alone: as many as an eighth of the others. Each of these follows the contender
+ * that came before it, when their numbers are neighbours, and reads the next list that another one
+ * sends. Without one it sends its own in its turn.
+ *
+ * Hand-over. When the list of a contender shows, as the one before it, the node of another one
+ * here, then it follows that one: nothing is watched on the server. As soon as the delete of that
+ * node is on its way, the follower looks again, behind it; or, if the other one held until its
+ * release, is granted at once: everybody else still queues behind our two nodes. Conditions:
+ * may_hand_over in local_queue.c. */
+#include "contender_inside.h"
 
-#include "contender_moves.h"
 #include "path.h"
-#include "queue_list.h"
 #include "session_inside.h"
 
 #include <string.h>

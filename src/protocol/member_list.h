@@ -1,4 +1,4 @@
-/* member_list.h - who is in a group: the children of a znode that live with a session (own.h),
+/* member_list.h - who is in a group: the children of a znode that live with a session (op.h),
  * shown on every change of them.
  *
  * The children are listed with a watch, and those of which nothing is known are looked at. A child

@@ -1,7 +1,7 @@
 #include "membership.h"
 
 #include "core.h"
-#include "own.h"
+#include "op.h"
 #include "path.h"
 #include "session_inside.h"
 

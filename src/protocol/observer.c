@@ -1,6 +1,6 @@
 #include "observer.h"
 
-#include "own.h"
+#include "op.h"
 
 #include <string.h>
 

@@ -23,8 +23,8 @@
 #include "backoff.h"
 #include "error.h"
 #include "name.h"
-#include "own.h"
-#include "queue_list.h"
+#include "op.h"
+#include "contender_inside.h"
 #include "text.h"
 
 #include <stdio.h>

@@ -1,20 +1,109 @@
 /* session_inside.h - a session of the core, and what its files do for one another: session_step.c
- * takes events, session_contenders.c leads the contenders, session_answers.c knows what is under
- * way, session_time.c keeps the lease, drain.c steps whoever has mail. Besides these only a machine
- * that looks at its session includes this (semaphore.c).
- */
+ * takes events, leads the contenders and steps whoever has mail, requests.c knows what is under
+ * way, session_time.c keeps the lease. Besides these only a machine that looks at its session
+ * includes this (semaphore.c). */
 #ifndef ZKL_PROTOCOL_SESSION_INSIDE_H
 #define ZKL_PROTOCOL_SESSION_INSIDE_H
 
-#include "contender_step.h"
-#include "joint.h"
-#include "local_queue.h"
-#include "pending.h"
+#include "contender_inside.h"
+#include "core.h"
 #include "session_step.h"
 #include "stats.h"
 #include "watcher.h"
-#include "watches.h"
-#include "window.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* === operations under way ===================================================================== */
+
+/* The operations that were handed to the store and not answered yet. */
+
+struct zkl__pending {
+    uint32_t uses; /* of this slot: an id names slot and use, so a late reply finds nothing */
+    bool on;
+    enum zkl__op_kind kind;
+    int role;                   /* what for: the owner's number */
+    struct zkl__machine *owner; /* NULL: the session itself, or nobody any more */
+    int64_t sent;
+    struct zkl__op *waiting; /* a copy, until there is room to send it; NULL: sent */
+    bool counted;            /* in the window */
+    size_t next;             /* in the chain it is in, index + 1. The next two: of its owner's */
+    size_t next_owned, prev_owned;
+};
+
+struct zkl__pendings {
+    const zkl_heap *heap;
+    struct zkl__pending *slots;
+    size_t room, on_count;
+    size_t free; /* chain, index + 1 */
+};
+
+/* NULL: no memory. What is taken moves with the next take: keep ids, not pointers. */
+struct zkl__pending *zkl__pending_take(struct zkl__pendings *pendings);
+/* owner: as of the field. Until it is dropped or disowned, its machine knows it. */
+void zkl__pending_own(struct zkl__pendings *pendings, struct zkl__pending *pending,
+                      struct zkl__machine *owner);
+void zkl__pending_disown(struct zkl__pendings *pendings, struct zkl__pending *pending);
+void zkl__pending_drop(struct zkl__pendings *pendings, struct zkl__pending *pending);
+uint64_t zkl__pending_id(const struct zkl__pendings *pendings, const struct zkl__pending *pending);
+/* NULL: answered already, or never asked. */
+struct zkl__pending *zkl__pending_find(const struct zkl__pendings *pendings, uint64_t id);
+
+/* === room for operations ====================================================================== */
+
+/* How many operations of a session may be under way, so that its heartbeats are never
+ * far behind them.
+ *
+ * What a session sends is carried out in its order, by the client library and by the server. So
+ * whoever asks for 20,000 locks at once would send its own heartbeats behind 40,000 requests. The
+ * latency of the answers says how long that line is: the window grows while they come within an
+ * eighth of a heartbeat, and halves when they do not (additive increase, multiplicative decrease).
+ */
+
+struct zkl__window {
+    size_t size, most; /* most 0: no limit */
+    size_t under_way;
+    size_t credit; /* answers in time since it last grew */
+    bool slowed;   /* it has been too large once: from then on it grows by one for a whole window of
+                      answers */
+    int64_t slowed_at;
+};
+
+void zkl__window_init(struct zkl__window *window, size_t most);
+bool zkl__window_has_room(const struct zkl__window *window);
+void zkl__window_sent(struct zkl__window *window);
+/* answered: by the server; else nothing is learned. heartbeat: their interval. */
+void zkl__window_ended(struct zkl__window *window, bool answered, int64_t sent, int64_t now,
+                       int64_t heartbeat);
+
+/* === watches ================================================================================== */
+
+/* Which watches are set on which paths: a hash table that links the owners' own
+ * structs, so adding one needs no memory. */
+
+struct zkl__watches {
+    const zkl_heap *heap;
+    struct zkl__watch **buckets;
+    size_t bucket_count;
+    size_t count;
+    size_t bytes; /* of all paths. After a reconnect the client library sets all watches again in
+                     one packet, and a server closes the connection if that is too long */
+};
+
+bool zkl__watches_init(struct zkl__watches *watches, const zkl_heap *heap);
+void zkl__watches_deinit(struct zkl__watches *watches, const zkl_heap *heap);
+/* ZKL_OK, also when watch is in the table already. ZKL_ELIMIT: with it the paths would have more
+ * than bytes_max bytes (0: no limit). */
+int zkl__watches_add(struct zkl__watches *watches, struct zkl__watch *watch, size_t bytes_max);
+void zkl__watches_remove(struct zkl__watches *watches, struct zkl__watch *watch);
+/* Takes all watches of path out of the table. They are chained by next. */
+struct zkl__watch *zkl__watches_take(struct zkl__watches *watches, const char *path);
+/* Takes one watch of any path out of the table. NULL: the table is empty. */
+struct zkl__watch *zkl__watches_take_any(struct zkl__watches *watches);
+bool zkl__watches_any(const struct zkl__watches *watches, const char *path);
+
+/* === the session ============================================================================== */
 
 struct zkl__core {
     struct zkl__core_config config;
@@ -67,7 +156,8 @@ struct zkl__core {
     struct zkl__stats stats;
 };
 
-/* --- drain.c --------------------------------------------------------------------------------- */
+/* --- session_step.c
+ * --------------------------------------------------------------------------------- */
 
 /* A step of the session begins and ends: the last phase frees what has ended. Nobody else drains.
  */
@@ -86,7 +176,7 @@ static inline void zkl__core_drain(struct zkl__core *core)
  * step. */
 bool zkl__core_settled(const struct zkl__core *core);
 
-/* --- session_contenders.c -------------------------------------------------------------------- */
+/* --- the drain -------------------------------------------------------------------------------- */
 
 /* In the order of their acquires; NULL: there are no more. */
 struct zkl__contender *zkl__contenders_first(const struct zkl__core *core);
@@ -134,7 +224,7 @@ void zkl__watchers_wake(struct zkl__core *core);
 /* All of them hear that the session is over. */
 void zkl__watchers_over(struct zkl__core *core);
 
-/* --- session_answers.c ----------------------------------------------------------------------- */
+/* --- its contenders --------------------------------------------------------------------------- */
 
 void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p,
                       const struct zkl__reply *reply);

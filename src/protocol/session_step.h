@@ -3,7 +3,7 @@
  * time and carries out what the port is told; the simulator does the same with a simulated
  * ensemble, so both run this object code.
  *
- * A step admits one event, then drains the mail that comes of it (machine.h). The clock goes first:
+ * A step admits one event, then drains the mail that comes of it (core.h). The clock goes first:
  * the end of a lease is no mail, which could be read late, but a phase of each step. Only the last
  * phase frees.
  *
@@ -58,7 +58,7 @@ struct zkl__core_config {
      * there is no such list. */
     const zkl_acl *seal;
     /* For the simulator, whose queues are short: of the contenders in a queue so many may send a
-     * create alone as this part of them (local_queue.h); 0: an eighth. */
+     * create alone as this part of them (local_queue.c); 0: an eighth. */
     size_t unlisted_part;
 };
 

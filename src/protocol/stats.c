@@ -1,5 +1,5 @@
 #include "stats.h"
-#include "contender_step.h"
+#include "contender_inside.h"
 
 #include <string.h>
 

@@ -206,7 +206,7 @@ static int next_number(void)
     return number + 1;
 }
 /* A holder that waited itself announces its release. Contenders whose numbers are at_border follow a multiple of eight that their
- * predecessors do not: these list (src/protocol/announcement.h). Two are before the one that is to be granted. */
+ * predecessors do not: these list (src/protocol/hold.c). Two are before the one that is to be granted. */
 static void announced_to(bool at_border)
 {
     while (((next_number() + 2) % 8 == 0) != at_border) {

@@ -1,9 +1,8 @@
 /* Names of contenders, as a server lists them: one per line of the input. */
 #include "fuzz.h"
 
-#include "local_queue.h"
+#include "contender_inside.h"
 #include "name.h"
-#include "queue_list.h"
 #include "plain_heap.h"
 
 #define OWN_UUID "01234567-89ab-4def-8123-456789abcdef"

@@ -9,7 +9,7 @@
 #define ZKL_TESTS_SCRIPT_H
 
 #include "check.h"
-#include "contender_step.h"
+#include "contender_inside.h"
 #include "session_step.h"
 #include "test_heap.h"
 

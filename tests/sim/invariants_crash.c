@@ -1,7 +1,7 @@
 /* invariants_crash.c - the judge of what is known about the end of the last holder: invariants mark and delay. */
 #include "invariants_inside.h"
 
-#include "contender_step.h"
+#include "contender_inside.h"
 
 static bool marks(const struct sim_acquire *plan)
 {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "contender_step.h"
+#include "contender_inside.h"
 #include "name.h"
 
 /* --- fifo ------------------------------------------------------------------------------------------------------------ */

@@ -1,5 +1,5 @@
 /* invariants_linger.c - the judge of locks that linger: to whom they are granted again, and when they go. */
-#include "contender_step.h"
+#include "contender_inside.h"
 #include "invariants_inside.h"
 #include "name.h"
 

@@ -1,7 +1,7 @@
 /* invariants_time.c - the judge of what has to be known soon: a bound holds from the moment on at which the network is undisturbed. */
 #include "invariants_inside.h"
 
-#include "contender_step.h"
+#include "contender_inside.h"
 #include "lease.h"
 
 /* --- an undisturbed network ------------------------------------------------------------------------------------------ */

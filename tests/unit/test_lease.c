@@ -260,7 +260,7 @@ static void test_doubt_begins_anew(void)
     CU_ASSERT(commit_until_leased(now) >= again + WALK);
 }
 
-/* When an idle session sends the next sync (session_answers.c). */
+/* When an idle session sends the next sync (session_step.c). */
 static int64_t next_sync(int64_t sent, int64_t answered)
 {
     int64_t usual = sent + zkl__lease_keepalive(TIMEOUT, lease.gap, lease.hops);

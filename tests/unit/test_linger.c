@@ -1,5 +1,5 @@
 /* A lock that lingers: when it is granted again without a request, and when it gives way. */
-#include "linger.h"
+#include "contender_inside.h"
 #include "script.h"
 
 #include <string.h>

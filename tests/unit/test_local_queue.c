@@ -1,5 +1,5 @@
 /* Contenders of one session in one queue: what they spare each other, and when they must not. */
-#include "local_queue.h"
+#include "contender_inside.h"
 #include "script.h"
 
 #include <string.h>

@@ -10,7 +10,7 @@
 #include "lock_kit.h"
 #include "store_client.h"
 
-#define WINDOW 256 /* the first one of a session (window.c) */
+#define WINDOW 256 /* the first one of a session (requests.c) */
 
 /* Its user's list, which goes as soon as the user may free it. */
 struct list {

@@ -1,6 +1,6 @@
 /* Slots: pure arithmetic. */
 #include "check.h"
-#include "slot.h"
+#include "share.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #include "check.h"
 #include "dice.h"
 #include "test_heap.h"
-#include "watches.h"
+#include "session_inside.h"
 
 #include <string.h>
 

@@ -12,7 +12,7 @@
 #include "verbs.h"
 
 #include "ensemble.h"
-#include "own.h"
+#include "op.h"
 #include "recorder.h"
 #include "wait.h"
 

@@ -1,0 +1,1135 @@
+/* contender_inside.h - the contender, its parts, and what its files use of each other. For
+ * src/protocol alone. */
+#ifndef ZKL_PROTOCOL_CONTENDER_INSIDE_H
+#define ZKL_PROTOCOL_CONTENDER_INSIDE_H
+
+#include "contender.h"
+#include "core.h"
+#include "list.h"
+#include "name.h"
+#include "name_set.h"
+#include "op.h"
+#include "queue_order.h"
+
+#include <zklock/types.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* === the znode, and the fate of its create ==================================================== */
+
+struct zkl__contender;
+
+/* The fate of the creates that we sent. From UNKNOWN on a znode of ours may exist that `name` is
+ * not.
+ */
+enum zkl__fate {
+    ZKL__FATE_KNOWN,
+    ZKL__FATE_DUPLICATE_STAYS, /* we may not delete the duplicate now: it is deleted with our znode
+                                */
+    ZKL__FATE_UNKNOWN,         /* a response was lost */
+    ZKL__FATE_LISTED, /* the same, and a list is under way behind a committed write: it decides */
+    ZKL__FATE_TWICE,  /* the create was sent again: two znodes may exist */
+    ZKL__FATE_TWICE_STAYS /* two exist, and we may not delete the second one */
+};
+
+struct zkl__node {
+    char uuid[ZKL__UUID_LENGTH + 1];
+    char prefix[ZKL__NAME_MAX]; /* "_c_<uuid>-<tag>" */
+    char name[ZKL__NAME_MAX];   /* "": none is known */
+    int64_t czxid;              /* 0: not known */
+    enum zkl__fate fate;
+    bool sealed;                    /* see hold.c */
+    bool stays;                     /* we may not delete it: the end of the session does */
+    bool removes_duplicate;         /* the delete under way is of a second znode of ours */
+    struct zkl__name_set strangers; /* names that carry our uuid and are not ours */
+};
+
+static inline bool zkl__node_known(const struct zkl__node *node)
+{
+    return node->name[0] != '\0';
+}
+
+/* A znode of ours may exist whose name we do not know. */
+static inline bool zkl__node_unsure(const struct zkl__node *node)
+{
+    return node->fate >= ZKL__FATE_UNKNOWN;
+}
+
+/* Two znodes of ours may exist. */
+static inline bool zkl__node_twice(const struct zkl__node *node)
+{
+    return node->fate >= ZKL__FATE_TWICE;
+}
+
+/* It is known that ours exists, and that it is the only one. */
+static inline bool zkl__node_certain(const struct zkl__node *node)
+{
+    return node->czxid && !zkl__node_unsure(node);
+}
+
+static inline const char *zkl__node_name(const struct zkl__node *node)
+{
+    return node->name;
+}
+
+/* 0: not known. */
+static inline int64_t zkl__node_czxid(const struct zkl__node *node)
+{
+    return node->czxid;
+}
+
+static inline const char *zkl__node_uuid(const struct zkl__node *node)
+{
+    return node->uuid;
+}
+
+static inline bool zkl__node_sealed(const struct zkl__node *node)
+{
+    return node->sealed;
+}
+
+static inline bool zkl__node_stays(const struct zkl__node *node)
+{
+    return node->stays;
+}
+
+/* A name that carries our uuid, and is not ours. */
+static inline bool zkl__node_has_stranger(const struct zkl__node *node, const char *name)
+{
+    return zkl__name_set_has(&node->strangers, name);
+}
+
+/* Begins an attempt with a new uuid. A uuid belongs to one attempt in one session, so a name that
+ * carries it is ours, and nobody has to read its owner. */
+void zkl__node_new_attempt(struct zkl__contender *c);
+/* A response was lost. */
+void zkl__node_doubt(struct zkl__node *node);
+/* Every request of the earlier connection has a response by now, or never gets one. */
+void zkl__node_on_connected(struct zkl__node *node);
+/* The session ended, which deletes all its znodes. */
+void zkl__node_ended(struct zkl__node *node);
+/* A duplicate that we could not delete is deleted now, too: a list will show it. */
+void zkl__node_remember_duplicate(struct zkl__node *node);
+
+/* The access list refuses its delete. */
+void zkl__node_keep(struct zkl__node *node);
+/* It was deleted. */
+void zkl__node_gone(struct zkl__node *node);
+/* A downgrade replaced it by another one. */
+void zkl__node_replaced(struct zkl__node *node, const char *name);
+void zkl__node_free(struct zkl__contender *c);
+
+struct zkl__op zkl__create_op(const struct zkl__contender *c);
+struct zkl__op zkl__delete_op(const struct zkl__contender *c);
+
+void zkl__node_ask(struct zkl__contender *c);
+/* Reads its czxid, if the response that had it was lost. */
+void zkl__node_ask_czxid(struct zkl__contender *c);
+void zkl__node_on_create(struct zkl__contender *c);
+void zkl__node_on_stat(struct zkl__contender *c);
+void zkl__node_on_check(struct zkl__contender *c);
+/* Whether the list shows our znode and no other of ours. If not, this function has already acted on
+ * it. */
+bool zkl__node_in_list(struct zkl__contender *c);
+/* Somebody else deleted our znode. A holder loses the lock. A waiter queues again at the tail, or
+ * fails if config.fail_on_expiry says so. */
+void zkl__node_removed(struct zkl__contender *c);
+
+/* --- the end, until none is left ------------------------------------------------------------- */
+
+/* The delete under way is of a duplicate. */
+static inline bool zkl__node_removes_duplicate(const struct zkl__node *node)
+{
+    return node->removes_duplicate;
+}
+void zkl__node_on_duplicate(struct zkl__node *node, enum zkl__rc rc);
+/* The znode carries our uuid, but somebody else owns it. False: no memory to note that. */
+bool zkl__node_is_strange(struct zkl__contender *c);
+/* A committed write (the barrier) was sent, and a list behind it. */
+void zkl__node_search(struct zkl__node *node);
+/* The barrier is committed. */
+void zkl__node_found_by_list(struct zkl__node *node);
+/* The list came. True: it shows all znodes of ours that are left. */
+bool zkl__node_find(struct zkl__contender *c, const struct zkl__reply *list);
+
+/* === the weaker znode of a downgrade ========================================================== */
+
+struct zkl__contender;
+
+/* The name of the znode that replaces ours has our uuid, our number, and the tag of config.rule,
+ * which is the weaker rule already. */
+struct zkl__replacement {
+    enum zkl__replacing {
+        ZKL__REPLACING_NOT,
+        ZKL__REPLACING,
+        ZKL__REPLACED_PERHAPS /* a response was lost: the replacement may be done */
+    } state;
+    int32_t sequence; /* our number: our znode may be deleted before the response is here */
+};
+
+static inline bool zkl__replacing(const struct zkl__replacement *replacement)
+{
+    return replacement->state != ZKL__REPLACING_NOT;
+}
+
+void zkl__replacement_on_downgrade(struct zkl__contender *c);
+void zkl__replacement_ask(struct zkl__contender *c);
+void zkl__replacement_on_reply(struct zkl__contender *c);
+/* The session ended. */
+static inline void zkl__replacement_ended(struct zkl__replacement *replacement)
+{
+    replacement->state = ZKL__REPLACING_NOT;
+}
+/* The downgrade is given up. */
+void zkl__replacement_forget(struct zkl__contender *c);
+
+/* === the watch on our own znode =============================================================== */
+
+struct zkl__own_watch {
+    char *path;
+    size_t room;
+    bool armed;
+    enum zkl__guard {
+        ZKL__GUARD_NOT,
+        ZKL__GUARD_LATER, /* at guard_at */
+        ZKL__GUARD_NOW
+    } guard;
+    int64_t guard_at;
+    int64_t revoked; /* mzxid of the last request that the owner was notified of */
+};
+
+/* The watch is set, as a response confirmed, and has not fired. */
+static inline bool zkl__own_watch_armed(const struct zkl__own_watch *own)
+{
+    return own->armed;
+}
+
+void zkl__own_watch_free(struct zkl__contender *c);
+void zkl__own_watch_stop(struct zkl__contender *c);
+void zkl__own_watch_ask(struct zkl__contender *c);
+/* The lock is held: decides from when on the znode is watched. */
+void zkl__own_watch_hold(struct zkl__contender *c);
+void zkl__own_watch_on_time(struct zkl__contender *c);
+int64_t zkl__own_watch_wake(const struct zkl__contender *c);
+/* Sends the request that the watch of a holder needs. */
+void zkl__own_watch_advance(struct zkl__contender *c);
+void zkl__own_watch_on_event(struct zkl__contender *c);
+void zkl__own_watch_on_reply(struct zkl__contender *c);
+
+/* === the predecessor ========================================================================== */
+
+enum zkl__watch_change;
+
+/* What the predecessor's access list permits. Since the fix of CVE-2024-23944 a server sends a
+ * watch event only to a session that may READ the znode, and uses up the watch in any case
+ * (WatchManager, NIOServerCnxn.process). Since ZOOKEEPER-2590 exists needs READ, too
+ * (FinalRequestProcessor). So a contender that may not get its predecessor watches the children of
+ * the queue instead, which every contender may list. */
+enum zkl__sight {
+    ZKL__SIGHT_READ,   /* nothing was refused: send a get with a watch */
+    ZKL__SIGHT_STAT,   /* the get was refused: send an exists, whose stat shows whether it is a
+                          contender at all */
+    ZKL__SIGHT_NOTHING /* the exists was refused, too: it counts as a contender */
+};
+
+struct zkl__predecessor {
+    char *path;
+    size_t room;
+    enum zkl__sight sight;
+    bool armed; /* the watch is set: on the predecessor, or on the queue's children if it may not be
+                   read */
+    bool changed;  /* the queue changed while a list with a watch on it was under way */
+    bool believed; /* an announcement of its release would count */
+    size_t told;   /* 1 + the queue position that the owner was last notified of; 0: none */
+};
+
+void zkl__predecessor_free(struct zkl__contender *c);
+/* Forgets what is known of a predecessor. */
+void zkl__predecessor_new_attempt(struct zkl__contender *c);
+/* Stops watching it. */
+void zkl__predecessor_unwatch(struct zkl__contender *c, enum zkl__watch_change how);
+/* After a reconnect the server may permit more. */
+void zkl__predecessor_on_connected(struct zkl__contender *c);
+/* Sets the predecessor: this child of the queue. False: no memory. */
+bool zkl__predecessor_set(struct zkl__contender *c, const char *name);
+/* The name of that child. */
+const char *zkl__predecessor_name(const struct zkl__contender *c);
+/* Whether the next list must set a watch on the queue. */
+bool zkl__predecessor_list_watches(struct zkl__contender *c);
+void zkl__predecessor_look(struct zkl__contender *c);
+void zkl__predecessor_wait_for(struct zkl__contender *c, const char *name);
+/* Notifies the owner of the queue position, if it has changed. False: it exceeds max_ahead. */
+bool zkl__predecessor_position(struct zkl__contender *c);
+/* There is no predecessor: the grant is next. */
+void zkl__predecessor_none(struct zkl__contender *c);
+void zkl__predecessor_on_event(struct zkl__contender *c);
+void zkl__predecessor_on_queue_event(struct zkl__contender *c);
+void zkl__predecessor_on_reply(struct zkl__contender *c);
+void zkl__predecessor_on_inspected(struct zkl__contender *c);
+
+/* === many znodes that may be forged =========================================================== */
+
+struct zkl__contender;
+struct zkl__core;
+
+struct zkl__suspicion {
+    enum {
+        ZKL__SUSPICION_NONE,
+        ZKL__SUSPICION_ARISEN, /* the predecessor was forged: the next list starts an inspection */
+        ZKL__SUSPICION_INSPECTED /* a batch is wanted, or under way */
+    } state;
+    struct zkl__inspection *inspection; /* of all that stand before it; NULL: it did not meet two
+                                           forged ones */
+};
+
+/* The predecessor was forged, so the next list starts an inspection; or it was not. */
+void zkl__suspect(struct zkl__contender *c, bool forged);
+bool zkl__suspected(const struct zkl__contender *c);
+/* Starts an inspection of this list, if the predecessor was forged. False: there is none. Without
+ * memory, and while replies for an earlier inspection are due, predecessors are read one by one. */
+bool zkl__inspection_begin(struct zkl__contender *c);
+/* Requests the next batch. */
+void zkl__inspection_go_on(struct zkl__contender *c);
+/* Requests no further batch for now. */
+void zkl__inspection_pause(struct zkl__contender *c);
+bool zkl__inspection_goes_on(const struct zkl__contender *c);
+
+/* Whether there is an inspection. It is about all conflicting znodes of the list that are not known
+ * as forged. The functions below need one. */
+bool zkl__inspected(const struct zkl__contender *c);
+/* Ends the inspection. */
+void zkl__inspection_drop(struct zkl__contender *c);
+/* The nearest znode that is not excluded; NULL: none is left. *seen: it was inspected, and may be a
+ * contender. */
+const char *zkl__inspection_nearest(const struct zkl__contender *c, bool *seen);
+/* The nearest one is no contender. */
+void zkl__inspection_exclude(const struct zkl__contender *c);
+/* Sends the next batch, or the part of the last one that got no response, unless it is under way.
+ * ZKL__CE_INSPECTED follows when the whole batch has responses. */
+void zkl__inspection_send(struct zkl__core *core, struct zkl__contender *c);
+/* The reply to the exists of this one. */
+void zkl__inspection_answered(struct zkl__contender *c, size_t which,
+                              const struct zkl__reply *reply);
+/* The server did not respond to a request of the last batch. */
+bool zkl__inspection_broken(const struct zkl__contender *c);
+/* One of the znodes was deleted, and another may have replaced it, as in a downgrade of a writer. A
+ * new list is needed. */
+bool zkl__inspection_stale(const struct zkl__contender *c);
+void zkl__inspection_free(struct zkl__contender *c);
+
+/* === is the path another recipe's? ============================================================ */
+
+struct zkl__contender;
+
+struct zkl__path_conflict {
+    enum {
+        ZKL__CONFLICT_UNSEEN,
+        ZKL__CONFLICT_LISTS, /* the directory is listed, */
+        ZKL__CONFLICT_STATS, /* and the newest znode in it read */
+        ZKL__CONFLICT_NONE   /* nobody lives there: the directories do not matter */
+    } stage;
+    const char *directory; /* see zkl__list_user */
+};
+
+/* The list shows the directories. The contender fails, or asks who lives there. */
+bool zkl__path_conflict_seen(struct zkl__contender *c);
+/* False: there is nothing to ask. */
+bool zkl__path_conflict_ask(struct zkl__contender *c);
+void zkl__path_conflict_on_reply(struct zkl__contender *c);
+
+/* === announced release ======================================================================== */
+
+struct zkl__contender;
+
+struct zkl__announcement {
+    enum zkl__announcing {
+        ZKL__ANNOUNCES_NOT,
+        ZKL__ANNOUNCES_PERHAPS, /* it waited for somebody: others may well be waiting for us */
+        ZKL__ANNOUNCES          /* with our node's delete */
+    } state;
+    /* What a grant rests on. */
+    enum zkl__evidence {
+        ZKL__EVIDENCE_LIST,         /* a list has shown us first */
+        ZKL__EVIDENCE_ANNOUNCEMENT, /* no list has: our own release is announced all the same */
+        ZKL__EVIDENCE_AT_BORDER     /* no list has, and nobody is to rely on us before one does */
+    } evidence;
+    int64_t look_at; /* when to ask for a list that shows us; 0: no need, or it is under way */
+};
+
+/* --- our own --------------------------------------------------------------------------------- */
+
+/* Whether a node that is made now can be announced. */
+bool zkl__announcement_seals(const struct zkl__contender *c);
+/* It waits for somebody. */
+void zkl__announcement_expect(struct zkl__contender *c);
+bool zkl__announcement_expected(const struct zkl__contender *c);
+/* It is released. */
+void zkl__announcement_release(struct zkl__contender *c);
+/* With the node's delete. */
+bool zkl__announcement_due(const struct zkl__contender *c);
+struct zkl__op zkl__announcement_op(const struct zkl__contender *c);
+/* What is deleted from now on is a duplicate, which would say nothing. */
+void zkl__announcement_made(struct zkl__contender *c);
+/* The delete was not done. True: for this, and it goes without it. */
+bool zkl__announcement_refused(struct zkl__contender *c, enum zkl__rc rc);
+
+/* --- the predecessor's ----------------------------------------------------------------------- */
+
+/* Whether its word would count. */
+bool zkl__announcement_believed(const struct zkl__contender *c, const char *predecessor);
+/* It came. */
+void zkl__announcement_heard(struct zkl__contender *c);
+/* One of this session hands over, and may itself hold by announcement only. */
+void zkl__announcement_handed_on(struct zkl__contender *c, const struct zkl__contender *ahead);
+/* The next one may be granted because this one was. */
+bool zkl__announcement_relied_on(const struct zkl__contender *c);
+/* The grant rests on a list. */
+bool zkl__announcement_is_listed(const struct zkl__contender *c);
+/* A list shows us first, or tells more. */
+void zkl__announcement_listed(struct zkl__contender *c);
+
+/* --- while it is held ------------------------------------------------------------------------ */
+
+/* Granted. A list shows whether that was true: within a heartbeat, as a removal by hand is noticed,
+ * or at once. */
+void zkl__announcement_hold(struct zkl__contender *c);
+int64_t zkl__announcement_wake(const struct zkl__contender *c);
+void zkl__announcement_on_time(struct zkl__contender *c);
+void zkl__announcement_on_list(struct zkl__contender *c);
+void zkl__announcement_on_inspected(struct zkl__contender *c);
+void zkl__announcement_on_predecessor(struct zkl__contender *c);
+
+/* === the mark of a release ==================================================================== */
+
+struct zkl__contender;
+
+struct zkl__release_mark {
+    enum zkl__release_mark_state {
+        ZKL__MARK_UNKNOWN, /* whether the last holder released */
+        ZKL__MARK_CLEAN,   /* it did */
+        ZKL__MARK_DELAYS,  /* nothing shows that it did, and config.delay is not over */
+        ZKL__MARK_UNCLEAN, /* nothing shows that it did, and config.delay is over */
+        ZKL__MARK_WRITES   /* the delete of our znode writes the mark */
+    } state;
+    int32_t before;   /* number of the contender that was right before ours; -1: none was */
+    int32_t released; /* number in the last mark that was read; -1: none */
+    int32_t next;     /* that the counter gave when the queue was empty, since a release; -1 */
+    int64_t until;    /* DELAYS */
+};
+
+void zkl__mark_new_attempt(struct zkl__contender *c);
+/* It waits for this one. Only of what is known to be a contender: behind another child of the queue
+ * somebody may hold. */
+void zkl__mark_behind(struct zkl__contender *c, const char *name);
+/* The last holder is of this session, and released. */
+void zkl__mark_clean(struct zkl__contender *c);
+/* The grant need not wait for evidence or a delay, or config.mark is off. */
+bool zkl__mark_permits(const struct zkl__contender *c);
+static inline bool zkl__mark_unclean(const struct zkl__release_mark *mark)
+{
+    return mark->state == ZKL__MARK_UNCLEAN;
+}
+/* Reads the directory, beside what else is asked. */
+void zkl__mark_ask(struct zkl__contender *c);
+void zkl__mark_on_read(struct zkl__contender *c);
+static inline bool zkl__mark_delays(const struct zkl__release_mark *mark)
+{
+    return mark->state == ZKL__MARK_DELAYS;
+}
+/* The delete under way writes the mark, so it hands over to nobody any more. */
+static inline bool zkl__mark_writes(const struct zkl__release_mark *mark)
+{
+    return mark->state == ZKL__MARK_WRITES;
+}
+int64_t zkl__mark_wake(const struct zkl__contender *c);
+void zkl__mark_on_time(struct zkl__contender *c);
+
+/* The contender leaves: decides whether the delete of its znode writes the mark. */
+void zkl__mark_leave(struct zkl__contender *c);
+/* Whether the delete that is sent now does. */
+bool zkl__mark_due(struct zkl__contender *c);
+struct zkl__op zkl__mark_op(const struct zkl__contender *c);
+/* What is deleted from now on is a duplicate. */
+void zkl__mark_written(struct zkl__contender *c);
+/* The delete was not done, or its reply was lost. True: it was refused for the mark, and
+ * goes without it, because a directory that may not be written must not keep the znode. */
+bool zkl__mark_refused(struct zkl__contender *c, const struct zkl__reply *reply);
+
+/* === the grant ================================================================================ */
+
+struct zkl__contender;
+
+struct zkl__grant {
+    bool proved;         /* the check that proves a lease before the grant was sent */
+    int64_t hold_until;  /* by max_hold_ms; INT64_MAX: no limit */
+    int64_t least_until; /* its node stays until then, also when it is released earlier; 0: no */
+    int64_t stay_until;  /* it was: removing, but not before; 0: no */
+    enum zkl__grant_end {
+        ZKL__GRANT_KEPT,
+        ZKL__GRANT_OVERSTAYED, /* max_hold_ms passed: delete the znode before the owner releases */
+        ZKL__GRANT_RELEASED,   /* the owner must still be notified that the release is done */
+        ZKL__GRANT_HANDED_OVER /* the same, and it was held until the release: the follower in this
+                                  session may be granted as soon as the delete is sent */
+    } end;
+};
+
+/* False once max_hold_ms have passed. */
+static inline bool zkl__grant_lasts(const struct zkl__grant *grant, int64_t now)
+{
+    return now < grant->hold_until;
+}
+
+/* The owner must still be notified that the release is done. */
+static inline bool zkl__grant_released(const struct zkl__grant *grant)
+{
+    return grant->end >= ZKL__GRANT_RELEASED;
+}
+
+static inline bool zkl__grant_overstayed(const struct zkl__grant *grant)
+{
+    return grant->end == ZKL__GRANT_OVERSTAYED;
+}
+
+static inline bool zkl__grant_hands_over(const struct zkl__grant *grant)
+{
+    return grant->end == ZKL__GRANT_HANDED_OVER;
+}
+
+/* No conflicting contender precedes this one: it waits for what else a grant needs (enum gate in
+ * hold.c). */
+void zkl__grant_prove(struct zkl__contender *c, const char *why);
+/* The check was refused, or not carried out: it may be sent again. */
+void zkl__grant_unproved(struct zkl__contender *c);
+/* Grants the lock, or sends the request that the grant still needs. */
+void zkl__grant_advance(struct zkl__contender *c);
+void zkl__grant_give(struct zkl__contender *c);
+/* Grants a lock that lingered to its next owner. */
+void zkl__grant_again(struct zkl__contender *c);
+/* The time at which max_hold_ms will have passed; INT64_MAX: there is nothing to wait for. */
+int64_t zkl__grant_wake(const struct zkl__contender *c);
+/* max_hold_ms have passed: the znode is deleted, also if the owner had lost the lock before and
+ * does not release it. */
+void zkl__grant_overstay(struct zkl__contender *c);
+void zkl__grant_lose(struct zkl__contender *c, const char *why);
+/* Released, but its node is not to be deleted yet. */
+static inline bool zkl__grant_stays(const struct zkl__grant *grant, int64_t now)
+{
+    return grant->stay_until > now;
+}
+static inline int64_t zkl__grant_stay_wake(const struct zkl__grant *grant)
+{
+    return grant->stay_until ? grant->stay_until : INT64_MAX;
+}
+static inline void zkl__grant_stay_on_time(struct zkl__grant *grant, int64_t now)
+{
+    grant->stay_until = grant->stay_until <= now ? 0 : grant->stay_until;
+}
+/* The session is being closed: a release deletes its node. True: it was released, and stayed. */
+static inline bool zkl__grant_stay_no_longer(struct zkl__grant *grant)
+{
+    bool stayed = grant->stay_until != 0;
+    grant->least_until = grant->stay_until = 0;
+    return stayed;
+}
+void zkl__grant_on_release(struct zkl__contender *c);
+
+/* === a lock that lingers ====================================================================== */
+
+struct zkl__contender;
+struct zkl__core;
+enum zkl__contender_state;
+
+enum zkl__linger_state {
+    ZKL__LINGER_BARE,      /* a release deletes the znode, unless it may gather */
+    ZKL__LINGER_GATHERING, /* granted for one follower after the other, which delete their znodes */
+    ZKL__LINGER_ARMED,     /* a list has shown our node alone, and its watch has not fired */
+    ZKL__LINGER_YIELDING, /* another contender came, or the connection was lost: the release deletes
+                             the znode */
+    ZKL__LINGER_STATES
+};
+
+/* One contender's. */
+struct zkl__linger {
+    enum zkl__linger_state state;
+    bool in_line;
+    bool checks;      /* released, and a committed check was sent after that */
+    bool lists_again; /* gathering: the list under way was asked for before the last delete */
+    struct zkl__linger_view *view;
+    struct zkl__contender *next; /* in line */
+    int64_t until;               /* of a released one */
+    int64_t serial;              /* grants on our node */
+    zkl_acl *acl; /* a copy of config.acl from the first release on, when its owner may be freed */
+};
+
+/* What the contenders of a session in one queue share. */
+struct zkl__linger_view {
+    struct zkl__contender *keeper;       /* gathering or armed; NULL: nobody */
+    struct zkl__contender *first, *last; /* in line */
+    bool used;                           /* some contender has had config.linger */
+    bool strangers; /* the last list has shown others than contenders of this session */
+};
+
+/* A lock object of which the lock may linger at this path is made; NULL: no memory. When it is
+ * freed, whether it was the last one there: then nobody can be granted what lingers. */
+struct zkl__local_queue;
+struct zkl__local_queue *zkl__linger_enroll(struct zkl__core *core, const char *path);
+bool zkl__linger_resign(struct zkl__core *core, struct zkl__local_queue *queue);
+
+void zkl__linger_join(struct zkl__contender *c, struct zkl__linger_view *view);
+void zkl__linger_free(struct zkl__contender *c);
+/* Aborts if its fields contradict each other. Between two steps. */
+void zkl__linger_check_all(const struct zkl__contender *c);
+static inline void zkl__linger_check(const struct zkl__contender *c, const struct zkl__linger *own)
+{
+    if (own->state != ZKL__LINGER_BARE || own->in_line) {
+        zkl__linger_check_all(c);
+    }
+}
+/* Whether a move of its contender to another state concerns a lock that lingers, or may linger. */
+static inline bool zkl__linger_cares(const struct zkl__linger *own)
+{
+    return own->state != ZKL__LINGER_BARE || own->in_line || own->view->keeper;
+}
+static inline bool zkl__linger_gathers(const struct zkl__linger *own)
+{
+    return own->state == ZKL__LINGER_GATHERING;
+}
+void zkl__linger_moved(struct zkl__contender *c, enum zkl__contender_state before);
+/* Its contender begins anew. */
+void zkl__linger_new_attempt(struct zkl__contender *c);
+/* At the end of a step: removes the watch when nobody needs it any more. */
+void zkl__linger_stepped(struct zkl__contender *c);
+
+/* --- before a create is sent ----------------------------------------------------------------- */
+
+/* True: it waits in line, or was refused, and sends no create. */
+bool zkl__linger_waits(struct zkl__contender *c);
+/* The keeper now holds the lock for the owner of this contender. */
+void zkl__linger_on_taken(struct zkl__contender *c);
+
+/* --- the keeper ------------------------------------------------------------------------------ */
+
+/* Whether the next list is to watch the queue. */
+bool zkl__linger_list_watches(struct zkl__contender *c);
+/* The list that showed nobody before us. */
+void zkl__linger_listed(struct zkl__contender *c);
+/* A list of the queue, whoever sent it, shows contenders that are not of this session, or none. */
+void zkl__linger_note_list(struct zkl__linger_view *view, bool strangers);
+/* Gathering, and the reply to its own list. */
+void zkl__linger_on_list(struct zkl__contender *c);
+/* Released, and the reply to a check of its znode, which exists. */
+void zkl__linger_on_check(struct zkl__contender *c);
+/* Released: true when it stays. */
+bool zkl__linger_keep(struct zkl__contender *c);
+/* The number of this grant on our node, from 1. */
+int64_t zkl__linger_count(struct zkl__contender *c);
+/* A release deletes the znode from now on. */
+void zkl__linger_forbid(struct zkl__contender *c);
+/* Our znode is not as the list has shown it any more. */
+void zkl__linger_disarm(struct zkl__contender *c, const char *why);
+/* Released: grants it to the next one of this session, asks for what that needs, or ends it when
+ * its time is over. */
+void zkl__linger_on_time(struct zkl__contender *c);
+int64_t zkl__linger_wake(const struct zkl__contender *c);
+void zkl__linger_on_event(struct zkl__contender *c);
+/* The connection is lost, a list has shown a contender of another session, or another one of this
+ * session queues. */
+void zkl__linger_on_yield(struct zkl__contender *c);
+/* Released: the lease ended, or no lock object can be granted it any more. */
+void zkl__linger_end(struct zkl__contender *c, const char *why);
+
+/* === among those of its session =============================================================== */
+
+struct zkl__contender;
+struct zkl__local_queue;
+
+struct zkl__local_place {
+    struct zkl__local_queue *queue;
+    struct zkl__contender *next, *prev; /* in this queue */
+    uint64_t list;                      /* number of the list it waits for; 0: none */
+    struct zkl__contender *ahead;       /* whom it follows: the predecessor is its node. NULL:
+                                           nobody here */
+    struct zkl__contender *behind, *next_behind; /* who follows it */
+    bool handed;                                 /* granted before the node of `ahead` is gone */
+    bool moved;                                  /* the node of `ahead` went, or is another one */
+};
+
+/* Its predecessor is the node of another one here. */
+static inline bool zkl__local_follows(const struct zkl__local_place *place)
+{
+    return place->ahead;
+}
+
+static inline bool zkl__local_followed(const struct zkl__local_place *place)
+{
+    return place->behind;
+}
+
+/* Who follows it; NULL: nobody. */
+static inline struct zkl__contender *zkl__local_follower(const struct zkl__local_place *place)
+{
+    return place->behind;
+}
+
+/* By the one that it follows, whose node may still be there. */
+static inline bool zkl__local_handed(const struct zkl__local_place *place)
+{
+    return place->handed;
+}
+
+/* === the contender ============================================================================ */
+
+/* What an operation of a contender is for. At most one of each is under way. */
+enum zkl__role {
+    ZKL__ROLE_NONE,
+    ZKL__ROLE_CREATE, /* our node */
+    ZKL__ROLE_LIST,   /* of the queue */
+    ZKL__ROLE_WATCH, /* get of the blocker, with a watch; exists, without one, if it may not be read
+                      */
+    ZKL__ROLE_OWN_WATCH, /* get of our own node, with a watch */
+    ZKL__ROLE_STAT,      /* exists of our own node: its czxid, when the create's reply was lost */
+    ZKL__ROLE_PROVE,     /* committed check of our node, for a lease to be granted on */
+    ZKL__ROLE_BEAT,      /* the session's heartbeat, on our node */
+    ZKL__ROLE_CONFIG,   /* of the ensemble's configuration, for the session: are there observers? */
+    ZKL__ROLE_DELETE,   /* of our node, or of a double of it */
+    ZKL__ROLE_BARRIER,  /* committed check of the directory: what was sent before is in the next
+                           list, or nowhere */
+    ZKL__ROLE_MAKE,     /* of the directory */
+    ZKL__ROLE_SWAP,     /* our node for one of a weaker kind, in its place */
+    ZKL__ROLE_READ,     /* of the directory: did the last holder release? */
+    ZKL__ROLE_CONFLICT, /* who lives in the directories of a semaphore or a partition? */
+    ZKL__ROLES
+};
+#define UNDER_WAY(role) (1u << (role))
+
+/* What a contender acts on. All but the last two are mail, read in this order. Mail says no more
+ * than "look": what there is to see is judged when it is read. */
+enum zkl__contender_event_kind {
+    ZKL__CE_TAKEN,       /* it waited in line: another contender holds for its owner */
+    ZKL__CE_EXPIRED,     /* the session is over: what else there is, but for orders and time, is not
+                            read */
+    ZKL__CE_CONNECTED,   /* again, or on a new session */
+    ZKL__CE_REPLY,       /* to operations of its own: role, reply */
+    ZKL__CE_WATCH,       /* the predecessor changed or went: watch. As the next three in the order
+                            of zkl__watched */
+    ZKL__CE_OWN_WATCH,   /* our own node changed or went */
+    ZKL__CE_QUEUE_WATCH, /* a child of the queue came or went */
+    ZKL__CE_LINGER_WATCH, /* the same, of a lock that may linger */
+    ZKL__CE_INSPECTED,    /* a batch of its inspection was answered */
+    ZKL__CE_LIST,  /* first in its queue, but its list is old, or does not show it: once more */
+    ZKL__CE_YIELD, /* it lingers, or may: the connection is lost, or another one queues */
+    ZKL__CE_LOOK,  /* at what others change: the lease, the one it follows, the joint */
+    ZKL__CE_START, /* an order, as all that follow */
+    ZKL__CE_RELEASE,
+    ZKL__CE_DOWNGRADE, /* rule */
+    ZKL__CE_CANCEL,    /* code; means nothing to who does not wait */
+    ZKL__CE_END,       /* code; who waits fails with it, who holds releases */
+    ZKL__CE_TIME,      /* look at the time */
+    ZKL__CE_LAPSED,    /* the lease ended */
+    ZKL__CE_HANDED     /* the blocker, of this session, is leaving, and we are next */
+};
+#define ZKL__MAIL(kind) (1u << (kind))
+
+struct zkl__mail {
+    uint32_t kinds;
+    uint32_t unknown; /* roles whose operation ended with its connection */
+    uint32_t unsent;  /* roles whose operation could not be sent, */
+    signed char why_unsent[ZKL__ROLES];
+    enum zkl__role role; /* of reply, the one that a server gave in this step */
+    const struct zkl__reply *reply;
+    enum zkl__watch_event watch;
+    int code;
+    const struct zkl__rule *rule;
+};
+
+struct zkl__contender_event {
+    enum zkl__contender_event_kind kind;
+    int64_t now;
+    bool connected;    /* the session, now */
+    bool grant_waits;  /* the others of the joint are not first yet */
+    bool delete_waits; /* that of who handed over to us comes first */
+    int64_t session_id;
+    int code;
+    const struct zkl__rule *rule;
+    enum zkl__watch_event watch;
+    enum zkl__role role;
+    const struct zkl__reply *reply;
+    const struct zkl__list_index *index; /* of a list, or NULL */
+};
+
+/* What it watches, in the order of their events. */
+enum zkl__watched {
+    ZKL__WATCHED_PREDECESSOR,
+    ZKL__WATCHED_OWN,
+    ZKL__WATCHED_QUEUE,
+    ZKL__WATCHED_LINGER,
+    ZKL__WATCHED
+};
+
+/* What a contender wants of its session. Pointers live until its next step. */
+struct zkl__contender_actions {
+    struct zkl__contender_op {
+        enum zkl__role role;
+        struct zkl__op op;
+    } ops[3];
+    int op_count;
+    struct zkl__op parts[3];         /* of the one multi among them */
+    char replacement[ZKL__NAME_MAX]; /* the name in it of the znode that replaces ours */
+    enum zkl__watch_change {
+        ZKL__WATCH_KEEP,
+        ZKL__WATCH_ON,     /* hear of the path, before the ops are sent */
+        ZKL__WATCH_FORGET, /* hear no more; the server may keep its watch, it will be set again */
+        ZKL__WATCH_OFF     /* hear no more, take it back from the server. Never of our own node: its
+                              end uses the watch up */
+    } watches[ZKL__WATCHED];
+    bool inspect; /* send the next batch of its inspection */
+    bool told;    /* outcome is set */
+    struct zkl__outcome outcome;
+};
+
+struct zkl__contender {
+    struct zkl__machine machine;         /* first */
+    struct zkl__contender_config config; /* path and metadata are copies */
+    const zkl_heap *heap;
+    struct zkl__core *core;
+    unsigned number; /* of the session's contenders: for traces */
+    enum zkl__contender_state state;
+    /* The step that it is in: what has come, and what it wants. NULL outside. */
+    const struct zkl__contender_event *event;
+    struct zkl__contender_actions *out;
+
+    struct zkl__watch watches[ZKL__WATCHED]; /* paths of the ideas below */
+    struct zkl__node node;
+    struct zkl__replacement replacement;
+    struct zkl__own_watch own;
+    struct zkl__predecessor predecessor;
+    struct zkl__suspicion suspicion;
+    struct zkl__path_conflict conflict;
+    struct zkl__announcement announcement;
+    struct zkl__release_mark mark;
+    struct zkl__grant grant;
+    struct zkl__linger linger;
+    struct zkl__local_place local;
+
+    bool started, try_only;
+    int64_t deadline;
+    struct {
+        int64_t at;    /* 0: nothing is put off */
+        int64_t pause; /* the last one; longer each time */
+    } retry;
+    char *make_path;    /* the directory being made, cut to what is tried now */
+    uint32_t under_way; /* bits of roles */
+    int in_flight;      /* operations not answered yet: its memory stays until none is */
+
+    /* the session's */
+    struct zkl__link in_session;
+    struct zkl__link holding; /* in the list of holders: proving, held and lingering */
+    struct zkl__link proving;
+    bool holder, jeopardy_told;
+    struct zkl__joint *joint; /* NULL: alone */
+    size_t seat;
+    struct zkl__mail mail;
+    uint32_t held_back; /* roles asked for that the joint has not sent yet */
+    int64_t listed_at;  /* when its last list was sent */
+    int64_t shown_at;   /* when what last showed our node was sent: its create, a list, a check */
+
+    /* for statistics */
+    struct zkl__path_stats *path_stats;
+    int64_t since; /* asked for, then granted */
+    bool requeued; /* in this step */
+};
+
+void zkl__contender_step(struct zkl__contender *contender, const struct zkl__contender_event *event,
+                         struct zkl__contender_actions *out);
+/* When it wants ZKL__CE_TIME; INT64_MAX: not. */
+int64_t zkl__contender_wake(const struct zkl__contender *contender);
+void zkl__contender_free(struct zkl__contender *contender);
+bool zkl__contender_waits(const struct zkl__contender *contender);
+/* It holds, or lingers: its node is there, and nobody else's turn. */
+static inline bool zkl__contender_keeps(const struct zkl__contender *contender)
+{
+    return contender->state == ZKL__HELD || contender->state == ZKL__LINGERING;
+}
+/* Nothing but a lease is between it and its grant. */
+bool zkl__contender_ready(const struct zkl__contender *contender, int64_t now);
+
+/* contender.c: its mail. */
+/* Its owner listens no more, and it ends by itself. */
+void zkl__contender_leave(struct zkl__contender *contender);
+void zkl__contender_start(struct zkl__contender *contender, int64_t deadline, bool try_only);
+void zkl__contender_post(struct zkl__contender *contender, enum zkl__contender_event_kind kind);
+void zkl__contender_post_reply(struct zkl__contender *contender, enum zkl__role role,
+                               const struct zkl__reply *reply);
+void zkl__contender_post_refusal(struct zkl__contender *contender, enum zkl__role role, int code);
+/* The next piece of it, as an event; false: there is no more. refusal: room for a reply. */
+bool zkl__mail_next(struct zkl__mail *mail, struct zkl__contender_event *event,
+                    struct zkl__reply *refusal);
+
+/* === what its files use of each other ========================================================= */
+
+#define EXHAUSTED \
+    "the directory has given out all its 2147483647 sequence numbers: remove it when it is empty"
+
+/* contender.c: moves that several events make. */
+
+void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state state,
+                         const char *why);
+/* The one outcome of this step. */
+void zkl__contender_tell(struct zkl__contender *c, enum zkl__outcome_kind kind, int code,
+                         int zk_code, const char *why);
+/* Later once more: a little later each time. */
+void zkl__contender_put_off(struct zkl__contender *c);
+/* It waits no more: what is left of it is removed in the background. */
+void zkl__contender_withdraw(struct zkl__contender *c, const char *why);
+/* Never granted: told at once; what is left of it is removed in the background. */
+void zkl__contender_fail(struct zkl__contender *c, int code, int zk_code, const char *why);
+/* What an error of the server means to one who waits. */
+void zkl__contender_fail_by_reply(struct zkl__contender *c);
+/* The place is gone through no wish of ours: once more at the tail, or an end. */
+void zkl__contender_queue_again(struct zkl__contender *c, const char *why);
+/* Nothing of ours is left. */
+void zkl__contender_finish(struct zkl__contender *c, int code, const char *why);
+
+/* contender.c */
+
+/* Sends what the state needs and is not under way, if there is a connection. Each step ends with
+ * it. */
+void zkl__contender_advance(struct zkl__contender *c);
+void zkl__ask(struct zkl__contender *c, enum zkl__role role, struct zkl__op op);
+void zkl__ask_list(struct zkl__contender *c);
+void zkl__ask_node(struct zkl__contender *c, enum zkl__role role, enum zkl__op_kind kind,
+                   const char *name);
+/* The path of a child of the queue, into a buffer that grows. False: no memory. */
+bool zkl__child_path(const struct zkl__contender *c, char **path, size_t *room, const char *name);
+
+/* znode.c: the directory of the queue is missing, and made. */
+void zkl__directory_missing(struct zkl__contender *c);
+void zkl__directory_ask(struct zkl__contender *c);
+void zkl__directory_on_reply(struct zkl__contender *c);
+
+/* contender.c */
+void zkl__contender_on_reply(struct zkl__contender *c);
+
+/* === the end, until no znode of ours is left ================================================== */
+
+struct zkl__contender;
+
+/* No znode of ours is left, as far as the responses of this session say, and none can be created
+ * any more. */
+bool zkl__farewell_done(const struct zkl__contender *c);
+void zkl__farewell_advance(struct zkl__contender *c);
+void zkl__farewell_on_reply(struct zkl__contender *c);
+void zkl__farewell_on_list(struct zkl__contender *c);
+void zkl__farewell_on_stat(struct zkl__contender *c);
+void zkl__farewell_on_barrier(struct zkl__contender *c);
+
+/* === the list of a queue ====================================================================== */
+
+/* The contenders of a list in the order of their places: for who reads it many times. */
+struct zkl__list_index {
+    int32_t base;
+    const char *user; /* see zkl__list_user */
+    size_t count;
+    struct zkl__list_entry {
+        const char *name;
+        int32_t place; /* number less base */
+        zkl_kind kind;
+    } entries[];
+};
+/* base: the number of a contender that reads it. NULL: no memory. */
+struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct zkl__reply *list,
+                                            int32_t base);
+
+/* Below, index may be NULL. */
+bool zkl__list_has(const struct zkl__reply *list, const struct zkl__list_index *index,
+                   const char *name);
+
+/* "leases" for a path that also has "locks", a semaphore's (Curator's InterProcessSemaphoreV2);
+ * "members" for one that also has "pieces", a partition's; else NULL. */
+const char *zkl__list_user(const struct zkl__reply *list, const struct zkl__list_index *index);
+
+/* The contender, or lease, with the highest number; NULL: there is none. */
+const char *zkl__list_last(const struct zkl__reply *list);
+
+/* Of the nodes that carry our uuid the lowest, and another one; NULL where there is none. */
+void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *list,
+                    const char **lowest, const char **other);
+
+/* The nearest contender before us of a kind that must go first; NULL: we are admitted. */
+const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__reply *list,
+                              const struct zkl__list_index *index);
+
+/* How many must go first. */
+size_t zkl__list_blockers(const struct zkl__contender *c, const struct zkl__reply *list,
+                          const struct zkl__list_index *index);
+
+/* How many entries stand before ours. */
+size_t zkl__list_before(const struct zkl__contender *c, const struct zkl__list_index *index);
+/* Of a kind that must go first, and not known as forged. */
+bool zkl__list_blocks(const struct zkl__contender *c, const char *name);
+
+/* zkl__stat_forged, as this contender sees it. */
+bool zkl__list_forged(const struct zkl__contender *c, const char *name,
+                      const struct zkl__stat *stat);
+/* From now on the contenders of this session in the queue pass it over, as far as it is forged for
+ * them. False: no memory. */
+bool zkl__list_pass_over(struct zkl__contender *c, const char *name, const struct zkl__stat *stat);
+
+/* === the contenders of a session in one queue ================================================= */
+
+/* Names that idle queues remember, in all. */
+#define ZKL__REMEMBERED_MOST 65536
+
+struct zkl__local_queue {
+    struct zkl__machine machine;   /* first. Its step sends the list that was asked for */
+    struct zkl__local_queue *next; /* in its bucket */
+    uint32_t hash;
+    struct zkl__contender *first, *last;
+    size_t count;    /* of these */
+    size_t unlisted; /* creates without a list, since the last list was sent */
+    uint64_t lists;  /* ever sent */
+    unsigned lists_under_way;
+    size_t wanted; /* contenders that asked for a list and wait for it to be sent */
+    bool urgent;   /* one of them may be first */
+    int64_t czxid; /* of the directory, as its last list says */
+    /* Forged places and their czxids, INT64_MAX for those that live with no session: see
+     * zkl__list_forged. They are remembered while nobody is here, so that later contenders of the
+     * session do not look again. */
+    struct zkl__name_set forged;
+    struct zkl__linger_view linger;
+    size_t lingerers;         /* lock objects whose locks may linger here */
+    struct zkl__list members; /* memberships whose znode this path is */
+    char path[];
+};
+
+struct zkl__local_queues {
+    const zkl_heap *heap;
+    struct zkl__local_queue **buckets;
+    size_t bucket_count, count;
+    size_t remembered; /* forged names of queues without a contender */
+    uint64_t names_key;
+};
+
+bool zkl__local_queues_init(struct zkl__local_queues *queues, const zkl_heap *heap,
+                            uint64_t names_key);
+void zkl__local_queues_deinit(struct zkl__local_queues *queues);
+
+/* The forged names that its queue remembers. */
+static inline struct zkl__name_set *zkl__local_forged(const struct zkl__contender *c)
+{
+    return &c->local.queue->forged;
+}
+
+static inline const char *zkl__local_path(const struct zkl__contender *c)
+{
+    return c->local.queue->path;
+}
+
+/* From its making to its burial. False: no memory. Who did not join may leave. */
+bool zkl__local_join(struct zkl__local_queues *queues, struct zkl__contender *c, const char *path);
+void zkl__local_leave(struct zkl__local_queues *queues, struct zkl__contender *c);
+
+/* A membership's path gets its queue, which keeps a list of them; NULL: no memory. */
+struct zkl__local_queue *zkl__local_enroll(struct zkl__local_queues *queues, const char *path,
+                                           struct zkl__link *member);
+void zkl__local_resign(struct zkl__local_queues *queues, struct zkl__local_queue *q,
+                       struct zkl__link *member);
+
+/* c waits for the node of that name. True when it is one of ours, for which it need not ask the
+ * server. */
+bool zkl__local_follow(struct zkl__contender *c, const char *name);
+/* Its create needs no list, for others of this session stand before it, and lists of theirs follow.
+ */
+bool zkl__local_spares_list(struct zkl__contender *c);
+/* The znode before c's, as the numbers say, when it is one of ours; NULL: a list is to tell. */
+const char *zkl__local_neighbour(struct zkl__contender *c);
+/* c is granted instead of its follower, which deletes its znode: whoever follows that one follows c
+ * now. */
+void zkl__local_replace(struct zkl__contender *follower, struct zkl__contender *c);
+/* It does not wait for another here any more, if it did. */
+void zkl__local_unfollow(struct zkl__contender *c);
+/* c acted on an event. */
+void zkl__local_stepped(struct zkl__contender *c);
+/* What the followers of c look at, before c reads its mail: they are told when it has changed. */
+struct zkl__local_facts {
+    char node[ZKL__NAME_MAX];
+    bool leaving;
+};
+/* False: it has none. */
+bool zkl__local_note_facts(const struct zkl__contender *c, struct zkl__local_facts *facts);
+void zkl__local_tell_changes(struct zkl__contender *c, const struct zkl__local_facts *before);
+/* c, which follows another, looks at that one. False: nothing new; else *news is what it comes to.
+ */
+bool zkl__local_look(struct zkl__core *core, struct zkl__contender *c,
+                     enum zkl__contender_event_kind *news);
+/* Whether the delete of its znode, sent now, hands over to a follower. */
+bool zkl__local_hands_over(const struct zkl__contender *c);
+/* One it was handed over from, at any remove, is still there, and the delete of that one's node is
+ * not on its way. */
+bool zkl__local_delete_waits(const struct zkl__contender *c);
+
+/* Another contender of this session there is so. */
+bool zkl__local_others(const struct zkl__contender *c,
+                       bool (*is_so)(const struct zkl__contender *other));
+
+/* A list of its queue came, for whomever. */
+void zkl__local_note_list(struct zkl__local_queues *queues, struct zkl__contender *c,
+                          const struct zkl__reply *reply);
+
+/* c asks for a list: sent when nobody has mail, or when the one under way is answered. */
+void zkl__local_ask_list(struct zkl__core *core, struct zkl__contender *c);
+/* The list that was sent for c was answered; or could not be sent. */
+void zkl__local_answer_list(struct zkl__core *core, struct zkl__contender *c,
+                            const struct zkl__reply *reply);
+void zkl__local_refuse_list(struct zkl__core *core, struct zkl__contender *c, int code);
+
+/* === the multi-contender ====================================================================== */
+
+struct zkl__joint {
+    struct zkl__machine machine; /* first. Its step follows those of its members */
+    struct zkl__core *core;
+    /* The owner's, until its last word. */
+    void (*notify)(void *owner, const struct zkl__outcome *outcome);
+    void *owner;
+    size_t count, refs; /* refs: the owner until its last word, members not freed, the core while it
+                           is ready */
+    struct zkl__contender **seats; /* NULL: freed */
+
+    /* the transaction */
+    struct zkl__request request;
+    enum zkl__role under_way; /* ZKL__ROLE_NONE: none is */
+    struct zkl__op *parts;
+    struct zkl__contender **dealt; /* the owners of the parts under way */
+    struct zkl__reply *replies;    /* the response of each of them, until its mail is read */
+    size_t dealt_count;
+    bool gathering; /* deletes wait until all members have sent theirs */
+
+    /* what the owner was notified of, and what is due */
+    size_t granted, released;
+    bool failed, lost, jeopardy;
+    int code;          /* of RELEASED */
+    bool open;         /* all are first: members may be granted */
+    int64_t listed_at; /* the time of the newest list when all were first for the first time; 0: not
+                          yet */
+};
+
+/* For session_*.c. */
+
+/* True: the operation waits here, and the multi-contender will send or refuse it. */
+bool zkl__joint_holds_back(struct zkl__contender *c, enum zkl__role role);
+/* A member was stepped. The multi-contender acts when all members with mail were stepped. */
+void zkl__joint_post(struct zkl__joint *joint);
+/* To all members. */
+void zkl__joint_start(struct zkl__joint *joint, int64_t deadline, bool try_only);
+void zkl__joint_cancel(struct zkl__joint *joint, int code);
+void zkl__joint_release(struct zkl__joint *joint);
+/* The owner takes no more outcomes: the multi-contender ends by itself. */
+void zkl__joint_end(struct zkl__joint *joint);
+/* The member is freed. */
+void zkl__joint_leave(struct zkl__contender *c);
+void zkl__joint_unref(struct zkl__joint *joint);
+/* The core is freed before the owner had its last outcome: there will be none. */
+void zkl__joint_disown(struct zkl__joint *joint);
+
+#endif

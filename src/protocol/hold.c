@@ -1,0 +1,1162 @@
+/* hold.c - a lock while it is held: the grant, the announced release, the mark of a release, and a
+ * lock that lingers. */
+
+#include "acl.h"
+#include "contender_inside.h"
+#include "lease.h"
+#include "stats.h"
+
+#include <string.h>
+
+/* === the grant ================================================================================ */
+
+/* The gate before a grant, and how it ends. */
+
+/* --- the gate -------------------------------------------------------------------------------- */
+
+/* Why it is not granted yet. */
+enum gate {
+    GATE_MARK = 1,   /* how the last holder ended is not known, or the delay is not over */
+    GATE_TOKEN = 2,  /* the czxid of our znode is not known */
+    GATE_OTHERS = 4, /* another contender of the multi-contender is not first yet */
+    GATE_LEASE = 8,  /* the session has no lease */
+    GATE_SHOWN = 16  /* no response within a heartbeat has shown our znode */
+};
+
+/* Somebody may delete our znode by hand, and another contender of this session may notice that and
+ * be granted before us. So a response that shows our znode counts for one heartbeat, the time in
+ * which a holder would notice the delete. A multi-contender has a rule of its own (joint.c,
+ * look_again). */
+static bool is_shown(const struct zkl__contender *c)
+{
+    return c->joint ||
+           c->event->now - c->shown_at <= zkl__lease_heartbeat(zkl__core_timeout(c->core)) ||
+           (c->event->kind == ZKL__CE_REPLY && c->event->role == ZKL__ROLE_PROVE);
+}
+
+static unsigned own_gate(const struct zkl__contender *c)
+{
+    return (zkl__mark_permits(c) ? 0u : GATE_MARK) | (zkl__node_czxid(&c->node) ? 0u : GATE_TOKEN);
+}
+
+static unsigned gate(const struct zkl__contender *c)
+{
+    return own_gate(c) | (c->event->grant_waits ? GATE_OTHERS : 0u) |
+           (zkl__core_leased(c->core) ? 0u : GATE_LEASE) | (is_shown(c) ? 0u : GATE_SHOWN);
+}
+
+bool zkl__contender_ready(const struct zkl__contender *c, int64_t now)
+{
+    return c->state == ZKL__PROVING && c->retry.at <= now && !own_gate(c);
+}
+
+void zkl__grant_prove(struct zkl__contender *c, const char *why)
+{
+    c->grant.proved = false;
+    zkl__contender_move(c, ZKL__PROVING, why);
+}
+
+void zkl__grant_unproved(struct zkl__contender *c)
+{
+    c->grant.proved = false;
+}
+
+void zkl__grant_advance(struct zkl__contender *c)
+{
+    unsigned shut = gate(c);
+    if (!shut) {
+        zkl__grant_give(c);
+    } else if (shut & GATE_MARK) {
+        zkl__mark_ask(c);
+    } else if (!(c->under_way & UNDER_WAY(ZKL__ROLE_PROVE)) &&
+               (shut & GATE_LEASE ? !c->grant.proved : shut & GATE_SHOWN)) {
+        c->grant.proved = true;
+        zkl__ask_node(c, ZKL__ROLE_PROVE, ZKL__OP_CHECK, zkl__node_name(&c->node));
+    }
+}
+
+static void tell_granted(struct zkl__contender *c)
+{
+    c->grant.least_until = c->config.least > 0 ? c->event->now + c->config.least : 0;
+    c->grant.hold_until = c->config.max_hold > 0 ? c->event->now + c->config.max_hold : INT64_MAX;
+    zkl__contender_tell(c, ZKL__GRANTED, ZKL_OK, 0, "granted");
+    c->out->outcome.token = zkl__node_czxid(&c->node);
+    c->out->outcome.serial = zkl__linger_count(c);
+    c->out->outcome.contender = c;
+    c->out->outcome.unclean = zkl__mark_unclean(&c->mark);
+}
+
+void zkl__grant_give(struct zkl__contender *c)
+{
+    zkl__contender_move(c, ZKL__HELD, "nobody before us, and a lease");
+    zkl__announcement_hold(c);
+    zkl__own_watch_hold(c);
+    tell_granted(c);
+}
+
+void zkl__grant_again(struct zkl__contender *c)
+{
+    zkl__contender_move(c, ZKL__HELD, "it lingered");
+    zkl__mark_clean(c);
+    c->grant.end = ZKL__GRANT_KEPT;
+    tell_granted(c);
+}
+
+/* --- its end --------------------------------------------------------------------------------- */
+
+int64_t zkl__grant_wake(const struct zkl__contender *c)
+{
+    bool owed =
+        c->state == ZKL__HELD || (c->state == ZKL__LOST && c->grant.end != ZKL__GRANT_OVERSTAYED);
+    return owed ? c->grant.hold_until : INT64_MAX;
+}
+
+void zkl__grant_overstay(struct zkl__contender *c)
+{
+    c->grant.end = ZKL__GRANT_OVERSTAYED;
+    zkl__replacement_forget(c);
+    if (c->state == ZKL__HELD) {
+        zkl__grant_lose(c, "held for longer than max_hold_ms");
+    }
+}
+
+void zkl__grant_lose(struct zkl__contender *c, const char *why)
+{
+    zkl__contender_tell(c, ZKL__LOSS, ZKL_ELOST, 0, why);
+    zkl__own_watch_stop(c);
+    zkl__contender_move(c, ZKL__LOST, why);
+}
+
+/* Whoever has it is told now that it is released: nobody waits for the delete. Nobody is handed the
+ * lock when that is sent, for its node may have been removed by hand in the meantime. */
+static void stay(struct zkl__contender *c)
+{
+    c->grant.end = ZKL__GRANT_RELEASED;
+    c->grant.stay_until = c->grant.least_until;
+    zkl__contender_tell(c, ZKL__RELEASED, ZKL_OK, 0, "released, and its znode stays");
+}
+
+void zkl__grant_on_release(struct zkl__contender *c)
+{
+    ZKL__ENSURE(c->state == ZKL__HELD || c->state == ZKL__LOST);
+    bool hands_over = c->state == ZKL__HELD && !zkl__replacing(&c->replacement);
+    c->grant.end = hands_over ? ZKL__GRANT_HANDED_OVER : ZKL__GRANT_RELEASED;
+    if (hands_over && zkl__linger_keep(c)) {
+        return;
+    }
+    if (hands_over && c->event->now < c->grant.least_until) {
+        stay(c);
+    }
+    zkl__mark_leave(c);
+    zkl__announcement_release(c);
+    zkl__replacement_forget(c);
+    zkl__node_remember_duplicate(&c->node);
+    zkl__own_watch_stop(c); /* our delete uses the watch up */
+    zkl__contender_move(c, ZKL__REMOVING, "released");
+}
+
+/* === announced release ======================================================================== */
+
+/* Announced release. Who held until its release and has reason to think that
+ * somebody waits deletes its node and, in the same transaction before that, writes it; so the one
+ * watch on it says "changed" instead of "deleted", and who waits knows without a list that the one
+ * before it held and is through, and so is first. Sound, because:
+ *  - nobody else can write that node: its access list gives that to a random identity of its
+ * session alone (sealed; the name says so);
+ *  - its session does not write it before, nor ever a second node of the same contender, or what is
+ * revocable;
+ *  - who waits would have heard, on the same ordered connection, if its own node had been removed
+ * before that (znode.c);
+ *  - who was handed the lock by another one of its session does not announce before that one's node
+ * is known to be gone (handed);
+ *  - a reader's end says nothing: others may read beside it. Only who waited for everybody is
+ * believed. In a session with credentials, which has no seal and whose queues are mostly its own
+ * kind's, nobody is.
+ *
+ * A client that may create nodes in the queue can still forge an announcement, with a node and an
+ * identity of its own. So a holder that was granted by announcement lists after a heartbeat, within
+ * which it would also learn that somebody had removed its node. It may have released by then, and
+ * misled the next one. That ends at the border of a block of eight sequence numbers. The contender
+ * behind the border is granted by announcement, too, but it lists in the same moment, and neither
+ * announces nor hands over inside its session before its list has shown it first. The counter of
+ * the directory gives each number once, in the order of the queue: whatever znodes a forger adds,
+ * the others only come to a border earlier. */
+
+#define LIE "somebody is before us: a release was announced that was none"
+#define BLOCK 8 /* sequence numbers that one forged announcement reaches, and the next one */
+
+/* --- our own --------------------------------------------------------------------------------- */
+
+bool zkl__announcement_seals(const struct zkl__contender *c)
+{
+    return c->config.announces && !c->config.revocable && !c->config.acl && !c->joint &&
+           c->config.rule->waits_for == ZKL__KIND_ANY && zkl__core_seals(c->core);
+}
+
+void zkl__announcement_expect(struct zkl__contender *c)
+{
+    c->announcement.state = ZKL__ANNOUNCES_PERHAPS;
+}
+
+bool zkl__announcement_expected(const struct zkl__contender *c)
+{
+    return c->announcement.state != ZKL__ANNOUNCES_NOT;
+}
+
+/* Its followers here are told without the server. */
+void zkl__announcement_release(struct zkl__contender *c)
+{
+    if (zkl__grant_hands_over(&c->grant) && zkl__node_sealed(&c->node) &&
+        zkl__announcement_expected(c) && zkl__announcement_relied_on(c) &&
+        !zkl__local_followed(&c->local)) {
+        c->announcement.state = ZKL__ANNOUNCES;
+    }
+}
+
+bool zkl__announcement_due(const struct zkl__contender *c)
+{
+    return c->announcement.state == ZKL__ANNOUNCES && !zkl__local_handed(&c->local);
+}
+
+/* Version 0: nobody, we included, has written our node before (PrepRequestProcessor,
+ * checkAndIncVersion). */
+struct zkl__op zkl__announcement_op(const struct zkl__contender *c)
+{
+    return (struct zkl__op){
+        .kind = ZKL__OP_SET, .dir = c->config.path, .name = zkl__node_name(&c->node), .version = 0};
+}
+
+void zkl__announcement_made(struct zkl__contender *c)
+{
+    c->announcement.state = ZKL__ANNOUNCES_NOT;
+}
+
+bool zkl__announcement_refused(struct zkl__contender *c, enum zkl__rc rc)
+{
+    if (c->announcement.state != ZKL__ANNOUNCES || rc == ZKL__RC_UNKNOWN ||
+        rc == ZKL__RC_NOTAPPLIED || rc == ZKL__RC_UNSENT) {
+        return false;
+    }
+    c->announcement.state = ZKL__ANNOUNCES_NOT; /* it may not be written: then it just goes */
+    if (rc == ZKL__RC_NOAUTH) {
+        zkl__core_seal_off(c->core);
+    }
+    return true;
+}
+
+/* --- the predecessor's ----------------------------------------------------------------------- */
+
+/* The word of one that held, and that waited for everybody before it. */
+bool zkl__announcement_believed(const struct zkl__contender *c, const char *predecessor)
+{
+    zkl_kind kind = zkl__name_parse(predecessor).kind;
+    return (kind == ZKL_KIND_LOCK || kind == ZKL_KIND_WRITE) && zkl__name_sealed(predecessor) &&
+           zkl__core_seals(c->core) && !c->joint;
+}
+
+static enum zkl__evidence evidence_behind(const struct zkl__contender *c, const char *predecessor)
+{
+    uint32_t before = (uint32_t)zkl__name_sequence(predecessor);
+    uint32_t own = (uint32_t)zkl__name_sequence(zkl__node_name(&c->node));
+    return before / BLOCK == own / BLOCK ? ZKL__EVIDENCE_ANNOUNCEMENT : ZKL__EVIDENCE_AT_BORDER;
+}
+
+/* Our own watch would have fired before: "watches are ordered with respect to other events" (What
+ * ZooKeeper Guarantees about Watches, in the Programmer's Guide). */
+void zkl__announcement_heard(struct zkl__contender *c)
+{
+    c->announcement.evidence = evidence_behind(c, zkl__predecessor_name(c));
+    c->shown_at = c->event->now;
+    zkl__grant_prove(c, "who was before us announces its release");
+}
+
+void zkl__announcement_handed_on(struct zkl__contender *c, const struct zkl__contender *ahead)
+{
+    if (ahead->announcement.evidence != ZKL__EVIDENCE_LIST) {
+        c->announcement.evidence = evidence_behind(c, zkl__node_name(&ahead->node));
+    }
+}
+
+bool zkl__announcement_relied_on(const struct zkl__contender *c)
+{
+    return c->announcement.evidence != ZKL__EVIDENCE_AT_BORDER;
+}
+
+bool zkl__announcement_is_listed(const struct zkl__contender *c)
+{
+    return c->announcement.evidence == ZKL__EVIDENCE_LIST;
+}
+
+void zkl__announcement_listed(struct zkl__contender *c)
+{
+    c->announcement.evidence = ZKL__EVIDENCE_LIST;
+}
+
+/* --- while it is held ------------------------------------------------------------------------ */
+
+static void check_later(struct zkl__contender *c)
+{
+    c->announcement.look_at = c->event->now + zkl__lease_heartbeat(zkl__core_timeout(c->core));
+}
+
+int64_t zkl__announcement_wake(const struct zkl__contender *c)
+{
+    return c->announcement.look_at ? c->announcement.look_at : INT64_MAX;
+}
+
+void zkl__announcement_on_time(struct zkl__contender *c)
+{
+    if (zkl__announcement_wake(c) > c->event->now) {
+        return;
+    }
+    if (c->event->connected) {
+        c->announcement.look_at = 0;
+        if (!(c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) { /* else one of hold.c's */
+            zkl__ask_list(c);
+        }
+    } else {
+        check_later(c);
+    }
+}
+
+void zkl__announcement_hold(struct zkl__contender *c)
+{
+    if (c->announcement.evidence != ZKL__EVIDENCE_LIST) {
+        check_later(c);
+    }
+    if (c->announcement.evidence == ZKL__EVIDENCE_AT_BORDER) {
+        c->announcement.look_at = c->event->now;
+        zkl__announcement_on_time(c);
+    }
+}
+
+void zkl__announcement_on_list(struct zkl__contender *c)
+{
+    const char *before = c->event->reply->rc == ZKL__RC_OK
+                             ? zkl__list_blocker(c, c->event->reply, c->event->index)
+                             : NULL;
+    if (before && zkl__suspected(c) && zkl__inspection_begin(c)) {
+        zkl__inspection_go_on(c);
+        c->out->inspect = true;
+    } else if (c->event->reply->rc != ZKL__RC_OK || (before && !zkl__predecessor_set(c, before))) {
+        check_later(c);
+    } else if (before) {
+        zkl__ask_node(c, ZKL__ROLE_WATCH, ZKL__OP_EXISTS, zkl__predecessor_name(c));
+    } else {
+        zkl__announcement_listed(c);
+    }
+}
+
+void zkl__announcement_on_inspected(struct zkl__contender *c)
+{
+    bool seen = false;
+    const char *nearest = zkl__inspection_nearest(c, &seen);
+    zkl__inspection_pause(c);
+    if (!nearest && !zkl__inspection_stale(c)) {
+        zkl__announcement_listed(c);
+    } else if (zkl__inspection_broken(c)) {
+        check_later(c);
+    } else if (zkl__inspection_stale(c)) {
+        zkl__suspect(c, true);
+        zkl__ask_list(c);
+    } else if (seen) {
+        zkl__grant_lose(c, LIE);
+        return;
+    } else {
+        zkl__inspection_go_on(c);
+        c->out->inspect = true;
+        return;
+    }
+    zkl__inspection_drop(c);
+}
+
+void zkl__announcement_on_predecessor(struct zkl__contender *c)
+{
+    const char *name = zkl__predecessor_name(c);
+    enum zkl__rc rc = c->event->reply->rc;
+    bool forged = rc == ZKL__RC_OK && zkl__list_forged(c, name, &c->event->reply->stat);
+    zkl__suspect(c, forged);
+    if ((rc == ZKL__RC_OK && !forged) || rc == ZKL__RC_NOAUTH) {
+        zkl__grant_lose(c, LIE);
+    } else if (rc == ZKL__RC_NONODE ||
+               (forged && zkl__list_pass_over(c, name, &c->event->reply->stat))) {
+        zkl__ask_list(c);
+    } else {
+        check_later(c);
+    }
+}
+
+/* === the mark of a release ==================================================================== */
+
+/* Config.mark: whether the last holder released, for the options recover and
+ * delay_after_crash_ms.
+ *
+ * Writing. A holder that releases deletes its znode and, in the same transaction, writes the name
+ * of this znode into the data of the directory. Nothing is written at a grant. So the mark is there
+ * exactly when the release was done. If the reply is lost, the transaction is sent again, and finds
+ * the znode gone or does both. Every other end leaves no mark: a crash, also between two grants of
+ * one session, an expired session, a removal by hand, a release after a loss, and a hold that was
+ * longer than config.max_hold. A duplicate of the znode is deleted without a mark, because a later
+ * holder may have ended since. Two contenders differ:
+ *  - A contender that gives up while it is first writes the mark, too, if it knows that the last
+ *    holder released. Otherwise no grant has reported the crash yet, and it writes none.
+ *  - A holder that hands over inside its session writes none. Its follower holds while the holder's
+ *    znode still stands, and somebody may remove the follower's by hand before that one is deleted.
+ *    The mark of the follower's own release counts for both. A holder whose delete is under
+ *    way with the mark hands over to nobody.
+ *
+ * Reading. A grant reports the unclean end of the last holder, or rests on its mark. So each mark
+ * covers all holders before it. A contender concludes that the last holder released if one of these
+ * is true:
+ *  - The mark names the contender that was right before ours: a list has shown it there, and its
+ *    znode was read after that. So nobody between the two was in the queue then or is later, and
+ *    nobody between them held before, for that one stood.
+ *  - The mark names the number right before ours, if no list has shown us anybody.
+ *  - Our number is 0: nobody was before us in this directory.
+ *  - The directory was read before our create: it had no children, and the last change of them was
+ *    in the transaction that wrote the data last (pzxid, mzxid), which was a release or the create
+ *    of the directory; and our number is the next one that the counter gave then (the number of
+ *    creates of children: PrepRequestProcessor, pRequest2TxnCreate). So nobody queued in between.
+ *    This one is for contenders that came and left while another one held.
+ *  - The predecessor hands over in this session, and config.mark is set for it as well.
+ * An announcement (hold.c) is not enough. A contender without config.mark may announce, and
+ * its own grant reported no crash. So the directory is read after an announcement. If it has no
+ * mark of that release, the queue is listed, because the announcement may be forged.
+ *
+ * Otherwise the grant is unclean, after config.delay. A contender concludes this only from a read
+ * that was sent after the list that shows it first. An earlier one may be older than the release.
+ * The delay begins with that read.
+ *
+ * Missing evidence means unclean. So these ends look like a crash, though they are none: of a
+ * waiter that ends between the release of its predecessor and its own grant, of a session that ends
+ * while its lock lingers or stays for config.least, of a holder without config.mark or of another
+ * library, and of a holder that may not write the directory. So does whatever was in the directory
+ * before the first use of config.mark. Contenders with and without a delay read and write the same
+ * mark: a contender without one reports a crash immediately, and after its release nobody waits. */
+
+/* --- the evidence ---------------------------------------------------------------------------- */
+
+void zkl__mark_new_attempt(struct zkl__contender *c)
+{
+    c->mark = (struct zkl__release_mark){.before = -1, .released = -1, .next = -1};
+}
+
+void zkl__mark_behind(struct zkl__contender *c, const char *name)
+{
+    if (c->config.mark) {
+        c->mark.state = ZKL__MARK_UNKNOWN;
+        c->mark.before = zkl__name_sequence(name);
+    }
+}
+
+void zkl__mark_clean(struct zkl__contender *c)
+{
+    c->mark.state = c->config.mark ? ZKL__MARK_CLEAN : ZKL__MARK_UNKNOWN;
+}
+
+static bool is_clean(const struct zkl__contender *c)
+{
+    const struct zkl__release_mark *mark = &c->mark;
+    int32_t own = zkl__name_sequence(zkl__node_name(&c->node));
+    if (mark->state != ZKL__MARK_UNKNOWN || !zkl__node_known(&c->node)) {
+        return mark->state == ZKL__MARK_CLEAN;
+    }
+    if (mark->before >= 0) {
+        return mark->released == mark->before;
+    }
+    return own == 0 || mark->released == own - 1 || mark->next == own;
+}
+
+bool zkl__mark_permits(const struct zkl__contender *c)
+{
+    return !c->config.mark || zkl__mark_unclean(&c->mark) || is_clean(c);
+}
+
+void zkl__mark_ask(struct zkl__contender *c)
+{
+    if (c->config.mark && c->mark.state == ZKL__MARK_UNKNOWN &&
+        !(c->under_way & UNDER_WAY(ZKL__ROLE_READ))) {
+        zkl__ask(c, ZKL__ROLE_READ, (struct zkl__op){.kind = ZKL__OP_GET, .dir = c->config.path});
+    }
+}
+
+/* The name of a contender, and nothing else; -1: it is none. */
+static int32_t number_in(const struct zkl__reply *reply)
+{
+    char name[ZKL__NAME_LONGEST + 1];
+    if (reply->size == 0 || reply->size > ZKL__NAME_LONGEST) {
+        return -1;
+    }
+    memcpy(name, reply->data, reply->size);
+    name[reply->size] = '\0';
+    return strlen(name) == reply->size && zkl__name_contends(name) ? zkl__name_sequence(name) : -1;
+}
+
+static void note(struct zkl__release_mark *mark, const struct zkl__reply *reply)
+{
+    const struct zkl__stat *stat = &reply->stat;
+    bool rests = stat->child_count == 0 && stat->pzxid == stat->mzxid;
+    mark->released = number_in(reply);
+    /* "cversion" counts creates and deletes (DataNode.copyStat): without children, half of each. */
+    mark->next = rests ? (int32_t)((uint32_t)stat->cversion / 2) : mark->next;
+}
+
+static void conclude_unclean(struct zkl__contender *c)
+{
+    bool delays = c->config.delay > 0;
+    if (!zkl__announcement_is_listed(c)) {
+        zkl__contender_move(c, ZKL__LISTING, "the announced release left no mark");
+        return;
+    }
+    if (delays && c->try_only) {
+        zkl__contender_fail(c, ZKL_EBUSY, 0,
+                            "the last holder did not release, and delay_after_crash_ms begins");
+        return;
+    }
+    c->mark.state = delays ? ZKL__MARK_DELAYS : ZKL__MARK_UNCLEAN;
+    c->mark.until = c->event->now + c->config.delay;
+    zkl__core_trace(c->core, c, "first, behind one that did not release%s",
+                    delays ? ": it waits" : "");
+}
+
+void zkl__mark_on_read(struct zkl__contender *c)
+{
+    enum zkl__rc rc = c->event->reply->rc;
+    bool first = c->state == ZKL__PROVING;
+    if (rc == ZKL__RC_OK) {
+        note(&c->mark, c->event->reply);
+    }
+    if (first && (!zkl__rc_answered(rc) || rc == ZKL__RC_NOTAPPLIED)) {
+        zkl__contender_fail_by_reply(c);
+        return;
+    }
+    if (first && rc == ZKL__RC_NONODE) {
+        zkl__node_removed(c); /* with the directory */
+        return;
+    }
+    if (first && c->mark.state == ZKL__MARK_UNKNOWN && !is_clean(c)) {
+        conclude_unclean(c);
+    }
+}
+
+/* --- the delay ------------------------------------------------------------------------------- */
+
+int64_t zkl__mark_wake(const struct zkl__contender *c)
+{
+    return zkl__mark_delays(&c->mark) ? c->mark.until : INT64_MAX;
+}
+
+void zkl__mark_on_time(struct zkl__contender *c)
+{
+    if (zkl__mark_wake(c) <= c->event->now) {
+        c->mark.state = ZKL__MARK_UNCLEAN;
+    }
+}
+
+/* --- with the znode's delete ----------------------------------------------------------------- */
+
+void zkl__mark_leave(struct zkl__contender *c)
+{
+    bool writes = zkl__contender_keeps(c) || (c->state == ZKL__PROVING && is_clean(c));
+    c->mark.state = c->config.mark && writes ? ZKL__MARK_WRITES : ZKL__MARK_UNKNOWN;
+}
+
+bool zkl__mark_due(struct zkl__contender *c)
+{
+    if (c->mark.state == ZKL__MARK_WRITES && zkl__local_hands_over(c)) {
+        c->mark.state = ZKL__MARK_UNKNOWN;
+    }
+    return c->mark.state == ZKL__MARK_WRITES;
+}
+
+struct zkl__op zkl__mark_op(const struct zkl__contender *c)
+{
+    const char *name = zkl__node_name(&c->node);
+    return (struct zkl__op){.kind = ZKL__OP_SET,
+                            .dir = c->config.path,
+                            .data = name,
+                            .size = strlen(name),
+                            .version = -1};
+}
+
+void zkl__mark_written(struct zkl__contender *c)
+{
+    c->mark.state = ZKL__MARK_UNKNOWN;
+}
+
+static void warn(const struct zkl__contender *c)
+{
+    if (!c->path_stats->told_write) {
+        c->path_stats->told_write = true;
+        zkl__core_warn(c->core, c,
+                       "a release could not write its mark into the directory, and looks like a "
+                       "crash to those who have recover or delay_after_crash_ms. Give WRITE on the "
+                       "directory to those who contend there (setAcl)");
+    }
+}
+
+/* The mark is the first part. A part that is rolled back did not fail by itself. */
+bool zkl__mark_refused(struct zkl__contender *c, const struct zkl__reply *reply)
+{
+    enum zkl__rc rc = reply->part_count > 0 ? reply->parts[0].rc : reply->rc;
+    bool refused = zkl__rc_answered(rc) && rc != ZKL__RC_NOTAPPLIED && rc != ZKL__RC_ROLLEDBACK;
+    if (c->config.mark && zkl__grant_hands_over(&c->grant)) {
+        /* The one that it handed over to may have ended since, while our znode stands. */
+        c->grant.end = ZKL__GRANT_RELEASED;
+    }
+    if (c->mark.state != ZKL__MARK_WRITES || !refused) {
+        return false;
+    }
+    if (rc == ZKL__RC_NOAUTH) {
+        warn(c);
+    }
+    zkl__mark_written(c);
+    return true;
+}
+
+/* === a lock that lingers ====================================================================== */
+
+/* A lock that lingers: after a release its znode stays for config.linger, and the next
+ * contender of this session is granted without a request. Chubby's clients cache locks in this way.
+ *
+ * A list shows our znode alone in the queue, and sets a watch. From that list to the local grant,
+ * all of this holds:
+ *  - The znode exists. The session lives, by the lease, and a delete by hand would fire the watch,
+ *    as a new contender would. "Watches are ordered with respect to other events" (What ZooKeeper
+ *    Guarantees about Watches, in the Programmer's Guide).
+ *  - No other contender waits that we know of. The watch has not fired, and no other contender of
+ *    this session has sent a create here.
+ *  - The connection is the same. The servers process an earlier holder's requests before those of
+ *    the next one. On another connection they might process them later, so nothing lingers over a
+ *    lost connection.
+ *  - A response within the last heartbeat has shown the znode, as before each other grant
+ *    (hold.c), and no write is under way. Otherwise one committed check is sent. Its response
+ * shows the znode, and comes behind the responses to all that the last holder sent.
+ *
+ * While the lock is armed, contenders of this session that may be granted it next wait in memory,
+ * in line: their creates would fire the watch. When it is not armed any more they queue, in the
+ * order of the line. One contender of a queue is the keeper. It is granted again and again, for one
+ * owner after the other, with one token and a rising serial.
+ *
+ * When somebody else has disturbed the line, contenders of this session stand behind each other on
+ * the servers. They become a line again when a list has shown nobody else: the holder does not
+ * delete its znode at its release but gathers. It is granted for the owner of its follower, which
+ * deletes its own znode, and for those behind that one in their order. So everybody is granted in
+ * the order of the znodes, also before a contender of another session that has come meanwhile. New
+ * contenders of this session wait in line, and none of these is granted until a list, sent behind
+ * the last of these deletes, shows the keeper's znode alone. Then the lock is armed. */
+
+/* --- states ---------------------------------------------------------------------------------- */
+
+#define L(state) (1u << (state))
+
+static const struct {
+    const char *name;
+    uint32_t next;
+} states[ZKL__LINGER_STATES] = {
+    [ZKL__LINGER_BARE] = {"bare", L(ZKL__LINGER_GATHERING) | L(ZKL__LINGER_ARMED) |
+                                      L(ZKL__LINGER_YIELDING)},
+    [ZKL__LINGER_GATHERING] = {"gathering", L(ZKL__LINGER_BARE) | L(ZKL__LINGER_ARMED) |
+                                                L(ZKL__LINGER_YIELDING)},
+    [ZKL__LINGER_ARMED] = {"armed", L(ZKL__LINGER_BARE) | L(ZKL__LINGER_YIELDING)},
+    [ZKL__LINGER_YIELDING] = {"yielding", L(ZKL__LINGER_BARE)},
+};
+
+static bool is_keeper(const struct zkl__contender *c)
+{
+    return c->linger.state == ZKL__LINGER_GATHERING || c->linger.state == ZKL__LINGER_ARMED;
+}
+
+void zkl__linger_check_all(const struct zkl__contender *c)
+{
+    bool keeper = is_keeper(c);
+    ZKL__ENSURE(keeper == (c->linger.view->keeper == c));
+    ZKL__ENSURE(!keeper || c->state == ZKL__PROVING || zkl__contender_keeps(c));
+    ZKL__ENSURE(c->linger.state != ZKL__LINGER_ARMED || c->watches[ZKL__WATCHED_LINGER].on);
+    ZKL__ENSURE(c->state != ZKL__LINGERING || keeper);
+    ZKL__ENSURE(!c->linger.in_line || c->state == ZKL__NEW);
+}
+
+/* --- the line -------------------------------------------------------------------------------- */
+
+static void put_in_line(struct zkl__contender *c)
+{
+    struct zkl__linger_view *view = c->linger.view;
+    c->linger.in_line = true;
+    c->linger.next = NULL;
+    *(view->last ? &view->last->linger.next : &view->first) = c;
+    view->last = c;
+}
+
+static void take_out_of_line(struct zkl__contender *c)
+{
+    struct zkl__linger_view *view = c->linger.view;
+    struct zkl__contender *before = NULL;
+    for (struct zkl__contender *at = view->first; at != c; at = at->linger.next) {
+        before = at;
+    }
+    *(before ? &before->linger.next : &view->first) = c->linger.next;
+    view->last = view->last == c ? before : view->last;
+    c->linger.next = NULL;
+    c->linger.in_line = false;
+}
+
+/* They queue on the servers, in the order of the line: their mail is read in the order in which it
+ * is posted. */
+static void dissolve_line(struct zkl__linger_view *view)
+{
+    while (view->first) {
+        struct zkl__contender *c = view->first;
+        take_out_of_line(c);
+        zkl__contender_post(c, ZKL__CE_LOOK);
+    }
+}
+
+static void move(struct zkl__contender *c, enum zkl__linger_state state, const char *why)
+{
+    ZKL__ENSURE(states[c->linger.state].next & L(state));
+    zkl__core_trace(c->core, c, "linger: %s -> %s: %s", states[c->linger.state].name,
+                    states[state].name, why);
+    c->linger.state = state;
+    if (is_keeper(c)) {
+        c->linger.view->keeper = c;
+    } else if (c->linger.view->keeper == c) {
+        c->linger.view->keeper = NULL;
+        dissolve_line(c->linger.view);
+    }
+}
+
+/* --- its contender --------------------------------------------------------------------------- */
+
+void zkl__linger_join(struct zkl__contender *c, struct zkl__linger_view *view)
+{
+    c->linger.view = view;
+    view->used = view->used || c->config.linger > 0;
+}
+
+void zkl__linger_free(struct zkl__contender *c)
+{
+    zkl__free(c->heap, c->linger.acl);
+}
+
+void zkl__linger_new_attempt(struct zkl__contender *c)
+{
+    c->linger.serial = 0;
+}
+
+int64_t zkl__linger_count(struct zkl__contender *c)
+{
+    return ++c->linger.serial;
+}
+
+/* It has a place on the servers, or has asked for one, and wants it. */
+static bool has_place(const struct zkl__contender *c)
+{
+    return c->state != ZKL__NEW && c->state != ZKL__REMOVING && c->state != ZKL__GONE;
+}
+
+/* What the keeper waits for may have changed. */
+static void wake_keeper(struct zkl__linger_view *view)
+{
+    if (view->keeper && view->keeper->state == ZKL__LINGERING) {
+        zkl__contender_post(view->keeper, ZKL__CE_TIME);
+    }
+}
+
+void zkl__linger_moved(struct zkl__contender *c, enum zkl__contender_state before)
+{
+    struct zkl__linger_view *view = c->linger.view;
+    bool keeps = c->state == ZKL__PROVING || zkl__contender_keeps(c);
+    if (c->linger.in_line && c->state != ZKL__NEW) {
+        take_out_of_line(c);
+    }
+    if (c->linger.state != ZKL__LINGER_BARE && !keeps) {
+        move(c, ZKL__LINGER_BARE, zkl__contender_state_name(c->state));
+    }
+    if (before == ZKL__NEW && has_place(c) && view->keeper) {
+        zkl__contender_post(view->keeper, ZKL__CE_YIELD);
+    }
+    if (c != view->keeper && (c->state == ZKL__WATCHING || !has_place(c))) {
+        wake_keeper(view);
+    }
+}
+
+/* Whoever goes on waiting for its list needs the watch that the list sets. */
+static bool needs_watch(const struct zkl__contender *c)
+{
+    bool lists = c->state == ZKL__CREATING || c->state == ZKL__MAKING || c->state == ZKL__LISTING;
+    return lists || is_keeper(c);
+}
+
+/* The server keeps it: our own delete uses it up. */
+void zkl__linger_stepped(struct zkl__contender *c)
+{
+    if (!needs_watch(c)) {
+        bool goes = zkl__node_known(&c->node) || zkl__node_unsure(&c->node);
+        c->out->watches[ZKL__WATCHED_LINGER] = goes ? ZKL__WATCH_FORGET : ZKL__WATCH_OFF;
+    }
+}
+
+/* --- before a place is asked for ------------------------------------------------------------- */
+
+/* The znode of one would do for the other. Who wants to know how many are before it has to be in
+ * the list. */
+static bool may_follow(const struct zkl__contender *keeper, const struct zkl__contender *c)
+{
+    return c->config.linger > 0 && !c->config.position && c->config.max_ahead == 0 &&
+           keeper->config.rule == c->config.rule && keeper->config.mark == c->config.mark &&
+           keeper->config.delay == c->config.delay &&
+           strcmp(keeper->config.metadata, c->config.metadata) == 0 &&
+           zkl__acl_same(keeper->config.acl, c->config.acl);
+}
+
+bool zkl__linger_waits(struct zkl__contender *c)
+{
+    struct zkl__linger_view *view = c->linger.view;
+    struct zkl__contender *keeper = view->keeper;
+    if (c->linger.in_line) {
+        return true;
+    }
+    if (!keeper || !may_follow(keeper, c)) {
+        return false;
+    }
+    if (c->try_only && (keeper->state != ZKL__LINGERING || view->first)) {
+        zkl__contender_fail(c, ZKL_EBUSY, 0, "somebody is before us");
+        return true;
+    }
+    if (c->try_only && keeper->linger.state == ZKL__LINGER_GATHERING) {
+        return false; /* whether somebody is before it, a list of its own shows */
+    }
+    zkl__core_trace(c->core, c, "waits in line for #%u", keeper->number);
+    put_in_line(c);
+    wake_keeper(view);
+    return true;
+}
+
+/* Another contender holds for its owner. */
+void zkl__linger_on_taken(struct zkl__contender *c)
+{
+    const char *why = "the lock that lingers is its owner's";
+    if (c->state == ZKL__NEW) {
+        zkl__contender_move(c, ZKL__GONE, why);
+    } else {
+        zkl__contender_withdraw(c, why);
+    }
+}
+
+/* --- arming ---------------------------------------------------------------------------------- */
+
+bool zkl__linger_list_watches(struct zkl__contender *c)
+{
+    bool watch = c->config.linger > 0 &&
+                 (zkl__contender_waits(c) || c->linger.state == ZKL__LINGER_GATHERING);
+    if (watch) {
+        c->out->watches[ZKL__WATCHED_LINGER] = ZKL__WATCH_ON;
+    }
+    return watch;
+}
+
+static bool is_alone(const struct zkl__contender *c, const struct zkl__reply *list)
+{
+    for (size_t i = 0; i < list->child_count; i++) {
+        const char *name = list->children[i];
+        if (zkl__name_contends(name) && strcmp(name, zkl__node_name(&c->node)) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void zkl__linger_listed(struct zkl__contender *c)
+{
+    bool first = c->state == ZKL__PROVING || c->state == ZKL__HELD;
+    if (first && c->linger.state == ZKL__LINGER_BARE && !zkl__local_others(c, has_place) &&
+        is_alone(c, c->event->reply)) {
+        move(c, ZKL__LINGER_ARMED, "alone in the queue, which is watched");
+    }
+}
+
+void zkl__linger_disarm(struct zkl__contender *c, const char *why)
+{
+    if (c->linger.state != ZKL__LINGER_BARE) {
+        move(c, ZKL__LINGER_BARE, why);
+    }
+}
+
+void zkl__linger_forbid(struct zkl__contender *c)
+{
+    c->config.linger = 0;
+}
+
+/* --- released, and kept ---------------------------------------------------------------------- */
+
+/* The owner's list is gone with the owner. False: no memory. */
+static bool keep_acl(struct zkl__contender *c)
+{
+    if (c->config.acl && !c->linger.acl) {
+        c->linger.acl = zkl__acl_copy(c->heap, c->config.acl);
+        c->config.acl = c->linger.acl;
+        return c->linger.acl;
+    }
+    return true;
+}
+
+static bool waits_on_server(const struct zkl__contender *c)
+{
+    return has_place(c) && zkl__contender_waits(c);
+}
+
+/* It waits for the end of a znode, the keeper's for instance. The others that wait on the servers
+ * will follow the keeper, or leave. */
+static bool follows_nobody(const struct zkl__contender *c)
+{
+    return waits_on_server(c) &&
+           (c->joint || (c->state == ZKL__WATCHING && !zkl__local_follows(&c->local)));
+}
+
+/* It will follow us, if it does not yet: its own list is under way. */
+static bool comes_behind(const struct zkl__contender *c)
+{
+    return waits_on_server(c) && !follows_nobody(c);
+}
+
+/* A list has shown us first: what rests on an announcement alone must not be passed on for long
+ * (hold.c). The release mark would name our znode, and those behind the follower's would
+ * miss the name of that one (hold.c). A keeper whose znode somebody has deleted by hand may
+ * not know that yet. */
+static bool may_gather(const struct zkl__contender *c)
+{
+    const struct zkl__contender *next = zkl__local_follower(&c->local);
+    return c->linger.state == ZKL__LINGER_BARE && !c->config.mark && !c->linger.view->keeper &&
+           !c->linger.view->strangers && zkl__announcement_is_listed(c) &&
+           (next ? may_follow(c, next) : zkl__local_others(c, comes_behind));
+}
+
+bool zkl__linger_keep(struct zkl__contender *c)
+{
+    if (c->state != ZKL__HELD || c->config.linger == 0 || !c->event->connected ||
+        !zkl__grant_lasts(&c->grant, c->event->now)) {
+        return false;
+    }
+    bool gathers = may_gather(c);
+    if ((!gathers && !is_keeper(c)) || !keep_acl(c)) {
+        return false;
+    }
+    if (gathers) {
+        move(c, ZKL__LINGER_GATHERING, "those behind us are of this session");
+    }
+    c->linger.until = c->event->now + c->config.linger;
+    c->linger.checks = false;
+    zkl__contender_tell(c, ZKL__RELEASED, ZKL_OK, 0, "released, and it lingers");
+    zkl__contender_move(c, ZKL__LINGERING, "released, and it lingers");
+    if (c->linger.view->first || c->linger.state == ZKL__LINGER_GATHERING) {
+        wake_keeper(c->linger.view);
+    }
+    return true;
+}
+
+/* --- granted again ---------------------------------------------------------------------------- */
+
+/* Its owner waits still: a step may bring a release before it brings the time. */
+static bool is_wanted(const struct zkl__contender *c, int64_t now)
+{
+    return zkl__contender_waits(c) && now < c->deadline;
+}
+
+static struct zkl__contender *next_in_line(const struct zkl__contender *c, int64_t now)
+{
+    struct zkl__contender *next = c->linger.view->first;
+    while (next && !is_wanted(next, now)) {
+        next = next->linger.next;
+    }
+    return next;
+}
+
+/* The owner has this contender from now on, instead of the one that it made. */
+static void take_owner(struct zkl__contender *c, struct zkl__contender *from)
+{
+    struct zkl__contender_config *own = &c->config;
+    own->max_hold = from->config.max_hold;
+    own->linger = from->config.linger;
+    own->max_ahead = 0;
+    own->position = NULL;
+    own->notify = from->config.notify;
+    own->owner = from->config.owner;
+    c->since = from->since;
+    if (from->linger.in_line) {
+        take_out_of_line(from);
+    } else {
+        zkl__local_replace(from, c);
+    }
+    from->started = false;
+    from->config.notify = NULL;
+    zkl__contender_post(from, ZKL__CE_TAKEN);
+}
+
+/* A heartbeat is what a removal by hand may take to be noticed (is_shown). */
+static bool shown_within(const struct zkl__contender *c, int64_t parts)
+{
+    return c->event->now - c->shown_at <= zkl__lease_heartbeat(zkl__core_timeout(c->core)) / parts;
+}
+
+static void ask_check(struct zkl__contender *c, bool released)
+{
+    if (!(c->under_way & UNDER_WAY(ZKL__ROLE_PROVE))) {
+        c->linger.checks = released;
+        zkl__ask_node(c, ZKL__ROLE_PROVE, ZKL__OP_CHECK, zkl__node_name(&c->node));
+    }
+}
+
+/* Nobody of this session stands behind us: the list goes behind the delete of the last one. */
+static void ask_whether_alone(struct zkl__contender *c)
+{
+    c->linger.lists_again = c->under_way & UNDER_WAY(ZKL__ROLE_LIST);
+    if (!c->linger.lists_again) {
+        zkl__ask_list(c);
+    }
+}
+
+/* Grants it, or sends the check that the grant still needs. Without a lease it waits for one. */
+static void grant_or_check(struct zkl__contender *c, struct zkl__contender *next)
+{
+    bool checked =
+        c->linger.checks && c->event->kind == ZKL__CE_REPLY && c->event->role == ZKL__ROLE_PROVE;
+    bool proved = checked || (shown_within(c, 1) && !zkl__core_writes(c->core));
+    if (!proved || !zkl__core_grants(c->core)) {
+        if (!proved || !c->linger.checks) {
+            ask_check(c, true);
+        }
+        return;
+    }
+    take_owner(c, next);
+    zkl__grant_again(c);
+    if (!shown_within(c, 2)) {
+        ask_check(c, false); /* for the next grant, which then waits for nothing */
+    }
+    if (c->linger.state == ZKL__LINGER_GATHERING && !zkl__local_followed(&c->local)) {
+        ask_whether_alone(c);
+    }
+}
+
+static void give_up(struct zkl__contender *c, enum zkl__linger_state state, const char *why)
+{
+    move(c, state, why);
+    zkl__own_watch_stop(c);
+    zkl__mark_leave(c);
+    zkl__contender_move(c, ZKL__REMOVING, why);
+}
+
+void zkl__linger_end(struct zkl__contender *c, const char *why)
+{
+    give_up(c, ZKL__LINGER_BARE, why);
+}
+
+/* The next one is another kind of contender: a znode of its own is what it waits with. */
+static bool must_give_way(const struct zkl__contender *c)
+{
+    const struct zkl__contender *next = zkl__local_follower(&c->local);
+    return next && !may_follow(c, next);
+}
+
+void zkl__linger_on_time(struct zkl__contender *c)
+{
+    bool gathers = c->linger.state == ZKL__LINGER_GATHERING;
+    struct zkl__contender *next =
+        gathers ? zkl__local_follower(&c->local) : next_in_line(c, c->event->now);
+    if (gathers && must_give_way(c)) {
+        zkl__linger_end(c, "another kind of contender is next");
+    } else if (next && is_wanted(next, c->event->now)) {
+        grant_or_check(c, next);
+    } else if (zkl__linger_wake(c) <= c->event->now) {
+        zkl__linger_end(c, "nobody wanted it");
+    } else if (gathers && !next && c->event->connected) {
+        ask_whether_alone(c);
+    }
+}
+
+void zkl__linger_on_check(struct zkl__contender *c)
+{
+    enum zkl__rc rc = c->event->reply->rc;
+    if (rc == ZKL__RC_OK || rc == ZKL__RC_NOAUTH) {
+        zkl__linger_on_time(c);
+    } else if (c->event->role == ZKL__ROLE_PROVE && rc != ZKL__RC_UNKNOWN) {
+        zkl__linger_end(c, "nothing shows that it may be granted again");
+    }
+}
+
+void zkl__linger_on_list(struct zkl__contender *c)
+{
+    enum zkl__rc rc = c->event->reply->rc;
+    const char *why = "somebody else is in the queue, or nothing shows that nobody is";
+    if (rc == ZKL__RC_UNKNOWN) {
+        return; /* the connection was lost, which has mail of its own */
+    }
+    if (rc == ZKL__RC_OK &&
+        !zkl__list_has(c->event->reply, c->event->index, zkl__node_name(&c->node))) {
+        zkl__node_removed(c);
+    } else if (rc == ZKL__RC_OK && is_alone(c, c->event->reply) &&
+               c->watches[ZKL__WATCHED_LINGER].on) {
+        move(c, ZKL__LINGER_ARMED, "alone in the queue, which is watched");
+        if (c->state == ZKL__LINGERING) {
+            zkl__linger_on_time(c);
+        }
+    } else if (rc == ZKL__RC_OK && zkl__local_others(c, waits_on_server) &&
+               !zkl__local_others(c, follows_nobody)) {
+        return;
+    } else if (rc == ZKL__RC_OK && c->linger.lists_again) {
+        ask_whether_alone(c);
+    } else if (c->state == ZKL__LINGERING) {
+        zkl__linger_end(c, why);
+    } else {
+        move(c, ZKL__LINGER_BARE, why);
+    }
+}
+
+/* Whoever waits is granted it, or leaves, and both wake the keeper. */
+int64_t zkl__linger_wake(const struct zkl__contender *c)
+{
+    bool wanted = c->linger.view->first || zkl__local_followed(&c->local);
+    return c->state == ZKL__LINGERING && !wanted ? c->linger.until : INT64_MAX;
+}
+
+/* --- giving way ------------------------------------------------------------------------------ */
+
+/* The queue's list changed: somebody queues, most likely. A watch that another one of this session
+ * had set may fire before the answer to our list; ours comes with that. */
+void zkl__linger_on_event(struct zkl__contender *c)
+{
+    const char *why = "the queue has changed";
+    if (c->linger.state == ZKL__LINGER_ARMED) {
+        zkl__announcement_expect(c);
+        if (c->state == ZKL__LINGERING) {
+            zkl__announcement_release(c);
+            give_up(c, ZKL__LINGER_YIELDING, why);
+        } else {
+            move(c, ZKL__LINGER_YIELDING, why);
+        }
+    } else if (c->under_way & UNDER_WAY(ZKL__ROLE_LIST)) {
+        (void)zkl__linger_list_watches(c);
+    }
+}
+
+void zkl__linger_note_list(struct zkl__linger_view *view, bool strangers)
+{
+    view->strangers = strangers;
+    if (strangers && view->keeper) {
+        zkl__contender_post(view->keeper, ZKL__CE_YIELD);
+    }
+}
+
+/* What was sent on a lost connection may be done at any time while our znode stands: nothing makes
+ * a holder of before that a keeper. */
+void zkl__linger_on_yield(struct zkl__contender *c)
+{
+    const char *why = c->event->connected ? "another one queues" : "no server";
+    if (c->state == ZKL__LINGERING) {
+        zkl__linger_end(c, why);
+    } else if (!c->event->connected && c->linger.state != ZKL__LINGER_YIELDING) {
+        move(c, ZKL__LINGER_YIELDING, why);
+    } else if (is_keeper(c)) {
+        move(c, ZKL__LINGER_BARE, why);
+    }
+}

@@ -1,0 +1,882 @@
+/* queue.c - what a contender reads of its queue: the list, the contender before it, and znodes that
+ * are no contenders. */
+
+#include "contender_inside.h"
+#include "heap.h"
+#include "op.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* === the list of a queue ====================================================================== */
+
+/* What a contender reads in the list of its queue: its own nodes, and the one node
+ * to wait for. */
+
+#define PERSISTENT INT64_MAX /* instead of a czxid: forged, whoever reads it */
+
+/* Numbers of a directory do not come twice, so what was made by hand at one stays forged for all
+ * who stand behind it and are older. But a writer that is downgraded makes a reader's name by
+ * itself, of its uuid and number: such a name may be a forgery now and a reader's later, so it is
+ * looked at each time. */
+static bool is_known_forged(const struct zkl__contender *c, const char *name, zkl_kind kind)
+{
+    const int64_t *czxid = zkl__name_set_find(zkl__local_forged(c), name);
+    return czxid &&
+           (*czxid == PERSISTENT || (zkl__node_czxid(&c->node) &&
+                                     *czxid > zkl__node_czxid(&c->node) && kind != ZKL_KIND_READ));
+}
+
+static bool blocks(const struct zkl__contender *c, const char *name, zkl_kind kind)
+{
+    return (c->config.rule->waits_for & ZKL__KIND(kind)) && !is_known_forged(c, name, kind);
+}
+
+bool zkl__list_blocks(const struct zkl__contender *c, const char *name)
+{
+    return blocks(c, name, zkl__name_parse(name).kind);
+}
+
+/* In a long queue nearly all are others': what only ours have is looked at before the whole name
+ * is. */
+static bool is_mine(const struct zkl__contender *c, const char *name)
+{
+    return strncmp(name, "_c_", 3) == 0 && zkl__uuid_same(name + 3, zkl__node_uuid(&c->node)) &&
+           zkl__name_parse(name).uuid && strlen(name) < ZKL__NAME_MAX &&
+           !zkl__node_has_stranger(&c->node, name);
+}
+
+/* --- the index ------------------------------------------------------------------------------- */
+
+static void sift(struct zkl__list_entry *entries, size_t at, size_t count)
+{
+    struct zkl__list_entry entry = entries[at];
+    for (size_t child; (child = 2 * at + 1) < count; at = child) {
+        child += child + 1 < count && entries[child + 1].place > entries[child].place;
+        if (entries[child].place <= entry.place) {
+            break;
+        }
+        entries[at] = entries[child];
+    }
+    entries[at] = entry;
+}
+
+/* Heapsort: qsort may ask for memory by itself. */
+static void sort(struct zkl__list_entry *entries, size_t count)
+{
+    for (size_t i = count / 2; i > 0; i--) {
+        sift(entries, i - 1, count);
+    }
+    for (size_t i = count; i > 1; i--) {
+        struct zkl__list_entry last = entries[i - 1];
+        entries[i - 1] = entries[0];
+        entries[0] = last;
+        sift(entries, 0, i - 1);
+    }
+}
+
+static const char *user_of(const struct zkl__reply *list)
+{
+    static const char *const directories[] = {"locks", "leases", "members", "pieces"};
+    unsigned seen = 0;
+    for (size_t i = 0; i < list->child_count; i++) {
+        const char *name = list->children[i];
+        for (int j = 0; (name[0] == 'l' || name[0] == 'm' || name[0] == 'p') && j < 4; j++) {
+            seen |= strcmp(name, directories[j]) == 0 ? 1u << j : 0;
+        }
+    }
+    return (seen & 3) == 3 ? directories[1] : (seen & 12) == 12 ? directories[2] : NULL;
+}
+
+struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct zkl__reply *list,
+                                            int32_t base)
+{
+    struct zkl__list_index *index =
+        zkl__alloc(heap, sizeof *index + list->child_count * sizeof(struct zkl__list_entry));
+    if (!index) {
+        return NULL;
+    }
+    index->base = base;
+    index->user = user_of(list);
+    index->count = 0;
+    for (size_t i = 0; i < list->child_count; i++) {
+        struct zkl__name name = zkl__name_parse(list->children[i]);
+        if (name.kind != ZKL_KIND_FOREIGN) {
+            index->entries[index->count++] = (struct zkl__list_entry){
+                list->children[i], zkl__sequence_diff(name.sequence, base), name.kind};
+        }
+    }
+    sort(index->entries, index->count);
+    return index;
+}
+
+/* How many stand before that place. */
+static size_t count_before(const struct zkl__list_index *index, int32_t place)
+{
+    size_t low = 0, high = index->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (index->entries[middle].place < place) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* --- what is read in it ---------------------------------------------------------------------- */
+
+static bool index_has(const struct zkl__list_index *index, const char *name)
+{
+    int32_t place = zkl__sequence_diff(zkl__name_sequence(name), index->base);
+    for (size_t i = count_before(index, place);
+         i < index->count && index->entries[i].place == place; i++) {
+        if (strcmp(index->entries[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool zkl__list_has(const struct zkl__reply *list, const struct zkl__list_index *index,
+                   const char *name)
+{
+    if (index) {
+        return index_has(index, name);
+    }
+    for (size_t i = 0; i < list->child_count; i++) {
+        if (strcmp(list->children[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *zkl__list_user(const struct zkl__reply *list, const struct zkl__list_index *index)
+{
+    return index ? index->user : user_of(list);
+}
+
+const char *zkl__list_last(const struct zkl__reply *list)
+{
+    const char *last = NULL;
+    for (size_t i = 0; i < list->child_count; i++) {
+        const char *name = list->children[i];
+        bool later =
+            !last || zkl__sequence_diff(zkl__name_sequence(name), zkl__name_sequence(last)) > 0;
+        if (later && zkl__name_parse(name).kind != ZKL_KIND_FOREIGN) {
+            last = name;
+        }
+    }
+    return last;
+}
+
+void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *list,
+                    const char **lowest, const char **other)
+{
+    *lowest = *other = NULL;
+    for (size_t i = 0; i < list->child_count; i++) {
+        const char *name = list->children[i];
+        if (!is_mine(c, name)) {
+            continue;
+        }
+        if (!*lowest) {
+            *lowest = name;
+        } else if (zkl__sequence_diff(zkl__name_parse(name).sequence,
+                                      zkl__name_parse(*lowest).sequence) < 0) {
+            *other = *lowest;
+            *lowest = name;
+        } else {
+            *other = name;
+        }
+    }
+}
+
+size_t zkl__list_before(const struct zkl__contender *c, const struct zkl__list_index *index)
+{
+    return count_before(
+        index, zkl__sequence_diff(zkl__name_sequence(zkl__node_name(&c->node)), index->base));
+}
+
+static const char *index_blocker(const struct zkl__contender *c,
+                                 const struct zkl__list_index *index)
+{
+    for (size_t i = zkl__list_before(c, index); i > 0; i--) {
+        const struct zkl__list_entry *entry = &index->entries[i - 1];
+        if (blocks(c, entry->name, entry->kind)) {
+            return entry->name;
+        }
+    }
+    return NULL;
+}
+
+const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__reply *list,
+                              const struct zkl__list_index *index)
+{
+    int32_t own = zkl__name_sequence(zkl__node_name(&c->node));
+    if (index) {
+        return index_blocker(c, index);
+    }
+    int32_t nearest = INT32_MIN;
+    const char *blocker = NULL;
+    for (size_t i = 0; i < list->child_count; i++) {
+        const char *name = list->children[i];
+        int32_t place = zkl__sequence_diff(zkl__name_sequence(name), own);
+        bool nearer =
+            place < 0 && (!blocker || place > nearest); /* seldom: then the kind is looked at */
+        if (nearer && zkl__list_blocks(c, name)) {
+            nearest = place;
+            blocker = name;
+        }
+    }
+    return blocker;
+}
+
+size_t zkl__list_blockers(const struct zkl__contender *c, const struct zkl__reply *list,
+                          const struct zkl__list_index *index)
+{
+    int32_t own = zkl__name_sequence(zkl__node_name(&c->node));
+    size_t count = 0, before = index ? zkl__list_before(c, index) : 0;
+    for (size_t i = 0; i < before; i++) {
+        count += blocks(c, index->entries[i].name, index->entries[i].kind);
+    }
+    for (size_t i = 0; !index && i < list->child_count; i++) {
+        const char *name = list->children[i];
+        count += zkl__sequence_diff(zkl__name_sequence(name), own) < 0 && zkl__list_blocks(c, name);
+    }
+    return count;
+}
+
+bool zkl__list_forged(const struct zkl__contender *c, const char *name,
+                      const struct zkl__stat *stat)
+{
+    /* No czxid is a reply without a stat: every znode but the root has one (PrepRequestProcessor,
+     * StatPersisted). */
+    return stat->czxid != 0 &&
+           zkl__stat_forged(zkl__name_parse(name).kind, stat, zkl__node_czxid(&c->node));
+}
+
+bool zkl__list_pass_over(struct zkl__contender *c, const char *name, const struct zkl__stat *stat)
+{
+    int64_t since = stat->ephemeral_owner == 0 ? PERSISTENT : stat->czxid;
+    struct zkl__name parsed = zkl__name_parse(name);
+    if (parsed.kind == ZKL_KIND_READ && parsed.uuid) {
+        return true;
+    }
+    return zkl__name_set_put(zkl__local_forged(c), c->heap, name, since);
+}
+
+/* === many znodes that may be forged =========================================================== */
+
+/* Finds forged znodes among those before a contender, many at a time, nearest first.
+ *
+ * A client with CREATE on the queue can create thousands of persistent znodes with contenders'
+ * names. A contender must know that a znode is forged before it ignores it, and the C client has no
+ * request that returns the owners of several znodes. So after the first forged znode, each further
+ * one is read by an exists of its own. A batch of them is sent together, and batches grow up to
+ * 500: their replies take some milliseconds, far less than a heartbeat. The queue keeps the result
+ * (local_queue.c): a later contender of the session inspects none of them again. */
+
+#define FIRST 8 /* two have been read alone */
+#define GROWTH 8
+#define MOST 500
+
+struct zkl__inspection {
+    size_t count, nearest;
+    size_t batch, under_way;
+    bool broken, stale;
+    bool dropped; /* its last replies are due */
+    struct candidate {
+        const char *name;
+        enum verdict { UNSEEN, EXCLUDED, STANDS } verdict;
+    } candidates[]; /* nearest first; their names stand behind them */
+};
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static struct zkl__inspection *new_inspection(struct zkl__contender *c,
+                                              const struct zkl__list_index *index)
+{
+    size_t before = zkl__list_before(c, index), count = 0, bytes = 0;
+    for (size_t i = before; i > 0; i--) {
+        if (zkl__list_blocks(c, index->entries[i - 1].name)) {
+            bytes += strlen(index->entries[i - 1].name) + 1;
+            count++;
+        }
+    }
+    struct zkl__inspection *inspection =
+        zkl__zalloc(c->heap, sizeof *inspection + count * sizeof *inspection->candidates + bytes);
+    if (!inspection) {
+        return NULL;
+    }
+    inspection->batch = FIRST;
+    char *names = (char *)&inspection->candidates[count];
+    for (size_t i = before; i > 0; i--) {
+        if (zkl__list_blocks(c, index->entries[i - 1].name)) {
+            inspection->candidates[inspection->count++].name =
+                zkl__text_put(&names, index->entries[i - 1].name);
+        }
+    }
+    return inspection;
+}
+
+void zkl__inspection_free(struct zkl__contender *c)
+{
+    zkl__free(c->heap, c->suspicion.inspection);
+    c->suspicion.inspection = NULL;
+}
+
+void zkl__inspection_drop(struct zkl__contender *c)
+{
+    if (c->suspicion.inspection && c->suspicion.inspection->under_way > 0) {
+        c->suspicion.inspection->dropped = true;
+    } else {
+        zkl__inspection_free(c);
+    }
+}
+
+/* --- whether there is one -------------------------------------------------------------------- */
+
+void zkl__suspect(struct zkl__contender *c, bool forged)
+{
+    c->suspicion.state = forged ? ZKL__SUSPICION_ARISEN : ZKL__SUSPICION_NONE;
+}
+
+bool zkl__suspected(const struct zkl__contender *c)
+{
+    return c->suspicion.state == ZKL__SUSPICION_ARISEN;
+}
+
+bool zkl__inspection_begin(struct zkl__contender *c)
+{
+    bool suspected = zkl__suspected(c);
+    zkl__inspection_drop(c);
+    c->suspicion.state = ZKL__SUSPICION_NONE;
+    if (!suspected || c->suspicion.inspection) {
+        return false;
+    }
+    struct zkl__list_index *own =
+        c->event->index ? NULL
+                        : zkl__list_index_new(c->heap, c->event->reply,
+                                              zkl__name_sequence(zkl__node_name(&c->node)));
+    const struct zkl__list_index *index = c->event->index ? c->event->index : own;
+    c->suspicion.inspection = index ? new_inspection(c, index) : NULL;
+    zkl__free(c->heap, own);
+    return c->suspicion.inspection;
+}
+
+void zkl__inspection_go_on(struct zkl__contender *c)
+{
+    c->suspicion.state = ZKL__SUSPICION_INSPECTED;
+}
+
+void zkl__inspection_pause(struct zkl__contender *c)
+{
+    if (zkl__inspection_goes_on(c)) {
+        c->suspicion.state = ZKL__SUSPICION_NONE;
+    }
+}
+
+bool zkl__inspected(const struct zkl__contender *c)
+{
+    return c->suspicion.inspection && !c->suspicion.inspection->dropped;
+}
+
+bool zkl__inspection_goes_on(const struct zkl__contender *c)
+{
+    return c->suspicion.state == ZKL__SUSPICION_INSPECTED;
+}
+
+/* --- what is known --------------------------------------------------------------------------- */
+
+const char *zkl__inspection_nearest(const struct zkl__contender *c, bool *seen)
+{
+    struct zkl__inspection *inspection = c->suspicion.inspection;
+    while (inspection->nearest < inspection->count &&
+           inspection->candidates[inspection->nearest].verdict == EXCLUDED) {
+        inspection->nearest++;
+    }
+    if (inspection->nearest == inspection->count) {
+        return NULL;
+    }
+    *seen = inspection->candidates[inspection->nearest].verdict == STANDS;
+    return inspection->candidates[inspection->nearest].name;
+}
+
+void zkl__inspection_exclude(const struct zkl__contender *c)
+{
+    struct zkl__inspection *inspection = c->suspicion.inspection;
+    inspection->candidates[inspection->nearest].verdict = EXCLUDED;
+}
+
+bool zkl__inspection_broken(const struct zkl__contender *c)
+{
+    return c->suspicion.inspection->broken;
+}
+
+bool zkl__inspection_stale(const struct zkl__contender *c)
+{
+    return c->suspicion.inspection->stale;
+}
+
+/* --- requests and replies -------------------------------------------------------------------- */
+
+static enum verdict verdict_of(struct zkl__contender *c, const char *name,
+                               const struct zkl__reply *reply)
+{
+    struct zkl__inspection *inspection = c->suspicion.inspection;
+    switch (reply->rc) {
+    case ZKL__RC_OK:
+        if (!zkl__list_forged(c, name, &reply->stat)) {
+            return STANDS;
+        }
+        (void)zkl__list_pass_over(c, name,
+                                  &reply->stat); /* no memory: the next one reads it again */
+        return EXCLUDED;
+    case ZKL__RC_NONODE:
+        inspection->stale = true;
+        return EXCLUDED;
+    case ZKL__RC_NOTAPPLIED:
+    case ZKL__RC_UNKNOWN:
+        inspection->broken = true;
+        return UNSEEN;
+    case ZKL__RC_UNSENT:
+        inspection->broken = inspection->broken || reply->unsent != ZKL_EINVAL;
+        return reply->unsent == ZKL_EINVAL ? STANDS : UNSEEN;
+    default:
+        return STANDS; /* NOAUTH does not prove absence: the watch on it will say more */
+    }
+}
+
+static void end_batch(struct zkl__contender *c)
+{
+    struct zkl__inspection *inspection = c->suspicion.inspection;
+    if (inspection->dropped) {
+        zkl__inspection_free(c);
+    } else if (!inspection->broken) {
+        inspection->batch = inspection->batch * GROWTH < MOST ? inspection->batch * GROWTH : MOST;
+    }
+    zkl__contender_post(c, ZKL__CE_INSPECTED);
+}
+
+void zkl__inspection_answered(struct zkl__contender *c, size_t which,
+                              const struct zkl__reply *reply)
+{
+    struct zkl__inspection *inspection = c->suspicion.inspection;
+    struct candidate *candidate = &inspection->candidates[which];
+    if (!inspection->dropped) {
+        candidate->verdict = verdict_of(c, candidate->name, reply);
+    }
+    if (--inspection->under_way == 0) {
+        end_batch(c);
+    }
+}
+
+void zkl__inspection_send(struct zkl__core *core, struct zkl__contender *c)
+{
+    struct zkl__inspection *inspection = c->suspicion.inspection;
+    if (!inspection || inspection->under_way > 0) {
+        return;
+    }
+    inspection->under_way = 1; /* until all are sent */
+    inspection->broken = false;
+    for (size_t i = inspection->nearest, sent = 0;
+         i < inspection->count && sent < inspection->batch; i++) {
+        if (inspection->candidates[i].verdict == UNSEEN) {
+            const struct zkl__op op = {.kind = ZKL__OP_EXISTS,
+                                       .dir = c->config.path,
+                                       .name = inspection->candidates[i].name};
+            sent++;
+            inspection->under_way++;
+            c->in_flight++;
+            zkl__core_send(core, &c->machine, ZKL__ROLES + (int)i, &op);
+        }
+    }
+    if (--inspection->under_way == 0) {
+        end_batch(c);
+    }
+}
+
+/* === the predecessor ========================================================================== */
+
+/* The nearest conflicting contender before ours, and the watch on it. */
+
+/* --- who it is ------------------------------------------------------------------------------- */
+
+void zkl__predecessor_free(struct zkl__contender *c)
+{
+    zkl__free(c->heap, c->predecessor.path);
+}
+
+void zkl__predecessor_new_attempt(struct zkl__contender *c)
+{
+    c->predecessor.armed = false;
+    c->predecessor.sight = ZKL__SIGHT_READ;
+}
+
+void zkl__predecessor_on_connected(struct zkl__contender *c)
+{
+    c->predecessor.sight = ZKL__SIGHT_READ;
+}
+
+void zkl__predecessor_unwatch(struct zkl__contender *c, enum zkl__watch_change how)
+{
+    if (c->watches[ZKL__WATCHED_PREDECESSOR].on) {
+        c->out->watches[ZKL__WATCHED_PREDECESSOR] = how;
+    }
+    if (c->watches[ZKL__WATCHED_QUEUE].on) {
+        c->out->watches[ZKL__WATCHED_QUEUE] = how;
+    }
+    c->predecessor.armed = false;
+}
+
+bool zkl__predecessor_set(struct zkl__contender *c, const char *name)
+{
+    bool done = zkl__child_path(c, &c->predecessor.path, &c->predecessor.room, name);
+    c->watches[ZKL__WATCHED_PREDECESSOR].path = c->predecessor.path;
+    return done;
+}
+
+const char *zkl__predecessor_name(const struct zkl__contender *c)
+{
+    return c->predecessor.path + strlen(c->config.path) + 1;
+}
+
+void zkl__predecessor_wait_for(struct zkl__contender *c, const char *name)
+{
+    bool hidden =
+        c->predecessor.sight != ZKL__SIGHT_READ && strcmp(zkl__predecessor_name(c), name) == 0;
+    if (hidden) { /* the one that may not be read: this list watches the queue */
+        c->predecessor.armed = c->watches[ZKL__WATCHED_QUEUE].on && !c->predecessor.changed;
+        zkl__contender_move(c, ZKL__WATCHING, name);
+        return;
+    }
+    zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
+    c->predecessor.sight = ZKL__SIGHT_READ;
+    c->predecessor.believed = zkl__announcement_believed(c, name);
+    if (zkl__local_follow(c, name)) {
+        zkl__mark_behind(c, name);
+        zkl__contender_move(c, ZKL__WATCHING, name);
+        if (c->try_only) {
+            zkl__contender_fail(c, ZKL_EBUSY, 0, "somebody is before us");
+        }
+        return;
+    }
+    if (!zkl__predecessor_set(c, name)) {
+        zkl__contender_fail(c, ZKL_ENOMEM, 0, "out of memory");
+        return;
+    }
+    zkl__contender_move(c, ZKL__WATCHING, zkl__predecessor_name(c));
+}
+
+/* Who does not want to know does not count: a queue may be long. */
+bool zkl__predecessor_position(struct zkl__contender *c)
+{
+    if (!c->config.position && c->config.max_ahead == 0) {
+        return true;
+    }
+    size_t ahead = zkl__list_blockers(c, c->event->reply, c->event->index);
+    if (c->config.max_ahead > 0 && ahead > c->config.max_ahead) {
+        return false;
+    }
+    if (c->config.position && ahead + 1 != c->predecessor.told) {
+        c->predecessor.told = ahead + 1;
+        c->config.position(c->config.owner, ahead);
+    }
+    return true;
+}
+
+void zkl__predecessor_none(struct zkl__contender *c)
+{
+    zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
+    c->predecessor.sight = ZKL__SIGHT_READ;
+    zkl__grant_prove(c, "nobody is before us");
+    zkl__contender_advance(c); /* the grant comes before what its list means to a lingering lock */
+}
+
+/* --- what is asked of it --------------------------------------------------------------------- */
+
+bool zkl__predecessor_list_watches(struct zkl__contender *c)
+{
+    bool watch = c->predecessor.sight != ZKL__SIGHT_READ && !c->try_only && zkl__contender_waits(c);
+    if (watch) {
+        c->out->watches[ZKL__WATCHED_QUEUE] = ZKL__WATCH_ON;
+    }
+    c->predecessor.changed = false;
+    return watch;
+}
+
+static void watch_predecessor(struct zkl__contender *c)
+{
+    if (!c->try_only) {
+        c->out->watches[ZKL__WATCHED_PREDECESSOR] = ZKL__WATCH_ON;
+        if (c->predecessor.believed) {
+            zkl__own_watch_ask(
+                c); /* before the other one, whose answer says that both watches are set */
+        }
+    }
+    struct zkl__op get = {
+        .kind = ZKL__OP_GET, .dir = c->config.path, .name = zkl__predecessor_name(c)};
+    get.watch = !c->try_only;
+    zkl__ask(c, ZKL__ROLE_WATCH, get);
+}
+
+void zkl__predecessor_look(struct zkl__contender *c)
+{
+    bool asked = c->under_way & UNDER_WAY(ZKL__ROLE_WATCH);
+    if (c->predecessor.sight == ZKL__SIGHT_STAT && !asked) {
+        zkl__ask_node(c, ZKL__ROLE_WATCH, ZKL__OP_EXISTS, zkl__predecessor_name(c));
+        asked = true;
+    }
+    if (c->predecessor.sight == ZKL__SIGHT_READ && !c->predecessor.armed && !asked) {
+        watch_predecessor(c);
+    } else if (c->predecessor.sight != ZKL__SIGHT_READ && !c->predecessor.armed && !c->try_only) {
+        zkl__contender_move(c, ZKL__LISTING,
+                            "who is before us may not be read: the queue is watched");
+        zkl__ask_list(c);
+    }
+}
+
+/* --- its watch ------------------------------------------------------------------------------- */
+
+void zkl__predecessor_on_event(struct zkl__contender *c)
+{
+    if (c->state != ZKL__WATCHING) {
+        return; /* it went on by what else it read */
+    }
+    bool announced = c->event->watch == ZKL__WATCH_CHANGED && c->predecessor.believed &&
+                     c->predecessor.armed && zkl__own_watch_armed(&c->own);
+    c->predecessor.armed = false;
+    if (announced) {
+        zkl__announcement_heard(c);
+    } else {
+        zkl__contender_move(c, ZKL__LISTING, "who was before us went or changed");
+    }
+}
+
+/* The queue's list changed, and of the one before us we know no more than that it is in it. */
+void zkl__predecessor_on_queue_event(struct zkl__contender *c)
+{
+    if (c->state == ZKL__WATCHING && !zkl__local_follows(&c->local)) {
+        c->predecessor.armed = false;
+        zkl__contender_move(c, ZKL__LISTING,
+                            "the queue changed, and who is before us may not be read");
+    } else if (c->state == ZKL__LISTING && (c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) {
+        c->predecessor.changed =
+            true; /* a watch that another one of the session had set: ours comes with the list */
+        c->out->watches[ZKL__WATCHED_QUEUE] = ZKL__WATCH_ON;
+    }
+}
+
+/* --- many that may be forged ----------------------------------------------------------------- */
+
+/* The nearest ones of the inspection, until one stands. Its list still holds: the places before
+ * ours only become fewer. */
+static void look_further(struct zkl__contender *c)
+{
+    bool seen = false;
+    const char *nearest = zkl__inspection_nearest(c, &seen);
+    bool watched = c->out->watches[ZKL__WATCHED_PREDECESSOR] !=
+                   ZKL__WATCH_KEEP; /* one after the other: its path is in use in this step */
+    zkl__inspection_pause(c);
+    if (!nearest) {
+        zkl__predecessor_none(c);
+    } else if (seen && !watched) {
+        zkl__predecessor_wait_for(c, nearest);
+    } else {
+        zkl__inspection_go_on(c);
+    }
+}
+
+/* For another inspection. */
+static void list_again(struct zkl__contender *c, const char *why)
+{
+    zkl__suspect(c, true);
+    zkl__contender_move(c, ZKL__LISTING, why);
+}
+
+/* Whoever we wanted to watch is no contender. */
+static void on_forged(struct zkl__contender *c)
+{
+    if (!zkl__list_pass_over(c, zkl__predecessor_name(c), &c->event->reply->stat)) {
+        zkl__contender_fail(c, ZKL_ENOMEM, 0, "out of memory");
+    } else if (c->state != ZKL__WATCHING) {
+        zkl__suspect(c, true); /* the list under way is read without it */
+    } else {
+        zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
+        if (zkl__inspected(c)) {
+            zkl__inspection_exclude(c);
+            look_further(c);
+        } else {
+            list_again(c, "what is before us is no contender");
+        }
+    }
+}
+
+void zkl__predecessor_on_inspected(struct zkl__contender *c)
+{
+    if (zkl__inspection_broken(c)) {
+        zkl__contender_put_off(c);
+    } else if (zkl__inspection_stale(c)) {
+        list_again(c, "one of those before us is gone");
+    } else {
+        c->retry.pause = 0;
+        look_further(c);
+    }
+}
+
+/* --- what it answers ------------------------------------------------------------------------- */
+
+static void gone_already(struct zkl__contender *c)
+{
+    zkl__contender_move(c, ZKL__LISTING, "who was before us is gone already");
+}
+
+/* It may not be read. The exists goes before the list, so its answer is here when that is read. */
+static void on_hidden(struct zkl__contender *c)
+{
+    c->predecessor.sight = ZKL__SIGHT_STAT;
+    zkl__predecessor_unwatch(c, ZKL__WATCH_FORGET); /* the refused get has set none */
+}
+
+/* The answer to the exists of one that may not be read. What is not permitted, or refused, may be a
+ * contender: so it is one. */
+static void on_stat_of_hidden(struct zkl__contender *c)
+{
+    enum zkl__rc rc = c->event->reply->rc;
+    if (rc == ZKL__RC_OK && zkl__list_forged(c, zkl__predecessor_name(c), &c->event->reply->stat)) {
+        on_forged(c);
+    } else if (rc == ZKL__RC_NONODE && c->state == ZKL__WATCHING) {
+        gone_already(c);
+    } else if (!zkl__rc_answered(rc) || rc == ZKL__RC_NOTAPPLIED) {
+        zkl__contender_fail_by_reply(c);
+    } else if (c->try_only && rc != ZKL__RC_NONODE) {
+        zkl__contender_fail(c, ZKL_EBUSY, 0, "somebody is before us");
+    } else {
+        c->predecessor.sight = ZKL__SIGHT_NOTHING;
+    }
+}
+
+/* To a get, for an exists leaves its watch on a missing node (DataTree: statNode adds the watch
+ * before it looks whether the node is there, getData after that). */
+void zkl__predecessor_on_reply(struct zkl__contender *c)
+{
+    enum zkl__rc rc = c->event->reply->rc;
+    if (c->state == ZKL__HELD) {
+        zkl__announcement_on_predecessor(c);
+    } else if (c->predecessor.sight == ZKL__SIGHT_STAT &&
+               (c->state == ZKL__WATCHING || c->state == ZKL__LISTING)) {
+        on_stat_of_hidden(c);
+    } else if (c->state != ZKL__WATCHING) {
+        return; /* it went meanwhile */
+    } else if (rc == ZKL__RC_OK &&
+               zkl__list_forged(c, zkl__predecessor_name(c), &c->event->reply->stat)) {
+        on_forged(c);
+    } else if (rc == ZKL__RC_OK && c->try_only) {
+        zkl__contender_fail(c, ZKL_EBUSY, 0, "somebody is before us");
+    } else if (rc == ZKL__RC_OK) {
+        c->predecessor.armed = true;
+        zkl__mark_behind(c, zkl__predecessor_name(c));
+    } else if (rc == ZKL__RC_NONODE) {
+        zkl__predecessor_unwatch(c, ZKL__WATCH_FORGET);
+        gone_already(c);
+    } else if (rc == ZKL__RC_NOAUTH) {
+        on_hidden(c);
+    } else {
+        zkl__contender_fail_by_reply(c);
+    }
+}
+
+/* === is the path another recipe's? ============================================================ */
+
+/* Refuses a lock at the path of a semaphore or of a partition.
+ *
+ * The list that a contender reads anyway shows the two directories of either. The names alone prove
+ * nothing: a client that may only create could deny the lock for ever with two persistent znodes.
+ * A semaphore of ours has its limit in the data of the path, and the stat of the list has the
+ * length of these data: no request more, and nobody without WRITE can forge it. A partition, and a
+ * semaphore of Curator's, write no data there. For these the contender asks whether a session owns
+ * the newest znode in `members` or `leases`. A lock beside a semaphore is a mistake to be told of,
+ * and endangers neither. */
+
+#define LIMIT_LONGEST 5 /* bytes: of ZKL_PERMITS_MAX */
+
+static bool is_semaphore(const struct zkl__contender *c)
+{
+    return c->conflict.directory[0] == 'l';
+}
+
+static void refuse(struct zkl__contender *c)
+{
+    zkl__contender_fail(c, ZKL_ECONFLICT, c->event->reply->zk_code,
+                        is_semaphore(c)
+                            ? "the path is in use as a semaphore, with locks and leases below"
+                            : "the path is in use as a partition, with members and pieces below");
+}
+
+/* Who waits already was there before the semaphore, which is refused for that by its own look at
+ * the list. */
+bool zkl__path_conflict_seen(struct zkl__contender *c)
+{
+    if (zkl__announcement_expected(c) || c->conflict.stage == ZKL__CONFLICT_NONE) {
+        return false;
+    }
+    const char *directory = zkl__list_user(c->event->reply, c->event->index);
+    int32_t size = c->event->reply->stat.data_size;
+    if (!directory || directory != c->conflict.directory) {
+        c->conflict.stage = ZKL__CONFLICT_UNSEEN;
+        c->conflict.directory = directory;
+    }
+    if (!directory) {
+        return false;
+    }
+    if (is_semaphore(c) && size > 0 && size <= LIMIT_LONGEST) {
+        refuse(c);
+        return true;
+    }
+    if (c->conflict.stage == ZKL__CONFLICT_UNSEEN) {
+        c->conflict.stage = ZKL__CONFLICT_LISTS;
+    }
+    if (c->state != ZKL__LISTING) {
+        zkl__contender_move(c, ZKL__LISTING,
+                            "the path has the directories of a semaphore or a partition");
+    }
+    return true;
+}
+
+bool zkl__path_conflict_ask(struct zkl__contender *c)
+{
+    bool lists = c->conflict.stage == ZKL__CONFLICT_LISTS;
+    if (!lists && c->conflict.stage != ZKL__CONFLICT_STATS) {
+        return false;
+    }
+    if (!(c->under_way & UNDER_WAY(ZKL__ROLE_CONFLICT))) {
+        zkl__ask_node(c, ZKL__ROLE_CONFLICT, lists ? ZKL__OP_CHILDREN : ZKL__OP_EXISTS,
+                      lists ? c->conflict.directory : zkl__predecessor_name(c));
+    }
+    return true;
+}
+
+/* What no session owns, or may not be read, is anybody's. */
+void zkl__path_conflict_on_reply(struct zkl__contender *c)
+{
+    const struct zkl__reply *reply = c->event->reply;
+    bool lists = c->conflict.stage == ZKL__CONFLICT_LISTS,
+         stats = c->conflict.stage == ZKL__CONFLICT_STATS;
+    if (c->state != ZKL__LISTING || !(lists || stats)) {
+    } else if (!zkl__rc_answered(reply->rc) || reply->rc == ZKL__RC_NOTAPPLIED) {
+        zkl__contender_fail_by_reply(c);
+    } else if (stats && reply->rc == ZKL__RC_OK && zkl__lives(&reply->stat)) {
+        refuse(c);
+    } else {
+        char name[sizeof "members/" + ZKL__NAME_LONGEST];
+        const char *newest = lists && reply->rc == ZKL__RC_OK ? zkl__list_last(reply) : NULL;
+        if (newest) {
+            snprintf(name, sizeof name, "%s/%s", c->conflict.directory, newest);
+        }
+        c->conflict.stage =
+            newest && zkl__predecessor_set(c, name) ? ZKL__CONFLICT_STATS : ZKL__CONFLICT_NONE;
+        /* At the end the list once more: what stands before us may have changed. */
+    }
+}

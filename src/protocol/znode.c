@@ -1,0 +1,791 @@
+/* znode.c - the znode of a contender: its create and its fate, its directory, the znode that
+ * replaces it, the watch on it, its delete. */
+
+#include "contender_inside.h"
+#include "path.h"
+#include "stats.h"
+#include "text.h"
+
+#include <string.h>
+
+/* === the znode, and the fate of its create ==================================================== */
+
+/* The znode that a contender created: its name, its czxid, and what is known of its
+ * create.
+ *
+ * A create whose response was lost is sent again with the same uuid. So a name that carries the
+ * uuid is ours, and a list behind a committed write shows all copies that were created. */
+
+/* --- what is known of it --------------------------------------------------------------------- */
+
+void zkl__node_new_attempt(struct zkl__contender *c)
+{
+    struct zkl__node *node = &c->node;
+    zkl__core_uuid(c->core, node->uuid);
+    node->name[0] = '\0';
+    node->removes_duplicate = false;
+    node->czxid = 0;
+    node->fate = ZKL__FATE_KNOWN;
+    node->stays = false;
+}
+
+void zkl__node_doubt(struct zkl__node *node)
+{
+    node->fate = zkl__node_unsure(node) ? node->fate : ZKL__FATE_UNKNOWN;
+}
+
+void zkl__node_keep(struct zkl__node *node)
+{
+    node->stays = true;
+}
+
+void zkl__node_gone(struct zkl__node *node)
+{
+    node->name[0] = '\0';
+}
+
+void zkl__node_replaced(struct zkl__node *node, const char *name)
+{
+    zkl__name_copy(node->name, name);
+}
+
+void zkl__node_free(struct zkl__contender *c)
+{
+    zkl__name_set_clear(&c->node.strangers, c->heap);
+}
+
+void zkl__node_on_connected(struct zkl__node *node)
+{
+    node->removes_duplicate = false;
+}
+
+void zkl__node_ended(struct zkl__node *node)
+{
+    node->name[0] = '\0';
+    node->removes_duplicate = false;
+    node->fate = ZKL__FATE_KNOWN;
+}
+
+void zkl__node_remember_duplicate(struct zkl__node *node)
+{
+    if (node->fate == ZKL__FATE_DUPLICATE_STAYS) {
+        node->fate = ZKL__FATE_UNKNOWN;
+    }
+}
+
+void zkl__node_removed(struct zkl__contender *c)
+{
+    const char *why = "our node was removed by somebody";
+    if (c->state == ZKL__HELD) {
+        c->node.name[0] = '\0';
+        zkl__grant_lose(c, why);
+    } else if (c->state == ZKL__LINGERING) {
+        c->node.name[0] = '\0';
+        zkl__contender_finish(c, ZKL_OK, why);
+    } else {
+        zkl__contender_queue_again(c, why);
+    }
+}
+
+/* --- what it is made and deleted by ---------------------------------------------------------- */
+
+struct zkl__op zkl__create_op(const struct zkl__contender *c)
+{
+    return (struct zkl__op){.kind = ZKL__OP_CREATE,
+                            .dir = c->config.path,
+                            .name = c->node.prefix,
+                            .data = c->config.metadata,
+                            .size = strlen(c->config.metadata),
+                            .mode = ZKL__EPHEMERAL_SEQUENTIAL,
+                            .acl = c->node.sealed ? zkl__core_seal(c->core) : c->config.acl};
+}
+
+struct zkl__op zkl__delete_op(const struct zkl__contender *c)
+{
+    return (struct zkl__op){
+        .kind = ZKL__OP_DELETE, .dir = c->config.path, .name = c->node.name, .version = -1};
+}
+
+/* Now, not when the attempt began: the session it is made in may have another identity, or none. */
+static void name_place(struct zkl__contender *c)
+{
+    c->node.sealed = zkl__announcement_seals(c);
+    if (c->node.sealed) {
+        zkl__uuid_seal(c->node.uuid);
+    }
+    zkl__name_prefix(c->node.prefix, c->node.uuid, c->config.rule->tag);
+}
+
+/* Who waits for nobody needs the list only to find what it sent twice: that its node is there, the
+ * create's answer says. */
+void zkl__node_ask(struct zkl__contender *c)
+{
+    if (c->state == ZKL__NEW) {
+        name_place(c);
+        zkl__contender_move(c, ZKL__CREATING, "asks for a place and the list together");
+    } else if (zkl__node_unsure(&c->node)) {
+        c->node.fate = ZKL__FATE_TWICE;
+    }
+    zkl__mark_ask(c); /* before the create: hold.c */
+    zkl__ask(c, ZKL__ROLE_CREATE, zkl__create_op(c));
+    if (zkl__node_twice(&c->node) || (c->config.rule->waits_for && !zkl__local_spares_list(c))) {
+        zkl__ask_list(c);
+    }
+}
+
+void zkl__node_ask_czxid(struct zkl__contender *c)
+{
+    if (zkl__node_known(&c->node) && !c->node.czxid && !zkl__node_unsure(&c->node) &&
+        !(c->under_way & UNDER_WAY(ZKL__ROLE_STAT))) {
+        zkl__ask_node(c, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node.name);
+    }
+}
+
+/* --- the answer to its create ---------------------------------------------------------------- */
+
+/* Our prefix and a number. A damaged reply may have no name, an empty one, or another's. */
+static bool is_created_name(const struct zkl__contender *c, const char *name)
+{
+    size_t length = strlen(c->node.prefix);
+    return name && strncmp(name, c->node.prefix, length) == 0 && name[length] &&
+           strlen(name) < ZKL__NAME_MAX;
+}
+
+/* The server refused this copy of the create, and says nothing of an earlier one whose answer was
+ * lost: that may have been applied, by a server that took the seal. So the uuid stays, and the list
+ * behind the next create shows what carries it. */
+static void create_unsealed(struct zkl__contender *c)
+{
+    c->node.sealed = false;
+    zkl__uuid_unseal(c->node.uuid);
+    zkl__name_prefix(c->node.prefix, c->node.uuid, c->config.rule->tag);
+    zkl__core_trace(c->core, c, "the servers take no seal: again without one");
+}
+
+/* What it says of the node. False: there is none by a name that we could use. */
+static bool note_create(struct zkl__contender *c, const struct zkl__reply *reply)
+{
+    if (reply->rc == ZKL__RC_OK && !is_created_name(c, reply->name)) {
+        zkl__node_doubt(&c->node); /* whether there is one, the list shows */
+        zkl__core_trace(c->core, c,
+                        "the create's reply names no node of ours: its fate is unknown");
+        return false;
+    }
+    if (reply->rc == ZKL__RC_OK) {
+        zkl__name_copy(c->node.name, reply->name);
+        c->node.czxid = reply->stat.czxid;
+        c->retry.pause = 0;
+        zkl__core_trace(c->core, c, "our node is %s", c->node.name);
+    } else if (reply->rc == ZKL__RC_UNKNOWN) {
+        zkl__node_doubt(&c->node);
+        zkl__core_trace(c->core, c, "fate of the create unknown");
+    } else if (reply->rc == ZKL__RC_NONODE && zkl__node_unsure(&c->node)) {
+        c->node.fate = ZKL__FATE_KNOWN; /* no directory: no earlier copy in it either */
+    }
+    return true;
+}
+
+static void list(struct zkl__contender *c)
+{
+    zkl__contender_move(c, ZKL__LISTING, "we have a place, but no list");
+}
+
+void zkl__node_on_create(struct zkl__contender *c)
+{
+    const struct zkl__reply *reply = c->event->reply;
+    const char *before;
+    if (!note_create(c, reply)) {
+        zkl__contender_put_off(c);
+    } else if (c->state != ZKL__CREATING) {
+        return; /* not wanted any more */
+    } else if (reply->rc == ZKL__RC_NONODE) {
+        zkl__directory_missing(c);
+    } else if (reply->rc == ZKL__RC_INVALIDACL && c->node.sealed) {
+        zkl__core_seal_off(c->core); /* no digest scheme there (PrepRequestProcessor, fixupACL): as
+                                        the others do it */
+        create_unsealed(c);
+    } else if (reply->rc != ZKL__RC_OK) {
+        zkl__contender_fail_by_reply(c);
+    } else if (c->under_way & UNDER_WAY(ZKL__ROLE_LIST)) {
+        return; /* which shows who is before us */
+    } else if (zkl__sequence_used_up(zkl__name_sequence(c->node.name)) ||
+               zkl__node_twice(&c->node)) {
+        list(c);
+    } else if (!c->config.rule->waits_for) {
+        zkl__predecessor_none(c);
+    } else if ((before = zkl__local_neighbour(c))) {
+        zkl__predecessor_wait_for(c, before);
+    } else {
+        list(c);
+    }
+}
+
+/* --- what shows it later --------------------------------------------------------------------- */
+
+/* The create was sent twice: keep the lowest node, delete what else carries our uuid. True when one
+ * is left. */
+static bool settle_twice(struct zkl__contender *c)
+{
+    const char *lowest, *other;
+    zkl__list_mine(c, c->event->reply, &lowest, &other);
+    if (!lowest) {
+        zkl__node_removed(c);
+        return false;
+    }
+    if (strcmp(lowest, c->node.name) != 0) {
+        zkl__name_copy(c->node.name, lowest);
+        c->node.czxid = 0;
+    }
+    if (!other || c->node.fate == ZKL__FATE_TWICE_STAYS) {
+        c->node.fate =
+            c->node.fate == ZKL__FATE_TWICE_STAYS ? ZKL__FATE_DUPLICATE_STAYS : ZKL__FATE_KNOWN;
+        return true;
+    }
+    if (c->state == ZKL__CREATING) {
+        zkl__contender_move(c, ZKL__LISTING, "the lost create was applied: its double is removed");
+    }
+    c->node.removes_duplicate = true;
+    zkl__ask_node(c, ZKL__ROLE_DELETE, ZKL__OP_DELETE, other);
+    zkl__ask_list(c);
+    return false;
+}
+
+bool zkl__node_in_list(struct zkl__contender *c)
+{
+    if (zkl__node_twice(&c->node)) {
+        return settle_twice(c);
+    }
+    bool shown = zkl__list_has(c->event->reply, c->event->index, c->node.name);
+    if (!shown) {
+        zkl__node_removed(c);
+    }
+    return shown;
+}
+
+void zkl__node_on_stat(struct zkl__contender *c)
+{
+    if (c->state == ZKL__REMOVING && zkl__node_unsure(&c->node)) {
+        zkl__farewell_on_stat(c);
+        return;
+    }
+    if (!zkl__contender_waits(c) || c->node.czxid || !zkl__node_known(&c->node)) {
+        return;
+    }
+    if (c->event->reply->rc == ZKL__RC_OK) {
+        if (c->event->reply->stat.ephemeral_owner != c->event->session_id) {
+            /* carries our uuid and is not ours: a forgery, and our own node is elsewhere, or gone
+             */
+            zkl__contender_queue_again(c, "the node with our uuid is a stranger's");
+            return;
+        }
+        c->node.czxid = c->event->reply->stat.czxid;
+    } else if (c->event->reply->rc == ZKL__RC_NONODE) {
+        zkl__node_removed(c);
+    } else if (c->event->reply->rc == ZKL__RC_NOAUTH) {
+        zkl__contender_fail(
+            c, ZKL_EAUTH, c->event->reply->zk_code,
+            "its access list hides our own znode from us, and so the token: let us read it");
+    } else {
+        zkl__contender_fail_by_reply(c);
+    }
+}
+
+/* Once for each path: who contends there has the same credentials the next time. */
+static void warn_of_read(const struct zkl__contender *c)
+{
+    if (!c->path_stats->told_read) {
+        c->path_stats->told_read = true;
+        zkl__core_warn(c->core, c,
+                       "READ on our own znode %s is missing: the lock is held, but a removal by "
+                       "hand is noticed late, "
+                       "and nobody sees who holds. Let the access list of what is created "
+                       "(zkl_acl) give READ to us",
+                       c->node.name);
+    }
+}
+
+/* A node that we may not read is there all the same: the leader looks for the session, then for the
+ * node, then at its access list (PrepRequestProcessor.pRequest2Txn, OpCode.check), so NOAUTH says
+ * that both are there. */
+void zkl__node_on_check(struct zkl__contender *c)
+{
+    enum zkl__rc rc = c->event->reply->rc;
+    bool replacing = zkl__replacing(&c->replacement);
+    if (rc == ZKL__RC_NOAUTH && c->event->role == ZKL__ROLE_BEAT && c->state == ZKL__HELD &&
+        !replacing) {
+        warn_of_read(c);
+    }
+    if (rc == ZKL__RC_NONODE && zkl__node_known(&c->node) && !replacing) {
+        if (zkl__contender_keeps(c) || c->state == ZKL__PROVING) {
+            zkl__node_removed(c);
+        }
+    } else if (c->state == ZKL__LINGERING) {
+        zkl__linger_on_check(c);
+    } else if (c->state == ZKL__PROVING && c->event->role == ZKL__ROLE_PROVE && rc != ZKL__RC_OK &&
+               rc != ZKL__RC_NOAUTH) {
+        zkl__grant_unproved(c);
+        zkl__contender_fail_by_reply(c);
+    }
+}
+
+/* --- until none is left ---------------------------------------------------------------------- */
+
+/* The list sent with the delete says what is left. */
+void zkl__node_on_duplicate(struct zkl__node *node, enum zkl__rc rc)
+{
+    if (zkl__rc_answered(rc) && rc != ZKL__RC_OK && rc != ZKL__RC_NONODE &&
+        rc != ZKL__RC_NOTAPPLIED) {
+        /* it stands behind us: it can wait until we go */
+        node->fate = zkl__node_unsure(node) ? ZKL__FATE_TWICE_STAYS : ZKL__FATE_DUPLICATE_STAYS;
+    }
+    node->removes_duplicate = false;
+}
+
+bool zkl__node_is_strange(struct zkl__contender *c)
+{
+    bool noted = zkl__name_set_add(&c->node.strangers, c->heap, c->node.name);
+    if (noted) {
+        zkl__node_gone(&c->node);
+    }
+    return noted;
+}
+
+void zkl__node_search(struct zkl__node *node)
+{
+    node->fate = ZKL__FATE_UNKNOWN;
+}
+
+void zkl__node_found_by_list(struct zkl__node *node)
+{
+    if (zkl__node_unsure(node)) {
+        node->fate = ZKL__FATE_LISTED;
+    }
+}
+
+bool zkl__node_find(struct zkl__contender *c, const struct zkl__reply *list)
+{
+    const char *lowest = NULL, *other;
+    bool tells = c->node.fate == ZKL__FATE_LISTED;
+    if (tells) {
+        zkl__node_search(&c->node);
+    }
+    if (tells && list->rc == ZKL__RC_OK && !zkl__node_known(&c->node)) {
+        zkl__list_mine(c, list, &lowest, &other);
+    } else if (!tells || list->rc != ZKL__RC_NONODE) {
+        return false;
+    }
+    if (lowest) {
+        zkl__name_copy(c->node.name, lowest);
+    } else {
+        c->node.fate = ZKL__FATE_KNOWN;
+    }
+    return true;
+}
+
+/* === the directory of the queue =============================================================== */
+
+/* The directory of the queue is made, part by part, when it is missing. */
+
+void zkl__directory_missing(struct zkl__contender *c)
+{
+    c->make_path =
+        c->make_path ? c->make_path : zkl__copy(c->heap, c->config.path, strlen(c->config.path));
+    if (!c->make_path) {
+        zkl__contender_fail(c, ZKL_ENOMEM, 0, "out of memory");
+        return;
+    }
+    memcpy(c->make_path, c->config.path, strlen(c->config.path) + 1);
+    zkl__contender_move(c, ZKL__MAKING, "no such directory");
+}
+
+void zkl__directory_ask(struct zkl__contender *c)
+{
+    if (!(c->under_way & UNDER_WAY(ZKL__ROLE_MAKE))) {
+        /* Servers delete an empty container, and the mark with it. */
+        zkl__ask(c, ZKL__ROLE_MAKE,
+                 (struct zkl__op){.kind = ZKL__OP_CREATE,
+                                  .dir = c->make_path,
+                                  .mode = c->config.mark ? ZKL__PERSISTENT : ZKL__CONTAINER,
+                                  .acl = c->config.acl});
+    }
+}
+
+void zkl__directory_on_reply(struct zkl__contender *c)
+{
+    if (c->state != ZKL__MAKING) {
+        return;
+    }
+    if (c->event->reply->rc == ZKL__RC_NONODE) {
+        if (!zkl__path_shorten(c->make_path)) {
+            zkl__contender_fail(c, ZKL_ENOENT, c->event->reply->zk_code,
+                                "the chroot of the connect string does not exist");
+            return;
+        }
+    } else if (c->event->reply->rc == ZKL__RC_OK || c->event->reply->rc == ZKL__RC_NODEEXISTS) {
+        if (!zkl__path_lengthen(c->make_path, c->config.path)) {
+            zkl__free(c->heap, c->make_path);
+            c->make_path = NULL;
+            zkl__contender_move(c, ZKL__CREATING, "the directory is there");
+        }
+    } else {
+        zkl__contender_fail_by_reply(c);
+        return;
+    }
+}
+
+/* === the weaker znode of a downgrade ========================================================== */
+
+/* A downgrade: a znode of a weaker kind replaces ours and keeps its number. */
+
+/* out has ZKL__NAME_MAX bytes. */
+static void make_name(const struct zkl__contender *c, char *out)
+{
+    zkl__name_with_number(out, zkl__node_uuid(&c->node), c->config.rule->tag,
+                          c->replacement.sequence);
+}
+
+void zkl__replacement_on_downgrade(struct zkl__contender *c)
+{
+    ZKL__ENSURE((c->state == ZKL__HELD || c->state == ZKL__LOST) &&
+                !zkl__replacing(&c->replacement) && !c->config.revocable);
+    if (c->state == ZKL__LOST) {
+        return; /* the lease ended between the owner's look and this step */
+    }
+    c->config.rule = c->event->rule;
+    zkl__linger_disarm(c, "downgraded");
+    zkl__own_watch_stop(c); /* the transaction uses the watch up */
+    c->replacement.state = ZKL__REPLACING;
+    c->replacement.sequence = zkl__name_sequence(zkl__node_name(&c->node));
+    char name[ZKL__NAME_MAX];
+    make_name(c, name);
+    zkl__core_trace(c->core, c, "downgrades to %s", name);
+}
+
+/* As Curator's downgrade, but in one transaction. Sent again after a lost reply: that the new node
+ * exists already is as good as success. */
+void zkl__replacement_ask(struct zkl__contender *c)
+{
+    if (zkl__replacing(&c->replacement) && !(c->under_way & UNDER_WAY(ZKL__ROLE_SWAP))) {
+        make_name(c, c->out->replacement);
+        c->out->parts[0] = (struct zkl__op){.kind = ZKL__OP_CREATE,
+                                            .dir = c->config.path,
+                                            .name = c->out->replacement,
+                                            .data = c->config.metadata,
+                                            .size = strlen(c->config.metadata),
+                                            .mode = ZKL__EPHEMERAL,
+                                            .acl = c->config.acl};
+        c->out->parts[1] = zkl__delete_op(c);
+        zkl__ask(c, ZKL__ROLE_SWAP,
+                 (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = c->out->parts, .part_count = 2});
+    }
+}
+
+void zkl__replacement_on_reply(struct zkl__contender *c)
+{
+    struct zkl__replacement *replacement = &c->replacement;
+    enum zkl__rc rc = c->event->reply->rc;
+    if (rc == ZKL__RC_NODEEXISTS && replacement->state != ZKL__REPLACED_PERHAPS) {
+        /* somebody made it by hand, for the name is no secret: we hold as what we were */
+        replacement->state = ZKL__REPLACING_NOT;
+    } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NODEEXISTS) {
+        char name[ZKL__NAME_MAX];
+        make_name(c, name);
+        zkl__node_replaced(&c->node, name);
+        replacement->state = ZKL__REPLACING_NOT;
+        c->retry.pause = 0;
+        if (c->state == ZKL__HELD) {
+            zkl__contender_tell(c, ZKL__DOWNGRADED, ZKL_OK, 0, "downgraded");
+        }
+    } else if (rc == ZKL__RC_NONODE) {
+        replacement->state = ZKL__REPLACING_NOT;
+        zkl__node_gone(&c->node);
+        if (c->state == ZKL__HELD) {
+            zkl__node_removed(c);
+        }
+    } else if (c->state != ZKL__HELD) {
+        if (rc == ZKL__RC_UNKNOWN || replacement->state == ZKL__REPLACED_PERHAPS) {
+            zkl__node_doubt(&c->node); /* then the list tells which of the two is there */
+        }
+        replacement->state = ZKL__REPLACING_NOT;
+    } else if (rc == ZKL__RC_UNKNOWN) {
+        replacement->state = ZKL__REPLACED_PERHAPS;
+    } else {
+        zkl__contender_put_off(c);
+    }
+}
+
+/* One that was sent and lost its answer leaves two names to look for. */
+void zkl__replacement_forget(struct zkl__contender *c)
+{
+    if (zkl__replacing(&c->replacement) && !(c->under_way & UNDER_WAY(ZKL__ROLE_SWAP))) {
+        zkl__node_doubt(&c->node);
+        c->replacement.state = ZKL__REPLACING_NOT;
+    }
+}
+
+/* === the watch on our own znode =============================================================== */
+
+/* The watch on our own znode. It serves three: a waiter that may be granted by an
+ * announced release (hold.c), a holder that takes requests to release (config.revocable),
+ * and a holder whose znode somebody deletes by hand. The watch reports such a delete immediately,
+ * however many locks the session holds. */
+
+void zkl__own_watch_free(struct zkl__contender *c)
+{
+    zkl__free(c->heap, c->own.path);
+}
+
+void zkl__own_watch_stop(struct zkl__contender *c)
+{
+    if (c->watches[ZKL__WATCHED_OWN].on) {
+        c->out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_FORGET;
+    }
+    c->own.armed = false;
+}
+
+void zkl__own_watch_ask(struct zkl__contender *c)
+{
+    struct zkl__watch *watch = &c->watches[ZKL__WATCHED_OWN];
+    if (c->own.armed || (c->under_way & UNDER_WAY(ZKL__ROLE_OWN_WATCH)) ||
+        (!watch->on && !zkl__child_path(c, &c->own.path, &c->own.room, zkl__node_name(&c->node)))) {
+        return; /* no memory: with the next heartbeat's answer, or never */
+    }
+    watch->path = c->own.path;
+    c->out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_ON;
+    zkl__ask(c, ZKL__ROLE_OWN_WATCH,
+             (struct zkl__op){.kind = ZKL__OP_GET,
+                              .dir = c->config.path,
+                              .name = zkl__node_name(&c->node),
+                              .watch = true});
+}
+
+/* --- while it is held ------------------------------------------------------------------------ */
+
+void zkl__own_watch_hold(struct zkl__contender *c)
+{
+    c->own.armed = c->own.armed && !c->config.revocable; /* asked while it waited: told now */
+    c->own.guard = ZKL__GUARD_LATER;
+    c->own.guard_at = zkl__core_guard_at(c->core);
+}
+
+void zkl__own_watch_on_time(struct zkl__contender *c)
+{
+    if (c->own.guard == ZKL__GUARD_LATER && c->own.guard_at <= c->event->now) {
+        c->own.guard = ZKL__GUARD_NOW;
+    }
+}
+
+int64_t zkl__own_watch_wake(const struct zkl__contender *c)
+{
+    return c->own.guard == ZKL__GUARD_LATER ? c->own.guard_at : INT64_MAX;
+}
+
+void zkl__own_watch_advance(struct zkl__contender *c)
+{
+    if ((c->config.revocable || c->own.guard == ZKL__GUARD_NOW) &&
+        !zkl__replacing(&c->replacement)) {
+        zkl__own_watch_ask(c);
+    }
+}
+
+/* Is that Curator's request? A write of anything else is none. */
+static bool asks_to_release(const struct zkl__contender *c, const struct zkl__reply *reply)
+{
+    return c->config.revocable && reply->size == sizeof ZKL__REVOKE - 1 &&
+           memcmp(reply->data, ZKL__REVOKE, reply->size) == 0 && reply->stat.mzxid > c->own.revoked;
+}
+
+static void on_reply_while_held(struct zkl__contender *c)
+{
+    const struct zkl__reply *reply = c->event->reply;
+    if (reply->rc == ZKL__RC_OK) {
+        if (asks_to_release(c, reply)) {
+            c->own.revoked = reply->stat.mzxid;
+            zkl__contender_tell(c, ZKL__REVOKED, ZKL_OK, 0, "asked to release");
+        }
+    } else if (reply->rc == ZKL__RC_NONODE) {
+        zkl__node_removed(c);
+    } else if (!c->config.revocable && reply->rc != ZKL__RC_NOTAPPLIED &&
+               reply->rc != ZKL__RC_UNKNOWN) {
+        if (c->own.guard == ZKL__GUARD_NOW) { /* it may not be read, or too much is watched: the
+                                                 heartbeats go round */
+            c->own.guard = ZKL__GUARD_NOT;
+        }
+        zkl__own_watch_stop(c);
+        zkl__core_trace(
+            c->core, c,
+            "our node is not watched (%s): a removal by hand is noticed by a heartbeat on it",
+            zkl__rc_name(reply->rc));
+    } else if (reply->rc != ZKL__RC_UNKNOWN) {
+        zkl__contender_put_off(c);
+    }
+}
+
+/* --- what comes of it ------------------------------------------------------------------------ */
+
+/* Our own node went, most likely. */
+void zkl__own_watch_on_event(struct zkl__contender *c)
+{
+    c->own.armed = false;
+    if (zkl__contender_keeps(c) && c->event->watch == ZKL__WATCH_DELETED) {
+        zkl__node_removed(c);
+    } else if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING) {
+        zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
+        zkl__contender_move(c, ZKL__LISTING, "our own node went or changed");
+    }
+}
+
+void zkl__own_watch_on_reply(struct zkl__contender *c)
+{
+    c->own.armed = c->event->reply->rc == ZKL__RC_OK &&
+                   c->watches[ZKL__WATCHED_OWN].on; /* the event may have been here first */
+    if (zkl__contender_keeps(c)) {
+        on_reply_while_held(c);
+    } else if (c->event->reply->rc == ZKL__RC_NONODE && c->state == ZKL__WATCHING &&
+               zkl__node_known(&c->node)) {
+        zkl__node_removed(c);
+    }
+}
+
+/* === the end, until no znode of ours is left ================================================== */
+
+/* The end of a contender, until no znode of ours is left. One transaction deletes the
+ * znode, announces the release, and writes the release mark. A
+ * search finds znodes that a create made whose response was lost. */
+
+/* An operation under way may make a node of ours. */
+static bool may_yet_make(const struct zkl__contender *c)
+{
+    return c->under_way & (UNDER_WAY(ZKL__ROLE_CREATE) | UNDER_WAY(ZKL__ROLE_SWAP));
+}
+
+bool zkl__farewell_done(const struct zkl__contender *c)
+{
+    return !zkl__node_known(&c->node) && !zkl__node_unsure(&c->node) && !may_yet_make(c);
+}
+
+/* --- the transaction ------------------------------------------------------------------------- */
+
+static void ask_delete(struct zkl__contender *c)
+{
+    struct zkl__op remove = zkl__delete_op(c), *parts = c->out->parts;
+    size_t count = 0;
+    if (zkl__mark_due(c)) {
+        parts[count++] = zkl__mark_op(c);
+    }
+    if (zkl__announcement_due(c)) {
+        parts[count++] = zkl__announcement_op(c);
+    }
+    parts[count++] = remove;
+    zkl__ask(c, ZKL__ROLE_DELETE,
+             count == 1
+                 ? remove
+                 : (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = parts, .part_count = count});
+}
+
+/* A write is the one barrier that no server can skip, for it holds a session's reads back until the
+ * write before them is committed (CommitProcessor, pendingRequests): what was sent before it is in
+ * the list behind it, or nowhere. */
+static void ask_what_is_left(struct zkl__contender *c)
+{
+    zkl__node_search(&c->node);
+    zkl__ask(c, ZKL__ROLE_BARRIER,
+             (struct zkl__op){.kind = ZKL__OP_CHECK, .dir = c->config.path, .version = -1});
+    zkl__ask_list(c);
+}
+
+void zkl__farewell_advance(struct zkl__contender *c)
+{
+    const uint32_t busy = UNDER_WAY(ZKL__ROLE_CREATE) | UNDER_WAY(ZKL__ROLE_LIST) |
+                          UNDER_WAY(ZKL__ROLE_DELETE) | UNDER_WAY(ZKL__ROLE_BARRIER);
+    if (may_yet_make(c) || zkl__grant_stays(&c->grant, c->event->now)) {
+        return;
+    }
+    if (zkl__node_known(&c->node)) {
+        if (!c->event->delete_waits && !(c->under_way & UNDER_WAY(ZKL__ROLE_DELETE))) {
+            ask_delete(c);
+        }
+    } else if (zkl__node_unsure(&c->node) && !(c->under_way & busy)) {
+        ask_what_is_left(c);
+    }
+}
+
+/* --- its answers ----------------------------------------------------------------------------- */
+
+/* DELETE is a permission on the parent (PrepRequestProcessor, OpCode.delete: checkACL of the
+ * parent's record). What may be another one's, as our uuid in a name of unknown fate, is not warned
+ * of. */
+static void warn_of_delete(const struct zkl__contender *c)
+{
+    if (!zkl__node_unsure(&c->node) && !c->path_stats->told_delete) {
+        c->path_stats->told_delete = true;
+        zkl__core_warn(
+            c->core, c,
+            "DELETE on the directory is missing: our znode %s cannot be removed, and keeps its "
+            "place until "
+            "the session ends. Give DELETE on the directory to those who contend there (setAcl)",
+            zkl__node_name(&c->node));
+    }
+}
+
+/* Never forgotten: until it is gone, or the session is. */
+static void on_refused(struct zkl__contender *c)
+{
+    enum zkl__rc rc = c->event->reply->rc;
+    if (rc == ZKL__RC_NOAUTH) {
+        warn_of_delete(c);
+        zkl__node_keep(&c->node);
+    }
+    zkl__contender_put_off(c);
+    if (rc == ZKL__RC_NOAUTH && zkl__node_unsure(&c->node) &&
+        !(c->under_way & UNDER_WAY(ZKL__ROLE_STAT))) {
+        zkl__ask_node(c, ZKL__ROLE_STAT, ZKL__OP_EXISTS, zkl__node_name(&c->node));
+    }
+}
+
+void zkl__farewell_on_reply(struct zkl__contender *c)
+{
+    enum zkl__rc rc = c->event->reply->rc;
+    if (zkl__node_removes_duplicate(&c->node)) {
+        zkl__node_on_duplicate(&c->node, rc);
+    } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NONODE) {
+        zkl__node_gone(&c->node);
+        zkl__announcement_made(c);
+        zkl__mark_written(c);
+        c->retry.pause = 0;
+    } else if (!zkl__mark_refused(c, c->event->reply) && rc != ZKL__RC_UNKNOWN &&
+               !zkl__announcement_refused(c, rc)) {
+        on_refused(c);
+    }
+}
+
+/* We may not delete it: because it only carries our uuid, and is somebody else's? */
+void zkl__farewell_on_stat(struct zkl__contender *c)
+{
+    if (c->event->reply->rc == ZKL__RC_OK && zkl__node_known(&c->node) &&
+        c->event->reply->stat.ephemeral_owner != c->event->session_id && zkl__node_is_strange(c)) {
+        c->retry.at = 0;
+    }
+}
+
+/* --- what is left ---------------------------------------------------------------------------- */
+
+void zkl__farewell_on_barrier(struct zkl__contender *c)
+{
+    bool passed =
+        zkl__rc_answered(c->event->reply->rc) && c->event->reply->rc != ZKL__RC_NOTAPPLIED;
+    if (passed) {
+        zkl__node_found_by_list(&c->node);
+    } else if (c->event->reply->rc != ZKL__RC_UNKNOWN) {
+        zkl__contender_put_off(c);
+    }
+}
+
+void zkl__farewell_on_list(struct zkl__contender *c)
+{
+    enum zkl__rc rc = c->event->reply->rc;
+    if (!zkl__node_find(c, c->event->reply) && rc != ZKL__RC_OK && rc != ZKL__RC_NONODE &&
+        rc != ZKL__RC_UNKNOWN) {
+        zkl__contender_put_off(c);
+    }
+}
