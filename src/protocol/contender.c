@@ -52,20 +52,20 @@ static void check_sound(const struct zkl__contender *c)
     bool node = zkl__node_known(&c->node);
     switch (c->state) {
     case ZKL__NEW:
-        ZKL__ENSURE(!node && !zkl__node_unsure(&c->node) && zkl__node_czxid(&c->node) == 0);
+        ZKL__ENSURE(!node && !zkl__node_unsure(&c->node) && c->node.czxid == 0);
         break;
     case ZKL__LISTING:
         ZKL__ENSURE(node);
         break;
     case ZKL__WATCHING:
-        ZKL__ENSURE(node && !zkl__node_twice(&c->node));
+        ZKL__ENSURE(node && c->node.fate < ZKL__FATE_TWICE);
         break;
     case ZKL__PROVING:
         ZKL__ENSURE(node && !zkl__node_unsure(&c->node));
         break;
     case ZKL__HELD:
     case ZKL__LINGERING:
-        ZKL__ENSURE(node && !zkl__node_unsure(&c->node) && zkl__node_czxid(&c->node) != 0);
+        ZKL__ENSURE(node && !zkl__node_unsure(&c->node) && c->node.czxid != 0);
         break;
     case ZKL__GONE:
         ZKL__ENSURE(!node && !zkl__node_unsure(&c->node));
@@ -140,7 +140,7 @@ void zkl__contender_fail(struct zkl__contender *c, int code, int zk_code, const 
 void zkl__contender_finish(struct zkl__contender *c, int code, const char *why)
 {
     zkl__contender_move(c, ZKL__GONE, why);
-    if (zkl__grant_released(&c->grant)) {
+    if (c->grant.end >= ZKL__GRANT_RELEASED) {
         zkl__contender_tell(c, ZKL__RELEASED, code, 0, why);
     }
 }
@@ -191,218 +191,6 @@ void zkl__contender_fail_by_reply(struct zkl__contender *c)
     default:
         zkl__contender_fail(c, zkl__rc_code(reply->rc), reply->zk_code, zkl__rc_why(reply->rc));
     }
-}
-
-/* --- events ---------------------------------------------------------------------------------- */
-
-static void on_connected(struct zkl__contender *c)
-{
-    c->retry.at = 0;
-    zkl__node_on_connected(&c->node);
-    zkl__predecessor_on_connected(c);
-    if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING ||
-        (c->state == ZKL__CREATING && zkl__node_known(&c->node))) {
-        zkl__predecessor_unwatch(c, ZKL__WATCH_FORGET);
-        zkl__own_watch_stop(c);
-        zkl__contender_move(c, ZKL__LISTING, "connected again: look again");
-    }
-}
-
-static void on_expired(struct zkl__contender *c)
-{
-    c->under_way = 0;
-    c->retry.at = 0;
-    if (zkl__contender_waits(c)) {
-        if (c->state == ZKL__NEW) {
-            return;
-        }
-        zkl__contender_queue_again(c, "the session ended");
-        return;
-    }
-    zkl__node_ended(&c->node);
-    zkl__replacement_ended(&c->replacement);
-    if (c->state == ZKL__HELD) {
-        zkl__grant_lose(c, "the session ended");
-    } else if (c->state == ZKL__REMOVING || c->state == ZKL__LINGERING) {
-        zkl__contender_finish(c, ZKL_ELOST, "the session ended");
-    }
-}
-
-static void on_time_of_holder(struct zkl__contender *c)
-{
-    if (zkl__contender_keeps(c)) {
-        zkl__own_watch_on_time(c);
-    }
-    if (c->state == ZKL__LINGERING) {
-        zkl__linger_on_time(c);
-    } else if (zkl__grant_wake(c) <= c->event->now) {
-        zkl__grant_overstay(c);
-    } else if (c->state == ZKL__HELD) {
-        zkl__announcement_on_time(c);
-    }
-}
-
-static void on_time(struct zkl__contender *c)
-{
-    if (c->retry.at && c->retry.at <= c->event->now) {
-        c->retry.at = 0;
-    }
-    zkl__grant_stay_on_time(&c->grant, c->event->now);
-    zkl__mark_on_time(c);
-    if (zkl__contender_waits(c) && c->deadline <= c->event->now) {
-        zkl__contender_fail(
-            c, ZKL_ETIMEOUT, 0,
-            !c->event->connected ? "the time is up, and no server is reached"
-            : zkl__mark_delays(&c->mark)
-                ? "the time is up before delay_after_crash_ms: the last holder did not release"
-            : c->state == ZKL__PROVING && zkl__core_doubted(c->core)
-                ? "the time is up: no server was reached for a session timeout, and "
-                  "nothing is granted until another one has passed"
-                : "the time is up");
-    } else {
-        on_time_of_holder(c);
-    }
-}
-
-static void on_start(struct zkl__contender *c)
-{
-    ZKL__ENSURE(c->state == ZKL__NEW && !c->started);
-    c->started = true;
-    new_attempt(c);
-}
-
-static void on_handed(struct zkl__contender *c)
-{
-    zkl__mark_clean(c);
-    zkl__announcement_expect(c);
-    zkl__grant_prove(c, "released by another one of this session, and we are next");
-    zkl__grant_give(c);
-}
-
-static void on_lapsed(struct zkl__contender *c)
-{
-    if (c->state == ZKL__HELD) {
-        zkl__grant_lose(c, "the lease ended");
-    } else if (c->state == ZKL__LINGERING) {
-        zkl__linger_end(c, "the lease ended");
-    }
-}
-
-static void on_inspected(struct zkl__contender *c)
-{
-    if (zkl__inspection_goes_on(c) && c->state == ZKL__HELD) {
-        zkl__announcement_on_inspected(c);
-    } else if (zkl__inspection_goes_on(c)) {
-        zkl__predecessor_on_inspected(c);
-    }
-}
-
-static void on_list_wanted(struct zkl__contender *c)
-{
-    if (c->state == ZKL__PROVING) {
-        zkl__contender_move(c, ZKL__LISTING, "our list is older than the others'");
-    }
-}
-
-static void on_end(struct zkl__contender *c)
-{
-    zkl__linger_end(c, "nobody is to have it any more");
-}
-
-static void on_cancel(struct zkl__contender *c)
-{
-    if (zkl__contender_waits(c)) {
-        zkl__contender_fail(c, c->event->code, 0,
-                            c->event->code == ZKL_ECLOSED ? "the session is closed"
-                            : c->event->code == ZKL_EAUTH ? "the servers refuse our credentials"
-                            : c->event->code == ZKL_ELOST
-                                ? "one of our nodes was removed by somebody"
-                            : c->event->code == ZKL_ETIMEOUT ? "the time is up"
-                                                             : "cancelled");
-    }
-}
-
-void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                         struct zkl__contender_actions *out)
-{
-    static void (*const read[])(struct zkl__contender *) = {
-        [ZKL__CE_START] = on_start,
-        [ZKL__CE_REPLY] = zkl__contender_on_reply,
-        [ZKL__CE_WATCH] = zkl__predecessor_on_event,
-        [ZKL__CE_OWN_WATCH] = zkl__own_watch_on_event,
-        [ZKL__CE_QUEUE_WATCH] = zkl__predecessor_on_queue_event,
-        [ZKL__CE_HANDED] = on_handed,
-        [ZKL__CE_CONNECTED] = on_connected,
-        [ZKL__CE_EXPIRED] = on_expired,
-        [ZKL__CE_LAPSED] = on_lapsed,
-        [ZKL__CE_TIME] = on_time,
-        [ZKL__CE_TAKEN] = zkl__linger_on_taken,
-        [ZKL__CE_LINGER_WATCH] = zkl__linger_on_event,
-        [ZKL__CE_YIELD] = zkl__linger_on_yield,
-        [ZKL__CE_INSPECTED] = on_inspected,
-        [ZKL__CE_LIST] = on_list_wanted,
-        [ZKL__CE_CANCEL] = on_cancel,
-        [ZKL__CE_RELEASE] = zkl__grant_on_release,
-        [ZKL__CE_DOWNGRADE] = zkl__replacement_on_downgrade,
-        [ZKL__CE_LOOK] = NULL,  /* what it comes to is another event */
-        [ZKL__CE_END] = on_end, /* so is this, unless it lingers */
-    };
-    ZKL__ENSURE(!c->event);
-    c->event = ev;
-    c->out = out;
-    out->op_count = 0;
-    memset(out->watches, 0, sizeof out->watches); /* ZKL__WATCH_KEEP */
-    out->told = out->inspect = false;
-    if (read[ev->kind]) {
-        enum zkl__contender_state before;
-        read[ev->kind](c);
-        do { /* to send the next request may be a move, and the next state needs another one */
-            before = c->state;
-            zkl__contender_advance(c);
-        } while (c->state != before);
-    }
-    if (c->watches[ZKL__WATCHED_LINGER].on) {
-        zkl__linger_stepped(c);
-    }
-    c->event = NULL;
-    c->out = NULL;
-}
-
-static int64_t earlier(int64_t one, int64_t other)
-{
-    return one < other ? one : other;
-}
-
-int64_t zkl__contender_wake(const struct zkl__contender *c)
-{
-    int64_t wake = earlier(c->retry.at ? c->retry.at : INT64_MAX, zkl__grant_wake(c));
-    if (c->state == ZKL__GONE) {
-        return INT64_MAX; /* nothing of it is read any more: a time that has passed would ring for
-                             ever */
-    }
-    if (zkl__contender_waits(c)) {
-        wake = earlier(wake, earlier(c->deadline, zkl__mark_wake(c)));
-    } else if (c->state == ZKL__HELD) {
-        wake = earlier(wake, earlier(zkl__announcement_wake(c), zkl__own_watch_wake(c)));
-    } else if (c->state == ZKL__LINGERING) {
-        wake = earlier(wake, earlier(zkl__linger_wake(c), zkl__own_watch_wake(c)));
-    } else if (c->state == ZKL__REMOVING) {
-        wake = earlier(wake, zkl__grant_stay_wake(&c->grant));
-    }
-    return wake;
-}
-
-void zkl__contender_free(struct zkl__contender *c)
-{
-    const zkl_heap *heap = c->heap;
-    zkl__inspection_free(c);
-    zkl__node_free(c);
-    zkl__predecessor_free(c);
-    zkl__own_watch_free(c);
-    zkl__linger_free(c);
-    zkl__free(heap, c->make_path);
-    zkl__free(heap, (void *)(uintptr_t)c->config.metadata);
-    zkl__free(heap, c);
 }
 
 /* === what it asks for ========================================================================= */
@@ -467,7 +255,7 @@ static void advance_waiting(struct zkl__contender *c)
     /* Who follows a contender of its own session, or waits for the list of its create, needs no
      * czxid yet. Everybody else asks before it looks at its predecessor: who is older than we are
      * can only be said when our own czxid is known. */
-    bool follows = c->state == ZKL__WATCHING && zkl__local_follows(&c->local);
+    bool follows = c->state == ZKL__WATCHING && c->local.ahead;
     if (!follows && !(c->state == ZKL__CREATING && lists)) {
         zkl__node_ask_czxid(c);
     }
@@ -494,7 +282,7 @@ static void advance_waiting(struct zkl__contender *c)
     case ZKL__WATCHING:
         if (zkl__inspection_goes_on(c)) {
             c->out->inspect = true;
-        } else if (!zkl__local_follows(&c->local)) {
+        } else if (!c->local.ahead) {
             zkl__predecessor_look(c);
         }
         break;
@@ -516,7 +304,7 @@ void zkl__contender_advance(struct zkl__contender *c)
     if (zkl__contender_waits(c)) {
         advance_waiting(c);
     } else if (c->state == ZKL__REMOVING ||
-               (c->state == ZKL__LOST && zkl__grant_overstayed(&c->grant))) {
+               (c->state == ZKL__LOST && c->grant.end == ZKL__GRANT_OVERSTAYED)) {
         zkl__farewell_advance(c);
     } else if (zkl__contender_keeps(c)) {
         zkl__replacement_ask(c);
@@ -535,7 +323,7 @@ static void decide_by_list(struct zkl__contender *c)
     if (!zkl__node_in_list(c)) {
         return;
     }
-    if (zkl__sequence_used_up(zkl__name_sequence(zkl__node_name(&c->node)))) {
+    if (zkl__sequence_used_up(zkl__name_sequence(c->node.name))) {
         zkl__contender_fail(c, ZKL_EEXHAUSTED, 0, EXHAUSTED);
         return;
     }
@@ -564,7 +352,7 @@ static void on_list(struct zkl__contender *c)
 {
     if (c->state == ZKL__REMOVING || c->state == ZKL__LOST) {
         zkl__farewell_on_list(c);
-    } else if (zkl__linger_gathers(&c->linger)) {
+    } else if (c->linger.state == ZKL__LINGER_GATHERING) {
         zkl__linger_on_list(c);
     } else if (c->state == ZKL__HELD) {
         zkl__announcement_on_list(c);
@@ -584,7 +372,8 @@ static void on_list(struct zkl__contender *c)
     }
 }
 
-void zkl__contender_on_reply(struct zkl__contender *c)
+/* contender.c */
+static void contender_on_reply(struct zkl__contender *c)
 {
     static void (*const answers[ZKL__ROLES])(struct zkl__contender *) = {
         [ZKL__ROLE_CREATE] = zkl__node_on_create,
@@ -706,4 +495,218 @@ bool zkl__mail_next(struct zkl__mail *mail, struct zkl__contender_event *event,
         mail->kinds &= ZKL__MAIL(ZKL__CE_LOOK) | ORDERS;
     }
     return true;
+}
+
+/* === events and the step ====================================================================== */
+
+static void on_connected(struct zkl__contender *c)
+{
+    c->retry.at = 0;
+    zkl__node_on_connected(&c->node);
+    zkl__predecessor_on_connected(c);
+    if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING ||
+        (c->state == ZKL__CREATING && zkl__node_known(&c->node))) {
+        zkl__predecessor_unwatch(c, ZKL__WATCH_FORGET);
+        zkl__own_watch_stop(c);
+        zkl__contender_move(c, ZKL__LISTING, "connected again: look again");
+    }
+}
+
+static void on_expired(struct zkl__contender *c)
+{
+    c->under_way = 0;
+    c->retry.at = 0;
+    if (zkl__contender_waits(c)) {
+        if (c->state == ZKL__NEW) {
+            return;
+        }
+        zkl__contender_queue_again(c, "the session ended");
+        return;
+    }
+    zkl__node_ended(&c->node);
+    c->replacement.state = ZKL__REPLACING_NOT;
+    if (c->state == ZKL__HELD) {
+        zkl__grant_lose(c, "the session ended");
+    } else if (c->state == ZKL__REMOVING || c->state == ZKL__LINGERING) {
+        zkl__contender_finish(c, ZKL_ELOST, "the session ended");
+    }
+}
+
+static void on_time_of_holder(struct zkl__contender *c)
+{
+    if (zkl__contender_keeps(c)) {
+        zkl__own_watch_on_time(c);
+    }
+    if (c->state == ZKL__LINGERING) {
+        zkl__linger_on_time(c);
+    } else if (zkl__grant_wake(c) <= c->event->now) {
+        zkl__grant_overstay(c);
+    } else if (c->state == ZKL__HELD) {
+        zkl__announcement_on_time(c);
+    }
+}
+
+static void on_time(struct zkl__contender *c)
+{
+    if (c->retry.at && c->retry.at <= c->event->now) {
+        c->retry.at = 0;
+    }
+    if (c->grant.stay_until <= c->event->now) {
+        c->grant.stay_until = 0;
+    }
+    zkl__mark_on_time(c);
+    if (zkl__contender_waits(c) && c->deadline <= c->event->now) {
+        zkl__contender_fail(
+            c, ZKL_ETIMEOUT, 0,
+            !c->event->connected ? "the time is up, and no server is reached"
+            : c->mark.state == ZKL__MARK_DELAYS
+                ? "the time is up before delay_after_crash_ms: the last holder did not release"
+            : c->state == ZKL__PROVING && zkl__core_doubted(c->core)
+                ? "the time is up: no server was reached for a session timeout, and "
+                  "nothing is granted until another one has passed"
+                : "the time is up");
+    } else {
+        on_time_of_holder(c);
+    }
+}
+
+static void on_start(struct zkl__contender *c)
+{
+    ZKL__ENSURE(c->state == ZKL__NEW && !c->started);
+    c->started = true;
+    new_attempt(c);
+}
+
+static void on_handed(struct zkl__contender *c)
+{
+    zkl__mark_clean(c);
+    zkl__announcement_expect(c);
+    zkl__grant_prove(c, "released by another one of this session, and we are next");
+    zkl__grant_give(c);
+}
+
+static void on_lapsed(struct zkl__contender *c)
+{
+    if (c->state == ZKL__HELD) {
+        zkl__grant_lose(c, "the lease ended");
+    } else if (c->state == ZKL__LINGERING) {
+        zkl__linger_end(c, "the lease ended");
+    }
+}
+
+static void on_inspected(struct zkl__contender *c)
+{
+    if (zkl__inspection_goes_on(c) && c->state == ZKL__HELD) {
+        zkl__announcement_on_inspected(c);
+    } else if (zkl__inspection_goes_on(c)) {
+        zkl__predecessor_on_inspected(c);
+    }
+}
+
+static void on_list_wanted(struct zkl__contender *c)
+{
+    if (c->state == ZKL__PROVING) {
+        zkl__contender_move(c, ZKL__LISTING, "our list is older than the others'");
+    }
+}
+
+static void on_end(struct zkl__contender *c)
+{
+    zkl__linger_end(c, "nobody is to have it any more");
+}
+
+static void on_cancel(struct zkl__contender *c)
+{
+    if (zkl__contender_waits(c)) {
+        zkl__contender_fail(c, c->event->code, 0,
+                            c->event->code == ZKL_ECLOSED ? "the session is closed"
+                            : c->event->code == ZKL_EAUTH ? "the servers refuse our credentials"
+                            : c->event->code == ZKL_ELOST
+                                ? "one of our nodes was removed by somebody"
+                            : c->event->code == ZKL_ETIMEOUT ? "the time is up"
+                                                             : "cancelled");
+    }
+}
+
+void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                         struct zkl__contender_actions *out)
+{
+    static void (*const read[])(struct zkl__contender *) = {
+        [ZKL__CE_START] = on_start,
+        [ZKL__CE_REPLY] = contender_on_reply,
+        [ZKL__CE_WATCH] = zkl__predecessor_on_event,
+        [ZKL__CE_OWN_WATCH] = zkl__own_watch_on_event,
+        [ZKL__CE_QUEUE_WATCH] = zkl__predecessor_on_queue_event,
+        [ZKL__CE_HANDED] = on_handed,
+        [ZKL__CE_CONNECTED] = on_connected,
+        [ZKL__CE_EXPIRED] = on_expired,
+        [ZKL__CE_LAPSED] = on_lapsed,
+        [ZKL__CE_TIME] = on_time,
+        [ZKL__CE_TAKEN] = zkl__linger_on_taken,
+        [ZKL__CE_LINGER_WATCH] = zkl__linger_on_event,
+        [ZKL__CE_YIELD] = zkl__linger_on_yield,
+        [ZKL__CE_INSPECTED] = on_inspected,
+        [ZKL__CE_LIST] = on_list_wanted,
+        [ZKL__CE_CANCEL] = on_cancel,
+        [ZKL__CE_RELEASE] = zkl__grant_on_release,
+        [ZKL__CE_DOWNGRADE] = zkl__replacement_on_downgrade,
+        [ZKL__CE_LOOK] = NULL,  /* what it comes to is another event */
+        [ZKL__CE_END] = on_end, /* so is this, unless it lingers */
+    };
+    ZKL__ENSURE(!c->event);
+    c->event = ev;
+    c->out = out;
+    out->op_count = 0;
+    memset(out->watches, 0, sizeof out->watches); /* ZKL__WATCH_KEEP */
+    out->told = out->inspect = false;
+    if (read[ev->kind]) {
+        enum zkl__contender_state before;
+        read[ev->kind](c);
+        do { /* to send the next request may be a move, and the next state needs another one */
+            before = c->state;
+            zkl__contender_advance(c);
+        } while (c->state != before);
+    }
+    if (c->watches[ZKL__WATCHED_LINGER].on) {
+        zkl__linger_stepped(c);
+    }
+    c->event = NULL;
+    c->out = NULL;
+}
+
+static int64_t earlier(int64_t one, int64_t other)
+{
+    return one < other ? one : other;
+}
+
+int64_t zkl__contender_wake(const struct zkl__contender *c)
+{
+    int64_t wake = earlier(c->retry.at ? c->retry.at : INT64_MAX, zkl__grant_wake(c));
+    if (c->state == ZKL__GONE) {
+        return INT64_MAX; /* nothing of it is read any more: a time that has passed would ring for
+                             ever */
+    }
+    if (zkl__contender_waits(c)) {
+        wake = earlier(wake, earlier(c->deadline, zkl__mark_wake(c)));
+    } else if (c->state == ZKL__HELD) {
+        wake = earlier(wake, earlier(zkl__announcement_wake(c), zkl__own_watch_wake(c)));
+    } else if (c->state == ZKL__LINGERING) {
+        wake = earlier(wake, earlier(zkl__linger_wake(c), zkl__own_watch_wake(c)));
+    } else if (c->state == ZKL__REMOVING) {
+        wake = earlier(wake, c->grant.stay_until ? c->grant.stay_until : INT64_MAX);
+    }
+    return wake;
+}
+
+void zkl__contender_free(struct zkl__contender *c)
+{
+    const zkl_heap *heap = c->heap;
+    zkl__inspection_free(c);
+    zkl__node_free(c);
+    zkl__predecessor_free(c);
+    zkl__own_watch_free(c);
+    zkl__linger_free(c);
+    zkl__free(heap, c->make_path);
+    zkl__free(heap, (void *)(uintptr_t)c->config.metadata);
+    zkl__free(heap, c);
 }

@@ -56,55 +56,15 @@ static inline bool zkl__node_unsure(const struct zkl__node *node)
     return node->fate >= ZKL__FATE_UNKNOWN;
 }
 
-/* Two znodes of ours may exist. */
-static inline bool zkl__node_twice(const struct zkl__node *node)
-{
-    return node->fate >= ZKL__FATE_TWICE;
-}
-
 /* It is known that ours exists, and that it is the only one. */
 static inline bool zkl__node_certain(const struct zkl__node *node)
 {
     return node->czxid && !zkl__node_unsure(node);
 }
 
-static inline const char *zkl__node_name(const struct zkl__node *node)
-{
-    return node->name;
-}
-
-/* 0: not known. */
-static inline int64_t zkl__node_czxid(const struct zkl__node *node)
-{
-    return node->czxid;
-}
-
-static inline const char *zkl__node_uuid(const struct zkl__node *node)
-{
-    return node->uuid;
-}
-
-static inline bool zkl__node_sealed(const struct zkl__node *node)
-{
-    return node->sealed;
-}
-
-static inline bool zkl__node_stays(const struct zkl__node *node)
-{
-    return node->stays;
-}
-
-/* A name that carries our uuid, and is not ours. */
-static inline bool zkl__node_has_stranger(const struct zkl__node *node, const char *name)
-{
-    return zkl__name_set_has(&node->strangers, name);
-}
-
 /* Begins an attempt with a new uuid. A uuid belongs to one attempt in one session, so a name that
  * carries it is ours, and nobody has to read its owner. */
 void zkl__node_new_attempt(struct zkl__contender *c);
-/* A response was lost. */
-void zkl__node_doubt(struct zkl__node *node);
 /* Every request of the earlier connection has a response by now, or never gets one. */
 void zkl__node_on_connected(struct zkl__node *node);
 /* The session ended, which deletes all its znodes. */
@@ -112,12 +72,6 @@ void zkl__node_ended(struct zkl__node *node);
 /* A duplicate that we could not delete is deleted now, too: a list will show it. */
 void zkl__node_remember_duplicate(struct zkl__node *node);
 
-/* The access list refuses its delete. */
-void zkl__node_keep(struct zkl__node *node);
-/* It was deleted. */
-void zkl__node_gone(struct zkl__node *node);
-/* A downgrade replaced it by another one. */
-void zkl__node_replaced(struct zkl__node *node, const char *name);
 void zkl__node_free(struct zkl__contender *c);
 
 struct zkl__op zkl__create_op(const struct zkl__contender *c);
@@ -138,21 +92,6 @@ void zkl__node_removed(struct zkl__contender *c);
 
 /* --- the end, until none is left ------------------------------------------------------------- */
 
-/* The delete under way is of a duplicate. */
-static inline bool zkl__node_removes_duplicate(const struct zkl__node *node)
-{
-    return node->removes_duplicate;
-}
-void zkl__node_on_duplicate(struct zkl__node *node, enum zkl__rc rc);
-/* The znode carries our uuid, but somebody else owns it. False: no memory to note that. */
-bool zkl__node_is_strange(struct zkl__contender *c);
-/* A committed write (the barrier) was sent, and a list behind it. */
-void zkl__node_search(struct zkl__node *node);
-/* The barrier is committed. */
-void zkl__node_found_by_list(struct zkl__node *node);
-/* The list came. True: it shows all znodes of ours that are left. */
-bool zkl__node_find(struct zkl__contender *c, const struct zkl__reply *list);
-
 /* === the weaker znode of a downgrade ========================================================== */
 
 struct zkl__contender;
@@ -168,19 +107,9 @@ struct zkl__replacement {
     int32_t sequence; /* our number: our znode may be deleted before the response is here */
 };
 
-static inline bool zkl__replacing(const struct zkl__replacement *replacement)
-{
-    return replacement->state != ZKL__REPLACING_NOT;
-}
-
 void zkl__replacement_on_downgrade(struct zkl__contender *c);
 void zkl__replacement_ask(struct zkl__contender *c);
 void zkl__replacement_on_reply(struct zkl__contender *c);
-/* The session ended. */
-static inline void zkl__replacement_ended(struct zkl__replacement *replacement)
-{
-    replacement->state = ZKL__REPLACING_NOT;
-}
 /* The downgrade is given up. */
 void zkl__replacement_forget(struct zkl__contender *c);
 
@@ -198,12 +127,6 @@ struct zkl__own_watch {
     int64_t guard_at;
     int64_t revoked; /* mzxid of the last request that the owner was notified of */
 };
-
-/* The watch is set, as a response confirmed, and has not fired. */
-static inline bool zkl__own_watch_armed(const struct zkl__own_watch *own)
-{
-    return own->armed;
-}
 
 void zkl__own_watch_free(struct zkl__contender *c);
 void zkl__own_watch_stop(struct zkl__contender *c);
@@ -295,16 +218,11 @@ void zkl__inspection_go_on(struct zkl__contender *c);
 void zkl__inspection_pause(struct zkl__contender *c);
 bool zkl__inspection_goes_on(const struct zkl__contender *c);
 
-/* Whether there is an inspection. It is about all conflicting znodes of the list that are not known
- * as forged. The functions below need one. */
-bool zkl__inspected(const struct zkl__contender *c);
 /* Ends the inspection. */
 void zkl__inspection_drop(struct zkl__contender *c);
 /* The nearest znode that is not excluded; NULL: none is left. *seen: it was inspected, and may be a
  * contender. */
 const char *zkl__inspection_nearest(const struct zkl__contender *c, bool *seen);
-/* The nearest one is no contender. */
-void zkl__inspection_exclude(const struct zkl__contender *c);
 /* Sends the next batch, or the part of the last one that got no response, unless it is under way.
  * ZKL__CE_INSPECTED follows when the whole batch has responses. */
 void zkl__inspection_send(struct zkl__core *core, struct zkl__contender *c);
@@ -329,7 +247,7 @@ struct zkl__path_conflict {
         ZKL__CONFLICT_STATS, /* and the newest znode in it read */
         ZKL__CONFLICT_NONE   /* nobody lives there: the directories do not matter */
     } stage;
-    const char *directory; /* see zkl__list_user */
+    const char *directory; /* see list_user */
 };
 
 /* The list shows the directories. The contender fails, or asks who lives there. */
@@ -364,8 +282,6 @@ bool zkl__announcement_seals(const struct zkl__contender *c);
 /* It waits for somebody. */
 void zkl__announcement_expect(struct zkl__contender *c);
 bool zkl__announcement_expected(const struct zkl__contender *c);
-/* It is released. */
-void zkl__announcement_release(struct zkl__contender *c);
 /* With the node's delete. */
 bool zkl__announcement_due(const struct zkl__contender *c);
 struct zkl__op zkl__announcement_op(const struct zkl__contender *c);
@@ -384,16 +300,11 @@ void zkl__announcement_heard(struct zkl__contender *c);
 void zkl__announcement_handed_on(struct zkl__contender *c, const struct zkl__contender *ahead);
 /* The next one may be granted because this one was. */
 bool zkl__announcement_relied_on(const struct zkl__contender *c);
-/* The grant rests on a list. */
-bool zkl__announcement_is_listed(const struct zkl__contender *c);
 /* A list shows us first, or tells more. */
 void zkl__announcement_listed(struct zkl__contender *c);
 
 /* --- while it is held ------------------------------------------------------------------------ */
 
-/* Granted. A list shows whether that was true: within a heartbeat, as a removal by hand is noticed,
- * or at once. */
-void zkl__announcement_hold(struct zkl__contender *c);
 int64_t zkl__announcement_wake(const struct zkl__contender *c);
 void zkl__announcement_on_time(struct zkl__contender *c);
 void zkl__announcement_on_list(struct zkl__contender *c);
@@ -424,24 +335,9 @@ void zkl__mark_new_attempt(struct zkl__contender *c);
 void zkl__mark_behind(struct zkl__contender *c, const char *name);
 /* The last holder is of this session, and released. */
 void zkl__mark_clean(struct zkl__contender *c);
-/* The grant need not wait for evidence or a delay, or config.mark is off. */
-bool zkl__mark_permits(const struct zkl__contender *c);
-static inline bool zkl__mark_unclean(const struct zkl__release_mark *mark)
-{
-    return mark->state == ZKL__MARK_UNCLEAN;
-}
 /* Reads the directory, beside what else is asked. */
 void zkl__mark_ask(struct zkl__contender *c);
 void zkl__mark_on_read(struct zkl__contender *c);
-static inline bool zkl__mark_delays(const struct zkl__release_mark *mark)
-{
-    return mark->state == ZKL__MARK_DELAYS;
-}
-/* The delete under way writes the mark, so it hands over to nobody any more. */
-static inline bool zkl__mark_writes(const struct zkl__release_mark *mark)
-{
-    return mark->state == ZKL__MARK_WRITES;
-}
 int64_t zkl__mark_wake(const struct zkl__contender *c);
 void zkl__mark_on_time(struct zkl__contender *c);
 
@@ -480,22 +376,6 @@ static inline bool zkl__grant_lasts(const struct zkl__grant *grant, int64_t now)
     return now < grant->hold_until;
 }
 
-/* The owner must still be notified that the release is done. */
-static inline bool zkl__grant_released(const struct zkl__grant *grant)
-{
-    return grant->end >= ZKL__GRANT_RELEASED;
-}
-
-static inline bool zkl__grant_overstayed(const struct zkl__grant *grant)
-{
-    return grant->end == ZKL__GRANT_OVERSTAYED;
-}
-
-static inline bool zkl__grant_hands_over(const struct zkl__grant *grant)
-{
-    return grant->end == ZKL__GRANT_HANDED_OVER;
-}
-
 /* No conflicting contender precedes this one: it waits for what else a grant needs (enum gate in
  * hold.c). */
 void zkl__grant_prove(struct zkl__contender *c, const char *why);
@@ -504,27 +384,12 @@ void zkl__grant_unproved(struct zkl__contender *c);
 /* Grants the lock, or sends the request that the grant still needs. */
 void zkl__grant_advance(struct zkl__contender *c);
 void zkl__grant_give(struct zkl__contender *c);
-/* Grants a lock that lingered to its next owner. */
-void zkl__grant_again(struct zkl__contender *c);
 /* The time at which max_hold_ms will have passed; INT64_MAX: there is nothing to wait for. */
 int64_t zkl__grant_wake(const struct zkl__contender *c);
 /* max_hold_ms have passed: the znode is deleted, also if the owner had lost the lock before and
  * does not release it. */
 void zkl__grant_overstay(struct zkl__contender *c);
 void zkl__grant_lose(struct zkl__contender *c, const char *why);
-/* Released, but its node is not to be deleted yet. */
-static inline bool zkl__grant_stays(const struct zkl__grant *grant, int64_t now)
-{
-    return grant->stay_until > now;
-}
-static inline int64_t zkl__grant_stay_wake(const struct zkl__grant *grant)
-{
-    return grant->stay_until ? grant->stay_until : INT64_MAX;
-}
-static inline void zkl__grant_stay_on_time(struct zkl__grant *grant, int64_t now)
-{
-    grant->stay_until = grant->stay_until <= now ? 0 : grant->stay_until;
-}
 /* The session is being closed: a release deletes its node. True: it was released, and stayed. */
 static inline bool zkl__grant_stay_no_longer(struct zkl__grant *grant)
 {
@@ -579,21 +444,11 @@ bool zkl__linger_resign(struct zkl__core *core, struct zkl__local_queue *queue);
 void zkl__linger_join(struct zkl__contender *c, struct zkl__linger_view *view);
 void zkl__linger_free(struct zkl__contender *c);
 /* Aborts if its fields contradict each other. Between two steps. */
-void zkl__linger_check_all(const struct zkl__contender *c);
-static inline void zkl__linger_check(const struct zkl__contender *c, const struct zkl__linger *own)
-{
-    if (own->state != ZKL__LINGER_BARE || own->in_line) {
-        zkl__linger_check_all(c);
-    }
-}
+void zkl__linger_check(const struct zkl__contender *c);
 /* Whether a move of its contender to another state concerns a lock that lingers, or may linger. */
 static inline bool zkl__linger_cares(const struct zkl__linger *own)
 {
     return own->state != ZKL__LINGER_BARE || own->in_line || own->view->keeper;
-}
-static inline bool zkl__linger_gathers(const struct zkl__linger *own)
-{
-    return own->state == ZKL__LINGER_GATHERING;
 }
 void zkl__linger_moved(struct zkl__contender *c, enum zkl__contender_state before);
 /* Its contender begins anew. */
@@ -620,10 +475,6 @@ void zkl__linger_note_list(struct zkl__linger_view *view, bool strangers);
 void zkl__linger_on_list(struct zkl__contender *c);
 /* Released, and the reply to a check of its znode, which exists. */
 void zkl__linger_on_check(struct zkl__contender *c);
-/* Released: true when it stays. */
-bool zkl__linger_keep(struct zkl__contender *c);
-/* The number of this grant on our node, from 1. */
-int64_t zkl__linger_count(struct zkl__contender *c);
 /* A release deletes the znode from now on. */
 void zkl__linger_forbid(struct zkl__contender *c);
 /* Our znode is not as the list has shown it any more. */
@@ -654,29 +505,6 @@ struct zkl__local_place {
     bool handed;                                 /* granted before the node of `ahead` is gone */
     bool moved;                                  /* the node of `ahead` went, or is another one */
 };
-
-/* Its predecessor is the node of another one here. */
-static inline bool zkl__local_follows(const struct zkl__local_place *place)
-{
-    return place->ahead;
-}
-
-static inline bool zkl__local_followed(const struct zkl__local_place *place)
-{
-    return place->behind;
-}
-
-/* Who follows it; NULL: nobody. */
-static inline struct zkl__contender *zkl__local_follower(const struct zkl__local_place *place)
-{
-    return place->behind;
-}
-
-/* By the one that it follows, whose node may still be there. */
-static inline bool zkl__local_handed(const struct zkl__local_place *place)
-{
-    return place->handed;
-}
 
 /* === the contender ============================================================================ */
 
@@ -903,13 +731,8 @@ void zkl__ask_node(struct zkl__contender *c, enum zkl__role role, enum zkl__op_k
 /* The path of a child of the queue, into a buffer that grows. False: no memory. */
 bool zkl__child_path(const struct zkl__contender *c, char **path, size_t *room, const char *name);
 
-/* znode.c: the directory of the queue is missing, and made. */
-void zkl__directory_missing(struct zkl__contender *c);
 void zkl__directory_ask(struct zkl__contender *c);
 void zkl__directory_on_reply(struct zkl__contender *c);
-
-/* contender.c */
-void zkl__contender_on_reply(struct zkl__contender *c);
 
 /* === the end, until no znode of ours is left ================================================== */
 
@@ -921,7 +744,6 @@ bool zkl__farewell_done(const struct zkl__contender *c);
 void zkl__farewell_advance(struct zkl__contender *c);
 void zkl__farewell_on_reply(struct zkl__contender *c);
 void zkl__farewell_on_list(struct zkl__contender *c);
-void zkl__farewell_on_stat(struct zkl__contender *c);
 void zkl__farewell_on_barrier(struct zkl__contender *c);
 
 /* === the list of a queue ====================================================================== */
@@ -929,7 +751,7 @@ void zkl__farewell_on_barrier(struct zkl__contender *c);
 /* The contenders of a list in the order of their places: for who reads it many times. */
 struct zkl__list_index {
     int32_t base;
-    const char *user; /* see zkl__list_user */
+    const char *user; /* see list_user */
     size_t count;
     struct zkl__list_entry {
         const char *name;
@@ -945,10 +767,6 @@ struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct z
 bool zkl__list_has(const struct zkl__reply *list, const struct zkl__list_index *index,
                    const char *name);
 
-/* "leases" for a path that also has "locks", a semaphore's (Curator's InterProcessSemaphoreV2);
- * "members" for one that also has "pieces", a partition's; else NULL. */
-const char *zkl__list_user(const struct zkl__reply *list, const struct zkl__list_index *index);
-
 /* The contender, or lease, with the highest number; NULL: there is none. */
 const char *zkl__list_last(const struct zkl__reply *list);
 
@@ -959,15 +777,6 @@ void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *lis
 /* The nearest contender before us of a kind that must go first; NULL: we are admitted. */
 const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__reply *list,
                               const struct zkl__list_index *index);
-
-/* How many must go first. */
-size_t zkl__list_blockers(const struct zkl__contender *c, const struct zkl__reply *list,
-                          const struct zkl__list_index *index);
-
-/* How many entries stand before ours. */
-size_t zkl__list_before(const struct zkl__contender *c, const struct zkl__list_index *index);
-/* Of a kind that must go first, and not known as forged. */
-bool zkl__list_blocks(const struct zkl__contender *c, const char *name);
 
 /* zkl__stat_forged, as this contender sees it. */
 bool zkl__list_forged(const struct zkl__contender *c, const char *name,
@@ -1014,17 +823,6 @@ struct zkl__local_queues {
 bool zkl__local_queues_init(struct zkl__local_queues *queues, const zkl_heap *heap,
                             uint64_t names_key);
 void zkl__local_queues_deinit(struct zkl__local_queues *queues);
-
-/* The forged names that its queue remembers. */
-static inline struct zkl__name_set *zkl__local_forged(const struct zkl__contender *c)
-{
-    return &c->local.queue->forged;
-}
-
-static inline const char *zkl__local_path(const struct zkl__contender *c)
-{
-    return c->local.queue->path;
-}
 
 /* From its making to its burial. False: no memory. Who did not join may leave. */
 bool zkl__local_join(struct zkl__local_queues *queues, struct zkl__contender *c, const char *path);
@@ -1128,7 +926,6 @@ void zkl__joint_release(struct zkl__joint *joint);
 void zkl__joint_end(struct zkl__joint *joint);
 /* The member is freed. */
 void zkl__joint_leave(struct zkl__contender *c);
-void zkl__joint_unref(struct zkl__joint *joint);
 /* The core is freed before the owner had its last outcome: there will be none. */
 void zkl__joint_disown(struct zkl__joint *joint);
 

@@ -8,152 +8,9 @@
 
 #include <string.h>
 
-/* === the grant ================================================================================ */
-
-/* The gate before a grant, and how it ends. */
-
-/* --- the gate -------------------------------------------------------------------------------- */
-
-/* Why it is not granted yet. */
-enum gate {
-    GATE_MARK = 1,   /* how the last holder ended is not known, or the delay is not over */
-    GATE_TOKEN = 2,  /* the czxid of our znode is not known */
-    GATE_OTHERS = 4, /* another contender of the multi-contender is not first yet */
-    GATE_LEASE = 8,  /* the session has no lease */
-    GATE_SHOWN = 16  /* no response within a heartbeat has shown our znode */
-};
-
-/* Somebody may delete our znode by hand, and another contender of this session may notice that and
- * be granted before us. So a response that shows our znode counts for one heartbeat, the time in
- * which a holder would notice the delete. A multi-contender has a rule of its own (joint.c,
- * look_again). */
-static bool is_shown(const struct zkl__contender *c)
-{
-    return c->joint ||
-           c->event->now - c->shown_at <= zkl__lease_heartbeat(zkl__core_timeout(c->core)) ||
-           (c->event->kind == ZKL__CE_REPLY && c->event->role == ZKL__ROLE_PROVE);
-}
-
-static unsigned own_gate(const struct zkl__contender *c)
-{
-    return (zkl__mark_permits(c) ? 0u : GATE_MARK) | (zkl__node_czxid(&c->node) ? 0u : GATE_TOKEN);
-}
-
-static unsigned gate(const struct zkl__contender *c)
-{
-    return own_gate(c) | (c->event->grant_waits ? GATE_OTHERS : 0u) |
-           (zkl__core_leased(c->core) ? 0u : GATE_LEASE) | (is_shown(c) ? 0u : GATE_SHOWN);
-}
-
-bool zkl__contender_ready(const struct zkl__contender *c, int64_t now)
-{
-    return c->state == ZKL__PROVING && c->retry.at <= now && !own_gate(c);
-}
-
-void zkl__grant_prove(struct zkl__contender *c, const char *why)
-{
-    c->grant.proved = false;
-    zkl__contender_move(c, ZKL__PROVING, why);
-}
-
-void zkl__grant_unproved(struct zkl__contender *c)
-{
-    c->grant.proved = false;
-}
-
-void zkl__grant_advance(struct zkl__contender *c)
-{
-    unsigned shut = gate(c);
-    if (!shut) {
-        zkl__grant_give(c);
-    } else if (shut & GATE_MARK) {
-        zkl__mark_ask(c);
-    } else if (!(c->under_way & UNDER_WAY(ZKL__ROLE_PROVE)) &&
-               (shut & GATE_LEASE ? !c->grant.proved : shut & GATE_SHOWN)) {
-        c->grant.proved = true;
-        zkl__ask_node(c, ZKL__ROLE_PROVE, ZKL__OP_CHECK, zkl__node_name(&c->node));
-    }
-}
-
-static void tell_granted(struct zkl__contender *c)
-{
-    c->grant.least_until = c->config.least > 0 ? c->event->now + c->config.least : 0;
-    c->grant.hold_until = c->config.max_hold > 0 ? c->event->now + c->config.max_hold : INT64_MAX;
-    zkl__contender_tell(c, ZKL__GRANTED, ZKL_OK, 0, "granted");
-    c->out->outcome.token = zkl__node_czxid(&c->node);
-    c->out->outcome.serial = zkl__linger_count(c);
-    c->out->outcome.contender = c;
-    c->out->outcome.unclean = zkl__mark_unclean(&c->mark);
-}
-
-void zkl__grant_give(struct zkl__contender *c)
-{
-    zkl__contender_move(c, ZKL__HELD, "nobody before us, and a lease");
-    zkl__announcement_hold(c);
-    zkl__own_watch_hold(c);
-    tell_granted(c);
-}
-
-void zkl__grant_again(struct zkl__contender *c)
-{
-    zkl__contender_move(c, ZKL__HELD, "it lingered");
-    zkl__mark_clean(c);
-    c->grant.end = ZKL__GRANT_KEPT;
-    tell_granted(c);
-}
-
-/* --- its end --------------------------------------------------------------------------------- */
-
-int64_t zkl__grant_wake(const struct zkl__contender *c)
-{
-    bool owed =
-        c->state == ZKL__HELD || (c->state == ZKL__LOST && c->grant.end != ZKL__GRANT_OVERSTAYED);
-    return owed ? c->grant.hold_until : INT64_MAX;
-}
-
-void zkl__grant_overstay(struct zkl__contender *c)
-{
-    c->grant.end = ZKL__GRANT_OVERSTAYED;
-    zkl__replacement_forget(c);
-    if (c->state == ZKL__HELD) {
-        zkl__grant_lose(c, "held for longer than max_hold_ms");
-    }
-}
-
-void zkl__grant_lose(struct zkl__contender *c, const char *why)
-{
-    zkl__contender_tell(c, ZKL__LOSS, ZKL_ELOST, 0, why);
-    zkl__own_watch_stop(c);
-    zkl__contender_move(c, ZKL__LOST, why);
-}
-
-/* Whoever has it is told now that it is released: nobody waits for the delete. Nobody is handed the
- * lock when that is sent, for its node may have been removed by hand in the meantime. */
-static void stay(struct zkl__contender *c)
-{
-    c->grant.end = ZKL__GRANT_RELEASED;
-    c->grant.stay_until = c->grant.least_until;
-    zkl__contender_tell(c, ZKL__RELEASED, ZKL_OK, 0, "released, and its znode stays");
-}
-
-void zkl__grant_on_release(struct zkl__contender *c)
-{
-    ZKL__ENSURE(c->state == ZKL__HELD || c->state == ZKL__LOST);
-    bool hands_over = c->state == ZKL__HELD && !zkl__replacing(&c->replacement);
-    c->grant.end = hands_over ? ZKL__GRANT_HANDED_OVER : ZKL__GRANT_RELEASED;
-    if (hands_over && zkl__linger_keep(c)) {
-        return;
-    }
-    if (hands_over && c->event->now < c->grant.least_until) {
-        stay(c);
-    }
-    zkl__mark_leave(c);
-    zkl__announcement_release(c);
-    zkl__replacement_forget(c);
-    zkl__node_remember_duplicate(&c->node);
-    zkl__own_watch_stop(c); /* our delete uses the watch up */
-    zkl__contender_move(c, ZKL__REMOVING, "released");
-}
+/* Defined below. */
+static int64_t linger_count(struct zkl__contender *c);
+static bool linger_keep(struct zkl__contender *c);
 
 /* === announced release ======================================================================== */
 
@@ -203,19 +60,18 @@ bool zkl__announcement_expected(const struct zkl__contender *c)
     return c->announcement.state != ZKL__ANNOUNCES_NOT;
 }
 
-/* Its followers here are told without the server. */
-void zkl__announcement_release(struct zkl__contender *c)
+/* It is released. Its followers here are told without the server. */
+static void announcement_release(struct zkl__contender *c)
 {
-    if (zkl__grant_hands_over(&c->grant) && zkl__node_sealed(&c->node) &&
-        zkl__announcement_expected(c) && zkl__announcement_relied_on(c) &&
-        !zkl__local_followed(&c->local)) {
+    if (c->grant.end == ZKL__GRANT_HANDED_OVER && c->node.sealed && zkl__announcement_expected(c) &&
+        zkl__announcement_relied_on(c) && !c->local.behind) {
         c->announcement.state = ZKL__ANNOUNCES;
     }
 }
 
 bool zkl__announcement_due(const struct zkl__contender *c)
 {
-    return c->announcement.state == ZKL__ANNOUNCES && !zkl__local_handed(&c->local);
+    return c->announcement.state == ZKL__ANNOUNCES && !c->local.handed;
 }
 
 /* Version 0: nobody, we included, has written our node before (PrepRequestProcessor,
@@ -223,7 +79,7 @@ bool zkl__announcement_due(const struct zkl__contender *c)
 struct zkl__op zkl__announcement_op(const struct zkl__contender *c)
 {
     return (struct zkl__op){
-        .kind = ZKL__OP_SET, .dir = c->config.path, .name = zkl__node_name(&c->node), .version = 0};
+        .kind = ZKL__OP_SET, .dir = c->config.path, .name = c->node.name, .version = 0};
 }
 
 void zkl__announcement_made(struct zkl__contender *c)
@@ -257,7 +113,7 @@ bool zkl__announcement_believed(const struct zkl__contender *c, const char *pred
 static enum zkl__evidence evidence_behind(const struct zkl__contender *c, const char *predecessor)
 {
     uint32_t before = (uint32_t)zkl__name_sequence(predecessor);
-    uint32_t own = (uint32_t)zkl__name_sequence(zkl__node_name(&c->node));
+    uint32_t own = (uint32_t)zkl__name_sequence(c->node.name);
     return before / BLOCK == own / BLOCK ? ZKL__EVIDENCE_ANNOUNCEMENT : ZKL__EVIDENCE_AT_BORDER;
 }
 
@@ -273,7 +129,7 @@ void zkl__announcement_heard(struct zkl__contender *c)
 void zkl__announcement_handed_on(struct zkl__contender *c, const struct zkl__contender *ahead)
 {
     if (ahead->announcement.evidence != ZKL__EVIDENCE_LIST) {
-        c->announcement.evidence = evidence_behind(c, zkl__node_name(&ahead->node));
+        c->announcement.evidence = evidence_behind(c, ahead->node.name);
     }
 }
 
@@ -282,7 +138,8 @@ bool zkl__announcement_relied_on(const struct zkl__contender *c)
     return c->announcement.evidence != ZKL__EVIDENCE_AT_BORDER;
 }
 
-bool zkl__announcement_is_listed(const struct zkl__contender *c)
+/* The grant rests on a list. */
+static bool announcement_is_listed(const struct zkl__contender *c)
 {
     return c->announcement.evidence == ZKL__EVIDENCE_LIST;
 }
@@ -319,7 +176,9 @@ void zkl__announcement_on_time(struct zkl__contender *c)
     }
 }
 
-void zkl__announcement_hold(struct zkl__contender *c)
+/* Granted. A list shows whether that was true: within a heartbeat, as a removal by hand is noticed,
+ * or at once. */
+static void announcement_hold(struct zkl__contender *c)
 {
     if (c->announcement.evidence != ZKL__EVIDENCE_LIST) {
         check_later(c);
@@ -457,7 +316,7 @@ void zkl__mark_clean(struct zkl__contender *c)
 static bool is_clean(const struct zkl__contender *c)
 {
     const struct zkl__release_mark *mark = &c->mark;
-    int32_t own = zkl__name_sequence(zkl__node_name(&c->node));
+    int32_t own = zkl__name_sequence(c->node.name);
     if (mark->state != ZKL__MARK_UNKNOWN || !zkl__node_known(&c->node)) {
         return mark->state == ZKL__MARK_CLEAN;
     }
@@ -467,9 +326,10 @@ static bool is_clean(const struct zkl__contender *c)
     return own == 0 || mark->released == own - 1 || mark->next == own;
 }
 
-bool zkl__mark_permits(const struct zkl__contender *c)
+/* The grant need not wait for evidence or a delay, or config.mark is off. */
+static bool mark_permits(const struct zkl__contender *c)
 {
-    return !c->config.mark || zkl__mark_unclean(&c->mark) || is_clean(c);
+    return !c->config.mark || c->mark.state == ZKL__MARK_UNCLEAN || is_clean(c);
 }
 
 void zkl__mark_ask(struct zkl__contender *c)
@@ -504,7 +364,7 @@ static void note(struct zkl__release_mark *mark, const struct zkl__reply *reply)
 static void conclude_unclean(struct zkl__contender *c)
 {
     bool delays = c->config.delay > 0;
-    if (!zkl__announcement_is_listed(c)) {
+    if (!announcement_is_listed(c)) {
         zkl__contender_move(c, ZKL__LISTING, "the announced release left no mark");
         return;
     }
@@ -543,7 +403,7 @@ void zkl__mark_on_read(struct zkl__contender *c)
 
 int64_t zkl__mark_wake(const struct zkl__contender *c)
 {
-    return zkl__mark_delays(&c->mark) ? c->mark.until : INT64_MAX;
+    return c->mark.state == ZKL__MARK_DELAYS ? c->mark.until : INT64_MAX;
 }
 
 void zkl__mark_on_time(struct zkl__contender *c)
@@ -571,7 +431,7 @@ bool zkl__mark_due(struct zkl__contender *c)
 
 struct zkl__op zkl__mark_op(const struct zkl__contender *c)
 {
-    const char *name = zkl__node_name(&c->node);
+    const char *name = c->node.name;
     return (struct zkl__op){.kind = ZKL__OP_SET,
                             .dir = c->config.path,
                             .data = name,
@@ -600,7 +460,7 @@ bool zkl__mark_refused(struct zkl__contender *c, const struct zkl__reply *reply)
 {
     enum zkl__rc rc = reply->part_count > 0 ? reply->parts[0].rc : reply->rc;
     bool refused = zkl__rc_answered(rc) && rc != ZKL__RC_NOTAPPLIED && rc != ZKL__RC_ROLLEDBACK;
-    if (c->config.mark && zkl__grant_hands_over(&c->grant)) {
+    if (c->config.mark && c->grant.end == ZKL__GRANT_HANDED_OVER) {
         /* The one that it handed over to may have ended since, while our znode stands. */
         c->grant.end = ZKL__GRANT_RELEASED;
     }
@@ -612,6 +472,154 @@ bool zkl__mark_refused(struct zkl__contender *c, const struct zkl__reply *reply)
     }
     zkl__mark_written(c);
     return true;
+}
+
+/* === the grant ================================================================================ */
+
+/* The gate before a grant, and how it ends. */
+
+/* --- the gate -------------------------------------------------------------------------------- */
+
+/* Why it is not granted yet. */
+enum gate {
+    GATE_MARK = 1,   /* how the last holder ended is not known, or the delay is not over */
+    GATE_TOKEN = 2,  /* the czxid of our znode is not known */
+    GATE_OTHERS = 4, /* another contender of the multi-contender is not first yet */
+    GATE_LEASE = 8,  /* the session has no lease */
+    GATE_SHOWN = 16  /* no response within a heartbeat has shown our znode */
+};
+
+/* Somebody may delete our znode by hand, and another contender of this session may notice that and
+ * be granted before us. So a response that shows our znode counts for one heartbeat, the time in
+ * which a holder would notice the delete. A multi-contender has a rule of its own (joint.c,
+ * look_again). */
+static bool is_shown(const struct zkl__contender *c)
+{
+    return c->joint ||
+           c->event->now - c->shown_at <= zkl__lease_heartbeat(zkl__core_timeout(c->core)) ||
+           (c->event->kind == ZKL__CE_REPLY && c->event->role == ZKL__ROLE_PROVE);
+}
+
+static unsigned own_gate(const struct zkl__contender *c)
+{
+    return (mark_permits(c) ? 0u : GATE_MARK) | (c->node.czxid ? 0u : GATE_TOKEN);
+}
+
+static unsigned gate(const struct zkl__contender *c)
+{
+    return own_gate(c) | (c->event->grant_waits ? GATE_OTHERS : 0u) |
+           (zkl__core_leased(c->core) ? 0u : GATE_LEASE) | (is_shown(c) ? 0u : GATE_SHOWN);
+}
+
+bool zkl__contender_ready(const struct zkl__contender *c, int64_t now)
+{
+    return c->state == ZKL__PROVING && c->retry.at <= now && !own_gate(c);
+}
+
+void zkl__grant_prove(struct zkl__contender *c, const char *why)
+{
+    c->grant.proved = false;
+    zkl__contender_move(c, ZKL__PROVING, why);
+}
+
+void zkl__grant_unproved(struct zkl__contender *c)
+{
+    c->grant.proved = false;
+}
+
+void zkl__grant_advance(struct zkl__contender *c)
+{
+    unsigned shut = gate(c);
+    if (!shut) {
+        zkl__grant_give(c);
+    } else if (shut & GATE_MARK) {
+        zkl__mark_ask(c);
+    } else if (!(c->under_way & UNDER_WAY(ZKL__ROLE_PROVE)) &&
+               (shut & GATE_LEASE ? !c->grant.proved : shut & GATE_SHOWN)) {
+        c->grant.proved = true;
+        zkl__ask_node(c, ZKL__ROLE_PROVE, ZKL__OP_CHECK, c->node.name);
+    }
+}
+
+static void tell_granted(struct zkl__contender *c)
+{
+    c->grant.least_until = c->config.least > 0 ? c->event->now + c->config.least : 0;
+    c->grant.hold_until = c->config.max_hold > 0 ? c->event->now + c->config.max_hold : INT64_MAX;
+    zkl__contender_tell(c, ZKL__GRANTED, ZKL_OK, 0, "granted");
+    c->out->outcome.token = c->node.czxid;
+    c->out->outcome.serial = linger_count(c);
+    c->out->outcome.contender = c;
+    c->out->outcome.unclean = c->mark.state == ZKL__MARK_UNCLEAN;
+}
+
+void zkl__grant_give(struct zkl__contender *c)
+{
+    zkl__contender_move(c, ZKL__HELD, "nobody before us, and a lease");
+    announcement_hold(c);
+    zkl__own_watch_hold(c);
+    tell_granted(c);
+}
+
+/* Grants a lock that lingered to its next owner. */
+static void grant_again(struct zkl__contender *c)
+{
+    zkl__contender_move(c, ZKL__HELD, "it lingered");
+    zkl__mark_clean(c);
+    c->grant.end = ZKL__GRANT_KEPT;
+    tell_granted(c);
+}
+
+/* --- its end --------------------------------------------------------------------------------- */
+
+int64_t zkl__grant_wake(const struct zkl__contender *c)
+{
+    bool owed =
+        c->state == ZKL__HELD || (c->state == ZKL__LOST && c->grant.end != ZKL__GRANT_OVERSTAYED);
+    return owed ? c->grant.hold_until : INT64_MAX;
+}
+
+void zkl__grant_overstay(struct zkl__contender *c)
+{
+    c->grant.end = ZKL__GRANT_OVERSTAYED;
+    zkl__replacement_forget(c);
+    if (c->state == ZKL__HELD) {
+        zkl__grant_lose(c, "held for longer than max_hold_ms");
+    }
+}
+
+void zkl__grant_lose(struct zkl__contender *c, const char *why)
+{
+    zkl__contender_tell(c, ZKL__LOSS, ZKL_ELOST, 0, why);
+    zkl__own_watch_stop(c);
+    zkl__contender_move(c, ZKL__LOST, why);
+}
+
+/* Whoever has it is told now that it is released: nobody waits for the delete. Nobody is handed the
+ * lock when that is sent, for its node may have been removed by hand in the meantime. */
+static void stay(struct zkl__contender *c)
+{
+    c->grant.end = ZKL__GRANT_RELEASED;
+    c->grant.stay_until = c->grant.least_until;
+    zkl__contender_tell(c, ZKL__RELEASED, ZKL_OK, 0, "released, and its znode stays");
+}
+
+void zkl__grant_on_release(struct zkl__contender *c)
+{
+    ZKL__ENSURE(c->state == ZKL__HELD || c->state == ZKL__LOST);
+    bool hands_over = c->state == ZKL__HELD && c->replacement.state == ZKL__REPLACING_NOT;
+    c->grant.end = hands_over ? ZKL__GRANT_HANDED_OVER : ZKL__GRANT_RELEASED;
+    if (hands_over && linger_keep(c)) {
+        return;
+    }
+    if (hands_over && c->event->now < c->grant.least_until) {
+        stay(c);
+    }
+    zkl__mark_leave(c);
+    announcement_release(c);
+    zkl__replacement_forget(c);
+    zkl__node_remember_duplicate(&c->node);
+    zkl__own_watch_stop(c); /* our delete uses the watch up */
+    zkl__contender_move(c, ZKL__REMOVING, "released");
 }
 
 /* === a lock that lingers ====================================================================== */
@@ -667,8 +675,11 @@ static bool is_keeper(const struct zkl__contender *c)
     return c->linger.state == ZKL__LINGER_GATHERING || c->linger.state == ZKL__LINGER_ARMED;
 }
 
-void zkl__linger_check_all(const struct zkl__contender *c)
+void zkl__linger_check(const struct zkl__contender *c)
 {
+    if (c->linger.state == ZKL__LINGER_BARE && !c->linger.in_line) {
+        return;
+    }
     bool keeper = is_keeper(c);
     ZKL__ENSURE(keeper == (c->linger.view->keeper == c));
     ZKL__ENSURE(!keeper || c->state == ZKL__PROVING || zkl__contender_keeps(c));
@@ -744,7 +755,8 @@ void zkl__linger_new_attempt(struct zkl__contender *c)
     c->linger.serial = 0;
 }
 
-int64_t zkl__linger_count(struct zkl__contender *c)
+/* The number of this grant on our node, from 1. */
+static int64_t linger_count(struct zkl__contender *c)
 {
     return ++c->linger.serial;
 }
@@ -860,7 +872,7 @@ static bool is_alone(const struct zkl__contender *c, const struct zkl__reply *li
 {
     for (size_t i = 0; i < list->child_count; i++) {
         const char *name = list->children[i];
-        if (zkl__name_contends(name) && strcmp(name, zkl__node_name(&c->node)) != 0) {
+        if (zkl__name_contends(name) && strcmp(name, c->node.name) != 0) {
             return false;
         }
     }
@@ -910,8 +922,7 @@ static bool waits_on_server(const struct zkl__contender *c)
  * will follow the keeper, or leave. */
 static bool follows_nobody(const struct zkl__contender *c)
 {
-    return waits_on_server(c) &&
-           (c->joint || (c->state == ZKL__WATCHING && !zkl__local_follows(&c->local)));
+    return waits_on_server(c) && (c->joint || (c->state == ZKL__WATCHING && !c->local.ahead));
 }
 
 /* It will follow us, if it does not yet: its own list is under way. */
@@ -926,13 +937,14 @@ static bool comes_behind(const struct zkl__contender *c)
  * not know that yet. */
 static bool may_gather(const struct zkl__contender *c)
 {
-    const struct zkl__contender *next = zkl__local_follower(&c->local);
+    const struct zkl__contender *next = c->local.behind;
     return c->linger.state == ZKL__LINGER_BARE && !c->config.mark && !c->linger.view->keeper &&
-           !c->linger.view->strangers && zkl__announcement_is_listed(c) &&
+           !c->linger.view->strangers && announcement_is_listed(c) &&
            (next ? may_follow(c, next) : zkl__local_others(c, comes_behind));
 }
 
-bool zkl__linger_keep(struct zkl__contender *c)
+/* Released: true when it stays. */
+static bool linger_keep(struct zkl__contender *c)
 {
     if (c->state != ZKL__HELD || c->config.linger == 0 || !c->event->connected ||
         !zkl__grant_lasts(&c->grant, c->event->now)) {
@@ -1003,7 +1015,7 @@ static void ask_check(struct zkl__contender *c, bool released)
 {
     if (!(c->under_way & UNDER_WAY(ZKL__ROLE_PROVE))) {
         c->linger.checks = released;
-        zkl__ask_node(c, ZKL__ROLE_PROVE, ZKL__OP_CHECK, zkl__node_name(&c->node));
+        zkl__ask_node(c, ZKL__ROLE_PROVE, ZKL__OP_CHECK, c->node.name);
     }
 }
 
@@ -1029,11 +1041,11 @@ static void grant_or_check(struct zkl__contender *c, struct zkl__contender *next
         return;
     }
     take_owner(c, next);
-    zkl__grant_again(c);
+    grant_again(c);
     if (!shown_within(c, 2)) {
         ask_check(c, false); /* for the next grant, which then waits for nothing */
     }
-    if (c->linger.state == ZKL__LINGER_GATHERING && !zkl__local_followed(&c->local)) {
+    if (c->linger.state == ZKL__LINGER_GATHERING && !c->local.behind) {
         ask_whether_alone(c);
     }
 }
@@ -1054,15 +1066,14 @@ void zkl__linger_end(struct zkl__contender *c, const char *why)
 /* The next one is another kind of contender: a znode of its own is what it waits with. */
 static bool must_give_way(const struct zkl__contender *c)
 {
-    const struct zkl__contender *next = zkl__local_follower(&c->local);
+    const struct zkl__contender *next = c->local.behind;
     return next && !may_follow(c, next);
 }
 
 void zkl__linger_on_time(struct zkl__contender *c)
 {
     bool gathers = c->linger.state == ZKL__LINGER_GATHERING;
-    struct zkl__contender *next =
-        gathers ? zkl__local_follower(&c->local) : next_in_line(c, c->event->now);
+    struct zkl__contender *next = gathers ? c->local.behind : next_in_line(c, c->event->now);
     if (gathers && must_give_way(c)) {
         zkl__linger_end(c, "another kind of contender is next");
     } else if (next && is_wanted(next, c->event->now)) {
@@ -1091,8 +1102,7 @@ void zkl__linger_on_list(struct zkl__contender *c)
     if (rc == ZKL__RC_UNKNOWN) {
         return; /* the connection was lost, which has mail of its own */
     }
-    if (rc == ZKL__RC_OK &&
-        !zkl__list_has(c->event->reply, c->event->index, zkl__node_name(&c->node))) {
+    if (rc == ZKL__RC_OK && !zkl__list_has(c->event->reply, c->event->index, c->node.name)) {
         zkl__node_removed(c);
     } else if (rc == ZKL__RC_OK && is_alone(c, c->event->reply) &&
                c->watches[ZKL__WATCHED_LINGER].on) {
@@ -1115,7 +1125,7 @@ void zkl__linger_on_list(struct zkl__contender *c)
 /* Whoever waits is granted it, or leaves, and both wake the keeper. */
 int64_t zkl__linger_wake(const struct zkl__contender *c)
 {
-    bool wanted = c->linger.view->first || zkl__local_followed(&c->local);
+    bool wanted = c->linger.view->first || c->local.behind;
     return c->state == ZKL__LINGERING && !wanted ? c->linger.until : INT64_MAX;
 }
 
@@ -1129,7 +1139,7 @@ void zkl__linger_on_event(struct zkl__contender *c)
     if (c->linger.state == ZKL__LINGER_ARMED) {
         zkl__announcement_expect(c);
         if (c->state == ZKL__LINGERING) {
-            zkl__announcement_release(c);
+            announcement_release(c);
             give_up(c, ZKL__LINGER_YIELDING, why);
         } else {
             move(c, ZKL__LINGER_YIELDING, why);

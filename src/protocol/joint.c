@@ -25,7 +25,7 @@ static void free_joint(struct zkl__joint *joint)
     zkl__free(heap, joint);
 }
 
-void zkl__joint_unref(struct zkl__joint *joint)
+static void joint_unref(struct zkl__joint *joint)
 {
     if (--joint->refs == 0) {
         free_joint(joint);
@@ -36,7 +36,7 @@ void zkl__joint_disown(struct zkl__joint *joint)
 {
     if (joint->notify) {
         joint->notify = NULL;
-        zkl__joint_unref(joint);
+        joint_unref(joint);
     }
 }
 
@@ -44,7 +44,7 @@ void zkl__joint_leave(struct zkl__contender *c)
 {
     if (c->joint) {
         c->joint->seats[c->seat] = NULL;
-        zkl__joint_unref(c->joint);
+        joint_unref(c->joint);
         c->joint = NULL;
     }
 }
@@ -148,7 +148,7 @@ static void tell_last(struct zkl__joint *joint, const struct zkl__outcome *outco
     if (joint->notify) {
         joint->notify(joint->owner, outcome);
         joint->notify = NULL;
-        zkl__joint_unref(joint); /* not the last: the member that tells it is one */
+        joint_unref(joint); /* not the last: the member that tells it is one */
     }
 }
 
@@ -337,10 +337,10 @@ static bool broken(const struct zkl__joint *joint)
         /* Of a transaction that was sent twice somebody removed part of the first copy: places of
          * both are no order, and might wait for another joint's crosswise. */
         bool known = zkl__node_certain(&c->node);
-        if (known && czxid && zkl__node_czxid(&c->node) != czxid) {
+        if (known && czxid && c->node.czxid != czxid) {
             return true;
         }
-        czxid = known ? zkl__node_czxid(&c->node) : czxid;
+        czxid = known ? c->node.czxid : czxid;
         asked = asked || asks(c, ZKL__ROLE_CREATE);
         placed = placed || zkl__node_known(&c->node);
     }
@@ -427,7 +427,7 @@ static void settle(struct zkl__core *core, struct zkl__machine *machine)
         joint->open = true;
         post_all(joint, ZKL__CE_LOOK);
     }
-    zkl__joint_unref(joint);
+    joint_unref(joint);
 }
 
 void zkl__joint_post(struct zkl__joint *joint)

@@ -240,12 +240,12 @@ static bool may_be_followed(const struct zkl__contender *c)
 static struct zkl__contender *find(const struct zkl__contender *c, const char *name)
 {
     struct zkl__contender *other = c->local.prev;
-    while (other && strcmp(zkl__node_name(&other->node), name) != 0) {
+    while (other && strcmp(other->node.name, name) != 0) {
         other = other->local.prev;
     }
     for (struct zkl__contender *at = other ? NULL : c->local.next; at && !other;
          at = at->local.next) {
-        other = strcmp(zkl__node_name(&at->node), name) == 0 ? at : NULL;
+        other = strcmp(at->node.name, name) == 0 ? at : NULL;
     }
     return other && may_be_followed(other) ? other : NULL;
 }
@@ -305,12 +305,12 @@ const char *zkl__local_neighbour(struct zkl__contender *c)
 {
     const struct zkl__contender *before = c->local.prev;
     if (!is_one_of_many(c) || !zkl__node_certain(&c->node) || !may_be_followed(before) ||
-        zkl__sequence_diff(zkl__name_sequence(zkl__node_name(&c->node)),
-                           zkl__name_sequence(zkl__node_name(&before->node))) != 1) {
+        zkl__sequence_diff(zkl__name_sequence(c->node.name),
+                           zkl__name_sequence(before->node.name)) != 1) {
         return NULL;
     }
     c->listed_at = NEVER;
-    return zkl__node_name(&before->node);
+    return before->node.name;
 }
 
 void zkl__local_unfollow(struct zkl__contender *c)
@@ -365,14 +365,14 @@ bool zkl__local_note_facts(const struct zkl__contender *c, struct zkl__local_fac
 {
     if (c->local.behind) {
         facts->leaving = leaving(c);
-        zkl__name_copy(facts->node, zkl__node_name(&c->node));
+        zkl__name_copy(facts->node, c->node.name);
     }
     return c->local.behind;
 }
 
 void zkl__local_tell_changes(struct zkl__contender *c, const struct zkl__local_facts *before)
 {
-    bool moved = strcmp(zkl__node_name(&c->node), before->node) != 0;
+    bool moved = strcmp(c->node.name, before->node) != 0;
     bool leaves = leaving(c) && !before->leaving;
     for (struct zkl__contender *follower = c->local.behind; follower && (moved || leaves);
          follower = follower->local.next_behind) {
@@ -403,10 +403,10 @@ bool zkl__local_delete_waits(const struct zkl__contender *c)
 static bool may_hand_over(const struct zkl__core *core, const struct zkl__contender *ahead,
                           const struct zkl__contender *follower)
 {
-    return zkl__grant_hands_over(&ahead->grant) && core->connected && zkl__core_leased(core) &&
-           zkl__announcement_relied_on(ahead) &&
+    return ahead->grant.end == ZKL__GRANT_HANDED_OVER && core->connected &&
+           zkl__core_leased(core) && zkl__announcement_relied_on(ahead) &&
            !(follower->config.rule->waits_for & ~ahead->config.rule->waits_for) &&
-           zkl__node_czxid(&follower->node) && (ahead->config.mark || !follower->config.mark) &&
+           follower->node.czxid && (ahead->config.mark || !follower->config.mark) &&
            follower->retry.at <= core->now &&
            core->now - follower->listed_at <= zkl__lease_heartbeat(core->timeout);
 }
@@ -447,7 +447,8 @@ bool zkl__local_look(struct zkl__core *core, struct zkl__contender *follower,
         zkl__local_unfollow(follower);
     } else if (!leaving(ahead) || (core->closing && !handed)) {
         return false; /* at a close whoever waits gives up */
-    } else if (!handed && !zkl__mark_writes(&ahead->mark) && may_hand_over(core, ahead, follower)) {
+    } else if (!handed && ahead->mark.state != ZKL__MARK_WRITES &&
+               may_hand_over(core, ahead, follower)) {
         follower->local.handed = true;
         zkl__announcement_handed_on(follower, ahead);
         *news = ZKL__CE_HANDED;
@@ -491,8 +492,8 @@ static void check_reader(struct zkl__contender *c, const struct zkl__reply *repl
                          const struct zkl__list_index *index, int64_t sent)
 {
     bool by_number = c->local.ahead && c->listed_at == NEVER;
-    if (zkl__list_has(reply, index, zkl__node_name(&c->node)) &&
-        (!by_number || zkl__list_has(reply, index, zkl__node_name(&c->local.ahead->node)))) {
+    if (zkl__list_has(reply, index, c->node.name) &&
+        (!by_number || zkl__list_has(reply, index, c->local.ahead->node.name))) {
         c->listed_at = c->shown_at = sent;
     } else if (zkl__contender_keeps(c)) {
         c->shown_at = NEVER;
@@ -540,9 +541,8 @@ static struct zkl__list_index *index_for(const struct zkl__local_queue *q, uint6
             one = c;
         }
     }
-    return readers > FEW
-               ? zkl__list_index_new(heap, reply, zkl__name_sequence(zkl__node_name(&one->node)))
-               : NULL;
+    return readers > FEW ? zkl__list_index_new(heap, reply, zkl__name_sequence(one->node.name))
+                         : NULL;
 }
 
 static void note_strangers(struct zkl__core *core, struct zkl__local_queue *q,
@@ -553,8 +553,7 @@ static void note_strangers(struct zkl__core *core, struct zkl__local_queue *q,
         contenders += zkl__name_contends(reply->children[i]);
     }
     for (const struct zkl__contender *c = q->first; c; c = c->local.next) {
-        ours += zkl__node_known(&c->node) &&
-                zkl__list_has(reply, core->index, zkl__node_name(&c->node));
+        ours += zkl__node_known(&c->node) && zkl__list_has(reply, core->index, c->node.name);
     }
     zkl__linger_note_list(&q->linger, contenders > ours);
 }

@@ -21,10 +21,9 @@
  * looked at each time. */
 static bool is_known_forged(const struct zkl__contender *c, const char *name, zkl_kind kind)
 {
-    const int64_t *czxid = zkl__name_set_find(zkl__local_forged(c), name);
-    return czxid &&
-           (*czxid == PERSISTENT || (zkl__node_czxid(&c->node) &&
-                                     *czxid > zkl__node_czxid(&c->node) && kind != ZKL_KIND_READ));
+    const int64_t *czxid = zkl__name_set_find(&c->local.queue->forged, name);
+    return czxid && (*czxid == PERSISTENT ||
+                     (c->node.czxid && *czxid > c->node.czxid && kind != ZKL_KIND_READ));
 }
 
 static bool blocks(const struct zkl__contender *c, const char *name, zkl_kind kind)
@@ -32,7 +31,8 @@ static bool blocks(const struct zkl__contender *c, const char *name, zkl_kind ki
     return (c->config.rule->waits_for & ZKL__KIND(kind)) && !is_known_forged(c, name, kind);
 }
 
-bool zkl__list_blocks(const struct zkl__contender *c, const char *name)
+/* Of a kind that must go first, and not known as forged. */
+static bool list_blocks(const struct zkl__contender *c, const char *name)
 {
     return blocks(c, name, zkl__name_parse(name).kind);
 }
@@ -41,9 +41,9 @@ bool zkl__list_blocks(const struct zkl__contender *c, const char *name)
  * is. */
 static bool is_mine(const struct zkl__contender *c, const char *name)
 {
-    return strncmp(name, "_c_", 3) == 0 && zkl__uuid_same(name + 3, zkl__node_uuid(&c->node)) &&
+    return strncmp(name, "_c_", 3) == 0 && zkl__uuid_same(name + 3, c->node.uuid) &&
            zkl__name_parse(name).uuid && strlen(name) < ZKL__NAME_MAX &&
-           !zkl__node_has_stranger(&c->node, name);
+           !zkl__name_set_has(&c->node.strangers, name);
 }
 
 /* --- the index ------------------------------------------------------------------------------- */
@@ -153,7 +153,9 @@ bool zkl__list_has(const struct zkl__reply *list, const struct zkl__list_index *
     return false;
 }
 
-const char *zkl__list_user(const struct zkl__reply *list, const struct zkl__list_index *index)
+/* "leases" for a path that also has "locks", a semaphore's (Curator's InterProcessSemaphoreV2);
+ * "members" for one that also has "pieces", a partition's; else NULL. */
+static const char *list_user(const struct zkl__reply *list, const struct zkl__list_index *index)
 {
     return index ? index->user : user_of(list);
 }
@@ -193,16 +195,16 @@ void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *lis
     }
 }
 
-size_t zkl__list_before(const struct zkl__contender *c, const struct zkl__list_index *index)
+/* How many entries stand before ours. */
+static size_t list_before(const struct zkl__contender *c, const struct zkl__list_index *index)
 {
-    return count_before(
-        index, zkl__sequence_diff(zkl__name_sequence(zkl__node_name(&c->node)), index->base));
+    return count_before(index, zkl__sequence_diff(zkl__name_sequence(c->node.name), index->base));
 }
 
 static const char *index_blocker(const struct zkl__contender *c,
                                  const struct zkl__list_index *index)
 {
-    for (size_t i = zkl__list_before(c, index); i > 0; i--) {
+    for (size_t i = list_before(c, index); i > 0; i--) {
         const struct zkl__list_entry *entry = &index->entries[i - 1];
         if (blocks(c, entry->name, entry->kind)) {
             return entry->name;
@@ -214,7 +216,7 @@ static const char *index_blocker(const struct zkl__contender *c,
 const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__reply *list,
                               const struct zkl__list_index *index)
 {
-    int32_t own = zkl__name_sequence(zkl__node_name(&c->node));
+    int32_t own = zkl__name_sequence(c->node.name);
     if (index) {
         return index_blocker(c, index);
     }
@@ -225,7 +227,7 @@ const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__
         int32_t place = zkl__sequence_diff(zkl__name_sequence(name), own);
         bool nearer =
             place < 0 && (!blocker || place > nearest); /* seldom: then the kind is looked at */
-        if (nearer && zkl__list_blocks(c, name)) {
+        if (nearer && list_blocks(c, name)) {
             nearest = place;
             blocker = name;
         }
@@ -233,17 +235,18 @@ const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__
     return blocker;
 }
 
-size_t zkl__list_blockers(const struct zkl__contender *c, const struct zkl__reply *list,
-                          const struct zkl__list_index *index)
+/* How many must go first. */
+static size_t list_blockers(const struct zkl__contender *c, const struct zkl__reply *list,
+                            const struct zkl__list_index *index)
 {
-    int32_t own = zkl__name_sequence(zkl__node_name(&c->node));
-    size_t count = 0, before = index ? zkl__list_before(c, index) : 0;
+    int32_t own = zkl__name_sequence(c->node.name);
+    size_t count = 0, before = index ? list_before(c, index) : 0;
     for (size_t i = 0; i < before; i++) {
         count += blocks(c, index->entries[i].name, index->entries[i].kind);
     }
     for (size_t i = 0; !index && i < list->child_count; i++) {
         const char *name = list->children[i];
-        count += zkl__sequence_diff(zkl__name_sequence(name), own) < 0 && zkl__list_blocks(c, name);
+        count += zkl__sequence_diff(zkl__name_sequence(name), own) < 0 && list_blocks(c, name);
     }
     return count;
 }
@@ -253,8 +256,7 @@ bool zkl__list_forged(const struct zkl__contender *c, const char *name,
 {
     /* No czxid is a reply without a stat: every znode but the root has one (PrepRequestProcessor,
      * StatPersisted). */
-    return stat->czxid != 0 &&
-           zkl__stat_forged(zkl__name_parse(name).kind, stat, zkl__node_czxid(&c->node));
+    return stat->czxid != 0 && zkl__stat_forged(zkl__name_parse(name).kind, stat, c->node.czxid);
 }
 
 bool zkl__list_pass_over(struct zkl__contender *c, const char *name, const struct zkl__stat *stat)
@@ -264,7 +266,7 @@ bool zkl__list_pass_over(struct zkl__contender *c, const char *name, const struc
     if (parsed.kind == ZKL_KIND_READ && parsed.uuid) {
         return true;
     }
-    return zkl__name_set_put(zkl__local_forged(c), c->heap, name, since);
+    return zkl__name_set_put(&c->local.queue->forged, c->heap, name, since);
 }
 
 /* === many znodes that may be forged =========================================================== */
@@ -298,9 +300,9 @@ struct zkl__inspection {
 static struct zkl__inspection *new_inspection(struct zkl__contender *c,
                                               const struct zkl__list_index *index)
 {
-    size_t before = zkl__list_before(c, index), count = 0, bytes = 0;
+    size_t before = list_before(c, index), count = 0, bytes = 0;
     for (size_t i = before; i > 0; i--) {
-        if (zkl__list_blocks(c, index->entries[i - 1].name)) {
+        if (list_blocks(c, index->entries[i - 1].name)) {
             bytes += strlen(index->entries[i - 1].name) + 1;
             count++;
         }
@@ -313,7 +315,7 @@ static struct zkl__inspection *new_inspection(struct zkl__contender *c,
     inspection->batch = FIRST;
     char *names = (char *)&inspection->candidates[count];
     for (size_t i = before; i > 0; i--) {
-        if (zkl__list_blocks(c, index->entries[i - 1].name)) {
+        if (list_blocks(c, index->entries[i - 1].name)) {
             inspection->candidates[inspection->count++].name =
                 zkl__text_put(&names, index->entries[i - 1].name);
         }
@@ -357,9 +359,9 @@ bool zkl__inspection_begin(struct zkl__contender *c)
         return false;
     }
     struct zkl__list_index *own =
-        c->event->index ? NULL
-                        : zkl__list_index_new(c->heap, c->event->reply,
-                                              zkl__name_sequence(zkl__node_name(&c->node)));
+        c->event->index
+            ? NULL
+            : zkl__list_index_new(c->heap, c->event->reply, zkl__name_sequence(c->node.name));
     const struct zkl__list_index *index = c->event->index ? c->event->index : own;
     c->suspicion.inspection = index ? new_inspection(c, index) : NULL;
     zkl__free(c->heap, own);
@@ -378,7 +380,9 @@ void zkl__inspection_pause(struct zkl__contender *c)
     }
 }
 
-bool zkl__inspected(const struct zkl__contender *c)
+/* Whether there is an inspection. It is about all conflicting znodes of the list that are not known
+ * as forged. The functions below need one. */
+static bool inspected(const struct zkl__contender *c)
 {
     return c->suspicion.inspection && !c->suspicion.inspection->dropped;
 }
@@ -404,7 +408,8 @@ const char *zkl__inspection_nearest(const struct zkl__contender *c, bool *seen)
     return inspection->candidates[inspection->nearest].name;
 }
 
-void zkl__inspection_exclude(const struct zkl__contender *c)
+/* The nearest one is no contender. */
+static void inspection_exclude(const struct zkl__contender *c)
 {
     struct zkl__inspection *inspection = c->suspicion.inspection;
     inspection->candidates[inspection->nearest].verdict = EXCLUDED;
@@ -576,7 +581,7 @@ bool zkl__predecessor_position(struct zkl__contender *c)
     if (!c->config.position && c->config.max_ahead == 0) {
         return true;
     }
-    size_t ahead = zkl__list_blockers(c, c->event->reply, c->event->index);
+    size_t ahead = list_blockers(c, c->event->reply, c->event->index);
     if (c->config.max_ahead > 0 && ahead > c->config.max_ahead) {
         return false;
     }
@@ -646,7 +651,7 @@ void zkl__predecessor_on_event(struct zkl__contender *c)
         return; /* it went on by what else it read */
     }
     bool announced = c->event->watch == ZKL__WATCH_CHANGED && c->predecessor.believed &&
-                     c->predecessor.armed && zkl__own_watch_armed(&c->own);
+                     c->predecessor.armed && c->own.armed;
     c->predecessor.armed = false;
     if (announced) {
         zkl__announcement_heard(c);
@@ -658,7 +663,7 @@ void zkl__predecessor_on_event(struct zkl__contender *c)
 /* The queue's list changed, and of the one before us we know no more than that it is in it. */
 void zkl__predecessor_on_queue_event(struct zkl__contender *c)
 {
-    if (c->state == ZKL__WATCHING && !zkl__local_follows(&c->local)) {
+    if (c->state == ZKL__WATCHING && !c->local.ahead) {
         c->predecessor.armed = false;
         zkl__contender_move(c, ZKL__LISTING,
                             "the queue changed, and who is before us may not be read");
@@ -705,8 +710,8 @@ static void on_forged(struct zkl__contender *c)
         zkl__suspect(c, true); /* the list under way is read without it */
     } else {
         zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
-        if (zkl__inspected(c)) {
-            zkl__inspection_exclude(c);
+        if (inspected(c)) {
+            inspection_exclude(c);
             look_further(c);
         } else {
             list_again(c, "what is before us is no contender");
@@ -822,7 +827,7 @@ bool zkl__path_conflict_seen(struct zkl__contender *c)
     if (zkl__announcement_expected(c) || c->conflict.stage == ZKL__CONFLICT_NONE) {
         return false;
     }
-    const char *directory = zkl__list_user(c->event->reply, c->event->index);
+    const char *directory = list_user(c->event->reply, c->event->index);
     int32_t size = c->event->reply->stat.data_size;
     if (!directory || directory != c->conflict.directory) {
         c->conflict.stage = ZKL__CONFLICT_UNSEEN;

@@ -105,8 +105,8 @@ static void check_sound(const struct zkl__semaphore *s)
     ZKL__ENSURE((!s->watch.on && !s->limit_watch.on && s->limit == ZKL__LIMIT_UNREAD) || head);
     for (int i = 0; i < s->config.count && s->state == ZKL__SEMAPHORE_HELD; i++) {
         const struct zkl__contender *lease = s->permits[i].contender;
-        ZKL__ENSURE(!lease || (lease->state == ZKL__HELD &&
-                               zkl__node_czxid(&lease->node) == s->permits[i].token));
+        ZKL__ENSURE(!lease ||
+                    (lease->state == ZKL__HELD && lease->node.czxid == s->permits[i].token));
     }
 }
 

@@ -159,10 +159,6 @@ struct zkl__core {
 /* --- session_step.c
  * --------------------------------------------------------------------------------- */
 
-/* A step of the session begins and ends: the last phase frees what has ended. Nobody else drains.
- */
-void zkl__core_begin(struct zkl__core *core, int64_t now);
-void zkl__core_finish(struct zkl__core *core);
 /* Steps machines until none has mail. Most times none has: a step of the session drains several
  * times. */
 void zkl__core_step_ready(struct zkl__core *core);
@@ -181,9 +177,6 @@ bool zkl__core_settled(const struct zkl__core *core);
 /* In the order of their acquires; NULL: there are no more. */
 struct zkl__contender *zkl__contenders_first(const struct zkl__core *core);
 struct zkl__contender *zkl__contenders_after(const struct zkl__contender *c);
-/* To all of them, the earliest acquire first: on a new connection they send their creates in the
- * order in which they read this. code: of ZKL__CE_END. */
-void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code);
 /* The lease ended: not by mail. */
 void zkl__contender_lapse(struct zkl__core *core, struct zkl__contender *c);
 /* NULL: nobody proves, holds or lingers. */
@@ -193,8 +186,6 @@ struct zkl__contender *zkl__holders_after(const struct zkl__contender *c);
 void zkl__holders_rotate(struct zkl__core *core);
 /* Its owner hears of the outcome; of nothing after FAILED or RELEASED. */
 void zkl__owner_tell(struct zkl__contender *c, const struct zkl__outcome *outcome);
-/* The core goes: all of them. */
-void zkl__contenders_drop(struct zkl__core *core);
 
 /* --- local_queue.c --------------------------------------------------------------------------- */
 
@@ -226,14 +217,6 @@ void zkl__watchers_over(struct zkl__core *core);
 
 /* --- its contenders --------------------------------------------------------------------------- */
 
-void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p,
-                      const struct zkl__reply *reply);
-/* Everything under way: nobody knows what became of it. */
-void zkl__core_answer_unknown(struct zkl__core *core);
-/* What waits for room, as far as there is some. */
-void zkl__core_send_waiting(struct zkl__core *core);
-/* The core goes: without a word. */
-void zkl__core_drop_waiting(struct zkl__core *core);
 /* What becomes of this machine's operations is nobody's concern any more: those that wait for room
  * are never sent. True: others were sent, and are not answered. */
 bool zkl__core_forget(struct zkl__core *core, struct zkl__machine *owner);

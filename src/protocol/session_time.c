@@ -130,7 +130,7 @@ static void beat(struct zkl__core *core)
      * do. */
     struct zkl__op op = {.kind = ZKL__OP_CHECK,
                          .dir = c->config.path,
-                         .name = zkl__replacing(&c->replacement) ? NULL : zkl__node_name(&c->node),
+                         .name = c->replacement.state != ZKL__REPLACING_NOT ? NULL : c->node.name,
                          .version = -1};
     c->in_flight++;
     zkl__core_send(core, &c->machine, ZKL__ROLE_BEAT, &op);

@@ -14,7 +14,8 @@
 /* Of looks, + the number: none that the session or a contender has. */
 #define ROLE_LOOK ZKL__ROLES
 
-void zkl__watcher_put_off(struct zkl__watcher *w, int64_t at)
+/* It acts at that time. */
+static void watcher_put_off(struct zkl__watcher *w, int64_t at)
 {
     w->retry_at = at;
     zkl__timers_set(&w->core->timers, &w->machine.timer, at);
@@ -23,7 +24,7 @@ void zkl__watcher_put_off(struct zkl__watcher *w, int64_t at)
 void zkl__watcher_retry(struct zkl__watcher *w)
 {
     w->pause = zkl__backoff(w->pause, PAUSE_LEAST, PAUSE_MOST);
-    zkl__watcher_put_off(w, zkl__core_now(w->core) + w->pause);
+    watcher_put_off(w, zkl__core_now(w->core) + w->pause);
 }
 
 void zkl__watcher_wake(struct zkl__watcher *w)

@@ -55,8 +55,6 @@ void zkl__watcher_end(struct zkl__watcher *watcher);
 void zkl__watcher_wake(struct zkl__watcher *watcher);
 /* It acts after a pause, each time a longer one until it sends nothing any more. */
 void zkl__watcher_retry(struct zkl__watcher *watcher);
-/* It acts at that time. */
-void zkl__watcher_put_off(struct zkl__watcher *watcher, int64_t at);
 /* It watches nothing. */
 void zkl__watcher_unwatch(struct zkl__watcher *watcher);
 

@@ -8,6 +8,10 @@
 
 #include <string.h>
 
+/* Defined below. */
+static void farewell_on_stat(struct zkl__contender *c);
+static void directory_missing(struct zkl__contender *c);
+
 /* === the znode, and the fate of its create ==================================================== */
 
 /* The znode that a contender created: its name, its czxid, and what is known of its
@@ -29,22 +33,26 @@ void zkl__node_new_attempt(struct zkl__contender *c)
     node->stays = false;
 }
 
-void zkl__node_doubt(struct zkl__node *node)
+/* A response was lost. */
+static void node_doubt(struct zkl__node *node)
 {
     node->fate = zkl__node_unsure(node) ? node->fate : ZKL__FATE_UNKNOWN;
 }
 
-void zkl__node_keep(struct zkl__node *node)
+/* The access list refuses its delete. */
+static void node_keep(struct zkl__node *node)
 {
     node->stays = true;
 }
 
-void zkl__node_gone(struct zkl__node *node)
+/* It was deleted. */
+static void node_gone(struct zkl__node *node)
 {
     node->name[0] = '\0';
 }
 
-void zkl__node_replaced(struct zkl__node *node, const char *name)
+/* A downgrade replaced it by another one. */
+static void node_replaced(struct zkl__node *node, const char *name)
 {
     zkl__name_copy(node->name, name);
 }
@@ -128,7 +136,8 @@ void zkl__node_ask(struct zkl__contender *c)
     }
     zkl__mark_ask(c); /* before the create: hold.c */
     zkl__ask(c, ZKL__ROLE_CREATE, zkl__create_op(c));
-    if (zkl__node_twice(&c->node) || (c->config.rule->waits_for && !zkl__local_spares_list(c))) {
+    if (c->node.fate >= ZKL__FATE_TWICE ||
+        (c->config.rule->waits_for && !zkl__local_spares_list(c))) {
         zkl__ask_list(c);
     }
 }
@@ -166,7 +175,7 @@ static void create_unsealed(struct zkl__contender *c)
 static bool note_create(struct zkl__contender *c, const struct zkl__reply *reply)
 {
     if (reply->rc == ZKL__RC_OK && !is_created_name(c, reply->name)) {
-        zkl__node_doubt(&c->node); /* whether there is one, the list shows */
+        node_doubt(&c->node); /* whether there is one, the list shows */
         zkl__core_trace(c->core, c,
                         "the create's reply names no node of ours: its fate is unknown");
         return false;
@@ -177,7 +186,7 @@ static bool note_create(struct zkl__contender *c, const struct zkl__reply *reply
         c->retry.pause = 0;
         zkl__core_trace(c->core, c, "our node is %s", c->node.name);
     } else if (reply->rc == ZKL__RC_UNKNOWN) {
-        zkl__node_doubt(&c->node);
+        node_doubt(&c->node);
         zkl__core_trace(c->core, c, "fate of the create unknown");
     } else if (reply->rc == ZKL__RC_NONODE && zkl__node_unsure(&c->node)) {
         c->node.fate = ZKL__FATE_KNOWN; /* no directory: no earlier copy in it either */
@@ -199,7 +208,7 @@ void zkl__node_on_create(struct zkl__contender *c)
     } else if (c->state != ZKL__CREATING) {
         return; /* not wanted any more */
     } else if (reply->rc == ZKL__RC_NONODE) {
-        zkl__directory_missing(c);
+        directory_missing(c);
     } else if (reply->rc == ZKL__RC_INVALIDACL && c->node.sealed) {
         zkl__core_seal_off(c->core); /* no digest scheme there (PrepRequestProcessor, fixupACL): as
                                         the others do it */
@@ -209,7 +218,7 @@ void zkl__node_on_create(struct zkl__contender *c)
     } else if (c->under_way & UNDER_WAY(ZKL__ROLE_LIST)) {
         return; /* which shows who is before us */
     } else if (zkl__sequence_used_up(zkl__name_sequence(c->node.name)) ||
-               zkl__node_twice(&c->node)) {
+               c->node.fate >= ZKL__FATE_TWICE) {
         list(c);
     } else if (!c->config.rule->waits_for) {
         zkl__predecessor_none(c);
@@ -252,7 +261,7 @@ static bool settle_twice(struct zkl__contender *c)
 
 bool zkl__node_in_list(struct zkl__contender *c)
 {
-    if (zkl__node_twice(&c->node)) {
+    if (c->node.fate >= ZKL__FATE_TWICE) {
         return settle_twice(c);
     }
     bool shown = zkl__list_has(c->event->reply, c->event->index, c->node.name);
@@ -265,7 +274,7 @@ bool zkl__node_in_list(struct zkl__contender *c)
 void zkl__node_on_stat(struct zkl__contender *c)
 {
     if (c->state == ZKL__REMOVING && zkl__node_unsure(&c->node)) {
-        zkl__farewell_on_stat(c);
+        farewell_on_stat(c);
         return;
     }
     if (!zkl__contender_waits(c) || c->node.czxid || !zkl__node_known(&c->node)) {
@@ -310,7 +319,7 @@ static void warn_of_read(const struct zkl__contender *c)
 void zkl__node_on_check(struct zkl__contender *c)
 {
     enum zkl__rc rc = c->event->reply->rc;
-    bool replacing = zkl__replacing(&c->replacement);
+    bool replacing = c->replacement.state != ZKL__REPLACING_NOT;
     if (rc == ZKL__RC_NOAUTH && c->event->role == ZKL__ROLE_BEAT && c->state == ZKL__HELD &&
         !replacing) {
         warn_of_read(c);
@@ -331,7 +340,7 @@ void zkl__node_on_check(struct zkl__contender *c)
 /* --- until none is left ---------------------------------------------------------------------- */
 
 /* The list sent with the delete says what is left. */
-void zkl__node_on_duplicate(struct zkl__node *node, enum zkl__rc rc)
+static void node_on_duplicate(struct zkl__node *node, enum zkl__rc rc)
 {
     if (zkl__rc_answered(rc) && rc != ZKL__RC_OK && rc != ZKL__RC_NONODE &&
         rc != ZKL__RC_NOTAPPLIED) {
@@ -341,33 +350,37 @@ void zkl__node_on_duplicate(struct zkl__node *node, enum zkl__rc rc)
     node->removes_duplicate = false;
 }
 
-bool zkl__node_is_strange(struct zkl__contender *c)
+/* The znode carries our uuid, but somebody else owns it. False: no memory to note that. */
+static bool node_is_strange(struct zkl__contender *c)
 {
     bool noted = zkl__name_set_add(&c->node.strangers, c->heap, c->node.name);
     if (noted) {
-        zkl__node_gone(&c->node);
+        node_gone(&c->node);
     }
     return noted;
 }
 
-void zkl__node_search(struct zkl__node *node)
+/* A committed write (the barrier) was sent, and a list behind it. */
+static void node_search(struct zkl__node *node)
 {
     node->fate = ZKL__FATE_UNKNOWN;
 }
 
-void zkl__node_found_by_list(struct zkl__node *node)
+/* The barrier is committed. */
+static void node_found_by_list(struct zkl__node *node)
 {
     if (zkl__node_unsure(node)) {
         node->fate = ZKL__FATE_LISTED;
     }
 }
 
-bool zkl__node_find(struct zkl__contender *c, const struct zkl__reply *list)
+/* The list came. True: it shows all znodes of ours that are left. */
+static bool node_find(struct zkl__contender *c, const struct zkl__reply *list)
 {
     const char *lowest = NULL, *other;
     bool tells = c->node.fate == ZKL__FATE_LISTED;
     if (tells) {
-        zkl__node_search(&c->node);
+        node_search(&c->node);
     }
     if (tells && list->rc == ZKL__RC_OK && !zkl__node_known(&c->node)) {
         zkl__list_mine(c, list, &lowest, &other);
@@ -386,7 +399,8 @@ bool zkl__node_find(struct zkl__contender *c, const struct zkl__reply *list)
 
 /* The directory of the queue is made, part by part, when it is missing. */
 
-void zkl__directory_missing(struct zkl__contender *c)
+/* znode.c: the directory of the queue is missing, and made. */
+static void directory_missing(struct zkl__contender *c)
 {
     c->make_path =
         c->make_path ? c->make_path : zkl__copy(c->heap, c->config.path, strlen(c->config.path));
@@ -440,14 +454,13 @@ void zkl__directory_on_reply(struct zkl__contender *c)
 /* out has ZKL__NAME_MAX bytes. */
 static void make_name(const struct zkl__contender *c, char *out)
 {
-    zkl__name_with_number(out, zkl__node_uuid(&c->node), c->config.rule->tag,
-                          c->replacement.sequence);
+    zkl__name_with_number(out, c->node.uuid, c->config.rule->tag, c->replacement.sequence);
 }
 
 void zkl__replacement_on_downgrade(struct zkl__contender *c)
 {
     ZKL__ENSURE((c->state == ZKL__HELD || c->state == ZKL__LOST) &&
-                !zkl__replacing(&c->replacement) && !c->config.revocable);
+                c->replacement.state == ZKL__REPLACING_NOT && !c->config.revocable);
     if (c->state == ZKL__LOST) {
         return; /* the lease ended between the owner's look and this step */
     }
@@ -455,7 +468,7 @@ void zkl__replacement_on_downgrade(struct zkl__contender *c)
     zkl__linger_disarm(c, "downgraded");
     zkl__own_watch_stop(c); /* the transaction uses the watch up */
     c->replacement.state = ZKL__REPLACING;
-    c->replacement.sequence = zkl__name_sequence(zkl__node_name(&c->node));
+    c->replacement.sequence = zkl__name_sequence(c->node.name);
     char name[ZKL__NAME_MAX];
     make_name(c, name);
     zkl__core_trace(c->core, c, "downgrades to %s", name);
@@ -465,7 +478,7 @@ void zkl__replacement_on_downgrade(struct zkl__contender *c)
  * exists already is as good as success. */
 void zkl__replacement_ask(struct zkl__contender *c)
 {
-    if (zkl__replacing(&c->replacement) && !(c->under_way & UNDER_WAY(ZKL__ROLE_SWAP))) {
+    if (c->replacement.state != ZKL__REPLACING_NOT && !(c->under_way & UNDER_WAY(ZKL__ROLE_SWAP))) {
         make_name(c, c->out->replacement);
         c->out->parts[0] = (struct zkl__op){.kind = ZKL__OP_CREATE,
                                             .dir = c->config.path,
@@ -490,7 +503,7 @@ void zkl__replacement_on_reply(struct zkl__contender *c)
     } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NODEEXISTS) {
         char name[ZKL__NAME_MAX];
         make_name(c, name);
-        zkl__node_replaced(&c->node, name);
+        node_replaced(&c->node, name);
         replacement->state = ZKL__REPLACING_NOT;
         c->retry.pause = 0;
         if (c->state == ZKL__HELD) {
@@ -498,13 +511,13 @@ void zkl__replacement_on_reply(struct zkl__contender *c)
         }
     } else if (rc == ZKL__RC_NONODE) {
         replacement->state = ZKL__REPLACING_NOT;
-        zkl__node_gone(&c->node);
+        node_gone(&c->node);
         if (c->state == ZKL__HELD) {
             zkl__node_removed(c);
         }
     } else if (c->state != ZKL__HELD) {
         if (rc == ZKL__RC_UNKNOWN || replacement->state == ZKL__REPLACED_PERHAPS) {
-            zkl__node_doubt(&c->node); /* then the list tells which of the two is there */
+            node_doubt(&c->node); /* then the list tells which of the two is there */
         }
         replacement->state = ZKL__REPLACING_NOT;
     } else if (rc == ZKL__RC_UNKNOWN) {
@@ -517,8 +530,8 @@ void zkl__replacement_on_reply(struct zkl__contender *c)
 /* One that was sent and lost its answer leaves two names to look for. */
 void zkl__replacement_forget(struct zkl__contender *c)
 {
-    if (zkl__replacing(&c->replacement) && !(c->under_way & UNDER_WAY(ZKL__ROLE_SWAP))) {
-        zkl__node_doubt(&c->node);
+    if (c->replacement.state != ZKL__REPLACING_NOT && !(c->under_way & UNDER_WAY(ZKL__ROLE_SWAP))) {
+        node_doubt(&c->node);
         c->replacement.state = ZKL__REPLACING_NOT;
     }
 }
@@ -547,16 +560,14 @@ void zkl__own_watch_ask(struct zkl__contender *c)
 {
     struct zkl__watch *watch = &c->watches[ZKL__WATCHED_OWN];
     if (c->own.armed || (c->under_way & UNDER_WAY(ZKL__ROLE_OWN_WATCH)) ||
-        (!watch->on && !zkl__child_path(c, &c->own.path, &c->own.room, zkl__node_name(&c->node)))) {
+        (!watch->on && !zkl__child_path(c, &c->own.path, &c->own.room, c->node.name))) {
         return; /* no memory: with the next heartbeat's answer, or never */
     }
     watch->path = c->own.path;
     c->out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_ON;
     zkl__ask(c, ZKL__ROLE_OWN_WATCH,
-             (struct zkl__op){.kind = ZKL__OP_GET,
-                              .dir = c->config.path,
-                              .name = zkl__node_name(&c->node),
-                              .watch = true});
+             (struct zkl__op){
+                 .kind = ZKL__OP_GET, .dir = c->config.path, .name = c->node.name, .watch = true});
 }
 
 /* --- while it is held ------------------------------------------------------------------------ */
@@ -583,7 +594,7 @@ int64_t zkl__own_watch_wake(const struct zkl__contender *c)
 void zkl__own_watch_advance(struct zkl__contender *c)
 {
     if ((c->config.revocable || c->own.guard == ZKL__GUARD_NOW) &&
-        !zkl__replacing(&c->replacement)) {
+        c->replacement.state == ZKL__REPLACING_NOT) {
         zkl__own_watch_ask(c);
     }
 }
@@ -688,7 +699,7 @@ static void ask_delete(struct zkl__contender *c)
  * the list behind it, or nowhere. */
 static void ask_what_is_left(struct zkl__contender *c)
 {
-    zkl__node_search(&c->node);
+    node_search(&c->node);
     zkl__ask(c, ZKL__ROLE_BARRIER,
              (struct zkl__op){.kind = ZKL__OP_CHECK, .dir = c->config.path, .version = -1});
     zkl__ask_list(c);
@@ -698,7 +709,7 @@ void zkl__farewell_advance(struct zkl__contender *c)
 {
     const uint32_t busy = UNDER_WAY(ZKL__ROLE_CREATE) | UNDER_WAY(ZKL__ROLE_LIST) |
                           UNDER_WAY(ZKL__ROLE_DELETE) | UNDER_WAY(ZKL__ROLE_BARRIER);
-    if (may_yet_make(c) || zkl__grant_stays(&c->grant, c->event->now)) {
+    if (may_yet_make(c) || c->grant.stay_until > c->event->now) {
         return;
     }
     if (zkl__node_known(&c->node)) {
@@ -724,7 +735,7 @@ static void warn_of_delete(const struct zkl__contender *c)
             "DELETE on the directory is missing: our znode %s cannot be removed, and keeps its "
             "place until "
             "the session ends. Give DELETE on the directory to those who contend there (setAcl)",
-            zkl__node_name(&c->node));
+            c->node.name);
     }
 }
 
@@ -734,22 +745,22 @@ static void on_refused(struct zkl__contender *c)
     enum zkl__rc rc = c->event->reply->rc;
     if (rc == ZKL__RC_NOAUTH) {
         warn_of_delete(c);
-        zkl__node_keep(&c->node);
+        node_keep(&c->node);
     }
     zkl__contender_put_off(c);
     if (rc == ZKL__RC_NOAUTH && zkl__node_unsure(&c->node) &&
         !(c->under_way & UNDER_WAY(ZKL__ROLE_STAT))) {
-        zkl__ask_node(c, ZKL__ROLE_STAT, ZKL__OP_EXISTS, zkl__node_name(&c->node));
+        zkl__ask_node(c, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node.name);
     }
 }
 
 void zkl__farewell_on_reply(struct zkl__contender *c)
 {
     enum zkl__rc rc = c->event->reply->rc;
-    if (zkl__node_removes_duplicate(&c->node)) {
-        zkl__node_on_duplicate(&c->node, rc);
+    if (c->node.removes_duplicate) {
+        node_on_duplicate(&c->node, rc);
     } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NONODE) {
-        zkl__node_gone(&c->node);
+        node_gone(&c->node);
         zkl__announcement_made(c);
         zkl__mark_written(c);
         c->retry.pause = 0;
@@ -760,10 +771,10 @@ void zkl__farewell_on_reply(struct zkl__contender *c)
 }
 
 /* We may not delete it: because it only carries our uuid, and is somebody else's? */
-void zkl__farewell_on_stat(struct zkl__contender *c)
+static void farewell_on_stat(struct zkl__contender *c)
 {
     if (c->event->reply->rc == ZKL__RC_OK && zkl__node_known(&c->node) &&
-        c->event->reply->stat.ephemeral_owner != c->event->session_id && zkl__node_is_strange(c)) {
+        c->event->reply->stat.ephemeral_owner != c->event->session_id && node_is_strange(c)) {
         c->retry.at = 0;
     }
 }
@@ -775,7 +786,7 @@ void zkl__farewell_on_barrier(struct zkl__contender *c)
     bool passed =
         zkl__rc_answered(c->event->reply->rc) && c->event->reply->rc != ZKL__RC_NOTAPPLIED;
     if (passed) {
-        zkl__node_found_by_list(&c->node);
+        node_found_by_list(&c->node);
     } else if (c->event->reply->rc != ZKL__RC_UNKNOWN) {
         zkl__contender_put_off(c);
     }
@@ -784,7 +795,7 @@ void zkl__farewell_on_barrier(struct zkl__contender *c)
 void zkl__farewell_on_list(struct zkl__contender *c)
 {
     enum zkl__rc rc = c->event->reply->rc;
-    if (!zkl__node_find(c, c->event->reply) && rc != ZKL__RC_OK && rc != ZKL__RC_NONODE &&
+    if (!node_find(c, c->event->reply) && rc != ZKL__RC_OK && rc != ZKL__RC_NONODE &&
         rc != ZKL__RC_UNKNOWN) {
         zkl__contender_put_off(c);
     }

@@ -63,7 +63,7 @@ static bool all_release(const struct sim *s, int path)
 void sim_judge_delayed(struct sim *s, const struct sim_attempt *attempt)
 {
     if (attempt->plan->delay > 0 && attempt->contender && attempt->state == SIM_PENDING &&
-        zkl__mark_delays(&attempt->contender->mark) && all_release(s, attempt->path)) {
+        attempt->contender->mark.state == ZKL__MARK_DELAYS && all_release(s, attempt->path)) {
         sim_fail(s, "delay", "%d.%d waits for a delay, and all have released", attempt->client, attempt->thread);
     }
 }
