@@ -1,5 +1,5 @@
 /* acquisition.c - one acquire: from its beginning to its release. */
-#include "lock_internal.h"
+#include "lock.h"
 #include "call.h"
 
 #include <stdio.h>

@@ -1,7 +1,5 @@
 /* barrier.c - a barrier: a znode that many wait to see gone. */
 #include "call.h"
-#include "make_parents.h"
-#include "remove.h"
 
 #include "error.h"
 #include "heap.h"

@@ -1,6 +1,6 @@
 /* commit.c - the guarded transaction: a check of each znode of the hold and the user's operations,
  * all or none. */
-#include "guarded.h"
+#include "lock.h"
 
 #include "acl.h"
 #include "error.h"

@@ -5,7 +5,7 @@
  * A sign is for members that are older than its last write: nobody takes it down while they stand,
  * and those who see all members at once renew one that is older. Only members that live with a
  * session count (protocol/own.h). */
-#include "lock_internal.h"
+#include "lock.h"
 
 #include "call.h"
 

@@ -1,15 +1,28 @@
 /* lock.c - makes and frees the handle of every recipe. And the plain lock, which the first
  * contender in the queue holds. */
-#include "lock_internal.h"
 
 #include "acl.h"
-#include "contender_inside.h"
 #include "call.h"
+#include "contender_inside.h"
+#include "error.h"
+#include "heap.h"
+#include "lock.h"
+#include "name.h"
 #include "path.h"
+#include "section.h"
 #include "sized.h"
 #include "text.h"
 
+#include <zklock/multilock.h>
+#include <zklock/zookeeper.h>
+
+#include <stdio.h>
 #include <string.h>
+
+/* Defined below. */
+static void lock_finish(zkl_lock *lock);
+
+/* === the lock ================================================================================= */
 
 /* --- options --------------------------------------------------------------------------------- */
 
@@ -242,7 +255,7 @@ void zkl_lock_free(zkl_lock *lock)
     end_lingering(lock);
     zkl__stand_finish(lock);
     zkl__calls_end(session, &lock->object, ZKL_ECANCELED);
-    zkl__lock_finish(lock);
+    lock_finish(lock);
     zkl__calls_deliver(session, &lock->object);
     zkl__callbacks_unpost(zkl__session_callbacks(session), &lock->notice);
     zkl__session_remove(session, &lock->object);
@@ -271,4 +284,800 @@ int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path,
 int zkl_path_check(const char *path, zkl_error *err)
 {
     return zkl__path_check(path, err);
+}
+
+/* === what is read in a lock =================================================================== */
+
+/* Reading a znode under a grant.
+ *
+ * No check goes with the read, since a transaction cannot read data. It needs none: a read is
+ * answered by the server that has shown us our grant, and that server had applied by then what the
+ * holders before us wrote (ZooKeeper Programmer's Guide, Consistency Guarantees: single system
+ * image, and updates in order). The lease says afterwards whether somebody may have come in
+ * between. */
+
+/* What the caller gets is the first member. */
+struct data {
+    zkl_data public;
+    zkl_heap heap;
+};
+
+struct reading {
+    struct zkl__call call; /* first */
+    zkl_lock *lock;
+    int64_t token; /* of the grant that it began under */
+    bool fresh;
+    zkl_data **out;
+    struct data *data; /* NULL: not read, or no memory */
+};
+
+void zkl_data_free(zkl_data *data)
+{
+    if (data) {
+        zkl_heap heap = ((struct data *)data)->heap;
+        zkl__free(&heap, (void *)(uintptr_t)data->data);
+        zkl__free(&heap, data);
+    }
+}
+
+/* In a step. */
+static void take_data(struct zkl__call *call, const struct zkl__reply *reply)
+{
+    struct reading *reading = (struct reading *)call;
+    const zkl_heap *heap = zkl__session_heap(reading->call.session);
+    if (reply->rc != ZKL__RC_OK) {
+        return;
+    }
+    struct data *data = zkl__zalloc(heap, sizeof *data);
+    char *bytes = data ? zkl__copy(heap, reply->data, reply->size) : NULL;
+    if (!bytes) {
+        zkl__free(heap, data);
+        return;
+    }
+    data->heap = *heap;
+    data->public = (zkl_data){.data = bytes,
+                              .size = reply->size,
+                              .version = reply->stat.version,
+                              .mzxid = reply->stat.mzxid};
+    reading->data = data;
+}
+
+/* Requests that change nothing: when a reply is lost, the request is sent again. */
+static int read_run(struct zkl__call *call)
+{
+    struct reading *reading = (struct reading *)call;
+    const char *path = call->path;
+    CALL_BEGIN(call);
+    if (reading->fresh) {
+        AWAIT(call, {.kind = ZKL__OP_SYNC, .dir = path});
+    }
+    if (call->answer.rc == ZKL__RC_OK) { /* of the sync, if there was one */
+        AWAIT_REPLY(call, take_data, {.kind = ZKL__OP_GET, .dir = path});
+    }
+    if (zkl__lock_look(reading->lock).token != reading->token) {
+        RETURN(call, zkl__fail(call->err, ZKL_ELOST, 0, path,
+                               "the lock was lost or released before the response came"));
+    }
+    if (call->answer.rc != ZKL__RC_OK) {
+        RETURN(call, zkl__call_refused(call, path, "read"));
+    }
+    if (!reading->data) {
+        RETURN(call, zkl__fail(call->err, ZKL_ENOMEM, 0, path, "no memory for the data"));
+    }
+    *reading->out = &reading->data->public;
+    reading->data = NULL;
+    CALL_END(call);
+}
+
+static int read_begin(struct zkl__call *call, zkl_error *err)
+{
+    struct reading *reading = (struct reading *)call;
+    zkl_lock *lock = reading->lock;
+    struct zkl__standing held = zkl__lock_look(lock);
+    if (held.state == ZKL_STATE_LOST) {
+        return zkl__fail(err, ZKL_ELOST, 0, lock->path, "not read: the lock was lost");
+    }
+    if (!zkl__state_holds(held.state)) {
+        return zkl__fail(err, ZKL_ENOTHELD, 0, lock->path, "not read: the lock is not held");
+    }
+    reading->token = held.token;
+    zkl__call_bind_lease(call, lock, &held);
+    return ZKL_OK;
+}
+
+static void read_end(struct zkl__call *call)
+{
+    const struct reading *reading = (const struct reading *)call;
+    zkl_data_free(reading->data ? &reading->data->public : NULL);
+    zkl__lock_unref(reading->lock);
+}
+
+static int read_under(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
+                      int64_t timeout_ms, const struct zkl__later *later, zkl_error *err)
+{
+    static const struct zkl__call_kind kind = {
+        sizeof(struct reading), read_run, NULL, read_begin, read_end, false};
+    const struct reading given = {.lock = lock, .fresh = fresh, .out = out};
+    ZKL__CLEAR(out);
+    if (!lock || !out) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", lock ? "out" : "lock");
+    }
+    if (!path || strlen(path) > ZKL_PATH_MAX || !zkl__path_form(path, false)) {
+        return zkl__fail(err, ZKL_EINVAL, 0, path, "not an absolute znode path");
+    }
+    return zkl__lock_call(&kind, &given, lock, path, timeout_ms, later, err);
+}
+
+int zkl_lock_read(zkl_data **out, zkl_lock *lock, const char *path, bool fresh, int64_t timeout_ms,
+                  zkl_error *err)
+{
+    return read_under(out, lock, path, fresh, timeout_ms, NULL, err);
+}
+
+int zkl_lock_read_async(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
+                        int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
+{
+    return read_under(out, lock, path, fresh, timeout_ms, &(struct zkl__later){done, payload}, err);
+}
+
+/* === release ================================================================================== */
+
+/* A release that nobody waits for. */
+
+struct releasing {
+    struct zkl__call call;                /* first */
+    zkl_lock *lock;                       /* with a reference */
+    struct zkl__acquisition *acquisition; /* that it releases; NULL: it stays held, as often as it
+                                             was acquired */
+    const char *lost; /* why the lease did not cover the hold: known at the call; NULL: it did */
+};
+
+/* The server's response is waited for, but is no part of the result. */
+static int release_conclude(struct zkl__call *call, int rc)
+{
+    const struct releasing *releasing = (const struct releasing *)call;
+    (void)rc;
+    return releasing->lost ? zkl__fail(call->err, ZKL_ELOST, 0, NULL, "lost while it was held: %s",
+                                       releasing->lost)
+                           : ZKL_OK;
+}
+
+static int release_run(struct zkl__call *call)
+{
+    const struct releasing *releasing = (const struct releasing *)call;
+    CALL_BEGIN(call);
+    AWAIT_UNTIL(call, !releasing->acquisition || releasing->acquisition->released);
+    RETURN(call, release_conclude(call, ZKL_OK));
+    CALL_END(call);
+}
+
+/* The grant ends here. The contender deletes its znode until it is deleted, so no reply that is
+ * lost matters. */
+static int release_begin(struct zkl__call *call, zkl_error *err)
+{
+    struct releasing *releasing = (struct releasing *)call;
+    zkl_lock *lock = releasing->lock;
+    (void)err;
+    zkl__lock_ref(lock);
+    call->owner = &lock->object;
+    releasing->lost = zkl__acquisition_holds(lock->acquisition) ? NULL : lock->acquisition->why;
+    if (--lock->acquisition->depth == 0) {
+        releasing->acquisition = zkl__acquisition_send_release(lock);
+    }
+    return ZKL_OK;
+}
+
+static void release_end(struct zkl__call *call)
+{
+    struct releasing *releasing = (struct releasing *)call;
+    if (releasing->acquisition) {
+        zkl__acquisition_let_go(releasing->acquisition);
+    }
+    zkl__lock_unref(releasing->lock);
+}
+
+/* Inside. Nothing but a lack of memory keeps it from being begun. */
+static int check(const zkl_lock *lock, zkl_error *err)
+{
+    if (!lock->acquisition || !lock->acquisition->granted) {
+        return zkl__lock_not_granted(lock, err);
+    }
+    return zkl__callbacks_want(zkl__session_callbacks(lock->session)) == ZKL_OK
+               ? ZKL_OK
+               : zkl__fail(err, ZKL_ELIMIT, 0, lock->path, "no thread for callbacks");
+}
+
+int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_error *err)
+{
+    static const struct zkl__call_kind kind = {
+        sizeof(struct releasing), release_run, release_conclude, release_begin, release_end, true};
+    const struct releasing given = {.lock = lock};
+    if (!lock || !done) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", lock ? "done" : "lock");
+    }
+    zkl_session *session = lock->session; /* the lock may be freed meanwhile */
+    int rc = zkl__session_enter(session, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    rc = check(lock, err);
+    if (rc == ZKL_OK) {
+        rc = zkl__call_begin(&kind, &given, session, lock->path, lock->options.release_timeout_ms,
+                             &(struct zkl__later){done, payload}, err);
+    }
+    zkl__session_leave(session);
+    return rc;
+}
+
+/* === notices ================================================================================== */
+
+/* What the user hears of a lock: each loss, and the latest state. */
+
+void zkl__lock_note(zkl_lock *lock, zkl_state state)
+{
+    if (!lock->options.state_fn || lock->freed) {
+        return;
+    }
+    if (state == ZKL_STATE_LOST) {
+        lock->losses++;
+        lock->latest = lock->told = ZKL_STATE_IDLE;
+    } else {
+        lock->latest = state;
+    }
+    zkl__callbacks_post(zkl__session_callbacks(lock->session), &lock->notice);
+}
+
+void zkl__lock_note_revoked(zkl_lock *lock)
+{
+    if (!lock->freed) {
+        lock->revoked = true;
+        zkl__callbacks_post(zkl__session_callbacks(lock->session), &lock->notice);
+    }
+}
+
+/* The next state to be told; ZKL_STATE_IDLE: none is. */
+static zkl_state next_note(zkl_lock *lock)
+{
+    zkl_state state = lock->latest;
+    if (lock->freed) {
+        return ZKL_STATE_IDLE;
+    }
+    if (lock->losses > 0) {
+        lock->losses--;
+        return ZKL_STATE_LOST;
+    }
+    lock->latest = ZKL_STATE_IDLE;
+    if (state == ZKL_STATE_IDLE ||
+        state == lock->told) { /* there and back again, before anybody heard of it */
+        return ZKL_STATE_IDLE;
+    }
+    lock->told = state;
+    return state;
+}
+
+void zkl__lock_run_notes(void *owner)
+{
+    zkl_lock *lock = owner;
+    zkl_session *session = lock->session;
+    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+        return;
+    }
+    lock->refs++;
+    bool moved = lock->moved && !lock->freed && lock->acquisition && !lock->acquisition->settled;
+    lock->moved = false;
+    if (moved) {
+        size_t ahead = lock->ahead;
+        zkl__session_leave(session);
+        lock->options.position_fn(lock, ahead, lock->options.payload);
+        if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+            return;
+        }
+    }
+    for (zkl_state state; (state = next_note(lock)) != ZKL_STATE_IDLE;) {
+        zkl__session_leave(session);
+        lock->options.state_fn(lock, state, lock->options.payload);
+        if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+            return;
+        }
+    }
+    if (lock->revoked && !lock->freed) {
+        lock->revoked = false;
+        zkl__session_leave(session);
+        lock->options.revoke_fn(lock, lock->options.payload);
+        if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+            return;
+        }
+    }
+    zkl__lock_unref(lock);
+    zkl__session_leave(session);
+}
+
+void zkl__lock_tell_end(zkl_lock *lock)
+{
+    for (struct zkl__listener *listener = lock->listeners; listener; listener = listener->next) {
+        listener->ended(listener->owner);
+    }
+}
+
+void zkl__lock_listen(zkl_lock *lock, struct zkl__listener *listener)
+{
+    listener->next = lock->listeners;
+    lock->listeners = listener;
+}
+
+void zkl__lock_unlisten(zkl_lock *lock, struct zkl__listener *listener)
+{
+    struct zkl__listener **at = &lock->listeners;
+    while (*at != listener) {
+        at = &(*at)->next;
+    }
+    *at = listener->next;
+}
+
+/* === completions ============================================================================== */
+
+/* Acquires that nobody waits for: one call of the user for each. */
+
+static void completion_unlink(struct zkl__completion *completion)
+{
+    struct zkl__completion **at = &completion->acquisition->lock->completions;
+    while (*at != completion) {
+        at = &(*at)->next;
+    }
+    *at = completion->next;
+}
+
+static void run_completion(void *owner)
+{
+    struct zkl__completion *completion = owner;
+    struct zkl__acquisition *acquisition = completion->acquisition;
+    zkl_lock *lock = acquisition->lock;
+    zkl_session *session = lock->session;
+    zkl_error err = {.code = ZKL_OK};
+    zkl_grant grant;
+    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+        return;
+    }
+    int code = zkl__acquisition_conclude(acquisition, completion->again, &grant, &err);
+    zkl__session_leave(session);
+    completion->done(lock, code, code == ZKL_OK ? &grant : NULL, &err, completion->payload);
+    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+        return;
+    }
+    completion_unlink(completion);
+    zkl__free(zkl__session_heap(session), completion);
+    zkl__acquisition_unref(acquisition);
+    zkl__session_leave(session);
+}
+
+static int begin_async(struct zkl__completion *completion, zkl_lock *lock, int count,
+                       int64_t timeout_ms, zkl_error *err)
+{
+    struct zkl__acquisition *acquisition;
+    int rc = zkl__acquisition_begin(&acquisition, lock, count, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    completion->callback = (struct zkl__callback){.run = run_completion, .owner = completion};
+    completion->acquisition = acquisition;
+    completion->again = acquisition->granted;
+    completion->next = lock->completions;
+    lock->completions = completion;
+    if (acquisition->granted) {
+        zkl__callbacks_post(zkl__session_callbacks(lock->session), &completion->callback);
+    } else {
+        acquisition->completion = completion;
+        zkl__acquisition_start(acquisition, timeout_ms);
+    }
+    return ZKL_OK;
+}
+
+int zkl__lock_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, zkl_acquired_fn done,
+                            void *payload, zkl_error *err)
+{
+    if (!done) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "done is NULL");
+    }
+    int rc = zkl__lock_enter(lock, timeout_ms, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    zkl_session *session = lock->session;
+    struct zkl__completion *completion =
+        zkl__zalloc(zkl__session_heap(session), sizeof *completion);
+    if (zkl__callbacks_want(zkl__session_callbacks(session)) != ZKL_OK) {
+        rc = zkl__fail(err, ZKL_ELIMIT, 0, lock->path, "no thread for callbacks");
+    } else if (!completion) {
+        rc = zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory for an acquire");
+    } else {
+        completion->done = done;
+        completion->payload = payload;
+        rc = begin_async(completion, lock, count, timeout_ms, err);
+    }
+    if (rc != ZKL_OK) {
+        zkl__free(zkl__session_heap(session), completion);
+    }
+    zkl__session_leave(session);
+    return rc;
+}
+
+int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acquired_fn done, void *payload,
+                           zkl_error *err)
+{
+    return zkl__lock_acquire_async(lock, 1, timeout_ms, done, payload, err);
+}
+
+/* Runs, or waits for, the completions that are owed, but for those that this very
+ * thread is running. */
+static void lock_finish(zkl_lock *lock)
+{
+    struct zkl__callbacks *callbacks = zkl__session_callbacks(lock->session);
+    struct zkl__completion *completion = lock->completions;
+    while (completion) {
+        if (zkl__callbacks_inside(callbacks, &completion->callback)) {
+            completion = completion->next;
+        } else {
+            zkl__callbacks_finish(callbacks, &completion->callback);
+            completion = lock->completions;
+        }
+    }
+}
+
+/* === what a transaction is guarded by ========================================================= */
+
+int zkl__lock_call(const struct zkl__call_kind *kind, const void *given, zkl_lock *lock,
+                   const char *path, int64_t timeout_ms, const struct zkl__later *later,
+                   zkl_error *err)
+{
+    int rc = zkl__lock_enter(lock, timeout_ms, err);
+    if (rc == ZKL_OK) {
+        zkl_session *session = lock->session; /* the lock may be freed while the call waits */
+        rc =
+            zkl__call_begin(kind, given, session, path ? path : lock->path, timeout_ms, later, err);
+        zkl__session_leave(session);
+    }
+    return rc;
+}
+
+void zkl__call_bind(struct zkl__call *call, zkl_lock *lock)
+{
+    zkl__lock_ref(lock);
+    call->owner = &lock->object;
+    call->stop = lock->options.stop;
+}
+
+void zkl__call_bind_lease(struct zkl__call *call, zkl_lock *lock, const struct zkl__standing *held)
+{
+    zkl__call_bind(call, lock);
+    if (held->until <= call->deadline) {
+        call->deadline = held->until;
+        call->late_code = ZKL_ECONNECT;
+    }
+}
+
+/* === the public calls ========================================================================= */
+
+/* What every recipe's lock does when its user asks: acquire, cancel, release, and
+ * how it stands. */
+
+int zkl__lock_check(const zkl_lock *lock, const struct zkl__recipe *recipe, zkl_error *err)
+{
+    if (!lock) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "lock is NULL; the recipe needed is \"%s\"",
+                         recipe->object.noun);
+    }
+    return lock->recipe == recipe
+               ? ZKL_OK
+               : zkl__fail(err, ZKL_EINVAL, 0, lock->path,
+                           "this function is for the recipe \"%s\", the lock's recipe is \"%s\"",
+                           recipe->object.noun, lock->recipe->object.noun);
+}
+
+int zkl__lock_enter(zkl_lock *lock, int64_t timeout_ms, zkl_error *err)
+{
+    if (!lock) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "lock is NULL");
+    }
+    int rc = zkl__timeout_check(timeout_ms, err);
+    return rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
+}
+
+/* Who is granted a lock that lingers again and again waits for nothing, and has to hear of those
+ * that queue. */
+static void hear_of_the_queue(const zkl_lock *lock)
+{
+    if (lock && lock->options.linger_ms > 0 && !zkl__session_forked(lock->session)) {
+        zkl__loop_go_on();
+    }
+}
+
+int zkl__lock_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *grant,
+                      zkl_error *err)
+{
+    hear_of_the_queue(lock);
+    int rc = zkl__lock_enter(lock, timeout_ms, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    zkl_session *session = lock->session;
+    struct zkl__acquisition *acquisition;
+    rc = zkl__acquisition_begin(&acquisition, lock, count, err);
+    if (rc == ZKL_OK) {
+        bool again = acquisition->granted;
+        if (!again) {
+            zkl__acquisition_start(acquisition, timeout_ms);
+        }
+        zkl__acquisition_await(acquisition);
+        rc = zkl__acquisition_conclude(acquisition, again, grant, err);
+        zkl__acquisition_unref(acquisition);
+    }
+    zkl__session_leave(session);
+    return rc;
+}
+
+int zkl_lock_acquire(zkl_lock *lock, int64_t timeout_ms, zkl_grant *grant, zkl_error *err)
+{
+    return zkl__lock_acquire(lock, 1, timeout_ms, grant, err);
+}
+
+static int cancel_acquire(zkl_lock *lock)
+{
+    int rc = zkl__session_enter(lock->session, NULL);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    zkl_session *session = lock->session;
+    rc = ZKL_ENOTWAITING;
+    if (lock->acquisition && !lock->acquisition->settled) {
+        zkl__acquisition_cancel(lock->acquisition, ZKL_ECANCELED);
+        rc = ZKL_OK;
+    }
+    if (zkl__calls_cancel(session, &lock->object) > 0) {
+        rc = ZKL_OK;
+    }
+    zkl__session_leave(session);
+    return rc;
+}
+
+int zkl_lock_cancel(zkl_lock *lock)
+{
+    if (!lock) {
+        return ZKL_EINVAL;
+    }
+    bool runs = zkl__section_cancel(
+        lock); /* first: what is pending becomes what runs, not the other way round */
+    int rc = cancel_acquire(lock);
+    return rc == ZKL_ENOTWAITING && runs ? ZKL_OK : rc;
+}
+
+int zkl_lock_set_stop(zkl_lock *lock, zkl_stop *stop, zkl_error *err)
+{
+    if (!lock) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "lock is NULL");
+    }
+    int rc = zkl__session_enter(lock->session, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    if (lock->acquisition || lock->listeners) {
+        rc = zkl__fail(err, ZKL_EDEADLK, 0, lock->path,
+                       "an acquire of this object is pending, or it holds the lock");
+    } else {
+        lock->options.stop = stop;
+    }
+    zkl__session_leave(lock->session);
+    return rc;
+}
+
+int zkl__lock_not_granted(const zkl_lock *lock, zkl_error *err)
+{
+    return zkl__fail(err, ZKL_ENOTHELD, 0, lock->path,
+                     lock->acquisition ? "still waiting; cancel it" : "never granted, or released");
+}
+
+int zkl_lock_release(zkl_lock *lock, zkl_error *err)
+{
+    return zkl__lock_release_grant(lock, NULL, INT64_MAX, err);
+}
+
+static bool is_of(const struct zkl__acquisition *acquisition, const zkl_grant *grant)
+{
+    return acquisition->token == grant->token && acquisition->serial == grant->serial;
+}
+
+int zkl__lock_release_grant(zkl_lock *lock, const zkl_grant *grant, int64_t deadline,
+                            zkl_error *err)
+{
+    if (!lock) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "lock is NULL");
+    }
+    int rc = zkl__session_enter(lock->session, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    zkl_session *session = lock->session;
+    struct zkl__acquisition *acquisition = lock->acquisition;
+    if (!acquisition || !acquisition->granted || (grant && !is_of(acquisition, grant))) {
+        rc = zkl__lock_not_granted(lock, err);
+    } else {
+        if (!zkl__acquisition_holds(acquisition)) {
+            rc = zkl__fail(err, ZKL_ELOST, 0, lock->path, "lost while it was held: %s",
+                           acquisition->why);
+        }
+        if (--acquisition->depth == 0) {
+            zkl__acquisition_hand_back(lock, deadline);
+        }
+    }
+    zkl__session_leave(session);
+    return rc;
+}
+
+bool zkl__lock_give_up(struct zkl__object *object, int code)
+{
+    zkl_lock *lock = (zkl_lock *)object;
+    if (!lock->acquisition) {
+        return false;
+    }
+    if (lock->acquisition->settled) {
+        lock->acquisition->code = code; /* for whom the grant has not reached yet */
+        lock->acquisition->why = "given up before the grant could be used";
+        zkl__acquisition_drop(lock);
+    } else {
+        zkl__acquisition_cancel(lock->acquisition, code);
+    }
+    return true;
+}
+
+/* --- what is so now -------------------------------------------------------------------------- */
+
+int64_t zkl__lock_max_hold(const zkl_lock *lock)
+{
+    return lock->options.max_hold_ms * ZKL__MS;
+}
+
+struct zkl__standing zkl__lock_look(const zkl_lock *lock)
+{
+    struct zkl__standing now = {.state = ZKL_STATE_IDLE};
+    const struct zkl__acquisition *acquisition = lock->acquisition;
+    if (!acquisition) {
+        return now;
+    }
+    if (acquisition->contender) {
+        zkl__name_copy(now.node, zkl__contender_node(acquisition->contender));
+    }
+    if (!acquisition->granted || !zkl__acquisition_holds(acquisition)) {
+        now.state = acquisition->granted ? ZKL_STATE_LOST : ZKL_STATE_WAITING;
+        return now;
+    }
+    int64_t until = zkl__core_lease_until(zkl__session_core(lock->session));
+    if (lock->options.max_hold_ms > 0 &&
+        acquisition->settled_at + zkl__lock_max_hold(lock) < until) {
+        until = acquisition->settled_at + zkl__lock_max_hold(lock);
+    }
+    now.state = acquisition->jeopardy ? ZKL_STATE_JEOPARDY : ZKL_STATE_HELD;
+    now.token = acquisition->token;
+    now.serial = acquisition->serial;
+    now.until = until;
+    return now;
+}
+
+struct zkl__standing zkl__lock_standing(const zkl_lock *lock)
+{
+    struct zkl__standing now = {.state = ZKL_STATE_IDLE};
+    if (lock && zkl__session_enter(lock->session, NULL) == ZKL_OK) {
+        zkl_session *session = lock->session;
+        now = zkl__lock_look(lock);
+        zkl__session_leave(session);
+    }
+    return now;
+}
+
+size_t zkl__lock_nodes(const zkl_lock *lock, struct zkl__held_node *nodes, size_t room)
+{
+    const struct zkl__acquisition *acquisition = lock->acquisition;
+    if (acquisition && acquisition->semaphore) {
+        return lock->recipe->semaphore->nodes(lock, acquisition->semaphore, nodes, room);
+    }
+    if (!acquisition || (!acquisition->contender && !acquisition->joint)) {
+        return 0;
+    }
+    for (size_t i = 0; i < lock->path_count && i < room; i++) {
+        nodes[i].dir = lock->paths[i];
+        nodes[i].name = acquisition->joint ? zkl__joint_node(acquisition->joint, i)
+                                           : zkl__contender_node(acquisition->contender);
+    }
+    return lock->path_count;
+}
+
+bool zkl_lock_is_held(const zkl_lock *lock)
+{
+    return zkl__state_holds(zkl__lock_standing(lock).state);
+}
+
+zkl_state zkl_lock_state(const zkl_lock *lock)
+{
+    return zkl__lock_standing(lock).state;
+}
+
+int64_t zkl_lock_remaining_ms(const zkl_lock *lock)
+{
+    int64_t until = zkl__lock_standing(lock).until;
+    return until > 0 ? zkl__session_left(lock->session, until) / ZKL__MS : 0;
+}
+
+int64_t zkl_lock_token(const zkl_lock *lock)
+{
+    return zkl__lock_standing(lock).token;
+}
+
+zkl_recipe zkl_lock_recipe(const zkl_lock *lock)
+{
+    return lock ? lock->recipe->id : ZKL_RECIPE_LOCK;
+}
+
+const char *zkl_lock_path(const zkl_lock *lock)
+{
+    return lock ? lock->path : "";
+}
+
+/* Below its lock's path: a semaphore's znodes have a directory between. */
+static void write_node(const char *path, const struct zkl__held_node *node,
+                       char out[ZKL__NAME_MAX + 8])
+{
+    size_t above = strlen(path), below = strlen(node->dir);
+    const char *folder = below > above ? node->dir + above + 1 : "";
+    snprintf(out, ZKL__NAME_MAX + 8, "%s%s%s", node->name[0] ? folder : "",
+             node->name[0] && *folder ? "/" : "", node->name);
+}
+
+size_t zkl_lock_node(const zkl_lock *lock, char *name, size_t size)
+{
+    struct zkl__held_node first;
+    char node[ZKL__NAME_MAX + 8] = "";
+    if (lock && zkl__session_enter(lock->session, NULL) == ZKL_OK) {
+        if (zkl__lock_nodes(lock, &first, 1) > 0) {
+            write_node(lock->path, &first, node);
+        }
+        zkl__session_leave(lock->session);
+    }
+    size_t length = strlen(node);
+    if (size > 0) {
+        size_t fits = length < size ? length : size - 1;
+        memcpy(name, node, fits);
+        name[fits] = '\0';
+    }
+    return length;
+}
+
+const char *zkl_state_name(zkl_state state)
+{
+    static const char *const names[] = {"idle", "waiting", "held", "jeopardy", "lost"};
+    return (unsigned)state < sizeof names / sizeof *names ? names[state] : "?";
+}
+
+/* --- all of a session's ---------------------------------------------------------------------- */
+
+int zkl__lock_describe(const struct zkl__object *object, zkl__visit_fn visit, void *payload)
+{
+    const zkl_lock *lock = (const zkl_lock *)object;
+    struct zkl__standing now = zkl__lock_look(lock);
+    size_t count = now.state == ZKL_STATE_IDLE ? 0 : lock->path_count;
+    for (size_t i = 0; i < count; i++) {
+        visit(lock->paths[i], now.state, now.token, payload);
+    }
+    return (int)count;
+}
+
+int zkl_session_locks(zkl_session *session, zkl_session_locks_fn visit, void *payload)
+{
+    int count = session && visit ? zkl__session_enter(session, NULL) : ZKL_EINVAL;
+    if (count != ZKL_OK) {
+        return count;
+    }
+    for (struct zkl__object *object = zkl__session_objects(session); object;
+         object = object->next) {
+        count += object->ops->describe(object, visit, payload);
+    }
+    zkl__session_leave(session);
+    return count;
 }

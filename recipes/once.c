@@ -1,8 +1,8 @@
 /* once.c - once per time slot: a lock, and the last slot done in the data of its path. */
 #include "section.h"
 
-#include "make_parents.h"
-#include "guarded.h"
+#include "call.h"
+#include "lock.h"
 
 #include "error.h"
 #include "name.h"

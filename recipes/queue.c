@@ -1,7 +1,6 @@
 /* queue.c - for operators: who holds and who waits, the removal of a contender, and the request to
  * a holder that it release. */
 #include "call.h"
-#include "remove.h"
 
 #include "error.h"
 #include "heap.h"

@@ -1,5 +1,5 @@
 /* rwlock.c - the read/write lock: readers wait for what is no reader, writers for everybody. */
-#include "lock_internal.h"
+#include "lock.h"
 
 #include <zklock/rwlock.h>
 

@@ -8,7 +8,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-void zkl__section_raise(zkl_cancel *cancel)
+/* Inside. */
+static void section_raise(zkl_cancel *cancel)
 {
     if (!atomic_exchange(&cancel->raised, true)) {
         eventfd_write(cancel->fd, 1);
@@ -17,7 +18,7 @@ void zkl__section_raise(zkl_cancel *cancel)
 
 static void on_end(void *owner)
 {
-    zkl__section_raise(owner);
+    section_raise(owner);
 }
 
 static int64_t lease_until(const void *owner)
@@ -53,7 +54,7 @@ int zkl_cancel_fd(const zkl_cancel *cancel)
 
 static void on_stop(struct zkl__task *task)
 {
-    zkl__section_raise((struct zkl_cancel *)((char *)task - offsetof(struct zkl_cancel, task)));
+    section_raise((struct zkl_cancel *)((char *)task - offsetof(struct zkl_cancel, task)));
 }
 
 /* Before the acquire, so that a cancel or a close is heard from then on. */
@@ -114,14 +115,14 @@ bool zkl__section_cancel(zkl_lock *lock)
         for (struct zkl__listener *listener = lock->listeners; listener;
              listener = listener->next) {
             if (listener->ended == on_end) {
-                zkl__section_raise(listener->owner);
+                section_raise(listener->owner);
                 runs = true;
             }
         }
         if (lock->run) { /* in the same hold of the mutex: no acquire of the run slips through
                             between two looks */
             lock->barred = true;
-            zkl__section_raise(lock->run);
+            section_raise(lock->run);
             runs = true;
         }
         zkl__session_leave(lock->session);

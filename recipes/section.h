@@ -31,8 +31,6 @@ void zkl__section_deinit(zkl_cancel *cancel);
  */
 int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn section, void *payload,
                      int *result, zkl_error *err);
-/* Inside. */
-void zkl__section_raise(zkl_cancel *cancel);
 /* Not inside. Raises the flag of whatever runs under this lock, and ends its zkl_election_run;
  * false when nothing does. */
 bool zkl__section_cancel(zkl_lock *lock);

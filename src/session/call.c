@@ -1,12 +1,16 @@
-#include "call.h"
-
-#include "inside.h"
-
 #include "backoff.h"
+#include "call.h"
 #include "error.h"
 #include "heap.h"
+#include "inside.h"
+#include "path.h"
 
 #include <string.h>
+
+/* Defined below. */
+static void call_poke(struct zkl__call *call);
+
+/* === calls ==================================================================================== */
 
 #define WINDOW 64 /* requests on their way at a time: hides the round trip, crowds nobody out */
 #define RETRY_NS (100 * ZKL__MS) /* for what was refused here though connected, by a limit */
@@ -70,7 +74,7 @@ static void on_stop(void *owner)
 {
     struct zkl__call *call = owner;
     call->stopped = true;
-    zkl__call_poke(call);
+    call_poke(call);
 }
 
 static int begin_stops(struct zkl__call *call)
@@ -286,7 +290,8 @@ int zkl__call_go(const struct zkl__call_kind *kind, const void *given, zkl_sessi
 
 /* --- from outside ---------------------------------------------------------------------------- */
 
-void zkl__call_poke(struct zkl__call *call)
+/* Something has changed. Also in a step. */
+static void call_poke(struct zkl__call *call)
 {
     if (call->blocking) {
         zkl__signal_raise(&call->news);
@@ -298,7 +303,7 @@ void zkl__call_poke(struct zkl__call *call)
 void zkl__calls_poke(zkl_session *session, const struct zkl__object *owner)
 {
     for (struct zkl__call *at = first_of(session, owner); at; at = next_of(at, owner)) {
-        zkl__call_poke(at);
+        call_poke(at);
     }
 }
 
@@ -399,7 +404,7 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
      * ever on the alarms' thread, which has the mutex that news of the connection waits for. */
     bool refused = requests->sending && reply->rc == ZKL__RC_UNSENT;
     if (requests->flying <= (children ? WINDOW / 2 : 0) && !refused) {
-        zkl__call_poke(call);
+        call_poke(call);
     }
 }
 
@@ -561,7 +566,7 @@ static void on_change(struct zkl__watch *watch, enum zkl__watch_event event)
     struct zkl__call *call = watch->owner;
     (void)event;
     call->changed = true;
-    zkl__call_poke(call);
+    call_poke(call);
 }
 
 /* Hears of the next change of the path, which lives until the end. */
@@ -592,4 +597,75 @@ int zkl__call_changed(struct zkl__call *call)
     }
     call->late = "the time is up";
     return ZKL__PENDING;
+}
+
+/* === the directories above a znode ============================================================ */
+
+/* From below, since most often nothing is missing: up when the level above is, then down. When the
+ * reply to a create is lost, the copy finds the directory there. */
+int zkl__make_parents(struct zkl__parents *it, struct zkl__call *call, const char *path)
+{
+    it->call = call;
+    CALL_BEGIN(it);
+    zkl__path_join(it->above, sizeof it->above, path, NULL);
+    if (!zkl__path_shorten(it->above)) {
+        RETURN(it, ZKL_OK);
+    }
+    zkl__path_join(it->level, sizeof it->level, it->above, NULL);
+    for (;;) {
+        AWAIT(it, {.kind = ZKL__OP_CREATE, .dir = it->level, .mode = ZKL__CONTAINER});
+        enum zkl__rc rc = call->answer.rc;
+        if (rc == ZKL__RC_OK || rc == ZKL__RC_NODEEXISTS) {
+            if (!zkl__path_lengthen(it->level, it->above)) {
+                RETURN(it, ZKL_OK);
+            }
+        } else if (rc != ZKL__RC_NONODE || !zkl__path_shorten(it->level)) {
+            RETURN(it, zkl__fail(call->err, zkl__rc_code(rc), 0, it->level, "cannot be created: %s",
+                                 zkl__rc_why(rc)));
+        }
+    }
+    CALL_END(it);
+}
+
+/* === the deletion of one znode ================================================================ */
+
+/* ZooKeeper's delete knows a name and a version, and neither says which znode it is: any write
+ * raises the version without making it another znode. So the znode is looked at before each delete,
+ * and a delete is sent once. */
+int zkl__remove(struct zkl__removal *it)
+{
+    struct zkl__answer *answer = &it->call->answer;
+    CALL_BEGIN(it);
+    for (;;) {
+        AWAIT(it, {.kind = ZKL__OP_EXISTS, .dir = it->dir, .name = it->name});
+        if (answer->rc != ZKL__RC_OK) {
+            break;
+        }
+        it->czxid = it->czxid ? it->czxid : answer->stat.czxid;
+        if (answer->stat.czxid != it->czxid) {
+            answer->rc = ZKL__RC_NONODE;
+            break;
+        }
+        it->sent = true;
+        AWAIT_ONCE(it, NULL,
+                   {.kind = ZKL__OP_DELETE,
+                    .dir = it->dir,
+                    .name = it->name,
+                    .version = answer->stat.version});
+        if (!zkl__rc_answered(answer->rc)) {
+            /* The reply is lost: the delete was carried out, or will be, or never. Behind a
+             * committed write no earlier request of this session comes any more, so the next look
+             * decides. A check is one, whatever its reply is: ZooKeeper commits a transaction that
+             * failed as well (PrepRequestProcessor). */
+            AWAIT(it, {.kind = ZKL__OP_CHECK, .dir = it->dir, .version = -1});
+        } else if (answer->rc == ZKL__RC_NOTAPPLIED) {
+            zkl__call_pause(it->call, &it->pause);
+        } else if (answer->rc != ZKL__RC_BADVERSION) {
+            break;
+        }
+    }
+    if (it->sent && answer->rc == ZKL__RC_NONODE) {
+        answer->rc = ZKL__RC_OK;
+    }
+    CALL_END(it);
 }

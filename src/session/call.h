@@ -37,6 +37,8 @@
 #include "children.h"
 #include "shell.h"
 
+/* === calls ==================================================================================== */
+
 #if defined __GNUC__ && !defined __clang__ && !defined __cplusplus
 #pragma GCC diagnostic error "-Wjump-misses-init"
 #endif
@@ -157,8 +159,6 @@ int zkl__call_begin(const struct zkl__call_kind *kind, const void *given, zkl_se
 int zkl__call_wait(const struct zkl__call_kind *kind, struct zkl__call *call, zkl_session *session,
                    const char *path, int64_t timeout_ms, zkl_error *err);
 
-/* Something has changed. Also in a step. */
-void zkl__call_poke(struct zkl__call *call);
 /* The same for all with this owner, also those that block; NULL: all of the session. */
 void zkl__calls_poke(zkl_session *session, const struct zkl__object *owner);
 /* Those that nobody waits for end with this code; how many. Their done is called later. A cancel
@@ -262,5 +262,37 @@ int zkl__call_changed(struct zkl__call *call);
 
 /* For AWAIT_CHILDREN, of exists or get: does the child live with a session? */
 void zkl__judge_child(struct zkl__call *call, const struct zkl__reply *reply);
+
+/* === the directories above a znode ============================================================ */
+
+/* The directories above a znode. */
+
+struct zkl__parents {
+    int line;
+    struct zkl__call *call;
+    char above[ZKL_PATH_MAX + 1];
+    char level[ZKL_PATH_MAX + 1]; /* the one that is being made */
+};
+
+/* To be awaited: makes what is above path, containers, as far as it is missing. path: checked. */
+int zkl__make_parents(struct zkl__parents *it, struct zkl__call *call, const char *path);
+
+/* === the deletion of one znode ================================================================ */
+
+/* Deleting one znode and no other. */
+
+struct zkl__removal {
+    int line;
+    struct zkl__call *call;
+    const char *dir, *name; /* name NULL: dir itself. Both live until the end */
+    int64_t czxid;          /* of the znode that is meant; 0: the one that stands there now */
+    /* its own: */
+    bool sent; /* a delete */
+    int64_t pause;
+};
+
+/* To be awaited. The call's answer is the server's last word then: ZKL__RC_OK when the znode is
+ * deleted and we may have done it, ZKL__RC_NONODE when it was not there, or another one was. */
+int zkl__remove(struct zkl__removal *it);
 
 #endif

@@ -2,14 +2,38 @@
 #ifndef ZKL_SESSION_INSIDE_H
 #define ZKL_SESSION_INSIDE_H
 
-#include "shell.h"
-
+#include "digest.h"
 #include "error.h"
-#include "seal.h"
+#include "shell.h"
 #include "store.h"
+
+#include <zklock/session.h>
 
 #include <stdatomic.h>
 #include <sys/types.h>
+
+/* === the seal ================================================================================= */
+
+/* An identity that is this session's own and nobody else's, and the access list with which
+ * only it may write a znode. */
+
+#define ZKL__SEAL_USER "zklock:" /* what audit logs of the servers show */
+#define ZKL__SEAL_DIGITS 32      /* hexadecimal: 128 random bits */
+
+struct zkl__seal {
+    bool on;
+    char credentials[sizeof ZKL__SEAL_USER + ZKL__SEAL_DIGITS]; /* of the digest scheme */
+    char identity[sizeof ZKL__SEAL_USER + ZKL__SEAL_DIGITS + ZKL__DIGEST_ROOM];
+    zkl_acl_entry entries[2];
+    zkl_acl acl; /* points into it: not to be moved */
+};
+
+/* Off where the user says who may do what: with credentials, a transport that brings them, or an
+ * access list of his. False: the kernel has no random bytes. */
+bool zkl__seal_make(struct zkl__seal *seal, const zkl_session_options *options);
+void zkl__seal_wipe(struct zkl__seal *seal);
+
+/* === the session ============================================================================== */
 
 #define ZKL__NOTICES 16 /* changes of state kept for a state_fn that is slow */
 
@@ -82,8 +106,6 @@ void zkl__session_report_states(zkl_session *session);
 void zkl__session_ring_core(void *session);
 void zkl__session_ring_tick(void *session);
 void zkl__session_ring_open(void *session);
-/* stop.c: the same of the fourth, and the beginning of the session's own wait under its token. */
-void zkl__session_ring_stop(void *session);
 int zkl__stop_watch(zkl_session *session, zkl_error *err);
 void zkl__session_run_notice(void *session); /* not inside */
 
@@ -99,10 +121,5 @@ struct zkl__store *zkl__session_take_store(zkl_session *session, bool *nothing_l
 void zkl__session_mark_closed(zkl_session *session);
 /* Until the deadline, as a timeout. */
 int64_t zkl__left_ms(int64_t deadline);
-
-/* open.c: the caller's options, of whichever release, completed by the defaults. ZKL_OK,
- * ZKL_EINVAL. */
-int zkl__session_options_take(zkl_session_options *own, const zkl_session_options *given,
-                              zkl_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-#include "stop.h"
+#include "shell.h"
 
 #include "inside.h"
 
@@ -136,12 +136,6 @@ static void wake_all(void *session)
     zkl__session_wake(session);
 }
 
-int zkl__stop_watch(zkl_session *session, zkl_error *err)
-{
-    session->stop_alarm = (struct zkl__alarm){.ring = zkl__session_ring_stop, .owner = session};
-    return zkl__stops_begin(session, &session->stops, NULL, wake_all, session, err);
-}
-
 static struct zkl__stop_wait *wait_of(struct zkl__link *link)
 {
     return link ? ZKL__OWNER(link, struct zkl__stop_wait, link) : NULL;
@@ -149,7 +143,7 @@ static struct zkl__stop_wait *wait_of(struct zkl__link *link)
 
 /* Calls each wait whose token is raised. A call may end waits, also others' than its own: those are
  * in a list of their own until they are called. */
-void zkl__session_ring_stop(void *arg)
+static void session_ring_stop(void *arg)
 {
     zkl_session *session = arg;
     struct zkl__stop_wait *wait = wait_of(session->stop_waits.first), *next;
@@ -167,4 +161,10 @@ void zkl__session_ring_stop(void *arg)
         wait->raised(wait->owner);
     }
     zkl__session_arm(session);
+}
+
+int zkl__stop_watch(zkl_session *session, zkl_error *err)
+{
+    session->stop_alarm = (struct zkl__alarm){.ring = session_ring_stop, .owner = session};
+    return zkl__stops_begin(session, &session->stops, NULL, wake_all, session, err);
 }
