@@ -57,17 +57,16 @@ struct zkl__memory_notice *zkl__memory_notice_new(const struct zkl__store *store
 
 void zkl__memory_tell(struct zkl__store *store, struct zkl__memory_item *item)
 {
-    item->lost = store->broken;
-    zkl__list_append(&store->queue, &item->link);
+    zkl__list_append(store->broken ? &store->lost : &store->queue, &item->link);
     zkl__memory_voice_wake(store);
 }
 
-static void free_queue(struct zkl__store *store)
+static void free_items(const zkl_heap *heap, struct zkl__list *list)
 {
-    while (store->queue.first) {
-        struct zkl__link *item = store->queue.first;
-        zkl__list_remove(&store->queue, item);
-        zkl__free(&store->heap, item);
+    while (list->first) {
+        struct zkl__link *item = list->first;
+        zkl__list_remove(list, item);
+        zkl__free(heap, item);
     }
 }
 
@@ -105,14 +104,13 @@ static bool was_answered(const struct zkl__memory_item *item)
 static struct zkl__memory_item *next_item(struct zkl__store *store)
 {
     struct zkl__memory_item *item = (struct zkl__memory_item *)store->queue.first;
-    if (!item || item->lost || store->closing || store->held) {
+    if (!item || store->closing || store->held) {
         return NULL;
     }
     zkl__list_remove(&store->queue, &item->link);
     store->outstanding -= item->kind == ZKL__TELL_REPLY;
     if (was_answered(item)) {
-        store->told_number = ((struct zkl__memory_reply *)item)->number;
-        store->told_zxid = ((struct zkl__memory_reply *)item)->zxid;
+        store->told = ((struct zkl__memory_reply *)item)->seen;
     }
     return item;
 }
@@ -131,51 +129,29 @@ bool zkl__memory_tell_next(struct zkl__store *store)
 
 /* --- lost connections ------------------------------------------------------------------------ */
 
-void zkl__memory_plan_drop(struct zkl__store *store)
-{
-    zkl__free(&store->heap, store->plan.suspension);
-    memset(&store->plan, 0, sizeof store->plan);
-}
-
-/* Of what waits to be told, the first that is lost: items of earlier connections are not. */
-static struct zkl__link *find_lost(const struct zkl__store *store, bool all)
-{
-    struct zkl__link *lost = all ? store->queue.first : NULL;
-    for (struct zkl__link *at = store->queue.first; at; at = at->next) {
-        const struct zkl__memory_item *item = (const struct zkl__memory_item *)at;
-        if (all && item->kind == ZKL__TELL_CONNECTED) {
-            lost = at->next;
-        } else if (!lost && item->lost) {
-            lost = at;
-        }
-    }
-    return lost;
-}
-
 void zkl__memory_go_down(struct zkl__store *store, struct zkl__memory_notice *suspension, bool all)
 {
-    struct zkl__list taken = {0};
-    for (struct zkl__link *lost = find_lost(store, all), *next; lost; lost = next) {
-        next = lost->next;
-        zkl__list_remove(&store->queue, lost);
-        zkl__list_append(&taken, lost);
+    struct zkl__list *queue = &store->queue, *lost = &store->lost;
+    struct zkl__link *at;
+    while (all && (at = queue->last) &&
+           ((struct zkl__memory_item *)at)->kind != ZKL__TELL_CONNECTED) {
+        zkl__list_remove(queue, at);
+        zkl__list_prepend(lost, at);
     }
-    store->sure_number = store->told_number;
-    store->sure_zxid = store->told_zxid;
-    for (struct zkl__link *at = store->queue.first; at; at = at->next) {
+    store->sure = store->told;
+    for (at = queue->first; at; at = at->next) {
         if (was_answered((struct zkl__memory_item *)at)) {
-            store->sure_number = ((struct zkl__memory_reply *)at)->number;
-            store->sure_zxid = ((struct zkl__memory_reply *)at)->zxid;
+            store->sure = ((struct zkl__memory_reply *)at)->seen;
         }
     }
     store->link_state = ZKL__LINK_DOWN;
     store->held = store->broken = false;
-    zkl__memory_plan_drop(store);
-    zkl__memory_lay_aside(store);
+    store->plan = (struct zkl__memory_plan){.write = false};
+    zkl__memory_discard_watches(store, NULL, store->sure.number);
     zkl__memory_tell(store, &suspension->item);
-    while (taken.first) {
-        struct zkl__memory_item *item = (struct zkl__memory_item *)taken.first;
-        zkl__list_remove(&taken, &item->link);
+    while ((at = lost->first)) {
+        struct zkl__memory_item *item = (struct zkl__memory_item *)at;
+        zkl__list_remove(lost, at);
         if (item->kind == ZKL__TELL_REPLY) {
             ((struct zkl__memory_reply *)item)->reply = (struct zkl__reply){.rc = ZKL__RC_UNKNOWN};
             zkl__memory_tell(store, item);
@@ -299,10 +275,8 @@ void zkl__memory_leave(struct zkl__memory_space *space)
 static void store_free(struct zkl__store *store)
 {
     zkl_heap heap = store->heap;
-    zkl__memory_plan_drop(store);
-    zkl__memory_forget_aside(store);
-    free_queue(store);
-    zkl__free(&heap, store->last_words);
+    free_items(&heap, &store->queue);
+    free_items(&heap, &store->lost);
     zkl__free(&heap, store->who.auth);
     zkl__free(&heap, store->who.seal);
     zkl__free(&heap, store->acl);
@@ -413,10 +387,13 @@ static int memory_close(struct zkl__store *store, int64_t timeout_ms)
 /* How many more operations of this one's fate the plan has; NULL: it says nothing of this one. */
 static size_t *planned(struct zkl__memory_plan *plan, const struct zkl__op *op)
 {
-    if (!plan->suspension || (plan->write && !zkl__memory_writes(op))) {
+    if (plan->write && !zkl__memory_writes(op)) {
         return NULL;
     }
-    return plan->whole > 0 ? &plan->whole : plan->half > 0 ? &plan->half : &plan->lost;
+    return plan->whole > 0  ? &plan->whole
+           : plan->half > 0 ? &plan->half
+           : plan->lost > 0 ? &plan->lost
+                            : NULL;
 }
 
 static int accept_op(struct zkl__store *store, uint64_t id, const struct zkl__op *op)
@@ -429,29 +406,32 @@ static int accept_op(struct zkl__store *store, uint64_t id, const struct zkl__op
         return ZKL_ELIMIT;
     }
     size_t *left = planned(plan, op);
-    bool arrives = left != &plan->lost, refused = store->refusals > 0 && zkl__memory_writes(op);
+    bool last = left && plan->whole + plan->half + plan->lost == 1;
+    bool arrives = !left || left != &plan->lost;
+    bool refused = arrives && store->refusals > 0 && zkl__memory_writes(op);
     bool was_broken = store->broken;
-    store->broken = was_broken || (left && left != &plan->whole);
+    struct zkl__memory_notice *suspension =
+        last ? zkl__memory_notice_new(store, ZKL__TELL_SUSPENDED) : NULL;
     struct zkl__memory_reply *reply = NULL;
-    int code;
-    if (arrives) {
-        code = zkl__memory_perform(&reply, store, id, op, refused ? store->refusal : ZKL__RC_OK);
-    } else {
-        reply = zkl__memory_reply_new(store, id, 0);
-        code = reply ? ZKL_OK : ZKL_ENOMEM;
+    store->broken = was_broken || (left && left != &plan->whole);
+    if (suspension || !last) {
+        reply = arrives ? zkl__memory_perform(store, id, op, refused ? store->refusal : ZKL__RC_OK)
+                        : zkl__memory_reply_new(store, id, 0);
     }
-    if (code != ZKL_OK) {
+    if (!reply) {
         store->broken = was_broken;
-        return code;
+        zkl__free(&store->heap, suspension);
+        return ZKL_ENOMEM;
     }
-    store->refusals -= refused && arrives;
-    reply->zxid = store->space->tree.zxid;
+    store->refusals -= refused;
+    reply->seen.zxid = store->space->tree.zxid;
     store->numbers++;
     store->outstanding++;
     zkl__memory_tell(store, &reply->item);
-    if (left && --*left == 0 && plan->whole + plan->half + plan->lost == 0) {
-        struct zkl__memory_notice *suspension = plan->suspension;
-        plan->suspension = NULL;
+    if (left) {
+        --*left;
+    }
+    if (last) {
         zkl__memory_go_down(store, suspension, false);
     }
     return ZKL_OK;

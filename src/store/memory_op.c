@@ -21,14 +21,14 @@ static struct zkl__memory_watch **bucket_of(struct zkl__memory_space *space, con
 }
 
 static struct zkl__memory_watch *watch_new(struct zkl__store *store, const char *path,
-                                           enum zkl__memory_table table)
+                                           enum zkl__op_kind kind)
 {
     size_t size = strlen(path) + 1;
     struct zkl__memory_watch *watch = zkl__zalloc(&store->heap, sizeof *watch + size);
     if (watch) {
         watch->item.kind = ZKL__TELL_WATCH;
         watch->store = store;
-        watch->table = table;
+        watch->table = kind == ZKL__OP_CHILDREN ? ZKL__WATCHES_CHILD : ZKL__WATCHES_DATA;
         memcpy(watch->path, path, size);
     }
     return watch;
@@ -77,7 +77,9 @@ static void trigger(struct zkl__memory_space *space, enum zkl__memory_table tabl
     struct zkl__memory_watch **at = bucket_of(space, node->path);
     while (*at) {
         struct zkl__memory_watch *watch = *at;
-        if (watch->table != table || strcmp(watch->path, node->path) != 0) {
+        /* No server keeps the watches of a session without a connection. */
+        if (watch->table != table || watch->store->link_state == ZKL__LINK_DOWN ||
+            strcmp(watch->path, node->path) != 0) {
             at = &watch->next;
             continue;
         }
@@ -106,58 +108,35 @@ static void fire(struct zkl__memory_space *space, enum zkl__watch_event event,
     }
 }
 
-/* Takes the session's watches out of one bucket and gives each to then(). */
-static bool each_of(struct zkl__memory_watch **at, const struct zkl__store *store, const char *path,
-                    void (*then)(struct zkl__memory_watch *watch))
+bool zkl__memory_discard_watches(struct zkl__store *store, const char *path, uint64_t after)
 {
+    struct zkl__memory_space *space = store->space;
+    struct zkl__memory_watch **bucket = path ? bucket_of(space, path) : space->watches;
     bool any = false;
-    while (*at) {
-        struct zkl__memory_watch *watch = *at;
-        if (watch->store != store || (path && strcmp(watch->path, path) != 0)) {
-            at = &watch->next;
-            continue;
+    for (size_t count = path ? 1 : ZKL__MEMORY_WATCH_BUCKETS; count > 0; count--, bucket++) {
+        struct zkl__memory_watch **at = bucket;
+        while (*at) {
+            struct zkl__memory_watch *watch = *at;
+            if (watch->store != store || watch->number <= after ||
+                (path && strcmp(watch->path, path) != 0)) {
+                at = &watch->next;
+                continue;
+            }
+            *at = watch->next;
+            any = true;
+            zkl__free(&store->heap, watch);
         }
-        *at = watch->next;
-        any = true;
-        then(watch);
     }
     return any;
 }
 
-static void discard(struct zkl__memory_watch *watch)
-{
-    zkl__free(&watch->store->heap, watch);
-}
-
-/* The session's armed watches, of path or (NULL) of all paths; false: there was none. */
-static bool each_armed(struct zkl__store *store, const char *path,
-                       void (*then)(struct zkl__memory_watch *watch))
-{
-    if (path) {
-        return each_of(bucket_of(store->space, path), store, path, then);
-    }
-    bool any = false;
-    for (size_t i = 0; i < ZKL__MEMORY_WATCH_BUCKETS; i++) {
-        any |= each_of(&store->space->watches[i], store, NULL, then);
-    }
-    return any;
-}
-
-/* A client registers a watch when the reply comes: "a lost reply = no watch". */
 void zkl__memory_take_back(struct zkl__memory_watch *watch)
 {
-    struct zkl__store *store = watch->store;
-    if (watch->number > store->sure_number) {
-        discard(watch);
-        return;
+    if (watch->number > watch->store->sure.number) {
+        zkl__free(&watch->store->heap, watch);
+    } else {
+        arm(watch);
     }
-    watch->next = store->aside;
-    store->aside = watch;
-}
-
-void zkl__memory_lay_aside(struct zkl__store *store)
-{
-    each_armed(store, NULL, zkl__memory_take_back);
 }
 
 /* What DataTree.setWatches makes of a watch, given the zxid of the last reply that the client saw.
@@ -165,7 +144,7 @@ void zkl__memory_lay_aside(struct zkl__store *store)
 static bool missed(const struct zkl__memory_watch *watch, enum zkl__watch_event *event)
 {
     const struct zkl__memory_node *node = zkl__memory_find(&watch->store->space->tree, watch->path);
-    int64_t seen = watch->store->sure_zxid;
+    int64_t seen = watch->store->sure.zxid;
     if (watch->absent) {
         *event = ZKL__WATCH_CREATED;
         return node != NULL;
@@ -178,141 +157,95 @@ static bool missed(const struct zkl__memory_watch *watch, enum zkl__watch_event 
     return (watch->table == ZKL__WATCHES_CHILD ? node->stat.pzxid : node->stat.mzxid) > seen;
 }
 
-void zkl__memory_rearm(struct zkl__store *store)
+void zkl__memory_tell_missed(struct zkl__store *store)
 {
-    while (store->aside) {
-        struct zkl__memory_watch *watch = store->aside;
-        enum zkl__watch_event event;
-        store->aside = watch->next;
-        if (!missed(watch, &event)) {
-            arm(watch);
-            continue;
+    for (size_t i = 0; i < ZKL__MEMORY_WATCH_BUCKETS; i++) {
+        struct zkl__memory_watch **bucket = &store->space->watches[i], **at = bucket;
+        while (*at) {
+            struct zkl__memory_watch *watch = *at;
+            enum zkl__watch_event event;
+            if (watch->store != store || !missed(watch, &event)) {
+                at = &watch->next;
+                continue;
+            }
+            *at = watch->next;
+            if (event == ZKL__WATCH_DELETED) {
+                /* The client drops its other watches of the path with the first notice. */
+                zkl__memory_discard_watches(store, watch->path, 0);
+                at = bucket;
+            }
+            tell(watch, event);
         }
-        if (event == ZKL__WATCH_DELETED) {
-            /* The client drops its other watches of the path with the first notice. */
-            each_of(&store->aside, store, watch->path, discard);
-        }
-        tell(watch, event);
     }
-}
-
-void zkl__memory_forget_aside(struct zkl__store *store)
-{
-    each_of(&store->aside, store, NULL, discard);
 }
 
 /* --- replies --------------------------------------------------------------------------------- */
 
 struct zkl__memory_reply *zkl__memory_reply_new(struct zkl__store *store, uint64_t id, size_t room)
 {
-    struct zkl__memory_reply *reply = zkl__alloc(&store->heap, sizeof *reply + room);
+    struct zkl__memory_reply *reply = zkl__zalloc(&store->heap, sizeof *reply + room);
     if (reply) {
-        memset(reply, 0, sizeof *reply);
         reply->item.kind = ZKL__TELL_REPLY;
         reply->id = id;
-        reply->number = store->numbers + 1;
+        reply->seen.number = store->numbers + 1;
     }
     return reply;
 }
 
-static void set_rc(struct zkl__reply *reply, enum zkl__rc rc)
+static struct zkl__reply reply_of(enum zkl__rc rc)
 {
-    *reply = (struct zkl__reply){.rc = rc, .zk_code = zkl__store_code(rc)};
+    return (struct zkl__reply){.rc = rc, .zk_code = zkl__store_code(rc)};
 }
 
 /* --- writes ---------------------------------------------------------------------------------- */
 
-static void fire_change(struct zkl__memory_space *space, const struct zkl__memory_change *change)
-{
-    if (change->applied) {
-        fire(space,
-             change->op->kind == ZKL__OP_CREATE   ? ZKL__WATCH_CREATED
-             : change->op->kind == ZKL__OP_DELETE ? ZKL__WATCH_DELETED
-                                                  : ZKL__WATCH_CHANGED,
-             change->node);
-    }
-}
+static const enum zkl__watch_event events[] = {[ZKL__OP_CREATE] = ZKL__WATCH_CREATED,
+                                               [ZKL__OP_DELETE] = ZKL__WATCH_DELETED,
+                                               [ZKL__OP_SET] = ZKL__WATCH_CHANGED};
 
-/* The part at failed has failed, and so all others: before it, the server's error record says 0. */
-static void fail_others(struct zkl__reply *replies, size_t count, size_t failed)
+/* Applies the writes of a valid op, all or none. parts: what each replies, with names in the room
+ * behind them. The rc of the first that fails; ZKL__RC_UNSENT: no memory, and nothing was done. */
+static enum zkl__rc apply_all(struct zkl__store *store, const struct zkl__op *ops, size_t count,
+                              bool multi, struct zkl__memory_change *changes,
+                              struct zkl__reply *parts, enum zkl__rc refused)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (i != failed) {
-            set_rc(&replies[i], ZKL__RC_ROLLEDBACK);
-            replies[i].zk_code = i < failed ? 0 : replies[i].zk_code;
-        }
-    }
-}
-
-/* A created part of a multi answers its name alone. A multi has the code of the part that failed.
- */
-static void answer_write(struct zkl__reply *reply, struct zkl__reply *parts,
-                         const struct zkl__op *ops, size_t count, bool multi)
-{
-    if (!multi) {
-        *reply = parts[0];
-        return;
-    }
-    set_rc(reply, ZKL__RC_OK);
-    for (size_t i = 0; i < count; i++) {
-        if (ops[i].kind == ZKL__OP_CREATE) {
-            memset(&parts[i].stat, 0, sizeof parts[i].stat);
-        }
-        if (parts[i].rc != ZKL__RC_OK && parts[i].rc != ZKL__RC_ROLLEDBACK) {
-            set_rc(reply, parts[i].rc);
-        }
-    }
-    reply->parts = parts;
-    reply->part_count = count;
-}
-
-/* Takes the first count changes back. */
-static void roll_back(struct zkl__memory_space *space, struct zkl__memory_change *changes,
-                      size_t count)
-{
-    while (count > 0) {
-        zkl__memory_undo(&changes[--count], &space->tree);
-        zkl__memory_drop(&changes[count], &space->tree);
-    }
-}
-
-int zkl__memory_write(struct zkl__memory_space *space, const struct zkl__memory_who *who,
-                      const struct zkl__op *ops, size_t count, struct zkl__memory_change *changes,
-                      struct zkl__reply *replies, char **room)
-{
+    struct zkl__memory_space *space = store->space;
+    char *room = (char *)(parts + count);
+    enum zkl__rc rc = refused;
+    size_t applied = 0;
     space->tree.zxid++; /* a failed write is a transaction, too */
-    for (size_t i = 0; i < count; i++) {
-        struct zkl__memory_change *change = &changes[i];
-        if (zkl__memory_apply(change, &space->tree, who, &ops[i]) != ZKL_OK) {
-            roll_back(space, changes, i);
-            space->tree.zxid--;
-            return ZKL_ENOMEM;
-        }
-        set_rc(&replies[i], change->rc);
-        if (change->rc != ZKL__RC_OK) {
-            roll_back(space, changes, i);
-            fail_others(replies, count, i);
-            return ZKL_OK;
-        }
-        if (ops[i].kind == ZKL__OP_CREATE) {
-            replies[i].name = zkl__text_put(room, zkl__memory_base(change->node->path));
-        }
-        if (ops[i].kind == ZKL__OP_CREATE || ops[i].kind == ZKL__OP_SET) {
-            zkl__memory_stat(&replies[i].stat, change->node);
+    while (rc == ZKL__RC_OK && applied < count) {
+        struct zkl__memory_change *change = &changes[applied];
+        struct zkl__reply *part = &parts[applied];
+        bool create = ops[applied].kind == ZKL__OP_CREATE;
+        rc = zkl__memory_apply(change, &space->tree, &store->who, &ops[applied]);
+        if (rc == ZKL__RC_OK) {
+            part->name = create ? zkl__text_put(&room, zkl__memory_base(change->node->path)) : NULL;
+            if (create ? !multi : ops[applied].kind == ZKL__OP_SET) {
+                zkl__memory_stat(&part->stat, change->node);
+            }
+            applied++;
         }
     }
-    for (size_t i = 0; i < count; i++) {
-        fire_change(space, &changes[i]);
+    for (size_t i = applied; rc != ZKL__RC_OK && i > 0; i--) {
+        zkl__memory_settle(&changes[i - 1], &space->tree, false);
     }
     for (size_t i = 0; i < count; i++) {
-        zkl__memory_drop(&changes[i], &space->tree);
+        if (rc != ZKL__RC_OK) {
+            /* Before the part that failed, the server's error record says 0. */
+            parts[i] = reply_of(i == applied ? rc : ZKL__RC_ROLLEDBACK);
+            parts[i].zk_code = i < applied ? 0 : parts[i].zk_code;
+        } else if (changes[i].node) {
+            fire(space, events[ops[i].kind], changes[i].node);
+            zkl__memory_settle(&changes[i], &space->tree, true);
+        }
     }
-    return ZKL_OK;
+    return rc;
 }
 
-/* One write, or all of a multi. */
-static int perform_write(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id,
-                         const struct zkl__op *op, enum zkl__rc refused)
+/* One write, or all of a multi. A multi has the code of the part that failed. */
+static struct zkl__memory_reply *perform_write(struct zkl__store *store, uint64_t id,
+                                               const struct zkl__op *op, enum zkl__rc refused)
 {
     bool multi = op->kind == ZKL__OP_MULTI;
     const struct zkl__op *ops = multi ? op->parts : op;
@@ -322,29 +255,21 @@ static int perform_write(struct zkl__memory_reply **out, struct zkl__store *stor
         size += strlen(ops[i].name ? ops[i].name : ops[i].dir) + ZKL__MEMORY_DIGITS + 1;
     }
     struct zkl__memory_reply *reply = zkl__memory_reply_new(store, id, size);
-    struct zkl__memory_change *changes = zkl__alloc(&store->heap, (count + 1) * sizeof *changes);
-    int code = reply && changes ? ZKL_OK : ZKL_ENOMEM;
-    if (code == ZKL_OK) {
+    struct zkl__memory_change *changes = zkl__alloc(&store->heap, count * sizeof *changes);
+    enum zkl__rc rc = ZKL__RC_UNSENT;
+    if (reply && changes) {
         struct zkl__reply *parts = (struct zkl__reply *)reply->room;
-        char *room = (char *)(parts + count);
-        if (refused == ZKL__RC_OK) {
-            code = zkl__memory_write(store->space, &store->who, ops, count, changes, parts, &room);
-        } else {
-            store->space->tree.zxid++; /* a transaction that failed is one, too */
-            set_rc(&parts[0], refused);
-            fail_others(parts, count, 0);
-        }
-        if (code == ZKL_OK) {
-            answer_write(&reply->reply, parts, ops, count, multi);
-        }
+        rc = apply_all(store, ops, count, multi, changes, parts, refused);
+        reply->reply = multi ? reply_of(rc) : parts[0];
+        reply->reply.parts = multi ? parts : NULL;
+        reply->reply.part_count = multi ? count : 0;
     }
     zkl__free(&store->heap, changes);
-    if (code != ZKL_OK) {
+    if (rc == ZKL__RC_UNSENT) {
         zkl__free(&store->heap, reply);
-        return code;
+        return NULL;
     }
-    *out = reply;
-    return ZKL_OK;
+    return reply;
 }
 
 /* --- reads ----------------------------------------------------------------------------------- */
@@ -393,124 +318,95 @@ static void answer_read(struct zkl__memory_reply *reply, const struct zkl__op *o
 
 /* A watch stays where the client keeps one: on success, and for `exists` also where there is
  * nothing yet. */
-static void settle_watch(struct zkl__memory_watch *watch, const struct zkl__memory_reply *reply,
-                         enum zkl__op_kind kind)
-{
-    enum zkl__rc rc = reply->reply.rc;
-    watch->absent = rc == ZKL__RC_NONODE;
-    watch->number = reply->number;
-    if (rc == ZKL__RC_OK || (kind == ZKL__OP_EXISTS && watch->absent)) {
-        arm(watch);
-    } else {
-        zkl__free(&watch->store->heap, watch);
-    }
-}
-
-static int perform_read(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id,
-                        const struct zkl__op *op)
+static struct zkl__memory_reply *perform_read(struct zkl__store *store, uint64_t id,
+                                              const struct zkl__op *op)
 {
     char path[ZKL__STORE_PATH];
     zkl__store_path(path, op);
     const struct zkl__memory_node *node = zkl__memory_find(&store->space->tree, path);
     enum zkl__rc rc = check_read(store, op, node);
+    bool watched = op->watch && (rc == ZKL__RC_OK || (op->kind == ZKL__OP_EXISTS && !node));
     size_t room = rc == ZKL__RC_OK ? read_size(op, node) : 0;
-    enum zkl__memory_table table =
-        op->kind == ZKL__OP_CHILDREN ? ZKL__WATCHES_CHILD : ZKL__WATCHES_DATA;
-    struct zkl__memory_watch *watch = op->watch ? watch_new(store, path, table) : NULL;
+    struct zkl__memory_watch *watch = watched ? watch_new(store, path, op->kind) : NULL;
     struct zkl__memory_reply *reply = zkl__memory_reply_new(store, id, room);
-    if (!reply || (op->watch && !watch)) {
+    if (!reply || (watched && !watch)) {
         zkl__free(&store->heap, watch);
         zkl__free(&store->heap, reply);
-        return ZKL_ENOMEM;
+        return NULL;
     }
-    set_rc(&reply->reply, rc);
+    reply->reply = reply_of(rc);
     if (rc == ZKL__RC_OK) {
         answer_read(reply, op, node);
     }
     if (watch) {
-        settle_watch(watch, reply, op->kind);
+        watch->absent = !node;
+        watch->number = reply->seen.number;
+        arm(watch);
     }
-    *out = reply;
-    return ZKL_OK;
+    return reply;
 }
 
-static int perform_unwatch(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id,
-                           const struct zkl__op *op)
+/* An unwatch; or a sync, which has nothing to wait for. */
+static struct zkl__memory_reply *perform_other(struct zkl__store *store, uint64_t id,
+                                               const struct zkl__op *op)
 {
     char path[ZKL__STORE_PATH];
-    *out = zkl__memory_reply_new(store, id, 0);
-    if (!*out) {
-        return ZKL_ENOMEM;
-    }
+    struct zkl__memory_reply *reply = zkl__memory_reply_new(store, id, 0);
     zkl__store_path(path, op);
-    set_rc(&(*out)->reply, each_armed(store, path, discard) ? ZKL__RC_OK : ZKL__RC_NOWATCH);
-    return ZKL_OK;
+    if (reply && op->kind == ZKL__OP_UNWATCH && !zkl__memory_discard_watches(store, path, 0)) {
+        reply->reply = reply_of(ZKL__RC_NOWATCH);
+    }
+    return reply;
 }
 
-int zkl__memory_perform(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id,
-                        const struct zkl__op *op, enum zkl__rc refused)
+struct zkl__memory_reply *zkl__memory_perform(struct zkl__store *store, uint64_t id,
+                                              const struct zkl__op *op, enum zkl__rc refused)
 {
     switch (op->kind) {
-    case ZKL__OP_CREATE:
-    case ZKL__OP_DELETE:
-    case ZKL__OP_SET:
-    case ZKL__OP_CHECK:
-    case ZKL__OP_MULTI:
-        return perform_write(out, store, id, op, refused);
     case ZKL__OP_CHILDREN:
     case ZKL__OP_GET:
     case ZKL__OP_EXISTS:
-        return perform_read(out, store, id, op);
+        return perform_read(store, id, op);
+    case ZKL__OP_SYNC:
     case ZKL__OP_UNWATCH:
-        return perform_unwatch(out, store, id, op);
-    default: /* a sync has nothing to wait for */
-        *out = zkl__memory_reply_new(store, id, 0);
-        return *out ? ZKL_OK : ZKL_ENOMEM;
+        return perform_other(store, id, op);
+    default:
+        return perform_write(store, id, op, refused);
     }
 }
 
 /* --- transactions of the server's own -------------------------------------------------------- */
 
-static void remove_node(struct zkl__memory_space *space, struct zkl__memory_node *node)
+/* Deletes the nodes of a session that ends, or the empty containers (ContainerManager): each goes
+ * once it ever had a child, and one that this empties goes the next time. */
+static void delete_nodes(struct zkl__memory_space *space, int64_t owner)
 {
-    zkl__memory_take_out(&space->tree, node);
-    fire(space, ZKL__WATCH_DELETED, node);
-    zkl__memory_node_free(&space->tree, node);
+    struct zkl__memory_tree *tree = &space->tree;
+    int64_t began = tree->zxid;
+    bool containers = owner == ZKL__MEMORY_CONTAINER_OWNER;
+    for (size_t i = 0; i < ZKL__MEMORY_BUCKETS; i++) {
+        for (struct zkl__memory_node *node = tree->buckets[i], *next; node; node = next) {
+            bool used = node->creates > 0 && !node->children.first && node->stat.pzxid <= began;
+            next = node->next;
+            if (node->stat.ephemeral_owner == owner && (used || !containers)) {
+                tree->zxid += containers;
+                zkl__memory_take_out(tree, node);
+                fire(space, ZKL__WATCH_DELETED, node);
+                zkl__memory_node_free(tree, node);
+            }
+        }
+    }
 }
 
 void zkl__memory_end(struct zkl__store *store)
 {
-    struct zkl__memory_tree *tree = &store->space->tree;
     store->ended = true;
-    each_armed(store, NULL, discard);
-    tree->zxid++;
-    for (size_t i = 0; i < ZKL__MEMORY_BUCKETS; i++) {
-        for (struct zkl__memory_node *node = tree->buckets[i], *next; node; node = next) {
-            next = node->next;
-            if (node->stat.ephemeral_owner == store->who.session_id) {
-                remove_node(store->space, node);
-            }
-        }
-    }
+    zkl__memory_discard_watches(store, NULL, 0);
+    store->space->tree.zxid++;
+    delete_nodes(store->space, store->who.session_id);
 }
 
-/* ContainerManager: an empty container goes once it ever had a child. Looked for first, removed
- * then, so that a container in a container takes two sweeps. */
 void zkl__memory_sweep(struct zkl__memory_space *space)
 {
-    for (size_t i = 0; i < ZKL__MEMORY_BUCKETS; i++) {
-        for (struct zkl__memory_node *node = space->tree.buckets[i]; node; node = node->next) {
-            node->doomed = node->stat.ephemeral_owner == ZKL__MEMORY_CONTAINER_OWNER &&
-                           node->creates > 0 && !node->children.first;
-        }
-    }
-    for (size_t i = 0; i < ZKL__MEMORY_BUCKETS; i++) {
-        for (struct zkl__memory_node *node = space->tree.buckets[i], *next; node; node = next) {
-            next = node->next;
-            if (node->doomed) {
-                space->tree.zxid++;
-                remove_node(space, node);
-            }
-        }
-    }
+    delete_nodes(space, ZKL__MEMORY_CONTAINER_OWNER);
 }

@@ -27,7 +27,6 @@ enum zkl__memory_item_kind {
 struct zkl__memory_item {
     struct zkl__link link; /* first of all in it */
     enum zkl__memory_item_kind kind;
-    bool lost; /* with the connection: it waits for the suspension */
 };
 
 struct zkl__memory_notice {
@@ -36,11 +35,16 @@ struct zkl__memory_notice {
     enum zkl__end end;
 };
 
+/* How far a client has seen. */
+struct zkl__memory_seen {
+    uint64_t number; /* of the op within its session */
+    int64_t zxid;    /* the tree's when it was answered */
+};
+
 struct zkl__memory_reply {
     struct zkl__memory_item item;
     uint64_t id;
-    uint64_t number; /* of the op within its session */
-    int64_t zxid;    /* the tree's when it was answered */
+    struct zkl__memory_seen seen;
     struct zkl__reply reply;
     alignas(max_align_t) char room[]; /* what reply points at */
 };
@@ -49,8 +53,8 @@ struct zkl__memory_reply {
  * the first. */
 enum zkl__memory_table { ZKL__WATCHES_DATA, ZKL__WATCHES_CHILD };
 
-/* Armed (in a bucket), then fired (an item of its session's queue: so firing needs no memory), or
- * laid aside while its session has no connection. */
+/* Armed (in a bucket), then fired (an item of its session's queue: so firing needs no memory). It
+ * does not fire while its session has no connection. */
 struct zkl__memory_watch {
     struct zkl__memory_item item;
     struct zkl__memory_watch *next;
@@ -80,9 +84,8 @@ struct zkl__memory_space {
 /* Loses a connection in the middle of things: `whole` operations are answered as ever, `half` ones
  * are applied but their replies are lost, `lost` ones never arrive; then it is suspended. */
 struct zkl__memory_plan {
-    bool write; /* counts writes alone: all else is answered meanwhile */
-    size_t whole, half, lost;
-    struct zkl__memory_notice *suspension; /* reserved; NULL: there is no plan */
+    bool write;               /* counts writes alone: all else is answered meanwhile */
+    size_t whole, half, lost; /* all 0: there is no plan */
 };
 
 struct zkl__store {
@@ -105,15 +108,13 @@ struct zkl__store {
     uint64_t numbers; /* given to ops */
     /* The last reply that has been told; and, as the connection was lost, the last that was told or
      * will be. */
-    uint64_t told_number, sure_number;
-    int64_t told_zxid, sure_zxid;
+    struct zkl__memory_seen told, sure;
 
-    struct zkl__memory_watch *aside;
-    bool broken; /* what comes from now on is lost */
     struct zkl__memory_plan plan;
+    bool broken; /* what comes from now on is lost: it waits here for the suspension */
+    struct zkl__list lost;
     size_t refusals; /* writes that are refused from now on, with this: */
     enum zkl__rc refusal;
-    struct zkl__memory_notice *last_words; /* `expired`, for a session that ended while suspended */
 };
 
 /* --- who tells: memory_thread.c, or, where there is no thread, src/store_st/memory_loop.c -------
@@ -141,35 +142,30 @@ void zkl__memory_tell(struct zkl__store *store, struct zkl__memory_item *item);
 /* The connection is lost: with all that came on it and has not been told, or only with what came
  * once it was broken. Takes the notice over. */
 void zkl__memory_go_down(struct zkl__store *store, struct zkl__memory_notice *suspension, bool all);
-void zkl__memory_plan_drop(struct zkl__store *store);
 
 /* --- operations (memory_op.c) ---------------------------------------------------------------- */
 
 /* One of the writes, or a multi, which has at least one (a lone check is none). */
 bool zkl__memory_writes(const struct zkl__op *op);
-/* Carries out a valid op. ZKL_OK with its reply, or ZKL_ENOMEM with nothing done. refused: a write
- * that is refused with that instead; ZKL__RC_OK: none. */
-int zkl__memory_perform(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id,
-                        const struct zkl__op *op, enum zkl__rc refused);
+/* Carries out a valid op. NULL: no memory, and nothing was done. refused: a write is refused with
+ * that instead; ZKL__RC_OK: none is. */
+struct zkl__memory_reply *zkl__memory_perform(struct zkl__store *store, uint64_t id,
+                                              const struct zkl__op *op, enum zkl__rc refused);
 /* Room for a reply without contents; NULL: no memory. */
 struct zkl__memory_reply *zkl__memory_reply_new(struct zkl__store *store, uint64_t id, size_t room);
-/* Applies count writes, all or none, and fires what watches them. What each answers goes into its
- * reply, and names to *room. ZKL_OK, or ZKL_ENOMEM with nothing done. changes: room for as many. */
-int zkl__memory_write(struct zkl__memory_space *space, const struct zkl__memory_who *who,
-                      const struct zkl__op *ops, size_t count, struct zkl__memory_change *changes,
-                      struct zkl__reply *replies, char **room);
 /* The session is over on the server: its watches go, its ephemeral nodes go. */
 void zkl__memory_end(struct zkl__store *store);
 void zkl__memory_sweep(struct zkl__memory_space *space);
 
 /* --- watches (memory_op.c) ------------------------------------------------------------------- */
 
-/* At a suspension: armed watches that the client knows of are laid aside, the others go. */
-void zkl__memory_lay_aside(struct zkl__store *store);
-/* The same for one that was fired but not told. */
+/* Of the session's armed watches those of path (NULL: of all paths) that were set after the op of
+ * this number. False: there was none. */
+bool zkl__memory_discard_watches(struct zkl__store *store, const char *path, uint64_t after);
+/* At a suspension, for a watch that was fired and not told: it is armed again if the client knows
+ * of it, for a client registers a watch when the reply comes. */
 void zkl__memory_take_back(struct zkl__memory_watch *watch);
-/* At a reconnect: arms what was laid aside again, fires what came meanwhile. */
-void zkl__memory_rearm(struct zkl__store *store);
-void zkl__memory_forget_aside(struct zkl__store *store);
+/* At a reconnect: fires the watches of what changed meanwhile. */
+void zkl__memory_tell_missed(struct zkl__store *store);
 
 #endif

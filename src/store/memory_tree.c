@@ -130,6 +130,7 @@ static struct zkl__memory_node *node_new(const struct zkl__memory_tree *tree, co
     struct zkl__memory_node *node = zkl__zalloc(&tree->heap, sizeof *node + size);
     if (node) {
         memcpy(node->path, path, size);
+        node->parent = find_parent(tree, path); /* NULL: it is the root */
     }
     return node;
 }
@@ -142,16 +143,14 @@ void zkl__memory_node_free(const struct zkl__memory_tree *tree, struct zkl__memo
 }
 
 /* A server lists children in no order. Newest first here, so that nobody comes to rely on one. */
-static void link_in(struct zkl__memory_tree *tree, struct zkl__memory_node *node,
-                    struct zkl__memory_node *parent)
+static void link_in(struct zkl__memory_tree *tree, struct zkl__memory_node *node)
 {
     struct zkl__memory_node **bucket = bucket_of(tree, node->path);
     node->next = *bucket;
     *bucket = node;
-    node->parent = parent;
-    if (parent) {
-        zkl__list_prepend(&parent->children, &node->sibling);
-        parent->stat.child_count++;
+    if (node->parent) {
+        zkl__list_prepend(&node->parent->children, &node->sibling);
+        node->parent->stat.child_count++;
     }
 }
 
@@ -188,7 +187,7 @@ bool zkl__memory_tree_init(struct zkl__memory_tree *tree, const zkl_heap *heap, 
             return false;
         }
         node->own = true;
-        link_in(tree, node, tree->root ? find_parent(tree, node->path) : NULL);
+        link_in(tree, node);
         tree->root = tree->root ? tree->root : node;
     }
     /* Nobody may write the configuration (ZooDefs.Ids.READ_ACL_UNSAFE). */
@@ -253,25 +252,26 @@ static enum zkl__rc check_create(const struct zkl__memory_tree *tree,
     return is_ephemeral(parent) ? ZKL__RC_EPHEMERALPARENT : ZKL__RC_OK;
 }
 
-static int apply_create(struct zkl__memory_change *change, struct zkl__memory_tree *tree,
-                        const struct zkl__memory_who *who, char *path)
+static enum zkl__rc apply_create(struct zkl__memory_change *change, struct zkl__memory_tree *tree,
+                                 const struct zkl__memory_who *who, char *path)
 {
     const struct zkl__op *op = change->op;
     const zkl_acl *acl = op->acl ? op->acl : who->acl;
-    change->rc = check_create(tree, who, op, acl, path);
-    if (change->rc != ZKL__RC_OK) {
-        return ZKL_OK;
+    enum zkl__rc rc = check_create(tree, who, op, acl, path);
+    if (rc != ZKL__RC_OK) {
+        return rc;
     }
-    struct zkl__memory_node *node = node_new(tree, path), *parent = find_parent(tree, path);
+    struct zkl__memory_node *node = node_new(tree, path);
     if (!node) {
-        return ZKL_ENOMEM;
+        return ZKL__RC_UNSENT;
     }
     node->acl = acl ? resolve(&tree->heap, acl, who) : NULL;
-    node->data = op->size > 0 ? zkl__copy(&tree->heap, op->data, op->size) : NULL;
-    if ((acl && !node->acl) || (op->size > 0 && !node->data)) {
+    node->data = zkl__copy(&tree->heap, op->data, op->size);
+    if ((acl && !node->acl) || !node->data) {
         zkl__memory_node_free(tree, node);
-        return ZKL_ENOMEM;
+        return ZKL__RC_UNSENT;
     }
+    struct zkl__memory_node *parent = node->parent;
     change->node = node;
     change->old_creates = parent->creates;
     change->old_stat = parent->stat;
@@ -279,14 +279,14 @@ static int apply_create(struct zkl__memory_change *change, struct zkl__memory_tr
     node->stat.czxid = node->stat.mzxid = node->stat.pzxid = tree->zxid;
     node->stat.ctime_ms = node->stat.mtime_ms = zkl__store_now(CLOCK_REALTIME) / 1000000;
     node->stat.ephemeral_owner = owner_of(op, who);
-    link_in(tree, node, parent);
+    link_in(tree, node);
     /* DataTree.createNode takes over a larger cversion only, so the counter sticks at its end, and
      * pzxid with it. */
     if (parent->creates < INT32_MAX) {
         parent->creates++;
         parent->stat.pzxid = tree->zxid;
     }
-    return ZKL_OK;
+    return ZKL__RC_OK;
 }
 
 /* A delete is permitted by the parent's list, not by the node's own. */
@@ -317,26 +317,28 @@ static enum zkl__rc apply_delete(struct zkl__memory_change *change, struct zkl__
     return ZKL__RC_OK;
 }
 
-/* What a set and a check ask for. */
-static enum zkl__rc check_version(struct zkl__memory_node *node, const struct zkl__memory_who *who,
-                                  const struct zkl__op *op)
+/* A set, or the check that comes before it. */
+static enum zkl__rc apply_set(struct zkl__memory_change *change, struct zkl__memory_tree *tree,
+                              const struct zkl__memory_who *who, const char *path)
 {
+    const struct zkl__op *op = change->op;
+    bool set = op->kind == ZKL__OP_SET;
+    struct zkl__memory_node *node = zkl__memory_find(tree, path);
     if (!node) {
         return ZKL__RC_NONODE;
     }
-    if (!zkl__memory_permits(node, who, op->kind == ZKL__OP_SET ? ZKL_PERM_WRITE : ZKL_PERM_READ)) {
+    if (!zkl__memory_permits(node, who, set ? ZKL_PERM_WRITE : ZKL_PERM_READ)) {
         return ZKL__RC_NOAUTH;
     }
-    return other_version(node, op->version) ? ZKL__RC_BADVERSION : ZKL__RC_OK;
-}
-
-static int apply_set(struct zkl__memory_change *change, struct zkl__memory_tree *tree,
-                     struct zkl__memory_node *node)
-{
-    const struct zkl__op *op = change->op;
-    void *data = op->size > 0 ? zkl__copy(&tree->heap, op->data, op->size) : NULL;
-    if (op->size > 0 && !data) {
-        return ZKL_ENOMEM;
+    if (other_version(node, op->version)) {
+        return ZKL__RC_BADVERSION;
+    }
+    if (!set) {
+        return ZKL__RC_OK;
+    }
+    void *data = zkl__copy(&tree->heap, op->data, op->size);
+    if (!data) {
+        return ZKL__RC_UNSENT;
     }
     change->node = node;
     change->old_stat = node->stat;
@@ -346,65 +348,40 @@ static int apply_set(struct zkl__memory_change *change, struct zkl__memory_tree 
     node->stat.version = (int32_t)((uint32_t)node->stat.version + 1);
     node->stat.mzxid = tree->zxid;
     node->stat.mtime_ms = zkl__store_now(CLOCK_REALTIME) / 1000000;
-    return ZKL_OK;
+    return ZKL__RC_OK;
 }
 
-int zkl__memory_apply(struct zkl__memory_change *change, struct zkl__memory_tree *tree,
-                      const struct zkl__memory_who *who, const struct zkl__op *op)
+enum zkl__rc zkl__memory_apply(struct zkl__memory_change *change, struct zkl__memory_tree *tree,
+                               const struct zkl__memory_who *who, const struct zkl__op *op)
 {
     char path[ZKL__STORE_PATH + ZKL__MEMORY_DIGITS];
-    struct zkl__memory_node *node;
-    int code = ZKL_OK;
     *change = (struct zkl__memory_change){.op = op};
     zkl__store_path(path, op);
-    switch (op->kind) {
-    case ZKL__OP_CREATE:
-        code = apply_create(change, tree, who, path);
-        break;
-    case ZKL__OP_DELETE:
-        change->rc = apply_delete(change, tree, who, path);
-        break;
-    default:
-        node = zkl__memory_find(tree, path);
-        change->rc = check_version(node, who, op);
-        if (change->rc == ZKL__RC_OK && op->kind == ZKL__OP_SET) {
-            code = apply_set(change, tree, node);
-        }
-        break;
-    }
-    change->applied = code == ZKL_OK && change->node;
-    return code;
+    return op->kind == ZKL__OP_CREATE   ? apply_create(change, tree, who, path)
+           : op->kind == ZKL__OP_DELETE ? apply_delete(change, tree, who, path)
+                                        : apply_set(change, tree, who, path);
 }
 
-void zkl__memory_undo(struct zkl__memory_change *change, struct zkl__memory_tree *tree)
+void zkl__memory_settle(struct zkl__memory_change *change, struct zkl__memory_tree *tree, bool keep)
 {
     struct zkl__memory_node *node = change->node;
-    if (!change->applied) {
+    if (!node) {
         return;
     }
     if (change->op->kind == ZKL__OP_SET) {
-        zkl__free(&tree->heap, node->data);
-        node->data = change->old_data;
-        node->stat = change->old_stat;
-        change->old_data = NULL;
-    } else {
-        if (change->op->kind == ZKL__OP_CREATE) {
-            link_out(tree, node);
-        } else {
-            link_in(tree, node, node->parent);
-        }
+        void *unused = keep ? change->old_data : node->data;
+        node->data = keep ? node->data : change->old_data;
+        node->stat = keep ? node->stat : change->old_stat;
+        zkl__free(&tree->heap, unused);
+        return;
+    }
+    bool created = change->op->kind == ZKL__OP_CREATE;
+    if (!keep) {
+        (created ? link_out : link_in)(tree, node);
         node->parent->creates = change->old_creates;
         node->parent->stat = change->old_stat;
     }
-    change->applied = false;
-}
-
-void zkl__memory_drop(struct zkl__memory_change *change, struct zkl__memory_tree *tree)
-{
-    bool unused = change->op->kind == ZKL__OP_CREATE && !change->applied;
-    bool gone = change->op->kind == ZKL__OP_DELETE && change->applied;
-    if (change->node && (unused || gone)) {
-        zkl__memory_node_free(tree, change->node);
+    if (created != keep) {
+        zkl__memory_node_free(tree, node);
     }
-    zkl__free(&tree->heap, change->old_data);
 }

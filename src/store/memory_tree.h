@@ -26,7 +26,6 @@ struct zkl__memory_node {
     int32_t
         creates; /* of children, ever: the server's own cversion, and the next sequence number */
     bool own;    /* a new server has it, and refuses to delete it */
-    bool doomed; /* a sweep's mark */
     char path[];
 };
 
@@ -54,12 +53,10 @@ enum zkl__memory_rules {
     ZKL__RULES_EXISTS_NEEDS_READ   /* as 3.9.2: neither (ZOOKEEPER-2590) */
 };
 
-/* One write: applied, perhaps undone, then dropped. */
+/* One write. It is applied, and then kept or undone. */
 struct zkl__memory_change {
     const struct zkl__op *op;
-    enum zkl__rc rc;
-    bool applied;
-    struct zkl__memory_node *node; /* applied: the one made, set or taken out */
+    struct zkl__memory_node *node; /* the one made, set or taken out; NULL: nothing changed */
     void *old_data;                /* of a set */
     /* As they were: of a set the node's, else its parent's. */
     struct zkl__stat old_stat;
@@ -81,13 +78,13 @@ char *zkl__memory_identity(const zkl_heap *heap, const void *auth, size_t size);
 bool zkl__memory_permits(const struct zkl__memory_node *node, const struct zkl__memory_who *who,
                          int perm);
 
-/* Carries out a valid op that is none of several. ZKL_OK, with what became of it in change->rc; or
- * ZKL_ENOMEM, and nothing was done. */
-int zkl__memory_apply(struct zkl__memory_change *change, struct zkl__memory_tree *tree,
-                      const struct zkl__memory_who *who, const struct zkl__op *op);
-/* Changes are undone in the reverse of the order applied. */
-void zkl__memory_undo(struct zkl__memory_change *change, struct zkl__memory_tree *tree);
-void zkl__memory_drop(struct zkl__memory_change *change, struct zkl__memory_tree *tree);
+/* Carries out a valid op that is none of several. ZKL__RC_UNSENT: no memory, and nothing was done.
+ */
+enum zkl__rc zkl__memory_apply(struct zkl__memory_change *change, struct zkl__memory_tree *tree,
+                               const struct zkl__memory_who *who, const struct zkl__op *op);
+/* Ends a change: keeps it, or undoes it. Changes are undone in the reverse of the order applied. */
+void zkl__memory_settle(struct zkl__memory_change *change, struct zkl__memory_tree *tree,
+                        bool keep);
 
 /* Takes a childless node out, as a transaction of the server's own: no check. The caller frees it;
  * its parent field stays for the watches. */

@@ -14,8 +14,7 @@ static int64_t prepare(struct zkl__source *source, int64_t now)
     struct zkl__memory_voice *voice = (struct zkl__memory_voice *)source;
     struct zkl__store *store = voice->store;
     pthread_mutex_lock(&store->space->mutex);
-    const struct zkl__memory_item *item = (struct zkl__memory_item *)store->queue.first;
-    bool any = item && !item->lost && !store->closing && !store->held;
+    bool any = store->queue.first && !store->closing && !store->held;
     pthread_mutex_unlock(&store->space->mutex);
     return any ? now : INT64_MAX;
 }

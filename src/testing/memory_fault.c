@@ -33,31 +33,28 @@ int zkl__memory_suspend(int64_t session_id)
     return suspension ? ZKL_OK : ZKL_ENOMEM;
 }
 
-static int reconnect(struct zkl__store *store)
+/* The notice is of the connection, or of the end that the server tells on it. */
+static void reconnect(struct zkl__store *store, struct zkl__memory_notice *notice)
 {
-    struct zkl__memory_notice *notice = store->last_words;
-    store->last_words = NULL;
-    if (!store->ended) {
-        notice = zkl__memory_notice_new(store, ZKL__TELL_CONNECTED);
-    }
-    if (!notice) {
-        return ZKL_ENOMEM;
-    }
     store->link_state = store->ended ? ZKL__LINK_OVER : ZKL__LINK_UP;
     zkl__memory_tell(store, &notice->item);
-    zkl__memory_rearm(store);
-    return ZKL_OK;
+    zkl__memory_tell_missed(store);
 }
 
 int zkl__memory_resume(int64_t session_id)
 {
     int code;
     struct zkl__store *store = enter(session_id, ZKL__LINK_DOWN, &code);
-    if (store) {
-        code = reconnect(store);
-        zkl__memory_leave(store->space);
+    if (!store) {
+        return code;
     }
-    return code;
+    struct zkl__memory_notice *notice =
+        zkl__memory_notice_new(store, store->ended ? ZKL__TELL_EXPIRED : ZKL__TELL_CONNECTED);
+    if (notice) {
+        reconnect(store, notice);
+    }
+    zkl__memory_leave(store->space);
+    return notice ? ZKL_OK : ZKL_ENOMEM;
 }
 
 bool zkl__memory_is_cut(int64_t session_id)
@@ -72,22 +69,21 @@ bool zkl__memory_is_cut(int64_t session_id)
 
 static int expire(struct zkl__store *store)
 {
-    bool up = store->link_state == ZKL__LINK_UP;
-    struct zkl__memory_notice *last_words = zkl__memory_notice_new(store, ZKL__TELL_EXPIRED);
-    struct zkl__memory_notice *suspension =
-        up ? zkl__memory_notice_new(store, ZKL__TELL_SUSPENDED) : NULL;
-    if (!last_words || (up && !suspension)) {
-        zkl__free(&store->heap, last_words);
+    if (store->link_state == ZKL__LINK_DOWN) {
+        zkl__memory_end(store);
+        return ZKL_OK;
+    }
+    struct zkl__memory_notice *end = zkl__memory_notice_new(store, ZKL__TELL_EXPIRED);
+    struct zkl__memory_notice *suspension = zkl__memory_notice_new(store, ZKL__TELL_SUSPENDED);
+    if (!end || !suspension) {
+        zkl__free(&store->heap, end);
         zkl__free(&store->heap, suspension);
         return ZKL_ENOMEM;
     }
-    if (up) {
-        zkl__memory_go_down(store, suspension, true);
-    }
+    zkl__memory_go_down(store, suspension, true);
     zkl__memory_end(store);
-    zkl__memory_forget_aside(store);
-    store->last_words = last_words;
-    return up ? reconnect(store) : ZKL_OK;
+    reconnect(store, end);
+    return ZKL_OK;
 }
 
 int zkl__memory_expire(int64_t session_id)
@@ -117,21 +113,14 @@ static int set_plan(int64_t session_id, struct zkl__memory_plan plan)
 {
     int code;
     struct zkl__store *store = enter(session_id, ZKL__LINK_UP, &code);
-    bool none = plan.whole + plan.half + plan.lost == 0;
     if (!store) {
         return code;
     }
-    plan.suspension = none ? NULL : zkl__memory_notice_new(store, ZKL__TELL_SUSPENDED);
     if (store->broken) {
         code = ZKL_EINVAL;
-    } else if (!none && !plan.suspension) {
-        code = ZKL_ENOMEM;
     } else {
-        zkl__memory_plan_drop(store);
         store->plan = plan;
-        plan.suspension = NULL;
     }
-    zkl__free(&store->heap, plan.suspension);
     zkl__memory_leave(store->space);
     return code;
 }
@@ -200,10 +189,6 @@ int zkl__memory_set_counter(const char *name, const char *path, int32_t creates)
 
 int zkl__memory_meddle(const char *name, const struct zkl__op *op, enum zkl__rc *rc)
 {
-    static const struct zkl__memory_who stranger = {0};
-    struct zkl__memory_change change;
-    struct zkl__reply reply;
-    char made[ZKL__STORE_PATH + ZKL__MEMORY_DIGITS], *room = made;
     bool ephemeral = op->kind == ZKL__OP_CREATE &&
                      (op->mode == ZKL__EPHEMERAL || op->mode == ZKL__EPHEMERAL_SEQUENTIAL);
     bool single =
@@ -215,10 +200,12 @@ int zkl__memory_meddle(const char *name, const struct zkl__op *op, enum zkl__rc 
     if (!space) {
         return ZKL_ENOENT;
     }
-    int code = zkl__memory_write(space, &stranger, op, 1, &change, &reply, &room);
-    if (code == ZKL_OK) {
-        *rc = reply.rc;
+    struct zkl__store stranger = {.space = space, .heap = space->tree.heap};
+    struct zkl__memory_reply *reply = zkl__memory_perform(&stranger, 0, op, ZKL__RC_OK);
+    if (reply) {
+        *rc = reply->reply.rc;
+        zkl__free(&stranger.heap, reply);
     }
     zkl__memory_leave(space);
-    return code;
+    return reply ? ZKL_OK : ZKL_ENOMEM;
 }

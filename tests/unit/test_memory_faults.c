@@ -391,12 +391,14 @@ static void test_tell_without_memory(void)
     expect_watch(&other, ZKL__WATCH_CHILDREN, "/");
     CU_ASSERT_EQUAL(zkl__memory_suspend(other.session_id), ZKL_ENOMEM);
     CU_ASSERT_EQUAL(zkl__memory_expire(other.session_id), ZKL_ENOMEM);
-    CU_ASSERT_EQUAL(zkl__memory_break(other.session_id, 0, 1, 0), ZKL_ENOMEM);
     CU_ASSERT_TRUE(client_quiet(&other));
     test_heap_fail(&heap, 2, false); /* the second of the two notices */
     CU_ASSERT_EQUAL(zkl__memory_expire(other.session_id), ZKL_ENOMEM);
     test_heap_fail(&heap, 0, false);
     CU_ASSERT_EQUAL(zkl__memory_break(other.session_id, 0, 1, 0), ZKL_OK);
+    test_heap_fail(&heap, 1, true);
+    CU_ASSERT_EQUAL(client_try(&other, op_read(ZKL__OP_GET, "/", true)), ZKL_ENOMEM); /* the suspension has none */
+    test_heap_fail(&heap, 0, false);
     get = client_send(&other, op_read(ZKL__OP_GET, "/", true));
     expect(&other, RECORD_SUSPENDED);
     expect_reply(&other, get, ZKL__RC_UNKNOWN);
