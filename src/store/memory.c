@@ -17,7 +17,6 @@
  * names below zero, which the server gives to creates that wait in its pipeline just then, never
  * come;
  *  - while a connection is suspended, submit says ZKL_ECONNECT; nothing waits for the reconnect. */
-#include "acl.h"
 #include "memory_session.h"
 #include "error.h"
 
@@ -279,7 +278,6 @@ static void store_free(struct zkl__store *store)
     free_items(&heap, &store->lost);
     zkl__free(&heap, store->who.auth);
     zkl__free(&heap, store->who.seal);
-    zkl__free(&heap, store->acl);
     zkl__free(&heap, store);
 }
 
@@ -294,9 +292,8 @@ static bool take_credentials(struct zkl__store *store, const struct zkl__store_c
     if (config->seal) {
         who->seal = zkl__memory_identity(&store->heap, config->seal, strlen(config->seal));
     }
-    store->acl = config->acl ? zkl__acl_copy(&store->heap, config->acl) : NULL;
-    who->acl = store->acl ? store->acl : who->auth ? &zkl__store_creator_only : NULL;
-    return (who->auth || !digest) && (who->seal || !config->seal) && (store->acl || !config->acl);
+    who->acl = config->acl ? config->acl : who->auth ? &zkl__store_creator_only : NULL;
+    return (who->auth || !digest) && (who->seal || !config->seal);
 }
 
 /* What the session is told first. A scheme that the server does not know ends it, as there. */

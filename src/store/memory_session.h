@@ -95,7 +95,6 @@ struct zkl__store {
     struct zkl__store_events events;
     void *ctx;
     struct zkl__memory_who who;
-    zkl_acl *acl; /* of its options; NULL: none */
     int64_t timeout_ms;
     struct zkl__memory_voice *voice; /* tells what waits in the queue */
 

@@ -56,6 +56,7 @@ struct zkl__store_events {
     void (*log)(void *ctx, zkl_log_level level, const char *line);
 };
 
+/* What it points to outlives the store, and close is the last to look at it. */
 struct zkl__store_config {
     const char *servers; /* as zkl_session_open takes it, checked by zkl__store_find */
     int64_t timeout_ms;
@@ -64,7 +65,7 @@ struct zkl__store_config {
     size_t auth_size;
     /* "user:password" of the digest scheme, this session's own and nobody else's. It is not what an
      * access list means by the scheme "auth": without credentials that is refused as ever. Not
-     * together with auth, tls or sasl. Copied and wiped. NULL: none. */
+     * together with auth, tls or sasl. NULL: none. */
     const char *seal;
     const zkl_acl *acl; /* default of creates; NULL: open, or creator-only with auth */
     const char *tls;    /* as in the options of a session; the in-process store takes no notice */
@@ -81,9 +82,10 @@ struct zkl__store_ops {
     size_t watch_bytes_max; /* sum of the lengths of watched paths that one session may have; 0: no
                                limit */
     size_t ops_max;         /* outstanding operations that one session may have */
-    /* Starts; `connected` follows when a server answers. config, events: copied. ZKL_EINVAL,
-     * ZKL_ENOMEM, ZKL_ELIMIT, ZKL_ECONNECT (no name of the list resolves), ZKL_EUNSUPPORTED (TLS,
-     * SASL), with words in err. *out is written before the first event. May wait for a name server.
+    /* Starts; `connected` follows when a server answers. config, events: copied, and nothing behind
+     * their pointers. ZKL_EINVAL, ZKL_ENOMEM, ZKL_ELIMIT, ZKL_ECONNECT (no name of the list
+     * resolves), ZKL_EUNSUPPORTED (TLS, SASL), with words in err. *out is written before the first
+     * event. May wait for a name server.
      */
     int (*open)(struct zkl__store **out, const struct zkl__store_config *config,
                 const struct zkl__store_events *events, void *ctx, zkl_error *err);

@@ -67,7 +67,6 @@
 
 #include "acl.h"
 #include "error.h"
-#include "options.h"
 #include "signals.h"
 #include "zookeeper_store.h"
 
@@ -110,15 +109,6 @@ static void unlock_and_tell(struct zkl__store *store, bool up)
     }
 }
 
-static void wipe_auth(struct zkl__store *store)
-{
-    if (store->auth) {
-        explicit_bzero(store->auth, store->auth_size);
-        zkl__free(&store->heap, store->auth);
-        store->auth = NULL;
-    }
-}
-
 static void probed(int rc, const struct Stat *stat, const void *data)
 {
     struct zkl__store *store = (struct zkl__store *)(uintptr_t)data;
@@ -149,17 +139,18 @@ static bool probe(struct zkl__store *store)
  * something to ask before it returns. */
 static bool prove(struct zkl__store *store)
 {
-    if (store->auth) {
-        if (zoo_add_auth(store->zh, store->auth_scheme, store->auth, (int)store->auth_size, NULL,
+    const struct zkl__store_config *config = &store->config;
+    if (!store->auth_given) {
+        if (zoo_add_auth(store->zh, config->auth_scheme, config->auth, (int)config->auth_size, NULL,
                          NULL) != ZOK) {
             return false; /* the connection is gone already: with the next one */
         }
-        wipe_auth(store);
+        store->auth_given = true;
     }
-    if (!store->sealed) {
+    if (!config->seal) {
         probe(store);
     }
-    return store->sealed;
+    return config->seal;
 }
 
 /* True when the session had been told that it is connected, and is to hear that it is not. With the
@@ -198,7 +189,7 @@ static void on_connected(struct zkl__store *store)
     zkl__zk_hide_socket(store);
     store->linked = true;
     store->ever = true;
-    bool proven = !store->auth_scheme || store->fresh_told;
+    bool proven = !store->config.auth_scheme || store->fresh_told;
     unlock_and_tell(store, store->phase == ZK_OPEN && (proven || prove(store)));
 }
 
@@ -231,7 +222,7 @@ static void on_session(struct zkl__store *store, int state)
     } else if (state == ZOO_EXPIRED_SESSION_STATE) {
         on_ended(store, ZKL__END_EXPIRED);
     } else if (state == ZOO_AUTH_FAILED_STATE) {
-        on_ended(store, store->sealed ? ZKL__END_SEAL : ZKL__END_AUTH);
+        on_ended(store, store->config.seal ? ZKL__END_SEAL : ZKL__END_AUTH);
     } else {
         on_lost(store);
     }
@@ -290,12 +281,6 @@ void zkl__zk_free(struct zkl__store *store)
     zkl__zk_drive_end(store);
     zkl__zk_log_close(store);
     zkl__zk_drop_all(store);
-    wipe_auth(store);
-    zkl__free(&heap, store->own_acl);
-    zkl__free(&heap, store->auth_scheme);
-    zkl__secret_free(&heap, store->tls);
-    zkl__free(&heap, store->tls_host);
-    zkl__free(&heap, store->sasl);
     zkl__zk_names_drop(store->names);
     zkl__free(&heap, store->addresses);
     zkl__free(&heap, store->given);
@@ -311,38 +296,26 @@ void zkl__zk_free(struct zkl__store *store)
 static const zkl_acl_entry anyone = {ZKL_PERM_ALL, "world", "anyone"};
 static const zkl_acl open_to_all = {1, &anyone};
 
-/* False: no memory. NULL is copied as it is. */
-static bool copy_text(char **out, const zkl_heap *heap, const char *text)
-{
-    *out = text ? zkl__copy(heap, text, strlen(text)) : NULL;
-    return *out || !text;
-}
-
 /* False: no memory. */
-static bool copy_config(struct zkl__store *store, const struct zkl__store_config *config)
+static bool take_config(struct zkl__store *store, const struct zkl__store_config *config)
 {
-    const zkl_heap *heap = &store->heap;
-    bool sealed = config->seal != NULL, ok = true;
-    const void *auth = sealed ? config->seal : config->auth;
-    store->sealed = sealed;
-    store->auth_size = sealed ? strlen(config->seal) : config->auth_size;
-    if (sealed || config->auth_scheme) {
-        store->auth = zkl__copy(heap, store->auth_size ? auth : "", store->auth_size);
-        ok = store->auth &&
-             copy_text(&store->auth_scheme, heap, sealed ? "digest" : config->auth_scheme);
+    struct zkl__store_config *own = &store->config;
+    *own = *config;
+    if (!own->acl) {
+        own->acl = own->auth_scheme ? &zkl__store_creator_only : &open_to_all;
     }
-    ok = ok && copy_text(&store->tls, heap, config->tls) &&
-         copy_text(&store->tls_host, heap, config->tls_host) &&
-         zkl__zk_split(&store->hosts, &store->chroot, heap, config->servers);
-    store->sasl = config->sasl ? zkl__sasl_copy(heap, config->sasl) : NULL;
-    store->own_acl = config->acl ? zkl__acl_copy(heap, config->acl) : NULL;
-    store->acl = config->acl           ? store->own_acl
-                 : config->auth_scheme ? &zkl__store_creator_only
-                                       : &open_to_all;
-    store->chroot_length = ok ? strlen(store->chroot) : 0;
-    store->names = ok ? zkl__zk_names_new(store->hosts) : NULL;
-    store->part_bytes = store->chroot_length + (store->acl ? zkl__acl_size(store->acl) : 0);
-    return ok && store->names && (store->sasl || !config->sasl) && store->acl;
+    if (own->seal) {
+        own->auth_scheme = "digest";
+        own->auth = own->seal;
+        own->auth_size = strlen(own->seal);
+    }
+    if (!zkl__zk_split(&store->hosts, &store->chroot, &store->heap, own->servers)) {
+        return false;
+    }
+    store->chroot_length = strlen(store->chroot);
+    store->part_bytes = store->chroot_length + zkl__acl_size(own->acl);
+    store->names = zkl__zk_names_new(store->hosts);
+    return store->names;
 }
 
 static int start_error(const struct zkl__store *store, int error, zkl_error *err)
@@ -366,7 +339,8 @@ static int start_error(const struct zkl__store *store, int error, zkl_error *err
 int zkl__zk_start(struct zkl__store *store)
 {
     sigset_t before;
-    int timeout = store->timeout_ms > INT_MAX ? INT_MAX : (int)store->timeout_ms;
+    int64_t timeout_ms = store->config.timeout_ms;
+    int timeout = timeout_ms > INT_MAX ? INT_MAX : (int)timeout_ms;
     int64_t began = zkl__store_now(CLOCK_BOOTTIME);
     zkl__block_signals(&before);
     zhandle_t *zh = zkl__zk_init_hidden(store, timeout);
@@ -444,7 +418,7 @@ static int open_locked(struct zkl__store **out, struct zkl__store *store, zkl_er
 /* Without a lock. A name server that does not answer soon is left to the next try. */
 static int check_certificates(struct zkl__store *store, zkl_error *err)
 {
-    if (!store->tls) {
+    if (!store->config.tls) {
         return ZKL_OK;
     }
     zkl__zk_names_ask(store->names);
@@ -469,13 +443,11 @@ static int store_open(struct zkl__store **out, const struct zkl__store_config *c
     store->heap = config->heap;
     store->events = *events;
     store->ctx = ctx;
-    store->log_level = config->log_level;
-    store->timeout_ms = config->timeout_ms;
     pthread_mutex_init(&store->complaint_mutex, NULL);
     pthread_mutex_init(&store->mutex, NULL);
     zkl__zk_cond_init(&store->changed);
     zkl__zk_log_open(store);
-    code = copy_config(store, config) ? zkl__zk_drive_start(store) : ZKL_ENOMEM;
+    code = take_config(store, config) ? zkl__zk_drive_start(store) : ZKL_ENOMEM;
     if (code != ZKL_OK) {
         zkl__fail(err, code, 0, NULL, "%s", zkl_strerror(code));
     } else {

@@ -343,7 +343,7 @@ static char *next_list(struct zkl__store *store)
     if (!*list) {
         *left_out = '\0';
         remaining(list, store->addresses, left_out);
-        int64_t most = store->timeout_ms * MS * 2 / 3;
+        int64_t most = store->config.timeout_ms * MS * 2 / 3;
         store->limit_ns = 2 * store->limit_ns < most ? 2 * store->limit_ns : most;
     }
     zkl__free(&store->heap, store->left_out);
@@ -354,7 +354,7 @@ static char *next_list(struct zkl__store *store)
 void zkl__zk_attempt_begins(struct zkl__store *store)
 {
     if (store->limit_ns == 0) {
-        int64_t limit = store->timeout_ms * MS / 8;
+        int64_t limit = store->config.timeout_ms * MS / 8;
         limit = limit > LIMIT_LEAST ? limit : LIMIT_LEAST;
         store->limit_ns = limit < LIMIT_FIRST_MOST ? limit : LIMIT_FIRST_MOST;
     }

@@ -329,11 +329,11 @@ static const zkl_acl_entry invalid = {ZKL_PERM_ALL, "digest", ""};
 static bool acl_make(struct ACL_vector *out, const struct zkl__store *store,
                      const struct zkl__op *op)
 {
-    const zkl_acl *acl = op->acl ? op->acl : store->acl;
+    const zkl_acl *acl = op->acl ? op->acl : store->config.acl;
     out->count = (int32_t)acl->count;
     out->data = zkl__zalloc(&store->heap, acl->count * sizeof *out->data + 1);
     for (size_t i = 0; out->data && i < acl->count; i++) {
-        bool refused = store->sealed && strcmp(acl->entries[i].scheme, "auth") == 0;
+        bool refused = store->config.seal && strcmp(acl->entries[i].scheme, "auth") == 0;
         const zkl_acl_entry *entry = refused ? &invalid : &acl->entries[i];
         out->data[i].perms = entry->perms;
         out->data[i].id.scheme = (char *)(uintptr_t)entry->scheme;
@@ -593,7 +593,8 @@ static const char *cause_of(const char *words)
 /* The line after this one only has a number. */
 static void keep_complaint(struct zkl__store *store, const char *message)
 {
-    if (store->sasl && strstr(message, ":ZOO_ERROR@") && strstr(message, "SASL negotiation")) {
+    if (store->config.sasl && strstr(message, ":ZOO_ERROR@") &&
+        strstr(message, "SASL negotiation")) {
         pthread_mutex_lock(&store->complaint_mutex);
         copy_line(store->complaint, sizeof store->complaint, cause_of(words_of(message)));
         pthread_mutex_unlock(&store->complaint_mutex);
@@ -616,7 +617,7 @@ static void log_line(int slot, const char *message)
     if (store && message) {
         char line[LOG_LINE_MAX];
         keep_complaint(store, message);
-        if (level_of(message) <= store->log_level) {
+        if (level_of(message) <= store->config.log_level) {
             copy_line(line, sizeof line, words_of(message));
             store->events.log(store->ctx, level_of(message), line);
         }

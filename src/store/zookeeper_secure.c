@@ -123,23 +123,23 @@ int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
 
 bool zkl__zk_sasl_failed(const struct zkl__store *store)
 {
-    return store->sasl && store->zh && !store->ended &&
+    return store->config.sasl && store->zh && !store->ended &&
            zoo_state(store->zh) == ZOO_AUTH_FAILED_STATE;
 }
 
 zhandle_t *zkl__zk_init(const struct zkl__store *store, int timeout_ms)
 {
     void *ctx = (void *)(uintptr_t)store;
-    if (store->sasl) {
-        struct sasl_params params = {store->sasl->service, store->sasl->host,
-                                     store->sasl->mechanisms, store->sasl->callbacks};
+    const zkl_sasl *sasl = store->config.sasl;
+    if (sasl) {
+        struct sasl_params params = {sasl->service, sasl->host, sasl->mechanisms, sasl->callbacks};
         // cppcheck-suppress returnDanglingLifetime ; of params it copies the texts and keeps the
         // callbacks
         // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): zkl__zk_secure_check has found it
         return find_sasl()(store->given, zkl__zk_watcher, timeout_ms, NULL, ctx,
                            ZOO_NO_LOG_CLIENTENV, store->log_fn, &params);
     }
-    if (!store->tls) {
+    if (!store->config.tls) {
         return zookeeper_init2(store->given, zkl__zk_watcher, timeout_ms, NULL, ctx,
                                ZOO_NO_LOG_CLIENTENV, store->log_fn);
     }
@@ -148,8 +148,8 @@ zhandle_t *zkl__zk_init(const struct zkl__store *store, int timeout_ms)
     ZooLogLevel before = logLevel;
     zoo_set_debug_level((ZooLogLevel)0);
     // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): zkl__zk_secure_check has found it
-    zhandle_t *zh = find_tls()(store->given, store->tls, zkl__zk_watcher, timeout_ms, NULL, ctx,
-                               ZOO_NO_LOG_CLIENTENV);
+    zhandle_t *zh = find_tls()(store->given, store->config.tls, zkl__zk_watcher, timeout_ms, NULL,
+                               ctx, ZOO_NO_LOG_CLIENTENV);
     if (zh) {
         zoo_set_log_callback(zh, store->log_fn);
     }
@@ -289,7 +289,7 @@ static enum verdict judge_address(void *ctx, const char *name, const struct addr
 static enum verdict judge_server(const struct zkl__store *store, void *ctx,
                                  const struct zk_server *server, const char **why)
 {
-    const char *name = store->tls_host ? store->tls_host : server->host;
+    const char *name = store->config.tls_host ? store->config.tls_host : server->host;
     struct addrinfo *list = zkl__zk_look_up(server, 0);
     enum verdict worst = UNREACHED;
     for (const struct addrinfo *at = list; at; at = at->ai_next) {
@@ -343,10 +343,10 @@ static int judge_all(const struct zkl__store *store, void *ctx, zkl_error *err)
 int zkl__zk_tls_check(const struct zkl__store *store, zkl_error *err)
 {
     char files[FILES_MAX];
-    if (!store->tls || !has_openssl()) {
+    if (!store->config.tls || !has_openssl()) {
         return ZKL_OK;
     }
-    if (!zkl__text_copy(files, sizeof files, store->tls)) {
+    if (!zkl__text_copy(files, sizeof files, store->config.tls)) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "tls: the names of the files are too long");
     }
     void *ctx = SSL_CTX_new(TLS_client_method());

@@ -66,26 +66,18 @@ struct zkl__store {
     zkl_heap heap;
     struct zkl__store_events events;
     void *ctx;
-    zkl_log_level log_level;
-    int log_slot; /* -1: none */
+    struct zkl__store_config config; /* with its default list; a seal is its credentials */
+    int log_slot;                    /* -1: none */
     log_callback_fn log_fn;
     pthread_mutex_t complaint_mutex;    /* nothing is called with it held */
     char complaint[ZKL_ERROR_TEXT_MAX]; /* the library's last error line about SASL */
     char *chroot;                       /* "/a/b", or "" */
     size_t chroot_length;
-    char *auth_scheme;
-    char *auth; /* NULL once the library has it */
-    size_t auth_size;
-    bool sealed; /* these are the session's seal, no credentials of the user's */
-    char *tls, *tls_host;
-    zkl_sasl *sasl;
-    size_t part_bytes;  /* of each operation, for its chroot and its default list */
-    const zkl_acl *acl; /* default of creates */
-    zkl_acl *own_acl;   /* which it is, or NULL */
+    bool auth_given;   /* the library has the credentials, and sends them itself */
+    size_t part_bytes; /* of each operation, for its chroot and its default list */
     char *hosts;
     struct zk_names *names;
     struct zk_drive *drive; /* where there is no thread, else NULL */
-    int64_t timeout_ms;     /* asked for */
 
     /* Protects what follows, and keeps submits and probes out of zookeeper_close. Held while zoo_a*
      * functions run, never while a function of `events` does (the log apart, which only queues). */

@@ -356,7 +356,7 @@ static bool say_goodbye(struct zkl__store *store)
     struct sockets sockets;
     int64_t began = zkl__store_now(CLOCK_MONOTONIC);
     pthread_mutex_lock(&store->mutex);
-    bool looks = store->linked && !store->tls;
+    bool looks = store->linked && !store->config.tls;
     if (looks) {
         keep_sockets(store, &sockets);
     }

@@ -18,12 +18,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text = fuzz_text(data, size);
     static struct zkl__store store;
     store.events.log = on_log;
-    store.log_level = size > 0 ? (zkl_log_level)(1 + data[size - 1] % 4) : ZKL_LOG_DEBUG;
+    store.config.log_level = size > 0 ? (zkl_log_level)(1 + data[size - 1] % 4) : ZKL_LOG_DEBUG;
     zkl__zk_log_open(&store);
     MUST(store.log_fn);
     told = 0;
     store.log_fn(text);
-    MUST(told <= 1 && (told == 1 || store.log_level < ZKL_LOG_DEBUG));
+    MUST(told <= 1 && (told == 1 || store.config.log_level < ZKL_LOG_DEBUG));
     zkl__zk_log_close(&store);
     free(text);
     return 0;
