@@ -62,6 +62,7 @@
  *    tests/security/test_transport.c. */
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -399,34 +400,30 @@ static int take_addresses(struct zkl__store *store, zkl_error *err)
     return store->zh && known ? ZKL_OK : give_addresses(store, err);
 }
 
-/* With the mutex held; events wait at it until *out is written. A name server that does not answer
- * soon is left to tick. */
-static int open_locked(struct zkl__store **out, struct zkl__store *store, zkl_error *err)
+/* A name server that does not answer soon is left to tick, and with TLS to the next try, which
+ * looks at the servers' certificates first. Events wait at the mutex until *out is written. */
+static int reach_servers(struct zkl__store **out, struct zkl__store *store, zkl_error *err)
 {
     zkl__zk_names_ask(store->names);
     bool answered = zkl__zk_names_wait(store->names, NAMES_WAIT_MS);
-    int code = take_addresses(store, err);
+    if (store->config.tls && !answered) {
+        return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "the names of %s are not resolved yet",
+                         store->hosts);
+    }
+    int code = zkl__zk_tls_check(store, err);
+    if (code != ZKL_OK) {
+        return code;
+    }
+    pthread_mutex_lock(&store->mutex);
+    code = take_addresses(store, err);
     if (code == ZKL_OK && answered && !store->zh) {
         code = zkl__fail(err, ZKL_ECONNECT, 0, NULL, "no server name of %s resolves", store->hosts);
     }
     if (code == ZKL_OK) {
         *out = store;
     }
+    pthread_mutex_unlock(&store->mutex);
     return code;
-}
-
-/* Without a lock. A name server that does not answer soon is left to the next try. */
-static int check_certificates(struct zkl__store *store, zkl_error *err)
-{
-    if (!store->config.tls) {
-        return ZKL_OK;
-    }
-    zkl__zk_names_ask(store->names);
-    if (!zkl__zk_names_wait(store->names, NAMES_WAIT_MS)) {
-        return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "the names of %s are not resolved yet",
-                         store->hosts);
-    }
-    return zkl__zk_tls_check(store, err);
 }
 
 static int store_open(struct zkl__store **out, const struct zkl__store_config *config,
@@ -451,12 +448,7 @@ static int store_open(struct zkl__store **out, const struct zkl__store_config *c
     if (code != ZKL_OK) {
         zkl__fail(err, code, 0, NULL, "%s", zkl_strerror(code));
     } else {
-        code = check_certificates(store, err);
-    }
-    if (code == ZKL_OK) {
-        pthread_mutex_lock(&store->mutex);
-        code = open_locked(out, store, err);
-        pthread_mutex_unlock(&store->mutex);
+        code = reach_servers(out, store, err);
     }
     if (code != ZKL_OK) {
         zkl__zk_free(store);
@@ -521,11 +513,9 @@ static void store_complaint(struct zkl__store *store, char *text, size_t size)
     pthread_mutex_lock(&store->mutex);
     bool known = store->addresses;
     pthread_mutex_unlock(&store->mutex);
-    if (known) {
-        zkl__zk_complaint(store, text, size);
-    } else {
-        snprintf(text, size, "no name server says where that is");
-    }
+    pthread_mutex_lock(&store->complaint_mutex);
+    snprintf(text, size, "%s", known ? store->complaint : "no name server says where that is");
+    pthread_mutex_unlock(&store->complaint_mutex);
 }
 
 /* --- close ----------------------------------------------------------------------------------- */

@@ -93,8 +93,6 @@ static void op_free(struct zk_op *op)
         zkl__free(heap, op->parts[i].acl.data);
     }
     zkl__free(heap, op->parts);
-    zkl__free(heap, op->results);
-    zkl__free(heap, op->replies);
     zkl__free(heap, op);
 }
 
@@ -425,24 +423,23 @@ static bool part_make(struct zkl__store *store, struct zk_part *part, zoo_op_t *
 static int send_multi(struct zk_op *to, const struct zkl__op *parts, size_t count)
 {
     struct zkl__store *store = to->store;
-    const zkl_heap *heap = &store->heap;
-    zoo_op_t *zoo = zkl__zalloc(heap, count * sizeof *zoo);
+    to->parts = zkl__zalloc(&store->heap, count * (sizeof *to->parts + sizeof *to->zoo +
+                                                   sizeof *to->results + sizeof *to->replies));
+    if (!to->parts) {
+        return ZSYSTEMERROR;
+    }
     to->part_count = count;
-    to->parts = zkl__zalloc(heap, count * sizeof *to->parts);
-    to->results = zkl__zalloc(heap, count * sizeof *to->results);
-    to->replies = zkl__zalloc(heap, count * sizeof *to->replies);
-    bool made = zoo && to->parts && to->results && to->replies;
-    for (size_t i = 0; made && i < count; i++) {
-        made = part_make(store, &to->parts[i], &zoo[i], &parts[i]);
+    to->zoo = (zoo_op_t *)(to->parts + count);
+    to->results = (zoo_op_result_t *)(to->zoo + count);
+    to->replies = (struct zkl__reply *)(to->results + count);
+    for (size_t i = 0; i < count; i++) {
+        if (!part_make(store, &to->parts[i], &to->zoo[i], &parts[i])) {
+            return ZSYSTEMERROR;
+        }
     }
-    int rc = ZSYSTEMERROR;
-    if (made) {
-        rc = zoo_state(store->zh) != ZOO_CONNECTED_STATE
-                 ? ZINVALIDSTATE
-                 : zoo_amulti(store->zh, (int)count, zoo, to->results, multi_done, to);
-    }
-    zkl__free(heap, zoo);
-    return rc;
+    return zoo_state(store->zh) != ZOO_CONNECTED_STATE
+               ? ZINVALIDSTATE
+               : zoo_amulti(store->zh, (int)count, to->zoo, to->results, multi_done, to);
 }
 
 /* The library declares a pointer to the function type, which is itself a pointer, and then uses the
@@ -599,13 +596,6 @@ static void keep_complaint(struct zkl__store *store, const char *message)
         copy_line(store->complaint, sizeof store->complaint, cause_of(words_of(message)));
         pthread_mutex_unlock(&store->complaint_mutex);
     }
-}
-
-void zkl__zk_complaint(struct zkl__store *store, char *text, size_t size)
-{
-    pthread_mutex_lock(&store->complaint_mutex);
-    snprintf(text, size, "%s", store->complaint);
-    pthread_mutex_unlock(&store->complaint_mutex);
 }
 
 /* May run with the library's locks held, on its threads and in our calls of it. */

@@ -47,24 +47,26 @@ typedef zhandle_t *init_sasl_fn(const char *host, watcher_fn fn, int recv_timeou
 MAYBE init_tls_fn zookeeper_init_ssl;
 MAYBE init_sasl_fn zookeeper_init_sasl;
 
+typedef void any_fn(void);
+
+/* NULL: the client library has no such function. */
+static any_fn *find(const char *name, any_fn *linked)
+{
+    void *found = linked ? NULL : dlsym(RTLD_DEFAULT, name);
+    if (found) {
+        memcpy(&linked, &found, sizeof linked);
+    }
+    return linked;
+}
+
 static init_tls_fn *find_tls(void)
 {
-    init_tls_fn *init = zookeeper_init_ssl;
-    void *found = init ? NULL : dlsym(RTLD_DEFAULT, "zookeeper_init_ssl");
-    if (found) {
-        memcpy(&init, &found, sizeof init);
-    }
-    return init;
+    return (init_tls_fn *)find("zookeeper_init_ssl", (any_fn *)zookeeper_init_ssl);
 }
 
 static init_sasl_fn *find_sasl(void)
 {
-    init_sasl_fn *init = zookeeper_init_sasl;
-    void *found = init ? NULL : dlsym(RTLD_DEFAULT, "zookeeper_init_sasl");
-    if (found) {
-        memcpy(&init, &found, sizeof init);
-    }
-    return init;
+    return (init_sasl_fn *)find("zookeeper_init_sasl", (any_fn *)zookeeper_init_sasl);
 }
 
 bool zkl__zk_takes_ca_alone(const char *version)
@@ -262,39 +264,31 @@ static enum verdict shake_hands(void *ssl, const char **why)
     return verified ? DISTRUSTED : silent ? UNREACHED : REJECTED;
 }
 
-static enum verdict judge_address(void *ctx, const char *name, const struct addrinfo *at,
-                                  const char **why)
+/* At all its addresses: what is worse counts. */
+static enum verdict judge_server(void *ctx, const char *name, const struct zk_server *server,
+                                 const char **why)
 {
     const struct timeval limit = {.tv_sec = STEP_S};
-    enum verdict verdict = UNREACHED;
-    void *ssl = SSL_new(ctx);
-    int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    if (ssl && connect(fd, at->ai_addr, at->ai_addrlen) == 0) {
-        if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) != 1) {
-            SSL_set1_host(ssl, name);
-        }
-        SSL_set_fd(ssl, fd);
-        verdict = shake_hands(ssl, why);
-    }
-    SSL_free(ssl);
-    if (fd >= 0) {
-        close(fd);
-    }
-    return verdict;
-}
-
-/* At all its addresses: what is worse counts. */
-static enum verdict judge_server(const struct zkl__store *store, void *ctx,
-                                 const struct zk_server *server, const char **why)
-{
-    const char *name = store->config.tls_host ? store->config.tls_host : server->host;
     struct addrinfo *list = zkl__zk_look_up(server, 0);
     enum verdict worst = UNREACHED;
     for (const struct addrinfo *at = list; at; at = at->ai_next) {
-        enum verdict verdict = judge_address(ctx, name, at, why);
+        enum verdict verdict = UNREACHED;
+        void *ssl = SSL_new(ctx);
+        int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+        if (ssl && connect(fd, at->ai_addr, at->ai_addrlen) == 0) {
+            if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) != 1) {
+                SSL_set1_host(ssl, name);
+            }
+            SSL_set_fd(ssl, fd);
+            verdict = shake_hands(ssl, why);
+        }
         worst = verdict > worst ? verdict : worst;
+        SSL_free(ssl);
+        if (fd >= 0) {
+            close(fd);
+        }
     }
     if (list) {
         freeaddrinfo(list);
@@ -330,7 +324,8 @@ static int judge_all(const struct zkl__store *store, void *ctx, zkl_error *err)
     for (const char *at = store->hosts; at && !misnamed;) {
         struct zk_server server = zkl__zk_server_at(&at);
         const char *why = "";
-        enum verdict verdict = judge_server(store, ctx, &server, &why);
+        enum verdict verdict = judge_server(
+            ctx, store->config.tls_host ? store->config.tls_host : server.host, &server, &why);
         trusted = trusted || verdict == TRUSTED;
         misnamed = verdict == MISNAMED;
         if (verdict > TRUSTED || (verdict == UNREACHED && failed.code == ZKL_OK)) {

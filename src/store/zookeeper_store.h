@@ -32,9 +32,11 @@ struct zk_op {
     enum zkl__op_kind kind;
     bool container; /* create of one */
     bool told;
-    /* of a multi: they outlive the call, the library writes into them when the answer comes */
+    /* Of a multi, in one block: they outlive the call, for the library writes into them when the
+     * answer comes. */
     size_t part_count;
     struct zk_part *parts;
+    zoo_op_t *zoo;
     zoo_op_result_t *results;
     struct zkl__reply *replies;
 };
@@ -148,7 +150,6 @@ void zkl__zk_log_open(struct zkl__store *store);
  * function takes. */
 void zkl__zk_log_mute(struct zkl__store *store);
 void zkl__zk_log_close(struct zkl__store *store);
-void zkl__zk_complaint(struct zkl__store *store, char *text, size_t size);
 
 /* zookeeper_secure.c */
 int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err);

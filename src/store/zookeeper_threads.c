@@ -72,29 +72,16 @@ static unsigned long inode_of(int fd, bool pipe)
     return inode;
 }
 
-#define PIPE_ENDS 16
-
 /* The library's pipe does not block. Both ends are new, and among the first descriptors that are
  * free, or the process has more than a set has room for. What another thread of the program makes
  * meanwhile is hardly such a pipe. */
 static void hide_pipe(const fd_set *before)
 {
-    int fds[PIPE_ENDS], count = 0;
-    unsigned long inodes[PIPE_ENDS];
     DIR *folder = list_descriptors();
     for (int fd; (fd = next_descriptor(folder)) >= 0;) {
-        if (count < PIPE_ENDS && fd < FD_SETSIZE && !FD_ISSET(fd, before) &&
-            (fcntl(fd, F_GETFL) & O_NONBLOCK)) {
-            fds[count] = fd;
-            inodes[count] = inode_of(fd, true);
-            count += inodes[count] != 0;
-        }
-    }
-    for (int i = 0; i < count; i++) {
-        for (int j = 0; j < count; j++) {
-            if (i != j && inodes[i] == inodes[j]) {
-                close_on_exec(fds[i]);
-            }
+        if (fd < FD_SETSIZE && !FD_ISSET(fd, before) && (fcntl(fd, F_GETFL) & O_NONBLOCK) &&
+            inode_of(fd, true) != 0) {
+            close_on_exec(fd);
         }
     }
 }
