@@ -97,6 +97,9 @@ static void check_max_hold(struct sim *s, const struct sim_attempt *attempt)
 /* By a clock that is fast. */
 static bool went_early(const struct sim *s, const struct sim_attempt *attempt)
 {
+    if (attempt->node[0] < 0) {
+        return false; /* a permit is not held for a least time */
+    }
     const struct sim_node *node = &s->nodes[attempt->node[0]];
     int64_t least = attempt->plan->least - attempt->plan->least / 500;
     return node->dzxid <= sim_committed_zxid(s) && !node->taken && sim_now(s) < attempt->granted + least;
