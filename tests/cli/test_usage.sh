@@ -18,6 +18,7 @@ done <<'TABLE'
 125|--jsno ls|did you mean '--json'
 125|-w 5s run x true|-w: unknown option here; it goes after the subcommand: zklock run -w
 125|run --slot x true|did you mean '--slots'
+125|run -j '' x true|-j: '' is not a number from 0 to 10000$
 125|run --server x true|did you mean '--servers'
 125|run -Q x true|-Q: unknown option$
 125|once --slots 15m x true|did you mean '--slot'

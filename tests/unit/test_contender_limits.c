@@ -1,5 +1,6 @@
 /* When an operation cannot be sent: too many, too long, too much watched, no memory. */
 #include "script.h"
+#include "session_inside.h"
 
 #include <string.h>
 
@@ -357,9 +358,38 @@ static void test_no_memory_at_every_allocation(void)
     }
 }
 
+/* As many operations as the window has room for, each answered after a while. */
+static void use_window(struct zkl__window *window, int64_t sent, int64_t latency)
+{
+    while (zkl__window_has_room(window)) {
+        zkl__window_sent(window);
+    }
+    while (window->under_way > 0) {
+        zkl__window_ended(window, true, sent, sent + latency, 8000 * MS);
+    }
+}
+
+/* It grows with each answer, until it has been too large: then by one for a whole window of answers. */
+static void test_window(void)
+{
+    struct zkl__window window;
+    zkl__window_init(&window, 0);
+    size_t first = window.size;
+    use_window(&window, 1000 * MS, 10 * MS);
+    CU_ASSERT(window.size > first + first / 4);
+    use_window(&window, 2000 * MS, 2000 * MS);
+    size_t slowed = window.size;
+    CU_ASSERT(slowed < first);
+    for (int i = 0; i < 8; i++) {
+        use_window(&window, (10 + i) * 1000 * MS, 10 * MS);
+    }
+    CU_ASSERT(window.size > slowed);
+    CU_ASSERT(window.size <= slowed + 8);
+}
+
 TESTS("contender limits", T(test_refused_submits), T(test_path_too_long_under_the_chroot),
       T(test_refused_submits_after_a_lost_create), T(test_slow_barrier_without_its_list), T(test_too_many_operations),
       T(test_slow_answers), T(test_given_up_while_waiting_for_room),
       T(test_given_up_while_its_directory_waits_for_room), T(test_what_waits_for_room_is_a_copy),
       T(test_too_many_watched_bytes), T(test_too_many_watched_bytes_and_a_get_put_off),
-      T(test_no_memory_at_every_allocation))
+      T(test_no_memory_at_every_allocation), T(test_window))

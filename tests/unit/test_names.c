@@ -226,6 +226,13 @@ static void test_uuid_format(void)
     CU_ASSERT_STRING_EQUAL(text, "01234567-89ab-4def-8123-456789abcdef");
 }
 
+/* A '-' that begins the name belongs to no number, whatever stands before it in memory. */
+static void test_nothing_before_a_name(void)
+{
+    static const char text[] = "_-1000000000";
+    CU_ASSERT_EQUAL(zkl__name_sequence(text + 1), 1000000000);
+}
+
 TESTS("names", T(test_ours_and_curators), T(test_others), T(test_negative_numbers), T(test_numbers_that_are_none),
       T(test_foreign), T(test_truncated), T(test_long), T(test_uuid_of_a_name), T(test_order_across_the_wrap),
-      T(test_prefix), T(test_uuid_format))
+      T(test_prefix), T(test_uuid_format), T(test_nothing_before_a_name))

@@ -301,7 +301,37 @@ static void test_watches_outlive_a_reconnect_and_not_the_session(void)
     script_finish(&s);
 }
 
+static bool is_sent(enum zkl__op_kind kind)
+{
+    int i = 0;
+    while (i < s.op_count && s.ops[i].kind != kind) {
+        i++;
+    }
+    return i < s.op_count;
+}
+
+/* A request that has waited for room may be done as soon as it is sent. */
+static void test_request_forgotten_after_its_wait_for_room(void)
+{
+    static struct script_owner many[450];
+    script_begin(&s);
+    for (int i = 0; i < 450; i++) {
+        script_acquire(&s, &many[i]);
+    }
+    ask(ZKL__OP_SET, "/q", false);
+    CU_ASSERT_FALSE(is_sent(ZKL__OP_SET));
+    for (int i = 0; i < 2000 && !is_sent(ZKL__OP_SET); i++) {
+        script_answer(&s);
+    }
+    CU_ASSERT_TRUE_FATAL(is_sent(ZKL__OP_SET));
+    CU_ASSERT_TRUE(zkl__request_forget(s.core, &asked.request));
+    script_answer_all(&s);
+    expect_asked(0, ZKL__RC_OK);
+    script_deinit(&s);
+}
+
 TESTS("session step", T(test_facts), T(test_uuids), T(test_nobody_listens), T(test_state_names),
       T(test_start_after_close), T(test_start_after_the_credentials_were_refused), T(test_cancel_out_of_season),
       T(test_late_and_unknown_replies), T(test_requests), T(test_request_forgotten), T(test_request_without_memory),
-      T(test_watches), T(test_watches_outlive_a_reconnect_and_not_the_session))
+      T(test_watches), T(test_watches_outlive_a_reconnect_and_not_the_session),
+      T(test_request_forgotten_after_its_wait_for_room))
