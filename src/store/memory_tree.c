@@ -311,8 +311,8 @@ static enum zkl__rc apply_delete(struct zkl__memory_change *change, struct zkl__
         return ZKL__RC_NOTEMPTY;
     }
     change->node = node;
-    change->old_creates = parent->creates;
-    change->old_stat = parent->stat;
+    change->old_creates = node->parent->creates;
+    change->old_stat = node->parent->stat;
     zkl__memory_take_out(tree, node);
     return ZKL__RC_OK;
 }

@@ -329,7 +329,7 @@ static char *next_list(struct zkl__store *store)
 {
     char address[ADDRESS_MAX];
     size_t known = store->left_out ? strlen(store->left_out) : 0;
-    size_t room = strlen(store->addresses) + known + 2 * ADDRESS_MAX;
+    size_t room = strlen(store->addresses) + known + (size_t)2 * ADDRESS_MAX;
     char *left_out = zkl__zalloc(&store->heap, room), *list = zkl__zalloc(&store->heap, room);
     if (!left_out || !list) {
         zkl__free(&store->heap, left_out);
