@@ -21,18 +21,18 @@ refused() {
 }
 
 edit() {
-    printf '%s\n\nfile: src/protocol/slot.c\nfunction: %s\nold:\n%s\nnew:\n%s\n' "$@"
+    printf '%s\n\nfile: src/protocol/share.c\nfunction: %s\nold:\n%s\nnew:\n%s\n' "$@"
 }
 
 edit "A line that is gone." zkl__slot_of "    not_there();" "    ;" | refused gone "not_there.*0 times in zkl__slot_of"
-edit "A line that is there more than once." "" "}" ";" | sed '/^function/d' | refused twice "there [0-9]* times in src/protocol/slot.c"
+edit "A line that is there more than once." "" "}" ";" | sed '/^function/d' | refused twice "there [0-9]* times in src/protocol/share.c"
 edit "A function that is gone." zkl__no_such "    return 0;" "    return 1;" | refused function "zkl__no_such is there 0 times"
 edit "Changes nothing." zkl__slot_of "{" "{" | refused nothing "replaces nothing"
 edit "" zkl__slot_of "{" "{;" | refused undescribed "says not what it is"
 edit "A tier of its own. " zkl__slot_of "{" "{;" | sed 's/^file/tier: nobody\n&/' | refused tier "no tier is called nobody"
 edit "A seed that is none." zkl__slot_of "{" "{;" | sed 's/^file/seed: first\n&/' | refused seed "seed:. has no place here"
 echo "Only words." | refused words "edits nothing"
-edit "The file is gone." zkl__slot_of "{" "{;" | sed 's/slot\.c/no.c/' | refused file "there is no src/protocol/no.c"
+edit "The file is gone." zkl__slot_of "{" "{;" | sed 's/share\.c/no.c/' | refused file "there is no src/protocol/no.c"
 edit "This one is taken." zkl__slot_of "{" "{;" >"$folder/taken.mutant"
 "$mutants" --check -d "$folder" >/dev/null || failed=1
 exit $failed
