@@ -331,10 +331,12 @@ static int piece_async(struct things *t, int64_t ms, zkl_error *err)
     return unless_not_held(zkl_partition_commit_async(t->partition, "piece", NULL, 0, ms, NULL, swallow, NULL, err));
 }
 
+/* Not at the path of the blocking calls: nobody waits for this set, and it may be sent when the next one of those has lifted its
+ * barrier and waits for it. */
 static int barrier_async(struct things *t, int64_t ms, zkl_error *err)
 {
     char path[ZKL_PATH_MAX + 8];
-    snprintf(path, sizeof path, "%s/bar", t->path);
+    snprintf(path, sizeof path, "%s/own", t->path);
     int rc = zkl_barrier_set_async(t->session, path, ms, swallow, NULL, err);
     rc = rc == ZKL_OK ? zkl_barrier_lift_async(t->session, path, ms, swallow, NULL, err) : rc;
     return rc == ZKL_OK ? zkl_barrier_wait_async(t->session, path, ms, swallow, NULL, err) : rc;
