@@ -38,7 +38,7 @@ struct zkl__stand {
     bool runs;                                    /* its callback is in the user's function */
 };
 
-/* What the user is told next. */
+/* The state that the next callback reports to the user. */
 struct saying {
     zkl_state state;
     int64_t token;
@@ -95,7 +95,8 @@ static bool say_end(struct zkl__stand *stand, struct saying *saying, int code, i
     return true;
 }
 
-/* An acquire that failed: again at once, again later, or never. */
+/* An acquire failed: decides whether the candidate acquires again at once, after a pause, or not.
+ */
 static bool campaign_failed(struct zkl__stand *stand, struct saying *saying, int code, int zk_code,
                             const char *why)
 {

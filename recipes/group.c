@@ -529,7 +529,7 @@ int zkl_group_update_async(zkl_group *group, const char *data, int64_t timeout_m
     return update(group, data, timeout_ms, &(struct zkl__later){done, payload}, err);
 }
 
-/* --- what is so now -------------------------------------------------------------------------- */
+/* --- queries of the current state ------------------------------------------------------------- */
 
 zkl_state zkl_group_state(const zkl_group *group)
 {

@@ -290,8 +290,9 @@ static void piece_settle(struct zkl__piece *piece)
  *
  * An agent reads the members and watches them. All that decides runs in callbacks, which run one at
  * a time: `reconcile` when the members or our membership changed, `settle` for the one piece whose
- * lock did. Both look at what is so and what is wanted, and do what is missing, so that it does not
- * matter what came first or was missed. What other threads look at is guarded by the mutex. */
+ * lock did. Both compare the current state with the wanted one and do what is missing, so that the
+ * order of events does not matter, and no event has to be seen. What other threads look at is
+ * guarded by the mutex. */
 
 /* A member is there as soon as its node is: waits for nobody. */
 static const struct zkl__rule member_rule = {"lock-", 0};
@@ -662,7 +663,7 @@ static void stop(struct zkl__agent *agent)
     zkl__retry_stop(agent->session, &partition->retry);
 }
 
-/* The session is being closed: what is taken away is told. */
+/* The session is being closed: the user is told which pieces it loses. */
 static bool give_up(struct zkl__object *object, int code)
 {
     zkl_partition *partition = (zkl_partition *)object;

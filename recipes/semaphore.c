@@ -299,7 +299,7 @@ int zkl_semaphore_release(zkl_lock *lock, int count, zkl_error *err)
     return rc == ZKL_OK && all ? zkl_lock_release(lock, err) : rc;
 }
 
-/* --- what is so now -------------------------------------------------------------------------- */
+/* --- queries of the current state ------------------------------------------------------------- */
 
 static int by_value(const void *left, const void *right)
 {

@@ -93,7 +93,8 @@ int zkl__options_check(const zkl_session_options *options, zkl_error *err)
     return rc == ZKL_OK ? zkl__acl_check(options->acl, err) : rc;
 }
 
-zkl_sasl *zkl__sasl_copy(const zkl_heap *heap, const zkl_sasl *sasl)
+/* One block. NULL: no memory. */
+static zkl_sasl *sasl_copy(const zkl_heap *heap, const zkl_sasl *sasl)
 {
     const char *service = sasl->service ? sasl->service : "zookeeper";
     size_t size = strlen(sasl->mechanisms) + strlen(service) + strlen(sasl->host) + 3;
@@ -106,14 +107,6 @@ zkl_sasl *zkl__sasl_copy(const zkl_heap *heap, const zkl_sasl *sasl)
         copy->callbacks = sasl->callbacks;
     }
     return copy;
-}
-
-void zkl__secret_free(const zkl_heap *heap, char *text)
-{
-    if (text) {
-        explicit_bzero(text, strlen(text));
-        zkl__free(heap, text);
-    }
 }
 
 bool zkl__settings_copy(struct zkl__settings *settings, const zkl_heap *heap, const char *servers,
@@ -140,7 +133,7 @@ bool zkl__settings_copy(struct zkl__settings *settings, const zkl_heap *heap, co
         ok = ok && settings->tls_host;
     }
     if (options->sasl) {
-        settings->sasl = zkl__sasl_copy(heap, options->sasl);
+        settings->sasl = sasl_copy(heap, options->sasl);
         ok = ok && settings->sasl;
     }
     settings->options.tls = settings->tls;
@@ -158,11 +151,14 @@ void zkl__settings_free(struct zkl__settings *settings, const zkl_heap *heap)
     if (settings->auth) {
         explicit_bzero(settings->auth, settings->options.auth_size);
     }
+    if (settings->tls) { /* it may end with the key's password */
+        explicit_bzero(settings->tls, strlen(settings->tls));
+    }
     zkl__free(heap, settings->servers);
     zkl__free(heap, settings->scheme);
     zkl__free(heap, settings->auth);
     zkl__free(heap, settings->acl);
     zkl__free(heap, settings->sasl);
-    zkl__secret_free(heap, settings->tls);
+    zkl__free(heap, settings->tls);
     zkl__free(heap, settings->tls_host);
 }

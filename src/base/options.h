@@ -22,10 +22,6 @@ struct zkl__settings {
     char *tls, *tls_host;
     zkl_sasl *sasl;
 };
-/* One block: free it with zkl__free. NULL when there is no memory. */
-zkl_sasl *zkl__sasl_copy(const zkl_heap *heap, const zkl_sasl *sasl);
-/* A secret text, wiped and freed. NULL is fine. */
-void zkl__secret_free(const zkl_heap *heap, char *text);
 
 /* False: no memory; free it nevertheless. */
 bool zkl__settings_copy(struct zkl__settings *settings, const zkl_heap *heap, const char *servers,

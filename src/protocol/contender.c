@@ -314,7 +314,8 @@ void zkl__contender_advance(struct zkl__contender *c)
 
 /* === what the replies mean ==================================================================== */
 
-/* Whose each answer is, and what a list means to one who waits. */
+/* Passes each reply to the part of the contender that sent the request, and decides what a list
+ * means for a contender that waits. */
 
 static void decide_by_list(struct zkl__contender *c)
 {
@@ -372,7 +373,6 @@ static void on_list(struct zkl__contender *c)
     }
 }
 
-/* contender.c */
 static void contender_on_reply(struct zkl__contender *c)
 {
     static void (*const answers[ZKL__ROLES])(struct zkl__contender *) = {

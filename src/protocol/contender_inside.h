@@ -545,10 +545,11 @@ enum zkl__contender_event_kind {
     ZKL__CE_QUEUE_WATCH, /* a child of the queue came or went */
     ZKL__CE_LINGER_WATCH, /* the same, of a lock that may linger */
     ZKL__CE_INSPECTED,    /* a batch of its inspection was answered */
-    ZKL__CE_LIST,  /* first in its queue, but its list is old, or does not show it: once more */
-    ZKL__CE_YIELD, /* it lingers, or may: the connection is lost, or another one queues */
-    ZKL__CE_LOOK,  /* at what others change: the lease, the one it follows, the joint */
-    ZKL__CE_START, /* an order, as all that follow */
+    ZKL__CE_LIST,         /* it is first in its queue, but its list is old or does not show it: it
+                              lists again */
+    ZKL__CE_YIELD,        /* it lingers, or may: the connection is lost, or another one queues */
+    ZKL__CE_LOOK,         /* at what others change: the lease, the one it follows, the joint */
+    ZKL__CE_START,        /* an order, as all that follow */
     ZKL__CE_RELEASE,
     ZKL__CE_DOWNGRADE, /* rule */
     ZKL__CE_CANCEL,    /* code; means nothing to who does not wait */
@@ -718,8 +719,6 @@ void zkl__contender_fail_by_reply(struct zkl__contender *c);
 void zkl__contender_queue_again(struct zkl__contender *c, const char *why);
 /* Nothing of ours is left. */
 void zkl__contender_finish(struct zkl__contender *c, int code, const char *why);
-
-/* contender.c */
 
 /* Sends what the state needs and is not under way, if there is a connection. Each step ends with
  * it. */

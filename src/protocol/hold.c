@@ -168,7 +168,8 @@ void zkl__announcement_on_time(struct zkl__contender *c)
     }
     if (c->event->connected) {
         c->announcement.look_at = 0;
-        if (!(c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) { /* else one of hold.c's */
+        if (!(c->under_way &
+              UNDER_WAY(ZKL__ROLE_LIST))) { /* else a lingering lock has asked for it */
             zkl__ask_list(c);
         }
     } else {
@@ -278,7 +279,7 @@ void zkl__announcement_on_predecessor(struct zkl__contender *c)
  *    creates of children: PrepRequestProcessor, pRequest2TxnCreate). So nobody queued in between.
  *    This one is for contenders that came and left while another one held.
  *  - The predecessor hands over in this session, and config.mark is set for it as well.
- * An announcement (hold.c) is not enough. A contender without config.mark may announce, and
+ * An announced release is not enough. A contender without config.mark may announce, and
  * its own grant reported no crash. So the directory is read after an announcement. If it has no
  * mark of that release, the queue is listed, because the announcement may be forged.
  *
@@ -489,14 +490,19 @@ enum gate {
     GATE_SHOWN = 16  /* no response within a heartbeat has shown our znode */
 };
 
+/* A response has shown our znode within this part of a heartbeat. A holder notices within one
+ * heartbeat that somebody has deleted its znode by hand. */
+static bool shown_within(const struct zkl__contender *c, int64_t parts)
+{
+    return c->event->now - c->shown_at <= zkl__lease_heartbeat(zkl__core_timeout(c->core)) / parts;
+}
+
 /* Somebody may delete our znode by hand, and another contender of this session may notice that and
- * be granted before us. So a response that shows our znode counts for one heartbeat, the time in
- * which a holder would notice the delete. A multi-contender has a rule of its own (joint.c,
- * look_again). */
+ * be granted before us. So a response that shows our znode counts for one heartbeat. A
+ * multi-contender has a rule of its own (joint.c, look_again). */
 static bool is_shown(const struct zkl__contender *c)
 {
-    return c->joint ||
-           c->event->now - c->shown_at <= zkl__lease_heartbeat(zkl__core_timeout(c->core)) ||
+    return c->joint || shown_within(c, 1) ||
            (c->event->kind == ZKL__CE_REPLY && c->event->role == ZKL__ROLE_PROVE);
 }
 
@@ -638,7 +644,7 @@ void zkl__grant_on_release(struct zkl__contender *c)
  *    the next one. On another connection they might process them later, so nothing lingers over a
  *    lost connection.
  *  - A response within the last heartbeat has shown the znode, as before each other grant
- *    (hold.c), and no write is under way. Otherwise one committed check is sent. Its response
+ *    (is_shown), and no write is under way. Otherwise one committed check is sent. Its response
  * shows the znode, and comes behind the responses to all that the last holder sent.
  *
  * While the lock is armed, contenders of this session that may be granted it next wait in memory,
@@ -932,8 +938,8 @@ static bool comes_behind(const struct zkl__contender *c)
 }
 
 /* A list has shown us first: what rests on an announcement alone must not be passed on for long
- * (hold.c). The release mark would name our znode, and those behind the follower's would
- * miss the name of that one (hold.c). A keeper whose znode somebody has deleted by hand may
+ * (announced release, above). The release mark would name our znode, and those behind the
+ * follower's would miss the name of that one. A keeper whose znode somebody has deleted by hand may
  * not know that yet. */
 static bool may_gather(const struct zkl__contender *c)
 {
@@ -1003,12 +1009,6 @@ static void take_owner(struct zkl__contender *c, struct zkl__contender *from)
     from->started = false;
     from->config.notify = NULL;
     zkl__contender_post(from, ZKL__CE_TAKEN);
-}
-
-/* A heartbeat is what a removal by hand may take to be noticed (is_shown). */
-static bool shown_within(const struct zkl__contender *c, int64_t parts)
-{
-    return c->event->now - c->shown_at <= zkl__lease_heartbeat(zkl__core_timeout(c->core)) / parts;
 }
 
 static void ask_check(struct zkl__contender *c, bool released)

@@ -1002,7 +1002,7 @@ void zkl__semaphore_release(struct zkl__semaphore *s)
     post(s, ZKL__SM_RELEASE);
 }
 
-/* --- what is so now -------------------------------------------------------------------------- */
+/* --- queries of the current state ------------------------------------------------------------- */
 
 int64_t zkl__semaphore_token(const struct zkl__semaphore *s)
 {

@@ -156,23 +156,13 @@ struct zkl__core {
     struct zkl__stats stats;
 };
 
-/* --- session_step.c
- * --------------------------------------------------------------------------------- */
+/* --- the drain -------------------------------------------------------------------------------- */
 
-/* Steps machines until none has mail. Most times none has: a step of the session drains several
- * times. */
-void zkl__core_step_ready(struct zkl__core *core);
-static inline void zkl__core_drain(struct zkl__core *core)
-{
-    if (core->first_waiting || !zkl__ready_none(&core->ready)) {
-        zkl__core_step_ready(core);
-    }
-}
 /* What is read now is what has become of all events: nobody has mail, or we are asked inside a
  * step. */
 bool zkl__core_settled(const struct zkl__core *core);
 
-/* --- the drain -------------------------------------------------------------------------------- */
+/* --- its contenders --------------------------------------------------------------------------- */
 
 /* In the order of their acquires; NULL: there are no more. */
 struct zkl__contender *zkl__contenders_first(const struct zkl__core *core);
@@ -215,7 +205,7 @@ void zkl__watchers_wake(struct zkl__core *core);
 /* All of them hear that the session is over. */
 void zkl__watchers_over(struct zkl__core *core);
 
-/* --- its contenders --------------------------------------------------------------------------- */
+/* --- its operations --------------------------------------------------------------------------- */
 
 /* What becomes of this machine's operations is nobody's concern any more: those that wait for room
  * are never sent. True: others were sent, and are not answered. */

@@ -765,7 +765,7 @@ static size_t steps_most(const struct zkl__core *core)
     return STEPS_EACH * (core->machines + core->queues.count + core->pendings.room + 16);
 }
 
-void zkl__core_step_ready(struct zkl__core *core)
+static void step_ready(struct zkl__core *core)
 {
     size_t most = 0;
     struct zkl__machine *machine = next_ready(core);
@@ -773,6 +773,15 @@ void zkl__core_step_ready(struct zkl__core *core)
         most = steps <= most ? most : steps_most(core);
         ZKL__ENSURE(steps <= most);
         machine->ops->step(core, machine);
+    }
+}
+
+/* Steps machines until none has mail. Most times none has: a step of the session drains several
+ * times. */
+static void drain(struct zkl__core *core)
+{
+    if (core->first_waiting || !zkl__ready_none(&core->ready)) {
+        step_ready(core);
     }
 }
 
@@ -792,7 +801,7 @@ static void core_begin(struct zkl__core *core, int64_t now)
 
 static void core_finish(struct zkl__core *core)
 {
-    zkl__core_drain(core);
+    drain(core);
     struct zkl__machine *machine;
     while ((machine = zkl__ready_take(&core->ready, ZKL__RANK_ENDED))) {
         machine->ops->free(core, machine);
@@ -1150,19 +1159,19 @@ void zkl__session_step(struct zkl__core *core, const struct zkl__event *event)
     }
     /* Time first: who has lost by the clock has lost, whatever the event says. */
     zkl__core_end_lapsed_leases(core);
-    zkl__core_drain(core);
+    drain(core);
     admit(core, event);
-    zkl__core_drain(core);
+    drain(core);
     tell_state(core);
     zkl__free(&core->config.heap, core->index); /* the reply that it is of was read by all */
     core->index = NULL;
     bool due = zkl__core_post_due_timers(core);
     zkl__core_keep_alive(core);
     while (due) {
-        zkl__core_drain(core);
+        drain(core);
         due = zkl__core_post_due_timers(core);
     }
-    zkl__core_drain(core);
+    drain(core);
     zkl__core_end_lapsed_leases(core);
     core_finish(core);
 }

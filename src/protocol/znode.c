@@ -399,7 +399,7 @@ static bool node_find(struct zkl__contender *c, const struct zkl__reply *list)
 
 /* The directory of the queue is made, part by part, when it is missing. */
 
-/* znode.c: the directory of the queue is missing, and made. */
+/* The directory of the queue is missing, and made. */
 static void directory_missing(struct zkl__contender *c)
 {
     c->make_path =
