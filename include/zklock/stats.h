@@ -2,8 +2,8 @@
  * for graphs and alarms.
  *
  * Everything is counted since the session was opened, also across expiries, and costs a few
- * additions per step: there is no switch. docs/operations.md#numbers says which of them deserve an
- * alert. */
+ * additions per step: there is no switch. docs/operations.md#monitoring says which of them deserve
+ * an alert. */
 #ifndef ZKLOCK_STATS_H
 #define ZKLOCK_STATS_H
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # monitoring/: the rules pass their tests; every name in rules and dashboard is one that zklock writes; a Prometheus that scrapes
-# real candidates fires what docs/operations.md promises, and stops firing.
+# real candidates fires the alerts, and stops firing.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 top=$here/../..
 # shellcheck source=tests/cli/lib.sh
