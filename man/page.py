@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""page.py - a page of section 1 or 7. usage: page.py SCDOC PAGE.scd FAILURE_MODEL.md COMMAND OUTPUT
+"""page.py - a page of section 1 or 7. usage: page.py SCDOC PAGE.scd FAILURE_MODEL.md MESSAGES.txt COMMAND OUTPUT
 
-The table of the failure model stands in docs/failure-model.md alone; a line @FAILURES@ takes it in. How an option is typed stands in the
-tables of the command's sources, in the folder COMMAND; @--name@ is its letter, its name and its value.
+The table of the failure model stands in docs/failure-model.md alone; a line @FAILURES@ takes it in. A line @MESSAGES@ takes in those messages
+of man/messages.txt that have a line which says what to do. How an option is typed stands in the tables of the command's sources, in the folder
+COMMAND; @--name@ is its letter, its name and its value.
 """
 import glob
 import re
@@ -26,6 +27,12 @@ def failures(markdown):
     return "\n".join(out)
 
 
+def messages(text):
+    """Each message, and below it what to do."""
+    found = re.findall(r"^(?!# )(\S.*)\n\t(.*)$", text, re.M)
+    return "".join("*%s*\n\t%s\n\n" % (escape(message.replace("*", "")), escape(what)) for message, what in found)
+
+
 OPTION = re.compile(r"""OPTION_([A-Z]+)\(\s*"([a-z-]+)",\s*'(.|\\0)',\s*(?:"([^"]*)"|NULL|&)""")
 
 
@@ -43,11 +50,13 @@ def options(folder):
 
 
 def main():
-    scdoc, source, model, command, output = sys.argv[1:]
+    scdoc, source, model, said, command, output = sys.argv[1:]
     with open(source, encoding="utf-8") as file:
         text = file.read()
     with open(model, encoding="utf-8") as file:
         text = text.replace("@FAILURES@\n", failures(file.read()))
+    with open(said, encoding="utf-8") as file:
+        text = text.replace("@MESSAGES@\n", messages(file.read()))
     typed = options(command)
     text = re.sub("@--([a-z-]+)@", lambda found: typed[found.group(1)], text)
     done = subprocess.run([scdoc], input=text.encode(), stdout=subprocess.PIPE, check=False)

@@ -10,7 +10,7 @@ The source is a date, a commit and a command: `2026-11-22`, `commit c00cc74`, an
 (`security_flood`). A link to measurements.md, which has them, will do. The source stands in the row, the paragraph or the table of the figure, or in
 the block right before or after it.
 
-Left out are sections that another test compares with what it measures (COMPARED), and docs/messages.md, which is made from the code.
+Left out are sections that another test compares with what it measures (COMPARED).
 """
 import pathlib
 import re
@@ -29,7 +29,6 @@ COMPARED = {
     "docs/measurements.md": [""],         # measured.py
     "README.md": ["Measured"],            # measured.py
     "docs/scaling.md": ["One operation", "A second"],  # tests/cost
-    "docs/messages.md": [""],             # cli_messages
 }
 
 GIVEN = {
