@@ -43,7 +43,7 @@ GIVEN = {
     "docs/failure-model.md": ["next address after 1 s at most, 2 s in the second round"],
     "docs/lease.md": ["tickTime 2 s and session timeout 4 s", "an attempt that hangs after 1 s", "With the defaults (τ 10 s, T 2 s, P 0.5 s) that is 5.9 s",
                       "with τ 4 s it is 1.4 s", "With two stages it is 2.7 s"],
-    "docs/migrating.md": ["retry every 10 or 100 ms"],
+    "docs/migrating.md": ["tries every 10 or 100 ms"],
     "docs/operations.md": ["after 10 s, then later each time", "after 5 s. After 121"],
     "docs/packaging.md": ["longer than 4096 bytes"],
     "docs/scaling.md": ["one that commits 5,000 writes a second", "τ = 10 s", "| 1.2 writes a second", "with τ = 30 s", "| 0.6 requests, no write",
