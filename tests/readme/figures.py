@@ -32,9 +32,6 @@ COMPARED = {
 }
 
 GIVEN = {
-    "docs/bugs-found.md": ["after 20 ms at first and 2 s in the end", "watchers of a path after 200 ms", "begin after 100 ms, with a pause that grows to 5 s",
-                           "A name above 255 bytes", "round trip above 100 ms", "a probe every 100 ms", "returned that error after 1.5 s",
-                           "took 40 times as long"],
     "SECURITY.md": ["within 90 days", "at most 64 MB more"],
     "docs/comparison.md": ["Y, with 45 s of grace", "Y, up to 1 minute"],
     "docs/compatibility.md": ["containers reaped every 20 ms"],
@@ -50,9 +47,7 @@ GIVEN = {
     "man/zklock-revoke.1.scd": ["10 seconds by default"],
     "man/zklock-run.1.scd": ["at the grant, every 10 seconds", "up to 99 times"],
     "man/zklock.7.scd": ["session timeout 10 s, tick 2 s", "at least 5.9 s of lease left", "2.7 s with two stages"],
-    "tests/README.md": ["5 kinds of fault for 30 s each", "at most 5 % more than recorded", "differ by up to 3 s"],
     "tests/conformance/README.md": ["requests of 1 MB and more"],
-    "tests/features.md": ["yes: 2 ms at most", "Stopping the server for 4 s", "sessions of 5 s", "sessions of 15 s"],
 }
 
 

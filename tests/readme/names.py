@@ -2,13 +2,13 @@
 """names.py SOURCE ZKLOCK: what pages and manual pages name of the interface is there.
 
 README.md, SECURITY.md, docs/ and man/ name functions, types, constants and members of the C headers, names of the C++ headers, and options
-of the command. A decision (docs/adr/) may name what it did away with, and docs/bugs-found.md is a log."""
+of the command. A decision (docs/adr/) may name what it did away with."""
 import pathlib
 import re
 import subprocess
 import sys
 
-NOT_READ = ("docs/adr/", "docs/bugs-found.md")
+NOT_READ = ("docs/adr/",)
 # Of other programs, which a page may name by themselves: an option of pkg-config, a line of mntr.
 FOREIGN = {"--static"}
 SETTINGS = {"zk_max_jvm_pause_time_ms"}

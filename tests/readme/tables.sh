@@ -1,6 +1,6 @@
 #!/bin/bash
-# tables.sh SOURCE BUILD: what the tables of tests/README.md and tests/features.md name as shown exists: programs, tests in them, faults and
-# invariants of the simulator, stories, plans, kinds of chaos, mutants.
+# tables.sh SOURCE BUILD: what tests/features.tsv, tests/faults.tsv, tests/security/attacks.tsv and docs/lessons.md name as shown exists: programs,
+# tests in them, faults and invariants of the simulator, stories, plans, kinds of chaos, mutants.
 # shellcheck disable=SC2001,SC2013,SC2016,SC2020
 set -eu
 cd "$1"
@@ -77,12 +77,15 @@ check_clause() {
     esac
 }
 
-for file in tests/README.md tests/features.md; do
-    clauses=$(grep -E '^\|' "$file" | tr '|;' '\n\n' | sed 's/^ *//; s/ *$//' | grep -E '^[a-z_, ]+(:|$)')
+# The last column of a table: clauses with ; between them.
+for file in tests/features.tsv tests/faults.tsv tests/security/attacks.tsv; do
+    shown=$(tail -n +2 "$file" | cut -f3)
     while read -r clause; do
         check_clause "$clause"
-    done <<<"$clauses"
-    check_quoted "$(grep -E '^\|' "$file")"
-    echo "$file: $(wc -l <<<"$clauses") clauses"
+    done < <(tr ';' '\n' <<<"$shown" | sed 's/^ *//; s/ *$//' | grep .)
+    check_quoted "$shown"
+    echo "$file: $(wc -l <<<"$shown") rows"
 done
+file=docs/lessons.md
+check_quoted "$(cat "$file")"
 exit $wrong

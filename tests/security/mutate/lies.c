@@ -1,3 +1,20 @@
+/* lies.c - lies about replies, and what the client library does not survive.
+ *
+ * Nothing above libzookeeper_mt can repair these, known of 3.8.0. ZooKeeper's servers send none of them. A liar
+ * that tells one has an `excuse`:
+ *
+ *  - a well-formed reply that nobody waits for ends the process by an assertion (zookeeper_process);
+ *  - so does a reply to a transaction with more parts than the transaction, or without an end
+ *    (deserialize_multi);
+ *  - a reply to credentials makes a client that sent none read at address 8 (auth_completion_func);
+ *  - of a complete frame that is too short for its header, its event, or the data, name or list of its
+ *    reply, the library reads beyond the end, or frees or passes on memory that it never filled;
+ *  - a list whose count needs more memory than there is makes it write to address 0;
+ *  - after a welcome that says read-only it looks for another server. When it finds one, it reports every
+ *    request under way as successful and reads replies that never came (zookeeper_interest, cleanup with
+ *    ZOK): a crash, or a lost write that is taken for done;
+ *  - after a welcome with a session timeout of 0 or less it connects again and again without a pause,
+ *    until the session is closed; zkl_session_open fails by its deadline. */
 #include "fields.h"
 
 #include "dice.h"

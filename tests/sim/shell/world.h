@@ -1,4 +1,33 @@
-/* world.h - what the files of this folder know of each other. */
+/* world.h - what the files of this folder know of each other.
+ *
+ * Beside those of invariants.h, these must hold for the recipes. They are judged where a user
+ * stands, or afterwards from the log of the servers (past.c):
+ *
+ *  exclusion   an object whose is_held is true holds alone, with readers only, or within the limit;
+ *              a piece of a partition has one owner, from `assigned` to the end of `revoked`, or to
+ *              zkl_partition_done
+ *  token       rises; the list behind a semaphore's grant shows its lease
+ *  guard       no guarded transaction under an older token after one under a newer, even when an
+ *              operator takes the lock away
+ *  revoked     a holder receives a request to release
+ *  observed    an observer is notified of candidates that stood first, with what they published;
+ *              only leaders publish
+ *  told        the flag of an election's run is up when the lease ends; `revoked` says so when a
+ *              piece was lost
+ *  cap         a member never works on more pieces than cap
+ *  shares      when all is quiet every piece that cap allows is owned, evenly
+ *  member      when all is quiet each that joined is a member, and the last report to every watcher
+ *              is the present list
+ *  barrier     nobody continues while the barrier was there all the time
+ *  early       into a double barrier only when all were in together, out only when all had left
+ *  enter       once all were in together, or the sign says so, each waiting member is let in within
+ *              ten round trips of a calm network
+ *  once        one recorded success for each slot; the slot is that of the servers' clock; a slot
+ *              behind the recorded one is done
+ *  completion  a call without waiting is called back exactly once, before the close is
+ *
+ * Quiet: faults are healed, everybody is connected, and nothing has changed for two session
+ * timeouts and five seconds. */
 #ifndef SIM_SHELL_WORLD_H
 #define SIM_SHELL_WORLD_H
 
