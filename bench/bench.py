@@ -1,6 +1,6 @@
 """bench.py BUILD_DIR OUT_DIR [--quick | --smoke | --rounds N]: sets the drivers against each other on the same jobs, in turn, and writes
-measurements-tables.md and img/*.svg to OUT_DIR, and its short table between the marks of OUT_DIR's measurements.md and of the README beside OUT_DIR, if they
-are there. scripts/bench calls it."""
+measurements.json and img/*.svg to OUT_DIR, and the run and the short table between the marks of OUT_DIR's measurements.md and of the README beside
+OUT_DIR, if they are there. page.py makes a page of the JSON. scripts/bench calls it."""
 import concurrent.futures
 import itertools
 import signal

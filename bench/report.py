@@ -1,6 +1,7 @@
-"""measurements-tables.md, from figures."""
+"""measurements.json, from figures."""
 import datetime
 import itertools
+import json
 import math
 import os
 import statistics
@@ -154,120 +155,6 @@ def grant_table(bench):
     return table(["for each grant", *(SYSTEMS[s][0] for s in shown)], rows)
 
 
-TEXT = """# Measurements: all tables
-
-{run}
-
-It replaces this page. [measurements.md](measurements.md) says what the figures mean. In each round every system does every job, in odd rounds in the
-opposite order. *Grants a second* are counted for {sustained_s:g} s after a second for warming up, in every third round, and the *slowest second* is one of these.
-There is one statistic: the median over the rounds, with the lower and the upper quartile in parentheses. Ratios are taken within a
-round. *p99* is the 99th percentile of all hand-overs of all rounds. Machine:
-
-{machine}
-
-The servers have tickTime 2000, sessions 10 s. *Data in memory* is `/dev/shm`: no fsync is in the figure, so the client's part is as large as possible. On
-one machine clients and servers compete for its cores: compare ratios.{missing}
-
-## In short
-Medians of the ratios within a round. The quartiles stand in the tables below.
-
-{short}
-## Where others are ahead
-All other systems of this page are compared with zklock in its usual form: libzklock, an announced release, nothing that lingers.
-
-{ahead}
-## Goals
-A goal is reached if the median reaches it.
-
-{goals}
-*The raw client* is libzookeeper_mt called directly with name resolution switched off: create and list sent together, a get with a watch on the predecessor and a list when
-that is deleted, then delete. It is a floor, not a lock: the first fault ends it. Delete-to-event ends in the client library's callback. The read includes waking the
-requesting thread.
-
-## A free lock
-One session acquires and releases a lock for which nobody else contends. *zklock, lingering* has the option `linger_ms`: its session keeps the lock
-after a release, as long as nobody else queues. *zklock, libzklock_st* has no thread of its own. *etcd* is the queue of its own lock service (`/v3/lock`),
-in JSON over one connection for each contender: Debian 12 packages no client library of etcd for C. Debian 12 has no Consul server, so Consul is not measured.
-
-![Acquire and release of a free lock](img/free.svg)
-
-{free}
-## Eight sessions, one lock
-Each acquires, releases and acquires again, without a pause: the worst case for throughput. *Hand-over* is from the release call of one to the
-return of another's acquire that was waiting. *Luckiest : unluckiest* are grants of one contender in a round. kazoo's sessions are processes, the others' threads.
-*zklock, not announced* has znodes that others may write. So no release is announced, and a waiter reads the list before it holds. etcd's waiters watch
-from an earlier revision on, and its server serves such watches every 100 ms (`syncWatchersLoop`).
-
-![Grants a second](img/grants.svg)
-
-{eight}
-*Processor per grant* is the processor time, user and system, of the clients and of the server. Other work on the machine disturbs it less than any elapsed time. Where all
-cores are busy it bounds the rate, and the server's part of it grows with the number of requests, whatever client sends them.
-
-Polled locks look fast here for a bad reason: the last holder tries first, and is granted the lock again. Compare luckiest and unluckiest, and the hand-overs of [eight sessions that work](#eight-sessions-that-work).
-
-### Why not faster
-The cost of one grant on the first server of that table. Wake-ups are counted by the kernel's trace points (`perf record -e sched:sched_wakeup`, in a run
-of its own); `bench/wakeups.py` assigns them to threads.
-
-{grant}
-- **The number of requests is the same.** A listing recipe needs five requests per grant, with any client: create, list, get with a watch, list, delete. An announced release
-  spares the second list, but each waiter watches its own znode, too. That is as many requests, and one round trip less between two holders.
-- **The server does most of the work**: each request passes its selector, a worker, and three more threads, and the response passes the first two. Each of
-  them sleeps between two requests. Clients compete with it for the same cores here.
-- **zklock against raw**: the difference is all that zklock adds to the client library.
-- **The client library has two threads.** One reads the socket, the other runs callbacks. A request is queued, and a pipe wakes the first thread to send it. From an event
-  to the holder's next request, a listing recipe wakes: connection, callbacks, connection (sends the list), connection, callbacks, caller (it holds), connection. *Bare recipe, one thread*
-  is the same recipe on libzookeeper_st, where the waiter reads the socket itself and sends immediately. The difference is the cost of these hand-overs between threads.
-
-## Eight processes, one lock
-A session to a process, as most services have it. The two libraries of zklock, and the same bare recipe on the two client libraries. A process with a session
-has {process_threads}.
-
-{processes}
-## Eight threads of one session
-With and without `linger_ms` the threads begin together on a free lock.
-
-{threads}
-## Two sessions of four threads
-*Luckiest : unluckiest* are grants of a session here, from when both sessions have held the lock.
-
-{two}
-## Eight sessions that work
-Each section lasts 50 ms, so somebody always waits. Requests are counted by the server (by the driver for Redis and PostgreSQL), heartbeats and pings included.
-
-![How long hand-overs take](img/hand-over.svg)
-
-{busy}
-## Two sessions, one waits
-A section of 2 ms, so that the other one certainly waits. The releaser acquires again immediately, which delays the other.
-
-{pair}
-Without that, and with the parts of it:
-
-{relay}
-## The command
-From the start of the process to its end, client library and connection included, in turn as everything else, {commands} times after {uncounted} that do not
-count. Lock and LOCK are free; etcd, as ZooKeeper, has its data in memory.
-
-{command}
-Where the time of `zklock run` is spent, as `strace` sees it. Tracing makes everything slower, so these are shares of the traced time.
-
-{parts}
-## Many waiters
-All queue before the first release; {hand_overs} hand-overs at that length, each to another session. A listing recipe reads the whole queue
-at each grant, and the bytes of that list grow with it. A release wakes the next waiter only. An announced release notifies its own session, too.
-{waiters_plot}
-{waiters}
-## Many locks, many pending acquires
-{crowd}
-## A long wait
-{wait_s:g} s stand for an hour: what is sent is periodic, with the session timeout (10 s) and nothing else.
-
-{wait}
-"""
-
-
 def commit_of_tree():
     """Abbreviated, with -dirty where the tree differs from it."""
     here = os.path.dirname(os.path.abspath(__file__))
@@ -289,24 +176,30 @@ def threads_of_processes(bench):
 
 
 def write_report(bench, folder, machine, run):
-    """False: two contenders held at once."""
+    """The figures as data, a line for each row of a table: page.py makes a page of them. False: two contenders held at once."""
     runs, size = bench.runs, bench.size
     plot_all(bench, folder + "/img")
-    left_out = "".join(f" {SYSTEMS[s][0] if s in SYSTEMS else s} is left out: {why}." for s, why in bench.missing.items())
-    text = TEXT.format(
-        run=run, missing=left_out,
-        machine="\n".join("- " + line for line in machine), sustained_s=max(0, size.sustained_ms / 1000 - 1), goals=goal_table(bench), short=short_table(bench), ahead=ahead_table(bench),
-        grant=grant_table(bench), command=command_table(bench), parts=parts_table(bench), commands=size.commands,
-        uncounted=min(UNCOUNTED, size.commands), free=free_table(bench), process_threads=threads_of_processes(bench),
+    figures = {
+        "run": run, "machine": machine,
+        "missing": [f"{SYSTEMS[s][0] if s in SYSTEMS else s} is left out: {why}." for s, why in bench.missing.items()],
+        "sustained_s": max(0, size.sustained_ms / 1000 - 1), "wait_s": size.wait_ms / 1000, "commands": size.commands,
+        "uncounted": min(UNCOUNTED, size.commands), "process_threads": threads_of_processes(bench),
+        "hand_overs": number(runs.median(f"waiters{size.waiters[-1]}", "tmpfs", "zklock", "hand_over_count")), "waiters_plot": len(size.waiters) > 1}
+    tables = {
+        "short": short_table(bench), "ahead": ahead_table(bench), "goals": goal_table(bench), "free": free_table(bench), "grant": grant_table(bench),
         **{job: contest_table(bench, job, [place for place in size.places if any(runs.has(job, place, s) for s in SYSTEMS)])
            for job in ("eight", "processes", "threads", "two", "pair")},
-        busy=busy_table(bench), relay=relay_table(bench),
-        hand_overs=number(runs.median(f"waiters{size.waiters[-1]}", "tmpfs", "zklock", "hand_over_count")),
-        waiters_plot="\n![Hand-over by length of the queue](img/waiters.svg)\n" if len(size.waiters) > 1 else "",
-        waiters=waiters_table(bench), crowd=crowd_table(bench), wait_s=size.wait_ms / 1000, wait=wait_table(bench))
-    with open(folder + "/measurements-tables.md", "w", encoding="utf-8") as file:
-        file.write(text)
+        "busy": busy_table(bench), "relay": relay_table(bench), "command": command_table(bench), "parts": parts_table(bench),
+        "waiters": waiters_table(bench), "crowd": crowd_table(bench), "wait": wait_table(bench)}
+    with open(folder + "/measurements.json", "w", encoding="utf-8") as file:
+        file.write(as_lines(figures, tables))
     overlapping = [key for key, rounds in runs.all.items() if any(run.get("overlaps") for run in rounds.values())]
     for job, place, system in overlapping:
         print(f"bench: {system} let two in at once: {job}, {place}")
     return not overlapping
+
+
+def as_lines(figures, tables):
+    lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in figures.items()]
+    lines += [f"{json.dumps(name)}: [\n" + ",\n".join("  " + json.dumps(row) for row in rows) + "\n]" for name, rows in tables.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"

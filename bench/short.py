@@ -10,7 +10,6 @@ from tables import number, spread, table
 
 BLOCK = re.compile(r"(<!-- measured: .*? -->\n).*?(<!-- /measured -->)", re.DOTALL)
 PLACES = {"tmpfs": "one server, data in memory", "disk": "one server, data on disk", "three": "three servers, data in memory"}
-WHERE = {"tmpfs": "", "disk": " on disk", "three": " with three servers"}
 # Rows of the short table that README.md has, too.
 README_ROWS = ("free lock, time to acquire and release", "8 sessions on one lock, grants a second", "8 sessions that work, luckiest : unluckiest",
                "5,000 waiters, hand-over time", "`zklock run` on a free lock, time")
@@ -78,14 +77,13 @@ def place_of(work, place, system):
 
 def ahead_table(bench):
     rows = [[work, place_of(work, place, system), name_of(work, system), spread(ratios, "{:.2f} x")] for work, place, system, ratios in ahead(bench)]
-    return table(["", "where", "ahead of zklock", "its figure, of zklock's"], rows) if rows else "Nowhere.\n"
+    return table(["", "where", "ahead of zklock", "its figure, of zklock's"], rows)
 
 
 def short_list(rows):
-    """The rows for README.md, from the lines of the short table: one line for each figure, with everything that it is compared with."""
+    """The rows of the short table that README.md has: one line for each figure, with everything that it is compared with."""
     found, name = {}, ""
-    for line in rows.splitlines()[2:]:
-        first, against, value = (cell.strip() for cell in line.strip("|").split("|"))
+    for first, against, value in rows[1:]:
         name = first or name
         found.setdefault(name, []).append(f"{against} {value}")
     return "".join(f"- {name}: {'; '.join(found[name])}\n" for name in README_ROWS if name in found)
@@ -97,18 +95,17 @@ def ahead_line(bench):
     for work, _, system, ratios in ahead(bench):
         if WORKS[work][0] in ("free", "eight"):
             best.setdefault(work, f"{re.split(', (?:tried|its)', name_of(work, system))[0]} {statistics.median(ratios):.2f} x")
-    link = "[Others are ahead](docs/measurements-tables.md#where-others-are-ahead), with this multiple of zklock's figure"
-    return f"{link}: " + "; ".join(f"{work}: {what}" for work, what in best.items()) + ".\n" if best else "Nobody else was ahead.\n"
+    head = "Others are ahead, with this multiple of zklock's figure"
+    return f"{head}: " + "; ".join(f"{work}: {what}" for work, what in best.items()) + ".\n" if best else "Nobody else was ahead.\n"
 
 
 def write_short(bench, folder, run):
-    """Between the marks of folder's measurements.md and of the README beside folder, as far as these are there. README has a part of it, and who
-    is ahead, which measurements.md links to."""
-    rows = short_table(bench)
-    for path, block in ((os.path.join(folder, "measurements.md"), f"\n{run}\n\n{rows}\n"),
-                        (os.path.join(os.path.dirname(os.path.abspath(folder)), "README.md"), f"\n{run}\n\n{short_list(rows)}\n{ahead_line(bench)}\n")):
+    """Between the marks of folder's measurements.md and of the README beside folder, as far as these are there. Only the README has figures
+    there, and says who is ahead."""
+    readme = os.path.join(os.path.dirname(os.path.abspath(folder)), "README.md")
+    for path, more in ((os.path.join(folder, "measurements.md"), ""), (readme, f"{short_list(short_table(bench))}\n{ahead_line(bench)}\n")):
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
                 text = file.read()
             with open(path, "w", encoding="utf-8") as file:
-                file.write(BLOCK.sub(lambda marks, made=block: marks[1] + made + marks[2], text))
+                file.write(BLOCK.sub(lambda marks, made=f"\n{run}\n\n{more}": marks[1] + made + marks[2], text))

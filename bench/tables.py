@@ -30,4 +30,9 @@ def spread(values, form="{:,.0f}"):
 
 
 def table(head, rows):
-    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]) + "\n"
+    return [head, *rows]
+
+
+def markdown(lines):
+    """A table, whose first line is its head, for a page."""
+    return "\n".join("| " + " | ".join(line) + " |" for line in [lines[0], ["---"] * len(lines[0]), *lines[1:]]) + "\n"

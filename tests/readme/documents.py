@@ -4,8 +4,7 @@ With the name of one COUNT it lists every place that counts.
 
   readme     words of README.md, code and tables included
   comparison words of docs/comparison.md
-  all        words of all documents together, code and tables included: README.md, RELEASING.md and docs/. Two pages do not count:
-             docs/measurements-tables.md is made by scripts/bench, and docs/bugs-found.md is a log for developers
+  all        words of all documents together, code and tables included: README.md, RELEASING.md and docs/
   measured   words of docs/measurements.md
   sentence   words of a sentence at the 90th percentile, over the same documents. A sentence is a part of a paragraph or list item that ends
              with a full stop, a question mark, an exclamation mark or the paragraph. Headings, tables and code have no sentences. A code span is
@@ -20,7 +19,6 @@ import sys
 
 LIMITS = {"readme": 1000, "comparison": 1200, "measured": 900, "all": 23200, "sentence": 24, "private": 2, "unmarked": 0}
 
-NOT_COUNTED = {"docs/measurements-tables.md", "docs/bugs-found.md"}
 
 # Blocks of these languages are shown: what a program prints, or a file of another program. `console` is for README.md, whose lines
 # scripts/soak platforms types in a fresh Debian. All others have to be compiled or run by CMakeLists.txt.
@@ -39,7 +37,7 @@ ALLOWED = re.compile(r"take (the )?place|takes place|in place of|in the place|(i
 
 def documents(root):
     pages = [root / "README.md", root / "RELEASING.md", *sorted((root / "docs").rglob("*.md"))]
-    return {str(p.relative_to(root)): p.read_text() for p in pages if p.exists() and str(p.relative_to(root)) not in NOT_COUNTED}
+    return {str(p.relative_to(root)): p.read_text() for p in pages}
 
 
 def others(root):

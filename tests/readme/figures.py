@@ -25,7 +25,6 @@ CELL = re.compile(r"[\d,]+(\.\d+)?")
 
 # Page: headings of the sections ("": the whole page) that another test compares with what it measures.
 COMPARED = {
-    "docs/measurements-tables.md": [""],  # scripts/bench writes it, with its source
     "docs/measurements.md": [""],         # measured.py
     "README.md": ["Measured"],            # measured.py
     "docs/scaling.md": ["One operation", "A second"],  # tests/cost
@@ -79,7 +78,7 @@ class Source:
         return any(word in self.tests or re.match(r"(scripts|bench|tests)/", word) and (self.root / word).exists() for word in span.split())
 
     def in_text(self, text):
-        return bool(re.search(r"\]\((docs/)?measurements(-tables)?\.md", text)) or (
+        return bool(re.search(r"\]\((docs/)?measurements\.md", text)) or (
             bool(re.search(r"\b20\d\d-\d\d-\d\d\b", text) and re.search(r"\bcommits? `?[0-9a-f]{7,}|\d, [0-9a-f]{7,}\b", text))
             and any(self.is_command(span) for span in re.findall(r"`([^`]+)`", text)))
 

@@ -1,18 +1,18 @@
 #!/usr/bin/python3
 """measured.py SOURCE [--write]: the figures that people read are those that scripts/bench measured.
 
-docs/measurements-tables.md is the source: scripts/bench writes it. README.md and docs/measurements.md show its date and its commit. The latter has
-its short table, README.md some rows of it as a list. Each figure in the sentences of docs/measurements.md stands in sentences() below, which computes it from a cell of the tables: a sentence with
+docs/measurements.json is the source: scripts/bench writes it. README.md and docs/measurements.md show its date and its commit, README.md
+some rows of its short table as a list, too. Each figure in the sentences of docs/measurements.md stands in sentences() below, which computes it from a cell of the tables: a sentence with
 another figure fails, and so does a figure that no sentence of the list has. With --write such a sentence gets the figures of the tables instead.
 """
+import json
 import pathlib
 import re
 import sys
 
 MEMORY, DISK, THREE = "one server, data in memory", "one server, data on disk", "three servers, data in memory"
-FREE, EIGHT, THREADS, BUSY = "A free lock", "Eight sessions, one lock", "Eight threads of one session", "Eight sessions that work"
-PROCESSES, PAIR = "Eight processes, one lock", "Two sessions, one waits"
-WAITERS, COMMAND, MANY, LONG = "Many waiters", "The command", "Many locks, many pending acquires", "A long wait"
+# The tables.
+FREE, EIGHT, BUSY, PROCESSES, RELAY, WAITERS, COMMAND, MANY, LONG = "free", "eight", "busy", "processes", "relay", "waiters", "command", "crowd", "wait"
 BARE, ONE_THREAD, LISTING = "bare recipe, raw client", "bare recipe, one thread", "zklock, not announced"
 LINGERING, ST, ETCD = "zklock, lingering", "zklock, libzklock_st", "etcd 3.4, its lock service"
 REDIS10, REDIS100 = "Redis, tried every 10 ms", "Redis, tried every 100 ms"
@@ -27,50 +27,46 @@ WRITTEN = r"\d[\d,]*(?:\.\d+)?(?:\s(?:us|ms))?"
 
 
 class Tables:
-    """The tables of the page, by heading."""
+    """The tables of the file, by name."""
 
-    def __init__(self, text):
-        self.text = text
-        self.sections = {}
-        for part in re.split(r"^##+ ", text, flags=re.M)[1:]:
-            heading, _, body = part.partition("\n")
-            self.sections[heading] = [self.cells(line) for line in body.splitlines() if line.startswith("|")]
+    def __init__(self, path):
+        self.figures = json.loads(path.read_text())
 
-    @staticmethod
-    def cells(line):
-        return [cell.strip() for cell in line.strip().strip("|").split("|")]
-
-    def cell(self, section, column, *first):
+    def cell(self, name, column, *first):
         """The cell in that column (name, or number from 0) of the row that begins with these cells."""
-        head, rows = self.sections[section][0], self.sections[section][2:]
+        head, *rows = self.figures[name]
         number = column if isinstance(column, int) else head.index(column)
         found = [row[number] for row in rows if row[:len(first)] == list(first)]
         if len(found) != 1:
-            sys.exit(f"docs/measurements-tables.md: {len(found)} rows of '{section}' begin with {first}")
+            sys.exit(f"docs/measurements.json: {len(found)} rows of '{name}' begin with {first}")
         return found[0]
 
+    def short_lines(self):
+        """The rows of the short table as the lines of README.md's list: all that one figure is compared with is in one line (bench/short.py)."""
+        found, name = {}, ""
+        for first, against, value in self.figures["short"][1:]:
+            name = first or name
+            found.setdefault(name, []).append(f"{against} {value}")
+        return [f"- {name}: {'; '.join(values)}" for name, values in found.items()]
 
 
 def sentences(t):
     """The sentences with figures of docs/measurements.md."""
-    def cell(section, column, *first):
+    def cell(name, column, *first):
         """The median, without its quartiles."""
-        return t.cell(section, column, *first).partition(" (")[0]
+        return t.cell(name, column, *first).partition(" (")[0]
 
     def free(system, where=MEMORY):
         return cell(FREE, "acquire + release", where, system)
 
-    def grants(section, system, where=MEMORY):
-        return cell(section, "grants a second", where, system)
+    def grants(name, system, where=MEMORY):
+        return cell(name, "grants a second", where, system)
 
     def processor(system):
         return cell(PROCESSES, "processor per grant, client", MEMORY, system)
 
     def waiters(system, count, column):
         return cell(WAITERS, column, system, count)
-
-    def wait(words):
-        return next(row[1] for row in t.sections[PAIR] if row[0] == words).partition(" (")[0]
 
     def command(words):
         return cell(COMMAND, "time", words)
@@ -85,17 +81,16 @@ def sentences(t):
         f"With the data on a disk, zklock takes {free('zklock', DISK)} and the raw client {free(BARE, DISK)}. "
         f"With three servers it is {free('zklock', THREE)} and {free(BARE, THREE)}.",
         f"Acquire and release take {free(LINGERING)}.",
-        f"An acquire takes {wait('acquire of a lock that lingers unused in another session')} if the lock lingers unused in another session. "
-        f"A hand-over to a session that already waits takes {wait('hand-over to a waiter, zklock')}.",
+        f"An acquire takes {cell(RELAY, 1, 'acquire of a lock that lingers unused in another session')} if the lock lingers unused in another session.",
         f"zklock makes {grants(EIGHT, 'zklock')} grants a second, Curator {grants(EIGHT, 'Curator 5.4')}, kazoo {grants(EIGHT, 'kazoo 2.8')} and "
         f"etcd {grants(EIGHT, ETCD, own)}.",
         f"make {grants(EIGHT, LISTING)}. With three servers zklock makes {grants(EIGHT, 'zklock', THREE)}, "
         f"and the bare recipe on one thread {grants(EIGHT, ONE_THREAD, THREE)}.",
         f"Redis, tried every 10 ms, makes {grants(EIGHT, REDIS10, own)} grants a second.",
         f"the luckiest and the unluckiest contender are {luck('zklock')} with zklock, and {luck(REDIS10)} with Redis.",
-        f"they make {grants(PROCESSES, ST)} grants a second, with libzklock {grants(PROCESSES, 'zklock')}, and with the bare recipe on one thread "
-        f"{grants(PROCESSES, ONE_THREAD)}. A grant costs the clients {processor(ST)} of processor time with libzklock_st, and {processor('zklock')} with libzklock. "
-        f"With three servers they make {grants(PROCESSES, ST, THREE)}, {grants(PROCESSES, 'zklock', THREE)} and {grants(PROCESSES, ONE_THREAD, THREE)} grants.",
+        f"Eight processes with a session each make {grants(PROCESSES, ST)} grants a second with it, {grants(PROCESSES, 'zklock')} with libzklock, and "
+        f"{grants(PROCESSES, ONE_THREAD)} with the bare recipe on one thread. "
+        f"A grant costs the clients {processor(ST)} of processor time with libzklock_st, and {processor('zklock')} with libzklock.",
         f"The median hand-over takes {waiters('zklock', '10', 'hand-over')} with 10 waiters, and {waiters('zklock', '5,000', 'hand-over')} with 5,000. "
         f"The 99th percentile is {waiters('zklock', '10', 'p99')} and {waiters('zklock', '5,000', 'p99')}.",
         f"takes {command(RUN)} from the start of the process to its end, `etcdctl lock` {command('`etcdctl lock LOCK true`')}. "
@@ -124,37 +119,25 @@ def short(text, path):
     return block.group(1).strip()
 
 
-def short_lines(table):
-    """Rows of the short table as lines of README.md's list: all that one figure is compared with is in one line (bench/short.py)."""
-    found, name = {}, ""
-    for first, against, value in (Tables.cells(line) for line in table[2:]):
-        name = first or name
-        found.setdefault(name, []).append(f"{against} {value}")
-    return [f"- {name}: {'; '.join(values)}" for name, values in found.items()]
-
-
 def without_block(text):
     return re.sub(r"<!-- measured: .*?<!-- /measured -->", "", text, flags=re.S)
 
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    t = Tables((root / "docs/measurements-tables.md").read_text())
+    t = Tables(root / "docs/measurements.json")
     if sys.argv[2:] == ["--write"]:
         path = root / "docs/measurements.md"
         page = path.read_text()
         for sentence in sentences(t):
             page = with_figures(page, sentence)
         path.write_text(page)
-    run = re.search(r"^`scripts/bench.*$", t.text, re.M).group()
-    table = [line for line in t.text[t.text.index("\n## In short"):t.text.index("\n## Where")].splitlines() if line.startswith("|")]
     wrong, count = [], 0
     for path, expected in (("README.md", []), ("docs/measurements.md", sentences(t))):
         page = (root / path).read_text()
-        lines = [line for line in short(page, path).splitlines() if re.match(r"\||- ", line)]
-        as_measured = len(lines) > 3 and set(lines) <= set(short_lines(table)) if path == "README.md" else lines == table
-        if not as_measured or not short(page, path).startswith(run):
-            wrong.append(f"{path} has another date, commit or figure than docs/measurements-tables.md: scripts/bench writes both")
+        lines = [line for line in short(page, path).splitlines() if line.startswith("- ")]
+        if not short(page, path).startswith(t.figures["run"]) or (path == "README.md" and len(lines) < 4) or not set(lines) <= set(t.short_lines()):
+            wrong.append(f"{path} has another date, commit or figure than docs/measurements.json: scripts/bench writes both")
         # README has figures in one section only.
         prose = page[page.index("## Measured"):page.index("## Where to read on")] if path == "README.md" else page
         prose = " ".join(without_block(prose).split())

@@ -1,0 +1,133 @@
+"""page.py MEASUREMENTS.JSON: all tables that bench.py wrote, as a page with what they mean."""
+import json
+import sys
+
+from tables import markdown
+
+TEXT = """# Measurements: all tables
+
+{run}
+
+[measurements.md](measurements.md) says what the figures mean. In each round every system does every job, in odd rounds in the
+opposite order. *Grants a second* are counted for {sustained_s:g} s after a second for warming up, in every third round, and the *slowest second* is one of these.
+There is one statistic: the median over the rounds, with the lower and the upper quartile in parentheses. Ratios are taken within a
+round. *p99* is the 99th percentile of all hand-overs of all rounds. Machine:
+
+{machine}
+
+The servers have tickTime 2000, sessions 10 s. *Data in memory* is `/dev/shm`: no fsync is in the figure, so the client's part is as large as possible. On
+one machine clients and servers compete for its cores: compare ratios.{missing}
+
+## In short
+Medians of the ratios within a round. The quartiles stand in the tables below.
+
+{short}
+## Where others are ahead
+All other systems of this page are compared with zklock in its usual form: libzklock, an announced release, nothing that lingers.
+
+{ahead}
+## Goals
+A goal is reached if the median reaches it.
+
+{goals}
+*The raw client* is libzookeeper_mt called directly with name resolution switched off: create and list sent together, a get with a watch on the predecessor and a list when
+that is deleted, then delete. It is a floor, not a lock: the first fault ends it. Delete-to-event ends in the client library's callback. The read includes waking the
+requesting thread.
+
+## A free lock
+One session acquires and releases a lock for which nobody else contends. *zklock, lingering* has the option `linger_ms`: its session keeps the lock
+after a release, as long as nobody else queues. *zklock, libzklock_st* has no thread of its own. *etcd* is the queue of its own lock service (`/v3/lock`),
+in JSON over one connection for each contender: Debian 12 packages no client library of etcd for C. Debian 12 has no Consul server, so Consul is not measured.
+
+![Acquire and release of a free lock](img/free.svg)
+
+{free}
+## Eight sessions, one lock
+Each acquires, releases and acquires again, without a pause: the worst case for throughput. *Hand-over* is from the release call of one to the
+return of another's acquire that was waiting. *Luckiest : unluckiest* are grants of one contender in a round. kazoo's sessions are processes, the others' threads.
+*zklock, not announced* has znodes that others may write. So no release is announced, and a waiter reads the list before it holds. etcd's waiters watch
+from an earlier revision on, and its server serves such watches every 100 ms (`syncWatchersLoop`).
+
+![Grants a second](img/grants.svg)
+
+{eight}
+*Processor per grant* is the processor time, user and system, of the clients and of the server. Other work on the machine disturbs it less than any elapsed time. Where all
+cores are busy it bounds the rate, and the server's part of it grows with the number of requests, whatever client sends them.
+
+Polled locks look fast here for a bad reason: the last holder tries first, and is granted the lock again. Compare luckiest and unluckiest, and the hand-overs of [eight sessions that work](#eight-sessions-that-work).
+
+### Why not faster
+The cost of one grant on the first server of that table. Wake-ups are counted by the kernel's trace points (`perf record -e sched:sched_wakeup`, in a run
+of its own); `bench/wakeups.py` assigns them to threads.
+
+{grant}
+- **The number of requests is the same.** A listing recipe needs five requests per grant, with any client: create, list, get with a watch, list, delete. An announced release
+  spares the second list, but each waiter watches its own znode, too. That is as many requests, and one round trip less between two holders.
+- **The server does most of the work**: each request passes its selector, a worker, and three more threads, and the response passes the first two. Each of
+  them sleeps between two requests. Clients compete with it for the same cores here.
+- **zklock against raw**: the difference is all that zklock adds to the client library.
+- **The client library has two threads.** One reads the socket, the other runs callbacks. A request is queued, and a pipe wakes the first thread to send it. From an event
+  to the holder's next request, a listing recipe wakes: connection, callbacks, connection (sends the list), connection, callbacks, caller (it holds), connection. *Bare recipe, one thread*
+  is the same recipe on libzookeeper_st, where the waiter reads the socket itself and sends immediately. The difference is the cost of these hand-overs between threads.
+
+## Eight processes, one lock
+A session to a process, as most services have it. The two libraries of zklock, and the same bare recipe on the two client libraries. A process with a session
+has {process_threads}.
+
+{processes}
+## Eight threads of one session
+With and without `linger_ms` the threads begin together on a free lock.
+
+{threads}
+## Two sessions of four threads
+*Luckiest : unluckiest* are grants of a session here, from when both sessions have held the lock.
+
+{two}
+## Eight sessions that work
+Each section lasts 50 ms, so somebody always waits. Requests are counted by the server (by the driver for Redis and PostgreSQL), heartbeats and pings included.
+
+![How long hand-overs take](img/hand-over.svg)
+
+{busy}
+## Two sessions, one waits
+A section of 2 ms, so that the other one certainly waits. The releaser acquires again immediately, which delays the other.
+
+{pair}
+Without that, and with the parts of it:
+
+{relay}
+## The command
+From the start of the process to its end, client library and connection included, in turn as everything else, {commands} times after {uncounted} that do not
+count. Lock and LOCK are free; etcd, as ZooKeeper, has its data in memory.
+
+{command}
+Where the time of `zklock run` is spent, as `strace` sees it. Tracing makes everything slower, so these are shares of the traced time.
+
+{parts}
+## Many waiters
+All queue before the first release; {hand_overs} hand-overs at that length, each to another session. A listing recipe reads the whole queue
+at each grant, and the bytes of that list grow with it. A release wakes the next waiter only. An announced release notifies its own session, too.
+{waiters_plot}
+{waiters}
+## Many locks, many pending acquires
+{crowd}
+## A long wait
+{wait_s:g} s stand for an hour: what is sent is periodic, with the session timeout (10 s) and nothing else.
+
+{wait}
+"""
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as file:
+        figures = json.load(file)
+    words = {name: markdown(value) if name not in ("machine", "missing") and isinstance(value, list) else value for name, value in figures.items()}
+    words["machine"] = "\n".join("- " + line for line in figures["machine"])
+    words["missing"] = "".join(" " + line for line in figures["missing"])
+    words["ahead"] = words["ahead"] if len(figures["ahead"]) > 1 else "Nowhere.\n"
+    words["waiters_plot"] = "\n![Hand-over by length of the queue](img/waiters.svg)\n" if figures["waiters_plot"] else ""
+    print(TEXT.format(**words), end="")
+
+
+if __name__ == "__main__":
+    main()
