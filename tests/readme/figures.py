@@ -35,7 +35,6 @@ GIVEN = {
     "docs/comparison.md": ["Y, with 45 s of grace", "Y, up to 1 minute"],
     "docs/compatibility.md": ["containers reaped every 20 ms"],
     "docs/ensemble.md": ["session timeout of 10 s", "a lease lasts at least 5.9 s, or 2.7 s"],
-    "docs/failure-model.md": ["next address after 1 s at most, 2 s in the second round"],
     "docs/lease.md": ["tickTime 2 s and session timeout 4 s", "an attempt that hangs after 1 s", "With the defaults (τ 10 s, T 2 s, P 0.5 s) that is 5.9 s",
                       "with τ 4 s it is 1.4 s", "With two stages it is 2.7 s"],
     "docs/migrating.md": ["tries every 10 or 100 ms"],
