@@ -32,7 +32,7 @@ COMPARED = {
 
 GIVEN = {
     "SECURITY.md": ["within 90 days", "at most 64 MB more"],
-    "docs/comparison.md": ["Y, with 45 s of grace", "Y, up to 1 minute"],
+    "docs/comparison.md": ["Y, up to 1 minute"],
     "docs/compatibility.md": ["containers reaped every 20 ms"],
     "docs/ensemble.md": ["session timeout of 10 s", "a lease lasts at least 5.9 s, or 2.7 s"],
     "docs/lease.md": ["tickTime 2 s and session timeout 4 s", "an attempt that hangs after 1 s", "With the defaults (τ 10 s, T 2 s, P 0.5 s) that is 5.9 s",
