@@ -39,7 +39,7 @@ GIVEN = {
                       "with τ 4 s it is 1.4 s", "With two stages it is 2.7 s"],
     "docs/migrating.md": ["tries every 10 or 100 ms"],
     "docs/operations.md": ["after 10 s, then later each time", "after 5 s. After 121"],
-    "docs/scaling.md": ["one that commits 5,000 writes a second", "τ = 10 s", "| 1.2 writes a second", "| 0.6 requests, no write", "| 2 writes a grant",
+    "docs/scaling.md": ["One that commits 5,000 writes a second", "τ = 10 s", "| 1.2 writes a second", "| 0.6 requests, no write", "| 2 writes a grant",
                         "about 1,200 grants a second", "10,000 waiters make 590 kB", "a response above 1 MB"],
     "man/zklock-revoke.1.scd": ["10 seconds by default"],
     "man/zklock-run.1.scd": ["at the grant, every 10 seconds", "up to 99 times"],
