@@ -107,7 +107,9 @@ Where the time of `zklock run` is spent, as `strace` sees it. Tracing makes ever
 ## Many waiters
 All queue before the first release; {hand_overs} hand-overs at that length, each to another session. A listing recipe reads the whole queue
 at each grant, and the bytes of that list grow with it. A release wakes the next waiter only. An announced release notifies its own session, too.
-{waiters_plot}
+
+![Hand-over by length of the queue](img/waiters.svg)
+
 {waiters}
 ## Many locks, many pending acquires
 {crowd}
@@ -117,17 +119,6 @@ at each grant, and the bytes of that list grow with it. A release wakes the next
 {wait}
 """
 
-
-def main():
-    with open(sys.argv[1], encoding="utf-8") as file:
-        figures = json.load(file)
-    words = {name: markdown(value) if name not in ("machine", "missing") and isinstance(value, list) else value for name, value in figures.items()}
-    words["machine"] = "\n".join("- " + line for line in figures["machine"])
-    words["missing"] = "".join(" " + line for line in figures["missing"])
-    words["ahead"] = words["ahead"] if len(figures["ahead"]) > 1 else "Nowhere.\n"
-    words["waiters_plot"] = "\n![Hand-over by length of the queue](img/waiters.svg)\n" if figures["waiters_plot"] else ""
-    print(TEXT.format(**words), end="")
-
-
-if __name__ == "__main__":
-    main()
+with open(sys.argv[1], encoding="utf-8") as file:
+    figures = json.load(file)
+print(TEXT.format(**{name: markdown(value) if isinstance(value, list) else value for name, value in figures.items()}), end="")

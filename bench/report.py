@@ -176,30 +176,29 @@ def threads_of_processes(bench):
 
 
 def write_report(bench, folder, machine, run):
-    """The figures as data, a line for each row of a table: page.py makes a page of them. False: two contenders held at once."""
+    """The figures as data: page.py makes a page of them. False: two contenders held at once."""
     runs, size = bench.runs, bench.size
     plot_all(bench, folder + "/img")
     figures = {
-        "run": run, "machine": machine,
-        "missing": [f"{SYSTEMS[s][0] if s in SYSTEMS else s} is left out: {why}." for s, why in bench.missing.items()],
-        "sustained_s": max(0, size.sustained_ms / 1000 - 1), "wait_s": size.wait_ms / 1000, "commands": size.commands,
-        "uncounted": min(UNCOUNTED, size.commands), "process_threads": threads_of_processes(bench),
-        "hand_overs": number(runs.median(f"waiters{size.waiters[-1]}", "tmpfs", "zklock", "hand_over_count")), "waiters_plot": len(size.waiters) > 1}
-    tables = {
-        "short": short_table(bench), "ahead": ahead_table(bench), "goals": goal_table(bench), "free": free_table(bench), "grant": grant_table(bench),
+        "run": run, "missing": "".join(f" {SYSTEMS[s][0] if s in SYSTEMS else s} is left out: {why}." for s, why in bench.missing.items()),
+        "machine": "\n".join("- " + line for line in machine), "sustained_s": max(0, size.sustained_ms / 1000 - 1), "commands": size.commands,
+        "uncounted": min(UNCOUNTED, size.commands), "process_threads": threads_of_processes(bench), "wait_s": size.wait_ms / 1000,
+        "hand_overs": number(runs.median(f"waiters{size.waiters[-1]}", "tmpfs", "zklock", "hand_over_count")),
+        "short": short_table(bench), "ahead": ahead_table(bench), "goals": goal_table(bench), "free": free_table(bench),
         **{job: contest_table(bench, job, [place for place in size.places if any(runs.has(job, place, s) for s in SYSTEMS)])
            for job in ("eight", "processes", "threads", "two", "pair")},
-        "busy": busy_table(bench), "relay": relay_table(bench), "command": command_table(bench), "parts": parts_table(bench),
-        "waiters": waiters_table(bench), "crowd": crowd_table(bench), "wait": wait_table(bench)}
+        "grant": grant_table(bench), "busy": busy_table(bench), "relay": relay_table(bench), "command": command_table(bench),
+        "parts": parts_table(bench), "waiters": waiters_table(bench), "crowd": crowd_table(bench), "wait": wait_table(bench)}
     with open(folder + "/measurements.json", "w", encoding="utf-8") as file:
-        file.write(as_lines(figures, tables))
+        file.write(as_text(figures))
     overlapping = [key for key, rounds in runs.all.items() if any(run.get("overlaps") for run in rounds.values())]
     for job, place, system in overlapping:
         print(f"bench: {system} let two in at once: {job}, {place}")
     return not overlapping
 
 
-def as_lines(figures, tables):
-    lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in figures.items()]
-    lines += [f"{json.dumps(name)}: [\n" + ",\n".join("  " + json.dumps(row) for row in rows) + "\n]" for name, rows in tables.items()]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+def as_text(figures):
+    """JSON with a line for each row of a table."""
+    values = {name: "[\n  " + ",\n  ".join(map(json.dumps, value)) + "]" if isinstance(value, list) else json.dumps(value)
+              for name, value in figures.items()}
+    return "{" + ",\n".join(f'"{name}": {text}' for name, text in values.items()) + "}\n"
