@@ -35,7 +35,7 @@ GIVEN = {
     "docs/comparison.md": ["Y, up to 1 minute"],
     "docs/compatibility.md": ["containers reaped every 20 ms"],
     "docs/ensemble.md": ["session timeout of 10 s", "a lease lasts at least 5.9 s, or 2.7 s"],
-    "docs/lease.md": ["tickTime 2 s and session timeout 4 s", "an attempt that hangs after 1 s", "With the defaults (τ 10 s, T 2 s, P 0.5 s) that is 5.9 s",
+    "docs/lease.md": ["tickTime 2 s and session timeout 4 s", "ended after 1 s at first", "With the defaults (τ 10 s, T 2 s, P 0.5 s) that is 5.9 s",
                       "with τ 4 s it is 1.4 s", "With two stages it is 2.7 s"],
     "docs/migrating.md": ["tries every 10 or 100 ms"],
     "docs/operations.md": ["after 10 s, then later each time", "after 5 s. After 121"],
