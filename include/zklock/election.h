@@ -91,7 +91,7 @@ typedef struct zkl_leader {
     int64_t token; /* fencing token of its term */
     int64_t session_id;
     bool readable; /* false: its access list hides the value; and token and session_id, 0 then, from
-                      ZooKeeper 3.9.2 on */
+                      ZooKeeper 3.8.4 and 3.9.2 on */
 } zkl_leader;
 
 typedef struct zkl_election_observer zkl_election_observer;
