@@ -1,17 +1,6 @@
 /* A neighbour that may create below a recipe's path leaves persistent znodes there, everything that the recipe might take for one of its
  * own: nothing of it blocks a lock, a semaphore, an election, a partition or a barrier. What it does block is said at once, and by
- * name. A container, and a znode with a time to live, is as persistent here: clients see no owner of either
- * (DataNode.getClientEphemeralOwner).
- *
- * A znode that nobody may read has to count, since passing over a contender makes two holders. From 3.8.4 and 3.9.2 on (ZOOKEEPER-2590) no request
- * shows the owner to a client without rights on the znode:
- *  - exists, getData, getChildren, multiRead and check need READ; getACL READ or ADMIN; setData WRITE; setACL ADMIN
- *    (FinalRequestProcessor, PrepRequestProcessor);
- *  - create of a child fails if the znode is ephemeral, but checks the parent's CREATE first (pRequest2TxnCreate), and below a
- *    persistent one it makes a znode;
- *  - delete checks the directory's DELETE, then version and children, never the owner;
- *  - getEphemerals lists those of one's own session. getAllChildrenNumber and the directory's stat count both kinds alike. Without READ
- *    no watch event is sent (CVE-2024-23944). The four-letter word dump is for operators, and off by default. */
+ * name. */
 #include <stdio.h>
 #include <string.h>
 

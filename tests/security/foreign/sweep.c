@@ -6,7 +6,19 @@
  *
  * Built with the address and undefined behaviour sanitizers. A use of a recipe is good when it ends by its deadline with a
  * grant, or with an error that names the znode; a wait behind a foreign contender that a session owns may end with ETIMEOUT or
- * EBUSY, and from 3.9.2 on (ZOOKEEPER-2590) behind one that may not be read. No foreign znode is deleted, and none of ours is left. */
+ * EBUSY, and from 3.8.4 and 3.9.2 on (ZOOKEEPER-2590) behind one that may not be read. No foreign znode is deleted, and none of
+ * ours is left.
+ *
+ * A container, and a znode with a time to live, is as persistent here: clients see no owner of either
+ * (DataNode.getClientEphemeralOwner). A znode that may not be read has to count, since passing over a contender makes two holders.
+ * Since ZOOKEEPER-2590 no request shows its owner to a client without rights on it:
+ *  - exists, getData, getChildren, multiRead and check need READ; getACL READ or ADMIN; setData WRITE; setACL ADMIN
+ *    (FinalRequestProcessor, PrepRequestProcessor);
+ *  - create of a child fails if the znode is ephemeral, but checks the parent's CREATE first (pRequest2TxnCreate), and below a
+ *    persistent one it makes a znode;
+ *  - delete checks the directory's DELETE, then version and children, never the owner;
+ *  - getEphemerals lists those of one's own session. getAllChildrenNumber and the directory's stat count both kinds alike. Without
+ *    READ no watch event is sent (CVE-2024-23944). The four-letter word dump is for operators, and off by default. */
 #include "names.h"
 #include "recipes.h"
 #include "verbs.h"
