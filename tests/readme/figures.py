@@ -7,7 +7,7 @@ looked at), or if it follows from such numbers by arithmetic. GIVEN lists those,
 has a source.
 
 The source is a date, a commit and a command: `2026-11-22`, `commit c00cc74`, and a code span that names a program of this tree (`scripts/bench`) or a test
-(`security_flood`). A link to measurements.md, which has them, will do. The source stands in the row, the paragraph or the table of the figure, or in
+(`integration_close`). A link to measurements.md, which has them, will do. The source stands in the row, the paragraph or the table of the figure, or in
 the block right before or after it.
 
 Left out are sections that another test compares with what it measures (COMPARED).
