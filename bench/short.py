@@ -11,8 +11,10 @@ from tables import number, spread, table
 BLOCK = re.compile(r"(<!-- measured: .*? -->\n).*?(<!-- /measured -->)", re.DOTALL)
 PLACES = {"tmpfs": "one server, data in memory", "disk": "one server, data on disk", "three": "three servers, data in memory"}
 # Rows of the short table that README.md has, too.
-README_ROWS = ("free lock, time to acquire and release", "8 sessions on one lock, grants a second", "8 sessions that work, luckiest : unluckiest",
-               "5,000 waiters, hand-over time", "`zklock run` on a free lock, time")
+README_ROWS = ("free lock, time", "8 sessions on one lock, grants a second", "the same, release not announced", "the same, three servers", "`zklock run`, time")
+# What README.md says of who is ahead: in these works, with the data of one server in memory. The rows above have the raw client.
+README_AHEAD = ("a free lock, time", "8 sessions, grants a second")
+README_WHERE = ("its own server", "one server, data in memory")
 NOT_OTHERS = ("zklock", "listing", "linger", "st", "version")
 # What others are compared in: job, figure, whether less of it is better.
 WORKS = {"a free lock, time": ("free", "cycle_us", True), "8 sessions, grants a second": ("eight", "grants_s", False),
@@ -28,8 +30,8 @@ def times(values):
 def short_table(bench):
     runs, most = bench.runs, bench.size.waiters[-1]
 
-    def ratio(job, other, name, system="zklock"):
-        return times(runs.ratios(job, "tmpfs", system, other, name))
+    def ratio(job, other, name, system="zklock", place="tmpfs"):
+        return times(runs.ratios(job, place, system, other, name))
 
     def luck(system):
         return " : ".join(number(runs.median("busy", "tmpfs", system, what)) for what in ("luckiest", "unluckiest"))
@@ -37,11 +39,15 @@ def short_table(bench):
     def tail(count):
         return quantile(runs.pooled(f"waiters{count}", "tmpfs", "zklock"), 0.99)
     return table(["", "against", "measured"], [
-        ["free lock, time to acquire and release", "the raw client's round trips", ratio("free", "raw", "cycle_us")],
+        ["free lock, time", "the raw client", ratio("free", "raw", "cycle_us")],
         ["", "Curator", ratio("free", "curator", "cycle_us")],
         ["the same, lingering, times as fast", "Curator", times(runs.ratios("free", "tmpfs", "curator", "linger", "cycle_us"))],
-        ["8 sessions on one lock, grants a second", "a bare recipe on the raw client", ratio("eight", "raw", "grants_s")],
+        ["8 sessions on one lock, grants a second", "the raw client", ratio("eight", "raw", "grants_s")],
         ["", "Curator", ratio("eight", "curator", "grants_s")],
+        ["the same, release not announced", "the raw client", ratio("eight", "raw", "grants_s", "listing")],
+        ["", "Curator", ratio("eight", "curator", "grants_s", "listing")],
+        ["the same, three servers", "the raw client", ratio("eight", "raw", "grants_s", place="three")],
+        ["", "Curator", ratio("eight", "curator", "grants_s", place="three")],
         ["8 threads of one session, grants a second", "Curator", ratio("threads", "curator", "grants_s")],
         ["the same, lingering", "Curator", ratio("threads", "curator", "grants_s", "linger")],
         ["8 processes on libzklock_st, grants a second", "libzklock", ratio("processes", "zklock", "grants_s", "st")],
@@ -51,8 +57,8 @@ def short_table(bench):
         [f"{most:,} waiters, hand-over time", f"{bench.size.waiters[0]:,} waiters",
          times(runs.ratios(f"waiters{most}", "tmpfs", "zklock", "zklock", "hand_over_us", to=f"waiters{bench.size.waiters[0]}"))],
         ["the same, 99th percentile", "", times([tail(most) / tail(bench.size.waiters[0])])],
-        ["`zklock run` on a free lock, time", "`etcdctl lock`", ratio("command", "etcd", "whole_ms")],
-        ["", "`flock` on a local file", ratio("command", "flock", "whole_ms")]])
+        ["`zklock run`, time", "`etcdctl lock`", ratio("command", "etcd", "whole_ms")],
+        ["", "`flock`", ratio("command", "flock", "whole_ms")]])
 
 
 def ahead(bench):
@@ -89,21 +95,22 @@ def short_list(rows):
     return "".join(f"- {name}: {'; '.join(found[name])}\n" for name in README_ROWS if name in found)
 
 
-def ahead_line(bench):
-    """Who is furthest ahead, with which ahead() begins, in what README.md shows."""
-    best = {}
-    for work, _, system, ratios in ahead(bench):
-        if WORKS[work][0] in ("free", "eight"):
-            best.setdefault(work, f"{re.split(', (?:tried|its)', name_of(work, system))[0]} {statistics.median(ratios):.2f} x")
-    head = "Others are ahead, with this multiple of zklock's figure"
-    return f"{head}: " + "; ".join(f"{work}: {what}" for work, what in best.items()) + ".\n" if best else "Nobody else was ahead.\n"
+def ahead_line(rows):
+    """The part of ahead_table() that README.md has: every other system that is ahead, the one furthest ahead first."""
+    found = {}
+    for work, where, system, ratios in rows[1:]:
+        name = re.split(", (?:tried|its)", system)[0]
+        if work in README_AHEAD and where in README_WHERE and name != SYSTEMS["raw"][0]:
+            found.setdefault(work, {}).setdefault(name, ratios.partition(" (")[0])
+    works = [f"*{work}*: " + "; ".join(f"{name} {ratio}" for name, ratio in systems.items()) for work, systems in found.items()]
+    return "Others are ahead, with this multiple of zklock's figure. " + ". ".join(works) + ".\n" if works else "Nobody else was ahead.\n"
 
 
 def write_short(bench, folder, run):
     """Between the marks of folder's measurements.md and of the README beside folder, as far as these are there. Only the README has figures
     there, and says who is ahead."""
     readme = os.path.join(os.path.dirname(os.path.abspath(folder)), "README.md")
-    for path, more in ((os.path.join(folder, "measurements.md"), ""), (readme, f"{short_list(short_table(bench))}\n{ahead_line(bench)}\n")):
+    for path, more in ((os.path.join(folder, "measurements.md"), ""), (readme, f"{short_list(short_table(bench))}\n{ahead_line(ahead_table(bench))}\n")):
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
                 text = file.read()

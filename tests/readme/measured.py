@@ -12,16 +12,18 @@ import sys
 
 MEMORY, DISK, THREE = "one server, data in memory", "one server, data on disk", "three servers, data in memory"
 # The tables.
-FREE, EIGHT, BUSY, PROCESSES, RELAY, WAITERS, COMMAND, MANY, LONG = "free", "eight", "busy", "processes", "relay", "waiters", "command", "crowd", "wait"
-BARE, ONE_THREAD, LISTING = "bare recipe, raw client", "bare recipe, one thread", "zklock, not announced"
+GOALS, FREE, EIGHT, BUSY, PROCESSES, RELAY, WAITERS, COMMAND, MANY, LONG = "goals", "free", "eight", "busy", "processes", "relay", "waiters", "command", "crowd", "wait"
+BARE, ONE_THREAD, LISTING, CURATOR = "bare recipe, raw client", "bare recipe, one thread", "zklock, not announced", "Curator 5.4"
 LINGERING, ST, ETCD = "zklock, lingering", "zklock, libzklock_st", "etcd 3.4, its lock service"
 REDIS10, REDIS100 = "Redis, tried every 10 ms", "Redis, tried every 100 ms"
 RUN, LS = "`zklock run LOCK -- true`", "`zklock ls LOCK`, 1,000 in the queue"
+ANNOUNCED_GOAL, FLOCK_GOAL = "announced release: at least 2.5 x Curator's", "at most 2.5 x `flock` on a local file"
+GIVEN_FACTOR = re.compile(r"[\d.]+ x")
 # What looks like a figure: a number with a unit, a decimal point, or thousands.
 FIGURE = re.compile(r"\d+[.,]\d+|\b\d+ (?:us|ms|s|x|times|bytes|grants|requests|writes)\b")
 # Of the measurement itself, not its results.
 GIVEN = re.compile(r"Sections that last 50 ms|sections of 50 ms|tried every 10 ms|\b(?:Curator|kazoo|ZooKeeper|Redis|etcd) \d\.\d(?:\.\d)?|10,000 locks|a queue of 1,000"
-                   r"|5,000 waiters|with 5,000|about 40 minutes")
+                   r"|5,000 waiters|with 5,000|about 40 minutes|every 100 ms \(`syncWatchersLoop`\)")
 # A figure of a sentence, where it is written.
 WRITTEN = r"\d[\d,]*(?:\.\d+)?(?:\s(?:us|ms))?"
 
@@ -73,26 +75,41 @@ def sentences(t):
 
     def luck(system):
         return t.cell(BUSY, "luckiest : unluckiest", system)
+
+    def three(column, system):
+        return cell(EIGHT, column, THREE, system)
     own = "its own server"
+    goals = t.figures[GOALS][1:]
+    missed = [goal for goal in goals if goal[3] != "yes"]
     many_heap = t.cell(MANY, 1, "10,000 locks held by one session: heap, each")
     return [
-        f"zklock acquires and releases a free lock in {free('zklock')}. The raw client takes {free(BARE)}, Curator {free('Curator 5.4')} and kazoo "
-        f"{free('kazoo 2.8')}. etcd takes {free(ETCD, own)}. Redis takes {free(REDIS100, own)}:",
+        f"Of {len(goals)} goals, {len(missed)} were missed",
+        f"Eight sessions made {cell(GOALS, 'measured', '', ANNOUNCED_GOAL)} Curator's grants, and {GIVEN_FACTOR.search(ANNOUNCED_GOAL)[0]} was the goal. "
+        f"`zklock run` took {cell(GOALS, 'measured', '', FLOCK_GOAL)} the time of `flock`, and {GIVEN_FACTOR.search(FLOCK_GOAL)[0]} was the goal.",
+        f"zklock acquires and releases a free lock in {free('zklock')}. The raw client takes {free(BARE)}, Curator {free(CURATOR)} and kazoo "
+        f"{free('kazoo 2.8')}. etcd takes {free(ETCD, own)}: this is its lock service, in JSON over HTTP. Redis takes {free(REDIS100, own)}:",
         f"With the data on a disk, zklock takes {free('zklock', DISK)} and the raw client {free(BARE, DISK)}. "
         f"With three servers it is {free('zklock', THREE)} and {free(BARE, THREE)}.",
         f"Acquire and release take {free(LINGERING)}.",
         f"An acquire takes {cell(RELAY, 1, 'acquire of a lock that lingers unused in another session')} if the lock lingers unused in another session.",
-        f"zklock makes {grants(EIGHT, 'zklock')} grants a second, Curator {grants(EIGHT, 'Curator 5.4')}, kazoo {grants(EIGHT, 'kazoo 2.8')} and "
-        f"etcd {grants(EIGHT, ETCD, own)}.",
-        f"make {grants(EIGHT, LISTING)}. With three servers zklock makes {grants(EIGHT, 'zklock', THREE)}, "
-        f"and the bare recipe on one thread {grants(EIGHT, ONE_THREAD, THREE)}.",
+        f"zklock makes {grants(EIGHT, 'zklock')} grants a second, the raw client {grants(EIGHT, BARE)}, Curator {grants(EIGHT, CURATOR)}, "
+        f"kazoo {grants(EIGHT, 'kazoo 2.8')} and etcd {grants(EIGHT, ETCD, own)}.",
+        f"Then zklock makes {grants(EIGHT, LISTING)} grants, hardly more than the raw client and Curator.",
+        f"With three servers zklock makes {three('grants a second', 'zklock')}, the raw client {three('grants a second', BARE)}, "
+        f"Curator {three('grants a second', CURATOR)}, and the bare recipe on one thread {three('grants a second', ONE_THREAD)}. "
+        f"The slowest second of zklock had {three('slowest second', 'zklock')} there, of the raw client {three('slowest second', BARE)}, "
+        f"and of Curator {three('slowest second', CURATOR)}. The 99th percentile of zklock's hand-overs was {three('p99', 'zklock')}, "
+        f"of the raw client's {three('p99', BARE)}, and of Curator's {three('p99', CURATOR)}.",
+        f"A listing client needs {cell(EIGHT, 'requests per grant', MEMORY, BARE)} requests for a grant, and "
+        f"zklock {cell(EIGHT, 'requests per grant', MEMORY, 'zklock')}:",
         f"Redis, tried every 10 ms, makes {grants(EIGHT, REDIS10, own)} grants a second.",
         f"the luckiest and the unluckiest contender are {luck('zklock')} with zklock, and {luck(REDIS10)} with Redis.",
         f"Eight processes with a session each make {grants(PROCESSES, ST)} grants a second with it, {grants(PROCESSES, 'zklock')} with libzklock, and "
         f"{grants(PROCESSES, ONE_THREAD)} with the bare recipe on one thread. "
         f"A grant costs the clients {processor(ST)} of processor time with libzklock_st, and {processor('zklock')} with libzklock.",
         f"The median hand-over takes {waiters('zklock', '10', 'hand-over')} with 10 waiters, and {waiters('zklock', '5,000', 'hand-over')} with 5,000. "
-        f"The 99th percentile is {waiters('zklock', '10', 'p99')} and {waiters('zklock', '5,000', 'p99')}.",
+        f"The 99th percentile is {waiters('zklock', '10', 'p99')} and {waiters('zklock', '5,000', 'p99')}. Where no release is announced, "
+        f"the waiter lists the queue: the median is {waiters(LISTING, '10', 'hand-over')} and {waiters(LISTING, '5,000', 'hand-over')}.",
         f"takes {command(RUN)} from the start of the process to its end, `etcdctl lock` {command('`etcdctl lock LOCK true`')}. "
         f"`flock` on a local file takes {command('`flock FILE true` (no server)')}.",
         f"`zklock ls` of a queue of 1,000 takes {command(LS)}.",
