@@ -239,8 +239,8 @@ static int run_remove(struct zkl__call *call)
         RETURN(call, no_such(call));
     }
     if (call->answer.rc == ZKL__RC_NOAUTH && q->token == 0) {
-        /* Since ZooKeeper 3.9.2 the look at a znode needs READ, its delete does not: whatever has
-         * the name is meant. When the reply is lost, the copy finds no znode. */
+        /* Since ZooKeeper 3.8.4 and 3.9.2 the look at a znode needs READ, its delete does not:
+         * whatever has the name is meant. When the reply is lost, the copy finds no znode. */
         AWAIT(call, {.kind = ZKL__OP_DELETE, .dir = path, .name = q->given, .version = -1});
     }
     if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {

@@ -44,13 +44,13 @@ struct zkl__memory_who {
     const zkl_acl *acl; /* default of creates; NULL: open */
 };
 
-/* What a session learns of a znode that it may not READ. Two things changed in ZooKeeper, one after
- * the other. */
+/* What a session learns of a znode that it may not READ. Two things changed in ZooKeeper 3.8.4 and
+ * 3.9.2; Debian has added only one of them to its 3.8.0. */
 enum zkl__memory_rules {
-    ZKL__RULES_EVENTS_NEED_READ, /* the default, as 3.8.4 and Debian's 3.8.0: its stat, but no watch
-                                    event (CVE-2024-23944) */
+    ZKL__RULES_EVENTS_NEED_READ,   /* the default, as Debian's 3.8.0-11+deb12u2: its stat, but no
+                                      watch event (CVE-2024-23944) */
     ZKL__RULES_NOTHING_NEEDS_READ, /* before that, as 3.8.0: both */
-    ZKL__RULES_EXISTS_NEEDS_READ   /* as 3.9.2: neither (ZOOKEEPER-2590) */
+    ZKL__RULES_EXISTS_NEEDS_READ   /* as 3.8.4 and 3.9.2: neither (ZOOKEEPER-2590) */
 };
 
 /* One write. It is applied, and then kept or undone. */

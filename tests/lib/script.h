@@ -61,9 +61,9 @@ struct script_watch {
 
 /* What a session may learn of a znode that it may not read. */
 enum script_rules {
-    SCRIPT_EVENTS_NEED_READ,   /* 3.8.4, Debian's 3.8.0-11+deb12u2: no watch event of it (CVE-2024-23944) */
+    SCRIPT_EVENTS_NEED_READ,   /* Debian's 3.8.0-11+deb12u2: no watch event of it (CVE-2024-23944) */
     SCRIPT_NOTHING_NEEDS_READ, /* 3.8.0: its stat, and every event */
-    SCRIPT_EXISTS_NEEDS_READ   /* 3.9.2: nothing (ZOOKEEPER-2590, too) */
+    SCRIPT_EXISTS_NEEDS_READ   /* 3.8.4, 3.9.2: nothing (ZOOKEEPER-2590, too) */
 };
 
 /* What the store has for us and has not delivered. */

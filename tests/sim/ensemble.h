@@ -61,8 +61,8 @@
  *
  * ACCESS LISTS. An ephemeral node may be open, sealed, for its own process's sessions to read, or for nobody's. get, children and check
  * need READ; what happens to a node is told only to who may READ it, and the watch is used up all the same (WatchManager and
- * NIOServerCnxn.process, since CVE-2024-23944: 3.8.4, Debian's 3.8.0), but not what SetWatches finds (DataTree.setWatches);
- * exists needs READ since ZOOKEEPER-2590 (3.9.2). Which of these rules hold is the plan's. An operator may also take permissions on a
+ * NIOServerCnxn.process, since CVE-2024-23944: 3.8.4, 3.9.2, Debian's 3.8.0), but not what SetWatches finds (DataTree.setWatches);
+ * exists needs READ since ZOOKEEPER-2590 (3.8.4, 3.9.2). Which of these rules hold is the plan's. An operator may also take permissions on a
  * directory from everybody for a while (sim_path.denied): that refuses requests, and keeps no event back.
  *
  * PROCESSES. A server or a client process can be paused: nothing that is its own happens until it goes on, then everything that
