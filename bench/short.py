@@ -6,7 +6,7 @@ import statistics
 from command import COMMANDS
 from figures import quantile
 from systems import SYSTEMS
-from tables import number, spread, table
+from tables import by_figure, number, spread, table
 
 BLOCK = re.compile(r"(<!-- measured: .*? -->\n).*?(<!-- /measured -->)", re.DOTALL)
 PLACES = {"tmpfs": "one server, data in memory", "disk": "one server, data on disk", "three": "three servers, data in memory"}
@@ -87,12 +87,9 @@ def ahead_table(bench):
 
 
 def short_list(rows):
-    """The rows of the short table that README.md has: one line for each figure, with everything that it is compared with."""
-    found, name = {}, ""
-    for first, against, value in rows[1:]:
-        name = first or name
-        found.setdefault(name, []).append(f"{against} {value}")
-    return "".join(f"- {name}: {'; '.join(found[name])}\n" for name in README_ROWS if name in found)
+    """The rows of the short table that README.md has."""
+    found = by_figure(rows)
+    return "".join(found[name] + "\n" for name in README_ROWS if name in found)
 
 
 def ahead_line(rows):

@@ -36,3 +36,12 @@ def table(head, rows):
 def markdown(lines):
     """A table, whose first line is its head, for a page."""
     return "\n".join("| " + " | ".join(line) + " |" for line in [lines[0], ["---"] * len(lines[0]), *lines[1:]]) + "\n"
+
+
+def by_figure(lines):
+    """A table of figure, what it is compared with, and ratio: for each figure a line of a list. A row without a figure has that of the row before."""
+    found, name = {}, ""
+    for first, against, value in lines[1:]:
+        name = first or name
+        found.setdefault(name, []).append(f"{against} {value}")
+    return {name: f"- {name}: {'; '.join(values)}" for name, values in found.items()}

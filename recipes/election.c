@@ -95,8 +95,7 @@ static bool say_end(struct zkl__stand *stand, struct saying *saying, int code, i
     return true;
 }
 
-/* An acquire failed: decides whether the candidate acquires again at once, after a pause, or not.
- */
+/* Ends the candidacy, or schedules another acquire, after one that failed. */
 static bool campaign_failed(struct zkl__stand *stand, struct saying *saying, int code, int zk_code,
                             const char *why)
 {

@@ -218,8 +218,8 @@ int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int co
                            zkl_error *err);
 void zkl__acquisition_start(struct zkl__acquisition *acquisition, int64_t timeout_ms);
 void zkl__acquisition_await(struct zkl__acquisition *acquisition);
-/* Returns the result of one acquire to its caller. It compares the lease with the clock once more,
- * since the caller's thread may have slept since the grant. */
+/* Fills the caller's grant or error after an acquire. It compares the lease with the clock again,
+ * because the caller's thread may have slept since the grant. */
 int zkl__acquisition_conclude(struct zkl__acquisition *acquisition, bool again, zkl_grant *grant,
                               zkl_error *err);
 bool zkl__acquisition_holds(const struct zkl__acquisition *acquisition);

@@ -663,7 +663,7 @@ static void stop(struct zkl__agent *agent)
     zkl__retry_stop(agent->session, &partition->retry);
 }
 
-/* The session is being closed: the user is told which pieces it loses. */
+/* Ends the partition with its session: the callback reports every piece as revoked. */
 static bool give_up(struct zkl__object *object, int code)
 {
     zkl_partition *partition = (zkl_partition *)object;

@@ -10,6 +10,9 @@ import pathlib
 import re
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
+from tables import by_figure  # noqa: E402
+
 MEMORY, DISK, THREE = "one server, data in memory", "one server, data on disk", "three servers, data in memory"
 # The tables.
 GOALS, FREE, EIGHT, BUSY, PROCESSES, RELAY, WAITERS, COMMAND, MANY, LONG = "goals", "free", "eight", "busy", "processes", "relay", "waiters", "command", "crowd", "wait"
@@ -43,14 +46,6 @@ class Tables:
         if len(found) != 1:
             sys.exit(f"docs/measurements.json: {len(found)} rows of '{name}' begin with {first}")
         return found[0]
-
-    def short_lines(self):
-        """The rows of the short table as the lines of README.md's list: all that one figure is compared with is in one line (bench/short.py)."""
-        found, name = {}, ""
-        for first, against, value in self.figures["short"][1:]:
-            name = first or name
-            found.setdefault(name, []).append(f"{against} {value}")
-        return [f"- {name}: {'; '.join(values)}" for name, values in found.items()]
 
 
 def sentences(t):
@@ -155,7 +150,7 @@ def main():
     for path, expected in (("README.md", []), ("docs/measurements.md", sentences(t))):
         page = (root / path).read_text()
         lines = [line for line in short(page, path).splitlines() if line.startswith("- ")]
-        if not short(page, path).startswith(t.figures["run"]) or (path == "README.md" and len(lines) < 4) or not set(lines) <= set(t.short_lines()):
+        if not short(page, path).startswith(t.figures["run"]) or (path == "README.md" and len(lines) < 4) or not set(lines) <= set(by_figure(t.figures["short"]).values()):
             wrong.append(f"{path} has another date, commit or figure than docs/measurements.json: scripts/bench writes both")
         # README has figures in one section only.
         prose = page[page.index("## Measured"):page.index("## Where to read on")] if path == "README.md" else page
