@@ -10,6 +10,7 @@ import pathlib
 import re
 import sys
 
+sys.dont_write_bytecode = True  # the tree of sources stays as it is
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 from tables import by_figure  # noqa: E402
 
