@@ -77,7 +77,7 @@ else
 fi
 for_others "$others/bin"
 chmod 755 "$others"
-background "${as[@]}" "${others_zklock[@]}" --auth-file "$others/secret" run vault bash -c "echo \$PPID \$\$ >$others/cmd; exec sleep 600"
+background "${as[@]}" "$others/bin/zklock" --auth-file "$others/secret" run vault bash -c "echo \$PPID \$\$ >$others/cmd; exec sleep 600"
 if await "CMD" lines "$others/cmd" 1; then
     read -r keeper command <"$others/cmd"
     same "the owner of zklock's descriptors" "$(owner "$pid")" 0
