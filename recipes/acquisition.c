@@ -18,7 +18,7 @@ void zkl__acquisition_unref(struct zkl__acquisition *acquisition)
 {
     zkl_lock *lock = acquisition->lock;
     if (--acquisition->refs == 0) {
-        end_stops(acquisition); /* of one that was never started */
+        end_stops(acquisition); /* of an acquisition that was never started */
         zkl__signal_deinit(&acquisition->changed);
         zkl__free(zkl__session_heap(lock->session), acquisition);
         zkl__lock_unref(lock);
@@ -41,7 +41,7 @@ static struct zkl__acquisition *acquisition_new(zkl_lock *lock)
     return acquisition;
 }
 
-static bool alive(const struct zkl__acquisition *acquisition)
+static bool is_in_core(const struct zkl__acquisition *acquisition)
 {
     return acquisition->contender || acquisition->joint || acquisition->semaphore;
 }
@@ -54,7 +54,7 @@ void zkl__acquisition_event(struct zkl__acquisition *acquisition, struct zkl__ev
     zkl__session_event(acquisition->lock->session, event);
 }
 
-/* --- what the core tells: inside a step ------------------------------------------------------ */
+/* --- outcomes from the core: in a step ------------------------------------------------------- */
 
 static void settle(struct zkl__acquisition *acquisition, const struct zkl__outcome *outcome)
 {
@@ -64,13 +64,13 @@ static void settle(struct zkl__acquisition *acquisition, const struct zkl__outco
     acquisition->code = acquisition->granted ? ZKL_OK : outcome->code;
     acquisition->zk_code = outcome->zk_code;
     acquisition->why =
-        acquisition->granted ? "the lease ended" : outcome->why; /* until we hear why it was lost */
+        acquisition->granted ? "the lease ended" : outcome->why; /* until a loss names its reason */
     acquisition->token = outcome->token;
     acquisition->serial = outcome->serial > 0 ? outcome->serial : 1;
     acquisition->unclean = outcome->unclean;
     acquisition->settled_at = outcome->now;
     zkl__signal_raise(&acquisition->changed);
-    zkl__stand_poke(acquisition->lock);
+    zkl__campaign_wake(acquisition->lock);
     zkl__calls_poke(acquisition->lock->session, &acquisition->lock->object);
     if (acquisition->completion) {
         zkl__callbacks_post(zkl__session_callbacks(acquisition->lock->session),
@@ -78,7 +78,7 @@ static void settle(struct zkl__acquisition *acquisition, const struct zkl__outco
     }
 }
 
-/* What its holder has to know stands in the log, also when nobody listens for states. */
+/* Logged also when the user has no state_fn. */
 static void log_change(const zkl_lock *lock, const struct zkl__outcome *outcome)
 {
     bool lost = outcome->kind == ZKL__LOSS, safe = outcome->kind == ZKL__SAFE;
@@ -95,7 +95,7 @@ static void log_change(const zkl_lock *lock, const struct zkl__outcome *outcome)
                      lock->recipe->object.noun, lock->path, text);
 }
 
-static void forget_core(struct zkl__acquisition *acquisition)
+static void leave_core(struct zkl__acquisition *acquisition)
 {
     acquisition->contender = NULL;
     acquisition->joint = NULL;
@@ -104,11 +104,11 @@ static void forget_core(struct zkl__acquisition *acquisition)
 
 static void on_failed(struct zkl__acquisition *acquisition, const struct zkl__outcome *outcome)
 {
-    forget_core(acquisition);
+    leave_core(acquisition);
     settle(acquisition, outcome);
     acquisition->lock->acquisition = NULL;
-    zkl__acquisition_unref(
-        acquisition); /* not the last: a thread or a completion waits for the result */
+    /* Not the last reference: a thread or a completion waits for the result. */
+    zkl__acquisition_unref(acquisition);
 }
 
 static void on_loss(struct zkl__acquisition *acquisition, const struct zkl__outcome *outcome)
@@ -116,10 +116,10 @@ static void on_loss(struct zkl__acquisition *acquisition, const struct zkl__outc
     zkl_lock *lock = acquisition->lock;
     log_change(lock, outcome);
     acquisition->why = outcome->why;
-    zkl__signal_raise(&acquisition->changed); /* somebody may wait for a downgrade */
-    zkl__stand_poke(lock);
-    zkl__lock_tell_end(lock);
-    zkl__lock_note(lock, ZKL_STATE_LOST);
+    zkl__signal_raise(&acquisition->changed); /* a thread may wait for a downgrade */
+    zkl__campaign_wake(lock);
+    zkl__lock_notify_ended(lock);
+    zkl__lock_notify_state(lock, ZKL_STATE_LOST);
 }
 
 static void on_outcome(void *owner, const struct zkl__outcome *outcome)
@@ -133,7 +133,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
             acquisition->contender = outcome->contender; /* another one, if the lock lingered */
         }
         settle(acquisition, outcome);
-        zkl__lock_note(lock, ZKL_STATE_HELD);
+        zkl__lock_notify_state(lock, ZKL_STATE_HELD);
         break;
     case ZKL__FAILED:
         on_failed(acquisition, outcome);
@@ -143,8 +143,9 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         acquisition->jeopardy = outcome->kind == ZKL__JEOPARDY;
         if (current) {
             log_change(lock, outcome);
-            zkl__stand_poke(lock);
-            zkl__lock_note(lock, acquisition->jeopardy ? ZKL_STATE_JEOPARDY : ZKL_STATE_HELD);
+            zkl__campaign_wake(lock);
+            zkl__lock_notify_state(lock,
+                                   acquisition->jeopardy ? ZKL_STATE_JEOPARDY : ZKL_STATE_HELD);
         }
         break;
     case ZKL__LOSS:
@@ -158,11 +159,11 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         break;
     case ZKL__REVOKED:
         if (current) {
-            zkl__lock_note_revoked(lock);
+            zkl__lock_notify_revoked(lock);
         }
         break;
     case ZKL__RELEASED:
-        forget_core(acquisition);
+        leave_core(acquisition);
         acquisition->released = true;
         zkl__signal_raise(&acquisition->changed);
         zkl__calls_poke(lock->session, &lock->object);
@@ -170,19 +171,19 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
     }
 }
 
-static void on_position(void *owner, size_t ahead)
+static void on_position(void *owner, size_t position)
 {
     zkl_lock *lock = ((struct zkl__acquisition *)owner)->lock;
     if (!lock->freed) {
-        lock->moved = true;
-        lock->ahead = ahead;
+        lock->position_changed = true;
+        lock->position = position;
         zkl__callbacks_post(zkl__session_callbacks(lock->session), &lock->notice);
     }
 }
 
-/* --- its beginning --------------------------------------------------------------------------- */
+/* --- the acquire ----------------------------------------------------------------------------- */
 
-static int acquire_again(zkl_lock *lock, zkl_error *err)
+static int check_reacquire(zkl_lock *lock, zkl_error *err)
 {
     struct zkl__acquisition *acquisition = lock->acquisition;
     const struct zkl__rule *asked = lock->recipe->rule, *has = acquisition->rule;
@@ -240,7 +241,7 @@ static bool enter_core(struct zkl__acquisition *acquisition, int count)
     } else {
         acquisition->contender = zkl__contender_new(core, &config);
     }
-    return alive(acquisition);
+    return is_in_core(acquisition);
 }
 
 static void on_stop(void *owner)
@@ -248,7 +249,8 @@ static void on_stop(void *owner)
     zkl__acquisition_cancel(owner, ZKL_ECANCELED);
 }
 
-/* What an object does by itself (a partition's pieces) goes on: a token ends waits, not objects. */
+/* A stop token ends waits, not objects: what an object acquires by itself (a partition's pieces)
+ * goes on. */
 static int begin_stops(struct zkl__acquisition *acquisition, zkl_error *err)
 {
     zkl_lock *lock = acquisition->lock;
@@ -267,17 +269,17 @@ int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int co
     if (lock->freed) {
         return zkl__fail(err, ZKL_ECANCELED, 0, lock->path, "the object is being freed");
     }
-    if (lock->barred) {
+    if (lock->refuses_acquires) {
         return zkl__fail(err, ZKL_ECANCELED, 0, lock->path, "cancelled");
     }
-    if (lock->stand && !lock->standing) {
+    if (lock->campaign && !lock->campaign_acquires) {
         return zkl__fail(err, ZKL_EDEADLK, 0, lock->path, "this candidate stands for election");
     }
     if (zkl__session_status(lock->session)->stopping) {
         return zkl__fail(err, ZKL_ECLOSED, 0, lock->path, "the session is being closed");
     }
     if (lock->acquisition) {
-        int rc = acquire_again(lock, err);
+        int rc = check_reacquire(lock, err);
         if (rc == ZKL_OK) {
             lock->acquisition->refs++;
             *out = lock->acquisition;
@@ -311,7 +313,7 @@ void zkl__acquisition_start(struct zkl__acquisition *acquisition, int64_t timeou
     zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_START,
                                                             .deadline = acquisition->deadline,
                                                             .try_only = timeout_ms == 0});
-    acquisition->asked_at = zkl__core_now(zkl__session_core(session));
+    acquisition->requested_at = zkl__core_now(zkl__session_core(session));
 }
 
 void zkl__acquisition_await(struct zkl__acquisition *acquisition)
@@ -321,7 +323,7 @@ void zkl__acquisition_await(struct zkl__acquisition *acquisition)
         if (zkl__session_wait(session, &acquisition->changed, acquisition->deadline)) {
             continue;
         }
-        /* Not left to the alarms' thread: one more wake-up would make this call late. */
+        /* Not left to the thread of the alarms: another wake-up would make this call late. */
         zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_TIME});
         if (!acquisition->settled) {
             zkl__acquisition_cancel(acquisition, ZKL_ETIMEOUT);
@@ -329,41 +331,41 @@ void zkl__acquisition_await(struct zkl__acquisition *acquisition)
     }
 }
 
-/* --- its end --------------------------------------------------------------------------------- */
+/* --- the release ----------------------------------------------------------------------------- */
 
 bool zkl__acquisition_holds(const struct zkl__acquisition *acquisition)
 {
-    return acquisition->granted && alive(acquisition) &&
+    return acquisition->granted && is_in_core(acquisition) &&
            acquisition->lock->acquisition == acquisition &&
            zkl__session_holds(acquisition->lock->session, acquisition->contender,
                               acquisition->joint, acquisition->semaphore);
 }
 
-/* The core removes what there is, and tells us no more. */
-static void let_go(struct zkl__acquisition *acquisition)
+/* The core removes what there is, and reports nothing more. */
+static void end_acquisition(struct zkl__acquisition *acquisition)
 {
-    if (alive(acquisition)) {
+    if (is_in_core(acquisition)) {
         zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_LET_GO});
     }
-    forget_core(acquisition);
+    leave_core(acquisition);
 }
 
-/* The object is idle again. The reference it had to the acquisition goes to the caller. */
-static struct zkl__acquisition *take_acquisition(zkl_lock *lock)
+/* The lock object is idle again. Its reference to the acquisition goes to the caller. */
+static struct zkl__acquisition *detach_acquisition(zkl_lock *lock)
 {
     struct zkl__acquisition *acquisition = lock->acquisition;
     lock->acquisition = NULL;
     lock->revoked = false;
-    lock->latest = lock->told = ZKL_STATE_IDLE; /* a loss that was not told yet still will be */
-    zkl__lock_tell_end(lock);
-    zkl__stand_poke(lock);
+    lock->latest = lock->reported = ZKL_STATE_IDLE; /* a loss that was not reported yet will be */
+    zkl__lock_notify_ended(lock);
+    zkl__campaign_wake(lock);
     return acquisition;
 }
 
 void zkl__acquisition_drop(zkl_lock *lock)
 {
-    struct zkl__acquisition *acquisition = take_acquisition(lock);
-    let_go(acquisition);
+    struct zkl__acquisition *acquisition = detach_acquisition(lock);
+    end_acquisition(acquisition);
     zkl__acquisition_unref(acquisition);
 }
 
@@ -374,8 +376,8 @@ void zkl__acquisition_cancel(struct zkl__acquisition *acquisition, int code)
 
 struct zkl__acquisition *zkl__acquisition_send_release(zkl_lock *lock)
 {
-    struct zkl__acquisition *acquisition = take_acquisition(lock);
-    if (!alive(acquisition)) {
+    struct zkl__acquisition *acquisition = detach_acquisition(lock);
+    if (!is_in_core(acquisition)) {
         zkl__acquisition_let_go(acquisition);
         return NULL;
     }
@@ -391,11 +393,11 @@ void zkl__lock_stop_lingering(zkl_lock *lock)
 
 void zkl__acquisition_let_go(struct zkl__acquisition *acquisition)
 {
-    let_go(acquisition);
+    end_acquisition(acquisition);
     zkl__acquisition_unref(acquisition);
 }
 
-void zkl__acquisition_hand_back(zkl_lock *lock, int64_t deadline)
+void zkl__acquisition_release(zkl_lock *lock, int64_t deadline)
 {
     zkl_session *session = lock->session;
     int64_t usual = zkl__session_deadline(session, lock->options.release_timeout_ms);
@@ -410,11 +412,12 @@ void zkl__acquisition_hand_back(zkl_lock *lock, int64_t deadline)
     }
 }
 
-int zkl__acquisition_conclude(struct zkl__acquisition *acquisition, bool again, zkl_grant *grant,
-                              zkl_error *err)
+int zkl__acquisition_result(struct zkl__acquisition *acquisition, bool again, zkl_grant *grant,
+                            zkl_error *err)
 {
     zkl_lock *lock = acquisition->lock;
-    long long queued_ms = (long long)((acquisition->settled_at - acquisition->asked_at) / ZKL__MS);
+    long long queued_ms =
+        (long long)((acquisition->settled_at - acquisition->requested_at) / ZKL__MS);
     if (acquisition->code != ZKL_OK) {
         bool late = acquisition->code == ZKL_ETIMEOUT || acquisition->code == ZKL_ECONNECT;
         bool away = zkl__session_status(lock->session)->state == ZKL_SESSION_SUSPENDED;

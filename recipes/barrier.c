@@ -1,4 +1,4 @@
-/* barrier.c - a barrier: a znode that many wait to see gone. */
+/* barrier.c - a barrier: a znode, and calls that wait until it is deleted. */
 #include "call.h"
 
 #include "error.h"
@@ -15,7 +15,7 @@ struct barrier {
     struct zkl__children *contenders;
 };
 
-/* --- is the path somebody's queue? ----------------------------------------------------------- */
+/* --- path conflict --------------------------------------------------------------------------- */
 
 static void take_contenders(struct zkl__call *call, const struct zkl__reply *reply)
 {
@@ -26,9 +26,9 @@ static void take_contenders(struct zkl__call *call, const struct zkl__reply *rep
     }
 }
 
-/* A barrier has no children: one that has some is looked at closely. Those that live with no
- * session are nobody's. Without a list, because the servers refused it or memory ran out, the path
- * is assumed to be a barrier: a wait then goes on, and a set reports success. */
+/* A barrier has no children, so a path with children may be a queue. Children without a session do
+ * not count. Without a list, because the servers refused it or memory ran out, the path is assumed
+ * to be a barrier. */
 static int check_use(struct barrier *barrier)
 {
     struct zkl__call *call = &barrier->call;
@@ -54,8 +54,9 @@ static int check_use(struct barrier *barrier)
 
 /* --- set ------------------------------------------------------------------------------------- */
 
-/* A child would keep a barrier up for as long as it stands: a znode that has one is not deleted. So
- * nobody may create one. With credentials, or a list of the session's own, those say who may. */
+/* A znode with a child cannot be deleted, so a child would keep the barrier set. The access list
+ * therefore lets nobody create one. A session with credentials, or with its own access list,
+ * decides by those. */
 static const zkl_acl *acl_of(const zkl_session *session)
 {
     static const zkl_acl_entry childless[] = {{ZKL_PERM_READ, "world", "anyone"}};
@@ -64,7 +65,7 @@ static const zkl_acl *acl_of(const zkl_session *session)
     return options->acl || options->auth_scheme ? NULL : &acl;
 }
 
-/* When the reply to the create is lost, the copy finds the barrier there. */
+/* After a lost reply, the second create finds the barrier. */
 static int run_set(struct zkl__call *call)
 {
     struct barrier *barrier = (struct barrier *)call;
@@ -90,7 +91,7 @@ static int run_set(struct zkl__call *call)
 
 /* --- lift ------------------------------------------------------------------------------------ */
 
-/* Exactly: a barrier that somebody puts up again while we wait for an answer stays. */
+/* Deletes exactly the barrier that it read: one that is set again meanwhile stays. */
 static int run_lift(struct zkl__call *call)
 {
     struct barrier *barrier = (struct barrier *)call;
@@ -106,9 +107,9 @@ static int run_lift(struct zkl__call *call)
 
 /* --- wait ------------------------------------------------------------------------------------ */
 
-/* A follower may lag: what it shows first may be older than the barrier. Later looks follow an
- * event of this very path. get, not exists: a watch on a node that is not there would stay behind.
- */
+/* A follower may lag behind the creation of the barrier, so the first read follows a sync. Later
+ * reads follow an event of this path. The request is get, because exists would leave a watch behind
+ * on a znode that does not exist. */
 static int run_wait(struct zkl__call *call)
 {
     struct barrier *barrier = (struct barrier *)call;

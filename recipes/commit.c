@@ -1,4 +1,4 @@
-/* commit.c - the guarded transaction: a check of each znode of the hold and the user's operations,
+/* commit.c - the guarded transaction: a check of each znode of the hold, and the user's operations,
  * all or none. */
 #include "lock.h"
 
@@ -15,17 +15,17 @@
 struct commit {
     struct zkl__call call; /* first */
     zkl_lock *lock;
-    const zkl_op *ops; /* the user's, until it has begun */
-    size_t count;      /* of these */
+    const zkl_op *ops; /* the user's memory, until the call has begun */
+    size_t count;
     zkl_op_result *results;
     struct zkl__op *transaction; /* checks of the hold's znodes, then the user's operations */
     size_t checks;
-    /* the reply: */
-    bool lost;     /* it was a check that failed */
-    size_t failed; /* index of the user's that did; count: none, or nobody knows */
+    /* From the reply: */
+    bool lost;     /* a check failed */
+    size_t failed; /* which operation of the user failed; count: none, or it is unknown */
 };
 
-/* --- what the user gave ---------------------------------------------------------------------- */
+/* --- the user's operations ------------------------------------------------------------------- */
 
 static int check_op(const zkl_op *op, size_t index, zkl_error *err)
 {
@@ -107,9 +107,9 @@ static struct zkl__op part_of(const zkl_op *op)
     return part;
 }
 
-/* --- the answer ------------------------------------------------------------------------------ */
+/* --- the reply ------------------------------------------------------------------------------- */
 
-/* dir of the path, and the name that the server made of the rest. */
+/* The path's directory, and the name that the server has given. */
 static void put_created(zkl_op_result *result, const struct zkl__op *op, const char *name)
 {
     size_t dir = (size_t)(strrchr(op->dir, '/') - op->dir) + 1;
@@ -136,7 +136,7 @@ static void put_result(zkl_op_result *result, const struct zkl__op *op,
     }
 }
 
-/* In a step. The answer becomes that of the operation that failed. */
+/* In a step. The call's answer becomes the one of the operation that failed. */
 static void take_results(struct zkl__call *call, const struct zkl__reply *reply)
 {
     struct commit *commit = (struct commit *)call;
@@ -163,8 +163,8 @@ static void take_results(struct zkl__call *call, const struct zkl__reply *reply)
 
 /* --- the call -------------------------------------------------------------------------------- */
 
-/* A transaction that is sent again could be carried out twice, so it is sent once. When its reply
- * is lost, it was carried out, or it was not, and the error says so. */
+/* A transaction that is sent twice could be carried out twice, so it is sent once. When its reply
+ * is lost, the error says that it may be done, or not. */
 static int run(struct zkl__call *call)
 {
     const struct commit *commit = (const struct commit *)call;
@@ -193,7 +193,7 @@ static int run(struct zkl__call *call)
     CALL_END(call);
 }
 
-static int check_held(const zkl_lock *lock, const struct zkl__standing *now, zkl_error *err)
+static int check_held(const zkl_lock *lock, const struct zkl__lock_status *now, zkl_error *err)
 {
     if (now->state == ZKL_STATE_IDLE || now->state == ZKL_STATE_WAITING) {
         return zkl__fail(err, ZKL_ENOTHELD, 0, lock->path, "not done: the lock is not held");
@@ -206,7 +206,7 @@ static int check_held(const zkl_lock *lock, const struct zkl__standing *now, zkl
                : zkl__fail(err, ZKL_ECONNECT, 0, lock->path, "not done: no connection");
 }
 
-/* All of it is copied: while the call waits, the hold may end, and the user's memory may go. */
+/* Copies everything: while the call waits, the hold may end, and the user may free its memory. */
 static int make_transaction(struct commit *commit, zkl_error *err)
 {
     const zkl_heap *heap = zkl__session_heap(commit->lock->session);
@@ -237,7 +237,7 @@ static int make_transaction(struct commit *commit, zkl_error *err)
 static int begin(struct zkl__call *call, zkl_error *err)
 {
     struct commit *commit = (struct commit *)call;
-    struct zkl__standing held = zkl__lock_look(commit->lock);
+    struct zkl__lock_status held = zkl__lock_status_locked(commit->lock);
     int rc = check_held(commit->lock, &held, err);
     rc = rc == ZKL_OK ? make_transaction(commit, err) : rc;
     if (rc == ZKL_OK) {

@@ -1,10 +1,10 @@
 /* double_barrier.c - members that begin together and end together: Curator's
- * DistributedDoubleBarrier. Its children are the members, and a persistent one, the sign, lets in
- * those who look too late to see all members at once.
+ * DistributedDoubleBarrier. The children of its path are the member nodes and a persistent znode
+ * called "ready". The ready node lets in a member that lists too late to see all members at once.
  *
- * A sign is for members that are older than its last write: nobody takes it down while they stand,
- * and those who see all members at once renew one that is older. Only members that live with a
- * session count (protocol/own.h). */
+ * A ready node counts for the members that are older than its last write: nobody deletes it while
+ * their nodes exist, and members that see all others renew a ready node that is older. Only members
+ * that live with a session count (protocol/own.h). */
 #include "lock.h"
 
 #include "call.h"
@@ -18,13 +18,13 @@
 
 #include <string.h>
 
-#define SIGN "ready"
+#define READY "ready"
 
-/* Waits for nobody: a member is there as soon as its node is. */
+/* A member is granted as soon as its node exists: no rule makes it wait. */
 static const struct zkl__rule member = {"lock-", 0};
 
 struct zkl_double_barrier {
-    zkl_lock place; /* first: our membership */
+    zkl_lock lock; /* first; its znode is our member node */
     size_t count;
 };
 
@@ -46,53 +46,53 @@ int zkl_double_barrier_new(zkl_double_barrier **out, zkl_session *session, const
     }
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.on_expiry = ZKL_ON_EXPIRY_FAIL;
-    zkl_lock *place;
-    int rc = zkl__lock_make(&place, &recipe, session, &path, 1, &options, err);
+    zkl_lock *lock;
+    int rc = zkl__lock_make(&lock, &recipe, session, &path, 1, &options, err);
     if (rc == ZKL_OK) {
-        *out = (zkl_double_barrier *)place;
+        *out = (zkl_double_barrier *)lock;
         (*out)->count = count;
     }
     return rc;
 }
 
-/* --- in, or out ------------------------------------------------------------------------------ */
+/* --- what enter and leave share -------------------------------------------------------------- */
 
 struct passage {
-    struct zkl__call call;                     /* first */
-    zkl_lock *place;                           /* with a reference */
-    size_t count;                              /* members that are awaited */
-    bool in;                                   /* entered: the place stays */
-    struct zkl__acquisition *acquisition;      /* what it enters or leaves with; with a reference */
-    bool releases;                             /* and the place's reference, too */
-    char own[ZKL__NAME_MAX];                   /* our znode */
-    char sign[ZKL_PATH_MAX + sizeof SIGN + 1]; /* its path */
+    struct zkl__call call;                /* first */
+    zkl_lock *lock;                       /* with a reference */
+    size_t count;                         /* how many members begin together */
+    bool entered;                         /* the member node stays */
+    struct zkl__acquisition *acquisition; /* of the member node; with a reference */
+    bool releases;                        /* and with the lock's reference, too */
+    char own[ZKL__NAME_MAX];              /* our member node */
+    char ready_path[ZKL_PATH_MAX + sizeof READY + 1];
     struct zkl__part listing, checking, reading;
     struct zkl__children *members; /* of the last list */
-    bool ready;                    /* the sign was in it */
-    bool renew;                    /* a sign stands that is too old, of this version: */
+    bool ready;                    /* the last list had the ready node */
+    bool renew;                    /* the ready node is too old, and has this version: */
     int32_t version;
 };
 
 static bool is_member(const char *name)
 {
-    return strcmp(name, SIGN) != 0;
+    return strcmp(name, READY) != 0;
 }
 
 static void take_list(struct zkl__call *call, const struct zkl__reply *reply)
 {
     struct passage *p = (struct passage *)call;
-    const zkl_heap *heap = zkl__session_heap(p->place->session);
+    const zkl_heap *heap = zkl__session_heap(p->lock->session);
     if (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_NONODE) {
         bool listed = zkl__children_renew(heap, &p->members, reply, is_member);
         p->ready = listed && p->members->count < reply->child_count;
     }
 }
 
-/* The members, with a watch. */
+/* Lists the members, with a watch. */
 static int list(struct passage *p)
 {
     struct zkl__call *call = &p->call;
-    const char *path = p->place->path;
+    const char *path = p->lock->path;
     p->listing.call = call;
     CALL_BEGIN(&p->listing);
     AWAIT_REPLY(&p->listing, take_list, {.kind = ZKL__OP_CHILDREN, .dir = path, .watch = true});
@@ -105,57 +105,59 @@ static int list(struct passage *p)
     CALL_END(&p->listing);
 }
 
-/* Which of them live with a session; only where the names leave it open. */
+/* Reads which members live with a session, where the name does not say it. */
 static int check_live(struct passage *p)
 {
     p->checking.call = &p->call;
     CALL_BEGIN(&p->checking);
     AWAIT_CHILDREN(&p->checking, p->members, zkl__judge_child,
-                   {.kind = ZKL__OP_EXISTS, .dir = p->place->path});
+                   {.kind = ZKL__OP_EXISTS, .dir = p->lock->path});
     CALL_END(&p->checking);
 }
 
-/* The sign, with a watch, which tells when it is renewed. */
-static int read_sign(struct passage *p)
+/* Reads the ready node, with a watch that fires when it is renewed. */
+static int read_ready(struct passage *p)
 {
     struct zkl__call *call = &p->call;
     p->reading.call = call;
     CALL_BEGIN(&p->reading);
-    AWAIT(&p->reading, {.kind = ZKL__OP_EXISTS, .dir = p->sign, .watch = true});
+    AWAIT(&p->reading, {.kind = ZKL__OP_EXISTS, .dir = p->ready_path, .watch = true});
     if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
-        RETURN(&p->reading, zkl__call_refused(call, p->sign, "the sign may not be read"));
+        RETURN(&p->reading,
+               zkl__call_refused(call, p->ready_path, "the ready node may not be read"));
     }
     CALL_END(&p->reading);
 }
 
 /* --- enter ----------------------------------------------------------------------------------- */
 
-static int lost(const struct passage *p)
+static int membership_lost(const struct passage *p)
 {
-    const zkl_lock *place = p->place;
+    const zkl_lock *lock = p->lock;
     zkl_error *err = p->call.err;
-    if (place->freed) {
-        return zkl__fail(err, ZKL_ECANCELED, 0, place->path, "the object is being freed");
+    if (lock->freed) {
+        return zkl__fail(err, ZKL_ECANCELED, 0, lock->path, "the object is being freed");
     }
-    if (zkl__session_status(place->session)->closing) {
-        return zkl__fail(err, ZKL_ECLOSED, 0, place->path, "the session was closed meanwhile");
+    if (zkl__session_status(lock->session)->closing) {
+        return zkl__fail(err, ZKL_ECLOSED, 0, lock->path, "the session was closed meanwhile");
     }
-    return zkl__fail(err, ZKL_ELOST, 0, place->path,
-                     "our place was lost while we waited for the others");
+    return zkl__fail(err, ZKL_ELOST, 0, lock->path,
+                     "our lock was membership_lost while we waited for the others");
 }
 
 static int begin_acquire(struct passage *p)
 {
-    int rc = zkl__acquisition_begin(&p->acquisition, p->place, 1, p->call.err);
+    int rc = zkl__acquisition_begin(&p->acquisition, p->lock, 1, p->call.err);
     if (rc != ZKL_OK) {
         p->acquisition = NULL;
         return rc;
     }
-    zkl__acquisition_start(p->acquisition, ZKL_WAIT_FOREVER); /* the call has a deadline */
+    zkl__acquisition_start(p->acquisition, ZKL_WAIT_FOREVER); /* the call itself has a deadline */
     return ZKL_OK;
 }
 
-/* Readers and writers have names that no member has. A mutex's contenders look as members do. */
+/* Readers and writers have names that no member has. The contenders of a mutex look like members.
+ */
 static int check_use(const struct passage *p)
 {
     for (size_t i = 0; i < p->members->count; i++) {
@@ -163,15 +165,15 @@ static int check_use(const struct passage *p)
         zkl_kind kind = zkl__name_parse(child->name).kind;
         if (child->verdict == ZKL__CHILD_LIVES && kind != ZKL_KIND_FOREIGN &&
             kind != ZKL_KIND_LOCK) {
-            return zkl__fail(p->call.err, ZKL_ECONFLICT, 0, p->place->path,
+            return zkl__fail(p->call.err, ZKL_ECONFLICT, 0, p->lock->path,
                              "the path is in use as a lock: %.80s", child->name);
         }
     }
     return ZKL_OK;
 }
 
-/* zxid of the youngest member. */
-static int64_t last_of(const struct passage *p)
+/* Returns the czxid of the youngest member. */
+static int64_t youngest_member(const struct passage *p)
 {
     int64_t last = 0;
     for (size_t i = 0; i < p->members->count; i++) {
@@ -181,11 +183,11 @@ static int64_t last_of(const struct passage *p)
     return last;
 }
 
-/* Who may put up the sign: the sign of one who lost its place, put up when all have gone, would let
- * in the next one alone. */
-static bool has_place(struct passage *p)
+/* Only a member may create the ready node. One that was created after its creator had lost its
+ * member node, and after all others had left, would let in the next member alone. */
+static bool is_still_member(struct passage *p)
 {
-    struct zkl__standing now = zkl__lock_look(p->place);
+    struct zkl__lock_status now = zkl__lock_status_locked(p->lock);
     zkl__name_copy(p->own, now.node);
     return now.token != 0;
 }
@@ -193,15 +195,16 @@ static bool has_place(struct passage *p)
 static int run_enter(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
-    const char *path = p->place->path;
+    const char *path = p->lock->path;
     CALL_BEGIN(call);
     AWAIT_CALL(call, begin_acquire(p));
-    AWAIT_UNTIL(call, p->acquisition->settled); /* our znode is there, and the lease */
-    AWAIT_CALL(call, zkl__acquisition_conclude(p->acquisition, false, NULL, call->err));
+    AWAIT_UNTIL(call,
+                p->acquisition->settled); /* our member node exists, and the lease covers it */
+    AWAIT_CALL(call, zkl__acquisition_result(p->acquisition, false, NULL, call->err));
     for (;;) {
         AWAIT_CALL(call, list(p));
-        if (!zkl__state_holds(zkl__lock_look(p->place).state)) {
-            RETURN(call, lost(p));
+        if (!zkl__state_holds(zkl__lock_status_locked(p->lock).state)) {
+            RETURN(call, membership_lost(p));
         }
         if (p->members->count >= p->count) {
             AWAIT_CALL(call, check_live(p));
@@ -210,47 +213,48 @@ static int run_enter(struct zkl__call *call)
         if (p->members->count >= p->count && zkl__children_living(p->members) >= p->count) {
             p->renew = false;
             if (p->ready) {
-                AWAIT_CALL(call, read_sign(p));
+                AWAIT_CALL(call, read_ready(p));
                 p->renew = call->answer.rc == ZKL__RC_OK;
                 p->version = call->answer.stat.version;
-                p->in = p->renew && call->answer.stat.mzxid > last_of(p);
-                if (p->in) {
+                p->entered = p->renew && call->answer.stat.mzxid > youngest_member(p);
+                if (p->entered) {
                     RETURN(call, ZKL_OK);
                 }
             }
-            if (!has_place(p)) {
-                RETURN(call, lost(p));
+            if (!is_still_member(p)) {
+                RETURN(call, membership_lost(p));
             }
-            /* A second copy, sent for a lost answer, does nothing: the sign is there, or has
-             * another version, for as long as we are in nobody takes it down. */
+            /* After a lost reply, a second copy changes nothing: the ready node exists or has
+             * another version, and nobody deletes it while our member node exists. */
             AWAIT(call, {.kind = ZKL__OP_CHECK, .dir = path, .name = p->own, .version = -1},
                   {.kind = p->renew ? ZKL__OP_SET : ZKL__OP_CREATE,
                    .dir = path,
-                   .name = SIGN,
+                   .name = READY,
                    .mode = ZKL__PERSISTENT,
                    .version = p->renew ? p->version : -1});
-            enum zkl__rc sign = call->answer.parts[1];
+            enum zkl__rc ready = call->answer.parts[1];
             if (call->answer.parts[0] == ZKL__RC_NONODE) {
-                RETURN(call, lost(p));
+                RETURN(call, membership_lost(p));
             }
-            p->in = sign == ZKL__RC_OK || (!p->renew && sign == ZKL__RC_NODEEXISTS);
-            if (p->in) {
+            p->entered = ready == ZKL__RC_OK || (!p->renew && ready == ZKL__RC_NODEEXISTS);
+            if (p->entered) {
                 RETURN(call, ZKL_OK);
             }
-            if (sign == ZKL__RC_ROLLEDBACK ||
-                (p->renew && (sign == ZKL__RC_BADVERSION || sign == ZKL__RC_NONODE))) {
-                continue; /* the world has changed, and is to be looked at again */
+            if (ready == ZKL__RC_ROLLEDBACK ||
+                (p->renew && (ready == ZKL__RC_BADVERSION || ready == ZKL__RC_NONODE))) {
+                continue; /* the members or the ready node have changed: list again */
             }
-            RETURN(call, zkl__fail(call->err, zkl__rc_code(sign), 0, p->sign,
-                                   "the sign cannot be put up: %s", zkl__rc_name(sign)));
+            RETURN(call, zkl__fail(call->err, zkl__rc_code(ready), 0, p->ready_path,
+                                   "the ready node cannot be written: %s", zkl__rc_name(ready)));
         }
-        /* Not all are there any more, or not yet: a sign that is younger than our place says that
-         * they were. */
+        /* Some members are missing, still or again. A ready node that is younger than our member
+         * node says that all were there at once. */
         if (p->ready) {
-            AWAIT_CALL(call, read_sign(p));
-            int64_t token = zkl__lock_look(p->place).token;
-            p->in = call->answer.rc == ZKL__RC_OK && token > 0 && call->answer.stat.mzxid > token;
-            if (p->in) {
+            AWAIT_CALL(call, read_ready(p));
+            int64_t token = zkl__lock_status_locked(p->lock).token;
+            p->entered =
+                call->answer.rc == ZKL__RC_OK && token > 0 && call->answer.stat.mzxid > token;
+            if (p->entered) {
                 RETURN(call, ZKL_OK);
             }
         }
@@ -261,32 +265,30 @@ static int run_enter(struct zkl__call *call)
 
 /* --- leave ----------------------------------------------------------------------------------- */
 
-/* Whose znode is the first by its name goes last: Curator's members, once out, watch that one
- * alone. */
-static bool goes_last(const struct passage *p)
+/* The member whose node has the first name leaves last: Curator's members watch that node alone. */
+static bool leaves_last(const struct passage *p)
 {
     bool in = zkl__children_find(p->members, p->own) != NULL;
     return in && strcmp(p->members->all[0].name, p->own) == 0 && p->members->count > 1;
 }
 
-/* Lost or not: we are out. */
 static int begin_release(struct passage *p)
 {
-    if (p->place->acquisition != p->acquisition) {
-        return zkl__lock_not_granted(p->place, p->call.err); /* another call has left meanwhile */
+    if (p->lock->acquisition != p->acquisition) {
+        return zkl__lock_not_granted(p->lock, p->call.err); /* another call has left meanwhile */
     }
-    p->releases = zkl__acquisition_send_release(p->place) != NULL;
+    p->releases = zkl__acquisition_send_release(p->lock) != NULL;
     return ZKL_OK;
 }
 
 static int run_leave(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
-    const char *path = p->place->path;
+    const char *path = p->lock->path;
     CALL_BEGIN(call);
-    while (p->own[0]) { /* else it is lost, and its znode with it: we may go */
+    while (p->own[0]) { /* without a member node, which was lost, nobody waits for us */
         AWAIT_CALL(call, list(p));
-        if (!goes_last(p)) {
+        if (!leaves_last(p)) {
             break;
         }
         AWAIT_CALL(call, check_live(p));
@@ -309,11 +311,11 @@ static int run_leave(struct zkl__call *call)
         AWAIT_CHANGE(call);
     }
     if (p->ready) {
-        /* The last ones take the sign down, for the next time, and the directory with it, for a
-         * directory is deleted only when it is empty (PrepRequestProcessor: NotEmpty): while a
-         * member of the next time stands, its sign stays, however late this arrives. What is left
-         * in any case is older than the members of the next time, and is renewed by them. */
-        AWAIT(call, {.kind = ZKL__OP_DELETE, .dir = path, .name = SIGN, .version = -1},
+        /* The last members delete the ready node, in one transaction with its directory. A
+         * directory is deleted only when it is empty (PrepRequestProcessor: NotEmpty), so the
+         * transaction fails while a member of the next round exists, however late it arrives. A
+         * ready node that stays is older than the members of the next round, and they renew it. */
+        AWAIT(call, {.kind = ZKL__OP_DELETE, .dir = path, .name = READY, .version = -1},
               {.kind = ZKL__OP_DELETE, .dir = path, .version = -1});
     }
     CALL_END(call);
@@ -321,18 +323,17 @@ static int run_leave(struct zkl__call *call)
 
 /* --- the calls ------------------------------------------------------------------------------- */
 
-/* Whoever did not come in, or was to leave, is out: the znode is being deleted. A call that is
- * refused has changed nothing. */
-static void let_place_go(struct passage *p)
+/* Deletes our member node, unless the call has entered. A call that was refused changes nothing. */
+static void end_membership(struct passage *p)
 {
     struct zkl__acquisition *acquisition = p->acquisition;
     bool begun = p->call.blocking || p->call.done;
-    bool ours = p->place->acquisition == acquisition && !p->in && begun;
+    bool ours = p->lock->acquisition == acquisition && !p->entered && begun;
     if (!acquisition) {
         return;
     }
     if (ours && acquisition->settled) {
-        zkl__acquisition_drop(p->place);
+        zkl__acquisition_drop(p->lock);
     } else if (ours) {
         zkl__acquisition_cancel(acquisition, ZKL_ECANCELED);
     }
@@ -346,41 +347,41 @@ static void end(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
     zkl__free(zkl__session_heap(call->session), p->members);
-    let_place_go(p);
-    zkl__lock_unref(p->place);
+    end_membership(p);
+    zkl__lock_unref(p->lock);
 }
 
 static int begin_enter(struct zkl__call *call, zkl_error *err)
 {
     struct passage *p = (struct passage *)call;
     (void)err;
-    zkl__lock_ref(p->place);
-    call->owner = &p->place->object;
-    zkl__name_copy(p->own, zkl__lock_look(p->place).node);
-    zkl__path_join(p->sign, sizeof p->sign, p->place->path, SIGN);
+    zkl__lock_ref(p->lock);
+    call->owner = &p->lock->object;
+    zkl__name_copy(p->own, zkl__lock_status_locked(p->lock).node);
+    zkl__path_join(p->ready_path, sizeof p->ready_path, p->lock->path, READY);
     return ZKL_OK;
 }
 
 static int begin_leave(struct zkl__call *call, zkl_error *err)
 {
     struct passage *p = (struct passage *)call;
-    if (!p->place->acquisition || !p->place->acquisition->granted) {
-        return zkl__lock_not_granted(p->place, err);
+    if (!p->lock->acquisition || !p->lock->acquisition->granted) {
+        return zkl__lock_not_granted(p->lock, err);
     }
-    p->acquisition = p->place->acquisition;
+    p->acquisition = p->lock->acquisition;
     p->acquisition->refs++;
     return begin_enter(call, err);
 }
 
-static int go(const struct zkl__call_kind *kind, zkl_double_barrier *barrier, int64_t timeout_ms,
-              const struct zkl__later *later, zkl_error *err)
+static int call_go(const struct zkl__call_kind *kind, zkl_double_barrier *barrier,
+                   int64_t timeout_ms, const struct zkl__later *later, zkl_error *err)
 {
     if (!barrier) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "barrier is NULL");
     }
-    zkl_lock *place = &barrier->place;
-    const struct passage given = {.place = place, .count = barrier->count};
-    return zkl__call_go(kind, &given, place->session, place->path, timeout_ms, later, err);
+    zkl_lock *lock = &barrier->lock;
+    const struct passage given = {.lock = lock, .count = barrier->count};
+    return zkl__call_go(kind, &given, lock->session, lock->path, timeout_ms, later, err);
 }
 
 static const struct zkl__call_kind entering = {
@@ -390,24 +391,24 @@ static const struct zkl__call_kind leaving = {
 
 int zkl_double_barrier_enter(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)
 {
-    return go(&entering, barrier, timeout_ms, NULL, err);
+    return call_go(&entering, barrier, timeout_ms, NULL, err);
 }
 
 int zkl_double_barrier_enter_async(zkl_double_barrier *barrier, int64_t timeout_ms,
                                    zkl_done_fn done, void *payload, zkl_error *err)
 {
-    return go(&entering, barrier, timeout_ms, &(struct zkl__later){done, payload}, err);
+    return call_go(&entering, barrier, timeout_ms, &(struct zkl__later){done, payload}, err);
 }
 
 int zkl_double_barrier_leave(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)
 {
-    return go(&leaving, barrier, timeout_ms, NULL, err);
+    return call_go(&leaving, barrier, timeout_ms, NULL, err);
 }
 
 int zkl_double_barrier_leave_async(zkl_double_barrier *barrier, int64_t timeout_ms,
                                    zkl_done_fn done, void *payload, zkl_error *err)
 {
-    return go(&leaving, barrier, timeout_ms, &(struct zkl__later){done, payload}, err);
+    return call_go(&leaving, barrier, timeout_ms, &(struct zkl__later){done, payload}, err);
 }
 
 void zkl_double_barrier_free(zkl_double_barrier *barrier)

@@ -1,4 +1,5 @@
-/* election.c - the candidate: the first in the queue leads. */
+/* election.c - leader election: candidates queue, and the first one leads. A candidate, a function
+ * that runs while its candidate leads, the published value, and observers of the leader. */
 
 #include "agent.h"
 #include "error.h"
@@ -14,67 +15,66 @@
 #include <string.h>
 
 /* Defined below. */
-static int election_check(const zkl_lock *lock, zkl_error *err);
+static int check_election(const zkl_lock *lock, zkl_error *err);
 
-/* === standing ================================================================================= */
+/* === the campaign ============================================================================= */
 
-/* A candidate that stands again and again: campaign, lead, lost, campaign.
+/* zkl_election_stand: a candidate that acquires, leads, loses, and acquires again.
  *
- * What happens is noted inside a step, and one callback follows, which acts on the present state:
- * it calls the user, and only when that call has returned it goes on. So no two terms of one
- * candidate overlap, and an event loop that dispatches callbacks does all of it in its one
- * thread. */
+ * Every change posts one callback, which acts on the current state. It calls the user, and goes on
+ * only when the user's function has returned. So no two terms of one candidate overlap, and an
+ * event loop that dispatches callbacks runs the whole campaign in its one thread. */
 
-struct zkl__stand {
+struct zkl__campaign {
     zkl_lock *lock;
     zkl_election_state_fn told;
     void *payload;
     struct zkl__callback callback;
-    struct zkl__retry next; /* campaign, after a failed one */
+    struct zkl__retry next; /* of an acquire that failed */
     struct zkl__stops stops;
-    struct zkl__acquisition *acquisition; /* with a reference; NULL between two campaigns */
-    zkl_state said;                       /* HELD or JEOPARDY while the user leads, else WAITING */
-    enum { STANDS, LEAVES, STOPPED, ENDED } wish; /* ENDED: the last call was made */
-    bool runs;                                    /* its callback is in the user's function */
+    struct zkl__acquisition *acquisition; /* with a reference; NULL between two acquires */
+    zkl_state reported;                   /* HELD or JEOPARDY while the user leads, else WAITING */
+    enum { CAMPAIGNS, LEAVES, STOPPED, ENDED } target; /* ENDED: the user had the last call */
+    bool in_callback;                                  /* the user's function runs */
 };
 
 /* The state that the next callback reports to the user. */
-struct saying {
+struct report {
     zkl_state state;
     int64_t token;
     zkl_error err;
 };
 
-void zkl__stand_poke(zkl_lock *lock)
+void zkl__campaign_wake(zkl_lock *lock)
 {
-    if (lock->stand) {
-        zkl__callbacks_post(zkl__session_callbacks(lock->session), &lock->stand->callback);
+    if (lock->campaign) {
+        zkl__callbacks_post(zkl__session_callbacks(lock->session), &lock->campaign->callback);
     }
 }
 
 static void on_next(void *owner)
 {
-    zkl__stand_poke(((struct zkl__stand *)owner)->lock);
+    zkl__campaign_wake(((struct zkl__campaign *)owner)->lock);
 }
 
 static void on_stop(void *owner)
 {
-    struct zkl__stand *stand = owner;
-    stand->wish = stand->wish == STANDS ? STOPPED : stand->wish;
-    zkl__stand_poke(stand->lock);
+    struct zkl__campaign *campaign = owner;
+    campaign->target = campaign->target == CAMPAIGNS ? STOPPED : campaign->target;
+    zkl__campaign_wake(campaign->lock);
 }
 
-/* --- deciding: inside ------------------------------------------------------------------------ */
+/* --- decisions: session mutex held ----------------------------------------------------------- */
 
-/* What is pending is cancelled, what is held released. */
-static void withdraw(struct zkl__stand *stand)
+/* Cancels a pending acquire, and releases a held lock. */
+static void withdraw(struct zkl__campaign *campaign)
 {
-    zkl_lock *lock = stand->lock;
-    struct zkl__acquisition *acquisition = stand->acquisition;
+    zkl_lock *lock = campaign->lock;
+    struct zkl__acquisition *acquisition = campaign->acquisition;
     if (!acquisition) {
         return;
     }
-    stand->acquisition = NULL;
+    campaign->acquisition = NULL;
     if (lock->acquisition == acquisition && acquisition->settled) {
         zkl__acquisition_drop(lock);
     } else if (lock->acquisition == acquisition) {
@@ -83,79 +83,81 @@ static void withdraw(struct zkl__stand *stand)
     zkl__acquisition_unref(acquisition);
 }
 
-static bool say_end(struct zkl__stand *stand, struct saying *saying, int code, int zk_code,
-                    const char *why)
+static bool report_end(struct zkl__campaign *campaign, struct report *report, int code, int zk_code,
+                       const char *why)
 {
-    saying->state = ZKL_STATE_IDLE;
-    saying->err = (zkl_error){.code = ZKL_OK};
+    report->state = ZKL_STATE_IDLE;
+    report->err = (zkl_error){.code = ZKL_OK};
     if (code != ZKL_OK) {
-        zkl__fail(&saying->err, code, zk_code, stand->lock->path, "%s", why);
+        zkl__fail(&report->err, code, zk_code, campaign->lock->path, "%s", why);
     }
-    stand->wish = ENDED;
+    campaign->target = ENDED;
     return true;
 }
 
-/* Ends the candidacy, or schedules another acquire, after one that failed. */
-static bool campaign_failed(struct zkl__stand *stand, struct saying *saying, int code, int zk_code,
-                            const char *why)
+/* After a failed acquire: schedules another one, or ends the campaign. */
+static bool campaign_failed(struct zkl__campaign *campaign, struct report *report, int code,
+                            int zk_code, const char *why)
 {
     zkl_class class = zkl_error_class(code);
     if (code == ZKL_ECANCELED || (class != ZKL_CLASS_RETRY && class != ZKL_CLASS_LOST)) {
-        return say_end(stand, saying, code, zk_code, why);
+        return report_end(campaign, report, code, zk_code, why);
     }
-    zkl__retry_later(stand->lock->session, &stand->next);
+    zkl__retry_later(campaign->lock->session, &campaign->next);
     return false;
 }
 
-static bool campaign(struct zkl__stand *stand, struct saying *saying)
+static bool begin_acquire(struct zkl__campaign *campaign, struct report *report)
 {
     zkl_error err;
-    stand->said = ZKL_STATE_WAITING;
-    if (stand->next.alarm.timer.set) {
+    campaign->reported = ZKL_STATE_WAITING;
+    if (campaign->next.alarm.timer.set) {
         return false;
     }
-    stand->lock->standing = true; /* else an acquire of this object is refused while it stands */
-    int rc = zkl__acquisition_begin(&stand->acquisition, stand->lock, 1, &err);
-    stand->lock->standing = false;
+    campaign->lock->campaign_acquires = true; /* any other acquire of this object is refused now */
+    int rc = zkl__acquisition_begin(&campaign->acquisition, campaign->lock, 1, &err);
+    campaign->lock->campaign_acquires = false;
     if (rc != ZKL_OK) {
-        stand->acquisition = NULL;
-        return campaign_failed(stand, saying, rc, 0, err.text);
+        campaign->acquisition = NULL;
+        return campaign_failed(campaign, report, rc, 0, err.text);
     }
-    zkl__acquisition_start(stand->acquisition, ZKL_WAIT_FOREVER);
+    zkl__acquisition_start(campaign->acquisition, ZKL_WAIT_FOREVER);
     return false; /* its end posts the callback */
 }
 
-/* It was granted, and is held no longer. */
-static bool term_over(struct zkl__stand *stand, struct saying *saying)
+/* The acquire was granted, and its lock is no longer held. */
+static bool term_over(struct zkl__campaign *campaign, struct report *report)
 {
-    struct zkl__acquisition *acquisition = stand->acquisition;
-    bool lost = stand->lock->acquisition == acquisition;
-    if (lost && stand->said != ZKL_STATE_WAITING) {
-        stand->said = ZKL_STATE_WAITING; /* released when this call has returned */
-        saying->state = ZKL_STATE_LOST;
-        saying->token = acquisition->token;
-        zkl__fail(&saying->err, ZKL_ELOST, 0, stand->lock->path, "%s", acquisition->why);
+    struct zkl__acquisition *acquisition = campaign->acquisition;
+    bool lost = campaign->lock->acquisition == acquisition;
+    if (lost && campaign->reported != ZKL_STATE_WAITING) {
+        campaign->reported =
+            ZKL_STATE_WAITING; /* it is released when the user's call has returned */
+        report->state = ZKL_STATE_LOST;
+        report->token = acquisition->token;
+        zkl__fail(&report->err, ZKL_ELOST, 0, campaign->lock->path, "%s", acquisition->why);
         return true;
     }
     int code = lost ? ZKL_OK : acquisition->code;
-    withdraw(stand);
-    return code == ZKL_OK ? campaign(stand, saying) /* lost, or released by its user */
-                          : say_end(stand, saying, code, 0, "given up with all of the session");
+    withdraw(campaign);
+    return code == ZKL_OK
+               ? begin_acquire(campaign, report) /* lost, or released by the user */
+               : report_end(campaign, report, code, 0, "given up with all of the session");
 }
 
-/* True: there is something to say. */
-static bool decide(struct zkl__stand *stand, struct saying *saying)
+/* Returns true if there is something to report. */
+static bool next_report(struct zkl__campaign *campaign, struct report *report)
 {
-    const struct zkl__acquisition *acquisition = stand->acquisition;
-    *saying = (struct saying){.state = ZKL_STATE_IDLE};
-    if (stand->wish == LEAVES) {
-        return say_end(stand, saying, ZKL_OK, 0, NULL);
+    const struct zkl__acquisition *acquisition = campaign->acquisition;
+    *report = (struct report){.state = ZKL_STATE_IDLE};
+    if (campaign->target == LEAVES) {
+        return report_end(campaign, report, ZKL_OK, 0, NULL);
     }
-    if (stand->wish == STOPPED) {
-        return say_end(stand, saying, ZKL_ECANCELED, 0, "the stop token is raised");
+    if (campaign->target == STOPPED) {
+        return report_end(campaign, report, ZKL_ECANCELED, 0, "the stop token is raised");
     }
     if (!acquisition) {
-        return campaign(stand, saying);
+        return begin_acquire(campaign, report);
     }
     if (!acquisition->settled) {
         return false;
@@ -163,100 +165,101 @@ static bool decide(struct zkl__stand *stand, struct saying *saying)
     if (!acquisition->granted) {
         int code = acquisition->code, zk_code = acquisition->zk_code;
         const char *why = acquisition->why;
-        withdraw(stand);
-        return campaign_failed(stand, saying, code, zk_code, why);
+        withdraw(campaign);
+        return campaign_failed(campaign, report, code, zk_code, why);
     }
     if (!zkl__acquisition_holds(acquisition)) {
-        return term_over(stand, saying);
+        return term_over(campaign, report);
     }
-    stand->next.pause = 0;
-    saying->state = acquisition->jeopardy ? ZKL_STATE_JEOPARDY : ZKL_STATE_HELD;
-    saying->token = acquisition->token;
-    bool news = saying->state != stand->said;
-    stand->said = saying->state;
+    campaign->next.pause = 0;
+    report->state = acquisition->jeopardy ? ZKL_STATE_JEOPARDY : ZKL_STATE_HELD;
+    report->token = acquisition->token;
+    bool news = report->state != campaign->reported;
+    campaign->reported = report->state;
     return news;
 }
 
-/* --- telling: not inside --------------------------------------------------------------------- */
+/* --- reports: session mutex not held --------------------------------------------------------- */
 
-static void destroy(struct zkl__stand *stand)
+static void destroy(struct zkl__campaign *campaign)
 {
-    zkl_lock *lock = stand->lock;
-    lock->stand = NULL; /* what follows is no news to it */
-    withdraw(stand);
-    zkl__callbacks_unpost(zkl__session_callbacks(lock->session), &stand->callback);
-    zkl__stops_end(lock->session, &stand->stops);
-    zkl__retry_stop(lock->session, &stand->next);
-    zkl__free(zkl__session_heap(lock->session), stand);
+    zkl_lock *lock = campaign->lock;
+    lock->campaign = NULL; /* what follows must not wake it */
+    withdraw(campaign);
+    zkl__callbacks_unpost(zkl__session_callbacks(lock->session), &campaign->callback);
+    zkl__stops_end(lock->session, &campaign->stops);
+    zkl__retry_stop(lock->session, &campaign->next);
+    zkl__free(zkl__session_heap(lock->session), campaign);
 }
 
 static void run(void *owner)
 {
-    struct zkl__stand *stand = owner;
-    zkl_lock *lock = stand->lock;
+    struct zkl__campaign *campaign = owner;
+    zkl_lock *lock = campaign->lock;
     zkl_session *session = lock->session;
-    struct saying saying;
+    struct report report;
     if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
         return;
     }
-    if (stand->runs) { /* called again inside itself, by a free: who is in it goes on */
+    if (campaign->in_callback) { /* a free within the user's function: the outer call goes on */
         zkl__session_leave(session);
         return;
     }
     zkl__lock_ref(lock);
-    while (stand->wish != ENDED && decide(stand, &saying)) {
-        stand->runs = true;
+    while (campaign->target != ENDED && next_report(campaign, &report)) {
+        campaign->in_callback = true;
         zkl__session_leave(session);
-        stand->told(lock, saying.state, saying.token, &saying.err, stand->payload);
+        campaign->told(lock, report.state, report.token, &report.err, campaign->payload);
         if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
             return;
         }
-        stand->runs = false;
+        campaign->in_callback = false;
     }
-    if (stand->wish == ENDED) {
-        destroy(stand);
+    if (campaign->target == ENDED) {
+        destroy(campaign);
     }
     zkl__lock_unref(lock);
     zkl__session_leave(session);
 }
 
-/* --- what the user calls --------------------------------------------------------------------- */
+/* --- public calls ---------------------------------------------------------------------------- */
 
-/* Inside. */
+/* Session mutex held. */
 static int make(zkl_lock *lock, zkl_election_state_fn told, void *payload, zkl_error *err)
 {
     zkl_session *session = lock->session;
-    if (lock->stand || lock->acquisition || lock->run) {
+    if (lock->campaign || lock->acquisition || lock->run) {
         return zkl__fail(err, ZKL_EDEADLK, 0, lock->path,
                          "this object stands already, or an acquire or a run of it is under way");
     }
     if (zkl__callbacks_want(zkl__session_callbacks(session)) != ZKL_OK) {
         return zkl__fail(err, ZKL_ELIMIT, 0, lock->path, "no thread for callbacks");
     }
-    struct zkl__stand *stand = zkl__zalloc(zkl__session_heap(session), sizeof *stand);
-    if (!stand) {
+    struct zkl__campaign *campaign = zkl__zalloc(zkl__session_heap(session), sizeof *campaign);
+    if (!campaign) {
         return zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory to stand for election");
     }
-    stand->lock = lock;
-    stand->told = told;
-    stand->payload = payload;
-    stand->said = ZKL_STATE_WAITING;
-    stand->callback = (struct zkl__callback){.run = run, .owner = stand};
-    stand->next.alarm.ring = on_next;
-    stand->next.alarm.owner = stand;
-    int rc = zkl__stops_begin(session, &stand->stops, lock->options.stop, on_stop, stand, err);
+    campaign->lock = lock;
+    campaign->told = told;
+    campaign->payload = payload;
+    campaign->reported = ZKL_STATE_WAITING;
+    campaign->callback = (struct zkl__callback){.run = run, .owner = campaign};
+    campaign->next.alarm.ring = on_next;
+    campaign->next.alarm.owner = campaign;
+    int rc =
+        zkl__stops_begin(session, &campaign->stops, lock->options.stop, on_stop, campaign, err);
     if (rc != ZKL_OK) {
-        zkl__free(zkl__session_heap(session), stand);
+        zkl__free(zkl__session_heap(session), campaign);
         return rc;
     }
-    lock->stand = stand;
-    zkl__stand_poke(lock);
+    lock->campaign = campaign;
+    zkl__campaign_wake(lock);
     return ZKL_OK;
 }
 
 int zkl_election_stand(zkl_lock *lock, zkl_election_state_fn told, void *payload, zkl_error *err)
 {
-    int rc = election_check(lock, err);
+    int rc = check_election(lock, err);
     if (rc == ZKL_OK && !told) {
         rc = zkl__fail(err, ZKL_EINVAL, 0, NULL, "told is NULL");
     }
@@ -270,14 +273,14 @@ int zkl_election_stand(zkl_lock *lock, zkl_election_state_fn told, void *payload
 
 int zkl_election_leave(zkl_lock *lock, zkl_error *err)
 {
-    int rc = election_check(lock, err);
+    int rc = check_election(lock, err);
     rc = rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
-    if (lock->stand && lock->stand->wish != ENDED) {
-        lock->stand->wish = LEAVES;
-        zkl__stand_poke(lock);
+    if (lock->campaign && lock->campaign->target != ENDED) {
+        lock->campaign->target = LEAVES;
+        zkl__campaign_wake(lock);
     } else {
         rc = zkl__fail(err, ZKL_ENOTWAITING, 0, lock->path, "this candidate does not stand");
     }
@@ -285,16 +288,16 @@ int zkl_election_leave(zkl_lock *lock, zkl_error *err)
     return rc;
 }
 
-void zkl__stand_finish(zkl_lock *lock)
+void zkl__campaign_finish(zkl_lock *lock)
 {
-    struct zkl__stand *stand = lock->stand;
-    if (!stand) {
+    struct zkl__campaign *campaign = lock->campaign;
+    if (!campaign) {
         return;
     }
-    stand->wish = stand->wish == ENDED ? ENDED : LEAVES;
-    zkl__stand_poke(lock);
-    if (!zkl__callbacks_inside(zkl__session_callbacks(lock->session), &stand->callback)) {
-        zkl__callbacks_finish(zkl__session_callbacks(lock->session), &stand->callback);
+    campaign->target = campaign->target == ENDED ? ENDED : LEAVES;
+    zkl__campaign_wake(lock);
+    if (!zkl__callbacks_inside(zkl__session_callbacks(lock->session), &campaign->callback)) {
+        zkl__callbacks_finish(zkl__session_callbacks(lock->session), &campaign->callback);
     }
 }
 
@@ -318,8 +321,7 @@ int zkl_election_new(zkl_lock **out, zkl_session *session, const char *path,
     return zkl__lock_make(out, &election, session, &path, 1, options, err);
 }
 
-/* election.c: ZKL_EINVAL when it is no election. */
-static int election_check(const zkl_lock *lock, zkl_error *err)
+static int check_election(const zkl_lock *lock, zkl_error *err)
 {
     return zkl__lock_check(lock, &election, err);
 }
@@ -332,7 +334,7 @@ static int begin_run(zkl_lock *lock, zkl_cancel *cancel, zkl_error *err)
     if (rc != ZKL_OK) {
         return rc;
     }
-    if (lock->run || lock->acquisition || lock->stand) {
+    if (lock->run || lock->acquisition || lock->campaign) {
         rc = zkl__fail(err, ZKL_EDEADLK, 0, lock->path,
                        "an acquire or a run of this object is under way");
     } else {
@@ -346,12 +348,12 @@ static void end_run(zkl_lock *lock)
 {
     if (zkl__session_enter_even_closed(lock->session, NULL) == ZKL_OK) {
         lock->run = NULL;
-        lock->barred = false;
+        lock->refuses_acquires = false;
         zkl__session_leave(lock->session);
     }
 }
 
-/* Terms, until one ends it or no campaign can follow. */
+/* Runs term after term, until the function returns a result or no further term can follow. */
 static int run_terms(zkl_lock *lock, zkl_section_fn lead, void *payload, int *result,
                      zkl_error *err)
 {
@@ -397,14 +399,14 @@ int zkl_election_run(zkl_lock *lock, int64_t margin_ms, zkl_section_fn lead, voi
 struct publishing {
     struct zkl__call call; /* first */
     zkl_lock *lock;
-    const char *given; /* the user's memory, until it has begun */
-    char *value;       /* ours; of later campaigns, too, once it is published */
+    const char *given; /* the user's memory, until the call has begun */
+    char *value;       /* our copy; later acquires of the candidate publish it, too */
     char node[ZKL__NAME_MAX];
     int64_t token;
 };
 
-/* When the reply is lost, the same value is written again: the znode is the leader's own, and
- * nobody else writes to it. */
+/* When the reply is lost, the value is written again. The znode is the leader's own, and nobody
+ * else writes to it. */
 static int run_publish(struct zkl__call *call)
 {
     struct publishing *publishing = (struct publishing *)call;
@@ -416,7 +418,8 @@ static int run_publish(struct zkl__call *call)
                  .data = publishing->value,
                  .size = strlen(publishing->value),
                  .version = -1});
-    if (call->answer.rc == ZKL__RC_NONODE || zkl__lock_look(lock).token != publishing->token) {
+    if (call->answer.rc == ZKL__RC_NONODE ||
+        zkl__lock_status_locked(lock).token != publishing->token) {
         RETURN(call, zkl__fail(call->err, ZKL_ELOST, call->answer.zk_code, NULL,
                                "leadership was lost meanwhile"));
     }
@@ -434,7 +437,7 @@ static int begin_publish(struct zkl__call *call, zkl_error *err)
 {
     struct publishing *publishing = (struct publishing *)call;
     zkl_lock *lock = publishing->lock;
-    struct zkl__standing now = zkl__lock_look(lock);
+    struct zkl__lock_status now = zkl__lock_status_locked(lock);
     if (now.token == 0) {
         return zkl__fail(err, ZKL_ENOTHELD, 0, lock->path, "only the leader publishes a value");
     }
@@ -483,11 +486,11 @@ int zkl_election_publish_async(zkl_lock *lock, const char *value, int64_t timeou
 
 /* === observing ================================================================================ */
 
-/* Who leads, told on every change of it: protocol/observer.h finds out. */
+/* Reports each change of the leader. protocol/observer.h reads the leader. */
 
-struct sight {
+struct view {
     zkl_leader leader; /* its strings follow */
-    bool somebody;
+    bool has_leader;
 };
 
 struct zkl_election_observer {
@@ -499,58 +502,58 @@ struct zkl_election_observer {
 
 static bool same(const void *some, const void *other)
 {
-    const struct sight *a = some, *b = other;
+    const struct view *a = some, *b = other;
     const zkl_leader *x = &a->leader, *y = &b->leader;
-    return a->somebody == b->somebody && x->token == y->token && x->readable == y->readable &&
+    return a->has_leader == b->has_leader && x->token == y->token && x->readable == y->readable &&
            strcmp(x->node, y->node) == 0 && x->value_size == y->value_size &&
            memcmp(x->value, y->value, x->value_size) == 0;
 }
 
-/* Inside a step. */
-static bool show(void *owner, const struct zkl__leader *leader)
+/* In a step. */
+static bool on_leader(void *owner, const struct zkl__leader *leader)
 {
     struct zkl_election_observer *observer = owner;
     const char *name = leader->node ? leader->node : "";
     size_t size = leader->size < ZKL_DATA_MAX ? leader->size : ZKL_DATA_MAX;
-    struct sight *sight = zkl__zalloc(zkl__session_heap(observer->agent.session),
-                                      sizeof *sight + strlen(name) + 1 + size + 1);
-    if (!sight) {
+    struct view *view = zkl__zalloc(zkl__session_heap(observer->agent.session),
+                                    sizeof *view + strlen(name) + 1 + size + 1);
+    if (!view) {
         return false;
     }
-    char *value = (char *)(sight + 1);
+    char *value = (char *)(view + 1);
     const char *node = zkl__text_put(&value, name);
     if (size > 0) {
         memcpy(value, leader->data, size);
     }
-    sight->somebody = leader->node;
-    sight->leader = (zkl_leader){.node = node,
-                                 .token = leader->stat.czxid,
-                                 .session_id = leader->stat.ephemeral_owner,
-                                 .value = value,
-                                 .value_size = size,
-                                 .readable = leader->readable};
-    zkl__agent_see(&observer->agent, sight);
+    view->has_leader = leader->node;
+    view->leader = (zkl_leader){.node = node,
+                                .token = leader->stat.czxid,
+                                .session_id = leader->stat.ephemeral_owner,
+                                .value = value,
+                                .value_size = size,
+                                .readable = leader->readable};
+    zkl__agent_see(&observer->agent, view);
     return true;
 }
 
-static void tell(struct zkl__agent *agent)
+static void on_change(struct zkl__agent *agent)
 {
     struct zkl_election_observer *observer = (struct zkl_election_observer *)agent;
-    const struct sight *news = zkl__agent_news(agent, same);
+    const struct view *news = zkl__agent_news(agent, same);
     if (news) {
-        observer->told(observer, news->somebody ? &news->leader : NULL, observer->payload);
+        observer->told(observer, news->has_leader ? &news->leader : NULL, observer->payload);
     }
 }
 
-static void stop(struct zkl__agent *agent)
+static void stop_observing(struct zkl__agent *agent)
 {
     zkl__observer_end(&((struct zkl_election_observer *)agent)->machine);
 }
 
 static const struct zkl__agent_ops ops = {
     .object = {"election observer", zkl__agent_give_up, zkl__agent_describe},
-    .tell = tell,
-    .stop = stop,
+    .tell = on_change,
+    .stop = stop_observing,
 };
 
 int zkl_election_observe(zkl_election_observer **out, zkl_session *session, const char *path,
@@ -569,7 +572,7 @@ int zkl_election_observe(zkl_election_observer **out, zkl_session *session, cons
     observer->told = told;
     observer->payload = payload;
     observer->machine.dir = agent->path;
-    observer->machine.show = show;
+    observer->machine.show = on_leader;
     bool made = zkl__observer_begin(&observer->machine, zkl__session_core(session), observer);
     if (made) {
         *out = observer; /* before told can be called with it */

@@ -1,6 +1,6 @@
-/* group.c - a membership: an ephemeral znode that is made again whenever it is gone, and the list
- * of those that are members. protocol/membership.h decides what is sent for a membership, and what
- * a lost reply means; here is what its user calls, and what is reported. */
+/* group.c - the members of a group, each an ephemeral znode that is created again whenever it is
+ * deleted. protocol/membership.h decides which requests a membership sends and what a lost reply
+ * means; this file has the public calls and the reports to the user. */
 
 #include "acl.h"
 #include "agent.h"
@@ -18,14 +18,14 @@
 
 #include <string.h>
 
-/* === watching ================================================================================= */
+/* === observing ================================================================================ */
 
-/* Who is in a group, told on every change of it: protocol/member_list.h finds out. */
+/* Reports each change of the members. protocol/member_list.h reads them. */
 
 struct zkl_group_observer {
     struct zkl__agent agent; /* first */
     struct zkl__member_list list;
-    bool warned; /* that the path is a lock's */
+    bool warned; /* the log says that the path is in use as a lock */
     zkl_group_changed_fn changed;
     void *payload;
 };
@@ -40,8 +40,8 @@ static bool same(const void *some, const void *others)
     return so;
 }
 
-/* Inside a step. */
-static void show(void *owner, struct zkl__names *ids)
+/* In a step. */
+static void on_members(void *owner, struct zkl__names *ids)
 {
     struct zkl_group_observer *watcher = owner;
     for (size_t i = 0; i < ids->count && !watcher->warned; i++) {
@@ -55,7 +55,7 @@ static void show(void *owner, struct zkl__names *ids)
     zkl__agent_see(&watcher->agent, ids);
 }
 
-static void watch_tell(struct zkl__agent *agent)
+static void report_members(struct zkl__agent *agent)
 {
     struct zkl_group_observer *watcher = (struct zkl_group_observer *)agent;
     const struct zkl__names *news = zkl__agent_news(agent, same);
@@ -64,15 +64,15 @@ static void watch_tell(struct zkl__agent *agent)
     }
 }
 
-static void watch_stop(struct zkl__agent *agent)
+static void stop_observing(struct zkl__agent *agent)
 {
     zkl__member_list_end(&((struct zkl_group_observer *)agent)->list);
 }
 
 static const struct zkl__agent_ops ops = {
     .object = {"group observer", zkl__agent_give_up, zkl__agent_describe},
-    .tell = watch_tell,
-    .stop = watch_stop,
+    .tell = report_members,
+    .stop = stop_observing,
 };
 
 int zkl_group_observe(zkl_group_observer **out, zkl_session *session, const char *path,
@@ -91,7 +91,7 @@ int zkl_group_observe(zkl_group_observer **out, zkl_session *session, const char
     watcher->changed = changed;
     watcher->payload = payload;
     watcher->list.dir = agent->path;
-    watcher->list.show = show;
+    watcher->list.show = on_members;
     bool made = zkl__member_list_begin(&watcher->list, zkl__session_core(session), watcher);
     if (made) {
         *out = watcher; /* before changed can be called with it */
@@ -116,19 +116,18 @@ struct zkl_group {
     int64_t leave_timeout_ms;
     zkl_group_state_fn state_fn;
     void *payload;
-    zkl_state told;
-    unsigned withdrawals; /* how often it has left */
-
-    struct zkl__membership m; /* what it does, and what the servers have of it */
-    bool remains;             /* freed, and keeps itself until it has left */
+    zkl_state reported;
+    unsigned departures;      /* how often it has left */
+    struct zkl__membership m; /* what it wants, and what the servers have of it */
+    bool outlives_handle;     /* the user has freed it; it lives on until it has left */
 };
 
-static const zkl_heap *heap_of(const struct zkl_group *group)
+static const zkl_heap *group_heap(const struct zkl_group *group)
 {
     return zkl__session_heap(group->agent.session);
 }
 
-static zkl_state state_of(const struct zkl_group *group)
+static zkl_state group_state(const struct zkl_group *group)
 {
     if (!group->m.wanted) {
         return ZKL_STATE_IDLE;
@@ -136,56 +135,56 @@ static zkl_state state_of(const struct zkl_group *group)
     return zkl__member_stands(&group->m) ? ZKL_STATE_HELD : ZKL_STATE_WAITING;
 }
 
-/* Nothing of ours stands, and nothing can come any more. */
+/* No znode of ours exists, and none can appear any more. */
 static bool has_left(const struct zkl_group *group)
 {
     return group->m.node == ZKL__MEMBER_NONE;
 }
 
-/* What its calls wait for may be so now. Also in a step. */
-static void poke_calls(const struct zkl_group *group)
+/* Wakes the calls that wait for the membership. Also in a step. */
+static void wake_calls(const struct zkl_group *group)
 {
     zkl__calls_poke(group->agent.session, &group->agent.object);
 }
 
-/* --- what the membership does by itself ------------------------------------------------------ */
+/* --- events of the membership ---------------------------------------------------------------- */
 
 /* In a step, as the next one. */
-static void note(void *owner)
+static void on_membership_changed(void *owner)
 {
     struct zkl_group *group = owner;
-    poke_calls(group);
+    wake_calls(group);
     if (group->state_fn) {
         zkl__agent_post(&group->agent);
     }
 }
 
-/* Left, it does not keep itself any more. */
-static void rests(void *owner)
+/* It has left: the reference of a freed group ends. */
+static void on_left(void *owner)
 {
     struct zkl_group *group = owner;
-    if (group->remains) {
-        group->remains = false;
+    if (group->outlives_handle) {
+        group->outlives_handle = false;
         zkl__agent_unref(&group->agent);
     }
 }
 
-/* Called with no lock: each state once, and only members hear that they are none any more. */
-static void member_tell(struct zkl__agent *agent)
+/* Session mutex not held. Reports each state once; the end of a membership only to a member. */
+static void report_state(struct zkl__agent *agent)
 {
     struct zkl_group *group = (struct zkl_group *)agent;
     zkl__session_enter_even_closed(agent->session, NULL);
-    zkl_state now = state_of(group);
-    bool news = !agent->freed && now != group->told &&
-                (now == ZKL_STATE_HELD || group->told == ZKL_STATE_HELD);
-    group->told = now;
+    zkl_state now = group_state(group);
+    bool news = !agent->freed && now != group->reported &&
+                (now == ZKL_STATE_HELD || group->reported == ZKL_STATE_HELD);
+    group->reported = now;
     zkl__session_leave(agent->session);
     if (news && now != ZKL_STATE_IDLE) {
         group->state_fn(group, now, group->payload);
     }
 }
 
-static void member_stop(struct zkl__agent *agent)
+static void stop_membership(struct zkl__agent *agent)
 {
     zkl__membership_end(&((struct zkl_group *)agent)->m);
 }
@@ -193,10 +192,10 @@ static void member_stop(struct zkl__agent *agent)
 static void destroy(struct zkl__agent *agent)
 {
     struct zkl_group *group = (struct zkl_group *)agent;
-    zkl__free(heap_of(group), group->id);
-    zkl__free(heap_of(group), group->data);
-    zkl__free(heap_of(group), group->acl);
-    zkl__free(heap_of(group), group->make_path);
+    zkl__free(group_heap(group), group->id);
+    zkl__free(group_heap(group), group->data);
+    zkl__free(group_heap(group), group->acl);
+    zkl__free(group_heap(group), group->make_path);
 }
 
 static bool give_up(struct zkl__object *object, int code)
@@ -204,20 +203,20 @@ static bool give_up(struct zkl__object *object, int code)
     struct zkl_group *group = (struct zkl_group *)object;
     zkl__agent_give_up(object, code);
     if (code == ZKL_ECLOSED) {
-        poke_calls(group);
-        rests(group);
+        wake_calls(group);
+        on_left(group);
     }
     return false;
 }
 
 static const struct zkl__agent_ops agent_ops = {
     .object = {"group", give_up, zkl__agent_describe},
-    .tell = member_tell,
-    .stop = member_stop,
+    .tell = report_state,
+    .stop = stop_membership,
     .destroy = destroy,
 };
 
-/* --- its life -------------------------------------------------------------------------------- */
+/* --- new and free ---------------------------------------------------------------------------- */
 
 ZKL__SIZED(sized, zkl_group_options, ZKL_GROUP_OPTIONS_INIT, payload, payload);
 
@@ -243,18 +242,18 @@ static int check_arguments(zkl_group **out, const char *path, const char *id,
                : rc;
 }
 
-/* Inside. False: no memory. */
+/* Session mutex held. Returns false without memory. */
 static bool fill_in(struct zkl_group *group, const char *id, const zkl_group_options *o)
 {
-    const zkl_heap *heap = heap_of(group);
+    const zkl_heap *heap = group_heap(group);
     const char *path = group->agent.path;
     const char *data = o->data ? o->data : zkl__session_whoami(group->agent.session);
     group->id = zkl__copy(heap, id, strlen(id));
     group->data = zkl__copy(heap, data, strlen(data));
     group->make_path = zkl__copy(heap, path, strlen(path));
     group->acl = o->acl ? zkl__acl_copy(heap, o->acl) : NULL;
-    group->m = (struct zkl__membership){.note = note,
-                                        .rests = rests,
+    group->m = (struct zkl__membership){.note = on_membership_changed,
+                                        .rests = on_left,
                                         .path = path,
                                         .id = group->id,
                                         .data = group->data,
@@ -286,14 +285,13 @@ int zkl_group_new(zkl_group **out, zkl_session *session, const char *path, const
     return zkl__agent_made(agent, made, err);
 }
 
-/* Inside. It is no member any more, by its user's will: a join or an update that is waited for has
- * ended. */
-static void withdraw(struct zkl_group *group)
+/* Session mutex held. The user wants no membership any more, so a pending join or update ends. */
+static void begin_leaving(struct zkl_group *group)
 {
     zkl__membership_leave(&group->m);
-    group->told = ZKL_STATE_IDLE;
-    group->withdrawals++;
-    poke_calls(group);
+    group->reported = ZKL_STATE_IDLE;
+    group->departures++;
+    wake_calls(group);
     zkl__agent_wake(&group->agent, &group->m.watcher);
 }
 
@@ -303,11 +301,11 @@ void zkl_group_free(zkl_group *group)
         return;
     }
     zkl_session *session = group->agent.session;
-    withdraw(group);
+    begin_leaving(group);
     zkl__calls_end(session, &group->agent.object, ZKL_ECANCELED);
     zkl__calls_deliver(session, &group->agent.object);
-    group->remains = group->m.watcher.core && !has_left(group);
-    bool goes_on = group->remains;
+    group->outlives_handle = group->m.watcher.core && !has_left(group);
+    bool goes_on = group->outlives_handle;
     group->agent.refs += goes_on;
     zkl__session_leave(session);
     zkl__agent_free(&group->agent, goes_on);
@@ -315,28 +313,28 @@ void zkl_group_free(zkl_group *group)
 
 /* --- joining, leaving, updating -------------------------------------------------------------- */
 
-/* Each tells the membership what its user wants, and waits until that is so. It sends nothing: the
- * membership does, from then on, and again when a reply is lost (protocol/membership.h), also when
- * nobody waits any more. */
+/* Each call changes what the membership wants, and waits until the servers have it. The membership
+ * sends the requests, also again after a lost reply, and also when no call waits any more
+ * (protocol/membership.h). */
 struct change {
     struct zkl__call call; /* first */
     zkl_group *group;
-    const char *given;    /* an update's data in the user's memory, until it has begun; then: */
-    char *data;           /* ours, until the membership has it */
-    unsigned withdrawals; /* the group's, when it began */
-    bool joining;         /* it is to be a member, and is not yet */
+    const char *given;   /* an update's data in the user's memory, until the call has begun */
+    char *data;          /* our copy, until the membership has it */
+    unsigned departures; /* the group's, when the call began */
+    bool joining;        /* a join that has not succeeded yet */
 };
 
-static bool is_withdrawn(const struct change *change)
+static bool has_departed(const struct change *change)
 {
-    return change->withdrawals != change->group->withdrawals;
+    return change->departures != change->group->departures;
 }
 
-/* Until it is so, or the membership has ended first. */
+/* Waits until is_so, or until the group has left. */
 static int await_member(struct change *change, bool is_so)
 {
     struct zkl__call *call = &change->call;
-    if (is_withdrawn(change)) {
+    if (has_departed(change)) {
         return zkl__fail(call->err, ZKL_ECANCELED, 0, NULL, "it left meanwhile");
     }
     call->late = change->group->m.step == ZKL__MEMBER_WAIT
@@ -350,7 +348,7 @@ static int run_join(struct zkl__call *call)
     struct change *change = (struct change *)call;
     struct zkl_group *group = change->group;
     CALL_BEGIN(call);
-    change->withdrawals = group->withdrawals;
+    change->departures = group->departures;
     change->joining = true;
     zkl__membership_join(&group->m);
     zkl__agent_wake(&group->agent, &group->m.watcher);
@@ -363,13 +361,13 @@ static int run_join(struct zkl__call *call)
     CALL_END(call);
 }
 
-/* Until it has left, or has joined again. The membership goes on deleting its znode when the call
- * ends before. */
+/* Until it has left, or has joined again. When the call ends before, the membership goes on
+ * deleting its znode. */
 static int run_leave(struct zkl__call *call)
 {
     struct zkl_group *group = ((struct change *)call)->group;
     CALL_BEGIN(call);
-    withdraw(group);
+    begin_leaving(group);
     AWAIT_UNTIL(call, has_left(group) || group->m.wanted);
     CALL_END(call);
 }
@@ -379,8 +377,8 @@ static int run_update(struct zkl__call *call)
     struct change *change = (struct change *)call;
     struct zkl_group *group = change->group;
     CALL_BEGIN(call);
-    change->withdrawals = group->withdrawals;
-    zkl__free(heap_of(group), group->data);
+    change->departures = group->departures;
+    zkl__free(group_heap(group), group->data);
     group->data = change->data;
     change->data = NULL;
     zkl__membership_update(&group->m, group->data);
@@ -411,7 +409,7 @@ static int begin_join(struct zkl__call *call, zkl_error *err)
     return bind(change);
 }
 
-/* A departure goes on by itself, whatever ends the wait for it. */
+/* The departure goes on, whatever ends the wait for it. */
 static int conclude_leave(struct zkl__call *call, int rc)
 {
     (void)call, (void)rc;
@@ -434,23 +432,23 @@ static int begin_update(struct zkl__call *call, zkl_error *err)
     if (!group->m.wanted) {
         return zkl__fail(err, ZKL_ENOTHELD, 0, group->agent.path, "has not joined");
     }
-    change->data = zkl__copy(heap_of(group), change->given, strlen(change->given));
+    change->data = zkl__copy(group_heap(group), change->given, strlen(change->given));
     return change->data ? bind(change)
                         : zkl__fail(err, ZKL_ENOMEM, 0, group->agent.path, "no memory");
 }
 
-/* A join that has failed is not tried on. */
+/* A join that has failed is not tried again. */
 static void end_change(struct zkl__call *call)
 {
     struct change *change = (struct change *)call;
-    if (change->joining && !is_withdrawn(change)) {
-        withdraw(change->group);
+    if (change->joining && !has_departed(change)) {
+        begin_leaving(change->group);
     }
-    zkl__free(heap_of(change->group), change->data);
+    zkl__free(group_heap(change->group), change->data);
     zkl__agent_unref(&change->group->agent);
 }
 
-/* One that is waited for needs no memory but that of an update's data. */
+/* A blocking call allocates nothing but the copy of an update's data. */
 static int change_membership(const struct zkl__call_kind *kind, struct change *given,
                              int64_t timeout_ms, const struct zkl__later *later, zkl_error *err)
 {
@@ -536,7 +534,7 @@ zkl_state zkl_group_state(const zkl_group *group)
     zkl_state state = ZKL_STATE_IDLE;
     if (group && zkl__session_enter(group->agent.session, NULL) == ZKL_OK) {
         zkl_session *session = group->agent.session;
-        state = state_of(group);
+        state = group_state(group);
         zkl__session_leave(session);
     }
     return state;
@@ -544,14 +542,14 @@ zkl_state zkl_group_state(const zkl_group *group)
 
 /* --- the list of the members ----------------------------------------------------------------- */
 
-/* What the caller gets is the first member; the rest is ours to free it with. */
+/* The caller gets a pointer to the first member. */
 struct snapshot {
     zkl_members public;
     zkl_heap heap;
     struct zkl__children *names;
-    const char *contender; /* of a lock: the first one seen */
+    const char *contender; /* a child that queues for a lock */
     bool failed;           /* no memory for some data */
-    zkl_member members[];  /* one for each name; id NULL: it is none, or went before it was read */
+    zkl_member members[];  /* one for each name; id NULL: no member, or deleted before the read */
 };
 
 struct listing {
@@ -574,7 +572,7 @@ void zkl_members_free(zkl_members *members)
     zkl__free(&heap, snapshot);
 }
 
-/* In a step. No snapshot: no memory. */
+/* In a step. Without memory there is no snapshot. */
 static void take_list(struct zkl__call *call, const struct zkl__reply *list)
 {
     struct listing *listing = (struct listing *)call;
@@ -616,8 +614,8 @@ static void take_member(struct zkl__call *call, const struct zkl__reply *reply)
     }
 }
 
-/* Moves those that were there together. */
-static void close_ranks(struct snapshot *snapshot)
+/* Removes the entries without a member. */
+static void remove_empty(struct snapshot *snapshot)
 {
     for (size_t i = 0; i < snapshot->names->count; i++) {
         if (snapshot->members[i].id) {
@@ -651,7 +649,7 @@ static int run_list(struct zkl__call *call)
     if (!listing->snapshot || listing->snapshot->failed) {
         RETURN(call, zkl__fail(call->err, ZKL_ENOMEM, 0, path, "no memory for the members"));
     }
-    close_ranks(listing->snapshot);
+    remove_empty(listing->snapshot);
     *listing->out = &listing->snapshot->public;
     listing->snapshot = NULL;
     CALL_END(call);

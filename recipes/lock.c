@@ -1,5 +1,6 @@
-/* lock.c - makes and frees the handle of every recipe. And the plain lock, which the first
- * contender in the queue holds. */
+/* lock.c - the handle of every recipe: its options, its acquires, releases and reads, the reports
+ * to its user, and its current state. And the plain lock, which the first contender in the queue
+ * holds. */
 
 #include "acl.h"
 #include "call.h"
@@ -20,7 +21,7 @@
 #include <string.h>
 
 /* Defined below. */
-static void lock_finish(zkl_lock *lock);
+static void finish_completions(zkl_lock *lock);
 
 /* === the lock ================================================================================= */
 
@@ -55,8 +56,6 @@ static int check_applies(const struct zkl__recipe *recipe, const zkl_lock_option
     return ZKL_OK;
 }
 
-/* A lingering lock does not delete its znode at a release. But that delete is the response to a
- * request to release. */
 static int check_linger(const zkl_lock_options *o, zkl_error *err)
 {
     if (o->linger_ms != 0 && o->revoke_fn) {
@@ -67,7 +66,7 @@ static int check_linger(const zkl_lock_options *o, zkl_error *err)
     return zkl__range_check("linger_ms", o->linger_ms, 0, ZKL__DAY_MS, err);
 }
 
-/* A lock that lingers is given up as soon as somebody queues. */
+/* A lingering lock is given up as soon as another session queues. */
 static int check_least(const zkl_lock_options *o, zkl_error *err)
 {
     if (o->hold_at_least_ms != 0 && o->linger_ms != 0) {
@@ -205,7 +204,7 @@ static int make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *s
     }
     lock->path = lock->paths[0];
     lock->object.ops = &recipe->object;
-    lock->notice = (struct zkl__callback){.run = zkl__lock_run_notes, .owner = lock};
+    lock->notice = (struct zkl__callback){.run = zkl__lock_run_notice, .owner = lock};
     zkl__session_add(session, &lock->object);
     *out = lock;
     return ZKL_OK;
@@ -234,8 +233,8 @@ int zkl__lock_make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session
     return rc;
 }
 
-/* The last lock object that can be granted a lingering znode takes it along. */
-static void end_lingering(zkl_lock *lock)
+/* The last lock object that could be granted a lingering znode deletes it. */
+static void leave_lingering(zkl_lock *lock)
 {
     struct zkl__local_queue *lingers = lock->lingers;
     lock->lingers = NULL;
@@ -252,10 +251,10 @@ void zkl_lock_free(zkl_lock *lock)
     zkl_session *session = lock->session;
     lock->freed = true;
     zkl__lock_give_up(&lock->object, ZKL_ECANCELED);
-    end_lingering(lock);
-    zkl__stand_finish(lock);
+    leave_lingering(lock);
+    zkl__campaign_finish(lock);
     zkl__calls_end(session, &lock->object, ZKL_ECANCELED);
-    lock_finish(lock);
+    finish_completions(lock);
     zkl__calls_deliver(session, &lock->object);
     zkl__callbacks_unpost(zkl__session_callbacks(session), &lock->notice);
     zkl__session_remove(session, &lock->object);
@@ -286,17 +285,14 @@ int zkl_path_check(const char *path, zkl_error *err)
     return zkl__path_check(path, err);
 }
 
-/* === what is read in a lock =================================================================== */
+/* === reading under a grant ==================================================================== */
 
-/* Reading a znode under a grant.
- *
- * No check goes with the read, since a transaction cannot read data. It needs none: a read is
- * answered by the server that has shown us our grant, and that server had applied by then what the
- * holders before us wrote (ZooKeeper Programmer's Guide, Consistency Guarantees: single system
- * image, and updates in order). The lease says afterwards whether somebody may have come in
- * between. */
+/* A read carries no check of our znode, because a transaction cannot read data. It needs none: the
+ * server that has shown us our grant replies, and it had applied by then what earlier holders wrote
+ * (ZooKeeper Programmer's Guide, Consistency Guarantees: single system image, and updates in
+ * order). The lease says afterwards whether another holder may have written in between. */
 
-/* What the caller gets is the first member. */
+/* The caller gets a pointer to the first member. */
 struct data {
     zkl_data public;
     zkl_heap heap;
@@ -354,7 +350,7 @@ static int read_run(struct zkl__call *call)
     if (call->answer.rc == ZKL__RC_OK) { /* of the sync, if there was one */
         AWAIT_REPLY(call, take_data, {.kind = ZKL__OP_GET, .dir = path});
     }
-    if (zkl__lock_look(reading->lock).token != reading->token) {
+    if (zkl__lock_status_locked(reading->lock).token != reading->token) {
         RETURN(call, zkl__fail(call->err, ZKL_ELOST, 0, path,
                                "the lock was lost or released before the response came"));
     }
@@ -373,7 +369,7 @@ static int read_begin(struct zkl__call *call, zkl_error *err)
 {
     struct reading *reading = (struct reading *)call;
     zkl_lock *lock = reading->lock;
-    struct zkl__standing held = zkl__lock_look(lock);
+    struct zkl__lock_status held = zkl__lock_status_locked(lock);
     if (held.state == ZKL_STATE_LOST) {
         return zkl__fail(err, ZKL_ELOST, 0, lock->path, "not read: the lock was lost");
     }
@@ -392,7 +388,7 @@ static void read_end(struct zkl__call *call)
     zkl__lock_unref(reading->lock);
 }
 
-static int read_under(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
+static int read_znode(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
                       int64_t timeout_ms, const struct zkl__later *later, zkl_error *err)
 {
     static const struct zkl__call_kind kind = {
@@ -411,28 +407,25 @@ static int read_under(zkl_data **out, zkl_lock *lock, const char *path, bool fre
 int zkl_lock_read(zkl_data **out, zkl_lock *lock, const char *path, bool fresh, int64_t timeout_ms,
                   zkl_error *err)
 {
-    return read_under(out, lock, path, fresh, timeout_ms, NULL, err);
+    return read_znode(out, lock, path, fresh, timeout_ms, NULL, err);
 }
 
 int zkl_lock_read_async(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
                         int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    return read_under(out, lock, path, fresh, timeout_ms, &(struct zkl__later){done, payload}, err);
+    return read_znode(out, lock, path, fresh, timeout_ms, &(struct zkl__later){done, payload}, err);
 }
 
-/* === release ================================================================================== */
-
-/* A release that nobody waits for. */
+/* === release without waiting ================================================================== */
 
 struct releasing {
     struct zkl__call call;                /* first */
     zkl_lock *lock;                       /* with a reference */
-    struct zkl__acquisition *acquisition; /* that it releases; NULL: it stays held, as often as it
-                                             was acquired */
-    const char *lost; /* why the lease did not cover the hold: known at the call; NULL: it did */
+    struct zkl__acquisition *acquisition; /* NULL: the lock stays held, it was acquired again */
+    const char *lost; /* why the lease did not cover the hold, known at the call; NULL: it did */
 };
 
-/* The server's response is waited for, but is no part of the result. */
+/* The call waits for the server's response, but the response does not change the result. */
 static int release_conclude(struct zkl__call *call, int rc)
 {
     const struct releasing *releasing = (const struct releasing *)call;
@@ -451,8 +444,8 @@ static int release_run(struct zkl__call *call)
     CALL_END(call);
 }
 
-/* The grant ends here. The contender deletes its znode until it is deleted, so no reply that is
- * lost matters. */
+/* The grant ends here. The contender sends the delete again until its znode is deleted, so a lost
+ * reply does not matter. */
 static int release_begin(struct zkl__call *call, zkl_error *err)
 {
     struct releasing *releasing = (struct releasing *)call;
@@ -476,7 +469,7 @@ static void release_end(struct zkl__call *call)
     zkl__lock_unref(releasing->lock);
 }
 
-/* Inside. Nothing but a lack of memory keeps it from being begun. */
+/* Session mutex held. After this check only the end of memory can refuse the release. */
 static int check(const zkl_lock *lock, zkl_error *err)
 {
     if (!lock->acquisition || !lock->acquisition->granted) {
@@ -509,25 +502,25 @@ int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_
     return rc;
 }
 
-/* === notices ================================================================================== */
+/* === reports to the user ====================================================================== */
 
-/* What the user hears of a lock: each loss, and the latest state. */
+/* The user is called for each loss, for the latest state, and for a request to release. */
 
-void zkl__lock_note(zkl_lock *lock, zkl_state state)
+void zkl__lock_notify_state(zkl_lock *lock, zkl_state state)
 {
     if (!lock->options.state_fn || lock->freed) {
         return;
     }
     if (state == ZKL_STATE_LOST) {
         lock->losses++;
-        lock->latest = lock->told = ZKL_STATE_IDLE;
+        lock->latest = lock->reported = ZKL_STATE_IDLE;
     } else {
         lock->latest = state;
     }
     zkl__callbacks_post(zkl__session_callbacks(lock->session), &lock->notice);
 }
 
-void zkl__lock_note_revoked(zkl_lock *lock)
+void zkl__lock_notify_revoked(zkl_lock *lock)
 {
     if (!lock->freed) {
         lock->revoked = true;
@@ -535,8 +528,8 @@ void zkl__lock_note_revoked(zkl_lock *lock)
     }
 }
 
-/* The next state to be told; ZKL_STATE_IDLE: none is. */
-static zkl_state next_note(zkl_lock *lock)
+/* ZKL_STATE_IDLE: no state is left to report. */
+static zkl_state next_state(zkl_lock *lock)
 {
     zkl_state state = lock->latest;
     if (lock->freed) {
@@ -548,14 +541,14 @@ static zkl_state next_note(zkl_lock *lock)
     }
     lock->latest = ZKL_STATE_IDLE;
     if (state == ZKL_STATE_IDLE ||
-        state == lock->told) { /* there and back again, before anybody heard of it */
+        state == lock->reported) { /* it changed and changed back before the callback ran */
         return ZKL_STATE_IDLE;
     }
-    lock->told = state;
+    lock->reported = state;
     return state;
 }
 
-void zkl__lock_run_notes(void *owner)
+void zkl__lock_run_notice(void *owner)
 {
     zkl_lock *lock = owner;
     zkl_session *session = lock->session;
@@ -563,17 +556,18 @@ void zkl__lock_run_notes(void *owner)
         return;
     }
     lock->refs++;
-    bool moved = lock->moved && !lock->freed && lock->acquisition && !lock->acquisition->settled;
-    lock->moved = false;
-    if (moved) {
-        size_t ahead = lock->ahead;
+    bool position_changed =
+        lock->position_changed && !lock->freed && lock->acquisition && !lock->acquisition->settled;
+    lock->position_changed = false;
+    if (position_changed) {
+        size_t position = lock->position;
         zkl__session_leave(session);
-        lock->options.position_fn(lock, ahead, lock->options.payload);
+        lock->options.position_fn(lock, position, lock->options.payload);
         if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
             return;
         }
     }
-    for (zkl_state state; (state = next_note(lock)) != ZKL_STATE_IDLE;) {
+    for (zkl_state state; (state = next_state(lock)) != ZKL_STATE_IDLE;) {
         zkl__session_leave(session);
         lock->options.state_fn(lock, state, lock->options.payload);
         if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
@@ -592,7 +586,7 @@ void zkl__lock_run_notes(void *owner)
     zkl__session_leave(session);
 }
 
-void zkl__lock_tell_end(zkl_lock *lock)
+void zkl__lock_notify_ended(zkl_lock *lock)
 {
     for (struct zkl__listener *listener = lock->listeners; listener; listener = listener->next) {
         listener->ended(listener->owner);
@@ -614,9 +608,9 @@ void zkl__lock_unlisten(zkl_lock *lock, struct zkl__listener *listener)
     *at = listener->next;
 }
 
-/* === completions ============================================================================== */
+/* === acquire without waiting ================================================================== */
 
-/* Acquires that nobody waits for: one call of the user for each. */
+/* One completion is one call of the user. */
 
 static void completion_unlink(struct zkl__completion *completion)
 {
@@ -638,7 +632,7 @@ static void run_completion(void *owner)
     if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
         return;
     }
-    int code = zkl__acquisition_conclude(acquisition, completion->again, &grant, &err);
+    int code = zkl__acquisition_result(acquisition, completion->again, &grant, &err);
     zkl__session_leave(session);
     completion->done(lock, code, code == ZKL_OK ? &grant : NULL, &err, completion->payload);
     if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
@@ -707,9 +701,8 @@ int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acquired_fn d
     return zkl__lock_acquire_async(lock, 1, timeout_ms, done, payload, err);
 }
 
-/* Runs, or waits for, the completions that are owed, but for those that this very
- * thread is running. */
-static void lock_finish(zkl_lock *lock)
+/* Runs the outstanding completions, or waits for them, but for those that this very thread runs. */
+static void finish_completions(zkl_lock *lock)
 {
     struct zkl__callbacks *callbacks = zkl__session_callbacks(lock->session);
     struct zkl__completion *completion = lock->completions;
@@ -723,7 +716,7 @@ static void lock_finish(zkl_lock *lock)
     }
 }
 
-/* === what a transaction is guarded by ========================================================= */
+/* === calls on a lock ========================================================================== */
 
 int zkl__lock_call(const struct zkl__call_kind *kind, const void *given, zkl_lock *lock,
                    const char *path, int64_t timeout_ms, const struct zkl__later *later,
@@ -746,7 +739,8 @@ void zkl__call_bind(struct zkl__call *call, zkl_lock *lock)
     call->stop = lock->options.stop;
 }
 
-void zkl__call_bind_lease(struct zkl__call *call, zkl_lock *lock, const struct zkl__standing *held)
+void zkl__call_bind_lease(struct zkl__call *call, zkl_lock *lock,
+                          const struct zkl__lock_status *held)
 {
     zkl__call_bind(call, lock);
     if (held->until <= call->deadline) {
@@ -755,10 +749,7 @@ void zkl__call_bind_lease(struct zkl__call *call, zkl_lock *lock, const struct z
     }
 }
 
-/* === the public calls ========================================================================= */
-
-/* What every recipe's lock does when its user asks: acquire, cancel, release, and
- * how it stands. */
+/* === acquire, cancel and release ============================================================== */
 
 int zkl__lock_check(const zkl_lock *lock, const struct zkl__recipe *recipe, zkl_error *err)
 {
@@ -782,9 +773,9 @@ int zkl__lock_enter(zkl_lock *lock, int64_t timeout_ms, zkl_error *err)
     return rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
 }
 
-/* Who is granted a lock that lingers again and again waits for nothing, and has to hear of those
- * that queue. */
-static void hear_of_the_queue(const zkl_lock *lock)
+/* A caller that is granted a lingering lock again and again never waits. In libzklock_st a wait
+ * drives the loop, so the events of other contenders have to be read here. */
+static void drive_loop(const zkl_lock *lock)
 {
     if (lock && lock->options.linger_ms > 0 && !zkl__session_forked(lock->session)) {
         zkl__loop_go_on();
@@ -794,7 +785,7 @@ static void hear_of_the_queue(const zkl_lock *lock)
 int zkl__lock_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *grant,
                       zkl_error *err)
 {
-    hear_of_the_queue(lock);
+    drive_loop(lock);
     int rc = zkl__lock_enter(lock, timeout_ms, err);
     if (rc != ZKL_OK) {
         return rc;
@@ -808,7 +799,7 @@ int zkl__lock_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *
             zkl__acquisition_start(acquisition, timeout_ms);
         }
         zkl__acquisition_await(acquisition);
-        rc = zkl__acquisition_conclude(acquisition, again, grant, err);
+        rc = zkl__acquisition_result(acquisition, again, grant, err);
         zkl__acquisition_unref(acquisition);
     }
     zkl__session_leave(session);
@@ -820,7 +811,7 @@ int zkl_lock_acquire(zkl_lock *lock, int64_t timeout_ms, zkl_grant *grant, zkl_e
     return zkl__lock_acquire(lock, 1, timeout_ms, grant, err);
 }
 
-static int cancel_acquire(zkl_lock *lock)
+static int cancel_waits(zkl_lock *lock)
 {
     int rc = zkl__session_enter(lock->session, NULL);
     if (rc != ZKL_OK) {
@@ -844,9 +835,9 @@ int zkl_lock_cancel(zkl_lock *lock)
     if (!lock) {
         return ZKL_EINVAL;
     }
-    bool runs = zkl__section_cancel(
-        lock); /* first: what is pending becomes what runs, not the other way round */
-    int rc = cancel_acquire(lock);
+    /* The section first: a pending acquire may become a running section, never the reverse. */
+    bool runs = zkl__section_cancel(lock);
+    int rc = cancel_waits(lock);
     return rc == ZKL_ENOTWAITING && runs ? ZKL_OK : rc;
 }
 
@@ -905,7 +896,7 @@ int zkl__lock_release_grant(zkl_lock *lock, const zkl_grant *grant, int64_t dead
                            acquisition->why);
         }
         if (--acquisition->depth == 0) {
-            zkl__acquisition_hand_back(lock, deadline);
+            zkl__acquisition_release(lock, deadline);
         }
     }
     zkl__session_leave(session);
@@ -919,7 +910,7 @@ bool zkl__lock_give_up(struct zkl__object *object, int code)
         return false;
     }
     if (lock->acquisition->settled) {
-        lock->acquisition->code = code; /* for whom the grant has not reached yet */
+        lock->acquisition->code = code; /* for a thread that the grant has not reached yet */
         lock->acquisition->why = "given up before the grant could be used";
         zkl__acquisition_drop(lock);
     } else {
@@ -928,16 +919,16 @@ bool zkl__lock_give_up(struct zkl__object *object, int code)
     return true;
 }
 
-/* --- what is so now -------------------------------------------------------------------------- */
+/* --- queries of the current state ------------------------------------------------------------ */
 
 int64_t zkl__lock_max_hold(const zkl_lock *lock)
 {
     return lock->options.max_hold_ms * ZKL__MS;
 }
 
-struct zkl__standing zkl__lock_look(const zkl_lock *lock)
+struct zkl__lock_status zkl__lock_status_locked(const zkl_lock *lock)
 {
-    struct zkl__standing now = {.state = ZKL_STATE_IDLE};
+    struct zkl__lock_status now = {.state = ZKL_STATE_IDLE};
     const struct zkl__acquisition *acquisition = lock->acquisition;
     if (!acquisition) {
         return now;
@@ -961,12 +952,12 @@ struct zkl__standing zkl__lock_look(const zkl_lock *lock)
     return now;
 }
 
-struct zkl__standing zkl__lock_standing(const zkl_lock *lock)
+struct zkl__lock_status zkl__lock_status(const zkl_lock *lock)
 {
-    struct zkl__standing now = {.state = ZKL_STATE_IDLE};
+    struct zkl__lock_status now = {.state = ZKL_STATE_IDLE};
     if (lock && zkl__session_enter(lock->session, NULL) == ZKL_OK) {
         zkl_session *session = lock->session;
-        now = zkl__lock_look(lock);
+        now = zkl__lock_status_locked(lock);
         zkl__session_leave(session);
     }
     return now;
@@ -991,23 +982,23 @@ size_t zkl__lock_nodes(const zkl_lock *lock, struct zkl__held_node *nodes, size_
 
 bool zkl_lock_is_held(const zkl_lock *lock)
 {
-    return zkl__state_holds(zkl__lock_standing(lock).state);
+    return zkl__state_holds(zkl__lock_status(lock).state);
 }
 
 zkl_state zkl_lock_state(const zkl_lock *lock)
 {
-    return zkl__lock_standing(lock).state;
+    return zkl__lock_status(lock).state;
 }
 
 int64_t zkl_lock_remaining_ms(const zkl_lock *lock)
 {
-    int64_t until = zkl__lock_standing(lock).until;
+    int64_t until = zkl__lock_status(lock).until;
     return until > 0 ? zkl__session_left(lock->session, until) / ZKL__MS : 0;
 }
 
 int64_t zkl_lock_token(const zkl_lock *lock)
 {
-    return zkl__lock_standing(lock).token;
+    return zkl__lock_status(lock).token;
 }
 
 zkl_recipe zkl_lock_recipe(const zkl_lock *lock)
@@ -1020,14 +1011,14 @@ const char *zkl_lock_path(const zkl_lock *lock)
     return lock ? lock->path : "";
 }
 
-/* Below its lock's path: a semaphore's znodes have a directory between. */
+/* The name relative to the lock's path: a semaphore's znodes have a directory in between. */
 static void write_node(const char *path, const struct zkl__held_node *node,
                        char out[ZKL__NAME_MAX + 8])
 {
-    size_t above = strlen(path), below = strlen(node->dir);
-    const char *folder = below > above ? node->dir + above + 1 : "";
-    snprintf(out, ZKL__NAME_MAX + 8, "%s%s%s", node->name[0] ? folder : "",
-             node->name[0] && *folder ? "/" : "", node->name);
+    size_t length = strlen(path);
+    const char *directory = strlen(node->dir) > length ? node->dir + length + 1 : "";
+    snprintf(out, ZKL__NAME_MAX + 8, "%s%s%s", node->name[0] ? directory : "",
+             node->name[0] && *directory ? "/" : "", node->name);
 }
 
 size_t zkl_lock_node(const zkl_lock *lock, char *name, size_t size)
@@ -1055,12 +1046,12 @@ const char *zkl_state_name(zkl_state state)
     return (unsigned)state < sizeof names / sizeof *names ? names[state] : "?";
 }
 
-/* --- all of a session's ---------------------------------------------------------------------- */
+/* --- all locks of a session ------------------------------------------------------------------ */
 
 int zkl__lock_describe(const struct zkl__object *object, zkl__visit_fn visit, void *payload)
 {
     const zkl_lock *lock = (const zkl_lock *)object;
-    struct zkl__standing now = zkl__lock_look(lock);
+    struct zkl__lock_status now = zkl__lock_status_locked(lock);
     size_t count = now.state == ZKL_STATE_IDLE ? 0 : lock->path_count;
     for (size_t i = 0; i < count; i++) {
         visit(lock->paths[i], now.state, now.token, payload);

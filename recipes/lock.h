@@ -28,7 +28,7 @@ struct zkl__held_node {
     const char *name;
 };
 
-/* Of a recipe whose acquire is one of a semaphore. Both inside enter/leave. */
+/* Of a recipe whose acquire is one of a semaphore. Session mutex held. */
 struct zkl__semaphore;
 struct zkl__semaphore_ops {
     /* For count permits. NULL: no memory. */
@@ -64,7 +64,7 @@ struct zkl__recipe {
         zkl_lock *lock); /* frees what the recipe allocated, but not the lock. NULL: nothing */
 };
 
-/* Called when a hold ends, by loss or by release, inside the mutex. The owner's memory. */
+/* Called when a hold ends, by loss or by release. Session mutex held. The owner's memory. */
 struct zkl__listener {
     void (*ended)(void *owner);
     void *owner;
@@ -79,23 +79,24 @@ struct zkl_lock {
     char **paths;
     size_t path_count;
     zkl_lock_options options;         /* its metadata and acl are ours */
-    struct zkl__local_queue *lingers; /* where it may; NULL: it does not, or the handle is gone */
+    struct zkl__local_queue *lingers; /* where it may linger; NULL: it may not */
     unsigned refs;                    /* the user's handle, acquisitions, a callback that runs */
-    bool freed;                       /* the handle is gone */
-    bool barred;                      /* no acquire begins: `run` ends */
+    bool freed;                       /* the user has freed the handle */
+    bool refuses_acquires;            /* zkl_election_run is ending */
     zkl_cancel *run; /* of the zkl_election_run that is under way; NULL: there is none */
     struct zkl__acquisition *acquisition; /* pending or held; NULL: idle */
-    struct zkl__stand *stand; /* of the zkl_election_stand that is under way; NULL: there is none */
-    bool standing;            /* it is this that begins an acquire just now */
+    struct zkl__campaign *campaign;       /* of zkl_election_stand; NULL: there is none */
+    bool campaign_acquires;               /* the acquire that begins now is the campaign's */
     struct zkl__completion *completions;
     struct zkl__listener *listeners;
     struct zkl__callback notice;
-    zkl_state latest; /* to be told; ZKL_STATE_IDLE: nothing */
-    zkl_state told;
-    unsigned losses; /* to be told: each, before latest */
-    bool revoked;    /* to be told */
-    bool moved;      /* to be told: */
-    size_t ahead;
+    /* What notice reports to the user: */
+    zkl_state latest; /* ZKL_STATE_IDLE: no state */
+    zkl_state reported;
+    unsigned losses; /* each one, before latest */
+    bool revoked;
+    bool position_changed;
+    size_t position;
 };
 
 /* Checks and copies; memory of recipe->size bytes, zeroed, with the lock at its beginning. *out is
@@ -117,18 +118,18 @@ int zkl__lock_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, zkl_a
  * server's response than until the deadline (CLOCK_BOOTTIME, ns). */
 int zkl__lock_release_grant(zkl_lock *lock, const zkl_grant *grant, int64_t deadline,
                             zkl_error *err);
-/* What is so now, by the lease clock. */
-struct zkl__standing {
+/* The current state, by the lease clock. */
+struct zkl__lock_status {
     zkl_state state;
     int64_t token, serial;    /* of the grant; 0 when not held */
     int64_t until;            /* of the lease, or of max_hold_ms; 0 when not held */
     char node[ZKL__NAME_MAX]; /* of a lock with one contender; else "" */
 };
-struct zkl__standing zkl__lock_standing(const zkl_lock *lock);
-struct zkl__standing zkl__lock_look(const zkl_lock *lock); /* the same, inside enter/leave */
-/* Held under this very grant. The token alone does not tell: all grants of a lingering znode have
- * the same. */
-static inline bool zkl__stands_under(const struct zkl__standing *now, const zkl_grant *grant)
+struct zkl__lock_status zkl__lock_status(const zkl_lock *lock);
+struct zkl__lock_status zkl__lock_status_locked(const zkl_lock *lock); /* session mutex held */
+/* Held under this very grant. All grants of a lingering znode have the same token, so the serial
+ * counts, too. */
+static inline bool zkl__is_held_under(const struct zkl__lock_status *now, const zkl_grant *grant)
 {
     return now->token != 0 && now->token == grant->token && now->serial == grant->serial;
 }
@@ -138,20 +139,20 @@ static inline bool zkl__state_holds(zkl_state state)
 {
     return state == ZKL_STATE_HELD || state == ZKL_STATE_JEOPARDY;
 }
-/* Inside. The znodes of what is pending or held, room at most; how many there are. Their names live
- * as long as the mutex is held. */
+/* Session mutex held. The znodes of what is pending or held, room at most; how many there are.
+ * Their names live as long as the mutex is held. */
 size_t zkl__lock_nodes(const zkl_lock *lock, struct zkl__held_node *nodes, size_t room);
 
-/* Around a call that waits inside enter/leave: its object may be freed meanwhile. The session is to
- * be left after the second. */
+/* Session mutex held, around a call that waits: its object may be freed meanwhile. Leave the
+ * session after the second one. */
 void zkl__lock_ref(zkl_lock *lock);
 void zkl__lock_unref(zkl_lock *lock);
-/* The same around several calls, as a pair: not inside. Errors: ZKL_ECLOSED, ZKL_EFORKED: then it
- * is not kept. */
+/* The same around several calls, session mutex not held. Errors: ZKL_ECLOSED, ZKL_EFORKED; then
+ * there is no reference to give back. */
 int zkl__lock_keep(zkl_lock *lock, zkl_error *err);
 void zkl__lock_let_go(zkl_lock *lock);
 
-/* Both inside enter/leave. */
+/* Session mutex held. */
 void zkl__lock_listen(zkl_lock *lock, struct zkl__listener *listener);
 void zkl__lock_unlisten(zkl_lock *lock, struct zkl__listener *listener);
 
@@ -159,19 +160,17 @@ void zkl__lock_unlisten(zkl_lock *lock, struct zkl__listener *listener);
 bool zkl__lock_give_up(struct zkl__object *object, int code);
 int zkl__lock_describe(const struct zkl__object *object, zkl__visit_fn visit, void *payload);
 
-/* === what its files share ===================================================================== */
+/* === acquisitions and completions ============================================================= */
 
-/* What the files of the handle share: a lock's acquisitions, completions and
- * notices. Everything inside enter/leave. */
+/* Session mutex held, from here to the end of the section. */
 
-/* One acquire and what came of it, until its release. Guarded by the session's mutex, as everything
- * here. */
+/* One acquire and its result, until the release. */
 struct zkl__acquisition {
     zkl_lock *lock;
     const struct zkl__rule *rule;
     struct zkl__contender *contender; /* or: */
     struct zkl__joint *joint;         /* or: */
-    struct zkl__semaphore *semaphore; /* all NULL after the last word, or when it was let go */
+    struct zkl__semaphore *semaphore; /* all NULL after the core's last outcome, or its end here */
     struct zkl__signal changed;
     unsigned
         refs; /* the lock while it is its acquisition, threads and completions that look at it */
@@ -183,7 +182,7 @@ struct zkl__acquisition {
     int code, zk_code;
     const char *why;
     int64_t token, serial;
-    int64_t asked_at, settled_at, deadline;
+    int64_t requested_at, settled_at, deadline;
     struct zkl__stops *stops;           /* until it is settled; NULL: under no token */
     struct zkl__completion *completion; /* of the acquire that began it; NULL: a thread waits */
 };
@@ -201,14 +200,14 @@ struct zkl__completion {
 /* lock.c */
 int64_t zkl__lock_max_hold(const zkl_lock *lock); /* ns */
 int zkl__lock_enter(zkl_lock *lock, int64_t timeout_ms,
-                    zkl_error *err); /* for an acquire; not inside */
-/* Inside. Returns ZKL_ENOTHELD, and err says that the lock was not granted. */
+                    zkl_error *err); /* for an acquire; session mutex not held */
+/* Session mutex held. Returns ZKL_ENOTHELD, and err says that the lock was not granted. */
 int zkl__lock_not_granted(const zkl_lock *lock, zkl_error *err);
 
-void zkl__lock_note(zkl_lock *lock, zkl_state state);
-void zkl__lock_note_revoked(zkl_lock *lock);
-void zkl__lock_run_notes(void *lock); /* not inside: of lock->notice */
-void zkl__lock_tell_end(zkl_lock *lock);
+void zkl__lock_notify_state(zkl_lock *lock, zkl_state state);
+void zkl__lock_notify_revoked(zkl_lock *lock);
+void zkl__lock_run_notice(void *lock); /* session mutex not held: of lock->notice */
+void zkl__lock_notify_ended(zkl_lock *lock);
 
 /* acquisition.c */
 
@@ -220,8 +219,8 @@ void zkl__acquisition_start(struct zkl__acquisition *acquisition, int64_t timeou
 void zkl__acquisition_await(struct zkl__acquisition *acquisition);
 /* Fills the caller's grant or error after an acquire. It compares the lease with the clock again,
  * because the caller's thread may have slept since the grant. */
-int zkl__acquisition_conclude(struct zkl__acquisition *acquisition, bool again, zkl_grant *grant,
-                              zkl_error *err);
+int zkl__acquisition_result(struct zkl__acquisition *acquisition, bool again, zkl_grant *grant,
+                            zkl_error *err);
 bool zkl__acquisition_holds(const struct zkl__acquisition *acquisition);
 /* A step for what the acquisition has in the core. */
 void zkl__acquisition_event(struct zkl__acquisition *acquisition, struct zkl__event event);
@@ -230,36 +229,34 @@ void zkl__acquisition_cancel(struct zkl__acquisition *acquisition, int code);
 void zkl__acquisition_drop(zkl_lock *lock);
 /* The same, but waits for the server's response as long as the options say, and until the deadline
  * at most. */
-void zkl__acquisition_hand_back(zkl_lock *lock, int64_t deadline);
+void zkl__acquisition_release(zkl_lock *lock, int64_t deadline);
 /* What hand_back begins and ends with: the lock is idle again, and its reference to the acquisition
  * is the caller's, who looks at `released` and then lets go. NULL: nothing is left to wait for. */
 struct zkl__acquisition *zkl__acquisition_send_release(zkl_lock *lock);
 void zkl__acquisition_let_go(struct zkl__acquisition *acquisition);
-/* What lingers at its path is deleted. */
+/* Deletes what lingers at the lock's path. */
 void zkl__lock_stop_lingering(zkl_lock *lock);
 void zkl__acquisition_unref(struct zkl__acquisition *acquisition);
 
 /* election.c: the acquisition has changed; also in a step. */
-void zkl__stand_poke(zkl_lock *lock);
-/* For zkl_lock_free: it leaves, and its last call is made when this returns, but for one that this
- * very thread is in. */
-void zkl__stand_finish(zkl_lock *lock);
+void zkl__campaign_wake(zkl_lock *lock);
+/* For zkl_lock_free: the campaign ends, and its last callback has returned when this returns, but
+ * for one that this very thread is in. */
+void zkl__campaign_finish(zkl_lock *lock);
 
-/* === what a transaction is guarded by ========================================================= */
+/* === calls on a lock ========================================================================== */
 
-/* A call on a lock: it ends with the lock, and what only the holder may do ends with
- * the lease, too. */
-
-/* zkl__call_go on a lock. path: checked; NULL: the lock's. Not inside. */
+/* zkl__call_go on a lock, session mutex not held. path: checked; NULL: the lock's. */
 int zkl__lock_call(const struct zkl__call_kind *kind, const void *given, zkl_lock *lock,
                    const char *path, int64_t timeout_ms, const struct zkl__later *later,
                    zkl_error *err);
 
-/* For the begin of a call, which ends with the lock and under its stop token. Takes a reference to
- * the lock, which the call's end gives back. */
+/* For the begin of a call that ends with the lock and with its stop token. Takes a reference to the
+ * lock, which the call's end gives back. */
 void zkl__call_bind(struct zkl__call *call, zkl_lock *lock);
-/* The same of what only the holder may do: it ends with the lease, too. It is not the caller's time
- * that is up then: the servers gave no reply, ZKL_ECONNECT. */
-void zkl__call_bind_lease(struct zkl__call *call, zkl_lock *lock, const struct zkl__standing *held);
+/* The same for what only the holder may do: it ends with the lease, too. At the end of the lease
+ * the result is ZKL_ECONNECT, because the servers gave no reply in time. */
+void zkl__call_bind_lease(struct zkl__call *call, zkl_lock *lock,
+                          const struct zkl__lock_status *held);
 
 #endif

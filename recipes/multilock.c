@@ -17,7 +17,7 @@ static const struct zkl__recipe multilock = {
     .several = true,
 };
 
-/* The same path twice would wait for itself. */
+/* A contender with the same path twice would wait for itself. */
 static int check_paths(const char *const *paths, size_t count, zkl_error *err)
 {
     if (!paths || count == 0) {

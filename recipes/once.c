@@ -24,9 +24,9 @@ struct preparation {
     struct zkl__parents parents;
 };
 
-/* A path that was a lock's before is a container, which servers remove when it is empty
- * (ContainerManager), with the record in it. No stat tells it from a persistent znode. So one that
- * had children, has none now and holds no record is made anew. */
+/* A path that was a lock's before is a container. The servers delete an empty container
+ * (ContainerManager), and the record with it. No stat tells it from a persistent znode. So a
+ * directory that had children, has none now and holds no record is created again. */
 static bool may_be_container(const struct zkl__answer *directory)
 {
     return directory->rc == ZKL__RC_OK && directory->empty && directory->stat.child_count == 0 &&
@@ -47,7 +47,7 @@ static int run_prepare(struct zkl__call *call)
         }
         AWAIT(call, {.kind = ZKL__OP_GET, .dir = path});
         if (may_be_container(&call->answer)) {
-            /* refused, as when somebody queues there by now: the directory stays as it is */
+            /* When it is refused, as while somebody queues there, the directory stays as it is. */
             AWAIT(call, {.kind = ZKL__OP_DELETE, .dir = path, .version = call->answer.stat.version},
                   {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__PERSISTENT});
         }
@@ -79,22 +79,22 @@ int zkl_once_prepare_async(zkl_session *session, const char *path, int64_t timeo
 
 struct once {
     struct zkl__call call;  /* first */
-    zkl_lock *lock;         /* with a reference; NULL: it is about none */
-    const zkl_grant *grant; /* of begin: under which the lock has to be held; NULL: under any */
+    zkl_lock *lock;         /* with a reference; NULL in zkl_once_last */
+    const zkl_grant *grant; /* the grant under which the lock must be held; NULL: under any */
     char node[ZKL__NAME_MAX];
     int64_t length_ms, phase_ms;
-    int64_t arrival_ms; /* of our znode, by the servers' clock */
-    /* the record: */
+    int64_t arrival_ms; /* when our znode was created, by the servers' clock */
+    /* The record: */
     bool is_record;
     int64_t last_ms;
-    /* for the caller: */
+    /* For the caller: */
     zkl_once_slot *slot;
     int64_t *last, *recorded;
-    /* to be recorded: */
+    /* What is recorded: */
     zkl_once_slot done;
     char text[24];
-    bool *written; /* it is recorded, whatever became of the lock; NULL: the caller does not ask */
-    bool lost;     /* our znode is gone */
+    bool *written; /* whether it is recorded, also when the lock was lost; NULL: not wanted */
+    bool lost;     /* our znode is deleted */
 };
 
 static void take_record(struct zkl__call *call, const struct zkl__reply *reply)
@@ -116,9 +116,9 @@ static int check_record(const struct zkl__call *call)
                            "its data is not the number of a slot: used as something else");
 }
 
-/* A record is written by one whose znode was made in that slot, so not before the slot began. One
- * that is later than the servers' clock was when it was written, by more than these clocks may
- * differ, is nobody's of ours, and would keep the job from ever running again. */
+/* The writer of a record created its znode in that slot, so the slot had begun. A record of a slot
+ * that begins later than its own mtime, by more than the servers' clocks may differ, is not written
+ * by zklock. It would keep the job from ever running again. */
 static void check_time(struct once *once)
 {
     const struct zkl__call *call = &once->call;
@@ -135,12 +135,12 @@ static void check_time(struct once *once)
 static int check_held(const zkl_lock *lock, const zkl_grant *grant, char node[ZKL__NAME_MAX],
                       zkl_error *err)
 {
-    struct zkl__standing now = zkl__lock_look(lock);
+    struct zkl__lock_status now = zkl__lock_status_locked(lock);
     zkl__name_copy(node, now.node);
     if (now.state == ZKL_STATE_LOST) {
         return zkl__fail(err, ZKL_ELOST, 0, lock->path, "the lock was lost");
     }
-    if (grant && !zkl__stands_under(&now, grant)) {
+    if (grant && !zkl__is_held_under(&now, grant)) {
         return zkl__fail(err, ZKL_ELOST, 0, lock->path,
                          "somebody else released the lock while the job ran");
     }
@@ -164,8 +164,8 @@ static void end(struct zkl__call *call)
     zkl__lock_unref(((struct once *)call)->lock);
 }
 
-/* One contender alone holds, and its node says when it queued: so it is with a lock, and not with
- * readers or permits. */
+/* Once needs a single holder, and a znode whose ctime says when it queued. Readers and permits are
+ * neither. */
 static int check(const zkl_lock *lock, bool given, const char *what, zkl_error *err)
 {
     int rc = zkl__lock_check(lock, &zkl__plain_lock, err);
@@ -231,9 +231,8 @@ int zkl_once_look_async(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int
 
 /* --- last ------------------------------------------------------------------------------------ */
 
-/* Nothing is created by who only asks: a job that never ran has no znode, and no record. The
- * record's mtime is the time of its transaction, by the clock of the leader
- * (PrepRequestProcessor). */
+/* Creates nothing: a job that never ran has no znode and no record. The record's mtime is the time
+ * of its transaction, by the leader's clock (PrepRequestProcessor). */
 static int run_last(struct zkl__call *call)
 {
     struct once *once = (struct once *)call;
@@ -287,15 +286,15 @@ int zkl_once_last_async(zkl_session *session, const char *path, int64_t length_m
 
 /* --- record ---------------------------------------------------------------------------------- */
 
-/* It says this slot, and was written once since it was looked at. */
+/* The record names this slot, and was written once since zkl_once_look. */
 static bool is_ours(const struct once *once)
 {
     return once->last_ms == once->done.round_ms &&
            once->call.answer.stat.version == once->done.version + 1;
 }
 
-/* When the reply to the write is lost, the copy is refused, and the record says whether the first
- * one was done. */
+/* When the reply to the write is lost, the servers refuse the second copy. The record then says
+ * whether the first one was carried out. */
 static int run_record(struct zkl__call *call)
 {
     struct once *once = (struct once *)call;
@@ -321,14 +320,14 @@ static int run_record(struct zkl__call *call)
     }
     *once->written = rc == ZKL_OK && is_ours(once);
     call->doubt = NULL;
-    if (once->lost) { /* the record cannot say whether it was we, or who was granted since */
+    if (once->lost) { /* the record cannot tell our write from the next holder's */
         RETURN(call, zkl__fail(call->err, ZKL_ELOST, 0, path,
                                *once->written
                                    ? "the lock was lost; the slot is recorded, by us or by the "
                                      "next holder"
                                    : "the lock was lost before the slot could be recorded"));
     }
-    if (!*once->written) { /* nobody else may write while our node stands first */
+    if (!*once->written) { /* nobody else may write while our znode is first */
         RETURN(call, zkl__fail(call->err, ZKL_ECONFLICT, 0, path,
                                "the record was changed by somebody else"));
     }
@@ -377,29 +376,27 @@ int zkl_once_record_async(zkl_lock *lock, const zkl_once_slot *slot, int64_t tim
     return record(lock, slot, timeout_ms, &(struct zkl__later){done, payload}, err);
 }
 
-/* --- all of it ------------------------------------------------------------------------------- */
+/* --- run ------------------------------------------------------------------------------------- */
 
 struct whole {
     zkl_lock *lock;
     zkl_cancel cancel;
-    int64_t deadline; /* by when the section has begun, or all has ended */
+    int64_t deadline; /* of everything but the section */
     int64_t length_ms, phase_ms;
     zkl_section_fn section;
     void *payload;
     bool ran, done; /* the section; the slot */
     int result, code;
-    zkl_error err; /* of the code: the release that follows has words of its own */
+    zkl_error err; /* of the code; the release that follows has its own */
 };
 
-/* How long servers may be away. */
-static int64_t patience_ms(const struct whole *whole)
+static int64_t connect_timeout_ms(const struct whole *whole)
 {
     zkl_session *session = whole->lock->session;
     return zkl__session_settings(session)->options.connect_timeout_ms;
 }
 
-/* In ms, at least 0. */
-static int64_t rest_ms(const struct whole *whole)
+static int64_t time_left_ms(const struct whole *whole)
 {
     return zkl__session_left(whole->lock->session, whole->deadline) / ZKL__MS;
 }
@@ -407,7 +404,7 @@ static int64_t rest_ms(const struct whole *whole)
 static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     struct whole *whole = payload;
-    int64_t lease_ms = zkl_cancel_remaining_ms(cancel), left_ms = rest_ms(whole);
+    int64_t lease_ms = zkl_cancel_remaining_ms(cancel), left_ms = time_left_ms(whole);
     zkl_once_slot slot = {0};
     whole->code = look(whole->lock, &cancel->grant, whole->length_ms, whole->phase_ms,
                        lease_ms < left_ms ? lease_ms : left_ms, &slot, NULL, &whole->err);
@@ -418,9 +415,9 @@ static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
     if (whole->code == ZKL_OK && !slot.done) {
         whole->ran = true;
         whole->result = whole->section(cancel, token, whole->payload);
-        if (whole->result ==
-            0) { /* written only while our node stands: so it may be tried beyond the lease */
-            whole->code = record_slot(whole->lock, &cancel->grant, &slot, patience_ms(whole),
+        /* The write is guarded by our znode, so it may be tried beyond the lease. */
+        if (whole->result == 0) {
+            whole->code = record_slot(whole->lock, &cancel->grant, &slot, connect_timeout_ms(whole),
                                       &whole->done, NULL, &whole->err);
         }
     }
@@ -437,14 +434,14 @@ static int run_under_lock(struct whole *whole, int64_t timeout_ms, zkl_error *er
     return rc;
 }
 
-/* Once the slot is done, how the lock ended after that is no concern of the caller's: lost, closed,
- * or given back. */
+/* Once the slot is recorded, a lock that is lost or closed afterwards is no error for the caller.
+ */
 static int run_whole(struct whole *whole, int64_t timeout_ms, zkl_error *err)
 {
     zkl_error last;
-    int64_t left_ms = rest_ms(whole);
+    int64_t left_ms = time_left_ms(whole);
     if (timeout_ms > 0) {
-        timeout_ms = left_ms > 0 ? left_ms : 1; /* 0 would be another thing: a try */
+        timeout_ms = left_ms > 0 ? left_ms : 1; /* 0 would mean a try */
     }
     int rc = run_under_lock(whole, timeout_ms, &last);
     if (whole->done) {
@@ -474,7 +471,7 @@ int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t ti
     if (rc != ZKL_OK) {
         return rc;
     }
-    int64_t most_ms = timeout_ms == 0 ? patience_ms(&whole) : timeout_ms;
+    int64_t most_ms = timeout_ms == 0 ? connect_timeout_ms(&whole) : timeout_ms;
     whole.deadline = zkl__session_deadline(lock->session, most_ms);
     rc = zkl_once_prepare(lock->session, lock->path, most_ms, err);
     rc = rc == ZKL_OK ? run_whole(&whole, timeout_ms, err) : rc;

@@ -1,5 +1,13 @@
-/* partition.c - a partition as its user sees it: made of its pieces and its member, started,
- * stopped, asked what it owns. */
+/* partition.c - pieces of work, assigned to the members of a partition.
+ *
+ * A partition is a list of members that is watched, a lock for its own membership, and a lock for
+ * each piece. The members and the pieces alone decide the assignment (share.h), so all members
+ * compute the same one. A member works on a piece only while it holds the lock of the piece.
+ *
+ * All decisions run in callbacks, which run one at a time: `reconcile` when the members or our
+ * membership changed, `reconcile_piece` for the piece whose lock changed. Both compare the current
+ * state with the assignment and do what is missing. The order of events does not matter, and an
+ * event may be missed. The session's mutex guards what other threads read. */
 
 #include "agent.h"
 #include "lock.h"
@@ -19,36 +27,35 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Whether it takes part. */
-enum zkl__partition_life {
-    ZKL__PARTITION_IDLE, /* not started, or stopped: no callback of its user's starts */
+enum zkl__partition_phase {
+    ZKL__PARTITION_IDLE, /* not started, or stopped: no callback of the user starts */
     ZKL__PARTITION_RUNNING,
-    ZKL__PARTITION_STOPPING, /* what it has is to be revoked */
-    ZKL__PARTITION_UNWINDING /* that was done, but for the callbacks that are running */
+    ZKL__PARTITION_STOPPING, /* the next callback revokes all pieces */
+    ZKL__PARTITION_UNWINDING /* all are revoked; callbacks or work have not ended yet */
 };
 
-/* The work of our user on a piece. */
+/* The user's work on a piece. */
 enum zkl__work {
     ZKL__WORK_NONE,
     ZKL__WORK_RUNS, /* assigned */
-    ZKL__WORK_ENDS  /* revoked, and that was not answered yet: the piece stays under our lock */
+    ZKL__WORK_ENDS  /* revoked; we keep the lock until the user says that the work has ended */
 };
 
 struct zkl__piece {
-    zkl_lock place; /* first */
+    zkl_lock lock; /* first */
     zkl_partition *partition;
-    const char *name;    /* the end of its path */
-    enum zkl__work work; /* guarded */
-    bool wanted;         /* by our share of the members we know */
-    zkl_state told;      /* what its user knows of its lease, while there is work */
-    bool calling;        /* its user's function runs */
-    bool refused;        /* by the servers, and that was said */
+    const char *name;    /* the last component of its path */
+    enum zkl__work work; /* guarded by the session's mutex */
+    bool wanted;         /* assigned to us, by the members that we know */
+    zkl_state reported;  /* the last state that the user was given, while there is work */
+    bool in_callback;    /* a function of the user runs for this piece */
+    bool refusal_logged; /* the servers refuse it, and the log says so */
 };
 
 struct zkl__member {
-    zkl_lock place; /* first */
+    zkl_lock lock; /* first */
     zkl_partition *partition;
-    bool refused;
+    bool refusal_logged;
 };
 
 struct zkl_partition {
@@ -56,46 +63,43 @@ struct zkl_partition {
     zkl_partition_options options;
     size_t count;
     struct zkl__piece **pieces;
-    const char **names;         /* of pieces */
-    struct zkl__name_set index; /* by name */
-    size_t *owners;             /* room for a result */
+    const char **names;         /* of the pieces */
+    struct zkl__name_set index; /* from a name to the position in pieces */
+    size_t *owners;             /* room for an assignment: the member that owns each piece */
     struct zkl__member *member;
-    struct zkl__names *view; /* what is acted upon: those that live with a session */
+    struct zkl__names *view; /* the members by which the pieces are assigned now */
     struct zkl__member_list list;
-    /* guarded: */
-    struct zkl__names *news; /* NULL, or a newer one */
-    enum zkl__partition_life life;
-    struct zkl__retry retry;   /* something was refused */
-    bool unread;               /* the members could not be listed, and that was said */
-    char node[ZKL__NAME_MAX];  /* ours among the members, the last one */
-    unsigned depth;            /* of callbacks, one inside the other */
-    bool orphan;               /* freed from inside */
-    size_t busy, running;      /* pieces that there is work on, and those whose work runs */
-    bool held_up;              /* a piece waits until the work on another one has ended: cap */
+    /* Guarded by the session's mutex: */
+    struct zkl__names *newer_view; /* the members that were listed since; NULL: none were */
+    enum zkl__partition_phase phase;
+    struct zkl__retry retry;   /* of what was refused */
+    bool list_refusal_logged;  /* the servers refuse the list of members, and the log says so */
+    char node[ZKL__NAME_MAX];  /* our member node */
+    unsigned callback_depth;   /* how many callbacks run, one inside the other */
+    bool freed_in_callback;    /* the outermost callback frees the rest */
+    size_t busy, running;      /* pieces with any work, and with running work */
+    bool waits_for_cap;        /* a piece begins when the work on another one has ended */
     struct zkl__margin margin; /* of the lease, while there is work */
 };
 
 /* Defined below. */
 static const struct zkl__agent_ops partition_ops;
 static const struct zkl__recipe piece_recipe, member_recipe;
-static void partition_live(zkl_partition *partition, enum zkl__partition_life life);
-static void partition_acquire(zkl_partition *partition, zkl_lock *place, zkl_acquired_fn done,
-                              bool *said);
-static void partition_try_later(zkl_partition *partition);
-static void piece_completed(zkl_lock *place, int code, const zkl_grant *grant, const zkl_error *err,
-                            void *payload);
+static void enter_phase(zkl_partition *partition, enum zkl__partition_phase phase);
+static void begin_acquire(zkl_partition *partition, zkl_lock *lock, zkl_acquired_fn done,
+                          bool *logged);
+static void retry_later(zkl_partition *partition);
+static void on_piece_acquired(zkl_lock *lock, int code, const zkl_grant *grant,
+                              const zkl_error *err, void *payload);
 
 /* === one piece ================================================================================ */
 
-/* One piece of a partition: its lock, the calls of assigned and revoked, and
- * zkl_partition_done.
- *
- * Callbacks run everything but zkl_partition_done, one at a time. Any thread may call that. It ends
- * the work and releases the lock in one section of the session's mutex, so a piece with work always
- * has the lock that protects the work. */
+/* Callbacks run everything but zkl_partition_done, which any thread may call. It ends the work and
+ * releases the lock without leaving the session's mutex, so a piece with work always has the lock
+ * that protects the work. */
 
-/* Enough of a lease to begin with, or to go on. */
-static bool lease_suffices(const struct zkl__piece *piece, const struct zkl__standing *now)
+/* Whether the rest of the lease is long enough to begin, or to go on with, the work. */
+static bool lease_suffices(const struct zkl__piece *piece, const struct zkl__lock_status *now)
 {
     const zkl_partition *partition = piece->partition;
     return zkl__session_left(partition->agent.session, now->until) >
@@ -111,36 +115,37 @@ static void set_work(struct zkl__piece *piece, enum zkl__work work)
     piece->work = work;
 }
 
-/* Inside. The work has ended: the piece is released, and nothing is owed for it any more. */
-static void piece_end_work(struct zkl__piece *piece)
+/* Session mutex held. The user's work has ended: releases the lock of the piece. */
+static void end_work(struct zkl__piece *piece)
 {
     zkl_partition *partition = piece->partition;
     if (piece->work == ZKL__WORK_NONE) {
         return;
     }
     set_work(piece, ZKL__WORK_NONE);
-    zkl__lock_give_up(&piece->place.object, ZKL_ECANCELED);
-    if (partition->held_up) {
-        partition->held_up = false;
+    zkl__lock_give_up(&piece->lock.object, ZKL_ECANCELED);
+    if (partition->waits_for_cap) {
+        partition->waits_for_cap = false;
         zkl__agent_post(&partition->agent);
     }
 }
 
-/* --- its user's functions -------------------------------------------------------------------- */
+/* --- the user's functions -------------------------------------------------------------------- */
 
-/* False: the user has freed the partition, and hears no more; or he has answered meanwhile. */
+/* Returns false when the user's function must not be called: the user has freed the partition, or
+ * has ended the work meanwhile. */
 static bool begin_call(struct zkl__piece *piece, enum zkl__work from, enum zkl__work to,
-                       zkl_state told)
+                       zkl_state reported)
 {
     zkl_partition *partition = piece->partition;
     zkl__session_enter_even_closed(partition->agent.session, NULL);
-    bool calls = !partition->orphan && piece->work == from;
+    bool calls = !partition->freed_in_callback && piece->work == from;
     if (calls) {
         set_work(piece, to);
-        piece->told = told;
-        piece->calling = true;
-    } else if (partition->orphan) {
-        piece_end_work(piece);
+        piece->reported = reported;
+        piece->in_callback = true;
+    } else if (partition->freed_in_callback) {
+        end_work(piece);
     }
     zkl__session_leave(partition->agent.session);
     return calls;
@@ -151,7 +156,7 @@ static void assign(struct zkl__piece *piece, int64_t token)
     const zkl_partition_options *o = &piece->partition->options;
     if (begin_call(piece, ZKL__WORK_NONE, ZKL__WORK_RUNS, ZKL_STATE_HELD)) {
         o->assigned_fn(piece->partition, piece->name, token, o->payload);
-        piece->calling = false;
+        piece->in_callback = false;
     }
 }
 
@@ -159,51 +164,51 @@ static void revoke(struct zkl__piece *piece, bool lost)
 {
     zkl_partition *partition = piece->partition;
     const zkl_partition_options *o = &partition->options;
-    if (!begin_call(piece, ZKL__WORK_RUNS, ZKL__WORK_ENDS, lost ? ZKL_STATE_LOST : piece->told)) {
+    if (!begin_call(piece, ZKL__WORK_RUNS, ZKL__WORK_ENDS,
+                    lost ? ZKL_STATE_LOST : piece->reported)) {
         return;
     }
     o->revoked_fn(partition, piece->name, lost, o->payload);
-    piece->calling = false;
+    piece->in_callback = false;
     if (!o->done_later) {
         zkl__session_enter_even_closed(partition->agent.session, NULL);
-        piece_end_work(piece);
+        end_work(piece);
         zkl__session_leave(partition->agent.session);
     }
 }
 
-/* True: look again. */
-static bool tell_state(struct zkl__piece *piece, zkl_state state, enum zkl__work work)
+/* Returns true if something changed, as all the functions below do. */
+static bool report_state(struct zkl__piece *piece, zkl_state state, enum zkl__work work)
 {
     const zkl_partition_options *o = &piece->partition->options;
     zkl_state now = zkl__state_holds(state) ? state : ZKL_STATE_LOST;
-    if (now == piece->told || !o->state_fn) {
+    if (now == piece->reported || !o->state_fn) {
         return false;
     }
     if (begin_call(piece, work, work, now)) {
         o->state_fn(piece->partition, piece->name, now, o->payload);
-        piece->calling = false;
+        piece->in_callback = false;
     }
     return true;
 }
 
-/* --- what is missing ------------------------------------------------------------------------- */
+/* --- from the current state to the assigned one ---------------------------------------------- */
 
-/* Whoever ends its work first looks again. */
+/* Without room, the end of the work on another piece starts the next attempt (end_work). */
 static bool has_room(zkl_partition *partition)
 {
     size_t cap = partition->options.cap;
     zkl__session_enter_even_closed(partition->agent.session, NULL);
     bool room = cap == 0 || partition->busy < cap;
-    partition->held_up = partition->held_up || !room;
+    partition->waits_for_cap = partition->waits_for_cap || !room;
     zkl__session_leave(partition->agent.session);
     return room;
 }
 
-/* The next four: one thing that is missing. True: look again. */
-static bool begin_work(struct zkl__piece *piece, const struct zkl__standing *now)
+static bool begin_work(struct zkl__piece *piece, const struct zkl__lock_status *now)
 {
     if (!lease_suffices(piece, now)) {
-        partition_try_later(piece->partition);
+        retry_later(piece->partition);
         return false;
     }
     if (!has_room(piece->partition)) {
@@ -213,26 +218,26 @@ static bool begin_work(struct zkl__piece *piece, const struct zkl__standing *now
     return true;
 }
 
-static bool settle_idle(struct zkl__piece *piece, const struct zkl__standing *now)
+static bool reconcile_idle(struct zkl__piece *piece, const struct zkl__lock_status *now)
 {
     bool held = zkl__state_holds(now->state);
     if (now->state == ZKL_STATE_LOST || (held && !piece->wanted)) {
-        zkl_lock_release(&piece->place, NULL);
+        zkl_lock_release(&piece->lock, NULL);
         return true;
     }
     if (held) {
         return begin_work(piece, now);
     }
     if (now->state == ZKL_STATE_WAITING && !piece->wanted) {
-        zkl_lock_cancel(&piece->place);
+        zkl_lock_cancel(&piece->lock);
     } else if (now->state == ZKL_STATE_IDLE && piece->wanted &&
-               zkl_lock_is_held(&piece->partition->member->place)) {
-        partition_acquire(piece->partition, &piece->place, piece_completed, &piece->refused);
+               zkl_lock_is_held(&piece->partition->member->lock)) {
+        begin_acquire(piece->partition, &piece->lock, on_piece_acquired, &piece->refusal_logged);
     }
     return false;
 }
 
-static bool settle_running(struct zkl__piece *piece, const struct zkl__standing *now)
+static bool reconcile_running(struct zkl__piece *piece, const struct zkl__lock_status *now)
 {
     bool held = zkl__state_holds(now->state);
     bool ends = !held || !piece->wanted || !lease_suffices(piece, now);
@@ -240,16 +245,17 @@ static bool settle_running(struct zkl__piece *piece, const struct zkl__standing 
         revoke(piece, !held);
         return true;
     }
-    return tell_state(piece, now->state, ZKL__WORK_RUNS);
+    return report_state(piece, now->state, ZKL__WORK_RUNS);
 }
 
-/* Both in one: the answer changes both. Nothing is held in a closed session. */
-static enum zkl__work look_at_piece(const struct zkl__piece *piece, struct zkl__standing *now)
+/* Reads the state of the lock and of the work together, because zkl_partition_done changes both.
+ * In a closed session nothing is held. */
+static enum zkl__work observe_piece(const struct zkl__piece *piece, struct zkl__lock_status *now)
 {
     zkl_session *session = piece->partition->agent.session;
-    *now = (struct zkl__standing){.state = ZKL_STATE_IDLE};
+    *now = (struct zkl__lock_status){.state = ZKL_STATE_IDLE};
     if (zkl__session_enter(session, NULL) == ZKL_OK) {
-        *now = zkl__lock_look(&piece->place);
+        *now = zkl__lock_status_locked(&piece->lock);
     } else {
         zkl__session_enter_even_closed(session, NULL);
     }
@@ -258,52 +264,43 @@ static enum zkl__work look_at_piece(const struct zkl__piece *piece, struct zkl__
     return work;
 }
 
-static bool settle_once(struct zkl__piece *piece)
+static bool reconcile_piece_once(struct zkl__piece *piece)
 {
-    struct zkl__standing now;
-    enum zkl__work work = look_at_piece(piece, &now);
-    if (piece->calling) {
-        return false; /* whoever calls goes on afterwards */
+    struct zkl__lock_status now;
+    enum zkl__work work = observe_piece(piece, &now);
+    if (piece->in_callback) {
+        return false; /* the caller of that function goes on when it returns */
     }
     switch (work) {
     case ZKL__WORK_RUNS:
-        return settle_running(piece, &now);
+        return reconcile_running(piece, &now);
     case ZKL__WORK_ENDS:
-        return tell_state(piece, now.state, ZKL__WORK_ENDS);
+        return report_state(piece, now.state, ZKL__WORK_ENDS);
     default:
-        return settle_idle(piece, &now);
+        return reconcile_idle(piece, &now);
     }
 }
 
-/* From a callback, without the session's mutex. Acquires or releases the lock, and calls the user,
- * until the piece is in the state that the assignment wants. */
-static void piece_settle(struct zkl__piece *piece)
+/* From a callback, session mutex not held. Acquires or releases the lock, and calls the user's
+ * functions, until the piece is in the state that the assignment wants. */
+static void reconcile_piece(struct zkl__piece *piece)
 {
-    while (settle_once(piece)) {
+    while (reconcile_piece_once(piece)) {
     }
 }
 
-/* === who works on what ======================================================================== */
+/* === the assignment =========================================================================== */
 
-/* Pieces of work shared over members: a list of members that is watched, and a
- * lock for each piece.
- *
- * An agent reads the members and watches them. All that decides runs in callbacks, which run one at
- * a time: `reconcile` when the members or our membership changed, `settle` for the one piece whose
- * lock did. Both compare the current state with the wanted one and do what is missing, so that the
- * order of events does not matter, and no event has to be seen. What other threads look at is
- * guarded by the mutex. */
-
-/* A member is there as soon as its node is: waits for nobody. */
+/* A member is granted as soon as its node exists: no rule makes it wait. */
 static const struct zkl__rule member_rule = {"lock-", 0};
 
-static void member_completed(zkl_lock *place, int code, const zkl_grant *grant,
-                             const zkl_error *err, void *payload);
+static void on_member_acquired(zkl_lock *lock, int code, const zkl_grant *grant,
+                               const zkl_error *err, void *payload);
 
-/* --- what is refused ------------------------------------------------------------------------- */
+/* --- refusals ------------------------------------------------------------------------------- */
 
-/* Looks again in a while, each time a longer one. */
-static void partition_try_later(zkl_partition *partition)
+/* Schedules another attempt, with exponential backoff. */
+static void retry_later(zkl_partition *partition)
 {
     if (zkl__session_enter(partition->agent.session, NULL) == ZKL_OK) {
         if (!partition->retry.alarm.timer.set) {
@@ -313,70 +310,69 @@ static void partition_try_later(zkl_partition *partition)
     }
 }
 
-/* Inside. Said once, until it is not so any more. */
-static void say(const zkl_partition *partition, const char *path, bool *said, int code,
-                const char *what)
+/* Session mutex held. Logs a refusal once, until the servers accept again. */
+static void log_refusal(const zkl_partition *partition, const char *path, bool *logged, int code,
+                        const char *what)
 {
-    if (!*said) {
+    if (!*logged) {
         char text[ZKL_ERROR_TEXT_MAX + 160];
         snprintf(text, sizeof text, "refused: %s%s; it is tried again", what,
                  code == ZKL_EAUTH
                      ? ". Let this session read, create and delete there, or give it credentials"
                      : "");
         zkl__session_log(partition->agent.session, ZKL_LOG_WARN, "partition", path, text);
-        *said = true;
+        *logged = true;
     }
 }
 
-static void on_refused(zkl_partition *partition, const zkl_lock *place, bool *said,
+static void on_refused(zkl_partition *partition, const zkl_lock *lock, bool *logged,
                        const zkl_error *err)
 {
     if (zkl__session_enter(partition->agent.session, NULL) == ZKL_OK) {
-        say(partition, place->path, said, err->code, err->text);
+        log_refusal(partition, lock->path, logged, err->code, err->text);
         zkl__session_leave(partition->agent.session);
     }
-    partition_try_later(partition);
+    retry_later(partition);
 }
 
-static void on_taken(zkl_partition *partition, const zkl_lock *place, bool *said)
+static void on_accepted(zkl_partition *partition, const zkl_lock *lock, bool *logged)
 {
     if (zkl__session_enter(partition->agent.session, NULL) == ZKL_OK) {
-        if (*said) {
-            zkl__session_log(partition->agent.session, ZKL_LOG_INFO, "partition", place->path,
+        if (*logged) {
+            zkl__session_log(partition->agent.session, ZKL_LOG_INFO, "partition", lock->path,
                              "not refused any more");
         }
-        *said = false;
+        *logged = false;
         partition->retry.pause = 0;
         zkl__session_leave(partition->agent.session);
     }
 }
 
-/* Begins an acquire, or says why not, and tries again later. */
-static void partition_acquire(zkl_partition *partition, zkl_lock *place, zkl_acquired_fn done,
-                              bool *said)
+/* Begins an acquire. A refusal is logged, and tried again later. */
+static void begin_acquire(zkl_partition *partition, zkl_lock *lock, zkl_acquired_fn done,
+                          bool *logged)
 {
     zkl_error err;
-    int rc = zkl_lock_acquire_async(place, ZKL_WAIT_FOREVER, done, NULL, &err);
+    int rc = zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, done, NULL, &err);
     if (rc != ZKL_OK && rc != ZKL_ECLOSED && rc != ZKL_EFORKED) {
-        on_refused(partition, place, said, &err);
+        on_refused(partition, lock, logged, &err);
     }
 }
 
-/* Notes the result of an acquire. False: the server refused it, and would refuse the next one, too.
- */
-static bool note_result(zkl_partition *partition, const zkl_lock *place, bool *said, int code,
+/* Returns false when the servers refused the acquire: they would refuse the next one, too. */
+static bool note_result(zkl_partition *partition, const zkl_lock *lock, bool *logged, int code,
                         const zkl_error *err)
 {
     if (code == ZKL_OK) {
-        on_taken(partition, place, said);
+        on_accepted(partition, lock, logged);
     } else if (code != ZKL_ECANCELED && code != ZKL_ELOST) {
-        on_refused(partition, place, said, err);
+        on_refused(partition, lock, logged, err);
         return false;
     }
     return true;
 }
 
-/* --- the lease becomes short ----------------------------------------------------------------- */
+/* --- a lease that becomes too short ---------------------------------------------------------- */
 
 static int64_t lease_until(const void *owner)
 {
@@ -396,10 +392,10 @@ static void watch_lease(zkl_partition *partition)
     }
 }
 
-/* --- the shares ------------------------------------------------------------------------------ */
+/* --- members and membership ------------------------------------------------------------------ */
 
-/* Our index in the view; ZKL__NOBODY: we are not in it. */
-static size_t find_us(const zkl_partition *partition, const char *node)
+/* ZKL__NOBODY: the members that we know do not include us. */
+static size_t own_index(const zkl_partition *partition, const char *node)
 {
     const struct zkl__names *view = partition->view;
     for (size_t i = 0; view && i < view->count; i++) {
@@ -410,18 +406,18 @@ static size_t find_us(const zkl_partition *partition, const char *node)
     return ZKL__NOBODY;
 }
 
-/* node NULL: we are no member, and want nothing. */
-static void want(zkl_partition *partition, const char *node)
+/* node: our member node. NULL: we are no member, so no piece is ours. */
+static void assign_pieces(zkl_partition *partition, const char *node)
 {
-    size_t us = node ? find_us(partition, node) : ZKL__NOBODY;
+    size_t us = node ? own_index(partition, node) : ZKL__NOBODY;
     const struct zkl__names *view = partition->view;
     if (us != ZKL__NOBODY) {
         const struct zkl__share share = {view->all, view->count, partition->names, partition->count,
                                          partition->options.cap};
         if (!zkl__share_out(partition->owners, &share,
                             zkl__session_heap(partition->agent.session))) {
-            partition_try_later(partition);
-            return; /* as before */
+            retry_later(partition);
+            return; /* no memory: the assignment stays as it was */
         }
     }
     for (size_t i = 0; i < partition->count; i++) {
@@ -429,26 +425,27 @@ static void want(zkl_partition *partition, const char *node)
     }
 }
 
-/* What became of our membership, and of the others. Returns whether it runs. */
-static bool look_at_member(zkl_partition *partition, struct zkl__standing *now)
+/* Takes over the newest list of members, and reads the state of our membership. Returns whether the
+ * partition runs. */
+static bool observe_membership(zkl_partition *partition, struct zkl__lock_status *now)
 {
     zkl_session *session = partition->agent.session;
     zkl__session_enter_even_closed(session, NULL);
-    *now = zkl__lock_look(&partition->member->place);
-    if (partition->news) {
+    *now = zkl__lock_status_locked(&partition->member->lock);
+    if (partition->newer_view) {
         zkl__free(zkl__session_heap(session), partition->view);
-        partition->view = partition->news;
-        partition->news = NULL;
+        partition->view = partition->newer_view;
+        partition->newer_view = NULL;
     }
-    if (partition->life == ZKL__PARTITION_RUNNING && zkl__state_holds(now->state) &&
+    if (partition->phase == ZKL__PARTITION_RUNNING && zkl__state_holds(now->state) &&
         strcmp(now->node, partition->node) != 0) {
         zkl__name_copy(partition->node, now->node);
         zkl__member_list_renew(&partition->list);
         zkl__agent_wake(&partition->agent, &partition->list.watcher);
     }
-    bool running = partition->life == ZKL__PARTITION_RUNNING;
-    if (partition->life == ZKL__PARTITION_STOPPING) {
-        partition_live(partition, ZKL__PARTITION_UNWINDING);
+    bool running = partition->phase == ZKL__PARTITION_RUNNING;
+    if (partition->phase == ZKL__PARTITION_STOPPING) {
+        enter_phase(partition, ZKL__PARTITION_UNWINDING);
     }
     zkl__session_leave(session);
     return running;
@@ -456,39 +453,39 @@ static bool look_at_member(zkl_partition *partition, struct zkl__standing *now)
 
 static void keep_membership(zkl_partition *partition, zkl_state state, bool running)
 {
-    zkl_lock *place = &partition->member->place;
+    zkl_lock *lock = &partition->member->lock;
     if (state == ZKL_STATE_LOST || (zkl__state_holds(state) && !running)) {
-        zkl_lock_release(place, NULL);
+        zkl_lock_release(lock, NULL);
     } else if (state == ZKL_STATE_WAITING && !running) {
-        zkl_lock_cancel(place);
+        zkl_lock_cancel(lock);
     }
     if (running && (state == ZKL_STATE_IDLE || state == ZKL_STATE_LOST)) {
-        partition_acquire(partition, place, member_completed, &partition->member->refused);
+        begin_acquire(partition, lock, on_member_acquired, &partition->member->refusal_logged);
     }
 }
 
 static void reconcile(zkl_partition *partition)
 {
-    struct zkl__standing now;
-    bool running = look_at_member(partition, &now);
+    struct zkl__lock_status now;
+    bool running = observe_membership(partition, &now);
     keep_membership(partition, now.state, running);
-    want(partition, running && zkl__state_holds(now.state) ? now.node : NULL);
-    for (size_t i = 0; i < partition->count; i++) { /* first what goes: cap is never exceeded */
+    assign_pieces(partition, running && zkl__state_holds(now.state) ? now.node : NULL);
+    for (size_t i = 0; i < partition->count; i++) { /* revoke first, so cap is never exceeded */
         if (!partition->pieces[i]->wanted) {
-            piece_settle(partition->pieces[i]);
+            reconcile_piece(partition->pieces[i]);
         }
     }
     for (size_t i = 0; i < partition->count; i++) {
-        piece_settle(partition->pieces[i]);
+        reconcile_piece(partition->pieces[i]);
     }
     watch_lease(partition);
 }
 
-/* --- its end --------------------------------------------------------------------------------- */
+/* --- phases ---------------------------------------------------------------------------------- */
 
-/* Not inside. The end of it: no callback runs, and none will. First what calls reconcile, then the
- * pieces that it looks at. */
-static void partition_dismantle(zkl_partition *partition)
+/* Session mutex not held, no callback runs. Stops what would call reconcile, then frees the locks
+ * that it uses. */
+static void dismantle(zkl_partition *partition)
 {
     zkl_session *session = partition->agent.session;
     if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
@@ -499,48 +496,48 @@ static void partition_dismantle(zkl_partition *partition)
     zkl__margin_stop(&partition->margin);
     zkl__callbacks_unpost(zkl__session_callbacks(session), &partition->agent.notice);
     zkl__session_leave(session);
-    zkl_lock_free(&partition->member->place);
+    zkl_lock_free(&partition->member->lock);
     for (size_t i = 0; i < partition->count; i++) {
-        zkl_lock_free(&partition->pieces[i]->place);
+        zkl_lock_free(&partition->pieces[i]->lock);
     }
     zkl__agent_free(&partition->agent, false);
 }
 
-/* Inside. Another life: it may go from any to RUNNING, and from there through the others in their
- * order. */
-static void partition_live(zkl_partition *partition, enum zkl__partition_life life)
+/* Session mutex held. RUNNING may follow any phase; the others follow it in their order. */
+static void enter_phase(zkl_partition *partition, enum zkl__partition_phase phase)
 {
-    static const enum zkl__partition_life before[] = {
+    static const enum zkl__partition_phase before[] = {
         [ZKL__PARTITION_STOPPING] = ZKL__PARTITION_RUNNING,
         [ZKL__PARTITION_UNWINDING] = ZKL__PARTITION_STOPPING,
         [ZKL__PARTITION_IDLE] = ZKL__PARTITION_UNWINDING,
     };
-    ZKL__ENSURE(life == ZKL__PARTITION_RUNNING || before[life] == partition->life);
-    partition->life = life;
+    ZKL__ENSURE(phase == ZKL__PARTITION_RUNNING || before[phase] == partition->phase);
+    partition->phase = phase;
 }
 
-/* Around all that runs in callbacks. */
-static void begin(zkl_partition *partition)
+/* This and leave_callback surround everything that runs in callbacks. */
+static void enter_callback(zkl_partition *partition)
 {
     zkl__session_enter_even_closed(partition->agent.session, NULL);
-    partition->depth++;
+    partition->callback_depth++;
     zkl__session_leave(partition->agent.session);
 }
 
-static void end(zkl_partition *partition)
+static void leave_callback(zkl_partition *partition)
 {
     zkl__session_enter_even_closed(partition->agent.session, NULL);
-    bool outermost = --partition->depth == 0, last = outermost && partition->orphan;
-    if (outermost && partition->life == ZKL__PARTITION_UNWINDING && partition->busy == 0) {
-        partition_live(partition, ZKL__PARTITION_IDLE);
+    bool outermost = --partition->callback_depth == 0,
+         last = outermost && partition->freed_in_callback;
+    if (outermost && partition->phase == ZKL__PARTITION_UNWINDING && partition->busy == 0) {
+        enter_phase(partition, ZKL__PARTITION_IDLE);
         zkl__calls_poke(partition->agent.session, &partition->agent.object);
     }
     if (last) {
-        partition->orphan = false; /* what is called from there does not come here again */
+        partition->freed_in_callback = false; /* dismantle's own callbacks do not come here again */
     }
     zkl__session_leave(partition->agent.session);
     if (last) {
-        partition_dismantle(partition);
+        dismantle(partition);
     }
 }
 
@@ -553,122 +550,101 @@ static void destroy(struct zkl__agent *agent)
     zkl__free(heap, partition->owners);
     zkl__name_set_clear(&partition->index, heap);
     zkl__free(heap, partition->view);
-    zkl__free(heap, partition->news);
+    zkl__free(heap, partition->newer_view);
 }
 
-/* --- what places and the agent tell ---------------------------------------------------------- */
+/* --- callbacks of the locks and of the list -------------------------------------------------- */
 
-/* The state_fn of the pieces' locks and of the member's. */
-static void piece_told(zkl_lock *place, zkl_state state, void *payload)
+static void on_piece_state(zkl_lock *lock, zkl_state state, void *payload)
 {
-    struct zkl__piece *piece = (struct zkl__piece *)place;
+    struct zkl__piece *piece = (struct zkl__piece *)lock;
     zkl_partition *partition = piece->partition;
     (void)state, (void)payload;
-    begin(partition);
-    piece_settle(piece);
+    enter_callback(partition);
+    reconcile_piece(piece);
     watch_lease(partition);
-    end(partition);
+    leave_callback(partition);
 }
 
-static void piece_completed(zkl_lock *place, int code, const zkl_grant *grant, const zkl_error *err,
-                            void *payload)
+static void on_piece_acquired(zkl_lock *lock, int code, const zkl_grant *grant,
+                              const zkl_error *err, void *payload)
 {
-    struct zkl__piece *piece = (struct zkl__piece *)place;
+    struct zkl__piece *piece = (struct zkl__piece *)lock;
     (void)payload, (void)grant;
-    if (note_result(piece->partition, place, &piece->refused, code, err)) {
-        piece_told(place, ZKL_STATE_HELD, NULL);
+    if (note_result(piece->partition, lock, &piece->refusal_logged, code, err)) {
+        on_piece_state(lock, ZKL_STATE_HELD, NULL);
     }
 }
 
-static void member_told(zkl_lock *place, zkl_state state, void *payload)
+static void on_member_state(zkl_lock *lock, zkl_state state, void *payload)
 {
-    zkl_partition *partition = ((struct zkl__member *)place)->partition;
+    zkl_partition *partition = ((struct zkl__member *)lock)->partition;
     (void)state, (void)payload;
-    begin(partition);
+    enter_callback(partition);
     reconcile(partition);
-    end(partition);
+    leave_callback(partition);
 }
 
-static void member_completed(zkl_lock *place, int code, const zkl_grant *grant,
-                             const zkl_error *err, void *payload)
+static void on_member_acquired(zkl_lock *lock, int code, const zkl_grant *grant,
+                               const zkl_error *err, void *payload)
 {
-    struct zkl__member *member = (struct zkl__member *)place;
+    struct zkl__member *member = (struct zkl__member *)lock;
     (void)payload, (void)grant;
-    if (note_result(member->partition, place, &member->refused, code, err)) {
-        member_told(place, ZKL_STATE_HELD, NULL);
+    if (note_result(member->partition, lock, &member->refusal_logged, code, err)) {
+        on_member_state(lock, ZKL_STATE_HELD, NULL);
     }
 }
 
-static void tell(struct zkl__agent *agent)
+static void on_change(struct zkl__agent *agent)
 {
     zkl_partition *partition = (zkl_partition *)agent;
-    begin(partition);
+    enter_callback(partition);
     reconcile(partition);
-    end(partition);
+    leave_callback(partition);
 }
 
-/* --- the list of the members ----------------------------------------------------------------- */
-
-/* Inside a step, as the next two. */
-static void show(void *owner, struct zkl__names *members)
+/* In a step, as the next two. */
+static void on_members(void *owner, struct zkl__names *members)
 {
     zkl_partition *partition = owner;
-    zkl__free(zkl__session_heap(partition->agent.session), partition->news);
-    partition->news = members;
-    partition->unread = false;
+    zkl__free(zkl__session_heap(partition->agent.session), partition->newer_view);
+    partition->newer_view = members;
+    partition->list_refusal_logged = false;
     zkl__agent_post(&partition->agent);
 }
 
-static void unlisted(void *owner, enum zkl__rc rc)
+static void on_list_refused(void *owner, enum zkl__rc rc)
 {
     zkl_partition *partition = owner;
-    say(partition, partition->list.dir, &partition->unread, zkl__rc_code(rc),
-        "its members cannot be listed");
+    log_refusal(partition, partition->list.dir, &partition->list_refusal_logged, zkl__rc_code(rc),
+                "its members cannot be listed");
 }
 
-static bool takes_part(void *owner)
+static bool is_member(void *owner)
 {
     const zkl_partition *partition = owner;
-    return partition->life == ZKL__PARTITION_RUNNING &&
-           zkl__state_holds(zkl__lock_look(&partition->member->place).state);
+    return partition->phase == ZKL__PARTITION_RUNNING &&
+           zkl__state_holds(zkl__lock_status_locked(&partition->member->lock).state);
 }
 
-static void look_again(void *owner)
+static void post_change(void *owner)
 {
     zkl__agent_post(&((zkl_partition *)owner)->agent);
 }
 
-/* Inside. Begins the list of its members; false: no memory. */
-static bool partition_list(zkl_partition *partition, const char *members)
-{
-    partition->retry.alarm.ring = look_again;
-    partition->retry.alarm.owner = partition;
-    partition->margin = (struct zkl__margin){.session = partition->agent.session,
-                                             .until = lease_until,
-                                             .reached = look_again,
-                                             .owner = partition};
-    partition->list = (struct zkl__member_list){.dir = members,
-                                                .counts = zkl__name_contends,
-                                                .wanted = takes_part,
-                                                .show = show,
-                                                .refused = unlisted};
-    return zkl__member_list_begin(&partition->list, zkl__session_core(partition->agent.session),
-                                  partition);
-}
-
-static void stop(struct zkl__agent *agent)
+static void stop_watching(struct zkl__agent *agent)
 {
     zkl_partition *partition = (zkl_partition *)agent;
     zkl__member_list_end(&partition->list);
     zkl__retry_stop(agent->session, &partition->retry);
 }
 
-/* Ends the partition with its session: the callback reports every piece as revoked. */
+/* The session closes: the callback that follows revokes every piece. */
 static bool give_up(struct zkl__object *object, int code)
 {
     zkl_partition *partition = (zkl_partition *)object;
-    if (code == ZKL_ECLOSED && partition->life == ZKL__PARTITION_RUNNING) {
-        partition_live(partition, ZKL__PARTITION_STOPPING);
+    if (code == ZKL_ECLOSED && partition->phase == ZKL__PARTITION_RUNNING) {
+        enter_phase(partition, ZKL__PARTITION_STOPPING);
         zkl__agent_post(&partition->agent);
     }
     return zkl__agent_give_up(object, code);
@@ -676,8 +652,8 @@ static bool give_up(struct zkl__object *object, int code)
 
 static const struct zkl__agent_ops partition_ops = {
     .object = {"partition", give_up, zkl__agent_describe},
-    .tell = tell,
-    .stop = stop,
+    .tell = on_change,
+    .stop = stop_watching,
     .destroy = destroy,
 };
 
@@ -697,8 +673,13 @@ static const struct zkl__recipe member_recipe = {
 
 /* === the partition ============================================================================ */
 
-static int check_pieces(const char *const *pieces, size_t count, zkl_error *err)
+static int check_arguments(const zkl_session *session, const char *const *pieces, size_t count,
+                           const zkl_partition_options *options, zkl_error *err)
 {
+    if (!options->assigned_fn || !options->revoked_fn) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL",
+                         options->assigned_fn ? "revoked_fn" : "assigned_fn");
+    }
     if (!pieces || count == 0 || count > ZKL_PARTITION_PIECES_MAX) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%zu pieces; from 1 to %d", pieces ? count : 0,
                          ZKL_PARTITION_PIECES_MAX);
@@ -709,49 +690,33 @@ static int check_pieces(const char *const *pieces, size_t count, zkl_error *err)
                              i);
         }
     }
-    return ZKL_OK;
-}
-
-ZKL__SIZED(sized, zkl_partition_options, ZKL_PARTITION_OPTIONS_INIT, acl, state_fn);
-
-/* A longer one than the lease can be would never let a piece be assigned. */
-static int check_margin(const zkl_partition_options *options, const zkl_session *session,
-                        zkl_error *err)
-{
+    /* With a margin longer than the longest lease no piece would ever be assigned. */
     return zkl__range_check("margin_ms", options->margin_ms, 0,
                             zkl__session_settings(session)->options.session_timeout_ms - 1, err);
 }
 
-static int check(const char *const *pieces, size_t count, const zkl_partition_options *options,
-                 zkl_error *err)
-{
-    if (!options->assigned_fn || !options->revoked_fn) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL",
-                         options->assigned_fn ? "revoked_fn" : "assigned_fn");
-    }
-    return check_pieces(pieces, count, err);
-}
+ZKL__SIZED(sized, zkl_partition_options, ZKL_PARTITION_OPTIONS_INIT, acl, state_fn);
 
-/* A place at PATH/folder[/name]. */
-static int make_place(zkl_lock **out, const struct zkl__recipe *recipe, zkl_lock_state_fn told,
-                      zkl_session *session, const char *path, const char *folder, const char *name,
-                      const zkl_partition_options *options, zkl_error *err)
+/* A lock at PATH/directory[/name]. */
+static int make_lock(zkl_lock **out, const struct zkl__recipe *recipe, zkl_lock_state_fn state_fn,
+                     zkl_session *session, const char *path, const char *directory,
+                     const char *name, const zkl_partition_options *options, zkl_error *err)
 {
-    char above[ZKL_PATH_MAX + 1], whole[ZKL_PATH_MAX + 1];
+    char parent[ZKL_PATH_MAX + 1], whole[ZKL_PATH_MAX + 1];
     const char *const paths[] = {whole};
     zkl_lock_options own = ZKL_LOCK_OPTIONS_INIT;
     own.metadata = options->metadata;
     own.acl = options->acl;
     own.release_timeout_ms = 0;
-    own.state_fn = told;
-    if (zkl__path_join(above, sizeof above, path, folder) == 0 ||
-        zkl__path_join(whole, sizeof whole, above, name) == 0) {
+    own.state_fn = state_fn;
+    if (zkl__path_join(parent, sizeof parent, path, directory) == 0 ||
+        zkl__path_join(whole, sizeof whole, parent, name) == 0) {
         return zkl__fail(err, ZKL_EINVAL, 0, path, "too long with the names of its pieces");
     }
     return zkl__lock_make(out, recipe, session, paths, 1, &own, err);
 }
 
-/* What has no partition yet. */
+/* The locks of a partition that does not exist yet. */
 struct parts {
     struct zkl__piece **pieces;
     const char **names;
@@ -761,17 +726,28 @@ struct parts {
     size_t count;
 };
 
-static int add_to_index(struct parts *parts, const zkl_heap *heap, const char *name, size_t at,
-                        zkl_error *err)
+static int make_piece(struct parts *parts, zkl_session *session, const char *path, const char *name,
+                      const zkl_partition_options *options, zkl_error *err)
 {
+    const zkl_heap *heap = zkl__session_heap(session);
     const int64_t *same = zkl__name_set_find(&parts->index, name);
+    size_t at = parts->count;
     if (same) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "pieces %zu and %zu are the same: %.80s",
                          (size_t)*same, at, name);
     }
-    return zkl__name_set_put(&parts->index, heap, name, (int64_t)at)
-               ? ZKL_OK
-               : zkl__fail(err, ZKL_ENOMEM, 0, NULL, "no memory");
+    if (!zkl__name_set_put(&parts->index, heap, name, (int64_t)at)) {
+        return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "no memory");
+    }
+    zkl_lock *lock;
+    int rc = make_lock(&lock, &piece_recipe, on_piece_state, session, path, "pieces", name, options,
+                       err);
+    if (rc == ZKL_OK) {
+        parts->pieces[at] = (struct zkl__piece *)lock;
+        parts->names[at] = parts->pieces[at]->name = strrchr(lock->path, '/') + 1;
+        parts->count++;
+    }
+    return rc;
 }
 
 static int make_parts(struct parts *parts, zkl_session *session, const char *path,
@@ -785,22 +761,14 @@ static int make_parts(struct parts *parts, zkl_session *session, const char *pat
     if (!parts->pieces || !parts->names || !parts->owners) {
         return zkl__fail(err, ZKL_ENOMEM, 0, path, "no memory");
     }
-    zkl_lock *place;
-    int rc = make_place(&place, &member_recipe, member_told, session, path, "members", NULL,
-                        options, err);
+    zkl_lock *lock;
+    int rc = make_lock(&lock, &member_recipe, on_member_state, session, path, "members", NULL,
+                       options, err);
     if (rc == ZKL_OK) {
-        parts->member = (struct zkl__member *)place;
+        parts->member = (struct zkl__member *)lock;
     }
     for (size_t i = 0; rc == ZKL_OK && i < count; i++) {
-        rc = add_to_index(parts, heap, pieces[i], i, err);
-        if (rc == ZKL_OK) {
-            rc = make_place(&place, &piece_recipe, piece_told, session, path, "pieces", pieces[i],
-                            options, err);
-        }
-        if (rc == ZKL_OK) {
-            parts->pieces[parts->count++] = (struct zkl__piece *)place;
-            parts->names[i] = parts->pieces[i]->name = strrchr(place->path, '/') + 1;
-        }
+        rc = make_piece(parts, session, path, pieces[i], options, err);
     }
     return rc;
 }
@@ -810,7 +778,7 @@ static void free_parts(struct parts *parts, zkl_session *session)
     const zkl_heap *heap = zkl__session_heap(session);
     zkl_lock_free((zkl_lock *)parts->member);
     for (size_t i = 0; i < parts->count; i++) {
-        zkl_lock_free(&parts->pieces[i]->place);
+        zkl_lock_free(&parts->pieces[i]->lock);
     }
     zkl__free(heap, parts->pieces);
     zkl__free(heap, parts->names);
@@ -818,12 +786,12 @@ static void free_parts(struct parts *parts, zkl_session *session)
     zkl__name_set_clear(&parts->index, heap);
 }
 
-/* Inside. */
+/* Session mutex held. */
 static void assemble(zkl_partition *partition, const struct parts *parts,
                      const zkl_partition_options *options)
 {
     partition->options = *options;
-    partition->options.metadata = NULL; /* the places have copies */
+    partition->options.metadata = NULL; /* the locks have copies */
     partition->options.acl = NULL;
     partition->count = parts->count;
     partition->pieces = parts->pieces;
@@ -837,6 +805,24 @@ static void assemble(zkl_partition *partition, const struct parts *parts,
     }
 }
 
+/* Session mutex held. Returns false without memory. */
+static bool begin_machines(zkl_partition *partition, const char *members)
+{
+    partition->retry.alarm.ring = post_change;
+    partition->retry.alarm.owner = partition;
+    partition->margin = (struct zkl__margin){.session = partition->agent.session,
+                                             .until = lease_until,
+                                             .reached = post_change,
+                                             .owner = partition};
+    partition->list = (struct zkl__member_list){.dir = members,
+                                                .counts = zkl__name_contends,
+                                                .wanted = is_member,
+                                                .show = on_members,
+                                                .refused = on_list_refused};
+    return zkl__member_list_begin(&partition->list, zkl__session_core(partition->agent.session),
+                                  partition);
+}
+
 int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *path,
                       const char *const *pieces, size_t count, const zkl_partition_options *options,
                       zkl_error *err)
@@ -845,28 +831,26 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
     if (!out || !session) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "session" : "out");
     }
-    zkl_partition_options o;
-    int rc = zkl__sized_take(&o, options, &sized, err);
-    rc = rc == ZKL_OK ? check(pieces, count, &o, err) : rc;
-    rc = rc == ZKL_OK ? check_margin(&o, session, err) : rc;
+    zkl_partition_options own;
+    int rc = zkl__sized_take(&own, options, &sized, err);
+    rc = rc == ZKL_OK ? check_arguments(session, pieces, count, &own, err) : rc;
     rc = rc == ZKL_OK ? zkl__path_check(path, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
     struct parts parts = {0};
     struct zkl__agent *agent;
-    rc = make_parts(&parts, session, path, pieces, count, &o, err);
-    if (rc == ZKL_OK) {
-        rc =
-            zkl__agent_new(&agent, sizeof(zkl_partition), &partition_ops, session, path, true, err);
-    }
+    rc = make_parts(&parts, session, path, pieces, count, &own, err);
+    rc = rc == ZKL_OK ? zkl__agent_new(&agent, sizeof(zkl_partition), &partition_ops, session, path,
+                                       true, err)
+                      : rc;
     if (rc != ZKL_OK) {
         free_parts(&parts, session);
         return rc;
     }
-    bool made = partition_list((zkl_partition *)agent, parts.member->place.path);
+    bool made = begin_machines((zkl_partition *)agent, parts.member->lock.path);
     if (made) {
-        assemble((zkl_partition *)agent, &parts, &o);
+        assemble((zkl_partition *)agent, &parts, &own);
         *out = (zkl_partition *)agent;
     }
     rc = zkl__agent_made(agent, made, err);
@@ -885,8 +869,8 @@ int zkl_partition_start(zkl_partition *partition, zkl_error *err)
     }
     int rc = zkl__session_enter(partition->agent.session, err);
     if (rc == ZKL_OK) {
-        if (partition->life != ZKL__PARTITION_RUNNING) {
-            partition_live(partition, ZKL__PARTITION_RUNNING);
+        if (partition->phase != ZKL__PARTITION_RUNNING) {
+            enter_phase(partition, ZKL__PARTITION_RUNNING);
             zkl__member_list_renew(&partition->list);
             zkl__calls_poke(partition->agent.session, &partition->agent.object);
             zkl__agent_post(&partition->agent);
@@ -896,11 +880,11 @@ int zkl_partition_start(zkl_partition *partition, zkl_error *err)
     return rc;
 }
 
-/* Inside. What it has is revoked in callbacks, which follow. */
+/* Session mutex held. The callbacks that follow revoke the pieces. */
 static void begin_stop(zkl_partition *partition)
 {
-    if (partition->life == ZKL__PARTITION_RUNNING) {
-        partition_live(partition, ZKL__PARTITION_STOPPING);
+    if (partition->phase == ZKL__PARTITION_RUNNING) {
+        enter_phase(partition, ZKL__PARTITION_STOPPING);
     }
     if (partition->list.watcher.core) {
         zkl__watcher_unwatch(&partition->list.watcher);
@@ -923,7 +907,7 @@ int zkl_partition_stop(zkl_partition *partition, zkl_error *err)
     return rc;
 }
 
-/* --- a stop that nobody waits for ------------------------------------------------------------ */
+/* --- zkl_partition_stop_async ---------------------------------------------------------------- */
 
 struct stopping {
     struct zkl__call call; /* first */
@@ -935,20 +919,20 @@ static int run_stop(struct zkl__call *call)
     zkl_partition *partition = ((struct stopping *)call)->partition;
     CALL_BEGIN(call);
     begin_stop(partition);
-    AWAIT_UNTIL(call, partition->life == ZKL__PARTITION_IDLE ||
-                          partition->life == ZKL__PARTITION_RUNNING);
-    if (partition->life == ZKL__PARTITION_RUNNING) {
+    AWAIT_UNTIL(call, partition->phase == ZKL__PARTITION_IDLE ||
+                          partition->phase == ZKL__PARTITION_RUNNING);
+    if (partition->phase == ZKL__PARTITION_RUNNING) {
         RETURN(call,
                zkl__fail(call->err, ZKL_ECANCELED, 0, NULL, "it was started again meanwhile"));
     }
     CALL_END(call);
 }
 
-/* Its free stops it, too. */
+/* zkl_partition_free cancels this call, and has stopped the partition before. */
 static int conclude_stop(struct zkl__call *call, int rc)
 {
     const zkl_partition *partition = ((struct stopping *)call)->partition;
-    return rc == ZKL_ECANCELED && partition->life == ZKL__PARTITION_IDLE ? ZKL_OK : rc;
+    return rc == ZKL_ECANCELED && partition->phase == ZKL__PARTITION_IDLE ? ZKL_OK : rc;
 }
 
 static int bind_stop(struct zkl__call *call, zkl_error *err)
@@ -978,16 +962,16 @@ int zkl_partition_stop_async(zkl_partition *partition, zkl_done_fn done, void *p
                         ZKL_WAIT_FOREVER, &(struct zkl__later){done, payload}, err);
 }
 
-/* Inside, after a stop. Its user says by the free that the work has ended. */
+/* Session mutex held, after a stop. By the free the user says that the work has ended. */
 static void end_all_work(zkl_partition *partition)
 {
     for (size_t i = 0; i < partition->count; i++) {
         if (partition->pieces[i]->work == ZKL__WORK_ENDS) {
-            piece_end_work(partition->pieces[i]);
+            end_work(partition->pieces[i]);
         }
     }
-    if (partition->depth == 0 && partition->life == ZKL__PARTITION_UNWINDING) {
-        partition_live(partition, ZKL__PARTITION_IDLE);
+    if (partition->callback_depth == 0 && partition->phase == ZKL__PARTITION_UNWINDING) {
+        enter_phase(partition, ZKL__PARTITION_IDLE);
     }
 }
 
@@ -1001,16 +985,16 @@ void zkl_partition_free(zkl_partition *partition)
     end_all_work(partition);
     zkl__calls_end(session, &partition->agent.object, ZKL_ECANCELED);
     zkl__calls_deliver(session, &partition->agent.object);
-    bool inside =
-        partition->depth > 0 && zkl__callbacks_inside(zkl__session_callbacks(session), NULL);
-    partition->orphan = inside; /* then the outermost callback does the rest */
+    bool in_callback = partition->callback_depth > 0 &&
+                       zkl__callbacks_inside(zkl__session_callbacks(session), NULL);
+    partition->freed_in_callback = in_callback; /* then the outermost callback does the rest */
     zkl__session_leave(session);
-    if (!inside) {
-        partition_dismantle(partition);
+    if (!in_callback) {
+        dismantle(partition);
     }
 }
 
-/* --- the answer to revoked ------------------------------------------------------------------- */
+/* --- the end of the work --------------------------------------------------------------------- */
 
 static struct zkl__piece *find_piece(const zkl_partition *partition, const char *name)
 {
@@ -1018,9 +1002,8 @@ static struct zkl__piece *find_piece(const zkl_partition *partition, const char 
     return at ? partition->pieces[*at] : NULL;
 }
 
-/* ZKL_EINVAL: there is no such piece. */
-static int take_piece(struct zkl__piece **piece, const zkl_partition *partition, const char *name,
-                      zkl_error *err)
+static int require_piece(struct zkl__piece **piece, const zkl_partition *partition,
+                         const char *name, zkl_error *err)
 {
     if (!partition || !name) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", partition ? "piece" : "partition");
@@ -1034,7 +1017,7 @@ static int take_piece(struct zkl__piece **piece, const zkl_partition *partition,
 int zkl_partition_done(zkl_partition *partition, const char *name, zkl_error *err)
 {
     struct zkl__piece *piece;
-    int rc = take_piece(&piece, partition, name, err);
+    int rc = require_piece(&piece, partition, name, err);
     rc = rc == ZKL_OK ? zkl__session_enter_even_closed(partition->agent.session, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
@@ -1046,14 +1029,14 @@ int zkl_partition_done(zkl_partition *partition, const char *name, zkl_error *er
                            : "without the option done_later the return of revoked answers: %.80s",
                        name);
     } else {
-        piece_end_work(piece);
+        end_work(piece);
         zkl__agent_post(&partition->agent);
     }
     zkl__session_leave(partition->agent.session);
     return rc;
 }
 
-/* --- what is so now -------------------------------------------------------------------------- */
+/* --- queries of the current state ------------------------------------------------------------ */
 
 size_t zkl_partition_owned(const zkl_partition *partition, const char **names, size_t room)
 {
@@ -1064,7 +1047,7 @@ size_t zkl_partition_owned(const zkl_partition *partition, const char **names, s
     for (size_t i = 0; i < partition->count; i++) {
         const struct zkl__piece *piece = partition->pieces[i];
         if (piece->work == ZKL__WORK_RUNS &&
-            zkl__state_holds(zkl__lock_look(&piece->place).state)) {
+            zkl__state_holds(zkl__lock_status_locked(&piece->lock).state)) {
             if (owned < room) {
                 names[owned] = piece->name;
             }
@@ -1075,16 +1058,16 @@ size_t zkl_partition_owned(const zkl_partition *partition, const char **names, s
     return owned;
 }
 
-/* How the lock of a piece stands, while there is work on it. */
-static struct zkl__standing standing_of(const zkl_partition *partition, const char *name,
-                                        enum zkl__work *work)
+/* The state of a piece's lock, while there is work on the piece. */
+static struct zkl__lock_status piece_standing(const zkl_partition *partition, const char *name,
+                                              enum zkl__work *work)
 {
-    struct zkl__standing now = {.state = ZKL_STATE_IDLE};
+    struct zkl__lock_status now = {.state = ZKL_STATE_IDLE};
     *work = ZKL__WORK_NONE;
     const struct zkl__piece *piece = partition && name ? find_piece(partition, name) : NULL;
     if (piece && zkl__session_enter(partition->agent.session, NULL) == ZKL_OK) {
         *work = piece->work;
-        now = *work == ZKL__WORK_NONE ? now : zkl__lock_look(&piece->place);
+        now = *work == ZKL__WORK_NONE ? now : zkl__lock_status_locked(&piece->lock);
         zkl__session_leave(partition->agent.session);
     }
     return now;
@@ -1093,31 +1076,31 @@ static struct zkl__standing standing_of(const zkl_partition *partition, const ch
 int64_t zkl_partition_remaining_ms(const zkl_partition *partition, const char *name)
 {
     enum zkl__work work;
-    int64_t until = standing_of(partition, name, &work).until;
+    int64_t until = piece_standing(partition, name, &work).until;
     return until > 0 ? zkl__session_left(partition->agent.session, until) / ZKL__MS : 0;
 }
 
 bool zkl_partition_owns(const zkl_partition *partition, const char *piece)
 {
     enum zkl__work work;
-    struct zkl__standing now = standing_of(partition, piece, &work);
+    struct zkl__lock_status now = piece_standing(partition, piece, &work);
     return work == ZKL__WORK_RUNS && zkl__state_holds(now.state);
 }
 
 /* --- a transaction under a piece's lock ------------------------------------------------------ */
 
-/* The lock of a piece that there is work on. */
-static int take_lock(zkl_lock **lock, zkl_partition *partition, const char *name,
-                     int64_t timeout_ms, zkl_error *err)
+/* ZKL_ENOTHELD: there is no work on the piece. */
+static int require_lock(zkl_lock **lock, zkl_partition *partition, const char *name,
+                        int64_t timeout_ms, zkl_error *err)
 {
     struct zkl__piece *piece;
-    int rc = take_piece(&piece, partition, name, err);
+    int rc = require_piece(&piece, partition, name, err);
     rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
     rc = rc == ZKL_OK ? zkl__session_enter(partition->agent.session, err) : rc;
     if (rc == ZKL_OK) {
-        *lock = &piece->place;
+        *lock = &piece->lock;
         if (piece->work == ZKL__WORK_NONE) {
-            rc = zkl__fail(err, ZKL_ENOTHELD, 0, piece->place.path,
+            rc = zkl__fail(err, ZKL_ENOTHELD, 0, piece->lock.path,
                            "not done: the piece is not assigned to this member");
         }
         zkl__session_leave(partition->agent.session);
@@ -1129,7 +1112,7 @@ int zkl_partition_commit(zkl_partition *partition, const char *piece, const zkl_
                          size_t count, int64_t timeout_ms, zkl_op_result *results, zkl_error *err)
 {
     zkl_lock *lock;
-    int rc = take_lock(&lock, partition, piece, timeout_ms, err);
+    int rc = require_lock(&lock, partition, piece, timeout_ms, err);
     return rc == ZKL_OK ? zkl_lock_commit(lock, ops, count, timeout_ms, results, err) : rc;
 }
 
@@ -1138,7 +1121,7 @@ int zkl_partition_commit_async(zkl_partition *partition, const char *piece, cons
                                zkl_done_fn done, void *payload, zkl_error *err)
 {
     zkl_lock *lock;
-    int rc = take_lock(&lock, partition, piece, timeout_ms, err);
+    int rc = require_lock(&lock, partition, piece, timeout_ms, err);
     return rc == ZKL_OK
                ? zkl_lock_commit_async(lock, ops, count, timeout_ms, results, done, payload, err)
                : rc;

@@ -1,5 +1,5 @@
-/* queue.c - for operators: who holds and who waits, the removal of a contender, and the request to
- * a holder that it release. */
+/* queue.c - for operators: the list of a queue, the removal of a contender, and the request to a
+ * holder to release. */
 #include "call.h"
 
 #include "error.h"
@@ -16,14 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the caller gets is the first member; the rest is ours to free it with. */
+/* The caller gets a pointer to the first member. */
 struct snapshot {
     zkl_queue public;
     zkl_heap heap;
     struct zkl__children *names;
-    const char **foreign;      /* the names of the others; their text is behind them */
+    const char **foreign;      /* the names that are no contender's, in one block with their text */
     bool failed;               /* no memory for some data */
-    zkl_queue_entry entries[]; /* one for each name; name NULL: it went before it was read */
+    zkl_queue_entry entries[]; /* one for each name; name NULL: deleted before it was read */
 };
 
 struct queue_call {
@@ -32,9 +32,9 @@ struct queue_call {
     struct zkl__part reading;
     struct snapshot *snapshot;
     char given[ZKL__NAME_LONGEST + 1]; /* the name of a contender's znode; "": none was given */
-    int64_t token;                     /* of that znode; 0: whatever it is */
+    int64_t token;                     /* of that znode; 0: any */
     struct zkl__removal removal;
-    const char *node; /* that is to release */
+    const char *node; /* the znode of the holder that should release */
     bool sealed;
 };
 
@@ -55,7 +55,7 @@ void zkl_queue_free(zkl_queue *queue)
 
 /* --- the list of a queue --------------------------------------------------------------------- */
 
-/* The names that are no contenders', in one block. NULL: no memory. */
+/* Copies the names that are no contender's into one block. NULL: no memory. */
 static const char **copy_foreign(const zkl_heap *heap, const struct zkl__reply *list, size_t count)
 {
     size_t bytes = count * sizeof(const char *) + 1, at = 0;
@@ -72,7 +72,7 @@ static const char **copy_foreign(const zkl_heap *heap, const struct zkl__reply *
     return names;
 }
 
-/* No snapshot: no memory. */
+/* Without memory there is no snapshot. */
 static void take_list(struct zkl__call *call, const struct zkl__reply *list)
 {
     struct queue_call *q = (struct queue_call *)call;
@@ -118,13 +118,12 @@ static void take_entry(struct zkl__call *call, const struct zkl__reply *reply)
     }
 }
 
-/* By number; of two that have the same one (Curator's downgraded reader stands in its writer's
- * place) by name. */
+/* By sequence number. A downgraded reader of Curator has its writer's number: those by name. */
 static int compare_entries(const void *left, const void *right)
 {
     const zkl_queue_entry *a = left, *b = right;
     if (!a->name || !b->name) {
-        return (a->name == NULL) - (b->name == NULL); /* what went is put last, and cut off */
+        return (a->name == NULL) - (b->name == NULL); /* deleted ones last */
     }
     int32_t diff = zkl__sequence_diff(a->sequence, b->sequence);
     return diff ? (diff > 0) - (diff < 0) : strcmp(a->name, b->name);
@@ -144,7 +143,7 @@ static void put_in_order(struct snapshot *snapshot, const struct zkl__stat *dire
     zkl__queue_judge(snapshot->entries, public->count, directory);
 }
 
-/* Reads only: what is lost is read again. */
+/* When a reply is lost, the request is sent again. */
 static int read_queue(struct queue_call *q)
 {
     struct zkl__call *call = &q->call;
@@ -197,7 +196,7 @@ static int list(zkl_queue **out, zkl_session *session, const char *path, int64_t
     if (!path || strcmp(path, "/") != 0) {
         return zkl__call_go(&kind, &given, session, path, timeout_ms, later, err);
     }
-    /* which is no queue's, but may be listed */
+    /* "/" is no queue, but may be listed */
     int rc = zkl__timeout_check(timeout_ms, err);
     rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
     if (rc == ZKL_OK) {
@@ -219,7 +218,7 @@ int zkl_queue_list_async(zkl_queue **out, zkl_session *session, const char *path
     return list(out, session, path, timeout_ms, &(struct zkl__later){done, payload}, err);
 }
 
-/* --- an operator removes a contender --------------------------------------------------------- */
+/* --- the removal of a contender -------------------------------------------------------------- */
 
 static int no_such(const struct zkl__call *call)
 {
@@ -239,8 +238,9 @@ static int run_remove(struct zkl__call *call)
         RETURN(call, no_such(call));
     }
     if (call->answer.rc == ZKL__RC_NOAUTH && q->token == 0) {
-        /* Since ZooKeeper 3.8.4 and 3.9.2 the look at a znode needs READ, its delete does not:
-         * whatever has the name is meant. When the reply is lost, the copy finds no znode. */
+        /* Since ZooKeeper 3.8.4 and 3.9.2 exists needs READ, and delete does not. Without a token
+         * any znode of this name may be deleted. After a lost reply, the second copy finds no
+         * znode. */
         AWAIT(call, {.kind = ZKL__OP_DELETE, .dir = path, .name = q->given, .version = -1});
     }
     if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
@@ -281,9 +281,9 @@ int zkl_queue_remove_async(zkl_session *session, const char *path, const char *n
                             &(struct zkl__later){done, payload}, err);
 }
 
-/* --- a holder is asked to release ------------------------------------------------------------ */
+/* --- the request to release ------------------------------------------------------------------ */
 
-/* The holder's side of it is in the contender (protocol/contender.h, revocable). */
+/* The contender has the holder's side of it (protocol/contender.h, revocable). */
 static int run_revoke(struct zkl__call *call)
 {
     struct queue_call *q = (struct queue_call *)call;
@@ -299,12 +299,12 @@ static int run_revoke(struct zkl__call *call)
         q->node = q->snapshot->entries[0].name;
     }
     q->sealed = zkl__name_sealed(q->node);
-    /* Sent once, for a copy would be a second request. When the reply is lost, the caller learns
-     * that.
+    /* Sent once, because a second copy would be a second request. When the reply is lost, the error
+     * says so.
      *
-     * A sealed znode does not listen, and even its own session, which may, must not write it: the
-     * next contender would take that for the announcement of its release. Then all there is to say
-     * is whether it is there. */
+     * A sealed znode takes no request. Even its own session, which may write to it, must not: the
+     * next contender would take the write for the announcement of a release. A check then says
+     * whether the znode exists. */
     AWAIT_ONCE(call, NULL,
                {.kind = q->sealed ? ZKL__OP_CHECK : ZKL__OP_SET,
                 .dir = path,

@@ -1,4 +1,5 @@
-/* rwlock.c - the read/write lock: readers wait for what is no reader, writers for everybody. */
+/* rwlock.c - the read/write lock: a reader waits for everything but readers, a writer for
+ * everything. */
 #include "lock.h"
 
 #include <zklock/rwlock.h>
@@ -39,7 +40,7 @@ int zkl_write_lock_new(zkl_lock **out, zkl_session *session, const char *path,
 
 /* --- from a writer to a reader --------------------------------------------------------------- */
 
-/* Until the write side is given up on the server, it is lost, or the time is up. */
+/* Until the server has released the write side, the lock is lost, or the time is up. */
 static int await_downgrade(zkl_lock *lock, struct zkl__acquisition *acquisition, zkl_error *err)
 {
     zkl_session *session = lock->session;

@@ -1,5 +1,5 @@
-/* section.c - zkl_with_lock, and what other recipes run under a grant: a function, and a flag that
- * tells it in time to end. */
+/* section.c - zkl_with_lock, and what other recipes run under a grant: a function of the user, and
+ * a flag that is raised early enough before the lease ends. */
 #include "section.h"
 
 #include "error.h"
@@ -8,8 +8,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Inside. */
-static void section_raise(zkl_cancel *cancel)
+/* Session mutex held. */
+static void raise_flag(zkl_cancel *cancel)
 {
     if (!atomic_exchange(&cancel->raised, true)) {
         eventfd_write(cancel->fd, 1);
@@ -18,21 +18,21 @@ static void section_raise(zkl_cancel *cancel)
 
 static void on_end(void *owner)
 {
-    section_raise(owner);
+    raise_flag(owner);
 }
 
 static int64_t lease_until(const void *owner)
 {
     const struct zkl_cancel *cancel = owner;
-    struct zkl__standing now = zkl__lock_look(cancel->lock);
-    return zkl__stands_under(&now, &cancel->grant) ? now.until : 0;
+    struct zkl__lock_status now = zkl__lock_status_locked(cancel->lock);
+    return zkl__is_held_under(&now, &cancel->grant) ? now.until : 0;
 }
 
 /* ns; 0: not held under the section's grant. */
 static int64_t lease_left(const zkl_cancel *cancel)
 {
-    struct zkl__standing now = zkl__lock_standing(cancel->lock);
-    return zkl__stands_under(&now, &cancel->grant)
+    struct zkl__lock_status now = zkl__lock_status(cancel->lock);
+    return zkl__is_held_under(&now, &cancel->grant)
                ? zkl__session_left(cancel->lock->session, now.until)
                : 0;
 }
@@ -54,11 +54,11 @@ int zkl_cancel_fd(const zkl_cancel *cancel)
 
 static void on_stop(struct zkl__task *task)
 {
-    section_raise((struct zkl_cancel *)((char *)task - offsetof(struct zkl_cancel, task)));
+    raise_flag((struct zkl_cancel *)((char *)task - offsetof(struct zkl_cancel, task)));
 }
 
-/* Before the acquire, so that a cancel or a close is heard from then on. */
-static int listen(struct zkl_cancel *cancel, zkl_error *err)
+/* Before the acquire, so that a cancel or a close reaches the section from then on. */
+static int begin_listening(struct zkl_cancel *cancel, zkl_error *err)
 {
     zkl_session *session = cancel->lock->session;
     int rc = zkl__session_enter(session, err);
@@ -77,7 +77,7 @@ static int listen(struct zkl_cancel *cancel, zkl_error *err)
     return rc;
 }
 
-static void unlisten(struct zkl_cancel *cancel)
+static void end_listening(struct zkl_cancel *cancel)
 {
     zkl_session *session = cancel->lock->session;
     if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
@@ -88,7 +88,7 @@ static void unlisten(struct zkl_cancel *cancel)
     }
 }
 
-/* After the release: until then close leaves the lock to us. */
+/* After the release: until then zkl_session_close waits for the section. */
 static void end_task(struct zkl_cancel *cancel)
 {
     zkl_session *session = cancel->lock->session;
@@ -102,8 +102,7 @@ static void watch_lease(struct zkl_cancel *cancel)
 {
     zkl_session *session = cancel->lock->session;
     if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
-        zkl__margin_watch(
-            &cancel->margin); /* calls its function here if the lock is lost already */
+        zkl__margin_watch(&cancel->margin); /* raises the flag here if the lock is lost already */
         zkl__session_leave(session);
     }
 }
@@ -115,14 +114,13 @@ bool zkl__section_cancel(zkl_lock *lock)
         for (struct zkl__listener *listener = lock->listeners; listener;
              listener = listener->next) {
             if (listener->ended == on_end) {
-                section_raise(listener->owner);
+                raise_flag(listener->owner);
                 runs = true;
             }
         }
-        if (lock->run) { /* in the same hold of the mutex: no acquire of the run slips through
-                            between two looks */
-            lock->barred = true;
-            section_raise(lock->run);
+        if (lock->run) { /* without leaving the mutex: no acquire of the run begins in between */
+            lock->refuses_acquires = true;
+            raise_flag(lock->run);
             runs = true;
         }
         zkl__session_leave(lock->session);
@@ -139,10 +137,10 @@ static void lower_flag(struct zkl_cancel *cancel)
     cancel->ran = false;
 }
 
-/* Somebody else may have released the lock while the function ran (also zkl_lock_free and
- * zkl_session_close): then it was not protected to its end. The lock may have been acquired
- * again since: that grant is not ours to release. */
-static int give_back(zkl_cancel *cancel, zkl_error *err)
+/* Another thread may have released the lock while the function ran (zkl_lock_free and
+ * zkl_session_close do, too). Then the function was not protected to its end. The lock may have
+ * been acquired again since, and that grant is not released here. */
+static int release_grant(zkl_cancel *cancel, zkl_error *err)
 {
     zkl_error last;
     int rc = zkl__lock_release_grant(cancel->lock, &cancel->grant, cancel->release_by, &last);
@@ -161,24 +159,24 @@ static int acquire_and_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_f
 {
     int rc = zkl_lock_acquire(cancel->lock, timeout_ms, &cancel->grant, err);
     if (rc != ZKL_OK) {
-        unlisten(cancel);
+        end_listening(cancel);
         return rc;
     }
     watch_lease(cancel);
     cancel->ran = true;
     int value = section(cancel, cancel->grant.token, payload);
-    unlisten(cancel);
+    end_listening(cancel);
     if (result) {
         *result = value;
     }
-    return give_back(cancel, err);
+    return release_grant(cancel, err);
 }
 
 int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn section, void *payload,
                      int *result, zkl_error *err)
 {
     lower_flag(cancel);
-    int rc = listen(cancel, err);
+    int rc = begin_listening(cancel, err);
     if (rc == ZKL_OK) {
         rc = acquire_and_run(cancel, timeout_ms, section, payload, result, err);
         end_task(cancel);
@@ -186,7 +184,7 @@ int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn sect
     return rc;
 }
 
-/* Refuses a margin that a lease in good health goes below between two heartbeats. */
+/* Refuses a margin below which a healthy lease falls between two heartbeats. */
 static int set_margin(struct zkl_cancel *cancel, int64_t margin_ms, zkl_error *err)
 {
     int64_t least_ms = zkl_session_least_lease_ms(cancel->lock->session);
@@ -204,7 +202,7 @@ static int init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl_error
     cancel->margin = (struct zkl__margin){
         .session = lock->session, .until = lease_until, .reached = on_end, .owner = cancel};
     cancel->listener = (struct zkl__listener){.ended = on_end, .owner = cancel};
-    int rc = zkl__lock_keep(lock, err); /* closed, forked: said before anything else is */
+    int rc = zkl__lock_keep(lock, err); /* a closed or forked session is refused first */
     if (rc != ZKL_OK) {
         return rc;
     }
@@ -223,8 +221,9 @@ static int init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl_error
 
 int zkl__section_init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl_error *err)
 {
-    zkl__cancel_hold(); /* a function that ended in the middle would leave the lock held, and its
-                           flag on a stack that is gone */
+    /* A thread that was cancelled within the function would leave the lock held, and the flag on a
+     * stack that no longer exists. */
+    zkl__cancel_hold();
     int rc = init(cancel, lock, margin_ms, err);
     if (rc != ZKL_OK) {
         zkl__cancel_allow();

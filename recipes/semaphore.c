@@ -1,6 +1,7 @@
 /* semaphore.c - permits, in Curator's layout (InterProcessSemaphoreV2): a queue in PATH/locks,
- * whose head alone makes its permits' nodes in PATH/leases, and waits there until no more than the
- * limit stand, its own included. An acquire is a machine of the core (protocol/semaphore.h). */
+ * whose head alone creates the nodes of its permits in PATH/leases, and waits there until no more
+ * than the limit exist, its own included. An acquire is a machine of the core
+ * (protocol/semaphore.h). */
 
 #include "call.h"
 #include "error.h"
@@ -17,8 +18,8 @@
 
 /* === the limit ================================================================================ */
 
-/* Changes the limit of a semaphore that is in use. It reads the data of the
- * path, and writes the limit at the version that it read. Waiters and later contenders read the new
+/* Changes the limit of a semaphore that is in use: reads the data of the path, and writes the limit
+ * at the version that was read. Waiters and later contenders read the new
  * limit (protocol/semaphore.c).
  *
  * When the response to a write is lost, the next read decides by the version. Our write can only
@@ -46,7 +47,7 @@ static void take_limit(struct zkl__call *call, const struct zkl__reply *reply)
         reply->rc == ZKL__RC_OK ? zkl__limit_parse(reply->data, reply->size) : 0;
 }
 
-/* Of a write whose reply was lost. */
+/* After a write whose reply was lost. */
 static bool is_done(const struct resize *resize)
 {
     int64_t later = (int64_t)resize->call.answer.stat.version - resize->version;
@@ -138,7 +139,7 @@ struct semaphore {
     zkl_lock lock; /* first; its path is PATH */
     int limit;
     char *locks, *leases;
-    char conflict[ZKL__CONFLICT_MAX]; /* words of the last ZKL_ECONFLICT */
+    char conflict[ZKL__CONFLICT_MAX]; /* text of the last ZKL_ECONFLICT */
 };
 
 static struct zkl__semaphore *make(zkl_lock *lock, int count,
@@ -155,7 +156,7 @@ static struct zkl__semaphore *make(zkl_lock *lock, int count,
     return zkl__semaphore_new(zkl__session_core(lock->session), &whole);
 }
 
-/* The first permit's before all others. */
+/* The node of the first permit comes first. */
 static size_t nodes(const zkl_lock *lock, const struct zkl__semaphore *semaphore,
                     struct zkl__held_node *nodes, size_t room)
 {
@@ -259,13 +260,13 @@ int zkl_semaphore_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, z
     return rc == ZKL_OK ? zkl__lock_acquire_async(lock, count, timeout_ms, done, payload, err) : rc;
 }
 
-/* --- giving back ----------------------------------------------------------------------------- */
+/* --- release of some permits ----------------------------------------------------------------- */
 
-/* Inside. *all: there would be none left, so that is another matter. */
+/* Session mutex held. *all: no permit would be left, so the caller releases the whole lock. */
 static int release_some(zkl_lock *lock, int count, bool *all, zkl_error *err)
 {
     struct zkl__semaphore *it = lock->acquisition ? lock->acquisition->semaphore : NULL;
-    zkl_state state = zkl__lock_look(lock).state;
+    zkl_state state = zkl__lock_status_locked(lock).state;
     int held = it ? zkl__semaphore_held(it) : 0;
     *all = state == ZKL_STATE_IDLE || state == ZKL_STATE_WAITING || count == held || held == 0;
     if (*all) {
@@ -315,7 +316,7 @@ int zkl_semaphore_tokens(const zkl_lock *lock, int64_t *tokens, int room)
         return 0;
     }
     const struct zkl__semaphore *it =
-        zkl__lock_look(lock).token ? lock->acquisition->semaphore : NULL;
+        zkl__lock_status_locked(lock).token ? lock->acquisition->semaphore : NULL;
     for (int i = 0; it && i < zkl__semaphore_count(it); i++) {
         int64_t token;
         if (zkl__semaphore_permit(it, i, &token)) {

@@ -1,9 +1,11 @@
-#include "contender.h"
+#include "guest.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "dice.h"
+#include "process.h"
+#include "run_delay.h"
 #include "wait.h"
 
 #define GUESTS 3

@@ -1,4 +1,5 @@
-/* A lock that lingers, on a real server: another session that queues behind it is granted immediately. */
+/* A lock that lingers, on a real server: another session that queues behind it is granted at once, and so is its own when the server, the
+ * connection or an operator takes it away. */
 #include "one_server.h"
 
 #include <stdatomic.h>
@@ -116,4 +117,93 @@ static void test_busy_session(void)
     close_one(two);
 }
 
-TESTS_ON_ONE_SERVER("linger", T(test_another_session), T(test_busy_session))
+static void test_connection_lost(void)
+{
+    struct proxy *proxy;
+    zkl_session *session = open_behind(&proxy);
+    zkl_lock *lock = lock_in(session, LONG);
+    zkl_grant first = acquire(lock);
+    release(lock);
+    proxy_cut(proxy);
+    CU_ASSERT(queue_becomes(eye, PATH, 0));
+    zkl_grant next = acquire(lock);
+    CU_ASSERT(next.token > first.token);
+    CU_ASSERT_EQUAL(next.serial, 1);
+    release(lock);
+    zkl_lock_free(lock);
+    close_behind(session, proxy);
+}
+
+static void test_removed_by_hand(void)
+{
+    char node[128];
+    zkl_session *session = open_one();
+    zkl_lock *lock = lock_in(session, LONG);
+    zkl_grant first = acquire(lock);
+    CU_ASSERT(zkl_lock_node(lock, node, sizeof node) < sizeof node);
+    release(lock);
+    CU_ASSERT(queue_remove(eye, PATH, node));
+    CU_ASSERT(queue_becomes(eye, PATH, 0));
+    zkl_grant next = {.token = first.token};
+    int64_t end = now_ms() + SOON;
+    do { /* until the event is here */
+        next = acquire(lock);
+        release(lock);
+    } while (next.token == first.token && look_again(end));
+    CU_ASSERT(next.token > first.token);
+    zkl_lock_free(lock);
+    CU_ASSERT(queue_becomes(eye, PATH, 0));
+    close_one(session);
+}
+
+/* --- hold_at_least_ms -------------------------------------------------------------------------------------------------- */
+
+static zkl_lock *job_in(zkl_session *session, int64_t least_ms)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.hold_at_least_ms = least_ms;
+    return contest_lock(session, PATH "/job", &options);
+}
+
+/* Who waits meanwhile is granted when the time has passed, and by one event; a closed session keeps nothing. */
+static void test_held_at_least(void)
+{
+    zkl_session *session = open_one(), *other = open_one();
+    zkl_lock *job = job_in(session, 1500), *next = job_in(other, LONG);
+    int64_t before = now_ms();
+    acquire(job);
+    release(job);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(next, 0, NULL, NULL), ZKL_EBUSY);
+    acquire(next);
+    CU_ASSERT(now_ms() - before >= 1500);
+    release(next);
+    zkl_lock_free(next);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(job, 0, NULL, NULL), ZKL_EBUSY);
+    close_one(other);
+    acquire(job); /* long before its time */
+    release(job);
+    zkl_lock_free(job);
+    close_one(session);
+    CU_ASSERT(queue_becomes(eye, PATH "/job", 0));
+}
+
+/* The delete at its time is lost with its connection: it is sent again. */
+static void test_held_at_least_with_a_lost_answer(void)
+{
+    struct proxy *proxy;
+    zkl_session *session = open_behind(&proxy), *other = open_one();
+    zkl_lock *job = job_in(session, 500), *next = job_in(other, 0);
+    acquire(job);
+    release(job);
+    proxy_lose_next(proxy, PROXY_OP_DELETE);
+    acquire(next);
+    release(next);
+    zkl_lock_free(job);
+    zkl_lock_free(next);
+    CU_ASSERT(queue_becomes(eye, PATH "/job", 0));
+    close_behind(session, proxy);
+    close_one(other);
+}
+
+TESTS_ON_ONE_SERVER("linger", T(test_another_session), T(test_busy_session), T(test_connection_lost),
+                    T(test_removed_by_hand), T(test_held_at_least), T(test_held_at_least_with_a_lost_answer))

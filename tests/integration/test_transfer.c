@@ -8,12 +8,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "on_servers.h"
+#include "check.h"
+#include "ensemble.h"
 #include "lock_kit.h"
 
 #define PROCESSES 3
 #define SESSION_MS 2000
 #define TICK_MS 100
+
+static struct ensemble *server;
 
 static pid_t start(const char *transfers, int out)
 {
@@ -98,4 +101,17 @@ static void test_stopped_beyond_the_session(void)
     close(out);
 }
 
-TESTS_ON_SERVERS("transfer", (&(struct ensemble_options){.tick_ms = TICK_MS}), T(test_stopped_beyond_the_session))
+int main(int argc, char **argv)
+{
+    static const struct check_case cases[] = {T(test_stopped_beyond_the_session)};
+    if (!ensemble_available()) {
+        return 77;
+    }
+    server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK_MS});
+    if (!server) {
+        return 1;
+    }
+    int rc = check_main("transfer", cases, 1, argc, argv);
+    ensemble_stop(server);
+    return rc;
+}

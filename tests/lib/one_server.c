@@ -1,5 +1,6 @@
 #include "one_server.h"
 
+struct ensemble *server;
 struct recorder *eye, *intruder;
 
 zkl_session *open_one(void)

@@ -451,7 +451,7 @@ static void test_a_sign_that_may_not_be_read(void)
         uint64_t before = sent(one);
         CU_ASSERT_EQUAL(zkl_double_barrier_enter(barrier, 10000, &err), ZKL_EAUTH);
         CU_ASSERT(sent(one) - before < 20);
-        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "the sign may not be read"));
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "the ready node may not be read"));
         CU_ASSERT_STRING_EQUAL(err.path, PATH "/ready");
         zkl_double_barrier_free(barrier);
         kit_tear_down();

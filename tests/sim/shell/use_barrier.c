@@ -134,7 +134,7 @@ void entries_forget(int client)
 static bool is_owed(struct sim *s, const struct entry *entry)
 {
     int64_t now = sim_committed_zxid(s);
-    int64_t token = zkl__lock_look((const zkl_lock *)entry->barrier).token;
+    int64_t token = zkl__lock_status_locked((const zkl_lock *)entry->barrier).token;
     int node = token > 0 ? past_node_of(s, token) : -1;
     return node >= 0 && s->nodes[node].dzxid > now &&
            (past_members(s, entry->turn->path, now, now).fewest >= COUNT || past_sign(s, entry->turn->path, token));
