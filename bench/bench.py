@@ -237,12 +237,15 @@ class Bench:
 def main():
     words = sys.argv[3:]
     counted = len(words) == 2 and words[0] == "--rounds" and words[1].isdecimal() and int(words[1]) > 0
-    if len(sys.argv) < 3 or not (counted or words in ([], ["--quick"], ["--smoke"])):
+    if len(sys.argv) < 3 or not (counted or words in ([], ["--quick"], ["--smoke"], ["--command"])):
         sys.exit(__doc__)
     bench = Bench(sys.argv[1], Size(words))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what servers have written goes with them
     began, where = time.monotonic(), machine.describe()
     try:
+        if words == ["--command"]:
+            command.show(bench)
+            return
         bench.go()
     except Missing as missing:  # of the servers, without which there is nothing to measure
         sys.exit(f"bench: {missing}")

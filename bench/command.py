@@ -3,6 +3,7 @@ does no more than the wire asks for, and flock; where its time is spent; and `zk
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import tempfile
 import time
@@ -110,6 +111,20 @@ def time_list(bench):
         return None
     queued, path = [], f"/bench/{bench.paths + 1}"
     bench.run("queued", "tmpfs", "zklock", 0, ("waiters", bench.size.listed, 0, 0), look)
+
+
+def show(bench):
+    """The command alone, printed: its time, times the raw client's, and where it is spent."""
+    with tempfile.TemporaryDirectory(prefix="zklock-bench-", dir="/dev/shm") as folder:
+        time_runs(bench, folder)
+        trace_runs(bench, folder)
+    for system, words in COMMANDS.items():
+        times = bench.runs.values("command", "tmpfs", system, "whole_ms")
+        ratios = bench.runs.ratios("command", "tmpfs", system, "raw", "whole_ms")
+        if times and ratios:
+            print(f"{words:56} {statistics.median(times):6.2f} ms, {statistics.median(ratios):.2f} x the raw client")
+    for part in PARTS:
+        print(f"{part:56} {statistics.median(bench.runs.values('parts', 'tmpfs', 'zklock', part)):6.0f} % of the time under strace")
 
 
 def measure(bench):

@@ -135,7 +135,8 @@ def short(text, path):
 
 
 def without_block(text):
-    return re.sub(r"<!-- measured: .*?<!-- /measured -->", "", text, flags=re.S)
+    """Nor what was measured apart, whose source stands with it."""
+    return re.sub(r"<!-- measured: .*?<!-- /measured -->|### Where its time goes\n.*?(?=\n#)", "", text, flags=re.S)
 
 
 def main():
