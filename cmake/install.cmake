@@ -1,4 +1,4 @@
-# What is installed, and as a part of which package (cmake/package.cmake): library, dev, tools, st, stdev.
+# What is installed, and as a component of which package: library, dev, tools, st, stdev.
 include(CMakePackageConfigHelpers)
 set(zklock_cmake_folder ${CMAKE_INSTALL_LIBDIR}/cmake/zklock)
 
@@ -14,8 +14,12 @@ install(EXPORT zklockTargets NAMESPACE zklock:: DESTINATION ${zklock_cmake_folde
 install(EXPORT zklockStaticTargets NAMESPACE zklock:: DESTINATION ${zklock_cmake_folder} COMPONENT dev)
 configure_package_config_file(cmake/zklockConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/zklockConfig.cmake
   INSTALL_DESTINATION ${zklock_cmake_folder} NO_SET_AND_CHECK_MACRO)
-# 0.x may change from one minor version to the next.
-write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/zklockConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+# Before 1.0 the interface may change from one minor version to the next.
+set(compatible SameMajorVersion)
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  set(compatible SameMinorVersion)
+endif()
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/zklockConfigVersion.cmake COMPATIBILITY ${compatible})
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/zklockConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/zklockConfigVersion.cmake
   cmake/FindZooKeeper.cmake DESTINATION ${zklock_cmake_folder} COMPONENT dev)
 
