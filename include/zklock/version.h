@@ -13,7 +13,7 @@ extern "C" {
 #define ZKL_VERSION_PATCH 0
 #define ZKL_VERSION "0.1.0"
 
-/* Version of the library that is linked, "0.1.0". Static. */
+/* Version of the library that is linked, in the form of ZKL_VERSION. Static. */
 ZKL_API const char *zkl_version(void);
 
 #ifdef __cplusplus

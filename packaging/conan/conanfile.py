@@ -1,22 +1,26 @@
 """Conan 2: conan create packaging/conan --build=missing. It exports the tree that it lies in."""
 import os
+import re
 
 from conan import ConanFile
 from conan.tools.cmake import CMake, CMakeToolchain, cmake_layout
-from conan.tools.files import copy
+from conan.tools.files import copy, load
 
 required_conan_version = ">=2"
 
 
 class ZklockConan(ConanFile):
     name = "zklock"
-    version = "0.1.0"
     description = "Locks and other recipes for C and C++ on Apache ZooKeeper"
     license = "Apache-2.0"
     settings = "os", "arch", "compiler", "build_type"
     package_type = "library"
     options = {"shared": [True, False]}
     default_options = {"shared": False}
+
+    def set_version(self):
+        header = load(self, os.path.join(self.recipe_folder, "..", "..", "include", "zklock", "version.h"))
+        self.version = re.search(r'ZKL_VERSION "(.*)"', header).group(1)
 
     def export_sources(self):
         tree = os.path.join(self.recipe_folder, "..", "..")
