@@ -20,7 +20,8 @@ BLOCK = re.compile(
 )
 FUNCTION = re.compile(r"\b(zkl_\w+)\(")
 TYPE = re.compile(r"^typedef (?:.*\(\*(zkl_\w+)\)\(|.*\b(zkl_\w+);$)", re.S)
-EXAMPLES = {"lock": "guarded", "session": "epoll", "stop": "elector", "zookeeper": "transfer"}
+EXAMPLES = {"error": "barrier", "lock": "guarded", "session": "epoll", "stop": "elector", "types": "once", "version": "queue",
+            "zookeeper": "transfer"}
 
 
 def words(comment):
