@@ -39,7 +39,7 @@ void sim_clock_set(struct sim_clock *clock, int slot, int64_t due)
     }
     clock->due[slot] = due;
     /* The least goes up in a register: only the other side is read, which waits for nothing. */
-    unsigned place = SIM_LEAVES + (unsigned)slot;
+    unsigned place = SIM_LEAVES + slot;
     uint64_t least = key_of(clock, slot);
     for (clock->first[place] = least; place > 1; place /= 2) {
         uint64_t other = clock->first[place ^ 1];
@@ -90,7 +90,7 @@ void sim_arm(struct sim *s, int slot, int64_t due)
     int64_t until = paused_until(s, slot);
     if (due < until) {
         /* What piled up is taken up within a millisecond, in no particular order. */
-        due = until + (int64_t)(dice_at(s->seed, (uint64_t)slot, (uint64_t)until) % (uint64_t)SIM_MS);
+        due = until + (dice_at(s->seed, slot, until) % SIM_MS);
     }
     if (due < s->clock.now) {
         due = s->clock.now;

@@ -1,12 +1,45 @@
-/* digest.c - of the simulated servers, channels and client libraries; of the cores see digest_core.c. */
-#include "digest.h"
-
+/* digest.c - one number for all that a world of explore.c can still do: equal for worlds whose futures are equal.
+ *
+ * By default everything counts. What does not count, or not by its value, is listed here with the reason why no rule can tell the
+ * difference.
+ *
+ *  addresses   Memory of a core is read as a graph from the core on (Iosif's heap canonicalization): a pointer is the number of its block in
+ *              the order of the walk. Nothing in the core compares or hashes an address.
+ *  statistics  Of the core: counted, never read by a step. That the sums agree is checked at each step, of what the step adds.
+ *  text        Behind the NUL of a name.
+ *  zxids       By their order among those that something may still be compared with: births and writes of living nodes, tokens, and the tail
+ *              of the log that not every server has applied. A later transaction is after all of them. Of what a client has last
+ *              seen, by which of them it has seen.
+ *  ids         Of operations: a reply names the slot of the core's table whose use it is, or none. Uses only grow.
+ *  labels      Indices of messages, nodes, paths, connections: a path is its text, a node its path and birth, a connection its client
+ *              and its place among that client's connections.
+ *  the past    The log that every server has applied; nodes that no server shows and nothing names; connections closed at both ends;
+ *              acquires that are over; the judge's counts.
+ *  the room    of sim.h, which is much larger than these worlds. */
 #include <string.h>
 
+#include "groups.h"
+#include "run.h"
 #include "semaphore_step.h"
 #include "session_inside.h"
 
 enum { BIRTHS = SIM_NODES + SIM_VALUES + SIM_ATTEMPTS + SIM_TXNS, NOTHING = 0x4e6f6e65 };
+
+static uint64_t blend(uint64_t hash, uint64_t value)
+{
+    return dice_mix(hash ^ (value + 0x9e3779b97f4a7c15u + (hash << 6)));
+}
+
+static uint64_t hash_of(const uint64_t *values, size_t count)
+{
+    uint64_t hash = 0;
+    for (size_t i = 0; i < count; i++) {
+        hash = blend(hash, values[i]);
+    }
+    return hash;
+}
+/* Of these values, in this order. */
+#define HASH(...) hash_of((const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
 /* --- zxids: by their order --------------------------------------------------------------------------------------------- */
 
@@ -132,21 +165,199 @@ static uint64_t seen(const struct sim *s, int client, int64_t zxid)
         bool children = handle->watches[i].bits & SIM_WATCH_CHILD;
         bool changed =
             there ? sim_tree_changed(s, path, SIM_HEAD, children) > zxid : newest >= 0 && s->nodes[newest].dzxid > zxid;
-        hash = sim_blend(hash, (uint64_t)there << 1 | changed);
+        hash = HASH(hash, there, changed);
     }
     return hash;
 }
 
+/* --- cores: memory as a graph, every byte of it but what stands above ----------------------------------------------------- */
+
+enum { BLOCKS = 512 };
+
+struct walk {
+    const struct sim_heap *heap;
+    const struct zkl__core *core;
+    const struct sim_client *client;
+    const struct sim_plan *plan;
+    uint32_t blocks[BLOCKS]; /* in the order in which they were met */
+    uint32_t count;
+};
+
+static uint64_t scratch[8192];
+
+/* Blocks of a walk are few, and most pointers lead to the latest: a search from the end. */
+static uint64_t number_of(struct walk *w, uint32_t block)
+{
+    for (uint32_t i = w->count; i > 0; i--) {
+        if (w->blocks[i - 1] == block) {
+            return i;
+        }
+    }
+    if (w->count == BLOCKS) {
+        __builtin_trap();
+    }
+    w->blocks[w->count++] = block;
+    return w->count;
+}
+
+static void end_text(char *text, size_t room)
+{
+    size_t length = strnlen(text, room);
+    memset(text + length, 0, room - length);
+}
+
+/* An acquire of the application; or a semaphore, or its permit: these are in the heap. */
+static void *plain_owner(const struct walk *w, void *owner)
+{
+    uint32_t offset;
+    bool inner = sim_heap_find(w->heap, (uintptr_t)owner, &offset) >= 0;
+    return inner || !owner ? owner : (void *)(((struct sim_attempt *)owner)->plan - w->plan->acquires + 1);
+}
+
+static void plain_semaphore(const struct walk *w, struct zkl__semaphore *it)
+{
+    it->config.contender.owner = plain_owner(w, it->config.contender.owner);
+    it->config.conflict = NULL;
+    end_text(it->last, sizeof it->last);
+    for (int i = 0; i < it->config.count; i++) {
+        it->permits[i].token = rank(it->permits[i].token);
+    }
+}
+
+static void plain_contender(const struct walk *w, struct zkl__contender *c)
+{
+    c->path_stats = NULL;
+    c->since = 0;
+    c->config.owner = plain_owner(w, c->config.owner);
+    c->node.czxid = rank(c->node.czxid);
+    c->own.revoked = rank(c->own.revoked);
+    end_text(c->node.prefix, sizeof c->node.prefix);
+    end_text(c->node.name, sizeof c->node.name);
+}
+
+static bool is_contender(const struct zkl__core *core, const void *data)
+{
+    const struct zkl__contender *c = zkl__contenders_first(core);
+    while (c && (const void *)c != data) {
+        c = zkl__contenders_after(c);
+    }
+    return c;
+}
+
+static const struct zkl__semaphore *semaphore_of(const struct zkl__core *core, const void *data)
+{
+    const struct zkl__semaphore *it = core->semaphores;
+    while (it && (const void *)it != data && (const void *)it->leases != data) {
+        it = it->next;
+    }
+    return it;
+}
+
+/* Its own memory, or the list that it judges. */
+static void plain_memory_of(const struct walk *w, const struct zkl__semaphore *it, const void *data)
+{
+    if (data == (const void *)it) {
+        plain_semaphore(w, (void *)scratch);
+        return;
+    }
+    struct zkl__children *leases = (void *)scratch;
+    for (size_t i = 0; i < leases->count; i++) {
+        leases->all[i].czxid = 0; /* noted for groups */
+    }
+}
+
+/* The block's words, without what does not count. */
+static const uint64_t *words_of(const struct walk *w, const void *data, size_t size)
+{
+    if (size > sizeof scratch) {
+        __builtin_trap();
+    }
+    scratch[size / 8] = 0;
+    memcpy(scratch, data, size);
+    if (data == (const void *)w->core) {
+        struct zkl__core *core = (void *)scratch;
+        memset(&core->stats, 0, sizeof core->stats);
+        core->connected_at = core->broken = 0; /* for a warning only, as the next ones */
+        core->set_again = core->set_again_bytes = 0;
+    } else if (data == (const void *)w->core->pendings.slots) {
+        struct zkl__pending *slots = (void *)scratch;
+        for (size_t i = 0; i < w->core->pendings.room; i++) {
+            slots[i].uses = 0;
+        }
+    } else if (is_contender(w->core, data)) {
+        plain_contender(w, (void *)scratch);
+    } else if (semaphore_of(w->core, data)) {
+        plain_memory_of(w, semaphore_of(w->core, data), data);
+    } else if (sim_member_is(w->client, data)) {
+        sim_member_plain(scratch, w->plan);
+    }
+    return scratch;
+}
+
+static uint64_t block_hash(struct walk *w, uint32_t block)
+{
+    size_t size;
+    const void *data = sim_heap_block(w->heap, block, &size);
+    const uint64_t *words = words_of(w, data, size);
+    uint64_t hash = size;
+    for (size_t i = 0; i < (size + 7) / 8; i++) {
+        uint64_t word = words[i];
+        uint32_t offset;
+        int32_t to = sim_heap_find(w->heap, word, &offset);
+        if (to >= 0) {
+            word = UINT64_C(0xadd) << 48 | number_of(w, (uint32_t)to) << 24 | offset;
+        }
+        hash = blend(hash, word);
+    }
+    return hash;
+}
+
+static uint64_t core_hash(const struct sim *s, int client)
+{
+    static struct walk walk;
+    struct walk *w = &walk;
+    uint32_t offset;
+    w->heap = &s->clients[client].heap;
+    w->core = s->clients[client].core;
+    w->client = &s->clients[client];
+    w->plan = s->plan;
+    w->count = 0;
+    if (!w->core) {
+        return NOTHING;
+    }
+    uint64_t hash = number_of(w, sim_heap_find(w->heap, (uintptr_t)w->core, &offset));
+    for (uint32_t i = 0; i < w->count; i++) {
+        hash = blend(hash, block_hash(w, w->blocks[i]));
+    }
+    for (int i = 0; i < s->attempt_count; i++) { /* where the application's pointers lead */
+        const struct sim_attempt *attempt = &s->attempts[i];
+        const void *mine = attempt->contender ? (const void *)attempt->contender : attempt->semaphore;
+        if (attempt->client == client && mine) {
+            hash = blend(hash, number_of(w, sim_heap_find(w->heap, (uintptr_t)mine, &offset)));
+        }
+    }
+    return hash;
+}
+
+/* The use of a slot that an operation's id names. */
+static uint64_t id_hash(const struct sim *s, int client, uint64_t id)
+{
+    const struct zkl__core *core = s->clients[client].core;
+    const struct zkl__pending *p = core && id ? zkl__pending_find(&core->pendings, id) : NULL;
+    return p ? p - core->pendings.slots + 2 : id != 0;
+}
+
 /* --- labels ------------------------------------------------------------------------------------------------------------ */
 
-static uint64_t bytes_hash(uint64_t hash, const void *data, size_t size)
+static uint64_t bytes_hash(const void *data, size_t size)
 {
     const char *at = data;
+    uint64_t hash = size;
     for (; size > 0; at += 8) {
         uint64_t word = 0;
         size_t now = size < 8 ? size : 8;
         memcpy(&word, at, now);
-        hash = sim_blend(hash, word);
+        hash = blend(hash, word);
         size -= now;
     }
     return hash;
@@ -154,12 +365,12 @@ static uint64_t bytes_hash(uint64_t hash, const void *data, size_t size)
 
 static uint64_t path_hash(const struct sim *s, int path)
 {
-    return path < 0 ? NOTHING : bytes_hash(1, s->paths[path].text, strlen(s->paths[path].text));
+    return path < 0 ? NOTHING : bytes_hash(s->paths[path].text, strlen(s->paths[path].text));
 }
 
 static uint64_t node_hash(const struct sim *s, int node)
 {
-    return node < 0 ? NOTHING : sim_blend(path_hash(s, s->nodes[node].path), rank(s->nodes[node].czxid));
+    return node < 0 ? NOTHING : HASH(path_hash(s, s->nodes[node].path), rank(s->nodes[node].czxid));
 }
 
 static bool closed(const struct sim_conn *conn)
@@ -177,64 +388,61 @@ static uint64_t conn_hash(const struct sim *s, int index, uint32_t serial)
         const struct sim_conn *each = &s->conns[i];
         older += !closed(each) && each->client == s->conns[index].client && each->serial < serial;
     }
-    return (uint64_t)s->conns[index].client << 8 | older;
+    return HASH(s->conns[index].client, older);
+}
+
+/* In no order: connections come and go in any. */
+static uint64_t watches_hash(const struct sim *s, const struct sim_watch *watches, int count)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < count; i++) {
+        sum += HASH(path_hash(s, watches[i].path), watches[i].bits);
+    }
+    return sum;
 }
 
 /* --- messages ---------------------------------------------------------------------------------------------------------- */
 
 static uint64_t part_hash(const struct sim *s, const struct sim_part *part)
 {
-    uint64_t hash =
-        sim_blend((uint64_t)part->op << 32 | (uint64_t)part->mode << 16 | (uint64_t)part->readers << 1 | part->sealed,
-                  (uint64_t)part->rc);
-    hash = sim_blend(hash, path_hash(s, part->path));
-    hash = sim_blend(hash, node_hash(s, part->node));
-    return bytes_hash(sim_blend(hash, (uint64_t)part->version << 32 ^ part->size), part->data, part->size);
+    return HASH(part->op, part->mode, part->readers, part->sealed, part->rc, path_hash(s, part->path),
+                node_hash(s, part->node), part->version, bytes_hash(part->data, part->size));
 }
 
 static uint64_t message_hash(const struct sim *s, int client, const struct sim_message *m)
 {
-    uint64_t hash = sim_blend((uint64_t)m->kind << 32 | (uint64_t)m->rc, (uint64_t)m->zk_code);
-    hash =
-        sim_blend(hash, (uint64_t)m->session << 32 ^ (uint64_t)m->event << 2 ^ (uint64_t)m->watch << 1 ^ m->answered);
-    hash = sim_blend(hash, (uint64_t)m->due);
-    hash = sim_blend(hash, (uint64_t)(m->position - base) ^ m->touches.all << 32 ^ m->touches.shorter << 48);
-    hash = sim_blend(hash, conn_hash(s, m->conn, m->conn_serial));
-    hash = sim_blend(hash, sim_blend(path_hash(s, m->path), node_hash(s, m->node)));
-    if (client < 0 && m->conn >= 0) {
-        client = s->conns[m->conn].client;
-    }
-    hash = sim_blend(hash, client < 0 ? 0 : sim_blend(sim_digest_id(s, client, m->id), seen(s, client, m->zxid)));
-    hash = sim_blend(hash, (uint64_t)m->timeout);
-    hash = sim_blend(hash, part_hash(s, &m->part));
+    client = client < 0 && m->conn >= 0 ? s->conns[m->conn].client : client;
+    uint64_t hash = HASH(m->kind, m->rc, m->zk_code, m->session, m->event, m->watch, m->answered, m->due,
+                         m->position - base, m->touches.all, m->touches.shorter, conn_hash(s, m->conn, m->conn_serial),
+                         path_hash(s, m->path), node_hash(s, m->node), m->timeout, part_hash(s, &m->part));
+    hash = client < 0 ? hash : HASH(hash, id_hash(s, client, m->id), seen(s, client, m->zxid));
     for (int i = 0; m->parts >= 0 && i < m->part_count; i++) {
-        hash = sim_blend(hash, part_hash(s, &s->parts[m->parts + i]));
+        hash = blend(hash, part_hash(s, &s->parts[m->parts + i]));
     }
     return hash;
 }
 
 static uint64_t channel_hash(const struct sim *s, int client, const struct sim_channel *channel)
 {
-    uint64_t hash = (uint64_t)channel->held_until;
+    uint64_t hash = channel->held_until;
     for (const struct sim_message *m = channel->head; m; m = m->next) {
-        hash = sim_blend(hash, message_hash(s, client, m));
+        hash = blend(hash, message_hash(s, client, m));
     }
     return hash;
 }
 
 /* What a stat says that a core reads, but for zxids. */
-static uint64_t stat_hash(const struct sim *s, uint64_t hash, int node, int64_t zxid)
+static uint64_t stat_hash(const struct sim *s, int node, int64_t zxid)
 {
     struct zkl__stat stat;
     sim_stat_at(s, node, zxid, &stat);
-    return sim_blend(sim_blend(hash, (uint64_t)stat.child_count),
-                     (uint64_t)stat.version << 32 ^ (uint64_t)stat.data_size);
+    return HASH(stat.child_count, stat.version, stat.data_size);
 }
 
 /* A reply is made when it is read, of the tree as it was: so what was asked shows what it will say. */
 static uint64_t content_hash(const struct sim *s, const struct sim_outstanding *request, const struct sim_message *m)
 {
-    uint64_t hash = sim_blend((uint64_t)request->op, path_hash(s, request->path));
+    uint64_t hash = HASH(request->op, path_hash(s, request->path));
     if (request->op == ZKL__OP_CHILDREN && request->path >= 0) {
         for (int child = s->paths[request->path].first_child; child >= 0; child = s->paths[child].sibling) {
             hash += sim_node_at(s, child, m->zxid) >= 0 ? path_hash(s, child) : 0;
@@ -244,16 +452,16 @@ static uint64_t content_hash(const struct sim *s, const struct sim_outstanding *
         uint32_t size;
         int32_t version;
         const void *data = sim_tree_data(s, m->node, m->zxid, &size, &version);
-        hash = bytes_hash(sim_blend(hash, (uint64_t)version), data, size);
+        hash = HASH(hash, version, bytes_hash(data, size));
     }
     if (m->node >= 0) {
-        hash = sim_blend(hash, (uint64_t)s->nodes[m->node].owner);
-        hash = request->op == ZKL__OP_EXISTS ? stat_hash(s, hash, m->node, m->zxid) : hash;
+        hash = HASH(hash, s->nodes[m->node].owner,
+                    request->op == ZKL__OP_EXISTS ? stat_hash(s, m->node, m->zxid) : NOTHING);
     }
     for (int i = 0; request->op == ZKL__OP_MULTI && m->parts >= 0 && i < request->part_count; i++) {
         const struct sim_part *part = &s->parts[m->parts + i];
-        hash = sim_blend(hash, part_hash(s, part));
-        hash = part->op == ZKL__OP_SET && m->rc == ZKL__RC_OK ? stat_hash(s, hash, part->node, m->zxid) : hash;
+        bool set = part->op == ZKL__OP_SET && m->rc == ZKL__RC_OK;
+        hash = HASH(hash, part_hash(s, part), set ? stat_hash(s, part->node, m->zxid) : NOTHING);
     }
     return hash;
 }
@@ -265,7 +473,7 @@ static uint64_t replies_hash(const struct sim *s, const struct sim_handle *handl
     const struct sim_message *m = handle->conn < 0 ? NULL : s->conns[handle->conn].to_client.head;
     for (; m; m = m->next) {
         const struct sim_outstanding *request = m->kind == SIM_MSG_REPLY ? asked(handle, next++) : NULL;
-        hash = request ? sim_blend(hash, content_hash(s, request, m)) : hash;
+        hash = request ? blend(hash, content_hash(s, request, m)) : hash;
     }
     return hash;
 }
@@ -282,16 +490,13 @@ static uint64_t tree_hash(const struct sim *s)
         if (!shows(n)) {
             continue;
         }
-        uint64_t hash = sim_blend(node_hash(s, i), rank(n->dzxid));
-        hash = sim_blend(hash, (uint64_t)n->owner << 8 ^ (uint64_t)n->readers << 4 ^ (uint64_t)n->sealed << 3 ^
-                                   (uint64_t)n->container << 2 ^ (uint64_t)n->by_stranger << 1 ^ n->taken);
-        hash = sim_blend(hash, (uint64_t)n->cversion);
-        hash = sim_blend(hash, n->head_zxid > sim_committed_zxid(s) ? (uint64_t)n->head_cversion : NOTHING);
-        hash = sim_blend(hash, (uint64_t)n->end_told);
-        hash = bytes_hash(hash, n->data, n->size);
+        uint64_t hash =
+            HASH(node_hash(s, i), rank(n->dzxid), n->owner, n->readers, n->sealed, n->container, n->by_stranger,
+                 n->taken, n->cversion, n->head_zxid > sim_committed_zxid(s) ? n->head_cversion : NOTHING, n->end_told,
+                 bytes_hash(n->data, n->size));
         for (int v = n->value; v >= 0; v = s->values[v].older) {
-            hash = sim_blend(hash, rank(s->values[v].zxid) << 32 ^ (uint64_t)s->values[v].version);
-            hash = bytes_hash(hash, s->values[v].data, s->values[v].size);
+            hash = HASH(hash, rank(s->values[v].zxid), s->values[v].version,
+                        bytes_hash(s->values[v].data, s->values[v].size));
         }
         sum += hash; /* in no order: their births are in it */
     }
@@ -300,24 +505,20 @@ static uint64_t tree_hash(const struct sim *s)
 
 static uint64_t log_hash(const struct sim *s)
 {
-    uint64_t hash = (uint64_t)(s->committed - base);
+    uint64_t hash = s->committed - base;
     for (int i = base; i < s->proposed; i++) {
         const struct sim_txn *txn = &s->log[i];
-        hash = sim_blend(hash, (uint64_t)txn->kind << 32 | (uint64_t)txn->rc);
-        hash = sim_blend(hash, (uint64_t)txn->zk_code << 32 ^ (uint64_t)txn->session);
-        hash = sim_blend(hash, conn_hash(s, txn->conn, txn->conn_serial));
-        hash = sim_blend(hash, sim_blend(node_hash(s, txn->node), txn->acks));
+        hash = HASH(hash, txn->kind, txn->rc, txn->zk_code, txn->session, conn_hash(s, txn->conn, txn->conn_serial),
+                    node_hash(s, txn->node), txn->acks);
         for (int k = 0; k < txn->effect_count; k++) {
             const struct sim_effect *effect = &s->effects[txn->first_effect + k];
-            hash = sim_blend(
-                hash, sim_blend((uint64_t)effect->kind << 32 ^ (uint64_t)effect->cversion, node_hash(s, effect->node)));
+            hash = HASH(hash, effect->kind, effect->cversion, node_hash(s, effect->node));
         }
     }
     for (int i = 0; i < s->sync_count; i++) {
         const struct sim_waiting_sync *sync = &s->syncs[i];
-        hash = sim_blend(hash, (uint64_t)(sync->position - base) << 8 ^ (uint64_t)sync->server);
-        hash = sim_blend(hash, conn_hash(s, sync->conn, sync->conn_serial));
-        hash = sim_blend(hash, sim_digest_id(s, s->conns[sync->conn].client, sync->id));
+        hash = HASH(hash, sync->position - base, sync->server, conn_hash(s, sync->conn, sync->conn_serial),
+                    id_hash(s, s->conns[sync->conn].client, sync->id));
     }
     return hash;
 }
@@ -325,76 +526,54 @@ static uint64_t log_hash(const struct sim *s)
 static uint64_t server_hash(const struct sim *s, int server)
 {
     const struct sim_server *it = &s->servers[server];
-    uint64_t hash = sim_blend((uint64_t)it->role, (uint64_t)(it->logged - base) << 32 ^ (uint64_t)(it->applied - base));
-    hash = sim_blend(hash, (uint64_t)it->paused_until);
-    hash = sim_blend(hash, (uint64_t)it->isolated_until);
-    hash = sim_blend(hash, (uint64_t)it->down_until);
-    hash = sim_blend(hash, (uint64_t)it->heard_leader);
+    uint64_t heard = 0;
     for (int i = 0; i < s->server_count; i++) {
-        hash = sim_blend(hash, (uint64_t)it->heard[i] << 1 ^ it->linked[i]);
+        heard = HASH(heard, it->heard[i], it->linked[i]);
     }
-    hash = sim_blend(hash, it->link_serial);
-    hash = sim_blend(hash, it->touched.all ^ it->touched.shorter << 32);
-    hash = sim_blend(hash, it->is_answering ? it->answering.all ^ it->answering.shorter << 32 : NOTHING);
-    hash = sim_blend(hash, channel_hash(s, -1, &it->to_leader));
-    return sim_blend(hash, channel_hash(s, -1, &it->from_leader));
+    return HASH(heard, it->role, it->logged - base, it->applied - base, it->paused_until, it->isolated_until,
+                it->heard_leader, it->link_serial, it->touched.all, it->touched.shorter, it->is_answering,
+                it->is_answering ? it->answering.all : 0, it->is_answering ? it->answering.shorter : 0,
+                channel_hash(s, -1, &it->to_leader), channel_hash(s, -1, &it->from_leader));
 }
 
 static uint64_t session_hash(const struct sim *s, int session)
 {
     const struct sim_session *it = &s->sessions[session];
-    uint64_t hash = (uint64_t)it->client << 8 | (uint64_t)it->closing << 3 | (uint64_t)it->committed << 2 |
-                    (uint64_t)it->ended << 1 | it->by_operator;
-    hash = sim_blend(hash, (uint64_t)it->timeout);
-    hash = sim_blend(hash, (uint64_t)it->deadline);
-    hash = sim_blend(hash, it->taken ? (uint64_t)it->turn : NOTHING);
-    hash = sim_blend(hash, (uint64_t)it->decided);
-    hash = sim_blend(hash, it->ended && it->ended_position >= base ? (uint64_t)(it->ended_position - base) : NOTHING);
-    return sim_blend(hash, (uint64_t)it->owner << 32 ^ it->owner_serial);
+    return HASH(it->client, it->closing, it->committed, it->ended, it->by_operator, it->timeout, it->deadline,
+                it->taken ? it->turn : NOTHING, it->decided,
+                it->ended && it->ended_position >= base ? it->ended_position - base : NOTHING, it->owner,
+                it->owner_serial);
 }
 
 static uint64_t one_conn_hash(const struct sim *s, int index)
 {
     const struct sim_conn *conn = &s->conns[index];
-    uint64_t watches = 0;
-    uint64_t hash = conn_hash(s, index, conn->serial);
-    hash = sim_blend(hash, (uint64_t)conn->server << 32 ^ (uint64_t)conn->session);
-    hash = sim_blend(hash, (uint64_t)conn->client_open << 2 | (uint64_t)conn->server_open << 1 | conn->welcomed);
-    hash = sim_blend(hash, channel_hash(s, conn->client, &conn->to_server));
-    hash = sim_blend(hash, channel_hash(s, conn->client, &conn->to_client));
-    hash = sim_blend(hash, (uint64_t)s->clock.due[SLOT_TO_SERVER + index]);
-    hash = sim_blend(hash, (uint64_t)s->clock.due[SLOT_TO_CLIENT + index]);
+    uint64_t hash = HASH(conn_hash(s, index, conn->serial), conn->server, conn->session, conn->client_open,
+                         conn->server_open, conn->welcomed, channel_hash(s, conn->client, &conn->to_server),
+                         channel_hash(s, conn->client, &conn->to_client), s->clock.due[SLOT_TO_SERVER + index],
+                         s->clock.due[SLOT_TO_CLIENT + index], watches_hash(s, conn->watches, conn->watch_count));
     for (const struct sim_message *m = conn->pending; m; m = m->next) {
-        hash = sim_blend(hash, message_hash(s, conn->client, m));
+        hash = blend(hash, message_hash(s, conn->client, m));
     }
-    for (int i = 0; i < conn->watch_count; i++) {
-        watches += sim_blend(path_hash(s, conn->watches[i].path), conn->watches[i].bits);
-    }
-    return sim_blend(hash, watches);
+    return hash;
 }
 
 static uint64_t handle_hash(const struct sim *s, int client)
 {
     const struct sim_handle *it = &s->clients[client].handle;
-    uint64_t hash = (uint64_t)it->state << 32 ^ (uint64_t)it->server << 1 ^ it->ever_connected;
-    hash = sim_blend(hash, it->conn < 0 ? NOTHING : conn_hash(s, it->conn, s->conns[it->conn].serial));
-    hash = sim_blend(hash, (uint64_t)it->session << 32 ^ (it->connections - it->connections_told));
-    hash = sim_blend(hash, seen(s, client, it->last_zxid));
-    hash = sim_blend(hash, (uint64_t)it->last_received);
-    hash = sim_blend(hash, (uint64_t)it->last_sent);
-    hash = sim_blend(hash, (uint64_t)it->began);
+    uint64_t hash = HASH(it->state, it->server, it->ever_connected,
+                         it->conn < 0 ? NOTHING : conn_hash(s, it->conn, s->conns[it->conn].serial), it->session,
+                         it->connections - it->connections_told, seen(s, client, it->last_zxid), it->last_received,
+                         it->last_sent, it->began, replies_hash(s, it), channel_hash(s, client, &it->inbox));
     for (int i = 0; i < it->watch_count; i++) {
-        hash = sim_blend(hash, sim_blend(path_hash(s, it->watches[i].path), it->watches[i].bits));
+        hash = HASH(hash, path_hash(s, it->watches[i].path), it->watches[i].bits);
     }
     for (unsigned i = 0; i < it->count; i++) {
         const struct sim_outstanding *each = &it->outstanding[(it->first + i) % SIM_OUTSTANDING];
-        hash = sim_blend(hash, sim_digest_id(s, client, each->id));
-        hash = sim_blend(hash, sim_blend((uint64_t)each->op << 32 ^ (uint64_t)each->part_count << 1 ^ each->watch,
-                                         path_hash(s, each->path)));
-        hash = sim_blend(hash, each->op == ZKL__OP_MULTI ? path_hash(s, each->deletes) : NOTHING);
+        hash = HASH(hash, id_hash(s, client, each->id), each->op, each->part_count, each->watch,
+                    path_hash(s, each->path), each->op == ZKL__OP_MULTI ? path_hash(s, each->deletes) : NOTHING);
     }
-    hash = sim_blend(hash, replies_hash(s, it));
-    return sim_blend(hash, channel_hash(s, client, &it->inbox));
+    return hash;
 }
 
 /* Its node went: was that before the last list it had? The judge asks. */
@@ -415,13 +594,12 @@ static int list_was_later(const struct sim *s, const struct sim_attempt *attempt
 static uint64_t permits_hash(const struct sim *s, const struct sim_attempt *it)
 {
     int64_t shown = s->clients[it->client].leases_zxid[it->path], token;
-    uint64_t hash = sim_blend(rank(it->last_lease), (uint64_t)it->limit);
-    hash = sim_blend(hash, (uint64_t)it->room_since);
+    uint64_t hash = HASH(rank(it->last_lease), it->limit, it->room_since);
     for (int i = 0; i < zkl__semaphore_count(it->semaphore); i++) {
         const char *name = zkl__semaphore_permit(it->semaphore, i, &token);
         for (int node = s->node_count - 1; name && name[0] && node >= 0; node--) {
             if (strcmp(sim_path_name(&s->paths[s->nodes[node].path]), name) == 0) {
-                hash = sim_blend(hash, s->nodes[node].dzxid <= shown);
+                hash = HASH(hash, s->nodes[node].dzxid <= shown);
                 break;
             }
         }
@@ -432,50 +610,40 @@ static uint64_t permits_hash(const struct sim *s, const struct sim_attempt *it)
 static uint64_t attempt_hash(const struct sim *s, const struct sim_attempt *it)
 {
     if (it->state == SIM_OVER || it->state == SIM_LEFT) {
-        return (uint64_t)it->state;
+        return it->state;
     }
-    uint64_t hash = sim_blend((uint64_t)it->state, (uint64_t)(it->plan - s->plan->acquires));
-    hash = sim_blend(hash, (uint64_t)(it->contender != NULL) << 1 | (it->joint != NULL));
-    hash = it->semaphore ? sim_blend(hash, permits_hash(s, it)) : hash;
+    uint64_t hash =
+        HASH(it->state, it->plan - s->plan->acquires, it->contender != NULL, it->joint != NULL,
+             it->semaphore ? permits_hash(s, it) : NOTHING, it->session, it->shared, it->jeopardy, it->lapsed,
+             it->canceled, it->exempt, it->granted > 0, it->deadline, list_was_later(s, it), rank(it->token));
     for (int seat = 0; seat < it->seats; seat++) {
         bool there = it->node[seat] >= 0 && shows(&s->nodes[it->node[seat]]);
-        hash = sim_blend(hash, there ? node_hash(s, it->node[seat]) : (uint64_t)it->node[seat] >> 63);
+        hash = HASH(hash, there ? node_hash(s, it->node[seat]) : it->node[seat] < 0);
     }
-    hash = sim_blend(hash, (uint64_t)it->session << 8 ^ (uint64_t)it->shared << 5 ^ (uint64_t)it->jeopardy << 4 ^
-                               (uint64_t)it->lapsed << 3 ^ (uint64_t)it->canceled << 2 ^ (uint64_t)it->exempt << 1 ^
-                               (it->granted > 0));
-    hash = sim_blend(hash, (uint64_t)it->deadline);
-    hash = sim_blend(hash, (uint64_t)list_was_later(s, it));
-    return sim_blend(hash, rank(it->token));
+    return hash;
 }
 
 static uint64_t client_hash(const struct sim *s, int client)
 {
     const struct sim_client *it = &s->clients[client];
-    uint64_t hash = sim_blend((uint64_t)it->process << 32 | (uint64_t)it->incarnation, (uint64_t)it->heap.live);
-    hash = sim_blend(hash, (uint64_t)it->paused_until);
-    hash = sim_blend(hash, sim_blend((uint64_t)it->held_up_until, (uint64_t)it->held_down_until));
-    hash = sim_blend(hash, (uint64_t)it->throttled << 32 ^ (uint64_t)it->refused << 1 ^ it->suspended);
-    hash = sim_blend(hash, (uint64_t)it->last_step);
+    uint64_t hash =
+        HASH(it->process, it->incarnation, it->heap.live, it->paused_until, it->held_up_until, it->held_down_until,
+             it->throttled, it->refused, it->suspended, it->last_step, handle_hash(s, client), core_hash(s, client));
     for (int thread = 0; thread < SIM_THREADS; thread++) {
         int attempt = it->threads[thread].attempt;
-        hash = sim_blend(hash, (uint64_t)it->threads[thread].next);
-        hash = sim_blend(hash, attempt < 0 ? NOTHING : attempt_hash(s, &s->attempts[attempt]));
+        hash = HASH(hash, it->threads[thread].next, attempt < 0 ? NOTHING : attempt_hash(s, &s->attempts[attempt]));
     }
     for (int i = 0; i < s->attempt_count; i++) { /* a thread may have gone on */
-        hash = s->attempts[i].client == client ? sim_blend(hash, attempt_hash(s, &s->attempts[i])) : hash;
+        hash = s->attempts[i].client == client ? blend(hash, attempt_hash(s, &s->attempts[i])) : hash;
     }
-    hash = sim_blend(hash, handle_hash(s, client));
-    return sim_blend(hash, it->core ? sim_digest_core(s, client, rank) : NOTHING);
+    return hash;
 }
 
 static uint64_t judge_hash(const struct sim *s)
 {
-    uint64_t hash = (uint64_t)s->faults.stranger << 1 | (s->faults.struck != 0);
+    uint64_t hash = HASH(s->faults.stranger, s->faults.struck != 0);
     for (int path = 0; path < s->plan->paths; path++) {
-        hash = sim_blend(hash, rank(s->judge.last_token[path]));
-        hash = sim_blend(hash, rank(s->judge.last_exclusive[path]));
-        hash = sim_blend(hash, (uint64_t)s->judge.held[path] << 1);
+        hash = HASH(hash, rank(s->judge.last_token[path]), rank(s->judge.last_exclusive[path]), s->judge.held[path]);
     }
     return hash;
 }
@@ -483,25 +651,21 @@ static uint64_t judge_hash(const struct sim *s)
 uint64_t sim_digest(const struct sim *s)
 {
     know_all(s);
-    uint64_t hash = sim_blend((uint64_t)sim_now(s), (uint64_t)s->leader << 32 ^ (uint64_t)s->epoch);
+    uint64_t hash = HASH(sim_now(s), s->leader, s->epoch, tree_hash(s), log_hash(s), judge_hash(s)), conns = 0;
     for (int slot = SLOT_TO_LEADER; slot < SLOTS; slot++) {
-        hash = sim_blend(hash, (uint64_t)s->clock.due[slot]);
+        hash = blend(hash, s->clock.due[slot]);
     }
-    hash = sim_blend(hash, tree_hash(s));
-    hash = sim_blend(hash, log_hash(s));
     for (int server = 0; server < s->server_count; server++) {
-        hash = sim_blend(hash, server_hash(s, server));
+        hash = blend(hash, server_hash(s, server));
     }
     for (int session = 0; session < s->session_count; session++) {
-        hash = sim_blend(hash, session_hash(s, session));
+        hash = blend(hash, session_hash(s, session));
     }
-    uint64_t conns = 0;
     for (int i = 0; i < SIM_CONNS; i++) {
         conns += closed(&s->conns[i]) ? 0 : one_conn_hash(s, i);
     }
-    hash = sim_blend(hash, conns);
     for (int client = 0; client < s->client_count; client++) {
-        hash = sim_blend(hash, client_hash(s, client));
+        hash = blend(hash, client_hash(s, client));
     }
-    return sim_blend(hash, judge_hash(s));
+    return blend(hash, conns);
 }

@@ -282,8 +282,7 @@ struct sim_server {
     enum sim_role role;
     int logged, applied; /* positions: how many of the log */
     int64_t paused_until;
-    int64_t isolated_until; /* cut off from all other servers */
-    int64_t down_until;
+    int64_t isolated_until;     /* cut off from all other servers */
     int64_t heard_leader;       /* follower: when */
     int64_t heard[SIM_SERVERS]; /* leader: when, of each follower */
     bool linked[SIM_SERVERS];   /* leader: follower is synchronized */

@@ -1,10 +1,26 @@
-/* explore.c - depth first, each world once. */
-#include "explore.h"
+/* explore.c - every order of events, in a small world.
+ *
+ * The world: SERVERS, CLIENTS of one thread each, which acquire the one lock ACQUIRES times (each releases at once), all clocks the same,
+ * no delays. What can happen at one time happens in every order; and FAULTS faults strike at every point: a connection lost with
+ * what was on its way or without, a session closed by somebody, a node deleted by somebody. Time passes only when nothing else
+ * can happen. Acknowledgements and proposals between servers are not reordered (their order shows nowhere), commits
+ * reaching a follower are.
+ *
+ * WORDS:
+ *   lists        no release is announced
+ *   lingers      the locks linger, 100 ms
+ *   walks        the leader takes its time to expire a session. The one fault is silence: the client's connection is lost with all
+ *                that was sent, and it connects again when the leader's tracker takes its session to expire it, just before or just
+ *                after. From then on the leader may come to the session at any time, after a session timeout at the latest
+ *   semaphores   a permit each of two, instead of a lock. Of two orders of independent events one is tried (find_lonely)
+ *
+ * A world is known by the digest of all that it can still do (digest.c), and what follows it is tried once. Worlds are not kept but made
+ * again, by running the choices that lead to them. With one server the clients are alike: of all orders in which they get their
+ * sessions one is tried. */
+#include "run.h"
 
 #include <string.h>
 
-#include "digest.h"
-#include "history.h"
 #include "invariants.h"
 
 enum { DEPTH = 4096, ROOM_MOST = 1 << 29, OPTIONS = SLOTS + 2 * SLOTS };
@@ -19,51 +35,40 @@ struct table {
 struct explorer {
     struct sim *s;
     struct sim_plan plan;
-    bool by_history;
     bool full;       /* no memory: not closed */
     bool reduces;    /* of orders that come to the same one is tried */
     int faults;      /* allowed */
     int faults_left; /* in this run */
-    struct sim_history history;
+    uint64_t runs, steps;
+    int deepest; /* choices, at the most */
     struct {
         short taken, count;
     } choices[DEPTH];
     int depth; /* choices made in this run */
     int known; /* of them, given by the last run */
     struct table seen;
-    struct table digests; /* by history: what it came to */
-    struct sim_explored *out;
 };
 
 /* --- worlds ---------------------------------------------------------------------------------------------------------- */
 
-static void put(struct table *t, uint64_t hash)
+/* Its place, or where it would stand. */
+static uint64_t *find(const struct table *t, uint64_t hash)
 {
     uint64_t at = hash & (t->room - 1);
     while (t->hashes[at] && t->hashes[at] != hash) {
         at = (at + 1) & (t->room - 1);
     }
-    t->count += !t->hashes[at];
-    t->hashes[at] = hash;
-}
-
-static bool has(const struct table *t, uint64_t hash)
-{
-    uint64_t at = hash & (t->room - 1);
-    while (t->hashes[at] && t->hashes[at] != hash) {
-        at = (at + 1) & (t->room - 1);
-    }
-    return t->hashes[at];
+    return &t->hashes[at];
 }
 
 /* Twice the room. No memory, or 4 GB are in use: the search ends here, not closed. */
 static bool grow(struct table *t)
 {
-    struct table grown = {.room = t->room ? t->room * 2 : 1 << 16};
+    struct table grown = {.room = t->room ? t->room * 2 : 1 << 16, .count = t->count};
     grown.hashes = t->room == ROOM_MOST ? NULL : calloc(grown.room, sizeof *grown.hashes);
     for (uint64_t i = 0; grown.hashes && i < t->room; i++) {
         if (t->hashes[i]) {
-            put(&grown, t->hashes[i]);
+            *find(&grown, t->hashes[i]) = t->hashes[i];
         }
     }
     if (grown.hashes) {
@@ -73,31 +78,20 @@ static bool grow(struct table *t)
     return grown.hashes;
 }
 
-/* True when it is new. */
-static bool add(struct explorer *e, struct table *t, uint64_t hash)
+/* True when the world is new. */
+static bool visit(struct explorer *e)
 {
-    hash = hash ? hash : 1;
+    struct table *t = &e->seen;
+    uint64_t digest = sim_digest(e->s) + dice_mix(e->faults_left);
+    digest = digest ? digest : 1;
     if (t->count >= t->room / 4 * 3 && !grow(t)) {
         e->full = true;
         return false;
     }
-    if (has(t, hash)) {
-        return false;
-    }
-    put(t, hash);
-    return true;
-}
-
-/* True when it is new. */
-static bool visit(struct explorer *e)
-{
-    uint64_t digest = sim_blend((uint64_t)e->faults_left, sim_digest(e->s));
-    if (e->by_history) {
-        e->out->digests += add(e, &e->digests, digest);
-    }
-    bool fresh = add(e, &e->seen,
-                     e->by_history ? sim_blend((uint64_t)e->faults_left, sim_history_hash(&e->history, e->s)) : digest);
-    e->out->worlds += fresh;
+    uint64_t *at = find(t, digest);
+    bool fresh = !*at;
+    t->count += fresh;
+    *at = digest;
     return fresh;
 }
 
@@ -240,7 +234,6 @@ static void strike(struct explorer *e, int option)
     int client = option / KINDS;
     int kind = option % KINDS, session = s->clients[client].handle.session;
     bool at_leader = kind == CLOSE || kind == DELETE || kind == EXPIRE;
-    sim_history_fault(&e->history, s, client, option, at_leader);
     sim_say(s, "fault", "%d of client %d", kind, client);
     if (kind == EXPIRE) {
         s->sessions[session].turn = sim_now(s);
@@ -289,8 +282,7 @@ static bool take(struct explorer *e, int option)
         strike(e, option - SLOTS);
         return true;
     }
-    sim_history_event(&e->history, s, option);
-    e->out->steps++;
+    e->steps++;
     if (!sim_step_slot(s, option)) {
         return false;
     }
@@ -326,34 +318,32 @@ static bool run(struct explorer *e)
 /* Less than a heartbeat: its end is one of the events. */
 #define LINGERS (100 * SIM_MS)
 
-static void plan_world(struct sim_plan *plan, const struct sim_scope *scope)
+static void plan_world(struct sim_plan *plan, int clients, int acquires, const char *words)
 {
-    *plan = (struct sim_plan){.servers = scope->servers,
-                              .clients = scope->clients,
-                              .seals = scope->seals,
+    bool semaphores = strstr(words, "semaphores");
+    *plan = (struct sim_plan){.clients = clients,
+                              .seals = !strstr(words, "lists"),
                               .paths = 1,
                               .tick = 1000 * SIM_MS,
                               .timeout = 4000 * SIM_MS,
                               .pause = 250 * SIM_MS,
-                              .lingers = scope->lingers,
-                              .walk = scope->walks ? 4000 * SIM_MS : 0,
-                              .watchers = scope->watchers,
-                              .sequence = !scope->semaphores, /* the directory is there */
-                              .folders = scope->semaphores};
-    for (int client = 0; client < scope->clients; client++) {
-        for (int i = 0; i < scope->acquires; i++) {
-            struct sim_acquire *acquire = &plan->acquires[plan->acquire_count++];
-            *acquire = (struct sim_acquire){.client = client,
-                                            .timeout = -1,
-                                            .cancel = -1,
-                                            .linger = scope->lingers ? LINGERS : 0,
-                                            .recipe = scope->semaphores ? SIM_SEMAPHORE : SIM_BY_SEED,
-                                            .permits = 1};
-            if (scope->watchers) {
-                acquire->recipe = SIM_GROUP;
-                acquire->kind = SIM_WRITE;
-            }
-        }
+                              .lingers = strstr(words, "lingers"),
+                              .walk = strstr(words, "walks") ? 4000 * SIM_MS : 0,
+                              .watchers = strstr(words, "watched")  ? 2
+                                          : strstr(words, "groups") ? 1
+                                                                    : 0,
+                              .sequence = !semaphores, /* the directory is there */
+                              .folders = semaphores};
+    for (int i = 0; i < clients * acquires; i++) {
+        plan->acquires[plan->acquire_count++] = (struct sim_acquire){.client = i / acquires,
+                                                                     .timeout = -1,
+                                                                     .cancel = -1,
+                                                                     .linger = plan->lingers ? LINGERS : 0,
+                                                                     .recipe = semaphores       ? SIM_SEMAPHORE
+                                                                               : plan->watchers ? SIM_GROUP
+                                                                                                : SIM_BY_SEED,
+                                                                     .kind = plan->watchers ? SIM_WRITE : SIM_MUTEX,
+                                                                     .permits = 1};
     }
 }
 
@@ -377,7 +367,6 @@ static bool explore_once(struct explorer *e, FILE *trace)
     struct sim *s = e->s;
     e->depth = 0;
     e->faults_left = e->faults;
-    e->history = (struct sim_history){.processes = {0}};
     sim_begin(s, &e->plan, 1, trace);
     if (run(e)) {
         sim_finish(s, !s->judge.failed);
@@ -387,35 +376,40 @@ static bool explore_once(struct explorer *e, FILE *trace)
     return !s->judge.failed;
 }
 
-bool sim_explore(struct sim *s, const struct sim_scope *scope, FILE *trace, struct sim_explored *out)
+static void report(const struct explorer *e, char **scope, bool closed)
+{
+    printf("%s servers, %s clients, %s acquires each, %s faults: %llu worlds, %llu runs, %llu steps, %d choices deep: "
+           "%s\n",
+           scope[0], scope[1], scope[2], scope[3], (unsigned long long)e->seen.count, (unsigned long long)e->runs,
+           (unsigned long long)e->steps, e->deepest,
+           e->s->judge.failed ? e->s->judge.verdict
+           : closed           ? "closed, nothing violated"
+                              : "not closed: no memory");
+}
+
+int sim_explore(struct sim *s, char **scope, const char *words)
 {
     static struct explorer explorer;
     struct explorer *e = &explorer;
-    *out = (struct sim_explored){.worlds = 0};
-    *e = (struct explorer){.s = s,
-                           .by_history = scope->by_history,
-                           .reduces = scope->semaphores && !scope->whole,
-                           .faults = scope->faults,
-                           .out = out};
-    plan_world(&e->plan, scope);
-    for (int client = 0; client < scope->clients; client++) {
+    *e = (struct explorer){.s = s, .reduces = strstr(words, "semaphores"), .faults = atoi(scope[3])};
+    plan_world(&e->plan, atoi(scope[1]), atoi(scope[2]), words);
+    e->plan.servers = atoi(scope[0]);
+    for (int client = 0; client < e->plan.clients; client++) {
         e->full = e->full || !sim_heap_mapped(&s->clients[client].heap);
     }
     bool more = true, fine = true;
     while (more && fine && !e->full) {
         fine = explore_once(e, NULL);
-        out->runs++;
-        out->depth = e->depth > out->depth ? e->depth : out->depth;
-        if (fine) {
-            more = next_path(e);
-        }
+        e->runs++;
+        e->deepest = e->depth > e->deepest ? e->depth : e->deepest;
+        more = fine && next_path(e);
     }
-    out->closed = fine && !more && !e->full;
-    if (!fine && trace) { /* once more, told */
+    bool closed = fine && !e->full;
+    if (!fine) { /* once more, told */
         e->known = e->depth;
-        explore_once(e, trace);
+        explore_once(e, stdout);
     }
+    report(e, scope, closed);
     free(e->seen.hashes);
-    free(e->digests.hashes);
-    return fine;
+    return closed ? 0 : 1;
 }

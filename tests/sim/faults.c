@@ -203,7 +203,7 @@ static void cut(struct sim *s, int client, enum sim_fault_kind kind)
     if (kind == SIM_LOSE_REQUESTS) {
         keep = 0;
     } else if (kind != SIM_LOSE_REPLIES) {
-        keep = (int)(dice_at(s->seed, SLOT_FAULT, s->steps) % (uint64_t)(on_their_way + 1));
+        keep = (int)(dice_at(s->seed, SLOT_FAULT, s->steps) % (on_their_way + 1));
     }
     sim_handle_cut(s, client, keep);
 }
@@ -240,7 +240,7 @@ static void strike_client(struct sim *s, const struct sim_fault *it, int client)
     int64_t duration = until_heal(s, it->value);
     switch (it->kind) {
     case SIM_MOVE:
-        victim->handle.server = (int)((uint64_t)it->value % (uint64_t)s->server_count);
+        victim->handle.server = (int)(it->value % (uint64_t)s->server_count);
         cut(s, client, it->kind);
         break;
     case SIM_HOLD_UP:

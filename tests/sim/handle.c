@@ -45,8 +45,7 @@ static void attempt(struct sim *s, int client)
 void sim_handle_open(struct sim *s, int client)
 {
     struct sim_handle *handle = handle_of(s, client);
-    int server = (int)(dice_at(s->seed, (uint64_t)(SLOT_LIBRARY + client), s->clients[client].incarnation++) %
-                       (uint64_t)s->server_count);
+    int server = (int)(dice_at(s->seed, (SLOT_LIBRARY + client), s->clients[client].incarnation++) % s->server_count);
     *handle = (struct sim_handle){.state = SIM_HANDLE_WAITING, .conn = -1, .session = -1, .server = server};
     arm(s, client, sim_now(s) + SIM_MS);
 }

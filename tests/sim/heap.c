@@ -86,7 +86,7 @@ static struct block *take(struct sim_heap *heap, size_t size)
         block = heap->spare[class];
         memcpy(&heap->spare[class], block->data, sizeof(void *));
     } else if (class < SIM_HEAP_CLASSES && heap->used + ((size_t)1 << class) <= heap->size) {
-        block = (struct block *)(void *)(heap->base + heap->used);
+        block = (struct block *)(heap->base + heap->used);
         map_block(heap, (size_t)1 << class);
         heap->used += (size_t)1 << class;
     }
@@ -114,7 +114,7 @@ static void sim_release(void *payload, void *ptr)
     if (!ptr) {
         return;
     }
-    struct block *block = (struct block *)(void *)((char *)ptr - offsetof(struct block, data));
+    struct block *block = (struct block *)((char *)ptr - offsetof(struct block, data));
     heap->live--;
     if (PLAIN_MALLOC && !heap->starts) {
         free(block);
@@ -129,7 +129,7 @@ static void *sim_resize(void *payload, void *ptr, size_t size)
 {
     void *grown = sim_alloc(payload, size);
     if (grown && ptr) {
-        uint32_t old = ((struct block *)(void *)((char *)ptr - offsetof(struct block, data)))->size;
+        uint32_t old = ((struct block *)((char *)ptr - offsetof(struct block, data)))->size;
         memcpy(grown, ptr, old < size ? old : size);
         sim_release(payload, ptr);
     }
@@ -138,13 +138,13 @@ static void *sim_resize(void *payload, void *ptr, size_t size)
 
 int32_t sim_heap_find(const struct sim_heap *heap, uint64_t word, uint32_t *offset)
 {
-    uint64_t at = word - (uint64_t)(uintptr_t)heap->base;
+    uint64_t at = word - (uintptr_t)heap->base;
     if (at >= heap->used) {
         return -1;
     }
     uint32_t start = heap->starts[at >> LEAST_CLASS];
-    *offset = (uint32_t)(at - ((uint64_t)start << LEAST_CLASS));
-    return (int32_t)start;
+    *offset = (uint32_t)(at - (start << LEAST_CLASS));
+    return start;
 }
 
 const void *sim_heap_block(const struct sim_heap *heap, uint32_t start, size_t *size)

@@ -31,7 +31,7 @@ static size_t list_children(const struct sim *s, int path, int64_t zxid, const c
         return count;
     }
     for (size_t i = count; i > 1; i--) {
-        size_t other = dice_at(s->seed, (uint64_t)zxid, i) % i;
+        size_t other = dice_at(s->seed, zxid, i) % i;
         const char *name = out[i - 1];
         out[i - 1] = out[other];
         out[other] = name;
@@ -134,7 +134,7 @@ static void tell_reply(struct sim *s, int client, const struct sim_message *mess
         }
     }
     if (asked->op == ZKL__OP_MULTI && message->parts >= 0) {
-        reply.part_count = (size_t)message->part_count;
+        reply.part_count = message->part_count;
         reply.parts = parts;
         fill_parts(s, message, parts, reply.part_count);
     }

@@ -46,7 +46,7 @@ static void check_chain(struct sim *s, struct sim_attempt *attempt, int32_t numb
     s->judge.misled_at_border += !attempt->shared;
     if (s->judge.misled_at_border > 1) {
         sim_fail(s, "chain", "%d.%d is granted as %d, on a lie that was told as %d and has misled one behind its block",
-                 attempt->client, attempt->thread, (int)number, (int)s->faults.lied_at);
+                 attempt->client, attempt->thread, number, s->faults.lied_at);
     }
 }
 
@@ -242,7 +242,7 @@ void sim_judge_outcome(struct sim_attempt *attempt, const struct zkl__outcome *o
     sim_say(s, "app", "%d.%d %s%s%s: %s", attempt->client, attempt->thread, outcome_names[outcome->kind],
             outcome->code ? " " : "", outcome->code ? zkl_error_name(outcome->code) : "",
             outcome->why ? outcome->why : "");
-    sim_hash(s, (uint64_t)outcome->kind * 131 + (uint64_t)outcome->token + (uint64_t)outcome->code);
+    sim_hash(s, (uint64_t)outcome->kind * 131 + outcome->token + outcome->code);
     if (!legal(attempt, outcome->kind)) {
         sim_fail(s, "outcome", "%d.%d is told %s in state %d", attempt->client, attempt->thread,
                  outcome_names[outcome->kind], attempt->state);

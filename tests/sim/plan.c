@@ -500,7 +500,70 @@ static void roll_crowds(struct sim_plan *plan, uint64_t seed)
     }
 }
 
-void sim_plan_roll(struct sim_plan *plan, uint64_t seed)
+static void roll_resizes(struct sim_plan *plan, uint64_t seed, int path)
+{
+    uint64_t dice = dice_mix(seed + 0x4e512e);
+    int count = dice_once_in(&dice, 3) ? (int)dice_between(&dice, 1, 4) : 0;
+    for (int i = 0; i < count && plan->fault_count < SIM_FAULTS; i++) {
+        struct sim_fault *it = &plan->faults[plan->fault_count++];
+        *it = (struct sim_fault){.trigger = roll_trigger(&dice), .kind = SIM_RESIZE, .target = path};
+        it->when = it->trigger == SIM_AT ? roll_time(plan, &dice) : roll_count(&dice, it->trigger);
+        it->value = dice_between(&dice, 1, SIM_RESIZED_MOST);
+        plan->heal = plan->timeout * 4;
+    }
+}
+
+static bool watches(uint64_t seed)
+{
+    return seed >= SIM_WATCHING && seed < SIM_LEAST;
+}
+
+/* For the core's simulator: in some plans a path is a semaphore; or a group, from SIM_WATCHING on. With dice of their own: the other seeds
+ * stay what they were. */
+static void roll_semaphores(struct sim_plan *plan, uint64_t seed)
+{
+    uint64_t dice = dice_mix(seed + 0x5ff8);
+    if (dice % 8 != 0 || watches(seed) || (seed >= SIM_LINES && seed < SIM_CROWDS)) {
+        return;
+    }
+    int path = (int)dice_below(&dice, plan->paths);
+    for (int i = 0; i < plan->acquire_count; i++) {
+        struct sim_acquire *it = &plan->acquires[i];
+        it->joint = false;
+        if (it->path == path) {
+            it->recipe = SIM_SEMAPHORE;
+            it->kind = SIM_MUTEX;
+            it->mark = it->downgrade = false;
+        }
+    }
+    roll_resizes(plan, seed, path);
+}
+
+/* Some stay for so long that all is quiet meanwhile. */
+static void roll_groups(struct sim_plan *plan, uint64_t seed)
+{
+    uint64_t dice = dice_mix(seed + 0x640095);
+    plan->watchers = watches(seed) ? 2 : 0;
+    if (!plan->watchers) {
+        return;
+    }
+    plan->paths = 2;
+    for (int i = 0; i < plan->acquire_count; i++) {
+        struct sim_acquire *it = &plan->acquires[i];
+        bool joins = dice_below(&dice, 3) > 0, shared = dice_once_in(&dice, 3);
+        it->hold += dice_once_in(&dice, 4) ? plan->timeout * 4 + 6 * SIM_SECOND : 0;
+        it->path = joins;
+        it->joint = false;
+        if (joins) {
+            it->recipe = SIM_GROUP;
+            it->kind = shared ? SIM_WRITE : SIM_MUTEX;
+            it->mark = it->downgrade = it->try_only = false;
+            it->max_hold = 0;
+        }
+    }
+}
+
+void sim_plan_roll(struct sim_plan *plan, uint64_t seed, bool shell)
 {
     uint64_t dice = dice_mix(seed + 0x5eed);
     plan->acquire_count = 0;
@@ -529,66 +592,8 @@ void sim_plan_roll(struct sim_plan *plan, uint64_t seed)
     roll_crowds(plan, seed);
     plan->async = dice_mix(seed + 0xdc7) % 2 == 0; /* of no seed that a mutant names */
     plan->heal = plan->fault_count ? plan->timeout * 4 : 0;
-}
-
-static void roll_resizes(struct sim_plan *plan, uint64_t seed, int path)
-{
-    uint64_t dice = dice_mix(seed + 0x4e512e);
-    int count = dice_once_in(&dice, 3) ? (int)dice_between(&dice, 1, 4) : 0;
-    for (int i = 0; i < count && plan->fault_count < SIM_FAULTS; i++) {
-        struct sim_fault *it = &plan->faults[plan->fault_count++];
-        *it = (struct sim_fault){.trigger = roll_trigger(&dice), .kind = SIM_RESIZE, .target = path};
-        it->when = it->trigger == SIM_AT ? roll_time(plan, &dice) : roll_count(&dice, it->trigger);
-        it->value = dice_between(&dice, 1, SIM_RESIZED_MOST);
-        plan->heal = plan->timeout * 4;
-    }
-}
-
-static bool watches(uint64_t seed)
-{
-    return seed >= SIM_WATCHING && seed < SIM_LEAST;
-}
-
-/* With dice of their own: the other seeds stay what they were. */
-void sim_plan_roll_semaphores(struct sim_plan *plan, uint64_t seed)
-{
-    uint64_t dice = dice_mix(seed + 0x5ff8);
-    if (dice % 8 != 0 || watches(seed) || (seed >= SIM_LINES && seed < SIM_CROWDS)) {
-        return;
-    }
-    int path = (int)dice_below(&dice, plan->paths);
-    for (int i = 0; i < plan->acquire_count; i++) {
-        struct sim_acquire *it = &plan->acquires[i];
-        it->joint = false;
-        if (it->path == path) {
-            it->recipe = SIM_SEMAPHORE;
-            it->kind = SIM_MUTEX;
-            it->mark = it->downgrade = false;
-        }
-    }
-    roll_resizes(plan, seed, path);
-}
-
-/* Some stay for so long that all is quiet meanwhile. */
-void sim_plan_roll_groups(struct sim_plan *plan, uint64_t seed)
-{
-    uint64_t dice = dice_mix(seed + 0x640095);
-    plan->watchers = watches(seed) ? 2 : 0;
-    if (!plan->watchers) {
-        return;
-    }
-    plan->paths = 2;
-    for (int i = 0; i < plan->acquire_count; i++) {
-        struct sim_acquire *it = &plan->acquires[i];
-        bool joins = dice_below(&dice, 3) > 0, shared = dice_once_in(&dice, 3);
-        it->hold += dice_once_in(&dice, 4) ? plan->timeout * 4 + 6 * SIM_SECOND : 0;
-        it->path = joins;
-        it->joint = false;
-        if (joins) {
-            it->recipe = SIM_GROUP;
-            it->kind = shared ? SIM_WRITE : SIM_MUTEX;
-            it->mark = it->downgrade = it->try_only = false;
-            it->max_hold = 0;
-        }
+    if (!shell) {
+        roll_semaphores(plan, seed);
+        roll_groups(plan, seed);
     }
 }

@@ -148,7 +148,8 @@ struct sim_plan {
     struct sim_fault faults[SIM_FAULTS];
 };
 
-void sim_plan_roll(struct sim_plan *plan, uint64_t seed);
+/* shell: for the recipes, which roll their semaphores and groups themselves. */
+void sim_plan_roll(struct sim_plan *plan, uint64_t seed, bool shell);
 /* From this seed on locks linger; from that on there are groups, and who watches. */
 #define SIM_LINGERING (UINT64_C(1) << 40)
 #define SIM_WATCHING (UINT64_C(1) << 41)
@@ -167,9 +168,8 @@ void sim_plan_roll(struct sim_plan *plan, uint64_t seed);
 /* 0, or the number of the line that cannot be read. */
 int sim_plan_read(struct sim_plan *plan, uint64_t *seed, FILE *in);
 void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out);
-/* For the core's simulator: in some plans a path is a semaphore; or a group, from SIM_WATCHING on. */
-void sim_plan_roll_semaphores(struct sim_plan *plan, uint64_t seed);
-void sim_plan_roll_groups(struct sim_plan *plan, uint64_t seed);
+/* Takes out whatever it can do without, as long as the same invariant is violated. False: none is. */
+bool sim_plan_shrink(struct sim *s, struct sim_plan *plan, uint64_t seed);
 bool sim_path_is_group(const struct sim_plan *plan, int path);
 bool sim_path_is_semaphore(const struct sim_plan *plan, int path);
 /* In some of these it gets other limits, and most who want permits go by what the path says. */

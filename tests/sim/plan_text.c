@@ -1,4 +1,4 @@
-/* plan_text.c - a plan as text, one thing per line; times are in ms.
+/* plan_text.c - a plan as text, one thing per line, and a failing plan made small. Times are in ms.
  *
  *   seed 12
  *   ensemble servers=3 observers=0 masters=0 batches=0 tick=2000 timeout=10000 pause=500 walk=0
@@ -11,142 +11,215 @@
  *   fault on=create n=1 do=lose-replies target=0 value=0
  *   fault on=at n=1500 do=isolate target=1 value=9000
  *
- * What is left out is zero, or -1 for timeout and cancel. '#' begins a remark. */
+ * What is left out has its default, most often zero. '#' begins a remark. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim.h"
+#include "run.h"
 
-static const char *const trigger_names[SIM_TRIGGERS] = {"at",    "submit", "create",  "delete",  "commit", "make",
-                                                        "reply", "grant",  "release", "connect", "multi"};
-static const char *const kind_names[SIM_KINDS] = {"mutex", "read", "write"};
-static const char *const recipe_names[SIM_RECIPES] = {"by-seed",   "lock",     "rwlock",        "semaphore",
-                                                      "multilock", "election", "partition",     "group",
-                                                      "once",      "barrier",  "double-barrier"};
-static const char *const fault_names[SIM_FAULT_KINDS] = {"lose-replies",
-                                                         "lose-requests",
-                                                         "cut",
-                                                         "move",
-                                                         "hold-up",
-                                                         "hold-down",
-                                                         "hold-to-leader",
-                                                         "hold-from-leader",
-                                                         "isolate",
-                                                         "pause-client",
-                                                         "pause-server",
-                                                         "pause-leader",
-                                                         "kill-server",
-                                                         "kill-leader",
-                                                         "crash",
-                                                         "expire",
-                                                         "delete-node",
-                                                         "write-node",
-                                                         "foreign",
-                                                         "reap",
-                                                         "deny",
-                                                         "no-memory",
-                                                         "throttle",
-                                                         "refuse",
-                                                         "forge-node",
-                                                         "forge-word",
-                                                         "lose-touch",
-                                                         "resize"};
+static const char *const trigger_names[SIM_TRIGGERS + 1] = {"at",    "submit", "create",  "delete",  "commit", "make",
+                                                            "reply", "grant",  "release", "connect", "multi"};
+static const char *const kind_names[SIM_KINDS + 1] = {"mutex", "read", "write"};
+static const char *const recipe_names[SIM_RECIPES + 1] = {"by-seed",   "lock",     "rwlock",        "semaphore",
+                                                          "multilock", "election", "partition",     "group",
+                                                          "once",      "barrier",  "double-barrier"};
+static const char *const fault_names[SIM_FAULT_KINDS + 1] = {"lose-replies",
+                                                             "lose-requests",
+                                                             "cut",
+                                                             "move",
+                                                             "hold-up",
+                                                             "hold-down",
+                                                             "hold-to-leader",
+                                                             "hold-from-leader",
+                                                             "isolate",
+                                                             "pause-client",
+                                                             "pause-server",
+                                                             "pause-leader",
+                                                             "kill-server",
+                                                             "kill-leader",
+                                                             "crash",
+                                                             "expire",
+                                                             "delete-node",
+                                                             "write-node",
+                                                             "foreign",
+                                                             "reap",
+                                                             "deny",
+                                                             "no-memory",
+                                                             "throttle",
+                                                             "refuse",
+                                                             "forge-node",
+                                                             "forge-word",
+                                                             "lose-touch",
+                                                             "resize"};
 
 const char *sim_fault_name(enum sim_fault_kind kind)
 {
     return fault_names[kind];
 }
 
+/* --- what stands in a line --------------------------------------------------------------------------------------------- */
+
+enum form { NUMBER, TIME, WORD };
+struct field {
+    const char *line, *name;
+    size_t at, size; /* in the struct of the line */
+    enum form form;
+    int64_t otherwise;
+    const char *const *words; /* by value; NULL ends them */
+};
+#define FIELD(line_, type, name_, member, form_, otherwise_, words_)                                                   \
+    {                                                                                                                  \
+        .line = line_, .name = name_, .at = offsetof(struct type, member), .size = sizeof(((struct type *)0)->member), \
+        .form = form_, .otherwise = otherwise_, .words = words_                                                        \
+    }
+
+#define ENSEMBLE(name, member, form, otherwise) FIELD("ensemble", sim_plan, name, member, form, otherwise, NULL)
+#define NETWORK(name, member, form, otherwise) FIELD("network", sim_plan, name, member, form, otherwise, NULL)
+#define START(name, member, form, otherwise) FIELD("start", sim_plan, name, member, form, otherwise, NULL)
+static const struct field plan_fields[] = {
+    ENSEMBLE("servers", servers, NUMBER, 3),
+    ENSEMBLE("observers", observers, NUMBER, 0),
+    ENSEMBLE("masters", masters, NUMBER, 0),
+    ENSEMBLE("batches", batches, NUMBER, 0),
+    ENSEMBLE("tick", tick, TIME, 2000 * SIM_MS),
+    ENSEMBLE("timeout", timeout, TIME, 10000 * SIM_MS),
+    ENSEMBLE("pause", pause, TIME, 500 * SIM_MS),
+    ENSEMBLE("walk", walk, TIME, 0),
+    NETWORK("pct", scheduler, NUMBER, 0),
+    NETWORK("delay", delay, TIME, SIM_MS),
+    NETWORK("slow-once-in", slow_once_in, NUMBER, 0),
+    NETWORK("slow", slow, TIME, 0),
+    NETWORK("inbox", inbox_delay, TIME, 0),
+    NETWORK("preempt", preempt, TIME, 0),
+    NETWORK("ping-late", ping_late, TIME, 0),
+    NETWORK("late", late, TIME, 0),
+    START("clients", clients, NUMBER, 2),
+    START("paths", paths, NUMBER, 1),
+    START("sequence", sequence, NUMBER, 0),
+    START("heal", heal, TIME, 0),
+    START("seals", seals, NUMBER, 0),
+    START("rules", rules, NUMBER, 0),
+    START("bounds", bounds, NUMBER, 0),
+    START("skew", skew, TIME, 0),
+    START("watchers", watchers, NUMBER, 0),
+    START("async", async, NUMBER, 0),
+    START("unlisted", unlisted, NUMBER, 0),
+    {.name = NULL},
+};
+
+#define ACQUIRE(name, member, form, otherwise) FIELD("acquire", sim_acquire, name, member, form, otherwise, NULL)
+static const struct field acquire_fields[] = {
+    ACQUIRE("client", client, NUMBER, 0),
+    ACQUIRE("thread", thread, NUMBER, 0),
+    ACQUIRE("path", path, NUMBER, 0),
+    ACQUIRE("after", after, TIME, 0),
+    ACQUIRE("timeout", timeout, TIME, -1),
+    ACQUIRE("hold", hold, TIME, 0),
+    ACQUIRE("cancel", cancel, TIME, -1),
+    ACQUIRE("max-hold", max_hold, TIME, 0),
+    ACQUIRE("try", try_only, NUMBER, 0),
+    ACQUIRE("fail", fail_on_expiry, NUMBER, 0),
+    ACQUIRE("eager", eager, NUMBER, 0),
+    ACQUIRE("let-go", ending, NUMBER, 0),
+    FIELD("acquire", sim_acquire, "kind", kind, WORD, 0, kind_names),
+    ACQUIRE("mark", mark, NUMBER, 0),
+    ACQUIRE("downgrade", downgrade, NUMBER, 0),
+    ACQUIRE("joint", joint, NUMBER, 0),
+    FIELD("acquire", sim_acquire, "recipe", recipe, WORD, 0, recipe_names),
+    ACQUIRE("linger", linger, TIME, 0),
+    ACQUIRE("least", least, TIME, 0),
+    ACQUIRE("crash-delay", delay, TIME, 0),
+    {.name = NULL},
+};
+
+/* `n` and `value` are times or numbers, as the other two say. */
+enum { N = 1, VALUE = 4 };
+#define FAULT(name, member, form, otherwise) FIELD("fault", sim_fault, name, member, form, otherwise, NULL)
+static const struct field fault_fields[] = {
+    FIELD("fault", sim_fault, "on", trigger, WORD, 0, trigger_names),
+    [N] = FAULT("n", when, NUMBER, 0),
+    FIELD("fault", sim_fault, "do", kind, WORD, 0, fault_names),
+    FAULT("target", target, NUMBER, 0),
+    [VALUE] = FAULT("value", value, NUMBER, 0),
+    {.name = NULL},
+};
+
+static enum form form_in_fault(const struct field *field, const struct sim_fault *fault)
+{
+    bool holds = fault->kind >= SIM_HOLD_UP && fault->kind <= SIM_CRASH;
+    bool time = (field == &fault_fields[N] && fault->trigger == SIM_AT) || (field == &fault_fields[VALUE] && holds);
+    return time ? TIME : field->form;
+}
+
+static int64_t get(const void *of, const struct field *field)
+{
+    const char *at = (const char *)of + field->at;
+    return field->size == sizeof(bool)  ? *(const bool *)at
+           : field->size == sizeof(int) ? *(const int *)(const void *)at
+                                        : *(const int64_t *)(const void *)at;
+}
+
+static void set(void *of, const struct field *field, int64_t value)
+{
+    char *at = (char *)of + field->at;
+    if (field->size == sizeof(bool)) {
+        *(bool *)at = value;
+    } else if (field->size == sizeof(int)) {
+        *(int *)(void *)at = (int)value;
+    } else {
+        *(int64_t *)(void *)at = value;
+    }
+}
+
+static void set_defaults(void *of, const struct field *fields)
+{
+    for (; fields->name; fields++) {
+        set(of, fields, fields->otherwise);
+    }
+}
+
 /* --- writing --------------------------------------------------------------------------------------------------------- */
 
-static double ms(int64_t time)
+static void write_field(FILE *out, const struct field *field, enum form form, int64_t value)
 {
-    return (double)time / 1e6;
-}
-static double ms_or_never(int64_t time)
-{
-    return time < 0 ? -1 : ms(time);
-}
-
-/* Whether a fault's value is a time. */
-static bool timed(enum sim_fault_kind kind)
-{
-    switch (kind) {
-    case SIM_HOLD_UP:
-    case SIM_HOLD_DOWN:
-    case SIM_HOLD_TO_LEADER:
-    case SIM_HOLD_FROM_LEADER:
-    case SIM_ISOLATE:
-    case SIM_PAUSE_CLIENT:
-    case SIM_PAUSE_SERVER:
-    case SIM_PAUSE_LEADER:
-    case SIM_KILL_SERVER:
-    case SIM_KILL_LEADER:
-    case SIM_CRASH:
-        return true;
-    default:
-        return false;
-    }
-}
-
-static void write_number(FILE *out, const char *name, int64_t value, bool time)
-{
-    if (time) {
-        fprintf(out, " %s=%.6f", name, ms(value));
+    if (form == WORD) {
+        fprintf(out, " %s=%s", field->name, field->words[value]);
+    } else if (form == TIME) {
+        fprintf(out, " %s=%.6f", field->name, value < 0 ? -1 : (double)value / 1e6);
     } else {
-        fprintf(out, " %s=%lld", name, (long long)value);
+        fprintf(out, " %s=%lld", field->name, (long long)value);
     }
 }
 
-static void write_fault(const struct sim_fault *it, FILE *out)
+static void write_line(FILE *out, const struct field *fields, const void *of)
 {
-    fprintf(out, "fault on=%s", trigger_names[it->trigger]);
-    write_number(out, "n", it->when, it->trigger == SIM_AT);
-    fprintf(out, " do=%s target=%d", fault_names[it->kind], it->target);
-    write_number(out, "value", it->value, timed(it->kind));
+    fputs(fields->line, out);
+    for (const struct field *it = fields; it->name && strcmp(it->line, fields->line) == 0; it++) {
+        write_field(out, it, fields == fault_fields ? form_in_fault(it, of) : it->form, get(of, it));
+    }
     fputc('\n', out);
-}
-
-static void write_acquire(const struct sim_acquire *it, FILE *out)
-{
-    fprintf(out,
-            "acquire client=%d thread=%d path=%d after=%.6f timeout=%.6f hold=%.6f cancel=%.6f max-hold=%.6f try=%d "
-            "fail=%d eager=%d let-go=%d kind=%s mark=%d downgrade=%d joint=%d recipe=%s linger=%.6f least=%.6f "
-            "crash-delay=%.6f\n",
-            it->client, it->thread, it->path, ms(it->after), ms_or_never(it->timeout), ms(it->hold),
-            ms_or_never(it->cancel), ms(it->max_hold), it->try_only, it->fail_on_expiry, it->eager,
-            it->ending == SIM_END_LET_GO, kind_names[it->kind], it->mark, it->downgrade, it->joint,
-            recipe_names[it->recipe], ms(it->linger), ms(it->least), ms(it->delay));
 }
 
 void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out)
 {
     fprintf(out, "seed %llu\n", (unsigned long long)seed);
-    fprintf(out,
-            "ensemble servers=%d observers=%d masters=%d batches=%d tick=%.6f timeout=%.6f pause=%.6f "
-            "walk=%.6f\n",
-            plan->servers, plan->observers, plan->masters, plan->batches, ms(plan->tick), ms(plan->timeout),
-            ms(plan->pause), ms(plan->walk));
-    fprintf(out,
-            "network pct=%d delay=%.6f slow-once-in=%d slow=%.6f inbox=%.6f preempt=%.6f ping-late=%.6f "
-            "late=%.6f\n",
-            plan->scheduler == SIM_PCT, ms(plan->delay), plan->slow_once_in, ms(plan->slow), ms(plan->inbox_delay),
-            ms(plan->preempt), ms(plan->ping_late), ms(plan->late));
-    fprintf(out,
-            "start clients=%d paths=%d sequence=%lld heal=%.6f seals=%d rules=%d bounds=%d skew=%.6f watchers=%d "
-            "async=%d unlisted=%d\n",
-            plan->clients, plan->paths, (long long)plan->sequence, ms(plan->heal), plan->seals, (int)plan->rules,
-            plan->bounds, ms(plan->skew), plan->watchers, plan->async, plan->unlisted);
+    const char *line = "";
+    for (const struct field *it = plan_fields; it->name; it++) {
+        if (strcmp(it->line, line) != 0) {
+            write_line(out, it, plan);
+        }
+        line = it->line;
+    }
     for (int i = 0; i < plan->clients; i++) {
         if (plan->ppm[i] || plan->hides[i]) {
             fprintf(out, "client %d ppm=%lld hides=%d\n", i, (long long)plan->ppm[i], (int)plan->hides[i]);
         }
     }
     for (int i = 0; i < plan->acquire_count; i++) {
-        write_acquire(&plan->acquires[i], out);
+        write_line(out, acquire_fields, &plan->acquires[i]);
     }
     for (int i = 0; i < plan->fault_count; i++) {
-        write_fault(&plan->faults[i], out);
+        write_line(out, fault_fields, &plan->faults[i]);
     }
 }
 
@@ -164,155 +237,159 @@ static const char *word(const char *line, const char *name)
     return NULL;
 }
 
-static int64_t number(const char *line, const char *name, int64_t otherwise)
+static int64_t time_of(const char *text)
 {
-    const char *at = word(line, name);
-    return at ? strtoll(at, NULL, 10) : otherwise;
-}
-
-static int64_t time_of(const char *line, const char *name, int64_t otherwise)
-{
-    const char *at = word(line, name);
-    if (!at || *at == '-') {
-        return otherwise;
-    }
     char *end;
-    int64_t time = strtoll(at, &end, 10) * SIM_MS;
-    int64_t unit = SIM_MS / 10;
-    for (at = *end == '.' ? end + 1 : end; *at >= '0' && *at <= '9' && unit > 0; at++) {
+    int64_t time = strtoll(text, &end, 10) * SIM_MS, unit = SIM_MS / 10;
+    for (const char *at = *end == '.' ? end + 1 : end; *at >= '0' && *at <= '9' && unit > 0; at++) {
         time += (*at - '0') * unit;
         unit /= 10;
     }
-    return time;
+    return time < 0 ? -1 : time;
 }
 
-static int choice(const char *line, const char *name, const char *const *names, int count)
+/* -1: none of them. */
+static int choice(const char *text, const char *const *words)
 {
-    const char *at = word(line, name);
-    for (int i = 0; at && i < count; i++) {
-        size_t length = strlen(names[i]);
-        if (strncmp(at, names[i], length) == 0 && (at[length] == ' ' || at[length] == '\n' || at[length] == '\0')) {
+    for (int i = 0; words[i]; i++) {
+        size_t length = strlen(words[i]);
+        if (strncmp(text, words[i], length) == 0 && strchr(" \n", text[length])) {
             return i;
         }
     }
     return -1;
 }
 
-static bool read_fault(struct sim_plan *plan, const char *line)
+/* What the line does not name keeps what it has. False: a word that is none, or nothing that is known. */
+static bool read_fields(void *of, const struct field *fields, const char *line)
 {
-    int trigger = choice(line, "on", trigger_names, SIM_TRIGGERS);
-    int kind = choice(line, "do", fault_names, SIM_FAULT_KINDS);
-    if (trigger < 0 || kind < 0 || plan->fault_count == SIM_FAULTS) {
-        return false;
+    bool known = false;
+    for (const struct field *it = fields; it->name; it++) {
+        const char *text = strncmp(line, it->line, strlen(it->line)) == 0 ? word(line, it->name) : NULL;
+        enum form form = fields == fault_fields ? form_in_fault(it, of) : it->form;
+        if (!text) {
+            continue;
+        }
+        known = true;
+        set(of, it, form == WORD ? choice(text, it->words) : form == TIME ? time_of(text) : strtoll(text, NULL, 10));
+        if (form == WORD && get(of, it) < 0) {
+            return false;
+        }
     }
-    struct sim_fault *it = &plan->faults[plan->fault_count++];
-    it->trigger = (enum sim_trigger)trigger;
-    it->kind = (enum sim_fault_kind)kind;
-    it->when = it->trigger == SIM_AT ? time_of(line, "n", 0) : number(line, "n", 1);
-    it->target = (int)number(line, "target", 0);
-    it->value = timed(it->kind) ? time_of(line, "value", 0) : number(line, "value", 0);
-    return true;
+    return known;
+}
+
+/* As the simulator has room for it. */
+static bool fits(const struct sim_plan *plan, const struct sim_acquire *it)
+{
+    return it->client < plan->clients && it->thread < SIM_THREADS && it->path < 3;
 }
 
 static bool read_acquire(struct sim_plan *plan, const char *line)
 {
-    if (plan->acquire_count == SIM_ACQUIRES) {
-        return false;
-    }
     struct sim_acquire *it = &plan->acquires[plan->acquire_count++];
-    *it = (struct sim_acquire){.client = (int)number(line, "client", 0),
-                               .thread = (int)number(line, "thread", 0),
-                               .path = (int)number(line, "path", 0),
-                               .after = time_of(line, "after", 0),
-                               .timeout = time_of(line, "timeout", -1),
-                               .hold = time_of(line, "hold", 0),
-                               .cancel = time_of(line, "cancel", -1),
-                               .max_hold = time_of(line, "max-hold", 0),
-                               .try_only = number(line, "try", 0),
-                               .fail_on_expiry = number(line, "fail", 0),
-                               .eager = number(line, "eager", 0),
-                               .ending = number(line, "let-go", 0) ? SIM_END_LET_GO : SIM_END_RELEASE};
-    int kind = choice(line, "kind", kind_names, SIM_KINDS);
-    it->kind = kind < 0 ? SIM_MUTEX : (enum sim_kind)kind;
-    it->mark = number(line, "mark", 0);
-    it->downgrade = number(line, "downgrade", 0);
-    it->joint = number(line, "joint", 0);
-    it->linger = time_of(line, "linger", 0);
-    it->least = time_of(line, "least", 0);
-    it->delay = time_of(line, "crash-delay", 0);
+    set_defaults(it, acquire_fields);
+    bool read = read_fields(it, acquire_fields, line) && fits(plan, it);
     plan->lingers = plan->lingers || it->linger > 0;
-    int recipe = choice(line, "recipe", recipe_names, SIM_RECIPES);
-    it->recipe = recipe < 0 ? SIM_BY_SEED : (enum sim_recipe)recipe;
-    return it->client < plan->clients && it->thread < SIM_THREADS && it->path < 3;
+    return read;
 }
 
 static bool read_line(struct sim_plan *plan, uint64_t *seed, const char *line)
 {
-    if (line[0] == '#' || line[0] == '\n') {
-        return true;
-    }
     if (strncmp(line, "seed ", 5) == 0) {
         *seed = strtoull(line + 5, NULL, 10);
-    } else if (strncmp(line, "ensemble ", 9) == 0) {
-        plan->servers = (int)number(line, "servers", 3);
-        plan->observers = (int)number(line, "observers", 0);
-        plan->masters = number(line, "masters", 0);
-        plan->batches = number(line, "batches", 0);
-        plan->tick = time_of(line, "tick", 2000 * SIM_MS);
-        plan->timeout = time_of(line, "timeout", 10000 * SIM_MS);
-        plan->pause = time_of(line, "pause", 500 * SIM_MS);
-        plan->walk = time_of(line, "walk", 0);
-    } else if (strncmp(line, "network ", 8) == 0) {
-        plan->scheduler = number(line, "pct", 0) ? SIM_PCT : SIM_UNIFORM;
-        plan->delay = time_of(line, "delay", SIM_MS);
-        plan->slow_once_in = (int)number(line, "slow-once-in", 0);
-        plan->slow = time_of(line, "slow", 0);
-        plan->inbox_delay = time_of(line, "inbox", 0);
-        plan->preempt = time_of(line, "preempt", 0);
-        plan->ping_late = time_of(line, "ping-late", 0);
-        plan->late = time_of(line, "late", 0);
-    } else if (strncmp(line, "start ", 6) == 0) {
-        plan->clients = (int)number(line, "clients", 2);
-        plan->paths = (int)number(line, "paths", 1);
-        plan->sequence = number(line, "sequence", 0);
-        plan->heal = time_of(line, "heal", 0);
-        plan->seals = number(line, "seals", 0);
-        plan->bounds = number(line, "bounds", 0);
-        plan->watchers = (int)number(line, "watchers", 0);
-        plan->async = number(line, "async", 0);
-        plan->unlisted = (int)number(line, "unlisted", 0);
-        plan->skew = time_of(line, "skew", 0);
-        plan->rules = (enum sim_rules)number(line, "rules", SIM_EVENTS_NEED_READ);
-        return plan->clients <= SIM_CLIENTS && plan->paths <= 3;
     } else if (strncmp(line, "client ", 7) == 0) {
-        int client = line[7] - '0' < 6 ? line[7] - '0' : 0;
-        plan->ppm[client] = number(line, "ppm", 0);
-        plan->hides[client] = (enum sim_readers)number(line, "hides", SIM_ANYBODY);
+        int client = line[7] - '0' < SIM_CLIENTS ? line[7] - '0' : 0;
+        const char *ppm = word(line, "ppm"), *hides = word(line, "hides");
+        plan->ppm[client] = ppm ? strtoll(ppm, NULL, 10) : 0;
+        plan->hides[client] = hides ? (enum sim_readers)atoi(hides) : SIM_ANYBODY;
     } else if (strncmp(line, "acquire ", 8) == 0) {
-        return read_acquire(plan, line);
+        return plan->acquire_count < SIM_ACQUIRES && read_acquire(plan, line);
     } else if (strncmp(line, "fault ", 6) == 0) {
-        return read_fault(plan, line);
-    } else {
-        return false;
+        return plan->fault_count < SIM_FAULTS && read_fields(&plan->faults[plan->fault_count++], fault_fields, line);
+    } else if (line[0] != '#' && line[0] != '\n') {
+        return read_fields(plan, plan_fields, line) && plan->clients <= SIM_CLIENTS && plan->paths <= 3;
     }
     return true;
 }
 
 int sim_plan_read(struct sim_plan *plan, uint64_t *seed, FILE *in)
 {
-    *plan = (struct sim_plan){.servers = 3,
-                              .clients = 2,
-                              .paths = 1,
-                              .tick = 2000 * SIM_MS,
-                              .timeout = 10000 * SIM_MS,
-                              .pause = 500 * SIM_MS,
-                              .delay = SIM_MS};
-    *seed = 1;
     char line[512];
-    for (int number_of_line = 1; fgets(line, sizeof line, in); number_of_line++) {
+    *plan = (struct sim_plan){.servers = 0};
+    set_defaults(plan, plan_fields);
+    *seed = 1;
+    for (int number = 1; fgets(line, sizeof line, in); number++) {
         if (!read_line(plan, seed, line)) {
-            return number_of_line;
+            return number;
         }
     }
     return 0;
+}
+
+/* --- made small: one thing at a time is taken out, as long as the same invariant is violated ------------------------------ */
+
+static struct sim_plan smaller;
+static char invariant[64];
+
+static bool keep_if_it_fails(struct sim *s, struct sim_plan *plan, uint64_t seed)
+{
+    for (int i = 0; i < smaller.acquire_count; i++) {
+        if (!fits(&smaller, &smaller.acquires[i])) {
+            return false;
+        }
+    }
+    if (sim_run(s, &smaller, seed, NULL) || strncmp(s->judge.verdict, invariant, strlen(invariant)) != 0) {
+        return false;
+    }
+    *plan = smaller;
+    return true;
+}
+
+static bool drop_lines(struct sim *s, struct sim_plan *plan, uint64_t seed)
+{
+    bool progress = false;
+    for (int i = plan->fault_count - 1; i >= 0; i--) {
+        smaller = *plan;
+        smaller.fault_count--;
+        memmove(&smaller.faults[i], &smaller.faults[i + 1], sizeof *smaller.faults * (smaller.fault_count - i));
+        progress = keep_if_it_fails(s, plan, seed) || progress;
+    }
+    for (int i = plan->acquire_count - 1; i >= 0; i--) {
+        smaller = *plan;
+        smaller.acquire_count--;
+        memmove(&smaller.acquires[i], &smaller.acquires[i + 1], sizeof *smaller.acquires * (smaller.acquire_count - i));
+        progress = keep_if_it_fails(s, plan, seed) || progress;
+    }
+    return progress;
+}
+
+bool sim_plan_shrink(struct sim *s, struct sim_plan *plan, uint64_t seed)
+{
+    if (sim_run(s, plan, seed, NULL)) {
+        return false;
+    }
+    snprintf(invariant, sizeof invariant, "%.*s", (int)strcspn(s->judge.verdict, ":"), s->judge.verdict);
+    while (drop_lines(s, plan, seed)) {
+    }
+    for (const struct field *it = plan_fields; it->name; it++) {
+        smaller = *plan;
+        set(&smaller, it, it->otherwise);
+        keep_if_it_fails(s, plan, seed);
+    }
+    for (int i = 0; i < plan->clients; i++) {
+        smaller = *plan;
+        smaller.ppm[i] = 0;
+        keep_if_it_fails(s, plan, seed);
+    }
+    for (int i = 0; i < plan->acquire_count; i++) {
+        for (const struct field *it = acquire_fields; it->name; it++) {
+            smaller = *plan;
+            set(&smaller.acquires[i], it, it->otherwise);
+            keep_if_it_fails(s, plan, seed);
+        }
+    }
+    while (drop_lines(s, plan, seed)) {
+    }
+    return true;
 }

@@ -46,7 +46,7 @@ static void port_state(void *ctx, zkl_connection_state state, int code)
 {
     struct port *port = ctx;
     struct sim_client *client = &port->s->clients[port->client];
-    sim_hash(port->s, (uint64_t)state * 31 + (uint64_t)code);
+    sim_hash(port->s, (uint64_t)state * 31 + code);
     if (state == ZKL_SESSION_LOST || state == ZKL_SESSION_CLOSED) {
         client->reopen = state == ZKL_SESSION_LOST;
     }
@@ -70,9 +70,7 @@ static void arm_timer(struct sim *s, int client)
         sim_arm(s, SLOT_TIMER + client, SIM_NEVER);
         return;
     }
-    int64_t late =
-        s->plan->late ? (int64_t)(dice_at(s->seed, (uint64_t)(SLOT_TIMER + client), s->steps) % (uint64_t)s->plan->late)
-                      : 0;
+    int64_t late = s->plan->late ? (dice_at(s->seed, (SLOT_TIMER + client), s->steps) % s->plan->late) : 0;
     int64_t due = sim_true(s, client, next);
     sim_arm(s, SLOT_TIMER + client, (due < sim_now(s) ? sim_now(s) : due) + late);
 }
@@ -108,7 +106,7 @@ void sim_core_event(struct sim *s, int client, struct zkl__event event)
     }
     assert(!s->stepping);
     it->last_step = event.now;
-    sim_hash(s, (uint64_t)event.kind ^ (uint64_t)event.now ^ event.id << 32);
+    sim_hash(s, event.kind ^ event.now ^ event.id << 32);
     sim_judge_before(s, client);
     s->stepping = true;
     zkl__session_step(it->core, &event);
@@ -146,11 +144,11 @@ void sim_process_start(struct sim *s, int client)
                                       .masters = s->plan->observers ? ZKL__MASTERS_ASK : ZKL__MASTERS_NONE,
                                       .watch_bytes_max = 4096,
                                       .ops_max = SIM_OUTSTANDING - 8,
-                                      .unlisted_part = (size_t)s->plan->unlisted};
+                                      .unlisted_part = s->plan->unlisted};
     if (s->plan->seals) {
         config.seal = &seal;
     }
-    uint64_t low = dice_at(s->seed, (uint64_t)(SLOT_PROCESS + client), it->incarnation);
+    uint64_t low = dice_at(s->seed, (SLOT_PROCESS + client), it->incarnation);
     uint64_t high = dice_mix(low);
     memcpy(config.seed, &low, sizeof low);
     memcpy(config.seed + sizeof low, &high, sizeof high);

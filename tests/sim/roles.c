@@ -19,7 +19,7 @@ static bool reachable(const struct sim *s, int server)
 
 static int64_t roll(const struct sim *s, int server, int64_t most)
 {
-    return 1 + (int64_t)(dice_at(s->seed, (uint64_t)(SLOT_TICK + server), s->steps) % (uint64_t)most);
+    return 1 + (dice_at(s->seed, (SLOT_TICK + server), s->steps) % most);
 }
 
 static void tick_in(struct sim *s, int server, int64_t delay)
@@ -109,8 +109,8 @@ static int64_t ping_lateness(const struct sim *s, int server)
     if (!s->plan->ping_late) {
         return 0;
     }
-    uint64_t roll = dice_at(s->seed, (uint64_t)(SLOT_TICK + server), s->steps); /* often not, often as much as can be */
-    int64_t late = (roll >> 40) % 3 == 0 ? s->plan->ping_late : (int64_t)(roll % (uint64_t)(s->plan->ping_late + 1));
+    uint64_t roll = dice_at(s->seed, (SLOT_TICK + server), s->steps); /* often not, often as much as can be */
+    int64_t late = (roll >> 40) % 3 == 0 ? s->plan->ping_late : (int64_t)(roll % (s->plan->ping_late + 1));
     return (roll >> 50) % 3 == 0 ? 0 : late;
 }
 
@@ -161,7 +161,7 @@ static int electors(const struct sim *s)
 static int winner(const struct sim *s)
 {
     int best = -1;
-    int first = (int)(dice_at(s->seed, SLOT_ELECTION, s->steps) % (uint64_t)s->voters);
+    int first = (int)(dice_at(s->seed, SLOT_ELECTION, s->steps) % s->voters);
     for (int i = 0; i < s->voters; i++) {
         int each = (first + i) % s->voters;
         if (s->servers[each].role == SIM_LOOKING && reachable(s, each) &&
@@ -256,7 +256,7 @@ void sim_election(struct sim *s)
 /* -1: none. */
 static int some_follower(const struct sim *s)
 {
-    int first = (int)(dice_at(s->seed, SLOT_PING, s->steps) % (uint64_t)s->voters);
+    int first = (int)(dice_at(s->seed, SLOT_PING, s->steps) % s->voters);
     for (int i = 0; i < s->voters; i++) {
         int each = (first + i) % s->voters;
         if (s->servers[each].role == SIM_FOLLOWING && reachable(s, each)) {
@@ -362,11 +362,11 @@ void sim_ensemble_start(struct sim *s)
     s->session_count = 1;
     s->epoch = 1;
     s->last_zxid = s->epoch << 32;
-    s->leader = (int)(dice_at(s->seed, SLOT_ELECTION, 0) % (uint64_t)s->voters);
+    s->leader = (int)(dice_at(s->seed, SLOT_ELECTION, 0) % s->voters);
     struct sim_server *leader = &s->servers[s->leader];
     for (int i = 0; i < s->server_count; i++) {
         s->servers[i] = (struct sim_server){.role = SIM_FOLLOWING, .master = -1};
-        s->servers[i].phase = (int64_t)(dice_at(s->seed, SLOT_TICK, (uint64_t)i) % (uint64_t)s->tick);
+        s->servers[i].phase = (dice_at(s->seed, SLOT_TICK, i) % s->tick);
         s->servers[i].link_serial = ++s->link_serial;
         tick_in(s, i, patience(s));
     }
@@ -378,7 +378,7 @@ void sim_ensemble_start(struct sim *s)
         }
     }
     for (int i = 0; i < s->voters && s->plan->masters; i++) {
-        sim_arm(s, SLOT_PING + i, 1 + (int64_t)(dice_at(s->seed, SLOT_PING, (uint64_t)i) % (uint64_t)(s->tick / 2)));
+        sim_arm(s, SLOT_PING + i, 1 + (dice_at(s->seed, SLOT_PING, i) % (s->tick / 2)));
     }
-    tick_in(s, s->leader, 1 + (int64_t)(dice_at(s->seed, SLOT_TICK, 99) % (uint64_t)(s->tick / 2)));
+    tick_in(s, s->leader, 1 + (dice_at(s->seed, SLOT_TICK, 99) % (s->tick / 2)));
 }

@@ -14,7 +14,7 @@ static void reset_clients(struct sim *s)
         *it = (struct sim_client){.process = SIM_STOPPED, .clock_ppm = s->plan->ppm[i]};
         it->heap = heap;
         sim_heap_reset(&it->heap);
-        it->clock_base = (int64_t)(dice_at(s->seed, (uint64_t)(SLOT_TIMER + i), 0) % (uint64_t)(1000 * SIM_SECOND)) + 1;
+        it->clock_base = (dice_at(s->seed, (SLOT_TIMER + i), 0) % (1000 * SIM_SECOND)) + 1;
         it->handle.conn = -1;
         it->connected_at = SIM_NEVER;
         it->expired_at = 0;
@@ -129,7 +129,7 @@ bool sim_step_slot(struct sim *s, int slot)
     }
     s->clock.now = due;
     s->steps++;
-    sim_hash(s, (uint64_t)due * 256 + (uint64_t)slot);
+    sim_hash(s, due * 256 + slot);
     happen(s, slot);
     if (s->shell) {
         s->shell->judge(s);

@@ -20,4 +20,9 @@ void sim_abandon(struct sim *s);
 bool sim_step(struct sim *s);
 bool sim_step_slot(struct sim *s, int slot); /* this one */
 
+/* explore.c: SERVERS, CLIENTS, ACQUIRES and FAULTS; the exit code. */
+int sim_explore(struct sim *s, char **scope, const char *words);
+/* digest.c */
+uint64_t sim_digest(const struct sim *s);
+
 #endif

@@ -92,7 +92,7 @@ int sim_path_of(struct sim *s, const char *dir, const char *name)
 /* By the wall clock of the server that leads. */
 static int64_t wall_skew(const struct sim *s)
 {
-    return s->leader < 0 ? 0 : (int64_t)(dice_at(s->seed, 8123, (uint64_t)s->leader) % (uint64_t)s->plan->skew);
+    return s->leader < 0 ? 0 : (dice_at(s->seed, 8123, s->leader) % s->plan->skew);
 }
 
 static int node_new(struct sim *s, int path, int64_t zxid)
@@ -206,9 +206,9 @@ void sim_stat_at(const struct sim *s, int node, int64_t zxid, struct zkl__stat *
                                .mtime_ms = (value < 0 ? n->ctime : s->values[value].time) / SIM_MS,
                                .ephemeral_owner = n->owner < 0 ? 0 : n->owner + 1,
                                .version = version,
-                               .cversion = (int32_t)(2 * (uint32_t)cversion_at(s, n, zxid) - (uint32_t)children),
+                               .cversion = (2 * cversion_at(s, n, zxid) - children),
                                .child_count = children,
-                               .data_size = (int32_t)size};
+                               .data_size = size};
 }
 
 bool sim_node_readable(const struct sim *s, int node, int client)
@@ -254,7 +254,7 @@ static void note_parent(struct sim *s, struct sim_effect *effect, int path, int6
     int32_t now = head_cversion(s, parent);
     effect->old_cversion = parent->head_cversion;
     effect->old_head_zxid = parent->head_zxid;
-    parent->head_cversion = (int32_t)((uint32_t)now + (uint32_t)add); /* wraps, as Java does */
+    parent->head_cversion = (now + (uint32_t)add); /* wraps, as Java does */
     parent->head_zxid = zxid;
     effect->cversion = parent->head_cversion;
 }
@@ -272,8 +272,8 @@ static enum zkl__rc do_create(struct sim *s, struct sim_part *part, int session,
     int path = part->path;
     if (part->mode == ZKL__EPHEMERAL_SEQUENTIAL || part->mode == ZKL__PERSISTENT_SEQUENTIAL) {
         char text[SIM_PATH_TEXT + 16];
-        int length = snprintf(text, sizeof text, "%s%010d", wanted->text, (int)head_cversion(s, &s->nodes[parent]));
-        path = path_find(s, text, (size_t)length);
+        int length = snprintf(text, sizeof text, "%s%010d", wanted->text, head_cversion(s, &s->nodes[parent]));
+        path = path_find(s, text, length);
         if (path < 0) {
             return ZKL__RC_REFUSED;
         }

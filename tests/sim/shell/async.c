@@ -28,7 +28,7 @@ void asyncs_begin(void)
 
 void asyncs_forget(int client)
 {
-    memset(calls[client], 0, (size_t)counts[client] * sizeof calls[client][0]);
+    memset(calls[client], 0, counts[client] * sizeof calls[client][0]);
     counts[client] = 0;
     closed[client] = false;
 }

@@ -76,7 +76,7 @@ int claim_make(struct sim *s, const struct claim *claim)
     used[number] = true;
     count++;
     s->judge.grants++;
-    sim_hash(s, (uint64_t)claim->token);
+    sim_hash(s, claim->token);
     sim_say(s, "app", "%d.%d holds %d", claim->client, claim->thread, claim->resource);
     if (node < 0) {
         sim_fail(s, "token", "%d.%d: token %llx is no node's", claim->client, claim->thread,

@@ -137,7 +137,7 @@ void fiber_wake(const void *what)
         if (it->used && !it->finished && it->waits_for == what) {
             it->waits_for = NULL;
             uint64_t roll = dice_at(world->seed, (uint64_t)it->slot + 500, world->steps);
-            sim_arm(world, it->slot, sim_now(world) + 1 + (int64_t)(roll % 20000));
+            sim_arm(world, it->slot, sim_now(world) + 1 + (roll % 20000));
         }
     }
 }

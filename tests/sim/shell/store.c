@@ -62,7 +62,7 @@ void store_event(struct sim *s, int client, const struct zkl__event *event)
     if (!store->open) {
         return;
     }
-    sim_hash(s, (uint64_t)event->kind ^ (uint64_t)event->now ^ event->id << 32);
+    sim_hash(s, event->kind ^ (uint64_t)event->now ^ event->id << 32);
     struct zkl__connection connection = {.session_id = event->session_id,
                                          .timeout_ms = event->timeout / SIM_MS,
                                          .fresh = event->fresh,

@@ -191,10 +191,10 @@ static void *ring_all(void *arg)
             alarm->ring(alarm->owner);
             if (is_stuck(&rings, &last)) {
                 sim_fail(fiber_world(), "liveness", "the alarms of %d ring without end", fiber_client());
-                zkl__signal_wait((struct zkl__signal *)(void *)alarms, alarms->mutex, zkl__clock_now() + SIM_SECOND);
+                zkl__signal_wait((struct zkl__signal *)alarms, alarms->mutex, zkl__clock_now() + SIM_SECOND);
             }
         } else {
-            zkl__signal_wait((struct zkl__signal *)(void *)alarms, alarms->mutex, at ? (*at)->at : INT64_MAX);
+            zkl__signal_wait((struct zkl__signal *)alarms, alarms->mutex, at ? (*at)->at : INT64_MAX);
         }
     }
     void (*left)(void *owner) = alarms->left;
@@ -281,7 +281,7 @@ ssize_t __wrap_getrandom(void *out, size_t size, unsigned flags);
 ssize_t __wrap_getrandom(void *out, size_t size, unsigned flags)
 {
     (void)flags;
-    uint64_t stream = dice_at(fiber_world()->seed, (uint64_t)fiber_client(), fiber_world()->steps);
+    uint64_t stream = dice_at(fiber_world()->seed, fiber_client(), fiber_world()->steps);
     for (size_t i = 0; i < size; i++) {
         ((unsigned char *)out)[i] = (unsigned char)dice_next(&stream);
     }

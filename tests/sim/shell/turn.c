@@ -4,8 +4,8 @@
 
 int64_t turn_dice(const struct turn *turn, unsigned what, int64_t bound)
 {
-    uint64_t roll = dice_at(turn->s->seed, 7000u + (uint64_t)(turn->plan - turn->s->plan->acquires), what);
-    return (int64_t)((roll >> 1) % (uint64_t)bound);
+    uint64_t roll = dice_at(turn->s->seed, 7000u + (turn->plan - turn->s->plan->acquires), what);
+    return ((roll >> 1) % bound);
 }
 
 void turn_told(const struct turn *turn, const char *what, int code)

@@ -180,7 +180,7 @@ void use_lock(struct turn *turn)
     look_around(turn);
     bool more = lock_once(&locked);
     for (int i = 0; more && lingers && i < 2; i++) {
-        fiber_sleep(turn_dice(turn, 4 + (unsigned)i, turn->plan->linger * 2));
+        fiber_sleep(turn_dice(turn, 4 + i, turn->plan->linger * 2));
         more = lock_once(&locked);
     }
     zkl_lock_free(locked.lock);
@@ -265,7 +265,7 @@ enum { LIMIT = 2, RESIZED_MOST = 4, RESIZED = 0x4e512f };
 /* With dice of its own: the other seeds stay what they were. */
 static bool is_resized(const struct turn *turn)
 {
-    return dice_at(turn->s->seed, RESIZED, (uint64_t)turn->plan->path) % 4 == 0;
+    return dice_at(turn->s->seed, RESIZED, turn->plan->path) % 4 == 0;
 }
 
 static void resize(struct turn *turn)

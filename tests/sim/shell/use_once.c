@@ -108,7 +108,7 @@ static void look_at_the_record(struct turn *turn)
 
 static void do_job(struct turn *turn, zkl_lock *lock, int64_t token)
 {
-    int64_t phase_ms = dice_at(turn->s->seed, 98, (uint64_t)turn->plan->path) % LENGTH_MS;
+    int64_t phase_ms = dice_at(turn->s->seed, 98, turn->plan->path) % LENGTH_MS;
     zkl_once_slot slot;
     int code = turn_back(turn, look(turn, lock, phase_ms, &slot));
     turn_told(turn, "look", code);

@@ -97,7 +97,7 @@ static void revoked(zkl_partition *partition, const char *piece, bool lost, void
                  turn->thread, piece);
     }
     if (me->later) {
-        me->used[index].due = sim_now(turn->s) + 1 + turn_dice(turn, 7 + (unsigned)index, turn->s->plan->tick);
+        me->used[index].due = sim_now(turn->s) + 1 + turn_dice(turn, 7 + index, turn->s->plan->tick);
         return;
     }
     if (!lost) {
@@ -214,7 +214,7 @@ void use_partition(struct turn *turn)
 {
     struct member *me = &members[turn->client][turn->thread];
     zkl_partition_options options = ZKL_PARTITION_OPTIONS_INIT;
-    options.cap = (size_t)(dice_at(turn->s->seed, 99, (uint64_t)turn->plan->path) % 3);
+    options.cap = (dice_at(turn->s->seed, 99, turn->plan->path) % 3);
     options.assigned_fn = assigned;
     options.revoked_fn = revoked;
     options.state_fn = changed;
