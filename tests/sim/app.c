@@ -2,7 +2,6 @@
  * recipes' public functions stand: one contender per acquire, or one joint of two, one completion, a release whatever happened. */
 #include <assert.h>
 
-#include "groups.h"
 #include "invariants.h"
 #include "semaphore.h"
 #include "sim.h"
@@ -71,33 +70,16 @@ static void over(struct sim *s, struct sim_attempt *attempt)
     }
 }
 
-void sim_app_left(struct sim_attempt *attempt)
-{
-    attempt->member = NULL;
-    over(attempt->s, attempt);
-}
-
-static void granted(struct sim *s, struct sim_attempt *attempt, int64_t token)
-{
-    int64_t hold = attempt->plan->hold;
-    attempt->state = SIM_HOLDING;
-    attempt->granted = sim_now(s);
-    attempt->token = token;
-    thread_in(s, attempt->client, attempt->thread, attempt->plan->downgrade ? hold / 2 : hold);
-}
-
-void sim_app_joined(struct sim_attempt *attempt)
-{
-    granted(attempt->s, attempt, 0);
-}
-
 /* Called by the judge when it has looked at an outcome. */
 void sim_app_outcome(struct sim_attempt *attempt, const struct zkl__outcome *outcome)
 {
     struct sim *s = attempt->s;
     switch (outcome->kind) {
     case ZKL__GRANTED:
-        granted(s, attempt, outcome->token);
+        attempt->state = SIM_HOLDING;
+        attempt->granted = sim_now(s);
+        attempt->token = outcome->token;
+        thread_in(s, attempt->client, attempt->thread, attempt->plan->hold / (attempt->plan->downgrade ? 2 : 1));
         break;
     case ZKL__FAILED:
     case ZKL__RELEASED:
@@ -160,10 +142,6 @@ static bool make(struct sim *s, struct sim_attempt *attempt)
         attempt->semaphore = sim_semaphore_make(attempt, &config);
         return attempt->semaphore;
     }
-    if (plan->recipe == SIM_GROUP) {
-        attempt->member = sim_member_make(attempt);
-        return attempt->member;
-    }
     if (plan->joint) {
         const char *paths[] = {sim_plan_path(plan->path), sim_plan_path(plan->path + 1)};
         attempt->joint = zkl__joint_new(core, &config, paths, 2);
@@ -198,9 +176,9 @@ static void start(struct sim *s, int client, int thread)
                                     .thread = thread,
                                     .plan = plan,
                                     .path = plan->path,
-                                    .seats = plan->recipe == SIM_SEMAPHORE || plan->recipe == SIM_GROUP ? 0
-                                             : plan->joint                                              ? 2
-                                                                                                        : 1,
+                                    .seats = plan->recipe == SIM_SEMAPHORE ? 0
+                                             : plan->joint                 ? 2
+                                                                           : 1,
                                     .shared = plan->kind == SIM_READ,
                                     .node = {-1, -1},
                                     .session = -1,
@@ -214,11 +192,6 @@ static void start(struct sim *s, int client, int thread)
     thread_in(s, client, thread, plan->cancel);
     sim_say(s, "app", "%d.%d asks for %s%s%s", client, thread, sim_plan_path(plan->path), plan->joint ? " and " : "",
             plan->joint ? sim_plan_path(plan->path + 1) : "");
-    if (attempt->member) {
-        thread_in(s, client, thread, plan->cancel >= 0 ? plan->cancel : plan->timeout);
-        sim_member_join(attempt);
-        return;
-    }
     tell_core(s, attempt,
               (struct zkl__event){.kind = ZKL__EV_START, .deadline = attempt->deadline, .try_only = plan->try_only});
 }
@@ -276,7 +249,7 @@ bool sim_attempt_holds(const struct sim *s, const struct sim_attempt *attempt)
 {
     const struct zkl__core *core = s->clients[attempt->client].core;
     int64_t now = sim_local(s, attempt->client, sim_now(s));
-    return attempt->state == SIM_HOLDING && core && !attempt->member &&
+    return attempt->state == SIM_HOLDING && core &&
            zkl__core_holds(core, attempt->contender, attempt->joint, attempt->semaphore, now);
 }
 
@@ -284,10 +257,6 @@ static void act(struct sim *s, struct sim_attempt *attempt)
 {
     bool over = attempt->state == SIM_OVER || attempt->state == SIM_LEFT || attempt->state == SIM_RELEASING;
     if (over) {
-        return;
-    }
-    if (attempt->member) {
-        sim_member_leave(attempt);
         return;
     }
     if (attempt->plan->ending == SIM_END_LET_GO) {
@@ -321,14 +290,13 @@ void sim_app_crashed(struct sim *s, int client)
     for (int i = 0; i < s->attempt_count; i++) {
         struct sim_attempt *attempt = &s->attempts[i];
         if (attempt->client == client && attempt->state != SIM_OVER) {
-            if (attempt->state == SIM_HOLDING && !attempt->member) {
+            if (attempt->state == SIM_HOLDING) {
                 sim_judge_left(s, attempt);
             }
             attempt->state = SIM_OVER;
             attempt->contender = NULL;
             attempt->joint = NULL;
             attempt->semaphore = NULL;
-            attempt->member = NULL;
         }
     }
     for (int thread = 0; thread < SIM_THREADS; thread++) {

@@ -85,7 +85,6 @@ struct sim_attempt {
     struct zkl__contender *contender; /* NULL: not to be used any more */
     struct zkl__joint *joint;         /* or this */
     struct zkl__semaphore *semaphore; /* or this */
-    struct sim_member *member;        /* or this: groups.h */
     char conflict[160];               /* its words */
     int path, seats;                  /* of the queue; a joint has the next path too */
     int node[2];                      /* of the grant; of each seat */
@@ -135,8 +134,6 @@ struct sim_client {
     int64_t clock_base, clock_ppm;
     struct sim_handle handle;
     struct zkl__core *core;
-    struct sim_member *members; /* groups.h */
-    struct sim_views *views;
     bool reopen; /* the core asked for a new session */
     bool stepping;
     int throttled;          /* so many requests are refused with NOTAPPLIED */

@@ -18,7 +18,6 @@
  *  the room    of sim.h, which is much larger than these worlds. */
 #include <string.h>
 
-#include "groups.h"
 #include "run.h"
 #include "semaphore_step.h"
 #include "session_inside.h"
@@ -177,7 +176,6 @@ enum { BLOCKS = 512 };
 struct walk {
     const struct sim_heap *heap;
     const struct zkl__core *core;
-    const struct sim_client *client;
     const struct sim_plan *plan;
     uint32_t blocks[BLOCKS]; /* in the order in which they were met */
     uint32_t count;
@@ -288,8 +286,6 @@ static const uint64_t *words_of(const struct walk *w, const void *data, size_t s
         plain_contender(w, (void *)scratch);
     } else if (semaphore_of(w->core, data)) {
         plain_memory_of(w, semaphore_of(w->core, data), data);
-    } else if (sim_member_is(w->client, data)) {
-        sim_member_plain(scratch, w->plan);
     }
     return scratch;
 }
@@ -319,7 +315,6 @@ static uint64_t core_hash(const struct sim *s, int client)
     uint32_t offset;
     w->heap = &s->clients[client].heap;
     w->core = s->clients[client].core;
-    w->client = &s->clients[client];
     w->plan = s->plan;
     w->count = 0;
     if (!w->core) {

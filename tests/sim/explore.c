@@ -329,9 +329,6 @@ static void plan_world(struct sim_plan *plan, int clients, int acquires, const c
                               .pause = 250 * SIM_MS,
                               .lingers = strstr(words, "lingers"),
                               .walk = strstr(words, "walks") ? 4000 * SIM_MS : 0,
-                              .watchers = strstr(words, "watched")  ? 2
-                                          : strstr(words, "groups") ? 1
-                                                                    : 0,
                               .sequence = !semaphores, /* the directory is there */
                               .folders = semaphores};
     for (int i = 0; i < clients * acquires; i++) {
@@ -339,10 +336,7 @@ static void plan_world(struct sim_plan *plan, int clients, int acquires, const c
                                                                      .timeout = -1,
                                                                      .cancel = -1,
                                                                      .linger = plan->lingers ? LINGERS : 0,
-                                                                     .recipe = semaphores       ? SIM_SEMAPHORE
-                                                                               : plan->watchers ? SIM_GROUP
-                                                                                                : SIM_BY_SEED,
-                                                                     .kind = plan->watchers ? SIM_WRITE : SIM_MUTEX,
+                                                                     .recipe = semaphores ? SIM_SEMAPHORE : SIM_BY_SEED,
                                                                      .permits = 1};
     }
 }

@@ -1,25 +1,385 @@
-/* invariants.c - the judge of sessions and steps. */
-#include "groups.h"
-#include "invariants_inside.h"
-
+/* invariants.c - the judge of sessions and of every step: what has to be known soon (a bound holds from the moment on at which the network is
+ * undisturbed), locks that linger, and the end. */
 #include <stdarg.h>
 #include <string.h>
 
+#include "invariants_inside.h"
+#include "contender_inside.h"
+#include "lease.h"
 #include "name.h"
 #include "stats.h"
 
-void sim_fail(struct sim *s, const char *invariant, const char *format, ...)
+/* --- an undisturbed network ------------------------------------------------------------------------------------------ */
+
+void sim_judge_disturbed(struct sim *s, int64_t duration)
+{
+    int64_t end = sim_now(s) + duration;
+    s->judge.disturbed = end > s->judge.disturbed ? end : s->judge.disturbed;
+}
+
+void sim_judge_connection(struct sim *s, int client, enum zkl__event_kind kind)
+{
+    if (kind == ZKL__EV_CONNECTED) {
+        s->clients[client].connected_at = sim_now(s);
+    } else if (kind == ZKL__EV_SUSPENDED || kind == ZKL__EV_EXPIRED) {
+        s->clients[client].connected_at = SIM_NEVER;
+        s->clients[client].expired_at = kind == ZKL__EV_EXPIRED ? sim_now(s) : s->clients[client].expired_at;
+    }
+}
+
+int64_t sim_calm_since(const struct sim *s, int client)
+{
+    const struct sim_plan *plan = s->plan;
+    bool endless = plan->slow_once_in > 0 || plan->delay == 0 || s->leader < 0;
+    int64_t connected = s->clients[client].connected_at;
+    if (endless || connected == SIM_NEVER) {
+        return SIM_NEVER;
+    }
+    return connected > s->judge.disturbed ? connected : s->judge.disturbed;
+}
+
+/* The longest time from a request to its reply: ten ways, as plan.c rolls them, and what threads of a follower
+ * and of the client are late. */
+int64_t sim_round_trip(const struct sim *s)
+{
+    const struct sim_plan *plan = s->plan;
+    int64_t way = plan->scheduler == SIM_PCT ? (plan->delay >> 3) * 65 : plan->delay * 3 / 2;
+    return 10 * way + 2 * plan->preempt + 2 * plan->inbox_delay + 4 * plan->late + 2 * SIM_MS;
+}
+
+/* So much time has passed since then, and at least a round trip in calm. */
+bool sim_is_overdue(const struct sim *s, int client, int64_t since, int64_t duration)
+{
+    int64_t calm = sim_calm_since(s, client);
+    if (calm == SIM_NEVER) {
+        return false;
+    }
+    int64_t from = calm > since ? calm : since;
+    return sim_now(s) > from + duration + duration / 500 + sim_round_trip(s);
+}
+
+/* --- what an operator removed, what was held for too long, what was granted on a lie ------------------------------------ */
+
+static bool node_stands(const struct sim *s, int node)
+{
+    return node >= 0 && s->nodes[node].dzxid > sim_committed_zxid(s);
+}
+
+/* Heartbeats look at one lock each, in turn. */
+static int64_t heartbeats(struct sim *s, int client)
+{
+    int locks = 0;
+    for (int thread = 0; thread < SIM_THREADS; thread++) {
+        const struct sim_attempt *each = sim_attempt_of(s, client, thread);
+        locks += sim_attempt_exists(each) && each->state <= SIM_HOLDING
+                     ? each->semaphore ? sim_semaphore_count(each) : each->seats
+                     : 0;
+    }
+    return (locks + 1) * zkl__lease_heartbeat(s->plan->timeout);
+}
+
+static void check_removed_in_time(struct sim *s, const struct sim_attempt *attempt)
+{
+    if (attempt->removed && attempt->state == SIM_HOLDING &&
+        sim_is_overdue(s, attempt->client, attempt->removed, heartbeats(s, attempt->client))) {
+        sim_fail_of(attempt, "removed", "holds, and its node was deleted %.3f ms ago",
+                    (double)(sim_now(s) - attempt->removed) / 1e6);
+    }
+}
+
+static void check_max_hold(struct sim *s, const struct sim_attempt *attempt)
+{
+    int64_t limit = attempt->plan->max_hold + attempt->plan->max_hold / 500; /* by a clock that is slow */
+    bool over = limit > 0 && !attempt->joint && attempt->granted > 0 &&
+                (attempt->state == SIM_HOLDING || attempt->state == SIM_LOST) && node_stands(s, attempt->node[0]);
+    if (over && sim_is_overdue(s, attempt->client, attempt->granted + limit, 0) && !sim_struck(s, SIM_DENY) &&
+        !sim_struck(s, SIM_THROTTLE) && !sim_struck(s, SIM_REFUSE) && !sim_struck(s, SIM_NO_MEMORY)) {
+        sim_fail_of(attempt, "max-hold", "has held for longer than max_hold, and its node stands");
+    }
+}
+
+/* By a clock that is fast. */
+static bool went_early(const struct sim *s, const struct sim_attempt *attempt)
+{
+    if (attempt->node[0] < 0) {
+        return false; /* a permit is not held for a least time */
+    }
+    const struct sim_node *node = &s->nodes[attempt->node[0]];
+    int64_t least = attempt->plan->least - attempt->plan->least / 500;
+    return node->dzxid <= sim_committed_zxid(s) && !node->taken && sim_now(s) < attempt->granted + least;
+}
+
+void sim_judge_least(struct sim *s, int client)
+{
+    if (s->clients[client].process != SIM_RUNNING) {
+        return;
+    }
+    for (int i = 0; i < s->attempt_count; i++) {
+        const struct sim_attempt *it = &s->attempts[i];
+        bool released = it->state == SIM_OVER || it->state == SIM_LEFT;
+        bool kept = it->client == client && it->plan->least > 0 && released && it->granted > 0 && !it->lost &&
+                    !it->lapsed && !it->removed && !it->exempt && it->session == s->clients[client].handle.session;
+        if (kept && !s->sessions[it->session].ended && went_early(s, it)) {
+            sim_fail_of(it, "least", "has released it, and its node went %.3f ms after the grant, not %.3f",
+                        (double)(sim_now(s) - it->granted) / 1e6, (double)it->plan->least / 1e6);
+        }
+    }
+}
+
+/* It holds as a reader behind a reader: downgraded since, it stands where it may. */
+static bool beside(const struct sim *s, const struct sim_attempt *attempt)
+{
+    const struct sim_node *before = &s->nodes[attempt->before];
+    return attempt->shared && zkl__name_parse(sim_path_name(&s->paths[before->path])).kind == ZKL_KIND_READ;
+}
+
+static void check_misled(struct sim *s, const struct sim_attempt *attempt)
+{
+    int64_t patience = attempt->at_border ? 0 : zkl__lease_heartbeat(s->plan->timeout);
+    if (attempt->misled && !beside(s, attempt) && attempt->state == SIM_HOLDING && node_stands(s, attempt->before) &&
+        sim_is_overdue(s, attempt->client, attempt->granted, patience) && !sim_struck(s, SIM_DENY) &&
+        !sim_struck(s, SIM_THROTTLE) && !sim_struck(s, SIM_REFUSE) && !sim_struck(s, SIM_NO_MEMORY)) {
+        sim_fail_of(attempt, "forged", "was granted on a forged announcement, and holds still, behind %s",
+                    sim_path_name(&s->paths[s->nodes[attempt->before].path]));
+    }
+}
+
+void sim_judge_time(struct sim *s, const struct sim_attempt *attempt)
+{
+    check_removed_in_time(s, attempt);
+    check_max_hold(s, attempt);
+    check_misled(s, attempt);
+}
+
+/* --- jeopardy -------------------------------------------------------------------------------------------------------- */
+
+/* Told exactly while no server is connected, or a quarter of the least lease is left, and before it is too late to act. */
+void sim_judge_jeopardy(struct sim *s, const struct sim_attempt *attempt, int64_t next)
+{
+    const struct zkl__core *core = s->clients[attempt->client].core;
+    int64_t warn = zkl__core_lease_until(core) - zkl__core_least_lease(core) / 4;
+    bool danger = !zkl__core_connected(core) || s->clients[attempt->client].last_step > warn;
+    if (attempt->jeopardy != danger) {
+        sim_fail_of(attempt, "jeopardy", "is %s", danger ? "in jeopardy, and not told" : "safe, and told jeopardy");
+    }
+    if (!danger && next > warn + 1) {
+        sim_fail_of(attempt, "jeopardy", "holds, and its core will sleep beyond the warning");
+    }
+}
+
+/* Without faults, on a network that answers long before a quarter of the least lease has passed, a holder keeps its lease. */
+bool sim_judge_healthy(const struct sim *s, int client)
+{
+    const struct sim_plan *plan = s->plan;
+    enum zkl__hops hops = plan->observers ? ZKL__HOPS_TWO : ZKL__HOPS_ONE;
+    int64_t least = zkl__lease_least(plan->timeout, plan->tick / 2 + plan->pause, hops);
+    return plan->fault_count == 0 && plan->slow_once_in == 0 && !plan->bounds &&
+           s->clients[client].connected_at != SIM_NEVER && 2 * sim_round_trip(s) < least / 4;
+}
+
+const struct sim_attempt *sim_first_of(const struct sim *s, const struct sim_attempt *attempt)
+{
+    for (int i = 0; i < s->attempt_count; i++) {
+        const struct sim_attempt *each = &s->attempts[i];
+        if (each->client == attempt->client && each->token == attempt->token && each->serial == 1 &&
+            each->path == attempt->path) {
+            return each;
+        }
+    }
+    return NULL;
+}
+
+static bool stands_before(const char *name, int64_t number)
+{
+    struct zkl__name parsed = zkl__name_parse(name);
+    return parsed.kind != ZKL_KIND_FOREIGN &&
+           (number == SIM_IN_LINE || zkl__sequence_diff(parsed.sequence, (int32_t)number) < 0);
+}
+
+/* Whoever stands in the queue at that zxid, before that number, besides the node's session; -1: nobody. */
+static int other_in_queue(const struct sim *s, int own, int64_t zxid, int64_t number)
+{
+    int dir = s->paths[s->nodes[own].path].parent;
+    for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
+        int node = sim_node_at(s, child, zxid);
+        if (node >= 0 && s->nodes[node].owner != s->nodes[own].owner &&
+            stands_before(sim_path_name(&s->paths[child]), number)) {
+            return node;
+        }
+    }
+    return -1;
+}
+
+/* Then what a client was shown of a queue is not known here (lists_apart in inbox.c). */
+static bool has_joints(const struct sim *s, int client)
+{
+    for (int i = 0; i < s->plan->acquire_count; i++) {
+        if (s->plan->acquires[i].client == client && s->plan->acquires[i].joint) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of those of its session that stand in line the first. */
+static void check_line(struct sim *s, const struct sim_attempt *attempt)
+{
+    for (int i = 0; i < s->attempt_count; i++) {
+        const struct sim_attempt *each = &s->attempts[i];
+        bool before = each->client == attempt->client && each->path == attempt->path && each->contender &&
+                      each->state == SIM_PENDING && each < attempt;
+        if (before && each->contender->linger.in_line && !each->canceled &&
+            sim_local(s, each->client, sim_now(s)) < each->deadline && s->plan->fault_count == 0) {
+            sim_fail_of(attempt, "linger", "is granted, and %d.%d asked before", each->client, each->thread);
+        }
+    }
+}
+
+void sim_judge_again(struct sim *s, struct sim_attempt *attempt, int path, int node)
+{
+    const struct sim_client *client = &s->clients[attempt->client];
+    attempt->token = s->nodes[node].czxid;
+    const struct sim_attempt *first = sim_first_of(s, attempt);
+    int other = other_in_queue(s, node, client->shown_zxid[path], attempt->number);
+    if (!first || attempt->plan->linger == 0 || attempt->plan->kind != first->plan->kind) {
+        sim_fail_of(attempt, "linger", "is granted again what it never was");
+    } else if (sim_local(s, attempt->client, sim_now(s)) >= zkl__core_lease_until(client->core)) {
+        sim_fail_of(attempt, "linger", "is granted again, and the lease has ended");
+    } else if (client->connected_at == SIM_NEVER || first->granted < client->connected_at) {
+        sim_fail_of(attempt, "linger",
+                    "is granted again, and nothing has shown its node since the connection was lost");
+    } else if (other >= 0 && !has_joints(s, attempt->client)) {
+        sim_fail_of(attempt, "linger", "is granted again, and its session was told of %s",
+                    sim_path_name(&s->paths[s->nodes[other].path]));
+    }
+    check_line(s, attempt);
+}
+
+enum { APART_MOST = 12 }; /* one of eight numbers lists at once, and so may gather; and a few that begin together */
+
+/* Whether others wait: of its session, who could be granted on the same znode; or of another one. */
+static bool is_beside(const struct sim *s, const struct sim_attempt *attempt, bool same_session)
+{
+    for (int i = 0; i < s->attempt_count; i++) {
+        const struct sim_attempt *each = &s->attempts[i];
+        if (each != attempt && each->state == SIM_PENDING && each->path == attempt->path &&
+            (each->client == attempt->client) == same_session) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Without faults and without another session, whoever waits in one session becomes a line after a few grants. */
+void sim_judge_apart(struct sim *s, const struct sim_attempt *attempt)
+{
+    int *apart = &s->judge.apart[attempt->path];
+    bool counts = attempt->serial == 1 && attempt->plan->linger > 0 && is_beside(s, attempt, true);
+    *apart = counts && !is_beside(s, attempt, false) ? *apart + 1 : 0;
+    if (*apart > APART_MOST) {
+        sim_fail_of(attempt, "line", "is the %d. in a row to be granted on a znode of its own", *apart);
+    }
+}
+
+/* --- until it goes --------------------------------------------------------------------------------------------------- */
+
+static bool stands(const struct sim *s, const struct sim_attempt *attempt)
+{
+    int node = attempt->seats == 1 ? attempt->node[0] : -1;
+    return node >= 0 && s->nodes[node].dzxid > sim_committed_zxid(s) &&
+           attempt->session == s->clients[attempt->client].handle.session;
+}
+
+/* Somebody has it again, or is about to. */
+static bool is_in_use(const struct sim *s, const struct sim_attempt *released)
+{
+    for (int i = 0; i < s->attempt_count; i++) {
+        const struct sim_attempt *each = &s->attempts[i];
+        if (each->client == released->client && each->path == released->path && each != released &&
+            (each->state != SIM_OVER || (each->serial > released->serial && each->token == released->token))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Its delete uses the watch on the queue up, unless an operator was first. */
+static bool has_node_in(const struct sim *s, int client, int dir)
+{
+    const struct sim_handle *handle = &s->clients[client].handle;
+    for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
+        int node = s->paths[child].node;
+        if (node >= 0 && s->nodes[node].owner == handle->session && s->nodes[node].dzxid > handle->last_zxid) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool sim_lingers_at(const struct sim *s, int client, int path)
+{
+    for (int i = 0; i < s->attempt_count; i++) {
+        const struct sim_attempt *each = &s->attempts[i];
+        if (each->client == client && each->plan->linger > 0 &&
+            strcmp(sim_plan_path(each->path), s->paths[path].text) == 0 &&
+            (s->faults.stranger || has_node_in(s, client, path))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_hindered(const struct sim *s)
+{
+    return sim_struck(s, SIM_DENY) || sim_struck(s, SIM_THROTTLE) || sim_struck(s, SIM_REFUSE) ||
+           sim_struck(s, SIM_NO_MEMORY);
+}
+
+static void check_idle(struct sim *s, const struct sim_attempt *attempt)
+{
+    int client = attempt->client, other = other_in_queue(s, attempt->node[0], sim_committed_zxid(s), SIM_IN_LINE);
+    if (sim_is_overdue(s, client, attempt->ended, attempt->plan->linger)) {
+        sim_fail_of(attempt, "linger", "has released it %.3f ms ago, and it lingers",
+                    (double)(sim_now(s) - attempt->ended) / 1e6);
+    } else if (other >= 0) {
+        int64_t born = s->nodes[other].born;
+        int64_t since = born > attempt->ended ? born : attempt->ended;
+        if (sim_is_overdue(s, client, since, 0)) {
+            sim_fail(s, "linger", "%s waits for what lingers of %d.%d", sim_path_name(&s->paths[s->nodes[other].path]),
+                     client, attempt->thread);
+        }
+    }
+}
+
+void sim_judge_lingering(struct sim *s, int client)
+{
+    if (!s->plan->lingers || s->clients[client].process != SIM_RUNNING || is_hindered(s)) {
+        return;
+    }
+    for (int i = 0; i < s->attempt_count; i++) {
+        const struct sim_attempt *each = &s->attempts[i];
+        if (each->client == client && each->state == SIM_OVER && each->plan->linger > 0 && each->ended > 0 &&
+            stands(s, each) && !is_in_use(s, each)) {
+            check_idle(s, each);
+        }
+    }
+}
+
+void sim_fail_at(struct sim *s, int client, int thread, const char *invariant, const char *format, ...)
 {
     if (s->judge.failed || (s->without && strcmp(s->without, invariant) == 0)) {
         return; /* the first one is the one to look at */
     }
-    char what[200];
+    char who[24] = "", what[200];
     va_list args;
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
+    if (client >= 0) {
+        snprintf(who, sizeof who, "%d.%d ", client, thread);
+    }
     s->judge.failed = true;
-    snprintf(s->judge.verdict, sizeof s->judge.verdict, "%s: %s", invariant, what);
+    snprintf(s->judge.verdict, sizeof s->judge.verdict, "%s: %s%s", invariant, who, what);
     sim_say(s, "VIOLATION", "%s", s->judge.verdict);
 }
 
@@ -94,8 +454,8 @@ void sim_judge_lease(struct sim *s, int client, const struct zkl__core *core)
         s->faults.beyond = true;
     }
     if (until > sim_local(s, client, end)) {
-        fail_by_lease(s, "lease", "client %d believes in its session for %.3f ms more than the leader", client,
-                      (double)(until - sim_local(s, client, end)) / 1e6);
+        fail_by_lease(s, sim_fail(s, "lease", "client %d believes in its session for %.3f ms more than the leader",
+                                  client, (double)(until - sim_local(s, client, end)) / 1e6));
     }
 }
 
@@ -112,8 +472,8 @@ static void check_exclusion(struct sim *s, int path)
         if (first && !(first->shared && each->shared)) {
             s->faults.beyond =
                 s->faults.beyond || sim_shortened_untold(s, first->client) || sim_shortened_untold(s, each->client);
-            fail_by_lease(s, "exclusion", "%d.%d and %d.%d hold %s", first->client, first->thread, each->client,
-                          each->thread, sim_plan_path(path));
+            fail_by_lease(s, sim_fail(s, "exclusion", "%d.%d and %d.%d hold %s", first->client, first->thread,
+                                      each->client, each->thread, sim_plan_path(path)));
         }
         first = !first || !each->shared ? each : first; /* one that is alone meets all others */
     }
@@ -154,8 +514,8 @@ static void check_removed(struct sim *s, struct sim_attempt *attempt)
         }
         attempt->gone_since = attempt->gone_since ? attempt->gone_since : sim_now(s);
         if (sim_now(s) - attempt->gone_since > bound) {
-            sim_fail(s, "told", "%d.%d still holds, %.0f ms after its node was removed by hand", attempt->client,
-                     attempt->thread, (double)(sim_now(s) - attempt->gone_since) / 1e6);
+            sim_fail_of(attempt, "told", "still holds, %.0f ms after its node was removed by hand",
+                        (double)(sim_now(s) - attempt->gone_since) / 1e6);
         }
     }
 }
@@ -165,11 +525,10 @@ static void check_attempt(struct sim *s, int client, struct sim_attempt *attempt
     int64_t now = s->clients[client].last_step;
     if (attempt->state == SIM_PENDING) {
         if (next > attempt->deadline) {
-            sim_fail(s, "bounded", "%d.%d waits, and its core will not wake up by its deadline", client,
-                     attempt->thread);
+            sim_fail_of(attempt, "bounded", "waits, and its core will not wake up by its deadline");
         }
         if (timer && now >= attempt->deadline) {
-            sim_fail(s, "bounded", "%d.%d waits beyond its deadline", client, attempt->thread);
+            sim_fail_of(attempt, "bounded", "waits beyond its deadline");
         }
     } else if (attempt->state == SIM_HOLDING) {
         sim_judge_jeopardy(s, attempt, next);
@@ -178,13 +537,13 @@ static void check_attempt(struct sim *s, int client, struct sim_attempt *attempt
             check_removed(s, attempt);
         }
         if (attempt->lapsed) {
-            sim_fail(s, "final", "%d.%d still holds after its lease had ended", client, attempt->thread);
+            sim_fail_of(attempt, "final", "still holds after its lease had ended");
         }
         if (next > until) {
-            sim_fail(s, "told", "%d.%d holds, and its core will sleep beyond the lease", client, attempt->thread);
+            sim_fail_of(attempt, "told", "holds, and its core will sleep beyond the lease");
         }
         if (now >= until) {
-            sim_fail(s, "told", "%d.%d is not told that its lease has ended", client, attempt->thread);
+            sim_fail_of(attempt, "told", "is not told that its lease has ended");
         }
     }
 }
@@ -243,8 +602,8 @@ static bool own_lives(const struct sim *s, const struct sim_handle *handle, int 
 static void check_watches(struct sim *s, int client)
 {
     const struct sim_client *it = &s->clients[client];
-    if (s->plan->watchers || it->handle.watch_count == 0 || it->handle.count > 0 || it->handle.inbox.head ||
-        it->suspended || sim_struck(s, SIM_REFUSE) || sim_struck(s, SIM_NO_MEMORY) || sim_struck(s, SIM_THROTTLE) ||
+    if (it->handle.watch_count == 0 || it->handle.count > 0 || it->handle.inbox.head || it->suspended ||
+        sim_struck(s, SIM_REFUSE) || sim_struck(s, SIM_NO_MEMORY) || sim_struck(s, SIM_THROTTLE) ||
         s->faults.lies > 0) {
         return;
     }
@@ -266,7 +625,7 @@ static void check_watches(struct sim *s, int client)
 static void check_delete(struct sim *s, int client, const struct zkl__op *op)
 {
     int path = op->kind == ZKL__OP_DELETE ? sim_path_of(s, op->dir, op->name) : -1;
-    int node = path < 0 || s->plan->watchers ? -1 : sim_node_at(s, path, sim_committed_zxid(s));
+    int node = path < 0 ? -1 : sim_node_at(s, path, sim_committed_zxid(s));
     if (node >= 0 && s->nodes[node].owner != s->clients[client].handle.session) {
         sim_fail(s, "foreign", "client %d deletes %s, which is not its own", client, s->paths[path].text);
     }
@@ -330,9 +689,7 @@ void sim_judge_submit(struct sim *s, int client, const struct zkl__op *op)
         return; /* a test of the ensemble alone, or shell/ */
     }
     bool lingers = op->watch && sim_lingers_at(s, client, sim_path_of(s, op->dir, NULL));
-    sim_views_submit(s, client, op);
-    if (op->watch && !s->plan->watchers && only_tries(s, client) && !guards(s, client, op) && !may_linger(s, client) &&
-        !lingers) {
+    if (op->watch && only_tries(s, client) && !guards(s, client, op) && !may_linger(s, client) && !lingers) {
         sim_fail(s, "outcome", "client %d sets a watch, and has only tries", client);
     }
     check_delete(s, client, op);
@@ -389,7 +746,6 @@ void sim_judge_step(struct sim *s, int client, bool timer)
         }
     }
     sim_judge_permits(s);
-    sim_judge_views(s, client);
 }
 
 /* Its node, or the one that took its place: a downgrade keeps the number. */
@@ -407,7 +763,7 @@ static bool is_place_of(const struct sim *s, const struct sim_attempt *attempt, 
     return false;
 }
 
-/* shell/, and memberships: what a session deleted, whatever it thought that it asked for. A stranger's hand may have put another session's node where its own
+/* shell/: what a session deleted, whatever it thought that it asked for. A stranger's hand may have put another session's node where its own
  * was: no client can tell these apart in time. */
 static void check_deleted(struct sim *s, const struct sim_txn *txn)
 {
@@ -424,7 +780,7 @@ static void check_deleted(struct sim *s, const struct sim_txn *txn)
 void sim_judge_commit(struct sim *s, int position)
 {
     const struct sim_txn *txn = &s->log[position];
-    if (s->shell || s->plan->watchers) {
+    if (s->shell) {
         check_deleted(s, txn);
     }
     bool meddled = txn->kind == SIM_TXN_OP && txn->session == SIM_STRANGER;
@@ -474,7 +830,7 @@ static bool calm(const struct sim *s)
             return false;
         }
     }
-    return s->plan->fault_count == 0 && !s->faults.struck && !s->shell && !s->plan->watchers;
+    return s->plan->fault_count == 0 && !s->faults.struck && !s->shell;
 }
 
 static void check_nodes(struct sim *s)

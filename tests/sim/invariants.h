@@ -31,9 +31,6 @@
  *  memory      a core that was freed has left nothing
  *  liveness    after healing every acquire ends
  *  wakeups     without faults and cancels a node's deletion wakes one waiter at most
- *  member      the list of a group shows nobody who was gone before it was asked for; when all is quiet for long it shows who is there, and
- *              who joined is a member
- *  observed    an observer is shown a leader who stood first; when all is quiet for long, the one who leads
  *  storm       a run stays within its room; and what the servers refused for an access list is not asked for again without a pause: less
  *              than 20 times in a second for each thread of a process
  *
@@ -63,6 +60,11 @@ void sim_judge_freed(struct sim *s, int client);
 void sim_judge_end(struct sim *s, bool in_time);
 void sim_app_outcome(struct sim_attempt *attempt, const struct zkl__outcome *outcome);
 
-void sim_fail(struct sim *s, const char *invariant, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* client: -1, or whose thread it is about. */
+void sim_fail_at(struct sim *s, int client, int thread, const char *invariant, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+#define sim_fail(s, ...) sim_fail_at(s, -1, 0, __VA_ARGS__)
+/* Of an attempt, a turn or a call. */
+#define sim_fail_of(it, ...) sim_fail_at((it)->s, (it)->client, (it)->thread, __VA_ARGS__)
 
 #endif

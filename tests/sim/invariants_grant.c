@@ -1,10 +1,91 @@
 /* invariants_grant.c - the judge of grants and of all else that an owner is told. */
-#include "invariants_inside.h"
-
 #include <string.h>
 
+#include "invariants_inside.h"
 #include "contender_inside.h"
 #include "name.h"
+
+static bool marks(const struct sim_acquire *plan)
+{
+    return plan->mark || plan->delay > 0;
+}
+
+static bool is_gone(const struct sim *s, int node)
+{
+    return s->nodes[node].dzxid <= sim_committed_zxid(s);
+}
+
+/* It held with the option and did not release, or only after a loss, and its node is gone. In a directory that was made anew nothing
+ * is known. */
+static bool crashed(struct sim *s, const struct sim_attempt *attempt)
+{
+    if (!marks(attempt->plan) || attempt->granted == 0 || attempt->node[0] < 0 || (attempt->let_go && !attempt->lost) ||
+        !is_gone(s, attempt->node[0])) {
+        return false;
+    }
+    int directory = sim_node_at(s, s->paths[s->nodes[attempt->node[0]].path].parent, sim_committed_zxid(s));
+    return directory >= 0 && s->nodes[directory].czxid < s->nodes[attempt->node[0]].czxid;
+}
+
+/* The crash of one that was before. Whoever believed a lie, or was believed by such a one, knows nothing. */
+static bool is_before(struct sim *s, const struct sim_attempt *it, const struct sim_attempt *attempt, int64_t token)
+{
+    return it->path == attempt->path && s->faults.lies == 0 && crashed(s, it) && s->nodes[it->node[0]].czxid < token;
+}
+
+void sim_judge_delay(struct sim *s, const struct sim_attempt *attempt, int64_t token)
+{
+    int64_t least = attempt->plan->delay - attempt->plan->delay / 500; /* by a clock that is fast */
+    for (int i = 0; i < s->attempt_count && least > 0; i++) {
+        const struct sim_attempt *it = &s->attempts[i];
+        if (is_before(s, it, attempt, token) && sim_now(s) < s->nodes[it->node[0]].died + least) {
+            fail_by_lease(s, sim_fail_of(attempt, "delay",
+                                         "is granted %.3f ms after the end of %d.%d, which did not release, not %.3f",
+                                         (double)(sim_now(s) - s->nodes[it->node[0]].died) / 1e6, it->client,
+                                         it->thread, (double)attempt->plan->delay / 1e6));
+        }
+    }
+}
+
+/* Nobody gives up, nothing is lost, and everybody at this path leaves a mark. */
+static bool all_release(const struct sim *s, int path)
+{
+    bool all = s->plan->fault_count == 0 && s->judge.losses == 0 && s->judge.expiries == 0 && s->plan->sequence == 0;
+    for (int i = 0; i < s->client_count; i++) {
+        all = all && !s->clients[i].suspended && s->plan->hides[i] == SIM_ANYBODY;
+    }
+    for (int i = 0; i < s->plan->acquire_count; i++) {
+        const struct sim_acquire *it = &s->plan->acquires[i];
+        bool here = it->path == path || (it->joint && it->path + 1 == path);
+        all = all && it->timeout < 0 && it->cancel < 0 && !it->try_only && it->max_hold == 0 && (marks(it) || !here);
+    }
+    return all;
+}
+
+void sim_judge_delayed(struct sim *s, const struct sim_attempt *attempt)
+{
+    if (attempt->plan->delay > 0 && attempt->contender && attempt->state == SIM_PENDING &&
+        attempt->contender->mark.state == ZKL__MARK_DELAYS && all_release(s, attempt->path)) {
+        sim_fail_of(attempt, "delay", "waits for a delay, and all have released");
+    }
+}
+
+void sim_judge_mark(struct sim *s, const struct sim_attempt *attempt, int64_t token, bool unclean)
+{
+    for (int i = 0; i < s->attempt_count && marks(attempt->plan); i++) {
+        struct sim_attempt *it = &s->attempts[i];
+        if (it->reported || !is_before(s, it, attempt, token)) {
+            continue;
+        }
+        it->reported = true;
+        if (!unclean) {
+            sim_fail_of(attempt, "mark", "is granted after the crash of %d.%d, and not told", it->client, it->thread);
+        }
+    }
+    if (unclean && all_release(s, attempt->path)) {
+        sim_fail_of(attempt, "mark", "is told of a crash that was none");
+    }
+}
 
 /* --- fifo ------------------------------------------------------------------------------------------------------------ */
 
@@ -45,8 +126,9 @@ static void check_chain(struct sim *s, struct sim_attempt *attempt, int32_t numb
     attempt->at_border = true;
     s->judge.misled_at_border += !attempt->shared;
     if (s->judge.misled_at_border > 1) {
-        sim_fail(s, "chain", "%d.%d is granted as %d, on a lie that was told as %d and has misled one behind its block",
-                 attempt->client, attempt->thread, number, s->faults.lied_at);
+        sim_fail_of(attempt, "chain",
+                    "is granted as %d, on a lie that was told as %d and has misled one behind its block", number,
+                    s->faults.lied_at);
     }
 }
 
@@ -72,8 +154,8 @@ static void check_fifo(struct sim *s, struct sim_attempt *attempt, int own)
             attempt->misled = attempt->exempt = true;
             attempt->before = node;
         } else if (!forged && !leaving) {
-            fail_by_lease(s, "fifo", "%d.%d is granted with %s before it", attempt->client, attempt->thread,
-                          sim_path_name(&s->paths[child]));
+            fail_by_lease(
+                s, sim_fail_of(attempt, "fifo", "is granted with %s before it", sim_path_name(&s->paths[child])));
         }
     }
 }
@@ -94,8 +176,8 @@ static void check_token(struct sim *s, const struct sim_attempt *attempt, int pa
     int64_t last = attempt->shared ? *exclusive : *any;
     bool again = token == last && !attempt->shared && attempt->serial > s->judge.last_serial[path];
     if (token < last || (token == last && !again) || (token > last && attempt->serial > 1 && !was_misled(s, attempt))) {
-        fail_by_lease(s, "token", "%d.%d: token %llx, grant %lld of it, after %llx", attempt->client, attempt->thread,
-                      (unsigned long long)token, (long long)attempt->serial, (unsigned long long)last);
+        fail_by_lease(s, sim_fail_of(attempt, "token", "token %llx, grant %lld of it, after %llx",
+                                     (unsigned long long)token, (long long)attempt->serial, (unsigned long long)last));
         return;
     }
     s->judge.last_serial[path] = attempt->serial;
@@ -128,10 +210,9 @@ static void check_missing(struct sim *s, struct sim_attempt *attempt, int seat, 
 {
     int path = attempt->path + seat;
     if (!s->faults.stranger) {
-        fail_by_lease(s, "token", "%d.%d is granted on a node that is not there", attempt->client, attempt->thread);
+        fail_by_lease(s, sim_fail_of(attempt, "token", "is granted on a node that is not there"));
     } else if (was >= 0 && s->nodes[was].dzxid <= rests_on(s, attempt, path) && alone(s, attempt, path)) {
-        sim_fail(s, "token", "%d.%d is granted though its node had gone before what it was shown last", attempt->client,
-                 attempt->thread);
+        sim_fail_of(attempt, "token", "is granted though its node had gone before what it was shown last");
     }
     attempt->exempt = true;
 }
@@ -148,8 +229,7 @@ static void check_grant(struct sim *s, struct sim_attempt *attempt, int seat, in
     attempt->session = s->nodes[node].owner;
     bool right = seat > 0 || attempt->joint || s->nodes[node].czxid == token;
     if (!right || s->nodes[node].owner != s->clients[attempt->client].handle.session) {
-        sim_fail(s, "token", "%d.%d: token %llx is not its node's", attempt->client, attempt->thread,
-                 (unsigned long long)token);
+        sim_fail_of(attempt, "token", "token %llx is not its node's", (unsigned long long)token);
     }
     check_fifo(s, attempt, node);
     if (attempt->misled) {
@@ -229,7 +309,7 @@ static void check_loss(struct sim *s, struct sim_attempt *attempt)
     /* By a clock that is fast; a limit of less than 500 ns may end a whole ns earlier. */
     bool overran = limit > 0 && sim_now(s) - attempt->granted >= limit - limit / 500 - 1;
     if (!overran && !attempt->exempt && sim_judge_healthy(s, attempt->client)) {
-        sim_fail(s, "healthy", "%d.%d has lost, and nothing was wrong", attempt->client, attempt->thread);
+        sim_fail_of(attempt, "healthy", "has lost, and nothing was wrong");
     }
 }
 
@@ -244,8 +324,7 @@ void sim_judge_outcome(struct sim_attempt *attempt, const struct zkl__outcome *o
             outcome->why ? outcome->why : "");
     sim_hash(s, (uint64_t)outcome->kind * 131 + outcome->token + outcome->code);
     if (!legal(attempt, outcome->kind)) {
-        sim_fail(s, "outcome", "%d.%d is told %s in state %d", attempt->client, attempt->thread,
-                 outcome_names[outcome->kind], attempt->state);
+        sim_fail_of(attempt, "outcome", "is told %s in state %d", outcome_names[outcome->kind], attempt->state);
         return;
     }
     if (outcome->kind == ZKL__GRANTED) {
@@ -270,8 +349,8 @@ void sim_judge_outcome(struct sim_attempt *attempt, const struct zkl__outcome *o
         s->judge.completions++;
         s->judge.failures++;
         if (!fits(s, attempt, outcome->code)) {
-            sim_fail(s, "outcome", "%d.%d fails with %s, and nothing here explains it", attempt->client,
-                     attempt->thread, zkl_error_name(outcome->code));
+            sim_fail_of(attempt, "outcome", "fails with %s, and nothing here explains it",
+                        zkl_error_name(outcome->code));
         }
     } else if (outcome->kind == ZKL__LOSS) {
         s->judge.losses++;

@@ -6,13 +6,13 @@
 #include "invariants.h"
 
 /* Of those that rest on the lease: without its assumptions they are only counted. */
-#define fail_by_lease(s, ...)           \
-    do {                                \
-        if ((s)->faults.beyond) {       \
-            (s)->judge.off_lease++;     \
-        } else {                        \
-            sim_fail((s), __VA_ARGS__); \
-        }                               \
+#define fail_by_lease(s, fail)      \
+    do {                            \
+        if ((s)->faults.beyond) {   \
+            (s)->judge.off_lease++; \
+        } else {                    \
+            fail;                   \
+        }                           \
     } while (0)
 
 /* Its core knows it still. attempt may be NULL. */

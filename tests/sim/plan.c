@@ -339,7 +339,7 @@ static void roll_lingering(struct sim_plan *plan, uint64_t seed)
 {
     uint64_t dice = dice_mix(seed + 0x11e6e4);
     plan->lingers = false;
-    if (seed < SIM_LINGERING || seed >= SIM_WATCHING) {
+    if (seed < SIM_LINGERING || seed >= 2 * SIM_LINGERING) {
         return;
     }
     roll_more(plan, &dice);
@@ -513,17 +513,12 @@ static void roll_resizes(struct sim_plan *plan, uint64_t seed, int path)
     }
 }
 
-static bool watches(uint64_t seed)
-{
-    return seed >= SIM_WATCHING && seed < SIM_LEAST;
-}
-
-/* For the core's simulator: in some plans a path is a semaphore; or a group, from SIM_WATCHING on. With dice of their own: the other seeds
+/* For the core's simulator: in some plans a path is a semaphore. With dice of their own: the other seeds
  * stay what they were. */
 static void roll_semaphores(struct sim_plan *plan, uint64_t seed)
 {
     uint64_t dice = dice_mix(seed + 0x5ff8);
-    if (dice % 8 != 0 || watches(seed) || (seed >= SIM_LINES && seed < SIM_CROWDS)) {
+    if (dice % 8 != 0 || (seed >= SIM_LINES && seed < SIM_CROWDS)) {
         return;
     }
     int path = (int)dice_below(&dice, plan->paths);
@@ -537,30 +532,6 @@ static void roll_semaphores(struct sim_plan *plan, uint64_t seed)
         }
     }
     roll_resizes(plan, seed, path);
-}
-
-/* Some stay for so long that all is quiet meanwhile. */
-static void roll_groups(struct sim_plan *plan, uint64_t seed)
-{
-    uint64_t dice = dice_mix(seed + 0x640095);
-    plan->watchers = watches(seed) ? 2 : 0;
-    if (!plan->watchers) {
-        return;
-    }
-    plan->paths = 2;
-    for (int i = 0; i < plan->acquire_count; i++) {
-        struct sim_acquire *it = &plan->acquires[i];
-        bool joins = dice_below(&dice, 3) > 0, shared = dice_once_in(&dice, 3);
-        it->hold += dice_once_in(&dice, 4) ? plan->timeout * 4 + 6 * SIM_SECOND : 0;
-        it->path = joins;
-        it->joint = false;
-        if (joins) {
-            it->recipe = SIM_GROUP;
-            it->kind = shared ? SIM_WRITE : SIM_MUTEX;
-            it->mark = it->downgrade = it->try_only = false;
-            it->max_hold = 0;
-        }
-    }
 }
 
 void sim_plan_roll(struct sim_plan *plan, uint64_t seed, bool shell)
@@ -594,6 +565,5 @@ void sim_plan_roll(struct sim_plan *plan, uint64_t seed, bool shell)
     plan->heal = plan->fault_count ? plan->timeout * 4 : 0;
     if (!shell) {
         roll_semaphores(plan, seed);
-        roll_groups(plan, seed);
     }
 }

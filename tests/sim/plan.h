@@ -15,7 +15,7 @@ struct sim;
 
 enum { SIM_ACQUIRES = 64, SIM_FAULTS = 24 };
 
-/* shell/: what an acquire uses. SIM_BY_SEED: what stands at its path. The core's simulator knows SIM_SEMAPHORE and SIM_GROUP only. */
+/* shell/: what an acquire uses. SIM_BY_SEED: what stands at its path. The core's simulator knows SIM_SEMAPHORE only. */
 enum sim_recipe {
     SIM_BY_SEED,
     SIM_LOCK,
@@ -138,7 +138,6 @@ struct sim_plan {
     bool readers, marks;       /* only while it is rolled */
     bool lingers;              /* some acquire does */
     int unlisted;              /* of the core's configuration: as few contenders as this share lists; 0: as usual */
-    int watchers;              /* 1: a path is a group's; 2: and the processes watch the paths */
     bool async;                /* shell/: calls that wait are made without waiting, now and then */
     int64_t sequence;          /* the queues' counters start there */
     bool folders;              /* a semaphore is there from the beginning, with its limit */
@@ -148,12 +147,11 @@ struct sim_plan {
     struct sim_fault faults[SIM_FAULTS];
 };
 
-/* shell: for the recipes, which roll their semaphores and groups themselves. */
+/* shell: for the recipes, which roll theirs. */
 void sim_plan_roll(struct sim_plan *plan, uint64_t seed, bool shell);
-/* From this seed on locks linger; from that on there are groups, and who watches. */
+/* From this seed on locks linger, up to twice as many. */
 #define SIM_LINGERING (UINT64_C(1) << 40)
-#define SIM_WATCHING (UINT64_C(1) << 41)
-/* From this one on some are held for a least time, and nobody watches. */
+/* From this one on some are held for a least time. */
 #define SIM_LEAST (UINT64_C(1) << 42)
 /* From this one on all wait after a crash. */
 #define SIM_DELAYS (UINT64_C(1) << 43)
@@ -170,7 +168,6 @@ int sim_plan_read(struct sim_plan *plan, uint64_t *seed, FILE *in);
 void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out);
 /* Takes out whatever it can do without, as long as the same invariant is violated. False: none is. */
 bool sim_plan_shrink(struct sim *s, struct sim_plan *plan, uint64_t seed);
-bool sim_path_is_group(const struct sim_plan *plan, int path);
 bool sim_path_is_semaphore(const struct sim_plan *plan, int path);
 /* In some of these it gets other limits, and most who want permits go by what the path says. */
 bool sim_plan_resizes(const struct sim_plan *plan);

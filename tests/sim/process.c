@@ -3,7 +3,6 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "groups.h"
 #include "invariants.h"
 #include "name.h"
 #include "sim.h"
@@ -159,7 +158,6 @@ void sim_process_start(struct sim *s, int client)
     }
     it->process = SIM_RUNNING;
     sim_handle_open(s, client);
-    sim_views_begin(s, client);
     sim_app_start(s, client);
 }
 
@@ -169,8 +167,6 @@ static void stop(struct sim *s, int client)
     if (s->shell) {
         s->shell->stop(s, client);
     } else if (it->core) {
-        sim_views_end(s, client);
-        sim_members_drop(it);
         zkl__core_free(it->core);
     }
     it->core = NULL;
@@ -210,7 +206,6 @@ void sim_process_close(struct sim *s, int client)
     struct sim_client *it = &s->clients[client];
     if (it->process == SIM_RUNNING && !s->shell) {
         it->process = SIM_CLOSING;
-        sim_views_end(s, client);
         sim_core_event(s, client, (struct zkl__event){.kind = ZKL__EV_CLOSE});
     }
 }

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "groups.h"
 #include "invariants.h"
 
 static void reset_clients(struct sim *s)
@@ -223,12 +222,6 @@ void sim_finish(struct sim *s, bool in_time)
         /* The sessions of the dead need their timeout; what the living left behind must go much sooner, but may wait for a
          * reconnect. */
         run_until(s, quiet, sim_now(s) + 4 * s->plan->timeout + 20 * s->tick);
-    }
-    if (in_time && !s->shell) {
-        run_until(s, sim_views_rest, sim_now(s) + 8 * s->plan->timeout + 20 * SIM_SECOND);
-        for (int client = 0; client < s->client_count; client++) {
-            sim_judge_views(s, client);
-        }
     }
     sim_judge_end(s, in_time || s->judge.failed || s->overflow);
     if (!s->judge.failed) {

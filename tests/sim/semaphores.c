@@ -110,7 +110,8 @@ static void check_permits(struct sim *s, int path)
         for (int client = 0; client < s->client_count; client++) {
             s->faults.beyond = s->faults.beyond || sim_shortened_untold(s, client);
         }
-        fail_by_lease(s, "exclusion", "%d permits of %d are held of %s", held, last->limit, sim_plan_path(path));
+        fail_by_lease(
+            s, sim_fail(s, "exclusion", "%d permits of %d are held of %s", held, last->limit, sim_plan_path(path)));
     }
 }
 
@@ -133,8 +134,7 @@ void sim_judge_room(struct sim *s, struct sim_attempt *attempt)
     } else if (attempt->room_since == 0) {
         attempt->room_since = sim_now(s);
     } else if (sim_is_overdue(s, attempt->client, attempt->room_since, 0) && !sim_struck(s, SIM_DENY)) {
-        sim_fail(s, "room", "%d.%d waits for permits of %s, and there are enough", attempt->client, attempt->thread,
-                 sim_plan_path(attempt->path));
+        sim_fail_of(attempt, "room", "waits for permits of %s, and there are enough", sim_plan_path(attempt->path));
     }
 }
 
@@ -161,11 +161,10 @@ static bool alone(struct sim *s, const struct sim_attempt *attempt)
 static void check_lease_gone(struct sim *s, struct sim_attempt *attempt, int was)
 {
     if (!s->faults.stranger) {
-        fail_by_lease(s, "token", "%d.%d is granted on a lease that is not there", attempt->client, attempt->thread);
+        fail_by_lease(s, sim_fail_of(attempt, "token", "is granted on a lease that is not there"));
     } else if (was >= 0 && s->nodes[was].dzxid <= s->clients[attempt->client].leases_zxid[attempt->path] &&
                alone(s, attempt)) {
-        sim_fail(s, "token", "%d.%d is granted though its lease had gone before the list", attempt->client,
-                 attempt->thread);
+        sim_fail_of(attempt, "token", "is granted though its lease had gone before the list");
     }
     attempt->exempt = true;
 }
@@ -182,8 +181,7 @@ void sim_judge_permits_granted(struct sim *s, struct sim_attempt *attempt, int64
         lowest = its < lowest ? its : lowest;
         attempt->last_lease = its > attempt->last_lease ? its : attempt->last_lease;
         if (node >= 0 && (s->nodes[node].owner != attempt->session || s->nodes[node].czxid != its)) {
-            sim_fail(s, "token", "%d.%d: token %llx is not its lease's", attempt->client, attempt->thread,
-                     (unsigned long long)its);
+            sim_fail_of(attempt, "token", "token %llx is not its lease's", (unsigned long long)its);
         } else if (node < 0) {
             check_lease_gone(s, attempt, path < 0 ? -1 : s->paths[path].node);
         }
@@ -191,8 +189,7 @@ void sim_judge_permits_granted(struct sim *s, struct sim_attempt *attempt, int64
     attempt->limit = sim_semaphore_limit(s, sim_path_of(s, sim_plan_path(attempt->path), NULL), attempt->last_lease,
                                          sim_committed_zxid(s));
     if (lowest != token) {
-        sim_fail(s, "token", "%d.%d: token %llx is not its lowest", attempt->client, attempt->thread,
-                 (unsigned long long)token);
+        sim_fail_of(attempt, "token", "token %llx is not its lowest", (unsigned long long)token);
     }
 }
 

@@ -1,8 +1,234 @@
-/* server.c - a server as its clients meet it: connections, reads, the order of answers, watches. */
+/* server.c - a server as its clients meet it: channels, watches, connections, reads, the order of answers. A channel is ordered: a message is
+ * read when its delay is over, after all before it, and not while the channel is held. */
 #include <assert.h>
 #include <stdio.h>
 
 #include "sim.h"
+
+struct sim_message *sim_message_new(struct sim *s, enum sim_message_kind kind)
+{
+    struct sim_message *message = s->free_messages;
+    if (message) {
+        s->free_messages = message->next;
+    } else if (s->message_count < SIM_MESSAGES) {
+        message = &s->messages[s->message_count++];
+    } else {
+        s->overflow = true;
+        message = &s->messages[SIM_MESSAGES - 1]; /* the run is over: nobody will read it */
+    }
+    *message =
+        (struct sim_message){.kind = kind, .session = -1, .conn = -1, .via = -1, .path = -1, .node = -1, .parts = -1};
+    return message;
+}
+
+void sim_message_free(struct sim *s, struct sim_message *message)
+{
+    if (s->overflow) {
+        return;
+    }
+    message->next = s->free_messages;
+    s->free_messages = message;
+}
+
+void sim_channel_rearm(struct sim *s, struct sim_channel *channel, int slot)
+{
+    int64_t due = SIM_NEVER;
+    if (channel->head) {
+        due = channel->head->due > channel->held_until ? channel->head->due : channel->held_until;
+    }
+    sim_arm(s, slot, due);
+}
+
+void sim_channel_push(struct sim *s, struct sim_channel *channel, int slot, struct sim_message *message)
+{
+    int64_t due = sim_now(s) + sim_plan_delay(s->plan, s->seed, slot, channel->sent++, s->quick);
+    if (due <= channel->last_due) {
+        due = channel->last_due + (s->plan->delay > 0);
+    }
+    channel->last_due = due;
+    message->due = due;
+    message->next = NULL;
+    channel->count++;
+    if (channel->tail) {
+        channel->tail->next = message;
+        channel->tail = message;
+        return;
+    }
+    channel->head = message;
+    channel->tail = message;
+    sim_channel_rearm(s, channel, slot);
+}
+
+struct sim_message *sim_channel_pop(struct sim *s, struct sim_channel *channel, int slot)
+{
+    struct sim_message *message = channel->head;
+    channel->head = message->next;
+    channel->count--;
+    if (!channel->head) {
+        channel->tail = NULL;
+    }
+    sim_channel_rearm(s, channel, slot);
+    return message;
+}
+
+void sim_channel_cut(struct sim *s, struct sim_channel *channel, int slot, int keep)
+{
+    struct sim_message **link = &channel->head;
+    channel->tail = NULL;
+    for (; *link && keep > 0; keep--) {
+        channel->tail = *link;
+        link = &(*link)->next;
+    }
+    struct sim_message *rest = *link;
+    *link = NULL;
+    while (rest) {
+        struct sim_message *next = rest->next;
+        sim_message_free(s, rest);
+        channel->count--;
+        rest = next;
+    }
+    sim_channel_rearm(s, channel, slot);
+}
+
+void sim_channel_hold(struct sim *s, struct sim_channel *channel, int slot, int64_t duration)
+{
+    if (channel->held_until < sim_now(s) + duration) {
+        channel->held_until = sim_now(s) + duration;
+    }
+    sim_channel_rearm(s, channel, slot);
+}
+
+static struct sim_watch *find_watch(struct sim_conn *conn, int path)
+{
+    for (int i = 0; i < conn->watch_count; i++) {
+        if (conn->watches[i].path == path) {
+            return &conn->watches[i];
+        }
+    }
+    return NULL;
+}
+
+void sim_watch_add(struct sim *s, struct sim_conn *conn, int path, unsigned bits)
+{
+    struct sim_watch *watch = find_watch(conn, path);
+    if (!watch) {
+        if (conn->watch_count == SIM_WATCHES) {
+            s->overflow = true;
+            return;
+        }
+        watch = &conn->watches[conn->watch_count++];
+        *watch = (struct sim_watch){.path = path};
+    }
+    watch->bits |= bits;
+}
+
+unsigned sim_watch_take(struct sim_conn *conn, int path, unsigned bits)
+{
+    struct sim_watch *watch = find_watch(conn, path);
+    if (!watch) {
+        return 0;
+    }
+    unsigned had = watch->bits & bits;
+    watch->bits &= ~bits;
+    if (!watch->bits) {
+        *watch = conn->watches[--conn->watch_count];
+    }
+    return had;
+}
+
+static void tell(struct sim *s, int index, int path, enum zkl__watch_event event, int64_t zxid)
+{
+    struct sim_message *message = sim_message_new(s, SIM_MSG_EVENT);
+    message->path = path;
+    message->event = (uint8_t)event;
+    message->zxid = zxid;
+    sim_server_send(s, index, message);
+}
+
+/* That a node went, or was written because it goes. Whose node it is may hear of it as well: that wakes nobody. */
+static void note_told(struct sim *s, const struct sim_conn *conn, int node)
+{
+    s->nodes[node].end_told += conn->session != s->nodes[node].owner;
+}
+
+/* What becomes of a node is told to who may read it. */
+static bool is_told(const struct sim *s, const struct sim_conn *conn, int node)
+{
+    return s->plan->rules == SIM_NOTHING_NEEDS_READ || sim_node_readable(s, node, conn->client);
+}
+
+static void fire_effect(struct sim *s, int index, const struct sim_effect *effect, int64_t zxid)
+{
+    struct sim_conn *conn = &s->conns[index];
+    int path = s->nodes[effect->node].path;
+    if (effect->kind == SIM_DELETED) {
+        if (sim_watch_take(conn, path, SIM_WATCH_DATA | SIM_WATCH_CHILD) && is_told(s, conn, effect->node)) {
+            note_told(s, conn, effect->node);
+            tell(s, index, path, ZKL__WATCH_DELETED, zxid);
+        }
+    } else if (sim_watch_take(conn, path, SIM_WATCH_DATA) && is_told(s, conn, effect->node)) {
+        note_told(s, conn, effect->node);
+        tell(s, index, path, effect->kind == SIM_CREATED ? ZKL__WATCH_CREATED : ZKL__WATCH_CHANGED, zxid);
+    }
+    int parent = s->paths[path].parent;
+    if (effect->kind != SIM_CHANGED && parent >= 0 && sim_watch_take(conn, parent, SIM_WATCH_CHILD)) {
+        tell(s, index, parent, ZKL__WATCH_CHILDREN, zxid);
+    }
+}
+
+void sim_server_fire(struct sim *s, int server, const struct sim_txn *txn)
+{
+    if (txn->effect_count == 0) {
+        return;
+    }
+    for (int i = 0; i < SIM_CONNS; i++) {
+        const struct sim_conn *conn = &s->conns[i];
+        for (int k = 0; k < txn->effect_count && conn->used && conn->server == server && conn->watch_count > 0; k++) {
+            fire_effect(s, i, &s->effects[txn->first_effect + k], txn->zxid);
+        }
+    }
+}
+
+/* DataTree.setWatches: what changed since the client last heard is told at once. */
+static void reset_watch(struct sim *s, int index, const struct sim_watch *watch, int64_t since)
+{
+    struct sim_conn *conn = &s->conns[index];
+    int64_t zxid = sim_server_zxid(s, conn->server);
+    bool there = sim_node_at(s, watch->path, zxid) >= 0;
+    if (watch->bits & SIM_WATCH_EXIST) {
+        if (there) {
+            tell(s, index, watch->path, ZKL__WATCH_CREATED, zxid);
+        } else {
+            sim_watch_add(s, conn, watch->path, SIM_WATCH_DATA);
+        }
+    }
+    if (watch->bits & SIM_WATCH_DATA) {
+        if (!there) {
+            tell(s, index, watch->path, ZKL__WATCH_DELETED, zxid);
+        } else if (sim_tree_changed(s, watch->path, zxid, false) > since) {
+            tell(s, index, watch->path, ZKL__WATCH_CHANGED, zxid);
+        } else {
+            sim_watch_add(s, conn, watch->path, SIM_WATCH_DATA);
+        }
+    }
+    if (watch->bits & SIM_WATCH_CHILD) {
+        if (!there) {
+            tell(s, index, watch->path, ZKL__WATCH_DELETED, zxid);
+        } else if (sim_tree_changed(s, watch->path, zxid, true) > since) {
+            tell(s, index, watch->path, ZKL__WATCH_CHILDREN, zxid);
+        } else {
+            sim_watch_add(s, conn, watch->path, SIM_WATCH_CHILD);
+        }
+    }
+}
+
+void sim_server_set_watches(struct sim *s, int index, int64_t since)
+{
+    const struct sim_handle *handle = &s->clients[s->conns[index].client].handle;
+    for (int i = 0; handle->conn == index && i < handle->watch_count; i++) {
+        reset_watch(s, index, &handle->watches[i], since);
+    }
+}
 
 bool sim_server_serves(const struct sim *s, int server)
 {

@@ -1,6 +1,6 @@
 /* actors.c - users of the library in simulated processes: each opens a session, its threads take their turns with one recipe or another
  * (use_*.c), and it closes the session. Which recipe stands at which path is the seed's. */
-#include "turn.h"
+#include "world.h"
 
 #include <string.h>
 
@@ -90,7 +90,7 @@ static void on_closed(int code, const zkl_error *err, void *payload)
 {
     struct closing *closing = payload;
     (void)err;
-    asyncs_close(closing->s, closing->client);
+    asyncs_close(closing->client);
     closing->code = code;
     if (closing->times++ > 0) {
         sim_fail(closing->s, "completion", "the close of %d is called back twice", closing->client);
@@ -131,7 +131,7 @@ static void close_session(struct sim *s, int client)
     int code = s->plan->async && dice_at(s->seed, 4243, (uint64_t)client) % 2 == 0 ? close_async(s, client, session)
                                                                                    : zkl_session_close(session, 5000);
     sim_say(s, "app", "%d closes its session: %s", client, zkl_error_name(code));
-    asyncs_close(s, client);
+    asyncs_close(client);
     if (s->clients[client].heap.live != 0) {
         sim_fail(s, "memory", "client %d leaves %ld blocks behind", client, s->clients[client].heap.live);
     }

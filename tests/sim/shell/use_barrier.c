@@ -1,5 +1,5 @@
 /* use_barrier.c - one who puts a barrier up and takes it away, others who wait; and members who begin and end together. */
-#include "turn.h"
+#include "world.h"
 
 #include <string.h>
 
@@ -11,7 +11,7 @@ static void check_there(struct turn *turn, int64_t since, int code)
 {
     turn_told(turn, "set", code);
     if (code == ZKL_OK && !past_there(turn->s, turn->path, since, sim_committed_zxid(turn->s))) {
-        sim_fail(turn->s, "barrier", "%d.%d has put the barrier up, and it never was", turn->client, turn->thread);
+        sim_fail_of(turn, "barrier", "has put the barrier up, and it never was");
     }
 }
 
@@ -19,8 +19,7 @@ static void check_missing(struct turn *turn, int64_t since, const char *what, in
 {
     turn_told(turn, what, code);
     if (code == ZKL_OK && !past_missing(turn->s, turn->path, since, sim_committed_zxid(turn->s))) {
-        sim_fail(turn->s, "barrier", "%d.%d: %s, and the barrier was there all the time", turn->client, turn->thread,
-                 what);
+        sim_fail_of(turn, "barrier", "%s, and the barrier was there all the time", what);
     }
 }
 
@@ -85,8 +84,7 @@ static void check_enter(struct turn *turn, int64_t since, int code)
     int most = past_members(turn->s, turn->path, since, sim_committed_zxid(turn->s)).most;
     turn_told(turn, "enter", code);
     if (code == ZKL_OK && most < COUNT) {
-        sim_fail(turn->s, "early", "%d.%d is in, and there never were more than %d of %d", turn->client, turn->thread,
-                 most, COUNT);
+        sim_fail_of(turn, "early", "is in, and there never were more than %d of %d", most, COUNT);
     }
 }
 
@@ -95,7 +93,7 @@ static void check_leave(struct turn *turn, int64_t since, int code)
     int fewest = past_members(turn->s, turn->path, since, sim_committed_zxid(turn->s)).fewest;
     turn_told(turn, "leave", code);
     if (code == ZKL_OK && fewest > 0) {
-        sim_fail(turn->s, "early", "%d.%d is out, and %d were in all the time", turn->client, turn->thread, fewest);
+        sim_fail_of(turn, "early", "is out, and %d were in all the time", fewest);
     }
     if (code != ZKL_OK && !may_fail(turn, code)) {
         sim_fail(turn->s, "outcome", "leave fails with %s", zkl_error_name(code));
@@ -158,8 +156,7 @@ static void check_entry(struct sim *s, struct entry *entry)
     calm = later(calm, s->clients[client].connected_at + s->plan->timeout);
     int64_t owed = sim_now(s) - later(calm, entry->owed_since);
     if (owed > 10 * sim_round_trip(s)) {
-        sim_fail(s, "enter", "%d.%d waits to enter, and could be in since %.3f ms", client, entry->turn->thread,
-                 (double)owed / 1e6);
+        sim_fail_of(entry->turn, "enter", "waits to enter, and could be in since %.3f ms", (double)owed / 1e6);
     }
 }
 

@@ -1,9 +1,7 @@
 /* use_election.c - candidates, leaders and who observes them. */
-#include "turn.h"
+#include "world.h"
 
 #include <string.h>
-
-#include "past.h"
 
 static bool leads(const void *election)
 {
@@ -62,23 +60,26 @@ static void check_leader(struct turn *turn, const zkl_leader *leader)
     }
     int64_t born = s->nodes[node].czxid, now = sim_committed_zxid(s);
     if (leader->token != born && leader->readable) {
-        sim_fail(s, "observed", "%d.%d is told token %llx of a leader who has %llx", turn->client, turn->thread,
-                 (unsigned long long)leader->token, (unsigned long long)born);
+        sim_fail_of(turn, "observed", "is told token %llx of a leader who has %llx", (unsigned long long)leader->token,
+                    (unsigned long long)born);
     }
     if (!sim_was_first(s, node, born, now, false)) {
-        sim_fail(s, "observed", "%d.%d is told of a leader who never stood first", turn->client, turn->thread);
+        sim_fail_of(turn, "observed", "is told of a leader who never stood first");
     }
     char owner = (char)('0' + s->sessions[s->nodes[node].owner].client);
     if (leader->readable && leader->value_size > 0 && leader->value[0] != owner && !s->faults.stranger) {
-        sim_fail(s, "observed", "%d.%d is told %s of a leader in process %c", turn->client, turn->thread, leader->value,
-                 owner);
+        sim_fail_of(turn, "observed", "is told %s of a leader in process %c", leader->value, owner);
     }
 }
+
+static char seen[SIM_CLIENTS][SIM_THREADS][ZKL__NAME_MAX]; /* who leads, as each observer was told last; "": nobody */
 
 static void told(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
 {
     struct turn *turn = payload;
+    char *mine = seen[turn->client][turn->thread];
     (void)observer;
+    snprintf(mine, ZKL__NAME_MAX, "%s", leader ? leader->node : "");
     turn_told(turn, leader ? "observes" : "observes nobody", ZKL_OK);
     if (leader) {
         sim_say(turn->s, "app", "%d.%d sees %s lead, with %s", turn->client, turn->thread, leader->node,
@@ -87,6 +88,17 @@ static void told(zkl_election_observer *observer, const zkl_leader *leader, void
         if (turn_dice(turn, 11, 4) == 0) {
             publish(turn, (zkl_lock *)(uintptr_t)turn->object); /* leads or not */
         }
+    }
+}
+
+/* When all is quiet its own observer sees the leader. */
+static void check_seen(const struct turn *turn, const zkl_lock *election)
+{
+    char name[ZKL__NAME_MAX];
+    const char *mine = seen[turn->client][turn->thread];
+    if (turn->observes && is_quiet(turn->s, quiet_time(turn->s)) && zkl_lock_node(election, name, sizeof name) > 0 &&
+        zkl_lock_is_held(election) && strcmp(name, mine) != 0) {
+        sim_fail_of(turn, "observed", "leads, all is quiet, and its observer sees %s", *mine ? mine : "nobody");
     }
 }
 
@@ -101,7 +113,7 @@ static int lead(const zkl_cancel *cancel, int64_t token, void *payload)
     for (int i = 0; i < 8 && !zkl_cancel_raised(cancel); i++) {
         fiber_sleep(turn->plan->hold / 8);
         if (!zkl_lock_is_held(election) && !zkl_cancel_raised(cancel)) {
-            sim_fail(turn->s, "told", "%d.%d leads no more, and the flag is down", turn->client, turn->thread);
+            sim_fail_of(turn, "told", "leads no more, and the flag is down");
         }
     }
     turn_drop(turn);
@@ -118,12 +130,13 @@ static void campaign(struct turn *turn, zkl_lock *election)
             publish_either(turn, election);
         }
         fiber_sleep(turn->plan->hold / 2);
+        check_seen(turn, election);
         turn_drop(turn);
         if (!turn_frees(turn)) {
             turn_told(turn, "resign", turn_release(turn, election));
         }
     } else if (publish_either(turn, election) == ZKL_OK) {
-        sim_fail(turn->s, "outcome", "%d.%d publishes, and does not lead", turn->client, turn->thread);
+        sim_fail_of(turn, "outcome", "publishes, and does not lead");
     }
 }
 
@@ -170,8 +183,9 @@ void use_election(struct turn *turn)
         return;
     }
     turn->object = election;
+    seen[turn->client][turn->thread][0] = '\0';
     if (turn_dice(turn, 4, 2)) {
-        zkl_election_observe(&observer, turn->session, turn->path, told, turn, NULL);
+        turn->observes = zkl_election_observe(&observer, turn->session, turn->path, told, turn, NULL) == ZKL_OK;
     }
     if (turn_dice(turn, 5, 3) == 0) {
         turn_got(turn, "run", zkl_election_run(election, 0, lead, turn, NULL, NULL));

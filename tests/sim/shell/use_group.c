@@ -1,5 +1,5 @@
 /* use_group.c - members, and who watches them. */
-#include "turn.h"
+#include "world.h"
 
 #include <string.h>
 
@@ -67,7 +67,7 @@ static void check_member(struct turn *turn, const char *id)
     int64_t session_id = zkl__core_session_id(zkl__session_core(turn->session));
     int node = sim_node_at(s, sim_path_of(s, turn->path, id), sim_committed_zxid(s));
     if (node < 0 || s->nodes[node].owner != (int)session_id - 1) {
-        sim_fail(s, "member", "all is quiet, and %d.%d is no member as %s", turn->client, turn->thread, id);
+        sim_fail_of(turn, "member", "is no member as %s, and all is quiet", id);
     }
 }
 
@@ -76,8 +76,8 @@ static void check_sight(struct turn *turn, const struct sight *sight)
     char ids[IDS * ID];
     list_now(turn->s, sim_path_of(turn->s, turn->path, NULL), ids);
     if (!sight->told || strcmp(ids, sight->ids) != 0) {
-        sim_fail(turn->s, "member", "all is quiet, there are %sand %d.%d was told %s", ids, turn->client, turn->thread,
-                 sight->told ? sight->ids : "nothing");
+        sim_fail_of(turn, "member", "was told %s, and all is quiet, and there are %s",
+                    sight->told ? sight->ids : "nothing", ids);
     }
 }
 
@@ -85,8 +85,7 @@ static void check(struct turn *turn, zkl_group *group, const char *id, const str
 {
     bool member = zkl_group_state(group) == ZKL_STATE_HELD;
     if (!member && !is_shared(id)) {
-        sim_fail(turn->s, "member", "all is quiet, and %d.%d has not joined again as %s", turn->client, turn->thread,
-                 id);
+        sim_fail_of(turn, "member", "has not joined again as %s, and all is quiet", id);
     }
     if (member) {
         check_member(turn, id);

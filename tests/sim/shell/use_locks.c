@@ -1,5 +1,5 @@
 /* use_locks.c - whatever stands in a queue and holds: lock, read/write lock, semaphore, multi-lock. */
-#include "turn.h"
+#include "world.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,8 +52,7 @@ static void check_asked(const struct locked *locked)
     int node = sim_node_at(s, sim_path_of(s, locked->turn->path, name), now);
     const void *data = node < 0 ? NULL : sim_tree_data(s, node, now, &size, &version);
     if (data && size == sizeof request - 1 && memcmp(data, request, size) == 0) {
-        sim_fail(s, "revoked", "%d.%d was asked to give way, and is not told", locked->turn->client,
-                 locked->turn->thread);
+        sim_fail_of(locked->turn, "revoked", "was asked to give way, and is not told");
     }
 }
 
@@ -118,7 +117,7 @@ static void look_around(struct turn *turn)
         int code = async_wait(turn, remove,
                               zkl_queue_remove_async(session, turn->path, node, 1, timeout, async_done, remove, NULL));
         if (code == ZKL_OK) {
-            sim_fail(turn->s, "outcome", "%d.%d has removed what is nobody's", turn->client, turn->thread);
+            sim_fail_of(turn, "outcome", "has removed what is nobody's");
         }
     }
 }
@@ -220,8 +219,7 @@ static void upgrade(struct turn *turn, zkl_lock *lock)
     int code = zkl_lock_acquire(lock, 0, NULL, NULL);
     turn_told(turn, "upgrade", code);
     if (code != ZKL_EDEADLK && code != ZKL_ELOST) {
-        sim_fail(turn->s, "outcome", "%d.%d reads, asks to write, and gets %s", turn->client, turn->thread,
-                 zkl_error_name(code));
+        sim_fail_of(turn, "outcome", "reads, asks to write, and gets %s", zkl_error_name(code));
     }
 }
 
@@ -279,10 +277,9 @@ static void resize(struct turn *turn)
     int most = sim_semaphore_limit(s, sim_path_of(s, turn->path, NULL), before, sim_committed_zxid(s));
     bool fits = code == ZKL_OK || code == ZKL_ENOENT || code == ZKL_ECONFLICT || code == ZKL_ETIMEOUT;
     if (!fits && s->plan->fault_count == 0) {
-        sim_fail(s, "outcome", "%d.%d: resize fails with %s, and nothing here explains it", turn->client, turn->thread,
-                 zkl_error_name(code));
+        sim_fail_of(turn, "outcome", "resize fails with %s, and nothing here explains it", zkl_error_name(code));
     } else if (code == ZKL_OK && most < limit && s->plan->fault_count == 0) {
-        sim_fail(s, "outcome", "%d.%d: the limit has never been %d", turn->client, turn->thread, limit);
+        sim_fail_of(turn, "outcome", "the limit has never been %d", limit);
     }
 }
 
@@ -300,8 +297,7 @@ static void check_lease(const struct turn *turn, int64_t token)
     int dir = node < 0 ? -1 : turn->s->paths[turn->s->nodes[node].path].parent;
     if (node >= 0 && semaphores[turn->client][turn->plan->path] == 1 &&
         turn->s->nodes[node].dzxid <= past_listed(turn->client, dir)) {
-        sim_fail(turn->s, "token", "%d.%d is granted, and the list it was shown last lacks its lease", turn->client,
-                 turn->thread);
+        sim_fail_of(turn, "token", "is granted, and the list it was shown last lacks its lease");
     }
 }
 

@@ -1,5 +1,5 @@
 /* use_once.c - jobs that run once per slot. */
-#include "turn.h"
+#include "world.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +26,7 @@ static void note_success(struct turn *turn, int64_t round_ms)
 {
     for (int i = 0; i < record_count; i++) {
         if (records[i].path == turn->plan->path && records[i].round_ms == round_ms) {
-            sim_fail(turn->s, "once", "%d.%d records slot %lld, which is done", turn->client, turn->thread,
-                     (long long)round_ms);
+            sim_fail_of(turn, "once", "records slot %lld, which is done", (long long)round_ms);
         }
     }
     records[record_count++] = (struct record){turn->plan->path, round_ms};
@@ -56,8 +55,8 @@ static void check_slot(struct turn *turn, int64_t token, const zkl_once_slot *sl
     int node = past_node_of(turn->s, token);
     int64_t arrival_ms = node < 0 ? 0 : turn->s->nodes[node].ctime / SIM_MS;
     if (node >= 0 && llabs(slot->round_ms - arrival_ms) > LENGTH_MS / 2) {
-        sim_fail(turn->s, "once", "%d.%d came at %lld, and is given slot %lld", turn->client, turn->thread,
-                 (long long)arrival_ms, (long long)slot->round_ms);
+        sim_fail_of(turn, "once", "came at %lld, and is given slot %lld", (long long)arrival_ms,
+                    (long long)slot->round_ms);
     }
 }
 
@@ -65,8 +64,8 @@ static void check_slot(struct turn *turn, int64_t token, const zkl_once_slot *sl
 static void check_done(const struct turn *turn, const zkl_once_slot *slot)
 {
     if (slot->last_ms >= slot->round_ms && !slot->done) {
-        sim_fail(turn->s, "once", "%d.%d: slot %lld is done, with %lld recorded, and is given out", turn->client,
-                 turn->thread, (long long)slot->round_ms, (long long)slot->last_ms);
+        sim_fail_of(turn, "once", "slot %lld is done, with %lld recorded, and is given out", (long long)slot->round_ms,
+                    (long long)slot->last_ms);
     }
 }
 

@@ -1,5 +1,5 @@
 /* use_partition.c - members that share pieces. */
-#include "turn.h"
+#include "world.h"
 
 #include <string.h>
 
@@ -55,11 +55,11 @@ static void assigned(zkl_partition *partition, const char *piece, int64_t token,
     int index = index_of(piece);
     turn_told(turn, piece, ZKL_OK);
     if (turn->claims[index] >= 0) {
-        sim_fail(turn->s, "outcome", "%d.%d is told %s twice", turn->client, turn->thread, piece);
+        sim_fail_of(turn, "outcome", "is told %s twice", piece);
         return;
     }
     if (me->used[index].due > 0) {
-        sim_fail(turn->s, "outcome", "%d.%d is told %s, and owes an answer for it", turn->client, turn->thread, piece);
+        sim_fail_of(turn, "outcome", "is told %s, and owes an answer for it", piece);
         return;
     }
     if (!zkl_partition_owns(partition, piece)) {
@@ -69,7 +69,7 @@ static void assigned(zkl_partition *partition, const char *piece, int64_t token,
     turn->claims[index] = turn_claim(turn, claim_piece(turn->plan->path, index), token, is_used, &me->used[index]);
     me->count++;
     if (me->cap && (size_t)me->count > me->cap) {
-        sim_fail(turn->s, "cap", "%d.%d has %d pieces, its cap is %zu", turn->client, turn->thread, me->count, me->cap);
+        sim_fail_of(turn, "cap", "has %d pieces, its cap is %zu", me->count, me->cap);
     }
 }
 
@@ -93,8 +93,7 @@ static void revoked(zkl_partition *partition, const char *piece, bool lost, void
     (void)partition;
     turn_told(turn, piece, lost ? ZKL_ELOST : ZKL_ENOTHELD);
     if (!lost && turn->claims[index] >= 0 && was_lost(turn, me->used[index].session_id)) {
-        sim_fail(turn->s, "told", "%d.%d is told that %s is given up, and it was lost before", turn->client,
-                 turn->thread, piece);
+        sim_fail_of(turn, "told", "is told that %s is given up, and it was lost before", piece);
     }
     if (me->later) {
         me->used[index].due = sim_now(turn->s) + 1 + turn_dice(turn, 7 + index, turn->s->plan->tick);
@@ -113,8 +112,7 @@ static void changed(zkl_partition *partition, const char *piece, zkl_state state
     struct member *me = payload;
     (void)partition, (void)piece;
     if (state != ZKL_STATE_HELD && state != ZKL_STATE_JEOPARDY && state != ZKL_STATE_LOST) {
-        sim_fail(me->turn->s, "outcome", "%d.%d is told that %s is %s", me->turn->client, me->turn->thread, piece,
-                 zkl_state_name(state));
+        sim_fail_of(me->turn, "outcome", "is told that %s is %s", piece, zkl_state_name(state));
     }
 }
 
@@ -130,8 +128,7 @@ static void answer(struct member *me, int index)
     int code = zkl_partition_done(me->partition, names[index], NULL);
     turn_told(turn, "done", code);
     if (code != ZKL_OK) {
-        sim_fail(turn->s, "outcome", "%d.%d may not answer for %s: %s", turn->client, turn->thread, names[index],
-                 zkl_error_name(code));
+        sim_fail_of(turn, "outcome", "may not answer for %s: %s", names[index], zkl_error_name(code));
     }
 }
 
@@ -184,8 +181,7 @@ static void check_shares(struct turn *turn)
     }
     for (int i = 0; i < PIECES; i++) {
         if (turn->claims[i] >= 0 && !zkl_partition_owns(members[turn->client][turn->thread].partition, names[i])) {
-            sim_fail(turn->s, "shares", "all is quiet, and %d.%d was not told that it lost %s", turn->client,
-                     turn->thread, names[i]);
+            sim_fail_of(turn, "shares", "was not told that it lost %s, and all is quiet", names[i]);
         }
     }
     if (!is_quiet(turn->s, quiet_time(turn->s))) {
@@ -242,8 +238,7 @@ void use_partition(struct turn *turn)
     answer_those(me, true);
     for (int i = 0; i < PIECES; i++) {
         if (turn->claims[i] >= 0) {
-            sim_fail(turn->s, "outcome", "%d.%d has stopped, and %s was not revoked", turn->client, turn->thread,
-                     names[i]);
+            sim_fail_of(turn, "outcome", "has stopped, and %s was not revoked", names[i]);
         }
     }
     zkl_partition_free(me->partition);
