@@ -5,6 +5,9 @@
 #include "script_store.h"
 #include "stats.h"
 
+struct script script;
+struct script_owner me, you, third;
+
 /* --- the port ------------------------------------------------------------------------------------------------------ */
 
 static void put_path(char path[SCRIPT_PATH], const struct zkl__op *op)
@@ -45,20 +48,20 @@ static void put_parts(struct script_op *slot, const struct zkl__op *op)
 
 static int port_submit(void *ctx, uint64_t id, const struct zkl__op *op)
 {
-    struct script *s = ctx;
-    if (s->refuse_count > 0 && (s->refuse_kind == ZKL__OP_NONE || s->refuse_kind == op->kind)) {
-        if (s->refuse_skip == 0) {
-            s->refuse_count--;
-            return s->refuse_code;
+    (void)ctx;
+    if (script.refuse_count > 0 && (script.refuse_kind == ZKL__OP_NONE || script.refuse_kind == op->kind)) {
+        if (script.refuse_skip == 0) {
+            script.refuse_count--;
+            return script.refuse_code;
         }
-        s->refuse_skip--;
+        script.refuse_skip--;
     }
-    CU_ASSERT(s->connected);
-    if (s->op_count == SCRIPT_OPS) {
+    CU_ASSERT(script.connected);
+    if (script.op_count == SCRIPT_OPS) {
         return ZKL_ELIMIT;
     }
-    struct script_op *slot = &s->ops[s->op_count++];
-    *slot = (struct script_op){.id = id, .kind = op->kind, .mode = op->mode, .watch = op->watch, .at = s->now};
+    struct script_op *slot = &script.ops[script.op_count++];
+    *slot = (struct script_op){.id = id, .kind = op->kind, .mode = op->mode, .watch = op->watch, .at = script.now};
     if (op->kind == ZKL__OP_MULTI) {
         put_parts(slot, op);
     } else {
@@ -66,30 +69,30 @@ static int port_submit(void *ctx, uint64_t id, const struct zkl__op *op)
         put_data(slot->data, op);
         put_list(slot, op->acl);
     }
-    s->submits++;
+    script.submits++;
     return ZKL_OK;
 }
 
 static void port_state(void *ctx, zkl_connection_state state, int code)
 {
-    struct script *s = ctx;
-    s->state = state;
-    s->state_code = code;
+    (void)ctx;
+    script.state = state;
+    script.state_code = code;
 }
 
 static void port_trace(void *ctx, const char *who, const char *what)
 {
-    struct script *s = ctx;
+    (void)ctx;
     if (getenv("ZKL_TRACE")) {
-        fprintf(stderr, "%9.3f %s: %s\n", (double)s->now / 1e9, who, what);
+        fprintf(stderr, "%9.3f %s: %s\n", (double)script.now / 1e9, who, what);
     }
 }
 
 static void port_warn(void *ctx, const char *who, const char *what)
 {
-    struct script *s = ctx;
-    snprintf(s->warned, sizeof s->warned, "%s: %s", who, what);
-    s->warnings += what[0] != '\0';
+    (void)ctx;
+    snprintf(script.warned, sizeof script.warned, "%s: %s", who, what);
+    script.warnings += what[0] != '\0';
 }
 
 /* --- the session --------------------------------------------------------------------------------------------------- */
@@ -98,16 +101,15 @@ static void port_warn(void *ctx, const char *who, const char *what)
 static const zkl_acl_entry seal_entry = {ZKL_PERM_WRITE, "digest", "ours"};
 static const zkl_acl seal = {1, &seal_entry};
 
-static bool init(struct script *s, long nth, bool on, enum zkl__observer_masters masters)
+static bool init(long nth, bool on, enum zkl__observer_masters masters)
 {
-    memset(s, 0, sizeof *s);
-    s->heap = (struct test_heap)TEST_HEAP_INIT;
-    s->now = 1000 * 1000 * MS;
-    s->timeout = 10000 * MS;
-    s->zxid = 100;
-    const struct zkl__port port = {
-        .ctx = s, .submit = port_submit, .state = port_state, .trace = port_trace, .warn = port_warn};
-    struct zkl__core_config config = {.heap = test_heap(&s->heap),
+    memset(&script, 0, sizeof script);
+    script.heap = (struct test_heap)TEST_HEAP_INIT;
+    script.now = 1000 * 1000 * MS;
+    script.timeout = 10000 * MS;
+    script.zxid = 100;
+    const struct zkl__port port = {.submit = port_submit, .state = port_state, .trace = port_trace, .warn = port_warn};
+    struct zkl__core_config config = {.heap = test_heap(&script.heap),
                                       .tick_ns = 2000 * MS,
                                       .pause_ns = 500 * MS,
                                       .masters = masters,
@@ -115,183 +117,183 @@ static bool init(struct script *s, long nth, bool on, enum zkl__observer_masters
                                       .ops_max = 400,
                                       .seal = &seal,
                                       .seed = "fifteen letters"};
-    test_heap_fail(&s->heap, nth, on);
-    s->core = zkl__core_new(&config, &port);
-    script_put(s, "/q", 0);
-    return s->core != NULL;
+    test_heap_fail(&script.heap, nth, on);
+    script.core = zkl__core_new(&config, &port);
+    script_put("/q", 0);
+    return script.core != NULL;
 }
 
-bool script_init_failing(struct script *s, long nth, bool on)
+bool script_init_failing(long nth, bool on)
 {
-    return init(s, nth, on, ZKL__MASTERS_NONE);
+    return init(nth, on, ZKL__MASTERS_NONE);
 }
 
-void script_init_masters(struct script *s, enum zkl__observer_masters masters)
+void script_init_masters(enum zkl__observer_masters masters)
 {
-    CU_ASSERT_TRUE_FATAL(init(s, 0, false, masters));
+    CU_ASSERT_TRUE_FATAL(init(0, false, masters));
 }
 
-void script_init(struct script *s)
+void script_init(void)
 {
-    script_init_masters(s, ZKL__MASTERS_NONE);
+    script_init_masters(ZKL__MASTERS_NONE);
 }
 
-void script_deinit(struct script *s)
+void script_deinit(void)
 {
-    script_store_forget(s);
-    if (s->core) {
-        zkl__core_free(s->core);
+    script_store_forget();
+    if (script.core) {
+        zkl__core_free(script.core);
     }
-    CU_ASSERT_EQUAL(test_heap_live(&s->heap), 0);
+    CU_ASSERT_EQUAL(test_heap_live(&script.heap), 0);
 }
 
-void script_begin(struct script *s)
+void script_begin(void)
 {
-    script_init(s);
-    script_connect(s);
-    script_answer_all(s);
-    OPS(s, "");
+    script_init();
+    script_connect();
+    script_answer_all();
+    OPS("");
 }
 
-void script_begin_blocked(struct script *s)
+void script_begin_blocked(void)
 {
-    script_begin(s);
-    script_put(s, SCRIPT_BLOCKER, SCRIPT_STRANGER);
-    s->next_sequence = 1;
+    script_begin();
+    script_put(SCRIPT_BLOCKER, SCRIPT_STRANGER);
+    script.next_sequence = 1;
 }
 
-void script_begin_proving(struct script *s, struct script_owner *owner)
+void script_begin_proving(struct script_owner *owner)
 {
-    script_begin(s);
-    script_wait(s, 12000 * MS); /* nothing is answered */
-    script_acquire(s, owner);
-    while (s->op_count > 0 && strcmp(script_state(owner), "proving") != 0) {
-        script_answer(s);
+    script_begin();
+    script_wait(12000 * MS); /* nothing is answered */
+    script_acquire(owner);
+    while (script.op_count > 0 && strcmp(script_state(owner), "proving") != 0) {
+        script_answer();
     }
     STATE(owner, "proving");
     CU_ASSERT_EQUAL(owner->granted, 0);
 }
 
-void script_finish_failed(struct script *s, const struct script_owner *owner, int code)
+void script_finish_failed(const struct script_owner *owner, int code)
 {
     CU_ASSERT_EQUAL(owner->failed, 1);
     CU_ASSERT_EQUAL(owner->code, code);
-    script_finish(s);
+    script_finish();
 }
 
-void script_finish(struct script *s)
+void script_finish(void)
 {
-    if (!s->connected && s->state != ZKL_SESSION_CLOSED) {
-        script_connect(s);
+    if (!script.connected && script.state != ZKL_SESSION_CLOSED) {
+        script_connect();
     }
-    script_close(s);
-    for (int i = 0; i < 200 && !zkl__core_idle(s->core) && s->connected; i++) {
-        script_answer_all(s);
-        script_wait(s, 3000 * MS);
+    script_close();
+    for (int i = 0; i < 200 && !zkl__core_idle(script.core) && script.connected; i++) {
+        script_answer_all();
+        script_wait(3000 * MS);
     }
-    CU_ASSERT_TRUE(zkl__core_idle(s->core));
-    CU_ASSERT_EQUAL(script_ours(s), 0);
-    CU_ASSERT_EQUAL(s->watch_count, 0);
-    script_deinit(s);
+    CU_ASSERT_TRUE(zkl__core_idle(script.core));
+    CU_ASSERT_EQUAL(script_ours(), 0);
+    CU_ASSERT_EQUAL(script.watch_count, 0);
+    script_deinit();
 }
 
-void script_step(struct script *s, struct zkl__event event)
+void script_step(struct zkl__event event)
 {
-    event.now = s->now;
-    zkl__session_step(s->core, &event);
-    if (zkl__core_next(s->core) <= s->now) {
+    event.now = script.now;
+    zkl__session_step(script.core, &event);
+    if (zkl__core_next(script.core) <= script.now) {
         CU_FAIL("the core asks for a time that has passed");
     }
-    if (!zkl__stats_sound(&zkl__core_stats(s->core)->all.contenders)) {
+    if (!zkl__stats_sound(&zkl__core_stats(script.core)->all.contenders)) {
         CU_FAIL("the sums of the statistics do not agree");
     }
 }
 
-void script_connect(struct script *s)
+void script_connect(void)
 {
-    bool fresh = s->session_id == 0;
+    bool fresh = script.session_id == 0;
     static int64_t sessions = 1000;
-    s->connected = true;
-    s->session_id = fresh ? ++sessions : s->session_id;
-    script_store_connect(s);
-    script_step(s, (struct zkl__event){.kind = ZKL__EV_CONNECTED,
-                                       .session_id = s->session_id,
-                                       .timeout = s->timeout,
-                                       .fresh = fresh,
-                                       .began = s->now - (s->connecting ? s->connecting : 10 * MS)});
-    script_store_deliver_all(s);
+    script.connected = true;
+    script.session_id = fresh ? ++sessions : script.session_id;
+    script_store_connect();
+    script_step((struct zkl__event){.kind = ZKL__EV_CONNECTED,
+                                    .session_id = script.session_id,
+                                    .timeout = script.timeout,
+                                    .fresh = fresh,
+                                    .began = script.now - (script.connecting ? script.connecting : 10 * MS)});
+    script_store_deliver_all();
 }
 
 /* As store.h has it: the state first, then a word about each operation (which the core has given up by then). */
-static void answer_unknown(struct script *s, const uint64_t *ids, int count)
+static void answer_unknown(const uint64_t *ids, int count)
 {
     for (int i = 0; i < count; i++) {
         const struct zkl__reply unknown = {.rc = ZKL__RC_UNKNOWN};
-        script_step(s, (struct zkl__event){.kind = ZKL__EV_REPLY, .id = ids[i], .reply = &unknown});
+        script_step((struct zkl__event){.kind = ZKL__EV_REPLY, .id = ids[i], .reply = &unknown});
     }
 }
 
-void script_suspend(struct script *s, int done)
+void script_suspend(int done)
 {
     uint64_t ids[SCRIPT_OPS];
     int count = 0;
-    for (int i = 0; i < s->op_count; i++) {
-        ids[count++] = s->ops[i].id;
+    for (int i = 0; i < script.op_count; i++) {
+        ids[count++] = script.ops[i].id;
     }
-    for (int i = 0; i < done && s->op_count > 0; i++) {
-        script_do(s);
+    for (int i = 0; i < done && script.op_count > 0; i++) {
+        script_do();
     }
-    script_store_disconnect(s);
-    script_step(s, (struct zkl__event){.kind = ZKL__EV_SUSPENDED});
-    answer_unknown(s, ids, count);
+    script_store_disconnect();
+    script_step((struct zkl__event){.kind = ZKL__EV_SUSPENDED});
+    answer_unknown(ids, count);
 }
 
-void script_end(struct script *s, int code)
+void script_end(int code)
 {
     uint64_t ids[SCRIPT_OPS];
     int count = 0;
-    for (int i = 0; i < s->op_count; i++) {
-        ids[count++] = s->ops[i].id;
+    for (int i = 0; i < script.op_count; i++) {
+        ids[count++] = script.ops[i].id;
     }
-    script_store_disconnect(s);
-    script_store_end_session(s);
-    script_step(s, (struct zkl__event){.kind = ZKL__EV_EXPIRED, .code = code});
-    answer_unknown(s, ids, count);
+    script_store_disconnect();
+    script_store_end_session();
+    script_step((struct zkl__event){.kind = ZKL__EV_EXPIRED, .code = code});
+    answer_unknown(ids, count);
 }
 
-void script_expire(struct script *s)
+void script_expire(void)
 {
-    script_end(s, ZKL_ELOST);
+    script_end(ZKL_ELOST);
 }
 
-void script_close(struct script *s)
+void script_close(void)
 {
-    script_step(s, (struct zkl__event){.kind = ZKL__EV_CLOSE});
+    script_step((struct zkl__event){.kind = ZKL__EV_CLOSE});
 }
 
-static void wait_for(struct script *s, int64_t duration, bool answered)
+static void wait_for(int64_t duration, bool answered)
 {
-    int64_t until = s->now + duration;
+    int64_t until = script.now + duration;
     int steps = 0;
-    while (s->now < until) {
-        int64_t next = zkl__core_next(s->core);
-        s->now = next < until ? (next > s->now ? next : s->now + 1) : until;
-        script_step(s, (struct zkl__event){.kind = ZKL__EV_TIME});
+    while (script.now < until) {
+        int64_t next = zkl__core_next(script.core);
+        script.now = next < until ? (next > script.now ? next : script.now + 1) : until;
+        script_step((struct zkl__event){.kind = ZKL__EV_TIME});
         if (answered) {
-            script_answer_all(s);
+            script_answer_all();
         }
         CU_ASSERT_FATAL(++steps < 100000);
     }
 }
 
-void script_wait(struct script *s, int64_t duration)
+void script_wait(int64_t duration)
 {
-    wait_for(s, duration, false);
+    wait_for(duration, false);
 }
 
-void script_run(struct script *s, int64_t duration)
+void script_run(int64_t duration)
 {
-    wait_for(s, duration, true);
+    wait_for(duration, true);
 }
 
 /* --- contenders ---------------------------------------------------------------------------------------------------- */
@@ -308,7 +310,7 @@ static void hear(void *payload, const struct zkl__outcome *outcome)
         owner->contender = owner->contender ? outcome->contender : NULL; /* another one, if the lock lingered */
         CU_ASSERT(outcome->token > 0);
         owner->unclean = outcome->unclean;
-        CU_ASSERT(zkl__core_holds(owner->script->core, owner->contender, owner->joint, NULL, outcome->now));
+        CU_ASSERT(zkl__core_holds(script.core, owner->contender, owner->joint, NULL, outcome->now));
         break;
     case ZKL__FAILED:
         CU_ASSERT_EQUAL(owner->granted, 0);
@@ -344,7 +346,7 @@ static void hear(void *payload, const struct zkl__outcome *outcome)
     CU_ASSERT(owner->lost <= 1);
     CU_ASSERT(owner->granted || !(owner->jeopardy || owner->safe || owner->lost || owner->released ||
                                   owner->downgraded || owner->revoked));
-    CU_ASSERT_EQUAL(outcome->now, owner->script->now);
+    CU_ASSERT_EQUAL(outcome->now, script.now);
     CU_ASSERT_PTR_NOT_NULL(outcome->why);
 }
 
@@ -354,67 +356,67 @@ struct zkl__contender_config script_config(struct script_owner *owner, const cha
         .rule = &zkl__rule_mutex, .path = path, .metadata = "me", .notify = hear, .owner = owner};
 }
 
-bool script_contend(struct script *s, struct script_owner *owner, const struct zkl__contender_config *config)
+bool script_contend(struct script_owner *owner, const struct zkl__contender_config *config)
 {
-    *owner = (struct script_owner){.script = s};
+    *owner = (struct script_owner){.granted = 0};
     snprintf(owner->path, sizeof owner->path, "%s", config->path);
-    owner->contender = zkl__contender_new(s->core, config);
+    owner->contender = zkl__contender_new(script.core, config);
     return owner->contender != NULL;
 }
 
-bool script_contend_jointly(struct script *s, struct script_owner *owner, const struct zkl__contender_config *config,
+bool script_contend_jointly(struct script_owner *owner, const struct zkl__contender_config *config,
                             const char *const *paths, size_t count)
 {
-    *owner = (struct script_owner){.script = s};
+    *owner = (struct script_owner){.granted = 0};
     snprintf(owner->path, sizeof owner->path, "%s", paths[0]);
-    owner->joint = zkl__joint_new(s->core, config, paths, count);
+    owner->joint = zkl__joint_new(script.core, config, paths, count);
     return owner->joint != NULL;
 }
 
-static void step_for(struct script *s, struct script_owner *owner, struct zkl__event event)
+static void step_for(struct script_owner *owner, struct zkl__event event)
 {
     event.contender = owner->contender;
     event.joint = owner->joint;
-    script_step(s, event);
+    script_step(event);
 }
 
-void script_start(struct script *s, struct script_owner *owner, int64_t deadline, bool try_only)
+void script_start(struct script_owner *owner, int64_t deadline, bool try_only)
 {
-    step_for(s, owner, (struct zkl__event){.kind = ZKL__EV_START, .deadline = deadline, .try_only = try_only});
+    step_for(owner, (struct zkl__event){.kind = ZKL__EV_START, .deadline = deadline, .try_only = try_only});
 }
 
-void script_acquire(struct script *s, struct script_owner *owner)
+void script_acquire(struct script_owner *owner)
 {
     struct zkl__contender_config config = script_config(owner, "/q");
-    CU_ASSERT_TRUE_FATAL(script_contend(s, owner, &config));
-    script_start(s, owner, INT64_MAX, false);
+    CU_ASSERT_TRUE_FATAL(script_contend(owner, &config));
+    script_start(owner, INT64_MAX, false);
 }
 
-void script_cancel(struct script *s, struct script_owner *owner)
+void script_cancel(struct script_owner *owner)
 {
-    step_for(s, owner, (struct zkl__event){.kind = ZKL__EV_CANCEL, .code = ZKL_ECANCELED});
+    step_for(owner, (struct zkl__event){.kind = ZKL__EV_CANCEL, .code = ZKL_ECANCELED});
 }
 
-void script_let_go(struct script *s, struct script_owner *owner)
+void script_let_go(struct script_owner *owner)
 {
     struct script_owner none = *owner;
     owner->contender = NULL; /* an outcome from here on is a failure */
     owner->joint = NULL;
-    step_for(s, &none, (struct zkl__event){.kind = ZKL__EV_LET_GO});
+    step_for(&none, (struct zkl__event){.kind = ZKL__EV_LET_GO});
 }
-void script_release(struct script *s, struct script_owner *owner)
+void script_release(struct script_owner *owner)
 {
     CU_ASSERT_FATAL(owner->contender || owner->joint);
-    step_for(s, owner, (struct zkl__event){.kind = ZKL__EV_RELEASE});
+    step_for(owner, (struct zkl__event){.kind = ZKL__EV_RELEASE});
 }
 
-void script_hold(struct script *s, struct script_owner *owner)
+void script_hold(struct script_owner *owner)
 {
-    if (!s->connected) {
-        script_connect(s);
+    if (!script.connected) {
+        script_connect();
     }
-    script_acquire(s, owner);
-    script_answer_all(s);
+    script_acquire(owner);
+    script_answer_all();
     CU_ASSERT_EQUAL_FATAL(owner->granted, 1);
 }
 

@@ -84,7 +84,6 @@ struct script_news {
 
 /* Whoever listens to a contender, and what it heard. */
 struct script_owner {
-    struct script *script;
     struct zkl__contender *contender; /* or: */
     struct zkl__joint *joint;         /* both NULL after the last word */
     int granted, failed, jeopardy, safe, lost, released, downgraded, revoked;
@@ -130,87 +129,91 @@ struct script {
     char line[4096]; /* for script_ops */
 };
 
+/* There is one world at a time, and these contend in it. */
+extern struct script script;
+extern struct script_owner me, you, third;
+
 /* A core with a heap of its own, not connected; the world has the directory /q. */
-void script_init(struct script *s);
+void script_init(void);
 /* Frees the core and checks that no byte is left. */
-void script_deinit(struct script *s);
+void script_deinit(void);
 /* Init; connected, with nothing under way. */
-void script_begin(struct script *s);
+void script_begin(void);
 /* Begin, with a stranger's SCRIPT_BLOCKER in /q. */
-void script_begin_blocked(struct script *s);
+void script_begin_blocked(void);
 /* Begin; the session's lease runs out, and then the contender waits for nothing but a new one: it is "proving". */
-void script_begin_proving(struct script *s, struct script_owner *owner);
+void script_begin_proving(struct script_owner *owner);
 /* The session is closed, and everything that can be answered is: nothing of ours may be left then, and deinit. */
-void script_finish(struct script *s);
+void script_finish(void);
 /* Finish; the contender has failed with this code. */
-void script_finish_failed(struct script *s, const struct script_owner *owner, int code);
+void script_finish_failed(const struct script_owner *owner, int code);
 /* Init; not connected, and the core finds out about observers as it is told. */
-void script_init_masters(struct script *s, enum zkl__observer_masters masters);
+void script_init_masters(enum zkl__observer_masters masters);
 /* As init, but the heap fails as test_heap_fail says; false when there was no core for it. */
-bool script_init_failing(struct script *s, long nth, bool on);
+bool script_init_failing(long nth, bool on);
 
 /* --- the session --------------------------------------------------------------------------------------------------- */
 
-void script_connect(struct script *s); /* a new session after an end, else the old one again */
+void script_connect(void); /* a new session after an end, else the old one again */
 /* The connection goes: the first `done` of what is under way is carried out, its answers are lost. */
-void script_suspend(struct script *s, int done);
-void script_expire(struct script *s);        /* and no more */
-void script_end(struct script *s, int code); /* ZKL_ELOST, ZKL_EAUTH */
-void script_close(struct script *s);
-void script_step(struct script *s, struct zkl__event event);
+void script_suspend(int done);
+void script_expire(void);  /* and no more */
+void script_end(int code); /* ZKL_ELOST, ZKL_EAUTH */
+void script_close(void);
+void script_step(struct zkl__event event);
 /* Lets time go by, with a step whenever the core asked for one. Nothing is answered. */
-void script_wait(struct script *s, int64_t duration);
-void script_run(struct script *s, int64_t duration); /* the same, and everything is answered at once */
+void script_wait(int64_t duration);
+void script_run(int64_t duration); /* the same, and everything is answered at once */
 
 /* --- contenders ---------------------------------------------------------------------------------------------------- */
 
 /* In /q, with the mutex rule. */
 struct zkl__contender_config script_config(struct script_owner *owner, const char *path);
-bool script_contend(struct script *s, struct script_owner *owner, const struct zkl__contender_config *config);
+bool script_contend(struct script_owner *owner, const struct zkl__contender_config *config);
 /* The same in several queues at once. */
-bool script_contend_jointly(struct script *s, struct script_owner *owner, const struct zkl__contender_config *config,
+bool script_contend_jointly(struct script_owner *owner, const struct zkl__contender_config *config,
                             const char *const *paths, size_t count);
 /* Makes and starts one in /q: no deadline, waits. */
-void script_acquire(struct script *s, struct script_owner *owner);
-void script_start(struct script *s, struct script_owner *owner, int64_t deadline, bool try_only);
-void script_cancel(struct script *s, struct script_owner *owner);
-void script_release(struct script *s, struct script_owner *owner);
-void script_let_go(struct script *s, struct script_owner *owner);
+void script_acquire(struct script_owner *owner);
+void script_start(struct script_owner *owner, int64_t deadline, bool try_only);
+void script_cancel(struct script_owner *owner);
+void script_release(struct script_owner *owner);
+void script_let_go(struct script_owner *owner);
 /* Connects, acquires, answers everything: held. */
-void script_hold(struct script *s, struct script_owner *owner);
+void script_hold(struct script_owner *owner);
 const char *script_state(const struct script_owner *owner); /* "told" after the last word */
 
 /* --- the store ----------------------------------------------------------------------------------------------------- */
 
-/* "create list": what was submitted and not answered, oldest first; "multi(check,set)". Static in s. */
-const char *script_ops(struct script *s);
+/* "create list": what was submitted and not answered, oldest first; "multi(check,set)". It holds until the next call. */
+const char *script_ops(void);
 /* These are under way, and no other; the contender is in this state. */
-#define OPS(script, text) script_expect(__FILE__, __LINE__, script_ops(script), text)
-#define STATE(script_owner, text) script_expect(__FILE__, __LINE__, script_state(script_owner), text)
+#define OPS(text) script_expect(__FILE__, __LINE__, script_ops(), text)
+#define STATE(owner, text) script_expect(__FILE__, __LINE__, script_state(owner), text)
 void script_expect(const char *file, int line, const char *is, const char *should);
 /* The oldest operation is done and its answer delivered; what it was. */
-struct script_op script_answer(struct script *s);
+struct script_op script_answer(void);
 /* The same, refused by the server with rc. */
-struct script_op script_answer_with(struct script *s, enum zkl__rc rc);
-void script_answer_all(struct script *s); /* until nothing is under way */
+struct script_op script_answer_with(enum zkl__rc rc);
+void script_answer_all(void); /* until nothing is under way */
 /* The oldest is done, and its answer says that it made a node of this name; NULL: of none. */
-void script_answer_named(struct script *s, const char *name);
+void script_answer_named(const char *name);
 /* Done, but not delivered yet; and the delivery of the oldest. */
-void script_do(struct script *s);
-void script_deliver(struct script *s);
+void script_do(void);
+void script_deliver(void);
 
 /* --- other people -------------------------------------------------------------------------------------------------- */
 
-struct script_node *script_find(struct script *s, const char *path);
+struct script_node *script_find(const char *path);
 /* A node of somebody else's; name is the last component in /q. owner 0: persistent. */
-struct script_node *script_put(struct script *s, const char *path, int64_t owner);
+struct script_node *script_put(const char *path, int64_t owner);
 /* Gone, whoever it belonged to; its watch is told. */
-void script_remove(struct script *s, const char *path);
-void script_change(struct script *s, const char *path); /* a write on it */
-void script_write(struct script *s, const char *path, const char *data);
+void script_remove(const char *path);
+void script_change(const char *path); /* a write on it */
+void script_write(const char *path, const char *data);
 /* Nodes of our present session. */
-int script_ours(const struct script *s);
+int script_ours(void);
 /* Path of the only (or the last made) node of ours, "" when there is none. */
-const char *script_our_path(const struct script *s);
+const char *script_our_path(void);
 
 #endif

@@ -5,13 +5,13 @@
 #include "script.h"
 
 /* Watches are set again, as the client library does: what happened meanwhile is news. */
-void script_store_connect(struct script *s);
+void script_store_connect(void);
 /* What is under way is lost, and what was done is not told. */
-void script_store_disconnect(struct script *s);
+void script_store_disconnect(void);
 /* Its nodes go, and its watches. */
-void script_store_end_session(struct script *s);
-void script_store_deliver_all(struct script *s);
+void script_store_end_session(void);
+void script_store_deliver_all(void);
 /* Frees what was not told. */
-void script_store_forget(struct script *s);
+void script_store_forget(void);
 
 #endif

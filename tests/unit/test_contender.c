@@ -3,9 +3,6 @@
 
 #include <string.h>
 
-static struct script s;
-static struct script_owner me;
-
 #define FIRST "/q/_c_11111111-1111-4111-8111-111111111111-lock-0000000000"
 #define SECOND "/q/_c_22222222-2222-4222-8222-222222222222-lock-0000000001"
 
@@ -13,458 +10,458 @@ static struct script_owner me;
 
 static void test_uncontended_in_one_round_trip(void)
 {
-    script_begin(&s);
-    script_acquire(&s, &me);
-    OPS(&s, "create list"); /* together: one round trip */
-    CU_ASSERT_EQUAL(script_answer(&s).mode, ZKL__EPHEMERAL_SEQUENTIAL);
+    script_begin();
+    script_acquire(&me);
+    OPS("create list"); /* together: one round trip */
+    CU_ASSERT_EQUAL(script_answer().mode, ZKL__EPHEMERAL_SEQUENTIAL);
     CU_ASSERT_EQUAL(me.granted, 0);
-    script_answer(&s);
+    script_answer();
     CU_ASSERT_EQUAL(me.granted, 1);
-    CU_ASSERT_EQUAL(me.token, script_find(&s, script_our_path(&s))->czxid);
+    CU_ASSERT_EQUAL(me.token, script_find(script_our_path())->czxid);
     CU_ASSERT_EQUAL(zkl__contender_token(me.contender), me.token);
-    CU_ASSERT_STRING_EQUAL(zkl__contender_node(me.contender), script_our_path(&s) + 3);
+    CU_ASSERT_STRING_EQUAL(zkl__contender_node(me.contender), script_our_path() + 3);
     STATE(&me, "held");
-    OPS(&s, "");
-    script_release(&s, &me);
-    OPS(&s, "delete");
+    OPS("");
+    script_release(&me);
+    OPS("delete");
     CU_ASSERT_EQUAL(me.released, 0);
-    script_answer(&s);
+    script_answer();
     CU_ASSERT_EQUAL(me.released, 1);
     CU_ASSERT_EQUAL(me.code, ZKL_OK);
-    script_finish(&s);
+    script_finish();
 }
 
 static void test_start_before_the_connection(void)
 {
-    script_init(&s);
-    script_acquire(&s, &me);
+    script_init();
+    script_acquire(&me);
     STATE(&me, "new");
-    OPS(&s, "");
-    script_connect(&s);
-    OPS(&s, "create list");
-    script_answer_all(&s);
+    OPS("");
+    script_connect();
+    OPS("create list");
+    script_answer_all();
     CU_ASSERT_EQUAL(me.granted, 1);
-    script_finish(&s);
+    script_finish();
 }
 
 static void test_try(void)
 {
-    script_begin(&s);
+    script_begin();
     struct zkl__contender_config config = script_config(&me, "/q");
-    script_put(&s, FIRST, SCRIPT_STRANGER);
-    s.next_sequence = 1;
-    script_contend(&s, &me, &config);
-    script_start(&s, &me, INT64_MAX, true);
-    script_answer(&s);
-    script_answer(&s);
-    OPS(&s, "get");
-    CU_ASSERT_FALSE(s.ops[0].watch); /* nobody waits: no watch is left behind */
-    script_answer(&s);
+    script_put(FIRST, SCRIPT_STRANGER);
+    script.next_sequence = 1;
+    script_contend(&me, &config);
+    script_start(&me, INT64_MAX, true);
+    script_answer();
+    script_answer();
+    OPS("get");
+    CU_ASSERT_FALSE(script.ops[0].watch); /* nobody waits: no watch is left behind */
+    script_answer();
     CU_ASSERT_EQUAL(me.failed, 1);
     CU_ASSERT_EQUAL(me.code, ZKL_EBUSY);
-    OPS(&s, "delete");
-    script_answer(&s);
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    CU_ASSERT_EQUAL(s.watch_count, 0);
-    script_remove(&s, FIRST);
-    script_contend(&s, &me, &config);
-    script_start(&s, &me, INT64_MAX, true);
-    script_answer_all(&s);
+    OPS("delete");
+    script_answer();
+    CU_ASSERT_EQUAL(script_ours(), 0);
+    CU_ASSERT_EQUAL(script.watch_count, 0);
+    script_remove(FIRST);
+    script_contend(&me, &config);
+    script_start(&me, INT64_MAX, true);
+    script_answer_all();
     CU_ASSERT_EQUAL(me.granted, 1);
-    script_finish(&s);
+    script_finish();
 }
 
 /* A permit, a member: that its node is there is all. */
 static void test_who_waits_for_nobody_needs_no_list(void)
 {
     static const struct zkl__rule nobody = {"lease-", 0};
-    script_begin(&s);
+    script_begin();
     struct zkl__contender_config config = script_config(&me, "/q");
     config.rule = &nobody;
-    script_contend(&s, &me, &config);
-    script_start(&s, &me, INT64_MAX, false);
-    OPS(&s, "create");
-    script_answer(&s);
+    script_contend(&me, &config);
+    script_start(&me, INT64_MAX, false);
+    OPS("create");
+    script_answer();
     CU_ASSERT_EQUAL(me.granted, 1);
-    OPS(&s, "");
-    script_release(&s, &me);
-    script_answer_all(&s);
-    script_contend(&s, &me, &config);
-    script_start(&s, &me, INT64_MAX, false);
-    script_suspend(&s, 1); /* done, and not answered */
-    script_connect(&s);
-    CU_ASSERT_PTR_NOT_NULL(strstr(script_ops(&s), "create list")); /* sent again: which of the two is it? */
-    script_answer_all(&s);
+    OPS("");
+    script_release(&me);
+    script_answer_all();
+    script_contend(&me, &config);
+    script_start(&me, INT64_MAX, false);
+    script_suspend(1); /* done, and not answered */
+    script_connect();
+    CU_ASSERT_PTR_NOT_NULL(strstr(script_ops(), "create list")); /* sent again: which of the two is it? */
+    script_answer_all();
     CU_ASSERT_EQUAL(me.granted, 1);
-    CU_ASSERT_EQUAL(script_ours(&s), 1);
-    script_finish(&s);
+    CU_ASSERT_EQUAL(script_ours(), 1);
+    script_finish();
 }
 
 static void test_hand_over(void)
 {
-    script_begin(&s);
-    script_put(&s, FIRST, SCRIPT_STRANGER);
-    s.next_sequence = 1;
-    script_acquire(&s, &me);
-    script_answer_all(&s);
+    script_begin();
+    script_put(FIRST, SCRIPT_STRANGER);
+    script.next_sequence = 1;
+    script_acquire(&me);
+    script_answer_all();
     STATE(&me, "watching");
-    CU_ASSERT_EQUAL(s.watch_count, 1); /* its predecessor */
-    int before = s.submits;
-    script_remove(&s, FIRST);
-    OPS(&s, "list"); /* it is woken, and looks again */
-    script_answer_all(&s);
-    CU_ASSERT_EQUAL(s.submits - before, 1);
+    CU_ASSERT_EQUAL(script.watch_count, 1); /* its predecessor */
+    int before = script.submits;
+    script_remove(FIRST);
+    OPS("list"); /* it is woken, and looks again */
+    script_answer_all();
+    CU_ASSERT_EQUAL(script.submits - before, 1);
     CU_ASSERT_EQUAL(me.granted, 1);
-    CU_ASSERT_EQUAL(s.watch_count, 0);
-    script_finish(&s);
+    CU_ASSERT_EQUAL(script.watch_count, 0);
+    script_finish();
 }
 
 static void test_predecessor_gone_before_the_watch(void)
 {
-    script_begin(&s);
-    script_put(&s, FIRST, SCRIPT_STRANGER);
-    s.next_sequence = 1;
-    script_acquire(&s, &me);
-    script_answer(&s);
-    script_answer(&s);
-    OPS(&s, "get");
+    script_begin();
+    script_put(FIRST, SCRIPT_STRANGER);
+    script.next_sequence = 1;
+    script_acquire(&me);
+    script_answer();
+    script_answer();
+    OPS("get");
     char place[SCRIPT_PATH];
-    strcpy(place, script_our_path(&s));
-    script_remove(&s, FIRST);
-    script_answer(&s); /* no node */
-    OPS(&s, "list");
-    script_answer(&s);
+    strcpy(place, script_our_path());
+    script_remove(FIRST);
+    script_answer(); /* no node */
+    OPS("list");
+    script_answer();
     CU_ASSERT_EQUAL(me.granted, 1);
-    CU_ASSERT_STRING_EQUAL(script_our_path(&s), place);
-    CU_ASSERT_EQUAL(s.watch_count, 0);
-    script_finish(&s);
+    CU_ASSERT_STRING_EQUAL(script_our_path(), place);
+    CU_ASSERT_EQUAL(script.watch_count, 0);
+    script_finish();
 }
 
 /* The event outruns the answer of the get that set the watch for somebody else. */
 static void test_event_before_the_answer_of_the_get(void)
 {
-    script_begin(&s);
-    script_put(&s, FIRST, SCRIPT_STRANGER);
-    s.next_sequence = 1;
-    script_acquire(&s, &me);
-    script_answer(&s);
-    script_answer(&s);
-    script_do(&s); /* the get: done, not delivered */
-    script_step(&s, (struct zkl__event){.kind = ZKL__EV_WATCH, .watch = ZKL__WATCH_CHANGED, .path = FIRST});
-    OPS(&s, "list");
-    script_deliver(&s);
+    script_begin();
+    script_put(FIRST, SCRIPT_STRANGER);
+    script.next_sequence = 1;
+    script_acquire(&me);
+    script_answer();
+    script_answer();
+    script_do(); /* the get: done, not delivered */
+    script_step((struct zkl__event){.kind = ZKL__EV_WATCH, .watch = ZKL__WATCH_CHANGED, .path = FIRST});
+    OPS("list");
+    script_deliver();
     STATE(&me, "listing");
-    script_answer(&s);
-    OPS(&s, "get");
-    script_answer(&s);
+    script_answer();
+    OPS("get");
+    script_answer();
     STATE(&me, "watching");
-    script_remove(&s, FIRST);
-    script_answer_all(&s);
+    script_remove(FIRST);
+    script_answer_all();
     CU_ASSERT_EQUAL(me.granted, 1);
-    script_finish(&s);
+    script_finish();
 }
 
 static void test_a_crashed_predecessor_is_no_grant(void)
 {
-    script_begin(&s);
-    script_put(&s, FIRST, SCRIPT_STRANGER);
-    script_put(&s, SECOND, SCRIPT_STRANGER);
-    s.next_sequence = 2;
-    script_acquire(&s, &me);
-    script_answer_all(&s);
-    CU_ASSERT_STRING_EQUAL(s.watches[0].path, SECOND);
-    script_remove(&s, SECOND); /* left the queue: the one before it still holds */
-    script_answer_all(&s);
+    script_begin();
+    script_put(FIRST, SCRIPT_STRANGER);
+    script_put(SECOND, SCRIPT_STRANGER);
+    script.next_sequence = 2;
+    script_acquire(&me);
+    script_answer_all();
+    CU_ASSERT_STRING_EQUAL(script.watches[0].path, SECOND);
+    script_remove(SECOND); /* left the queue: the one before it still holds */
+    script_answer_all();
     CU_ASSERT_EQUAL(me.granted, 0);
-    CU_ASSERT_STRING_EQUAL(s.watches[0].path, FIRST);
-    script_change(&s, FIRST); /* a write on it is no release */
-    script_answer_all(&s);
+    CU_ASSERT_STRING_EQUAL(script.watches[0].path, FIRST);
+    script_change(FIRST); /* a write on it is no release */
+    script_answer_all();
     CU_ASSERT_EQUAL(me.granted, 0);
-    CU_ASSERT_EQUAL(s.watch_count, 1);
-    script_remove(&s, FIRST);
-    script_answer_all(&s);
+    CU_ASSERT_EQUAL(script.watch_count, 1);
+    script_remove(FIRST);
+    script_answer_all();
     CU_ASSERT_EQUAL(me.granted, 1);
-    script_finish(&s);
+    script_finish();
 }
 
 /* Debian's server does not wrap, its counter sticks: several nodes may then have the last number. None of them is a place. */
 static void test_numbers_used_up(void)
 {
-    script_begin(&s);
-    s.next_sequence = INT32_MAX;
-    script_acquire(&s, &me);
-    script_answer_all(&s);
+    script_begin();
+    script.next_sequence = INT32_MAX;
+    script_acquire(&me);
+    script_answer_all();
     CU_ASSERT_EQUAL(me.granted, 0);
     CU_ASSERT_EQUAL(me.code, ZKL_EEXHAUSTED);
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    script_finish(&s);
+    CU_ASSERT_EQUAL(script_ours(), 0);
+    script_finish();
 }
 
 /* --- a create of unknown fate -------------------------------------------------------------------------------------- */
 
 static void lost_create(int done)
 {
-    script_begin(&s);
-    script_acquire(&s, &me);
-    script_suspend(&s, done);
+    script_begin();
+    script_acquire(&me);
+    script_suspend(done);
     STATE(&me, "creating");
-    CU_ASSERT_EQUAL(script_ours(&s), done);
-    script_connect(&s);
-    OPS(&s, "create list"); /* the same again: a write that no server can skip */
+    CU_ASSERT_EQUAL(script_ours(), done);
+    script_connect();
+    OPS("create list"); /* the same again: a write that no server can skip */
 }
 
 static void test_lost_create_that_was_done(void)
 {
     lost_create(1);
     char first[SCRIPT_PATH];
-    strcpy(first, script_our_path(&s));
-    script_answer(&s);
-    CU_ASSERT_EQUAL(script_ours(&s), 2);
-    CU_ASSERT_EQUAL(strncmp(first, script_our_path(&s), strlen(first) - 10), 0); /* one uuid */
-    script_answer(&s);
-    OPS(&s, "delete list"); /* the double goes, the lowest stays */
-    script_answer(&s);
-    CU_ASSERT_STRING_EQUAL(script_our_path(&s), first);
+    strcpy(first, script_our_path());
+    script_answer();
+    CU_ASSERT_EQUAL(script_ours(), 2);
+    CU_ASSERT_EQUAL(strncmp(first, script_our_path(), strlen(first) - 10), 0); /* one uuid */
+    script_answer();
+    OPS("delete list"); /* the double goes, the lowest stays */
+    script_answer();
+    CU_ASSERT_STRING_EQUAL(script_our_path(), first);
     CU_ASSERT_EQUAL(me.granted, 0);
-    script_answer(&s);
-    OPS(&s, "exists"); /* the reply that had its czxid is lost */
-    script_answer(&s);
+    script_answer();
+    OPS("exists"); /* the reply that had its czxid is lost */
+    script_answer();
     CU_ASSERT_EQUAL(me.granted, 1);
-    CU_ASSERT_EQUAL(me.token, script_find(&s, first)->czxid);
-    script_finish(&s);
+    CU_ASSERT_EQUAL(me.token, script_find(first)->czxid);
+    script_finish();
 }
 
 static void test_lost_create_that_was_not_done(void)
 {
     lost_create(0);
-    script_answer(&s);
-    script_answer(&s);
+    script_answer();
+    script_answer();
     CU_ASSERT_EQUAL(me.granted, 1);
-    CU_ASSERT_EQUAL(script_ours(&s), 1);
-    script_finish(&s);
+    CU_ASSERT_EQUAL(script_ours(), 1);
+    script_finish();
 }
 
 static void test_lost_create_and_both_removed(void)
 {
     lost_create(0);
-    script_answer(&s);
-    script_remove(&s, script_our_path(&s)); /* by somebody, before the list */
-    script_answer(&s);
-    OPS(&s, "create list");
-    script_answer_all(&s);
+    script_answer();
+    script_remove(script_our_path()); /* by somebody, before the list */
+    script_answer();
+    OPS("create list");
+    script_answer_all();
     CU_ASSERT_EQUAL(me.granted, 1);
-    script_finish(&s);
+    script_finish();
 }
 
 /* A server that answers with a name that cannot be: as if the reply were lost. */
 static void test_created_name_that_is_too_long(void)
 {
     for (int cancelled = 0; cancelled < 2; cancelled++) {
-        script_begin(&s);
-        script_acquire(&s, &me);
-        script_do(&s);
-        memset(s.news[0].name, 'x', 200);
+        script_begin();
+        script_acquire(&me);
+        script_do();
+        memset(script.news[0].name, 'x', 200);
         if (cancelled) {
-            script_cancel(&s, &me);
+            script_cancel(&me);
         }
-        script_deliver(&s);
-        script_answer(&s);
-        OPS(&s, "");
-        script_run(&s, 100 * MS);
+        script_deliver();
+        script_answer();
+        OPS("");
+        script_run(100 * MS);
         CU_ASSERT_EQUAL(me.granted, !cancelled);
-        CU_ASSERT_EQUAL(script_ours(&s), !cancelled);
-        script_finish(&s);
+        CU_ASSERT_EQUAL(script_ours(), !cancelled);
+        script_finish();
     }
 }
 
 static void test_create_lost_many_times(void)
 {
-    script_begin(&s);
-    script_acquire(&s, &me);
+    script_begin();
+    script_acquire(&me);
     for (int i = 0; i < 4; i++) {
-        script_suspend(&s, 1);
-        script_connect(&s);
+        script_suspend(1);
+        script_connect();
     }
-    script_answer_all(&s);
-    CU_ASSERT_EQUAL(script_ours(&s), 1);
+    script_answer_all();
+    CU_ASSERT_EQUAL(script_ours(), 1);
     CU_ASSERT_EQUAL(me.granted, 1);
-    script_finish(&s);
+    script_finish();
 }
 
 /* The double's delete is refused, or lost with the connection. */
 static void test_double_that_stays(void)
 {
     lost_create(1);
-    script_answer(&s);
-    script_answer(&s);
-    script_answer_with(&s, ZKL__RC_NOTAPPLIED);
-    script_answer(&s);
-    OPS(&s, "delete list");
-    script_suspend(&s, 0);
-    script_connect(&s);
-    OPS(&s, "list sync");
-    script_answer_all(&s);
-    CU_ASSERT_EQUAL(script_ours(&s), 1);
+    script_answer();
+    script_answer();
+    script_answer_with(ZKL__RC_NOTAPPLIED);
+    script_answer();
+    OPS("delete list");
+    script_suspend(0);
+    script_connect();
+    OPS("list sync");
+    script_answer_all();
+    CU_ASSERT_EQUAL(script_ours(), 1);
     CU_ASSERT_EQUAL(me.granted, 1);
-    script_finish(&s);
+    script_finish();
 }
 
 /* Somebody put a name with our uuid there that we may not delete: not ours. */
 static void test_double_that_is_a_strangers(void)
 {
     char forged[SCRIPT_PATH];
-    script_begin(&s);
-    s.next_sequence = 5;
-    script_acquire(&s, &me);
-    script_suspend(&s, 1);
-    snprintf(forged, sizeof forged, "%.*s0000000009", (int)strlen(script_our_path(&s)) - 10, script_our_path(&s));
-    script_put(&s, forged, SCRIPT_STRANGER)->fixed = true;
-    script_connect(&s);
-    script_answer_all(&s);
-    CU_ASSERT_EQUAL(script_ours(&s), 1);
+    script_begin();
+    script.next_sequence = 5;
+    script_acquire(&me);
+    script_suspend(1);
+    snprintf(forged, sizeof forged, "%.*s0000000009", (int)strlen(script_our_path()) - 10, script_our_path());
+    script_put(forged, SCRIPT_STRANGER)->fixed = true;
+    script_connect();
+    script_answer_all();
+    CU_ASSERT_EQUAL(script_ours(), 1);
     CU_ASSERT_EQUAL(me.granted, 1);
-    script_finish(&s);
+    script_finish();
 }
 
 /* ... and below our own: it costs us our place, and nothing of ours is forgotten. */
 static void test_forged_place_before_ours(void)
 {
     char forged[SCRIPT_PATH];
-    script_begin(&s);
-    s.next_sequence = 5;
-    script_acquire(&s, &me);
-    script_suspend(&s, 1);
-    snprintf(forged, sizeof forged, "%.*s0000000003", (int)strlen(script_our_path(&s)) - 10, script_our_path(&s));
-    script_put(&s, forged, SCRIPT_STRANGER);
-    script_connect(&s);
-    script_answer_all(&s);
-    CU_ASSERT_EQUAL(script_ours(&s), 1);
+    script_begin();
+    script.next_sequence = 5;
+    script_acquire(&me);
+    script_suspend(1);
+    snprintf(forged, sizeof forged, "%.*s0000000003", (int)strlen(script_our_path()) - 10, script_our_path());
+    script_put(forged, SCRIPT_STRANGER);
+    script_connect();
+    script_answer_all();
+    CU_ASSERT_EQUAL(script_ours(), 1);
     CU_ASSERT_EQUAL(me.granted, 0);
-    CU_ASSERT_STRING_EQUAL(s.watches[0].path, forged);
-    script_remove(&s, forged);
-    script_answer_all(&s);
+    CU_ASSERT_STRING_EQUAL(script.watches[0].path, forged);
+    script_remove(forged);
+    script_answer_all();
     CU_ASSERT_EQUAL(me.granted, 1);
-    CU_ASSERT_EQUAL(script_ours(&s), 1);
-    script_finish(&s);
+    CU_ASSERT_EQUAL(script_ours(), 1);
+    script_finish();
 }
 
 /* A name that carries our uuid and is longer than the server makes ours: nobody's double. */
 static void test_long_name_with_our_uuid(void)
 {
     char longer[SCRIPT_PATH];
-    script_begin(&s);
-    script_acquire(&s, &me);
-    script_suspend(&s, 1);
-    snprintf(longer, sizeof longer, "%.42s-%050d-lock-0000000009", script_our_path(&s), 0);
-    script_put(&s, longer, SCRIPT_STRANGER);
-    script_connect(&s);
-    script_answer_all(&s);
-    CU_ASSERT_PTR_NOT_NULL(script_find(&s, longer));
+    script_begin();
+    script_acquire(&me);
+    script_suspend(1);
+    snprintf(longer, sizeof longer, "%.42s-%050d-lock-0000000009", script_our_path(), 0);
+    script_put(longer, SCRIPT_STRANGER);
+    script_connect();
+    script_answer_all();
+    CU_ASSERT_PTR_NOT_NULL(script_find(longer));
     CU_ASSERT_EQUAL(me.granted, 1);
-    script_finish(&s);
+    script_finish();
 }
 
 static void test_lost_create_then_cancel(void)
 {
-    script_begin(&s);
-    script_acquire(&s, &me);
-    script_suspend(&s, 1);
-    script_cancel(&s, &me);
+    script_begin();
+    script_acquire(&me);
+    script_suspend(1);
+    script_cancel(&me);
     CU_ASSERT_EQUAL(me.failed, 1);
     CU_ASSERT_EQUAL(me.code, ZKL_ECANCELED);
-    script_connect(&s);
-    OPS(&s, "check list"); /* a committed write, and the list behind it */
-    script_answer(&s);
-    script_answer(&s);
-    OPS(&s, "delete");
-    script_answer(&s);
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    OPS(&s, "check list"); /* until a list lacks it */
-    script_answer_all(&s);
-    OPS(&s, "");
-    script_finish(&s);
+    script_connect();
+    OPS("check list"); /* a committed write, and the list behind it */
+    script_answer();
+    script_answer();
+    OPS("delete");
+    script_answer();
+    CU_ASSERT_EQUAL(script_ours(), 0);
+    OPS("check list"); /* until a list lacks it */
+    script_answer_all();
+    OPS("");
+    script_finish();
 }
 
 /* A barrier that was not passed, or a list that was not seen, is no proof. */
 static void test_lost_create_then_cancel_and_trouble(void)
 {
-    script_begin(&s);
-    script_acquire(&s, &me);
-    script_suspend(&s, 1);
-    script_cancel(&s, &me);
-    script_connect(&s);
-    script_answer_with(&s, ZKL__RC_NOTAPPLIED);
-    script_answer(&s);
-    CU_ASSERT_EQUAL(script_ours(&s), 1);
-    OPS(&s, "");
-    script_wait(&s, 100 * MS);
-    OPS(&s, "check list");
-    script_answer(&s);
-    script_answer_with(&s, ZKL__RC_NOTAPPLIED);
-    script_wait(&s, 100 * MS);
-    OPS(&s, "check list");
-    script_suspend(&s, 2);
-    script_connect(&s);
-    OPS(&s, "check list");
-    script_answer_all(&s);
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    script_finish(&s);
+    script_begin();
+    script_acquire(&me);
+    script_suspend(1);
+    script_cancel(&me);
+    script_connect();
+    script_answer_with(ZKL__RC_NOTAPPLIED);
+    script_answer();
+    CU_ASSERT_EQUAL(script_ours(), 1);
+    OPS("");
+    script_wait(100 * MS);
+    OPS("check list");
+    script_answer();
+    script_answer_with(ZKL__RC_NOTAPPLIED);
+    script_wait(100 * MS);
+    OPS("check list");
+    script_suspend(2);
+    script_connect();
+    OPS("check list");
+    script_answer_all();
+    CU_ASSERT_EQUAL(script_ours(), 0);
+    script_finish();
 }
 
 static void test_lost_create_then_cancel_without_a_directory(void)
 {
-    script_begin(&s);
-    script_acquire(&s, &me);
-    script_suspend(&s, 0);
-    script_cancel(&s, &me);
-    script_remove(&s, "/q");
-    script_connect(&s);
-    OPS(&s, "check list");
-    script_answer_all(&s); /* no node, twice: nothing of ours either */
-    OPS(&s, "");
-    CU_ASSERT_EQUAL(s.submits, 5);
-    script_finish(&s);
+    script_begin();
+    script_acquire(&me);
+    script_suspend(0);
+    script_cancel(&me);
+    script_remove("/q");
+    script_connect();
+    OPS("check list");
+    script_answer_all(); /* no node, twice: nothing of ours either */
+    OPS("");
+    CU_ASSERT_EQUAL(script.submits, 5);
+    script_finish();
 }
 
 static void test_cancel_before_the_create_is_answered(void)
 {
-    script_begin(&s);
-    script_acquire(&s, &me);
-    script_cancel(&s, &me);
+    script_begin();
+    script_acquire(&me);
+    script_cancel(&me);
     CU_ASSERT_EQUAL(me.failed, 1);
-    OPS(&s, "create list");
-    script_answer(&s);
-    OPS(&s, "list delete");
-    script_answer_all(&s);
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    script_finish(&s);
+    OPS("create list");
+    script_answer();
+    OPS("list delete");
+    script_answer_all();
+    CU_ASSERT_EQUAL(script_ours(), 0);
+    script_finish();
 }
 
 static void test_cancel_and_then_the_create_is_lost(void)
 {
     for (int done = 0; done < 2; done++) {
-        script_begin(&s);
-        script_acquire(&s, &me);
-        script_cancel(&s, &me);
-        script_suspend(&s, done);
-        script_connect(&s);
-        OPS(&s, "check list");
-        script_answer_all(&s);
-        CU_ASSERT_EQUAL(script_ours(&s), 0);
-        script_finish(&s);
+        script_begin();
+        script_acquire(&me);
+        script_cancel(&me);
+        script_suspend(done);
+        script_connect();
+        OPS("check list");
+        script_answer_all();
+        CU_ASSERT_EQUAL(script_ours(), 0);
+        script_finish();
     }
 }
 
 static void test_cancel_while_the_double_is_deleted(void)
 {
     lost_create(1);
-    script_answer(&s);
-    script_answer(&s);
-    OPS(&s, "delete list");
-    script_cancel(&s, &me);
-    script_answer_all(&s);
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    script_finish(&s);
+    script_answer();
+    script_answer();
+    OPS("delete list");
+    script_cancel(&me);
+    script_answer_all();
+    CU_ASSERT_EQUAL(script_ours(), 0);
+    script_finish();
 }
 
 TESTS("contender", T(test_uncontended_in_one_round_trip), T(test_start_before_the_connection), T(test_try),

@@ -3,24 +3,21 @@
 
 #include <string.h>
 
-static struct script s;
-static struct script_owner me;
-
 /* --- the ways into each state: `me` is in it afterwards, with whatever is under way ---------------------------------- */
 
 static void contend(int64_t deadline, bool fail_on_expiry)
 {
     struct zkl__contender_config config = script_config(&me, "/q");
     config.fail_on_expiry = fail_on_expiry;
-    script_contend(&s, &me, &config);
-    script_start(&s, &me, deadline, false);
+    script_contend(&me, &config);
+    script_start(&me, deadline, false);
 }
 
 static void blocked(void)
 {
-    script_connect(&s);
-    script_put(&s, SCRIPT_BLOCKER, SCRIPT_STRANGER);
-    s.next_sequence = 1;
+    script_connect();
+    script_put(SCRIPT_BLOCKER, SCRIPT_STRANGER);
+    script.next_sequence = 1;
 }
 
 static void into_new(int64_t deadline, bool fail)
@@ -30,108 +27,108 @@ static void into_new(int64_t deadline, bool fail)
 
 static void into_creating(int64_t deadline, bool fail)
 {
-    script_connect(&s);
+    script_connect();
     contend(deadline, fail);
 }
 
 static void into_creating_again(int64_t deadline, bool fail)
 {
     into_creating(deadline, fail);
-    script_suspend(&s, 3);
-    script_connect(&s);
+    script_suspend(3);
+    script_connect();
 }
 
 static void into_doubt(int64_t deadline, bool fail)
 {
     into_creating(deadline, fail);
-    script_suspend(&s, 3);
+    script_suspend(3);
 }
 
 static void into_making(int64_t deadline, bool fail)
 {
-    script_remove(&s, "/q");
-    script_connect(&s);
-    script_answer_all(&s);
+    script_remove("/q");
+    script_connect();
+    script_answer_all();
     contend(deadline, fail);
-    script_answer(&s);
+    script_answer();
 }
 
 static void into_watching(int64_t deadline, bool fail)
 {
     blocked();
     contend(deadline, fail);
-    script_answer_all(&s);
+    script_answer_all();
 }
 
 static void into_watching_unanswered(int64_t deadline, bool fail)
 {
     blocked();
-    script_answer_all(&s);
+    script_answer_all();
     contend(deadline, fail);
-    script_answer(&s);
-    script_answer(&s);
+    script_answer();
+    script_answer();
 }
 
 static void into_listing(int64_t deadline, bool fail)
 {
     into_watching(deadline, fail);
-    script_suspend(&s, 0);
-    script_connect(&s);
+    script_suspend(0);
+    script_connect();
 }
 
 static void into_listing_with_a_double(int64_t deadline, bool fail)
 {
     into_creating_again(deadline, fail);
-    script_answer(&s);
-    script_answer(&s);
+    script_answer();
+    script_answer();
 }
 
 static void into_listing_without_czxid(int64_t deadline, bool fail)
 {
     blocked();
     contend(deadline, fail);
-    script_suspend(&s, 3);
-    script_connect(&s);
+    script_suspend(3);
+    script_connect();
     for (int i = 0; i < 4; i++) {
-        script_answer(&s);
+        script_answer();
     }
 }
 
 /* No answer for so long that the lease is over; then all at once. */
 static void into_proving(int64_t deadline, bool fail)
 {
-    script_connect(&s);
-    script_wait(&s, 12000 * MS);
-    contend(deadline == INT64_MAX ? deadline : s.now + 500 * MS, fail);
-    while (s.op_count > 1) {
-        script_answer(&s);
+    script_connect();
+    script_wait(12000 * MS);
+    contend(deadline == INT64_MAX ? deadline : script.now + 500 * MS, fail);
+    while (script.op_count > 1) {
+        script_answer();
     }
-    script_answer(&s);
+    script_answer();
 }
 
 static void into_held(int64_t deadline, bool fail)
 {
-    script_connect(&s);
+    script_connect();
     contend(deadline, fail);
-    script_answer_all(&s);
+    script_answer_all();
 }
 
 static void into_held_suspended(int64_t deadline, bool fail)
 {
     into_held(deadline, fail);
-    script_suspend(&s, 0);
+    script_suspend(0);
 }
 
 static void into_lost(int64_t deadline, bool fail)
 {
     into_held(deadline, fail);
-    script_wait(&s, 12000 * MS);
+    script_wait(12000 * MS);
 }
 
 static void into_removing(int64_t deadline, bool fail)
 {
     into_held(deadline, fail);
-    script_release(&s, &me);
+    script_release(&me);
 }
 
 static const struct way {
@@ -175,29 +172,29 @@ static const struct aftermath {
 
 static void live_through(const struct aftermath *after)
 {
-    if (after->suspended && s.connected) {
-        script_suspend(&s, after->done);
+    if (after->suspended && script.connected) {
+        script_suspend(after->done);
     }
-    if (after->expired && s.session_id) {
-        script_expire(&s);
+    if (after->expired && script.session_id) {
+        script_expire();
     }
-    if (!s.connected) {
-        script_connect(&s);
+    if (!script.connected) {
+        script_connect();
     }
-    script_run(&s, 8000 * MS);
+    script_run(8000 * MS);
 }
 
 static void finish(const char *what, int way, int after, unsigned failures)
 {
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    CU_ASSERT_TRUE(zkl__core_idle(s.core));
+    CU_ASSERT_EQUAL(script_ours(), 0);
+    CU_ASSERT_TRUE(zkl__core_idle(script.core));
     /* a watch whose taking back was lost with the connection lasts as long as its node */
-    CU_ASSERT(s.watch_count <= 1);
-    if (script_find(&s, SCRIPT_BLOCKER)) {
-        script_remove(&s, SCRIPT_BLOCKER);
+    CU_ASSERT(script.watch_count <= 1);
+    if (script_find(SCRIPT_BLOCKER)) {
+        script_remove(SCRIPT_BLOCKER);
     }
-    CU_ASSERT_EQUAL(s.watch_count, 0);
-    script_deinit(&s);
+    CU_ASSERT_EQUAL(script.watch_count, 0);
+    script_deinit();
     if (CU_get_number_of_failures() != failures) {
         fprintf(stderr, "\n    %s, way %d into %s, %s\n", what, way, ways[way].state, aftermaths[after].name);
     }
@@ -212,8 +209,8 @@ static void run(const char *what, bool waiting_too, bool held_too, int64_t patie
             if (!(ways[way].waits ? waiting_too : held_too)) {
                 continue;
             }
-            script_init(&s);
-            ways[way].go(patience ? s.now + patience : INT64_MAX, fail_on_expiry);
+            script_init();
+            ways[way].go(patience ? script.now + patience : INT64_MAX, fail_on_expiry);
             STATE(&me, ways[way].state);
             end();
             live_through(&aftermaths[after]);
@@ -227,7 +224,7 @@ static void run(const char *what, bool waiting_too, bool held_too, int64_t patie
 
 static void cancel(void)
 {
-    script_cancel(&s, &me);
+    script_cancel(&me);
     CU_ASSERT_EQUAL(me.failed, 1);
     CU_ASSERT_EQUAL(me.code, ZKL_ECANCELED);
 }
@@ -238,7 +235,7 @@ static void test_cancel(void)
 
 static void pass_deadline(void)
 {
-    script_wait(&s, 600 * MS);
+    script_wait(600 * MS);
     CU_ASSERT_EQUAL(me.failed, 1);
     CU_ASSERT_EQUAL(me.code, ZKL_ETIMEOUT);
 }
@@ -250,7 +247,7 @@ static void test_deadline(void)
 static void release(void)
 {
     if (me.contender && strcmp(script_state(&me), "removing") != 0) {
-        script_release(&s, &me);
+        script_release(&me);
     }
     CU_ASSERT_EQUAL(me.granted, 1);
 }
@@ -262,7 +259,7 @@ static void test_release(void)
 static void let_go(void)
 {
     bool told = me.granted;
-    script_let_go(&s, &me);
+    script_let_go(&me);
     me.granted = told;
     me.failed = !told;
 }
@@ -274,7 +271,7 @@ static void test_let_go(void)
 static void close_session(void)
 {
     bool waited = me.granted == 0;
-    script_close(&s);
+    script_close();
     CU_ASSERT_EQUAL(me.failed, waited);
     CU_ASSERT_EQUAL(me.code, waited ? ZKL_ECLOSED : me.code);
 }
@@ -286,8 +283,8 @@ static void test_close(void)
 static void refuse_credentials(void)
 {
     bool waited = me.granted == 0;
-    script_end(&s, ZKL_EAUTH);
-    CU_ASSERT_EQUAL(s.state, ZKL_SESSION_CLOSED);
+    script_end(ZKL_EAUTH);
+    CU_ASSERT_EQUAL(script.state, ZKL_SESSION_CLOSED);
     CU_ASSERT_EQUAL(me.failed, waited);
     CU_ASSERT_EQUAL(me.code, waited ? ZKL_EAUTH : me.code);
     CU_ASSERT_PTR_NULL(me.contender);
@@ -302,13 +299,13 @@ static void expire(void)
     const char *state = script_state(&me);
     bool is_new = strcmp(state, "new") == 0, is_lost = strcmp(state, "lost") == 0, is_held = strcmp(state, "held") == 0;
     bool waited = me.granted == 0;
-    script_expire(&s);
-    CU_ASSERT_EQUAL(s.state, ZKL_SESSION_LOST);
+    script_expire();
+    CU_ASSERT_EQUAL(script.state, ZKL_SESSION_LOST);
     if (waited && !is_new) {
         CU_ASSERT_EQUAL(me.code, ZKL_ELOST);
         CU_ASSERT_EQUAL(me.failed, 1);
     } else if (is_new) {
-        script_cancel(&s, &me);
+        script_cancel(&me);
     } else {
         CU_ASSERT_EQUAL(me.lost, is_lost || is_held);
         release();
@@ -323,18 +320,18 @@ static void test_expiry_fails(void)
 static void expire_and_wait(void)
 {
     char before[SCRIPT_PATH];
-    strcpy(before, script_our_path(&s));
-    script_expire(&s);
+    strcpy(before, script_our_path());
+    script_expire();
     STATE(&me, "new");
     CU_ASSERT_EQUAL(me.failed, 0);
-    if (script_find(&s, SCRIPT_BLOCKER)) {
-        script_remove(&s, SCRIPT_BLOCKER);
+    if (script_find(SCRIPT_BLOCKER)) {
+        script_remove(SCRIPT_BLOCKER);
     }
-    script_connect(&s);
-    OPS(&s, "create list");
-    script_run(&s, 8000 * MS);
+    script_connect();
+    OPS("create list");
+    script_run(8000 * MS);
     CU_ASSERT_EQUAL(me.granted, 1);
-    CU_ASSERT(strncmp(before, script_our_path(&s), 40) != 0);
+    CU_ASSERT(strncmp(before, script_our_path(), 40) != 0);
     release();
 }
 static void test_expiry_queues_again(void)
@@ -346,16 +343,16 @@ static void test_expiry_queues_again(void)
 static void wait_on(void)
 {
     for (int i = 0; i < 5; i++) {
-        if (s.connected) {
-            script_suspend(&s, i);
+        if (script.connected) {
+            script_suspend(i);
         }
-        script_wait(&s, 50 * MS);
-        script_connect(&s);
-        if (script_find(&s, SCRIPT_BLOCKER)) {
-            script_remove(&s, SCRIPT_BLOCKER);
+        script_wait(50 * MS);
+        script_connect();
+        if (script_find(SCRIPT_BLOCKER)) {
+            script_remove(SCRIPT_BLOCKER);
         }
     }
-    script_run(&s, 2 * s.timeout);
+    script_run(2 * script.timeout);
     CU_ASSERT_EQUAL(me.granted, 1);
     release();
 }

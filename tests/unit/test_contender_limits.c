@@ -4,27 +4,24 @@
 
 #include <string.h>
 
-static struct script s;
-static struct script_owner me;
-
 /* --- operations that cannot be sent -------------------------------------------------------------------------------- */
 
 static void live(int code)
 {
-    script_acquire(&s, &me);
-    script_run(&s, 4000 * MS);
-    if (script_find(&s, SCRIPT_BLOCKER)) {
-        script_remove(&s, SCRIPT_BLOCKER);
+    script_acquire(&me);
+    script_run(4000 * MS);
+    if (script_find(SCRIPT_BLOCKER)) {
+        script_remove(SCRIPT_BLOCKER);
     }
-    script_run(&s, 4000 * MS);
+    script_run(4000 * MS);
     CU_ASSERT_EQUAL(me.granted + me.failed, 1);
     CU_ASSERT(me.granted || (code != ZKL_ECONNECT && me.code == code));
     if (me.granted) {
-        script_release(&s, &me);
-        script_run(&s, 4000 * MS);
+        script_release(&me);
+        script_run(4000 * MS);
         CU_ASSERT_EQUAL(me.released, 1);
     }
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    CU_ASSERT_EQUAL(script_ours(), 0);
 }
 
 static void test_refused_submits(void)
@@ -35,13 +32,13 @@ static void test_refused_submits(void)
             bool all = false;
             for (int n = 0; !all; n++) {
                 unsigned failures = CU_get_number_of_failures();
-                script_begin_blocked(&s);
-                s.refuse_code = codes[i];
-                s.refuse_skip = n;
-                s.refuse_count = count;
+                script_begin_blocked();
+                script.refuse_code = codes[i];
+                script.refuse_skip = n;
+                script.refuse_count = count;
                 live(codes[i]);
-                all = s.refuse_count == count;
-                script_finish(&s);
+                all = script.refuse_count == count;
+                script_finish();
                 if (CU_get_number_of_failures() != failures) {
                     fprintf(stderr, "\n    %s, %d submits from the %dth\n", zkl_error_name(codes[i]), count, n);
                 }
@@ -53,76 +50,76 @@ static void test_refused_submits(void)
 /* The path fits, but with the session's chroot before it the whole does not: a caller's mistake, said at once. */
 static void test_path_too_long_under_the_chroot(void)
 {
-    script_begin(&s);
-    s.refuse_code = ZKL_EINVAL;
-    s.refuse_count = 2; /* the create, and its list */
-    script_acquire(&s, &me);
+    script_begin();
+    script.refuse_code = ZKL_EINVAL;
+    script.refuse_count = 2; /* the create, and its list */
+    script_acquire(&me);
     CU_ASSERT_PTR_NOT_NULL(strstr(me.why, "chroot"));
-    script_finish_failed(&s, &me, ZKL_EINVAL);
+    script_finish_failed(&me, ZKL_EINVAL);
 }
 
 static void test_refused_submits_after_a_lost_create(void)
 {
     for (int n = 0; n < 12; n++) {
-        script_begin(&s);
-        script_acquire(&s, &me);
-        script_suspend(&s, 1);
-        s.refuse_code = ZKL_ECONNECT;
-        s.refuse_skip = n;
-        s.refuse_count = 1;
-        script_connect(&s);
-        script_run(&s, 4000 * MS);
+        script_begin();
+        script_acquire(&me);
+        script_suspend(1);
+        script.refuse_code = ZKL_ECONNECT;
+        script.refuse_skip = n;
+        script.refuse_count = 1;
+        script_connect();
+        script_run(4000 * MS);
         CU_ASSERT_EQUAL(me.granted, 1);
-        CU_ASSERT_EQUAL(script_ours(&s), 1);
-        script_finish(&s);
+        CU_ASSERT_EQUAL(script_ours(), 1);
+        script_finish();
     }
 }
 
 /* The list behind the barrier cannot be sent, and the barrier's answer takes longer than the putting-off lasts. */
 static void test_slow_barrier_without_its_list(void)
 {
-    script_begin(&s);
-    script_acquire(&s, &me);
-    script_suspend(&s, 1);
-    script_cancel(&s, &me);
-    s.refuse_kind = ZKL__OP_CHILDREN;
-    s.refuse_code = ZKL_ELIMIT;
-    s.refuse_count = 1;
-    script_connect(&s);
-    script_wait(&s, 500 * MS);
-    OPS(&s, "check");
-    script_answer(&s);
-    OPS(&s, "check list");
-    script_answer_all(&s);
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    script_finish(&s);
+    script_begin();
+    script_acquire(&me);
+    script_suspend(1);
+    script_cancel(&me);
+    script.refuse_kind = ZKL__OP_CHILDREN;
+    script.refuse_code = ZKL_ELIMIT;
+    script.refuse_count = 1;
+    script_connect();
+    script_wait(500 * MS);
+    OPS("check");
+    script_answer();
+    OPS("check list");
+    script_answer_all();
+    CU_ASSERT_EQUAL(script_ours(), 0);
+    script_finish();
 }
 
 static void test_too_many_operations(void)
 {
-    script_begin(&s);
+    script_begin();
     static struct script_owner many[450];
     for (int i = 0; i < 450; i++) { /* a create each, and a list */
-        script_acquire(&s, &many[i]);
+        script_acquire(&many[i]);
     }
-    CU_ASSERT(s.op_count < 400); /* the others wait for room */
-    script_run(&s, 10000 * MS);
+    CU_ASSERT(script.op_count < 400); /* the others wait for room */
+    script_run(10000 * MS);
     for (int granted = 0, i = 0; granted < 450; i++) {
         CU_ASSERT_FATAL(i < 100000);
         if (many[i % 450].contender && many[i % 450].granted) {
-            script_release(&s, &many[i % 450]);
-            script_answer_all(&s);
+            script_release(&many[i % 450]);
+            script_answer_all();
             granted++;
         }
     }
-    script_finish(&s);
+    script_finish();
 }
 
 static int count_ops(enum zkl__op_kind kind)
 {
     int count = 0;
-    for (int i = 0; i < s.op_count; i++) {
-        count += s.ops[i].kind == kind;
+    for (int i = 0; i < script.op_count; i++) {
+        count += script.ops[i].kind == kind;
     }
     return count;
 }
@@ -131,33 +128,33 @@ static int count_ops(enum zkl__op_kind kind)
 static void test_slow_answers(void)
 {
     static struct script_owner many[300], holder;
-    script_begin(&s);
-    script_acquire(&s, &holder);
-    script_answer_all(&s);
+    script_begin();
+    script_acquire(&holder);
+    script_answer_all();
     CU_ASSERT_EQUAL(holder.granted, 1);
     for (int i = 0; i < 300; i++) {
         struct zkl__contender_config config = script_config(&many[i], "/q");
         static const struct zkl__rule nobody = {"-lease-", 0};
         config.rule = &nobody;
-        CU_ASSERT_TRUE_FATAL(script_contend(&s, &many[i], &config));
-        script_start(&s, &many[i], INT64_MAX, false);
+        CU_ASSERT_TRUE_FATAL(script_contend(&many[i], &config));
+        script_start(&many[i], INT64_MAX, false);
     }
-    int before = s.op_count;
+    int before = script.op_count;
     CU_ASSERT(before < 300);
-    script_wait(&s, 2000 * MS); /* two heartbeats and more, behind nobody who waits */
+    script_wait(2000 * MS); /* two heartbeats and more, behind nobody who waits */
     CU_ASSERT_EQUAL(count_ops(ZKL__OP_CHECK), 2);
     CU_ASSERT_EQUAL(count_ops(ZKL__OP_CREATE), before);
     for (int i = 0; i < 30; i++) {
-        script_answer(&s);
+        script_answer();
     }
     CU_ASSERT_EQUAL(count_ops(ZKL__OP_CREATE), before - 30); /* late: nothing more is sent, the window is smaller now */
-    script_answer_all(&s);
+    script_answer_all();
     for (int i = 0; i < 300; i++) {
         CU_ASSERT_EQUAL(many[i].granted, 1);
         CU_ASSERT(i == 0 || many[i].token > many[i - 1].token); /* first come, first served */
     }
     CU_ASSERT_EQUAL(holder.lost, 0);
-    script_finish(&s);
+    script_finish();
 }
 
 /* Given up, or the connection lost, while they wait for room: nothing of them is sent, and nothing is left. */
@@ -165,28 +162,28 @@ static void test_given_up_while_waiting_for_room(void)
 {
     for (int variant = 0; variant < 3; variant++) {
         static struct script_owner many[400];
-        script_begin(&s);
+        script_begin();
         for (int i = 0; i < 400; i++) {
-            script_acquire(&s, &many[i]);
+            script_acquire(&many[i]);
         }
-        int sent = s.submits;
+        int sent = script.submits;
         if (variant == 0) {
             for (int i = 0; i < 400; i++) {
-                script_cancel(&s, &many[i]);
+                script_cancel(&many[i]);
             }
-            script_answer_all(&s);
-            CU_ASSERT_EQUAL(script_ours(&s), 0);
-            CU_ASSERT(s.submits < sent + 800); /* a delete for each that was made, and no create */
+            script_answer_all();
+            CU_ASSERT_EQUAL(script_ours(), 0);
+            CU_ASSERT(script.submits < sent + 800); /* a delete for each that was made, and no create */
         } else if (variant == 1) {
-            script_suspend(&s, 10);
-            script_connect(&s);
-            script_run(&s, 5000 * MS);
-            CU_ASSERT_EQUAL(script_ours(&s), 400);
+            script_suspend(10);
+            script_connect();
+            script_run(5000 * MS);
+            CU_ASSERT_EQUAL(script_ours(), 400);
         } else {
-            script_deinit(&s);
+            script_deinit();
             continue;
         }
-        script_finish(&s);
+        script_finish();
     }
 }
 
@@ -195,19 +192,19 @@ static void test_given_up_while_its_directory_waits_for_room(void)
 {
     static struct script_owner many[400], other;
     struct zkl__contender_config config = script_config(&other, "/x");
-    script_begin(&s);
-    CU_ASSERT_TRUE_FATAL(script_contend(&s, &other, &config));
-    script_start(&s, &other, INT64_MAX, false);
+    script_begin();
+    CU_ASSERT_TRUE_FATAL(script_contend(&other, &config));
+    script_start(&other, INT64_MAX, false);
     for (int i = 0; i < 400; i++) {
-        script_acquire(&s, &many[i]);
+        script_acquire(&many[i]);
     }
-    script_answer(&s); /* its create: no such directory */
+    script_answer(); /* its create: no such directory */
     STATE(&other, "making");
-    script_cancel(&s, &other);
+    script_cancel(&other);
     CU_ASSERT_EQUAL(other.failed, 1);
-    script_answer_all(&s);
-    CU_ASSERT_PTR_NULL(script_find(&s, "/x"));
-    script_finish(&s);
+    script_answer_all();
+    CU_ASSERT_PTR_NULL(script_find("/x"));
+    script_finish();
 }
 
 static void on_request(struct zkl__request *request, const struct zkl__reply *reply)
@@ -229,16 +226,16 @@ static void test_what_waits_for_room_is_a_copy(void)
         {.kind = ZKL__OP_CREATE, .dir = "/q/name", .name = text[1], .acl = &acls[1]}};
     struct zkl__op op = {.kind = ZKL__OP_MULTI, .parts = parts, .part_count = 2};
     struct zkl__request request = {.done = on_request, .owner = &reply};
-    script_begin(&s);
+    script_begin();
     for (int i = 0; i < 400; i++) {
-        script_acquire(&s, &many[i]);
+        script_acquire(&many[i]);
     }
-    test_heap_fail(&s.heap, 1, true);
-    script_step(&s, (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &request, .op = &op});
-    test_heap_fail(&s.heap, 0, false);
+    test_heap_fail(&script.heap, 1, true);
+    script_step((struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &request, .op = &op});
+    test_heap_fail(&script.heap, 0, false);
     CU_ASSERT_EQUAL(reply.rc, ZKL__RC_UNSENT);
     CU_ASSERT_EQUAL(reply.unsent, ZKL_ENOMEM);
-    script_step(&s, (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &request, .op = &op});
+    script_step((struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &request, .op = &op});
     memset(text, 'x', sizeof text);
     memset(longer, 'x', sizeof longer - 1);
     memset(entries, 0, sizeof entries);
@@ -246,14 +243,14 @@ static void test_what_waits_for_room_is_a_copy(void)
     memset(parts, 0, sizeof parts);
     struct script_op sent;
     do {
-        sent = script_answer(&s);
-    } while (s.op_count > 0 && sent.kind != ZKL__OP_MULTI);
+        sent = script_answer();
+    } while (script.op_count > 0 && sent.kind != ZKL__OP_MULTI);
     CU_ASSERT_EQUAL(reply.rc, ZKL__RC_OK);
     CU_ASSERT_STRING_EQUAL(sent.parts[0].path, "/q/name");
     CU_ASSERT_STRING_EQUAL(sent.parts[0].data, "data");
     CU_ASSERT_STRING_EQUAL(sent.parts[1].path, "/q/name/name");
     CU_ASSERT_STRING_EQUAL(sent.lists, "id a longer id a longer id ");
-    script_finish(&s);
+    script_finish();
 }
 
 static void watch_much(struct zkl__watch *watch)
@@ -262,44 +259,44 @@ static void watch_much(struct zkl__watch *watch)
     memset(path, 'a', sizeof path - 1);
     path[0] = '/';
     *watch = (struct zkl__watch){.path = path};
-    CU_ASSERT_EQUAL(zkl__watch_add(s.core, watch), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl__watch_add(script.core, watch), ZKL_OK);
 }
 
 static void test_too_many_watched_bytes(void)
 {
     struct zkl__watch big;
-    script_begin_blocked(&s);
+    script_begin_blocked();
     watch_much(&big);
-    script_acquire(&s, &me);
-    script_run(&s, 1000 * MS);
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    script_finish_failed(&s, &me, ZKL_ELIMIT);
+    script_acquire(&me);
+    script_run(1000 * MS);
+    CU_ASSERT_EQUAL(script_ours(), 0);
+    script_finish_failed(&me, ZKL_ELIMIT);
 }
 
 /* The same, but the get had to wait: our czxid is not known yet, and the server puts the question off. */
 static void test_too_many_watched_bytes_and_a_get_put_off(void)
 {
     struct zkl__watch big;
-    script_begin_blocked(&s);
+    script_begin_blocked();
     watch_much(&big);
-    s.next_sequence = 2;
-    script_put(&s, "/q/lock-0000000001", SCRIPT_STRANGER); /* short enough to be watched */
-    script_acquire(&s, &me);
-    script_suspend(&s, 2);
-    script_connect(&s);
+    script.next_sequence = 2;
+    script_put("/q/lock-0000000001", SCRIPT_STRANGER); /* short enough to be watched */
+    script_acquire(&me);
+    script_suspend(2);
+    script_connect();
     while (strcmp(script_state(&me), "watching") != 0) {
-        script_answer(&s);
+        script_answer();
     }
-    OPS(&s, "exists get");
-    script_step(&s, (struct zkl__event){.kind = ZKL__EV_WATCH, .path = "/q/lock-0000000001"});
-    OPS(&s, "exists get list");
-    script_answer_with(&s, ZKL__RC_NOTAPPLIED);
-    script_answer(&s);
-    script_remove(&s, "/q/lock-0000000001");
-    script_answer(&s);
-    OPS(&s, ""); /* put off */
-    script_run(&s, 1000 * MS);
-    script_finish_failed(&s, &me, ZKL_ELIMIT);
+    OPS("exists get");
+    script_step((struct zkl__event){.kind = ZKL__EV_WATCH, .path = "/q/lock-0000000001"});
+    OPS("exists get list");
+    script_answer_with(ZKL__RC_NOTAPPLIED);
+    script_answer();
+    script_remove("/q/lock-0000000001");
+    script_answer();
+    OPS(""); /* put off */
+    script_run(1000 * MS);
+    script_finish_failed(&me, ZKL_ELIMIT);
 }
 
 /* --- no memory ----------------------------------------------------------------------------------------------------- */
@@ -307,25 +304,25 @@ static void test_too_many_watched_bytes_and_a_get_put_off(void)
 static void live_without_memory(bool lost_create)
 {
     struct zkl__contender_config config = script_config(&me, "/made/here");
-    script_connect(&s);
-    if (!script_contend(&s, &me, &config)) {
+    script_connect();
+    if (!script_contend(&me, &config)) {
         return;
     }
-    script_start(&s, &me, INT64_MAX, false);
+    script_start(&me, INT64_MAX, false);
     if (lost_create) {
-        script_answer_all(&s);
-        script_end(&s, ZKL_ELOST);
-        script_connect(&s);
-        script_suspend(&s, 1);
-        script_connect(&s);
+        script_answer_all();
+        script_end(ZKL_ELOST);
+        script_connect();
+        script_suspend(1);
+        script_connect();
     }
-    script_run(&s, 1000 * MS);
+    script_run(1000 * MS);
     CU_ASSERT(me.granted + me.failed <= 1);
     CU_ASSERT(me.granted || me.code == ZKL_ENOMEM || !me.failed);
     if (me.contender && zkl__contender_state(me.contender) == ZKL__HELD) {
-        script_release(&s, &me);
+        script_release(&me);
     }
-    script_run(&s, 4000 * MS);
+    script_run(4000 * MS);
 }
 
 static void test_no_memory_at_every_allocation(void)
@@ -334,21 +331,21 @@ static void test_no_memory_at_every_allocation(void)
         bool on = variant & 1, failed = true;
         for (long nth = 1; failed; nth++) {
             unsigned failures = CU_get_number_of_failures();
-            if (script_init_failing(&s, nth, on)) {
-                s.next_sequence = 10;
-                script_put(&s, "/made", 0);
+            if (script_init_failing(nth, on)) {
+                script.next_sequence = 10;
+                script_put("/made", 0);
                 if (variant & 2) { /* something to be ignored: names are kept */
-                    script_put(&s, "/made/here", 0);
-                    script_put(&s, "/made/here/lock-0000000000", 0);
-                    script_put(&s, "/made/here/lock-0000000001", 0);
+                    script_put("/made/here", 0);
+                    script_put("/made/here/lock-0000000000", 0);
+                    script_put("/made/here/lock-0000000001", 0);
                 }
                 live_without_memory(variant & 2);
-                failed = test_heap_failures(&s.heap) > 0;
-                test_heap_fail(&s.heap, 0, false);
-                script_run(&s, 4000 * MS);
-                script_finish(&s);
+                failed = test_heap_failures(&script.heap) > 0;
+                test_heap_fail(&script.heap, 0, false);
+                script_run(4000 * MS);
+                script_finish();
             } else {
-                script_deinit(&s);
+                script_deinit();
             }
             if (CU_get_number_of_failures() != failures) {
                 fprintf(stderr, "\n    allocation %ld, variant %d\n", nth, variant);

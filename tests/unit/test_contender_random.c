@@ -12,7 +12,6 @@
 #define STEPS 1500
 #define SEEDS 150
 
-static struct script s;
 static struct script_owner owners[OWNERS];
 static bool contending[OWNERS]; /* its last word was not heard yet */
 static bool tampered;           /* somebody removed a node of ours: the exception to exclusion */
@@ -24,7 +23,7 @@ static struct {
 
 static bool holds(int i)
 {
-    return contending[i] && owners[i].contender && zkl__contender_holds(s.core, owners[i].contender, s.now);
+    return contending[i] && owners[i].contender && zkl__contender_holds(script.core, owners[i].contender, script.now);
 }
 
 /* Before a holder is nobody else's node, and of ours only what is on its way out: it was handed over then. */
@@ -36,7 +35,7 @@ static bool fair(const struct script_node *node, int64_t token)
         wanted = wanted ||
                  (c && zkl__contender_state(c) <= ZKL__LOST && strcmp(strrchr(node->path, '/') + 1, c->node.name) == 0);
     }
-    return node->owner == 0 || node->czxid >= token || (node->owner == s.session_id && !wanted);
+    return node->owner == 0 || node->czxid >= token || (node->owner == script.session_id && !wanted);
 }
 
 /* Nobody barges, and no two hold. */
@@ -50,10 +49,10 @@ static void look(void)
         holders++;
         char path[SCRIPT_PATH];
         snprintf(path, sizeof path, "/q/%s", zkl__contender_node(owners[i].contender));
-        const struct script_node *node = script_find(&s, path);
-        CU_ASSERT(tampered || (node && node->owner == s.session_id && node->czxid == owners[i].token));
-        for (int j = 0; j < s.node_count && !tampered; j++) {
-            CU_ASSERT(fair(&s.nodes[j], owners[i].token));
+        const struct script_node *node = script_find(path);
+        CU_ASSERT(tampered || (node && node->owner == script.session_id && node->czxid == owners[i].token));
+        for (int j = 0; j < script.node_count && !tampered; j++) {
+            CU_ASSERT(fair(&script.nodes[j], owners[i].token));
         }
     }
     CU_ASSERT(tampered || holders <= 1);
@@ -64,17 +63,17 @@ static void start(int i)
     struct zkl__contender_config config = script_config(&owners[i], "/q");
     config.fail_on_expiry = dice_once_in(&dice, 4);
     config.max_hold = dice_once_in(&dice, 5) ? dice_between(&dice, 1, 3000) * MS : 0;
-    if (script_contend(&s, &owners[i], &config)) {
+    if (script_contend(&owners[i], &config)) {
         bool hurry = dice_once_in(&dice, 2);
         contending[i] = true;
-        script_start(&s, &owners[i], hurry ? s.now + dice_below(&dice, 6000) * MS : INT64_MAX, dice_once_in(&dice, 6));
+        script_start(&owners[i], hurry ? script.now + dice_below(&dice, 6000) * MS : INT64_MAX, dice_once_in(&dice, 6));
     }
 }
 
 static void let_go(int i)
 {
     if (owners[i].contender) {
-        script_let_go(&s, &owners[i]);
+        script_let_go(&owners[i]);
     }
     contending[i] = false;
 }
@@ -98,9 +97,9 @@ static void use(int i)
         count(&owners[i]);
         contending[i] = false;
     } else if (owners[i].granted && strcmp(script_state(&owners[i]), "removing") != 0) {
-        script_release(&s, &owners[i]);
+        script_release(&owners[i]);
     } else if (dice_once_in(&dice, 4)) {
-        script_cancel(&s, &owners[i]);
+        script_cancel(&owners[i]);
     } else if (dice_once_in(&dice, 8)) {
         let_go(i);
     }
@@ -110,43 +109,45 @@ static void others(void)
 {
     static int number;
     char path[SCRIPT_PATH];
-    if (s.node_count == 0) {
+    if (script.node_count == 0) {
         return;
     }
-    int i = (int)dice_below(&dice, s.node_count);
-    if (dice_once_in(&dice, 2) && s.next_sequence < INT32_MAX && script_find(&s, "/q") && s.node_count < 8) {
+    int i = (int)dice_below(&dice, script.node_count);
+    if (dice_once_in(&dice, 2) && script.next_sequence < INT32_MAX && script_find("/q") && script.node_count < 8) {
         snprintf(path, sizeof path, "/q/%s%010d", dice_once_in(&dice, 3) ? "_c_x-__READ__" : "lock-",
-                 (int)s.next_sequence++);
-        script_put(&s, path, SCRIPT_STRANGER)->hidden = dice_once_in(&dice, 6);
-    } else if (dice_once_in(&dice, 12) && script_find(&s, "/q") && s.node_count < 12) {
+                 (int)script.next_sequence++);
+        script_put(path, SCRIPT_STRANGER)->hidden = dice_once_in(&dice, 6);
+    } else if (dice_once_in(&dice, 12) && script_find("/q") && script.node_count < 12) {
         snprintf(path, sizeof path, "/q/%s%d", dice_once_in(&dice, 2) ? "foreign-" : "lock-", number++);
-        script_put(&s, path, 0);
-    } else if (s.nodes[i].owner == SCRIPT_STRANGER || (s.nodes[i].owner == 0 && strcmp(s.nodes[i].path, "/q") != 0)) {
+        script_put(path, 0);
+    } else if (script.nodes[i].owner == SCRIPT_STRANGER ||
+               (script.nodes[i].owner == 0 && strcmp(script.nodes[i].path, "/q") != 0)) {
         if (dice_once_in(&dice, 4)) {
-            script_change(&s, s.nodes[i].path);
+            script_change(script.nodes[i].path);
         } else {
-            script_remove(&s, s.nodes[i].path);
+            script_remove(script.nodes[i].path);
         }
-    } else if (s.nodes[i].owner && s.nodes[i].owner == s.session_id && tampering && dice_once_in(&dice, 15)) {
+    } else if (script.nodes[i].owner && script.nodes[i].owner == script.session_id && tampering &&
+               dice_once_in(&dice, 15)) {
         tampered = true;
-        script_remove(&s, s.nodes[i].path);
-    } else if (s.node_count == 1 && dice_once_in(&dice, 3)) {
-        script_remove(&s, s.nodes[0].path); /* the empty container is reaped */
+        script_remove(script.nodes[i].path);
+    } else if (script.node_count == 1 && dice_once_in(&dice, 3)) {
+        script_remove(script.nodes[0].path); /* the empty container is reaped */
     }
 }
 
 static void link_events(void)
 {
-    if (!s.connected) {
-        if (s.session_id && dice_once_in(&dice, 4)) {
-            script_expire(&s);
+    if (!script.connected) {
+        if (script.session_id && dice_once_in(&dice, 4)) {
+            script_expire();
         } else {
-            script_connect(&s);
+            script_connect();
         }
     } else if (dice_once_in(&dice, 5)) {
-        script_suspend(&s, (int)dice_below(&dice, 6));
+        script_suspend((int)dice_below(&dice, 6));
     } else if (dice_once_in(&dice, 15)) {
-        script_expire(&s);
+        script_expire();
     }
 }
 
@@ -154,18 +155,18 @@ static void answer(void)
 {
     static const enum zkl__rc rcs[] = {ZKL__RC_NOTAPPLIED, ZKL__RC_NOTAPPLIED, ZKL__RC_NOTAPPLIED,
                                        ZKL__RC_NOAUTH,     ZKL__RC_REFUSED,    ZKL__RC_EPHEMERALPARENT};
-    if (!s.connected) {
+    if (!script.connected) {
         return;
     }
-    if (s.news_count > 0 && dice_once_in(&dice, 2)) {
-        script_deliver(&s);
-    } else if (s.op_count > 0) {
+    if (script.news_count > 0 && dice_once_in(&dice, 2)) {
+        script_deliver();
+    } else if (script.op_count > 0) {
         if (dice_once_in(&dice, 60)) {
-            script_answer_with(&s, rcs[dice_below(&dice, 6)]);
+            script_answer_with(rcs[dice_below(&dice, 6)]);
         } else if (dice_once_in(&dice, 2)) {
-            script_answer_all(&s);
+            script_answer_all();
         } else {
-            script_do(&s);
+            script_do();
         }
     }
 }
@@ -173,11 +174,11 @@ static void answer(void)
 static void refuse(void)
 {
     static const int codes[] = {ZKL_ECONNECT, ZKL_ENOMEM, ZKL_ELIMIT};
-    s.refuse_kind = (enum zkl__op_kind)dice_below(&dice, ZKL__OP_UNWATCH + 1);
-    s.refuse_code = codes[dice_below(&dice, 3)];
-    s.refuse_count = (int)dice_between(&dice, 1, 3);
+    script.refuse_kind = (enum zkl__op_kind)dice_below(&dice, ZKL__OP_UNWATCH + 1);
+    script.refuse_code = codes[dice_below(&dice, 3)];
+    script.refuse_count = (int)dice_between(&dice, 1, 3);
     if (dice_once_in(&dice, 3)) {
-        test_heap_fail(&s.heap, dice_between(&dice, 1, 10), false);
+        test_heap_fail(&script.heap, dice_between(&dice, 1, 10), false);
     }
 }
 
@@ -186,37 +187,37 @@ static void pass_time(void)
     static const int64_t most[] = {1, 1, 20, 20, 100, 100, 1000, 12000};
     int64_t duration = dice_between(&dice, 1, most[dice_below(&dice, 8)] * MS);
     if (dice_once_in(&dice, 6)) {
-        s.now += duration; /* nobody woke in time */
-        script_step(&s, (struct zkl__event){.kind = ZKL__EV_TIME});
+        script.now += duration; /* nobody woke in time */
+        script_step((struct zkl__event){.kind = ZKL__EV_TIME});
     } else {
-        script_wait(&s, duration / 2);
+        script_wait(duration / 2);
         if (dice_once_in(&dice, 2)) {
-            script_answer_all(&s);
+            script_answer_all();
         }
-        script_wait(&s, duration / 2);
+        script_wait(duration / 2);
     }
 }
 
 /* Calm again: everybody who still waits is served or can be cancelled, and nothing is left. */
 static void calm_down(void)
 {
-    s.refuse_count = 0;
-    test_heap_fail(&s.heap, 0, false);
-    if (!s.connected) {
-        script_connect(&s);
+    script.refuse_count = 0;
+    test_heap_fail(&script.heap, 0, false);
+    if (!script.connected) {
+        script_connect();
     }
-    for (int i = s.node_count - 1; i >= 0; i--) {
-        if (s.nodes[i].owner != s.session_id && strcmp(s.nodes[i].path, "/q") != 0) {
-            script_remove(&s, s.nodes[i].path);
-            i = s.node_count;
+    for (int i = script.node_count - 1; i >= 0; i--) {
+        if (script.nodes[i].owner != script.session_id && strcmp(script.nodes[i].path, "/q") != 0) {
+            script_remove(script.nodes[i].path);
+            i = script.node_count;
         }
     }
     for (int round = 0; round < 3 * OWNERS; round++) {
-        script_run(&s, 10000 * MS);
+        script_run(10000 * MS);
         for (int i = 0; i < OWNERS; i++) {
             if (contending[i] && owners[i].contender && owners[i].granted &&
                 strcmp(script_state(&owners[i]), "removing") != 0) {
-                script_release(&s, &owners[i]);
+                script_release(&owners[i]);
             }
         }
     }
@@ -224,11 +225,11 @@ static void calm_down(void)
         CU_ASSERT(!contending[i] || !owners[i].contender);
         CU_ASSERT(!contending[i] || owners[i].granted + owners[i].failed == 1);
     }
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    script_close(&s);
-    script_answer_all(&s);
-    CU_ASSERT_TRUE(zkl__core_idle(s.core));
-    CU_ASSERT_EQUAL(s.op_count, 0);
+    CU_ASSERT_EQUAL(script_ours(), 0);
+    script_close();
+    script_answer_all();
+    CU_ASSERT_TRUE(zkl__core_idle(script.core));
+    CU_ASSERT_EQUAL(script.op_count, 0);
 }
 
 static void walk(uint64_t seed)
@@ -237,12 +238,12 @@ static void walk(uint64_t seed)
     tampered = false;
     tampering = dice_once_in(&dice, 4);
     memset(contending, 0, sizeof contending);
-    script_init(&s);
-    s.rules = (enum script_rules)dice_below(&dice, 3);
-    s.hide_ours = dice_once_in(&dice, 8);
+    script_init();
+    script.rules = (enum script_rules)dice_below(&dice, 3);
+    script.hide_ours = dice_once_in(&dice, 8);
     int64_t crowd = dice_below(&dice, 10), trouble = dice_below(&dice, 4);
-    s.next_sequence = dice_once_in(&dice, 8) ? INT32_MAX - 20 : 0;
-    s.timeout = dice_once_in(&dice, 3) ? 6000 * MS : 10000 * MS;
+    script.next_sequence = dice_once_in(&dice, 8) ? INT32_MAX - 20 : 0;
+    script.timeout = dice_once_in(&dice, 3) ? 6000 * MS : 10000 * MS;
     for (int step = 0; step < STEPS; step++) {
         int64_t roll = dice_below(&dice, 100);
         if (roll < 15) {
@@ -259,12 +260,12 @@ static void walk(uint64_t seed)
             answer();
         }
         look();
-        if (s.next_sequence > INT32_MAX - 5 && !script_ours(&s) && s.node_count == 1) {
-            s.next_sequence = 0; /* the directory was made anew */
+        if (script.next_sequence > INT32_MAX - 5 && !script_ours() && script.node_count == 1) {
+            script.next_sequence = 0; /* the directory was made anew */
         }
     }
     calm_down();
-    script_deinit(&s);
+    script_deinit();
 }
 
 static uint64_t number_in(const char *variable, uint64_t otherwise)

@@ -3,43 +3,40 @@
 
 #include <string.h>
 
-static struct script s;
-static struct script_owner me;
-
 static void refuse(const char *under_way, enum zkl__rc rc, int code)
 {
-    OPS(&s, under_way);
-    script_answer_with(&s, rc);
+    OPS(under_way);
+    script_answer_with(rc);
     CU_ASSERT_EQUAL(me.failed, 1);
     CU_ASSERT_EQUAL(me.zk_code, -100);
-    script_finish_failed(&s, &me, code);
+    script_finish_failed(&me, code);
 }
 
 static void test_sequence_used_up(void)
 {
-    script_begin(&s);
-    s.next_sequence = (int64_t)INT32_MAX + 1;
-    script_acquire(&s, &me);
-    script_answer_all(&s);
+    script_begin();
+    script.next_sequence = (int64_t)INT32_MAX + 1;
+    script_acquire(&me);
+    script_answer_all();
     CU_ASSERT_PTR_NOT_NULL(strstr(me.why, "2147483647"));
-    script_finish_failed(&s, &me, ZKL_EEXHAUSTED);
+    script_finish_failed(&me, ZKL_EEXHAUSTED);
 }
 
 /* Requests that follow each other closely see the counter wrap: such a number is nobody's place. */
 static void test_negative_number(void)
 {
-    script_begin(&s);
-    s.next_sequence = INT32_MIN;
-    script_acquire(&s, &me);
-    script_answer_all(&s);
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    script_finish_failed(&s, &me, ZKL_EEXHAUSTED);
+    script_begin();
+    script.next_sequence = INT32_MIN;
+    script_acquire(&me);
+    script_answer_all();
+    CU_ASSERT_EQUAL(script_ours(), 0);
+    script_finish_failed(&me, ZKL_EEXHAUSTED);
 }
 
 static void refuse_create(enum zkl__rc rc, int code)
 {
-    script_begin(&s);
-    script_acquire(&s, &me);
+    script_begin();
+    script_acquire(&me);
     refuse("create list", rc, code);
 }
 
@@ -54,69 +51,69 @@ static void test_create_refused(void)
 
 static void test_make_refused(void)
 {
-    script_begin(&s);
-    script_remove(&s, "/q");
-    script_acquire(&s, &me);
-    script_answer(&s);
-    script_answer(&s);
+    script_begin();
+    script_remove("/q");
+    script_acquire(&me);
+    script_answer();
+    script_answer();
     refuse("create", ZKL__RC_EPHEMERALPARENT, ZKL_ECONFLICT);
-    script_begin(&s);
-    script_remove(&s, "/q");
-    script_acquire(&s, &me);
-    script_answer(&s);
-    script_answer(&s);
+    script_begin();
+    script_remove("/q");
+    script_acquire(&me);
+    script_answer();
+    script_answer();
     refuse("create", ZKL__RC_NOAUTH, ZKL_EAUTH);
 }
 
 static void test_list_refused(void)
 {
-    script_begin(&s);
-    script_acquire(&s, &me);
-    script_answer(&s);
+    script_begin();
+    script_acquire(&me);
+    script_answer();
     refuse("list", ZKL__RC_NOAUTH, ZKL_EAUTH);
 }
 
 /* Who may not read its own node learns from the refusal that it is there, and that the session lives: it is granted, and it holds. */
 static void test_own_node_hidden(void)
 {
-    script_begin(&s);
-    s.hide_ours = true;
-    script_hold(&s, &me);
-    script_run(&s, 10 * s.timeout);
+    script_begin();
+    script.hide_ours = true;
+    script_hold(&me);
+    script_run(10 * script.timeout);
     CU_ASSERT_EQUAL(me.lost, 0);
     CU_ASSERT_EQUAL(me.jeopardy, 0);
-    CU_ASSERT_EQUAL(s.warnings, 1);
-    CU_ASSERT_PTR_NOT_NULL(strstr(s.warned, "/q#1: READ on our own znode _c_"));
-    script_finish(&s);
-    script_begin_proving(&s, &me);
-    script_find(&s, script_our_path(&s))->hidden = true;
-    OPS(&s, "check");
-    script_answer_all(&s);
-    script_run(&s, 2 * s.timeout);
+    CU_ASSERT_EQUAL(script.warnings, 1);
+    CU_ASSERT_PTR_NOT_NULL(strstr(script.warned, "/q#1: READ on our own znode _c_"));
+    script_finish();
+    script_begin_proving(&me);
+    script_find(script_our_path())->hidden = true;
+    OPS("check");
+    script_answer_all();
+    script_run(2 * script.timeout);
     CU_ASSERT_EQUAL(me.granted, 1);
-    script_finish(&s);
+    script_finish();
 }
 
 static void test_own_node_hidden_and_removed(void)
 {
-    script_begin(&s);
-    s.hide_ours = true;
-    script_hold(&s, &me);
-    script_run(&s, s.timeout);
-    script_remove(&s, script_our_path(&s));
-    script_run(&s, s.timeout / 12 + 1000 * MS);
+    script_begin();
+    script.hide_ours = true;
+    script_hold(&me);
+    script_run(script.timeout);
+    script_remove(script_our_path());
+    script_run(script.timeout / 12 + 1000 * MS);
     CU_ASSERT_EQUAL(me.lost, 1);
-    script_finish(&s);
+    script_finish();
 }
 
 static void test_stat_refused(void)
 {
-    script_begin(&s);
-    script_acquire(&s, &me);
-    script_suspend(&s, 2);
-    script_connect(&s);
-    while (s.op_count != 1 || s.ops[0].kind != ZKL__OP_EXISTS) {
-        script_answer(&s);
+    script_begin();
+    script_acquire(&me);
+    script_suspend(2);
+    script_connect();
+    while (script.op_count != 1 || script.ops[0].kind != ZKL__OP_EXISTS) {
+        script_answer();
     }
     refuse("exists", ZKL__RC_NOAUTH, ZKL_EAUTH);
 }
@@ -126,31 +123,31 @@ static void test_delete_refused(void)
 {
     static const enum zkl__rc rcs[] = {ZKL__RC_NOAUTH, ZKL__RC_NOTAPPLIED, ZKL__RC_REFUSED};
     for (size_t i = 0; i < sizeof rcs / sizeof *rcs; i++) {
-        script_begin(&s);
-        script_hold(&s, &me);
-        script_release(&s, &me);
-        CU_ASSERT_EQUAL(s.warnings, 0);
+        script_begin();
+        script_hold(&me);
+        script_release(&me);
+        CU_ASSERT_EQUAL(script.warnings, 0);
         for (int n = 0; n < 20; n++) {
-            OPS(&s, "delete");
-            script_answer_with(&s, rcs[i]);
+            OPS("delete");
+            script_answer_with(rcs[i]);
             CU_ASSERT_EQUAL(me.released, 0);
-            while (s.op_count == 0 || s.ops[0].kind != ZKL__OP_DELETE) {
-                script_wait(&s, 100 * MS);
-                while (s.op_count > 0 && s.ops[0].kind == ZKL__OP_SYNC) {
-                    script_answer(&s);
+            while (script.op_count == 0 || script.ops[0].kind != ZKL__OP_DELETE) {
+                script_wait(100 * MS);
+                while (script.op_count > 0 && script.ops[0].kind == ZKL__OP_SYNC) {
+                    script_answer();
                 }
             }
         }
-        CU_ASSERT_EQUAL(s.warnings, i == 0); /* by its name, once in all the time */
-        CU_ASSERT(i > 0 || strstr(s.warned, "/q#1: DELETE on the directory is missing"));
+        CU_ASSERT_EQUAL(script.warnings, i == 0); /* by its name, once in all the time */
+        CU_ASSERT(i > 0 || strstr(script.warned, "/q#1: DELETE on the directory is missing"));
         if (i == 0) {
-            script_answer_all(&s);
+            script_answer_all();
         } else {
-            script_expire(&s);
+            script_expire();
         }
         CU_ASSERT_EQUAL(me.released, 1);
         CU_ASSERT_EQUAL(me.code, i == 0 ? ZKL_OK : ZKL_ELOST);
-        script_finish(&s);
+        script_finish();
     }
 }
 
@@ -159,23 +156,23 @@ static void test_delete_refused(void)
 static void test_delete_of_what_a_lost_create_made_refused(void)
 {
     for (int ours = 0; ours <= 1; ours++) {
-        script_begin(&s);
-        script_acquire(&s, &me);
-        script_suspend(&s, 1);
-        script_cancel(&s, &me);
-        struct script_node *node = script_find(&s, script_our_path(&s));
+        script_begin();
+        script_acquire(&me);
+        script_suspend(1);
+        script_cancel(&me);
+        struct script_node *node = script_find(script_our_path());
         node->fixed = true;
         node->owner = ours ? node->owner : SCRIPT_STRANGER;
-        script_connect(&s);
-        script_run(&s, 5000 * MS);
-        CU_ASSERT_EQUAL(zkl__core_idle(s.core), !ours);
-        CU_ASSERT_EQUAL(script_ours(&s), ours);
-        for (int i = 0; i < s.node_count; i++) {
-            s.nodes[i].fixed = false;
+        script_connect();
+        script_run(5000 * MS);
+        CU_ASSERT_EQUAL(zkl__core_idle(script.core), !ours);
+        CU_ASSERT_EQUAL(script_ours(), ours);
+        for (int i = 0; i < script.node_count; i++) {
+            script.nodes[i].fixed = false;
         }
-        script_run(&s, 5000 * MS);
-        CU_ASSERT_EQUAL(script_ours(&s), 0);
-        script_finish(&s);
+        script_run(5000 * MS);
+        CU_ASSERT_EQUAL(script_ours(), 0);
+        script_finish();
     }
 }
 
@@ -183,31 +180,31 @@ static void test_delete_of_what_a_lost_create_made_refused(void)
 static void test_look_at_what_a_lost_create_made_refused(void)
 {
     for (int lost = 0; lost <= 1; lost++) {
-        script_begin(&s);
-        script_acquire(&s, &me);
-        script_suspend(&s, 1);
-        script_cancel(&s, &me);
-        script_find(&s, script_our_path(&s))->fixed = true;
-        script_connect(&s);
-        while (s.op_count == 0 || s.ops[0].kind != ZKL__OP_EXISTS) {
-            if (s.op_count > 0) {
-                script_answer(&s);
+        script_begin();
+        script_acquire(&me);
+        script_suspend(1);
+        script_cancel(&me);
+        script_find(script_our_path())->fixed = true;
+        script_connect();
+        while (script.op_count == 0 || script.ops[0].kind != ZKL__OP_EXISTS) {
+            if (script.op_count > 0) {
+                script_answer();
             } else {
-                script_wait(&s, 100 * MS);
+                script_wait(100 * MS);
             }
         }
         if (lost) {
-            script_suspend(&s, 0);
-            script_connect(&s);
+            script_suspend(0);
+            script_connect();
         } else {
-            script_answer_with(&s, ZKL__RC_NOAUTH);
+            script_answer_with(ZKL__RC_NOAUTH);
         }
-        script_run(&s, 5000 * MS);
-        CU_ASSERT_EQUAL(script_ours(&s), 1);
-        script_find(&s, script_our_path(&s))->fixed = false;
-        script_run(&s, 5000 * MS);
-        CU_ASSERT_EQUAL(script_ours(&s), 0);
-        script_finish(&s);
+        script_run(5000 * MS);
+        CU_ASSERT_EQUAL(script_ours(), 1);
+        script_find(script_our_path())->fixed = false;
+        script_run(5000 * MS);
+        CU_ASSERT_EQUAL(script_ours(), 0);
+        script_finish();
     }
 }
 
@@ -216,17 +213,17 @@ static void test_list_of_an_unwanted_create_refused(void)
 {
     static const enum zkl__rc rcs[] = {ZKL__RC_NOAUTH, ZKL__RC_NOTAPPLIED, ZKL__RC_NONODE};
     for (size_t i = 0; i < sizeof rcs / sizeof *rcs; i++) {
-        script_begin(&s);
-        script_acquire(&s, &me);
-        script_suspend(&s, 1);
-        script_cancel(&s, &me);
-        script_connect(&s);
-        OPS(&s, "check list");
-        script_answer_with(&s, rcs[i] == ZKL__RC_NONODE ? ZKL__RC_NOTAPPLIED : ZKL__RC_OK); /* the barrier */
-        script_answer_with(&s, rcs[i]); /* without a barrier, that there is no directory proves nothing */
-        script_run(&s, 5000 * MS);
-        CU_ASSERT_EQUAL(script_ours(&s), 0);
-        script_finish(&s);
+        script_begin();
+        script_acquire(&me);
+        script_suspend(1);
+        script_cancel(&me);
+        script_connect();
+        OPS("check list");
+        script_answer_with(rcs[i] == ZKL__RC_NONODE ? ZKL__RC_NOTAPPLIED : ZKL__RC_OK); /* the barrier */
+        script_answer_with(rcs[i]); /* without a barrier, that there is no directory proves nothing */
+        script_run(5000 * MS);
+        CU_ASSERT_EQUAL(script_ours(), 0);
+        script_finish();
     }
 }
 
@@ -235,31 +232,31 @@ static void test_put_off_once(void)
 {
     int refused = 0, total = 100;
     for (int n = 0; n < total; n++) {
-        script_begin_blocked(&s);
-        script_acquire(&s, &me);
+        script_begin_blocked();
+        script_acquire(&me);
         int answered = 0;
         for (int turn = 0; turn < 40; turn++) {
-            while (s.op_count > 0) {
+            while (script.op_count > 0) {
                 if (answered++ == n) {
                     refused++;
-                    script_answer_with(&s, ZKL__RC_NOTAPPLIED);
+                    script_answer_with(ZKL__RC_NOTAPPLIED);
                 } else {
-                    script_answer(&s);
+                    script_answer();
                 }
             }
             if (turn == 20) {
-                script_remove(&s, SCRIPT_BLOCKER);
+                script_remove(SCRIPT_BLOCKER);
             }
-            script_wait(&s, 200 * MS);
+            script_wait(200 * MS);
         }
         CU_ASSERT_EQUAL(me.granted, 1);
         if (me.granted) {
-            script_release(&s, &me);
+            script_release(&me);
         }
-        script_run(&s, 100 * MS);
+        script_run(100 * MS);
         CU_ASSERT_EQUAL(me.released, 1);
         total = answered;
-        script_finish(&s);
+        script_finish();
     }
     CU_ASSERT(refused > 4);
 }
@@ -267,16 +264,16 @@ static void test_put_off_once(void)
 /* The create is put off, and its list takes longer to come back than the putting-off lasts. */
 static void test_slow_list_behind_a_create_put_off(void)
 {
-    script_begin(&s);
-    script_acquire(&s, &me);
-    script_answer_with(&s, ZKL__RC_NOTAPPLIED);
-    script_wait(&s, 500 * MS);
-    OPS(&s, "list");
-    script_answer(&s);
-    OPS(&s, "create list");
-    script_answer_all(&s);
+    script_begin();
+    script_acquire(&me);
+    script_answer_with(ZKL__RC_NOTAPPLIED);
+    script_wait(500 * MS);
+    OPS("list");
+    script_answer();
+    OPS("create list");
+    script_answer_all();
     CU_ASSERT_EQUAL(me.granted, 1);
-    script_finish(&s);
+    script_finish();
 }
 
 TESTS("contender refused", T(test_sequence_used_up), T(test_negative_number), T(test_create_refused),

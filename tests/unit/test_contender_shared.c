@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-static struct script s;
-static struct script_owner me, you, third;
 static const struct zkl__rule writer = {"__WRIT__", ZKL__KIND_ANY};
 static const struct zkl__rule reader = {"__READ__", ZKL__KIND_ANY & ~ZKL__KIND(ZKL_KIND_READ)};
 
@@ -12,14 +10,14 @@ static void ask(struct script_owner *owner, const struct zkl__rule *rule)
 {
     struct zkl__contender_config config = script_config(owner, "/q");
     config.rule = rule;
-    CU_ASSERT_TRUE_FATAL(script_contend(&s, owner, &config));
-    script_start(&s, owner, INT64_MAX, false);
-    script_answer_all(&s);
+    CU_ASSERT_TRUE_FATAL(script_contend(owner, &config));
+    script_start(owner, INT64_MAX, false);
+    script_answer_all();
 }
 
 static void downgrade(struct script_owner *owner)
 {
-    script_step(&s, (struct zkl__event){.kind = ZKL__EV_DOWNGRADE, .contender = owner->contender, .rule = &reader});
+    script_step((struct zkl__event){.kind = ZKL__EV_DOWNGRADE, .contender = owner->contender, .rule = &reader});
 }
 
 /* --- readers and writers ------------------------------------------------------------------------------------------- */
@@ -27,24 +25,24 @@ static void downgrade(struct script_owner *owner)
 static void test_readers_together_writers_alone(void)
 {
     struct script_owner readers[3];
-    script_begin(&s);
+    script_begin();
     ask(&readers[0], &reader);
     ask(&readers[1], &reader);
     CU_ASSERT_EQUAL(readers[0].granted + readers[1].granted, 2);
     ask(&me, &writer);
     ask(&readers[2], &reader); /* behind a writer that waits: it waits, too */
     CU_ASSERT_EQUAL(me.granted + readers[2].granted, 0);
-    script_release(&s, &readers[0]);
-    script_answer_all(&s);
+    script_release(&readers[0]);
+    script_answer_all();
     CU_ASSERT_EQUAL(me.granted, 0);
-    script_release(&s, &readers[1]);
-    script_answer_all(&s);
+    script_release(&readers[1]);
+    script_answer_all();
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT_EQUAL(readers[2].granted, 0);
-    script_release(&s, &me);
-    script_answer_all(&s);
+    script_release(&me);
+    script_answer_all();
     CU_ASSERT_EQUAL(readers[2].granted, 1);
-    script_finish(&s);
+    script_finish();
 }
 
 static void test_readers_wait_for_every_other_kind(void)
@@ -55,17 +53,17 @@ static void test_readers_wait_for_every_other_kind(void)
         "/q/11111111111141118111111111111111__lock__0000000000",
     };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        script_begin(&s);
-        script_put(&s, others[i], SCRIPT_STRANGER);
-        s.next_sequence = 1;
+        script_begin();
+        script_put(others[i], SCRIPT_STRANGER);
+        script.next_sequence = 1;
         ask(&me, &reader);
         CU_ASSERT_EQUAL(me.granted, 0);
         ask(&you, &zkl__rule_mutex); /* behind a reader that waits */
-        script_remove(&s, others[i]);
-        script_answer_all(&s);
+        script_remove(others[i]);
+        script_answer_all();
         CU_ASSERT_EQUAL(me.granted, 1);
         CU_ASSERT_EQUAL(you.granted, 0);
-        script_finish(&s);
+        script_finish();
     }
 }
 
@@ -74,52 +72,52 @@ static void test_readers_wait_for_every_other_kind(void)
 static void test_one_wake_up_each(void)
 {
     struct script_owner readers[4];
-    script_begin(&s);
+    script_begin();
     ask(&me, &writer);
     for (int i = 0; i < 4; i++) {
         ask(&readers[i], &reader);
     }
     ask(&you, &writer);
     ask(&third, &writer);
-    int before = s.submits;
-    script_release(&s, &me);
-    script_answer_all(&s);
-    CU_ASSERT_EQUAL(s.submits - before, 1); /* the delete: we are all of one session */
+    int before = script.submits;
+    script_release(&me);
+    script_answer_all();
+    CU_ASSERT_EQUAL(script.submits - before, 1); /* the delete: we are all of one session */
     for (int i = 0; i < 4; i++) {
         CU_ASSERT_EQUAL(readers[i].granted, 1);
     }
-    before = s.submits;
+    before = script.submits;
     for (int i = 0; i < 3; i++) {
-        script_release(&s, &readers[i]);
-        script_answer_all(&s);
+        script_release(&readers[i]);
+        script_answer_all();
     }
-    CU_ASSERT_EQUAL(s.submits - before, 3); /* the writer waits for the last of them */
-    script_release(&s, &readers[3]);
-    script_answer_all(&s);
+    CU_ASSERT_EQUAL(script.submits - before, 3); /* the writer waits for the last of them */
+    script_release(&readers[3]);
+    script_answer_all();
     CU_ASSERT_EQUAL(you.granted, 1);
-    CU_ASSERT_EQUAL(s.submits - before, 3 + 2); /* others may read beside the last one: so it looks again */
-    before = s.submits;
-    script_release(&s, &you);
-    script_answer_all(&s);
+    CU_ASSERT_EQUAL(script.submits - before, 3 + 2); /* others may read beside the last one: so it looks again */
+    before = script.submits;
+    script_release(&you);
+    script_answer_all();
     CU_ASSERT_EQUAL(third.granted, 1);
-    CU_ASSERT_EQUAL(s.submits - before, 1);
-    script_finish(&s);
+    CU_ASSERT_EQUAL(script.submits - before, 1);
+    script_finish();
 }
 
 /* --- downgrade ----------------------------------------------------------------------------------------------------- */
 
 static void test_downgrade_keeps_place_and_token(void)
 {
-    script_begin(&s);
+    script_begin();
     ask(&me, &writer);
     ask(&you, &reader);
     ask(&third, &writer);
     char old[SCRIPT_PATH];
     strcpy(old, zkl__contender_node(me.contender));
     downgrade(&me);
-    OPS(&s, "multi(create,delete)");
+    OPS("multi(create,delete)");
     CU_ASSERT_EQUAL(me.downgraded, 0);
-    script_answer_all(&s);
+    script_answer_all();
     CU_ASSERT_EQUAL(me.downgraded, 1);
     CU_ASSERT_EQUAL(me.token, zkl__contender_token(me.contender));
     const char *new = zkl__contender_node(me.contender);
@@ -127,59 +125,59 @@ static void test_downgrade_keeps_place_and_token(void)
     CU_ASSERT_STRING_EQUAL(new + strlen(new) - 18, "__READ__0000000000");
     CU_ASSERT_EQUAL(you.granted, 1);
     CU_ASSERT_EQUAL(third.granted, 0); /* a writer waits for the reader that we are now */
-    script_run(&s, 20000 * MS);
+    script_run(20000 * MS);
     CU_ASSERT_EQUAL(me.lost, 0); /* heartbeats are on the new node */
-    script_release(&s, &you);
-    script_answer_all(&s);
+    script_release(&you);
+    script_answer_all();
     CU_ASSERT_EQUAL(third.granted, 0);
-    script_release(&s, &me);
-    script_answer_all(&s);
+    script_release(&me);
+    script_answer_all();
     CU_ASSERT_EQUAL(me.released, 1);
     CU_ASSERT_EQUAL(third.granted, 1);
-    script_finish(&s);
+    script_finish();
 }
 
 static void test_downgrade_with_a_lost_reply(void)
 {
     for (int applied = 0; applied <= 1; applied++) {
-        script_begin(&s);
+        script_begin();
         ask(&me, &writer);
         downgrade(&me);
-        script_suspend(&s, applied);
-        script_connect(&s);
-        script_answer_all(&s);
+        script_suspend(applied);
+        script_connect();
+        script_answer_all();
         CU_ASSERT_EQUAL(me.downgraded, 1);
-        CU_ASSERT_EQUAL(script_ours(&s), 1);
-        CU_ASSERT_PTR_NOT_NULL(strstr(script_our_path(&s), "__READ__"));
-        script_run(&s, 20000 * MS);
+        CU_ASSERT_EQUAL(script_ours(), 1);
+        CU_ASSERT_PTR_NOT_NULL(strstr(script_our_path(), "__READ__"));
+        script_run(20000 * MS);
         CU_ASSERT_EQUAL(me.lost, 0);
-        script_finish(&s);
+        script_finish();
     }
 }
 
 static void test_downgrade_without_a_connection(void)
 {
-    script_begin(&s);
+    script_begin();
     ask(&me, &writer);
-    script_suspend(&s, 0);
+    script_suspend(0);
     downgrade(&me);
-    script_connect(&s);
-    script_answer_all(&s);
+    script_connect();
+    script_answer_all();
     CU_ASSERT_EQUAL(me.downgraded, 1);
-    script_finish(&s);
+    script_finish();
 }
 
 static void test_downgrade_put_off_is_done_later(void)
 {
-    script_begin(&s);
+    script_begin();
     ask(&me, &writer);
     downgrade(&me);
-    script_answer_with(&s, ZKL__RC_NOTAPPLIED);
+    script_answer_with(ZKL__RC_NOTAPPLIED);
     CU_ASSERT_EQUAL(me.downgraded, 0);
-    script_run(&s, 5000 * MS);
+    script_run(5000 * MS);
     CU_ASSERT_EQUAL(me.downgraded, 1);
     CU_ASSERT_EQUAL(me.lost, 0);
-    script_finish(&s);
+    script_finish();
 }
 
 /* Release, loss, expiry and close while it is under way: one node or the other, it goes. */
@@ -187,27 +185,27 @@ static void test_downgrade_interrupted(void)
 {
     for (int way = 0; way < 5; way++) {
         for (int applied = 0; applied <= 1; applied++) {
-            script_begin(&s);
+            script_begin();
             ask(&me, &writer);
             downgrade(&me);
             if (way == 0) {
-                script_release(&s, &me);
+                script_release(&me);
             } else if (way == 1) {
-                script_suspend(&s, applied);
-                script_release(&s, &me);
+                script_suspend(applied);
+                script_release(&me);
             } else if (way == 2) {
-                script_suspend(&s, applied);
-                script_wait(&s, 12000 * MS);
+                script_suspend(applied);
+                script_wait(12000 * MS);
                 CU_ASSERT_EQUAL(me.lost, 1);
-                script_connect(&s);
-                script_release(&s, &me);
+                script_connect();
+                script_release(&me);
             } else if (way == 3) {
-                script_expire(&s);
+                script_expire();
                 CU_ASSERT_EQUAL(me.lost, 1);
-                script_connect(&s);
-                script_release(&s, &me);
+                script_connect();
+                script_release(&me);
             }
-            script_finish(&s);
+            script_finish();
         }
     }
 }
@@ -216,25 +214,25 @@ static void test_downgrade_interrupted(void)
 static void test_downgrade_of_unknown_fate_beyond_max_hold(void)
 {
     for (int applied = 0; applied <= 1; applied++) {
-        script_begin(&s);
+        script_begin();
         struct zkl__contender_config config = script_config(&me, "/q");
         config.rule = &writer;
         config.max_hold = 2000 * MS;
-        CU_ASSERT_TRUE_FATAL(script_contend(&s, &me, &config));
-        script_start(&s, &me, INT64_MAX, false);
-        script_answer_all(&s);
+        CU_ASSERT_TRUE_FATAL(script_contend(&me, &config));
+        script_start(&me, INT64_MAX, false);
+        script_answer_all();
         downgrade(&me);
-        script_suspend(&s, applied);
-        script_wait(&s, 2500 * MS);
+        script_suspend(applied);
+        script_wait(2500 * MS);
         CU_ASSERT_EQUAL(me.lost, 1);
-        CU_ASSERT_EQUAL(script_ours(&s), 1);
-        script_connect(&s);
-        script_run(&s, 5000 * MS);
-        CU_ASSERT_EQUAL(script_ours(&s), 0); /* without waiting for the owner */
-        script_release(&s, &me);
-        script_answer_all(&s);
+        CU_ASSERT_EQUAL(script_ours(), 1);
+        script_connect();
+        script_run(5000 * MS);
+        CU_ASSERT_EQUAL(script_ours(), 0); /* without waiting for the owner */
+        script_release(&me);
+        script_answer_all();
         CU_ASSERT_EQUAL(me.released, 1);
-        script_finish(&s);
+        script_finish();
     }
 }
 
@@ -243,57 +241,57 @@ static void test_downgrade_answered_after_the_loss(void)
 {
     static const enum zkl__rc rcs[] = {ZKL__RC_UNKNOWN, ZKL__RC_NOTAPPLIED, ZKL__RC_OK};
     for (size_t i = 0; i < sizeof rcs / sizeof *rcs; i++) {
-        script_begin(&s);
+        script_begin();
         ask(&me, &writer);
         downgrade(&me);
-        script_wait(&s, 12000 * MS); /* nothing is answered */
+        script_wait(12000 * MS); /* nothing is answered */
         CU_ASSERT_EQUAL(me.lost, 1);
         if (rcs[i] == ZKL__RC_UNKNOWN) {
-            script_suspend(&s, 1);
-            script_connect(&s);
+            script_suspend(1);
+            script_connect();
         } else if (rcs[i] == ZKL__RC_OK) {
-            script_answer(&s);
+            script_answer();
         } else {
-            script_answer_with(&s, rcs[i]);
+            script_answer_with(rcs[i]);
         }
-        script_answer_all(&s);
+        script_answer_all();
         CU_ASSERT_EQUAL(me.downgraded, 0);
-        script_release(&s, &me);
-        script_run(&s, 1000 * MS);
+        script_release(&me);
+        script_run(1000 * MS);
         CU_ASSERT_EQUAL(me.released, 1);
-        CU_ASSERT_EQUAL(script_ours(&s), 0);
-        script_finish(&s);
+        CU_ASSERT_EQUAL(script_ours(), 0);
+        script_finish();
     }
 }
 
 static void test_downgrade_of_a_node_that_went(void)
 {
-    script_begin(&s);
+    script_begin();
     ask(&me, &writer);
-    script_remove(&s, script_our_path(&s));
+    script_remove(script_our_path());
     downgrade(&me);
-    script_answer_all(&s);
+    script_answer_all();
     CU_ASSERT_EQUAL(me.downgraded, 0);
     CU_ASSERT_EQUAL(me.lost, 1);
-    script_release(&s, &me);
-    script_answer_all(&s);
+    script_release(&me);
+    script_answer_all();
     CU_ASSERT_EQUAL(me.released, 1);
-    script_finish(&s);
+    script_finish();
 }
 
 /* A heartbeat under way before and behind the change. */
 static void test_downgrade_and_heartbeat_together(void)
 {
     for (int64_t delay = 0; delay < 3000; delay += 50) {
-        script_begin(&s);
+        script_begin();
         ask(&me, &writer);
-        script_wait(&s, delay * MS);
+        script_wait(delay * MS);
         downgrade(&me);
-        script_wait(&s, 2000 * MS); /* heartbeats pile up behind it */
-        script_answer_all(&s);
+        script_wait(2000 * MS); /* heartbeats pile up behind it */
+        script_answer_all();
         CU_ASSERT_EQUAL(me.downgraded, 1);
         CU_ASSERT_EQUAL(me.lost, 0);
-        script_finish(&s);
+        script_finish();
     }
 }
 

@@ -3,39 +3,37 @@
 
 #include <string.h>
 
-static struct script s;
-static struct script_owner me, you, third;
 static const char *const ab[] = {"/a", "/b"}, *const ba[] = {"/b", "/a"};
 
 static void begin(void)
 {
-    script_init(&s);
-    script_put(&s, "/a", 0);
-    script_put(&s, "/b", 0);
-    script_connect(&s);
-    script_answer_all(&s);
-    OPS(&s, "");
+    script_init();
+    script_put("/a", 0);
+    script_put("/b", 0);
+    script_connect();
+    script_answer_all();
+    OPS("");
 }
 
 static void ask(struct script_owner *owner, const char *const *paths, int64_t deadline, bool try_only)
 {
     struct zkl__contender_config config = script_config(owner, "");
-    CU_ASSERT_TRUE_FATAL(script_contend_jointly(&s, owner, &config, paths, 2));
-    script_start(&s, owner, deadline, try_only);
+    CU_ASSERT_TRUE_FATAL(script_contend_jointly(owner, &config, paths, 2));
+    script_start(owner, deadline, try_only);
 }
 
 static void hold(struct script_owner *owner)
 {
     ask(owner, ab, INT64_MAX, false);
-    script_answer_all(&s);
+    script_answer_all();
     CU_ASSERT_EQUAL_FATAL(owner->granted, 1);
 }
 
 static struct script_node *child_of(const char *dir)
 {
-    for (int i = 0; i < s.node_count; i++) {
-        if (strncmp(s.nodes[i].path, dir, strlen(dir)) == 0 && s.nodes[i].path[strlen(dir)] == '/') {
-            return &s.nodes[i];
+    for (int i = 0; i < script.node_count; i++) {
+        if (strncmp(script.nodes[i].path, dir, strlen(dir)) == 0 && script.nodes[i].path[strlen(dir)] == '/') {
+            return &script.nodes[i];
         }
     }
     return NULL;
@@ -53,26 +51,26 @@ static void test_one_transaction_gives_all(void)
 {
     begin();
     ask(&me, ab, INT64_MAX, false);
-    OPS(&s, "multi(create,create) list list");
-    script_answer(&s);
-    script_answer(&s);
-    script_answer(&s);
-    OPS(&s, "exists exists"); /* a multi tells no czxid */
-    script_answer(&s);
+    OPS("multi(create,create) list list");
+    script_answer();
+    script_answer();
+    script_answer();
+    OPS("exists exists"); /* a multi tells no czxid */
+    script_answer();
     CU_ASSERT_EQUAL(me.granted, 0);
-    script_answer(&s);
+    script_answer();
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT_EQUAL(me.token, child_of("/a")->czxid);
     CU_ASSERT_EQUAL(me.token, child_of("/b")->czxid); /* one token, good for both */
     CU_ASSERT_STRING_EQUAL(zkl__joint_node(me.joint, 1), child_of("/b")->path + 3);
-    CU_ASSERT_TRUE(zkl__joint_holds(s.core, me.joint, s.now));
-    script_release(&s, &me);
-    OPS(&s, "multi(delete,delete)");
+    CU_ASSERT_TRUE(zkl__joint_holds(script.core, me.joint, script.now));
+    script_release(&me);
+    OPS("multi(delete,delete)");
     CU_ASSERT_EQUAL(me.released, 0);
-    script_answer(&s);
+    script_answer();
     CU_ASSERT_EQUAL(me.released, 1);
     CU_ASSERT_EQUAL(me.code, ZKL_OK);
-    script_finish(&s);
+    script_finish();
 }
 
 static void test_no_deadlock_whatever_the_order_of_paths(void)
@@ -81,34 +79,34 @@ static void test_no_deadlock_whatever_the_order_of_paths(void)
     ask(&me, ab, INT64_MAX, false);
     ask(&you, ba, INT64_MAX, false);
     ask(&third, ab, INT64_MAX, false);
-    script_answer_all(&s);
+    script_answer_all();
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT_EQUAL(you.granted + third.granted, 0);
-    script_release(&s, &me);
-    script_answer_all(&s);
+    script_release(&me);
+    script_answer_all();
     CU_ASSERT_EQUAL(you.granted, 1);
     CU_ASSERT_EQUAL(third.granted, 0);
     CU_ASSERT(you.token > me.token);
-    script_release(&s, &you);
-    script_answer_all(&s);
+    script_release(&you);
+    script_answer_all();
     CU_ASSERT_EQUAL(third.granted, 1);
-    script_finish(&s);
+    script_finish();
 }
 
 /* First in one queue and not in the other: holds nothing, and is told nothing. */
 static void test_granted_only_when_all_are_first(void)
 {
     begin();
-    script_put(&s, "/b/_c_11111111-1111-4111-8111-111111111111-lock-0000000000", SCRIPT_STRANGER);
-    s.next_sequence = 1;
+    script_put("/b/_c_11111111-1111-4111-8111-111111111111-lock-0000000000", SCRIPT_STRANGER);
+    script.next_sequence = 1;
     ask(&me, ab, INT64_MAX, false);
-    script_run(&s, 30000 * MS);
+    script_run(30000 * MS);
     CU_ASSERT_EQUAL(me.granted, 0);
-    CU_ASSERT_FALSE(zkl__joint_holds(s.core, me.joint, s.now));
-    script_remove(&s, "/b/_c_11111111-1111-4111-8111-111111111111-lock-0000000000");
-    script_answer_all(&s);
+    CU_ASSERT_FALSE(zkl__joint_holds(script.core, me.joint, script.now));
+    script_remove("/b/_c_11111111-1111-4111-8111-111111111111-lock-0000000000");
+    script_answer_all();
     CU_ASSERT_EQUAL(me.granted, 1);
-    script_finish(&s);
+    script_finish();
 }
 
 static void test_single_contenders_queue_with_it(void)
@@ -116,18 +114,18 @@ static void test_single_contenders_queue_with_it(void)
     begin();
     struct zkl__contender_config config = script_config(&you, "/b");
     hold(&me);
-    CU_ASSERT_TRUE_FATAL(script_contend(&s, &you, &config));
-    script_start(&s, &you, INT64_MAX, false);
+    CU_ASSERT_TRUE_FATAL(script_contend(&you, &config));
+    script_start(&you, INT64_MAX, false);
     ask(&third, ab, INT64_MAX, false);
-    script_answer_all(&s);
-    script_release(&s, &me);
-    script_answer_all(&s);
+    script_answer_all();
+    script_release(&me);
+    script_answer_all();
     CU_ASSERT_EQUAL(you.granted, 1);
     CU_ASSERT_EQUAL(third.granted, 0);
-    script_release(&s, &you);
-    script_answer_all(&s);
+    script_release(&you);
+    script_answer_all();
     CU_ASSERT_EQUAL(third.granted, 1);
-    script_finish(&s);
+    script_finish();
 }
 
 /* --- ends without a grant ------------------------------------------------------------------------------------------ */
@@ -135,74 +133,74 @@ static void test_single_contenders_queue_with_it(void)
 static void test_try(void)
 {
     begin();
-    script_put(&s, "/b/_c_11111111-1111-4111-8111-111111111111-lock-0000000000", SCRIPT_STRANGER);
-    s.next_sequence = 1;
+    script_put("/b/_c_11111111-1111-4111-8111-111111111111-lock-0000000000", SCRIPT_STRANGER);
+    script.next_sequence = 1;
     ask(&me, ab, INT64_MAX, true);
-    script_answer_all(&s);
+    script_answer_all();
     CU_ASSERT_EQUAL(me.failed, 1);
     CU_ASSERT_EQUAL(me.code, ZKL_EBUSY);
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    CU_ASSERT_EQUAL(script_ours(), 0);
     CU_ASSERT_PTR_NULL(child_of("/a"));
-    script_finish(&s);
+    script_finish();
 }
 
 static void test_timeout_and_cancel_leave_nothing(void)
 {
     begin();
     hold(&me);
-    ask(&you, ab, s.now + 5000 * MS, false);
+    ask(&you, ab, script.now + 5000 * MS, false);
     ask(&third, ba, INT64_MAX, false);
-    script_answer_all(&s);
-    CU_ASSERT_EQUAL(script_ours(&s), 6);
-    script_run(&s, 6000 * MS);
+    script_answer_all();
+    CU_ASSERT_EQUAL(script_ours(), 6);
+    script_run(6000 * MS);
     CU_ASSERT_EQUAL(you.failed, 1);
     CU_ASSERT_EQUAL(you.code, ZKL_ETIMEOUT);
-    CU_ASSERT_EQUAL(script_ours(&s), 4);
-    script_cancel(&s, &third);
+    CU_ASSERT_EQUAL(script_ours(), 4);
+    script_cancel(&third);
     CU_ASSERT_EQUAL(third.code, ZKL_ECANCELED);
-    script_answer_all(&s);
-    CU_ASSERT_EQUAL(script_ours(&s), 2);
-    script_finish(&s);
+    script_answer_all();
+    CU_ASSERT_EQUAL(script_ours(), 2);
+    script_finish();
 }
 
 static void test_cancel_while_the_transaction_is_under_way(void)
 {
     begin();
     ask(&me, ab, INT64_MAX, false);
-    script_cancel(&s, &me);
+    script_cancel(&me);
     CU_ASSERT_EQUAL(me.failed, 1);
-    script_run(&s, 1000 * MS);
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    script_finish(&s);
+    script_run(1000 * MS);
+    CU_ASSERT_EQUAL(script_ours(), 0);
+    script_finish();
 }
 
 static void test_cancel_before_it_was_sent(void)
 {
     begin();
-    s.refuse_kind = ZKL__OP_MULTI;
-    s.refuse_code = ZKL_ECONNECT;
-    s.refuse_count = 1;
+    script.refuse_kind = ZKL__OP_MULTI;
+    script.refuse_code = ZKL_ECONNECT;
+    script.refuse_count = 1;
     ask(&me, ab, INT64_MAX, false);
-    script_answer_all(&s);
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    script_cancel(&s, &me);
+    script_answer_all();
+    CU_ASSERT_EQUAL(script_ours(), 0);
+    script_cancel(&me);
     CU_ASSERT_EQUAL(me.code, ZKL_ECANCELED);
-    script_run(&s, 1000 * MS);
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    script_finish(&s);
+    script_run(1000 * MS);
+    CU_ASSERT_EQUAL(script_ours(), 0);
+    script_finish();
 }
 
 /* One queue refuses us: the other is left, too. */
 static void test_one_refusal_ends_all(void)
 {
     begin();
-    s.next_sequence = INT64_C(1) + INT32_MAX;
+    script.next_sequence = INT64_C(1) + INT32_MAX;
     ask(&me, ab, INT64_MAX, false);
-    script_answer_all(&s);
+    script_answer_all();
     CU_ASSERT_EQUAL(me.failed, 1);
     CU_ASSERT_EQUAL(me.code, ZKL_EEXHAUSTED);
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    script_finish(&s);
+    CU_ASSERT_EQUAL(script_ours(), 0);
+    script_finish();
 }
 
 /* --- directories, refusals, connections ---------------------------------------------------------------------------- */
@@ -211,50 +209,50 @@ static void test_missing_directories_are_made_at_once(void)
 {
     begin();
     static const char *const deep[] = {"/x/one", "/y/two"};
-    int64_t before = s.now;
+    int64_t before = script.now;
     ask(&me, deep, INT64_MAX, false);
-    script_answer_all(&s); /* no time goes by: nothing waits for a retry */
+    script_answer_all(); /* no time goes by: nothing waits for a retry */
     CU_ASSERT_EQUAL(me.granted, 1);
-    CU_ASSERT_EQUAL(s.now, before);
-    script_finish(&s);
+    CU_ASSERT_EQUAL(script.now, before);
+    script_finish();
 }
 
 static void test_not_applied_is_asked_again(void)
 {
     begin();
     ask(&me, ab, INT64_MAX, false);
-    script_answer_with(&s, ZKL__RC_NOTAPPLIED);
-    script_run(&s, 100 * MS);
+    script_answer_with(ZKL__RC_NOTAPPLIED);
+    script_run(100 * MS);
     CU_ASSERT_EQUAL(me.granted, 1);
-    CU_ASSERT_EQUAL(script_ours(&s), 2);
-    script_finish(&s);
+    CU_ASSERT_EQUAL(script_ours(), 2);
+    script_finish();
 }
 
 static void test_lost_reply_leaves_no_double(void)
 {
     begin();
     ask(&me, ab, INT64_MAX, false);
-    script_suspend(&s, 1); /* applied, the answer is lost */
-    CU_ASSERT_EQUAL(script_ours(&s), 2);
+    script_suspend(1); /* applied, the answer is lost */
+    CU_ASSERT_EQUAL(script_ours(), 2);
     int64_t first = child_of("/a")->czxid;
-    script_connect(&s);
-    script_answer_all(&s);
+    script_connect();
+    script_answer_all();
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT_EQUAL(me.token, first);
-    CU_ASSERT_EQUAL(script_ours(&s), 2);
-    script_finish(&s);
+    CU_ASSERT_EQUAL(script_ours(), 2);
+    script_finish();
 }
 
 static void test_lost_request_is_sent_again(void)
 {
     begin();
     ask(&me, ab, INT64_MAX, false);
-    script_suspend(&s, 0);
-    script_connect(&s);
-    script_answer_all(&s);
+    script_suspend(0);
+    script_connect();
+    script_answer_all();
     CU_ASSERT_EQUAL(me.granted, 1);
-    CU_ASSERT_EQUAL(script_ours(&s), 2);
-    script_finish(&s);
+    CU_ASSERT_EQUAL(script_ours(), 2);
+    script_finish();
 }
 
 /* Of a double, the first was taken away in one queue meanwhile: the two places would not be of one transaction. */
@@ -262,16 +260,16 @@ static void test_places_of_two_transactions_are_none(void)
 {
     begin();
     ask(&me, ab, INT64_MAX, false);
-    script_suspend(&s, 1);
+    script_suspend(1);
     char place[SCRIPT_PATH];
     strcpy(place, child_of("/a")->path);
-    script_remove(&s, place);
-    script_connect(&s);
-    script_run(&s, 1000 * MS);
+    script_remove(place);
+    script_connect();
+    script_run(1000 * MS);
     CU_ASSERT_EQUAL(me.failed, 1);
     CU_ASSERT_EQUAL(me.code, ZKL_ELOST);
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    script_finish(&s);
+    CU_ASSERT_EQUAL(script_ours(), 0);
+    script_finish();
 }
 
 static void test_node_removed_while_waiting(void)
@@ -281,37 +279,37 @@ static void test_node_removed_while_waiting(void)
     char holders[SCRIPT_PATH], path[SCRIPT_PATH];
     strcpy(holders, child_of("/a")->path);
     ask(&you, ab, INT64_MAX, false);
-    script_answer_all(&s);
-    for (int i = 0; i < s.node_count; i++) {
-        if (strncmp(s.nodes[i].path, "/a/", 3) == 0 && strcmp(s.nodes[i].path, holders) != 0) {
-            strcpy(path, s.nodes[i].path);
+    script_answer_all();
+    for (int i = 0; i < script.node_count; i++) {
+        if (strncmp(script.nodes[i].path, "/a/", 3) == 0 && strcmp(script.nodes[i].path, holders) != 0) {
+            strcpy(path, script.nodes[i].path);
         }
     }
-    script_remove(&s, path);
-    script_release(&s, &me); /* the list that follows shows it */
-    script_answer_all(&s);
+    script_remove(path);
+    script_release(&me); /* the list that follows shows it */
+    script_answer_all();
     CU_ASSERT_EQUAL(you.failed, 1);
     CU_ASSERT_EQUAL(you.code, ZKL_ELOST);
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    script_finish(&s);
+    CU_ASSERT_EQUAL(script_ours(), 0);
+    script_finish();
 }
 
 static void test_waits_on_after_an_expiry(void)
 {
     begin();
-    script_put(&s, "/b/_c_11111111-1111-4111-8111-111111111111-lock-0000000000", SCRIPT_STRANGER);
-    s.next_sequence = 1;
+    script_put("/b/_c_11111111-1111-4111-8111-111111111111-lock-0000000000", SCRIPT_STRANGER);
+    script.next_sequence = 1;
     ask(&me, ab, INT64_MAX, false);
-    script_answer_all(&s);
-    script_expire(&s);
+    script_answer_all();
+    script_expire();
     CU_ASSERT_EQUAL(me.failed, 0);
-    script_connect(&s);
-    script_answer_all(&s);
-    CU_ASSERT_EQUAL(script_ours(&s), 2);
-    script_remove(&s, "/b/_c_11111111-1111-4111-8111-111111111111-lock-0000000000");
-    script_answer_all(&s);
+    script_connect();
+    script_answer_all();
+    CU_ASSERT_EQUAL(script_ours(), 2);
+    script_remove("/b/_c_11111111-1111-4111-8111-111111111111-lock-0000000000");
+    script_answer_all();
     CU_ASSERT_EQUAL(me.granted, 1);
-    script_finish(&s);
+    script_finish();
 }
 
 static void test_fails_at_an_expiry_if_told_so(void)
@@ -320,18 +318,18 @@ static void test_fails_at_an_expiry_if_told_so(void)
     hold(&you);
     struct zkl__contender_config config = script_config(&me, "");
     config.fail_on_expiry = true;
-    CU_ASSERT_TRUE_FATAL(script_contend_jointly(&s, &me, &config, ab, 2));
-    script_start(&s, &me, INT64_MAX, false);
-    script_answer_all(&s);
-    script_expire(&s);
+    CU_ASSERT_TRUE_FATAL(script_contend_jointly(&me, &config, ab, 2));
+    script_start(&me, INT64_MAX, false);
+    script_answer_all();
+    script_expire();
     CU_ASSERT_EQUAL(me.failed, 1);
     CU_ASSERT_EQUAL(me.code, ZKL_ELOST);
     CU_ASSERT_EQUAL(you.lost, 1);
-    script_connect(&s);
-    script_release(&s, &you);
-    script_answer_all(&s);
+    script_connect();
+    script_release(&you);
+    script_answer_all();
     CU_ASSERT_EQUAL(you.released, 1);
-    script_finish(&s);
+    script_finish();
 }
 
 /* --- loss ---------------------------------------------------------------------------------------------------------- */
@@ -340,40 +338,40 @@ static void test_lost_when_one_is(void)
 {
     begin();
     hold(&me);
-    script_remove(&s, child_of("/b")->path);
-    script_run(&s, 3000 * MS); /* heartbeats take turns on the nodes */
+    script_remove(child_of("/b")->path);
+    script_run(3000 * MS); /* heartbeats take turns on the nodes */
     CU_ASSERT_EQUAL(me.lost, 1);
-    CU_ASSERT_FALSE(zkl__joint_holds(s.core, me.joint, s.now));
-    CU_ASSERT_EQUAL(script_ours(&s), 1); /* still keeping others out */
-    script_release(&s, &me);
-    script_answer_all(&s);
-    script_run(&s, 1000 * MS);
+    CU_ASSERT_FALSE(zkl__joint_holds(script.core, me.joint, script.now));
+    CU_ASSERT_EQUAL(script_ours(), 1); /* still keeping others out */
+    script_release(&me);
+    script_answer_all();
+    script_run(1000 * MS);
     CU_ASSERT_EQUAL(me.released, 1);
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    script_finish(&s);
+    CU_ASSERT_EQUAL(script_ours(), 0);
+    script_finish();
 }
 
 static void test_told_once_of_each(void)
 {
     begin();
     hold(&me);
-    script_suspend(&s, 0);
-    script_wait(&s, 100 * MS);
+    script_suspend(0);
+    script_wait(100 * MS);
     CU_ASSERT_EQUAL(me.jeopardy, 1);
-    script_connect(&s);
-    script_run(&s, 5000 * MS);
+    script_connect();
+    script_run(5000 * MS);
     CU_ASSERT_EQUAL(me.safe, 1);
-    script_suspend(&s, 0);
-    script_wait(&s, 20000 * MS);
+    script_suspend(0);
+    script_wait(20000 * MS);
     CU_ASSERT_EQUAL(me.jeopardy, 2);
     CU_ASSERT_EQUAL(me.lost, 1);
-    script_connect(&s);
-    script_answer_all(&s);
-    script_release(&s, &me);
-    script_answer_all(&s);
+    script_connect();
+    script_answer_all();
+    script_release(&me);
+    script_answer_all();
     CU_ASSERT_EQUAL(me.released, 1);
     CU_ASSERT_EQUAL(me.lost, 1);
-    script_finish(&s);
+    script_finish();
 }
 
 /* --- release ------------------------------------------------------------------------------------------------------- */
@@ -382,17 +380,17 @@ static void test_release_falls_back_to_single_deletes(void)
 {
     begin();
     hold(&me);
-    script_remove(&s, child_of("/a")->path);
-    script_release(&s, &me); /* before a heartbeat told */
-    OPS(&s, "multi(delete,delete)");
-    script_answer(&s);
+    script_remove(child_of("/a")->path);
+    script_release(&me); /* before a heartbeat told */
+    OPS("multi(delete,delete)");
+    script_answer();
     CU_ASSERT_EQUAL(me.released, 0);
-    script_wait(&s, 20 * MS);
-    OPS(&s, "delete");
-    script_answer_all(&s);
+    script_wait(20 * MS);
+    OPS("delete");
+    script_answer_all();
     CU_ASSERT_EQUAL(me.released, 1);
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    script_finish(&s);
+    CU_ASSERT_EQUAL(script_ours(), 0);
+    script_finish();
 }
 
 static void test_release_with_a_lost_reply(void)
@@ -400,13 +398,13 @@ static void test_release_with_a_lost_reply(void)
     for (int applied = 0; applied <= 1; applied++) {
         begin();
         hold(&me);
-        script_release(&s, &me);
-        script_suspend(&s, applied);
-        script_connect(&s);
-        script_answer_all(&s);
+        script_release(&me);
+        script_suspend(applied);
+        script_connect();
+        script_answer_all();
         CU_ASSERT_EQUAL(me.released, 1);
-        CU_ASSERT_EQUAL(script_ours(&s), 0);
-        script_finish(&s);
+        CU_ASSERT_EQUAL(script_ours(), 0);
+        script_finish();
     }
 }
 
@@ -414,20 +412,20 @@ static void test_let_go(void)
 {
     begin();
     hold(&me);
-    script_let_go(&s, &me);
-    OPS(&s, "multi(delete,delete)");
-    script_answer_all(&s);
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    script_let_go(&me);
+    OPS("multi(delete,delete)");
+    script_answer_all();
+    CU_ASSERT_EQUAL(script_ours(), 0);
     hold(&me);
     ask(&you, ab, INT64_MAX, false);
-    script_answer_all(&s);
-    script_let_go(&s, &you);
-    script_answer_all(&s);
-    CU_ASSERT_EQUAL(script_ours(&s), 2);
+    script_answer_all();
+    script_let_go(&you);
+    script_answer_all();
+    CU_ASSERT_EQUAL(script_ours(), 2);
     struct zkl__contender_config config = script_config(&third, "");
-    CU_ASSERT_TRUE_FATAL(script_contend_jointly(&s, &third, &config, ab, 2));
-    script_let_go(&s, &third); /* never started */
-    script_finish(&s);
+    CU_ASSERT_TRUE_FATAL(script_contend_jointly(&third, &config, ab, 2));
+    script_let_go(&third); /* never started */
+    script_finish();
 }
 
 static void test_close_releases(void)
@@ -435,14 +433,14 @@ static void test_close_releases(void)
     begin();
     hold(&me);
     ask(&you, ab, INT64_MAX, false);
-    script_answer_all(&s);
-    script_close(&s);
+    script_answer_all();
+    script_close();
     CU_ASSERT_EQUAL(you.code, ZKL_ECLOSED);
-    script_run(&s, 1000 * MS);
+    script_run(1000 * MS);
     CU_ASSERT_EQUAL(me.released, 1);
     ask(&third, ab, INT64_MAX, false); /* too late */
     CU_ASSERT_EQUAL(third.code, ZKL_ECLOSED);
-    script_finish(&s);
+    script_finish();
 }
 
 /* A close that ran out of time: the core goes with what is in it. */
@@ -452,9 +450,9 @@ static void test_goes_with_its_core(void)
         begin();
         ask(&me, ab, INT64_MAX, false);
         if (held) {
-            script_answer_all(&s);
+            script_answer_all();
         }
-        script_deinit(&s); /* no byte is left */
+        script_deinit(); /* no byte is left */
     }
 }
 
@@ -467,16 +465,16 @@ static void test_no_memory_to_send(void)
             static struct zkl__request request;
             request = (struct zkl__request){.done = ignore_reply, .owner = NULL};
             const struct zkl__op op = {.kind = ZKL__OP_SYNC, .dir = "/"};
-            script_step(&s, (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &request, .op = &op});
+            script_step((struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &request, .op = &op});
         }
         struct zkl__contender_config config = script_config(&me, "");
-        CU_ASSERT_TRUE_FATAL(script_contend_jointly(&s, &me, &config, ab, 2));
-        test_heap_fail(&s.heap, nth, true);
-        script_start(&s, &me, INT64_MAX, false);
-        test_heap_fail(&s.heap, 0, false);
-        script_run(&s, 5000 * MS);
+        CU_ASSERT_TRUE_FATAL(script_contend_jointly(&me, &config, ab, 2));
+        test_heap_fail(&script.heap, nth, true);
+        script_start(&me, INT64_MAX, false);
+        test_heap_fail(&script.heap, 0, false);
+        script_run(5000 * MS);
         CU_ASSERT_EQUAL(me.granted + me.failed, 1);
-        script_finish(&s);
+        script_finish();
     }
 }
 
@@ -484,13 +482,13 @@ static void test_no_memory_to_send(void)
 static void test_paths_too_long_under_the_chroot(void)
 {
     begin();
-    s.refuse_kind = ZKL__OP_MULTI;
-    s.refuse_code = ZKL_EINVAL;
-    s.refuse_count = 1000;
+    script.refuse_kind = ZKL__OP_MULTI;
+    script.refuse_code = ZKL_EINVAL;
+    script.refuse_count = 1000;
     ask(&me, ab, INT64_MAX, false);
     CU_ASSERT_EQUAL(me.failed, 1);
     CU_ASSERT_EQUAL(me.code, ZKL_EINVAL);
-    script_finish(&s);
+    script_finish();
 }
 
 /* Any allocation may fail: it ends, one way or another, and leaves nothing. */
@@ -498,21 +496,21 @@ static void test_no_memory_anywhere(void)
 {
     int granted = 0;
     for (long nth = 1; nth < 80; nth++) {
-        if (!script_init_failing(&s, nth, false)) {
-            script_deinit(&s);
+        if (!script_init_failing(nth, false)) {
+            script_deinit();
             continue;
         }
-        script_put(&s, "/a", 0);
-        script_connect(&s);
-        script_answer_all(&s);
+        script_put("/a", 0);
+        script_connect();
+        script_answer_all();
         struct zkl__contender_config config = script_config(&me, "");
-        if (script_contend_jointly(&s, &me, &config, ab, 2)) {
-            script_start(&s, &me, s.now + 5000 * MS, false);
-            script_run(&s, 6000 * MS);
+        if (script_contend_jointly(&me, &config, ab, 2)) {
+            script_start(&me, script.now + 5000 * MS, false);
+            script_run(6000 * MS);
             CU_ASSERT_EQUAL(me.granted + me.failed, 1);
             granted += me.granted;
         }
-        script_finish(&s);
+        script_finish();
     }
     CU_ASSERT(granted > 0);
 }

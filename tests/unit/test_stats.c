@@ -7,12 +7,9 @@
 #include <stddef.h>
 #include <string.h>
 
-static struct script s;
-static struct script_owner me, you;
-
 static const zkl_stats *all(void)
 {
-    return &zkl__core_stats(s.core)->all;
+    return &zkl__core_stats(script.core)->all;
 }
 
 static const zkl_contender_stats *sums(void)
@@ -24,119 +21,119 @@ static const zkl_contender_stats *sums(void)
 
 static void test_a_grant(void)
 {
-    script_begin(&s);
-    script_acquire(&s, &me);
+    script_begin();
+    script_acquire(&me);
     CU_ASSERT_EQUAL(sums()->waits, 1);
     CU_ASSERT_EQUAL(sums()->waiting, 1);
-    s.now += 3 * MS;
-    script_answer_all(&s);
+    script.now += 3 * MS;
+    script_answer_all();
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT_EQUAL(sums()->grants, 1);
     CU_ASSERT_EQUAL(sums()->waiting, 0);
     CU_ASSERT_EQUAL(sums()->held, 1);
     CU_ASSERT_EQUAL(all()->wait.count, 1);
     CU_ASSERT_EQUAL(all()->wait.sum_us, 3000);
-    script_run(&s, 5000 * MS);
-    script_release(&s, &me);
+    script_run(5000 * MS);
+    script_release(&me);
     CU_ASSERT_EQUAL(sums()->releases, 1);
     CU_ASSERT_EQUAL(sums()->losses, 0);
     CU_ASSERT_EQUAL(sums()->held, 0);
     CU_ASSERT_EQUAL(all()->hold.sum_us, 5000000);
     CU_ASSERT_EQUAL(sums()->hold_us, 5000000);
     CU_ASSERT_EQUAL(sums()->removing, 1); /* until the server has said so */
-    script_answer_all(&s);
+    script_answer_all();
     CU_ASSERT_EQUAL(sums()->removing, 0);
     CU_ASSERT(all()->heartbeats > 0);
     CU_ASSERT(all()->requests > all()->heartbeats);
     CU_ASSERT_EQUAL(all()->request.count, all()->requests);
     CU_ASSERT(all()->lease_slack_min_us > 0);
-    CU_ASSERT(all()->lease_slack_min_us < s.timeout / 1000);
+    CU_ASSERT(all()->lease_slack_min_us < script.timeout / 1000);
     CU_ASSERT(all()->slack.count > 0);
     CU_ASSERT(all()->slack.count <= all()->requests);
     CU_ASSERT_EQUAL(all()->slack.buckets[0], 0); /* no lease was near its end */
-    script_deinit(&s);
+    script_deinit();
 }
 
 static void test_waits_that_end_otherwise(void)
 {
-    script_begin(&s);
-    script_put(&s, "/q/_c_aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa-lock-0000000000", SCRIPT_STRANGER);
+    script_begin();
+    script_put("/q/_c_aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa-lock-0000000000", SCRIPT_STRANGER);
     struct zkl__contender_config config = script_config(&me, "/q");
-    CU_ASSERT_FATAL(script_contend(&s, &me, &config));
-    script_start(&s, &me, s.now + 100 * MS, false);
-    script_run(&s, 200 * MS);
+    CU_ASSERT_FATAL(script_contend(&me, &config));
+    script_start(&me, script.now + 100 * MS, false);
+    script_run(200 * MS);
     CU_ASSERT_EQUAL(me.code, ZKL_ETIMEOUT);
     CU_ASSERT_EQUAL(sums()->timeouts, 1);
-    CU_ASSERT_FATAL(script_contend(&s, &me, &config));
-    script_start(&s, &me, INT64_MAX, true);
-    script_answer_all(&s);
+    CU_ASSERT_FATAL(script_contend(&me, &config));
+    script_start(&me, INT64_MAX, true);
+    script_answer_all();
     CU_ASSERT_EQUAL(sums()->busy, 1);
-    script_acquire(&s, &me);
-    script_answer_all(&s);
-    script_cancel(&s, &me);
+    script_acquire(&me);
+    script_answer_all();
+    script_cancel(&me);
     CU_ASSERT_EQUAL(sums()->cancels, 1);
-    script_answer_all(&s);
-    script_acquire(&s, &me);
-    (void)script_answer_with(&s, ZKL__RC_NOAUTH);
-    script_answer_all(&s);
+    script_answer_all();
+    script_acquire(&me);
+    (void)script_answer_with(ZKL__RC_NOAUTH);
+    script_answer_all();
     CU_ASSERT_EQUAL(me.code, ZKL_EAUTH);
     CU_ASSERT_EQUAL(sums()->failures, 1);
     CU_ASSERT_EQUAL(sums()->waits, 4);
     CU_ASSERT_EQUAL(sums()->waiting, 0);
     CU_ASSERT_EQUAL(sums()->removing, 0);
     CU_ASSERT_EQUAL(all()->wait.count, 0);
-    script_deinit(&s);
+    script_deinit();
 }
 
 static void test_losses(void)
 {
-    script_begin(&s);
-    script_acquire(&s, &me);
-    script_answer_all(&s);
-    script_acquire(&s, &you);
-    script_answer_all(&s);
-    script_expire(&s);
+    script_begin();
+    script_acquire(&me);
+    script_answer_all();
+    script_acquire(&you);
+    script_answer_all();
+    script_expire();
     CU_ASSERT_EQUAL(me.lost, 1);
     CU_ASSERT_EQUAL(sums()->losses, 1);
     CU_ASSERT_EQUAL(sums()->requeues, 1);
     CU_ASSERT_EQUAL(all()->expiries, 1);
     CU_ASSERT_EQUAL(all()->sessions, 1);
-    script_connect(&s);
-    script_answer_all(&s);
+    script_connect();
+    script_answer_all();
     CU_ASSERT_EQUAL(all()->sessions, 2);
     CU_ASSERT_EQUAL(you.granted, 1);
-    script_release(&s, &me); /* what was lost is not released */
+    script_release(&me); /* what was lost is not released */
     CU_ASSERT_EQUAL(sums()->releases, 0);
-    script_wait(&s, 60000 * MS); /* nobody answers: the lease of the other one ends */
+    script_wait(60000 * MS); /* nobody answers: the lease of the other one ends */
     CU_ASSERT_EQUAL(you.lost, 1);
     CU_ASSERT_EQUAL(sums()->losses, 2);
     CU_ASSERT_EQUAL(all()->lease_slack_min_us, 0);
     CU_ASSERT_EQUAL(all()->slack.buckets[0], 1); /* the lease that ran out */
     CU_ASSERT_EQUAL(sums()->held, 0);
-    script_deinit(&s);
+    script_deinit();
 }
 
 static void test_connections(void)
 {
-    script_begin(&s);
-    script_acquire(&s, &me);
-    script_suspend(&s, 1);
+    script_begin();
+    script_acquire(&me);
+    script_suspend(1);
     CU_ASSERT_EQUAL(all()->suspensions, 1);
     CU_ASSERT(all()->unanswered >= 2);
     CU_ASSERT_EQUAL(all()->reconnects, 0);
-    script_connect(&s);
-    script_answer_all(&s);
+    script_connect();
+    script_answer_all();
     CU_ASSERT_EQUAL(all()->reconnects, 1);
     CU_ASSERT_EQUAL(all()->sessions, 1);
     CU_ASSERT_EQUAL(sums()->requeues, 0);
-    script_acquire(&s, &you);
-    script_answer_all(&s);
-    script_release(&s, &me);
+    script_acquire(&you);
+    script_answer_all();
+    script_release(&me);
     uint64_t before = all()->watches;
-    script_answer_all(&s);
+    script_answer_all();
     CU_ASSERT_EQUAL(you.granted, 1);
     CU_ASSERT(all()->watches >= before);
-    script_deinit(&s);
+    script_deinit();
 }
 
 static void test_no_memory_for_a_row(void)
