@@ -30,7 +30,7 @@
  *    sends no ping while it waits for an answer. It is asked something (nudge_next). Test:
  *    test_stalled_answer.
  *  - ZOOKEEPER-706: it sets all watches again in one packet. Their bytes are limited
- *    (watch_bytes_max). Test: unit_watches.
+ *    (watch_bytes_max). Test: unit_tables.
  *  - Its socket and its pipe stay open in programs that are started. They are found and marked
  *    (zkl__zk_init_hidden, zkl__zk_hide_socket). Test: test_exec.c.
  *  - Its signal mask is the caller's (zkl__block_signals). Test: test_signals.

@@ -7,6 +7,8 @@
 
 struct script script;
 struct script_owner me, you, third;
+const struct zkl__rule script_writer = {"__WRIT__", ZKL__KIND_ANY};
+const struct zkl__rule script_reader = {"__READ__", ZKL__KIND_ANY & ~ZKL__KIND(ZKL_KIND_READ)};
 
 /* --- the port ------------------------------------------------------------------------------------------------------ */
 
@@ -385,11 +387,16 @@ void script_start(struct script_owner *owner, int64_t deadline, bool try_only)
     step_for(owner, (struct zkl__event){.kind = ZKL__EV_START, .deadline = deadline, .try_only = try_only});
 }
 
+void script_enter(struct script_owner *owner, const struct zkl__contender_config *config)
+{
+    CU_ASSERT_TRUE_FATAL(script_contend(owner, config));
+    script_start(owner, INT64_MAX, false);
+}
+
 void script_acquire(struct script_owner *owner)
 {
     struct zkl__contender_config config = script_config(owner, "/q");
-    CU_ASSERT_TRUE_FATAL(script_contend(owner, &config));
-    script_start(owner, INT64_MAX, false);
+    script_enter(owner, &config);
 }
 
 void script_cancel(struct script_owner *owner)

@@ -167,14 +167,17 @@ void script_run(int64_t duration); /* the same, and everything is answered at on
 
 /* --- contenders ---------------------------------------------------------------------------------------------------- */
 
+extern const struct zkl__rule script_writer, script_reader;
+
 /* In /q, with the mutex rule. */
 struct zkl__contender_config script_config(struct script_owner *owner, const char *path);
 bool script_contend(struct script_owner *owner, const struct zkl__contender_config *config);
 /* The same in several queues at once. */
 bool script_contend_jointly(struct script_owner *owner, const struct zkl__contender_config *config,
                             const char *const *paths, size_t count);
-/* Makes and starts one in /q: no deadline, waits. */
-void script_acquire(struct script_owner *owner);
+/* Makes one and starts it: no deadline, waits. */
+void script_enter(struct script_owner *owner, const struct zkl__contender_config *config);
+void script_acquire(struct script_owner *owner); /* in /q, a mutex */
 void script_start(struct script_owner *owner, int64_t deadline, bool try_only);
 void script_cancel(struct script_owner *owner);
 void script_release(struct script_owner *owner);

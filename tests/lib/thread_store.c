@@ -14,6 +14,8 @@ static _Atomic(struct zkl__store *) last;
 void thread_store_begin(void (*turn)(struct zkl__store *store))
 {
     test_turn = turn;
+    atomic_store(&opened, 0);
+    atomic_store(&closed, 0);
 }
 
 struct zkl__store *thread_store_last(void)

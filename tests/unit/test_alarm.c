@@ -1,10 +1,9 @@
-/* The alarms' thread, and the queue of callbacks, by themselves. */
+/* The library's own threads: alarms, signals, the queue of callbacks, and how the program sees them. */
 #include "alarm.h"
 #include "callback.h"
-#include "check.h"
 #include "lock_kit.h"
 
-#include <zklock/error.h>
+#include <signal.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct zkl__alarms alarms;
@@ -65,27 +64,6 @@ struct again {
     struct zkl__alarm alarm;
     int64_t count;
 };
-
-static void ring_again(void *owner)
-{
-    struct again *again = owner;
-    if (++again->count < 100) {
-        zkl__alarms_set(&alarms, &again->alarm, zkl__clock_now());
-    } else {
-        mailbox_put(&again->box, (struct letter){0});
-    }
-}
-
-static void test_an_alarm_may_set_itself(void)
-{
-    struct again again = {.box = MAILBOX_INIT};
-    again.alarm = (struct zkl__alarm){.ring = ring_again, .owner = &again};
-    start();
-    set(&again.alarm, 1);
-    CU_ASSERT(mailbox_wait(&again.box, 1));
-    zkl__alarms_stop(&alarms);
-    CU_ASSERT_EQUAL(again.count, 100);
-}
 
 static void *raise_later(void *arg)
 {
@@ -148,5 +126,43 @@ static void test_callbacks_are_queued_once_and_taken_out(void)
     zkl__callbacks_deinit(&callbacks);
 }
 
-TESTS("alarm", T(test_alarms_ring_in_their_order), T(test_an_alarm_may_set_itself), T(test_signals),
-      T(test_callbacks_are_queued_once_and_taken_out))
+#define QUEUE "/threads"
+
+struct seen {
+    struct mailbox box;
+    sigset_t blocked;
+    char name[16];
+};
+
+static void look_at_thread(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    struct seen *seen = payload;
+    pthread_sigmask(SIG_SETMASK, NULL, &seen->blocked);
+    pthread_getname_np(pthread_self(), seen->name, sizeof seen->name);
+    on_acquired(lock, code, grant, err, &seen->box);
+}
+
+/* Signals of the program's go to its own threads. Those that a fault of the thread itself brings have to come through: blocked, they would
+ * end the process without the handler that it has for them. */
+static void test_signals_and_names(void)
+{
+    static const int program[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD, SIGUSR1, SIGALRM, SIGPIPE};
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+    static struct seen seen = {.box = MAILBOX_INIT};
+    kit_set_up(NULL);
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 10000, look_at_thread, &seen, NULL), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&seen.box, 1));
+    for (size_t i = 0; i < sizeof program / sizeof *program; i++) {
+        CU_ASSERT_EQUAL(sigismember(&seen.blocked, program[i]), 1);
+    }
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        CU_ASSERT_EQUAL(sigismember(&seen.blocked, faults[i]), 0);
+    }
+    CU_ASSERT_STRING_EQUAL(seen.name, "zklock");
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+TESTS("alarm", T(test_alarms_ring_in_their_order), T(test_signals), T(test_callbacks_are_queued_once_and_taken_out),
+      T(test_signals_and_names))

@@ -1,10 +1,8 @@
-/* A contender's life, word by word: what it asks of the store, what it makes of the answers. */
+/* One contender, step by step: what it asks of the servers, what it makes of their answers, and of what others do. */
 #include "script.h"
 
+#include <stdio.h>
 #include <string.h>
-
-#define FIRST "/q/_c_11111111-1111-4111-8111-111111111111-lock-0000000000"
-#define SECOND "/q/_c_22222222-2222-4222-8222-222222222222-lock-0000000001"
 
 /* --- the good days ------------------------------------------------------------------------------------------------- */
 
@@ -31,24 +29,11 @@ static void test_uncontended_in_one_round_trip(void)
     script_finish();
 }
 
-static void test_start_before_the_connection(void)
-{
-    script_init();
-    script_acquire(&me);
-    STATE(&me, "new");
-    OPS("");
-    script_connect();
-    OPS("create list");
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.granted, 1);
-    script_finish();
-}
-
 static void test_try(void)
 {
     script_begin();
     struct zkl__contender_config config = script_config(&me, "/q");
-    script_put(FIRST, SCRIPT_STRANGER);
+    script_put(SCRIPT_BLOCKER, SCRIPT_STRANGER);
     script.next_sequence = 1;
     script_contend(&me, &config);
     script_start(&me, INT64_MAX, true);
@@ -63,7 +48,7 @@ static void test_try(void)
     script_answer();
     CU_ASSERT_EQUAL(script_ours(), 0);
     CU_ASSERT_EQUAL(script.watch_count, 0);
-    script_remove(FIRST);
+    script_remove(SCRIPT_BLOCKER);
     script_contend(&me, &config);
     script_start(&me, INT64_MAX, true);
     script_answer_all();
@@ -78,16 +63,14 @@ static void test_who_waits_for_nobody_needs_no_list(void)
     script_begin();
     struct zkl__contender_config config = script_config(&me, "/q");
     config.rule = &nobody;
-    script_contend(&me, &config);
-    script_start(&me, INT64_MAX, false);
+    script_enter(&me, &config);
     OPS("create");
     script_answer();
     CU_ASSERT_EQUAL(me.granted, 1);
     OPS("");
     script_release(&me);
     script_answer_all();
-    script_contend(&me, &config);
-    script_start(&me, INT64_MAX, false);
+    script_enter(&me, &config);
     script_suspend(1); /* done, and not answered */
     script_connect();
     CU_ASSERT_PTR_NOT_NULL(strstr(script_ops(), "create list")); /* sent again: which of the two is it? */
@@ -97,161 +80,7 @@ static void test_who_waits_for_nobody_needs_no_list(void)
     script_finish();
 }
 
-static void test_hand_over(void)
-{
-    script_begin();
-    script_put(FIRST, SCRIPT_STRANGER);
-    script.next_sequence = 1;
-    script_acquire(&me);
-    script_answer_all();
-    STATE(&me, "watching");
-    CU_ASSERT_EQUAL(script.watch_count, 1); /* its predecessor */
-    int before = script.submits;
-    script_remove(FIRST);
-    OPS("list"); /* it is woken, and looks again */
-    script_answer_all();
-    CU_ASSERT_EQUAL(script.submits - before, 1);
-    CU_ASSERT_EQUAL(me.granted, 1);
-    CU_ASSERT_EQUAL(script.watch_count, 0);
-    script_finish();
-}
-
-static void test_predecessor_gone_before_the_watch(void)
-{
-    script_begin();
-    script_put(FIRST, SCRIPT_STRANGER);
-    script.next_sequence = 1;
-    script_acquire(&me);
-    script_answer();
-    script_answer();
-    OPS("get");
-    char place[SCRIPT_PATH];
-    strcpy(place, script_our_path());
-    script_remove(FIRST);
-    script_answer(); /* no node */
-    OPS("list");
-    script_answer();
-    CU_ASSERT_EQUAL(me.granted, 1);
-    CU_ASSERT_STRING_EQUAL(script_our_path(), place);
-    CU_ASSERT_EQUAL(script.watch_count, 0);
-    script_finish();
-}
-
-/* The event outruns the answer of the get that set the watch for somebody else. */
-static void test_event_before_the_answer_of_the_get(void)
-{
-    script_begin();
-    script_put(FIRST, SCRIPT_STRANGER);
-    script.next_sequence = 1;
-    script_acquire(&me);
-    script_answer();
-    script_answer();
-    script_do(); /* the get: done, not delivered */
-    script_step((struct zkl__event){.kind = ZKL__EV_WATCH, .watch = ZKL__WATCH_CHANGED, .path = FIRST});
-    OPS("list");
-    script_deliver();
-    STATE(&me, "listing");
-    script_answer();
-    OPS("get");
-    script_answer();
-    STATE(&me, "watching");
-    script_remove(FIRST);
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.granted, 1);
-    script_finish();
-}
-
-static void test_a_crashed_predecessor_is_no_grant(void)
-{
-    script_begin();
-    script_put(FIRST, SCRIPT_STRANGER);
-    script_put(SECOND, SCRIPT_STRANGER);
-    script.next_sequence = 2;
-    script_acquire(&me);
-    script_answer_all();
-    CU_ASSERT_STRING_EQUAL(script.watches[0].path, SECOND);
-    script_remove(SECOND); /* left the queue: the one before it still holds */
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.granted, 0);
-    CU_ASSERT_STRING_EQUAL(script.watches[0].path, FIRST);
-    script_change(FIRST); /* a write on it is no release */
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.granted, 0);
-    CU_ASSERT_EQUAL(script.watch_count, 1);
-    script_remove(FIRST);
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.granted, 1);
-    script_finish();
-}
-
-/* Debian's server does not wrap, its counter sticks: several nodes may then have the last number. None of them is a place. */
-static void test_numbers_used_up(void)
-{
-    script_begin();
-    script.next_sequence = INT32_MAX;
-    script_acquire(&me);
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.granted, 0);
-    CU_ASSERT_EQUAL(me.code, ZKL_EEXHAUSTED);
-    CU_ASSERT_EQUAL(script_ours(), 0);
-    script_finish();
-}
-
 /* --- a create of unknown fate -------------------------------------------------------------------------------------- */
-
-static void lost_create(int done)
-{
-    script_begin();
-    script_acquire(&me);
-    script_suspend(done);
-    STATE(&me, "creating");
-    CU_ASSERT_EQUAL(script_ours(), done);
-    script_connect();
-    OPS("create list"); /* the same again: a write that no server can skip */
-}
-
-static void test_lost_create_that_was_done(void)
-{
-    lost_create(1);
-    char first[SCRIPT_PATH];
-    strcpy(first, script_our_path());
-    script_answer();
-    CU_ASSERT_EQUAL(script_ours(), 2);
-    CU_ASSERT_EQUAL(strncmp(first, script_our_path(), strlen(first) - 10), 0); /* one uuid */
-    script_answer();
-    OPS("delete list"); /* the double goes, the lowest stays */
-    script_answer();
-    CU_ASSERT_STRING_EQUAL(script_our_path(), first);
-    CU_ASSERT_EQUAL(me.granted, 0);
-    script_answer();
-    OPS("exists"); /* the reply that had its czxid is lost */
-    script_answer();
-    CU_ASSERT_EQUAL(me.granted, 1);
-    CU_ASSERT_EQUAL(me.token, script_find(first)->czxid);
-    script_finish();
-}
-
-static void test_lost_create_that_was_not_done(void)
-{
-    lost_create(0);
-    script_answer();
-    script_answer();
-    CU_ASSERT_EQUAL(me.granted, 1);
-    CU_ASSERT_EQUAL(script_ours(), 1);
-    script_finish();
-}
-
-static void test_lost_create_and_both_removed(void)
-{
-    lost_create(0);
-    script_answer();
-    script_remove(script_our_path()); /* by somebody, before the list */
-    script_answer();
-    OPS("create list");
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.granted, 1);
-    script_finish();
-}
 
 /* A server that answers with a name that cannot be: as if the reply were lost. */
 static void test_created_name_that_is_too_long(void)
@@ -272,38 +101,6 @@ static void test_created_name_that_is_too_long(void)
         CU_ASSERT_EQUAL(script_ours(), !cancelled);
         script_finish();
     }
-}
-
-static void test_create_lost_many_times(void)
-{
-    script_begin();
-    script_acquire(&me);
-    for (int i = 0; i < 4; i++) {
-        script_suspend(1);
-        script_connect();
-    }
-    script_answer_all();
-    CU_ASSERT_EQUAL(script_ours(), 1);
-    CU_ASSERT_EQUAL(me.granted, 1);
-    script_finish();
-}
-
-/* The double's delete is refused, or lost with the connection. */
-static void test_double_that_stays(void)
-{
-    lost_create(1);
-    script_answer();
-    script_answer();
-    script_answer_with(ZKL__RC_NOTAPPLIED);
-    script_answer();
-    OPS("delete list");
-    script_suspend(0);
-    script_connect();
-    OPS("list sync");
-    script_answer_all();
-    CU_ASSERT_EQUAL(script_ours(), 1);
-    CU_ASSERT_EQUAL(me.granted, 1);
-    script_finish();
 }
 
 /* Somebody put a name with our uuid there that we may not delete: not ours. */
@@ -361,27 +158,6 @@ static void test_long_name_with_our_uuid(void)
     script_finish();
 }
 
-static void test_lost_create_then_cancel(void)
-{
-    script_begin();
-    script_acquire(&me);
-    script_suspend(1);
-    script_cancel(&me);
-    CU_ASSERT_EQUAL(me.failed, 1);
-    CU_ASSERT_EQUAL(me.code, ZKL_ECANCELED);
-    script_connect();
-    OPS("check list"); /* a committed write, and the list behind it */
-    script_answer();
-    script_answer();
-    OPS("delete");
-    script_answer();
-    CU_ASSERT_EQUAL(script_ours(), 0);
-    OPS("check list"); /* until a list lacks it */
-    script_answer_all();
-    OPS("");
-    script_finish();
-}
-
 /* A barrier that was not passed, or a list that was not seen, is no proof. */
 static void test_lost_create_then_cancel_and_trouble(void)
 {
@@ -408,68 +184,540 @@ static void test_lost_create_then_cancel_and_trouble(void)
     script_finish();
 }
 
-static void test_lost_create_then_cancel_without_a_directory(void)
-{
-    script_begin();
-    script_acquire(&me);
-    script_suspend(0);
-    script_cancel(&me);
-    script_remove("/q");
-    script_connect();
-    OPS("check list");
-    script_answer_all(); /* no node, twice: nothing of ours either */
-    OPS("");
-    CU_ASSERT_EQUAL(script.submits, 5);
-    script_finish();
-}
+/* --- a blocker that may not be read --------------------------------------------------------------------------------- */
 
-static void test_cancel_before_the_create_is_answered(void)
+static const enum script_rules every_rule[] = {SCRIPT_NOTHING_NEEDS_READ, SCRIPT_EVENTS_NEED_READ,
+                                               SCRIPT_EXISTS_NEEDS_READ};
+#define EVERY_RULE (sizeof every_rule / sizeof *every_rule)
+
+/* Our node is there, and a list shows a blocker that refuses the get under way. */
+static void find_hidden(enum script_rules rules)
 {
-    script_begin();
+    script_begin_blocked();
+    script.rules = rules;
+    script_find(SCRIPT_BLOCKER)->hidden = true;
     script_acquire(&me);
-    script_cancel(&me);
-    CU_ASSERT_EQUAL(me.failed, 1);
-    OPS("create list");
     script_answer();
-    OPS("list delete");
+    script_answer();
+    OPS("get");
+}
+
+static void finish_granted(void)
+{
     script_answer_all();
-    CU_ASSERT_EQUAL(script_ours(), 0);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_EQUAL(script.watch_count, 0);
     script_finish();
 }
 
-static void test_cancel_and_then_the_create_is_lost(void)
+static void test_unreadable_blocker(void)
 {
-    for (int done = 0; done < 2; done++) {
-        script_begin();
-        script_acquire(&me);
-        script_cancel(&me);
-        script_suspend(done);
-        script_connect();
-        OPS("check list");
+    for (size_t i = 0; i < EVERY_RULE; i++) {
+        find_hidden(every_rule[i]);
+        script_answer();
+        OPS("exists list");
+        CU_ASSERT_FALSE(script.ops[0].watch);
+        CU_ASSERT_TRUE(script.ops[1].watch);
         script_answer_all();
-        CU_ASSERT_EQUAL(script_ours(), 0);
+        STATE(&me, "watching");
+        script_remove(SCRIPT_BLOCKER);
+        OPS("list");
+        finish_granted();
+    }
+}
+
+/* Persistent: where its stat may be seen it is passed over, else it counts. */
+static void test_unreadable_and_forged(void)
+{
+    for (size_t i = 0; i < EVERY_RULE; i++) {
+        find_hidden(every_rule[i]);
+        script_find(SCRIPT_BLOCKER)->owner = 0;
+        script_answer_all();
+        if (every_rule[i] == SCRIPT_EXISTS_NEEDS_READ) {
+            STATE(&me, "watching");
+            script_remove(SCRIPT_BLOCKER);
+        }
+        finish_granted();
+    }
+}
+
+/* Its stat is asked for again, later; its end is heard of meanwhile. */
+static void test_unreadable_and_throttled(void)
+{
+    for (int gone = 0; gone < 2; gone++) {
+        find_hidden(SCRIPT_EVENTS_NEED_READ);
+        script_find(SCRIPT_BLOCKER)->owner = gone ? SCRIPT_STRANGER : 0;
+        script_answer();
+        script_answer_with(ZKL__RC_NOTAPPLIED);
+        script_answer_all();
+        STATE(&me, "watching");
+        OPS("");
+        if (gone) {
+            script_remove(SCRIPT_BLOCKER);
+        }
+        script_wait(100 * MS);
+        CU_ASSERT_EQUAL(script.op_count, 1);
+        finish_granted();
+    }
+}
+
+/* --- forged places --------------------------------------------------------------------------------------------------- */
+
+static void test_everybodys_contenders_are_waited_for(void)
+{
+    static const char *const names[] = {"/q/_c_1f8fad5bd9cb469fa16570867728950e-lock-0000000000",
+                                        "/q/lock-0000000000",
+                                        "/q/0f8fad5bd9cb469fa16570867728950e__lock__0000000000",
+                                        "/q/0f8fad5bd9cb469fa16570867728950e__rlock__0000000000",
+                                        "/q/a-latch-0000000000",
+                                        "/q/a-lease-0000000000"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        script_begin();
+        script_put(names[i], SCRIPT_STRANGER);
+        script.next_sequence = 1;
+        script_acquire(&me);
+        script_answer_all();
+        STATE(&me, "watching");
+        script_remove(names[i]);
+        script_answer_all();
+        CU_ASSERT_EQUAL(me.granted, 1);
         script_finish();
     }
 }
 
-static void test_cancel_while_the_double_is_deleted(void)
+/* --- a flood of forged places --------------------------------------------------------------------------------------- */
+
+#define FLOOD 300
+
+static void flood(int count)
 {
-    lost_create(1);
-    script_answer();
-    script_answer();
-    OPS("delete list");
-    script_cancel(&me);
+    char path[SCRIPT_PATH];
+    script_begin();
+    script.next_sequence = 100;
+    for (int i = 0; i < count; i++) {
+        snprintf(path, sizeof path, "/q/x%d-lock-%010d", i, i % 50);
+        script_put(path, 0);
+    }
+}
+
+struct tally {
+    int lists, looks, round_trips;
+};
+
+/* Everything is answered, and all that is under way at a time as one round trip. */
+static struct tally answer_and_count(void)
+{
+    struct tally tally = {0, 0, 0};
+    while (script.op_count > 0) {
+        tally.round_trips++;
+        for (int i = script.op_count; i > 0; i--) {
+            enum zkl__op_kind kind = script_answer().kind;
+            tally.lists += kind == ZKL__OP_CHILDREN;
+            tally.looks += kind == ZKL__OP_GET || kind == ZKL__OP_EXISTS;
+        }
+    }
+    return tally;
+}
+
+static void test_flood(void)
+{
+    flood(FLOOD);
+    script_acquire(&me);
+    struct tally tally = answer_and_count();
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_EQUAL(tally.lists, 2);
+    CU_ASSERT_EQUAL(tally.looks, FLOOD);
+    CU_ASSERT(tally.round_trips <= 7); /* create and list, 1, list, 1, 8, 64, the rest */
+    CU_ASSERT_EQUAL(script.watch_count, 0);
+    script_release(&me);
     script_answer_all();
-    CU_ASSERT_EQUAL(script_ours(), 0);
+    script_acquire(&me); /* a new contender, when none was left: it knows them all */
+    tally = answer_and_count();
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_EQUAL(tally.looks, 0);
     script_finish();
 }
 
-TESTS("contender", T(test_uncontended_in_one_round_trip), T(test_start_before_the_connection), T(test_try),
-      T(test_who_waits_for_nobody_needs_no_list), T(test_hand_over), T(test_predecessor_gone_before_the_watch),
-      T(test_event_before_the_answer_of_the_get), T(test_a_crashed_predecessor_is_no_grant), T(test_numbers_used_up),
-      T(test_lost_create_that_was_done), T(test_lost_create_that_was_not_done), T(test_create_lost_many_times),
-      T(test_lost_create_and_both_removed), T(test_created_name_that_is_too_long), T(test_double_that_stays),
-      T(test_double_that_is_a_strangers), T(test_forged_place_before_ours), T(test_long_name_with_our_uuid),
-      T(test_lost_create_then_cancel), T(test_lost_create_then_cancel_and_trouble),
-      T(test_lost_create_then_cancel_without_a_directory), T(test_cancel_before_the_create_is_answered),
-      T(test_cancel_and_then_the_create_is_lost), T(test_cancel_while_the_double_is_deleted))
+/* A writer before us makes itself a reader while it is looked at: it is gone, and its reader stands. */
+static void test_flood_and_a_downgrade(void)
+{
+    static const char *const reader = "/q/_c_33333333-3333-4333-8333-333333333333-__READ__0000000000";
+    static const char *const writer = "/q/_c_33333333-3333-4333-8333-333333333333-__WRIT__0000000000";
+    for (int answered = 1; answered < 12; answered++) {
+        script_begin();
+        script_put(writer, SCRIPT_STRANGER);
+        for (int i = 0; i < 5; i++) {
+            char path[SCRIPT_PATH];
+            snprintf(path, sizeof path, "/q/x%d-lock-0000000050", i);
+            script_put(path, 0);
+        }
+        script.next_sequence = 100;
+        script_acquire(&me);
+        for (int i = 0; i < answered && script.op_count > 0; i++) {
+            script_answer();
+        }
+        script_put(reader, SCRIPT_STRANGER);
+        script_remove(writer);
+        script_answer_all();
+        CU_ASSERT_EQUAL(me.granted, 0);
+        script_remove(reader);
+        script_answer_all();
+        CU_ASSERT_EQUAL(me.granted, 1);
+        script_finish();
+    }
+}
+
+/* The directory is made anew, and counts from the beginning: a name that was forged may be a contender's now. */
+static void test_flood_of_a_former_directory(void)
+{
+    flood(10);
+    script_acquire(&me);
+    script_answer_all();
+    script_release(&me);
+    script_answer_all();
+    for (int i = 0; i < 10; i++) {
+        char path[SCRIPT_PATH];
+        snprintf(path, sizeof path, "/q/x%d-lock-%010d", i, i % 50);
+        script_remove(path);
+    }
+    script_remove("/q");
+    script_put("/q", 0);
+    script_put("/q/x3-lock-0000000003", SCRIPT_STRANGER);
+    script.next_sequence = 4;
+    script_acquire(&me);
+    script_answer_all();
+    STATE(&me, "watching");
+    script_remove("/q/x3-lock-0000000003");
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.granted, 1);
+    script_finish();
+}
+
+/* Numbers used up, as a server says it, and one that the counter has reached or, between requests that follow each other closely, passed:
+ * these are nobody's. */
+static void test_sequence_used_up(void)
+{
+    static const int64_t numbers[] = {(int64_t)INT32_MAX + 1, INT32_MAX, INT32_MIN};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        script_begin();
+        script.next_sequence = numbers[i];
+        script_acquire(&me);
+        script_answer_all();
+        CU_ASSERT_EQUAL(script_ours(), 0);
+        CU_ASSERT_PTR_NOT_NULL(strstr(me.why, "2147483647"));
+        script_finish_failed(&me, ZKL_EEXHAUSTED);
+    }
+}
+
+/* What the server refuses, after how many answers, and what the owner is told. */
+static const struct refusal {
+    enum { AT_ONCE, WITHOUT_A_DIRECTORY, AFTER_A_LOST_CREATE } way;
+    int answers;
+    const char *under_way;
+    enum zkl__rc rc;
+    int code;
+} refusals[] = {
+    {AT_ONCE, 0, "create list", ZKL__RC_NOAUTH, ZKL_EAUTH},
+    {AT_ONCE, 0, "create list", ZKL__RC_INVALIDACL, ZKL_EAUTH},
+    {AT_ONCE, 0, "create list", ZKL__RC_EPHEMERALPARENT, ZKL_ECONFLICT},
+    {AT_ONCE, 0, "create list", ZKL__RC_REFUSED, ZKL_EUNSUPPORTED},
+    {AT_ONCE, 1, "list", ZKL__RC_NOAUTH, ZKL_EAUTH},
+    {WITHOUT_A_DIRECTORY, 2, "create", ZKL__RC_EPHEMERALPARENT, ZKL_ECONFLICT},
+    {WITHOUT_A_DIRECTORY, 2, "create", ZKL__RC_NOAUTH, ZKL_EAUTH},
+    {AFTER_A_LOST_CREATE, 4, "exists", ZKL__RC_NOAUTH, ZKL_EAUTH},
+};
+
+static void test_refused(void)
+{
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        const struct refusal *refusal = &refusals[i];
+        script_begin();
+        if (refusal->way == WITHOUT_A_DIRECTORY) {
+            script_remove("/q");
+        }
+        script_acquire(&me);
+        if (refusal->way == AFTER_A_LOST_CREATE) {
+            script_suspend(2);
+            script_connect();
+        }
+        for (int n = 0; n < refusal->answers; n++) {
+            script_answer();
+        }
+        OPS(refusal->under_way);
+        script_answer_with(refusal->rc);
+        CU_ASSERT_EQUAL(me.failed, 1);
+        CU_ASSERT_EQUAL(me.zk_code, -100);
+        script_finish_failed(&me, refusal->code);
+    }
+}
+
+/* Who may not read its own node learns from the refusal that it is there, and that the session lives: it is granted, and it holds. */
+static void test_own_node_hidden(void)
+{
+    script_begin();
+    script.hide_ours = true;
+    script_hold(&me);
+    script_run(10 * script.timeout);
+    CU_ASSERT_EQUAL(me.lost, 0);
+    CU_ASSERT_EQUAL(me.jeopardy, 0);
+    CU_ASSERT_EQUAL(script.warnings, 1);
+    CU_ASSERT_PTR_NOT_NULL(strstr(script.warned, "/q#1: READ on our own znode _c_"));
+    script_finish();
+    script_begin_proving(&me);
+    script_find(script_our_path())->hidden = true;
+    OPS("check");
+    script_answer_all();
+    script_run(2 * script.timeout);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    script_finish();
+}
+
+/* Never forgotten: until it is gone, or the session is. */
+static void test_delete_refused(void)
+{
+    static const enum zkl__rc rcs[] = {ZKL__RC_NOAUTH, ZKL__RC_NOTAPPLIED, ZKL__RC_REFUSED};
+    for (size_t i = 0; i < sizeof rcs / sizeof *rcs; i++) {
+        script_begin();
+        script_hold(&me);
+        script_release(&me);
+        CU_ASSERT_EQUAL(script.warnings, 0);
+        for (int n = 0; n < 20; n++) {
+            OPS("delete");
+            script_answer_with(rcs[i]);
+            CU_ASSERT_EQUAL(me.released, 0);
+            while (script.op_count == 0 || script.ops[0].kind != ZKL__OP_DELETE) {
+                script_wait(100 * MS);
+                while (script.op_count > 0 && script.ops[0].kind == ZKL__OP_SYNC) {
+                    script_answer();
+                }
+            }
+        }
+        CU_ASSERT_EQUAL(script.warnings, i == 0); /* by its name, once in all the time */
+        CU_ASSERT(i > 0 || strstr(script.warned, "/q#1: DELETE on the directory is missing"));
+        if (i == 0) {
+            script_answer_all();
+        } else {
+            script_expire();
+        }
+        CU_ASSERT_EQUAL(me.released, 1);
+        CU_ASSERT_EQUAL(me.code, i == 0 ? ZKL_OK : ZKL_ELOST);
+        script_finish();
+    }
+}
+
+static void enter_and_answer(struct script_owner *owner, const char *path)
+{
+    struct zkl__contender_config config = script_config(owner, path);
+    script_enter(owner, &config);
+    script_answer_all();
+}
+
+/* --- operators ----------------------------------------------------------------------------------------------------- */
+
+static void test_removed_by_somebody_to_fail(void)
+{
+    script_begin_blocked();
+    struct zkl__contender_config config = script_config(&me, "/q");
+    config.fail_on_expiry = true;
+    script_enter(&me, &config);
+    script_answer_all();
+    script_remove(script_our_path());
+    script_remove(SCRIPT_BLOCKER);
+    script_answer_all();
+    script_finish_failed(&me, ZKL_ELOST);
+}
+
+/* --- directories --------------------------------------------------------------------------------------------------- */
+
+static void test_directories_are_made(void)
+{
+    static const struct {
+        const char *path;
+        enum zkl__rc rc;
+    } asked[] = {{"/a/bb/c", ZKL__RC_NONODE},
+                 {"/a/bb", ZKL__RC_NONODE},
+                 {"/a", ZKL__RC_OK},
+                 {"/a/bb", ZKL__RC_NODEEXISTS},
+                 {"/a/bb/c", ZKL__RC_OK}};
+    script_begin();
+    struct zkl__contender_config config = script_config(&me, "/a/bb/c");
+    script_enter(&me, &config);
+    OPS("create list");
+    script_answer();
+    STATE(&me, "making");
+    OPS("list create");
+    script_answer();
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        OPS("create");
+        if (asked[i].rc == ZKL__RC_NODEEXISTS) {
+            script_put(asked[i].path, 0); /* somebody else makes it at the same time */
+        }
+        struct script_op op = script_answer();
+        CU_ASSERT_STRING_EQUAL(op.path, asked[i].path);
+        CU_ASSERT_EQUAL(op.mode, ZKL__CONTAINER);
+    }
+    OPS("create list");
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.granted, 1);
+    script_finish();
+}
+
+static void test_chroot_missing(void)
+{
+    script_begin();
+    script.chroot_missing = true;
+    struct zkl__contender_config config = script_config(&me, "/q/deeper");
+    script_enter(&me, &config);
+    script_answer_all();
+    CU_ASSERT_PTR_NOT_NULL(strstr(me.why, "chroot"));
+    script_finish_failed(&me, ZKL_ENOENT);
+}
+
+/* A damaged reply of the create names no node of ours: as if it had been lost. */
+static void test_reply_without_our_name(void)
+{
+    static const char *const names[] = {NULL, "", "lock-0000000000", "_c_"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        for (int lists = 0; lists < 2; lists++) {
+            static const struct zkl__rule nobody = {"-lease-", 0};
+            script_begin();
+            struct zkl__contender_config config = script_config(&me, "/q");
+            config.rule = lists ? config.rule : &nobody;
+            script_enter(&me, &config);
+            script_answer_named(names[i]);
+            script_run(3000 * MS);
+            CU_ASSERT_EQUAL(me.granted, 1);
+            CU_ASSERT_EQUAL(script_ours(), 1);
+            script_finish();
+        }
+    }
+}
+
+/* Two are first, each in its queue, and wait for a lease, which the next heartbeat brings. The heartbeats check their znodes in turn: the last
+ * one has checked /q's, and the next one is on /r's. */
+static void wait_for_the_last_heartbeat(void)
+{
+    script_begin_proving(&me);
+    enter_and_answer(&you, "/r");
+    for (int beats = 0; beats < 15; beats++) {
+        STATE(&me, "proving");
+        STATE(&you, "proving");
+        script_wait(script.timeout / 12);
+        OPS("check");
+        script_answer_all();
+    }
+}
+
+static void remove_ours(void)
+{
+    char path[SCRIPT_PATH];
+    snprintf(path, sizeof path, "/q/%s", zkl__contender_node(me.contender));
+    script_remove(path);
+}
+
+/* Its znode was seen more than a heartbeat ago, and may have been removed since: it is checked before the grant. */
+static void test_first_on_old_evidence(void)
+{
+    wait_for_the_last_heartbeat();
+    script_wait(script.timeout / 12);
+    remove_ours();
+    script_wait(MS);
+    script_answer();
+    CU_ASSERT_EQUAL(you.granted, 1);
+    CU_ASSERT_EQUAL(me.granted, 0);
+    OPS("check");
+    script_finish();
+}
+
+/* Another one of its session lists the queue, without it. */
+static void test_first_and_not_in_the_list_of_another(void)
+{
+    wait_for_the_last_heartbeat();
+    remove_ours();
+    enter_and_answer(&third, "/q");
+    script_wait(script.timeout / 12);
+    script_answer_all();
+    CU_ASSERT_EQUAL(third.granted, 1);
+    CU_ASSERT_EQUAL(me.granted, 0);
+    script_finish();
+}
+
+static void hold_revocably(struct script_owner *owner)
+{
+    struct zkl__contender_config config = script_config(owner, "/q");
+    config.revocable = true;
+    script_enter(owner, &config);
+    script_answer_all();
+    CU_ASSERT_EQUAL_FATAL(owner->granted, 1);
+}
+
+static void test_request_is_told(void)
+{
+    script_begin();
+    hold_revocably(&me);
+    CU_ASSERT_EQUAL(script.watch_count, 1);
+    for (int i = 1; i <= 3; i++) {
+        script_write(script_our_path(), "__REVOKE__");
+        script_answer_all();
+        CU_ASSERT_EQUAL(me.revoked, i);
+    }
+    STATE(&me, "held"); /* whether it goes is its own affair */
+    script_write(script_our_path(), "__REVOKE__!");
+    script_write(script_our_path(), "");
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.revoked, 3);
+    script_release(&me);
+    script_answer_all();
+    CU_ASSERT_EQUAL(script.watch_count, 0);
+    script_finish();
+}
+
+static void test_request_is_told_once_over_reconnects(void)
+{
+    script_begin();
+    hold_revocably(&me);
+    script_write(script_our_path(), "__REVOKE__");
+    script_suspend(1); /* while we look */
+    script_connect();
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.revoked, 1);
+    script_suspend(0);
+    script_connect();
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.revoked, 1);
+    script_step((struct zkl__event){.kind = ZKL__EV_WATCH, .watch = ZKL__WATCH_CHANGED, .path = script_our_path()});
+    script_answer_all(); /* the same request, seen again */
+    CU_ASSERT_EQUAL(me.revoked, 1);
+    script_suspend(0);
+    script_write(script_our_path(), "__REVOKE__"); /* seen only afterwards */
+    script_connect();
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.revoked, 2);
+    script_finish();
+}
+
+static void test_watch_refused(void)
+{
+    script_begin();
+    script.refuse_kind = ZKL__OP_GET;
+    script.refuse_code = ZKL_ELIMIT;
+    script.refuse_count = 3;
+    hold_revocably(&me);
+    CU_ASSERT_EQUAL(script.watch_count, 0);
+    script_run(5000 * MS);
+    CU_ASSERT_EQUAL(script.watch_count, 1);
+    script_write(script_our_path(), "__REVOKE__");
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.revoked, 1);
+    script_finish();
+}
+
+TESTS("contender", T(test_uncontended_in_one_round_trip), T(test_try), T(test_who_waits_for_nobody_needs_no_list),
+      T(test_created_name_that_is_too_long), T(test_double_that_is_a_strangers), T(test_forged_place_before_ours),
+      T(test_long_name_with_our_uuid), T(test_lost_create_then_cancel_and_trouble), T(test_flood),
+      T(test_flood_and_a_downgrade), T(test_flood_of_a_former_directory), T(test_unreadable_blocker),
+      T(test_unreadable_and_forged), T(test_unreadable_and_throttled), T(test_everybodys_contenders_are_waited_for),
+      T(test_sequence_used_up), T(test_refused), T(test_own_node_hidden), T(test_delete_refused),
+      T(test_first_on_old_evidence), T(test_first_and_not_in_the_list_of_another), T(test_removed_by_somebody_to_fail),
+      T(test_directories_are_made), T(test_chroot_missing), T(test_reply_without_our_name), T(test_request_is_told),
+      T(test_request_is_told_once_over_reconnects), T(test_watch_refused))

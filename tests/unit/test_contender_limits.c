@@ -1,4 +1,4 @@
-/* When an operation cannot be sent: too many, too long, too much watched, no memory. */
+/* What a session can send: operations that wait for room, or find no memory; requests and watches; starts and ends out of season. */
 #include "script.h"
 #include "session_inside.h"
 
@@ -58,43 +58,6 @@ static void test_path_too_long_under_the_chroot(void)
     script_finish_failed(&me, ZKL_EINVAL);
 }
 
-static void test_refused_submits_after_a_lost_create(void)
-{
-    for (int n = 0; n < 12; n++) {
-        script_begin();
-        script_acquire(&me);
-        script_suspend(1);
-        script.refuse_code = ZKL_ECONNECT;
-        script.refuse_skip = n;
-        script.refuse_count = 1;
-        script_connect();
-        script_run(4000 * MS);
-        CU_ASSERT_EQUAL(me.granted, 1);
-        CU_ASSERT_EQUAL(script_ours(), 1);
-        script_finish();
-    }
-}
-
-/* The list behind the barrier cannot be sent, and the barrier's answer takes longer than the putting-off lasts. */
-static void test_slow_barrier_without_its_list(void)
-{
-    script_begin();
-    script_acquire(&me);
-    script_suspend(1);
-    script_cancel(&me);
-    script.refuse_kind = ZKL__OP_CHILDREN;
-    script.refuse_code = ZKL_ELIMIT;
-    script.refuse_count = 1;
-    script_connect();
-    script_wait(500 * MS);
-    OPS("check");
-    script_answer();
-    OPS("check list");
-    script_answer_all();
-    CU_ASSERT_EQUAL(script_ours(), 0);
-    script_finish();
-}
-
 static void test_too_many_operations(void)
 {
     script_begin();
@@ -136,8 +99,7 @@ static void test_slow_answers(void)
         struct zkl__contender_config config = script_config(&many[i], "/q");
         static const struct zkl__rule nobody = {"-lease-", 0};
         config.rule = &nobody;
-        CU_ASSERT_TRUE_FATAL(script_contend(&many[i], &config));
-        script_start(&many[i], INT64_MAX, false);
+        script_enter(&many[i], &config);
     }
     int before = script.op_count;
     CU_ASSERT(before < 300);
@@ -193,8 +155,7 @@ static void test_given_up_while_its_directory_waits_for_room(void)
     static struct script_owner many[400], other;
     struct zkl__contender_config config = script_config(&other, "/x");
     script_begin();
-    CU_ASSERT_TRUE_FATAL(script_contend(&other, &config));
-    script_start(&other, INT64_MAX, false);
+    script_enter(&other, &config);
     for (int i = 0; i < 400; i++) {
         script_acquire(&many[i]);
     }
@@ -270,32 +231,6 @@ static void test_too_many_watched_bytes(void)
     script_acquire(&me);
     script_run(1000 * MS);
     CU_ASSERT_EQUAL(script_ours(), 0);
-    script_finish_failed(&me, ZKL_ELIMIT);
-}
-
-/* The same, but the get had to wait: our czxid is not known yet, and the server puts the question off. */
-static void test_too_many_watched_bytes_and_a_get_put_off(void)
-{
-    struct zkl__watch big;
-    script_begin_blocked();
-    watch_much(&big);
-    script.next_sequence = 2;
-    script_put("/q/lock-0000000001", SCRIPT_STRANGER); /* short enough to be watched */
-    script_acquire(&me);
-    script_suspend(2);
-    script_connect();
-    while (strcmp(script_state(&me), "watching") != 0) {
-        script_answer();
-    }
-    OPS("exists get");
-    script_step((struct zkl__event){.kind = ZKL__EV_WATCH, .path = "/q/lock-0000000001"});
-    OPS("exists get list");
-    script_answer_with(ZKL__RC_NOTAPPLIED);
-    script_answer();
-    script_remove("/q/lock-0000000001");
-    script_answer();
-    OPS(""); /* put off */
-    script_run(1000 * MS);
     script_finish_failed(&me, ZKL_ELIMIT);
 }
 
@@ -384,9 +319,264 @@ static void test_window(void)
     CU_ASSERT(window.size <= slowed + 8);
 }
 
-TESTS("contender limits", T(test_refused_submits), T(test_path_too_long_under_the_chroot),
-      T(test_refused_submits_after_a_lost_create), T(test_slow_barrier_without_its_list), T(test_too_many_operations),
+/* --- facts --------------------------------------------------------------------------------------------------------- */
+
+static void test_facts(void)
+{
+    script_init();
+    CU_ASSERT_EQUAL(zkl__core_session_id(script.core), 0);
+    CU_ASSERT_EQUAL(zkl__core_timeout(script.core), 0);
+    CU_ASSERT_FALSE(zkl__core_connected(script.core));
+    CU_ASSERT_EQUAL(zkl__core_next(script.core), INT64_MAX);
+    script_step((struct zkl__event){.kind = ZKL__EV_SUSPENDED}); /* never was connected: no news */
+    CU_ASSERT_EQUAL(script.state, ZKL_SESSION_CONNECTED);
+    CU_ASSERT_EQUAL(script.state_code, 0);
+    script_connect();
+    CU_ASSERT_EQUAL(zkl__core_session_id(script.core), script.session_id);
+    CU_ASSERT_EQUAL(zkl__core_timeout(script.core), script.timeout);
+    CU_ASSERT_TRUE(zkl__core_connected(script.core));
+    CU_ASSERT_EQUAL(zkl__core_lease_until(script.core) - script.now, script.timeout - 10 * MS - script.timeout / 1000);
+    CU_ASSERT_EQUAL(zkl__core_least_lease(script.core), zkl__lease_least(script.timeout, 1500 * MS, ZKL__HOPS_ONE));
+    script_suspend(0);
+    CU_ASSERT_EQUAL(script.state, ZKL_SESSION_SUSPENDED);
+    CU_ASSERT_EQUAL(script.state_code, ZKL_ECONNECT);
+    CU_ASSERT_FALSE(zkl__core_connected(script.core));
+    script_expire();
+    CU_ASSERT_EQUAL(script.state, ZKL_SESSION_LOST);
+    CU_ASSERT_EQUAL(zkl__core_session_id(script.core), 0);
+    CU_ASSERT_EQUAL(zkl__core_lease_until(script.core), 0);
+    script_finish();
+}
+
+static int submit_nothing(void *ctx, uint64_t id, const struct zkl__op *op)
+{
+    (void)ctx, (void)id, (void)op;
+    return ZKL_ECONNECT;
+}
+
+static void no_news(void *ctx, zkl_connection_state state, int code)
+{
+    (void)ctx, (void)state, (void)code;
+}
+
+static void test_nobody_listens(void)
+{
+    script_init();
+    struct zkl__port port = {.submit = submit_nothing, .state = no_news};
+    struct zkl__core_config config = {.heap = test_heap(&script.heap), .tick_ns = 2000 * MS};
+    struct zkl__core *core = zkl__core_new(&config, &port);
+    struct zkl__contender_config queue = {.rule = &zkl__rule_mutex,
+                                          .path = "/q"}; /* no metadata, no notify, no trace */
+    struct zkl__contender *contender = zkl__contender_new(core, &queue);
+    CU_ASSERT_EQUAL(zkl__contender_state(contender), ZKL__NEW);
+    zkl__session_step(core,
+                      &(struct zkl__event){.kind = ZKL__EV_START, .now = 5, .contender = contender, .deadline = 7});
+    CU_ASSERT_EQUAL(zkl__core_next(core), 7);
+    zkl__session_step(core, &(struct zkl__event){.kind = ZKL__EV_TIME, .now = 9});
+    CU_ASSERT_EQUAL(zkl__core_next(core), INT64_MAX);
+    CU_ASSERT_TRUE(zkl__core_idle(core));
+    (void)zkl__contender_new(core, &queue);
+    zkl__session_step(core,
+                      &(struct zkl__event){.kind = ZKL__EV_CONNECTED, .now = 9, .timeout = 10000 * MS, .fresh = true});
+    zkl__core_free(core); /* whatever is left is dropped without a word */
+    script_deinit();
+}
+
+/* --- starts and ends out of season --------------------------------------------------------------------------------- */
+
+static void test_start_after_close(void)
+{
+    for (int connected = 0; connected < 2; connected++) {
+        script_begin();
+        if (!connected) {
+            script_suspend(0);
+        }
+        script_close();
+        script_acquire(&me);
+        CU_ASSERT_EQUAL(me.failed, 1);
+        CU_ASSERT_EQUAL(me.code, ZKL_ECLOSED);
+        script_finish();
+    }
+}
+
+static void test_start_after_the_credentials_were_refused(void)
+{
+    script_init();
+    script_end(ZKL_EAUTH);
+    script_acquire(&me);
+    CU_ASSERT_EQUAL(me.failed, 1);
+    CU_ASSERT_EQUAL(me.code, ZKL_EAUTH);
+    script_finish();
+}
+
+static void test_late_and_unknown_replies(void)
+{
+    static const uint64_t ids[] = {0, 1, 15, 400, UINT64_MAX, UINT64_C(1) << 32, UINT64_C(77) << 32};
+    const struct zkl__reply reply = {.rc = ZKL__RC_OK};
+    script_begin();
+    script_hold(&me);
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        script_step((struct zkl__event){.kind = ZKL__EV_REPLY, .id = ids[i], .reply = &reply});
+    }
+    script_step((struct zkl__event){.kind = ZKL__EV_WATCH, .path = "/nobody/answered"});
+    STATE(&me, "held");
+    script_release(&me);
+    uint64_t earlier = script.ops[0].id - (UINT64_C(1) << 32); /* the same slot, the use before */
+    script_step((struct zkl__event){.kind = ZKL__EV_REPLY, .id = earlier, .reply = &reply});
+    STATE(&me, "removing");
+    script_finish();
+}
+
+/* --- requests and watches ------------------------------------------------------------------------------------------ */
+
+static struct answered {
+    struct zkl__request request;
+    int count;
+    enum zkl__rc rc;
+} answered;
+
+static void on_done(struct zkl__request *request, const struct zkl__reply *reply)
+{
+    struct answered *a = request->owner;
+    a->count++;
+    a->rc = reply->rc;
+}
+
+static void request(enum zkl__op_kind kind, const char *dir, bool watch)
+{
+    struct zkl__op op = {.kind = kind, .dir = dir, .version = -1, .watch = watch};
+    answered = (struct answered){.request = {.done = on_done, .owner = &answered}};
+    script_step((struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &answered.request, .op = &op});
+}
+
+static void expect_answers(int count, enum zkl__rc rc)
+{
+    CU_ASSERT_EQUAL(answered.count, count);
+    CU_ASSERT_EQUAL(answered.rc, rc);
+}
+
+static void test_requests(void)
+{
+    script_begin();
+    request(ZKL__OP_GET, "/q", false);
+    expect_answers(0, ZKL__RC_OK);
+    script_answer();
+    expect_answers(1, ZKL__RC_OK);
+    request(ZKL__OP_SET, "/nothing", false);
+    script_answer_with(ZKL__RC_NONODE);
+    expect_answers(1, ZKL__RC_NONODE);
+    request(ZKL__OP_MULTI, "/q", false);
+    script_suspend(0);
+    expect_answers(1, ZKL__RC_UNKNOWN);
+    request(ZKL__OP_GET, "/q", false); /* not connected: answered before the step ends */
+    expect_answers(1, ZKL__RC_UNSENT);
+    script_connect();
+    script_answer_all();
+    request(ZKL__OP_GET, "/q", false);
+    script_expire();
+    expect_answers(1, ZKL__RC_UNKNOWN);
+    script_finish();
+}
+
+static void test_request_without_memory(void)
+{
+    script_init();
+    test_heap_fail(&script.heap, 1, true);
+    request(ZKL__OP_GET, "/q", false);
+    expect_answers(1, ZKL__RC_UNSENT);
+    script_connect(); /* not even the sync finds room: later */
+    OPS("");
+    test_heap_fail(&script.heap, 0, false);
+    script_wait(2500 * MS);
+    OPS("sync");
+    script_finish();
+}
+
+static struct heard {
+    struct zkl__watch watch;
+    int count;
+    enum zkl__watch_event event;
+} heard[2];
+
+static void on_fired(struct zkl__watch *watch, enum zkl__watch_event event)
+{
+    struct heard *h = watch->owner;
+    CU_ASSERT_FALSE(watch->on);
+    h->count++;
+    h->event = event;
+}
+
+static void watch(int i, const char *path)
+{
+    heard[i] = (struct heard){.watch = {.fired = on_fired, .owner = &heard[i], .path = path}};
+    CU_ASSERT_EQUAL(zkl__watch_add(script.core, &heard[i].watch), ZKL_OK);
+    request(ZKL__OP_EXISTS, path, true);
+    script_answer_all();
+}
+
+static void test_watches(void)
+{
+    script_begin();
+    watch(0, "/q");
+    watch(1, "/q");
+    CU_ASSERT_EQUAL(script.watch_count, 1);
+    script_change("/q");
+    CU_ASSERT_EQUAL(heard[0].count, 1); /* told once, and both hear of it */
+    CU_ASSERT_EQUAL(heard[1].count, 1);
+    CU_ASSERT_EQUAL(heard[0].event, ZKL__WATCH_CHANGED);
+    script_change("/q");
+    CU_ASSERT_EQUAL(heard[0].count, 1);
+    watch(0, "/q");
+    watch(1, "/q");
+    zkl__watch_remove(script.core, &heard[0].watch);
+    OPS(""); /* somebody else watches it still */
+    zkl__watch_remove(script.core, &heard[1].watch);
+    OPS("unwatch");
+    zkl__watch_remove(script.core, &heard[1].watch);
+    script_answer_all();
+    CU_ASSERT_EQUAL(script.watch_count, 0);
+    CU_ASSERT_EQUAL(heard[0].count + heard[1].count, 0);
+    watch(0, "/new");
+    script_put("/new", 0);
+    script_change("/q");
+    CU_ASSERT_EQUAL(heard[0].count, 1);
+    CU_ASSERT_EQUAL(heard[0].event, ZKL__WATCH_CREATED);
+    script_finish();
+}
+
+static bool is_sent(enum zkl__op_kind kind)
+{
+    int i = 0;
+    while (i < script.op_count && script.ops[i].kind != kind) {
+        i++;
+    }
+    return i < script.op_count;
+}
+
+/* A request that has waited for room may be done as soon as it is sent. */
+static void test_request_forgotten_after_its_wait_for_room(void)
+{
+    static struct script_owner many[450];
+    script_begin();
+    for (int i = 0; i < 450; i++) {
+        script_acquire(&many[i]);
+    }
+    request(ZKL__OP_SET, "/q", false);
+    CU_ASSERT_FALSE(is_sent(ZKL__OP_SET));
+    for (int i = 0; i < 2000 && !is_sent(ZKL__OP_SET); i++) {
+        script_answer();
+    }
+    CU_ASSERT_TRUE_FATAL(is_sent(ZKL__OP_SET));
+    CU_ASSERT_TRUE(zkl__request_forget(script.core, &answered.request));
+    script_answer_all();
+    expect_answers(0, ZKL__RC_OK);
+    script_deinit();
+}
+
+TESTS("contender_limits", T(test_refused_submits), T(test_path_too_long_under_the_chroot), T(test_too_many_operations),
       T(test_slow_answers), T(test_given_up_while_waiting_for_room),
       T(test_given_up_while_its_directory_waits_for_room), T(test_what_waits_for_room_is_a_copy),
-      T(test_too_many_watched_bytes), T(test_too_many_watched_bytes_and_a_get_put_off),
-      T(test_no_memory_at_every_allocation), T(test_window))
+      T(test_too_many_watched_bytes), T(test_no_memory_at_every_allocation), T(test_window), T(test_facts),
+      T(test_nobody_listens), T(test_start_after_close), T(test_start_after_the_credentials_were_refused),
+      T(test_late_and_unknown_replies), T(test_requests), T(test_request_without_memory), T(test_watches),
+      T(test_request_forgotten_after_its_wait_for_room))

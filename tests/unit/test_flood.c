@@ -94,53 +94,6 @@ static void test_a_holder_among_them(void)
     }
 }
 
-/* The reply is lost, at each place of the chain. */
-static void test_lost_reply(void)
-{
-    for (size_t whole = 3; whole < 16; whole++) {
-        kit_set_up(NULL);
-        forge(0, FORGED);
-        zkl_lock *lock = kit_lock(one, PATH, NULL);
-        CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), whole, 1, 0), ZKL_OK);
-        struct acquire acquire;
-        acquire_start(&acquire, lock, 20000);
-        EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED);
-        (void)zkl__memory_resume(zkl_session_id(one));
-        CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
-        zkl_lock_free(lock);
-        check_untouched();
-        kit_tear_down();
-    }
-}
-
-/* Given up, and closed, while it is on its way. */
-static void test_given_up(void)
-{
-    for (int close = 0; close < 2; close++) {
-        kit_set_up(NULL);
-        forge(0, FORGED);
-        zkl_lock *lock = kit_lock(one, PATH, NULL);
-        CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), 12, 1, 0), ZKL_OK);
-        struct acquire acquire;
-        acquire_start(&acquire, lock, 20000);
-        CU_ASSERT(EVENTUALLY(requests_of(one) >= 12));
-        if (close) {
-            (void)zkl_session_close(one, 100);
-        } else {
-            CU_ASSERT_EQUAL(zkl_lock_cancel(lock), ZKL_OK);
-        }
-        CU_ASSERT_NOT_EQUAL(acquire_join(&acquire), ZKL_OK);
-        zkl_lock_free(lock);
-        if (close) {
-            kit_close(two);
-        } else {
-            (void)zkl__memory_resume(zkl_session_id(one));
-            kit_tear_down();
-        }
-    }
-}
-
 static void meddle_with(enum zkl__op_kind kind, const char *name)
 {
     meddle(&(const struct zkl__op){.kind = kind, .dir = PATH, .name = name, .mode = ZKL__PERSISTENT, .version = -1});
@@ -208,4 +161,4 @@ static void test_a_downgrade_to_a_name_that_is_taken(void)
 }
 
 TESTS("flood", T(test_each_is_read_once), T(test_a_holder_among_them), T(test_a_reader_with_a_name_that_was_forged),
-      T(test_a_downgrade_to_a_name_that_is_taken), T(test_lost_reply), T(test_given_up))
+      T(test_a_downgrade_to_a_name_that_is_taken))

@@ -1,4 +1,4 @@
-/* A lock that lingers: when it is granted again without a request, and when it gives way. */
+/* Contenders of one session in one queue: what they spare each other, a lock that lingers for them, and when it gives way. */
 #include "contender_inside.h"
 #include "script.h"
 
@@ -7,8 +7,6 @@
 #define KEPT (5000 * MS)
 #define SOMEBODY "/q/_c_22222222-2222-4222-8222-222222222222-lock-0000000077"
 
-static const struct zkl__rule writer = {"__WRIT__", ZKL__KIND_ANY};
-
 static struct zkl__contender_config lingering(struct script_owner *owner)
 {
     struct zkl__contender_config config = script_config(owner, "/q");
@@ -16,23 +14,17 @@ static struct zkl__contender_config lingering(struct script_owner *owner)
     return config;
 }
 
-static void want(struct script_owner *owner, const struct zkl__contender_config *config)
-{
-    CU_ASSERT_TRUE_FATAL(script_contend(owner, config));
-    script_start(owner, INT64_MAX, false);
-}
-
-static void ask(struct script_owner *owner)
+static void enter(struct script_owner *owner)
 {
     struct zkl__contender_config config = lingering(owner);
-    want(owner, &config);
+    script_enter(owner, &config);
 }
 
 /* Held, and armed. */
 static void hold(void)
 {
     script_begin();
-    ask(&me);
+    enter(&me);
     OPS("create list");
     script_answer_all();
     STATE(&me, "held");
@@ -68,18 +60,6 @@ static void idle(void)
     release_keeps(&me);
 }
 
-/* Not any more: whoever wants it queues. */
-static void is_given_up(void)
-{
-    OPS("delete");
-    ask(&you);
-    OPS("delete create list");
-    script_answer_all();
-    CU_ASSERT_EQUAL(you.granted, 1);
-    CU_ASSERT_EQUAL(you.serial, 1);
-    script_finish();
-}
-
 static void queue_behind(void)
 {
     script_put(SOMEBODY, SCRIPT_STRANGER);
@@ -96,7 +76,7 @@ static void test_again_without_a_request(void)
     CU_ASSERT_EQUAL(me.serial, 1);
     for (int64_t serial = 2; serial < 5; serial++) {
         int submits = script.submits;
-        ask(&me);
+        enter(&me);
         CU_ASSERT_EQUAL(me.granted, 1);
         CU_ASSERT_EQUAL(me.token, token);
         CU_ASSERT_EQUAL(me.serial, serial);
@@ -106,75 +86,13 @@ static void test_again_without_a_request(void)
     script_finish();
 }
 
-/* The line passes it on in order, with one token. */
-static void test_line(void)
-{
-    hold();
-    ask(&you);
-    ask(&third);
-    OPS("");
-    CU_ASSERT_EQUAL(you.granted + third.granted, 0);
-    release_keeps(&me);
-    CU_ASSERT_EQUAL(you.granted, 1);
-    CU_ASSERT_EQUAL(third.granted, 0);
-    ask(&me); /* behind the third */
-    release_keeps(&you);
-    CU_ASSERT_EQUAL(third.granted, 1);
-    CU_ASSERT_EQUAL(me.granted, 0);
-    release_keeps(&third);
-    CU_ASSERT_EQUAL(me.granted, 1);
-    CU_ASSERT_EQUAL(me.serial, 4);
-    CU_ASSERT_EQUAL(me.token, third.token);
-    script_finish();
-}
-
-static void test_line_and_its_ends(void)
-{
-    struct zkl__contender_config config = lingering(&third);
-    hold();
-    ask(&you);
-    CU_ASSERT_TRUE_FATAL(script_contend(&third, &config));
-    script_start(&third, script.now + 10 * MS, false);
-    script_cancel(&you);
-    CU_ASSERT_EQUAL(you.code, ZKL_ECANCELED);
-    script_wait(11 * MS);
-    CU_ASSERT_EQUAL(third.code, ZKL_ETIMEOUT);
-    CU_ASSERT_TRUE_FATAL(script_contend(&third, &config));
-    script_start(&third, INT64_MAX, true);
-    CU_ASSERT_EQUAL(third.code, ZKL_EBUSY);
-    OPS("");
-    release_keeps(&me);
-    CU_ASSERT_TRUE_FATAL(script_contend(&third, &config));
-    script_start(&third, INT64_MAX, true);
-    CU_ASSERT_EQUAL(third.granted, 1);
-    script_finish();
-}
-
-/* max_hold counts anew with each grant. */
-static void test_max_hold(void)
-{
-    idle();
-    struct zkl__contender_config config = lingering(&you);
-    config.max_hold = 100 * MS;
-    want(&you, &config);
-    CU_ASSERT_EQUAL(you.granted, 1);
-    script_wait(99 * MS);
-    CU_ASSERT_EQUAL(you.lost, 0);
-    script_wait(2 * MS);
-    CU_ASSERT_EQUAL(you.lost, 1);
-    OPS("delete");
-    script_answer_all();
-    script_release(&you);
-    script_finish();
-}
-
 /* The release is read before the time. */
 static void test_released_after_max_hold(void)
 {
     script_begin();
     struct zkl__contender_config config = lingering(&me);
     config.max_hold = 100 * MS;
-    want(&me, &config);
+    script_enter(&me, &config);
     script_answer_all();
     script.now += 101 * MS;
     release_deletes(&me);
@@ -190,7 +108,7 @@ static void idle_for(zkl_acl *acl)
     script_begin();
     struct zkl__contender_config config = lingering(&me);
     config.acl = acl;
-    want(&me, &config);
+    script_enter(&me, &config);
     script_answer_all();
     release_keeps(&me);
     *acl = (zkl_acl){0, NULL}; /* its owner's memory is gone */
@@ -202,11 +120,11 @@ static void test_same_access_list(void)
     struct zkl__contender_config config = lingering(&you);
     idle_for(&acl);
     config.acl = &same;
-    want(&you, &config);
+    script_enter(&you, &config);
     CU_ASSERT_EQUAL(you.serial, 2);
     release_keeps(&you);
     config.acl = &other;
-    want(&you, &config);
+    script_enter(&you, &config);
     CU_ASSERT_EQUAL(you.granted, 0);
     OPS("create delete list");
     script_finish();
@@ -220,12 +138,12 @@ static void test_who_differs(void)
     for (enum difference at = RULE; at < DIFFERENCES; at++) {
         idle();
         struct zkl__contender_config config = lingering(&you);
-        config.rule = at == RULE ? &writer : config.rule;
+        config.rule = at == RULE ? &script_writer : config.rule;
         config.metadata = at == METADATA ? "you" : config.metadata;
         config.delay = at == DELAY ? MS : 0;
         config.linger = at == NO_LINGER ? 0 : config.linger;
         config.max_ahead = at == MAX_AHEAD;
-        want(&you, &config);
+        script_enter(&you, &config);
         CU_ASSERT_EQUAL(you.granted, 0);
         script_answer_all();
         script_run(2 * MS); /* DELAY: the end of the other one is no clean one */
@@ -236,113 +154,7 @@ static void test_who_differs(void)
     }
 }
 
-/* One that queues while it is held: nobody comes before that one in memory. */
-static void test_held_while_another_queues(void)
-{
-    hold();
-    struct zkl__contender_config config = lingering(&you);
-    config.rule = &writer;
-    want(&you, &config);
-    ask(&third);
-    OPS("create list create");
-    script_answer_all();
-    script_release(&me);
-    CU_ASSERT_EQUAL(you.granted, 1);
-    CU_ASSERT_EQUAL(third.granted, 0);
-    script_finish();
-}
-
 /* --- it gives way -------------------------------------------------------------------------------------------------- */
-
-static void test_its_time_is_over(void)
-{
-    idle();
-    script_run(KEPT - MS);
-    CU_ASSERT_EQUAL(script_ours(), 1);
-    script_run(2 * MS);
-    CU_ASSERT_EQUAL(script_ours(), 0);
-    script_finish();
-}
-
-static void test_somebody_queues(void)
-{
-    idle();
-    queue_behind();
-    OPS("delete");
-    script_answer_all();
-    CU_ASSERT_EQUAL(script_ours(), 0);
-    script_finish();
-}
-
-static void test_somebody_queues_while_held(void)
-{
-    hold();
-    ask(&you);
-    ask(&third);
-    OPS("");
-    queue_behind();
-    OPS("create create list");
-    script_answer_all();
-    release_deletes(&me);
-    CU_ASSERT_EQUAL(you.granted + third.granted, 0); /* behind the stranger */
-    script_finish();
-}
-
-static void test_somebody_is_there_already(void)
-{
-    script_begin();
-    ask(&me);
-    script_do();
-    script_put(SOMEBODY, SCRIPT_STRANGER);
-    script_answer_all();
-    STATE(&me, "held");
-    release_deletes(&me);
-    script_finish();
-}
-
-static void test_connection_lost(void)
-{
-    idle();
-    script_suspend(0);
-    script_connect();
-    is_given_up();
-}
-
-static void test_connection_lost_while_held(void)
-{
-    hold();
-    ask(&you);
-    script_suspend(0);
-    script_connect();
-    script_answer_all();
-    CU_ASSERT_EQUAL(you.granted, 0);
-    STATE(&you, "watching");
-    release_deletes(&me);
-    CU_ASSERT_EQUAL(you.granted, 1);
-    script_finish();
-}
-
-static void test_lease_ends(void)
-{
-    idle();
-    script_wait(script.timeout);
-    CU_ASSERT_EQUAL(script_ours(), 1);
-    script_answer_all();
-    CU_ASSERT_EQUAL(script_ours(), 0);
-    script_finish();
-}
-
-static void test_session_ends(void)
-{
-    idle();
-    script_expire();
-    script_connect();
-    ask(&you);
-    script_answer_all();
-    CU_ASSERT_EQUAL(you.granted, 1);
-    CU_ASSERT_EQUAL(you.serial, 1);
-    script_finish();
-}
 
 /* No heartbeat's reply shows the node. */
 static void let_evidence_age(void)
@@ -362,9 +174,9 @@ static void test_not_shown_lately(void)
 {
     hold();
     let_evidence_age();
-    ask(&you);
+    enter(&you);
     release_keeps_with(&me, "check");
-    ask(&third);
+    enter(&third);
     OPS("check");
     CU_ASSERT_EQUAL(you.granted + third.granted, 0);
     script_answer();
@@ -374,38 +186,16 @@ static void test_not_shown_lately(void)
     script_finish();
 }
 
-/* The check is not answered, or is refused: those in line queue. */
-static void test_check_refused(void)
-{
-    for (int refused = 0; refused < 2; refused++) {
-        hold();
-        let_evidence_age();
-        ask(&you);
-        release_keeps_with(&me, "check");
-        if (refused) {
-            script_answer_with(ZKL__RC_NOTAPPLIED);
-            OPS("delete create list");
-        } else {
-            script_suspend(0);
-            script_connect();
-        }
-        script_answer_all();
-        CU_ASSERT_EQUAL(you.granted, 1);
-        CU_ASSERT_EQUAL(you.serial, 1);
-        script_finish();
-    }
-}
-
 /* Used all the time, it is shown again before that: the check is sent beside a grant, and nobody waits for it. */
 static void test_shown_in_time(void)
 {
     hold();
     script_wait(script.timeout / 12 - MS); /* no heartbeat is due yet */
     OPS("");
-    ask(&you);
+    enter(&you);
     release_keeps_with(&me, "check");
     CU_ASSERT_EQUAL(you.granted, 1);
-    ask(&me);
+    enter(&me);
     release_keeps_with(&you, "check"); /* the same one */
     CU_ASSERT_EQUAL(me.granted, 1);
     script_answer();
@@ -421,7 +211,7 @@ static void test_late_in_line(void)
     struct zkl__contender_config config = lingering(&you);
     CU_ASSERT_TRUE_FATAL(script_contend(&you, &config));
     script_start(&you, script.now + 10 * MS, false);
-    ask(&third);
+    enter(&third);
     script.now += 11 * MS;
     release_keeps(&me);
     CU_ASSERT_EQUAL(you.granted, 0);
@@ -436,9 +226,9 @@ static void test_late_in_line(void)
 static void stand_apart(void)
 {
     script_begin();
-    ask(&me);
-    ask(&you);
-    ask(&third);
+    enter(&me);
+    enter(&you);
+    enter(&third);
     script_answer_all();
     STATE(&me, "held");
     STATE(&you, "watching");
@@ -456,7 +246,7 @@ static void test_line_again(void)
     CU_ASSERT_EQUAL(you.granted, 1);
     CU_ASSERT_EQUAL(you.serial, 2);
     CU_ASSERT_EQUAL(you.token, me.token);
-    ask(&me); /* in line */
+    enter(&me); /* in line */
     script_release(&you);
     OPS("delete delete list");
     CU_ASSERT_EQUAL(third.granted, 1);
@@ -470,61 +260,6 @@ static void test_line_again(void)
     release_keeps(&me);
     queue_behind();
     OPS("delete");
-    script_finish();
-}
-
-/* Somebody else came meanwhile: those whose znodes stood before that are granted, and who is in line queues. */
-static void test_somebody_comes_while_it_gathers(void)
-{
-    stand_apart();
-    script_release(&me);
-    ask(&me);
-    script_put(SOMEBODY, SCRIPT_STRANGER);
-    script.next_sequence = 78;
-    script_release(&you);
-    CU_ASSERT_EQUAL(third.granted, 1);
-    script_answer_all();
-    STATE(&me, "watching");
-    script_release(&third);
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.granted, 0);
-    script_remove(SOMEBODY);
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.granted, 1);
-    CU_ASSERT_EQUAL(me.serial, 1);
-    script_finish();
-}
-
-/* Between two of ours stands somebody else, as a list has shown: each deletes its own znode. */
-static void test_somebody_between(void)
-{
-    script_begin();
-    ask(&me);
-    script_answer_all();
-    queue_behind();
-    ask(&you);
-    ask(&third);
-    script_answer_all();
-    script_remove(SOMEBODY);
-    script_answer_all();
-    release_deletes(&me);
-    CU_ASSERT_EQUAL(you.granted, 1);
-    CU_ASSERT_EQUAL(you.serial, 1);
-    script_finish();
-}
-
-/* The next one is cancelled, or gives up, while the holder's znode waits for it. */
-static void test_next_one_leaves(void)
-{
-    stand_apart();
-    script_release(&me);
-    script_cancel(&third);
-    CU_ASSERT_EQUAL(third.code, ZKL_ECANCELED);
-    release_keeps_with(&you, "delete delete list");
-    script_answer_all();
-    CU_ASSERT_EQUAL(script_ours(), 1);
-    ask(&third);
-    CU_ASSERT_EQUAL(third.serial, 3);
     script_finish();
 }
 
@@ -542,27 +277,6 @@ static void test_not_over_a_lost_connection(void)
     script_finish();
 }
 
-/* The connection is lost while it gathers: the reply to the follower's delete is lost, too. */
-static void test_lost_while_it_gathers(void)
-{
-    for (int done = 0; done < 2; done++) {
-        stand_apart();
-        script_release(&me);
-        OPS("delete");
-        ask(&me);
-        script_suspend(done);
-        script_connect();
-        script_answer_all();
-        STATE(&you, "held");
-        STATE(&third, "watching");
-        STATE(&me, "watching");
-        release_deletes(&you);
-        CU_ASSERT_EQUAL(third.granted, 1);
-        CU_ASSERT_EQUAL(third.serial, 1);
-        script_finish();
-    }
-}
-
 #define LIAR "/q/_c_11111111-1111-8111-8111-111111111111-lock-0000000001"
 
 /* A forged announcement lets somebody in while another one of this session holds, and is gone: no list shows somebody else. What it let
@@ -572,71 +286,21 @@ static void test_not_on_an_announcement(void)
     struct zkl__contender_config mine = lingering(&me), yours = lingering(&you);
     mine.announces = yours.announces = true;
     script_begin();
-    want(&me, &mine);
+    script_enter(&me, &mine);
     script_answer_all();
     script_put(LIAR, SCRIPT_STRANGER);
     script.next_sequence = 2;
     script_deliver();
-    want(&you, &yours);
+    script_enter(&you, &yours);
     script_answer_all();
     script_change(LIAR);
     CU_ASSERT_EQUAL(you.granted, 1); /* both hold */
     script_remove(LIAR);
-    ask(&third);
+    enter(&third);
     script_answer_all();
     STATE(&third, "watching");
     script_release(&you);
     CU_ASSERT_EQUAL(third.serial, 1);
-    script_finish();
-}
-
-/* One of another kind is next: the znode goes. */
-static void test_another_kind_is_next(void)
-{
-    script_begin();
-    struct zkl__contender_config config = lingering(&third);
-    config.metadata = "third";
-    ask(&me);
-    ask(&you);
-    want(&third, &config);
-    script_answer_all();
-    script_release(&me);
-    CU_ASSERT_EQUAL(you.serial, 2);
-    script_answer_all();
-    release_deletes(&you);
-    CU_ASSERT_EQUAL(third.granted, 1);
-    CU_ASSERT_EQUAL(third.serial, 1);
-    script_finish();
-}
-
-/* It is released while the next one's create is under way: it waits for that one. */
-static void test_next_one_is_coming(void)
-{
-    script_begin();
-    ask(&me);
-    ask(&you);
-    script_answer();
-    script_answer();
-    script_answer();
-    STATE(&me, "held");
-    STATE(&you, "creating");
-    script_release(&me);
-    CU_ASSERT_EQUAL(me.released, 1);
-    script_answer_all();
-    CU_ASSERT_EQUAL(you.serial, 2);
-    CU_ASSERT_EQUAL(script_ours(), 1);
-    script_finish();
-}
-
-static void test_removed_by_hand(void)
-{
-    idle();
-    script_remove(script_our_path());
-    script_answer_all();
-    ask(&you);
-    OPS("create list");
-    script_answer_all();
-    CU_ASSERT_EQUAL(you.serial, 1);
     script_finish();
 }
 
@@ -646,14 +310,14 @@ static void test_removed_and_another_lists(void)
     script_begin();
     struct zkl__contender_config config = lingering(&third);
     config.metadata = "third";
-    ask(&me);
-    ask(&you);
+    enter(&me);
+    enter(&you);
     script_answer();
     char holder[128];
     snprintf(holder, sizeof holder, "%s", script_our_path());
     script_answer_all();
     STATE(&me, "held");
-    want(&third, &config);
+    script_enter(&third, &config);
     script_answer();
     script_remove(holder);
     script_answer_all();
@@ -662,25 +326,6 @@ static void test_removed_and_another_lists(void)
     CU_ASSERT_EQUAL(you.granted, 1);
     CU_ASSERT_EQUAL(you.serial, 1);
     script_finish();
-}
-
-static void test_stopped(void)
-{
-    idle();
-    script_step((struct zkl__event){.kind = ZKL__EV_LINGER_STOP, .path = "/elsewhere"});
-    OPS("");
-    script_step((struct zkl__event){.kind = ZKL__EV_LINGER_STOP, .path = "/q"});
-    is_given_up();
-}
-
-static void test_close(void)
-{
-    idle();
-    script_close();
-    OPS("delete");
-    script_answer_all();
-    CU_ASSERT_EQUAL(script_ours(), 0);
-    script_deinit();
 }
 
 /* A holder that is let go of does not linger. */
@@ -708,7 +353,7 @@ static void test_a_transaction_is_under_way(void)
     script_step((struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &request, .op = &set});
     script_release(&me);
     OPS("set");
-    ask(&you);
+    enter(&you);
     OPS("set check"); /* answered behind it */
     script_answer();
     CU_ASSERT_EQUAL(you.granted, 0);
@@ -725,12 +370,12 @@ static void test_a_check_of_before(void)
 {
     hold();
     script_wait(script.timeout / 12 - MS);
-    ask(&you);
+    enter(&you);
     release_keeps_with(&me, "check");
     struct zkl__request request = {.done = done};
     const struct zkl__op set = {.kind = ZKL__OP_SET, .dir = "/q", .data = "x", .size = 1, .version = -1};
     script_step((struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &request, .op = &set});
-    ask(&third);
+    enter(&third);
     release_keeps_with(&you, "check set");
     script_answer();
     CU_ASSERT_EQUAL(third.granted, 0);
@@ -741,28 +386,13 @@ static void test_a_check_of_before(void)
     script_finish();
 }
 
-/* Our own delete fires the watch that was set before, while the next list is under way: that list sets it again. */
-static void test_event_of_before(void)
-{
-    idle();
-    script_step((struct zkl__event){.kind = ZKL__EV_LINGER_STOP, .path = "/q"});
-    ask(&you);
-    OPS("delete create list");
-    script_answer_all();
-    CU_ASSERT_EQUAL(you.serial, 1);
-    release_keeps(&you);
-    queue_behind();
-    OPS("delete");
-    script_finish();
-}
-
 static void test_no_memory_for_an_access_list(void)
 {
     zkl_acl acl = {2, entries};
     script_begin();
     struct zkl__contender_config config = lingering(&me);
     config.acl = &acl;
-    want(&me, &config);
+    script_enter(&me, &config);
     script_answer_all();
     test_heap_fail(&script.heap, 1, true);
     script_release(&me);
@@ -775,8 +405,8 @@ static void test_no_memory_for_an_access_list(void)
 static void test_order_over_a_lost_connection(void)
 {
     hold();
-    ask(&you);
-    ask(&third);
+    enter(&you);
+    enter(&third);
     script_suspend(0);
     script_connect();
     script_answer_all();
@@ -787,15 +417,242 @@ static void test_order_over_a_lost_connection(void)
     script_finish();
 }
 
-TESTS("linger", T(test_again_without_a_request), T(test_line), T(test_line_and_its_ends), T(test_max_hold),
-      T(test_released_after_max_hold), T(test_same_access_list), T(test_who_differs), T(test_held_while_another_queues),
-      T(test_its_time_is_over), T(test_somebody_queues), T(test_somebody_queues_while_held),
-      T(test_somebody_is_there_already), T(test_connection_lost), T(test_connection_lost_while_held),
-      T(test_lease_ends), T(test_session_ends), T(test_not_shown_lately), T(test_check_refused), T(test_shown_in_time),
-      T(test_late_in_line), T(test_line_again), T(test_order_over_a_lost_connection),
-      T(test_somebody_comes_while_it_gathers), T(test_somebody_between), T(test_next_one_leaves),
-      T(test_not_over_a_lost_connection), T(test_lost_while_it_gathers), T(test_not_on_an_announcement),
-      T(test_another_kind_is_next), T(test_next_one_is_coming), T(test_removed_by_hand),
-      T(test_removed_and_another_lists), T(test_stopped), T(test_close), T(test_let_go),
-      T(test_a_transaction_is_under_way), T(test_a_check_of_before), T(test_event_of_before),
-      T(test_no_memory_for_an_access_list))
+#define OWNERS 8
+#define MANY 9 /* of so many one lists nothing */
+
+static struct script_owner owners[MANY];
+static struct script_owner *const first = &owners[0], *const second = &owners[1], *const after = &owners[2];
+static struct script_owner *const last_but_one = &owners[MANY - 2], *const last = &owners[MANY - 1];
+
+/* The first of so many holds, the others wait in their order. */
+static void queue_up(int count)
+{
+    script_begin();
+    for (int i = 0; i < count; i++) {
+        script_acquire(&owners[i]);
+        script_answer_all();
+        STATE(&owners[i], i == 0 ? "held" : "watching");
+    }
+}
+
+/* What an operator, or the end of a session, takes away: the i-th that was made. */
+static void remove_node(struct script_owner *owner)
+{
+    char path[SCRIPT_PATH];
+    snprintf(path, sizeof path, "/q/%s", zkl__contender_node(owner->contender));
+    script_remove(path);
+}
+
+/* --- what it costs ------------------------------------------------------------------------------------------------- */
+
+/* A list that was on its way shows a holder whose delete is on its way by now. */
+static void test_follows_one_that_leaves(void)
+{
+    queue_up(1);
+    script_acquire(second);
+    OPS("create list");
+    script_do();
+    script_do();
+    script_release(first);
+    script_deliver();
+    script_deliver();
+    CU_ASSERT_EQUAL(second->granted, 1);
+    OPS("delete");
+    script_finish();
+}
+
+/* The first delete is put off while the second is under way, and the third waits for both. */
+static void test_handed_at_second_hand(void)
+{
+    queue_up(3);
+    script_release(first);
+    script_release(second);
+    CU_ASSERT_EQUAL(after->granted, 1);
+    OPS("delete delete");
+    script_answer_with(ZKL__RC_NOTAPPLIED);
+    script_release(after);
+    OPS("delete");
+    script_wait(25 * MS);
+    OPS("delete delete delete");
+    script_finish();
+}
+
+static void test_hand_over_costs_its_delete(void)
+{
+    queue_up(OWNERS);
+    CU_ASSERT_EQUAL(script.watch_count, 0);
+    for (int i = 0; i < OWNERS - 1; i++) {
+        int before = script.submits;
+        script_release(&owners[i]); /* nothing is answered yet */
+        CU_ASSERT_EQUAL(owners[i + 1].granted, 1);
+        CU_ASSERT(owners[i + 1].token > owners[i].token);
+        CU_ASSERT_EQUAL(script.submits - before, 1);
+    }
+    OPS("delete delete delete delete delete delete delete");
+    script_answer_all();
+    CU_ASSERT_EQUAL(script_ours(), 1);
+    script_finish();
+}
+
+/* Who waits gives up, and the delete of the one before it changes nothing: it is not granted, nor does it list. */
+static void test_close_hands_nothing_over(void)
+{
+    queue_up(3);
+    script_close();
+    CU_ASSERT_EQUAL(second->granted, 0);
+    OPS("delete delete delete");
+    script_finish();
+}
+
+static void test_lists_are_shared(void)
+{
+    script_begin();
+    for (int i = 0; i < OWNERS; i++) {
+        script_acquire(&owners[i]);
+    }
+    OPS("create list create create create create create create create");
+    script_answer();
+    script_answer(); /* a list serves only who was there when it was sent */
+    OPS("create create create create create create create list");
+    STATE(first, "held");
+    STATE(second, "creating");
+    script_answer_all();
+    CU_ASSERT_EQUAL(script.submits, 1 + OWNERS + 2); /* the session's sync, first */
+    for (int i = 1; i < OWNERS; i++) {
+        STATE(&owners[i], "watching");
+    }
+    script_finish();
+}
+
+static int count_lists(void)
+{
+    int lists = 0;
+    for (int i = 0; i < script.op_count; i++) {
+        lists += script.ops[i].kind == ZKL__OP_CHILDREN;
+    }
+    return lists;
+}
+
+/* All but the last two have held. The last one has sent its create alone, and follows the other by its number. */
+static void hold_before_an_unlisted_one(void)
+{
+    queue_up(MANY - 1);
+    script_acquire(last);
+    OPS("create");
+    script_answer();
+    OPS("");
+    STATE(last, "watching");
+    for (int i = 0; i < MANY - 2; i++) {
+        script_release(&owners[i]);
+        CU_ASSERT_EQUAL(count_lists(), 0);
+        script_answer_all();
+    }
+    CU_ASSERT_EQUAL(last_but_one->granted, 1);
+}
+
+/* No list has shown it: it sends one behind the delete. */
+static void test_unlisted_lists_in_its_turn(void)
+{
+    hold_before_an_unlisted_one();
+    script_release(last_but_one);
+    OPS("delete list");
+    CU_ASSERT_EQUAL(last->granted, 0);
+    script_answer_all();
+    CU_ASSERT_EQUAL(last->granted, 1);
+    script_finish();
+}
+
+/* The directory was made anew, and counts from the beginning: numbers are no neighbours any more. */
+static void test_unlisted_behind_one_that_was_removed(void)
+{
+    hold_before_an_unlisted_one();
+    remove_node(last_but_one);
+    script_put("/q/_c_00000000-0000-4000-8000-000000000000-lock-0000000000", 99)->czxid = 1;
+    script_acquire(first);
+    script_answer_all();
+    script_release(last_but_one);
+    script_answer_all();
+    CU_ASSERT_EQUAL(last->granted, 0);
+    script_finish();
+}
+
+/* --- when it must not be ------------------------------------------------------------------------------------------- */
+
+static void test_no_lease_no_hand_over(void)
+{
+    queue_up(2);
+    script_suspend(0);
+    script_wait(8500 * MS); /* too little is left to grant on, and the list that comes now is no proof of life */
+    STATE(first, "held");
+    script_connect();
+    script_answer_all();
+    STATE(second, "watching");
+    script_release(first);
+    CU_ASSERT_EQUAL(second->granted, 0);
+    OPS("delete list");
+    script_run(2 * script.timeout);
+    CU_ASSERT_EQUAL(second->granted, 1);
+    script_finish();
+}
+
+/* --- no memory ----------------------------------------------------------------------------------------------------- */
+
+static void test_no_memory_for_more_buckets(void)
+{
+    static struct zkl__contender contenders[40];
+    struct test_heap counter = TEST_HEAP_INIT;
+    zkl_heap heap = test_heap(&counter);
+    struct zkl__local_queues queues;
+    char path[20];
+    CU_ASSERT_TRUE_FATAL(zkl__local_queues_init(&queues, &heap, 0));
+    for (int i = 0; i < 40; i++) {
+        snprintf(path, sizeof path, "/%d", i % 20);
+        if (i == 16) {
+            CU_ASSERT_EQUAL(queues.bucket_count, 16);
+            test_heap_fail(&counter, 2, false); /* the second allocation: the first is the queue itself */
+        }
+        CU_ASSERT_TRUE_FATAL(zkl__local_join(&queues, &contenders[i], path));
+        CU_ASSERT_EQUAL(queues.count, (size_t)(i < 20 ? i + 1 : 20));
+        CU_ASSERT(i < 20 || contenders[i].local.queue == contenders[i - 20].local.queue);
+    }
+    CU_ASSERT_EQUAL(test_heap_failures(&counter), 1);
+    for (int i = 0; i < 40; i++) {
+        zkl__local_leave(&queues, &contenders[i]);
+    }
+    CU_ASSERT_EQUAL(queues.count, 0);
+    zkl__local_queues_deinit(&queues);
+    CU_ASSERT_EQUAL(test_heap_live(&counter), 0);
+}
+
+/* There is no room to note that a list was sent: who asked for it with its create asks again behind that. */
+static void test_no_memory_for_a_list(void)
+{
+    static struct script_owner before[8];
+    script_begin();
+    for (int i = 0; i < 8;
+         i++) { /* two operations each, the second but one, since it shares the first one's list: one is left of 16 */
+        char path[20];
+        snprintf(path, sizeof path, i < 2 ? "/q" : "/q%d", i);
+        struct zkl__contender_config config = script_config(&before[i], path);
+        script_enter(&before[i], &config);
+    }
+    CU_ASSERT_EQUAL(script.op_count, 15);
+    struct zkl__contender_config config = script_config(first, "/other");
+    CU_ASSERT_TRUE_FATAL(script_contend(first, &config));
+    test_heap_fail(&script.heap, 1, false);
+    script_start(first, INT64_MAX, false);
+    CU_ASSERT_EQUAL(test_heap_failures(&script.heap), 1);
+    script_answer_all();
+    CU_ASSERT_EQUAL(first->granted, 1);
+    CU_ASSERT_EQUAL(before[0].granted, 1);
+    script_finish();
+}
+
+TESTS("linger", T(test_again_without_a_request), T(test_released_after_max_hold), T(test_same_access_list),
+      T(test_who_differs), T(test_not_shown_lately), T(test_shown_in_time), T(test_late_in_line), T(test_line_again),
+      T(test_order_over_a_lost_connection), T(test_not_over_a_lost_connection), T(test_not_on_an_announcement),
+      T(test_removed_and_another_lists), T(test_let_go), T(test_a_transaction_is_under_way), T(test_a_check_of_before),
+      T(test_no_memory_for_an_access_list), T(test_hand_over_costs_its_delete), T(test_follows_one_that_leaves),
+      T(test_handed_at_second_hand), T(test_close_hands_nothing_over), T(test_lists_are_shared),
+      T(test_unlisted_lists_in_its_turn), T(test_unlisted_behind_one_that_was_removed), T(test_no_lease_no_hand_over),
+      T(test_no_memory_for_more_buckets), T(test_no_memory_for_a_list))

@@ -113,29 +113,6 @@ static void test_losses(void)
     script_deinit();
 }
 
-static void test_connections(void)
-{
-    script_begin();
-    script_acquire(&me);
-    script_suspend(1);
-    CU_ASSERT_EQUAL(all()->suspensions, 1);
-    CU_ASSERT(all()->unanswered >= 2);
-    CU_ASSERT_EQUAL(all()->reconnects, 0);
-    script_connect();
-    script_answer_all();
-    CU_ASSERT_EQUAL(all()->reconnects, 1);
-    CU_ASSERT_EQUAL(all()->sessions, 1);
-    CU_ASSERT_EQUAL(sums()->requeues, 0);
-    script_acquire(&you);
-    script_answer_all();
-    script_release(&me);
-    uint64_t before = all()->watches;
-    script_answer_all();
-    CU_ASSERT_EQUAL(you.granted, 1);
-    CU_ASSERT(all()->watches >= before);
-    script_deinit();
-}
-
 static void test_no_memory_for_a_row(void)
 {
     struct zkl__stats stats;
@@ -185,7 +162,7 @@ static void test_what_does_not_add_up(void)
 
 /* --- the public functions, and the text ------------------------------------------------------------------------------ */
 
-static char text[200000], wide[2000000];
+static char text[200000];
 
 static bool has_line(const char *line)
 {
@@ -304,35 +281,5 @@ static void test_prometheus(void)
     kit_close(session);
 }
 
-/* From the counts themselves: what takes a holder of long standing, and a name longer than its room. */
-static void test_prometheus_of_counts(void)
-{
-    struct zkl__stats stats;
-    zkl__stats_init(&stats);
-    CU_ASSERT(zkl__stats_prometheus(&stats, false, NULL, text, sizeof text) < sizeof text);
-    CU_ASSERT(has_line("zklock_connected 0"));
-    CU_ASSERT(has_line("zklock_lease_slack_seconds_count 0"));
-    CU_ASSERT(has_line("zklock_build_info{version=\"" ZKL_VERSION "\"} 1"));
-    zkl__stats_slack(&stats, 2500 * MS);
-    zkl__stats_slack(&stats, 1250 * MS);
-    zkl__stats_slack(&stats, 7000 * MS);
-    CU_ASSERT(zkl__stats_prometheus(&stats, true, NULL, text, sizeof text) < sizeof text);
-    CU_ASSERT(has_line("zklock_lease_slack_seconds_bucket{le=\"1.048576\"} 0"));
-    CU_ASSERT(has_line("zklock_lease_slack_seconds_bucket{le=\"2.097152\"} 1"));
-    CU_ASSERT(has_line("zklock_lease_slack_seconds_bucket{le=\"8.388608\"} 3"));
-    CU_ASSERT(has_line("zklock_lease_slack_seconds_sum 10.750000"));
-    check_form();
-    char name[5000];
-    memset(name, '\\', sizeof name - 1);
-    name[sizeof name - 1] = '\0';
-    CU_ASSERT(zkl__stats_prometheus(&stats, true, name, wide, sizeof wide) < sizeof wide);
-    const char *label = strstr(wide, "{session=\"") + strlen("{session=\"");
-    size_t slashes = strspn(label, "\\");
-    CU_ASSERT(slashes > 8000 && slashes % 2 == 0); /* cut, never in the middle of an escape */
-    CU_ASSERT(strncmp(label + slashes, "\"} 1\n", 5) == 0);
-    zkl__stats_deinit(&stats, &(zkl_heap){0});
-}
-
-TESTS("stats", T(test_a_grant), T(test_waits_that_end_otherwise), T(test_losses), T(test_connections),
-      T(test_no_memory_for_a_row), T(test_histogram), T(test_what_does_not_add_up), T(test_of_a_session),
-      T(test_many_paths), T(test_prometheus), T(test_prometheus_of_counts))
+TESTS("stats", T(test_a_grant), T(test_waits_that_end_otherwise), T(test_losses), T(test_no_memory_for_a_row),
+      T(test_histogram), T(test_what_does_not_add_up), T(test_of_a_session), T(test_many_paths), T(test_prometheus))

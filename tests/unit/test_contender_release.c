@@ -1,0 +1,548 @@
+/* What a release says to others: that it is one (announced release), that the holder did not crash (the release mark and the delay), that
+ * the writer only reads from here on (downgrade). */
+#include "name.h"
+#include "script.h"
+
+#include <string.h>
+
+#define SEALED "/q/_c_11111111-1111-8111-8111-111111111111-lock-0000000000"
+
+#define DELAY (1000 * MS)
+
+static void enter_announcing(struct script_owner *owner, bool mark, int64_t delay)
+{
+    struct zkl__contender_config config = script_config(owner, "/q");
+    config.announces = true;
+    config.mark = mark;
+    config.delay = delay;
+    script_enter(owner, &config);
+}
+
+/* Behind that stranger, with a list, but nothing that follows it answered. */
+static void ask_behind(const char *blocker)
+{
+    script_begin();
+    script_put(blocker, SCRIPT_STRANGER);
+    script.next_sequence = 1;
+    enter_announcing(&me, false, 0);
+    script_answer();
+    script_answer();
+    STATE(&me, "watching");
+}
+
+static void wait_behind(const char *blocker)
+{
+    ask_behind(blocker);
+    script_answer_all();
+}
+
+/* Holds, and had to wait for it. */
+static void hold_after_waiting(void)
+{
+    wait_behind(SEALED);
+    script_remove(SEALED);
+    script_answer_all();
+    STATE(&me, "held");
+}
+
+static bool is_sealed(const struct script_owner *owner)
+{
+    return zkl__name_sealed(zkl__contender_node(owner->contender));
+}
+
+/* --- believed ------------------------------------------------------------------------------------------------------ */
+
+/* The watch that the client library has set again fires before the reply to the get that sets ours: nobody hears of a removal then. */
+static void test_an_event_before_the_reply(void)
+{
+    wait_behind(SEALED);
+    script_suspend(0);
+    script_connect();
+    while (script.op_count > 0 && strcmp(script_ops(), "get get") != 0) {
+        script_answer();
+    }
+    OPS("get get");
+    script_change(script_our_path());
+    STATE(&me, "listing");
+    OPS("get get unwatch list");
+    for (int i = 0; i < 4; i++) {
+        script_answer();
+    }
+    STATE(&me, "watching");
+    OPS("get get"); /* our own node again */
+    script_finish();
+}
+
+/* --- announced ----------------------------------------------------------------------------------------------------- */
+
+static void test_a_node_that_was_written_just_goes(void)
+{
+    hold_after_waiting();
+    script_release(&me);
+    script_answer_with(ZKL__RC_BADVERSION);
+    OPS("delete");
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.released, 1);
+    script_finish();
+}
+
+/* Once: others may stand between our node and a double of it, which could not be deleted when it was found. */
+static void test_a_double_is_not_announced(void)
+{
+    script_begin();
+    script_put(SEALED, SCRIPT_STRANGER);
+    script.next_sequence = 1;
+    enter_announcing(&me, false, 0);
+    script_suspend(1); /* the create is applied, and its reply lost */
+    script_connect();
+    while (script.ops[0].kind != ZKL__OP_DELETE) {
+        script_answer();
+    }
+    script_answer_with(ZKL__RC_NOAUTH);
+    script_answer_all();
+    STATE(&me, "watching");
+    CU_ASSERT_EQUAL(script_ours(), 2);
+    script_remove(SEALED);
+    script_answer_all();
+    STATE(&me, "held");
+    script_release(&me);
+    OPS("multi(set,delete)");
+    script_answer();
+    OPS("check list");
+    script_answer();
+    script_answer();
+    OPS("delete");
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.released, 1);
+    CU_ASSERT_EQUAL(script_ours(), 0);
+    script_finish();
+}
+
+/* The servers know another digest than we do. */
+static void test_not_our_identity(void)
+{
+    hold_after_waiting();
+    script_release(&me);
+    script_answer_with(ZKL__RC_NOAUTH);
+    OPS("delete");
+    script_answer_all();
+    enter_announcing(&you, false, 0);
+    script_answer_all();
+    CU_ASSERT_FALSE(is_sealed(&you));
+    script_finish();
+}
+
+/* The servers know no digest at all. */
+static void test_no_seal(void)
+{
+    script_begin();
+    enter_announcing(&me, false, 0);
+    script_answer_with(ZKL__RC_INVALIDACL);
+    script_answer_all();
+    STATE(&me, "held");
+    CU_ASSERT_FALSE(is_sealed(&me));
+    CU_ASSERT_EQUAL(script_ours(), 1);
+    script_finish();
+}
+
+/* A server took the seal and its answer was lost, the next one takes none: what the first one made must not be forgotten. */
+static void test_no_seal_after_a_lost_reply(void)
+{
+    script_begin();
+    enter_announcing(&me, false, 0);
+    script_suspend(1);
+    script_connect();
+    while (script.ops[0].kind != ZKL__OP_CREATE) {
+        script_answer();
+    }
+    script_answer_with(ZKL__RC_INVALIDACL);
+    script_run(3000 * MS);
+    STATE(&me, "held");
+    CU_ASSERT_EQUAL(script_ours(), 1);
+    CU_ASSERT_TRUE(is_sealed(&me)); /* the node that was there first */
+    script_release(&me);
+    OPS("delete"); /* nobody may write it but another session: it is not announced */
+    script_finish();
+}
+
+/* The servers refused the identity when the session said it. */
+static void test_unsealed(void)
+{
+    script_begin();
+    zkl__core_unseal(script.core);
+    enter_announcing(&me, false, 0);
+    script_answer_all();
+    STATE(&me, "held");
+    CU_ASSERT_FALSE(is_sealed(&me));
+    script_finish();
+}
+
+static void test_who_must_not(void)
+{
+    struct zkl__contender_config config = script_config(&me, "/q");
+    static const zkl_acl_entry anyone = {ZKL_PERM_ALL, "world", "anyone"};
+    static const zkl_acl open = {1, &anyone};
+    for (int i = 0; i < 3; i++) {
+        config = script_config(&me, "/q");
+        config.announces = true;
+        config.revocable = i == 0;
+        config.acl = i == 1 ? &open : NULL;
+        config.rule = i == 2 ? &script_reader : config.rule;
+        script_begin();
+        script_enter(&me, &config);
+        script_answer_all();
+        STATE(&me, "held");
+        CU_ASSERT_FALSE(is_sealed(&me));
+        script_finish();
+    }
+}
+
+/* --- how far a lie goes --------------------------------------------------------------------------------------------- */
+
+/* Without memory, neither for whom to look at nor to note that it is no contender, it looks once more, and holds meanwhile. */
+static void test_no_memory_for_a_look(void)
+{
+    static const char *const before_us[] = {
+        "/q/_c_22222222-2222-4222-8222-222222222222-__WRIT__0000000000", /* longer than what was watched */
+        "/q/_c_22222222-2222-4222-8222-222222222222-lock-0000000000",
+    };
+    for (int i = 0; i < 2; i++) {
+        wait_behind(SEALED);
+        script_change(SEALED);
+        script_remove(SEALED);
+        script_put(before_us[i], 0); /* persistent */
+        script_wait(script.timeout / 12);
+        OPS("check list");
+        test_heap_fail(&script.heap, 1, true);
+        script_answer_all();
+        CU_ASSERT_EQUAL(test_heap_failures(&script.heap), 1);
+        CU_ASSERT_EQUAL(me.contender->announcement.evidence, ZKL__EVIDENCE_ANNOUNCEMENT);
+        CU_ASSERT(me.contender->announcement.look_at > script.now);
+        test_heap_fail(&script.heap, 0, false);
+        script_run(script.timeout / 2);
+        STATE(&me, "held");
+        CU_ASSERT_EQUAL(me.contender->announcement.evidence, ZKL__EVIDENCE_LIST);
+        script_finish();
+    }
+}
+
+static void enter_marked(struct script_owner *owner)
+{
+    enter_announcing(owner, true, 0);
+}
+
+static void hold_marked(struct script_owner *owner)
+{
+    enter_marked(owner);
+    script_answer_all();
+    CU_ASSERT_EQUAL(owner->granted, 1);
+}
+
+static const char *mark(void)
+{
+    return script_find("/q")->data;
+}
+
+static bool is_unclean(struct script_owner *owner)
+{
+    hold_marked(owner);
+    return owner->unclean;
+}
+
+/* --- who writes it --------------------------------------------------------------------------------------------------- */
+
+static void test_with_the_release(void)
+{
+    script_begin();
+    enter_marked(&me);
+    OPS("get create list");
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_FALSE(me.unclean);
+    CU_ASSERT_STRING_EQUAL(mark(), "");
+    char own[SCRIPT_PATH];
+    snprintf(own, sizeof own, "%s", zkl__contender_node(me.contender));
+    script_release(&me);
+    OPS("multi(set,delete)");
+    script_answer();
+    CU_ASSERT_STRING_EQUAL(mark(), own);
+    CU_ASSERT_FALSE(is_unclean(&you));
+    script_finish();
+}
+
+/* The directory may not be written: the znode is deleted nevertheless, and that looks like a crash. */
+static void test_not_permitted(void)
+{
+    script_begin();
+    hold_marked(&me);
+    script_release(&me);
+    script_answer_with(ZKL__RC_NOAUTH);
+    CU_ASSERT_EQUAL(script.warnings, 1);
+    CU_ASSERT_PTR_NOT_NULL(strstr(script.warned, "WRITE"));
+    OPS("delete");
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.released, 1);
+    CU_ASSERT_TRUE(is_unclean(&you));
+    script_finish();
+}
+
+/* The servers refuse the delete for a while, and not the mark: it is written later, with the delete. */
+static void test_delete_not_permitted(void)
+{
+    script_begin();
+    hold_marked(&me);
+    script_find(script_our_path())->fixed = true;
+    script_release(&me);
+    script_run(100 * MS);
+    CU_ASSERT_EQUAL(me.released, 0);
+    CU_ASSERT_STRING_EQUAL(mark(), "");
+    script_find(script_our_path())->fixed = false;
+    script_run(5000 * MS);
+    CU_ASSERT_EQUAL(me.released, 1);
+    CU_ASSERT_FALSE(is_unclean(&you));
+    script_finish();
+}
+
+/* --- what else is in the directory ----------------------------------------------------------------------------------- */
+
+static void up_to_the_second_read(void)
+{
+    script_begin();
+    script.next_sequence = 7;
+    enter_marked(&me);
+    for (int i = 0; i < 3; i++) {
+        script_answer();
+    }
+    STATE(&me, "proving");
+    OPS("get");
+}
+
+static void test_read_refused(void)
+{
+    up_to_the_second_read();
+    script_answer_with(ZKL__RC_NOTAPPLIED); /* later once more */
+    OPS("");
+    CU_ASSERT_EQUAL(me.granted, 0);
+    script_run(5000 * MS);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    script_finish();
+    up_to_the_second_read();
+    script_answer_with(ZKL__RC_NOAUTH);
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_TRUE(me.unclean);
+    script_finish();
+    up_to_the_second_read();
+    script_remove(script_our_path());
+    script_remove("/q");
+    script_answer();
+    STATE(&me, "creating");
+    CU_ASSERT_EQUAL(me.granted, 0);
+    script_finish();
+}
+
+/* --- announced, and handed over ---------------------------------------------------------------------------------------- */
+
+/* A lie: no release has left a mark, and a list shows that it still stands. */
+static void test_announced_by_a_liar(void)
+{
+    script_begin();
+    script_put(SEALED, SCRIPT_STRANGER);
+    script.next_sequence = 1;
+    enter_announcing(&me, true, DELAY);
+    script_answer_all();
+    script_change(SEALED);
+    script_run(2 * DELAY);
+    STATE(&me, "watching");
+    CU_ASSERT_EQUAL(me.granted, 0);
+    script_finish();
+}
+
+static void hold_with_a_follower(void)
+{
+    script_begin();
+    hold_marked(&me);
+    enter_marked(&you);
+    script_answer_all();
+    CU_ASSERT_EQUAL(you.granted, 0);
+    script_release(&me);
+}
+
+static void test_handed_over(void)
+{
+    hold_with_a_follower();
+    CU_ASSERT_EQUAL(you.granted, 1);
+    CU_ASSERT_FALSE(you.unclean);
+    OPS("delete");
+    script_release(&you);
+    OPS("delete multi(set,delete)");
+    script_answer_all();
+    CU_ASSERT_FALSE(is_unclean(&third));
+    script_finish();
+}
+
+/* The delete with the mark is under way when another one of the session sees that it is next: nothing is handed over. */
+static void test_not_handed_over_late(void)
+{
+    script_begin();
+    hold_marked(&me);
+    enter_marked(&you);
+    script_answer();
+    script_answer();
+    script_release(&me);
+    script_answer();
+    OPS("multi(set,delete) get list");
+    CU_ASSERT_EQUAL(you.granted, 0);
+    script_answer_all();
+    CU_ASSERT_EQUAL(you.granted, 1);
+    CU_ASSERT_FALSE(you.unclean);
+    script_finish();
+}
+
+/* The same, and the predecessor's delete is put off: another follower comes before it is deleted. */
+static void test_handed_over_once(void)
+{
+    hold_with_a_follower();
+    char follower[SCRIPT_PATH];
+    snprintf(follower, sizeof follower, "/q/%s", zkl__contender_node(you.contender));
+    script_answer_with(ZKL__RC_NOTAPPLIED);
+    script_remove(follower);
+    enter_marked(&third);
+    script_answer_all();
+    STATE(&third, "watching");
+    script_run(5000 * MS);
+    CU_ASSERT_EQUAL(you.lost, 1);
+    CU_ASSERT_EQUAL(third.granted, 1);
+    CU_ASSERT_TRUE(third.unclean);
+    script_finish();
+}
+
+/* --- with a delay ---------------------------------------------------------------------------------------------------- */
+
+static void test_directory_is_made_persistent(void)
+{
+    script_begin();
+    struct zkl__contender_config config = script_config(&me, "/new/dir");
+    config.mark = true;
+    script_enter(&me, &config);
+    while (!me.granted) {
+        struct script_op op = script_answer();
+        CU_ASSERT(op.kind != ZKL__OP_CREATE || op.mode == ZKL__PERSISTENT || op.mode == ZKL__EPHEMERAL_SEQUENTIAL);
+    }
+    CU_ASSERT_FALSE(me.unclean);
+    script_finish();
+}
+
+static void enter_with(struct script_owner *owner, const struct zkl__rule *rule)
+{
+    struct zkl__contender_config config = script_config(owner, "/q");
+    config.rule = rule;
+    script_enter(owner, &config);
+    script_answer_all();
+}
+
+static void downgrade(struct script_owner *owner)
+{
+    script_step((struct zkl__event){.kind = ZKL__EV_DOWNGRADE, .contender = owner->contender, .rule = &script_reader});
+}
+
+/* --- readers and writers ------------------------------------------------------------------------------------------- */
+
+static void test_readers_wait_for_every_other_kind(void)
+{
+    static const char *const others[] = {
+        "/q/_c_11111111-1111-4111-8111-111111111111-lock-0000000000",
+        "/q/_c_11111111-1111-4111-8111-111111111111-__WRIT__0000000000",
+        "/q/11111111111141118111111111111111__lock__0000000000",
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        script_begin();
+        script_put(others[i], SCRIPT_STRANGER);
+        script.next_sequence = 1;
+        enter_with(&me, &script_reader);
+        CU_ASSERT_EQUAL(me.granted, 0);
+        enter_with(&you, &zkl__rule_mutex); /* behind a reader that waits */
+        script_remove(others[i]);
+        script_answer_all();
+        CU_ASSERT_EQUAL(me.granted, 1);
+        CU_ASSERT_EQUAL(you.granted, 0);
+        script_finish();
+    }
+}
+
+/* A writer's end wakes the readers right behind it, each once, and no later writer; a reader's end wakes nobody but the writer that
+ * watches it. */
+static void test_one_wake_up_each(void)
+{
+    struct script_owner readers[4];
+    script_begin();
+    enter_with(&me, &script_writer);
+    for (int i = 0; i < 4; i++) {
+        enter_with(&readers[i], &script_reader);
+    }
+    enter_with(&you, &script_writer);
+    enter_with(&third, &script_writer);
+    int before = script.submits;
+    script_release(&me);
+    script_answer_all();
+    CU_ASSERT_EQUAL(script.submits - before, 1); /* the delete: we are all of one session */
+    for (int i = 0; i < 4; i++) {
+        CU_ASSERT_EQUAL(readers[i].granted, 1);
+    }
+    before = script.submits;
+    for (int i = 0; i < 3; i++) {
+        script_release(&readers[i]);
+        script_answer_all();
+    }
+    CU_ASSERT_EQUAL(script.submits - before, 3); /* the writer waits for the last of them */
+    script_release(&readers[3]);
+    script_answer_all();
+    CU_ASSERT_EQUAL(you.granted, 1);
+    CU_ASSERT_EQUAL(script.submits - before, 3 + 2); /* others may read beside the last one: so it looks again */
+    before = script.submits;
+    script_release(&you);
+    script_answer_all();
+    CU_ASSERT_EQUAL(third.granted, 1);
+    CU_ASSERT_EQUAL(script.submits - before, 1);
+    script_finish();
+}
+
+/* --- downgrade ----------------------------------------------------------------------------------------------------- */
+
+static void test_downgrade_keeps_place_and_token(void)
+{
+    script_begin();
+    enter_with(&me, &script_writer);
+    enter_with(&you, &script_reader);
+    enter_with(&third, &script_writer);
+    char old[SCRIPT_PATH];
+    strcpy(old, zkl__contender_node(me.contender));
+    downgrade(&me);
+    OPS("multi(create,delete)");
+    CU_ASSERT_EQUAL(me.downgraded, 0);
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.downgraded, 1);
+    CU_ASSERT_EQUAL(me.token, zkl__contender_token(me.contender));
+    const char *new = zkl__contender_node(me.contender);
+    CU_ASSERT_EQUAL(strncmp(new, old, 40), 0); /* the same uuid */
+    CU_ASSERT_STRING_EQUAL(new + strlen(new) - 18, "__READ__0000000000");
+    CU_ASSERT_EQUAL(you.granted, 1);
+    CU_ASSERT_EQUAL(third.granted, 0); /* a writer waits for the reader that we are now */
+    script_run(20000 * MS);
+    CU_ASSERT_EQUAL(me.lost, 0); /* heartbeats are on the new node */
+    script_release(&you);
+    script_answer_all();
+    CU_ASSERT_EQUAL(third.granted, 0);
+    script_release(&me);
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.released, 1);
+    CU_ASSERT_EQUAL(third.granted, 1);
+    script_finish();
+}
+
+TESTS("contender_release", T(test_an_event_before_the_reply), T(test_a_node_that_was_written_just_goes),
+      T(test_a_double_is_not_announced), T(test_not_our_identity), T(test_no_seal), T(test_no_seal_after_a_lost_reply),
+      T(test_unsealed), T(test_who_must_not), T(test_no_memory_for_a_look), T(test_with_the_release),
+      T(test_not_permitted), T(test_delete_not_permitted), T(test_read_refused), T(test_announced_by_a_liar),
+      T(test_handed_over), T(test_handed_over_once), T(test_not_handed_over_late), T(test_directory_is_made_persistent),
+      T(test_readers_wait_for_every_other_kind), T(test_one_wake_up_each), T(test_downgrade_keeps_place_and_token))

@@ -1,0 +1,350 @@
+/* How long a lock is kept, and how far back its user waits: delay_after_crash_ms, hold_at_least_ms, linger_ms, position_fn and max_ahead,
+ * as their users see them. */
+#include "handle_kit.h"
+#include "lock_kit.h"
+
+#include <string.h>
+
+#define PATH "/locks/kept"
+#define LONG INT64_C(3600000) /* ms: longer than any test */
+#define SHORT 50
+#define ON(recipe) (1U << ZKL_RECIPE_##recipe)
+
+static zkl_lock *careful(zkl_session *session, int64_t delay_ms)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.delay_after_crash_ms = delay_ms;
+    return kit_lock(session, PATH, &options);
+}
+
+static void crash(zkl_session *session)
+{
+    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(session)), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED));
+}
+
+/* With a delay of an hour: whoever is granted has waited for nothing. */
+static bool is_granted_at_once(zkl_session *session)
+{
+    zkl_lock *lock = careful(session, LONG);
+    int code = zkl_lock_acquire(lock, 10000, NULL, NULL);
+    if (code == ZKL_OK) {
+        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    }
+    zkl_lock_free(lock);
+    return code == ZKL_OK;
+}
+
+static bool is_delayed(zkl_session *session)
+{
+    zkl_lock *lock = careful(session, LONG);
+    zkl_error err = {.text = ""};
+    int code = zkl_lock_acquire(lock, 0, NULL, &err);
+    bool says = strstr(err.text, "delay_after_crash_ms");
+    zkl_lock_free(lock);
+    return code == ZKL_EBUSY && says;
+}
+
+/* Servers remove empty containers with all that they know. */
+static void test_persistent(void)
+{
+    kit_set_up(NULL);
+    zkl_lock *lock = careful(one, LONG);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    crash(one);
+    CU_ASSERT_EQUAL(zkl__memory_reap("kit"), ZKL_OK);
+    CU_ASSERT(is_delayed(two));
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+/* A lock that lingers, or stays for its least time, was released: its end is clean. With the option recover, too. */
+static void test_with_other_options(void)
+{
+    for (int way = 0; way < 4; way++) {
+        kit_set_up(NULL);
+        zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+        zkl_grant grant;
+        options.recover = way >= 2;
+        options.delay_after_crash_ms = options.recover ? 0 : LONG;
+        options.linger_ms = way % 2 == 0 ? 1000 : 0;
+        options.hold_at_least_ms = way % 2 == 1 ? SHORT : 0;
+        zkl_lock *lock = kit_lock(one, PATH, &options), *plain = kit_lock(one, PATH, NULL);
+        if (options.recover) { /* one that leaves no mark */
+            CU_ASSERT_EQUAL(zkl_lock_acquire(plain, 5000, NULL, NULL), ZKL_OK);
+            CU_ASSERT_EQUAL(zkl_lock_release(plain, NULL), ZKL_OK);
+        }
+        for (int i = 0; i < 2; i++) {
+            CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, &grant, NULL), ZKL_OK);
+            CU_ASSERT_EQUAL(grant.unclean, options.recover && i == 0);
+            CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+        }
+        CU_ASSERT(is_granted_at_once(two));
+        CU_ASSERT(is_granted_at_once(one));
+        zkl_lock_free(lock);
+        zkl_lock_free(plain);
+        kit_tear_down();
+    }
+}
+
+static zkl_lock *keeper(zkl_session *session, int64_t least_ms)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.hold_at_least_ms = least_ms;
+    return kit_lock(session, PATH, &options);
+}
+
+/* Released at once, and nobody else has it before the time. */
+static void test_released_early(void)
+{
+    kit_set_up(NULL);
+    zkl_lock *first = keeper(one, SHORT), *second = kit_lock(two, PATH, NULL);
+    zkl_grant grant;
+    int64_t before = now_ms();
+    CU_ASSERT_EQUAL(zkl_lock_acquire(first, 5000, &grant, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(first, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_state(first), ZKL_STATE_IDLE);
+    CU_ASSERT_EQUAL(zkl_lock_release(first, NULL), ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(second, 10000, &grant, NULL), ZKL_OK);
+    CU_ASSERT(now_ms() - before >= SHORT);
+    CU_ASSERT_EQUAL(zkl_lock_release(second, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(kit_queue(two, PATH) == 0));
+    zkl_lock_free(first);
+    zkl_lock_free(second);
+    kit_tear_down();
+}
+
+static int try_it(zkl_session *session)
+{
+    zkl_lock *lock = kit_lock(session, PATH, NULL);
+    int rc = zkl_lock_acquire(lock, 0, NULL, NULL);
+    zkl_lock_free(lock);
+    return rc;
+}
+
+/* Freed after its release, freed while it is held: it stays. Closed: it goes. */
+static void test_ends(void)
+{
+    for (int way = 0; way < 3; way++) {
+        zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
+        zkl_lock *lock = keeper(session, LONG);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+        if (way == 0) {
+            CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+        }
+        if (way < 2) {
+            zkl_lock_free(lock);
+            CU_ASSERT_EQUAL(try_it(session), ZKL_EBUSY); /* its own session waits, too */
+            CU_ASSERT_EQUAL(try_it(other), ZKL_EBUSY);
+            CU_ASSERT_EQUAL(kit_queue(other, PATH), 1);
+        }
+        kit_close(session);
+        CU_ASSERT_EQUAL(try_it(other), ZKL_OK);
+        if (way == 2) {
+            zkl_lock_free(lock);
+        }
+        kit_close(other);
+    }
+}
+
+static zkl_lock_options lingering(void)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.linger_ms = LONG;
+    return options;
+}
+
+static zkl_grant acquire(zkl_lock *lock)
+{
+    zkl_grant grant = {.token = 0};
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 5000, &grant, NULL), ZKL_OK);
+    return grant;
+}
+
+static void release(zkl_lock *lock)
+{
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+}
+
+static void test_a_write_lock_lingers(void)
+{
+    kit_set_up(NULL);
+    zkl_lock_options options = lingering();
+    zkl_lock *writer = NULL, *reader = NULL;
+    CU_ASSERT_EQUAL_FATAL(zkl_write_lock_new(&writer, one, PATH, &options, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_read_lock_new(&reader, one, PATH, NULL, NULL), ZKL_OK);
+    zkl_grant first = acquire(writer);
+    release(writer);
+    zkl_grant again = acquire(writer);
+    CU_ASSERT_EQUAL(again.token, first.token);
+    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(writer, NULL), ZKL_OK);
+    release(writer);
+    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, PATH) == 0)); /* a reader does not linger */
+    release((acquire(writer), writer));
+    CU_ASSERT(acquire(reader).token > first.token); /* of the same session: what lingers gives way */
+    CU_ASSERT_EQUAL(kit_queue(two, PATH), 1);
+    release(reader);
+    zkl_lock_free(reader);
+    zkl_lock_free(writer);
+    kit_tear_down();
+}
+
+static void on_request(zkl_lock *lock, void *payload)
+{
+    (void)lock, (void)payload;
+}
+
+static struct mailbox positions = MAILBOX_INIT;
+
+static void on_position(zkl_lock *lock, size_t ahead, void *payload)
+{
+    CU_ASSERT_EQUAL(zkl_lock_state(lock) == ZKL_STATE_LOST, false);
+    mailbox_put(payload, (struct letter){.from = lock, .code = (int)ahead});
+}
+
+static zkl_lock_options asking(void)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.position_fn = on_position;
+    options.payload = &positions;
+    return options;
+}
+
+/* Its own predecessors go, one after the other; readers do not count for readers. */
+static void test_told_as_it_changes(void)
+{
+    zkl_lock_options options = asking();
+    zkl_lock *before[3];
+    struct acquire acquire, waits[3];
+    kit_set_up(NULL);
+    mailbox_clear(&positions);
+    zkl_lock *lock = kit_lock(one, PATH, &options);
+    for (int i = 0; i < 3; i++) {
+        before[i] = kit_lock(two, PATH, NULL);
+        acquire_start(&waits[i], before[i], 10000);
+        CU_ASSERT_TRUE(EVENTUALLY(kit_queue(one, PATH) == (size_t)i + 1));
+    }
+    acquire_start(&acquire, lock, 10000);
+    CU_ASSERT_TRUE(mailbox_wait(&positions, 1));
+    CU_ASSERT_EQUAL(mailbox_last(&positions), 3);
+    CU_ASSERT_EQUAL(zkl_lock_cancel(before[2]), ZKL_OK); /* the predecessor gives up */
+    CU_ASSERT_EQUAL(acquire_join(&waits[2]), ZKL_ECANCELED);
+    CU_ASSERT_TRUE(mailbox_wait(&positions, 2));
+    CU_ASSERT_EQUAL(mailbox_last(&positions), 2);
+    CU_ASSERT_EQUAL(acquire_join(&waits[0]), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(before[0], NULL), ZKL_OK); /* not its predecessor: nothing is read */
+    CU_ASSERT_EQUAL(acquire_join(&waits[1]), ZKL_OK);
+    CU_ASSERT_EQUAL(mailbox_count(&positions), 2);
+    CU_ASSERT_EQUAL(zkl_lock_release(before[1], NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_OK);
+    for (int i = 0; i < 3; i++) {
+        zkl_lock_free(before[i]);
+    }
+    zkl_lock_free(lock);
+    size_t count = mailbox_count(&positions);
+    CU_ASSERT_TRUE(count == 2 || (count == 3 && mailbox_last(&positions) == 0));
+    kit_tear_down();
+}
+
+static void test_what_counts(void)
+{
+    zkl_lock_options options = asking();
+    zkl_lock *reader, *other, *writer;
+    struct acquire acquire;
+    kit_set_up(NULL);
+    mailbox_clear(&positions);
+    CU_ASSERT_EQUAL(zkl_read_lock_new(&reader, one, PATH, &options, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_read_lock_new(&other, two, PATH, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_write_lock_new(&writer, two, PATH, &options, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(other, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(reader, 10000, NULL, NULL), ZKL_OK); /* one reader stands before it, none counts */
+    acquire_start(&acquire, writer, 10000);
+    CU_ASSERT_TRUE(EVENTUALLY(mailbox_last(&positions) == 2));
+    CU_ASSERT_EQUAL(zkl_lock_release(reader, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(other, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_OK);
+    zkl_lock_free(reader);
+    zkl_lock_free(other);
+    zkl_lock_free(writer);
+    kit_tear_down();
+}
+
+static void test_max_ahead(void)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    struct acquire acquire;
+    zkl_error err;
+    kit_set_up(NULL);
+    options.max_ahead = 1;
+    zkl_lock *holder = kit_lock(two, PATH, NULL), *second = kit_lock(one, PATH, &options),
+             *third = kit_lock(one, PATH, &options);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
+    acquire_start(&acquire, second, 10000);
+    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, PATH) == 2));
+    CU_ASSERT_EQUAL(zkl_lock_acquire(third, 20000, NULL, &err), ZKL_EBUSY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "max_ahead"));
+    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, PATH) == 2));
+    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_OK);
+    acquire_start(&acquire, third, 10000); /* one is before it now */
+    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, PATH) == 2));
+    CU_ASSERT_EQUAL(zkl_lock_release(second, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_OK);
+    zkl_lock_free(holder);
+    zkl_lock_free(second);
+    zkl_lock_free(third);
+    kit_tear_down();
+}
+
+/* --- refused by name --------------------------------------------------------------------------------------------------- */
+
+/* An option that some recipes take, or with another `problem` a value or a second option that a lock refuses. */
+static const struct refusal {
+    zkl_lock_options options;
+    unsigned taken_by; /* a bit for each recipe */
+    const char *name, *problem;
+} refusals[] = {
+    {{.delay_after_crash_ms = 1}, ON(LOCK) | ON(ELECTION), "delay_after_crash_ms", NULL},
+    {{.delay_after_crash_ms = -1}, 0, "delay_after_crash_ms", "-1"},
+    {{.delay_after_crash_ms = 25 * LONG}, 0, "delay_after_crash_ms", "90000000"},
+    {{.hold_at_least_ms = 1}, ON(LOCK), "hold_at_least_ms", NULL},
+    {{.hold_at_least_ms = -1}, 0, "hold_at_least_ms", "-1"},
+    {{.hold_at_least_ms = 25 * LONG}, 0, "hold_at_least_ms", "90000000"},
+    {{.hold_at_least_ms = 1000, .max_hold_ms = 999}, 0, "hold_at_least_ms", "max_hold_ms"},
+    {{.hold_at_least_ms = 1000, .linger_ms = 1}, 0, "hold_at_least_ms", "linger_ms"},
+    {{.linger_ms = 1}, ON(LOCK) | ON(WRITE_LOCK), "linger_ms", NULL},
+    {{.linger_ms = -1}, 0, "linger_ms", "-1"},
+    {{.linger_ms = 1, .revoke_fn = on_request}, 0, "linger_ms", "revoke_fn"},
+    {{.max_ahead = 1}, ~(ON(MULTILOCK) | ON(SEMAPHORE)), "max_ahead", NULL},
+    {{.max_ahead = -1}, 0, "max_ahead", "-1"},
+    {{.position_fn = on_position}, ~(ON(MULTILOCK) | ON(SEMAPHORE)), "position_fn", NULL},
+};
+
+static void test_refused_by_name(void)
+{
+    zkl_session *session = kit_open(NULL);
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        const struct refusal *refusal = &refusals[i];
+        zkl_lock_options options = refusal->options;
+        options.size = sizeof options;
+        for (int j = 0; j < handle_recipe_count; j++) {
+            const struct handle_recipe *recipe = &handle_recipes[j];
+            zkl_lock *lock = (zkl_lock *)&options;
+            zkl_error err = {.text = ""};
+            bool taken = refusal->taken_by & 1U << recipe->recipe;
+            if (refusal->problem && recipe->recipe != ZKL_RECIPE_LOCK) {
+                continue;
+            }
+            CU_ASSERT_EQUAL(recipe->make(&lock, session, PATH, &options, &err), taken ? ZKL_OK : ZKL_EINVAL);
+            CU_ASSERT_EQUAL(lock != NULL, taken);
+            CU_ASSERT(taken || strstr(err.text, refusal->name));
+            CU_ASSERT(taken || strstr(err.text, refusal->problem ? refusal->problem : recipe->noun));
+            zkl_lock_free(lock);
+        }
+    }
+    kit_close(session);
+}
+
+TESTS("lock_keeping", T(test_persistent), T(test_with_other_options), T(test_released_early), T(test_ends),
+      T(test_a_write_lock_lingers), T(test_told_as_it_changes), T(test_what_counts), T(test_max_ahead),
+      T(test_refused_by_name))

@@ -1,0 +1,460 @@
+/* What is pure and holds many: timers, watches, children, assignments of a partition, slots. */
+#include "check.h"
+#include "children.h"
+#include "dice.h"
+#include "plain_heap.h"
+#include "session_inside.h"
+#include "share.h"
+#include "test_heap.h"
+#include "timers.h"
+
+#include <string.h>
+
+#define TIMERS 120
+
+static struct zkl__timer timers_all[TIMERS];
+static int64_t wake[TIMERS]; /* INT64_MAX: not set_timer */
+
+static int64_t earliest(void)
+{
+    int64_t next = INT64_MAX;
+    for (int i = 0; i < TIMERS; i++) {
+        next = wake[i] < next ? wake[i] : next;
+    }
+    return next;
+}
+
+static void set_timer(struct zkl__timers *timers, int i, int64_t at)
+{
+    wake[i] = at;
+    zkl__timers_set(timers, &timers_all[i], at);
+    CU_ASSERT_EQUAL(timers_all[i].set, at != INT64_MAX);
+}
+
+static void run_due(struct zkl__timers *timers, int64_t now)
+{
+    for (struct zkl__timer *due; (due = zkl__timers_due(timers, now));) {
+        int i = (int)(due - timers_all);
+        CU_ASSERT_EQUAL(wake[i], earliest());
+        CU_ASSERT(wake[i] <= now);
+        CU_ASSERT_FALSE(due->set);
+        wake[i] = INT64_MAX;
+    }
+    CU_ASSERT(earliest() > now);
+}
+
+static void walk_timers(uint64_t seed)
+{
+    uint64_t dice = seed;
+    struct zkl__timers timers = {0};
+    int64_t now = 1000;
+    memset(timers_all, 0, sizeof timers_all);
+    for (int i = 0; i < TIMERS; i++) {
+        wake[i] = INT64_MAX;
+    }
+    for (int step = 0; step < 4000; step++) {
+        int i = (int)dice_below(&dice, TIMERS);
+        if (dice_once_in(&dice, 8)) {
+            run_due(&timers, now += dice_below(&dice, 20));
+        } else {
+            set_timer(&timers, i, dice_once_in(&dice, 5) ? INT64_MAX : now + dice_below(&dice, 50));
+        }
+        CU_ASSERT_EQUAL(zkl__timers_next(&timers), earliest());
+    }
+    for (int i = 0; i < TIMERS; i++) {
+        set_timer(&timers, i, INT64_MAX);
+    }
+    CU_ASSERT_EQUAL(timers.count, 0);
+    CU_ASSERT_PTR_NULL(timers.root);
+}
+
+static void test_timers_against_a_list(void)
+{
+    check_seeds(100, walk_timers);
+}
+
+static void test_the_same_time_again(void)
+{
+    struct zkl__timers timers = {0};
+    struct zkl__timer c = {0};
+    zkl__timers_set(&timers, &c, 5);
+    zkl__timers_set(&timers, &c, 5);
+    CU_ASSERT_EQUAL(timers.count, 1);
+    CU_ASSERT_PTR_EQUAL(zkl__timers_due(&timers, 5), &c);
+    zkl__timers_set(&timers, &c, 5); /* the same as the last time: it was taken out, so it is set_timer */
+    CU_ASSERT_EQUAL(timers.count, 1);
+    CU_ASSERT_PTR_NULL(zkl__timers_due(&timers, 4));
+    zkl__timers_set(&timers, &c, INT64_MAX);
+    CU_ASSERT_EQUAL(zkl__timers_next(&timers), INT64_MAX);
+}
+
+#define WATCHES 300
+#define PATHS 60
+
+static struct test_heap heap = TEST_HEAP_INIT;
+static struct zkl__watch watches[WATCHES];
+static bool on[WATCHES];
+static char paths[PATHS][64];
+
+static size_t bytes_on(void)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < WATCHES; i++) {
+        bytes += on[i] ? strlen(watches[i].path) : 0;
+    }
+    return bytes;
+}
+
+static int waiting_for(const char *path)
+{
+    int count = 0;
+    for (int i = 0; i < WATCHES; i++) {
+        count += on[i] && strcmp(watches[i].path, path) == 0;
+    }
+    return count;
+}
+
+static void take(struct zkl__watches *table, const char *path)
+{
+    int expected = waiting_for(path);
+    for (struct zkl__watch *w = zkl__watches_take(table, path); w; w = w->next, expected--) {
+        CU_ASSERT_STRING_EQUAL(w->path, path);
+        CU_ASSERT_FALSE(w->on);
+        CU_ASSERT_TRUE(on[w - watches]);
+        on[w - watches] = false;
+    }
+    CU_ASSERT_EQUAL(expected, 0);
+}
+
+static void add(struct zkl__watches *table, uint64_t *dice, int i, size_t most)
+{
+    size_t before = bytes_on();
+    if (!on[i]) {
+        watches[i].path = paths[dice_below(dice, PATHS)];
+    }
+    bool fits = on[i] || most == 0 || before + strlen(watches[i].path) <= most;
+    CU_ASSERT_EQUAL(zkl__watches_add(table, &watches[i], most), fits ? ZKL_OK : ZKL_ELIMIT);
+    on[i] = fits;
+    CU_ASSERT_EQUAL(watches[i].on, fits);
+}
+
+static void walk_watches(uint64_t seed)
+{
+    uint64_t dice = seed;
+    zkl_heap h = test_heap(&heap);
+    struct zkl__watches table = {0};
+    memset(watches, 0, sizeof watches);
+    memset(on, 0, sizeof on);
+    test_heap_fail(&heap, 0, false);
+    CU_ASSERT_TRUE_FATAL(zkl__watches_init(&table, &h));
+    if (dice_once_in(&dice, 4)) {
+        test_heap_fail(&heap, 1, true); /* no memory to grow: longer chains, and that is all */
+    }
+    size_t most = dice_once_in(&dice, 2) ? 0 : (size_t)dice_below(&dice, 3000);
+    for (int step = 0; step < 2000; step++) {
+        int i = (int)dice_below(&dice, WATCHES);
+        const char *path = paths[dice_below(&dice, PATHS)];
+        switch (dice_below(&dice, 10)) {
+        case 0:
+        case 1:
+            take(&table, path);
+            break;
+        case 2:
+        case 3:
+            zkl__watches_remove(&table, &watches[i]);
+            on[i] = false;
+            CU_ASSERT_FALSE(watches[i].on);
+            break;
+        default:
+            add(&table, &dice, i, most);
+        }
+        CU_ASSERT_EQUAL(zkl__watches_any(&table, path), waiting_for(path) > 0);
+        CU_ASSERT_EQUAL(table.bytes, bytes_on());
+    }
+    for (struct zkl__watch *w; (w = zkl__watches_take_any(&table));) {
+        CU_ASSERT_TRUE(on[w - watches] && !w->on);
+        on[w - watches] = false;
+    }
+    CU_ASSERT_EQUAL(bytes_on(), 0);
+    CU_ASSERT_EQUAL(table.count, 0);
+    zkl__watches_deinit(&table, &h);
+    CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
+}
+
+static void test_watches_against_a_list(void)
+{
+    for (int i = 0; i < PATHS; i++) {
+        snprintf(paths[i], sizeof paths[i], "/q/%.*s%d", i % 20, "aaaaaaaaaaaaaaaaaaaaaaa", i);
+    }
+    check_seeds(100, walk_watches);
+}
+
+static void test_limit(void)
+{
+    zkl_heap h = test_heap(&heap);
+    struct zkl__watches table = {0};
+    struct zkl__watch one = {.path = "/12345"}, two = {.path = "/123"};
+    CU_ASSERT_TRUE_FATAL(zkl__watches_init(&table, &h));
+    CU_ASSERT_EQUAL(zkl__watches_add(&table, &one, 5), ZKL_ELIMIT);
+    CU_ASSERT_FALSE(one.on);
+    CU_ASSERT_EQUAL(zkl__watches_add(&table, &one, 6), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl__watches_add(&table, &one, 6), ZKL_OK); /* on already */
+    CU_ASSERT_EQUAL(zkl__watches_add(&table, &two, 9), ZKL_ELIMIT);
+    CU_ASSERT_EQUAL(zkl__watches_add(&table, &two, 10), ZKL_OK);
+    zkl__watches_deinit(&table, &h);
+}
+
+/* Two paths of one hash (FNV-1a of 32 bits): told apart nevertheless. */
+static void test_one_hash(void)
+{
+    zkl_heap h = test_heap(&heap);
+    struct zkl__watches table = {0};
+    struct zkl__watch one = {.path = "/q/tbhekt"}, two = {.path = "/q/ovedks"};
+    CU_ASSERT_TRUE_FATAL(zkl__watches_init(&table, &h));
+    CU_ASSERT_EQUAL(zkl__watches_add(&table, &one, 0), ZKL_OK);
+    CU_ASSERT_FALSE(zkl__watches_any(&table, two.path));
+    CU_ASSERT_EQUAL(zkl__watches_add(&table, &two, 0), ZKL_OK);
+    CU_ASSERT_EQUAL(one.hash, two.hash);
+    CU_ASSERT_PTR_EQUAL(zkl__watches_take(&table, one.path), &one);
+    CU_ASSERT_TRUE(two.on);
+    zkl__watches_remove(&table, &two);
+    zkl__watches_deinit(&table, &h);
+}
+
+#define CHILDREN 200
+
+static bool no_x(const char *name)
+{
+    return name[0] != 'x';
+}
+
+static void test_in_order_whatever_the_list_is(void)
+{
+    static char names[CHILDREN][16];
+    const char *list[CHILDREN];
+    for (size_t count = 0; count < CHILDREN; count += 7) {
+        for (size_t i = 0; i < count; i++) {
+            snprintf(names[i], sizeof names[i], "%s%u", i % 3 ? "" : "x", (unsigned)dice_at(count, 1, i));
+            list[i] = names[i];
+        }
+        const struct zkl__reply reply = {.children = list, .child_count = count};
+        struct zkl__children *all = NULL, *some = NULL;
+        CU_ASSERT_TRUE_FATAL(zkl__children_renew(&plain_heap, &all, &reply, NULL));
+        CU_ASSERT_TRUE_FATAL(zkl__children_renew(&plain_heap, &some, &reply, no_x));
+        CU_ASSERT_EQUAL_FATAL(all->count, count);
+        for (size_t i = 0; i + 1 < count; i++) {
+            CU_ASSERT(strcmp(all->all[i].name, all->all[i + 1].name) <= 0);
+        }
+        for (size_t i = 0; i < count; i++) {
+            struct zkl__child *found = zkl__children_find(all, list[i]);
+            CU_ASSERT(found && strcmp(found->name, list[i]) == 0);
+            CU_ASSERT_EQUAL(zkl__children_find(some, list[i]) != NULL, i % 3 != 0);
+        }
+        CU_ASSERT_PTR_NULL(zkl__children_find(all, "a"));
+        free(all);
+        free(some);
+    }
+}
+
+/* What lives is not asked again, what does not is; what went, or may not be looked at, is not overlooked. */
+static void test_verdicts(void)
+{
+    const char *list[] = {"b", "a", "d", "c"}, *later[] = {"e", "c", "b", "a"};
+    const struct zkl__reply reply = {.children = list, .child_count = 4}, next = {.children = later, .child_count = 4};
+    const struct zkl__reply living = {.stat = {.ephemeral_owner = 7, .czxid = 5}}, stray = {.rc = ZKL__RC_OK};
+    const struct zkl__reply gone = {.rc = ZKL__RC_NONODE}, refused = {.rc = ZKL__RC_NOAUTH};
+    struct zkl__children *children = NULL;
+    CU_ASSERT_TRUE_FATAL(zkl__children_renew(&plain_heap, &children, &reply, NULL));
+    CU_ASSERT_EQUAL(zkl__children_unknown(children, 0), 0);
+    zkl__child_judge(&children->all[0], &living);
+    zkl__child_judge(&children->all[1], &stray);
+    CU_ASSERT_EQUAL(zkl__children_unknown(children, 0), 2);
+    CU_ASSERT_EQUAL(zkl__children_living(children), 1);
+    CU_ASSERT_EQUAL(zkl__children_standing(children), 3);
+    zkl__child_judge(&children->all[2], &gone);
+    zkl__child_judge(&children->all[3], &refused);
+    CU_ASSERT_EQUAL(zkl__children_unknown(children, 0), 4);
+    CU_ASSERT_EQUAL(zkl__children_living(children), 2);
+    CU_ASSERT_EQUAL(zkl__children_standing(children), 3);
+    CU_ASSERT_TRUE_FATAL(zkl__children_renew(&plain_heap, &children, &next, NULL));
+    CU_ASSERT_EQUAL(children->all[0].verdict, ZKL__CHILD_LIVES);
+    CU_ASSERT_EQUAL(children->all[0].czxid, 5);
+    CU_ASSERT_EQUAL(children->all[1].verdict, ZKL__CHILD_UNKNOWN);
+    CU_ASSERT_EQUAL(children->all[2].verdict, ZKL__CHILD_UNKNOWN);
+    CU_ASSERT_EQUAL(children->all[3].verdict, ZKL__CHILD_UNKNOWN);
+    free(children);
+}
+
+#define PIECES 100
+#define MEMBERS 40
+
+static char names[MEMBERS + PIECES][48];
+static const char *all[MEMBERS], *pieces[PIECES];
+
+static void name_them(uint64_t seed)
+{
+    for (size_t i = 0; i < MEMBERS; i++) {
+        all[i] = names[i];
+        snprintf(names[i], sizeof names[i], "_c_%016llx-lock-%010zu", (unsigned long long)dice_next(&seed), i);
+    }
+    for (size_t i = 0; i < PIECES; i++) {
+        pieces[i] = names[MEMBERS + i];
+        snprintf(names[MEMBERS + i], sizeof names[0], "topic-%zu", i);
+    }
+}
+
+static void share_out(size_t *owners, const char *const *members, size_t count, size_t cap)
+{
+    const struct zkl__share share = {members, count, pieces, PIECES, cap};
+    CU_ASSERT(zkl__share_out(owners, &share, &plain_heap));
+}
+
+static size_t load_of(const size_t *owners, size_t member)
+{
+    size_t load = 0;
+    for (size_t i = 0; i < PIECES; i++) {
+        load += owners[i] == member;
+    }
+    return load;
+}
+
+static void test_even(void)
+{
+    size_t owners[PIECES];
+    name_them(1);
+    for (size_t count = 1; count <= MEMBERS; count++) {
+        share_out(owners, all, count, 0);
+        size_t sum = 0;
+        for (size_t m = 0; m < count; m++) {
+            size_t load = load_of(owners, m);
+            CU_ASSERT(load == PIECES / count || load == PIECES / count + 1);
+            sum += load;
+        }
+        CU_ASSERT_EQUAL(sum, PIECES);
+    }
+}
+
+static void test_capped(void)
+{
+    size_t owners[PIECES];
+    name_them(2);
+    for (size_t count = 1; count <= 10; count++) {
+        share_out(owners, all, count, 20);
+        for (size_t m = 0; m < count; m++) {
+            CU_ASSERT(load_of(owners, m) <= 20);
+        }
+        CU_ASSERT_EQUAL(load_of(owners, ZKL__NOBODY), count < 5 ? PIECES - 20 * count : 0);
+    }
+}
+
+static void shuffle(const char **list, size_t count, uint64_t *seed)
+{
+    for (size_t i = count; i > 1; i--) {
+        size_t j = (size_t)dice_below(seed, (int64_t)i);
+        const char *name = list[i - 1];
+        list[i - 1] = list[j];
+        list[j] = name;
+    }
+}
+
+/* The server lists members in any order, and members may name the pieces in any order. */
+static void test_the_order_of_names_does_not_matter(void)
+{
+    uint64_t seed = 4;
+    size_t owners[PIECES], again[PIECES];
+    name_them(4);
+    for (int round = 0; round < 20; round++) {
+        const char *before[PIECES], *owner[PIECES];
+        share_out(owners, all, 7, 20);
+        for (size_t i = 0; i < PIECES; i++) {
+            before[i] = pieces[i];
+            owner[i] = all[owners[i]];
+        }
+        shuffle(all, 7, &seed);
+        shuffle(pieces, PIECES, &seed);
+        share_out(again, all, 7, 20);
+        for (size_t i = 0; i < PIECES; i++) {
+            size_t j = 0;
+            while (pieces[j] != before[i]) {
+                j++;
+            }
+            CU_ASSERT_PTR_EQUAL(all[again[j]], owner[i]);
+        }
+    }
+}
+
+/* Names whose hashes are the same: whoever knows them in another order comes to the same end. */
+static void test_equal_hashes(void)
+{
+    static const char *const members[] = {"8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ"};
+    static const char *const topics[] = {"gMPflVXtwGDXbIhP73TX", "LtHf1prlU1bCeYZEdqWf", "7mohtcOFVz", "c1E51sSEyx"};
+    static const char *const members_again[] = {"GReLUrM4wMqfg9yzV3KQ", "8yn0iYCKYHlIj4-BwPqk"};
+    static const char *const topics_again[] = {"c1E51sSEyx", "7mohtcOFVz", "LtHf1prlU1bCeYZEdqWf",
+                                               "gMPflVXtwGDXbIhP73TX"};
+    size_t owners[4], again[4];
+    CU_ASSERT_TRUE(zkl__share_out(owners, &(struct zkl__share){members, 2, topics, 4, 0}, &plain_heap));
+    CU_ASSERT_TRUE(zkl__share_out(again, &(struct zkl__share){members_again, 2, topics_again, 4, 0}, &plain_heap));
+    for (size_t i = 0; i < 4; i++) {
+        CU_ASSERT_STRING_EQUAL(members[owners[i]], members_again[again[3 - i]]);
+    }
+}
+
+static void test_no_memory(void)
+{
+    struct test_heap counter = TEST_HEAP_INIT;
+    const zkl_heap poor = test_heap(&counter);
+    size_t owners[PIECES];
+    const struct zkl__share share = {all, 3, pieces, PIECES, 0};
+    for (long nth = 1; nth <= 3; nth++) {
+        test_heap_fail(&counter, nth, false);
+        CU_ASSERT_FALSE(zkl__share_out(owners, &share, &poor));
+        CU_ASSERT_EQUAL(owners[0], ZKL__NOBODY);
+    }
+    test_heap_fail(&counter, 0, false);
+    CU_ASSERT_TRUE(zkl__share_out(owners, &share, &poor));
+    /* more pairs than there are addresses */
+    const struct zkl__share huge = {all, SIZE_MAX / 16, pieces, PIECES, 0};
+    CU_ASSERT_FALSE(zkl__share_out(owners, &huge, &poor));
+    CU_ASSERT_EQUAL(test_heap_live(&counter), 0);
+}
+
+#define MINUTE INT64_C(60000)
+
+static void test_round_times_are_in_the_middle(void)
+{
+    CU_ASSERT_EQUAL(zkl__slot_of(10 * MINUTE, 10 * MINUTE, 0), 10 * MINUTE);
+    CU_ASSERT_EQUAL(zkl__slot_of(10 * MINUTE - 1, 10 * MINUTE, 0), 10 * MINUTE);
+    CU_ASSERT_EQUAL(zkl__slot_of(10 * MINUTE + 299, 10 * MINUTE, 0), 10 * MINUTE);
+    CU_ASSERT_EQUAL(zkl__slot_of(5 * MINUTE, 10 * MINUTE, 0), 10 * MINUTE);
+    CU_ASSERT_EQUAL(zkl__slot_of(5 * MINUTE - 1, 10 * MINUTE, 0), 0);
+    CU_ASSERT_EQUAL(zkl__slot_of(13 * MINUTE, 10 * MINUTE, 3 * MINUTE), 13 * MINUTE);
+    CU_ASSERT_EQUAL(zkl__slot_of(-MINUTE, 10 * MINUTE, 0), 0);
+    CU_ASSERT_EQUAL(zkl__slot_of(-7 * MINUTE, 10 * MINUTE, 0), -10 * MINUTE);
+}
+
+static void test_records(void)
+{
+    int64_t value = 1;
+    CU_ASSERT(zkl__slot_parse("", 0, &value) && value == INT64_MIN);
+    CU_ASSERT(zkl__slot_parse("1795177931365", 13, &value) && value == 1795177931365);
+    CU_ASSERT(!zkl__slot_parse("10 ", 3, &value));
+    CU_ASSERT(!zkl__slot_parse("-1", 2, &value));
+    CU_ASSERT(!zkl__slot_parse("held by", 7, &value));
+    CU_ASSERT(!zkl__slot_parse("99999999999999999999", 20, &value));
+}
+
+/* A server may say what it likes: nothing overflows (undefined behaviour sanitizer). */
+static void test_any_time(void)
+{
+    static const int64_t times[] = {INT64_MIN, INT64_MIN + 1, -1, 0, INT64_MAX - 1, INT64_MAX};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        int64_t slot = zkl__slot_of(times[i], 10 * MINUTE, 3 * MINUTE);
+        CU_ASSERT_EQUAL((slot - 3 * MINUTE) % (10 * MINUTE), 0);
+        CU_ASSERT(times[i] > 0 ? slot > 0 : slot <= 3 * MINUTE);
+    }
+}
+
+TESTS("tables", T(test_timers_against_a_list), T(test_the_same_time_again), T(test_watches_against_a_list),
+      T(test_limit), T(test_one_hash), T(test_in_order_whatever_the_list_is), T(test_verdicts), T(test_even),
+      T(test_capped), T(test_the_order_of_names_does_not_matter), T(test_equal_hashes), T(test_no_memory),
+      T(test_round_times_are_in_the_middle), T(test_any_time), T(test_records))
