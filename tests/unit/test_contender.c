@@ -158,6 +158,21 @@ static void test_long_name_with_our_uuid(void)
     script_finish();
 }
 
+static void test_lost_create_and_both_removed(void)
+{
+    script_begin();
+    script_acquire(&me);
+    script_suspend(0);
+    script_connect();
+    script_answer();
+    script_remove(script_our_path()); /* by somebody, before the list */
+    script_answer();
+    OPS("create list");
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.granted, 1);
+    script_finish();
+}
+
 /* A barrier that was not passed, or a list that was not seen, is no proof. */
 static void test_lost_create_then_cancel_and_trouble(void)
 {
@@ -285,6 +300,23 @@ static void test_everybodys_contenders_are_waited_for(void)
     }
 }
 
+static void test_forged_places_before_us(void)
+{
+    script_begin();
+    script.next_sequence = 100;
+    script_put("/q/lock-0000000003", 0); /* persistent: lives with nobody */
+    script_put("/q/foreign-0000000005", SCRIPT_STRANGER);
+    script_put("/q/readme", 0);
+    script_acquire(&me);
+    script_answer();
+    script_put("/q/lock-0000000050", SCRIPT_STRANGER); /* before us in number, and younger */
+    script_put("/q/lock-0000000060", SCRIPT_STRANGER);
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_EQUAL(script.watch_count, 0);
+    script_finish();
+}
+
 /* --- a flood of forged places --------------------------------------------------------------------------------------- */
 
 #define FLOOD 300
@@ -336,6 +368,41 @@ static void test_flood(void)
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT_EQUAL(tally.looks, 0);
     script_finish();
+}
+
+/* Refused, throttled, interrupted, given up, expired, freed in the middle. */
+static void test_flood_in_trouble(void)
+{
+    for (int trouble = 0; trouble < 6; trouble++) {
+        for (int answered = 5; answered < 80; answered += 15) {
+            flood(FLOOD);
+            script_acquire(&me);
+            for (int i = 0; i < answered; i++) {
+                script_answer();
+            }
+            if (trouble == 0) {
+                script_answer_with(ZKL__RC_NOTAPPLIED);
+            } else if (trouble == 1) {
+                script.refuse_code = ZKL_ENOMEM;
+                script.refuse_skip = 20;
+                script.refuse_count = 30;
+            } else if (trouble == 2) {
+                script_suspend(3);
+                script_connect();
+            } else if (trouble == 3) {
+                script_cancel(&me);
+            } else if (trouble == 4) {
+                script_expire();
+                script_connect();
+            } else {
+                script_deinit();
+                continue;
+            }
+            script_run(5000 * MS);
+            CU_ASSERT_EQUAL(me.granted, trouble != 3);
+            script_finish();
+        }
+    }
 }
 
 /* A writer before us makes itself a reader while it is looked at: it is gone, and its reader stands. */
@@ -505,6 +572,31 @@ static void test_delete_refused(void)
     }
 }
 
+/* A create of unknown fate is not wanted any more, and what carries its uuid may not be deleted: a stranger's is left alone, ours is
+ * not forgotten. */
+static void test_delete_of_what_a_lost_create_made_refused(void)
+{
+    for (int ours = 0; ours <= 1; ours++) {
+        script_begin();
+        script_acquire(&me);
+        script_suspend(1);
+        script_cancel(&me);
+        struct script_node *node = script_find(script_our_path());
+        node->fixed = true;
+        node->owner = ours ? node->owner : SCRIPT_STRANGER;
+        script_connect();
+        script_run(5000 * MS);
+        CU_ASSERT_EQUAL(zkl__core_idle(script.core), !ours);
+        CU_ASSERT_EQUAL(script_ours(), ours);
+        for (int i = 0; i < script.node_count; i++) {
+            script.nodes[i].fixed = false;
+        }
+        script_run(5000 * MS);
+        CU_ASSERT_EQUAL(script_ours(), 0);
+        script_finish();
+    }
+}
+
 static void enter_and_answer(struct script_owner *owner, const char *path)
 {
     struct zkl__contender_config config = script_config(owner, path);
@@ -525,6 +617,22 @@ static void test_removed_by_somebody_to_fail(void)
     script_remove(SCRIPT_BLOCKER);
     script_answer_all();
     script_finish_failed(&me, ZKL_ELOST);
+}
+
+static void test_directory_removed_while_waiting(void)
+{
+    script_begin_blocked();
+    script_acquire(&me);
+    script_answer_all();
+    script_remove(script_our_path());
+    script_remove("/q");
+    script_remove(SCRIPT_BLOCKER);
+    OPS("list");
+    script_answer();
+    OPS("create list");
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.granted, 1);
+    script_finish();
 }
 
 /* --- directories --------------------------------------------------------------------------------------------------- */
@@ -714,10 +822,13 @@ static void test_watch_refused(void)
 
 TESTS("contender", T(test_uncontended_in_one_round_trip), T(test_try), T(test_who_waits_for_nobody_needs_no_list),
       T(test_created_name_that_is_too_long), T(test_double_that_is_a_strangers), T(test_forged_place_before_ours),
-      T(test_long_name_with_our_uuid), T(test_lost_create_then_cancel_and_trouble), T(test_flood),
+      T(test_long_name_with_our_uuid), T(test_lost_create_and_both_removed),
+      T(test_lost_create_then_cancel_and_trouble), T(test_flood), T(test_flood_in_trouble),
       T(test_flood_and_a_downgrade), T(test_flood_of_a_former_directory), T(test_unreadable_blocker),
       T(test_unreadable_and_forged), T(test_unreadable_and_throttled), T(test_everybodys_contenders_are_waited_for),
-      T(test_sequence_used_up), T(test_refused), T(test_own_node_hidden), T(test_delete_refused),
-      T(test_first_on_old_evidence), T(test_first_and_not_in_the_list_of_another), T(test_removed_by_somebody_to_fail),
-      T(test_directories_are_made), T(test_chroot_missing), T(test_reply_without_our_name), T(test_request_is_told),
-      T(test_request_is_told_once_over_reconnects), T(test_watch_refused))
+      T(test_forged_places_before_us), T(test_sequence_used_up), T(test_refused), T(test_own_node_hidden),
+      T(test_delete_refused), T(test_delete_of_what_a_lost_create_made_refused), T(test_first_on_old_evidence),
+      T(test_first_and_not_in_the_list_of_another), T(test_removed_by_somebody_to_fail),
+      T(test_directory_removed_while_waiting), T(test_directories_are_made), T(test_chroot_missing),
+      T(test_reply_without_our_name), T(test_request_is_told), T(test_request_is_told_once_over_reconnects),
+      T(test_watch_refused))

@@ -107,6 +107,43 @@ static void test_told_once_of_each(void)
     script_finish();
 }
 
+static void test_lost_when_one_is(void)
+{
+    begin();
+    hold(&me);
+    script_remove(child_of("/b")->path);
+    script_run(3000 * MS); /* heartbeats take turns on the nodes */
+    CU_ASSERT_EQUAL(me.lost, 1);
+    CU_ASSERT_FALSE(zkl__joint_holds(script.core, me.joint, script.now));
+    CU_ASSERT_EQUAL(script_ours(), 1); /* still keeping others out */
+    script_release(&me);
+    script_answer_all();
+    script_run(1000 * MS);
+    CU_ASSERT_EQUAL(me.released, 1);
+    CU_ASSERT_EQUAL(script_ours(), 0);
+    script_finish();
+}
+
+static void test_let_go(void)
+{
+    begin();
+    hold(&me);
+    script_let_go(&me);
+    OPS("multi(delete,delete)");
+    script_answer_all();
+    CU_ASSERT_EQUAL(script_ours(), 0);
+    hold(&me);
+    ask(&you, ab, INT64_MAX, false);
+    script_answer_all();
+    script_let_go(&you);
+    script_answer_all();
+    CU_ASSERT_EQUAL(script_ours(), 2);
+    struct zkl__contender_config config = script_config(&third, "");
+    CU_ASSERT_TRUE_FATAL(script_contend_jointly(&third, &config, ab, 2));
+    script_let_go(&third); /* never started */
+    script_finish();
+}
+
 /* --- release ------------------------------------------------------------------------------------------------------- */
 
 /* The paths fit, but with the session's chroot before them they do not: a caller's mistake, said at once. */
@@ -147,4 +184,4 @@ static void test_no_memory_anywhere(void)
 }
 
 TESTS("joint", T(test_one_transaction_gives_all), T(test_one_refusal_ends_all), T(test_told_once_of_each),
-      T(test_paths_too_long_under_the_chroot), T(test_no_memory_anywhere))
+      T(test_lost_when_one_is), T(test_let_go), T(test_paths_too_long_under_the_chroot), T(test_no_memory_anywhere))

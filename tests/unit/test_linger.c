@@ -186,6 +186,28 @@ static void test_not_shown_lately(void)
     script_finish();
 }
 
+/* The check is not answered, or is refused: those in line queue. */
+static void test_check_refused(void)
+{
+    for (int refused = 0; refused < 2; refused++) {
+        hold();
+        let_evidence_age();
+        enter(&you);
+        release_keeps_with(&me, "check");
+        if (refused) {
+            script_answer_with(ZKL__RC_NOTAPPLIED);
+            OPS("delete create list");
+        } else {
+            script_suspend(0);
+            script_connect();
+        }
+        script_answer_all();
+        CU_ASSERT_EQUAL(you.granted, 1);
+        CU_ASSERT_EQUAL(you.serial, 1);
+        script_finish();
+    }
+}
+
 /* Used all the time, it is shown again before that: the check is sent beside a grant, and nobody waits for it. */
 static void test_shown_in_time(void)
 {
@@ -333,6 +355,21 @@ static void test_let_go(void)
 {
     hold();
     script_let_go(&me);
+    OPS("delete");
+    script_finish();
+}
+
+/* Our own delete fires the watch that was set before, while the next list is under way: that list sets it again. */
+static void test_event_of_before(void)
+{
+    idle();
+    script_step((struct zkl__event){.kind = ZKL__EV_LINGER_STOP, .path = "/q"});
+    enter(&you);
+    OPS("delete create list");
+    script_answer_all();
+    CU_ASSERT_EQUAL(you.serial, 1);
+    release_keeps(&you);
+    queue_behind();
     OPS("delete");
     script_finish();
 }
@@ -576,6 +613,25 @@ static void test_unlisted_behind_one_that_was_removed(void)
     script_finish();
 }
 
+/* The same where a list is read for so many that it is sorted first. */
+static void waiter_of_many_removed(struct script_owner *removed)
+{
+    queue_up(OWNERS - 1);
+    int64_t token = zkl__contender_token(removed->contender);
+    remove_node(removed);
+    script_acquire(&owners[OWNERS - 1]);
+    script_answer_all();
+    STATE(removed, "watching");
+    CU_ASSERT(zkl__contender_token(removed->contender) > token);
+    script_finish();
+}
+
+static void test_waiter_of_many_removed_by_somebody(void)
+{
+    waiter_of_many_removed(second);
+    waiter_of_many_removed(&owners[OWNERS - 2]);
+}
+
 /* --- when it must not be ------------------------------------------------------------------------------------------- */
 
 static void test_no_lease_no_hand_over(void)
@@ -649,10 +705,11 @@ static void test_no_memory_for_a_list(void)
 }
 
 TESTS("linger", T(test_again_without_a_request), T(test_released_after_max_hold), T(test_same_access_list),
-      T(test_who_differs), T(test_not_shown_lately), T(test_shown_in_time), T(test_late_in_line), T(test_line_again),
-      T(test_order_over_a_lost_connection), T(test_not_over_a_lost_connection), T(test_not_on_an_announcement),
-      T(test_removed_and_another_lists), T(test_let_go), T(test_a_transaction_is_under_way), T(test_a_check_of_before),
-      T(test_no_memory_for_an_access_list), T(test_hand_over_costs_its_delete), T(test_follows_one_that_leaves),
-      T(test_handed_at_second_hand), T(test_close_hands_nothing_over), T(test_lists_are_shared),
-      T(test_unlisted_lists_in_its_turn), T(test_unlisted_behind_one_that_was_removed), T(test_no_lease_no_hand_over),
-      T(test_no_memory_for_more_buckets), T(test_no_memory_for_a_list))
+      T(test_who_differs), T(test_not_shown_lately), T(test_check_refused), T(test_shown_in_time), T(test_late_in_line),
+      T(test_line_again), T(test_order_over_a_lost_connection), T(test_not_over_a_lost_connection),
+      T(test_not_on_an_announcement), T(test_removed_and_another_lists), T(test_let_go), T(test_event_of_before),
+      T(test_a_transaction_is_under_way), T(test_a_check_of_before), T(test_no_memory_for_an_access_list),
+      T(test_hand_over_costs_its_delete), T(test_follows_one_that_leaves), T(test_handed_at_second_hand),
+      T(test_close_hands_nothing_over), T(test_lists_are_shared), T(test_unlisted_lists_in_its_turn),
+      T(test_unlisted_behind_one_that_was_removed), T(test_no_lease_no_hand_over), T(test_no_memory_for_more_buckets),
+      T(test_no_memory_for_a_list), T(test_waiter_of_many_removed_by_somebody))

@@ -150,6 +150,31 @@ static void test_growth_for_several(void)
     tear_down();
 }
 
+static void test_holders_finish(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    set_up();
+    zkl_lock *holder = held(4), *waiter = pool_contender(one, 0), *late = pool_contender(one, 0);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(waiter, 1, 30000, on_permitted, &box, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(pool_leases() == 5)); /* the head: it knows the limit already */
+    CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 2, 5000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_tokens(holder, NULL, 0), 4);
+    CU_ASSERT_EQUAL(zkl_semaphore_release(holder, 2, NULL), ZKL_OK); /* three stand, below the limit of before */
+    CU_ASSERT(EVENTUALLY(pool_leases() == 3));
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(late, 1, 100, NULL, NULL), ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(late, 1, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(mailbox_count(&box), 0);
+    CU_ASSERT(zkl_lock_is_held(holder));
+    CU_ASSERT_EQUAL(zkl_semaphore_release(holder, 1, NULL), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_release(holder, 0, NULL), ZKL_OK);
+    zkl_lock_free(holder);
+    zkl_lock_free(waiter);
+    zkl_lock_free(late);
+    tear_down();
+}
+
 /* A lower limit that comes while a list of the leases is under way counts for that list. */
 static void test_shrink_meanwhile(void)
 {
@@ -362,6 +387,25 @@ static void test_at_the_same_time(void)
     tear_down();
 }
 
+/* The servers refuse the write for now, and for good. */
+static void test_resize_refused(void)
+{
+    zkl_error err;
+    set_up();
+    zkl_lock *holder = held(2);
+    CU_ASSERT_EQUAL(zkl__memory_refuse(zkl_session_id(one), ZKL__RC_NOTAPPLIED, 3), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 4, 20000, &err), ZKL_OK);
+    CU_ASSERT(limit_is("4", 2));
+    CU_ASSERT_EQUAL(zkl__memory_refuse(zkl_session_id(one), ZKL__RC_QUOTA, 1), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 5, 20000, &err), zkl__rc_code(ZKL__RC_QUOTA));
+    CU_ASSERT(limit_is("4", 2));
+    CU_ASSERT_EQUAL(zkl__memory_refuse(zkl_session_id(one), ZKL__RC_NOTAPPLIED, 100), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 5, 100, &err), ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(zkl__memory_refuse(zkl_session_id(one), ZKL__RC_OK, 0), ZKL_OK);
+    zkl_lock_free(holder);
+    tear_down();
+}
+
 /* --- without waiting ------------------------------------------------------------------------------------------------- */
 
 static void test_ways_to_end(void)
@@ -418,6 +462,6 @@ static void test_bad_calls(void)
 }
 
 TESTS("semaphore_faults", T(test_expiry_while_holding), T(test_an_operator_removes_nodes), T(test_no_memory),
-      T(test_growth_for_several), T(test_shrink_meanwhile), T(test_who_does_not_fit_is_refused), T(test_no_limit_there),
-      T(test_garbled_limit), T(test_lost_replies), T(test_changed_meanwhile), T(test_at_the_same_time),
-      T(test_ways_to_end), T(test_bad_calls))
+      T(test_growth_for_several), T(test_holders_finish), T(test_shrink_meanwhile), T(test_who_does_not_fit_is_refused),
+      T(test_no_limit_there), T(test_garbled_limit), T(test_lost_replies), T(test_changed_meanwhile),
+      T(test_at_the_same_time), T(test_resize_refused), T(test_ways_to_end), T(test_bad_calls))

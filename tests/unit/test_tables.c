@@ -347,6 +347,16 @@ static void test_capped(void)
     }
 }
 
+static void test_nobody(void)
+{
+    size_t owners[PIECES];
+    name_them(3);
+    share_out(owners, all, 0, 0);
+    CU_ASSERT_EQUAL(load_of(owners, ZKL__NOBODY), PIECES);
+    const struct zkl__share none = {all, 3, pieces, 0, 0};
+    CU_ASSERT(zkl__share_out(owners, &none, &plain_heap));
+}
+
 static void shuffle(const char **list, size_t count, uint64_t *seed)
 {
     for (size_t i = count; i > 1; i--) {
@@ -399,12 +409,13 @@ static void test_equal_hashes(void)
     }
 }
 
-static void test_no_memory(void)
+static void test_no_memory_for_assignments(void)
 {
     struct test_heap counter = TEST_HEAP_INIT;
     const zkl_heap poor = test_heap(&counter);
     size_t owners[PIECES];
     const struct zkl__share share = {all, 3, pieces, PIECES, 0};
+    name_them(1);
     for (long nth = 1; nth <= 3; nth++) {
         test_heap_fail(&counter, nth, false);
         CU_ASSERT_FALSE(zkl__share_out(owners, &share, &poor));
@@ -456,5 +467,5 @@ static void test_any_time(void)
 
 TESTS("tables", T(test_timers_against_a_list), T(test_the_same_time_again), T(test_watches_against_a_list),
       T(test_limit), T(test_one_hash), T(test_in_order_whatever_the_list_is), T(test_verdicts), T(test_even),
-      T(test_capped), T(test_the_order_of_names_does_not_matter), T(test_equal_hashes), T(test_no_memory),
-      T(test_round_times_are_in_the_middle), T(test_any_time), T(test_records))
+      T(test_capped), T(test_nobody), T(test_the_order_of_names_does_not_matter), T(test_equal_hashes),
+      T(test_no_memory_for_assignments), T(test_round_times_are_in_the_middle), T(test_any_time), T(test_records))
