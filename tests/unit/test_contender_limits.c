@@ -348,40 +348,6 @@ static void test_facts(void)
     script_finish();
 }
 
-static int submit_nothing(void *ctx, uint64_t id, const struct zkl__op *op)
-{
-    (void)ctx, (void)id, (void)op;
-    return ZKL_ECONNECT;
-}
-
-static void no_news(void *ctx, zkl_connection_state state, int code)
-{
-    (void)ctx, (void)state, (void)code;
-}
-
-static void test_nobody_listens(void)
-{
-    script_init();
-    struct zkl__port port = {.submit = submit_nothing, .state = no_news};
-    struct zkl__core_config config = {.heap = test_heap(&script.heap), .tick_ns = 2000 * MS};
-    struct zkl__core *core = zkl__core_new(&config, &port);
-    struct zkl__contender_config queue = {.rule = &zkl__rule_mutex,
-                                          .path = "/q"}; /* no metadata, no notify, no trace */
-    struct zkl__contender *contender = zkl__contender_new(core, &queue);
-    CU_ASSERT_EQUAL(zkl__contender_state(contender), ZKL__NEW);
-    zkl__session_step(core,
-                      &(struct zkl__event){.kind = ZKL__EV_START, .now = 5, .contender = contender, .deadline = 7});
-    CU_ASSERT_EQUAL(zkl__core_next(core), 7);
-    zkl__session_step(core, &(struct zkl__event){.kind = ZKL__EV_TIME, .now = 9});
-    CU_ASSERT_EQUAL(zkl__core_next(core), INT64_MAX);
-    CU_ASSERT_TRUE(zkl__core_idle(core));
-    (void)zkl__contender_new(core, &queue);
-    zkl__session_step(core,
-                      &(struct zkl__event){.kind = ZKL__EV_CONNECTED, .now = 9, .timeout = 10000 * MS, .fresh = true});
-    zkl__core_free(core); /* whatever is left is dropped without a word */
-    script_deinit();
-}
-
 /* --- starts and ends out of season --------------------------------------------------------------------------------- */
 
 static void test_start_after_close(void)
@@ -492,58 +458,6 @@ static void test_request_without_memory(void)
     script_finish();
 }
 
-static struct heard {
-    struct zkl__watch watch;
-    int count;
-    enum zkl__watch_event event;
-} heard[2];
-
-static void on_fired(struct zkl__watch *watch, enum zkl__watch_event event)
-{
-    struct heard *h = watch->owner;
-    CU_ASSERT_FALSE(watch->on);
-    h->count++;
-    h->event = event;
-}
-
-static void watch(int i, const char *path)
-{
-    heard[i] = (struct heard){.watch = {.fired = on_fired, .owner = &heard[i], .path = path}};
-    CU_ASSERT_EQUAL(zkl__watch_add(script.core, &heard[i].watch), ZKL_OK);
-    request(ZKL__OP_EXISTS, path, true);
-    script_answer_all();
-}
-
-static void test_watches(void)
-{
-    script_begin();
-    watch(0, "/q");
-    watch(1, "/q");
-    CU_ASSERT_EQUAL(script.watch_count, 1);
-    script_change("/q");
-    CU_ASSERT_EQUAL(heard[0].count, 1); /* told once, and both hear of it */
-    CU_ASSERT_EQUAL(heard[1].count, 1);
-    CU_ASSERT_EQUAL(heard[0].event, ZKL__WATCH_CHANGED);
-    script_change("/q");
-    CU_ASSERT_EQUAL(heard[0].count, 1);
-    watch(0, "/q");
-    watch(1, "/q");
-    zkl__watch_remove(script.core, &heard[0].watch);
-    OPS(""); /* somebody else watches it still */
-    zkl__watch_remove(script.core, &heard[1].watch);
-    OPS("unwatch");
-    zkl__watch_remove(script.core, &heard[1].watch);
-    script_answer_all();
-    CU_ASSERT_EQUAL(script.watch_count, 0);
-    CU_ASSERT_EQUAL(heard[0].count + heard[1].count, 0);
-    watch(0, "/new");
-    script_put("/new", 0);
-    script_change("/q");
-    CU_ASSERT_EQUAL(heard[0].count, 1);
-    CU_ASSERT_EQUAL(heard[0].event, ZKL__WATCH_CREATED);
-    script_finish();
-}
-
 static bool is_sent(enum zkl__op_kind kind)
 {
     int i = 0;
@@ -577,6 +491,5 @@ TESTS("contender_limits", T(test_refused_submits), T(test_path_too_long_under_th
       T(test_slow_answers), T(test_given_up_while_waiting_for_room),
       T(test_given_up_while_its_directory_waits_for_room), T(test_what_waits_for_room_is_a_copy),
       T(test_too_many_watched_bytes), T(test_no_memory_at_every_allocation), T(test_window), T(test_facts),
-      T(test_nobody_listens), T(test_start_after_close), T(test_start_after_the_credentials_were_refused),
-      T(test_late_and_unknown_replies), T(test_requests), T(test_request_without_memory), T(test_watches),
-      T(test_request_forgotten_after_its_wait_for_room))
+      T(test_start_after_close), T(test_start_after_the_credentials_were_refused), T(test_late_and_unknown_replies),
+      T(test_requests), T(test_request_without_memory), T(test_request_forgotten_after_its_wait_for_room))

@@ -201,18 +201,6 @@ static void test_an_older_program(void)
     CU_ASSERT_EQUAL(answer.a_ms, 11);
 }
 
-static void test_a_program_of_this_release(void)
-{
-    struct second given = {sizeof given, 11, 0}, own = {0};
-    CU_ASSERT_EQUAL(zkl__sized_take(&own, &given, &sized, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(own.a_ms, 11);
-    CU_ASSERT_EQUAL(own.b_ms, 0);
-    CU_ASSERT_EQUAL(zkl__sized_take(&own, NULL, &sized, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(own.size, sizeof own);
-    CU_ASSERT_EQUAL(own.a_ms, 10);
-    CU_ASSERT_EQUAL(own.b_ms, 20);
-}
-
 static void test_a_newer_program(void)
 {
     struct third given = {sizeof given, 11, 12, 0};
@@ -493,5 +481,5 @@ static void test_no_seal(void)
 
 TESTS("options", T(test_acl_copy), T(test_acl_check), T(test_credentials_and_heap_are_whole_or_none),
       T(test_numbers_have_their_range), T(test_transport_is_of_one_kind_and_whole), T(test_settings_are_copies),
-      T(test_an_older_program), T(test_a_program_of_this_release), T(test_a_newer_program), T(test_sizes_of_no_release),
-      T(test_every_struct), T(test_lease_check), T(test_tick_of_timeout), T(test_seal), T(test_no_seal))
+      T(test_an_older_program), T(test_a_newer_program), T(test_sizes_of_no_release), T(test_every_struct),
+      T(test_lease_check), T(test_tick_of_timeout), T(test_seal), T(test_no_seal))

@@ -25,60 +25,6 @@ static void test_heartbeats_keep_the_lease(void)
     script_finish();
 }
 
-static void test_heartbeats_in_rotation(void)
-{
-    static struct script_owner many[5];
-    char path[16];
-    int beats[5] = {0};
-    script_begin();
-    for (int i = 0; i < 5; i++) {
-        snprintf(path, sizeof path, "/q%d", i);
-        script_put(path, 0);
-        struct zkl__contender_config config = script_config(&many[i], path);
-        script_enter(&many[i], &config);
-    }
-    script_answer_all();
-    for (int i = 0; i < 50; i++) {
-        script_wait(script.timeout / 12);
-        while (script.op_count > 0) {
-            struct script_op op = script_answer();
-            beats[op.path[2] - '0'] += op.kind == ZKL__OP_CHECK;
-        }
-    }
-    for (int i = 0; i < 5; i++) {
-        CU_ASSERT_EQUAL(beats[i], 10);
-    }
-    script_finish();
-}
-
-static void test_suspended(void)
-{
-    script_begin();
-    script_hold(&me);
-    script_run(5000 * MS);
-    script_suspend(0);
-    CU_ASSERT_EQUAL(me.jeopardy, 1);
-    CU_ASSERT_TRUE(zkl__contender_holds(script.core, me.contender, script.now));
-    CU_ASSERT_EQUAL(zkl__core_next(script.core), zkl__core_lease_until(script.core));
-    int64_t until = zkl__core_lease_until(script.core);
-    script_wait(until - script.now - 1);
-    CU_ASSERT_EQUAL(me.lost, 0);
-    CU_ASSERT_FALSE(zkl__contender_holds(script.core, me.contender, until)); /* without any message */
-    script_wait(1);
-    CU_ASSERT_EQUAL(me.lost, 1);
-    STATE(&me, "lost");
-    CU_ASSERT_EQUAL(script_ours(), 1); /* the node stays and keeps others out until the release */
-    script_connect();
-    script_run(8000 * MS);
-    CU_ASSERT_EQUAL(me.safe, 0);
-    CU_ASSERT_EQUAL(script_ours(), 1); /* final: it is not given back */
-    script_release(&me);
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.released, 1);
-    CU_ASSERT_EQUAL(script_ours(), 0);
-    script_finish();
-}
-
 /* The reply that would renew a lease comes when it has ended, and nobody woke before: lost is final. */
 static void test_a_reply_behind_the_end(void)
 {
@@ -245,6 +191,6 @@ static void test_broken_by_watches(void)
     script_finish();
 }
 
-TESTS("session_lease", T(test_heartbeats_keep_the_lease), T(test_heartbeats_in_rotation), T(test_suspended),
-      T(test_a_reply_behind_the_end), T(test_time_is_up_in_doubt), T(test_young_grant), T(test_hops),
-      T(test_roles_are_read_first), T(test_two_hops_and_a_short_timeout), T(test_broken_by_watches))
+TESTS("session_lease", T(test_heartbeats_keep_the_lease), T(test_a_reply_behind_the_end), T(test_time_is_up_in_doubt),
+      T(test_young_grant), T(test_hops), T(test_roles_are_read_first), T(test_two_hops_and_a_short_timeout),
+      T(test_broken_by_watches))

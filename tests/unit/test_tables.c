@@ -88,106 +88,7 @@ static void test_the_same_time_again(void)
     CU_ASSERT_EQUAL(zkl__timers_next(&timers), INT64_MAX);
 }
 
-#define WATCHES 300
-#define PATHS 60
-
 static struct test_heap heap = TEST_HEAP_INIT;
-static struct zkl__watch watches[WATCHES];
-static bool on[WATCHES];
-static char paths[PATHS][64];
-
-static size_t bytes_on(void)
-{
-    size_t bytes = 0;
-    for (int i = 0; i < WATCHES; i++) {
-        bytes += on[i] ? strlen(watches[i].path) : 0;
-    }
-    return bytes;
-}
-
-static int waiting_for(const char *path)
-{
-    int count = 0;
-    for (int i = 0; i < WATCHES; i++) {
-        count += on[i] && strcmp(watches[i].path, path) == 0;
-    }
-    return count;
-}
-
-static void take(struct zkl__watches *table, const char *path)
-{
-    int expected = waiting_for(path);
-    for (struct zkl__watch *w = zkl__watches_take(table, path); w; w = w->next, expected--) {
-        CU_ASSERT_STRING_EQUAL(w->path, path);
-        CU_ASSERT_FALSE(w->on);
-        CU_ASSERT_TRUE(on[w - watches]);
-        on[w - watches] = false;
-    }
-    CU_ASSERT_EQUAL(expected, 0);
-}
-
-static void add(struct zkl__watches *table, uint64_t *dice, int i, size_t most)
-{
-    size_t before = bytes_on();
-    if (!on[i]) {
-        watches[i].path = paths[dice_below(dice, PATHS)];
-    }
-    bool fits = on[i] || most == 0 || before + strlen(watches[i].path) <= most;
-    CU_ASSERT_EQUAL(zkl__watches_add(table, &watches[i], most), fits ? ZKL_OK : ZKL_ELIMIT);
-    on[i] = fits;
-    CU_ASSERT_EQUAL(watches[i].on, fits);
-}
-
-static void walk_watches(uint64_t seed)
-{
-    uint64_t dice = seed;
-    zkl_heap h = test_heap(&heap);
-    struct zkl__watches table = {0};
-    memset(watches, 0, sizeof watches);
-    memset(on, 0, sizeof on);
-    test_heap_fail(&heap, 0, false);
-    CU_ASSERT_TRUE_FATAL(zkl__watches_init(&table, &h));
-    if (dice_once_in(&dice, 4)) {
-        test_heap_fail(&heap, 1, true); /* no memory to grow: longer chains, and that is all */
-    }
-    size_t most = dice_once_in(&dice, 2) ? 0 : (size_t)dice_below(&dice, 3000);
-    for (int step = 0; step < 2000; step++) {
-        int i = (int)dice_below(&dice, WATCHES);
-        const char *path = paths[dice_below(&dice, PATHS)];
-        switch (dice_below(&dice, 10)) {
-        case 0:
-        case 1:
-            take(&table, path);
-            break;
-        case 2:
-        case 3:
-            zkl__watches_remove(&table, &watches[i]);
-            on[i] = false;
-            CU_ASSERT_FALSE(watches[i].on);
-            break;
-        default:
-            add(&table, &dice, i, most);
-        }
-        CU_ASSERT_EQUAL(zkl__watches_any(&table, path), waiting_for(path) > 0);
-        CU_ASSERT_EQUAL(table.bytes, bytes_on());
-    }
-    for (struct zkl__watch *w; (w = zkl__watches_take_any(&table));) {
-        CU_ASSERT_TRUE(on[w - watches] && !w->on);
-        on[w - watches] = false;
-    }
-    CU_ASSERT_EQUAL(bytes_on(), 0);
-    CU_ASSERT_EQUAL(table.count, 0);
-    zkl__watches_deinit(&table, &h);
-    CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
-}
-
-static void test_watches_against_a_list(void)
-{
-    for (int i = 0; i < PATHS; i++) {
-        snprintf(paths[i], sizeof paths[i], "/q/%.*s%d", i % 20, "aaaaaaaaaaaaaaaaaaaaaaa", i);
-    }
-    check_seeds(100, walk_watches);
-}
 
 static void test_limit(void)
 {
@@ -219,41 +120,6 @@ static void test_one_hash(void)
     CU_ASSERT_TRUE(two.on);
     zkl__watches_remove(&table, &two);
     zkl__watches_deinit(&table, &h);
-}
-
-#define CHILDREN 200
-
-static bool no_x(const char *name)
-{
-    return name[0] != 'x';
-}
-
-static void test_in_order_whatever_the_list_is(void)
-{
-    static char names[CHILDREN][16];
-    const char *list[CHILDREN];
-    for (size_t count = 0; count < CHILDREN; count += 7) {
-        for (size_t i = 0; i < count; i++) {
-            snprintf(names[i], sizeof names[i], "%s%u", i % 3 ? "" : "x", (unsigned)dice_at(count, 1, i));
-            list[i] = names[i];
-        }
-        const struct zkl__reply reply = {.children = list, .child_count = count};
-        struct zkl__children *all = NULL, *some = NULL;
-        CU_ASSERT_TRUE_FATAL(zkl__children_renew(&plain_heap, &all, &reply, NULL));
-        CU_ASSERT_TRUE_FATAL(zkl__children_renew(&plain_heap, &some, &reply, no_x));
-        CU_ASSERT_EQUAL_FATAL(all->count, count);
-        for (size_t i = 0; i + 1 < count; i++) {
-            CU_ASSERT(strcmp(all->all[i].name, all->all[i + 1].name) <= 0);
-        }
-        for (size_t i = 0; i < count; i++) {
-            struct zkl__child *found = zkl__children_find(all, list[i]);
-            CU_ASSERT(found && strcmp(found->name, list[i]) == 0);
-            CU_ASSERT_EQUAL(zkl__children_find(some, list[i]) != NULL, i % 3 != 0);
-        }
-        CU_ASSERT_PTR_NULL(zkl__children_find(all, "a"));
-        free(all);
-        free(some);
-    }
 }
 
 /* What lives is not asked again, what does not is; what went, or may not be looked at, is not overlooked. */
@@ -465,7 +331,7 @@ static void test_any_time(void)
     }
 }
 
-TESTS("tables", T(test_timers_against_a_list), T(test_the_same_time_again), T(test_watches_against_a_list),
-      T(test_limit), T(test_one_hash), T(test_in_order_whatever_the_list_is), T(test_verdicts), T(test_even),
-      T(test_capped), T(test_nobody), T(test_the_order_of_names_does_not_matter), T(test_equal_hashes),
-      T(test_no_memory_for_assignments), T(test_round_times_are_in_the_middle), T(test_any_time), T(test_records))
+TESTS("tables", T(test_timers_against_a_list), T(test_the_same_time_again), T(test_limit), T(test_one_hash),
+      T(test_verdicts), T(test_even), T(test_capped), T(test_nobody), T(test_the_order_of_names_does_not_matter),
+      T(test_equal_hashes), T(test_no_memory_for_assignments), T(test_round_times_are_in_the_middle), T(test_any_time),
+      T(test_records))
