@@ -4,6 +4,18 @@
 
 #include <string.h>
 
+#define MANY 450
+
+/* More than there is room for: each asks for a create, and for a list. */
+static struct script_owner many[MANY];
+
+static void acquire_many(void)
+{
+    for (int i = 0; i < MANY; i++) {
+        script_acquire(&many[i]);
+    }
+}
+
 /* --- operations that cannot be sent -------------------------------------------------------------------------------- */
 
 static void live(int code)
@@ -61,16 +73,13 @@ static void test_path_too_long_under_the_chroot(void)
 static void test_too_many_operations(void)
 {
     script_begin();
-    static struct script_owner many[450];
-    for (int i = 0; i < 450; i++) { /* a create each, and a list */
-        script_acquire(&many[i]);
-    }
+    acquire_many();
     CU_ASSERT(script.op_count < 400); /* the others wait for room */
     script_run(10000 * MS);
-    for (int granted = 0, i = 0; granted < 450; i++) {
+    for (int granted = 0, i = 0; granted < MANY; i++) {
         CU_ASSERT_FATAL(i < 100000);
-        if (many[i % 450].contender && many[i % 450].granted) {
-            script_release(&many[i % 450]);
+        if (many[i % MANY].contender && many[i % MANY].granted) {
+            script_release(&many[i % MANY]);
             script_answer_all();
             granted++;
         }
@@ -90,19 +99,16 @@ static int count_ops(enum zkl__op_kind kind)
 /* A server that answers late: fewer operations are under way, those that wait are sent in their order, and heartbeats before all of them. */
 static void test_slow_answers(void)
 {
-    static struct script_owner many[300], holder;
     script_begin();
-    script_acquire(&holder);
-    script_answer_all();
-    CU_ASSERT_EQUAL(holder.granted, 1);
-    for (int i = 0; i < 300; i++) {
+    script_hold(&me);
+    for (int i = 0; i < MANY; i++) {
         struct zkl__contender_config config = script_config(&many[i], "/q");
         static const struct zkl__rule nobody = {"-lease-", 0};
         config.rule = &nobody;
         script_enter(&many[i], &config);
     }
     int before = script.op_count;
-    CU_ASSERT(before < 300);
+    CU_ASSERT(before < MANY);
     script_wait(2000 * MS); /* two heartbeats and more, behind nobody who waits */
     CU_ASSERT_EQUAL(count_ops(ZKL__OP_CHECK), 2);
     CU_ASSERT_EQUAL(count_ops(ZKL__OP_CREATE), before);
@@ -111,11 +117,11 @@ static void test_slow_answers(void)
     }
     CU_ASSERT_EQUAL(count_ops(ZKL__OP_CREATE), before - 30); /* late: nothing more is sent, the window is smaller now */
     script_answer_all();
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < MANY; i++) {
         CU_ASSERT_EQUAL(many[i].granted, 1);
         CU_ASSERT(i == 0 || many[i].token > many[i - 1].token); /* first come, first served */
     }
-    CU_ASSERT_EQUAL(holder.lost, 0);
+    CU_ASSERT_EQUAL(me.lost, 0);
     script_finish();
 }
 
@@ -123,24 +129,21 @@ static void test_slow_answers(void)
 static void test_given_up_while_waiting_for_room(void)
 {
     for (int variant = 0; variant < 3; variant++) {
-        static struct script_owner many[400];
         script_begin();
-        for (int i = 0; i < 400; i++) {
-            script_acquire(&many[i]);
-        }
+        acquire_many();
         int sent = script.submits;
         if (variant == 0) {
-            for (int i = 0; i < 400; i++) {
+            for (int i = 0; i < MANY; i++) {
                 script_cancel(&many[i]);
             }
             script_answer_all();
             CU_ASSERT_EQUAL(script_ours(), 0);
-            CU_ASSERT(script.submits < sent + 800); /* a delete for each that was made, and no create */
+            CU_ASSERT(script.submits < sent + 2 * MANY); /* a delete for each that was made, and no create */
         } else if (variant == 1) {
             script_suspend(10);
             script_connect();
             script_run(5000 * MS);
-            CU_ASSERT_EQUAL(script_ours(), 400);
+            CU_ASSERT_EQUAL(script_ours(), MANY);
         } else {
             script_deinit();
             continue;
@@ -152,32 +155,41 @@ static void test_given_up_while_waiting_for_room(void)
 /* The same of one whose directory is missing: it is not made. */
 static void test_given_up_while_its_directory_waits_for_room(void)
 {
-    static struct script_owner many[400], other;
-    struct zkl__contender_config config = script_config(&other, "/x");
+    struct zkl__contender_config config = script_config(&me, "/x");
     script_begin();
-    script_enter(&other, &config);
-    for (int i = 0; i < 400; i++) {
-        script_acquire(&many[i]);
-    }
+    script_enter(&me, &config);
+    acquire_many();
     script_answer(); /* its create: no such directory */
-    STATE(&other, "making");
-    script_cancel(&other);
-    CU_ASSERT_EQUAL(other.failed, 1);
+    STATE(&me, "making");
+    script_cancel(&me);
+    CU_ASSERT_EQUAL(me.failed, 1);
     script_answer_all();
     CU_ASSERT_PTR_NULL(script_find("/x"));
     script_finish();
 }
 
-static void on_request(struct zkl__request *request, const struct zkl__reply *reply)
+static struct answered {
+    struct zkl__request request;
+    int count;
+    struct zkl__reply reply;
+} answered;
+
+static void on_done(struct zkl__request *request, const struct zkl__reply *reply)
 {
-    *(struct zkl__reply *)request->owner = *reply;
+    (void)request;
+    answered.count++;
+    answered.reply = *reply;
+}
+
+static void send_request(const struct zkl__op *op)
+{
+    answered = (struct answered){.request.done = on_done};
+    script_step((struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &answered.request, .op = op});
 }
 
 /* All that an operation points to may go when it is handed over (op.h). Without memory for the copy it is not sent, and says so. */
 static void test_what_waits_for_room_is_a_copy(void)
 {
-    static struct script_owner many[400];
-    struct zkl__reply reply = {.rc = ZKL__RC_UNKNOWN};
     char text[4][8] = {"/q", "name", "data", "id"}, longer[] = "a longer id";
     zkl_acl_entry entries[3] = {
         {ZKL_PERM_ALL, "digest", text[3]}, {ZKL_PERM_READ, "ip", longer}, {ZKL_PERM_ALL, "digest", longer}};
@@ -186,17 +198,14 @@ static void test_what_waits_for_room_is_a_copy(void)
         {.kind = ZKL__OP_CREATE, .dir = text[0], .name = text[1], .data = text[2], .size = 4, .acl = &acls[0]},
         {.kind = ZKL__OP_CREATE, .dir = "/q/name", .name = text[1], .acl = &acls[1]}};
     struct zkl__op op = {.kind = ZKL__OP_MULTI, .parts = parts, .part_count = 2};
-    struct zkl__request request = {.done = on_request, .owner = &reply};
     script_begin();
-    for (int i = 0; i < 400; i++) {
-        script_acquire(&many[i]);
-    }
+    acquire_many();
     test_heap_fail(&script.heap, 1, true);
-    script_step((struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &request, .op = &op});
+    send_request(&op);
     test_heap_fail(&script.heap, 0, false);
-    CU_ASSERT_EQUAL(reply.rc, ZKL__RC_UNSENT);
-    CU_ASSERT_EQUAL(reply.unsent, ZKL_ENOMEM);
-    script_step((struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &request, .op = &op});
+    CU_ASSERT_EQUAL(answered.reply.rc, ZKL__RC_UNSENT);
+    CU_ASSERT_EQUAL(answered.reply.unsent, ZKL_ENOMEM);
+    send_request(&op);
     memset(text, 'x', sizeof text);
     memset(longer, 'x', sizeof longer - 1);
     memset(entries, 0, sizeof entries);
@@ -206,7 +215,7 @@ static void test_what_waits_for_room_is_a_copy(void)
     do {
         sent = script_answer();
     } while (script.op_count > 0 && sent.kind != ZKL__OP_MULTI);
-    CU_ASSERT_EQUAL(reply.rc, ZKL__RC_OK);
+    CU_ASSERT_EQUAL(answered.reply.rc, ZKL__RC_OK);
     CU_ASSERT_STRING_EQUAL(sent.parts[0].path, "/q/name");
     CU_ASSERT_STRING_EQUAL(sent.parts[0].data, "data");
     CU_ASSERT_STRING_EQUAL(sent.parts[1].path, "/q/name/name");
@@ -350,29 +359,23 @@ static void test_facts(void)
 
 /* --- starts and ends out of season --------------------------------------------------------------------------------- */
 
-static void test_start_after_close(void)
+static void test_start_after_the_end(void)
 {
-    for (int connected = 0; connected < 2; connected++) {
-        script_begin();
-        if (!connected) {
-            script_suspend(0);
+    enum { CLOSED, CLOSED_WHILE_AWAY, REFUSED };
+    for (int way = CLOSED; way <= REFUSED; way++) {
+        script_init();
+        if (way == REFUSED) {
+            script_end(ZKL_EAUTH);
+        } else {
+            script_connect();
+            if (way == CLOSED_WHILE_AWAY) {
+                script_suspend(0);
+            }
+            script_close();
         }
-        script_close();
         script_acquire(&me);
-        CU_ASSERT_EQUAL(me.failed, 1);
-        CU_ASSERT_EQUAL(me.code, ZKL_ECLOSED);
-        script_finish();
+        script_finish_failed(&me, way == REFUSED ? ZKL_EAUTH : ZKL_ECLOSED);
     }
-}
-
-static void test_start_after_the_credentials_were_refused(void)
-{
-    script_init();
-    script_end(ZKL_EAUTH);
-    script_acquire(&me);
-    CU_ASSERT_EQUAL(me.failed, 1);
-    CU_ASSERT_EQUAL(me.code, ZKL_EAUTH);
-    script_finish();
 }
 
 static void test_late_and_unknown_replies(void)
@@ -395,50 +398,35 @@ static void test_late_and_unknown_replies(void)
 
 /* --- requests and watches ------------------------------------------------------------------------------------------ */
 
-static struct answered {
-    struct zkl__request request;
-    int count;
-    enum zkl__rc rc;
-} answered;
-
-static void on_done(struct zkl__request *request, const struct zkl__reply *reply)
+static void request(enum zkl__op_kind kind, const char *dir)
 {
-    struct answered *a = request->owner;
-    a->count++;
-    a->rc = reply->rc;
-}
-
-static void request(enum zkl__op_kind kind, const char *dir, bool watch)
-{
-    struct zkl__op op = {.kind = kind, .dir = dir, .version = -1, .watch = watch};
-    answered = (struct answered){.request = {.done = on_done, .owner = &answered}};
-    script_step((struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &answered.request, .op = &op});
+    send_request(&(const struct zkl__op){.kind = kind, .dir = dir, .version = -1});
 }
 
 static void expect_answers(int count, enum zkl__rc rc)
 {
     CU_ASSERT_EQUAL(answered.count, count);
-    CU_ASSERT_EQUAL(answered.rc, rc);
+    CU_ASSERT_EQUAL(answered.reply.rc, rc);
 }
 
 static void test_requests(void)
 {
     script_begin();
-    request(ZKL__OP_GET, "/q", false);
+    request(ZKL__OP_GET, "/q");
     expect_answers(0, ZKL__RC_OK);
     script_answer();
     expect_answers(1, ZKL__RC_OK);
-    request(ZKL__OP_SET, "/nothing", false);
+    request(ZKL__OP_SET, "/nothing");
     script_answer_with(ZKL__RC_NONODE);
     expect_answers(1, ZKL__RC_NONODE);
-    request(ZKL__OP_MULTI, "/q", false);
+    request(ZKL__OP_MULTI, "/q");
     script_suspend(0);
     expect_answers(1, ZKL__RC_UNKNOWN);
-    request(ZKL__OP_GET, "/q", false); /* not connected: answered before the step ends */
+    request(ZKL__OP_GET, "/q"); /* not connected: answered before the step ends */
     expect_answers(1, ZKL__RC_UNSENT);
     script_connect();
     script_answer_all();
-    request(ZKL__OP_GET, "/q", false);
+    request(ZKL__OP_GET, "/q");
     script_expire();
     expect_answers(1, ZKL__RC_UNKNOWN);
     script_finish();
@@ -448,7 +436,7 @@ static void test_request_without_memory(void)
 {
     script_init();
     test_heap_fail(&script.heap, 1, true);
-    request(ZKL__OP_GET, "/q", false);
+    request(ZKL__OP_GET, "/q");
     expect_answers(1, ZKL__RC_UNSENT);
     script_connect(); /* not even the sync finds room: later */
     OPS("");
@@ -470,12 +458,9 @@ static bool is_sent(enum zkl__op_kind kind)
 /* A request that has waited for room may be done as soon as it is sent. */
 static void test_request_forgotten_after_its_wait_for_room(void)
 {
-    static struct script_owner many[450];
     script_begin();
-    for (int i = 0; i < 450; i++) {
-        script_acquire(&many[i]);
-    }
-    request(ZKL__OP_SET, "/q", false);
+    acquire_many();
+    request(ZKL__OP_SET, "/q");
     CU_ASSERT_FALSE(is_sent(ZKL__OP_SET));
     for (int i = 0; i < 2000 && !is_sent(ZKL__OP_SET); i++) {
         script_answer();
@@ -491,5 +476,5 @@ TESTS("contender_limits", T(test_refused_submits), T(test_path_too_long_under_th
       T(test_slow_answers), T(test_given_up_while_waiting_for_room),
       T(test_given_up_while_its_directory_waits_for_room), T(test_what_waits_for_room_is_a_copy),
       T(test_too_many_watched_bytes), T(test_no_memory_at_every_allocation), T(test_window), T(test_facts),
-      T(test_start_after_close), T(test_start_after_the_credentials_were_refused), T(test_late_and_unknown_replies),
-      T(test_requests), T(test_request_without_memory), T(test_request_forgotten_after_its_wait_for_room))
+      T(test_start_after_the_end), T(test_late_and_unknown_replies), T(test_requests), T(test_request_without_memory),
+      T(test_request_forgotten_after_its_wait_for_room))

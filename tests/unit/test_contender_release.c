@@ -73,6 +73,21 @@ static void test_an_event_before_the_reply(void)
     script_finish();
 }
 
+static void test_our_own_node_is_removed_at_once(void)
+{
+    char path[SCRIPT_PATH];
+    ask_behind(SEALED);
+    strcpy(path, script_our_path());
+    script_remove(path);
+    STATE(&me, "watching"); /* not heard: the watch is not set */
+    script_answer();
+    STATE(&me, "creating");
+    script_answer_all();
+    STATE(&me, "watching");
+    CU_ASSERT_STRING_NOT_EQUAL(path, script_our_path());
+    script_finish();
+}
+
 /* --- announced ----------------------------------------------------------------------------------------------------- */
 
 static void test_a_node_that_was_written_just_goes(void)
@@ -555,10 +570,10 @@ static void test_downgrade_of_a_node_that_went(void)
     script_finish();
 }
 
-TESTS("contender_release", T(test_an_event_before_the_reply), T(test_a_node_that_was_written_just_goes),
-      T(test_a_double_is_not_announced), T(test_not_our_identity), T(test_no_seal), T(test_no_seal_after_a_lost_reply),
-      T(test_unsealed), T(test_who_must_not), T(test_no_memory_for_a_look), T(test_with_the_release),
-      T(test_not_permitted), T(test_delete_not_permitted), T(test_read_refused), T(test_announced_by_a_liar),
-      T(test_handed_over), T(test_handed_over_once), T(test_not_handed_over_late), T(test_directory_is_made_persistent),
-      T(test_readers_wait_for_every_other_kind), T(test_one_wake_up_each), T(test_downgrade_keeps_place_and_token),
-      T(test_downgrade_of_a_node_that_went))
+TESTS("contender_release", T(test_an_event_before_the_reply), T(test_our_own_node_is_removed_at_once),
+      T(test_a_node_that_was_written_just_goes), T(test_a_double_is_not_announced), T(test_not_our_identity),
+      T(test_no_seal), T(test_no_seal_after_a_lost_reply), T(test_unsealed), T(test_who_must_not),
+      T(test_no_memory_for_a_look), T(test_with_the_release), T(test_not_permitted), T(test_delete_not_permitted),
+      T(test_read_refused), T(test_announced_by_a_liar), T(test_handed_over), T(test_handed_over_once),
+      T(test_not_handed_over_late), T(test_directory_is_made_persistent), T(test_readers_wait_for_every_other_kind),
+      T(test_one_wake_up_each), T(test_downgrade_keeps_place_and_token), T(test_downgrade_of_a_node_that_went))
