@@ -128,12 +128,12 @@ bool duration_parse(const char *text, int64_t *ms);
 
 /* command NULL: of the whole. */
 void cli_help(const struct cli_command *command);
-#define CLI_EXIT_CODES                                                                \
-    "Exit codes: CMD's own, or 128+n when signal n killed it; 120 lock lost, CMD\n"   \
-    "stopped before anybody else could be granted; 121 access refused; 122 no\n"      \
-    "ensemble reached, or no session; 124 not granted in time (-w, -n; -E changes\n"  \
-    "it); 125 usage, configuration or own failure; 126 CMD cannot be executed, 127\n" \
-    "not found.\n"
+#define CLI_EXIT_CODES                                                                 \
+    "Exit codes: CMD's own, or 128+n when signal n killed it; 120 lock lost, CMD\n"    \
+    "stopped before anybody else could be granted; 121 access refused; 122 no\n"       \
+    "ensemble reached, or no session; 124 not granted: not in time (-w), or held by\n" \
+    "another client (-n); -E changes it; 125 usage, configuration or own failure;\n"   \
+    "126 CMD cannot be executed, 127 not found.\n"
 
 /* What to use instead of a subcommand (command NULL), or of an option or operand of one, that is no
  * more; NULL when there never was one. */

@@ -41,7 +41,7 @@ static const struct cli_option options[] = {
     OPTION_TEXT("health", '\0', "CMD", &health.command,
                 "resign and stay out while this command of the shell fails"),
     OPTION_DURATION("every", '\0', &every_ms, 100, LONGEST_MS,
-                    "pause between two health checks, and the time each may take (10s)"),
+                    "time from one health check to the next, and the most each may take (10s)"),
     OPTION_NUMBER("fails", '\0', "N", &fails, 1, 1000,
                   "failed checks in a row that make the host unhealthy (3)"),
     OPTION_TAKEN("listen", '\0', "[ADDR:]PORT", http_take_address,
@@ -126,7 +126,8 @@ static int next(int code)
 {
     bool left = !contend.signal && contend.result == ZKL_ECANCELED; /* the queue, unhealthy */
     bool again = job.lost || job.stop == JOB_UNHEALTHY || left;
-    bool ends = !left && (once || job.told || job.unkept || (!again && !(job.ran && failed())));
+    bool ends =
+        !left && (once || job.stop_requested || job.unkept || (!again && !(job.ran && failed())));
     if (!ends) {
         code = again ? CLI_GO_ON : pause_and_stand_again(code);
         code = code == CLI_GO_ON ? stay_out() : code;

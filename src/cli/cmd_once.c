@@ -208,12 +208,23 @@ static int granted(void)
     return EXIT_DONE;
 }
 
+/* A job that was stopped did not finish, though it may exit with 0. */
+static int refuse_to_record(void)
+{
+    cli_error("\"%s\": CMD was stopped by %s: the slot is not recorded", contend.name,
+              job.stop_requested ? "a signal" : "--max-run");
+    return EXIT_FAILED;
+}
+
 /* Recorded only when CMD succeeded: else another host, or the next call, may try in this slot. */
 static int ended(void)
 {
     zkl_error error;
     if (!job.ran || job.lost || job.code != 0) {
         return CLI_GO_ON;
+    }
+    if (job.stop != JOB_NOT_STOPPED || job.stop_requested) {
+        return refuse_to_record();
     }
     int result = zkl_once_record(contend.lock, &slot, SERVER_MS, &error);
     if (result == ZKL_OK) {
@@ -274,8 +285,11 @@ const struct cli_command cmd_once = {
              "recorded success in a slot. Slots go by the servers' clock and reach half a\n"
              "slot to each side of the round time: hosts whose clocks differ a little neither\n"
              "skip one nor run one twice. Use the same --slot everywhere.\n\n"
+             "A CMD that --max-run, or a TERM, INT or QUIT sent to zklock, stopped is not\n"
+             "recorded, whatever its exit code.\n\n"
              "JOB is a znode of its own, not to be used as a LOCK. Exit codes as of 'zklock\n"
-             "run'; 0 also when the slot was done already (the report says \"done\").\n\n"
+             "run'; 0 also when the slot was done already (the report says \"done\"), 125 for\n"
+             "0 of a CMD that was stopped.\n\n"
              "--status tells the last slot recorded, and who is at it now. It ends with 0\n"
              "when the last slot whose round time is past, by the clock here, is recorded,\n"
              "and with 1 when not.\n",

@@ -91,6 +91,7 @@ const struct cli_command cmd_run = {
              "can have CMD stopped, by 'zklock revoke LOCK'.\n\n"
              "CMD finds ZKLOCK_PATH, ZKLOCK_NODE, ZKLOCK_TOKEN (rises with every grant: let\n"
              "the resource refuse older ones) and ZKLOCK_SERVERS. TERM INT HUP QUIT USR1 USR2\n"
-             "CONT WINCH reach its whole process group.\n\n" CLI_EXIT_CODES,
+             "CONT WINCH reach its whole process group; no KILL follows a TERM that you\n"
+             "send.\n\n" CLI_EXIT_CODES,
     .options = options,
 };

@@ -106,7 +106,8 @@ int job_fit(void)
 
 void job_begin(void)
 {
-    job.ran = job.lost = job.proved = job.told = own.over = own.wants_terminal = false;
+    job.ran = job.lost = job.proved = job.stop_requested = job.overruled = own.over =
+        own.wants_terminal = false;
     own.lends_terminal = keeper_has_terminal();
     job.stop = JOB_NOT_STOPPED;
     job.status = job.code = 0;
@@ -263,8 +264,8 @@ static void on_signals(void)
         if (number == SIGCONT && in_foreground()) {
             terminal_to(own.group); /* after Ctrl-Z and fg */
         }
-        if (!job.told && (number == SIGTERM || number == SIGINT || number == SIGQUIT)) {
-            job.told = true;
+        if (!job.stop_requested && (number == SIGTERM || number == SIGINT || number == SIGQUIT)) {
+            job.stop_requested = true;
             notify_say("STOPPING=1\nSTATUS=stopping CMD");
         }
         keeper_signal(number);
@@ -374,7 +375,8 @@ int job_run(void)
         watch();
     }
     int code = job.ended ? job.ended() : CLI_GO_ON;
-    job.code = code == CLI_GO_ON ? job.code : code;
+    job.overruled = code != CLI_GO_ON;
+    job.code = job.overruled ? code : job.code;
     give_back();
     hook_ended(job.lost);
     return job.code;

@@ -26,10 +26,11 @@ extern struct job {
     enum job_stop stop;
     bool lost;
     bool proved; /* by `ended`: the servers said, after CMD's end, that the lock was still ours */
-    bool told;   /* TERM, INT or QUIT came for it, through us */
-    bool unkept; /* the keeper is dead: nothing can be run any more */
-    int status;  /* CMD's wait status, if it ran */
-    int code;    /* exit code */
+    bool stop_requested; /* zklock got TERM, INT or QUIT, and passed it on */
+    bool overruled;      /* `ended` gave another exit code than CMD */
+    bool unkept;         /* the keeper is dead: nothing can be run any more */
+    int status;          /* CMD's wait status, if it ran */
+    int code;            /* exit code */
 } job;
 
 /* Starts the keeper; to be called before there is a session or a thread. CLI_GO_ON, or the exit

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,6 +112,9 @@ static int finish_standard_output(int code)
 
 int main(int argc, char **argv)
 {
+#ifdef M_ARENA_MAX
+    mallopt(M_ARENA_MAX, 1); /* else glibc maps an arena for each of the library's threads */
+#endif
     open_standard_files();
     if (isatty(STDOUT_FILENO) || isatty(STDERR_FILENO)) {
         setlocale(LC_CTYPE,

@@ -66,7 +66,7 @@ static json_t *report_json(int code)
     int64_t offset_ms =
         clock_ms(CLOCK_REALTIME) - now_ms(); /* to ms since 1970, by the clock here */
     bool granted = runner.granted_ms > 0, killed = WIFSIGNALED(job.status);
-    bool well = job.ran && !job.lost && !job.unkept;
+    bool well = job.ran && !job.lost && !job.unkept && !job.overruled;
     identity_own(&own);
     identity_format(&own, who, sizeof who);
     return json_pack("{s:i, s:s, s:i, s:s, s:s, s:s?, s:o?, s:{s:o?, s:o?}, s:I, s:o?, s:s, s:I, "

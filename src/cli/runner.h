@@ -35,11 +35,12 @@ extern struct runner {
 bool runner_take_try(const char *value);
 
 /* How long to wait for a lock, the same wherever a subcommand waits for one. */
-#define OPTIONS_WAIT                                                                        \
-    OPTION_DURATION("wait", 'w', &contend.wait_ms, 0, CLI_LONGEST_MS,                       \
-                    "give up after this long in the queue (never)"),                        \
-        OPTION_TAKEN("try", 'n', NULL, runner_take_try, "do not queue: now or not at all"), \
-        OPTION_NUMBER("conflict-exit-code", 'E', "CODE", &contend.not_granted, 0, 255,      \
+#define OPTIONS_WAIT                                                                   \
+    OPTION_DURATION("wait", 'w', &contend.wait_ms, 0, CLI_LONGEST_MS,                  \
+                    "give up after this long in the queue (never)"),                   \
+        OPTION_TAKEN("try", 'n', NULL, runner_take_try,                                \
+                     "do not queue: if another client holds it, exit with 124"),       \
+        OPTION_NUMBER("conflict-exit-code", 'E', "CODE", &contend.not_granted, 0, 255, \
                       "exit code when not granted (124)")
 #define OPTION_DELAY_AFTER_CRASH                                                     \
     OPTION_DURATION("delay-after-crash", '\0', &contend.delay_ms, 0, CLI_LONGEST_MS, \

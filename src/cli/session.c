@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "signals.h"
@@ -171,10 +173,40 @@ static ssize_t read_all(int fd, char *text, size_t size)
     return got < 0 ? -1 : (ssize_t)length;
 }
 
-/* Says what makes the file no place for a secret: others can read it, or choose what it says. */
-static bool is_private(const char *file, const struct stat *status)
+/* A file's access list, little-endian (linux/posix_acl_xattr.h). */
+struct acl_entry {
+    uint16_t tag, permissions;
+    uint32_t id;
+};
+enum { ACL_USER = 0x02, ACL_GROUP_OBJ = 0x04, ACL_GROUP = 0x08, ACL_OTHER = 0x20 };
+#define ACL_ENTRIES_MAX 8 /* a list of more lists others */
+
+/* systemd 254 and later give a credential (LoadCredential=) to the user of a unit by an access
+ * list: root owns the file, and the list's mask stands in the mode as the group's permissions
+ * (exec-credential.c, write_credential). Only the list says that nobody else may read it. */
+static bool lists_only_us(int fd)
 {
-    if (status->st_mode & (S_IRWXG | S_IRWXO)) {
+    struct {
+        uint32_t version;
+        struct acl_entry entries[ACL_ENTRIES_MAX];
+    } list;
+    ssize_t size = fgetxattr(fd, "system.posix_acl_access", &list, sizeof list);
+    size_t count = size > 0 ? ((size_t)size - sizeof list.version) / sizeof *list.entries : 0;
+    bool only_us = count > 0;
+    for (size_t i = 0; i < count; i++) {
+        uint16_t tag = le16toh(list.entries[i].tag);
+        uint32_t id = le32toh(list.entries[i].id);
+        bool ours = tag == ACL_USER && (id == 0 || id == geteuid());
+        bool of_others = (tag & (ACL_USER | ACL_GROUP_OBJ | ACL_GROUP | ACL_OTHER)) && !ours;
+        only_us = only_us && !(of_others && list.entries[i].permissions != 0);
+    }
+    return only_us;
+}
+
+/* Says what makes the file no place for a secret: others can read it, or choose what it says. */
+static bool is_private(const char *file, int fd, const struct stat *status)
+{
+    if ((status->st_mode & (S_IRWXG | S_IRWXO)) && !lists_only_us(fd)) {
         cli_error("--auth-file %s: others can read it; chmod 600 it, and change the secret", file);
         return false;
     }
@@ -216,7 +248,7 @@ static bool read_secret(const char *file, char *text, size_t size)
         }
         return false;
     }
-    if (!is_private(file, &status)) {
+    if (!is_private(file, fd, &status)) {
         close(fd);
         return false;
     }

@@ -26,19 +26,7 @@
 #define SWEEP_NS (60 * INT64_C(1000000000)) /* znode.container.checkIntervalMs of the server */
 #define LEAST_TIMEOUT_MS 100
 
-/* Every space of the process. sessions: how many there ever were; zxid: the highest of the spaces
- * that are gone. */
-static struct {
-    pthread_mutex_t mutex;
-    struct zkl__list spaces;
-    int64_t sessions;
-    int64_t zxid;
-} registry = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-
-static const char *plain_name(const char *servers)
-{
-    return strncmp(servers, PREFIX, strlen(PREFIX)) == 0 ? servers + strlen(PREFIX) : servers;
-}
+struct zkl__memory_registry zkl__memory_registry = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* --- what is told ---------------------------------------------------------------------------- */
 
@@ -56,7 +44,7 @@ struct zkl__memory_notice *zkl__memory_notice_new(const struct zkl__store *store
 
 void zkl__memory_tell(struct zkl__store *store, struct zkl__memory_item *item)
 {
-    zkl__list_append(store->broken ? &store->lost : &store->queue, &item->link);
+    zkl__list_append(store->faults.broken ? &store->faults.lost : &store->queue, &item->link);
     zkl__memory_voice_wake(store);
 }
 
@@ -93,7 +81,7 @@ static void call(const struct zkl__store *store, const struct zkl__memory_item *
     }
 }
 
-static bool was_answered(const struct zkl__memory_item *item)
+bool zkl__memory_was_answered(const struct zkl__memory_item *item)
 {
     return item->kind == ZKL__TELL_REPLY &&
            ((const struct zkl__memory_reply *)item)->reply.rc != ZKL__RC_UNKNOWN;
@@ -108,7 +96,7 @@ static struct zkl__memory_item *next_item(struct zkl__store *store)
     }
     zkl__list_remove(&store->queue, &item->link);
     store->outstanding -= item->kind == ZKL__TELL_REPLY;
-    if (was_answered(item)) {
+    if (zkl__memory_was_answered(item)) {
         store->told = ((struct zkl__memory_reply *)item)->seen;
     }
     return item;
@@ -124,40 +112,6 @@ bool zkl__memory_tell_next(struct zkl__store *store)
         pthread_mutex_lock(&store->space->mutex);
     }
     return item != NULL;
-}
-
-/* --- lost connections ------------------------------------------------------------------------ */
-
-void zkl__memory_go_down(struct zkl__store *store, struct zkl__memory_notice *suspension, bool all)
-{
-    struct zkl__list *queue = &store->queue, *lost = &store->lost;
-    struct zkl__link *at;
-    while (all && (at = queue->last) &&
-           ((struct zkl__memory_item *)at)->kind != ZKL__TELL_CONNECTED) {
-        zkl__list_remove(queue, at);
-        zkl__list_prepend(lost, at);
-    }
-    store->sure = store->told;
-    for (at = queue->first; at; at = at->next) {
-        if (was_answered((struct zkl__memory_item *)at)) {
-            store->sure = ((struct zkl__memory_reply *)at)->seen;
-        }
-    }
-    store->link_state = ZKL__LINK_DOWN;
-    store->held = store->broken = false;
-    store->plan = (struct zkl__memory_plan){.write = false};
-    zkl__memory_discard_watches(store, NULL, store->sure.number);
-    zkl__memory_tell(store, &suspension->item);
-    while ((at = lost->first)) {
-        struct zkl__memory_item *item = (struct zkl__memory_item *)at;
-        zkl__list_remove(lost, at);
-        if (item->kind == ZKL__TELL_REPLY) {
-            ((struct zkl__memory_reply *)item)->reply = (struct zkl__reply){.rc = ZKL__RC_UNKNOWN};
-            zkl__memory_tell(store, item);
-        } else {
-            zkl__memory_take_back((struct zkl__memory_watch *)item);
-        }
-    }
 }
 
 /* --- spaces ---------------------------------------------------------------------------------- */
@@ -179,18 +133,23 @@ static struct zkl__memory_space *space_new(const zkl_heap *heap, const char *nam
     }
     space->name = zkl__copy(heap, name, strlen(name));
     pthread_mutex_init(&space->mutex, NULL);
-    if (!zkl__memory_tree_init(&space->tree, heap, registry.zxid) || !space->name) {
+    if (!zkl__memory_tree_init(&space->tree, heap, zkl__memory_registry.zxid) || !space->name) {
         space_free(space);
         return NULL;
     }
-    zkl__list_append(&registry.spaces, &space->link);
+    zkl__list_append(&zkl__memory_registry.spaces, &space->link);
     return space;
 }
 
-/* With the registry locked. */
-static struct zkl__memory_space *space_named(const char *name)
+static const char *plain_name(const char *servers)
 {
-    struct zkl__link *at = registry.spaces.first;
+    return strncmp(servers, PREFIX, strlen(PREFIX)) == 0 ? servers + strlen(PREFIX) : servers;
+}
+
+struct zkl__memory_space *zkl__memory_find_space(const char *name)
+{
+    name = plain_name(name);
+    struct zkl__link *at = zkl__memory_registry.spaces.first;
     while (at && strcmp(((struct zkl__memory_space *)at)->name, name) != 0) {
         at = at->next;
     }
@@ -200,73 +159,39 @@ static struct zkl__memory_space *space_named(const char *name)
 /* False: no memory. */
 static bool space_join(struct zkl__store *store, const char *name)
 {
-    pthread_mutex_lock(&registry.mutex);
-    struct zkl__memory_space *space = space_named(name);
+    pthread_mutex_lock(&zkl__memory_registry.mutex);
+    struct zkl__memory_space *space = zkl__memory_find_space(name);
     space = space ? space : space_new(&store->heap, name);
     if (space) {
         pthread_mutex_lock(&space->mutex);
-        store->who.session_id = (INT64_C(1) << 48) + ++registry.sessions;
+        store->who.session_id = (INT64_C(1) << 48) + ++zkl__memory_registry.sessions;
         store->space = space;
         zkl__list_append(&space->sessions, &store->link);
         space->tree.zxid++;
         pthread_mutex_unlock(&space->mutex);
     }
-    pthread_mutex_unlock(&registry.mutex);
+    pthread_mutex_unlock(&zkl__memory_registry.mutex);
     return space != NULL;
 }
 
 static void space_part(struct zkl__store *store)
 {
     struct zkl__memory_space *space = store->space;
-    pthread_mutex_lock(&registry.mutex);
+    pthread_mutex_lock(&zkl__memory_registry.mutex);
     pthread_mutex_lock(&space->mutex);
     zkl__list_remove(&space->sessions, &store->link);
     bool last = !space->sessions.first;
     if (last) {
-        zkl__list_remove(&registry.spaces, &space->link);
-        registry.zxid = space->tree.zxid > registry.zxid ? space->tree.zxid : registry.zxid;
+        zkl__list_remove(&zkl__memory_registry.spaces, &space->link);
+        zkl__memory_registry.zxid = space->tree.zxid > zkl__memory_registry.zxid
+                                        ? space->tree.zxid
+                                        : zkl__memory_registry.zxid;
     }
     pthread_mutex_unlock(&space->mutex);
-    pthread_mutex_unlock(&registry.mutex);
+    pthread_mutex_unlock(&zkl__memory_registry.mutex);
     if (last) {
         space_free(space);
     }
-}
-
-struct zkl__store *zkl__memory_enter(int64_t session_id)
-{
-    pthread_mutex_lock(&registry.mutex);
-    for (struct zkl__link *each = registry.spaces.first; each; each = each->next) {
-        struct zkl__memory_space *space = (struct zkl__memory_space *)each;
-        pthread_mutex_lock(&space->mutex);
-        for (struct zkl__link *at = space->sessions.first; at; at = at->next) {
-            struct zkl__store *store = (struct zkl__store *)at;
-            if (store->who.session_id == session_id) {
-                return store;
-            }
-        }
-        pthread_mutex_unlock(&space->mutex);
-    }
-    pthread_mutex_unlock(&registry.mutex);
-    return NULL;
-}
-
-struct zkl__memory_space *zkl__memory_enter_name(const char *name)
-{
-    pthread_mutex_lock(&registry.mutex);
-    struct zkl__memory_space *space = space_named(plain_name(name));
-    if (space) {
-        pthread_mutex_lock(&space->mutex);
-    } else {
-        pthread_mutex_unlock(&registry.mutex);
-    }
-    return space;
-}
-
-void zkl__memory_leave(struct zkl__memory_space *space)
-{
-    pthread_mutex_unlock(&space->mutex);
-    pthread_mutex_unlock(&registry.mutex);
 }
 
 /* --- open and close -------------------------------------------------------------------------- */
@@ -275,7 +200,7 @@ static void store_free(struct zkl__store *store)
 {
     zkl_heap heap = store->heap;
     free_items(&heap, &store->queue);
-    free_items(&heap, &store->lost);
+    free_items(&heap, &store->faults.lost);
     zkl__free(&heap, store->who.auth);
     zkl__free(&heap, store->who.seal);
     zkl__free(&heap, store);
@@ -381,57 +306,30 @@ static int memory_close(struct zkl__store *store, int64_t timeout_ms)
 
 /* --- operations ------------------------------------------------------------------------------ */
 
-/* How many more operations of this one's fate the plan has; NULL: it says nothing of this one. */
-static size_t *planned(struct zkl__memory_plan *plan, const struct zkl__op *op)
+int zkl__memory_take_reply(struct zkl__store *store, struct zkl__memory_reply *reply)
 {
-    if (plan->write && !zkl__memory_writes(op)) {
-        return NULL;
+    if (!reply) {
+        return ZKL_ENOMEM;
     }
-    return plan->whole > 0  ? &plan->whole
-           : plan->half > 0 ? &plan->half
-           : plan->lost > 0 ? &plan->lost
-                            : NULL;
+    reply->seen.zxid = store->space->tree.zxid;
+    store->numbers++;
+    store->outstanding++;
+    zkl__memory_tell(store, &reply->item);
+    return ZKL_OK;
 }
 
 static int accept_op(struct zkl__store *store, uint64_t id, const struct zkl__op *op)
 {
-    struct zkl__memory_plan *plan = &store->plan;
     if (store->link_state != ZKL__LINK_UP) {
         return ZKL_ECONNECT;
     }
     if (store->outstanding >= ZKL__MEMORY_OPS) {
         return ZKL_ELIMIT;
     }
-    size_t *left = planned(plan, op);
-    bool last = left && plan->whole + plan->half + plan->lost == 1;
-    bool arrives = !left || left != &plan->lost;
-    bool refused = arrives && store->refusals > 0 && zkl__memory_writes(op);
-    bool was_broken = store->broken;
-    struct zkl__memory_notice *suspension =
-        last ? zkl__memory_notice_new(store, ZKL__TELL_SUSPENDED) : NULL;
-    struct zkl__memory_reply *reply = NULL;
-    store->broken = was_broken || (left && left != &plan->whole);
-    if (suspension || !last) {
-        reply = arrives ? zkl__memory_perform(store, id, op, refused ? store->refusal : ZKL__RC_OK)
-                        : zkl__memory_reply_new(store, id, 0);
+    if (store->faults.accept) {
+        return store->faults.accept(store, id, op);
     }
-    if (!reply) {
-        store->broken = was_broken;
-        zkl__free(&store->heap, suspension);
-        return ZKL_ENOMEM;
-    }
-    store->refusals -= refused;
-    reply->seen.zxid = store->space->tree.zxid;
-    store->numbers++;
-    store->outstanding++;
-    zkl__memory_tell(store, &reply->item);
-    if (left) {
-        --*left;
-    }
-    if (last) {
-        zkl__memory_go_down(store, suspension, false);
-    }
-    return ZKL_OK;
+    return zkl__memory_take_reply(store, zkl__memory_perform(store, id, op, ZKL__RC_OK));
 }
 
 static int memory_submit(struct zkl__store *store, uint64_t id, const struct zkl__op *op)

@@ -34,7 +34,7 @@ static struct zkl__memory_watch *watch_new(struct zkl__store *store, const char 
     return watch;
 }
 
-static void arm(struct zkl__memory_watch *watch)
+void zkl__memory_arm(struct zkl__memory_watch *watch)
 {
     struct zkl__memory_watch **bucket = bucket_of(watch->store->space, watch->path);
     for (struct zkl__memory_watch *other = *bucket; other; other = other->next) {
@@ -48,7 +48,7 @@ static void arm(struct zkl__memory_watch *watch)
     *bucket = watch;
 }
 
-static void tell(struct zkl__memory_watch *watch, enum zkl__watch_event event)
+void zkl__memory_fire(struct zkl__memory_watch *watch, enum zkl__watch_event event)
 {
     watch->next = NULL;
     watch->event = event;
@@ -89,7 +89,7 @@ static void trigger(struct zkl__memory_space *space, enum zkl__memory_table tabl
         if (again || !may_know(watch, node)) {
             zkl__free(&watch->store->heap, watch);
         } else {
-            tell(watch, event);
+            zkl__memory_fire(watch, event);
         }
     }
 }
@@ -128,55 +128,6 @@ bool zkl__memory_discard_watches(struct zkl__store *store, const char *path, uin
         }
     }
     return any;
-}
-
-void zkl__memory_take_back(struct zkl__memory_watch *watch)
-{
-    if (watch->number > watch->store->sure.number) {
-        zkl__free(&watch->store->heap, watch);
-    } else {
-        arm(watch);
-    }
-}
-
-/* What DataTree.setWatches makes of a watch, given the zxid of the last reply that the client saw.
- */
-static bool missed(const struct zkl__memory_watch *watch, enum zkl__watch_event *event)
-{
-    const struct zkl__memory_node *node = zkl__memory_find(&watch->store->space->tree, watch->path);
-    int64_t seen = watch->store->sure.zxid;
-    if (watch->absent) {
-        *event = ZKL__WATCH_CREATED;
-        return node != NULL;
-    }
-    if (!node) {
-        *event = ZKL__WATCH_DELETED;
-        return true;
-    }
-    *event = watch->table == ZKL__WATCHES_CHILD ? ZKL__WATCH_CHILDREN : ZKL__WATCH_CHANGED;
-    return (watch->table == ZKL__WATCHES_CHILD ? node->stat.pzxid : node->stat.mzxid) > seen;
-}
-
-void zkl__memory_tell_missed(struct zkl__store *store)
-{
-    for (size_t i = 0; i < ZKL__MEMORY_WATCH_BUCKETS; i++) {
-        struct zkl__memory_watch **bucket = &store->space->watches[i], **at = bucket;
-        while (*at) {
-            struct zkl__memory_watch *watch = *at;
-            enum zkl__watch_event event;
-            if (watch->store != store || !missed(watch, &event)) {
-                at = &watch->next;
-                continue;
-            }
-            *at = watch->next;
-            if (event == ZKL__WATCH_DELETED) {
-                /* The client drops its other watches of the path with the first notice. */
-                zkl__memory_discard_watches(store, watch->path, 0);
-                at = bucket;
-            }
-            tell(watch, event);
-        }
-    }
 }
 
 /* --- replies --------------------------------------------------------------------------------- */
@@ -341,7 +292,7 @@ static struct zkl__memory_reply *perform_read(struct zkl__store *store, uint64_t
     if (watch) {
         watch->absent = !node;
         watch->number = reply->seen.number;
-        arm(watch);
+        zkl__memory_arm(watch);
     }
     return reply;
 }

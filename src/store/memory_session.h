@@ -88,6 +88,17 @@ struct zkl__memory_plan {
     size_t whole, half, lost; /* all 0: there is no plan */
 };
 
+/* What src/testing has a session suffer. */
+struct zkl__memory_faults {
+    /* In the place of what submit does; NULL: nothing is planned. */
+    int (*accept)(struct zkl__store *store, uint64_t id, const struct zkl__op *op);
+    struct zkl__memory_plan plan;
+    bool broken; /* what comes from now on is lost: it waits here for the suspension */
+    struct zkl__list lost;
+    size_t refusals; /* writes that are refused from now on, with this: */
+    enum zkl__rc refusal;
+};
+
 struct zkl__store {
     struct zkl__link link; /* first of all in it */
     struct zkl__memory_space *space;
@@ -108,12 +119,7 @@ struct zkl__store {
     /* The last reply that has been told; and, as the connection was lost, the last that was told or
      * will be. */
     struct zkl__memory_seen told, sure;
-
-    struct zkl__memory_plan plan;
-    bool broken; /* what comes from now on is lost: it waits here for the suspension */
-    struct zkl__list lost;
-    size_t refusals; /* writes that are refused from now on, with this: */
-    enum zkl__rc refusal;
+    struct zkl__memory_faults faults;
 };
 
 /* --- who tells: memory_thread.c, or, where there is no thread, src/store_st/memory_loop.c -------
@@ -129,18 +135,23 @@ void zkl__memory_voice_end(struct zkl__store *store);
 
 /* --- spaces and sessions (memory.c) ---------------------------------------------------------- */
 
-/* Finds and locks; NULL and nothing locked when there is no such session or name. */
-struct zkl__store *zkl__memory_enter(int64_t session_id);
-struct zkl__memory_space *zkl__memory_enter_name(const char *name);
-void zkl__memory_leave(struct zkl__memory_space *space);
+extern struct zkl__memory_registry {
+    pthread_mutex_t mutex;
+    struct zkl__list spaces; /* all of the process */
+    int64_t sessions;        /* how many there ever were */
+    int64_t zxid;            /* the highest of the spaces that are gone */
+} zkl__memory_registry;
+/* With the registry locked. NULL: there is none of this name. */
+struct zkl__memory_space *zkl__memory_find_space(const char *name);
 
 /* NULL: no memory. */
 struct zkl__memory_notice *zkl__memory_notice_new(const struct zkl__store *store,
                                                   enum zkl__memory_item_kind kind);
 void zkl__memory_tell(struct zkl__store *store, struct zkl__memory_item *item);
-/* The connection is lost: with all that came on it and has not been told, or only with what came
- * once it was broken. Takes the notice over. */
-void zkl__memory_go_down(struct zkl__store *store, struct zkl__memory_notice *suspension, bool all);
+/* A reply that a server sent, not one that was lost. */
+bool zkl__memory_was_answered(const struct zkl__memory_item *item);
+/* Tells what became of an op that was accepted. ZKL_OK; reply NULL: ZKL_ENOMEM. */
+int zkl__memory_take_reply(struct zkl__store *store, struct zkl__memory_reply *reply);
 
 /* --- operations (memory_op.c) ---------------------------------------------------------------- */
 
@@ -161,10 +172,9 @@ void zkl__memory_sweep(struct zkl__memory_space *space);
 /* Of the session's armed watches those of path (NULL: of all paths) that were set after the op of
  * this number. False: there was none. */
 bool zkl__memory_discard_watches(struct zkl__store *store, const char *path, uint64_t after);
-/* At a suspension, for a watch that was fired and not told: it is armed again if the client knows
- * of it, for a client registers a watch when the reply comes. */
-void zkl__memory_take_back(struct zkl__memory_watch *watch);
-/* At a reconnect: fires the watches of what changed meanwhile. */
-void zkl__memory_tell_missed(struct zkl__store *store);
+/* Frees a watch that another one of its session makes unneeded. */
+void zkl__memory_arm(struct zkl__memory_watch *watch);
+/* It is in no bucket any more. */
+void zkl__memory_fire(struct zkl__memory_watch *watch, enum zkl__watch_event event);
 
 #endif

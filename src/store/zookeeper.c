@@ -32,7 +32,8 @@
  *  - ZOOKEEPER-706: it sets all watches again in one packet. Their bytes are limited
  *    (watch_bytes_max). Test: unit_tables.
  *  - Its socket and its pipe stay open in programs that are started. They are found and marked
- *    (zkl__zk_init_hidden, zkl__zk_hide_socket). Test: test_exec.c.
+ *    (zkl__zk_init_hidden, zkl__zk_hide_socket). Test:
+ *    test_nothing_is_inherited.
  *  - Its signal mask is the caller's (zkl__block_signals). Test: test_signals.
  * Operations
  *  - Its blocking calls have no time limit, and its read-only mode makes up answers. Neither is
@@ -41,7 +42,8 @@
  *    table of operations is ours (zookeeper_ops.c). Test: test_close_with_500_outstanding.
  *  - It aborts on the answer to a container in a multi, frees foreign memory for a bad path in one,
  *    or on a dead handle; its chroot is unsafe there. Refused before, and paths have the chroot
- *    (zkl__store_check, path_make, send_multi). Tests: test_multi, test_chroot.
+ *    (zkl__store_check, path_make, send_multi). Tests: test_refused_parts,
+ *    tests/conformance.
  *  - It takes a list that ends too early for a whole one. As if throttled (is_whole). Test:
  *    test_garbage.c.
  *  - It calls every distinct watcher for every session event. There is one (zkl__zk_watcher). Test:

@@ -11,6 +11,7 @@
  * with each server first, by the OpenSSL that the library is linked with. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,15 +77,21 @@ bool zkl__zk_takes_ca_alone(const char *version)
            (major > 3 || (major == 3 && minor >= 10));
 }
 
+static int note_other(struct dl_phdr_info *info, size_t size, void *other)
+{
+    (void)size;
+    *(bool *)other |= strstr(info->dlpi_name, zkl__zk_other_library) != NULL;
+    return 0;
+}
+
 /* The two client libraries export the same names: which one answers to them is chance. The blocking
- * functions are in the threaded one alone. */
+ * functions are in the threaded one alone. dlopen with RTLD_NOLOAD would open the file to compare
+ * it with those that are loaded, at each start of the command. */
 static bool other_is_loaded(void)
 {
-    void *other = dlopen(zkl__zk_other_library, RTLD_LAZY | RTLD_NOLOAD);
-    if (other) {
-        dlclose(other);
-    }
-    return other || (!zkl__zk_has_threads && dlsym(RTLD_DEFAULT, "zoo_wget_children2"));
+    bool other = !zkl__zk_has_threads && dlsym(RTLD_DEFAULT, "zoo_wget_children2");
+    dl_iterate_phdr(note_other, &other);
+    return other;
 }
 
 int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)

@@ -60,7 +60,10 @@ struct addrinfo;
 /* The sockets that had the session's server as their peer when its connection came up: a later one
  * is not the session's. */
 struct zk_candidates {
-    unsigned long inodes[ZK_SOCKETS];
+    struct zk_socket {
+        int fd;
+        unsigned long inode;
+    } each[ZK_SOCKETS];
     int count; /* more than ZK_SOCKETS: too many to tell */
 };
 

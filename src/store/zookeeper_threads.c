@@ -134,103 +134,31 @@ void zkl__zk_hide_socket(struct zkl__store *store)
         if (is_peer(fd, &peer)) {
             close_on_exec(fd);
             if (candidates->count < ZK_SOCKETS) {
-                candidates->inodes[candidates->count] = inode_of(fd, false);
+                candidates->each[candidates->count] = (struct zk_socket){fd, inode_of(fd, false)};
             }
             candidates->count++;
         }
     }
 }
 
-static bool is_candidate(const struct zk_candidates *candidates, unsigned long inode)
-{
-    bool found = candidates->count > ZK_SOCKETS;
-    for (int i = 0; i < candidates->count && !found; i++) {
-        found = candidates->inodes[i] == inode;
-    }
-    return found;
-}
-
 /* --- connections that are kept open beyond the library's close -------------------------------- */
 
-/* Of each connection of this process that may be the session's, for nobody says which of them is,
- * a descriptor. */
-struct sockets {
-    int count;
-    struct socket {
-        int fd, kept;
-        unsigned long inode;
-    } each[ZK_SOCKETS];
-    struct sockets *next;
-};
-
-/* Those of all sessions that are being closed now, so that none takes another's for a connection of
- * its own. */
-static struct sockets *all_kept;
-static pthread_mutex_t keeping = PTHREAD_MUTEX_INITIALIZER;
-
-static bool is_kept(int fd)
+static bool is_open(const struct zk_socket *socket)
 {
-    for (const struct sockets *sockets = all_kept; sockets; sockets = sockets->next) {
-        for (int i = 0; i < sockets->count; i++) {
-            if (sockets->each[i].kept == fd) {
-                return true;
-            }
+    return inode_of(socket->fd, false) == socket->inode;
+}
+
+/* Of each connection that may be the session's, for nobody says which of them is, a descriptor; -1:
+ * it was closed since, or no descriptor is left. */
+static void keep_sockets(const struct zk_candidates *sockets, int kept[ZK_SOCKETS])
+{
+    for (int i = 0; i < sockets->count; i++) {
+        kept[i] = fcntl(sockets->each[i].fd, F_DUPFD_CLOEXEC, 0);
+        if (kept[i] >= 0 && inode_of(kept[i], false) != sockets->each[i].inode) {
+            close(kept[i]);
+            kept[i] = -1;
         }
     }
-    return false;
-}
-
-static void drop(struct sockets *sockets)
-{
-    while (sockets->count > 0) {
-        close(sockets->each[--sockets->count].kept);
-    }
-}
-
-/* With the store's mutex held. There were more, or no descriptor was left: then none is kept. */
-static void keep_sockets(const struct zkl__store *store, struct sockets *sockets)
-{
-    struct peer peer;
-    bool full = false;
-    pthread_mutex_lock(&keeping);
-    *sockets = (struct sockets){.next = all_kept};
-    all_kept = sockets;
-    DIR *folder = find_peer(store, &peer) ? list_descriptors() : NULL;
-    for (int fd; (fd = next_descriptor(folder)) >= 0;) {
-        if (!full && !is_kept(fd) && is_peer(fd, &peer) &&
-            is_candidate(&store->candidates, inode_of(fd, false))) {
-            int kept = sockets->count < ZK_SOCKETS ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
-            full = kept < 0;
-            if (!full) {
-                sockets->each[sockets->count++] = (struct socket){fd, kept, inode_of(kept, false)};
-            }
-        }
-    }
-    if (full) {
-        drop(sockets);
-    }
-    pthread_mutex_unlock(&keeping);
-}
-
-static void drop_sockets(struct sockets *sockets)
-{
-    pthread_mutex_lock(&keeping);
-    struct sockets **at = &all_kept;
-    while (*at != sockets) {
-        at = &(*at)->next;
-    }
-    *at = sockets->next;
-    drop(sockets);
-    pthread_mutex_unlock(&keeping);
-}
-
-/* Its library has closed it since. */
-static bool is_closed(const struct socket *socket)
-{
-    pthread_mutex_lock(&keeping);
-    bool closed = inode_of(socket->fd, false) != socket->inode || is_kept(socket->fd);
-    pthread_mutex_unlock(&keeping);
-    return closed;
 }
 
 /* What is there is left there: it may belong to another session, which reads it itself. */
@@ -248,19 +176,19 @@ static bool has_response(int fd, int64_t deadline)
 
 /* The session's connection is one that a library has closed by now. Others that were open when it
  * came up may have been closed at the same time: then each must have its response. quick: whether
- * zookeeper_close was, when none of the sockets is known. */
-static bool have_response(const struct sockets *sockets, bool quick, int64_t deadline)
+ * zookeeper_close was, when none of the sockets is known. Closes what was kept. */
+static bool have_response(const struct zk_candidates *sockets, const int kept[ZK_SOCKETS],
+                          bool quick, int64_t deadline)
 {
-    bool heard = quick;
+    bool heard = quick, silent = false;
     for (int i = 0; i < sockets->count; i++) {
-        if (is_closed(&sockets->each[i])) {
-            heard = has_response(sockets->each[i].kept, deadline);
-            if (!heard) {
-                return false;
-            }
+        if (kept[i] >= 0 && !is_open(&sockets->each[i]) && !silent) {
+            heard = has_response(kept[i], deadline);
+            silent = !heard;
         }
+        close(kept[i]);
     }
-    return heard;
+    return heard && !silent;
 }
 
 /* --- threads --------------------------------------------------------------------------------- */
@@ -340,21 +268,18 @@ void zkl__zk_part_from(struct zk_parting *parting)
  * connection is kept open, and looked at. Nothing else is unread: the session was drained. */
 static bool say_goodbye(struct zkl__store *store)
 {
-    struct sockets sockets;
+    struct zk_candidates sockets = {.count = 0};
+    int kept[ZK_SOCKETS];
     int64_t began = zkl__store_now(CLOCK_MONOTONIC);
     pthread_mutex_lock(&store->mutex);
-    bool looks = store->linked && !store->config.tls;
-    if (looks) {
-        keep_sockets(store, &sockets);
+    if (store->linked && !store->config.tls && store->candidates.count <= ZK_SOCKETS) {
+        sockets = store->candidates;
+        keep_sockets(&sockets, kept);
     }
     pthread_mutex_unlock(&store->mutex);
     zookeeper_close(store->zh);
-    bool heard = zkl__store_now(CLOCK_MONOTONIC) - began < WORD_NS;
-    if (looks) {
-        heard = have_response(&sockets, heard, store->part_deadline);
-        drop_sockets(&sockets);
-    }
-    return heard;
+    bool quick = zkl__store_now(CLOCK_MONOTONIC) - began < WORD_NS;
+    return have_response(&sockets, kept, quick, store->part_deadline);
 }
 
 static void *part(void *arg)

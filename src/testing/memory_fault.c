@@ -2,17 +2,195 @@
 #include "memory.h"
 #include "memory_session.h"
 
+#include <string.h>
+
+/* --- sessions and trees by name -------------------------------------------------------------- */
+
+static void leave(struct zkl__memory_space *space)
+{
+    pthread_mutex_unlock(&space->mutex);
+    pthread_mutex_unlock(&zkl__memory_registry.mutex);
+}
+
+/* Finds and locks; NULL and nothing locked when there is no such session. */
+static struct zkl__store *enter_session(int64_t session_id)
+{
+    pthread_mutex_lock(&zkl__memory_registry.mutex);
+    struct zkl__link *each = zkl__memory_registry.spaces.first;
+    for (; each; each = each->next) {
+        struct zkl__memory_space *space = (struct zkl__memory_space *)each;
+        pthread_mutex_lock(&space->mutex);
+        for (struct zkl__link *at = space->sessions.first; at; at = at->next) {
+            struct zkl__store *store = (struct zkl__store *)at;
+            if (store->who.session_id == session_id) {
+                return store;
+            }
+        }
+        pthread_mutex_unlock(&space->mutex);
+    }
+    pthread_mutex_unlock(&zkl__memory_registry.mutex);
+    return NULL;
+}
+
+/* The same for a tree. */
+static struct zkl__memory_space *enter_tree(const char *name)
+{
+    pthread_mutex_lock(&zkl__memory_registry.mutex);
+    struct zkl__memory_space *space = zkl__memory_find_space(name);
+    if (space) {
+        pthread_mutex_lock(&space->mutex);
+    } else {
+        pthread_mutex_unlock(&zkl__memory_registry.mutex);
+    }
+    return space;
+}
+
+/* --- lost connections ------------------------------------------------------------------------ */
+
+/* A watch that was fired and not told is armed again if the client knows of it, for a client
+ * registers a watch when the reply comes. */
+static void take_back(struct zkl__memory_watch *watch)
+{
+    if (watch->number > watch->store->sure.number) {
+        zkl__free(&watch->store->heap, watch);
+    } else {
+        zkl__memory_arm(watch);
+    }
+}
+
+/* The connection is lost: with all that came on it and has not been told, or only with what came
+ * once it was broken. Takes the notice over. */
+static void go_down(struct zkl__store *store, struct zkl__memory_notice *suspension, bool all)
+{
+    struct zkl__list *queue = &store->queue, *lost = &store->faults.lost;
+    struct zkl__link *at;
+    while (all && (at = queue->last) &&
+           ((struct zkl__memory_item *)at)->kind != ZKL__TELL_CONNECTED) {
+        zkl__list_remove(queue, at);
+        zkl__list_prepend(lost, at);
+    }
+    store->sure = store->told;
+    for (at = queue->first; at; at = at->next) {
+        if (zkl__memory_was_answered((struct zkl__memory_item *)at)) {
+            store->sure = ((struct zkl__memory_reply *)at)->seen;
+        }
+    }
+    store->link_state = ZKL__LINK_DOWN;
+    store->held = store->faults.broken = false;
+    store->faults.plan = (struct zkl__memory_plan){.write = false};
+    zkl__memory_discard_watches(store, NULL, store->sure.number);
+    zkl__memory_tell(store, &suspension->item);
+    while ((at = lost->first)) {
+        struct zkl__memory_item *item = (struct zkl__memory_item *)at;
+        zkl__list_remove(lost, at);
+        if (item->kind == ZKL__TELL_REPLY) {
+            ((struct zkl__memory_reply *)item)->reply = (struct zkl__reply){.rc = ZKL__RC_UNKNOWN};
+            zkl__memory_tell(store, item);
+        } else {
+            take_back((struct zkl__memory_watch *)item);
+        }
+    }
+}
+
+/* What DataTree.setWatches makes of a watch, given the zxid of the last reply that the client saw.
+ */
+static bool missed(const struct zkl__memory_watch *watch, enum zkl__watch_event *event)
+{
+    const struct zkl__memory_node *node = zkl__memory_find(&watch->store->space->tree, watch->path);
+    int64_t seen = watch->store->sure.zxid;
+    if (watch->absent) {
+        *event = ZKL__WATCH_CREATED;
+        return node != NULL;
+    }
+    if (!node) {
+        *event = ZKL__WATCH_DELETED;
+        return true;
+    }
+    *event = watch->table == ZKL__WATCHES_CHILD ? ZKL__WATCH_CHILDREN : ZKL__WATCH_CHANGED;
+    return (watch->table == ZKL__WATCHES_CHILD ? node->stat.pzxid : node->stat.mzxid) > seen;
+}
+
+/* At a reconnect: fires the watches of what changed meanwhile. */
+static void tell_missed(struct zkl__store *store)
+{
+    for (size_t i = 0; i < ZKL__MEMORY_WATCH_BUCKETS; i++) {
+        struct zkl__memory_watch **bucket = &store->space->watches[i], **at = bucket;
+        while (*at) {
+            struct zkl__memory_watch *watch = *at;
+            enum zkl__watch_event event;
+            if (watch->store != store || !missed(watch, &event)) {
+                at = &watch->next;
+                continue;
+            }
+            *at = watch->next;
+            if (event == ZKL__WATCH_DELETED) {
+                /* The client drops its other watches of the path with the first notice. */
+                zkl__memory_discard_watches(store, watch->path, 0);
+                at = bucket;
+            }
+            zkl__memory_fire(watch, event);
+        }
+    }
+}
+
+/* --- operations ------------------------------------------------------------------------------ */
+
+/* How many more operations of this one's fate the plan has; NULL: it says nothing of this one. */
+static size_t *planned(struct zkl__memory_plan *plan, const struct zkl__op *op)
+{
+    if (plan->write && !zkl__memory_writes(op)) {
+        return NULL;
+    }
+    return plan->whole > 0  ? &plan->whole
+           : plan->half > 0 ? &plan->half
+           : plan->lost > 0 ? &plan->lost
+                            : NULL;
+}
+
+static int accept_by_plan(struct zkl__store *store, uint64_t id, const struct zkl__op *op)
+{
+    struct zkl__memory_faults *faults = &store->faults;
+    struct zkl__memory_plan *plan = &faults->plan;
+    size_t *left = planned(plan, op);
+    bool last = left && plan->whole + plan->half + plan->lost == 1;
+    bool arrives = !left || left != &plan->lost;
+    bool refused = arrives && faults->refusals > 0 && zkl__memory_writes(op);
+    bool was_broken = faults->broken;
+    struct zkl__memory_notice *suspension =
+        last ? zkl__memory_notice_new(store, ZKL__TELL_SUSPENDED) : NULL;
+    struct zkl__memory_reply *reply = NULL;
+    faults->broken = was_broken || (left && left != &plan->whole);
+    if (suspension || !last) {
+        enum zkl__rc rc = refused ? faults->refusal : ZKL__RC_OK;
+        reply =
+            arrives ? zkl__memory_perform(store, id, op, rc) : zkl__memory_reply_new(store, id, 0);
+    }
+    if (zkl__memory_take_reply(store, reply) != ZKL_OK) {
+        faults->broken = was_broken;
+        zkl__free(&store->heap, suspension);
+        return ZKL_ENOMEM;
+    }
+    faults->refusals -= refused;
+    if (left) {
+        --*left;
+    }
+    if (last) {
+        go_down(store, suspension, false);
+    }
+    return ZKL_OK;
+}
+
 /* --- hooks on a session ---------------------------------------------------------------------- */
 
 /* Enters a session whose connection is in this state; NULL: *code says why not. */
 static struct zkl__store *enter(int64_t session_id, enum zkl__memory_link wanted, int *code)
 {
-    struct zkl__store *store = zkl__memory_enter(session_id);
+    struct zkl__store *store = enter_session(session_id);
     *code = !store || store->link_state == ZKL__LINK_OVER ? ZKL_ENOENT
             : store->link_state != wanted                 ? ZKL_EINVAL
                                                           : ZKL_OK;
     if (store && *code != ZKL_OK) {
-        zkl__memory_leave(store->space);
+        leave(store->space);
         store = NULL;
     }
     return store;
@@ -27,9 +205,9 @@ int zkl__memory_suspend(int64_t session_id)
     }
     struct zkl__memory_notice *suspension = zkl__memory_notice_new(store, ZKL__TELL_SUSPENDED);
     if (suspension) {
-        zkl__memory_go_down(store, suspension, true);
+        go_down(store, suspension, true);
     }
-    zkl__memory_leave(store->space);
+    leave(store->space);
     return suspension ? ZKL_OK : ZKL_ENOMEM;
 }
 
@@ -38,7 +216,7 @@ static void reconnect(struct zkl__store *store, struct zkl__memory_notice *notic
 {
     store->link_state = store->ended ? ZKL__LINK_OVER : ZKL__LINK_UP;
     zkl__memory_tell(store, &notice->item);
-    zkl__memory_tell_missed(store);
+    tell_missed(store);
 }
 
 int zkl__memory_resume(int64_t session_id)
@@ -53,7 +231,7 @@ int zkl__memory_resume(int64_t session_id)
     if (notice) {
         reconnect(store, notice);
     }
-    zkl__memory_leave(store->space);
+    leave(store->space);
     return notice ? ZKL_OK : ZKL_ENOMEM;
 }
 
@@ -62,7 +240,7 @@ bool zkl__memory_is_cut(int64_t session_id)
     int code;
     struct zkl__store *store = enter(session_id, ZKL__LINK_DOWN, &code);
     if (store) {
-        zkl__memory_leave(store->space);
+        leave(store->space);
     }
     return store != NULL;
 }
@@ -80,7 +258,7 @@ static int expire(struct zkl__store *store)
         zkl__free(&store->heap, suspension);
         return ZKL_ENOMEM;
     }
-    zkl__memory_go_down(store, suspension, true);
+    go_down(store, suspension, true);
     zkl__memory_end(store);
     reconnect(store, end);
     return ZKL_OK;
@@ -88,12 +266,12 @@ static int expire(struct zkl__store *store)
 
 int zkl__memory_expire(int64_t session_id)
 {
-    struct zkl__store *store = zkl__memory_enter(session_id);
+    struct zkl__store *store = enter_session(session_id);
     if (!store) {
         return ZKL_ENOENT;
     }
     int code = store->ended ? ZKL_ENOENT : expire(store);
-    zkl__memory_leave(store->space);
+    leave(store->space);
     return code;
 }
 
@@ -104,7 +282,7 @@ int zkl__memory_hold(int64_t session_id, bool on)
     if (store) {
         store->held = on;
         zkl__memory_voice_wake(store);
-        zkl__memory_leave(store->space);
+        leave(store->space);
     }
     return code;
 }
@@ -116,12 +294,13 @@ static int set_plan(int64_t session_id, struct zkl__memory_plan plan)
     if (!store) {
         return code;
     }
-    if (store->broken) {
+    if (store->faults.broken) {
         code = ZKL_EINVAL;
     } else {
-        store->plan = plan;
+        store->faults.accept = accept_by_plan;
+        store->faults.plan = plan;
     }
-    zkl__memory_leave(store->space);
+    leave(store->space);
     return code;
 }
 
@@ -138,14 +317,15 @@ int zkl__memory_lose_reply(int64_t session_id)
 
 int zkl__memory_refuse(int64_t session_id, enum zkl__rc rc, size_t count)
 {
-    struct zkl__store *store = zkl__memory_enter(session_id);
+    struct zkl__store *store = enter_session(session_id);
     if (!store) {
         return ZKL_ENOENT;
     }
     bool over = store->link_state == ZKL__LINK_OVER;
-    store->refusals = count;
-    store->refusal = rc;
-    zkl__memory_leave(store->space);
+    store->faults.accept = accept_by_plan;
+    store->faults.refusals = count;
+    store->faults.refusal = rc;
+    leave(store->space);
     return over ? ZKL_ENOENT : ZKL_OK;
 }
 
@@ -153,29 +333,29 @@ int zkl__memory_refuse(int64_t session_id, enum zkl__rc rc, size_t count)
 
 int zkl__memory_reap(const char *name)
 {
-    struct zkl__memory_space *space = zkl__memory_enter_name(name);
+    struct zkl__memory_space *space = enter_tree(name);
     if (!space) {
         return ZKL_ENOENT;
     }
     zkl__memory_sweep(space);
-    zkl__memory_leave(space);
+    leave(space);
     return ZKL_OK;
 }
 
 int zkl__memory_set_rules(const char *name, enum zkl__memory_rules rules)
 {
-    struct zkl__memory_space *space = zkl__memory_enter_name(name);
+    struct zkl__memory_space *space = enter_tree(name);
     if (!space) {
         return ZKL_ENOENT;
     }
     space->rules = rules;
-    zkl__memory_leave(space);
+    leave(space);
     return ZKL_OK;
 }
 
 int zkl__memory_set_counter(const char *name, const char *path, int32_t creates)
 {
-    struct zkl__memory_space *space = zkl__memory_enter_name(name);
+    struct zkl__memory_space *space = enter_tree(name);
     if (!space) {
         return ZKL_ENOENT;
     }
@@ -183,7 +363,7 @@ int zkl__memory_set_counter(const char *name, const char *path, int32_t creates)
     if (node) {
         node->creates = creates;
     }
-    zkl__memory_leave(space);
+    leave(space);
     return node ? ZKL_OK : ZKL_ENOENT;
 }
 
@@ -196,7 +376,7 @@ int zkl__memory_meddle(const char *name, const struct zkl__op *op, enum zkl__rc 
     if (ephemeral || !single || zkl__store_check(op, 0) != ZKL_OK) {
         return ZKL_EINVAL;
     }
-    struct zkl__memory_space *space = zkl__memory_enter_name(name);
+    struct zkl__memory_space *space = enter_tree(name);
     if (!space) {
         return ZKL_ENOENT;
     }
@@ -206,6 +386,6 @@ int zkl__memory_meddle(const char *name, const struct zkl__op *op, enum zkl__rc 
         *rc = reply->reply.rc;
         zkl__free(&stranger.heap, reply);
     }
-    zkl__memory_leave(space);
+    leave(space);
     return reply ? ZKL_OK : ZKL_ENOMEM;
 }

@@ -1,6 +1,7 @@
-#include "arena_inside.h"
+#include "arena.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +13,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "contest.h"
 #include "dice.h"
-#include "ledgers.h"
+#include "store_client.h"
 #include "wait.h"
+
+#define LONG 60000 /* ms */
 
 /* What stands at each path, and the directories in which its contenders have their znodes. */
 static const struct {
@@ -32,19 +36,20 @@ static const struct {
 /* Two of the locks at once. */
 #define MULTILOCK "multi:%s,%s", a->paths[0], a->paths[1]
 
-void arena_complain(struct arena *a, const char *what)
+static void complain(struct arena *a, const char *what)
 {
     fprintf(stderr, "%s: %s\n", a->kind, what);
     a->failed = true;
 }
 
-void arena_note(struct arena *a, enum history_op op, const char *who, const char *path, int64_t token, int64_t lease)
+static void note(struct arena *a, enum history_op op, const char *who, const char *path, int64_t token, int64_t lease)
 {
     history_write(a->record,
                   &(struct history_line){.client = who, .op = op, .path = path, .token = token, .lease = lease});
 }
 
-const char *arena_queue(int path, int number)
+/* The directories, below a path, in which its contenders have their znodes: the first, the second; NULL: there is none. */
+static const char *queue_of(int path, int number)
 {
     return number < 2 ? all_paths[path].queues[number] : NULL;
 }
@@ -63,7 +68,7 @@ void arena_pace(struct arena *a, int64_t low_ms, int64_t high_ms)
     struct itimerspec when = {.it_value = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * MS + 1}};
     timerfd_settime(timer, 0, &when, NULL);
     if (read(timer, &rings, sizeof rings) != sizeof rings) {
-        arena_complain(a, "no timer");
+        complain(a, "no timer");
     }
     close(timer);
 }
@@ -189,7 +194,7 @@ static void start_resource(struct arena *a)
     char *argv[ARENA_PATHS + 3] = {"resource", a->dir};
     a->page_fd = memfd_create("page", MFD_CLOEXEC);
     if (a->page_fd < 0 || ftruncate(a->page_fd, PAGE_BYTES) != 0) {
-        arena_complain(a, "no memory to share");
+        complain(a, "no memory to share");
         return;
     }
     a->page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, a->page_fd, 0);
@@ -197,9 +202,9 @@ static void start_resource(struct arena *a)
         argv[2 + i] = a->paths[i];
     }
     a->resource = spawn("chaos_resource", argv, a->page_fd);
-    for (int64_t end = now_ms() + ARENA_LONG; !atomic_load(&a->page->ready);) {
+    for (int64_t end = now_ms() + LONG; !atomic_load(&a->page->ready);) {
         if (!look_again(end)) {
-            arena_complain(a, "no resource");
+            complain(a, "no resource");
             return;
         }
     }
@@ -226,7 +231,8 @@ static void start_contender(struct arena *a, int number)
     c->pid = spawn("chaos_contender", argv, a->page_fd);
 }
 
-bool arena_gone(struct arena *a, struct contender *c, bool expected)
+/* False when that process is still there. */
+static bool is_gone(struct arena *a, struct contender *c, bool expected)
 {
     int status;
     if (c->pid <= 0) {
@@ -238,7 +244,7 @@ bool arena_gone(struct arena *a, struct contender *c, bool expected)
     c->pid = 0;
     if (!expected || status != 0) {
         fprintf(stderr, "%s ended with status 0x%x\n", c->name, (unsigned)status);
-        arena_complain(a, "a contender died by itself");
+        complain(a, "a contender died by itself");
     }
     return true;
 }
@@ -246,10 +252,10 @@ bool arena_gone(struct arena *a, struct contender *c, bool expected)
 void arena_kill(struct arena *a, int number)
 {
     struct contender *c = &a->contenders[number];
-    if (!arena_gone(a, c, false)) {
+    if (!is_gone(a, c, false)) {
         kill(c->pid, SIGKILL);
         waitpid(c->pid, NULL, 0);
-        arena_note(a, HISTORY_killed, c->name, NULL, 0, 0); /* behind its last act */
+        note(a, HISTORY_killed, c->name, NULL, 0, 0); /* behind its last act */
         start_contender(a, number);
     }
 }
@@ -287,8 +293,8 @@ void arena_remove(struct arena *a, int path)
 void arena_halt(struct arena *a, int number)
 {
     struct contender *c = &a->contenders[number];
-    if (!arena_gone(a, c, false)) {
-        arena_note(a, HISTORY_stopped, c->name, NULL, 0, 0);
+    if (!is_gone(a, c, false)) {
+        note(a, HISTORY_stopped, c->name, NULL, 0, 0);
         kill(c->pid, SIGSTOP);
     }
 }
@@ -298,7 +304,7 @@ void arena_continue(struct arena *a, int number)
     struct contender *c = &a->contenders[number];
     if (c->pid > 0) {
         kill(c->pid, SIGCONT);
-        arena_note(a, HISTORY_continued, c->name, NULL, 0, 0);
+        note(a, HISTORY_continued, c->name, NULL, 0, 0);
     }
 }
 
@@ -322,6 +328,85 @@ void arena_freeze_leader(struct arena *a, int64_t ms)
     }
 }
 
+/* --- where guarded transactions go (client.c), a directory for each of the locks: made before, read when all is over ---- */
+
+static void ledger_path(char *path, size_t size, const struct arena *a, int number)
+{
+    snprintf(path, size, "%s/ledger%s", a->root, number < 0 ? "" : strrchr(a->paths[number], '/'));
+}
+
+static enum zkl__rc make_znode(struct recorder *eye, const char *path)
+{
+    struct zkl__op op = op_create(path, NULL, ZKL__PERSISTENT);
+    return recorder_do(eye, &op)->reply.rc;
+}
+
+static void ledgers_make(struct arena *a)
+{
+    struct recorder *eye = queue_eye(ensemble_servers(a->servers));
+    char path[2 * HISTORY_WORD];
+    enum zkl__rc rc = ZKL__RC_OK;
+    make_znode(eye, "/chaos"); /* may be there */
+    make_znode(eye, a->root);
+    for (int i = -1; i < ARENA_PATHS && rc == ZKL__RC_OK; i++) {
+        ledger_path(path, sizeof path, a, i);
+        rc = make_znode(eye, path);
+    }
+    if (rc != ZKL__RC_OK) {
+        complain(a, "no ledgers");
+    }
+    recorder_free(eye);
+}
+
+/* "TOKEN.NUMBER-0000000012" */
+struct ledger_entry {
+    uint64_t token;
+    int number;
+    long place;
+};
+
+static int compare_entries(const void *left, const void *right)
+{
+    const struct ledger_entry *a = left, *b = right;
+    return (a->place > b->place) - (a->place < b->place);
+}
+
+static bool parse_entry(struct ledger_entry *entry, const char *name)
+{
+    int end = 0;
+    return sscanf(name, "%" SCNx64 ".%d-%10ld%n", &entry->token, &entry->number, &entry->place, &end) == 3 &&
+           name[end] == '\0';
+}
+
+static void read_ledger(struct arena *a, int path, const struct zkl__reply *list)
+{
+    struct ledger_entry *all = calloc(list->child_count + 1, sizeof *all);
+    for (size_t i = 0; i < list->child_count; i++) {
+        if (!all || !parse_entry(&all[i], list->children[i])) {
+            complain(a, "a ledger cannot be read");
+            free(all);
+            return;
+        }
+    }
+    qsort(all, list->child_count, sizeof *all, compare_entries);
+    for (size_t i = 0; i < list->child_count; i++) {
+        note(a, HISTORY_committed, "nemesis", a->paths[path], (int64_t)all[i].token, all[i].number);
+    }
+    free(all);
+}
+
+/* Writes into the history what was committed, in that order. */
+static void ledgers_read(struct arena *a)
+{
+    struct recorder *eye = queue_eye(ensemble_servers(a->servers));
+    for (int i = 0; i < ARENA_PATHS; i++) {
+        char path[2 * HISTORY_WORD];
+        ledger_path(path, sizeof path, a, i);
+        read_ledger(a, i, queue_look(eye, path));
+    }
+    recorder_free(eye);
+}
+
 /* --- beginning ----------------------------------------------------------------------------------------------- */
 
 static void start_eye(struct arena *a)
@@ -330,7 +415,7 @@ static void start_eye(struct arena *a)
     zkl_error err;
     options.tick_ms = ARENA_TICK;
     if (zkl_session_open(&a->eye, ensemble_servers(a->servers), &options, &err) != ZKL_OK) {
-        arena_complain(a, err.text);
+        complain(a, err.text);
     }
 }
 
@@ -346,12 +431,12 @@ void arena_start(struct arena *a, struct ensemble *servers, const char *parent, 
     }
     snprintf(a->words[ARENA_PATHS], sizeof *a->words, MULTILOCK);
     if (mkdir(a->dir, 0700) != 0 || (a->record = history_open(a->dir, "nemesis")) < 0) {
-        arena_complain(a, "no directory for histories");
+        complain(a, "no directory for histories");
         return;
     }
     for (int i = 0; i < ARENA_PATHS; i++) {
         if (strcmp(all_paths[i].recipe, "recover:") == 0) {
-            arena_note(a, HISTORY_recovers, "nemesis", a->paths[i], 0, 0);
+            note(a, HISTORY_recovers, "nemesis", a->paths[i], 0, 0);
         }
     }
     start_eye(a);
@@ -363,4 +448,145 @@ void arena_start(struct arena *a, struct ensemble *servers, const char *parent, 
         }
         start_contender(a, i);
     }
+}
+
+/* --- its end ------------------------------------------------------------------------------------------------------------ */
+
+/* Every path has taken another write: the queues move. */
+static void await_progress(struct arena *a)
+{
+    int64_t end = now_ms() + LONG;
+    for (int i = 0; i < ARENA_PATHS; i++) {
+        long before = atomic_load(&a->page->taken[i]);
+        while (atomic_load(&a->page->taken[i]) == before) {
+            if (!look_again(end)) {
+                complain(a, "a minute after the last fault a queue does not move");
+                return;
+            }
+        }
+    }
+}
+
+static const char *group_of(struct arena *a, char *path)
+{
+    snprintf(path, HISTORY_WORD, "%s/g", a->root);
+    return path;
+}
+
+/* Nobody comes or goes any more. From the time when all are there, the pieces have owners, and the lists are right, in so long. */
+static void await_rest(struct arena *a)
+{
+    const int64_t bound_ms = ARENA_TIMEOUT + 4 * ARENA_TICK;
+    int64_t end = now_ms() + LONG;
+    char path[HISTORY_WORD];
+    atomic_store(&a->page->calm, true);
+    for (int i = 0; i < ARENA_CONTENDERS; i++) {
+        while (atomic_load(&a->page->settled[i]) != PAGE_ALL) {
+            if (!look_again(end)) {
+                complain(a, "a minute after the last fault somebody is no member");
+                return;
+            }
+        }
+    }
+    int64_t due = boot_ns() + bound_ms * MS;
+    for (int i = 0; i < PIECES; i++) {
+        pieces_path(path, a->root, i);
+        note(a, HISTORY_owner_by, "nemesis", path, 0, due);
+    }
+    note(a, HISTORY_list_by, "nemesis", group_of(a, path), 0, due);
+    for (end = now_ms() + LONG; boot_ns() <= due + ARENA_TICK * MS && look_again(end);) {
+    }
+}
+
+static void end_contenders(struct arena *a)
+{
+    int64_t end = now_ms() + LONG;
+    for (int i = 0; i < ARENA_CONTENDERS; i++) {
+        if (!is_gone(a, &a->contenders[i], false)) {
+            kill(a->contenders[i].pid, SIGTERM);
+        }
+    }
+    for (int i = 0; i < ARENA_CONTENDERS; i++) {
+        struct contender *c = &a->contenders[i];
+        while (!is_gone(a, c, true)) {
+            if (!look_again(end)) {
+                complain(a, "a contender does not end");
+                kill(c->pid, SIGABRT); /* a core tells where it hangs, if the machine keeps them */
+                waitpid(c->pid, NULL, 0);
+                c->pid = 0;
+            }
+        }
+        for (int j = 0; j < ARENA_SERVERS && c->links[j]; j++) {
+            proxy_stop(c->links[j]);
+        }
+    }
+}
+
+/* Znodes in a queue, strangers' too; -1: it cannot be said. */
+static int64_t znodes(struct arena *a, const char *path, const char *below)
+{
+    char name[2 * HISTORY_WORD];
+    zkl_queue *queue;
+    snprintf(name, sizeof name, "%s%s", path, below);
+    if (!a->eye || zkl_queue_list(&queue, a->eye, name, SOON, NULL) != ZKL_OK) {
+        return -1;
+    }
+    int64_t count = (int64_t)(queue->count + queue->foreign);
+    zkl_queue_free(queue);
+    return count;
+}
+
+/* Places of those that were killed go with their sessions; nothing else may be left by then. */
+static int64_t orphans(struct arena *a, const char *path, const char *below, int64_t end)
+{
+    int64_t left = znodes(a, path, below);
+    while (left != 0 && look_again(end)) {
+        left = znodes(a, path, below);
+    }
+    return left < 0 ? 1 : left;
+}
+
+static void look_for_orphans(struct arena *a)
+{
+    int64_t end = now_ms() + ARENA_TIMEOUT + 4 * ARENA_TICK + 5000;
+    char path[HISTORY_WORD];
+    for (int i = 0; i < ARENA_PATHS; i++) {
+        int64_t left = 0;
+        for (int j = 0; queue_of(i, j); j++) {
+            left += orphans(a, a->paths[i], queue_of(i, j), end);
+        }
+        note(a, HISTORY_queue, "nemesis", a->paths[i], left, 0);
+    }
+    for (int i = -1; i < PIECES; i++) {
+        pieces_path(path, a->root, i);
+        note(a, HISTORY_queue, "nemesis", path, orphans(a, path, "", end), 0);
+    }
+    note(a, HISTORY_queue, "nemesis", group_of(a, path), orphans(a, path, "", end), 0);
+}
+
+void arena_stop(struct arena *a)
+{
+    if (a->page && !a->failed) {
+        await_rest(a);
+        await_progress(a);
+    }
+    end_contenders(a);
+    look_for_orphans(a);
+    ledgers_read(a);
+    if (a->resource > 0) {
+        if (waitpid(a->resource, NULL, WNOHANG) != 0) {
+            complain(a, "the resource died");
+        } else {
+            kill(a->resource, SIGKILL);
+            waitpid(a->resource, NULL, 0);
+        }
+    }
+    if (a->page) {
+        munmap(a->page, PAGE_BYTES);
+    }
+    if (a->eye) {
+        zkl_session_close(a->eye, SOON);
+    }
+    close(a->page_fd);
+    close(a->record);
 }

@@ -12,10 +12,264 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "arena.h"
 #include "cut.h"
 #include "dice.h"
-#include "nemesis.h"
 #include "wait.h"
+
+/* --- kinds of faults: each strikes once, and mends what it did before it returns ---------------------------------------- */
+
+static int some(struct arena *a, int count)
+{
+    return (int)dice_below(&a->dice, count);
+}
+
+static void serve_again(struct arena *a)
+{
+    if (!ensemble_wait(a->servers, 60000)) {
+        a->failed = true;
+    }
+}
+
+static void kill_and_restart(struct arena *a, int server, int64_t low_ms, int64_t high_ms)
+{
+    arena_tell(a, "kill-server", server);
+    ensemble_kill(a->servers, server);
+    arena_pace(a, low_ms, high_ms);
+    ensemble_restart(a->servers, server);
+    serve_again(a);
+    arena_tell(a, "served-again", server);
+}
+
+/* The one that leads, or one that matters to somebody. */
+static void kill_server(struct arena *a)
+{
+    int leader = dice_once_in(&a->dice, 3) ? ensemble_leader(a->servers) : -1;
+    kill_and_restart(a, leader >= 0 ? leader : arena_aim_server(a, -1), 0, 2500);
+    arena_pace(a, 200, 1500);
+}
+
+/* The one that leads, again and again: its successor has hardly begun. */
+static void leader_churn(struct arena *a)
+{
+    int leader = ensemble_leader(a->servers);
+    if (leader >= 0) {
+        arena_tell(a, "kill-leader", leader);
+        ensemble_kill(a->servers, leader);
+        serve_again(a); /* the other two */
+        arena_pace(a, 0, 500);
+        ensemble_restart(a->servers, leader);
+        serve_again(a);
+    }
+    arena_pace(a, 0, 800);
+}
+
+static void rolling_restart(struct arena *a)
+{
+    for (int i = 0; i < ARENA_SERVERS; i++) {
+        kill_and_restart(a, i, 0, 200);
+        arena_pace(a, 100, 400);
+    }
+    arena_pace(a, 500, 2000);
+}
+
+static void kill_contender(struct arena *a)
+{
+    arena_kill(a, arena_aim(a));
+    arena_pace(a, 300, 2500);
+}
+
+/* Shorter than a lease, or longer than a session: half of each. */
+static void pace_short_or_long(struct arena *a)
+{
+    if (dice_once_in(&a->dice, 2)) {
+        arena_pace(a, 20, ARENA_TIMEOUT);
+    } else {
+        arena_pace(a, ARENA_TIMEOUT + ARENA_TICK, 2 * ARENA_TIMEOUT);
+    }
+}
+
+static void stop_contender(struct arena *a)
+{
+    int who = arena_aim(a);
+    arena_halt(a, who);
+    pace_short_or_long(a);
+    arena_continue(a, who);
+    arena_pace(a, 100, 700);
+}
+
+static void remove_holder(struct arena *a);
+
+static void contenders(struct arena *a)
+{
+    static void (*const all[])(struct arena *) = {kill_contender, remove_holder, stop_contender, stop_contender,
+                                                  stop_contender};
+    all[some(a, (int)(sizeof all / sizeof *all))](a);
+}
+
+/* Followers for as long as you like, the leader within what the sessions allow for. */
+static void freeze_server(struct arena *a)
+{
+    int leader = ensemble_leader(a->servers);
+    if (leader < 0 || dice_once_in(&a->dice, 3)) {
+        arena_freeze_leader(a, dice_between(&a->dice, 50, ARENA_PAUSE * 7 / 10));
+    } else {
+        int server = arena_aim_server(a, leader);
+        arena_tell(a, "freeze-follower", server);
+        ensemble_freeze(a->servers, server);
+        arena_pace(a, 300, 2 * ARENA_TIMEOUT);
+        ensemble_thaw(a->servers, server);
+        arena_tell(a, "thaw", server);
+        serve_again(a);
+    }
+    arena_pace(a, 100, 1000);
+}
+
+/* Longer than that: the lease may be wrong, the tokens may not. */
+static void frozen_leader(struct arena *a)
+{
+    arena_freeze_leader(a, dice_between(&a->dice, ARENA_PAUSE + 100, 3 * ARENA_TIMEOUT));
+    serve_again(a);
+    arena_pace(a, 300, 3000);
+}
+
+static void stale_follower(struct arena *a)
+{
+    int leader = ensemble_leader(a->servers), server = leader < 0 ? 0 : arena_aim_server(a, leader);
+    if (leader < 0) {
+        serve_again(a);
+        return;
+    }
+    arena_tell(a, "cut-quorum-link", server);
+    if (!cut_quorum_link(a->servers, server)) {
+        serve_again(a); /* somebody was not there just then */
+        return;
+    }
+    arena_pace(a, ARENA_TIMEOUT, 3 * ARENA_TIMEOUT);
+    a->failed = !cut_mend() || a->failed;
+    arena_tell(a, "mend", server);
+    serve_again(a);
+    arena_pace(a, 500, 2000);
+}
+
+static void on_links(struct contender *c, void (*fn)(struct proxy *, bool), bool on)
+{
+    for (int i = 0; i < ARENA_SERVERS; i++) {
+        fn(c->links[i], on);
+    }
+}
+
+static void cut_link(struct proxy *p, bool on)
+{
+    proxy_refuse(p, on);
+    if (on) {
+        proxy_cut(p);
+    }
+}
+static void hold_to_server(struct proxy *p, bool on)
+{
+    proxy_hold(p, PROXY_TO_SERVER, on);
+}
+static void hold_to_client(struct proxy *p, bool on)
+{
+    proxy_hold(p, PROXY_TO_CLIENT, on);
+}
+static void silence(struct proxy *p, bool on)
+{
+    hold_to_server(p, on);
+    hold_to_client(p, on);
+}
+static void slow_down(struct proxy *p, bool on)
+{
+    proxy_delay(p, on ? 100 : 0);
+}
+static void lose_reply(struct proxy *p, bool on)
+{
+    static const enum proxy_op ops[] = {PROXY_OP_CREATE, PROXY_OP_DELETE, PROXY_OP_MULTI, PROXY_OP_CHILDREN};
+    static unsigned next;
+    if (on) {
+        proxy_lose_next(p, ops[next++ % 4]);
+    }
+}
+
+/* Half of them cannot hear of it for a while: what they have written meanwhile is under way. */
+static void remove_holder(struct arena *a)
+{
+    int path, who = arena_holder(a, &path);
+    if (who < 0) {
+        arena_pace(a, 50, 100);
+        return;
+    }
+    bool silent = a->contenders[who].links[0] && dice_once_in(&a->dice, 2);
+    if (silent) {
+        arena_tell(a, "silence-link", who);
+        on_links(&a->contenders[who], silence, true);
+        arena_pace(a, 0, 300);
+    }
+    arena_remove(a, path);
+    arena_pace(a, 100, 800);
+    if (silent) {
+        on_links(&a->contenders[who], silence, false);
+        arena_tell(a, "mend-link", who);
+        arena_pace(a, 50, 500);
+    }
+}
+
+static void client_link(struct arena *a)
+{
+    static const struct {
+        void (*fn)(struct proxy *, bool);
+        const char *words;
+    } ways[] = {{cut_link, "cut-link"},    {hold_to_server, "hold-requests"}, {hold_to_client, "hold-replies"},
+                {silence, "silence-link"}, {slow_down, "slow-link"},          {lose_reply, "lose-reply"}};
+    int who = arena_aim(a), way = some(a, (int)(sizeof ways / sizeof *ways));
+    arena_tell(a, ways[way].words, who);
+    on_links(&a->contenders[who], ways[way].fn, true);
+    pace_short_or_long(a);
+    on_links(&a->contenders[who], ways[way].fn, false);
+    arena_tell(a, "mend-link", who);
+    arena_pace(a, 50, 800);
+}
+
+struct nemesis {
+    const char *name;
+    const char *words;
+    void (*strike)(struct arena *a);
+    bool cuts;  /* needs cut_prepare */
+    bool links; /* contenders connect through proxies */
+};
+
+static const struct nemesis all[] = {
+    {"kill-server", "a server is killed with SIGKILL and starts again", kill_server, false, false},
+    {"kill-contender", "a contender is killed with SIGKILL, another takes its place", kill_contender, false, false},
+    {"stop-contender", "a contender is stopped and goes on, before or after its session's end", stop_contender, false,
+     false},
+    {"remove-holder", "an operator removes the znode of a holder, who may be cut off just then, or of the next one",
+     remove_holder, false, true},
+    {"contenders", "these three", contenders, false, false},
+    {"freeze-server", "a follower is frozen for long, the leader for less than leader_pause_ms", freeze_server, false,
+     false},
+    {"stale-follower", "the link between a follower and the leader is cut", stale_follower, true, false},
+    {"client-link", "the link between a contender and all servers is cut, held, slow, or loses a reply", client_link,
+     false, true},
+    {"leader-churn", "whoever leads is killed", leader_churn, false, false},
+    {"rolling-restart", "one server after the other", rolling_restart, false, false},
+    {"frozen-leader", "the leader is frozen for longer than leader_pause_ms: only fencing has to hold", frozen_leader,
+     false, false},
+};
+#define COUNT ((int)(sizeof all / sizeof *all))
+
+static const struct nemesis *nemesis_find(const char *name)
+{
+    for (int i = 0; i < COUNT; i++) {
+        if (strcmp(all[i].name, name) == 0) {
+            return &all[i];
+        }
+    }
+    return NULL;
+}
+
+/* --- a run -------------------------------------------------------------------------------------------------------------- */
 
 struct run {
     struct ensemble *servers;
@@ -96,9 +350,8 @@ static void run_kind(struct run *run, const struct nemesis *nemesis)
 
 static int list(void)
 {
-    const struct nemesis *nemesis;
-    for (int i = 0; (nemesis = nemesis_nth(i)); i++) {
-        printf("%-15s %s\n", nemesis->name, nemesis->words);
+    for (int i = 0; i < COUNT; i++) {
+        printf("%-15s %s\n", all[i].name, all[i].words);
     }
     return 0;
 }

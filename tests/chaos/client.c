@@ -1,11 +1,13 @@
-#include "client.h"
+#include "contender.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include <zklock/zookeeper.h>
 
 #include "dice.h"
-#include "ledger.h"
-#include "run_delay.h"
 #include "wait.h"
 
 #define ASK_TIMEOUT 1000 /* ms */
@@ -162,6 +164,35 @@ static int acquire_or_cancel(struct client *c, struct object *o, int64_t patienc
         }
     }
     return c->code;
+}
+
+/* --- guarded transactions: each makes a znode in the ledger of its lock, whose name says under which grant. The servers number them, so the
+ * list of the ledger is the order in which they were committed, those without an answer too ---------------------------------------------- */
+
+/* One grant's. */
+struct ledger {
+    const struct object *lock;
+    int64_t token;
+    int count; /* of transactions so far */
+};
+
+/* One more, held or not. */
+static void ledger_commit(struct ledger *ledger, const char *client)
+{
+    char path[128];
+    zkl_op op = {.kind = ZKL_OP_CREATE, .path = path, .mode = ZKL_CREATE_PERSISTENT_SEQUENTIAL};
+    int number = ledger->count++;
+    snprintf(path, sizeof path, "%s/ledger%s/%" PRIx64 ".%d-", process.root, strrchr(ledger->lock->paths[0], '/'),
+             (uint64_t)ledger->token, number);
+    int64_t began = boot_ns();
+    int code = zkl_lock_commit(ledger->lock->lock, &op, 1, ZKL_WAIT_FOREVER, NULL, NULL);
+    process_note(ledger->lock, &(struct history_line){.at = began,
+                                                      .client = client,
+                                                      .session = zkl_session_id(process.session),
+                                                      .op = HISTORY_commit,
+                                                      .result = zkl_error_name(code),
+                                                      .token = ledger->token,
+                                                      .lease = number});
 }
 
 /* --- holding --------------------------------------------------------------------------------------------------------- */

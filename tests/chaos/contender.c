@@ -1,6 +1,6 @@
-/* contender SERVERS TICK_MS TIMEOUT_MS DIR NAME SEED ROOT WORD... (object.h): one process of many that contend, through the public API, until it
- * gets SIGTERM. Several threads are clients (client.h) of one session, so that several stand in one queue and hand over to each other; others
- * are guests (guest.h), a member (member.h), an owner of pieces (pieces.h). What they do and see goes to DIR/NAME.history (history.h); holders
+/* contender SERVERS TICK_MS TIMEOUT_MS DIR NAME SEED ROOT WORD... (process.h): one process of many that contend, through the public API, until it
+ * gets SIGTERM. Several threads are clients of one session, so that several stand in one queue and hand over to each other; others
+ * are guests, a member of a group, an owner of pieces (contender.h). What they do and see goes to DIR/NAME.history (history.h); holders
  * write to the resource (DIR/resource), now and then without looking whether they still hold. Descriptor 3 is a page of numbers (page.h). */
 #include <pthread.h>
 #include <signal.h>
@@ -11,12 +11,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "client.h"
+#include "contender.h"
 #include "dice.h"
-#include "guest.h"
-#include "member.h"
-#include "pieces.h"
-#include "process.h"
 #include "wait.h"
 
 #define CLIENTS 6

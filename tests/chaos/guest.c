@@ -1,11 +1,9 @@
-#include "guest.h"
+#include "contender.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "dice.h"
-#include "process.h"
-#include "run_delay.h"
 #include "wait.h"
 
 #define GUESTS 3

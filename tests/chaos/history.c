@@ -236,3 +236,12 @@ void history_sort(struct history *h)
         qsort(h->events, h->count, sizeof *h->events, compare_events);
     }
 }
+
+void pieces_path(char *path, const char *root, int piece)
+{
+    if (piece < 0) {
+        snprintf(path, HISTORY_WORD, "%.30s/p/members", root);
+    } else {
+        snprintf(path, HISTORY_WORD, "%.24s/p/pieces/q%d", root, piece);
+    }
+}

@@ -118,4 +118,9 @@ void history_sort(struct history *h);
 /* Adds an event as if it had been read. Names are numbered by the caller; -1 is none. */
 void history_add(struct history *h, const struct history_event *event);
 
+#define PIECES 6 /* of the partition: more than there are contenders */
+
+/* path: HISTORY_WORD bytes. Where the contenders for a piece have their znodes; -1: the members. */
+void pieces_path(char *path, const char *root, int piece);
+
 #endif

@@ -1,10 +1,10 @@
-#include "member.h"
+#include "contender.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "dice.h"
-#include "process.h"
 #include "wait.h"
 
 #define PATIENCE 5000 /* ms: of one try to join */
@@ -73,5 +73,115 @@ void *member_run(void *seed)
     }
     zkl_group_observer_free(m.watcher);
     zkl_group_free(m.group);
+    return NULL;
+}
+
+/* --- pieces of a partition ---------------------------------------------------------------------------------------------- */
+
+struct pieces {
+    char names[PIECES][8]; /* "q0" */
+    struct piece {
+        char client[HISTORY_WORD],
+            path[HISTORY_WORD]; /* in the history each piece is a lock, and has a client of its own here */
+        atomic_uint turn;       /* odd: it is ours; another number each time */
+    } all[PIECES];
+    zkl_partition *partition;
+    uint64_t dice;
+};
+
+static void note_piece(const struct piece *piece, const struct history_line *line)
+{
+    struct history_line whole = *line;
+    whole.client = piece->client;
+    whole.path = piece->path;
+    whole.session = zkl_session_id(process.session);
+    history_write(process.record, &whole);
+}
+
+/* --- what the partition tells ---------------------------------------------------------------------------------------- */
+
+static void on_assigned(zkl_partition *partition, const char *name, int64_t token, void *payload)
+{
+    struct pieces *p = payload;
+    struct piece *piece = &p->all[atoi(name + 1)];
+    note_piece(piece, &(struct history_line){.op = HISTORY_acquire});
+    int64_t now = boot_ns(), lease = zkl_partition_owns(partition, name) ? now + 1 : now; /* how long is not told */
+    note_piece(piece,
+               &(struct history_line){
+                   .at = now, .op = HISTORY_done, .result = zkl_error_name(ZKL_OK), .token = token, .lease = lease});
+    atomic_fetch_add(&piece->turn, 1);
+}
+
+static void on_revoked(zkl_partition *partition, const char *name, bool lost, void *payload)
+{
+    struct pieces *p = payload;
+    struct piece *piece = &p->all[atoi(name + 1)];
+    (void)partition;
+    atomic_fetch_add(&piece->turn, 1);
+    note_piece(piece, &(struct history_line){.op = HISTORY_release, .result = lost ? "lost" : NULL});
+}
+
+/* --- what its owner sees --------------------------------------------------------------------------------------------- */
+
+/* It was ours when the time was read, if it was so before and is still, in the same turn. */
+static void look_at_piece(struct pieces *p, int number)
+{
+    struct piece *piece = &p->all[number];
+    unsigned turn = atomic_load(&piece->turn);
+    int64_t now = boot_ns();
+    if (turn % 2 == 1 && zkl_partition_owns(p->partition, p->names[number]) && atomic_load(&piece->turn) == turn) {
+        note_piece(piece, &(struct history_line){.at = now, .op = HISTORY_held, .lease = now});
+    }
+}
+
+/* For a while, long enough to lose a session or two in it, or not; when all is calm, to the end. */
+static void stay_owner(struct pieces *p)
+{
+    int64_t end = now_ms() + (dice_once_in(&p->dice, 3) ? 60000 : dice_between(&p->dice, 500, 6000));
+    while (!atomic_load(&process.enough) && (process_calm() || now_ms() < end)) {
+        if (process_calm()) {
+            process_settled(PAGE_PIECES);
+        }
+        for (int i = 0; i < PIECES; i++) {
+            look_at_piece(p, i);
+        }
+        poll(NULL, 0, 20);
+    }
+}
+
+static void make_partition(struct pieces *p)
+{
+    zkl_partition_options options = ZKL_PARTITION_OPTIONS_INIT;
+    const char *names[PIECES];
+    char path[HISTORY_WORD];
+    zkl_error err;
+    for (int i = 0; i < PIECES; i++) {
+        snprintf(p->names[i], sizeof p->names[i], "q%d", i);
+        names[i] = p->names[i];
+        snprintf(p->all[i].client, HISTORY_WORD, "%.30s.q%d", process.name, i);
+        pieces_path(p->all[i].path, process.root, i);
+    }
+    options.assigned_fn = on_assigned;
+    options.revoked_fn = on_revoked;
+    options.payload = p;
+    snprintf(path, sizeof path, "%.40s/p", process.root);
+    if (zkl_partition_new(&p->partition, process.session, path, names, PIECES, &options, &err) != ZKL_OK) {
+        process_give_up(path, &err);
+    }
+}
+
+void *pieces_run(void *seed)
+{
+    struct pieces p = {.dice = *(uint64_t *)seed};
+    make_partition(&p);
+    while (!atomic_load(&process.enough)) {
+        zkl_error err;
+        if (zkl_partition_start(p.partition, &err) != ZKL_OK) {
+            process_give_up("partition", &err);
+        }
+        stay_owner(&p);
+        zkl_partition_stop(p.partition, NULL);
+    }
+    zkl_partition_free(p.partition);
     return NULL;
 }

@@ -80,15 +80,8 @@ background() {
     pid=$!
 }
 
-# for_others DIR: a copy of the command with its library in DIR, which another user can reach wherever the build is; $others_zklock
-# runs it.
-for_others() {
-    local library
-    library=$(ldd "$(command -v zklock)" | awk '/libzklock/ {print $3}')
-    install -D -m 755 "$(command -v zklock)" "$1/zklock"
-    install -m 755 "$library" "$1/libzklock.so.0"
-    others_zklock=(env "LD_LIBRARY_PATH=$1" "$1/zklock")
-}
+# for_others DIR: a copy of the command in DIR, which another user can reach wherever the build is.
+for_others() { install -D -m 755 "$(command -v zklock)" "$1/zklock"; }
 
 # queued LOCK N: N contenders stand in the queue, the holder included.
 queued() { [ "$(zklock ls "$1" | grep -cE '^  (holds|[0-9]+) ')" -eq "$2" ]; }

@@ -59,6 +59,34 @@ same "who ran" "$(tr '\n' ' ' <"$work/dies")" "winner second "
 code 0 zklock once --slot $slot dies echo third
 same "it is done now" "$(cat "$work/out")" ""
 
+# A job that zklock stopped, or that a signal to zklock asked to stop, did not finish, even when it exits with 0: the slot stays
+# open for the next host. Of a signal to the job itself zklock knows nothing, and the exit code decides.
+stopped() { # JOB: its slot is not recorded, and the report says why
+    code 1 zklock once --status --slot $slot "$1"
+    matches "$1: its report" "$(cat "$work/report")" '"exit_code": *125.*"reason": *".*the slot is not recorded'
+}
+calm='trap "exit 0" TERM INT QUIT; echo $$ >"$0"; while :; do sleep 0.05; done'
+code 125 zklock once --slot $slot --max-run 200ms --report "$work/report" too-long -- sh -c "$calm" "$work/begun.too-long"
+matches "a job that --max-run stopped" "$(cat "$work/err")" '"too-long": .* was stopped by --max-run: the slot is not recorded'
+stopped too-long
+code 125 zklock once --slot $slot --max-run 200ms --report "$work/report" left -- bash -c "bash -c '$calm' '$work/begun.left' & exit 0"
+stopped left
+for signal in TERM INT QUIT; do
+    background zklock once --slot $slot --report "$work/report" "by-$signal" -- sh -c "$calm" "$work/begun.$signal"
+    await "the job that gets $signal" test -s "$work/begun.$signal"
+    kill -"$signal" "$pid"
+    wait "$pid"
+    same "exit code of a job that got $signal" $? 125
+    stopped "by-$signal"
+done
+zklock once --slot $slot itself -- sh -c "$calm" "$work/begun.itself" &
+worker=$!
+await "the job that somebody else ends" test -s "$work/begun.itself"
+kill -TERM "$(cat "$work/begun.itself")"
+wait $worker
+same "exit code of a job that somebody else ended" $? 0
+code 0 zklock once --status --slot $slot itself
+
 # What is recorded. Nothing is created by asking.
 code 1 zklock once --status never
 same "a job that never ran" "$(cat "$work/out")" $'/locks/never: nothing is recorded\n/locks/never: nobody is at it'

@@ -108,70 +108,12 @@ static void test_killed(void)
     close_one(session);
 }
 
-/* The delay counts against the deadline of who waits, and goes on counting for nobody. */
-static void test_too_short_a_deadline(void)
-{
-    zkl_session *session = open_one();
-    zkl_error err = {.text = ""};
-    zkl_lock *next = careful(session, LONG, NULL), *patient = careful(session, DELAY, NULL);
-    holder_kill(holder_start(ensemble_servers(server)));
-    CU_ASSERT(queue_becomes(eye, PATH, 0));
-    CU_ASSERT_EQUAL(zkl_lock_acquire(next, 1000, NULL, &err), ZKL_ETIMEOUT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "delay_after_crash_ms"));
-    CU_ASSERT(queue_becomes(eye, PATH, 0));
-    CU_ASSERT(is_delayed(session));
-    CU_ASSERT_EQUAL(zkl_lock_acquire(patient, SOON, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(patient, NULL), ZKL_OK);
-    zkl_lock_free(next);
-    zkl_lock_free(patient);
-    close_one(session);
-}
-
-/* The release is done, and its answer lost; or the answer to the create is, and a znode is made twice. */
-static void test_lost_answers(void)
-{
-    struct proxy *proxy;
-    zkl_session *session = open_behind(&proxy), *other = open_one();
-    zkl_lock *lock = careful(session, LONG, NULL);
-    CU_ASSERT(is_granted_at_once(other));
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
-    proxy_lose_next(proxy, PROXY_OP_MULTI);
-    (void)zkl_lock_release(lock, NULL);
-    CU_ASSERT(queue_becomes(eye, PATH, 0));
-    CU_ASSERT(is_granted_at_once(other));
-    proxy_lose_next(proxy, PROXY_OP_CREATE);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
-    CU_ASSERT(queue_becomes(eye, PATH, 0));
-    zkl_lock_free(lock);
-    close_behind(session, proxy);
-    close_one(other);
-}
-
-/* The lock is released all the same, and the next one waits. */
-static void test_not_permitted_to_write(void)
-{
-    static const zkl_acl_entry entry = {ZKL_PERM_ALL & ~ZKL_PERM_WRITE, "world", "anyone"};
-    static const zkl_acl acl = {1, &entry};
-    zkl_session *session = open_one();
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    options.acl = &acl;
-    options.delay_after_crash_ms = LONG;
-    zkl_lock *lock = contest_lock(session, PATH "/closed", &options);
-    zkl_error err = {.text = ""};
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK); /* it makes the directory */
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(queue_length(eye, PATH "/closed"), 0);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, &err), ZKL_EBUSY);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "delay_after_crash_ms"));
-    zkl_lock_free(lock);
-    close_one(session);
-}
-
 int main(int argc, char **argv)
 {
-    static const struct check_case cases[] = {T(test_clean_ends), T(test_killed), T(test_too_short_a_deadline),
-                                              T(test_lost_answers), T(test_not_permitted_to_write)};
+    static const struct check_case cases[] = {
+        T(test_clean_ends),
+        T(test_killed),
+    };
     holder_main(argc, argv, make_lock);
     return one_server_main("delay after a crash", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
 }

@@ -98,34 +98,9 @@ static void clear_scene(struct scene *s)
     close_one(s->other);
 }
 
-static void test_queued(void)
-{
-    struct scene s = set_scene("/queued");
-    int64_t late[ROUNDS];
-    for (int i = 0; i < ROUNDS; i++) {
-        late[i] = late_ns(s.lock);
-        CU_ASSERT(queue_becomes(eye, "/queued", 1));
-    }
-    CU_ASSERT(zkl_lock_is_held(s.holder));
-    judge("queued", late);
-    clear_scene(&s);
-}
-
-/* Frozen before it is asked: the create waits in a socket, and is done when the server is back. */
-static void test_frozen(void)
-{
-    struct scene s = set_scene("/frozen");
-    int64_t late[ROUNDS];
-    for (int i = 0; i < ROUNDS; i++) {
-        ensemble_freeze(server, 0);
-        late[i] = late_ns(s.lock);
-        ensemble_thaw(server, 0);
-        CU_ASSERT(queue_becomes(eye, "/frozen", 1));
-    }
-    CU_ASSERT(zkl_lock_is_held(s.holder));
-    judge("frozen server", late);
-    clear_scene(&s);
-}
+/* When the server is frozen: never; before it is asked, so that the create waits in a socket, and is done when the server is back; while we
+ * wait, with our znode in the queue; for all rounds together, which is longer than connections and sessions last. */
+enum freezing { NEVER, BEFORE, IN_THE_QUEUE, FOR_LONG };
 
 static void *freeze_when_queued(void *arg)
 {
@@ -136,38 +111,52 @@ static void *freeze_when_queued(void *arg)
     return NULL;
 }
 
-/* Frozen while we wait, with our znode in the queue. */
-static void test_frozen_in_the_queue(void)
+static int64_t late_in_round(const struct scene *s, enum freezing when)
 {
-    struct scene s = set_scene("/freezes");
-    int64_t late[ROUNDS];
-    for (int i = 0; i < ROUNDS; i++) {
-        pthread_t freezer;
-        pthread_create(&freezer, NULL, freeze_when_queued, s.lock);
-        late[i] = late_ns(s.lock);
-        pthread_join(freezer, NULL);
-        ensemble_thaw(server, 0);
-        CU_ASSERT(queue_becomes(eye, "/freezes", 1));
+    pthread_t freezer;
+    if (when == BEFORE) {
+        ensemble_freeze(server, 0);
+    } else if (when == IN_THE_QUEUE) {
+        pthread_create(&freezer, NULL, freeze_when_queued, s->lock);
     }
-    CU_ASSERT(zkl_lock_is_held(s.holder));
-    judge("frozen in the queue", late);
-    clear_scene(&s);
+    int64_t late = late_ns(s->lock);
+    if (when == IN_THE_QUEUE) {
+        pthread_join(freezer, NULL);
+    }
+    if (when != FOR_LONG) {
+        ensemble_thaw(server, 0);
+        CU_ASSERT(queue_becomes(eye, zkl_lock_path(s->lock), 1));
+    }
+    return late;
 }
 
-/* Frozen for all rounds together, which is longer than connections and sessions last. */
-static void test_frozen_for_long(void)
+static void test_waits_end(void)
 {
-    struct scene s = set_scene("/long");
-    int64_t late[ROUNDS];
-    ensemble_freeze(server, 0);
-    for (int i = 0; i < ROUNDS; i++) {
-        late[i] = late_ns(s.lock);
+    static const struct {
+        const char *path;
+        enum freezing when;
+    } rows[] = {{"/queued", NEVER},
+                {"/frozen", BEFORE},
+                {"/frozen-in-the-queue", IN_THE_QUEUE},
+                {"/frozen-for-long", FOR_LONG}};
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        struct scene s = set_scene(rows[row].path);
+        int64_t late[ROUNDS];
+        if (rows[row].when == FOR_LONG) {
+            ensemble_freeze(server, 0);
+        }
+        for (int i = 0; i < ROUNDS; i++) {
+            late[i] = late_in_round(&s, rows[row].when);
+        }
+        ensemble_thaw(server, 0);
+        if (rows[row].when == FOR_LONG) {
+            CU_ASSERT_EQUAL(zkl_lock_release(s.holder, NULL), ZKL_ELOST);
+            CU_ASSERT(queue_becomes(eye, rows[row].path, 0));
+        }
+        CU_ASSERT_EQUAL(zkl_lock_is_held(s.holder), rows[row].when != FOR_LONG);
+        judge(rows[row].path, late);
+        clear_scene(&s);
     }
-    ensemble_thaw(server, 0);
-    CU_ASSERT_EQUAL(zkl_lock_release(s.holder, NULL), ZKL_ELOST);
-    CU_ASSERT(queue_becomes(eye, "/long", 0));
-    judge("frozen for long", late);
-    clear_scene(&s);
 }
 
 /* A try asks nobody for longer than connect_timeout_ms. */
@@ -193,5 +182,4 @@ static void test_try_of_a_frozen_server(void)
     close_one(session);
 }
 
-TESTS_ON_ONE_SERVER("lateness", T(test_queued), T(test_frozen), T(test_frozen_in_the_queue), T(test_frozen_for_long),
-                    T(test_try_of_a_frozen_server))
+TESTS_ON_ONE_SERVER("lateness", T(test_waits_end), T(test_try_of_a_frozen_server))

@@ -1,7 +1,9 @@
-/* The lock on one real server: its queue, and how waits end. */
+/* The lock on one real server: its queue, its directories, and a lock of every recipe. */
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "handle_kit.h"
 #include "one_server.h"
 #include "store_client.h"
 
@@ -104,79 +106,6 @@ static void test_token_outlives_directory(void)
     close_one(session);
 }
 
-/* --- results --------------------------------------------------------------------------------------------------------- */
-
-static void test_try(void)
-{
-    zkl_session *session = open_one(), *other = open_one();
-    zkl_lock *lock = contest_lock(session, "/try", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_OK);
-    zkl_lock *late = contest_lock(other, "/try", NULL);
-    zkl_error err;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(late, 0, NULL, &err), ZKL_EBUSY);
-    CU_ASSERT_STRING_EQUAL(err.path, "/try");
-    CU_ASSERT_EQUAL(zkl_lock_state(late), ZKL_STATE_IDLE);
-    CU_ASSERT(queue_becomes(eye, "/try", 1));
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(late, 0, NULL, NULL), ZKL_OK);
-    zkl_lock_free(lock);
-    zkl_lock_free(late);
-    close_one(session);
-    close_one(other);
-}
-
-static void test_timeout(void)
-{
-    zkl_session *session = open_one();
-    zkl_lock *holder = contest_holder(session, "/timeout"), *late = contest_lock(session, "/timeout", NULL);
-    zkl_error err;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(late, 100, NULL, &err), ZKL_ETIMEOUT);
-    CU_ASSERT_EQUAL(err.code, ZKL_ETIMEOUT);
-    CU_ASSERT_STRING_EQUAL(err.path, "/timeout");
-    CU_ASSERT(queue_becomes(eye, "/timeout", 1));
-    CU_ASSERT(zkl_lock_is_held(holder));
-    zkl_lock_free(holder);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(late, SOON, NULL, NULL), ZKL_OK);
-    zkl_lock_free(late);
-    CU_ASSERT(queue_becomes(eye, "/timeout", 0));
-    close_one(session);
-}
-
-static void test_cancel(void)
-{
-    zkl_session *session = open_one();
-    zkl_lock *holder = contest_holder(session, "/cancel"), *late = contest_lock(session, "/cancel", NULL);
-    struct waiter waiter;
-    CU_ASSERT_EQUAL(zkl_lock_cancel(late), ZKL_ENOTWAITING);
-    waiter_queue(&waiter, late, ZKL_WAIT_FOREVER);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(late, 0, NULL, NULL), ZKL_EDEADLK);
-    CU_ASSERT_EQUAL(zkl_lock_release(late, NULL), ZKL_ENOTHELD);
-    CU_ASSERT_EQUAL(zkl_lock_cancel(late), ZKL_OK);
-    CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_ECANCELED);
-    CU_ASSERT(queue_becomes(eye, "/cancel", 1));
-    CU_ASSERT_EQUAL(zkl_lock_cancel(late), ZKL_ENOTWAITING);
-    CU_ASSERT_EQUAL(zkl_lock_cancel(holder), ZKL_ENOTWAITING);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 0, NULL, NULL), ZKL_EDEADLK);
-    zkl_lock_free(late);
-    zkl_lock_free(holder);
-    close_one(session);
-}
-
-static void test_free_while_waiting(void)
-{
-    zkl_session *session = open_one();
-    zkl_lock *holder = contest_holder(session, "/free"), *late = contest_lock(session, "/free", NULL);
-    struct waiter waiter;
-    waiter_queue(&waiter, late, ZKL_WAIT_FOREVER);
-    zkl_lock_free(late);
-    CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_ECANCELED);
-    CU_ASSERT(queue_becomes(eye, "/free", 1));
-    CU_ASSERT(zkl_lock_is_held(holder));
-    zkl_lock_free(holder);
-    CU_ASSERT(queue_becomes(eye, "/free", 0));
-    close_one(session);
-}
-
 /* What an operator sees of a queue. */
 static void test_metadata(void)
 {
@@ -228,6 +157,20 @@ static void test_directories(void)
     ensemble_stop(tidy);
 }
 
+/* A lock of every recipe is driven by the same verbs. */
+static void test_every_recipe(void)
+{
+    zkl_session *session = open_one(), *other = open_one();
+    CU_ASSERT_EQUAL(zkl_once_prepare(session, "/records", SOON, NULL), ZKL_OK);
+    for (int i = 0; i < handle_recipe_count; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "/handle/%d", i);
+        handle_drive(&handle_recipes[i], session, other, path, "/records/one");
+    }
+    close_one(session);
+    close_one(other);
+}
+
 /* What rehearses loss in a service's unit tests leaves real servers alone. */
 static void test_nothing_is_rehearsed_here(void)
 {
@@ -243,6 +186,5 @@ static void test_nothing_is_rehearsed_here(void)
     close_one(session);
 }
 
-TESTS_ON_ONE_SERVER("lock on a real server", T(test_order), T(test_nothing_is_rehearsed_here), T(test_exclusion),
-                    T(test_token_outlives_directory), T(test_try), T(test_timeout), T(test_cancel),
-                    T(test_free_while_waiting), T(test_metadata), T(test_directories))
+TESTS_ON_ONE_SERVER("lock on a real server", T(test_order), T(test_exclusion), T(test_token_outlives_directory),
+                    T(test_metadata), T(test_directories), T(test_every_recipe), T(test_nothing_is_rehearsed_here))

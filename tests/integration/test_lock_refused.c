@@ -76,52 +76,6 @@ static void test_session_timeout_too_short(void)
     ensemble_stop(strict);
 }
 
-/* A directory that only its owner may use; and one that strangers may fill, but not list. */
-static void test_no_permission(void)
-{
-    static const zkl_acl_entry owner[] = {{ZKL_PERM_ALL, "digest", "ann:IQfT1Pl8qgIZ/9hWRLwO8n4MoZ4="}};
-    static const zkl_acl_entry blind[] = {{ZKL_PERM_CREATE | ZKL_PERM_DELETE, "world", "anyone"}};
-    static const zkl_acl acls[] = {{1, owner}, {1, blind}};
-    static const char *const paths[] = {"/closed", "/blind"};
-    zkl_session *session = open_one();
-    for (int i = 0; i < 2; i++) {
-        struct zkl__op make = op_create(paths[i], NULL, ZKL__PERSISTENT);
-        zkl_error err;
-        zkl_lock *lock = contest_lock(session, paths[i], NULL);
-        make.acl = &acls[i];
-        CU_ASSERT_EQUAL(recorder_do(eye, &make)->reply.rc, ZKL__RC_OK);
-        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, &err), ZKL_EAUTH);
-        CU_ASSERT_EQUAL(err.code, ZKL_EAUTH);
-        CU_ASSERT_EQUAL(err.zk_code, -102);
-        CU_ASSERT_STRING_EQUAL(err.path, paths[i]);
-        CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
-        zkl_lock_free(lock);
-    }
-    close_one(session);
-}
-
-/* The mark of a release takes no READ on the contender's own znode. */
-static void test_recover_unread(void)
-{
-    static const zkl_acl_entry unread[] = {{ZKL_PERM_ALL & ~ZKL_PERM_READ, "world", "anyone"}};
-    static const zkl_acl acl = {1, unread};
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    zkl_session *session = open_one();
-    zkl_grant grant;
-    struct zkl__op make = op_create("/recover", NULL, ZKL__PERSISTENT); /* open to all */
-    CU_ASSERT_EQUAL(recorder_do(eye, &make)->reply.rc, ZKL__RC_OK);
-    options.recover = true;
-    options.acl = &acl;
-    zkl_lock *lock = contest_lock(session, "/recover", &options);
-    for (int i = 0; i < 2; i++) {
-        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, &grant, NULL), ZKL_OK);
-        CU_ASSERT_FALSE(grant.unclean);
-        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
-    }
-    zkl_lock_free(lock);
-    close_one(session);
-}
-
 /* With credentials what is made is the maker's alone: contenders need the same ones. */
 static void test_credentials(void)
 {
@@ -150,48 +104,6 @@ static void test_credentials(void)
     options.auth_scheme = "nonsense";
     CU_ASSERT_EQUAL(try_open(ensemble_servers(server), &options, &err), ZKL_EAUTH);
     CU_ASSERT_PTR_NULL(strstr(err.text, "secret"));
-}
-
-static void test_bad_arguments(void)
-{
-    static char lengthy[ZKL_PATH_MAX + 2];
-    static const char *const paths[] = {"",        "lock",          "/",          "/a/",    "/a//b",
-                                        "/a/../b", "/a/./b",        "/a\x01",     "/a\x7f", "/a\xff",
-                                        "/\xc3",   "/\xed\xa0\x80", "/zookeeper", lengthy,  "/a-0000000001"};
-    zkl_session *session = open_one();
-    memset(lengthy, 'a', sizeof lengthy - 1);
-    lengthy[0] = '/';
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-        zkl_lock *lock = NULL;
-        zkl_error err = {.code = 1};
-        CU_ASSERT_EQUAL(zkl_lock_new(&lock, session, paths[i], NULL, &err), ZKL_EINVAL);
-        CU_ASSERT(lock == NULL && err.code == ZKL_EINVAL && err.text[0]);
-    }
-    zkl_lock *lock = contest_lock(session, "/args", NULL);
-    zkl_error err;
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, &err), ZKL_ENOTHELD);
-    CU_ASSERT_STRING_EQUAL(err.path, "/args");
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, -2, NULL, &err), ZKL_EINVAL);
-    close_one(session);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, &err), ZKL_ECLOSED);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, &err), ZKL_ECLOSED);
-    CU_ASSERT_EQUAL(zkl_lock_cancel(lock), ZKL_ECLOSED);
-    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
-    zkl_lock_free(lock);
-}
-
-/* A part of the path is an ephemeral znode. */
-static void test_conflict(void)
-{
-    zkl_session *session = open_one();
-    struct zkl__op make = op_create("/fleeting", NULL, ZKL__EPHEMERAL);
-    CU_ASSERT_EQUAL(recorder_do(eye, &make)->reply.rc, ZKL__RC_OK);
-    zkl_lock *lock = contest_lock(session, "/fleeting", NULL);
-    zkl_error err;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, &err), ZKL_ECONFLICT);
-    CU_ASSERT_STRING_EQUAL(err.path, "/fleeting");
-    zkl_lock_free(lock);
-    close_one(session);
 }
 
 #define WATCHED 100 /* their paths together are more than the server takes */
@@ -345,5 +257,4 @@ static void test_no_descriptor(void)
 }
 
 TESTS_ON_ONE_SERVER("lock refused", T(test_no_server), T(test_chroot), T(test_session_timeout_too_short),
-                    T(test_no_permission), T(test_credentials), T(test_bad_arguments), T(test_conflict),
-                    T(test_watches_too_large), T(test_recover_unread), T(test_no_descriptor))
+                    T(test_credentials), T(test_watches_too_large), T(test_no_descriptor))

@@ -75,22 +75,6 @@ static void check_single(const struct scene *s, size_t length)
     }
 }
 
-static void test_waits_on(void)
-{
-    struct scene s = set_scene("/waits-on", true);
-    lose_create(&s, ZKL_WAIT_FOREVER);
-    CU_ASSERT_EQUAL(queue_length(eye, s.path), 2);
-    come_back(&s);
-    await_node(&s);
-    check_single(&s, 2);
-    CU_ASSERT(!atomic_load(&s.waiter.done));
-    CU_ASSERT_EQUAL(zkl_lock_release(s.holder, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(waiter_end(&s.waiter), ZKL_OK);
-    CU_ASSERT_EQUAL(s.waiter.grant.token, zkl_lock_token(s.lock));
-    check_single(&s, 1);
-    clear_scene(&s);
-}
-
 /* The place of the lost create is kept: who came after it stays behind. */
 static void test_keeps_its_place(void)
 {
@@ -117,25 +101,6 @@ static void test_own_ghost_is_no_holder(void)
     struct scene s = set_scene("/ghost", false);
     lose_create(&s, ZKL_WAIT_FOREVER);
     come_back(&s);
-    CU_ASSERT_EQUAL(waiter_end(&s.waiter), ZKL_OK);
-    check_single(&s, 1);
-    clear_scene(&s);
-}
-
-/* And once more, on the create that was to make up for it. */
-static void test_lost_twice(void)
-{
-    struct scene s = set_scene("/twice", true);
-    lose_create(&s, ZKL_WAIT_FOREVER);
-    proxy_lose_next(s.proxy, PROXY_OP_CREATE);
-    come_back(&s);
-    int64_t end = now_ms() + SOON;
-    while (proxy_hits(s.proxy) < 2 && look_again(end)) {
-    }
-    CU_ASSERT_EQUAL(proxy_hits(s.proxy), 2);
-    await_node(&s);
-    check_single(&s, 2);
-    CU_ASSERT_EQUAL(zkl_lock_release(s.holder, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(waiter_end(&s.waiter), ZKL_OK);
     check_single(&s, 1);
     clear_scene(&s);
@@ -169,34 +134,6 @@ static void test_cancelled(void)
     clear_scene(&s);
 }
 
-static void test_timed_out(void)
-{
-    struct scene s = set_scene("/timed-out", true);
-    lose_create(&s, 300);
-    CU_ASSERT_EQUAL(waiter_end(&s.waiter), ZKL_ETIMEOUT);
-    CU_ASSERT_EQUAL(queue_length(eye, s.path), 2);
-    come_back(&s);
-    CU_ASSERT(queue_becomes(eye, s.path, 1));
-    CU_ASSERT(zkl_lock_is_held(s.holder));
-    clear_scene(&s);
-}
-
-/* Given up, and asked for once more before the connection is back: the ghost goes, the new one queues. */
-static void test_timed_out_and_again(void)
-{
-    struct scene s = set_scene("/again", true);
-    lose_create(&s, 300);
-    CU_ASSERT_EQUAL(waiter_end(&s.waiter), ZKL_ETIMEOUT);
-    waiter_start(&s.waiter, s.lock, ZKL_WAIT_FOREVER);
-    come_back(&s);
-    await_node(&s);
-    check_single(&s, 2);
-    CU_ASSERT_EQUAL(zkl_lock_release(s.holder, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(waiter_end(&s.waiter), ZKL_OK);
-    check_single(&s, 1);
-    clear_scene(&s);
-}
-
 /* A release whose answer is lost: released all the same, and told once the server can be asked again. */
 static void test_lost_release(void)
 {
@@ -210,6 +147,5 @@ static void test_lost_release(void)
     clear_scene(&s);
 }
 
-TESTS_ON_ONE_SERVER("lost replies", T(test_waits_on), T(test_keeps_its_place), T(test_own_ghost_is_no_holder),
-                    T(test_lost_twice), T(test_session_ends_meanwhile), T(test_cancelled), T(test_timed_out),
-                    T(test_timed_out_and_again), T(test_lost_release))
+TESTS_ON_ONE_SERVER("lost replies", T(test_keeps_its_place), T(test_own_ghost_is_no_holder),
+                    T(test_session_ends_meanwhile), T(test_cancelled), T(test_lost_release))

@@ -2,15 +2,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "check.h"
 #include "contest.h"
-#include "ensemble.h"
+#include "on_servers.h"
 
 #define TICK 500
 #define SHORT 4000
 #define LONG 40000
-
-static struct ensemble *servers;
 
 struct pair {
     zkl_session *first, *second;
@@ -26,8 +23,8 @@ static void begin(struct pair *p, const char *path, int64_t timeout_ms, int64_t 
     *p = (struct pair){.heard = HEARD_INIT};
     options.state_fn = heard_fn;
     options.payload = &p->heard;
-    p->first = contest_session(ensemble_servers(servers), timeout_ms, TICK);
-    p->second = contest_session(ensemble_servers(servers), timeout_ms, TICK);
+    p->first = contest_session(ensemble_servers(server), timeout_ms, TICK);
+    p->second = contest_session(ensemble_servers(server), timeout_ms, TICK);
     p->holder = contest_lock(p->first, path, &options);
     CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(p->holder, SOON, NULL, NULL), ZKL_OK);
     p->late = contest_lock(p->second, path, NULL);
@@ -46,11 +43,11 @@ static void test_no_majority(void)
 {
     struct pair p;
     begin(&p, "/no-majority", SHORT, 2 * SHORT);
-    int leader = ensemble_leader(servers);
+    int leader = ensemble_leader(server);
     CU_ASSERT_FATAL(leader >= 0);
     int64_t killed = boot_ns();
-    ensemble_kill(servers, leader);
-    ensemble_kill(servers, (leader + 1) % 3);
+    ensemble_kill(server, leader);
+    ensemble_kill(server, (leader + 1) % 3);
     /* By the clock: a committed write was sent before the kill, at the latest. A second for a busy machine's thread. */
     int64_t lost = heard_when(&p.heard, ZKL_STATE_LOST, SOON);
     CU_ASSERT(lost > 0);
@@ -60,9 +57,9 @@ static void test_no_majority(void)
     CU_ASSERT(p.waiter.ended_ns - p.waiter.began_ns >= 2 * SHORT * MS);
     printf("lost %" PRId64 " ms after the kill, of a session timeout of %d; ", (lost - killed) / MS, SHORT);
     CU_ASSERT_EQUAL(zkl_lock_release(p.holder, NULL), ZKL_ELOST);
-    CU_ASSERT(ensemble_restart(servers, leader));
-    CU_ASSERT(ensemble_restart(servers, (leader + 1) % 3));
-    CU_ASSERT_FATAL(ensemble_wait(servers, 4 * SOON));
+    CU_ASSERT(ensemble_restart(server, leader));
+    CU_ASSERT(ensemble_restart(server, (leader + 1) % 3));
+    CU_ASSERT_FATAL(ensemble_wait(server, 4 * SOON));
     CU_ASSERT_EQUAL(zkl_lock_acquire(p.late, 4 * SOON, NULL, NULL), ZKL_OK); /* and life goes on */
     end(&p);
 }
@@ -74,13 +71,13 @@ static void test_all_restarted(void)
     begin(&p, "/all-restarted", LONG, ZKL_WAIT_FOREVER);
     int64_t token = zkl_lock_token(p.holder);
     for (int i = 0; i < 3; i++) {
-        ensemble_kill(servers, i);
+        ensemble_kill(server, i);
     }
     CU_ASSERT(heard_when(&p.heard, ZKL_STATE_JEOPARDY, SOON) > 0);
     for (int i = 0; i < 3; i++) {
-        CU_ASSERT(ensemble_restart(servers, i));
+        CU_ASSERT(ensemble_restart(server, i));
     }
-    CU_ASSERT_FATAL(ensemble_wait(servers, 4 * SOON));
+    CU_ASSERT_FATAL(ensemble_wait(server, 4 * SOON));
     int64_t end_ms = now_ms() + 4 * SOON;
     while (zkl_lock_state(p.holder) == ZKL_STATE_JEOPARDY && look_again(end_ms)) {
     }
@@ -95,18 +92,5 @@ static void test_all_restarted(void)
     end(&p);
 }
 
-static const struct check_case cases[] = {T(test_no_majority), T(test_all_restarted)};
-
-int main(int argc, char **argv)
-{
-    if (!ensemble_available()) {
-        return 77;
-    }
-    servers = ensemble_start(&(struct ensemble_options){.servers = 3, .tick_ms = TICK});
-    if (!servers) {
-        return 1;
-    }
-    int code = check_main("quorum", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
-    ensemble_stop(servers);
-    return code;
-}
+TESTS_ON_SERVERS("quorum", (&(struct ensemble_options){.servers = 3, .tick_ms = TICK}), T(test_no_majority),
+                 T(test_all_restarted))

@@ -5,17 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "check.h"
 #include "contest.h"
 #include "digest.h"
-#include "ensemble.h"
+#include "on_servers.h"
 #include "recorder.h"
 #include "store_client.h"
 #include "wait.h"
 
 #define SEAL "zklock:secret"
-
-static struct ensemble *servers;
 
 static struct recorder *open_sealed(const char *addresses, const char *seal)
 {
@@ -48,64 +45,12 @@ static enum zkl__rc create_sealed(struct recorder *r, const char *path)
 
 /* --- the store ----------------------------------------------------------------------------------------------------- */
 
-static void test_writes(void)
-{
-    struct recorder *owner = open_sealed(ensemble_servers(servers), SEAL);
-    struct recorder *other = open_sealed(ensemble_servers(servers), "zklock:another");
-    struct recorder *plain = recorder_connect(&zkl__store_zookeeper, ensemble_servers(servers));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(owner, RECORD_CONNECTED, 0, SOON));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(other, RECORD_CONNECTED, 0, SOON));
-    struct zkl__op set = op_set("/writes", "x", 0), parts[] = {set, op_delete("/writes", -1)};
-    CU_ASSERT_EQUAL(create_sealed(owner, "/writes"), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(rc_of(other, op_read(ZKL__OP_SYNC, "/", false)), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(rc_of(plain, op_read(ZKL__OP_SYNC, "/", false)), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(rc_of(other, set), ZKL__RC_NOAUTH);
-    CU_ASSERT_EQUAL(rc_of(plain, set), ZKL__RC_NOAUTH);
-    CU_ASSERT_EQUAL(rc_of(plain, op_multi(parts, 2)), ZKL__RC_NOAUTH);
-    CU_ASSERT_EQUAL(rc_of(plain, op_check("/writes", 0)), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(rc_of(other, op_read(ZKL__OP_GET, "/writes", true)), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(rc_of(owner, op_multi(parts, 2)), ZKL__RC_OK);
-    const struct record *told = recorder_nth(other, RECORD_WATCH, 0, SOON);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(told);
-    CU_ASSERT_EQUAL(told->watch, ZKL__WATCH_CHANGED);
-    CU_ASSERT_EQUAL(rc_of(other, op_read(ZKL__OP_EXISTS, "/writes", false)), ZKL__RC_NONODE);
-    CU_ASSERT_EQUAL(recorder_count(other, RECORD_WATCH), 1);
-    CU_ASSERT_EQUAL(create_sealed(owner, "/writes"), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(rc_of(plain, op_delete("/writes", -1)), ZKL__RC_OK);
-    recorder_free(owner);
-    recorder_free(other);
-    recorder_free(plain);
-}
-
-/* It is no credential of the user's: what a list says of the creator is refused as ever, at the same place among the server's checks. */
-static void test_no_credential(void)
-{
-    static const zkl_acl_entry creator[] = {{ZKL_PERM_READ, "world", "anyone"}, {ZKL_PERM_ALL, "auth", ""}};
-    const zkl_acl acl = {2, creator};
-    struct recorder *r[] = {open_sealed(ensemble_servers(servers), SEAL),
-                            recorder_connect(&zkl__store_zookeeper, ensemble_servers(servers))};
-    CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(r[0], RECORD_CONNECTED, 0, SOON));
-    struct zkl__op part = op_create("/creator", NULL, ZKL__PERSISTENT);
-    part.acl = &acl;
-    for (int i = 0; i < 2; i++) { /* with a seal as without one */
-        CU_ASSERT_EQUAL(create(r[i], "/creator", &acl), ZKL__RC_INVALIDACL);
-        CU_ASSERT_EQUAL(create(r[i], "/no/parent", &acl), ZKL__RC_INVALIDACL);
-        CU_ASSERT_EQUAL(rc_of(r[i], op_multi(&part, 1)), ZKL__RC_INVALIDACL);
-    }
-    CU_ASSERT_EQUAL(rc_of(r[0], op_create("/seal-open", NULL, ZKL__PERSISTENT)), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(rc_of(r[1], op_read(ZKL__OP_SYNC, "/", false)), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(rc_of(r[1], op_set("/seal-open", "x", -1)), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(rc_of(r[1], op_delete("/seal-open", -1)), ZKL__RC_OK);
-    recorder_free(r[0]);
-    recorder_free(r[1]);
-}
-
 static int server_of(int64_t session_id)
 {
     char id[32];
     snprintf(id, sizeof id, "0x%" PRIx64, session_id);
-    for (int i = 0; i < ensemble_size(servers); i++) {
-        char *connections = ensemble_ask(servers, i, "cons");
+    for (int i = 0; i < ensemble_size(server); i++) {
+        char *connections = ensemble_ask(server, i, "cons");
         bool there = connections && strstr(connections, id);
         free(connections);
         if (there) {
@@ -118,36 +63,22 @@ static int server_of(int64_t session_id)
 /* The seal goes out again, before anything else, to the next server. */
 static void test_another_server(void)
 {
-    struct recorder *r = open_sealed(ensemble_servers(servers), SEAL);
+    struct recorder *r = open_sealed(ensemble_servers(server), SEAL);
     const struct record *connected = recorder_nth(r, RECORD_CONNECTED, 0, SOON);
     CU_ASSERT_PTR_NOT_NULL_FATAL(connected);
     CU_ASSERT_EQUAL(create_sealed(r, "/moved"), ZKL__RC_OK);
-    int server = server_of(connected->connection.session_id);
-    CU_ASSERT_FATAL(server >= 0);
-    ensemble_kill(servers, server);
+    int which = server_of(connected->connection.session_id);
+    CU_ASSERT_FATAL(which >= 0);
+    ensemble_kill(server, which);
     CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(r, RECORD_CONNECTED, 1, SOON));
     CU_ASSERT_EQUAL(rc_of(r, op_set("/moved", "x", 0)), ZKL__RC_OK);
     CU_ASSERT_EQUAL(recorder_count(r, RECORD_EXPIRED), 0);
     recorder_free(r);
-    CU_ASSERT(ensemble_restart(servers, server));
-    CU_ASSERT(ensemble_wait(servers, SOON));
+    CU_ASSERT(ensemble_restart(server, which));
+    CU_ASSERT(ensemble_wait(server, SOON));
 }
 
 /* --- servers that do not take it ----------------------------------------------------------------------------------- */
-
-/* The digest scheme can be switched off. */
-static void test_refused(void)
-{
-    struct ensemble *without =
-        ensemble_start(&(struct ensemble_options){.java = "-Dzookeeper.DigestAuthenticationProvider.enabled=false"});
-    CU_ASSERT_PTR_NOT_NULL_FATAL(without);
-    struct recorder *r = open_sealed(ensemble_servers(without), SEAL);
-    const struct record *end = recorder_nth(r, RECORD_EXPIRED, 0, SOON);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(end);
-    CU_ASSERT_EQUAL(end->end, ZKL__END_SEAL);
-    recorder_free(r);
-    ensemble_stop(without);
-}
 
 static void count_reasons(const zkl_log_record *record, void *payload)
 {
@@ -186,22 +117,6 @@ static void test_session_refused(void)
     ensemble_stop(without);
 }
 
-/* It may be computed in another way: then a sealed znode is written by nobody, and still deleted. */
-static void test_another_algorithm(void)
-{
-    struct ensemble *other = ensemble_start(
-        &(struct ensemble_options){.java = "-Dzookeeper.DigestAuthenticationProvider.digestAlg=SHA-256"});
-    CU_ASSERT_PTR_NOT_NULL_FATAL(other);
-    struct recorder *r = open_sealed(ensemble_servers(other), SEAL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(r, RECORD_CONNECTED, 0, SOON));
-    CU_ASSERT_EQUAL(create_sealed(r, "/unsealed"), ZKL__RC_OK);
-    struct zkl__op parts[] = {op_set("/unsealed", "x", 0), op_delete("/unsealed", -1)};
-    CU_ASSERT_EQUAL(rc_of(r, op_multi(parts, 2)), ZKL__RC_NOAUTH);
-    CU_ASSERT_EQUAL(rc_of(r, op_delete("/unsealed", -1)), ZKL__RC_OK);
-    recorder_free(r);
-    ensemble_stop(other);
-}
-
 /* Those who wait are granted all the same. */
 static void test_session_another_algorithm(void)
 {
@@ -231,25 +146,5 @@ static void test_session_another_algorithm(void)
     ensemble_stop(other);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct check_case cases[] = {
-        T(test_writes),
-        T(test_no_credential),
-        T(test_another_server),
-        T(test_refused),
-        T(test_session_refused),
-        T(test_another_algorithm),
-        T(test_session_another_algorithm),
-    };
-    if (!ensemble_available()) {
-        return 77;
-    }
-    servers = ensemble_start(&(struct ensemble_options){.servers = 3});
-    if (!servers) {
-        return 1;
-    }
-    int failed = check_main("seal", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
-    ensemble_stop(servers);
-    return failed;
-}
+TESTS_ON_SERVERS("seal", (&(struct ensemble_options){.servers = 3}), T(test_another_server), T(test_session_refused),
+                 T(test_session_another_algorithm))

@@ -8,15 +8,12 @@
 
 #include <zookeeper/zookeeper.h>
 
-#include "check.h"
-#include "ensemble.h"
+#include "on_servers.h"
 #include "proxy.h"
 #include "recorder.h"
 #include "store_client.h"
 
 #define SOON 20000 /* ms: nothing here takes that long */
-
-static struct ensemble *server;
 
 static int64_t now_ms(void)
 {
@@ -139,50 +136,6 @@ static void test_reconnect(void)
     for (int addresses = 1; addresses <= 4; addresses++) {
         reconnect_with(addresses);
     }
-}
-
-/* Suspended, then UNKNOWN for each op in order, and only then connected. */
-static void test_order_of_loss(void)
-{
-    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
-    struct recorder *r = session(proxy, 6000);
-    struct zkl__op exists = op_read(ZKL__OP_EXISTS, "/", false);
-    const struct record *all[300];
-    proxy_hold(proxy, PROXY_TO_CLIENT, true);
-    for (int i = 0; i < 100; i++) {
-        CU_ASSERT(recorder_submit(r, &exists, NULL) != 0);
-    }
-    proxy_cut(proxy);
-    proxy_hold(proxy, PROXY_TO_CLIENT, false);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(r, RECORD_CONNECTED, 1, SOON));
-    CU_ASSERT_EQUAL(recorder_all(r, all, 300), 103);
-    CU_ASSERT_EQUAL(all[1]->kind, RECORD_SUSPENDED);
-    for (int i = 0; i < 100; i++) {
-        CU_ASSERT(all[2 + i]->kind == RECORD_REPLY && all[2 + i]->reply.rc == ZKL__RC_UNKNOWN);
-    }
-    CU_ASSERT_EQUAL(all[102]->kind, RECORD_CONNECTED);
-    CU_ASSERT_EQUAL(rc_of(r, exists), ZKL__RC_OK);
-    check_answers(r, 101);
-    recorder_free(r);
-    proxy_stop(proxy);
-}
-
-/* The server made the node, the answer was lost: unknown. The session lives on and finds it. */
-static void test_lost_answer(void)
-{
-    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
-    struct recorder *r = session(proxy, 6000);
-    proxy_lose_next(proxy, PROXY_OP_CREATE);
-    CU_ASSERT_EQUAL(rc_of(r, op_create("/lost", NULL, ZKL__EPHEMERAL)), ZKL__RC_UNKNOWN);
-    CU_ASSERT_EQUAL(proxy_hits(proxy), 1);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(r, RECORD_CONNECTED, 1, SOON));
-    CU_ASSERT_EQUAL(rc_of(r, op_create("/lost", NULL, ZKL__EPHEMERAL)), ZKL__RC_NODEEXISTS);
-    proxy_lose_next(proxy, PROXY_OP_MULTI);
-    CU_ASSERT_EQUAL(rc_of(r, op_check("/lost", -1)), ZKL__RC_UNKNOWN);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(r, RECORD_CONNECTED, 2, SOON));
-    CU_ASSERT_EQUAL(rc_of(r, op_delete("/lost", -1)), ZKL__RC_OK);
-    recorder_free(r);
-    proxy_stop(proxy);
 }
 
 /* Ops without pause, from a thread of their own, across connections that come and go. */
@@ -330,23 +283,6 @@ static void test_close_with_500_outstanding(void)
     recorder_free(observer);
 }
 
-static void test_close_idle(void)
-{
-    struct recorder *observer = direct();
-    int64_t worst = 0;
-    for (int round = 0; round < 20; round++) {
-        struct recorder *r = direct();
-        CU_ASSERT_EQUAL(rc_of(r, op_create("/idle", NULL, ZKL__EPHEMERAL)), ZKL__RC_OK);
-        int64_t began = now_ms();
-        CU_ASSERT_EQUAL(recorder_close(r, SOON), ZKL_OK);
-        worst = now_ms() - began > worst ? now_ms() - began : worst;
-        CU_ASSERT_EQUAL(rc_of(observer, op_check("/idle", -1)), ZKL__RC_NONODE);
-        recorder_free(r);
-    }
-    printf("(worst %lld ms) ", (long long)worst);
-    recorder_free(observer);
-}
-
 /* Nothing is told after close, whatever was under way; and it does not wait for a network that is silent. */
 static void test_close_without_answers(void)
 {
@@ -438,62 +374,6 @@ static void test_frozen_server(void)
     ensemble_stop(e);
 }
 
-/* The session moves to another server and goes on, with its id and its node. */
-static void test_server_killed(void)
-{
-    struct ensemble *e = ensemble_start(&(struct ensemble_options){.servers = 3});
-    CU_ASSERT_PTR_NOT_NULL_FATAL(e);
-    struct zkl__store_config config = recorder_config(ensemble_servers(e));
-    config.timeout_ms = 10000;
-    struct recorder *r = recorder_open(&zkl__store_zookeeper, &config, NULL, NULL);
-    const struct record *first = recorder_nth(r, RECORD_CONNECTED, 0, SOON);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(first);
-    CU_ASSERT_EQUAL(rc_of(r, op_create("/moved", NULL, ZKL__EPHEMERAL)), ZKL__RC_OK);
-    char text[32];
-    snprintf(text, sizeof text, "0x%llx", (unsigned long long)first->connection.session_id);
-    int mine = 0;
-    while (mine < 2 && !ensemble_ask_until(e, mine, "cons", text, true, 0)) {
-        mine++;
-    }
-    ensemble_kill(e, mine);
-    const struct record *again = recorder_nth(r, RECORD_CONNECTED, 1, SOON);
-    CU_ASSERT(again && again->connection.session_id == first->connection.session_id && !again->connection.fresh);
-    CU_ASSERT(ensemble_wait(e, SOON));
-    enum zkl__rc rc;
-    do {
-        rc = rc_of(r, op_check("/moved", -1));
-    } while (rc == ZKL__RC_UNKNOWN || rc == ZKL__RC_UNSENT);
-    CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
-    CU_ASSERT_EQUAL(recorder_count(r, RECORD_EXPIRED), 0);
-    recorder_free(r);
-    ensemble_stop(e);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct check_case cases[] = {
-        T(test_reconnect),
-        T(test_order_of_loss),
-        T(test_lost_answer),
-        T(test_cuts_under_load),
-        T(test_expiry_under_load),
-        T(test_stalled_answer),
-        T(test_close_with_500_outstanding),
-        T(test_close_idle),
-        T(test_close_without_answers),
-        T(test_close_while_suspended),
-        T(test_close_while_parting_takes_long),
-        T(test_frozen_server),
-        T(test_server_killed),
-    };
-    if (!ensemble_available()) {
-        return 77;
-    }
-    server = ensemble_start(NULL);
-    if (!server) {
-        return 1;
-    }
-    int failed = check_main("store_faults", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
-    ensemble_stop(server);
-    return failed;
-}
+TESTS_ON_SERVERS("store_faults", NULL, T(test_reconnect), T(test_cuts_under_load), T(test_expiry_under_load),
+                 T(test_stalled_answer), T(test_close_with_500_outstanding), T(test_close_without_answers),
+                 T(test_close_while_suspended), T(test_close_while_parting_takes_long), T(test_frozen_server))

@@ -7,16 +7,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "check.h"
-#include "ensemble.h"
+#include "on_servers.h"
 #include "proxy.h"
 #include "recorder.h"
 #include "store_client.h"
 
 #define SOON 20000 /* ms: nothing here takes that long */
 #define NAME "zk.test"
-
-static struct ensemble *server;
 
 /* --- the name service ---------------------------------------------------------------------------------------------- */
 
@@ -200,20 +197,5 @@ static void test_server_moves(void)
     proxy_stop(new);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct check_case cases[] = {
-        T(test_no_such_name),    T(test_silent_at_open),         T(test_silence_is_named),
-        T(test_one_name_silent), T(test_silent_while_suspended), T(test_server_moves),
-    };
-    if (!ensemble_available()) {
-        return 77;
-    }
-    server = ensemble_start(NULL);
-    if (!server) {
-        return 1;
-    }
-    int failed = check_main("store_names", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
-    ensemble_stop(server);
-    return failed;
-}
+TESTS_ON_SERVERS("store_names", NULL, T(test_no_such_name), T(test_silent_at_open), T(test_silence_is_named),
+                 T(test_one_name_silent), T(test_silent_while_suspended), T(test_server_moves))

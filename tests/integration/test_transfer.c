@@ -8,15 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "check.h"
-#include "ensemble.h"
+#include "on_servers.h"
 #include "lock_kit.h"
 
 #define PROCESSES 3
 #define SESSION_MS 2000
 #define TICK_MS 100
-
-static struct ensemble *server;
 
 static pid_t start(const char *transfers, int out)
 {
@@ -101,17 +98,4 @@ static void test_stopped_beyond_the_session(void)
     close(out);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct check_case cases[] = {T(test_stopped_beyond_the_session)};
-    if (!ensemble_available()) {
-        return 77;
-    }
-    server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK_MS});
-    if (!server) {
-        return 1;
-    }
-    int rc = check_main("transfer", cases, 1, argc, argv);
-    ensemble_stop(server);
-    return rc;
-}
+TESTS_ON_SERVERS("transfer", (&(struct ensemble_options){.tick_ms = TICK_MS}), T(test_stopped_beyond_the_session))

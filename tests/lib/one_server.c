@@ -1,6 +1,5 @@
 #include "one_server.h"
 
-struct ensemble *server;
 struct recorder *eye, *intruder;
 
 zkl_session *open_one(void)

@@ -1,17 +1,15 @@
-/* one_server.h - a program of tests that share one real server: it runs before the first and is gone after the last. */
+/* one_server.h - on_servers.h with one server, and sessions on it. */
 #ifndef ZKL_TESTS_ONE_SERVER_H
 #define ZKL_TESTS_ONE_SERVER_H
 
-#include "check.h"
 #include "contest.h"
-#include "ensemble.h"
+#include "on_servers.h"
 #include "proxy.h"
 
 #define TICK 500           /* ms, of the server */
 #define TIMEOUT 4000       /* ms, of sessions */
 #define TIMEOUT_MAX 600000 /* ms, that the server grants */
 
-extern struct ensemble *server;
 extern struct recorder *eye;      /* on its queues */
 extern struct recorder *intruder; /* somebody who is no client of ours */
 

@@ -33,7 +33,7 @@ check_word() {
     mutant) [ -e "tests/mutants.d/$2.mutant" ] || complain "no mutant $2" ;;
     golden) [ -e "tests/sim/golden/$2.txt" ] || [ -e "tests/sim/shell/golden/$2.txt" ] || complain "no golden story $2" ;;
     plan) [ -e "tests/sim/seeds/$2.plan" ] || [ -e "tests/sim/shell/seeds/$2.plan" ] || complain "no kept plan $2" ;;
-    chaos) grep -q "{\"$2\"," tests/chaos/nemesis.c || complain "no kind of chaos $2" ;;
+    chaos) grep -q "{\"$2\"," tests/chaos/chaos.c || complain "no kind of chaos $2" ;;
     fault) grep -q "\"$2\"" tests/sim/plan_text.c || complain "the simulator has no fault $2" ;;
     invariant) grep -qE "^ \*  $2 " tests/sim/invariants.h || complain "the simulator has no invariant $2" ;;
     esac

@@ -1,5 +1,4 @@
-/* What somebody who can reach the servers can do to a queue, and cannot: places forged by hand, floods of children, names that carry our
- * uuid; and with credentials, everything. */
+/* What somebody who can reach the servers can do to a queue, and cannot: places forged by hand, names that carry our uuid; and with credentials, everything. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -347,34 +346,6 @@ static void test_forged_word_at_the_border(void)
     close_one(second);
 }
 
-/* Children that are no contenders: many, with long and odd names. */
-static void test_flood(void)
-{
-    static const char *const odd[] = {"lock-",
-                                      "lock-12345678901234567890",
-                                      "-0000000000",
-                                      "0000000000",
-                                      "__READ__",
-                                      "_c_",
-                                      "_c_" UUID,
-                                      "_c_" UUID "-lock-",
-                                      "_c_\xe2\x80\xaeGNP.-lock-00000000x1",
-                                      "%s%n%s%n",
-                                      "lock-+000000001"};
-    static char name[ZKL_PATH_MAX * 4];
-    zkl_session *session = open_one();
-    CU_ASSERT_EQUAL(put("/", "flood", ZKL__PERSISTENT), ZKL__RC_OK);
-    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
-        CU_ASSERT_EQUAL(put("/flood", odd[i], ZKL__PERSISTENT), ZKL__RC_OK);
-    }
-    for (int i = 0; i < 500; i++) {
-        snprintf(name, sizeof name, "flood-%d-%0*d", i, 10 + i, i);
-        CU_ASSERT_EQUAL(put("/flood", name, ZKL__PERSISTENT), ZKL__RC_OK);
-    }
-    check_grant(session, "/flood");
-    close_one(session);
-}
-
 /* The recorder sends no name that long: through the client library itself. */
 static void put_long(const char *dir, size_t length)
 {
@@ -408,28 +379,6 @@ static void test_long_names(void)
     CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&semaphore, session, "/few", 1, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(semaphore, 1, SOON, NULL, NULL), ZKL_OK);
     zkl_lock_free(semaphore);
-    close_one(session);
-}
-
-/* The longest name that a contender may have, of another library, where a semaphore has no limit yet: in use as a lock if a session owns it. */
-static void test_longest_name_is_no_semaphore(void)
-{
-    static const size_t lengths[] = {63, 64, 65, 255};
-    zkl_session *session = open_one();
-    for (size_t i = 0; i < 2 * sizeof lengths / sizeof *lengths; i++) {
-        bool owned = i % 2;
-        char name[256], dir[20], path[30];
-        zkl_lock *semaphore;
-        memset(name, 'a', sizeof name);
-        strcpy(name + lengths[i / 2] - 18, "__READ__0000000001");
-        snprintf(dir, sizeof dir, "longest-%zu", i);
-        snprintf(path, sizeof path, "/%s", dir);
-        CU_ASSERT_EQUAL(put("/", dir, ZKL__PERSISTENT), ZKL__RC_OK);
-        CU_ASSERT_EQUAL(put(path, name, owned ? ZKL__EPHEMERAL : ZKL__PERSISTENT), ZKL__RC_OK);
-        CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&semaphore, session, path, 2, NULL, NULL), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_semaphore_acquire(semaphore, 1, SOON, NULL, NULL), owned ? ZKL_ECONFLICT : ZKL_OK);
-        zkl_lock_free(semaphore);
-    }
     close_one(session);
 }
 
@@ -490,45 +439,6 @@ static void test_given_list(void)
     close_one(session);
 }
 
-/* --- input ------------------------------------------------------------------------------------------------------------- */
-
-static void test_bad_input(void)
-{
-    static char long_path[ZKL_PATH_MAX + 2], long_text[ZKL_DATA_MAX + 2];
-    static const struct {
-        const char *path, *word;
-    } bad[] = {{"/a/../b", ".."},
-               {"/a/./b", "."},
-               {"/a//b", "empty"},
-               {"relative", "/"},
-               {"/zookeeper/quota", "/zookeeper"},
-               {"/a\nb", "U+000A"},
-               {"/a\x9b", "UTF-8"},
-               {long_path, "1024"},
-               {"/x/lock-0000000001", "contender"}};
-    memset(long_path, 'a', sizeof long_path - 1);
-    long_path[0] = '/';
-    memset(long_text, 'a', sizeof long_text - 1);
-    zkl_session *session = open_one();
-    zkl_lock *lock = NULL;
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        zkl_error err = {0};
-        CU_ASSERT_EQUAL(zkl_lock_new(&lock, session, bad[i].path, NULL, &err), ZKL_EINVAL);
-        if (!strstr(err.text, bad[i].word)) {
-            fprintf(stderr, "\n%.40s: %s\n", bad[i].path, err.text);
-            CU_FAIL("the words do not name what is wrong");
-        }
-    }
-    static const char *const texts[] = {long_text, "\xff", "__REVOKE__"};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-        options.metadata = texts[i];
-        CU_ASSERT_EQUAL(zkl_lock_new(&lock, session, "/fine", &options, NULL), ZKL_EINVAL);
-    }
-    close_one(session);
-}
-
-TESTS_ON_ONE_SERVER("attacks", T(test_persistent_places), T(test_barging), T(test_stolen_uuid), T(test_flood),
-                    T(test_long_names), T(test_longest_name_is_no_semaphore), T(test_writing_places),
-                    T(test_forged_word), T(test_forged_word_in_a_chain), T(test_forged_word_at_the_border),
-                    T(test_creator_only), T(test_given_list), T(test_bad_input))
+TESTS_ON_ONE_SERVER("attacks", T(test_persistent_places), T(test_barging), T(test_stolen_uuid), T(test_long_names),
+                    T(test_writing_places), T(test_forged_word), T(test_forged_word_in_a_chain),
+                    T(test_forged_word_at_the_border), T(test_creator_only), T(test_given_list))

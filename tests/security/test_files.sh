@@ -33,6 +33,30 @@ if [ "$(id -u)" = 0 ]; then
     matches "somebody else's file" "$(cat "$work/err")" 'belongs to user 65534.*chown it to root'
     chown 0 "$work/secret"
 fi
+# systemd gives a credential to the user of a unit by an access list, whose mask stat shows as permissions of the group. Such a file
+# is private when only we are listed. access_list FILE GROUP-PERMISSIONS [TAG ID]...; tags: 2 a user, 8 a group.
+access_list() {
+    /usr/bin/python3 - "$@" <<'EOF'
+import os, struct, sys
+file, group, *named = sys.argv[1:]
+entries = [(1, 4, 0xffffffff), *((int(tag), 4, int(one)) for tag, one in zip(named[::2], named[1::2])),
+           (4, int(group), 0xffffffff), (16, 4, 0xffffffff), (32, 0, 0xffffffff)]
+os.chmod(file, 0o400)
+os.setxattr(file, "system.posix_acl_access", struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in sorted(entries)))
+EOF
+}
+me_id=$(id -u)
+access_list "$work/secret" 0 2 "$me_id"
+same "mode of a file with an access list" "$(stat -c %a "$work/secret")" 440
+code 0 zklock --auth-file "$work/secret" run vault true
+for listed in "4" "4 2 $me_id" "0 2 $((me_id + 1))" "0 2 $me_id 2 $((me_id + 1))" "0 2 $me_id 8 7"; do
+    # shellcheck disable=SC2086 # words of an access list
+    access_list "$work/secret" $listed
+    code 125 zklock --auth-file "$work/secret" run vault true
+    matches "access list $listed" "$(cat "$work/err")" "others can read it"
+done
+/usr/bin/python3 -c "import os, sys; os.removexattr(sys.argv[1], 'system.posix_acl_access')" "$work/secret"
+chmod 600 "$work/secret"
 printf 'digest:ann:%s\0more\n' $canary >"$work/nul"
 chmod 600 "$work/nul"
 code 125 zklock --auth-file "$work/nul" run vault true
@@ -46,18 +70,19 @@ others=$(mktemp -d)
 if [ "$(id -u)" = 0 ]; then
     as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
     cp "$work/secret" "$others/secret"
-    chown -R 65534:65534 "$others"
+    access_list "$others/secret" 0 2 65534
+    chown 65534:65534 "$others"
 else
     cp -p "$work/secret" "$others/secret"
 fi
 for_others "$others/bin"
 chmod 755 "$others"
-background "${as[@]}" "${others_zklock[@]}" --auth-file "$others/secret" run vault bash -c "echo \$PPID \$\$ >$others/cmd; exec sleep 600"
+background "${as[@]}" "$others/bin/zklock" --auth-file "$others/secret" run vault bash -c "echo \$PPID \$\$ >$others/cmd; exec sleep 600"
 if await "CMD" lines "$others/cmd" 1; then
     read -r keeper command <"$others/cmd"
     same "the owner of zklock's descriptors" "$(owner "$pid")" 0
     same "the owner of the keeper's descriptors" "$(owner "$keeper")" 0
-    same "the owner of CMD's descriptors" "$(owner "$command")" "$(stat -c %u "$others/secret")"
+    same "the owner of CMD's descriptors" "$(owner "$command")" "$("${as[@]}" id -u)"
 fi
 kill -TERM "$pid"
 wait "$pid"

@@ -131,7 +131,8 @@ static void set_environment(const struct order *order)
     setenv("ZKLOCK_SERVERS", cli.servers, 1);
 }
 
-static void become_command(const struct order *order, pid_t keeper, int failure)
+static _Noreturn void become_command(const struct order *order, pid_t keeper,
+                                     volatile int *reason)
 {
     setpgid(0, 0);
     if (has_terminal) {
@@ -144,33 +145,21 @@ static void become_command(const struct order *order, pid_t keeper, int failure)
     cage_enter(&post.cage);
     set_environment(order);
     sigprocmask(SIG_SETMASK, post.mask, NULL);
-    int reason = execute((const char *const *)command.argv);
-    _exit(write(failure, &reason, sizeof reason) == (ssize_t)sizeof reason ? EXIT_CANNOT_EXECUTE
-                                                                           : EXIT_FAILED);
+    *reason = execute((const char *const *)command.argv);
+    _exit(EXIT_CANNOT_EXECUTE);
 }
 
-/* The end of the pipe without a word is the exec that closed it. Returns 0 or errno. */
+/* vfork: the keeper goes on when CMD was executed, which it waits for anyway, and the child's word
+ * on a failure is in its memory. Nothing is copied. Returns 0 or errno. */
 static int start_command(const struct order *order)
 {
-    int failure[2];
+    volatile int reason = 0;
     pid_t keeper = getpid();
-    if (pipe2(failure, O_CLOEXEC) != 0) {
-        return errno;
-    }
-    post.pid = fork();
+    post.pid = vfork();
     if (post.pid == 0) {
-        become_command(order, keeper, failure[1]);
+        become_command(order, keeper, &reason);
     }
-    int reason = post.pid < 0 ? errno : 0;
-    close(failure[1]);
-    if (post.pid > 0) {
-        setpgid(post.pid, post.pid);
-        if (read(failure[0], &reason, sizeof reason) != (ssize_t)sizeof reason) {
-            reason = 0;
-        }
-    }
-    close(failure[0]);
-    return reason;
+    return post.pid < 0 ? errno : reason;
 }
 
 static int64_t lease_kill_ns(void)

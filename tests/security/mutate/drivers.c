@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "recipes.h"
 #include "wait.h"
 
 #include <zklock/zklock.h>
@@ -216,238 +217,104 @@ static void run_contest(zkl_lock *(*make)(zkl_session *session))
     }
 }
 
-/* --- the other recipes ------------------------------------------------------------------------------------------------ */
+/* --- every recipe ----------------------------------------------------------------------------------------------------- */
 
-static void run_lock(void)
-{
-    run_contest(make_lock);
-}
-static void run_rwlock(void)
-{
-    run_contest(make_writer);
-}
-static void run_semaphore(void)
-{
-    run_contest(make_semaphore);
-}
-static void run_multilock(void)
-{
-    run_contest(make_multilock);
-}
+/* Those that are acquired, in a contest with a rival. */
+static const struct {
+    const char *name;
+    zkl_lock *(*make)(zkl_session *session);
+} contests[] = {{"lock", make_lock},
+                {"rwlock", make_writer},
+                {"semaphore", make_semaphore},
+                {"multilock", make_multilock},
+                {"election", make_election}};
 
-static void on_leader(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
-{
-    (void)observer;
-    (void)payload;
-    if (leader) {
-        atomic_fetch_add(&text_bytes, (int)(strlen(leader->node) + (leader->readable ? strlen(leader->value) : 0)));
-    }
-}
+/* The recipes (../foreign/recipes.h) of a program that are used through the liar, beside the rival's at the same path. */
+static const struct {
+    const char *name, *recipes[4];
+} uses[] = {{"election", {"observer"}},   {"group", {"group-watch", "group"}},
+            {"partition", {"partition"}}, {"barrier", {"barrier", "double-barrier"}},
+            {"once", {"once"}},           {"queue", {"queue-list", "queue-verbs"}}};
 
-static void run_election(void)
+struct rival {
+    pthread_t thread;
+    const struct recipe *recipe;
+    char path[512];
+};
+
+static int use_recipe(const struct recipe *recipe, zkl_session *session, const char *at)
 {
-    zkl_election_observer *observer = NULL;
-    zkl_election_observe(&observer, liar, path, on_leader, NULL, NULL);
-    run_contest(make_election);
-    zkl_election_observer_free(observer);
+    struct use use = {
+        .session = session, .path = at, .timeout_ms = LONG_MS, .patience_ms = LONG_MS, .briefly_ms = 2 * SHORT_MS};
+    int code = recipe->run(&use);
+    atomic_fetch_add(&text_bytes, (int)strlen(use.err.text));
+    return code;
 }
 
-static void on_members(zkl_group_observer *watcher, const char *const *ids, size_t count, void *payload)
+static void *run_rival(void *arg)
 {
-    (void)watcher;
-    (void)payload;
-    for (size_t i = 0; i < count; i++) {
-        atomic_fetch_add(&text_bytes, (int)strlen(ids[i]));
-    }
-}
-
-static void list_members(void)
-{
-    zkl_members *members = NULL;
-    called(zkl_group_list(&members, liar, path, LONG_MS, NULL));
-    for (size_t i = 0; members && i < members->count; i++) {
-        const zkl_member *member = &members->members[i];
-        atomic_fetch_add(&text_bytes, (int)(strlen(member->id) + (member->readable ? strlen(member->data) : 0)));
-    }
-    zkl_members_free(members);
-}
-
-static void run_group(void)
-{
-    zkl_group *ours = NULL, *rival = NULL;
-    zkl_group_observer *watcher = NULL;
-    zkl_group_observe(&watcher, liar, path, on_members, NULL, NULL);
-    zkl_group_new(&ours, liar, path, "ours", NULL, NULL);
-    zkl_group_new(&rival, honest, path, "rival", NULL, NULL);
-    for (int i = 0; i < ROUNDS; i++) {
-        zkl_group_join(rival, LONG_MS, NULL);
-        if (called(zkl_group_join(ours, LONG_MS, NULL)) == ZKL_OK) {
-            atomic_fetch_add(&grants, 1);
-        }
-        called(zkl_group_update(ours, "other data", SHORT_MS, NULL));
-        list_members();
-        zkl_group_leave(rival, NULL);
-        called(zkl_group_leave(ours, NULL));
-    }
-    zkl_group_observer_free(watcher);
-    zkl_group_free(ours);
-    zkl_group_free(rival);
-}
-
-static void on_assigned(zkl_partition *partition, const char *piece, int64_t token, void *payload)
-{
-    (void)partition;
-    (void)payload;
-    atomic_fetch_add(&grants, token != 0 && piece[0] ? 1 : 0);
-}
-static void on_revoked(zkl_partition *partition, const char *piece, bool lost, void *payload)
-{
-    (void)partition;
-    (void)payload;
-    atomic_fetch_add(&text_bytes, (int)strlen(piece) + lost);
-}
-
-static zkl_partition *make_partition(zkl_session *session)
-{
-    static const char *const pieces[] = {"a", "b", "c"};
-    zkl_partition_options options = ZKL_PARTITION_OPTIONS_INIT;
-    zkl_partition *partition = NULL;
-    options.assigned_fn = on_assigned;
-    options.revoked_fn = on_revoked;
-    if (!session || zkl_partition_new(&partition, session, path, pieces, 3, &options, NULL) != ZKL_OK) {
-        return NULL;
-    }
-    return partition;
-}
-
-static void run_partition(void)
-{
-    zkl_partition *ours = make_partition(liar), *rival = make_partition(honest);
-    called(zkl_partition_start(ours, NULL));
-    int64_t end = now_ms() + LONG_MS;
-    while (zkl_partition_owned(ours, NULL, 0) < 3 && look_again(end)) {
-    }
-    if (rival) {
-        zkl_partition_start(rival, NULL);
-        end = now_ms() + LONG_MS;
-        while (zkl_partition_owned(rival, NULL, 0) == 0 && look_again(end)) {
-        }
-        zkl_partition_stop(rival, NULL);
-    }
-    called(zkl_partition_stop(ours, NULL));
-    zkl_partition_free(ours);
-    zkl_partition_free(rival);
-}
-
-static void *enter_and_leave(void *arg)
-{
-    zkl_double_barrier *barrier = arg;
-    zkl_double_barrier_enter(barrier, LONG_MS, NULL);
-    zkl_double_barrier_leave(barrier, LONG_MS, NULL);
+    const struct rival *rival = arg;
+    (void)use_recipe(rival->recipe, honest, rival->path);
     return NULL;
 }
 
-static void run_barrier(void)
+/* Each kind of recipe at a path of its own. */
+static void run_recipe(const char *name)
 {
-    char gate[512];
-    pthread_t thread;
-    zkl_double_barrier *ours = NULL, *rival = NULL;
-    snprintf(gate, sizeof gate, "%s-gate", path);
-    called(zkl_barrier_set(liar, gate, LONG_MS, NULL));
-    called(zkl_barrier_wait(liar, gate, SHORT_MS, NULL));
-    called(zkl_barrier_lift(liar, gate, LONG_MS, NULL));
-    called(zkl_barrier_wait(liar, gate, LONG_MS, NULL));
-    zkl_double_barrier_new(&ours, liar, path, 2, NULL);
-    zkl_double_barrier_new(&rival, honest, path, 2, NULL);
-    for (int i = 0; i < ROUNDS && ours && rival; i++) {
-        pthread_create(&thread, NULL, enter_and_leave, rival);
-        if (called(zkl_double_barrier_enter(ours, LONG_MS, NULL)) == ZKL_OK) {
+    struct rival rival = {.recipe = recipes};
+    while (strcmp(rival.recipe->name, name) != 0) {
+        rival.recipe++;
+    }
+    snprintf(rival.path, sizeof rival.path, "%s-%d", path, rival.recipe->group);
+    zkl_lock *holder = NULL;
+    if (strncmp(name, "queue", 5) == 0 && zkl_lock_new(&holder, honest, rival.path, NULL, NULL) == ZKL_OK) {
+        (void)acquire(holder, LONG_MS);
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        bool beside = pthread_create(&rival.thread, NULL, run_rival, &rival) == 0;
+        if (called(use_recipe(rival.recipe, liar, rival.path)) == ZKL_OK) {
             atomic_fetch_add(&grants, 1);
         }
-        called(zkl_double_barrier_leave(ours, LONG_MS, NULL));
-        pthread_join(thread, NULL);
-    }
-    zkl_double_barrier_free(ours);
-    zkl_double_barrier_free(rival);
-}
-
-static int do_the_job(const zkl_cancel *cancel, int64_t token, void *payload)
-{
-    (void)payload;
-    return token != 0 && !zkl_cancel_raised(cancel) ? 0 : 1;
-}
-
-static void run_once(void)
-{
-    zkl_lock *lock = NULL;
-    zkl_lock_new(&lock, liar, path, NULL, NULL);
-    called(zkl_once_prepare(liar, path, LONG_MS, NULL));
-    for (int i = 0; i < ROUNDS; i++) {
-        bool ran = false;
-        int result;
-        called(zkl_once_run(lock, 1000, 300 * i, LONG_MS, do_the_job, NULL, &ran, &result, NULL));
-        atomic_fetch_add(&grants, ran);
-    }
-    zkl_lock_free(lock);
-}
-
-static void visit_queue(void)
-{
-    zkl_queue *queue = NULL;
-    called(zkl_queue_list(&queue, liar, path, LONG_MS, NULL));
-    for (size_t i = 0; queue && i < queue->count; i++) {
-        const zkl_queue_entry *entry = &queue->entries[i];
-        atomic_fetch_add(&text_bytes, (int)(strlen(entry->name) + (entry->readable ? strlen(entry->data) : 0)));
-        if (entry->kind != ZKL_KIND_FOREIGN) {
-            atomic_fetch_add(&grants, 1);
-        }
-        if (i < 2) {
-            called(zkl_queue_revoke(liar, path, entry->name, SHORT_MS, NULL));
-            called(zkl_queue_remove(liar, path, entry->name, entry->token, SHORT_MS, NULL));
+        if (beside) {
+            pthread_join(rival.thread, NULL);
         }
     }
-    for (size_t i = 0; queue && i < queue->foreign; i++) {
-        atomic_fetch_add(&text_bytes, (int)strlen(queue->foreign_names[i]));
-    }
-    zkl_queue_free(queue);
+    zkl_lock_free(holder);
 }
 
-static void run_queue(void)
+/* False: there is no program of that name. */
+static bool run_program(const char *name)
 {
-    for (int i = 0; i < ROUNDS; i++) {
-        zkl_lock *holder = make_lock(honest);
-        acquire(holder, LONG_MS);
-        visit_queue();
-        zkl_lock_free(holder);
+    bool known = false;
+    for (size_t i = 0; i < sizeof contests / sizeof *contests; i++) {
+        if (strcmp(contests[i].name, name) == 0) {
+            run_contest(contests[i].make);
+            known = true;
+        }
     }
+    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
+        for (int k = 0; strcmp(uses[i].name, name) == 0 && uses[i].recipes[k]; k++) {
+            run_recipe(uses[i].recipes[k]);
+            known = true;
+        }
+    }
+    return known;
 }
 
 /* --- whole ------------------------------------------------------------------------------------------------------------ */
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } programs[] = {{"lock", run_lock},           {"rwlock", run_rwlock},     {"semaphore", run_semaphore},
-                    {"multilock", run_multilock}, {"election", run_election}, {"group", run_group},
-                    {"partition", run_partition}, {"barrier", run_barrier},   {"once", run_once},
-                    {"queue", run_queue}};
     setvbuf(stdout, NULL, _IOLBF, 0);
-    for (size_t i = 0; argc == 5 && i < sizeof programs / sizeof *programs; i++) {
-        if (strcmp(argv[1], programs[i].name) != 0) {
-            continue;
-        }
+    if (argc == 5) {
         path = argv[4];
         liar = open_session(argv[2]);
         honest = open_session(argv[3]);
-        if (liar && honest) {
-            programs[i].run();
-        }
+        bool known = !liar || !honest || run_program(argv[1]);
         zkl_session_close(liar, 500);
         zkl_session_close(honest, 500);
         printf("%d grants in %d calls\n", atomic_load(&grants), atomic_load(&calls));
-        return 0;
+        return known ? 0 : 2;
     }
     fprintf(stderr, "mutate_drivers PROGRAM LIAR HONEST PATH\n");
     return 2;

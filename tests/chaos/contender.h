@@ -1,6 +1,6 @@
-/* client.h - one thread that contends: for one thing after the other, and holds it for a while. */
-#ifndef ZKL_CHAOS_CLIENT_H
-#define ZKL_CHAOS_CLIENT_H
+/* contender.h - the threads of one contender. */
+#ifndef ZKL_CHAOS_CONTENDER_H
+#define ZKL_CHAOS_CONTENDER_H
 
 #include <pthread.h>
 
@@ -8,6 +8,7 @@
 
 #define CLIENT_OBJECTS 8
 
+/* One that contends: for one thing after the other, and holds it for a while. */
 struct client {
     char name[HISTORY_WORD];
     pthread_t thread;
@@ -29,5 +30,14 @@ void client_init(struct client *c, int number, uint64_t seed);
 /* Until the process has enough. */
 void *client_run(void *client);
 void client_deinit(struct client *c);
+
+/* The others, until the process has enough. seed: a uint64_t. */
+
+/* With sessions of its own, one after the other: each asks for a few things, and is closed in the middle of it. */
+void *guest_run(void *seed);
+/* Is a member of a group, now and then not, and sees who else is. */
+void *member_run(void *seed);
+/* Takes part in a partition, now and then not, and says which pieces it owns. */
+void *pieces_run(void *seed);
 
 #endif
