@@ -222,20 +222,6 @@ static void loss()
     CHECK(thrown([&] { zklock::mutex(session, "/cxx/loss"); }) == ZKL_EINVAL);
 }
 
-static void cancelled(const zklock::session &session)
-{
-    zklock::mutex mine(session, "/cxx/cancel"), other(session, "/cxx/cancel");
-    mine.lock();
-    std::error_code code;
-    std::thread waiter([&] { code = thrown([&] { other.lock(); }); });
-    while (!other.cancel()) {
-        std::this_thread::yield();
-    }
-    waiter.join();
-    CHECK(code == ZKL_ECANCELED && code == std::errc::operation_canceled);
-    mine.unlock();
-}
-
 static void sections(const zklock::session &session)
 {
     zklock::mutex mine(session, "/cxx/section"), other(session, "/cxx/section");
@@ -765,15 +751,6 @@ static void standing()
     CHECK(candidate.leave());
     ended.get();
     CHECK(!candidate.leave() && unexplained == 0);
-    auto stand_again = [&] { // it may still be ending
-        return eventually([&] {
-            return thrown([&] { ended = begun<ends>([&](ends done) { candidate.async_stand(changed, done); }); }) ==
-                   ZKL_OK;
-        });
-    };
-    CHECK(stand_again());
-    candidate = zklock::election(session, "/cxx/standing"); // the free ends it
-    ended.get();
     std::promise<std::error_code> closed;
     candidate = zklock::election(session, "/cxx/standing");
     candidate.async_stand(changed, [&](std::exception_ptr why) {
@@ -781,65 +758,6 @@ static void standing()
     });
     session.close(minutes(1));
     CHECK(closed.get_future().get() == ZKL_ECLOSED);
-}
-
-// Calls in every moment of faults: each is called back exactly once, and before the close is.
-static void exactly_once()
-{
-    struct count {
-        std::atomic<int> begun{0}, ended{0};
-    };
-    std::shared_ptr<count> calls = std::make_shared<count>();
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.session_timeout_ms = 2000;
-    options.tick_ms = 100;
-    options.leader_pause_ms = 20;
-    zklock::session session("memory:cxx-once", &options);
-    auto ended = [calls](std::exception_ptr) { calls->ended++; };
-    auto tell = [&](const std::function<void()> &begin) {
-        calls->begun++;
-        if (thrown(begin) != ZKL_OK) {
-            calls->begun--; // refused: it is not called back
-        }
-    };
-    for (int round = 0; round < 40; round++) {
-        zklock::mutex mutex(session, "/cxx/once-only"), other(session, "/cxx/once-only");
-        zklock::mutex permits = zklock::semaphore(session, "/cxx/once-permits", 2);
-        zklock::mutex candidate = zklock::election(session, "/cxx/once-leader");
-        tell([&] { mutex.async_acquire(milliseconds(200), [ended](std::exception_ptr e, zkl_grant) { ended(e); }); });
-        tell([&] { permits.async_take(2, milliseconds(200), [ended](std::exception_ptr e, zkl_grant) { ended(e); }); });
-        tell([&] { candidate.async_stand([](zkl_state, int64_t, std::exception_ptr) {}, ended); });
-        if (round % 4 == 1) {
-            zkl_testing_delay(session.get(), true, nullptr);
-        } else if (round % 4 == 2) {
-            zkl_testing_cut(session.get(), nullptr);
-        } else if (round % 8 == 3) {
-            zkl_testing_lose_reply(session.get(), nullptr);
-        }
-        tell([&] { other.async_acquire(milliseconds(20), [ended](std::exception_ptr e, zkl_grant) { ended(e); }); });
-        tell([&] {
-            mutex.async_commit({}, milliseconds(50),
-                               [ended](std::exception_ptr e, std::vector<zkl_op_result>) { ended(e); });
-        });
-        tell([&] {
-            mutex.async_read("/", true, milliseconds(50), [ended](std::exception_ptr e, zklock::data) { ended(e); });
-        });
-        tell([&] {
-            mutex.async_read("/cxx", true, milliseconds(50), [ended](std::exception_ptr e, zklock::data) { ended(e); });
-        });
-        tell([&] { candidate.async_publish("me", milliseconds(50), ended); });
-        tell([&] { zklock::async_semaphore_resize(session, "/cxx/once-permits", 2, milliseconds(50), ended); });
-        tell([&] { mutex.async_release(ended); });
-        if (round % 3 == 0) {
-            mutex.cancel();
-        }
-        zkl_testing_heal(session.get(), nullptr);
-        zkl_testing_delay(session.get(), false, nullptr);
-    } // freed with whatever is pending
-    CHECK(calls->begun > 40 * 4);
-    std::promise<int> at_the_close;
-    session.async_close(minutes(5), [&](std::exception_ptr) { at_the_close.set_value(calls->ended); });
-    CHECK(at_the_close.get_future().get() == calls->begun && calls->ended == calls->begun);
 }
 
 static void opened_later()
@@ -929,7 +847,6 @@ int main()
     moves(std::move(session));
     errors(session);
     loss();
-    cancelled(session);
     sections(session);
     readers(session);
     several(session);
@@ -951,7 +868,6 @@ int main()
     verbs(session);
     serials(session);
     standing();
-    exactly_once();
     opened_later();
     assigned();
     closed_later();

@@ -3,20 +3,9 @@
  *
  * Not among them: a whole frame too short for its header, or for the watch event that it says it is (xid -1). The client library (3.8.0)
  * reads behind it, or frees what it never filled, and the process may die: nothing above it can help. */
-#include <arpa/inet.h>
-#include <poll.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include "check.h"
-#include "contest.h"
-#include "ensemble.h"
-
-#define TICK 500
-#define TIMEOUT 10000
+#include "one_server.h"
 
 static const struct {
     const char *name;
@@ -40,147 +29,48 @@ static const struct {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-static struct ensemble *server;
-
-/* --- a server between, that is honest until told otherwise ------------------------------------------------------------- */
-
-static struct {
-    int listener, port;
-    pthread_t thread;
-    atomic_int poison;   /* this kind, once, to the connection there is or the next one; -1: none */
-    atomic_int poisoned; /* how often so far */
-    atomic_bool stop;
-} between;
-
-static int dial(int port)
+static zkl_session *open_through(struct proxy *proxy)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (connect(fd, (struct sockaddr *)&to, sizeof to) != 0) {
-        close(fd);
-        return -1;
+    return contest_session(proxy_address(proxy), 10000, TICK); /* ends the program when there is none in time */
+}
+
+static void garble_next(struct proxy *proxy, int kind)
+{
+    proxy_garble_next(proxy, kinds[kind].bytes, kinds[kind].size, kinds[kind].reset);
+}
+
+static void await_garbage(struct proxy *proxy, int times)
+{
+    int64_t end = now_ms() + SOON;
+    while (proxy_hits(proxy) < times && look_again(end)) {
     }
-    return fd;
-}
-
-static bool pass_on(int from, int to)
-{
-    char bytes[65536];
-    ssize_t got = read(from, bytes, sizeof bytes);
-    for (ssize_t at = 0; at < got;) {
-        ssize_t put = send(to, bytes + at, (size_t)(got - at), MSG_NOSIGNAL);
-        if (put <= 0) {
-            return false;
-        }
-        at += put;
-    }
-    return got > 0;
-}
-
-static void poison(int client, int kind)
-{
-    const struct linger hard = {1, 0};
-    if (kinds[kind].size > 0) {
-        (void)!send(client, kinds[kind].bytes, kinds[kind].size, MSG_NOSIGNAL);
-    }
-    if (kinds[kind].reset) {
-        setsockopt(client, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
-    }
-    atomic_fetch_add(&between.poisoned, 1);
-}
-
-static void serve(int client)
-{
-    int real = dial(ensemble_port(server, 0));
-    struct pollfd ends[] = {{.fd = client, .events = POLLIN}, {.fd = real, .events = POLLIN}};
-    bool on = real >= 0;
-    while (on && !atomic_load(&between.stop)) {
-        int kind = atomic_load(&between.poison);
-        /* instead of an answer: only when something was asked */
-        if (poll(ends, 2, 10) > 0 && kind >= 0 && ends[0].revents) {
-            atomic_store(&between.poison, -1);
-            poison(client, kind);
-            break;
-        }
-        on = (!ends[0].revents || pass_on(client, real)) && (!ends[1].revents || pass_on(real, client));
-    }
-    close(client);
-    close(real);
-}
-
-static void *run(void *arg)
-{
-    (void)arg;
-    while (!atomic_load(&between.stop)) {
-        struct pollfd door = {.fd = between.listener, .events = POLLIN};
-        if (poll(&door, 1, 10) > 0) {
-            serve(accept(between.listener, NULL, NULL));
-        }
-    }
-    return NULL;
-}
-
-static bool between_start(void)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET};
-    socklen_t size = sizeof at;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    atomic_store(&between.poison, -1);
-    between.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool ok = bind(between.listener, (struct sockaddr *)&at, sizeof at) == 0 && listen(between.listener, 8) == 0 &&
-              getsockname(between.listener, (struct sockaddr *)&at, &size) == 0;
-    between.port = ntohs(at.sin_port);
-    return ok && pthread_create(&between.thread, NULL, run, NULL) == 0;
-}
-
-static void between_stop(void)
-{
-    atomic_store(&between.stop, true);
-    pthread_join(between.thread, NULL);
-    close(between.listener);
-}
-
-/* --- tests --------------------------------------------------------------------------------------------------------------- */
-
-static zkl_session *open_between(void)
-{
-    char address[32];
-    snprintf(address, sizeof address, "127.0.0.1:%d", between.port);
-    return contest_session(address, TIMEOUT, TICK);
-}
-
-static bool was_poisoned(int times)
-{
-    int64_t end_ms = now_ms() + SOON;
-    while (atomic_load(&between.poisoned) < times && look_again(end_ms)) {
-    }
-    return atomic_load(&between.poisoned) >= times;
+    CU_ASSERT_EQUAL(proxy_hits(proxy), times);
 }
 
 static void test_instead_of_a_welcome(void)
 {
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     for (int kind = 0; kind < KINDS; kind++) {
-        int before = atomic_load(&between.poisoned);
-        atomic_store(&between.poison, kind);
-        zkl_session *session = open_between(); /* ends the program when there is none in time */
-        CU_ASSERT(was_poisoned(before + 1));
+        garble_next(proxy, kind);
+        zkl_session *session = open_through(proxy);
+        await_garbage(proxy, kind + 1);
         zkl_lock *lock = contest_holder(session, "/garbage");
         CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
         zkl_lock_free(lock);
-        CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+        close_one(session);
     }
+    proxy_stop(proxy);
 }
 
 static void test_in_the_middle_of_a_session(void)
 {
-    zkl_session *session = open_between();
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    zkl_session *session = open_through(proxy);
     zkl_lock *lock = contest_holder(session, "/garbage");
     int64_t token = zkl_lock_token(lock);
     for (int kind = 0; kind < KINDS; kind++) {
-        int before = atomic_load(&between.poisoned);
-        atomic_store(&between.poison, kind); /* the next heartbeat's answer */
-        CU_ASSERT(was_poisoned(before + 1));
+        garble_next(proxy, kind); /* the next heartbeat's response */
+        await_garbage(proxy, kind + 1);
         int64_t end_ms = now_ms() + SOON;
         zkl_queue *queue = NULL;
         while (zkl_queue_list(&queue, session, "/garbage", 1000, NULL) != ZKL_OK && look_again(end_ms)) {
@@ -189,31 +79,15 @@ static void test_in_the_middle_of_a_session(void)
         zkl_queue_free(queue);
         while (zkl_lock_state(lock) == ZKL_STATE_JEOPARDY && look_again(end_ms)) { /* the lease is renewed */
         }
-        CU_ASSERT(zkl_lock_is_held(lock));
         CU_ASSERT_EQUAL(zkl_lock_token(lock), token);
         if (!zkl_lock_is_held(lock)) {
             fprintf(stderr, "\n    %s\n", kinds[kind].name);
+            CU_FAIL("the lock is lost");
         }
     }
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
     zkl_lock_free(lock);
-    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    close_behind(session, proxy);
 }
 
-static const struct check_case cases[] = {T(test_instead_of_a_welcome), T(test_in_the_middle_of_a_session)};
-
-int main(int argc, char **argv)
-{
-    if (!ensemble_available()) {
-        return 77;
-    }
-    server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK});
-    if (!server || !between_start()) {
-        ensemble_stop(server);
-        return 1;
-    }
-    int code = check_main("garbage", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
-    between_stop();
-    ensemble_stop(server);
-    return code;
-}
+TESTS_ON_ONE_SERVER("garbage", T(test_instead_of_a_welcome), T(test_in_the_middle_of_a_session))

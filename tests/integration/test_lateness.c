@@ -7,7 +7,7 @@
 
 #define WAIT 500       /* ms */
 #define MORE (20 * MS) /* than the control's */
-#define ROUNDS 20
+#define ROUNDS 9
 
 /* --- the control ----------------------------------------------------------------------------------------------------- */
 

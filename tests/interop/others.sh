@@ -12,6 +12,15 @@ lacking() {
     exit 77
 }
 
+# compile_classes DIRECTORY: once for all tests (interop_classes), since it takes as long as one of them.
+compile_classes() {
+    command -v javac >/dev/null && [ -e $jars/curator-recipes.jar ] || lacking "libcurator-recipes-java or a JDK"
+    path=$jars/curator-recipes.jar:$jars/curator-framework.jar:$jars/curator-client.jar:$jars/zookeeper.jar
+    path=$path:$jars/zookeeper-jute.jar:$jars/guava.jar:$jars/slf4j-api.jar:$jars/slf4j-nop.jar
+    [ "$1/Meet.class" -nt "$here/Meet.java" ] && [ "$1/Contend.class" -nt "$here/Contend.java" ] ||
+        javac -cp "$path" -d "$1" "$here/Meet.java" "$here/Contend.java" || exit 1
+}
+
 prepare() {
     case $1 in
     kazoo)
@@ -27,12 +36,9 @@ prepare() {
         other() { exec "$program" "$@"; }
         ;;
     curator)
-        command -v javac >/dev/null && [ -e $jars/curator-recipes.jar ] || lacking "libcurator-recipes-java or a JDK"
-        path=$jars/curator-recipes.jar:$jars/curator-framework.jar:$jars/curator-client.jar:$jars/zookeeper.jar
-        path=$path:$jars/zookeeper-jute.jar:$jars/guava.jar:$jars/slf4j-api.jar:$jars/slf4j-nop.jar
         class=${2^}
-        javac -cp "$path" -d "$room" "$here/$class.java" || exit 1
-        other() { exec java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xmx128m -cp "$room:$path" "$class" "$@"; }
+        compile_classes "$CLASSES"
+        other() { exec java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xmx128m -cp "$CLASSES:$path" "$class" "$@"; }
         ;;
     esac
 }

@@ -50,7 +50,10 @@ struct proxy {
     bool stop, hold[2];
     int welcome; /* how many connections are yet to be let through; negative: all */
     int64_t delay_ns;
-    int lose, stall; /* type of request, 0: none */
+    int lose, stall;     /* type of request, 0: none */
+    const char *garbage; /* instead of the next response; NULL: none */
+    size_t garbage_size;
+    bool reset; /* behind the garbage */
     long hits, counts[COUNTERS], closes;
     struct connection connections[CONNECTIONS_MAX];
 };
@@ -163,9 +166,26 @@ static bool see_answer(struct proxy *p, struct connection *c, const unsigned cha
     return true;
 }
 
+static void garble(struct proxy *p, const struct connection *c)
+{
+    const struct linger hard = {1, 0};
+    int client = c->fd[PROXY_TO_CLIENT];
+    (void)!send(client, p->garbage, p->garbage_size, MSG_NOSIGNAL);
+    if (p->reset) {
+        setsockopt(client, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+    }
+    p->garbage = NULL;
+    p->hits++;
+}
+
+/* False: the connection ends. */
 static bool see(struct proxy *p, struct connection *c, int which, const unsigned char *body, size_t size)
 {
     struct way *way = &c->ways[which];
+    if (which == PROXY_TO_SERVER && p->garbage) {
+        garble(p, c);
+        return false;
+    }
     if (!way->first_seen) {
         way->first_seen = true;
         return true;
@@ -496,6 +516,15 @@ void proxy_stall_next(struct proxy *p, enum proxy_op op)
 {
     enter(p);
     p->stall = op;
+    leave(p);
+}
+
+void proxy_garble_next(struct proxy *p, const char *bytes, size_t size, bool reset)
+{
+    enter(p);
+    p->garbage = bytes;
+    p->garbage_size = size;
+    p->reset = reset;
     leave(p);
 }
 

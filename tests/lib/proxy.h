@@ -5,6 +5,7 @@
 #define ZKL_TESTS_PROXY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct proxy;
@@ -55,9 +56,13 @@ void proxy_lose_next(struct proxy *p, enum proxy_op op);
  * (ZOOKEEPER-4537 as seen from outside). */
 void proxy_stall_next(struct proxy *p, enum proxy_op op);
 
+/* Instead of passing on what a client sends next (the request for a session, too), the proxy responds with these bytes, and the
+ * connection ends, with RST when reset is set. bytes: until it is done (proxy_hits). */
+void proxy_garble_next(struct proxy *p, const char *bytes, size_t size, bool reset);
+
 /* How many requests of that type came from clients so far. */
 long proxy_count(struct proxy *p, enum proxy_op op);
-/* How many answers were lost or stalled as ordered so far. */
+/* How many answers were lost, stalled or garbled as ordered so far. */
 long proxy_hits(struct proxy *p);
 /* Connections open. */
 int proxy_connections(struct proxy *p);

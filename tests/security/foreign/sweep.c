@@ -101,7 +101,6 @@ static void make_directory(struct recorder *stranger, const char *path)
     recorder_do(stranger, &op);
 }
 
-/* Returns how many there are: a server takes no control characters. */
 /* The port has no znodes with a time to live. */
 static bool make_ttl(zhandle_t *raw, const char *dir, const char *name)
 {
@@ -134,6 +133,7 @@ static void populate_ttl(const struct scene *scene, const char *dir)
     }
 }
 
+/* Returns how many there are: a server takes no control characters. */
 static size_t populate(struct recorder *stranger, const struct scene *scene, const char *path)
 {
     static const char data[MEGABYTE] = "x";
@@ -392,7 +392,7 @@ int main(int argc, char **argv)
     if (!server) {
         return 1;
     }
-    int bad = sweep(ensemble_servers(server), &zkl__store_zookeeper, 3);
+    int bad = sweep(ensemble_servers(server), &zkl__store_zookeeper, 7);
     bad += verbs(ensemble_servers(server), argv[2]);
     ensemble_stop(server);
     return bad > 0;

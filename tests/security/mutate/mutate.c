@@ -1,10 +1,9 @@
 /* mutate.c - programs that use the library or the command through a server that lies.
  *
- *   mutate [--seed N] [--runs N] [--jobs N] [--same] [--keep] [--lie KIND] DRIVERS COMMAND [PROGRAM...]
+ *   mutate [--seed N] [--runs N] [--jobs N] DRIVERS COMMAND [PROGRAM...]
  *
  * Each run has a seed: the same seed tells the same lies about the same replies. How many replies there
- * are is a matter of time; --same gives all runs the seed N, to meet a rare moment again. Without
- * PROGRAM, all of them run. --keep prints what good runs said, too. --lie tells lies of one kind only.
+ * are is a matter of time. Without PROGRAM, all of them run.
  *
  * First, one run of each program without lies shows what it needs. A run with lies is good when
  * the program ends by itself, in time, with a code that it may end with, without a report of the
@@ -12,7 +11,6 @@
  * what decides that. A lie that the client library does not survive (SECURITY.md) excuses a crash; a
  * crash in the client library after another lie is reported. */
 #include <fcntl.h>
-#include <getopt.h>
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
@@ -50,8 +48,6 @@ struct run {
 static struct {
     struct ensemble *server;
     const char *drivers, *command;
-    bool keep, same;
-    unsigned kinds; /* of lies; 0: as the seed says */
     int64_t base_kb[PROGRAMS];
     int done[PROGRAMS], grants[PROGRAMS], bad, client_library, two_holders;
     int64_t most_kb[PROGRAMS], most_requests[PROGRAMS], most_ms[PROGRAMS];
@@ -102,8 +98,6 @@ static bool run_start(struct run *run, int program, uint64_t seed, bool quiet)
     liar_begin(&run->relay.liar, dice_mix(seed * PROGRAMS + (uint64_t)program), run->output);
     if (quiet) {
         run->relay.liar.one_in = 0;
-    } else if (all.kinds) {
-        run->relay.liar.kinds = all.kinds;
     }
     run->began_ms = now_ms();
     run->end_ms = run->began_ms + DEADLINE_MS;
@@ -200,10 +194,10 @@ static void run_end(struct run *run, int status, const struct rusage *usage)
     for (int i = 0; i < LIES; i++) {
         all.told[i] += run->relay.liar.told[i];
     }
-    if (wrong || all.keep) {
+    if (wrong) {
         printf("%s --seed %llu: %s (%s, %ld KB, status %d)\n%s\n", programs[run->program],
-               (unsigned long long)run->seed, wrong ? wrong : "good",
-               run->relay.liar.excuse ? run->relay.liar.excuse : "-", usage->ru_maxrss, status, output);
+               (unsigned long long)run->seed, wrong, run->relay.liar.excuse ? run->relay.liar.excuse : "-",
+               usage->ru_maxrss, status, output);
     }
     all.bad += wrong != NULL;
     free(output);
@@ -215,47 +209,22 @@ static void run_end(struct run *run, int status, const struct rusage *usage)
 
 /* --- many ------------------------------------------------------------------------------------------------------------ */
 
-/* What each thread of it is at, into its output: a hang that comes once in a thousand runs is to be understood by that one. The others
- * stand still meanwhile, and have so much longer. */
-static int64_t tell_where_it_hangs(struct run *run)
-{
-    char command[400];
-    int64_t began = now_ms();
-    fprintf(run->output, "--- %s did not end in %d ms; %lld requests so far; its threads:\n", programs[run->program],
-            DEADLINE_MS, (long long)run->relay.requests);
-    fflush(run->output);
-    snprintf(command, sizeof command,
-             "{ timeout 60 gdb -q -batch -p %d -ex 'thread apply all bt' || "
-             "for t in /proc/%d/task/*; do echo; cat $t/comm $t/wchan $t/syscall $t/stack; done; } "
-             "</dev/null >>/dev/fd/%d 2>&1",
-             run->pid, run->pid, fileno(run->output));
-    if (system(command) != 0) {
-        fprintf(run->output, "--- (neither gdb nor /proc says it)\n");
-    }
-    return now_ms() - began;
-}
-
-/* How long the others stood still. */
-static int64_t look_at(struct run *run)
+static void look_at(struct run *run)
 {
     int status;
     struct rusage usage;
-    int64_t stood_still_ms = 0;
     run->late = now_ms() >= run->end_ms;
     if (run->late) {
-        stood_still_ms = tell_where_it_hangs(run);
         kill(-run->pid, SIGKILL);
     }
     if (wait4(run->pid, &status, run->late ? 0 : WNOHANG, &usage) == run->pid) {
         run_end(run, status, &usage);
     }
-    return stood_still_ms;
 }
 
 static void turn(struct run *runs, int jobs)
 {
     static struct pollfd fds[JOBS_MAX * RELAY_FDS];
-    int64_t stood_still_ms = 0;
     for (int i = 0; i < jobs; i++) {
         if (runs[i].pid) {
             relay_watch(&runs[i].relay, &fds[i * RELAY_FDS]);
@@ -269,11 +238,8 @@ static void turn(struct run *runs, int jobs)
     for (int i = 0; i < jobs; i++) {
         if (runs[i].pid) {
             relay_step(&runs[i].relay, &fds[i * RELAY_FDS]);
-            stood_still_ms += look_at(&runs[i]);
+            look_at(&runs[i]);
         }
-    }
-    for (int i = 0; i < jobs; i++) {
-        runs[i].end_ms += stood_still_ms;
     }
 }
 
@@ -286,7 +252,7 @@ static void run_all(const bool *wanted, uint64_t seed, int count, int jobs, bool
         for (int i = 0; i < jobs; i++) {
             while (!runs[i].pid && next < (int64_t)count * PROGRAMS) {
                 int program = (int)(next % PROGRAMS);
-                uint64_t of_run = all.same ? seed : seed + (uint64_t)(next / PROGRAMS);
+                uint64_t of_run = seed + (uint64_t)(next / PROGRAMS);
                 next++;
                 if (wanted[program] && !run_start(&runs[i], program, of_run, quiet)) {
                     fprintf(stderr, "mutate: no run could be started\n");
@@ -364,78 +330,37 @@ static int program_of(const char *name)
     exit(2);
 }
 
-static unsigned kind_of(const char *name)
-{
-    for (int i = 1; i < LIES; i++) {
-        if (strcmp(lie_name((enum lie)i), name) == 0) {
-            return 1u << i;
-        }
-    }
-    fprintf(stderr, "mutate: no lie %s\n", name);
-    exit(2);
-}
-
-static void usage(void)
-{
-    fprintf(stderr,
-            "mutate [--seed N] [--runs N] [--jobs N] [--same] [--keep] [--lie KIND] DRIVERS COMMAND [PROGRAM...]\n");
-    exit(2);
-}
-
 struct plan {
     uint64_t seed;
     int count, jobs;
     bool wanted[PROGRAMS];
 };
 
-static void take_option(struct plan *plan, int option)
-{
-    switch (option) {
-    case 's':
-        plan->seed = strtoull(optarg, NULL, 10);
-        break;
-    case 'r':
-        plan->count = atoi(optarg);
-        break;
-    case 'j':
-        plan->jobs = atoi(optarg) < JOBS_MAX ? atoi(optarg) : JOBS_MAX;
-        break;
-    case 'l':
-        all.kinds = kind_of(optarg);
-        break;
-    case 'e':
-        all.same = true;
-        break;
-    case 'k':
-        all.keep = true;
-        break;
-    default:
-        usage();
-    }
-}
-
 static void take_arguments(struct plan *plan, int argc, char **argv)
 {
-    static const struct option options[] = {{"seed", 1, 0, 's'},
-                                            {"runs", 1, 0, 'r'},
-                                            {"jobs", 1, 0, 'j'},
-                                            {"keep", 0, 0, 'k'},
-                                            {"same", 0, 0, 'e'},
-                                            {"lie", 1, 0, 'l'},
-                                            {0}};
+    int at = 1;
     *plan = (struct plan){.seed = 1, .count = 1, .jobs = 24};
-    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        take_option(plan, option);
+    for (; at + 1 < argc && strncmp(argv[at], "--", 2) == 0; at += 2) {
+        if (strcmp(argv[at], "--seed") == 0) {
+            plan->seed = strtoull(argv[at + 1], NULL, 10);
+        } else if (strcmp(argv[at], "--runs") == 0) {
+            plan->count = atoi(argv[at + 1]);
+        } else if (strcmp(argv[at], "--jobs") == 0) {
+            plan->jobs = atoi(argv[at + 1]) < JOBS_MAX ? atoi(argv[at + 1]) : JOBS_MAX;
+        } else {
+            break;
+        }
     }
-    if (argc - optind < 2) {
-        usage();
+    if (argc - at < 2) {
+        fprintf(stderr, "mutate [--seed N] [--runs N] [--jobs N] DRIVERS COMMAND [PROGRAM...]\n");
+        exit(2);
     }
-    all.drivers = argv[optind++];
-    all.command = argv[optind++];
+    all.drivers = argv[at++];
+    all.command = argv[at++];
     for (int i = 0; i < PROGRAMS; i++) {
-        plan->wanted[i] = optind == argc;
+        plan->wanted[i] = at == argc;
     }
-    for (int i = optind; i < argc; i++) {
+    for (int i = at; i < argc; i++) {
         plan->wanted[program_of(argv[i])] = true;
     }
 }
