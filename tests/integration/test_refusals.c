@@ -4,18 +4,163 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zookeeper/zookeeper.h>
+
+#include "access_kit.h"
 #include "check.h"
 #include "contest.h"
-#include "refusal_scenes.h"
+#include "ensemble.h"
+#include "recipes.h"
 
 #define TICK 500
 #define TIMEOUT 12000 /* ms, of sessions: pings and heartbeats are rare */
+#define SECOND 1000   /* ms */
 #define FEW 20
-#define TRIES 7 /* of one request in a second: the first, and after 20, 40, 80, 160, 320 and 640 ms */
+#define OBJECTS 3 /* that a recipe has at most: each of them tries, and pauses */
+#define TRIES 7   /* of one request in a second: the first, and after 20, 40, 80, 160, 320 and 640 ms */
+#define DEEP 16   /* znodes of a scene, more than there ever are */
+#define STAGES_MAX 100
 
-struct ensemble *server;
-zhandle_t *operator;
-zkl_session *others;
+static struct ensemble *server;
+static zhandle_t *operator; /* to whom nothing is refused */
+static zkl_session *others; /* of the same credentials, without a chroot: whoever else is there */
+
+/* --- scenes ----------------------------------------------------------------------------------------------------------- */
+
+struct stage {
+    const struct scene *scene;   /* of a kind of lock; or NULL: */
+    const struct recipe *recipe; /* used before, and again while something is refused */
+    const struct access_kind *kind;
+    char root[64]; /* the chroot */
+    zkl_session *session;
+    zkl_lock *lock, *rival; /* rival: somebody else's */
+    pthread_t thread;       /* of what begins before anything is refused */
+    long received;          /* by the server, from session, before; and in the first second */
+    long sent;
+    int code; /* what came of it */
+};
+
+struct scene {
+    const char *name;
+    void (*prepare)(struct stage *stage); /* nothing is refused yet */
+    int (*run)(struct stage *stage);      /* for a second at most; its end does not matter, its code is shown */
+    void (*end)(struct stage *stage);
+};
+
+static const char *below(const struct stage *stage, const char *path)
+{
+    static __thread char whole[256];
+    snprintf(whole, sizeof whole, "%s%s", stage->root, path);
+    return whole;
+}
+
+static const zkl_acl_entry open_entry = {ZKL_PERM_ALL, "world", "anyone"};
+static const zkl_acl open_acl = {1, &open_entry};
+
+/* By the operator; again when the server is too busy. */
+static void create(const char *path)
+{
+    int64_t end = now_ms() + SOON;
+    int rc;
+    do {
+        rc = zoo_create(operator, path, "", 0, &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0);
+    } while (rc == ZTHROTTLEDOP && look_again(end));
+    CU_ASSERT_EQUAL_FATAL(rc, ZOK);
+}
+
+static void wait_for_children(const struct stage *stage, const char *path, int count)
+{
+    struct String_vector names = {0};
+    int64_t end = now_ms() + SOON;
+    do {
+        deallocate_String_vector(&names);
+        names = (struct String_vector){0};
+        (void)zoo_get_children(operator, below(stage, path), 0, &names);
+    } while (names.count != count && look_again(end));
+    CU_ASSERT_EQUAL_FATAL(names.count, count);
+    deallocate_String_vector(&names);
+}
+
+static void make_held(struct stage *stage)
+{
+    stage->lock = stage->kind->make(stage->session, stage->kind->path, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(stage->lock, SOON, NULL, NULL), ZKL_OK);
+}
+
+/* All directories are there, with something to refuse. */
+static void make_one(struct stage *stage)
+{
+    make_held(stage);
+    CU_ASSERT_EQUAL(zkl_lock_release(stage->lock, NULL), ZKL_OK);
+}
+
+static void *run_behind(void *arg)
+{
+    struct stage *stage = arg;
+    (void)zkl_lock_acquire(stage->lock, 3 * SECOND, NULL, NULL);
+    return NULL;
+}
+
+static void make_waiting(struct stage *stage)
+{
+    bool elsewhere = strcmp(stage->kind->path, stage->kind->queue) != 0; /* permits */
+    stage->rival = stage->kind->make(others, below(stage, stage->kind->path), NULL);
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(stage->rival, SOON, NULL, NULL), ZKL_OK);
+    stage->lock = stage->kind->make(stage->session, stage->kind->path, NULL);
+    pthread_create(&stage->thread, NULL, run_behind, stage);
+    wait_for_children(stage, stage->kind->queue, elsewhere ? 1 : 2);
+}
+
+static int acquire_one(struct stage *stage)
+{
+    return zkl_lock_acquire(stage->lock, SECOND, NULL, NULL);
+}
+
+static int release_one(struct stage *stage)
+{
+    return zkl_lock_release(stage->lock, NULL);
+}
+
+static int keep_one(struct stage *stage)
+{
+    (void)stage;
+    return ZKL_OK;
+}
+
+static int release_rival(struct stage *stage)
+{
+    (void)zkl_lock_release(stage->rival, NULL);
+    return ZKL_OK;
+}
+
+static void free_one(struct stage *stage)
+{
+    zkl_lock_free(stage->lock);
+    if (stage->rival) {
+        zkl_lock_free(stage->rival);
+    }
+}
+
+static void free_waiting(struct stage *stage)
+{
+    pthread_join(stage->thread, NULL);
+    free_one(stage);
+}
+
+static const struct scene kind_scenes[] = {{"acquire", make_one, acquire_one, free_one},
+                                           {"hold", make_held, keep_one, free_one},
+                                           {"release", make_held, release_one, free_one},
+                                           {"wait", make_waiting, release_rival, free_waiting}};
+
+static int use_recipe(struct stage *stage)
+{
+    struct use use = {.session = stage->session,
+                      .path = "/recipe",
+                      .timeout_ms = SECOND,
+                      .patience_ms = SECOND,
+                      .briefly_ms = SECOND / 5};
+    return stage->recipe->run(&use);
+}
 
 /* --- what the operator refuses ------------------------------------------------------------------------------------- */
 
@@ -90,6 +235,12 @@ struct refusal {
     int perms;
     bool open; /* what the sessions make may be written by anybody: its access list changes, too */
 };
+
+/* Nothing is refused. */
+static bool is_permitted(const struct refusal *refusal)
+{
+    return refusal->what == PERMISSIONS && refusal->perms == 0;
+}
 
 static void refuse(const struct refusal *refusal, const struct stage *stage)
 {
@@ -167,7 +318,7 @@ static void count_requests(struct stage *stages, int count, bool before)
 static void *run_stage(void *arg)
 {
     struct stage *stage = arg;
-    stage->code = stage->scene->run(stage);
+    stage->code = stage->scene ? stage->scene->run(stage) : use_recipe(stage);
     return NULL;
 }
 
@@ -184,19 +335,24 @@ static void begin_stage(struct stage *stage, const struct refusal *refusal, cons
     options.connect_timeout_ms = SOON;
     options.acl = refusal->open ? &open_acl : NULL;
     CU_ASSERT_EQUAL_FATAL(zkl_session_open(&stage->session, servers, &options, &err), ZKL_OK);
-    stage->scene->prepare(stage);
+    if (stage->scene) {
+        stage->scene->prepare(stage);
+    } else {
+        create(below(stage, "/recipe"));
+        (void)use_recipe(stage);
+    }
 }
 
 static int set_stages(struct stage *stages)
 {
     int count = 0;
     for (int i = 0; i < access_kind_count; i++) {
-        for (int k = 0; k < kind_scene_count; k++) {
+        for (size_t k = 0; k < sizeof kind_scenes / sizeof *kind_scenes; k++) {
             stages[count++] = (struct stage){.scene = &kind_scenes[k], .kind = &access_kinds[i]};
         }
     }
-    for (int i = 0; i < scene_count; i++) {
-        stages[count++] = (struct stage){.scene = &scenes[i]};
+    for (int i = 0; i < recipe_count; i++) {
+        stages[count++] = (struct stage){.recipe = &recipes[i]};
     }
     return count;
 }
@@ -210,8 +366,9 @@ static void note_permitted(const struct stage *stages, int count)
     }
 }
 
-/* Returns the most requests of a scene. When only most of them are refused, those that the scene needs come on top, each of them as often
- * as the pauses between two tries allow, because a success begins again with the shortest pause. took_ms: from one count to the next, a
+/* Returns the most requests of a scene. A recipe may go on without what is refused, so the requests that it needs come on top. When only most
+ * requests are refused, each of them comes on top as often as the pauses between two tries allow, because a success begins again with the
+ * shortest pause. took_ms: from one count to the next, a
  * second or what the machine makes of it. */
 static long judge(const struct refusal *refusal, const struct stage *stages, int count, int64_t took_ms)
 {
@@ -219,9 +376,10 @@ static long judge(const struct refusal *refusal, const struct stage *stages, int
     int64_t few = FEW * (took_ms > SECOND ? took_ms : SECOND) / SECOND;
     for (int i = 0; i < count; i++) {
         const struct stage *stage = &stages[i];
-        printf("%s, %s%s%s: %ld requests, %s\n", refusal->name, stage->kind ? stage->kind->name : "",
-               stage->kind ? ", " : "", stage->scene->name, stage->sent, zkl_error_name(stage->code));
-        CU_ASSERT(stage->sent < few + permitted[i] * TRIES * (refusal->what == SPEED));
+        long times = refusal->what == SPEED ? TRIES : stage->recipe ? 1 : 0;
+        printf("%s, %s, %s: %ld requests, %s\n", refusal->name, stage->recipe ? stage->recipe->name : stage->kind->name,
+               stage->recipe ? "use" : stage->scene->name, stage->sent, zkl_error_name(stage->code));
+        CU_ASSERT(is_permitted(refusal) || stage->sent < few * (stage->recipe ? OBJECTS : 1) + permitted[i] * times);
         most = stage->sent > most ? stage->sent : most;
     }
     return most;
@@ -256,12 +414,14 @@ static void run_all(const struct refusal *refusal)
         pthread_join(threads[i], NULL);
     }
     for (int i = 0; i < count; i++) {
-        stages[i].scene->end(&stages[i]);
+        if (stages[i].scene) {
+            stages[i].scene->end(&stages[i]);
+        }
         (void)zkl_session_close(stages[i].session, SECOND / 20); /* it would wait for deletes that are refused */
     }
     printf("%s: %d scenes, at most %ld requests in the first %lld ms\n", refusal->name, count,
            judge(refusal, stages, count, took_ms), (long long)took_ms);
-    if (refusal->what == PERMISSIONS && refusal->perms == 0) {
+    if (is_permitted(refusal)) {
         note_permitted(stages, count);
     }
 }
