@@ -11,7 +11,7 @@
 #include "check.h"
 #include "contest.h"
 #include "ensemble.h"
-#include "relay.h"
+#include "proxy.h"
 
 #define TICK 2000
 #define TIMEOUT 20000
@@ -21,7 +21,44 @@
 #define SILENT_MS 5000
 
 static struct ensemble *servers;
-static struct relay *relay;
+static struct proxy *relays[VOTERS]; /* in front of each voter's port for observers */
+
+static int relay_host(void)
+{
+    for (int i = 0; i < VOTERS; i++) {
+        if (proxy_connections(relays[i]) > 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* What comes from the observer is kept. */
+static void relay_hold(bool on)
+{
+    for (int i = 0; i < VOTERS; i++) {
+        proxy_hold(relays[i], PROXY_TO_SERVER, on);
+    }
+}
+
+/* All on one port, each on a voter's host. Returns the voters' own port; 0: there is none. */
+static int start_relays(void)
+{
+    struct proxy *unused = proxy_start_at("127.0.1.1", 0, "127.0.1.1:1");
+    int target = unused ? proxy_port(unused) : 0;
+    proxy_stop(unused);
+    for (int i = 0; target && i < VOTERS; i++) {
+        char host[16], address[32];
+        snprintf(host, sizeof host, "127.0.1.%d", i + 1);
+        snprintf(address, sizeof address, "%s:%d", host, target);
+        relays[i] = proxy_start_at(host, i > 0 ? proxy_port(relays[0]) : 0, address);
+        if (!relays[i]) {
+            return 0;
+        }
+        proxy_pass_bytes(relays[i]);
+    }
+    return target;
+}
 
 static uint64_t requests_of(zkl_session *session)
 {
@@ -60,14 +97,14 @@ static void stall_once(int round)
     zkl_session *session = contest_session(ensemble_address(servers, OBSERVER), TIMEOUT, TICK);
     zkl_session *next_session = contest_session(ensemble_address(servers, leader), TIMEOUT, TICK);
     zkl_lock *lock = contest_lock(session, "/observed", NULL), *next = contest_lock(next_session, "/observed", NULL);
-    int master = relay_host(relay);
+    int master = relay_host();
     CU_ASSERT_FATAL(leader >= 0 && master >= 0 && master != leader);
 
     await_sync(session, now_ms() + TIMEOUT / 2 - 100 + round * 617 % 1000);
-    relay_hold(relay, true);
+    relay_hold(true);
     for (int64_t end = now_ms() + SILENT_MS + 100; look_again(end);) {
     }
-    relay_hold(relay, false);
+    relay_hold(false);
     for (int64_t end = now_ms() + 50; look_again(end);) { /* what was kept is answered */
     }
     waiter_start(&first, lock, ZKL_WAIT_FOREVER);
@@ -123,20 +160,22 @@ int main(int argc, char **argv)
     if (!ensemble_available()) {
         return 77;
     }
-    relay = relay_start(VOTERS);
-    servers = relay ? ensemble_start(&(struct ensemble_options){.servers = VOTERS + 1,
-                                                                .observers = 1,
-                                                                .master_port = relay_target(relay),
-                                                                .observer_port = relay_port(relay),
-                                                                .tick_ms = TICK,
-                                                                .own_hosts = true,
-                                                                .extra = "syncLimit=10"})
-                    : NULL;
+    int target = start_relays();
+    servers = target ? ensemble_start(&(struct ensemble_options){.servers = VOTERS + 1,
+                                                                 .observers = 1,
+                                                                 .master_port = target,
+                                                                 .observer_port = proxy_port(relays[0]),
+                                                                 .tick_ms = TICK,
+                                                                 .own_hosts = true,
+                                                                 .extra = "syncLimit=10"})
+                     : NULL;
     if (!servers) {
         return 1;
     }
     int failed = check_main("observer master", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
     ensemble_stop(servers);
-    relay_stop(relay);
+    for (int i = 0; i < VOTERS; i++) {
+        proxy_stop(relays[i]);
+    }
     return failed;
 }

@@ -47,7 +47,7 @@ struct proxy {
     int port;
     char address[32];
     struct sockaddr_in6 server; /* an IPv4 address in IPv6's form: see set_server */
-    bool stop, hold[2];
+    bool stop, hold[2], raw;
     int welcome; /* how many connections are yet to be let through; negative: all */
     int64_t delay_ns;
     int lose, stall;     /* type of request, 0: none */
@@ -214,6 +214,10 @@ static bool cut_frames(struct proxy *p, struct connection *c, int which)
 {
     struct way *way = &c->ways[which];
     size_t at = 0;
+    if (p->raw && way->in_size > 0) {
+        keep(p, way, way->in, way->in_size);
+        way->in_size = 0;
+    }
     while (way->in_size - at >= 4) {
         size_t size = (size_t)(uint32_t)number_at(way->in + at);
         if (size > FRAME_MAX) {
@@ -472,6 +476,13 @@ void proxy_hold(struct proxy *p, enum proxy_way way, bool on)
 {
     enter(p);
     p->hold[way] = on;
+    leave(p);
+}
+
+void proxy_pass_bytes(struct proxy *p)
+{
+    enter(p);
+    p->raw = true;
     leave(p);
 }
 

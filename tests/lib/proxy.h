@@ -35,6 +35,9 @@ enum proxy_way { PROXY_TO_SERVER, PROXY_TO_CLIENT };
 struct proxy *proxy_start(const char *address);
 /* The same, listening on a loopback address and port of the caller's choice; port 0 is any. */
 struct proxy *proxy_start_at(const char *host, int port, const char *address);
+/* In front of another protocol: bytes are passed on as they come, and only hold, delay, cut and refuse have a meaning. Before the first
+ * connection. */
+void proxy_pass_bytes(struct proxy *p);
 void proxy_stop(struct proxy *p);
 const char *proxy_address(const struct proxy *p); /* "127.0.0.1:20001" */
 int proxy_port(const struct proxy *p);
