@@ -42,7 +42,7 @@ type_on_terminal() { # LINE
 }
 
 count=0
-all_examples >"$work/examples"
+all_examples | awk '!seen[$0]++' >"$work/examples"
 exec 9<"$work/examples"
 while read -r line <&9; do
     count=$((count + 1))

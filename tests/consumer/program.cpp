@@ -241,26 +241,6 @@ static void sections(const zklock::session &session)
     }
     CHECK(!mine.is_held() && other.try_lock());
     other.unlock();
-    // Another grant of the same object, by the time that the section ends, is not the section's.
-    CHECK(thrown([&] {
-              mine.run([&](const zklock::cancel_flag &flag, int64_t) {
-                  mine.unlock();
-                  other.lock();
-                  other.unlock();
-                  mine.lock();
-                  CHECK(flag.raised() && flag.remaining() == milliseconds(0));
-              });
-          }) == ZKL_ELOST);
-    CHECK(mine.is_held());
-    mine.release();
-    const std::chrono::hours slot(24 * 3650);
-    CHECK(thrown([&] {
-              zklock::once(mine, slot, milliseconds(0), minutes(5), [&](const zklock::cancel_flag &, int64_t) {
-                  mine.unlock();
-                  mine.lock();
-              });
-          }) == ZKL_ELOST);
-    CHECK(mine.is_held() && zklock::once_last(session, "/cxx/section", slot, minutes(5)).last_ms == INT64_MIN);
 }
 
 static void readers(const zklock::session &session)
