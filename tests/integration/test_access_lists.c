@@ -7,7 +7,6 @@
 #include <string.h>
 
 #define ROUNDS 20
-#define FEW 200 /* requests of an observer in a second: a loop without backoff sends thousands */
 #define SECOND_NS INT64_C(1000000000)
 
 static int64_t slowest(struct access *access, const struct access_kind *kind)
@@ -38,45 +37,6 @@ static void test_hand_over(void)
     access_end(&closed);
 }
 
-static void test_nothing_repeated(void)
-{
-    struct access closed;
-    access_begin(&closed, ensemble_servers(server), true, TICK);
-    for (int i = 0; i < access_kind_count; i++) {
-        CU_ASSERT_EQUAL(access_requests(&closed, &access_kinds[i], NULL), 0);
-    }
-    access_end(&closed);
-}
-
-/* --- observers ----------------------------------------------------------------------------------------------------- */
-
-struct seen {
-    atomic_int calls;
-    atomic_bool leads;
-};
-
-static void on_leader(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
-{
-    struct seen *seen = payload;
-    (void)observer;
-    CU_ASSERT(!leader || !leader->readable);
-    atomic_store(&seen->leads, leader != NULL);
-    atomic_fetch_add(&seen->calls, 1);
-}
-
-/* The first wait in vain ends the test: each takes long. */
-static void is_told(struct seen *seen, bool leads, int calls)
-{
-    int64_t end = now_ms() + SOON;
-    while (atomic_load(&seen->calls) < calls && look_again(end)) {
-    }
-    if (atomic_load(&seen->leads) != leads || atomic_load(&seen->calls) != calls) {
-        fprintf(stderr, "call %d says that %s leads, and is to be call %d, that %s does\n", atomic_load(&seen->calls),
-                atomic_load(&seen->leads) ? "somebody" : "nobody", calls, leads ? "somebody" : "nobody");
-        CU_FAIL_FATAL("the observer");
-    }
-}
-
 static const struct access_kind *kind_named(const char *name)
 {
     const struct access_kind *kind = access_kinds;
@@ -84,70 +44,6 @@ static const struct access_kind *kind_named(const char *name)
         kind++;
     }
     return kind;
-}
-
-static void test_observer(void)
-{
-    const struct access_kind *kind = kind_named("election");
-    struct access closed;
-    struct seen seen = {0};
-    zkl_election_observer *observer = NULL;
-    access_begin(&closed, ensemble_servers(server), true, TICK);
-    zkl_lock *leader = kind->make(closed.sessions[0], kind->path, NULL);
-    zkl_lock *other = kind->make(closed.sessions[2], kind->path, NULL);
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(leader, SOON, NULL, NULL), ZKL_OK);
-    uint64_t before = access_sent(closed.sessions[1]);
-    CU_ASSERT_EQUAL_FATAL(zkl_election_observe(&observer, closed.sessions[1], kind->path, on_leader, &seen, NULL),
-                          ZKL_OK);
-    is_told(&seen, true, 1);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(other, 1000, NULL, NULL),
-                    ZKL_ETIMEOUT); /* a second, in which somebody comes and goes behind it */
-    uint64_t sent = access_sent(closed.sessions[1]) - before;
-    fprintf(stderr, "observer: %llu requests in the first second\n", (unsigned long long)sent);
-    CU_ASSERT(sent < FEW);
-    CU_ASSERT(queue_becomes(eye, kind->path,
-                            1)); /* the other one's znode is deleted behind its call, and would lead for a moment */
-    for (int round = 0; round < ROUNDS; round++) {
-        CU_ASSERT_EQUAL_FATAL(zkl_lock_release(leader, NULL), ZKL_OK);
-        is_told(&seen, false, 2 * round + 2);
-        CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(leader, SOON, NULL, NULL), ZKL_OK);
-        is_told(&seen, true, 2 * round + 3);
-    }
-    zkl_election_observer_free(observer);
-    zkl_lock_free(leader);
-    zkl_lock_free(other);
-    access_end(&closed);
-}
-
-/* --- our own znode --------------------------------------------------------------------------------------------------- */
-
-/* Held beyond what its session lives without a proof. */
-static void test_own_hidden(void)
-{
-    zkl_session *session = open_one();
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    zkl_lock *lock = NULL, *open = contest_holder(session, "/own");
-    options.acl = &access_hidden;
-    zkl_lock_free(open);
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_new(&lock, session, "/own", &options, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
-    int64_t end = now_ms() + 2 * TIMEOUT, least = TIMEOUT;
-    while (zkl_lock_is_held(lock) && look_again(end)) {
-        int64_t left = zkl_lock_remaining_ms(lock);
-        least = left < least ? left : least;
-    }
-    fprintf(stderr, "held for %d ms, at least %lld ms of lease left\n", 2 * TIMEOUT, (long long)least);
-    CU_ASSERT(zkl_lock_is_held(lock));
-    char node[128];
-    zkl_lock_node(lock, node, sizeof node);
-    CU_ASSERT(queue_remove(eye, "/own", node)); /* and a removal by hand is noticed all the same */
-    int64_t soon = now_ms() + SOON;
-    while (zkl_lock_is_held(lock) && look_again(soon)) {
-    }
-    CU_ASSERT_FALSE(zkl_lock_is_held(lock));
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
-    zkl_lock_free(lock);
-    close_one(session);
 }
 
 /* --- the command ----------------------------------------------------------------------------------------------------- */
@@ -196,5 +92,4 @@ static void test_command(void)
     access_end(&closed);
 }
 
-TESTS_ON_ONE_SERVER("access lists", T(test_hand_over), T(test_nothing_repeated), T(test_observer), T(test_own_hidden),
-                    T(test_command))
+TESTS_ON_ONE_SERVER("access lists", T(test_hand_over), T(test_command))

@@ -22,25 +22,6 @@ static int try_open(const char *servers, const zkl_session_options *options, zkl
     return code;
 }
 
-static void test_no_server(void)
-{
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    zkl_error err;
-    options.connect_timeout_ms = 300;
-    CU_ASSERT_EQUAL(try_open("127.0.0.1:1", &options, &err), ZKL_ECONNECT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "127.0.0.1:1"));
-    CU_ASSERT_PTR_NULL(strstr(err.text, "2181 is tried"));
-    CU_ASSERT_EQUAL(try_open("no-such-host.invalid", &options, &err), ZKL_ECONNECT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "2181 is tried"));
-    CU_ASSERT_EQUAL(try_open("no-such-host.invalid:2181", &options, &err), ZKL_ECONNECT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "no-such-host.invalid"));
-    CU_ASSERT_EQUAL(try_open("127.0.0.1:2181,", &options, &err), ZKL_EINVAL);
-    struct proxy *silent = proxy_start(ensemble_address(server, 0));
-    proxy_hold(silent, PROXY_TO_CLIENT, true);
-    CU_ASSERT_EQUAL(try_open(proxy_address(silent), &options, &err), ZKL_ECONNECT);
-    proxy_stop(silent);
-}
-
 static void test_chroot(void)
 {
     char servers[128];
@@ -74,36 +55,6 @@ static void test_session_timeout_too_short(void)
     CU_ASSERT_EQUAL(try_open(ensemble_servers(strict), &options, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "1200"));
     ensemble_stop(strict);
-}
-
-/* With credentials what is made is the maker's alone: contenders need the same ones. */
-static void test_credentials(void)
-{
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    zkl_session *session, *same, *stranger = open_one();
-    zkl_error err;
-    options.session_timeout_ms = TIMEOUT;
-    options.tick_ms = TICK;
-    options.auth_scheme = "digest";
-    options.auth = "bob:secret";
-    options.auth_size = strlen("bob:secret");
-    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&session, ensemble_servers(server), &options, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&same, ensemble_servers(server), &options, NULL), ZKL_OK);
-    zkl_lock *lock = contest_holder(session, "/bobs/lock"), *second = contest_lock(same, "/bobs/lock", NULL);
-    zkl_lock *no = contest_lock(stranger, "/bobs/lock", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(no, SOON, NULL, &err), ZKL_EAUTH);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(second, 0, NULL, NULL), ZKL_EBUSY);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(second, SOON, NULL, NULL), ZKL_OK);
-    zkl_lock_free(lock);
-    zkl_lock_free(second);
-    zkl_lock_free(no);
-    close_one(session);
-    close_one(same);
-    close_one(stranger);
-    options.auth_scheme = "nonsense";
-    CU_ASSERT_EQUAL(try_open(ensemble_servers(server), &options, &err), ZKL_EAUTH);
-    CU_ASSERT_PTR_NULL(strstr(err.text, "secret"));
 }
 
 #define WATCHED 100 /* their paths together are more than the server takes */
@@ -256,5 +207,5 @@ static void test_no_descriptor(void)
     CU_ASSERT_EQUAL(atomic_load(&named), 1);
 }
 
-TESTS_ON_ONE_SERVER("lock refused", T(test_no_server), T(test_chroot), T(test_session_timeout_too_short),
-                    T(test_credentials), T(test_watches_too_large), T(test_no_descriptor))
+TESTS_ON_ONE_SERVER("lock refused", T(test_chroot), T(test_session_timeout_too_short), T(test_watches_too_large),
+                    T(test_no_descriptor))

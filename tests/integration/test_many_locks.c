@@ -5,7 +5,7 @@
 
 #include "one_server.h"
 
-#define MANY 5000 /* unless $ZKLOCK_LOCKS says otherwise: scripts/soak many-locks */
+#define MANY 2500 /* unless $ZKLOCK_LOCKS says otherwise: scripts/soak many-locks */
 #define FEW 50
 #define RUNS 10 /* ms: the server runs, and is stopped for as long, times: */
 #define STOPPED 4
