@@ -32,7 +32,6 @@ COMPARED = {
 
 GIVEN = {
     "SECURITY.md": ["within 90 days", "at most 64 MB more"],
-    "docs/comparison.md": ["Y, up to 1 minute"],
     "docs/compatibility.md": ["containers reaped every 20 ms"],
     "docs/ensemble.md": ["session timeout of 10 s", "a lease lasts at least 5.9 s, or 2.7 s"],
     "docs/lease.md": ["default poll interval of 32 s", "may be up to 0.4 s", "tickTime 2 s and session timeout 4 s",
