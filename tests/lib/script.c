@@ -157,11 +157,16 @@ void script_begin(void)
     OPS("");
 }
 
-void script_begin_blocked(void)
+void script_begin_behind(const char *path)
 {
     script_begin();
-    script_put(SCRIPT_BLOCKER, SCRIPT_STRANGER);
-    script.next_sequence = 1;
+    script_put(path, SCRIPT_STRANGER);
+    script.next_sequence = strtol(path + strlen(path) - 10, NULL, 10) + 1;
+}
+
+void script_begin_blocked(void)
+{
+    script_begin_behind(SCRIPT_BLOCKER);
 }
 
 void script_begin_proving(struct script_owner *owner)
@@ -248,6 +253,12 @@ void script_suspend(int done)
     script_store_disconnect();
     script_step((struct zkl__event){.kind = ZKL__EV_SUSPENDED});
     answer_unknown(ids, count);
+}
+
+void script_reconnect(int done)
+{
+    script_suspend(done);
+    script_connect();
 }
 
 void script_end(int code)

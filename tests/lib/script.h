@@ -139,7 +139,9 @@ void script_init(void);
 void script_deinit(void);
 /* Init; connected, with nothing under way. */
 void script_begin(void);
-/* Begin, with a stranger's SCRIPT_BLOCKER in /q. */
+/* Begin, with a stranger's znode in /q; the next one there gets the number behind its own. */
+void script_begin_behind(const char *path);
+/* Behind SCRIPT_BLOCKER. */
 void script_begin_blocked(void);
 /* Begin; the session's lease runs out, and then the contender waits for nothing but a new one: it is "proving". */
 void script_begin_proving(struct script_owner *owner);
@@ -157,8 +159,9 @@ bool script_init_failing(long nth, bool on);
 void script_connect(void); /* a new session after an end, else the old one again */
 /* The connection goes: the first `done` of what is under way is carried out, its answers are lost. */
 void script_suspend(int done);
-void script_expire(void);  /* and no more */
-void script_end(int code); /* ZKL_ELOST, ZKL_EAUTH */
+void script_reconnect(int done); /* suspended and connected again */
+void script_expire(void);        /* and no more */
+void script_end(int code);       /* ZKL_ELOST, ZKL_EAUTH */
 void script_close(void);
 void script_step(struct zkl__event event);
 /* Lets time go by, with a step whenever the core asked for one. Nothing is answered. */
@@ -199,6 +202,8 @@ struct script_op script_answer(void);
 /* The same, refused by the server with rc. */
 struct script_op script_answer_with(enum zkl__rc rc);
 void script_answer_all(void); /* until nothing is under way */
+/* All is answered, and that one is granted by then. */
+void script_answer_granted(const struct script_owner *owner);
 /* The oldest is done, and its answer says that it made a node of this name; NULL: of none. */
 void script_answer_named(const char *name);
 /* Done, but not delivered yet; and the delivery of the oldest. */

@@ -462,6 +462,12 @@ void script_answer_all(void)
     }
 }
 
+void script_answer_granted(const struct script_owner *owner)
+{
+    script_answer_all();
+    CU_ASSERT_EQUAL(owner->granted, 1);
+}
+
 const char *script_ops(void)
 {
     script.line[0] = '\0';

@@ -51,8 +51,7 @@ static void test_try(void)
     script_remove(SCRIPT_BLOCKER);
     script_contend(&me, &config);
     script_start(&me, INT64_MAX, true);
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.granted, 1);
+    script_answer_granted(&me);
     script_finish();
 }
 
@@ -74,8 +73,7 @@ static void test_who_waits_for_nobody_needs_no_list(void)
     script_suspend(1); /* done, and not answered */
     script_connect();
     CU_ASSERT_PTR_NOT_NULL(strstr(script_ops(), "create list")); /* sent again: which of the two is it? */
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.granted, 1);
+    script_answer_granted(&me);
     CU_ASSERT_EQUAL(script_ours(), 1);
     script_finish();
 }
@@ -136,8 +134,7 @@ static void test_forged_place_before_ours(void)
     CU_ASSERT_EQUAL(me.granted, 0);
     CU_ASSERT_STRING_EQUAL(script.watches[0].path, forged);
     script_remove(forged);
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.granted, 1);
+    script_answer_granted(&me);
     CU_ASSERT_EQUAL(script_ours(), 1);
     script_finish();
 }
@@ -162,14 +159,12 @@ static void test_lost_create_and_both_removed(void)
 {
     script_begin();
     script_acquire(&me);
-    script_suspend(0);
-    script_connect();
+    script_reconnect(0);
     script_answer();
     script_remove(script_our_path()); /* by somebody, before the list */
     script_answer();
     OPS("create list");
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.granted, 1);
+    script_answer_granted(&me);
     script_finish();
 }
 
@@ -191,8 +186,7 @@ static void test_lost_create_then_cancel_and_trouble(void)
     script_answer_with(ZKL__RC_NOTAPPLIED);
     script_wait(100 * MS);
     OPS("check list");
-    script_suspend(2);
-    script_connect();
+    script_reconnect(2);
     OPS("check list");
     script_answer_all();
     CU_ASSERT_EQUAL(script_ours(), 0);
@@ -219,8 +213,7 @@ static void find_hidden(enum script_rules rules)
 
 static void finish_granted(void)
 {
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.granted, 1);
+    script_answer_granted(&me);
     CU_ASSERT_EQUAL(script.watch_count, 0);
     script_finish();
 }
@@ -287,15 +280,12 @@ static void test_everybodys_contenders_are_waited_for(void)
                                         "/q/a-latch-0000000000",
                                         "/q/a-lease-0000000000"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        script_begin();
-        script_put(names[i], SCRIPT_STRANGER);
-        script.next_sequence = 1;
+        script_begin_behind(names[i]);
         script_acquire(&me);
         script_answer_all();
         STATE(&me, "watching");
         script_remove(names[i]);
-        script_answer_all();
-        CU_ASSERT_EQUAL(me.granted, 1);
+        script_answer_granted(&me);
         script_finish();
     }
 }
@@ -311,8 +301,7 @@ static void test_forged_places_before_us(void)
     script_answer();
     script_put("/q/lock-0000000050", SCRIPT_STRANGER); /* before us in number, and younger */
     script_put("/q/lock-0000000060", SCRIPT_STRANGER);
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.granted, 1);
+    script_answer_granted(&me);
     CU_ASSERT_EQUAL(script.watch_count, 0);
     script_finish();
 }
@@ -387,8 +376,7 @@ static void test_flood_in_trouble(void)
                 script.refuse_skip = 20;
                 script.refuse_count = 30;
             } else if (trouble == 2) {
-                script_suspend(3);
-                script_connect();
+                script_reconnect(3);
             } else if (trouble == 3) {
                 script_cancel(&me);
             } else if (trouble == 4) {
@@ -428,8 +416,7 @@ static void test_flood_and_a_downgrade(void)
         script_answer_all();
         CU_ASSERT_EQUAL(me.granted, 0);
         script_remove(reader);
-        script_answer_all();
-        CU_ASSERT_EQUAL(me.granted, 1);
+        script_answer_granted(&me);
         script_finish();
     }
 }
@@ -455,8 +442,7 @@ static void test_flood_of_a_former_directory(void)
     script_answer_all();
     STATE(&me, "watching");
     script_remove("/q/x3-lock-0000000003");
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.granted, 1);
+    script_answer_granted(&me);
     script_finish();
 }
 
@@ -504,8 +490,7 @@ static void test_refused(void)
         }
         script_acquire(&me);
         if (refusal->way == AFTER_A_LOST_CREATE) {
-            script_suspend(2);
-            script_connect();
+            script_reconnect(2);
         }
         for (int n = 0; n < refusal->answers; n++) {
             script_answer();
@@ -516,6 +501,20 @@ static void test_refused(void)
         CU_ASSERT_EQUAL(me.zk_code, -100);
         script_finish_failed(&me, refusal->code);
     }
+}
+
+/* The session is closed then. Who waits is told why, and who holds that it is lost. */
+static void test_refused_credentials(void)
+{
+    script_begin();
+    script_hold(&me);
+    script_acquire(&you);
+    script_answer_all();
+    script_end(ZKL_EAUTH);
+    CU_ASSERT_EQUAL(script.state, ZKL_SESSION_CLOSED);
+    CU_ASSERT_EQUAL(me.lost, 1);
+    CU_ASSERT_EQUAL(me.released, 1);
+    script_finish_failed(&you, ZKL_EAUTH);
 }
 
 /* Who may not read its own node learns from the refusal that it is there, and that the session lives: it is granted, and it holds. */
@@ -630,8 +629,7 @@ static void test_directory_removed_while_waiting(void)
     OPS("list");
     script_answer();
     OPS("create list");
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.granted, 1);
+    script_answer_granted(&me);
     script_finish();
 }
 
@@ -665,8 +663,7 @@ static void test_directories_are_made(void)
         CU_ASSERT_EQUAL(op.mode, ZKL__CONTAINER);
     }
     OPS("create list");
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.granted, 1);
+    script_answer_granted(&me);
     script_finish();
 }
 
@@ -744,8 +741,7 @@ static void test_first_and_not_in_the_list_of_another(void)
     remove_ours();
     enter_and_answer(&third, "/q");
     script_wait(script.timeout / 12);
-    script_answer_all();
-    CU_ASSERT_EQUAL(third.granted, 1);
+    script_answer_granted(&third);
     CU_ASSERT_EQUAL(me.granted, 0);
     script_finish();
 }
@@ -789,8 +785,7 @@ static void test_request_is_told_once_over_reconnects(void)
     script_connect();
     script_answer_all();
     CU_ASSERT_EQUAL(me.revoked, 1);
-    script_suspend(0);
-    script_connect();
+    script_reconnect(0);
     script_answer_all();
     CU_ASSERT_EQUAL(me.revoked, 1);
     script_step((struct zkl__event){.kind = ZKL__EV_WATCH, .watch = ZKL__WATCH_CHANGED, .path = script_our_path()});
@@ -826,9 +821,9 @@ TESTS("contender", T(test_uncontended_in_one_round_trip), T(test_try), T(test_wh
       T(test_lost_create_then_cancel_and_trouble), T(test_flood), T(test_flood_in_trouble),
       T(test_flood_and_a_downgrade), T(test_flood_of_a_former_directory), T(test_unreadable_blocker),
       T(test_unreadable_and_forged), T(test_unreadable_and_throttled), T(test_everybodys_contenders_are_waited_for),
-      T(test_forged_places_before_us), T(test_sequence_used_up), T(test_refused), T(test_own_node_hidden),
-      T(test_delete_refused), T(test_delete_of_what_a_lost_create_made_refused), T(test_first_on_old_evidence),
-      T(test_first_and_not_in_the_list_of_another), T(test_removed_by_somebody_to_fail),
+      T(test_forged_places_before_us), T(test_sequence_used_up), T(test_refused), T(test_refused_credentials),
+      T(test_own_node_hidden), T(test_delete_refused), T(test_delete_of_what_a_lost_create_made_refused),
+      T(test_first_on_old_evidence), T(test_first_and_not_in_the_list_of_another), T(test_removed_by_somebody_to_fail),
       T(test_directory_removed_while_waiting), T(test_directories_are_made), T(test_chroot_missing),
       T(test_reply_without_our_name), T(test_request_is_told), T(test_request_is_told_once_over_reconnects),
       T(test_watch_refused))

@@ -140,8 +140,7 @@ static void test_given_up_while_waiting_for_room(void)
             CU_ASSERT_EQUAL(script_ours(), 0);
             CU_ASSERT(script.submits < sent + 2 * MANY); /* a delete for each that was made, and no create */
         } else if (variant == 1) {
-            script_suspend(10);
-            script_connect();
+            script_reconnect(10);
             script_run(5000 * MS);
             CU_ASSERT_EQUAL(script_ours(), MANY);
         } else {
@@ -257,8 +256,7 @@ static void live_without_memory(bool lost_create)
         script_answer_all();
         script_end(ZKL_ELOST);
         script_connect();
-        script_suspend(1);
-        script_connect();
+        script_reconnect(1);
     }
     script_run(1000 * MS);
     CU_ASSERT(me.granted + me.failed <= 1);

@@ -21,9 +21,7 @@ static void enter_announcing(struct script_owner *owner, bool mark, int64_t dela
 /* Behind that stranger, with a list, but nothing that follows it answered. */
 static void ask_behind(const char *blocker)
 {
-    script_begin();
-    script_put(blocker, SCRIPT_STRANGER);
-    script.next_sequence = 1;
+    script_begin_behind(blocker);
     enter_announcing(&me, false, 0);
     script_answer();
     script_answer();
@@ -56,8 +54,7 @@ static bool is_sealed(const struct script_owner *owner)
 static void test_an_event_before_the_reply(void)
 {
     wait_behind(SEALED);
-    script_suspend(0);
-    script_connect();
+    script_reconnect(0);
     while (script.op_count > 0 && strcmp(script_ops(), "get get") != 0) {
         script_answer();
     }
@@ -104,9 +101,7 @@ static void test_a_node_that_was_written_just_goes(void)
 /* Once: others may stand between our node and a double of it, which could not be deleted when it was found. */
 static void test_a_double_is_not_announced(void)
 {
-    script_begin();
-    script_put(SEALED, SCRIPT_STRANGER);
-    script.next_sequence = 1;
+    script_begin_behind(SEALED);
     enter_announcing(&me, false, 0);
     script_suspend(1); /* the create is applied, and its reply lost */
     script_connect();
@@ -165,8 +160,7 @@ static void test_no_seal_after_a_lost_reply(void)
 {
     script_begin();
     enter_announcing(&me, false, 0);
-    script_suspend(1);
-    script_connect();
+    script_reconnect(1);
     while (script.ops[0].kind != ZKL__OP_CREATE) {
         script_answer();
     }
@@ -249,8 +243,7 @@ static void enter_marked(struct script_owner *owner)
 static void hold_marked(struct script_owner *owner)
 {
     enter_marked(owner);
-    script_answer_all();
-    CU_ASSERT_EQUAL(owner->granted, 1);
+    script_answer_granted(owner);
 }
 
 static const char *mark(void)
@@ -271,8 +264,7 @@ static void test_with_the_release(void)
     script_begin();
     enter_marked(&me);
     OPS("get create list");
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.granted, 1);
+    script_answer_granted(&me);
     CU_ASSERT_FALSE(me.unclean);
     CU_ASSERT_STRING_EQUAL(mark(), "");
     char own[SCRIPT_PATH];
@@ -343,8 +335,7 @@ static void test_read_refused(void)
     script_finish();
     up_to_the_second_read();
     script_answer_with(ZKL__RC_NOAUTH);
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.granted, 1);
+    script_answer_granted(&me);
     CU_ASSERT_TRUE(me.unclean);
     script_finish();
     up_to_the_second_read();
@@ -361,9 +352,7 @@ static void test_read_refused(void)
 /* A lie: no release has left a mark, and a list shows that it still stands. */
 static void test_announced_by_a_liar(void)
 {
-    script_begin();
-    script_put(SEALED, SCRIPT_STRANGER);
-    script.next_sequence = 1;
+    script_begin_behind(SEALED);
     enter_announcing(&me, true, DELAY);
     script_answer_all();
     script_change(SEALED);
@@ -408,8 +397,7 @@ static void test_not_handed_over_late(void)
     script_answer();
     OPS("multi(set,delete) get list");
     CU_ASSERT_EQUAL(you.granted, 0);
-    script_answer_all();
-    CU_ASSERT_EQUAL(you.granted, 1);
+    script_answer_granted(&you);
     CU_ASSERT_FALSE(you.unclean);
     script_finish();
 }
@@ -471,15 +459,12 @@ static void test_readers_wait_for_every_other_kind(void)
         "/q/11111111111141118111111111111111__lock__0000000000",
     };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        script_begin();
-        script_put(others[i], SCRIPT_STRANGER);
-        script.next_sequence = 1;
+        script_begin_behind(others[i]);
         enter_with(&me, &script_reader);
         CU_ASSERT_EQUAL(me.granted, 0);
         enter_with(&you, &zkl__rule_mutex); /* behind a reader that waits */
         script_remove(others[i]);
-        script_answer_all();
-        CU_ASSERT_EQUAL(me.granted, 1);
+        script_answer_granted(&me);
         CU_ASSERT_EQUAL(you.granted, 0);
         script_finish();
     }
@@ -511,13 +496,11 @@ static void test_one_wake_up_each(void)
     }
     CU_ASSERT_EQUAL(script.submits - before, 3); /* the writer waits for the last of them */
     script_release(&readers[3]);
-    script_answer_all();
-    CU_ASSERT_EQUAL(you.granted, 1);
+    script_answer_granted(&you);
     CU_ASSERT_EQUAL(script.submits - before, 3 + 2); /* others may read beside the last one: so it looks again */
     before = script.submits;
     script_release(&you);
-    script_answer_all();
-    CU_ASSERT_EQUAL(third.granted, 1);
+    script_answer_granted(&third);
     CU_ASSERT_EQUAL(script.submits - before, 1);
     script_finish();
 }

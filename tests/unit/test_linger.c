@@ -198,11 +198,9 @@ static void test_check_refused(void)
             script_answer_with(ZKL__RC_NOTAPPLIED);
             OPS("delete create list");
         } else {
-            script_suspend(0);
-            script_connect();
+            script_reconnect(0);
         }
-        script_answer_all();
-        CU_ASSERT_EQUAL(you.granted, 1);
+        script_answer_granted(&you);
         CU_ASSERT_EQUAL(you.serial, 1);
         script_finish();
     }
@@ -275,8 +273,7 @@ static void test_line_again(void)
     CU_ASSERT_EQUAL(third.serial, 3);
     script_release(&third);
     CU_ASSERT_EQUAL(me.granted, 0); /* before the list says that nobody else waits */
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.granted, 1);
+    script_answer_granted(&me);
     CU_ASSERT_EQUAL(me.serial, 4);
     CU_ASSERT_EQUAL(script_ours(), 1);
     release_keeps(&me);
@@ -289,8 +286,7 @@ static void test_line_again(void)
 static void test_not_over_a_lost_connection(void)
 {
     stand_apart();
-    script_suspend(0);
-    script_connect();
+    script_reconnect(0);
     script_answer_all();
     STATE(&you, "watching");
     release_deletes(&me);
@@ -344,8 +340,7 @@ static void test_removed_and_another_lists(void)
     script_remove(holder);
     script_answer_all();
     script_release(&me);
-    script_answer_all();
-    CU_ASSERT_EQUAL(you.granted, 1);
+    script_answer_granted(&you);
     CU_ASSERT_EQUAL(you.serial, 1);
     script_finish();
 }
@@ -444,12 +439,10 @@ static void test_order_over_a_lost_connection(void)
     hold();
     enter(&you);
     enter(&third);
-    script_suspend(0);
-    script_connect();
+    script_reconnect(0);
     script_answer_all();
     release_deletes(&me);
-    script_answer_all();
-    CU_ASSERT_EQUAL(you.granted, 1);
+    script_answer_granted(&you);
     CU_ASSERT_EQUAL(third.granted, 0);
     script_finish();
 }
@@ -594,8 +587,7 @@ static void test_unlisted_lists_in_its_turn(void)
     script_release(last_but_one);
     OPS("delete list");
     CU_ASSERT_EQUAL(last->granted, 0);
-    script_answer_all();
-    CU_ASSERT_EQUAL(last->granted, 1);
+    script_answer_granted(last);
     script_finish();
 }
 
@@ -698,8 +690,7 @@ static void test_no_memory_for_a_list(void)
     test_heap_fail(&script.heap, 1, false);
     script_start(first, INT64_MAX, false);
     CU_ASSERT_EQUAL(test_heap_failures(&script.heap), 1);
-    script_answer_all();
-    CU_ASSERT_EQUAL(first->granted, 1);
+    script_answer_granted(first);
     CU_ASSERT_EQUAL(before[0].granted, 1);
     script_finish();
 }

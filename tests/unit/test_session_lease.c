@@ -37,8 +37,7 @@ static void test_a_reply_behind_the_end(void)
             script_answer_with(ZKL__RC_NOTAPPLIED);
         }
     }
-    script_suspend(0);
-    script_connect();
+    script_reconnect(0);
     while (script.ops[0].kind != ZKL__OP_CHECK) {
         script_answer();
     }
@@ -127,8 +126,7 @@ static void test_roles_are_read_first(void)
     CU_ASSERT_EQUAL(zkl__core_hops(script.core), ZKL__HOPS_ONE);
     script_put(CONFIG, 0);
     strcpy(script_find(CONFIG)->data, OBSERVERS);
-    script_suspend(0);
-    script_connect();
+    script_reconnect(0);
     OPS("get sync");
     script_answer_all();
     CU_ASSERT_EQUAL(zkl__core_hops(script.core), ZKL__HOPS_TWO);
@@ -163,8 +161,7 @@ static void test_broken_by_watches(void)
 {
     script_begin();
     for (int i = 0; i < 20; i++) {
-        script_suspend(0);
-        script_connect();
+        script_reconnect(0);
     }
     CU_ASSERT_EQUAL(script.warnings, 0);
     script_put(SCRIPT_BLOCKER, SCRIPT_STRANGER);
@@ -172,20 +169,17 @@ static void test_broken_by_watches(void)
     script_answer_all();
     for (int i = 0; i < 20; i++) {
         script_run(1000 * MS);
-        script_suspend(0);
-        script_connect();
+        script_reconnect(0);
     }
     CU_ASSERT_EQUAL(script.warnings, 0);
     for (int round = 1; round <= 2; round++) {
         for (int i = 0; i < 20; i++) {
             CU_ASSERT_EQUAL(script.warnings, round - (i < 5));
-            script_suspend(0);
-            script_connect();
+            script_reconnect(0);
         }
         CU_ASSERT_PTR_NOT_NULL(strstr(script.warned, "jute.maxbuffer"));
         script_run(1000 * MS);
-        script_suspend(0);
-        script_connect();
+        script_reconnect(0);
     }
     script_answer_all();
     script_finish();

@@ -26,8 +26,7 @@ static void test_a_grant(void)
     CU_ASSERT_EQUAL(sums()->waits, 1);
     CU_ASSERT_EQUAL(sums()->waiting, 1);
     script.now += 3 * MS;
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.granted, 1);
+    script_answer_granted(&me);
     CU_ASSERT_EQUAL(sums()->grants, 1);
     CU_ASSERT_EQUAL(sums()->waiting, 0);
     CU_ASSERT_EQUAL(sums()->held, 1);
