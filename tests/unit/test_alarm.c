@@ -1,4 +1,5 @@
-/* The library's own threads: alarms, signals, the queue of callbacks, and how the program sees them. */
+/* The library's own threads: alarms, signals, the queue of callbacks, and how the program sees
+ * them. */
 #include "alarm.h"
 #include "callback.h"
 #include "lock_kit.h"

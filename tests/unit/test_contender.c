@@ -1,4 +1,5 @@
-/* One contender, step by step: what it asks of the servers, what it makes of their answers, and of what others do. */
+/* One contender, step by step: what it asks of the servers, what it makes of their answers, and
+ * of what others do. */
 #include "script.h"
 
 #include <stdio.h>
@@ -446,8 +447,8 @@ static void test_flood_of_a_former_directory(void)
     script_finish();
 }
 
-/* Numbers used up, as a server says it, and one that the counter has reached or, between requests that follow each other closely, passed:
- * these are nobody's. */
+/* The numbers are used up. The server says so, or its counter sticks at the last one, or wraps
+ * between requests that follow each other closely. */
 static void test_sequence_used_up(void)
 {
     static const int64_t numbers[] = {(int64_t)INT32_MAX + 1, INT32_MAX, INT32_MIN};

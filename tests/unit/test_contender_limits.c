@@ -1,4 +1,5 @@
-/* What a session can send: operations that wait for room, or find no memory; requests and watches; starts and ends out of season. */
+/* What a session can send: operations that wait for room, or find no memory; requests; starts
+ * and ends out of season. */
 #include "script.h"
 #include "session_inside.h"
 

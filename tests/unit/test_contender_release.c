@@ -1,5 +1,5 @@
-/* What a release says to others: that it is one (announced release), that the holder did not crash (the release mark and the delay), that
- * the writer only reads from here on (downgrade). */
+/* What a release says to others: that it is one (announced release), that the holder did not
+ * crash (the release mark and the delay), that the writer only reads from here on (downgrade). */
 #include "name.h"
 #include "script.h"
 

@@ -1,4 +1,5 @@
-/* Contenders of one session in one queue: what they spare each other, a lock that lingers for them, and when it gives way. */
+/* Contenders of one session in one queue: what they spare each other, a lock that lingers for
+ * them, and when it gives way. */
 #include "contender_inside.h"
 #include "script.h"
 

@@ -1,4 +1,5 @@
-/* Names of contenders: ours, Curator's, go-zookeeper's, kazoo's, .NET's, and what only looks like one; and which of a queue hold. */
+/* Names of contenders: ours, Curator's, go-zookeeper's, kazoo's, .NET's, and what only looks
+ * like one; and which of a queue hold. */
 #include "check.h"
 #include "name.h"
 #include "queue_order.h"

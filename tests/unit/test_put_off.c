@@ -1,5 +1,6 @@
-/* A server that puts off what it is asked ("try again": throttled, or the session has moved) is asked again later, each time later than
- * before. And a store that ends while replies are under way, or while the next one opens. */
+/* A server that puts off what it is asked ("try again": throttled, or the session has moved) is
+ * asked again later, each time later than before. And a store that ends while replies are under
+ * way, or while the next one opens. */
 #include "check.h"
 #include "thread_store.h"
 #include "wait.h"

@@ -10,10 +10,12 @@
 
 #include <string.h>
 
+/* --- timers ------------------------------------------------------------------------------------------------------------- */
+
 #define TIMERS 120
 
 static struct zkl__timer timers_all[TIMERS];
-static int64_t wake[TIMERS]; /* INT64_MAX: not set_timer */
+static int64_t wake[TIMERS]; /* INT64_MAX: not set */
 
 static int64_t earliest(void)
 {
@@ -81,16 +83,18 @@ static void test_the_same_time_again(void)
     zkl__timers_set(&timers, &c, 5);
     CU_ASSERT_EQUAL(timers.count, 1);
     CU_ASSERT_PTR_EQUAL(zkl__timers_due(&timers, 5), &c);
-    zkl__timers_set(&timers, &c, 5); /* the same as the last time: it was taken out, so it is set_timer */
+    zkl__timers_set(&timers, &c, 5); /* the same as the last time: it was taken out, so it is set */
     CU_ASSERT_EQUAL(timers.count, 1);
     CU_ASSERT_PTR_NULL(zkl__timers_due(&timers, 4));
     zkl__timers_set(&timers, &c, INT64_MAX);
     CU_ASSERT_EQUAL(zkl__timers_next(&timers), INT64_MAX);
 }
 
+/* --- watches ------------------------------------------------------------------------------------------------------------ */
+
 static struct test_heap heap = TEST_HEAP_INIT;
 
-static void test_limit(void)
+static void test_watched_bytes_have_a_limit(void)
 {
     zkl_heap h = test_heap(&heap);
     struct zkl__watches table = {0};
@@ -106,7 +110,7 @@ static void test_limit(void)
 }
 
 /* Two paths of one hash (FNV-1a of 32 bits): told apart nevertheless. */
-static void test_one_hash(void)
+static void test_watches_of_one_hash(void)
 {
     zkl_heap h = test_heap(&heap);
     struct zkl__watches table = {0};
@@ -122,8 +126,10 @@ static void test_one_hash(void)
     zkl__watches_deinit(&table, &h);
 }
 
+/* --- children ----------------------------------------------------------------------------------------------------------- */
+
 /* What lives is not asked again, what does not is; what went, or may not be looked at, is not overlooked. */
-static void test_verdicts(void)
+static void test_verdicts_on_children(void)
 {
     const char *list[] = {"b", "a", "d", "c"}, *later[] = {"e", "c", "b", "a"};
     const struct zkl__reply reply = {.children = list, .child_count = 4}, next = {.children = later, .child_count = 4};
@@ -150,6 +156,8 @@ static void test_verdicts(void)
     CU_ASSERT_EQUAL(children->all[3].verdict, ZKL__CHILD_UNKNOWN);
     free(children);
 }
+
+/* --- assignments of a partition ----------------------------------------------------------------------------------------- */
 
 #define PIECES 100
 #define MEMBERS 40
@@ -213,7 +221,7 @@ static void test_capped(void)
     }
 }
 
-static void test_nobody(void)
+static void test_nobody_to_assign_to(void)
 {
     size_t owners[PIECES];
     name_them(3);
@@ -295,9 +303,11 @@ static void test_no_memory_for_assignments(void)
     CU_ASSERT_EQUAL(test_heap_live(&counter), 0);
 }
 
+/* --- slots -------------------------------------------------------------------------------------------------------------- */
+
 #define MINUTE INT64_C(60000)
 
-static void test_round_times_are_in_the_middle(void)
+static void test_slots_have_round_times_in_their_middle(void)
 {
     CU_ASSERT_EQUAL(zkl__slot_of(10 * MINUTE, 10 * MINUTE, 0), 10 * MINUTE);
     CU_ASSERT_EQUAL(zkl__slot_of(10 * MINUTE - 1, 10 * MINUTE, 0), 10 * MINUTE);
@@ -309,7 +319,7 @@ static void test_round_times_are_in_the_middle(void)
     CU_ASSERT_EQUAL(zkl__slot_of(-7 * MINUTE, 10 * MINUTE, 0), -10 * MINUTE);
 }
 
-static void test_records(void)
+static void test_slots_as_records(void)
 {
     int64_t value = 1;
     CU_ASSERT(zkl__slot_parse("", 0, &value) && value == INT64_MIN);
@@ -321,7 +331,7 @@ static void test_records(void)
 }
 
 /* A server may say what it likes: nothing overflows (undefined behaviour sanitizer). */
-static void test_any_time(void)
+static void test_slots_at_any_time(void)
 {
     static const int64_t times[] = {INT64_MIN, INT64_MIN + 1, -1, 0, INT64_MAX - 1, INT64_MAX};
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
@@ -331,7 +341,8 @@ static void test_any_time(void)
     }
 }
 
-TESTS("tables", T(test_timers_against_a_list), T(test_the_same_time_again), T(test_limit), T(test_one_hash),
-      T(test_verdicts), T(test_even), T(test_capped), T(test_nobody), T(test_the_order_of_names_does_not_matter),
-      T(test_equal_hashes), T(test_no_memory_for_assignments), T(test_round_times_are_in_the_middle), T(test_any_time),
-      T(test_records))
+TESTS("tables", T(test_timers_against_a_list), T(test_the_same_time_again), T(test_watched_bytes_have_a_limit),
+      T(test_watches_of_one_hash), T(test_verdicts_on_children), T(test_even), T(test_capped),
+      T(test_nobody_to_assign_to), T(test_the_order_of_names_does_not_matter), T(test_equal_hashes),
+      T(test_no_memory_for_assignments), T(test_slots_have_round_times_in_their_middle), T(test_slots_at_any_time),
+      T(test_slots_as_records))

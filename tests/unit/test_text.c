@@ -1,4 +1,7 @@
-/* Texts from outside: paths and metadata, a line of a log for a terminal, identities of the digest scheme. */
+/* Texts from outside: paths and metadata, a line of a log for a terminal, identities of the
+ * digest scheme, as ZooKeeper's own program makes them: java -cp "$(printf %s:
+ * /usr/share/java/?*.jar)" org.apache.zookeeper.server.auth.DigestAuthenticationProvider
+ * super:test */
 #include "check.h"
 #include "digest.h"
 #include "path.h"
