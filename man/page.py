@@ -2,7 +2,7 @@
 """page.py - a page of section 1 or 7. usage: page.py SCDOC PAGE.scd FAILURE_MODEL.md MESSAGES.txt COMMAND OUTPUT
 
 The table of the failure model stands in docs/failure-model.md alone; a line @FAILURES@ takes it in. A line @MESSAGES@ takes in those messages
-of man/messages.txt that have a line which says what to do. How an option is typed stands in the tables of the command's sources, in the folder
+of man/messages.txt that have a line which says what to do. How an option is typed is in the tables of the command's sources, in the directory
 COMMAND; @--name@ is its letter, its name and its value.
 """
 import glob
@@ -36,10 +36,10 @@ def messages(text):
 OPTION = re.compile(r"""OPTION_([A-Z]+)\(\s*"([a-z-]+)",\s*'(.|\\0)',\s*(?:"([^"]*)"|NULL|&)""")
 
 
-def options(folder):
+def options(directory):
     """Name to the line that begins what is said of it."""
     found = {}
-    for path in glob.glob(folder + "/*.[ch]"):
+    for path in glob.glob(directory + "/*.[ch]"):
         with open(path, encoding="utf-8") as file:
             text = file.read().replace("\\\n", " ")
         for kind, name, letter, value in OPTION.findall(text):

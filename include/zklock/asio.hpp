@@ -17,7 +17,7 @@
  * Without a dispatcher it runs in Asio's system thread pool: asio::bind_executor gives it one.
  *
  * Declare the io_context, the session and the dispatcher in this order. Without a dispatcher, close
- * the session before the io_context goes. */
+ * the session before the io_context is destroyed. */
 #ifndef ZKLOCK_ASIO_HPP
 #define ZKLOCK_ASIO_HPP
 
@@ -241,7 +241,7 @@ auto async_close(session &closing, asio_dispatcher &events, time_limit timeout, 
     auto loop = events.loop_;
     auto begin = [&closing, loop, timeout](auto done) {
         closing.async_close(timeout, [loop, done](std::exception_ptr failure) mutable {
-            loop->session = nullptr; /* it is gone, and nobody waits for its descriptor */
+            loop->session = nullptr; /* it is closed, and nobody waits for its descriptor */
             loop->descriptor.close();
             done(failure);
         });

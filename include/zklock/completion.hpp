@@ -23,19 +23,19 @@ namespace zklock
 namespace detail
 {
 
-inline std::exception_ptr failure_of(int code, const zkl_error *words)
+inline std::exception_ptr failure_of(int code, const zkl_error *details)
 {
-    return code == ZKL_OK ? std::exception_ptr() : std::make_exception_ptr(error(code, *words));
+    return code == ZKL_OK ? std::exception_ptr() : std::make_exception_ptr(error(code, *details));
 }
 
 /* The completion of a call: calls the function, and deletes it. */
 template <class Done> struct completion {
     Done done;
 
-    static void call(int code, const zkl_error *words, void *payload) noexcept
+    static void call(int code, const zkl_error *details, void *payload) noexcept
     {
         std::unique_ptr<completion> self(static_cast<completion *>(payload));
-        self->done(failure_of(code, words));
+        self->done(failure_of(code, details));
     }
 };
 

@@ -68,10 +68,10 @@ inline const std::error_category &category() noexcept
 class error : public std::system_error
 {
   public:
-    error(int code, const zkl_error &words)
+    error(int code, const zkl_error &details)
         : std::system_error(code, category()),
-          text_(std::make_shared<const std::string>(words.text)),
-          path_(std::make_shared<const std::string>(words.path)), zk_code_(words.zk_code)
+          text_(std::make_shared<const std::string>(details.text)),
+          path_(std::make_shared<const std::string>(details.path)), zk_code_(details.zk_code)
     {
     }
     const char *what() const noexcept override { return text_->c_str(); }
@@ -93,24 +93,24 @@ namespace detail
  * or one of the two that mean false. */
 template <class Call> bool check(Call call, int no = ZKL_OK, int no_either = ZKL_OK)
 {
-    zkl_error words = zkl_error();
-    int code = call(&words);
+    zkl_error details = zkl_error();
+    int code = call(&details);
     if (code == ZKL_OK) {
         return true;
     }
     if (code == no || code == no_either) {
         return false;
     }
-    if (!words.text[0]) {
-        std::string(zkl_strerror(code)).copy(words.text, sizeof words.text - 1);
+    if (!details.text[0]) {
+        std::string(zkl_strerror(code)).copy(details.text, sizeof details.text - 1);
     }
-    throw error(code, words);
+    throw error(code, details);
 }
 
 /* Calls a function of C whose last argument is a zkl_error. */
 template <class Function, class... Args> void call(Function function, Args... args)
 {
-    check([&](zkl_error *words) { return function(args..., words); });
+    check([&](zkl_error *details) { return function(args..., details); });
 }
 
 /* The same of one that makes an object, which it writes to its first argument. */

@@ -149,14 +149,14 @@ typedef struct zkl_lock_options {
  * waits for it, too. It costs no request. The znode ends with its session: zkl_session_close
  * deletes it, and after the end of the process the servers do, by session timeout. A grant that was
  * lost keeps nothing. zklock/once.h is the other way: it records that the job of a time slot is
- * done, and needs no session that goes on. */
+ * done, and needs no session that lasts. */
 
-/* The option delay_after_crash_ms (the lock-delay of Chubby and Consul). When a holder is gone, its
- * last requests may still be on their way to a system that checks no token. With this option the
- * next contender is granted the lock only delay_after_crash_ms after it has seen that nothing shows
- * a release of the last holder. It decides that by the mark of the option recover, with the same
- * false alarms, costs and caveats, and its grants say zkl_grant.unclean in the same way, with or
- * without recover. After a release there is no delay.
+/* The option delay_after_crash_ms (the lock-delay of Chubby and Consul). After a holder has died,
+ * its last requests may still be on their way to a system that checks no token. With this option
+ * the next contender is granted the lock only delay_after_crash_ms after it has seen that nothing
+ * shows a release of the last holder. It decides that by the mark of the option recover, with the
+ * same false alarms, costs and caveats, and its grants say zkl_grant.unclean in the same way, with
+ * or without recover. After a release there is no delay.
  *
  * Time. The delay is measured by the contender's own clock, from the moment at which it is first
  * and has read that nobody released. Nobody knows when a crash was that no contender saw, so it is

@@ -62,7 +62,7 @@ void begin_acquire(Done done, Function function, Args... args)
     kept.release(); /* the completion has it */
 }
 
-/* A candidate that stands, until the last call: that is the end, which goes to done. */
+/* A candidate that campaigns, until the last call: that reports the end to done. */
 template <class Changed, class Done> struct standing {
     Changed changed;
     Done done;
@@ -110,7 +110,7 @@ template <class Function> struct section {
 
 /* Options whose callbacks may be functions of C++. They may not throw. c has everything else; a
  * callback of c is called with c.payload, unless there is a function in its place. A mutex takes a
- * copy of its own, which goes with it. */
+ * copy of its own, which is destroyed with it. */
 class lock_options
 {
   public:

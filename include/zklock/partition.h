@@ -10,7 +10,7 @@
  * Guarantees. A piece has at most one owner by lease, as a lock has at most one holder; a fencing
  * token with every assignment, rising for each piece; the work on a piece has ended before it is
  * passed on, unless it was lost: `revoked` has returned, or with the option done_later was
- * answered; nobody works on more than cap; once things have settled no member has two pieces more
+ * confirmed; nobody works on more than cap; once things have settled no member has two pieces more
  * than another; a member that joins or leaves moves little more than its own pieces. Caveats. As
  * with a lock: give the token to the resource, and let it refuse older ones. Members with other
  * pieces or another cap compute other assignments: no piece gets two owners then, but some may get
@@ -61,7 +61,7 @@ typedef struct zkl_partition_options {
     const char *metadata; /* text on our znodes, shown to operators; UTF-8, ZKL_DATA_MAX bytes.
                              NULL: "host:pid" */
     const zkl_acl *acl;   /* of our znodes and of directories made for them; NULL: the session's */
-    bool done_later;      /* revoked is answered by zkl_partition_done: see there */
+    bool done_later;      /* revoked is confirmed by zkl_partition_done: see there */
     int64_t margin_ms; /* revoked is called, with lost false, as soon as less than this is left of
                           the lease, so that the work may end before the lease does. Less than the
                           session timeout; a piece is not assigned with less. 0: revoked is called
@@ -107,13 +107,13 @@ ZKL_API int zkl_partition_done(zkl_partition *partition, const char *piece, zkl_
 /* Leaves: when it returns, revoked has returned for every piece, maybe run inside this call
  * (zklock/session.h: calls that end an object), no callback starts any more, and the pieces and the
  * membership are released in the background; with done_later a piece is released when it is
- * answered, which this does not wait for. May be started again. From a callback of this
+ * confirmed, which this does not wait for. May be started again. From a callback of this
  * partition: the piece that it is about follows when it has returned. Stop before
  * zkl_session_close, which takes the locks away first and has revoked called with lost afterwards.
  * Errors: ZKL_EINVAL, ZKL_EFORKED. */
 ZKL_API int zkl_partition_stop(zkl_partition *partition, zkl_error *err);
 /* The same without waiting for callbacks (zkl_done_fn in zklock/types.h): done is called when
- * revoked has returned for every piece, with done_later when each was answered, and no callback of
+ * revoked has returned for every piece, with done_later when each was confirmed, and no callback of
  * the partition starts any more. From a
  * callback of this partition too. No stop token ends it. In done: ZKL_ECANCELED (it was started
  * again meanwhile, or freed in a callback of its own), ZKL_ECLOSED (revoked may still follow).
@@ -123,7 +123,7 @@ ZKL_API int zkl_partition_stop_async(zkl_partition *partition, zkl_done_fn done,
                                      zkl_error *err);
 
 /* Stops, and frees. No callback of it starts afterwards; from a callback of its own: revoked is not
- * called for the piece that this is about. What zkl_partition_done owes is answered by this: end
+ * called for the piece that this is about. What zkl_partition_done owes is settled by this: end
  * the work first. NULL is fine. */
 ZKL_API void zkl_partition_free(zkl_partition *partition);
 
@@ -135,7 +135,7 @@ ZKL_API size_t zkl_partition_owned(const zkl_partition *partition, const char **
  * on, before any message says so. */
 ZKL_API bool zkl_partition_owns(const zkl_partition *partition, const char *piece);
 /* Lease left, in ms, of the work on a piece, which lasts longer: from the beginning of assigned
- * until revoked has returned, or with done_later until it is answered. It grows again with every
+ * until revoked has returned, or with done_later until it is confirmed. It grows again with every
  * heartbeat. 0: the lease has ended, or this member does not work on the piece. Any thread.
  * zkl_partition_commit is in zklock/zookeeper.h. */
 ZKL_API int64_t zkl_partition_remaining_ms(const zkl_partition *partition, const char *piece);

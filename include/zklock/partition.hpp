@@ -16,7 +16,7 @@ namespace zklock
 
 /* Options with callbacks in functions of C++: they run as callbacks do, and may not throw. c has
  * everything else; its callbacks and its payload are not used. A partition takes a copy of its own,
- * which goes with it. */
+ * which is destroyed with it. */
 class partition_options
 {
   public:

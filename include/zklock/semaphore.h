@@ -7,9 +7,9 @@
  * on, until the servers delete the empty directory, some time after the last contender has left. A
  * znode that was made by hand, with the limit as its data, stays.
  *
- * While the limit changes. After zkl_semaphore_resize, whoever makes the znodes of its permits is
- * granted by the new limit. A higher limit wakes the first in the queue. A lower one takes nothing
- * away: holders finish, and the next is granted when few enough are left.
+ * While the limit changes. After zkl_semaphore_resize, a contender that creates its permits is
+ * granted them by the new limit. A higher limit wakes the first in the queue. A lower one takes
+ * nothing away: holders finish, and the next is granted when few enough are left.
  *
  * The first in the queue needs a lease, since it may be granted at any moment. When its lease ends,
  * it queues again at the tail, or fails (on_expiry), even if its session turns out to live. Those
@@ -17,7 +17,7 @@
  *
  * The layout is that of Curator's InterProcessSemaphoreV2: a queue in path/locks, a znode for each
  * permit in path/leases. Curator's permits count, and its clients queue with ours. Curator does not
- * compare its clients' limit with that in the data, so after a resize it still goes by its own:
+ * compare its clients' limit with that in the data, so after a resize it still uses its own:
  * maxLeases, or its SharedCount, which has another znode and another format. Change these, too.
  *
  * Errors of an acquire are those of zkl_lock_acquire. ZKL_ECONFLICT: the limit in the data is

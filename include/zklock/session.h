@@ -215,8 +215,8 @@ ZKL_API int zkl_session_close_async(zkl_session *session, int64_t timeout_ms, zk
 ZKL_API int zkl_session_fd(zkl_session *session);
 /* Runs the waiting callbacks in this thread; returns how many ran, or ZKL_EUNSUPPORTED,
  * ZKL_EFORKED, ZKL_ECLOSED (all have run, and no more follow: behind zkl_session_close_async the
- * session is gone then, and the pointer must not be used again). In libzklock_st it goes on with
- * whatever is due before that. From several threads at once, and from a callback: since callbacks
+ * session is freed then, and the pointer must not be used again). In libzklock_st it also does
+ * whatever is due before that. From several threads together, and from a callback: since callbacks
  * run one at a time, it returns 0 while one of them runs, and the descriptor is silent until that
  * one is done.
  */

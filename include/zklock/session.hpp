@@ -14,7 +14,7 @@ namespace zklock
 {
 
 /* Options whose callbacks may be functions of C++. They may not throw. c has everything else. A
- * session takes a copy of its own, which goes with it. */
+ * session takes a copy of its own, which is destroyed with it. */
 class session_options
 {
   public:

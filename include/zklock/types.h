@@ -107,7 +107,7 @@ typedef struct zkl_grant {
     /* Which grant under this token it is, from 1: higher only with the option linger_ms, by which
      * the same znode is granted again, with the same token. Storage refuses lower tokens, not equal
      * ones; grants inside one session are kept apart by the session, not by the fence. A storage
-     * that compares (token, serial) tells them apart, too */
+     * that compares (token, serial) distinguishes them, too */
     int64_t serial;
     int64_t reserved[3]; /* zero */
 } zkl_grant;

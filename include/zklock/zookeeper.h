@@ -1,7 +1,7 @@
 /* zklock/zookeeper.h - writes to other znodes under the protection of a lock. Not part of
  * zklock/zklock.h: include it where needed.
  *
- * A lease tells a holder when to stop, but cannot stop a write that is already on its way. A
+ * A lease shows a holder when to stop, but cannot stop a write that is already on its way. A
  * guarded transaction is safe: the servers carry it out only while the holder's znode exists, so
  * never after anybody else was granted the lock. The library gives out no raw ZooKeeper handle,
  * because the handle would end with the session while its user still has it. */
