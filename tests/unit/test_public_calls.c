@@ -1,10 +1,13 @@
-/* Each public function: with a NULL for each argument that may not be one, of a closed session, in the child of a fork, and without
- * memory. The rows are public_calls.h. */
+/* Each public function: with a NULL for each argument that may not be one, of a closed session, in the child of a fork, from a callback,
+ * with every timeout, on servers that do not answer, and without memory. The rows are public_calls.h. */
+#include "handle_kit.h"
 #include "lock_kit.h"
 #include "test_heap.h"
 
 #include <limits.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,7 +16,9 @@
 
 #include "public_calls.h"
 
-enum { MS = 100, NULLS = 5, ANY = INT_MIN };
+enum { NULLS = 5, ANY = INT_MIN };
+#define MS timeout_of(t)
+#define HOUR INT64_C(3600000)
 #define NODE "nobody-lock-0000000001"
 
 struct things {
@@ -24,9 +29,11 @@ struct things {
     zkl_partition *partition;
     const char *paths[2], *pieces[1];
     zkl_partition_options parts;
+    int64_t ms;                         /* the timeout of calls */
+    bool is_timed;                      /* the last one has a timeout */
     const zkl_session_options *starved; /* of a session that is to be opened */
     bool closes;                        /* the session may be closed: it is not in use */
-    struct {                            /* what calls make; none of them is to make any */
+    struct {                            /* what calls make */
         zkl_session *session;
         zkl_lock *lock;
         zkl_group *group;
@@ -47,16 +54,37 @@ struct things {
     int64_t raised, remaining, descriptor; /* as a section has seen them */
 };
 
-/* --- callbacks that do nothing ---------------------------------------------------------------------------------------- */
+static int64_t timeout_of(struct things *t)
+{
+    t->is_timed = true;
+    return t->ms;
+}
+
+/* --- callbacks --------------------------------------------------------------------------------------------------------- */
+
+static atomic_int completions, last_code;
 
 static void on_done(int code, const zkl_error *err, void *payload)
 {
-    (void)code, (void)err, (void)payload;
+    (void)err, (void)payload;
+    atomic_store(&last_code, code);
+    atomic_fetch_add(&completions, 1);
 }
 
 static void on_acquire(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
-    (void)lock, (void)code, (void)grant, (void)err, (void)payload;
+    (void)lock, (void)grant;
+    on_done(code, err, payload);
+}
+
+static void on_state(zkl_lock *lock, zkl_state state, void *payload)
+{
+    (void)lock, (void)state, (void)payload;
+}
+
+static void on_revoke(zkl_lock *lock, void *payload)
+{
+    (void)lock, (void)payload;
 }
 
 static void on_path(const char *path, const zkl_contender_stats *stats, void *payload)
@@ -102,7 +130,7 @@ static int section(const zkl_cancel *cancel, int64_t token, void *payload)
     t->raised = zkl_cancel_raised(cancel);
     t->remaining = zkl_cancel_remaining_ms(cancel);
     t->descriptor = zkl_cancel_fd(cancel);
-    return 0;
+    return 1; /* the end of an election's run; and nothing is recorded */
 }
 
 /* --- the rows --------------------------------------------------------------------------------------------------------- */
@@ -133,6 +161,16 @@ static const struct row {
 } rows[] = {PUBLIC_CALLS(ROW_CODE, ROW_IDLE, ROW_PURE, ROW_ODD)};
 enum { ROWS = sizeof rows / sizeof *rows };
 
+static bool returns_a_code(const struct row *row)
+{
+    return row->if_closed == ZKL_ECLOSED;
+}
+
+static bool is_async(const struct row *row)
+{
+    return strstr(row->name, "_async") != NULL;
+}
+
 /* Calls it, and tells whether that came to what the row says; words, where there are any, belong to it. */
 static bool comes_to(const struct row *row, struct things *t, int null, int64_t wanted)
 {
@@ -149,25 +187,34 @@ static bool comes_to(const struct row *row, struct things *t, int null, int64_t 
 
 /* --- the things ------------------------------------------------------------------------------------------------------- */
 
+static const zkl_acl anyone = {1, &(zkl_acl_entry){ZKL_PERM_ALL, "world", "anyone"}};
+
 static void make(struct things *t, const zkl_session_options *options)
 {
     *t = (struct things){.session = kit_open(options),
+                         .ms = 100,
                          .slot = {.round_ms = 1},
                          .paths = {"/n/a", "/n/b"},
                          .pieces = {"piece"},
                          .parts = ZKL_PARTITION_OPTIONS_INIT,
                          .stats = ZKL_STATS_INIT,
-                         .op = {.kind = ZKL_OP_CHECK, .path = "/n", .version = ZKL_ANY_VERSION}};
+                         .op = {.kind = ZKL_OP_CREATE,
+                                .path = "/n/data",
+                                .data = "1",
+                                .size = 1,
+                                .mode = ZKL_CREATE_EPHEMERAL_SEQUENTIAL,
+                                .acl = &anyone}};
     zkl_lock_options quick = ZKL_LOCK_OPTIONS_INIT;
+    zkl_group_options quick_group = ZKL_GROUP_OPTIONS_INIT;
     t->parts.assigned_fn = on_assigned;
     t->parts.revoked_fn = on_revoked;
-    quick.release_timeout_ms = MS;
+    quick.release_timeout_ms = quick_group.leave_timeout_ms = 20; /* a release has a time of its own */
     CU_ASSERT_EQUAL_FATAL(zkl_lock_new(&t->lock, t->session, "/n/lock", &quick, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_write_lock_new(&t->writer, t->session, "/n/rw", NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&t->multilock, t->session, t->paths, 2, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&t->semaphore, t->session, "/n/permits", 2, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&t->election, t->session, "/n/leader", NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_group_new(&t->group, t->session, "/n/group", "me", NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_write_lock_new(&t->writer, t->session, "/n/rw", &quick, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&t->multilock, t->session, t->paths, 2, &quick, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&t->semaphore, t->session, "/n/permits", 2, &quick, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&t->election, t->session, "/n/leader", &quick, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_group_new(&t->group, t->session, "/n/group", "me", &quick_group, NULL), ZKL_OK);
     CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&t->barrier, t->session, "/n/double", 1, NULL), ZKL_OK);
     CU_ASSERT_EQUAL_FATAL(zkl_partition_new(&t->partition, t->session, "/n/parts", t->pieces, 1, &t->parts, NULL),
                           ZKL_OK);
@@ -192,7 +239,20 @@ static bool made_nothing(const struct things *t)
     return memcmp(&t->made, &none.made, sizeof t->made) == 0;
 }
 
-/* --- tests ------------------------------------------------------------------------------------------------------------ */
+static void free_made(struct things *t)
+{
+    zkl_session_close(t->made.session, 10000);
+    zkl_lock_free(t->made.lock);
+    zkl_group_free(t->made.group);
+    zkl_group_observer_free(t->made.watcher);
+    zkl_election_observer_free(t->made.observer);
+    zkl_double_barrier_free(t->made.barrier);
+    zkl_partition_free(t->made.partition);
+    zkl_queue_free(t->made.queue);
+    zkl_members_free(t->made.members);
+    zkl_data_free(t->made.data);
+    memset(&t->made, 0, sizeof t->made);
+}
 
 /* What is refused for another reason while nothing is held is refused for this one then, and the other way round. */
 static void hold_all(struct things *t)
@@ -202,7 +262,30 @@ static void hold_all(struct things *t)
     CU_ASSERT_EQUAL(zkl_lock_acquire(t->election, 10000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_group_join(t->group, 10000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_double_barrier_enter(t->barrier, 10000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_barrier_set(t->session, "/n/barrier", 10000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_once_look(t->lock, 1000, 0, 10000, &t->slot, NULL), ZKL_OK);
 }
+
+static bool connected(zkl_session *session)
+{
+    zkl__memory_resume(zkl_session_id(session)); /* what suspended it may have kept it so */
+    return zkl_session_state(session) == ZKL_SESSION_CONNECTED;
+}
+
+/* Calls it, waits for the completion if there is to be one, and returns the code of that. */
+static int64_t call_to_its_end(const struct row *row, struct things *t, zkl_error *err)
+{
+    int before = atomic_load(&completions);
+    t->is_timed = false;
+    int64_t code = row->call(t, 0, err);
+    if (code == ZKL_OK && is_async(row) && (t->closes || !strstr(row->name, "close"))) {
+        CU_ASSERT_TRUE(EVENTUALLY(atomic_load(&completions) > before));
+        code = atomic_load(&last_code);
+    }
+    return code;
+}
+
+/* --- arguments, ends -------------------------------------------------------------------------------------------------- */
 
 static bool is_refused_idle(int64_t code)
 {
@@ -246,12 +329,15 @@ static void test_null(void)
     kit_close(t.session);
 }
 
+/* A caller that frees what it was given finds NULL there. */
 static void test_closed(void)
 {
     struct things t;
     make(&t, NULL);
     kit_close(t.session); /* its memory lasts as long as its objects do */
     t.closes = true;
+    memset(&t.made, 0xff, sizeof t.made);
+    t.made.session = NULL; /* not made here */
     for (int i = 0; i < ROWS; i++) {
         if (rows[i].if_closed != ANY) {
             CU_ASSERT_TRUE(comes_to(&rows[i], &t, 0, rows[i].if_closed));
@@ -293,27 +379,572 @@ static void test_forked(void)
     kit_close(t.session);
 }
 
-/* Each with things of its own, and not one allocation that succeeds. What it has begun ends; nothing is kept. */
-static void test_no_memory(void)
+/* The codes of all calls that wait, one behind the other. Whether a piece is assigned by then is not said. */
+static void call_each(struct things *t, int64_t codes[ROWS])
 {
     for (int i = 0; i < ROWS; i++) {
-        struct test_heap heap = TEST_HEAP_INIT;
-        const zkl_heap functions = test_heap(&heap);
-        zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-        struct things t;
-        options.heap = &functions;
-        make(&t, &options);
-        t.starved = &options;
-        test_heap_fail(&heap, 1, true);
-        CU_ASSERT_TRUE(comes_to(&rows[i], &t, 0, rows[i].starved));
-        test_heap_fail(&heap, 0, false);
-        zkl_testing_heal(t.session, NULL);
-        free_all(&t);
-        CU_ASSERT_TRUE(EVENTUALLY(zkl_session_state(t.session) == ZKL_SESSION_CONNECTED));
-        kit_close(t.session);
-        CU_ASSERT_TRUE(made_nothing(&t));
-        CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
+        if (returns_a_code(&rows[i]) && !is_async(&rows[i])) {
+            codes[i] = rows[i].call(t, 0, NULL);
+            codes[i] = codes[i] == ZKL_ENOTHELD || codes[i] > 0 ? ZKL_OK : codes[i]; /* or a count */
+            free_made(t);
+        }
     }
 }
 
-TESTS("public calls", T(test_null), T(test_closed), T(test_forked), T(test_no_memory))
+static int64_t codes_inside[ROWS], codes_outside[ROWS];
+
+static void call_inside(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    call_each(payload, codes_inside);
+    on_acquire(lock, code, grant, err, NULL);
+}
+
+/* Of a thread's or in dispatch: a call waits there as anywhere. */
+static void test_from_callbacks(void)
+{
+    struct things t;
+    make(&t, NULL);
+    t.ms = 30000;
+    call_each(&t, codes_outside);
+    free_all(&t);
+    kit_close(t.session);
+    for (int dispatched = 0; dispatched < 2; dispatched++) {
+        zkl_session_options options = dispatched ? kit_dispatched() : (zkl_session_options)ZKL_SESSION_OPTIONS_INIT;
+        make(&t, &options);
+        t.ms = 30000;
+        zkl_lock *trigger = kit_lock(t.session, "/trigger", NULL);
+        memset(codes_inside, 0, sizeof codes_inside);
+        int before = atomic_load(&completions);
+        CU_ASSERT_EQUAL(zkl_lock_acquire_async(trigger, 10000, call_inside, &t, NULL), ZKL_OK);
+        CU_ASSERT(EVENTUALLY((zkl_session_dispatch(t.session), atomic_load(&completions) > before)));
+        for (int i = 0; i < ROWS; i++) {
+            if (codes_inside[i] != codes_outside[i]) {
+                printf("(%s: %d, not %d) ", rows[i].name, (int)codes_inside[i], (int)codes_outside[i]);
+                CU_FAIL("another code in a callback");
+            }
+        }
+        zkl_lock_free(trigger);
+        free_all(&t);
+        kit_close(t.session);
+    }
+}
+
+/* --- numbers ----------------------------------------------------------------------------------------------------------- */
+
+/* Refused, a close has not begun. */
+static void test_wrong_timeouts(void)
+{
+    static const int64_t wrong[] = {INT64_MIN, INT64_MIN + 1, -5, -2};
+    for (size_t j = 0; j < sizeof wrong / sizeof *wrong; j++) {
+        struct things t;
+        int timed = 0;
+        make(&t, NULL);
+        t.closes = true;
+        t.ms = wrong[j];
+        for (int i = 0; i < ROWS; i++) {
+            zkl_error err = {.text = ""};
+            int64_t code = call_to_its_end(&rows[i], &t, &err);
+            CU_ASSERT(!t.is_timed || code == ZKL_EINVAL);
+            CU_ASSERT(!t.is_timed || err.code == 0 || strstr(err.text, "timeout_ms is -"));
+            timed += t.is_timed;
+            free_made(&t);
+        }
+        CU_ASSERT(timed > 40);
+        CU_ASSERT(EVENTUALLY(connected(t.session))); /* the last rows cut it off */
+        free_all(&t);
+        kit_close(t.session);
+    }
+    CU_ASSERT_EQUAL(zkl_session_close(NULL, -5), ZKL_OK);
+}
+
+/* None of them is over before it has begun. */
+static void test_long_timeouts(void)
+{
+    static const int64_t right[] = {INT64_MAX, INT64_MAX - 1, INT64_MAX / 1000000, ZKL_WAIT_FOREVER};
+    for (size_t j = 0; j < sizeof right / sizeof *right; j++) {
+        struct things t;
+        make(&t, NULL);
+        t.ms = right[j];
+        for (int i = 0; i < ROWS; i++) {
+            int64_t code = call_to_its_end(&rows[i], &t, NULL);
+            CU_ASSERT(!t.is_timed || (code != ZKL_EINVAL && code != ZKL_ETIMEOUT && code != ZKL_EBUSY));
+            free_made(&t);
+        }
+        free_all(&t);
+        CU_ASSERT_EQUAL(zkl_session_close(t.session, right[j]), ZKL_OK);
+    }
+}
+
+/* Of that length, in components of 40. */
+static void long_path(char *path, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        path[i] = i % 40 == 0 && i + 1 < length ? '/' : 'x';
+    }
+    path[length] = '\0';
+}
+
+/* Each name of a znode below it has 50 bytes or so more: those are no longer the user's business. */
+static void test_long_paths(void)
+{
+    static const size_t lengths[] = {990, 1000, 1014, 1015, 1018, 1020, 1024, 1025, 1026, 5000, 70000};
+    static char path[70001];
+    zkl_session *session = kit_open(NULL);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        zkl_error err = {.text = ""};
+        zkl_lock *made = NULL;
+        long_path(path, lengths[i]);
+        bool fits = lengths[i] <= ZKL_PATH_MAX;
+        CU_ASSERT_EQUAL(zkl_lock_new(&made, session, path, NULL, &err), fits ? ZKL_OK : ZKL_EINVAL);
+        CU_ASSERT(fits || (!made && strstr(err.text, "1024")));
+        CU_ASSERT(!fits || zkl_lock_acquire(made, 10000, NULL, &err) == ZKL_OK);
+        zkl_lock_free(made);
+    }
+    for (int i = 0; i < handle_recipe_count; i++) {
+        long_path(path, 1000);
+        path[999] = (char)('a' + i);
+        zkl_lock *lock = handle_make(&handle_recipes[i], session, path, NULL);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+        zkl_lock_free(lock);
+    }
+    zkl_double_barrier *pair = NULL;
+    long_path(path, 1000);
+    path[999] = 'y';
+    CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&pair, session, path, 1, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_double_barrier_enter(pair, 10000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_double_barrier_leave(pair, 10000, NULL), ZKL_OK);
+    zkl_double_barrier_free(pair);
+    kit_close(session);
+}
+
+/* No elements, or no room for what is written. */
+static void test_nothing_given(void)
+{
+    const char *hole[2] = {"/a", NULL};
+    struct things t;
+    make(&t, NULL);
+    CU_ASSERT_EQUAL(zkl_multilock_new(&t.made.lock, t.session, hole, 0, NULL, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_multilock_new(&t.made.lock, t.session, hole, 2, NULL, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_multilock_new(&t.made.lock, t.session, hole, SIZE_MAX, NULL, NULL), ZKL_ELIMIT);
+    hold_all(&t);
+    CU_ASSERT_EQUAL(zkl_lock_commit(t.lock, NULL, 0, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_OK); /* it is held */
+    CU_ASSERT_EQUAL(zkl_lock_commit(t.lock, NULL, 1, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_EINVAL);
+    CU_ASSERT(zkl_lock_node(t.lock, NULL, 0) > 0);
+    CU_ASSERT(zkl_stats_write_prometheus(t.session, NULL, NULL, 0) > 0);
+    CU_ASSERT_PTR_NULL(zkl_multilock_path(t.multilock, SIZE_MAX));
+    free_all(&t);
+    kit_close(t.session);
+}
+
+/* Numbers of options: as they are, or refused by the name of the option. */
+static void test_options(void)
+{
+    static const int64_t extremes[] = {INT64_MIN, -1, 0, INT64_MAX};
+    for (size_t i = 0; i < 4 * (sizeof extremes / sizeof *extremes); i++) {
+        zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+        int64_t *const numbers[] = {&options.session_timeout_ms, &options.tick_ms, &options.leader_pause_ms,
+                                    &options.connect_timeout_ms};
+        static const char *const names[] = {"session_timeout_ms", "tick_ms", "leader_pause_ms", "connect_timeout_ms"};
+        zkl_error err = {.text = ""};
+        *numbers[i % 4] = extremes[i / 4];
+        zkl_session *session = NULL;
+        int rc = zkl_session_open(&session, PLACE, &options, &err);
+        CU_ASSERT(rc == ZKL_OK || rc == ZKL_ECONNECT || (rc == ZKL_EINVAL && strstr(err.text, names[i % 4])));
+        CU_ASSERT_EQUAL(zkl_session_close(session, ZKL_WAIT_FOREVER), ZKL_OK);
+    }
+    zkl_session *session = kit_open(NULL);
+    for (size_t i = 0; i < 2 * (sizeof extremes / sizeof *extremes); i++) {
+        zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+        zkl_error err = {.text = ""};
+        zkl_lock *made = NULL;
+        *(i % 2 ? &options.max_hold_ms : &options.release_timeout_ms) = extremes[i / 2];
+        int rc = zkl_lock_new(&made, session, "/options", &options, &err);
+        CU_ASSERT_EQUAL(rc, extremes[i / 2] == 0 ? ZKL_OK : ZKL_EINVAL);
+        CU_ASSERT(rc == ZKL_OK || strstr(err.text, i % 2 ? "max_hold_ms" : "release_timeout_ms"));
+        zkl_lock_free(made);
+    }
+    kit_close(session);
+}
+
+static void test_margins_and_slots(void)
+{
+    static const int64_t extremes[] = {INT64_MIN, -1, INT64_MAX};
+    struct things t;
+    make(&t, NULL);
+    for (size_t i = 0; i < sizeof extremes / sizeof *extremes; i++) {
+        zkl_error err = {.text = ""};
+        int64_t value = extremes[i];
+        CU_ASSERT_EQUAL(zkl_with_lock(t.lock, 1000, value, section, &t, NULL, &err), ZKL_EINVAL);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "margin_ms"));
+        CU_ASSERT_EQUAL(zkl_election_run(t.election, value, section, &t, NULL, NULL), ZKL_EINVAL);
+        CU_ASSERT_EQUAL(zkl_once_look(t.lock, value, 0, 1000, &t.slot, &err), ZKL_EINVAL);
+        CU_ASSERT_EQUAL(zkl_once_look(t.lock, HOUR, value, 1000, &t.slot, NULL), ZKL_EINVAL);
+        CU_ASSERT_EQUAL(zkl_once_run(t.lock, value, 0, 1000, section, &t, NULL, NULL, NULL), ZKL_EINVAL);
+        CU_ASSERT_EQUAL(zkl_once_run(t.lock, HOUR, value, 1000, section, &t, NULL, NULL, &err), ZKL_EINVAL);
+    }
+    free_all(&t);
+    kit_close(t.session);
+}
+
+/* --- deadlines ---------------------------------------------------------------------------------------------------------- */
+
+enum {
+    WAIT = 60, /* ms */
+    TRIES = 5  /* the best of them counts: others run on this machine too */
+};
+
+static void suspend(int64_t session_id, size_t answers)
+{
+    (void)answers;
+    CU_ASSERT_EQUAL(zkl__memory_suspend(session_id), ZKL_OK);
+}
+
+static void hang(int64_t session_id, size_t answers)
+{
+    (void)answers;
+    CU_ASSERT_EQUAL(zkl__memory_hold(session_id, true), ZKL_OK);
+}
+
+static void lose(int64_t session_id, size_t answers)
+{
+    CU_ASSERT_EQUAL(zkl__memory_break(session_id, answers, 1, 0), ZKL_OK);
+}
+
+static void *wait_plainly(void *took_ms)
+{
+    int64_t began = now_ms();
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){0, WAIT * 1000000L}, NULL);
+    *(int64_t *)took_ms = now_ms() - began;
+    return NULL;
+}
+
+/* How much longer the call takes than a plain wait of a thread that begins with it, in ms. */
+static int64_t excess(const struct row *row, bool held, void (*spoil)(int64_t session_id, size_t answers),
+                      size_t answers)
+{
+    pthread_t control;
+    int64_t plain_ms = 0;
+    struct things t;
+    make(&t, NULL);
+    if (held) {
+        hold_all(&t);
+    }
+    t.ms = WAIT;
+    int64_t id = zkl_session_id(t.session);
+    spoil(id, answers);
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&control, NULL, wait_plainly, &plain_ms), 0);
+    int64_t began = now_ms();
+    (void)row->call(&t, 0, NULL);
+    int64_t took_ms = now_ms() - began;
+    pthread_join(control, NULL);
+    (void)zkl__memory_hold(id, false);
+    (void)zkl__memory_break(id, 0, 0, 0);
+    (void)zkl__memory_resume(id);
+    CU_ASSERT(EVENTUALLY(zkl_session_state(t.session) == ZKL_SESSION_CONNECTED));
+    free_made(&t);
+    free_all(&t);
+    kit_close(t.session);
+    return took_ms - plain_ms;
+}
+
+/* Which rows have a timeout: one that is wrong is refused before anything is sent. */
+static void find_timed(bool timed[ROWS])
+{
+    struct things t;
+    make(&t, NULL);
+    t.ms = -2;
+    for (int i = 0; i < ROWS; i++) {
+        (void)call_to_its_end(&rows[i], &t, NULL);
+        timed[i] = t.is_timed;
+        free_made(&t);
+    }
+    free_all(&t);
+    kit_close(t.session);
+}
+
+/* In each of the worlds that spoil makes: less than half of the wait over the control's, in one of the tries. */
+static void in_time(const char *world, void (*spoil)(int64_t session_id, size_t answers), size_t answers)
+{
+    bool timed[ROWS];
+    find_timed(timed);
+    for (int i = 0; i < 2 * ROWS; i++) {
+        const struct row *row = &rows[i / 2];
+        int64_t least = INT64_MAX;
+        bool waits = timed[i / 2] && !is_async(row);
+        for (int try = 0; waits && try < TRIES && least > WAIT / 2; try++) {
+            int64_t late = excess(row, i % 2, spoil, answers);
+            least = late < least ? late : least;
+        }
+        if (waits && least > WAIT / 2) {
+            printf("(%s, %s after %zu: %lld ms more) ", row->name, world, answers, (long long)least);
+            CU_FAIL("late");
+        }
+    }
+}
+
+static void test_without_a_server(void)
+{
+    in_time("suspended", suspend, 0);
+}
+
+static void test_with_a_server_that_hangs(void)
+{
+    in_time("hung", hang, 0);
+}
+
+static void test_lost_in_the_middle(void)
+{
+    for (size_t answers = 0; answers < 4; answers++) {
+        in_time("lost", lose, answers);
+    }
+}
+
+/* --- memory ------------------------------------------------------------------------------------------------------------- */
+
+static zkl_session *keeper; /* with memory: it keeps the tree, holds what others wait for, and counts what is left */
+
+/* What no single call shows. All of it is freed again. */
+static int with_every_option(struct things *t)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.release_timeout_ms = 20;
+    options.metadata = "who I am";
+    options.recursive = options.recover = true;
+    options.acl = &anyone;
+    options.state_fn = on_state;
+    options.revoke_fn = on_revoke;
+    int code = zkl_lock_new(&t->made.lock, t->session, "/n/lock", &options, NULL);
+    code = code == ZKL_OK ? zkl_lock_acquire(t->made.lock, t->ms, NULL, NULL) : code;
+    code = code == ZKL_OK ? zkl_lock_acquire(t->made.lock, t->ms, NULL, NULL) : code;
+    return code == ZKL_OK ? zkl_lock_release(t->made.lock, NULL) : code;
+}
+
+static int wait_behind(struct things *t, bool cancels)
+{
+    zkl_lock *held = kit_lock(keeper, "/n/lock", NULL);
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(held, 10000, NULL, NULL), ZKL_OK);
+    int before = atomic_load(&completions);
+    int code = zkl_lock_acquire_async(t->lock, t->ms, on_acquire, NULL, NULL);
+    if (cancels) {
+        zkl_lock_cancel(t->lock);
+    } else {
+        zkl_lock_release(held, NULL);
+    }
+    if (code == ZKL_OK) {
+        CU_ASSERT(EVENTUALLY(atomic_load(&completions) > before));
+        code = atomic_load(&last_code);
+    }
+    zkl_lock_free(held);
+    return code;
+}
+
+static int cancelled_behind(struct things *t)
+{
+    return wait_behind(t, true);
+}
+
+static int granted_behind(struct things *t)
+{
+    return wait_behind(t, false);
+}
+
+static int try_behind(struct things *t)
+{
+    zkl_lock *held = kit_lock(keeper, "/n/lock", NULL);
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(held, 10000, NULL, NULL), ZKL_OK);
+    int code = zkl_lock_acquire(t->lock, 0, NULL, NULL);
+    zkl_lock_free(held);
+    return code;
+}
+
+static bool cut_later; /* the hook had no memory: a reply was lost, and the connection is still to follow */
+
+/* The connection is lost with the create applied, and comes again. */
+static int lost_create(struct things *t)
+{
+    int64_t id = zkl_session_id(t->session);
+    int before = atomic_load(&completions), code = zkl__memory_break(id, 0, 1, 1);
+    if (code == ZKL_OK) {
+        code = zkl_lock_acquire_async(t->lock, t->ms, on_acquire, NULL, NULL);
+        zkl__memory_break(id, 0, 0, 0); /* if it was not sent at all */
+        cut_later = zkl__memory_suspend(id) == ZKL_ENOMEM;
+        zkl__memory_resume(id);
+    }
+    if (code == ZKL_OK) {
+        CU_ASSERT(EVENTUALLY(atomic_load(&completions) > before));
+        code = atomic_load(&last_code);
+    }
+    return code;
+}
+
+static int expiry_while_holding(struct things *t)
+{
+    int code = zkl_lock_acquire(t->lock, t->ms, NULL, NULL);
+    if (code == ZKL_OK && zkl__memory_expire(zkl_session_id(t->session)) == ZKL_OK) {
+        CU_ASSERT(EVENTUALLY(zkl_lock_state(t->lock) == ZKL_STATE_LOST)); /* the notice of a loss needs no memory */
+        CU_ASSERT_EQUAL(zkl_lock_release(t->lock, NULL), ZKL_ELOST);
+    }
+    return code;
+}
+
+/* A piece may be assigned by then, or not. */
+static int partition(struct things *t)
+{
+    int code = zkl_partition_start(t->partition, NULL);
+    int commit = code == ZKL_OK ? zkl_partition_commit(t->partition, "piece", &t->op, 1, t->ms, NULL, NULL) : code;
+    code = commit == ZKL_ENOTHELD ? ZKL_OK : commit;
+    code = code == ZKL_OK ? zkl_partition_stop(t->partition, NULL) : code;
+    return code == ZKL_OK ? zkl_partition_start(t->partition, NULL) : code;
+}
+
+static const struct scenario {
+    const char *name;
+    int (*run)(struct things *t);
+    int code; /* with memory enough */
+} scenarios[] = {{"with every option", with_every_option, ZKL_OK},
+                 {"try behind a holder", try_behind, ZKL_EBUSY},
+                 {"cancel behind a holder", cancelled_behind, ZKL_ECANCELED},
+                 {"granted when the holder goes", granted_behind, ZKL_OK},
+                 {"lost reply of the create", lost_create, ZKL_OK},
+                 {"expiry while holding", expiry_while_holding, ZKL_OK},
+                 {"partition", partition, ZKL_OK}};
+enum { SCENARIOS = sizeof scenarios / sizeof *scenarios, MOST = 400 };
+
+static size_t children(const char *path)
+{
+    zkl_queue *queue = NULL;
+    if (zkl_queue_list(&queue, keeper, path, 10000, NULL) != ZKL_OK) {
+        return SIZE_MAX;
+    }
+    size_t count = queue->count + queue->foreign;
+    zkl_queue_free(queue);
+    return count;
+}
+
+static bool nothing_left(void)
+{
+    static const char *const paths[] = {
+        "/n/lock",  "/n/rw",     "/n/permits/locks", "/n/permits/leases",     "/n/a",   "/n/b", "/n/leader",
+        "/n/group", "/n/double", "/n/parts/members", "/n/parts/pieces/piece", "/n/once"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        if (children(paths[i]) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A barrier stays up as it was left, and a slot recorded; the sign of a double one, that all are in, is taken down by whoever leaves
+ * next. */
+static void clean_up(void)
+{
+    const struct zkl__op forget = {.kind = ZKL__OP_SET, .dir = "/n/lock", .data = "", .version = -1};
+    enum zkl__rc rc;
+    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &forget, &rc), ZKL_OK);
+    zkl_double_barrier *pair = NULL;
+    CU_ASSERT_EQUAL(zkl_barrier_lift(keeper, "/n/barrier", 10000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&pair, keeper, "/n/double", 1, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_double_barrier_enter(pair, 10000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_double_barrier_leave(pair, 10000, NULL), ZKL_OK);
+    zkl_double_barrier_free(pair);
+}
+
+static bool is_named(int64_t code, int64_t wanted)
+{
+    return code == wanted || code == ZKL_ENOMEM || code == ZKL_ETIMEOUT || code == ZKL_ECONNECT || code == ZKL_ELOST;
+}
+
+/* Something that is to be done without memory: a call, while nothing is held or while all is, or a scenario. */
+struct starving {
+    const struct row *row;
+    bool held;
+    const struct scenario *scenario;
+};
+
+/* Its nth allocation fails (0: none), with sticky all behind it. Returns its code; failed: one did. */
+static int64_t fail_at(const struct starving *starving, long nth, bool sticky, bool *failed)
+{
+    struct test_heap heap = TEST_HEAP_INIT;
+    const zkl_heap functions = test_heap(&heap);
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    struct things t;
+    options.heap = &functions;
+    make(&t, &options);
+    if (starving->held) {
+        hold_all(&t);
+    }
+    t.starved = &options;
+    t.ms = sticky ? 40 : 5000; /* without any memory most calls end by the time */
+    test_heap_fail(&heap, nth, sticky);
+    int64_t code = starving->row ? call_to_its_end(starving->row, &t, NULL) : starving->scenario->run(&t);
+    *failed = test_heap_failures(&heap) > 0;
+    test_heap_fail(&heap, 0, false);
+    if (cut_later) {
+        zkl__memory_suspend(zkl_session_id(t.session));
+        cut_later = false;
+    }
+    CU_ASSERT(EVENTUALLY(connected(t.session)));
+    free_made(&t);
+    free_all(&t);
+    clean_up();
+    CU_ASSERT(EVENTUALLY(nothing_left())); /* while the session lives: its end would hide what is forgotten */
+    kit_close(t.session);
+    CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
+    return code;
+}
+
+/* Every allocation of it fails once: a clean error or none, no znode and no byte left. */
+static void starve(const struct starving *starving, bool sticky, int64_t wanted)
+{
+    unsigned before = CU_get_number_of_failures();
+    bool failed = true;
+    for (long nth = 1; failed && CU_get_number_of_failures() == before; nth++) {
+        int64_t code = fail_at(starving, nth, sticky, &failed);
+        CU_ASSERT(failed ? is_named(code, wanted) : code == wanted || (sticky && code == ZKL_ETIMEOUT));
+        CU_ASSERT(nth < MOST);
+        if (sticky && nth == 1 && starving->row && !starving->held && starving->row->starved != ANY) {
+            CU_ASSERT_EQUAL(code, starving->row->starved);
+        }
+        if (CU_get_number_of_failures() != before) {
+            fprintf(stderr, "\n    %s%s, allocation %ld%s: %d\n",
+                    starving->row ? starving->row->name : starving->scenario->name, starving->held ? " while held" : "",
+                    nth, sticky ? " and all behind it" : "", (int)code);
+        }
+    }
+}
+
+static void starve_each(bool sticky)
+{
+    bool failed;
+    keeper = kit_open(NULL);
+    for (int i = 0; i < ROWS; i++) {
+        struct starving starving = {.row = &rows[i]};
+        if (returns_a_code(&rows[i]) || rows[i].starved != ANY) {
+            int64_t wanted = fail_at(&starving, 0, false, &failed);
+            starve(&starving, sticky, wanted);
+            starving.held = wanted == ZKL_ENOTHELD;
+            if (starving.held) {
+                starve(&starving, sticky, fail_at(&starving, 0, false, &failed));
+            }
+        }
+    }
+    for (int i = 0; i < SCENARIOS; i++) {
+        starve(&(struct starving){.scenario = &scenarios[i]}, sticky, scenarios[i].code);
+    }
+    kit_close(keeper);
+}
+
+static void test_one_allocation_fails(void)
+{
+    starve_each(false);
+}
+
+static void test_all_fail_from_one_on(void)
+{
+    starve_each(true);
+}
+
+TESTS("public calls", T(test_null), T(test_closed), T(test_forked), T(test_from_callbacks), T(test_wrong_timeouts),
+      T(test_long_timeouts), T(test_long_paths), T(test_nothing_given), T(test_options), T(test_margins_and_slots),
+      T(test_without_a_server), T(test_with_a_server_that_hangs), T(test_lost_in_the_middle),
+      T(test_one_allocation_fails), T(test_all_fail_from_one_on))
