@@ -133,14 +133,20 @@ void kit_tear_down(void)
     kit_close(two);
 }
 
+enum zkl__rc kit_write(enum zkl__op_kind kind, const char *dir, const char *name, const char *data)
+{
+    enum zkl__rc rc = ZKL__RC_UNKNOWN;
+    struct zkl__op op = {
+        .kind = kind, .dir = dir, .name = name, .data = data, .size = data ? strlen(data) : 0, .version = -1};
+    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
+    return rc;
+}
+
 void kit_remove_node(const zkl_lock *lock)
 {
     char node[128];
-    enum zkl__rc rc = ZKL__RC_UNKNOWN;
     CU_ASSERT_FATAL(EVENTUALLY(zkl_lock_node(lock, node, sizeof node) > 0));
-    struct zkl__op op = {.kind = ZKL__OP_DELETE, .dir = zkl_lock_path(lock), .name = node, .version = -1};
-    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
-    CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, zkl_lock_path(lock), node, NULL), ZKL__RC_OK);
 }
 
 void kit_remove_first(const char *path)
@@ -242,6 +248,13 @@ void on_lock_state(zkl_lock *lock, zkl_state state, void *payload)
 void on_session_state(zkl_session *session, zkl_connection_state state, void *payload)
 {
     mailbox_put(payload, (struct letter){.from = session, .code = (int)state});
+}
+
+void on_ended(int code, const zkl_error *err, void *payload)
+{
+    struct letter letter = {.code = code};
+    snprintf(letter.text, sizeof letter.text, "%s", code == ZKL_OK ? "" : err->text);
+    mailbox_put(payload, letter);
 }
 
 /* --- storms -------------------------------------------------------------------------------------------------------- */

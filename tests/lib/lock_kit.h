@@ -57,6 +57,8 @@ void kit_close(zkl_session *session); /* the server must confirm */
 extern zkl_session *one, *two;
 void kit_set_up(const zkl_session_options *options); /* of both */
 void kit_tear_down(void);
+/* Somebody else writes to the store; name and data may be NULL. What is created is persistent. */
+enum zkl__rc kit_write(enum zkl__op_kind kind, const char *dir, const char *name, const char *data);
 /* The child of path that this lock has is deleted by a stranger. */
 void kit_remove_node(const zkl_lock *lock);
 /* The first contender at path is deleted by an operator in session two. */
@@ -121,5 +123,6 @@ bool mailbox_wait(struct mailbox *box, size_t count); /* until there are as many
 void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload);
 void on_lock_state(zkl_lock *lock, zkl_state state, void *payload);
 void on_session_state(zkl_session *session, zkl_connection_state state, void *payload);
+void on_ended(int code, const zkl_error *err, void *payload); /* of any call that nobody waits for */
 
 #endif

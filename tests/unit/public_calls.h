@@ -78,9 +78,9 @@
     ODD(zkl_multilock_path, 1, 0, 1, ANY, 1, zkl_multilock_path(P(1, t->multilock), 1) != NULL)                        \
     CODE(zkl_semaphore_new, 3, ZKL_ENOMEM,                                                                             \
          zkl_semaphore_new(P(1, &t->made.lock), P(2, t->session), P(3, "/n/permits"), 2, NULL, err))                   \
-    CODE(zkl_semaphore_acquire, 1, ZKL_ENOMEM, zkl_semaphore_acquire(P(1, t->semaphore), 1, MS, NULL, err))            \
+    CODE(zkl_semaphore_acquire, 1, ZKL_ENOMEM, zkl_semaphore_acquire(P(1, t->semaphore), 2, MS, NULL, err))            \
     CODE(zkl_semaphore_acquire_async, 2, ZKL_ENOMEM,                                                                   \
-         zkl_semaphore_acquire_async(P(1, t->semaphore), 1, MS, P(2, on_acquire), NULL, err))                          \
+         zkl_semaphore_acquire_async(P(1, t->semaphore), 2, MS, P(2, on_acquire), NULL, err))                          \
     CODE(zkl_semaphore_release, 1, ZKL_ENOTHELD, zkl_semaphore_release(P(1, t->semaphore), 0, err))                    \
     IDLE(zkl_semaphore_tokens, 1, zkl_semaphore_tokens(P(1, t->semaphore), &t->number, 1))                             \
     CODE(zkl_semaphore_resize, 2, ZKL_ENOMEM, zkl_semaphore_resize(P(1, t->session), P(2, "/n/permits"), 3, MS, err))  \

@@ -1,4 +1,4 @@
-/* Barriers, on the in-process store. */
+/* Barriers, on the in-process store. How each call ends without being waited for: unit_public_calls. */
 #include "lock_kit.h"
 
 #include <string.h>
@@ -53,14 +53,6 @@ static int enter_call(struct call *call)
 static int leave_call(struct call *call)
 {
     return zkl_double_barrier_leave(call->barrier, call->timeout_ms, NULL);
-}
-
-static void test_a_barrier_that_is_not_up_holds_nobody(void)
-{
-    zkl_session *session = kit_open(NULL);
-    CU_ASSERT_EQUAL(zkl_barrier_wait(session, PATH, 10000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_barrier_lift(session, PATH, 10000, NULL), ZKL_OK);
-    kit_close(session);
 }
 
 static void test_all_go_on_when_it_is_lifted(void)
@@ -122,23 +114,6 @@ static void test_a_lift_takes_one_barrier(void)
     kit_tear_down();
 }
 
-static void test_bad_arguments(void)
-{
-    zkl_session *session = kit_open(NULL);
-    zkl_double_barrier *barrier;
-    zkl_error err;
-    CU_ASSERT_EQUAL(zkl_barrier_set(NULL, PATH, 0, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_barrier_set(session, "a", 0, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_barrier_wait(session, PATH, -2, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_double_barrier_new(&barrier, session, PATH, 0, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_double_barrier_enter(NULL, 0, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&barrier, session, PATH, 2, &err), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_double_barrier_leave(barrier, 0, &err), ZKL_ENOTHELD);
-    CU_ASSERT_EQUAL(zkl_double_barrier_leave(barrier, -2, &err), ZKL_EINVAL);
-    zkl_double_barrier_free(barrier);
-    kit_close(session);
-}
-
 /* --- double -------------------------------------------------------------------------------------------------------- */
 
 #define MEMBERS 3
@@ -151,6 +126,22 @@ static void gather(const zkl_session_options *options)
         sessions[i] = kit_open(options);
         members[i] = (struct call){.timeout_ms = 10000};
         CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&members[i].barrier, sessions[i], PATH, MEMBERS, NULL), ZKL_OK);
+    }
+}
+
+/* All of them do it at once. */
+static void start_all(int (*run)(struct call *))
+{
+    for (int i = 0; i < MEMBERS; i++) {
+        members[i].run = run;
+        start(&members[i]);
+    }
+}
+
+static void finish_all(void)
+{
+    for (int i = 0; i < MEMBERS; i++) {
+        CU_ASSERT_EQUAL(finish(&members[i]), ZKL_OK);
     }
 }
 
@@ -215,10 +206,7 @@ static int first(void)
 static void test_the_first_one_leaves_last(void)
 {
     gather(NULL);
-    for (int i = 0; i < MEMBERS; i++) {
-        members[i].run = enter_call;
-        start(&members[i]);
-    }
+    start_all(enter_call);
     for (int i = 0; i < MEMBERS; i++) {
         CU_ASSERT_EQUAL(finish(&members[i]), ZKL_OK);
         members[i].run = leave_call;
@@ -258,10 +246,7 @@ static void test_one_who_crashed_has_left(void)
 {
     zkl_session_options options = kit_short();
     gather(&options);
-    for (int i = 0; i < MEMBERS; i++) {
-        members[i].run = enter_call;
-        start(&members[i]);
-    }
+    start_all(enter_call);
     for (int i = 0; i < MEMBERS; i++) {
         CU_ASSERT_EQUAL(finish(&members[i]), ZKL_OK);
     }
@@ -287,27 +272,12 @@ static void test_loss_while_waiting(void)
     scatter();
 }
 
-static void test_close_while_waiting(void)
-{
-    gather(NULL);
-    members[0].run = enter_call;
-    start(&members[0]);
-    CU_ASSERT(EVENTUALLY(kit_queue(sessions[1], PATH) == 1));
-    kit_close(sessions[0]);
-    sessions[0] = NULL;
-    CU_ASSERT_EQUAL(finish(&members[0]), ZKL_ECLOSED);
-    scatter();
-}
-
 /* Lost, and all have left nevertheless: that is what was asked for. */
 static void test_leave_after_a_loss(void)
 {
     zkl_error err = {.code = 77};
     gather(NULL);
-    for (int i = 0; i < MEMBERS; i++) {
-        members[i].run = enter_call;
-        start(&members[i]);
-    }
+    start_all(enter_call);
     for (int i = 0; i < MEMBERS; i++) {
         CU_ASSERT_EQUAL(finish(&members[i]), ZKL_OK);
         if (i > 0) {
@@ -321,21 +291,49 @@ static void test_leave_after_a_loss(void)
     scatter();
 }
 
-/* --- strays, and answers that come too late -------------------------------------------------------------------------- */
-
-static void stray(const char *dir, const char *name)
+static void test_entered_twice(void)
 {
-    enum zkl__rc rc;
-    const struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = dir, .name = name, .mode = ZKL__PERSISTENT};
-    CU_ASSERT_EQUAL(zkl__memory_meddle("kit", &op, &rc), ZKL_OK);
-    CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
+    struct mailbox box = MAILBOX_INIT;
+    gather(NULL);
+    for (int i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL(zkl_double_barrier_enter_async(members[0].barrier, 10000, on_ended, &box, NULL), ZKL_OK);
+    }
+    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_EDEADLK);
+    members[1].run = enter_call;
+    start(&members[1]);
+    CU_ASSERT_EQUAL(zkl_double_barrier_enter(members[2].barrier, 10000, NULL), ZKL_OK); /* the first still waits */
+    CU_ASSERT_TRUE(mailbox_wait(&box, 2));
+    CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_OK);
+    CU_ASSERT_EQUAL(finish(&members[1]), ZKL_OK);
+    scatter();
+    CU_ASSERT_EQUAL(mailbox_count(&box), 2);
 }
+
+/* In again, while the leave still waits for the others: the end of that leave leaves the new place alone. */
+static void test_in_again_before_all_are_out(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    gather(NULL);
+    start_all(enter_call);
+    finish_all();
+    zkl_double_barrier *leaver = members[(first() + 1) % MEMBERS].barrier; /* the first would leave last */
+    CU_ASSERT_EQUAL(zkl_double_barrier_leave_async(leaver, 100, on_ended, &box, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(kit_queue(sessions[0], PATH) == MEMBERS - 1));
+    CU_ASSERT_EQUAL(zkl_double_barrier_enter_async(leaver, 10000, on_ended, &box, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(mailbox_wait(&box, 2));
+    CU_ASSERT_EQUAL(box.letters[0].code + box.letters[1].code, ZKL_OK + ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(kit_queue(sessions[0], PATH), MEMBERS);
+    scatter();
+}
+
+/* --- strays, and answers that come too late -------------------------------------------------------------------------- */
 
 /* A directory that anybody may create in. */
 static void make_path(void)
 {
-    stray("/", "barriers");
-    stray("/barriers", "a");
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, "/", "barriers", NULL), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, "/barriers", "a", NULL), ZKL__RC_OK);
 }
 
 /* Children that live with no session stand for nobody: they let nobody in, and keep nobody from leaving. */
@@ -343,39 +341,41 @@ static void test_strays_are_no_members(void)
 {
     gather(NULL);
     make_path();
-    stray(PATH, "_c_00000000-stray");
-    stray(PATH, "stray");
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH, "_c_00000000-stray", NULL), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH, "stray", NULL), ZKL__RC_OK);
     CU_ASSERT_EQUAL(zkl_double_barrier_enter(members[0].barrier, 300, NULL), ZKL_ETIMEOUT);
-    for (int i = 0; i < MEMBERS; i++) {
-        members[i].run = enter_call;
-        start(&members[i]);
-    }
+    start_all(enter_call);
     for (int i = 0; i < MEMBERS; i++) {
         CU_ASSERT_EQUAL(finish(&members[i]), ZKL_OK);
         members[i].run = leave_call;
     }
-    for (int i = 0; i < MEMBERS; i++) {
-        start(&members[i]);
-    }
-    for (int i = 0; i < MEMBERS; i++) {
-        CU_ASSERT_EQUAL(finish(&members[i]), ZKL_OK);
-    }
+    start_all(leave_call);
+    finish_all();
     scatter();
 }
 
 /* A lock's directory would be a barrier that nobody lifts: whoever queues there shows that it is none. */
 static void test_a_lock_is_no_barrier(void)
 {
-    zkl_error err = {.text = ""};
     kit_set_up(NULL);
-    zkl_lock *lock = kit_lock(one, PATH, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_barrier_set(two, PATH, 5000, &err), ZKL_ECONFLICT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "in use as a lock"));
-    CU_ASSERT_EQUAL(zkl_barrier_wait(two, PATH, 5000, &err), ZKL_ECONFLICT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "in use as a lock"));
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
-    zkl_lock_free(lock);
+    for (int read = 0; read < 2; read++) {
+        zkl_error errs[3] = {{0}, {0}, {0}};
+        zkl_lock *lock = NULL;
+        zkl_double_barrier *barrier = NULL;
+        CU_ASSERT_EQUAL_FATAL((read ? zkl_read_lock_new : zkl_lock_new)(&lock, one, PATH, NULL, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&barrier, two, PATH, 2, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_barrier_set(two, PATH, 5000, &errs[0]), ZKL_ECONFLICT);
+        CU_ASSERT_EQUAL(zkl_barrier_wait(two, PATH, 5000, &errs[1]), ZKL_ECONFLICT);
+        if (read) { /* the members of a double one have the names of locks */
+            CU_ASSERT_EQUAL(zkl_double_barrier_enter(barrier, 5000, &errs[2]), ZKL_ECONFLICT);
+        }
+        for (int i = 0; i < 2 + read; i++) {
+            CU_ASSERT_PTR_NOT_NULL(strstr(errs[i].text, "in use as a lock"));
+        }
+        zkl_double_barrier_free(barrier);
+        zkl_lock_free(lock);
+    }
     kit_tear_down();
 }
 
@@ -384,7 +384,7 @@ static void test_strays_below_a_barrier(void)
 {
     kit_set_up(NULL);
     make_path();
-    stray(PATH, "x-lock-0000000000");
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH, "x-lock-0000000000", NULL), ZKL__RC_OK);
     CU_ASSERT_EQUAL(zkl_barrier_set(one, PATH, 5000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_barrier_wait(two, PATH, 30, NULL), ZKL_ETIMEOUT);
     kit_tear_down();
@@ -393,29 +393,10 @@ static void test_strays_below_a_barrier(void)
 /* Nobody keeps a barrier up by a child. */
 static void test_a_barrier_has_no_children(void)
 {
-    enum zkl__rc rc;
-    const struct zkl__op child = {.kind = ZKL__OP_CREATE, .dir = PATH, .name = "x", .mode = ZKL__PERSISTENT};
     kit_set_up(NULL);
     CU_ASSERT_EQUAL(zkl_barrier_set(one, PATH, 5000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl__memory_meddle("kit", &child, &rc), ZKL_OK);
-    CU_ASSERT_EQUAL(rc, ZKL__RC_NOAUTH);
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH, "x", NULL), ZKL__RC_NOAUTH);
     CU_ASSERT_EQUAL(zkl_barrier_lift(two, PATH, 5000, NULL), ZKL_OK);
-    kit_tear_down();
-}
-
-static void test_a_read_write_lock_is_no_barrier(void)
-{
-    zkl_lock *rwlock = NULL;
-    zkl_double_barrier *barrier = NULL;
-    zkl_error err = {.text = ""};
-    kit_set_up(NULL);
-    CU_ASSERT_EQUAL_FATAL(zkl_read_lock_new(&rwlock, two, PATH, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&barrier, one, PATH, 2, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(rwlock, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_double_barrier_enter(barrier, 5000, &err), ZKL_ECONFLICT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "in use as a lock"));
-    zkl_double_barrier_free(barrier);
-    zkl_lock_free(rwlock);
     kit_tear_down();
 }
 
@@ -460,10 +441,7 @@ static void test_a_sign_that_may_not_be_read(void)
 
 static bool sign_stands(void)
 {
-    const struct zkl__op op = {.kind = ZKL__OP_CHECK, .dir = PATH, .name = "ready", .version = -1};
-    enum zkl__rc rc = ZKL__RC_UNKNOWN;
-    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
-    return rc == ZKL__RC_OK;
+    return kit_write(ZKL__OP_CHECK, PATH, "ready", NULL) == ZKL__RC_OK;
 }
 
 /* The last to leave loses its connection at each answer in turn, and another one enters before it is back. */
@@ -498,10 +476,9 @@ static void test_a_late_leave_spares_the_next_time(void)
     CU_ASSERT(unanswered > 0);
 }
 
-TESTS("barrier", T(test_leave_after_a_loss), T(test_a_barrier_that_is_not_up_holds_nobody),
-      T(test_all_go_on_when_it_is_lifted), T(test_a_wake_up_is_not_a_lift), T(test_a_lift_takes_one_barrier),
-      T(test_bad_arguments), T(test_begin_and_end_together), T(test_the_first_one_leaves_last),
-      T(test_one_who_gave_up_does_not_count), T(test_one_who_crashed_has_left), T(test_loss_while_waiting),
-      T(test_strays_are_no_members), T(test_a_sign_that_may_not_be_read), T(test_a_read_write_lock_is_no_barrier),
-      T(test_a_lock_is_no_barrier), T(test_strays_below_a_barrier), T(test_a_barrier_has_no_children),
-      T(test_a_late_leave_spares_the_next_time), T(test_close_while_waiting))
+TESTS("barrier", T(test_all_go_on_when_it_is_lifted), T(test_a_wake_up_is_not_a_lift), T(test_a_lift_takes_one_barrier),
+      T(test_begin_and_end_together), T(test_the_first_one_leaves_last), T(test_one_who_gave_up_does_not_count),
+      T(test_one_who_crashed_has_left), T(test_loss_while_waiting), T(test_leave_after_a_loss), T(test_entered_twice),
+      T(test_in_again_before_all_are_out), T(test_strays_are_no_members), T(test_a_lock_is_no_barrier),
+      T(test_strays_below_a_barrier), T(test_a_barrier_has_no_children), T(test_a_sign_that_may_not_be_read),
+      T(test_a_late_leave_spares_the_next_time))

@@ -87,37 +87,6 @@ static void test_async_results(void)
     CU_ASSERT_EQUAL(box.count, 5);
 }
 
-static void test_close_completes_what_is_pending(void)
-{
-    struct mailbox box = MAILBOX_INIT;
-    set_up(NULL);
-    zkl_lock *a = kit_lock(two, QUEUE, NULL), *b = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
-    kit_close(one);
-    CU_ASSERT_EQUAL(box.count, 1);
-    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ECLOSED);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, 0, on_acquired, &box, NULL), ZKL_ECLOSED);
-    zkl_lock_free(b);
-    zkl_lock_free(a);
-    kit_close(two);
-    CU_ASSERT_EQUAL(box.count, 1);
-}
-
-static void test_free_completes_what_is_pending(void)
-{
-    struct mailbox box = MAILBOX_INIT;
-    set_up(NULL);
-    zkl_lock *a = kit_lock(two, QUEUE, NULL), *b = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
-    zkl_lock_free(b);
-    CU_ASSERT_EQUAL(mailbox_count(&box), 1); /* when free returns, not later */
-    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ECANCELED);
-    zkl_lock_free(a);
-    kit_tear_down();
-}
-
 /* --- what a completion may do -------------------------------------------------------------------------------------- */
 
 struct relay {
@@ -278,22 +247,6 @@ static void test_dispatch_thousands_from_one_thread(void)
     kit_tear_down();
 }
 
-static void test_close_of_a_dispatched_session_runs_what_waits(void)
-{
-    struct mailbox box = MAILBOX_INIT;
-    zkl_session_options options = kit_dispatched();
-    set_up(&options);
-    zkl_lock *lock = kit_lock(one, QUEUE, NULL), *holder = kit_lock(two, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
-    kit_close(one);
-    CU_ASSERT_EQUAL(box.count, 1);
-    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ECLOSED);
-    zkl_lock_free(lock);
-    zkl_lock_free(holder);
-    kit_close(two);
-}
-
 static void dispatch_in_completion(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err,
                                    void *payload)
 {
@@ -432,26 +385,146 @@ static void test_free_in_a_state_callback(void)
     CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_STATE_LOST);
 }
 
-static void test_nothing_is_told_after_free(void)
+/* --- several threads that dispatch: one of them runs callbacks, the others sleep ------------------------------------------ */
+
+/* A callback that says that it runs, and goes on when it is told to. */
+struct door {
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    bool entered, open;
+};
+#define DOOR_INIT                                                         \
+    {                                                                     \
+        PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, false \
+    }
+
+static void pass(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
-    struct mailbox box = MAILBOX_INIT;
-    zkl_session_options options = kit_dispatched();
-    zkl_lock_options lock_options = ZKL_LOCK_OPTIONS_INIT;
-    lock_options.state_fn = on_lock_state;
-    lock_options.payload = &box;
-    set_up(&options);
-    zkl_lock *lock = kit_lock(one, QUEUE, &lock_options);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
-    zkl_lock_free(lock);
-    zkl_session_dispatch(one);
-    CU_ASSERT_EQUAL(box.count, 0);
-    kit_tear_down();
+    struct door *gate = payload;
+    (void)lock, (void)code, (void)grant, (void)err;
+    pthread_mutex_lock(&gate->mutex);
+    gate->entered = true;
+    pthread_cond_broadcast(&gate->cond);
+    while (!gate->open) {
+        pthread_cond_wait(&gate->cond, &gate->mutex);
+    }
+    pthread_mutex_unlock(&gate->mutex);
 }
 
-TESTS("callbacks", T(test_async_acquires_complete_once), T(test_async_results), T(test_close_completes_what_is_pending),
-      T(test_free_completes_what_is_pending), T(test_completions_may_call_the_library),
-      T(test_free_waits_for_a_callback_that_runs), T(test_a_callback_that_blocks), T(test_dispatch),
-      T(test_dispatch_thousands_from_one_thread), T(test_close_of_a_dispatched_session_runs_what_waits),
+static void await_entry(struct door *gate)
+{
+    pthread_mutex_lock(&gate->mutex);
+    while (!gate->entered) {
+        pthread_cond_wait(&gate->cond, &gate->mutex);
+    }
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+static void open_gate(struct door *gate)
+{
+    pthread_mutex_lock(&gate->mutex);
+    gate->open = true;
+    pthread_cond_broadcast(&gate->cond);
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+static void *dispatch(void *arg)
+{
+    (void)arg;
+    return (void *)(intptr_t)zkl_session_dispatch(one);
+}
+
+static void *let_go(void *arg)
+{
+    zkl_lock_free(arg); /* runs the completion that is owed */
+    return NULL;
+}
+
+/* While another thread runs a callback, what is posted is announced, and dispatch has nothing to do: then the descriptor must not go on
+ * saying that it has. As soon as the other is done, it does. */
+static void busy_elsewhere(bool freeing)
+{
+    struct door gate = DOOR_INIT;
+    struct mailbox box = MAILBOX_INIT;
+    zkl_session_options options = kit_dispatched();
+    pthread_t other;
+    one = kit_open(&options);
+    zkl_lock *a = kit_lock(one, QUEUE "/a", NULL), *b = kit_lock(one, QUEUE "/b", NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(a, 1000, pass, &gate, NULL), ZKL_OK);
+    CU_ASSERT(fd_readable(one, 10000));
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&other, NULL, freeing ? let_go : dispatch, a), 0);
+    await_entry(&gate);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, 1000, on_acquired, &box, NULL), ZKL_OK);
+    CU_ASSERT(fd_readable(one, 10000));
+    CU_ASSERT(EVENTUALLY(zkl_lock_is_held(b)));
+    CU_ASSERT_EQUAL(zkl_session_dispatch(one), 0);
+    CU_ASSERT_FALSE(fd_readable(one, 0)); /* no spinning */
+    open_gate(&gate);
+    CU_ASSERT(fd_readable(one, 10000)); /* nothing forgotten */
+    CU_ASSERT_EQUAL(pthread_join(other, NULL), 0);
+    CU_ASSERT_EQUAL(zkl_session_dispatch(one), 1);
+    CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_OK);
+    CU_ASSERT_FALSE(fd_readable(one, 0));
+    zkl_lock_free(b);
+    if (!freeing) {
+        zkl_lock_free(a);
+    }
+    kit_close(one);
+}
+
+static void test_another_thread_is_in_a_callback(void)
+{
+    busy_elsewhere(false);
+    busy_elsewhere(true);
+}
+
+#define LOCKS 200
+
+static void *poll_and_dispatch(void *arg)
+{
+    struct mailbox *box = arg;
+    intptr_t in_vain = 0;
+    while (mailbox_count(box) < LOCKS) {
+        in_vain += fd_readable(one, 10) && zkl_session_dispatch(one) == 0;
+    }
+    return (void *)in_vain;
+}
+
+/* Announced is each post, what is left when a dispatch returns, and what was silenced meanwhile: each may wake both in vain, and no more. */
+static void test_two_threads_share_the_work(void)
+{
+    static zkl_lock *locks[LOCKS];
+    struct mailbox box = MAILBOX_INIT;
+    zkl_session_options options = kit_dispatched();
+    pthread_t threads[2];
+    one = kit_open(&options);
+    for (size_t i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, poll_and_dispatch, &box), 0);
+    }
+    for (size_t i = 0; i < LOCKS; i++) {
+        char path[64];
+        snprintf(path, sizeof path, QUEUE "/%zu", i);
+        locks[i] = kit_lock(one, path, NULL);
+        CU_ASSERT_EQUAL(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
+    }
+    CU_ASSERT(mailbox_wait(&box, LOCKS));
+    intptr_t in_vain = 0;
+    for (size_t i = 0; i < 2; i++) {
+        void *result = NULL;
+        CU_ASSERT_EQUAL(pthread_join(threads[i], &result), 0);
+        in_vain += (intptr_t)result;
+    }
+    CU_ASSERT(in_vain <= 6 * LOCKS);
+    for (size_t i = 0; i < LOCKS; i++) {
+        CU_ASSERT(zkl_lock_is_held(locks[i]));
+        zkl_lock_free(locks[i]);
+    }
+    kit_close(one);
+}
+
+TESTS("callbacks", T(test_async_acquires_complete_once), T(test_async_results),
+      T(test_completions_may_call_the_library), T(test_free_waits_for_a_callback_that_runs),
+      T(test_a_callback_that_blocks), T(test_dispatch), T(test_dispatch_thousands_from_one_thread),
       T(test_dispatch_in_a_callback_does_nothing), T(test_a_completion_that_comes_too_late),
       T(test_a_grant_given_up_before_its_completion), T(test_states_are_told_as_the_latest_but_every_loss_is),
-      T(test_free_in_a_state_callback), T(test_nothing_is_told_after_free))
+      T(test_free_in_a_state_callback), T(test_another_thread_is_in_a_callback), T(test_two_threads_share_the_work))

@@ -1,21 +1,19 @@
-/* Elections, on the in-process store: what zklock/election.h promises. */
+/* Elections, on the in-process store: what zklock/election.h promises. zkl_election_run: unit_section. */
 #include "lock_kit.h"
 
-#include "dice.h"
-#include "test_heap.h"
-
+#include <poll.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
+#include <zklock/testing.h>
 
-#define PLACE_OF_IT "/services/leader"
+#define PATH "/services/leader"
 
 static zkl_lock *candidate(zkl_session *session, const char *value)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     zkl_lock *election = NULL;
     options.metadata = value;
-    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&election, session, PLACE_OF_IT, &options, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&election, session, PATH, &options, NULL), ZKL_OK);
     return election;
 }
 
@@ -28,7 +26,7 @@ static void test_campaign_and_resign(void)
     zkl_grant grant;
     char node[128];
     zkl_error err;
-    CU_ASSERT_STRING_EQUAL(zkl_lock_path(a), PLACE_OF_IT);
+    CU_ASSERT_STRING_EQUAL(zkl_lock_path(a), PATH);
     CU_ASSERT_FALSE(zkl_lock_is_held(a));
     CU_ASSERT_EQUAL(zkl_lock_release(a, &err), ZKL_ENOTHELD);
     CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(a, 5000, &grant, NULL), ZKL_OK);
@@ -40,14 +38,14 @@ static void test_campaign_and_resign(void)
     CU_ASSERT_EQUAL(zkl_lock_acquire(a, 0, NULL, NULL), ZKL_EDEADLK);
     CU_ASSERT_EQUAL(zkl_lock_acquire(b, 0, NULL, NULL), ZKL_EBUSY);
     CU_ASSERT_EQUAL(zkl_lock_acquire(b, 50, NULL, NULL), ZKL_ETIMEOUT);
-    CU_ASSERT_EQUAL(kit_queue(two, PLACE_OF_IT), 1);
+    CU_ASSERT_EQUAL(kit_queue(two, PATH), 1);
     CU_ASSERT_EQUAL(zkl_lock_cancel(b), ZKL_ENOTWAITING);
     /* Curator's LeaderLatch, byte for byte */
     CU_ASSERT_EQUAL(zkl_lock_node(a, node, sizeof node), 3 + 36 + 1 + 6 + 10);
     CU_ASSERT_EQUAL(strncmp(node, "_c_", 3), 0);
     CU_ASSERT_EQUAL(strncmp(node + 39, "-latch-", 7), 0);
     zkl_queue *queue;
-    CU_ASSERT_EQUAL_FATAL(zkl_queue_list(&queue, two, PLACE_OF_IT, 5000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_queue_list(&queue, two, PATH, 5000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL_FATAL(queue->count, 1);
     CU_ASSERT_EQUAL(queue->entries[0].kind, ZKL_KIND_LATCH);
     CU_ASSERT_STRING_EQUAL(queue->entries[0].data, "a:1");
@@ -60,48 +58,8 @@ static void test_campaign_and_resign(void)
     CU_ASSERT(grant.token > before);
     zkl_lock_free(a);
     zkl_lock_free(b);
-    CU_ASSERT_EQUAL(kit_queue(two, PLACE_OF_IT), 0);
+    CU_ASSERT_EQUAL(kit_queue(two, PATH), 0);
     zkl_lock_free(NULL);
-    kit_tear_down();
-}
-
-static void on_elected(zkl_lock *election, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
-{
-    (void)err;
-    mailbox_put(payload, (struct letter){.from = election, .code = code, .granted = grant != NULL});
-}
-
-static void on_state(zkl_lock *election, zkl_state state, void *payload)
-{
-    mailbox_put(payload, (struct letter){.from = election, .code = (int)state});
-}
-
-static void test_asynchronous(void)
-{
-    struct mailbox box = MAILBOX_INIT, states = MAILBOX_INIT;
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    options.state_fn = on_state;
-    options.payload = &states;
-    kit_set_up(NULL);
-    zkl_lock *a = NULL, *b = candidate(two, NULL);
-    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&a, one, PLACE_OF_IT, &options, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(a, 5000, on_elected, &box, NULL), ZKL_OK);
-    CU_ASSERT(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
-    CU_ASSERT(box.letters[0].granted);
-    CU_ASSERT(mailbox_wait(&states, 1));
-    CU_ASSERT_EQUAL(states.letters[0].code, ZKL_STATE_HELD);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, ZKL_WAIT_FOREVER, on_elected, &box, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_state(b), ZKL_STATE_WAITING);
-    CU_ASSERT_EQUAL(zkl_lock_cancel(b), ZKL_OK);
-    CU_ASSERT(mailbox_wait(&box, 2));
-    CU_ASSERT_EQUAL(box.letters[1].code, ZKL_ECANCELED);
-    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(mailbox_last(&states) == ZKL_STATE_LOST)); /* in jeopardy first, if that is told in time */
-    CU_ASSERT_FALSE(zkl_lock_is_held(a));
-    CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_ELOST);
-    zkl_lock_free(a);
-    zkl_lock_free(b);
     kit_tear_down();
 }
 
@@ -122,7 +80,7 @@ static void on_leader(zkl_election_observer *observer, const zkl_leader *leader,
 static zkl_election_observer *observe(zkl_session *session, struct mailbox *box)
 {
     zkl_election_observer *observer = NULL;
-    CU_ASSERT_EQUAL_FATAL(zkl_election_observe(&observer, session, PLACE_OF_IT, on_leader, box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_election_observe(&observer, session, PATH, on_leader, box, NULL), ZKL_OK);
     return observer;
 }
 
@@ -149,8 +107,8 @@ static void test_observe(void)
     CU_ASSERT_EQUAL(zkl_election_publish(a, "a, ready", 10000, NULL), ZKL_OK);
     CU_ASSERT_STRING_EQUAL(news(&box, 3), "a, ready");
     struct mailbox done = MAILBOX_INIT;
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, 5000, on_elected, &done, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(kit_queue(one, PLACE_OF_IT) == 2));
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, 5000, on_acquired, &done, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(kit_queue(one, PATH) == 2));
     CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_OK);
     CU_ASSERT_STRING_EQUAL(news(&box, 4), "b");
     CU_ASSERT(mailbox_wait(&done, 1));
@@ -208,17 +166,12 @@ static void test_observer_in_trouble(void)
 static void test_observer_and_strangers(void)
 {
     struct mailbox box = MAILBOX_INIT;
-    enum zkl__rc rc;
     kit_set_up(NULL);
     zkl_lock *a = candidate(one, "a");
     CU_ASSERT_EQUAL(zkl_lock_acquire(a, 5000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_OK);
-    const char *names[] = {"latch-0000000000", "something"};
-    for (int i = 0; i < 2; i++) {
-        struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = PLACE_OF_IT, .name = names[i], .mode = ZKL__PERSISTENT};
-        CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
-        CU_ASSERT_EQUAL(rc, i == 0 ? ZKL__RC_OK : ZKL__RC_OK);
-    }
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH, "latch-0000000000", NULL), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH, "something", NULL), ZKL__RC_OK);
     zkl_election_observer *observer = observe(two, &box);
     CU_ASSERT_STRING_EQUAL(news(&box, 1), "nobody");
     CU_ASSERT_EQUAL(zkl_lock_acquire(a, 5000, NULL, NULL), ZKL_OK);
@@ -227,17 +180,14 @@ static void test_observer_and_strangers(void)
     struct mailbox done = MAILBOX_INIT;
     for (int i = 0; i < 5; i++) {
         others[i] = candidate(two, "other");
-        CU_ASSERT_EQUAL(zkl_lock_acquire_async(others[i], 5000, on_elected, &done, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_acquire_async(others[i], 5000, on_acquired, &done, NULL), ZKL_OK);
     }
-    CU_ASSERT(EVENTUALLY(kit_queue(one, PLACE_OF_IT) == 7));
+    CU_ASSERT(EVENTUALLY(kit_queue(one, PATH) == 7));
     for (int i = 0; i < 5; i++) {
         zkl_lock_free(others[i]);
     }
     /* an operator removes the leader's node */
-    char node[128];
-    zkl_lock_node(a, node, sizeof node);
-    struct zkl__op op = {.kind = ZKL__OP_DELETE, .dir = PLACE_OF_IT, .name = node, .version = -1};
-    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
+    kit_remove_node(a);
     CU_ASSERT_STRING_EQUAL(news(&box, 3), "nobody");
     CU_ASSERT_EQUAL(mailbox_count(&box), 3);
     CU_ASSERT(EVENTUALLY(!zkl_lock_is_held(a)));
@@ -260,7 +210,7 @@ static void test_free_and_close(void)
     zkl_election_observer *observer;
     zkl_error err;
     kit_set_up(NULL);
-    CU_ASSERT_EQUAL(zkl_election_observe(&observer, one, PLACE_OF_IT, free_observer, &box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_election_observe(&observer, one, PATH, free_observer, &box, NULL), ZKL_OK);
     CU_ASSERT(mailbox_wait(&box, 1));
     observer = observe(two, &box);
     CU_ASSERT(mailbox_wait(&box, 2));
@@ -273,145 +223,176 @@ static void test_free_and_close(void)
     zkl_election_observer_free(observer);
 }
 
-/* --- at most one leader, by lease ---------------------------------------------------------------------------------- */
+/* --- again and again -------------------------------------------------------------------------------------------------- */
 
-#define CANDIDATES 6
+static atomic_int leaders, most;
 
-static zkl_lock *crowd[CANDIDATES];
-static atomic_bool over;
-static atomic_int terms;
-
-static void *stand(void *arg)
+static void on_stand(zkl_lock *lock, zkl_state state, int64_t token, const zkl_error *err, void *payload)
 {
-    zkl_lock *election = arg;
-    uint64_t dice = (uintptr_t)arg;
-    while (!over) {
-        zkl_grant grant;
-        if (zkl_lock_acquire(election, 200, &grant, NULL) == ZKL_OK) {
-            terms++;
-            for (int64_t spins = dice_below(&dice, 3); spins > 0 && zkl_lock_is_held(election); spins--) {
-                nanosleep(&(struct timespec){0, 1000000}, NULL);
-            }
-            zkl_lock_release(election, NULL);
-        }
-    }
-    return NULL;
+    struct letter letter = {.from = lock, .code = (int)state, .grant = {.token = token}, .thread = pthread_self()};
+    letter.granted = err->code != ZKL_OK;
+    snprintf(letter.text, sizeof letter.text, "%s", err->code == ZKL_OK ? "" : zkl_error_name(err->code));
+    mailbox_put(payload, letter);
 }
 
-/* One leads, then another, then the first is seen in the same term still: two leaders. */
-static void look_for_two(void)
+static void test_campaign_lead_lost_campaign(void)
 {
-    for (int i = 0; i < CANDIDATES; i++) {
-        int64_t token = zkl_lock_token(crowd[i]);
-        for (int j = 0; token != 0 && j < CANDIDATES; j++) {
-            if (j != i && zkl_lock_is_held(crowd[j])) {
-                CU_ASSERT_NOT_EQUAL(zkl_lock_token(crowd[i]), token);
-            }
-        }
-    }
-}
-
-static void test_never_two_leaders(void)
-{
-    pthread_t threads[CANDIDATES];
-    struct storm storm;
+    zkl_session_options options = kit_short();
     struct mailbox box = MAILBOX_INIT;
-    over = false;
-    terms = 0;
-    storm_begin(&storm, 4711, 4);
-    zkl_session *watcher = kit_open(NULL);
-    zkl_election_observer *observer = observe(watcher, &box);
-    for (int i = 0; i < CANDIDATES; i++) {
-        crowd[i] = candidate(storm.sessions[i % STORM_SESSIONS], "x");
-        CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, stand, crowd[i]), 0);
-    }
-    int64_t until = now_ms() + 3000;
-    while (now_ms() < until) {
-        storm_blow(&storm);
-        for (int i = 0; i < 20; i++) {
-            look_for_two();
+    kit_set_up(&options);
+    zkl_lock *lock = candidate(one, NULL);
+    CU_ASSERT_EQUAL(zkl_election_leave(lock, NULL), ZKL_ENOTWAITING);
+    CU_ASSERT_EQUAL(zkl_election_stand(lock, on_stand, &box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_election_stand(lock, on_stand, &box, NULL), ZKL_EDEADLK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EDEADLK);
+    int64_t token = 0;
+    for (int round = 0; round < 3; round++) {
+        CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+        CU_ASSERT_EQUAL(box.letters[0].code, ZKL_STATE_HELD);
+        CU_ASSERT_TRUE(box.letters[0].grant.token > token);
+        token = box.letters[0].grant.token;
+        CU_ASSERT_EQUAL(zkl_lock_token(lock), token);
+        mailbox_clear(&box);
+        if (round == 0) {
+            kit_remove_node(lock); /* by an operator */
+        } else if (round == 1) {
+            CU_ASSERT_EQUAL(zkl_testing_expire(one, NULL), ZKL_OK);
         }
-        nanosleep(&(struct timespec){0, 2000000}, NULL);
-    }
-    over = true;
-    for (int i = 0; i < CANDIDATES; i++) {
-        pthread_join(threads[i], NULL);
-        zkl_lock_free(crowd[i]);
-    }
-    storm_calm(&storm);
-    CU_ASSERT(EVENTUALLY(kit_queue(watcher, PLACE_OF_IT) == 0)); /* nothing is left */
-    CU_ASSERT(terms > 5);
-    CU_ASSERT(mailbox_count(&box) > 3);
-    storm_end(&storm);
-    zkl_election_observer_free(observer);
-    kit_close(watcher);
-}
-
-static void test_no_memory(void)
-{
-    struct test_heap heap = TEST_HEAP_INIT;
-    struct mailbox box = MAILBOX_INIT;
-    zkl_heap functions = test_heap(&heap);
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.heap = &functions;
-    one = kit_open(&options);
-    for (long nth = 1; nth < 40; nth++) {
-        zkl_lock *a = NULL;
-        zkl_election_observer *observer = NULL;
-        test_heap_fail(&heap, nth, false);
-        int code = zkl_election_observe(&observer, one, PLACE_OF_IT, on_leader, &box, NULL);
-        CU_ASSERT(code == ZKL_OK || code == ZKL_ENOMEM);
-        code = zkl_election_new(&a, one, PLACE_OF_IT, NULL, NULL);
-        if (code == ZKL_OK) {
-            code = zkl_lock_acquire(a, 5000, NULL, NULL);
+        if (round < 2) {
+            CU_ASSERT_TRUE(EVENTUALLY(mailbox_count(&box) > 0 && box.letters[0].code != ZKL_STATE_JEOPARDY) ||
+                           EVENTUALLY(mailbox_count(&box) > 1));
+            size_t at = box.letters[0].code == ZKL_STATE_JEOPARDY;
+            CU_ASSERT_EQUAL(box.letters[at].code, ZKL_STATE_LOST);
+            CU_ASSERT_STRING_EQUAL(box.letters[at].text, "ZKL_ELOST");
+            CU_ASSERT_EQUAL(box.letters[at].grant.token, token);
+            CU_ASSERT_TRUE(mailbox_wait(&box, at + 2));
+            box.letters[0] = box.letters[at + 1];
         }
-        CU_ASSERT(code == ZKL_OK || code == ZKL_ENOMEM);
-        if (code == ZKL_OK) {
-            code = zkl_election_publish(a, "x", 5000, NULL);
-            CU_ASSERT(code == ZKL_OK || code == ZKL_ENOMEM);
-        }
-        test_heap_fail(&heap, 0, false);
-        zkl_lock_free(a);
-        zkl_election_observer_free(observer);
-        CU_ASSERT(EVENTUALLY(kit_queue(one, PLACE_OF_IT) == 0));
     }
-    kit_close(one);
-    CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
-}
-
-static void test_bad_calls(void)
-{
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    zkl_lock *election = NULL;
-    zkl_election_observer *observer = NULL;
-    struct mailbox box = MAILBOX_INIT;
-    zkl_error err;
-    kit_set_up(NULL);
-    options.size = 1;
-    CU_ASSERT_EQUAL(zkl_election_new(&election, one, PLACE_OF_IT, &options, &err), ZKL_EINVAL);
-    options.size = sizeof options;
-    options.metadata = "__REVOKE__";
-    CU_ASSERT_EQUAL(zkl_election_new(&election, one, PLACE_OF_IT, &options, &err), ZKL_EINVAL);
-    CU_ASSERT_PTR_EQUAL(strstr(err.text, "metadata: "), err.text);
-    options.metadata = NULL;
-    options.release_timeout_ms = -1;
-    CU_ASSERT_EQUAL(zkl_election_new(&election, one, PLACE_OF_IT, &options, &err), ZKL_EINVAL);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "release_timeout_ms"));
-    CU_ASSERT_EQUAL(zkl_election_new(&election, one, "no/path", NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_election_new(NULL, one, PLACE_OF_IT, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_election_new(&election, NULL, PLACE_OF_IT, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_PTR_NULL(election);
-    CU_ASSERT_EQUAL(zkl_election_observe(&observer, one, "x", on_leader, &box, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_election_observe(&observer, one, PLACE_OF_IT, NULL, &box, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_election_observe(&observer, NULL, PLACE_OF_IT, on_leader, &box, &err), ZKL_EINVAL);
-    CU_ASSERT_PTR_NULL(observer);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(NULL, 0, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_lock_cancel(NULL), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_election_publish(NULL, "x", 0, &err), ZKL_EINVAL);
-    CU_ASSERT_FALSE(zkl_lock_is_held(NULL));
+    CU_ASSERT_EQUAL(zkl_election_leave(lock, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_IDLE));
+    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, PATH) == 0));
+    CU_ASSERT_TRUE(EVENTUALLY(zkl_election_leave(lock, NULL) == ZKL_ENOTWAITING));
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK); /* an object as any other again */
+    zkl_lock_free(lock);
     kit_tear_down();
 }
 
-TESTS("election", T(test_campaign_and_resign), T(test_asynchronous), T(test_observe), T(test_observer_in_trouble),
-      T(test_observer_and_strangers), T(test_free_and_close), T(test_never_two_leaders), T(test_no_memory),
-      T(test_bad_calls))
+/* Jeopardy, the loss by the clock, and back; the second candidate leads meanwhile, never beside the first. */
+static void count_leaders(zkl_lock *lock, zkl_state state, int64_t token, const zkl_error *err, void *payload)
+{
+    if (state == ZKL_STATE_HELD && mailbox_last(payload) != ZKL_STATE_JEOPARDY) {
+        int now = atomic_fetch_add(&leaders, 1) + 1;
+        atomic_store(&most, now > atomic_load(&most) ? now : atomic_load(&most));
+    } else if (state == ZKL_STATE_LOST) {
+        atomic_fetch_sub(&leaders, 1);
+    }
+    on_stand(lock, state, token, err, payload);
+}
+
+static void test_cut(void)
+{
+    zkl_session_options options = kit_short();
+    struct mailbox box = MAILBOX_INIT, other = MAILBOX_INIT;
+    kit_set_up(&options);
+    atomic_store(&leaders, 0);
+    atomic_store(&most, 0);
+    zkl_lock *lock = candidate(one, NULL), *rival = candidate(two, NULL);
+    CU_ASSERT_EQUAL(zkl_election_stand(lock, count_leaders, &box, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(zkl_election_stand(rival, count_leaders, &other, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_testing_cut(one, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST));
+    CU_ASSERT_EQUAL(zkl_testing_expire(one, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(mailbox_wait(&other, 1));
+    CU_ASSERT_EQUAL(zkl_testing_heal(one, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, PATH) == 2));
+    atomic_fetch_sub(&leaders, 1);
+    CU_ASSERT_EQUAL(zkl_lock_release(rival, NULL), ZKL_OK); /* gives way, and stands again */
+    CU_ASSERT_TRUE(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_HELD));
+    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, PATH) == 2));
+    atomic_fetch_sub(&leaders, 1);
+    zkl_lock_free(lock); /* leads just now */
+    CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_STATE_IDLE);
+    CU_ASSERT_TRUE(EVENTUALLY(mailbox_last(&other) == ZKL_STATE_HELD));
+    CU_ASSERT_TRUE(atomic_load(&most) <= 1);
+    zkl_session_close(two, 1000);
+    CU_ASSERT_EQUAL(mailbox_last(&other), ZKL_STATE_IDLE);
+    zkl_lock_free(rival);
+    kit_close(one);
+}
+
+static void test_error_classes(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_stop stop = ZKL_STOP_INIT;
+    kit_set_up(NULL);
+    zkl_lock *lock = candidate(one, NULL);
+    CU_ASSERT_EQUAL(zkl_testing_refuse(one, ZKL_EAUTH, 1, NULL), ZKL_OK); /* final */
+    CU_ASSERT_EQUAL(zkl_election_stand(lock, on_stand, &box, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_STATE_IDLE);
+    CU_ASSERT_STRING_EQUAL(box.letters[0].text, "ZKL_EAUTH");
+    CU_ASSERT_TRUE(EVENTUALLY(zkl_election_leave(lock, NULL) == ZKL_ENOTWAITING));
+    mailbox_clear(&box);
+    CU_ASSERT_EQUAL(zkl_testing_refuse(one, ZKL_ELIMIT, 2, NULL), ZKL_OK); /* may pass: again, later */
+    CU_ASSERT_TRUE(EVENTUALLY(zkl_election_stand(lock, on_stand, &box, NULL) == ZKL_OK));
+    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_STATE_HELD);
+    CU_ASSERT_EQUAL(zkl_election_leave(lock, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(mailbox_wait(&box, 2));
+    CU_ASSERT_EQUAL(box.letters[1].code, ZKL_STATE_IDLE);
+    CU_ASSERT_FALSE(box.letters[1].granted); /* no error */
+    CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_set_stop(lock, &stop, NULL) == ZKL_OK));
+    CU_ASSERT_TRUE(EVENTUALLY(zkl_election_stand(lock, on_stand, &box, NULL) == ZKL_OK));
+    CU_ASSERT_TRUE(mailbox_wait(&box, 3));
+    zkl_stop_raise(&stop);
+    CU_ASSERT_TRUE(mailbox_wait(&box, 4));
+    CU_ASSERT_EQUAL(box.letters[3].code, ZKL_STATE_IDLE);
+    CU_ASSERT_STRING_EQUAL(box.letters[3].text, "ZKL_ECANCELED");
+    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, PATH) == 0)); /* it has resigned */
+    CU_ASSERT_EQUAL(zkl_election_stand(lock, on_stand, &box, NULL), ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(zkl_election_stand(lock, NULL, NULL, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_election_stand(NULL, on_stand, NULL, NULL), ZKL_EINVAL);
+    zkl_lock_free(lock);
+    CU_ASSERT_EQUAL(mailbox_count(&box), 4);
+    kit_tear_down();
+}
+
+/* One thread polls and dispatches; a candidate frees itself in its last call. */
+static void free_at_end(zkl_lock *lock, zkl_state state, int64_t token, const zkl_error *err, void *payload)
+{
+    on_stand(lock, state, token, err, payload);
+    if (state == ZKL_STATE_HELD) {
+        CU_ASSERT_EQUAL(zkl_election_leave(lock, NULL), ZKL_OK);
+    } else if (state == ZKL_STATE_IDLE) {
+        zkl_lock_free(lock);
+    }
+}
+
+static void test_event_loop(void)
+{
+    zkl_session_options options = kit_dispatched();
+    struct mailbox box = MAILBOX_INIT;
+    one = kit_open(&options);
+    two = kit_open(NULL);
+    for (int i = 0; i < 10; i++) {
+        CU_ASSERT_EQUAL(zkl_election_stand(candidate(one, NULL), free_at_end, &box, NULL), ZKL_OK);
+    }
+    while (mailbox_count(&box) < 20) {
+        struct pollfd fd = {.fd = zkl_session_fd(one), .events = POLLIN};
+        CU_ASSERT_EQUAL_FATAL(poll(&fd, 1, 10000), 1);
+        CU_ASSERT_TRUE(zkl_session_dispatch(one) >= 0);
+    }
+    for (size_t i = 0; i < 20; i++) { /* one leads and leaves, then the next */
+        CU_ASSERT_EQUAL(box.letters[i].code, i % 2 == 0 ? ZKL_STATE_HELD : ZKL_STATE_IDLE);
+        CU_ASSERT_TRUE(pthread_equal(box.letters[i].thread, pthread_self()));
+        CU_ASSERT_PTR_EQUAL(box.letters[i].from, box.letters[i & ~(size_t)1].from);
+    }
+    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, PATH) == 0));
+    kit_tear_down();
+}
+
+TESTS("election", T(test_campaign_and_resign), T(test_observe), T(test_observer_in_trouble),
+      T(test_observer_and_strangers), T(test_free_and_close), T(test_campaign_lead_lost_campaign), T(test_cut),
+      T(test_error_classes), T(test_event_loop))

@@ -1,13 +1,20 @@
-/* The lock, on the in-process store: what zklock/lock.h promises, promise by promise. */
+/* The lock, on the in-process store: what zklock/lock.h promises of an acquire, a wait, a loss and the options. What is so for every recipe:
+ * unit_handle. */
 #include "lock_kit.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
+
+#include <zklock/zookeeper.h>
 
 #define QUEUE "/locks/test"
+
+static zkl_lock *hold(zkl_session *session, const zkl_lock_options *options)
+{
+    zkl_lock *lock = kit_lock(session, QUEUE, options);
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    return lock;
+}
 
 /* --- acquire and release ------------------------------------------------------------------------------------------- */
 
@@ -122,40 +129,6 @@ static void test_one_at_a_time(void)
     kit_tear_down();
 }
 
-static void test_locks_of_other_paths_do_not_meet(void)
-{
-    kit_set_up(NULL);
-    zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(one, QUEUE "/deeper", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 0, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(b, 0, NULL, NULL), ZKL_OK);
-    zkl_lock_free(a);
-    zkl_lock_free(b);
-    kit_tear_down();
-}
-
-/* --- one object, several calls ------------------------------------------------------------------------------------- */
-
-static void test_a_second_acquire(void)
-{
-    kit_set_up(NULL);
-    zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(two, QUEUE, NULL);
-    struct acquire waiting;
-    zkl_error err;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, &err), ZKL_EDEADLK);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "recursive"));
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 0, NULL, NULL), ZKL_EDEADLK);
-    acquire_start(&waiting, b, ZKL_WAIT_FOREVER);
-    CU_ASSERT(EVENTUALLY(zkl_lock_state(b) == ZKL_STATE_WAITING));
-    CU_ASSERT_EQUAL(zkl_lock_acquire(b, 1000, NULL, &err), ZKL_EDEADLK);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "pending"));
-    CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(acquire_join(&waiting), ZKL_OK);
-    zkl_lock_free(a);
-    zkl_lock_free(b);
-    kit_tear_down();
-}
-
 static void test_recursion(void)
 {
     kit_set_up(NULL);
@@ -185,27 +158,6 @@ static void test_recursion(void)
     kit_tear_down();
 }
 
-static void test_release_without_holding(void)
-{
-    kit_set_up(NULL);
-    zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(two, QUEUE, NULL);
-    struct acquire waiting;
-    zkl_error err;
-    CU_ASSERT_EQUAL(zkl_lock_release(b, &err), ZKL_ENOTHELD);
-    CU_ASSERT_STRING_EQUAL(err.path, QUEUE);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
-    acquire_start(&waiting, b, ZKL_WAIT_FOREVER);
-    CU_ASSERT(EVENTUALLY(zkl_lock_state(b) == ZKL_STATE_WAITING));
-    CU_ASSERT_EQUAL(zkl_lock_release(b, &err), ZKL_ENOTHELD);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "waiting"));
-    CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_ENOTHELD);
-    CU_ASSERT_EQUAL(acquire_join(&waiting), ZKL_OK);
-    zkl_lock_free(a);
-    zkl_lock_free(b);
-    kit_tear_down();
-}
-
 static void test_release_waits_only_so_long(void)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
@@ -230,65 +182,516 @@ static void test_release_waits_only_so_long(void)
     kit_tear_down();
 }
 
-static void test_free_while_waiting_and_held(void)
+static void test_access_refused(void)
 {
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.auth_scheme = "digest";
+    options.auth = "me:secret";
+    options.auth_size = 9;
     kit_set_up(NULL);
-    zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(two, QUEUE, NULL), *c = kit_lock(two, QUEUE, NULL);
-    struct acquire waiting, next;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
-    acquire_start(&waiting, b, ZKL_WAIT_FOREVER);
-    CU_ASSERT(EVENTUALLY(kit_queue(one, QUEUE) == 2));
-    acquire_start(&next, c, ZKL_WAIT_FOREVER);
-    CU_ASSERT(EVENTUALLY(kit_queue(one, QUEUE) == 3));
-    zkl_lock_free(b);
-    CU_ASSERT_EQUAL(acquire_join(&waiting), ZKL_ECANCELED);
-    CU_ASSERT(EVENTUALLY(kit_queue(one, QUEUE) == 2));
-    zkl_lock_free(a);
-    CU_ASSERT_EQUAL(acquire_join(&next), ZKL_OK);
-    zkl_lock_free(c);
-    CU_ASSERT(EVENTUALLY(kit_queue(one, QUEUE) == 0));
+    zkl_session *mine = kit_open(&options); /* what it creates is its own alone */
+    zkl_lock *owner = kit_lock(mine, "/private/door", NULL), *stranger = kit_lock(one, "/private/door", NULL);
+    zkl_error err;
+    CU_ASSERT_EQUAL(zkl_lock_acquire(owner, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(stranger, 1000, NULL, &err), ZKL_EAUTH);
+    CU_ASSERT_STRING_EQUAL(err.path, "/private/door");
+    CU_ASSERT(err.zk_code != 0);
+    zkl_lock_free(owner);
+    zkl_lock_free(stranger);
+    kit_close(mine);
     kit_tear_down();
 }
 
-struct visits {
-    int waiting, held;
-    int64_t token;
-};
+/* --- waits that end without a grant ------------------------------------------------------------------------------------ */
 
-static void visit(const char *path, zkl_state state, int64_t token, void *payload)
-{
-    struct visits *visits = payload;
-    CU_ASSERT_STRING_EQUAL(path, QUEUE);
-    visits->waiting += state == ZKL_STATE_WAITING;
-    visits->held += state == ZKL_STATE_HELD;
-    visits->token += token;
-}
-
-static void test_locks_of_a_session(void)
+static void test_try(void)
 {
     kit_set_up(NULL);
-    zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(one, QUEUE, NULL), *idle = kit_lock(one, QUEUE, NULL);
-    struct acquire waiting;
-    struct visits visits = {0};
-    CU_ASSERT_EQUAL(zkl_session_locks(one, visit, &visits), 0);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
-    acquire_start(&waiting, b, ZKL_WAIT_FOREVER);
-    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 2));
-    CU_ASSERT_EQUAL(zkl_session_locks(one, visit, &visits), 2);
-    CU_ASSERT_EQUAL(visits.waiting, 1);
-    CU_ASSERT_EQUAL(visits.held, 1);
-    CU_ASSERT_EQUAL(visits.token, zkl_lock_token(a));
-    CU_ASSERT_EQUAL(zkl_session_locks(two, visit, &visits), 0);
-    CU_ASSERT_EQUAL(zkl_lock_cancel(b), ZKL_OK);
-    CU_ASSERT_EQUAL(acquire_join(&waiting), ZKL_ECANCELED);
-    CU_ASSERT_EQUAL(zkl_session_locks(one, visit, &visits), 1);
+    zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(two, QUEUE, NULL);
+    zkl_error err;
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 0, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(b, 0, NULL, &err), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(err.code, ZKL_EBUSY);
+    CU_ASSERT_STRING_EQUAL(err.path, QUEUE);
+    CU_ASSERT_EQUAL(zkl_lock_state(b), ZKL_STATE_IDLE);
+    CU_ASSERT(EVENTUALLY(kit_queue(one, QUEUE) == 1));
     CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_session_locks(one, visit, &visits), 0);
-    CU_ASSERT_EQUAL(zkl_session_locks(one, NULL, NULL), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_session_locks(NULL, visit, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(b, 0, NULL, NULL), ZKL_OK);
     zkl_lock_free(a);
     zkl_lock_free(b);
-    zkl_lock_free(idle);
+    kit_tear_down();
+}
+
+static int hold_responses(int64_t session_id)
+{
+    return zkl__memory_hold(session_id, true);
+}
+
+static int hold_no_more(int64_t session_id)
+{
+    return zkl__memory_hold(session_id, false);
+}
+
+/* silence makes a session that gets no response, and sound ends that. */
+static void try_in(int (*silence)(int64_t session_id), int (*sound)(int64_t session_id))
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.connect_timeout_ms = 500;
+    kit_set_up(&options);
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    int64_t id = zkl_session_id(one), from = now_ms();
+    CU_ASSERT_EQUAL(silence(id), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_ETIMEOUT);
+    CU_ASSERT(now_ms() - from >= 500);
+    CU_ASSERT_EQUAL(sound(id), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0));
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+static void test_try_waits_no_longer_than_a_connect(void)
+{
+    try_in(hold_responses, hold_no_more);
+    try_in(zkl__memory_suspend, zkl__memory_resume);
+}
+
+/* --- loss -------------------------------------------------------------------------------------------------------------- */
+
+static void test_lease_runs_out(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_session_options options = kit_short();
+    zkl_lock_options lock_options = ZKL_LOCK_OPTIONS_INIT;
+    lock_options.state_fn = on_lock_state;
+    lock_options.payload = &box;
+    kit_set_up(&options);
+    zkl_lock *lock = kit_lock(one, QUEUE, &lock_options);
+    int64_t id = zkl_session_id(one);
+    zkl_error err;
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&box, 2));
+    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_JEOPARDY);
+    CU_ASSERT(zkl_lock_is_held(lock));
+    CU_ASSERT(zkl_lock_token(lock) > 0);
+    int64_t end = now_ms() + zkl_lock_remaining_ms(lock);
+    CU_ASSERT(EVENTUALLY(!zkl_lock_is_held(lock)));
+    int64_t seen = now_ms();
+    CU_ASSERT(seen >= end && seen <= end + 500);
+    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_LOST);
+    CU_ASSERT_EQUAL(zkl_lock_token(lock), 0);
+    CU_ASSERT(mailbox_wait(&box, 3));
+    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_STATE_HELD);
+    CU_ASSERT_EQUAL(box.letters[1].code, ZKL_STATE_JEOPARDY);
+    CU_ASSERT_EQUAL(box.letters[2].code, ZKL_STATE_LOST);
+    CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1); /* the session lives: the node keeps others out until the release */
+    CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EDEADLK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, &err), ZKL_ELOST);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "lease"));
+    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0));
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+static void test_jeopardy_that_passes(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.state_fn = on_lock_state;
+    options.payload = &box;
+    kit_set_up(NULL);
+    zkl_lock *lock = kit_lock(one, QUEUE, &options);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(one)), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&box, 2));
+    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&box, 3));
+    CU_ASSERT_EQUAL(box.letters[1].code, ZKL_STATE_JEOPARDY);
+    CU_ASSERT_EQUAL(box.letters[2].code, ZKL_STATE_HELD);
+    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_HELD);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+/* Heartbeats keep a lease for much longer than it is. */
+static void test_lease_is_renewed(void)
+{
+    zkl_session_options options = kit_short();
+    kit_set_up(&options);
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT(kit_held_for(lock, 4500));
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+static void test_session_expires_while_holding(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.state_fn = on_lock_state;
+    options.payload = &box;
+    options.recursive = true;
+    kit_set_up(NULL);
+    zkl_lock *lock = kit_lock(one, QUEUE, &options);
+    zkl_error err;
+    int64_t id = zkl_session_id(one);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(zkl__memory_expire(id), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST));
+    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_LOST);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, &err), ZKL_ELOST);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, &err), ZKL_ELOST);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "session"));
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK); /* in the new session */
+    CU_ASSERT(zkl_session_id(one) != id);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+static void test_session_expires_while_waiting(void)
+{
+    zkl_lock_options fail = ZKL_LOCK_OPTIONS_INIT;
+    fail.on_expiry = ZKL_ON_EXPIRY_FAIL;
+    kit_set_up(NULL);
+    zkl_lock *holder = kit_lock(two, QUEUE, NULL), *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(one, QUEUE, &fail);
+    struct acquire requeues, fails;
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
+    acquire_start(&requeues, a, ZKL_WAIT_FOREVER);
+    acquire_start(&fails, b, ZKL_WAIT_FOREVER);
+    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 3));
+    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
+    CU_ASSERT_EQUAL(acquire_join(&fails), ZKL_ELOST);
+    CU_ASSERT_PTR_NOT_NULL(strstr(fails.err.text, "session"));
+    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 2));
+    CU_ASSERT_EQUAL(zkl_lock_state(a), ZKL_STATE_WAITING);
+    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(acquire_join(&requeues), ZKL_OK);
+    zkl_lock_free(holder);
+    zkl_lock_free(a);
+    zkl_lock_free(b);
+    kit_tear_down();
+}
+
+/* --- recover ------------------------------------------------------------------------------------------------------- */
+
+static zkl_lock_options recovering(void)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.recover = true;
+    return options;
+}
+
+/* Acquires and releases: was the last holder clean? */
+static bool unclean(zkl_session *session)
+{
+    zkl_lock_options options = recovering();
+    zkl_lock *lock = kit_lock(session, QUEUE, &options);
+    zkl_grant grant = {0};
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, &grant, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    return grant.unclean;
+}
+
+static void test_crash_with_nobody_queued(void)
+{
+    zkl_lock_options options = recovering();
+    kit_set_up(NULL);
+    CU_ASSERT_FALSE(unclean(two));
+    zkl_lock *lock = hold(one, &options);
+    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
+    CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST));
+    zkl__memory_reap(PLACE); /* the directory stays, and what it knows */
+    zkl__memory_reap(PLACE);
+    CU_ASSERT_TRUE(unclean(two));
+    CU_ASSERT_FALSE(unclean(two)); /* told until somebody released */
+    zkl_lock_free(lock);
+    CU_ASSERT_FALSE(unclean(two));
+    kit_tear_down();
+}
+
+static void test_crash_with_one_queued(void)
+{
+    zkl_lock_options options = recovering();
+    struct acquire waiter;
+    kit_set_up(NULL);
+    zkl_lock *lock = hold(one, &options), *next = kit_lock(two, QUEUE, &options);
+    acquire_start(&waiter, next, 10000);
+    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, QUEUE) == 2));
+    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
+    CU_ASSERT_EQUAL(acquire_join(&waiter), ZKL_OK);
+    CU_ASSERT_TRUE(waiter.grant.unclean);
+    zkl_lock_free(next); /* that is a release, too */
+    zkl_lock_free(lock);
+    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, QUEUE) == 0));
+    CU_ASSERT_FALSE(unclean(two));
+    kit_tear_down();
+}
+
+static void test_clean_ends_are_no_crash(void)
+{
+    zkl_lock_options options = recovering();
+    struct acquire waiter;
+    kit_set_up(NULL);
+    zkl_lock *lock = hold(one, &options), *next = kit_lock(two, QUEUE, &options);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(next, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(next, 30, NULL, NULL), ZKL_ETIMEOUT);
+    acquire_start(&waiter, next, ZKL_WAIT_FOREVER);
+    CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_cancel(next) == ZKL_OK));
+    CU_ASSERT_EQUAL(acquire_join(&waiter), ZKL_ECANCELED);
+    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, QUEUE) == 1));
+    zkl_lock_release(lock, NULL);
+    CU_ASSERT_FALSE(unclean(two));
+    zkl_lock_acquire(lock, 5000, NULL, NULL);
+    kit_close(one); /* a close releases */
+    zkl_lock_free(lock);
+    zkl_lock_free(next);
+    CU_ASSERT_FALSE(unclean(two));
+    one = kit_open(NULL);
+    kit_tear_down();
+}
+
+static void test_a_hold_cut_short_is_a_crash(void)
+{
+    zkl_lock_options options = recovering();
+    options.max_hold_ms = 50;
+    kit_set_up(NULL);
+    zkl_lock *lock = hold(one, &options);
+    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, QUEUE) == 0));
+    CU_ASSERT_TRUE(unclean(two));
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
+    zkl_lock_free(lock);
+    CU_ASSERT_FALSE(unclean(two));
+    lock = hold(one, NULL); /* without the option: its release is not seen */
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(unclean(two));
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+/* --- revocation ---------------------------------------------------------------------------------------------------- */
+
+static void on_revoke(zkl_lock *lock, void *payload)
+{
+    mailbox_put(payload, (struct letter){.from = lock});
+}
+
+static void test_holder_is_asked(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.revoke_fn = on_revoke;
+    options.payload = &box;
+    kit_set_up(NULL);
+    zkl_lock *lock = hold(one, &options);
+    for (size_t i = 1; i <= 3; i++) {
+        CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL), ZKL_OK);
+        CU_ASSERT_TRUE(mailbox_wait(&box, i));
+    }
+    CU_ASSERT_TRUE(zkl_lock_is_held(lock)); /* it decided to stay */
+    char path[256], node[128];
+    zkl_lock_node(lock, node, sizeof node);
+    snprintf(path, sizeof path, "%s/%s", QUEUE, node);
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, path, NULL, "something else"), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, path, NULL, "__REVOKE__ please"), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 1);
+    CU_ASSERT_EQUAL(mailbox_count(&box), 3);
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, path, NULL, "__REVOKE__"), ZKL__RC_OK); /* as Curator's Revoker does */
+    CU_ASSERT_TRUE(mailbox_wait(&box, 4));
+    zkl_lock_release(lock, NULL);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+/* Asked while it waited: told with the grant. Asked by the name of its znode. */
+static void test_waiter_is_asked(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    struct acquire waiter;
+    char node[128] = "";
+    options.revoke_fn = on_revoke;
+    options.payload = &box;
+    kit_set_up(NULL);
+    zkl_lock *lock = hold(one, NULL), *next = kit_lock(two, QUEUE, &options);
+    acquire_start(&waiter, next, 10000);
+    CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_node(next, node, sizeof node) > 0));
+    CU_ASSERT_EQUAL(zkl_queue_revoke(one, QUEUE, node, 5000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(mailbox_count(&box), 0);
+    zkl_lock_release(lock, NULL);
+    CU_ASSERT_EQUAL(acquire_join(&waiter), ZKL_OK);
+    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+    zkl_lock_free(next);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+/* Without revoke_fn nobody but its own session may write the znode, and that does not either: who waits would take it for the
+ * announcement of a release. Who asks is told so. */
+static void test_who_does_not_listen(void)
+{
+    zkl_error err;
+    kit_set_up(NULL);
+    zkl_lock *lock = hold(one, NULL);
+    zkl_session *const sessions[] = {one, two};
+    for (int i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL(zkl_queue_revoke(sessions[i], QUEUE, NULL, 5000, &err), ZKL_EAUTH);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "does not listen"));
+    }
+    CU_ASSERT(zkl_lock_is_held(lock));
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+static void test_nobody_to_ask(void)
+{
+    zkl_error err;
+    kit_set_up(NULL);
+    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, &err), ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, "_c_11111111-1111-4111-8111-111111111111-lock-0000000007", 5000, &err),
+                    ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, "config", 5000, &err), ZKL_EINVAL); /* no contender's */
+    CU_ASSERT_EQUAL(zkl_queue_revoke(NULL, QUEUE, NULL, 5000, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_queue_revoke(two, "x", NULL, 5000, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, -2, &err), ZKL_EINVAL);
+    kit_tear_down();
+}
+
+/* --- the guarded transaction --------------------------------------------------------------------------------------- */
+
+static void test_commit(void)
+{
+    zkl_op_result results[4];
+    const zkl_op ops[] = {
+        {.kind = ZKL_OP_CREATE, .path = "/data", .data = "one", .size = 3},
+        {.kind = ZKL_OP_CREATE, .path = "/data/n-", .mode = ZKL_CREATE_PERSISTENT_SEQUENTIAL},
+        {.kind = ZKL_OP_SET, .path = "/data", .data = "two", .size = 3, .version = 0},
+        {.kind = ZKL_OP_CHECK, .path = "/data", .version = 1},
+    };
+    const zkl_op away[] = {{.kind = ZKL_OP_DELETE, .path = "/data/n-0000000000", .version = ZKL_ANY_VERSION},
+                           {.kind = ZKL_OP_DELETE, .path = "/data", .version = 1}};
+    kit_set_up(NULL);
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 4, ZKL_WAIT_FOREVER, results, NULL), ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, NULL, 0, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_OK); /* the bare question */
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 4, ZKL_WAIT_FOREVER, results, NULL), ZKL_OK);
+    CU_ASSERT_STRING_EQUAL(results[0].path, "/data");
+    CU_ASSERT_STRING_EQUAL(results[1].path, "/data/n-0000000000");
+    CU_ASSERT_EQUAL(results[2].version, 1);
+    for (int i = 0; i < 4; i++) {
+        CU_ASSERT_EQUAL(results[i].code, ZKL_OK);
+    }
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, away, 2, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, "/data", NULL, NULL), ZKL__RC_NONODE);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+static void test_commit_fails_whole(void)
+{
+    zkl_op_result results[3];
+    zkl_op ops[] = {{.kind = ZKL_OP_CREATE, .path = "/whole"},
+                    {.kind = ZKL_OP_SET, .path = "/locks", .version = 77},
+                    {.kind = ZKL_OP_CREATE, .path = "/whole2"}};
+    zkl_error err;
+    kit_set_up(NULL);
+    zkl_lock *lock = hold(one, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 3, ZKL_WAIT_FOREVER, results, &err), ZKL_ECONFLICT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "operation 1: bad version"));
+    CU_ASSERT_STRING_EQUAL(err.path, "/locks");
+    CU_ASSERT(err.zk_code != 0);
+    CU_ASSERT_EQUAL(results[0].code, ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(results[1].code, ZKL_ECONFLICT);
+    CU_ASSERT_EQUAL(results[2].code, ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, "/whole", NULL, NULL), ZKL__RC_NONODE);
+    ops[1] = (zkl_op){.kind = ZKL_OP_CHECK, .path = "/nowhere", .version = ZKL_ANY_VERSION};
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 3, ZKL_WAIT_FOREVER, results, &err),
+                    ZKL_ENOENT); /* not our node's: theirs */
+    CU_ASSERT_TRUE(zkl_lock_is_held(lock));
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+static void test_commit_after_a_loss(void)
+{
+    const zkl_op op = {.kind = ZKL_OP_CREATE, .path = "/late"};
+    zkl_error err;
+    kit_set_up(NULL);
+    zkl_lock *lock = hold(one, NULL);
+    kit_remove_node(lock); /* and we do not know it yet */
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ELOST);
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, "/late", NULL, NULL), ZKL__RC_NONODE);
+    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
+    CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST));
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ELOST);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+/* The connection goes with the request or with the answer: both look alike from here, and the words say so. */
+static void test_commit_of_unknown_fate(void)
+{
+    const zkl_op op = {.kind = ZKL_OP_CREATE, .path = "/maybe"};
+    for (size_t half = 0; half <= 1; half++) {
+        zkl_error err;
+        kit_set_up(NULL);
+        zkl_lock *lock = hold(one, NULL);
+        CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), 0, half, 1 - half), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ECONNECT);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "may be done, or not"));
+        CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ECONNECT);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "not done: no connection"));
+        CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, "/maybe", NULL, NULL), half ? ZKL__RC_OK : ZKL__RC_NONODE);
+        CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
+        zkl_lock_free(lock);
+        kit_tear_down();
+    }
+}
+
+static void expect(zkl_lock *lock, const zkl_op *op, size_t count, int code)
+{
+    zkl_error err = {0};
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, op, count, ZKL_WAIT_FOREVER, NULL, &err), code);
+    CU_ASSERT_EQUAL(err.code, code);
+    CU_ASSERT(strlen(err.text) > 0);
+}
+
+static void test_commit_bad_calls(void)
+{
+    static char much[ZKL_COMMIT_DATA_MAX / 2 + 1];
+    static zkl_op many[ZKL_COMMIT_MAX + 1];
+    kit_set_up(NULL);
+    zkl_lock *lock = hold(one, NULL);
+    expect(NULL, many, 1, ZKL_EINVAL);
+    expect(lock, NULL, 1, ZKL_EINVAL);
+    expect(lock, &(zkl_op){.kind = (zkl_op_kind)9, .path = "/x"}, 1, ZKL_EINVAL);
+    expect(lock, &(zkl_op){.kind = ZKL_OP_CREATE, .path = "/x", .mode = (zkl_create_mode)9}, 1, ZKL_EINVAL);
+    expect(lock, &(zkl_op){.kind = ZKL_OP_CREATE, .path = "/x", .acl = &(zkl_acl){0, NULL}}, 1, ZKL_EINVAL);
+    expect(lock, &(zkl_op){.kind = ZKL_OP_SET}, 1, ZKL_EINVAL);
+    expect(lock, &(zkl_op){.kind = ZKL_OP_SET, .path = "x"}, 1, ZKL_EINVAL);
+    expect(lock,
+           &(zkl_op){.kind = ZKL_OP_SET, .path = QUEUE "/_c_11111111-1111-8111-8111-111111111111-lock-0000000000"}, 1,
+           ZKL_EINVAL); /* would be taken for a release */
+    expect(lock, &(zkl_op){.kind = ZKL_OP_SET, .path = "/x/"}, 1, ZKL_EINVAL);
+    expect(lock, &(zkl_op){.kind = ZKL_OP_SET, .path = "/x", .size = 1}, 1, ZKL_EINVAL);
+    expect(lock, many, ZKL_COMMIT_MAX + 1, ZKL_ELIMIT);
+    zkl_op large = {.kind = ZKL_OP_SET, .path = "/x", .data = much, .size = sizeof much};
+    expect(lock, (zkl_op[]){large, large}, 2, ZKL_ELIMIT);
+    large.size = SIZE_MAX;
+    expect(lock, &large, 1, ZKL_ELIMIT);
+    zkl_lock_free(lock);
     kit_tear_down();
 }
 
@@ -372,52 +775,12 @@ static void test_bad_options(void)
     kit_tear_down();
 }
 
-static void test_bad_calls(void)
-{
-    kit_set_up(NULL);
-    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    zkl_error err;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(NULL, 0, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, -2, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "timeout_ms is -2"));
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 0, NULL, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "done"));
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(NULL, 0, on_acquired, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_lock_cancel(NULL), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_lock_release(NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_lock_state(NULL), ZKL_STATE_IDLE);
-    CU_ASSERT_FALSE(zkl_lock_is_held(NULL));
-    CU_ASSERT_EQUAL(zkl_lock_token(NULL), 0);
-    CU_ASSERT_EQUAL(zkl_lock_remaining_ms(NULL), 0);
-    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
-    CU_ASSERT_STRING_EQUAL(zkl_state_name(ZKL_STATE_IDLE), "idle");
-    CU_ASSERT_STRING_EQUAL(zkl_state_name(ZKL_STATE_LOST), "lost");
-    CU_ASSERT_STRING_EQUAL(zkl_state_name((zkl_state)99), "?");
-    zkl_lock_free(lock);
-    kit_tear_down();
-}
-
-static void test_access_refused(void)
-{
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.auth_scheme = "digest";
-    options.auth = "me:secret";
-    options.auth_size = 9;
-    kit_set_up(NULL);
-    zkl_session *mine = kit_open(&options); /* what it creates is its own alone */
-    zkl_lock *owner = kit_lock(mine, "/private/door", NULL), *stranger = kit_lock(one, "/private/door", NULL);
-    zkl_error err;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(owner, 10000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(stranger, 1000, NULL, &err), ZKL_EAUTH);
-    CU_ASSERT_STRING_EQUAL(err.path, "/private/door");
-    CU_ASSERT(err.zk_code != 0);
-    zkl_lock_free(owner);
-    zkl_lock_free(stranger);
-    kit_close(mine);
-    kit_tear_down();
-}
-
-TESTS("lock", T(test_acquire_and_release), T(test_first_come_first_served), T(test_one_at_a_time),
-      T(test_locks_of_other_paths_do_not_meet), T(test_a_second_acquire), T(test_recursion),
-      T(test_release_without_holding), T(test_release_waits_only_so_long), T(test_free_while_waiting_and_held),
-      T(test_locks_of_a_session), T(test_bad_paths), T(test_bad_options), T(test_bad_calls), T(test_access_refused))
+TESTS("lock", T(test_acquire_and_release), T(test_first_come_first_served), T(test_one_at_a_time), T(test_recursion),
+      T(test_release_waits_only_so_long), T(test_access_refused), T(test_try),
+      T(test_try_waits_no_longer_than_a_connect), T(test_lease_runs_out), T(test_jeopardy_that_passes),
+      T(test_lease_is_renewed), T(test_session_expires_while_holding), T(test_session_expires_while_waiting),
+      T(test_crash_with_nobody_queued), T(test_crash_with_one_queued), T(test_clean_ends_are_no_crash),
+      T(test_a_hold_cut_short_is_a_crash), T(test_holder_is_asked), T(test_waiter_is_asked),
+      T(test_who_does_not_listen), T(test_nobody_to_ask), T(test_commit), T(test_commit_fails_whole),
+      T(test_commit_after_a_loss), T(test_commit_of_unknown_fate), T(test_commit_bad_calls), T(test_bad_paths),
+      T(test_bad_options))

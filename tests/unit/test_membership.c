@@ -284,30 +284,6 @@ static void test_at_random(void)
     CU_ASSERT(members > SEEDS / 2 && waiting > 0 && creates > SEEDS); /* the seeds do not all come to the same */
 }
 
-/* One request each, and a look behind the create. */
-static void test_in_health(void)
-{
-    struct zkl__op op;
-    begin(0);
-    w.directory = w.above = true;
-    zkl__membership_join(&w.m);
-    CU_ASSERT_TRUE_FATAL(zkl__membership_next(&w.m, true, &op));
-    CU_ASSERT_EQUAL(op.kind, ZKL__OP_CREATE);
-    struct zkl__reply reply = {.rc = create(&op)};
-    CU_ASSERT_EQUAL(zkl__membership_on_reply(&w.m, &reply, w.session), ZKL__MEMBER_CHANGED);
-    CU_ASSERT_TRUE(w.m.joined);
-    CU_ASSERT_TRUE_FATAL(zkl__membership_next(&w.m, true, &op));
-    CU_ASSERT_TRUE(op.kind == ZKL__OP_GET && op.watch);
-    reply.stat.ephemeral_owner = w.session;
-    CU_ASSERT_EQUAL(zkl__membership_on_reply(&w.m, &reply, w.session), ZKL__MEMBER_CHANGED);
-    CU_ASSERT_FALSE(zkl__membership_next(&w.m, true, &op));
-    zkl__membership_leave(&w.m);
-    CU_ASSERT_TRUE_FATAL(zkl__membership_next(&w.m, true, &op));
-    CU_ASSERT_EQUAL(op.kind, ZKL__OP_DELETE);
-    CU_ASSERT_EQUAL(zkl__membership_on_reply(&w.m, &reply, w.session), ZKL__MEMBER_CHANGED);
-    CU_ASSERT_FALSE(zkl__membership_next(&w.m, true, &op));
-}
-
 /* The delete is refused; before it is sent again, an operator removes the node, and somebody else takes the name. */
 static void test_another_one_behind_a_refused_delete(void)
 {
@@ -330,31 +306,4 @@ static void test_another_one_behind_a_refused_delete(void)
     CU_ASSERT_EQUAL(w.m.node, ZKL__MEMBER_NONE);
 }
 
-/* The same, when the watch has told of it, and the look that follows is still to be sent. */
-static void test_another_one_before_the_look(void)
-{
-    begin(0);
-    w.directory = w.above = true;
-    zkl__membership_join(&w.m);
-    calm_down();
-    drop();
-    put(7, "other");
-    notice();
-    zkl__membership_leave(&w.m);
-    calm_down();
-    CU_ASSERT_EQUAL(w.foreign, 0);
-    CU_ASSERT_EQUAL(w.m.node, ZKL__MEMBER_NONE);
-}
-
-/* The name is another's of this session still: nothing is sent. */
-static void test_a_rival(void)
-{
-    struct zkl__op op;
-    begin(0);
-    zkl__membership_join(&w.m);
-    CU_ASSERT_FALSE(zkl__membership_next(&w.m, false, &op));
-    CU_ASSERT_TRUE(zkl__membership_next(&w.m, true, &op));
-}
-
-TESTS("membership", T(test_at_random), T(test_in_health), T(test_another_one_behind_a_refused_delete),
-      T(test_another_one_before_the_look), T(test_a_rival))
+TESTS("membership", T(test_at_random), T(test_another_one_behind_a_refused_delete))

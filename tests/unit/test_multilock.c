@@ -1,6 +1,5 @@
 /* Several locks at once, on the in-process store. */
 #include "lock_kit.h"
-#include "test_heap.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -28,18 +27,6 @@ static size_t stand_at(const char *const *paths, size_t count)
         sum += kit_queue(two, paths[i]);
     }
     return sum;
-}
-
-static void on_multi(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
-{
-    struct letter letter = {.from = lock, .code = code, .granted = grant != NULL};
-    snprintf(letter.text, sizeof letter.text, "%s", err->text);
-    mailbox_put(payload, letter);
-}
-
-static void on_multi_state(zkl_lock *lock, zkl_state state, void *payload)
-{
-    mailbox_put(payload, (struct letter){.from = lock, .code = (int)state});
 }
 
 /* --- all or none --------------------------------------------------------------------------------------------------- */
@@ -84,7 +71,7 @@ static void test_single_locks_queue_with_it(void)
     zkl_lock *lock = make(one, abc, 3);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EBUSY);
     CU_ASSERT_TRUE(EVENTUALLY(stand_at(abc, 3) == 1)); /* nowhere, not even where it was first */
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 10000, on_multi, &box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 10000, on_acquired, &box, NULL), ZKL_OK);
     CU_ASSERT_TRUE(EVENTUALLY(stand_at(abc, 3) == 4));
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_WAITING);
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
@@ -169,60 +156,6 @@ static void test_as_many_as_there_may_be(void)
     kit_tear_down();
 }
 
-/* --- ends without a grant ------------------------------------------------------------------------------------------ */
-
-static void test_timeout_and_cancel_leave_nothing(void)
-{
-    struct mailbox box = MAILBOX_INIT;
-    kit_set_up(NULL);
-    zkl_lock *holder = hold(two, abc, 2), *lock = make(one, cba, 3);
-    zkl_error err;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 60, NULL, &err), ZKL_ETIMEOUT);
-    CU_ASSERT_TRUE(EVENTUALLY(stand_at(abc, 3) == 2));
-    CU_ASSERT_EQUAL(zkl_lock_cancel(lock), ZKL_ENOTWAITING);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, on_multi, &box, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EDEADLK);
-    CU_ASSERT_TRUE(EVENTUALLY(stand_at(abc, 3) == 5));
-    CU_ASSERT_EQUAL(zkl_lock_cancel(lock), ZKL_OK);
-    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_ECANCELED);
-    CU_ASSERT_TRUE(EVENTUALLY(stand_at(abc, 3) == 2));
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, on_multi, &box, NULL), ZKL_OK);
-    zkl_lock_free(lock); /* while it waits */
-    CU_ASSERT_EQUAL(mailbox_count(&box), 2);
-    zkl_lock_free(holder); /* while it is held */
-    CU_ASSERT_TRUE(EVENTUALLY(stand_at(abc, 3) == 0));
-    kit_tear_down();
-}
-
-static void test_bad_calls(void)
-{
-    static const char *const twice[] = {"/m/a", "/m/b", "/m/a"}, *const wrong[] = {"/m/a", "m"};
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    zkl_lock *lock = NULL;
-    zkl_error err;
-    kit_set_up(NULL);
-    CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, twice, 3, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "/m/a is there twice"));
-    CU_ASSERT_STRING_EQUAL(err.path, "/m/a");
-    CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, wrong, 2, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, abc, 0, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, NULL, 2, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_multilock_new(NULL, one, abc, 2, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_multilock_new(&lock, NULL, abc, 2, NULL, &err), ZKL_EINVAL);
-    options.size = sizeof options.size;
-    CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, abc, 2, &options, &err), ZKL_EINVAL);
-    options.size = sizeof options;
-    options.on_expiry = (zkl_on_expiry)5;
-    CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, abc, 2, &options, &err), ZKL_EINVAL);
-    CU_ASSERT_PTR_NULL(lock);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(NULL, 0, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_lock_release(NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_PTR_NULL(zkl_multilock_path(NULL, 0));
-    CU_ASSERT_FALSE(zkl_lock_is_held(NULL));
-    kit_tear_down();
-}
-
 /* --- trouble ------------------------------------------------------------------------------------------------------- */
 
 static void test_lost_when_one_is(void)
@@ -230,7 +163,7 @@ static void test_lost_when_one_is(void)
     struct mailbox box = MAILBOX_INIT;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     zkl_session_options brief = kit_short();
-    options.state_fn = on_multi_state;
+    options.state_fn = on_lock_state;
     options.payload = &box;
     kit_set_up(&brief);
     zkl_lock *lock = NULL;
@@ -259,94 +192,20 @@ static void test_release_when_one_is_gone(void)
     kit_tear_down();
 }
 
-static void test_session_expires(void)
+static void test_bad_calls(void)
 {
-    struct mailbox box = MAILBOX_INIT;
+    static const char *const twice[] = {"/m/a", "/m/b", "/m/a"}, *const wrong[] = {"/m/a", "m"};
+    zkl_lock *lock = NULL;
+    zkl_error err;
     kit_set_up(NULL);
-    zkl_lock *holder = hold(one, abc, 2), *waiter = make(one, cba, 3);
-    zkl_lock *single = kit_lock(two, "/m/b", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(waiter, 20000, on_multi, &box, NULL), ZKL_OK);
-    CU_ASSERT_TRUE(EVENTUALLY(stand_at(abc, 3) == 5));
-    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_state(holder) == ZKL_STATE_LOST));
-    CU_ASSERT_TRUE(mailbox_wait(&box, 1)); /* it queued again, at the tail, and was granted */
-    CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_OK);
-    CU_ASSERT_EQUAL(stand_at(abc, 3), 3);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(single, 0, NULL, NULL), ZKL_EBUSY);
-    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_ELOST);
-    CU_ASSERT_EQUAL(zkl_lock_release(waiter, NULL), ZKL_OK);
-    zkl_lock_free(holder);
-    zkl_lock_free(waiter);
-    zkl_lock_free(single);
+    CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, twice, 3, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "/m/a is there twice"));
+    CU_ASSERT_STRING_EQUAL(err.path, "/m/a");
+    CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, wrong, 2, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, abc, 0, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_NULL(lock);
     kit_tear_down();
-}
-
-static atomic_bool enough;
-
-static void *resume(void *arg)
-{
-    struct patience patience = {0};
-    while (!enough && patience_left(&patience)) {
-        zkl__memory_resume(*(int64_t *)arg); /* if it is suspended */
-    }
-    return NULL;
-}
-
-/* The connection goes after any number of operations, with the next applied or not: granted once, nothing left over. */
-static void test_connection_goes_anywhere(void)
-{
-    for (size_t whole = 0; whole < 10; whole++) {
-        for (size_t half = 0; half <= 1; half++) {
-            pthread_t thread;
-            kit_set_up(NULL);
-            zkl_lock *lock = hold(one, abc, 3);
-            zkl_lock_release(lock, NULL); /* the directories are there */
-            int64_t id = zkl_session_id(one);
-            enough = false;
-            CU_ASSERT_EQUAL(zkl__memory_break(id, whole, half, 1 - half), ZKL_OK);
-            CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, resume, &id), 0);
-            CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
-            CU_ASSERT_EQUAL(stand_at(abc, 3), 3);
-            CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
-            CU_ASSERT_TRUE(EVENTUALLY(stand_at(abc, 3) == 0));
-            zkl_lock_free(lock);
-            zkl__memory_break(id, 0, 0, 0);
-            enough = true;
-            pthread_join(thread, NULL);
-            zkl__memory_resume(id);
-            kit_tear_down();
-        }
-    }
-}
-
-/* Any one allocation fails: an error or a grant, and no byte and no znode left. */
-static void test_no_memory(void)
-{
-    struct test_heap heap = TEST_HEAP_INIT;
-    zkl_heap api = test_heap(&heap);
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.heap = &api;
-    kit_set_up(&options);
-    int granted = 0, failed = 0;
-    for (long nth = 1; nth < 60; nth++) {
-        zkl_lock *lock = NULL;
-        test_heap_fail(&heap, nth, false);
-        int code = zkl_multilock_new(&lock, one, abc, 3, NULL, NULL);
-        code = code == ZKL_OK ? zkl_lock_acquire(lock, 5000, NULL, NULL) : code;
-        test_heap_fail(&heap, 0, false);
-        CU_ASSERT(code == ZKL_OK || code == ZKL_ENOMEM);
-        granted += code == ZKL_OK;
-        failed += code == ZKL_ENOMEM;
-        zkl_lock_free(lock);
-        CU_ASSERT_TRUE(EVENTUALLY(stand_at(abc, 3) == 0));
-    }
-    CU_ASSERT(granted > 0);
-    CU_ASSERT(failed > 0);
-    kit_tear_down();
-    CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
 }
 
 TESTS("multilock", T(test_acquire_and_release), T(test_single_locks_queue_with_it), T(test_no_deadlock_in_any_order),
-      T(test_as_many_as_there_may_be), T(test_timeout_and_cancel_leave_nothing), T(test_bad_calls),
-      T(test_lost_when_one_is), T(test_release_when_one_is_gone), T(test_session_expires),
-      T(test_connection_goes_anywhere), T(test_no_memory))
+      T(test_as_many_as_there_may_be), T(test_lost_when_one_is), T(test_release_when_one_is_gone), T(test_bad_calls))

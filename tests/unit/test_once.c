@@ -125,41 +125,6 @@ static void test_taken_over_from_the_dead(void)
     kit_close(second);
 }
 
-struct resume {
-    int64_t id;
-    zkl_session *session;
-};
-
-static void *resume_when_suspended(void *arg)
-{
-    const struct resume *resume = arg;
-    CU_ASSERT(EVENTUALLY(zkl_session_state(resume->session) == ZKL_SESSION_SUSPENDED));
-    zkl__memory_resume(resume->id);
-    return NULL;
-}
-
-/* The record is written, its answer lost: it is ours all the same. */
-static void test_lost_answer_of_the_record(void)
-{
-    zkl_session *session = kit_open(NULL);
-    zkl_lock *lock = kit_lock(session, JOB, NULL);
-    zkl_once_slot slot;
-    CU_ASSERT_EQUAL(zkl_once_prepare(session, JOB, 10000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, 0, 10000, &slot, NULL), ZKL_OK);
-    zkl__memory_break(zkl_session_id(session), 0, 1, 0);
-    pthread_t thread;
-    struct resume resume = {zkl_session_id(session), session};
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, resume_when_suspended, &resume), 0);
-    CU_ASSERT_EQUAL(zkl_once_record(lock, &slot, 10000, NULL), ZKL_OK);
-    pthread_join(thread, NULL);
-    CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, 0, 10000, &slot, NULL), ZKL_OK);
-    CU_ASSERT(slot.done);
-    CU_ASSERT_EQUAL(slot.version, 1);
-    zkl_lock_free(lock);
-    kit_close(session);
-}
-
 /* The path was a lock's first: its directory is a container, and servers remove those when they are empty. */
 static void test_the_record_outlives_a_container(void)
 {
@@ -328,36 +293,6 @@ static void test_recorded_and_then_lost(void)
     run_and_go_away(JOB "/recorded", true);
 }
 
-/* The same, asked for by itself: by whom it was recorded, the lost lock cannot tell any more. */
-static void test_a_record_of_a_lost_lock(void)
-{
-    zkl_session_options options = kit_short();
-    zkl_session *session = kit_open(&options), *other = kit_open(NULL);
-    zkl_error err = {0};
-    zkl_once_slot slot;
-    CU_ASSERT_EQUAL(zkl_once_prepare(session, JOB "/fate", 10000, NULL), ZKL_OK);
-    struct away away = {.session = session, .lock = kit_lock(session, JOB "/fate", NULL), .ends = true};
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(away.lock, 10000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_once_look(away.lock, HOUR, 0, 10000, &slot, NULL), ZKL_OK);
-    succeed_and_go_away(NULL, 0, &away);
-    CU_ASSERT_EQUAL(zkl_once_record(away.lock, &slot, 60000, &err), ZKL_ELOST);
-    pthread_join(away.thread, NULL);
-    CU_ASSERT_EQUAL(strstr(err.text, "the slot is recorded") != NULL, is_done(other, JOB "/fate"));
-    zkl_lock_free(away.lock);
-    kit_close(session);
-    kit_close(other);
-}
-
-/* What was missing on the way, and was made then, is no error. */
-static void test_a_success_leaves_no_words(void)
-{
-    zkl_error err = {.code = 77};
-    zkl_session *session = kit_open(NULL);
-    CU_ASSERT_EQUAL(zkl_once_prepare(session, JOB "/far/below/others", 10000, &err), ZKL_OK);
-    CU_ASSERT_EQUAL(err.code, 77);
-    kit_close(session);
-}
-
 /* Two readers would both run the job; permits have a queue of their own. */
 static void test_only_under_a_lock(void)
 {
@@ -418,8 +353,7 @@ static void test_a_grant_that_is_replaced(void)
     kit_close(other);
 }
 
-TESTS("once", T(test_a_grant_that_is_replaced), T(test_only_under_a_lock), T(test_code_and_words_belong_together),
-      T(test_a_success_leaves_no_words), T(test_once_over_all_hosts), T(test_a_failure_is_not_recorded),
-      T(test_taken_over_from_the_dead), T(test_lost_answer_of_the_record), T(test_what_is_recorded),
-      T(test_recorded_after_the_lease), T(test_recorded_and_then_lost), T(test_a_record_of_a_lost_lock),
-      T(test_the_record_outlives_a_container), T(test_a_record_of_the_far_future), T(test_a_record_that_is_none))
+TESTS("once", T(test_once_over_all_hosts), T(test_a_failure_is_not_recorded), T(test_what_is_recorded),
+      T(test_taken_over_from_the_dead), T(test_the_record_outlives_a_container), T(test_a_record_of_the_far_future),
+      T(test_a_record_that_is_none), T(test_code_and_words_belong_together), T(test_recorded_after_the_lease),
+      T(test_recorded_and_then_lost), T(test_only_under_a_lock), T(test_a_grant_that_is_replaced))

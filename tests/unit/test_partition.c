@@ -1,8 +1,6 @@
 /* Partitions, on the in-process store: what zklock/partition.h promises. */
 #include "lock_kit.h"
 
-#include "test_heap.h"
-
 #include <string.h>
 
 #define PATH "/work"
@@ -181,40 +179,6 @@ static void test_alone(void)
     check_history();
 }
 
-static void test_bad_arguments(void)
-{
-    zkl_session *session = kit_open(NULL);
-    zkl_partition *partition;
-    zkl_error err;
-    const char *twice[] = {"a", "b", "a"}, *slash[] = {"a/b"}, *empty[] = {""}, *dots[] = {".."};
-    zkl_partition_options o = ZKL_PARTITION_OPTIONS_INIT;
-    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, twice, 2, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, twice, 2, &o, &err), ZKL_EINVAL);
-    o.assigned_fn = on_assigned;
-    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, twice, 2, &o, &err), ZKL_EINVAL);
-    o.revoked_fn = on_revoked;
-    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, twice, 3, &o, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, twice, 0, &o, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, NULL, 1, &o, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, slash, 1, &o, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, empty, 1, &o, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, dots, 1, &o, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, "work", twice, 2, &o, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_partition_new(&partition, NULL, PATH, twice, 2, &o, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_partition_new(NULL, session, PATH, twice, 2, &o, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_partition_start(NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_partition_stop(NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_partition_owned(NULL, NULL, 0), 0);
-    CU_ASSERT_FALSE(zkl_partition_owns(NULL, "a"));
-    zkl_partition_free(NULL);
-    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, twice, 2, &o, &err), ZKL_OK);
-    zkl_partition_free(partition); /* never started */
-    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, twice, 2, &o, &err), ZKL_OK);
-    kit_close(session);
-    CU_ASSERT_EQUAL(zkl_partition_start(partition, &err), ZKL_ECLOSED);
-    zkl_partition_free(partition);
-}
-
 /* --- many ---------------------------------------------------------------------------------------------------------- */
 
 static void test_join_and_leave(void)
@@ -298,52 +262,19 @@ static void test_the_end_of_the_lease(void)
     check_history();
 }
 
-static void test_short_breaks(void)
-{
-    begin_history();
-    for (int i = 0; i < 3; i++) {
-        hire(i, 12, 0, NULL);
-    }
-    for (unsigned round = 0; round < 40; round++) {
-        int64_t id = zkl_session_id(workers[round % 3].session);
-        CU_ASSERT_EQUAL(zkl__memory_break(id, round % 5, round % 3, round % 2), ZKL_OK);
-        if (round % 4 == 0) { /* so that there is something to do */
-            zkl_partition_stop(workers[(round + 1) % 3].partition, NULL);
-            zkl_partition_start(workers[(round + 1) % 3].partition, NULL);
-        }
-        zkl__memory_suspend(id);
-        CU_ASSERT(EVENTUALLY(zkl__memory_resume(id) == ZKL_OK));
-        CU_ASSERT(EVENTUALLY(zkl_session_state(workers[round % 3].session) == ZKL_SESSION_CONNECTED));
-    }
-    for (int i = 0; i < 3; i++) {
-        zkl__memory_break(zkl_session_id(workers[i].session), 0, 0, 0);
-    }
-    CU_ASSERT(EVENTUALLY(balanced(0, 2, 12)));
-    for (int i = 0; i < 3; i++) {
-        CU_ASSERT_EQUAL(look_at(i).lost, 0);
-        fire(i);
-    }
-    check_history();
-}
-
 /* An operator removes the member's znode: it joins again. What was put there by hand and looks like nobody's does not count. */
 static void test_removed_member(void)
 {
     zkl_session_options options = kit_short();
-    enum zkl__rc rc;
     begin_history();
     hire(0, 10, 0, &options);
     hire(1, 10, 0, &options);
     CU_ASSERT(EVENTUALLY(balanced(0, 1, 10)));
-    struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = PATH "/members", .name = "note", .mode = ZKL__PERSISTENT};
-    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH "/members", "note", NULL), ZKL__RC_OK);
     zkl_queue *queue = NULL;
     CU_ASSERT_EQUAL_FATAL(zkl_queue_list(&queue, workers[1].session, PATH "/members", 5000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(queue->foreign, 1);
-    op =
-        (struct zkl__op){.kind = ZKL__OP_DELETE, .dir = PATH "/members", .name = queue->entries[0].name, .version = -1};
-    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
-    CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, PATH "/members", queue->entries[0].name, NULL), ZKL__RC_OK);
     CU_ASSERT(EVENTUALLY(kit_queue(workers[1].session, PATH "/members") == 2));
     CU_ASSERT(EVENTUALLY(balanced(0, 1, 10)));
     zkl_queue_free(queue);
@@ -355,16 +286,13 @@ static void test_removed_member(void)
 /* What lives with no session works on nothing, whatever its name. */
 static void test_strays_are_no_members(void)
 {
-    enum zkl__rc rc;
     char name[64];
     begin_history();
     hire(0, 10, 0, NULL);
     CU_ASSERT(EVENTUALLY(owned_by(0) == 10));
     for (int i = 0; i < 9; i++) {
         snprintf(name, sizeof name, "_c_0000000%d-1111-4222-8333-444444444444-lock-000000010%d", i, i);
-        struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = PATH "/members", .name = name, .mode = ZKL__PERSISTENT};
-        CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
-        CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
+        CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH "/members", name, NULL), ZKL__RC_OK);
     }
     hire(1, 10, 0, NULL); /* whoever saw them has seen the strays, too */
     CU_ASSERT(EVENTUALLY(balanced(0, 1, 10)));
@@ -427,41 +355,6 @@ static void test_close_without_stop(void)
     check_history();
 }
 
-/* Any allocation of new fails: nothing is left behind. One fails later: it goes on without, or tries again. */
-static void test_no_memory(void)
-{
-    struct test_heap heap = TEST_HEAP_INIT;
-    const zkl_heap failing = test_heap(&heap);
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    zkl_partition_options o = ZKL_PARTITION_OPTIONS_INIT;
-    zkl_partition *partition = NULL;
-    options.heap = &failing;
-    o.assigned_fn = on_assigned;
-    o.revoked_fn = on_revoked;
-    o.payload = &workers[0];
-    o.metadata = "host-a";
-    begin_history();
-    zkl_session *session = kit_open(&options);
-    int rc = ZKL_ENOMEM;
-    for (long nth = 1; rc == ZKL_ENOMEM; nth++) {
-        test_heap_fail(&heap, nth, false);
-        rc = zkl_partition_new(&partition, session, PATH, topics, 4, &o, NULL);
-        CU_ASSERT(rc == ZKL_ENOMEM || nth > 10);
-    }
-    CU_ASSERT_EQUAL_FATAL(rc, ZKL_OK);
-    for (long nth = 1; nth < 100; nth += 19) {
-        test_heap_fail(&heap, nth, false);
-        CU_ASSERT_EQUAL(zkl_partition_start(partition, NULL), ZKL_OK);
-        CU_ASSERT(EVENTUALLY(zkl_partition_owned(partition, NULL, 0) == 4));
-        zkl_partition_stop(partition, NULL);
-    }
-    test_heap_fail(&heap, 0, false);
-    zkl_partition_free(partition);
-    kit_close(session);
-    CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
-    check_history();
-}
-
 /* --- from inside --------------------------------------------------------------------------------------------------- */
 
 static struct inside {
@@ -517,20 +410,6 @@ static void test_stop_and_free_from_a_callback(void)
         CU_ASSERT_EQUAL(inside.assigned, 3);
         CU_ASSERT_EQUAL(inside.revoked, frees ? 2 : 3);
     }
-}
-
-/* No thread of the session's: everything in dispatch, and what is owed at stop in stop. */
-static void test_dispatch(void)
-{
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.callbacks = ZKL_CALLBACKS_DISPATCH;
-    begin_history();
-    hire(0, 6, 0, &options);
-    CU_ASSERT(EVENTUALLY((zkl_session_dispatch(workers[0].session), owned_by(0) == 6)));
-    CU_ASSERT_EQUAL(zkl_partition_stop(workers[0].partition, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(look_at(0).revoked, 6);
-    fire(0);
-    check_history();
 }
 
 /* --- a stop that nobody waits for -------------------------------------------------------------------------------------- */
@@ -649,8 +528,31 @@ static void test_stop_async_from_a_callback(void)
     CU_ASSERT_EQUAL(inside.revoked, 3);
 }
 
-TESTS("partition", T(test_alone), T(test_bad_arguments), T(test_join_and_leave), T(test_five_of_ten_die),
-      T(test_the_end_of_the_lease), T(test_short_breaks), T(test_removed_member), T(test_strays_are_no_members),
-      T(test_a_partition_is_no_lock), T(test_a_piece_that_is_held), T(test_close_without_stop), T(test_no_memory),
-      T(test_stop_and_free_from_a_callback), T(test_dispatch), T(test_stop_without_waiting), T(test_ways_a_stop_ends),
-      T(test_stop_async_from_a_callback))
+static void test_bad_pieces(void)
+{
+    static const char *const pieces[][3] = {{"a", "b", "a"}, {"a/b", "c", "d"}, {"", "c", "d"}, {"..", "c", "d"}};
+    zkl_partition_options o = ZKL_PARTITION_OPTIONS_INIT;
+    zkl_partition *partition = NULL;
+    zkl_session *session = kit_open(NULL);
+    zkl_error err;
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, pieces[0], 2, &o, NULL), ZKL_EINVAL);
+    o.assigned_fn = on_assigned;
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, pieces[0], 2, &o, NULL), ZKL_EINVAL);
+    o.revoked_fn = on_revoked;
+    for (int i = 0; i < 4; i++) {
+        CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, pieces[i], 3, &o, NULL), ZKL_EINVAL);
+    }
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, pieces[0], 0, &o, NULL), ZKL_EINVAL);
+    o.margin_ms = -1;
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, pieces[0], 2, &o, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "margin_ms"));
+    o.margin_ms = zkl_session_timeout_ms(session);
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, pieces[0], 2, &o, NULL), ZKL_EINVAL);
+    CU_ASSERT_PTR_NULL(partition);
+    kit_close(session);
+}
+
+TESTS("partition", T(test_alone), T(test_join_and_leave), T(test_five_of_ten_die), T(test_the_end_of_the_lease),
+      T(test_removed_member), T(test_strays_are_no_members), T(test_a_partition_is_no_lock),
+      T(test_a_piece_that_is_held), T(test_close_without_stop), T(test_stop_and_free_from_a_callback),
+      T(test_stop_without_waiting), T(test_ways_a_stop_ends), T(test_stop_async_from_a_callback), T(test_bad_pieces))

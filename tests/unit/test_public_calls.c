@@ -209,7 +209,9 @@ static void make(struct things *t, const zkl_session_options *options)
     t->parts.assigned_fn = on_assigned;
     t->parts.revoked_fn = on_revoked;
     quick.release_timeout_ms = quick_group.leave_timeout_ms = 20; /* a release has a time of its own */
+    quick.revoke_fn = on_revoke;
     CU_ASSERT_EQUAL_FATAL(zkl_lock_new(&t->lock, t->session, "/n/lock", &quick, NULL), ZKL_OK);
+    quick.revoke_fn = NULL;
     CU_ASSERT_EQUAL_FATAL(zkl_write_lock_new(&t->writer, t->session, "/n/rw", &quick, NULL), ZKL_OK);
     CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&t->multilock, t->session, t->paths, 2, &quick, NULL), ZKL_OK);
     CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&t->semaphore, t->session, "/n/permits", 2, &quick, NULL), ZKL_OK);
@@ -259,6 +261,7 @@ static void hold_all(struct things *t)
 {
     CU_ASSERT_EQUAL(zkl_lock_acquire(t->lock, 10000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire(t->writer, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(t->semaphore, 10000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire(t->election, 10000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_group_join(t->group, 10000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_double_barrier_enter(t->barrier, 10000, NULL), ZKL_OK);
@@ -323,6 +326,7 @@ static void test_null(void)
             CU_ASSERT_TRUE(named[i][null - 1]);
         }
     }
+    CU_ASSERT_EQUAL(zkl_double_barrier_enter(t.barrier, 0, NULL), ZKL_EDEADLK); /* a leave was refused: it is in */
     CU_ASSERT_TRUE(made_nothing(&t));
     CU_ASSERT_EQUAL(zkl_session_state(t.session), ZKL_SESSION_CONNECTED);
     free_all(&t);
@@ -699,9 +703,227 @@ static void test_lost_in_the_middle(void)
     }
 }
 
-/* --- memory ------------------------------------------------------------------------------------------------------------- */
+/* --- without waiting ------------------------------------------------------------------------------------------------------ */
 
-static zkl_session *keeper; /* with memory: it keeps the tree, holds what others wait for, and counts what is left */
+static zkl_session *keeper; /* keeps the tree, holds what others wait for, and counts what is left */
+
+static size_t children(const char *path)
+{
+    zkl_queue *queue = NULL;
+    if (zkl_queue_list(&queue, keeper, path, 10000, NULL) != ZKL_OK) {
+        return SIZE_MAX;
+    }
+    size_t count = queue->count + queue->foreign;
+    zkl_queue_free(queue);
+    return count;
+}
+
+static bool nothing_left(void)
+{
+    static const char *const paths[] = {
+        "/n/lock",  "/n/rw",     "/n/permits/locks", "/n/permits/leases",     "/n/a",   "/n/b", "/n/leader",
+        "/n/group", "/n/double", "/n/parts/members", "/n/parts/pieces/piece", "/n/once"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        if (children(paths[i]) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A barrier stays up as it was left, and a slot recorded; the sign of a double one, that all are in, is taken down by whoever leaves
+ * next. */
+static void clean_up(void)
+{
+    const struct zkl__op forget = {.kind = ZKL__OP_SET, .dir = "/n/lock", .data = "", .version = -1};
+    enum zkl__rc rc;
+    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &forget, &rc), ZKL_OK);
+    (void)zkl_semaphore_resize(keeper, "/n/permits", 2, 10000, NULL); /* if there is one */
+    zkl_double_barrier *pair = NULL;
+    CU_ASSERT_EQUAL(zkl_barrier_lift(keeper, "/n/barrier", 10000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&pair, keeper, "/n/double", 1, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_double_barrier_enter(pair, 10000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_double_barrier_leave(pair, 10000, NULL), ZKL_OK);
+    zkl_double_barrier_free(pair);
+}
+
+/* Ends something: no stop token ends it, and what it has begun goes on when nobody waits for it any more. */
+static bool ends_something(const struct row *row)
+{
+    static const char *const names[] = {"_lift", "_leave", "_record", "_release", "_stop"};
+    bool does = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        does = does || strstr(row->name, names[i]);
+    }
+    return does;
+}
+
+/* Begins it in a session that gets no response, with all that it needs held. False when there is nothing that it could wait for. */
+static bool begin_delayed(const struct row *row, struct things *t, zkl_stop *stop, int64_t ms)
+{
+    int64_t code = ZKL_ENOTHELD;
+    for (int held = 0; held < 2 && code == ZKL_ENOTHELD; held++) {
+        zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+        options.stop = stop;
+        if (held) {
+            free_all(t);
+            kit_close(t->session);
+        }
+        make(t, &options);
+        if (held) {
+            hold_all(t);
+        }
+        CU_ASSERT_EQUAL(zkl_testing_delay(t->session, true, NULL), ZKL_OK);
+        t->ms = ms;
+        code = row->call(t, 0, NULL);
+    }
+    return code == ZKL_OK;
+}
+
+enum way { TIMEOUT, STOP, FREE, CLOSE, WAYS };
+
+/* How a call ends that way. What ends something by a time of its own is done then. */
+static bool is_right(const struct row *row, enum way way, int code)
+{
+    static const int codes[WAYS] = {ZKL_ETIMEOUT, ZKL_ECANCELED, ZKL_ECANCELED, ZKL_ECLOSED};
+    return code == codes[way] || (ends_something(row) && code == ZKL_OK) || (way == STOP && code == ZKL_ETIMEOUT);
+}
+
+static void end_in(const struct row *row, enum way way)
+{
+    struct things t;
+    zkl_stop stop = ZKL_STOP_INIT;
+    keeper = kit_open(NULL);
+    int before = atomic_load(&completions), code;
+    bool begun = begin_delayed(row, &t, &stop, way == TIMEOUT ? 20 : 60000);
+    if (begun) {
+        if (way == STOP) {
+            zkl_stop_raise(&stop);
+            CU_ASSERT(ends_something(row) || row->call(&t, 0, NULL) != ZKL_OK); /* sticky */
+        } else if (way == FREE) {
+            free_all(&t);
+        } else if (way == CLOSE) {
+            zkl_session_close(t.session, 10);
+        }
+        bool over = atomic_load(&completions) > before;
+        CU_ASSERT(way != CLOSE || over); /* before the close returned */
+        if (way != CLOSE && ((way == FREE && !over) || (way == STOP && ends_something(row)))) {
+            CU_ASSERT_EQUAL(zkl_testing_delay(t.session, false, NULL), ZKL_OK); /* the session's own goes on */
+            CU_ASSERT(EVENTUALLY(atomic_load(&completions) > before));
+            code = atomic_load(&last_code);
+            CU_ASSERT(code == ZKL_OK || (way == FREE && (code == ZKL_ENOENT || is_refused_idle(code))));
+        } else {
+            CU_ASSERT(EVENTUALLY(atomic_load(&completions) > before));
+            if (!is_right(row, way, atomic_load(&last_code))) {
+                printf("(%s, way %d: %d) ", row->name, (int)way, atomic_load(&last_code));
+                CU_FAIL("another code");
+            }
+        }
+    }
+    if (way != CLOSE || !begun) {
+        CU_ASSERT_EQUAL(zkl_testing_delay(t.session, false, NULL), ZKL_OK);
+    }
+    if (way != FREE || !begun) {
+        free_all(&t);
+    }
+    clean_up();
+    CU_ASSERT(EVENTUALLY(nothing_left()));
+    CU_ASSERT(atomic_load(&completions) <= before + 1);
+    if (way != CLOSE || !begun) {
+        kit_close(t.session);
+    }
+    free_made(&t);
+    kit_close(keeper);
+}
+
+/* The time, a stop token, the free of the object, the close of the session: each ends a call once. */
+static void test_ways_to_end(void)
+{
+    for (int i = 0; i < ROWS; i++) {
+        for (enum way way = 0; is_async(&rows[i]) && !strstr(rows[i].name, "session") && way < WAYS; way++) {
+            end_in(&rows[i], way);
+        }
+    }
+}
+
+/* A connection that was lost comes again. */
+static bool completed(zkl_session *session, int before)
+{
+    (void)zkl__memory_resume(zkl_session_id(session));
+    return atomic_load(&completions) > before;
+}
+
+/* The connection goes after so many requests, before the next is applied or behind it: the call goes on when it is back. What must not be
+ * done twice says that nobody knows whether it was. */
+static void cut_at(const struct row *row, bool held, size_t whole, bool applied)
+{
+    struct things t;
+    keeper = kit_open(NULL);
+    make(&t, NULL);
+    if (held) {
+        hold_all(&t);
+    }
+    t.ms = 10000;
+    int before = atomic_load(&completions);
+    CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(t.session), whole, applied, !applied), ZKL_OK);
+    int64_t code = row->call(&t, 0, NULL);
+    if (code == ZKL_OK) {
+        CU_ASSERT_EQUAL(zkl_barrier_lift(keeper, "/n/barrier", 10000, NULL), ZKL_OK); /* somebody may wait for that */
+        CU_ASSERT(EVENTUALLY(completed(t.session, before)));
+        code = atomic_load(&last_code);
+        bool once = strstr(row->name, "commit") || strstr(row->name, "revoke");
+        if (code != ZKL_OK && code != ZKL_ENOENT && !is_refused_idle(code) && !is_refused_held(code) &&
+            !(once && code == ZKL_ECONNECT)) {
+            printf("(%s, cut at %zu: %d) ", row->name, whole, (int)code);
+            CU_FAIL("another code");
+        }
+    }
+    (void)zkl__memory_suspend(zkl_session_id(t.session)); /* what is left of the plan goes with the connection */
+    CU_ASSERT(EVENTUALLY(connected(t.session)));
+    free_all(&t);
+    clean_up();
+    CU_ASSERT(EVENTUALLY(nothing_left()));
+    free_made(&t);
+    kit_close(t.session);
+    kit_close(keeper);
+}
+
+static void test_cut_at_each_request(void)
+{
+    for (int i = 0; i < ROWS; i++) {
+        for (size_t at = 0; is_async(&rows[i]) && !strstr(rows[i].name, "session") && at < 24; at++) {
+            cut_at(&rows[i], at % 2, at / 4, at / 2 % 2);
+        }
+    }
+}
+
+/* Of every recipe: wherever its connection goes, it is granted once, and leaves nothing. */
+static void test_acquire_cut_at_each_request(void)
+{
+    keeper = kit_open(NULL);
+    zkl_session *session = kit_open(NULL);
+    for (int i = 0; i < handle_recipe_count * 24; i++) {
+        const struct handle_recipe *recipe = &handle_recipes[i / 24];
+        const char *path = recipe->recipe == ZKL_RECIPE_SEMAPHORE ? "/n/permits" : "/n/a";
+        zkl_lock *lock = handle_make(recipe, session, path, NULL);
+        bool given_up = i % 2;
+        int before = atomic_load(&completions);
+        CU_ASSERT(EVENTUALLY(zkl__memory_break(zkl_session_id(session), (size_t)(i / 4 % 6), i / 2 % 2, 1) == ZKL_OK));
+        CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 10000, on_acquire, NULL, NULL), ZKL_OK);
+        if (!given_up) {
+            CU_ASSERT(EVENTUALLY(completed(session, before)));
+            CU_ASSERT_EQUAL(atomic_load(&last_code), ZKL_OK);
+            CU_ASSERT_EQUAL(kit_queue(keeper, zkl_lock_path(lock)), recipe->recipe == ZKL_RECIPE_SEMAPHORE ? 0 : 1);
+        }
+        zkl_lock_free(lock);
+        (void)zkl__memory_suspend(zkl_session_id(session)); /* what is left of the plan goes with the connection */
+        CU_ASSERT(EVENTUALLY(connected(session) && nothing_left()));
+    }
+    kit_close(session);
+    kit_close(keeper);
+}
+
+/* --- memory ------------------------------------------------------------------------------------------------------------- */
 
 /* What no single call shows. All of it is freed again. */
 static int with_every_option(struct things *t)
@@ -810,45 +1032,6 @@ static const struct scenario {
                  {"partition", partition, ZKL_OK}};
 enum { SCENARIOS = sizeof scenarios / sizeof *scenarios, MOST = 400 };
 
-static size_t children(const char *path)
-{
-    zkl_queue *queue = NULL;
-    if (zkl_queue_list(&queue, keeper, path, 10000, NULL) != ZKL_OK) {
-        return SIZE_MAX;
-    }
-    size_t count = queue->count + queue->foreign;
-    zkl_queue_free(queue);
-    return count;
-}
-
-static bool nothing_left(void)
-{
-    static const char *const paths[] = {
-        "/n/lock",  "/n/rw",     "/n/permits/locks", "/n/permits/leases",     "/n/a",   "/n/b", "/n/leader",
-        "/n/group", "/n/double", "/n/parts/members", "/n/parts/pieces/piece", "/n/once"};
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-        if (children(paths[i]) != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* A barrier stays up as it was left, and a slot recorded; the sign of a double one, that all are in, is taken down by whoever leaves
- * next. */
-static void clean_up(void)
-{
-    const struct zkl__op forget = {.kind = ZKL__OP_SET, .dir = "/n/lock", .data = "", .version = -1};
-    enum zkl__rc rc;
-    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &forget, &rc), ZKL_OK);
-    zkl_double_barrier *pair = NULL;
-    CU_ASSERT_EQUAL(zkl_barrier_lift(keeper, "/n/barrier", 10000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&pair, keeper, "/n/double", 1, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_double_barrier_enter(pair, 10000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_double_barrier_leave(pair, 10000, NULL), ZKL_OK);
-    zkl_double_barrier_free(pair);
-}
-
 static bool is_named(int64_t code, int64_t wanted)
 {
     return code == wanted || code == ZKL_ENOMEM || code == ZKL_ETIMEOUT || code == ZKL_ECONNECT || code == ZKL_ELOST;
@@ -946,5 +1129,6 @@ static void test_all_fail_from_one_on(void)
 
 TESTS("public calls", T(test_null), T(test_closed), T(test_forked), T(test_from_callbacks), T(test_wrong_timeouts),
       T(test_long_timeouts), T(test_long_paths), T(test_nothing_given), T(test_options), T(test_margins_and_slots),
-      T(test_without_a_server), T(test_with_a_server_that_hangs), T(test_lost_in_the_middle),
-      T(test_one_allocation_fails), T(test_all_fail_from_one_on))
+      T(test_without_a_server), T(test_with_a_server_that_hangs), T(test_lost_in_the_middle), T(test_ways_to_end),
+      T(test_cut_at_each_request), T(test_acquire_cut_at_each_request), T(test_one_allocation_fails),
+      T(test_all_fail_from_one_on))

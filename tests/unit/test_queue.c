@@ -1,8 +1,9 @@
-/* zkl_queue_list. */
+/* What operators see and do: zkl_queue_list, zkl_queue_revoke, zkl_queue_remove. How each ends without being waited for: unit_public_calls. */
 #include "lock_kit.h"
 
 #include <string.h>
 #include <unistd.h>
+#include <zklock/testing.h>
 
 #define QUEUE "/locks/queue"
 #define UUID "00000000-1111-4222-8333-444444444444"
@@ -28,17 +29,6 @@ static zkl_queue *list(const char *path)
     zkl_error err = {0};
     CU_ASSERT_EQUAL_FATAL(zkl_queue_list(&queue, one, path, 5000, &err), ZKL_OK);
     return queue;
-}
-
-static void test_empty(void)
-{
-    kit_set_up(NULL);
-    zkl_queue *queue = list("/nowhere/at/all");
-    CU_ASSERT_EQUAL(queue->count, 0);
-    CU_ASSERT_EQUAL(queue->foreign, 0);
-    zkl_queue_free(queue);
-    zkl_queue_free(NULL);
-    kit_tear_down();
 }
 
 static void test_holder_and_waiters(void)
@@ -156,67 +146,262 @@ static void test_a_thousand_entries(void)
     kit_tear_down();
 }
 
-struct lister {
-    pthread_t thread;
-    int code;
-    size_t count;
-};
+/* --- without waiting ------------------------------------------------------------------------------------------------- */
 
-static void *run_list(void *arg)
+static char held_node[128]; /* the name of the holder's znode */
+
+static void give_way(zkl_lock *lock, void *payload)
 {
-    struct lister *lister = arg;
+    mailbox_put(payload, (struct letter){.from = lock});
+}
+
+/* Held by the second session, which gives way. */
+static zkl_lock *hold(struct mailbox *requests)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.revoke_fn = give_way;
+    options.payload = requests;
+    zkl_lock *lock = kit_lock(two, QUEUE, &options);
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    zkl_lock_node(lock, held_node, sizeof held_node);
+    return lock;
+}
+
+/* The paths and names are copied. */
+static void test_what_they_bring(void)
+{
+    struct mailbox box = MAILBOX_INIT, requests = MAILBOX_INIT;
     zkl_queue *queue = NULL;
-    lister->code = zkl_queue_list(&queue, one, QUEUE, 10000, NULL);
-    lister->count = queue ? queue->count : 0;
+    char path[] = QUEUE, node[sizeof held_node];
+    kit_set_up(NULL);
+    zkl_lock *lock = hold(&requests);
+    zkl_lock *next = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(next, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(one, QUEUE) == 2));
+    CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_queue_list_async(&queue, one, path, 5000, on_ended, &box, NULL), ZKL_OK);
+    memset(path, 'x', sizeof path - 1); /* it was copied */
+    CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL_FATAL(box.letters[0].code, ZKL_OK);
+    CU_ASSERT_EQUAL(queue->count, 2);
+    CU_ASSERT_STRING_EQUAL(queue->entries[0].name, held_node);
+    CU_ASSERT_EQUAL(queue->entries[0].token, zkl_lock_token(lock));
+    CU_ASSERT_TRUE(queue->entries[0].holds);
+    CU_ASSERT_FALSE(queue->entries[1].holds);
+    CU_ASSERT_EQUAL(zkl_queue_revoke_async(one, QUEUE, NULL, 5000, on_ended, &box, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(mailbox_wait(&box, 2));
+    CU_ASSERT_EQUAL(box.letters[1].code, ZKL_OK);
+    CU_ASSERT_TRUE(mailbox_wait(&requests, 1));
+    strcpy(node, held_node);
+    CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_queue_remove_async(one, QUEUE, node, zkl_lock_token(lock), 5000, on_ended, &box, NULL), ZKL_OK);
+    memset(node, 'x', sizeof node - 1);
+    CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(mailbox_wait(&box, 4)); /* and the next one is granted */
+    CU_ASSERT_TRUE(zkl_lock_is_held(next));
+    CU_ASSERT_EQUAL(zkl_queue_remove_async(one, QUEUE, held_node, 0, 5000, on_ended, &box, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(mailbox_wait(&box, 5));
+    CU_ASSERT_EQUAL(box.letters[4].code, ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL(zkl_queue_revoke_async(one, "/locks/none", NULL, 5000, on_ended, &box, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(mailbox_wait(&box, 6));
+    CU_ASSERT_EQUAL(box.letters[5].code, ZKL_ENOTHELD);
     zkl_queue_free(queue);
+    zkl_lock_free(lock);
+    zkl_lock_free(next);
+    kit_tear_down();
+}
+
+/* A request whose fate is unknown is not made again: it would be a second one. */
+static void test_revoke_is_sent_once(void)
+{
+    struct mailbox box = MAILBOX_INIT, requests = MAILBOX_INIT;
+    kit_set_up(NULL);
+    zkl_lock *lock = hold(&requests);
+    CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), 0, 1, 0), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_queue_revoke_async(one, QUEUE, held_node, 10000, on_ended, &box, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ECONNECT);
+    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
+    CU_ASSERT_TRUE(mailbox_wait(&requests, 1));
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+/* --- removal ----------------------------------------------------------------------------------------------------------- */
+
+static void set_up_brief(void)
+{
+    zkl_session_options brief = kit_short();
+    one = kit_open(&brief);
+    two = kit_open(NULL);
+}
+
+static int remove_at(const char *path, const char *node, int64_t token, zkl_error *err)
+{
+    return zkl_queue_remove(two, path, node, token, 5000, err);
+}
+
+static void test_holder(void)
+{
+    set_up_brief();
+    zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(two, QUEUE, NULL);
+    struct acquire waiting;
+    char node[128];
+    zkl_error err;
+    zkl_grant first, second;
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, &first, NULL), ZKL_OK);
+    zkl_lock_node(a, node, sizeof node);
+    acquire_start(&waiting, b, ZKL_WAIT_FOREVER);
+    CU_ASSERT(EVENTUALLY(kit_queue(one, QUEUE) == 2));
+    CU_ASSERT_EQUAL(remove_at(QUEUE, node, first.token + 1, &err), ZKL_ENOTHELD); /* another one of that name */
+    CU_ASSERT(zkl_lock_is_held(a));
+    CU_ASSERT_EQUAL(remove_at(QUEUE, node, first.token, &err), ZKL_OK);
+    CU_ASSERT_EQUAL(acquire_join(&waiting), ZKL_OK);
+    second.token = zkl_lock_token(b);
+    CU_ASSERT(second.token > first.token);
+    CU_ASSERT(EVENTUALLY(zkl_lock_state(a) == ZKL_STATE_LOST)); /* with the next heartbeat */
+    CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_ELOST);
+    CU_ASSERT_EQUAL(remove_at(QUEUE, node, first.token, &err), ZKL_ENOTHELD);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "no such contender"));
+    CU_ASSERT_STRING_EQUAL(err.path, QUEUE);
+    zkl_lock_free(a);
+    zkl_lock_free(b);
+    kit_tear_down();
+}
+
+static void test_waiter(void)
+{
+    set_up_brief();
+    zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(two, QUEUE, NULL);
+    struct acquire waiting;
+    zkl_queue *queue;
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
+    acquire_start(&waiting, b, ZKL_WAIT_FOREVER);
+    CU_ASSERT(EVENTUALLY(kit_queue(one, QUEUE) == 2));
+    CU_ASSERT_EQUAL_FATAL(zkl_queue_list(&queue, one, QUEUE, 5000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(remove_at(QUEUE, queue->entries[1].name, queue->entries[1].token, NULL), ZKL_OK);
+    zkl_queue_free(queue);
+    CU_ASSERT(zkl_lock_is_held(a));
+    CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(acquire_join(&waiting), ZKL_OK); /* queued again */
+    zkl_lock_free(a);
+    zkl_lock_free(b);
+    kit_tear_down();
+}
+
+#define NODE "nobody-lock-0000000001" /* as a client names it that has no uuid: the name comes again */
+
+static void make_node(void)
+{
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, QUEUE, NODE, NULL), ZKL__RC_OK);
+}
+
+static void *run_remove(void *arg)
+{
+    *(int *)arg = remove_at(QUEUE, NODE, 0, NULL);
     return NULL;
 }
 
-static void test_connection_lost_meanwhile(void)
+/* The delete is done, its answer lost, and before it is known another one has the name. */
+static void test_another_one_of_that_name_meanwhile(void)
 {
-    kit_set_up(NULL);
-    int64_t id = zkl_session_id(one);
-    zkl_queue *queue = NULL;
-    zkl_error err;
-    zkl_lock *a = kit_lock(two, QUEUE, NULL);
+    pthread_t thread;
+    int code = -1;
+    set_up_brief();
+    zkl_lock *a = kit_lock(one, QUEUE, NULL);
     CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
-    for (size_t half = 0; half < 2; half++) { /* the list, or the read behind it, is left without an answer */
-        struct lister lister = {0};
-        CU_ASSERT_EQUAL(zkl__memory_break(id, half, 1, 0), ZKL_OK);
-        CU_ASSERT_EQUAL_FATAL(pthread_create(&lister.thread, NULL, run_list, &lister), 0);
-        CU_ASSERT(EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED));
-        CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
-        pthread_join(lister.thread, NULL);
-        CU_ASSERT_EQUAL(lister.code, ZKL_OK);
-        CU_ASSERT_EQUAL(lister.count, 1);
-    }
-    CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
-    int64_t from = now_ms();
-    CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, QUEUE, 100, &err), ZKL_ETIMEOUT);
-    CU_ASSERT(now_ms() - from >= 99);
-    CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
+    make_node();
+    CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(two), 1, 1, 0), ZKL_OK); /* a look, the delete */
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, run_remove, &code), 0);
+    CU_ASSERT(EVENTUALLY(zkl_session_state(two) == ZKL_SESSION_SUSPENDED));
+    make_node();
+    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(two)), ZKL_OK);
+    pthread_join(thread, NULL);
+    CU_ASSERT_EQUAL(code, ZKL_OK);
+    CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 2);
+    zkl_lock_free(a);
+    kit_tear_down();
+}
+
+/* A request to give way is a write: the version differs, the znode does not. */
+static void test_written_meanwhile(void)
+{
+    struct mailbox requests = MAILBOX_INIT;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.revoke_fn = give_way;
+    options.payload = &requests;
+    set_up_brief();
+    zkl_lock *a = kit_lock(one, QUEUE, &options);
+    char node[128];
+    zkl_grant grant;
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, &grant, NULL), ZKL_OK);
+    zkl_lock_node(a, node, sizeof node);
+    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(remove_at(QUEUE, node, grant.token, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 0);
+    zkl_lock_free(a);
+    kit_tear_down();
+}
+
+/* Who may not read a znode may still remove it: deleting is a matter of the directory's list. */
+static void test_unreadable(void)
+{
+    static const zkl_acl_entry nobody[] = {{ZKL_PERM_DELETE, "world", "anyone"}};
+    static const zkl_acl hidden = {1, nobody};
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    set_up_brief();
+    zkl_lock *a = kit_lock(one, "/open", NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK); /* makes the directory for everybody */
+    CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_OK);
+    options.acl = &hidden;
+    zkl_lock *b = kit_lock(one, "/open", &options);
+    char node[128];
+    CU_ASSERT_EQUAL(zkl_lock_acquire(b, 10000, NULL, NULL), ZKL_OK);
+    zkl_lock_node(b, node, sizeof node);
+    CU_ASSERT_EQUAL(remove_at("/open", node, 1, NULL), ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL(zkl__memory_set_rules("kit", ZKL__RULES_EXISTS_NEEDS_READ), ZKL_OK);
+    CU_ASSERT_EQUAL(remove_at("/open", node, 1, NULL), ZKL_EAUTH); /* whether it is that one is not told */
+    CU_ASSERT_EQUAL(remove_at("/open", node, 0, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(remove_at("/open", node, 0, NULL), ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL(kit_queue(two, "/open"), 0);
+    zkl_lock_free(a);
+    zkl_lock_free(b);
+    kit_tear_down();
+}
+
+static void test_not_permitted(void)
+{
+    static const zkl_acl_entry entries[] = {{ZKL_PERM_READ | ZKL_PERM_CREATE, "world", "anyone"}};
+    static const zkl_acl closed = {1, entries};
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.acl = &closed; /* of the directory, too */
+    set_up_brief();
+    zkl_lock *a = kit_lock(one, "/closed", &options);
+    char node[128];
+    zkl_error err;
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
+    zkl_lock_node(a, node, sizeof node);
+    CU_ASSERT_EQUAL(remove_at("/closed", node, 0, &err), ZKL_EAUTH);
+    CU_ASSERT(zkl_lock_is_held(a));
     zkl_lock_free(a);
     kit_tear_down();
 }
 
 static void test_bad_calls(void)
 {
-    kit_set_up(NULL);
-    zkl_queue *queue = NULL;
+    static const char node[] = "_c_" UUID "-lock-0000000000";
     zkl_error err;
-    CU_ASSERT_EQUAL(zkl_queue_list(NULL, one, QUEUE, 0, &err), ZKL_EINVAL);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "out"));
-    CU_ASSERT_EQUAL(zkl_queue_list(&queue, NULL, QUEUE, 0, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, NULL, 0, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, "locks", 0, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, QUEUE, -7, &err), ZKL_EINVAL);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "-7"));
-    CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, "//", 0, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, QUEUE, 0, &err), ZKL_ETIMEOUT);
-    CU_ASSERT_PTR_NULL(queue);
+    set_up_brief();
+    CU_ASSERT_EQUAL(remove_at(QUEUE, "readme", 0, &err), ZKL_EINVAL); /* contenders only */
+    CU_ASSERT_EQUAL(remove_at("/locks", "queue/lock-0000000000", 0, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(remove_at(QUEUE, node, -1, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(remove_at("locks", node, 0, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(remove_at(QUEUE, node, 0, &err), ZKL_ENOTHELD);
     kit_tear_down();
 }
 
-TESTS("queue", T(test_empty), T(test_holder_and_waiters), T(test_strangers_in_the_queue),
-      T(test_entries_that_may_not_be_read), T(test_a_thousand_entries), T(test_connection_lost_meanwhile),
+TESTS("queue", T(test_holder_and_waiters), T(test_strangers_in_the_queue), T(test_entries_that_may_not_be_read),
+      T(test_a_thousand_entries), T(test_what_they_bring), T(test_revoke_is_sent_once), T(test_holder), T(test_waiter),
+      T(test_another_one_of_that_name_meanwhile), T(test_written_meanwhile), T(test_unreadable), T(test_not_permitted),
       T(test_bad_calls))

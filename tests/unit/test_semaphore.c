@@ -1,15 +1,61 @@
 /* Semaphores, on the in-process store: what zklock/semaphore.h promises. */
-#include "semaphore_kit.h"
-
-#include "dice.h"
-#include "grave_heap.h"
+#include "handle_kit.h"
+#include "lock_kit.h"
 #include "shell.h"
+#include "store_client.h"
 
-#include <stdatomic.h>
-#include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#define POOL "/pools/test"
+#define LEASES POOL "/leases"
+
+static zkl_lock *pool_contender(zkl_session *session, int limit)
+{
+    zkl_lock *semaphore = NULL;
+    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&semaphore, session, POOL, limit, NULL, NULL), ZKL_OK);
+    return semaphore;
+}
+
+/* How many leases, held or asked for, and how many in the queue. */
+static size_t pool_leases(void)
+{
+    return kit_queue(one, LEASES);
+}
+
+static size_t pool_queued(void)
+{
+    return kit_queue(one, POOL "/locks");
+}
+
+static bool limit_is(const char *text, int32_t version)
+{
+    struct client reader;
+    CU_ASSERT_EQUAL_FATAL(client_open_plain(&reader, PLACE), ZKL_OK);
+    const struct zkl__reply *reply = client_call(&reader, op_read(ZKL__OP_GET, POOL, false));
+    bool is = reply->rc == ZKL__RC_OK && reply->size == strlen(text) && memcmp(reply->data, text, reply->size) == 0 &&
+              (version < 0 || reply->stat.version == version);
+    client_close(&reader);
+    return is;
+}
+
+/* Removes the nth node of a queue. */
+static void pool_remove_node(const char *dir, size_t nth)
+{
+    zkl_queue *queue;
+    CU_ASSERT_EQUAL_FATAL(zkl_queue_list(&queue, two, dir, 5000, NULL), ZKL_OK);
+    CU_ASSERT_FATAL(queue->count > nth);
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, dir, queue->entries[nth].name, NULL), ZKL__RC_OK);
+    zkl_queue_free(queue);
+}
+
+/* A holder of so many permits of as many. */
+static zkl_lock *held(int limit)
+{
+    zkl_lock *holder = pool_contender(two, limit);
+    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(holder, limit, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(pool_queued() == 0));
+    return holder;
+}
 
 /* --- permits ------------------------------------------------------------------------------------------------------- */
 
@@ -70,8 +116,12 @@ static void test_strays_take_no_permits(void)
     zkl_lock *a = pool_contender(one, 2), *b = pool_contender(two, 2), *c = pool_contender(two, 2);
     CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
     CU_ASSERT(EVENTUALLY(pool_queued() == 0)); /* else b has somebody before it */
-    pool_meddle(ZKL__OP_CREATE, POOL "/leases", "_c_11111111-2222-4333-8444-555555555555-lease-0000000090", NULL);
-    pool_meddle(ZKL__OP_CREATE, POOL "/leases", "_c_11111111-2222-4333-8444-555555555556-lease-0000000091", NULL);
+    CU_ASSERT_EQUAL(
+        kit_write(ZKL__OP_CREATE, POOL "/leases", "_c_11111111-2222-4333-8444-555555555555-lease-0000000090", NULL),
+        ZKL__RC_OK);
+    CU_ASSERT_EQUAL(
+        kit_write(ZKL__OP_CREATE, POOL "/leases", "_c_11111111-2222-4333-8444-555555555556-lease-0000000091", NULL),
+        ZKL__RC_OK);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(b, 1, 0, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(c, 1, 0, NULL, NULL), ZKL_EBUSY);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(c, 1, 100, NULL, NULL), ZKL_ETIMEOUT);
@@ -92,9 +142,9 @@ static void test_foreign_names_of_any_length(void)
         memset(name, 'a', sizeof name);
         strcpy(name + lengths[i] - 18, "__READ__0000000001");
         kit_set_up(NULL);
-        pool_meddle(ZKL__OP_CREATE, "/pools", NULL, NULL);
-        pool_meddle(ZKL__OP_CREATE, POOL, NULL, NULL);
-        pool_meddle(ZKL__OP_CREATE, POOL, name, NULL);
+        CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, "/pools", NULL, NULL), ZKL__RC_OK);
+        CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, POOL, NULL, NULL), ZKL__RC_OK);
+        CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, POOL, name, NULL), ZKL__RC_OK);
         zkl_lock *semaphore = pool_contender(one, 2);
         CU_ASSERT_EQUAL(zkl_semaphore_acquire(semaphore, 1, 5000, NULL, NULL), ZKL_OK);
         zkl_lock_free(semaphore);
@@ -110,11 +160,11 @@ static void test_big_requests_are_not_starved(void)
     zkl_lock *holder = pool_contender(one, 4), *big = pool_contender(two, 4), *small[4];
     CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(holder, 1, 5000, NULL, NULL), ZKL_OK);
     CU_ASSERT(EVENTUALLY(pool_queued() == 0));
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(big, 4, 30000, on_permitted, &box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(big, 4, 30000, on_acquired, &box, NULL), ZKL_OK);
     CU_ASSERT(EVENTUALLY(pool_queued() == 1));
     for (size_t i = 0; i < 4; i++) {
         small[i] = pool_contender(i % 2 ? one : two, 4);
-        CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(small[i], 1, 30000, on_permitted, &box, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(small[i], 1, 30000, on_acquired, &box, NULL), ZKL_OK);
         CU_ASSERT(EVENTUALLY(pool_queued() == i + 2));
     }
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
@@ -139,30 +189,61 @@ static void test_big_requests_are_not_starved(void)
     kit_tear_down();
 }
 
-static void test_cancel_and_free_while_waiting(void)
+static void test_expiry_while_holding(void)
 {
-    struct mailbox box = MAILBOX_INIT;
+    struct mailbox states = MAILBOX_INIT;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.state_fn = on_lock_state;
+    options.payload = &states;
+    zkl_lock *a = NULL;
     kit_set_up(NULL);
-    zkl_lock *a = pool_contender(one, 1), *b = pool_contender(two, 1), *c = pool_contender(two, 1);
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&a, one, POOL, 3, &options, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 3, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&states, 1));
+    CU_ASSERT_EQUAL(states.letters[0].code, ZKL_STATE_HELD);
+    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(one)), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&states, 2));
+    CU_ASSERT_EQUAL(states.letters[1].code, ZKL_STATE_JEOPARDY); /* once, not once for each */
+    CU_ASSERT_EQUAL(zkl_lock_state(a), ZKL_STATE_JEOPARDY);
+    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&states, 3));
+    CU_ASSERT_EQUAL(states.letters[2].code, ZKL_STATE_HELD);
+    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(mailbox_last(&states) == ZKL_STATE_LOST));
+    size_t told = mailbox_count(&states);
+    CU_ASSERT_FALSE(zkl_lock_is_held(a));
+    CU_ASSERT_EQUAL(zkl_semaphore_tokens(a, NULL, 0), 0);
+    CU_ASSERT_EQUAL(zkl_lock_token(a), 0);
+    CU_ASSERT_EQUAL(zkl_semaphore_release(a, 1, NULL), ZKL_ELOST);
+    CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_ELOST);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 3, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&states, told + 1));
+    zkl_lock_free(a);
+    kit_tear_down();
+}
+
+static void test_an_operator_removes_nodes(void)
+{
+    zkl_session_options options = kit_short();
+    struct mailbox box = MAILBOX_INIT;
+    kit_set_up(&options);
+    zkl_lock *a = pool_contender(one, 2), *b = pool_contender(two, 2);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 2, 5000, NULL, NULL), ZKL_OK);
     CU_ASSERT(EVENTUALLY(pool_queued() == 0));
-    CU_ASSERT_EQUAL(zkl_lock_cancel(b), ZKL_ENOTWAITING);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(b, 1, 30000, on_permitted, &box, NULL), ZKL_OK); /* the head */
-    CU_ASSERT(EVENTUALLY(pool_leases() == 2));
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(c, 1, 30000, on_permitted, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(pool_queued() == 2));
-    CU_ASSERT_EQUAL(zkl_lock_state(b), ZKL_STATE_WAITING);
-    CU_ASSERT_EQUAL(zkl_lock_cancel(b), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(b, 2, 30000, on_acquired, &box, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(pool_leases() == 4));
+    pool_remove_node(POOL "/leases", 3); /* of the head that waits: it begins again */
+    CU_ASSERT(EVENTUALLY(pool_leases() == 4 && pool_queued() == 1));
+    pool_remove_node(POOL "/locks", 0); /* its place in the queue: the same */
+    CU_ASSERT(EVENTUALLY(pool_leases() == 4 && pool_queued() == 1));
+    CU_ASSERT_EQUAL(mailbox_count(&box), 0);
+    pool_remove_node(POOL "/leases", 0); /* one that is held: all of it is lost */
+    CU_ASSERT(EVENTUALLY(!zkl_lock_is_held(a)));
+    CU_ASSERT_EQUAL(zkl_lock_state(a), ZKL_STATE_LOST);
+    CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_ELOST);
     CU_ASSERT(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ECANCELED);
-    CU_ASSERT(EVENTUALLY(pool_queued() == 1 && pool_leases() == 2)); /* c is the head now */
-    zkl_lock_free(c);
-    CU_ASSERT(mailbox_wait(&box, 2));
-    CU_ASSERT_EQUAL(box.letters[1].code, ZKL_ECANCELED);
-    CU_ASSERT(EVENTUALLY(pool_queued() == 0 && pool_leases() == 1));
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(b, 1, 30, on_permitted, &box, NULL), ZKL_OK);
-    CU_ASSERT(mailbox_wait(&box, 3));
-    CU_ASSERT_EQUAL(box.letters[2].code, ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_release(b, 0, NULL), ZKL_OK);
     zkl_lock_free(a);
     zkl_lock_free(b);
     kit_tear_down();
@@ -181,13 +262,11 @@ static void refuse_credentials(zkl_session *session)
 static void test_credentials_refused_while_waiting_and_held(void)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.heap = &grave_heap;
-    kit_set_up(&options);
+    kit_set_up(NULL);
     zkl_lock *held = pool_contender(two, 1), *head = pool_contender(two, 1);
     CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(held, 1, 5000, NULL, NULL), ZKL_OK);
     CU_ASSERT(EVENTUALLY(pool_queued() == 0));
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(head, 1, 30000, on_permitted, &box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(head, 1, 30000, on_acquired, &box, NULL), ZKL_OK);
     CU_ASSERT(EVENTUALLY(pool_leases() == 2));
     refuse_credentials(two);
     CU_ASSERT(mailbox_wait(&box, 1));
@@ -197,28 +276,6 @@ static void test_credentials_refused_while_waiting_and_held(void)
     zkl_lock_free(held);
     (void)zkl_session_close(two, 100);
     kit_close(one);
-    graves_check();
-}
-
-static void test_timeout_without_a_server(void)
-{
-    struct mailbox box = MAILBOX_INIT;
-    kit_set_up(NULL);
-    zkl_lock *a = pool_contender(one, 1);
-    for (size_t whole = 0; whole < 6; whole++) { /* also for who does not wait for it, and in the middle of things */
-        zkl__memory_break(zkl_session_id(one), whole, 0, 1);
-        CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(a, 1, 40, on_permitted, &box, NULL), ZKL_OK);
-        CU_ASSERT(mailbox_wait(&box, whole + 1));
-        CU_ASSERT_EQUAL(box.letters[whole].code, ZKL_ETIMEOUT);
-        zkl__memory_suspend(zkl_session_id(one));
-        CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
-    }
-    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 50, NULL, NULL), ZKL_ETIMEOUT);
-    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
-    zkl_lock_free(a);
-    kit_tear_down();
 }
 
 /* --- the limit ----------------------------------------------------------------------------------------------------- */
@@ -228,88 +285,39 @@ static void test_the_limit_is_agreed_on(void)
     kit_set_up(NULL);
     zkl_lock *a = pool_contender(one, 3), *b = pool_contender(two, 5);
     zkl_error err;
-    struct client client;
-    CU_ASSERT_EQUAL_FATAL(client_open_plain(&client, PLACE), ZKL_OK);
     CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(a, 3, 5000, NULL, NULL), ZKL_OK);
-    const struct zkl__reply *reply = client_call(&client, op_read(ZKL__OP_GET, POOL, false));
-    CU_ASSERT_EQUAL(reply->size, 1);
-    CU_ASSERT_EQUAL(memcmp(reply->data, "3", 1), 0);
+    CU_ASSERT(limit_is("3", -1));
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(b, 1, 5000, NULL, &err), ZKL_ECONFLICT); /* though permits are out: at once */
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "limit is 5"));
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "with 3"));
     CU_ASSERT(EVENTUALLY(pool_queued() == 0));
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(b, 1, 5000, NULL, &err), ZKL_ECONFLICT);
-    pool_meddle(ZKL__OP_SET, POOL, NULL, "5"); /* an operator changes it */
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, "5"), ZKL__RC_OK); /* an operator changes it */
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, &err), ZKL_ECONFLICT);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(b, 1, 5000, NULL, &err), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_semaphore_release(b, 0, NULL), ZKL_OK);
-    pool_meddle(ZKL__OP_SET, POOL, NULL, "many");
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, "many"), ZKL__RC_OK);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, &err), ZKL_ECONFLICT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "no limit"));
-    client_close(&client);
     zkl_lock_free(a);
     zkl_lock_free(b);
     kit_tear_down();
 }
 
-static void test_a_lock_is_no_semaphore(void)
-{
-    kit_set_up(NULL);
-    zkl_lock *lock = kit_lock(one, POOL, NULL);
-    zkl_lock *a = pool_contender(two, 2);
-    zkl_error err;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, &err), ZKL_ECONFLICT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "as a lock"));
-    zkl_lock_free(a);
-    zkl_lock_free(lock);
-    kit_tear_down();
-}
-
+/* Of every recipe but semaphores. */
 static void acquire_as_others(zkl_session *session, int wanted)
 {
-    const char *paths[] = {"/elsewhere", POOL};
-    zkl_lock *lock = kit_lock(session, POOL, NULL);
-    zkl_lock *rwlock;
-    zkl_lock *election;
-    zkl_lock *both;
-    zkl_error err = {.text = ""};
-    CU_ASSERT_EQUAL_FATAL(zkl_read_lock_new(&rwlock, session, POOL, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&election, session, POOL, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&both, session, paths, 2, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, &err), wanted);
-    CU_ASSERT_EQUAL(strstr(err.text, "in use as a semaphore") != NULL, wanted != ZKL_OK);
-    zkl_lock_free(lock);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(rwlock, 5000, NULL, NULL), wanted);
-    zkl_lock_free(rwlock);
-    CU_ASSERT_EQUAL(zkl_write_lock_new(&rwlock, session, POOL, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(rwlock, 0, NULL, NULL), wanted);
-    zkl_lock_free(rwlock);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(election, 5000, NULL, NULL), wanted);
-    zkl_lock_free(election);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(both, 5000, NULL, NULL), wanted);
-    zkl_lock_free(both);
+    for (int i = 0; i < handle_recipe_count; i++) {
+        if (handle_recipes[i].recipe != ZKL_RECIPE_SEMAPHORE) {
+            zkl_lock *lock = handle_make(&handle_recipes[i], session, POOL, NULL);
+            zkl_error err = {.text = ""};
+            CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, &err), wanted);
+            CU_ASSERT_EQUAL(strstr(err.text, "in use as a semaphore") != NULL, wanted != ZKL_OK);
+            zkl_lock_free(lock);
+        }
+    }
     CU_ASSERT(EVENTUALLY(kit_queue(session, POOL) == 0));
-}
-
-static void test_a_semaphore_is_no_lock(void)
-{
-    kit_set_up(NULL);
-    zkl_lock *a = pool_contender(two, 2);
-    zkl_lock *lock = kit_lock(one, POOL, NULL);
-    zkl_stats before = ZKL_STATS_INIT, after = ZKL_STATS_INIT;
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_session_stats(one, &before), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_ECONFLICT);
-    CU_ASSERT_EQUAL(zkl_session_stats(one, &after), ZKL_OK);
-    CU_ASSERT(after.requests - before.requests <= 3); /* create, list, delete: the list says it */
-    zkl_lock_free(lock);
-    acquire_as_others(one, ZKL_ECONFLICT);
-    CU_ASSERT(zkl_lock_is_held(a));
-    CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_OK);
-    zkl_lock_free(a);
-    kit_tear_down();
 }
 
 /* Anybody can leave two empty znodes behind: they are no semaphore, and deny nothing. Its limit is one, and whoever stands there. */
@@ -320,16 +328,16 @@ static void test_empty_folders_are_no_semaphore(void)
     zkl_lock *lock = kit_lock(one, POOL, NULL);
     zkl_error err;
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK); /* makes the directory */
-    pool_meddle(ZKL__OP_CREATE, POOL, "locks", NULL);
-    pool_meddle(ZKL__OP_CREATE, POOL, "leases", NULL);
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, POOL, "locks", NULL), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, POOL, "leases", NULL), ZKL__RC_OK);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
     acquire_as_others(one, ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_OK); /* without waiting, too */
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, &err), ZKL_ECONFLICT);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
-    pool_meddle(ZKL__OP_SET, POOL, NULL, "2");
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, "2"), ZKL__RC_OK);
     acquire_as_others(one, ZKL_ECONFLICT);
-    pool_meddle(ZKL__OP_SET, POOL, NULL, "a note");
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, "a note"), ZKL__RC_OK);
     acquire_as_others(one, ZKL_OK);
     zkl_lock_free(lock);
     zkl_lock_free(a);
@@ -345,17 +353,17 @@ static void test_strays_in_its_folders_are_no_semaphore(void)
     zkl_lock *lock = kit_lock(one, POOL, NULL);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK); /* makes the directory */
     for (int i = 0; i < 2; i++) {
-        pool_meddle(ZKL__OP_CREATE, POOL, strrchr(folders[i], '/') + 1, NULL);
-        pool_meddle(ZKL__OP_CREATE, folders[i], "x", NULL);
-        pool_meddle(ZKL__OP_CREATE, folders[i], "x-lock-0000000001", NULL);
-        pool_meddle(ZKL__OP_CREATE, folders[i], "x-lease-0000000002", NULL);
+        CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, POOL, strrchr(folders[i], '/') + 1, NULL), ZKL__RC_OK);
+        CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, folders[i], "x", NULL), ZKL__RC_OK);
+        CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, folders[i], "x-lock-0000000001", NULL), ZKL__RC_OK);
+        CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, folders[i], "x-lease-0000000002", NULL), ZKL__RC_OK);
     }
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
     acquire_as_others(one, ZKL_OK);
-    pool_meddle(ZKL__OP_CREATE, POOL, "x-lock-0000000000", NULL);
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, POOL, "x-lock-0000000000", NULL), ZKL__RC_OK);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
-    pool_meddle(ZKL__OP_SET, POOL, NULL, ""); /* as Curator's, which writes no limit */
-    pool_meddle(ZKL__OP_DELETE, POOL, "x-lock-0000000000", NULL);
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, ""), ZKL__RC_OK); /* as Curator's, which writes no limit */
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, POOL, "x-lock-0000000000", NULL), ZKL__RC_OK);
     acquire_as_others(one, ZKL_ECONFLICT);
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, 1, NULL), ZKL_OK);
     zkl_lock_free(lock);
@@ -396,206 +404,313 @@ static void test_many_of_one_session_are_refused(void)
     kit_tear_down();
 }
 
-/* --- Curator ------------------------------------------------------------------------------------------------------- */
+/* --- another limit while it is used -------------------------------------------------------------------------------------- */
 
-#define CURATORS_LEASE "/leases/_c_01234567-89ab-4def-8123-456789abcdef-lease-"
-#define CURATORS_LOCK "/locks/_c_01234567-89ab-4def-8123-456789abcdef-lock-"
-
-static void test_curators_permits_count(void)
+/* Whoever wants several makes them before it reads the leases, and the limit with them; and once more, with watches. */
+static void test_growth_for_several(void)
 {
     struct mailbox box = MAILBOX_INIT;
-    struct client curator;
     kit_set_up(NULL);
-    zkl_lock *a = pool_contender(one, 2);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(client_open_plain(&curator, PLACE), ZKL_OK);
-    char lock[128], lease[128];
-    const struct zkl__reply *reply =
-        client_call(&curator, op_create(POOL CURATORS_LOCK, "", ZKL__EPHEMERAL_SEQUENTIAL));
-    CU_ASSERT_EQUAL_FATAL(reply->rc, ZKL__RC_OK);
-    snprintf(lock, sizeof lock, POOL "/locks/%s", reply->name);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(a, 2, 30000, on_permitted, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(pool_queued() == 2));
-    reply = client_call(&curator, op_create(POOL CURATORS_LEASE, "", ZKL__EPHEMERAL_SEQUENTIAL));
-    CU_ASSERT_EQUAL_FATAL(reply->rc, ZKL__RC_OK);
-    snprintf(lease, sizeof lease, POOL "/leases/%s", reply->name);
-    CU_ASSERT_EQUAL(client_rc(&curator, op_delete(lock, -1)), ZKL__RC_OK);
-    CU_ASSERT(EVENTUALLY(pool_leases() == 3)); /* we are the head, and wait */
-    CU_ASSERT_EQUAL(mailbox_count(&box), 0);
-    CU_ASSERT_EQUAL(client_rc(&curator, op_delete(lease, -1)), ZKL__RC_OK);
+    zkl_lock *holder = held(2), *waiter = pool_contender(two, 0);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(waiter, 2, 30000, on_acquired, &box, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(pool_leases() == 4));
+    CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 4, 5000, NULL), ZKL_OK);
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
-    client_close(&curator);
-    zkl_lock_free(a);
+    zkl_lock_free(waiter);
+    zkl_lock_free(holder);
     kit_tear_down();
 }
 
-/* --- one wake-up --------------------------------------------------------------------------------------------------- */
-
-static atomic_int readings;
-
-static void count_readings(const zkl_log_record *record, void *payload)
+static void test_holders_finish(void)
 {
-    (void)payload;
-    readings += strstr(record->text, "leases stand") != NULL;
-}
-
-/* With many waiting, one release wakes the head, and nobody else. */
-static void test_only_the_head_is_woken(void)
-{
-    enum { CROWD = 30 };
     struct mailbox box = MAILBOX_INIT;
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.log_fn = count_readings;
-    options.log_level = ZKL_LOG_DEBUG;
-    kit_set_up(&options);
-    zkl_lock *holders[3], *crowd[CROWD];
-    for (int i = 0; i < 3; i++) {
-        holders[i] = pool_contender(one, 3);
-        CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(holders[i], 1, 5000, NULL, NULL), ZKL_OK);
-    }
-    CU_ASSERT(EVENTUALLY(pool_queued() == 0));
-    for (size_t i = 0; i < CROWD; i++) {
-        crowd[i] = pool_contender(i % 2 ? one : two, 3);
-        CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(crowd[i], 1, 60000, on_permitted, &box, NULL), ZKL_OK);
-        CU_ASSERT(EVENTUALLY(pool_queued() == i + 1));
-    }
-    CU_ASSERT(EVENTUALLY(pool_leases() == 4));
-    for (size_t i = 0; i < 3; i++) {
-        int reads_of_the_next = 2; /* without a watch; there is no room, so once more with one */
-        CU_ASSERT(EVENTUALLY(pool_leases() == 4 && pool_queued() == CROWD - i));
-        CU_ASSERT(EVENTUALLY(readings >= 3 + reads_of_the_next)); /* the head has settled down */
-        kit_queue(one, POOL);
-        int before = readings;
-        CU_ASSERT_EQUAL(zkl_semaphore_release(holders[i], 0, NULL), ZKL_OK);
-        CU_ASSERT(mailbox_wait(&box, i + 1));
-        CU_ASSERT_PTR_EQUAL(box.letters[i].from, crowd[i]);
-        CU_ASSERT(EVENTUALLY(readings == before + 1 + reads_of_the_next)); /* the head once, then who follows it */
-    }
-    for (int i = CROWD - 1; i >= 0; i--) { /* those that hold go last */
-        CU_ASSERT_EQUAL(zkl_lock_cancel(crowd[i]), i < 3 ? ZKL_ENOTWAITING : ZKL_OK);
-        zkl_lock_free(crowd[i]);
-    }
-    for (int i = 0; i < 3; i++) {
-        zkl_lock_free(holders[i]);
-    }
+    kit_set_up(NULL);
+    zkl_lock *holder = held(4), *waiter = pool_contender(one, 0), *late = pool_contender(one, 0);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(waiter, 1, 30000, on_acquired, &box, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(pool_leases() == 5)); /* the head: it knows the limit already */
+    CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 2, 5000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_tokens(holder, NULL, 0), 4);
+    CU_ASSERT_EQUAL(zkl_semaphore_release(holder, 2, NULL), ZKL_OK); /* three stand, below the limit of before */
+    CU_ASSERT(EVENTUALLY(pool_leases() == 3));
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(late, 1, 100, NULL, NULL), ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(late, 1, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(mailbox_count(&box), 0);
+    CU_ASSERT(zkl_lock_is_held(holder));
+    CU_ASSERT_EQUAL(zkl_semaphore_release(holder, 1, NULL), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_release(holder, 0, NULL), ZKL_OK);
+    zkl_lock_free(holder);
+    zkl_lock_free(waiter);
+    zkl_lock_free(late);
     kit_tear_down();
 }
 
-/* --- never above the limit ----------------------------------------------------------------------------------------- */
-
-#define LIMIT 4
-#define CONTENDERS 8
-
-static zkl_lock *crowd[CONTENDERS];
-static atomic_bool over;
-static atomic_int grants;
-
-static void *use(void *arg)
+/* A lower limit that comes while a list of the leases is under way counts for that list. */
+static void test_shrink_meanwhile(void)
 {
-    zkl_lock *semaphore = arg;
-    uint64_t dice = (uintptr_t)arg;
-    while (!over) {
-        int count = 1 + (int)dice_below(&dice, LIMIT);
-        if (zkl_semaphore_acquire(semaphore, count, 200, NULL, NULL) == ZKL_OK) {
-            grants++;
-            for (int64_t spins = dice_below(&dice, 4); spins > 0 && zkl_lock_is_held(semaphore); spins--) {
-                nanosleep(&(struct timespec){0, 1000000}, NULL);
-            }
-            if (dice_once_in(&dice, 2) && count > 1) {
-                zkl_semaphore_release(semaphore, 1, NULL);
-            }
-            zkl_semaphore_release(semaphore, 0, NULL);
-        }
+    struct mailbox box = MAILBOX_INIT;
+    kit_set_up(NULL);
+    zkl_lock *holder = held(4), *waiter = pool_contender(one, 0);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(waiter, 1, 30000, on_acquired, &box, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(pool_leases() == 5));
+    for (int i = 0; i < 3; i++) { /* its looks are answered by now: it waits */
+        CU_ASSERT_EQUAL(pool_leases(), 5);
+    }
+    CU_ASSERT_EQUAL(zkl__memory_hold(zkl_session_id(one), true), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_release(holder, 1, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(kit_queue(two, POOL "/leases") == 4));
+    CU_ASSERT_EQUAL(zkl_semaphore_resize(two, POOL, 2, 5000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl__memory_hold(zkl_session_id(one), false), ZKL_OK); /* of the leases, then of the limit */
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(pool_leases(), 4);
+    }
+    CU_ASSERT_EQUAL(zkl_lock_state(waiter), ZKL_STATE_WAITING);
+    CU_ASSERT_EQUAL(zkl_semaphore_release(holder, 2, NULL), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
+    zkl_lock_free(holder);
+    zkl_lock_free(waiter);
+    kit_tear_down();
+}
+
+/* Who insists on a limit is refused from then on, also while it waits; and who wants more than there are. */
+static void test_who_does_not_fit_is_refused(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_error err;
+    kit_set_up(NULL);
+    zkl_lock *holder = held(3), *insists = pool_contender(one, 3), *wants = pool_contender(one, 0);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(insists, 1, 30000, on_acquired, &box, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(pool_leases() == 4));
+    CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 2, 5000, NULL), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ECONFLICT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(box.letters[0].text, "limit is 3, the path is in use with 2"));
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(wants, 3, 5000, NULL, &err), ZKL_ECONFLICT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "3 permits are wanted, the limit of the path is 2"));
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(wants, 2, 30000, on_acquired, &box, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(pool_leases() == 5));
+    CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 1, 5000, NULL), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&box, 2));
+    CU_ASSERT_EQUAL(box.letters[1].code, ZKL_ECONFLICT);
+    CU_ASSERT(EVENTUALLY(pool_leases() == 3 && pool_queued() == 0)); /* and nothing of theirs is left */
+    CU_ASSERT_EQUAL(zkl_semaphore_release(holder, 0, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 3, 5000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(insists, 3, 5000, NULL, NULL), ZKL_OK);
+    zkl_lock_free(holder);
+    zkl_lock_free(insists);
+    zkl_lock_free(wants);
+    kit_tear_down();
+}
+
+static void test_no_limit_there(void)
+{
+    zkl_error err;
+    kit_set_up(NULL);
+    zkl_lock *adopts = pool_contender(one, 0);
+    CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 2, 5000, &err), ZKL_ENOENT);
+    CU_ASSERT_STRING_EQUAL(err.path, POOL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "does not exist"));
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(adopts, 1, 5000, NULL, &err), ZKL_ECONFLICT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "nobody has set a limit"));
+    CU_ASSERT(EVENTUALLY(pool_queued() == 0 && pool_leases() == 0));
+    CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 2, 5000, &err), ZKL_ECONFLICT); /* the acquire has made the path */
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "nobody has set a limit"));
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, "2"), ZKL__RC_OK); /* by hand */
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(adopts, 2, 5000, NULL, &err), ZKL_OK);
+    zkl_lock_free(adopts);
+    kit_tear_down();
+}
+
+/* What is no limit is never overwritten, and nobody is granted by it. */
+static void test_garbled_limit(void)
+{
+    static const char *const garbled[] = {"many", "-1", "0", "3 ", "0x3", "99999999999"};
+    struct mailbox box = MAILBOX_INIT;
+    zkl_error err;
+    kit_set_up(NULL);
+    zkl_lock *holder = held(2), *head = pool_contender(one, 0), *adopts = pool_contender(one, 0);
+    for (size_t i = 0; i < sizeof garbled / sizeof *garbled; i++) {
+        CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(head, 1, 30000, on_acquired, &box, NULL), ZKL_OK);
+        CU_ASSERT(EVENTUALLY(pool_leases() == 3));
+        CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, garbled[i]), ZKL__RC_OK);
+        CU_ASSERT(mailbox_wait(&box, i + 1)); /* also who waits already */
+        CU_ASSERT_EQUAL(box.letters[i].code, ZKL_ECONFLICT);
+        CU_ASSERT_PTR_NOT_NULL(strstr(box.letters[i].text, "is no limit"));
+        CU_ASSERT_EQUAL(zkl_semaphore_acquire(adopts, 1, 5000, NULL, &err), ZKL_ECONFLICT);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "is no limit"));
+        CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 5, 5000, &err), ZKL_ECONFLICT);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "is no limit"));
+        CU_ASSERT(limit_is(garbled[i], -1));
+        CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, "2"), ZKL__RC_OK);
+    }
+    CU_ASSERT(zkl_lock_is_held(holder));
+    zkl_lock_free(holder);
+    zkl_lock_free(head);
+    zkl_lock_free(adopts);
+    kit_tear_down();
+}
+
+/* Who may read the limit, and not write it. */
+static void test_without_permission(void)
+{
+    static const zkl_acl_entry entry = {ZKL_PERM_ALL & ~ZKL_PERM_WRITE, "world", "anyone"};
+    static const zkl_acl acl = {1, &entry};
+    const struct zkl__op make = {.kind = ZKL__OP_CREATE, .dir = "/closed", .data = "3", .size = 1, .acl = &acl};
+    enum zkl__rc rc;
+    zkl_error err;
+    kit_set_up(NULL);
+    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &make, &rc), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_resize(one, "/closed", 2, 5000, &err), ZKL_EAUTH);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "cannot be written"));
+    CU_ASSERT_EQUAL(zkl_semaphore_resize(one, "/closed", 3, 5000, &err), ZKL_EAUTH); /* nor what it is */
+    kit_tear_down();
+}
+
+/* Its connection breaks there; then somebody else writes that, or nobody; then it is connected again. */
+static int resize_through(size_t whole, size_t half, size_t lost, const char *first, const char *second)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl__memory_break(zkl_session_id(one), whole, half, lost);
+    CU_ASSERT_EQUAL(zkl_semaphore_resize_async(one, POOL, 5, 20000, on_ended, &box, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED));
+    if (first) {
+        CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, first), ZKL__RC_OK);
+    }
+    if (second) {
+        CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, second), ZKL__RC_OK);
+    }
+    CU_ASSERT_EQUAL(mailbox_count(&box), 0);
+    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&box, 1));
+    return box.letters[0].code;
+}
+
+static void test_resized_over_lost_replies(void)
+{
+    static const struct {
+        size_t whole, half, lost;
+        const char *first, *second; /* written by others while it is cut off */
+        const char *limit;          /* then */
+        int32_t writes;             /* of all */
+    } cases[] = {
+        {0, 1, 0, NULL, NULL, "5", 1}, /* the read's */
+        {0, 0, 1, NULL, NULL, "5", 1}, /* it never arrives */
+        {1, 1, 0, NULL, NULL, "5", 1}, /* of the write, which is done: not once more */
+        {1, 0, 1, NULL, NULL, "5", 1}, /* which is not */
+        {1, 0, 1, "7", NULL, "5", 2},  /* another was faster: then once more */
+        {1, 0, 1, "5", NULL, "5", 1},  /* with the same limit */
+        {1, 1, 0, "7", NULL, "7", 2},  /* another was later, and it stands */
+        {1, 1, 0, "7", "8", "8", 3},   /* two were */
+        {1, 0, 1, "7", "8", "8", 2},   /* which nobody can tell from that */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kit_set_up(NULL);
+        CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, "/pools", NULL, NULL), ZKL__RC_OK);
+        CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, POOL, NULL, "3"), ZKL__RC_OK);
+        CU_ASSERT_EQUAL(resize_through(cases[i].whole, cases[i].half, cases[i].lost, cases[i].first, cases[i].second),
+                        ZKL_OK);
+        CU_ASSERT(limit_is(cases[i].limit, cases[i].writes));
+        kit_tear_down();
+    }
+}
+
+/* Between the read and the write it becomes something else, which stays: a lock's directory, say. */
+static void test_limit_changed_meanwhile(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    kit_set_up(NULL);
+    zkl_lock *holder = held(2);
+    CU_ASSERT_EQUAL(zkl__memory_hold(zkl_session_id(one), true), ZKL_OK); /* read, and not told yet */
+    CU_ASSERT_EQUAL(zkl_semaphore_resize_async(one, POOL, 5, 20000, on_ended, &box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, "host:1"), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(zkl__memory_hold(zkl_session_id(one), false), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ECONFLICT);
+    CU_ASSERT(limit_is("host:1", 2));
+    zkl_lock_free(holder);
+    kit_tear_down();
+}
+
+/* Each finds the versions that the others write. */
+struct resizer {
+    zkl_session *session;
+    int limit, failures;
+    pthread_t thread;
+};
+
+enum { TURNS = 200 };
+
+static void *resize_often(void *arg)
+{
+    struct resizer *resizer = arg;
+    for (int i = 0; i < TURNS; i++) {
+        resizer->failures += zkl_semaphore_resize(resizer->session, POOL, resizer->limit, 20000, NULL) != ZKL_OK;
     }
     return NULL;
 }
 
-/* All permits seen, and then seen again with the same tokens: those were held at one time, in between. */
-static void look_for_too_many(void)
+static void test_at_the_same_time(void)
 {
-    int64_t tokens[CONTENDERS][LIMIT], again[LIMIT];
-    int held[CONTENDERS], sure = 0;
-    for (int i = 0; i < CONTENDERS; i++) {
-        held[i] = zkl_semaphore_tokens(crowd[i], tokens[i], LIMIT);
+    kit_set_up(NULL);
+    zkl_lock *holder = held(2);
+    struct resizer resizers[] = {{one, 3, 0, 0}, {two, 4, 0, 0}, {one, 6, 0, 0}};
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&resizers[i].thread, NULL, resize_often, &resizers[i]), 0);
     }
-    for (int i = 0; i < CONTENDERS; i++) {
-        int now = zkl_semaphore_tokens(crowd[i], again, LIMIT);
-        for (int j = 0; j < now && j < held[i]; j++) {
-            sure += again[j] == tokens[i][j];
-        }
+    for (int i = 0; i < 3; i++) {
+        pthread_join(resizers[i].thread, NULL);
+        CU_ASSERT_EQUAL(resizers[i].failures, 0);
     }
-    CU_ASSERT(sure <= LIMIT);
+    CU_ASSERT(limit_is("3", 3 * TURNS + 1) || limit_is("4", 3 * TURNS + 1) ||
+              limit_is("6", 3 * TURNS + 1)); /* each once, and the holder */
+    zkl_lock_free(holder);
+    kit_tear_down();
 }
 
-static void test_never_too_many(void)
+/* The servers refuse the write for now, and for good. */
+static void test_refused(void)
 {
-    pthread_t threads[CONTENDERS];
-    struct storm storm;
-    over = false;
-    grants = 0;
-    one = kit_open(NULL);
-    storm_begin(&storm, 42, 12);
-    for (int i = 0; i < CONTENDERS; i++) {
-        crowd[i] = pool_contender(storm.sessions[i % STORM_SESSIONS], LIMIT);
-        CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, use, crowd[i]), 0);
-    }
-    int64_t until = now_ms() + 4000;
-    while (now_ms() < until) {
-        storm_blow(&storm);
-        for (int i = 0; i < 20; i++) {
-            look_for_too_many();
-        }
-        nanosleep(&(struct timespec){0, 2000000}, NULL);
-    }
-    over = true;
-    for (int i = 0; i < CONTENDERS; i++) {
-        pthread_join(threads[i], NULL);
-        zkl_lock_free(crowd[i]);
-    }
-    storm_calm(&storm);
-    CU_ASSERT(EVENTUALLY(pool_leases() == 0 && pool_queued() == 0)); /* nothing is left */
-    CU_ASSERT(grants > 5);
-    storm_end(&storm);
-    kit_close(one);
+    zkl_error err;
+    kit_set_up(NULL);
+    zkl_lock *holder = held(2);
+    CU_ASSERT_EQUAL(zkl__memory_refuse(zkl_session_id(one), ZKL__RC_NOTAPPLIED, 3), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 4, 20000, &err), ZKL_OK);
+    CU_ASSERT(limit_is("4", 2));
+    CU_ASSERT_EQUAL(zkl__memory_refuse(zkl_session_id(one), ZKL__RC_QUOTA, 1), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 5, 20000, &err), zkl__rc_code(ZKL__RC_QUOTA));
+    CU_ASSERT(limit_is("4", 2));
+    CU_ASSERT_EQUAL(zkl__memory_refuse(zkl_session_id(one), ZKL__RC_NOTAPPLIED, 100), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 5, 100, &err), ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(zkl__memory_refuse(zkl_session_id(one), ZKL__RC_OK, 0), ZKL_OK);
+    zkl_lock_free(holder);
+    kit_tear_down();
 }
-
-/* --- arguments ----------------------------------------------------------------------------------------------------- */
 
 static void test_bad_calls(void)
 {
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    static const int limits[] = {INT32_MIN, -1, ZKL_PERMITS_MAX + 1, INT32_MAX};
     zkl_lock *semaphore = NULL;
     zkl_error err;
     kit_set_up(NULL);
-    CU_ASSERT_EQUAL(zkl_semaphore_new(&semaphore, one, POOL, -1, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "limit"));
-    CU_ASSERT_EQUAL(zkl_semaphore_new(&semaphore, one, POOL, ZKL_PERMITS_MAX + 1, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_semaphore_new(&semaphore, one, "x", 1, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_semaphore_new(&semaphore, NULL, POOL, 1, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_semaphore_new(NULL, one, POOL, 1, NULL, &err), ZKL_EINVAL);
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        CU_ASSERT_EQUAL(zkl_semaphore_new(&semaphore, one, POOL, limits[i], NULL, &err), ZKL_EINVAL);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "limit"));
+        CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, limits[i], 5000, &err), ZKL_EINVAL);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "limit"));
+    }
+    CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 0, 5000, &err), ZKL_EINVAL);
     char path[ZKL_PATH_MAX + 1];
     memset(path, 'x', sizeof path);
     path[0] = '/';
     path[ZKL_PATH_MAX - 3] = '\0';
     CU_ASSERT_EQUAL(zkl_semaphore_new(&semaphore, one, path, 1, NULL, &err), ZKL_EINVAL);
-    options.size = sizeof options.size;
-    CU_ASSERT_EQUAL(zkl_semaphore_new(&semaphore, one, POOL, 1, &options, &err), ZKL_EINVAL);
-    options.size = sizeof options;
-    options.on_expiry = (zkl_on_expiry)7;
-    CU_ASSERT_EQUAL(zkl_semaphore_new(&semaphore, one, POOL, 1, &options, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NULL(semaphore);
     semaphore = pool_contender(one, 2);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(semaphore, 3, 0, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(semaphore, 0, 0, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(semaphore, 1, -2, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(NULL, 1, 0, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(semaphore, 1, 0, NULL, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_lock_cancel(NULL), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(NULL, 1, &err), ZKL_EINVAL);
-    CU_ASSERT_FALSE(zkl_lock_is_held(NULL));
-    CU_ASSERT_EQUAL(zkl_semaphore_tokens(NULL, NULL, 0), 0);
     zkl_lock_free(semaphore);
     semaphore = pool_contender(one, 0);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(semaphore, ZKL_PERMITS_MAX + 1, 0, NULL, &err), ZKL_EINVAL);
@@ -604,9 +719,10 @@ static void test_bad_calls(void)
 }
 
 TESTS("semaphore", T(test_acquire_and_release), T(test_strays_take_no_permits), T(test_foreign_names_of_any_length),
-      T(test_big_requests_are_not_starved), T(test_cancel_and_free_while_waiting),
-      T(test_credentials_refused_while_waiting_and_held), T(test_timeout_without_a_server),
-      T(test_the_limit_is_agreed_on), T(test_a_lock_is_no_semaphore), T(test_a_semaphore_is_no_lock),
-      T(test_one_of_its_folders_is_no_semaphore), T(test_empty_folders_are_no_semaphore),
-      T(test_strays_in_its_folders_are_no_semaphore), T(test_many_of_one_session_are_refused),
-      T(test_curators_permits_count), T(test_only_the_head_is_woken), T(test_never_too_many), T(test_bad_calls))
+      T(test_big_requests_are_not_starved), T(test_expiry_while_holding), T(test_an_operator_removes_nodes),
+      T(test_credentials_refused_while_waiting_and_held), T(test_the_limit_is_agreed_on),
+      T(test_empty_folders_are_no_semaphore), T(test_strays_in_its_folders_are_no_semaphore),
+      T(test_one_of_its_folders_is_no_semaphore), T(test_many_of_one_session_are_refused), T(test_growth_for_several),
+      T(test_holders_finish), T(test_shrink_meanwhile), T(test_who_does_not_fit_is_refused), T(test_no_limit_there),
+      T(test_garbled_limit), T(test_without_permission), T(test_resized_over_lost_replies),
+      T(test_limit_changed_meanwhile), T(test_at_the_same_time), T(test_refused), T(test_bad_calls))

@@ -1,15 +1,15 @@
-/* Sessions: options, the changes of their state, what they cost, what their log says. */
+/* Sessions: options, the changes of their state, what they cost, what their log says, and those that are open at once. */
 #include "lock_kit.h"
 #include "thread.h"
 #include "test_heap.h"
 
 #include <dirent.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define QUEUE "/locks/session"
-#define SOON 30000 /* ms: nothing here takes that long, on any machine */
+#define SOON 30000           /* ms: nothing here takes that long, on any machine */
+#define NOBODY "127.0.0.1:1" /* nobody listens there */
 
 /* --- open ---------------------------------------------------------------------------------------------------------- */
 
@@ -306,58 +306,6 @@ static void test_our_threads_take_no_signals(void)
     kit_close(session);
 }
 
-/* Every allocation fails once: a clean error or none, nothing left, nobody stuck. */
-static int life(const zkl_session_options *options)
-{
-    zkl_session *session = NULL;
-    zkl_lock *lock = NULL;
-    zkl_queue *queue = NULL;
-    zkl_lock_options lock_options = ZKL_LOCK_OPTIONS_INIT;
-    lock_options.metadata = "somebody";
-    lock_options.acl = &(zkl_acl){1, &(zkl_acl_entry){ZKL_PERM_ALL, "world", "anyone"}};
-    int code = zkl_session_open(&session, "memory:scarce", options, NULL);
-    if (code != ZKL_OK) {
-        return code;
-    }
-    code = zkl_lock_new(&lock, session, QUEUE, &lock_options, NULL);
-    code = code == ZKL_OK ? zkl_lock_acquire(lock, 1000, NULL, NULL) : code;
-    code = code == ZKL_OK ? zkl_queue_list(&queue, session, QUEUE, 1000, NULL) : code;
-    zkl_queue_free(queue);
-    queue = NULL;
-    code = code == ZKL_OK ? zkl_queue_list(&queue, session, "/", 1000, NULL) : code;
-    code = code == ZKL_OK ? zkl_lock_release(lock, NULL) : code;
-    zkl_queue_free(queue);
-    zkl_lock_free(lock);
-    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
-    return code;
-}
-
-static void test_no_memory(void)
-{
-    struct test_heap counter = TEST_HEAP_INIT;
-    zkl_heap heap = test_heap(&counter);
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.heap = &heap;
-    options.connect_timeout_ms = 300;
-    options.acl = &(zkl_acl){1, &(zkl_acl_entry){ZKL_PERM_ALL, "world", "anyone"}};
-    bool done = false;
-    int refused = 0;
-    for (long nth = 1; nth < 500 && !done; nth++) {
-        test_heap_fail(&counter, nth, false);
-        int code = life(&options);
-        done = test_heap_failures(&counter) == 0;
-        bool named = code == ZKL_OK || code == ZKL_ENOMEM || code == ZKL_ETIMEOUT || code == ZKL_ECONNECT;
-        CU_ASSERT(named);
-        if (!named) {
-            fprintf(stderr, "\nallocation %ld: %s\n", nth, zkl_error_name(code));
-        }
-        refused += code != ZKL_OK;
-        CU_ASSERT_EQUAL(test_heap_live(&counter), 0);
-    }
-    CU_ASSERT(done);
-    CU_ASSERT(refused > 10);
-}
-
 /* --- log ----------------------------------------------------------------------------------------------------------- */
 
 struct log {
@@ -452,7 +400,211 @@ static void test_log_of_a_loss(void)
     CU_ASSERT_EQUAL(alarms.others, 0);
 }
 
+/* --- open without waiting ------------------------------------------------------------------------------------------------ */
+
+static void test_used_at_once(void)
+{
+    zkl_session_options options = kit_short();
+    struct mailbox opened = MAILBOX_INIT, acquired = MAILBOX_INIT, states = MAILBOX_INIT;
+    options.state_fn = on_session_state;
+    options.state_payload = &states;
+    CU_ASSERT_EQUAL_FATAL(zkl_session_open_async(&one, PLACE, &options, on_ended, &opened, NULL), ZKL_OK);
+    zkl_lock *lock = kit_lock(one, "/locks/early", NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 10000, on_acquired, &acquired, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(mailbox_wait(&opened, 1) && mailbox_wait(&acquired, 1) && mailbox_wait(&states, 1));
+    CU_ASSERT_EQUAL(mailbox_last(&opened), ZKL_OK);
+    CU_ASSERT_EQUAL(mailbox_last(&acquired), ZKL_OK);
+    CU_ASSERT_EQUAL(states.letters[0].code, ZKL_SESSION_CONNECTED);
+    CU_ASSERT_TRUE(zkl_lock_is_held(lock));
+    zkl_lock_free(lock);
+    kit_close(one);
+    CU_ASSERT_EQUAL(mailbox_count(&opened), 1);
+}
+
+/* However early the store's thread is: it may be before the call has taken the session's mutex again. */
+static void test_connected_is_reported(void)
+{
+    enum { TIMES = 400 };
+    for (int i = 0; i < TIMES; i++) {
+        zkl_session_options options = kit_short();
+        struct mailbox opened = MAILBOX_INIT, states = MAILBOX_INIT;
+        options.state_fn = on_session_state;
+        options.state_payload = &states;
+        CU_ASSERT_EQUAL_FATAL(zkl_session_open_async(&one, PLACE, &options, on_ended, &opened, NULL), ZKL_OK);
+        CU_ASSERT_TRUE(mailbox_wait(&opened, 1));
+        kit_close(one);
+        CU_ASSERT_EQUAL_FATAL(mailbox_count(&states), 2);
+        CU_ASSERT_EQUAL(states.letters[0].code, ZKL_SESSION_CONNECTED);
+        CU_ASSERT_EQUAL(states.letters[1].code, ZKL_SESSION_CLOSED);
+    }
+}
+
+static void test_without_a_server(void)
+{
+    zkl_session_options options = kit_dispatched();
+    struct mailbox opened = MAILBOX_INIT, acquired = MAILBOX_INIT;
+    zkl_queue *queue;
+    CU_ASSERT_EQUAL_FATAL(zkl_session_open_async(&one, NOBODY, &options, on_ended, &opened, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_session_state(one), ZKL_SESSION_SUSPENDED);
+    zkl_lock *lock = kit_lock(one, "/locks/early", NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 50, on_acquired, &acquired, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, "/locks/early", 50, NULL), ZKL_ETIMEOUT);
+    CU_ASSERT_TRUE(EVENTUALLY(zkl_session_dispatch(one) >= 0 && mailbox_count(&acquired) == 1));
+    CU_ASSERT_EQUAL(mailbox_last(&acquired), ZKL_ETIMEOUT);
+    zkl_lock_free(lock);
+    CU_ASSERT_EQUAL(mailbox_count(&opened), 0);
+    zkl_session_close(one, 1000);
+    CU_ASSERT_EQUAL(mailbox_count(&opened), 1);
+    CU_ASSERT_EQUAL(mailbox_last(&opened), ZKL_ECLOSED);
+}
+
+static void test_stopped(void)
+{
+    zkl_session_options options = kit_short();
+    struct mailbox opened = MAILBOX_INIT;
+    zkl_stop stop = ZKL_STOP_INIT;
+    zkl_error err;
+    options.stop = &stop;
+    CU_ASSERT_EQUAL_FATAL(zkl_session_open_async(&one, NOBODY, &options, on_ended, &opened, NULL), ZKL_OK);
+    zkl_lock *lock = kit_lock(one, "/locks/early", NULL);
+    zkl_stop_raise(&stop);
+    CU_ASSERT_TRUE(mailbox_wait(&opened, 1));
+    CU_ASSERT_EQUAL(mailbox_last(&opened), ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_ECLOSED);
+    zkl_lock_free(lock);
+    zkl_session_close(one, 1000);
+    CU_ASSERT_EQUAL(zkl_session_open_async(&one, NOBODY, &options, on_ended, &opened, &err), ZKL_ECANCELED);
+    CU_ASSERT_PTR_NULL(one);
+    CU_ASSERT_EQUAL(mailbox_count(&opened), 1);
+}
+
+/* Connected, and no lease fits the session's timeout: what was made meanwhile ends. */
+static void test_refused_for_good(void)
+{
+    zkl_session_options options = kit_short();
+    struct mailbox opened = MAILBOX_INIT, acquired = MAILBOX_INIT, states = MAILBOX_INIT;
+    zkl_session *blocking;
+    zkl_error err;
+    options.session_timeout_ms = 2000;
+    options.tick_ms = 2000;
+    options.leader_pause_ms = 500;
+    options.state_fn = on_session_state;
+    options.state_payload = &states;
+    int code = zkl_session_open(&blocking, PLACE, &options, &err);
+    CU_ASSERT_EQUAL(code, ZKL_EINVAL);
+    CU_ASSERT_EQUAL_FATAL(zkl_session_open_async(&one, PLACE, &options, on_ended, &opened, NULL), ZKL_OK);
+    zkl_lock *lock;
+    if (zkl_lock_new(&lock, one, "/locks/early", NULL, NULL) == ZKL_OK) { /* else it is closed already */
+        if (zkl_lock_acquire_async(lock, 10000, on_acquired, &acquired, NULL) == ZKL_OK) {
+            CU_ASSERT_TRUE(mailbox_wait(&acquired, 1));
+            CU_ASSERT_EQUAL(mailbox_last(&acquired), ZKL_ECLOSED);
+        }
+        zkl_lock_free(lock);
+    }
+    CU_ASSERT_TRUE(mailbox_wait(&opened, 1));
+    CU_ASSERT_EQUAL(mailbox_last(&opened), code);
+    CU_ASSERT_STRING_EQUAL(opened.letters[0].text, err.text);
+    CU_ASSERT_TRUE(EVENTUALLY(mailbox_last(&states) == ZKL_SESSION_CLOSED));
+    CU_ASSERT_EQUAL(zkl_session_state(one), ZKL_SESSION_CLOSED);
+    zkl_session_close(one, 1000);
+    CU_ASSERT_EQUAL(mailbox_last(&states), ZKL_SESSION_CLOSED);
+}
+
+/* --- the locks of a session --------------------------------------------------------------------------------------------- */
+
+/* What was visited, by path. */
+struct shown {
+    const char *path;
+    zkl_state state;
+    int64_t token;
+    int times;
+};
+
+struct visits {
+    struct shown *shown;
+    size_t count;
+    int strangers;
+};
+
+static void visit(const char *path, zkl_state state, int64_t token, void *payload)
+{
+    struct visits *visits = payload;
+    for (size_t i = 0; i < visits->count; i++) {
+        if (strcmp(visits->shown[i].path, path) == 0) {
+            visits->shown[i].state = state;
+            visits->shown[i].token = token;
+            visits->shown[i].times++;
+            return;
+        }
+    }
+    visits->strangers++;
+}
+
+static void on_leader(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
+{
+    (void)observer, (void)leader, (void)payload;
+}
+
+static void test_every_kind(void)
+{
+    static const char *const both[] = {"/m/a", "/m/b"};
+    kit_set_up(NULL);
+    zkl_lock *lock = kit_lock(one, "/lock", NULL), *waiter = kit_lock(one, "/waits", NULL);
+    zkl_lock *blocker = kit_lock(two, "/waits", NULL);
+    struct acquire waiting;
+    zkl_lock *rwlock;
+    zkl_lock *multilock;
+    zkl_lock *semaphore;
+    zkl_lock *election, *idle;
+    zkl_election_observer *observer;
+    CU_ASSERT_EQUAL_FATAL(zkl_read_lock_new(&rwlock, one, "/rw", NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&multilock, one, both, 2, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&semaphore, one, "/s", 3, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&election, one, "/e", NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&idle, one, "/idle", NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_election_observe(&observer, one, "/e", on_leader, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_session_locks(one, visit, &(struct visits){.count = 0}), 0);
+
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(blocker, 5000, NULL, NULL), ZKL_OK);
+    acquire_start(&waiting, waiter, ZKL_WAIT_FOREVER);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(rwlock, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(multilock, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(semaphore, 2, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(election, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(zkl_lock_state(waiter) == ZKL_STATE_WAITING));
+
+    struct shown shown[] = {{.path = "/lock"}, {.path = "/rw"}, {.path = "/m/a"},  {.path = "/m/b"},
+                            {.path = "/s"},    {.path = "/e"},  {.path = "/waits"}};
+    struct visits visits = {shown, sizeof shown / sizeof *shown, 0};
+    CU_ASSERT_EQUAL(zkl_session_locks(one, visit, &visits), 7);
+    CU_ASSERT_EQUAL(visits.strangers, 0);
+    const int64_t tokens[] = {zkl_lock_token(lock),      zkl_lock_token(rwlock),    zkl_lock_token(multilock),
+                              zkl_lock_token(multilock), zkl_lock_token(semaphore), zkl_lock_token(election)};
+    for (size_t i = 0; i < visits.count; i++) {
+        bool held = i < sizeof tokens / sizeof *tokens;
+        CU_ASSERT_EQUAL(shown[i].times, 1);
+        CU_ASSERT_EQUAL(shown[i].state, held ? ZKL_STATE_HELD : ZKL_STATE_WAITING);
+        CU_ASSERT_EQUAL(shown[i].token, held ? tokens[i] : 0);
+    }
+
+    zkl_lock_cancel(waiter);
+    CU_ASSERT_EQUAL(acquire_join(&waiting), ZKL_ECANCELED);
+    zkl_election_observer_free(observer);
+    zkl_lock_free(election);
+    zkl_lock_free(idle);
+    zkl_lock_free(semaphore);
+    zkl_lock_free(multilock);
+    zkl_lock_free(rwlock);
+    zkl_lock_free(lock);
+    zkl_lock_free(waiter);
+    CU_ASSERT_EQUAL(zkl_session_locks(one, visit, &visits), 0);
+    zkl_lock_free(blocker);
+    kit_tear_down();
+}
+
 TESTS("session", T(test_bad_options), T(test_a_session_timeout_too_short_for_a_lease), T(test_nobody_answers),
       T(test_credentials_refused), T(test_facts), T(test_states), T(test_many_changes_for_a_slow_listener),
-      T(test_nothing_is_left_after_close), T(test_our_threads_take_no_signals), T(test_no_memory), T(test_log),
-      T(test_log_of_a_loss))
+      T(test_nothing_is_left_after_close), T(test_our_threads_take_no_signals), T(test_log), T(test_log_of_a_loss),
+      T(test_used_at_once), T(test_connected_is_reported), T(test_without_a_server), T(test_stopped),
+      T(test_refused_for_good), T(test_every_kind))

@@ -96,29 +96,6 @@ static void test_raised_while_waiting(void)
     }
 }
 
-static void test_completes_once(void)
-{
-    struct mailbox box = MAILBOX_INIT;
-    begin();
-    zkl_lock *holder = kit_lock(two, "/locks/stop", NULL), *waiters[20];
-    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
-    for (int i = 0; i < 20; i++) {
-        waiters[i] = kit_lock(one, "/locks/stop", NULL);
-        CU_ASSERT_EQUAL(zkl_lock_acquire_async(waiters[i], ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
-    }
-    zkl_stop_raise(&stop);
-    zkl_stop_raise(&stop);
-    CU_ASSERT_TRUE(mailbox_wait(&box, 20));
-    for (int i = 0; i < 20; i++) {
-        CU_ASSERT_EQUAL(box.letters[i].code, ZKL_ECANCELED);
-        zkl_lock_free(waiters[i]);
-    }
-    CU_ASSERT_EQUAL((int)mailbox_count(&box), 20);
-    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, "/locks/stop") == 1));
-    zkl_lock_free(holder);
-    kit_tear_down();
-}
-
 /* The thread that makes the calls sleeps: it is in its wait. Nothing of the library is called to see it, for libzklock_st belongs to that
  * one thread. */
 static bool caller_sleeps(void)
@@ -339,5 +316,5 @@ static void test_sixteenth_session(void)
 }
 
 TESTS("stop", T(test_raised_before_every_wait), T(test_raised_while_waiting), T(test_raised_in_a_signal_handler),
-      T(test_completes_once), T(test_calls_end), T(test_section_and_what_ends_something), T(test_done_is_recorded),
-      T(test_no_raise_is_missed), T(test_sixteenth_session))
+      T(test_calls_end), T(test_section_and_what_ends_something), T(test_done_is_recorded), T(test_no_raise_is_missed),
+      T(test_sixteenth_session))

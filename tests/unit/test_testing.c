@@ -130,13 +130,6 @@ static void test_lose_reply_of_a_create(void)
     kit_tear_down();
 }
 
-static void on_done(int code, const zkl_error *err, void *payload)
-{
-    struct letter letter = {.code = code};
-    snprintf(letter.text, sizeof letter.text, "%s", code == ZKL_OK ? "" : err->text);
-    mailbox_put(payload, letter);
-}
-
 /* Deleted by the servers, and nobody knows: it is deleted once more. */
 static void test_lose_reply_of_a_release(void)
 {
@@ -145,7 +138,7 @@ static void test_lose_reply_of_a_release(void)
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_testing_lose_reply(one, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release_async(lock, on_done, &box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release_async(lock, on_ended, &box, NULL), ZKL_OK);
     CU_ASSERT(EVENTUALLY(zkl_testing_heal(one, NULL) == ZKL_OK));
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
@@ -164,7 +157,7 @@ static void test_lose_reply_of_a_commit(void)
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_testing_lose_reply(one, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_commit_async(lock, &create, 1, 5000, NULL, on_done, &box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_commit_async(lock, &create, 1, 5000, NULL, on_ended, &box, NULL), ZKL_OK);
     CU_ASSERT(EVENTUALLY(zkl_testing_heal(one, NULL) == ZKL_OK));
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
     CU_ASSERT_NOT_EQUAL(box.letters[0].code, ZKL_OK);
@@ -174,16 +167,6 @@ static void test_lose_reply_of_a_commit(void)
     kit_tear_down();
 }
 
-/* NULL is told by name. A session of real servers: integration_lock_real. */
-static void test_refused(void)
-{
-    zkl_error err;
-    CU_ASSERT_EQUAL(zkl_testing_cut(NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_STRING_EQUAL(err.text, "session is NULL");
-    CU_ASSERT_EQUAL(zkl_testing_delay(NULL, true, NULL), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_testing_refuse(NULL, ZKL_EAUTH, 1, NULL), ZKL_EINVAL);
-}
-
 TESTS("testing", T(test_cut_and_heal), T(test_expire_while_cut), T(test_expire_an_idle_session_while_cut),
       T(test_delay), T(test_refuse), T(test_lose_reply_of_a_create), T(test_lose_reply_of_a_release),
-      T(test_lose_reply_of_a_commit), T(test_refused))
+      T(test_lose_reply_of_a_commit))

@@ -1,5 +1,5 @@
-/* A close that nobody waits for: its completion is the last callback, behind everything that it ends. Callbacks are dispatched here or
- * come from a thread; with libzklock_st both run in this one. */
+/* Closing a session: what it held and waited for ends, whatever other threads do meanwhile. A close that nobody waits for: its completion is
+ * the last callback, behind everything that it ends. */
 #include <string.h>
 #include <zklock/testing.h>
 #include <zklock/zookeeper.h>
@@ -10,20 +10,117 @@
 #define QUEUE "/locks/close"
 #define CLOSE_MS 20000 /* all the time that a close has */
 
-static struct mailbox closed = MAILBOX_INIT, ended = MAILBOX_INIT, states = MAILBOX_INIT;
-
-static void on_done(int code, const zkl_error *err, void *payload)
+static void test_close_without_a_server(void)
 {
-    struct letter letter = {.code = code, .thread = pthread_self()};
-    snprintf(letter.text, sizeof letter.text, "%s", code == ZKL_OK ? "" : err->text);
-    mailbox_put(payload, letter);
+    zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
+    zkl_lock *holder = kit_lock(session, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(session)), ZKL_OK);
+    int64_t from = now_ms();
+    CU_ASSERT_EQUAL(zkl_session_close(session, 100), ZKL_ETIMEOUT);
+    CU_ASSERT(now_ms() - from < 1000);
+    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_ECLOSED);
+    zkl_lock_free(holder);
+    kit_close(other);
 }
+
+static void *release(void *arg)
+{
+    zkl_lock_release(arg, NULL);
+    return NULL;
+}
+
+static void test_close_ends_a_release_that_waits(void)
+{
+    pthread_t thread;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.release_timeout_ms = 60000;
+    zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
+    zkl_lock *lock = kit_lock(session, QUEUE, &options);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl__memory_hold(zkl_session_id(session), true), ZKL_OK);
+    int64_t from = now_ms();
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, release, lock), 0);
+    CU_ASSERT(EVENTUALLY(kit_queue(other, QUEUE) == 0)); /* gone on the server, but nobody is told */
+    CU_ASSERT_EQUAL(zkl_session_close(session, 50), ZKL_OK);
+    pthread_join(thread, NULL);
+    CU_ASSERT(now_ms() - from < 15000);
+    zkl_lock_free(lock);
+    kit_close(other);
+}
+
+static void *use_until_closed(void *arg)
+{
+    zkl_lock *lock = arg;
+    int code;
+    do {
+        code = zkl_lock_acquire(lock, 60000, NULL, NULL);
+        if (code == ZKL_OK) {
+            zkl_lock_release(lock, NULL);
+        }
+    } while (code == ZKL_OK || code == ZKL_ELOST); /* lost: this thread was stopped for a lease */
+    zkl_lock_free(lock);
+    return code == ZKL_ECLOSED ? NULL : arg;
+}
+
+static void test_close_under_load(void)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    zkl_session *other = kit_open(NULL);
+    for (int round = 0; round < 20; round++) {
+        pthread_t threads[6];
+        zkl_session *session = kit_open(NULL);
+        for (int i = 0; i < 6; i++) {
+            options.release_timeout_ms = i % 2 ? 1000 : 0;
+            zkl_lock *lock = kit_lock(session, QUEUE, &options);
+            CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, use_until_closed, lock), 0);
+        }
+        CU_ASSERT(EVENTUALLY(kit_queue(other, QUEUE) > 1));
+        kit_close(session);
+        for (int i = 0; i < 6; i++) {
+            void *wrong = NULL;
+            pthread_join(threads[i], &wrong);
+            CU_ASSERT_PTR_NULL(wrong);
+        }
+        CU_ASSERT_EQUAL(kit_queue(other, QUEUE), 0);
+    }
+    kit_close(other);
+}
+
+/* The servers refuse to delete what the session made in a directory without DELETE. Its end does that: there is nothing to wait for. */
+static void test_close_where_no_delete_is_permitted(void)
+{
+    static const zkl_acl_entry entry[] = {{ZKL_PERM_ALL & ~ZKL_PERM_DELETE, "world", "anyone"}};
+    static const zkl_acl fixed = {1, entry};
+    const struct zkl__op make = {.kind = ZKL__OP_CREATE, .dir = "/fixed", .mode = ZKL__PERSISTENT, .acl = &fixed};
+    zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
+    enum zkl__rc rc;
+    CU_ASSERT(zkl__memory_meddle("kit", &make, &rc) == ZKL_OK && rc == ZKL__RC_OK);
+    zkl_lock *holder = kit_lock(session, "/fixed", NULL);
+    zkl_lock *waiter = kit_lock(session, "/fixed", NULL);
+    struct acquire waiting;
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
+    acquire_start(&waiting, waiter, ZKL_WAIT_FOREVER);
+    CU_ASSERT(EVENTUALLY(kit_queue(other, "/fixed") == 2));
+    int64_t from = now_ms();
+    CU_ASSERT_EQUAL(zkl_session_close(session, CLOSE_MS), ZKL_OK);
+    CU_ASSERT(now_ms() - from < CLOSE_MS);
+    CU_ASSERT_EQUAL(acquire_join(&waiting), ZKL_ECLOSED);
+    CU_ASSERT_EQUAL(kit_queue(other, "/fixed"), 0);
+    zkl_lock_free(holder);
+    zkl_lock_free(waiter);
+    kit_close(other);
+}
+
+/* --- without waiting ------------------------------------------------------------------------------------------------- */
+
+static struct mailbox closed = MAILBOX_INIT, ended = MAILBOX_INIT, states = MAILBOX_INIT;
 
 /* The session is gone: only what the callback was given is looked at. */
 static void on_closed(int code, const zkl_error *err, void *payload)
 {
     CU_ASSERT_EQUAL(mailbox_count(&closed), 0);
-    on_done(code, err, payload);
+    on_ended(code, err, payload);
 }
 
 static bool dispatches; /* else a thread calls back, and the session may be gone at any moment */
@@ -70,7 +167,7 @@ static void end_everything(bool dispatched)
     }
     CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 6));
     CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_read_async(&data, holder, QUEUE, false, 5000, on_done, &ended, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_read_async(&data, holder, QUEUE, false, 5000, on_ended, &ended, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 0, NULL, &err), ZKL_ECLOSED);
@@ -201,7 +298,7 @@ static void test_while_it_opens(void)
     mailbox_clear(&closed);
     mailbox_clear(&ended);
     options.callbacks = ZKL_CALLBACKS_DISPATCH;
-    CU_ASSERT_EQUAL_FATAL(zkl_session_open_async(&one, PLACE, &options, on_done, &ended, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_session_open_async(&one, PLACE, &options, on_ended, &ended, NULL), ZKL_OK);
     dispatches = true;
     CU_ASSERT_EQUAL(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL), ZKL_OK);
     CU_ASSERT(EVENTUALLY(all_gone_on(one, NULL)));
@@ -227,22 +324,6 @@ static void test_the_last_dispatch(void)
     kit_close(two);
 }
 
-static void test_bad_calls(void)
-{
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    zkl_error err;
-    begin(&options, true);
-    CU_ASSERT_EQUAL(zkl_session_close_async(NULL, 0, on_closed, &closed, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_session_close_async(one, 0, NULL, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_STRING_EQUAL(err.text, "done is NULL");
-    CU_ASSERT_EQUAL(zkl_session_close_async(one, -2, on_closed, &closed, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_session_state(one), ZKL_SESSION_CONNECTED);
-    CU_ASSERT_EQUAL(zkl_session_close_async(one, ZKL_WAIT_FOREVER, on_closed, &closed, &err), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_session_close(one, 0), ZKL_ECLOSED);
-    CU_ASSERT(EVENTUALLY(all_gone_on(one, two)));
-    CU_ASSERT_EQUAL(mailbox_last(&closed), ZKL_OK);
-    kit_close(two);
-}
-
-TESTS("close async", T(test_ends_everything), T(test_many_times), T(test_without_a_server), T(test_from_a_callback),
-      T(test_with_a_stop_token), T(test_the_last_dispatch), T(test_while_it_opens), T(test_bad_calls))
+TESTS("close", T(test_close_without_a_server), T(test_close_ends_a_release_that_waits), T(test_close_under_load),
+      T(test_close_where_no_delete_is_permitted), T(test_ends_everything), T(test_many_times), T(test_without_a_server),
+      T(test_from_a_callback), T(test_with_a_stop_token), T(test_while_it_opens), T(test_the_last_dispatch))

@@ -1,0 +1,526 @@
+/* Functions that run under a grant: the flag that tells them to stop, a grant that is replaced meanwhile, an election's terms, and a close,
+ * which waits for them. */
+#include "lock_kit.h"
+
+#include <poll.h>
+#include <stdatomic.h>
+
+#define QUEUE "/locks/test"
+
+struct section {
+    zkl_lock *lock;
+    int64_t token;
+    bool raised_at_first, readable_at_first, raised, readable;
+    int64_t remaining_ms;
+    int64_t wait_for_session; /* != 0: what to do to this session, then wait for the flag */
+    int (*harm)(int64_t session_id);
+    int runs;
+};
+
+static bool readable(const zkl_cancel *cancel, int timeout_ms)
+{
+    struct pollfd poller = {.fd = zkl_cancel_fd(cancel), .events = POLLIN};
+    return poll(&poller, 1, timeout_ms) == 1;
+}
+
+static int run_section(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    struct section *section = payload;
+    section->runs++;
+    section->token = token;
+    section->raised_at_first = zkl_cancel_raised(cancel);
+    section->readable_at_first = readable(cancel, 0);
+    section->remaining_ms = zkl_cancel_remaining_ms(cancel);
+    if (section->harm) {
+        CU_ASSERT_EQUAL(section->harm(section->wait_for_session), ZKL_OK);
+        section->readable = readable(cancel, 3000); /* much sooner than a lease of ten seconds ends */
+        section->raised = zkl_cancel_raised(cancel);
+        section->remaining_ms = zkl_cancel_remaining_ms(cancel);
+    }
+    return 42;
+}
+
+static void test_with_lock(void)
+{
+    kit_set_up(NULL);
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL), *other = kit_lock(two, QUEUE, NULL);
+    struct section section = {.lock = lock};
+    int result = -1;
+    CU_ASSERT_EQUAL(zkl_with_lock(lock, 10000, 0, run_section, &section, &result, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(result, 42);
+    CU_ASSERT(section.token > 0);
+    CU_ASSERT_FALSE(section.raised_at_first);
+    CU_ASSERT_FALSE(section.readable_at_first);
+    CU_ASSERT(section.remaining_ms > 3000);
+    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(other, 10000, NULL, NULL), ZKL_OK);
+    result = -1;
+    CU_ASSERT_EQUAL(zkl_with_lock(lock, 50, 0, run_section, &section, &result, NULL), ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(result, -1);
+    CU_ASSERT_EQUAL(section.runs, 1);
+    CU_ASSERT_EQUAL(zkl_lock_release(other, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_with_lock(lock, 10000, 100, run_section, &section, NULL, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    zkl_lock_free(other);
+    kit_tear_down();
+}
+
+static void test_with_lock_raises_the_flag_before_the_lease_ends(void)
+{
+    zkl_session_options options = kit_short();
+    kit_set_up(&options);
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    struct section section = {.lock = lock, .harm = zkl__memory_suspend, .wait_for_session = zkl_session_id(one)};
+    int result = -1;
+    CU_ASSERT_EQUAL(zkl_with_lock(lock, 10000, 300, run_section, &section, &result, NULL), ZKL_OK);
+    CU_ASSERT(section.readable);
+    CU_ASSERT(section.raised);
+    CU_ASSERT(section.remaining_ms > 0 && section.remaining_ms <= 300); /* still protected: in time to end */
+    CU_ASSERT_EQUAL(zkl__memory_resume(section.wait_for_session), ZKL_OK);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+static void test_with_lock_raises_the_flag_on_loss(void)
+{
+    kit_set_up(NULL);
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    struct section section = {.lock = lock, .harm = zkl__memory_expire, .wait_for_session = zkl_session_id(one)};
+    int result = -1;
+    CU_ASSERT_EQUAL(zkl_with_lock(lock, 1000, 0, run_section, &section, &result, NULL), ZKL_ELOST);
+    CU_ASSERT_EQUAL(result, 42);
+    CU_ASSERT(section.readable);
+    CU_ASSERT(section.raised);
+    CU_ASSERT_EQUAL(section.remaining_ms, 0);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+static int cancel_itself(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    zkl_lock *lock = payload;
+    CU_ASSERT(token > 0 && !zkl_cancel_raised(cancel));
+    CU_ASSERT_EQUAL(zkl_lock_cancel(lock), ZKL_OK);
+    CU_ASSERT_TRUE(zkl_cancel_raised(cancel));
+    CU_ASSERT_TRUE(zkl_lock_is_held(lock)); /* until this returns */
+    return 42;
+}
+
+static void test_with_lock_is_told_by_cancel(void)
+{
+    kit_set_up(NULL);
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    int result = -1;
+    CU_ASSERT_EQUAL(zkl_with_lock(lock, 10000, 0, cancel_itself, lock, &result, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(result, 42);
+    CU_ASSERT_EQUAL(zkl_lock_cancel(lock), ZKL_ENOTWAITING);
+    CU_ASSERT_EQUAL(zkl_with_lock(lock, 1000, 0, cancel_itself, lock, &result, NULL),
+                    ZKL_OK); /* the flag is down again */
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+/* --- the grant is replaced while the section runs ------------------------------------------------------------------ */
+
+struct replaced {
+    zkl_lock *lock, *between;
+    int permits;  /* of a semaphore: so many are acquired again */
+    bool lingers; /* the second grant has the token of the first */
+    zkl_grant second;
+};
+
+static int replace_grant(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    struct replaced *replaced = payload;
+    while (zkl_lock_is_held(replaced->lock)) {
+        CU_ASSERT_EQUAL(zkl_lock_release(replaced->lock, NULL), ZKL_OK);
+    }
+    CU_ASSERT_EQUAL(zkl_lock_acquire(replaced->between, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(replaced->between, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(replaced->permits
+                        ? zkl_semaphore_acquire(replaced->lock, replaced->permits, 10000, &replaced->second, NULL)
+                        : zkl_lock_acquire(replaced->lock, 10000, &replaced->second, NULL),
+                    ZKL_OK);
+    CU_ASSERT_EQUAL(replaced->second.token == token, replaced->lingers);
+    CU_ASSERT_TRUE(zkl_cancel_raised(cancel));
+    CU_ASSERT_EQUAL(zkl_cancel_remaining_ms(cancel), 0);
+    return 0;
+}
+
+/* The section says that it was not protected, and leaves the second grant alone. */
+static void check_replaced(struct replaced replaced)
+{
+    CU_ASSERT_EQUAL(zkl_with_lock(replaced.lock, 10000, 0, replace_grant, &replaced, NULL, NULL), ZKL_ELOST);
+    CU_ASSERT_TRUE(zkl_lock_is_held(replaced.lock));
+    CU_ASSERT_EQUAL(zkl_lock_token(replaced.lock), replaced.second.token);
+    CU_ASSERT_EQUAL(zkl_semaphore_tokens(replaced.lock, NULL, 0), replaced.permits);
+    CU_ASSERT_EQUAL(zkl_lock_release(replaced.lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_state(replaced.lock), ZKL_STATE_IDLE);
+    zkl_lock_free(replaced.lock);
+    zkl_lock_free(replaced.between);
+}
+
+/* All grants of a lingering znode have one token: only the serial tells them apart. */
+static void test_with_lock_that_lingers_is_replaced(void)
+{
+    kit_set_up(NULL);
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.linger_ms = 60000;
+    struct replaced replaced = {kit_lock(one, QUEUE, &options), kit_lock(one, QUEUE, &options), .lingers = true};
+    zkl_grant warm;
+    CU_ASSERT_EQUAL(zkl_lock_acquire(replaced.lock, 10000, &warm, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(replaced.lock, NULL), ZKL_OK);
+    check_replaced(replaced);
+    kit_tear_down();
+}
+
+static int release_once(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    (void)token;
+    CU_ASSERT_EQUAL(zkl_lock_release(payload, NULL), ZKL_OK);
+    CU_ASSERT_FALSE(zkl_cancel_raised(cancel));
+    return 0;
+}
+
+/* Of two acquires one is released in the section, the other by it: the hold covers it to its end. */
+static void test_with_a_recursive_lock_released_once(void)
+{
+    kit_set_up(NULL);
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.recursive = true;
+    zkl_lock *lock = kit_lock(one, QUEUE, &options);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_with_lock(lock, 10000, 0, release_once, lock, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+static void test_with_a_permit_that_is_replaced(void)
+{
+    kit_set_up(NULL);
+    struct replaced replaced = {.permits = 2};
+    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&replaced.lock, one, QUEUE, 3, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&replaced.between, two, QUEUE, 3, NULL, NULL), ZKL_OK);
+    check_replaced(replaced);
+    kit_tear_down();
+}
+
+static int downgrade(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(payload, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_token(payload), token);
+    CU_ASSERT_FALSE(zkl_cancel_raised(cancel));
+    return 0;
+}
+
+/* The znode is another one then, but the grant is the same. */
+static void test_with_a_write_lock_that_is_downgraded(void)
+{
+    kit_set_up(NULL);
+    zkl_lock *lock = NULL;
+    CU_ASSERT_EQUAL_FATAL(zkl_write_lock_new(&lock, one, QUEUE, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_with_lock(lock, 10000, 0, downgrade, lock, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+/* --- terms --------------------------------------------------------------------------------------------------------------- */
+
+static zkl_lock *candidate(zkl_session *session)
+{
+    zkl_lock *election = NULL;
+    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&election, session, QUEUE, NULL, NULL), ZKL_OK);
+    return election;
+}
+
+struct term {
+    atomic_int terms, overlaps, inside;
+    int last;     /* the term that ends the run */
+    int64_t harm; /* session to expire in the first term */
+    bool waits;   /* until the flag is raised */
+    bool raised, readable, led;
+    zkl_lock *election;
+    int64_t tokens[8];
+};
+
+static int lead(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    struct term *term = payload;
+    int number = ++term->terms;
+    term->overlaps += atomic_fetch_add(&term->inside, 1) != 0;
+    term->tokens[number - 1] = token;
+    term->led = zkl_lock_is_held(term->election);
+    CU_ASSERT_FALSE(zkl_cancel_raised(cancel));
+    CU_ASSERT(zkl_cancel_remaining_ms(cancel) > 0);
+    if (term->harm && number == 1) {
+        CU_ASSERT_EQUAL(zkl__memory_expire(term->harm), ZKL_OK);
+    }
+    if (term->waits || (term->harm && number == 1)) {
+        struct pollfd poller = {.fd = zkl_cancel_fd(cancel), .events = POLLIN};
+        term->readable = poll(&poller, 1, 10000) == 1;
+        term->raised = zkl_cancel_raised(cancel);
+    }
+    atomic_fetch_sub(&term->inside, 1);
+    return number == term->last ? 42 : 0;
+}
+
+static void test_run(void)
+{
+    kit_set_up(NULL);
+    zkl_lock *a = candidate(one);
+    struct term term = {.last = 3, .election = a};
+    int result = 0;
+    CU_ASSERT_EQUAL(zkl_election_run(a, 0, lead, &term, &result, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(result, 42);
+    CU_ASSERT_EQUAL(term.terms, 3);
+    CU_ASSERT(term.led);
+    CU_ASSERT(term.tokens[0] < term.tokens[1] && term.tokens[1] < term.tokens[2]);
+    CU_ASSERT_EQUAL(zkl_lock_state(a), ZKL_STATE_IDLE);
+    CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 0);
+    /* lost in the first term: told, and stands again */
+    struct term lost = {.last = 2, .election = a, .harm = zkl_session_id(one)};
+    CU_ASSERT_EQUAL(zkl_election_run(a, 0, lead, &lost, &result, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(lost.terms, 2);
+    CU_ASSERT(lost.raised);
+    CU_ASSERT(lost.readable);
+    CU_ASSERT_EQUAL(lost.overlaps, 0);
+    zkl_error err;
+    CU_ASSERT_EQUAL(zkl_election_run(a, 100000, lead, &lost, &result, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_election_run(NULL, 0, lead, NULL, NULL, &err), ZKL_EINVAL);
+    zkl_lock_free(a);
+    kit_tear_down();
+}
+
+struct runner {
+    pthread_t thread;
+    struct term term;
+    int code;
+    zkl_error err;
+};
+
+static void *run(void *arg)
+{
+    struct runner *runner = arg;
+    runner->code = zkl_election_run(runner->term.election, 0, lead, &runner->term, NULL, &runner->err);
+    return NULL;
+}
+
+static void test_cancel_ends_a_run(void)
+{
+    kit_set_up(NULL);
+    struct runner leads = {.term = {.waits = true, .election = candidate(one)}};
+    struct runner waits = {.term = {.waits = true, .election = candidate(two)}};
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&leads.thread, NULL, run, &leads), 0);
+    CU_ASSERT(EVENTUALLY(leads.term.terms == 1));
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&waits.thread, NULL, run, &waits), 0);
+    CU_ASSERT(EVENTUALLY(kit_queue(one, QUEUE) == 2));
+    CU_ASSERT_EQUAL(zkl_election_run(waits.term.election, 0, lead, &waits.term, NULL, NULL), ZKL_EDEADLK);
+    CU_ASSERT_EQUAL(zkl_lock_cancel(waits.term.election), ZKL_OK);
+    pthread_join(waits.thread, NULL);
+    CU_ASSERT_EQUAL(waits.code, ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(waits.term.terms, 0);
+    CU_ASSERT_EQUAL(zkl_lock_cancel(leads.term.election), ZKL_OK);
+    pthread_join(leads.thread, NULL);
+    CU_ASSERT_EQUAL(leads.code, ZKL_ECANCELED);
+    CU_ASSERT(leads.term.raised);
+    CU_ASSERT_EQUAL(zkl_lock_cancel(leads.term.election), ZKL_ENOTWAITING); /* nothing is remembered */
+    CU_ASSERT_EQUAL(zkl_lock_acquire(leads.term.election, 5000, NULL, NULL), ZKL_OK);
+    zkl_lock_free(leads.term.election);
+    zkl_lock_free(waits.term.election);
+    kit_tear_down();
+}
+
+/* --- close --------------------------------------------------------------------------------------------------------------- */
+
+struct work {
+    pthread_t thread;
+    zkl_section_fn section;
+    zkl_lock *lock, *other;
+    zkl_lock *election;
+    atomic_bool runs, ended, go;
+    int code, result, inner;
+};
+
+static void *run_work(void *arg)
+{
+    struct work *work = arg;
+    work->code = work->election
+                     ? zkl_election_run(work->election, 0, work->section, work, &work->result, NULL)
+                     : zkl_with_lock(work->lock, ZKL_WAIT_FOREVER, 0, work->section, work, &work->result, NULL);
+    return NULL;
+}
+
+static void start(struct work *work, zkl_section_fn section)
+{
+    work->section = section;
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&work->thread, NULL, run_work, work), 0);
+    CU_ASSERT(EVENTUALLY(atomic_load(&work->runs)));
+}
+
+static int finish(struct work *work)
+{
+    CU_ASSERT_EQUAL(pthread_join(work->thread, NULL), 0);
+    return work->code;
+}
+
+/* Told by its flag, it still holds, and says when it has ended. */
+static int end_when_told(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    struct work *work = payload;
+    (void)token;
+    atomic_store(&work->runs, true);
+    CU_ASSERT(EVENTUALLY(zkl_cancel_raised(cancel)));
+    CU_ASSERT(zkl_cancel_remaining_ms(cancel) > 0);
+    CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
+    atomic_store(&work->ended, true);
+    return 7;
+}
+
+static void test_close_waits_for_a_section(void)
+{
+    struct work work = {0};
+    kit_set_up(NULL);
+    work.lock = kit_lock(one, QUEUE, NULL);
+    start(&work, end_when_told);
+    CU_ASSERT_EQUAL(zkl_session_close(one, 10000), ZKL_OK);
+    CU_ASSERT(atomic_load(&work.ended));
+    CU_ASSERT_EQUAL(finish(&work), ZKL_OK);
+    CU_ASSERT_EQUAL(work.result, 7);
+    zkl_lock_free(work.lock);
+    kit_close(two);
+}
+
+static int lead_until_told(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    end_when_told(cancel, token, payload);
+    return 0; /* would stand again */
+}
+
+static void test_close_waits_for_a_term(void)
+{
+    struct work work = {0};
+    kit_set_up(NULL);
+    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&work.election, one, QUEUE, NULL, NULL), ZKL_OK);
+    start(&work, lead_until_told);
+    CU_ASSERT_EQUAL(zkl_session_close(one, 10000), ZKL_OK);
+    CU_ASSERT(atomic_load(&work.ended));
+    CU_ASSERT_EQUAL(finish(&work), ZKL_ECLOSED);
+    zkl_lock_free(work.election);
+    kit_close(two);
+}
+
+/* A section that waits for another lock, for as long as it takes. */
+static int acquire_inside(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    struct work *work = payload;
+    (void)cancel, (void)token;
+    atomic_store(&work->runs, true);
+    work->inner = zkl_lock_acquire(work->other, ZKL_WAIT_FOREVER, NULL, NULL);
+    return 0;
+}
+
+static void test_a_section_that_waits_for_another_lock(void)
+{
+    struct work work = {0};
+    kit_set_up(NULL);
+    zkl_lock *holder = kit_lock(two, QUEUE "/other", NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
+    work.lock = kit_lock(one, QUEUE, NULL);
+    work.other = kit_lock(one, QUEUE "/other", NULL);
+    start(&work, acquire_inside);
+    CU_ASSERT_EQUAL(zkl_session_close(one, ZKL_WAIT_FOREVER), ZKL_OK);
+    CU_ASSERT_EQUAL(finish(&work), ZKL_OK);
+    CU_ASSERT_EQUAL(work.inner, ZKL_ECLOSED);
+    zkl_lock_free(work.lock);
+    zkl_lock_free(work.other);
+    zkl_lock_free(holder);
+    kit_close(two);
+}
+
+static int close_inside(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    struct work *work = payload;
+    (void)token;
+    work->inner = zkl_session_close(one, 1000);
+    CU_ASSERT_FALSE(zkl_cancel_raised(cancel));
+    atomic_store(&work->runs, true);
+    return 0;
+}
+
+static void test_close_in_a_section(void)
+{
+    struct work work = {0};
+    kit_set_up(NULL);
+    work.lock = kit_lock(one, QUEUE, NULL);
+    start(&work, close_inside);
+    CU_ASSERT_EQUAL(finish(&work), ZKL_OK);
+    CU_ASSERT_EQUAL(work.inner, ZKL_EDEADLK);
+    zkl_lock_free(work.lock);
+    kit_tear_down();
+}
+
+static int end_when_it_likes(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    struct work *work = payload;
+    (void)token;
+    atomic_store(&work->runs, true);
+    CU_ASSERT(EVENTUALLY(atomic_load(&work->go)));
+    CU_ASSERT(zkl_cancel_raised(cancel));
+    CU_ASSERT_EQUAL(zkl_cancel_remaining_ms(cancel), 0);
+    return 0;
+}
+
+static int end_when_it_likes_in_time(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    struct work *work = payload;
+    (void)token;
+    atomic_store(&work->runs, true);
+    CU_ASSERT(EVENTUALLY(zkl_cancel_raised(cancel) && atomic_load(&work->go)));
+    CU_ASSERT(zkl_cancel_remaining_ms(cancel) > 0);
+    atomic_store(&work->ended, true);
+    return 0;
+}
+
+/* Close is bounded all the same, and what runs on finds its memory. */
+static void test_a_section_that_does_not_end(void)
+{
+    struct work work = {0};
+    kit_set_up(NULL);
+    work.lock = kit_lock(one, QUEUE, NULL);
+    start(&work, end_when_it_likes);
+    (void)zkl_session_close(one, 50);
+    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0));
+    atomic_store(&work.go, true);
+    CU_ASSERT_EQUAL(finish(&work), ZKL_ECLOSED);
+    zkl_lock_free(work.lock);
+    kit_close(two);
+}
+
+/* Nobody waits for the close; it waits for the section all the same. */
+static void test_close_async_waits_for_a_section(void)
+{
+    struct work work = {0};
+    struct mailbox box = MAILBOX_INIT;
+    kit_set_up(NULL);
+    work.lock = kit_lock(one, QUEUE, NULL);
+    start(&work, end_when_it_likes_in_time);
+    CU_ASSERT_EQUAL(zkl_session_close_async(one, 10000, on_ended, &box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(mailbox_count(&box), 0);
+    atomic_store(&work.go, true);
+    CU_ASSERT(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_OK);
+    CU_ASSERT(atomic_load(&work.ended));
+    CU_ASSERT_EQUAL(finish(&work), ZKL_OK);
+    zkl_lock_free(work.lock);
+    kit_close(two);
+}
+
+TESTS("sections", T(test_with_lock), T(test_with_lock_raises_the_flag_before_the_lease_ends),
+      T(test_with_lock_raises_the_flag_on_loss), T(test_with_lock_is_told_by_cancel),
+      T(test_with_lock_that_lingers_is_replaced), T(test_with_a_recursive_lock_released_once),
+      T(test_with_a_permit_that_is_replaced), T(test_with_a_write_lock_that_is_downgraded), T(test_run),
+      T(test_cancel_ends_a_run), T(test_close_waits_for_a_section), T(test_close_waits_for_a_term),
+      T(test_a_section_that_waits_for_another_lock), T(test_close_in_a_section), T(test_a_section_that_does_not_end),
+      T(test_close_async_waits_for_a_section))
