@@ -208,6 +208,26 @@ static void test_who_must_not(void)
 
 /* --- how far a lie goes --------------------------------------------------------------------------------------------- */
 
+/* The announcement was forged, and who holds stands behind forged znodes: it is found by looking at
+ * one after the other. */
+static void test_a_lie_behind_forged_places(void)
+{
+    static const char *const before_us[] = {"/q/a-lock-0000000000", "/q/b-lock-0000000000", "/q/c-lock-0000000000"};
+    wait_behind(SEALED);
+    script_change(SEALED);
+    STATE(&me, "held");
+    script_remove(SEALED);
+    for (int i = 0; i < 3; i++) {
+        script_put(before_us[i], 0); /* persistent */
+    }
+    script_put("/q/_c_22222222-2222-4222-8222-222222222222-lock--000000001", SCRIPT_STRANGER)->czxid = 1;
+    script_wait(script.timeout / 12);
+    OPS("check list");
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.lost, 1);
+    script_finish();
+}
+
 /* Without memory, neither for whom to look at nor to note that it is no contender, it looks once more, and holds meanwhile. */
 static void test_no_memory_for_a_look(void)
 {
@@ -556,7 +576,8 @@ static void test_downgrade_of_a_node_that_went(void)
 TESTS("contender_release", T(test_an_event_before_the_reply), T(test_our_own_node_is_removed_at_once),
       T(test_a_node_that_was_written_just_goes), T(test_a_double_is_not_announced), T(test_not_our_identity),
       T(test_no_seal), T(test_no_seal_after_a_lost_reply), T(test_unsealed), T(test_who_must_not),
-      T(test_no_memory_for_a_look), T(test_with_the_release), T(test_not_permitted), T(test_delete_not_permitted),
-      T(test_read_refused), T(test_announced_by_a_liar), T(test_handed_over), T(test_handed_over_once),
-      T(test_not_handed_over_late), T(test_directory_is_made_persistent), T(test_readers_wait_for_every_other_kind),
-      T(test_one_wake_up_each), T(test_downgrade_keeps_place_and_token), T(test_downgrade_of_a_node_that_went))
+      T(test_a_lie_behind_forged_places), T(test_no_memory_for_a_look), T(test_with_the_release), T(test_not_permitted),
+      T(test_delete_not_permitted), T(test_read_refused), T(test_announced_by_a_liar), T(test_handed_over),
+      T(test_handed_over_once), T(test_not_handed_over_late), T(test_directory_is_made_persistent),
+      T(test_readers_wait_for_every_other_kind), T(test_one_wake_up_each), T(test_downgrade_keeps_place_and_token),
+      T(test_downgrade_of_a_node_that_went))

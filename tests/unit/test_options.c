@@ -151,6 +151,7 @@ static void test_settings_are_copies(void)
     CU_ASSERT_FATAL(zkl__settings_copy(&settings, &heap, servers, &options));
     CU_ASSERT_STRING_EQUAL(settings.servers, "memory:x");
     CU_ASSERT(settings.options.auth_scheme != scheme);
+    CU_ASSERT(settings.options.auth != secret);
     CU_ASSERT_EQUAL(memcmp(settings.options.auth, secret, 9), 0);
     CU_ASSERT_STRING_EQUAL(settings.options.acl->entries[0].scheme, "auth");
     CU_ASSERT_STRING_EQUAL(settings.options.tls, tls);
