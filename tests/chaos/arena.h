@@ -8,7 +8,6 @@
 
 #include "ensemble.h"
 #include "history.h"
-#include "page.h"
 #include "proxy.h"
 
 #include <zklock/zklock.h>

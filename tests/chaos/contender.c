@@ -1,7 +1,7 @@
 /* contender SERVERS TICK_MS TIMEOUT_MS DIR NAME SEED ROOT WORD... (process.h): one process of many that contend, through the public API, until it
  * gets SIGTERM. Several threads are clients of one session, so that several stand in one queue and hand over to each other; others
  * are guests, a member of a group, an owner of pieces (contender.h). What they do and see goes to DIR/NAME.history (history.h); holders
- * write to the resource (DIR/resource), now and then without looking whether they still hold. Descriptor 3 is a page of numbers (page.h). */
+ * write to the resource (DIR/resource), now and then without looking whether they still hold. Descriptor 3 is a page of numbers (history.h). */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

@@ -45,6 +45,7 @@
 #ifndef ZKL_CHAOS_HISTORY_H
 #define ZKL_CHAOS_HISTORY_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -122,5 +123,27 @@ void history_add(struct history *h, const struct history_event *event);
 
 /* path: HISTORY_WORD bytes. Where the contenders for a piece have their znodes; -1: the members. */
 void pieces_path(char *path, const char *root, int piece);
+
+/* --- what the processes of an arena let each other see while they work ------------------------------------------------- */
+
+#define PAGE_PATHS 8
+#define PAGE_CONTENDERS 8
+#define PAGE_BYTES 4096
+
+/* What of a contender has to settle when it is calm. */
+enum page_part { PAGE_MEMBER = 1, PAGE_PIECES = 2, PAGE_ALL = 3 };
+
+struct page {
+    /* The resource: */
+    atomic_bool ready;
+    atomic_long taken[PAGE_PATHS]; /* writes, of each path */
+    atomic_int
+        stayer[PAGE_PATHS]; /* number + 1 of the contender that wrote last, if it holds for long; 0: it does not */
+    atomic_long session[PAGE_PATHS]; /* of whoever wrote last */
+    /* The nemesis is at rest: members stay members from now on. */
+    atomic_bool calm;
+    /* The contenders, since then: */
+    atomic_int settled[PAGE_CONTENDERS];
+};
 
 #endif

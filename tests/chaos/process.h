@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #include "history.h"
-#include "page.h"
 
 #include <zklock/zklock.h>
 

@@ -1,6 +1,6 @@
 /* resource DIR PATH... : the thing that the locks protect. Writes come as datagrams "client path token session stays|passes" to DIR/resource,
  * also those that were under way for long; one whose token is below the highest that was taken for its path is refused. Token 0: somebody is
- * there beside others; nothing is fenced. DIR/resource.history tells of all others; descriptor 3 is a page of numbers (page.h). */
+ * there beside others; nothing is fenced. DIR/resource.history tells of all others; descriptor 3 is a page of numbers (history.h). */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "history.h"
-#include "page.h"
 
 #define PATHS_MAX PAGE_PATHS
 

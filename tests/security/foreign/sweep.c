@@ -1,4 +1,4 @@
-/* sweep.c - every recipe where others have made znodes of every name: what names.c has, in the directory and in those below it,
+/* sweep.c - every recipe where others have made znodes of every name: all names, in the directory and in those below it,
  * ephemeral, persistent, in a container, with a time to live, unreadable, with no data, with a byte and with a megabyte.
  *
  *   foreign_sweep memory
@@ -19,10 +19,7 @@
  *  - delete checks the directory's DELETE, then version and children, never the owner;
  *  - getEphemerals lists those of one's own session. getAllChildrenNumber and the directory's stat count both kinds alike. Without
  *    READ no watch event is sent (CVE-2024-23944). The four-letter word dump is for operators, and off by default. */
-#include "names.h"
 #include "recipes.h"
-#include "verbs.h"
-
 #include "ensemble.h"
 #include "op.h"
 #include "recorder.h"
@@ -31,7 +28,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <zookeeper/zookeeper.h>
 
 #define WORKERS 16
@@ -40,6 +43,117 @@
 #define BRIEFLY 10 /* ms */
 #define QUEUES 2   /* groups of recipes with a queue */
 #define MEMORY "memory:sweep"
+
+/* --- names ------------------------------------------------------------------------------------------------------------ */
+
+enum { NAMES_MAX = 1000, NAME_BYTES = 256 };
+
+/* Alone in its directory it may take another way through the code than among others: by its number in a queue, by its length
+ * wherever a name is copied. */
+enum decides { DECIDES_NOT, DECIDES_IN_QUEUES, DECIDES_EVERYWHERE };
+
+struct foreign_name {
+    char text[NAME_BYTES];
+    enum decides decides;
+};
+
+#define UUID "0f8fad5b-d9cb-469f-a165-70867728950e"
+
+/* Every tag that zkl__name_parse honours, and what ends like one. Alone in a directory, the first ones stand for all. */
+static const char *const tags[] = {"-lock-",  "__READ__", "-lease-", "__lock__", "__rlock__", "__WRIT__",
+                                   "-latch-", "lock-",    "latch-",  "-",        "__"};
+enum { TAGS = sizeof tags / sizeof *tags, ALONE_BY_NUMBER = 2, ALONE_BY_LENGTH = 4 };
+
+static const char *const heads[] = {"", "_c_" UUID, "_c_" UUID "-",
+                                    "_c_0f8fad5b-d9cb-469f-a165-70867728950", /* cut short */
+                                    "_c_"};
+enum { HEADS = sizeof heads / sizeof *heads };
+
+static const char *const numbers[] = {"0000000001", "0000000000",  "000000001",   "00000000001", "",
+                                      "-000000001", "-0000000001", "-2147483648", "2147483646",  "2147483647",
+                                      "2147483648", "4294967295",  "9999999999",  "000000000x",  "+000000001"};
+enum { NUMBERS = sizeof numbers / sizeof *numbers };
+
+static const int lengths[] = {1, 9, 10, 11, 36, 63, 64, 65, 127, 128, 254, 255};
+enum { LENGTHS = sizeof lengths / sizeof *lengths };
+
+/* What recipes put beside their contenders, and what is no contender at all. The last ones no server takes. */
+static const char *const other_names[] = {"ready",
+                                          "__party__",
+                                          "__REVOKE__",
+                                          "mark",
+                                          "...",
+                                          ".hidden-lock-0000000001",
+                                          "a.b",
+                                          "%n%s%s-lock-0000000001",
+                                          "schl\xc3\xbcssel-lock-0000000001",
+                                          "\xe2\x82\xac__READ__0000000001",
+                                          "\xf0\x9f\x94\x92-lease-0000000001",
+                                          "\xff\xfe-lock-0000000001",
+                                          "a\x1b[2J-lock-0000000001",
+                                          "a\nb-lock-0000000001",
+                                          "a\x1b[2J__READ__0000000001",
+                                          "\x01"};
+enum { OTHERS = sizeof other_names / sizeof *other_names };
+
+static struct foreign_name all_names[NAMES_MAX];
+static size_t name_count;
+
+static void add_name(const char *text, enum decides decides)
+{
+    if (name_count < NAMES_MAX) {
+        snprintf(all_names[name_count].text, sizeof all_names[name_count].text, "%s", text);
+        all_names[name_count++].decides = decides;
+    }
+}
+
+/* 'a' as often as it takes, then tag and number; or their end, where there is no room for all. */
+static void add_of_length(int tag, int length)
+{
+    char end[32], text[NAME_BYTES];
+    int size = snprintf(end, sizeof end, "%s0000000001", tags[tag]);
+    memset(text, 'a', sizeof text);
+    if (size <= length) {
+        memcpy(text + length - size, end, (size_t)size);
+    } else {
+        memcpy(text, end + size - length, (size_t)length);
+    }
+    text[length] = '\0';
+    bool alone = (length >= 63 && length <= 65) || length == 255;
+    add_name(text, alone && tag < ALONE_BY_LENGTH ? DECIDES_EVERYWHERE : DECIDES_NOT);
+}
+
+static void fill_names(void)
+{
+    char text[NAME_BYTES];
+    for (int tag = 0; tag < TAGS; tag++) {
+        for (int head = 0; head < HEADS; head++) {
+            for (int number = 0; number < NUMBERS; number++) {
+                snprintf(text, sizeof text, "%s%s%s", heads[head], tags[tag], numbers[number]);
+                add_name(text, head == 0 && tag < ALONE_BY_NUMBER ? DECIDES_IN_QUEUES : DECIDES_NOT);
+            }
+        }
+        for (int i = 0; i < LENGTHS; i++) {
+            add_of_length(tag, lengths[i]);
+        }
+    }
+    for (int i = 0; i < OTHERS; i++) {
+        add_name(other_names[i],
+                 strchr(other_names[i], '\x1b') ? DECIDES_EVERYWHERE : DECIDES_NOT); /* in the text of an error */
+    }
+}
+
+/* Every tag, number and length that some code decides by. Not from two threads the first time. */
+static const struct foreign_name *foreign_names(size_t *out)
+{
+    if (name_count == 0) {
+        fill_names();
+    }
+    *out = name_count;
+    return all_names;
+}
+
+/* --- scenes ----------------------------------------------------------------------------------------------------------- */
 
 enum znode { PERSISTENT, EPHEMERAL, CONTAINER, UNREADABLE, UNREADABLE_EPHEMERAL, TTL, ZNODES };
 static const char *const znode_names[] = {"persistent",           "ephemeral", "container", "unreadable",
@@ -307,6 +421,194 @@ static void *work(void *arg)
     }
     zkl_session_close(session, SOON);
     return NULL;
+}
+
+/* --- the command ------------------------------------------------------------------------------------------------------ */
+
+#define SANITIZER 99
+#define ARGUMENTS_MAX 12
+
+/* PATH stands for the path. watch goes on until it is interrupted: it is once it has printed something. */
+static const char *const calls[][ARGUMENTS_MAX] = {
+    {"ls", "PATH"},
+    {"--json", "ls", "PATH"},
+    {"check", "PATH"},
+    {"--json", "watch", "PATH"},
+    {"revoke", "-w", "100ms", "PATH"},
+    {"run", "-n", "PATH", "--", "true"},
+    {"run", "-n", "-j", "0", "PATH", "--", "true"},
+    {"release", "--force", "--yes", "PATH"},
+};
+enum { CALLS = sizeof calls / sizeof *calls };
+
+/* Each has the directories in which the foreign znodes are. */
+static const struct {
+    const char *path, *dirs[3];
+} queues[] = {{"/locks/plain", {"/locks/plain"}},
+              {"/locks/semaphore", {"/locks/semaphore/locks", "/locks/semaphore/leases", "/locks/semaphore"}},
+              {"/locks/partition", {"/locks/partition/members", "/locks/partition/pieces"}}};
+enum { QUEUE_COUNT = sizeof queues / sizeof *queues, RUNS = QUEUE_COUNT * CALLS + 1, AT_ONCE = 4 };
+
+struct run {
+    pid_t pid;
+    const char *path; /* an error names it, or what is below it */
+    FILE *output;
+    const char *argv[ARGUMENTS_MAX + 8];
+    bool watches;
+};
+
+static void make_foreign(struct recorder *stranger, const char *dir, const char *name, enum zkl__create_mode mode,
+                         size_t size)
+{
+    static const char data[1000000] = "x";
+    const struct zkl__op op = {
+        .kind = ZKL__OP_CREATE, .dir = dir, .name = name, .mode = mode, .data = data, .size = size};
+    recorder_do(stranger, &op);
+}
+
+/* Every third of the names, owned and not by turns; now and then one with a megabyte. */
+static void populate_queues(struct recorder *stranger)
+{
+    size_t count;
+    const struct foreign_name *names = foreign_names(&count);
+    make_foreign(stranger, "/locks", NULL, ZKL__PERSISTENT, 0);
+    for (int scene = 0; scene < QUEUE_COUNT; scene++) {
+        make_foreign(stranger, queues[scene].path, NULL, ZKL__PERSISTENT, 0);
+        for (int dir = 0; dir < 3 && queues[scene].dirs[dir]; dir++) {
+            make_foreign(stranger, queues[scene].dirs[dir], NULL, ZKL__PERSISTENT, 0);
+            for (size_t i = (size_t)dir; i < count; i += 3) {
+                make_foreign(stranger, queues[scene].dirs[dir], names[i].text, i % 2 ? ZKL__EPHEMERAL : ZKL__PERSISTENT,
+                             i % 200 == 199 ? 1000000 : i % 3);
+            }
+        }
+    }
+}
+
+static void fill_in_run(struct run *run, int number, const char *servers, const char *zklock)
+{
+    const char *const doctor[ARGUMENTS_MAX] = {"doctor"};
+    const char *const *call = number < RUNS - 1 ? calls[number % CALLS] : doctor;
+    size_t count = 0;
+    run->path = number < RUNS - 1 ? queues[number / CALLS].path : "/locks";
+    run->argv[count++] = zklock;
+    run->argv[count++] = "-s";
+    run->argv[count++] = servers;
+    run->argv[count++] = "--tick";
+    run->argv[count++] = "500ms";
+    for (int i = 0; call[i]; i++) {
+        run->argv[count++] = strcmp(call[i], "PATH") == 0 ? run->path : call[i];
+        run->watches = run->watches || strcmp(call[i], "watch") == 0;
+    }
+}
+
+static void start_run(struct run *run)
+{
+    static const char *const environment[] = {"LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin",
+                                              "ASAN_OPTIONS=detect_leaks=0:handle_abort=1:exitcode=99",
+                                              "UBSAN_OPTIONS=print_stacktrace=1:exitcode=99", NULL};
+    run->output = tmpfile();
+    run->pid = run->output ? fork() : -1;
+    if (run->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(fileno(run->output), 1);
+        dup2(fileno(run->output), 2);
+        close(0);
+        open("/dev/null", O_RDONLY);
+        execve(run->argv[0], (char *const *)(uintptr_t)run->argv, (char *const *)(uintptr_t)environment);
+        _exit(127);
+    }
+}
+
+static bool has_printed(const struct run *run)
+{
+    struct stat stat;
+    return fstat(fileno(run->output), &stat) == 0 && stat.st_size > 0;
+}
+
+static bool names_path(struct run *run)
+{
+    char line[1000];
+    rewind(run->output);
+    while (fgets(line, sizeof line, run->output)) {
+        if (strstr(line, run->path)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void print_run(struct run *run, const char *what, int number)
+{
+    char line[1000];
+    printf("zklock");
+    for (int i = 1; run->argv[i]; i++) {
+        printf(" %s", run->argv[i]);
+    }
+    printf(": %s %d\n", what, number);
+    rewind(run->output);
+    while (fgets(line, sizeof line, run->output)) {
+        printf("  | %s", line);
+    }
+}
+
+/* 1: it was bad. */
+static int judge_run(struct run *run, int status, bool late)
+{
+    const char *what = NULL;
+    int number = WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status);
+    if (late || !WIFEXITED(status)) {
+        what = late ? "does not end" : "signal";
+    } else if (number == SANITIZER || (number != 0 && !names_path(run))) {
+        what = number == SANITIZER ? "sanitizer" : "an error that names no znode, exit code";
+    }
+    if (what) {
+        print_run(run, what, number);
+    }
+    fclose(run->output);
+    return what != NULL;
+}
+
+static int finish_run(struct run *run)
+{
+    int status = 0;
+    bool interrupted = false;
+    int64_t end = now_ms() + SOON;
+    pid_t pid;
+    while ((pid = waitpid(run->pid, &status, WNOHANG)) == 0 && look_again(end)) {
+        if (run->watches && !interrupted && has_printed(run)) {
+            kill(run->pid, SIGINT);
+            interrupted = true;
+        }
+    }
+    bool late = pid == 0;
+    if (late) {
+        kill(run->pid, SIGKILL);
+        waitpid(run->pid, &status, 0);
+    }
+    return judge_run(run, status, late);
+}
+
+/* The verbs of the command that read a queue. Returns how many did not end, or ended by a signal, a sanitizer or as a usage error. Each that did
+ * is printed. */
+static int verbs(const char *servers, const char *zklock)
+{
+    struct recorder *stranger = recorder_connect(&zkl__store_zookeeper, servers);
+    struct run runs[RUNS] = {0};
+    int bad = 0;
+    int64_t began = now_ms();
+    populate_queues(stranger);
+    for (int i = 0; i < RUNS + AT_ONCE; i++) {
+        if (i >= AT_ONCE) {
+            bad += finish_run(&runs[i - AT_ONCE]);
+        }
+        if (i < RUNS) {
+            fill_in_run(&runs[i], i, servers, zklock);
+            start_run(&runs[i]);
+        }
+    }
+    recorder_free(stranger);
+    printf("%d runs of the command, %d bad, %lld ms\n", RUNS, bad, (long long)(now_ms() - began));
+    return bad;
 }
 
 /* --- whole -------------------------------------------------------------------------------------------------------------- */

@@ -1,0 +1,229 @@
+/* Options of a lock on a real server. linger_ms: another session that queues behind it is granted immediately. delay_after_crash_ms: the
+ * next holder waits after a holder whose session ended without a release, and after no other end. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "one_server.h"
+
+#define LINGERING "/lingering"
+#define LINGER 60000
+#define CRASHING "/crash-delay"
+#define DELAY 3000
+#define LONG 3600000 /* whoever is granted with this delay has not waited for it */
+
+/* --- linger_ms ---------------------------------------------------------------------------------------------------------- */
+
+static zkl_lock *lock_in(zkl_session *session, int64_t linger_ms)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.linger_ms = linger_ms;
+    return contest_lock(session, LINGERING, &options);
+}
+
+static zkl_grant acquire(zkl_lock *lock)
+{
+    zkl_grant grant = {.token = 0};
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, SOON, &grant, NULL), ZKL_OK);
+    return grant;
+}
+
+static void release(zkl_lock *lock)
+{
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+}
+
+/* Each round: granted again without a request; then another session, which finds it idle or held, is granted, with a higher token. */
+static void test_another_session(void)
+{
+    zkl_session *one = open_one(), *two = open_one();
+    zkl_lock *lock = lock_in(one, LINGER), *rival = lock_in(two, 0);
+    int64_t last = 0;
+    struct waiter waiter;
+    for (int round = 0; round < 20; round++) {
+        zkl_grant first = acquire(lock);
+        CU_ASSERT(first.token > last);
+        CU_ASSERT_EQUAL(first.serial, 1);
+        release(lock);
+        CU_ASSERT_EQUAL(queue_length(eye, LINGERING), 1);
+        zkl_grant again = acquire(lock);
+        CU_ASSERT_EQUAL(again.token, first.token);
+        CU_ASSERT_EQUAL(again.serial, 2);
+        if (round % 2 == 0) {
+            release(lock);
+            last = acquire(rival).token;
+        } else {
+            waiter_queue(&waiter, rival, SOON);
+            CU_ASSERT(queue_becomes(eye, LINGERING, 2));
+            release(lock);
+            CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_OK);
+            last = waiter.grant.token;
+        }
+        CU_ASSERT(last > first.token);
+        CU_ASSERT_FALSE(zkl_lock_is_held(lock));
+        release(rival);
+    }
+    CU_ASSERT(queue_becomes(eye, LINGERING, 0));
+    zkl_lock_free(lock);
+    zkl_lock_free(rival);
+    close_one(one);
+    close_one(two);
+}
+
+static atomic_bool enough;
+static atomic_int inside;
+static atomic_long grants;
+
+static void *again_and_again(void *arg)
+{
+    while (!atomic_load(&enough)) {
+        acquire(arg);
+        CU_ASSERT_EQUAL(atomic_fetch_add(&inside, 1), 0);
+        atomic_fetch_sub(&inside, 1);
+        release(arg);
+        atomic_fetch_add(&grants, 1);
+    }
+    return NULL;
+}
+
+/* Three threads of one session pass it on among themselves all the time; another session is granted between them, again and again. */
+static void test_busy_session(void)
+{
+    enum { THREADS = 3, ROUNDS = 50 };
+    zkl_session *one = open_one(), *two = open_one();
+    zkl_lock *locks[THREADS], *rival = lock_in(two, 0);
+    pthread_t threads[THREADS];
+    int64_t last = 0;
+    atomic_store(&enough, false);
+    for (int i = 0; i < THREADS; i++) {
+        locks[i] = lock_in(one, LINGER);
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, again_and_again, locks[i]), 0);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        long before = atomic_load(&grants);
+        int64_t end = now_ms() + SOON;
+        while (atomic_load(&grants) == before && look_again(end)) {
+        }
+        CU_ASSERT(atomic_load(&grants) > before);
+        zkl_grant grant = acquire(rival);
+        CU_ASSERT_EQUAL(atomic_fetch_add(&inside, 1), 0);
+        CU_ASSERT(grant.token > last);
+        last = grant.token;
+        atomic_fetch_sub(&inside, 1);
+        release(rival);
+    }
+    atomic_store(&enough, true);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        zkl_lock_free(locks[i]);
+    }
+    printf("%ld grants beside %d of the other session; ", atomic_load(&grants), ROUNDS);
+    zkl_lock_free(rival);
+    CU_ASSERT(queue_becomes(eye, LINGERING, 0));
+    close_one(one);
+    close_one(two);
+}
+
+/* --- delay_after_crash_ms ------------------------------------------------------------------------------------------------ */
+
+static zkl_lock *careful(zkl_session *session, int64_t delay_ms)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.delay_after_crash_ms = delay_ms;
+    return contest_lock(session, CRASHING, &options);
+}
+
+static bool is_granted_at_once(zkl_session *session)
+{
+    zkl_lock *lock = careful(session, LONG);
+    int code = zkl_lock_acquire(lock, SOON, NULL, NULL);
+    if (code == ZKL_OK) {
+        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    }
+    zkl_lock_free(lock);
+    return code == ZKL_OK;
+}
+
+static bool is_delayed(zkl_session *session)
+{
+    zkl_lock *lock = careful(session, LONG);
+    zkl_error err = {.text = ""};
+    int code = zkl_lock_acquire(lock, 0, NULL, &err);
+    zkl_lock_free(lock);
+    return code == ZKL_EBUSY && strstr(err.text, "delay_after_crash_ms");
+}
+
+/* Free, handed over to another session, and in the same one. */
+static void test_clean_ends(void)
+{
+    zkl_session *one = open_one(), *two = open_one();
+    zkl_lock *first = careful(one, LONG), *second = careful(two, LONG), *third = careful(two, LONG);
+    struct waiter waits, behind;
+    for (int round = 0; round < 10; round++) {
+        CU_ASSERT(is_granted_at_once(one));
+        CU_ASSERT(is_granted_at_once(two));
+        CU_ASSERT_EQUAL(zkl_lock_acquire(first, SOON, NULL, NULL), ZKL_OK);
+        waiter_queue(&waits, second, SOON);
+        CU_ASSERT(queue_becomes(eye, CRASHING, 2));
+        waiter_queue(&behind, third, SOON);
+        CU_ASSERT(queue_becomes(eye, CRASHING, 3));
+        CU_ASSERT_EQUAL(zkl_lock_release(first, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(waiter_end(&waits), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_release(second, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(waiter_end(&behind), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_release(third, NULL), ZKL_OK);
+    }
+    CU_ASSERT_EQUAL(zkl_lock_acquire(first, SOON, NULL, NULL), ZKL_OK);
+    close_one(one); /* which releases */
+    CU_ASSERT(is_granted_at_once(two));
+    zkl_lock_free(first);
+    zkl_lock_free(second);
+    zkl_lock_free(third);
+    close_one(two);
+}
+
+/* When the queue was last seen to be so long: whoever goes, goes later. */
+static int64_t last_time_of(size_t length)
+{
+    int64_t seen = now_ms(), at = seen;
+    while (queue_length(eye, CRASHING) == length) {
+        seen = at;
+        at = now_ms();
+    }
+    return seen;
+}
+
+/* The holder's session expires with somebody behind it, or with nobody. For the servers that is a process that was killed. */
+static void test_killed(void)
+{
+    zkl_session *session = open_one();
+    for (int later = 0; later < 2; later++) {
+        struct proxy *proxy;
+        zkl_session *doomed = open_behind(&proxy);
+        zkl_lock *holder = careful(doomed, DELAY), *next = careful(session, DELAY);
+        struct waiter waits;
+        CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(holder, SOON, NULL, NULL), ZKL_OK);
+        if (!later) {
+            waiter_queue(&waits, next, SOON);
+        }
+        CU_ASSERT_EQUAL(queue_length(eye, CRASHING), later ? 1 : 2);
+        proxy_refuse(proxy, true);
+        proxy_cut(proxy);
+        int64_t before = last_time_of(later ? 1 : 2);
+        if (later) {
+            CU_ASSERT(is_delayed(session));
+            waiter_start(&waits, next, SOON);
+        }
+        CU_ASSERT_EQUAL(waiter_end(&waits), ZKL_OK);
+        CU_ASSERT(now_ms() - before >= DELAY);
+        CU_ASSERT_EQUAL(zkl_lock_release(next, NULL), ZKL_OK);
+        CU_ASSERT(is_granted_at_once(session));
+        proxy_refuse(proxy, false);
+        zkl_lock_free(holder);
+        zkl_lock_free(next);
+        close_behind(doomed, proxy);
+    }
+    close_one(session);
+}
+
+TESTS_ON_ONE_SERVER("options of a lock", T(test_another_session), T(test_busy_session), T(test_clean_ends),
+                    T(test_killed))
