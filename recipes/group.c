@@ -339,7 +339,7 @@ static int await_member(struct change *change, bool is_so)
     }
     call->late = change->group->m.step == ZKL__MEMBER_WAIT
                      ? "the time is up: another member has this id"
-                     : "the time is up: no answer from the servers";
+                     : "the time is up: no response from the servers";
     return is_so ? ZKL_OK : ZKL__PENDING;
 }
 

@@ -70,6 +70,6 @@ bool ask(const char *host, const char *port, const char *question, int timeout_m
     }
     answer[got] = '\0';
     close(fd);
-    *why = piece == 0 ? NULL : "no answer";
+    *why = piece == 0 ? NULL : "no response";
     return piece == 0;
 }

@@ -34,7 +34,7 @@ static int end_from_outside(struct zkl__call *call)
     if (zkl__clock_now() >= call->deadline) {
         return zkl__fail(call->err, call->late_code != ZKL_OK ? call->late_code : ZKL_ETIMEOUT, 0,
                          NULL, "%s",
-                         call->late ? call->late : "no answer from the servers in time");
+                         call->late ? call->late : "no response from the servers in time");
     }
     return ZKL__PENDING;
 }

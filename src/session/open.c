@@ -55,7 +55,7 @@ static int no_answer(zkl_session *session, zkl_error *err)
     if (!words[0]) {
         ask_store(session, words, sizeof words);
     }
-    return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "no answer from %.120s within %lld ms%s%s%s",
+    return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "no response from %.120s within %lld ms%s%s%s",
                      settings->servers, (long long)settings->options.connect_timeout_ms, hint,
                      words[0] ? ": " : "", words);
 }

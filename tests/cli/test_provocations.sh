@@ -65,10 +65,10 @@ a report onto a directory|125|Is a directory; name a file in it|zklock run --rep
 a report through a link|125|it is a symbolic link: name the file itself|zklock run --report $work/link x true
 no such hook|125|--hook /no/hook: No such file or directory; name a program|zklock run --hook /no/hook x true
 a hook that may not be executed|125|--hook /etc/passwd: Permission denied; name a program|zklock run --hook /etc/passwd x true
-no DNS|122|no answer from nosuch.invalid:2181 .*: no (server )?name .*; .*'zklock doctor'|zklock -s nosuch.invalid:2181 run -w 2s x true
-nobody at the port|122|no answer from 127.0.0.1:1 within .*'zklock doctor' asks each|zklock -s 127.0.0.1:1 run -w 2s x true
-somebody else at the port|122|no answer from 127.0.0.1:$http within .*'zklock doctor' asks each|zklock -s 127.0.0.1:$http run -w 2s x true
-a server that is silent|122|no answer from 127.0.0.1:$silent within .*'zklock doctor' asks each|zklock -s 127.0.0.1:$silent run -w 2s x true
+no DNS|122|no response from nosuch.invalid:2181 .*: no (server )?name .*; .*'zklock doctor'|zklock -s nosuch.invalid:2181 run -w 2s x true
+nobody at the port|122|no response from 127.0.0.1:1 within .*'zklock doctor' asks each|zklock -s 127.0.0.1:1 run -w 2s x true
+somebody else at the port|122|no response from 127.0.0.1:$http within .*'zklock doctor' asks each|zklock -s 127.0.0.1:$http run -w 2s x true
+a server that is silent|122|no response from 127.0.0.1:$silent within .*'zklock doctor' asks each|zklock -s 127.0.0.1:$silent run -w 2s x true
 no chroot|125|chroot of .* does not exist; create it first|zklock -s $ZKLOCK_SERVERS/none run x true
 credentials of an unknown kind|121|credentials of scheme "nosuch" refused; --auth-file has to give|zklock --auth-file $work/unknown run x true
 a secret that others may read|125|others can read it; chmod 600 it, and change the secret|zklock --auth-file $work/open run x true
@@ -204,8 +204,8 @@ wait "$holder"
 same "exit code of a holder without servers" $? 120
 kill "$strangers"
 # More connections from one host than the servers permit.
-one_line "too many connections" 122 "no answer from .*; is it running\\? .*'zklock doctor' asks each" \
+one_line "too many connections" 122 "no response from .*; is it running\\? .*'zklock doctor' asks each" \
     "env -u ZKLOCK_SANDBOX_DIR zklock sandbox -C maxClientCnxns=1 -- zklock -q run -w 60s x sh -c 'exec zklock run -w 3s y true'"
 # Half of the servers are gone.
-one_line "two of three servers gone" 122 "no answer from .* within .*'zklock doctor' asks each" \
+one_line "two of three servers gone" 122 "no response from .* within .*'zklock doctor' asks each" \
     "env -u ZKLOCK_SANDBOX_DIR zklock sandbox -n 3 -- bash -c 'set -- \$ZKLOCK_SANDBOX_PIDS; kill -9 \$1 \$2; zklock run -w 4s x true'"

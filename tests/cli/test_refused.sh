@@ -34,7 +34,7 @@ zk.stop()' 2>"$work/err" || bad "no such directory: $(cat "$work/err")"
 code 0 zklock run -w 20s stays true
 same "warnings of no DELETE ($(cat "$work/err"))" "$(grep -cE '/locks/stays#[0-9]+: DELETE on the directory is missing: .*setAcl' "$work/err")" 1
 
-# No descriptor for the connection: not "no answer".
+# No descriptor for the connection: not "no response".
 for limit in 5 6 7; do
     code 125 bash -c "ulimit -n $limit && exec zklock ls"
     matches "a limit of $limit descriptors" "$(cat "$work/err")" 'no file descriptor is left for a connection.*ulimit -n|no thread or no descriptor'

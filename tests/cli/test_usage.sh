@@ -88,8 +88,8 @@ done <<'TABLE'
 125|resize a/../b 3|'..' is not allowed
 125|resize -j 3 x|-j: unknown option
 125|resise x 3|did you mean 'resize'
-122|resize x 3|no answer from 127.0.0.1:1
-122|revoke x|no answer from 127.0.0.1:1
+122|resize x 3|no response from 127.0.0.1:1
+122|revoke x|no response from 127.0.0.1:1
 125|run --and x x true|'/locks/x' is named twice
 125|run -a y --and /locks/y x true|'/locks/y' is named twice
 125|run --and a/../b x true|'..' is not allowed
@@ -124,7 +124,7 @@ done <<'TABLE'
 125|once --status -E 3 x|only --slot goes with it
 125|once --status --slot 10ms x|a slot is a second
 125|once --status a/../b|'..' is not allowed
-122|once --status x|no answer from 127.0.0.1:1
+122|once --status x|no response from 127.0.0.1:1
 125|--auth-file /nonexistent run x true|--auth-file /nonexistent: No such file
 125|run -n a/../b true|"a/../b": path: '..' is not allowed
 125|run '' true|empty component
@@ -164,7 +164,7 @@ done <<'TABLE'
 125|release x|--force removes
 125|release --force x|--yes
 125|release --force --yes --token x y|'x' is none
-122|run -w 200ms x true|^zklock: no answer from 127.0.0.1:1 within 200 ms; is it running\? -s or .ZKLOCK_SERVERS .* 'zklock doctor'
+122|run -w 200ms x true|^zklock: no response from 127.0.0.1:1 within 200 ms; is it running\? -s or .ZKLOCK_SERVERS .* 'zklock doctor'
 122|run -n -w 200ms x true|127.0.0.1:1
 TABLE
 

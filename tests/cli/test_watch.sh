@@ -24,7 +24,7 @@ background zklock watch away >"$work/away" 2>"$work/said"
 await "the stream" lines "$work/away" 1
 # shellcheck disable=SC2086
 kill -STOP $ZKLOCK_SANDBOX_PIDS
-await "word of the silence" grep -q 'no answer from the servers' "$work/said"
+await "word of the silence" grep -q 'no response from the servers' "$work/said"
 # shellcheck disable=SC2086
 kill -CONT $ZKLOCK_SANDBOX_PIDS
 zklock hold away <>"$work/end" >/dev/null &
