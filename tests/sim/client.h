@@ -60,8 +60,7 @@ struct sim_handle {
     int64_t timeout;       /* granted; 0: not yet */
     int64_t shortest_told; /* to the core, of those granted in this session */
     uint32_t connections, connections_told;
-    struct sim_watch watches[SIM_WATCHES]; /* SIM_WATCH_EXIST is only known here */
-    int watch_count;
+    struct sim_watches watches; /* SIM_WATCH_EXIST is only known here */
     struct sim_outstanding outstanding[SIM_OUTSTANDING];
     unsigned first, count;
     struct sim_channel inbox;
@@ -111,7 +110,6 @@ struct sim_attempt {
     bool misled;     /* granted after a forged announcement, with `before` before it */
     bool at_border;  /* and it is the one behind the block of numbers in which a lie may be handed on */
     int before;      /* node */
-    int last_state;  /* of the contender, as seen after the last step */
 };
 struct sim_thread {
     int next;    /* acquire of the plan */
@@ -165,7 +163,6 @@ void sim_handle_close(struct sim *s, int client);
 void sim_handle_due(struct sim *s, int client);
 
 /* inbox.c */
-void sim_inbox_put(struct sim *s, int client, struct sim_message *message);
 void sim_inbox_due(struct sim *s, int client);
 
 /* process.c */

@@ -158,10 +158,10 @@ static uint64_t seen(const struct sim *s, int client, int64_t zxid)
     for (int i = base; i < s->proposed; i++) {
         hash += s->log[i].zxid <= zxid ? 2 : 0;
     }
-    for (int i = 0; i < handle->watch_count; i++) {
-        int path = handle->watches[i].path, newest = s->paths[path].node;
+    for (int i = 0; i < handle->watches.count; i++) {
+        int path = handle->watches.all[i].path, newest = s->paths[path].node;
         bool there = sim_node_at(s, path, SIM_HEAD) >= 0;
-        bool children = handle->watches[i].bits & SIM_WATCH_CHILD;
+        bool children = handle->watches.all[i].bits & SIM_WATCH_CHILD;
         bool changed =
             there ? sim_tree_changed(s, path, SIM_HEAD, children) > zxid : newest >= 0 && s->nodes[newest].dzxid > zxid;
         hash = HASH(hash, there, changed);
@@ -387,11 +387,11 @@ static uint64_t conn_hash(const struct sim *s, int index, uint32_t serial)
 }
 
 /* In no order: connections come and go in any. */
-static uint64_t watches_hash(const struct sim *s, const struct sim_watch *watches, int count)
+static uint64_t watches_hash(const struct sim *s, const struct sim_watches *watches)
 {
     uint64_t sum = 0;
-    for (int i = 0; i < count; i++) {
-        sum += HASH(path_hash(s, watches[i].path), watches[i].bits);
+    for (int i = 0; i < watches->count; i++) {
+        sum += HASH(path_hash(s, watches->all[i].path), watches->all[i].bits);
     }
     return sum;
 }
@@ -439,8 +439,9 @@ static uint64_t content_hash(const struct sim *s, const struct sim_outstanding *
 {
     uint64_t hash = HASH(request->op, path_hash(s, request->path));
     if (request->op == ZKL__OP_CHILDREN && request->path >= 0) {
-        for (int child = s->paths[request->path].first_child; child >= 0; child = s->paths[child].sibling) {
-            hash += sim_node_at(s, child, m->zxid) >= 0 ? path_hash(s, child) : 0;
+        for (int node = sim_first_child(s, request->path, m->zxid); node >= 0;
+             node = sim_next_child(s, node, m->zxid)) {
+            hash += path_hash(s, s->nodes[node].path);
         }
     }
     if (request->op == ZKL__OP_GET && m->node >= 0) {
@@ -546,7 +547,7 @@ static uint64_t one_conn_hash(const struct sim *s, int index)
     uint64_t hash = HASH(conn_hash(s, index, conn->serial), conn->server, conn->session, conn->client_open,
                          conn->server_open, conn->welcomed, channel_hash(s, conn->client, &conn->to_server),
                          channel_hash(s, conn->client, &conn->to_client), s->clock.due[SLOT_TO_SERVER + index],
-                         s->clock.due[SLOT_TO_CLIENT + index], watches_hash(s, conn->watches, conn->watch_count));
+                         s->clock.due[SLOT_TO_CLIENT + index], watches_hash(s, &conn->watches));
     for (const struct sim_message *m = conn->pending; m; m = m->next) {
         hash = blend(hash, message_hash(s, conn->client, m));
     }
@@ -560,8 +561,8 @@ static uint64_t handle_hash(const struct sim *s, int client)
                          it->conn < 0 ? NOTHING : conn_hash(s, it->conn, s->conns[it->conn].serial), it->session,
                          it->connections - it->connections_told, seen(s, client, it->last_zxid), it->last_received,
                          it->last_sent, it->began, replies_hash(s, it), channel_hash(s, client, &it->inbox));
-    for (int i = 0; i < it->watch_count; i++) {
-        hash = HASH(hash, path_hash(s, it->watches[i].path), it->watches[i].bits);
+    for (int i = 0; i < it->watches.count; i++) {
+        hash = HASH(hash, path_hash(s, it->watches.all[i].path), it->watches.all[i].bits);
     }
     for (unsigned i = 0; i < it->count; i++) {
         const struct sim_outstanding *each = &it->outstanding[(it->first + i) % SIM_OUTSTANDING];
@@ -576,7 +577,7 @@ static int list_was_later(const struct sim *s, const struct sim_attempt *attempt
 {
     const char *name = attempt->contender ? zkl__contender_node(attempt->contender) : "";
     for (int node = s->node_count - 1; name[0] && node >= 0; node--) {
-        if (strcmp(sim_path_name(&s->paths[s->nodes[node].path]), name) == 0) {
+        if (strcmp(sim_node_name(s, node), name) == 0) {
             const struct sim_client *client = &s->clients[attempt->client];
             int64_t gone = s->nodes[node].dzxid;
             return (gone <= client->listed_zxid[attempt->path]) + (gone <= client->shown_zxid[attempt->path]);
@@ -593,7 +594,7 @@ static uint64_t permits_hash(const struct sim *s, const struct sim_attempt *it)
     for (int i = 0; i < zkl__semaphore_count(it->semaphore); i++) {
         const char *name = zkl__semaphore_permit(it->semaphore, i, &token);
         for (int node = s->node_count - 1; name && name[0] && node >= 0; node--) {
-            if (strcmp(sim_path_name(&s->paths[s->nodes[node].path]), name) == 0) {
+            if (strcmp(sim_node_name(s, node), name) == 0) {
                 hash = HASH(hash, s->nodes[node].dzxid <= shown);
                 break;
             }

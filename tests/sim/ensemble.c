@@ -296,7 +296,7 @@ void sim_leader_takes(struct sim *s, int from, const struct sim_message *request
 }
 
 /* Leader.processSync: answered at once when nothing is outstanding, else when the last proposal is committed. */
-void sim_leader_syncs(struct sim *s, int from, const struct sim_message *request)
+static void sim_leader_syncs(struct sim *s, int from, const struct sim_message *request)
 {
     if (s->sync_count == SIM_SYNCS) {
         s->overflow = true;

@@ -262,6 +262,10 @@ struct sim_watch {
     int path;
     unsigned bits;
 };
+struct sim_watches {
+    struct sim_watch all[SIM_WATCHES];
+    int count;
+};
 
 struct sim_conn {
     bool used;
@@ -273,8 +277,7 @@ struct sim_conn {
     bool welcomed;    /* the server has said welcome */
     struct sim_channel to_server, to_client;
     struct sim_message *pending, *pending_tail; /* server: requests not answered yet, in order */
-    struct sim_watch watches[SIM_WATCHES];
-    int watch_count;
+    struct sim_watches watches;
 };
 
 enum sim_role { SIM_DOWN, SIM_LOOKING, SIM_JOINING, SIM_FOLLOWING, SIM_LEADING };
@@ -323,7 +326,13 @@ int sim_path_of(struct sim *s, const char *dir, const char *name);
 /* Incarnation alive at zxid, -1: none. SIM_NEVER: as the next proposal finds it. */
 int sim_node_at(const struct sim *s, int path, int64_t zxid);
 const char *sim_path_name(const struct sim_path *path);
+const char *sim_node_name(const struct sim *s, int node);
+/* In its queue. */
+int32_t sim_node_number(const struct sim *s, int node);
 int64_t sim_committed_zxid(const struct sim *s);
+/* The children of a path that live at zxid, one after the other; -1: no more. */
+int sim_first_child(const struct sim *s, int path, int64_t zxid);
+int sim_next_child(const struct sim *s, int node, int64_t zxid);
 int sim_child_count(const struct sim *s, int path, int64_t zxid);
 void sim_stat_at(const struct sim *s, int node, int64_t zxid, struct zkl__stat *stat);
 

@@ -33,10 +33,9 @@ static int nth_ephemeral(const struct sim *s, int dir, int64_t n)
 static int nth_contender(const struct sim *s, int dir, int64_t n)
 {
     int found[SIM_PATHS], count = 0;
-    for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
-        if (sim_node_at(s, child, SIM_HEAD) >= 0 &&
-            zkl__name_parse(sim_path_name(&s->paths[child])).kind != ZKL_KIND_FOREIGN) {
-            found[count++] = child;
+    for (int node = sim_first_child(s, dir, SIM_HEAD); node >= 0; node = sim_next_child(s, node, SIM_HEAD)) {
+        if (zkl__name_parse(sim_node_name(s, node)).kind != ZKL_KIND_FOREIGN) {
+            found[count++] = s->nodes[node].path;
         }
     }
     return count ? found[n % count] : -1;
@@ -65,11 +64,10 @@ static int first_contender(const struct sim *s, int dir)
 {
     int first = -1;
     int32_t lowest = 0;
-    for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
-        struct zkl__name name = zkl__name_parse(sim_path_name(&s->paths[child]));
-        if (sim_node_at(s, child, SIM_HEAD) >= 0 && name.kind != ZKL_KIND_FOREIGN &&
-            (first < 0 || zkl__sequence_diff(name.sequence, lowest) < 0)) {
-            first = child;
+    for (int node = sim_first_child(s, dir, SIM_HEAD); node >= 0; node = sim_next_child(s, node, SIM_HEAD)) {
+        struct zkl__name name = zkl__name_parse(sim_node_name(s, node));
+        if (name.kind != ZKL_KIND_FOREIGN && (first < 0 || zkl__sequence_diff(name.sequence, lowest) < 0)) {
+            first = s->nodes[node].path;
             lowest = name.sequence;
         }
     }
@@ -156,9 +154,9 @@ static void forge_node(struct sim *s, int dir)
 /* It announces a release though it has never held, and stays or goes. */
 static void forge_word(struct sim *s, int dir, bool goes)
 {
-    for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
-        int node = sim_node_at(s, child, SIM_HEAD);
-        if (node < 0 || !s->nodes[node].by_stranger || !s->nodes[node].sealed || s->nodes[node].value >= 0) {
+    for (int node = sim_first_child(s, dir, SIM_HEAD); node >= 0; node = sim_next_child(s, node, SIM_HEAD)) {
+        int child = s->nodes[node].path;
+        if (!s->nodes[node].by_stranger || !s->nodes[node].sealed || s->nodes[node].value >= 0) {
             continue;
         }
         note_lie(s, child);

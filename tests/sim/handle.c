@@ -10,7 +10,7 @@
 
 static const char *name_of_node(const struct sim *s, int node)
 {
-    return node < 0 ? NULL : sim_path_name(&s->paths[s->nodes[node].path]);
+    return node < 0 ? NULL : sim_node_name(s, node);
 }
 
 static int by_name(const void *a, const void *b)
@@ -19,13 +19,11 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Names in no order at all: a HashSet has none. For explore.c, where equal worlds must be equal, in one. */
-static size_t list_children(const struct sim *s, int path, int64_t zxid, const char **out, size_t room)
+static size_t list_children(const struct sim *s, int path, int64_t zxid, const char **out)
 {
     size_t count = 0;
-    for (int child = s->paths[path].first_child; child >= 0 && count < room; child = s->paths[child].sibling) {
-        if (sim_node_at(s, child, zxid) >= 0) {
-            out[count++] = sim_path_name(&s->paths[child]);
-        }
+    for (int node = sim_first_child(s, path, zxid); node >= 0; node = sim_next_child(s, node, zxid)) {
+        out[count++] = sim_node_name(s, node);
     }
     if (s->plan->delay == 0) {
         qsort(out, count, sizeof *out, by_name);
@@ -110,7 +108,7 @@ static void tell_reply(struct sim *s, int client, const struct sim_message *mess
     }
     if (asked->op == ZKL__OP_CHILDREN && reply.rc == ZKL__RC_OK) {
         reply.children = children;
-        reply.child_count = list_children(s, asked->path, message->zxid, children, SIM_PATHS);
+        reply.child_count = list_children(s, asked->path, message->zxid, children);
         note_shown(s, client, asked->path, message->zxid, true);
         if (s->shell) {
             s->shell->listed(s, client, asked->path, message->zxid);
@@ -169,7 +167,7 @@ static void tell(struct sim *s, int client, const struct sim_message *message)
 }
 
 /* Kinds in the inbox: REPLY, EVENT, WELCOME (connected or expired), EOF (suspended). */
-void sim_inbox_put(struct sim *s, int client, struct sim_message *message)
+static void put(struct sim *s, int client, struct sim_message *message)
 {
     struct sim_handle *handle = &s->clients[client].handle;
     if (s->shell || s->plan->inbox_delay > 0 || handle->inbox.head) {
@@ -243,7 +241,7 @@ static void answer_unknown(struct sim *s, int client, const struct sim_outstandi
     message->zk_code = -4;
     message->part.op = each->op;
     message->part.path = each->path;
-    sim_inbox_put(s, client, message);
+    put(s, client, message);
 }
 
 void sim_handle_cut(struct sim *s, int client, int keep)
@@ -260,7 +258,7 @@ void sim_handle_cut(struct sim *s, int client, int keep)
     if (!connected) {
         return;
     }
-    sim_inbox_put(s, client, sim_message_new(s, SIM_MSG_EOF));
+    put(s, client, sim_message_new(s, SIM_MSG_EOF));
     unsigned count = handle->count; /* those before the loss; the core submits nothing after `suspended` */
     for (unsigned i = 0; i < count; i++) {
         struct sim_outstanding each = handle->outstanding[handle->first % SIM_OUTSTANDING];
@@ -340,7 +338,7 @@ static void welcomed(struct sim *s, int client, int session, int64_t timeout)
         handle->conn = -1;
         handle->state = SIM_HANDLE_OFF;
         arm(s, client, SIM_NEVER);
-        sim_inbox_put(s, client, message);
+        put(s, client, message);
         return;
     }
     handle->state = SIM_HANDLE_CONNECTED;
@@ -348,60 +346,24 @@ static void welcomed(struct sim *s, int client, int session, int64_t timeout)
     handle->ever_connected = true;
     handle->last_sent = sim_now(s);
     arm(s, client, sim_now(s) + timeout_of(s, client) / 3);
-    if (handle->watch_count > 0) {
+    if (handle->watches.count > 0) {
         struct sim_message *again = sim_message_new(s, SIM_MSG_SETWATCHES);
         again->zxid = handle->last_zxid;
         sim_conn_send(s, handle->conn, again);
     }
-    sim_inbox_put(s, client, message);
-}
-
-static struct sim_watch *find_watch(struct sim_handle *handle, int path)
-{
-    for (int i = 0; i < handle->watch_count; i++) {
-        if (handle->watches[i].path == path) {
-            return &handle->watches[i];
-        }
-    }
-    return NULL;
-}
-
-static void register_watch(struct sim *s, struct sim_handle *handle, int path, unsigned bit)
-{
-    struct sim_watch *watch = find_watch(handle, path);
-    if (!watch && handle->watch_count == SIM_WATCHES) {
-        s->overflow = true;
-        return;
-    }
-    if (!watch) {
-        watch = &handle->watches[handle->watch_count++];
-        *watch = (struct sim_watch){.path = path};
-    }
-    watch->bits |= bit;
-}
-
-static bool consume_watch(struct sim_handle *handle, int path, unsigned bits)
-{
-    struct sim_watch *watch = find_watch(handle, path);
-    if (!watch || !(watch->bits & bits)) {
-        return false;
-    }
-    watch->bits &= ~bits;
-    if (!watch->bits) {
-        *watch = handle->watches[--handle->watch_count];
-    }
-    return true;
+    put(s, client, message);
 }
 
 /* A watch is registered here when the reply says that the server has it (zookeeper.c, activateWatcher). */
 static void note_watch(struct sim *s, struct sim_handle *handle, const struct sim_outstanding *asked, enum zkl__rc rc)
 {
     if (asked->op == ZKL__OP_UNWATCH) {
-        consume_watch(handle, asked->path, ~0u);
+        sim_watch_take(&handle->watches, asked->path, ~0u);
     } else if (asked->watch && rc == ZKL__RC_OK) {
-        register_watch(s, handle, asked->path, asked->op == ZKL__OP_CHILDREN ? SIM_WATCH_CHILD : SIM_WATCH_DATA);
+        sim_watch_add(s, &handle->watches, asked->path,
+                      asked->op == ZKL__OP_CHILDREN ? SIM_WATCH_CHILD : SIM_WATCH_DATA);
     } else if (asked->watch && rc == ZKL__RC_NONODE && asked->op == ZKL__OP_EXISTS) {
-        register_watch(s, handle, asked->path, SIM_WATCH_EXIST);
+        sim_watch_add(s, &handle->watches, asked->path, SIM_WATCH_EXIST);
     }
 }
 
@@ -427,7 +389,7 @@ static void take_reply(struct sim *s, int client, struct sim_message *message)
     message->part.op = asked.op;
     message->part.path = asked.path;
     message->part_count = asked.part_count;
-    sim_inbox_put(s, client, message);
+    put(s, client, message);
 }
 
 static void take_event(struct sim *s, int client, struct sim_message *message)
@@ -438,8 +400,8 @@ static void take_event(struct sim *s, int client, struct sim_message *message)
     } else if (message->event == ZKL__WATCH_CHILDREN) {
         bits = SIM_WATCH_CHILD;
     }
-    if (consume_watch(handle_of(s, client), message->path, bits)) {
-        sim_inbox_put(s, client, message);
+    if (sim_watch_take(&handle_of(s, client)->watches, message->path, bits)) {
+        put(s, client, message);
     } else {
         sim_message_free(s, message);
     }

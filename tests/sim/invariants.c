@@ -9,6 +9,22 @@
 #include "name.h"
 #include "stats.h"
 
+bool sim_struck(const struct sim *s, enum sim_fault_kind kind)
+{
+    for (int i = 0; i < s->plan->fault_count; i++) {
+        if (s->plan->faults[i].kind == kind && s->faults.struck >> i & 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool sim_is_hindered(const struct sim *s)
+{
+    return sim_struck(s, SIM_DENY) || sim_struck(s, SIM_THROTTLE) || sim_struck(s, SIM_REFUSE) ||
+           sim_struck(s, SIM_NO_MEMORY);
+}
+
 /* --- an undisturbed network ------------------------------------------------------------------------------------------ */
 
 void sim_judge_disturbed(struct sim *s, int64_t duration)
@@ -60,11 +76,6 @@ bool sim_is_overdue(const struct sim *s, int client, int64_t since, int64_t dura
 
 /* --- what an operator removed, what was held for too long, what was granted on a lie ------------------------------------ */
 
-static bool node_stands(const struct sim *s, int node)
-{
-    return node >= 0 && s->nodes[node].dzxid > sim_committed_zxid(s);
-}
-
 /* Heartbeats look at one lock each, in turn. */
 static int64_t heartbeats(struct sim *s, int client)
 {
@@ -91,9 +102,8 @@ static void check_max_hold(struct sim *s, const struct sim_attempt *attempt)
 {
     int64_t limit = attempt->plan->max_hold + attempt->plan->max_hold / 500; /* by a clock that is slow */
     bool over = limit > 0 && !attempt->joint && attempt->granted > 0 &&
-                (attempt->state == SIM_HOLDING || attempt->state == SIM_LOST) && node_stands(s, attempt->node[0]);
-    if (over && sim_is_overdue(s, attempt->client, attempt->granted + limit, 0) && !sim_struck(s, SIM_DENY) &&
-        !sim_struck(s, SIM_THROTTLE) && !sim_struck(s, SIM_REFUSE) && !sim_struck(s, SIM_NO_MEMORY)) {
+                (attempt->state == SIM_HOLDING || attempt->state == SIM_LOST) && sim_stands(s, attempt->node[0]);
+    if (over && sim_is_overdue(s, attempt->client, attempt->granted + limit, 0) && !sim_is_hindered(s)) {
         sim_fail_of(attempt, "max-hold", "has held for longer than max_hold, and its node stands");
     }
 }
@@ -106,10 +116,10 @@ static bool went_early(const struct sim *s, const struct sim_attempt *attempt)
     }
     const struct sim_node *node = &s->nodes[attempt->node[0]];
     int64_t least = attempt->plan->least - attempt->plan->least / 500;
-    return node->dzxid <= sim_committed_zxid(s) && !node->taken && sim_now(s) < attempt->granted + least;
+    return !sim_stands(s, attempt->node[0]) && !node->taken && sim_now(s) < attempt->granted + least;
 }
 
-void sim_judge_least(struct sim *s, int client)
+static void sim_judge_least(struct sim *s, int client)
 {
     if (s->clients[client].process != SIM_RUNNING) {
         return;
@@ -129,22 +139,21 @@ void sim_judge_least(struct sim *s, int client)
 /* It holds as a reader behind a reader: downgraded since, it stands where it may. */
 static bool beside(const struct sim *s, const struct sim_attempt *attempt)
 {
-    const struct sim_node *before = &s->nodes[attempt->before];
-    return attempt->shared && zkl__name_parse(sim_path_name(&s->paths[before->path])).kind == ZKL_KIND_READ;
+    return attempt->shared && zkl__name_parse(sim_node_name(s, attempt->before)).kind == ZKL_KIND_READ;
 }
 
 static void check_misled(struct sim *s, const struct sim_attempt *attempt)
 {
     int64_t patience = attempt->at_border ? 0 : zkl__lease_heartbeat(s->plan->timeout);
-    if (attempt->misled && !beside(s, attempt) && attempt->state == SIM_HOLDING && node_stands(s, attempt->before) &&
-        sim_is_overdue(s, attempt->client, attempt->granted, patience) && !sim_struck(s, SIM_DENY) &&
-        !sim_struck(s, SIM_THROTTLE) && !sim_struck(s, SIM_REFUSE) && !sim_struck(s, SIM_NO_MEMORY)) {
+    if (attempt->misled && !beside(s, attempt) && attempt->state == SIM_HOLDING && sim_stands(s, attempt->before) &&
+        sim_is_overdue(s, attempt->client, attempt->granted, patience) && !sim_is_hindered(s)) {
         sim_fail_of(attempt, "forged", "was granted on a forged announcement, and holds still, behind %s",
-                    sim_path_name(&s->paths[s->nodes[attempt->before].path]));
+                    sim_node_name(s, attempt->before));
     }
 }
 
-void sim_judge_time(struct sim *s, const struct sim_attempt *attempt)
+/* Of one that holds, or has lost and not released. */
+static void sim_judge_time(struct sim *s, const struct sim_attempt *attempt)
 {
     check_removed_in_time(s, attempt);
     check_max_hold(s, attempt);
@@ -154,7 +163,7 @@ void sim_judge_time(struct sim *s, const struct sim_attempt *attempt)
 /* --- jeopardy -------------------------------------------------------------------------------------------------------- */
 
 /* Told exactly while no server is connected, or a quarter of the least lease is left, and before it is too late to act. */
-void sim_judge_jeopardy(struct sim *s, const struct sim_attempt *attempt, int64_t next)
+static void sim_judge_jeopardy(struct sim *s, const struct sim_attempt *attempt, int64_t next)
 {
     const struct zkl__core *core = s->clients[attempt->client].core;
     int64_t warn = zkl__core_lease_until(core) - zkl__core_least_lease(core) / 4;
@@ -200,10 +209,8 @@ static bool stands_before(const char *name, int64_t number)
 static int other_in_queue(const struct sim *s, int own, int64_t zxid, int64_t number)
 {
     int dir = s->paths[s->nodes[own].path].parent;
-    for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
-        int node = sim_node_at(s, child, zxid);
-        if (node >= 0 && s->nodes[node].owner != s->nodes[own].owner &&
-            stands_before(sim_path_name(&s->paths[child]), number)) {
+    for (int node = sim_first_child(s, dir, zxid); node >= 0; node = sim_next_child(s, node, zxid)) {
+        if (s->nodes[node].owner != s->nodes[own].owner && stands_before(sim_node_name(s, node), number)) {
             return node;
         }
     }
@@ -249,8 +256,7 @@ void sim_judge_again(struct sim *s, struct sim_attempt *attempt, int path, int n
         sim_fail_of(attempt, "linger",
                     "is granted again, and nothing has shown its node since the connection was lost");
     } else if (other >= 0 && !has_joints(s, attempt->client)) {
-        sim_fail_of(attempt, "linger", "is granted again, and its session was told of %s",
-                    sim_path_name(&s->paths[s->nodes[other].path]));
+        sim_fail_of(attempt, "linger", "is granted again, and its session was told of %s", sim_node_name(s, other));
     }
     check_line(s, attempt);
 }
@@ -286,8 +292,7 @@ void sim_judge_apart(struct sim *s, const struct sim_attempt *attempt)
 static bool stands(const struct sim *s, const struct sim_attempt *attempt)
 {
     int node = attempt->seats == 1 ? attempt->node[0] : -1;
-    return node >= 0 && s->nodes[node].dzxid > sim_committed_zxid(s) &&
-           attempt->session == s->clients[attempt->client].handle.session;
+    return sim_stands(s, node) && attempt->session == s->clients[attempt->client].handle.session;
 }
 
 /* Somebody has it again, or is about to. */
@@ -316,7 +321,8 @@ static bool has_node_in(const struct sim *s, int client, int dir)
     return false;
 }
 
-bool sim_lingers_at(const struct sim *s, int client, int path)
+/* It lingers, or will, and its delete uses up the watch on the queue. */
+static bool sim_lingers_at(const struct sim *s, int client, int path)
 {
     for (int i = 0; i < s->attempt_count; i++) {
         const struct sim_attempt *each = &s->attempts[i];
@@ -329,12 +335,6 @@ bool sim_lingers_at(const struct sim *s, int client, int path)
     return false;
 }
 
-static bool is_hindered(const struct sim *s)
-{
-    return sim_struck(s, SIM_DENY) || sim_struck(s, SIM_THROTTLE) || sim_struck(s, SIM_REFUSE) ||
-           sim_struck(s, SIM_NO_MEMORY);
-}
-
 static void check_idle(struct sim *s, const struct sim_attempt *attempt)
 {
     int client = attempt->client, other = other_in_queue(s, attempt->node[0], sim_committed_zxid(s), SIM_IN_LINE);
@@ -345,15 +345,15 @@ static void check_idle(struct sim *s, const struct sim_attempt *attempt)
         int64_t born = s->nodes[other].born;
         int64_t since = born > attempt->ended ? born : attempt->ended;
         if (sim_is_overdue(s, client, since, 0)) {
-            sim_fail(s, "linger", "%s waits for what lingers of %d.%d", sim_path_name(&s->paths[s->nodes[other].path]),
-                     client, attempt->thread);
+            sim_fail(s, "linger", "%s waits for what lingers of %d.%d", sim_node_name(s, other), client,
+                     attempt->thread);
         }
     }
 }
 
-void sim_judge_lingering(struct sim *s, int client)
+static void sim_judge_lingering(struct sim *s, int client)
 {
-    if (!s->plan->lingers || s->clients[client].process != SIM_RUNNING || is_hindered(s)) {
+    if (!s->plan->lingers || s->clients[client].process != SIM_RUNNING || sim_is_hindered(s)) {
         return;
     }
     for (int i = 0; i < s->attempt_count; i++) {
@@ -402,16 +402,6 @@ struct sim_attempt *sim_attempt_of(struct sim *s, int client, int thread)
 {
     int index = s->clients[client].threads[thread].attempt;
     return index < 0 ? NULL : &s->attempts[index];
-}
-
-bool sim_struck(const struct sim *s, enum sim_fault_kind kind)
-{
-    for (int i = 0; i < s->plan->fault_count; i++) {
-        if (s->plan->faults[i].kind == kind && s->faults.struck >> i & 1) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* --- lease ----------------------------------------------------------------------------------------------------------- */
@@ -509,7 +499,7 @@ static void check_removed(struct sim *s, struct sim_attempt *attempt)
     int64_t bound = plan->timeout / 12 + 50 * plan->delay + 2 * plan->preempt + 2 * plan->inbox_delay + 4 * plan->late;
     for (int seat = 0; seat < attempt->seats; seat++) {
         const struct sim_node *node = &s->nodes[attempt->node[seat]];
-        if (!node->taken || node->dzxid > sim_committed_zxid(s)) {
+        if (!node->taken || sim_stands(s, attempt->node[seat])) {
             continue;
         }
         attempt->gone_since = attempt->gone_since ? attempt->gone_since : sim_now(s);
@@ -602,7 +592,7 @@ static bool own_lives(const struct sim *s, const struct sim_handle *handle, int 
 static void check_watches(struct sim *s, int client)
 {
     const struct sim_client *it = &s->clients[client];
-    if (it->handle.watch_count == 0 || it->handle.count > 0 || it->handle.inbox.head || it->suspended ||
+    if (it->handle.watches.count == 0 || it->handle.count > 0 || it->handle.inbox.head || it->suspended ||
         sim_struck(s, SIM_REFUSE) || sim_struck(s, SIM_NO_MEMORY) || sim_struck(s, SIM_THROTTLE) ||
         s->faults.lies > 0) {
         return;
@@ -613,8 +603,8 @@ static void check_watches(struct sim *s, int client)
             return;
         }
     }
-    for (int i = 0; i < it->handle.watch_count; i++) {
-        int path = it->handle.watches[i].path;
+    for (int i = 0; i < it->handle.watches.count; i++) {
+        int path = it->handle.watches.all[i].path;
         if (!own_lives(s, &it->handle, path) && !sim_lingers_at(s, client, path)) {
             sim_fail(s, "orphan", "client %d waits for nothing, and watches %s", client, s->paths[path].text);
         }
@@ -660,12 +650,11 @@ static void check_order(struct sim *s, int client, int own)
         const struct sim_attempt *before = &s->attempts[i];
         int node = before->node[0];
         if (!was_alone(s, before, client) || s->nodes[node].czxid >= s->nodes[own].czxid ||
-            s->paths[s->nodes[node].path].parent != s->paths[s->nodes[own].path].parent ||
-            s->nodes[node].dzxid <= sim_committed_zxid(s) || delete_is_sent(s, client, s->nodes[node].path)) {
+            s->paths[s->nodes[node].path].parent != s->paths[s->nodes[own].path].parent || !sim_stands(s, node) ||
+            delete_is_sent(s, client, s->nodes[node].path)) {
             continue;
         }
-        sim_fail(s, "order", "client %d deletes %s before %s", client, sim_path_name(&s->paths[s->nodes[own].path]),
-                 sim_path_name(&s->paths[s->nodes[node].path]));
+        sim_fail(s, "order", "client %d deletes %s before %s", client, sim_node_name(s, own), sim_node_name(s, node));
     }
 }
 
@@ -751,12 +740,12 @@ void sim_judge_step(struct sim *s, int client, bool timer)
 /* Its node, or the one that took its place: a downgrade keeps the number. */
 static bool is_place_of(const struct sim *s, const struct sim_attempt *attempt, int node)
 {
-    int32_t number = zkl__name_parse(sim_path_name(&s->paths[s->nodes[node].path])).sequence;
+    int32_t number = sim_node_number(s, node);
     for (int seat = 0; seat < attempt->seats; seat++) {
         int own = attempt->node[seat];
         if (own >= 0 && s->nodes[own].owner == s->nodes[node].owner &&
             s->paths[s->nodes[own].path].parent == s->paths[s->nodes[node].path].parent &&
-            zkl__name_parse(sim_path_name(&s->paths[s->nodes[own].path])).sequence == number) {
+            sim_node_number(s, own) == number) {
             return true;
         }
     }

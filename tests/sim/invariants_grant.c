@@ -10,17 +10,12 @@ static bool marks(const struct sim_acquire *plan)
     return plan->mark || plan->delay > 0;
 }
 
-static bool is_gone(const struct sim *s, int node)
-{
-    return s->nodes[node].dzxid <= sim_committed_zxid(s);
-}
-
 /* It held with the option and did not release, or only after a loss, and its node is gone. In a directory that was made anew nothing
  * is known. */
 static bool crashed(struct sim *s, const struct sim_attempt *attempt)
 {
     if (!marks(attempt->plan) || attempt->granted == 0 || attempt->node[0] < 0 || (attempt->let_go && !attempt->lost) ||
-        !is_gone(s, attempt->node[0])) {
+        sim_stands(s, attempt->node[0])) {
         return false;
     }
     int directory = sim_node_at(s, s->paths[s->nodes[attempt->node[0]].path].parent, sim_committed_zxid(s));
@@ -33,7 +28,7 @@ static bool is_before(struct sim *s, const struct sim_attempt *it, const struct 
     return it->path == attempt->path && s->faults.lies == 0 && crashed(s, it) && s->nodes[it->node[0]].czxid < token;
 }
 
-void sim_judge_delay(struct sim *s, const struct sim_attempt *attempt, int64_t token)
+static void sim_judge_delay(struct sim *s, const struct sim_attempt *attempt, int64_t token)
 {
     int64_t least = attempt->plan->delay - attempt->plan->delay / 500; /* by a clock that is fast */
     for (int i = 0; i < s->attempt_count && least > 0; i++) {
@@ -70,7 +65,7 @@ void sim_judge_delayed(struct sim *s, const struct sim_attempt *attempt)
     }
 }
 
-void sim_judge_mark(struct sim *s, const struct sim_attempt *attempt, int64_t token, bool unclean)
+static void sim_judge_mark(struct sim *s, const struct sim_attempt *attempt, int64_t token, bool unclean)
 {
     for (int i = 0; i < s->attempt_count && marks(attempt->plan); i++) {
         struct sim_attempt *it = &s->attempts[i];
@@ -95,7 +90,7 @@ static bool wanted_by(struct sim *s, int client, int node)
 {
     const struct sim_path *path = &s->paths[s->nodes[node].path];
     const char *dir = s->paths[path->parent].text;
-    int32_t number = zkl__name_parse(sim_path_name(path)).sequence;
+    int32_t number = sim_node_number(s, node);
     for (int i = 0; i < s->attempt_count; i++) {
         const struct sim_attempt *each = &s->attempts[i];
         bool wants = each->client == client && (each->state == SIM_PENDING || each->state == SIM_HOLDING);
@@ -138,11 +133,11 @@ static void check_fifo(struct sim *s, struct sim_attempt *attempt, int own)
     bool unlisted =
         s->faults.lies > 0 && attempt->contender && attempt->contender->announcement.evidence != ZKL__EVIDENCE_LIST;
     int dir = s->paths[mine->path].parent;
-    int32_t place = zkl__name_parse(sim_path_name(&s->paths[mine->path])).sequence;
-    for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
-        int node = sim_node_at(s, child, sim_committed_zxid(s));
-        struct zkl__name name = zkl__name_parse(sim_path_name(&s->paths[child]));
-        if (node < 0 || node == own || name.kind == ZKL_KIND_FOREIGN || zkl__sequence_diff(name.sequence, place) >= 0 ||
+    int32_t place = sim_node_number(s, own);
+    int64_t now = sim_committed_zxid(s);
+    for (int node = sim_first_child(s, dir, now); node >= 0; node = sim_next_child(s, node, now)) {
+        struct zkl__name name = zkl__name_parse(sim_node_name(s, node));
+        if (node == own || name.kind == ZKL_KIND_FOREIGN || zkl__sequence_diff(name.sequence, place) >= 0 ||
             (attempt->shared && is_reader(name.kind))) {
             continue;
         }
@@ -154,8 +149,7 @@ static void check_fifo(struct sim *s, struct sim_attempt *attempt, int own)
             attempt->misled = attempt->exempt = true;
             attempt->before = node;
         } else if (!forged && !leaving) {
-            fail_by_lease(
-                s, sim_fail_of(attempt, "fifo", "is granted with %s before it", sim_path_name(&s->paths[child])));
+            fail_by_lease(s, sim_fail_of(attempt, "fifo", "is granted with %s before it", sim_node_name(s, node)));
         }
     }
 }
@@ -233,7 +227,7 @@ static void check_grant(struct sim *s, struct sim_attempt *attempt, int seat, in
     }
     check_fifo(s, attempt, node);
     if (attempt->misled) {
-        check_chain(s, attempt, zkl__name_parse(sim_path_name(&s->paths[s->nodes[node].path])).sequence);
+        check_chain(s, attempt, sim_node_number(s, node));
     }
     attempt->handed = attempt->contender && attempt->contender->local.handed;
     if (s->seed >= SIM_LINES && s->seed < SIM_MARKS) {

@@ -25,11 +25,8 @@ struct sim_attempt *sim_attempt_of(struct sim *s, int client, int thread);
 /* Since when what this client sends arrives in time and is answered; SIM_NEVER: it does not. */
 int64_t sim_calm_since(const struct sim *s, int client);
 int64_t sim_round_trip(const struct sim *s);
-/* Of one that holds, or has lost and not released. */
-void sim_judge_time(struct sim *s, const struct sim_attempt *attempt);
 /* So much time has passed since then, and at least a round trip in calm. */
 bool sim_is_overdue(const struct sim *s, int client, int64_t since, int64_t duration);
-void sim_judge_jeopardy(struct sim *s, const struct sim_attempt *attempt, int64_t next);
 /* Nothing excuses that a holder loses. */
 bool sim_judge_healthy(const struct sim *s, int client);
 
@@ -40,18 +37,11 @@ bool sim_shortened_untold(const struct sim *s, int client);
 const struct sim_attempt *sim_first_of(const struct sim *s, const struct sim_attempt *attempt);
 /* Of a grant on a node that was granted before; after each step. */
 void sim_judge_again(struct sim *s, struct sim_attempt *attempt, int path, int node);
-void sim_judge_lingering(struct sim *s, int client);
 /* At a grant, in a plan of SIM_LINES. */
 void sim_judge_apart(struct sim *s, const struct sim_attempt *attempt);
-void sim_judge_least(struct sim *s, int client);
 
 /* invariants_crash.c: at a grant; of one that waits; at a grant that says so. */
-void sim_judge_delay(struct sim *s, const struct sim_attempt *attempt, int64_t token);
 void sim_judge_delayed(struct sim *s, const struct sim_attempt *attempt);
-void sim_judge_mark(struct sim *s, const struct sim_attempt *attempt, int64_t token, bool unclean);
-
-/* It lingers, or will, and its delete uses up the watch on the queue. */
-bool sim_lingers_at(const struct sim *s, int client, int path);
 
 /* semaphores.c: after each step; at a grant; is that its place or a lease of its; whether a stranger who removed that node hit this attempt. */
 void sim_judge_permits(struct sim *s);
@@ -62,5 +52,7 @@ bool sim_semaphore_hit(const struct sim *s, const struct sim_attempt *attempt, i
 
 /* A fault of this kind has struck in this run. */
 bool sim_struck(const struct sim *s, enum sim_fault_kind kind);
+/* One by which requests are refused, and sent again later. */
+bool sim_is_hindered(const struct sim *s);
 
 #endif

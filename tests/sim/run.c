@@ -49,7 +49,7 @@ void sim_reset(struct sim *s, const struct sim_plan *plan, uint64_t seed)
         conn->server = conn->client = 0;
         conn->pending = conn->pending_tail = NULL;
         conn->to_server = conn->to_client = (struct sim_channel){.head = NULL};
-        conn->watch_count = 0;
+        conn->watches.count = 0;
     }
     reset_clients(s);
 }
@@ -145,7 +145,7 @@ bool sim_step(struct sim *s)
 static bool quiet(const struct sim *s)
 {
     for (int node = 0; node < s->node_count; node++) {
-        if (s->nodes[node].owner > SIM_STRANGER && s->nodes[node].dzxid > sim_committed_zxid(s)) {
+        if (s->nodes[node].owner > SIM_STRANGER && sim_stands(s, node)) {
             return false;
         }
     }

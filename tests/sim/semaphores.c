@@ -216,5 +216,5 @@ bool sim_semaphore_hit(const struct sim *s, const struct sim_attempt *attempt, i
     if (attempt->state == SIM_PENDING) {
         return s->nodes[node].owner == s->clients[attempt->client].handle.session;
     }
-    return sim_semaphore_has(attempt, sim_path_name(&s->paths[s->nodes[node].path]));
+    return sim_semaphore_has(attempt, sim_node_name(s, node));
 }

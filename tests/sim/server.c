@@ -98,42 +98,51 @@ void sim_channel_hold(struct sim *s, struct sim_channel *channel, int slot, int6
     sim_channel_rearm(s, channel, slot);
 }
 
-static struct sim_watch *find_watch(struct sim_conn *conn, int path)
+static struct sim_watch *find_watch(struct sim_watches *watches, int path)
 {
-    for (int i = 0; i < conn->watch_count; i++) {
-        if (conn->watches[i].path == path) {
-            return &conn->watches[i];
+    for (int i = 0; i < watches->count; i++) {
+        if (watches->all[i].path == path) {
+            return &watches->all[i];
         }
     }
     return NULL;
 }
 
-void sim_watch_add(struct sim *s, struct sim_conn *conn, int path, unsigned bits)
+void sim_watch_add(struct sim *s, struct sim_watches *watches, int path, unsigned bits)
 {
-    struct sim_watch *watch = find_watch(conn, path);
+    struct sim_watch *watch = find_watch(watches, path);
     if (!watch) {
-        if (conn->watch_count == SIM_WATCHES) {
+        if (watches->count == SIM_WATCHES) {
             s->overflow = true;
             return;
         }
-        watch = &conn->watches[conn->watch_count++];
+        watch = &watches->all[watches->count++];
         *watch = (struct sim_watch){.path = path};
     }
     watch->bits |= bits;
 }
 
-unsigned sim_watch_take(struct sim_conn *conn, int path, unsigned bits)
+unsigned sim_watch_take(struct sim_watches *watches, int path, unsigned bits)
 {
-    struct sim_watch *watch = find_watch(conn, path);
-    if (!watch) {
-        return 0;
+    struct sim_watch *watch = find_watch(watches, path);
+    unsigned had = watch ? watch->bits & bits : 0;
+    if (had) {
+        watch->bits &= ~bits;
     }
-    unsigned had = watch->bits & bits;
-    watch->bits &= ~bits;
-    if (!watch->bits) {
-        *watch = conn->watches[--conn->watch_count];
+    if (had && !watch->bits) {
+        *watch = watches->all[--watches->count];
     }
     return had;
+}
+
+static void send(struct sim *s, int index, struct sim_message *message)
+{
+    struct sim_conn *conn = &s->conns[index];
+    if (conn->client_open) {
+        sim_channel_push(s, &conn->to_client, SLOT_TO_CLIENT + index, message);
+    } else {
+        sim_message_free(s, message);
+    }
 }
 
 static void tell(struct sim *s, int index, int path, enum zkl__watch_event event, int64_t zxid)
@@ -142,7 +151,7 @@ static void tell(struct sim *s, int index, int path, enum zkl__watch_event event
     message->path = path;
     message->event = (uint8_t)event;
     message->zxid = zxid;
-    sim_server_send(s, index, message);
+    send(s, index, message);
 }
 
 /* That a node went, or was written because it goes. Whose node it is may hear of it as well: that wakes nobody. */
@@ -162,16 +171,16 @@ static void fire_effect(struct sim *s, int index, const struct sim_effect *effec
     struct sim_conn *conn = &s->conns[index];
     int path = s->nodes[effect->node].path;
     if (effect->kind == SIM_DELETED) {
-        if (sim_watch_take(conn, path, SIM_WATCH_DATA | SIM_WATCH_CHILD) && is_told(s, conn, effect->node)) {
+        if (sim_watch_take(&conn->watches, path, SIM_WATCH_DATA | SIM_WATCH_CHILD) && is_told(s, conn, effect->node)) {
             note_told(s, conn, effect->node);
             tell(s, index, path, ZKL__WATCH_DELETED, zxid);
         }
-    } else if (sim_watch_take(conn, path, SIM_WATCH_DATA) && is_told(s, conn, effect->node)) {
+    } else if (sim_watch_take(&conn->watches, path, SIM_WATCH_DATA) && is_told(s, conn, effect->node)) {
         note_told(s, conn, effect->node);
         tell(s, index, path, effect->kind == SIM_CREATED ? ZKL__WATCH_CREATED : ZKL__WATCH_CHANGED, zxid);
     }
     int parent = s->paths[path].parent;
-    if (effect->kind != SIM_CHANGED && parent >= 0 && sim_watch_take(conn, parent, SIM_WATCH_CHILD)) {
+    if (effect->kind != SIM_CHANGED && parent >= 0 && sim_watch_take(&conn->watches, parent, SIM_WATCH_CHILD)) {
         tell(s, index, parent, ZKL__WATCH_CHILDREN, zxid);
     }
 }
@@ -183,7 +192,7 @@ void sim_server_fire(struct sim *s, int server, const struct sim_txn *txn)
     }
     for (int i = 0; i < SIM_CONNS; i++) {
         const struct sim_conn *conn = &s->conns[i];
-        for (int k = 0; k < txn->effect_count && conn->used && conn->server == server && conn->watch_count > 0; k++) {
+        for (int k = 0; k < txn->effect_count && conn->used && conn->server == server && conn->watches.count > 0; k++) {
             fire_effect(s, i, &s->effects[txn->first_effect + k], txn->zxid);
         }
     }
@@ -199,7 +208,7 @@ static void reset_watch(struct sim *s, int index, const struct sim_watch *watch,
         if (there) {
             tell(s, index, watch->path, ZKL__WATCH_CREATED, zxid);
         } else {
-            sim_watch_add(s, conn, watch->path, SIM_WATCH_DATA);
+            sim_watch_add(s, &conn->watches, watch->path, SIM_WATCH_DATA);
         }
     }
     if (watch->bits & SIM_WATCH_DATA) {
@@ -208,7 +217,7 @@ static void reset_watch(struct sim *s, int index, const struct sim_watch *watch,
         } else if (sim_tree_changed(s, watch->path, zxid, false) > since) {
             tell(s, index, watch->path, ZKL__WATCH_CHANGED, zxid);
         } else {
-            sim_watch_add(s, conn, watch->path, SIM_WATCH_DATA);
+            sim_watch_add(s, &conn->watches, watch->path, SIM_WATCH_DATA);
         }
     }
     if (watch->bits & SIM_WATCH_CHILD) {
@@ -217,20 +226,20 @@ static void reset_watch(struct sim *s, int index, const struct sim_watch *watch,
         } else if (sim_tree_changed(s, watch->path, zxid, true) > since) {
             tell(s, index, watch->path, ZKL__WATCH_CHILDREN, zxid);
         } else {
-            sim_watch_add(s, conn, watch->path, SIM_WATCH_CHILD);
+            sim_watch_add(s, &conn->watches, watch->path, SIM_WATCH_CHILD);
         }
     }
 }
 
-void sim_server_set_watches(struct sim *s, int index, int64_t since)
+static void set_watches(struct sim *s, int index, int64_t since)
 {
     const struct sim_handle *handle = &s->clients[s->conns[index].client].handle;
-    for (int i = 0; handle->conn == index && i < handle->watch_count; i++) {
-        reset_watch(s, index, &handle->watches[i], since);
+    for (int i = 0; handle->conn == index && i < handle->watches.count; i++) {
+        reset_watch(s, index, &handle->watches.all[i], since);
     }
 }
 
-bool sim_server_serves(const struct sim *s, int server)
+static bool serves(const struct sim *s, int server)
 {
     return s->servers[server].role == SIM_FOLLOWING || s->servers[server].role == SIM_LEADING;
 }
@@ -298,7 +307,7 @@ int sim_conn_open(struct sim *s, int client, int server)
     conn->to_client.last_due = 0;
     conn->to_server.held_until = s->clients[client].held_up_until;
     conn->to_client.held_until = s->clients[client].held_down_until;
-    conn->watch_count = 0;
+    conn->watches.count = 0;
     return index;
 }
 
@@ -321,16 +330,6 @@ void sim_conn_abandon(struct sim *s, int index, int keep)
     }
 }
 
-void sim_server_send(struct sim *s, int index, struct sim_message *message)
-{
-    struct sim_conn *conn = &s->conns[index];
-    if (conn->client_open) {
-        sim_channel_push(s, &conn->to_client, SLOT_TO_CLIENT + index, message);
-    } else {
-        sim_message_free(s, message);
-    }
-}
-
 static void close_conn(struct sim *s, int index)
 {
     struct sim_conn *conn = &s->conns[index];
@@ -338,10 +337,10 @@ static void close_conn(struct sim *s, int index)
         return;
     }
     conn->server_open = false;
-    conn->watch_count = 0;
+    conn->watches.count = 0;
     drop_pending(s, conn);
     sim_channel_cut(s, &conn->to_server, SLOT_TO_SERVER + index, 0);
-    sim_server_send(s, index, sim_message_new(s, SIM_MSG_EOF));
+    send(s, index, sim_message_new(s, SIM_MSG_EOF));
 }
 
 void sim_server_close_conns(struct sim *s, int server)
@@ -370,7 +369,7 @@ static void welcome(struct sim *s, int index, int session)
     message->timeout = sim_granted_timeout(s, conn->server);
     conn->session = session;
     conn->welcomed = session >= 0;
-    sim_server_send(s, index, message);
+    send(s, index, message);
 }
 
 void sim_server_validated(struct sim *s, int index, uint32_t serial, int session)
@@ -423,14 +422,15 @@ static enum zkl__rc read_tree(struct sim *s, struct sim_conn *conn, struct sim_m
         return ZKL__RC_NONODE;
     }
     if (part->op == ZKL__OP_UNWATCH) {
-        return sim_watch_take(conn, part->path, ~0u) ? ZKL__RC_OK : ZKL__RC_NOWATCH;
+        return sim_watch_take(&conn->watches, part->path, ~0u) ? ZKL__RC_OK : ZKL__RC_NOWATCH;
     }
     enum zkl__rc rc = sim_tree_read(s, conn->client, part->op, part->path, zxid, node);
     if (request->watch) {
         if (rc == ZKL__RC_OK) {
-            sim_watch_add(s, conn, part->path, part->op == ZKL__OP_CHILDREN ? SIM_WATCH_CHILD : SIM_WATCH_DATA);
+            sim_watch_add(s, &conn->watches, part->path,
+                          part->op == ZKL__OP_CHILDREN ? SIM_WATCH_CHILD : SIM_WATCH_DATA);
         } else if (part->op == ZKL__OP_EXISTS && rc == ZKL__RC_NONODE) {
-            sim_watch_add(s, conn, part->path, SIM_WATCH_DATA); /* the server keeps it with the others */
+            sim_watch_add(s, &conn->watches, part->path, SIM_WATCH_DATA); /* the server keeps it with the others */
         }
     }
     return rc;
@@ -445,7 +445,7 @@ static void reply(struct sim *s, int index, uint64_t id, enum zkl__rc rc, int co
     message->node = node;
     message->parts = parts;
     message->zxid = sim_server_zxid(s, s->conns[index].server);
-    sim_server_send(s, index, message);
+    send(s, index, message);
 }
 
 /* --- the order of answers: a read waits behind the session's own pending writes (CommitProcessor) ------------------- */
@@ -685,7 +685,7 @@ static int session_new(struct sim *s, int client, int64_t timeout)
 static void take_connect(struct sim *s, int index, struct sim_message *request)
 {
     struct sim_conn *conn = &s->conns[index];
-    if (!sim_server_serves(s, conn->server) || request->zxid > sim_server_zxid(s, conn->server)) {
+    if (!serves(s, conn->server) || request->zxid > sim_server_zxid(s, conn->server)) {
         close_conn(s, index);
         sim_message_free(s, request);
         return;
@@ -726,9 +726,9 @@ void sim_server_hears_client(struct sim *s, int index)
         return;
     }
     if (message->kind == SIM_MSG_PING) {
-        sim_server_send(s, index, sim_message_new(s, SIM_MSG_PONG));
+        send(s, index, sim_message_new(s, SIM_MSG_PONG));
     } else {
-        sim_server_set_watches(s, index, message->zxid);
+        set_watches(s, index, message->zxid);
     }
     sim_message_free(s, message);
 }

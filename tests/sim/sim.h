@@ -46,7 +46,7 @@ static inline int sim_clock_next(const struct sim_clock *clock)
     return clock->slot[clock->first[1] & (SIM_LEAVES - 1)];
 }
 
-enum sim_sync_state { SIM_SYNCS = 64 };
+enum { SIM_SYNCS = 64 };
 struct sim_waiting_sync {
     int position, server, conn;
     uint32_t conn_serial;
@@ -123,7 +123,6 @@ struct sim {
     bool story;          /* told shorter */
     /* Tests of the ensemble alone, without a core: what the handles tell. */
     void (*listener)(struct sim *s, int client, const struct zkl__event *event);
-    void *listener_ctx;
 };
 
 static inline int64_t sim_now(const struct sim *s)
@@ -178,7 +177,6 @@ int64_t sim_shorter_timeout(const struct sim *s); /* of those that grant less */
 
 /* ZooKeeper's number for it. */
 int sim_zk_code(enum zkl__rc rc);
-bool sim_server_serves(const struct sim *s, int server);
 void sim_server_close_conns(struct sim *s, int server);
 void sim_server_fire(struct sim *s, int server, const struct sim_txn *txn);
 void sim_server_answer(struct sim *s, int server, const struct sim_txn *txn);
@@ -186,22 +184,18 @@ void sim_server_answer_sync(struct sim *s, int server, int conn, uint32_t serial
 void sim_server_validated(struct sim *s, int conn, uint32_t serial, int session);
 void sim_server_drop_session(struct sim *s, int server, int session);
 int64_t sim_server_zxid(const struct sim *s, int server);
-void sim_server_send(struct sim *s, int conn, struct sim_message *message);
 /* A batch of transactions is applied: what its sessions read behind their own writes. */
 void sim_server_ends_batch(struct sim *s, int server);
 /* This transaction's session reads before it, and has not been answered: the batch ends here. */
 bool sim_server_reads_first(const struct sim *s, int server, const struct sim_txn *txn);
 
-/* --- watch.c: what server.c needs of it ----------------------------------------------------------------------------- */
-
-void sim_watch_add(struct sim *s, struct sim_conn *conn, int path, unsigned bits);
-unsigned sim_watch_take(struct sim_conn *conn, int path, unsigned bits);
-void sim_server_set_watches(struct sim *s, int conn, int64_t since);
+/* One-shot watches, of a server's connection or of a client library: the bits that it had. */
+void sim_watch_add(struct sim *s, struct sim_watches *watches, int path, unsigned bits);
+unsigned sim_watch_take(struct sim_watches *watches, int path, unsigned bits);
 
 /* --- ensemble.c: what server.c needs of it -------------------------------------------------------------------------- */
 
 void sim_leader_takes(struct sim *s, int from, const struct sim_message *request);
-void sim_leader_syncs(struct sim *s, int from, const struct sim_message *request);
 /* -1: not a session any more. */
 int sim_leader_validates(struct sim *s, int from, int session);
 /* Who was heard by this server, whose connections have its own timeouts (LearnerSessionTracker.touchSession). */
@@ -220,6 +214,12 @@ static inline bool sim_observes(const struct sim *s, int server)
 static inline int sim_master_of(const struct sim *s, int server)
 {
     return s->servers[server].master >= 0 ? s->servers[server].master : s->leader;
+}
+
+/* It is there, for all that is committed. */
+static inline bool sim_stands(const struct sim *s, int node)
+{
+    return node >= 0 && s->nodes[node].dzxid > sim_committed_zxid(s);
 }
 
 #endif

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "name.h"
 #include "sim.h"
 
 /* --- paths ---------------------------------------------------------------------------------------------------------- */
@@ -116,6 +117,16 @@ void sim_tree_init(struct sim *s)
     node_new(s, 0, 0);
 }
 
+const char *sim_node_name(const struct sim *s, int node)
+{
+    return sim_path_name(&s->paths[s->nodes[node].path]);
+}
+
+int32_t sim_node_number(const struct sim *s, int node)
+{
+    return zkl__name_parse(sim_node_name(s, node)).sequence;
+}
+
 int sim_node_at(const struct sim *s, int path, int64_t zxid)
 {
     int node = s->paths[path].node;
@@ -125,11 +136,30 @@ int sim_node_at(const struct sim *s, int path, int64_t zxid)
     return node >= 0 && s->nodes[node].dzxid > zxid ? node : -1;
 }
 
+static int first_living(const struct sim *s, int child, int64_t zxid)
+{
+    int node = -1;
+    for (; child >= 0 && node < 0; child = s->paths[child].sibling) {
+        node = sim_node_at(s, child, zxid);
+    }
+    return node;
+}
+
+int sim_first_child(const struct sim *s, int path, int64_t zxid)
+{
+    return first_living(s, s->paths[path].first_child, zxid);
+}
+
+int sim_next_child(const struct sim *s, int node, int64_t zxid)
+{
+    return first_living(s, s->paths[s->nodes[node].path].sibling, zxid);
+}
+
 int sim_child_count(const struct sim *s, int path, int64_t zxid)
 {
     int count = 0;
-    for (int child = s->paths[path].first_child; child >= 0; child = s->paths[child].sibling) {
-        count += sim_node_at(s, child, zxid) >= 0;
+    for (int node = sim_first_child(s, path, zxid); node >= 0; node = sim_next_child(s, node, zxid)) {
+        count++;
     }
     return count;
 }

@@ -36,12 +36,11 @@ static int64_t end_of(const struct sim *s, int64_t to)
 
 static bool is_first_at(const struct sim *s, int own, int64_t zxid, bool of_others)
 {
-    int32_t place = zkl__name_parse(sim_path_name(&s->paths[s->nodes[own].path])).sequence;
+    int32_t place = sim_node_number(s, own);
     int dir = s->paths[s->nodes[own].path].parent;
-    for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
-        int node = sim_node_at(s, child, zxid);
-        struct zkl__name name = zkl__name_parse(sim_path_name(&s->paths[child]));
-        if (node >= 0 && node != own && !s->nodes[node].by_stranger && name.kind != ZKL_KIND_FOREIGN &&
+    for (int node = sim_first_child(s, dir, zxid); node >= 0; node = sim_next_child(s, node, zxid)) {
+        struct zkl__name name = zkl__name_parse(sim_node_name(s, node));
+        if (node != own && !s->nodes[node].by_stranger && name.kind != ZKL_KIND_FOREIGN &&
             zkl__sequence_diff(name.sequence, place) < 0 &&
             !(of_others && s->nodes[node].owner == s->nodes[own].owner)) {
             return false;
@@ -64,9 +63,8 @@ bool sim_was_first(const struct sim *s, int node, int64_t from, int64_t to, bool
 static int members_at(const struct sim *s, int dir, int64_t zxid)
 {
     int count = 0;
-    for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
-        int node = sim_node_at(s, child, zxid);
-        count += node >= 0 && s->nodes[node].owner != -1 && strcmp(sim_path_name(&s->paths[child]), "ready") != 0;
+    for (int node = sim_first_child(s, dir, zxid); node >= 0; node = sim_next_child(s, node, zxid)) {
+        count += s->nodes[node].owner != -1 && strcmp(sim_node_name(s, node), "ready") != 0;
     }
     return count;
 }
@@ -161,7 +159,8 @@ void claims_begin(void)
     count = 0;
 }
 
-bool is_exempt(const struct sim *s, int session)
+/* An operator deleted a node of this session, or closed it: the printed exception. */
+static bool is_exempt(const struct sim *s, int session)
 {
     if (!s->faults.stranger || session < 0) {
         return false;

@@ -38,11 +38,6 @@ int fiber_client(void)
     return acting >= 0 || current < 0 ? acting : fibers[current].client;
 }
 
-int fiber_current(void)
-{
-    return current;
-}
-
 void fiber_act_for(int client)
 {
     acting = client;
@@ -148,17 +143,8 @@ void fiber_wake(const void *what)
     }
 }
 
-bool fiber_finished(int index)
-{
-    return fibers[index].finished;
-}
-
-void fiber_join(int index)
-{
-    fiber_wait(&fibers[index], INT64_MAX);
-}
-
-void fiber_preempt(void)
+/* Lets others go first, sometimes. */
+static void fiber_preempt(void)
 {
     if (current < 0 || acting >= 0) {
         return;
@@ -175,6 +161,8 @@ int64_t zkl__clock_now(void)
 }
 
 /* --- threads --------------------------------------------------------------------------------------------------------- */
+
+#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* of what the linker puts in the place of another */
 
 struct start {
     void *(*run)(void *);
@@ -210,24 +198,21 @@ void threads_forget(int client)
     memset(starts[client], 0, sizeof starts[client]);
 }
 
-pthread_t __wrap_pthread_self(void);
 pthread_t __wrap_pthread_self(void)
 {
-    return (pthread_t)(fiber_current() + 1);
+    return (pthread_t)(current + 1);
 }
 
-int __wrap_pthread_join(pthread_t thread, void **result);
 int __wrap_pthread_join(pthread_t thread, void **result)
 {
     (void)result;
-    while (!fiber_finished((int)thread - 1)) {
-        fiber_join((int)thread - 1);
+    while (!fibers[(int)thread - 1].finished) {
+        fiber_wait(&fibers[(int)thread - 1], INT64_MAX);
     }
     return 0;
 }
 
 /* A fiber that has ended is forgotten by itself. */
-int __wrap_pthread_detach(pthread_t thread);
 int __wrap_pthread_detach(pthread_t thread)
 {
     (void)thread;
@@ -243,7 +228,6 @@ void zkl__cancel_allow(void) {}
 
 static int owners; /* in all the world, for a check */
 
-int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attr);
 int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attr)
 {
     (void)attr;
@@ -251,14 +235,12 @@ int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t 
     return 0;
 }
 
-int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex)
 {
     (void)mutex;
     return 0;
 }
 
-int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 {
     (void)mutex;
@@ -268,7 +250,6 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
     return 0;
 }
 
-int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
 {
     (void)mutex;
@@ -422,7 +403,7 @@ void zkl__alarms_unset(struct zkl__alarms *alarms, struct zkl__alarm *alarm)
 
 void zkl__alarms_set(struct zkl__alarms *alarms, struct zkl__alarm *alarm, int64_t at)
 {
-    if (fiber_current() < 0) {
+    if (current < 0) {
         return; /* the judge asks who holds: that changes nothing */
     }
     zkl__alarms_unset(alarms, alarm);
@@ -438,7 +419,6 @@ void zkl__alarms_set(struct zkl__alarms *alarms, struct zkl__alarm *alarm, int64
 
 /* --- what must be the same in every run -------------------------------------------------------------------------------- */
 
-ssize_t __wrap_getrandom(void *out, size_t size, unsigned flags);
 ssize_t __wrap_getrandom(void *out, size_t size, unsigned flags)
 {
     (void)flags;
@@ -449,13 +429,11 @@ ssize_t __wrap_getrandom(void *out, size_t size, unsigned flags)
     return (ssize_t)size;
 }
 
-pid_t __wrap_getpid(void);
 pid_t __wrap_getpid(void)
 {
     return 1;
 }
 
-int __wrap_gethostname(char *name, size_t size);
 int __wrap_gethostname(char *name, size_t size)
 {
     strncpy(name, "host", size);

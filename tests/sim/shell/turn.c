@@ -45,7 +45,8 @@ static struct async_call *begin_call(struct sim *s, int client, int thread, cons
     return call;
 }
 
-bool turn_is_async(struct turn *turn)
+/* The choice by itself. */
+static bool turn_is_async(struct turn *turn)
 {
     return turn->s->plan->async && turn_dice(turn, 100 + turn->asyncs++, 2) == 0;
 }
@@ -231,17 +232,27 @@ zkl_on_expiry turn_expiry(const struct turn *turn)
     return turn->plan->fail_on_expiry ? ZKL_ON_EXPIRY_FAIL : ZKL_ON_EXPIRY_REQUEUE;
 }
 
-int turn_claim(struct turn *turn, int resource, int64_t token, bool (*holds)(const void *), const void *object)
+static bool lock_holds(const void *lock)
 {
-    struct claim claim = {.client = turn->client,
+    return zkl_lock_is_held(lock);
+}
+
+struct claim turn_claim_of(const struct turn *turn, int resource, int64_t token, const void *lock)
+{
+    return (struct claim){.client = turn->client,
                           .thread = turn->thread,
                           .resource = resource,
                           .count = 1,
                           .limit = 1,
-                          .object = object,
-                          .holds = holds,
+                          .object = lock,
+                          .holds = lock_holds,
                           .token = token,
                           .serial = turn->serial};
+}
+
+int turn_claim(const struct turn *turn, int resource, int64_t token, const void *lock)
+{
+    struct claim claim = turn_claim_of(turn, resource, token, lock);
     return claim_make(turn->s, &claim);
 }
 
@@ -265,11 +276,26 @@ int turn_acquire(struct turn *turn, zkl_lock *lock, zkl_grant *grant)
     return code;
 }
 
-int turn_release(struct turn *turn, zkl_lock *lock)
+static int release(struct turn *turn, zkl_lock *lock)
 {
     struct async_call *call = turn_async(turn, "release");
     int code = call ? async_wait(turn, call, zkl_lock_release_async(lock, async_done, call, NULL)) : ZKL_ENOMEM;
     return code == ZKL_ENOMEM ? zkl_lock_release(lock, NULL) : code; /* which needs none */
+}
+
+void turn_release(struct turn *turn, zkl_lock *lock, const char *what)
+{
+    if (!turn_frees(turn)) {
+        turn_told(turn, what, release(turn, lock));
+    }
+}
+
+zkl_lock_options turn_options(const struct turn *turn)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.on_expiry = turn_expiry(turn);
+    options.acl = sim_acl_of(turn->s, turn->client);
+    return options;
 }
 
 void turn_hold(struct turn *turn)

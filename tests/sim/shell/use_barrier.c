@@ -29,21 +29,6 @@ static bool may_fail(const struct turn *turn, int code)
     return code == ZKL_OK || code == ZKL_ETIMEOUT || plan->fault_count > 0 || plan->slow_once_in > 0;
 }
 
-static int wait_for(struct turn *turn, int64_t timeout)
-{
-    return EITHER(turn, "wait", zkl_barrier_wait, turn->session, turn->path, timeout);
-}
-
-static int set(struct turn *turn, int64_t timeout)
-{
-    return EITHER(turn, "set", zkl_barrier_set, turn->session, turn->path, timeout);
-}
-
-static int lift(struct turn *turn, int64_t timeout)
-{
-    return EITHER(turn, "lift", zkl_barrier_lift, turn->session, turn->path, timeout);
-}
-
 /* A wait that the close of the session ends, if nothing else does. */
 static void wait_no_more(struct turn *turn)
 {
@@ -60,18 +45,23 @@ void use_barrier(struct turn *turn)
     int64_t timeout = turn_short_timeout(turn);
     turn->s->judge.completions++;
     if (turn_dice(turn, 10, 3) > 0) {
-        int code = turn_back(turn, wait_for(turn, turn_within(turn, timeout)));
+        int code = turn_back(
+            turn, EITHER(turn, "wait", zkl_barrier_wait, turn->session, turn->path, turn_within(turn, timeout)));
         check_missing(turn, since, "wait", code);
         if (!may_fail(turn, code)) {
             sim_fail(turn->s, "outcome", "wait fails with %s", zkl_error_name(code));
         }
         return;
     }
-    check_there(turn, since, turn_back(turn, set(turn, turn_within(turn, timeout))));
+    check_there(
+        turn, since,
+        turn_back(turn, EITHER(turn, "set", zkl_barrier_set, turn->session, turn->path, turn_within(turn, timeout))));
     wait_no_more(turn);
     turn_hold(turn);
     since = turn_seen(turn);
-    check_missing(turn, since, "lift", turn_back(turn, lift(turn, turn_within(turn, timeout))));
+    check_missing(
+        turn, since, "lift",
+        turn_back(turn, EITHER(turn, "lift", zkl_barrier_lift, turn->session, turn->path, turn_within(turn, timeout))));
 }
 
 /* --- double barrier ------------------------------------------------------------------------------------------------------ */
@@ -163,8 +153,7 @@ static void check_entry(struct sim *s, struct entry *entry)
 /* What is refused is tried again later, and operators may delete a sign. */
 void entries_check(struct sim *s)
 {
-    bool put_off = sim_struck(s, SIM_DENY) || sim_struck(s, SIM_THROTTLE) || sim_struck(s, SIM_REFUSE) ||
-                   sim_struck(s, SIM_NO_MEMORY) || s->faults.stranger;
+    bool put_off = sim_is_hindered(s) || s->faults.stranger;
     for (int i = 0; i < SIM_CLIENTS * SIM_THREADS && waiting > 0 && !put_off; i++) {
         struct entry *entry = &entries[i / SIM_THREADS][i % SIM_THREADS];
         if (entry->turn) {
@@ -184,11 +173,6 @@ static int enter(struct turn *turn, zkl_double_barrier *barrier, int64_t timeout
     return code;
 }
 
-static int leave(struct turn *turn, zkl_double_barrier *barrier, int64_t timeout)
-{
-    return EITHER(turn, "leave", zkl_double_barrier_leave, barrier, timeout);
-}
-
 void use_double_barrier(struct turn *turn)
 {
     zkl_double_barrier *barrier;
@@ -204,7 +188,9 @@ void use_double_barrier(struct turn *turn)
         turn_hold(turn);
         since = turn_seen(turn);
         if (!turn_frees(turn)) {
-            check_leave(turn, since, turn_back(turn, leave(turn, barrier, turn_within(turn, timeout))));
+            check_leave(
+                turn, since,
+                turn_back(turn, EITHER(turn, "leave", zkl_double_barrier_leave, barrier, turn_within(turn, timeout))));
         }
     }
     zkl_double_barrier_free(barrier);

@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-static bool leads(const void *election)
-{
-    return zkl_lock_is_held(election);
-}
-
 /* --- what leaders publish ---------------------------------------------------------------------------------------------- */
 
 /* What leaders alone may publish stands on the znode of one who was first: with nobody before it but nodes of its own session, for these hand
@@ -25,24 +20,12 @@ static void check_published(struct sim *s, int dir)
     }
 }
 
-static int publish(struct turn *turn, zkl_lock *election)
+/* either: in a turn's own thread, so that it may be a call without waiting. */
+static int publish(struct turn *turn, zkl_lock *election, bool either)
 {
     char value[3] = {(char)('0' + turn->client), '+', '\0'};
-    int code = zkl_election_publish(election, value, 500, NULL);
-    turn_told(turn, "publish", code);
-    check_published(turn->s, sim_path_of(turn->s, turn->path, NULL));
-    return code;
-}
-
-/* As publish, but in a turn's own thread. */
-static int publish_either(struct turn *turn, zkl_lock *election)
-{
-    char value[3] = {(char)('0' + turn->client), '+', '\0'};
-    struct async_call *call = turn_async(turn, "publish");
-    if (!call) {
-        return publish(turn, election);
-    }
-    int code = async_wait(turn, call, zkl_election_publish_async(election, value, 500, async_done, call, NULL));
+    int code = either ? EITHER(turn, "publish", zkl_election_publish, election, value, 500)
+                      : zkl_election_publish(election, value, 500, NULL);
     turn_told(turn, "publish", code);
     check_published(turn->s, sim_path_of(turn->s, turn->path, NULL));
     return code;
@@ -86,7 +69,7 @@ static void told(zkl_election_observer *observer, const zkl_leader *leader, void
                 leader->value_size > 0 ? leader->value : "no value");
         check_leader(turn, leader);
         if (turn_dice(turn, 11, 4) == 0) {
-            publish(turn, (zkl_lock *)(uintptr_t)turn->object); /* leads or not */
+            publish(turn, (zkl_lock *)(uintptr_t)turn->object, false); /* leads or not */
         }
     }
 }
@@ -109,7 +92,7 @@ static int lead(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     struct turn *turn = payload;
     zkl_lock *election = (zkl_lock *)(uintptr_t)turn->object;
-    turn->claims[0] = turn_claim(turn, turn->plan->path, token, leads, election);
+    turn->claims[0] = turn_claim(turn, turn->plan->path, token, election);
     for (int i = 0; i < 8 && !zkl_cancel_raised(cancel); i++) {
         fiber_sleep(turn->plan->hold / 8);
         if (!zkl_lock_is_held(election) && !zkl_cancel_raised(cancel)) {
@@ -124,18 +107,16 @@ static void campaign(struct turn *turn, zkl_lock *election)
 {
     zkl_grant grant;
     if (turn_got(turn, "campaign", turn_back(turn, turn_acquire(turn, election, &grant))) == ZKL_OK) {
-        turn->claims[0] = turn_claim(turn, turn->plan->path, grant.token, leads, election);
+        turn->claims[0] = turn_claim(turn, turn->plan->path, grant.token, election);
         fiber_sleep(turn->plan->hold / 2);
         if (turn->plan->eager) {
-            publish_either(turn, election);
+            publish(turn, election, true);
         }
         fiber_sleep(turn->plan->hold / 2);
         check_seen(turn, election);
         turn_drop(turn);
-        if (!turn_frees(turn)) {
-            turn_told(turn, "resign", turn_release(turn, election));
-        }
-    } else if (publish_either(turn, election) == ZKL_OK) {
+        turn_release(turn, election, "resign");
+    } else if (publish(turn, election, true) == ZKL_OK) {
         sim_fail_of(turn, "outcome", "publishes, and does not lead");
     }
 }
@@ -152,7 +133,7 @@ static void on_stand(zkl_lock *election, zkl_state state, int64_t token, const z
         turn_told(turn, "leads no more", err->code);
         turn_drop(turn);
     } else if (state == ZKL_STATE_HELD && turn->claims[0] < 0) {
-        turn->claims[0] = turn_claim(turn, turn->plan->path, token, leads, election);
+        turn->claims[0] = turn_claim(turn, turn->plan->path, token, election);
     }
 }
 
@@ -174,11 +155,9 @@ void use_election(struct turn *turn)
 {
     zkl_lock *election;
     zkl_election_observer *observer = NULL;
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    zkl_lock_options options = turn_options(turn);
     char value[] = {(char)('0' + turn->client), '\0'};
     options.metadata = value;
-    options.on_expiry = turn_expiry(turn);
-    options.acl = sim_acl_of(turn->s, turn->client);
     if (zkl_election_new(&election, turn->session, turn->path, &options, NULL) != ZKL_OK) {
         return;
     }

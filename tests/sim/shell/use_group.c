@@ -35,14 +35,13 @@ static void changed(zkl_group_observer *watcher, const char *const *ids, size_t 
 static void list_now(struct sim *s, int dir, char *ids)
 {
     const char *last = "";
+    int64_t now = sim_committed_zxid(s);
     ids[0] = '\0';
     for (int i = 0; i < IDS; i++) {
         const char *next = NULL;
-        for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
-            const char *name = sim_path_name(&s->paths[child]);
-            int node = sim_node_at(s, child, sim_committed_zxid(s));
-            if (node >= 0 && s->nodes[node].owner != -1 && strcmp(name, last) > 0 &&
-                (!next || strcmp(name, next) < 0)) {
+        for (int node = sim_first_child(s, dir, now); node >= 0; node = sim_next_child(s, node, now)) {
+            const char *name = sim_node_name(s, node);
+            if (s->nodes[node].owner != -1 && strcmp(name, last) > 0 && (!next || strcmp(name, next) < 0)) {
                 next = name;
             }
         }
@@ -105,21 +104,6 @@ static void choose_id(const struct turn *turn, char *id, size_t size)
     }
 }
 
-static int join(struct turn *turn, zkl_group *group, int64_t timeout)
-{
-    return EITHER(turn, "join", zkl_group_join, group, timeout);
-}
-
-static int update(struct turn *turn, zkl_group *group, int64_t timeout)
-{
-    return EITHER(turn, "update", zkl_group_update, group, "news", timeout);
-}
-
-static int leave(struct turn *turn, zkl_group *group)
-{
-    return EITHER(turn, "leave", zkl_group_leave, group);
-}
-
 void use_group(struct turn *turn)
 {
     zkl_group *group;
@@ -131,19 +115,20 @@ void use_group(struct turn *turn)
         zkl_group_observe(&watcher, turn->session, turn->path, changed, &sight, NULL);
     }
     if (zkl_group_new(&group, turn->session, turn->path, id, NULL, NULL) == ZKL_OK) {
-        int code = turn_back(turn, join(turn, group, turn_within(turn, turn_short_timeout(turn))));
+        int64_t timeout = turn_within(turn, turn_short_timeout(turn));
+        int code = turn_back(turn, EITHER(turn, "join", zkl_group_join, group, timeout));
         turn_told(turn, "join", code);
         if (code == ZKL_OK) {
             turn->s->judge.grants++;
             turn_hold(turn);
             if (turn->plan->eager) {
-                turn_told(turn, "update", update(turn, group, turn_short_timeout(turn)));
+                turn_told(turn, "update", EITHER(turn, "update", zkl_group_update, group, "news", timeout));
             }
             if (turn_dice(turn, 9, 2) && turn_await_quiet(turn)) {
                 check(turn, group, id, watcher ? &sight : NULL);
             }
             if (!turn_frees(turn)) {
-                turn_told(turn, "leave", leave(turn, group));
+                turn_told(turn, "leave", EITHER(turn, "leave", zkl_group_leave, group));
             }
         }
         zkl_group_free(group);

@@ -16,11 +16,6 @@ struct locked {
     bool asked;   /* it was told of one */
 };
 
-static bool lock_holds(const void *lock)
-{
-    return zkl_lock_is_held(lock);
-}
-
 static void on_lock(zkl_lock *lock, zkl_state state, void *payload)
 {
     (void)payload;
@@ -144,29 +139,24 @@ static bool lock_once(struct locked *locked)
         return false;
     }
     turn->serial = grant.serial;
-    turn->claims[0] = turn_claim(turn, turn->plan->path, grant.token, lock_holds, locked->lock);
+    turn->claims[0] = turn_claim(turn, turn->plan->path, grant.token, locked->lock);
     hold_lock(locked);
     turn_drop(turn);
     read_and_commit(turn, locked->lock);
-    if (turn_frees(turn)) {
-        return false;
-    }
-    turn_told(turn, "release", turn_release(turn, locked->lock));
-    return true;
+    turn_release(turn, locked->lock, "release");
+    return !turn_frees(turn);
 }
 
 void use_lock(struct turn *turn)
 {
     bool lingers = turn->plan->linger > 0;
     struct locked locked = {.turn = turn, .listens = turn->thread < 2 && !lingers};
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    zkl_lock_options options = turn_options(turn);
     options.recover = turn->plan->mark;
     options.hold_at_least_ms = turn->plan->least > 0 && !lingers ? turn->plan->least / SIM_MS + 1 : 0;
     options.delay_after_crash_ms = turn->plan->delay / SIM_MS;
     options.linger_ms = lingers ? turn->plan->linger / SIM_MS + 1 : 0;
     options.release_timeout_ms = turn->plan->eager ? 0 : 1000;
-    options.on_expiry = turn_expiry(turn);
-    options.acl = sim_acl_of(turn->s, turn->client);
     options.state_fn = turn->thread == 0 ? on_lock : NULL;
     options.revoke_fn = locked.listens ? on_revoke : NULL;
     options.payload = &locked;
@@ -187,22 +177,10 @@ void use_lock(struct turn *turn)
 
 /* --- read/write lock ---------------------------------------------------------------------------------------------------- */
 
-static bool rwlock_holds(const void *lock)
-{
-    return zkl_lock_is_held(lock);
-}
-
 static int claim_rwlock(struct turn *turn, zkl_lock *lock, bool shared)
 {
-    struct claim claim = {.client = turn->client,
-                          .thread = turn->thread,
-                          .resource = turn->plan->path,
-                          .count = 1,
-                          .limit = 1,
-                          .shared = shared,
-                          .object = lock,
-                          .holds = rwlock_holds,
-                          .token = zkl_lock_token(lock)};
+    struct claim claim = turn_claim_of(turn, turn->plan->path, zkl_lock_token(lock), lock);
+    claim.shared = shared;
     return claim.token ? claim_make(turn->s, &claim) : -1;
 }
 
@@ -239,19 +217,15 @@ void use_rwlock(struct turn *turn)
 {
     zkl_lock *lock = NULL;
     zkl_grant grant;
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    zkl_lock_options options = turn_options(turn);
     bool read = turn_dice(turn, 2, 2);
-    options.on_expiry = turn_expiry(turn);
-    options.acl = sim_acl_of(turn->s, turn->client);
     options.recursive = turn->thread > 0 || read;
     if ((read ? zkl_read_lock_new : zkl_write_lock_new)(&lock, turn->session, turn->path, &options, NULL) != ZKL_OK) {
         return;
     }
     if (turn_got(turn, "acquire", turn_back(turn, turn_acquire(turn, lock, &grant))) == ZKL_OK) {
         hold_rwlock(turn, lock, read);
-        if (!turn_frees(turn)) {
-            turn_told(turn, "release", turn_release(turn, lock));
-        }
+        turn_release(turn, lock, "release");
     }
     zkl_lock_free(lock);
 }
@@ -283,11 +257,6 @@ static void resize(struct turn *turn)
     }
 }
 
-static bool semaphore_holds(const void *semaphore)
-{
-    return zkl_lock_is_held(semaphore);
-}
-
 static int semaphores[SIM_CLIENTS][4]; /* threads at it, by path */
 
 /* The list on which the grant rests shows our own lease; when nobody else of this process has asked for another one since. */
@@ -311,14 +280,9 @@ static int claim_permits(const struct turn *turn, zkl_lock *semaphore, int count
     struct sim *s = turn->s;
     int64_t tokens[LIMIT] = {0};
     int held = zkl_semaphore_tokens(semaphore, tokens, LIMIT); /* 0: it has lost them meanwhile */
-    struct claim claim = {.client = turn->client,
-                          .thread = turn->thread,
-                          .resource = turn->plan->path,
-                          .count = count,
-                          .permits = held > 0 ? tokens[held - 1] : token,
-                          .object = semaphore,
-                          .holds = semaphore_holds,
-                          .token = token};
+    struct claim claim = turn_claim_of(turn, turn->plan->path, token, semaphore);
+    claim.count = count;
+    claim.permits = held > 0 ? tokens[held - 1] : token;
     claim.limit = sim_semaphore_limit(s, sim_path_of(s, turn->path, NULL), claim.permits, sim_committed_zxid(s));
     return claim_make(s, &claim);
 }
@@ -327,10 +291,8 @@ void use_semaphore(struct turn *turn)
 {
     zkl_lock *semaphore;
     zkl_grant grant;
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    zkl_lock_options options = turn_options(turn);
     int count = 1 + (int)turn_dice(turn, 3, LIMIT);
-    options.on_expiry = turn_expiry(turn);
-    options.acl = sim_acl_of(turn->s, turn->client);
     bool resized = is_resized(turn);
     int limit = resized && turn_dice(turn, 8, 4) > 0 ? 0 : LIMIT;
     if (resized && turn_dice(turn, 9, 3) == 0) {
@@ -359,31 +321,22 @@ void use_semaphore(struct turn *turn)
 
 /* --- multi-lock --------------------------------------------------------------------------------------------------------- */
 
-static bool multilock_holds(const void *lock)
-{
-    return zkl_lock_is_held(lock);
-}
-
 void use_multilock(struct turn *turn)
 {
     zkl_lock *lock;
     zkl_grant grant;
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    zkl_lock_options options = turn_options(turn);
     const char *paths[] = {sim_plan_path(0), sim_plan_path(1)};
-    options.on_expiry = turn_expiry(turn);
-    options.acl = sim_acl_of(turn->s, turn->client);
     if (zkl_multilock_new(&lock, turn->session, paths, 2, &options, NULL) != ZKL_OK) {
         return;
     }
     if (turn_got(turn, "acquire", turn_back(turn, turn_acquire(turn, lock, &grant))) == ZKL_OK) {
         for (int i = 0; i < 2; i++) {
-            turn->claims[i] = turn_claim(turn, i, grant.token, multilock_holds, lock);
+            turn->claims[i] = turn_claim(turn, i, grant.token, lock);
         }
         turn_hold(turn);
         turn_drop(turn);
-        if (!turn_frees(turn)) {
-            turn_told(turn, "release", turn_release(turn, lock));
-        }
+        turn_release(turn, lock, "release");
     }
     zkl_lock_free(lock);
 }

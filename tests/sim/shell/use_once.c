@@ -16,11 +16,6 @@ void onces_begin(void)
     record_count = 0;
 }
 
-static bool lock_holds(const void *lock)
-{
-    return zkl_lock_is_held(lock);
-}
-
 /* At most one success of a slot over all processes. */
 static void note_success(struct turn *turn, int64_t round_ms)
 {
@@ -83,18 +78,6 @@ static int look(struct turn *turn, zkl_lock *lock, int64_t phase_ms, zkl_once_sl
     return code;
 }
 
-static int record(struct turn *turn, zkl_lock *lock, const zkl_once_slot *slot)
-{
-    int64_t timeout = turn_within(turn, turn_short_timeout(turn));
-    return EITHER(turn, "record", zkl_once_record, lock, slot, timeout);
-}
-
-static int prepare(struct turn *turn)
-{
-    int64_t timeout = turn_within(turn, turn_short_timeout(turn));
-    return EITHER(turn, "prepare", zkl_once_prepare, turn->session, turn->path, timeout);
-}
-
 static void look_at_the_record(struct turn *turn)
 {
     struct async_call *call = turn_async(turn, "last");
@@ -118,7 +101,8 @@ static void do_job(struct turn *turn, zkl_lock *lock, int64_t token)
     check_done(turn, &slot);
     turn_hold(turn);
     if (!slot.done) {
-        code = turn_back(turn, record(turn, lock, &slot));
+        int64_t timeout = turn_within(turn, turn_short_timeout(turn));
+        code = turn_back(turn, EITHER(turn, "record", zkl_once_record, lock, &slot, timeout));
         turn_told(turn, "record", code);
         if (code == ZKL_OK) {
             note_success(turn, slot.round_ms);
@@ -136,16 +120,15 @@ void use_once(struct turn *turn)
     if (zkl_lock_new(&lock, turn->session, turn->path, &options, NULL) != ZKL_OK) {
         return;
     }
-    int code = turn_back(turn, prepare(turn));
+    int64_t timeout = turn_within(turn, turn_short_timeout(turn));
+    int code = turn_back(turn, EITHER(turn, "prepare", zkl_once_prepare, turn->session, turn->path, timeout));
     turn_told(turn, "prepare", code);
     look_at_the_record(turn);
     if (code == ZKL_OK && turn_got(turn, "acquire", turn_back(turn, turn_acquire(turn, lock, &grant))) == ZKL_OK) {
-        turn->claims[0] = turn_claim(turn, turn->plan->path, grant.token, lock_holds, lock);
+        turn->claims[0] = turn_claim(turn, turn->plan->path, grant.token, lock);
         do_job(turn, lock, grant.token);
         turn_drop(turn);
-        if (!turn_frees(turn)) {
-            turn_told(turn, "release", turn_release(turn, lock));
-        }
+        turn_release(turn, lock, "release");
     }
     zkl_lock_free(lock);
 }

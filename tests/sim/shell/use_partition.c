@@ -66,7 +66,9 @@ static void assigned(zkl_partition *partition, const char *piece, int64_t token,
         return; /* its lease has ended meanwhile */
     }
     me->used[index] = (struct used){.member = me, .session_id = zkl__core_session_id(zkl__session_core(turn->session))};
-    turn->claims[index] = turn_claim(turn, claim_piece(turn->plan->path, index), token, is_used, &me->used[index]);
+    struct claim claim = turn_claim_of(turn, claim_piece(turn->plan->path, index), token, &me->used[index]);
+    claim.holds = is_used;
+    turn->claims[index] = claim_make(turn->s, &claim);
     me->count++;
     if (me->cap && (size_t)me->count > me->cap) {
         sim_fail_of(turn, "cap", "has %d pieces, its cap is %zu", me->count, me->cap);

@@ -55,15 +55,10 @@ void fiber_due(int slot);
 void fiber_drop(int client);
 
 /* From inside a fiber. */
-int fiber_current(void); /* -1: not in one */
 void fiber_sleep(int64_t ns);
 /* Until somebody wakes it by `what`, or the time (by the process's clock). */
 void fiber_wait(const void *what, int64_t deadline);
 void fiber_wake(const void *what);
-bool fiber_finished(int index);
-void fiber_join(int index); /* may come back early */
-/* Lets others go first, sometimes. */
-void fiber_preempt(void);
 
 /* threads.c */
 void threads_begin(void);
@@ -122,8 +117,6 @@ void claims_drop_all(int client);
 void claims_check(struct sim *s);
 /* How many are held of these resources. */
 int claims_held(int first, int resources);
-/* An operator deleted a node of this session, or closed it: the printed exception. */
-bool is_exempt(const struct sim *s, int session);
 
 /* Did this contender ever stand before all others (of_others: of other sessions), at any time from one zxid to another? */
 bool sim_was_first(const struct sim *s, int node, int64_t from, int64_t to, bool of_others);
@@ -197,8 +190,6 @@ void asyncs_begin(void);
 void asyncs_forget(int client);
 /* The close of the session is back, or has been called back: all calls have been before. */
 void asyncs_close(int client);
-/* The choice by itself. */
-bool turn_is_async(struct turn *turn);
 
 /* Random, and the same in every run. */
 int64_t turn_dice(const struct turn *turn, unsigned what, int64_t bound);
@@ -208,11 +199,15 @@ int turn_got(const struct turn *turn, const char *what, int code);
 int64_t turn_timeout(const struct turn *turn);       /* ms; as the plan says: for ever, too */
 int64_t turn_short_timeout(const struct turn *turn); /* the same, but never for ever */
 zkl_on_expiry turn_expiry(const struct turn *turn);
-int turn_claim(struct turn *turn, int resource, int64_t token, bool (*holds)(const void *), const void *object);
+/* Of a lock that is held exclusively; and made. */
+struct claim turn_claim_of(const struct turn *turn, int resource, int64_t token, const void *lock);
+int turn_claim(const struct turn *turn, int resource, int64_t token, const void *lock);
 void turn_drop(struct turn *turn);
 /* zkl_lock_acquire by the plan's timeout, and zkl_lock_release, in either form. */
 int turn_acquire(struct turn *turn, zkl_lock *lock, zkl_grant *grant);
-int turn_release(struct turn *turn, zkl_lock *lock);
+/* Unless it is to be freed as it is. */
+void turn_release(struct turn *turn, zkl_lock *lock, const char *what);
+zkl_lock_options turn_options(const struct turn *turn);
 void turn_hold(struct turn *turn);
 /* The object is freed as it is, without a release. */
 bool turn_frees(const struct turn *turn);
