@@ -789,17 +789,29 @@ static bool is_right(const struct row *row, enum way way, int code)
     return code == codes[way] || (ends_something(row) && code == ZKL_OK) || (way == STOP && code == ZKL_ETIMEOUT);
 }
 
+static void on_stopped(int code, const zkl_error *err, void *payload)
+{
+    (void)err;
+    CU_ASSERT_EQUAL(code, ZKL_ECANCELED);
+    atomic_store((atomic_bool *)payload, true);
+}
+
 static void end_in(const struct row *row, enum way way)
 {
     struct things t;
     zkl_stop stop = ZKL_STOP_INIT;
+    atomic_bool stopped = false;
     keeper = kit_open(NULL);
     int before = atomic_load(&completions), code;
     bool begun = begin_delayed(row, &t, &stop, way == TIMEOUT ? 20 : 60000);
     if (begun) {
+        bool goes_on = way == STOP && ends_something(row);
+        if (goes_on) { /* a wait beside it shows when the token has had its effect */
+            CU_ASSERT_EQUAL(zkl_barrier_wait_async(t.session, "/n/wait", 60000, on_stopped, &stopped, NULL), ZKL_OK);
+        }
         if (way == STOP) {
             zkl_stop_raise(&stop);
-            CU_ASSERT(ends_something(row) || row->call(&t, 0, NULL) != ZKL_OK); /* sticky */
+            CU_ASSERT(goes_on || row->call(&t, 0, NULL) != ZKL_OK); /* sticky */
         } else if (way == FREE) {
             free_all(&t);
         } else if (way == CLOSE) {
@@ -807,8 +819,11 @@ static void end_in(const struct row *row, enum way way)
         }
         bool over = atomic_load(&completions) > before;
         CU_ASSERT(way != CLOSE || over); /* before the close returned */
-        if (way != CLOSE && ((way == FREE && !over) || (way == STOP && ends_something(row)))) {
-            CU_ASSERT_EQUAL(zkl_testing_delay(t.session, false, NULL), ZKL_OK); /* the session's own goes on */
+        if (goes_on) {
+            CU_ASSERT(EVENTUALLY(atomic_load(&stopped)));
+        }
+        if (goes_on || (way == FREE && !over)) { /* the session's own goes on */
+            CU_ASSERT_EQUAL(zkl_testing_delay(t.session, false, NULL), ZKL_OK);
             CU_ASSERT(EVENTUALLY(atomic_load(&completions) > before));
             code = atomic_load(&last_code);
             CU_ASSERT(code == ZKL_OK || (way == FREE && (code == ZKL_ENOENT || is_refused_idle(code))));
