@@ -81,79 +81,40 @@ static void test_who_waits_for_nobody_needs_no_list(void)
 
 /* --- a create of unknown fate -------------------------------------------------------------------------------------- */
 
-/* A server that answers with a name that cannot be: as if the reply were lost. */
-static void test_created_name_that_is_too_long(void)
+/* While the reply to our create is lost, somebody else makes a znode whose name has our uuid. It is
+ * not taken for ours, and before ours it is waited for. */
+static void test_strangers_with_our_uuid(void)
 {
-    for (int cancelled = 0; cancelled < 2; cancelled++) {
+    static const struct {
+        int kept; /* characters of our name, up to the number or up to the uuid's end */
+        const char *rest;
+        bool may_be_deleted, is_waited_for;
+    } strangers[] = {
+        {-10, "0000000009", false, false},
+        {-10, "0000000003", true, true},
+        {42, "-00000000000000000000000000000000000000000000000000-lock-0000000009", true, false},
+    };
+    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
+        char path[SCRIPT_PATH];
         script_begin();
+        script.next_sequence = 5;
         script_acquire(&me);
-        script_do();
-        memset(script.news[0].name, 'x', 200);
-        if (cancelled) {
-            script_cancel(&me);
+        script_suspend(1);
+        int kept = strangers[i].kept > 0 ? strangers[i].kept : (int)strlen(script_our_path()) + strangers[i].kept;
+        snprintf(path, sizeof path, "%.*s%s", kept, script_our_path(), strangers[i].rest);
+        script_put(path, SCRIPT_STRANGER)->fixed = !strangers[i].may_be_deleted;
+        script_connect();
+        script_answer_all();
+        CU_ASSERT_PTR_NOT_NULL(script_find(path));
+        CU_ASSERT_EQUAL(me.granted, !strangers[i].is_waited_for);
+        if (strangers[i].is_waited_for) {
+            CU_ASSERT_STRING_EQUAL(script.watches[0].path, path);
+            script_remove(path);
         }
-        script_deliver();
-        script_answer();
-        OPS("");
-        script_run(100 * MS);
-        CU_ASSERT_EQUAL(me.granted, !cancelled);
-        CU_ASSERT_EQUAL(script_ours(), !cancelled);
+        script_answer_granted(&me);
+        CU_ASSERT_EQUAL(script_ours(), 1);
         script_finish();
     }
-}
-
-/* Somebody put a name with our uuid there that we may not delete: not ours. */
-static void test_double_that_is_a_strangers(void)
-{
-    char forged[SCRIPT_PATH];
-    script_begin();
-    script.next_sequence = 5;
-    script_acquire(&me);
-    script_suspend(1);
-    snprintf(forged, sizeof forged, "%.*s0000000009", (int)strlen(script_our_path()) - 10, script_our_path());
-    script_put(forged, SCRIPT_STRANGER)->fixed = true;
-    script_connect();
-    script_answer_all();
-    CU_ASSERT_EQUAL(script_ours(), 1);
-    CU_ASSERT_EQUAL(me.granted, 1);
-    script_finish();
-}
-
-/* ... and below our own: it costs us our place, and nothing of ours is forgotten. */
-static void test_forged_place_before_ours(void)
-{
-    char forged[SCRIPT_PATH];
-    script_begin();
-    script.next_sequence = 5;
-    script_acquire(&me);
-    script_suspend(1);
-    snprintf(forged, sizeof forged, "%.*s0000000003", (int)strlen(script_our_path()) - 10, script_our_path());
-    script_put(forged, SCRIPT_STRANGER);
-    script_connect();
-    script_answer_all();
-    CU_ASSERT_EQUAL(script_ours(), 1);
-    CU_ASSERT_EQUAL(me.granted, 0);
-    CU_ASSERT_STRING_EQUAL(script.watches[0].path, forged);
-    script_remove(forged);
-    script_answer_granted(&me);
-    CU_ASSERT_EQUAL(script_ours(), 1);
-    script_finish();
-}
-
-/* A name that carries our uuid and is longer than the server makes ours: nobody's double. */
-static void test_long_name_with_our_uuid(void)
-{
-    char longer[SCRIPT_PATH];
-    script_begin();
-    script_acquire(&me);
-    script_suspend(1);
-    snprintf(longer, sizeof longer, "%.42s-%050d-lock-0000000009", script_our_path(), 0);
-    script_put(longer, SCRIPT_STRANGER);
-    script_connect();
-    script_answer_all();
-    CU_ASSERT_PTR_NOT_NULL(script_find(longer));
-    CU_ASSERT_EQUAL(me.granted, 1);
-    script_finish();
 }
 
 static void test_lost_create_and_both_removed(void)
@@ -679,21 +640,27 @@ static void test_chroot_missing(void)
     script_finish_failed(&me, ZKL_ENOENT);
 }
 
-/* A damaged reply of the create names no node of ours: as if it had been lost. */
+/* A damaged reply of the create names no znode of ours, or none that can be: as if it were lost. */
 static void test_reply_without_our_name(void)
 {
-    static const char *const names[] = {NULL, "", "lock-0000000000", "_c_"};
+    static const struct zkl__rule nobody = {"-lease-", 0};
+    static char too_long[201];
+    memset(too_long, 'x', sizeof too_long - 1);
+    const char *const names[] = {NULL, "", "lock-0000000000", "_c_", too_long};
+    enum { WAITS, WAITS_FOR_NOBODY, CANCELLED };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        for (int lists = 0; lists < 2; lists++) {
-            static const struct zkl__rule nobody = {"-lease-", 0};
+        for (int way = WAITS; way <= CANCELLED; way++) {
             script_begin();
             struct zkl__contender_config config = script_config(&me, "/q");
-            config.rule = lists ? config.rule : &nobody;
+            config.rule = way == WAITS_FOR_NOBODY ? &nobody : config.rule;
             script_enter(&me, &config);
+            if (way == CANCELLED) {
+                script_cancel(&me);
+            }
             script_answer_named(names[i]);
             script_run(3000 * MS);
-            CU_ASSERT_EQUAL(me.granted, 1);
-            CU_ASSERT_EQUAL(script_ours(), 1);
+            CU_ASSERT_EQUAL(me.granted, way != CANCELLED);
+            CU_ASSERT_EQUAL(script_ours(), way != CANCELLED);
             script_finish();
         }
     }
@@ -817,8 +784,7 @@ static void test_watch_refused(void)
 }
 
 TESTS("contender", T(test_uncontended_in_one_round_trip), T(test_try), T(test_who_waits_for_nobody_needs_no_list),
-      T(test_created_name_that_is_too_long), T(test_double_that_is_a_strangers), T(test_forged_place_before_ours),
-      T(test_long_name_with_our_uuid), T(test_lost_create_and_both_removed),
+      T(test_strangers_with_our_uuid), T(test_lost_create_and_both_removed),
       T(test_lost_create_then_cancel_and_trouble), T(test_flood), T(test_flood_in_trouble),
       T(test_flood_and_a_downgrade), T(test_flood_of_a_former_directory), T(test_unreadable_blocker),
       T(test_unreadable_and_forged), T(test_unreadable_and_throttled), T(test_everybodys_contenders_are_waited_for),
