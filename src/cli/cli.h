@@ -1,5 +1,4 @@
-/* cli.h - what the subcommands share: the command table, options, messages, words on their way to a
- * terminal.
+/* cli.h - shared by the subcommands: the command table, options, messages, text for a terminal.
  *
  * Data goes to stdout, everything else to stderr. Every message names the thing and what to do
  * about it. A process runs one subcommand, so what its options say stands in static variables. */
@@ -39,7 +38,7 @@ struct cli_option {
     /* A bool, a const char *, an int64_t of milliseconds, or an int. */
     void *into;
     int64_t least, most;
-    /* CLI_TAKEN: called with the value; false after it was said what is wrong with it. */
+    /* CLI_TAKEN: called with the value; false after a message about it. */
     bool (*take)(const char *value);
 };
 
@@ -94,7 +93,7 @@ struct cli_command {
     int (*run)(int count, const char **words);
     const char *arguments; /* "LOCK -- CMD [ARG...]" */
     int least, most;       /* how many words there are, the words of a CMD among them */
-    const char *wanted;    /* what is said when they are fewer or more */
+    const char *wanted;    /* the message when there are fewer or more */
     const char *summary;   /* one line */
     /* whole lines of 79 columns at most: each a command to type, or a # comment */
     const char *examples;
@@ -118,7 +117,7 @@ const struct cli_command *cli_find_command(const char *name);
  * CLI_GO_ON, or the exit code to end with. command NULL: globals only. */
 int cli_parse(const struct cli_command *command, int argc, const char **argv, int *count,
               const char ***rest);
-/* Says what is wrong, naming the option, before it returns false. */
+/* False after a message that names the option. */
 bool cli_take_number(const char *option, const char *value, int64_t least, int64_t most,
                      int *number);
 bool cli_take_duration(const char *option, const char *value, int64_t *ms);
@@ -152,9 +151,9 @@ const char *cli_suggest_command(const char *word);
 
 /* --- messages -------------------------------------------------------------------------------- */
 
-/* Says "zklock: ..." on stderr. */
+/* Writes "zklock: ..." to stderr. */
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* What cli_error or cli_usage said last, without "zklock: ". */
+/* The last message of cli_error or cli_usage, without "zklock: ". */
 const char *cli_last_error(void);
 /* The same unless -q. */
 void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -163,13 +162,13 @@ void cli_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A usage error: the message, then where help is. Returns EXIT_FAILED. */
 int cli_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Text from the network, without what could steer a terminal; what is no UTF-8 becomes '?'. As much
- * as fits. */
+/* Copies text from the network without characters that control a terminal. Bytes that are not UTF-8
+ * become '?'. Cut to the room. */
 void cli_printable(const char *text, size_t size, char *out, size_t out_size);
 
-/* The one way for a line that has somebody else's text in it: without what could steer a terminal,
- * and never so wide that the terminal breaks it, which could make its rest look like a line of
- * ours. A pipe gets it whole. False when it could not be written. */
+/* Writes a line that has foreign text in it: without characters that control a terminal, and never
+ * wider than the terminal, which would break it, and the rest could look like a line of ours. A
+ * pipe gets it whole. False: it could not be written. */
 enum cli_long { CLI_FOLD, CLI_CUT };
 bool cli_line(FILE *out, enum cli_long too_long, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -101,8 +101,8 @@ static void wait_decided(struct side *side)
     }
 }
 
-/* Until the other one stands behind the holder; what it asks for after its place is sent before our
- * last question. */
+/* Until the other side is queued behind the holder. The requests that it sends after its create are
+ * sent before our last one. */
 static int wait_queued(const struct side *waiter)
 {
     size_t count = 0;
@@ -151,7 +151,7 @@ static const struct measurement {
 };
 #define MEASUREMENTS (sizeof measurements / sizeof *measurements)
 
-/* --- measuring, and telling ------------------------------------------------------------------ */
+/* --- measuring, and reporting ---------------------------------------------------------------- */
 
 /* CLI_GO_ON or the exit code. */
 static int complain(int result)
@@ -246,7 +246,7 @@ static int measure_all(void)
 
 /* --- before and after ------------------------------------------------------------------------ */
 
-/* Nobody's lock is measured, and nobody's znode made way for. */
+/* Refuses a lock that is in use, and a path that is somebody else's znode. */
 static int refuse_path_in_use(void)
 {
     zkl_queue *queue;

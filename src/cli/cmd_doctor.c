@@ -1,4 +1,4 @@
-/* cmd_doctor.c - is all well: the servers, the session, the client library, the locks. */
+/* cmd_doctor.c - checks the servers, the session, the client library and the locks. */
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -65,8 +65,8 @@ static bool ask_for_tick(const char *host, const char *port, int64_t *tick_ms)
     return true;
 }
 
-/* A server whose ticks are longer than we were told makes leases unsound. What it says is better
- * evidence than what it does. */
+/* A tickTime that is longer than --tick makes leases unsound. The server's own word ("conf") is
+ * better evidence than a probe. */
 static void examine_tick(const char *server, const char *host, const char *port)
 {
     int64_t told_ms = cli.tick_ms;

@@ -14,7 +14,7 @@
 #include "runner.h"
 #include "supervise/health.h"
 
-/* Between failures; and a CMD that ran for longer fails as if for the first time. */
+/* The longest pause between failures. A CMD that ran for longer fails as if for the first time. */
 #define PAUSE_MAX_MS 60000
 #define LONGEST_MS (24 * CLI_DAY_MS) /* that poll takes */
 
@@ -120,8 +120,8 @@ static int pause_and_stand_again(int code)
     return contend_pause(pause_ms);
 }
 
-/* Lost, or not healthy: stand again. CMD failed: after a pause. It ended in good order, was told to
- * end, or cannot be run: end. */
+/* Leadership lost, or host not healthy: stand again. CMD failed: stand again after a pause. CMD
+ * ended in good order, was asked to stop, or cannot be run: end. */
 static int next(int code)
 {
     bool left = !contend.signal && contend.result == ZKL_ECANCELED; /* the queue, unhealthy */
@@ -141,7 +141,8 @@ static int next(int code)
     return code;
 }
 
-/* From a terminal HUP means that it is gone. To a daemon it says: read your configuration again. */
+/* From a terminal HUP means that the terminal has closed. To a daemon it means: read the
+ * configuration again. */
 static bool has_terminal(void)
 {
     int terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);

@@ -27,7 +27,7 @@ static bool announce(void)
         (json_int_t)contend.grant.token, "wait_ms", (json_int_t)(now_ms() - contend.begun_ms)));
 }
 
-/* What comes in is of no interest, its end is. */
+/* Only the end of the input matters. */
 static bool at_end(int fd)
 {
     char ignored[4096];

@@ -8,7 +8,7 @@
 #include "queues.h"
 #include "runner.h"
 
-#define SERVER_MS 10000 /* for the servers' word on the record */
+#define SERVER_MS 10000 /* for the servers' response about the record */
 
 static int64_t length_ms, phase_ms; /* length 0: no --slot */
 static bool want_status;
@@ -26,15 +26,15 @@ struct status {
     const zkl_queue *queue;
 };
 
-/* The last round time that is past. Nobody is late before it, though his slot began half a slot
- * earlier: a job of every night has not failed at noon. */
+/* The last round time that is past. A job is not due before its round time, though its slot began
+ * half a slot earlier: a nightly job has not failed at noon. */
 static int64_t last_round(int64_t now)
 {
     int64_t since = now - phase_ms;
     return since - (since % length_ms + length_ms) % length_ms + phase_ms;
 }
 
-/* How long ago, by the clock here, as the ages of a queue are. */
+/* Time since then by the clock of this host, as the ages of a queue. */
 static int64_t ago_ms(int64_t time_ms)
 {
     int64_t ago;
@@ -109,7 +109,7 @@ static bool print(const struct status *status)
     return cli.quiet || (print_record(status) && print_due(status) && print_queue(status));
 }
 
-/* CLI_GO_ON, or the exit code after it was said why. */
+/* CLI_GO_ON, or the exit code after a message. */
 static int read_record(zkl_session *session, struct status *status)
 {
     zkl_error error;
@@ -122,8 +122,8 @@ static int read_record(zkl_session *session, struct status *status)
     return result == ZKL_OK ? CLI_GO_ON : queues_complain(status->path, result, &error);
 }
 
-/* The queue is read before the record: so a job that ends in between is seen as recorded, and not
- * as neither recorded nor under way. */
+/* Reads the queue before the record: a job that ends in between shows as recorded, and not as
+ * neither recorded nor running. */
 static int show_status(zkl_session *session, const char *path)
 {
     struct status status = {.path = path, .due_ms = UNKNOWN};

@@ -16,7 +16,7 @@ static const struct cli_option options[] = {
     {.name = NULL},
 };
 
-/* No terminal, no answer: that must have been said with --yes. */
+/* Without a terminal nobody can confirm: --yes must be given. */
 static bool ask_user(void)
 {
     char answer[16] = "";

@@ -1,4 +1,4 @@
-/* cmd_sandbox.c - a throw-away ZooKeeper: started, used, gone. */
+/* cmd_sandbox.c - a throw-away ZooKeeper for one command. */
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -17,7 +17,7 @@
 #include "supervise/process.h"
 
 #define SETTINGS_MAX 32
-#define ORPHAN_MS 5000 /* CMD may take this long to end when our parent is gone */
+#define ORPHAN_MS 5000 /* CMD may take this long to end when our parent has ended */
 
 static const char *settings[SETTINGS_MAX + 1];
 static int settings_count;

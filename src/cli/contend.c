@@ -15,14 +15,14 @@
 #include "supervise/health.h"
 
 #define CONNECT_MS 10000
-#define LEAVE_MS 2000 /* for the server's word that our znode is gone */
+#define LEAVE_MS 2000 /* for the server's response that our znode is deleted */
 
 struct contend contend = {.wait_ms = ZKL_WAIT_FOREVER, .not_granted = EXIT_NOT_GRANTED};
 
 /* --- who is before us, on a terminal and to the service manager:
  * waiting for "backup": 2 ahead; held by db3:4121 (deploy) for 00:02:13 */
 
-#define FIRST_MS 1000 /* who waits less does not want to know */
+#define FIRST_MS 1000 /* a shorter wait shows nothing */
 #define NEXT_MS 5000
 #define LIST_MS 1000
 
@@ -47,7 +47,8 @@ static int line_timeout(void)
     return !line.wanted ? -1 : left > 0 ? (int)left : 0;
 }
 
-/* Our place in the queue: one session, one contender. Its end when we are not in it yet. */
+/* Our position in the queue: one session has one contender. The queue's length: we are not in it.
+ */
 static size_t position(const zkl_queue *queue, int64_t session_id)
 {
     size_t i = 0;
@@ -57,7 +58,7 @@ static size_t position(const zkl_queue *queue, int64_t session_id)
     return i;
 }
 
-/* One line, however narrow the terminal is: what wraps cannot be wiped. */
+/* Cut to the width of the terminal: a line that wraps cannot be wiped. */
 __attribute__((format(printf, 2, 3))) static void print(const char *name, const char *format, ...)
 {
     char text[1024];
@@ -74,8 +75,8 @@ __attribute__((format(printf, 2, 3))) static void print(const char *name, const 
     line.shown = true;
 }
 
-/* Times are the server's: the newest znode's and the holder's. Ours has waited since, which our own
- * clock knows. */
+/* The age of the holder's znode when ours was created, by the server's times, and the time since by
+ * our own clock. */
 static void print_holder(const char *name, const zkl_queue *queue, size_t ahead)
 {
     size_t first = queues_holder(queue);
@@ -87,7 +88,7 @@ static void print_holder(const char *name, const zkl_queue *queue, size_t ahead)
     if (ahead >= queue->count ||
         __builtin_sub_overflow(queue->entries[ahead].created_ms, holder->created_ms, &since_ms) ||
         since_ms > CLI_LONGEST_MS) {
-        since_ms = 0; /* a server may say anything */
+        since_ms = 0; /* the server's times may be nonsense */
     }
     queues_age(since_ms + now_ms() - contend.begun_ms, age, sizeof age);
     print(name, "%zu ahead; held by %s for %s", ahead, who, age);
@@ -107,8 +108,8 @@ static void show_queue(const char *name, const zkl_queue *queue, size_t ahead)
     }
 }
 
-/* Of several, the first at which somebody is ahead; false: nobody is ahead at this one, and there
- * are more. */
+/* Shows the first of several locks at which a contender is ahead. False: none is ahead at this one,
+ * and there are more locks. */
 static bool show_one(size_t number)
 {
     char path[ZKL_PATH_MAX + 16];
@@ -240,7 +241,7 @@ static bool is_end(int number)
     return signals_is_end(number) && !(number == SIGHUP && contend.reloads);
 }
 
-/* Waits for callbacks, a signal or the time. Returns the signal that is to end this, 0 for none. */
+/* Waits for callbacks, a signal or the time. Returns the signal that ends the wait, 0 for none. */
 static int wait_once(int timeout_ms)
 {
     struct pollfd fds[] = {{.fd = zkl_session_fd(contend.session), .events = POLLIN},
@@ -252,8 +253,8 @@ static int wait_once(int timeout_ms)
     return is_end(number) ? number : 0;
 }
 
-/* A signal, or a host that is not healthy, ends the wait: leave the queue, and see to it that we
- * have left. */
+/* A signal, or a host that is not healthy, ends the wait: leave the queue, and wait until the znode
+ * is deleted. */
 static void leave(void)
 {
     int64_t deadline = now_ms() + LEAVE_MS;

@@ -16,24 +16,24 @@ extern struct contend {
     int not_granted;      /* exit code for that */
     zkl_recipe recipe;    /* of its lock; of an election metadata is what it publishes */
     int limit;            /* of a semaphore; 0: what the path says */
-    const char *metadata; /* on our znode; NULL: who we are */
-    bool reloads;         /* HUP is no end of the wait */
-    bool revocable;       /* notices requests to give way */
+    const char *metadata; /* on our znode; NULL: host, process and user */
+    bool reloads;         /* HUP does not end the wait */
+    bool revocable;       /* notices requests to release */
     int64_t delay_ms;     /* after a holder that did not release */
-    /* How it went. */
+    /* Results. */
     int64_t begun_ms; /* CLOCK_MONOTONIC */
     zkl_session *session;
     zkl_lock *lock; /* NULL: not made */
     bool decided;   /* the acquire ended: */
-    int result;     /* ZKL_ECANCELED: it was given up, since this host is not healthy */
+    int result;     /* ZKL_ECANCELED: canceled, because this host is not healthy */
     zkl_grant grant;
     zkl_error error;
-    int signal;                   /* that ended the wait; 0: none */
-    bool revoked;                 /* somebody asks us to give way */
+    int signal;                   /* which ended the wait; 0: none */
+    bool revoked;                 /* another client requests that we release */
     char node[ZKL_PATH_MAX + 64]; /* path of our znode, once granted */
 } contend;
 
-/* These return CLI_GO_ON, or the exit code to end with after it was said why. */
+/* These return CLI_GO_ON, or the exit code to end with after a message. */
 int contend_open(void);
 int contend_acquire(void);
 /* Waits, out of the queue; a signal ends that. */
@@ -41,16 +41,16 @@ int contend_pause(int64_t pause_ms);
 /* The same until this host is healthy. */
 int contend_await_health(void);
 
-/* Forgets how it went, before another contend_acquire. */
+/* Clears the results, before another contend_acquire. */
 void contend_begin(void);
-/* Gives the lock back: ZKL_OK, or ZKL_ELOST when it was not ours to the end; error says why. */
+/* Releases the lock: ZKL_OK, or ZKL_ELOST when it was not held to the end; error has the reason. */
 int contend_release(void);
-/* Says what became of a call for this lock, and what to do about it. Returns the exit code. */
+/* Reports why a call for this lock failed, and what to do about it. Returns the exit code. */
 int contend_complain(int result, const zkl_error *error);
-/* Ends the session and frees all; to be called however far it came. */
+/* Closes the session and frees all, in whatever state they are. */
 void contend_close(void);
 
-/* Runs callbacks that wait, and tells the watchdog. */
+/* Runs the callbacks that are due, and notifies the watchdog. */
 void contend_dispatch(void);
 
 #endif

@@ -20,21 +20,21 @@
 #include "supervise/keeper.h"
 
 #define REFRESH_MS 50  /* how often the keeper's page is written */
-#define LATE_MS 100    /* what a busy machine may add to that */
-#define LINGER_MS 1000 /* who lingers for less need not be mentioned */
+#define LATE_MS 100    /* which a busy machine may add to that */
+#define LINGER_MS 1000 /* descendants that end sooner are not mentioned */
 #define NEVER INT64_MAX
 
 struct job job = {.grace_ms = JOB_UNSET, .max_run_ms = JOB_UNSET};
 
 static struct {
-    bool over;            /* nobody of CMD is left */
-    pid_t group;          /* CMD's; 0: it is not known, or over */
+    bool over;            /* CMD and its descendants have ended */
+    pid_t group;          /* CMD's; 0: not known, or ended */
     int terminal;         /* the one that controls us; -1: none */
     bool lends_terminal;  /* CMD's group has it, or had it when CMD was stopped */
     bool wants_terminal;  /* CMD is stopped until it has it */
-    int64_t lease_end_ns; /* CLOCK_BOOTTIME, as last told to the keeper */
+    int64_t lease_end_ns; /* CLOCK_BOOTTIME, as last written for the keeper */
     int64_t stop_ms;      /* CLOCK_MONOTONIC, of max_run_ms */
-    int64_t linger_ms;    /* CLOCK_MONOTONIC: when to mention who lingers */
+    int64_t linger_ms;    /* CLOCK_MONOTONIC: when to mention descendants that have not ended */
 } own;
 
 static void terminal_to(pid_t group)
@@ -56,9 +56,9 @@ static bool in_foreground(void)
     return own.terminal >= 0 && tcgetpgrp(own.terminal) == getpgrp();
 }
 
-/* CMD was stopped since it wants the terminal. In a pipeline it can have it now, as ssh that asks
- * for a password; in the background when somebody brings us to the foreground, of which no signal
- * tells. */
+/* CMD was stopped because it wants the terminal. In a pipeline it gets it now, as ssh that prompts
+ * for a password. In the background it gets it when the user brings the job to the foreground,
+ * which no signal reports. */
 static void lend_terminal(void)
 {
     if (own.wants_terminal && own.group > 0 && in_foreground()) {
@@ -82,7 +82,7 @@ int job_prepare(void)
         return EXIT_FAILED;
     }
     own.terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
-    prctl(PR_SET_CHILD_SUBREAPER, 1); /* should the keeper be killed, its children come to us */
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* if the keeper is killed, its children become ours */
     return CLI_GO_ON;
 }
 
@@ -116,8 +116,8 @@ void job_begin(void)
     keeper_begin();
 }
 
-/* The clock is read first, so the end that is written is never later than the true one. Returns
- * what is left. */
+/* Reads the clock first, so the end that it writes is never later than the true one. Returns the
+ * time that is left. */
 static int64_t refresh_lease(void)
 {
     int64_t now = clock_ns(CLOCK_BOOTTIME);
@@ -131,8 +131,7 @@ static int64_t refresh_lease(void)
         keeper_lease(own.lease_end_ns);
     }
     if (left_ms < KEEPER_MARGIN_MS / 2 && job.ran && !own.over) {
-        /* The keeper has done so, unless somebody stopped it; then it will not know why they died.
-         */
+        /* The keeper has done so, unless it is stopped. Then it cannot report this cause. */
         job.lost = keeper_kill(own.group) || job.lost;
     }
     return left_ms;
@@ -166,8 +165,8 @@ static void on_refused(int reason)
     own.over = true;
 }
 
-/* Nobody of us sent that KILL. The kernel does, without a word here, when memory runs out. */
-static void tell_kill(const struct keeper_event *event)
+/* Neither zklock nor the keeper sent that KILL. The kernel does when memory runs out. */
+static void report_kill(const struct keeper_event *event)
 {
     if (event->cause == KEEPER_BY_ITSELF && !job.lost && WIFSIGNALED(event->value) &&
         WTERMSIG(event->value) == SIGKILL) {
@@ -178,7 +177,7 @@ static void tell_kill(const struct keeper_event *event)
 
 static void on_ended(const struct keeper_event *event)
 {
-    tell_kill(event);
+    report_kill(event);
     own.group = 0;
     job.status = event->value;
     job.lost = job.lost || event->cause == KEEPER_BY_LEASE;
@@ -187,7 +186,7 @@ static void on_ended(const struct keeper_event *event)
     own.over = true;
 }
 
-/* Nobody should kill the keeper. CMD died with it; who is left is ours now. */
+/* CMD died with the keeper. Its other descendants are zklock's children now. */
 static void on_died(void)
 {
     cli_error("\"%s\": the keeper process was killed, and %s with it; run it again ('journalctl "
@@ -202,8 +201,8 @@ static void on_died(void)
 }
 
 /* Ctrl-Z stopped CMD: take the terminal back and stop as well, so that the shell sees a stopped
- * job. The lease does not wait for it. A SIGSTOP is somebody's who wants CMD to pause, not us: the
- * lock stays held. */
+ * job. The lease runs on meanwhile. SIGSTOP is meant for CMD alone: zklock goes on, and the lock
+ * stays held. */
 static void on_suspended(int number)
 {
     const char *lock = contend.name;
@@ -245,7 +244,7 @@ static void on_event(void)
         on_stopping(event.cause);
         break;
     case KEEPER_LINGERING:
-        own.group = 0; /* waited for: the number may become somebody else's */
+        own.group = 0; /* waited for: the number may become another process's */
         own.linger_ms = now_ms() + LINGER_MS;
         break;
     case KEEPER_ENDED:
@@ -288,7 +287,9 @@ static void on_time(void)
     if (job.stop == JOB_NOT_STOPPED) {
         enum job_stop reason = why_stop(now);
         bool stopped = reason != JOB_NOT_STOPPED && keeper_stop();
-        job.stop = stopped ? reason : JOB_NOT_STOPPED; /* a keeper that is stopped is asked again */
+        job.stop = stopped
+                       ? reason
+                       : JOB_NOT_STOPPED; /* to a keeper that is stopped the order is sent again */
     }
     if (now >= own.linger_ms) {
         own.linger_ms = NEVER;
@@ -309,10 +310,10 @@ static void wait_once(bool started)
     contend_dispatch();
 }
 
-/* A grant may come with a lease that is old, or young and long in coming: too much of it may be
- * gone before its next renewal, and the keeper would then stop CMD. Heartbeats renew it. A long
- * --grace leaves no room for slow responses: then what is left now has to do after a third of the
- * session timeout, when the heartbeats have done all they can. */
+/* A grant may come with a lease that is old: it may become too short for the grace before its next
+ * renewal, and the keeper would then stop CMD. Heartbeats renew it. A long --grace leaves no room
+ * for slow responses: after a third of the session timeout, when heartbeats have done all they can,
+ * the lease as it is must do. */
 static bool has_room(int64_t begun_ms)
 {
     zkl_session *session = contend.session;
@@ -351,10 +352,10 @@ static void watch(void)
     terminal_to(getpgrp());
 }
 
-/* Gives the lock back and decides whether it was ours to the end. Back late, because we were
- * stopped after CMD's end, is no loss; lost with time on the lease is: somebody removed our znode.
- * Unless the servers said since that it stood. */
-static void give_back(void)
+/* Releases the lock and decides whether it was held to the end of CMD. A late release, because
+ * zklock was stopped after that, is no loss. A loss before the end of the lease is one: somebody
+ * removed the znode. It is none if the servers confirmed the lock after CMD's end. */
+static void release_lock(void)
 {
     bool in_time = clock_ns(CLOCK_BOOTTIME) < own.lease_end_ns;
     bool lost = contend_release() == ZKL_ELOST;
@@ -377,7 +378,7 @@ int job_run(void)
     int code = job.ended ? job.ended() : CLI_GO_ON;
     job.overruled = code != CLI_GO_ON;
     job.code = job.overruled ? code : job.code;
-    give_back();
+    release_lock();
     hook_ended(job.lost);
     return job.code;
 }

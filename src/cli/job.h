@@ -1,5 +1,5 @@
-/* job.h - CMD under a lock: started when granted, told of signals, stopped before the lease ends.
- */
+/* job.h - CMD under a lock: started at the grant, sent the signals that zklock gets, stopped before
+ * the lease ends. */
 #ifndef CLI_JOB_H
 #define CLI_JOB_H
 
@@ -18,30 +18,32 @@ extern struct job {
     int64_t grace_ms;   /* JOB_UNSET: half of what the lease leaves */
     int64_t max_run_ms; /* JOB_UNSET: no limit */
     bool again;         /* job_run may be called more than once */
-    /* Called when CMD is over, before the lock is given back: CLI_GO_ON, or the exit code instead.
-     * NULL: nothing to do. */
+    /* Called when CMD has ended, before the lock is released: CLI_GO_ON, or the exit code instead
+     * of CMD's. NULL: nothing to do. */
     int (*ended)(void);
     /* How it went. */
     bool ran;
     enum job_stop stop;
     bool lost;
-    bool proved; /* by `ended`: the servers said, after CMD's end, that the lock was still ours */
+    bool
+        proved; /* by `ended`: the servers confirmed after CMD's end that the lock was still held */
     bool stop_requested; /* zklock got TERM, INT or QUIT, and passed it on */
     bool overruled;      /* `ended` gave another exit code than CMD */
-    bool unkept;         /* the keeper is dead: nothing can be run any more */
+    bool unkept;         /* the keeper has died: nothing can be run any more */
     int status;          /* CMD's wait status, if it ran */
     int code;            /* exit code */
 } job;
 
 /* Starts the keeper; to be called before there is a session or a thread. CLI_GO_ON, or the exit
- * code after it was said why not. */
+ * code after a message. */
 int job_prepare(void);
-/* Refuses a grace that no lease of this session has room for. CLI_GO_ON or the exit code. */
+/* Refuses a grace that is longer than what a lease of this session leaves. CLI_GO_ON or the exit
+ * code. */
 int job_fit(void);
-/* Forgets how it went, before each wait for a grant. */
+/* Clears the results, before each wait for a grant. */
 void job_begin(void);
-/* Runs CMD under the lock just granted, until nobody of it is left, and releases the lock. Returns
- * the exit code. */
+/* Runs CMD under the lock just granted, until CMD and its descendants have ended, and releases the
+ * lock. Returns the exit code. */
 int job_run(void);
 void job_close(void);
 

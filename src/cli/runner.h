@@ -8,14 +8,14 @@
 #include "metrics.h"
 #include "supervise/hook.h"
 
-/* Each function returns CLI_GO_ON, or the exit code to end with after it was said why. NULL:
- * nothing to do. */
+/* Each function returns CLI_GO_ON, or the exit code to end with after a message. NULL: nothing to
+ * do. */
 struct runner_policy {
     const char *name;     /* the subcommand's */
-    int (*opened)(void);  /* there is a session, and nothing of ours in the queue */
+    int (*opened)(void);  /* there is a session, and no znode of ours in the queue */
     int (*granted)(void); /* before CMD is started */
     int (*held)(void);    /* instead of a CMD. When it returns, the lock is released */
-    int (*ended)(void);   /* CMD is over, and the lock still held */
+    int (*ended)(void);   /* CMD has ended, and the lock is still held */
     /* After each grant, or the failure to get one, with the exit code it gave: CLI_GO_ON to queue
      * again, or the exit code to end with. NULL: end. */
     int (*next)(int code);
@@ -26,7 +26,7 @@ extern struct runner {
     const char *shell; /* -c */
     const char *report_file;
     const char *skipped; /* outcome to be reported when `granted` ended it */
-    /* How it went. */
+    /* Results. */
     int64_t granted_ms; /* CLOCK_MONOTONIC; 0: never */
     int64_t ended_ms;
 } runner;
@@ -34,7 +34,7 @@ extern struct runner {
 /* -n: a wait that is over at once. */
 bool runner_take_try(const char *value);
 
-/* How long to wait for a lock, the same wherever a subcommand waits for one. */
+/* The options of each subcommand that waits for a lock. */
 #define OPTIONS_WAIT                                                                   \
     OPTION_DURATION("wait", 'w', &contend.wait_ms, 0, CLI_LONGEST_MS,                  \
                     "give up after this long in the queue (never)"),                   \

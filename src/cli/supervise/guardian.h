@@ -1,9 +1,9 @@
 /* guardian.h - the process that owns the sandbox's servers and its directory.
  *
- * It has no other task than to outlive `zklock sandbox`, however that ends, and to clear up after
- * it. It learns of the end from a socket whose only other end `zklock sandbox` holds; signals do
- * not reach it, it has a session of its own. Should it be killed itself, the servers die with it
- * (PR_SET_PDEATHSIG) and the directory is left to the other side. */
+ * Its only task is to outlive `zklock sandbox` and to clean up after it. Only `zklock sandbox` has
+ * the other end of its socket, so the end of that socket is the end of `zklock sandbox`. It has a
+ * session of its own, so signals of the terminal do not reach it. If it is killed, the kernel kills
+ * the servers (PR_SET_PDEATHSIG), and `zklock sandbox` removes the directory. */
 #ifndef CLI_GUARDIAN_H
 #define CLI_GUARDIAN_H
 
@@ -25,7 +25,7 @@ struct guardian_order {
     const char *const *settings; /* further lines of zoo.cfg; ends with NULL */
 };
 
-/* What it says, once: the servers serve, or why not. */
+/* Its only report: the servers serve, or why they do not. */
 struct guardian_report {
     bool serving;
     char servers[128]; /* "127.0.0.1:41234,..." */
@@ -34,8 +34,8 @@ struct guardian_report {
     char problem[1024];
 };
 
-/* Starts it. *socket: one guardian_report can be read, then the end when it is gone; closing it
- * ends the guardian. -1 with errno. */
+/* Starts it. *socket: one guardian_report can be read, then the end when the guardian has ended.
+ * Closing it ends the guardian. -1 with errno. */
 pid_t guardian_start(const struct guardian_order *order, int *socket);
 /* Ends it and waits until nothing is left. folder: removed here too if the guardian was killed. */
 void guardian_stop(pid_t guardian, int socket, const char *folder);

@@ -19,7 +19,7 @@ struct health health = {.every_ms = 10000, .fails = 3, .socket = -1, .state = HE
 struct checker {
     int socket, children;
     const sigset_t *mask; /* the signal mask of a check */
-    bool alone;           /* zklock is gone */
+    bool alone;           /* zklock has ended */
 };
 
 static void become_check(const struct checker *checker)
@@ -34,7 +34,7 @@ static void become_check(const struct checker *checker)
     _exit(EXIT_CANNOT_EXECUTE);
 }
 
-/* Waits until the child has ended, zklock is gone or the time has come. */
+/* Waits until the child or zklock has ended, or the time has come. */
 static void wait_until(struct checker *checker, int64_t end_ms)
 {
     struct pollfd fds[] = {{.fd = checker->socket, .events = POLLIN},

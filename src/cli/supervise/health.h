@@ -1,4 +1,4 @@
-/* health.h - a health command of the user's, run again and again, and what it says of this host.
+/* health.h - runs the user's health command periodically, and knows whether this host is healthy.
  *
  * It runs in a process of its own, which was forked before there was a session, so that a check
  * inherits no connection and a check that hangs delays nobody. A check that has not ended when the

@@ -16,13 +16,13 @@
 extern const char *hook_program; /* NULL: there is none, and every function does nothing */
 
 /* Starts the process; to be called while there is one thread. path is for the environment. False
- * after it was said why: the program cannot be found or executed. */
+ * after a message: the program cannot be found or executed. */
 bool hook_open(const char *path);
 /* The lock was granted: begins to follow its state. */
 void hook_granted(const char *node, int64_t token);
 /* Reports jeopardy, safe and lost when the state has changed. */
 void hook_follow(zkl_state state);
-/* The grant is over. Says nothing if the loss was reported. */
+/* The grant has ended. Reports nothing if the loss was reported. */
 void hook_ended(bool lost);
 void hook_close(void);
 

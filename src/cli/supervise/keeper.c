@@ -23,7 +23,7 @@
 #include "signals.h"
 
 #define KILL_AGAIN_NS (5 * NS_PER_MS)
-#define KILL_IN_VAIN_NS (200 * NS_PER_MS) /* somebody may not be killed: wait for its own end */
+#define KILL_REFUSED_NS (200 * NS_PER_MS) /* a process refuses the signal: wait for its own end */
 
 enum order_kind { ORDER_START, ORDER_SIGNAL, ORDER_STOP, ORDER_LOOK };
 
@@ -46,36 +46,35 @@ static struct {
     int socket, children, timer;
     const sigset_t *mask; /* CMD's signal mask */
     int64_t grace_ns;
-    pid_t pid;           /* CMD, and its process group; 0 once it was waited for */
-    int status;          /* CMD's wait status */
-    bool over;           /* nobody is left */
-    bool lingering;      /* CMD is gone, others are not */
-    bool stopping;       /* TERM went out */
-    bool stopped;        /* CMD is, by a signal */
-    bool zklock_is_gone; /* nobody hears us any more */
-    pid_t beyond_us;     /* may not be signalled: it has become another user's. 0: nobody */
+    pid_t pid;         /* CMD, and its process group; 0 once it was waited for */
+    int status;        /* CMD's wait status */
+    bool over;         /* no process is left */
+    bool lingering;    /* CMD has ended, processes that it started have not */
+    bool stopping;     /* TERM was sent */
+    bool stopped;      /* CMD is, by a signal */
+    bool zklock_ended; /* no process reads our events any more */
+    pid_t unstoppable; /* a process of another user, which refuses our signals. 0: none */
     struct cage cage;
     enum keeper_cause cause;
     int64_t kill_ns; /* of a stop: the end of its grace */
-} post;
+} supervisor;
 
-static void tell(enum keeper_news news, int value)
+static void send_event(enum keeper_news news, int value)
 {
     struct keeper_event event = {
-        .news = news, .value = value, .pid = post.pid, .cause = post.cause};
-    /* Never wait for a zklock that does not listen: it may be stopped, which is what we are here
-     * for. */
-    send(post.socket, &event, sizeof event, MSG_NOSIGNAL | MSG_DONTWAIT);
+        .news = news, .value = value, .pid = supervisor.pid, .cause = supervisor.cause};
+    /* Never wait for zklock to read: it may be stopped, and then the keeper must act alone. */
+    send(supervisor.socket, &event, sizeof event, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* Unless that would have to wait, for a reader that does not read. */
-static bool can_say(void)
+/* False: a write to standard error would block. */
+static bool can_write_error(void)
 {
-    struct pollfd said = {.fd = STDERR_FILENO, .events = POLLOUT};
-    return poll(&said, 1, 0) == 1 && said.revents == POLLOUT;
+    struct pollfd error_output = {.fd = STDERR_FILENO, .events = POLLOUT};
+    return poll(&error_output, 1, 0) == 1 && error_output.revents == POLLOUT;
 }
 
-static void say_who_is_beyond_us(pid_t pid)
+static void report_unstoppable(pid_t pid)
 {
     char path[64];
     char name[64] = "?";
@@ -85,7 +84,7 @@ static void say_who_is_beyond_us(pid_t pid)
         name[strcspn(fgets(name, sizeof name, file) ? name : "", "\n")] = '\0';
         fclose(file);
     }
-    if (can_say()) {
+    if (can_write_error()) {
         cli_error(
             "process %d (%s) under %s runs as another user and cannot be stopped: it may go on "
             "beside the next holder; "
@@ -94,33 +93,33 @@ static void say_who_is_beyond_us(pid_t pid)
     }
 }
 
-/* The group, and whoever left it: a daemon that made itself a session is CMD's all the same. Once
- * CMD was waited for, the group's number may become somebody else's: from then on everybody is
- * addressed one by one. */
-static void signal_everybody(int number)
+/* Signals CMD's group and its descendants outside of the group, such as a daemon with a session of
+ * its own. Once CMD was waited for, the number of its group may be another process's: from then on
+ * each process is signalled by itself. */
+static void signal_all(int number)
 {
     if (number == SIGKILL) {
-        cage_kill(&post.cage);
+        cage_kill(&supervisor.cage);
     }
-    if (post.pid > 0) {
-        kill(-post.pid, number);
+    if (supervisor.pid > 0) {
+        kill(-supervisor.pid, number);
     }
-    pid_t refused = descendants_signal(getpid(), post.pid, number).refused;
-    if (refused && !*post.cage.folder && !post.beyond_us) {
-        say_who_is_beyond_us(refused);
+    pid_t refused = descendants_signal(getpid(), supervisor.pid, number).refused;
+    if (refused && !*supervisor.cage.folder && !supervisor.unstoppable) {
+        report_unstoppable(refused);
     }
-    post.beyond_us = refused;
+    supervisor.unstoppable = refused;
 }
 
 static void forward(int number)
 {
-    if (post.pid > 0) {
-        kill(-post.pid, number);
+    if (supervisor.pid > 0) {
+        kill(-supervisor.pid, number);
     } else {
         descendants_signal(getpid(), 0, number);
     }
-    if (post.stopped && signals_is_end(number)) {
-        signal_everybody(SIGCONT); /* who is stopped cannot end */
+    if (supervisor.stopped && signals_is_end(number)) {
+        signal_all(SIGCONT); /* a stopped process cannot end */
     }
 }
 
@@ -131,8 +130,7 @@ static void set_environment(const struct order *order)
     setenv("ZKLOCK_SERVERS", cli.servers, 1);
 }
 
-static _Noreturn void become_command(const struct order *order, pid_t keeper,
-                                     volatile int *reason)
+static _Noreturn void become_command(const struct order *order, pid_t keeper, volatile int *reason)
 {
     setpgid(0, 0);
     if (has_terminal) {
@@ -142,24 +140,24 @@ static _Noreturn void become_command(const struct order *order, pid_t keeper,
     if (getppid() != keeper) {
         _exit(EXIT_FAILED);
     }
-    cage_enter(&post.cage);
+    cage_enter(&supervisor.cage);
     set_environment(order);
-    sigprocmask(SIG_SETMASK, post.mask, NULL);
+    sigprocmask(SIG_SETMASK, supervisor.mask, NULL);
     *reason = execute((const char *const *)command.argv);
     _exit(EXIT_CANNOT_EXECUTE);
 }
 
-/* vfork: the keeper goes on when CMD was executed, which it waits for anyway, and the child's word
- * on a failure is in its memory. Nothing is copied. Returns 0 or errno. */
+/* Returns 0 or errno. vfork copies no page tables: the keeper waits for the exec anyway, and the
+ * child writes the reason of a failure into the keeper's memory. */
 static int start_command(const struct order *order)
 {
     volatile int reason = 0;
     pid_t keeper = getpid();
-    post.pid = vfork();
-    if (post.pid == 0) {
+    supervisor.pid = vfork();
+    if (supervisor.pid == 0) {
         become_command(order, keeper, &reason);
     }
-    return post.pid < 0 ? errno : reason;
+    return supervisor.pid < 0 ? errno : reason;
 }
 
 static int64_t lease_kill_ns(void)
@@ -169,75 +167,75 @@ static int64_t lease_kill_ns(void)
 
 static void stop(enum keeper_cause cause)
 {
-    if (post.stopping) {
+    if (supervisor.stopping) {
         return;
     }
-    post.stopping = true;
-    post.cause = cause;
-    post.kill_ns = clock_ns(CLOCK_BOOTTIME) + post.grace_ns;
-    signal_everybody(SIGTERM);
-    signal_everybody(SIGCONT); /* who is stopped cannot end */
-    tell(KEEPER_STOPPING, 0);
+    supervisor.stopping = true;
+    supervisor.cause = cause;
+    supervisor.kill_ns = clock_ns(CLOCK_BOOTTIME) + supervisor.grace_ns;
+    signal_all(SIGTERM);
+    signal_all(SIGCONT); /* a stopped process cannot end */
+    send_event(KEEPER_STOPPING, 0);
 }
 
-/* Does what is due and returns when to look again, never 0. The end of a lease that was renewed
- * meanwhile is not due. */
+/* Sends TERM and KILL when they are due. Returns when it must be called again, never 0. A lease
+ * that was renewed meanwhile does not end yet. */
 static int64_t enforce(void)
 {
     int64_t now = clock_ns(CLOCK_BOOTTIME);
     int64_t lease_kill = lease_kill_ns();
-    if (now >= lease_kill - post.grace_ns) {
+    if (now >= lease_kill - supervisor.grace_ns) {
         stop(KEEPER_BY_LEASE);
     }
-    if (!post.stopping) {
-        return lease_kill - post.grace_ns;
+    if (!supervisor.stopping) {
+        return lease_kill - supervisor.grace_ns;
     }
-    int64_t kill_ns = post.kill_ns < lease_kill ? post.kill_ns : lease_kill;
+    int64_t kill_ns = supervisor.kill_ns < lease_kill ? supervisor.kill_ns : lease_kill;
     if (now < kill_ns) {
         return kill_ns;
     }
     if (now >= lease_kill) {
-        post.cause = KEEPER_BY_LEASE;
+        supervisor.cause = KEEPER_BY_LEASE;
     }
-    signal_everybody(SIGKILL);
-    return now + (post.beyond_us ? KILL_IN_VAIN_NS : KILL_AGAIN_NS);
+    signal_all(SIGKILL);
+    return now + (supervisor.unstoppable ? KILL_REFUSED_NS : KILL_AGAIN_NS);
 }
 
 static void take_status(int status)
 {
-    post.stopped = WIFSTOPPED(status);
+    supervisor.stopped = WIFSTOPPED(status);
     if (WIFCONTINUED(status)) {
         return;
     }
     if (WIFSTOPPED(status)) {
-        tell(KEEPER_SUSPENDED, WSTOPSIG(status));
+        send_event(KEEPER_SUSPENDED, WSTOPSIG(status));
         return;
     }
-    post.pid = 0;
-    post.status = status;
+    supervisor.pid = 0;
+    supervisor.status = status;
 }
 
-/* A subreaper without a child has no descendant at all: each of them would hang on one. */
+/* A subreaper without a child has no descendant: an orphan becomes its child. */
 static void reap(void)
 {
     int status;
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
-        if (pid == post.pid) {
+        if (pid == supervisor.pid) {
             take_status(status);
         }
     }
-    post.over = pid < 0 && errno == ECHILD;
-    if (post.pid == 0 && !post.over && !post.lingering) {
-        post.lingering = true;
-        tell(KEEPER_LINGERING, post.status);
+    supervisor.over = pid < 0 && errno == ECHILD;
+    if (supervisor.pid == 0 && !supervisor.over && !supervisor.lingering) {
+        supervisor.lingering = true;
+        send_event(KEEPER_LINGERING, supervisor.status);
     }
 }
 
-/* CMD's end does not wait for that. */
-static void say_that_zklock_is_gone(void)
+/* Does not delay CMD's end. */
+static void report_zklock_ended(void)
 {
-    if (can_say()) {
+    if (can_write_error()) {
         cli_error("zklock has ended: stopping %s; its lock is free after the session timeout, "
                   "then run it again",
                   command.argv[0]);
@@ -247,14 +245,14 @@ static void say_that_zklock_is_gone(void)
 static void take_order(void)
 {
     struct order order;
-    ssize_t size = recv(post.socket, &order, sizeof order, MSG_DONTWAIT);
+    ssize_t size = recv(supervisor.socket, &order, sizeof order, MSG_DONTWAIT);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
     if (size != (ssize_t)sizeof order) {
-        post.zklock_is_gone = true;
+        supervisor.zklock_ended = true;
         stop(KEEPER_BY_DEATH);
-        say_that_zklock_is_gone();
+        report_zklock_ended();
     } else if (order.kind == ORDER_SIGNAL) {
         forward(order.number);
     } else if (order.kind == ORDER_STOP) {
@@ -262,37 +260,39 @@ static void take_order(void)
     }
 }
 
-/* Sleeps until a child ends, zklock says something, or the time: by a timer that counts like the
- * lease, which the machine's sleep does not stop. True when zklock is to be heard. */
+/* Sleeps until a child ends, zklock sends an order, or the time has come. The timer counts while
+ * the machine sleeps, as the lease does. True: there is an order to read. */
 static bool wait_until(int64_t when_ns)
 {
     struct itimerspec at = {
         .it_value = {.tv_sec = when_ns / 1000000000LL, .tv_nsec = when_ns % 1000000000LL}};
-    struct pollfd fds[] = {{.fd = post.children, .events = POLLIN},
-                           {.fd = post.timer, .events = POLLIN},
-                           {.fd = post.zklock_is_gone ? -1 : post.socket, .events = POLLIN}};
-    timerfd_settime(post.timer, TFD_TIMER_ABSTIME, &at, NULL);
+    struct pollfd fds[] = {
+        {.fd = supervisor.children, .events = POLLIN},
+        {.fd = supervisor.timer, .events = POLLIN},
+        {.fd = supervisor.zklock_ended ? -1 : supervisor.socket, .events = POLLIN}};
+    timerfd_settime(supervisor.timer, TFD_TIMER_ABSTIME, &at, NULL);
     poll(fds, 3, -1);
-    process_forget_children(post.children);
+    process_forget_children(supervisor.children);
     return fds[2].revents != 0;
 }
 
-/* Reaps before it obeys: whom a signal is for depends on who is left. */
+/* Reaps before it reads an order: which processes a signal reaches depends on those that are left.
+ */
 static void watch_over(void)
 {
-    while (!post.over) {
-        bool heard = wait_until(enforce());
+    while (!supervisor.over) {
+        bool has_order = wait_until(enforce());
         reap();
-        if (heard && !post.over) {
+        if (has_order && !supervisor.over) {
             take_order();
         }
     }
-    tell(KEEPER_ENDED, post.status);
+    send_event(KEEPER_ENDED, supervisor.status);
 }
 
-/* What only CMD needs: a reader of its output must see the end when CMD is done with it. Standard
- * error stays. */
-static void let_go_of_standard_files(void)
+/* Only CMD needs them: a reader of CMD's output must see its end when CMD has ended. Standard error
+ * stays open. */
+static void close_standard_files(void)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     dup2(null, STDIN_FILENO);
@@ -300,13 +300,12 @@ static void let_go_of_standard_files(void)
     close(null);
 }
 
-/* Signals for a CMD that is gone are nobody's. False when there will be no start: zklock is gone.
- */
+/* Ignores signals for a CMD that has ended. False: zklock has ended, so there will be no start. */
 static bool wait_for_start(struct order *order)
 {
     ssize_t size;
     do {
-        size = recv(post.socket, order, sizeof *order, 0);
+        size = recv(supervisor.socket, order, sizeof *order, 0);
     } while (size == (ssize_t)sizeof *order && order->kind != ORDER_START);
     return size == (ssize_t)sizeof *order;
 }
@@ -314,20 +313,20 @@ static bool wait_for_start(struct order *order)
 /* One grant. */
 static void keep(const struct order *order)
 {
-    post.over = post.lingering = post.stopping = post.stopped = false;
-    post.beyond_us = 0;
-    post.cause = KEEPER_BY_ITSELF;
-    post.grace_ns = order->grace_ms * NS_PER_MS;
+    supervisor.over = supervisor.lingering = supervisor.stopping = supervisor.stopped = false;
+    supervisor.unstoppable = 0;
+    supervisor.cause = KEEPER_BY_ITSELF;
+    supervisor.grace_ns = order->grace_ms * NS_PER_MS;
     if (clock_ns(CLOCK_BOOTTIME) >= lease_kill_ns()) {
-        post.cause = KEEPER_BY_LEASE; /* somebody was frozen between the grant and here */
-        tell(KEEPER_ENDED, 0);
+        supervisor.cause = KEEPER_BY_LEASE; /* zklock or the keeper was frozen since the grant */
+        send_event(KEEPER_ENDED, 0);
         return;
     }
     int reason = start_command(order);
     if (!command.again) {
-        let_go_of_standard_files();
+        close_standard_files();
     }
-    tell(reason ? KEEPER_REFUSED : KEEPER_STARTED, reason);
+    send_event(reason ? KEEPER_REFUSED : KEEPER_STARTED, reason);
     if (!reason) {
         watch_over();
     }
@@ -337,23 +336,24 @@ static void keeper_main(int socket, const sigset_t *before, void *payload)
 {
     struct order order;
     (void)payload;
-    setpgid(0, 0); /* what is typed on the terminal, and a stop of zklock's group, is not for us */
+    setpgid(0,
+            0); /* signals of the terminal, and a stop of zklock's group, do not reach the keeper */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    post.socket = socket;
-    post.mask = before;
-    post.children = process_children();
-    post.timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
-    if (post.children < 0 || post.timer < 0) {
+    supervisor.socket = socket;
+    supervisor.mask = before;
+    supervisor.children = process_children();
+    supervisor.timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
+    if (supervisor.children < 0 || supervisor.timer < 0) {
         cli_error("the keeper process gets no descriptor: %s", strerror(errno));
         _exit(EXIT_FAILED); /* blind, it would not keep the lease */
     }
-    cage_make(&post.cage);
+    cage_make(&supervisor.cage);
     bool more = true;
-    while (more && !post.zklock_is_gone && wait_for_start(&order)) {
+    while (more && !supervisor.zklock_ended && wait_for_start(&order)) {
         keep(&order);
         more = command.again;
     }
-    cage_remove(&post.cage);
+    cage_remove(&supervisor.cage);
     _exit(EXIT_SUCCESS);
 }
 
@@ -392,8 +392,8 @@ int keeper_socket(void)
     return to_keeper;
 }
 
-/* Without MSG_DONTWAIT in flags it waits for a keeper that is stopped, and nobody else sees to the
- * lease then. */
+/* Without MSG_DONTWAIT in flags it waits for a keeper that is stopped. Meanwhile nothing enforces
+ * the end of the lease. */
 static bool send_order(const struct order *order, int flags)
 {
     return send(to_keeper, order, sizeof *order, MSG_NOSIGNAL | flags) == (ssize_t)sizeof *order;
@@ -415,7 +415,7 @@ void keeper_lost(void)
 {
     if (atomic_exchange(lease_end_ns, 0) != 0) {
         send_order(&(struct order){.kind = ORDER_LOOK},
-                   MSG_DONTWAIT); /* no room: it has enough to wake up for */
+                   MSG_DONTWAIT); /* a full socket wakes the keeper as well */
     }
 }
 
@@ -441,8 +441,8 @@ struct keeper_event keeper_next(void)
     struct keeper_event event;
     ssize_t size;
     do {
-        /* A reset is told first: the keeper ended with an order unread. What it said before that is
-         * still to come. */
+        /* ECONNRESET comes first: the keeper ended with an order unread. The events that it sent
+         * before follow. */
         size = recv(to_keeper, &event, sizeof event, 0);
     } while (size < 0 && (errno == EINTR || errno == ECONNRESET));
     if (size != (ssize_t)sizeof event) {
@@ -463,16 +463,16 @@ bool keeper_kill(pid_t group)
 void keeper_clear_up(pid_t group)
 {
     struct timespec moment = {.tv_nsec = KILL_AGAIN_NS};
-    bool said = false;
+    bool reported = false;
     pid_t pid;
     do {
         if (group > 0) {
             kill(-group, SIGKILL);
         }
         pid_t refused = descendants_signal(getpid(), 0, SIGKILL).refused;
-        if (refused && !said) {
-            said = true;
-            moment.tv_nsec = KILL_IN_VAIN_NS;
+        if (refused && !reported) {
+            reported = true;
+            moment.tv_nsec = KILL_REFUSED_NS;
             cli_error("process %d runs as another user and cannot be stopped: waiting for its end",
                       (int)refused);
         }

@@ -14,10 +14,10 @@ pid_t process_start(const char *name, int *socket,
                     void (*run)(int socket, const sigset_t *before, void *payload), void *payload);
 /* A descriptor that is readable when a child of such a process has ended. */
 int process_children(void);
-/* Takes what that descriptor has said. */
+/* Empties that descriptor. */
 void process_forget_children(int children);
 
-/* Tells CMD, or a hook, of the grant by its environment. */
+/* Puts the grant into the environment, for CMD or a hook. */
 void process_set_grant(const char *node, int64_t token);
 /* As execvp(); returns only when that failed: errno, ENOENT when the command is nowhere. */
 int execute(const char *const *argv);
