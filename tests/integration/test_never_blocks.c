@@ -16,8 +16,7 @@
 #include <zklock/zklock.h>
 #include <zklock/zookeeper.h>
 
-#include "check.h"
-#include "ensemble.h"
+#include "on_servers.h"
 #include "proxy.h"
 #include "wait.h"
 
@@ -170,7 +169,6 @@ static void measure(void (*scene)(void))
 /* --- the program ----------------------------------------------------------------------------------------------------- */
 
 static struct {
-    struct ensemble *server;
     int tests;
     char path[32];        /* of a job, another one in each test */
     int64_t timeout_ms;   /* of the next calls */
@@ -450,7 +448,7 @@ static void close_session(int64_t timeout_ms, int expected)
 
 static void open_and_wait(struct outcome *opened)
 {
-    open_session(ensemble_servers(p.server), opened);
+    open_session(ensemble_servers(server), opened);
     begun++;
     pump();
     CU_ASSERT_EQUAL_FATAL(opened->code, ZKL_OK);
@@ -480,10 +478,10 @@ static void with_a_stopped_server(void)
     struct outcome opened;
     open_and_wait(&opened);
     run_one_by_one();
-    ensemble_freeze(p.server, 0);
+    ensemble_freeze(server, 0);
     run_at_once();
     close_session(PATIENCE_MS, ZKL_ETIMEOUT);
-    ensemble_thaw(p.server, 0);
+    ensemble_thaw(server, 0);
 }
 
 /* The answer to a write is lost, and the connection with it: the call goes on, and is done once. */
@@ -495,7 +493,7 @@ static void lost_answers(void)
     } lost[] = {
         {"prepare", PROXY_OP_CREATE}, {"record", PROXY_OP_MULTI}, {"set", PROXY_OP_CREATE}, {"lift", PROXY_OP_DELETE}};
     struct outcome opened;
-    struct proxy *proxy = proxy_start(ensemble_address(p.server, 0));
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     size_t next = 0;
     CU_ASSERT_PTR_NOT_NULL_FATAL(proxy);
     open_session(proxy_address(proxy), &opened);
@@ -527,14 +525,14 @@ static void test_a_call_that_waits_is_found(void)
     zkl_queue *queue = NULL;
     begin_measuring();
     open_and_wait(&opened);
-    ensemble_freeze(p.server, 0);
+    ensemble_freeze(server, 0);
     struct times from = now_is();
     struct cost cost = {.name = "a list that waits"};
     CU_ASSERT_NOT_EQUAL(zkl_queue_list(&queue, p.session, p.path, PATIENCE_MS, NULL), ZKL_OK);
     add(&cost, from, now_is());
     printf("%s: ran %.3f ms, slept %.3f ms\n", cost.name, (double)cost.ran / 1e6, (double)cost.slept / 1e6);
     CU_ASSERT(is_kept(&cost));
-    ensemble_thaw(p.server, 0);
+    ensemble_thaw(server, 0);
     close_session(SOON, ZKL_OK);
     (void)end_measuring();
 }
@@ -559,19 +557,6 @@ static void test_lost_answers(void)
     measure(lost_answers);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct check_case cases[] = {T(test_with_a_server), T(test_without_a_server),
-                                              T(test_with_a_stopped_server), T(test_lost_answers),
-                                              T(test_a_call_that_waits_is_found)};
-    if (!ensemble_available()) {
-        return 77;
-    }
-    p.server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK});
-    if (!p.server) {
-        return 1;
-    }
-    int failed = check_main("never blocks", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
-    ensemble_stop(p.server);
-    return failed;
-}
+TESTS_ON_SERVERS("never blocks", (&(struct ensemble_options){.tick_ms = TICK}), T(test_with_a_server),
+                 T(test_without_a_server), T(test_with_a_stopped_server), T(test_lost_answers),
+                 T(test_a_call_that_waits_is_found))

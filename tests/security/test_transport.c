@@ -6,14 +6,12 @@
 #include <unistd.h>
 #include <zookeeper/zookeeper_version.h>
 
-#include "check.h"
 #include "contest.h"
-#include "ensemble.h"
+#include "on_servers.h"
 #include "zookeeper_store.h"
 
 #define FILES "ca.pem,cert.pem,key.pem,kanari"
 
-static struct ensemble *server;
 static int lines;
 
 static void on_log(const zkl_log_record *record, void *payload)
@@ -126,18 +124,5 @@ static void test_nonsense(void)
     }
 }
 
-static const struct check_case cases[] = {T(test_tls), T(test_ca_alone), T(test_sasl), T(test_nonsense)};
-
-int main(int argc, char **argv)
-{
-    if (!ensemble_available()) {
-        return 77;
-    }
-    server = ensemble_start(&(struct ensemble_options){.tick_ms = 500});
-    if (!server) {
-        return 1;
-    }
-    int code = check_main("transport", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
-    ensemble_stop(server);
-    return code;
-}
+TESTS_ON_SERVERS("transport", (&(struct ensemble_options){.tick_ms = 500}), T(test_tls), T(test_ca_alone), T(test_sasl),
+                 T(test_nonsense))

@@ -5,14 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "ensemble.h"
+#include "on_servers.h"
 #include "proxy.h"
 
 #define TICK 500
 #define TIMEOUT 4000
 #define PATH "/locks/st"
-
-static struct ensemble *server;
 
 static zkl_session *open_at(const char *servers, zkl_callbacks callbacks)
 {
@@ -242,25 +240,7 @@ static void test_names_and_addresses(void)
     kit_close(session);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct check_case cases[] = {T(test_acquire_and_release),
-                                              T(test_hand_over_between_processes),
-                                              T(test_names_and_addresses),
-                                              T(test_refused_by_name),
-                                              T(test_loss_by_expiry),
-                                              T(test_a_short_interruption),
-                                              T(test_dispatch_through_an_interruption),
-                                              T(test_an_idle_session_lives),
-                                              T(test_close_without_an_answer)};
-    if (!ensemble_available()) {
-        return 77;
-    }
-    server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK});
-    if (!server) {
-        return 1;
-    }
-    int failed = check_main("st", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
-    ensemble_stop(server);
-    return failed;
-}
+TESTS_ON_SERVERS("st", (&(struct ensemble_options){.tick_ms = TICK}), T(test_acquire_and_release),
+                 T(test_hand_over_between_processes), T(test_names_and_addresses), T(test_refused_by_name),
+                 T(test_loss_by_expiry), T(test_a_short_interruption), T(test_dispatch_through_an_interruption),
+                 T(test_an_idle_session_lives), T(test_close_without_an_answer))
