@@ -1,4 +1,4 @@
-/* The lock on one real server: its queue, its directories, and a lock of every recipe. */
+/* The lock on one real server: its directories, what an operator sees, and a lock of every recipe. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,87 +8,6 @@
 #include "store_client.h"
 
 #include <zklock/testing.h>
-
-/* --- queue ----------------------------------------------------------------------------------------------------------- */
-
-#define CROWD 8
-
-/* Several sessions: granted in the order of the queue, one at a time, with tokens that rise. */
-static void test_order(void)
-{
-    zkl_session *sessions[CROWD];
-    zkl_lock *locks[CROWD];
-    struct waiter waiters[CROWD];
-    int64_t last = 0;
-    for (int i = 0; i < CROWD; i++) {
-        sessions[i] = open_one();
-        locks[i] = contest_lock(sessions[i], "/order", NULL);
-        waiter_queue(&waiters[i], locks[i], SOON);
-    }
-    for (int i = 0; i < CROWD; i++) {
-        CU_ASSERT_EQUAL(waiter_end(&waiters[i]), ZKL_OK);
-        CU_ASSERT(zkl_lock_is_held(locks[i]));
-        CU_ASSERT(waiters[i].grant.token > last && waiters[i].grant.token == zkl_lock_token(locks[i]));
-        last = waiters[i].grant.token;
-        for (int k = i + 1; k < CROWD; k++) {
-            CU_ASSERT(!atomic_load(&waiters[k].done) && !zkl_lock_is_held(locks[k]));
-        }
-        CU_ASSERT_EQUAL(zkl_lock_release(locks[i], NULL), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_lock_token(locks[i]), 0);
-    }
-    CU_ASSERT(queue_becomes(eye, "/order", 0));
-    for (int i = 0; i < CROWD; i++) {
-        zkl_lock_free(locks[i]);
-        close_one(sessions[i]);
-    }
-}
-
-struct crowd {
-    atomic_int inside;
-    atomic_int overlaps, grants, wrong;
-    atomic_llong last; /* token */
-};
-
-static struct crowd crowd;
-
-static void *crowd_member(void *arg)
-{
-    zkl_session *session = arg;
-    zkl_lock *lock = contest_lock(session, "/crowd", NULL);
-    for (int i = 0; i < 25; i++) {
-        zkl_grant grant;
-        if (zkl_lock_acquire(lock, SOON, &grant, NULL) != ZKL_OK) {
-            atomic_fetch_add(&crowd.wrong, 1);
-            continue;
-        }
-        atomic_fetch_add(&crowd.overlaps, atomic_fetch_add(&crowd.inside, 1) > 0);
-        atomic_fetch_add(&crowd.wrong, atomic_exchange(&crowd.last, grant.token) >= grant.token);
-        atomic_fetch_add(&crowd.grants, 1);
-        atomic_fetch_sub(&crowd.inside, 1);
-        atomic_fetch_add(&crowd.wrong, zkl_lock_release(lock, NULL) != ZKL_OK);
-    }
-    zkl_lock_free(lock);
-    return NULL;
-}
-
-/* Threads of two sessions, all at once. */
-static void test_exclusion(void)
-{
-    zkl_session *sessions[2] = {open_one(), open_one()};
-    pthread_t threads[CROWD];
-    for (int i = 0; i < CROWD; i++) {
-        pthread_create(&threads[i], NULL, crowd_member, sessions[i % 2]);
-    }
-    for (int i = 0; i < CROWD; i++) {
-        pthread_join(threads[i], NULL);
-    }
-    CU_ASSERT_EQUAL(atomic_load(&crowd.grants), CROWD * 25);
-    CU_ASSERT_EQUAL(atomic_load(&crowd.overlaps), 0);
-    CU_ASSERT_EQUAL(atomic_load(&crowd.wrong), 0);
-    CU_ASSERT(queue_becomes(eye, "/crowd", 0));
-    close_one(sessions[0]);
-    close_one(sessions[1]);
-}
 
 /* Numbers start again when the directory is made anew; tokens do not. */
 static void test_token_outlives_directory(void)
@@ -186,5 +105,5 @@ static void test_nothing_is_rehearsed_here(void)
     close_one(session);
 }
 
-TESTS_ON_ONE_SERVER("lock on a real server", T(test_order), T(test_exclusion), T(test_token_outlives_directory),
-                    T(test_metadata), T(test_directories), T(test_every_recipe), T(test_nothing_is_rehearsed_here))
+TESTS_ON_ONE_SERVER("lock on a real server", T(test_token_outlives_directory), T(test_metadata), T(test_directories),
+                    T(test_every_recipe), T(test_nothing_is_rehearsed_here))
