@@ -1,6 +1,5 @@
 #include "lock_kit.h"
 
-#include "dice.h"
 #include "thread.h"
 
 #include <stdio.h>
@@ -8,7 +7,6 @@
 #include <time.h>
 
 #define PATIENCE_MS 10000
-#define STORM_TIMEOUT_MS 400
 
 int64_t now_ms(void)
 {
@@ -79,6 +77,13 @@ zkl_lock *kit_lock(zkl_session *session, const char *path, const zkl_lock_option
         fprintf(stderr, "lock: %s: %s\n", zkl_error_name(code), err.text);
     }
     CU_ASSERT_EQUAL_FATAL(code, ZKL_OK);
+    return lock;
+}
+
+zkl_lock *kit_hold(zkl_session *session, const char *path, const zkl_lock_options *options)
+{
+    zkl_lock *lock = kit_lock(session, path, options);
+    kit_acquire(lock);
     return lock;
 }
 
@@ -255,66 +260,4 @@ void on_ended(int code, const zkl_error *err, void *payload)
     struct letter letter = {.code = code};
     snprintf(letter.text, sizeof letter.text, "%s", code == ZKL_OK ? "" : err->text);
     mailbox_put(payload, letter);
-}
-
-/* --- storms -------------------------------------------------------------------------------------------------------- */
-
-void storm_begin(struct storm *storm, uint64_t seed, int64_t requests)
-{
-    zkl_session_options options = kit_short();
-    options.session_timeout_ms = STORM_TIMEOUT_MS;
-    options.tick_ms = 50;
-    options.leader_pause_ms = 10;
-    *storm = (struct storm){.dice = seed, .requests = requests};
-    for (int i = 0; i < STORM_SESSIONS; i++) {
-        storm->sessions[i] = kit_open(&options);
-    }
-}
-
-/* As servers do it, a session ends when nothing was heard of it for its timeout; and they are heard of late. */
-void storm_blow(struct storm *storm)
-{
-    uint64_t *dice = &storm->dice;
-    int64_t which = dice_below(dice, STORM_SESSIONS), *away_since = &storm->away_since[which];
-    int64_t id = zkl_session_id(storm->sessions[which]);
-    bool away = zkl_session_state(storm->sessions[which]) != ZKL_SESSION_CONNECTED;
-    *away_since = !away ? 0 : *away_since ? *away_since : now_ms();
-    if (away && now_ms() - *away_since > STORM_TIMEOUT_MS) {
-        zkl__memory_expire(id);
-        zkl__memory_resume(id);
-        *away_since = 0;
-    }
-    switch (dice_below(dice, 60)) {
-    case 0:
-        zkl__memory_suspend(id);
-        break;
-    case 1:
-        zkl__memory_break(id, (size_t)dice_below(dice, storm->requests), (size_t)dice_below(dice, 3),
-                          (size_t)dice_below(dice, 3));
-        break;
-    case 2:
-    case 3:
-    case 4:
-        zkl__memory_resume(id);
-        *away_since = 0; /* it may be heard of, and away again by a break that stands, before we look */
-        break;
-    default:
-        break;
-    }
-}
-
-void storm_calm(struct storm *storm)
-{
-    for (int i = 0; i < STORM_SESSIONS; i++) {
-        zkl__memory_break(zkl_session_id(storm->sessions[i]), 0, 0, 0);
-        zkl__memory_resume(zkl_session_id(storm->sessions[i]));
-        CU_ASSERT(EVENTUALLY(zkl_session_state(storm->sessions[i]) == ZKL_SESSION_CONNECTED));
-    }
-}
-
-void storm_end(struct storm *storm)
-{
-    for (int i = 0; i < STORM_SESSIONS; i++) {
-        kit_close(storm->sessions[i]);
-    }
 }

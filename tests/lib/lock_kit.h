@@ -46,6 +46,10 @@ zkl_session_options kit_short(void);
 /* Callbacks wait until they are dispatched. */
 zkl_session_options kit_dispatched(void);
 zkl_lock *kit_lock(zkl_session *session, const char *path, const zkl_lock_options *options);
+zkl_lock *kit_hold(zkl_session *session, const char *path, const zkl_lock_options *options); /* and acquired */
+/* Nobody is in the way: it is granted, and given back. Macros, for the line of a failure. */
+#define kit_acquire(lock) CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK)
+#define kit_release(lock) CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK)
 /* False as soon as it is not held, true after so long. */
 bool kit_held_for(const zkl_lock *lock, int64_t ms);
 /* How many contenders stand at path. */
@@ -63,19 +67,6 @@ enum zkl__rc kit_write(enum zkl__op_kind kind, const char *dir, const char *name
 void kit_remove_node(const zkl_lock *lock);
 /* The first contender at path is deleted by an operator in session two. */
 void kit_remove_first(const char *path);
-
-/* Sessions of a short timeout that lose connection and replies as the dice fall. */
-#define STORM_SESSIONS 3
-struct storm {
-    zkl_session *sessions[STORM_SESSIONS];
-    int64_t away_since[STORM_SESSIONS]; /* 0: connected */
-    uint64_t dice;
-    int64_t requests; /* less than so many are still answered before a connection goes */
-};
-void storm_begin(struct storm *storm, uint64_t seed, int64_t requests);
-void storm_blow(struct storm *storm); /* once */
-void storm_calm(struct storm *storm); /* until all are connected */
-void storm_end(struct storm *storm);
 
 /* An acquire on a thread of its own. */
 struct acquire {

@@ -15,10 +15,9 @@ static void test_one_thread_and_nothing_left(void)
     options.state_payload = &box;
     kit_set_up(&options);
     CU_ASSERT(zkl_session_fd(one) >= 0);
-    zkl_lock *lock = kit_lock(one, PATH, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = kit_hold(one, PATH, NULL);
     CU_ASSERT_EQUAL(entries("/proc/self/task"), threads);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
     zkl_lock_free(lock);
     kit_tear_down();
     CU_ASSERT_EQUAL(entries("/proc/self/task"), threads);
@@ -29,20 +28,19 @@ static void test_one_thread_and_nothing_left(void)
 static void release_in_callback(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
     on_acquired(lock, code, grant, err, payload);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK); /* waits, inside the callback */
+    kit_release(lock); /* waits, inside the callback */
 }
 
 static void test_a_wait_drives_every_session(void)
 {
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
-    zkl_lock *held = kit_lock(one, PATH, NULL), *waiting = kit_lock(two, PATH, NULL), *last = kit_lock(one, PATH, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(held, 1000, NULL, NULL), ZKL_OK);
+    zkl_lock *held = kit_hold(one, PATH, NULL), *waiting = kit_lock(two, PATH, NULL), *last = kit_lock(one, PATH, NULL);
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(waiting, ZKL_WAIT_FOREVER, release_in_callback, &box, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire(last, 50, NULL, NULL), ZKL_ETIMEOUT);
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
-    CU_ASSERT_EQUAL(zkl_lock_release(held, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(last, 10000, NULL, NULL), ZKL_OK); /* behind the one in the callback */
+    kit_release(held);
+    kit_acquire(last); /* behind the one in the callback */
     CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_OK);
     CU_ASSERT(pthread_equal(box.letters[0].thread, pthread_self()));
     zkl_lock_free(held);
@@ -63,7 +61,7 @@ static void hand_over_by_dispatch(zkl_callbacks callbacks)
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(waiting, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
     CU_ASSERT(DISPATCHED(two, zkl_lock_node(waiting, NULL, 0) > 0));
     CU_ASSERT_EQUAL(mailbox_count(&box), 1);
-    CU_ASSERT_EQUAL(zkl_lock_release(held, NULL), ZKL_OK);
+    kit_release(held);
     CU_ASSERT(DISPATCHED(two, mailbox_count(&box) == 2));
     CU_ASSERT(zkl_lock_is_held(waiting));
     zkl_lock_free(held);
@@ -85,7 +83,7 @@ static void test_waits_leave_what_is_dispatched(void)
     one = kit_open(&options);
     zkl_lock *first = kit_lock(one, PATH, NULL), *second = kit_lock(one, PATH "/2", NULL);
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(first, 1000, on_acquired, &box, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(second, 1000, NULL, NULL), ZKL_OK);
+    kit_acquire(second);
     CU_ASSERT(EVENTUALLY(zkl_lock_is_held(first)));
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     CU_ASSERT(DISPATCHED(one, mailbox_count(&box) == 1));
@@ -117,8 +115,7 @@ static void test_the_lease_ends_in_the_loop(void)
     lock_options.state_fn = on_lock_state;
     lock_options.payload = &box;
     one = kit_open(&options);
-    zkl_lock *lock = kit_lock(one, PATH, &lock_options);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = kit_hold(one, PATH, &lock_options);
     zkl__memory_suspend(zkl_session_id(one));
     CU_ASSERT(DISPATCHED(one, mailbox_last(&box) == ZKL_STATE_LOST));
     CU_ASSERT_FALSE(zkl_lock_is_held(lock));
@@ -128,58 +125,6 @@ static void test_the_lease_ends_in_the_loop(void)
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     zkl_lock_free(lock);
     kit_close(one);
-}
-
-/* Connections and answers are lost as the dice fall; at no time two hold. */
-#define GRANTS 300
-
-struct member {
-    zkl_lock *lock;
-    bool asked, granted;
-};
-
-static void on_turn(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
-{
-    struct member *member = payload;
-    (void)lock, (void)grant, (void)err;
-    member->asked = false;
-    member->granted = code == ZKL_OK;
-}
-
-static void test_storm(void)
-{
-    struct member members[STORM_SESSIONS];
-    struct storm storm;
-    int grants = 0;
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    options.release_timeout_ms = 0;
-    storm_begin(&storm, 20261122, 12);
-    for (int i = 0; i < STORM_SESSIONS; i++) {
-        members[i] = (struct member){kit_lock(storm.sessions[i], PATH "/storm", &options), false, false};
-    }
-    struct patience patience = {now_ms() + 60000};
-    while (grants < GRANTS && patience_left(&patience)) {
-        int holders = 0;
-        storm_blow(&storm);
-        for (int i = 0; i < STORM_SESSIONS; i++) {
-            struct member *member = &members[i];
-            holders += zkl_lock_is_held(member->lock);
-            if (member->granted) {
-                member->granted = false;
-                grants++;
-                zkl_lock_release(member->lock, NULL);
-            } else if (!member->asked) {
-                member->asked = zkl_lock_acquire_async(member->lock, 500, on_turn, member, NULL) == ZKL_OK;
-            }
-        }
-        CU_ASSERT(holders <= 1);
-    }
-    CU_ASSERT_EQUAL(grants, GRANTS);
-    storm_calm(&storm);
-    for (int i = 0; i < STORM_SESSIONS; i++) {
-        zkl_lock_free(members[i].lock);
-    }
-    storm_end(&storm);
 }
 
 static bool acquired_in_a_new_session(void)
@@ -208,29 +153,9 @@ static void test_fork(void)
     }
     CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
     CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    zkl_lock *lock = kit_lock(one, PATH, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = kit_hold(one, PATH, NULL);
     zkl_lock_free(lock);
     kit_close(one);
-}
-
-/* A leader that resigns is followed by the other candidate. */
-static void test_election(void)
-{
-    struct mailbox box = MAILBOX_INIT;
-    zkl_lock *first = NULL, *second = NULL;
-    kit_set_up(NULL);
-    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&first, one, "/elections/st", NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&second, two, "/elections/st", NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(first, 1000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(second, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_election_publish(first, "at port 1", 1000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(first, NULL), ZKL_OK);
-    CU_ASSERT(mailbox_wait(&box, 1));
-    CU_ASSERT(zkl_lock_is_held(second));
-    zkl_lock_free(first);
-    zkl_lock_free(second);
-    kit_tear_down();
 }
 
 /* A callback ends its own object, and another's session, while the loop turns. */
@@ -247,7 +172,7 @@ static void test_a_callback_ends_things(void)
     kit_set_up(NULL);
     zkl_lock *held = kit_lock(one, PATH "/held", NULL), *other = kit_lock(two, PATH "/held", NULL);
     zkl_lock *lock = kit_lock(one, PATH, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(held, 1000, NULL, NULL), ZKL_OK);
+    kit_acquire(held);
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, end_all, &box, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(other, ZKL_WAIT_FOREVER, on_acquired, &none, NULL), ZKL_OK);
     CU_ASSERT(mailbox_wait(&box, 1));
@@ -265,16 +190,15 @@ static void test_a_lock_that_lingers(void)
     zkl_grant grant = {.serial = 0};
     options.linger_ms = 60000;
     kit_set_up(NULL);
-    zkl_lock *lock = kit_lock(one, PATH, &options), *rival = kit_lock(two, PATH, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock *lock = kit_hold(one, PATH, &options), *rival = kit_lock(two, PATH, NULL);
+    kit_release(lock);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, &grant, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(grant.serial, 2);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(rival, ZKL_WAIT_FOREVER, release_in_callback, &box, NULL), ZKL_OK);
     for (int i = 0; i < 1000 && mailbox_count(&box) == 0; i++) {
-        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+        kit_acquire(lock);
+        kit_release(lock);
     }
     CU_ASSERT_EQUAL(mailbox_count(&box), 1);
     zkl_lock_free(lock);
@@ -283,5 +207,5 @@ static void test_a_lock_that_lingers(void)
 }
 
 TESTS("loop", T(test_one_thread_and_nothing_left), T(test_a_wait_drives_every_session), T(test_hand_over_by_dispatch),
-      T(test_waits_leave_what_is_dispatched), T(test_no_spinning), T(test_the_lease_ends_in_the_loop), T(test_storm),
-      T(test_fork), T(test_election), T(test_a_callback_ends_things), T(test_a_lock_that_lingers))
+      T(test_waits_leave_what_is_dispatched), T(test_no_spinning), T(test_the_lease_ends_in_the_loop), T(test_fork),
+      T(test_a_callback_ends_things), T(test_a_lock_that_lingers))

@@ -65,7 +65,7 @@ static void test_observer(void)
         set_up(every_rule[r]);
         zkl_lock *first = kind->make(all.sessions[0], kind->path, NULL);
         zkl_lock *second = kind->make(all.sessions[2], kind->path, NULL);
-        CU_ASSERT_EQUAL(zkl_lock_acquire(first, 10000, NULL, NULL), ZKL_OK);
+        kit_acquire(first);
         uint64_t before = access_sent(all.sessions[1]);
         CU_ASSERT_EQUAL(zkl_election_observe(&observer, all.sessions[1], kind->path, on_leader, &box, NULL), ZKL_OK);
         CU_ASSERT(mailbox_wait(&box, 1));
@@ -76,10 +76,10 @@ static void test_observer(void)
         CU_ASSERT_EQUAL(zkl_lock_acquire(second, 1000, NULL, NULL), ZKL_ETIMEOUT); /* comes and goes behind it */
         CU_ASSERT(access_sent(all.sessions[1]) - before < FEW);
         CU_ASSERT_EQUAL(mailbox_count(&box), 1);
-        CU_ASSERT_EQUAL(zkl_lock_release(first, NULL), ZKL_OK);
+        kit_release(first);
         CU_ASSERT(mailbox_wait(&box, 2));
         CU_ASSERT_FALSE(box.letters[1].granted);
-        CU_ASSERT_EQUAL(zkl_lock_acquire(second, 10000, NULL, NULL), ZKL_OK);
+        kit_acquire(second);
         CU_ASSERT(mailbox_wait(&box, 3));
         zkl_lock_node(second, node, sizeof node);
         CU_ASSERT_STRING_EQUAL(box.letters[2].text, node);
@@ -103,7 +103,7 @@ static void test_own_hidden(void)
             bool hidden = by_transaction && every_rule[r] == ZKL__RULES_EXISTS_NEEDS_READ;
             CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), hidden ? ZKL_EAUTH : ZKL_OK);
             if (!hidden) {
-                CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
+                kit_release(holder);
             }
             zkl_lock_free(holder);
         }
@@ -117,7 +117,7 @@ static bool is_unclean(zkl_lock *lock)
 {
     zkl_grant grant = {0};
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, &grant, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
     return grant.unclean;
 }
 

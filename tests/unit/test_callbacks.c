@@ -26,15 +26,14 @@ static void test_async_acquires_complete_once(void)
     struct mailbox box = MAILBOX_INIT;
     zkl_lock *locks[10];
     set_up(NULL);
-    zkl_lock *holder = kit_lock(two, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
+    zkl_lock *holder = kit_hold(two, QUEUE, NULL);
     for (int i = 0; i < 10; i++) {
         locks[i] = kit_lock(one, QUEUE, NULL);
         CU_ASSERT_EQUAL(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
         CU_ASSERT_FATAL(EVENTUALLY(kit_queue(two, QUEUE) == (size_t)i + 2));
     }
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
-    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
+    kit_release(holder);
     for (int i = 0; i < 10; i++) {
         CU_ASSERT_FATAL(mailbox_wait(&box, (size_t)i + 1));
         CU_ASSERT_PTR_EQUAL(box.letters[i].from, locks[i]);
@@ -42,7 +41,7 @@ static void test_async_acquires_complete_once(void)
         CU_ASSERT(box.letters[i].granted);
         CU_ASSERT_EQUAL(box.letters[i].grant.token, zkl_lock_token(locks[i]));
         CU_ASSERT_FALSE(pthread_equal(box.letters[i].thread, pthread_self()));
-        CU_ASSERT_EQUAL(zkl_lock_release(locks[i], NULL), ZKL_OK);
+        kit_release(locks[i]);
     }
     for (int i = 0; i < 10; i++) {
         zkl_lock_free(locks[i]);
@@ -65,7 +64,7 @@ static void test_async_results(void)
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(a, 1000, on_acquired, &box, NULL), ZKL_OK); /* held: counts */
     CU_ASSERT_FATAL(mailbox_wait(&box, 2));
     CU_ASSERT_EQUAL(box.letters[1].grant.token, box.letters[0].grant.token);
-    CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_OK);
+    kit_release(a);
     CU_ASSERT(zkl_lock_is_held(a));
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, 0, on_acquired, &box, NULL), ZKL_OK);
     CU_ASSERT_FATAL(mailbox_wait(&box, 3));
@@ -328,22 +327,22 @@ static void test_states_are_told_as_the_latest_but_every_loss_is(void)
     set_up(&options);
     zkl_lock *lock = kit_lock(one, QUEUE, &lock_options);
     for (int i = 0; i < 2; i++) { /* held, lost, released: twice; nobody listens meanwhile */
-        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+        kit_acquire(lock);
         CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
         CU_ASSERT(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST));
         CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     }
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    kit_acquire(lock);
     CU_ASSERT(fd_readable(one, 10000));
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 1);
     CU_ASSERT_EQUAL(box.count, 3);
     CU_ASSERT_EQUAL(box.letters[0].code, ZKL_STATE_LOST);
     CU_ASSERT_EQUAL(box.letters[1].code, ZKL_STATE_LOST);
     CU_ASSERT_EQUAL(box.letters[2].code, ZKL_STATE_HELD);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    kit_release(lock);
+    kit_acquire(lock);
+    kit_release(lock);
+    kit_acquire(lock);
     zkl_session_dispatch(one);
     CU_ASSERT_EQUAL(box.count, 4);
     CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(one)), ZKL_OK);
@@ -352,9 +351,9 @@ static void test_states_are_told_as_the_latest_but_every_loss_is(void)
     CU_ASSERT(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_HELD));
     zkl_session_dispatch(one); /* there and back again: nothing to tell */
     CU_ASSERT_EQUAL(box.count, 4);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
+    kit_acquire(lock);
+    kit_release(lock);
     zkl_session_dispatch(one); /* held and released: there is nothing left to tell */
     CU_ASSERT_EQUAL(box.count, 4);
     zkl_lock_free(lock);
@@ -376,8 +375,7 @@ static void test_free_in_a_state_callback(void)
     options.state_fn = free_on_loss;
     options.payload = &box;
     set_up(NULL);
-    zkl_lock *lock = kit_lock(one, QUEUE, &options);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    (void)kit_hold(one, QUEUE, &options);
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
     CU_ASSERT(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST));

@@ -13,8 +13,7 @@
 static void test_close_without_a_server(void)
 {
     zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
-    zkl_lock *holder = kit_lock(session, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
+    zkl_lock *holder = kit_hold(session, QUEUE, NULL);
     CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(session)), ZKL_OK);
     int64_t from = now_ms();
     CU_ASSERT_EQUAL(zkl_session_close(session, 100), ZKL_ETIMEOUT);
@@ -36,8 +35,7 @@ static void test_close_ends_a_release_that_waits(void)
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.release_timeout_ms = 60000;
     zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
-    zkl_lock *lock = kit_lock(session, QUEUE, &options);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = kit_hold(session, QUEUE, &options);
     CU_ASSERT_EQUAL(zkl__memory_hold(zkl_session_id(session), true), ZKL_OK);
     int64_t from = now_ms();
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, release, lock), 0);
@@ -99,7 +97,7 @@ static void test_close_where_no_delete_is_permitted(void)
     zkl_lock *holder = kit_lock(session, "/fixed", NULL);
     zkl_lock *waiter = kit_lock(session, "/fixed", NULL);
     struct acquire waiting;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(holder);
     acquire_start(&waiting, waiter, ZKL_WAIT_FOREVER);
     CU_ASSERT(EVENTUALLY(kit_queue(other, "/fixed") == 2));
     int64_t from = now_ms();
@@ -159,8 +157,7 @@ static void end_everything(bool dispatched)
     zkl_error err;
     options.heap = &heap;
     begin(&options, dispatched);
-    zkl_lock *holder = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
+    zkl_lock *holder = kit_hold(one, QUEUE, NULL);
     for (int i = 0; i < 5; i++) {
         waiting[i] = kit_lock(one, QUEUE, NULL);
         CU_ASSERT_EQUAL(zkl_lock_acquire_async(waiting[i], ZKL_WAIT_FOREVER, on_acquired, &ended, NULL), ZKL_OK);
@@ -235,8 +232,7 @@ static void test_without_a_server(void)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     begin(&options, true);
-    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = kit_hold(one, QUEUE, NULL);
     CU_ASSERT_EQUAL(zkl_testing_cut(one, NULL), ZKL_OK);
     int64_t from = now_ms();
     CU_ASSERT_EQUAL(zkl_session_close_async(one, 100, on_closed, &closed, NULL), ZKL_OK);
@@ -281,8 +277,7 @@ static void test_with_a_stop_token(void)
     zkl_stop stop = ZKL_STOP_INIT;
     options.stop = &stop;
     begin(&options, true);
-    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = kit_hold(one, QUEUE, NULL);
     zkl_stop_raise(&stop);
     CU_ASSERT_EQUAL(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL), ZKL_OK);
     CU_ASSERT(EVENTUALLY(all_gone_on(one, two)));
@@ -311,8 +306,7 @@ static void test_the_last_dispatch(void)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     begin(&options, true);
-    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = kit_hold(one, QUEUE, NULL);
     CU_ASSERT(zkl_session_dispatch(one) >= 0);
     CU_ASSERT_EQUAL(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL), ZKL_OK);
     int ran = 0;

@@ -52,7 +52,7 @@ static void test_campaign_and_resign(void)
     CU_ASSERT_EQUAL(queue->entries[0].token, grant.token);
     zkl_queue_free(queue);
     int64_t before = grant.token;
-    CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_OK);
+    kit_release(a);
     CU_ASSERT_FALSE(zkl_lock_is_held(a));
     CU_ASSERT_EQUAL(zkl_lock_acquire(b, 5000, &grant, NULL), ZKL_OK);
     CU_ASSERT(grant.token > before);
@@ -100,7 +100,7 @@ static void test_observe(void)
     zkl_election_observer *observer = observe(two, &box);
     CU_ASSERT_STRING_EQUAL(news(&box, 1), "nobody"); /* there is no directory yet */
     zkl_lock *a = candidate(one, "a"), *b = candidate(two, "b");
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 5000, NULL, NULL), ZKL_OK);
+    kit_acquire(a);
     CU_ASSERT_STRING_EQUAL(news(&box, 2), "a");
     CU_ASSERT_EQUAL(box.letters[1].grant.token, zkl_lock_token(a));
     CU_ASSERT_EQUAL(zkl_election_publish(b, "x", 1000, NULL), ZKL_ENOTHELD);
@@ -109,19 +109,19 @@ static void test_observe(void)
     struct mailbox done = MAILBOX_INIT;
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, 5000, on_acquired, &done, NULL), ZKL_OK);
     CU_ASSERT(EVENTUALLY(kit_queue(one, PATH) == 2));
-    CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_OK);
+    kit_release(a);
     CU_ASSERT_STRING_EQUAL(news(&box, 4), "b");
     CU_ASSERT(mailbox_wait(&done, 1));
-    CU_ASSERT_EQUAL(zkl_lock_release(b, NULL), ZKL_OK);
+    kit_release(b);
     CU_ASSERT_STRING_EQUAL(news(&box, 5), "nobody"); /* the list is empty */
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 5000, NULL, NULL), ZKL_OK);
+    kit_acquire(a);
     CU_ASSERT_STRING_EQUAL(news(&box, 6), "a, ready"); /* what was published last */
     zkl_election_observer_free(observer);
-    CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_OK);
+    kit_release(a);
     observer = observe(one, &box);
     CU_ASSERT_STRING_EQUAL(news(&box, 7), "nobody");
     CU_ASSERT_EQUAL(zkl__memory_reap(PLACE), ZKL_OK); /* the directory goes, and comes again */
-    CU_ASSERT_EQUAL(zkl_lock_acquire(b, 5000, NULL, NULL), ZKL_OK);
+    kit_acquire(b);
     CU_ASSERT_STRING_EQUAL(news(&box, 8), "b");
     CU_ASSERT_EQUAL(mailbox_count(&box), 8);
     zkl_election_observer_free(observer);
@@ -138,14 +138,14 @@ static void test_observer_in_trouble(void)
     zkl_lock *a = candidate(one, "a"), *b = candidate(one, "b");
     CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(two), 1, 1, 1), ZKL_OK); /* in the middle of its first look */
     zkl_election_observer *observer = observe(two, &box);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 5000, NULL, NULL), ZKL_OK);
+    kit_acquire(a);
     CU_ASSERT(EVENTUALLY(zkl__memory_resume(zkl_session_id(two)) == ZKL_OK));
     CU_ASSERT(EVENTUALLY(mailbox_count(&box) > 0 && strcmp(news(&box, mailbox_count(&box)), "a") == 0));
     size_t told = mailbox_count(&box);
     /* away while the leader changes */
     CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(two)), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(b, 5000, NULL, NULL), ZKL_OK);
+    kit_release(a);
+    kit_acquire(b);
     CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(two)), ZKL_OK);
     CU_ASSERT_STRING_EQUAL(news(&box, told + 1), "b");
     /* its own session ends: nothing is told, nothing is missed afterwards */
@@ -168,13 +168,13 @@ static void test_observer_and_strangers(void)
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
     zkl_lock *a = candidate(one, "a");
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_OK);
+    kit_acquire(a);
+    kit_release(a);
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH, "latch-0000000000", NULL), ZKL__RC_OK);
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH, "something", NULL), ZKL__RC_OK);
     zkl_election_observer *observer = observe(two, &box);
     CU_ASSERT_STRING_EQUAL(news(&box, 1), "nobody");
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 5000, NULL, NULL), ZKL_OK);
+    kit_acquire(a);
     CU_ASSERT_STRING_EQUAL(news(&box, 2), "a");
     zkl_lock *others[5];
     struct mailbox done = MAILBOX_INIT;
@@ -215,7 +215,7 @@ static void test_free_and_close(void)
     observer = observe(two, &box);
     CU_ASSERT(mailbox_wait(&box, 2));
     zkl_lock *a = candidate(two, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 5000, NULL, NULL), ZKL_OK);
+    kit_acquire(a);
     kit_tear_down();
     CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, &err), ZKL_ECLOSED);
     CU_ASSERT_EQUAL(zkl_election_run(a, 0, NULL, NULL, NULL, &err), ZKL_EINVAL);
@@ -273,7 +273,7 @@ static void test_campaign_lead_lost_campaign(void)
     CU_ASSERT_TRUE(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_IDLE));
     CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, PATH) == 0));
     CU_ASSERT_TRUE(EVENTUALLY(zkl_election_leave(lock, NULL) == ZKL_ENOTWAITING));
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK); /* an object as any other again */
+    kit_acquire(lock); /* an object as any other again */
     zkl_lock_free(lock);
     kit_tear_down();
 }
@@ -308,7 +308,7 @@ static void test_cut(void)
     CU_ASSERT_EQUAL(zkl_testing_heal(one, NULL), ZKL_OK);
     CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, PATH) == 2));
     atomic_fetch_sub(&leaders, 1);
-    CU_ASSERT_EQUAL(zkl_lock_release(rival, NULL), ZKL_OK); /* gives way, and stands again */
+    kit_release(rival); /* gives way, and stands again */
     CU_ASSERT_TRUE(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_HELD));
     CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, PATH) == 2));
     atomic_fetch_sub(&leaders, 1);

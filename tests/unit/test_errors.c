@@ -71,17 +71,6 @@ static void test_fail_cuts_what_is_too_long(void)
     CU_ASSERT_EQUAL(strlen(err.text), ZKL_ERROR_TEXT_MAX - 1);
 }
 
-static void test_op_names(void)
-{
-    static const char *const names[] = {"none", "create", "delete", "set",    "check",  "multi",
-                                        "sync", "list",   "get",    "exists", "unwatch"};
-    for (int i = ZKL__OP_NONE; i <= ZKL__OP_UNWATCH; i++) {
-        CU_ASSERT_STRING_EQUAL(zkl__op_name((enum zkl__op_kind)i), names[i]);
-    }
-    CU_ASSERT_STRING_EQUAL(zkl__op_name((enum zkl__op_kind)(ZKL__OP_UNWATCH + 1)), "?");
-    CU_ASSERT_STRING_EQUAL(zkl__op_name((enum zkl__op_kind) - 1), "?");
-}
-
 static void test_rc(void)
 {
     static const struct {
@@ -126,5 +115,4 @@ static void test_one_line(void)
     CU_ASSERT_STRING_EQUAL(err.text, "in use: a\\x1b[2J\\x0ab\\xff");
 }
 
-TESTS("errors", T(test_table), T(test_fail), T(test_fail_cuts_what_is_too_long), T(test_op_names), T(test_rc),
-      T(test_one_line))
+TESTS("errors", T(test_table), T(test_fail), T(test_fail_cuts_what_is_too_long), T(test_rc), T(test_one_line))

@@ -63,7 +63,7 @@ static void test_fork_in_a_completion(void)
     CU_ASSERT(fd_readable(one));
     dispatch_and_fork(&child);
     CU_ASSERT(zkl_lock_is_held(lock));
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
     zkl_lock_free(lock);
     kit_close(one);
 }
@@ -78,11 +78,10 @@ static void test_fork_in_state_callbacks(void)
     heard.state_fn = fork_when_held;
     heard.payload = &child;
     one = kit_open(&options);
-    zkl_lock *lock = kit_lock(one, QUEUE, &heard);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = kit_hold(one, QUEUE, &heard);
     CU_ASSERT(fd_readable(one));
     dispatch_and_fork(&child);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
     zkl_lock_free(lock);
     CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(one)), ZKL_OK);
     CU_ASSERT(fd_readable(one));

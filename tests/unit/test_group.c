@@ -220,12 +220,11 @@ static void test_a_lock_is_no_group(void)
     zkl_members *members;
     zkl_error err;
     kit_set_up(NULL);
-    zkl_lock *lock = kit_lock(one, CLUB, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = kit_hold(one, CLUB, NULL);
     CU_ASSERT_EQUAL(zkl_group_list(&members, two, CLUB, 5000, &err), ZKL_ECONFLICT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "in use as a lock"));
     CU_ASSERT_PTR_NULL(members);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
     CU_ASSERT_EQUAL(zkl_group_list(&members, two, CLUB, 5000, &err), ZKL_OK);
     zkl_members_free(members);
     zkl_lock_free(lock);

@@ -40,7 +40,7 @@ static void make_account(zkl_session *session, const char *text)
 {
     zkl_lock *lock = kit_lock(session, "/locks/maker", NULL);
     const zkl_op op = {.kind = ZKL_OP_CREATE, .path = ACCOUNT, .data = text, .size = strlen(text)};
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(lock);
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, 10000, NULL, NULL), ZKL_OK);
     zkl_lock_free(lock);
 }
@@ -56,7 +56,7 @@ static void test_every_recipe_reads_and_commits(void)
         zkl_lock *lock = handle_make(&handle_recipes[i], one, "/locks/guarded", NULL);
         CU_ASSERT_EQUAL(zkl_lock_read(&data, lock, ACCOUNT, false, 1000, NULL), ZKL_ENOTHELD);
         CU_ASSERT_PTR_NULL(data);
-        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+        kit_acquire(lock);
         for (int fresh = 0; fresh < 2; fresh++) {
             CU_ASSERT_EQUAL_FATAL(zkl_lock_read(&data, lock, ACCOUNT, fresh, 10000, NULL), ZKL_OK);
             CU_ASSERT_STRING_EQUAL(data->data, "100");
@@ -78,7 +78,7 @@ static void test_every_recipe_reads_and_commits(void)
         CU_ASSERT_EQUAL(data->version, 1);
         zkl_data_free(data);
         CU_ASSERT_EQUAL(zkl_lock_read(&data, lock, "/nowhere", false, 1000, NULL), ZKL_ENOENT);
-        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+        kit_release(lock);
         CU_ASSERT_EQUAL(zkl_lock_read_async(&data, lock, ACCOUNT, false, 1000, on_ended, &box, NULL), ZKL_ENOTHELD);
         zkl_lock_free(lock);
         CU_ASSERT_EQUAL(mailbox_count(&box), 2);
@@ -96,7 +96,7 @@ static void test_lost_before_the_response(void)
     kit_set_up(&options);
     make_account(two, "100");
     zkl_lock *lock = handle_make(&handle_recipes[ZKL_RECIPE_LOCK], one, "/locks/guarded", NULL);
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    kit_acquire(lock);
     char node[ZKL_PATH_MAX + 1];
     zkl_lock_node(lock, node, sizeof node);
     CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
@@ -108,7 +108,7 @@ static void test_lost_before_the_response(void)
     CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
 
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    kit_acquire(lock);
     CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_read_async(&data, lock, ACCOUNT, false, 5000, on_ended, &box, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_release_async(lock, on_ended, &ended, NULL), ZKL_OK); /* the read is on its way */
@@ -134,14 +134,14 @@ static void test_release(void)
         zkl_lock *lock = handle_make(&handle_recipes[i], one, "/locks/guarded", &options);
         zkl_lock *next = handle_make(&handle_recipes[i], two, "/locks/guarded", NULL);
         CU_ASSERT_EQUAL(zkl_lock_release_async(lock, on_ended, &box, NULL), ZKL_ENOTHELD);
-        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+        kit_acquire(lock);
         CU_ASSERT_EQUAL(zkl_lock_release_async(lock, NULL, NULL, NULL), ZKL_EINVAL);
         CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
         CU_ASSERT_EQUAL(zkl_lock_release_async(lock, on_ended, &box, NULL), ZKL_OK);
         CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
         CU_ASSERT_EQUAL(zkl_lock_cancel(lock), ZKL_ENOTWAITING);
         zkl_stop_raise(&stop);
-        CU_ASSERT_EQUAL(zkl_lock_acquire(next, 5000, NULL, NULL), ZKL_OK); /* it was sent */
+        kit_acquire(next); /* it was sent */
         CU_ASSERT_EQUAL(mailbox_count(&box), 0);
         CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
         CU_ASSERT_TRUE(mailbox_wait(&box, 1));
@@ -162,8 +162,7 @@ static void test_reserved(void)
 {
     zkl_error err;
     begin();
-    zkl_lock *lock = kit_lock(one, "/locks/guarded", NULL);
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = kit_hold(one, "/locks/guarded", NULL);
     zkl_op op = ZKL_OP_INIT;
     op.path = "/growing";
     op.reserved[1] = 1;
@@ -184,7 +183,7 @@ static void check_commit_is_not_done(zkl_lock *lock)
     const zkl_op op = {.kind = ZKL_OP_CREATE, .path = RECORD};
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_ELOST);
     zkl_lock_release(lock, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(lock);
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_OK); /* it was not there */
     zkl_lock_free(lock);
 }
@@ -193,7 +192,7 @@ static void test_commit_after_one_znode_of_several_is_gone(void)
 {
     begin();
     zkl_lock *lock = handle_make(&handle_recipes[ZKL_RECIPE_MULTILOCK], one, "/several", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(lock);
     kit_remove_first(zkl_multilock_path(lock, 1));
     check_commit_is_not_done(lock);
     kit_tear_down();
@@ -243,13 +242,13 @@ static void test_max_hold(void)
         zkl_lock *lock = handle_make(&handle_recipes[i], one, path_of(i), &options);
         zkl_lock *next = handle_make(&handle_recipes[i], two, path_of(i), NULL);
         mailbox_clear(&box);
-        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+        kit_acquire(lock);
         CU_ASSERT(zkl_lock_remaining_ms(lock) <= 60);
-        CU_ASSERT_EQUAL(zkl_lock_acquire(next, 10000, NULL, NULL), ZKL_OK); /* though nobody released it */
+        kit_acquire(next); /* though nobody released it */
         CU_ASSERT_TRUE(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST));
         CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_LOST);
         CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
-        CU_ASSERT_EQUAL(zkl_lock_release(next, NULL), ZKL_OK);
+        kit_release(next);
         zkl_lock_free(lock);
         zkl_lock_free(next);
     }
@@ -269,11 +268,11 @@ static void test_recursive(void)
     for (int i = 0; i < handle_recipe_count; i++) {
         if (handle_recipes[i].recipe != ZKL_RECIPE_SEMAPHORE) {
             zkl_lock *lock = handle_make(&handle_recipes[i], one, path_of(i), &options);
-            CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
-            CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
-            CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+            kit_acquire(lock);
+            kit_acquire(lock);
+            kit_release(lock);
             CU_ASSERT_TRUE(zkl_lock_is_held(lock));
-            CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+            kit_release(lock);
             CU_ASSERT_FALSE(zkl_lock_is_held(lock));
             zkl_lock_free(lock);
         }
@@ -292,10 +291,10 @@ static void test_revocation(void)
         if (handle_recipes[i].recipe != ZKL_RECIPE_SEMAPHORE) {
             zkl_lock *lock = handle_make(&handle_recipes[i], one, path_of(i), &options);
             mailbox_clear(&box);
-            CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+            kit_acquire(lock);
             CU_ASSERT_EQUAL(zkl_queue_revoke(two, path_of(i), NULL, 10000, NULL), ZKL_OK);
             CU_ASSERT_TRUE(mailbox_wait(&box, 1));
-            CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+            kit_release(lock);
             CU_ASSERT_EQUAL(kit_queue(two, path_of(i)), 0);
             zkl_lock_free(lock);
         }
@@ -313,7 +312,7 @@ static void test_a_revocable_leader_publishes(void)
     options.payload = &box;
     begin();
     zkl_lock *lock = handle_make(&handle_recipes[ZKL_RECIPE_ELECTION], one, "/leader", &options);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(lock);
     CU_ASSERT_EQUAL(zkl_election_publish(lock, "here", 10000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_queue_revoke(two, "/leader", NULL, 10000, NULL), ZKL_OK);
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
@@ -323,30 +322,6 @@ static void test_a_revocable_leader_publishes(void)
     CU_ASSERT_EQUAL(mailbox_count(&box), 1);
     zkl_queue_free(queue);
     zkl_lock_free(lock);
-    kit_tear_down();
-}
-
-/* The holder's session ends without a release. */
-static void test_recover(void)
-{
-    static const int takes[] = {ZKL_RECIPE_LOCK, ZKL_RECIPE_ELECTION};
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    options.recover = true;
-    begin();
-    for (int i = 0; i < 2; i++) {
-        const struct handle_recipe *recipe = &handle_recipes[takes[i]];
-        zkl_lock *lock = handle_make(recipe, one, path_of(i), &options);
-        zkl_lock *next = handle_make(recipe, two, path_of(i), &options);
-        zkl_grant grant = {.unclean = true};
-        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, &grant, NULL), ZKL_OK);
-        CU_ASSERT_FALSE(grant.unclean);
-        CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_lock_acquire(next, 10000, &grant, NULL), ZKL_OK);
-        CU_ASSERT_TRUE(grant.unclean);
-        zkl_lock_free(lock);
-        zkl_lock_free(next);
-        CU_ASSERT_TRUE(EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED));
-    }
     kit_tear_down();
 }
 
@@ -444,7 +419,7 @@ static void test_a_revocable_writer_is_not_downgraded(void)
     options.revoke_fn = on_revoke;
     begin();
     zkl_lock *lock = handle_make(&handle_recipes[ZKL_RECIPE_WRITE_LOCK], one, "/rw", &options);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(lock);
     CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "revoke_fn"));
     CU_ASSERT_TRUE(zkl_lock_is_held(lock));
@@ -470,7 +445,7 @@ static void test_wrong_acquires(void)
         zkl_lock *lock = handle_make(&handle_recipes[i], one, path_of(i), NULL);
         zkl_error err = {0};
         CU_ASSERT_TRUE(told(zkl_lock_release(lock, &err), ZKL_ENOTHELD, &err, "never granted, or released"));
-        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+        kit_acquire(lock);
         CU_ASSERT_TRUE(told(zkl_lock_acquire(lock, 0, NULL, &err), ZKL_EDEADLK, &err, "is not recursive"));
         CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
         CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST));
@@ -493,7 +468,7 @@ static void test_a_pending_acquire(void)
         zkl_lock *holder = handle_make(&handle_recipes[against], two, path_of(i), NULL);
         struct mailbox box = MAILBOX_INIT;
         zkl_error err = {0};
-        CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
+        kit_acquire(holder);
         CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
         CU_ASSERT_TRUE(told(zkl_lock_acquire(lock, 0, NULL, &err), ZKL_EDEADLK, &err, "is pending"));
         CU_ASSERT_TRUE(told(zkl_lock_release(lock, &err), ZKL_ENOTHELD, &err, "still waiting; cancel it"));
@@ -513,7 +488,7 @@ static void test_mixed_recipes(void)
         zkl_lock *holder = handle_make(&handle_recipes[i], one, path_of(i), NULL);
         zkl_lock *other = handle_make(&handle_recipes[semaphore ? 0 : ZKL_RECIPE_SEMAPHORE], two, path_of(i), NULL);
         zkl_error err = {0};
-        CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
+        kit_acquire(holder);
         CU_ASSERT_TRUE(told(zkl_lock_acquire(other, 10000, NULL, &err), ZKL_ECONFLICT, &err,
                             semaphore ? "in use as a semaphore" : "in use as a lock"));
         zkl_lock_free(other);
@@ -539,7 +514,7 @@ static void test_wrong_ends(void)
     for (int i = 0; i < handle_recipe_count; i++) {
         locks[i] = handle_make(&handle_recipes[i], one, path_of(i), i == 0 ? &options : NULL);
     }
-    CU_ASSERT_EQUAL(zkl_lock_acquire(locks[0], 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(locks[0]);
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_EDEADLK);
     kit_tear_down();
@@ -555,6 +530,6 @@ static void test_wrong_ends(void)
 TESTS("handle", T(test_every_recipe), T(test_every_recipe_reads_and_commits), T(test_lost_before_the_response),
       T(test_release), T(test_reserved), T(test_commit_after_one_znode_of_several_is_gone),
       T(test_commit_after_one_permit_of_several_is_gone), T(test_commit_refuses_more_znodes_than_fit), T(test_max_hold),
-      T(test_recursive), T(test_revocation), T(test_a_revocable_leader_publishes), T(test_recover),
-      T(test_refused_options), T(test_refused_verbs), T(test_a_revocable_writer_is_not_downgraded),
-      T(test_wrong_acquires), T(test_a_pending_acquire), T(test_mixed_recipes), T(test_wrong_ends))
+      T(test_recursive), T(test_revocation), T(test_a_revocable_leader_publishes), T(test_refused_options),
+      T(test_refused_verbs), T(test_a_revocable_writer_is_not_downgraded), T(test_wrong_acquires),
+      T(test_a_pending_acquire), T(test_mixed_recipes), T(test_wrong_ends))

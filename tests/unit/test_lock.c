@@ -9,13 +9,6 @@
 
 #define QUEUE "/locks/test"
 
-static zkl_lock *hold(zkl_session *session, const zkl_lock_options *options)
-{
-    zkl_lock *lock = kit_lock(session, QUEUE, options);
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
-    return lock;
-}
-
 /* --- acquire and release ------------------------------------------------------------------------------------------- */
 
 static void test_acquire_and_release(void)
@@ -41,7 +34,7 @@ static void test_acquire_and_release(void)
     CU_ASSERT_EQUAL(zkl_lock_node(lock, node, 4), 40 + 5 + 10); /* as snprintf: the length it has */
     CU_ASSERT_STRING_EQUAL(node, "_c_");
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 0); /* release waited for the server's word */
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
     CU_ASSERT_EQUAL(zkl_lock_token(lock), 0);
@@ -49,7 +42,7 @@ static void test_acquire_and_release(void)
     int64_t before = grant.token;
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, ZKL_WAIT_FOREVER, &grant, NULL), ZKL_OK);
     CU_ASSERT(grant.token > before);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
     zkl_lock_free(lock);
     zkl_lock_free(NULL);
     kit_tear_down();
@@ -63,14 +56,14 @@ static void test_first_come_first_served(void)
     zkl_lock *holder = kit_lock(one, QUEUE, NULL);
     zkl_lock *locks[CROWD];
     struct acquire acquires[CROWD];
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(holder, 5000, NULL, NULL), ZKL_OK);
+    kit_acquire(holder);
     for (int i = 0; i < CROWD; i++) {
         locks[i] = kit_lock(i % 3 ? one : two, QUEUE, NULL);
         acquire_start(&acquires[i], locks[i], 20000);
         CU_ASSERT_FATAL(EVENTUALLY(kit_queue(one, QUEUE) == (size_t)i + 2));
     }
     int64_t token = zkl_lock_token(holder);
-    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
+    kit_release(holder);
     for (int i = 0; i < CROWD; i++) {
         CU_ASSERT_EQUAL(acquire_join(&acquires[i]), ZKL_OK);
         CU_ASSERT(acquires[i].grant.token > token);
@@ -78,7 +71,7 @@ static void test_first_come_first_served(void)
         for (int j = 0; j < CROWD; j++) {
             CU_ASSERT_EQUAL(zkl_lock_is_held(locks[j]), j == i);
         }
-        CU_ASSERT_EQUAL(zkl_lock_release(locks[i], NULL), ZKL_OK);
+        kit_release(locks[i]);
     }
     for (int i = 0; i < CROWD; i++) {
         zkl_lock_free(locks[i]);
@@ -141,12 +134,12 @@ static void test_recursion(void)
     CU_ASSERT_EQUAL(second.token, first.token);
     CU_ASSERT_EQUAL(second.queued_ms, 0);
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
-    CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_OK);
+    kit_release(a);
     CU_ASSERT(zkl_lock_is_held(a));
     CU_ASSERT_EQUAL(zkl_lock_acquire(b, 0, NULL, NULL), ZKL_EBUSY);
-    CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_OK);
+    kit_release(a);
     CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_ENOTHELD);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(b, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(b);
     struct acquire waiting; /* a pending one is not a held one */
     acquire_start(&waiting, a, ZKL_WAIT_FOREVER);
     CU_ASSERT(EVENTUALLY(zkl_lock_state(a) == ZKL_STATE_WAITING));
@@ -164,11 +157,10 @@ static void test_release_waits_only_so_long(void)
     kit_set_up(NULL);
     int64_t id = zkl_session_id(one);
     for (options.release_timeout_ms = 0; options.release_timeout_ms <= 60; options.release_timeout_ms += 60) {
-        zkl_lock *lock = kit_lock(one, QUEUE, &options);
-        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+        zkl_lock *lock = kit_hold(one, QUEUE, &options);
         CU_ASSERT_EQUAL(zkl__memory_hold(id, true), ZKL_OK);
         int64_t from = now_ms();
-        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+        kit_release(lock);
         CU_ASSERT(now_ms() - from >= options.release_timeout_ms - 1);
         CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
         struct acquire again; /* its old node may still be there */
@@ -192,7 +184,7 @@ static void test_access_refused(void)
     zkl_session *mine = kit_open(&options); /* what it creates is its own alone */
     zkl_lock *owner = kit_lock(mine, "/private/door", NULL), *stranger = kit_lock(one, "/private/door", NULL);
     zkl_error err;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(owner, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(owner);
     CU_ASSERT_EQUAL(zkl_lock_acquire(stranger, 1000, NULL, &err), ZKL_EAUTH);
     CU_ASSERT_STRING_EQUAL(err.path, "/private/door");
     CU_ASSERT(err.zk_code != 0);
@@ -215,7 +207,7 @@ static void test_try(void)
     CU_ASSERT_STRING_EQUAL(err.path, QUEUE);
     CU_ASSERT_EQUAL(zkl_lock_state(b), ZKL_STATE_IDLE);
     CU_ASSERT(EVENTUALLY(kit_queue(one, QUEUE) == 1));
-    CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_OK);
+    kit_release(a);
     CU_ASSERT_EQUAL(zkl_lock_acquire(b, 0, NULL, NULL), ZKL_OK);
     zkl_lock_free(a);
     zkl_lock_free(b);
@@ -245,7 +237,7 @@ static void try_in(int (*silence)(int64_t session_id), int (*sound)(int64_t sess
     CU_ASSERT(now_ms() - from >= 500);
     CU_ASSERT_EQUAL(sound(id), ZKL_OK);
     CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0));
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(lock);
     zkl_lock_free(lock);
     kit_tear_down();
 }
@@ -269,7 +261,7 @@ static void test_lease_runs_out(void)
     zkl_lock *lock = kit_lock(one, QUEUE, &lock_options);
     int64_t id = zkl_session_id(one);
     zkl_error err;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(lock);
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
     CU_ASSERT(mailbox_wait(&box, 2));
@@ -292,7 +284,7 @@ static void test_lease_runs_out(void)
     CU_ASSERT_EQUAL(zkl_lock_release(lock, &err), ZKL_ELOST);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "lease"));
     CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0));
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(lock);
     zkl_lock_free(lock);
     kit_tear_down();
 }
@@ -304,8 +296,7 @@ static void test_jeopardy_that_passes(void)
     options.state_fn = on_lock_state;
     options.payload = &box;
     kit_set_up(NULL);
-    zkl_lock *lock = kit_lock(one, QUEUE, &options);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = kit_hold(one, QUEUE, &options);
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(one)), ZKL_OK);
     CU_ASSERT(mailbox_wait(&box, 2));
@@ -314,7 +305,7 @@ static void test_jeopardy_that_passes(void)
     CU_ASSERT_EQUAL(box.letters[1].code, ZKL_STATE_JEOPARDY);
     CU_ASSERT_EQUAL(box.letters[2].code, ZKL_STATE_HELD);
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_HELD);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
     zkl_lock_free(lock);
     kit_tear_down();
 }
@@ -324,10 +315,9 @@ static void test_lease_is_renewed(void)
 {
     zkl_session_options options = kit_short();
     kit_set_up(&options);
-    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = kit_hold(one, QUEUE, NULL);
     CU_ASSERT(kit_held_for(lock, 4500));
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
     zkl_lock_free(lock);
     kit_tear_down();
 }
@@ -343,7 +333,7 @@ static void test_session_expires_while_holding(void)
     zkl_lock *lock = kit_lock(one, QUEUE, &options);
     zkl_error err;
     int64_t id = zkl_session_id(one);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(lock);
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(zkl__memory_expire(id), ZKL_OK);
     CU_ASSERT(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST));
@@ -352,9 +342,9 @@ static void test_session_expires_while_holding(void)
     CU_ASSERT_EQUAL(zkl_lock_release(lock, &err), ZKL_ELOST);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "session"));
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ENOTHELD);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK); /* in the new session */
+    kit_acquire(lock); /* in the new session */
     CU_ASSERT(zkl_session_id(one) != id);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
     zkl_lock_free(lock);
     kit_tear_down();
 }
@@ -366,7 +356,7 @@ static void test_session_expires_while_waiting(void)
     kit_set_up(NULL);
     zkl_lock *holder = kit_lock(two, QUEUE, NULL), *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(one, QUEUE, &fail);
     struct acquire requeues, fails;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(holder);
     acquire_start(&requeues, a, ZKL_WAIT_FOREVER);
     acquire_start(&fails, b, ZKL_WAIT_FOREVER);
     CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 3));
@@ -375,7 +365,7 @@ static void test_session_expires_while_waiting(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(fails.err.text, "session"));
     CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 2));
     CU_ASSERT_EQUAL(zkl_lock_state(a), ZKL_STATE_WAITING);
-    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
+    kit_release(holder);
     CU_ASSERT_EQUAL(acquire_join(&requeues), ZKL_OK);
     zkl_lock_free(holder);
     zkl_lock_free(a);
@@ -399,7 +389,7 @@ static bool unclean(zkl_session *session)
     zkl_lock *lock = kit_lock(session, QUEUE, &options);
     zkl_grant grant = {0};
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, &grant, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
     zkl_lock_free(lock);
     return grant.unclean;
 }
@@ -409,7 +399,7 @@ static void test_crash_with_nobody_queued(void)
     zkl_lock_options options = recovering();
     kit_set_up(NULL);
     CU_ASSERT_FALSE(unclean(two));
-    zkl_lock *lock = hold(one, &options);
+    zkl_lock *lock = kit_hold(one, QUEUE, &options);
     CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
     CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST));
     zkl__memory_reap(PLACE); /* the directory stays, and what it knows */
@@ -426,7 +416,7 @@ static void test_crash_with_one_queued(void)
     zkl_lock_options options = recovering();
     struct acquire waiter;
     kit_set_up(NULL);
-    zkl_lock *lock = hold(one, &options), *next = kit_lock(two, QUEUE, &options);
+    zkl_lock *lock = kit_hold(one, QUEUE, &options), *next = kit_lock(two, QUEUE, &options);
     acquire_start(&waiter, next, 10000);
     CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, QUEUE) == 2));
     CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
@@ -444,7 +434,7 @@ static void test_clean_ends_are_no_crash(void)
     zkl_lock_options options = recovering();
     struct acquire waiter;
     kit_set_up(NULL);
-    zkl_lock *lock = hold(one, &options), *next = kit_lock(two, QUEUE, &options);
+    zkl_lock *lock = kit_hold(one, QUEUE, &options), *next = kit_lock(two, QUEUE, &options);
     CU_ASSERT_EQUAL(zkl_lock_acquire(next, 0, NULL, NULL), ZKL_EBUSY);
     CU_ASSERT_EQUAL(zkl_lock_acquire(next, 30, NULL, NULL), ZKL_ETIMEOUT);
     acquire_start(&waiter, next, ZKL_WAIT_FOREVER);
@@ -467,14 +457,14 @@ static void test_a_hold_cut_short_is_a_crash(void)
     zkl_lock_options options = recovering();
     options.max_hold_ms = 50;
     kit_set_up(NULL);
-    zkl_lock *lock = hold(one, &options);
+    zkl_lock *lock = kit_hold(one, QUEUE, &options);
     CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, QUEUE) == 0));
     CU_ASSERT_TRUE(unclean(two));
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     zkl_lock_free(lock);
     CU_ASSERT_FALSE(unclean(two));
-    lock = hold(one, NULL); /* without the option: its release is not seen */
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    lock = kit_hold(one, QUEUE, NULL); /* without the option: its release is not seen */
+    kit_release(lock);
     CU_ASSERT_TRUE(unclean(two));
     zkl_lock_free(lock);
     kit_tear_down();
@@ -494,7 +484,7 @@ static void test_holder_is_asked(void)
     options.revoke_fn = on_revoke;
     options.payload = &box;
     kit_set_up(NULL);
-    zkl_lock *lock = hold(one, &options);
+    zkl_lock *lock = kit_hold(one, QUEUE, &options);
     for (size_t i = 1; i <= 3; i++) {
         CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL), ZKL_OK);
         CU_ASSERT_TRUE(mailbox_wait(&box, i));
@@ -524,7 +514,7 @@ static void test_waiter_is_asked(void)
     options.revoke_fn = on_revoke;
     options.payload = &box;
     kit_set_up(NULL);
-    zkl_lock *lock = hold(one, NULL), *next = kit_lock(two, QUEUE, &options);
+    zkl_lock *lock = kit_hold(one, QUEUE, NULL), *next = kit_lock(two, QUEUE, &options);
     acquire_start(&waiter, next, 10000);
     CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_node(next, node, sizeof node) > 0));
     CU_ASSERT_EQUAL(zkl_queue_revoke(one, QUEUE, node, 5000, NULL), ZKL_OK);
@@ -543,7 +533,7 @@ static void test_who_does_not_listen(void)
 {
     zkl_error err;
     kit_set_up(NULL);
-    zkl_lock *lock = hold(one, NULL);
+    zkl_lock *lock = kit_hold(one, QUEUE, NULL);
     zkl_session *const sessions[] = {one, two};
     for (int i = 0; i < 2; i++) {
         CU_ASSERT_EQUAL(zkl_queue_revoke(sessions[i], QUEUE, NULL, 5000, &err), ZKL_EAUTH);
@@ -584,7 +574,7 @@ static void test_commit(void)
     kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 4, ZKL_WAIT_FOREVER, results, NULL), ZKL_ENOTHELD);
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    kit_acquire(lock);
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, NULL, 0, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_OK); /* the bare question */
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 4, ZKL_WAIT_FOREVER, results, NULL), ZKL_OK);
     CU_ASSERT_STRING_EQUAL(results[0].path, "/data");
@@ -607,7 +597,7 @@ static void test_commit_fails_whole(void)
                     {.kind = ZKL_OP_CREATE, .path = "/whole2"}};
     zkl_error err;
     kit_set_up(NULL);
-    zkl_lock *lock = hold(one, NULL);
+    zkl_lock *lock = kit_hold(one, QUEUE, NULL);
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 3, ZKL_WAIT_FOREVER, results, &err), ZKL_ECONFLICT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "operation 1: bad version"));
     CU_ASSERT_STRING_EQUAL(err.path, "/locks");
@@ -629,7 +619,7 @@ static void test_commit_after_a_loss(void)
     const zkl_op op = {.kind = ZKL_OP_CREATE, .path = "/late"};
     zkl_error err;
     kit_set_up(NULL);
-    zkl_lock *lock = hold(one, NULL);
+    zkl_lock *lock = kit_hold(one, QUEUE, NULL);
     kit_remove_node(lock); /* and we do not know it yet */
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ELOST);
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, "/late", NULL, NULL), ZKL__RC_NONODE);
@@ -647,7 +637,7 @@ static void test_commit_of_unknown_fate(void)
     for (size_t half = 0; half <= 1; half++) {
         zkl_error err;
         kit_set_up(NULL);
-        zkl_lock *lock = hold(one, NULL);
+        zkl_lock *lock = kit_hold(one, QUEUE, NULL);
         CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), 0, half, 1 - half), ZKL_OK);
         CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ECONNECT);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "may be done, or not"));
@@ -673,7 +663,7 @@ static void test_commit_bad_calls(void)
     static char much[ZKL_COMMIT_DATA_MAX / 2 + 1];
     static zkl_op many[ZKL_COMMIT_MAX + 1];
     kit_set_up(NULL);
-    zkl_lock *lock = hold(one, NULL);
+    zkl_lock *lock = kit_hold(one, QUEUE, NULL);
     expect(NULL, many, 1, ZKL_EINVAL);
     expect(lock, NULL, 1, ZKL_EINVAL);
     expect(lock, &(zkl_op){.kind = (zkl_op_kind)9, .path = "/x"}, 1, ZKL_EINVAL);
@@ -713,26 +703,13 @@ static void expect_refusal(zkl_session *session, const char *path, const zkl_loc
     CU_ASSERT_PTR_NULL(lock);
 }
 
+/* What a path may be: unit_text. */
 static void test_bad_paths(void)
 {
-    char longest[ZKL_PATH_MAX + 3];
-    memset(longest, 'a', sizeof longest);
-    longest[0] = '/';
-    longest[sizeof longest - 1] = '\0';
     kit_set_up(NULL);
     expect_refusal(one, NULL, NULL, ZKL_EINVAL, "path");
-    expect_refusal(one, "", NULL, ZKL_EINVAL, "path");
-    expect_refusal(one, "relative", NULL, ZKL_EINVAL, "absolute");
-    expect_refusal(one, "/", NULL, ZKL_EINVAL, "path");
     expect_refusal(one, "/a/../b", NULL, ZKL_EINVAL, "..");
-    expect_refusal(one, "/a/./b", NULL, ZKL_EINVAL, "component");
-    expect_refusal(one, "/a//b", NULL, ZKL_EINVAL, "empty");
-    expect_refusal(one, "/a/", NULL, ZKL_EINVAL, "empty");
-    expect_refusal(one, "/a\nb", NULL, ZKL_EINVAL, "U+000A");
-    expect_refusal(one, "/a\xff", NULL, ZKL_EINVAL, "UTF-8");
-    expect_refusal(one, "/zookeeper/x", NULL, ZKL_EINVAL, "zookeeper");
     expect_refusal(one, "/a-0123456789", NULL, ZKL_EINVAL, "contender");
-    expect_refusal(one, longest, NULL, ZKL_EINVAL, "longer");
     kit_tear_down();
 }
 

@@ -16,7 +16,7 @@ static zkl_lock *make(zkl_session *session, const char *const *paths, size_t cou
 static zkl_lock *hold(zkl_session *session, const char *const *paths, size_t count)
 {
     zkl_lock *lock = make(session, paths, count);
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    kit_acquire(lock);
     return lock;
 }
 
@@ -52,7 +52,7 @@ static void test_acquire_and_release(void)
             CU_ASSERT_EQUAL(queue->entries[0].token, grant.token); /* of one transaction */
             zkl_queue_free(queue);
         }
-        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+        kit_release(lock);
         CU_ASSERT_EQUAL(stand_at(abc, 3), 0);
         CU_ASSERT_EQUAL(zkl_lock_token(lock), 0);
     }
@@ -148,9 +148,9 @@ static void test_as_many_as_there_may_be(void)
     CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, paths, ZKL_MULTILOCK_MAX + 1, NULL, &err), ZKL_ELIMIT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "101"));
     CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&lock, one, paths, ZKL_MULTILOCK_MAX, &options, &err), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(lock);
     CU_ASSERT_EQUAL(stand_at(paths, ZKL_MULTILOCK_MAX), ZKL_MULTILOCK_MAX);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
     CU_ASSERT_EQUAL(stand_at(paths, ZKL_MULTILOCK_MAX), 0);
     zkl_lock_free(lock);
     kit_tear_down();
@@ -168,7 +168,7 @@ static void test_lost_when_one_is(void)
     kit_set_up(&brief);
     zkl_lock *lock = NULL;
     CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&lock, one, abc, 3, &options, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    kit_acquire(lock);
     kit_remove_first(abc[1]);
     CU_ASSERT_TRUE(mailbox_wait(&box, 2));
     CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_STATE_LOST);
@@ -186,7 +186,7 @@ static void test_release_when_one_is_gone(void)
     kit_set_up(NULL);
     zkl_lock *lock = hold(one, abc, 3);
     kit_remove_first(abc[2]);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK); /* the lease covered it; nobody has told us */
+    kit_release(lock); /* the lease covered it; nobody has told us */
     CU_ASSERT_EQUAL(stand_at(abc, 3), 0);
     zkl_lock_free(lock);
     kit_tear_down();

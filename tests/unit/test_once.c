@@ -96,7 +96,7 @@ static void test_taken_over_from_the_dead(void)
     zkl_once_slot slot;
     struct acquire acquire = {0};
     CU_ASSERT_EQUAL(zkl_once_prepare(winner, JOB, 10000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(first, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(first);
     CU_ASSERT_EQUAL(zkl_once_look(first, HOUR, 0, 10000, &slot, NULL), ZKL_OK);
     CU_ASSERT(!slot.done);
     acquire_start(&acquire, next, 10000);
@@ -132,8 +132,8 @@ static void test_the_record_outlives_a_container(void)
     zkl_lock *lock = kit_lock(session, JOB, NULL);
     bool ran;
     runs = 0;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_acquire(lock);
+    kit_release(lock);
     CU_ASSERT_EQUAL(once(lock, 0, &ran), ZKL_OK);
     CU_ASSERT(ran);
     CU_ASSERT_EQUAL(zkl__memory_reap(PLACE), ZKL_OK);
@@ -179,7 +179,7 @@ static void test_a_record_that_is_none(void)
     zkl_once_slot slot;
     CU_ASSERT_EQUAL(zkl_once_prepare(session, JOB, 10000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, 0, 1000, &slot, &err), ZKL_ENOTHELD);
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(lock);
     zkl__memory_meddle(PLACE, &op, &done);
     CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, 0, 1000, &slot, &err), ZKL_ECONFLICT);
     int64_t last_ms, recorded_ms;
@@ -256,8 +256,7 @@ static int succeed_and_go_away(const zkl_cancel *cancel, int64_t token, void *pa
 static bool is_done(zkl_session *session, const char *path)
 {
     zkl_once_slot slot = {.done = false};
-    zkl_lock *lock = kit_lock(session, path, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = kit_hold(session, path, NULL);
     CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, 0, 10000, &slot, NULL), ZKL_OK);
     zkl_lock_free(lock);
     return slot.done;
@@ -322,9 +321,9 @@ static int replace_grant(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     struct replaced *replaced = payload;
     zkl_grant grant;
-    CU_ASSERT_EQUAL(zkl_lock_release(replaced->lock, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(replaced->rival, 10000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(replaced->rival, NULL), ZKL_OK);
+    kit_release(replaced->lock);
+    kit_acquire(replaced->rival);
+    kit_release(replaced->rival);
     CU_ASSERT_EQUAL(zkl_lock_acquire(replaced->lock, 10000, &grant, NULL), ZKL_OK);
     CU_ASSERT(grant.token > token && zkl_cancel_raised(cancel));
     replaced->second = grant.token;
@@ -346,7 +345,7 @@ static void test_a_grant_that_is_replaced(void)
     CU_ASSERT_EQUAL(zkl_once_last(session, JOB, HOUR, 10000, &last_ms, &recorded_ms, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(last_ms, INT64_MIN);
     CU_ASSERT_EQUAL(zkl_lock_token(replaced.lock), replaced.second);
-    CU_ASSERT_EQUAL(zkl_lock_release(replaced.lock, NULL), ZKL_OK);
+    kit_release(replaced.lock);
     zkl_lock_free(replaced.lock);
     zkl_lock_free(replaced.rival);
     kit_close(session);

@@ -316,8 +316,8 @@ static void test_a_partition_is_no_lock(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "in use as a partition"));
     CU_ASSERT_EQUAL(owned_by(0), 2);
     fire(0);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_acquire(lock);
+    kit_release(lock);
     zkl_lock_free(lock);
     kit_close(session);
     check_history();
@@ -328,13 +328,12 @@ static void test_a_piece_that_is_held(void)
 {
     begin_history();
     zkl_session *session = kit_open(NULL);
-    zkl_lock *lock = kit_lock(session, PATH "/pieces/topic-2", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = kit_hold(session, PATH "/pieces/topic-2", NULL);
     hire(0, 4, 0, NULL);
     CU_ASSERT(EVENTUALLY(owned_by(0) == 3));
     CU_ASSERT(EVENTUALLY(kit_queue(session, PATH "/pieces/topic-2") == 2));
     CU_ASSERT_FALSE(zkl_partition_owns(workers[0].partition, "topic-2"));
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
     CU_ASSERT(EVENTUALLY(zkl_partition_owns(workers[0].partition, "topic-2")));
     zkl_lock_free(lock);
     fire(0);

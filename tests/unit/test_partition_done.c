@@ -256,8 +256,7 @@ static void test_no_stall(void)
     CU_ASSERT(EVENTUALLY(how_many(0, false) == PIECES));
     heard.state_fn = on_lock_state;
     heard.payload = &box;
-    zkl_lock *lock = kit_lock(sessions[0], "/beside", &heard);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = kit_hold(sessions[0], "/beside", &heard);
     CU_ASSERT_EQUAL(zkl_partition_stop(members[0], NULL), ZKL_OK);
     CU_ASSERT_EQUAL(how_many(0, true), PIECES);
     CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(sessions[0])), ZKL_OK);

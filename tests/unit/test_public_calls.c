@@ -259,10 +259,10 @@ static void free_made(struct things *t)
 /* What is refused for another reason while nothing is held is refused for this one then, and the other way round. */
 static void hold_all(struct things *t)
 {
-    CU_ASSERT_EQUAL(zkl_lock_acquire(t->lock, 10000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(t->writer, 10000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(t->semaphore, 10000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(t->election, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(t->lock);
+    kit_acquire(t->writer);
+    kit_acquire(t->semaphore);
+    kit_acquire(t->election);
     CU_ASSERT_EQUAL(zkl_group_join(t->group, 10000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_double_barrier_enter(t->barrier, 10000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_barrier_set(t->session, "/n/barrier", 10000, NULL), ZKL_OK);
@@ -378,7 +378,7 @@ static void test_forked(void)
     }
     CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
     CU_ASSERT_EQUAL(status, 0);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(t.lock, 10000, NULL, NULL), ZKL_OK); /* the parent's session is as it was */
+    kit_acquire(t.lock); /* the parent's session is as it was */
     free_all(&t);
     kit_close(t.session);
 }
@@ -508,7 +508,7 @@ static void test_long_paths(void)
         long_path(path, 1000);
         path[999] = (char)('a' + i);
         zkl_lock *lock = handle_make(&handle_recipes[i], session, path, NULL);
-        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+        kit_acquire(lock);
         zkl_lock_free(lock);
     }
     zkl_double_barrier *pair = NULL;
@@ -958,8 +958,7 @@ static int with_every_option(struct things *t)
 
 static int wait_behind(struct things *t, bool cancels)
 {
-    zkl_lock *held = kit_lock(keeper, "/n/lock", NULL);
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(held, 10000, NULL, NULL), ZKL_OK);
+    zkl_lock *held = kit_hold(keeper, "/n/lock", NULL);
     int before = atomic_load(&completions);
     int code = zkl_lock_acquire_async(t->lock, t->ms, on_acquire, NULL, NULL);
     if (cancels) {
@@ -987,8 +986,7 @@ static int granted_behind(struct things *t)
 
 static int try_behind(struct things *t)
 {
-    zkl_lock *held = kit_lock(keeper, "/n/lock", NULL);
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(held, 10000, NULL, NULL), ZKL_OK);
+    zkl_lock *held = kit_hold(keeper, "/n/lock", NULL);
     int code = zkl_lock_acquire(t->lock, 0, NULL, NULL);
     zkl_lock_free(held);
     return code;

@@ -39,7 +39,7 @@ static void test_holder_and_waiters(void)
     zkl_lock *a = kit_lock(one, QUEUE, &options), *b = kit_lock(two, QUEUE, NULL);
     struct acquire waiting;
     char node[128], whoami[64];
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(a);
     acquire_start(&waiting, b, ZKL_WAIT_FOREVER);
     CU_ASSERT(EVENTUALLY(kit_queue(one, QUEUE) == 2));
     zkl_queue *queue = list(QUEUE);
@@ -161,8 +161,7 @@ static zkl_lock *hold(struct mailbox *requests)
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.revoke_fn = give_way;
     options.payload = requests;
-    zkl_lock *lock = kit_lock(two, QUEUE, &options);
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = kit_hold(two, QUEUE, &options);
     zkl_lock_node(lock, held_node, sizeof held_node);
     return lock;
 }
@@ -276,14 +275,14 @@ static void test_waiter(void)
     zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(two, QUEUE, NULL);
     struct acquire waiting;
     zkl_queue *queue;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(a);
     acquire_start(&waiting, b, ZKL_WAIT_FOREVER);
     CU_ASSERT(EVENTUALLY(kit_queue(one, QUEUE) == 2));
     CU_ASSERT_EQUAL_FATAL(zkl_queue_list(&queue, one, QUEUE, 5000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(remove_at(QUEUE, queue->entries[1].name, queue->entries[1].token, NULL), ZKL_OK);
     zkl_queue_free(queue);
     CU_ASSERT(zkl_lock_is_held(a));
-    CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_OK);
+    kit_release(a);
     CU_ASSERT_EQUAL(acquire_join(&waiting), ZKL_OK); /* queued again */
     zkl_lock_free(a);
     zkl_lock_free(b);
@@ -309,8 +308,7 @@ static void test_another_one_of_that_name_meanwhile(void)
     pthread_t thread;
     int code = -1;
     set_up_brief();
-    zkl_lock *a = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
+    zkl_lock *a = kit_hold(one, QUEUE, NULL);
     make_node();
     CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(two), 1, 1, 0), ZKL_OK); /* a look, the delete */
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, run_remove, &code), 0);
@@ -351,13 +349,12 @@ static void test_unreadable(void)
     static const zkl_acl hidden = {1, nobody};
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     set_up_brief();
-    zkl_lock *a = kit_lock(one, "/open", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK); /* makes the directory for everybody */
-    CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_OK);
+    zkl_lock *a = kit_hold(one, "/open", NULL); /* makes the directory for everybody */
+    kit_release(a);
     options.acl = &hidden;
     zkl_lock *b = kit_lock(one, "/open", &options);
     char node[128];
-    CU_ASSERT_EQUAL(zkl_lock_acquire(b, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(b);
     zkl_lock_node(b, node, sizeof node);
     CU_ASSERT_EQUAL(remove_at("/open", node, 1, NULL), ZKL_ENOTHELD);
     CU_ASSERT_EQUAL(zkl__memory_set_rules("kit", ZKL__RULES_EXISTS_NEEDS_READ), ZKL_OK);
@@ -380,7 +377,7 @@ static void test_not_permitted(void)
     zkl_lock *a = kit_lock(one, "/closed", &options);
     char node[128];
     zkl_error err;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(a);
     zkl_lock_node(a, node, sizeof node);
     CU_ASSERT_EQUAL(remove_at("/closed", node, 0, &err), ZKL_EAUTH);
     CU_ASSERT(zkl_lock_is_held(a));

@@ -21,7 +21,7 @@ static zkl_lock *make_writer(zkl_session *session, const zkl_lock_options *optio
 
 static zkl_lock *hold(zkl_lock *lock)
 {
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    kit_acquire(lock);
     return lock;
 }
 
@@ -57,10 +57,10 @@ static void test_readers_share(void)
     CU_ASSERT_EQUAL(strncmp(node + 39, "-__READ__", 9), 0);
     CU_ASSERT_STRING_EQUAL(zkl_lock_path(first), QUEUE);
     CU_ASSERT_EQUAL(zkl_lock_acquire(writer, 0, NULL, NULL), ZKL_EBUSY);
-    CU_ASSERT_EQUAL(zkl_lock_release(first, NULL), ZKL_OK);
+    kit_release(first);
     CU_ASSERT_EQUAL(zkl_lock_acquire(writer, 0, NULL, NULL), ZKL_EBUSY);
     int64_t token = zkl_lock_token(second);
-    CU_ASSERT_EQUAL(zkl_lock_release(second, NULL), ZKL_OK);
+    kit_release(second);
     CU_ASSERT_EQUAL(zkl_lock_acquire(writer, 0, NULL, NULL), ZKL_OK);
     CU_ASSERT(zkl_lock_token(writer) > token);
     CU_ASSERT(zkl_lock_remaining_ms(writer) > 0);
@@ -134,7 +134,7 @@ static void test_upgrade_is_refused(void)
         CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, &err), ZKL_EDEADLK);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "upgrade"));
         CU_ASSERT_TRUE(reads(lock));
-        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+        kit_release(lock);
         CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, &err), ZKL_OK);
         CU_ASSERT_TRUE(writes(lock));
         zkl_lock_free(lock);
@@ -151,12 +151,12 @@ static void test_recursion(void)
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_EDEADLK); /* others of its calls count on it */
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
     CU_ASSERT_EQUAL(zkl_lock_acquire(other, 0, NULL, NULL), ZKL_EBUSY);
     CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EDEADLK);
     CU_ASSERT_EQUAL(zkl_lock_acquire(other, 0, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ENOTHELD);
     zkl_lock_free(lock);
     zkl_lock_free(other);
@@ -187,9 +187,9 @@ static void test_downgrade(void)
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
     CU_ASSERT_TRUE(reads(reader));
     CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_OK); /* a reader already */
-    CU_ASSERT_EQUAL(zkl_lock_release(reader, NULL), ZKL_OK);
+    kit_release(reader);
     CU_ASSERT_EQUAL(zkl_lock_state(writer), ZKL_STATE_WAITING); /* the downgraded one keeps it out */
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
     CU_ASSERT_TRUE(mailbox_wait(&box, 2));
     CU_ASSERT_TRUE(writes(writer));
     CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_ENOTHELD);
@@ -214,7 +214,7 @@ static void test_downgrade_without_an_answer(void)
     CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_OK); /* waits for the one under way */
     CU_ASSERT_EQUAL(zkl_lock_acquire(reader, 0, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
     zkl_lock_free(lock);
     zkl_lock_free(reader);
     kit_tear_down();
@@ -232,7 +232,7 @@ static void test_downgrade_when_the_connection_goes(void)
         CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_OK);
         CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
         CU_ASSERT_EQUAL(zkl_lock_acquire(reader, 0, NULL, NULL), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+        kit_release(lock);
         CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
         zkl_lock_free(lock);
         zkl_lock_free(reader);

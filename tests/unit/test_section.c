@@ -53,12 +53,12 @@ static void test_with_lock(void)
     CU_ASSERT_FALSE(section.readable_at_first);
     CU_ASSERT(section.remaining_ms > 3000);
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(other, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(other);
     result = -1;
     CU_ASSERT_EQUAL(zkl_with_lock(lock, 50, 0, run_section, &section, &result, NULL), ZKL_ETIMEOUT);
     CU_ASSERT_EQUAL(result, -1);
     CU_ASSERT_EQUAL(section.runs, 1);
-    CU_ASSERT_EQUAL(zkl_lock_release(other, NULL), ZKL_OK);
+    kit_release(other);
     CU_ASSERT_EQUAL(zkl_with_lock(lock, 10000, 100, run_section, &section, NULL, NULL), ZKL_OK);
     zkl_lock_free(lock);
     zkl_lock_free(other);
@@ -133,10 +133,10 @@ static int replace_grant(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     struct replaced *replaced = payload;
     while (zkl_lock_is_held(replaced->lock)) {
-        CU_ASSERT_EQUAL(zkl_lock_release(replaced->lock, NULL), ZKL_OK);
+        kit_release(replaced->lock);
     }
-    CU_ASSERT_EQUAL(zkl_lock_acquire(replaced->between, 10000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(replaced->between, NULL), ZKL_OK);
+    kit_acquire(replaced->between);
+    kit_release(replaced->between);
     CU_ASSERT_EQUAL(replaced->permits
                         ? zkl_semaphore_acquire(replaced->lock, replaced->permits, 10000, &replaced->second, NULL)
                         : zkl_lock_acquire(replaced->lock, 10000, &replaced->second, NULL),
@@ -154,7 +154,7 @@ static void check_replaced(struct replaced replaced)
     CU_ASSERT_TRUE(zkl_lock_is_held(replaced.lock));
     CU_ASSERT_EQUAL(zkl_lock_token(replaced.lock), replaced.second.token);
     CU_ASSERT_EQUAL(zkl_semaphore_tokens(replaced.lock, NULL, 0), replaced.permits);
-    CU_ASSERT_EQUAL(zkl_lock_release(replaced.lock, NULL), ZKL_OK);
+    kit_release(replaced.lock);
     CU_ASSERT_EQUAL(zkl_lock_state(replaced.lock), ZKL_STATE_IDLE);
     zkl_lock_free(replaced.lock);
     zkl_lock_free(replaced.between);
@@ -169,7 +169,7 @@ static void test_with_lock_that_lingers_is_replaced(void)
     struct replaced replaced = {kit_lock(one, QUEUE, &options), kit_lock(one, QUEUE, &options), .lingers = true};
     zkl_grant warm;
     CU_ASSERT_EQUAL(zkl_lock_acquire(replaced.lock, 10000, &warm, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(replaced.lock, NULL), ZKL_OK);
+    kit_release(replaced.lock);
     check_replaced(replaced);
     kit_tear_down();
 }
@@ -177,7 +177,7 @@ static void test_with_lock_that_lingers_is_replaced(void)
 static int release_once(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     (void)token;
-    CU_ASSERT_EQUAL(zkl_lock_release(payload, NULL), ZKL_OK);
+    kit_release(payload);
     CU_ASSERT_FALSE(zkl_cancel_raised(cancel));
     return 0;
 }
@@ -188,8 +188,7 @@ static void test_with_a_recursive_lock_released_once(void)
     kit_set_up(NULL);
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.recursive = true;
-    zkl_lock *lock = kit_lock(one, QUEUE, &options);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = kit_hold(one, QUEUE, &options);
     CU_ASSERT_EQUAL(zkl_with_lock(lock, 10000, 0, release_once, lock, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
     zkl_lock_free(lock);
@@ -326,7 +325,7 @@ static void test_cancel_ends_a_run(void)
     CU_ASSERT_EQUAL(leads.code, ZKL_ECANCELED);
     CU_ASSERT(leads.term.raised);
     CU_ASSERT_EQUAL(zkl_lock_cancel(leads.term.election), ZKL_ENOTWAITING); /* nothing is remembered */
-    CU_ASSERT_EQUAL(zkl_lock_acquire(leads.term.election, 5000, NULL, NULL), ZKL_OK);
+    kit_acquire(leads.term.election);
     zkl_lock_free(leads.term.election);
     zkl_lock_free(waits.term.election);
     kit_tear_down();
@@ -425,8 +424,7 @@ static void test_a_section_that_waits_for_another_lock(void)
 {
     struct work work = {0};
     kit_set_up(NULL);
-    zkl_lock *holder = kit_lock(two, QUEUE "/other", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
+    zkl_lock *holder = kit_hold(two, QUEUE "/other", NULL);
     work.lock = kit_lock(one, QUEUE, NULL);
     work.other = kit_lock(one, QUEUE "/other", NULL);
     start(&work, acquire_inside);

@@ -327,14 +327,14 @@ static void test_empty_folders_are_no_semaphore(void)
     zkl_lock *a = pool_contender(two, 2);
     zkl_lock *lock = kit_lock(one, POOL, NULL);
     zkl_error err;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK); /* makes the directory */
+    kit_acquire(lock); /* makes the directory */
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, POOL, "locks", NULL), ZKL__RC_OK);
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, POOL, "leases", NULL), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
     acquire_as_others(one, ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_OK); /* without waiting, too */
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, &err), ZKL_ECONFLICT);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, "2"), ZKL__RC_OK);
     acquire_as_others(one, ZKL_ECONFLICT);
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, "a note"), ZKL__RC_OK);
@@ -350,15 +350,14 @@ static void test_strays_in_its_folders_are_no_semaphore(void)
     static const char *const folders[] = {POOL "/locks", POOL "/leases"};
     kit_set_up(NULL);
     zkl_lock *a = pool_contender(two, 2);
-    zkl_lock *lock = kit_lock(one, POOL, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK); /* makes the directory */
+    zkl_lock *lock = kit_hold(one, POOL, NULL); /* makes the directory */
     for (int i = 0; i < 2; i++) {
         CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, POOL, strrchr(folders[i], '/') + 1, NULL), ZKL__RC_OK);
         CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, folders[i], "x", NULL), ZKL__RC_OK);
         CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, folders[i], "x-lock-0000000001", NULL), ZKL__RC_OK);
         CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, folders[i], "x-lease-0000000002", NULL), ZKL__RC_OK);
     }
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
     acquire_as_others(one, ZKL_OK);
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, POOL, "x-lock-0000000000", NULL), ZKL__RC_OK);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
@@ -375,8 +374,7 @@ static void test_strays_in_its_folders_are_no_semaphore(void)
 static void test_one_of_its_folders_is_no_semaphore(void)
 {
     kit_set_up(NULL);
-    zkl_lock *nested = kit_lock(two, POOL "/locks", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(nested, 5000, NULL, NULL), ZKL_OK);
+    zkl_lock *nested = kit_hold(two, POOL "/locks", NULL);
     acquire_as_others(one, ZKL_OK);
     zkl_lock_free(nested);
     kit_tear_down();

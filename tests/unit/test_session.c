@@ -229,7 +229,7 @@ static void use(zkl_session *session, struct mailbox *box)
     zkl_lock *lock = kit_lock(session, QUEUE, NULL);
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, SOON, on_acquired, box, NULL), ZKL_OK);
     CU_ASSERT(mailbox_wait(box, 1));
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
     zkl_lock_free(lock);
 }
 
@@ -386,8 +386,7 @@ static void test_log_of_a_loss(void)
     options.log_fn = on_alarm;
     options.log_payload = &alarms;
     zkl_session *session = kit_open(&options);
-    zkl_lock *lock = kit_lock(session, "/locks/logged", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = kit_hold(session, "/locks/logged", NULL);
     CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(session)), ZKL_OK);
     CU_ASSERT(EVENTUALLY(alarms_of(&alarms, &alarms.jeopardy) == 1));
     CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(session)), ZKL_OK);
@@ -565,13 +564,13 @@ static void test_every_kind(void)
     CU_ASSERT_EQUAL_FATAL(zkl_election_observe(&observer, one, "/e", on_leader, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_session_locks(one, visit, &(struct visits){.count = 0}), 0);
 
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(blocker, 5000, NULL, NULL), ZKL_OK);
+    kit_acquire(lock);
+    kit_acquire(blocker);
     acquire_start(&waiting, waiter, ZKL_WAIT_FOREVER);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(rwlock, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(multilock, 5000, NULL, NULL), ZKL_OK);
+    kit_acquire(rwlock);
+    kit_acquire(multilock);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(semaphore, 2, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(election, 5000, NULL, NULL), ZKL_OK);
+    kit_acquire(election);
     CU_ASSERT(EVENTUALLY(zkl_lock_state(waiter) == ZKL_STATE_WAITING));
 
     struct shown shown[] = {{.path = "/lock"}, {.path = "/rw"}, {.path = "/m/a"},  {.path = "/m/b"},

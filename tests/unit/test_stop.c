@@ -81,7 +81,7 @@ static void test_raised_while_waiting(void)
         const struct handle_recipe *other = recipe->recipe == ZKL_RECIPE_READ_LOCK ? &handle_recipes[0] : recipe;
         zkl_lock *holder = handle_make(other, two, "/locks/stop", NULL);
         zkl_lock *waiter = handle_make(recipe, one, "/locks/stop", NULL);
-        CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
+        kit_acquire(holder);
         CU_ASSERT_EQUAL(zkl_lock_set_stop(waiter, &own, NULL), ZKL_OK);
         acquire_start(&acquire, waiter, ZKL_WAIT_FOREVER);
         CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_state(waiter) != ZKL_STATE_IDLE));
@@ -145,8 +145,7 @@ static void test_raised_in_a_signal_handler(void)
     pthread_t self = pthread_self(), sender;
     sigaction(SIGUSR1, &action, &before);
     begin();
-    zkl_lock *holder = kit_lock(two, "/locks/stop", NULL), *waiter = kit_lock(one, "/locks/stop", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
+    zkl_lock *holder = kit_hold(two, "/locks/stop", NULL), *waiter = kit_lock(one, "/locks/stop", NULL);
     pthread_create(&sender, NULL, signal_when_waited_for, &self);
     CU_ASSERT_EQUAL(zkl_lock_acquire(waiter, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_ECANCELED);
     pthread_join(sender, NULL);
@@ -178,20 +177,11 @@ static void *raise_when_connected(void *arg)
     return (void *)(intptr_t)fd;
 }
 
-/* A server that hangs: what waits for its response ends, and so does the wait for a barrier. */
+/* A wait for a barrier, and an open at a server that hangs. The other calls: unit_public_calls. */
 static void test_calls_end(void)
 {
     pthread_t raiser;
-    zkl_queue *queue;
     zkl_error err;
-    begin();
-    CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
-    pthread_create(&raiser, NULL, raise_when_waited_for, &stop);
-    CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, "/locks/stop", 60000, &err), ZKL_ECANCELED);
-    pthread_join(raiser, NULL);
-    CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
-    kit_tear_down();
-
     begin();
     CU_ASSERT_EQUAL(zkl_barrier_set(two, "/barrier", 10000, NULL), ZKL_OK);
     pthread_create(&raiser, NULL, raise_when_waited_for, &stop);
@@ -226,21 +216,12 @@ static void test_section_and_what_ends_something(void)
     int result = 0;
     begin();
     zkl_lock *lock = kit_lock(one, "/locks/stop", NULL), *held = kit_lock(one, "/locks/held", NULL);
-    zkl_group *group;
-    CU_ASSERT_EQUAL(zkl_group_new(&group, one, "/group", "me", NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_group_join(group, 10000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(held, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(held);
     CU_ASSERT_EQUAL(zkl_with_lock(lock, 10000, 0, section, &stop, &result, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(result, 7);
     CU_ASSERT_TRUE(zkl_lock_is_held(held));
-    CU_ASSERT_EQUAL(zkl_lock_release(held, NULL), ZKL_OK);
+    kit_release(held);
     CU_ASSERT_EQUAL((int)kit_queue(two, "/locks/held"), 0); /* the release has waited for the response */
-    CU_ASSERT_EQUAL(zkl_group_leave(group, NULL), ZKL_OK);
-    zkl_members *members;
-    CU_ASSERT_EQUAL(zkl_group_list(&members, two, "/group", 10000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL((int)members->count, 0);
-    zkl_members_free(members);
-    zkl_group_free(group);
     zkl_lock_free(held);
     zkl_lock_free(lock);
     kit_tear_down();
@@ -279,8 +260,7 @@ static void *raise_now(void *arg)
 static void test_no_raise_is_missed(void)
 {
     kit_set_up(NULL);
-    zkl_lock *holder = kit_lock(two, "/locks/stop", NULL), *waiter = kit_lock(one, "/locks/stop", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
+    zkl_lock *holder = kit_hold(two, "/locks/stop", NULL), *waiter = kit_lock(one, "/locks/stop", NULL);
     for (int i = 0; i < (SLOWLY ? 100 : 500); i++) {
         zkl_stop own = ZKL_STOP_INIT;
         pthread_t raiser;

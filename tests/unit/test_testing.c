@@ -13,8 +13,7 @@ static void test_cut_and_heal(void)
     zkl_session_options options = kit_short();
     zkl_error err;
     kit_set_up(&options);
-    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = kit_hold(one, QUEUE, NULL);
     CU_ASSERT_EQUAL(zkl_testing_heal(one, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "not cut off"));
     int64_t from = now_ms();
@@ -25,8 +24,8 @@ static void test_cut_and_heal(void)
     CU_ASSERT(now_ms() - from < 8000);
     CU_ASSERT_EQUAL(zkl_testing_heal(one, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_acquire(lock);
+    kit_release(lock);
     zkl_lock_free(lock);
     kit_tear_down();
 }
@@ -39,17 +38,17 @@ static void test_expire_while_cut(void)
     zkl_lock *lock = kit_lock(one, QUEUE, NULL), *next = kit_lock(two, QUEUE, NULL);
     int64_t id = zkl_session_id(one);
     zkl_error err;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    kit_acquire(lock);
     CU_ASSERT_EQUAL(zkl_testing_cut(one, NULL), ZKL_OK);
     int rc = ZKL_OK; /* no server ends it while the lease lasts */
     CU_ASSERT(EVENTUALLY((rc = zkl_testing_expire(one, &err)) == ZKL_OK || !strstr(err.text, "zkl_lock_is_held")));
     CU_ASSERT_EQUAL(rc, ZKL_OK);
     CU_ASSERT_FALSE(zkl_lock_is_held(lock));
-    CU_ASSERT_EQUAL(zkl_lock_acquire(next, 5000, NULL, NULL), ZKL_OK);
+    kit_acquire(next);
     CU_ASSERT_EQUAL(zkl_testing_heal(one, NULL), ZKL_OK);
     CU_ASSERT(EVENTUALLY(zkl_session_id(one) != id && zkl_session_id(one) != 0)); /* its next session */
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
-    CU_ASSERT_EQUAL(zkl_lock_release(next, NULL), ZKL_OK);
+    kit_release(next);
     zkl_lock_free(lock);
     zkl_lock_free(next);
     kit_tear_down();
@@ -75,8 +74,8 @@ static void test_delay(void)
     CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 50, NULL, &err), ZKL_ETIMEOUT);
     CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_acquire(lock);
+    kit_release(lock);
     CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0)); /* the one that timed out left nothing behind */
     zkl_lock_free(lock);
     kit_tear_down();
@@ -88,8 +87,8 @@ static void refused_with(int code)
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     CU_ASSERT_EQUAL(zkl_testing_refuse(one, code, 1, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, &err), code);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK); /* the next one is taken */
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_acquire(lock); /* the next one is taken */
+    kit_release(lock);
     zkl_lock_free(lock);
 }
 
@@ -105,8 +104,8 @@ static void test_refuse(void)
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     CU_ASSERT_EQUAL(zkl_testing_refuse(one, ZKL_EAUTH, 1000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_testing_refuse(one, ZKL_EAUTH, 0, NULL), ZKL_OK); /* taken back */
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_acquire(lock);
+    kit_release(lock);
     zkl_lock_free(lock);
     kit_tear_down();
 }
@@ -116,33 +115,15 @@ static void test_lose_reply_of_a_create(void)
 {
     kit_set_up(NULL);
     struct acquire acquire;
-    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK); /* the directory is made */
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock *lock = kit_hold(one, QUEUE, NULL); /* the directory is made */
+    kit_release(lock);
     CU_ASSERT_EQUAL(zkl_testing_lose_reply(one, NULL), ZKL_OK);
     acquire_start(&acquire, lock, 10000);
     CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 1)); /* carried out */
     CU_ASSERT(EVENTUALLY(zkl_testing_heal(one, NULL) == ZKL_OK));
     CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_OK);
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
-    zkl_lock_free(lock);
-    kit_tear_down();
-}
-
-/* Deleted by the servers, and nobody knows: it is deleted once more. */
-static void test_lose_reply_of_a_release(void)
-{
-    kit_set_up(NULL);
-    struct mailbox box = MAILBOX_INIT;
-    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_testing_lose_reply(one, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release_async(lock, on_ended, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(zkl_testing_heal(one, NULL) == ZKL_OK));
-    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
-    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0));
+    kit_release(lock);
     zkl_lock_free(lock);
     kit_tear_down();
 }
@@ -154,8 +135,7 @@ static void test_lose_reply_of_a_commit(void)
     const zkl_op check = {.kind = ZKL_OP_CHECK, .path = "/locks/written", .version = ZKL_ANY_VERSION};
     kit_set_up(NULL);
     struct mailbox box = MAILBOX_INIT;
-    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = kit_hold(one, QUEUE, NULL);
     CU_ASSERT_EQUAL(zkl_testing_lose_reply(one, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_commit_async(lock, &create, 1, 5000, NULL, on_ended, &box, NULL), ZKL_OK);
     CU_ASSERT(EVENTUALLY(zkl_testing_heal(one, NULL) == ZKL_OK));
@@ -168,5 +148,4 @@ static void test_lose_reply_of_a_commit(void)
 }
 
 TESTS("testing", T(test_cut_and_heal), T(test_expire_while_cut), T(test_expire_an_idle_session_while_cut),
-      T(test_delay), T(test_refuse), T(test_lose_reply_of_a_create), T(test_lose_reply_of_a_release),
-      T(test_lose_reply_of_a_commit))
+      T(test_delay), T(test_refuse), T(test_lose_reply_of_a_create), T(test_lose_reply_of_a_commit))
