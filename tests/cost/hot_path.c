@@ -1,17 +1,21 @@
-/* hot_path TURNS WAITERS: acquires and releases through src/protocol alone, with a store that answers at once and from memory, so that
- * instructions can be counted of nothing but the core. WAITERS others stand behind us in every list. See ./instructions. */
+/* src/protocol alone, with a store that responds at once, so that instructions can be counted of nothing but the core.
+ *   hot_path TURNS WAITERS   acquires and releases; WAITERS others stand behind us in every list. See ./instructions
+ *   hot_path COUNT           a session that holds COUNT locks for a while. See ./beats, which counts its heartbeats */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "contender.h"
+#include "plain_heap.h"
 #include "session_step.h"
 
 #define MS INT64_C(1000000)
 #define PREFIX "_c_00000000-0000-4000-8000-000000000000-lock-"
 #define NAME_SIZE 80
-#define OPS 16
+#define OPS 64
+#define BEAT (1000 * MS) /* less than the interval of heartbeats: one is sent in each third step or so */
+#define BEATS 60
 
 /* --- memory: blocks of one size, so that the allocator of the machine does not count --------------------------------------- */
 
@@ -61,7 +65,7 @@ static int op_count;
 static const char **children; /* ours, then the waiters' */
 static size_t child_count;
 static int64_t now = 1000 * MS, zxid;
-static bool granted;
+static long granted, requests;
 
 static int submit(void *ctx, uint64_t id, const struct zkl__op *op)
 {
@@ -69,6 +73,7 @@ static int submit(void *ctx, uint64_t id, const struct zkl__op *op)
     if (op_count == OPS) {
         return ZKL_ELIMIT;
     }
+    requests++;
     ops[op_count].id = id;
     ops[op_count++].kind = op->kind;
     if (op->kind == ZKL__OP_CREATE) {
@@ -107,19 +112,16 @@ static void answer_all(void)
 static void notify(void *owner, const struct zkl__outcome *outcome)
 {
     (void)owner;
-    granted = granted || outcome->kind == ZKL__GRANTED;
+    granted += outcome->kind == ZKL__GRANTED;
 }
 
 /* --- turns -------------------------------------------------------------------------------------------------------------------- */
 
-static void make_world(size_t waiters)
+static void make_world(size_t waiters, struct zkl__core_config config)
 {
-    struct zkl__core_config config = {.heap = {heap_alloc, heap_resize, heap_release, NULL},
-                                      .tick_ns = 2000 * MS,
-                                      .pause_ns = 500 * MS,
-                                      .watch_bytes_max = 100000,
-                                      .ops_max = OPS,
-                                      .seed = "fifteen letters"};
+    config.tick_ns = 2000 * MS;
+    config.pause_ns = 500 * MS;
+    memcpy(config.seed, "fifteen letters", sizeof config.seed);
     struct zkl__port port = {.submit = submit, .state = told_state};
     for (int i = BLOCKS - 1; i >= 0; i--) {
         heap_release(NULL, &blocks[i]);
@@ -137,35 +139,74 @@ static void make_world(size_t waiters)
     answer_all();
 }
 
-/* What is counted. */
+static struct zkl__contender *start(const char *path)
+{
+    struct zkl__contender_config config = {
+        .rule = &zkl__rule_mutex, .path = path, .metadata = "host:1234", .notify = notify};
+    struct zkl__contender *contender = zkl__contender_new(core, &config);
+    step((struct zkl__event){.kind = ZKL__EV_START, .contender = contender, .deadline = INT64_MAX});
+    answer_all();
+    return contender;
+}
+
+/* What is counted, as the next one. */
 __attribute__((noinline)) void hot_turn(void);
 void hot_turn(void)
 {
-    struct zkl__contender_config config = {
-        .rule = &zkl__rule_mutex, .path = "/locks/hot", .metadata = "host:1234", .notify = notify};
-    struct zkl__contender *contender = zkl__contender_new(core, &config);
-    granted = false;
-    step((struct zkl__event){.kind = ZKL__EV_START, .contender = contender, .deadline = INT64_MAX});
-    answer_all();
-    if (!granted) {
-        fprintf(stderr, "hot_path: not granted\n");
-        exit(1);
-    }
+    struct zkl__contender *contender = start("/locks/hot");
     step((struct zkl__event){.kind = ZKL__EV_RELEASE, .contender = contender});
     answer_all();
     now += MS / 1000;
 }
 
-int main(int argc, char **argv)
+static void pass(int64_t ns)
 {
-    int turns = argc == 3 ? atoi(argv[1]) : 0;
-    if (turns <= 0) {
-        fprintf(stderr, "usage: hot_path TURNS WAITERS\n");
-        return 2;
+    now += ns;
+    step((struct zkl__event){.kind = ZKL__EV_TIME});
+    answer_all();
+}
+
+__attribute__((noinline)) void beats(void);
+void beats(void)
+{
+    for (int i = 0; i < BEATS; i++) {
+        pass(BEAT);
     }
-    make_world((size_t)atoi(argv[2]));
+}
+
+static bool hold(int count)
+{
+    make_world(0, (struct zkl__core_config){.heap = plain_heap});
+    for (int i = 0; i < count; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "/held/%d", i);
+        start(path);
+    }
+    for (int64_t end = now + 60000 * MS; now < end;) {
+        pass(MS * 20); /* each begins to watch its own znode, some time after its first heartbeat */
+    }
+    requests = 0;
+    beats();
+    return granted == count && requests <= BEATS;
+}
+
+static bool turn(int turns, int waiters)
+{
+    make_world(waiters, (struct zkl__core_config){.heap = {heap_alloc, heap_resize, heap_release, NULL},
+                                                  .watch_bytes_max = 100000,
+                                                  .ops_max = OPS});
     for (int i = 0; i < turns; i++) {
         hot_turn();
     }
-    return 0;
+    return granted == turns;
+}
+
+int main(int argc, char **argv)
+{
+    bool right = argc == 3 ? turn(atoi(argv[1]), atoi(argv[2])) : argc == 2 && hold(atoi(argv[1]));
+    if (!right) {
+        fprintf(stderr, "hot_path: %ld granted, %ld requests; usage: hot_path TURNS WAITERS | COUNT\n", granted,
+                requests);
+    }
+    return right ? 0 : 1;
 }

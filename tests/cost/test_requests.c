@@ -276,122 +276,58 @@ static void rival_after_cancel(void)
 
 /* --- other recipes ------------------------------------------------------------------------------------------------------------ */
 
-static zkl_lock *rwlock;
-static zkl_lock *semaphore;
-static zkl_lock *election;
-static zkl_lock *multilock;
+typedef int (*make_fn)(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
+                       zkl_error *err);
 
-static void make_rwlock(int (*make)(zkl_lock **, zkl_session *, const char *, const zkl_lock_options *, zkl_error *))
+static int make_semaphore(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *o,
+                          zkl_error *err)
+{
+    return zkl_semaphore_new(out, session, path, 3, o, err);
+}
+static int make_multilock(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *o,
+                          zkl_error *err)
+{
+    const char *const paths[] = {path, "/cost/two"};
+    return zkl_multilock_new(out, session, paths, 2, o, err);
+}
+
+static void make(make_fn fn, const char *path)
 {
     zkl_lock_options o = ZKL_LOCK_OPTIONS_INIT;
     zkl_error err;
     o.metadata = "cost";
     o.release_timeout_ms = SOON;
-    must(make(&rwlock, near, "/cost/rwlock", &o, &err), &err);
+    must(fn(&lock, near, path, &o, &err), &err);
 }
 static void reader_before(void)
 {
-    make_rwlock(zkl_read_lock_new);
+    make(zkl_read_lock_new, "/cost/rwlock");
 }
 static void writer_before(void)
 {
-    make_rwlock(zkl_write_lock_new);
+    make(zkl_write_lock_new, "/cost/rwlock");
 }
-static void rwlock_acquire(void)
+static void election_before(void)
 {
-    zkl_error err;
-    must(zkl_lock_acquire(rwlock, SOON, NULL, &err), &err);
+    make(zkl_election_new, "/cost/election");
 }
-static void rwlock_after(void)
-{
-    zkl_lock_release(rwlock, NULL);
-    zkl_lock_free(rwlock);
-}
-
 static void semaphore_before(void)
 {
-    zkl_lock_options o = ZKL_LOCK_OPTIONS_INIT;
-    zkl_error err;
-    o.metadata = "cost";
-    o.release_timeout_ms = SOON;
-    must(zkl_semaphore_new(&semaphore, near, "/cost/semaphore", 3, &o, &err), &err);
-}
-static void semaphore_acquire(void)
-{
-    zkl_error err;
-    must(zkl_semaphore_acquire(semaphore, 1, SOON, NULL, &err), &err);
+    make(make_semaphore, "/cost/semaphore");
 }
 static void semaphore_held_before(void)
 {
     semaphore_before();
-    semaphore_acquire();
+    acquire(lock);
 }
-static void semaphore_release(void)
-{
-    zkl_error err;
-    must(zkl_semaphore_release(semaphore, 0, &err), &err);
-}
-static void semaphore_free(void)
-{
-    zkl_lock_free(semaphore);
-}
-static void semaphore_after(void)
-{
-    semaphore_release();
-    semaphore_free();
-}
-
-static void election_before(void)
-{
-    zkl_lock_options o = ZKL_LOCK_OPTIONS_INIT;
-    zkl_error err;
-    o.metadata = "cost";
-    o.release_timeout_ms = SOON;
-    must(zkl_election_new(&election, near, "/cost/election", &o, &err), &err);
-}
-static void election_campaign(void)
-{
-    zkl_error err;
-    must(zkl_lock_acquire(election, SOON, NULL, &err), &err);
-}
-static void election_after(void)
-{
-    zkl_lock_release(election, NULL);
-    zkl_lock_free(election);
-}
-
 static void multilock_before(void)
 {
-    static const char *const paths[] = {"/cost/one", "/cost/two"};
-    zkl_lock_options o = ZKL_LOCK_OPTIONS_INIT;
-    zkl_error err;
-    o.metadata = "cost";
-    o.release_timeout_ms = SOON;
-    must(zkl_multilock_new(&multilock, near, paths, 2, &o, &err), &err);
-}
-static void multilock_acquire(void)
-{
-    zkl_error err;
-    must(zkl_lock_acquire(multilock, SOON, NULL, &err), &err);
+    make(make_multilock, "/cost/one");
 }
 static void multilock_held_before(void)
 {
     multilock_before();
-    multilock_acquire();
-}
-static void multilock_release(void)
-{
-    zkl_error err;
-    must(zkl_lock_release(multilock, &err), &err);
-}
-static void multilock_free(void)
-{
-    zkl_lock_free(multilock);
-}
-static void multilock_after(void)
-{
-    multilock_release();
-    multilock_free();
+    acquire(lock);
 }
 
 /* --- the table -------------------------------------------------------------------------------------------------------------- */
@@ -415,13 +351,13 @@ static const struct operation {
     {"hand-over, same session", queued_near_before, lock_hand_over, release_and_free},
     {"hand-over, 10 more waiting", long_queue_before, lock_hand_over, long_queue_after},
     {"cancel", queued_before, lock_cancel, rival_after_cancel},
-    {"read lock", reader_before, rwlock_acquire, rwlock_after},
-    {"write lock", writer_before, rwlock_acquire, rwlock_after},
-    {"semaphore, a permit", semaphore_before, semaphore_acquire, semaphore_after},
-    {"semaphore, release", semaphore_held_before, semaphore_release, semaphore_free},
-    {"election, campaign", election_before, election_campaign, election_after},
-    {"multi-lock of two", multilock_before, multilock_acquire, multilock_after},
-    {"multi-lock of two, release", multilock_held_before, multilock_release, multilock_free},
+    {"read lock", reader_before, lock_acquire, release_and_free},
+    {"write lock", writer_before, lock_acquire, release_and_free},
+    {"semaphore, a permit", semaphore_before, lock_acquire, release_and_free},
+    {"semaphore, release", semaphore_held_before, lock_release, lock_free},
+    {"election, campaign", election_before, lock_acquire, release_and_free},
+    {"multi-lock of two", multilock_before, lock_acquire, release_and_free},
+    {"multi-lock of two, release", multilock_held_before, lock_release, lock_free},
 };
 
 /* Answers that nobody waits for are on their way for a moment yet. */
