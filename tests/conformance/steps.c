@@ -1,3 +1,4 @@
+#include "dice.h"
 #include "digest.h"
 #include "steps.h"
 
@@ -32,18 +33,9 @@ struct maker {
 
 /* --- chance -------------------------------------------------------------------------------------------------------- */
 
-/* splitmix64: the same numbers from a seed everywhere. */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t x = *state += 0x9e3779b97f4a7c15U;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-    return x ^ (x >> 31);
-}
-
 static int below(struct maker *m, int bound)
 {
-    return (int)(next_random(&m->random) % (uint64_t)bound);
+    return (int)(dice_next(&m->random) % (uint64_t)bound);
 }
 
 static bool one_in(struct maker *m, int n)

@@ -68,8 +68,5 @@ void script_free(struct script *script);
 const char *script_identity(int slot);
 /* Its seal ("user:password"). */
 const char *script_seal(int slot);
-/* "create -es /b/a ..." into out. */
-void script_op_text(char *out, size_t size, const struct zkl__op *op);
-const char *script_step_name(enum step_kind kind);
 
 #endif

@@ -6,12 +6,12 @@
  * one, or a store failed; 77: no server on this machine. */
 #include "ensemble.h"
 #include "play.h"
+#include "wait.h"
 
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Nodes of earlier scripts stay, and a list of the root gets longer; a fresh server from time to time. */
 enum { SCRIPTS_PER_SERVER = 2000 };
@@ -34,13 +34,6 @@ struct arena {
     unsigned long runs;
     unsigned long long played_ops;
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* --- the stores ---------------------------------------------------------------------------------------------------- */
 
@@ -170,29 +163,19 @@ static enum verdict run(struct arena *arena, uint64_t seed, const bool *drop, bo
     return verdict;
 }
 
-/* Leaves out what the difference does not need: halves, quarters, ... single ops, again and again. */
+/* Leaves out what the difference does not need, one operation at a time. */
 static void shrink(struct arena *arena, uint64_t seed, size_t ops)
 {
-    bool *drop = calloc(ops + 1, sizeof *drop), *trial = calloc(ops + 1, sizeof *trial);
+    bool *drop = calloc(ops + 1, sizeof *drop);
     size_t left = ops;
-    for (size_t chunk = ops / 2; chunk > 0 && drop && trial; chunk = chunk > 1 ? chunk / 2 : 0) {
-        for (size_t from = 0; from < ops; from += chunk) {
-            memcpy(trial, drop, ops);
-            for (size_t i = from; i < from + chunk && i < ops; i++) {
-                trial[i] = true;
-            }
-            if (memcmp(trial, drop, ops) != 0 && run(arena, seed, trial, false) == DIFFERENT) {
-                memcpy(drop, trial, ops);
-            }
-        }
-    }
-    for (size_t i = 0; i < ops; i++) {
+    for (size_t i = 0; drop && i < ops; i++) {
+        drop[i] = true;
+        drop[i] = run(arena, seed, drop, false) == DIFFERENT;
         left -= drop[i];
     }
     printf("  needs %zu of its %zu operations:\n", left, ops);
     run(arena, seed, drop, true);
     free(drop);
-    free(trial);
 }
 
 static enum verdict judge(struct arena *arena, uint64_t seed)
