@@ -25,8 +25,8 @@ static struct sim_thread *thread_of(struct sim *s, const struct sim_attempt *att
 static const struct sim_acquire *next_of(const struct sim *s, int client, int thread)
 {
     int wanted = s->clients[client].threads[thread].next;
-    for (int i = 0; i < s->plan->acquire_count; i++) {
-        const struct sim_acquire *each = &s->plan->acquires[i];
+    for (const struct sim_acquire *each = s->plan->acquires; each < s->plan->acquires + s->plan->acquire_count;
+         each++) {
         if (each->client == client && each->thread == thread && wanted-- == 0) {
             return each;
         }
@@ -287,8 +287,7 @@ void sim_thread_due(struct sim *s, int client, int thread)
 /* The process is gone: whatever its threads did, nobody hears of it. */
 void sim_app_crashed(struct sim *s, int client)
 {
-    for (int i = 0; i < s->attempt_count; i++) {
-        struct sim_attempt *attempt = &s->attempts[i];
+    for (struct sim_attempt *attempt = s->attempts; attempt < s->attempts + s->attempt_count; attempt++) {
         if (attempt->client == client && attempt->state != SIM_OVER) {
             if (attempt->state == SIM_HOLDING) {
                 sim_judge_left(s, attempt);

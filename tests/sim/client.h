@@ -90,7 +90,7 @@ struct sim_attempt {
     bool shared;                      /* granted beside other readers */
     int session;                      /* at the grant */
     int64_t deadline;                 /* local */
-    int64_t started, granted, ended;  /* true time */
+    int64_t granted, ended;           /* true time */
     int64_t token, serial;
     int64_t number;     /* of the znode with which it waited, when it is granted; SIM_IN_LINE: it had none */
     int64_t gone_since; /* true time at which its node was first seen to be gone by an operator's hand; 0: not */
@@ -101,7 +101,6 @@ struct sim_attempt {
     bool lapsed; /* the lease was seen to have ended */
     bool lost;   /* told so, maybe in the step that released it */
     bool let_go; /* by its owner, while it held */
-    bool handed; /* granted by another one of its session, whose node was still there */
     bool canceled;
     bool asking;     /* inside the step that releases: it may be told of a loss that came first */
     bool reported;   /* its crash, by a later grant */

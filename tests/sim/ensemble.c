@@ -53,8 +53,7 @@ static int64_t round_up(const struct sim *s, int64_t time)
 static void arm_expiry(struct sim *s)
 {
     int64_t deadline = SIM_NEVER, turn = SIM_NEVER;
-    for (int i = 0; i < s->session_count; i++) {
-        const struct sim_session *session = &s->sessions[i];
+    for (const struct sim_session *session = s->sessions; session < s->sessions + s->session_count; session++) {
         if (session->closing || session->ended) {
             continue;
         }

@@ -18,8 +18,7 @@ static int nth_ephemeral(const struct sim *s, int dir, int64_t n)
 {
     int found[SIM_NODES], count = 0;
     size_t length = strlen(s->paths[dir].text);
-    for (int node = 0; node < s->node_count; node++) {
-        const struct sim_node *it = &s->nodes[node];
+    for (const struct sim_node *it = s->nodes; it < s->nodes + s->node_count; it++) {
         const char *text = s->paths[it->path].text;
         if (it->owner > SIM_STRANGER && it->dzxid == SIM_NEVER && memcmp(text, s->paths[dir].text, length) == 0 &&
             text[length] == '/') {
@@ -123,8 +122,7 @@ static void add_foreign(struct sim *s, int dir, int64_t kind)
 static bool remove_foreign(struct sim *s)
 {
     bool gone = true;
-    for (int node = 0; node < s->node_count; node++) {
-        const struct sim_node *it = &s->nodes[node];
+    for (const struct sim_node *it = s->nodes; it < s->nodes + s->node_count; it++) {
         if (!it->by_stranger || it->owner != SIM_STRANGER || it->dzxid <= sim_committed_zxid(s)) {
             continue;
         }
@@ -179,8 +177,7 @@ static void resize(struct sim *s, int dir, int64_t limit)
 
 static void reap(struct sim *s)
 {
-    for (int node = 0; node < s->node_count; node++) {
-        const struct sim_node *it = &s->nodes[node];
+    for (const struct sim_node *it = s->nodes; it < s->nodes + s->node_count; it++) {
         if (it->container && it->dzxid == SIM_NEVER && it->cversion != 0 &&
             sim_child_count(s, it->path, SIM_HEAD) == 0) {
             sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_DELETE, .path = it->path, .version = -1});

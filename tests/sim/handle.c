@@ -135,7 +135,6 @@ static void tell(struct sim *s, int client, const struct sim_message *message)
         return;
     case SIM_MSG_EVENT:
         sim_say(s, "watch", "%d: %s", client, s->paths[message->path].text);
-        s->judge.events_told++;
         /* A watch outlives the contender that set it: an event that nobody in the core waits for tells the core nothing. */
         if (s->paths[message->path].parent >= 0 &&
             (!core || zkl__watches_any(&core->watches, s->paths[message->path].text))) {

@@ -124,8 +124,7 @@ static void sim_judge_least(struct sim *s, int client)
     if (s->clients[client].process != SIM_RUNNING) {
         return;
     }
-    for (int i = 0; i < s->attempt_count; i++) {
-        const struct sim_attempt *it = &s->attempts[i];
+    for (const struct sim_attempt *it = s->attempts; it < s->attempts + s->attempt_count; it++) {
         bool released = it->state == SIM_OVER || it->state == SIM_LEFT;
         bool kept = it->client == client && it->plan->least > 0 && released && it->granted > 0 && !it->lost &&
                     !it->lapsed && !it->removed && !it->exempt && it->session == s->clients[client].handle.session;
@@ -188,8 +187,7 @@ bool sim_judge_healthy(const struct sim *s, int client)
 
 const struct sim_attempt *sim_first_of(const struct sim *s, const struct sim_attempt *attempt)
 {
-    for (int i = 0; i < s->attempt_count; i++) {
-        const struct sim_attempt *each = &s->attempts[i];
+    for (const struct sim_attempt *each = s->attempts; each < s->attempts + s->attempt_count; each++) {
         if (each->client == attempt->client && each->token == attempt->token && each->serial == 1 &&
             each->path == attempt->path) {
             return each;
@@ -231,8 +229,7 @@ static bool has_joints(const struct sim *s, int client)
 /* Of those of its session that stand in line the first. */
 static void check_line(struct sim *s, const struct sim_attempt *attempt)
 {
-    for (int i = 0; i < s->attempt_count; i++) {
-        const struct sim_attempt *each = &s->attempts[i];
+    for (const struct sim_attempt *each = s->attempts; each < s->attempts + s->attempt_count; each++) {
         bool before = each->client == attempt->client && each->path == attempt->path && each->contender &&
                       each->state == SIM_PENDING && each < attempt;
         if (before && each->contender->linger.in_line && !each->canceled &&
@@ -266,8 +263,7 @@ enum { APART_MOST = 12 }; /* one of eight numbers lists at once, and so may gath
 /* Whether others wait: of its session, who could be granted on the same znode; or of another one. */
 static bool is_beside(const struct sim *s, const struct sim_attempt *attempt, bool same_session)
 {
-    for (int i = 0; i < s->attempt_count; i++) {
-        const struct sim_attempt *each = &s->attempts[i];
+    for (const struct sim_attempt *each = s->attempts; each < s->attempts + s->attempt_count; each++) {
         if (each != attempt && each->state == SIM_PENDING && each->path == attempt->path &&
             (each->client == attempt->client) == same_session) {
             return true;
@@ -298,8 +294,7 @@ static bool stands(const struct sim *s, const struct sim_attempt *attempt)
 /* Somebody has it again, or is about to. */
 static bool is_in_use(const struct sim *s, const struct sim_attempt *released)
 {
-    for (int i = 0; i < s->attempt_count; i++) {
-        const struct sim_attempt *each = &s->attempts[i];
+    for (const struct sim_attempt *each = s->attempts; each < s->attempts + s->attempt_count; each++) {
         if (each->client == released->client && each->path == released->path && each != released &&
             (each->state != SIM_OVER || (each->serial > released->serial && each->token == released->token))) {
             return true;
@@ -324,8 +319,7 @@ static bool has_node_in(const struct sim *s, int client, int dir)
 /* It lingers, or will, and its delete uses up the watch on the queue. */
 static bool sim_lingers_at(const struct sim *s, int client, int path)
 {
-    for (int i = 0; i < s->attempt_count; i++) {
-        const struct sim_attempt *each = &s->attempts[i];
+    for (const struct sim_attempt *each = s->attempts; each < s->attempts + s->attempt_count; each++) {
         if (each->client == client && each->plan->linger > 0 &&
             strcmp(sim_plan_path(each->path), s->paths[path].text) == 0 &&
             (s->faults.stranger || has_node_in(s, client, path))) {
@@ -356,8 +350,7 @@ static void sim_judge_lingering(struct sim *s, int client)
     if (!s->plan->lingers || s->clients[client].process != SIM_RUNNING || sim_is_hindered(s)) {
         return;
     }
-    for (int i = 0; i < s->attempt_count; i++) {
-        const struct sim_attempt *each = &s->attempts[i];
+    for (const struct sim_attempt *each = s->attempts; each < s->attempts + s->attempt_count; each++) {
         if (each->client == client && each->state == SIM_OVER && each->plan->linger > 0 && each->ended > 0 &&
             stands(s, each) && !is_in_use(s, each)) {
             check_idle(s, each);
@@ -439,7 +432,6 @@ void sim_judge_lease(struct sim *s, int client, const struct zkl__core *core)
         }
         end = session->deadline;
     }
-    s->judge.leases_checked++;
     if (until > sim_local(s, client, end) && sim_shortened_untold(s, client)) {
         s->faults.beyond = true;
     }
@@ -646,8 +638,7 @@ static void check_order(struct sim *s, int client, int own)
     if (s->faults.lies > 0) {
         return;
     }
-    for (int i = 0; i < s->attempt_count; i++) {
-        const struct sim_attempt *before = &s->attempts[i];
+    for (const struct sim_attempt *before = s->attempts; before < s->attempts + s->attempt_count; before++) {
         int node = before->node[0];
         if (!was_alone(s, before, client) || s->nodes[node].czxid >= s->nodes[own].czxid ||
             s->paths[s->nodes[node].path].parent != s->paths[s->nodes[own].path].parent || !sim_stands(s, node) ||
@@ -786,8 +777,8 @@ void sim_judge_commit(struct sim *s, int position)
     for (int i = 0; i < txn->effect_count && meddled; i++) {
         const struct sim_effect *effect = &s->effects[txn->first_effect + i];
         s->nodes[effect->node].taken = effect->kind == SIM_DELETED;
-        for (int k = 0; k < s->attempt_count && effect->kind == SIM_DELETED; k++) {
-            struct sim_attempt *attempt = &s->attempts[k];
+        for (struct sim_attempt *attempt = s->attempts;
+             attempt < s->attempts + s->attempt_count && effect->kind == SIM_DELETED; attempt++) {
             bool lease = sim_semaphore_hit(s, attempt, effect->node);
             bool hit = is_place_of(s, attempt, effect->node) || (lease && attempt->state == SIM_HOLDING);
             attempt->exempt = attempt->exempt || hit || lease;
@@ -812,8 +803,8 @@ void sim_judge_freed(struct sim *s, int client)
 
 static bool calm(const struct sim *s)
 {
-    for (int i = 0; i < s->plan->acquire_count; i++) {
-        const struct sim_acquire *each = &s->plan->acquires[i];
+    for (const struct sim_acquire *each = s->plan->acquires; each < s->plan->acquires + s->plan->acquire_count;
+         each++) {
         if (each->kind != SIM_MUTEX || each->joint || each->cancel >= 0 || each->timeout >= 0 ||
             each->ending != SIM_END_RELEASE) {
             return false;
@@ -824,8 +815,7 @@ static bool calm(const struct sim *s)
 
 static void check_nodes(struct sim *s)
 {
-    for (int node = 0; node < s->node_count; node++) {
-        const struct sim_node *it = &s->nodes[node];
+    for (const struct sim_node *it = s->nodes; it < s->nodes + s->node_count; it++) {
         if (it->owner > SIM_STRANGER && it->dzxid == SIM_NEVER) {
             sim_fail(s, "orphan", "%s of session %d is left", s->paths[it->path].text, it->owner);
         }

@@ -31,8 +31,7 @@ static bool is_before(struct sim *s, const struct sim_attempt *it, const struct 
 static void sim_judge_delay(struct sim *s, const struct sim_attempt *attempt, int64_t token)
 {
     int64_t least = attempt->plan->delay - attempt->plan->delay / 500; /* by a clock that is fast */
-    for (int i = 0; i < s->attempt_count && least > 0; i++) {
-        const struct sim_attempt *it = &s->attempts[i];
+    for (const struct sim_attempt *it = s->attempts; it < s->attempts + s->attempt_count && least > 0; it++) {
         if (is_before(s, it, attempt, token) && sim_now(s) < s->nodes[it->node[0]].died + least) {
             fail_by_lease(s, sim_fail_of(attempt, "delay",
                                          "is granted %.3f ms after the end of %d.%d, which did not release, not %.3f",
@@ -49,8 +48,7 @@ static bool all_release(const struct sim *s, int path)
     for (int i = 0; i < s->client_count; i++) {
         all = all && !s->clients[i].suspended && s->plan->hides[i] == SIM_ANYBODY;
     }
-    for (int i = 0; i < s->plan->acquire_count; i++) {
-        const struct sim_acquire *it = &s->plan->acquires[i];
+    for (const struct sim_acquire *it = s->plan->acquires; it < s->plan->acquires + s->plan->acquire_count; it++) {
         bool here = it->path == path || (it->joint && it->path + 1 == path);
         all = all && it->timeout < 0 && it->cancel < 0 && !it->try_only && it->max_hold == 0 && (marks(it) || !here);
     }
@@ -67,8 +65,7 @@ void sim_judge_delayed(struct sim *s, const struct sim_attempt *attempt)
 
 static void sim_judge_mark(struct sim *s, const struct sim_attempt *attempt, int64_t token, bool unclean)
 {
-    for (int i = 0; i < s->attempt_count && marks(attempt->plan); i++) {
-        struct sim_attempt *it = &s->attempts[i];
+    for (struct sim_attempt *it = s->attempts; it < s->attempts + s->attempt_count && marks(attempt->plan); it++) {
         if (it->reported || !is_before(s, it, attempt, token)) {
             continue;
         }
@@ -91,8 +88,7 @@ static bool wanted_by(struct sim *s, int client, int node)
     const struct sim_path *path = &s->paths[s->nodes[node].path];
     const char *dir = s->paths[path->parent].text;
     int32_t number = sim_node_number(s, node);
-    for (int i = 0; i < s->attempt_count; i++) {
-        const struct sim_attempt *each = &s->attempts[i];
+    for (const struct sim_attempt *each = s->attempts; each < s->attempts + s->attempt_count; each++) {
         bool wants = each->client == client && (each->state == SIM_PENDING || each->state == SIM_HOLDING);
         for (int seat = 0; wants && sim_attempt_exists(each) && seat < each->seats; seat++) {
             struct zkl__name own = zkl__name_parse(sim_attempt_node(each, seat));
@@ -229,7 +225,6 @@ static void check_grant(struct sim *s, struct sim_attempt *attempt, int seat, in
     if (attempt->misled) {
         check_chain(s, attempt, sim_node_number(s, node));
     }
-    attempt->handed = attempt->contender && attempt->contender->local.handed;
     if (s->seed >= SIM_LINES && s->seed < SIM_MARKS) {
         sim_judge_apart(s, attempt);
     }
@@ -341,7 +336,6 @@ void sim_judge_outcome(struct sim_attempt *attempt, const struct zkl__outcome *o
         sim_judge_mark(s, attempt, outcome->token, outcome->unclean);
     } else if (outcome->kind == ZKL__FAILED) {
         s->judge.completions++;
-        s->judge.failures++;
         if (!fits(s, attempt, outcome->code)) {
             sim_fail_of(attempt, "outcome", "fails with %s, and nothing here explains it",
                         zkl_error_name(outcome->code));

@@ -208,12 +208,11 @@ struct sim_judge {
     int64_t last_serial[4];    /* of the last grant */
     int apart[4];              /* grants on znodes of their own in a row, beside others of the session */
     int held[4];               /* attempts that hold, by path */
-    int grants, completions, failures, losses;
+    int grants, completions, losses, expiries;
     int misled_at_border; /* who was granted alone on a forged announcement made before its block */
-    int expiries, leases_checked, events_told;
-    int64_t disturbed; /* true time: until then something may delay whatever is sent */
-    int64_t unrest;    /* shell/: when something last changed, or was about to, or somebody was not connected */
-    int off_lease;     /* what would be violations, but an assumption was broken on purpose */
+    int64_t disturbed;    /* true time: until then something may delay whatever is sent */
+    int64_t unrest;       /* shell/: when something last changed, or was about to, or somebody was not connected */
+    int off_lease;        /* what would be violations, but an assumption was broken on purpose */
 };
 void sim_judge_commit(struct sim *s, int position);
 

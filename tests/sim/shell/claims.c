@@ -16,8 +16,7 @@ static bool stands(const struct sim *s, const struct sim_node *node, int64_t zxi
 static int64_t next_change(const struct sim *s, int dir, int64_t after, int64_t to)
 {
     int64_t next = 0;
-    for (int node = 0; node < s->node_count; node++) {
-        const struct sim_node *it = &s->nodes[node];
+    for (const struct sim_node *it = s->nodes; it < s->nodes + s->node_count; it++) {
         const int64_t changes[] = {it->czxid, it->dzxid};
         for (int i = 0; i < 2 && s->paths[it->path].parent == dir; i++) {
             if (changes[i] > after && changes[i] <= to && (!next || changes[i] < next)) {
