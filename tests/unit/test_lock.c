@@ -2,7 +2,6 @@
  * unit_handle. */
 #include "lock_kit.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #include <zklock/zookeeper.h>
@@ -77,48 +76,6 @@ static void test_first_come_first_served(void)
         zkl_lock_free(locks[i]);
     }
     zkl_lock_free(holder);
-    kit_tear_down();
-}
-
-static atomic_int inside, overlaps, turns;
-static int64_t last_token; /* guarded by the lock under test */
-
-static void *work(void *arg)
-{
-    zkl_lock *lock = kit_lock(arg, QUEUE, NULL);
-    for (int i = 0; i < 60; i++) {
-        zkl_grant grant;
-        if (zkl_lock_acquire(lock, 30000, &grant, NULL) != ZKL_OK) {
-            break;
-        }
-        overlaps += atomic_fetch_add(&inside, 1) != 0;
-        overlaps += grant.token <= last_token;
-        last_token = grant.token;
-        turns++;
-        atomic_fetch_sub(&inside, 1);
-        if (zkl_lock_release(lock, NULL) != ZKL_OK) {
-            break;
-        }
-    }
-    zkl_lock_free(lock);
-    return NULL;
-}
-
-static void test_one_at_a_time(void)
-{
-    pthread_t threads[8];
-    kit_set_up(NULL);
-    inside = overlaps = turns = 0;
-    last_token = 0;
-    for (int i = 0; i < 8; i++) {
-        CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, work, i % 2 ? one : two), 0);
-    }
-    for (int i = 0; i < 8; i++) {
-        pthread_join(threads[i], NULL);
-    }
-    CU_ASSERT_EQUAL(overlaps, 0);
-    CU_ASSERT_EQUAL(turns, 8 * 60);
-    CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 0);
     kit_tear_down();
 }
 
@@ -752,7 +709,7 @@ static void test_bad_options(void)
     kit_tear_down();
 }
 
-TESTS("lock", T(test_acquire_and_release), T(test_first_come_first_served), T(test_one_at_a_time), T(test_recursion),
+TESTS("lock", T(test_acquire_and_release), T(test_first_come_first_served), T(test_recursion),
       T(test_release_waits_only_so_long), T(test_access_refused), T(test_try),
       T(test_try_waits_no_longer_than_a_connect), T(test_lease_runs_out), T(test_jeopardy_that_passes),
       T(test_lease_is_renewed), T(test_session_expires_while_holding), T(test_session_expires_while_waiting),
