@@ -1,14 +1,14 @@
-/* memory.c - the in-process store: spaces by name, sessions, and what each is told.
+/* memory.c - the in-process store: spaces by name, sessions, and the events that each gets.
  *
  * "memory:NAME" opens a session with the tree of that name, which all sessions of the process
- * share. A tree lives from the first session's open until the last one is closed: then every znode
- * of it, persistent ones too, is gone. Its memory comes from the heap of the session that made it,
- * which must therefore outlive the others; tests give all of them the same one. zxids never restart
- * within a process, so a fencing token rises across trees of one name, too.
+ * share. A tree lives from the first session's open until the last one is closed: then all its
+ * znodes are deleted, persistent ones too. Its memory comes from the heap of the session that made
+ * it, which must therefore outlive the others; tests give all of them the same one. zxids never
+ * restart within a process, so a fencing token rises across trees of one name, too.
  *
- * It answers as a standalone ZooKeeper 3.8 does, in this order of checks, and these differences are
- * all:
- *  - sessions end by close or by zkl__memory_expire only; the timeout asked for is granted (100 ms
+ * It responds as a standalone ZooKeeper 3.8 does, with the same order of checks. These are all
+ * differences:
+ *  - sessions end by close or by zkl__memory_expire only; the requested timeout is granted (100 ms
  * at least);
  *  - the schemes of access lists are world, auth and digest; every other one is ZKL__RC_INVALIDACL.
  * There is no quota;
@@ -16,7 +16,8 @@
  *  - a counter at its end sticks, as the server's does when no create is under way at that moment;
  * names below zero, which the server gives to creates that wait in its pipeline just then, never
  * come;
- *  - while a connection is suspended, submit says ZKL_ECONNECT; nothing waits for the reconnect. */
+ *  - while a connection is suspended, submit returns ZKL_ECONNECT; nothing waits for the reconnect.
+ */
 #include "memory_session.h"
 #include "error.h"
 
@@ -28,7 +29,7 @@
 
 struct zkl__memory_registry zkl__memory_registry = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* --- what is told ---------------------------------------------------------------------------- */
+/* --- events of a session --------------------------------------------------------------------- */
 
 struct zkl__memory_notice *zkl__memory_notice_new(const struct zkl__store *store,
                                                   enum zkl__memory_item_kind kind)
@@ -42,10 +43,10 @@ struct zkl__memory_notice *zkl__memory_notice_new(const struct zkl__store *store
     return notice;
 }
 
-void zkl__memory_tell(struct zkl__store *store, struct zkl__memory_item *item)
+void zkl__memory_enqueue(struct zkl__store *store, struct zkl__memory_item *item)
 {
     zkl__list_append(store->faults.broken ? &store->faults.lost : &store->queue, &item->link);
-    zkl__memory_voice_wake(store);
+    zkl__memory_notifier_wake(store);
 }
 
 static void free_items(const zkl_heap *heap, struct zkl__list *list)
@@ -63,19 +64,19 @@ static void call(const struct zkl__store *store, const struct zkl__memory_item *
     const struct zkl__memory_reply *reply = (const struct zkl__memory_reply *)item;
     const struct zkl__memory_watch *watch = (const struct zkl__memory_watch *)item;
     switch (item->kind) {
-    case ZKL__TELL_CONNECTED:
+    case ZKL__ITEM_CONNECTED:
         store->events.connected(store->ctx, &notice->connection);
         break;
-    case ZKL__TELL_SUSPENDED:
+    case ZKL__ITEM_SUSPENDED:
         store->events.suspended(store->ctx);
         break;
-    case ZKL__TELL_EXPIRED:
+    case ZKL__ITEM_EXPIRED:
         store->events.expired(store->ctx, notice->end);
         break;
-    case ZKL__TELL_REPLY:
+    case ZKL__ITEM_REPLY:
         store->events.reply(store->ctx, reply->id, &reply->reply);
         break;
-    case ZKL__TELL_WATCH:
+    case ZKL__ITEM_WATCH:
         store->events.watch(store->ctx, watch->event, watch->path);
         break;
     }
@@ -83,11 +84,11 @@ static void call(const struct zkl__store *store, const struct zkl__memory_item *
 
 bool zkl__memory_was_answered(const struct zkl__memory_item *item)
 {
-    return item->kind == ZKL__TELL_REPLY &&
+    return item->kind == ZKL__ITEM_REPLY &&
            ((const struct zkl__memory_reply *)item)->reply.rc != ZKL__RC_UNKNOWN;
 }
 
-/* NULL: none may be told. */
+/* NULL: none may be delivered. */
 static struct zkl__memory_item *next_item(struct zkl__store *store)
 {
     struct zkl__memory_item *item = (struct zkl__memory_item *)store->queue.first;
@@ -95,14 +96,14 @@ static struct zkl__memory_item *next_item(struct zkl__store *store)
         return NULL;
     }
     zkl__list_remove(&store->queue, &item->link);
-    store->outstanding -= item->kind == ZKL__TELL_REPLY;
+    store->outstanding -= item->kind == ZKL__ITEM_REPLY;
     if (zkl__memory_was_answered(item)) {
         store->told = ((struct zkl__memory_reply *)item)->seen;
     }
     return item;
 }
 
-bool zkl__memory_tell_next(struct zkl__store *store)
+bool zkl__memory_deliver_next(struct zkl__store *store)
 {
     struct zkl__memory_item *item = next_item(store);
     if (item) {
@@ -221,23 +222,24 @@ static bool take_credentials(struct zkl__store *store, const struct zkl__store_c
     return (who->auth || !digest) && (who->seal || !config->seal);
 }
 
-/* What the session is told first. A scheme that the server does not know ends it, as there. */
+/* Enqueues the first events of a session. A scheme that the server does not know ends it, as there.
+ */
 static int greet(struct zkl__store *store, const struct zkl__store_config *config)
 {
-    struct zkl__memory_notice *hello = zkl__memory_notice_new(store, ZKL__TELL_CONNECTED);
+    struct zkl__memory_notice *hello = zkl__memory_notice_new(store, ZKL__ITEM_CONNECTED);
     if (!hello) {
         return ZKL_ENOMEM;
     }
     hello->connection.fresh = true;
     hello->connection.began_ns = zkl__store_now(CLOCK_BOOTTIME);
-    zkl__memory_tell(store, &hello->item);
+    zkl__memory_enqueue(store, &hello->item);
     if (config->auth_scheme && !store->who.auth) {
-        struct zkl__memory_notice *refusal = zkl__memory_notice_new(store, ZKL__TELL_EXPIRED);
+        struct zkl__memory_notice *refusal = zkl__memory_notice_new(store, ZKL__ITEM_EXPIRED);
         if (!refusal) {
             return ZKL_ENOMEM;
         }
         refusal->end = ZKL__END_AUTH;
-        zkl__memory_tell(store, &refusal->item);
+        zkl__memory_enqueue(store, &refusal->item);
         store->link_state = ZKL__LINK_OVER;
         store->ended = true;
     }
@@ -253,7 +255,7 @@ static int store_start(struct zkl__store *store, const struct zkl__store_config 
     int code = greet(store, config);
     pthread_mutex_unlock(&store->space->mutex);
     if (code == ZKL_OK) {
-        code = zkl__memory_voice_start(store);
+        code = zkl__memory_notifier_start(store);
     }
     if (code != ZKL_OK) {
         space_part(store);
@@ -296,9 +298,9 @@ static int memory_close(struct zkl__store *store, int64_t timeout_ms)
     }
     store->link_state = ZKL__LINK_OVER;
     store->closing = true;
-    zkl__memory_voice_wake(store);
+    zkl__memory_notifier_wake(store);
     pthread_mutex_unlock(&store->space->mutex);
-    zkl__memory_voice_end(store);
+    zkl__memory_notifier_end(store);
     space_part(store);
     store_free(store);
     return unreachable ? ZKL_ECONNECT : ZKL_OK;
@@ -314,7 +316,7 @@ int zkl__memory_take_reply(struct zkl__store *store, struct zkl__memory_reply *r
     reply->seen.zxid = store->space->tree.zxid;
     store->numbers++;
     store->outstanding++;
-    zkl__memory_tell(store, &reply->item);
+    zkl__memory_enqueue(store, &reply->item);
     return ZKL_OK;
 }
 

@@ -26,7 +26,7 @@ static struct zkl__memory_watch *watch_new(struct zkl__store *store, const char 
     size_t size = strlen(path) + 1;
     struct zkl__memory_watch *watch = zkl__zalloc(&store->heap, sizeof *watch + size);
     if (watch) {
-        watch->item.kind = ZKL__TELL_WATCH;
+        watch->item.kind = ZKL__ITEM_WATCH;
         watch->store = store;
         watch->table = kind == ZKL__OP_CHILDREN ? ZKL__WATCHES_CHILD : ZKL__WATCHES_DATA;
         memcpy(watch->path, path, size);
@@ -52,18 +52,18 @@ void zkl__memory_fire(struct zkl__memory_watch *watch, enum zkl__watch_event eve
 {
     watch->next = NULL;
     watch->event = event;
-    zkl__memory_tell(watch->store, &watch->item);
+    zkl__memory_enqueue(watch->store, &watch->item);
 }
 
 /* The last thing put to the session is that this path is deleted. */
-static bool just_told(const struct zkl__store *store, const char *path)
+static bool was_just_enqueued(const struct zkl__store *store, const char *path)
 {
     const struct zkl__memory_watch *last = (const struct zkl__memory_watch *)store->queue.last;
-    return last && last->item.kind == ZKL__TELL_WATCH && last->event == ZKL__WATCH_DELETED &&
+    return last && last->item.kind == ZKL__ITEM_WATCH && last->event == ZKL__WATCH_DELETED &&
            strcmp(last->path, path) == 0;
 }
 
-/* A watch that fires on a node which its session may not read is used up without a word
+/* A watch that fires on a node which its session may not read is removed without an event
  * (WatchManager.triggerWatch). */
 static bool may_know(const struct zkl__memory_watch *watch, const struct zkl__memory_node *node)
 {
@@ -85,7 +85,7 @@ static void trigger(struct zkl__memory_space *space, enum zkl__memory_table tabl
         }
         *at = watch->next;
         bool again = table == ZKL__WATCHES_CHILD && event == ZKL__WATCH_DELETED &&
-                     just_told(watch->store, node->path);
+                     was_just_enqueued(watch->store, node->path);
         if (again || !may_know(watch, node)) {
             zkl__free(&watch->store->heap, watch);
         } else {
@@ -136,7 +136,7 @@ struct zkl__memory_reply *zkl__memory_reply_new(struct zkl__store *store, uint64
 {
     struct zkl__memory_reply *reply = zkl__zalloc(&store->heap, sizeof *reply + room);
     if (reply) {
-        reply->item.kind = ZKL__TELL_REPLY;
+        reply->item.kind = ZKL__ITEM_REPLY;
         reply->id = id;
         reply->seen.number = store->numbers + 1;
     }
@@ -328,8 +328,8 @@ struct zkl__memory_reply *zkl__memory_perform(struct zkl__store *store, uint64_t
 
 /* --- transactions of the server's own -------------------------------------------------------- */
 
-/* Deletes the nodes of a session that ends, or the empty containers (ContainerManager): each goes
- * once it ever had a child, and one that this empties goes the next time. */
+/* Deletes the nodes of a session that ends, or the empty containers (ContainerManager): a container
+ * is deleted if it ever had a child; one that this empties is deleted the next time. */
 static void delete_nodes(struct zkl__memory_space *space, int64_t owner)
 {
     struct zkl__memory_tree *tree = &space->tree;

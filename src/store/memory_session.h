@@ -1,4 +1,4 @@
-/* memory_session.h - the in-process store from inside: spaces, sessions, what waits to be told,
+/* memory_session.h - the in-process store's internals: spaces, sessions, events to be delivered,
  * watches.
  *
  * One mutex per space guards all of it; the registry's mutex is taken before it. User functions are
@@ -14,14 +14,14 @@
 
 enum { ZKL__MEMORY_OPS = 10000, ZKL__MEMORY_WATCH_BUCKETS = 1024 };
 
-/* --- what waits to be told ------------------------------------------------------------------- */
+/* --- events to be delivered ------------------------------------------------------------------ */
 
 enum zkl__memory_item_kind {
-    ZKL__TELL_CONNECTED,
-    ZKL__TELL_SUSPENDED,
-    ZKL__TELL_EXPIRED,
-    ZKL__TELL_REPLY,
-    ZKL__TELL_WATCH
+    ZKL__ITEM_CONNECTED,
+    ZKL__ITEM_SUSPENDED,
+    ZKL__ITEM_EXPIRED,
+    ZKL__ITEM_REPLY,
+    ZKL__ITEM_WATCH
 };
 
 struct zkl__memory_item {
@@ -38,7 +38,7 @@ struct zkl__memory_notice {
 /* How far a client has seen. */
 struct zkl__memory_seen {
     uint64_t number; /* of the op within its session */
-    int64_t zxid;    /* the tree's when it was answered */
+    int64_t zxid;    /* the tree's when the reply was made */
 };
 
 struct zkl__memory_reply {
@@ -61,7 +61,7 @@ struct zkl__memory_watch {
     struct zkl__store *store;
     enum zkl__memory_table table;
     bool absent;     /* set by an exists that found nothing */
-    uint64_t number; /* of the op that set it: the client knows of it once that op is answered */
+    uint64_t number; /* of the op that set it: the client knows of it once it has the reply */
     enum zkl__watch_event event;
     char path[];
 };
@@ -81,16 +81,16 @@ struct zkl__memory_space {
     struct zkl__memory_watch *watches[ZKL__MEMORY_WATCH_BUCKETS];
 };
 
-/* Loses a connection in the middle of things: `whole` operations are answered as ever, `half` ones
+/* Loses a connection in the middle of things: `whole` operations get their replies, `half` ones
  * are applied but their replies are lost, `lost` ones never arrive; then it is suspended. */
 struct zkl__memory_plan {
-    bool write;               /* counts writes alone: all else is answered meanwhile */
+    bool write; /* counts writes alone: other operations get their replies meanwhile */
     size_t whole, half, lost; /* all 0: there is no plan */
 };
 
 /* What src/testing has a session suffer. */
 struct zkl__memory_faults {
-    /* In the place of what submit does; NULL: nothing is planned. */
+    /* Called instead of what submit does; NULL: nothing is planned. */
     int (*accept)(struct zkl__store *store, uint64_t id, const struct zkl__op *op);
     struct zkl__memory_plan plan;
     bool broken; /* what comes from now on is lost: it waits here for the suspension */
@@ -107,31 +107,31 @@ struct zkl__store {
     void *ctx;
     struct zkl__memory_who who;
     int64_t timeout_ms;
-    struct zkl__memory_voice *voice; /* tells what waits in the queue */
+    struct zkl__memory_notifier *notifier; /* delivers what waits in the queue */
 
     enum zkl__memory_link link_state;
     bool ended;   /* on the server */
-    bool closing; /* nothing is told any more */
-    bool held;    /* nothing is told */
+    bool closing; /* nothing is delivered any more */
+    bool held;    /* nothing is delivered for now */
     struct zkl__list queue;
     size_t outstanding;
     uint64_t numbers; /* given to ops */
-    /* The last reply that has been told; and, as the connection was lost, the last that was told or
+    /* The last reply that was delivered; and, at the loss of the connection, the last that was or
      * will be. */
     struct zkl__memory_seen told, sure;
     struct zkl__memory_faults faults;
 };
 
-/* --- who tells: memory_thread.c, or, where there is no thread, src/store_st/memory_loop.c -------
+/* --- delivery: memory_thread.c, or, where there is no thread, src/store_st/memory_loop.c --------
  */
 
-/* With the space's mutex, which is dropped meanwhile. False: nothing may be told now. */
-bool zkl__memory_tell_next(struct zkl__store *store);
-int zkl__memory_voice_start(struct zkl__store *store); /* ZKL_OK, ZKL_ENOMEM, ZKL_ELIMIT */
+/* With the space's mutex, which is dropped meanwhile. False: nothing may be delivered now. */
+bool zkl__memory_deliver_next(struct zkl__store *store);
+int zkl__memory_notifier_start(struct zkl__store *store); /* ZKL_OK, ZKL_ENOMEM, ZKL_ELIMIT */
 /* With the space's mutex; before start too. */
-void zkl__memory_voice_wake(struct zkl__store *store);
-/* `closing` is set. Nothing is told any more when it returns. */
-void zkl__memory_voice_end(struct zkl__store *store);
+void zkl__memory_notifier_wake(struct zkl__store *store);
+/* `closing` is set. Nothing is delivered any more when it returns. */
+void zkl__memory_notifier_end(struct zkl__store *store);
 
 /* --- spaces and sessions (memory.c) ---------------------------------------------------------- */
 
@@ -139,7 +139,7 @@ extern struct zkl__memory_registry {
     pthread_mutex_t mutex;
     struct zkl__list spaces; /* all of the process */
     int64_t sessions;        /* how many there ever were */
-    int64_t zxid;            /* the highest of the spaces that are gone */
+    int64_t zxid;            /* the highest of the spaces that were deleted */
 } zkl__memory_registry;
 /* With the registry locked. NULL: there is none of this name. */
 struct zkl__memory_space *zkl__memory_find_space(const char *name);
@@ -147,10 +147,10 @@ struct zkl__memory_space *zkl__memory_find_space(const char *name);
 /* NULL: no memory. */
 struct zkl__memory_notice *zkl__memory_notice_new(const struct zkl__store *store,
                                                   enum zkl__memory_item_kind kind);
-void zkl__memory_tell(struct zkl__store *store, struct zkl__memory_item *item);
+void zkl__memory_enqueue(struct zkl__store *store, struct zkl__memory_item *item);
 /* A reply that a server sent, not one that was lost. */
 bool zkl__memory_was_answered(const struct zkl__memory_item *item);
-/* Tells what became of an op that was accepted. ZKL_OK; reply NULL: ZKL_ENOMEM. */
+/* Enqueues the reply to an op that was accepted. ZKL_OK; reply NULL: ZKL_ENOMEM. */
 int zkl__memory_take_reply(struct zkl__store *store, struct zkl__memory_reply *reply);
 
 /* --- operations (memory_op.c) ---------------------------------------------------------------- */

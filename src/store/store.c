@@ -63,7 +63,7 @@ static int check_address(const struct zkl__server *server, zkl_error *err)
     return ZKL_OK;
 }
 
-/* A host name or an IPv4 address; the resolver has the last word. */
+/* A host name or an IPv4 address; the resolver decides. */
 static int check_host(const struct zkl__server *server, zkl_error *err)
 {
     if (server->port.text && memchr(server->port.text, ':', server->port.length)) {
@@ -197,8 +197,8 @@ bool zkl__store_path(char *out, const struct zkl__op *op)
            zkl__path_form(out, zkl__store_is_sequential(op));
 }
 
-/* A container in a multi would abort the process: the C client takes the answer apart as another
- * kind than the server sends. */
+/* A container in a multi would abort the process: the C client decodes the response as another kind
+ * than the server sends. */
 static bool is_part(const struct zkl__op *op)
 {
     return op->kind == ZKL__OP_DELETE || op->kind == ZKL__OP_SET || op->kind == ZKL__OP_CHECK ||

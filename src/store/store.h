@@ -7,16 +7,18 @@
  *  1. Functions of zkl__store_events are called one at a time, in the order in which things
  * happened, on threads of the store's own, never inside a call of zkl__store_ops, and with no lock
  * of the store held: they may submit.
- *  2. Operations of one session are applied and answered in the order submitted; a list submitted
- * behind a create shows what the create made. A watch event is told before any reply that shows the
- * new state.
+ *  2. Operations of one session are applied, and get their replies, in the order submitted; a list
+ * submitted behind a create shows what the create made. A watch event is delivered before any reply
+ * that shows the new state.
  *  3. Every op for which submit returned ZKL_OK gets exactly one reply, unless close came first.
  * When the connection is lost: first `suspended`, then a reply ZKL__RC_UNKNOWN for each op
  * outstanding, and only then `connected` again.
- *  4. Watches outlive reconnects. A watch is told once; the same path watched twice is told once.
- *  5. After `expired` (and replies ZKL__RC_UNKNOWN for what was outstanding) nothing more is told.
- *  6. close ends the session on the server at once if a server can be reached, joins every thread,
- * tells nothing more once it has returned, and frees the store. Not from a store's own thread. */
+ *  4. Watches outlive reconnects. A watch fires once; the same path watched twice fires once.
+ *  5. After `expired` (and replies ZKL__RC_UNKNOWN for what was outstanding) nothing more is
+ * delivered.
+ *  6. close ends the session on the server immediately if a server can be reached, joins every
+ * thread, delivers nothing more once it has returned, and frees the store. Not from a store's own
+ * thread. */
 #ifndef ZKL_STORE_STORE_H
 #define ZKL_STORE_STORE_H
 
@@ -77,13 +79,13 @@ struct zkl__store_config {
 
 struct zkl__store_ops {
     const char *name;
-    bool has_observers;     /* there may be servers that vote in nothing: they are told of by
+    bool has_observers;     /* there may be servers that do not vote: they are listed in
                                /zookeeper/config */
     size_t watch_bytes_max; /* sum of the lengths of watched paths that one session may have; 0: no
                                limit */
     size_t ops_max;         /* outstanding operations that one session may have */
-    /* Starts; `connected` follows when a server answers. config, events: copied, and nothing behind
-     * their pointers. ZKL_EINVAL, ZKL_ENOMEM, ZKL_ELIMIT, ZKL_ECONNECT (no name of the list
+    /* Starts; `connected` follows when a server responds. config, events: copied, and nothing
+     * behind their pointers. ZKL_EINVAL, ZKL_ENOMEM, ZKL_ELIMIT, ZKL_ECONNECT (no name of the list
      * resolves), ZKL_EUNSUPPORTED (TLS, SASL), with words in err. *out is written before the first
      * event. May wait for a name server.
      */
@@ -94,7 +96,7 @@ struct zkl__store_ops {
      * nothing), ZKL_EUNSUPPORTED (a container in a multi). Any thread; the caller keeps submits in
      * order. */
     int (*submit)(struct zkl__store *store, uint64_t id, const struct zkl__op *op);
-    /* Housekeeping of the adapter's own (nudge, turn of the wheel). To be called when the time
+    /* Periodic work of the adapter. To be called when the time
      * comes that the last call returned (INT64_MAX: it does not); at once after open and after
      * `suspended`; and within 100 ms after a submit when the last call returned INT64_MAX. More
      * often does no harm. CLOCK_BOOTTIME, ns. Not with a lock held that an event function takes;
@@ -103,12 +105,12 @@ struct zkl__store_ops {
     /* ZKL_OK: the server ended the session. ZKL_ETIMEOUT, ZKL_ECONNECT: it will end by its timeout.
      */
     int (*close)(struct zkl__store *store, int64_t timeout_ms);
-    /* The same in turns, where close would run a loop that others run already (libzklock_st).
+    /* The same in steps, where close would run a loop that others run already (libzklock_st).
      * timeout_ms: what is left. True: the store is closed, and *rc is what close returns. False: to
      * be called again when `closing` was told, and after *again_ms at most. Nothing else is called
      * meanwhile. NULL: close will do. */
     bool (*close_on)(struct zkl__store *store, int64_t timeout_ms, int *rc, int64_t *again_ms);
-    /* What keeps the session from its servers, in words: the name service is silent, SASL failed.
+    /* The reason why the session has no server, as text: the name service is silent, SASL failed.
      * Empty: nothing is known. NULL: nothing ever is. */
     void (*complaint)(struct zkl__store *store, char *text, size_t size);
 };
@@ -116,7 +118,8 @@ struct zkl__store_ops {
 extern const struct zkl__store_ops zkl__store_zookeeper;
 extern const struct zkl__store_ops zkl__store_memory;
 
-/* Checks a servers string and finds its adapter: NULL with words in err (ZKL_EINVAL) for a bad one.
+/* Checks a servers string and finds its adapter: NULL with a message in err (ZKL_EINVAL) for a bad
+ * one.
  */
 const struct zkl__store_ops *zkl__store_find(const char *servers, zkl_error *err);
 /* A part of the servers string: text that ends by length. */

@@ -1,8 +1,8 @@
 /* zookeeper.c - the store that is a ZooKeeper ensemble, through its C client library: open, events,
  * housekeeping, close.
  *
- * What that library does to its users, and what is done about it. Nobody else knows of it. Seen
- * with 3.8.0, and not repaired in 3.9 or 3.10 where no version is named. Tests are those of
+ * Defects and limits of that library, and what is done about each. No other file knows of them.
+ * Seen with 3.8.0, and not repaired in 3.9 or 3.10 where no version is named. Tests are those of
  * tests/integration unless another folder is named.
  *
  * Addresses
@@ -10,7 +10,7 @@
  *    is given (remaining). Test: fuzz_servers.
  *  - It resolves names on its I/O thread, and spins when that fails. It is given addresses
  *    (zookeeper_addresses.c). Test: test_store_names.c.
- *  - ZOOKEEPER-1998: it parses all addresses on every turn of its loop. Told not to
+ *  - ZOOKEEPER-1998: it parses all addresses in every iteration of its loop. Switched off
  *    (zkl__zk_start). No test: only speed suffers.
  *  - ZOOKEEPER-4699, repaired in 3.9.4: zoo_set_servers takes no care of the I/O thread. Called
  *    only without a connection (give_addresses). Test: test_server_moves.
@@ -27,7 +27,7 @@
  *  - It reports whatever state a server puts into a watch event, also behind the end of the
  *    session. That is ignored (on_session). Test: test_garbage.c.
  *  - ZOOKEEPER-4537, a server of 3.6.0 to 3.8.0: it sleeps on a committed write; and the library
- *    sends no ping while it waits for an answer. It is asked something (nudge_next). Test:
+ *    sends no ping while it waits for a response. A request is sent (nudge_next). Test:
  *    test_stalled_answer.
  *  - ZOOKEEPER-706: it sets all watches again in one packet. Their bytes are limited
  *    (watch_bytes_max). Test: unit_tables.
@@ -36,12 +36,12 @@
  *    test_nothing_is_inherited.
  *  - Its signal mask is the caller's (zkl__block_signals). Test: test_signals.
  * Operations
- *  - Its blocking calls have no time limit, and its read-only mode makes up answers. Neither is
+ *  - Its blocking calls have no time limit, and its read-only mode makes up responses. Neither is
  *    used. Test: test_never_blocks.c.
  *  - ZOOKEEPER-2894, ZOOKEEPER-3868: at a loss or a close, completions come late or never. The
  *    table of operations is ours (zookeeper_ops.c). Test: test_close_with_500_outstanding.
- *  - It aborts on the answer to a container in a multi, frees foreign memory for a bad path in one,
- *    or on a dead handle; its chroot is unsafe there. Refused before, and paths have the chroot
+ *  - It aborts on the response to a container in a multi, frees foreign memory for a bad path in
+ * one, or on a dead handle; its chroot is unsafe there. Refused before, and paths have the chroot
  *    (zkl__store_check, path_make, send_multi). Tests: test_refused_parts,
  *    tests/conformance.
  *  - It takes a list that ends too early for a whole one. As if throttled (is_whole). Test:
@@ -51,13 +51,12 @@
  *  - Its log callback has no context. Each store has one of its own (zkl__zk_log_open). Test:
  *    fuzz_log.
  * The end
- *  - It closes with answers unread, which resets the connection, so the server drops its goodbye.
- *    All is read before (drain). Test: test_busy of test_close.c.
- *  - zookeeper_close takes up to 4.5 s and does not say whether the server answered. It runs on a
- *    thread of its own, and the answer is looked for (say_goodbye). Test: test_slow_goodbye,
- *    test_goodbye_without_an_answer.
- * Security
- *  - A failure of SASL ends its I/O thread, and nobody is told (zkl__zk_sasl_failed); its TLS never
+ *  - It closes with responses unread, which resets the connection, so the server drops its
+ *    closeSession. All is read before (drain). Test: test_busy of test_close.c.
+ *  - zookeeper_close takes up to 4.5 s and does not report whether the server responded. It runs on
+ *    a thread of its own, which looks for the response (close_and_confirm). Test:
+ * test_slow_goodbye, test_goodbye_without_an_answer. Security
+ *  - A failure of SASL ends its I/O thread without an event (zkl__zk_sasl_failed); its TLS never
  *    compares the server's name, and names no cause (zkl__zk_tls_check). Test:
  *    tests/security/soak_secure.sh.
  *  - Repaired in 3.10: its TLS takes no authority alone (zkl__zk_takes_ca_alone). Test:
@@ -74,8 +73,8 @@
 #include "zookeeper_store.h"
 
 #define MS INT64_C(1000000)
-#define LOOK_NS (1000 * MS)
-#define ASK_NS (5000 * MS)
+#define REFRESH_NS (1000 * MS)
+#define RESOLVE_NS (5000 * MS)
 #define NAMES_WAIT_MS 200
 #define NUDGE_NS (100 * MS)
 
@@ -97,14 +96,14 @@ void zkl__zk_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t dea
 /* --- events, on the library's completion thread ---------------------------------------------- */
 
 /* Drops the mutex. up: from now on the session is connected. */
-static void unlock_and_tell(struct zkl__store *store, bool up)
+static void unlock_and_report(struct zkl__store *store, bool up)
 {
     struct zkl__connection connection = {.session_id = zoo_client_id(store->zh)->client_id,
                                          .timeout_ms = zoo_recv_timeout(store->zh),
-                                         .fresh = !store->fresh_told,
+                                         .fresh = !store->fresh_reported,
                                          .began_ns = store->began_ns};
     store->up = store->up || up;
-    store->fresh_told = store->fresh_told || up;
+    store->fresh_reported = store->fresh_reported || up;
     pthread_cond_broadcast(&store->changed);
     pthread_mutex_unlock(&store->mutex);
     if (up) {
@@ -121,11 +120,11 @@ static void probed(int rc, const struct Stat *stat, const void *data)
     store->probe_count--;
     bool answered = zkl__rc_answered(zkl__zk_rc(rc)) && store->linked;
     store->drained = answered ? store->phase == ZK_CLOSING : store->drained;
-    unlock_and_tell(store, answered && store->phase == ZK_OPEN && !store->up);
+    unlock_and_report(store, answered && store->phase == ZK_OPEN && !store->up);
     zkl__zk_leave(store);
 }
 
-/* exists("/") for nobody, with the mutex held. Its answer proves that all earlier ones are in. */
+/* exists("/"), with the mutex held. Its response proves that all earlier ones have arrived. */
 static bool probe(struct zkl__store *store)
 {
     bool sent = zoo_aexists(store->zh, "/", 0, probed, store) == ZOK;
@@ -137,16 +136,16 @@ static bool probe(struct zkl__store *store)
  * which would cut a request in two that is half sent. Not in open: the library refuses them
  * whenever its last attempt to connect has just failed (ZOOKEEPER-800). From then on it sends them
  * itself, first of all, on every connection. True: that was done, so the session may come up. A
- * probe goes behind a user's credentials, and its answer says that they were accepted; for a seal
- * nobody waits: a server that refuses it looks at nothing behind it, and zkl_session_open has
- * something to ask before it returns. */
+ * probe is sent behind a user's credentials, and its response shows that they were accepted.
+ * Nothing waits for a seal: a server that refuses it reads nothing behind it, and zkl_session_open
+ * sends a request before it returns. */
 static bool prove(struct zkl__store *store)
 {
     const struct zkl__store_config *config = &store->config;
     if (!store->auth_given) {
         if (zoo_add_auth(store->zh, config->auth_scheme, config->auth, (int)config->auth_size, NULL,
                          NULL) != ZOK) {
-            return false; /* the connection is gone already: with the next one */
+            return false; /* the connection is lost already: with the next one */
         }
         store->auth_given = true;
     }
@@ -156,8 +155,8 @@ static bool prove(struct zkl__store *store)
     return config->seal;
 }
 
-/* True when the session had been told that it is connected, and is to hear that it is not. With the
- * mutex held. */
+/* True: the session was notified that it is connected, and must be notified that it is not. With
+ * the mutex held. */
 static bool go_down(struct zkl__store *store)
 {
     bool was_up = store->up;
@@ -165,13 +164,14 @@ static bool go_down(struct zkl__store *store)
     store->up = false;
     store->drained = false;
     store->answered_ns = 0;
-    store->ask_ns = 0;
+    store->resolve_ns = 0;
     pthread_cond_broadcast(&store->changed);
     return was_up && store->phase != ZK_CLOSED;
 }
 
-/* The library queues this event before the answers it makes up for what was under way. They are not
- * waited for: an op that slips in while the connection goes is kept for the next one instead. */
+/* The library queues this event before the responses that it makes up for pending operations.
+ * Nothing waits for them: an op that is submitted while the connection breaks is kept for the next
+ * one. */
 static void on_lost(struct zkl__store *store)
 {
     pthread_mutex_lock(&store->mutex);
@@ -180,11 +180,11 @@ static void on_lost(struct zkl__store *store)
     if (tell) {
         store->events.suspended(store->ctx);
     }
-    zkl__zk_tell_unknown(store);
+    zkl__zk_reply_unknown(store);
 }
 
-/* A connection that went without a word comes first: the library forgets to say so when its socket
- * is closed from outside its I/O thread (a full pipe, zoo_set_servers). */
+/* First the loss of the connection before: the library does not report it when its socket is closed
+ * from outside its I/O thread (a full pipe, zoo_set_servers). */
 static void on_connected(struct zkl__store *store)
 {
     on_lost(store);
@@ -192,8 +192,8 @@ static void on_connected(struct zkl__store *store)
     zkl__zk_hide_socket(store);
     store->linked = true;
     store->ever = true;
-    bool proven = !store->config.auth_scheme || store->fresh_told;
-    unlock_and_tell(store, store->phase == ZK_OPEN && (proven || prove(store)));
+    bool proven = !store->config.auth_scheme || store->fresh_reported;
+    unlock_and_report(store, store->phase == ZK_OPEN && (proven || prove(store)));
 }
 
 static void on_ended(struct zkl__store *store, enum zkl__end end)
@@ -207,7 +207,7 @@ static void on_ended(struct zkl__store *store, enum zkl__end end)
     if (tell) {
         store->events.expired(store->ctx, end);
     }
-    zkl__zk_tell_unknown(store);
+    zkl__zk_reply_unknown(store);
 }
 
 /* The library passes on whatever state a server puts into a watch event (deliverWatchers), also one
@@ -353,16 +353,16 @@ int zkl__zk_start(struct zkl__store *store)
     }
     store->zh = zh;
     store->began_ns = began;
-    /* ZOOKEEPER-1998: else it parses all addresses on every turn of its loop. */
+    /* ZOOKEEPER-1998: else it parses all addresses in every iteration of its loop. */
     zoo_set_servers_resolution_delay(store->zh, -1);
     zkl__zk_attempt_begins(store);
     return ZKL_OK;
 }
 
 /* The addresses are for a first handle; or for the one there is, only without a connection: the
- * library closes the socket of its attempt to connect in this thread, and tells nobody. It takes no
+ * library closes the socket of its attempt to connect in this thread, without an event. It takes no
  * care of its I/O thread then (ZOOKEEPER-4699), which at worst misprints a log line or finds its
- * attempt gone, in the microseconds of this call and only when servers have moved. */
+ * attempt closed, in the microseconds of this call and only when servers have moved. */
 static int give_addresses(struct zkl__store *store, zkl_error *err)
 {
     char *before = store->given,
@@ -402,11 +402,11 @@ static int take_addresses(struct zkl__store *store, zkl_error *err)
     return store->zh && known ? ZKL_OK : give_addresses(store, err);
 }
 
-/* A name server that does not answer soon is left to tick, and with TLS to the next try, which
- * looks at the servers' certificates first. Events wait at the mutex until *out is written. */
+/* A name server that does not respond soon is left to tick, and with TLS to the next try, which
+ * checks the servers' certificates first. Events wait at the mutex until *out is written. */
 static int reach_servers(struct zkl__store **out, struct zkl__store *store, zkl_error *err)
 {
-    zkl__zk_names_ask(store->names);
+    zkl__zk_names_resolve(store->names);
     bool answered = zkl__zk_names_wait(store->names, NAMES_WAIT_MS);
     if (store->config.tls && !answered) {
         return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "the names of %s are not resolved yet",
@@ -462,23 +462,23 @@ static int store_open(struct zkl__store **out, const struct zkl__store_config *c
 
 /* Servers may have moved to other addresses while we were connected to one: ask, when the
  * connection is lost, and again. */
-static int64_t look_for_servers(struct zkl__store *store, int64_t now)
+static int64_t refresh_addresses(struct zkl__store *store, int64_t now)
 {
-    if (now >= store->ask_ns) {
-        zkl__zk_names_ask(store->names);
-        store->ask_ns = now + ASK_NS;
+    if (now >= store->resolve_ns) {
+        zkl__zk_names_resolve(store->names);
+        store->resolve_ns = now + RESOLVE_NS;
     }
     bool answered = zkl__zk_names_wait(store->names, 0);
     if (answered || !store->zh) {
         (void)take_addresses(store, NULL); /* what fails now is tried again */
     }
     int64_t attempt = zkl__zk_attempt_next(store, now);
-    int64_t next = now + (answered ? LOOK_NS : NUDGE_NS);
+    int64_t next = now + (answered ? REFRESH_NS : NUDGE_NS);
     return attempt < next ? attempt : next;
 }
 
-/* ZOOKEEPER-4537: a server may commit a write and then sleep on it until it is asked something
- * else; and the library sends no pings while it waits for an answer. So ask. */
+/* ZOOKEEPER-4537: a server may commit a write and then sleep on it until it gets another request;
+ * and the library sends no pings while it waits for a response. So send a request. */
 static int64_t nudge_next(struct zkl__store *store, int64_t now)
 {
     int64_t sent = ((struct zk_op *)store->waiting.first)->sent_ns;
@@ -498,7 +498,7 @@ static int64_t store_tick(struct zkl__store *store, int64_t now)
     bool failed = store->phase == ZK_OPEN && zkl__zk_sasl_failed(store);
     if (store->phase == ZK_OPEN && !store->ended && !failed) {
         if (!store->linked) {
-            next = look_for_servers(store, now);
+            next = refresh_addresses(store, now);
         } else if (store->waiting.first) {
             next = nudge_next(store, now);
         }
@@ -522,8 +522,9 @@ static void store_complaint(struct zkl__store *store, char *text, size_t size)
 
 /* --- close ----------------------------------------------------------------------------------- */
 
-/* What was asked a moment ago has been answered, so there is no ping on its way either: the library
- * sends one when it has sent nothing for a third of the session timeout (zookeeper_interest). */
+/* The last request was sent a moment ago and has its response, so no ping is on its way either: the
+ * library sends one when it has sent nothing for a third of the session timeout
+ * (zookeeper_interest). */
 static bool just_answered(const struct zkl__store *store)
 {
     int64_t silence = zkl__store_now(CLOCK_BOOTTIME) - store->answered_ns;
@@ -531,11 +532,11 @@ static bool just_answered(const struct zkl__store *store)
            silence < zoo_recv_timeout(store->zh) * MS / 6;
 }
 
-/* Until every answer was read: a socket that is closed with answers unread resets the connection,
- * the server then drops the library's goodbye, and the session with its znodes lives on for its
- * whole timeout. Asks, unless it is known that nothing is on its way. Asks again, which nudges as
- * well, at twice the time each: asked more often than the network answers, something would always
- * be on its way. False: answers are still to be read, and there is time; again at *wake. */
+/* Until every response was read: a socket that is closed with responses unread resets the
+ * connection, the server then drops the library's closeSession, and the session with its znodes
+ * lives on for its whole timeout. Sends a probe, unless nothing is on its way. Sends it again,
+ * after twice the time each: more often than the network responds, a response would always be on
+ * its way. False: responses are still to be read, and there is time; again at *wake. */
 static bool drain(struct zkl__store *store, int64_t deadline, int64_t *wake)
 {
     int64_t now = zkl__store_now(CLOCK_MONOTONIC);
@@ -575,7 +576,7 @@ static bool close_step(struct zkl__store *store, int64_t deadline, int *rc, int6
         *wake = deadline;
         return false;
     }
-    bool heard = store->heard;
+    bool heard = store->confirmed;
     bool orphaned = store->orphaned = store->parting > 0;
     pthread_mutex_unlock(&store->mutex);
     if (!orphaned) {

@@ -4,19 +4,18 @@
  * The library is given addresses, never names. It would resolve names on its I/O thread whenever it
  * has no connection, and while a name server is silent (a network that is cut often takes it along)
  * the library could neither connect nor be closed, and would spin on memory it never set when the
- * name server says no. Here each name is resolved on a thread of its own, that nobody waits for: it
- * may outlive the store that asked, so what it uses is not from the session's heap. Nor does one
- * name wait for another: that of a server that is down may be asked for in vain for longer than
- * anybody has.
+ * name server says no. Here each name is resolved on a thread of its own, for which nothing waits.
+ * It may outlive its store, so its memory is not from the session's heap. Nor does one name wait
+ * for another: the name of a server that is down may take longer to fail than a caller can wait.
  *
  * A first connection takes one attempt after the other, each with a handle of its own. The library
  * gives a server two thirds of the session timeout to respond, and a server that accepts the
- * connection and says nothing (stopped, or behind a firewall that drops packets) uses up all of it.
- * One stamp before zookeeper_init would count that time against the first lease. So an attempt ends
- * after a limit of ours: the address that it hung at is left out for the rest of the round, and the
- * next attempt has a new handle and a new stamp. When every address has been left out, a new round
- * begins with twice the limit, up to what the library would wait. Addresses that refuse are passed
- * over by the library itself.
+ * connection and sends nothing (stopped, or behind a firewall that drops packets) uses up all of
+ * it. One stamp before zookeeper_init would count that time against the first lease. So an attempt
+ * ends after a limit of ours: the address that it hung at is left out for the rest of the round,
+ * and the next attempt has a new handle and a new stamp. When every address has been left out, a
+ * new round begins with twice the limit, up to what the library would wait. Addresses that refuse
+ * are passed over by the library itself.
  *
  * A handle that is given up may still get a session: zookeeper_close ends it, and nothing was made
  * in it. Once there is a session to keep, its handle stays: only the library can move it to another
@@ -98,13 +97,13 @@ bool zkl__zk_split(char **hosts, char **chroot, const zkl_heap *heap, const char
 struct zk_names {
     pthread_mutex_t mutex;
     pthread_cond_t answered;
-    int holders;        /* the store, and each thread while it asks */
-    size_t asking;      /* threads that are at it, and who starts them */
-    bool numeric;       /* addresses already: the answer is for ever */
-    bool complete;      /* the list is an answer to all names, not only to those that were quick */
-    size_t found_count; /* since all were asked last */
+    int holders;      /* the store, and each thread while it resolves a name */
+    size_t resolving; /* threads that are at it, and who starts them */
+    bool numeric;     /* addresses already: the list never changes */
+    bool complete; /* the list has the addresses of all names, not only of those that were quick */
+    size_t found_count; /* since the last resolution of all names began */
     char found[ADDRESSES_MAX][ADDRESS_MAX];
-    char list[LIST_MAX]; /* the last answer, as the library wants it; empty: none yet, or no name
+    char list[LIST_MAX]; /* the last result, in the library's form; empty: none yet, or no name
                             resolves */
     char hosts[];
 };
@@ -154,8 +153,8 @@ static int by_text(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* What was found becomes the list, in order, so that two answers can be compared. When nothing was,
- * what was known stays so: a name server that fails makes no server go away. */
+/* Makes the found addresses the list, sorted, so that two results can be compared. If none was
+ * found, the list stays as it is: a name server that fails removes no server. */
 static void publish(struct zk_names *names)
 {
     char all[LIST_MAX] = "";
@@ -207,31 +206,31 @@ void zkl__zk_names_drop(struct zk_names *names)
     }
 }
 
-/* One name has been asked for. Those that are known need not wait for the others if nothing better
- * is. */
+/* One name has been resolved. Its addresses need not wait for the other names if there is no
+ * complete list yet. */
 static void settle(struct zk_names *names)
 {
-    names->asking--;
-    if (names->asking == 0 || !names->complete) {
+    names->resolving--;
+    if (names->resolving == 0 || !names->complete) {
         publish(names);
     }
-    if (names->asking == 0) {
+    if (names->resolving == 0) {
         names->complete = names->list[0] != '\0';
         pthread_cond_broadcast(&names->answered);
     }
 }
 
-struct question {
+struct lookup {
     struct zk_names *names;
     struct zk_server server;
 };
 
-static void *ask(void *arg)
+static void *resolve(void *arg)
 {
-    struct question question = *(struct question *)arg;
-    struct zk_names *names = question.names;
+    struct lookup lookup = *(struct lookup *)arg;
+    struct zk_names *names = lookup.names;
     free(arg);
-    struct addrinfo *list = zkl__zk_look_up(&question.server, AI_ADDRCONFIG);
+    struct addrinfo *list = zkl__zk_look_up(&lookup.server, AI_ADDRCONFIG);
     pthread_mutex_lock(&names->mutex);
     add_addresses(names, list);
     settle(names);
@@ -242,33 +241,33 @@ static void *ask(void *arg)
 
 /* On a thread of its own, or, where there is none, here and now; no memory or no thread: not at
  * all. */
-static void ask_apart(struct zk_names *names, struct zk_server server)
+static void resolve_apart(struct zk_names *names, struct zk_server server)
 {
-    struct question *question = malloc(sizeof *question);
+    struct lookup *lookup = malloc(sizeof *lookup);
     pthread_mutex_lock(&names->mutex);
-    names->asking++;
+    names->resolving++;
     names->holders++;
     pthread_mutex_unlock(&names->mutex);
-    if (question) {
-        *question = (struct question){names, server};
+    if (lookup) {
+        *lookup = (struct lookup){names, server};
     }
-    if (!question || !zkl__zk_apart(ask, question)) {
+    if (!lookup || !zkl__zk_apart(resolve, lookup)) {
         pthread_mutex_lock(&names->mutex);
-        names->asking--;
+        names->resolving--;
         names->holders--;
         pthread_mutex_unlock(&names->mutex);
-        free(question);
+        free(lookup);
     }
 }
 
-void zkl__zk_names_ask(struct zk_names *names)
+void zkl__zk_names_resolve(struct zk_names *names)
 {
     pthread_mutex_lock(&names->mutex);
-    /* Where the answer would be waited for here, once is enough. */
+    /* Without threads the caller waits for each name: resolve once. */
     bool known = names->numeric || (!zkl__zk_has_threads && names->list[0] != '\0');
-    bool begin = !known && names->asking == 0;
+    bool begin = !known && names->resolving == 0;
     if (begin) {
-        names->asking = 1;
+        names->resolving = 1;
         names->found_count = 0;
     }
     pthread_mutex_unlock(&names->mutex);
@@ -276,7 +275,7 @@ void zkl__zk_names_ask(struct zk_names *names)
         return;
     }
     for (const char *at = names->hosts; at;) {
-        ask_apart(names, zkl__zk_server_at(&at));
+        resolve_apart(names, zkl__zk_server_at(&at));
     }
     pthread_mutex_lock(&names->mutex);
     settle(names);
@@ -287,10 +286,10 @@ bool zkl__zk_names_wait(struct zk_names *names, int64_t timeout_ms)
 {
     int64_t until = zkl__store_now(CLOCK_MONOTONIC) + timeout_ms * MS;
     pthread_mutex_lock(&names->mutex);
-    while (names->asking > 0 && zkl__store_now(CLOCK_MONOTONIC) < until) {
+    while (names->resolving > 0 && zkl__store_now(CLOCK_MONOTONIC) < until) {
         zkl__zk_cond_wait(&names->answered, &names->mutex, until);
     }
-    bool answered = names->asking == 0;
+    bool answered = names->resolving == 0;
     pthread_mutex_unlock(&names->mutex);
     return answered;
 }

@@ -36,11 +36,11 @@ static const struct {
     {QUOTA_EXCEEDED, ZKL__RC_QUOTA},
     /* UnimplementedRequestProcessor, which also closes the connection. */
     {ZUNIMPLEMENTED, ZKL__RC_UNIMPLEMENTED},
-    /* The server's word: not done. */
+    /* The server reports: not done. */
     {ZSESSIONMOVED, ZKL__RC_NOTAPPLIED},
     {ZTHROTTLEDOP, ZKL__RC_NOTAPPLIED},
-    /* Nobody's word. The library makes these up when a connection or a session ends, and they say
-     * nothing about what the server did: after ZOPERATIONTIMEOUT the operation may even be done
+    /* Not from a server. The library makes these up when a connection or a session ends, and they
+     * say nothing about what the server did: after ZOPERATIONTIMEOUT the operation may even be done
      * later, and an op failed with ZCLOSING is still sent. */
     {ZSYSTEMERROR, ZKL__RC_UNKNOWN},
     {ZRUNTIMEINCONSISTENCY, ZKL__RC_UNKNOWN},
@@ -99,23 +99,23 @@ static void op_free(struct zk_op *op)
 static void op_remove(struct zk_op *op)
 {
     struct zkl__store *store = op->store;
-    zkl__list_remove(op->told ? &store->told : &store->waiting, &op->link);
+    zkl__list_remove(op->replied ? &store->replied : &store->waiting, &op->link);
     store->op_count--;
     pthread_cond_broadcast(&store->changed);
 }
 
-static void op_mark_told(struct zk_op *op)
+static void op_mark_replied(struct zk_op *op)
 {
     zkl__list_remove(&op->store->waiting, &op->link);
-    zkl__list_append(&op->store->told, &op->link);
-    op->told = true;
+    zkl__list_append(&op->store->replied, &op->link);
+    op->replied = true;
 }
 
 void zkl__zk_drop_all(struct zkl__store *store)
 {
-    while (store->waiting.first || store->told.first) {
+    while (store->waiting.first || store->replied.first) {
         struct zk_op *op =
-            (struct zk_op *)(store->waiting.first ? store->waiting.first : store->told.first);
+            (struct zk_op *)(store->waiting.first ? store->waiting.first : store->replied.first);
         op_remove(op);
         op_free(op);
     }
@@ -142,7 +142,7 @@ void zkl__zk_leave(struct zkl__store *store)
     pthread_mutex_unlock(&store->mutex);
 }
 
-/* The library's last word on op. */
+/* The library has completed op. */
 static void op_done(struct zk_op *op, int zk_code, struct zkl__reply *reply)
 {
     struct zkl__store *store = op->store;
@@ -150,7 +150,7 @@ static void op_done(struct zk_op *op, int zk_code, struct zkl__reply *reply)
     reply->rc = zkl__zk_rc(zk_code);
     pthread_mutex_lock(&store->mutex);
     store->inside = true;
-    bool tell = !op->told && store->phase != ZK_CLOSED;
+    bool tell = !op->replied && store->phase != ZK_CLOSED;
     op_remove(op);
     if (store->linked && zkl__rc_answered(reply->rc)) {
         store->answered_ns = op->sent_ns;
@@ -168,9 +168,9 @@ static void op_done(struct zk_op *op, int zk_code, struct zkl__reply *reply)
     zkl__zk_leave(store);
 }
 
-/* Ops in the list are freed on this thread only, or after it was joined; told moves them, so the
+/* Ops in the list are freed on this thread only, or after it was joined; a reply moves them, so the
  * first is looked at anew. */
-void zkl__zk_tell_unknown(struct zkl__store *store)
+void zkl__zk_reply_unknown(struct zkl__store *store)
 {
     struct zkl__reply reply = {.rc = ZKL__RC_UNKNOWN};
     struct zk_op *op;
@@ -180,7 +180,7 @@ void zkl__zk_tell_unknown(struct zkl__store *store)
         op = (struct zk_op *)store->waiting.first;
         if (op) {
             id = op->id;
-            op_mark_told(op);
+            op_mark_replied(op);
             pthread_cond_broadcast(&store->changed);
         }
         bool tell = op && store->phase != ZK_CLOSED;
@@ -285,7 +285,7 @@ static void children_came(int rc, const struct String_vector *names, const struc
     op_done(op_of(data), rc, &reply);
 }
 
-/* A failed multi tells the reason at one part; the others say ZRUNTIMEINCONSISTENCY or nothing. */
+/* A failed multi has the reason at one part; the others have ZRUNTIMEINCONSISTENCY or ZOK. */
 static enum zkl__rc part_rc(int multi_code, int part_code)
 {
     enum zkl__rc rc = zkl__zk_rc(multi_code);
@@ -318,9 +318,9 @@ static void multi_done(int rc, const void *data)
 
 /* --- sending --------------------------------------------------------------------------------- */
 
-/* The server knows a seal for credentials and would put it where a list says "auth", which nobody
- * could enter once the session is gone. So that entry goes as one that every server refuses, at the
- * same place among its checks: a digest without a user. */
+/* The server knows a seal for credentials and would put it where a list says "auth", whose znodes
+ * nobody could access once the session has ended. So that entry is sent as one that every server
+ * refuses, at the same place among its checks: a digest without a user. */
 static const zkl_acl_entry invalid = {ZKL_PERM_ALL, "digest", ""};
 
 /* The strings stay the caller's: the library serialises them before its call returns. */
@@ -496,7 +496,8 @@ static int submit_locked(struct zkl__store *store, struct zk_op *to, const struc
         return ZKL_OK;
     }
     if (rc == ZMARSHALLINGERROR) {
-        op_mark_told(to); /* no memory half way: the library may keep it, and complete it later */
+        op_mark_replied(
+            to); /* no memory half way: the library may keep it, and complete it later */
     } else {
         op_remove(to);
     }
@@ -523,7 +524,7 @@ int zkl__zk_submit(struct zkl__store *store, uint64_t id, const struct zkl__op *
     } else {
         code = submit_locked(store, to, op);
     }
-    bool kept = to->told || code == ZKL_OK;
+    bool kept = to->replied || code == ZKL_OK;
     pthread_mutex_unlock(&store->mutex);
     if (!kept) {
         op_free(to);

@@ -44,7 +44,7 @@ typedef zhandle_t *init_sasl_fn(const char *host, watcher_fn fn, int recv_timeou
                                 const clientid_t *clientid, void *context, int flags,
                                 log_callback_fn log_callback, struct sasl_params *params);
 
-/* In a static client library that is a part of this one their names are nobody else's to see. */
+/* In a static client library that is a part of this one their names are hidden. */
 MAYBE init_tls_fn zookeeper_init_ssl;
 MAYBE init_sasl_fn zookeeper_init_sasl;
 
@@ -84,7 +84,7 @@ static int note_other(struct dl_phdr_info *info, size_t size, void *other)
     return 0;
 }
 
-/* The two client libraries export the same names: which one answers to them is chance. The blocking
+/* The two client libraries export the same names: chance decides which one is called. The blocking
  * functions are in the threaded one alone. dlopen with RTLD_NOLOAD would open the file to compare
  * it with those that are loaded, at each start of the command. */
 static bool other_is_loaded(void)
@@ -204,7 +204,7 @@ static bool has_openssl(void)
            X509_verify_cert_error_string;
 }
 
-/* OpenSSL's words for what went wrong last in this thread, and forgets it. */
+/* OpenSSL's text for the last error of this thread, which it clears. */
 static const char *reason(void)
 {
     unsigned long code = ERR_get_error();
@@ -249,8 +249,8 @@ static int load_files(void *ctx, char *files, zkl_error *err)
 /* The later, the worse. */
 enum verdict { UNREACHED, TRUSTED, DISTRUSTED, REJECTED, MISNAMED };
 
-/* With TLS 1.3 a server refuses a certificate only after the handshake is over for the client. So
- * it is sent a word, which it answers even when it does not know it
+/* With TLS 1.3 a server refuses a certificate only after the handshake is over for the client. So a
+ * four-letter command is sent, to which it responds even when it does not know it
  * (NettyServerCnxn.checkFourLetterWord). */
 static enum verdict shake_hands(void *ssl, const char **why)
 {

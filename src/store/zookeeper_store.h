@@ -3,8 +3,9 @@
  * Ownership of an operation. `struct zk_op` is handed to the client library as the context of its
  * completion, and belongs to the library until that completion ran or zookeeper_close returned: it
  * is freed at no other time. Told to the session is another matter: at a loss of connection we
- * answer ZKL__RC_UNKNOWN ourselves at once (the library may do so late, or never: ZOOKEEPER-2894,
- * ZOOKEEPER-3868), mark the op told, and its completion, if it comes, only frees it. */
+ * reply ZKL__RC_UNKNOWN ourselves immediately (the library may do so late, or never:
+ * ZOOKEEPER-2894, ZOOKEEPER-3868), mark the op replied, and its completion, if it comes, only frees
+ * it. */
 #ifndef ZKL_STORE_ZOOKEEPER_STORE_H
 #define ZKL_STORE_ZOOKEEPER_STORE_H
 
@@ -31,7 +32,7 @@ struct zk_op {
     int64_t sent_ns; /* CLOCK_BOOTTIME */
     enum zkl__op_kind kind;
     bool container; /* create of one */
-    bool told;
+    bool replied;
     /* Of a multi, in one block: they outlive the call, for the library writes into them when the
      * answer comes. */
     size_t part_count;
@@ -43,8 +44,9 @@ struct zk_op {
 
 enum zk_phase {
     ZK_OPEN,
-    ZK_CLOSING, /* close waits for the last answers: they are told, nothing new is taken */
-    ZK_CLOSED   /* nothing is told any more */
+    ZK_CLOSING, /* close waits for the last responses: they are delivered, nothing new is accepted
+                 */
+    ZK_CLOSED   /* nothing is delivered any more */
 };
 
 /* The state of the session when it was drained, as far as the result of close depends on it. */
@@ -64,7 +66,7 @@ struct zk_candidates {
         int fd;
         unsigned long inode;
     } each[ZK_SOCKETS];
-    int count; /* more than ZK_SOCKETS: too many to tell */
+    int count; /* more than ZK_SOCKETS: none is known */
 };
 
 struct zkl__store {
@@ -87,7 +89,7 @@ struct zkl__store {
     /* Protects what follows, and keeps submits and probes out of zookeeper_close. Held while zoo_a*
      * functions run, never while a function of `events` does (the log apart, which only queues). */
     pthread_mutex_t mutex;
-    pthread_cond_t changed; /* for close, which waits for all answers */
+    pthread_cond_t changed; /* for close, which waits for all responses */
     zhandle_t *zh;          /* NULL until an address is known */
     char *addresses;        /* all that are known */
     char *given;            /* those that zh was given */
@@ -98,27 +100,28 @@ struct zkl__store {
     int parting;            /* threads that close handles */
     bool orphaned;          /* closed: the last of them frees the store */
     enum zk_phase phase;
-    bool linked;     /* the library has a connection */
-    bool up;         /* told connected, and not since suspended or expired */
-    bool ever;       /* there has been a connection, so there may be a session */
-    bool fresh_told; /* the first `connected` was told */
-    bool ended;      /* expired, or credentials refused: which, says end */
+    bool linked; /* the library has a connection */
+    bool up;     /* `connected` was delivered, and neither `suspended` nor `expired` since */
+    bool ever;   /* there has been a connection, so there may be a session */
+    bool fresh_reported; /* the first `connected` was delivered */
+    bool ended;          /* expired, or credentials refused: `end` has which */
     enum zkl__end end;
-    bool drained;             /* closing: a probe was answered on this connection */
-    int64_t answered_ns;      /* when the last op was sent that this connection answered; 0: none */
-    bool no_containers;       /* the server does not know them */
-    struct zkl__list waiting; /* not answered, in order of submission */
-    struct zkl__list told;    /* answered by us, still the library's */
+    bool drained;        /* closing: a probe had its response on this connection */
+    int64_t answered_ns; /* when the last op was sent to which this connection had a response; 0:
+                            none */
+    bool no_containers;  /* the server does not know them */
+    struct zkl__list waiting; /* without a reply, in order of submission */
+    struct zkl__list replied; /* replied by us, still the library's */
     size_t op_count;          /* of both */
     int64_t drain_ns;         /* closing: since when */
     int64_t probe_ns;         /* and when to ask next, both CLOCK_MONOTONIC */
     struct zk_close result;   /* closed: of which the result depends */
     size_t probe_count;       /* exists("/") of our own, unanswered */
-    int64_t ask_ns;           /* when to ask for addresses next */
+    int64_t resolve_ns;       /* when to ask for addresses next */
     int64_t nudge_ns;         /* when the last nudge was sent */
     bool inside;           /* the completion thread is in a callback of ours, and may be telling */
-    int64_t part_deadline; /* until then the server's goodbye is waited for */
-    bool heard;            /* it came */
+    int64_t part_deadline; /* until then close waits for the response to closeSession */
+    bool confirmed;        /* the response came */
     struct zk_candidates candidates; /* of which one is the connection's socket */
 };
 
@@ -130,14 +133,14 @@ void zkl__zk_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t dea
 void zkl__zk_watcher(zhandle_t *zh, int type, int state, const char *path, void *ctx);
 /* A handle for the addresses in `given`; with the mutex held. ZKL_OK, or errno is why not. */
 int zkl__zk_start(struct zkl__store *store);
-/* When nobody else knows it any more. */
+/* When no other thread uses it any more. */
 void zkl__zk_free(struct zkl__store *store);
 
 /* zookeeper_ops.c */
 int zkl__zk_submit(struct zkl__store *store, uint64_t id, const struct zkl__op *op);
 /* Tells ZKL__RC_UNKNOWN for every op that waits, in order. On the library's completion thread,
  * without the mutex. */
-void zkl__zk_tell_unknown(struct zkl__store *store);
+void zkl__zk_reply_unknown(struct zkl__store *store);
 /* Frees what the library never completed; after zookeeper_close. */
 void zkl__zk_drop_all(struct zkl__store *store);
 /* Around every callback of the library's, on its completion thread. After leave nothing of the
@@ -160,7 +163,7 @@ int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
  * on (zookeeper.c, init_ssl_for_socket). Older ones load a file that was not named, and never
  * connect. */
 bool zkl__zk_takes_ca_alone(const char *version);
-/* SASL failed, of which the library tells nobody: it sets the state of the handle, and its I/O
+/* SASL failed, which the library does not report: it sets the state of the handle, and its I/O
  * thread ends (zk_sasl.c, zoo_sasl_mark_failed). With the mutex held. */
 bool zkl__zk_sasl_failed(const struct zkl__store *store);
 /* zookeeper_init2, or what is in its place; NULL with errno. */
@@ -188,7 +191,7 @@ struct zk_names *zkl__zk_names_new(const char *hosts);
 void zkl__zk_names_drop(struct zk_names *names);
 /* Asks the name service, on a thread for each name; nothing to ask when hosts are addresses, or
  * when it is being asked. */
-void zkl__zk_names_ask(struct zk_names *names);
+void zkl__zk_names_resolve(struct zk_names *names);
 /* Waits until nothing is being asked; false at the timeout. */
 bool zkl__zk_names_wait(struct zk_names *names, int64_t timeout_ms);
 /* The list for the library: addresses in order, an odd number; NULL when none is known. ZKL_OK,

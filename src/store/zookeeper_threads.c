@@ -228,7 +228,7 @@ bool zkl__zk_apart(void *(*run)(void *), void *arg)
 static void end_parting(struct zkl__store *store, bool heard)
 {
     pthread_mutex_lock(&store->mutex);
-    store->heard = store->heard || heard;
+    store->confirmed = store->confirmed || heard;
     store->parting--;
     bool last = store->parting == 0 && store->orphaned;
     pthread_cond_broadcast(&store->changed);
@@ -266,7 +266,7 @@ void zkl__zk_part_from(struct zk_parting *parting)
  * connection's end, and does not say which it was (wait_for_session_to_be_closed). A server that
  * steps down ends it too, and has not ended the session; one with a slow disk takes longer. So the
  * connection is kept open, and looked at. Nothing else is unread: the session was drained. */
-static bool say_goodbye(struct zkl__store *store)
+static bool close_and_confirm(struct zkl__store *store)
 {
     struct zk_candidates sockets = {.count = 0};
     int kept[ZK_SOCKETS];
@@ -285,7 +285,7 @@ static bool say_goodbye(struct zkl__store *store)
 static void *part(void *arg)
 {
     struct zkl__store *store = arg;
-    end_parting(store, store->zh && say_goodbye(store));
+    end_parting(store, store->zh && close_and_confirm(store));
     return NULL;
 }
 

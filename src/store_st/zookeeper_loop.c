@@ -3,9 +3,9 @@
  *
  * Its callbacks run inside zookeeper_interest, zookeeper_process and zookeeper_close, which are
  * called here alone, and without the store's mutex. Seen in its source (3.8.0): an operation that
- * cannot be sent closes the socket and tells nobody (nonblocking_send); every other function that
- * closes it returns an error. zookeeper_close would wait in poll for 3 s and 1.5 s: the goodbye is
- * sent here instead, and the loop hears the server's. */
+ * cannot be sent closes the socket without an event (nonblocking_send); every other function that
+ * closes it returns an error. zookeeper_close would wait in poll for 3 s and 1.5 s: closeSession is
+ * sent here instead, and the loop reads the response. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -15,19 +15,20 @@
 #include "zookeeper_store.h"
 
 #define MS INT64_C(1000000)
-#define AT_A_TIME 64        /* answers in one turn: alarms ring between them */
+#define AT_A_TIME 64        /* responses in one iteration: alarms ring between them */
 #define AGAIN_NS (100 * MS) /* for a descriptor that could not be had */
 
 struct zk_drive {
     struct zkl__source source;
     struct zkl__store *store;
-    int64_t rest_ns; /* every server was tried: until then the library is not to be asked */
-    bool parting;    /* the goodbye is sent, and the server's is waited for: */
-    bool answered;   /* it was answered */
-    bool gone;       /* the connection has ended, or is not listened to */
+    int64_t rest_ns; /* every server was tried: until then the library is not called */
+    bool parting;    /* closeSession is sent, and its response is waited for: */
+    bool answered;   /* the response came */
+    bool gone;       /* the connection has ended, or is not read */
 };
 
-/* --- turns of the loop ----------------------------------------------------------------------- */
+/* --- iterations of the loop
+ * ----------------------------------------------------------------------- */
 
 static uint32_t wanted(int interest)
 {
@@ -35,7 +36,7 @@ static uint32_t wanted(int interest)
            (interest & ZOOKEEPER_WRITE ? (uint32_t)EPOLLOUT : 0);
 }
 
-/* Nobody else's program gets the connection. */
+/* A program that is executed does not inherit the connection. */
 static bool watch(struct zk_drive *drive, int fd, int interest)
 {
     if (drive->source.fd < 0) {
@@ -88,9 +89,10 @@ static int events_of(uint32_t ready)
            (ready & (EPOLLOUT | failed) ? ZOOKEEPER_WRITE : 0);
 }
 
-/* The server answers closeSession, and then closes the connection. One that steps down closes it,
- * too, and has not ended the session. Every other answer has been read: see zkl__zk_drain. */
-static void listen_for_goodbye(struct zk_drive *drive)
+/* The server responds to closeSession, and then closes the connection. One that steps down closes
+ * it, too, and has not ended the session. Every other response has been read (drain in
+ * zookeeper.c). */
+static void read_close_response(struct zk_drive *drive)
 {
     char rest[512];
     ssize_t got = 1;
@@ -99,7 +101,7 @@ static void listen_for_goodbye(struct zk_drive *drive)
         drive->answered = drive->answered || got > 0;
     }
     if (got == 0) {
-        drive->store->heard = drive->answered;
+        drive->store->confirmed = drive->answered;
         drive->gone = true;
         zkl__loop_news();
     }
@@ -127,7 +129,7 @@ static void go_on(struct zkl__source *source, uint32_t ready)
         return;
     }
     if (drive->parting) {
-        listen_for_goodbye(drive);
+        read_close_response(drive);
     } else {
         process(drive, ready);
     }
@@ -207,7 +209,7 @@ void zkl__zk_part_from(struct zk_parting *parting)
 
 /* closeSession, as the library sends it (zookeeper_close): length, xid, type -11. Behind half a
  * request it does no harm, for the connection ends. */
-static bool say_goodbye(const struct zk_drive *drive)
+static bool close_and_confirm(const struct zk_drive *drive)
 {
     const uint32_t goodbye[] = {htonl(8), 0, htonl((uint32_t)-11)};
     return drive->source.fd >= 0 && send(drive->source.fd, goodbye, sizeof goodbye,
@@ -222,7 +224,7 @@ bool zkl__zk_part(struct zkl__store *store, int64_t deadline, bool drained)
     }
     if (!drive->parting) {
         drive->parting = true;
-        drive->gone = !store->linked || !say_goodbye(drive) || !drained ||
+        drive->gone = !store->linked || !close_and_confirm(drive) || !drained ||
                       !zkl__source_watch(&drive->source, drive->source.fd, EPOLLIN);
     }
     if (!drive->gone && zkl__store_now(CLOCK_MONOTONIC) < deadline) {

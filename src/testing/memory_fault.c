@@ -65,7 +65,7 @@ static void go_down(struct zkl__store *store, struct zkl__memory_notice *suspens
     struct zkl__list *queue = &store->queue, *lost = &store->faults.lost;
     struct zkl__link *at;
     while (all && (at = queue->last) &&
-           ((struct zkl__memory_item *)at)->kind != ZKL__TELL_CONNECTED) {
+           ((struct zkl__memory_item *)at)->kind != ZKL__ITEM_CONNECTED) {
         zkl__list_remove(queue, at);
         zkl__list_prepend(lost, at);
     }
@@ -79,13 +79,13 @@ static void go_down(struct zkl__store *store, struct zkl__memory_notice *suspens
     store->held = store->faults.broken = false;
     store->faults.plan = (struct zkl__memory_plan){.write = false};
     zkl__memory_discard_watches(store, NULL, store->sure.number);
-    zkl__memory_tell(store, &suspension->item);
+    zkl__memory_enqueue(store, &suspension->item);
     while ((at = lost->first)) {
         struct zkl__memory_item *item = (struct zkl__memory_item *)at;
         zkl__list_remove(lost, at);
-        if (item->kind == ZKL__TELL_REPLY) {
+        if (item->kind == ZKL__ITEM_REPLY) {
             ((struct zkl__memory_reply *)item)->reply = (struct zkl__reply){.rc = ZKL__RC_UNKNOWN};
-            zkl__memory_tell(store, item);
+            zkl__memory_enqueue(store, item);
         } else {
             take_back((struct zkl__memory_watch *)item);
         }
@@ -111,7 +111,7 @@ static bool missed(const struct zkl__memory_watch *watch, enum zkl__watch_event 
 }
 
 /* At a reconnect: fires the watches of what changed meanwhile. */
-static void tell_missed(struct zkl__store *store)
+static void fire_missed(struct zkl__store *store)
 {
     for (size_t i = 0; i < ZKL__MEMORY_WATCH_BUCKETS; i++) {
         struct zkl__memory_watch **bucket = &store->space->watches[i], **at = bucket;
@@ -157,7 +157,7 @@ static int accept_by_plan(struct zkl__store *store, uint64_t id, const struct zk
     bool refused = arrives && faults->refusals > 0 && zkl__memory_writes(op);
     bool was_broken = faults->broken;
     struct zkl__memory_notice *suspension =
-        last ? zkl__memory_notice_new(store, ZKL__TELL_SUSPENDED) : NULL;
+        last ? zkl__memory_notice_new(store, ZKL__ITEM_SUSPENDED) : NULL;
     struct zkl__memory_reply *reply = NULL;
     faults->broken = was_broken || (left && left != &plan->whole);
     if (suspension || !last) {
@@ -203,7 +203,7 @@ int zkl__memory_suspend(int64_t session_id)
     if (!store) {
         return code;
     }
-    struct zkl__memory_notice *suspension = zkl__memory_notice_new(store, ZKL__TELL_SUSPENDED);
+    struct zkl__memory_notice *suspension = zkl__memory_notice_new(store, ZKL__ITEM_SUSPENDED);
     if (suspension) {
         go_down(store, suspension, true);
     }
@@ -215,8 +215,8 @@ int zkl__memory_suspend(int64_t session_id)
 static void reconnect(struct zkl__store *store, struct zkl__memory_notice *notice)
 {
     store->link_state = store->ended ? ZKL__LINK_OVER : ZKL__LINK_UP;
-    zkl__memory_tell(store, &notice->item);
-    tell_missed(store);
+    zkl__memory_enqueue(store, &notice->item);
+    fire_missed(store);
 }
 
 int zkl__memory_resume(int64_t session_id)
@@ -227,7 +227,7 @@ int zkl__memory_resume(int64_t session_id)
         return code;
     }
     struct zkl__memory_notice *notice =
-        zkl__memory_notice_new(store, store->ended ? ZKL__TELL_EXPIRED : ZKL__TELL_CONNECTED);
+        zkl__memory_notice_new(store, store->ended ? ZKL__ITEM_EXPIRED : ZKL__ITEM_CONNECTED);
     if (notice) {
         reconnect(store, notice);
     }
@@ -251,8 +251,8 @@ static int expire(struct zkl__store *store)
         zkl__memory_end(store);
         return ZKL_OK;
     }
-    struct zkl__memory_notice *end = zkl__memory_notice_new(store, ZKL__TELL_EXPIRED);
-    struct zkl__memory_notice *suspension = zkl__memory_notice_new(store, ZKL__TELL_SUSPENDED);
+    struct zkl__memory_notice *end = zkl__memory_notice_new(store, ZKL__ITEM_EXPIRED);
+    struct zkl__memory_notice *suspension = zkl__memory_notice_new(store, ZKL__ITEM_SUSPENDED);
     if (!end || !suspension) {
         zkl__free(&store->heap, end);
         zkl__free(&store->heap, suspension);
@@ -281,7 +281,7 @@ int zkl__memory_hold(int64_t session_id, bool on)
     struct zkl__store *store = enter(session_id, ZKL__LINK_UP, &code);
     if (store) {
         store->held = on;
-        zkl__memory_voice_wake(store);
+        zkl__memory_notifier_wake(store);
         leave(store->space);
     }
     return code;
