@@ -6,13 +6,15 @@
  * header work for all of them. A lock belongs to no thread: any thread may wait for it, cancel it
  * or release it. Threads that compete with each other use one zkl_lock each.
  *
- * Guarantees. A lock has at most one holder by lease. Grants follow the order of the queue. The
- * token rises with every exclusive grant, except between grants of a znode that lingers. A holder
- * knows that it has lost before anybody else can be granted. No znode is left behind, however an
- * acquire ends.
- * Caveats. A lock cannot stop a write that is already on its way when the lease ends: give the
- * token to the resource and let it refuse older ones. The lease rests on the assumptions in
- * docs/lease.md#assumptions. */
+ * Guarantees. A lock has at most one holder by lease: zkl_lock_is_held is false before the next
+ * contender is granted the lock. Grants follow the order of the queue. Each exclusive grant has a
+ * higher token than the one before it; with linger_ms, a session that is granted its own lingering
+ * znode again gets the same token. No znode is left behind, however an acquire ends.
+ * Exceptions to the first: an assumption of docs/lease.md#assumptions fails, somebody deletes the
+ * holder's znode, somebody forges an announcement, or the other holder is of another library, which
+ * has no lease (docs/failure-model.md#forced-removal, SECURITY.md).
+ * Caveat. A lock cannot stop a write that is already on its way when the lease ends: give the
+ * token to the resource and let it refuse older ones. */
 #ifndef ZKLOCK_LOCK_H
 #define ZKLOCK_LOCK_H
 
@@ -32,7 +34,8 @@ typedef enum zkl_recipe {
     ZKL_RECIPE_ELECTION    /* zkl_election_new */
 } zkl_recipe;
 
-/* A change of a grant: ZKL_STATE_HELD, _JEOPARDY or _LOST. Runs as callbacks do (zklock/session.h).
+/* A change of a grant: ZKL_STATE_JEOPARDY, _HELD (jeopardy has passed) or _LOST. Runs as callbacks
+ * do (zklock/session.h).
  * The state may have changed since: call zkl_lock_is_held. Of changes that follow each other
  * quickly only the latest is reported, but LOST is never left out. */
 typedef void (*zkl_lock_state_fn)(zkl_lock *lock, zkl_state state, void *payload);
@@ -42,8 +45,8 @@ typedef void (*zkl_lock_state_fn)(zkl_lock *lock, zkl_state state, void *payload
  * one call. The program decides whether and when it releases. */
 typedef void (*zkl_lock_revoke_fn)(zkl_lock *lock, void *payload);
 
-/* The queue position: ahead is the number of contenders that must be granted before the one that
- * waits, including the holder. A contender lists the queue when it queues, and when its predecessor
+/* The queue position: ahead is the number of contenders before it in the queue, the holder
+ * included. A contender lists the queue when it queues, and when its predecessor
  * has ended. The callback reports a number that has changed since the last list, so it costs no
  * request. Between two lists the queue may have become shorter. Forged znodes count until they are
  * known as such. Runs as callbacks do. Of changes that follow each other quickly only the latest is
@@ -61,10 +64,14 @@ typedef struct zkl_lock_options {
     size_t size;          /* sizeof(zkl_lock_options): set by the _INIT */
     const char *metadata; /* text on our znode for operators, and what an election publishes; UTF-8,
                            * ZKL_DATA_MAX bytes. NULL: "host:pid" */
-    bool recursive; /* a second acquire while held counts instead of ZKL_EDEADLK. No semaphore */
+    bool recursive; /* a second acquire while held counts instead of ZKL_EDEADLK. It counts per
+                     * object, not per thread: a second thread that acquires a held object enters
+                     * beside the first. No semaphore */
     bool recover;   /* grants say whether the last holder released (zkl_grant.unclean): see below.
                      * Only zkl_lock_new and zkl_election_new */
-    int64_t max_hold_ms;        /* after this a grant is LOST and its znode is deleted; 0: never */
+    /* After this a grant is LOST, and then its znode is deleted; 0: never. A holder that hangs
+     * does not notice, and may run on beside the next one */
+    int64_t max_hold_ms;
     int64_t release_timeout_ms; /* how long a release waits for the server's response; 0: not at
                                    all. 1000 */
     const zkl_acl *acl; /* of our znode and of directories made for it; NULL: the session's */
@@ -107,11 +114,12 @@ typedef struct zkl_lock_options {
  * next grant is unclean, too. All this holds inside one session as well, with hand-over and
  * linger_ms.
  *
- * False alarms. A grant says unclean wherever nothing shows a release. So these ends look like a
- * crash, though nothing crashed while it held: a waiter's, between the release of the lock and its
- * own grant; a session's, while its lock lingers or stays for hold_at_least_ms; that of a holder
- * without the option, of a multi-lock, or of another library; and whatever was at path before the
- * option was first used there. The first grant ever at a path is clean.
+ * False alarms. A grant is also unclean, though nothing crashed while it held, after
+ *  - a waiter that ended between the release of the lock and its own grant;
+ *  - a session that ended while its lock lingered or stayed for hold_at_least_ms;
+ *  - a holder without the option, a multi-lock, or a holder of another library;
+ *  - the last holder before the option was first used at path.
+ * The first grant ever at a path is clean.
  *
  * Costs and caveats. The mark is read in one request more, which is sent together with the others;
  * if it shows no release, it is read a second time before the grant. After an announced release
@@ -175,11 +183,11 @@ ZKL_API int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path,
                          const zkl_lock_options *options, zkl_error *err);
 
 /* Queues and waits for the grant. With a semaphore it acquires one permit. With an election it
- * returns when this candidate leads. timeout_ms is one deadline over the whole call, with or
- * without a server. ZKL_WAIT_FOREVER: no deadline. 0: a try, which ends with ZKL_EBUSY as soon as
- * the servers show a contender before ours. Nobody but the servers knows: without a connection, and
- * while no server responds, a try waits for connect_timeout_ms of the session (10 s by default),
- * and then ends with ZKL_ETIMEOUT. On every result but ZKL_OK our znode is deleted, or being
+ * returns when this candidate leads. A positive timeout_ms is one deadline over the whole call,
+ * with or without a server. ZKL_WAIT_FOREVER: no deadline. 0: a try, which ends with ZKL_EBUSY as
+ * soon as the servers show a contender before ours. It may block: without a connection, and while
+ * no server responds, a try waits for connect_timeout_ms of the session (10 s by default), and then
+ * ends with ZKL_ETIMEOUT. On every result but ZKL_OK our znode is deleted, or being
  * deleted in the background. May be called from a callback, which then blocks the callbacks behind
  * it. Errors: ZKL_ETIMEOUT, ZKL_EBUSY, ZKL_ECANCELED, ZKL_ELOST (session lost; see on_expiry),
  * ZKL_EDEADLK (already pending or held), ZKL_EAUTH, ZKL_ECONFLICT (the path is a semaphore's or a
@@ -207,11 +215,12 @@ ZKL_API int zkl_lock_cancel(zkl_lock *lock);
  * Only while it is idle: ZKL_EDEADLK when an acquire is pending or it is held. */
 ZKL_API int zkl_lock_set_stop(zkl_lock *lock, zkl_stop *stop, zkl_error *err);
 
-/* Ends the hold. With a semaphore it releases all permits. With the option recursive only the last
- * of as many releases as acquires ends the hold. ZKL_OK: the lease covered the hold up to this
- * call. ZKL_ELOST: it did not, the critical section was not protected. Either way this object is
- * idle again, and its znodes are deleted or being deleted in the background. Waits for the server's
- * response for release_timeout_ms at most. ZKL_ENOTHELD: never granted, or released already. */
+/* Ends the hold. With a semaphore it releases all permits. With the option recursive, the hold ends
+ * when zkl_lock_release has been called as often as zkl_lock_acquire. ZKL_OK: the lease covered the
+ * hold up to this call. ZKL_ELOST: it did not, the critical section was not protected. Either way
+ * this object is idle again, and its znodes are deleted or being deleted in the background. Waits
+ * for the server's response for release_timeout_ms at most. ZKL_ENOTHELD: never granted, or
+ * released already. */
 ZKL_API int zkl_lock_release(zkl_lock *lock, zkl_error *err);
 
 /* The same without waiting (zkl_done_fn in zklock/types.h): the lock is idle when this returns, and
@@ -231,13 +240,16 @@ ZKL_API void zkl_lock_free(zkl_lock *lock);
 /* Which constructor made it. A write lock that was downgraded stays ZKL_RECIPE_WRITE_LOCK. */
 ZKL_API zkl_recipe zkl_lock_recipe(const zkl_lock *lock);
 /* Whether it is held, by the lease clock: false from the end of the lease on, before any event
- * reports it. A semaphore is held while none of its permits is lost. Any thread. */
+ * reports it. True in jeopardy. A semaphore is held while none of its permits is lost. Any thread.
+ * It takes the session's mutex and reads the clock; no request. */
 ZKL_API bool zkl_lock_is_held(const zkl_lock *lock);
 /* Its state now, by the same clock. */
 ZKL_API zkl_state zkl_lock_state(const zkl_lock *lock);
-/* Lease left, in ms; it grows again with every heartbeat. 0 when not held. */
+/* Lease left, in ms, which grows again with every heartbeat; or what is left of max_hold_ms, if
+ * that is less. 0 when not held. */
 ZKL_API int64_t zkl_lock_remaining_ms(const zkl_lock *lock);
-/* Fencing token of the grant; 0 when not held. Of a read lock it exceeds those of the writers
+/* Fencing token of the grant; 0 when not held, also after a loss: so copy zkl_grant.token
+ * once for the storage. Of a read lock it exceeds those of the writers
  * before it. Of a multi-lock it is the same at every path. Of a semaphore it is that of the first
  * permit, and a fencing token only with limit 1. */
 ZKL_API int64_t zkl_lock_token(const zkl_lock *lock);
@@ -253,7 +265,7 @@ ZKL_API size_t zkl_lock_node(const zkl_lock *lock, char *name, size_t size);
 typedef struct zkl_cancel zkl_cancel;
 /* True once the section must end. Any thread, while the function runs. */
 ZKL_API bool zkl_cancel_raised(const zkl_cancel *cancel);
-/* Lease left, in ms: the time that the section has to end. */
+/* As zkl_lock_remaining_ms: the time that the section has to end. */
 ZKL_API int64_t zkl_cancel_remaining_ms(const zkl_cancel *cancel);
 /* A descriptor that becomes readable when the flag is raised: for poll. Owned by the flag. */
 ZKL_API int zkl_cancel_fd(const zkl_cancel *cancel);
@@ -261,11 +273,11 @@ ZKL_API int zkl_cancel_fd(const zkl_cancel *cancel);
 typedef int (*zkl_section_fn)(const zkl_cancel *cancel, int64_t token, void *payload);
 
 /* Acquires (of a semaphore one permit), runs section in this thread, releases that grant. The flag
- * is raised when less than margin_ms of lease is left (0: a third of the least lease), when the
- * lock is lost, and by zkl_lock_cancel. *result gets the return of section, if it ran. Returns the
- * result of the acquire if that failed (section did not run), else that of the release. ZKL_ELOST
- * also when somebody else released the lock while section ran (zkl_lock_release, zkl_lock_free,
- * zkl_session_close). If the lock has been acquired again by then, that grant stays.
+ * is raised when less than margin_ms of lease, or of max_hold_ms, is left (0: a third of the least
+ * lease), when the lock is lost, and by zkl_lock_cancel. *result gets the return of section, if it
+ * ran. Returns the result of the acquire if that failed (section did not run), else that of the
+ * release. ZKL_ELOST also when somebody else released the lock while section ran (zkl_lock_release,
+ * zkl_lock_free, zkl_session_close). If the lock has been acquired again by then, that grant stays.
  * ZKL_ELIMIT: there was no descriptor for the flag (section did not run). */
 ZKL_API int zkl_with_lock(zkl_lock *lock, int64_t timeout_ms, int64_t margin_ms,
                           zkl_section_fn section, void *payload, int *result, zkl_error *err);

@@ -103,8 +103,9 @@ typedef struct zkl_sasl {
 
 typedef struct zkl_session_options {
     size_t size;                /* sizeof(zkl_session_options): set by the _INIT */
-    int64_t session_timeout_ms; /* requested; a dead holder's lock is free after it. 100 at least.
-                                   10000 */
+    int64_t session_timeout_ms; /* requested. The lock of a dead holder is free after this and 1.5
+                                   ticks: 13 s with the defaults
+                                   (docs/failure-model.md#after-a-crash). 100 at least. 10000 */
     /* the servers' tickTime: not below the real one, or the lease is unsound. 2000 */
     int64_t tick_ms;
     int64_t leader_pause_ms;    /* the longest freeze of the ZooKeeper leader that the lease must

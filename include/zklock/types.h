@@ -82,7 +82,9 @@ typedef enum zkl_state {
     ZKL_STATE_IDLE,     /* not acquired yet, or released */
     ZKL_STATE_WAITING,  /* in the queue, or on the way there */
     ZKL_STATE_HELD,     /* granted, the lease runs and is renewed */
-    ZKL_STATE_JEOPARDY, /* granted, the lease runs, but no server renews it: finish or stop */
+    ZKL_STATE_JEOPARDY, /* granted, the lease runs, but the connection is lost or less than a
+                         * quarter of the least lease is left: finish or stop. May become HELD again
+                         */
     ZKL_STATE_LOST /* was granted; protection has ended. Final for this grant: release it to go on
                     */
 } zkl_state;
@@ -98,7 +100,9 @@ typedef enum zkl_on_expiry {
 
 /* What a grant brings. Written only on success. */
 typedef struct zkl_grant {
-    /* fencing token: the czxid of our znode. Rises from grant to grant of one path, but for serial
+    /* Fencing token: the czxid of our znode. Each exclusive grant has a higher token than the one
+     * before it. With linger_ms, a session that is granted its own lingering znode again gets the
+     * same token (see serial). Readers, and semaphores with a limit above 1, are not ordered by it
      */
     int64_t token;
     int64_t queued_ms; /* from the call to the grant */
