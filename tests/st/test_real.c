@@ -47,7 +47,7 @@ static void test_acquire_and_release(void)
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, &first, NULL), ZKL_OK);
     CU_ASSERT(zkl_lock_is_held(lock));
     CU_ASSERT_EQUAL(kit_queue(session, PATH), 1);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, &second, NULL), ZKL_OK);
     CU_ASSERT(second.token > first.token);
     zkl_lock_free(lock);
@@ -113,7 +113,7 @@ static void test_loss_by_expiry(void)
     options.state_fn = on_lock_state;
     options.payload = &box;
     zkl_lock *lock = kit_lock(cut, PATH, &options), *next = lock_of(other, PATH);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(lock);
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(next, ZKL_WAIT_FOREVER, on_acquired, &granted, NULL), ZKL_OK);
     int64_t before = zkl_session_id(cut);
     proxy_refuse(proxy, true);
@@ -139,14 +139,14 @@ static void test_a_short_interruption(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(proxy);
     zkl_session *session = open_at(proxy_address(proxy), ZKL_CALLBACKS_THREAD);
     zkl_lock *lock = lock_of(session, PATH);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    kit_acquire(lock);
     for (int i = 0; i < 3; i++) {
         proxy_cut(proxy);
         CU_ASSERT(EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_SUSPENDED));
         CU_ASSERT(EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED));
     }
     CU_ASSERT(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_HELD));
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    kit_release(lock);
     zkl_lock_free(lock);
     kit_close(session);
     proxy_stop(proxy);

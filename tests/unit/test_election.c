@@ -19,47 +19,24 @@ static zkl_lock *candidate(zkl_session *session, const char *value)
 
 /* --- campaigns ----------------------------------------------------------------------------------------------------- */
 
-static void test_campaign_and_resign(void)
+/* Curator's LeaderLatch, byte for byte. What is so for every recipe: unit_handle. */
+static void test_znode_of_a_leader(void)
 {
-    kit_set_up(NULL);
-    zkl_lock *a = candidate(one, "a:1"), *b = candidate(two, "b:1");
-    zkl_grant grant;
     char node[128];
-    zkl_error err;
-    CU_ASSERT_STRING_EQUAL(zkl_lock_path(a), PATH);
-    CU_ASSERT_FALSE(zkl_lock_is_held(a));
-    CU_ASSERT_EQUAL(zkl_lock_release(a, &err), ZKL_ENOTHELD);
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(a, 5000, &grant, NULL), ZKL_OK);
-    CU_ASSERT(zkl_lock_is_held(a));
-    CU_ASSERT_EQUAL(zkl_lock_state(a), ZKL_STATE_HELD);
-    CU_ASSERT(grant.token > 0);
-    CU_ASSERT_EQUAL(zkl_lock_token(a), grant.token);
-    CU_ASSERT(zkl_lock_remaining_ms(a) > 5000);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 0, NULL, NULL), ZKL_EDEADLK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(b, 0, NULL, NULL), ZKL_EBUSY);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(b, 50, NULL, NULL), ZKL_ETIMEOUT);
-    CU_ASSERT_EQUAL(kit_queue(two, PATH), 1);
-    CU_ASSERT_EQUAL(zkl_lock_cancel(b), ZKL_ENOTWAITING);
-    /* Curator's LeaderLatch, byte for byte */
+    zkl_queue *queue;
+    kit_set_up(NULL);
+    zkl_lock *a = candidate(one, "a:1");
+    kit_acquire(a);
     CU_ASSERT_EQUAL(zkl_lock_node(a, node, sizeof node), 3 + 36 + 1 + 6 + 10);
     CU_ASSERT_EQUAL(strncmp(node, "_c_", 3), 0);
     CU_ASSERT_EQUAL(strncmp(node + 39, "-latch-", 7), 0);
-    zkl_queue *queue;
     CU_ASSERT_EQUAL_FATAL(zkl_queue_list(&queue, two, PATH, 5000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL_FATAL(queue->count, 1);
     CU_ASSERT_EQUAL(queue->entries[0].kind, ZKL_KIND_LATCH);
     CU_ASSERT_STRING_EQUAL(queue->entries[0].data, "a:1");
-    CU_ASSERT_EQUAL(queue->entries[0].token, grant.token);
+    CU_ASSERT_EQUAL(queue->entries[0].token, zkl_lock_token(a));
     zkl_queue_free(queue);
-    int64_t before = grant.token;
-    kit_release(a);
-    CU_ASSERT_FALSE(zkl_lock_is_held(a));
-    CU_ASSERT_EQUAL(zkl_lock_acquire(b, 5000, &grant, NULL), ZKL_OK);
-    CU_ASSERT(grant.token > before);
     zkl_lock_free(a);
-    zkl_lock_free(b);
-    CU_ASSERT_EQUAL(kit_queue(two, PATH), 0);
-    zkl_lock_free(NULL);
     kit_tear_down();
 }
 
@@ -393,6 +370,6 @@ static void test_event_loop(void)
     kit_tear_down();
 }
 
-TESTS("election", T(test_campaign_and_resign), T(test_observe), T(test_observer_in_trouble),
+TESTS("election", T(test_znode_of_a_leader), T(test_observe), T(test_observer_in_trouble),
       T(test_observer_and_strangers), T(test_free_and_close), T(test_campaign_lead_lost_campaign), T(test_cut),
       T(test_error_classes), T(test_event_loop))

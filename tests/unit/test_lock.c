@@ -10,6 +10,7 @@
 
 /* --- acquire and release ------------------------------------------------------------------------------------------- */
 
+/* What is so for every recipe: unit_handle. */
 static void test_acquire_and_release(void)
 {
     kit_set_up(NULL);
@@ -17,16 +18,9 @@ static void test_acquire_and_release(void)
     char node[128] = "x";
     zkl_grant grant = {.token = -1};
     CU_ASSERT_STRING_EQUAL(zkl_lock_path(lock), QUEUE);
-    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
-    CU_ASSERT_EQUAL(zkl_lock_node(lock, node, sizeof node), 0);
-    CU_ASSERT_STRING_EQUAL(node, "");
     CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 5000, &grant, NULL), ZKL_OK);
-    CU_ASSERT(zkl_lock_is_held(lock));
-    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_HELD);
-    CU_ASSERT(grant.token > 0);
     CU_ASSERT(grant.queued_ms >= 0 && grant.queued_ms < 5000);
     CU_ASSERT_FALSE(grant.unclean);
-    CU_ASSERT_EQUAL(zkl_lock_token(lock), grant.token);
     CU_ASSERT(zkl_lock_remaining_ms(lock) > 5000 && zkl_lock_remaining_ms(lock) <= 10000);
     CU_ASSERT_EQUAL(zkl_lock_node(lock, node, sizeof node), strlen(node));
     CU_ASSERT_EQUAL(strncmp(node, "_c_", 3), 0);
@@ -35,15 +29,7 @@ static void test_acquire_and_release(void)
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
     kit_release(lock);
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 0); /* release waited for the server's word */
-    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
-    CU_ASSERT_EQUAL(zkl_lock_token(lock), 0);
-    CU_ASSERT_EQUAL(zkl_lock_remaining_ms(lock), 0);
-    int64_t before = grant.token;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, ZKL_WAIT_FOREVER, &grant, NULL), ZKL_OK);
-    CU_ASSERT(grant.token > before);
-    kit_release(lock);
     zkl_lock_free(lock);
-    zkl_lock_free(NULL);
     kit_tear_down();
 }
 
@@ -503,15 +489,11 @@ static void test_who_does_not_listen(void)
 
 static void test_nobody_to_ask(void)
 {
-    zkl_error err;
+    static const char node[] = "_c_11111111-1111-4111-8111-111111111111-lock-0000000007";
     kit_set_up(NULL);
-    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, &err), ZKL_ENOTHELD);
-    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, "_c_11111111-1111-4111-8111-111111111111-lock-0000000007", 5000, &err),
-                    ZKL_ENOTHELD);
-    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, "config", 5000, &err), ZKL_EINVAL); /* no contender's */
-    CU_ASSERT_EQUAL(zkl_queue_revoke(NULL, QUEUE, NULL, 5000, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_queue_revoke(two, "x", NULL, 5000, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, -2, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL), ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, node, 5000, NULL), ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, "config", 5000, NULL), ZKL_EINVAL); /* no contender's */
     kit_tear_down();
 }
 
