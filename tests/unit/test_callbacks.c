@@ -54,15 +54,14 @@ static void test_async_acquires_complete_once(void)
 static void test_async_results(void)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_error err;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.recursive = true;
     set_up(NULL);
     zkl_lock *a = kit_lock(two, QUEUE, &options), *b = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(a, 1000, on_acquired, &box, NULL), ZKL_OK);
-    CU_ASSERT_FATAL(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(a, 1000, on_acquired, &box, NULL), ZKL_OK); /* held: counts */
-    CU_ASSERT_FATAL(mailbox_wait(&box, 2));
+    for (int i = 0; i < 2; i++) { /* held: counts */
+        CU_ASSERT_EQUAL(zkl_lock_acquire_async(a, 1000, on_acquired, &box, NULL), ZKL_OK);
+        CU_ASSERT_FATAL(mailbox_wait(&box, (size_t)i + 1));
+    }
     CU_ASSERT_EQUAL(box.letters[1].grant.token, box.letters[0].grant.token);
     kit_release(a);
     CU_ASSERT(zkl_lock_is_held(a));
@@ -70,20 +69,12 @@ static void test_async_results(void)
     CU_ASSERT_FATAL(mailbox_wait(&box, 3));
     CU_ASSERT_EQUAL(box.letters[2].code, ZKL_EBUSY);
     CU_ASSERT_FALSE(box.letters[2].granted);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, 50, on_acquired, &box, NULL), ZKL_OK);
-    CU_ASSERT_FATAL(mailbox_wait(&box, 4));
-    CU_ASSERT_EQUAL(box.letters[3].code, ZKL_ETIMEOUT);
-    CU_ASSERT(strlen(box.letters[3].text) > 0);
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, 0, on_acquired, &box, &err), ZKL_EDEADLK); /* and no completion */
-    CU_ASSERT_EQUAL(zkl_lock_cancel(b), ZKL_OK);
-    CU_ASSERT_FATAL(mailbox_wait(&box, 5));
-    CU_ASSERT_EQUAL(box.letters[4].code, ZKL_ECANCELED);
-    CU_ASSERT_EQUAL(zkl_lock_cancel(b), ZKL_ENOTWAITING);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, 0, on_acquired, &box, NULL), ZKL_EDEADLK); /* and no completion */
     zkl_lock_free(a);
     zkl_lock_free(b);
     kit_tear_down();
-    CU_ASSERT_EQUAL(box.count, 5);
+    CU_ASSERT_EQUAL(box.count, 4);
 }
 
 /* --- what a completion may do -------------------------------------------------------------------------------------- */

@@ -65,35 +65,6 @@ static void test_first_come_first_served(void)
     kit_tear_down();
 }
 
-static void test_recursion(void)
-{
-    kit_set_up(NULL);
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    options.recursive = true;
-    zkl_lock *a = kit_lock(one, QUEUE, &options), *b = kit_lock(two, QUEUE, NULL);
-    zkl_grant first, second;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, &first, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 0, &second, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(second.token, first.token);
-    CU_ASSERT_EQUAL(second.queued_ms, 0);
-    CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
-    kit_release(a);
-    CU_ASSERT(zkl_lock_is_held(a));
-    CU_ASSERT_EQUAL(zkl_lock_acquire(b, 0, NULL, NULL), ZKL_EBUSY);
-    kit_release(a);
-    CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_ENOTHELD);
-    kit_acquire(b);
-    struct acquire waiting; /* a pending one is not a held one */
-    acquire_start(&waiting, a, ZKL_WAIT_FOREVER);
-    CU_ASSERT(EVENTUALLY(zkl_lock_state(a) == ZKL_STATE_WAITING));
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, NULL), ZKL_EDEADLK);
-    CU_ASSERT_EQUAL(zkl_lock_cancel(a), ZKL_OK);
-    CU_ASSERT_EQUAL(acquire_join(&waiting), ZKL_ECANCELED);
-    zkl_lock_free(a);
-    zkl_lock_free(b);
-    kit_tear_down();
-}
-
 static void test_release_waits_only_so_long(void)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
@@ -691,12 +662,11 @@ static void test_bad_options(void)
     kit_tear_down();
 }
 
-TESTS("lock", T(test_acquire_and_release), T(test_first_come_first_served), T(test_recursion),
-      T(test_release_waits_only_so_long), T(test_access_refused), T(test_try),
-      T(test_try_waits_no_longer_than_a_connect), T(test_lease_runs_out), T(test_jeopardy_that_passes),
-      T(test_lease_is_renewed), T(test_session_expires_while_holding), T(test_session_expires_while_waiting),
-      T(test_crash_with_nobody_queued), T(test_crash_with_one_queued), T(test_clean_ends_are_no_crash),
-      T(test_a_hold_cut_short_is_a_crash), T(test_holder_is_asked), T(test_waiter_is_asked),
-      T(test_who_does_not_listen), T(test_nobody_to_ask), T(test_commit), T(test_commit_fails_whole),
-      T(test_commit_after_a_loss), T(test_commit_of_unknown_fate), T(test_commit_bad_calls), T(test_bad_paths),
-      T(test_bad_options))
+TESTS("lock", T(test_acquire_and_release), T(test_first_come_first_served), T(test_release_waits_only_so_long),
+      T(test_access_refused), T(test_try), T(test_try_waits_no_longer_than_a_connect), T(test_lease_runs_out),
+      T(test_jeopardy_that_passes), T(test_lease_is_renewed), T(test_session_expires_while_holding),
+      T(test_session_expires_while_waiting), T(test_crash_with_nobody_queued), T(test_crash_with_one_queued),
+      T(test_clean_ends_are_no_crash), T(test_a_hold_cut_short_is_a_crash), T(test_holder_is_asked),
+      T(test_waiter_is_asked), T(test_who_does_not_listen), T(test_nobody_to_ask), T(test_commit),
+      T(test_commit_fails_whole), T(test_commit_after_a_loss), T(test_commit_of_unknown_fate), T(test_commit_bad_calls),
+      T(test_bad_paths), T(test_bad_options))
