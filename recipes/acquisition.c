@@ -9,7 +9,7 @@ static void end_stops(struct zkl__acquisition *acquisition)
     zkl_session *session = acquisition->lock->session;
     if (acquisition->stops) {
         zkl__stops_end(session, acquisition->stops);
-        zkl__free(zkl__session_heap(session), acquisition->stops);
+        zkl__free(&session->heap, acquisition->stops);
         acquisition->stops = NULL;
     }
 }
@@ -20,14 +20,14 @@ void zkl__acquisition_unref(struct zkl__acquisition *acquisition)
     if (--acquisition->refs == 0) {
         end_stops(acquisition); /* of an acquisition that was never started */
         zkl__signal_deinit(&acquisition->changed);
-        zkl__free(zkl__session_heap(lock->session), acquisition);
+        zkl__free(&lock->session->heap, acquisition);
         zkl__lock_unref(lock);
     }
 }
 
 static struct zkl__acquisition *acquisition_new(zkl_lock *lock)
 {
-    const zkl_heap *heap = zkl__session_heap(lock->session);
+    const zkl_heap *heap = &lock->session->heap;
     struct zkl__acquisition *acquisition = zkl__zalloc(heap, sizeof *acquisition);
     if (acquisition && zkl__signal_init(&acquisition->changed) != ZKL_OK) {
         zkl__free(heap, acquisition);
@@ -73,7 +73,7 @@ static void settle(struct zkl__acquisition *acquisition, const struct zkl__outco
     zkl__campaign_wake(acquisition->lock);
     zkl__calls_poke(acquisition->lock->session, &acquisition->lock->object);
     if (acquisition->completion) {
-        zkl__callbacks_post(zkl__session_callbacks(acquisition->lock->session),
+        zkl__callbacks_post(&acquisition->lock->session->callbacks,
                             &acquisition->completion->callback);
     }
 }
@@ -177,7 +177,7 @@ static void on_position(void *owner, size_t position)
     if (!lock->freed) {
         lock->position_changed = true;
         lock->position = position;
-        zkl__callbacks_post(zkl__session_callbacks(lock->session), &lock->notice);
+        zkl__callbacks_post(&lock->session->callbacks, &lock->notice);
     }
 }
 
@@ -211,12 +211,12 @@ static int check_reacquire(zkl_lock *lock, zkl_error *err)
 static bool enter_core(struct zkl__acquisition *acquisition, int count)
 {
     zkl_lock *lock = acquisition->lock;
-    struct zkl__core *core = zkl__session_core(lock->session);
+    struct zkl__core *core = lock->session->core;
     const zkl_lock_options *o = &lock->options;
     const struct zkl__contender_config config = {
         .rule = lock->recipe->rule,
         .path = lock->path,
-        .metadata = o->metadata ? o->metadata : zkl__session_whoami(lock->session),
+        .metadata = o->metadata ? o->metadata : lock->session->whoami,
         .acl = o->acl,
         .fail_on_expiry = o->on_expiry == ZKL_ON_EXPIRY_FAIL,
         .mark = o->recover || o->delay_after_crash_ms > 0,
@@ -254,11 +254,11 @@ static void on_stop(void *owner)
 static int begin_stops(struct zkl__acquisition *acquisition, zkl_error *err)
 {
     zkl_lock *lock = acquisition->lock;
-    const zkl_stop *of_session = zkl__session_settings(lock->session)->options.stop;
+    const zkl_stop *of_session = lock->session->settings.options.stop;
     if (lock->recipe->internal || (!of_session && !lock->options.stop)) {
         return ZKL_OK;
     }
-    acquisition->stops = zkl__zalloc(zkl__session_heap(lock->session), sizeof *acquisition->stops);
+    acquisition->stops = zkl__zalloc(&lock->session->heap, sizeof *acquisition->stops);
     return acquisition->stops ? zkl__stops_begin(lock->session, acquisition->stops,
                                                  lock->options.stop, on_stop, acquisition, err)
                               : ZKL_ENOMEM;
@@ -275,7 +275,7 @@ int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int co
     if (lock->campaign && !lock->campaign_acquires) {
         return zkl__fail(err, ZKL_EDEADLK, 0, lock->path, "this candidate stands for election");
     }
-    if (zkl__session_status(lock->session)->stopping) {
+    if (lock->session->status.stopping) {
         return zkl__fail(err, ZKL_ECLOSED, 0, lock->path, "the session is being closed");
     }
     if (lock->acquisition) {
@@ -307,13 +307,13 @@ int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int co
 void zkl__acquisition_start(struct zkl__acquisition *acquisition, int64_t timeout_ms)
 {
     zkl_session *session = acquisition->lock->session;
-    int64_t connect_timeout_ms = zkl__session_settings(session)->options.connect_timeout_ms;
+    int64_t connect_timeout_ms = session->settings.options.connect_timeout_ms;
     acquisition->deadline =
         zkl__session_deadline(session, timeout_ms == 0 ? connect_timeout_ms : timeout_ms);
     zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_START,
                                                             .deadline = acquisition->deadline,
                                                             .try_only = timeout_ms == 0});
-    acquisition->requested_at = zkl__core_now(zkl__session_core(session));
+    acquisition->requested_at = zkl__core_now(session->core);
 }
 
 void zkl__acquisition_await(struct zkl__acquisition *acquisition)
@@ -420,7 +420,7 @@ int zkl__acquisition_result(struct zkl__acquisition *acquisition, bool again, zk
         (long long)((acquisition->settled_at - acquisition->requested_at) / ZKL__MS);
     if (acquisition->code != ZKL_OK) {
         bool late = acquisition->code == ZKL_ETIMEOUT || acquisition->code == ZKL_ECONNECT;
-        bool away = zkl__session_status(lock->session)->state == ZKL_SESSION_SUSPENDED;
+        bool away = lock->session->status.state == ZKL_SESSION_SUSPENDED;
         bool without = late && away && zkl__out_of_descriptors();
         return zkl__fail(err, acquisition->code, acquisition->zk_code, lock->path,
                          "%s (after %lld ms)%s%s", acquisition->why, queued_ms, without ? ": " : "",

@@ -20,7 +20,7 @@ struct barrier {
 static void take_contenders(struct zkl__call *call, const struct zkl__reply *reply)
 {
     struct barrier *barrier = (struct barrier *)call;
-    const zkl_heap *heap = zkl__session_heap(barrier->call.session);
+    const zkl_heap *heap = &barrier->call.session->heap;
     if (reply->rc == ZKL__RC_OK) {
         (void)zkl__children_renew(heap, &barrier->contenders, reply, zkl__name_contends);
     }
@@ -61,7 +61,7 @@ static const zkl_acl *acl_of(const zkl_session *session)
 {
     static const zkl_acl_entry childless[] = {{ZKL_PERM_READ, "world", "anyone"}};
     static const zkl_acl acl = {1, childless};
-    const zkl_session_options *options = &zkl__session_settings(session)->options;
+    const zkl_session_options *options = &session->settings.options;
     return options->acl || options->auth_scheme ? NULL : &acl;
 }
 
@@ -137,7 +137,7 @@ static int run_wait(struct zkl__call *call)
 static void end(struct zkl__call *call)
 {
     struct barrier *barrier = (struct barrier *)call;
-    zkl__free(zkl__session_heap(call->session), barrier->contenders);
+    zkl__free(&call->session->heap, barrier->contenders);
 }
 
 static const struct zkl__call_kind set = {sizeof(struct barrier), run_set, NULL, NULL, end, false};

@@ -201,7 +201,7 @@ static int check_held(const zkl_lock *lock, const struct zkl__lock_status *now, 
     if (now->state == ZKL_STATE_LOST) {
         return zkl__fail(err, ZKL_ELOST, 0, lock->path, "not done: the lock was lost");
     }
-    return zkl__core_connected(zkl__session_core(lock->session))
+    return zkl__core_connected(lock->session->core)
                ? ZKL_OK
                : zkl__fail(err, ZKL_ECONNECT, 0, lock->path, "not done: no connection");
 }
@@ -209,7 +209,7 @@ static int check_held(const zkl_lock *lock, const struct zkl__lock_status *now, 
 /* Copies everything: while the call waits, the hold may end, and the user may free its memory. */
 static int make_transaction(struct commit *commit, zkl_error *err)
 {
-    const zkl_heap *heap = zkl__session_heap(commit->lock->session);
+    const zkl_heap *heap = &commit->lock->session->heap;
     struct zkl__held_node nodes[ZKL_COMMIT_MAX];
     commit->checks = zkl__lock_nodes(commit->lock, nodes, ZKL_COMMIT_MAX);
     if (commit->checks > ZKL_COMMIT_MAX) {
@@ -249,7 +249,7 @@ static int begin(struct zkl__call *call, zkl_error *err)
 static void end(struct zkl__call *call)
 {
     const struct commit *commit = (const struct commit *)call;
-    zkl__free(zkl__session_heap(call->session), commit->transaction);
+    zkl__free(&call->session->heap, commit->transaction);
     zkl__lock_unref(commit->lock);
 }
 

@@ -81,7 +81,7 @@ static bool is_member(const char *name)
 static void take_list(struct zkl__call *call, const struct zkl__reply *reply)
 {
     struct passage *p = (struct passage *)call;
-    const zkl_heap *heap = zkl__session_heap(p->lock->session);
+    const zkl_heap *heap = &p->lock->session->heap;
     if (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_NONODE) {
         bool listed = zkl__children_renew(heap, &p->members, reply, is_member);
         p->ready = listed && p->members->count < reply->child_count;
@@ -138,7 +138,7 @@ static int membership_lost(const struct passage *p)
     if (lock->freed) {
         return zkl__fail(err, ZKL_ECANCELED, 0, lock->path, "the object is being freed");
     }
-    if (zkl__session_status(lock->session)->closing) {
+    if (lock->session->status.closing) {
         return zkl__fail(err, ZKL_ECLOSED, 0, lock->path, "the session was closed meanwhile");
     }
     return zkl__fail(err, ZKL_ELOST, 0, lock->path,
@@ -346,7 +346,7 @@ static void end_membership(struct passage *p)
 static void end(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
-    zkl__free(zkl__session_heap(call->session), p->members);
+    zkl__free(&call->session->heap, p->members);
     end_membership(p);
     zkl__lock_unref(p->lock);
 }

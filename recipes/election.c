@@ -48,7 +48,7 @@ struct report {
 void zkl__campaign_wake(zkl_lock *lock)
 {
     if (lock->campaign) {
-        zkl__callbacks_post(zkl__session_callbacks(lock->session), &lock->campaign->callback);
+        zkl__callbacks_post(&lock->session->callbacks, &lock->campaign->callback);
     }
 }
 
@@ -186,10 +186,10 @@ static void destroy(struct zkl__campaign *campaign)
     zkl_lock *lock = campaign->lock;
     lock->campaign = NULL; /* what follows must not wake it */
     withdraw(campaign);
-    zkl__callbacks_unpost(zkl__session_callbacks(lock->session), &campaign->callback);
+    zkl__callbacks_unpost(&lock->session->callbacks, &campaign->callback);
     zkl__stops_end(lock->session, &campaign->stops);
-    zkl__retry_stop(lock->session, &campaign->next);
-    zkl__free(zkl__session_heap(lock->session), campaign);
+    zkl__alarms_unset(&lock->session->alarms, &campaign->next.alarm);
+    zkl__free(&lock->session->heap, campaign);
 }
 
 static void run(void *owner)
@@ -232,10 +232,10 @@ static int make(zkl_lock *lock, zkl_election_state_fn told, void *payload, zkl_e
         return zkl__fail(err, ZKL_EDEADLK, 0, lock->path,
                          "this object stands already, or an acquire or a run of it is under way");
     }
-    if (zkl__callbacks_want(zkl__session_callbacks(session)) != ZKL_OK) {
+    if (zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
         return zkl__fail(err, ZKL_ELIMIT, 0, lock->path, "no thread for callbacks");
     }
-    struct zkl__campaign *campaign = zkl__zalloc(zkl__session_heap(session), sizeof *campaign);
+    struct zkl__campaign *campaign = zkl__zalloc(&session->heap, sizeof *campaign);
     if (!campaign) {
         return zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory to stand for election");
     }
@@ -249,7 +249,7 @@ static int make(zkl_lock *lock, zkl_election_state_fn told, void *payload, zkl_e
     int rc =
         zkl__stops_begin(session, &campaign->stops, lock->options.stop, on_stop, campaign, err);
     if (rc != ZKL_OK) {
-        zkl__free(zkl__session_heap(session), campaign);
+        zkl__free(&session->heap, campaign);
         return rc;
     }
     lock->campaign = campaign;
@@ -296,8 +296,8 @@ void zkl__campaign_finish(zkl_lock *lock)
     }
     campaign->target = campaign->target == ENDED ? ENDED : LEAVES;
     zkl__campaign_wake(lock);
-    if (!zkl__callbacks_inside(zkl__session_callbacks(lock->session), &campaign->callback)) {
-        zkl__callbacks_finish(zkl__session_callbacks(lock->session), &campaign->callback);
+    if (!zkl__callbacks_inside(&lock->session->callbacks, &campaign->callback)) {
+        zkl__callbacks_finish(&lock->session->callbacks, &campaign->callback);
     }
 }
 
@@ -427,7 +427,7 @@ static int run_publish(struct zkl__call *call)
         RETURN(call, zkl__fail(call->err, zkl__rc_code(call->answer.rc), call->answer.zk_code, NULL,
                                "%s", zkl__rc_why(call->answer.rc)));
     }
-    zkl__free(zkl__session_heap(lock->session), (void *)(uintptr_t)lock->options.metadata);
+    zkl__free(&lock->session->heap, (void *)(uintptr_t)lock->options.metadata);
     lock->options.metadata = publishing->value;
     publishing->value = NULL;
     CALL_END(call);
@@ -442,7 +442,7 @@ static int begin_publish(struct zkl__call *call, zkl_error *err)
         return zkl__fail(err, ZKL_ENOTHELD, 0, lock->path, "only the leader publishes a value");
     }
     publishing->value =
-        zkl__copy(zkl__session_heap(lock->session), publishing->given, strlen(publishing->given));
+        zkl__copy(&lock->session->heap, publishing->given, strlen(publishing->given));
     if (!publishing->value) {
         return zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory for the value");
     }
@@ -455,7 +455,7 @@ static int begin_publish(struct zkl__call *call, zkl_error *err)
 static void end_publish(struct zkl__call *call)
 {
     const struct publishing *publishing = (const struct publishing *)call;
-    zkl__free(zkl__session_heap(call->session), publishing->value);
+    zkl__free(&call->session->heap, publishing->value);
     zkl__lock_unref(publishing->lock);
 }
 
@@ -515,8 +515,8 @@ static bool on_leader(void *owner, const struct zkl__leader *leader)
     struct zkl_election_observer *observer = owner;
     const char *name = leader->node ? leader->node : "";
     size_t size = leader->size < ZKL_DATA_MAX ? leader->size : ZKL_DATA_MAX;
-    struct view *view = zkl__zalloc(zkl__session_heap(observer->agent.session),
-                                    sizeof *view + strlen(name) + 1 + size + 1);
+    struct view *view =
+        zkl__zalloc(&observer->agent.session->heap, sizeof *view + strlen(name) + 1 + size + 1);
     if (!view) {
         return false;
     }
@@ -573,12 +573,10 @@ int zkl_election_observe(zkl_election_observer **out, zkl_session *session, cons
     observer->payload = payload;
     observer->machine.dir = agent->path;
     observer->machine.show = on_leader;
-    bool made = zkl__observer_begin(&observer->machine, zkl__session_core(session), observer);
-    if (made) {
-        *out = observer; /* before told can be called with it */
-        zkl__agent_wake(agent, &observer->machine.watcher);
-    }
-    return zkl__agent_made(agent, made, err);
+    zkl__observer_begin(&observer->machine, session->core, observer);
+    *out = observer; /* before told can be called with it */
+    zkl__agent_wake(agent, &observer->machine.watcher);
+    return zkl__agent_made(agent, true, err);
 }
 
 void zkl_election_observer_free(zkl_election_observer *observer)

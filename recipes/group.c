@@ -92,12 +92,10 @@ int zkl_group_observe(zkl_group_observer **out, zkl_session *session, const char
     watcher->payload = payload;
     watcher->list.dir = agent->path;
     watcher->list.show = on_members;
-    bool made = zkl__member_list_begin(&watcher->list, zkl__session_core(session), watcher);
-    if (made) {
-        *out = watcher; /* before changed can be called with it */
-        zkl__agent_wake(agent, &watcher->list.watcher);
-    }
-    return zkl__agent_made(agent, made, err);
+    zkl__member_list_begin(&watcher->list, session->core, watcher);
+    *out = watcher; /* before changed can be called with it */
+    zkl__agent_wake(agent, &watcher->list.watcher);
+    return zkl__agent_made(agent, true, err);
 }
 
 void zkl_group_observer_free(zkl_group_observer *watcher)
@@ -124,7 +122,7 @@ struct zkl_group {
 
 static const zkl_heap *group_heap(const struct zkl_group *group)
 {
-    return zkl__session_heap(group->agent.session);
+    return &group->agent.session->heap;
 }
 
 static zkl_state group_state(const struct zkl_group *group)
@@ -247,7 +245,7 @@ static bool fill_in(struct zkl_group *group, const char *id, const zkl_group_opt
 {
     const zkl_heap *heap = group_heap(group);
     const char *path = group->agent.path;
-    const char *data = o->data ? o->data : zkl__session_whoami(group->agent.session);
+    const char *data = o->data ? o->data : group->agent.session->whoami;
     group->id = zkl__copy(heap, id, strlen(id));
     group->data = zkl__copy(heap, data, strlen(data));
     group->make_path = zkl__copy(heap, path, strlen(path));
@@ -263,7 +261,7 @@ static bool fill_in(struct zkl_group *group, const char *id, const zkl_group_opt
     group->state_fn = o->state_fn;
     group->payload = o->payload;
     return group->id && group->data && group->make_path && !group->acl == !o->acl &&
-           zkl__membership_begin(&group->m, zkl__session_core(group->agent.session), group);
+           zkl__membership_begin(&group->m, group->agent.session->core, group);
 }
 
 int zkl_group_new(zkl_group **out, zkl_session *session, const char *path, const char *id,
@@ -576,7 +574,7 @@ void zkl_members_free(zkl_members *members)
 static void take_list(struct zkl__call *call, const struct zkl__reply *list)
 {
     struct listing *listing = (struct listing *)call;
-    const zkl_heap *heap = zkl__session_heap(listing->call.session);
+    const zkl_heap *heap = &listing->call.session->heap;
     struct zkl__children *names = NULL;
     if (!zkl__children_renew(heap, &names, list, NULL)) {
         return;

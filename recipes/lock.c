@@ -4,7 +4,7 @@
 
 #include "acl.h"
 #include "call.h"
-#include "contender_inside.h"
+#include "core_internal.h"
 #include "error.h"
 #include "heap.h"
 #include "lock.h"
@@ -116,7 +116,7 @@ void zkl__lock_ref(zkl_lock *lock)
 void zkl__lock_unref(zkl_lock *lock)
 {
     zkl_session *session = lock->session;
-    const zkl_heap *heap = zkl__session_heap(session);
+    const zkl_heap *heap = &session->heap;
     if (--lock->refs > 0) {
         return;
     }
@@ -156,7 +156,7 @@ void zkl__lock_let_go(zkl_lock *lock)
 static bool copy(zkl_lock *lock, const char *const *paths, size_t count,
                  const zkl_lock_options *options)
 {
-    const zkl_heap *heap = zkl__session_heap(lock->session);
+    const zkl_heap *heap = &lock->session->heap;
     bool whole = true;
     lock->options = *options;
     lock->options.metadata = NULL;
@@ -182,10 +182,10 @@ static int make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *s
                 zkl_error *err)
 {
     bool calls = options->state_fn || options->revoke_fn || options->position_fn;
-    if (calls && zkl__callbacks_want(zkl__session_callbacks(session)) != ZKL_OK) {
+    if (calls && zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
         return zkl__fail(err, ZKL_ELIMIT, 0, paths[0], "no thread for callbacks");
     }
-    zkl_lock *lock = zkl__zalloc(zkl__session_heap(session), recipe->size);
+    zkl_lock *lock = zkl__zalloc(&session->heap, recipe->size);
     if (!lock) {
         return zkl__fail(err, ZKL_ENOMEM, 0, paths[0], "no memory");
     }
@@ -195,7 +195,7 @@ static int make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *s
     lock->refs = 1;
     bool made = copy(lock, paths, count, options);
     if (made && options->linger_ms > 0) {
-        lock->lingers = zkl__linger_enroll(zkl__session_core(session), paths[0]);
+        lock->lingers = zkl__linger_enroll(session->core, paths[0]);
         made = lock->lingers != NULL;
     }
     if (!made) {
@@ -238,7 +238,7 @@ static void leave_lingering(zkl_lock *lock)
 {
     struct zkl__local_queue *lingers = lock->lingers;
     lock->lingers = NULL;
-    if (lingers && zkl__linger_resign(zkl__session_core(lock->session), lingers)) {
+    if (lingers && zkl__linger_resign(lock->session->core, lingers)) {
         zkl__lock_stop_lingering(lock);
     }
 }
@@ -256,7 +256,7 @@ void zkl_lock_free(zkl_lock *lock)
     zkl__calls_end(session, &lock->object, ZKL_ECANCELED);
     finish_completions(lock);
     zkl__calls_deliver(session, &lock->object);
-    zkl__callbacks_unpost(zkl__session_callbacks(session), &lock->notice);
+    zkl__callbacks_unpost(&session->callbacks, &lock->notice);
     zkl__session_remove(session, &lock->object);
     zkl__lock_unref(lock);
     zkl__session_leave(session);
@@ -320,7 +320,7 @@ void zkl_data_free(zkl_data *data)
 static void take_data(struct zkl__call *call, const struct zkl__reply *reply)
 {
     struct reading *reading = (struct reading *)call;
-    const zkl_heap *heap = zkl__session_heap(reading->call.session);
+    const zkl_heap *heap = &reading->call.session->heap;
     if (reply->rc != ZKL__RC_OK) {
         return;
     }
@@ -475,7 +475,7 @@ static int check(const zkl_lock *lock, zkl_error *err)
     if (!lock->acquisition || !lock->acquisition->granted) {
         return zkl__lock_not_granted(lock, err);
     }
-    return zkl__callbacks_want(zkl__session_callbacks(lock->session)) == ZKL_OK
+    return zkl__callbacks_want(&lock->session->callbacks) == ZKL_OK
                ? ZKL_OK
                : zkl__fail(err, ZKL_ELIMIT, 0, lock->path, "no thread for callbacks");
 }
@@ -517,14 +517,14 @@ void zkl__lock_notify_state(zkl_lock *lock, zkl_state state)
     } else {
         lock->latest = state;
     }
-    zkl__callbacks_post(zkl__session_callbacks(lock->session), &lock->notice);
+    zkl__callbacks_post(&lock->session->callbacks, &lock->notice);
 }
 
 void zkl__lock_notify_revoked(zkl_lock *lock)
 {
     if (!lock->freed) {
         lock->revoked = true;
-        zkl__callbacks_post(zkl__session_callbacks(lock->session), &lock->notice);
+        zkl__callbacks_post(&lock->session->callbacks, &lock->notice);
     }
 }
 
@@ -639,7 +639,7 @@ static void run_completion(void *owner)
         return;
     }
     completion_unlink(completion);
-    zkl__free(zkl__session_heap(session), completion);
+    zkl__free(&session->heap, completion);
     zkl__acquisition_unref(acquisition);
     zkl__session_leave(session);
 }
@@ -658,7 +658,7 @@ static int begin_async(struct zkl__completion *completion, zkl_lock *lock, int c
     completion->next = lock->completions;
     lock->completions = completion;
     if (acquisition->granted) {
-        zkl__callbacks_post(zkl__session_callbacks(lock->session), &completion->callback);
+        zkl__callbacks_post(&lock->session->callbacks, &completion->callback);
     } else {
         acquisition->completion = completion;
         zkl__acquisition_start(acquisition, timeout_ms);
@@ -677,9 +677,8 @@ int zkl__lock_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, zkl_a
         return rc;
     }
     zkl_session *session = lock->session;
-    struct zkl__completion *completion =
-        zkl__zalloc(zkl__session_heap(session), sizeof *completion);
-    if (zkl__callbacks_want(zkl__session_callbacks(session)) != ZKL_OK) {
+    struct zkl__completion *completion = zkl__zalloc(&session->heap, sizeof *completion);
+    if (zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
         rc = zkl__fail(err, ZKL_ELIMIT, 0, lock->path, "no thread for callbacks");
     } else if (!completion) {
         rc = zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory for an acquire");
@@ -689,7 +688,7 @@ int zkl__lock_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, zkl_a
         rc = begin_async(completion, lock, count, timeout_ms, err);
     }
     if (rc != ZKL_OK) {
-        zkl__free(zkl__session_heap(session), completion);
+        zkl__free(&session->heap, completion);
     }
     zkl__session_leave(session);
     return rc;
@@ -704,7 +703,7 @@ int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acquired_fn d
 /* Runs the outstanding completions, or waits for them, but for those that this very thread runs. */
 static void finish_completions(zkl_lock *lock)
 {
-    struct zkl__callbacks *callbacks = zkl__session_callbacks(lock->session);
+    struct zkl__callbacks *callbacks = &lock->session->callbacks;
     struct zkl__completion *completion = lock->completions;
     while (completion) {
         if (zkl__callbacks_inside(callbacks, &completion->callback)) {
@@ -940,7 +939,7 @@ struct zkl__lock_status zkl__lock_status_locked(const zkl_lock *lock)
         now.state = acquisition->granted ? ZKL_STATE_LOST : ZKL_STATE_WAITING;
         return now;
     }
-    int64_t until = zkl__core_lease_until(zkl__session_core(lock->session));
+    int64_t until = zkl__core_lease_until(lock->session->core);
     if (lock->options.max_hold_ms > 0 &&
         acquisition->settled_at + zkl__lock_max_hold(lock) < until) {
         until = acquisition->settled_at + zkl__lock_max_hold(lock);
@@ -1065,8 +1064,7 @@ int zkl_session_locks(zkl_session *session, zkl_session_locks_fn visit, void *pa
     if (count != ZKL_OK) {
         return count;
     }
-    for (struct zkl__object *object = zkl__session_objects(session); object;
-         object = object->next) {
+    ZKL__EACH (struct zkl__object, object, &session->objects, link) {
         count += object->ops->describe(object, visit, payload);
     }
     zkl__session_leave(session);

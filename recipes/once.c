@@ -393,7 +393,7 @@ struct whole {
 static int64_t connect_timeout_ms(const struct whole *whole)
 {
     zkl_session *session = whole->lock->session;
-    return zkl__session_settings(session)->options.connect_timeout_ms;
+    return session->settings.options.connect_timeout_ms;
 }
 
 static int64_t time_left_ms(const struct whole *whole)

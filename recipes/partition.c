@@ -377,9 +377,8 @@ static bool note_result(zkl_partition *partition, const zkl_lock *lock, bool *lo
 static int64_t lease_until(const void *owner)
 {
     const zkl_partition *partition = owner;
-    return partition->running > 0
-               ? zkl__core_lease_until(zkl__session_core(partition->agent.session))
-               : INT64_MAX;
+    return partition->running > 0 ? zkl__core_lease_until(partition->agent.session->core)
+                                  : INT64_MAX;
 }
 
 static void watch_lease(zkl_partition *partition)
@@ -414,8 +413,7 @@ static void assign_pieces(zkl_partition *partition, const char *node)
     if (us != ZKL__NOBODY) {
         const struct zkl__share share = {view->all, view->count, partition->names, partition->count,
                                          partition->options.cap};
-        if (!zkl__share_out(partition->owners, &share,
-                            zkl__session_heap(partition->agent.session))) {
+        if (!zkl__share_out(partition->owners, &share, &partition->agent.session->heap)) {
             retry_later(partition);
             return; /* no memory: the assignment stays as it was */
         }
@@ -433,7 +431,7 @@ static bool observe_membership(zkl_partition *partition, struct zkl__lock_status
     zkl__session_enter_even_closed(session, NULL);
     *now = zkl__lock_status_locked(&partition->member->lock);
     if (partition->newer_view) {
-        zkl__free(zkl__session_heap(session), partition->view);
+        zkl__free(&session->heap, partition->view);
         partition->view = partition->newer_view;
         partition->newer_view = NULL;
     }
@@ -493,8 +491,8 @@ static void dismantle(zkl_partition *partition)
     }
     partition->agent.freed = true;
     zkl__agent_stop(&partition->agent);
-    zkl__margin_stop(&partition->margin);
-    zkl__callbacks_unpost(zkl__session_callbacks(session), &partition->agent.notice);
+    zkl__alarms_unset(&partition->margin.session->alarms, &partition->margin.alarm);
+    zkl__callbacks_unpost(&session->callbacks, &partition->agent.notice);
     zkl__session_leave(session);
     zkl_lock_free(&partition->member->lock);
     for (size_t i = 0; i < partition->count; i++) {
@@ -544,7 +542,7 @@ static void leave_callback(zkl_partition *partition)
 static void destroy(struct zkl__agent *agent)
 {
     zkl_partition *partition = (zkl_partition *)agent;
-    const zkl_heap *heap = zkl__session_heap(agent->session);
+    const zkl_heap *heap = &agent->session->heap;
     zkl__free(heap, partition->pieces);
     zkl__free(heap, partition->names);
     zkl__free(heap, partition->owners);
@@ -607,7 +605,7 @@ static void on_change(struct zkl__agent *agent)
 static void on_members(void *owner, struct zkl__names *members)
 {
     zkl_partition *partition = owner;
-    zkl__free(zkl__session_heap(partition->agent.session), partition->newer_view);
+    zkl__free(&partition->agent.session->heap, partition->newer_view);
     partition->newer_view = members;
     partition->list_refusal_logged = false;
     zkl__agent_post(&partition->agent);
@@ -636,7 +634,7 @@ static void stop_watching(struct zkl__agent *agent)
 {
     zkl_partition *partition = (zkl_partition *)agent;
     zkl__member_list_end(&partition->list);
-    zkl__retry_stop(agent->session, &partition->retry);
+    zkl__alarms_unset(&agent->session->alarms, &partition->retry.alarm);
 }
 
 /* The session closes: the callback that follows revokes every piece. */
@@ -692,7 +690,7 @@ static int check_arguments(const zkl_session *session, const char *const *pieces
     }
     /* With a margin longer than the longest lease no piece would ever be assigned. */
     return zkl__range_check("margin_ms", options->margin_ms, 0,
-                            zkl__session_settings(session)->options.session_timeout_ms - 1, err);
+                            session->settings.options.session_timeout_ms - 1, err);
 }
 
 ZKL__SIZED(sized, zkl_partition_options, ZKL_PARTITION_OPTIONS_INIT, acl, state_fn);
@@ -729,7 +727,7 @@ struct parts {
 static int make_piece(struct parts *parts, zkl_session *session, const char *path, const char *name,
                       const zkl_partition_options *options, zkl_error *err)
 {
-    const zkl_heap *heap = zkl__session_heap(session);
+    const zkl_heap *heap = &session->heap;
     const int64_t *same = zkl__name_set_find(&parts->index, name);
     size_t at = parts->count;
     if (same) {
@@ -754,7 +752,7 @@ static int make_parts(struct parts *parts, zkl_session *session, const char *pat
                       const char *const *pieces, size_t count, const zkl_partition_options *options,
                       zkl_error *err)
 {
-    const zkl_heap *heap = zkl__session_heap(session);
+    const zkl_heap *heap = &session->heap;
     parts->pieces = zkl__zalloc(heap, count * sizeof *parts->pieces);
     parts->names = zkl__zalloc(heap, count * sizeof *parts->names);
     parts->owners = zkl__zalloc(heap, count * sizeof *parts->owners);
@@ -775,7 +773,7 @@ static int make_parts(struct parts *parts, zkl_session *session, const char *pat
 
 static void free_parts(struct parts *parts, zkl_session *session)
 {
-    const zkl_heap *heap = zkl__session_heap(session);
+    const zkl_heap *heap = &session->heap;
     zkl_lock_free((zkl_lock *)parts->member);
     for (size_t i = 0; i < parts->count; i++) {
         zkl_lock_free(&parts->pieces[i]->lock);
@@ -805,8 +803,8 @@ static void assemble(zkl_partition *partition, const struct parts *parts,
     }
 }
 
-/* Session mutex held. Returns false without memory. */
-static bool begin_machines(zkl_partition *partition, const char *members)
+/* Session mutex held. */
+static void begin_machines(zkl_partition *partition, const char *members)
 {
     partition->retry.alarm.ring = post_change;
     partition->retry.alarm.owner = partition;
@@ -819,8 +817,7 @@ static bool begin_machines(zkl_partition *partition, const char *members)
                                                 .wanted = is_member,
                                                 .show = on_members,
                                                 .refused = on_list_refused};
-    return zkl__member_list_begin(&partition->list, zkl__session_core(partition->agent.session),
-                                  partition);
+    zkl__member_list_begin(&partition->list, partition->agent.session->core, partition);
 }
 
 int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *path,
@@ -848,16 +845,10 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
         free_parts(&parts, session);
         return rc;
     }
-    bool made = begin_machines((zkl_partition *)agent, parts.member->lock.path);
-    if (made) {
-        assemble((zkl_partition *)agent, &parts, &own);
-        *out = (zkl_partition *)agent;
-    }
-    rc = zkl__agent_made(agent, made, err);
-    if (rc != ZKL_OK) {
-        free_parts(&parts, session);
-    }
-    return rc;
+    begin_machines((zkl_partition *)agent, parts.member->lock.path);
+    assemble((zkl_partition *)agent, &parts, &own);
+    *out = (zkl_partition *)agent;
+    return zkl__agent_made(agent, true, err);
 }
 
 /* --- calls ----------------------------------------------------------------------------------- */
@@ -901,7 +892,7 @@ int zkl_partition_stop(zkl_partition *partition, zkl_error *err)
     int rc = zkl__session_enter_even_closed(session, err);
     if (rc == ZKL_OK) {
         begin_stop(partition);
-        zkl__callbacks_finish(zkl__session_callbacks(session), &partition->agent.notice);
+        zkl__callbacks_finish(&session->callbacks, &partition->agent.notice);
         zkl__session_leave(session);
     }
     return rc;
@@ -985,8 +976,8 @@ void zkl_partition_free(zkl_partition *partition)
     end_all_work(partition);
     zkl__calls_end(session, &partition->agent.object, ZKL_ECANCELED);
     zkl__calls_deliver(session, &partition->agent.object);
-    bool in_callback = partition->callback_depth > 0 &&
-                       zkl__callbacks_inside(zkl__session_callbacks(session), NULL);
+    bool in_callback =
+        partition->callback_depth > 0 && zkl__callbacks_inside(&session->callbacks, NULL);
     partition->freed_in_callback = in_callback; /* then the outermost callback does the rest */
     zkl__session_leave(session);
     if (!in_callback) {

@@ -76,7 +76,7 @@ static const char **copy_foreign(const zkl_heap *heap, const struct zkl__reply *
 static void take_list(struct zkl__call *call, const struct zkl__reply *list)
 {
     struct queue_call *q = (struct queue_call *)call;
-    const zkl_heap *heap = zkl__session_heap(q->call.session);
+    const zkl_heap *heap = &q->call.session->heap;
     struct zkl__children *names = NULL;
     if (!zkl__children_renew(heap, &names, list, zkl__name_contends)) {
         return;

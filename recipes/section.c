@@ -81,7 +81,7 @@ static void end_listening(struct zkl_cancel *cancel)
 {
     zkl_session *session = cancel->lock->session;
     if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
-        zkl__margin_stop(&cancel->margin);
+        zkl__alarms_unset(&cancel->margin.session->alarms, &cancel->margin.alarm);
         zkl__lock_unlisten(cancel->lock, &cancel->listener);
         zkl__stops_end(session, &cancel->stops);
         zkl__session_leave(session);

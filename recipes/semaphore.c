@@ -9,11 +9,11 @@
 #include "name.h"
 #include "path.h"
 #include "semaphore.h"
+#include "sort.h"
 
 #include <zklock/semaphore.h>
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* === the limit ================================================================================ */
@@ -153,7 +153,7 @@ static struct zkl__semaphore *make(zkl_lock *lock, int count,
                                                 .limit = it->limit,
                                                 .count = count,
                                                 .contender = *config};
-    return zkl__semaphore_new(zkl__session_core(lock->session), &whole);
+    return zkl__semaphore_new(lock->session->core, &whole);
 }
 
 /* The node of the first permit comes first. */
@@ -182,7 +182,7 @@ static size_t nodes(const zkl_lock *lock, const struct zkl__semaphore *semaphore
 
 static void destroy(zkl_lock *lock)
 {
-    const zkl_heap *heap = zkl__session_heap(lock->session);
+    const zkl_heap *heap = &lock->session->heap;
     zkl__free(heap, ((struct semaphore *)lock)->locks);
     zkl__free(heap, ((struct semaphore *)lock)->leases);
 }
@@ -227,8 +227,8 @@ int zkl_semaphore_new(zkl_lock **out, zkl_session *session, const char *path, in
     }
     struct semaphore *made = (struct semaphore *)*out;
     made->limit = limit;
-    made->locks = join(zkl__session_heap(session), path, "locks");
-    made->leases = join(zkl__session_heap(session), path, "leases");
+    made->locks = join(&session->heap, path, "locks");
+    made->leases = join(&session->heap, path, "leases");
     if (!made->locks || !made->leases) {
         zkl_lock_free(*out);
         *out = NULL;
@@ -302,9 +302,10 @@ int zkl_semaphore_release(zkl_lock *lock, int count, zkl_error *err)
 
 /* --- queries of the current state ------------------------------------------------------------- */
 
-static int by_value(const void *left, const void *right)
+static int by_value(const void *left, const void *right, const void *context)
 {
     int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    (void)context;
     return (a > b) - (a < b);
 }
 
@@ -327,8 +328,6 @@ int zkl_semaphore_tokens(const zkl_lock *lock, int64_t *tokens, int room)
         }
     }
     zkl__session_leave(lock->session);
-    if (put > 0) {
-        qsort(tokens, (size_t)put, sizeof *tokens, by_value);
-    }
+    zkl__sort(tokens, (size_t)put, sizeof *tokens, by_value, NULL);
     return held;
 }

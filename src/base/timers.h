@@ -26,4 +26,12 @@ struct zkl__timer *zkl__timers_due(struct zkl__timers *timers, int64_t now);
 /* INT64_MAX: none is set. */
 int64_t zkl__timers_next(const struct zkl__timers *timers);
 
+/* The pause before something is tried again: twice the last one, within bounds. last: 0 at first.
+ * All of one unit. */
+static inline int64_t zkl__backoff(int64_t last, int64_t least, int64_t most)
+{
+    int64_t longer = 2 * last < most ? 2 * last : most;
+    return longer > least ? longer : least;
+}
+
 #endif

@@ -2,38 +2,15 @@
 
 #include "heap.h"
 #include "op.h"
+#include "sort.h"
 
 #include <string.h>
 
-/* The heap below `at` is in order again: the greatest name on top. */
-static void sift(struct zkl__child *all, size_t at, size_t count)
+static int compare_names(const void *one, const void *other, const void *context)
 {
-    for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
-        if (child + 1 < count && strcmp(all[child].name, all[child + 1].name) < 0) {
-            child++;
-        }
-        if (strcmp(all[at].name, all[child].name) >= 0) {
-            return;
-        }
-        struct zkl__child swap = all[at];
-        all[at] = all[child];
-        all[child] = swap;
-        at = child;
-    }
-}
-
-/* In place, and never slow: names are anybody's. */
-static void sort(struct zkl__child *all, size_t count)
-{
-    for (size_t i = count / 2; i-- > 0;) {
-        sift(all, i, count);
-    }
-    for (size_t left = count; left > 1; left--) {
-        struct zkl__child greatest = all[0];
-        all[0] = all[left - 1];
-        all[left - 1] = greatest;
-        sift(all, 0, left - 1);
-    }
+    const struct zkl__child *a = one, *b = other;
+    (void)context;
+    return strcmp(a->name, b->name);
 }
 
 static bool is_counted(bool (*counts)(const char *name), const char *name)
@@ -78,7 +55,7 @@ static struct zkl__children *copy(const zkl_heap *heap, const struct zkl__reply 
             fresh->all[fresh->count++].name = zkl__text_put(&text, list->children[i]);
         }
     }
-    sort(fresh->all, count);
+    zkl__sort(fresh->all, count, sizeof *fresh->all, compare_names, NULL);
     return fresh;
 }
 

@@ -1,7 +1,7 @@
 /* contender.c - a contender: its states and moves, what each state requests, and what each event
  * and each reply means. */
-#include "backoff.h"
-#include "contender_inside.h"
+#include "core_internal.h"
+#include "lease.h"
 #include "path.h"
 
 #include <string.h>
@@ -99,13 +99,13 @@ void zkl__contender_tell(struct zkl__contender *c, enum zkl__outcome_kind kind, 
     ZKL__ENSURE(!c->out->told);
     c->out->told = true;
     c->out->outcome = (struct zkl__outcome){
-        .kind = kind, .code = code, .zk_code = zk_code, .why = why, .now = c->event->now};
+        .kind = kind, .code = code, .zk_code = zk_code, .why = why, .now = c->core->now};
 }
 
 void zkl__contender_put_off(struct zkl__contender *c)
 {
     c->retry.pause = zkl__backoff(c->retry.pause, PATIENCE_LEAST, PATIENCE_MOST);
-    c->retry.at = c->event->now + c->retry.pause;
+    c->retry.at = c->core->now + c->retry.pause;
 }
 
 /* Where it begins anew, with a znode of its own. */
@@ -113,9 +113,9 @@ static void new_attempt(struct zkl__contender *c)
 {
     zkl__node_new_attempt(c);
     zkl__predecessor_new_attempt(c);
-    zkl__mark_new_attempt(c);
-    zkl__linger_new_attempt(c);
-    zkl__announcement_listed(c);
+    c->mark = (struct zkl__release_mark){.before = -1, .released = -1, .next = -1};
+    c->linger.serial = 0;
+    c->announcement.evidence = ZKL__EVIDENCE_LIST;
     c->conflict = (struct zkl__path_conflict){.stage = ZKL__CONFLICT_UNSEEN};
 }
 
@@ -244,11 +244,6 @@ bool zkl__child_path(const struct zkl__contender *c, char **path, size_t *room, 
 
 /* --- what is next ---------------------------------------------------------------------------- */
 
-static bool waits_in_line(struct zkl__contender *c)
-{
-    return zkl__linger_cares(&c->linger) && zkl__linger_waits(c);
-}
-
 static void advance_waiting(struct zkl__contender *c)
 {
     bool lists = c->under_way & UNDER_WAY(ZKL__ROLE_LIST);
@@ -261,7 +256,9 @@ static void advance_waiting(struct zkl__contender *c)
     }
     switch (c->state) {
     case ZKL__NEW:
-        if (!lists && !waits_in_line(c)) { /* one of the last attempt: its answer comes first */
+        if (!lists &&
+            !(zkl__linger_cares(&c->linger) &&
+              zkl__linger_waits(c))) { /* one of the last attempt: its answer comes first */
             zkl__node_ask(c);
         }
         break;
@@ -280,7 +277,7 @@ static void advance_waiting(struct zkl__contender *c)
         }
         break;
     case ZKL__WATCHING:
-        if (zkl__inspection_goes_on(c)) {
+        if (c->suspicion.state == ZKL__SUSPICION_INSPECTED) {
             c->out->inspect = true;
         } else if (!c->local.ahead) {
             zkl__predecessor_look(c);
@@ -298,7 +295,7 @@ void zkl__contender_advance(struct zkl__contender *c)
         zkl__contender_finish(c, ZKL_OK, "nothing of ours is left");
         return;
     }
-    if (!c->event->connected || c->retry.at > c->event->now) {
+    if (!c->core->connected || c->retry.at > c->core->now) {
         return;
     }
     if (zkl__contender_waits(c)) {
@@ -320,7 +317,7 @@ void zkl__contender_advance(struct zkl__contender *c)
 static void decide_by_list(struct zkl__contender *c)
 {
     c->retry.pause = 0;
-    zkl__announcement_listed(c);
+    c->announcement.evidence = ZKL__EVIDENCE_LIST;
     if (!zkl__node_in_list(c)) {
         return;
     }
@@ -336,14 +333,14 @@ static void decide_by_list(struct zkl__contender *c)
         return;
     }
     bool seen;
-    const char *before = zkl__list_blocker(c, c->event->reply, c->event->index);
+    const char *before = zkl__list_blocker(c, c->event->reply, c->core->index);
     if (!before) {
         zkl__predecessor_none(c);
-        if (c->watches[ZKL__WATCHED_LINGER].on) {
+        if (c->watches[ZKL__WATCHED_LINGER].entry.in_map) {
             zkl__linger_listed(c);
         }
     } else {
-        zkl__announcement_expect(c);
+        c->announcement.state = ZKL__ANNOUNCES_PERHAPS;
         before = zkl__inspection_begin(c) ? zkl__inspection_nearest(c, &seen) : before;
         zkl__predecessor_wait_for(c, before);
     }
@@ -367,13 +364,13 @@ static void on_list(struct zkl__contender *c)
         zkl__contender_queue_again(c, "the directory was removed by somebody");
     } else {
         if (c->state == ZKL__CREATING) {
-            zkl__contender_move(c, ZKL__LISTING, "we have a place, but no list");
+            zkl__contender_move(c, ZKL__LISTING, ZKL__NO_LIST);
         }
         zkl__contender_fail_by_reply(c);
     }
 }
 
-static void contender_on_reply(struct zkl__contender *c)
+static void on_reply(struct zkl__contender *c)
 {
     static void (*const answers[ZKL__ROLES])(struct zkl__contender *) = {
         [ZKL__ROLE_CREATE] = zkl__node_on_create,
@@ -473,8 +470,8 @@ static void next_reply(struct zkl__mail *mail, struct zkl__contender_event *even
     }
 }
 
-bool zkl__mail_next(struct zkl__mail *mail, struct zkl__contender_event *event,
-                    struct zkl__reply *refusal)
+static bool mail_next(struct zkl__mail *mail, struct zkl__contender_event *event,
+                      struct zkl__reply *refusal)
 {
     if (mail->kinds == 0) {
         return false;
@@ -502,8 +499,8 @@ bool zkl__mail_next(struct zkl__mail *mail, struct zkl__contender_event *event,
 static void on_connected(struct zkl__contender *c)
 {
     c->retry.at = 0;
-    zkl__node_on_connected(&c->node);
-    zkl__predecessor_on_connected(c);
+    c->node.removes_duplicate = false;
+    c->predecessor.sight = ZKL__SIGHT_READ;
     if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING ||
         (c->state == ZKL__CREATING && zkl__node_known(&c->node))) {
         zkl__predecessor_unwatch(c, ZKL__WATCH_FORGET);
@@ -539,7 +536,7 @@ static void on_time_of_holder(struct zkl__contender *c)
     }
     if (c->state == ZKL__LINGERING) {
         zkl__linger_on_time(c);
-    } else if (zkl__grant_wake(c) <= c->event->now) {
+    } else if (zkl__grant_wake(c) <= c->core->now) {
         zkl__grant_overstay(c);
     } else if (c->state == ZKL__HELD) {
         zkl__announcement_on_time(c);
@@ -548,17 +545,17 @@ static void on_time_of_holder(struct zkl__contender *c)
 
 static void on_time(struct zkl__contender *c)
 {
-    if (c->retry.at && c->retry.at <= c->event->now) {
+    if (c->retry.at && c->retry.at <= c->core->now) {
         c->retry.at = 0;
     }
-    if (c->grant.stay_until <= c->event->now) {
+    if (c->grant.stay_until <= c->core->now) {
         c->grant.stay_until = 0;
     }
     zkl__mark_on_time(c);
-    if (zkl__contender_waits(c) && c->deadline <= c->event->now) {
+    if (zkl__contender_waits(c) && c->deadline <= c->core->now) {
         zkl__contender_fail(
             c, ZKL_ETIMEOUT, 0,
-            !c->event->connected ? "the time is up, and no server is reached"
+            !c->core->connected ? "the time is up, and no server is reached"
             : c->mark.state == ZKL__MARK_DELAYS
                 ? "the time is up before delay_after_crash_ms: the last holder did not release"
             : c->state == ZKL__PROVING && zkl__core_doubted(c->core)
@@ -568,51 +565,6 @@ static void on_time(struct zkl__contender *c)
     } else {
         on_time_of_holder(c);
     }
-}
-
-static void on_start(struct zkl__contender *c)
-{
-    ZKL__ENSURE(c->state == ZKL__NEW && !c->started);
-    c->started = true;
-    new_attempt(c);
-}
-
-static void on_handed(struct zkl__contender *c)
-{
-    zkl__mark_clean(c);
-    zkl__announcement_expect(c);
-    zkl__grant_prove(c, "released by another one of this session, and we are next");
-    zkl__grant_give(c);
-}
-
-static void on_lapsed(struct zkl__contender *c)
-{
-    if (c->state == ZKL__HELD) {
-        zkl__grant_lose(c, "the lease ended");
-    } else if (c->state == ZKL__LINGERING) {
-        zkl__linger_end(c, "the lease ended");
-    }
-}
-
-static void on_inspected(struct zkl__contender *c)
-{
-    if (zkl__inspection_goes_on(c) && c->state == ZKL__HELD) {
-        zkl__announcement_on_inspected(c);
-    } else if (zkl__inspection_goes_on(c)) {
-        zkl__predecessor_on_inspected(c);
-    }
-}
-
-static void on_list_wanted(struct zkl__contender *c)
-{
-    if (c->state == ZKL__PROVING) {
-        zkl__contender_move(c, ZKL__LISTING, "our list is older than the others'");
-    }
-}
-
-static void on_end(struct zkl__contender *c)
-{
-    zkl__linger_end(c, "nobody is to have it any more");
 }
 
 static void on_cancel(struct zkl__contender *c)
@@ -628,48 +580,105 @@ static void on_cancel(struct zkl__contender *c)
     }
 }
 
-void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                         struct zkl__contender_actions *out)
+static void read_event(struct zkl__contender *c)
 {
-    static void (*const read[])(struct zkl__contender *) = {
-        [ZKL__CE_START] = on_start,
-        [ZKL__CE_REPLY] = contender_on_reply,
-        [ZKL__CE_WATCH] = zkl__predecessor_on_event,
-        [ZKL__CE_OWN_WATCH] = zkl__own_watch_on_event,
-        [ZKL__CE_QUEUE_WATCH] = zkl__predecessor_on_queue_event,
-        [ZKL__CE_HANDED] = on_handed,
-        [ZKL__CE_CONNECTED] = on_connected,
-        [ZKL__CE_EXPIRED] = on_expired,
-        [ZKL__CE_LAPSED] = on_lapsed,
-        [ZKL__CE_TIME] = on_time,
-        [ZKL__CE_TAKEN] = zkl__linger_on_taken,
-        [ZKL__CE_LINGER_WATCH] = zkl__linger_on_event,
-        [ZKL__CE_YIELD] = zkl__linger_on_yield,
-        [ZKL__CE_INSPECTED] = on_inspected,
-        [ZKL__CE_LIST] = on_list_wanted,
-        [ZKL__CE_CANCEL] = on_cancel,
-        [ZKL__CE_RELEASE] = zkl__grant_on_release,
-        [ZKL__CE_DOWNGRADE] = zkl__replacement_on_downgrade,
-        [ZKL__CE_LOOK] = NULL,  /* what it comes to is another event */
-        [ZKL__CE_END] = on_end, /* so is this, unless it lingers */
-    };
+    switch (c->event->kind) {
+    case ZKL__CE_START:
+        ZKL__ENSURE(c->state == ZKL__NEW && !c->started);
+        c->started = true;
+        new_attempt(c);
+        break;
+    case ZKL__CE_REPLY:
+        on_reply(c);
+        break;
+    case ZKL__CE_WATCH:
+        zkl__predecessor_on_event(c);
+        break;
+    case ZKL__CE_OWN_WATCH:
+        zkl__own_watch_on_event(c);
+        break;
+    case ZKL__CE_QUEUE_WATCH:
+        zkl__predecessor_on_queue_event(c);
+        break;
+    case ZKL__CE_HANDED:
+        zkl__mark_clean(c);
+        c->announcement.state = ZKL__ANNOUNCES_PERHAPS;
+        zkl__grant_prove(c, "released by another one of this session, and we are next");
+        zkl__grant_give(c);
+        break;
+    case ZKL__CE_CONNECTED:
+        on_connected(c);
+        break;
+    case ZKL__CE_EXPIRED:
+        on_expired(c);
+        break;
+    case ZKL__CE_LAPSED:
+        if (c->state == ZKL__HELD) {
+            zkl__grant_lose(c, "the lease ended");
+        } else if (c->state == ZKL__LINGERING) {
+            zkl__linger_end(c, "the lease ended");
+        }
+        break;
+    case ZKL__CE_TIME:
+        on_time(c);
+        break;
+    case ZKL__CE_TAKEN:
+        zkl__linger_on_taken(c);
+        break;
+    case ZKL__CE_LINGER_WATCH:
+        zkl__linger_on_event(c);
+        break;
+    case ZKL__CE_YIELD:
+        zkl__linger_on_yield(c);
+        break;
+    case ZKL__CE_INSPECTED:
+        if (c->suspicion.state == ZKL__SUSPICION_INSPECTED && c->state == ZKL__HELD) {
+            zkl__announcement_on_inspected(c);
+        } else if (c->suspicion.state == ZKL__SUSPICION_INSPECTED) {
+            zkl__predecessor_on_inspected(c);
+        }
+        break;
+    case ZKL__CE_LIST:
+        if (c->state == ZKL__PROVING) {
+            zkl__contender_move(c, ZKL__LISTING, "our list is older than the others'");
+        }
+        break;
+    case ZKL__CE_CANCEL:
+        on_cancel(c);
+        break;
+    case ZKL__CE_RELEASE:
+        zkl__grant_on_release(c);
+        break;
+    case ZKL__CE_DOWNGRADE:
+        zkl__replacement_on_downgrade(c);
+        break;
+    case ZKL__CE_END: /* of one that lingers: for the others it comes to another event */
+        zkl__linger_end(c, "nobody is to have it any more");
+        break;
+    case ZKL__CE_LOOK: /* always comes to another event */
+        break;
+    }
+}
+
+static void contender_step(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                           struct zkl__contender_actions *out)
+{
+    enum zkl__contender_state first = c->state, before;
     ZKL__ENSURE(!c->event);
     c->event = ev;
     c->out = out;
     out->op_count = 0;
     memset(out->watches, 0, sizeof out->watches); /* ZKL__WATCH_KEEP */
     out->told = out->inspect = false;
-    if (read[ev->kind]) {
-        enum zkl__contender_state before;
-        read[ev->kind](c);
-        do { /* to send the next request may be a move, and the next state needs another one */
-            before = c->state;
-            zkl__contender_advance(c);
-        } while (c->state != before);
-    }
-    if (c->watches[ZKL__WATCHED_LINGER].on) {
+    read_event(c);
+    do { /* to send the next request may be a move, and the next state needs another one */
+        before = c->state;
+        zkl__contender_advance(c);
+    } while (c->state != before);
+    if (c->watches[ZKL__WATCHED_LINGER].entry.in_map) {
         zkl__linger_stepped(c);
     }
+    zkl__stats_step(&c->core->stats, c, first);
     c->event = NULL;
     c->out = NULL;
 }
@@ -679,7 +688,7 @@ static int64_t earlier(int64_t one, int64_t other)
     return one < other ? one : other;
 }
 
-int64_t zkl__contender_wake(const struct zkl__contender *c)
+static int64_t contender_wake(const struct zkl__contender *c)
 {
     int64_t wake = earlier(c->retry.at ? c->retry.at : INT64_MAX, zkl__grant_wake(c));
     if (c->state == ZKL__GONE) {
@@ -698,15 +707,377 @@ int64_t zkl__contender_wake(const struct zkl__contender *c)
     return wake;
 }
 
-void zkl__contender_free(struct zkl__contender *c)
+/* === what a step changes for its session ====================================================== */
+
+struct zkl__contender *zkl__contenders_first(const struct zkl__core *core)
 {
+    return ZKL__OWNER(core->contenders.first, struct zkl__contender, in_session);
+}
+
+struct zkl__contender *zkl__contenders_after(const struct zkl__contender *c)
+{
+    return ZKL__OWNER(c->in_session.next, struct zkl__contender, in_session);
+}
+
+static int change_watch(struct zkl__core *core, struct zkl__watch *watch,
+                        enum zkl__watch_change change, size_t bytes_max)
+{
+    if (change == ZKL__WATCH_ON) {
+        return zkl__watches_add(&core->watches, watch, bytes_max);
+    }
+    if (change != ZKL__WATCH_KEEP && watch->entry.in_map) {
+        zkl__watches_remove(&core->watches, watch);
+        if (change == ZKL__WATCH_OFF) {
+            zkl__core_unwatch(core, watch->entry.path);
+        }
+    }
+    return ZKL_OK;
+}
+
+void zkl__owner_tell(struct zkl__contender *c, const struct zkl__outcome *outcome)
+{
+    void (*notify)(void *, const struct zkl__outcome *) = c->config.notify;
+    if (outcome->kind == ZKL__FAILED || outcome->kind == ZKL__RELEASED) {
+        c->config.notify = NULL; /* its last word */
+    }
+    if (notify) {
+        notify(c->config.owner, outcome);
+    }
+}
+
+static void after_step(struct zkl__core *core, struct zkl__contender *c,
+                       enum zkl__contender_state before)
+{
+    bool holder = c->state == ZKL__PROVING || zkl__contender_keeps(c);
+    if (holder != c->holder) {
+        if (holder) {
+            if (!core->holders.first) {
+                core->beat_at = core->now + zkl__lease_heartbeat(core->lease.timeout);
+            }
+            zkl__list_append(&core->holders, &c->holding);
+        } else {
+            zkl__list_remove(&core->holders, &c->holding);
+        }
+        c->holder = holder;
+    }
+    if ((c->state == ZKL__PROVING) != (before == ZKL__PROVING)) {
+        if (c->state == ZKL__PROVING) {
+            zkl__list_append(&core->provers, &c->proving);
+        } else {
+            zkl__list_remove(&core->provers, &c->proving);
+        }
+    }
+    bool kept = before == ZKL__HELD || before == ZKL__LINGERING;
+    core->held += (unsigned)zkl__contender_keeps(c) - (unsigned)kept;
+    if ((c->state == ZKL__HELD) != (before == ZKL__HELD)) {
+        core->granted += (unsigned)(c->state == ZKL__HELD) - (unsigned)(before == ZKL__HELD);
+        core->warned -= c->jeopardy_told;
+        c->jeopardy_told = false;
+    }
+}
+
+static void carry_out_op(struct zkl__core *core, struct zkl__contender *c,
+                         const struct zkl__contender_op *op)
+{
+    if (op->role == ZKL__ROLE_LIST && !c->joint) {
+        zkl__local_ask_list(core, c);
+    } else if (!(c->joint && zkl__joint_holds_back(c, op->role))) {
+        c->in_flight++;
+        c->listed_at = op->role == ZKL__ROLE_LIST ? core->now : c->listed_at;
+        zkl__core_send(core, &c->machine, op->role, &op->op);
+    }
+}
+
+/* The watches first: a response may come as soon as its request is sent. */
+static void carry_out(struct zkl__core *core, struct zkl__contender *c,
+                      const struct zkl__contender_actions *actions)
+{
+    int codes[ZKL__WATCHED];
+    for (int i = 0; i < ZKL__WATCHED; i++) {
+        /* Who does not watch its own node lists instead, and without a watch on the queue no lock
+         * lingers: these leave the room to the watches that nobody can wait without. */
+        bool half = i == ZKL__WATCHED_OWN || i == ZKL__WATCHED_LINGER;
+        codes[i] =
+            change_watch(core, &c->watches[i], actions->watches[i],
+                         half ? core->config.watch_bytes_max / 2 : core->config.watch_bytes_max);
+    }
+    for (int i = 0; i < actions->op_count; i++) {
+        const struct zkl__contender_op *op = &actions->ops[i];
+        int code = op->role == ZKL__ROLE_WATCH       ? codes[ZKL__WATCHED_PREDECESSOR]
+                   : op->role == ZKL__ROLE_OWN_WATCH ? codes[ZKL__WATCHED_OWN]
+                   : op->role == ZKL__ROLE_LIST      ? codes[ZKL__WATCHED_QUEUE]
+                                                     : ZKL_OK;
+        if (code == ZKL_OK) {
+            carry_out_op(core, c, op);
+        } else {
+            zkl__contender_post_refusal(c, op->role, code);
+        }
+    }
+    if (actions->inspect) {
+        zkl__inspection_send(core, c);
+    }
+}
+
+static void act(struct zkl__core *core, struct zkl__contender *c,
+                struct zkl__contender_event *event)
+{
+    struct zkl__contender_actions actions;
+    enum zkl__contender_state before = c->state;
+    if (event->kind == ZKL__CE_EXPIRED) {
+        c->held_back = 0;
+    }
+    contender_step(c, event, &actions);
+    after_step(core, c, before);
+    carry_out(core, c, &actions);
+    zkl__local_stepped(c);
+    if (actions.told) { /* behind what was sent: whoever wakes up finds it done */
+        zkl__owner_tell(c, &actions.outcome);
+    }
+}
+
+/* --- its mail -------------------------------------------------------------------------------- */
+
+/* What it comes to, as things stand now; false: to nothing. */
+static bool judge(struct zkl__core *core, struct zkl__contender *c,
+                  struct zkl__contender_event *event)
+{
+    if (event->kind == ZKL__CE_LOOK && c->local.ahead) {
+        return zkl__local_look(core, c, &event->kind);
+    }
+    if (event->kind == ZKL__CE_LOOK) {
+        event->kind = ZKL__CE_TIME;
+    } else if (event->kind == ZKL__CE_END) {
+        c->config.linger = 0;
+        bool stayed = core->closing && zkl__grant_stay_no_longer(&c->grant);
+        event->kind = zkl__contender_waits(c)      ? ZKL__CE_CANCEL
+                      : stayed                     ? ZKL__CE_TIME
+                      : c->state == ZKL__LINGERING ? ZKL__CE_END
+                                                   : ZKL__CE_RELEASE;
+        return event->kind != ZKL__CE_RELEASE || c->state == ZKL__HELD || c->state == ZKL__LOST;
+    }
+    return true;
+}
+
+static void after_mail(struct zkl__core *core, struct zkl__contender *c)
+{
+    zkl__timers_set(&core->timers, &c->machine.timer, contender_wake(c));
+    zkl__linger_check(c);
+    if (c->joint) {
+        zkl__joint_post(c->joint);
+    }
+    if (c->state == ZKL__GONE && c->in_flight == 0) {
+        zkl__core_bury(core, &c->machine);
+    }
+}
+
+static void read_mail(struct zkl__core *core, struct zkl__machine *machine)
+{
+    struct zkl__contender *c = (struct zkl__contender *)machine;
+    struct zkl__local_facts facts;
+    bool followed = zkl__local_note_facts(c, &facts);
+    struct zkl__mail mail = c->mail;
+    struct zkl__contender_event event;
+    struct zkl__reply refusal;
+    c->mail = (struct zkl__mail){0};
+    while (mail_next(&mail, &event, &refusal)) {
+        if (c->state != ZKL__GONE && judge(core, c, &event)) {
+            act(core, c, &event);
+        }
+    }
+    if (followed) {
+        zkl__local_tell_changes(c, &facts);
+    }
+    after_mail(core, c);
+}
+
+void zkl__contender_lapse(struct zkl__core *core, struct zkl__contender *c)
+{
+    struct zkl__contender_event event = {.kind = ZKL__CE_LAPSED};
+    act(core, c, &event);
+    after_mail(core, c);
+}
+
+/* --- its operations -------------------------------------------------------------------------- */
+
+/* Such an answer says that our node was there; that of a check also where we may not read it (see
+ * proof_of). */
+static bool shows_node(enum zkl__role role, enum zkl__rc rc)
+{
+    bool check = role == ZKL__ROLE_PROVE || role == ZKL__ROLE_BEAT;
+    bool other = role == ZKL__ROLE_CREATE || role == ZKL__ROLE_STAT;
+    return rc == ZKL__RC_OK ? check || other : rc == ZKL__RC_NOAUTH && check;
+}
+
+static void answered(struct zkl__core *core, struct zkl__machine *machine, int role, int64_t sent,
+                     const struct zkl__reply *reply)
+{
+    struct zkl__contender *c = (struct zkl__contender *)machine;
+    if (role >= ZKL__ROLES) {
+        c->in_flight--;
+        zkl__inspection_answered(c, (size_t)(role - ZKL__ROLES), reply);
+        return;
+    }
+    if (role == ZKL__ROLE_LIST) {
+        zkl__local_note_list(&core->queues, c, reply);
+    }
+    if (role == ZKL__ROLE_LIST && !c->joint) {
+        zkl__local_answer_list(core, c, reply);
+        return;
+    }
+    c->shown_at = shows_node((enum zkl__role)role, reply->rc) ? sent : c->shown_at;
+    c->in_flight--;
+    zkl__contender_post_reply(c, (enum zkl__role)role, reply);
+}
+
+static void refused(struct zkl__core *core, struct zkl__machine *machine, int role, int code)
+{
+    struct zkl__contender *c = (struct zkl__contender *)machine;
+    if (role >= ZKL__ROLES) {
+        const struct zkl__reply unsent = {.rc = ZKL__RC_UNSENT, .unsent = code};
+        answered(core, machine, role, 0, &unsent);
+        return;
+    }
+    if (role == ZKL__ROLE_LIST && !c->joint) {
+        zkl__local_refuse_list(core, c, code);
+        return;
+    }
+    c->in_flight--;
+    zkl__contender_post_refusal(c, (enum zkl__role)role, code);
+}
+
+/* A place that is not wanted any more is not made, nor is its directory. */
+static bool wants(const struct zkl__machine *machine, int role)
+{
+    bool makes = role == ZKL__ROLE_CREATE || role == ZKL__ROLE_MAKE;
+    return !makes || zkl__contender_waits((const struct zkl__contender *)machine);
+}
+
+static void due(struct zkl__machine *machine)
+{
+    zkl__contender_post((struct zkl__contender *)machine, ZKL__CE_TIME);
+}
+
+static void free_ended(struct zkl__core *core, struct zkl__machine *machine);
+
+static const struct zkl__machine_ops contender_ops = {.rank = ZKL__RANK_FIRST,
+                                                      .step = read_mail,
+                                                      .answered = answered,
+                                                      .refused = refused,
+                                                      .wants = wants,
+                                                      .due = due,
+                                                      .free = free_ended};
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static void release_memory(struct zkl__core *core, struct zkl__contender *c)
+{
+    zkl__local_leave(&core->queues, c);
     const zkl_heap *heap = c->heap;
     zkl__inspection_free(c);
-    zkl__node_free(c);
-    zkl__predecessor_free(c);
-    zkl__own_watch_free(c);
-    zkl__linger_free(c);
+    zkl__name_set_clear(&c->node.strangers, heap);
+    zkl__free(heap, c->predecessor.path);
+    zkl__free(heap, c->own.path);
+    zkl__free(heap, c->linger.acl);
     zkl__free(heap, c->make_path);
     zkl__free(heap, (void *)(uintptr_t)c->config.metadata);
     zkl__free(heap, c);
+}
+
+struct zkl__contender *zkl__contender_new(struct zkl__core *core,
+                                          const struct zkl__contender_config *config)
+{
+    const zkl_heap *heap = &core->config.heap;
+    struct zkl__contender *c = zkl__zalloc(heap, sizeof *c);
+    if (!c) {
+        return NULL;
+    }
+    const char *metadata = config->metadata ? config->metadata : "";
+    c->machine.ops = &contender_ops;
+    c->heap = heap;
+    c->core = core;
+    c->config = *config;
+    c->config.metadata = zkl__copy(heap, metadata, strlen(metadata));
+    bool joined = c->config.metadata && zkl__local_join(&core->queues, c, config->path);
+    if (!joined) {
+        release_memory(core, c);
+        return NULL;
+    }
+    core->machines++;
+    c->config.path = c->local.queue->path;
+    c->path_stats = zkl__stats_path(&core->stats, heap, c->config.path);
+    c->number = ++core->numbers;
+    for (int i = 0; i < ZKL__WATCHED; i++) {
+        c->watches[i].owner = c;
+    }
+    c->watches[ZKL__WATCHED_QUEUE].entry.path = c->config.path;
+    c->watches[ZKL__WATCHED_LINGER].entry.path = c->config.path;
+    zkl__list_append(&core->contenders, &c->in_session);
+    return c;
+}
+
+enum zkl__contender_state zkl__contender_state(const struct zkl__contender *contender)
+{
+    return contender->state;
+}
+int64_t zkl__contender_token(const struct zkl__contender *contender)
+{
+    return contender->node.czxid;
+}
+const char *zkl__contender_node(const struct zkl__contender *contender)
+{
+    return contender->node.name;
+}
+
+bool zkl__contender_holds(const struct zkl__core *core, const struct zkl__contender *contender,
+                          int64_t now)
+{
+    ZKL__ENSURE(zkl__core_settled(core));
+    return contender->state == ZKL__HELD && now < core->lease.until &&
+           zkl__grant_lasts(&contender->grant, now);
+}
+
+/* To all of them, the earliest acquire first: on a new connection they send their creates in the
+ * order in which they read this. code: of ZKL__CE_END. */
+void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code)
+{
+    ZKL__EACH (struct zkl__contender, c, &core->contenders, in_session) {
+        c->mail.code = code;
+        zkl__contender_post(c, kind);
+    }
+}
+
+static void unlink_contender(struct zkl__core *core, struct zkl__contender *c)
+{
+    for (int i = 0; i < ZKL__WATCHED; i++) {
+        zkl__watches_remove(&core->watches, &c->watches[i]);
+    }
+    zkl__timers_set(&core->timers, &c->machine.timer, INT64_MAX);
+    core->machines--;
+    zkl__joint_leave(c);
+    zkl__local_unfollow(c);
+    zkl__list_remove(&core->contenders, &c->in_session);
+}
+
+static void free_ended(struct zkl__core *core, struct zkl__machine *machine)
+{
+    struct zkl__contender *c = (struct zkl__contender *)machine;
+    ZKL__ENSURE(c->in_flight == 0 && !c->local.followers.first);
+    unlink_contender(core, c);
+    release_memory(core, c);
+}
+
+/* The core goes: all of them. */
+void zkl__contenders_drop(struct zkl__core *core)
+{
+    ZKL__EACH (struct zkl__contender, c, &core->contenders, in_session) {
+        zkl__local_unfollow(c);
+    }
+    struct zkl__contender *c;
+    while ((c = zkl__contenders_first(core))) {
+        if (c->joint) {
+            zkl__joint_disown(c->joint);
+        }
+        unlink_contender(core, c);
+        release_memory(core, c);
+    }
 }

@@ -3,6 +3,8 @@
 #ifndef ZKL_PROTOCOL_CORE_H
 #define ZKL_PROTOCOL_CORE_H
 
+#include "list.h"
+#include "map.h"
 #include "name.h"
 #include "op.h"
 #include "timers.h"
@@ -44,50 +46,19 @@ struct zkl__machine_ops {
 struct zkl__machine {
     struct zkl__timer timer; /* first */
     const struct zkl__machine_ops *ops;
-    struct zkl__machine *next; /* ready, too */
-    bool ready;
+    struct zkl__list *ready; /* the list of its rank while it has mail, or has ended; else NULL */
+    struct zkl__link in_ready;
     size_t pending; /* the first of its operations under way, index + 1: see requests.c */
 };
 
-/* The machines that are ready, in the order in which they became so. */
-struct zkl__ready {
-    struct zkl__machine *first[ZKL__RANKS], *last[ZKL__RANKS];
-};
-
-/* Ready already: nothing. */
-static inline void zkl__ready_put(struct zkl__ready *ready, struct zkl__machine *machine,
-                                  enum zkl__rank rank)
-{
-    if (!machine->ready) {
-        machine->ready = true;
-        machine->next = NULL;
-        *(ready->last[rank] ? &ready->last[rank]->next : &ready->first[rank]) = machine;
-        ready->last[rank] = machine;
-    }
-}
-
-/* The next one of that rank, not ready any more; NULL: none is. */
-static inline struct zkl__machine *zkl__ready_take(struct zkl__ready *ready, enum zkl__rank rank)
-{
-    struct zkl__machine *machine = ready->first[rank];
-    if (machine) {
-        ready->first[rank] = machine->next;
-        ready->last[rank] = machine->next ? ready->last[rank] : NULL;
-        machine->next = NULL;
-        machine->ready = false;
-    }
-    return machine;
-}
-
-/* No machine is ready to be stepped. */
-static inline bool zkl__ready_none(const struct zkl__ready *ready)
-{
-    return !ready->first[ZKL__RANK_FIRST] && !ready->first[ZKL__RANK_LATER] &&
-           !ready->first[ZKL__RANK_LAST];
-}
-
 /* It is not to be stepped. */
-void zkl__ready_remove(struct zkl__ready *ready, struct zkl__machine *machine);
+static inline void zkl__machine_unready(struct zkl__machine *machine)
+{
+    if (machine->ready) {
+        zkl__list_remove(machine->ready, &machine->in_ready);
+        machine->ready = NULL;
+    }
+}
 
 /* === what they ask of their session =========================================================== */
 
@@ -106,13 +77,9 @@ struct zkl__request {
  * called. The watch itself is set by a get, exists or children op with watch = true on the same
  * path. Told also when the session ends (event ZKL__WATCH_CHANGED): look again. */
 struct zkl__watch {
+    struct zkl__map_entry entry; /* first: its path is the owner's to set, the rest is core's */
     void (*fired)(struct zkl__watch *watch, enum zkl__watch_event event);
     void *owner;
-    const char *path; /* the owner's memory */
-    /* core's */
-    struct zkl__watch *next;
-    uint32_t hash;
-    bool on;
 };
 
 /* --- machines and operations ----------------------------------------------------------------- */
@@ -130,27 +97,17 @@ void zkl__core_request(struct zkl__core *core, struct zkl__request *request,
 
 /* --- facts ----------------------------------------------------------------------------------- */
 
-const zkl_heap *zkl__core_heap(const struct zkl__core *core);
-int64_t zkl__core_now(const struct zkl__core *core);
-int64_t zkl__core_session_id(const struct zkl__core *core); /* 0: it has none */
 /* Enough lease to grant on. */
 bool zkl__core_leased(const struct zkl__core *core);
-/* No server was reached for a session timeout (zkl__lease_doubted). */
-bool zkl__core_doubted(const struct zkl__core *core);
 /* Connected, and with a lease to grant on. */
 bool zkl__core_grants(const struct zkl__core *core);
-/* A transaction or write of the user's is under way, or waits for room. */
-bool zkl__core_writes(const struct zkl__core *core);
 /* When a holder of now is to begin to watch its own node: after its first heartbeat, and not many
  * at once. */
 int64_t zkl__core_guard_at(struct zkl__core *core);
-/* The access list of sealed nodes. */
-const zkl_acl *zkl__core_seal(const struct zkl__core *core);
 /* Whether nodes may be sealed from now on; off: the servers do not take the list, or not our
  * identity. */
 bool zkl__core_seals(const struct zkl__core *core);
 void zkl__core_seal_off(struct zkl__core *core);
-int64_t zkl__core_timeout(const struct zkl__core *core); /* ns, 0 before the first connection */
 /* A uuid that nobody else has. */
 void zkl__core_uuid(struct zkl__core *core, char out[ZKL__UUID_LENGTH + 1]);
 /* A line of the trace: "path#number", and what. */

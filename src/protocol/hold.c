@@ -2,14 +2,13 @@
  * lock that lingers. */
 
 #include "acl.h"
-#include "contender_inside.h"
+#include "core_internal.h"
 #include "lease.h"
 #include "stats.h"
 
 #include <string.h>
 
 /* Defined below. */
-static int64_t linger_count(struct zkl__contender *c);
 static bool linger_keep(struct zkl__contender *c);
 
 /* === announced release ======================================================================== */
@@ -50,21 +49,12 @@ bool zkl__announcement_seals(const struct zkl__contender *c)
            c->config.rule->waits_for == ZKL__KIND_ANY && zkl__core_seals(c->core);
 }
 
-void zkl__announcement_expect(struct zkl__contender *c)
-{
-    c->announcement.state = ZKL__ANNOUNCES_PERHAPS;
-}
-
-bool zkl__announcement_expected(const struct zkl__contender *c)
-{
-    return c->announcement.state != ZKL__ANNOUNCES_NOT;
-}
-
 /* It is released. Its followers here are told without the server. */
 static void announcement_release(struct zkl__contender *c)
 {
-    if (c->grant.end == ZKL__GRANT_HANDED_OVER && c->node.sealed && zkl__announcement_expected(c) &&
-        zkl__announcement_relied_on(c) && !c->local.behind) {
+    if (c->grant.end == ZKL__GRANT_HANDED_OVER && c->node.sealed &&
+        c->announcement.state != ZKL__ANNOUNCES_NOT &&
+        c->announcement.evidence != ZKL__EVIDENCE_AT_BORDER && !c->local.followers.first) {
         c->announcement.state = ZKL__ANNOUNCES;
     }
 }
@@ -80,11 +70,6 @@ struct zkl__op zkl__announcement_op(const struct zkl__contender *c)
 {
     return (struct zkl__op){
         .kind = ZKL__OP_SET, .dir = c->config.path, .name = c->node.name, .version = 0};
-}
-
-void zkl__announcement_made(struct zkl__contender *c)
-{
-    c->announcement.state = ZKL__ANNOUNCES_NOT;
 }
 
 bool zkl__announcement_refused(struct zkl__contender *c, enum zkl__rc rc)
@@ -122,7 +107,7 @@ static enum zkl__evidence evidence_behind(const struct zkl__contender *c, const 
 void zkl__announcement_heard(struct zkl__contender *c)
 {
     c->announcement.evidence = evidence_behind(c, zkl__predecessor_name(c));
-    c->shown_at = c->event->now;
+    c->shown_at = c->core->now;
     zkl__grant_prove(c, "who was before us announces its release");
 }
 
@@ -133,27 +118,11 @@ void zkl__announcement_handed_on(struct zkl__contender *c, const struct zkl__con
     }
 }
 
-bool zkl__announcement_relied_on(const struct zkl__contender *c)
-{
-    return c->announcement.evidence != ZKL__EVIDENCE_AT_BORDER;
-}
-
-/* The grant rests on a list. */
-static bool announcement_is_listed(const struct zkl__contender *c)
-{
-    return c->announcement.evidence == ZKL__EVIDENCE_LIST;
-}
-
-void zkl__announcement_listed(struct zkl__contender *c)
-{
-    c->announcement.evidence = ZKL__EVIDENCE_LIST;
-}
-
 /* --- while it is held ------------------------------------------------------------------------ */
 
 static void check_later(struct zkl__contender *c)
 {
-    c->announcement.look_at = c->event->now + zkl__lease_heartbeat(zkl__core_timeout(c->core));
+    c->announcement.look_at = c->core->now + zkl__lease_heartbeat(c->core->timeout);
 }
 
 int64_t zkl__announcement_wake(const struct zkl__contender *c)
@@ -163,10 +132,10 @@ int64_t zkl__announcement_wake(const struct zkl__contender *c)
 
 void zkl__announcement_on_time(struct zkl__contender *c)
 {
-    if (zkl__announcement_wake(c) > c->event->now) {
+    if (zkl__announcement_wake(c) > c->core->now) {
         return;
     }
-    if (c->event->connected) {
+    if (c->core->connected) {
         c->announcement.look_at = 0;
         if (!(c->under_way &
               UNDER_WAY(ZKL__ROLE_LIST))) { /* else a lingering lock has asked for it */
@@ -185,7 +154,7 @@ static void announcement_hold(struct zkl__contender *c)
         check_later(c);
     }
     if (c->announcement.evidence == ZKL__EVIDENCE_AT_BORDER) {
-        c->announcement.look_at = c->event->now;
+        c->announcement.look_at = c->core->now;
         zkl__announcement_on_time(c);
     }
 }
@@ -193,17 +162,17 @@ static void announcement_hold(struct zkl__contender *c)
 void zkl__announcement_on_list(struct zkl__contender *c)
 {
     const char *before = c->event->reply->rc == ZKL__RC_OK
-                             ? zkl__list_blocker(c, c->event->reply, c->event->index)
+                             ? zkl__list_blocker(c, c->event->reply, c->core->index)
                              : NULL;
-    if (before && zkl__suspected(c) && zkl__inspection_begin(c)) {
-        zkl__inspection_go_on(c);
+    if (before && c->suspicion.state == ZKL__SUSPICION_ARISEN && zkl__inspection_begin(c)) {
+        c->suspicion.state = ZKL__SUSPICION_INSPECTED;
         c->out->inspect = true;
     } else if (c->event->reply->rc != ZKL__RC_OK || (before && !zkl__predecessor_set(c, before))) {
         check_later(c);
     } else if (before) {
         zkl__ask_node(c, ZKL__ROLE_WATCH, ZKL__OP_EXISTS, zkl__predecessor_name(c));
     } else {
-        zkl__announcement_listed(c);
+        c->announcement.evidence = ZKL__EVIDENCE_LIST;
     }
 }
 
@@ -212,18 +181,18 @@ void zkl__announcement_on_inspected(struct zkl__contender *c)
     bool seen = false;
     const char *nearest = zkl__inspection_nearest(c, &seen);
     zkl__inspection_pause(c);
-    if (!nearest && !zkl__inspection_stale(c)) {
-        zkl__announcement_listed(c);
-    } else if (zkl__inspection_broken(c)) {
+    if (!nearest && !c->suspicion.inspection->stale) {
+        c->announcement.evidence = ZKL__EVIDENCE_LIST;
+    } else if (c->suspicion.inspection->broken) {
         check_later(c);
-    } else if (zkl__inspection_stale(c)) {
+    } else if (c->suspicion.inspection->stale) {
         zkl__suspect(c, true);
         zkl__ask_list(c);
     } else if (seen) {
         zkl__grant_lose(c, LIE);
         return;
     } else {
-        zkl__inspection_go_on(c);
+        c->suspicion.state = ZKL__SUSPICION_INSPECTED;
         c->out->inspect = true;
         return;
     }
@@ -296,11 +265,6 @@ void zkl__announcement_on_predecessor(struct zkl__contender *c)
 
 /* --- the evidence ---------------------------------------------------------------------------- */
 
-void zkl__mark_new_attempt(struct zkl__contender *c)
-{
-    c->mark = (struct zkl__release_mark){.before = -1, .released = -1, .next = -1};
-}
-
 void zkl__mark_behind(struct zkl__contender *c, const char *name)
 {
     if (c->config.mark) {
@@ -325,12 +289,6 @@ static bool is_clean(const struct zkl__contender *c)
         return mark->released == mark->before;
     }
     return own == 0 || mark->released == own - 1 || mark->next == own;
-}
-
-/* The grant need not wait for evidence or a delay, or config.mark is off. */
-static bool mark_permits(const struct zkl__contender *c)
-{
-    return !c->config.mark || c->mark.state == ZKL__MARK_UNCLEAN || is_clean(c);
 }
 
 void zkl__mark_ask(struct zkl__contender *c)
@@ -365,7 +323,7 @@ static void note(struct zkl__release_mark *mark, const struct zkl__reply *reply)
 static void conclude_unclean(struct zkl__contender *c)
 {
     bool delays = c->config.delay > 0;
-    if (!announcement_is_listed(c)) {
+    if (c->announcement.evidence != ZKL__EVIDENCE_LIST) {
         zkl__contender_move(c, ZKL__LISTING, "the announced release left no mark");
         return;
     }
@@ -375,7 +333,7 @@ static void conclude_unclean(struct zkl__contender *c)
         return;
     }
     c->mark.state = delays ? ZKL__MARK_DELAYS : ZKL__MARK_UNCLEAN;
-    c->mark.until = c->event->now + c->config.delay;
+    c->mark.until = c->core->now + c->config.delay;
     zkl__core_trace(c->core, c, "first, behind one that did not release%s",
                     delays ? ": it waits" : "");
 }
@@ -409,7 +367,7 @@ int64_t zkl__mark_wake(const struct zkl__contender *c)
 
 void zkl__mark_on_time(struct zkl__contender *c)
 {
-    if (zkl__mark_wake(c) <= c->event->now) {
+    if (zkl__mark_wake(c) <= c->core->now) {
         c->mark.state = ZKL__MARK_UNCLEAN;
     }
 }
@@ -440,11 +398,6 @@ struct zkl__op zkl__mark_op(const struct zkl__contender *c)
                             .version = -1};
 }
 
-void zkl__mark_written(struct zkl__contender *c)
-{
-    c->mark.state = ZKL__MARK_UNKNOWN;
-}
-
 static void warn(const struct zkl__contender *c)
 {
     if (!c->path_stats->told_write) {
@@ -471,7 +424,7 @@ bool zkl__mark_refused(struct zkl__contender *c, const struct zkl__reply *reply)
     if (rc == ZKL__RC_NOAUTH) {
         warn(c);
     }
-    zkl__mark_written(c);
+    c->mark.state = ZKL__MARK_UNKNOWN;
     return true;
 }
 
@@ -494,7 +447,7 @@ enum gate {
  * heartbeat that somebody has deleted its znode by hand. */
 static bool shown_within(const struct zkl__contender *c, int64_t parts)
 {
-    return c->event->now - c->shown_at <= zkl__lease_heartbeat(zkl__core_timeout(c->core)) / parts;
+    return c->core->now - c->shown_at <= zkl__lease_heartbeat(c->core->timeout) / parts;
 }
 
 /* Somebody may delete our znode by hand, and another contender of this session may notice that and
@@ -508,12 +461,13 @@ static bool is_shown(const struct zkl__contender *c)
 
 static unsigned own_gate(const struct zkl__contender *c)
 {
-    return (mark_permits(c) ? 0u : GATE_MARK) | (c->node.czxid ? 0u : GATE_TOKEN);
+    bool mark = !c->config.mark || c->mark.state == ZKL__MARK_UNCLEAN || is_clean(c);
+    return (mark ? 0u : GATE_MARK) | (c->node.czxid ? 0u : GATE_TOKEN);
 }
 
 static unsigned gate(const struct zkl__contender *c)
 {
-    return own_gate(c) | (c->event->grant_waits ? GATE_OTHERS : 0u) |
+    return own_gate(c) | (c->joint && !c->joint->open ? GATE_OTHERS : 0u) |
            (zkl__core_leased(c->core) ? 0u : GATE_LEASE) | (is_shown(c) ? 0u : GATE_SHOWN);
 }
 
@@ -526,11 +480,6 @@ void zkl__grant_prove(struct zkl__contender *c, const char *why)
 {
     c->grant.proved = false;
     zkl__contender_move(c, ZKL__PROVING, why);
-}
-
-void zkl__grant_unproved(struct zkl__contender *c)
-{
-    c->grant.proved = false;
 }
 
 void zkl__grant_advance(struct zkl__contender *c)
@@ -549,11 +498,11 @@ void zkl__grant_advance(struct zkl__contender *c)
 
 static void tell_granted(struct zkl__contender *c)
 {
-    c->grant.least_until = c->config.least > 0 ? c->event->now + c->config.least : 0;
-    c->grant.hold_until = c->config.max_hold > 0 ? c->event->now + c->config.max_hold : INT64_MAX;
+    c->grant.least_until = c->config.least > 0 ? c->core->now + c->config.least : 0;
+    c->grant.hold_until = c->config.max_hold > 0 ? c->core->now + c->config.max_hold : INT64_MAX;
     zkl__contender_tell(c, ZKL__GRANTED, ZKL_OK, 0, "granted");
     c->out->outcome.token = c->node.czxid;
-    c->out->outcome.serial = linger_count(c);
+    c->out->outcome.serial = ++c->linger.serial;
     c->out->outcome.contender = c;
     c->out->outcome.unclean = c->mark.state == ZKL__MARK_UNCLEAN;
 }
@@ -617,7 +566,7 @@ void zkl__grant_on_release(struct zkl__contender *c)
     if (hands_over && linger_keep(c)) {
         return;
     }
-    if (hands_over && c->event->now < c->grant.least_until) {
+    if (hands_over && c->core->now < c->grant.least_until) {
         stay(c);
     }
     zkl__mark_leave(c);
@@ -689,41 +638,36 @@ void zkl__linger_check(const struct zkl__contender *c)
     bool keeper = is_keeper(c);
     ZKL__ENSURE(keeper == (c->linger.view->keeper == c));
     ZKL__ENSURE(!keeper || c->state == ZKL__PROVING || zkl__contender_keeps(c));
-    ZKL__ENSURE(c->linger.state != ZKL__LINGER_ARMED || c->watches[ZKL__WATCHED_LINGER].on);
+    ZKL__ENSURE(c->linger.state != ZKL__LINGER_ARMED ||
+                c->watches[ZKL__WATCHED_LINGER].entry.in_map);
     ZKL__ENSURE(c->state != ZKL__LINGERING || keeper);
     ZKL__ENSURE(!c->linger.in_line || c->state == ZKL__NEW);
 }
 
 /* --- the line -------------------------------------------------------------------------------- */
 
+static struct zkl__contender *first_in_line(const struct zkl__linger_view *view)
+{
+    return ZKL__OWNER(view->line.first, struct zkl__contender, linger.link);
+}
+
 static void put_in_line(struct zkl__contender *c)
 {
-    struct zkl__linger_view *view = c->linger.view;
     c->linger.in_line = true;
-    c->linger.next = NULL;
-    *(view->last ? &view->last->linger.next : &view->first) = c;
-    view->last = c;
+    zkl__list_append(&c->linger.view->line, &c->linger.link);
 }
 
 static void take_out_of_line(struct zkl__contender *c)
 {
-    struct zkl__linger_view *view = c->linger.view;
-    struct zkl__contender *before = NULL;
-    for (struct zkl__contender *at = view->first; at != c; at = at->linger.next) {
-        before = at;
-    }
-    *(before ? &before->linger.next : &view->first) = c->linger.next;
-    view->last = view->last == c ? before : view->last;
-    c->linger.next = NULL;
     c->linger.in_line = false;
+    zkl__list_remove(&c->linger.view->line, &c->linger.link);
 }
 
 /* They queue on the servers, in the order of the line: their mail is read in the order in which it
  * is posted. */
 static void dissolve_line(struct zkl__linger_view *view)
 {
-    while (view->first) {
-        struct zkl__contender *c = view->first;
+    for (struct zkl__contender *c; (c = first_in_line(view));) {
         take_out_of_line(c);
         zkl__contender_post(c, ZKL__CE_LOOK);
     }
@@ -749,22 +693,6 @@ void zkl__linger_join(struct zkl__contender *c, struct zkl__linger_view *view)
 {
     c->linger.view = view;
     view->used = view->used || c->config.linger > 0;
-}
-
-void zkl__linger_free(struct zkl__contender *c)
-{
-    zkl__free(c->heap, c->linger.acl);
-}
-
-void zkl__linger_new_attempt(struct zkl__contender *c)
-{
-    c->linger.serial = 0;
-}
-
-/* The number of this grant on our node, from 1. */
-static int64_t linger_count(struct zkl__contender *c)
-{
-    return ++c->linger.serial;
 }
 
 /* It has a place on the servers, or has asked for one, and wants it. */
@@ -838,7 +766,7 @@ bool zkl__linger_waits(struct zkl__contender *c)
     if (!keeper || !may_follow(keeper, c)) {
         return false;
     }
-    if (c->try_only && (keeper->state != ZKL__LINGERING || view->first)) {
+    if (c->try_only && (keeper->state != ZKL__LINGERING || view->line.first)) {
         zkl__contender_fail(c, ZKL_EBUSY, 0, "somebody is before us");
         return true;
     }
@@ -901,11 +829,6 @@ void zkl__linger_disarm(struct zkl__contender *c, const char *why)
     }
 }
 
-void zkl__linger_forbid(struct zkl__contender *c)
-{
-    c->config.linger = 0;
-}
-
 /* --- released, and kept ---------------------------------------------------------------------- */
 
 /* The owner's list is gone with the owner. False: no memory. */
@@ -943,17 +866,17 @@ static bool comes_behind(const struct zkl__contender *c)
  * not know that yet. */
 static bool may_gather(const struct zkl__contender *c)
 {
-    const struct zkl__contender *next = c->local.behind;
+    const struct zkl__contender *next = zkl__local_follower(c);
     return c->linger.state == ZKL__LINGER_BARE && !c->config.mark && !c->linger.view->keeper &&
-           !c->linger.view->strangers && announcement_is_listed(c) &&
+           !c->linger.view->strangers && c->announcement.evidence == ZKL__EVIDENCE_LIST &&
            (next ? may_follow(c, next) : zkl__local_others(c, comes_behind));
 }
 
 /* Released: true when it stays. */
 static bool linger_keep(struct zkl__contender *c)
 {
-    if (c->state != ZKL__HELD || c->config.linger == 0 || !c->event->connected ||
-        !zkl__grant_lasts(&c->grant, c->event->now)) {
+    if (c->state != ZKL__HELD || c->config.linger == 0 || !c->core->connected ||
+        !zkl__grant_lasts(&c->grant, c->core->now)) {
         return false;
     }
     bool gathers = may_gather(c);
@@ -963,11 +886,11 @@ static bool linger_keep(struct zkl__contender *c)
     if (gathers) {
         move(c, ZKL__LINGER_GATHERING, "those behind us are of this session");
     }
-    c->linger.until = c->event->now + c->config.linger;
+    c->linger.until = c->core->now + c->config.linger;
     c->linger.checks = false;
     zkl__contender_tell(c, ZKL__RELEASED, ZKL_OK, 0, "released, and it lingers");
     zkl__contender_move(c, ZKL__LINGERING, "released, and it lingers");
-    if (c->linger.view->first || c->linger.state == ZKL__LINGER_GATHERING) {
+    if (c->linger.view->line.first || c->linger.state == ZKL__LINGER_GATHERING) {
         wake_keeper(c->linger.view);
     }
     return true;
@@ -983,11 +906,12 @@ static bool is_wanted(const struct zkl__contender *c, int64_t now)
 
 static struct zkl__contender *next_in_line(const struct zkl__contender *c, int64_t now)
 {
-    struct zkl__contender *next = c->linger.view->first;
-    while (next && !is_wanted(next, now)) {
-        next = next->linger.next;
+    ZKL__EACH (struct zkl__contender, next, &c->linger.view->line, linger.link) {
+        if (is_wanted(next, now)) {
+            return next;
+        }
     }
-    return next;
+    return NULL;
 }
 
 /* The owner has this contender from now on, instead of the one that it made. */
@@ -1033,7 +957,7 @@ static void grant_or_check(struct zkl__contender *c, struct zkl__contender *next
 {
     bool checked =
         c->linger.checks && c->event->kind == ZKL__CE_REPLY && c->event->role == ZKL__ROLE_PROVE;
-    bool proved = checked || (shown_within(c, 1) && !zkl__core_writes(c->core));
+    bool proved = checked || (shown_within(c, 1) && c->core->writes == 0);
     if (!proved || !zkl__core_grants(c->core)) {
         if (!proved || !c->linger.checks) {
             ask_check(c, true);
@@ -1045,7 +969,7 @@ static void grant_or_check(struct zkl__contender *c, struct zkl__contender *next
     if (!shown_within(c, 2)) {
         ask_check(c, false); /* for the next grant, which then waits for nothing */
     }
-    if (c->linger.state == ZKL__LINGER_GATHERING && !c->local.behind) {
+    if (c->linger.state == ZKL__LINGER_GATHERING && !c->local.followers.first) {
         ask_whether_alone(c);
     }
 }
@@ -1066,21 +990,21 @@ void zkl__linger_end(struct zkl__contender *c, const char *why)
 /* The next one is another kind of contender: a znode of its own is what it waits with. */
 static bool must_give_way(const struct zkl__contender *c)
 {
-    const struct zkl__contender *next = c->local.behind;
+    const struct zkl__contender *next = zkl__local_follower(c);
     return next && !may_follow(c, next);
 }
 
 void zkl__linger_on_time(struct zkl__contender *c)
 {
     bool gathers = c->linger.state == ZKL__LINGER_GATHERING;
-    struct zkl__contender *next = gathers ? c->local.behind : next_in_line(c, c->event->now);
+    struct zkl__contender *next = gathers ? zkl__local_follower(c) : next_in_line(c, c->core->now);
     if (gathers && must_give_way(c)) {
         zkl__linger_end(c, "another kind of contender is next");
-    } else if (next && is_wanted(next, c->event->now)) {
+    } else if (next && is_wanted(next, c->core->now)) {
         grant_or_check(c, next);
-    } else if (zkl__linger_wake(c) <= c->event->now) {
+    } else if (zkl__linger_wake(c) <= c->core->now) {
         zkl__linger_end(c, "nobody wanted it");
-    } else if (gathers && !next && c->event->connected) {
+    } else if (gathers && !next && c->core->connected) {
         ask_whether_alone(c);
     }
 }
@@ -1102,10 +1026,10 @@ void zkl__linger_on_list(struct zkl__contender *c)
     if (rc == ZKL__RC_UNKNOWN) {
         return; /* the connection was lost, which has mail of its own */
     }
-    if (rc == ZKL__RC_OK && !zkl__list_has(c->event->reply, c->event->index, c->node.name)) {
+    if (rc == ZKL__RC_OK && !zkl__list_has(c->event->reply, c->core->index, c->node.name)) {
         zkl__node_removed(c);
     } else if (rc == ZKL__RC_OK && is_alone(c, c->event->reply) &&
-               c->watches[ZKL__WATCHED_LINGER].on) {
+               c->watches[ZKL__WATCHED_LINGER].entry.in_map) {
         move(c, ZKL__LINGER_ARMED, "alone in the queue, which is watched");
         if (c->state == ZKL__LINGERING) {
             zkl__linger_on_time(c);
@@ -1125,7 +1049,7 @@ void zkl__linger_on_list(struct zkl__contender *c)
 /* Whoever waits is granted it, or leaves, and both wake the keeper. */
 int64_t zkl__linger_wake(const struct zkl__contender *c)
 {
-    bool wanted = c->linger.view->first || c->local.behind;
+    bool wanted = c->linger.view->line.first || c->local.followers.first;
     return c->state == ZKL__LINGERING && !wanted ? c->linger.until : INT64_MAX;
 }
 
@@ -1137,7 +1061,7 @@ void zkl__linger_on_event(struct zkl__contender *c)
 {
     const char *why = "the queue has changed";
     if (c->linger.state == ZKL__LINGER_ARMED) {
-        zkl__announcement_expect(c);
+        c->announcement.state = ZKL__ANNOUNCES_PERHAPS;
         if (c->state == ZKL__LINGERING) {
             announcement_release(c);
             give_up(c, ZKL__LINGER_YIELDING, why);
@@ -1161,10 +1085,10 @@ void zkl__linger_note_list(struct zkl__linger_view *view, bool strangers)
  * a holder of before that a keeper. */
 void zkl__linger_on_yield(struct zkl__contender *c)
 {
-    const char *why = c->event->connected ? "another one queues" : "no server";
+    const char *why = c->core->connected ? "another one queues" : "no server";
     if (c->state == ZKL__LINGERING) {
         zkl__linger_end(c, why);
-    } else if (!c->event->connected && c->linger.state != ZKL__LINGER_YIELDING) {
+    } else if (!c->core->connected && c->linger.state != ZKL__LINGER_YIELDING) {
         move(c, ZKL__LINGER_YIELDING, why);
     } else if (is_keeper(c)) {
         move(c, ZKL__LINGER_BARE, why);

@@ -8,7 +8,7 @@
  * deleted by somebody else does not queue again, because it would have another position than the
  * others: the multi-contender fails. The end of a session is different. It deletes all znodes, and
  * all members queue again. */
-#include "contender_inside.h"
+#include "core_internal.h"
 #include "session_step.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@
 
 static void free_joint(struct zkl__joint *joint)
 {
-    const zkl_heap *heap = zkl__core_heap(joint->core);
+    const zkl_heap *heap = &joint->core->config.heap;
     zkl__free(heap, joint->parts);
     zkl__free(heap, joint->seats);
     zkl__free(heap, joint->dealt);
@@ -57,7 +57,7 @@ static const struct zkl__machine_ops joint_ops = {.rank = ZKL__RANK_LATER, .step
 
 static struct zkl__joint *make(struct zkl__core *core, size_t count)
 {
-    const zkl_heap *heap = zkl__core_heap(core);
+    const zkl_heap *heap = &core->config.heap;
     struct zkl__joint *joint = zkl__zalloc(heap, sizeof *joint);
     if (!joint) {
         return NULL;
@@ -99,7 +99,7 @@ struct zkl__joint *zkl__joint_new(struct zkl__core *core,
             return NULL;
         }
         c->joint = joint;
-        c->seat = i;
+        c->seat = (unsigned)i;
         joint->seats[i] = c;
         joint->refs++;
     }
@@ -152,58 +152,47 @@ static void tell_last(struct zkl__joint *joint, const struct zkl__outcome *outco
     }
 }
 
-static void on_granted(struct zkl__joint *joint, const struct zkl__outcome *outcome)
-{
-    if (++joint->granted == joint->count) {
-        tell(joint, outcome);
-    }
-}
-
-static void on_failed(struct zkl__joint *joint, const struct zkl__outcome *outcome)
-{
-    if (!joint->failed) {
-        joint->failed = true;
-        tell_last(joint, outcome);
-    }
-}
-
-static void on_jeopardy(struct zkl__joint *joint, const struct zkl__outcome *outcome)
-{
-    bool jeopardy = outcome->kind == ZKL__JEOPARDY;
-    if (joint->jeopardy != jeopardy && !joint->lost) {
-        joint->jeopardy = jeopardy;
-        tell(joint, outcome);
-    }
-}
-
-static void on_loss(struct zkl__joint *joint, const struct zkl__outcome *outcome)
-{
-    if (!joint->lost) {
-        joint->lost = true;
-        tell(joint, outcome);
-    }
-}
-
-static void on_released(struct zkl__joint *joint, const struct zkl__outcome *outcome)
-{
-    joint->code = outcome->code != ZKL_OK ? outcome->code : joint->code;
-    if (++joint->released == joint->count) {
-        struct zkl__outcome last = *outcome;
-        last.code = joint->code;
-        tell_last(joint, &last);
-    }
-}
-
 /* Inside a step of a member. No member is downgraded. */
 static void on_outcome(void *owner, const struct zkl__outcome *outcome)
 {
-    static void (*const heard[ZKL__REVOKED + 1])(struct zkl__joint *,
-                                                 const struct zkl__outcome *) = {
-        [ZKL__GRANTED] = on_granted, [ZKL__FAILED] = on_failed, [ZKL__JEOPARDY] = on_jeopardy,
-        [ZKL__SAFE] = on_jeopardy,   [ZKL__LOSS] = on_loss,     [ZKL__RELEASED] = on_released,
-        [ZKL__REVOKED] = tell,
-    };
-    heard[outcome->kind](owner, outcome);
+    struct zkl__joint *joint = owner;
+    struct zkl__outcome last = *outcome;
+    bool jeopardy = outcome->kind == ZKL__JEOPARDY;
+    switch (outcome->kind) {
+    case ZKL__GRANTED:
+        if (++joint->granted == joint->count) {
+            tell(joint, outcome);
+        }
+        break;
+    case ZKL__FAILED:
+        if (!joint->failed) {
+            joint->failed = true;
+            tell_last(joint, outcome);
+        }
+        break;
+    case ZKL__JEOPARDY:
+    case ZKL__SAFE:
+        if (joint->jeopardy != jeopardy && !joint->lost) {
+            joint->jeopardy = jeopardy;
+            tell(joint, outcome);
+        }
+        break;
+    case ZKL__LOSS:
+        if (!joint->lost) {
+            joint->lost = true;
+            tell(joint, outcome);
+        }
+        break;
+    case ZKL__RELEASED:
+        joint->code = outcome->code != ZKL_OK ? outcome->code : joint->code;
+        last.code = joint->code;
+        if (++joint->released == joint->count) {
+            tell_last(joint, &last);
+        }
+        break;
+    default: /* REVOKED */
+        tell(joint, outcome);
+    }
 }
 
 /* --- the transaction ------------------------------------------------------------------------- */
@@ -271,7 +260,7 @@ static void send_lists(struct zkl__joint *joint)
             struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = c->config.path};
             c->held_back &= ~UNDER_WAY(ZKL__ROLE_LIST);
             c->in_flight++;
-            c->listed_at = zkl__core_now(joint->core);
+            c->listed_at = joint->core->now;
             zkl__core_send(joint->core, &c->machine, ZKL__ROLE_LIST, &list);
         }
     }
@@ -358,7 +347,7 @@ static bool all_ask(const struct zkl__joint *joint)
 
 static bool all_ready(const struct zkl__joint *joint)
 {
-    int64_t now = zkl__core_now(joint->core);
+    int64_t now = joint->core->now;
     bool all = zkl__core_grants(joint->core);
     for (size_t i = 0; i < joint->count; i++) {
         all = all && joint->seats[i] && zkl__contender_ready(joint->seats[i], now);

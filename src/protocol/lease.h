@@ -25,6 +25,8 @@
 #ifndef ZKL_PROTOCOL_LEASE_H
 #define ZKL_PROTOCOL_LEASE_H
 
+#include <zklock/session.h>
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -94,5 +96,18 @@ int64_t zkl__lease_least(int64_t timeout, int64_t gap, enum zkl__hops hops);
  * answered immediately. Less than the least lease while the chain of a young connection is not
  * complete. Not positive: the lease ends before, and may be in doubt when it grows. */
 int64_t zkl__lease_low(const struct zkl__lease *lease, int64_t now);
+
+/* === the tickTime of the servers ============================================================== */
+
+/* ZKL_OK, or ZKL_EINVAL if a session with this timeout (ns) leaves its holders less than a tenth of
+ * it as lease. The text names the numbers and a timeout that is enough. */
+int zkl__lease_check(const zkl_session_options *options, int64_t timeout, enum zkl__hops hops,
+                     zkl_error *err);
+
+/* A server's bounds on session timeouts are 2 and 20 ticks unless they are configured
+ * (ZooKeeperServer.setMinSessionTimeout and setMaxSessionTimeout, ZooKeeper 3.8).
+ * This is the tickTime that explains why a server granted negotiated_ms to a request for asked_ms.
+ * 0: the two are equal, so the tickTime is unknown. */
+int64_t zkl__tick_of_timeout(int64_t asked_ms, int64_t negotiated_ms);
 
 #endif

@@ -16,14 +16,12 @@
  * node is on its way, the follower looks again, behind it; or, if the other one held until its
  * release, is granted at once: everybody else still queues behind our two nodes. Conditions:
  * may_hand_over in local_queue.c. */
-#include "contender_inside.h"
+#include "core_internal.h"
 
 #include "path.h"
-#include "session_inside.h"
 
 #include <string.h>
 
-#define BUCKETS_LEAST 16
 #define FEW 4                 /* to read a list once for each of so many is less than to sort it */
 #define NEVER (INT64_MIN / 2) /* instead of the time of what has shown a znode */
 #define WANTED UINT64_MAX     /* instead of the number of a list: not sent yet */
@@ -31,83 +29,38 @@
 
 /* --- the table ------------------------------------------------------------------------------- */
 
-bool zkl__local_queues_init(struct zkl__local_queues *queues, const zkl_heap *heap,
-                            uint64_t names_key)
+static struct zkl__local_queue *queue_of(struct zkl__map_entry *entry)
 {
-    *queues = (struct zkl__local_queues){
-        .heap = heap, .bucket_count = BUCKETS_LEAST, .names_key = names_key};
-    queues->buckets = zkl__zalloc(heap, BUCKETS_LEAST * sizeof *queues->buckets);
-    return queues->buckets != NULL;
-}
-
-static struct zkl__local_queue **bucket_of(const struct zkl__local_queues *queues, uint32_t hash)
-{
-    return &queues->buckets[hash & (queues->bucket_count - 1)];
+    return ZKL__OWNER(entry, struct zkl__local_queue, entry);
 }
 
 static void drop(struct zkl__local_queues *queues, struct zkl__local_queue *q)
 {
-    struct zkl__local_queue **at = bucket_of(queues, q->hash);
-    while (*at != q) {
-        at = &(*at)->next;
-    }
-    *at = q->next;
-    queues->count--;
-    zkl__name_set_clear(&q->forged, queues->heap);
-    zkl__free(queues->heap, q);
+    zkl__map_remove(&queues->map, &q->entry);
+    zkl__name_set_clear(&q->forged, queues->map.heap);
+    zkl__free(queues->map.heap, q);
 }
 
 void zkl__local_queues_deinit(struct zkl__local_queues *queues)
 {
-    for (size_t i = 0; i < queues->bucket_count; i++) {
-        while (queues->buckets[i]) {
-            drop(queues, queues->buckets[i]);
-        }
+    struct zkl__map_entry *any;
+    while ((any = zkl__map_any(&queues->map))) {
+        drop(queues, queue_of(any));
     }
-    zkl__free(queues->heap, queues->buckets);
-}
-
-/* Without memory for more buckets the chains are longer, and that is all. */
-static void grow(struct zkl__local_queues *queues)
-{
-    struct zkl__local_queue **old = queues->buckets;
-    size_t old_count = queues->bucket_count;
-    struct zkl__local_queue **grown = zkl__zalloc(queues->heap, 2 * old_count * sizeof *grown);
-    if (!grown) {
-        return;
-    }
-    queues->buckets = grown;
-    queues->bucket_count = 2 * old_count;
-    for (size_t i = 0; i < old_count; i++) {
-        while (old[i]) {
-            struct zkl__local_queue *q = old[i];
-            struct zkl__local_queue **bucket = bucket_of(queues, q->hash);
-            old[i] = q->next;
-            q->next = *bucket;
-            *bucket = q;
-        }
-    }
-    zkl__free(queues->heap, old);
+    zkl__map_deinit(&queues->map);
 }
 
 static void send_list(struct zkl__core *core, struct zkl__machine *machine);
 
 static const struct zkl__machine_ops queue_ops = {.rank = ZKL__RANK_LATER, .step = send_list};
 
-static struct zkl__local_queue *find_queue(const struct zkl__local_queues *queues, const char *path,
-                                           uint32_t hash)
-{
-    struct zkl__local_queue *q = *bucket_of(queues, hash);
-    while (q && (q->hash != hash || strcmp(q->path, path) != 0)) {
-        q = q->next;
-    }
-    return q;
-}
-
 void zkl__core_stop_lingering(struct zkl__core *core, const char *path)
 {
-    const struct zkl__local_queue *q = find_queue(&core->queues, path, zkl__path_hash(path));
-    for (struct zkl__contender *c = q ? q->first : NULL; c; c = c->local.next) {
+    struct zkl__map_entry *entry = zkl__map_find(&core->queues.map, path);
+    if (!entry) {
+        return;
+    }
+    ZKL__EACH (struct zkl__contender, c, &queue_of(entry)->contenders, local.in_queue) {
         if (c->state == ZKL__LINGERING) {
             zkl__contender_post(c, ZKL__CE_END);
         }
@@ -116,31 +69,24 @@ void zkl__core_stop_lingering(struct zkl__core *core, const char *path)
 
 static struct zkl__local_queue *find_or_make(struct zkl__local_queues *queues, const char *path)
 {
-    uint32_t hash = zkl__path_hash(path);
-    struct zkl__local_queue *q = find_queue(queues, path, hash);
-    if (q) {
-        return q;
+    struct zkl__map_entry *entry = zkl__map_find(&queues->map, path);
+    if (entry) {
+        return queue_of(entry);
     }
     size_t size = strlen(path) + 1;
-    q = zkl__alloc(queues->heap, sizeof *q + size);
+    struct zkl__local_queue *q = zkl__alloc(queues->map.heap, sizeof *q + size);
     if (!q) {
         return NULL;
     }
-    *q = (struct zkl__local_queue){
-        .machine.ops = &queue_ops, .hash = hash, .forged.key = queues->names_key};
-    memcpy(q->path, path, size);
-    if (queues->count >= queues->bucket_count) {
-        grow(queues);
-    }
-    q->next = *bucket_of(queues, hash);
-    *bucket_of(queues, hash) = q;
-    queues->count++;
+    *q = (struct zkl__local_queue){.machine.ops = &queue_ops, .forged.key = queues->names_key};
+    q->entry.path = memcpy(q->path, path, size);
+    zkl__map_add(&queues->map, &q->entry);
     return q;
 }
 
 static void drop_unused(struct zkl__local_queues *queues, struct zkl__local_queue *q)
 {
-    if (!q->first && q->forged.count == 0 && q->lingerers == 0 && !q->members.first) {
+    if (!q->contenders.first && q->forged.count == 0 && q->lingerers == 0 && !q->members.first) {
         drop(queues, q);
     }
 }
@@ -151,15 +97,12 @@ bool zkl__local_join(struct zkl__local_queues *queues, struct zkl__contender *c,
     if (!q) {
         return false;
     }
-    if (!q->first) {
+    if (!q->contenders.first) {
         queues->remembered -= q->forged.count;
     }
     c->local.queue = q;
     zkl__linger_join(c, &q->linger);
-    c->local.next = NULL;
-    c->local.prev = q->last;
-    *(q->last ? &q->last->local.next : &q->first) = c;
-    q->last = c;
+    zkl__list_append(&q->contenders, &c->local.in_queue);
     q->count++;
     return true;
 }
@@ -170,15 +113,14 @@ void zkl__local_leave(struct zkl__local_queues *queues, struct zkl__contender *c
     if (!q) {
         return;
     }
-    *(c->local.prev ? &c->local.prev->local.next : &q->first) = c->local.next;
-    *(c->local.next ? &c->local.next->local.prev : &q->last) = c->local.prev;
+    zkl__list_remove(&q->contenders, &c->local.in_queue);
     c->local.queue = NULL;
     q->count--;
-    if (q->first) {
+    if (q->contenders.first) {
         return;
     }
     if (queues->remembered + q->forged.count > ZKL__REMEMBERED_MOST) {
-        zkl__name_set_clear(&q->forged, queues->heap);
+        zkl__name_set_clear(&q->forged, queues->map.heap);
     }
     queues->remembered += q->forged.count;
     drop_unused(queues, q);
@@ -220,11 +162,12 @@ bool zkl__linger_resign(struct zkl__core *core, struct zkl__local_queue *q)
 bool zkl__local_others(const struct zkl__contender *c,
                        bool (*is_so)(const struct zkl__contender *other))
 {
-    const struct zkl__contender *other = c->local.queue->first;
-    while (other && (other == c || !is_so(other))) {
-        other = other->local.next;
+    ZKL__EACH (struct zkl__contender, other, &c->local.queue->contenders, local.in_queue) {
+        if (other != c && is_so(other)) {
+            return true;
+        }
     }
-    return other;
+    return false;
 }
 
 /* --- who follows whom ------------------------------------------------------------------------ */
@@ -236,16 +179,22 @@ static bool may_be_followed(const struct zkl__contender *c)
     return zkl__node_certain(&c->node) && !c->joint;
 }
 
+/* The one that was made before c in this queue; NULL: c is the first. */
+static struct zkl__contender *made_before(const struct zkl__contender *c)
+{
+    return ZKL__OWNER(c->local.in_queue.prev, struct zkl__contender, local.in_queue);
+}
+
 /* Most times the one that has come before c. */
 static struct zkl__contender *find(const struct zkl__contender *c, const char *name)
 {
-    struct zkl__contender *other = c->local.prev;
+    struct zkl__contender *other = made_before(c);
     while (other && strcmp(other->node.name, name) != 0) {
-        other = other->local.prev;
+        other = made_before(other);
     }
-    for (struct zkl__contender *at = other ? NULL : c->local.next; at && !other;
-         at = at->local.next) {
-        other = strcmp(at->node.name, name) == 0 ? at : NULL;
+    for (struct zkl__link *at = c->local.in_queue.next; at && !other; at = at->next) {
+        other = ZKL__OWNER(at, struct zkl__contender, local.in_queue);
+        other = strcmp(other->node.name, name) == 0 ? other : NULL;
     }
     return other && may_be_followed(other) ? other : NULL;
 }
@@ -254,18 +203,13 @@ static void follow(struct zkl__contender *c, struct zkl__contender *ahead)
 {
     c->local.ahead = ahead;
     c->local.moved = false;
-    c->local.next_behind = ahead->local.behind;
-    ahead->local.behind = c;
+    zkl__list_prepend(&ahead->local.followers, &c->local.following);
 }
 
 static void unlink_follower(struct zkl__contender *c)
 {
-    struct zkl__contender **at = &c->local.ahead->local.behind;
-    while (*at != c) {
-        at = &(*at)->local.next_behind;
-    }
-    *at = c->local.next_behind;
-    c->local.ahead = c->local.next_behind = NULL;
+    zkl__list_remove(&c->local.ahead->local.followers, &c->local.following);
+    c->local.ahead = NULL;
 }
 
 bool zkl__local_follow(struct zkl__contender *c, const char *name)
@@ -284,8 +228,8 @@ static bool is_one_of_many(const struct zkl__contender *c)
 {
     const struct zkl__contender_config *own = &c->config;
     return own->rule->waits_for == ZKL__KIND_ANY && !c->joint && !c->try_only && !own->position &&
-           own->max_ahead == 0 && !c->local.queue->linger.used && c->local.prev &&
-           !c->local.prev->joint;
+           own->max_ahead == 0 && !c->local.queue->linger.used && made_before(c) &&
+           !made_before(c)->joint;
 }
 
 bool zkl__local_spares_list(struct zkl__contender *c)
@@ -303,7 +247,7 @@ bool zkl__local_spares_list(struct zkl__contender *c)
  * show both. */
 const char *zkl__local_neighbour(struct zkl__contender *c)
 {
-    const struct zkl__contender *before = c->local.prev;
+    const struct zkl__contender *before = made_before(c);
     if (!is_one_of_many(c) || !zkl__node_certain(&c->node) || !may_be_followed(before) ||
         zkl__sequence_diff(zkl__name_sequence(c->node.name),
                            zkl__name_sequence(before->node.name)) != 1) {
@@ -323,8 +267,7 @@ void zkl__local_unfollow(struct zkl__contender *c)
 
 void zkl__local_replace(struct zkl__contender *follower, struct zkl__contender *c)
 {
-    while (follower->local.behind) {
-        struct zkl__contender *next = follower->local.behind;
+    for (struct zkl__contender *next; (next = zkl__local_follower(follower));) {
         unlink_follower(next);
         follow(next, c);
     }
@@ -335,8 +278,7 @@ void zkl__local_replace(struct zkl__contender *follower, struct zkl__contender *
  * waits for that one. */
 static void pass_on(struct zkl__contender *c)
 {
-    for (struct zkl__contender *follower = c->local.behind, *next; follower; follower = next) {
-        next = follower->local.next_behind;
+    ZKL__EACH_LEAVING (struct zkl__contender, follower, &c->local.followers, local.following) {
         if (follower->local.handed) {
             unlink_follower(follower);
             follow(follower, c->local.ahead);
@@ -363,19 +305,21 @@ static bool leaving(const struct zkl__contender *c)
 
 bool zkl__local_note_facts(const struct zkl__contender *c, struct zkl__local_facts *facts)
 {
-    if (c->local.behind) {
+    if (c->local.followers.first) {
         facts->leaving = leaving(c);
         zkl__name_copy(facts->node, c->node.name);
     }
-    return c->local.behind;
+    return c->local.followers.first;
 }
 
 void zkl__local_tell_changes(struct zkl__contender *c, const struct zkl__local_facts *before)
 {
     bool moved = strcmp(c->node.name, before->node) != 0;
     bool leaves = leaving(c) && !before->leaving;
-    for (struct zkl__contender *follower = c->local.behind; follower && (moved || leaves);
-         follower = follower->local.next_behind) {
+    if (!moved && !leaves) {
+        return;
+    }
+    ZKL__EACH (struct zkl__contender, follower, &c->local.followers, local.following) {
         follower->local.moved = follower->local.moved || moved;
         zkl__contender_post(follower, ZKL__CE_LOOK);
     }
@@ -404,7 +348,7 @@ static bool may_hand_over(const struct zkl__core *core, const struct zkl__conten
                           const struct zkl__contender *follower)
 {
     return ahead->grant.end == ZKL__GRANT_HANDED_OVER && core->connected &&
-           zkl__core_leased(core) && zkl__announcement_relied_on(ahead) &&
+           zkl__core_leased(core) && ahead->announcement.evidence != ZKL__EVIDENCE_AT_BORDER &&
            !(follower->config.rule->waits_for & ~ahead->config.rule->waits_for) &&
            follower->node.czxid && (ahead->config.mark || !follower->config.mark) &&
            follower->retry.at <= core->now &&
@@ -413,19 +357,19 @@ static bool may_hand_over(const struct zkl__core *core, const struct zkl__conten
 
 bool zkl__local_hands_over(const struct zkl__contender *c)
 {
-    const struct zkl__contender *follower = c->local.behind;
-    while (follower && !may_hand_over(c->core, c, follower)) {
-        follower = follower->local.next_behind;
+    ZKL__EACH (struct zkl__contender, follower, &c->local.followers, local.following) {
+        if (may_hand_over(c->core, c, follower)) {
+            return true;
+        }
     }
-    return follower;
+    return false;
 }
 
 /* c was handed the lock, and the delete that its own one waits for has changed. The deletes of
  * those that c handed the lock to wait for the same. */
 static void hand_news_on(struct zkl__contender *c)
 {
-    for (struct zkl__contender *follower = c->local.behind; follower;
-         follower = follower->local.next_behind) {
+    ZKL__EACH (struct zkl__contender, follower, &c->local.followers, local.following) {
         if (follower->local.handed) {
             zkl__contender_post(follower, ZKL__CE_LOOK);
         }
@@ -469,9 +413,9 @@ void zkl__local_note_list(struct zkl__local_queues *queues, struct zkl__contende
         q->czxid = reply->rc == ZKL__RC_OK ? reply->stat.czxid : q->czxid;
     } else if (reply->stat.czxid != q->czxid) {
         q->czxid = reply->stat.czxid;
-        zkl__name_set_clear(&q->forged, queues->heap);
+        zkl__name_set_clear(&q->forged, queues->map.heap);
     } else if (q->forged.count > 2 * reply->child_count) {
-        zkl__name_set_keep(&q->forged, queues->heap, reply->children, reply->child_count);
+        zkl__name_set_keep(&q->forged, queues->map.heap, reply->children, reply->child_count);
     }
 }
 
@@ -516,7 +460,7 @@ static void answer_all(struct zkl__core *core, struct zkl__local_queue *q, uint6
                        int64_t sent, const struct zkl__reply *reply)
 {
     bool shows = reply->rc == ZKL__RC_OK;
-    for (struct zkl__contender *c = q->first; c; c = c->local.next) {
+    ZKL__EACH (struct zkl__contender, c, &q->contenders, local.in_queue) {
         if (c->local.list == list) {
             c->local.list = 0;
             c->in_flight--;
@@ -535,8 +479,9 @@ static struct zkl__list_index *index_for(const struct zkl__local_queue *q, uint6
 {
     size_t readers = 0;
     const struct zkl__contender *one = NULL;
-    for (const struct zkl__contender *c = q->first; c && readers <= FEW; c = c->local.next) {
-        if (zkl__node_known(&c->node) && (c->local.list == list || is_reader(c))) {
+    ZKL__EACH (struct zkl__contender, c, &q->contenders, local.in_queue) {
+        if (readers <= FEW && zkl__node_known(&c->node) &&
+            (c->local.list == list || is_reader(c))) {
             readers++;
             one = c;
         }
@@ -552,7 +497,7 @@ static void note_strangers(struct zkl__core *core, struct zkl__local_queue *q,
     for (size_t i = 0; i < reply->child_count && !core->index; i++) {
         contenders += zkl__name_contends(reply->children[i]);
     }
-    for (const struct zkl__contender *c = q->first; c; c = c->local.next) {
+    ZKL__EACH (struct zkl__contender, c, &q->contenders, local.in_queue) {
         ours += zkl__node_known(&c->node) && zkl__list_has(reply, core->index, c->node.name);
     }
     zkl__linger_note_list(&q->linger, contenders > ours);
@@ -572,7 +517,7 @@ void zkl__local_answer_list(struct zkl__core *core, struct zkl__contender *c,
     struct zkl__local_queue *q = c->local.queue;
     if (reply->rc == ZKL__RC_OK) {
         ZKL__ENSURE(!core->index);
-        core->index = index_for(q, c->local.list, core->queues.heap, reply);
+        core->index = index_for(q, c->local.list, &core->config.heap, reply);
     }
     ended(core, q);
     answer_all(core, q, c->local.list, c->listed_at, reply);
@@ -586,7 +531,7 @@ void zkl__local_refuse_list(struct zkl__core *core, struct zkl__contender *c, in
     struct zkl__local_queue *q = c->local.queue;
     uint64_t list = c->local.list;
     ended(core, q);
-    for (struct zkl__contender *each = q->first; each; each = each->local.next) {
+    ZKL__EACH (struct zkl__contender, each, &q->contenders, local.in_queue) {
         if (each->local.list == list) {
             each->local.list = 0;
             each->in_flight--;
@@ -607,12 +552,12 @@ static void send_list(struct zkl__core *core, struct zkl__machine *machine)
     q->lists_under_way++;
     q->wanted = q->unlisted = 0;
     q->urgent = false;
-    for (struct zkl__contender *c = q->first; c; c = c->local.next) {
+    ZKL__EACH (struct zkl__contender, c, &q->contenders, local.in_queue) {
         if (c->local.list == WANTED) {
             c->local.list = q->lists;
             c->listed_at = core->now;
-            op.watch =
-                op.watch || c->watches[ZKL__WATCHED_QUEUE].on || c->watches[ZKL__WATCHED_LINGER].on;
+            op.watch = op.watch || c->watches[ZKL__WATCHED_QUEUE].entry.in_map ||
+                       c->watches[ZKL__WATCHED_LINGER].entry.in_map;
             sender = c;
         }
     }

@@ -1,5 +1,7 @@
 #include "member_list.h"
 
+#include "core_internal.h"
+
 #define S(state) (1u << (ZKL__LIST_##state))
 
 /* Where it may go from here; to STALE from everywhere, when something changed. */
@@ -34,7 +36,7 @@ static void move(struct zkl__member_list *list, enum zkl__member_list_state stat
 static void show(struct zkl__member_list *list)
 {
     struct zkl__names *members =
-        zkl__children_names(zkl__core_heap(list->watcher.core), list->children);
+        zkl__children_names(&list->watcher.core->config.heap, list->children);
     if (!members) {
         zkl__watcher_retry(&list->watcher);
         return;
@@ -87,7 +89,7 @@ static bool next(struct zkl__watcher *watcher, struct zkl__op *op, int *look)
 
 static void take(struct zkl__member_list *list, const struct zkl__reply *reply, const char *why)
 {
-    const zkl_heap *heap = zkl__core_heap(list->watcher.core);
+    const zkl_heap *heap = &list->watcher.core->config.heap;
     if (zkl__children_renew(heap, &list->children, reply, list->counts)) {
         move(list, ZKL__LIST_LOOKS, why);
     } else {
@@ -128,17 +130,17 @@ static void changed(struct zkl__watcher *watcher, bool session_over)
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-bool zkl__member_list_begin(struct zkl__member_list *list, struct zkl__core *core, void *owner)
+void zkl__member_list_begin(struct zkl__member_list *list, struct zkl__core *core, void *owner)
 {
     static const struct zkl__watcher_ops ops = {
         .next = next, .answered = answered, .looked = looked, .changed = changed};
-    return zkl__watcher_begin(&list->watcher, core, &ops, owner);
+    zkl__watcher_begin(&list->watcher, core, &ops, owner);
 }
 
 void zkl__member_list_end(struct zkl__member_list *list)
 {
     if (list->watcher.core) {
-        zkl__free(zkl__core_heap(list->watcher.core), list->children);
+        zkl__free(&list->watcher.core->config.heap, list->children);
         list->children = NULL;
         zkl__watcher_end(&list->watcher);
     }

@@ -36,8 +36,8 @@ struct zkl__member_list {
     size_t looked; /* of them: the next look is at the first unknown from here on */
 };
 
-/* What the owner fills in is filled in. False: no memory. */
-bool zkl__member_list_begin(struct zkl__member_list *list, struct zkl__core *core, void *owner);
+/* What the owner fills in is filled in. */
+void zkl__member_list_begin(struct zkl__member_list *list, struct zkl__core *core, void *owner);
 void zkl__member_list_end(struct zkl__member_list *list);
 /* What was shown is out of date. The owner wakes the watcher. */
 void zkl__member_list_renew(struct zkl__member_list *list);

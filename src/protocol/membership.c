@@ -3,7 +3,7 @@
 #include "core.h"
 #include "op.h"
 #include "path.h"
-#include "session_inside.h"
+#include "core_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -395,7 +395,7 @@ static bool next(struct zkl__watcher *watcher, struct zkl__op *op, int *look)
 static void answered(struct zkl__watcher *watcher, const struct zkl__reply *reply)
 {
     struct zkl__membership *m = (struct zkl__membership *)watcher;
-    unsigned bits = zkl__membership_on_reply(m, reply, zkl__core_session_id(watcher->core));
+    unsigned bits = zkl__membership_on_reply(m, reply, watcher->core->session_id);
     if (bits & ZKL__MEMBER_REFUSED) {
         zkl__watcher_retry(watcher);
     }
@@ -428,9 +428,8 @@ bool zkl__membership_begin(struct zkl__membership *m, struct zkl__core *core, vo
     char path[ZKL_PATH_MAX + ZKL__NAME_MAX + 2];
     snprintf(path, sizeof path, "%s/%s", m->path, m->id);
     m->queue = zkl__local_enroll(&core->queues, path, &m->twin);
-    if (m->queue && !zkl__watcher_begin(&m->watcher, core, &ops, owner)) {
-        zkl__local_resign(&core->queues, m->queue, &m->twin);
-        m->queue = NULL;
+    if (m->queue) {
+        zkl__watcher_begin(&m->watcher, core, &ops, owner);
     }
     return m->queue;
 }

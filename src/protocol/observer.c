@@ -1,5 +1,7 @@
 #include "observer.h"
 
+#include "core_internal.h"
+
 #include "op.h"
 
 #include <string.h>
@@ -20,7 +22,7 @@ static const unsigned next_states[ZKL__OBSERVER_STATES] = {
 
 static const zkl_heap *heap_of(const struct zkl__observer *o)
 {
-    return zkl__core_heap(o->watcher.core);
+    return &o->watcher.core->config.heap;
 }
 
 /* Who is read or hidden has a name. */
@@ -237,11 +239,11 @@ static void changed(struct zkl__watcher *watcher, bool session_over)
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-bool zkl__observer_begin(struct zkl__observer *o, struct zkl__core *core, void *owner)
+void zkl__observer_begin(struct zkl__observer *o, struct zkl__core *core, void *owner)
 {
     static const struct zkl__watcher_ops ops = {
         .next = next, .answered = answered, .changed = changed};
-    return zkl__watcher_begin(&o->watcher, core, &ops, owner);
+    zkl__watcher_begin(&o->watcher, core, &ops, owner);
 }
 
 void zkl__observer_end(struct zkl__observer *o)

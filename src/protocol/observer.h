@@ -45,8 +45,8 @@ struct zkl__observer {
     struct zkl__name_set skipped; /* names that are no candidates': they live with no session */
 };
 
-/* What the owner fills in is filled in. False: no memory. */
-bool zkl__observer_begin(struct zkl__observer *observer, struct zkl__core *core, void *owner);
+/* What the owner fills in is filled in. */
+void zkl__observer_begin(struct zkl__observer *observer, struct zkl__core *core, void *owner);
 void zkl__observer_end(struct zkl__observer *observer);
 
 #endif

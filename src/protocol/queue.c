@@ -1,9 +1,10 @@
 /* queue.c - what a contender reads of its queue: the list, the contender before it, and znodes that
  * are no contenders. */
 
-#include "contender_inside.h"
+#include "core_internal.h"
 #include "heap.h"
 #include "op.h"
+#include "sort.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -48,33 +49,16 @@ static bool is_mine(const struct zkl__contender *c, const char *name)
 
 /* --- the index ------------------------------------------------------------------------------- */
 
-static void sift(struct zkl__list_entry *entries, size_t at, size_t count)
+static int compare_positions(const void *one, const void *other, const void *context)
 {
-    struct zkl__list_entry entry = entries[at];
-    for (size_t child; (child = 2 * at + 1) < count; at = child) {
-        child += child + 1 < count && entries[child + 1].place > entries[child].place;
-        if (entries[child].place <= entry.place) {
-            break;
-        }
-        entries[at] = entries[child];
-    }
-    entries[at] = entry;
+    int32_t a = ((const struct zkl__list_entry *)one)->place;
+    int32_t b = ((const struct zkl__list_entry *)other)->place;
+    (void)context;
+    return (a > b) - (a < b);
 }
 
-/* Heapsort: qsort may ask for memory by itself. */
-static void sort(struct zkl__list_entry *entries, size_t count)
-{
-    for (size_t i = count / 2; i > 0; i--) {
-        sift(entries, i - 1, count);
-    }
-    for (size_t i = count; i > 1; i--) {
-        struct zkl__list_entry last = entries[i - 1];
-        entries[i - 1] = entries[0];
-        entries[0] = last;
-        sift(entries, 0, i - 1);
-    }
-}
-
+/* "leases" for a path that also has "locks", a semaphore's (Curator's InterProcessSemaphoreV2);
+ * "members" for one that also has "pieces", a partition's; else NULL. */
 static const char *user_of(const struct zkl__reply *list)
 {
     static const char *const directories[] = {"locks", "leases", "members", "pieces"};
@@ -106,7 +90,7 @@ struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct z
                 list->children[i], zkl__sequence_diff(name.sequence, base), name.kind};
         }
     }
-    sort(index->entries, index->count);
+    zkl__sort(index->entries, index->count, sizeof *index->entries, compare_positions, NULL);
     return index;
 }
 
@@ -153,13 +137,6 @@ bool zkl__list_has(const struct zkl__reply *list, const struct zkl__list_index *
     return false;
 }
 
-/* "leases" for a path that also has "locks", a semaphore's (Curator's InterProcessSemaphoreV2);
- * "members" for one that also has "pieces", a partition's; else NULL. */
-static const char *list_user(const struct zkl__reply *list, const struct zkl__list_index *index)
-{
-    return index ? index->user : user_of(list);
-}
-
 const char *zkl__list_last(const struct zkl__reply *list)
 {
     const char *last = NULL;
@@ -201,24 +178,18 @@ static size_t list_before(const struct zkl__contender *c, const struct zkl__list
     return count_before(index, zkl__sequence_diff(zkl__name_sequence(c->node.name), index->base));
 }
 
-static const char *index_blocker(const struct zkl__contender *c,
-                                 const struct zkl__list_index *index)
+const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__reply *list,
+                              const struct zkl__list_index *index)
 {
-    for (size_t i = list_before(c, index); i > 0; i--) {
+    int32_t own = zkl__name_sequence(c->node.name);
+    for (size_t i = index ? list_before(c, index) : 0; i > 0; i--) {
         const struct zkl__list_entry *entry = &index->entries[i - 1];
         if (blocks(c, entry->name, entry->kind)) {
             return entry->name;
         }
     }
-    return NULL;
-}
-
-const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__reply *list,
-                              const struct zkl__list_index *index)
-{
-    int32_t own = zkl__name_sequence(c->node.name);
     if (index) {
-        return index_blocker(c, index);
+        return NULL;
     }
     int32_t nearest = INT32_MIN;
     const char *blocker = NULL;
@@ -236,9 +207,10 @@ const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__
 }
 
 /* How many must go first. */
-static size_t list_blockers(const struct zkl__contender *c, const struct zkl__reply *list,
-                            const struct zkl__list_index *index)
+static size_t list_blockers(const struct zkl__contender *c)
 {
+    const struct zkl__reply *list = c->event->reply;
+    const struct zkl__list_index *index = c->core->index;
     int32_t own = zkl__name_sequence(c->node.name);
     size_t count = 0, before = index ? list_before(c, index) : 0;
     for (size_t i = 0; i < before; i++) {
@@ -283,17 +255,6 @@ bool zkl__list_pass_over(struct zkl__contender *c, const char *name, const struc
 #define FIRST 8 /* two have been read alone */
 #define GROWTH 8
 #define MOST 500
-
-struct zkl__inspection {
-    size_t count, nearest;
-    size_t batch, under_way;
-    bool broken, stale;
-    bool dropped; /* its last replies are due */
-    struct candidate {
-        const char *name;
-        enum verdict { UNSEEN, EXCLUDED, STANDS } verdict;
-    } candidates[]; /* nearest first; their names stand behind them */
-};
 
 /* --- life ------------------------------------------------------------------------------------ */
 
@@ -345,51 +306,29 @@ void zkl__suspect(struct zkl__contender *c, bool forged)
     c->suspicion.state = forged ? ZKL__SUSPICION_ARISEN : ZKL__SUSPICION_NONE;
 }
 
-bool zkl__suspected(const struct zkl__contender *c)
-{
-    return c->suspicion.state == ZKL__SUSPICION_ARISEN;
-}
-
 bool zkl__inspection_begin(struct zkl__contender *c)
 {
-    bool suspected = zkl__suspected(c);
+    bool suspected = c->suspicion.state == ZKL__SUSPICION_ARISEN;
     zkl__inspection_drop(c);
     c->suspicion.state = ZKL__SUSPICION_NONE;
     if (!suspected || c->suspicion.inspection) {
         return false;
     }
     struct zkl__list_index *own =
-        c->event->index
+        c->core->index
             ? NULL
             : zkl__list_index_new(c->heap, c->event->reply, zkl__name_sequence(c->node.name));
-    const struct zkl__list_index *index = c->event->index ? c->event->index : own;
+    const struct zkl__list_index *index = c->core->index ? c->core->index : own;
     c->suspicion.inspection = index ? new_inspection(c, index) : NULL;
     zkl__free(c->heap, own);
     return c->suspicion.inspection;
 }
 
-void zkl__inspection_go_on(struct zkl__contender *c)
-{
-    c->suspicion.state = ZKL__SUSPICION_INSPECTED;
-}
-
 void zkl__inspection_pause(struct zkl__contender *c)
 {
-    if (zkl__inspection_goes_on(c)) {
+    if (c->suspicion.state == ZKL__SUSPICION_INSPECTED) {
         c->suspicion.state = ZKL__SUSPICION_NONE;
     }
-}
-
-/* Whether there is an inspection. It is about all conflicting znodes of the list that are not known
- * as forged. The functions below need one. */
-static bool inspected(const struct zkl__contender *c)
-{
-    return c->suspicion.inspection && !c->suspicion.inspection->dropped;
-}
-
-bool zkl__inspection_goes_on(const struct zkl__contender *c)
-{
-    return c->suspicion.state == ZKL__SUSPICION_INSPECTED;
 }
 
 /* --- what is known --------------------------------------------------------------------------- */
@@ -398,13 +337,13 @@ const char *zkl__inspection_nearest(const struct zkl__contender *c, bool *seen)
 {
     struct zkl__inspection *inspection = c->suspicion.inspection;
     while (inspection->nearest < inspection->count &&
-           inspection->candidates[inspection->nearest].verdict == EXCLUDED) {
+           inspection->candidates[inspection->nearest].verdict == ZKL__EXCLUDED) {
         inspection->nearest++;
     }
     if (inspection->nearest == inspection->count) {
         return NULL;
     }
-    *seen = inspection->candidates[inspection->nearest].verdict == STANDS;
+    *seen = inspection->candidates[inspection->nearest].verdict == ZKL__STANDS;
     return inspection->candidates[inspection->nearest].name;
 }
 
@@ -412,45 +351,35 @@ const char *zkl__inspection_nearest(const struct zkl__contender *c, bool *seen)
 static void inspection_exclude(const struct zkl__contender *c)
 {
     struct zkl__inspection *inspection = c->suspicion.inspection;
-    inspection->candidates[inspection->nearest].verdict = EXCLUDED;
-}
-
-bool zkl__inspection_broken(const struct zkl__contender *c)
-{
-    return c->suspicion.inspection->broken;
-}
-
-bool zkl__inspection_stale(const struct zkl__contender *c)
-{
-    return c->suspicion.inspection->stale;
+    inspection->candidates[inspection->nearest].verdict = ZKL__EXCLUDED;
 }
 
 /* --- requests and replies -------------------------------------------------------------------- */
 
-static enum verdict verdict_of(struct zkl__contender *c, const char *name,
-                               const struct zkl__reply *reply)
+static enum zkl__verdict verdict_of(struct zkl__contender *c, const char *name,
+                                    const struct zkl__reply *reply)
 {
     struct zkl__inspection *inspection = c->suspicion.inspection;
     switch (reply->rc) {
     case ZKL__RC_OK:
         if (!zkl__list_forged(c, name, &reply->stat)) {
-            return STANDS;
+            return ZKL__STANDS;
         }
         (void)zkl__list_pass_over(c, name,
                                   &reply->stat); /* no memory: the next one reads it again */
-        return EXCLUDED;
+        return ZKL__EXCLUDED;
     case ZKL__RC_NONODE:
         inspection->stale = true;
-        return EXCLUDED;
+        return ZKL__EXCLUDED;
     case ZKL__RC_NOTAPPLIED:
     case ZKL__RC_UNKNOWN:
         inspection->broken = true;
-        return UNSEEN;
+        return ZKL__UNSEEN;
     case ZKL__RC_UNSENT:
         inspection->broken = inspection->broken || reply->unsent != ZKL_EINVAL;
-        return reply->unsent == ZKL_EINVAL ? STANDS : UNSEEN;
+        return reply->unsent == ZKL_EINVAL ? ZKL__STANDS : ZKL__UNSEEN;
     default:
-        return STANDS; /* NOAUTH does not prove absence: the watch on it will say more */
+        return ZKL__STANDS; /* NOAUTH does not prove absence: the watch on it will say more */
     }
 }
 
@@ -469,7 +398,7 @@ void zkl__inspection_answered(struct zkl__contender *c, size_t which,
                               const struct zkl__reply *reply)
 {
     struct zkl__inspection *inspection = c->suspicion.inspection;
-    struct candidate *candidate = &inspection->candidates[which];
+    struct zkl__candidate *candidate = &inspection->candidates[which];
     if (!inspection->dropped) {
         candidate->verdict = verdict_of(c, candidate->name, reply);
     }
@@ -488,7 +417,7 @@ void zkl__inspection_send(struct zkl__core *core, struct zkl__contender *c)
     inspection->broken = false;
     for (size_t i = inspection->nearest, sent = 0;
          i < inspection->count && sent < inspection->batch; i++) {
-        if (inspection->candidates[i].verdict == UNSEEN) {
+        if (inspection->candidates[i].verdict == ZKL__UNSEEN) {
             const struct zkl__op op = {.kind = ZKL__OP_EXISTS,
                                        .dir = c->config.path,
                                        .name = inspection->candidates[i].name};
@@ -509,28 +438,18 @@ void zkl__inspection_send(struct zkl__core *core, struct zkl__contender *c)
 
 /* --- who it is ------------------------------------------------------------------------------- */
 
-void zkl__predecessor_free(struct zkl__contender *c)
-{
-    zkl__free(c->heap, c->predecessor.path);
-}
-
 void zkl__predecessor_new_attempt(struct zkl__contender *c)
 {
     c->predecessor.armed = false;
     c->predecessor.sight = ZKL__SIGHT_READ;
 }
 
-void zkl__predecessor_on_connected(struct zkl__contender *c)
-{
-    c->predecessor.sight = ZKL__SIGHT_READ;
-}
-
 void zkl__predecessor_unwatch(struct zkl__contender *c, enum zkl__watch_change how)
 {
-    if (c->watches[ZKL__WATCHED_PREDECESSOR].on) {
+    if (c->watches[ZKL__WATCHED_PREDECESSOR].entry.in_map) {
         c->out->watches[ZKL__WATCHED_PREDECESSOR] = how;
     }
-    if (c->watches[ZKL__WATCHED_QUEUE].on) {
+    if (c->watches[ZKL__WATCHED_QUEUE].entry.in_map) {
         c->out->watches[ZKL__WATCHED_QUEUE] = how;
     }
     c->predecessor.armed = false;
@@ -539,7 +458,7 @@ void zkl__predecessor_unwatch(struct zkl__contender *c, enum zkl__watch_change h
 bool zkl__predecessor_set(struct zkl__contender *c, const char *name)
 {
     bool done = zkl__child_path(c, &c->predecessor.path, &c->predecessor.room, name);
-    c->watches[ZKL__WATCHED_PREDECESSOR].path = c->predecessor.path;
+    c->watches[ZKL__WATCHED_PREDECESSOR].entry.path = c->predecessor.path;
     return done;
 }
 
@@ -553,7 +472,8 @@ void zkl__predecessor_wait_for(struct zkl__contender *c, const char *name)
     bool hidden =
         c->predecessor.sight != ZKL__SIGHT_READ && strcmp(zkl__predecessor_name(c), name) == 0;
     if (hidden) { /* the one that may not be read: this list watches the queue */
-        c->predecessor.armed = c->watches[ZKL__WATCHED_QUEUE].on && !c->predecessor.changed;
+        c->predecessor.armed =
+            c->watches[ZKL__WATCHED_QUEUE].entry.in_map && !c->predecessor.changed;
         zkl__contender_move(c, ZKL__WATCHING, name);
         return;
     }
@@ -581,7 +501,7 @@ bool zkl__predecessor_position(struct zkl__contender *c)
     if (!c->config.position && c->config.max_ahead == 0) {
         return true;
     }
-    size_t ahead = list_blockers(c, c->event->reply, c->event->index);
+    size_t ahead = list_blockers(c);
     if (c->config.max_ahead > 0 && ahead > c->config.max_ahead) {
         return false;
     }
@@ -690,7 +610,7 @@ static void look_further(struct zkl__contender *c)
     } else if (seen && !watched) {
         zkl__predecessor_wait_for(c, nearest);
     } else {
-        zkl__inspection_go_on(c);
+        c->suspicion.state = ZKL__SUSPICION_INSPECTED;
     }
 }
 
@@ -710,7 +630,7 @@ static void on_forged(struct zkl__contender *c)
         zkl__suspect(c, true); /* the list under way is read without it */
     } else {
         zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
-        if (inspected(c)) {
+        if (c->suspicion.inspection && !c->suspicion.inspection->dropped) {
             inspection_exclude(c);
             look_further(c);
         } else {
@@ -721,9 +641,9 @@ static void on_forged(struct zkl__contender *c)
 
 void zkl__predecessor_on_inspected(struct zkl__contender *c)
 {
-    if (zkl__inspection_broken(c)) {
+    if (c->suspicion.inspection->broken) {
         zkl__contender_put_off(c);
-    } else if (zkl__inspection_stale(c)) {
+    } else if (c->suspicion.inspection->stale) {
         list_again(c, "one of those before us is gone");
     } else {
         c->retry.pause = 0;
@@ -732,11 +652,6 @@ void zkl__predecessor_on_inspected(struct zkl__contender *c)
 }
 
 /* --- what it answers ------------------------------------------------------------------------- */
-
-static void gone_already(struct zkl__contender *c)
-{
-    zkl__contender_move(c, ZKL__LISTING, "who was before us is gone already");
-}
 
 /* It may not be read. The exists goes before the list, so its answer is here when that is read. */
 static void on_hidden(struct zkl__contender *c)
@@ -753,7 +668,7 @@ static void on_stat_of_hidden(struct zkl__contender *c)
     if (rc == ZKL__RC_OK && zkl__list_forged(c, zkl__predecessor_name(c), &c->event->reply->stat)) {
         on_forged(c);
     } else if (rc == ZKL__RC_NONODE && c->state == ZKL__WATCHING) {
-        gone_already(c);
+        zkl__contender_move(c, ZKL__LISTING, "who was before us is gone already");
     } else if (!zkl__rc_answered(rc) || rc == ZKL__RC_NOTAPPLIED) {
         zkl__contender_fail_by_reply(c);
     } else if (c->try_only && rc != ZKL__RC_NONODE) {
@@ -785,7 +700,7 @@ void zkl__predecessor_on_reply(struct zkl__contender *c)
         zkl__mark_behind(c, zkl__predecessor_name(c));
     } else if (rc == ZKL__RC_NONODE) {
         zkl__predecessor_unwatch(c, ZKL__WATCH_FORGET);
-        gone_already(c);
+        zkl__contender_move(c, ZKL__LISTING, "who was before us is gone already");
     } else if (rc == ZKL__RC_NOAUTH) {
         on_hidden(c);
     } else {
@@ -807,15 +722,11 @@ void zkl__predecessor_on_reply(struct zkl__contender *c)
 
 #define LIMIT_LONGEST 5 /* bytes: of ZKL_PERMITS_MAX */
 
-static bool is_semaphore(const struct zkl__contender *c)
-{
-    return c->conflict.directory[0] == 'l';
-}
-
 static void refuse(struct zkl__contender *c)
 {
+    bool semaphore = strcmp(c->conflict.directory, "leases") == 0;
     zkl__contender_fail(c, ZKL_ECONFLICT, c->event->reply->zk_code,
-                        is_semaphore(c)
+                        semaphore
                             ? "the path is in use as a semaphore, with locks and leases below"
                             : "the path is in use as a partition, with members and pieces below");
 }
@@ -824,10 +735,11 @@ static void refuse(struct zkl__contender *c)
  * the list. */
 bool zkl__path_conflict_seen(struct zkl__contender *c)
 {
-    if (zkl__announcement_expected(c) || c->conflict.stage == ZKL__CONFLICT_NONE) {
+    if (c->announcement.state != ZKL__ANNOUNCES_NOT || c->conflict.stage == ZKL__CONFLICT_NONE) {
         return false;
     }
-    const char *directory = list_user(c->event->reply, c->event->index);
+    const struct zkl__list_index *index = c->core->index;
+    const char *directory = index ? index->user : user_of(c->event->reply);
     int32_t size = c->event->reply->stat.data_size;
     if (!directory || directory != c->conflict.directory) {
         c->conflict.stage = ZKL__CONFLICT_UNSEEN;
@@ -836,7 +748,7 @@ bool zkl__path_conflict_seen(struct zkl__contender *c)
     if (!directory) {
         return false;
     }
-    if (is_semaphore(c) && size > 0 && size <= LIMIT_LONGEST) {
+    if (strcmp(directory, "leases") == 0 && size > 0 && size <= LIMIT_LONGEST) {
         refuse(c);
         return true;
     }

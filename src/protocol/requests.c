@@ -1,35 +1,9 @@
-/* requests.c - machines that are ready, operations under way, room for them, and watches. */
+/* requests.c - operations under way, room for them, and watches. */
 
 #include "core.h"
-#include "path.h"
-#include "session_inside.h"
+#include "core_internal.h"
 
 #include <string.h>
-
-/* === machines that are ready ================================================================== */
-
-static bool take_out(struct zkl__ready *ready, struct zkl__machine *machine, enum zkl__rank rank)
-{
-    struct zkl__machine *before = NULL, *at = ready->first[rank];
-    while (at && at != machine) {
-        before = at;
-        at = at->next;
-    }
-    if (at) {
-        *(before ? &before->next : &ready->first[rank]) = at->next;
-        ready->last[rank] = at->next ? ready->last[rank] : before;
-        at->next = NULL;
-        at->ready = false;
-    }
-    return at;
-}
-
-void zkl__ready_remove(struct zkl__ready *ready, struct zkl__machine *machine)
-{
-    for (int rank = 0; machine->ready && rank < ZKL__RANKS; rank++) {
-        (void)take_out(ready, machine, (enum zkl__rank)rank);
-    }
-}
 
 /* === operations under way ===================================================================== */
 
@@ -173,127 +147,35 @@ void zkl__window_ended(struct zkl__window *window, bool answered, int64_t sent, 
 
 /* === watches ================================================================================== */
 
-#define BUCKETS_LEAST 16
-
-bool zkl__watches_init(struct zkl__watches *watches, const zkl_heap *heap)
-{
-    watches->heap = heap;
-    watches->bucket_count = BUCKETS_LEAST;
-    watches->buckets = zkl__zalloc(heap, BUCKETS_LEAST * sizeof(struct zkl__watch *));
-    return watches->buckets != NULL;
-}
-
-void zkl__watches_deinit(struct zkl__watches *watches, const zkl_heap *heap)
-{
-    zkl__free(heap, watches->buckets);
-}
-
-static struct zkl__watch **bucket_of(const struct zkl__watches *watches, uint32_t hash)
-{
-    return &watches->buckets[hash & (watches->bucket_count - 1)];
-}
-
-/* Without memory the table keeps its buckets, and the chains become longer. */
-static void add_buckets(struct zkl__watches *watches)
-{
-    struct zkl__watch **old = watches->buckets;
-    size_t old_count = watches->bucket_count;
-    struct zkl__watch **grown = zkl__zalloc(watches->heap, 2 * old_count * sizeof *grown);
-    if (!grown) {
-        return;
-    }
-    watches->buckets = grown;
-    watches->bucket_count = 2 * old_count;
-    for (size_t i = 0; i < old_count; i++) {
-        while (old[i]) {
-            struct zkl__watch *watch = old[i];
-            struct zkl__watch **bucket = bucket_of(watches, watch->hash);
-            old[i] = watch->next;
-            watch->next = *bucket;
-            *bucket = watch;
-        }
-    }
-    zkl__free(watches->heap, old);
-}
-
 int zkl__watches_add(struct zkl__watches *watches, struct zkl__watch *watch, size_t bytes_max)
 {
-    if (watch->on) {
+    if (watch->entry.in_map) {
         return ZKL_OK;
     }
-    size_t length = strlen(watch->path);
+    size_t length = strlen(watch->entry.path);
     if (bytes_max && watches->bytes + length > bytes_max) {
         return ZKL_ELIMIT;
     }
-    if (watches->count >= 2 * watches->bucket_count) {
-        add_buckets(watches);
-    }
-    watch->hash = zkl__path_hash(watch->path);
-    struct zkl__watch **bucket = bucket_of(watches, watch->hash);
-    watch->next = *bucket;
-    watch->on = true;
-    *bucket = watch;
-    watches->count++;
+    zkl__map_add(&watches->map, &watch->entry);
     watches->bytes += length;
     return ZKL_OK;
 }
 
-static struct zkl__watch *unlink_at(struct zkl__watches *watches, struct zkl__watch **at)
-{
-    struct zkl__watch *watch = *at;
-    *at = watch->next;
-    watch->next = NULL;
-    watch->on = false;
-    watches->count--;
-    watches->bytes -= strlen(watch->path);
-    return watch;
-}
-
 void zkl__watches_remove(struct zkl__watches *watches, struct zkl__watch *watch)
 {
-    if (!watch->on) {
-        return;
+    if (watch->entry.in_map) {
+        zkl__map_remove(&watches->map, &watch->entry);
+        watches->bytes -= strlen(watch->entry.path);
     }
-    struct zkl__watch **at = bucket_of(watches, watch->hash);
-    while (*at != watch) {
-        at = &(*at)->next;
-    }
-    unlink_at(watches, at);
 }
 
 struct zkl__watch *zkl__watches_take(struct zkl__watches *watches, const char *path)
 {
-    uint32_t hash = zkl__path_hash(path);
-    struct zkl__watch *taken = NULL;
-    for (struct zkl__watch **at = bucket_of(watches, hash); *at;) {
-        if ((*at)->hash == hash && strcmp((*at)->path, path) == 0) {
-            struct zkl__watch *watch = unlink_at(watches, at);
-            watch->next = taken;
-            taken = watch;
-        } else {
-            at = &(*at)->next;
-        }
+    struct zkl__map_entry *taken = NULL, *entry;
+    while ((entry = zkl__map_find(&watches->map, path))) {
+        zkl__watches_remove(watches, (struct zkl__watch *)entry);
+        entry->next = taken;
+        taken = entry;
     }
-    return taken;
-}
-
-struct zkl__watch *zkl__watches_take_any(struct zkl__watches *watches)
-{
-    for (size_t i = 0; watches->count > 0 && i < watches->bucket_count; i++) {
-        if (watches->buckets[i]) {
-            return unlink_at(watches, &watches->buckets[i]);
-        }
-    }
-    return NULL;
-}
-
-bool zkl__watches_any(const struct zkl__watches *watches, const char *path)
-{
-    uint32_t hash = zkl__path_hash(path);
-    for (const struct zkl__watch *watch = *bucket_of(watches, hash); watch; watch = watch->next) {
-        if (watch->hash == hash && strcmp(watch->path, path) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return (struct zkl__watch *)taken;
 }

@@ -18,13 +18,11 @@
  * Programmer's Guide, Consistency Guarantees: single system image). A look that set a watch is good
  * until that fires: the server tells a client of a change before it shows it newer data (the same
  * guide, ZooKeeper Watches). */
-#include "semaphore_step.h"
+#include "core_internal.h"
 
-#include "backoff.h"
 #include "error.h"
 #include "name.h"
 #include "op.h"
-#include "contender_inside.h"
 #include "text.h"
 
 #include <stdio.h>
@@ -101,8 +99,11 @@ static void check_sound(const struct zkl__semaphore *s)
                                            : zkl__semaphore_waits(s) ? 0
                                                                      : zkl__semaphore_held(s)));
     ZKL__ENSURE(zkl__semaphore_waits(s) ||
-                (!s->busy && s->looks == 0 && !s->leases && !s->watch.on && !s->limit_watch.on));
-    ZKL__ENSURE((!s->watch.on && !s->limit_watch.on && s->limit == ZKL__LIMIT_UNREAD) || head);
+                (!s->busy && s->looks == 0 && !s->leases && !s->watch.entry.in_map &&
+                 !s->limit_watch.entry.in_map));
+    ZKL__ENSURE(
+        (!s->watch.entry.in_map && !s->limit_watch.entry.in_map && s->limit == ZKL__LIMIT_UNREAD) ||
+        head);
     for (int i = 0; i < s->config.count && s->state == ZKL__SEMAPHORE_HELD; i++) {
         const struct zkl__contender *lease = s->permits[i].contender;
         ZKL__ENSURE(!lease ||
@@ -133,7 +134,7 @@ static void notify_owner(struct zkl__semaphore *s, enum zkl__outcome_kind kind, 
                                          .code = s->code,
                                          .zk_code = s->zk_code,
                                          .why = why,
-                                         .now = zkl__core_now(s->core),
+                                         .now = s->core->now,
                                          .token =
                                              kind == ZKL__GRANTED ? zkl__semaphore_token(s) : 0};
     if (kind == ZKL__FAILED || kind == ZKL__RELEASED) {
@@ -196,7 +197,7 @@ static void forget_leases(struct zkl__semaphore *s)
 {
     forget_looks(s);
     s->busy = false;
-    zkl__free(zkl__core_heap(s->core), s->leases);
+    zkl__free(&s->core->config.heap, s->leases);
     s->leases = NULL;
 }
 
@@ -287,7 +288,7 @@ static void grant_permits(struct zkl__semaphore *s, const char *why)
     int64_t max_hold = s->config.contender.max_hold;
     move_to(s, ZKL__SEMAPHORE_HELD, why);
     stop_waiting(s);
-    s->deadline = max_hold > 0 ? zkl__core_now(s->core) + max_hold : INT64_MAX;
+    s->deadline = max_hold > 0 ? s->core->now + max_hold : INT64_MAX;
     notify_owner(s, ZKL__GRANTED, "granted");
     s->jeopardy = in_jeopardy(s);
     if (s->jeopardy) {
@@ -298,7 +299,7 @@ static void grant_permits(struct zkl__semaphore *s, const char *why)
 static void retry_later(struct zkl__semaphore *s)
 {
     s->patience = zkl__backoff(s->patience, PATIENCE_LEAST, PATIENCE_MOST);
-    s->retry_at = zkl__core_now(s->core) + s->patience;
+    s->retry_at = s->core->now + s->patience;
 }
 
 static void send_request(struct zkl__semaphore *s, struct zkl__op op)
@@ -403,8 +404,7 @@ static void on_limit_reply(struct zkl__semaphore *s, const struct zkl__reply *re
         s->limit = ZKL__LIMIT_UNREAD;
         /* Our limit is in force since then. The list that was read before it is as good as one that
          * is read now, for our leases were in it. */
-        if (reply->rc == ZKL__RC_OK && s->stand <= s->config.limit &&
-            all_leased(s, zkl__core_now(s->core))) {
+        if (reply->rc == ZKL__RC_OK && s->stand <= s->config.limit && all_leased(s, s->core->now)) {
             grant_permits(s, "ours is the limit, and no more leases stand");
         } else if (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_BADVERSION ||
                    reply->rc == ZKL__RC_NONODE) {
@@ -423,7 +423,7 @@ static void send_limit_read(struct zkl__semaphore *s)
         return;
     }
     const struct zkl__op op = {
-        .kind = ZKL__OP_GET, .dir = s->config.path, .watch = s->limit_watch.on};
+        .kind = ZKL__OP_GET, .dir = s->config.path, .watch = s->limit_watch.entry.in_map};
     zkl__core_send(s->core, &s->machine, ZKL__ROLE_LIMIT, &op);
 }
 
@@ -467,7 +467,7 @@ static bool is_lease(const char *name)
 /* What was under way for the list before is forgotten, what lives stays known. */
 static void take_leases(struct zkl__semaphore *s, const struct zkl__reply *list)
 {
-    if (!zkl__children_renew(zkl__core_heap(s->core), &s->leases, list, is_lease)) {
+    if (!zkl__children_renew(&s->core->config.heap, &s->leases, list, is_lease)) {
         fail_acquire(s, ZKL_ENOMEM, 0, "out of memory");
         return;
     }
@@ -489,7 +489,7 @@ static void decide_by_list(struct zkl__semaphore *s, const struct zkl__reply *li
         zkl__core_trace_at(s->core, s->config.path, s->number, "%d leases stand, the limit is %d",
                            s->stand, s->limit);
     }
-    if (!all_listed(s, list) || !all_leased(s, zkl__core_now(s->core))) {
+    if (!all_listed(s, list) || !all_leased(s, s->core->now)) {
         queue_again(s);
     } else if (s->stand <= s->limit) {
         grant_permits(s, "no more leases than the limit");
@@ -524,7 +524,7 @@ static void on_leases_listed(struct zkl__semaphore *s, const struct zkl__reply *
 
 static void read_leases(struct zkl__semaphore *s)
 {
-    if (!s->limit_watch.on) {
+    if (!s->limit_watch.entry.in_map) {
         s->limit = ZKL__LIMIT_UNREAD;
     }
     if (s->crowded && (zkl__watch_add(s->core, &s->watch) != ZKL_OK ||
@@ -562,7 +562,7 @@ static void judge_leases(struct zkl__semaphore *s)
     }
     size_t stand = zkl__children_standing(s->leases);
     // NOLINTNEXTLINE(bugprone-branch-clone): the order of the tests counts
-    if (!all_leased(s, zkl__core_now(s->core))) {
+    if (!all_leased(s, s->core->now)) {
         queue_again(s);
     } else if (stand <= (size_t)s->limit) {
         grant_permits(s, "few enough of the leases live with a session");
@@ -715,7 +715,7 @@ static bool all_made(const struct zkl__semaphore *s)
 /* Asks for what its state needs. */
 static void send_what_is_needed(struct zkl__semaphore *s)
 {
-    if (s->busy || !zkl__core_connected(s->core) || zkl__core_now(s->core) < s->retry_at) {
+    if (s->busy || !s->core->connected || s->core->now < s->retry_at) {
         return;
     }
     switch (s->state) {
@@ -792,7 +792,7 @@ static void cancel_acquire(struct zkl__semaphore *s)
 
 static void on_time(struct zkl__semaphore *s)
 {
-    if (zkl__core_now(s->core) < s->deadline) {
+    if (s->core->now < s->deadline) {
         return;
     }
     if (zkl__semaphore_waits(s)) {
@@ -877,7 +877,7 @@ static int64_t wake(const struct zkl__semaphore *s)
     if (s->state == ZKL__SEMAPHORE_NEW || s->state == ZKL__SEMAPHORE_GONE) {
         return INT64_MAX;
     }
-    bool soon = s->retry_at > zkl__core_now(s->core) && s->retry_at < s->deadline;
+    bool soon = s->retry_at > s->core->now && s->retry_at < s->deadline;
     return soon ? s->retry_at : s->deadline;
 }
 
@@ -911,12 +911,9 @@ static void free_semaphore(struct zkl__core *core, struct zkl__machine *machine)
     zkl__watches_remove(&core->watches, &s->limit_watch);
     zkl__timers_set(&core->timers, &machine->timer, INT64_MAX);
     core->machines--;
-    *(s->prev ? &s->prev->next : &core->semaphores) = s->next;
-    if (s->next) {
-        s->next->prev = s->prev;
-    }
-    zkl__free(zkl__core_heap(core), s->leases);
-    zkl__free(zkl__core_heap(core), s);
+    zkl__list_remove(&core->semaphores, &s->in_session);
+    zkl__free(&core->config.heap, s->leases);
+    zkl__free(&core->config.heap, s);
 }
 
 static const struct zkl__machine_ops ops = {.rank = ZKL__RANK_LAST,
@@ -928,15 +925,16 @@ static const struct zkl__machine_ops ops = {.rank = ZKL__RANK_LAST,
 
 void zkl__semaphores_drop(struct zkl__core *core)
 {
-    while (core->semaphores) {
-        free_semaphore(core, &core->semaphores->machine);
+    struct zkl__link *first;
+    while ((first = core->semaphores.first)) {
+        free_semaphore(core, &ZKL__OWNER(first, struct zkl__semaphore, in_session)->machine);
     }
 }
 
 struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
                                           const struct zkl__semaphore_config *config)
 {
-    const zkl_heap *heap = zkl__core_heap(core);
+    const zkl_heap *heap = &core->config.heap;
     struct zkl__semaphore *s =
         zkl__zalloc(heap, sizeof *s + (size_t)config->count * sizeof *s->permits);
     if (!s) {
@@ -945,17 +943,15 @@ struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
     s->machine.ops = &ops;
     s->core = core;
     s->config = *config;
-    s->watch = (struct zkl__watch){.fired = on_watch_fired, .owner = s, .path = config->leases};
-    s->limit_watch = (struct zkl__watch){.fired = on_watch_fired, .owner = s, .path = config->path};
+    s->watch =
+        (struct zkl__watch){.fired = on_watch_fired, .owner = s, .entry.path = config->leases};
+    s->limit_watch =
+        (struct zkl__watch){.fired = on_watch_fired, .owner = s, .entry.path = config->path};
     for (int i = 0; i < config->count; i++) {
         s->permits[i].semaphore = s;
     }
     core->machines++;
-    s->next = core->semaphores;
-    if (s->next) {
-        s->next->prev = s;
-    }
-    core->semaphores = s;
+    zkl__list_prepend(&core->semaphores, &s->in_session);
     if (!make_queue_node(s)) {
         free_semaphore(core, &s->machine);
         return NULL;
@@ -978,7 +974,8 @@ void zkl__semaphore_let_go(struct zkl__semaphore *semaphore)
 
 void zkl__semaphores_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code)
 {
-    for (struct zkl__semaphore *s = core->semaphores; s; s = s->next) {
+    for (struct zkl__link *at = core->semaphores.first; at; at = at->next) {
+        struct zkl__semaphore *s = ZKL__OWNER(at, struct zkl__semaphore, in_session);
         s->code = kind == ZKL__CE_END && zkl__semaphore_waits(s) ? code : s->code;
         post(s, kind == ZKL__CE_END ? ZKL__SM_END : ZKL__SM_CONNECTED);
     }

@@ -2,7 +2,7 @@
  * drain. */
 #include "heap.h"
 #include "name.h"
-#include "session_inside.h"
+#include "core_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -185,12 +185,12 @@ static void prove(struct zkl__core *core, const struct zkl__machine *asker, enum
         zkl__stats_slack(&core->stats, left);
     }
     bool leased = core->provers.first && zkl__core_leased(core);
-    for (struct zkl__link *at = core->provers.first; at && leased; at = at->next) {
-        struct zkl__contender *c = ZKL__OWNER(at, struct zkl__contender, proving);
+    if (!leased) {
+        return;
+    }
+    ZKL__EACH (struct zkl__contender, c, &core->provers, proving) {
         if (&c->machine != asker) {
             zkl__contender_post(c, ZKL__CE_LOOK);
-        } else if (c->state == ZKL__LINGERING && &c->machine != asker) {
-            zkl__contender_post(c, ZKL__CE_TIME);
         }
     }
 }
@@ -243,11 +243,6 @@ bool zkl__core_forget(struct zkl__core *core, struct zkl__machine *owner)
     return sent;
 }
 
-bool zkl__core_writes(const struct zkl__core *core)
-{
-    return core->writes > 0;
-}
-
 /* --- requests -------------------------------------------------------------------------------- */
 
 static void request_answered(struct zkl__core *core, struct zkl__machine *machine, int role,
@@ -290,430 +285,18 @@ void zkl__core_request(struct zkl__core *core, struct zkl__request *request,
 
 bool zkl__request_forget(struct zkl__core *core, struct zkl__request *request)
 {
-    zkl__ready_remove(&core->ready, &request->machine);
+    zkl__machine_unready(&request->machine);
     return zkl__core_forget(core, &request->machine);
 }
 
-/* === its contenders =========================================================================== */
+/* === its watches ============================================================================== */
 
-/* The contenders of a session: each reads its mail, its actions are carried
- * out, its owner is told, and it is freed when it has ended. */
-
-static struct zkl__contender *holder_of(struct zkl__link *link)
+void zkl__core_unwatch(struct zkl__core *core, const char *path)
 {
-    return link ? ZKL__OWNER(link, struct zkl__contender, holding) : NULL;
-}
-
-struct zkl__contender *zkl__contenders_first(const struct zkl__core *core)
-{
-    struct zkl__link *first = core->contenders.first;
-    return first ? ZKL__OWNER(first, struct zkl__contender, in_session) : NULL;
-}
-
-struct zkl__contender *zkl__contenders_after(const struct zkl__contender *c)
-{
-    struct zkl__link *next = c->in_session.next;
-    return next ? ZKL__OWNER(next, struct zkl__contender, in_session) : NULL;
-}
-
-struct zkl__contender *zkl__holders_first(const struct zkl__core *core)
-{
-    return holder_of(core->holders.first);
-}
-
-struct zkl__contender *zkl__holders_after(const struct zkl__contender *c)
-{
-    return holder_of(c->holding.next);
-}
-
-void zkl__holders_rotate(struct zkl__core *core)
-{
-    struct zkl__contender *first = zkl__holders_first(core);
-    zkl__list_remove(&core->holders, &first->holding);
-    zkl__list_append(&core->holders, &first->holding);
-    if (first->state == ZKL__PROVING) {
-        zkl__list_remove(&core->provers, &first->proving);
-        zkl__list_append(&core->provers, &first->proving);
-    }
-}
-
-static void take_watch_back(struct zkl__core *core, const char *path)
-{
-    if (core->connected && !zkl__watches_any(&core->watches, path)) {
+    if (core->connected && !zkl__map_find(&core->watches.map, path)) {
         struct zkl__op op = {.kind = ZKL__OP_UNWATCH, .dir = path};
         zkl__core_send(core, NULL, ZKL__ROLE_NONE,
                        &op); /* if not: it stays until it fires or the session ends */
-    }
-}
-
-static int change_watch(struct zkl__core *core, struct zkl__watch *watch,
-                        enum zkl__watch_change change, size_t bytes_max)
-{
-    if (change == ZKL__WATCH_ON) {
-        return zkl__watches_add(&core->watches, watch, bytes_max);
-    }
-    if (change != ZKL__WATCH_KEEP && watch->on) {
-        zkl__watches_remove(&core->watches, watch);
-        if (change == ZKL__WATCH_OFF) {
-            take_watch_back(core, watch->path);
-        }
-    }
-    return ZKL_OK;
-}
-
-void zkl__owner_tell(struct zkl__contender *c, const struct zkl__outcome *outcome)
-{
-    void (*notify)(void *, const struct zkl__outcome *) = c->config.notify;
-    if (outcome->kind == ZKL__FAILED || outcome->kind == ZKL__RELEASED) {
-        c->config.notify = NULL; /* its last word */
-    }
-    if (notify) {
-        notify(c->config.owner, outcome);
-    }
-}
-
-static bool keeps(enum zkl__contender_state state)
-{
-    return state == ZKL__HELD || state == ZKL__LINGERING;
-}
-
-static void after_step(struct zkl__core *core, struct zkl__contender *c,
-                       enum zkl__contender_state before)
-{
-    bool holder = c->state == ZKL__PROVING || zkl__contender_keeps(c);
-    if (holder != c->holder) {
-        if (holder) {
-            if (!core->holders.first) {
-                core->beat_at = core->now + zkl__lease_heartbeat(core->lease.timeout);
-            }
-            zkl__list_append(&core->holders, &c->holding);
-        } else {
-            zkl__list_remove(&core->holders, &c->holding);
-        }
-        c->holder = holder;
-    }
-    if ((c->state == ZKL__PROVING) != (before == ZKL__PROVING)) {
-        if (c->state == ZKL__PROVING) {
-            zkl__list_append(&core->provers, &c->proving);
-        } else {
-            zkl__list_remove(&core->provers, &c->proving);
-        }
-    }
-    core->held += (unsigned)zkl__contender_keeps(c) - (unsigned)keeps(before);
-    if ((c->state == ZKL__HELD) != (before == ZKL__HELD)) {
-        core->granted += (unsigned)(c->state == ZKL__HELD) - (unsigned)(before == ZKL__HELD);
-        core->warned -= c->jeopardy_told;
-        c->jeopardy_told = false;
-    }
-}
-
-static void carry_out_op(struct zkl__core *core, struct zkl__contender *c,
-                         const struct zkl__contender_op *op)
-{
-    if (op->role == ZKL__ROLE_LIST && !c->joint) {
-        zkl__local_ask_list(core, c);
-    } else if (!(c->joint && zkl__joint_holds_back(c, op->role))) {
-        c->in_flight++;
-        c->listed_at = op->role == ZKL__ROLE_LIST ? core->now : c->listed_at;
-        zkl__core_send(core, &c->machine, op->role, &op->op);
-    }
-}
-
-static void carry_out(struct zkl__core *core, struct zkl__contender *c,
-                      const struct zkl__contender_actions *actions)
-{
-    const enum zkl__watch_change *changes = actions->watches;
-    size_t bytes_max = core->config.watch_bytes_max;
-    int watch_code = change_watch(core, &c->watches[ZKL__WATCHED_PREDECESSOR],
-                                  changes[ZKL__WATCHED_PREDECESSOR], bytes_max);
-    /* Who does not watch its own node lists instead: these leave the room to the watches that
-     * nobody can wait without. */
-    int own_code =
-        change_watch(core, &c->watches[ZKL__WATCHED_OWN], changes[ZKL__WATCHED_OWN], bytes_max / 2);
-    int queue_code =
-        change_watch(core, &c->watches[ZKL__WATCHED_QUEUE], changes[ZKL__WATCHED_QUEUE], bytes_max);
-    if (changes[ZKL__WATCHED_LINGER] != ZKL__WATCH_KEEP) { /* no room for it: then none lingers */
-        (void)change_watch(core, &c->watches[ZKL__WATCHED_LINGER], changes[ZKL__WATCHED_LINGER],
-                           bytes_max / 2);
-    }
-    for (int i = 0; i < actions->op_count; i++) {
-        const struct zkl__contender_op *op = &actions->ops[i];
-        int code = op->role == ZKL__ROLE_WATCH       ? watch_code
-                   : op->role == ZKL__ROLE_OWN_WATCH ? own_code
-                   : op->role == ZKL__ROLE_LIST      ? queue_code
-                                                     : ZKL_OK;
-        if (code == ZKL_OK) {
-            carry_out_op(core, c, op);
-        } else {
-            zkl__contender_post_refusal(c, op->role,
-                                        code); /* there is no room even to note these */
-        }
-    }
-    if (actions->inspect) {
-        zkl__inspection_send(core, c);
-    }
-}
-
-static void act(struct zkl__core *core, struct zkl__contender *c,
-                struct zkl__contender_event *event)
-{
-    struct zkl__contender_actions actions;
-    enum zkl__contender_state before = c->state;
-    event->now = core->now;
-    event->connected = core->connected;
-    event->session_id = core->session_id;
-    event->grant_waits = c->joint && !c->joint->open;
-    event->delete_waits = zkl__local_delete_waits(c);
-    event->index =
-        event->kind == ZKL__CE_REPLY && event->role == ZKL__ROLE_LIST ? core->index : NULL;
-    if (event->kind == ZKL__CE_EXPIRED) {
-        c->held_back = 0;
-    }
-    zkl__contender_step(c, event, &actions);
-    zkl__stats_step(&core->stats, c, before, event, &actions);
-    after_step(core, c, before);
-    carry_out(core, c, &actions);
-    zkl__local_stepped(c);
-    if (actions.told) { /* behind what was sent: whoever wakes up finds it done */
-        zkl__owner_tell(c, &actions.outcome);
-    }
-}
-
-/* --- its mail -------------------------------------------------------------------------------- */
-
-/* What it comes to, as things stand now; false: to nothing. */
-static bool judge(struct zkl__core *core, struct zkl__contender *c,
-                  struct zkl__contender_event *event)
-{
-    if (event->kind == ZKL__CE_LOOK && c->local.ahead) {
-        return zkl__local_look(core, c, &event->kind);
-    }
-    if (event->kind == ZKL__CE_LOOK) {
-        event->kind = ZKL__CE_TIME;
-    } else if (event->kind == ZKL__CE_END) {
-        zkl__linger_forbid(c);
-        bool stayed = core->closing && zkl__grant_stay_no_longer(&c->grant);
-        event->kind = zkl__contender_waits(c)      ? ZKL__CE_CANCEL
-                      : stayed                     ? ZKL__CE_TIME
-                      : c->state == ZKL__LINGERING ? ZKL__CE_END
-                                                   : ZKL__CE_RELEASE;
-        return event->kind != ZKL__CE_RELEASE || c->state == ZKL__HELD || c->state == ZKL__LOST;
-    }
-    return true;
-}
-
-static void after_mail(struct zkl__core *core, struct zkl__contender *c)
-{
-    zkl__timers_set(&core->timers, &c->machine.timer, zkl__contender_wake(c));
-    zkl__linger_check(c);
-    if (c->joint) {
-        zkl__joint_post(c->joint);
-    }
-    if (c->state == ZKL__GONE && c->in_flight == 0) {
-        zkl__core_bury(core, &c->machine);
-    }
-}
-
-static void read_mail(struct zkl__core *core, struct zkl__machine *machine)
-{
-    struct zkl__contender *c = (struct zkl__contender *)machine;
-    struct zkl__local_facts facts;
-    bool followed = zkl__local_note_facts(c, &facts);
-    struct zkl__mail mail = c->mail;
-    struct zkl__contender_event event;
-    struct zkl__reply refusal;
-    c->mail = (struct zkl__mail){0};
-    while (zkl__mail_next(&mail, &event, &refusal)) {
-        if (c->state != ZKL__GONE && judge(core, c, &event)) {
-            act(core, c, &event);
-        }
-    }
-    if (followed) {
-        zkl__local_tell_changes(c, &facts);
-    }
-    after_mail(core, c);
-}
-
-void zkl__contender_lapse(struct zkl__core *core, struct zkl__contender *c)
-{
-    struct zkl__contender_event event = {.kind = ZKL__CE_LAPSED};
-    act(core, c, &event);
-    after_mail(core, c);
-}
-
-/* --- its operations -------------------------------------------------------------------------- */
-
-/* Such an answer says that our node was there; that of a check also where we may not read it (see
- * proof_of). */
-static bool shows_node(enum zkl__role role, enum zkl__rc rc)
-{
-    bool check = role == ZKL__ROLE_PROVE || role == ZKL__ROLE_BEAT;
-    bool other = role == ZKL__ROLE_CREATE || role == ZKL__ROLE_STAT;
-    return rc == ZKL__RC_OK ? check || other : rc == ZKL__RC_NOAUTH && check;
-}
-
-static void answered(struct zkl__core *core, struct zkl__machine *machine, int role, int64_t sent,
-                     const struct zkl__reply *reply)
-{
-    struct zkl__contender *c = (struct zkl__contender *)machine;
-    if (role >= ZKL__ROLES) {
-        c->in_flight--;
-        zkl__inspection_answered(c, (size_t)(role - ZKL__ROLES), reply);
-        return;
-    }
-    if (role == ZKL__ROLE_LIST) {
-        zkl__local_note_list(&core->queues, c, reply);
-    }
-    if (role == ZKL__ROLE_LIST && !c->joint) {
-        zkl__local_answer_list(core, c, reply);
-        return;
-    }
-    c->shown_at = shows_node((enum zkl__role)role, reply->rc) ? sent : c->shown_at;
-    c->in_flight--;
-    zkl__contender_post_reply(c, (enum zkl__role)role, reply);
-}
-
-static void refused(struct zkl__core *core, struct zkl__machine *machine, int role, int code)
-{
-    struct zkl__contender *c = (struct zkl__contender *)machine;
-    if (role >= ZKL__ROLES) {
-        const struct zkl__reply unsent = {.rc = ZKL__RC_UNSENT, .unsent = code};
-        answered(core, machine, role, 0, &unsent);
-        return;
-    }
-    if (role == ZKL__ROLE_LIST && !c->joint) {
-        zkl__local_refuse_list(core, c, code);
-        return;
-    }
-    c->in_flight--;
-    zkl__contender_post_refusal(c, (enum zkl__role)role, code);
-}
-
-/* A place that is not wanted any more is not made, nor is its directory. */
-static bool wants(const struct zkl__machine *machine, int role)
-{
-    bool makes = role == ZKL__ROLE_CREATE || role == ZKL__ROLE_MAKE;
-    return !makes || zkl__contender_waits((const struct zkl__contender *)machine);
-}
-
-static void due(struct zkl__machine *machine)
-{
-    zkl__contender_post((struct zkl__contender *)machine, ZKL__CE_TIME);
-}
-
-static void free_ended(struct zkl__core *core, struct zkl__machine *machine);
-
-static const struct zkl__machine_ops contender_ops = {.rank = ZKL__RANK_FIRST,
-                                                      .step = read_mail,
-                                                      .answered = answered,
-                                                      .refused = refused,
-                                                      .wants = wants,
-                                                      .due = due,
-                                                      .free = free_ended};
-
-/* --- life ------------------------------------------------------------------------------------ */
-
-static void release_memory(struct zkl__core *core, struct zkl__contender *c)
-{
-    zkl__local_leave(&core->queues, c);
-    zkl__contender_free(c);
-}
-
-struct zkl__contender *zkl__contender_new(struct zkl__core *core,
-                                          const struct zkl__contender_config *config)
-{
-    const zkl_heap *heap = &core->config.heap;
-    struct zkl__contender *c = zkl__zalloc(heap, sizeof *c);
-    if (!c) {
-        return NULL;
-    }
-    const char *metadata = config->metadata ? config->metadata : "";
-    c->machine.ops = &contender_ops;
-    c->heap = heap;
-    c->core = core;
-    c->config = *config;
-    c->config.metadata = zkl__copy(heap, metadata, strlen(metadata));
-    bool joined = c->config.metadata && zkl__local_join(&core->queues, c, config->path);
-    if (!joined) {
-        release_memory(core, c);
-        return NULL;
-    }
-    core->machines++;
-    c->config.path = c->local.queue->path;
-    c->path_stats = zkl__stats_path(&core->stats, heap, c->config.path);
-    c->number = ++core->numbers;
-    for (int i = 0; i < ZKL__WATCHED; i++) {
-        c->watches[i].owner = c;
-    }
-    c->watches[ZKL__WATCHED_QUEUE].path = c->watches[ZKL__WATCHED_LINGER].path = c->config.path;
-    zkl__list_append(&core->contenders, &c->in_session);
-    return c;
-}
-
-enum zkl__contender_state zkl__contender_state(const struct zkl__contender *contender)
-{
-    return contender->state;
-}
-int64_t zkl__contender_token(const struct zkl__contender *contender)
-{
-    return contender->node.czxid;
-}
-const char *zkl__contender_node(const struct zkl__contender *contender)
-{
-    return contender->node.name;
-}
-
-bool zkl__contender_holds(const struct zkl__core *core, const struct zkl__contender *contender,
-                          int64_t now)
-{
-    ZKL__ENSURE(zkl__core_settled(core));
-    return contender->state == ZKL__HELD && now < core->lease.until &&
-           zkl__grant_lasts(&contender->grant, now);
-}
-
-/* To all of them, the earliest acquire first: on a new connection they send their creates in the
- * order in which they read this. code: of ZKL__CE_END. */
-static void contenders_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code)
-{
-    for (struct zkl__contender *c = zkl__contenders_first(core); c; c = zkl__contenders_after(c)) {
-        c->mail.code = code;
-        zkl__contender_post(c, kind);
-    }
-}
-
-static void unlink_contender(struct zkl__core *core, struct zkl__contender *c)
-{
-    for (int i = 0; i < ZKL__WATCHED; i++) {
-        zkl__watches_remove(&core->watches, &c->watches[i]);
-    }
-    zkl__timers_set(&core->timers, &c->machine.timer, INT64_MAX);
-    core->machines--;
-    zkl__joint_leave(c);
-    zkl__local_unfollow(c);
-    zkl__list_remove(&core->contenders, &c->in_session);
-}
-
-static void free_ended(struct zkl__core *core, struct zkl__machine *machine)
-{
-    struct zkl__contender *c = (struct zkl__contender *)machine;
-    ZKL__ENSURE(c->in_flight == 0 && !c->local.behind);
-    unlink_contender(core, c);
-    release_memory(core, c);
-}
-
-/* The core goes: all of them. */
-static void contenders_drop(struct zkl__core *core)
-{
-    for (struct zkl__contender *c = zkl__contenders_first(core); c; c = zkl__contenders_after(c)) {
-        zkl__local_unfollow(c);
-    }
-    struct zkl__contender *c;
-    while ((c = zkl__contenders_first(core))) {
-        if (c->joint) {
-            zkl__joint_disown(c->joint);
-        }
-        unlink_contender(core, c);
-        release_memory(core, c);
     }
 }
 
@@ -724,9 +307,9 @@ int zkl__watch_add(struct zkl__core *core, struct zkl__watch *watch)
 
 void zkl__watch_remove(struct zkl__core *core, struct zkl__watch *watch)
 {
-    if (watch->on) {
+    if (watch->entry.in_map) {
         zkl__watches_remove(&core->watches, watch);
-        take_watch_back(core, watch->path);
+        zkl__core_unwatch(core, watch->entry.path);
     }
 }
 
@@ -737,32 +320,57 @@ void zkl__watch_remove(struct zkl__core *core, struct zkl__watch *watch)
 /* Steps for each contender, list and operation: a bound that no sound event comes near. */
 #define STEPS_EACH 16
 
+static void make_ready(struct zkl__core *core, struct zkl__machine *machine, enum zkl__rank rank)
+{
+    machine->ready = &core->ready[rank];
+    zkl__list_append(machine->ready, &machine->in_ready);
+}
+
 void zkl__core_post(struct zkl__core *core, struct zkl__machine *machine)
 {
-    zkl__ready_put(&core->ready, machine, machine->ops->rank);
+    if (!machine->ready) {
+        make_ready(core, machine, machine->ops->rank);
+    }
 }
 
 void zkl__core_bury(struct zkl__core *core, struct zkl__machine *machine)
 {
-    zkl__ready_remove(&core->ready, machine); /* what mail it has is not read any more */
-    zkl__ready_put(&core->ready, machine, ZKL__RANK_ENDED);
+    zkl__machine_unready(machine); /* what mail it has is not read any more */
+    make_ready(core, machine, ZKL__RANK_ENDED);
+}
+
+static struct zkl__machine *take_ready(struct zkl__core *core, enum zkl__rank rank)
+{
+    struct zkl__link *first = core->ready[rank].first;
+    if (!first) {
+        return NULL;
+    }
+    struct zkl__machine *machine = ZKL__OWNER(first, struct zkl__machine, in_ready);
+    zkl__machine_unready(machine);
+    return machine;
 }
 
 static struct zkl__machine *next_ready(struct zkl__core *core)
 {
-    struct zkl__machine *machine = zkl__ready_take(&core->ready, ZKL__RANK_FIRST);
+    struct zkl__machine *machine = take_ready(core, ZKL__RANK_FIRST);
     if (!machine && core->first_waiting) {
         core_send_waiting(core); /* what is not wanted any more is refused, which is mail */
-        machine = zkl__ready_take(&core->ready, ZKL__RANK_FIRST);
+        machine = take_ready(core, ZKL__RANK_FIRST);
     }
-    machine = machine ? machine : zkl__ready_take(&core->ready, ZKL__RANK_LATER);
-    return machine ? machine : zkl__ready_take(&core->ready, ZKL__RANK_LAST);
+    machine = machine ? machine : take_ready(core, ZKL__RANK_LATER);
+    return machine ? machine : take_ready(core, ZKL__RANK_LAST);
+}
+
+static bool is_any_ready(const struct zkl__core *core)
+{
+    return core->ready[ZKL__RANK_FIRST].first || core->ready[ZKL__RANK_LATER].first ||
+           core->ready[ZKL__RANK_LAST].first;
 }
 
 /* Some steps make machines. */
 static size_t steps_most(const struct zkl__core *core)
 {
-    return STEPS_EACH * (core->machines + core->queues.count + core->pendings.room + 16);
+    return STEPS_EACH * (core->machines + core->queues.map.count + core->pendings.room + 16);
 }
 
 static void step_ready(struct zkl__core *core)
@@ -780,14 +388,14 @@ static void step_ready(struct zkl__core *core)
  * times. */
 static void drain(struct zkl__core *core)
 {
-    if (core->first_waiting || !zkl__ready_none(&core->ready)) {
+    if (core->first_waiting || is_any_ready(core)) {
         step_ready(core);
     }
 }
 
 bool zkl__core_settled(const struct zkl__core *core)
 {
-    return core->stepping || zkl__ready_none(&core->ready);
+    return core->stepping || !is_any_ready(core);
 }
 
 /* A step of the session begins and ends: the last phase frees what has ended. Nobody else drains.
@@ -803,7 +411,7 @@ static void core_finish(struct zkl__core *core)
 {
     drain(core);
     struct zkl__machine *machine;
-    while ((machine = zkl__ready_take(&core->ready, ZKL__RANK_ENDED))) {
+    while ((machine = take_ready(core, ZKL__RANK_ENDED))) {
         machine->ops->free(core, machine);
     }
     core->stepping = false;
@@ -899,7 +507,7 @@ static void on_connected(struct zkl__core *core, const struct zkl__event *ev)
     zkl__core_trace(core, NULL, ev->fresh ? "a new session" : "connected again");
     zkl__core_find_hops(core);
     core->port.state(core->port.ctx, ZKL_SESSION_CONNECTED, ZKL_OK);
-    contenders_post(core, ZKL__CE_CONNECTED, ZKL_OK);
+    zkl__contenders_post(core, ZKL__CE_CONNECTED, ZKL_OK);
     zkl__semaphores_post(core, ZKL__CE_CONNECTED, ZKL_OK);
     zkl__watchers_wake(core);
 }
@@ -931,9 +539,9 @@ static void tell_state(struct zkl__core *core)
 static void note_broken(struct zkl__core *core)
 {
     bool at_once = core->now - core->connected_at < AT_ONCE;
-    if (!at_once || core->watches.count >
+    if (!at_once || core->watches.map.count >
                         core->set_again) { /* contenders look anew; the library forgets none */
-        core->set_again = core->watches.count;
+        core->set_again = core->watches.map.count;
         core->set_again_bytes = core->watches.bytes;
     }
     core->broken = at_once && core->set_again > 0 ? core->broken + 1 : 0;
@@ -956,7 +564,7 @@ static void on_suspended(struct zkl__core *core)
     core->connected = false;
     note_broken(core);
     core->stats.all.suspensions++;
-    for (struct zkl__contender *c = zkl__holders_first(core); c; c = zkl__holders_after(c)) {
+    ZKL__EACH (struct zkl__contender, c, &core->holders, holding) {
         if (c->config.linger > 0) {
             zkl__contender_post(c, ZKL__CE_YIELD);
         }
@@ -987,14 +595,15 @@ static void on_expired(struct zkl__core *core, int code)
     zkl__core_trace(core, NULL, "the session ended");
     core_answer_unknown(core);
     core->ended = code == ZKL_EAUTH;
-    contenders_post(core, ZKL__CE_EXPIRED, code);
+    zkl__contenders_post(core, ZKL__CE_EXPIRED, code);
     if (core->ended) {
-        contenders_post(core, ZKL__CE_END, code);
+        zkl__contenders_post(core, ZKL__CE_END, code);
         zkl__semaphores_post(core, ZKL__CE_END, code);
     }
-    struct zkl__watch *watch;
-    while ((watch = zkl__watches_take_any(&core->watches))) {
-        fire(watch, ZKL__WATCH_CHANGED);
+    struct zkl__map_entry *any;
+    while ((any = zkl__map_any(&core->watches.map))) {
+        zkl__watches_remove(&core->watches, (struct zkl__watch *)any);
+        fire((struct zkl__watch *)any, ZKL__WATCH_CHANGED);
     }
     zkl__watchers_over(core);
     owe_state(core, core->ended ? ZKL_SESSION_CLOSED : ZKL_SESSION_LOST, code);
@@ -1006,8 +615,8 @@ static void on_watch(struct zkl__core *core, enum zkl__watch_event event, const 
     core->stats.all.watches++;
     while (fired) {
         struct zkl__watch *watch = fired;
-        fired = fired->next;
-        watch->next = NULL;
+        fired = (struct zkl__watch *)watch->entry.next;
+        watch->entry.next = NULL;
         fire(watch, event);
     }
 }
@@ -1015,7 +624,7 @@ static void on_watch(struct zkl__core *core, enum zkl__watch_event event, const 
 static void on_close(struct zkl__core *core)
 {
     core->closing = true;
-    contenders_post(core, ZKL__CE_END, ZKL_ECLOSED);
+    zkl__contenders_post(core, ZKL__CE_END, ZKL_ECLOSED);
     zkl__semaphores_post(core, ZKL__CE_END, ZKL_ECLOSED);
 }
 
@@ -1077,40 +686,6 @@ static void on_reply(struct zkl__core *core, const struct zkl__event *ev)
     }
 }
 
-/* What concerns one contender, semaphore, watcher or request. */
-static void admit_object(struct zkl__core *core, const struct zkl__event *ev)
-{
-    switch (ev->kind) {
-    case ZKL__EV_START:
-        on_start(core, ev);
-        break;
-    case ZKL__EV_CANCEL:
-        cancel(ev, ev->code);
-        break;
-    case ZKL__EV_RELEASE:
-        on_release(ev);
-        break;
-    case ZKL__EV_LET_GO:
-        on_let_go(ev);
-        break;
-    case ZKL__EV_GIVE_BACK:
-        zkl__semaphore_give_back(ev->semaphore, ev->count);
-        break;
-    case ZKL__EV_DOWNGRADE:
-        ev->contender->mail.rule = ev->rule;
-        zkl__contender_post(ev->contender, ZKL__CE_DOWNGRADE);
-        break;
-    case ZKL__EV_REQUEST:
-        zkl__core_request(core, ev->request, ev->op);
-        break;
-    case ZKL__EV_WAKE:
-        zkl__watcher_wake(ev->watcher);
-        break;
-    default: /* the session's: admit */
-        break;
-    }
-}
-
 /* What the event changes is changed, and every machine that it concerns has mail. */
 static void admit(struct zkl__core *core, const struct zkl__event *ev)
 {
@@ -1139,14 +714,29 @@ static void admit(struct zkl__core *core, const struct zkl__event *ev)
         on_close(core);
         break;
     case ZKL__EV_START:
+        on_start(core, ev);
+        break;
     case ZKL__EV_CANCEL:
+        cancel(ev, ev->code);
+        break;
     case ZKL__EV_RELEASE:
+        on_release(ev);
+        break;
     case ZKL__EV_LET_GO:
+        on_let_go(ev);
+        break;
     case ZKL__EV_GIVE_BACK:
+        zkl__semaphore_give_back(ev->semaphore, ev->count);
+        break;
     case ZKL__EV_DOWNGRADE:
+        ev->contender->mail.rule = ev->rule;
+        zkl__contender_post(ev->contender, ZKL__CE_DOWNGRADE);
+        break;
     case ZKL__EV_REQUEST:
+        zkl__core_request(core, ev->request, ev->op);
+        break;
     case ZKL__EV_WAKE:
-        admit_object(core, ev);
+        zkl__watcher_wake(ev->watcher);
         break;
     }
 }
@@ -1197,12 +787,10 @@ struct zkl__core *zkl__core_new(const struct zkl__core_config *config, const str
         core->roles_at = INT64_MAX;
         zkl__window_init(&core->window, config->ops_max);
         zkl__stats_init(&core->stats);
-        if (!zkl__watches_init(&core->watches, &core->config.heap)) {
-            zkl__free(&config->heap, core);
-            return NULL;
-        }
-        if (!zkl__local_queues_init(&core->queues, &core->config.heap, config->names_key)) {
-            zkl__watches_deinit(&core->watches, &config->heap);
+        core->queues.names_key = config->names_key;
+        if (!zkl__map_init(&core->watches.map, &core->config.heap) ||
+            !zkl__map_init(&core->queues.map, &core->config.heap)) {
+            zkl__map_deinit(&core->watches.map);
             zkl__free(&config->heap, core);
             return NULL;
         }
@@ -1213,10 +801,10 @@ struct zkl__core *zkl__core_new(const struct zkl__core_config *config, const str
 void zkl__core_free(struct zkl__core *core)
 {
     zkl_heap heap = core->config.heap;
-    contenders_drop(core);
+    zkl__contenders_drop(core);
     zkl__semaphores_drop(core);
     core_drop_waiting(core);
-    zkl__watches_deinit(&core->watches, &heap);
+    zkl__map_deinit(&core->watches.map);
     zkl__stats_deinit(&core->stats, &heap);
     zkl__local_queues_deinit(&core->queues);
     zkl__free(&heap, core->pendings.slots);
@@ -1228,11 +816,6 @@ void zkl__core_unseal(struct zkl__core *core)
     core->config.seal = NULL;
 }
 
-const zkl_acl *zkl__core_seal(const struct zkl__core *core)
-{
-    return core->config.seal;
-}
-
 bool zkl__core_seals(const struct zkl__core *core)
 {
     return core->config.seal && !core->seal_off;
@@ -1242,11 +825,6 @@ void zkl__core_seal_off(struct zkl__core *core)
 {
     zkl__core_trace(core, NULL, "seals nothing any more");
     core->seal_off = true;
-}
-
-const zkl_heap *zkl__core_heap(const struct zkl__core *core)
-{
-    return &core->config.heap;
 }
 
 const struct zkl__stats *zkl__core_stats(const struct zkl__core *core)
@@ -1294,12 +872,13 @@ static bool ends_with_the_session(const struct zkl__contender *c)
 bool zkl__core_idle(const struct zkl__core *core)
 {
     ZKL__ENSURE(zkl__core_settled(core));
-    if (core->semaphores || core->pendings.on_count > 0) {
+    if (core->semaphores.first || core->pendings.on_count > 0) {
         return false;
     }
-    const struct zkl__contender *c = zkl__contenders_first(core);
-    while (c && ends_with_the_session(c)) {
-        c = zkl__contenders_after(c);
+    ZKL__EACH (const struct zkl__contender, c, &core->contenders, in_session) {
+        if (!ends_with_the_session(c)) {
+            return false;
+        }
     }
-    return !c;
+    return true;
 }

@@ -155,6 +155,13 @@ struct zkl__joint *zkl__joint_new(struct zkl__core *core,
 bool zkl__joint_holds(const struct zkl__core *core, const struct zkl__joint *joint, int64_t now);
 const char *zkl__joint_node(const struct zkl__joint *joint, size_t seat);
 
+/* --- locks that linger ------------------------------------------------------------------------ */
+
+/* A lock object of which the lock may linger at this path is made; NULL: no memory. When it is
+ * freed, whether it was the last one there: then nobody can be granted what lingers. */
+struct zkl__local_queue *zkl__linger_enroll(struct zkl__core *core, const char *path);
+bool zkl__linger_resign(struct zkl__core *core, struct zkl__local_queue *queue);
+
 /* --- requests and watches: single operations of recipes that are not queues ------------------ */
 
 /* The owner waits no longer: done will not be called, the memory may go. False: it was never sent,
@@ -170,6 +177,11 @@ void zkl__watch_remove(struct zkl__core *core, struct zkl__watch *watch);
 
 /* --- facts ----------------------------------------------------------------------------------- */
 
+int64_t zkl__core_now(const struct zkl__core *core);
+int64_t zkl__core_session_id(const struct zkl__core *core); /* 0: it has none */
+int64_t zkl__core_timeout(const struct zkl__core *core);    /* ns, 0 before the first connection */
+/* No server was reached for a session timeout (zkl__lease_doubted). */
+bool zkl__core_doubted(const struct zkl__core *core);
 /* What has been counted; lives as long as the core. */
 struct zkl__stats;
 const struct zkl__stats *zkl__core_stats(const struct zkl__core *core);

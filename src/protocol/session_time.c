@@ -1,6 +1,6 @@
 /* session_time.c - a session's own times: how much lease is left, the heartbeat that renews it, who
  * has to be told. */
-#include "session_inside.h"
+#include "core_internal.h"
 
 #include <string.h>
 
@@ -120,12 +120,18 @@ int64_t zkl__core_guard_at(struct zkl__core *core)
 
 static void beat(struct zkl__core *core)
 {
-    struct zkl__contender *c = zkl__holders_first(core);
+    struct zkl__contender *c = ZKL__OWNER(core->holders.first, struct zkl__contender, holding);
     core->beat_at = core->now + zkl__lease_heartbeat(core->lease.timeout);
     if (!c || core->beats_under_way >= BEATS_MOST) {
         return;
     }
-    zkl__holders_rotate(core);
+    /* The next one is on another one's node. */
+    zkl__list_remove(&core->holders, &c->holding);
+    zkl__list_append(&core->holders, &c->holding);
+    if (c->state == ZKL__PROVING) {
+        zkl__list_remove(&core->provers, &c->proving);
+        zkl__list_append(&core->provers, &c->proving);
+    }
     /* A node that is being replaced may be gone when its answer comes: then the directory's will
      * do. */
     struct zkl__op op = {.kind = ZKL__OP_CHECK,
@@ -141,7 +147,7 @@ static void tell_jeopardy(struct zkl__core *core)
     if (core->warned == (core->jeopardy ? core->granted : 0)) {
         return; /* everybody knows: a step costs what it changes, not what the session holds */
     }
-    for (struct zkl__contender *c = zkl__holders_first(core); c; c = zkl__holders_after(c)) {
+    ZKL__EACH (struct zkl__contender, c, &core->holders, holding) {
         if (c->state == ZKL__HELD && c->jeopardy_told != core->jeopardy) {
             struct zkl__outcome outcome = {.kind = core->jeopardy ? ZKL__JEOPARDY : ZKL__SAFE,
                                            .now = core->now,
@@ -159,8 +165,7 @@ static void tell_jeopardy(struct zkl__core *core)
 
 static void lapse(struct zkl__core *core)
 {
-    for (struct zkl__contender *c = zkl__holders_first(core), *next; c; c = next) {
-        next = zkl__holders_after(c);
+    ZKL__EACH_LEAVING (struct zkl__contender, c, &core->holders, holding) {
         if (zkl__contender_keeps(c)) {
             zkl__contender_lapse(core, c);
         }

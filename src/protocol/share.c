@@ -1,5 +1,7 @@
 #include "share.h"
 
+#include "sort.h"
+
 #include <string.h>
 
 /* === shares =================================================================================== */
@@ -12,7 +14,7 @@ struct pair {
 
 struct table {
     const struct zkl__share *share;
-    struct pair *pairs; /* a heap, the best one first */
+    struct pair *pairs; /* the best one first */
     size_t count;
     uint64_t *hashes; /* of members */
     size_t *loads;    /* of members */
@@ -37,44 +39,17 @@ static uint64_t hash(const char *name)
     return mix(sum);
 }
 
-/* By number; two that are the same by chance, by name: never by index, which is everybody's own
- * affair. */
-static bool better(const struct table *table, const struct pair *a, const struct pair *b)
+/* The best first: by number; two that are the same by chance, by name. Never by index, which is
+ * everybody's own affair. */
+static int compare_pairs(const void *one, const void *other, const void *context)
 {
-    const struct zkl__share *share = table->share;
+    const struct zkl__share *share = context;
+    const struct pair *a = one, *b = other;
     if (a->number != b->number) {
-        return a->number > b->number;
+        return a->number > b->number ? -1 : 1;
     }
     int order = strcmp(share->pieces[a->piece], share->pieces[b->piece]);
-    order = order ? order : strcmp(share->members[a->member], share->members[b->member]);
-    return order < 0;
-}
-
-static void sink(struct table *table, size_t at)
-{
-    for (;;) {
-        size_t best = at, left = 2 * at + 1;
-        for (size_t child = left; child < left + 2 && child < table->count; child++) {
-            if (better(table, &table->pairs[child], &table->pairs[best])) {
-                best = child;
-            }
-        }
-        if (best == at) {
-            return;
-        }
-        struct pair pair = table->pairs[at];
-        table->pairs[at] = table->pairs[best];
-        table->pairs[best] = pair;
-        at = best;
-    }
-}
-
-static struct pair take_best(struct table *table)
-{
-    struct pair best = table->pairs[0];
-    table->pairs[0] = table->pairs[--table->count];
-    sink(table, 0);
-    return best;
+    return order ? order : strcmp(share->members[a->member], share->members[b->member]);
 }
 
 static void fill(struct table *table)
@@ -90,9 +65,7 @@ static void fill(struct table *table)
                 (struct pair){mix(piece ^ table->hashes[m]), (uint32_t)m, (uint32_t)p};
         }
     }
-    for (size_t i = table->count / 2; i-- > 0;) {
-        sink(table, i);
-    }
+    zkl__sort(table->pairs, table->count, sizeof *table->pairs, compare_pairs, share);
 }
 
 static void set_limits(struct table *table)
@@ -140,8 +113,8 @@ bool zkl__share_out(size_t *owners, const struct zkl__share *share, const zkl_he
         set_limits(&table);
         fill(&table);
     }
-    while (enough && table.count > 0) {
-        struct pair pair = take_best(&table);
+    for (size_t i = 0; enough && i < table.count; i++) {
+        struct pair pair = table.pairs[i];
         if (owners[pair.piece] == ZKL__NOBODY && has_room(&table, pair.member)) {
             owners[pair.piece] = pair.member;
             table.loads[pair.member]++;

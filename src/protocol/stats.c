@@ -1,5 +1,5 @@
 #include "stats.h"
-#include "contender_inside.h"
+#include "core_internal.h"
 
 #include <string.h>
 
@@ -76,36 +76,6 @@ void zkl__stats_slack(struct zkl__stats *stats, int64_t left)
 
 /* --- one contender's step -------------------------------------------------------------------- */
 
-/* What a step comes to. */
-struct counted {
-    enum { COUNT_NONE, COUNT_GRANT, COUNT_LOSS, COUNT_RELEASE, COUNT_FAILURE } kind;
-    bool started, requeued;
-    int64_t removing; /* one more, or one less */
-    int code;         /* of the failure */
-    uint64_t lasted_us;
-};
-
-static struct counted judge(const struct zkl__contender *c, enum zkl__contender_state before,
-                            const struct zkl__contender_event *ev,
-                            const struct zkl__contender_actions *out)
-{
-    struct counted counted = {.kind = COUNT_NONE,
-                              .started = ev->kind == ZKL__CE_START,
-                              .requeued = c->requeued,
-                              .removing = (c->state == ZKL__REMOVING) - (before == ZKL__REMOVING)};
-    if (out->told && out->outcome.kind == ZKL__GRANTED) {
-        counted.kind = COUNT_GRANT;
-    } else if (out->told && out->outcome.kind == ZKL__LOSS) {
-        counted.kind = COUNT_LOSS;
-    } else if (before == ZKL__HELD && ev->kind == ZKL__CE_RELEASE) {
-        counted.kind = COUNT_RELEASE;
-    } else if (out->told && out->outcome.kind == ZKL__FAILED) {
-        counted.kind = COUNT_FAILURE;
-        counted.code = out->outcome.code;
-    }
-    return counted;
-}
-
 static void count_failure(zkl_contender_stats *counts, int code)
 {
     counts->waiting--;
@@ -125,51 +95,46 @@ static void count_failure(zkl_contender_stats *counts, int code)
     }
 }
 
-/* Into the sums of one row: the session's, or a path's. */
-static void count(zkl_contender_stats *counts, const struct counted *counted)
+/* Into the sums of one row: the session's, or a path's. lasted: what came to its end. */
+static void count(zkl_contender_stats *counts, const struct zkl__contender *c,
+                  enum zkl__contender_state before, int64_t lasted)
 {
-    counts->waits += counted->started;
-    counts->waiting += counted->started;
-    counts->requeues += counted->requeued;
-    counts->removing += (uint64_t)counted->removing;
-    switch (counted->kind) {
-    case COUNT_NONE:
-        break;
-    case COUNT_GRANT:
+    bool started = c->event->kind == ZKL__CE_START;
+    bool lost = c->out->told && c->out->outcome.kind == ZKL__LOSS;
+    counts->waits += started;
+    counts->waiting += started;
+    counts->requeues += c->requeued;
+    counts->removing += (uint64_t)((c->state == ZKL__REMOVING) - (before == ZKL__REMOVING));
+    if (c->out->told && c->out->outcome.kind == ZKL__GRANTED) {
         counts->grants++;
         counts->waiting--;
         counts->held++;
-        counts->wait_us += counted->lasted_us;
-        break;
-    case COUNT_LOSS:
-    case COUNT_RELEASE:
-        counts->losses += counted->kind == COUNT_LOSS;
-        counts->releases += counted->kind == COUNT_RELEASE;
+        counts->wait_us += microseconds(lasted);
+    } else if (lost || (before == ZKL__HELD && c->event->kind == ZKL__CE_RELEASE)) {
+        counts->losses += lost;
+        counts->releases += !lost;
         counts->held--;
-        counts->hold_us += counted->lasted_us;
-        break;
-    case COUNT_FAILURE:
-        count_failure(counts, counted->code);
+        counts->hold_us += microseconds(lasted);
+    } else if (c->out->told && c->out->outcome.kind == ZKL__FAILED) {
+        count_failure(counts, c->out->outcome.code);
     }
 }
 
 void zkl__stats_step(struct zkl__stats *stats, struct zkl__contender *c,
-                     enum zkl__contender_state before, const struct zkl__contender_event *ev,
-                     const struct zkl__contender_actions *out)
+                     enum zkl__contender_state before)
 {
-    int64_t lasted = ev->now - c->since; /* what came to its end */
-    struct counted counted = judge(c, before, ev, out);
-    if (counted.kind != COUNT_NONE || counted.started || counted.requeued || counted.removing) {
-        counted.lasted_us = microseconds(lasted);
-        count(&stats->all.contenders, &counted);
-        count(&c->path_stats->counts, &counted);
+    int64_t now = c->core->now, lasted = now - c->since;
+    bool started = c->event->kind == ZKL__CE_START;
+    if (started || c->state != before || c->requeued || c->out->told) {
+        count(&stats->all.contenders, c, before, lasted);
+        count(&c->path_stats->counts, c, before, lasted);
         c->requeued = false;
     }
-    if (ev->kind == ZKL__CE_START) {
-        c->since = ev->now;
+    if (started) {
+        c->since = now;
     } else if (before != ZKL__HELD && c->state == ZKL__HELD) {
         zkl__histogram_add(&stats->all.wait, lasted);
-        c->since = ev->now;
+        c->since = now;
     } else if (before == ZKL__HELD && c->state != ZKL__HELD) {
         zkl__histogram_add(&stats->all.hold, lasted);
     }

@@ -7,9 +7,6 @@
 #include "contender.h"
 #include "heap.h"
 
-struct zkl__contender_event;
-struct zkl__contender_actions;
-
 /* The contenders of one path. Lives as long as the core. */
 struct zkl__path_stats {
     zkl_contender_stats counts;
@@ -32,10 +29,9 @@ void zkl__stats_deinit(struct zkl__stats *stats, const zkl_heap *heap);
 struct zkl__path_stats *zkl__stats_path(struct zkl__stats *stats, const zkl_heap *heap,
                                         const char *path);
 
-/* A contender made a step: event and actions are the step's, before the state in which it began. */
+/* A contender is at the end of a step. before: the state in which it began. */
 void zkl__stats_step(struct zkl__stats *stats, struct zkl__contender *contender,
-                     enum zkl__contender_state before, const struct zkl__contender_event *event,
-                     const struct zkl__contender_actions *actions);
+                     enum zkl__contender_state before);
 /* What zklock/stats.h says of the sums: for tests and the simulator. */
 static inline bool zkl__stats_sound(const zkl_contender_stats *c)
 {

@@ -1,8 +1,7 @@
 #include "watcher.h"
 
-#include "backoff.h"
 #include "path.h"
-#include "session_inside.h"
+#include "core_internal.h"
 
 #include <string.h>
 
@@ -24,7 +23,7 @@ static void watcher_put_off(struct zkl__watcher *w, int64_t at)
 void zkl__watcher_retry(struct zkl__watcher *w)
 {
     w->pause = zkl__backoff(w->pause, PAUSE_LEAST, PAUSE_MOST);
-    watcher_put_off(w, zkl__core_now(w->core) + w->pause);
+    watcher_put_off(w, w->core->now + w->pause);
 }
 
 void zkl__watcher_wake(struct zkl__watcher *w)
@@ -51,7 +50,7 @@ static bool watch(struct zkl__watcher *w, const struct zkl__op *op)
 {
     size_t need = strlen(op->dir) + (op->name ? strlen(op->name) : 0) + 2;
     if (need > w->room) {
-        char *grown = zkl__resize(zkl__core_heap(w->core), w->path, need);
+        char *grown = zkl__resize(&w->core->config.heap, w->path, need);
         if (!grown) {
             return false;
         }
@@ -59,7 +58,7 @@ static bool watch(struct zkl__watcher *w, const struct zkl__op *op)
         w->room = need;
     }
     zkl__path_join(w->path, w->room, op->dir, op->name);
-    w->watch.path = w->path;
+    w->watch.entry.path = w->path;
     return zkl__watch_add(w->core, &w->watch) == ZKL_OK;
 }
 
@@ -169,14 +168,15 @@ static void on_fired(struct zkl__watch *fired, enum zkl__watch_event event)
 
 void zkl__watchers_wake(struct zkl__core *core)
 {
-    for (struct zkl__watcher *w = core->watchers; w; w = w->next) {
-        zkl__watcher_wake(w);
+    for (struct zkl__link *at = core->watchers.first; at; at = at->next) {
+        zkl__watcher_wake(ZKL__OWNER(at, struct zkl__watcher, in_session));
     }
 }
 
 void zkl__watchers_over(struct zkl__core *core)
 {
-    for (struct zkl__watcher *w = core->watchers; w; w = w->next) {
+    for (struct zkl__link *at = core->watchers.first; at; at = at->next) {
+        struct zkl__watcher *w = ZKL__OWNER(at, struct zkl__watcher, in_session);
         w->ops->changed(w, true);
     }
 }
@@ -186,7 +186,7 @@ void zkl__watchers_over(struct zkl__core *core)
 static const struct zkl__machine_ops machine_ops = {
     .rank = ZKL__RANK_LATER, .step = step, .answered = answered, .refused = refused, .due = due};
 
-bool zkl__watcher_begin(struct zkl__watcher *w, struct zkl__core *core,
+void zkl__watcher_begin(struct zkl__watcher *w, struct zkl__core *core,
                         const struct zkl__watcher_ops *ops, void *owner)
 {
     core->machines++;
@@ -195,12 +195,7 @@ bool zkl__watcher_begin(struct zkl__watcher *w, struct zkl__core *core,
     w->owner = owner;
     w->core = core;
     w->watch = (struct zkl__watch){.fired = on_fired, .owner = w};
-    w->next = core->watchers;
-    if (w->next) {
-        w->next->prev = w;
-    }
-    core->watchers = w;
-    return true;
+    zkl__list_prepend(&core->watchers, &w->in_session);
 }
 
 void zkl__watcher_end(struct zkl__watcher *w)
@@ -211,13 +206,10 @@ void zkl__watcher_end(struct zkl__watcher *w)
     }
     zkl__watcher_unwatch(w);
     zkl__core_forget(core, &w->machine);
-    zkl__ready_remove(&core->ready, &w->machine);
+    zkl__machine_unready(&w->machine);
     zkl__timers_set(&core->timers, &w->machine.timer, INT64_MAX);
     core->machines--;
-    *(w->prev ? &w->prev->next : &core->watchers) = w->next;
-    if (w->next) {
-        w->next->prev = w->prev;
-    }
-    zkl__free(zkl__core_heap(core), w->path);
+    zkl__list_remove(&core->watchers, &w->in_session);
+    zkl__free(&core->config.heap, w->path);
     *w = (struct zkl__watcher){.owner = w->owner};
 }

@@ -31,25 +31,23 @@ struct zkl__watcher {
     struct zkl__machine machine; /* first */
     const struct zkl__watcher_ops *ops;
     void *owner;
-    struct zkl__core *core;           /* NULL: not begun, or ended */
-    struct zkl__watcher *next, *prev; /* of the session */
-    bool busy;                        /* its operation is under way */
-    bool missed;                      /* and what it watches changed meanwhile */
-    size_t looks;                     /* under way */
-    int64_t retry_at;                 /* nothing is sent before; 0: now */
-    int64_t pause;                    /* ns: the last one; 0: nothing was refused */
+    struct zkl__core *core; /* NULL: not begun, or ended */
+    struct zkl__link in_session;
+    bool busy;        /* its operation is under way */
+    bool missed;      /* and what it watches changed meanwhile */
+    size_t looks;     /* under way */
+    int64_t retry_at; /* nothing is sent before; 0: now */
+    int64_t pause;    /* ns: the last one; 0: nothing was refused */
     struct zkl__watch watch;
     char *path; /* of the watch */
     size_t room;
 };
 
-/* False: no memory. It sends nothing before it is woken, or the session is connected. */
-bool zkl__watcher_begin(struct zkl__watcher *watcher, struct zkl__core *core,
+/* It sends nothing before it is woken, or the session is connected. */
+void zkl__watcher_begin(struct zkl__watcher *watcher, struct zkl__core *core,
                         const struct zkl__watcher_ops *ops, void *owner);
 /* It acts no more, and its memory may go. Not begun, or ended: nothing. */
 void zkl__watcher_end(struct zkl__watcher *watcher);
-
-/* The first one of the session; NULL: there is none. */
 
 /* It acts in this step, whatever pause it made. From outside: ZKL__EV_WAKE. */
 void zkl__watcher_wake(struct zkl__watcher *watcher);

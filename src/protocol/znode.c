@@ -1,7 +1,7 @@
 /* znode.c - the znode of a contender: its create and its fate, its directory, the znode that
  * replaces it, the watch on it, its delete. */
 
-#include "contender_inside.h"
+#include "core_internal.h"
 #include "path.h"
 #include "stats.h"
 #include "text.h"
@@ -37,34 +37,6 @@ void zkl__node_new_attempt(struct zkl__contender *c)
 static void node_doubt(struct zkl__node *node)
 {
     node->fate = zkl__node_unsure(node) ? node->fate : ZKL__FATE_UNKNOWN;
-}
-
-/* The access list refuses its delete. */
-static void node_keep(struct zkl__node *node)
-{
-    node->stays = true;
-}
-
-/* It was deleted. */
-static void node_gone(struct zkl__node *node)
-{
-    node->name[0] = '\0';
-}
-
-/* A downgrade replaced it by another one. */
-static void node_replaced(struct zkl__node *node, const char *name)
-{
-    zkl__name_copy(node->name, name);
-}
-
-void zkl__node_free(struct zkl__contender *c)
-{
-    zkl__name_set_clear(&c->node.strangers, c->heap);
-}
-
-void zkl__node_on_connected(struct zkl__node *node)
-{
-    node->removes_duplicate = false;
 }
 
 void zkl__node_ended(struct zkl__node *node)
@@ -105,7 +77,7 @@ struct zkl__op zkl__create_op(const struct zkl__contender *c)
                             .data = c->config.metadata,
                             .size = strlen(c->config.metadata),
                             .mode = ZKL__EPHEMERAL_SEQUENTIAL,
-                            .acl = c->node.sealed ? zkl__core_seal(c->core) : c->config.acl};
+                            .acl = c->node.sealed ? c->core->config.seal : c->config.acl};
 }
 
 struct zkl__op zkl__delete_op(const struct zkl__contender *c)
@@ -194,11 +166,6 @@ static bool note_create(struct zkl__contender *c, const struct zkl__reply *reply
     return true;
 }
 
-static void list(struct zkl__contender *c)
-{
-    zkl__contender_move(c, ZKL__LISTING, "we have a place, but no list");
-}
-
 void zkl__node_on_create(struct zkl__contender *c)
 {
     const struct zkl__reply *reply = c->event->reply;
@@ -219,13 +186,13 @@ void zkl__node_on_create(struct zkl__contender *c)
         return; /* which shows who is before us */
     } else if (zkl__sequence_used_up(zkl__name_sequence(c->node.name)) ||
                c->node.fate >= ZKL__FATE_TWICE) {
-        list(c);
+        zkl__contender_move(c, ZKL__LISTING, ZKL__NO_LIST);
     } else if (!c->config.rule->waits_for) {
         zkl__predecessor_none(c);
     } else if ((before = zkl__local_neighbour(c))) {
         zkl__predecessor_wait_for(c, before);
     } else {
-        list(c);
+        zkl__contender_move(c, ZKL__LISTING, ZKL__NO_LIST);
     }
 }
 
@@ -264,7 +231,7 @@ bool zkl__node_in_list(struct zkl__contender *c)
     if (c->node.fate >= ZKL__FATE_TWICE) {
         return settle_twice(c);
     }
-    bool shown = zkl__list_has(c->event->reply, c->event->index, c->node.name);
+    bool shown = zkl__list_has(c->event->reply, c->core->index, c->node.name);
     if (!shown) {
         zkl__node_removed(c);
     }
@@ -281,7 +248,7 @@ void zkl__node_on_stat(struct zkl__contender *c)
         return;
     }
     if (c->event->reply->rc == ZKL__RC_OK) {
-        if (c->event->reply->stat.ephemeral_owner != c->event->session_id) {
+        if (c->event->reply->stat.ephemeral_owner != c->core->session_id) {
             /* carries our uuid and is not ours: a forgery, and our own node is elsewhere, or gone
              */
             zkl__contender_queue_again(c, "the node with our uuid is a stranger's");
@@ -332,7 +299,7 @@ void zkl__node_on_check(struct zkl__contender *c)
         zkl__linger_on_check(c);
     } else if (c->state == ZKL__PROVING && c->event->role == ZKL__ROLE_PROVE && rc != ZKL__RC_OK &&
                rc != ZKL__RC_NOAUTH) {
-        zkl__grant_unproved(c);
+        c->grant.proved = false;
         zkl__contender_fail_by_reply(c);
     }
 }
@@ -355,15 +322,9 @@ static bool node_is_strange(struct zkl__contender *c)
 {
     bool noted = zkl__name_set_add(&c->node.strangers, c->heap, c->node.name);
     if (noted) {
-        node_gone(&c->node);
+        c->node.name[0] = '\0';
     }
     return noted;
-}
-
-/* A committed write (the barrier) was sent, and a list behind it. */
-static void node_search(struct zkl__node *node)
-{
-    node->fate = ZKL__FATE_UNKNOWN;
 }
 
 /* The barrier is committed. */
@@ -380,7 +341,7 @@ static bool node_find(struct zkl__contender *c, const struct zkl__reply *list)
     const char *lowest = NULL, *other;
     bool tells = c->node.fate == ZKL__FATE_LISTED;
     if (tells) {
-        node_search(&c->node);
+        c->node.fate = ZKL__FATE_UNKNOWN;
     }
     if (tells && list->rc == ZKL__RC_OK && !zkl__node_known(&c->node)) {
         zkl__list_mine(c, list, &lowest, &other);
@@ -503,7 +464,7 @@ void zkl__replacement_on_reply(struct zkl__contender *c)
     } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NODEEXISTS) {
         char name[ZKL__NAME_MAX];
         make_name(c, name);
-        node_replaced(&c->node, name);
+        zkl__name_copy(c->node.name, name);
         replacement->state = ZKL__REPLACING_NOT;
         c->retry.pause = 0;
         if (c->state == ZKL__HELD) {
@@ -511,7 +472,7 @@ void zkl__replacement_on_reply(struct zkl__contender *c)
         }
     } else if (rc == ZKL__RC_NONODE) {
         replacement->state = ZKL__REPLACING_NOT;
-        node_gone(&c->node);
+        c->node.name[0] = '\0';
         if (c->state == ZKL__HELD) {
             zkl__node_removed(c);
         }
@@ -538,19 +499,9 @@ void zkl__replacement_forget(struct zkl__contender *c)
 
 /* === the watch on our own znode =============================================================== */
 
-/* The watch on our own znode. It serves three: a waiter that may be granted by an
- * announced release (hold.c), a holder that takes requests to release (config.revocable),
- * and a holder whose znode somebody deletes by hand. The watch reports such a delete immediately,
- * however many locks the session holds. */
-
-void zkl__own_watch_free(struct zkl__contender *c)
-{
-    zkl__free(c->heap, c->own.path);
-}
-
 void zkl__own_watch_stop(struct zkl__contender *c)
 {
-    if (c->watches[ZKL__WATCHED_OWN].on) {
+    if (c->watches[ZKL__WATCHED_OWN].entry.in_map) {
         c->out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_FORGET;
     }
     c->own.armed = false;
@@ -560,10 +511,10 @@ void zkl__own_watch_ask(struct zkl__contender *c)
 {
     struct zkl__watch *watch = &c->watches[ZKL__WATCHED_OWN];
     if (c->own.armed || (c->under_way & UNDER_WAY(ZKL__ROLE_OWN_WATCH)) ||
-        (!watch->on && !zkl__child_path(c, &c->own.path, &c->own.room, c->node.name))) {
+        (!watch->entry.in_map && !zkl__child_path(c, &c->own.path, &c->own.room, c->node.name))) {
         return; /* no memory: with the next heartbeat's answer, or never */
     }
-    watch->path = c->own.path;
+    watch->entry.path = c->own.path;
     c->out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_ON;
     zkl__ask(c, ZKL__ROLE_OWN_WATCH,
              (struct zkl__op){
@@ -581,7 +532,7 @@ void zkl__own_watch_hold(struct zkl__contender *c)
 
 void zkl__own_watch_on_time(struct zkl__contender *c)
 {
-    if (c->own.guard == ZKL__GUARD_LATER && c->own.guard_at <= c->event->now) {
+    if (c->own.guard == ZKL__GUARD_LATER && c->own.guard_at <= c->core->now) {
         c->own.guard = ZKL__GUARD_NOW;
     }
 }
@@ -648,8 +599,9 @@ void zkl__own_watch_on_event(struct zkl__contender *c)
 
 void zkl__own_watch_on_reply(struct zkl__contender *c)
 {
-    c->own.armed = c->event->reply->rc == ZKL__RC_OK &&
-                   c->watches[ZKL__WATCHED_OWN].on; /* the event may have been here first */
+    c->own.armed =
+        c->event->reply->rc == ZKL__RC_OK &&
+        c->watches[ZKL__WATCHED_OWN].entry.in_map; /* the event may have been here first */
     if (zkl__contender_keeps(c)) {
         on_reply_while_held(c);
     } else if (c->event->reply->rc == ZKL__RC_NONODE && c->state == ZKL__WATCHING &&
@@ -699,7 +651,7 @@ static void ask_delete(struct zkl__contender *c)
  * the list behind it, or nowhere. */
 static void ask_what_is_left(struct zkl__contender *c)
 {
-    node_search(&c->node);
+    c->node.fate = ZKL__FATE_UNKNOWN;
     zkl__ask(c, ZKL__ROLE_BARRIER,
              (struct zkl__op){.kind = ZKL__OP_CHECK, .dir = c->config.path, .version = -1});
     zkl__ask_list(c);
@@ -709,11 +661,11 @@ void zkl__farewell_advance(struct zkl__contender *c)
 {
     const uint32_t busy = UNDER_WAY(ZKL__ROLE_CREATE) | UNDER_WAY(ZKL__ROLE_LIST) |
                           UNDER_WAY(ZKL__ROLE_DELETE) | UNDER_WAY(ZKL__ROLE_BARRIER);
-    if (may_yet_make(c) || c->grant.stay_until > c->event->now) {
+    if (may_yet_make(c) || c->grant.stay_until > c->core->now) {
         return;
     }
     if (zkl__node_known(&c->node)) {
-        if (!c->event->delete_waits && !(c->under_way & UNDER_WAY(ZKL__ROLE_DELETE))) {
+        if (!zkl__local_delete_waits(c) && !(c->under_way & UNDER_WAY(ZKL__ROLE_DELETE))) {
             ask_delete(c);
         }
     } else if (zkl__node_unsure(&c->node) && !(c->under_way & busy)) {
@@ -745,7 +697,7 @@ static void on_refused(struct zkl__contender *c)
     enum zkl__rc rc = c->event->reply->rc;
     if (rc == ZKL__RC_NOAUTH) {
         warn_of_delete(c);
-        node_keep(&c->node);
+        c->node.stays = true;
     }
     zkl__contender_put_off(c);
     if (rc == ZKL__RC_NOAUTH && zkl__node_unsure(&c->node) &&
@@ -760,9 +712,9 @@ void zkl__farewell_on_reply(struct zkl__contender *c)
     if (c->node.removes_duplicate) {
         node_on_duplicate(&c->node, rc);
     } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NONODE) {
-        node_gone(&c->node);
-        zkl__announcement_made(c);
-        zkl__mark_written(c);
+        c->node.name[0] = '\0';
+        c->announcement.state = ZKL__ANNOUNCES_NOT;
+        c->mark.state = ZKL__MARK_UNKNOWN;
         c->retry.pause = 0;
     } else if (!zkl__mark_refused(c, c->event->reply) && rc != ZKL__RC_UNKNOWN &&
                !zkl__announcement_refused(c, rc)) {
@@ -774,7 +726,7 @@ void zkl__farewell_on_reply(struct zkl__contender *c)
 static void farewell_on_stat(struct zkl__contender *c)
 {
     if (c->event->reply->rc == ZKL__RC_OK && zkl__node_known(&c->node) &&
-        c->event->reply->stat.ephemeral_owner != c->event->session_id && node_is_strange(c)) {
+        c->event->reply->stat.ephemeral_owner != c->core->session_id && node_is_strange(c)) {
         c->retry.at = 0;
     }
 }

@@ -14,7 +14,7 @@ void zkl__agent_stop(struct zkl__agent *agent)
 void zkl__agent_unref(struct zkl__agent *agent)
 {
     zkl_session *session = agent->session;
-    const zkl_heap *heap = zkl__session_heap(session);
+    const zkl_heap *heap = &session->heap;
     if (--agent->refs > 0) {
         return;
     }
@@ -43,13 +43,13 @@ void zkl__agent_wake(struct zkl__agent *agent, struct zkl__watcher *watcher)
 void zkl__agent_post(struct zkl__agent *agent)
 {
     if (!agent->freed) {
-        zkl__callbacks_post(zkl__session_callbacks(agent->session), &agent->notice);
+        zkl__callbacks_post(&agent->session->callbacks, &agent->notice);
     }
 }
 
 void zkl__agent_see(struct zkl__agent *agent, void *seen)
 {
-    zkl__free(zkl__session_heap(agent->session), agent->seen);
+    zkl__free(&agent->session->heap, agent->seen);
     agent->seen = seen;
     zkl__agent_post(agent);
 }
@@ -59,7 +59,7 @@ const void *zkl__agent_news(struct zkl__agent *agent, bool (*same)(const void *a
     const void *news = NULL;
     zkl__session_enter_even_closed(agent->session, NULL);
     if (agent->seen && !agent->freed && !(agent->shown && same(agent->seen, agent->shown))) {
-        zkl__free(zkl__session_heap(agent->session), agent->shown);
+        zkl__free(&agent->session->heap, agent->shown);
         news = agent->shown = agent->seen;
         agent->seen = NULL;
     }
@@ -89,8 +89,8 @@ static void run_notice(void *owner)
 static int make(struct zkl__agent **out, size_t size, const struct zkl__agent_ops *ops,
                 zkl_session *session, const char *path, bool tells, zkl_error *err)
 {
-    const zkl_heap *heap = zkl__session_heap(session);
-    if (tells && zkl__callbacks_want(zkl__session_callbacks(session)) != ZKL_OK) {
+    const zkl_heap *heap = &session->heap;
+    if (tells && zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
         return zkl__fail(err, ZKL_ELIMIT, 0, path, "no thread for callbacks");
     }
     struct zkl__agent *agent = zkl__zalloc(heap, size);
@@ -151,7 +151,7 @@ void zkl__agent_free(struct zkl__agent *agent, bool goes_on)
     if (!goes_on) {
         zkl__agent_stop(agent);
     }
-    zkl__callbacks_unpost(zkl__session_callbacks(session), &agent->notice);
+    zkl__callbacks_unpost(&session->callbacks, &agent->notice);
     zkl__agent_unref(agent);
     zkl__session_leave(session);
 }

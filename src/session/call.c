@@ -1,9 +1,8 @@
-#include "backoff.h"
 #include "call.h"
 #include "error.h"
 #include "heap.h"
-#include "inside.h"
 #include "path.h"
+#include "shell.h"
 
 #include <string.h>
 
@@ -574,14 +573,14 @@ static int watch(struct zkl__call *call, const char *path)
 {
     struct zkl__watch *watch = call->watches;
     ZKL__ENSURE(path && !call->op.name);
-    if (watch->path && strcmp(watch->path, path) != 0) {
+    if (watch->entry.path && strcmp(watch->entry.path, path) != 0) {
         watch++;
     }
-    if (!watch->path) {
-        *watch = (struct zkl__watch){.fired = on_change, .owner = call, .path = path};
+    if (!watch->entry.path) {
+        *watch = (struct zkl__watch){.fired = on_change, .owner = call, .entry.path = path};
     }
-    ZKL__ENSURE(strcmp(watch->path, path) == 0);
-    int rc = watch->on ? ZKL_OK : zkl__watch_add(call->session->core, watch);
+    ZKL__ENSURE(strcmp(watch->entry.path, path) == 0);
+    int rc = watch->entry.in_map ? ZKL_OK : zkl__watch_add(call->session->core, watch);
     return rc == ZKL_OK ? ZKL_OK
                         : zkl__fail(call->err, rc, 0, path, "the session watches too much already");
 }

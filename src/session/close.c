@@ -5,7 +5,8 @@
  * ring: in libzklock that is a thread, which may wait for the servers, since nothing else is left
  * to do; in libzklock_st it is the loop, and the store is closed in turns. */
 #include "call.h"
-#include "inside.h"
+#include "shell.h"
+#include "store.h"
 
 #include "error.h"
 
@@ -23,9 +24,8 @@ static void note_waiting(const char *path, zkl_state state, int64_t token, void 
 static void stop_tasks(zkl_session *session)
 {
     zkl__session_stop_tasks(session);
-    for (struct zkl__object *object = zkl__session_objects(session), *next; object; object = next) {
+    ZKL__EACH_LEAVING (struct zkl__object, object, &session->objects, link) {
         bool waiting = false;
-        next = object->next;
         object->ops->describe(object, note_waiting, &waiting);
         if (waiting) {
             object->ops->give_up(object, ZKL_ECLOSED);
@@ -37,9 +37,8 @@ static void stop_tasks(zkl_session *session)
 static void give_up_all(zkl_session *session)
 {
     session->status.closing = true;
-    for (struct zkl__object *object = zkl__session_objects(session), *next; object; object = next) {
-        next = object->next; /* what its user has freed already may end here */
-        object->ops->give_up(object, ZKL_ECLOSED);
+    ZKL__EACH_LEAVING (struct zkl__object, object, &session->objects, link) {
+        object->ops->give_up(object, ZKL_ECLOSED); /* what its user has freed may end here */
     }
     zkl__calls_end(session, NULL, ZKL_ECLOSED);
     zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_CLOSE});
@@ -52,12 +51,12 @@ static int await_nothing_left(zkl_session *session)
     struct zkl__closing *closing = &session->closing;
     bool late = zkl__clock_now() >= closing->deadline;
     CALL_BEGIN(closing);
-    if (zkl__session_has_tasks(session)) {
+    if (session->tasks.first) {
         stop_tasks(session);
     }
-    AWAIT_UNTIL(closing, late || !zkl__session_has_tasks(session));
+    AWAIT_UNTIL(closing, late || !session->tasks.first);
     give_up_all(session);
-    AWAIT_UNTIL(closing, late || zkl__core_idle(zkl__session_core(session)));
+    AWAIT_UNTIL(closing, late || zkl__core_idle(session->core));
     return ZKL_OK;
     CALL_END(closing);
 }
@@ -94,8 +93,7 @@ int zkl_session_close(zkl_session *session, int64_t timeout_ms)
         return rc;
     }
     struct zkl__closing *closing = &session->closing;
-    if (zkl__callbacks_inside(zkl__session_callbacks(session), NULL) ||
-        zkl__session_in_task(session)) {
+    if (zkl__callbacks_inside(&session->callbacks, NULL) || zkl__session_in_task(session)) {
         rc = ZKL_EDEADLK;
     } else if (is_closed(session)) {
         rc = ZKL_ECLOSED;

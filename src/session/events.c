@@ -1,9 +1,10 @@
 /* events.c - what a store tells becomes a step of the core, what the core asks goes to the store;
  * and the user hears of it. */
-#include "inside.h"
 #include "call.h"
+#include "shell.h"
+#include "store.h"
 #include "text.h"
-#include "tick_time.h"
+#include "lease.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* make.c - a session's memory and threads: made and ended. */
 
-#include "inside.h"
 #include "shell.h"
+#include "store.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,10 +1,11 @@
 /* open.c - a session begins: waited for, or told later. */
 #include "call.h"
-#include "inside.h"
+#include "shell.h"
+#include "store.h"
 
 #include "error.h"
 #include "sized.h"
-#include "tick_time.h"
+#include "lease.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,15 +28,15 @@ static void ask_store(zkl_session *session, char *words, size_t size)
 
 static int refused(zkl_session *session, zkl_error *err)
 {
-    const struct zkl__settings *settings = zkl__session_settings(session);
+    const struct zkl__settings *settings = &session->settings;
     if (settings->sasl) {
         char words[160];
         ask_store(session, words, sizeof words);
-        return zkl__fail(err, zkl__session_status(session)->why, 0, NULL, "%.60s: SASL failed: %s",
+        return zkl__fail(err, session->status.why, 0, NULL, "%.60s: SASL failed: %s",
                          settings->servers,
                          words[0] ? words : "the servers refuse the credentials");
     }
-    return zkl__fail(err, zkl__session_status(session)->why, 0, NULL,
+    return zkl__fail(err, session->status.why, 0, NULL,
                      "%.120s: credentials of scheme \"%s\" refused", settings->servers,
                      settings->scheme ? settings->scheme : "none");
 }
@@ -43,11 +44,11 @@ static int refused(zkl_session *session, zkl_error *err)
 /* A port that was forgotten is the likeliest reason where one is missing. */
 static int no_answer(zkl_session *session, zkl_error *err)
 {
-    const struct zkl__settings *settings = zkl__session_settings(session);
+    const struct zkl__settings *settings = &session->settings;
     size_t length = 0;
     const char *portless = zkl__store_without_port(settings->servers, &length);
     char hint[96] = "", words[sizeof err->text];
-    snprintf(words, sizeof words, "%s", zkl__session_status(session)->open_error.text);
+    snprintf(words, sizeof words, "%s", session->status.open_error.text);
     if (portless) {
         snprintf(hint, sizeof hint, " ('%.*s' has no port: 2181 is tried)",
                  (int)(length < 48 ? length : 48), portless);
@@ -73,8 +74,8 @@ static int failed(const zkl_session *session, zkl_error *err)
 /* The servers' roles are known by now: they were asked for before the chroot. */
 static int check_lease(zkl_session *session, zkl_error *err)
 {
-    const struct zkl__core *core = zkl__session_core(session);
-    return zkl__lease_check(&zkl__session_settings(session)->options, zkl__core_timeout(core),
+    const struct zkl__core *core = session->core;
+    return zkl__lease_check(&session->settings.options, zkl__core_timeout(core),
                             zkl__core_hops(core), err);
 }
 
@@ -98,7 +99,7 @@ struct opening {
 /* Names of servers that do not resolve yet are tried again, as servers that do not answer are. */
 static int await_connection(zkl_session *session, zkl_error *err)
 {
-    const struct zkl__status *status = zkl__session_status(session);
+    const struct zkl__status *status = &session->status;
     if (status->state == ZKL_SESSION_CONNECTED) {
         return ZKL_OK;
     }
@@ -111,7 +112,7 @@ static int await_session(struct opening *opening)
 {
     struct zkl__call *call = &opening->call;
     zkl_session *session = call->session;
-    const struct zkl__status *status = zkl__session_status(session);
+    const struct zkl__status *status = &session->status;
     if (status->state == ZKL_SESSION_CLOSED && !status->closing) {
         return refused(session, call->err); /* also when connected first: so the servers do it */
     }
@@ -120,7 +121,7 @@ static int await_session(struct opening *opening)
     opening->connected = true;
     AWAIT(call, {.kind = ZKL__OP_EXISTS, .dir = "/"});
     if (call->answer.rc == ZKL__RC_NONODE) {
-        const char *servers = zkl__session_settings(session)->servers;
+        const char *servers = session->settings.servers;
         RETURN(call, zkl__fail(call->err, ZKL_ENOENT, 0, strchr(servers, '/'),
                                "the chroot of %.120s does not exist", servers));
     }
@@ -140,7 +141,7 @@ static int run(struct zkl__call *call)
     if (opening->connected) {
         return zkl__fail(call->err, ZKL_ECONNECT, 0, NULL,
                          "%.120s took the connection and gave no further answer",
-                         zkl__session_settings(session)->servers);
+                         session->settings.servers);
     }
     return zkl__out_of_descriptors() ? failed(session, call->err) : no_answer(session, call->err);
 }
@@ -153,8 +154,7 @@ static void end(struct zkl__call *call)
         session->status.state != ZKL_SESSION_CLOSED) {
         zkl__session_set_state(session, ZKL_SESSION_CLOSED, call->code);
         session->status.failed = true;
-        for (struct zkl__object *object = session->objects, *next; object; object = next) {
-            next = object->next;
+        ZKL__EACH_LEAVING (struct zkl__object, object, &session->objects, link) {
             object->ops->give_up(object, ZKL_ECLOSED);
         }
     }
@@ -165,11 +165,10 @@ static const struct zkl__call_kind kind = {.size = sizeof(struct opening), .run 
 /* Inside. */
 static int await_open(zkl_session *session, zkl_error *err)
 {
-    const zkl_session_options *options = &zkl__session_settings(session)->options;
+    const zkl_session_options *options = &session->settings.options;
     struct opening opening = {.connected = false};
     int rc = zkl__call_wait(&kind, &opening.call, session, NULL, options->connect_timeout_ms, err);
-    if (rc == ZKL_OK && options->state_fn &&
-        zkl__callbacks_want(zkl__session_callbacks(session)) != ZKL_OK) {
+    if (rc == ZKL_OK && options->state_fn && zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
         rc = zkl__fail(err, ZKL_ELIMIT, 0, NULL, "no thread for callbacks");
     }
     session->status.told = rc == ZKL_OK;

@@ -1,4 +1,5 @@
-#include "prometheus.h"
+#include "shell.h"
+#include "stats.h"
 
 #include "text.h"
 

@@ -1,8 +1,6 @@
 /* session.c - the session as its user sees it: callbacks, facts. */
 
 #include "error.h"
-#include "inside.h"
-#include "prometheus.h"
 #include "shell.h"
 #include "sized.h"
 #include "stats.h"
@@ -17,7 +15,7 @@ int zkl_session_fd(zkl_session *session)
 {
     int fd = -1;
     if (session && zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
-        fd = zkl__callbacks_fd(zkl__session_callbacks(session));
+        fd = zkl__callbacks_fd(&session->callbacks);
         zkl__session_leave(session);
     }
     return fd;
@@ -35,7 +33,7 @@ int zkl_session_dispatch(zkl_session *session)
     zkl__loop_go_on();
     int rc = zkl__session_enter_even_closed(session, NULL);
     if (rc == ZKL_OK) {
-        struct zkl__callbacks *callbacks = zkl__session_callbacks(session);
+        struct zkl__callbacks *callbacks = &session->callbacks;
         rc = callbacks->dispatched ? zkl__callbacks_dispatch(callbacks) : ZKL_EUNSUPPORTED;
         rc = rc >= 0 && callbacks->stop ? ZKL_ECLOSED : rc;
         zkl__session_leave(session);
@@ -54,7 +52,7 @@ static int64_t fact(zkl_session *session, int64_t (*get)(const struct zkl__core 
     if (!session || zkl__session_enter(session, NULL) != ZKL_OK) {
         return 0;
     }
-    int64_t value = get(zkl__session_core(session)) / unit;
+    int64_t value = get(session->core) / unit;
     zkl__session_leave(session);
     return value;
 }
@@ -63,7 +61,7 @@ zkl_connection_state zkl_session_state(zkl_session *session)
 {
     zkl_connection_state state = ZKL_SESSION_CLOSED;
     if (session && zkl__session_enter(session, NULL) == ZKL_OK) {
-        state = zkl__session_status(session)->state;
+        state = session->status.state;
         zkl__session_leave(session);
     }
     return state;
@@ -103,8 +101,7 @@ int zkl_session_stats(zkl_session *session, zkl_stats *stats)
     }
     int rc = zkl__session_enter_even_closed(session, NULL);
     if (rc == ZKL_OK) {
-        rc =
-            zkl__sized_give(stats, &zkl__core_stats(zkl__session_core(session))->all, &sized, NULL);
+        rc = zkl__sized_give(stats, &zkl__core_stats(session->core)->all, &sized, NULL);
         zkl__session_leave(session);
     }
     return rc;
@@ -119,7 +116,7 @@ int zkl_session_path_stats(zkl_session *session, zkl_session_path_stats_fn visit
     if (count != ZKL_OK) {
         return count;
     }
-    const struct zkl__stats *stats = zkl__core_stats(zkl__session_core(session));
+    const struct zkl__stats *stats = zkl__core_stats(session->core);
     for (const struct zkl__path_stats *row = stats->paths; row; row = row->next) {
         visit(row->path, &row->counts, payload);
         count++;
@@ -141,7 +138,7 @@ int64_t zkl_stats_write_prometheus(zkl_session *session, const char *name, char 
     if (rc != ZKL_OK) {
         return rc;
     }
-    const struct zkl__core *core = zkl__session_core(session);
+    const struct zkl__core *core = session->core;
     size_t length =
         zkl__stats_prometheus(zkl__core_stats(core), zkl__core_connected(core), name, out, size);
     zkl__session_leave(session);

@@ -1,11 +1,9 @@
 /* shell.c - what recipes stand on: the mutex, the clock, waiting, the session's objects. */
 
-#include "backoff.h"
 #include "call.h"
-#include "inside.h"
+#include "shell.h"
 #include "options.h"
 #include "path.h"
-#include "shell.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -166,36 +164,6 @@ void zkl__session_event(zkl_session *session, struct zkl__event event)
     }
 }
 
-struct zkl__core *zkl__session_core(zkl_session *session)
-{
-    return session->core;
-}
-
-const zkl_heap *zkl__session_heap(const zkl_session *session)
-{
-    return &session->heap;
-}
-
-const char *zkl__session_whoami(const zkl_session *session)
-{
-    return session->whoami;
-}
-
-const struct zkl__settings *zkl__session_settings(const zkl_session *session)
-{
-    return &session->settings;
-}
-
-struct zkl__status *zkl__session_status(zkl_session *session)
-{
-    return &session->status;
-}
-
-struct zkl__callbacks *zkl__session_callbacks(zkl_session *session)
-{
-    return &session->callbacks;
-}
-
 bool zkl__out_of_descriptors(void)
 {
     int fd = eventfd(0, EFD_CLOEXEC);
@@ -213,23 +181,17 @@ bool zkl__session_wait(zkl_session *session, struct zkl__signal *signal, int64_t
     if (session->status.closed || zkl__clock_now() >= deadline) {
         return false;
     }
-    struct zkl__sleeper me = {signal, session->sleepers, NULL};
-    session->sleepers = &me;
-    if (me.next) {
-        me.next->prev = &me;
-    }
+    struct zkl__sleeper me = {.signal = signal};
+    zkl__list_prepend(&session->sleepers, &me.link);
     zkl__session_arm(session);
     zkl__signal_wait(signal, &session->mutex, deadline);
-    *(me.prev ? &me.prev->next : &session->sleepers) = me.next;
-    if (me.next) {
-        me.next->prev = me.prev;
-    }
+    zkl__list_remove(&session->sleepers, &me.link);
     return !session->status.closed && zkl__clock_now() < deadline;
 }
 
 void zkl__session_wake(zkl_session *session)
 {
-    for (struct zkl__sleeper *sleeper = session->sleepers; sleeper; sleeper = sleeper->next) {
+    ZKL__EACH (struct zkl__sleeper, sleeper, &session->sleepers, link) {
         zkl__signal_raise(sleeper->signal);
     }
 }
@@ -240,11 +202,6 @@ void zkl__retry_later(zkl_session *session, struct zkl__retry *retry)
 {
     retry->pause = zkl__backoff(retry->pause, PAUSE_LEAST, PAUSE_MOST);
     zkl__alarms_set(&session->alarms, &retry->alarm, zkl__clock_now() + retry->pause);
-}
-
-void zkl__retry_stop(zkl_session *session, struct zkl__retry *retry)
-{
-    zkl__alarms_unset(&session->alarms, &retry->alarm);
 }
 
 static void look(void *owner)
@@ -266,11 +223,6 @@ void zkl__margin_watch(struct zkl__margin *margin)
     look(margin);
 }
 
-void zkl__margin_stop(struct zkl__margin *margin)
-{
-    zkl__alarms_unset(&margin->session->alarms, &margin->alarm);
-}
-
 /* --- tasks ----------------------------------------------------------------------------------- */
 
 int zkl__session_task_begin(zkl_session *session, struct zkl__task *task, zkl_error *err)
@@ -279,69 +231,44 @@ int zkl__session_task_begin(zkl_session *session, struct zkl__task *task, zkl_er
         return zkl__fail(err, ZKL_ECLOSED, 0, NULL, "the session is being closed");
     }
     task->thread = pthread_self();
-    task->prev = NULL;
-    task->next = session->tasks;
-    if (task->next) {
-        task->next->prev = task;
-    }
-    session->tasks = task;
+    zkl__list_prepend(&session->tasks, &task->link);
     return ZKL_OK;
 }
 
 void zkl__session_task_end(zkl_session *session, struct zkl__task *task)
 {
-    *(task->prev ? &task->prev->next : &session->tasks) = task->next;
-    if (task->next) {
-        task->next->prev = task->prev;
-    }
+    zkl__list_remove(&session->tasks, &task->link);
     zkl__session_poke_close(session); /* it may wait for the last one */
 }
 
 void zkl__session_stop_tasks(zkl_session *session)
 {
     session->status.stopping = true;
-    for (struct zkl__task *task = session->tasks; task; task = task->next) {
+    ZKL__EACH (struct zkl__task, task, &session->tasks, link) {
         task->stop(task);
     }
     zkl__session_wake(session);
     zkl__calls_poke(session, NULL);
 }
 
-bool zkl__session_has_tasks(const zkl_session *session)
-{
-    return session->tasks != NULL;
-}
-
 bool zkl__session_in_task(const zkl_session *session)
 {
-    const struct zkl__task *task = session->tasks;
-    while (task && !pthread_equal(task->thread, pthread_self())) {
-        task = task->next;
+    ZKL__EACH (struct zkl__task, task, &session->tasks, link) {
+        if (pthread_equal(task->thread, pthread_self())) {
+            return true;
+        }
     }
-    return task != NULL;
+    return false;
 }
 
 /* --- objects --------------------------------------------------------------------------------- */
 
 void zkl__session_add(zkl_session *session, struct zkl__object *object)
 {
-    object->prev = NULL;
-    object->next = session->objects;
-    if (object->next) {
-        object->next->prev = object;
-    }
-    session->objects = object;
+    zkl__list_prepend(&session->objects, &object->link);
 }
 
 void zkl__session_remove(zkl_session *session, struct zkl__object *object)
 {
-    *(object->prev ? &object->prev->next : &session->objects) = object->next;
-    if (object->next) {
-        object->next->prev = object->prev;
-    }
-}
-
-struct zkl__object *zkl__session_objects(zkl_session *session)
-{
-    return session->objects;
+    zkl__list_remove(&session->objects, &object->link);
 }

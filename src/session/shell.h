@@ -9,15 +9,20 @@
 
 #include "alarm.h"
 #include "callback.h"
+#include "digest.h"
+#include "error.h"
 #include "list.h"
 #include "options.h"
 #include "session_step.h"
 
 #include <zklock/error.h>
+#include <zklock/session.h>
 #include <zklock/stop.h>
 #include <zklock/types.h>
 
+#include <stdatomic.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* === which process this is ==================================================================== */
 
@@ -85,8 +90,6 @@ struct zkl__status {
     struct zkl__signal
         changed; /* raised with every change of state, and while closing with every step */
 };
-struct zkl__status *zkl__session_status(zkl_session *session);
-const struct zkl__settings *zkl__session_settings(const zkl_session *session);
 
 /* --- inside ---------------------------------------------------------------------------------- */
 
@@ -127,10 +130,6 @@ void zkl__session_log(const zkl_session *session, zkl_log_level level, const cha
 #define ZKL__NO_DESCRIPTOR \
     "no file descriptor is left for a connection: raise the limit (ulimit -n), or close some"
 bool zkl__out_of_descriptors(void);
-struct zkl__core *zkl__session_core(zkl_session *session);
-const zkl_heap *zkl__session_heap(const zkl_session *session);
-/* "host:pid" of this process: the default metadata. Static for the session. */
-const char *zkl__session_whoami(const zkl_session *session);
 
 /* What was made from a session keeps its memory alive. Both inside enter/leave. */
 void zkl__session_retain(zkl_session *session);
@@ -144,9 +143,6 @@ void zkl__session_drop(zkl_session *session);
  * again. */
 bool zkl__session_wait(zkl_session *session, struct zkl__signal *signal, int64_t deadline);
 
-/* User code, outside every lock. To be used inside enter/leave, as what follows. */
-struct zkl__callbacks *zkl__session_callbacks(zkl_session *session);
-
 /* What failed is done again: the owner's `ring` is called after a pause of 100 ms to 5 s, each time
  * a longer one. */
 struct zkl__retry {
@@ -154,7 +150,6 @@ struct zkl__retry {
     int64_t pause; /* ns: the last one; 0: nothing has failed since */
 };
 void zkl__retry_later(zkl_session *session, struct zkl__retry *retry);
-void zkl__retry_stop(zkl_session *session, struct zkl__retry *retry);
 
 /* Calls `reached` when no more than so much is left of a lease, which most often grows meanwhile.
  */
@@ -167,7 +162,6 @@ struct zkl__margin {
     void *owner;
 };
 void zkl__margin_watch(struct zkl__margin *margin);
-void zkl__margin_stop(struct zkl__margin *margin);
 
 /* --- functions of the user's that run, or wait to run, under a grant ------------------------- */
 
@@ -175,13 +169,12 @@ void zkl__margin_stop(struct zkl__margin *margin);
 struct zkl__task {
     void (*stop)(struct zkl__task *task); /* tells it */
     pthread_t thread;
-    struct zkl__task *next, *prev;
+    struct zkl__link link;
 };
 int zkl__session_task_begin(zkl_session *session, struct zkl__task *task,
                             zkl_error *err); /* ZKL_OK, ZKL_ECLOSED */
 void zkl__session_task_end(zkl_session *session, struct zkl__task *task);
-void zkl__session_stop_tasks(zkl_session *session); /* tells them, and does not wait */
-bool zkl__session_has_tasks(const zkl_session *session);
+void zkl__session_stop_tasks(zkl_session *session);    /* tells them, and does not wait */
 bool zkl__session_in_task(const zkl_session *session); /* does this thread run one? */
 
 /* --- objects of a session: told when it closes, listed for operators ------------------------- */
@@ -200,11 +193,122 @@ struct zkl__object_ops {
 };
 struct zkl__object {
     const struct zkl__object_ops *ops;
-    struct zkl__object *next, *prev;
+    struct zkl__link link;
     struct zkl__list calls; /* calls that end with it */
 };
 void zkl__session_add(zkl_session *session, struct zkl__object *object);    /* inside enter/leave */
 void zkl__session_remove(zkl_session *session, struct zkl__object *object); /* inside enter/leave */
-struct zkl__object *zkl__session_objects(zkl_session *session); /* the first; inside enter/leave */
+
+/* === the seal ================================================================================= */
+
+/* An identity that is this session's own and nobody else's, and the access list with which
+ * only it may write a znode. */
+
+#define ZKL__SEAL_USER "zklock:" /* what audit logs of the servers show */
+#define ZKL__SEAL_DIGITS 32      /* hexadecimal: 128 random bits */
+
+struct zkl__seal {
+    bool on;
+    char credentials[sizeof ZKL__SEAL_USER + ZKL__SEAL_DIGITS]; /* of the digest scheme */
+    char identity[sizeof ZKL__SEAL_USER + ZKL__SEAL_DIGITS + ZKL__DIGEST_ROOM];
+    zkl_acl_entry entries[2];
+    zkl_acl acl; /* points into it: not to be moved */
+};
+
+/* Off where the user says who may do what: with credentials, a transport that brings them, or an
+ * access list of his. False: the kernel has no random bytes. */
+bool zkl__seal_make(struct zkl__seal *seal, const zkl_session_options *options);
+void zkl__seal_wipe(struct zkl__seal *seal);
+
+/* === the session ============================================================================== */
+
+#define ZKL__NOTICES 16 /* changes of state kept for a state_fn that is slow */
+
+/* A thread in zkl__session_wait. */
+struct zkl__sleeper {
+    struct zkl__signal *signal;
+    struct zkl__link link;
+};
+
+/* zkl_session_close, or its asynchronous form. */
+struct zkl__closing {
+    int line; /* where it goes on */
+    bool begun;
+    int64_t deadline;
+    zkl_done_fn done; /* NULL: it blocks. Else: */
+    void *payload;
+    struct zkl__alarm alarm;
+    struct zkl__callback callback; /* the last one of the session */
+    bool parting;                  /* store is no more the session's, and being closed: */
+    struct zkl__store *store;
+    bool nothing_left; /* the servers have ended the session */
+    int code;
+};
+
+struct zkl_session {
+    /* written at open, then only read */
+    zkl_heap heap;
+    pid_t pid;
+    uint64_t process; /* zkl__process */
+    struct zkl__settings settings;
+    const struct zkl__store_ops *store_ops;
+    char whoami[128];      /* "host:pid" of this process: the default metadata */
+    struct zkl__seal seal; /* switched off under the mutex, when the servers refuse it */
+
+    atomic_uint refs;
+    pthread_mutex_t mutex; /* guards everything below; taken before any lock of a store's */
+    struct zkl__core *core;
+    struct zkl__alarms alarms;
+    struct zkl__alarm core_alarm; /* the core's next time */
+    struct zkl__alarm tick_alarm; /* the store's */
+    struct zkl__retry open;       /* a store has to be opened */
+    struct zkl__alarm stop_alarm; /* a stop token was raised */
+    struct zkl__list stop_waits, stop_raised;
+    struct zkl__stops stops; /* the session's own: wakes who sleeps */
+    struct zkl__callbacks callbacks;
+    struct zkl__list sleepers, objects, tasks; /* the latest first */
+    struct zkl__list calls; /* calls; asynchronous ones until their done has returned */
+    struct zkl__status status;
+    struct zkl__closing closing;
+
+    struct zkl__store *store; /* changed by the alarms' thread alone, while that runs */
+    bool opening;             /* events of a new store wait until it is in its place */
+
+    struct zkl__callback notice;
+    zkl_connection_state notices[ZKL__NOTICES];
+    unsigned notice_count;
+};
+
+/* shell.c; inside */
+void zkl__session_wake(zkl_session *session); /* every sleeper */
+
+/* events.c; inside */
+struct zkl__port zkl__session_port(zkl_session *session);
+void zkl__session_set_state(zkl_session *session, zkl_connection_state state, int why);
+/* From now on state_fn is called for every change; also for one that has come already. */
+void zkl__session_report_states(zkl_session *session);
+/* The rings of the three alarms. */
+void zkl__session_ring_core(void *session);
+void zkl__session_ring_tick(void *session);
+void zkl__session_ring_open(void *session);
+int zkl__stop_watch(zkl_session *session, zkl_error *err);
+void zkl__session_run_notice(void *session); /* not inside */
+
+/* close.c; inside: what close waits for may be so. */
+void zkl__session_poke_close(zkl_session *session);
+
+/* make.c */
+void zkl__session_free(zkl_session *session);
+/* Inside. The store, which is the caller's to close; NULL: there is none. *nothing_left: the
+ * servers have ended the last session, and the next one, if it comes to be, has made nothing. */
+struct zkl__store *zkl__session_take_store(zkl_session *session, bool *nothing_left);
+/* Inside: nothing will happen any more. */
+void zkl__session_mark_closed(zkl_session *session);
+/* Until the deadline, as a timeout. */
+int64_t zkl__left_ms(int64_t deadline);
+
+/* prometheus.c: as zkl_stats_write_prometheus. */
+size_t zkl__stats_prometheus(const struct zkl__stats *stats, bool connected, const char *name,
+                             char *out, size_t size);
 
 #endif

@@ -1,6 +1,5 @@
 #include "shell.h"
 
-#include "inside.h"
 
 #include "error.h"
 

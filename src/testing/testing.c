@@ -9,7 +9,7 @@
 
 static const char *servers_of(const zkl_session *session)
 {
-    return zkl__session_settings(session)->servers;
+    return session->settings.servers;
 }
 
 /* ZKL_OK: a session of the in-process store, and *id is the present one's. */

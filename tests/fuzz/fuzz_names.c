@@ -1,7 +1,7 @@
 /* Names of contenders, as a server lists them: one per line of the input. */
 #include "fuzz.h"
 
-#include "contender_inside.h"
+#include "core_internal.h"
 #include "name.h"
 #include "plain_heap.h"
 

@@ -9,7 +9,7 @@
 #define ZKL_TESTS_SCRIPT_H
 
 #include "check.h"
-#include "contender_inside.h"
+#include "core_internal.h"
 #include "session_step.h"
 #include "test_heap.h"
 

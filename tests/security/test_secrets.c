@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "one_server.h"
-#include "inside.h"
+#include "shell.h"
 
 #define CANARY "kanari-7f3a91c2"
 #define CREDENTIALS "ann:" CANARY

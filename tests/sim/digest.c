@@ -19,8 +19,7 @@
 #include <string.h>
 
 #include "run.h"
-#include "semaphore_step.h"
-#include "session_inside.h"
+#include "core_internal.h"
 
 enum { BIRTHS = SIM_NODES + SIM_VALUES + SIM_ATTEMPTS + SIM_TXNS, NOTHING = 0x4e6f6e65 };
 
@@ -117,7 +116,8 @@ static void know_clients(const struct sim *s)
             know(c->node.czxid);
             know(c->own.revoked);
         }
-        for (const struct zkl__semaphore *it = core ? core->semaphores : NULL; it; it = it->next) {
+        for (struct zkl__link *at = core ? core->semaphores.first : NULL; at; at = at->next) {
+            const struct zkl__semaphore *it = ZKL__OWNER(at, struct zkl__semaphore, in_session);
             for (int i = 0; i < it->config.count; i++) {
                 know(it->permits[i].token);
             }
@@ -244,11 +244,12 @@ static bool is_contender(const struct zkl__core *core, const void *data)
 
 static const struct zkl__semaphore *semaphore_of(const struct zkl__core *core, const void *data)
 {
-    const struct zkl__semaphore *it = core->semaphores;
-    while (it && (const void *)it != data && (const void *)it->leases != data) {
-        it = it->next;
+    ZKL__EACH (const struct zkl__semaphore, it, &core->semaphores, in_session) {
+        if ((const void *)it == data || (const void *)it->leases == data) {
+            return it;
+        }
     }
-    return it;
+    return NULL;
 }
 
 /* Its own memory, or the list that it judges. */

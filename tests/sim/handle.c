@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "session_inside.h"
+#include "core_internal.h"
 #include "sim.h"
 #include "invariants.h"
 
@@ -137,7 +137,7 @@ static void tell(struct sim *s, int client, const struct sim_message *message)
         sim_say(s, "watch", "%d: %s", client, s->paths[message->path].text);
         /* A watch outlives the contender that set it: an event that nobody in the core waits for tells the core nothing. */
         if (s->paths[message->path].parent >= 0 &&
-            (!core || zkl__watches_any(&core->watches, s->paths[message->path].text))) {
+            (!core || zkl__map_find(&core->watches.map, s->paths[message->path].text))) {
             note_shown(s, client, s->paths[message->path].parent, message->zxid, false);
         }
         event.kind = ZKL__EV_WATCH;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "invariants_inside.h"
-#include "contender_inside.h"
+#include "core_internal.h"
 #include "lease.h"
 #include "name.h"
 #include "stats.h"

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "invariants_inside.h"
-#include "contender_inside.h"
+#include "core_internal.h"
 #include "name.h"
 
 static bool marks(const struct sim_acquire *plan)

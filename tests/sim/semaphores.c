@@ -1,6 +1,6 @@
 /* semaphores.c - acquires of semaphores: how the application makes them, and their judge. Such an attempt has no seat in the queue of its
  * path: it stands in PATH/locks, and holds in PATH/leases. */
-#include "semaphore_step.h"
+#include "core_internal.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* What a session can send: operations that wait for room, or find no memory; requests; starts
  * and ends out of season. */
 #include "script.h"
-#include "session_inside.h"
+#include "core_internal.h"
 
 #include <string.h>
 
@@ -228,7 +228,7 @@ static void watch_much(struct zkl__watch *watch)
     static char path[99971];
     memset(path, 'a', sizeof path - 1);
     path[0] = '/';
-    *watch = (struct zkl__watch){.path = path};
+    *watch = (struct zkl__watch){.entry.path = path};
     CU_ASSERT_EQUAL(zkl__watch_add(script.core, watch), ZKL_OK);
 }
 

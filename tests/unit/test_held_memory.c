@@ -1,7 +1,7 @@
 /* How much memory a held lock takes: what its session has asked its allocator for, whatever the allocator adds. */
-#include "inside.h"
+#include "shell.h"
 #include "lock_kit.h"
-#include "session_inside.h"
+#include "core_internal.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -55,7 +55,7 @@ static void heap_release(void *payload, void *ptr)
 static bool all_watch(zkl_session *session)
 {
     pthread_mutex_lock(&session->mutex);
-    bool all = session->core->watches.count >= LOCKS;
+    bool all = session->core->watches.map.count >= LOCKS;
     pthread_mutex_unlock(&session->mutex);
     return all;
 }

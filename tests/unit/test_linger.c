@@ -1,6 +1,6 @@
 /* Contenders of one session in one queue: what they spare each other, a lock that lingers for
  * them, and when it gives way. */
-#include "contender_inside.h"
+#include "core_internal.h"
 #include "script.h"
 
 #include <string.h>
@@ -651,24 +651,24 @@ static void test_no_memory_for_more_buckets(void)
     static struct zkl__contender contenders[40];
     struct test_heap counter = TEST_HEAP_INIT;
     zkl_heap heap = test_heap(&counter);
-    struct zkl__local_queues queues;
+    struct zkl__local_queues queues = {0};
     char path[20];
-    CU_ASSERT_TRUE_FATAL(zkl__local_queues_init(&queues, &heap, 0));
+    CU_ASSERT_TRUE_FATAL(zkl__map_init(&queues.map, &heap));
     for (int i = 0; i < 40; i++) {
         snprintf(path, sizeof path, "/%d", i % 20);
         if (i == 16) {
-            CU_ASSERT_EQUAL(queues.bucket_count, 16);
+            CU_ASSERT_EQUAL(queues.map.bucket_count, 16);
             test_heap_fail(&counter, 2, false); /* the second allocation: the first is the queue itself */
         }
         CU_ASSERT_TRUE_FATAL(zkl__local_join(&queues, &contenders[i], path));
-        CU_ASSERT_EQUAL(queues.count, (size_t)(i < 20 ? i + 1 : 20));
+        CU_ASSERT_EQUAL(queues.map.count, (size_t)(i < 20 ? i + 1 : 20));
         CU_ASSERT(i < 20 || contenders[i].local.queue == contenders[i - 20].local.queue);
     }
     CU_ASSERT_EQUAL(test_heap_failures(&counter), 1);
     for (int i = 0; i < 40; i++) {
         zkl__local_leave(&queues, &contenders[i]);
     }
-    CU_ASSERT_EQUAL(queues.count, 0);
+    CU_ASSERT_EQUAL(queues.map.count, 0);
     zkl__local_queues_deinit(&queues);
     CU_ASSERT_EQUAL(test_heap_live(&counter), 0);
 }

@@ -1,12 +1,12 @@
 /* Options: checks and copies, structs of other releases, and what the session makes of them. */
 #include "acl.h"
 #include "handle_kit.h"
-#include "inside.h"
+#include "shell.h"
 #include "lock_kit.h"
 #include "options.h"
 #include "sized.h"
 #include "test_heap.h"
-#include "tick_time.h"
+#include "lease.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Statistics: what is counted, in virtual time; their text for Prometheus; the public functions. */
 #include "lock_kit.h"
-#include "prometheus.h"
+#include "shell.h"
 #include "script.h"
 #include "stats.h"
 

@@ -3,7 +3,7 @@
 #include "children.h"
 #include "dice.h"
 #include "plain_heap.h"
-#include "session_inside.h"
+#include "core_internal.h"
 #include "share.h"
 #include "test_heap.h"
 #include "timers.h"
@@ -98,15 +98,15 @@ static void test_watched_bytes_have_a_limit(void)
 {
     zkl_heap h = test_heap(&heap);
     struct zkl__watches table = {0};
-    struct zkl__watch one = {.path = "/12345"}, two = {.path = "/123"};
-    CU_ASSERT_TRUE_FATAL(zkl__watches_init(&table, &h));
+    struct zkl__watch one = {.entry.path = "/12345"}, two = {.entry.path = "/123"};
+    CU_ASSERT_TRUE_FATAL(zkl__map_init(&table.map, &h));
     CU_ASSERT_EQUAL(zkl__watches_add(&table, &one, 5), ZKL_ELIMIT);
-    CU_ASSERT_FALSE(one.on);
+    CU_ASSERT_FALSE(one.entry.in_map);
     CU_ASSERT_EQUAL(zkl__watches_add(&table, &one, 6), ZKL_OK);
     CU_ASSERT_EQUAL(zkl__watches_add(&table, &one, 6), ZKL_OK); /* on already */
     CU_ASSERT_EQUAL(zkl__watches_add(&table, &two, 9), ZKL_ELIMIT);
     CU_ASSERT_EQUAL(zkl__watches_add(&table, &two, 10), ZKL_OK);
-    zkl__watches_deinit(&table, &h);
+    zkl__map_deinit(&table.map);
 }
 
 /* Two paths of one hash (FNV-1a of 32 bits): told apart nevertheless. */
@@ -114,16 +114,16 @@ static void test_watches_of_one_hash(void)
 {
     zkl_heap h = test_heap(&heap);
     struct zkl__watches table = {0};
-    struct zkl__watch one = {.path = "/q/tbhekt"}, two = {.path = "/q/ovedks"};
-    CU_ASSERT_TRUE_FATAL(zkl__watches_init(&table, &h));
+    struct zkl__watch one = {.entry.path = "/q/tbhekt"}, two = {.entry.path = "/q/ovedks"};
+    CU_ASSERT_TRUE_FATAL(zkl__map_init(&table.map, &h));
     CU_ASSERT_EQUAL(zkl__watches_add(&table, &one, 0), ZKL_OK);
-    CU_ASSERT_FALSE(zkl__watches_any(&table, two.path));
+    CU_ASSERT_PTR_NULL(zkl__map_find(&table.map, two.entry.path));
     CU_ASSERT_EQUAL(zkl__watches_add(&table, &two, 0), ZKL_OK);
-    CU_ASSERT_EQUAL(one.hash, two.hash);
-    CU_ASSERT_PTR_EQUAL(zkl__watches_take(&table, one.path), &one);
-    CU_ASSERT_TRUE(two.on);
+    CU_ASSERT_EQUAL(one.entry.hash, two.entry.hash);
+    CU_ASSERT_PTR_EQUAL(zkl__watches_take(&table, one.entry.path), &one);
+    CU_ASSERT_TRUE(two.entry.in_map);
     zkl__watches_remove(&table, &two);
-    zkl__watches_deinit(&table, &h);
+    zkl__map_deinit(&table.map);
 }
 
 /* --- children ----------------------------------------------------------------------------------------------------------- */

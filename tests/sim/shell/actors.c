@@ -226,7 +226,7 @@ static void judge(struct sim *s)
             s->judge.unrest = sim_now(s);
         }
         if (actors[client].session && actors[client].opened) {
-            sim_judge_lease(s, client, zkl__session_core(actors[client].session));
+            sim_judge_lease(s, client, (actors[client].session)->core);
         }
     }
 }

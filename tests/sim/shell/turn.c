@@ -315,7 +315,7 @@ int64_t turn_seen(const struct turn *turn)
 
 bool lease_lasts(const zkl_session *session, int64_t session_id)
 {
-    const struct zkl__core *core = zkl__session_core((zkl_session *)(uintptr_t)session);
+    const struct zkl__core *core = ((zkl_session *)(uintptr_t)session)->core;
     return zkl__core_session_id(core) == session_id && zkl__core_lease_until(core) > zkl__clock_now();
 }
 

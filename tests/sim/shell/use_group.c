@@ -63,7 +63,7 @@ static bool is_shared(const char *id)
 static void check_member(struct turn *turn, const char *id)
 {
     struct sim *s = turn->s;
-    int64_t session_id = zkl__core_session_id(zkl__session_core(turn->session));
+    int64_t session_id = zkl__core_session_id(turn->session->core);
     int node = sim_node_at(s, sim_path_of(s, turn->path, id), sim_committed_zxid(s));
     if (node < 0 || s->nodes[node].owner != (int)session_id - 1) {
         sim_fail_of(turn, "member", "is no member as %s, and all is quiet", id);

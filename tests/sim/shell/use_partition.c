@@ -65,7 +65,7 @@ static void assigned(zkl_partition *partition, const char *piece, int64_t token,
     if (!zkl_partition_owns(partition, piece)) {
         return; /* its lease has ended meanwhile */
     }
-    me->used[index] = (struct used){.member = me, .session_id = zkl__core_session_id(zkl__session_core(turn->session))};
+    me->used[index] = (struct used){.member = me, .session_id = zkl__core_session_id(turn->session->core)};
     struct claim claim = turn_claim_of(turn, claim_piece(turn->plan->path, index), token, &me->used[index]);
     claim.holds = is_used;
     turn->claims[index] = claim_make(turn->s, &claim);
@@ -78,7 +78,7 @@ static void assigned(zkl_partition *partition, const char *piece, int64_t token,
 /* For a while already in which the process ran: not only since whoever tells looked at it. */
 static bool was_lost(const struct turn *turn, int64_t session_id)
 {
-    const struct zkl__core *core = zkl__session_core(turn->session);
+    const struct zkl__core *core = turn->session->core;
     int64_t until = sim_true(turn->s, turn->client, zkl__core_lease_until(core));
     if (zkl__core_session_id(core) != session_id) {
         until = turn->s->clients[turn->client].expired_at;

@@ -1,24 +1,28 @@
-/* contender_inside.h - the contender, its parts, and what its files use of each other. For
- * src/protocol alone. */
-#ifndef ZKL_PROTOCOL_CONTENDER_INSIDE_H
-#define ZKL_PROTOCOL_CONTENDER_INSIDE_H
+/* core_internal.h - a session of the core from inside: the contender, its parts, the session, and
+ * what their files use of each other. For src/protocol alone. */
+#ifndef ZKL_PROTOCOL_CORE_INTERNAL_H
+#define ZKL_PROTOCOL_CORE_INTERNAL_H
 
-#include "contender.h"
+#include "children.h"
 #include "core.h"
 #include "list.h"
+#include "map.h"
 #include "name.h"
 #include "name_set.h"
 #include "op.h"
 #include "queue_order.h"
+#include "semaphore.h"
+#include "session_step.h"
+#include "stats.h"
+#include "watcher.h"
 
 #include <zklock/types.h>
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* === the znode, and the fate of its create ==================================================== */
-
-struct zkl__contender;
 
 /* The fate of the creates that we sent. From UNKNOWN on a znode of ours may exist that `name` is
  * not.
@@ -65,14 +69,10 @@ static inline bool zkl__node_certain(const struct zkl__node *node)
 /* Begins an attempt with a new uuid. A uuid belongs to one attempt in one session, so a name that
  * carries it is ours, and nobody has to read its owner. */
 void zkl__node_new_attempt(struct zkl__contender *c);
-/* Every request of the earlier connection has a response by now, or never gets one. */
-void zkl__node_on_connected(struct zkl__node *node);
 /* The session ended, which deletes all its znodes. */
 void zkl__node_ended(struct zkl__node *node);
 /* A duplicate that we could not delete is deleted now, too: a list will show it. */
 void zkl__node_remember_duplicate(struct zkl__node *node);
-
-void zkl__node_free(struct zkl__contender *c);
 
 struct zkl__op zkl__create_op(const struct zkl__contender *c);
 struct zkl__op zkl__delete_op(const struct zkl__contender *c);
@@ -93,8 +93,6 @@ void zkl__node_removed(struct zkl__contender *c);
 /* --- the end, until none is left ------------------------------------------------------------- */
 
 /* === the weaker znode of a downgrade ========================================================== */
-
-struct zkl__contender;
 
 /* The name of the znode that replaces ours has our uuid, our number, and the tag of config.rule,
  * which is the weaker rule already. */
@@ -128,7 +126,6 @@ struct zkl__own_watch {
     int64_t revoked; /* mzxid of the last request that the owner was notified of */
 };
 
-void zkl__own_watch_free(struct zkl__contender *c);
 void zkl__own_watch_stop(struct zkl__contender *c);
 void zkl__own_watch_ask(struct zkl__contender *c);
 /* The lock is held: decides from when on the znode is watched. */
@@ -167,13 +164,10 @@ struct zkl__predecessor {
     size_t told;   /* 1 + the queue position that the owner was last notified of; 0: none */
 };
 
-void zkl__predecessor_free(struct zkl__contender *c);
 /* Forgets what is known of a predecessor. */
 void zkl__predecessor_new_attempt(struct zkl__contender *c);
 /* Stops watching it. */
 void zkl__predecessor_unwatch(struct zkl__contender *c, enum zkl__watch_change how);
-/* After a reconnect the server may permit more. */
-void zkl__predecessor_on_connected(struct zkl__contender *c);
 /* Sets the predecessor: this child of the queue. False: no memory. */
 bool zkl__predecessor_set(struct zkl__contender *c, const char *name);
 /* The name of that child. */
@@ -193,8 +187,16 @@ void zkl__predecessor_on_inspected(struct zkl__contender *c);
 
 /* === many znodes that may be forged =========================================================== */
 
-struct zkl__contender;
-struct zkl__core;
+struct zkl__inspection {
+    size_t count, nearest;
+    size_t batch, under_way;
+    bool broken, stale;
+    bool dropped; /* its last replies are due */
+    struct zkl__candidate {
+        const char *name;
+        enum zkl__verdict { ZKL__UNSEEN, ZKL__EXCLUDED, ZKL__STANDS } verdict;
+    } candidates[]; /* nearest first; their names stand behind them */
+};
 
 struct zkl__suspicion {
     enum {
@@ -208,15 +210,11 @@ struct zkl__suspicion {
 
 /* The predecessor was forged, so the next list starts an inspection; or it was not. */
 void zkl__suspect(struct zkl__contender *c, bool forged);
-bool zkl__suspected(const struct zkl__contender *c);
 /* Starts an inspection of this list, if the predecessor was forged. False: there is none. Without
  * memory, and while replies for an earlier inspection are due, predecessors are read one by one. */
 bool zkl__inspection_begin(struct zkl__contender *c);
-/* Requests the next batch. */
-void zkl__inspection_go_on(struct zkl__contender *c);
 /* Requests no further batch for now. */
 void zkl__inspection_pause(struct zkl__contender *c);
-bool zkl__inspection_goes_on(const struct zkl__contender *c);
 
 /* Ends the inspection. */
 void zkl__inspection_drop(struct zkl__contender *c);
@@ -229,16 +227,11 @@ void zkl__inspection_send(struct zkl__core *core, struct zkl__contender *c);
 /* The reply to the exists of this one. */
 void zkl__inspection_answered(struct zkl__contender *c, size_t which,
                               const struct zkl__reply *reply);
-/* The server did not respond to a request of the last batch. */
-bool zkl__inspection_broken(const struct zkl__contender *c);
 /* One of the znodes was deleted, and another may have replaced it, as in a downgrade of a writer. A
  * new list is needed. */
-bool zkl__inspection_stale(const struct zkl__contender *c);
 void zkl__inspection_free(struct zkl__contender *c);
 
 /* === is the path another recipe's? ============================================================ */
-
-struct zkl__contender;
 
 struct zkl__path_conflict {
     enum {
@@ -247,7 +240,7 @@ struct zkl__path_conflict {
         ZKL__CONFLICT_STATS, /* and the newest znode in it read */
         ZKL__CONFLICT_NONE   /* nobody lives there: the directories do not matter */
     } stage;
-    const char *directory; /* see list_user */
+    const char *directory; /* see user_of in queue.c */
 };
 
 /* The list shows the directories. The contender fails, or asks who lives there. */
@@ -257,8 +250,6 @@ bool zkl__path_conflict_ask(struct zkl__contender *c);
 void zkl__path_conflict_on_reply(struct zkl__contender *c);
 
 /* === announced release ======================================================================== */
-
-struct zkl__contender;
 
 struct zkl__announcement {
     enum zkl__announcing {
@@ -279,14 +270,9 @@ struct zkl__announcement {
 
 /* Whether a node that is made now can be announced. */
 bool zkl__announcement_seals(const struct zkl__contender *c);
-/* It waits for somebody. */
-void zkl__announcement_expect(struct zkl__contender *c);
-bool zkl__announcement_expected(const struct zkl__contender *c);
 /* With the node's delete. */
 bool zkl__announcement_due(const struct zkl__contender *c);
 struct zkl__op zkl__announcement_op(const struct zkl__contender *c);
-/* What is deleted from now on is a duplicate, which would say nothing. */
-void zkl__announcement_made(struct zkl__contender *c);
 /* The delete was not done. True: for this, and it goes without it. */
 bool zkl__announcement_refused(struct zkl__contender *c, enum zkl__rc rc);
 
@@ -298,10 +284,6 @@ bool zkl__announcement_believed(const struct zkl__contender *c, const char *pred
 void zkl__announcement_heard(struct zkl__contender *c);
 /* One of this session hands over, and may itself hold by announcement only. */
 void zkl__announcement_handed_on(struct zkl__contender *c, const struct zkl__contender *ahead);
-/* The next one may be granted because this one was. */
-bool zkl__announcement_relied_on(const struct zkl__contender *c);
-/* A list shows us first, or tells more. */
-void zkl__announcement_listed(struct zkl__contender *c);
 
 /* --- while it is held ------------------------------------------------------------------------ */
 
@@ -312,8 +294,6 @@ void zkl__announcement_on_inspected(struct zkl__contender *c);
 void zkl__announcement_on_predecessor(struct zkl__contender *c);
 
 /* === the mark of a release ==================================================================== */
-
-struct zkl__contender;
 
 struct zkl__release_mark {
     enum zkl__release_mark_state {
@@ -329,7 +309,6 @@ struct zkl__release_mark {
     int64_t until;    /* DELAYS */
 };
 
-void zkl__mark_new_attempt(struct zkl__contender *c);
 /* It waits for this one. Only of what is known to be a contender: behind another child of the queue
  * somebody may hold. */
 void zkl__mark_behind(struct zkl__contender *c, const char *name);
@@ -346,15 +325,11 @@ void zkl__mark_leave(struct zkl__contender *c);
 /* Whether the delete that is sent now does. */
 bool zkl__mark_due(struct zkl__contender *c);
 struct zkl__op zkl__mark_op(const struct zkl__contender *c);
-/* What is deleted from now on is a duplicate. */
-void zkl__mark_written(struct zkl__contender *c);
 /* The delete was not done, or its reply was lost. True: it was refused for the mark, and
  * goes without it, because a directory that may not be written must not keep the znode. */
 bool zkl__mark_refused(struct zkl__contender *c, const struct zkl__reply *reply);
 
 /* === the grant ================================================================================ */
-
-struct zkl__contender;
 
 struct zkl__grant {
     bool proved;         /* the check that proves a lease before the grant was sent */
@@ -379,8 +354,6 @@ static inline bool zkl__grant_lasts(const struct zkl__grant *grant, int64_t now)
 /* No conflicting contender precedes this one: it waits for what else a grant needs (enum gate in
  * hold.c). */
 void zkl__grant_prove(struct zkl__contender *c, const char *why);
-/* The check was refused, or not carried out: it may be sent again. */
-void zkl__grant_unproved(struct zkl__contender *c);
 /* Grants the lock, or sends the request that the grant still needs. */
 void zkl__grant_advance(struct zkl__contender *c);
 void zkl__grant_give(struct zkl__contender *c);
@@ -401,10 +374,6 @@ void zkl__grant_on_release(struct zkl__contender *c);
 
 /* === a lock that lingers ====================================================================== */
 
-struct zkl__contender;
-struct zkl__core;
-enum zkl__contender_state;
-
 enum zkl__linger_state {
     ZKL__LINGER_BARE,      /* a release deletes the znode, unless it may gather */
     ZKL__LINGER_GATHERING, /* granted for one follower after the other, which delete their znodes */
@@ -421,28 +390,21 @@ struct zkl__linger {
     bool checks;      /* released, and a committed check was sent after that */
     bool lists_again; /* gathering: the list under way was asked for before the last delete */
     struct zkl__linger_view *view;
-    struct zkl__contender *next; /* in line */
-    int64_t until;               /* of a released one */
-    int64_t serial;              /* grants on our node */
+    struct zkl__link link; /* in line */
+    int64_t until;         /* of a released one */
+    int64_t serial;        /* grants on our node */
     zkl_acl *acl; /* a copy of config.acl from the first release on, when its owner may be freed */
 };
 
 /* What the contenders of a session in one queue share. */
 struct zkl__linger_view {
-    struct zkl__contender *keeper;       /* gathering or armed; NULL: nobody */
-    struct zkl__contender *first, *last; /* in line */
-    bool used;                           /* some contender has had config.linger */
+    struct zkl__contender *keeper; /* gathering or armed; NULL: nobody */
+    struct zkl__list line;
+    bool used;      /* some contender has had config.linger */
     bool strangers; /* the last list has shown others than contenders of this session */
 };
 
-/* A lock object of which the lock may linger at this path is made; NULL: no memory. When it is
- * freed, whether it was the last one there: then nobody can be granted what lingers. */
-struct zkl__local_queue;
-struct zkl__local_queue *zkl__linger_enroll(struct zkl__core *core, const char *path);
-bool zkl__linger_resign(struct zkl__core *core, struct zkl__local_queue *queue);
-
 void zkl__linger_join(struct zkl__contender *c, struct zkl__linger_view *view);
-void zkl__linger_free(struct zkl__contender *c);
 /* Aborts if its fields contradict each other. Between two steps. */
 void zkl__linger_check(const struct zkl__contender *c);
 /* Whether a move of its contender to another state concerns a lock that lingers, or may linger. */
@@ -451,8 +413,6 @@ static inline bool zkl__linger_cares(const struct zkl__linger *own)
     return own->state != ZKL__LINGER_BARE || own->in_line || own->view->keeper;
 }
 void zkl__linger_moved(struct zkl__contender *c, enum zkl__contender_state before);
-/* Its contender begins anew. */
-void zkl__linger_new_attempt(struct zkl__contender *c);
 /* At the end of a step: removes the watch when nobody needs it any more. */
 void zkl__linger_stepped(struct zkl__contender *c);
 
@@ -475,8 +435,6 @@ void zkl__linger_note_list(struct zkl__linger_view *view, bool strangers);
 void zkl__linger_on_list(struct zkl__contender *c);
 /* Released, and the reply to a check of its znode, which exists. */
 void zkl__linger_on_check(struct zkl__contender *c);
-/* A release deletes the znode from now on. */
-void zkl__linger_forbid(struct zkl__contender *c);
 /* Our znode is not as the list has shown it any more. */
 void zkl__linger_disarm(struct zkl__contender *c, const char *why);
 /* Released: grants it to the next one of this session, asks for what that needs, or ends it when
@@ -492,18 +450,16 @@ void zkl__linger_end(struct zkl__contender *c, const char *why);
 
 /* === among those of its session =============================================================== */
 
-struct zkl__contender;
-struct zkl__local_queue;
-
 struct zkl__local_place {
     struct zkl__local_queue *queue;
-    struct zkl__contender *next, *prev; /* in this queue */
-    uint64_t list;                      /* number of the list it waits for; 0: none */
-    struct zkl__contender *ahead;       /* whom it follows: the predecessor is its node. NULL:
-                                           nobody here */
-    struct zkl__contender *behind, *next_behind; /* who follows it */
-    bool handed;                                 /* granted before the node of `ahead` is gone */
-    bool moved;                                  /* the node of `ahead` went, or is another one */
+    struct zkl__link in_queue;
+    uint64_t list;                /* number of the list it waits for; 0: none */
+    struct zkl__contender *ahead; /* whom it follows: the predecessor is its node. NULL:
+                                     nobody here */
+    struct zkl__link following;   /* among the followers of that one */
+    struct zkl__list followers;   /* the latest first */
+    bool handed;                  /* granted before the node of `ahead` is gone */
+    bool moved;                   /* the node of `ahead` went, or is another one */
 };
 
 /* === the contender ============================================================================ */
@@ -574,17 +530,11 @@ struct zkl__mail {
 
 struct zkl__contender_event {
     enum zkl__contender_event_kind kind;
-    int64_t now;
-    bool connected;    /* the session, now */
-    bool grant_waits;  /* the others of the joint are not first yet */
-    bool delete_waits; /* that of who handed over to us comes first */
-    int64_t session_id;
     int code;
     const struct zkl__rule *rule;
     enum zkl__watch_event watch;
     enum zkl__role role;
     const struct zkl__reply *reply;
-    const struct zkl__list_index *index; /* of a list, or NULL */
 };
 
 /* What it watches, in the order of their events. */
@@ -642,6 +592,8 @@ struct zkl__contender {
     struct zkl__local_place local;
 
     bool started, try_only;
+    bool holder, jeopardy_told;
+    bool requeued; /* in this step: for statistics */
     int64_t deadline;
     struct {
         int64_t at;    /* 0: nothing is put off */
@@ -655,10 +607,9 @@ struct zkl__contender {
     struct zkl__link in_session;
     struct zkl__link holding; /* in the list of holders: proving, held and lingering */
     struct zkl__link proving;
-    bool holder, jeopardy_told;
     struct zkl__joint *joint; /* NULL: alone */
-    size_t seat;
     struct zkl__mail mail;
+    unsigned seat;
     uint32_t held_back; /* roles asked for that the joint has not sent yet */
     int64_t listed_at;  /* when its last list was sent */
     int64_t shown_at;   /* when what last showed our node was sent: its create, a list, a check */
@@ -666,14 +617,8 @@ struct zkl__contender {
     /* for statistics */
     struct zkl__path_stats *path_stats;
     int64_t since; /* asked for, then granted */
-    bool requeued; /* in this step */
 };
 
-void zkl__contender_step(struct zkl__contender *contender, const struct zkl__contender_event *event,
-                         struct zkl__contender_actions *out);
-/* When it wants ZKL__CE_TIME; INT64_MAX: not. */
-int64_t zkl__contender_wake(const struct zkl__contender *contender);
-void zkl__contender_free(struct zkl__contender *contender);
 bool zkl__contender_waits(const struct zkl__contender *contender);
 /* It holds, or lingers: its node is there, and nobody else's turn. */
 static inline bool zkl__contender_keeps(const struct zkl__contender *contender)
@@ -691,12 +636,10 @@ void zkl__contender_post(struct zkl__contender *contender, enum zkl__contender_e
 void zkl__contender_post_reply(struct zkl__contender *contender, enum zkl__role role,
                                const struct zkl__reply *reply);
 void zkl__contender_post_refusal(struct zkl__contender *contender, enum zkl__role role, int code);
-/* The next piece of it, as an event; false: there is no more. refusal: room for a reply. */
-bool zkl__mail_next(struct zkl__mail *mail, struct zkl__contender_event *event,
-                    struct zkl__reply *refusal);
 
 /* === what its files use of each other ========================================================= */
 
+#define ZKL__NO_LIST "we have a place, but no list"
 #define EXHAUSTED \
     "the directory has given out all its 2147483647 sequence numbers: remove it when it is empty"
 
@@ -735,8 +678,6 @@ void zkl__directory_on_reply(struct zkl__contender *c);
 
 /* === the end, until no znode of ours is left ================================================== */
 
-struct zkl__contender;
-
 /* No znode of ours is left, as far as the responses of this session say, and none can be created
  * any more. */
 bool zkl__farewell_done(const struct zkl__contender *c);
@@ -750,7 +691,7 @@ void zkl__farewell_on_barrier(struct zkl__contender *c);
 /* The contenders of a list in the order of their places: for who reads it many times. */
 struct zkl__list_index {
     int32_t base;
-    const char *user; /* see list_user */
+    const char *user; /* see user_of in queue.c */
     size_t count;
     struct zkl__list_entry {
         const char *name;
@@ -790,13 +731,12 @@ bool zkl__list_pass_over(struct zkl__contender *c, const char *name, const struc
 #define ZKL__REMEMBERED_MOST 65536
 
 struct zkl__local_queue {
-    struct zkl__machine machine;   /* first. Its step sends the list that was asked for */
-    struct zkl__local_queue *next; /* in its bucket */
-    uint32_t hash;
-    struct zkl__contender *first, *last;
-    size_t count;    /* of these */
-    size_t unlisted; /* creates without a list, since the last list was sent */
-    uint64_t lists;  /* ever sent */
+    struct zkl__machine machine; /* first. Its step sends the list that was asked for */
+    struct zkl__map_entry entry;
+    struct zkl__list contenders; /* in the order in which they were made */
+    size_t count;                /* of these */
+    size_t unlisted;             /* creates without a list, since the last list was sent */
+    uint64_t lists;              /* ever sent */
     unsigned lists_under_way;
     size_t wanted; /* contenders that asked for a list and wait for it to be sent */
     bool urgent;   /* one of them may be first */
@@ -812,15 +752,11 @@ struct zkl__local_queue {
 };
 
 struct zkl__local_queues {
-    const zkl_heap *heap;
-    struct zkl__local_queue **buckets;
-    size_t bucket_count, count;
+    struct zkl__map map;
     size_t remembered; /* forged names of queues without a contender */
     uint64_t names_key;
 };
 
-bool zkl__local_queues_init(struct zkl__local_queues *queues, const zkl_heap *heap,
-                            uint64_t names_key);
 void zkl__local_queues_deinit(struct zkl__local_queues *queues);
 
 /* From its making to its burial. False: no memory. Who did not join may leave. */
@@ -833,6 +769,11 @@ struct zkl__local_queue *zkl__local_enroll(struct zkl__local_queues *queues, con
 void zkl__local_resign(struct zkl__local_queues *queues, struct zkl__local_queue *q,
                        struct zkl__link *member);
 
+/* The latest one that follows c; NULL: nobody does. */
+static inline struct zkl__contender *zkl__local_follower(const struct zkl__contender *c)
+{
+    return ZKL__OWNER(c->local.followers.first, struct zkl__contender, local.following);
+}
 /* c waits for the node of that name. True when it is one of ours, for which it need not ask the
  * server. */
 bool zkl__local_follow(struct zkl__contender *c, const char *name);
@@ -927,5 +868,286 @@ void zkl__joint_end(struct zkl__joint *joint);
 void zkl__joint_leave(struct zkl__contender *c);
 /* The core is freed before the owner had its last outcome: there will be none. */
 void zkl__joint_disown(struct zkl__joint *joint);
+
+/* === operations under way ===================================================================== */
+
+/* The operations that were handed to the store and not answered yet. */
+
+struct zkl__pending {
+    uint32_t uses; /* of this slot: an id names slot and use, so a late reply finds nothing */
+    bool on;
+    enum zkl__op_kind kind;
+    int role;                   /* what for: the owner's number */
+    struct zkl__machine *owner; /* NULL: the session itself, or nobody any more */
+    int64_t sent;
+    struct zkl__op *waiting; /* a copy, until there is room to send it; NULL: sent */
+    bool counted;            /* in the window */
+    size_t next;             /* in the chain it is in, index + 1. The next two: of its owner's */
+    size_t next_owned, prev_owned;
+};
+
+struct zkl__pendings {
+    const zkl_heap *heap;
+    struct zkl__pending *slots;
+    size_t room, on_count;
+    size_t free; /* chain, index + 1 */
+};
+
+/* NULL: no memory. What is taken moves with the next take: keep ids, not pointers. */
+struct zkl__pending *zkl__pending_take(struct zkl__pendings *pendings);
+/* owner: as of the field. Until it is dropped or disowned, its machine knows it. */
+void zkl__pending_own(struct zkl__pendings *pendings, struct zkl__pending *pending,
+                      struct zkl__machine *owner);
+void zkl__pending_disown(struct zkl__pendings *pendings, struct zkl__pending *pending);
+void zkl__pending_drop(struct zkl__pendings *pendings, struct zkl__pending *pending);
+uint64_t zkl__pending_id(const struct zkl__pendings *pendings, const struct zkl__pending *pending);
+/* NULL: answered already, or never asked. */
+struct zkl__pending *zkl__pending_find(const struct zkl__pendings *pendings, uint64_t id);
+
+/* === room for operations ====================================================================== */
+
+/* How many operations of a session may be under way, so that its heartbeats are never
+ * far behind them.
+ *
+ * What a session sends is carried out in its order, by the client library and by the server. So
+ * whoever asks for 20,000 locks at once would send its own heartbeats behind 40,000 requests. The
+ * latency of the answers says how long that line is: the window grows while they come within an
+ * eighth of a heartbeat, and halves when they do not (additive increase, multiplicative decrease).
+ */
+
+struct zkl__window {
+    size_t size, most; /* most 0: no limit */
+    size_t under_way;
+    size_t credit; /* answers in time since it last grew */
+    bool slowed;   /* it has been too large once: from then on it grows by one for a whole window of
+                      answers */
+    int64_t slowed_at;
+};
+
+void zkl__window_init(struct zkl__window *window, size_t most);
+bool zkl__window_has_room(const struct zkl__window *window);
+void zkl__window_sent(struct zkl__window *window);
+/* answered: by the server; else nothing is learned. heartbeat: their interval. */
+void zkl__window_ended(struct zkl__window *window, bool answered, int64_t sent, int64_t now,
+                       int64_t heartbeat);
+
+/* === watches ================================================================================== */
+
+/* Which watches are set on which paths. */
+
+struct zkl__watches {
+    struct zkl__map map;
+    size_t bytes; /* of all paths. After a reconnect the client library sets all watches again in
+                     one packet, and a server closes the connection if that is too long */
+};
+
+/* ZKL_OK, also when watch is in the table already. ZKL_ELIMIT: with it the paths would have more
+ * than bytes_max bytes (0: no limit). */
+int zkl__watches_add(struct zkl__watches *watches, struct zkl__watch *watch, size_t bytes_max);
+void zkl__watches_remove(struct zkl__watches *watches, struct zkl__watch *watch);
+/* Takes all watches of path out of the table. They are chained by their entries' next. */
+struct zkl__watch *zkl__watches_take(struct zkl__watches *watches, const char *path);
+
+/* === the session ============================================================================== */
+
+struct zkl__core {
+    struct zkl__core_config config;
+    struct zkl__port port;
+    int64_t now;
+
+    bool connected, closing, ended;
+    bool stepping;
+    bool owes_state; /* to the port: told when everybody has acted on it */
+    zkl_connection_state state;
+    int state_code;
+    bool seal_off; /* the servers do not take our seal */
+    int64_t connected_at;
+    int broken;                        /* connections in a row that were lost at once */
+    size_t set_again, set_again_bytes; /* watches, and their paths, that each of them began with */
+    int64_t session_id;
+    int64_t timeout;
+    struct zkl__lease lease;
+    bool jeopardy;
+    int64_t beat_at;  /* next heartbeat, while somebody proves or holds */
+    int64_t roles_at; /* when to read the servers' roles; INT64_MAX: read, or being read, or not
+                         wanted */
+    int64_t guard_at; /* of the last one that began, or will begin, to watch its own node */
+    int64_t proof_at; /* next sync, unless something that proves as much is sent before */
+    int beats_under_way;
+
+    struct zkl__pendings pendings;
+    struct zkl__window window;
+    size_t first_waiting, last_waiting; /* chain of operations that wait for room, index + 1 */
+
+    struct zkl__list ready[ZKL__RANKS];    /* machines, in the order in which they became so */
+    struct zkl__list contenders;           /* in the order of their acquires */
+    struct zkl__list semaphores, watchers; /* the latest first */
+    struct zkl__list holders; /* proving, held or lingering; the next heartbeat is on the first's
+                                 node */
+    struct zkl__list provers; /* those that are proving, in the same order */
+    struct zkl__local_queues queues;
+    struct zkl__list_index
+        *index; /* of the list that this step's event brought; NULL: none, or for few */
+    unsigned numbers;
+    unsigned held;    /* or lingering */
+    unsigned granted; /* held, and not lingering; of these */
+    unsigned warned;  /* were told that they are in jeopardy */
+    size_t writes;    /* of the user's, under way or waiting for room */
+    struct zkl__timers timers;
+    size_t machines; /* that may have a timer */
+    struct zkl__watches watches;
+    uint64_t uuids;
+    struct zkl__stats stats;
+};
+
+/* --- the drain -------------------------------------------------------------------------------- */
+
+/* Takes the watch back from the server when nobody here watches the path. */
+void zkl__core_unwatch(struct zkl__core *core, const char *path);
+
+/* What is read now is what has become of all events: nobody has mail, or we are asked inside a
+ * step. */
+bool zkl__core_settled(const struct zkl__core *core);
+
+/* --- its contenders --------------------------------------------------------------------------- */
+
+/* In the order of their acquires; NULL: there are no more. */
+struct zkl__contender *zkl__contenders_first(const struct zkl__core *core);
+struct zkl__contender *zkl__contenders_after(const struct zkl__contender *c);
+/* To all of them, the earliest acquire first: on a new connection they send their creates in the
+ * order in which they read this. code: of ZKL__CE_END. */
+void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code);
+/* The core goes: all of them. */
+void zkl__contenders_drop(struct zkl__core *core);
+/* The lease ended: not by mail. */
+void zkl__contender_lapse(struct zkl__core *core, struct zkl__contender *c);
+/* Its owner hears of the outcome; of nothing after FAILED or RELEASED. */
+void zkl__owner_tell(struct zkl__contender *c, const struct zkl__outcome *outcome);
+
+/* --- local_queue.c --------------------------------------------------------------------------- */
+
+/* What lingers at this path ends. */
+void zkl__core_stop_lingering(struct zkl__core *core, const char *path);
+
+/* --- semaphore.c ----------------------------------------------------------------------------- */
+
+/* To all of them: ZKL__CE_CONNECTED, or ZKL__CE_END with its code. */
+void zkl__semaphores_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code);
+void zkl__semaphore_start(struct zkl__semaphore *semaphore, int64_t deadline, bool try_only);
+void zkl__semaphore_cancel(struct zkl__semaphore *semaphore, int code);
+void zkl__semaphore_release(struct zkl__semaphore *semaphore);
+bool zkl__semaphore_holds(const struct zkl__core *core, const struct zkl__semaphore *semaphore,
+                          int64_t now);
+/* Its owner is told nothing any more; then it lets go. */
+void zkl__semaphore_silence(struct zkl__semaphore *semaphore);
+void zkl__semaphore_let_go(struct zkl__semaphore *semaphore);
+void zkl__semaphore_give_back(struct zkl__semaphore *semaphore, int count);
+/* The core goes: all of them. */
+void zkl__semaphores_drop(struct zkl__core *core);
+
+/* --- watcher.c ------------------------------------------------------------------------------- */
+
+/* All of them act. */
+void zkl__watchers_wake(struct zkl__core *core);
+/* All of them hear that the session is over. */
+void zkl__watchers_over(struct zkl__core *core);
+
+/* --- its operations --------------------------------------------------------------------------- */
+
+/* What becomes of this machine's operations is nobody's concern any more: those that wait for room
+ * are never sent. True: others were sent, and are not answered. */
+bool zkl__core_forget(struct zkl__core *core, struct zkl__machine *owner);
+
+/* --- session_time.c -------------------------------------------------------------------------- */
+
+/* Whoever holds beyond the end of the lease has lost; jeopardy is told. */
+void zkl__core_look_at_lease(struct zkl__core *core); /* while somebody holds */
+static inline void zkl__core_end_lapsed_leases(struct zkl__core *core)
+{
+    if (core->held > 0) {
+        zkl__core_look_at_lease(core);
+    } else {
+        core->jeopardy =
+            false; /* that was the last holder's: the next one is warned in its own time */
+    }
+}
+/* True when some were due. */
+bool zkl__core_post_due_timers(struct zkl__core *core);
+/* Heartbeat, keep-alive and roles, as far as they are due. */
+void zkl__core_keep_alive(struct zkl__core *core);
+/* A new connection: how many hops does it have? Sent before anything else, so its answer comes
+ * before any grant. */
+void zkl__core_find_hops(struct zkl__core *core);
+void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply);
+
+/* === the semaphore =============================================================================
+ */
+
+enum zkl__semaphore_state {
+    ZKL__SEMAPHORE_NEW,
+    ZKL__SEMAPHORE_ASKING,    /* for the limit, while it queues: who has no chance need not wait to
+                                 hear it */
+    ZKL__SEMAPHORE_SEARCHING, /* nobody has set one: is the path in use as something else? */
+    ZKL__SEMAPHORE_SEARCHED,  /* the last contender there: does it live with a session? */
+    ZKL__SEMAPHORE_QUEUED,    /* until it is the head */
+    ZKL__SEMAPHORE_MAKING, /* until its leases are there; then all are to be read, with the limit */
+    ZKL__SEMAPHORE_READING,
+    ZKL__SEMAPHORE_SETTING, /* nobody has set a limit: ours is written */
+    ZKL__SEMAPHORE_JUDGING, /* too many stand: which of them live with a session? */
+    ZKL__SEMAPHORE_WAITING, /* for fewer leases, or a higher limit */
+    ZKL__SEMAPHORE_HELD,
+    ZKL__SEMAPHORE_LOST,      /* was held, and told */
+    ZKL__SEMAPHORE_RELEASING, /* until no lease is left */
+    ZKL__SEMAPHORE_GONE,
+    ZKL__SEMAPHORE_STATES
+};
+
+/* Of the path, as its head has read it since its own leases stand: from 1 on, or */
+enum { ZKL__LIMIT_UNREAD = 0, ZKL__LIMIT_UNSET = -1 };
+
+struct zkl__permit {
+    struct zkl__semaphore *semaphore;
+    struct zkl__contender *contender; /* NULL: not made yet, or given back */
+    int64_t token;                    /* 0: it has no node yet */
+};
+
+struct zkl__semaphore {
+    struct zkl__machine machine; /* first. Its step follows those of its contenders */
+    struct zkl__core *core;
+    struct zkl__link in_session;
+    struct zkl__semaphore_config config;
+    unsigned number; /* for traces: that of its first place */
+    enum zkl__semaphore_state state;
+
+    uint32_t mail; /* bits */
+    int code, zk_code;
+    const char *why;
+    const struct zkl__reply *reply; /* NULL: what was asked was not answered */
+    const struct zkl__reply *limit_reply;
+
+    struct zkl__contender *place; /* in the queue; NULL: let go */
+    int64_t deadline;             /* of the acquire; once granted, of the hold */
+    bool try_only;
+    bool jeopardy; /* was told */
+    /* Whom SEARCHING found: of any library, so the name may be longer than ours. */
+    char last[ZKL__NAME_LONGEST + 1];
+    int limit;               /* ZKL__LIMIT_UNREAD, ... */
+    int32_t version;         /* of PATH, whose data is empty */
+    bool busy;               /* its one operation is under way */
+    bool crowded;            /* too many leases stand: read both with watches */
+    struct zkl__watch watch; /* of the leases */
+    struct zkl__watch limit_watch;
+    int stand;                    /* leases, by the last list */
+    struct zkl__children *leases; /* of the last list that was judged; NULL: none was */
+    size_t looks;                 /* at leases, under way */
+    bool unanswered;              /* one of these */
+    int64_t retry_at, patience;   /* nothing is asked before; of the last putting-off */
+    struct zkl__permit permits[]; /* config.count */
+};
+
+static inline bool zkl__semaphore_waits(const struct zkl__semaphore *s)
+{
+    return s->state < ZKL__SEMAPHORE_HELD;
+}
 
 #endif

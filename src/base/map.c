@@ -1,0 +1,92 @@
+#include "map.h"
+
+#include "path.h"
+
+#include <string.h>
+
+#define BUCKETS_LEAST 16
+
+static struct zkl__map_entry **bucket_of(const struct zkl__map *map, uint32_t hash)
+{
+    return &map->buckets[hash & (map->bucket_count - 1)];
+}
+
+static void push(struct zkl__map *map, struct zkl__map_entry *entry)
+{
+    struct zkl__map_entry **bucket = bucket_of(map, entry->hash);
+    entry->next = *bucket;
+    *bucket = entry;
+}
+
+bool zkl__map_init(struct zkl__map *map, const zkl_heap *heap)
+{
+    *map = (struct zkl__map){.heap = heap, .bucket_count = BUCKETS_LEAST};
+    map->buckets = zkl__zalloc(heap, BUCKETS_LEAST * sizeof *map->buckets);
+    return map->buckets != NULL;
+}
+
+void zkl__map_deinit(struct zkl__map *map)
+{
+    zkl__free(map->heap, map->buckets);
+}
+
+static void grow(struct zkl__map *map)
+{
+    struct zkl__map grown = *map;
+    grown.bucket_count *= 2;
+    grown.buckets = zkl__zalloc(map->heap, grown.bucket_count * sizeof *grown.buckets);
+    if (!grown.buckets) {
+        return;
+    }
+    for (size_t i = 0; i < map->bucket_count; i++) {
+        for (struct zkl__map_entry *entry = map->buckets[i], *next; entry; entry = next) {
+            next = entry->next;
+            push(&grown, entry);
+        }
+    }
+    zkl__free(map->heap, map->buckets);
+    *map = grown;
+}
+
+void zkl__map_add(struct zkl__map *map, struct zkl__map_entry *entry)
+{
+    if (map->count >= map->bucket_count) {
+        grow(map);
+    }
+    entry->hash = zkl__path_hash(entry->path);
+    push(map, entry);
+    entry->in_map = true;
+    map->count++;
+}
+
+void zkl__map_remove(struct zkl__map *map, struct zkl__map_entry *entry)
+{
+    struct zkl__map_entry **at = bucket_of(map, entry->hash);
+    while (*at != entry) {
+        at = &(*at)->next;
+    }
+    *at = entry->next;
+    entry->next = NULL;
+    entry->in_map = false;
+    map->count--;
+}
+
+struct zkl__map_entry *zkl__map_find(const struct zkl__map *map, const char *path)
+{
+    uint32_t hash = zkl__path_hash(path);
+    struct zkl__map_entry *entry = *bucket_of(map, hash);
+    while (entry && (entry->hash != hash || strcmp(entry->path, path) != 0)) {
+        entry = entry->next;
+    }
+    return entry;
+}
+
+struct zkl__map_entry *zkl__map_any(const struct zkl__map *map)
+{
+    for (size_t i = 0; map->count > 0; i++) {
+        if (map->buckets[i]) {
+            return map->buckets[i];
+        }
+    }
+    return NULL;
+}
