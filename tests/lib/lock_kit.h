@@ -76,7 +76,6 @@ struct acquire {
     int code;
     zkl_grant grant;
     zkl_error err;
-    int64_t took_ms;
 };
 void acquire_start(struct acquire *acquire, zkl_lock *lock, int64_t timeout_ms);
 int acquire_join(struct acquire *acquire); /* its code */

@@ -37,15 +37,13 @@ static int no_section(const zkl_cancel *cancel, int64_t token, void *payload)
     return 0;
 }
 
+/* The calls that have an asynchronous form: unit_public_calls. */
 static void test_raised_before_every_wait(void)
 {
     zkl_error err;
     struct mailbox box = MAILBOX_INIT;
     begin();
     zkl_lock *lock = kit_lock(one, "/locks/stop", NULL);
-    zkl_group *group;
-    zkl_queue *queue;
-    CU_ASSERT_EQUAL(zkl_group_new(&group, one, "/group", "me", NULL, NULL), ZKL_OK);
     zkl_stop_raise(&stop);
     CU_ASSERT_TRUE(zkl_stop_raised(&stop));
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, &err), ZKL_ECANCELED);
@@ -53,16 +51,12 @@ static void test_raised_before_every_wait(void)
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_ECANCELED);
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL), ZKL_ECANCELED);
     CU_ASSERT_EQUAL(zkl_with_lock(lock, 1000, 0, no_section, NULL, NULL, NULL), ZKL_ECANCELED);
-    CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, "/locks/stop", 1000, NULL), ZKL_ECANCELED);
-    CU_ASSERT_EQUAL(zkl_barrier_wait(one, "/barrier", 1000, NULL), ZKL_ECANCELED);
-    CU_ASSERT_EQUAL(zkl_group_join(group, 1000, NULL), ZKL_ECANCELED);
     CU_ASSERT_EQUAL((int)kit_queue(two, "/locks/stop"), 0);
     zkl_session_options options = kit_short();
     zkl_session *third;
     options.stop = &stop;
     CU_ASSERT_EQUAL(zkl_session_open(&third, PLACE, &options, &err), ZKL_ECANCELED);
     CU_ASSERT_PTR_NULL(third);
-    zkl_group_free(group);
     zkl_lock_free(lock);
     CU_ASSERT_EQUAL((int)mailbox_count(&box), 0);
     kit_tear_down();
