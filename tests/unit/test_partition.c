@@ -1,6 +1,7 @@
 /* Partitions, on the in-process store: what zklock/partition.h promises. */
 #include "lock_kit.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #define PATH "/work"
@@ -472,7 +473,82 @@ static void test_bad_pieces(void)
     kit_close(session);
 }
 
+/* --- refused -------------------------------------------------------------------------------------------------------------- */
+
+static struct {
+    atomic_int refused, taken, strange;
+    char path[64]; /* the last that was refused */
+} heard;
+
+static void on_log(const zkl_log_record *record, void *payload)
+{
+    (void)payload;
+    if (strcmp(record->source, "partition") != 0) {
+        return;
+    }
+    if (record->level == ZKL_LOG_WARN && strncmp(record->text, "refused: ", 9) == 0) {
+        bool remedy = strstr(record->text, "Let this session read, create and delete there") != NULL;
+        atomic_fetch_add(&heard.strange, !remedy || strncmp(record->path, PATH "/", 6) != 0);
+        snprintf(heard.path, sizeof heard.path, "%s", record->path);
+        atomic_fetch_add(&heard.refused, 1);
+    } else {
+        atomic_fetch_add(&heard.taken, record->level == ZKL_LOG_INFO);
+    }
+}
+
+static void add_failures(const char *path, const zkl_contender_stats *stats, void *payload)
+{
+    *(uint64_t *)payload += path && strncmp(path, PATH "/", strlen(PATH) + 1) == 0 ? stats->failures : 0;
+}
+
+static uint64_t failures(zkl_session *session)
+{
+    uint64_t count = 0;
+    zkl_session_path_stats(session, add_failures, &count);
+    return count;
+}
+
+/* Nobody may make anything at path, until it is removed: the user hears of it, and it is tried again, ever later. However often it is tried
+ * in between, each place is said once. */
+static void refuse_at(const char *path, int places)
+{
+    static const zkl_acl_entry read_only = {ZKL_PERM_READ, "world", "anyone"};
+    static const zkl_acl acl = {.count = 1, .entries = &read_only};
+    const struct zkl__op closed = {.kind = ZKL__OP_CREATE, .dir = path, .acl = &acl, .mode = ZKL__PERSISTENT};
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_session *keeper = kit_open(NULL);
+    enum zkl__rc rc;
+    memset(&heard, 0, sizeof heard);
+    begin_history();
+    options.log_fn = on_log;
+    options.log_level = ZKL_LOG_INFO;
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH, NULL, NULL), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &closed, &rc), ZKL_OK);
+    int64_t begin = now_ms();
+    hire(0, 3, 0, &options);
+    /* At 0, 100, 300, 700 and 1500 ms, and once or twice more when the membership is told: not all at once. */
+    CU_ASSERT(EVENTUALLY(failures(workers[0].session) >= 5 * (uint64_t)places));
+    CU_ASSERT(now_ms() - begin >= 100);
+    CU_ASSERT_EQUAL(atomic_load(&heard.refused), places);
+    CU_ASSERT_EQUAL(look_at(0).assigned, 0);
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, path, NULL, NULL), ZKL__RC_OK);
+    CU_ASSERT(EVENTUALLY(owned_by(0) == 3));
+    CU_ASSERT(EVENTUALLY(atomic_load(&heard.taken) == places));
+    CU_ASSERT_EQUAL(atomic_load(&heard.refused), places);
+    CU_ASSERT_EQUAL(atomic_load(&heard.strange), 0);
+    fire(0);
+    kit_close(keeper);
+}
+
+static void test_refused(void)
+{
+    refuse_at(PATH "/members", 1);
+    CU_ASSERT_STRING_EQUAL(heard.path, PATH "/members");
+    refuse_at(PATH "/pieces", 3);
+    CU_ASSERT_EQUAL(strncmp(heard.path, PATH "/pieces/", strlen(PATH "/pieces/")), 0);
+}
+
 TESTS("partition", T(test_alone), T(test_join_and_leave), T(test_the_end_of_the_lease), T(test_strays_are_no_members),
       T(test_a_partition_is_no_lock), T(test_a_piece_that_is_held), T(test_close_without_stop),
       T(test_stop_and_free_from_a_callback), T(test_stop_without_waiting), T(test_ways_a_stop_ends),
-      T(test_stop_async_from_a_callback), T(test_bad_pieces))
+      T(test_stop_async_from_a_callback), T(test_bad_pieces), T(test_refused))
