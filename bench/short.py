@@ -100,7 +100,7 @@ def ahead_line(rows):
         if work in README_AHEAD and where in README_WHERE and name != SYSTEMS["raw"][0]:
             found.setdefault(work, {}).setdefault(name, ratios.partition(" (")[0])
     works = [f"*{work}*: " + "; ".join(f"{name} {ratio}" for name, ratio in systems.items()) for work, systems in found.items()]
-    return "Others are ahead, with this multiple of zklock's figure. " + ". ".join(works) + ".\n" if works else "Nobody else was ahead.\n"
+    return "Where others are ahead, their figure as a multiple of zklock's. " + ". ".join(works) + ".\n" if works else "Nobody else was ahead.\n"
 
 
 def write_short(bench, folder, run):

@@ -12,7 +12,7 @@
  * znode again gets the same token. No znode is left behind, however an acquire ends.
  * Exceptions to the first: an assumption of docs/lease.md#assumptions fails, somebody deletes the
  * holder's znode, somebody forges an announcement, or the other holder is of another library, which
- * has no lease (docs/failure-model.md#forced-removal, SECURITY.md).
+ * has no lease (docs/failure-model.md#forced-removal).
  * Caveat. A lock cannot stop a write that is already on its way when the lease ends: give the
  * token to the resource and let it refuse older ones. */
 #ifndef ZKLOCK_LOCK_H
