@@ -57,14 +57,20 @@ static void notify(void *owner, const struct zkl__outcome *outcome)
     sim_judge_outcome(owner, outcome);
 }
 
-static void over(struct sim *s, struct sim_attempt *attempt)
+/* Nothing of it is to be used any more. */
+static void end(struct sim_attempt *attempt, enum sim_attempt_state state)
 {
-    int current = thread_of(s, attempt)->attempt;
-    attempt->state = SIM_OVER;
-    attempt->ended = sim_now(s);
+    attempt->state = state;
     attempt->contender = NULL;
     attempt->joint = NULL;
     attempt->semaphore = NULL;
+}
+
+static void over(struct sim *s, struct sim_attempt *attempt)
+{
+    int current = thread_of(s, attempt)->attempt;
+    end(attempt, SIM_OVER);
+    attempt->ended = sim_now(s);
     if (current >= 0 && &s->attempts[current] == attempt) {
         go_on(s, attempt->client, attempt->thread);
     }
@@ -198,18 +204,21 @@ static void start(struct sim *s, int client, int thread)
 
 /* --- ending ---------------------------------------------------------------------------------------------------------- */
 
-static void let_go(struct sim *s, struct sim_attempt *attempt)
+static void note_end(struct sim *s, struct sim_attempt *attempt, enum sim_attempt_state state)
 {
     if (attempt->state == SIM_HOLDING) {
         attempt->let_go = true;
         sim_judge_left(s, attempt);
     }
-    attempt->state = SIM_LEFT;
+    attempt->state = state;
+}
+
+static void let_go(struct sim *s, struct sim_attempt *attempt)
+{
+    note_end(s, attempt, SIM_LEFT);
     sim_say(s, "app", "%d.%d lets go", attempt->client, attempt->thread);
     tell_core(s, attempt, (struct zkl__event){.kind = ZKL__EV_LET_GO});
-    attempt->contender = NULL;
-    attempt->joint = NULL;
-    attempt->semaphore = NULL;
+    end(attempt, SIM_LEFT);
     go_on(s, attempt->client, attempt->thread);
 }
 
@@ -224,11 +233,7 @@ static void cancel(struct sim *s, struct sim_attempt *attempt)
 
 static void release(struct sim *s, struct sim_attempt *attempt)
 {
-    if (attempt->state == SIM_HOLDING) {
-        attempt->let_go = true;
-        sim_judge_left(s, attempt);
-    }
-    attempt->state = SIM_RELEASING;
+    note_end(s, attempt, SIM_RELEASING);
     sim_say(s, "app", "%d.%d releases", attempt->client, attempt->thread);
     if (attempt->plan->eager) {
         go_on(s, attempt->client, attempt->thread);
@@ -292,10 +297,7 @@ void sim_app_crashed(struct sim *s, int client)
             if (attempt->state == SIM_HOLDING) {
                 sim_judge_left(s, attempt);
             }
-            attempt->state = SIM_OVER;
-            attempt->contender = NULL;
-            attempt->joint = NULL;
-            attempt->semaphore = NULL;
+            end(attempt, SIM_OVER);
         }
     }
     for (int thread = 0; thread < SIM_THREADS; thread++) {

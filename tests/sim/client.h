@@ -161,7 +161,6 @@ void sim_handle_cut(struct sim *s, int client, int keep);
 void sim_handle_close(struct sim *s, int client);
 void sim_handle_due(struct sim *s, int client);
 
-/* inbox.c */
 void sim_inbox_due(struct sim *s, int client);
 
 /* process.c */

@@ -20,7 +20,7 @@ int64_t sim_server_zxid(const struct sim *s, int server)
     return applied ? s->log[applied - 1].zxid : 0;
 }
 
-static void send_follower(struct sim *s, int server, struct sim_message *message)
+void sim_to_follower(struct sim *s, int server, struct sim_message *message)
 {
     sim_channel_push(s, &s->servers[server].from_leader, SLOT_FROM_LEADER + server, message);
 }
@@ -36,7 +36,7 @@ static void tell_followers(struct sim *s, enum sim_message_kind kind, int positi
         if (s->servers[s->leader].linked[i]) {
             struct sim_message *message = sim_message_new(s, kind);
             message->position = position;
-            send_follower(s, i, message);
+            sim_to_follower(s, i, message);
         }
     }
 }
@@ -91,7 +91,7 @@ static void inform_observers(struct sim *s, int master, int position)
         if (is_master_of(s, master, i)) {
             struct sim_message *message = sim_message_new(s, SIM_MSG_COMMIT);
             message->position = position;
-            send_follower(s, i, message);
+            sim_to_follower(s, i, message);
         }
     }
 }
@@ -148,7 +148,7 @@ static void answer_syncs(struct sim *s)
             message->conn = sync->conn;
             message->conn_serial = sync->conn_serial;
             message->id = sync->id;
-            send_follower(s, sync->server, message);
+            sim_to_follower(s, sync->server, message);
         }
     }
     s->sync_count = kept;
@@ -417,22 +417,12 @@ static void join(struct sim *s, int server)
     s->servers[master].linked[server] = true;
     struct sim_message *message = sim_message_new(s, SIM_MSG_JOINED);
     message->position = master == s->leader ? s->committed : s->servers[master].applied;
-    send_follower(s, server, message);
+    sim_to_follower(s, server, message);
     for (int position = s->committed; position < s->proposed && master == s->leader; position++) {
         message = sim_message_new(s, SIM_MSG_PROPOSAL);
         message->position = position;
-        send_follower(s, server, message);
+        sim_to_follower(s, server, message);
     }
-}
-
-/* The follower's word to an observer that is not for the follower itself. */
-static void hand_down(struct sim *s, int server, const struct sim_message *message)
-{
-    struct sim_message *copy = sim_message_new(s, message->kind);
-    struct sim_message *next = copy->next;
-    *copy = *message;
-    copy->next = next;
-    send_follower(s, server, copy);
 }
 
 /* What an observer says to its master. Only the touches stay here. */
@@ -444,11 +434,7 @@ static void master_hears(struct sim *s, int master, int server, const struct sim
     } else if (message->kind == SIM_MSG_HEARD) {
         sim_touches_add(&follower->touched, message->touches);
     } else if (message->kind == SIM_MSG_FORWARD || message->kind == SIM_MSG_REVALIDATE) {
-        struct sim_message *copy = sim_message_new(s, message->kind);
-        struct sim_message *next = copy->next;
-        *copy = *message;
-        copy->next = next;
-        sim_to_leader(s, master, copy);
+        sim_to_leader(s, master, sim_message_copy(s, message));
     }
 }
 
@@ -493,7 +479,7 @@ void sim_leader_hears(struct sim *s, int server)
         answer->session = sim_leader_validates(s, message->via, message->session);
         answer->conn = message->conn;
         answer->conn_serial = message->conn_serial;
-        send_follower(s, server, answer);
+        sim_to_follower(s, server, answer);
         break;
     default:
         assert(false && "a follower says no such thing");
@@ -607,7 +593,7 @@ void sim_follower_hears(struct sim *s, int server)
             sim_server_heard(s, server, message->session,
                              s->conns[message->conn].server); /* ObserverMaster.revalidateLearnerSession */
         }
-        hand_down(s, s->conns[message->conn].server, message);
+        sim_to_follower(s, s->conns[message->conn].server, sim_message_copy(s, message));
         sim_message_free(s, message);
         return;
     }

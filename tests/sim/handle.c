@@ -229,18 +229,15 @@ void sim_handle_open(struct sim *s, int client)
     arm(s, client, sim_now(s) + SIM_MS);
 }
 
-static void answer_unknown(struct sim *s, int client, const struct sim_outstanding *each)
+static struct sim_message *unknown_reply(struct sim *s, const struct sim_outstanding *each)
 {
-    if (each->id == 0) {
-        return;
-    }
     struct sim_message *message = sim_message_new(s, SIM_MSG_REPLY);
     message->id = each->id;
     message->rc = ZKL__RC_UNKNOWN;
     message->zk_code = -4;
     message->part.op = each->op;
     message->part.path = each->path;
-    put(s, client, message);
+    return message;
 }
 
 void sim_handle_cut(struct sim *s, int client, int keep)
@@ -263,7 +260,9 @@ void sim_handle_cut(struct sim *s, int client, int keep)
         struct sim_outstanding each = handle->outstanding[handle->first % SIM_OUTSTANDING];
         handle->first++;
         handle->count--;
-        answer_unknown(s, client, &each);
+        if (each.id > 0) {
+            put(s, client, unknown_reply(s, &each));
+        }
     }
 }
 
@@ -549,14 +548,10 @@ static int submit_late(struct sim *s, int client, uint64_t id, const struct zkl_
     while (*link && (*link)->kind != SIM_MSG_WELCOME) {
         link = &(*link)->next;
     }
+    struct sim_message *answer = unknown_reply(s, &each);
     if (!*link) {
-        answer_unknown(s, client, &each);
+        put(s, client, answer);
     } else {
-        struct sim_message *answer = sim_message_new(s, SIM_MSG_REPLY);
-        answer->id = id;
-        answer->rc = ZKL__RC_UNKNOWN;
-        answer->part.op = each.op;
-        answer->part.path = each.path;
         answer->due = (*link)->due;
         answer->next = *link;
         *link = answer;

@@ -3,8 +3,8 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "invariants_inside.h"
 #include "core_internal.h"
+#include "invariants.h"
 #include "lease.h"
 #include "name.h"
 #include "stats.h"
@@ -215,7 +215,7 @@ static int other_in_queue(const struct sim *s, int own, int64_t zxid, int64_t nu
     return -1;
 }
 
-/* Then what a client was shown of a queue is not known here (lists_apart in inbox.c). */
+/* Then what a client was shown of a queue is not known here (lists_apart in handle.c). */
 static bool has_joints(const struct sim *s, int client)
 {
     for (int i = 0; i < s->plan->acquire_count; i++) {

@@ -1,8 +1,8 @@
 /* invariants_grant.c - the judge of grants and of all else that an owner is told. */
 #include <string.h>
 
-#include "invariants_inside.h"
 #include "core_internal.h"
+#include "invariants.h"
 #include "name.h"
 
 static bool marks(const struct sim_acquire *plan)

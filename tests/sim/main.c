@@ -8,7 +8,7 @@
  *   sim --print N              the plan of a seed, as text
  *   sim --shrink N | FILE      a failing seed's or file's plan, with every line taken out that it does not need
  *   sim --explore SERVERS CLIENTS ACQUIRES FAULTS [WORDS]   every order of events, to the end (not of sim_recipes).
- *       WORDS: explore.h
+ *       WORDS: explore.c
  *
  * Exit code 0: nothing was violated. 1: something was; the line says seed, verdict and how to see it again. 2: usage. */
 #include <signal.h>

@@ -125,7 +125,7 @@ static void lead(struct sim *s, int server)
     if (s->leader == server) {
         for (int i = 0; i < s->server_count; i++) {
             if (s->servers[server].linked[i]) {
-                sim_channel_push(s, &s->servers[i].from_leader, SLOT_FROM_LEADER + i, sim_message_new(s, SIM_MSG_ASK));
+                sim_to_follower(s, i, sim_message_new(s, SIM_MSG_ASK));
             }
         }
     }
@@ -141,7 +141,7 @@ void sim_master_pings(struct sim *s, int server)
     }
     for (int i = s->voters; i < s->server_count; i++) {
         if (s->servers[i].master == server && s->servers[server].linked[i]) {
-            sim_channel_push(s, &s->servers[i].from_leader, SLOT_FROM_LEADER + i, sim_message_new(s, SIM_MSG_ASK));
+            sim_to_follower(s, i, sim_message_new(s, SIM_MSG_ASK));
         }
     }
     sim_arm(s, SLOT_PING + server, sim_now(s) + s->tick / 2 + ping_lateness(s, server));

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "invariants_inside.h"
+#include "invariants.h"
 
 static const char *const folders[][2] = {
     {"/locks/a/locks", "/locks/a/leases"}, {"/locks/b/locks", "/locks/b/leases"}, {"/c/locks", "/c/leases"}};

@@ -21,6 +21,13 @@ struct sim_message *sim_message_new(struct sim *s, enum sim_message_kind kind)
     return message;
 }
 
+struct sim_message *sim_message_copy(struct sim *s, const struct sim_message *message)
+{
+    struct sim_message *copy = sim_message_new(s, message->kind);
+    *copy = *message;
+    return copy;
+}
+
 void sim_message_free(struct sim *s, struct sim_message *message)
 {
     if (s->overflow) {
@@ -601,8 +608,7 @@ static void hand_up(struct sim *s, int server, const struct sim_message *request
     if (leads(s, server)) {
         sim_leader_takes(s, server, request);
     } else if (s->servers[server].role == SIM_FOLLOWING) {
-        struct sim_message *forward = sim_message_new(s, SIM_MSG_FORWARD);
-        *forward = *request;
+        struct sim_message *forward = sim_message_copy(s, request);
         forward->event = (uint8_t)request->kind;
         forward->kind = SIM_MSG_FORWARD;
         forward->via = server;

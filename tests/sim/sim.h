@@ -133,6 +133,7 @@ static inline int64_t sim_now(const struct sim *s)
 void sim_arm(struct sim *s, int slot, int64_t due);
 
 struct sim_message *sim_message_new(struct sim *s, enum sim_message_kind kind);
+struct sim_message *sim_message_copy(struct sim *s, const struct sim_message *message);
 void sim_message_free(struct sim *s, struct sim_message *message);
 void sim_channel_push(struct sim *s, struct sim_channel *channel, int slot, struct sim_message *message);
 struct sim_message *sim_channel_pop(struct sim *s, struct sim_channel *channel, int slot);
@@ -205,6 +206,7 @@ void sim_server_heard(struct sim *s, int server, int session, int by); /* by: it
 /* A new leader's whole log is committed. */
 void sim_commit_all(struct sim *s);
 void sim_to_leader(struct sim *s, int server, struct sim_message *message);
+void sim_to_follower(struct sim *s, int server, struct sim_message *message);
 void sim_master_starts(struct sim *s, int server);
 static inline bool sim_observes(const struct sim *s, int server)
 {

@@ -71,7 +71,7 @@ static void open_session(struct sim *s, int client)
     options.log_payload = (void *)(intptr_t)client;
     options.log_level = ZKL_LOG_DEBUG;
     while (zkl_session_open(&actors[client].session, "sim", &options, NULL) != ZKL_OK) {
-        threads_forget(client);
+        memset(processes[client].starts, 0, sizeof processes[client].starts);
         fiber_sleep(100 * SIM_MS);
     }
     actors[client].opened = true;
@@ -151,7 +151,8 @@ static void live(void *arg)
         fiber_wait(&actors[client], INT64_MAX);
     }
     int at = 0;
-    for (const struct sim_acquire *plan = s->plan->acquires; plan < s->plan->acquires + s->plan->acquire_count; plan++) {
+    for (const struct sim_acquire *plan = s->plan->acquires; plan < s->plan->acquires + s->plan->acquire_count;
+         plan++) {
         if (plan->client == client && plan->thread == thread && at++ >= me->next) {
             me->next = at; /* a process that starts again goes on behind it */
             struct turn turn = {.s = s, .client = client, .thread = thread, .plan = plan};
@@ -183,12 +184,8 @@ static void stop(struct sim *s, int client)
 {
     claims_drop_all(client);
     fiber_drop(client);
-    threads_forget(client);
-    store_forget(client);
-    partitions_forget(client);
-    semaphores_forget(client);
-    entries_forget(client);
     asyncs_forget(client);
+    processes[client] = (struct process){.open = false};
     actors[client].session = NULL;
     sim_heap_reset(&s->clients[client].heap);
 }
@@ -234,17 +231,12 @@ static void judge(struct sim *s)
 static void begin(struct sim *s)
 {
     fiber_begin(s);
-    threads_begin();
     claims_begin();
-    partitions_begin();
     onces_begin();
-    entries_begin();
-    asyncs_begin();
     past_begin();
     memset(actors, 0, sizeof actors);
     for (int client = 0; client < SIM_CLIENTS; client++) {
-        store_forget(client);
-        semaphores_forget(client);
+        asyncs_forget(client);
     }
 }
 

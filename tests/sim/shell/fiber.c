@@ -22,10 +22,12 @@ struct fiber {
     const void *waits_for;
 };
 static struct fiber fibers[FIBERS];
+struct process processes[SIM_CLIENTS];
 static ucontext_t scheduler;
 static struct sim *world;
 static uint64_t chances; /* to be switched away: so far */
 static int current = -1;
+static int owners; /* of mutexes in all the world, for a check */
 static int acting = -1;
 
 struct sim *fiber_world(void)
@@ -48,6 +50,8 @@ void fiber_begin(struct sim *s)
     world = s;
     current = acting = -1;
     chances = 0;
+    owners = 0;
+    memset(processes, 0, sizeof processes);
     for (int i = 0; i < FIBERS; i++) {
         fibers[i].used = false;
     }
@@ -164,12 +168,6 @@ int64_t zkl__clock_now(void)
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* of what the linker puts in the place of another */
 
-struct start {
-    void *(*run)(void *);
-    void *arg;
-};
-static struct start starts[SIM_CLIENTS][2];
-
 static void run_start(void *arg)
 {
     struct start *start = arg;
@@ -180,22 +178,17 @@ static void run_start(void *arg)
 static int free_slot(int client)
 {
     int slot = SLOT_FIBER + 2 * client;
-    return starts[client][0].run ? slot + 1 : slot;
+    return processes[client].starts[0].run ? slot + 1 : slot;
 }
 
 int zkl__thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
 {
     int client = fiber_client();
     int slot = free_slot(client);
-    struct start *start = &starts[client][slot - SLOT_FIBER - 2 * client];
+    struct start *start = &processes[client].starts[slot - SLOT_FIBER - 2 * client];
     *start = (struct start){run, arg};
     *thread = (pthread_t)(fiber_start(client, slot, run_start, start) + 1);
     return ZKL_OK;
-}
-
-void threads_forget(int client)
-{
-    memset(starts[client], 0, sizeof starts[client]);
 }
 
 pthread_t __wrap_pthread_self(void)
@@ -226,8 +219,6 @@ void zkl__cancel_allow(void) {}
 
 /* --- mutexes: nobody is switched away while he has one ---------------------------------------------------------------- */
 
-static int owners; /* in all the world, for a check */
-
 int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attr)
 {
     (void)attr;
@@ -257,12 +248,6 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
     owners = 0;
     fiber_preempt();
     return 0;
-}
-
-void threads_begin(void)
-{
-    owners = 0;
-    memset(starts, 0, sizeof starts);
 }
 
 /* --- signals --------------------------------------------------------------------------------------------------------- */

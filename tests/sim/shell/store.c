@@ -9,14 +9,10 @@
 
 struct zkl__store {
     int client;
-    bool open;
     struct zkl__store_events events;
     void *ctx;
 };
 static struct zkl__store stores[SIM_CLIENTS];
-static struct completion {
-    bool busy, running;
-} completions[SIM_CLIENTS];
 
 /* --- the completion thread -------------------------------------------------------------------------------------------- */
 
@@ -27,9 +23,9 @@ static void complete(void *arg)
     for (;;) {
         struct sim_channel *inbox = &s->clients[client].handle.inbox;
         if (inbox->head && inbox->head->due <= sim_now(s)) {
-            completions[client].busy = true;
+            processes[client].busy = true;
             sim_inbox_due(s, client);
-            completions[client].busy = false;
+            processes[client].busy = false;
             continue;
         }
         sim_channel_rearm(s, inbox, SLOT_INBOX + client);
@@ -41,25 +37,19 @@ static void complete(void *arg)
 void store_inbox_due(struct sim *s, int client)
 {
     sim_arm(s, SLOT_INBOX + client, SIM_NEVER);
-    if (!completions[client].running) {
-        completions[client].running = true;
+    if (!processes[client].running) {
+        processes[client].running = true;
         fiber_start(client, SLOT_TIMER + client, complete, (void *)(intptr_t)client);
-    } else if (!completions[client].busy) {
+    } else if (!processes[client].busy) {
         fiber_wake(&s->clients[client].handle.inbox);
     }
-}
-
-void store_forget(int client)
-{
-    completions[client] = (struct completion){.busy = false};
-    stores[client].open = false;
 }
 
 /* On the completion thread. */
 void store_event(struct sim *s, int client, const struct zkl__event *event)
 {
     struct zkl__store *store = &stores[client];
-    if (!store->open) {
+    if (!processes[client].open) {
         return;
     }
     sim_hash(s, event->kind ^ (uint64_t)event->now ^ event->id << 32);
@@ -94,7 +84,8 @@ static int sim_open(struct zkl__store **out, const struct zkl__store_config *con
     (void)config;
     (void)err;
     int client = fiber_client();
-    stores[client] = (struct zkl__store){.client = client, .open = true, .events = *events, .ctx = ctx};
+    stores[client] = (struct zkl__store){.client = client, .events = *events, .ctx = ctx};
+    processes[client].open = true;
     sim_handle_open(fiber_world(), client);
     *out = &stores[client];
     return ZKL_OK;
@@ -117,11 +108,11 @@ static int sim_close(struct zkl__store *store, int64_t timeout_ms)
     struct sim *s = fiber_world();
     bool connected = s->clients[store->client].handle.state == SIM_HANDLE_CONNECTED;
     (void)timeout_ms;
-    while (completions[store->client].busy) {
+    while (processes[store->client].busy) {
         fiber_sleep(10000);
     }
     sim_handle_close(s, store->client);
-    store->open = false;
+    processes[store->client].open = false;
     return connected ? ZKL_OK : ZKL_ECONNECT;
 }
 

@@ -21,13 +21,6 @@ static struct async_call calls[SIM_CLIENTS][CALLS];
 static int counts[SIM_CLIENTS];
 static bool closed[SIM_CLIENTS]; /* nothing may come any more */
 
-void asyncs_begin(void)
-{
-    for (int client = 0; client < SIM_CLIENTS; client++) {
-        asyncs_forget(client);
-    }
-}
-
 void asyncs_forget(int client)
 {
     memset(calls[client], 0, counts[client] * sizeof calls[client][0]);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "invariants_inside.h"
+#include "invariants.h"
 #include "lock.h"
 
 /* What a process may believe is what was so at some time since it last looked. */
@@ -90,35 +90,6 @@ static void check_leave(struct turn *turn, int64_t since, int code)
     }
 }
 
-/* One that waits in enter. What it is owed: from the moment on at which all are in at once, or a sign that is younger than it stands or
- * stood, it is to be let in, whoever leaves. */
-struct entry {
-    const struct turn *turn; /* NULL: none */
-    zkl_double_barrier *barrier;
-    int64_t owed_since; /* true time; 0: nothing is owed */
-};
-static struct entry entries[SIM_CLIENTS][SIM_THREADS];
-static int waiting;
-
-void entries_begin(void)
-{
-    memset(entries, 0, sizeof entries);
-    waiting = 0;
-}
-
-static void end_entry(struct entry *entry)
-{
-    waiting -= entry->turn != NULL;
-    entry->turn = NULL;
-}
-
-void entries_forget(int client)
-{
-    for (int thread = 0; thread < SIM_THREADS; thread++) {
-        end_entry(&entries[client][thread]);
-    }
-}
-
 static bool is_owed(struct sim *s, const struct entry *entry)
 {
     int64_t now = sim_committed_zxid(s);
@@ -150,13 +121,12 @@ static void check_entry(struct sim *s, struct entry *entry)
     }
 }
 
-/* What is refused is tried again later, and operators may delete a sign. */
 void entries_check(struct sim *s)
 {
-    bool put_off = sim_is_hindered(s) || s->faults.stranger;
-    for (int i = 0; i < SIM_CLIENTS * SIM_THREADS && waiting > 0 && !put_off; i++) {
-        struct entry *entry = &entries[i / SIM_THREADS][i % SIM_THREADS];
-        if (entry->turn) {
+    for (int i = 0; i < SIM_CLIENTS * SIM_THREADS; i++) {
+        struct entry *entry = &processes[i / SIM_THREADS].entries[i % SIM_THREADS];
+        /* What is refused is tried again later, and operators may delete a sign. */
+        if (entry->turn && !sim_is_hindered(s) && !s->faults.stranger) {
             check_entry(s, entry);
         }
     }
@@ -164,12 +134,10 @@ void entries_check(struct sim *s)
 
 static int enter(struct turn *turn, zkl_double_barrier *barrier, int64_t timeout)
 {
-    struct entry *entry = &entries[turn->client][turn->thread];
+    struct entry *entry = &processes[turn->client].entries[turn->thread];
     *entry = (struct entry){.turn = turn, .barrier = barrier};
-    waiting++;
-    timeout = turn_within(turn, timeout);
-    int code = turn_back(turn, EITHER(turn, "enter", zkl_double_barrier_enter, barrier, timeout));
-    end_entry(entry);
+    int code = turn_back(turn, EITHER(turn, "enter", zkl_double_barrier_enter, barrier, turn_within(turn, timeout)));
+    entry->turn = NULL;
     return code;
 }
 

@@ -257,22 +257,15 @@ static void resize(struct turn *turn)
     }
 }
 
-static int semaphores[SIM_CLIENTS][4]; /* threads at it, by path */
-
 /* The list on which the grant rests shows our own lease; when nobody else of this process has asked for another one since. */
 static void check_lease(const struct turn *turn, int64_t token)
 {
     int node = past_node_of(turn->s, token);
     int dir = node < 0 ? -1 : turn->s->paths[turn->s->nodes[node].path].parent;
-    if (node >= 0 && semaphores[turn->client][turn->plan->path] == 1 &&
+    if (node >= 0 && processes[turn->client].semaphores[turn->plan->path] == 1 &&
         turn->s->nodes[node].dzxid <= past_listed(turn->client, dir)) {
         sim_fail_of(turn, "token", "is granted, and the list it was shown last lacks its lease");
     }
-}
-
-void semaphores_forget(int client)
-{
-    memset(semaphores[client], 0, sizeof semaphores[client]);
 }
 
 static int claim_permits(const struct turn *turn, zkl_lock *semaphore, int count, int64_t token)
@@ -301,7 +294,7 @@ void use_semaphore(struct turn *turn)
     if (zkl_semaphore_new(&semaphore, turn->session, turn->path, limit, &options, NULL) != ZKL_OK) {
         return;
     }
-    semaphores[turn->client][turn->plan->path]++;
+    processes[turn->client].semaphores[turn->plan->path]++;
     int code =
         turn_back(turn, zkl_semaphore_acquire(semaphore, count, turn_within(turn, turn_timeout(turn)), &grant, NULL));
     if (resized && code == ZKL_ECONFLICT) {
@@ -316,7 +309,7 @@ void use_semaphore(struct turn *turn)
         }
     }
     zkl_lock_free(semaphore);
-    semaphores[turn->client][turn->plan->path]--;
+    processes[turn->client].semaphores[turn->plan->path]--;
 }
 
 /* --- multi-lock --------------------------------------------------------------------------------------------------------- */

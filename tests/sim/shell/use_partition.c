@@ -7,32 +7,6 @@
 
 static const char *const names[PIECES] = {"x", "y", "z"};
 
-/* A piece is used from the beginning of `assigned` to the end of `revoked`, or to its answer, or until the lease ends. */
-struct used {
-    const struct member *member;
-    int64_t session_id;
-    int64_t due; /* true time: when it is to be answered; 0: it is not revoked */
-};
-static struct member {
-    struct turn *turn; /* NULL: none */
-    zkl_partition *partition;
-    size_t cap;
-    bool later; /* answers later */
-    bool leaves;
-    int count; /* of those it works on */
-    struct used used[PIECES];
-} members[SIM_CLIENTS][SIM_THREADS];
-
-void partitions_begin(void)
-{
-    memset(members, 0, sizeof members);
-}
-
-void partitions_forget(int client)
-{
-    memset(members[client], 0, sizeof members[client]);
-}
-
 static bool is_used(const void *object)
 {
     const struct used *used = object;
@@ -171,7 +145,7 @@ static void check_shares(struct turn *turn)
 {
     int path = turn->plan->path, running = 0, most = 0, allowed = 0;
     for (int i = 0; i < SIM_CLIENTS * SIM_THREADS; i++) {
-        const struct member *it = &members[i / SIM_THREADS][i % SIM_THREADS];
+        const struct member *it = &processes[i / SIM_THREADS].members[i % SIM_THREADS];
         if (it->turn && it->turn->plan->path == path) {
             if (it->leaves) {
                 return;
@@ -182,7 +156,8 @@ static void check_shares(struct turn *turn)
         }
     }
     for (int i = 0; i < PIECES; i++) {
-        if (turn->claims[i] >= 0 && !zkl_partition_owns(members[turn->client][turn->thread].partition, names[i])) {
+        if (turn->claims[i] >= 0 &&
+            !zkl_partition_owns(processes[turn->client].members[turn->thread].partition, names[i])) {
             sim_fail_of(turn, "shares", "was not told that it lost %s, and all is quiet", names[i]);
         }
     }
@@ -210,7 +185,7 @@ static int stop(struct turn *turn, const struct member *me)
 
 void use_partition(struct turn *turn)
 {
-    struct member *me = &members[turn->client][turn->thread];
+    struct member *me = &processes[turn->client].members[turn->thread];
     zkl_partition_options options = ZKL_PARTITION_OPTIONS_INIT;
     options.cap = (dice_at(turn->s->seed, 99, turn->plan->path) % 3);
     options.assigned_fn = assigned;

@@ -1,7 +1,7 @@
 /* world.h - what the files of this folder know of each other.
  *
  * Beside those of invariants.h, these must hold for the recipes. They are judged where a user
- * stands, or afterwards from the log of the servers (past.c):
+ * stands, or afterwards from the log of the servers (claims.c):
  *
  *  exclusion   an object whose is_held is true holds alone, with readers only, or within the limit;
  *              a piece of a partition has one owner, from `assigned` to the end of `revoked`, or to
@@ -60,19 +60,14 @@ void fiber_sleep(int64_t ns);
 void fiber_wait(const void *what, int64_t deadline);
 void fiber_wake(const void *what);
 
-/* threads.c */
-void threads_begin(void);
-void threads_forget(int client);
-
 /* store.c */
 void store_inbox_due(struct sim *s, int client);
 void store_event(struct sim *s, int client, const struct zkl__event *event);
-void store_forget(int client);
 
 /* actors.c */
 extern const struct sim_shell actors_shell;
 
-/* past.c: what was so, by the log. Zxids up to the last one committed. */
+/* claims.c: what was so, by the log. Zxids up to the last one committed. */
 /* The most and the fewest members of the double barrier at dir, at any time from one zxid to another: every child that lives with a session. */
 struct past_count {
     int most, fewest;
@@ -149,19 +144,14 @@ void use_group(struct turn *turn);
 void use_barrier(struct turn *turn);
 void use_double_barrier(struct turn *turn);
 void use_once(struct turn *turn);
-void partitions_begin(void);
-void partitions_forget(int client);
 void onces_begin(void);
-void entries_begin(void);
-void entries_forget(int client);
 /* Whoever waits to enter a double barrier, and must be let in, is let in. */
 void entries_check(struct sim *s);
-void semaphores_forget(int client);
 
 /* A call that may wait for so many ms, and what it came to: it is back by then, but for what its process stood still. */
 int64_t turn_within(struct turn *turn, int64_t timeout_ms);
 int turn_back(struct turn *turn, int code);
-/* async.c: a call that does not block, by the dice; NULL: make the blocking one. async_done, or async_acquired, and what is returned
+/* A call that does not block, by the dice; NULL: make the blocking one. async_done, or async_acquired, and what is returned
  * are the done and the payload of the call of C. */
 struct async_call;
 struct async_call *turn_async(struct turn *turn, const char *what);
@@ -186,7 +176,6 @@ struct async_written {
     struct turn *turn; /* of a candidate that stands */
 };
 struct async_written *async_writes(struct async_call *call);
-void asyncs_begin(void);
 void asyncs_forget(int client);
 /* The close of the session is back, or has been called back: all calls have been before. */
 void asyncs_close(int client);
@@ -221,5 +210,42 @@ bool turn_await_quiet(struct turn *turn);
 int64_t turn_seen(const struct turn *turn);
 /* By the local clock, of the session that is this one. */
 bool lease_lasts(const zkl_session *session, int64_t session_id);
+
+/* --- what the files here keep of a process: forgotten when it is gone ------------------------------------------------ */
+
+/* A piece is used from the beginning of `assigned` to the end of `revoked`, or to its answer, or until the lease ends. */
+struct used {
+    const struct member *member;
+    int64_t session_id;
+    int64_t due; /* true time: when it is to be answered; 0: it is not revoked */
+};
+struct member {
+    struct turn *turn; /* NULL: none */
+    zkl_partition *partition;
+    size_t cap;
+    bool later; /* answers later */
+    bool leaves;
+    int count; /* of those it works on */
+    struct used used[PIECES];
+};
+/* One that waits in enter. What it is owed: from the moment on at which all are in at once, or a sign that is younger than it stands or
+ * stood, it is to be let in, whoever leaves. */
+struct entry {
+    const struct turn *turn; /* NULL: none */
+    zkl_double_barrier *barrier;
+    int64_t owed_since; /* true time; 0: nothing is owed */
+};
+struct start {
+    void *(*run)(void *);
+    void *arg;
+};
+extern struct process {
+    struct start starts[2]; /* the library's threads */
+    bool open;              /* its store */
+    bool running, busy;     /* the store's completion thread */
+    int semaphores[4];      /* threads at it, by path */
+    struct entry entries[SIM_THREADS];
+    struct member members[SIM_THREADS];
+} processes[SIM_CLIENTS];
 
 #endif
