@@ -1,11 +1,12 @@
 /* zklock/semaphore.h - a limited number of permits, in the order of the queue.
  *
  * Guarantees. There are never more permits granted than the limit, by lease. Requests are granted
- * in the order of the queue, so that one for many permits is not passed over by many for one. A
- * holder knows that it has lost before its permits can be granted to others. All users of a path
- * agree on its limit. The limit stands, as decimal text, in the data of path from the first grant
- * on, until the servers delete the empty directory, some time after the last contender has left. A
- * znode that was made by hand, with the limit as its data, stays.
+ * in the order of the queue, so that one for many permits is not passed over by many for one.
+ * zkl_lock_is_held is false before a holder's permits are granted to others, with the exceptions of
+ * zklock/lock.h. All users of a path agree on its limit. The limit stands, as decimal text, in the
+ * data of path from the first grant on, until the servers delete the empty directory, some time
+ * after the last contender has left. A znode that was made by hand, with the limit as its data,
+ * stays.
  *
  * While the limit changes. After zkl_semaphore_resize, a contender that creates its permits is
  * granted them by the new limit. A higher limit wakes the first in the queue. A lower one takes
