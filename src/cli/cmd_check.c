@@ -32,7 +32,7 @@ static bool one_is_me(const zkl_queue *queue)
     return mine;
 }
 
-static bool say(const char *path, const zkl_queue *queue)
+static bool print_holder(const char *path, const zkl_queue *queue)
 {
     if (cli.json) {
         return queues_print_json(queues_json(path, queue));
@@ -56,7 +56,7 @@ static int check(zkl_session *session, const char *path)
     int code = queues_list_holders(&queue, session, path, at, sizeof at);
     if (code == CLI_GO_ON) {
         bool held = queues_holder(queue) < queue->count && (!want_me || one_is_me(queue));
-        code = !say(path, queue) ? EXIT_FAILED : held ? EXIT_DONE : EXIT_NOBODY;
+        code = !print_holder(path, queue) ? EXIT_FAILED : held ? EXIT_DONE : EXIT_NOBODY;
         zkl_queue_free(queue);
     }
     return code;

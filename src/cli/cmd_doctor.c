@@ -52,7 +52,7 @@ static bool value_of(const char *answer, const char *key, char *value, size_t si
     return line != NULL;
 }
 
-static bool ask_for_tick(const char *host, const char *port, int64_t *tick_ms)
+static bool read_tick(const char *host, const char *port, int64_t *tick_ms)
 {
     char answer[4096];
     char text[32];
@@ -74,7 +74,7 @@ static void examine_tick(const char *server, const char *host, const char *port)
     zkl_error error = {.code = ZKL_OK};
     char address[300];
     snprintf(address, sizeof address, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
-    bool asked = ask_for_tick(host, port, &tick_ms);
+    bool asked = read_tick(host, port, &tick_ms);
     if (!asked && cli_probe_tick(address, PROBE_MS, &tick_ms, &error) != CLI_GO_ON) {
         find(false, server, "tickTime not verified: %s", error.text);
     } else if (tick_ms == 0) {

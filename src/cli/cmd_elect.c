@@ -54,18 +54,18 @@ static const struct cli_option options[] = {
 /* Out of the queue until a check succeeds. */
 static int stay_out(void)
 {
-    if (health_look() == HEALTH_GOOD) {
+    if (health_update() == HEALTH_GOOD) {
         return CLI_GO_ON;
     }
-    http_stands(HTTP_UNHEALTHY);
-    notify_say("STATUS=not healthy: out of the queue");
+    http_set_state(HTTP_UNHEALTHY);
+    notify_send("STATUS=not healthy: out of the queue");
     return contend_await_health();
 }
 
-static void stand(void)
+static void campaign(void)
 {
-    http_stands(HTTP_QUEUED);
-    notify_say("STATUS=waiting");
+    http_set_state(HTTP_QUEUED);
+    notify_send("STATUS=waiting");
 }
 
 static int opened(void)
@@ -73,10 +73,10 @@ static int opened(void)
     if (!http_open()) {
         return EXIT_FAILED;
     }
-    notify_say("READY=1\nSTATUS=waiting");
+    notify_send("READY=1\nSTATUS=waiting");
     int code = stay_out();
     if (code == CLI_GO_ON) {
-        stand();
+        campaign();
     }
     return code;
 }
@@ -91,8 +91,8 @@ static int granted(void)
 {
     char since[40];
     queues_utc(clock_ms(CLOCK_REALTIME), since, sizeof since);
-    notify_say("STATUS=leader since %s, token %" PRId64, since, contend.grant.token);
-    http_stands(HTTP_LEADING);
+    notify_send("STATUS=leader since %s, token %" PRId64, since, contend.grant.token);
+    http_set_state(HTTP_LEADING);
     cli_note("\"%s\": leader, token %" PRId64, contend.name, contend.grant.token);
     return CLI_GO_ON;
 }
@@ -108,15 +108,15 @@ static bool failed(void)
 }
 
 /* Out of the queue, so that another host may lead meanwhile. */
-static int pause_and_stand_again(int code)
+static int pause_and_campaign(int code)
 {
     bool first = pause_ms == 0 || runner.ended_ms - runner.granted_ms > PAUSE_MAX_MS;
     int64_t next_ms = first ? backoff_ms : 2 * pause_ms;
     pause_ms = next_ms < PAUSE_MAX_MS || first ? next_ms : PAUSE_MAX_MS;
     cli_note("\"%s\": %s failed (%d): standing again in %.1f s", contend.name, job.name, code,
              (double)pause_ms / 1000);
-    http_stands(HTTP_PAUSED);
-    notify_say("STATUS=CMD failed (%d), stands again in %.1f s", code, (double)pause_ms / 1000);
+    http_set_state(HTTP_PAUSED);
+    notify_send("STATUS=CMD failed (%d), stands again in %.1f s", code, (double)pause_ms / 1000);
     return contend_pause(pause_ms);
 }
 
@@ -129,14 +129,14 @@ static int next(int code)
     bool ends =
         !left && (once || job.stop_requested || job.unkept || (!again && !(job.ran && failed())));
     if (!ends) {
-        code = again ? CLI_GO_ON : pause_and_stand_again(code);
+        code = again ? CLI_GO_ON : pause_and_campaign(code);
         code = code == CLI_GO_ON ? stay_out() : code;
     }
     if (code == CLI_GO_ON) {
-        stand();
+        campaign();
     } else {
-        http_stands(HTTP_ENDING);
-        notify_say("STOPPING=1\nSTATUS=ending");
+        http_set_state(HTTP_ENDING);
+        notify_send("STOPPING=1\nSTATUS=ending");
     }
     return code;
 }

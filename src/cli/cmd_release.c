@@ -17,18 +17,17 @@ static const struct cli_option options[] = {
 };
 
 /* Without a terminal nobody can confirm: --yes must be given. */
-static bool ask_user(void)
+static bool confirm_removal(void)
 {
     char answer[16] = "";
-    fputs("The next in the queue is let in at once; this one is told with its next heartbeat, so "
-          "for that\n"
-          "moment both may be at work. Remove it? [y/N] ",
+    fputs("The next contender in the queue is granted immediately. This one notices with its next\n"
+          "heartbeat, so for a moment both may be at work. Remove it? [y/N] ",
           stderr);
-    bool said = fgets(answer, sizeof answer, stdin) != NULL;
-    if (!said) {
+    bool responded = fgets(answer, sizeof answer, stdin) != NULL;
+    if (!responded) {
         fputc('\n', stderr);
     }
-    return said && (strcasecmp(answer, "y\n") == 0 || strcasecmp(answer, "yes\n") == 0);
+    return responded && (strcasecmp(answer, "y\n") == 0 || strcasecmp(answer, "yes\n") == 0);
 }
 
 static int remove_it(zkl_session *session)
@@ -64,7 +63,7 @@ static int find_and_remove(zkl_session *session, const char *path)
     if (!yes || !cli.quiet) {
         chosen_show();
     }
-    if (!yes && !ask_user()) {
+    if (!yes && !confirm_removal()) {
         cli_note("nothing was removed");
         return EXIT_NOBODY;
     }
@@ -99,10 +98,10 @@ const struct cli_command cmd_release = {
                 "  zklock release --force --yes backup        # for scripts\n"
                 "  zklock release --force --token 4711 render # one of several\n",
     .notes = "The holder's znode is deleted: exactly the one that was shown. A zklock that\n"
-             "held by it is told with its next heartbeat, stops its CMD and ends with 120;\n"
-             "the next one does not wait for that. So for a moment two may be at work: where\n"
-             "that matters, stop the holder itself. Its process is gone? Then its place is\n"
-             "free after its session timeout, without this.\n\n"
+             "held by it notices with its next heartbeat, stops its CMD and ends with 120;\n"
+             "the next contender does not wait for that. So for a moment two may be at work:\n"
+             "where that matters, stop the holder itself. If its process has ended already,\n"
+             "the lock is free after its session timeout, without this.\n\n"
              "Exit codes: 0 removed; 1 nothing was removed (nobody held it, or you said no);\n"
              "121 access refused; 122 no ensemble reached; 125 usage or own failure.\n",
     .options = options,

@@ -10,7 +10,7 @@ static const struct cli_option options[] = {{.name = NULL}};
 static const char *name; /* LOCK as it was typed */
 static int limit;
 
-static int say(const char *path)
+static int print_limit(const char *path)
 {
     if (!cli.json) {
         cli_note("\"%s\": %d at a time from now on", name, limit);
@@ -26,7 +26,7 @@ static int resize(zkl_session *session, const char *path)
     zkl_error error;
     int result = zkl_semaphore_resize(session, path, limit, QUEUES_LIST_MS, &error);
     if (result == ZKL_OK) {
-        return say(path);
+        return print_limit(path);
     }
     if (result == ZKL_ENOENT || result == ZKL_ECONFLICT) {
         cli_error("\"%s\": %s; the first 'zklock run -j K' sets a limit", name, error.text);

@@ -40,8 +40,8 @@ static int request(zkl_session *session)
     return queues_complain(chosen.path, result, &error);
 }
 
-/* Is the znode still there? CLI_GO_ON or an exit code. */
-static int look(zkl_session *session, bool *there)
+/* Whether the znode is still there. CLI_GO_ON or an exit code. */
+static int find_node(zkl_session *session, bool *there)
 {
     zkl_queue *queue;
     int code = queues_list(&queue, session, chosen.path);
@@ -87,7 +87,7 @@ static int request_and_wait(zkl_session *session, const char *path)
     code = code == CLI_GO_ON ? request(session) : code;
     int64_t begin_ms = now_ms(), waited_ms = 0;
     while (code == CLI_GO_ON) {
-        code = look(session, &there);
+        code = find_node(session, &there);
         waited_ms = now_ms() - begin_ms;
         if (code == CLI_GO_ON && (!there || waited_ms >= wait_ms)) {
             return report(!there, waited_ms);

@@ -83,7 +83,7 @@ const struct cli_command cmd_run = {
                 "  zklock run --and disk backup -- ./both      # both, or wait for both\n",
     .notes = "CMD is stopped before anybody else can be granted LOCK, whatever happens to the\n"
              "network or to zklock. It is sent TERM, and KILL after the grace. LOCK is\n"
-             "released when CMD and everything it started is gone. Nothing after LOCK is\n"
+             "released when CMD and everything it started has ended. Nothing after LOCK is\n"
              "taken as an option of zklock. A LOCK is used with -j or without, not both. With\n"
              "--and it queues for all at once, so that those who name the same LOCKs in\n"
              "another order never wait for each other; while one is missing, CMD does not run\n"

@@ -266,7 +266,7 @@ static bool read_report(void)
     return report->serving;
 }
 
-static bool say_where(void)
+static bool print_servers(void)
 {
     const struct guardian_report *report = &sandbox.report;
     if (cli.json) {
@@ -303,7 +303,7 @@ static int run(int count, const char **words)
     if (code == CLI_GO_ON) {
         cli_detail("%s up after %lld ms, in %s", sandbox.report.servers,
                    (long long)(now_ms() - begin_ms), sandbox.report.folder);
-        bool begun = count > 0 ? start_command(words) : say_where();
+        bool begun = count > 0 ? start_command(words) : print_servers();
         code = begun ? wait_for(false) : EXIT_FAILED;
     }
     guardian_stop(sandbox.guardian, socket, sandbox.report.folder);
@@ -321,7 +321,7 @@ const struct cli_command cmd_sandbox = {
                 "  zklock --tick 500ms sandbox -- make check   # quick expiry for tests\n",
     .notes = "Starts real ZooKeeper from Debian's packages (zookeeper, libslf4j-java), prints\n"
              "ZKLOCK_SERVERS=... and waits; with CMD, runs it and ends with its exit code.\n"
-             "Servers and data are gone afterwards, however it ends: on signals, when its\n"
+             "Servers and data are removed afterwards, however it ends: on signals, when its\n"
              "parent dies, when it is killed with -9. Data lies below $TMPDIR, else in\n"
              "memory.\n\n"
              "CMD also finds ZKLOCK_SANDBOX_PIDS (the servers' process ids) and\n"

@@ -151,9 +151,9 @@ static void draw(char *text)
     fflush(stdout);
 }
 
-/* What a failed look has shown so far is not drawn: the last screen stays, and below it the reason.
+/* A list that failed half way is not drawn: the last screen stays, and the reason below it.
  */
-static int look_and_draw(void)
+static int list_and_draw(void)
 {
     char *text = NULL;
     size_t size;
@@ -170,7 +170,7 @@ static int look_and_draw(void)
     return code;
 }
 
-static int look_until_signal(void)
+static int show_until_signal(void)
 {
     int code = CLI_GO_ON;
     if (watch.form == WATCH_SCREEN) {
@@ -178,9 +178,9 @@ static int look_until_signal(void)
     }
     while (code == CLI_GO_ON) {
         signals_end_at_once(true);
-        code = watch.form == WATCH_SCREEN ? look_and_draw() : look();
+        code = watch.form == WATCH_SCREEN ? list_and_draw() : look();
         signals_end_at_once(false);
-        if (code == CLI_GO_ON || code == EXIT_UNREACHABLE) { /* that passes, and was said */
+        if (code == CLI_GO_ON || code == EXIT_UNREACHABLE) { /* which passes, and was reported */
             code = wait_for_next();
         }
     }
@@ -197,7 +197,7 @@ static int run(int count, const char **locks)
     int code = watch.paths ? signals_catch() : EXIT_FAILED;
     code = code == CLI_GO_ON ? cli_connect(QUEUES_LIST_MS, &watch.session) : code;
     if (code == CLI_GO_ON) {
-        code = look_until_signal();
+        code = show_until_signal();
         zkl_session_close(watch.session, LOOK_MS); /* it leaves nothing */
     }
     return code;

@@ -96,7 +96,7 @@ static void print_holder(const char *name, const zkl_queue *queue, size_t ahead)
 
 static void show_queue(const char *name, const zkl_queue *queue, size_t ahead)
 {
-    notify_say("STATUS=waiting, %zu ahead", ahead);
+    notify_send("STATUS=waiting, %zu ahead", ahead);
     if (contend.recipe == ZKL_RECIPE_SEMAPHORE && contend.limit == 0) {
         print(contend.name, "%zu ahead", ahead);
     } else if (contend.recipe == ZKL_RECIPE_SEMAPHORE) {
@@ -117,7 +117,7 @@ static bool show_one(size_t number)
     snprintf(path, sizeof path, "%s%s", contend.paths[number],
              contend.recipe == ZKL_RECIPE_SEMAPHORE ? "/locks" : "");
     if (zkl_queue_list(&queue, contend.session, path, LIST_MS, NULL) != ZKL_OK) {
-        notify_say("STATUS=waiting, no server answers");
+        notify_send("STATUS=waiting, no server answers");
         print(contend.name, "no server answers");
         return true;
     }
@@ -232,7 +232,7 @@ int contend_open(void)
 void contend_dispatch(void)
 {
     zkl_session_dispatch(contend.session);
-    metrics_look();
+    metrics_write_due();
     notify_alive(contend.session);
 }
 
@@ -247,7 +247,7 @@ static int wait_once(int timeout_ms)
     struct pollfd fds[] = {{.fd = zkl_session_fd(contend.session), .events = POLLIN},
                            {.fd = signals_fd(), .events = POLLIN},
                            {.fd = health.socket, .events = POLLIN}};
-    poll(fds, 3, notify_patience(metrics_timeout(timeout_ms)));
+    poll(fds, 3, notify_timeout(metrics_timeout(timeout_ms)));
     contend_dispatch();
     int number = signals_next();
     return is_end(number) ? number : 0;
@@ -270,7 +270,7 @@ static void leave(void)
 static void wait_decided(void)
 {
     begin_line();
-    while (!contend.decided && !contend.signal && health_look() == HEALTH_GOOD) {
+    while (!contend.decided && !contend.signal && health_update() == HEALTH_GOOD) {
         contend.signal = wait_once(line_timeout());
         if (!contend.decided) {
             show_line();
@@ -279,7 +279,7 @@ static void wait_decided(void)
     wipe_line();
 }
 
-static void say_why_not_granted(void)
+static void report_not_granted(void)
 {
     const char *name = contend.name;
     double waited_s = (double)contend.wait_ms / 1000;
@@ -327,7 +327,7 @@ int contend_acquire(void)
         return EXIT_NOT_GRANTED;
     }
     if (contend.result == ZKL_EBUSY || contend.result == ZKL_ETIMEOUT) {
-        say_why_not_granted();
+        report_not_granted();
         return contend.not_granted;
     }
     if (contend.result != ZKL_OK) {
@@ -370,7 +370,7 @@ int contend_await_health(void)
 {
     bool said = false;
     int code = CLI_GO_ON;
-    while (code == CLI_GO_ON && health_look() != HEALTH_GOOD) {
+    while (code == CLI_GO_ON && health_update() != HEALTH_GOOD) {
         if (health.state == HEALTH_BAD && !said) {
             cli_note("\"%s\": --health failed: out of the queue until it succeeds", contend.name);
             said = true;

@@ -70,7 +70,7 @@ static struct {
     struct MHD_Daemon *daemon;
     zkl_election_observer *observer;
     pthread_mutex_t mutex; /* over what follows */
-    enum http_standing standing;
+    enum http_state standing;
     int64_t token; /* of our term; 0: we do not lead */
     bool known;    /* who leads */
     char leader_node[256], leader_value[512];
@@ -179,7 +179,7 @@ static enum MHD_Result reply_health(struct MHD_Connection *connection)
     static const char *const words[] = {"queued", "leading", "paused", "unhealthy", "ending"};
     bool connected = zkl_session_state(contend.session) == ZKL_SESSION_CONNECTED;
     pthread_mutex_lock(&http.mutex);
-    enum http_standing standing = http.standing;
+    enum http_state standing = http.standing;
     pthread_mutex_unlock(&http.mutex);
     bool leads = standing == HTTP_LEADING && zkl_lock_remaining_ms(contend.lock) > 0;
     bool takes_part = leads || (connected && standing == HTTP_QUEUED);
@@ -243,7 +243,7 @@ static void on_leader(zkl_election_observer *observer, const zkl_leader *leader,
     pthread_mutex_unlock(&http.mutex);
 }
 
-void http_stands(enum http_standing standing)
+void http_set_state(enum http_state standing)
 {
     if (!http.daemon) {
         return;

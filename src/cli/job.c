@@ -265,7 +265,7 @@ static void on_signals(void)
         }
         if (!job.stop_requested && (number == SIGTERM || number == SIGINT || number == SIGQUIT)) {
             job.stop_requested = true;
-            notify_say("STOPPING=1\nSTATUS=stopping CMD");
+            notify_send("STOPPING=1\nSTATUS=stopping CMD");
         }
         keeper_signal(number);
     }
@@ -273,17 +273,17 @@ static void on_signals(void)
 
 static enum job_stop why_stop(int64_t now)
 {
-    return health_look() != HEALTH_GOOD ? JOB_UNHEALTHY
-           : contend.revoked            ? JOB_REVOKED
-           : now >= own.stop_ms         ? JOB_TOO_LONG
-                                        : JOB_NOT_STOPPED;
+    return health_update() != HEALTH_GOOD ? JOB_UNHEALTHY
+           : contend.revoked              ? JOB_REVOKED
+           : now >= own.stop_ms           ? JOB_TOO_LONG
+                                          : JOB_NOT_STOPPED;
 }
 
 static void on_time(void)
 {
     int64_t now = now_ms();
     lend_terminal();
-    metrics_look();
+    metrics_write_due();
     if (job.stop == JOB_NOT_STOPPED) {
         enum job_stop reason = why_stop(now);
         bool stopped = reason != JOB_NOT_STOPPED && keeper_stop();

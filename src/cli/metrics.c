@@ -74,7 +74,7 @@ bool metrics_write(void)
     return written;
 }
 
-void metrics_look(void)
+void metrics_write_due(void)
 {
     if (metrics_timeout(-1) == 0) {
         metrics_write();

@@ -109,11 +109,11 @@ void notify_alive(zkl_session *session)
     int64_t now = now_ms();
     if (now - notify.said_ms >= notify.every_ms && lives(session, now)) {
         notify.said_ms = now;
-        notify_say("WATCHDOG=1");
+        notify_send("WATCHDOG=1");
     }
 }
 
-int notify_patience(int timeout_ms)
+int notify_timeout(int timeout_ms)
 {
     if (notify.socket < 0 || notify.every_ms == 0) {
         return timeout_ms;
@@ -123,7 +123,7 @@ int notify_patience(int timeout_ms)
     return timeout_ms < 0 || left_ms < timeout_ms ? (int)left_ms : timeout_ms;
 }
 
-void notify_say(const char *format, ...)
+void notify_send(const char *format, ...)
 {
     char text[512];
     va_list arguments;

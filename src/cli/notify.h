@@ -1,21 +1,21 @@
-/* notify.h - words for the service manager, as sd_notify(3) has them: one datagram each. */
+/* notify.h - messages to the service manager (sd_notify(3)), one datagram each. */
 #ifndef CLI_NOTIFY_H
 #define CLI_NOTIFY_H
 
 #include <zklock/zklock.h>
 
-/* Takes $NOTIFY_SOCKET and the watchdog's variables out of the environment, so that CMD does not
- * speak for us. False after it was said what is wrong with it. */
+/* Takes $NOTIFY_SOCKET and the watchdog's variables out of the environment, so that CMD sends none
+ * in our name. False after a message about it. */
 bool notify_open(void);
-/* A service manager asked for words. */
+/* A service manager wants messages. */
 bool notify_is_open(void);
-/* Tells the watchdog, when it is time, that we live; to be called from every loop that waits. Not
- * when the session is connected and has sent nothing for a session timeout, though it speaks four
- * times in that: then its thread hangs, and a restart is what helps. */
+/* Notifies the watchdog when it is due; to be called from every loop that waits. Not when the
+ * session is connected and has sent nothing for a session timeout: its thread hangs then, and a
+ * restart helps. */
 void notify_alive(zkl_session *session);
-/* timeout_ms (-1: none), or less, so that the watchdog is told in time. */
-int notify_patience(int timeout_ms);
-/* One or more lines KEY=VALUE. What cannot be sent is not: nobody's lock depends on it. */
-void notify_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* timeout_ms (-1: none), or less, so that the watchdog is notified in time. */
+int notify_timeout(int timeout_ms);
+/* One or more lines KEY=VALUE. Dropped if it cannot be sent: no lock depends on it. */
+void notify_send(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -186,22 +186,22 @@ const char *cli_instead(const char *command, const char *word)
 {
     static const struct {
         const char *command, *word, *instead;
-    } gone[] = {
+    } removed[] = {
         {NULL, "explain",
          "'run --report FILE' says how a run ended, 'zklock --json ls' who queues"},
         {"watch", "--record",
          "redirect 'zklock --json watch LOCK' to a file, or pipe it to logger"},
         {"watch", "--replay", "'zklock --json watch LOCK' prints every change as a line of text"},
-        {"watch", "--speed", "it went with --replay"},
+        {"watch", "--speed", "removed together with --replay"},
         {"watch", "--span", "on a terminal, watch shows the table of 'zklock ls'"},
         {"completion", "zsh", "only bash is completed: 'zklock completion bash'"},
         {"completion", "fish", "only bash is completed: 'zklock completion bash'"},
     };
-    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
-        bool same = command && gone[i].command ? strcmp(command, gone[i].command) == 0
-                                               : command == gone[i].command;
-        if (same && strcmp(word, gone[i].word) == 0) {
-            return gone[i].instead;
+    for (size_t i = 0; i < sizeof removed / sizeof *removed; i++) {
+        bool same = command && removed[i].command ? strcmp(command, removed[i].command) == 0
+                                                  : command == removed[i].command;
+        if (same && strcmp(word, removed[i].word) == 0) {
+            return removed[i].instead;
         }
     }
     return NULL;

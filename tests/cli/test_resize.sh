@@ -22,7 +22,7 @@ matches "no such path" "$(cat "$work/err")" '"builds": there is no semaphore: .*
 code 125 zklock run -j 0 builds true
 matches "no limit to go by" "$(cat "$work/err")" 'nobody has set a limit: .*; all who use one LOCK say the same -j'
 
-# Growing: who waits is let in at once.
+# Growing: the waiters are granted immediately.
 run_as first 1
 first=$pid
 await "the first" runs first
@@ -37,7 +37,7 @@ same "no data" "$(cat "$work/out")" ""
 await "the second" runs second
 await "the third" runs third
 
-# Shrinking: those that run finish, and who waits is let in when few enough are left.
+# Shrinking: holders finish, and a waiter is granted when few enough are left.
 code 0 zklock --json resize /locks/builds 2
 same "as JSON" "$(cat "$work/out")" '{"v":1,"event":"resized","path":"/locks/builds","limit":2}'
 run_as fourth 0

@@ -29,7 +29,7 @@ done <<'TABLE'
 125|watch --record f x|^zklock: --record is no more: redirect 'zklock --json watch LOCK'
 125|watch --replay f|^zklock: --replay is no more: 'zklock --json watch LOCK' prints every change
 125|watch --replay f --speed 3|^zklock: --replay is no more
-125|watch --speed 3 x|^zklock: --speed is no more: it went with --replay
+125|watch --speed 3 x|^zklock: --speed is no more: removed together with --replay
 125|watch --span 5m x|^zklock: --span is no more: on a terminal, watch shows the table
 125|explain x|^zklock: 'explain' is no more: 'run --report FILE' says how a run ended
 125|explain --record f x|^zklock: 'explain' is no more

@@ -248,7 +248,7 @@ static bool is_ours(const struct server *server)
 }
 
 /* Not every server that accepts a question answers it: one that starts may forget it. */
-static bool asked(const struct server *server, char *answer, size_t size)
+static bool request_status(const struct server *server, char *answer, size_t size)
 {
     const char *why;
     char port[16];
@@ -264,7 +264,8 @@ static bool serve(void)
     int followers = 0;
     for (int i = 0; i < guard.order.servers; i++) {
         char answer[4096];
-        if (!is_ours(&guard.servers[i]) || !asked(&guard.servers[i], answer, sizeof answer)) {
+        if (!is_ours(&guard.servers[i]) ||
+            !request_status(&guard.servers[i], answer, sizeof answer)) {
             return false;
         }
         leaders += strstr(answer, "Mode: leader") || strstr(answer, "Mode: standalone");

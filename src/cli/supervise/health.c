@@ -103,7 +103,7 @@ bool health_open(void)
     return process_start("zklock-health", &health.socket, check_again_and_again, NULL) > 0;
 }
 
-enum health_state health_look(void)
+enum health_state health_update(void)
 {
     char state;
     ssize_t size = -1;

@@ -27,7 +27,7 @@ extern struct health {
 /* Starts the process; to be called while there is one thread. False, with errno. */
 bool health_open(void);
 /* Takes what the process has reported. Returns the state. */
-enum health_state health_look(void);
+enum health_state health_update(void);
 void health_close(void);
 
 #endif
