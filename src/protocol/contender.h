@@ -99,6 +99,6 @@ struct zkl__contender_config {
     void *owner;
 };
 
-struct zkl__contender; /* its fields and its step: contender_inside.h, for the core alone */
+struct zkl__contender; /* its fields: core_internal.h, for the core alone */
 
 #endif

@@ -190,7 +190,9 @@ void zkl__predecessor_on_inspected(struct zkl__contender *c);
 struct zkl__inspection {
     size_t count, nearest;
     size_t batch, under_way;
-    bool broken, stale;
+    bool broken; /* the server did not respond to a request of the last batch */
+    bool stale;  /* one of the znodes was deleted, and another may have replaced it, as in a
+                    downgrade of a writer: a new list is needed */
     bool dropped; /* its last replies are due */
     struct zkl__candidate {
         const char *name;
@@ -227,8 +229,6 @@ void zkl__inspection_send(struct zkl__core *core, struct zkl__contender *c);
 /* The reply to the exists of this one. */
 void zkl__inspection_answered(struct zkl__contender *c, size_t which,
                               const struct zkl__reply *reply);
-/* One of the znodes was deleted, and another may have replaced it, as in a downgrade of a writer. A
- * new list is needed. */
 void zkl__inspection_free(struct zkl__contender *c);
 
 /* === is the path another recipe's? ============================================================ */

@@ -100,7 +100,8 @@ static void touch(struct zkl__lease *lease, int64_t root, int64_t now)
 /* What an answer shows that is no committed write. A leader that has been replaced answers syncs
  * (Leader.processSync) and revalidates sessions (Leader.revalidateSession) for a while, and its
  * successor has given the session a timeout when it began. While that is less than half a timeout
- * before this answer, the successor began no earlier than that: a touch by it counts from then. */
+ * before this request was sent, the successor began no earlier than that: a touch by it counts from
+ * then. The time of sending is the earlier one, so it is on the safe side of the response's. */
 static int64_t unconfirmed(const struct zkl__lease *lease, int64_t root, int64_t sent)
 {
     int64_t sure = sent - lease->timeout / 2;
