@@ -43,13 +43,13 @@ static struct zkl__acquisition *acquisition_new(zkl_lock *lock)
 
 static bool is_in_core(const struct zkl__acquisition *acquisition)
 {
-    return acquisition->contender || acquisition->joint || acquisition->semaphore;
+    return acquisition->contender || acquisition->multi || acquisition->semaphore;
 }
 
 void zkl__acquisition_event(struct zkl__acquisition *acquisition, struct zkl__event event)
 {
     event.contender = acquisition->contender;
-    event.joint = acquisition->joint;
+    event.multi = acquisition->multi;
     event.semaphore = acquisition->semaphore;
     zkl__session_event(acquisition->lock->session, event);
 }
@@ -98,7 +98,7 @@ static void log_change(const zkl_lock *lock, const struct zkl__outcome *outcome)
 static void leave_core(struct zkl__acquisition *acquisition)
 {
     acquisition->contender = NULL;
-    acquisition->joint = NULL;
+    acquisition->multi = NULL;
     acquisition->semaphore = NULL;
 }
 
@@ -234,8 +234,8 @@ static bool enter_core(struct zkl__acquisition *acquisition, int count)
     acquisition->rule = config.rule;
     acquisition->downgraded = true;
     if (lock->recipe->several) {
-        acquisition->joint =
-            zkl__joint_new(core, &config, (const char *const *)lock->paths, lock->path_count);
+        acquisition->multi =
+            zkl__multi_new(core, &config, (const char *const *)lock->paths, lock->path_count);
     } else if (lock->recipe->semaphore) {
         acquisition->semaphore = lock->recipe->semaphore->make(lock, count, &config);
     } else {
@@ -338,7 +338,7 @@ bool zkl__acquisition_holds(const struct zkl__acquisition *acquisition)
     return acquisition->granted && is_in_core(acquisition) &&
            acquisition->lock->acquisition == acquisition &&
            zkl__session_holds(acquisition->lock->session, acquisition->contender,
-                              acquisition->joint, acquisition->semaphore);
+                              acquisition->multi, acquisition->semaphore);
 }
 
 /* The core removes what there is, and reports nothing more. */

@@ -43,7 +43,7 @@ static int check_use(struct barrier *barrier)
                    {.kind = ZKL__OP_EXISTS, .dir = path});
     for (size_t i = 0; i < barrier->contenders->count; i++) {
         const struct zkl__child *child = &barrier->contenders->all[i];
-        if (child->verdict == ZKL__CHILD_LIVES && child->czxid != 0) {
+        if (child->verdict == ZKL__CHILD_EPHEMERAL && child->czxid != 0) {
             RETURN(&barrier->checking,
                    zkl__fail(call->err, ZKL_ECONFLICT, 0, path,
                              "the path is in use as a lock or an election: %.80s", child->name));

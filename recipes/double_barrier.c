@@ -163,7 +163,7 @@ static int check_use(const struct passage *p)
     for (size_t i = 0; i < p->members->count; i++) {
         const struct zkl__child *child = &p->members->all[i];
         zkl_kind kind = zkl__name_parse(child->name).kind;
-        if (child->verdict == ZKL__CHILD_LIVES && kind != ZKL_KIND_FOREIGN &&
+        if (child->verdict == ZKL__CHILD_EPHEMERAL && kind != ZKL_KIND_FOREIGN &&
             kind != ZKL_KIND_LOCK) {
             return zkl__fail(p->call.err, ZKL_ECONFLICT, 0, p->lock->path,
                              "the path is in use as a lock: %.80s", child->name);
@@ -178,7 +178,7 @@ static int64_t youngest_member(const struct passage *p)
     int64_t last = 0;
     for (size_t i = 0; i < p->members->count; i++) {
         const struct zkl__child *child = &p->members->all[i];
-        last = child->verdict == ZKL__CHILD_LIVES && child->czxid > last ? child->czxid : last;
+        last = child->verdict == ZKL__CHILD_EPHEMERAL && child->czxid > last ? child->czxid : last;
     }
     return last;
 }
@@ -210,7 +210,7 @@ static int run_enter(struct zkl__call *call)
             AWAIT_CALL(call, check_live(p));
             AWAIT_CALL(call, check_use(p));
         }
-        if (p->members->count >= p->count && zkl__children_living(p->members) >= p->count) {
+        if (p->members->count >= p->count && zkl__children_ephemeral(p->members) >= p->count) {
             p->renew = false;
             if (p->ready) {
                 AWAIT_CALL(call, read_ready(p));
@@ -292,7 +292,7 @@ static int run_leave(struct zkl__call *call)
             break;
         }
         AWAIT_CALL(call, check_live(p));
-        if (zkl__children_standing(p->members) == 1) {
+        if (zkl__children_that_may_count(p->members) == 1) {
             break;
         }
         AWAIT_CHANGE(call);
@@ -305,7 +305,7 @@ static int run_leave(struct zkl__call *call)
             break;
         }
         AWAIT_CALL(call, check_live(p));
-        if (zkl__children_standing(p->members) == 0) {
+        if (zkl__children_that_may_count(p->members) == 0) {
             break;
         }
         AWAIT_CHANGE(call);

@@ -1,7 +1,7 @@
 /* election.c - leader election: candidates queue, and the first one leads. A candidate, a function
  * that runs while its candidate leads, the published value, and observers of the leader. */
 
-#include "agent.h"
+#include "watch_handle.h"
 #include "error.h"
 #include "heap.h"
 #include "lock.h"
@@ -494,7 +494,7 @@ struct view {
 };
 
 struct zkl_election_observer {
-    struct zkl__agent agent; /* first */
+    struct zkl__watch_handle handle; /* first */
     struct zkl__observer machine;
     zkl_election_changed_fn told;
     void *payload;
@@ -516,7 +516,7 @@ static bool on_leader(void *owner, const struct zkl__leader *leader)
     const char *name = leader->node ? leader->node : "";
     size_t size = leader->size < ZKL_DATA_MAX ? leader->size : ZKL_DATA_MAX;
     struct view *view =
-        zkl__zalloc(&observer->agent.session->heap, sizeof *view + strlen(name) + 1 + size + 1);
+        zkl__zalloc(&observer->handle.session->heap, sizeof *view + strlen(name) + 1 + size + 1);
     if (!view) {
         return false;
     }
@@ -532,26 +532,26 @@ static bool on_leader(void *owner, const struct zkl__leader *leader)
                                 .value = value,
                                 .value_size = size,
                                 .readable = leader->readable};
-    zkl__agent_see(&observer->agent, view);
+    zkl__watch_handle_see(&observer->handle, view);
     return true;
 }
 
-static void on_change(struct zkl__agent *agent)
+static void on_change(struct zkl__watch_handle *handle)
 {
-    struct zkl_election_observer *observer = (struct zkl_election_observer *)agent;
-    const struct view *news = zkl__agent_news(agent, same);
+    struct zkl_election_observer *observer = (struct zkl_election_observer *)handle;
+    const struct view *news = zkl__watch_handle_news(handle, same);
     if (news) {
         observer->told(observer, news->has_leader ? &news->leader : NULL, observer->payload);
     }
 }
 
-static void stop_observing(struct zkl__agent *agent)
+static void stop_observing(struct zkl__watch_handle *handle)
 {
-    zkl__observer_end(&((struct zkl_election_observer *)agent)->machine);
+    zkl__observer_end(&((struct zkl_election_observer *)handle)->machine);
 }
 
-static const struct zkl__agent_ops ops = {
-    .object = {"election observer", zkl__agent_give_up, zkl__agent_describe},
+static const struct zkl__watch_handle_ops ops = {
+    .object = {"election observer", zkl__watch_handle_give_up, zkl__watch_handle_describe},
     .tell = on_change,
     .stop = stop_observing,
 };
@@ -563,25 +563,26 @@ int zkl_election_observe(zkl_election_observer **out, zkl_session *session, cons
     if (!out || !told) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "told" : "out");
     }
-    struct zkl__agent *agent;
-    int rc = zkl__agent_new(&agent, sizeof(zkl_election_observer), &ops, session, path, true, err);
+    struct zkl__watch_handle *handle;
+    int rc = zkl__watch_handle_new(&handle, sizeof(zkl_election_observer), &ops, session, path,
+                                   true, err);
     if (rc != ZKL_OK) {
         return rc;
     }
-    zkl_election_observer *observer = (zkl_election_observer *)agent;
+    zkl_election_observer *observer = (zkl_election_observer *)handle;
     observer->told = told;
     observer->payload = payload;
-    observer->machine.dir = agent->path;
+    observer->machine.dir = handle->path;
     observer->machine.show = on_leader;
     zkl__observer_begin(&observer->machine, session->core, observer);
     *out = observer; /* before told can be called with it */
-    zkl__agent_wake(agent, &observer->machine.watcher);
-    return zkl__agent_made(agent, true, err);
+    zkl__watch_handle_wake(handle, &observer->machine.watcher);
+    return zkl__watch_handle_made(handle, true, err);
 }
 
 void zkl_election_observer_free(zkl_election_observer *observer)
 {
     if (observer) {
-        zkl__agent_free(&observer->agent, false);
+        zkl__watch_handle_free(&observer->handle, false);
     }
 }

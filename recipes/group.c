@@ -3,7 +3,7 @@
  * means; this file has the public calls and the reports to the user. */
 
 #include "acl.h"
-#include "agent.h"
+#include "watch_handle.h"
 #include "call.h"
 #include "error.h"
 #include "heap.h"
@@ -23,7 +23,7 @@
 /* Reports each change of the members. protocol/member_list.h reads them. */
 
 struct zkl_group_observer {
-    struct zkl__agent agent; /* first */
+    struct zkl__watch_handle handle; /* first */
     struct zkl__member_list list;
     bool warned; /* the log says that the path is in use as a lock */
     zkl_group_changed_fn changed;
@@ -47,30 +47,30 @@ static void on_members(void *owner, struct zkl__names *ids)
     for (size_t i = 0; i < ids->count && !watcher->warned; i++) {
         watcher->warned = zkl__name_has_uuid(ids->all[i]);
         if (watcher->warned) {
-            zkl__session_log(watcher->agent.session, ZKL_LOG_WARN, "group", watcher->agent.path,
+            zkl__session_log(watcher->handle.session, ZKL_LOG_WARN, "group", watcher->handle.path,
                              "the path is in use as a lock or an election, too: whoever queues is "
                              "shown as a member");
         }
     }
-    zkl__agent_see(&watcher->agent, ids);
+    zkl__watch_handle_see(&watcher->handle, ids);
 }
 
-static void report_members(struct zkl__agent *agent)
+static void report_members(struct zkl__watch_handle *handle)
 {
-    struct zkl_group_observer *watcher = (struct zkl_group_observer *)agent;
-    const struct zkl__names *news = zkl__agent_news(agent, same);
+    struct zkl_group_observer *watcher = (struct zkl_group_observer *)handle;
+    const struct zkl__names *news = zkl__watch_handle_news(handle, same);
     if (news) {
         watcher->changed(watcher, news->all, news->count, watcher->payload);
     }
 }
 
-static void stop_observing(struct zkl__agent *agent)
+static void stop_observing(struct zkl__watch_handle *handle)
 {
-    zkl__member_list_end(&((struct zkl_group_observer *)agent)->list);
+    zkl__member_list_end(&((struct zkl_group_observer *)handle)->list);
 }
 
-static const struct zkl__agent_ops ops = {
-    .object = {"group observer", zkl__agent_give_up, zkl__agent_describe},
+static const struct zkl__watch_handle_ops ops = {
+    .object = {"group observer", zkl__watch_handle_give_up, zkl__watch_handle_describe},
     .tell = report_members,
     .stop = stop_observing,
 };
@@ -82,33 +82,34 @@ int zkl_group_observe(zkl_group_observer **out, zkl_session *session, const char
     if (!out || !changed) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "changed" : "out");
     }
-    struct zkl__agent *agent;
-    int rc = zkl__agent_new(&agent, sizeof(zkl_group_observer), &ops, session, path, true, err);
+    struct zkl__watch_handle *handle;
+    int rc =
+        zkl__watch_handle_new(&handle, sizeof(zkl_group_observer), &ops, session, path, true, err);
     if (rc != ZKL_OK) {
         return rc;
     }
-    zkl_group_observer *watcher = (zkl_group_observer *)agent;
+    zkl_group_observer *watcher = (zkl_group_observer *)handle;
     watcher->changed = changed;
     watcher->payload = payload;
-    watcher->list.dir = agent->path;
+    watcher->list.dir = handle->path;
     watcher->list.show = on_members;
     zkl__member_list_begin(&watcher->list, session->core, watcher);
     *out = watcher; /* before changed can be called with it */
-    zkl__agent_wake(agent, &watcher->list.watcher);
-    return zkl__agent_made(agent, true, err);
+    zkl__watch_handle_wake(handle, &watcher->list.watcher);
+    return zkl__watch_handle_made(handle, true, err);
 }
 
 void zkl_group_observer_free(zkl_group_observer *watcher)
 {
     if (watcher) {
-        zkl__agent_free(&watcher->agent, false);
+        zkl__watch_handle_free(&watcher->handle, false);
     }
 }
 
 /* === members ================================================================================== */
 
 struct zkl_group {
-    struct zkl__agent agent; /* first */
+    struct zkl__watch_handle handle; /* first */
     char *id, *data, *make_path;
     zkl_acl *acl;
     int64_t leave_timeout_ms;
@@ -122,7 +123,7 @@ struct zkl_group {
 
 static const zkl_heap *group_heap(const struct zkl_group *group)
 {
-    return &group->agent.session->heap;
+    return &group->handle.session->heap;
 }
 
 static zkl_state group_state(const struct zkl_group *group)
@@ -142,7 +143,7 @@ static bool has_left(const struct zkl_group *group)
 /* Wakes the calls that wait for the membership. Also in a step. */
 static void wake_calls(const struct zkl_group *group)
 {
-    zkl__calls_poke(group->agent.session, &group->agent.object);
+    zkl__calls_poke(group->handle.session, &group->handle.object);
 }
 
 /* --- events of the membership ---------------------------------------------------------------- */
@@ -153,7 +154,7 @@ static void on_membership_changed(void *owner)
     struct zkl_group *group = owner;
     wake_calls(group);
     if (group->state_fn) {
-        zkl__agent_post(&group->agent);
+        zkl__watch_handle_post(&group->handle);
     }
 }
 
@@ -163,33 +164,33 @@ static void on_left(void *owner)
     struct zkl_group *group = owner;
     if (group->outlives_handle) {
         group->outlives_handle = false;
-        zkl__agent_unref(&group->agent);
+        zkl__watch_handle_unref(&group->handle);
     }
 }
 
 /* Session mutex not held. Reports each state once; the end of a membership only to a member. */
-static void report_state(struct zkl__agent *agent)
+static void report_state(struct zkl__watch_handle *handle)
 {
-    struct zkl_group *group = (struct zkl_group *)agent;
-    zkl__session_enter_even_closed(agent->session, NULL);
+    struct zkl_group *group = (struct zkl_group *)handle;
+    zkl__session_enter_even_closed(handle->session, NULL);
     zkl_state now = group_state(group);
-    bool news = !agent->freed && now != group->reported &&
+    bool news = !handle->freed && now != group->reported &&
                 (now == ZKL_STATE_HELD || group->reported == ZKL_STATE_HELD);
     group->reported = now;
-    zkl__session_leave(agent->session);
+    zkl__session_leave(handle->session);
     if (news && now != ZKL_STATE_IDLE) {
         group->state_fn(group, now, group->payload);
     }
 }
 
-static void stop_membership(struct zkl__agent *agent)
+static void stop_membership(struct zkl__watch_handle *handle)
 {
-    zkl__membership_end(&((struct zkl_group *)agent)->m);
+    zkl__membership_end(&((struct zkl_group *)handle)->m);
 }
 
-static void destroy(struct zkl__agent *agent)
+static void destroy(struct zkl__watch_handle *handle)
 {
-    struct zkl_group *group = (struct zkl_group *)agent;
+    struct zkl_group *group = (struct zkl_group *)handle;
     zkl__free(group_heap(group), group->id);
     zkl__free(group_heap(group), group->data);
     zkl__free(group_heap(group), group->acl);
@@ -199,7 +200,7 @@ static void destroy(struct zkl__agent *agent)
 static bool give_up(struct zkl__object *object, int code)
 {
     struct zkl_group *group = (struct zkl_group *)object;
-    zkl__agent_give_up(object, code);
+    zkl__watch_handle_give_up(object, code);
     if (code == ZKL_ECLOSED) {
         wake_calls(group);
         on_left(group);
@@ -207,8 +208,8 @@ static bool give_up(struct zkl__object *object, int code)
     return false;
 }
 
-static const struct zkl__agent_ops agent_ops = {
-    .object = {"group", give_up, zkl__agent_describe},
+static const struct zkl__watch_handle_ops agent_ops = {
+    .object = {"group", give_up, zkl__watch_handle_describe},
     .tell = report_state,
     .stop = stop_membership,
     .destroy = destroy,
@@ -244,8 +245,8 @@ static int check_arguments(zkl_group **out, const char *path, const char *id,
 static bool fill_in(struct zkl_group *group, const char *id, const zkl_group_options *o)
 {
     const zkl_heap *heap = group_heap(group);
-    const char *path = group->agent.path;
-    const char *data = o->data ? o->data : group->agent.session->whoami;
+    const char *path = group->handle.path;
+    const char *data = o->data ? o->data : group->handle.session->whoami;
     group->id = zkl__copy(heap, id, strlen(id));
     group->data = zkl__copy(heap, data, strlen(data));
     group->make_path = zkl__copy(heap, path, strlen(path));
@@ -261,7 +262,7 @@ static bool fill_in(struct zkl_group *group, const char *id, const zkl_group_opt
     group->state_fn = o->state_fn;
     group->payload = o->payload;
     return group->id && group->data && group->make_path && !group->acl == !o->acl &&
-           zkl__membership_begin(&group->m, group->agent.session->core, group);
+           zkl__membership_begin(&group->m, group->handle.session->core, group);
 }
 
 int zkl_group_new(zkl_group **out, zkl_session *session, const char *path, const char *id,
@@ -269,18 +270,18 @@ int zkl_group_new(zkl_group **out, zkl_session *session, const char *path, const
 {
     ZKL__CLEAR(out);
     zkl_group_options o;
-    struct zkl__agent *agent;
+    struct zkl__watch_handle *handle;
     int rc = zkl__sized_take(&o, options, &sized, err);
     rc = rc == ZKL_OK ? check_arguments(out, path, id, &o, err) : rc;
-    rc = rc == ZKL_OK ? zkl__agent_new(&agent, sizeof(zkl_group), &agent_ops, session, path,
-                                       o.state_fn != NULL, err)
+    rc = rc == ZKL_OK ? zkl__watch_handle_new(&handle, sizeof(zkl_group), &agent_ops, session, path,
+                                              o.state_fn != NULL, err)
                       : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
-    bool made = fill_in((struct zkl_group *)agent, id, &o);
-    *out = made ? (struct zkl_group *)agent : NULL;
-    return zkl__agent_made(agent, made, err);
+    bool made = fill_in((struct zkl_group *)handle, id, &o);
+    *out = made ? (struct zkl_group *)handle : NULL;
+    return zkl__watch_handle_made(handle, made, err);
 }
 
 /* Session mutex held. The user wants no membership any more, so a pending join or update ends. */
@@ -290,23 +291,23 @@ static void begin_leaving(struct zkl_group *group)
     group->reported = ZKL_STATE_IDLE;
     group->departures++;
     wake_calls(group);
-    zkl__agent_wake(&group->agent, &group->m.watcher);
+    zkl__watch_handle_wake(&group->handle, &group->m.watcher);
 }
 
 void zkl_group_free(zkl_group *group)
 {
-    if (!group || zkl__session_enter_even_closed(group->agent.session, NULL) != ZKL_OK) {
+    if (!group || zkl__session_enter_even_closed(group->handle.session, NULL) != ZKL_OK) {
         return;
     }
-    zkl_session *session = group->agent.session;
+    zkl_session *session = group->handle.session;
     begin_leaving(group);
-    zkl__calls_end(session, &group->agent.object, ZKL_ECANCELED);
-    zkl__calls_deliver(session, &group->agent.object);
+    zkl__calls_end(session, &group->handle.object, ZKL_ECANCELED);
+    zkl__calls_deliver(session, &group->handle.object);
     group->outlives_handle = group->m.watcher.core && !has_left(group);
     bool goes_on = group->outlives_handle;
-    group->agent.refs += goes_on;
+    group->handle.refs += goes_on;
     zkl__session_leave(session);
-    zkl__agent_free(&group->agent, goes_on);
+    zkl__watch_handle_free(&group->handle, goes_on);
 }
 
 /* --- joining, leaving, updating -------------------------------------------------------------- */
@@ -349,7 +350,7 @@ static int run_join(struct zkl__call *call)
     change->departures = group->departures;
     change->joining = true;
     zkl__membership_join(&group->m);
-    zkl__agent_wake(&group->agent, &group->m.watcher);
+    zkl__watch_handle_wake(&group->handle, &group->m.watcher);
     AWAIT_CALL(call, await_member(change, group->m.joined || group->m.code != ZKL_OK));
     if (!group->m.joined) {
         RETURN(call,
@@ -380,7 +381,7 @@ static int run_update(struct zkl__call *call)
     group->data = change->data;
     change->data = NULL;
     zkl__membership_update(&group->m, group->data);
-    zkl__agent_wake(&group->agent, &group->m.watcher);
+    zkl__watch_handle_wake(&group->handle, &group->m.watcher);
     AWAIT_CALL(call, await_member(change, zkl__member_settled(&group->m)));
     CALL_END(call);
 }
@@ -388,8 +389,8 @@ static int run_update(struct zkl__call *call)
 /* The group may be freed meanwhile. */
 static int bind(struct change *change)
 {
-    change->group->agent.refs++;
-    change->call.owner = &change->group->agent.object;
+    change->group->handle.refs++;
+    change->call.owner = &change->group->handle.object;
     return ZKL_OK;
 }
 
@@ -398,10 +399,10 @@ static int begin_join(struct zkl__call *call, zkl_error *err)
     struct change *change = (struct change *)call;
     struct zkl_group *group = change->group;
     if (group->m.wanted) {
-        return zkl__fail(err, ZKL_EDEADLK, 0, group->agent.path, "joined already, or about to");
+        return zkl__fail(err, ZKL_EDEADLK, 0, group->handle.path, "joined already, or about to");
     }
     if (zkl__membership_has_rival(&group->m, false)) {
-        return zkl__fail(err, ZKL_ECONFLICT, 0, group->agent.path,
+        return zkl__fail(err, ZKL_ECONFLICT, 0, group->handle.path,
                          "another object of this session has the id");
     }
     return bind(change);
@@ -418,7 +419,7 @@ static int begin_leave(struct zkl__call *call, zkl_error *err)
 {
     struct change *change = (struct change *)call;
     if (!change->group->m.wanted) {
-        return zkl__fail(err, ZKL_ENOTHELD, 0, change->group->agent.path, "has not joined");
+        return zkl__fail(err, ZKL_ENOTHELD, 0, change->group->handle.path, "has not joined");
     }
     return bind(change);
 }
@@ -428,11 +429,11 @@ static int begin_update(struct zkl__call *call, zkl_error *err)
     struct change *change = (struct change *)call;
     struct zkl_group *group = change->group;
     if (!group->m.wanted) {
-        return zkl__fail(err, ZKL_ENOTHELD, 0, group->agent.path, "has not joined");
+        return zkl__fail(err, ZKL_ENOTHELD, 0, group->handle.path, "has not joined");
     }
     change->data = zkl__copy(group_heap(group), change->given, strlen(change->given));
     return change->data ? bind(change)
-                        : zkl__fail(err, ZKL_ENOMEM, 0, group->agent.path, "no memory");
+                        : zkl__fail(err, ZKL_ENOMEM, 0, group->handle.path, "no memory");
 }
 
 /* A join that has failed is not tried again. */
@@ -443,7 +444,7 @@ static void end_change(struct zkl__call *call)
         begin_leaving(change->group);
     }
     zkl__free(group_heap(change->group), change->data);
-    zkl__agent_unref(&change->group->agent);
+    zkl__watch_handle_unref(&change->group->handle);
 }
 
 /* A blocking call allocates nothing but the copy of an update's data. */
@@ -454,13 +455,13 @@ static int change_membership(const struct zkl__call_kind *kind, struct change *g
     if (!group) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "group is NULL");
     }
-    zkl_session *session = group->agent.session;
-    int rc = zkl__session_enter_at(session, group->agent.path, timeout_ms, err);
+    zkl_session *session = group->handle.session;
+    int rc = zkl__session_enter_at(session, group->handle.path, timeout_ms, err);
     if (rc != ZKL_OK) {
         return rc;
     }
-    rc = later ? zkl__call_begin(kind, given, session, group->agent.path, timeout_ms, later, err)
-               : zkl__call_wait(kind, &given->call, session, group->agent.path, timeout_ms, err);
+    rc = later ? zkl__call_begin(kind, given, session, group->handle.path, timeout_ms, later, err)
+               : zkl__call_wait(kind, &given->call, session, group->handle.path, timeout_ms, err);
     zkl__session_leave(session);
     return rc;
 }
@@ -530,8 +531,8 @@ int zkl_group_update_async(zkl_group *group, const char *data, int64_t timeout_m
 zkl_state zkl_group_state(const zkl_group *group)
 {
     zkl_state state = ZKL_STATE_IDLE;
-    if (group && zkl__session_enter(group->agent.session, NULL) == ZKL_OK) {
-        zkl_session *session = group->agent.session;
+    if (group && zkl__session_enter(group->handle.session, NULL) == ZKL_OK) {
+        zkl_session *session = group->handle.session;
         state = group_state(group);
         zkl__session_leave(session);
     }

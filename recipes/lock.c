@@ -236,7 +236,7 @@ int zkl__lock_make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session
 /* The last lock object that could be granted a lingering znode deletes it. */
 static void leave_lingering(zkl_lock *lock)
 {
-    struct zkl__local_queue *lingers = lock->lingers;
+    struct zkl__peer_queue *lingers = lock->lingers;
     lock->lingers = NULL;
     if (lingers && zkl__linger_resign(lock->session->core, lingers)) {
         zkl__lock_stop_lingering(lock);
@@ -968,12 +968,12 @@ size_t zkl__lock_nodes(const zkl_lock *lock, struct zkl__held_node *nodes, size_
     if (acquisition && acquisition->semaphore) {
         return lock->recipe->semaphore->nodes(lock, acquisition->semaphore, nodes, room);
     }
-    if (!acquisition || (!acquisition->contender && !acquisition->joint)) {
+    if (!acquisition || (!acquisition->contender && !acquisition->multi)) {
         return 0;
     }
     for (size_t i = 0; i < lock->path_count && i < room; i++) {
         nodes[i].dir = lock->paths[i];
-        nodes[i].name = acquisition->joint ? zkl__joint_node(acquisition->joint, i)
+        nodes[i].name = acquisition->multi ? zkl__multi_node(acquisition->multi, i)
                                            : zkl__contender_node(acquisition->contender);
     }
     return lock->path_count;

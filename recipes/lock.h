@@ -78,11 +78,11 @@ struct zkl_lock {
     const char *path; /* the first of: */
     char **paths;
     size_t path_count;
-    zkl_lock_options options;         /* its metadata and acl are ours */
-    struct zkl__local_queue *lingers; /* where it may linger; NULL: it may not */
-    unsigned refs;                    /* the user's handle, acquisitions, a callback that runs */
-    bool freed;                       /* the user has freed the handle */
-    bool refuses_acquires;            /* zkl_election_run is ending */
+    zkl_lock_options options;        /* its metadata and acl are ours */
+    struct zkl__peer_queue *lingers; /* where it may linger; NULL: it may not */
+    unsigned refs;                   /* the user's handle, acquisitions, a callback that runs */
+    bool freed;                      /* the user has freed the handle */
+    bool refuses_acquires;           /* zkl_election_run is ending */
     zkl_cancel *run; /* of the zkl_election_run that is under way; NULL: there is none */
     struct zkl__acquisition *acquisition; /* pending or held; NULL: idle */
     struct zkl__campaign *campaign;       /* of zkl_election_stand; NULL: there is none */
@@ -169,7 +169,7 @@ struct zkl__acquisition {
     zkl_lock *lock;
     const struct zkl__rule *rule;
     struct zkl__contender *contender; /* or: */
-    struct zkl__joint *joint;         /* or: */
+    struct zkl__multi *multi;         /* or: */
     struct zkl__semaphore *semaphore; /* all NULL after the core's last outcome, or its end here */
     struct zkl__signal changed;
     unsigned

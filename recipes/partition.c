@@ -9,7 +9,7 @@
  * state with the assignment and do what is missing. The order of events does not matter, and an
  * event may be missed. The session's mutex guards what other threads read. */
 
-#include "agent.h"
+#include "watch_handle.h"
 #include "lock.h"
 #include "member_list.h"
 #include "name_set.h"
@@ -59,7 +59,7 @@ struct zkl__member {
 };
 
 struct zkl_partition {
-    struct zkl__agent agent; /* first */
+    struct zkl__watch_handle handle; /* first */
     zkl_partition_options options;
     size_t count;
     struct zkl__piece **pieces;
@@ -83,7 +83,7 @@ struct zkl_partition {
 };
 
 /* Defined below. */
-static const struct zkl__agent_ops partition_ops;
+static const struct zkl__watch_handle_ops partition_ops;
 static const struct zkl__recipe piece_recipe, member_recipe;
 static void enter_phase(zkl_partition *partition, enum zkl__partition_phase phase);
 static void begin_acquire(zkl_partition *partition, zkl_lock *lock, zkl_acquired_fn done,
@@ -102,7 +102,7 @@ static void on_piece_acquired(zkl_lock *lock, int code, const zkl_grant *grant,
 static bool lease_suffices(const struct zkl__piece *piece, const struct zkl__lock_status *now)
 {
     const zkl_partition *partition = piece->partition;
-    return zkl__session_left(partition->agent.session, now->until) >
+    return zkl__session_left(partition->handle.session, now->until) >
            partition->options.margin_ms * ZKL__MS;
 }
 
@@ -126,7 +126,7 @@ static void end_work(struct zkl__piece *piece)
     zkl__lock_give_up(&piece->lock.object, ZKL_ECANCELED);
     if (partition->waits_for_cap) {
         partition->waits_for_cap = false;
-        zkl__agent_post(&partition->agent);
+        zkl__watch_handle_post(&partition->handle);
     }
 }
 
@@ -138,7 +138,7 @@ static bool begin_call(struct zkl__piece *piece, enum zkl__work from, enum zkl__
                        zkl_state reported)
 {
     zkl_partition *partition = piece->partition;
-    zkl__session_enter_even_closed(partition->agent.session, NULL);
+    zkl__session_enter_even_closed(partition->handle.session, NULL);
     bool calls = !partition->freed_in_callback && piece->work == from;
     if (calls) {
         set_work(piece, to);
@@ -147,7 +147,7 @@ static bool begin_call(struct zkl__piece *piece, enum zkl__work from, enum zkl__
     } else if (partition->freed_in_callback) {
         end_work(piece);
     }
-    zkl__session_leave(partition->agent.session);
+    zkl__session_leave(partition->handle.session);
     return calls;
 }
 
@@ -171,9 +171,9 @@ static void revoke(struct zkl__piece *piece, bool lost)
     o->revoked_fn(partition, piece->name, lost, o->payload);
     piece->in_callback = false;
     if (!o->done_later) {
-        zkl__session_enter_even_closed(partition->agent.session, NULL);
+        zkl__session_enter_even_closed(partition->handle.session, NULL);
         end_work(piece);
-        zkl__session_leave(partition->agent.session);
+        zkl__session_leave(partition->handle.session);
     }
 }
 
@@ -198,10 +198,10 @@ static bool report_state(struct zkl__piece *piece, zkl_state state, enum zkl__wo
 static bool has_room(zkl_partition *partition)
 {
     size_t cap = partition->options.cap;
-    zkl__session_enter_even_closed(partition->agent.session, NULL);
+    zkl__session_enter_even_closed(partition->handle.session, NULL);
     bool room = cap == 0 || partition->busy < cap;
     partition->waits_for_cap = partition->waits_for_cap || !room;
-    zkl__session_leave(partition->agent.session);
+    zkl__session_leave(partition->handle.session);
     return room;
 }
 
@@ -252,7 +252,7 @@ static bool reconcile_running(struct zkl__piece *piece, const struct zkl__lock_s
  * In a closed session nothing is held. */
 static enum zkl__work observe_piece(const struct zkl__piece *piece, struct zkl__lock_status *now)
 {
-    zkl_session *session = piece->partition->agent.session;
+    zkl_session *session = piece->partition->handle.session;
     *now = (struct zkl__lock_status){.state = ZKL_STATE_IDLE};
     if (zkl__session_enter(session, NULL) == ZKL_OK) {
         *now = zkl__lock_status_locked(&piece->lock);
@@ -302,11 +302,11 @@ static void on_member_acquired(zkl_lock *lock, int code, const zkl_grant *grant,
 /* Schedules another attempt, with exponential backoff. */
 static void retry_later(zkl_partition *partition)
 {
-    if (zkl__session_enter(partition->agent.session, NULL) == ZKL_OK) {
+    if (zkl__session_enter(partition->handle.session, NULL) == ZKL_OK) {
         if (!partition->retry.alarm.timer.set) {
-            zkl__retry_later(partition->agent.session, &partition->retry);
+            zkl__retry_later(partition->handle.session, &partition->retry);
         }
-        zkl__session_leave(partition->agent.session);
+        zkl__session_leave(partition->handle.session);
     }
 }
 
@@ -320,7 +320,7 @@ static void log_refusal(const zkl_partition *partition, const char *path, bool *
                  code == ZKL_EAUTH
                      ? ". Let this session read, create and delete there, or give it credentials"
                      : "");
-        zkl__session_log(partition->agent.session, ZKL_LOG_WARN, "partition", path, text);
+        zkl__session_log(partition->handle.session, ZKL_LOG_WARN, "partition", path, text);
         *logged = true;
     }
 }
@@ -328,23 +328,23 @@ static void log_refusal(const zkl_partition *partition, const char *path, bool *
 static void on_refused(zkl_partition *partition, const zkl_lock *lock, bool *logged,
                        const zkl_error *err)
 {
-    if (zkl__session_enter(partition->agent.session, NULL) == ZKL_OK) {
+    if (zkl__session_enter(partition->handle.session, NULL) == ZKL_OK) {
         log_refusal(partition, lock->path, logged, err->code, err->text);
-        zkl__session_leave(partition->agent.session);
+        zkl__session_leave(partition->handle.session);
     }
     retry_later(partition);
 }
 
 static void on_accepted(zkl_partition *partition, const zkl_lock *lock, bool *logged)
 {
-    if (zkl__session_enter(partition->agent.session, NULL) == ZKL_OK) {
+    if (zkl__session_enter(partition->handle.session, NULL) == ZKL_OK) {
         if (*logged) {
-            zkl__session_log(partition->agent.session, ZKL_LOG_INFO, "partition", lock->path,
+            zkl__session_log(partition->handle.session, ZKL_LOG_INFO, "partition", lock->path,
                              "not refused any more");
         }
         *logged = false;
         partition->retry.pause = 0;
-        zkl__session_leave(partition->agent.session);
+        zkl__session_leave(partition->handle.session);
     }
 }
 
@@ -377,17 +377,17 @@ static bool note_result(zkl_partition *partition, const zkl_lock *lock, bool *lo
 static int64_t lease_until(const void *owner)
 {
     const zkl_partition *partition = owner;
-    return partition->running > 0 ? zkl__core_lease_until(partition->agent.session->core)
+    return partition->running > 0 ? zkl__core_lease_until(partition->handle.session->core)
                                   : INT64_MAX;
 }
 
 static void watch_lease(zkl_partition *partition)
 {
     if (partition->options.margin_ms > 0 &&
-        zkl__session_enter(partition->agent.session, NULL) == ZKL_OK) {
+        zkl__session_enter(partition->handle.session, NULL) == ZKL_OK) {
         partition->margin.ns = partition->options.margin_ms * ZKL__MS;
         zkl__margin_watch(&partition->margin);
-        zkl__session_leave(partition->agent.session);
+        zkl__session_leave(partition->handle.session);
     }
 }
 
@@ -413,7 +413,7 @@ static void assign_pieces(zkl_partition *partition, const char *node)
     if (us != ZKL__NOBODY) {
         const struct zkl__share share = {view->all, view->count, partition->names, partition->count,
                                          partition->options.cap};
-        if (!zkl__share_out(partition->owners, &share, &partition->agent.session->heap)) {
+        if (!zkl__share_out(partition->owners, &share, &partition->handle.session->heap)) {
             retry_later(partition);
             return; /* no memory: the assignment stays as it was */
         }
@@ -427,7 +427,7 @@ static void assign_pieces(zkl_partition *partition, const char *node)
  * partition runs. */
 static bool observe_membership(zkl_partition *partition, struct zkl__lock_status *now)
 {
-    zkl_session *session = partition->agent.session;
+    zkl_session *session = partition->handle.session;
     zkl__session_enter_even_closed(session, NULL);
     *now = zkl__lock_status_locked(&partition->member->lock);
     if (partition->newer_view) {
@@ -439,7 +439,7 @@ static bool observe_membership(zkl_partition *partition, struct zkl__lock_status
         strcmp(now->node, partition->node) != 0) {
         zkl__name_copy(partition->node, now->node);
         zkl__member_list_renew(&partition->list);
-        zkl__agent_wake(&partition->agent, &partition->list.watcher);
+        zkl__watch_handle_wake(&partition->handle, &partition->list.watcher);
     }
     bool running = partition->phase == ZKL__PARTITION_RUNNING;
     if (partition->phase == ZKL__PARTITION_STOPPING) {
@@ -485,20 +485,20 @@ static void reconcile(zkl_partition *partition)
  * that it uses. */
 static void dismantle(zkl_partition *partition)
 {
-    zkl_session *session = partition->agent.session;
+    zkl_session *session = partition->handle.session;
     if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
         return; /* in a child of fork the parent's memory stays as it is */
     }
-    partition->agent.freed = true;
-    zkl__agent_stop(&partition->agent);
+    partition->handle.freed = true;
+    zkl__watch_handle_stop(&partition->handle);
     zkl__alarms_unset(&partition->margin.session->alarms, &partition->margin.alarm);
-    zkl__callbacks_unpost(&session->callbacks, &partition->agent.notice);
+    zkl__callbacks_unpost(&session->callbacks, &partition->handle.notice);
     zkl__session_leave(session);
     zkl_lock_free(&partition->member->lock);
     for (size_t i = 0; i < partition->count; i++) {
         zkl_lock_free(&partition->pieces[i]->lock);
     }
-    zkl__agent_free(&partition->agent, false);
+    zkl__watch_handle_free(&partition->handle, false);
 }
 
 /* Session mutex held. RUNNING may follow any phase; the others follow it in their order. */
@@ -516,33 +516,33 @@ static void enter_phase(zkl_partition *partition, enum zkl__partition_phase phas
 /* This and leave_callback surround everything that runs in callbacks. */
 static void enter_callback(zkl_partition *partition)
 {
-    zkl__session_enter_even_closed(partition->agent.session, NULL);
+    zkl__session_enter_even_closed(partition->handle.session, NULL);
     partition->callback_depth++;
-    zkl__session_leave(partition->agent.session);
+    zkl__session_leave(partition->handle.session);
 }
 
 static void leave_callback(zkl_partition *partition)
 {
-    zkl__session_enter_even_closed(partition->agent.session, NULL);
+    zkl__session_enter_even_closed(partition->handle.session, NULL);
     bool outermost = --partition->callback_depth == 0,
          last = outermost && partition->freed_in_callback;
     if (outermost && partition->phase == ZKL__PARTITION_UNWINDING && partition->busy == 0) {
         enter_phase(partition, ZKL__PARTITION_IDLE);
-        zkl__calls_poke(partition->agent.session, &partition->agent.object);
+        zkl__calls_poke(partition->handle.session, &partition->handle.object);
     }
     if (last) {
         partition->freed_in_callback = false; /* dismantle's own callbacks do not come here again */
     }
-    zkl__session_leave(partition->agent.session);
+    zkl__session_leave(partition->handle.session);
     if (last) {
         dismantle(partition);
     }
 }
 
-static void destroy(struct zkl__agent *agent)
+static void destroy(struct zkl__watch_handle *handle)
 {
-    zkl_partition *partition = (zkl_partition *)agent;
-    const zkl_heap *heap = &agent->session->heap;
+    zkl_partition *partition = (zkl_partition *)handle;
+    const zkl_heap *heap = &handle->session->heap;
     zkl__free(heap, partition->pieces);
     zkl__free(heap, partition->names);
     zkl__free(heap, partition->owners);
@@ -593,9 +593,9 @@ static void on_member_acquired(zkl_lock *lock, int code, const zkl_grant *grant,
     }
 }
 
-static void on_change(struct zkl__agent *agent)
+static void on_change(struct zkl__watch_handle *handle)
 {
-    zkl_partition *partition = (zkl_partition *)agent;
+    zkl_partition *partition = (zkl_partition *)handle;
     enter_callback(partition);
     reconcile(partition);
     leave_callback(partition);
@@ -605,10 +605,10 @@ static void on_change(struct zkl__agent *agent)
 static void on_members(void *owner, struct zkl__names *members)
 {
     zkl_partition *partition = owner;
-    zkl__free(&partition->agent.session->heap, partition->newer_view);
+    zkl__free(&partition->handle.session->heap, partition->newer_view);
     partition->newer_view = members;
     partition->list_refusal_logged = false;
-    zkl__agent_post(&partition->agent);
+    zkl__watch_handle_post(&partition->handle);
 }
 
 static void on_list_refused(void *owner, enum zkl__rc rc)
@@ -627,14 +627,14 @@ static bool is_member(void *owner)
 
 static void post_change(void *owner)
 {
-    zkl__agent_post(&((zkl_partition *)owner)->agent);
+    zkl__watch_handle_post(&((zkl_partition *)owner)->handle);
 }
 
-static void stop_watching(struct zkl__agent *agent)
+static void stop_watching(struct zkl__watch_handle *handle)
 {
-    zkl_partition *partition = (zkl_partition *)agent;
+    zkl_partition *partition = (zkl_partition *)handle;
     zkl__member_list_end(&partition->list);
-    zkl__alarms_unset(&agent->session->alarms, &partition->retry.alarm);
+    zkl__alarms_unset(&handle->session->alarms, &partition->retry.alarm);
 }
 
 /* The session closes: the callback that follows revokes every piece. */
@@ -643,13 +643,13 @@ static bool give_up(struct zkl__object *object, int code)
     zkl_partition *partition = (zkl_partition *)object;
     if (code == ZKL_ECLOSED && partition->phase == ZKL__PARTITION_RUNNING) {
         enter_phase(partition, ZKL__PARTITION_STOPPING);
-        zkl__agent_post(&partition->agent);
+        zkl__watch_handle_post(&partition->handle);
     }
-    return zkl__agent_give_up(object, code);
+    return zkl__watch_handle_give_up(object, code);
 }
 
-static const struct zkl__agent_ops partition_ops = {
-    .object = {"partition", give_up, zkl__agent_describe},
+static const struct zkl__watch_handle_ops partition_ops = {
+    .object = {"partition", give_up, zkl__watch_handle_describe},
     .tell = on_change,
     .stop = stop_watching,
     .destroy = destroy,
@@ -808,7 +808,7 @@ static void begin_machines(zkl_partition *partition, const char *members)
 {
     partition->retry.alarm.ring = post_change;
     partition->retry.alarm.owner = partition;
-    partition->margin = (struct zkl__margin){.session = partition->agent.session,
+    partition->margin = (struct zkl__margin){.session = partition->handle.session,
                                              .until = lease_until,
                                              .reached = post_change,
                                              .owner = partition};
@@ -817,7 +817,7 @@ static void begin_machines(zkl_partition *partition, const char *members)
                                                 .wanted = is_member,
                                                 .show = on_members,
                                                 .refused = on_list_refused};
-    zkl__member_list_begin(&partition->list, partition->agent.session->core, partition);
+    zkl__member_list_begin(&partition->list, partition->handle.session->core, partition);
 }
 
 int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *path,
@@ -836,19 +836,19 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
         return rc;
     }
     struct parts parts = {0};
-    struct zkl__agent *agent;
+    struct zkl__watch_handle *handle;
     rc = make_parts(&parts, session, path, pieces, count, &own, err);
-    rc = rc == ZKL_OK ? zkl__agent_new(&agent, sizeof(zkl_partition), &partition_ops, session, path,
-                                       true, err)
+    rc = rc == ZKL_OK ? zkl__watch_handle_new(&handle, sizeof(zkl_partition), &partition_ops,
+                                              session, path, true, err)
                       : rc;
     if (rc != ZKL_OK) {
         free_parts(&parts, session);
         return rc;
     }
-    begin_machines((zkl_partition *)agent, parts.member->lock.path);
-    assemble((zkl_partition *)agent, &parts, &own);
-    *out = (zkl_partition *)agent;
-    return zkl__agent_made(agent, true, err);
+    begin_machines((zkl_partition *)handle, parts.member->lock.path);
+    assemble((zkl_partition *)handle, &parts, &own);
+    *out = (zkl_partition *)handle;
+    return zkl__watch_handle_made(handle, true, err);
 }
 
 /* --- calls ----------------------------------------------------------------------------------- */
@@ -858,15 +858,15 @@ int zkl_partition_start(zkl_partition *partition, zkl_error *err)
     if (!partition) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "partition is NULL");
     }
-    int rc = zkl__session_enter(partition->agent.session, err);
+    int rc = zkl__session_enter(partition->handle.session, err);
     if (rc == ZKL_OK) {
         if (partition->phase != ZKL__PARTITION_RUNNING) {
             enter_phase(partition, ZKL__PARTITION_RUNNING);
             zkl__member_list_renew(&partition->list);
-            zkl__calls_poke(partition->agent.session, &partition->agent.object);
-            zkl__agent_post(&partition->agent);
+            zkl__calls_poke(partition->handle.session, &partition->handle.object);
+            zkl__watch_handle_post(&partition->handle);
         }
-        zkl__session_leave(partition->agent.session);
+        zkl__session_leave(partition->handle.session);
     }
     return rc;
 }
@@ -880,7 +880,7 @@ static void begin_stop(zkl_partition *partition)
     if (partition->list.watcher.core) {
         zkl__watcher_unwatch(&partition->list.watcher);
     }
-    zkl__agent_post(&partition->agent);
+    zkl__watch_handle_post(&partition->handle);
 }
 
 int zkl_partition_stop(zkl_partition *partition, zkl_error *err)
@@ -888,11 +888,11 @@ int zkl_partition_stop(zkl_partition *partition, zkl_error *err)
     if (!partition) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "partition is NULL");
     }
-    zkl_session *session = partition->agent.session;
+    zkl_session *session = partition->handle.session;
     int rc = zkl__session_enter_even_closed(session, err);
     if (rc == ZKL_OK) {
         begin_stop(partition);
-        zkl__callbacks_finish(&session->callbacks, &partition->agent.notice);
+        zkl__callbacks_finish(&session->callbacks, &partition->handle.notice);
         zkl__session_leave(session);
     }
     return rc;
@@ -930,14 +930,14 @@ static int bind_stop(struct zkl__call *call, zkl_error *err)
 {
     zkl_partition *partition = ((struct stopping *)call)->partition;
     (void)err;
-    call->owner = &partition->agent.object;
-    partition->agent.refs++;
+    call->owner = &partition->handle.object;
+    partition->handle.refs++;
     return ZKL_OK;
 }
 
 static void end_stop(struct zkl__call *call)
 {
-    zkl__agent_unref(&((struct stopping *)call)->partition->agent);
+    zkl__watch_handle_unref(&((struct stopping *)call)->partition->handle);
 }
 
 int zkl_partition_stop_async(zkl_partition *partition, zkl_done_fn done, void *payload,
@@ -949,7 +949,7 @@ int zkl_partition_stop_async(zkl_partition *partition, zkl_done_fn done, void *p
     if (!partition) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "partition is NULL");
     }
-    return zkl__call_go(&kind, &given, partition->agent.session, partition->agent.path,
+    return zkl__call_go(&kind, &given, partition->handle.session, partition->handle.path,
                         ZKL_WAIT_FOREVER, &(struct zkl__later){done, payload}, err);
 }
 
@@ -971,11 +971,11 @@ void zkl_partition_free(zkl_partition *partition)
     if (!partition || zkl_partition_stop(partition, NULL) != ZKL_OK) {
         return;
     }
-    zkl_session *session = partition->agent.session;
+    zkl_session *session = partition->handle.session;
     zkl__session_enter_even_closed(session, NULL);
     end_all_work(partition);
-    zkl__calls_end(session, &partition->agent.object, ZKL_ECANCELED);
-    zkl__calls_deliver(session, &partition->agent.object);
+    zkl__calls_end(session, &partition->handle.object, ZKL_ECANCELED);
+    zkl__calls_deliver(session, &partition->handle.object);
     bool in_callback =
         partition->callback_depth > 0 && zkl__callbacks_inside(&session->callbacks, NULL);
     partition->freed_in_callback = in_callback; /* then the outermost callback does the rest */
@@ -1001,7 +1001,7 @@ static int require_piece(struct zkl__piece **piece, const zkl_partition *partiti
     }
     *piece = find_piece(partition, name);
     return *piece ? ZKL_OK
-                  : zkl__fail(err, ZKL_EINVAL, 0, partition->agent.path,
+                  : zkl__fail(err, ZKL_EINVAL, 0, partition->handle.path,
                               "no piece of this partition: %.80s", name);
 }
 
@@ -1009,21 +1009,21 @@ int zkl_partition_done(zkl_partition *partition, const char *name, zkl_error *er
 {
     struct zkl__piece *piece;
     int rc = require_piece(&piece, partition, name, err);
-    rc = rc == ZKL_OK ? zkl__session_enter_even_closed(partition->agent.session, err) : rc;
+    rc = rc == ZKL_OK ? zkl__session_enter_even_closed(partition->handle.session, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
     if (!partition->options.done_later || piece->work != ZKL__WORK_ENDS) {
-        rc = zkl__fail(err, ZKL_ENOTHELD, 0, partition->agent.path,
+        rc = zkl__fail(err, ZKL_ENOTHELD, 0, partition->handle.path,
                        partition->options.done_later
                            ? "revoked was not called for %.80s, or is answered"
                            : "without the option done_later the return of revoked answers: %.80s",
                        name);
     } else {
         end_work(piece);
-        zkl__agent_post(&partition->agent);
+        zkl__watch_handle_post(&partition->handle);
     }
-    zkl__session_leave(partition->agent.session);
+    zkl__session_leave(partition->handle.session);
     return rc;
 }
 
@@ -1032,7 +1032,7 @@ int zkl_partition_done(zkl_partition *partition, const char *name, zkl_error *er
 size_t zkl_partition_owned(const zkl_partition *partition, const char **names, size_t room)
 {
     size_t owned = 0;
-    if (!partition || zkl__session_enter(partition->agent.session, NULL) != ZKL_OK) {
+    if (!partition || zkl__session_enter(partition->handle.session, NULL) != ZKL_OK) {
         return 0;
     }
     for (size_t i = 0; i < partition->count; i++) {
@@ -1045,7 +1045,7 @@ size_t zkl_partition_owned(const zkl_partition *partition, const char **names, s
             owned++;
         }
     }
-    zkl__session_leave(partition->agent.session);
+    zkl__session_leave(partition->handle.session);
     return owned;
 }
 
@@ -1056,10 +1056,10 @@ static struct zkl__lock_status piece_standing(const zkl_partition *partition, co
     struct zkl__lock_status now = {.state = ZKL_STATE_IDLE};
     *work = ZKL__WORK_NONE;
     const struct zkl__piece *piece = partition && name ? find_piece(partition, name) : NULL;
-    if (piece && zkl__session_enter(partition->agent.session, NULL) == ZKL_OK) {
+    if (piece && zkl__session_enter(partition->handle.session, NULL) == ZKL_OK) {
         *work = piece->work;
         now = *work == ZKL__WORK_NONE ? now : zkl__lock_status_locked(&piece->lock);
-        zkl__session_leave(partition->agent.session);
+        zkl__session_leave(partition->handle.session);
     }
     return now;
 }
@@ -1068,7 +1068,7 @@ int64_t zkl_partition_remaining_ms(const zkl_partition *partition, const char *n
 {
     enum zkl__work work;
     int64_t until = piece_standing(partition, name, &work).until;
-    return until > 0 ? zkl__session_left(partition->agent.session, until) / ZKL__MS : 0;
+    return until > 0 ? zkl__session_left(partition->handle.session, until) / ZKL__MS : 0;
 }
 
 bool zkl_partition_owns(const zkl_partition *partition, const char *piece)
@@ -1087,14 +1087,14 @@ static int require_lock(zkl_lock **lock, zkl_partition *partition, const char *n
     struct zkl__piece *piece;
     int rc = require_piece(&piece, partition, name, err);
     rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
-    rc = rc == ZKL_OK ? zkl__session_enter(partition->agent.session, err) : rc;
+    rc = rc == ZKL_OK ? zkl__session_enter(partition->handle.session, err) : rc;
     if (rc == ZKL_OK) {
         *lock = &piece->lock;
         if (piece->work == ZKL__WORK_NONE) {
             rc = zkl__fail(err, ZKL_ENOTHELD, 0, piece->lock.path,
                            "not done: the piece is not assigned to this member");
         }
-        zkl__session_leave(partition->agent.session);
+        zkl__session_leave(partition->handle.session);
     }
     return rc;
 }

@@ -164,7 +164,7 @@ static size_t nodes(const zkl_lock *lock, const struct zkl__semaphore *semaphore
     int64_t first = zkl__semaphore_token(semaphore), token;
     size_t count = 0, others = 0;
     if (!zkl__semaphore_granted(semaphore)) {
-        nodes[0] = (struct zkl__held_node){it->locks, zkl__semaphore_place(semaphore)};
+        nodes[0] = (struct zkl__held_node){it->locks, zkl__semaphore_queue_node(semaphore)};
         return 1;
     }
     for (int i = 0; i < zkl__semaphore_count(semaphore); i++) {

@@ -26,9 +26,9 @@ static void inherit(struct zkl__children *fresh, const struct zkl__children *old
         while (at < old->count && strcmp(old->all[at].name, fresh->all[i].name) < 0) {
             at++;
         }
-        bool lives = at < old->count && old->all[at].verdict == ZKL__CHILD_LIVES;
+        bool lives = at < old->count && old->all[at].verdict == ZKL__CHILD_EPHEMERAL;
         if (lives && strcmp(old->all[at].name, fresh->all[i].name) == 0) {
-            fresh->all[i].verdict = ZKL__CHILD_LIVES;
+            fresh->all[i].verdict = ZKL__CHILD_EPHEMERAL;
             fresh->all[i].czxid = old->all[at].czxid;
         }
     }
@@ -74,11 +74,11 @@ bool zkl__children_renew(const zkl_heap *heap, struct zkl__children **children,
 void zkl__child_judge(struct zkl__child *child, const struct zkl__reply *reply)
 {
     bool there = reply->rc == ZKL__RC_OK;
-    child->verdict = ZKL__CHILD_LIVES;
+    child->verdict = ZKL__CHILD_EPHEMERAL;
     if (reply->rc == ZKL__RC_NONODE) {
-        child->verdict = ZKL__CHILD_GONE;
-    } else if (there && !zkl__lives(&reply->stat)) {
-        child->verdict = ZKL__CHILD_STRAY;
+        child->verdict = ZKL__CHILD_DELETED;
+    } else if (there && !zkl__is_ephemeral(&reply->stat)) {
+        child->verdict = ZKL__CHILD_PERSISTENT;
     }
     child->czxid = there ? reply->stat.czxid : 0;
 }
@@ -91,27 +91,27 @@ size_t zkl__children_unknown(const struct zkl__children *children, size_t from)
     return from;
 }
 
-size_t zkl__children_living(const struct zkl__children *children)
+size_t zkl__children_ephemeral(const struct zkl__children *children)
 {
     size_t living = 0;
     for (size_t i = 0; i < children->count; i++) {
-        living += children->all[i].verdict == ZKL__CHILD_LIVES;
+        living += children->all[i].verdict == ZKL__CHILD_EPHEMERAL;
     }
     return living;
 }
 
-size_t zkl__children_standing(const struct zkl__children *children)
+size_t zkl__children_that_may_count(const struct zkl__children *children)
 {
     size_t standing = 0;
     for (size_t i = 0; i < children->count; i++) {
-        standing += children->all[i].verdict != ZKL__CHILD_STRAY;
+        standing += children->all[i].verdict != ZKL__CHILD_PERSISTENT;
     }
     return standing;
 }
 
 struct zkl__names *zkl__children_names(const zkl_heap *heap, const struct zkl__children *children)
 {
-    size_t bytes = 0, living = zkl__children_living(children);
+    size_t bytes = 0, living = zkl__children_ephemeral(children);
     for (size_t i = 0; i < children->count; i++) {
         bytes += strlen(children->all[i].name) + 1;
     }
@@ -119,7 +119,7 @@ struct zkl__names *zkl__children_names(const zkl_heap *heap, const struct zkl__c
         zkl__zalloc(heap, sizeof *names + living * sizeof *names->all + bytes);
     char *text = names ? (char *)(names->all + living) : NULL;
     for (size_t i = 0; names && i < children->count; i++) {
-        if (children->all[i].verdict == ZKL__CHILD_LIVES) {
+        if (children->all[i].verdict == ZKL__CHILD_EPHEMERAL) {
             names->all[names->count++] = zkl__text_put(&text, children->all[i].name);
         }
     }

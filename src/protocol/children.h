@@ -14,10 +14,10 @@ struct zkl__child {
     const char *name;
     enum {
         ZKL__CHILD_UNKNOWN,
-        ZKL__CHILD_LIVES,
-        ZKL__CHILD_GONE, /* before it could be looked at: the list is older than that, and what it
-                            was nobody knows */
-        ZKL__CHILD_STRAY /* lives with no session */
+        ZKL__CHILD_EPHEMERAL,
+        ZKL__CHILD_DELETED,   /* before it could be looked at: the list is older than that, and what
+                              it   was nobody knows */
+        ZKL__CHILD_PERSISTENT /* lives with no session */
     } verdict;
     int64_t czxid; /* 0: not known */
 };
@@ -38,8 +38,8 @@ void zkl__child_judge(struct zkl__child *child, const struct zkl__reply *reply);
 /* The first of which nothing is known, from `from` on; count: there is none. */
 size_t zkl__children_unknown(const struct zkl__children *children, size_t from);
 /* How many count for sure; and how many may count: where one must not be overlooked. */
-size_t zkl__children_living(const struct zkl__children *children);
-size_t zkl__children_standing(const struct zkl__children *children);
+size_t zkl__children_ephemeral(const struct zkl__children *children);
+size_t zkl__children_that_may_count(const struct zkl__children *children);
 /* Their names, in one block. */
 struct zkl__names {
     size_t count;

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #define MILLISECOND INT64_C(1000000)
-#define PATIENCE_LEAST (20 * MILLISECOND)
-#define PATIENCE_MOST (2000 * MILLISECOND)
+#define BACKOFF_LEAST (20 * MILLISECOND)
+#define BACKOFF_MOST (2000 * MILLISECOND)
 
 const struct zkl__rule zkl__rule_mutex = {"lock-", ZKL__KIND_ANY};
 
@@ -20,7 +20,7 @@ static const struct {
     const char *name;
     uint32_t next; /* where it may go from here */
 } states[ZKL__CONTENDER_STATES] = {
-    [ZKL__NEW] = {"new", S(ZKL__CREATING) | S(ZKL__REMOVING) | S(ZKL__GONE)},
+    [ZKL__NEW] = {"new", S(ZKL__CREATING) | S(ZKL__REMOVING) | S(ZKL__ENDED)},
     [ZKL__CREATING] = {"creating", S(ZKL__NEW) | S(ZKL__MAKING) | S(ZKL__LISTING) |
                                        S(ZKL__WATCHING) | S(ZKL__PROVING) | S(ZKL__REMOVING)},
     [ZKL__MAKING] = {"making", S(ZKL__NEW) | S(ZKL__CREATING) | S(ZKL__REMOVING)},
@@ -31,9 +31,9 @@ static const struct {
     [ZKL__PROVING] = {"proving", S(ZKL__NEW) | S(ZKL__LISTING) | S(ZKL__HELD) | S(ZKL__REMOVING)},
     [ZKL__HELD] = {"held", S(ZKL__LOST) | S(ZKL__LINGERING) | S(ZKL__REMOVING)},
     [ZKL__LOST] = {"lost", S(ZKL__REMOVING)},
-    [ZKL__LINGERING] = {"lingering", S(ZKL__HELD) | S(ZKL__REMOVING) | S(ZKL__GONE)},
-    [ZKL__REMOVING] = {"removing", S(ZKL__GONE)},
-    [ZKL__GONE] = {"gone", 0},
+    [ZKL__LINGERING] = {"lingering", S(ZKL__HELD) | S(ZKL__REMOVING) | S(ZKL__ENDED)},
+    [ZKL__REMOVING] = {"removing", S(ZKL__ENDED)},
+    [ZKL__ENDED] = {"gone", 0},
 };
 
 const char *zkl__contender_state_name(enum zkl__contender_state state)
@@ -67,7 +67,7 @@ static void check_sound(const struct zkl__contender *c)
     case ZKL__LINGERING:
         ZKL__ENSURE(node && !zkl__node_unsure(&c->node) && c->node.czxid != 0);
         break;
-    case ZKL__GONE:
+    case ZKL__ENDED:
         ZKL__ENSURE(!node && !zkl__node_unsure(&c->node));
         break;
     default:
@@ -93,8 +93,8 @@ void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state sta
 
 /* --- moves that several events make ---------------------------------------------------------- */
 
-void zkl__contender_tell(struct zkl__contender *c, enum zkl__outcome_kind kind, int code,
-                         int zk_code, const char *why)
+void zkl__contender_notify(struct zkl__contender *c, enum zkl__outcome_kind kind, int code,
+                           int zk_code, const char *why)
 {
     ZKL__ENSURE(!c->out->told);
     c->out->told = true;
@@ -102,9 +102,9 @@ void zkl__contender_tell(struct zkl__contender *c, enum zkl__outcome_kind kind, 
         .kind = kind, .code = code, .zk_code = zk_code, .why = why, .now = c->core->now};
 }
 
-void zkl__contender_put_off(struct zkl__contender *c)
+void zkl__contender_retry_later(struct zkl__contender *c)
 {
-    c->retry.pause = zkl__backoff(c->retry.pause, PATIENCE_LEAST, PATIENCE_MOST);
+    c->retry.pause = zkl__backoff(c->retry.pause, BACKOFF_LEAST, BACKOFF_MOST);
     c->retry.at = c->core->now + c->retry.pause;
 }
 
@@ -130,18 +130,18 @@ void zkl__contender_withdraw(struct zkl__contender *c, const char *why)
     zkl__contender_move(c, ZKL__REMOVING, why);
 }
 
-/* Never granted: told at once; what is left of it is removed in the background. */
+/* Never granted: notified immediately; what is left of it is removed in the background. */
 void zkl__contender_fail(struct zkl__contender *c, int code, int zk_code, const char *why)
 {
-    zkl__contender_tell(c, ZKL__FAILED, code, zk_code, why);
+    zkl__contender_notify(c, ZKL__FAILED, code, zk_code, why);
     zkl__contender_withdraw(c, why);
 }
 
 void zkl__contender_finish(struct zkl__contender *c, int code, const char *why)
 {
-    zkl__contender_move(c, ZKL__GONE, why);
+    zkl__contender_move(c, ZKL__ENDED, why);
     if (c->grant.end >= ZKL__GRANT_RELEASED) {
-        zkl__contender_tell(c, ZKL__RELEASED, code, 0, why);
+        zkl__contender_notify(c, ZKL__RELEASED, code, 0, why);
     }
 }
 
@@ -165,7 +165,7 @@ void zkl__contender_fail_by_reply(struct zkl__contender *c)
     const struct zkl__reply *reply = c->event->reply;
     switch (reply->rc) {
     case ZKL__RC_NOTAPPLIED:
-        zkl__contender_put_off(c);
+        zkl__contender_retry_later(c);
         break;
     case ZKL__RC_UNSENT:
         if (reply->unsent == ZKL_EINVAL) {
@@ -176,7 +176,7 @@ void zkl__contender_fail_by_reply(struct zkl__contender *c)
                                 reply->unsent == ZKL_ENOMEM ? "out of memory"
                                                             : "too many watches in this session");
         } else {
-            zkl__contender_put_off(c);
+            zkl__contender_retry_later(c);
         }
         break;
     case ZKL__RC_UNKNOWN:
@@ -199,7 +199,7 @@ void zkl__contender_fail_by_reply(struct zkl__contender *c)
 
 /* --- what it asks for ------------------------------------------------------------------------ */
 
-void zkl__ask(struct zkl__contender *c, enum zkl__role role, struct zkl__op op)
+void zkl__contender_send(struct zkl__contender *c, enum zkl__role role, struct zkl__op op)
 {
     ZKL__ENSURE(c->out->op_count < (int)(sizeof c->out->ops / sizeof *c->out->ops));
     ZKL__ENSURE(!(c->under_way & UNDER_WAY(role)));
@@ -211,21 +211,22 @@ void zkl__ask(struct zkl__contender *c, enum zkl__role role, struct zkl__op op)
 
 /* The watch is set by the request that shows the predecessor still there: whatever happens to that
  * later fires it. */
-void zkl__ask_list(struct zkl__contender *c)
+void zkl__contender_send_list(struct zkl__contender *c)
 {
     struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = c->config.path};
     list.watch = zkl__predecessor_list_watches(c);
     if (c->config.linger > 0) {
         list.watch = zkl__linger_list_watches(c) || list.watch;
     }
-    zkl__ask(c, ZKL__ROLE_LIST, list);
+    zkl__contender_send(c, ZKL__ROLE_LIST, list);
 }
 
-void zkl__ask_node(struct zkl__contender *c, enum zkl__role role, enum zkl__op_kind kind,
-                   const char *name)
+void zkl__contender_send_of_node(struct zkl__contender *c, enum zkl__role role,
+                                 enum zkl__op_kind kind, const char *name)
 {
-    zkl__ask(c, role,
-             (struct zkl__op){.kind = kind, .dir = c->config.path, .name = name, .version = -1});
+    zkl__contender_send(
+        c, role,
+        (struct zkl__op){.kind = kind, .dir = c->config.path, .name = name, .version = -1});
 }
 
 bool zkl__child_path(const struct zkl__contender *c, char **path, size_t *room, const char *name)
@@ -250,36 +251,36 @@ static void advance_waiting(struct zkl__contender *c)
     /* Who follows a contender of its own session, or waits for the list of its create, needs no
      * czxid yet. Everybody else asks before it looks at its predecessor: who is older than we are
      * can only be said when our own czxid is known. */
-    bool follows = c->state == ZKL__WATCHING && c->local.ahead;
+    bool follows = c->state == ZKL__WATCHING && c->peer.follows;
     if (!follows && !(c->state == ZKL__CREATING && lists)) {
-        zkl__node_ask_czxid(c);
+        zkl__node_send_stat(c);
     }
     switch (c->state) {
     case ZKL__NEW:
         if (!lists &&
             !(zkl__linger_cares(&c->linger) &&
               zkl__linger_waits(c))) { /* one of the last attempt: its answer comes first */
-            zkl__node_ask(c);
+            zkl__node_send_create(c);
         }
         break;
     case ZKL__CREATING:
         if (!lists && !(c->under_way & UNDER_WAY(ZKL__ROLE_CREATE))) {
-            zkl__node_ask(c);
+            zkl__node_send_create(c);
         }
         break;
     case ZKL__MAKING:
-        zkl__directory_ask(c);
+        zkl__directory_send_create(c);
         break;
     case ZKL__LISTING:
-        if (!zkl__path_conflict_ask(c) && !lists) {
-            zkl__ask_list(c);
-            zkl__mark_ask(c);
+        if (!zkl__path_conflict_send(c) && !lists) {
+            zkl__contender_send_list(c);
+            zkl__mark_send_read(c);
         }
         break;
     case ZKL__WATCHING:
         if (c->suspicion.state == ZKL__SUSPICION_INSPECTED) {
             c->out->inspect = true;
-        } else if (!c->local.ahead) {
+        } else if (!c->peer.follows) {
             zkl__predecessor_look(c);
         }
         break;
@@ -291,7 +292,7 @@ static void advance_waiting(struct zkl__contender *c)
 
 void zkl__contender_advance(struct zkl__contender *c)
 {
-    if (c->state == ZKL__REMOVING && zkl__farewell_done(c)) {
+    if (c->state == ZKL__REMOVING && zkl__cleanup_done(c)) {
         zkl__contender_finish(c, ZKL_OK, "nothing of ours is left");
         return;
     }
@@ -302,9 +303,9 @@ void zkl__contender_advance(struct zkl__contender *c)
         advance_waiting(c);
     } else if (c->state == ZKL__REMOVING ||
                (c->state == ZKL__LOST && c->grant.end == ZKL__GRANT_OVERSTAYED)) {
-        zkl__farewell_advance(c);
+        zkl__cleanup_advance(c);
     } else if (zkl__contender_keeps(c)) {
-        zkl__replacement_ask(c);
+        zkl__replacement_send(c);
         zkl__own_watch_advance(c);
     }
 }
@@ -333,7 +334,7 @@ static void decide_by_list(struct zkl__contender *c)
         return;
     }
     bool seen;
-    const char *before = zkl__list_blocker(c, c->event->reply, c->core->index);
+    const char *before = zkl__list_predecessor(c, c->event->reply, c->core->index);
     if (!before) {
         zkl__predecessor_none(c);
         if (c->watches[ZKL__WATCHED_LINGER].entry.in_map) {
@@ -349,7 +350,7 @@ static void decide_by_list(struct zkl__contender *c)
 static void on_list(struct zkl__contender *c)
 {
     if (c->state == ZKL__REMOVING || c->state == ZKL__LOST) {
-        zkl__farewell_on_list(c);
+        zkl__cleanup_on_list(c);
     } else if (c->linger.state == ZKL__LINGER_GATHERING) {
         zkl__linger_on_list(c);
     } else if (c->state == ZKL__HELD) {
@@ -379,10 +380,10 @@ static void on_reply(struct zkl__contender *c)
         [ZKL__ROLE_STAT] = zkl__node_on_stat,
         [ZKL__ROLE_PROVE] = zkl__node_on_check,
         [ZKL__ROLE_BEAT] = zkl__node_on_check,
-        [ZKL__ROLE_DELETE] = zkl__farewell_on_reply,
-        [ZKL__ROLE_BARRIER] = zkl__farewell_on_barrier,
+        [ZKL__ROLE_DELETE] = zkl__cleanup_on_reply,
+        [ZKL__ROLE_SYNC_POINT] = zkl__cleanup_on_sync_point,
         [ZKL__ROLE_MAKE] = zkl__directory_on_reply,
-        [ZKL__ROLE_SWAP] = zkl__replacement_on_reply,
+        [ZKL__ROLE_REPLACE] = zkl__replacement_on_reply,
         [ZKL__ROLE_READ] = zkl__mark_on_read,
         [ZKL__ROLE_OWN_WATCH] = zkl__own_watch_on_reply,
         [ZKL__ROLE_CONFLICT] = zkl__path_conflict_on_reply,
@@ -500,7 +501,7 @@ static void on_connected(struct zkl__contender *c)
 {
     c->retry.at = 0;
     c->node.removes_duplicate = false;
-    c->predecessor.sight = ZKL__SIGHT_READ;
+    c->predecessor.access = ZKL__ACCESS_GET;
     if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING ||
         (c->state == ZKL__CREATING && zkl__node_known(&c->node))) {
         zkl__predecessor_unwatch(c, ZKL__WATCH_FORGET);
@@ -691,7 +692,7 @@ static int64_t earlier(int64_t one, int64_t other)
 static int64_t contender_wake(const struct zkl__contender *c)
 {
     int64_t wake = earlier(c->retry.at ? c->retry.at : INT64_MAX, zkl__grant_wake(c));
-    if (c->state == ZKL__GONE) {
+    if (c->state == ZKL__ENDED) {
         return INT64_MAX; /* nothing of it is read any more: a time that has passed would ring for
                              ever */
     }
@@ -734,7 +735,7 @@ static int change_watch(struct zkl__core *core, struct zkl__watch *watch,
     return ZKL_OK;
 }
 
-void zkl__owner_tell(struct zkl__contender *c, const struct zkl__outcome *outcome)
+void zkl__owner_notify(struct zkl__contender *c, const struct zkl__outcome *outcome)
 {
     void (*notify)(void *, const struct zkl__outcome *) = c->config.notify;
     if (outcome->kind == ZKL__FAILED || outcome->kind == ZKL__RELEASED) {
@@ -771,17 +772,17 @@ static void after_step(struct zkl__core *core, struct zkl__contender *c,
     core->held += (unsigned)zkl__contender_keeps(c) - (unsigned)kept;
     if ((c->state == ZKL__HELD) != (before == ZKL__HELD)) {
         core->granted += (unsigned)(c->state == ZKL__HELD) - (unsigned)(before == ZKL__HELD);
-        core->warned -= c->jeopardy_told;
-        c->jeopardy_told = false;
+        core->warned -= c->jeopardy_notified;
+        c->jeopardy_notified = false;
     }
 }
 
 static void carry_out_op(struct zkl__core *core, struct zkl__contender *c,
                          const struct zkl__contender_op *op)
 {
-    if (op->role == ZKL__ROLE_LIST && !c->joint) {
-        zkl__local_ask_list(core, c);
-    } else if (!(c->joint && zkl__joint_holds_back(c, op->role))) {
+    if (op->role == ZKL__ROLE_LIST && !c->multi) {
+        zkl__peers_want_list(core, c);
+    } else if (!(c->multi && zkl__multi_holds_back(c, op->role))) {
         c->in_flight++;
         c->listed_at = op->role == ZKL__ROLE_LIST ? core->now : c->listed_at;
         zkl__core_send(core, &c->machine, op->role, &op->op);
@@ -829,9 +830,9 @@ static void act(struct zkl__core *core, struct zkl__contender *c,
     contender_step(c, event, &actions);
     after_step(core, c, before);
     carry_out(core, c, &actions);
-    zkl__local_stepped(c);
+    zkl__peers_stepped(c);
     if (actions.told) { /* behind what was sent: whoever wakes up finds it done */
-        zkl__owner_tell(c, &actions.outcome);
+        zkl__owner_notify(c, &actions.outcome);
     }
 }
 
@@ -841,8 +842,8 @@ static void act(struct zkl__core *core, struct zkl__contender *c,
 static bool judge(struct zkl__core *core, struct zkl__contender *c,
                   struct zkl__contender_event *event)
 {
-    if (event->kind == ZKL__CE_LOOK && c->local.ahead) {
-        return zkl__local_look(core, c, &event->kind);
+    if (event->kind == ZKL__CE_LOOK && c->peer.follows) {
+        return zkl__peers_check(core, c, &event->kind);
     }
     if (event->kind == ZKL__CE_LOOK) {
         event->kind = ZKL__CE_TIME;
@@ -862,10 +863,10 @@ static void after_mail(struct zkl__core *core, struct zkl__contender *c)
 {
     zkl__timers_set(&core->timers, &c->machine.timer, contender_wake(c));
     zkl__linger_check(c);
-    if (c->joint) {
-        zkl__joint_post(c->joint);
+    if (c->multi) {
+        zkl__multi_post(c->multi);
     }
-    if (c->state == ZKL__GONE && c->in_flight == 0) {
+    if (c->state == ZKL__ENDED && c->in_flight == 0) {
         zkl__core_bury(core, &c->machine);
     }
 }
@@ -873,19 +874,19 @@ static void after_mail(struct zkl__core *core, struct zkl__contender *c)
 static void read_mail(struct zkl__core *core, struct zkl__machine *machine)
 {
     struct zkl__contender *c = (struct zkl__contender *)machine;
-    struct zkl__local_facts facts;
-    bool followed = zkl__local_note_facts(c, &facts);
+    struct zkl__peer_facts facts;
+    bool followed = zkl__peers_note_facts(c, &facts);
     struct zkl__mail mail = c->mail;
     struct zkl__contender_event event;
     struct zkl__reply refusal;
     c->mail = (struct zkl__mail){0};
     while (mail_next(&mail, &event, &refusal)) {
-        if (c->state != ZKL__GONE && judge(core, c, &event)) {
+        if (c->state != ZKL__ENDED && judge(core, c, &event)) {
             act(core, c, &event);
         }
     }
     if (followed) {
-        zkl__local_tell_changes(c, &facts);
+        zkl__peers_notify_changes(c, &facts);
     }
     after_mail(core, c);
 }
@@ -918,10 +919,10 @@ static void answered(struct zkl__core *core, struct zkl__machine *machine, int r
         return;
     }
     if (role == ZKL__ROLE_LIST) {
-        zkl__local_note_list(&core->queues, c, reply);
+        zkl__peers_note_list(&core->queues, c, reply);
     }
-    if (role == ZKL__ROLE_LIST && !c->joint) {
-        zkl__local_answer_list(core, c, reply);
+    if (role == ZKL__ROLE_LIST && !c->multi) {
+        zkl__peers_on_list(core, c, reply);
         return;
     }
     c->shown_at = shows_node((enum zkl__role)role, reply->rc) ? sent : c->shown_at;
@@ -937,8 +938,8 @@ static void refused(struct zkl__core *core, struct zkl__machine *machine, int ro
         answered(core, machine, role, 0, &unsent);
         return;
     }
-    if (role == ZKL__ROLE_LIST && !c->joint) {
-        zkl__local_refuse_list(core, c, code);
+    if (role == ZKL__ROLE_LIST && !c->multi) {
+        zkl__peers_refuse_list(core, c, code);
         return;
     }
     c->in_flight--;
@@ -971,7 +972,7 @@ static const struct zkl__machine_ops contender_ops = {.rank = ZKL__RANK_FIRST,
 
 static void release_memory(struct zkl__core *core, struct zkl__contender *c)
 {
-    zkl__local_leave(&core->queues, c);
+    zkl__peers_leave(&core->queues, c);
     const zkl_heap *heap = c->heap;
     zkl__inspection_free(c);
     zkl__name_set_clear(&c->node.strangers, heap);
@@ -997,13 +998,13 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core,
     c->core = core;
     c->config = *config;
     c->config.metadata = zkl__copy(heap, metadata, strlen(metadata));
-    bool joined = c->config.metadata && zkl__local_join(&core->queues, c, config->path);
+    bool joined = c->config.metadata && zkl__peers_join(&core->queues, c, config->path);
     if (!joined) {
         release_memory(core, c);
         return NULL;
     }
     core->machines++;
-    c->config.path = c->local.queue->path;
+    c->config.path = c->peer.queue->path;
     c->path_stats = zkl__stats_path(&core->stats, heap, c->config.path);
     c->number = ++core->numbers;
     for (int i = 0; i < ZKL__WATCHED; i++) {
@@ -1053,15 +1054,15 @@ static void unlink_contender(struct zkl__core *core, struct zkl__contender *c)
     }
     zkl__timers_set(&core->timers, &c->machine.timer, INT64_MAX);
     core->machines--;
-    zkl__joint_leave(c);
-    zkl__local_unfollow(c);
+    zkl__multi_leave(c);
+    zkl__peers_unfollow(c);
     zkl__list_remove(&core->contenders, &c->in_session);
 }
 
 static void free_ended(struct zkl__core *core, struct zkl__machine *machine)
 {
     struct zkl__contender *c = (struct zkl__contender *)machine;
-    ZKL__ENSURE(c->in_flight == 0 && !c->local.followers.first);
+    ZKL__ENSURE(c->in_flight == 0 && !c->peer.followers.first);
     unlink_contender(core, c);
     release_memory(core, c);
 }
@@ -1070,12 +1071,12 @@ static void free_ended(struct zkl__core *core, struct zkl__machine *machine)
 void zkl__contenders_drop(struct zkl__core *core)
 {
     ZKL__EACH (struct zkl__contender, c, &core->contenders, in_session) {
-        zkl__local_unfollow(c);
+        zkl__peers_unfollow(c);
     }
     struct zkl__contender *c;
     while ((c = zkl__contenders_first(core))) {
-        if (c->joint) {
-            zkl__joint_disown(c->joint);
+        if (c->multi) {
+            zkl__multi_disown(c->multi);
         }
         unlink_contender(core, c);
         release_memory(core, c);

@@ -41,7 +41,7 @@ enum zkl__contender_state {
     ZKL__LOST,      /* was held; the node may still be there */
     ZKL__LINGERING, /* released, and kept for the next owner (hold.c) */
     ZKL__REMOVING,  /* not wanted any more: until no node of ours is left */
-    ZKL__GONE,
+    ZKL__ENDED,
     ZKL__CONTENDER_STATES
 };
 const char *zkl__contender_state_name(enum zkl__contender_state state);
@@ -78,7 +78,7 @@ struct zkl__contender_config {
     const zkl_acl *acl;   /* kept by the owner until its last word; NULL: the store's default */
     bool fail_on_expiry;
     bool mark;      /* a release writes a mark into the directory, so that the next one learns of a
-                       crash: hold.c. The directory is made persistent. Not with a joint, and
+                       crash: hold.c. The directory is made persistent. Not with a multi-contender, and
                        only with a rule that waits for everybody */
     bool revocable; /* REVOKED is wanted: our node is watched while it is held */
     bool announces; /* its release may be told from a crash by whoever waits for it: see
@@ -86,13 +86,13 @@ struct zkl__contender_config {
     int64_t max_hold; /* ns; 0: none */
     int64_t linger;   /* ns that the node stays after a release; 0: none. Not with revocable */
     int64_t least; /* ns from the grant on that the node stays, also when it is released earlier; 0:
-                      none. Not with linger or a joint */
+                      none. Not with linger or a multi-contender */
     int64_t delay; /* ns that it waits when it is first, unless the last holder released; 0: none.
                       Only with mark */
     size_t max_ahead; /* fails with ZKL_EBUSY rather than queue behind more; 0: no limit */
     /* Called inside the step, as notify, when a list that is read anyway shows another number of
      * contenders before ours that must go first. NULL: nobody wants to know. */
-    void (*position)(void *owner, size_t ahead);
+    void (*position)(void *owner, size_t follows);
     /* Called inside the step, under the session's mutex: note and signal, call nothing of the core.
      * NULL: nobody listens. */
     void (*notify)(void *owner, const struct zkl__outcome *outcome);

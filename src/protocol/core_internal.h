@@ -77,9 +77,9 @@ void zkl__node_remember_duplicate(struct zkl__node *node);
 struct zkl__op zkl__create_op(const struct zkl__contender *c);
 struct zkl__op zkl__delete_op(const struct zkl__contender *c);
 
-void zkl__node_ask(struct zkl__contender *c);
+void zkl__node_send_create(struct zkl__contender *c);
 /* Reads its czxid, if the response that had it was lost. */
-void zkl__node_ask_czxid(struct zkl__contender *c);
+void zkl__node_send_stat(struct zkl__contender *c);
 void zkl__node_on_create(struct zkl__contender *c);
 void zkl__node_on_stat(struct zkl__contender *c);
 void zkl__node_on_check(struct zkl__contender *c);
@@ -106,7 +106,7 @@ struct zkl__replacement {
 };
 
 void zkl__replacement_on_downgrade(struct zkl__contender *c);
-void zkl__replacement_ask(struct zkl__contender *c);
+void zkl__replacement_send(struct zkl__contender *c);
 void zkl__replacement_on_reply(struct zkl__contender *c);
 /* The downgrade is given up. */
 void zkl__replacement_forget(struct zkl__contender *c);
@@ -127,7 +127,7 @@ struct zkl__own_watch {
 };
 
 void zkl__own_watch_stop(struct zkl__contender *c);
-void zkl__own_watch_ask(struct zkl__contender *c);
+void zkl__own_watch_send(struct zkl__contender *c);
 /* The lock is held: decides from when on the znode is watched. */
 void zkl__own_watch_hold(struct zkl__contender *c);
 void zkl__own_watch_on_time(struct zkl__contender *c);
@@ -146,17 +146,17 @@ enum zkl__watch_change;
  * (WatchManager, NIOServerCnxn.process). Since ZOOKEEPER-2590 exists needs READ, too
  * (FinalRequestProcessor). So a contender that may not get its predecessor watches the children of
  * the queue instead, which every contender may list. */
-enum zkl__sight {
-    ZKL__SIGHT_READ,   /* nothing was refused: send a get with a watch */
-    ZKL__SIGHT_STAT,   /* the get was refused: send an exists, whose stat shows whether it is a
-                          contender at all */
-    ZKL__SIGHT_NOTHING /* the exists was refused, too: it counts as a contender */
+enum zkl__read_access {
+    ZKL__ACCESS_GET,  /* nothing was refused: send a get with a watch */
+    ZKL__ACCESS_STAT, /* the get was refused: send an exists, whose stat shows whether it is a
+                        contender at all */
+    ZKL__ACCESS_NONE  /* the exists was refused, too: it counts as a contender */
 };
 
 struct zkl__predecessor {
     char *path;
     size_t room;
-    enum zkl__sight sight;
+    enum zkl__read_access access;
     bool armed; /* the watch is set: on the predecessor, or on the queue's children if it may not be
                    read */
     bool changed;  /* the queue changed while a list with a watch on it was under way */
@@ -190,9 +190,9 @@ void zkl__predecessor_on_inspected(struct zkl__contender *c);
 struct zkl__inspection {
     size_t count, nearest;
     size_t batch, under_way;
-    bool broken; /* the server did not respond to a request of the last batch */
-    bool stale;  /* one of the znodes was deleted, and another may have replaced it, as in a
-                    downgrade of a writer: a new list is needed */
+    bool broken;  /* the server did not respond to a request of the last batch */
+    bool stale;   /* one of the znodes was deleted, and another may have replaced it, as in a
+                     downgrade of a writer: a new list is needed */
     bool dropped; /* its last replies are due */
     struct zkl__candidate {
         const char *name;
@@ -246,7 +246,7 @@ struct zkl__path_conflict {
 /* The list shows the directories. The contender fails, or asks who lives there. */
 bool zkl__path_conflict_seen(struct zkl__contender *c);
 /* False: there is nothing to ask. */
-bool zkl__path_conflict_ask(struct zkl__contender *c);
+bool zkl__path_conflict_send(struct zkl__contender *c);
 void zkl__path_conflict_on_reply(struct zkl__contender *c);
 
 /* === announced release ======================================================================== */
@@ -283,7 +283,7 @@ bool zkl__announcement_believed(const struct zkl__contender *c, const char *pred
 /* It came. */
 void zkl__announcement_heard(struct zkl__contender *c);
 /* One of this session hands over, and may itself hold by announcement only. */
-void zkl__announcement_handed_on(struct zkl__contender *c, const struct zkl__contender *ahead);
+void zkl__announcement_handed_on(struct zkl__contender *c, const struct zkl__contender *follows);
 
 /* --- while it is held ------------------------------------------------------------------------ */
 
@@ -315,7 +315,7 @@ void zkl__mark_behind(struct zkl__contender *c, const char *name);
 /* The last holder is of this session, and released. */
 void zkl__mark_clean(struct zkl__contender *c);
 /* Reads the directory, beside what else is asked. */
-void zkl__mark_ask(struct zkl__contender *c);
+void zkl__mark_send_read(struct zkl__contender *c);
 void zkl__mark_on_read(struct zkl__contender *c);
 int64_t zkl__mark_wake(const struct zkl__contender *c);
 void zkl__mark_on_time(struct zkl__contender *c);
@@ -375,7 +375,7 @@ void zkl__grant_on_release(struct zkl__contender *c);
 /* === a lock that lingers ====================================================================== */
 
 enum zkl__linger_state {
-    ZKL__LINGER_BARE,      /* a release deletes the znode, unless it may gather */
+    ZKL__LINGER_OFF,       /* a release deletes the znode, unless it may gather */
     ZKL__LINGER_GATHERING, /* granted for one follower after the other, which delete their znodes */
     ZKL__LINGER_ARMED,     /* a list has shown our node alone, and its watch has not fired */
     ZKL__LINGER_YIELDING, /* another contender came, or the connection was lost: the release deletes
@@ -410,7 +410,7 @@ void zkl__linger_check(const struct zkl__contender *c);
 /* Whether a move of its contender to another state concerns a lock that lingers, or may linger. */
 static inline bool zkl__linger_cares(const struct zkl__linger *own)
 {
-    return own->state != ZKL__LINGER_BARE || own->in_line || own->view->keeper;
+    return own->state != ZKL__LINGER_OFF || own->in_line || own->view->keeper;
 }
 void zkl__linger_moved(struct zkl__contender *c, enum zkl__contender_state before);
 /* At the end of a step: removes the watch when nobody needs it any more. */
@@ -450,16 +450,16 @@ void zkl__linger_end(struct zkl__contender *c, const char *why);
 
 /* === among those of its session =============================================================== */
 
-struct zkl__local_place {
-    struct zkl__local_queue *queue;
+struct zkl__peer {
+    struct zkl__peer_queue *queue;
     struct zkl__link in_queue;
-    uint64_t list;                /* number of the list it waits for; 0: none */
-    struct zkl__contender *ahead; /* whom it follows: the predecessor is its node. NULL:
+    uint64_t list;                  /* number of the list it waits for; 0: none */
+    struct zkl__contender *follows; /* whom it follows: the predecessor is its node. NULL:
                                      nobody here */
-    struct zkl__link following;   /* among the followers of that one */
-    struct zkl__list followers;   /* the latest first */
-    bool handed;                  /* granted before the node of `ahead` is gone */
-    bool moved;                   /* the node of `ahead` went, or is another one */
+    struct zkl__link following;     /* among the followers of that one */
+    struct zkl__list followers;     /* the latest first */
+    bool handed;                    /* granted before the node of `follows` is gone */
+    bool moved;                     /* the node of `follows` went, or is another one */
 };
 
 /* === the contender ============================================================================ */
@@ -469,20 +469,21 @@ enum zkl__role {
     ZKL__ROLE_NONE,
     ZKL__ROLE_CREATE, /* our node */
     ZKL__ROLE_LIST,   /* of the queue */
-    ZKL__ROLE_WATCH, /* get of the blocker, with a watch; exists, without one, if it may not be read
-                      */
+    ZKL__ROLE_WATCH,  /* get of the predecessor, with a watch; exists, without one, if it may not be
+                       * read
+                       */
     ZKL__ROLE_OWN_WATCH, /* get of our own node, with a watch */
     ZKL__ROLE_STAT,      /* exists of our own node: its czxid, when the create's reply was lost */
     ZKL__ROLE_PROVE,     /* committed check of our node, for a lease to be granted on */
     ZKL__ROLE_BEAT,      /* the session's heartbeat, on our node */
-    ZKL__ROLE_CONFIG,   /* of the ensemble's configuration, for the session: are there observers? */
-    ZKL__ROLE_DELETE,   /* of our node, or of a double of it */
-    ZKL__ROLE_BARRIER,  /* committed check of the directory: what was sent before is in the next
-                           list, or nowhere */
-    ZKL__ROLE_MAKE,     /* of the directory */
-    ZKL__ROLE_SWAP,     /* our node for one of a weaker kind, in its place */
-    ZKL__ROLE_READ,     /* of the directory: did the last holder release? */
-    ZKL__ROLE_CONFLICT, /* who lives in the directories of a semaphore or a partition? */
+    ZKL__ROLE_CONFIG, /* of the ensemble's configuration, for the session: are there observers? */
+    ZKL__ROLE_DELETE, /* of our node, or of a double of it */
+    ZKL__ROLE_SYNC_POINT, /* committed check of the directory: what was sent before is in the next
+                          list, or nowhere */
+    ZKL__ROLE_MAKE,       /* of the directory */
+    ZKL__ROLE_REPLACE,    /* our node for one of a weaker kind, in its place */
+    ZKL__ROLE_READ,       /* of the directory: did the last holder release? */
+    ZKL__ROLE_CONFLICT,   /* who lives in the directories of a semaphore or a partition? */
     ZKL__ROLES
 };
 #define UNDER_WAY(role) (1u << (role))
@@ -504,15 +505,15 @@ enum zkl__contender_event_kind {
     ZKL__CE_LIST,         /* it is first in its queue, but its list is old or does not show it: it
                               lists again */
     ZKL__CE_YIELD,        /* it lingers, or may: the connection is lost, or another one queues */
-    ZKL__CE_LOOK,         /* at what others change: the lease, the one it follows, the joint */
-    ZKL__CE_START,        /* an order, as all that follow */
+    ZKL__CE_LOOK,  /* at what others change: the lease, the one it follows, the multi-contender */
+    ZKL__CE_START, /* an order, as all that follow */
     ZKL__CE_RELEASE,
     ZKL__CE_DOWNGRADE, /* rule */
     ZKL__CE_CANCEL,    /* code; means nothing to who does not wait */
     ZKL__CE_END,       /* code; who waits fails with it, who holds releases */
     ZKL__CE_TIME,      /* look at the time */
     ZKL__CE_LAPSED,    /* the lease ended */
-    ZKL__CE_HANDED     /* the blocker, of this session, is leaving, and we are next */
+    ZKL__CE_HANDED     /* the predecessor, of this session, is leaving, and we are next */
 };
 #define ZKL__MAIL(kind) (1u << (kind))
 
@@ -589,10 +590,10 @@ struct zkl__contender {
     struct zkl__release_mark mark;
     struct zkl__grant grant;
     struct zkl__linger linger;
-    struct zkl__local_place local;
+    struct zkl__peer peer;
 
     bool started, try_only;
-    bool holder, jeopardy_told;
+    bool holder, jeopardy_notified;
     bool requeued; /* in this step: for statistics */
     int64_t deadline;
     struct {
@@ -607,10 +608,10 @@ struct zkl__contender {
     struct zkl__link in_session;
     struct zkl__link holding; /* in the list of holders: proving, held and lingering */
     struct zkl__link proving;
-    struct zkl__joint *joint; /* NULL: alone */
+    struct zkl__multi *multi; /* NULL: alone */
     struct zkl__mail mail;
-    unsigned seat;
-    uint32_t held_back; /* roles asked for that the joint has not sent yet */
+    unsigned member;
+    uint32_t held_back; /* roles asked for that the multi-contender has not sent yet */
     int64_t listed_at;  /* when its last list was sent */
     int64_t shown_at;   /* when what last showed our node was sent: its create, a list, a check */
 
@@ -648,13 +649,13 @@ void zkl__contender_post_refusal(struct zkl__contender *contender, enum zkl__rol
 void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state state,
                          const char *why);
 /* The one outcome of this step. */
-void zkl__contender_tell(struct zkl__contender *c, enum zkl__outcome_kind kind, int code,
-                         int zk_code, const char *why);
+void zkl__contender_notify(struct zkl__contender *c, enum zkl__outcome_kind kind, int code,
+                           int zk_code, const char *why);
 /* Later once more: a little later each time. */
-void zkl__contender_put_off(struct zkl__contender *c);
+void zkl__contender_retry_later(struct zkl__contender *c);
 /* It waits no more: what is left of it is removed in the background. */
 void zkl__contender_withdraw(struct zkl__contender *c, const char *why);
-/* Never granted: told at once; what is left of it is removed in the background. */
+/* Never granted: notified immediately; what is left of it is removed in the background. */
 void zkl__contender_fail(struct zkl__contender *c, int code, int zk_code, const char *why);
 /* What an error of the server means to one who waits. */
 void zkl__contender_fail_by_reply(struct zkl__contender *c);
@@ -666,25 +667,25 @@ void zkl__contender_finish(struct zkl__contender *c, int code, const char *why);
 /* Sends what the state needs and is not under way, if there is a connection. Each step ends with
  * it. */
 void zkl__contender_advance(struct zkl__contender *c);
-void zkl__ask(struct zkl__contender *c, enum zkl__role role, struct zkl__op op);
-void zkl__ask_list(struct zkl__contender *c);
-void zkl__ask_node(struct zkl__contender *c, enum zkl__role role, enum zkl__op_kind kind,
-                   const char *name);
+void zkl__contender_send(struct zkl__contender *c, enum zkl__role role, struct zkl__op op);
+void zkl__contender_send_list(struct zkl__contender *c);
+void zkl__contender_send_of_node(struct zkl__contender *c, enum zkl__role role,
+                                 enum zkl__op_kind kind, const char *name);
 /* The path of a child of the queue, into a buffer that grows. False: no memory. */
 bool zkl__child_path(const struct zkl__contender *c, char **path, size_t *room, const char *name);
 
-void zkl__directory_ask(struct zkl__contender *c);
+void zkl__directory_send_create(struct zkl__contender *c);
 void zkl__directory_on_reply(struct zkl__contender *c);
 
 /* === the end, until no znode of ours is left ================================================== */
 
 /* No znode of ours is left, as far as the responses of this session say, and none can be created
  * any more. */
-bool zkl__farewell_done(const struct zkl__contender *c);
-void zkl__farewell_advance(struct zkl__contender *c);
-void zkl__farewell_on_reply(struct zkl__contender *c);
-void zkl__farewell_on_list(struct zkl__contender *c);
-void zkl__farewell_on_barrier(struct zkl__contender *c);
+bool zkl__cleanup_done(const struct zkl__contender *c);
+void zkl__cleanup_advance(struct zkl__contender *c);
+void zkl__cleanup_on_reply(struct zkl__contender *c);
+void zkl__cleanup_on_list(struct zkl__contender *c);
+void zkl__cleanup_on_sync_point(struct zkl__contender *c);
 
 /* === the list of a queue ====================================================================== */
 
@@ -695,7 +696,7 @@ struct zkl__list_index {
     size_t count;
     struct zkl__list_entry {
         const char *name;
-        int32_t place; /* number less base */
+        int32_t position; /* number less base */
         zkl_kind kind;
     } entries[];
 };
@@ -715,8 +716,8 @@ void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *lis
                     const char **lowest, const char **other);
 
 /* The nearest contender before us of a kind that must go first; NULL: we are admitted. */
-const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__reply *list,
-                              const struct zkl__list_index *index);
+const char *zkl__list_predecessor(const struct zkl__contender *c, const struct zkl__reply *list,
+                                  const struct zkl__list_index *index);
 
 /* zkl__stat_forged, as this contender sees it. */
 bool zkl__list_forged(const struct zkl__contender *c, const char *name,
@@ -730,7 +731,7 @@ bool zkl__list_pass_over(struct zkl__contender *c, const char *name, const struc
 /* Names that idle queues remember, in all. */
 #define ZKL__REMEMBERED_MOST 65536
 
-struct zkl__local_queue {
+struct zkl__peer_queue {
     struct zkl__machine machine; /* first. Its step sends the list that was asked for */
     struct zkl__map_entry entry;
     struct zkl__list contenders; /* in the order in which they were made */
@@ -751,80 +752,80 @@ struct zkl__local_queue {
     char path[];
 };
 
-struct zkl__local_queues {
+struct zkl__peer_queues {
     struct zkl__map map;
     size_t remembered; /* forged names of queues without a contender */
     uint64_t names_key;
 };
 
-void zkl__local_queues_deinit(struct zkl__local_queues *queues);
+void zkl__peer_queues_deinit(struct zkl__peer_queues *queues);
 
 /* From its making to its burial. False: no memory. Who did not join may leave. */
-bool zkl__local_join(struct zkl__local_queues *queues, struct zkl__contender *c, const char *path);
-void zkl__local_leave(struct zkl__local_queues *queues, struct zkl__contender *c);
+bool zkl__peers_join(struct zkl__peer_queues *queues, struct zkl__contender *c, const char *path);
+void zkl__peers_leave(struct zkl__peer_queues *queues, struct zkl__contender *c);
 
 /* A membership's path gets its queue, which keeps a list of them; NULL: no memory. */
-struct zkl__local_queue *zkl__local_enroll(struct zkl__local_queues *queues, const char *path,
-                                           struct zkl__link *member);
-void zkl__local_resign(struct zkl__local_queues *queues, struct zkl__local_queue *q,
+struct zkl__peer_queue *zkl__peers_enroll(struct zkl__peer_queues *queues, const char *path,
+                                          struct zkl__link *member);
+void zkl__peers_resign(struct zkl__peer_queues *queues, struct zkl__peer_queue *q,
                        struct zkl__link *member);
 
 /* The latest one that follows c; NULL: nobody does. */
-static inline struct zkl__contender *zkl__local_follower(const struct zkl__contender *c)
+static inline struct zkl__contender *zkl__peers_first_follower(const struct zkl__contender *c)
 {
-    return ZKL__OWNER(c->local.followers.first, struct zkl__contender, local.following);
+    return ZKL__OWNER(c->peer.followers.first, struct zkl__contender, peer.following);
 }
 /* c waits for the node of that name. True when it is one of ours, for which it need not ask the
  * server. */
-bool zkl__local_follow(struct zkl__contender *c, const char *name);
+bool zkl__peers_follow(struct zkl__contender *c, const char *name);
 /* Its create needs no list, for others of this session stand before it, and lists of theirs follow.
  */
-bool zkl__local_spares_list(struct zkl__contender *c);
+bool zkl__peers_spares_list(struct zkl__contender *c);
 /* The znode before c's, as the numbers say, when it is one of ours; NULL: a list is to tell. */
-const char *zkl__local_neighbour(struct zkl__contender *c);
+const char *zkl__peers_neighbour(struct zkl__contender *c);
 /* c is granted instead of its follower, which deletes its znode: whoever follows that one follows c
  * now. */
-void zkl__local_replace(struct zkl__contender *follower, struct zkl__contender *c);
+void zkl__peers_replace(struct zkl__contender *follower, struct zkl__contender *c);
 /* It does not wait for another here any more, if it did. */
-void zkl__local_unfollow(struct zkl__contender *c);
+void zkl__peers_unfollow(struct zkl__contender *c);
 /* c acted on an event. */
-void zkl__local_stepped(struct zkl__contender *c);
+void zkl__peers_stepped(struct zkl__contender *c);
 /* What the followers of c look at, before c reads its mail: they are told when it has changed. */
-struct zkl__local_facts {
+struct zkl__peer_facts {
     char node[ZKL__NAME_MAX];
     bool leaving;
 };
 /* False: it has none. */
-bool zkl__local_note_facts(const struct zkl__contender *c, struct zkl__local_facts *facts);
-void zkl__local_tell_changes(struct zkl__contender *c, const struct zkl__local_facts *before);
+bool zkl__peers_note_facts(const struct zkl__contender *c, struct zkl__peer_facts *facts);
+void zkl__peers_notify_changes(struct zkl__contender *c, const struct zkl__peer_facts *before);
 /* c, which follows another, looks at that one. False: nothing new; else *news is what it comes to.
  */
-bool zkl__local_look(struct zkl__core *core, struct zkl__contender *c,
-                     enum zkl__contender_event_kind *news);
+bool zkl__peers_check(struct zkl__core *core, struct zkl__contender *c,
+                      enum zkl__contender_event_kind *news);
 /* Whether the delete of its znode, sent now, hands over to a follower. */
-bool zkl__local_hands_over(const struct zkl__contender *c);
+bool zkl__peers_hands_over(const struct zkl__contender *c);
 /* One it was handed over from, at any remove, is still there, and the delete of that one's node is
  * not on its way. */
-bool zkl__local_delete_waits(const struct zkl__contender *c);
+bool zkl__peers_delete_waits(const struct zkl__contender *c);
 
 /* Another contender of this session there is so. */
-bool zkl__local_others(const struct zkl__contender *c,
+bool zkl__peers_others(const struct zkl__contender *c,
                        bool (*is_so)(const struct zkl__contender *other));
 
 /* A list of its queue came, for whomever. */
-void zkl__local_note_list(struct zkl__local_queues *queues, struct zkl__contender *c,
+void zkl__peers_note_list(struct zkl__peer_queues *queues, struct zkl__contender *c,
                           const struct zkl__reply *reply);
 
 /* c asks for a list: sent when nobody has mail, or when the one under way is answered. */
-void zkl__local_ask_list(struct zkl__core *core, struct zkl__contender *c);
+void zkl__peers_want_list(struct zkl__core *core, struct zkl__contender *c);
 /* The list that was sent for c was answered; or could not be sent. */
-void zkl__local_answer_list(struct zkl__core *core, struct zkl__contender *c,
-                            const struct zkl__reply *reply);
-void zkl__local_refuse_list(struct zkl__core *core, struct zkl__contender *c, int code);
+void zkl__peers_on_list(struct zkl__core *core, struct zkl__contender *c,
+                        const struct zkl__reply *reply);
+void zkl__peers_refuse_list(struct zkl__core *core, struct zkl__contender *c, int code);
 
 /* === the multi-contender ====================================================================== */
 
-struct zkl__joint {
+struct zkl__multi {
     struct zkl__machine machine; /* first. Its step follows those of its members */
     struct zkl__core *core;
     /* The owner's, until its last word. */
@@ -832,7 +833,7 @@ struct zkl__joint {
     void *owner;
     size_t count, refs; /* refs: the owner until its last word, members not freed, the core while it
                            is ready */
-    struct zkl__contender **seats; /* NULL: freed */
+    struct zkl__contender **members; /* NULL: freed */
 
     /* the transaction */
     struct zkl__request request;
@@ -855,19 +856,19 @@ struct zkl__joint {
 /* For session_*.c. */
 
 /* True: the operation waits here, and the multi-contender will send or refuse it. */
-bool zkl__joint_holds_back(struct zkl__contender *c, enum zkl__role role);
+bool zkl__multi_holds_back(struct zkl__contender *c, enum zkl__role role);
 /* A member was stepped. The multi-contender acts when all members with mail were stepped. */
-void zkl__joint_post(struct zkl__joint *joint);
+void zkl__multi_post(struct zkl__multi *multi);
 /* To all members. */
-void zkl__joint_start(struct zkl__joint *joint, int64_t deadline, bool try_only);
-void zkl__joint_cancel(struct zkl__joint *joint, int code);
-void zkl__joint_release(struct zkl__joint *joint);
+void zkl__multi_start(struct zkl__multi *multi, int64_t deadline, bool try_only);
+void zkl__multi_cancel(struct zkl__multi *multi, int code);
+void zkl__multi_release(struct zkl__multi *multi);
 /* The owner takes no more outcomes: the multi-contender ends by itself. */
-void zkl__joint_end(struct zkl__joint *joint);
+void zkl__multi_end(struct zkl__multi *multi);
 /* The member is freed. */
-void zkl__joint_leave(struct zkl__contender *c);
+void zkl__multi_leave(struct zkl__contender *c);
 /* The core is freed before the owner had its last outcome: there will be none. */
-void zkl__joint_disown(struct zkl__joint *joint);
+void zkl__multi_disown(struct zkl__multi *multi);
 
 /* === operations under way ===================================================================== */
 
@@ -962,7 +963,7 @@ struct zkl__core {
     int state_code;
     bool seal_off; /* the servers do not take our seal */
     int64_t connected_at;
-    int broken;                        /* connections in a row that were lost at once */
+    int broken;                        /* connections in a row that were lost immediately */
     size_t set_again, set_again_bytes; /* watches, and their paths, that each of them began with */
     int64_t session_id;
     int64_t timeout;
@@ -985,7 +986,7 @@ struct zkl__core {
     struct zkl__list holders; /* proving, held or lingering; the next heartbeat is on the first's
                                  node */
     struct zkl__list provers; /* those that are proving, in the same order */
-    struct zkl__local_queues queues;
+    struct zkl__peer_queues queues;
     struct zkl__list_index
         *index; /* of the list that this step's event brought; NULL: none, or for few */
     unsigned numbers;
@@ -1022,9 +1023,9 @@ void zkl__contenders_drop(struct zkl__core *core);
 /* The lease ended: not by mail. */
 void zkl__contender_lapse(struct zkl__core *core, struct zkl__contender *c);
 /* Its owner hears of the outcome; of nothing after FAILED or RELEASED. */
-void zkl__owner_tell(struct zkl__contender *c, const struct zkl__outcome *outcome);
+void zkl__owner_notify(struct zkl__contender *c, const struct zkl__outcome *outcome);
 
-/* --- local_queue.c --------------------------------------------------------------------------- */
+/* --- peers.c --------------------------------------------------------------------------- */
 
 /* What lingers at this path ends. */
 void zkl__core_stop_lingering(struct zkl__core *core, const char *path);
@@ -1061,11 +1062,11 @@ bool zkl__core_forget(struct zkl__core *core, struct zkl__machine *owner);
 /* --- session_time.c -------------------------------------------------------------------------- */
 
 /* Whoever holds beyond the end of the lease has lost; jeopardy is told. */
-void zkl__core_look_at_lease(struct zkl__core *core); /* while somebody holds */
+void zkl__core_check_lease(struct zkl__core *core); /* while somebody holds */
 static inline void zkl__core_end_lapsed_leases(struct zkl__core *core)
 {
     if (core->held > 0) {
-        zkl__core_look_at_lease(core);
+        zkl__core_check_lease(core);
     } else {
         core->jeopardy =
             false; /* that was the last holder's: the next one is warned in its own time */
@@ -1098,7 +1099,7 @@ enum zkl__semaphore_state {
     ZKL__SEMAPHORE_HELD,
     ZKL__SEMAPHORE_LOST,      /* was held, and told */
     ZKL__SEMAPHORE_RELEASING, /* until no lease is left */
-    ZKL__SEMAPHORE_GONE,
+    ZKL__SEMAPHORE_ENDED,
     ZKL__SEMAPHORE_STATES
 };
 
@@ -1125,8 +1126,8 @@ struct zkl__semaphore {
     const struct zkl__reply *reply; /* NULL: what was asked was not answered */
     const struct zkl__reply *limit_reply;
 
-    struct zkl__contender *place; /* in the queue; NULL: let go */
-    int64_t deadline;             /* of the acquire; once granted, of the hold */
+    struct zkl__contender *queue_node; /* in the queue; NULL: let go */
+    int64_t deadline;                  /* of the acquire; once granted, of the hold */
     bool try_only;
     bool jeopardy; /* was told */
     /* Whom SEARCHING found: of any library, so the name may be longer than ours. */
@@ -1134,14 +1135,14 @@ struct zkl__semaphore {
     int limit;               /* ZKL__LIMIT_UNREAD, ... */
     int32_t version;         /* of PATH, whose data is empty */
     bool busy;               /* its one operation is under way */
-    bool crowded;            /* too many leases stand: read both with watches */
+    bool over_limit;         /* too many leases stand: read both with watches */
     struct zkl__watch watch; /* of the leases */
     struct zkl__watch limit_watch;
-    int stand;                    /* leases, by the last list */
+    int lease_count;              /* leases, by the last list */
     struct zkl__children *leases; /* of the last list that was judged; NULL: none was */
     size_t looks;                 /* at leases, under way */
     bool unanswered;              /* one of these */
-    int64_t retry_at, patience;   /* nothing is asked before; of the last putting-off */
+    int64_t retry_at, pause;      /* nothing is asked before; of the last putting-off */
     struct zkl__permit permits[]; /* config.count */
 };
 

@@ -45,7 +45,7 @@ static bool linger_keep(struct zkl__contender *c);
 
 bool zkl__announcement_seals(const struct zkl__contender *c)
 {
-    return c->config.announces && !c->config.revocable && !c->config.acl && !c->joint &&
+    return c->config.announces && !c->config.revocable && !c->config.acl && !c->multi &&
            c->config.rule->waits_for == ZKL__KIND_ANY && zkl__core_seals(c->core);
 }
 
@@ -54,14 +54,14 @@ static void announcement_release(struct zkl__contender *c)
 {
     if (c->grant.end == ZKL__GRANT_HANDED_OVER && c->node.sealed &&
         c->announcement.state != ZKL__ANNOUNCES_NOT &&
-        c->announcement.evidence != ZKL__EVIDENCE_AT_BORDER && !c->local.followers.first) {
+        c->announcement.evidence != ZKL__EVIDENCE_AT_BORDER && !c->peer.followers.first) {
         c->announcement.state = ZKL__ANNOUNCES;
     }
 }
 
 bool zkl__announcement_due(const struct zkl__contender *c)
 {
-    return c->announcement.state == ZKL__ANNOUNCES && !c->local.handed;
+    return c->announcement.state == ZKL__ANNOUNCES && !c->peer.handed;
 }
 
 /* Version 0: nobody, we included, has written our node before (PrepRequestProcessor,
@@ -92,7 +92,7 @@ bool zkl__announcement_believed(const struct zkl__contender *c, const char *pred
 {
     zkl_kind kind = zkl__name_parse(predecessor).kind;
     return (kind == ZKL_KIND_LOCK || kind == ZKL_KIND_WRITE) && zkl__name_sealed(predecessor) &&
-           zkl__core_seals(c->core) && !c->joint;
+           zkl__core_seals(c->core) && !c->multi;
 }
 
 static enum zkl__evidence evidence_behind(const struct zkl__contender *c, const char *predecessor)
@@ -111,10 +111,10 @@ void zkl__announcement_heard(struct zkl__contender *c)
     zkl__grant_prove(c, "who was before us announces its release");
 }
 
-void zkl__announcement_handed_on(struct zkl__contender *c, const struct zkl__contender *ahead)
+void zkl__announcement_handed_on(struct zkl__contender *c, const struct zkl__contender *follows)
 {
-    if (ahead->announcement.evidence != ZKL__EVIDENCE_LIST) {
-        c->announcement.evidence = evidence_behind(c, ahead->node.name);
+    if (follows->announcement.evidence != ZKL__EVIDENCE_LIST) {
+        c->announcement.evidence = evidence_behind(c, follows->node.name);
     }
 }
 
@@ -139,7 +139,7 @@ void zkl__announcement_on_time(struct zkl__contender *c)
         c->announcement.look_at = 0;
         if (!(c->under_way &
               UNDER_WAY(ZKL__ROLE_LIST))) { /* else a lingering lock has asked for it */
-            zkl__ask_list(c);
+            zkl__contender_send_list(c);
         }
     } else {
         check_later(c);
@@ -162,7 +162,7 @@ static void announcement_hold(struct zkl__contender *c)
 void zkl__announcement_on_list(struct zkl__contender *c)
 {
     const char *before = c->event->reply->rc == ZKL__RC_OK
-                             ? zkl__list_blocker(c, c->event->reply, c->core->index)
+                             ? zkl__list_predecessor(c, c->event->reply, c->core->index)
                              : NULL;
     if (before && c->suspicion.state == ZKL__SUSPICION_ARISEN && zkl__inspection_begin(c)) {
         c->suspicion.state = ZKL__SUSPICION_INSPECTED;
@@ -170,7 +170,7 @@ void zkl__announcement_on_list(struct zkl__contender *c)
     } else if (c->event->reply->rc != ZKL__RC_OK || (before && !zkl__predecessor_set(c, before))) {
         check_later(c);
     } else if (before) {
-        zkl__ask_node(c, ZKL__ROLE_WATCH, ZKL__OP_EXISTS, zkl__predecessor_name(c));
+        zkl__contender_send_of_node(c, ZKL__ROLE_WATCH, ZKL__OP_EXISTS, zkl__predecessor_name(c));
     } else {
         c->announcement.evidence = ZKL__EVIDENCE_LIST;
     }
@@ -187,7 +187,7 @@ void zkl__announcement_on_inspected(struct zkl__contender *c)
         check_later(c);
     } else if (c->suspicion.inspection->stale) {
         zkl__suspect(c, true);
-        zkl__ask_list(c);
+        zkl__contender_send_list(c);
     } else if (seen) {
         zkl__grant_lose(c, LIE);
         return;
@@ -209,7 +209,7 @@ void zkl__announcement_on_predecessor(struct zkl__contender *c)
         zkl__grant_lose(c, LIE);
     } else if (rc == ZKL__RC_NONODE ||
                (forged && zkl__list_pass_over(c, name, &c->event->reply->stat))) {
-        zkl__ask_list(c);
+        zkl__contender_send_list(c);
     } else {
         check_later(c);
     }
@@ -291,11 +291,12 @@ static bool is_clean(const struct zkl__contender *c)
     return own == 0 || mark->released == own - 1 || mark->next == own;
 }
 
-void zkl__mark_ask(struct zkl__contender *c)
+void zkl__mark_send_read(struct zkl__contender *c)
 {
     if (c->config.mark && c->mark.state == ZKL__MARK_UNKNOWN &&
         !(c->under_way & UNDER_WAY(ZKL__ROLE_READ))) {
-        zkl__ask(c, ZKL__ROLE_READ, (struct zkl__op){.kind = ZKL__OP_GET, .dir = c->config.path});
+        zkl__contender_send(c, ZKL__ROLE_READ,
+                            (struct zkl__op){.kind = ZKL__OP_GET, .dir = c->config.path});
     }
 }
 
@@ -345,7 +346,7 @@ void zkl__mark_on_read(struct zkl__contender *c)
     if (rc == ZKL__RC_OK) {
         note(&c->mark, c->event->reply);
     }
-    if (first && (!zkl__rc_answered(rc) || rc == ZKL__RC_NOTAPPLIED)) {
+    if (first && (!zkl__rc_is_response(rc) || rc == ZKL__RC_NOTAPPLIED)) {
         zkl__contender_fail_by_reply(c);
         return;
     }
@@ -382,7 +383,7 @@ void zkl__mark_leave(struct zkl__contender *c)
 
 bool zkl__mark_due(struct zkl__contender *c)
 {
-    if (c->mark.state == ZKL__MARK_WRITES && zkl__local_hands_over(c)) {
+    if (c->mark.state == ZKL__MARK_WRITES && zkl__peers_hands_over(c)) {
         c->mark.state = ZKL__MARK_UNKNOWN;
     }
     return c->mark.state == ZKL__MARK_WRITES;
@@ -398,10 +399,10 @@ struct zkl__op zkl__mark_op(const struct zkl__contender *c)
                             .version = -1};
 }
 
-static void warn(const struct zkl__contender *c)
+static void warn_of_mark(const struct zkl__contender *c)
 {
-    if (!c->path_stats->told_write) {
-        c->path_stats->told_write = true;
+    if (!c->path_stats->warned_of_write) {
+        c->path_stats->warned_of_write = true;
         zkl__core_warn(c->core, c,
                        "a release could not write its mark into the directory, and looks like a "
                        "crash to those who have recover or delay_after_crash_ms. Give WRITE on the "
@@ -413,7 +414,7 @@ static void warn(const struct zkl__contender *c)
 bool zkl__mark_refused(struct zkl__contender *c, const struct zkl__reply *reply)
 {
     enum zkl__rc rc = reply->part_count > 0 ? reply->parts[0].rc : reply->rc;
-    bool refused = zkl__rc_answered(rc) && rc != ZKL__RC_NOTAPPLIED && rc != ZKL__RC_ROLLEDBACK;
+    bool refused = zkl__rc_is_response(rc) && rc != ZKL__RC_NOTAPPLIED && rc != ZKL__RC_ROLLEDBACK;
     if (c->config.mark && c->grant.end == ZKL__GRANT_HANDED_OVER) {
         /* The one that it handed over to may have ended since, while our znode stands. */
         c->grant.end = ZKL__GRANT_RELEASED;
@@ -422,7 +423,7 @@ bool zkl__mark_refused(struct zkl__contender *c, const struct zkl__reply *reply)
         return false;
     }
     if (rc == ZKL__RC_NOAUTH) {
-        warn(c);
+        warn_of_mark(c);
     }
     c->mark.state = ZKL__MARK_UNKNOWN;
     return true;
@@ -452,10 +453,10 @@ static bool shown_within(const struct zkl__contender *c, int64_t parts)
 
 /* Somebody may delete our znode by hand, and another contender of this session may notice that and
  * be granted before us. So a response that shows our znode counts for one heartbeat. A
- * multi-contender has a rule of its own (joint.c, look_again). */
+ * multi-contender has a rule of its own (multi.c, look_again). */
 static bool is_shown(const struct zkl__contender *c)
 {
-    return c->joint || shown_within(c, 1) ||
+    return c->multi || shown_within(c, 1) ||
            (c->event->kind == ZKL__CE_REPLY && c->event->role == ZKL__ROLE_PROVE);
 }
 
@@ -467,7 +468,7 @@ static unsigned own_gate(const struct zkl__contender *c)
 
 static unsigned gate(const struct zkl__contender *c)
 {
-    return own_gate(c) | (c->joint && !c->joint->open ? GATE_OTHERS : 0u) |
+    return own_gate(c) | (c->multi && !c->multi->open ? GATE_OTHERS : 0u) |
            (zkl__core_leased(c->core) ? 0u : GATE_LEASE) | (is_shown(c) ? 0u : GATE_SHOWN);
 }
 
@@ -488,19 +489,19 @@ void zkl__grant_advance(struct zkl__contender *c)
     if (!shut) {
         zkl__grant_give(c);
     } else if (shut & GATE_MARK) {
-        zkl__mark_ask(c);
+        zkl__mark_send_read(c);
     } else if (!(c->under_way & UNDER_WAY(ZKL__ROLE_PROVE)) &&
                (shut & GATE_LEASE ? !c->grant.proved : shut & GATE_SHOWN)) {
         c->grant.proved = true;
-        zkl__ask_node(c, ZKL__ROLE_PROVE, ZKL__OP_CHECK, c->node.name);
+        zkl__contender_send_of_node(c, ZKL__ROLE_PROVE, ZKL__OP_CHECK, c->node.name);
     }
 }
 
-static void tell_granted(struct zkl__contender *c)
+static void notify_granted(struct zkl__contender *c)
 {
     c->grant.least_until = c->config.least > 0 ? c->core->now + c->config.least : 0;
     c->grant.hold_until = c->config.max_hold > 0 ? c->core->now + c->config.max_hold : INT64_MAX;
-    zkl__contender_tell(c, ZKL__GRANTED, ZKL_OK, 0, "granted");
+    zkl__contender_notify(c, ZKL__GRANTED, ZKL_OK, 0, "granted");
     c->out->outcome.token = c->node.czxid;
     c->out->outcome.serial = ++c->linger.serial;
     c->out->outcome.contender = c;
@@ -512,7 +513,7 @@ void zkl__grant_give(struct zkl__contender *c)
     zkl__contender_move(c, ZKL__HELD, "nobody before us, and a lease");
     announcement_hold(c);
     zkl__own_watch_hold(c);
-    tell_granted(c);
+    notify_granted(c);
 }
 
 /* Grants a lock that lingered to its next owner. */
@@ -521,7 +522,7 @@ static void grant_again(struct zkl__contender *c)
     zkl__contender_move(c, ZKL__HELD, "it lingered");
     zkl__mark_clean(c);
     c->grant.end = ZKL__GRANT_KEPT;
-    tell_granted(c);
+    notify_granted(c);
 }
 
 /* --- its end --------------------------------------------------------------------------------- */
@@ -544,18 +545,18 @@ void zkl__grant_overstay(struct zkl__contender *c)
 
 void zkl__grant_lose(struct zkl__contender *c, const char *why)
 {
-    zkl__contender_tell(c, ZKL__LOSS, ZKL_ELOST, 0, why);
+    zkl__contender_notify(c, ZKL__LOSS, ZKL_ELOST, 0, why);
     zkl__own_watch_stop(c);
     zkl__contender_move(c, ZKL__LOST, why);
 }
 
 /* Whoever has it is told now that it is released: nobody waits for the delete. Nobody is handed the
  * lock when that is sent, for its node may have been removed by hand in the meantime. */
-static void stay(struct zkl__contender *c)
+static void keep_znode(struct zkl__contender *c)
 {
     c->grant.end = ZKL__GRANT_RELEASED;
     c->grant.stay_until = c->grant.least_until;
-    zkl__contender_tell(c, ZKL__RELEASED, ZKL_OK, 0, "released, and its znode stays");
+    zkl__contender_notify(c, ZKL__RELEASED, ZKL_OK, 0, "released, and its znode stays");
 }
 
 void zkl__grant_on_release(struct zkl__contender *c)
@@ -567,7 +568,7 @@ void zkl__grant_on_release(struct zkl__contender *c)
         return;
     }
     if (hands_over && c->core->now < c->grant.least_until) {
-        stay(c);
+        keep_znode(c);
     }
     zkl__mark_leave(c);
     announcement_release(c);
@@ -617,12 +618,12 @@ static const struct {
     const char *name;
     uint32_t next;
 } states[ZKL__LINGER_STATES] = {
-    [ZKL__LINGER_BARE] = {"bare", L(ZKL__LINGER_GATHERING) | L(ZKL__LINGER_ARMED) |
-                                      L(ZKL__LINGER_YIELDING)},
-    [ZKL__LINGER_GATHERING] = {"gathering", L(ZKL__LINGER_BARE) | L(ZKL__LINGER_ARMED) |
-                                                L(ZKL__LINGER_YIELDING)},
-    [ZKL__LINGER_ARMED] = {"armed", L(ZKL__LINGER_BARE) | L(ZKL__LINGER_YIELDING)},
-    [ZKL__LINGER_YIELDING] = {"yielding", L(ZKL__LINGER_BARE)},
+    [ZKL__LINGER_OFF] = {"bare",
+                         L(ZKL__LINGER_GATHERING) | L(ZKL__LINGER_ARMED) | L(ZKL__LINGER_YIELDING)},
+    [ZKL__LINGER_GATHERING] = {"gathering",
+                               L(ZKL__LINGER_OFF) | L(ZKL__LINGER_ARMED) | L(ZKL__LINGER_YIELDING)},
+    [ZKL__LINGER_ARMED] = {"armed", L(ZKL__LINGER_OFF) | L(ZKL__LINGER_YIELDING)},
+    [ZKL__LINGER_YIELDING] = {"yielding", L(ZKL__LINGER_OFF)},
 };
 
 static bool is_keeper(const struct zkl__contender *c)
@@ -632,7 +633,7 @@ static bool is_keeper(const struct zkl__contender *c)
 
 void zkl__linger_check(const struct zkl__contender *c)
 {
-    if (c->linger.state == ZKL__LINGER_BARE && !c->linger.in_line) {
+    if (c->linger.state == ZKL__LINGER_OFF && !c->linger.in_line) {
         return;
     }
     bool keeper = is_keeper(c);
@@ -696,9 +697,9 @@ void zkl__linger_join(struct zkl__contender *c, struct zkl__linger_view *view)
 }
 
 /* It has a place on the servers, or has asked for one, and wants it. */
-static bool has_place(const struct zkl__contender *c)
+static bool is_queued(const struct zkl__contender *c)
 {
-    return c->state != ZKL__NEW && c->state != ZKL__REMOVING && c->state != ZKL__GONE;
+    return c->state != ZKL__NEW && c->state != ZKL__REMOVING && c->state != ZKL__ENDED;
 }
 
 /* What the keeper waits for may have changed. */
@@ -716,13 +717,13 @@ void zkl__linger_moved(struct zkl__contender *c, enum zkl__contender_state befor
     if (c->linger.in_line && c->state != ZKL__NEW) {
         take_out_of_line(c);
     }
-    if (c->linger.state != ZKL__LINGER_BARE && !keeps) {
-        move(c, ZKL__LINGER_BARE, zkl__contender_state_name(c->state));
+    if (c->linger.state != ZKL__LINGER_OFF && !keeps) {
+        move(c, ZKL__LINGER_OFF, zkl__contender_state_name(c->state));
     }
-    if (before == ZKL__NEW && has_place(c) && view->keeper) {
+    if (before == ZKL__NEW && is_queued(c) && view->keeper) {
         zkl__contender_post(view->keeper, ZKL__CE_YIELD);
     }
-    if (c != view->keeper && (c->state == ZKL__WATCHING || !has_place(c))) {
+    if (c != view->keeper && (c->state == ZKL__WATCHING || !is_queued(c))) {
         wake_keeper(view);
     }
 }
@@ -784,7 +785,7 @@ void zkl__linger_on_taken(struct zkl__contender *c)
 {
     const char *why = "the lock that lingers is its owner's";
     if (c->state == ZKL__NEW) {
-        zkl__contender_move(c, ZKL__GONE, why);
+        zkl__contender_move(c, ZKL__ENDED, why);
     } else {
         zkl__contender_withdraw(c, why);
     }
@@ -816,7 +817,7 @@ static bool is_alone(const struct zkl__contender *c, const struct zkl__reply *li
 void zkl__linger_listed(struct zkl__contender *c)
 {
     bool first = c->state == ZKL__PROVING || c->state == ZKL__HELD;
-    if (first && c->linger.state == ZKL__LINGER_BARE && !zkl__local_others(c, has_place) &&
+    if (first && c->linger.state == ZKL__LINGER_OFF && !zkl__peers_others(c, is_queued) &&
         is_alone(c, c->event->reply)) {
         move(c, ZKL__LINGER_ARMED, "alone in the queue, which is watched");
     }
@@ -824,8 +825,8 @@ void zkl__linger_listed(struct zkl__contender *c)
 
 void zkl__linger_disarm(struct zkl__contender *c, const char *why)
 {
-    if (c->linger.state != ZKL__LINGER_BARE) {
-        move(c, ZKL__LINGER_BARE, why);
+    if (c->linger.state != ZKL__LINGER_OFF) {
+        move(c, ZKL__LINGER_OFF, why);
     }
 }
 
@@ -844,14 +845,14 @@ static bool keep_acl(struct zkl__contender *c)
 
 static bool waits_on_server(const struct zkl__contender *c)
 {
-    return has_place(c) && zkl__contender_waits(c);
+    return is_queued(c) && zkl__contender_waits(c);
 }
 
 /* It waits for the end of a znode, the keeper's for instance. The others that wait on the servers
  * will follow the keeper, or leave. */
 static bool follows_nobody(const struct zkl__contender *c)
 {
-    return waits_on_server(c) && (c->joint || (c->state == ZKL__WATCHING && !c->local.ahead));
+    return waits_on_server(c) && (c->multi || (c->state == ZKL__WATCHING && !c->peer.follows));
 }
 
 /* It will follow us, if it does not yet: its own list is under way. */
@@ -866,10 +867,10 @@ static bool comes_behind(const struct zkl__contender *c)
  * not know that yet. */
 static bool may_gather(const struct zkl__contender *c)
 {
-    const struct zkl__contender *next = zkl__local_follower(c);
-    return c->linger.state == ZKL__LINGER_BARE && !c->config.mark && !c->linger.view->keeper &&
+    const struct zkl__contender *next = zkl__peers_first_follower(c);
+    return c->linger.state == ZKL__LINGER_OFF && !c->config.mark && !c->linger.view->keeper &&
            !c->linger.view->strangers && c->announcement.evidence == ZKL__EVIDENCE_LIST &&
-           (next ? may_follow(c, next) : zkl__local_others(c, comes_behind));
+           (next ? may_follow(c, next) : zkl__peers_others(c, comes_behind));
 }
 
 /* Released: true when it stays. */
@@ -888,7 +889,7 @@ static bool linger_keep(struct zkl__contender *c)
     }
     c->linger.until = c->core->now + c->config.linger;
     c->linger.checks = false;
-    zkl__contender_tell(c, ZKL__RELEASED, ZKL_OK, 0, "released, and it lingers");
+    zkl__contender_notify(c, ZKL__RELEASED, ZKL_OK, 0, "released, and it lingers");
     zkl__contender_move(c, ZKL__LINGERING, "released, and it lingers");
     if (c->linger.view->line.first || c->linger.state == ZKL__LINGER_GATHERING) {
         wake_keeper(c->linger.view);
@@ -928,7 +929,7 @@ static void take_owner(struct zkl__contender *c, struct zkl__contender *from)
     if (from->linger.in_line) {
         take_out_of_line(from);
     } else {
-        zkl__local_replace(from, c);
+        zkl__peers_replace(from, c);
     }
     from->started = false;
     from->config.notify = NULL;
@@ -939,16 +940,16 @@ static void ask_check(struct zkl__contender *c, bool released)
 {
     if (!(c->under_way & UNDER_WAY(ZKL__ROLE_PROVE))) {
         c->linger.checks = released;
-        zkl__ask_node(c, ZKL__ROLE_PROVE, ZKL__OP_CHECK, c->node.name);
+        zkl__contender_send_of_node(c, ZKL__ROLE_PROVE, ZKL__OP_CHECK, c->node.name);
     }
 }
 
 /* Nobody of this session stands behind us: the list goes behind the delete of the last one. */
-static void ask_whether_alone(struct zkl__contender *c)
+static void send_list_of_keeper(struct zkl__contender *c)
 {
     c->linger.lists_again = c->under_way & UNDER_WAY(ZKL__ROLE_LIST);
     if (!c->linger.lists_again) {
-        zkl__ask_list(c);
+        zkl__contender_send_list(c);
     }
 }
 
@@ -969,12 +970,12 @@ static void grant_or_check(struct zkl__contender *c, struct zkl__contender *next
     if (!shown_within(c, 2)) {
         ask_check(c, false); /* for the next grant, which then waits for nothing */
     }
-    if (c->linger.state == ZKL__LINGER_GATHERING && !c->local.followers.first) {
-        ask_whether_alone(c);
+    if (c->linger.state == ZKL__LINGER_GATHERING && !c->peer.followers.first) {
+        send_list_of_keeper(c);
     }
 }
 
-static void give_up(struct zkl__contender *c, enum zkl__linger_state state, const char *why)
+static void end_cached(struct zkl__contender *c, enum zkl__linger_state state, const char *why)
 {
     move(c, state, why);
     zkl__own_watch_stop(c);
@@ -984,20 +985,21 @@ static void give_up(struct zkl__contender *c, enum zkl__linger_state state, cons
 
 void zkl__linger_end(struct zkl__contender *c, const char *why)
 {
-    give_up(c, ZKL__LINGER_BARE, why);
+    end_cached(c, ZKL__LINGER_OFF, why);
 }
 
 /* The next one is another kind of contender: a znode of its own is what it waits with. */
 static bool must_give_way(const struct zkl__contender *c)
 {
-    const struct zkl__contender *next = zkl__local_follower(c);
+    const struct zkl__contender *next = zkl__peers_first_follower(c);
     return next && !may_follow(c, next);
 }
 
 void zkl__linger_on_time(struct zkl__contender *c)
 {
     bool gathers = c->linger.state == ZKL__LINGER_GATHERING;
-    struct zkl__contender *next = gathers ? zkl__local_follower(c) : next_in_line(c, c->core->now);
+    struct zkl__contender *next =
+        gathers ? zkl__peers_first_follower(c) : next_in_line(c, c->core->now);
     if (gathers && must_give_way(c)) {
         zkl__linger_end(c, "another kind of contender is next");
     } else if (next && is_wanted(next, c->core->now)) {
@@ -1005,7 +1007,7 @@ void zkl__linger_on_time(struct zkl__contender *c)
     } else if (zkl__linger_wake(c) <= c->core->now) {
         zkl__linger_end(c, "nobody wanted it");
     } else if (gathers && !next && c->core->connected) {
-        ask_whether_alone(c);
+        send_list_of_keeper(c);
     }
 }
 
@@ -1034,22 +1036,22 @@ void zkl__linger_on_list(struct zkl__contender *c)
         if (c->state == ZKL__LINGERING) {
             zkl__linger_on_time(c);
         }
-    } else if (rc == ZKL__RC_OK && zkl__local_others(c, waits_on_server) &&
-               !zkl__local_others(c, follows_nobody)) {
+    } else if (rc == ZKL__RC_OK && zkl__peers_others(c, waits_on_server) &&
+               !zkl__peers_others(c, follows_nobody)) {
         return;
     } else if (rc == ZKL__RC_OK && c->linger.lists_again) {
-        ask_whether_alone(c);
+        send_list_of_keeper(c);
     } else if (c->state == ZKL__LINGERING) {
         zkl__linger_end(c, why);
     } else {
-        move(c, ZKL__LINGER_BARE, why);
+        move(c, ZKL__LINGER_OFF, why);
     }
 }
 
 /* Whoever waits is granted it, or leaves, and both wake the keeper. */
 int64_t zkl__linger_wake(const struct zkl__contender *c)
 {
-    bool wanted = c->linger.view->line.first || c->local.followers.first;
+    bool wanted = c->linger.view->line.first || c->peer.followers.first;
     return c->state == ZKL__LINGERING && !wanted ? c->linger.until : INT64_MAX;
 }
 
@@ -1064,7 +1066,7 @@ void zkl__linger_on_event(struct zkl__contender *c)
         c->announcement.state = ZKL__ANNOUNCES_PERHAPS;
         if (c->state == ZKL__LINGERING) {
             announcement_release(c);
-            give_up(c, ZKL__LINGER_YIELDING, why);
+            end_cached(c, ZKL__LINGER_YIELDING, why);
         } else {
             move(c, ZKL__LINGER_YIELDING, why);
         }
@@ -1091,6 +1093,6 @@ void zkl__linger_on_yield(struct zkl__contender *c)
     } else if (!c->core->connected && c->linger.state != ZKL__LINGER_YIELDING) {
         move(c, ZKL__LINGER_YIELDING, why);
     } else if (is_keeper(c)) {
-        move(c, ZKL__LINGER_BARE, why);
+        move(c, ZKL__LINGER_OFF, why);
     }
 }

@@ -133,12 +133,12 @@ void zkl__lease_reconnect(struct zkl__lease *lease, int64_t timeout, int64_t now
     }
 }
 
-bool zkl__lease_answer(struct zkl__lease *lease, enum zkl__proof proof, int64_t sent,
-                       int64_t answered)
+bool zkl__lease_response(struct zkl__lease *lease, enum zkl__proof proof, int64_t sent,
+                         int64_t answered)
 {
     bool grew = false;
     int64_t root = newest_root(&lease->rings[last_ring(lease->hops)], sent);
-    if (root >= 0 && proof != ZKL__PROOF_ANSWER) {
+    if (root >= 0 && proof != ZKL__PROOF_RESPONSE) {
         bool confirmed = proof == ZKL__PROOF_COMMIT;
         touch(lease, confirmed ? root : unconfirmed(lease, root, sent), answered);
     }
@@ -150,7 +150,7 @@ bool zkl__lease_answer(struct zkl__lease *lease, enum zkl__proof proof, int64_t 
             grew = true;
         }
     }
-    for (unsigned ring = ZKL__LEASE_RINGS - 1; ring > 0 && proof != ZKL__PROOF_ANSWER; ring--) {
+    for (unsigned ring = ZKL__LEASE_RINGS - 1; ring > 0 && proof != ZKL__PROOF_RESPONSE; ring--) {
         root =
             newest_root(&lease->rings[ring - 1], waits_for_a_ping(ring) ? sent - lease->gap : sent);
         if (root >= 0) {

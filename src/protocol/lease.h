@@ -33,9 +33,9 @@
 #define ZKL__LEASE_LINKS 64
 
 enum zkl__proof {
-    ZKL__PROOF_ANSWER, /* any word of the server's: an a */
-    ZKL__PROOF_SYNC,   /* an a and a b */
-    ZKL__PROOF_COMMIT  /* a committed write: a, b and c */
+    ZKL__PROOF_RESPONSE, /* any word of the server's: an a */
+    ZKL__PROOF_SYNC,     /* an a and a b */
+    ZKL__PROOF_COMMIT    /* a committed write: a, b and c */
 };
 
 /* From a session's connection to its leader: how many servers hand on what they noted. */
@@ -83,8 +83,8 @@ void zkl__lease_end(struct zkl__lease *lease);
 /* An operation of this connection was answered. sent: stamp from before it was handed to the client
  * library; answered: from after the answer was here. Answers come in the order of sending. Returns
  * true when the lease grew. */
-bool zkl__lease_answer(struct zkl__lease *lease, enum zkl__proof proof, int64_t sent,
-                       int64_t answered);
+bool zkl__lease_response(struct zkl__lease *lease, enum zkl__proof proof, int64_t sent,
+                         int64_t answered);
 
 /* Interval of the heartbeat while something is held, and of the sync when nothing is. */
 int64_t zkl__lease_heartbeat(int64_t timeout);

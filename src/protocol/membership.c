@@ -18,8 +18,8 @@ static const uint32_t next_nodes[ZKL__MEMBER_NODES] = {
     [ZKL__MEMBER_ASKED] = N(NONE) | N(STANDS) | N(UNSURE),
     [ZKL__MEMBER_STANDS] = N(NONE) | N(STANDS) | N(DELETING) | N(UNSURE),
     [ZKL__MEMBER_DELETING] = N(NONE) | N(UNSURE),
-    [ZKL__MEMBER_UNSURE] = N(NONE) | N(STANDS) | N(UNSURE) | N(PASSED),
-    [ZKL__MEMBER_PASSED] = N(NONE) | N(STANDS) | N(UNSURE),
+    [ZKL__MEMBER_UNSURE] = N(NONE) | N(STANDS) | N(UNSURE) | N(SYNCED),
+    [ZKL__MEMBER_SYNCED] = N(NONE) | N(STANDS) | N(UNSURE),
 };
 
 static void move(struct zkl__membership *m, enum zkl__member_node node)
@@ -53,7 +53,7 @@ void zkl__membership_join(struct zkl__membership *m)
  * says nothing of creates sent since. */
 static void doubt(struct zkl__membership *m)
 {
-    if (m->node == ZKL__MEMBER_PASSED || (m->node == ZKL__MEMBER_STANDS && m->changed)) {
+    if (m->node == ZKL__MEMBER_SYNCED || (m->node == ZKL__MEMBER_STANDS && m->changed)) {
         move(m, ZKL__MEMBER_UNSURE);
     }
 }
@@ -91,8 +91,8 @@ static bool next_of_leaving(struct zkl__membership *m, struct zkl__op *op)
         return send(m, ZKL__MEMBER_REMOVING, op,
                     (struct zkl__op){.kind = ZKL__OP_DELETE, .name = m->id});
     case ZKL__MEMBER_UNSURE:
-        return send(m, ZKL__MEMBER_PASSING, op, (struct zkl__op){.kind = ZKL__OP_CHECK});
-    case ZKL__MEMBER_PASSED:
+        return send(m, ZKL__MEMBER_SYNC_POINT, op, (struct zkl__op){.kind = ZKL__OP_CHECK});
+    case ZKL__MEMBER_SYNCED:
         return send(m, ZKL__MEMBER_LAST_LOOK, op,
                     (struct zkl__op){.kind = ZKL__OP_EXISTS, .name = m->id});
     default:
@@ -248,7 +248,7 @@ static unsigned on_look(struct zkl__membership *m, const struct zkl__reply *repl
     if (m->node == ZKL__MEMBER_STANDS) {
         move(m, ZKL__MEMBER_NONE);
     }
-    if (stands && !zkl__lives(&reply->stat)) {
+    if (stands && !zkl__is_ephemeral(&reply->stat)) {
         return refuse(m, ZKL_ECONFLICT, 0,
                       "a znode of that name is there, and lives with no session");
     }
@@ -304,8 +304,8 @@ static unsigned take(struct zkl__membership *m, enum zkl__member_doing doing,
         return on_look(m, reply, session_id);
     case ZKL__MEMBER_WRITING:
         return on_write(m, reply);
-    case ZKL__MEMBER_PASSING:
-        move(m, ZKL__MEMBER_PASSED);
+    case ZKL__MEMBER_SYNC_POINT:
+        move(m, ZKL__MEMBER_SYNCED);
         return 0;
     case ZKL__MEMBER_LAST_LOOK:
         return on_last_look(m, reply, session_id);
@@ -349,22 +349,22 @@ void zkl__membership_on_end(struct zkl__membership *m)
 
 /* The next membership of this session with our path and id, from this link on; NULL: there is none.
  */
-static struct zkl__membership *next_twin(const struct zkl__membership *m, struct zkl__link *at)
+static struct zkl__membership *next_peer(const struct zkl__membership *m, struct zkl__link *at)
 {
-    at = at == &m->twin ? at->next : at;
-    return at ? ZKL__OWNER(at, struct zkl__membership, twin) : NULL;
+    at = at == &m->peer ? at->next : at;
+    return at ? ZKL__OWNER(at, struct zkl__membership, peer) : NULL;
 }
 
-static struct zkl__membership *first_twin(const struct zkl__membership *m)
+static struct zkl__membership *first_peer(const struct zkl__membership *m)
 {
-    return next_twin(m, m->queue->members.first);
+    return next_peer(m, m->queue->members.first);
 }
 
 bool zkl__membership_has_rival(const struct zkl__membership *m, bool leaving)
 {
-    struct zkl__membership *twin = first_twin(m);
-    for (; twin; twin = next_twin(m, twin->twin.next)) {
-        if (leaving ? !twin->wanted && twin->node != ZKL__MEMBER_NONE : twin->wanted) {
+    struct zkl__membership *peer = first_peer(m);
+    for (; peer; peer = next_peer(m, peer->peer.next)) {
+        if (leaving ? !peer->wanted && peer->node != ZKL__MEMBER_NONE : peer->wanted) {
             return true;
         }
     }
@@ -373,10 +373,10 @@ bool zkl__membership_has_rival(const struct zkl__membership *m, bool leaving)
 
 static void wake_rivals(const struct zkl__membership *m)
 {
-    struct zkl__membership *twin = first_twin(m);
-    for (; twin; twin = next_twin(m, twin->twin.next)) {
-        if (twin->wanted) {
-            zkl__watcher_wake(&twin->watcher);
+    struct zkl__membership *peer = first_peer(m);
+    for (; peer; peer = next_peer(m, peer->peer.next)) {
+        if (peer->wanted) {
+            zkl__watcher_wake(&peer->watcher);
         }
     }
 }
@@ -427,7 +427,7 @@ bool zkl__membership_begin(struct zkl__membership *m, struct zkl__core *core, vo
 {
     char path[ZKL_PATH_MAX + ZKL__NAME_MAX + 2];
     snprintf(path, sizeof path, "%s/%s", m->path, m->id);
-    m->queue = zkl__local_enroll(&core->queues, path, &m->twin);
+    m->queue = zkl__peers_enroll(&core->queues, path, &m->peer);
     if (m->queue) {
         zkl__watcher_begin(&m->watcher, core, &ops, owner);
     }
@@ -439,7 +439,7 @@ void zkl__membership_end(struct zkl__membership *m)
     struct zkl__core *core = m->watcher.core;
     if (core) {
         zkl__watcher_end(&m->watcher);
-        zkl__local_resign(&core->queues, m->queue, &m->twin);
+        zkl__peers_resign(&core->queues, m->queue, &m->peer);
         m->queue = NULL;
     }
 }

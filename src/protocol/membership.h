@@ -19,7 +19,7 @@ enum zkl__member_node {
     ZKL__MEMBER_STANDS,   /* our znode */
     ZKL__MEMBER_DELETING, /* a delete was sent and not answered */
     ZKL__MEMBER_UNSURE,   /* an answer was lost: what has our name may be ours, or may not */
-    ZKL__MEMBER_PASSED,   /* the same, behind a committed write: what is not there will not come */
+    ZKL__MEMBER_SYNCED,   /* the same, behind a committed write: what is not there will not come */
     ZKL__MEMBER_NODES
 };
 
@@ -44,9 +44,9 @@ struct zkl__membership {
      * this call. */
     void (*note)(void *owner);
     void (*rests)(void *owner);
-    struct zkl__local_queue *queue; /* of its znode's path, and */
-    struct zkl__link twin;          /* among those there */
-    const char *path, *id;          /* the owner's, as the next two */
+    struct zkl__peer_queue *queue; /* of its znode's path, and */
+    struct zkl__link peer;         /* among those there */
+    const char *path, *id;         /* the owner's, as the next two */
     const char *data;
     const zkl_acl *acl;
     char *make_path; /* the owner's room, as long as path: cut to what is made now */
@@ -62,9 +62,9 @@ struct zkl__membership {
         ZKL__MEMBER_MAKING,
         ZKL__MEMBER_LOOKING,
         ZKL__MEMBER_WRITING,
-        ZKL__MEMBER_PASSING,   /* leaving, and a create of ours may yet come: nothing does behind a
-                                  committed write */
-        ZKL__MEMBER_LAST_LOOK, /* behind that */
+        ZKL__MEMBER_SYNC_POINT, /* leaving, and a create of ours may yet come: nothing does behind a
+                                committed write */
+        ZKL__MEMBER_LAST_LOOK,  /* behind that */
         ZKL__MEMBER_REMOVING
     } doing;         /* what the operation under way is for */
     int32_t version; /* of the node, when it was known to be ours */

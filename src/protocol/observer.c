@@ -164,7 +164,7 @@ static void on_first(struct zkl__observer *o, const struct zkl__reply *reply)
         move(o, ZKL__OBSERVER_STALE, "the first was deleted");
     } else if (reply->rc == ZKL__RC_NOAUTH) {
         move(o, ZKL__OBSERVER_REFUSED, "the first may not be read");
-    } else if (!zkl__lives(&reply->stat)) {
+    } else if (!zkl__is_ephemeral(&reply->stat)) {
         skip_first(o);
     } else {
         show(o,
@@ -182,7 +182,7 @@ static void on_stat(struct zkl__observer *o, const struct zkl__reply *reply)
 {
     if (reply->rc == ZKL__RC_NONODE) {
         start_anew(o, "the first was deleted");
-    } else if (reply->rc == ZKL__RC_OK && !zkl__lives(&reply->stat)) {
+    } else if (reply->rc == ZKL__RC_OK && !zkl__is_ephemeral(&reply->stat)) {
         skip_first(o);
     } else {
         o->stat = reply->stat;

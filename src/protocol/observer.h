@@ -6,7 +6,7 @@
  * its znode is deleted, since numbers only rise.
  *
  * A first candidate that may not be read is not watched: servers keep its events from us (see enum
- * zkl__sight in queue.c). The list is, by the request that shows it still first. */
+ * zkl__read_access in queue.c). The list is, by the request that shows it still first. */
 #ifndef ZKL_PROTOCOL_OBSERVER_H
 #define ZKL_PROTOCOL_OBSERVER_H
 

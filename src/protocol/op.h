@@ -118,7 +118,7 @@ enum zkl__watch_event {
 struct zkl__op *zkl__op_copy(const zkl_heap *heap, const struct zkl__op *op);
 
 /* True for the server's own word, whatever it was. */
-static inline bool zkl__rc_answered(enum zkl__rc rc)
+static inline bool zkl__rc_is_response(enum zkl__rc rc)
 {
     return rc < ZKL__RC_UNSENT;
 }
@@ -140,7 +140,7 @@ int zkl__rc_code(enum zkl__rc rc);
  * would never go: a server deletes an ephemeral znode at the end of its session, and no other
  * (DataTree.killSession). Containers and znodes with a time to live have no owner for a client
  * (DataNode.getClientEphemeralOwner). */
-static inline bool zkl__lives(const struct zkl__stat *stat)
+static inline bool zkl__is_ephemeral(const struct zkl__stat *stat)
 {
     return stat->ephemeral_owner != 0;
 }
@@ -148,7 +148,7 @@ static inline bool zkl__lives(const struct zkl__stat *stat)
 /* Made by this session: then it may delete it. */
 static inline bool zkl__is_own(const struct zkl__stat *stat, int64_t session_id)
 {
-    return zkl__lives(stat) && stat->ephemeral_owner == session_id;
+    return zkl__is_ephemeral(stat) && stat->ephemeral_owner == session_id;
 }
 
 #endif

@@ -22,20 +22,20 @@
  * looked at each time. */
 static bool is_known_forged(const struct zkl__contender *c, const char *name, zkl_kind kind)
 {
-    const int64_t *czxid = zkl__name_set_find(&c->local.queue->forged, name);
+    const int64_t *czxid = zkl__name_set_find(&c->peer.queue->forged, name);
     return czxid && (*czxid == PERSISTENT ||
                      (c->node.czxid && *czxid > c->node.czxid && kind != ZKL_KIND_READ));
 }
 
-static bool blocks(const struct zkl__contender *c, const char *name, zkl_kind kind)
+static bool conflicts(const struct zkl__contender *c, const char *name, zkl_kind kind)
 {
     return (c->config.rule->waits_for & ZKL__KIND(kind)) && !is_known_forged(c, name, kind);
 }
 
 /* Of a kind that must go first, and not known as forged. */
-static bool list_blocks(const struct zkl__contender *c, const char *name)
+static bool name_conflicts(const struct zkl__contender *c, const char *name)
 {
-    return blocks(c, name, zkl__name_parse(name).kind);
+    return conflicts(c, name, zkl__name_parse(name).kind);
 }
 
 /* In a long queue nearly all are others': what only ours have is looked at before the whole name
@@ -51,8 +51,8 @@ static bool is_mine(const struct zkl__contender *c, const char *name)
 
 static int compare_positions(const void *one, const void *other, const void *context)
 {
-    int32_t a = ((const struct zkl__list_entry *)one)->place;
-    int32_t b = ((const struct zkl__list_entry *)other)->place;
+    int32_t a = ((const struct zkl__list_entry *)one)->position;
+    int32_t b = ((const struct zkl__list_entry *)other)->position;
     (void)context;
     return (a > b) - (a < b);
 }
@@ -95,12 +95,12 @@ struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct z
 }
 
 /* How many stand before that place. */
-static size_t count_before(const struct zkl__list_index *index, int32_t place)
+static size_t count_before(const struct zkl__list_index *index, int32_t position)
 {
     size_t low = 0, high = index->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (index->entries[middle].place < place) {
+        if (index->entries[middle].position < position) {
             low = middle + 1;
         } else {
             high = middle;
@@ -113,9 +113,9 @@ static size_t count_before(const struct zkl__list_index *index, int32_t place)
 
 static bool index_has(const struct zkl__list_index *index, const char *name)
 {
-    int32_t place = zkl__sequence_diff(zkl__name_sequence(name), index->base);
-    for (size_t i = count_before(index, place);
-         i < index->count && index->entries[i].place == place; i++) {
+    int32_t position = zkl__sequence_diff(zkl__name_sequence(name), index->base);
+    for (size_t i = count_before(index, position);
+         i < index->count && index->entries[i].position == position; i++) {
         if (strcmp(index->entries[i].name, name) == 0) {
             return true;
         }
@@ -178,13 +178,13 @@ static size_t list_before(const struct zkl__contender *c, const struct zkl__list
     return count_before(index, zkl__sequence_diff(zkl__name_sequence(c->node.name), index->base));
 }
 
-const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__reply *list,
-                              const struct zkl__list_index *index)
+const char *zkl__list_predecessor(const struct zkl__contender *c, const struct zkl__reply *list,
+                                  const struct zkl__list_index *index)
 {
     int32_t own = zkl__name_sequence(c->node.name);
     for (size_t i = index ? list_before(c, index) : 0; i > 0; i--) {
         const struct zkl__list_entry *entry = &index->entries[i - 1];
-        if (blocks(c, entry->name, entry->kind)) {
+        if (conflicts(c, entry->name, entry->kind)) {
             return entry->name;
         }
     }
@@ -192,33 +192,33 @@ const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__
         return NULL;
     }
     int32_t nearest = INT32_MIN;
-    const char *blocker = NULL;
+    const char *predecessor = NULL;
     for (size_t i = 0; i < list->child_count; i++) {
         const char *name = list->children[i];
-        int32_t place = zkl__sequence_diff(zkl__name_sequence(name), own);
-        bool nearer =
-            place < 0 && (!blocker || place > nearest); /* seldom: then the kind is looked at */
-        if (nearer && list_blocks(c, name)) {
-            nearest = place;
-            blocker = name;
+        int32_t position = zkl__sequence_diff(zkl__name_sequence(name), own);
+        bool nearer = position < 0 &&
+                      (!predecessor || position > nearest); /* seldom: then the kind is looked at */
+        if (nearer && name_conflicts(c, name)) {
+            nearest = position;
+            predecessor = name;
         }
     }
-    return blocker;
+    return predecessor;
 }
 
 /* How many must go first. */
-static size_t list_blockers(const struct zkl__contender *c)
+static size_t count_predecessors(const struct zkl__contender *c)
 {
     const struct zkl__reply *list = c->event->reply;
     const struct zkl__list_index *index = c->core->index;
     int32_t own = zkl__name_sequence(c->node.name);
     size_t count = 0, before = index ? list_before(c, index) : 0;
     for (size_t i = 0; i < before; i++) {
-        count += blocks(c, index->entries[i].name, index->entries[i].kind);
+        count += conflicts(c, index->entries[i].name, index->entries[i].kind);
     }
     for (size_t i = 0; !index && i < list->child_count; i++) {
         const char *name = list->children[i];
-        count += zkl__sequence_diff(zkl__name_sequence(name), own) < 0 && list_blocks(c, name);
+        count += zkl__sequence_diff(zkl__name_sequence(name), own) < 0 && name_conflicts(c, name);
     }
     return count;
 }
@@ -238,7 +238,7 @@ bool zkl__list_pass_over(struct zkl__contender *c, const char *name, const struc
     if (parsed.kind == ZKL_KIND_READ && parsed.uuid) {
         return true;
     }
-    return zkl__name_set_put(&c->local.queue->forged, c->heap, name, since);
+    return zkl__name_set_put(&c->peer.queue->forged, c->heap, name, since);
 }
 
 /* === many znodes that may be forged =========================================================== */
@@ -250,7 +250,7 @@ bool zkl__list_pass_over(struct zkl__contender *c, const char *name, const struc
  * request that returns the owners of several znodes. So after the first forged znode, each further
  * one is read by an exists of its own. A batch of them is sent together, and batches grow up to
  * 500: their replies take some milliseconds, far less than a heartbeat. The queue keeps the result
- * (local_queue.c): a later contender of the session inspects none of them again. */
+ * (peers.c): a later contender of the session inspects none of them again. */
 
 #define FIRST 8 /* two have been read alone */
 #define GROWTH 8
@@ -263,7 +263,7 @@ static struct zkl__inspection *new_inspection(struct zkl__contender *c,
 {
     size_t before = list_before(c, index), count = 0, bytes = 0;
     for (size_t i = before; i > 0; i--) {
-        if (list_blocks(c, index->entries[i - 1].name)) {
+        if (name_conflicts(c, index->entries[i - 1].name)) {
             bytes += strlen(index->entries[i - 1].name) + 1;
             count++;
         }
@@ -276,7 +276,7 @@ static struct zkl__inspection *new_inspection(struct zkl__contender *c,
     inspection->batch = FIRST;
     char *names = (char *)&inspection->candidates[count];
     for (size_t i = before; i > 0; i--) {
-        if (list_blocks(c, index->entries[i - 1].name)) {
+        if (name_conflicts(c, index->entries[i - 1].name)) {
             inspection->candidates[inspection->count++].name =
                 zkl__text_put(&names, index->entries[i - 1].name);
         }
@@ -441,7 +441,7 @@ void zkl__inspection_send(struct zkl__core *core, struct zkl__contender *c)
 void zkl__predecessor_new_attempt(struct zkl__contender *c)
 {
     c->predecessor.armed = false;
-    c->predecessor.sight = ZKL__SIGHT_READ;
+    c->predecessor.access = ZKL__ACCESS_GET;
 }
 
 void zkl__predecessor_unwatch(struct zkl__contender *c, enum zkl__watch_change how)
@@ -470,7 +470,7 @@ const char *zkl__predecessor_name(const struct zkl__contender *c)
 void zkl__predecessor_wait_for(struct zkl__contender *c, const char *name)
 {
     bool hidden =
-        c->predecessor.sight != ZKL__SIGHT_READ && strcmp(zkl__predecessor_name(c), name) == 0;
+        c->predecessor.access != ZKL__ACCESS_GET && strcmp(zkl__predecessor_name(c), name) == 0;
     if (hidden) { /* the one that may not be read: this list watches the queue */
         c->predecessor.armed =
             c->watches[ZKL__WATCHED_QUEUE].entry.in_map && !c->predecessor.changed;
@@ -478,9 +478,9 @@ void zkl__predecessor_wait_for(struct zkl__contender *c, const char *name)
         return;
     }
     zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
-    c->predecessor.sight = ZKL__SIGHT_READ;
+    c->predecessor.access = ZKL__ACCESS_GET;
     c->predecessor.believed = zkl__announcement_believed(c, name);
-    if (zkl__local_follow(c, name)) {
+    if (zkl__peers_follow(c, name)) {
         zkl__mark_behind(c, name);
         zkl__contender_move(c, ZKL__WATCHING, name);
         if (c->try_only) {
@@ -501,13 +501,13 @@ bool zkl__predecessor_position(struct zkl__contender *c)
     if (!c->config.position && c->config.max_ahead == 0) {
         return true;
     }
-    size_t ahead = list_blockers(c);
-    if (c->config.max_ahead > 0 && ahead > c->config.max_ahead) {
+    size_t follows = count_predecessors(c);
+    if (c->config.max_ahead > 0 && follows > c->config.max_ahead) {
         return false;
     }
-    if (c->config.position && ahead + 1 != c->predecessor.told) {
-        c->predecessor.told = ahead + 1;
-        c->config.position(c->config.owner, ahead);
+    if (c->config.position && follows + 1 != c->predecessor.told) {
+        c->predecessor.told = follows + 1;
+        c->config.position(c->config.owner, follows);
     }
     return true;
 }
@@ -515,7 +515,7 @@ bool zkl__predecessor_position(struct zkl__contender *c)
 void zkl__predecessor_none(struct zkl__contender *c)
 {
     zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
-    c->predecessor.sight = ZKL__SIGHT_READ;
+    c->predecessor.access = ZKL__ACCESS_GET;
     zkl__grant_prove(c, "nobody is before us");
     zkl__contender_advance(c); /* the grant comes before what its list means to a lingering lock */
 }
@@ -524,7 +524,8 @@ void zkl__predecessor_none(struct zkl__contender *c)
 
 bool zkl__predecessor_list_watches(struct zkl__contender *c)
 {
-    bool watch = c->predecessor.sight != ZKL__SIGHT_READ && !c->try_only && zkl__contender_waits(c);
+    bool watch =
+        c->predecessor.access != ZKL__ACCESS_GET && !c->try_only && zkl__contender_waits(c);
     if (watch) {
         c->out->watches[ZKL__WATCHED_QUEUE] = ZKL__WATCH_ON;
     }
@@ -537,29 +538,29 @@ static void watch_predecessor(struct zkl__contender *c)
     if (!c->try_only) {
         c->out->watches[ZKL__WATCHED_PREDECESSOR] = ZKL__WATCH_ON;
         if (c->predecessor.believed) {
-            zkl__own_watch_ask(
+            zkl__own_watch_send(
                 c); /* before the other one, whose answer says that both watches are set */
         }
     }
     struct zkl__op get = {
         .kind = ZKL__OP_GET, .dir = c->config.path, .name = zkl__predecessor_name(c)};
     get.watch = !c->try_only;
-    zkl__ask(c, ZKL__ROLE_WATCH, get);
+    zkl__contender_send(c, ZKL__ROLE_WATCH, get);
 }
 
 void zkl__predecessor_look(struct zkl__contender *c)
 {
     bool asked = c->under_way & UNDER_WAY(ZKL__ROLE_WATCH);
-    if (c->predecessor.sight == ZKL__SIGHT_STAT && !asked) {
-        zkl__ask_node(c, ZKL__ROLE_WATCH, ZKL__OP_EXISTS, zkl__predecessor_name(c));
+    if (c->predecessor.access == ZKL__ACCESS_STAT && !asked) {
+        zkl__contender_send_of_node(c, ZKL__ROLE_WATCH, ZKL__OP_EXISTS, zkl__predecessor_name(c));
         asked = true;
     }
-    if (c->predecessor.sight == ZKL__SIGHT_READ && !c->predecessor.armed && !asked) {
+    if (c->predecessor.access == ZKL__ACCESS_GET && !c->predecessor.armed && !asked) {
         watch_predecessor(c);
-    } else if (c->predecessor.sight != ZKL__SIGHT_READ && !c->predecessor.armed && !c->try_only) {
+    } else if (c->predecessor.access != ZKL__ACCESS_GET && !c->predecessor.armed && !c->try_only) {
         zkl__contender_move(c, ZKL__LISTING,
                             "who is before us may not be read: the queue is watched");
-        zkl__ask_list(c);
+        zkl__contender_send_list(c);
     }
 }
 
@@ -583,7 +584,7 @@ void zkl__predecessor_on_event(struct zkl__contender *c)
 /* The queue's list changed, and of the one before us we know no more than that it is in it. */
 void zkl__predecessor_on_queue_event(struct zkl__contender *c)
 {
-    if (c->state == ZKL__WATCHING && !c->local.ahead) {
+    if (c->state == ZKL__WATCHING && !c->peer.follows) {
         c->predecessor.armed = false;
         zkl__contender_move(c, ZKL__LISTING,
                             "the queue changed, and who is before us may not be read");
@@ -642,7 +643,7 @@ static void on_forged(struct zkl__contender *c)
 void zkl__predecessor_on_inspected(struct zkl__contender *c)
 {
     if (c->suspicion.inspection->broken) {
-        zkl__contender_put_off(c);
+        zkl__contender_retry_later(c);
     } else if (c->suspicion.inspection->stale) {
         list_again(c, "one of those before us is gone");
     } else {
@@ -656,7 +657,7 @@ void zkl__predecessor_on_inspected(struct zkl__contender *c)
 /* It may not be read. The exists goes before the list, so its answer is here when that is read. */
 static void on_hidden(struct zkl__contender *c)
 {
-    c->predecessor.sight = ZKL__SIGHT_STAT;
+    c->predecessor.access = ZKL__ACCESS_STAT;
     zkl__predecessor_unwatch(c, ZKL__WATCH_FORGET); /* the refused get has set none */
 }
 
@@ -669,12 +670,12 @@ static void on_stat_of_hidden(struct zkl__contender *c)
         on_forged(c);
     } else if (rc == ZKL__RC_NONODE && c->state == ZKL__WATCHING) {
         zkl__contender_move(c, ZKL__LISTING, "who was before us is gone already");
-    } else if (!zkl__rc_answered(rc) || rc == ZKL__RC_NOTAPPLIED) {
+    } else if (!zkl__rc_is_response(rc) || rc == ZKL__RC_NOTAPPLIED) {
         zkl__contender_fail_by_reply(c);
     } else if (c->try_only && rc != ZKL__RC_NONODE) {
         zkl__contender_fail(c, ZKL_EBUSY, 0, "somebody is before us");
     } else {
-        c->predecessor.sight = ZKL__SIGHT_NOTHING;
+        c->predecessor.access = ZKL__ACCESS_NONE;
     }
 }
 
@@ -685,7 +686,7 @@ void zkl__predecessor_on_reply(struct zkl__contender *c)
     enum zkl__rc rc = c->event->reply->rc;
     if (c->state == ZKL__HELD) {
         zkl__announcement_on_predecessor(c);
-    } else if (c->predecessor.sight == ZKL__SIGHT_STAT &&
+    } else if (c->predecessor.access == ZKL__ACCESS_STAT &&
                (c->state == ZKL__WATCHING || c->state == ZKL__LISTING)) {
         on_stat_of_hidden(c);
     } else if (c->state != ZKL__WATCHING) {
@@ -762,15 +763,16 @@ bool zkl__path_conflict_seen(struct zkl__contender *c)
     return true;
 }
 
-bool zkl__path_conflict_ask(struct zkl__contender *c)
+bool zkl__path_conflict_send(struct zkl__contender *c)
 {
     bool lists = c->conflict.stage == ZKL__CONFLICT_LISTS;
     if (!lists && c->conflict.stage != ZKL__CONFLICT_STATS) {
         return false;
     }
     if (!(c->under_way & UNDER_WAY(ZKL__ROLE_CONFLICT))) {
-        zkl__ask_node(c, ZKL__ROLE_CONFLICT, lists ? ZKL__OP_CHILDREN : ZKL__OP_EXISTS,
-                      lists ? c->conflict.directory : zkl__predecessor_name(c));
+        zkl__contender_send_of_node(c, ZKL__ROLE_CONFLICT,
+                                    lists ? ZKL__OP_CHILDREN : ZKL__OP_EXISTS,
+                                    lists ? c->conflict.directory : zkl__predecessor_name(c));
     }
     return true;
 }
@@ -782,9 +784,9 @@ void zkl__path_conflict_on_reply(struct zkl__contender *c)
     bool lists = c->conflict.stage == ZKL__CONFLICT_LISTS,
          stats = c->conflict.stage == ZKL__CONFLICT_STATS;
     if (c->state != ZKL__LISTING || !(lists || stats)) {
-    } else if (!zkl__rc_answered(reply->rc) || reply->rc == ZKL__RC_NOTAPPLIED) {
+    } else if (!zkl__rc_is_response(reply->rc) || reply->rc == ZKL__RC_NOTAPPLIED) {
         zkl__contender_fail_by_reply(c);
-    } else if (stats && reply->rc == ZKL__RC_OK && zkl__lives(&reply->stat)) {
+    } else if (stats && reply->rc == ZKL__RC_OK && zkl__is_ephemeral(&reply->stat)) {
         refuse(c);
     } else {
         char name[sizeof "members/" + ZKL__NAME_LONGEST];

@@ -29,8 +29,8 @@
 #include <string.h>
 
 #define MILLISECOND INT64_C(1000000)
-#define PATIENCE_LEAST (200 * MILLISECOND)
-#define PATIENCE_MOST (2000 * MILLISECOND)
+#define BACKOFF_LEAST (200 * MILLISECOND)
+#define BACKOFF_MOST (2000 * MILLISECOND)
 
 #define LOOKS_MOST 16 /* under way: hides the round trip */
 
@@ -62,13 +62,13 @@ enum {
     ZKL__ROLE_LEASE  /* + which of the children */
 };
 
-static void on_place_outcome(void *owner, const struct zkl__outcome *outcome);
+static void on_queue_node_outcome(void *owner, const struct zkl__outcome *outcome);
 static void on_lease_outcome(void *owner, const struct zkl__outcome *outcome);
 
 /* --- states ---------------------------------------------------------------------------------- */
 
 #define S(state) (1u << (ZKL__SEMAPHORE_##state))
-#define ANEW (S(ASKING) | S(GONE)) /* its place was lost, or it ends */
+#define ANEW (S(ASKING) | S(ENDED)) /* its place was lost, or it ends */
 
 static const struct {
     const char *name;
@@ -84,17 +84,17 @@ static const struct {
     [ZKL__SEMAPHORE_SETTING] = {"setting", S(MAKING) | S(HELD) | ANEW},
     [ZKL__SEMAPHORE_JUDGING] = {"judging", S(MAKING) | S(WAITING) | S(HELD) | ANEW},
     [ZKL__SEMAPHORE_WAITING] = {"waiting", S(MAKING) | ANEW},
-    [ZKL__SEMAPHORE_HELD] = {"held", S(LOST) | S(RELEASING) | S(GONE)},
-    [ZKL__SEMAPHORE_LOST] = {"lost", S(RELEASING) | S(GONE)},
-    [ZKL__SEMAPHORE_RELEASING] = {"releasing", S(GONE)},
-    [ZKL__SEMAPHORE_GONE] = {"gone", 0},
+    [ZKL__SEMAPHORE_HELD] = {"held", S(LOST) | S(RELEASING) | S(ENDED)},
+    [ZKL__SEMAPHORE_LOST] = {"lost", S(RELEASING) | S(ENDED)},
+    [ZKL__SEMAPHORE_RELEASING] = {"releasing", S(ENDED)},
+    [ZKL__SEMAPHORE_ENDED] = {"gone", 0},
 };
 
 /* What each state says about its contenders. Whoever is granted has all its leases. */
 static void check_sound(const struct zkl__semaphore *s)
 {
     bool head = s->state >= ZKL__SEMAPHORE_MAKING && zkl__semaphore_waits(s);
-    ZKL__ENSURE(zkl__semaphore_waits(s) == (s->place != NULL));
+    ZKL__ENSURE(zkl__semaphore_waits(s) == (s->queue_node != NULL));
     ZKL__ENSURE(zkl__semaphore_held(s) == (head                      ? s->config.count
                                            : zkl__semaphore_waits(s) ? 0
                                                                      : zkl__semaphore_held(s)));
@@ -165,8 +165,9 @@ static struct zkl__contender *contender_new(struct zkl__semaphore *s, const stru
 
 static bool make_queue_node(struct zkl__semaphore *s)
 {
-    s->place = contender_new(s, &zkl__semaphore_queue, s->config.locks, on_place_outcome, s);
-    return s->place != NULL;
+    s->queue_node =
+        contender_new(s, &zkl__semaphore_queue, s->config.locks, on_queue_node_outcome, s);
+    return s->queue_node != NULL;
 }
 
 static void drop_contender(struct zkl__contender **contender)
@@ -207,10 +208,10 @@ static void stop_waiting(struct zkl__semaphore *s)
     forget_leases(s);
     zkl__watch_remove(s->core, &s->watch);
     zkl__watch_remove(s->core, &s->limit_watch);
-    drop_contender(&s->place);
-    s->crowded = false;
+    drop_contender(&s->queue_node);
+    s->over_limit = false;
     s->limit = ZKL__LIMIT_UNREAD;
-    s->retry_at = s->patience = 0;
+    s->retry_at = s->pause = 0;
     s->mail &= ~(1u << ZKL__SM_AGAIN | 1u << ZKL__SM_LIMIT | 1u << ZKL__SM_REPLY |
                  1u << ZKL__SM_WATCH | 1u << ZKL__SM_JUDGED);
 }
@@ -221,7 +222,7 @@ static void end_acquire(struct zkl__semaphore *s, const char *why)
 {
     stop_waiting(s);
     drop_leases(s);
-    move_to(s, ZKL__SEMAPHORE_GONE, why);
+    move_to(s, ZKL__SEMAPHORE_ENDED, why);
     post(s, ZKL__SM_LOOK); /* to be freed */
 }
 
@@ -257,7 +258,7 @@ static void queue_again(struct zkl__semaphore *s)
         fail_acquire(s, ZKL_ENOMEM, 0, "out of memory");
     } else {
         move_to(s, ZKL__SEMAPHORE_ASKING, "our place or a lease of ours was lost");
-        zkl__contender_start(s->place, s->deadline, s->try_only);
+        zkl__contender_start(s->queue_node, s->deadline, s->try_only);
     }
 }
 
@@ -276,7 +277,7 @@ static bool all_leased(const struct zkl__semaphore *s, int64_t now)
 static bool in_jeopardy(const struct zkl__semaphore *s)
 {
     for (int i = 0; i < s->config.count; i++) {
-        if (s->permits[i].contender && s->permits[i].contender->jeopardy_told) {
+        if (s->permits[i].contender && s->permits[i].contender->jeopardy_notified) {
             return true;
         }
     }
@@ -298,8 +299,8 @@ static void grant_permits(struct zkl__semaphore *s, const char *why)
 
 static void retry_later(struct zkl__semaphore *s)
 {
-    s->patience = zkl__backoff(s->patience, PATIENCE_LEAST, PATIENCE_MOST);
-    s->retry_at = s->core->now + s->patience;
+    s->pause = zkl__backoff(s->pause, BACKOFF_LEAST, BACKOFF_MOST);
+    s->retry_at = s->core->now + s->pause;
 }
 
 static void send_request(struct zkl__semaphore *s, struct zkl__op op)
@@ -394,7 +395,7 @@ static void on_limit_reply(struct zkl__semaphore *s, const struct zkl__reply *re
         break;
     case ZKL__SEMAPHORE_SEARCHED:
         /* A znode without a session is nobody's, and would keep the semaphore out for ever. */
-        if (reply->rc == ZKL__RC_OK && zkl__lives(&reply->stat)) {
+        if (reply->rc == ZKL__RC_OK && zkl__is_ephemeral(&reply->stat)) {
             fail_acquire(s, ZKL_ECONFLICT, 0, "the path is in use as a lock or an election");
         } else {
             move_to(s, ZKL__SEMAPHORE_QUEUED, "nobody queues here for a lock");
@@ -404,7 +405,8 @@ static void on_limit_reply(struct zkl__semaphore *s, const struct zkl__reply *re
         s->limit = ZKL__LIMIT_UNREAD;
         /* Our limit is in force since then. The list that was read before it is as good as one that
          * is read now, for our leases were in it. */
-        if (reply->rc == ZKL__RC_OK && s->stand <= s->config.limit && all_leased(s, s->core->now)) {
+        if (reply->rc == ZKL__RC_OK && s->lease_count <= s->config.limit &&
+            all_leased(s, s->core->now)) {
             grant_permits(s, "ours is the limit, and no more leases stand");
         } else if (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_BADVERSION ||
                    reply->rc == ZKL__RC_NONODE) {
@@ -473,7 +475,7 @@ static void take_leases(struct zkl__semaphore *s, const struct zkl__reply *list)
     }
     for (int i = 0; i < s->config.count; i++) { /* our own need no look */
         const char *own = zkl__contender_node(s->permits[i].contender);
-        zkl__children_find(s->leases, own)->verdict = ZKL__CHILD_LIVES;
+        zkl__children_find(s->leases, own)->verdict = ZKL__CHILD_EPHEMERAL;
     }
     forget_looks(s);
     move_to(s, ZKL__SEMAPHORE_JUDGING, "too many leases");
@@ -481,17 +483,17 @@ static void take_leases(struct zkl__semaphore *s, const struct zkl__reply *list)
 
 static void decide_by_list(struct zkl__semaphore *s, const struct zkl__reply *list)
 {
-    s->stand = 0;
+    s->lease_count = 0;
     for (size_t i = 0; i < list->child_count; i++) {
-        s->stand += is_lease(list->children[i]);
+        s->lease_count += is_lease(list->children[i]);
     }
     if (s->limit != ZKL__LIMIT_UNSET) {
         zkl__core_trace_at(s->core, s->config.path, s->number, "%d leases stand, the limit is %d",
-                           s->stand, s->limit);
+                           s->lease_count, s->limit);
     }
     if (!all_listed(s, list) || !all_leased(s, s->core->now)) {
         queue_again(s);
-    } else if (s->stand <= s->limit) {
+    } else if (s->lease_count <= s->limit) {
         grant_permits(s, "no more leases than the limit");
     } else if (s->state != ZKL__SEMAPHORE_READING) {
         return; /* changed while it was read: once more */
@@ -500,8 +502,8 @@ static void decide_by_list(struct zkl__semaphore *s, const struct zkl__reply *li
         move_to(s, ZKL__SEMAPHORE_MAKING, "the limit could not be read");
     } else if (s->limit == ZKL__LIMIT_UNSET) {
         move_to(s, ZKL__SEMAPHORE_SETTING, "nobody has set a limit");
-    } else if (!s->crowded && !s->try_only) {
-        s->crowded = true;
+    } else if (!s->over_limit && !s->try_only) {
+        s->over_limit = true;
         move_to(s, ZKL__SEMAPHORE_MAKING, "too many leases: once more, with watches");
     } else {
         take_leases(s, list);
@@ -511,7 +513,7 @@ static void decide_by_list(struct zkl__semaphore *s, const struct zkl__reply *li
 static void on_leases_listed(struct zkl__semaphore *s, const struct zkl__reply *reply)
 {
     if (reply->rc == ZKL__RC_OK) {
-        if (s->crowded) { /* one of before may have fired meanwhile: the list has set it again */
+        if (s->over_limit) { /* one of before may have fired meanwhile: the list has set it again */
             (void)zkl__watch_add(s->core, &s->watch);
         }
         decide_by_list(s, reply);
@@ -527,15 +529,15 @@ static void read_leases(struct zkl__semaphore *s)
     if (!s->limit_watch.entry.in_map) {
         s->limit = ZKL__LIMIT_UNREAD;
     }
-    if (s->crowded && (zkl__watch_add(s->core, &s->watch) != ZKL_OK ||
-                       zkl__watch_add(s->core, &s->limit_watch) != ZKL_OK)) {
+    if (s->over_limit && (zkl__watch_add(s->core, &s->watch) != ZKL_OK ||
+                          zkl__watch_add(s->core, &s->limit_watch) != ZKL_OK)) {
         fail_acquire(s, ZKL_ELIMIT, 0, "too many watches in this session");
         return;
     }
     move_to(s, ZKL__SEMAPHORE_READING, "our leases are there");
     send_limit_read(s); /* first: its reply comes first */
     send_request(s, (struct zkl__op){
-                        .kind = ZKL__OP_CHILDREN, .dir = s->config.leases, .watch = s->crowded});
+                        .kind = ZKL__OP_CHILDREN, .dir = s->config.leases, .watch = s->over_limit});
 }
 
 /* --- which of them live ---------------------------------------------------------------------- */
@@ -560,11 +562,11 @@ static void judge_leases(struct zkl__semaphore *s)
     if (s->looks > 0 || send_looks(s)) {
         return;
     }
-    size_t stand = zkl__children_standing(s->leases);
+    size_t may_count = zkl__children_that_may_count(s->leases);
     // NOLINTNEXTLINE(bugprone-branch-clone): the order of the tests counts
     if (!all_leased(s, s->core->now)) {
         queue_again(s);
-    } else if (stand <= (size_t)s->limit) {
+    } else if (may_count <= (size_t)s->limit) {
         grant_permits(s, "few enough of the leases live with a session");
     } else if (s->try_only) {
         fail_acquire(s, ZKL_EBUSY, 0, "too few permits are free");
@@ -584,7 +586,7 @@ static void post_failure(struct zkl__semaphore *s, const struct zkl__outcome *ou
 }
 
 /* Inside a step of its place. */
-static void on_place_outcome(void *owner, const struct zkl__outcome *outcome)
+static void on_queue_node_outcome(void *owner, const struct zkl__outcome *outcome)
 {
     struct zkl__semaphore *s = owner;
     switch (outcome->kind) {
@@ -592,14 +594,14 @@ static void on_place_outcome(void *owner, const struct zkl__outcome *outcome)
         post(s, ZKL__SM_LOOK);
         break;
     case ZKL__FAILED:
-        s->place = NULL;
+        s->queue_node = NULL;
         post_failure(s, outcome);
         break;
     case ZKL__LOSS:
         post(s, ZKL__SM_AGAIN);
         break;
     case ZKL__RELEASED: /* by the core, when the session is over for good */
-        s->place = NULL;
+        s->queue_node = NULL;
         break;
     default:
         break;
@@ -673,7 +675,7 @@ static void on_answer(struct zkl__core *core, struct zkl__machine *machine, int 
     struct zkl__semaphore *s = (struct zkl__semaphore *)machine;
     (void)core, (void)sent;
     /* "Try again" is no answer. */
-    reply = zkl__rc_answered(reply->rc) && reply->rc != ZKL__RC_NOTAPPLIED ? reply : NULL;
+    reply = zkl__rc_is_response(reply->rc) && reply->rc != ZKL__RC_NOTAPPLIED ? reply : NULL;
     if (role == ZKL__ROLE_SEMAPHORE) {
         s->busy = false;
         s->reply = reply;
@@ -726,7 +728,7 @@ static void send_what_is_needed(struct zkl__semaphore *s)
         send_limit_request(s);
         break;
     case ZKL__SEMAPHORE_QUEUED:
-        if (zkl__contender_state(s->place) == ZKL__HELD) {
+        if (zkl__contender_state(s->queue_node) == ZKL__HELD) {
             move_to(s, ZKL__SEMAPHORE_MAKING, "we are the head");
             make_leases(s);
         }
@@ -758,7 +760,7 @@ static void on_reply(struct zkl__semaphore *s)
         }
         return;
     }
-    s->patience = 0;
+    s->pause = 0;
     if (s->state < ZKL__SEMAPHORE_QUEUED || s->state == ZKL__SEMAPHORE_SETTING) {
         on_limit_reply(s, reply);
     } else {
@@ -827,7 +829,7 @@ static void read_mail(struct zkl__semaphore *s, enum zkl__semaphore_mail kind)
         break;
     case ZKL__SM_WATCH:
         /* There may be room now, so the next list sets no watch. The one under way does. */
-        s->crowded = s->crowded && s->busy;
+        s->over_limit = s->over_limit && s->busy;
         if (s->state == ZKL__SEMAPHORE_READING || s->state == ZKL__SEMAPHORE_JUDGING ||
             s->state == ZKL__SEMAPHORE_WAITING) {
             move_to(s, ZKL__SEMAPHORE_MAKING, "the leases or the limit changed");
@@ -845,7 +847,7 @@ static void read_mail(struct zkl__semaphore *s, enum zkl__semaphore_mail kind)
     case ZKL__SM_START:
         move_to(s, ZKL__SEMAPHORE_ASKING, "started");
         send_what_is_needed(s); /* before its queue node */
-        zkl__contender_start(s->place, s->deadline, s->try_only);
+        zkl__contender_start(s->queue_node, s->deadline, s->try_only);
         break;
     case ZKL__SM_RELEASE:
         if (!waits) {
@@ -874,7 +876,7 @@ static void read_mail(struct zkl__semaphore *s, enum zkl__semaphore_mail kind)
 
 static int64_t wake(const struct zkl__semaphore *s)
 {
-    if (s->state == ZKL__SEMAPHORE_NEW || s->state == ZKL__SEMAPHORE_GONE) {
+    if (s->state == ZKL__SEMAPHORE_NEW || s->state == ZKL__SEMAPHORE_ENDED) {
         return INT64_MAX;
     }
     bool soon = s->retry_at > s->core->now && s->retry_at < s->deadline;
@@ -884,7 +886,7 @@ static int64_t wake(const struct zkl__semaphore *s)
 static void step_semaphore(struct zkl__core *core, struct zkl__machine *machine)
 {
     struct zkl__semaphore *s = (struct zkl__semaphore *)machine;
-    while (s->mail && s->state != ZKL__SEMAPHORE_GONE) {
+    while (s->mail && s->state != ZKL__SEMAPHORE_ENDED) {
         int kind = __builtin_ctz(s->mail);
         s->mail &= s->mail - 1;
         read_mail(s, (enum zkl__semaphore_mail)kind);
@@ -892,7 +894,7 @@ static void step_semaphore(struct zkl__core *core, struct zkl__machine *machine)
     send_what_is_needed(s);
     check_sound(s);
     zkl__timers_set(&core->timers, &machine->timer, wake(s));
-    if (s->state == ZKL__SEMAPHORE_GONE) {
+    if (s->state == ZKL__SEMAPHORE_ENDED) {
         zkl__core_bury(core, machine);
     }
 }
@@ -956,7 +958,7 @@ struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
         free_semaphore(core, &s->machine);
         return NULL;
     }
-    s->number = s->place->number;
+    s->number = s->queue_node->number;
     return s;
 }
 
@@ -967,7 +969,7 @@ void zkl__semaphore_silence(struct zkl__semaphore *semaphore)
 
 void zkl__semaphore_let_go(struct zkl__semaphore *semaphore)
 {
-    if (semaphore->state != ZKL__SEMAPHORE_GONE) {
+    if (semaphore->state != ZKL__SEMAPHORE_ENDED) {
         end_acquire(semaphore, "its owner let go");
     }
 }
@@ -1024,9 +1026,9 @@ bool zkl__semaphore_granted(const struct zkl__semaphore *semaphore)
     return semaphore->state == ZKL__SEMAPHORE_HELD || semaphore->state == ZKL__SEMAPHORE_LOST;
 }
 
-const char *zkl__semaphore_place(const struct zkl__semaphore *semaphore)
+const char *zkl__semaphore_queue_node(const struct zkl__semaphore *semaphore)
 {
-    return semaphore->place ? zkl__contender_node(semaphore->place) : "";
+    return semaphore->queue_node ? zkl__contender_node(semaphore->queue_node) : "";
 }
 
 const char *zkl__semaphore_permit(const struct zkl__semaphore *semaphore, int index, int64_t *token)

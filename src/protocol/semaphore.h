@@ -28,7 +28,7 @@ struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
                                           const struct zkl__semaphore_config *config);
 
 /* Its node in the queue; "" while there is none. */
-const char *zkl__semaphore_place(const struct zkl__semaphore *semaphore);
+const char *zkl__semaphore_queue_node(const struct zkl__semaphore *semaphore);
 /* The node of that permit, of so many that were asked for, and its token; NULL: it has none yet, or
  * none any more. */
 const char *zkl__semaphore_permit(const struct zkl__semaphore *semaphore, int index,

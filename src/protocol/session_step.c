@@ -19,7 +19,7 @@ static bool proves_much(enum zkl__op_kind kind)
            kind == ZKL__OP_CHECK || kind == ZKL__OP_MULTI || kind == ZKL__OP_SYNC;
 }
 
-static void tell_refused(struct zkl__core *core, struct zkl__machine *owner, int role, int code)
+static void report_refusal(struct zkl__core *core, struct zkl__machine *owner, int role, int code)
 {
     if (owner) {
         owner->ops->refused(core, owner, role, code);
@@ -47,7 +47,7 @@ static void refuse(struct zkl__core *core, struct zkl__pending *p, int code)
     struct zkl__machine *owner = p->owner;
     int role = p->role;
     drop(core, p);
-    tell_refused(core, owner, role, code);
+    report_refusal(core, owner, role, code);
 }
 
 static void submit(struct zkl__core *core, struct zkl__pending *p, const struct zkl__op *op)
@@ -143,7 +143,7 @@ void zkl__core_send(struct zkl__core *core, struct zkl__machine *owner, int role
 {
     struct zkl__pending *p = zkl__pending_take(&core->pendings);
     if (!p) {
-        tell_refused(core, owner, role, ZKL_ENOMEM);
+        report_refusal(core, owner, role, ZKL_ENOMEM);
         return;
     }
     p->kind = op->kind;
@@ -168,7 +168,7 @@ static enum zkl__proof proof_of(enum zkl__op_kind kind, enum zkl__rc rc)
      * (OpCode.error): who may not read its own node lives by it. */
     bool done = rc == ZKL__RC_OK || (rc == ZKL__RC_NOAUTH && kind == ZKL__OP_CHECK);
     if (!done || !proves_much(kind)) {
-        return ZKL__PROOF_ANSWER;
+        return ZKL__PROOF_RESPONSE;
     }
     return kind == ZKL__OP_SYNC ? ZKL__PROOF_SYNC : ZKL__PROOF_COMMIT;
 }
@@ -178,7 +178,7 @@ static void prove(struct zkl__core *core, const struct zkl__machine *asker, enum
                   int64_t sent, enum zkl__rc rc)
 {
     int64_t left = core->lease.until - core->now;
-    if (!zkl__lease_answer(&core->lease, proof_of(kind, rc), sent, core->now)) {
+    if (!zkl__lease_response(&core->lease, proof_of(kind, rc), sent, core->now)) {
         return;
     }
     if (core->held > 0) {
@@ -195,17 +195,17 @@ static void prove(struct zkl__core *core, const struct zkl__machine *asker, enum
     }
 }
 
-static void core_answer(struct zkl__core *core, struct zkl__pending *p,
-                        const struct zkl__reply *reply)
+static void take_reply(struct zkl__core *core, struct zkl__pending *p,
+                       const struct zkl__reply *reply)
 {
     struct zkl__pending was = *p;
     drop(core, p);
     if (was.counted) {
-        zkl__window_ended(&core->window, zkl__rc_answered(reply->rc), was.sent, core->now,
+        zkl__window_ended(&core->window, zkl__rc_is_response(reply->rc), was.sent, core->now,
                           zkl__lease_heartbeat(core->timeout));
     }
     core->beats_under_way -= was.role == ZKL__ROLE_BEAT;
-    if (zkl__rc_answered(reply->rc)) {
+    if (zkl__rc_is_response(reply->rc)) {
         zkl__histogram_add(&core->stats.all.request, core->now - was.sent);
         prove(core, was.role == ZKL__ROLE_PROVE ? was.owner : NULL, was.kind, was.sent, reply->rc);
     } else if (reply->rc == ZKL__RC_UNKNOWN) {
@@ -219,13 +219,13 @@ static void core_answer(struct zkl__core *core, struct zkl__pending *p,
 }
 
 /* Everything under way: nobody knows what became of it. */
-static void core_answer_unknown(struct zkl__core *core)
+static void end_all_unknown(struct zkl__core *core)
 {
     const struct zkl__reply reply = {.rc = ZKL__RC_UNKNOWN};
     refuse_waiting(core);
     for (size_t i = 0; i < core->pendings.room; i++) {
         if (core->pendings.slots[i].on) {
-            core_answer(core, &core->pendings.slots[i], &reply);
+            take_reply(core, &core->pendings.slots[i], &reply);
         }
     }
 }
@@ -263,7 +263,7 @@ static void request_refused(struct zkl__core *core, struct zkl__machine *machine
     zkl__core_post(core, machine); /* not now: its owner may be about to ask for more */
 }
 
-static void tell_unsent(struct zkl__core *core, struct zkl__machine *machine)
+static void report_unsent(struct zkl__core *core, struct zkl__machine *machine)
 {
     struct zkl__request *request = (struct zkl__request *)machine;
     const struct zkl__reply reply = {.rc = ZKL__RC_UNSENT, .unsent = request->unsent};
@@ -272,7 +272,7 @@ static void tell_unsent(struct zkl__core *core, struct zkl__machine *machine)
 }
 
 static const struct zkl__machine_ops request_ops = {.rank = ZKL__RANK_FIRST,
-                                                    .step = tell_unsent,
+                                                    .step = report_unsent,
                                                     .answered = request_answered,
                                                     .refused = request_refused};
 
@@ -503,7 +503,7 @@ static void on_connected(struct zkl__core *core, const struct zkl__event *ev)
         core->stats.all.reconnects++;
         zkl__lease_reconnect(&core->lease, ev->timeout, core->now);
     }
-    core->proof_at = core->beat_at = core->now; /* the chain begins at once */
+    core->proof_at = core->beat_at = core->now; /* the chain begins immediately */
     zkl__core_trace(core, NULL, ev->fresh ? "a new session" : "connected again");
     zkl__core_find_hops(core);
     core->port.state(core->port.ctx, ZKL_SESSION_CONNECTED, ZKL_OK);
@@ -520,7 +520,7 @@ static void owe_state(struct zkl__core *core, zkl_connection_state state, int co
     core->state_code = code;
 }
 
-static void tell_state(struct zkl__core *core)
+static void report_state(struct zkl__core *core)
 {
     if (core->owes_state) {
         core->port.state(core->port.ctx, core->state, core->state_code);
@@ -570,7 +570,7 @@ static void on_suspended(struct zkl__core *core)
         }
     }
     zkl__core_trace(core, NULL, "no server");
-    core_answer_unknown(core);
+    end_all_unknown(core);
     owe_state(core, ZKL_SESSION_SUSPENDED, ZKL_ECONNECT);
 }
 
@@ -593,7 +593,7 @@ static void on_expired(struct zkl__core *core, int code)
     core->stats.all.expiries++;
     zkl__lease_end(&core->lease);
     zkl__core_trace(core, NULL, "the session ended");
-    core_answer_unknown(core);
+    end_all_unknown(core);
     core->ended = code == ZKL_EAUTH;
     zkl__contenders_post(core, ZKL__CE_EXPIRED, code);
     if (core->ended) {
@@ -632,8 +632,8 @@ static void on_close(struct zkl__core *core)
 
 static void cancel(const struct zkl__event *ev, int code)
 {
-    if (ev->joint) {
-        zkl__joint_cancel(ev->joint, code);
+    if (ev->multi) {
+        zkl__multi_cancel(ev->multi, code);
     } else if (ev->semaphore) {
         zkl__semaphore_cancel(ev->semaphore, code);
     } else {
@@ -644,8 +644,8 @@ static void cancel(const struct zkl__event *ev, int code)
 
 static void on_start(struct zkl__core *core, const struct zkl__event *ev)
 {
-    if (ev->joint) {
-        zkl__joint_start(ev->joint, ev->deadline, ev->try_only);
+    if (ev->multi) {
+        zkl__multi_start(ev->multi, ev->deadline, ev->try_only);
     } else if (ev->semaphore) {
         zkl__semaphore_start(ev->semaphore, ev->deadline, ev->try_only);
     } else {
@@ -658,8 +658,8 @@ static void on_start(struct zkl__core *core, const struct zkl__event *ev)
 
 static void on_release(const struct zkl__event *ev)
 {
-    if (ev->joint) {
-        zkl__joint_release(ev->joint);
+    if (ev->multi) {
+        zkl__multi_release(ev->multi);
     } else if (ev->semaphore) {
         zkl__semaphore_release(ev->semaphore);
     } else {
@@ -669,8 +669,8 @@ static void on_release(const struct zkl__event *ev)
 
 static void on_let_go(const struct zkl__event *ev)
 {
-    if (ev->joint) {
-        zkl__joint_end(ev->joint);
+    if (ev->multi) {
+        zkl__multi_end(ev->multi);
     } else if (ev->semaphore) {
         zkl__semaphore_let_go(ev->semaphore);
     } else {
@@ -682,7 +682,7 @@ static void on_reply(struct zkl__core *core, const struct zkl__event *ev)
 {
     struct zkl__pending *p = zkl__pending_find(&core->pendings, ev->id);
     if (p) {
-        core_answer(core, p, ev->reply);
+        take_reply(core, p, ev->reply);
     }
 }
 
@@ -752,7 +752,7 @@ void zkl__session_step(struct zkl__core *core, const struct zkl__event *event)
     drain(core);
     admit(core, event);
     drain(core);
-    tell_state(core);
+    report_state(core);
     zkl__free(&core->config.heap, core->index); /* the reply that it is of was read by all */
     core->index = NULL;
     bool due = zkl__core_post_due_timers(core);
@@ -767,10 +767,10 @@ void zkl__session_step(struct zkl__core *core, const struct zkl__event *event)
 }
 
 bool zkl__core_holds(const struct zkl__core *core, const struct zkl__contender *contender,
-                     const struct zkl__joint *joint, const struct zkl__semaphore *semaphore,
+                     const struct zkl__multi *multi, const struct zkl__semaphore *semaphore,
                      int64_t now)
 {
-    return joint       ? zkl__joint_holds(core, joint, now)
+    return multi       ? zkl__multi_holds(core, multi, now)
            : semaphore ? zkl__semaphore_holds(core, semaphore, now)
                        : zkl__contender_holds(core, contender, now);
 }
@@ -806,7 +806,7 @@ void zkl__core_free(struct zkl__core *core)
     core_drop_waiting(core);
     zkl__map_deinit(&core->watches.map);
     zkl__stats_deinit(&core->stats, &heap);
-    zkl__local_queues_deinit(&core->queues);
+    zkl__peer_queues_deinit(&core->queues);
     zkl__free(&heap, core->pendings.slots);
     zkl__free(&heap, core);
 }

@@ -58,7 +58,7 @@ struct zkl__core_config {
      * there is no such list. */
     const zkl_acl *seal;
     /* For the simulator, whose queues are short: of the contenders in a queue so many may send a
-     * create alone as this part of them (local_queue.c); 0: an eighth. */
+     * create alone as this part of them (peers.c); 0: an eighth. */
     size_t unlisted_part;
 };
 
@@ -80,7 +80,7 @@ enum zkl__event_kind {
     ZKL__EV_REPLY,       /* id, reply */
     ZKL__EV_WATCH,       /* watch, path */
     ZKL__EV_TIME,        /* nothing but the time */
-    ZKL__EV_START,       /* contender, joint or semaphore, deadline, try_only */
+    ZKL__EV_START,       /* contender, multi-contender or semaphore, deadline, try_only */
     ZKL__EV_CANCEL,      /* one of these, code: what its FAILED says */
     ZKL__EV_RELEASE,     /* one of these: held or lost. RELEASED follows when no node is left */
     ZKL__EV_LET_GO,      /* one of these: its owner listens no more. A new one is dropped, a waiting
@@ -95,14 +95,14 @@ enum zkl__event_kind {
     ZKL__EV_WAKE     /* watcher: it acts, whatever pause it made */
 };
 
-struct zkl__joint;
+struct zkl__multi;
 struct zkl__semaphore;
 struct zkl__request;
 struct zkl__event {
     enum zkl__event_kind kind;
     int64_t now;                      /* CLOCK_BOOTTIME, ns; never less than in the step before */
     struct zkl__contender *contender; /* or: */
-    struct zkl__joint *joint;         /* or: */
+    struct zkl__multi *multi;         /* or: */
     struct zkl__semaphore *semaphore;
     struct zkl__watcher *watcher;
     int64_t deadline; /* INT64_MAX: none */
@@ -132,7 +132,7 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core,
                                           const struct zkl__contender_config *config);
 /* Held at this time, by the lease. One of the three is not NULL. */
 bool zkl__core_holds(const struct zkl__core *core, const struct zkl__contender *contender,
-                     const struct zkl__joint *joint, const struct zkl__semaphore *semaphore,
+                     const struct zkl__multi *multi, const struct zkl__semaphore *semaphore,
                      int64_t now);
 
 enum zkl__contender_state zkl__contender_state(const struct zkl__contender *contender);
@@ -148,19 +148,19 @@ bool zkl__contender_holds(const struct zkl__core *core, const struct zkl__conten
  * them, one gives them back as far as that is possible. To its owner it is one contender, with the
  * same outcomes: GRANTED when it is first everywhere, FAILED as soon as it cannot be, LOSS with the
  * first place lost. config: without path and mark. The paths differ. NULL: no memory. */
-struct zkl__joint *zkl__joint_new(struct zkl__core *core,
+struct zkl__multi *zkl__multi_new(struct zkl__core *core,
                                   const struct zkl__contender_config *config,
                                   const char *const *paths, size_t count);
 /* As the functions of a contender. */
-bool zkl__joint_holds(const struct zkl__core *core, const struct zkl__joint *joint, int64_t now);
-const char *zkl__joint_node(const struct zkl__joint *joint, size_t seat);
+bool zkl__multi_holds(const struct zkl__core *core, const struct zkl__multi *multi, int64_t now);
+const char *zkl__multi_node(const struct zkl__multi *multi, size_t member);
 
 /* --- locks that linger ------------------------------------------------------------------------ */
 
 /* A lock object of which the lock may linger at this path is made; NULL: no memory. When it is
  * freed, whether it was the last one there: then nobody can be granted what lingers. */
-struct zkl__local_queue *zkl__linger_enroll(struct zkl__core *core, const char *path);
-bool zkl__linger_resign(struct zkl__core *core, struct zkl__local_queue *queue);
+struct zkl__peer_queue *zkl__linger_enroll(struct zkl__core *core, const char *path);
+bool zkl__linger_resign(struct zkl__core *core, struct zkl__peer_queue *queue);
 
 /* --- requests and watches: single operations of recipes that are not queues ------------------ */
 

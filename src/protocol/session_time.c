@@ -142,13 +142,13 @@ static void beat(struct zkl__core *core)
     zkl__core_send(core, &c->machine, ZKL__ROLE_BEAT, &op);
 }
 
-static void tell_jeopardy(struct zkl__core *core)
+static void notify_jeopardy(struct zkl__core *core)
 {
     if (core->warned == (core->jeopardy ? core->granted : 0)) {
         return; /* everybody knows: a step costs what it changes, not what the session holds */
     }
     ZKL__EACH (struct zkl__contender, c, &core->holders, holding) {
-        if (c->state == ZKL__HELD && c->jeopardy_told != core->jeopardy) {
+        if (c->state == ZKL__HELD && c->jeopardy_notified != core->jeopardy) {
             struct zkl__outcome outcome = {.kind = core->jeopardy ? ZKL__JEOPARDY : ZKL__SAFE,
                                            .now = core->now,
                                            .why = core->connected ? "the servers do not answer"
@@ -156,9 +156,9 @@ static void tell_jeopardy(struct zkl__core *core)
             if (!core->jeopardy) {
                 outcome.why = "the lease is renewed";
             }
-            c->jeopardy_told = core->jeopardy;
+            c->jeopardy_notified = core->jeopardy;
             core->warned += core->jeopardy ? 1 : -1u;
-            zkl__owner_tell(c, &outcome);
+            zkl__owner_notify(c, &outcome);
         }
     }
 }
@@ -172,7 +172,7 @@ static void lapse(struct zkl__core *core)
     }
 }
 
-void zkl__core_look_at_lease(struct zkl__core *core)
+void zkl__core_check_lease(struct zkl__core *core)
 {
     if (lease_left(core) <= 0) {
         zkl__stats_slack(&core->stats, 0);
@@ -180,7 +180,7 @@ void zkl__core_look_at_lease(struct zkl__core *core)
         return;
     }
     core->jeopardy = !core->connected || lease_left(core) < zkl__core_least_lease(core) / 4;
-    tell_jeopardy(core);
+    notify_jeopardy(core);
 }
 
 bool zkl__core_post_due_timers(struct zkl__core *core)

@@ -11,8 +11,8 @@
 struct zkl__path_stats {
     zkl_contender_stats counts;
     char *path; /* NULL: of all that had no row of their own */
-    bool told_delete, told_write,
-        told_read; /* an operator was warned that we lack this permission: once for a path */
+    bool warned_of_delete, warned_of_write,
+        warned_of_read; /* an operator was warned that we lack this permission: once for a path */
     struct zkl__path_stats *next;
 };
 

@@ -14,7 +14,7 @@
 #define ROLE_LOOK ZKL__ROLES
 
 /* It acts at that time. */
-static void watcher_put_off(struct zkl__watcher *w, int64_t at)
+static void set_retry(struct zkl__watcher *w, int64_t at)
 {
     w->retry_at = at;
     zkl__timers_set(&w->core->timers, &w->machine.timer, at);
@@ -23,7 +23,7 @@ static void watcher_put_off(struct zkl__watcher *w, int64_t at)
 void zkl__watcher_retry(struct zkl__watcher *w)
 {
     w->pause = zkl__backoff(w->pause, PAUSE_LEAST, PAUSE_MOST);
-    watcher_put_off(w, w->core->now + w->pause);
+    set_retry(w, w->core->now + w->pause);
 }
 
 void zkl__watcher_wake(struct zkl__watcher *w)
@@ -140,7 +140,7 @@ static void answered(struct zkl__core *core, struct zkl__machine *machine, int r
 {
     struct zkl__watcher *w = (struct zkl__watcher *)machine;
     (void)core, (void)sent;
-    reply = zkl__rc_answered(reply->rc) && reply->rc != ZKL__RC_NOTAPPLIED ? reply : NULL;
+    reply = zkl__rc_is_response(reply->rc) && reply->rc != ZKL__RC_NOTAPPLIED ? reply : NULL;
     if (role < ROLE_LOOK) {
         on_reply(w, reply);
     } else {

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Defined below. */
-static void farewell_on_stat(struct zkl__contender *c);
+static void cleanup_on_stat(struct zkl__contender *c);
 static void directory_missing(struct zkl__contender *c);
 
 /* === the znode, and the fate of its create ==================================================== */
@@ -87,7 +87,7 @@ struct zkl__op zkl__delete_op(const struct zkl__contender *c)
 }
 
 /* Now, not when the attempt began: the session it is made in may have another identity, or none. */
-static void name_place(struct zkl__contender *c)
+static void name_node(struct zkl__contender *c)
 {
     c->node.sealed = zkl__announcement_seals(c);
     if (c->node.sealed) {
@@ -98,27 +98,27 @@ static void name_place(struct zkl__contender *c)
 
 /* Who waits for nobody needs the list only to find what it sent twice: that its node is there, the
  * create's answer says. */
-void zkl__node_ask(struct zkl__contender *c)
+void zkl__node_send_create(struct zkl__contender *c)
 {
     if (c->state == ZKL__NEW) {
-        name_place(c);
+        name_node(c);
         zkl__contender_move(c, ZKL__CREATING, "asks for a place and the list together");
     } else if (zkl__node_unsure(&c->node)) {
         c->node.fate = ZKL__FATE_TWICE;
     }
-    zkl__mark_ask(c); /* before the create: hold.c */
-    zkl__ask(c, ZKL__ROLE_CREATE, zkl__create_op(c));
+    zkl__mark_send_read(c); /* before the create: hold.c */
+    zkl__contender_send(c, ZKL__ROLE_CREATE, zkl__create_op(c));
     if (c->node.fate >= ZKL__FATE_TWICE ||
-        (c->config.rule->waits_for && !zkl__local_spares_list(c))) {
-        zkl__ask_list(c);
+        (c->config.rule->waits_for && !zkl__peers_spares_list(c))) {
+        zkl__contender_send_list(c);
     }
 }
 
-void zkl__node_ask_czxid(struct zkl__contender *c)
+void zkl__node_send_stat(struct zkl__contender *c)
 {
     if (zkl__node_known(&c->node) && !c->node.czxid && !zkl__node_unsure(&c->node) &&
         !(c->under_way & UNDER_WAY(ZKL__ROLE_STAT))) {
-        zkl__ask_node(c, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node.name);
+        zkl__contender_send_of_node(c, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node.name);
     }
 }
 
@@ -171,7 +171,7 @@ void zkl__node_on_create(struct zkl__contender *c)
     const struct zkl__reply *reply = c->event->reply;
     const char *before;
     if (!note_create(c, reply)) {
-        zkl__contender_put_off(c);
+        zkl__contender_retry_later(c);
     } else if (c->state != ZKL__CREATING) {
         return; /* not wanted any more */
     } else if (reply->rc == ZKL__RC_NONODE) {
@@ -189,7 +189,7 @@ void zkl__node_on_create(struct zkl__contender *c)
         zkl__contender_move(c, ZKL__LISTING, ZKL__NO_LIST);
     } else if (!c->config.rule->waits_for) {
         zkl__predecessor_none(c);
-    } else if ((before = zkl__local_neighbour(c))) {
+    } else if ((before = zkl__peers_neighbour(c))) {
         zkl__predecessor_wait_for(c, before);
     } else {
         zkl__contender_move(c, ZKL__LISTING, ZKL__NO_LIST);
@@ -221,8 +221,8 @@ static bool settle_twice(struct zkl__contender *c)
         zkl__contender_move(c, ZKL__LISTING, "the lost create was applied: its double is removed");
     }
     c->node.removes_duplicate = true;
-    zkl__ask_node(c, ZKL__ROLE_DELETE, ZKL__OP_DELETE, other);
-    zkl__ask_list(c);
+    zkl__contender_send_of_node(c, ZKL__ROLE_DELETE, ZKL__OP_DELETE, other);
+    zkl__contender_send_list(c);
     return false;
 }
 
@@ -241,7 +241,7 @@ bool zkl__node_in_list(struct zkl__contender *c)
 void zkl__node_on_stat(struct zkl__contender *c)
 {
     if (c->state == ZKL__REMOVING && zkl__node_unsure(&c->node)) {
-        farewell_on_stat(c);
+        cleanup_on_stat(c);
         return;
     }
     if (!zkl__contender_waits(c) || c->node.czxid || !zkl__node_known(&c->node)) {
@@ -269,8 +269,8 @@ void zkl__node_on_stat(struct zkl__contender *c)
 /* Once for each path: who contends there has the same credentials the next time. */
 static void warn_of_read(const struct zkl__contender *c)
 {
-    if (!c->path_stats->told_read) {
-        c->path_stats->told_read = true;
+    if (!c->path_stats->warned_of_read) {
+        c->path_stats->warned_of_read = true;
         zkl__core_warn(c->core, c,
                        "READ on our own znode %s is missing: the lock is held, but a removal by "
                        "hand is noticed late, "
@@ -309,7 +309,7 @@ void zkl__node_on_check(struct zkl__contender *c)
 /* The list sent with the delete says what is left. */
 static void node_on_duplicate(struct zkl__node *node, enum zkl__rc rc)
 {
-    if (zkl__rc_answered(rc) && rc != ZKL__RC_OK && rc != ZKL__RC_NONODE &&
+    if (zkl__rc_is_response(rc) && rc != ZKL__RC_OK && rc != ZKL__RC_NONODE &&
         rc != ZKL__RC_NOTAPPLIED) {
         /* it stands behind us: it can wait until we go */
         node->fate = zkl__node_unsure(node) ? ZKL__FATE_TWICE_STAYS : ZKL__FATE_DUPLICATE_STAYS;
@@ -373,15 +373,16 @@ static void directory_missing(struct zkl__contender *c)
     zkl__contender_move(c, ZKL__MAKING, "no such directory");
 }
 
-void zkl__directory_ask(struct zkl__contender *c)
+void zkl__directory_send_create(struct zkl__contender *c)
 {
     if (!(c->under_way & UNDER_WAY(ZKL__ROLE_MAKE))) {
         /* Servers delete an empty container, and the mark with it. */
-        zkl__ask(c, ZKL__ROLE_MAKE,
-                 (struct zkl__op){.kind = ZKL__OP_CREATE,
-                                  .dir = c->make_path,
-                                  .mode = c->config.mark ? ZKL__PERSISTENT : ZKL__CONTAINER,
-                                  .acl = c->config.acl});
+        zkl__contender_send(
+            c, ZKL__ROLE_MAKE,
+            (struct zkl__op){.kind = ZKL__OP_CREATE,
+                             .dir = c->make_path,
+                             .mode = c->config.mark ? ZKL__PERSISTENT : ZKL__CONTAINER,
+                             .acl = c->config.acl});
     }
 }
 
@@ -437,9 +438,10 @@ void zkl__replacement_on_downgrade(struct zkl__contender *c)
 
 /* As Curator's downgrade, but in one transaction. Sent again after a lost reply: that the new node
  * exists already is as good as success. */
-void zkl__replacement_ask(struct zkl__contender *c)
+void zkl__replacement_send(struct zkl__contender *c)
 {
-    if (c->replacement.state != ZKL__REPLACING_NOT && !(c->under_way & UNDER_WAY(ZKL__ROLE_SWAP))) {
+    if (c->replacement.state != ZKL__REPLACING_NOT &&
+        !(c->under_way & UNDER_WAY(ZKL__ROLE_REPLACE))) {
         make_name(c, c->out->replacement);
         c->out->parts[0] = (struct zkl__op){.kind = ZKL__OP_CREATE,
                                             .dir = c->config.path,
@@ -449,8 +451,9 @@ void zkl__replacement_ask(struct zkl__contender *c)
                                             .mode = ZKL__EPHEMERAL,
                                             .acl = c->config.acl};
         c->out->parts[1] = zkl__delete_op(c);
-        zkl__ask(c, ZKL__ROLE_SWAP,
-                 (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = c->out->parts, .part_count = 2});
+        zkl__contender_send(
+            c, ZKL__ROLE_REPLACE,
+            (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = c->out->parts, .part_count = 2});
     }
 }
 
@@ -468,7 +471,7 @@ void zkl__replacement_on_reply(struct zkl__contender *c)
         replacement->state = ZKL__REPLACING_NOT;
         c->retry.pause = 0;
         if (c->state == ZKL__HELD) {
-            zkl__contender_tell(c, ZKL__DOWNGRADED, ZKL_OK, 0, "downgraded");
+            zkl__contender_notify(c, ZKL__DOWNGRADED, ZKL_OK, 0, "downgraded");
         }
     } else if (rc == ZKL__RC_NONODE) {
         replacement->state = ZKL__REPLACING_NOT;
@@ -484,14 +487,15 @@ void zkl__replacement_on_reply(struct zkl__contender *c)
     } else if (rc == ZKL__RC_UNKNOWN) {
         replacement->state = ZKL__REPLACED_PERHAPS;
     } else {
-        zkl__contender_put_off(c);
+        zkl__contender_retry_later(c);
     }
 }
 
 /* One that was sent and lost its answer leaves two names to look for. */
 void zkl__replacement_forget(struct zkl__contender *c)
 {
-    if (c->replacement.state != ZKL__REPLACING_NOT && !(c->under_way & UNDER_WAY(ZKL__ROLE_SWAP))) {
+    if (c->replacement.state != ZKL__REPLACING_NOT &&
+        !(c->under_way & UNDER_WAY(ZKL__ROLE_REPLACE))) {
         node_doubt(&c->node);
         c->replacement.state = ZKL__REPLACING_NOT;
     }
@@ -507,7 +511,7 @@ void zkl__own_watch_stop(struct zkl__contender *c)
     c->own.armed = false;
 }
 
-void zkl__own_watch_ask(struct zkl__contender *c)
+void zkl__own_watch_send(struct zkl__contender *c)
 {
     struct zkl__watch *watch = &c->watches[ZKL__WATCHED_OWN];
     if (c->own.armed || (c->under_way & UNDER_WAY(ZKL__ROLE_OWN_WATCH)) ||
@@ -516,9 +520,10 @@ void zkl__own_watch_ask(struct zkl__contender *c)
     }
     watch->entry.path = c->own.path;
     c->out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_ON;
-    zkl__ask(c, ZKL__ROLE_OWN_WATCH,
-             (struct zkl__op){
-                 .kind = ZKL__OP_GET, .dir = c->config.path, .name = c->node.name, .watch = true});
+    zkl__contender_send(
+        c, ZKL__ROLE_OWN_WATCH,
+        (struct zkl__op){
+            .kind = ZKL__OP_GET, .dir = c->config.path, .name = c->node.name, .watch = true});
 }
 
 /* --- while it is held ------------------------------------------------------------------------ */
@@ -546,7 +551,7 @@ void zkl__own_watch_advance(struct zkl__contender *c)
 {
     if ((c->config.revocable || c->own.guard == ZKL__GUARD_NOW) &&
         c->replacement.state == ZKL__REPLACING_NOT) {
-        zkl__own_watch_ask(c);
+        zkl__own_watch_send(c);
     }
 }
 
@@ -563,7 +568,7 @@ static void on_reply_while_held(struct zkl__contender *c)
     if (reply->rc == ZKL__RC_OK) {
         if (asks_to_release(c, reply)) {
             c->own.revoked = reply->stat.mzxid;
-            zkl__contender_tell(c, ZKL__REVOKED, ZKL_OK, 0, "asked to release");
+            zkl__contender_notify(c, ZKL__REVOKED, ZKL_OK, 0, "asked to release");
         }
     } else if (reply->rc == ZKL__RC_NONODE) {
         zkl__node_removed(c);
@@ -579,7 +584,7 @@ static void on_reply_while_held(struct zkl__contender *c)
             "our node is not watched (%s): a removal by hand is noticed by a heartbeat on it",
             zkl__rc_name(reply->rc));
     } else if (reply->rc != ZKL__RC_UNKNOWN) {
-        zkl__contender_put_off(c);
+        zkl__contender_retry_later(c);
     }
 }
 
@@ -619,10 +624,10 @@ void zkl__own_watch_on_reply(struct zkl__contender *c)
 /* An operation under way may make a node of ours. */
 static bool may_yet_make(const struct zkl__contender *c)
 {
-    return c->under_way & (UNDER_WAY(ZKL__ROLE_CREATE) | UNDER_WAY(ZKL__ROLE_SWAP));
+    return c->under_way & (UNDER_WAY(ZKL__ROLE_CREATE) | UNDER_WAY(ZKL__ROLE_REPLACE));
 }
 
-bool zkl__farewell_done(const struct zkl__contender *c)
+bool zkl__cleanup_done(const struct zkl__contender *c)
 {
     return !zkl__node_known(&c->node) && !zkl__node_unsure(&c->node) && !may_yet_make(c);
 }
@@ -640,36 +645,37 @@ static void ask_delete(struct zkl__contender *c)
         parts[count++] = zkl__announcement_op(c);
     }
     parts[count++] = remove;
-    zkl__ask(c, ZKL__ROLE_DELETE,
-             count == 1
-                 ? remove
-                 : (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = parts, .part_count = count});
+    zkl__contender_send(
+        c, ZKL__ROLE_DELETE,
+        count == 1 ? remove
+                   : (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = parts, .part_count = count});
 }
 
 /* A write is the one barrier that no server can skip, for it holds a session's reads back until the
  * write before them is committed (CommitProcessor, pendingRequests): what was sent before it is in
  * the list behind it, or nowhere. */
-static void ask_what_is_left(struct zkl__contender *c)
+static void send_search(struct zkl__contender *c)
 {
     c->node.fate = ZKL__FATE_UNKNOWN;
-    zkl__ask(c, ZKL__ROLE_BARRIER,
-             (struct zkl__op){.kind = ZKL__OP_CHECK, .dir = c->config.path, .version = -1});
-    zkl__ask_list(c);
+    zkl__contender_send(
+        c, ZKL__ROLE_SYNC_POINT,
+        (struct zkl__op){.kind = ZKL__OP_CHECK, .dir = c->config.path, .version = -1});
+    zkl__contender_send_list(c);
 }
 
-void zkl__farewell_advance(struct zkl__contender *c)
+void zkl__cleanup_advance(struct zkl__contender *c)
 {
     const uint32_t busy = UNDER_WAY(ZKL__ROLE_CREATE) | UNDER_WAY(ZKL__ROLE_LIST) |
-                          UNDER_WAY(ZKL__ROLE_DELETE) | UNDER_WAY(ZKL__ROLE_BARRIER);
+                          UNDER_WAY(ZKL__ROLE_DELETE) | UNDER_WAY(ZKL__ROLE_SYNC_POINT);
     if (may_yet_make(c) || c->grant.stay_until > c->core->now) {
         return;
     }
     if (zkl__node_known(&c->node)) {
-        if (!zkl__local_delete_waits(c) && !(c->under_way & UNDER_WAY(ZKL__ROLE_DELETE))) {
+        if (!zkl__peers_delete_waits(c) && !(c->under_way & UNDER_WAY(ZKL__ROLE_DELETE))) {
             ask_delete(c);
         }
     } else if (zkl__node_unsure(&c->node) && !(c->under_way & busy)) {
-        ask_what_is_left(c);
+        send_search(c);
     }
 }
 
@@ -680,8 +686,8 @@ void zkl__farewell_advance(struct zkl__contender *c)
  * of. */
 static void warn_of_delete(const struct zkl__contender *c)
 {
-    if (!zkl__node_unsure(&c->node) && !c->path_stats->told_delete) {
-        c->path_stats->told_delete = true;
+    if (!zkl__node_unsure(&c->node) && !c->path_stats->warned_of_delete) {
+        c->path_stats->warned_of_delete = true;
         zkl__core_warn(
             c->core, c,
             "DELETE on the directory is missing: our znode %s cannot be removed, and keeps its "
@@ -699,14 +705,14 @@ static void on_refused(struct zkl__contender *c)
         warn_of_delete(c);
         c->node.stays = true;
     }
-    zkl__contender_put_off(c);
+    zkl__contender_retry_later(c);
     if (rc == ZKL__RC_NOAUTH && zkl__node_unsure(&c->node) &&
         !(c->under_way & UNDER_WAY(ZKL__ROLE_STAT))) {
-        zkl__ask_node(c, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node.name);
+        zkl__contender_send_of_node(c, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node.name);
     }
 }
 
-void zkl__farewell_on_reply(struct zkl__contender *c)
+void zkl__cleanup_on_reply(struct zkl__contender *c)
 {
     enum zkl__rc rc = c->event->reply->rc;
     if (c->node.removes_duplicate) {
@@ -723,7 +729,7 @@ void zkl__farewell_on_reply(struct zkl__contender *c)
 }
 
 /* We may not delete it: because it only carries our uuid, and is somebody else's? */
-static void farewell_on_stat(struct zkl__contender *c)
+static void cleanup_on_stat(struct zkl__contender *c)
 {
     if (c->event->reply->rc == ZKL__RC_OK && zkl__node_known(&c->node) &&
         c->event->reply->stat.ephemeral_owner != c->core->session_id && node_is_strange(c)) {
@@ -733,22 +739,22 @@ static void farewell_on_stat(struct zkl__contender *c)
 
 /* --- what is left ---------------------------------------------------------------------------- */
 
-void zkl__farewell_on_barrier(struct zkl__contender *c)
+void zkl__cleanup_on_sync_point(struct zkl__contender *c)
 {
     bool passed =
-        zkl__rc_answered(c->event->reply->rc) && c->event->reply->rc != ZKL__RC_NOTAPPLIED;
+        zkl__rc_is_response(c->event->reply->rc) && c->event->reply->rc != ZKL__RC_NOTAPPLIED;
     if (passed) {
         node_found_by_list(&c->node);
     } else if (c->event->reply->rc != ZKL__RC_UNKNOWN) {
-        zkl__contender_put_off(c);
+        zkl__contender_retry_later(c);
     }
 }
 
-void zkl__farewell_on_list(struct zkl__contender *c)
+void zkl__cleanup_on_list(struct zkl__contender *c)
 {
     enum zkl__rc rc = c->event->reply->rc;
     if (!node_find(c, c->event->reply) && rc != ZKL__RC_OK && rc != ZKL__RC_NONODE &&
         rc != ZKL__RC_UNKNOWN) {
-        zkl__contender_put_off(c);
+        zkl__contender_retry_later(c);
     }
 }

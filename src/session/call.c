@@ -392,7 +392,7 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
         if (zkl__clock_now() >= requests->pause_to) { /* all on their way lengthen it once */
             zkl__call_pause(call, &requests->pause);
         }
-    } else if (zkl__rc_answered(reply->rc) || never) {
+    } else if (zkl__rc_is_response(reply->rc) || never) {
         requests->pause = 0;
         sent->state = ZKL__SENT_NONE;
         if (requests->on_reply) {
@@ -651,7 +651,7 @@ int zkl__remove(struct zkl__removal *it)
                     .dir = it->dir,
                     .name = it->name,
                     .version = answer->stat.version});
-        if (!zkl__rc_answered(answer->rc)) {
+        if (!zkl__rc_is_response(answer->rc)) {
             /* The reply is lost: the delete was carried out, or will be, or never. Behind a
              * committed write no earlier request of this session comes any more, so the next look
              * decides. A check is one, whatever its reply is: ZooKeeper commits a transaction that

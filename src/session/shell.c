@@ -149,9 +149,9 @@ int64_t zkl__session_left(const zkl_session *session, int64_t until)
 }
 
 bool zkl__session_holds(const zkl_session *session, const struct zkl__contender *contender,
-                        const struct zkl__joint *joint, const struct zkl__semaphore *semaphore)
+                        const struct zkl__multi *multi, const struct zkl__semaphore *semaphore)
 {
-    return zkl__core_holds(session->core, contender, joint, semaphore, zkl__clock_now());
+    return zkl__core_holds(session->core, contender, multi, semaphore, zkl__clock_now());
 }
 
 void zkl__session_event(zkl_session *session, struct zkl__event event)

@@ -116,7 +116,7 @@ int64_t zkl__session_deadline(const zkl_session *session, int64_t timeout_ms);
 int64_t zkl__session_left(const zkl_session *session, int64_t until);
 /* zkl__core_holds, now. */
 bool zkl__session_holds(const zkl_session *session, const struct zkl__contender *contender,
-                        const struct zkl__joint *joint, const struct zkl__semaphore *semaphore);
+                        const struct zkl__multi *multi, const struct zkl__semaphore *semaphore);
 /* A step with the time filled in. Inside enter/leave only. */
 void zkl__session_event(zkl_session *session, struct zkl__event event);
 /* Sets the alarm for what the steps want next: for who made a step where no leave follows, in the

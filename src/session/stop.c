@@ -1,6 +1,5 @@
 #include "shell.h"
 
-
 #include "error.h"
 
 #include <errno.h>

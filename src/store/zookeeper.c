@@ -118,7 +118,7 @@ static void probed(int rc, const struct Stat *stat, const void *data)
     (void)zkl__zk_enter(store, store->zh);
     pthread_mutex_lock(&store->mutex);
     store->probe_count--;
-    bool answered = zkl__rc_answered(zkl__zk_rc(rc)) && store->linked;
+    bool answered = zkl__rc_is_response(zkl__zk_rc(rc)) && store->linked;
     store->drained = answered ? store->phase == ZK_CLOSING : store->drained;
     unlock_and_report(store, answered && store->phase == ZK_OPEN && !store->up);
     zkl__zk_leave(store);

@@ -152,7 +152,7 @@ static void op_done(struct zk_op *op, int zk_code, struct zkl__reply *reply)
     store->inside = true;
     bool tell = !op->replied && store->phase != ZK_CLOSED;
     op_remove(op);
-    if (store->linked && zkl__rc_answered(reply->rc)) {
+    if (store->linked && zkl__rc_is_response(reply->rc)) {
         store->answered_ns = op->sent_ns;
     }
     if (op->container && zk_code == ZUNIMPLEMENTED) {
@@ -289,7 +289,7 @@ static void children_came(int rc, const struct String_vector *names, const struc
 static enum zkl__rc part_rc(int multi_code, int part_code)
 {
     enum zkl__rc rc = zkl__zk_rc(multi_code);
-    if (rc == ZKL__RC_OK || !zkl__rc_answered(rc)) {
+    if (rc == ZKL__RC_OK || !zkl__rc_is_response(rc)) {
         return rc;
     }
     return part_code == ZOK || part_code == ZRUNTIMEINCONSISTENCY ? ZKL__RC_ROLLEDBACK

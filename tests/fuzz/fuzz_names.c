@@ -60,7 +60,7 @@ static void check_round_trip(int32_t sequence)
 static void check_index(const struct zkl__contender *c, const struct zkl__reply *list, int32_t sequence)
 {
     struct zkl__list_index *index = zkl__list_index_new(&plain_heap, list, sequence);
-    const char *blocker = zkl__list_blocker(c, list, NULL), *same = zkl__list_blocker(c, list, index);
+    const char *blocker = zkl__list_predecessor(c, list, NULL), *same = zkl__list_predecessor(c, list, index);
     MUST(!blocker == !same);
     MUST(!blocker || zkl__name_parse(blocker).sequence == zkl__name_parse(same).sequence);
     for (size_t i = 0; i < list->child_count; i++) {
@@ -75,11 +75,11 @@ static void check_index(const struct zkl__contender *c, const struct zkl__reply 
 static void check_list(const struct zkl__reply *list, int32_t sequence, uint32_t waits_for)
 {
     struct zkl__rule rule = {.waits_for = waits_for & ZKL__KIND_ANY}; /* nobody waits for what is nobody's */
-    struct zkl__local_queue queue = {0};                              /* nothing is known to be forged */
-    struct zkl__contender c = {.config.rule = &rule, .node.uuid = OWN_UUID, .local.queue = &queue};
+    struct zkl__peer_queue queue = {0};                              /* nothing is known to be forged */
+    struct zkl__contender c = {.config.rule = &rule, .node.uuid = OWN_UUID, .peer.queue = &queue};
     const char *lowest, *other;
     snprintf(c.node.name, sizeof c.node.name, "_c_" OWN_UUID "-lock-%010d", sequence);
-    const char *blocker = zkl__list_blocker(&c, list, NULL);
+    const char *blocker = zkl__list_predecessor(&c, list, NULL);
     zkl__list_mine(&c, list, &lowest, &other);
     MUST(!other || lowest);
     MUST(!blocker || zkl__list_has(list, NULL, blocker));

@@ -1,5 +1,5 @@
 /* Programs with different credentials in one open queue, on a real server; what each version tells of a znode that may not be
- * read stands at enum zkl__sight. */
+ * read stands at enum zkl__read_access. */
 #include "access_kit.h"
 #include "one_server.h"
 

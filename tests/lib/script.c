@@ -382,14 +382,14 @@ bool script_contend_jointly(struct script_owner *owner, const struct zkl__conten
 {
     *owner = (struct script_owner){.granted = 0};
     snprintf(owner->path, sizeof owner->path, "%s", paths[0]);
-    owner->joint = zkl__joint_new(script.core, config, paths, count);
+    owner->joint = zkl__multi_new(script.core, config, paths, count);
     return owner->joint != NULL;
 }
 
 static void step_for(struct script_owner *owner, struct zkl__event event)
 {
     event.contender = owner->contender;
-    event.joint = owner->joint;
+    event.multi = owner->joint;
     script_step(event);
 }
 

@@ -85,7 +85,7 @@ struct script_news {
 /* Whoever listens to a contender, and what it heard. */
 struct script_owner {
     struct zkl__contender *contender; /* or: */
-    struct zkl__joint *joint;         /* both NULL after the last word */
+    struct zkl__multi *joint;         /* both NULL after the last word */
     int granted, failed, jeopardy, safe, lost, released, downgraded, revoked;
     bool unclean;
     int code, zk_code; /* of FAILED or RELEASED */

@@ -113,7 +113,7 @@ void sim_app_outcome(struct sim_attempt *attempt, const struct zkl__outcome *out
 static void tell_core(struct sim *s, struct sim_attempt *attempt, struct zkl__event event)
 {
     event.contender = attempt->contender;
-    event.joint = attempt->joint;
+    event.multi = attempt->joint;
     event.semaphore = attempt->semaphore;
     attempt->asking = true;
     sim_core_event(s, attempt->client, event);
@@ -150,7 +150,7 @@ static bool make(struct sim *s, struct sim_attempt *attempt)
     }
     if (plan->joint) {
         const char *paths[] = {sim_plan_path(plan->path), sim_plan_path(plan->path + 1)};
-        attempt->joint = zkl__joint_new(core, &config, paths, 2);
+        attempt->joint = zkl__multi_new(core, &config, paths, 2);
         return attempt->joint;
     }
     config.path = sim_plan_path(plan->path);

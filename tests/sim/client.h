@@ -82,7 +82,7 @@ struct sim_attempt {
     int client, thread;
     const struct sim_acquire *plan;
     struct zkl__contender *contender; /* NULL: not to be used any more */
-    struct zkl__joint *joint;         /* or this */
+    struct zkl__multi *joint;         /* or this */
     struct zkl__semaphore *semaphore; /* or this */
     char conflict[160];               /* its words */
     int path, seats;                  /* of the queue; a joint has the next path too */

@@ -62,7 +62,7 @@ static bool lists_apart(const struct zkl__core *core, const char *path)
     for (const struct zkl__contender *c = core ? zkl__contenders_first(core) : NULL; c; c = zkl__contenders_after(c)) {
         bool there = strcmp(c->config.path, path) == 0;
         count += there;
-        joint = joint || (there && c->joint);
+        joint = joint || (there && c->multi);
     }
     return joint && count > 1;
 }

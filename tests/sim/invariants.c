@@ -388,7 +388,7 @@ bool sim_attempt_queues_at(const struct sim_attempt *attempt, int path)
 
 const char *sim_attempt_node(const struct sim_attempt *attempt, int seat)
 {
-    return attempt->joint ? zkl__joint_node(attempt->joint, seat) : zkl__contender_node(attempt->contender);
+    return attempt->joint ? zkl__multi_node(attempt->joint, seat) : zkl__contender_node(attempt->contender);
 }
 
 struct sim_attempt *sim_attempt_of(struct sim *s, int client, int thread)

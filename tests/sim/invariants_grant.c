@@ -191,7 +191,7 @@ static bool alone(struct sim *s, const struct sim_attempt *attempt, int path)
 static int64_t rests_on(const struct sim *s, const struct sim_attempt *attempt, int path)
 {
     const struct sim_client *client = &s->clients[attempt->client];
-    bool handed = attempt->contender && attempt->contender->local.handed;
+    bool handed = attempt->contender && attempt->contender->peer.handed;
     return handed ? client->listed_zxid[path] : client->shown_zxid[path];
 }
 

@@ -196,7 +196,7 @@ void sim_judge_permits_granted(struct sim *s, struct sim_attempt *attempt, int64
 bool sim_semaphore_has(const struct sim_attempt *attempt, const char *node)
 {
     int64_t token;
-    bool has = attempt->semaphore && strcmp(zkl__semaphore_place(attempt->semaphore), node) == 0;
+    bool has = attempt->semaphore && strcmp(zkl__semaphore_queue_node(attempt->semaphore), node) == 0;
     for (int i = 0; attempt->semaphore && !has && i < sim_semaphore_count(attempt); i++) {
         const char *name = zkl__semaphore_permit(attempt->semaphore, i, &token);
         has = name && strcmp(name, node) == 0;

@@ -101,7 +101,7 @@ static void test_rc(void)
         CU_ASSERT_EQUAL(rows[i].rc, (enum zkl__rc)i);
         CU_ASSERT_STRING_EQUAL(zkl__rc_name(rows[i].rc), rows[i].name);
         CU_ASSERT_EQUAL(zkl__rc_code(rows[i].rc), rows[i].code);
-        CU_ASSERT_EQUAL(zkl__rc_answered(rows[i].rc), rows[i].answered);
+        CU_ASSERT_EQUAL(zkl__rc_is_response(rows[i].rc), rows[i].answered);
     }
     CU_ASSERT_STRING_EQUAL(zkl__rc_name((enum zkl__rc)(ZKL__RC_UNKNOWN + 1)), "?");
     CU_ASSERT_STRING_EQUAL(zkl__rc_name((enum zkl__rc) - 1), "?");

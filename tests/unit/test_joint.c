@@ -56,8 +56,8 @@ static void test_one_transaction_gives_all(void)
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT_EQUAL(me.token, child_of("/a")->czxid);
     CU_ASSERT_EQUAL(me.token, child_of("/b")->czxid); /* one token, good for both */
-    CU_ASSERT_STRING_EQUAL(zkl__joint_node(me.joint, 1), child_of("/b")->path + 3);
-    CU_ASSERT_TRUE(zkl__joint_holds(script.core, me.joint, script.now));
+    CU_ASSERT_STRING_EQUAL(zkl__multi_node(me.joint, 1), child_of("/b")->path + 3);
+    CU_ASSERT_TRUE(zkl__multi_holds(script.core, me.joint, script.now));
     script_release(&me);
     OPS("multi(delete,delete)");
     CU_ASSERT_EQUAL(me.released, 0);
@@ -114,7 +114,7 @@ static void test_lost_when_one_is(void)
     script_remove(child_of("/b")->path);
     script_run(3000 * MS); /* heartbeats take turns on the nodes */
     CU_ASSERT_EQUAL(me.lost, 1);
-    CU_ASSERT_FALSE(zkl__joint_holds(script.core, me.joint, script.now));
+    CU_ASSERT_FALSE(zkl__multi_holds(script.core, me.joint, script.now));
     CU_ASSERT_EQUAL(script_ours(), 1); /* still keeping others out */
     script_release(&me);
     script_answer_all();

@@ -23,15 +23,15 @@ static void begin(void)
 
 static bool sync_at(int64_t sent, int64_t answered)
 {
-    return zkl__lease_answer(&lease, ZKL__PROOF_SYNC, sent, answered);
+    return zkl__lease_response(&lease, ZKL__PROOF_SYNC, sent, answered);
 }
 static bool commit_at(int64_t sent, int64_t answered)
 {
-    return zkl__lease_answer(&lease, ZKL__PROOF_COMMIT, sent, answered);
+    return zkl__lease_response(&lease, ZKL__PROOF_COMMIT, sent, answered);
 }
 static bool read_at(int64_t sent, int64_t answered)
 {
-    return zkl__lease_answer(&lease, ZKL__PROOF_ANSWER, sent, answered);
+    return zkl__lease_response(&lease, ZKL__PROOF_RESPONSE, sent, answered);
 }
 
 static void test_chain_with_a_term_left_out(void)
@@ -232,10 +232,10 @@ static void naive_touch(struct naive *n, int64_t root, int64_t by)
 static void naive_answer(struct naive *n, enum zkl__proof proof, int64_t sent, int64_t answered)
 {
     int64_t roots[4] = {sent};
-    for (int link = 1; link < 4 && proof != ZKL__PROOF_ANSWER; link++) {
+    for (int link = 1; link < 4 && proof != ZKL__PROOF_RESPONSE; link++) {
         roots[link] = newest_link(n, link - 1, link == 2 ? sent : sent - GAP);
     }
-    int64_t root = proof != ZKL__PROOF_ANSWER ? newest_link(n, n->hops == ZKL__HOPS_ONE ? 1 : 3, sent) : 0;
+    int64_t root = proof != ZKL__PROOF_RESPONSE ? newest_link(n, n->hops == ZKL__HOPS_ONE ? 1 : 3, sent) : 0;
     naive_touch(n, root, root ? answered : 0);
     bool walked = !n->broken || sent >= n->broken + n->timeout + n->timeout / 1000;
     root = proof == ZKL__PROOF_COMMIT && walked ? root : 0;
@@ -310,7 +310,7 @@ static void compare(uint64_t seed, bool slow)
                         : (earliest > sent + GAP ? earliest : earliest + dice_below(&dice, 50 * MS));
         naive_answer(&n, proof, sent, answered);
         int64_t before = lease.until;
-        bool grew = zkl__lease_answer(&lease, proof, sent, answered);
+        bool grew = zkl__lease_response(&lease, proof, sent, answered);
         CU_ASSERT_EQUAL(grew, lease.until > before);
         bool sound = lease.until <= n.until;
         bool near = slow || lease.doubt > 0 || lease.until >= n.until - GAP / 16 - 2;

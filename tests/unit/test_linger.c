@@ -651,7 +651,7 @@ static void test_no_memory_for_more_buckets(void)
     static struct zkl__contender contenders[40];
     struct test_heap counter = TEST_HEAP_INIT;
     zkl_heap heap = test_heap(&counter);
-    struct zkl__local_queues queues = {0};
+    struct zkl__peer_queues queues = {0};
     char path[20];
     CU_ASSERT_TRUE_FATAL(zkl__map_init(&queues.map, &heap));
     for (int i = 0; i < 40; i++) {
@@ -660,16 +660,16 @@ static void test_no_memory_for_more_buckets(void)
             CU_ASSERT_EQUAL(queues.map.bucket_count, 16);
             test_heap_fail(&counter, 2, false); /* the second allocation: the first is the queue itself */
         }
-        CU_ASSERT_TRUE_FATAL(zkl__local_join(&queues, &contenders[i], path));
+        CU_ASSERT_TRUE_FATAL(zkl__peers_join(&queues, &contenders[i], path));
         CU_ASSERT_EQUAL(queues.map.count, (size_t)(i < 20 ? i + 1 : 20));
-        CU_ASSERT(i < 20 || contenders[i].local.queue == contenders[i - 20].local.queue);
+        CU_ASSERT(i < 20 || contenders[i].peer.queue == contenders[i - 20].peer.queue);
     }
     CU_ASSERT_EQUAL(test_heap_failures(&counter), 1);
     for (int i = 0; i < 40; i++) {
-        zkl__local_leave(&queues, &contenders[i]);
+        zkl__peers_leave(&queues, &contenders[i]);
     }
     CU_ASSERT_EQUAL(queues.map.count, 0);
-    zkl__local_queues_deinit(&queues);
+    zkl__peer_queues_deinit(&queues);
     CU_ASSERT_EQUAL(test_heap_live(&counter), 0);
 }
 

@@ -1,4 +1,4 @@
-/* local_queue.c - the contenders of this session in one queue: they share lists, and hand over to
+/* peers.c - the contenders of this session in one queue: they share lists, and hand over to
  * each other.
  *
  * Lists. One list serves all who asked for it before it was sent: what a contender sent before it
@@ -14,8 +14,8 @@
  * Hand-over. When the list of a contender shows, as the one before it, the node of another one
  * here, then it follows that one: nothing is watched on the server. As soon as the delete of that
  * node is on its way, the follower looks again, behind it; or, if the other one held until its
- * release, is granted at once: everybody else still queues behind our two nodes. Conditions:
- * may_hand_over in local_queue.c. */
+ * release, is granted immediately: everybody else still queues behind our two nodes. Conditions:
+ * may_hand_over in peers.c. */
 #include "core_internal.h"
 
 #include "path.h"
@@ -29,19 +29,19 @@
 
 /* --- the table ------------------------------------------------------------------------------- */
 
-static struct zkl__local_queue *queue_of(struct zkl__map_entry *entry)
+static struct zkl__peer_queue *queue_of(struct zkl__map_entry *entry)
 {
-    return ZKL__OWNER(entry, struct zkl__local_queue, entry);
+    return ZKL__OWNER(entry, struct zkl__peer_queue, entry);
 }
 
-static void drop(struct zkl__local_queues *queues, struct zkl__local_queue *q)
+static void drop(struct zkl__peer_queues *queues, struct zkl__peer_queue *q)
 {
     zkl__map_remove(&queues->map, &q->entry);
     zkl__name_set_clear(&q->forged, queues->map.heap);
     zkl__free(queues->map.heap, q);
 }
 
-void zkl__local_queues_deinit(struct zkl__local_queues *queues)
+void zkl__peer_queues_deinit(struct zkl__peer_queues *queues)
 {
     struct zkl__map_entry *any;
     while ((any = zkl__map_any(&queues->map))) {
@@ -60,61 +60,61 @@ void zkl__core_stop_lingering(struct zkl__core *core, const char *path)
     if (!entry) {
         return;
     }
-    ZKL__EACH (struct zkl__contender, c, &queue_of(entry)->contenders, local.in_queue) {
+    ZKL__EACH (struct zkl__contender, c, &queue_of(entry)->contenders, peer.in_queue) {
         if (c->state == ZKL__LINGERING) {
             zkl__contender_post(c, ZKL__CE_END);
         }
     }
 }
 
-static struct zkl__local_queue *find_or_make(struct zkl__local_queues *queues, const char *path)
+static struct zkl__peer_queue *find_or_make(struct zkl__peer_queues *queues, const char *path)
 {
     struct zkl__map_entry *entry = zkl__map_find(&queues->map, path);
     if (entry) {
         return queue_of(entry);
     }
     size_t size = strlen(path) + 1;
-    struct zkl__local_queue *q = zkl__alloc(queues->map.heap, sizeof *q + size);
+    struct zkl__peer_queue *q = zkl__alloc(queues->map.heap, sizeof *q + size);
     if (!q) {
         return NULL;
     }
-    *q = (struct zkl__local_queue){.machine.ops = &queue_ops, .forged.key = queues->names_key};
+    *q = (struct zkl__peer_queue){.machine.ops = &queue_ops, .forged.key = queues->names_key};
     q->entry.path = memcpy(q->path, path, size);
     zkl__map_add(&queues->map, &q->entry);
     return q;
 }
 
-static void drop_unused(struct zkl__local_queues *queues, struct zkl__local_queue *q)
+static void drop_unused(struct zkl__peer_queues *queues, struct zkl__peer_queue *q)
 {
     if (!q->contenders.first && q->forged.count == 0 && q->lingerers == 0 && !q->members.first) {
         drop(queues, q);
     }
 }
 
-bool zkl__local_join(struct zkl__local_queues *queues, struct zkl__contender *c, const char *path)
+bool zkl__peers_join(struct zkl__peer_queues *queues, struct zkl__contender *c, const char *path)
 {
-    struct zkl__local_queue *q = find_or_make(queues, path);
+    struct zkl__peer_queue *q = find_or_make(queues, path);
     if (!q) {
         return false;
     }
     if (!q->contenders.first) {
         queues->remembered -= q->forged.count;
     }
-    c->local.queue = q;
+    c->peer.queue = q;
     zkl__linger_join(c, &q->linger);
-    zkl__list_append(&q->contenders, &c->local.in_queue);
+    zkl__list_append(&q->contenders, &c->peer.in_queue);
     q->count++;
     return true;
 }
 
-void zkl__local_leave(struct zkl__local_queues *queues, struct zkl__contender *c)
+void zkl__peers_leave(struct zkl__peer_queues *queues, struct zkl__contender *c)
 {
-    struct zkl__local_queue *q = c->local.queue;
+    struct zkl__peer_queue *q = c->peer.queue;
     if (!q) {
         return;
     }
-    zkl__list_remove(&q->contenders, &c->local.in_queue);
-    c->local.queue = NULL;
+    zkl__list_remove(&q->contenders, &c->peer.in_queue);
+    c->peer.queue = NULL;
     q->count--;
     if (q->contenders.first) {
         return;
@@ -126,43 +126,43 @@ void zkl__local_leave(struct zkl__local_queues *queues, struct zkl__contender *c
     drop_unused(queues, q);
 }
 
-struct zkl__local_queue *zkl__local_enroll(struct zkl__local_queues *queues, const char *path,
-                                           struct zkl__link *member)
+struct zkl__peer_queue *zkl__peers_enroll(struct zkl__peer_queues *queues, const char *path,
+                                          struct zkl__link *member)
 {
-    struct zkl__local_queue *q = find_or_make(queues, path);
+    struct zkl__peer_queue *q = find_or_make(queues, path);
     if (q) {
         zkl__list_prepend(&q->members, member);
     }
     return q;
 }
 
-void zkl__local_resign(struct zkl__local_queues *queues, struct zkl__local_queue *q,
+void zkl__peers_resign(struct zkl__peer_queues *queues, struct zkl__peer_queue *q,
                        struct zkl__link *member)
 {
     zkl__list_remove(&q->members, member);
     drop_unused(queues, q);
 }
 
-struct zkl__local_queue *zkl__linger_enroll(struct zkl__core *core, const char *path)
+struct zkl__peer_queue *zkl__linger_enroll(struct zkl__core *core, const char *path)
 {
-    struct zkl__local_queue *q = find_or_make(&core->queues, path);
+    struct zkl__peer_queue *q = find_or_make(&core->queues, path);
     if (q) {
         q->lingerers++;
     }
     return q;
 }
 
-bool zkl__linger_resign(struct zkl__core *core, struct zkl__local_queue *q)
+bool zkl__linger_resign(struct zkl__core *core, struct zkl__peer_queue *q)
 {
     bool last = --q->lingerers == 0;
     drop_unused(&core->queues, q);
     return last;
 }
 
-bool zkl__local_others(const struct zkl__contender *c,
+bool zkl__peers_others(const struct zkl__contender *c,
                        bool (*is_so)(const struct zkl__contender *other))
 {
-    ZKL__EACH (struct zkl__contender, other, &c->local.queue->contenders, local.in_queue) {
+    ZKL__EACH (struct zkl__contender, other, &c->peer.queue->contenders, peer.in_queue) {
         if (other != c && is_so(other)) {
             return true;
         }
@@ -172,17 +172,17 @@ bool zkl__local_others(const struct zkl__contender *c,
 
 /* --- who follows whom ------------------------------------------------------------------------ */
 
-/* Its node is surely its own: a member of a joint is removed with others, in a transaction of its
- * own time. */
+/* Its node is surely its own: a member of a multi-contender is removed with others, in a
+ * transaction of its own time. */
 static bool may_be_followed(const struct zkl__contender *c)
 {
-    return zkl__node_certain(&c->node) && !c->joint;
+    return zkl__node_certain(&c->node) && !c->multi;
 }
 
 /* The one that was made before c in this queue; NULL: c is the first. */
 static struct zkl__contender *made_before(const struct zkl__contender *c)
 {
-    return ZKL__OWNER(c->local.in_queue.prev, struct zkl__contender, local.in_queue);
+    return ZKL__OWNER(c->peer.in_queue.prev, struct zkl__contender, peer.in_queue);
 }
 
 /* Most times the one that has come before c. */
@@ -192,34 +192,34 @@ static struct zkl__contender *find(const struct zkl__contender *c, const char *n
     while (other && strcmp(other->node.name, name) != 0) {
         other = made_before(other);
     }
-    for (struct zkl__link *at = c->local.in_queue.next; at && !other; at = at->next) {
-        other = ZKL__OWNER(at, struct zkl__contender, local.in_queue);
+    for (struct zkl__link *at = c->peer.in_queue.next; at && !other; at = at->next) {
+        other = ZKL__OWNER(at, struct zkl__contender, peer.in_queue);
         other = strcmp(other->node.name, name) == 0 ? other : NULL;
     }
     return other && may_be_followed(other) ? other : NULL;
 }
 
-static void follow(struct zkl__contender *c, struct zkl__contender *ahead)
+static void follow(struct zkl__contender *c, struct zkl__contender *follows)
 {
-    c->local.ahead = ahead;
-    c->local.moved = false;
-    zkl__list_prepend(&ahead->local.followers, &c->local.following);
+    c->peer.follows = follows;
+    c->peer.moved = false;
+    zkl__list_prepend(&follows->peer.followers, &c->peer.following);
 }
 
 static void unlink_follower(struct zkl__contender *c)
 {
-    zkl__list_remove(&c->local.ahead->local.followers, &c->local.following);
-    c->local.ahead = NULL;
+    zkl__list_remove(&c->peer.follows->peer.followers, &c->peer.following);
+    c->peer.follows = NULL;
 }
 
-bool zkl__local_follow(struct zkl__contender *c, const char *name)
+bool zkl__peers_follow(struct zkl__contender *c, const char *name)
 {
-    struct zkl__contender *ahead = c->joint ? NULL : find(c, name);
-    if (ahead) {
-        follow(c, ahead);
+    struct zkl__contender *follows = c->multi ? NULL : find(c, name);
+    if (follows) {
+        follow(c, follows);
         zkl__contender_post(c, ZKL__CE_LOOK); /* it may be leaving already */
     }
-    return ahead;
+    return follows;
 }
 
 /* It waits for everybody, and no more than its turn. A list of its own would tell it more, or
@@ -227,14 +227,14 @@ bool zkl__local_follow(struct zkl__contender *c, const char *name)
 static bool is_one_of_many(const struct zkl__contender *c)
 {
     const struct zkl__contender_config *own = &c->config;
-    return own->rule->waits_for == ZKL__KIND_ANY && !c->joint && !c->try_only && !own->position &&
-           own->max_ahead == 0 && !c->local.queue->linger.used && made_before(c) &&
-           !made_before(c)->joint;
+    return own->rule->waits_for == ZKL__KIND_ANY && !c->multi && !c->try_only && !own->position &&
+           own->max_ahead == 0 && !c->peer.queue->linger.used && made_before(c) &&
+           !made_before(c)->multi;
 }
 
-bool zkl__local_spares_list(struct zkl__contender *c)
+bool zkl__peers_spares_list(struct zkl__contender *c)
 {
-    struct zkl__local_queue *q = c->local.queue;
+    struct zkl__peer_queue *q = c->peer.queue;
     size_t part = c->core->config.unlisted_part ? c->core->config.unlisted_part : UNLISTED_PART;
     bool spares = is_one_of_many(c) && q->unlisted < (q->count - 1) / part;
     q->unlisted += spares;
@@ -245,7 +245,7 @@ bool zkl__local_spares_list(struct zkl__contender *c)
  * (PrepRequestProcessor.pRequest2TxnCreate), so nobody is between two neighbours. But a directory
  * that was made anew counts from the beginning: before the lock is handed over to c, a list has to
  * show both. */
-const char *zkl__local_neighbour(struct zkl__contender *c)
+const char *zkl__peers_neighbour(struct zkl__contender *c)
 {
     const struct zkl__contender *before = made_before(c);
     if (!is_one_of_many(c) || !zkl__node_certain(&c->node) || !may_be_followed(before) ||
@@ -257,17 +257,17 @@ const char *zkl__local_neighbour(struct zkl__contender *c)
     return before->node.name;
 }
 
-void zkl__local_unfollow(struct zkl__contender *c)
+void zkl__peers_unfollow(struct zkl__contender *c)
 {
-    if (c->local.ahead) {
+    if (c->peer.follows) {
         unlink_follower(c);
-        c->local.handed = false;
+        c->peer.handed = false;
     }
 }
 
-void zkl__local_replace(struct zkl__contender *follower, struct zkl__contender *c)
+void zkl__peers_replace(struct zkl__contender *follower, struct zkl__contender *c)
 {
-    for (struct zkl__contender *next; (next = zkl__local_follower(follower));) {
+    for (struct zkl__contender *next; (next = zkl__peers_first_follower(follower));) {
         unlink_follower(next);
         follow(next, c);
     }
@@ -278,22 +278,22 @@ void zkl__local_replace(struct zkl__contender *follower, struct zkl__contender *
  * waits for that one. */
 static void pass_on(struct zkl__contender *c)
 {
-    ZKL__EACH_LEAVING (struct zkl__contender, follower, &c->local.followers, local.following) {
-        if (follower->local.handed) {
+    ZKL__EACH_LEAVING (struct zkl__contender, follower, &c->peer.followers, peer.following) {
+        if (follower->peer.handed) {
             unlink_follower(follower);
-            follow(follower, c->local.ahead);
+            follow(follower, c->peer.follows);
             zkl__contender_post(follower, ZKL__CE_LOOK); /* that one may be gone, too */
         }
     }
 }
 
-void zkl__local_stepped(struct zkl__contender *c)
+void zkl__peers_stepped(struct zkl__contender *c)
 {
-    if (c->local.handed && !zkl__node_known(&c->node)) {
+    if (c->peer.handed && !zkl__node_known(&c->node)) {
         pass_on(c);
     }
-    if (c->local.ahead && (c->local.handed ? c->state == ZKL__GONE : c->state != ZKL__WATCHING)) {
-        zkl__local_unfollow(c);
+    if (c->peer.follows && (c->peer.handed ? c->state == ZKL__ENDED : c->state != ZKL__WATCHING)) {
+        zkl__peers_unfollow(c);
     }
 }
 
@@ -303,32 +303,32 @@ static bool leaving(const struct zkl__contender *c)
     return c->under_way & ~c->mail.unsent & UNDER_WAY(ZKL__ROLE_DELETE);
 }
 
-bool zkl__local_note_facts(const struct zkl__contender *c, struct zkl__local_facts *facts)
+bool zkl__peers_note_facts(const struct zkl__contender *c, struct zkl__peer_facts *facts)
 {
-    if (c->local.followers.first) {
+    if (c->peer.followers.first) {
         facts->leaving = leaving(c);
         zkl__name_copy(facts->node, c->node.name);
     }
-    return c->local.followers.first;
+    return c->peer.followers.first;
 }
 
-void zkl__local_tell_changes(struct zkl__contender *c, const struct zkl__local_facts *before)
+void zkl__peers_notify_changes(struct zkl__contender *c, const struct zkl__peer_facts *before)
 {
     bool moved = strcmp(c->node.name, before->node) != 0;
     bool leaves = leaving(c) && !before->leaving;
     if (!moved && !leaves) {
         return;
     }
-    ZKL__EACH (struct zkl__contender, follower, &c->local.followers, local.following) {
-        follower->local.moved = follower->local.moved || moved;
+    ZKL__EACH (struct zkl__contender, follower, &c->peer.followers, peer.following) {
+        follower->peer.moved = follower->peer.moved || moved;
         zkl__contender_post(follower, ZKL__CE_LOOK);
     }
 }
 
-bool zkl__local_delete_waits(const struct zkl__contender *c)
+bool zkl__peers_delete_waits(const struct zkl__contender *c)
 {
-    for (; c->local.handed && zkl__node_known(&c->local.ahead->node); c = c->local.ahead) {
-        if (!leaving(c->local.ahead)) {
+    for (; c->peer.handed && zkl__node_known(&c->peer.follows->node); c = c->peer.follows) {
+        if (!leaving(c->peer.follows)) {
             return true;
         }
     }
@@ -344,20 +344,20 @@ bool zkl__local_delete_waits(const struct zkl__contender *c)
  * must not be an old story: its list is not older than a heartbeat;
  *  - if follower is to report a crash (config.mark), ahead did that, too, for the holder before it.
  */
-static bool may_hand_over(const struct zkl__core *core, const struct zkl__contender *ahead,
+static bool may_hand_over(const struct zkl__core *core, const struct zkl__contender *follows,
                           const struct zkl__contender *follower)
 {
-    return ahead->grant.end == ZKL__GRANT_HANDED_OVER && core->connected &&
-           zkl__core_leased(core) && ahead->announcement.evidence != ZKL__EVIDENCE_AT_BORDER &&
-           !(follower->config.rule->waits_for & ~ahead->config.rule->waits_for) &&
-           follower->node.czxid && (ahead->config.mark || !follower->config.mark) &&
+    return follows->grant.end == ZKL__GRANT_HANDED_OVER && core->connected &&
+           zkl__core_leased(core) && follows->announcement.evidence != ZKL__EVIDENCE_AT_BORDER &&
+           !(follower->config.rule->waits_for & ~follows->config.rule->waits_for) &&
+           follower->node.czxid && (follows->config.mark || !follower->config.mark) &&
            follower->retry.at <= core->now &&
            core->now - follower->listed_at <= zkl__lease_heartbeat(core->timeout);
 }
 
-bool zkl__local_hands_over(const struct zkl__contender *c)
+bool zkl__peers_hands_over(const struct zkl__contender *c)
 {
-    ZKL__EACH (struct zkl__contender, follower, &c->local.followers, local.following) {
+    ZKL__EACH (struct zkl__contender, follower, &c->peer.followers, peer.following) {
         if (may_hand_over(c->core, c, follower)) {
             return true;
         }
@@ -369,35 +369,35 @@ bool zkl__local_hands_over(const struct zkl__contender *c)
  * those that c handed the lock to wait for the same. */
 static void hand_news_on(struct zkl__contender *c)
 {
-    ZKL__EACH (struct zkl__contender, follower, &c->local.followers, local.following) {
-        if (follower->local.handed) {
+    ZKL__EACH (struct zkl__contender, follower, &c->peer.followers, peer.following) {
+        if (follower->peer.handed) {
             zkl__contender_post(follower, ZKL__CE_LOOK);
         }
     }
 }
 
-bool zkl__local_look(struct zkl__core *core, struct zkl__contender *follower,
-                     enum zkl__contender_event_kind *news)
+bool zkl__peers_check(struct zkl__core *core, struct zkl__contender *follower,
+                      enum zkl__contender_event_kind *news)
 {
-    struct zkl__contender *ahead = follower->local.ahead;
-    bool handed = follower->local.handed;
+    struct zkl__contender *follows = follower->peer.follows;
+    bool handed = follower->peer.handed;
     *news =
         handed ? ZKL__CE_TIME : ZKL__CE_WATCH; /* handed: its own delete may have waited for that */
     if (handed) {
         hand_news_on(follower);
     }
     // NOLINTNEXTLINE(bugprone-branch-clone): the order of the tests counts
-    if (!zkl__node_known(&ahead->node) || follower->local.moved) {
-        zkl__local_unfollow(follower);
-    } else if (!leaving(ahead) || (core->closing && !handed)) {
+    if (!zkl__node_known(&follows->node) || follower->peer.moved) {
+        zkl__peers_unfollow(follower);
+    } else if (!leaving(follows) || (core->closing && !handed)) {
         return false; /* at a close whoever waits gives up */
-    } else if (!handed && ahead->mark.state != ZKL__MARK_WRITES &&
-               may_hand_over(core, ahead, follower)) {
-        follower->local.handed = true;
-        zkl__announcement_handed_on(follower, ahead);
+    } else if (!handed && follows->mark.state != ZKL__MARK_WRITES &&
+               may_hand_over(core, follows, follower)) {
+        follower->peer.handed = true;
+        zkl__announcement_handed_on(follower, follows);
         *news = ZKL__CE_HANDED;
     } else if (!handed) {
-        zkl__local_unfollow(follower);
+        zkl__peers_unfollow(follower);
     }
     return true;
 }
@@ -405,10 +405,10 @@ bool zkl__local_look(struct zkl__core *core, struct zkl__contender *follower,
 /* --- lists ----------------------------------------------------------------------------------- */
 
 /* A directory that was made anew counts from the beginning: then names say nothing any more. */
-void zkl__local_note_list(struct zkl__local_queues *queues, struct zkl__contender *c,
+void zkl__peers_note_list(struct zkl__peer_queues *queues, struct zkl__contender *c,
                           const struct zkl__reply *reply)
 {
-    struct zkl__local_queue *q = c->local.queue;
+    struct zkl__peer_queue *q = c->peer.queue;
     if (reply->rc != ZKL__RC_OK || q->forged.count == 0) {
         q->czxid = reply->rc == ZKL__RC_OK ? reply->stat.czxid : q->czxid;
     } else if (reply->stat.czxid != q->czxid) {
@@ -419,13 +419,13 @@ void zkl__local_note_list(struct zkl__local_queues *queues, struct zkl__contende
     }
 }
 
-void zkl__local_ask_list(struct zkl__core *core, struct zkl__contender *c)
+void zkl__peers_want_list(struct zkl__core *core, struct zkl__contender *c)
 {
-    c->local.list = WANTED;
+    c->peer.list = WANTED;
     c->in_flight++;
-    c->local.queue->wanted++;
-    c->local.queue->urgent = c->local.queue->urgent || c->state != ZKL__CREATING;
-    zkl__core_post(core, &c->local.queue->machine);
+    c->peer.queue->wanted++;
+    c->peer.queue->urgent = c->peer.queue->urgent || c->state != ZKL__CREATING;
+    zkl__core_post(core, &c->peer.queue->machine);
 }
 
 /* Not asked by this contender; but since it follows another, or is first, its own list or create
@@ -435,14 +435,14 @@ void zkl__local_ask_list(struct zkl__core *core, struct zkl__contender *c)
 static void check_reader(struct zkl__contender *c, const struct zkl__reply *reply,
                          const struct zkl__list_index *index, int64_t sent)
 {
-    bool by_number = c->local.ahead && c->listed_at == NEVER;
+    bool by_number = c->peer.follows && c->listed_at == NEVER;
     if (zkl__list_has(reply, index, c->node.name) &&
-        (!by_number || zkl__list_has(reply, index, c->local.ahead->node.name))) {
+        (!by_number || zkl__list_has(reply, index, c->peer.follows->node.name))) {
         c->listed_at = c->shown_at = sent;
     } else if (zkl__contender_keeps(c)) {
         c->shown_at = NEVER;
-    } else if (c->local.ahead) {
-        zkl__local_unfollow(c);
+    } else if (c->peer.follows) {
+        zkl__peers_unfollow(c);
         zkl__contender_post(c, ZKL__CE_WATCH);
     } else {
         zkl__contender_post(c, ZKL__CE_LIST);
@@ -452,17 +452,17 @@ static void check_reader(struct zkl__contender *c, const struct zkl__reply *repl
 /* One that reads the lists of others. */
 static bool is_reader(const struct zkl__contender *c)
 {
-    return (c->local.ahead && !c->local.handed) || (c->state == ZKL__PROVING && !c->joint) ||
+    return (c->peer.follows && !c->peer.handed) || (c->state == ZKL__PROVING && !c->multi) ||
            (c->config.linger > 0 && zkl__contender_keeps(c));
 }
 
-static void answer_all(struct zkl__core *core, struct zkl__local_queue *q, uint64_t list,
+static void answer_all(struct zkl__core *core, struct zkl__peer_queue *q, uint64_t list,
                        int64_t sent, const struct zkl__reply *reply)
 {
     bool shows = reply->rc == ZKL__RC_OK;
-    ZKL__EACH (struct zkl__contender, c, &q->contenders, local.in_queue) {
-        if (c->local.list == list) {
-            c->local.list = 0;
+    ZKL__EACH (struct zkl__contender, c, &q->contenders, peer.in_queue) {
+        if (c->peer.list == list) {
+            c->peer.list = 0;
             c->in_flight--;
             /* It looks for its node in the list that it asked for: what follows rests on that. */
             c->shown_at = shows ? sent : c->shown_at;
@@ -474,14 +474,13 @@ static void answer_all(struct zkl__core *core, struct zkl__local_queue *q, uint6
 }
 
 /* NULL: it is to be read for few. */
-static struct zkl__list_index *index_for(const struct zkl__local_queue *q, uint64_t list,
+static struct zkl__list_index *index_for(const struct zkl__peer_queue *q, uint64_t list,
                                          const zkl_heap *heap, const struct zkl__reply *reply)
 {
     size_t readers = 0;
     const struct zkl__contender *one = NULL;
-    ZKL__EACH (struct zkl__contender, c, &q->contenders, local.in_queue) {
-        if (readers <= FEW && zkl__node_known(&c->node) &&
-            (c->local.list == list || is_reader(c))) {
+    ZKL__EACH (struct zkl__contender, c, &q->contenders, peer.in_queue) {
+        if (readers <= FEW && zkl__node_known(&c->node) && (c->peer.list == list || is_reader(c))) {
             readers++;
             one = c;
         }
@@ -490,20 +489,20 @@ static struct zkl__list_index *index_for(const struct zkl__local_queue *q, uint6
                          : NULL;
 }
 
-static void note_strangers(struct zkl__core *core, struct zkl__local_queue *q,
+static void note_strangers(struct zkl__core *core, struct zkl__peer_queue *q,
                            const struct zkl__reply *reply)
 {
     size_t contenders = core->index ? core->index->count : 0, ours = 0;
     for (size_t i = 0; i < reply->child_count && !core->index; i++) {
         contenders += zkl__name_contends(reply->children[i]);
     }
-    ZKL__EACH (struct zkl__contender, c, &q->contenders, local.in_queue) {
+    ZKL__EACH (struct zkl__contender, c, &q->contenders, peer.in_queue) {
         ours += zkl__node_known(&c->node) && zkl__list_has(reply, core->index, c->node.name);
     }
     zkl__linger_note_list(&q->linger, contenders > ours);
 }
 
-static void ended(struct zkl__core *core, struct zkl__local_queue *q)
+static void ended(struct zkl__core *core, struct zkl__peer_queue *q)
 {
     q->lists_under_way--;
     if (q->wanted > 0) {
@@ -511,29 +510,29 @@ static void ended(struct zkl__core *core, struct zkl__local_queue *q)
     }
 }
 
-void zkl__local_answer_list(struct zkl__core *core, struct zkl__contender *c,
-                            const struct zkl__reply *reply)
+void zkl__peers_on_list(struct zkl__core *core, struct zkl__contender *c,
+                        const struct zkl__reply *reply)
 {
-    struct zkl__local_queue *q = c->local.queue;
+    struct zkl__peer_queue *q = c->peer.queue;
     if (reply->rc == ZKL__RC_OK) {
         ZKL__ENSURE(!core->index);
-        core->index = index_for(q, c->local.list, &core->config.heap, reply);
+        core->index = index_for(q, c->peer.list, &core->config.heap, reply);
     }
     ended(core, q);
-    answer_all(core, q, c->local.list, c->listed_at, reply);
+    answer_all(core, q, c->peer.list, c->listed_at, reply);
     if (reply->rc == ZKL__RC_OK && q->linger.used) {
         note_strangers(core, q, reply);
     }
 }
 
-void zkl__local_refuse_list(struct zkl__core *core, struct zkl__contender *c, int code)
+void zkl__peers_refuse_list(struct zkl__core *core, struct zkl__contender *c, int code)
 {
-    struct zkl__local_queue *q = c->local.queue;
-    uint64_t list = c->local.list;
+    struct zkl__peer_queue *q = c->peer.queue;
+    uint64_t list = c->peer.list;
     ended(core, q);
-    ZKL__EACH (struct zkl__contender, each, &q->contenders, local.in_queue) {
-        if (each->local.list == list) {
-            each->local.list = 0;
+    ZKL__EACH (struct zkl__contender, each, &q->contenders, peer.in_queue) {
+        if (each->peer.list == list) {
+            each->peer.list = 0;
             each->in_flight--;
             zkl__contender_post_refusal(each, ZKL__ROLE_LIST, code);
         }
@@ -542,7 +541,7 @@ void zkl__local_refuse_list(struct zkl__core *core, struct zkl__contender *c, in
 
 static void send_list(struct zkl__core *core, struct zkl__machine *machine)
 {
-    struct zkl__local_queue *q = (struct zkl__local_queue *)machine;
+    struct zkl__peer_queue *q = (struct zkl__peer_queue *)machine;
     struct zkl__op op = {.kind = ZKL__OP_CHILDREN, .dir = q->path};
     struct zkl__contender *sender = NULL;
     if (q->wanted == 0 || (q->lists_under_way > 0 && !q->urgent)) {
@@ -552,9 +551,9 @@ static void send_list(struct zkl__core *core, struct zkl__machine *machine)
     q->lists_under_way++;
     q->wanted = q->unlisted = 0;
     q->urgent = false;
-    ZKL__EACH (struct zkl__contender, c, &q->contenders, local.in_queue) {
-        if (c->local.list == WANTED) {
-            c->local.list = q->lists;
+    ZKL__EACH (struct zkl__contender, c, &q->contenders, peer.in_queue) {
+        if (c->peer.list == WANTED) {
+            c->peer.list = q->lists;
             c->listed_at = core->now;
             op.watch = op.watch || c->watches[ZKL__WATCHED_QUEUE].entry.in_map ||
                        c->watches[ZKL__WATCHED_LINGER].entry.in_map;

@@ -1,0 +1,458 @@
+/* multi.c - a multi-contender: contenders in several queues, its members. One transaction creates
+ * all their znodes, and one deletes them.
+ *
+ * One transaction gives the same order in every queue. So two multi-contenders never wait for each
+ * other, and nobody has to sort names. A request of a member waits here until all members have sent
+ * theirs. The response of the transaction is then passed to each as its own. No member is granted
+ * before all are first, and when one fails, the others are given up. A member whose znode was
+ * deleted by somebody else does not queue again, because it would have another position than the
+ * others: the multi-contender fails. The end of a session is different. It deletes all znodes, and
+ * all members queue again. */
+#include "core_internal.h"
+#include "session_step.h"
+
+#include <string.h>
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static void free_multi(struct zkl__multi *multi)
+{
+    const zkl_heap *heap = &multi->core->config.heap;
+    zkl__free(heap, multi->parts);
+    zkl__free(heap, multi->members);
+    zkl__free(heap, multi->dealt);
+    zkl__free(heap, multi->replies);
+    zkl__free(heap, multi);
+}
+
+static void multi_unref(struct zkl__multi *multi)
+{
+    if (--multi->refs == 0) {
+        free_multi(multi);
+    }
+}
+
+void zkl__multi_disown(struct zkl__multi *multi)
+{
+    if (multi->notify) {
+        multi->notify = NULL;
+        multi_unref(multi);
+    }
+}
+
+void zkl__multi_leave(struct zkl__contender *c)
+{
+    if (c->multi) {
+        c->multi->members[c->member] = NULL;
+        multi_unref(c->multi);
+        c->multi = NULL;
+    }
+}
+
+static void on_done(struct zkl__request *request, const struct zkl__reply *reply);
+static void on_outcome(void *owner, const struct zkl__outcome *outcome);
+static void settle(struct zkl__core *core, struct zkl__machine *machine);
+
+static const struct zkl__machine_ops multi_ops = {.rank = ZKL__RANK_LATER, .step = settle};
+
+static struct zkl__multi *make(struct zkl__core *core, size_t count)
+{
+    const zkl_heap *heap = &core->config.heap;
+    struct zkl__multi *multi = zkl__zalloc(heap, sizeof *multi);
+    if (!multi) {
+        return NULL;
+    }
+    multi->machine.ops = &multi_ops;
+    multi->core = core;
+    multi->count = count;
+    multi->refs = 1;
+    multi->request = (struct zkl__request){.done = on_done, .owner = multi};
+    multi->parts = zkl__zalloc(heap, count * sizeof *multi->parts);
+    multi->members = zkl__zalloc(heap, count * sizeof *multi->members);
+    multi->dealt = zkl__zalloc(heap, count * sizeof *multi->dealt);
+    multi->replies = zkl__zalloc(heap, count * sizeof *multi->replies);
+    if (!multi->parts || !multi->members || !multi->dealt || !multi->replies) {
+        free_multi(multi);
+        return NULL;
+    }
+    return multi;
+}
+
+struct zkl__multi *zkl__multi_new(struct zkl__core *core,
+                                  const struct zkl__contender_config *config,
+                                  const char *const *paths, size_t count)
+{
+    struct zkl__multi *multi = make(core, count);
+    if (!multi) {
+        return NULL;
+    }
+    struct zkl__contender_config member = *config;
+    member.notify = on_outcome;
+    member.owner = multi;
+    multi->notify = config->notify;
+    multi->owner = config->owner;
+    for (size_t i = 0; i < count; i++) {
+        member.path = paths[i];
+        struct zkl__contender *c = zkl__contender_new(core, &member);
+        if (!c) {
+            zkl__session_step(core, &(struct zkl__event){.kind = ZKL__EV_LET_GO, .multi = multi});
+            return NULL;
+        }
+        c->multi = multi;
+        c->member = (unsigned)i;
+        multi->members[i] = c;
+        multi->refs++;
+    }
+    return multi;
+}
+
+void zkl__multi_end(struct zkl__multi *multi)
+{
+    if (multi->granted == multi->count && multi->released == 0) {
+        zkl__multi_release(multi); /* read first, so one transaction takes all places */
+    }
+    for (size_t i = 0; i < multi->count; i++) {
+        if (multi->members[i]) {
+            zkl__contender_leave(multi->members[i]);
+        }
+    }
+    zkl__multi_disown(multi);
+}
+
+bool zkl__multi_holds(const struct zkl__core *core, const struct zkl__multi *multi, int64_t now)
+{
+    for (size_t i = 0; i < multi->count; i++) {
+        if (!multi->members[i] || !zkl__contender_holds(core, multi->members[i], now)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+const char *zkl__multi_node(const struct zkl__multi *multi, size_t member)
+{
+    return multi->members[member] ? zkl__contender_node(multi->members[member]) : "";
+}
+
+/* --- what the owner is told ------------------------------------------------------------------ */
+
+static void tell(struct zkl__multi *multi, const struct zkl__outcome *outcome)
+{
+    if (multi->notify) {
+        multi->notify(multi->owner, outcome);
+    }
+}
+
+static void tell_last(struct zkl__multi *multi, const struct zkl__outcome *outcome)
+{
+    if (multi->notify) {
+        multi->notify(multi->owner, outcome);
+        multi->notify = NULL;
+        multi_unref(multi); /* not the last: the member that tells it is one */
+    }
+}
+
+/* Inside a step of a member. No member is downgraded. */
+static void on_outcome(void *owner, const struct zkl__outcome *outcome)
+{
+    struct zkl__multi *multi = owner;
+    struct zkl__outcome last = *outcome;
+    bool jeopardy = outcome->kind == ZKL__JEOPARDY;
+    switch (outcome->kind) {
+    case ZKL__GRANTED:
+        if (++multi->granted == multi->count) {
+            tell(multi, outcome);
+        }
+        break;
+    case ZKL__FAILED:
+        if (!multi->failed) {
+            multi->failed = true;
+            tell_last(multi, outcome);
+        }
+        break;
+    case ZKL__JEOPARDY:
+    case ZKL__SAFE:
+        if (multi->jeopardy != jeopardy && !multi->lost) {
+            multi->jeopardy = jeopardy;
+            tell(multi, outcome);
+        }
+        break;
+    case ZKL__LOSS:
+        if (!multi->lost) {
+            multi->lost = true;
+            tell(multi, outcome);
+        }
+        break;
+    case ZKL__RELEASED:
+        multi->code = outcome->code != ZKL_OK ? outcome->code : multi->code;
+        last.code = multi->code;
+        if (++multi->released == multi->count) {
+            tell_last(multi, &last);
+        }
+        break;
+    default: /* REVOKED */
+        tell(multi, outcome);
+    }
+}
+
+/* --- the transaction ------------------------------------------------------------------------- */
+
+static bool asks(const struct zkl__contender *c, enum zkl__role role)
+{
+    return c && (c->held_back & UNDER_WAY(role));
+}
+
+bool zkl__multi_holds_back(struct zkl__contender *c, enum zkl__role role)
+{
+    bool held_back = role == ZKL__ROLE_CREATE ||
+                     (role == ZKL__ROLE_DELETE && c->multi->gathering) ||
+                     (role == ZKL__ROLE_LIST && asks(c, ZKL__ROLE_CREATE));
+    if (held_back) {
+        c->held_back |= UNDER_WAY(role);
+    }
+    return held_back;
+}
+
+/* What the answer of the transaction says to the owner of its i-th part. False: that it failed
+ * through another's fault. */
+static bool deal(struct zkl__reply *mine, const struct zkl__reply *reply, size_t i)
+{
+    *mine =
+        (struct zkl__reply){.rc = reply->rc, .zk_code = reply->zk_code, .unsent = reply->unsent};
+    if (!zkl__rc_is_response(reply->rc) || reply->rc == ZKL__RC_NOTAPPLIED ||
+        i >= reply->part_count) {
+        return true;
+    }
+    if (reply->rc == ZKL__RC_OK) {
+        *mine = reply->parts[i];
+        return true;
+    }
+    mine->rc = reply->parts[i].rc;
+    mine->zk_code = reply->parts[i].zk_code;
+    return mine->rc != ZKL__RC_OK && mine->rc != ZKL__RC_ROLLEDBACK;
+}
+
+static void on_done(struct zkl__request *request, const struct zkl__reply *reply)
+{
+    struct zkl__multi *multi = request->owner;
+    enum zkl__role role = multi->under_way;
+    multi->under_way = ZKL__ROLE_NONE;
+    for (size_t i = 0; i < multi->dealt_count; i++) {
+        struct zkl__contender *c = multi->dealt[i];
+        struct zkl__reply *mine = &multi->replies[i];
+        c->in_flight--;
+        if (deal(mine, reply, i)) {
+            zkl__contender_post_reply(c, role, mine);
+        } else if (role == ZKL__ROLE_CREATE) {
+            c->held_back |= UNDER_WAY(role); /* once more as soon as the other asks */
+        } else {
+            *mine = (struct zkl__reply){.rc = ZKL__RC_NOTAPPLIED};
+            zkl__contender_post_reply(c, role, mine);
+        }
+    }
+    zkl__multi_post(multi);
+}
+
+static void send_lists(struct zkl__multi *multi)
+{
+    for (size_t i = 0; i < multi->count; i++) {
+        struct zkl__contender *c = multi->members[i];
+        if (asks(c, ZKL__ROLE_LIST)) {
+            struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = c->config.path};
+            c->held_back &= ~UNDER_WAY(ZKL__ROLE_LIST);
+            c->in_flight++;
+            c->listed_at = multi->core->now;
+            zkl__core_send(multi->core, &c->machine, ZKL__ROLE_LIST, &list);
+        }
+    }
+}
+
+/* One transaction for all who ask; then the lists, which stand behind it. */
+static void send_all(struct zkl__multi *multi, enum zkl__role role)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < multi->count; i++) {
+        struct zkl__contender *c = multi->members[i];
+        if (asks(c, role)) {
+            c->held_back &= ~UNDER_WAY(role);
+            c->in_flight++;
+            multi->parts[n] = role == ZKL__ROLE_CREATE ? zkl__create_op(c) : zkl__delete_op(c);
+            multi->dealt[n++] = c;
+        }
+    }
+    multi->under_way = role;
+    multi->dealt_count = n;
+    struct zkl__op op = {.kind = ZKL__OP_MULTI, .parts = multi->parts, .part_count = n};
+    zkl__core_request(multi->core, &multi->request, &op);
+    send_lists(multi);
+}
+
+/* --- what follows from the members' steps ---------------------------------------------------- */
+
+/* Not wanted any more before the others asked: it was never sent. */
+static void withdraw(struct zkl__contender *c)
+{
+    uint32_t held_back = c->held_back;
+    c->held_back = 0;
+    if (held_back & UNDER_WAY(ZKL__ROLE_LIST)) {
+        zkl__contender_post_refusal(c, ZKL__ROLE_LIST, ZKL_ECONNECT);
+    }
+    zkl__contender_post_refusal(c, ZKL__ROLE_CREATE, ZKL_ECONNECT);
+}
+
+static void cancel_others(struct zkl__multi *multi)
+{
+    for (size_t i = 0; i < multi->count; i++) {
+        struct zkl__contender *c = multi->members[i];
+        if (c && zkl__contender_waits(c)) {
+            c->mail.code = ZKL_ECANCELED;
+            zkl__contender_post(c, ZKL__CE_CANCEL);
+        }
+        if (asks(c, ZKL__ROLE_CREATE)) {
+            withdraw(c);
+        }
+    }
+}
+
+/* Some have a place of a transaction that others have no place of. */
+static bool broken(const struct zkl__multi *multi)
+{
+    bool asked = false, placed = false;
+    int64_t czxid = 0;
+    for (size_t i = 0; i < multi->count && multi->under_way == ZKL__ROLE_NONE; i++) {
+        const struct zkl__contender *c = multi->members[i];
+        if (!c || !zkl__contender_waits(c)) {
+            continue;
+        }
+        /* Of a transaction that was sent twice somebody removed part of the first copy: places of
+         * both are no order, and might wait for another multi-contender's crosswise. */
+        bool known = zkl__node_certain(&c->node);
+        if (known && czxid && c->node.czxid != czxid) {
+            return true;
+        }
+        czxid = known ? c->node.czxid : czxid;
+        asked = asked || asks(c, ZKL__ROLE_CREATE);
+        placed = placed || zkl__node_known(&c->node);
+    }
+    return asked && placed;
+}
+
+static bool all_held_back(const struct zkl__multi *multi)
+{
+    bool all = multi->under_way == ZKL__ROLE_NONE;
+    for (size_t i = 0; i < multi->count; i++) {
+        all = all && asks(multi->members[i], ZKL__ROLE_CREATE);
+    }
+    return all;
+}
+
+static bool all_ready(const struct zkl__multi *multi)
+{
+    int64_t now = multi->core->now;
+    bool all = zkl__core_grants(multi->core);
+    for (size_t i = 0; i < multi->count; i++) {
+        all = all && multi->members[i] && zkl__contender_ready(multi->members[i], now);
+    }
+    return all;
+}
+
+static void post_all(struct zkl__multi *multi, enum zkl__contender_event_kind kind)
+{
+    for (size_t i = 0; i < multi->count; i++) {
+        if (multi->members[i]) {
+            zkl__contender_post(multi->members[i], kind);
+        }
+    }
+}
+
+/* A place that was first long ago may have been removed by somebody since. So all lists must be as
+ * young as the youngest was when all were first for the first time. True when some are not: they
+ * look again. */
+static bool look_again(struct zkl__multi *multi)
+{
+    bool old = false;
+    if (multi->listed_at == 0) {
+        for (size_t i = 0; i < multi->count; i++) {
+            int64_t at = multi->members[i]->listed_at;
+            multi->listed_at = at > multi->listed_at ? at : multi->listed_at;
+        }
+    }
+    for (size_t i = 0; i < multi->count; i++) {
+        struct zkl__contender *c = multi->members[i];
+        if (c && c->listed_at < multi->listed_at) {
+            old = true;
+            zkl__contender_post(c, ZKL__CE_LIST);
+        }
+    }
+    return old;
+}
+
+/* The members that held ask for their deletes: one transaction for all of these. */
+static void gather(struct zkl__multi *multi)
+{
+    bool asked = false;
+    for (size_t i = 0; i < multi->count; i++) {
+        asked = asked || asks(multi->members[i], ZKL__ROLE_DELETE);
+    }
+    multi->gathering = false;
+    if (asked) {
+        send_all(multi, ZKL__ROLE_DELETE);
+    }
+}
+
+static void settle(struct zkl__core *core, struct zkl__machine *machine)
+{
+    struct zkl__multi *multi = (struct zkl__multi *)machine;
+    (void)core;
+    multi->open = false; /* whoever could be granted has been */
+    if (multi->gathering) {
+        gather(multi);
+    } else if (!multi->failed && broken(multi)) {
+        zkl__multi_cancel(multi, ZKL_ELOST);
+    } else if (multi->failed) {
+        cancel_others(multi);
+    } else if (all_held_back(multi)) {
+        send_all(multi, ZKL__ROLE_CREATE);
+    } else if (all_ready(multi) && !look_again(multi)) {
+        multi->open = true;
+        post_all(multi, ZKL__CE_LOOK);
+    }
+    multi_unref(multi);
+}
+
+void zkl__multi_post(struct zkl__multi *multi)
+{
+    multi->refs += !multi->machine.ready;
+    zkl__core_post(multi->core, &multi->machine);
+}
+
+void zkl__multi_start(struct zkl__multi *multi, int64_t deadline, bool try_only)
+{
+    for (size_t i = 0; i < multi->count; i++) {
+        if (multi->members[i]) {
+            zkl__contender_start(multi->members[i], deadline, try_only);
+        }
+    }
+}
+
+void zkl__multi_cancel(struct zkl__multi *multi, int code)
+{
+    for (size_t i = 0; i < multi->count; i++) {
+        if (multi->members[i]) {
+            multi->members[i]->mail.code = code;
+        }
+    }
+    post_all(multi, ZKL__CE_CANCEL);
+}
+
+void zkl__multi_release(struct zkl__multi *multi)
+{
+    multi->gathering = multi->under_way == ZKL__ROLE_NONE;
+    for (size_t i = 0; i < multi->count; i++) {
+        struct zkl__contender *c = multi->members[i];
+        if (c && (c->state == ZKL__HELD || c->state == ZKL__LOST)) {
+            zkl__contender_post(c, ZKL__CE_RELEASE);
+        }
+    }
+    zkl__multi_post(multi);
+}

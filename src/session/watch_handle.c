@@ -1,0 +1,176 @@
+#include "watch_handle.h"
+
+#include "error.h"
+#include "heap.h"
+#include "path.h"
+
+#include <string.h>
+
+void zkl__watch_handle_stop(struct zkl__watch_handle *handle)
+{
+    handle->ops->stop(handle);
+}
+
+void zkl__watch_handle_unref(struct zkl__watch_handle *handle)
+{
+    zkl_session *session = handle->session;
+    const zkl_heap *heap = &session->heap;
+    if (--handle->refs > 0) {
+        return;
+    }
+    zkl__watch_handle_stop(handle);
+    zkl__session_remove(session, &handle->object);
+    if (handle->ops->destroy) {
+        handle->ops->destroy(handle);
+    }
+    zkl__free(heap, handle->seen);
+    zkl__free(heap, handle->shown);
+    zkl__free(heap, handle->path);
+    zkl__free(heap, handle);
+    zkl__session_drop(session);
+}
+
+void zkl__watch_handle_wake(struct zkl__watch_handle *handle, struct zkl__watcher *watcher)
+{
+    if (watcher->core) {
+        zkl__session_event(handle->session,
+                           (struct zkl__event){.kind = ZKL__EV_WAKE, .watcher = watcher});
+    }
+}
+
+/* --- telling --------------------------------------------------------------------------------- */
+
+void zkl__watch_handle_post(struct zkl__watch_handle *handle)
+{
+    if (!handle->freed) {
+        zkl__callbacks_post(&handle->session->callbacks, &handle->notice);
+    }
+}
+
+void zkl__watch_handle_see(struct zkl__watch_handle *handle, void *seen)
+{
+    zkl__free(&handle->session->heap, handle->seen);
+    handle->seen = seen;
+    zkl__watch_handle_post(handle);
+}
+
+const void *zkl__watch_handle_news(struct zkl__watch_handle *handle,
+                                   bool (*same)(const void *a, const void *b))
+{
+    const void *news = NULL;
+    zkl__session_enter_even_closed(handle->session, NULL);
+    if (handle->seen && !handle->freed && !(handle->shown && same(handle->seen, handle->shown))) {
+        zkl__free(&handle->session->heap, handle->shown);
+        news = handle->shown = handle->seen;
+        handle->seen = NULL;
+    }
+    zkl__session_leave(handle->session);
+    return news;
+}
+
+static void run_notice(void *owner)
+{
+    struct zkl__watch_handle *handle = owner;
+    zkl_session *session = handle->session;
+    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+        return;
+    }
+    handle->refs++;
+    zkl__session_leave(session);
+    handle->ops->tell(handle);
+    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+        return;
+    }
+    zkl__watch_handle_unref(handle);
+    zkl__session_leave(session);
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static int make(struct zkl__watch_handle **out, size_t size,
+                const struct zkl__watch_handle_ops *ops, zkl_session *session, const char *path,
+                bool tells, zkl_error *err)
+{
+    const zkl_heap *heap = &session->heap;
+    if (tells && zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
+        return zkl__fail(err, ZKL_ELIMIT, 0, path, "no thread for callbacks");
+    }
+    struct zkl__watch_handle *handle = zkl__zalloc(heap, size);
+    char *copy = zkl__copy(heap, path, strlen(path));
+    if (!handle || !copy) {
+        zkl__free(heap, copy);
+        zkl__free(heap, handle);
+        return zkl__fail(err, ZKL_ENOMEM, 0, path, "no memory");
+    }
+    handle->object.ops = &ops->object;
+    handle->ops = ops;
+    handle->session = session;
+    handle->path = copy;
+    handle->refs = 1;
+    handle->notice = (struct zkl__callback){.run = run_notice, .owner = handle};
+    zkl__session_retain(session);
+    zkl__session_add(session, &handle->object);
+    *out = handle;
+    return ZKL_OK;
+}
+
+int zkl__watch_handle_new(struct zkl__watch_handle **out, size_t size,
+                          const struct zkl__watch_handle_ops *ops, zkl_session *session,
+                          const char *path, bool tells, zkl_error *err)
+{
+    if (!session) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "session is NULL");
+    }
+    int rc = zkl__path_check(path, err);
+    rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    rc = make(out, size, ops, session, path, tells, err);
+    if (rc != ZKL_OK) {
+        zkl__session_leave(session);
+    }
+    return rc;
+}
+
+int zkl__watch_handle_made(struct zkl__watch_handle *handle, bool made, zkl_error *err)
+{
+    zkl_session *session = handle->session;
+    int rc = made ? ZKL_OK : zkl__fail(err, ZKL_ENOMEM, 0, handle->path, "no memory");
+    if (!made) {
+        zkl__watch_handle_unref(handle);
+    }
+    zkl__session_leave(session);
+    return rc;
+}
+
+void zkl__watch_handle_free(struct zkl__watch_handle *handle, bool goes_on)
+{
+    zkl_session *session = handle->session;
+    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+        return; /* in a child of fork the parent's memory stays as it is */
+    }
+    handle->freed = true;
+    if (!goes_on) {
+        zkl__watch_handle_stop(handle);
+    }
+    zkl__callbacks_unpost(&session->callbacks, &handle->notice);
+    zkl__watch_handle_unref(handle);
+    zkl__session_leave(session);
+}
+
+/* --- as an object of the session ------------------------------------------------------------- */
+
+bool zkl__watch_handle_give_up(struct zkl__object *object, int code)
+{
+    if (code == ZKL_ECLOSED) {
+        zkl__watch_handle_stop((struct zkl__watch_handle *)object);
+    }
+    return false;
+}
+
+int zkl__watch_handle_describe(const struct zkl__object *object, zkl__visit_fn visit, void *payload)
+{
+    (void)object, (void)visit, (void)payload; /* stands in no queue */
+    return 0;
+}
