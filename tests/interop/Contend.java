@@ -23,6 +23,7 @@ import org.apache.zookeeper.CreateMode;
 public class Contend {
     static final long PID = ProcessHandle.current().pid();
     static Path scene;
+    static boolean met;
 
     static boolean look(String mode) throws IOException {
         List<String> names;
@@ -52,12 +53,13 @@ public class Contend {
         Path own = scene.resolve(mode + ".curator." + PID);
         Files.createFile(own);
         boolean company = look(mode);
-        for (int i = 0; mode.equals("r") && !company && i < 20; i++) {
+        for (int i = 0; mode.equals("r") && !company && i < (met ? 20 : 300); i++) {
             Thread.sleep(1);
             company = look(mode);
         }
         if (mode.equals("r") && company) {
             System.out.println("together");
+            met = true;
         }
         Files.delete(own);
     }

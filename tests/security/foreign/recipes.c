@@ -170,8 +170,10 @@ static int downgrade(struct use *use, zkl_lock *lock)
 
 static int use_writer(struct use *use)
 {
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     zkl_lock *lock = NULL;
-    return use_lock(use, zkl_write_lock_new(&lock, use->session, use->path, NULL, &use->err), &lock, downgrade);
+    options.release_timeout_ms = use->patience_ms; /* of the downgrade, too */
+    return use_lock(use, zkl_write_lock_new(&lock, use->session, use->path, &options, &use->err), &lock, downgrade);
 }
 
 static int use_multilock(struct use *use)
