@@ -75,7 +75,7 @@ static void test_another_server(void)
     CU_ASSERT_EQUAL(recorder_count(r, RECORD_EXPIRED), 0);
     recorder_free(r);
     CU_ASSERT(ensemble_restart(server, which));
-    CU_ASSERT(ensemble_wait(server, SOON));
+    CU_ASSERT(ensemble_wait(server, 4 * SOON));
 }
 
 /* --- servers that do not take it ----------------------------------------------------------------------------------- */

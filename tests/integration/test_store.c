@@ -337,7 +337,7 @@ static void test_nothing_is_inherited(void)
     expect_as_before("two sessions", before);
     ensemble_kill(server, 0);
     CU_ASSERT(both_become(session, other, ZKL_SESSION_SUSPENDED));
-    CU_ASSERT(ensemble_restart(server, 0) && ensemble_wait(server, SOON));
+    CU_ASSERT(ensemble_restart(server, 0) && ensemble_wait(server, 4 * SOON));
     CU_ASSERT(both_become(session, other, ZKL_SESSION_CONNECTED));
     expect_as_before("connected again", before);
     zkl_session_close(session, 5000);

@@ -113,7 +113,7 @@ static void live(const char *scheme, const char *path)
     zkl_lock *lock = contest_holder(session, path);
     ensemble_kill(server, 0);
     CU_ASSERT_FATAL(ensemble_restart(server, 0));
-    CU_ASSERT_FATAL(ensemble_wait(server, SOON));
+    CU_ASSERT_FATAL(ensemble_wait(server, 4 * SOON));
     (void)zkl_lock_release(lock, NULL);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
     static char text[100000];
