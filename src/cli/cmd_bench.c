@@ -311,8 +311,8 @@ const struct cli_command cmd_bench = {
     .notes = "One call after the other: times, not the most that can be had. 'reads' is the\n"
              "median in plain round trips. The znode is created and deleted by two\n"
              "transactions that each check that a lock is held. A hand-over goes from the\n"
-             "holder's call of release to the moment the other session's program is told, and\n"
-             "includes the releaser's wait for the server's word.\n\n"
+             "holder's call of release to the moment the other session's program is notified,\n"
+             "and includes the releaser's wait for the server's response.\n\n"
              "LOCK (zklock-bench) must not be in use, and is empty afterwards; its directory\n"
              "is a container, which the servers remove.\n",
     .options = options,

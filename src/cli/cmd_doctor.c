@@ -69,7 +69,7 @@ static bool read_tick(const char *host, const char *port, int64_t *tick_ms)
  * better evidence than a probe. */
 static void examine_tick(const char *server, const char *host, const char *port)
 {
-    int64_t told_ms = cli.tick_ms;
+    int64_t configured_ms = cli.tick_ms;
     int64_t tick_ms = 0;
     zkl_error error = {.code = ZKL_OK};
     char address[300];
@@ -80,16 +80,16 @@ static void examine_tick(const char *server, const char *host, const char *port)
     } else if (tick_ms == 0) {
         find(false, server,
              "tickTime not verified: it sets minSessionTimeout or maxSessionTimeout, so its "
-             "sessions do not tell; allow "
+             "sessions do not show it; allow "
              "conf in its 4lw.commands.whitelist");
-    } else if (tick_ms > told_ms) {
+    } else if (tick_ms > configured_ms) {
         find(false, server,
              "tickTime is %" PRId64 "ms, and --tick says %" PRId64
              "ms: leases are unsound; use --tick %" PRId64 "ms, or ZKLOCK_TICK=%" PRId64 "ms",
-             tick_ms, told_ms, tick_ms, tick_ms);
+             tick_ms, configured_ms, tick_ms, tick_ms);
     } else {
         find(true, server, "tickTime is %" PRId64 "ms%s", tick_ms,
-             asked ? "" : ", as the timeouts of two probe sessions tell");
+             asked ? "" : ", as the timeouts of two probe sessions show");
     }
 }
 
@@ -142,9 +142,8 @@ static void examine_server(const char *server)
         examine_version(server, version, mode, ms);
         if (strcmp(mode, "observer") == 0) {
             find(true, server,
-                 "an observer. Where a follower has an observerMasterPort, what it tells reaches "
-                 "the leader by two "
-                 "hops: "
+                 "an observer. Where a follower has an observerMasterPort, its requests reach "
+                 "the leader by two hops: "
                  "see the assumptions in docs/lease.md");
         }
         examine_tick(server, host, port);
@@ -304,9 +303,9 @@ const struct cli_command cmd_doctor = {
     .examples = "  zklock doctor                       # exit code 1 when something is bad\n"
                 "  zklock -q doctor                    # only what is bad\n"
                 "  zklock -s zk1:2181,zk2:2181 doctor\n",
-    .notes = "Asks every server (srvr, and conf where it is allowed; else two sessions tell\n"
-             "its tickTime, by the bounds of their timeouts), opens a session, looks through\n"
-             "the locks below /locks for znodes that should not be there. What cannot be\n"
+    .notes = "Sends srvr to each server, and conf where it is allowed; else two sessions show\n"
+             "its tickTime, by the bounds of their timeouts. Opens a session, and lists the\n"
+             "locks below /locks for znodes that should not be there. What cannot be\n"
              "verified is BAD as well.\n",
     .options = options,
 };

@@ -37,7 +37,7 @@ static const struct cli_option options[] = {
     OPTION_DURATION("backoff", '\0', &backoff_ms, 0, LONGEST_MS,
                     "pause after CMD failed; doubles up to 1m while it fails (1s)"),
     OPTION_TAKEN("notify", '\0', NULL, take_notify,
-                 "tell systemd: READY=1, STATUS=, STOPPING=1, WATCHDOG=1"),
+                 "notify systemd: READY=1, STATUS=, STOPPING=1, WATCHDOG=1"),
     OPTION_TEXT("health", '\0', "CMD", &health.command,
                 "resign and stay out while this command of the shell fails"),
     OPTION_DURATION("every", '\0', &every_ms, 100, LONGEST_MS,
@@ -200,9 +200,9 @@ const struct cli_command cmd_elect = {
              "  CMD ended in good order     resigns and ends with CMD's code: exit 0, or\n"
              "                              killed by HUP, INT or TERM\n"
              "  TERM, INT or QUIT to us     CMD gets it; when it has ended, ends with its\n"
-             "                              code. While waiting: 128+n at once\n"
+             "                              code. While waiting: 128+n\n"
              "  HUP to us                   CMD gets it. While waiting it is ignored, unless\n"
-             "                              our terminal is gone: then 129\n"
+             "                              our terminal has closed: then 129\n"
              "  CMD cannot be run           resigns and ends, 126 or 127\n"
              "  --once                      ends with the term: CMD's code, 120 when lost\n\n"
              "--notify sends READY=1 when the session is there and the candidate stands (a\n"

@@ -258,8 +258,7 @@ static int run(int count, const char **words)
                          "once: --status runs nothing: of the options, only --slot goes with it");
     }
     if (count > 1) {
-        return cli_usage("once", "once: '%s': --status runs nothing, and tells of one JOB",
-                         words[1]);
+        return cli_usage("once", "once: '%s': --status runs nothing, and shows one JOB", words[1]);
     }
     return queues_act(words[0], show_status);
 }
@@ -290,7 +289,7 @@ const struct cli_command cmd_once = {
              "JOB is a znode of its own, not to be used as a LOCK. Exit codes as of 'zklock\n"
              "run'; 0 also when the slot was done already (the report says \"done\"), 125 for\n"
              "0 of a CMD that was stopped.\n\n"
-             "--status tells the last slot recorded, and who is at it now. It ends with 0\n"
+             "--status shows the last slot recorded, and who is at it now. It ends with 0\n"
              "when the last slot whose round time is past, by the clock here, is recorded,\n"
              "and with 1 when not.\n",
     .options = options,

@@ -29,7 +29,7 @@ static struct {
     struct guardian_report report;
     sigset_t inherited; /* the signal mask CMD gets back */
     int signals;        /* signalfd */
-    int parent;         /* pidfd of whoever started us; -1: nobody to watch */
+    int parent;         /* pidfd of the process that started us; -1: none */
     pid_t child;        /* CMD; 0: none */
 } sandbox;
 
@@ -207,7 +207,7 @@ static int on_guardian(void)
     return sandbox.child ? CLI_GO_ON : EXIT_FAILED;
 }
 
-/* Whoever started us has vanished: CMD is told, given a moment, and killed. */
+/* The process that started us has ended: CMD gets TERM, some time, and KILL. */
 static int on_orphaned(int *timeout_ms)
 {
     sandbox.parent = -1;

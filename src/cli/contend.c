@@ -117,8 +117,8 @@ static bool show_one(size_t number)
     snprintf(path, sizeof path, "%s%s", contend.paths[number],
              contend.recipe == ZKL_RECIPE_SEMAPHORE ? "/locks" : "");
     if (zkl_queue_list(&queue, contend.session, path, LIST_MS, NULL) != ZKL_OK) {
-        notify_send("STATUS=waiting, no server answers");
-        print(contend.name, "no server answers");
+        notify_send("STATUS=waiting, no server responds");
+        print(contend.name, "no server responds");
         return true;
     }
     size_t ahead = position(queue, zkl_session_id(contend.session));

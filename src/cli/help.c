@@ -60,7 +60,7 @@ static void help_all(void)
         }
     }
     print_options("Global options", cli_global_options);
-    fputs("\n'zklock SUBCOMMAND --help' tells the rest. LOCK is a znode path, or a name\n"
+    fputs("\n'zklock SUBCOMMAND --help' has the rest. LOCK is a znode path, or a name\n"
           "below /locks.\n\n" CLI_EXIT_CODES,
           stdout);
 }

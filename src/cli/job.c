@@ -170,7 +170,7 @@ static void report_kill(const struct keeper_event *event)
 {
     if (event->cause == KEEPER_BY_ITSELF && !job.lost && WIFSIGNALED(event->value) &&
         WTERMSIG(event->value) == SIGKILL) {
-        cli_note("\"%s\": somebody killed %s (SIGKILL); 'journalctl -k' tells of a lack of memory",
+        cli_note("\"%s\": somebody killed %s (SIGKILL); 'journalctl -k' shows a lack of memory",
                  contend.name, job.name);
     }
 }
@@ -190,7 +190,7 @@ static void on_ended(const struct keeper_event *event)
 static void on_died(void)
 {
     cli_error("\"%s\": the keeper process was killed, and %s with it; run it again ('journalctl "
-              "-k' tells of a lack of "
+              "-k' shows a lack of "
               "memory)",
               contend.name, job.name);
     keeper_clear_up(own.group);

@@ -51,7 +51,7 @@ static int bare(void)
     fputs("zklock runs a command on one host at a time.\n\n"
           "  zklock run backup -- pg_dump shop          # queue, run, release\n"
           "  zklock sandbox -- zklock run demo -- date  # try it without a server of your own\n\n"
-          "'zklock --help' tells the rest.\n",
+          "'zklock --help' has the rest.\n",
           stderr);
     return EXIT_FAILED;
 }

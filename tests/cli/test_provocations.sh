@@ -81,7 +81,7 @@ another number of slots|125|limit is 3, .*; all who use one LOCK say the same -j
 CMD is not there|127|no-such-cmd: No such file or directory|zklock run x no-such-cmd
 CMD may not be executed|126|/etc/passwd: Permission denied|zklock run x /etc/passwd
 CMD's interpreter is not there|127|$work/script: No such file or directory|zklock run x $work/script
-CMD is killed, as for lack of memory|137|"x": somebody killed sh \\(SIGKILL\\); 'journalctl -k' tells of a lack of memory|zklock run x sh -c 'kill -9 \$\$'
+CMD is killed, as for lack of memory|137|"x": somebody killed sh \\(SIGKILL\\); 'journalctl -k' shows a lack of memory|zklock run x sh -c 'kill -9 \$\$'
 the keeper is killed|125|"x": the keeper process was killed, and sh with it; run it again|zklock run x sh -c 'kill -9 \$PPID; sleep 60'
 CMD leaves a process behind|0|sh has ended, processes it left behind have not: "x" is held until they end|zklock run x sh -c 'sleep 3 & exit 0'
 CMD runs for too long|143|sleep ran for 0.3 s \\(--max-run\\): stopping it|zklock run --max-run 300ms x sleep 60

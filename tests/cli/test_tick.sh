@@ -9,7 +9,7 @@ unset ZKLOCK_TICK
 code 1 zklock --session-timeout 20s doctor
 matches "a tickTime of 4 s" "$(cat "$work/out")" '^BAD .*: tickTime is 4000ms, and --tick says 2000ms: .* use --tick 4000ms, or ZKLOCK_TICK=4000ms$'
 ZKLOCK_TICK=4s code 0 zklock --session-timeout 20s doctor
-matches "a tickTime as it was told" "$(cat "$work/out")" '^ok .*: tickTime is 4000ms, as the timeouts of two probe sessions tell$'
+matches "a tickTime as it is configured" "$(cat "$work/out")" '^ok .*: tickTime is 4000ms, as the timeouts of two probe sessions show$'
 code 0 zklock --session-timeout 20s --tick 5s doctor
 ZKLOCK_TICK=1s code 0 zklock --session-timeout 20s --tick 4s doctor # the option counts
 code 1 zklock --session-timeout 20s --tick 4s --json -s "$ZKLOCK_SERVERS,127.0.0.1:1" doctor
@@ -25,7 +25,7 @@ same "no warning where the tick is known" "$(grep -c '\[warning\]' "$work/err")"
 # A bound that is configured hides the tickTime: that is said, and is not ok. A lower bound that is too low to show hides nothing.
 if [ -z "${INSIDE:-}" ]; then
     code 0 env INSIDE=1 ZKLOCK_TICK=200ms zklock sandbox -C 4lw.commands.whitelist=srvr -C maxSessionTimeout=4000 -- zklock --session-timeout 4s doctor
-    matches "a short tickTime" "$(cat "$work/out")" '^ok .*: tickTime is 200ms, as the timeouts of two probe sessions tell$'
+    matches "a short tickTime" "$(cat "$work/out")" '^ok .*: tickTime is 200ms, as the timeouts of two probe sessions show$'
     for bounds in "minSessionTimeout=9000 -C maxSessionTimeout=80000" "maxSessionTimeout=60000"; do
         # shellcheck disable=SC2086
         code 1 env INSIDE=1 zklock --tick 4s sandbox -C 4lw.commands.whitelist=srvr -C $bounds -- zklock --session-timeout 20s --tick 4s doctor

@@ -63,9 +63,9 @@ static void run_program(const struct hook_event *event, const sigset_t *mask)
     }
 }
 
-/* The first process ends at once, so that the second one is nobody's here: zklock kills and waits
- * for what is below it. That one ends when zklock has closed its side, or has died, and everything
- * that was sent is done. */
+/* The first process ends immediately, so that the second one is not our child: zklock kills and
+ * waits for what is below it. That one ends when zklock has closed its side, or has died, and
+ * everything that was sent is done. */
 static void run_all(int socket, const sigset_t *before, void *path)
 {
     struct hook_event event;
