@@ -228,6 +228,44 @@ static void test_a_lie_behind_forged_places(void)
     script_finish();
 }
 
+/* While it inspects such places, the server asks to try one again, or one is deleted: it lists once more, and holds meanwhile. */
+static void test_an_inspection_that_shows_nothing(void)
+{
+    static const char *const before_us[] = {"/q/a-lock-0000000000", "/q/b-lock-0000000000", "/q/c-lock-0000000000"};
+    for (int deleted = 0; deleted < 2; deleted++) {
+        wait_behind(SEALED);
+        script_change(SEALED);
+        script_remove(SEALED);
+        for (int i = 0; i < 3; i++) {
+            script_put(before_us[i], 0); /* persistent */
+        }
+        script_wait(script.timeout / 12);
+        OPS("check list");
+        script_answer();
+        script_answer();
+        OPS("exists");
+        script_answer();
+        OPS("list");
+        script_answer();
+        OPS("exists exists");
+        if (deleted) {
+            script_remove(script.ops[0].path);
+            script_answer();
+            script_answer();
+            OPS("list");
+        } else {
+            script_answer_with(ZKL__RC_NOTAPPLIED);
+            script_answer();
+            CU_ASSERT(me.contender->announcement.look_at > script.now);
+        }
+        CU_ASSERT_EQUAL(me.contender->announcement.evidence, ZKL__EVIDENCE_ANNOUNCEMENT);
+        script_run(script.timeout / 2);
+        STATE(&me, "held");
+        CU_ASSERT_EQUAL(me.contender->announcement.evidence, ZKL__EVIDENCE_LIST);
+        script_finish();
+    }
+}
+
 /* Without memory, neither for whom to look at nor to note that it is no contender, it looks once more, and holds meanwhile. */
 static void test_no_memory_for_a_look(void)
 {
@@ -576,7 +614,8 @@ static void test_downgrade_of_a_node_that_went(void)
 TESTS("contender_release", T(test_an_event_before_the_reply), T(test_our_own_node_is_removed_at_once),
       T(test_a_node_that_was_written_just_goes), T(test_a_double_is_not_announced), T(test_not_our_identity),
       T(test_no_seal), T(test_no_seal_after_a_lost_reply), T(test_unsealed), T(test_who_must_not),
-      T(test_a_lie_behind_forged_places), T(test_no_memory_for_a_look), T(test_with_the_release), T(test_not_permitted),
+      T(test_a_lie_behind_forged_places), T(test_an_inspection_that_shows_nothing), T(test_no_memory_for_a_look),
+      T(test_with_the_release), T(test_not_permitted),
       T(test_delete_not_permitted), T(test_read_refused), T(test_announced_by_a_liar), T(test_handed_over),
       T(test_handed_over_once), T(test_not_handed_over_late), T(test_directory_is_made_persistent),
       T(test_readers_wait_for_every_other_kind), T(test_one_wake_up_each), T(test_downgrade_keeps_place_and_token),
