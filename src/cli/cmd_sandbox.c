@@ -159,8 +159,7 @@ static bool start_command(const char **argv)
     return sandbox.child > 0;
 }
 
-/* --- what happens meanwhile: each returns CLI_GO_ON, or the exit code to end with --------------
- */
+/* --- what happens meanwhile: each returns CLI_GO_ON, or the exit code to end with ------------ */
 
 static void catch_signals(void)
 {

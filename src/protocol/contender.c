@@ -193,11 +193,7 @@ void zkl__contender_fail_by_reply(struct zkl__contender *c)
     }
 }
 
-/* === what it asks for ========================================================================= */
-
-/* What a contender asks of the store next, in each state. */
-
-/* --- what it asks for ------------------------------------------------------------------------ */
+/* === the requests of each state ============================================================== */
 
 void zkl__contender_send(struct zkl__contender *c, enum zkl__role role, struct zkl__op op)
 {
@@ -243,7 +239,7 @@ bool zkl__child_path(const struct zkl__contender *c, char **path, size_t *room, 
     return zkl__path_join(*path, *room, c->config.path, name) > 0;
 }
 
-/* --- what is next ---------------------------------------------------------------------------- */
+/* --- the next request ------------------------------------------------------------------------- */
 
 static void advance_waiting(struct zkl__contender *c)
 {
@@ -443,7 +439,7 @@ void zkl__contender_post_refusal(struct zkl__contender *c, enum zkl__role role, 
     zkl__contender_post(c, ZKL__CE_REPLY);
 }
 
-/* --- reading --------------------------------------------------------------------------------- */
+/* --- the order in which it is read ------------------------------------------------------------ */
 
 static enum zkl__role take_role(uint32_t *roles)
 {
@@ -746,8 +742,8 @@ void zkl__owner_notify(struct zkl__contender *c, const struct zkl__outcome *outc
     }
 }
 
-static void after_step(struct zkl__core *core, struct zkl__contender *c,
-                       enum zkl__contender_state before)
+static void update_session_lists(struct zkl__core *core, struct zkl__contender *c,
+                                 enum zkl__contender_state before)
 {
     bool holder = c->state == ZKL__PROVING || zkl__contender_keeps(c);
     if (holder != c->holder) {
@@ -819,8 +815,8 @@ static void carry_out(struct zkl__core *core, struct zkl__contender *c,
     }
 }
 
-static void act(struct zkl__core *core, struct zkl__contender *c,
-                struct zkl__contender_event *event)
+static void step_and_carry_out(struct zkl__core *core, struct zkl__contender *c,
+                               struct zkl__contender_event *event)
 {
     struct zkl__contender_actions actions;
     enum zkl__contender_state before = c->state;
@@ -828,7 +824,7 @@ static void act(struct zkl__core *core, struct zkl__contender *c,
         c->held_back = 0;
     }
     contender_step(c, event, &actions);
-    after_step(core, c, before);
+    update_session_lists(core, c, before);
     carry_out(core, c, &actions);
     zkl__peers_stepped(c);
     if (actions.told) { /* behind what was sent: whoever wakes up finds it done */
@@ -839,8 +835,8 @@ static void act(struct zkl__core *core, struct zkl__contender *c,
 /* --- its mail -------------------------------------------------------------------------------- */
 
 /* What it comes to, as things stand now; false: to nothing. */
-static bool judge(struct zkl__core *core, struct zkl__contender *c,
-                  struct zkl__contender_event *event)
+static bool resolve_event(struct zkl__core *core, struct zkl__contender *c,
+                          struct zkl__contender_event *event)
 {
     if (event->kind == ZKL__CE_LOOK && c->peer.follows) {
         return zkl__peers_check(core, c, &event->kind);
@@ -859,7 +855,7 @@ static bool judge(struct zkl__core *core, struct zkl__contender *c,
     return true;
 }
 
-static void after_mail(struct zkl__core *core, struct zkl__contender *c)
+static void update_timer_and_end(struct zkl__core *core, struct zkl__contender *c)
 {
     zkl__timers_set(&core->timers, &c->machine.timer, contender_wake(c));
     zkl__linger_check(c);
@@ -881,24 +877,24 @@ static void read_mail(struct zkl__core *core, struct zkl__machine *machine)
     struct zkl__reply refusal;
     c->mail = (struct zkl__mail){0};
     while (mail_next(&mail, &event, &refusal)) {
-        if (c->state != ZKL__ENDED && judge(core, c, &event)) {
-            act(core, c, &event);
+        if (c->state != ZKL__ENDED && resolve_event(core, c, &event)) {
+            step_and_carry_out(core, c, &event);
         }
     }
     if (followed) {
         zkl__peers_notify_changes(c, &facts);
     }
-    after_mail(core, c);
+    update_timer_and_end(core, c);
 }
 
 void zkl__contender_lapse(struct zkl__core *core, struct zkl__contender *c)
 {
     struct zkl__contender_event event = {.kind = ZKL__CE_LAPSED};
-    act(core, c, &event);
-    after_mail(core, c);
+    step_and_carry_out(core, c, &event);
+    update_timer_and_end(core, c);
 }
 
-/* --- its operations -------------------------------------------------------------------------- */
+/* --- replies and refusals of the session ------------------------------------------------------ */
 
 /* Such an answer says that our node was there; that of a check also where we may not read it (see
  * proof_of). */
@@ -909,8 +905,8 @@ static bool shows_node(enum zkl__role role, enum zkl__rc rc)
     return rc == ZKL__RC_OK ? check || other : rc == ZKL__RC_NOAUTH && check;
 }
 
-static void answered(struct zkl__core *core, struct zkl__machine *machine, int role, int64_t sent,
-                     const struct zkl__reply *reply)
+static void on_contender_reply(struct zkl__core *core, struct zkl__machine *machine, int role,
+                               int64_t sent, const struct zkl__reply *reply)
 {
     struct zkl__contender *c = (struct zkl__contender *)machine;
     if (role >= ZKL__ROLES) {
@@ -930,12 +926,13 @@ static void answered(struct zkl__core *core, struct zkl__machine *machine, int r
     zkl__contender_post_reply(c, (enum zkl__role)role, reply);
 }
 
-static void refused(struct zkl__core *core, struct zkl__machine *machine, int role, int code)
+static void on_contender_refused(struct zkl__core *core, struct zkl__machine *machine, int role,
+                                 int code)
 {
     struct zkl__contender *c = (struct zkl__contender *)machine;
     if (role >= ZKL__ROLES) {
         const struct zkl__reply unsent = {.rc = ZKL__RC_UNSENT, .unsent = code};
-        answered(core, machine, role, 0, &unsent);
+        on_contender_reply(core, machine, role, 0, &unsent);
         return;
     }
     if (role == ZKL__ROLE_LIST && !c->multi) {
@@ -947,13 +944,13 @@ static void refused(struct zkl__core *core, struct zkl__machine *machine, int ro
 }
 
 /* A place that is not wanted any more is not made, nor is its directory. */
-static bool wants(const struct zkl__machine *machine, int role)
+static bool still_wants(const struct zkl__machine *machine, int role)
 {
     bool makes = role == ZKL__ROLE_CREATE || role == ZKL__ROLE_MAKE;
     return !makes || zkl__contender_waits((const struct zkl__contender *)machine);
 }
 
-static void due(struct zkl__machine *machine)
+static void on_contender_due(struct zkl__machine *machine)
 {
     zkl__contender_post((struct zkl__contender *)machine, ZKL__CE_TIME);
 }
@@ -962,10 +959,10 @@ static void free_ended(struct zkl__core *core, struct zkl__machine *machine);
 
 static const struct zkl__machine_ops contender_ops = {.rank = ZKL__RANK_FIRST,
                                                       .step = read_mail,
-                                                      .answered = answered,
-                                                      .refused = refused,
-                                                      .wants = wants,
-                                                      .due = due,
+                                                      .answered = on_contender_reply,
+                                                      .refused = on_contender_refused,
+                                                      .wants = still_wants,
+                                                      .due = on_contender_due,
                                                       .free = free_ended};
 
 /* --- life ------------------------------------------------------------------------------------ */

@@ -1081,8 +1081,7 @@ void zkl__core_keep_alive(struct zkl__core *core);
 void zkl__core_find_hops(struct zkl__core *core);
 void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply);
 
-/* === the semaphore =============================================================================
- */
+/* === the semaphore =========================================================================== */
 
 enum zkl__semaphore_state {
     ZKL__SEMAPHORE_NEW,

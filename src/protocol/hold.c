@@ -41,7 +41,7 @@ static bool linger_keep(struct zkl__contender *c);
 #define LIE "somebody is before us: a release was announced that was none"
 #define BLOCK 8 /* sequence numbers that one forged announcement reaches, and the next one */
 
-/* --- our own --------------------------------------------------------------------------------- */
+/* --- our own announcement --------------------------------------------------------------------- */
 
 bool zkl__announcement_seals(const struct zkl__contender *c)
 {
@@ -85,7 +85,7 @@ bool zkl__announcement_refused(struct zkl__contender *c, enum zkl__rc rc)
     return true;
 }
 
-/* --- the predecessor's ----------------------------------------------------------------------- */
+/* --- the predecessor's announcement ----------------------------------------------------------- */
 
 /* The word of one that held, and that waited for everybody before it. */
 bool zkl__announcement_believed(const struct zkl__contender *c, const char *predecessor)
@@ -312,7 +312,7 @@ static int32_t number_in(const struct zkl__reply *reply)
     return strlen(name) == reply->size && zkl__name_contends(name) ? zkl__name_sequence(name) : -1;
 }
 
-static void note(struct zkl__release_mark *mark, const struct zkl__reply *reply)
+static void note_mark(struct zkl__release_mark *mark, const struct zkl__reply *reply)
 {
     const struct zkl__stat *stat = &reply->stat;
     bool rests = stat->child_count == 0 && stat->pzxid == stat->mzxid;
@@ -344,7 +344,7 @@ void zkl__mark_on_read(struct zkl__contender *c)
     enum zkl__rc rc = c->event->reply->rc;
     bool first = c->state == ZKL__PROVING;
     if (rc == ZKL__RC_OK) {
-        note(&c->mark, c->event->reply);
+        note_mark(&c->mark, c->event->reply);
     }
     if (first && (!zkl__rc_is_response(rc) || rc == ZKL__RC_NOTAPPLIED)) {
         zkl__contender_fail_by_reply(c);
@@ -460,21 +460,21 @@ static bool is_shown(const struct zkl__contender *c)
            (c->event->kind == ZKL__CE_REPLY && c->event->role == ZKL__ROLE_PROVE);
 }
 
-static unsigned own_gate(const struct zkl__contender *c)
+static unsigned own_closed_gates(const struct zkl__contender *c)
 {
     bool mark = !c->config.mark || c->mark.state == ZKL__MARK_UNCLEAN || is_clean(c);
     return (mark ? 0u : GATE_MARK) | (c->node.czxid ? 0u : GATE_TOKEN);
 }
 
-static unsigned gate(const struct zkl__contender *c)
+static unsigned closed_gates(const struct zkl__contender *c)
 {
-    return own_gate(c) | (c->multi && !c->multi->open ? GATE_OTHERS : 0u) |
+    return own_closed_gates(c) | (c->multi && !c->multi->open ? GATE_OTHERS : 0u) |
            (zkl__core_leased(c->core) ? 0u : GATE_LEASE) | (is_shown(c) ? 0u : GATE_SHOWN);
 }
 
 bool zkl__contender_ready(const struct zkl__contender *c, int64_t now)
 {
-    return c->state == ZKL__PROVING && c->retry.at <= now && !own_gate(c);
+    return c->state == ZKL__PROVING && c->retry.at <= now && !own_closed_gates(c);
 }
 
 void zkl__grant_prove(struct zkl__contender *c, const char *why)
@@ -485,7 +485,7 @@ void zkl__grant_prove(struct zkl__contender *c, const char *why)
 
 void zkl__grant_advance(struct zkl__contender *c)
 {
-    unsigned shut = gate(c);
+    unsigned shut = closed_gates(c);
     if (!shut) {
         zkl__grant_give(c);
     } else if (shut & GATE_MARK) {
@@ -525,7 +525,7 @@ static void grant_again(struct zkl__contender *c)
     notify_granted(c);
 }
 
-/* --- its end --------------------------------------------------------------------------------- */
+/* --- the end of a hold ------------------------------------------------------------------------ */
 
 int64_t zkl__grant_wake(const struct zkl__contender *c)
 {
@@ -674,7 +674,7 @@ static void dissolve_line(struct zkl__linger_view *view)
     }
 }
 
-static void move(struct zkl__contender *c, enum zkl__linger_state state, const char *why)
+static void move_linger(struct zkl__contender *c, enum zkl__linger_state state, const char *why)
 {
     ZKL__ENSURE(states[c->linger.state].next & L(state));
     zkl__core_trace(c->core, c, "linger: %s -> %s: %s", states[c->linger.state].name,
@@ -688,7 +688,7 @@ static void move(struct zkl__contender *c, enum zkl__linger_state state, const c
     }
 }
 
-/* --- its contender --------------------------------------------------------------------------- */
+/* --- moves of its contender ------------------------------------------------------------------- */
 
 void zkl__linger_join(struct zkl__contender *c, struct zkl__linger_view *view)
 {
@@ -718,7 +718,7 @@ void zkl__linger_moved(struct zkl__contender *c, enum zkl__contender_state befor
         take_out_of_line(c);
     }
     if (c->linger.state != ZKL__LINGER_OFF && !keeps) {
-        move(c, ZKL__LINGER_OFF, zkl__contender_state_name(c->state));
+        move_linger(c, ZKL__LINGER_OFF, zkl__contender_state_name(c->state));
     }
     if (before == ZKL__NEW && is_queued(c) && view->keeper) {
         zkl__contender_post(view->keeper, ZKL__CE_YIELD);
@@ -744,7 +744,7 @@ void zkl__linger_stepped(struct zkl__contender *c)
     }
 }
 
-/* --- before a place is asked for ------------------------------------------------------------- */
+/* --- before a create is sent ------------------------------------------------------------------ */
 
 /* The znode of one would do for the other. Who wants to know how many are before it has to be in
  * the list. */
@@ -819,14 +819,14 @@ void zkl__linger_listed(struct zkl__contender *c)
     bool first = c->state == ZKL__PROVING || c->state == ZKL__HELD;
     if (first && c->linger.state == ZKL__LINGER_OFF && !zkl__peers_others(c, is_queued) &&
         is_alone(c, c->event->reply)) {
-        move(c, ZKL__LINGER_ARMED, "alone in the queue, which is watched");
+        move_linger(c, ZKL__LINGER_ARMED, "alone in the queue, which is watched");
     }
 }
 
 void zkl__linger_disarm(struct zkl__contender *c, const char *why)
 {
     if (c->linger.state != ZKL__LINGER_OFF) {
-        move(c, ZKL__LINGER_OFF, why);
+        move_linger(c, ZKL__LINGER_OFF, why);
     }
 }
 
@@ -885,7 +885,7 @@ static bool linger_keep(struct zkl__contender *c)
         return false;
     }
     if (gathers) {
-        move(c, ZKL__LINGER_GATHERING, "those behind us are of this session");
+        move_linger(c, ZKL__LINGER_GATHERING, "those behind us are of this session");
     }
     c->linger.until = c->core->now + c->config.linger;
     c->linger.checks = false;
@@ -977,7 +977,7 @@ static void grant_or_check(struct zkl__contender *c, struct zkl__contender *next
 
 static void end_cached(struct zkl__contender *c, enum zkl__linger_state state, const char *why)
 {
-    move(c, state, why);
+    move_linger(c, state, why);
     zkl__own_watch_stop(c);
     zkl__mark_leave(c);
     zkl__contender_move(c, ZKL__REMOVING, why);
@@ -1032,7 +1032,7 @@ void zkl__linger_on_list(struct zkl__contender *c)
         zkl__node_removed(c);
     } else if (rc == ZKL__RC_OK && is_alone(c, c->event->reply) &&
                c->watches[ZKL__WATCHED_LINGER].entry.in_map) {
-        move(c, ZKL__LINGER_ARMED, "alone in the queue, which is watched");
+        move_linger(c, ZKL__LINGER_ARMED, "alone in the queue, which is watched");
         if (c->state == ZKL__LINGERING) {
             zkl__linger_on_time(c);
         }
@@ -1044,7 +1044,7 @@ void zkl__linger_on_list(struct zkl__contender *c)
     } else if (c->state == ZKL__LINGERING) {
         zkl__linger_end(c, why);
     } else {
-        move(c, ZKL__LINGER_OFF, why);
+        move_linger(c, ZKL__LINGER_OFF, why);
     }
 }
 
@@ -1068,7 +1068,7 @@ void zkl__linger_on_event(struct zkl__contender *c)
             announcement_release(c);
             end_cached(c, ZKL__LINGER_YIELDING, why);
         } else {
-            move(c, ZKL__LINGER_YIELDING, why);
+            move_linger(c, ZKL__LINGER_YIELDING, why);
         }
     } else if (c->under_way & UNDER_WAY(ZKL__ROLE_LIST)) {
         (void)zkl__linger_list_watches(c);
@@ -1091,8 +1091,8 @@ void zkl__linger_on_yield(struct zkl__contender *c)
     if (c->state == ZKL__LINGERING) {
         zkl__linger_end(c, why);
     } else if (!c->core->connected && c->linger.state != ZKL__LINGER_YIELDING) {
-        move(c, ZKL__LINGER_YIELDING, why);
+        move_linger(c, ZKL__LINGER_YIELDING, why);
     } else if (is_keeper(c)) {
-        move(c, ZKL__LINGER_OFF, why);
+        move_linger(c, ZKL__LINGER_OFF, why);
     }
 }

@@ -51,11 +51,11 @@ void zkl__multi_leave(struct zkl__contender *c)
 
 static void on_done(struct zkl__request *request, const struct zkl__reply *reply);
 static void on_outcome(void *owner, const struct zkl__outcome *outcome);
-static void settle(struct zkl__core *core, struct zkl__machine *machine);
+static void step_multi(struct zkl__core *core, struct zkl__machine *machine);
 
-static const struct zkl__machine_ops multi_ops = {.rank = ZKL__RANK_LATER, .step = settle};
+static const struct zkl__machine_ops multi_ops = {.rank = ZKL__RANK_LATER, .step = step_multi};
 
-static struct zkl__multi *make(struct zkl__core *core, size_t count)
+static struct zkl__multi *multi_make(struct zkl__core *core, size_t count)
 {
     const zkl_heap *heap = &core->config.heap;
     struct zkl__multi *multi = zkl__zalloc(heap, sizeof *multi);
@@ -82,7 +82,7 @@ struct zkl__multi *zkl__multi_new(struct zkl__core *core,
                                   const struct zkl__contender_config *config,
                                   const char *const *paths, size_t count)
 {
-    struct zkl__multi *multi = make(core, count);
+    struct zkl__multi *multi = multi_make(core, count);
     if (!multi) {
         return NULL;
     }
@@ -136,14 +136,14 @@ const char *zkl__multi_node(const struct zkl__multi *multi, size_t member)
 
 /* --- what the owner is told ------------------------------------------------------------------ */
 
-static void tell(struct zkl__multi *multi, const struct zkl__outcome *outcome)
+static void notify_owner(struct zkl__multi *multi, const struct zkl__outcome *outcome)
 {
     if (multi->notify) {
         multi->notify(multi->owner, outcome);
     }
 }
 
-static void tell_last(struct zkl__multi *multi, const struct zkl__outcome *outcome)
+static void notify_owner_last(struct zkl__multi *multi, const struct zkl__outcome *outcome)
 {
     if (multi->notify) {
         multi->notify(multi->owner, outcome);
@@ -161,37 +161,37 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
     switch (outcome->kind) {
     case ZKL__GRANTED:
         if (++multi->granted == multi->count) {
-            tell(multi, outcome);
+            notify_owner(multi, outcome);
         }
         break;
     case ZKL__FAILED:
         if (!multi->failed) {
             multi->failed = true;
-            tell_last(multi, outcome);
+            notify_owner_last(multi, outcome);
         }
         break;
     case ZKL__JEOPARDY:
     case ZKL__SAFE:
         if (multi->jeopardy != jeopardy && !multi->lost) {
             multi->jeopardy = jeopardy;
-            tell(multi, outcome);
+            notify_owner(multi, outcome);
         }
         break;
     case ZKL__LOSS:
         if (!multi->lost) {
             multi->lost = true;
-            tell(multi, outcome);
+            notify_owner(multi, outcome);
         }
         break;
     case ZKL__RELEASED:
         multi->code = outcome->code != ZKL_OK ? outcome->code : multi->code;
         last.code = multi->code;
         if (++multi->released == multi->count) {
-            tell_last(multi, &last);
+            notify_owner_last(multi, &last);
         }
         break;
     default: /* REVOKED */
-        tell(multi, outcome);
+        notify_owner(multi, outcome);
     }
 }
 
@@ -215,7 +215,7 @@ bool zkl__multi_holds_back(struct zkl__contender *c, enum zkl__role role)
 
 /* What the answer of the transaction says to the owner of its i-th part. False: that it failed
  * through another's fault. */
-static bool deal(struct zkl__reply *mine, const struct zkl__reply *reply, size_t i)
+static bool reply_of_part(struct zkl__reply *mine, const struct zkl__reply *reply, size_t i)
 {
     *mine =
         (struct zkl__reply){.rc = reply->rc, .zk_code = reply->zk_code, .unsent = reply->unsent};
@@ -241,7 +241,7 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
         struct zkl__contender *c = multi->dealt[i];
         struct zkl__reply *mine = &multi->replies[i];
         c->in_flight--;
-        if (deal(mine, reply, i)) {
+        if (reply_of_part(mine, reply, i)) {
             zkl__contender_post_reply(c, role, mine);
         } else if (role == ZKL__ROLE_CREATE) {
             c->held_back |= UNDER_WAY(role); /* once more as soon as the other asks */
@@ -315,7 +315,7 @@ static void cancel_others(struct zkl__multi *multi)
 }
 
 /* Some have a place of a transaction that others have no place of. */
-static bool broken(const struct zkl__multi *multi)
+static bool has_lost_znodes(const struct zkl__multi *multi)
 {
     bool asked = false, placed = false;
     int64_t czxid = 0;
@@ -388,7 +388,7 @@ static bool look_again(struct zkl__multi *multi)
 }
 
 /* The members that held ask for their deletes: one transaction for all of these. */
-static void gather(struct zkl__multi *multi)
+static void send_deletes(struct zkl__multi *multi)
 {
     bool asked = false;
     for (size_t i = 0; i < multi->count; i++) {
@@ -400,14 +400,14 @@ static void gather(struct zkl__multi *multi)
     }
 }
 
-static void settle(struct zkl__core *core, struct zkl__machine *machine)
+static void step_multi(struct zkl__core *core, struct zkl__machine *machine)
 {
     struct zkl__multi *multi = (struct zkl__multi *)machine;
     (void)core;
     multi->open = false; /* whoever could be granted has been */
     if (multi->gathering) {
-        gather(multi);
-    } else if (!multi->failed && broken(multi)) {
+        send_deletes(multi);
+    } else if (!multi->failed && has_lost_znodes(multi)) {
         zkl__multi_cancel(multi, ZKL_ELOST);
     } else if (multi->failed) {
         cancel_others(multi);

@@ -436,7 +436,7 @@ void zkl__inspection_send(struct zkl__core *core, struct zkl__contender *c)
 
 /* The nearest conflicting contender before ours, and the watch on it. */
 
-/* --- who it is ------------------------------------------------------------------------------- */
+/* --- which znode it is ------------------------------------------------------------------------ */
 
 void zkl__predecessor_new_attempt(struct zkl__contender *c)
 {
@@ -520,7 +520,7 @@ void zkl__predecessor_none(struct zkl__contender *c)
     zkl__contender_advance(c); /* the grant comes before what its list means to a lingering lock */
 }
 
-/* --- what is asked of it --------------------------------------------------------------------- */
+/* --- the request that watches it -------------------------------------------------------------- */
 
 bool zkl__predecessor_list_watches(struct zkl__contender *c)
 {
@@ -652,7 +652,7 @@ void zkl__predecessor_on_inspected(struct zkl__contender *c)
     }
 }
 
-/* --- what it answers ------------------------------------------------------------------------- */
+/* --- the replies about it --------------------------------------------------------------------- */
 
 /* It may not be read. The exists goes before the list, so its answer is here when that is read. */
 static void on_hidden(struct zkl__contender *c)
@@ -723,7 +723,7 @@ void zkl__predecessor_on_reply(struct zkl__contender *c)
 
 #define LIMIT_LONGEST 5 /* bytes: of ZKL_PERMITS_MAX */
 
-static void refuse(struct zkl__contender *c)
+static void fail_by_conflict(struct zkl__contender *c)
 {
     bool semaphore = strcmp(c->conflict.directory, "leases") == 0;
     zkl__contender_fail(c, ZKL_ECONFLICT, c->event->reply->zk_code,
@@ -750,7 +750,7 @@ bool zkl__path_conflict_seen(struct zkl__contender *c)
         return false;
     }
     if (strcmp(directory, "leases") == 0 && size > 0 && size <= LIMIT_LONGEST) {
-        refuse(c);
+        fail_by_conflict(c);
         return true;
     }
     if (c->conflict.stage == ZKL__CONFLICT_UNSEEN) {
@@ -787,7 +787,7 @@ void zkl__path_conflict_on_reply(struct zkl__contender *c)
     } else if (!zkl__rc_is_response(reply->rc) || reply->rc == ZKL__RC_NOTAPPLIED) {
         zkl__contender_fail_by_reply(c);
     } else if (stats && reply->rc == ZKL__RC_OK && zkl__is_ephemeral(&reply->stat)) {
-        refuse(c);
+        fail_by_conflict(c);
     } else {
         char name[sizeof "members/" + ZKL__NAME_LONGEST];
         const char *newest = lists && reply->rc == ZKL__RC_OK ? zkl__list_last(reply) : NULL;

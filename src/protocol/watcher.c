@@ -33,7 +33,7 @@ void zkl__watcher_wake(struct zkl__watcher *w)
     zkl__core_post(w->core, &w->machine);
 }
 
-static void due(struct zkl__machine *machine)
+static void on_watcher_due(struct zkl__machine *machine)
 {
     zkl__watcher_wake((struct zkl__watcher *)machine);
 }
@@ -46,7 +46,7 @@ void zkl__watcher_unwatch(struct zkl__watcher *w)
 }
 
 /* False: no memory, or too many watches. */
-static bool watch(struct zkl__watcher *w, const struct zkl__op *op)
+static bool set_watch(struct zkl__watcher *w, const struct zkl__op *op)
 {
     size_t need = strlen(op->dir) + (op->name ? strlen(op->name) : 0) + 2;
     if (need > w->room) {
@@ -62,11 +62,11 @@ static bool watch(struct zkl__watcher *w, const struct zkl__op *op)
     return zkl__watch_add(w->core, &w->watch) == ZKL_OK;
 }
 
-static void send(struct zkl__watcher *w, const struct zkl__op *op)
+static void send_operation(struct zkl__watcher *w, const struct zkl__op *op)
 {
     if (op->watch) { /* at most one thing is watched */
         zkl__watcher_unwatch(w);
-        if (!watch(w, op)) {
+        if (!set_watch(w, op)) {
             zkl__watcher_retry(w);
             return;
         }
@@ -75,7 +75,7 @@ static void send(struct zkl__watcher *w, const struct zkl__op *op)
     zkl__core_send(w->core, &w->machine, ZKL__ROLE_NONE, op);
 }
 
-static void step(struct zkl__core *core, struct zkl__machine *machine)
+static void step_watcher(struct zkl__core *core, struct zkl__machine *machine)
 {
     struct zkl__watcher *w = (struct zkl__watcher *)machine;
     struct zkl__op op;
@@ -84,7 +84,7 @@ static void step(struct zkl__core *core, struct zkl__machine *machine)
     while (core->connected && !w->busy && w->retry_at == 0 && w->ops->next(w, &op, &look)) {
         sends = true;
         if (look < 0) {
-            send(w, &op);
+            send_operation(w, &op);
         } else {
             w->looks++;
             zkl__core_send(core, machine, ROLE_LOOK + look, &op);
@@ -135,8 +135,8 @@ static void on_reply(struct zkl__watcher *w, const struct zkl__reply *reply)
     }
 }
 
-static void answered(struct zkl__core *core, struct zkl__machine *machine, int role, int64_t sent,
-                     const struct zkl__reply *reply)
+static void on_watcher_reply(struct zkl__core *core, struct zkl__machine *machine, int role,
+                             int64_t sent, const struct zkl__reply *reply)
 {
     struct zkl__watcher *w = (struct zkl__watcher *)machine;
     (void)core, (void)sent;
@@ -148,10 +148,11 @@ static void answered(struct zkl__core *core, struct zkl__machine *machine, int r
     }
 }
 
-static void refused(struct zkl__core *core, struct zkl__machine *machine, int role, int code)
+static void on_watcher_refused(struct zkl__core *core, struct zkl__machine *machine, int role,
+                               int code)
 {
     const struct zkl__reply unsent = {.rc = ZKL__RC_UNSENT, .unsent = code};
-    answered(core, machine, role, 0, &unsent);
+    on_watcher_reply(core, machine, role, 0, &unsent);
 }
 
 static void on_fired(struct zkl__watch *fired, enum zkl__watch_event event)
@@ -183,8 +184,11 @@ void zkl__watchers_over(struct zkl__core *core)
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-static const struct zkl__machine_ops machine_ops = {
-    .rank = ZKL__RANK_LATER, .step = step, .answered = answered, .refused = refused, .due = due};
+static const struct zkl__machine_ops machine_ops = {.rank = ZKL__RANK_LATER,
+                                                    .step = step_watcher,
+                                                    .answered = on_watcher_reply,
+                                                    .refused = on_watcher_refused,
+                                                    .due = on_watcher_due};
 
 void zkl__watcher_begin(struct zkl__watcher *w, struct zkl__core *core,
                         const struct zkl__watcher_ops *ops, void *owner)

@@ -20,7 +20,7 @@ static void directory_missing(struct zkl__contender *c);
  * A create whose response was lost is sent again with the same uuid. So a name that carries the
  * uuid is ours, and a list behind a committed write shows all copies that were created. */
 
-/* --- what is known of it --------------------------------------------------------------------- */
+/* --- what is known of the znode --------------------------------------------------------------- */
 
 void zkl__node_new_attempt(struct zkl__contender *c)
 {
@@ -67,7 +67,7 @@ void zkl__node_removed(struct zkl__contender *c)
     }
 }
 
-/* --- what it is made and deleted by ---------------------------------------------------------- */
+/* --- create and delete ------------------------------------------------------------------------ */
 
 struct zkl__op zkl__create_op(const struct zkl__contender *c)
 {
@@ -122,7 +122,7 @@ void zkl__node_send_stat(struct zkl__contender *c)
     }
 }
 
-/* --- the answer to its create ---------------------------------------------------------------- */
+/* --- the reply to the create ------------------------------------------------------------------ */
 
 /* Our prefix and a number. A damaged reply may have no name, an empty one, or another's. */
 static bool is_created_name(const struct zkl__contender *c, const char *name)
@@ -196,7 +196,7 @@ void zkl__node_on_create(struct zkl__contender *c)
     }
 }
 
-/* --- what shows it later --------------------------------------------------------------------- */
+/* --- lists, stats and checks that show it ----------------------------------------------------- */
 
 /* The create was sent twice: keep the lowest node, delete what else carries our uuid. True when one
  * is left. */
@@ -588,7 +588,7 @@ static void on_reply_while_held(struct zkl__contender *c)
     }
 }
 
-/* --- what comes of it ------------------------------------------------------------------------ */
+/* --- its events and replies ------------------------------------------------------------------- */
 
 /* Our own node went, most likely. */
 void zkl__own_watch_on_event(struct zkl__contender *c)
@@ -679,7 +679,7 @@ void zkl__cleanup_advance(struct zkl__contender *c)
     }
 }
 
-/* --- its answers ----------------------------------------------------------------------------- */
+/* --- the replies ------------------------------------------------------------------------------ */
 
 /* DELETE is a permission on the parent (PrepRequestProcessor, OpCode.delete: checkACL of the
  * parent's record). What may be another one's, as our uuid in a name of unknown fate, is not warned
@@ -737,7 +737,7 @@ static void cleanup_on_stat(struct zkl__contender *c)
     }
 }
 
-/* --- what is left ---------------------------------------------------------------------------- */
+/* --- search for what is left ------------------------------------------------------------------ */
 
 void zkl__cleanup_on_sync_point(struct zkl__contender *c)
 {

@@ -122,8 +122,7 @@ struct zkl__store {
     struct zkl__memory_faults faults;
 };
 
-/* --- delivery: memory_thread.c, or, where there is no thread, src/store_st/memory_loop.c --------
- */
+/* --- delivery: memory_thread.c, or, where there is no thread, src/store_st/memory_loop.c ----- */
 
 /* With the space's mutex, which is dropped meanwhile. False: nothing may be delivered now. */
 bool zkl__memory_deliver_next(struct zkl__store *store);

@@ -82,8 +82,7 @@ static int refusal(int zk_code, bool dead)
     return zk_code == ZBADARGUMENTS ? ZKL_EINVAL : ZKL_ENOMEM;
 }
 
-/* --- the table of operations; with the mutex held ----------------------------------------------
- */
+/* --- the table of operations; with the mutex held -------------------------------------------- */
 
 static void op_free(struct zk_op *op)
 {

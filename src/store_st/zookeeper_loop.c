@@ -27,8 +27,7 @@ struct zk_drive {
     bool gone;       /* the connection has ended, or is not read */
 };
 
-/* --- iterations of the loop
- * ----------------------------------------------------------------------- */
+/* --- iterations of the loop ------------------------------------------------------------------ */
 
 static uint32_t wanted(int interest)
 {

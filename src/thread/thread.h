@@ -32,8 +32,7 @@ void zkl__signal_raise(struct zkl__signal *signal);
 /* Sleeps until raised, the deadline (CLOCK_BOOTTIME ns, INT64_MAX: none), or for no reason. */
 void zkl__signal_wait(struct zkl__signal *signal, pthread_mutex_t *mutex, int64_t deadline);
 
-/* --- where there is no thread but the caller's (libzklock_st): src/loop ------------------------
- */
+/* --- where there is no thread but the caller's (libzklock_st): src/loop ---------------------- */
 
 /* Nothing here starts a thread then, and who waits for a signal drives a loop until something has
  * happened. In libzklock, false, and the functions do nothing. */
