@@ -140,10 +140,12 @@ static void end(struct zkl__call *call)
     zkl__free(&call->session->heap, barrier->contenders);
 }
 
-static const struct zkl__call_kind set = {sizeof(struct barrier), run_set, NULL, NULL, end, false};
-static const struct zkl__call_kind lift = {sizeof(struct barrier), run_lift, NULL, NULL, end, true};
+static const struct zkl__call_kind set = {
+    .size = sizeof(struct barrier), .run = run_set, .end = end};
+static const struct zkl__call_kind lift = {
+    .size = sizeof(struct barrier), .run = run_lift, .end = end, .finishes = true};
 static const struct zkl__call_kind wait_down = {
-    sizeof(struct barrier), run_wait, NULL, NULL, end, false};
+    .size = sizeof(struct barrier), .run = run_wait, .end = end};
 static const struct barrier none;
 
 int zkl_barrier_set(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)

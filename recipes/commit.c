@@ -256,7 +256,8 @@ static void end(struct zkl__call *call)
 static int commit_under(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
                         zkl_op_result *results, const struct zkl__later *later, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {sizeof(struct commit), run, NULL, begin, end, false};
+    static const struct zkl__call_kind kind = {
+        .size = sizeof(struct commit), .run = run, .begin = begin, .end = end};
     const struct commit given = {
         .lock = lock, .ops = ops, .count = count, .results = results, .failed = count};
     int rc = check_ops(ops, count, err);

@@ -385,9 +385,12 @@ static int call_go(const struct zkl__call_kind *kind, zkl_double_barrier *barrie
 }
 
 static const struct zkl__call_kind entering = {
-    sizeof(struct passage), run_enter, NULL, begin_enter, end, false};
-static const struct zkl__call_kind leaving = {
-    sizeof(struct passage), run_leave, NULL, begin_leave, end, true};
+    .size = sizeof(struct passage), .run = run_enter, .begin = begin_enter, .end = end};
+static const struct zkl__call_kind leaving = {.size = sizeof(struct passage),
+                                              .run = run_leave,
+                                              .begin = begin_leave,
+                                              .end = end,
+                                              .finishes = true};
 
 int zkl_double_barrier_enter(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)
 {

@@ -462,8 +462,10 @@ static void end_publish(struct zkl__call *call)
 static int publish(zkl_lock *lock, const char *value, int64_t timeout_ms,
                    const struct zkl__later *later, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {
-        sizeof(struct publishing), run_publish, NULL, begin_publish, end_publish, false};
+    static const struct zkl__call_kind kind = {.size = sizeof(struct publishing),
+                                               .run = run_publish,
+                                               .begin = begin_publish,
+                                               .end = end_publish};
     const struct publishing given = {.lock = lock, .given = value};
     int rc = zkl__lock_check(lock, &election, err);
     if (rc == ZKL_OK && !value) {

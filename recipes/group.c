@@ -470,15 +470,19 @@ static int join(zkl_group *group, int64_t timeout_ms, const struct zkl__later *l
                 zkl_error *err)
 {
     static const struct zkl__call_kind kind = {
-        sizeof(struct change), run_join, NULL, begin_join, end_change, false};
+        .size = sizeof(struct change), .run = run_join, .begin = begin_join, .end = end_change};
     struct change given = {.group = group};
     return change_membership(&kind, &given, timeout_ms, later, err);
 }
 
 static int leave(zkl_group *group, const struct zkl__later *later, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {sizeof(struct change), run_leave,  conclude_leave,
-                                               begin_leave,           end_change, true};
+    static const struct zkl__call_kind kind = {.size = sizeof(struct change),
+                                               .run = run_leave,
+                                               .conclude = conclude_leave,
+                                               .begin = begin_leave,
+                                               .end = end_change,
+                                               .finishes = true};
     struct change given = {.group = group};
     return change_membership(&kind, &given, group ? group->leave_timeout_ms : 0, later, err);
 }
@@ -486,8 +490,8 @@ static int leave(zkl_group *group, const struct zkl__later *later, zkl_error *er
 static int update(zkl_group *group, const char *data, int64_t timeout_ms,
                   const struct zkl__later *later, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {sizeof(struct change), run_update, NULL,
-                                               begin_update,          end_change, false};
+    static const struct zkl__call_kind kind = {
+        .size = sizeof(struct change), .run = run_update, .begin = begin_update, .end = end_change};
     struct change given = {.group = group, .given = data};
     int rc = data ? zkl__text_check("data", data, err)
                   : zkl__fail(err, ZKL_EINVAL, 0, NULL, "data is NULL");

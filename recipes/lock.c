@@ -249,6 +249,9 @@ void zkl_lock_free(zkl_lock *lock)
         return; /* in a child of fork the parent's memory stays as it is */
     }
     zkl_session *session = lock->session;
+    /* First nothing new begins, then what is under way ends, then its callbacks run, and only then
+     * the memory goes: each step may call the user, who may use this lock until its last callback.
+     */
     lock->freed = true;
     zkl__lock_give_up(&lock->object, ZKL_ECANCELED);
     leave_lingering(lock);
@@ -392,7 +395,7 @@ static int read_znode(zkl_data **out, zkl_lock *lock, const char *path, bool fre
                       int64_t timeout_ms, const struct zkl__later *later, zkl_error *err)
 {
     static const struct zkl__call_kind kind = {
-        sizeof(struct reading), read_run, NULL, read_begin, read_end, false};
+        .size = sizeof(struct reading), .run = read_run, .begin = read_begin, .end = read_end};
     const struct reading given = {.lock = lock, .fresh = fresh, .out = out};
     ZKL__CLEAR(out);
     if (!lock || !out) {
@@ -469,8 +472,8 @@ static void release_end(struct zkl__call *call)
     zkl__lock_unref(releasing->lock);
 }
 
-/* Session mutex held. After this check only the end of memory can refuse the release. */
-static int check(const zkl_lock *lock, zkl_error *err)
+/* Session mutex held. After this check the release can fail only with ZKL_ENOMEM. */
+static int check_granted(const zkl_lock *lock, zkl_error *err)
 {
     if (!lock->acquisition || !lock->acquisition->granted) {
         return zkl__lock_not_granted(lock, err);
@@ -482,8 +485,12 @@ static int check(const zkl_lock *lock, zkl_error *err)
 
 int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {
-        sizeof(struct releasing), release_run, release_conclude, release_begin, release_end, true};
+    static const struct zkl__call_kind kind = {.size = sizeof(struct releasing),
+                                               .run = release_run,
+                                               .conclude = release_conclude,
+                                               .begin = release_begin,
+                                               .end = release_end,
+                                               .finishes = true};
     const struct releasing given = {.lock = lock};
     if (!lock || !done) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", lock ? "done" : "lock");
@@ -493,7 +500,7 @@ int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_
     if (rc != ZKL_OK) {
         return rc;
     }
-    rc = check(lock, err);
+    rc = check_granted(lock, err);
     if (rc == ZKL_OK) {
         rc = zkl__call_begin(&kind, &given, session, lock->path, lock->options.release_timeout_ms,
                              &(struct zkl__later){done, payload}, err);

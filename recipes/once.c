@@ -91,7 +91,7 @@ struct once {
     zkl_once_slot *slot;
     int64_t *last, *recorded;
     /* What is recorded: */
-    zkl_once_slot done;
+    zkl_once_slot to_record;
     char text[24];
     bool *written; /* whether it is recorded, also when the lock was lost; NULL: not wanted */
     bool lost;     /* our znode is deleted */
@@ -119,7 +119,7 @@ static int check_record(const struct zkl__call *call)
 /* The writer of a record created its znode in that slot, so the slot had begun. A record of a slot
  * that begins later than its own mtime, by more than the servers' clocks may differ, is not written
  * by zklock. It would keep the job from ever running again. */
-static void check_time(struct once *once)
+static void ignore_future_record(struct once *once)
 {
     const struct zkl__call *call = &once->call;
     int64_t last = zkl__slot_of(call->answer.stat.mtime_ms, once->length_ms, 0) +
@@ -191,7 +191,7 @@ static int run_look(struct zkl__call *call)
     if (code != ZKL_OK) {
         RETURN(call, code);
     }
-    check_time(once);
+    ignore_future_record(once);
     int64_t round_ms = zkl__slot_of(once->arrival_ms, once->length_ms, once->phase_ms);
     *once->slot = (zkl_once_slot){.round_ms = round_ms,
                                   .last_ms = once->last_ms,
@@ -204,8 +204,8 @@ static int look(zkl_lock *lock, const zkl_grant *grant, int64_t length_ms, int64
                 int64_t timeout_ms, zkl_once_slot *slot, const struct zkl__later *later,
                 zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {sizeof(struct once), run_look, NULL,
-                                               begin_held,          end,      false};
+    static const struct zkl__call_kind kind = {
+        .size = sizeof(struct once), .run = run_look, .begin = begin_held, .end = end};
     const struct once given = {
         .lock = lock, .grant = grant, .length_ms = length_ms, .phase_ms = phase_ms, .slot = slot};
     int rc = check(lock, slot, "slot", err);
@@ -246,7 +246,7 @@ static int run_last(struct zkl__call *call)
     if (none) {
         once->last_ms = INT64_MIN;
     } else if (once->length_ms > 0) {
-        check_time(once);
+        ignore_future_record(once);
     }
     *once->last = once->last_ms;
     *once->recorded = once->last_ms == INT64_MIN ? INT64_MIN : call->answer.stat.mtime_ms;
@@ -289,8 +289,8 @@ int zkl_once_last_async(zkl_session *session, const char *path, int64_t length_m
 /* The record names this slot, and was written once since zkl_once_look. */
 static bool is_ours(const struct once *once)
 {
-    return once->last_ms == once->done.round_ms &&
-           once->call.answer.stat.version == once->done.version + 1;
+    return once->last_ms == once->to_record.round_ms &&
+           once->call.answer.stat.version == once->to_record.version + 1;
 }
 
 /* When the reply to the write is lost, the servers refuse the second copy. The record then says
@@ -300,19 +300,20 @@ static int run_record(struct zkl__call *call)
     struct once *once = (struct once *)call;
     const char *path = call->path;
     CALL_BEGIN(call);
-    snprintf(once->text, sizeof once->text, "%lld", (long long)once->done.round_ms);
+    snprintf(once->text, sizeof once->text, "%lld", (long long)once->to_record.round_ms);
     AWAIT(call, {.kind = ZKL__OP_CHECK, .dir = path, .name = once->node, .version = -1},
           {.kind = ZKL__OP_SET,
            .dir = path,
            .data = once->text,
            .size = strlen(once->text),
-           .version = once->done.version});
+           .version = once->to_record.version});
     if (call->answer.rc == ZKL__RC_OK) {
         *once->written = true;
         RETURN(call, ZKL_OK);
     }
     once->lost = call->answer.parts[0] == ZKL__RC_NONODE;
-    call->doubt = once->lost ? "the lock was lost, and whether the slot is recorded: " : NULL;
+    call->doubt =
+        once->lost ? "the lock was lost, and it is unknown whether the slot is recorded: " : NULL;
     AWAIT_REPLY(call, take_record, {.kind = ZKL__OP_GET, .dir = path});
     int rc = check_record(call);
     if (rc != ZKL_OK && !(once->lost && rc == ZKL_ENOENT)) {
@@ -337,7 +338,7 @@ static int run_record(struct zkl__call *call)
 static int begin_record(struct zkl__call *call, zkl_error *err)
 {
     struct once *once = (struct once *)call;
-    once->written = once->written ? once->written : &once->done.done;
+    once->written = once->written ? once->written : &once->to_record.done;
     return begin_held(call, err);
 }
 
@@ -345,9 +346,13 @@ static int record_slot(zkl_lock *lock, const zkl_grant *grant, const zkl_once_sl
                        int64_t timeout_ms, bool *written, const struct zkl__later *later,
                        zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {sizeof(struct once), run_record, NULL,
-                                               begin_record,        end,        true};
-    const struct once given = {.lock = lock, .grant = grant, .done = *slot, .written = written};
+    static const struct zkl__call_kind kind = {.size = sizeof(struct once),
+                                               .run = run_record,
+                                               .begin = begin_record,
+                                               .end = end,
+                                               .finishes = true};
+    const struct once given = {
+        .lock = lock, .grant = grant, .to_record = *slot, .written = written};
     return zkl__call_go(&kind, &given, lock->session, lock->path, timeout_ms, later, err);
 }
 
@@ -378,7 +383,7 @@ int zkl_once_record_async(zkl_lock *lock, const zkl_once_slot *slot, int64_t tim
 
 /* --- run ------------------------------------------------------------------------------------- */
 
-struct whole {
+struct once_run {
     zkl_lock *lock;
     zkl_cancel cancel;
     int64_t deadline; /* of everything but the section */
@@ -390,66 +395,66 @@ struct whole {
     zkl_error err; /* of the code; the release that follows has its own */
 };
 
-static int64_t connect_timeout_ms(const struct whole *whole)
+static int64_t connect_timeout_ms(const struct once_run *run)
 {
-    zkl_session *session = whole->lock->session;
+    zkl_session *session = run->lock->session;
     return session->settings.options.connect_timeout_ms;
 }
 
-static int64_t time_left_ms(const struct whole *whole)
+static int64_t time_left_ms(const struct once_run *run)
 {
-    return zkl__session_left(whole->lock->session, whole->deadline) / ZKL__MS;
+    return zkl__session_left(run->lock->session, run->deadline) / ZKL__MS;
 }
 
 static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
 {
-    struct whole *whole = payload;
-    int64_t lease_ms = zkl_cancel_remaining_ms(cancel), left_ms = time_left_ms(whole);
+    struct once_run *run = payload;
+    int64_t lease_ms = zkl_cancel_remaining_ms(cancel), left_ms = time_left_ms(run);
     zkl_once_slot slot = {0};
-    whole->code = look(whole->lock, &cancel->grant, whole->length_ms, whole->phase_ms,
-                       lease_ms < left_ms ? lease_ms : left_ms, &slot, NULL, &whole->err);
-    if (whole->code != ZKL_OK) {
-        whole->cancel.release_by = whole->deadline;
+    run->code = look(run->lock, &cancel->grant, run->length_ms, run->phase_ms,
+                     lease_ms < left_ms ? lease_ms : left_ms, &slot, NULL, &run->err);
+    if (run->code != ZKL_OK) {
+        run->cancel.release_by = run->deadline;
     }
-    whole->done = whole->code == ZKL_OK && slot.done;
-    if (whole->code == ZKL_OK && !slot.done) {
-        whole->ran = true;
-        whole->result = whole->section(cancel, token, whole->payload);
+    run->done = run->code == ZKL_OK && slot.done;
+    if (run->code == ZKL_OK && !slot.done) {
+        run->ran = true;
+        run->result = run->section(cancel, token, run->payload);
         /* The write is guarded by our znode, so it may be tried beyond the lease. */
-        if (whole->result == 0) {
-            whole->code = record_slot(whole->lock, &cancel->grant, &slot, connect_timeout_ms(whole),
-                                      &whole->done, NULL, &whole->err);
+        if (run->result == 0) {
+            run->code = record_slot(run->lock, &cancel->grant, &slot, connect_timeout_ms(run),
+                                    &run->done, NULL, &run->err);
         }
     }
     return 0;
 }
 
-static int run_under_lock(struct whole *whole, int64_t timeout_ms, zkl_error *err)
+static int run_under_lock(struct once_run *run, int64_t timeout_ms, zkl_error *err)
 {
-    int rc = zkl__section_init(&whole->cancel, whole->lock, 0, err);
+    int rc = zkl__section_init(&run->cancel, run->lock, 0, err);
     if (rc == ZKL_OK) {
-        rc = zkl__section_run(&whole->cancel, timeout_ms, run_if_due, whole, NULL, err);
-        zkl__section_deinit(&whole->cancel);
+        rc = zkl__section_run(&run->cancel, timeout_ms, run_if_due, run, NULL, err);
+        zkl__section_deinit(&run->cancel);
     }
     return rc;
 }
 
 /* Once the slot is recorded, a lock that is lost or closed afterwards is no error for the caller.
  */
-static int run_whole(struct whole *whole, int64_t timeout_ms, zkl_error *err)
+static int run_once(struct once_run *run, int64_t timeout_ms, zkl_error *err)
 {
     zkl_error last;
-    int64_t left_ms = time_left_ms(whole);
+    int64_t left_ms = time_left_ms(run);
     if (timeout_ms > 0) {
         timeout_ms = left_ms > 0 ? left_ms : 1; /* 0 would mean a try */
     }
-    int rc = run_under_lock(whole, timeout_ms, &last);
-    if (whole->done) {
+    int rc = run_under_lock(run, timeout_ms, &last);
+    if (run->done) {
         return ZKL_OK;
     }
-    if (whole->code != ZKL_OK) {
-        rc = whole->code;
-        last = whole->err;
+    if (run->code != ZKL_OK) {
+        rc = run->code;
+        last = run->err;
     }
     if (rc != ZKL_OK && err) {
         *err = last;
@@ -460,27 +465,27 @@ static int run_whole(struct whole *whole, int64_t timeout_ms, zkl_error *err)
 int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms,
                  zkl_section_fn section, void *payload, bool *ran, int *result, zkl_error *err)
 {
-    struct whole whole = {.lock = lock,
-                          .length_ms = length_ms,
-                          .phase_ms = phase_ms,
-                          .section = section,
-                          .payload = payload};
+    struct once_run run = {.lock = lock,
+                           .length_ms = length_ms,
+                           .phase_ms = phase_ms,
+                           .section = section,
+                           .payload = payload};
     int rc = check(lock, section, "section", err);
     rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
     rc = rc == ZKL_OK ? zkl__lock_keep(lock, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
-    int64_t most_ms = timeout_ms == 0 ? connect_timeout_ms(&whole) : timeout_ms;
-    whole.deadline = zkl__session_deadline(lock->session, most_ms);
+    int64_t most_ms = timeout_ms == 0 ? connect_timeout_ms(&run) : timeout_ms;
+    run.deadline = zkl__session_deadline(lock->session, most_ms);
     rc = zkl_once_prepare(lock->session, lock->path, most_ms, err);
-    rc = rc == ZKL_OK ? run_whole(&whole, timeout_ms, err) : rc;
+    rc = rc == ZKL_OK ? run_once(&run, timeout_ms, err) : rc;
     zkl__lock_let_go(lock);
     if (ran) {
-        *ran = whole.ran;
+        *ran = run.ran;
     }
-    if (result && whole.ran) {
-        *result = whole.result;
+    if (result && run.ran) {
+        *result = run.result;
     }
     return rc;
 }

@@ -943,8 +943,12 @@ static void end_stop(struct zkl__call *call)
 int zkl_partition_stop_async(zkl_partition *partition, zkl_done_fn done, void *payload,
                              zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {
-        sizeof(struct stopping), run_stop, conclude_stop, bind_stop, end_stop, true};
+    static const struct zkl__call_kind kind = {.size = sizeof(struct stopping),
+                                               .run = run_stop,
+                                               .conclude = conclude_stop,
+                                               .begin = bind_stop,
+                                               .end = end_stop,
+                                               .finishes = true};
     const struct stopping given = {.partition = partition};
     if (!partition) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "partition is NULL");

@@ -14,7 +14,6 @@ static const struct zkl__recipe read_lock = {
     .size = sizeof(zkl_lock),
     .takes = ZKL__TAKES_RECURSIVE | ZKL__TAKES_REVOKE_FN | ZKL__TAKES_POSITION,
     .rule = &reader,
-    .announces = true,
 };
 
 static const struct zkl__recipe write_lock = {
