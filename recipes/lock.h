@@ -83,10 +83,10 @@ struct zkl_lock {
     unsigned refs;                   /* the user's handle, acquisitions, a callback that runs */
     bool freed;                      /* the user has freed the handle */
     bool refuses_acquires;           /* zkl_election_run is ending */
+    bool campaign_acquires;          /* the acquire that begins now is the campaign's */
     zkl_cancel *run; /* of the zkl_election_run that is under way; NULL: there is none */
     struct zkl__acquisition *acquisition; /* pending or held; NULL: idle */
     struct zkl__campaign *campaign;       /* of zkl_election_stand; NULL: there is none */
-    bool campaign_acquires;               /* the acquire that begins now is the campaign's */
     struct zkl__completion *completions;
     struct zkl__listener *listeners;
     struct zkl__callback notice;

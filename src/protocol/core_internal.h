@@ -332,7 +332,6 @@ bool zkl__mark_refused(struct zkl__contender *c, const struct zkl__reply *reply)
 /* === the grant ================================================================================ */
 
 struct zkl__grant {
-    bool proved;         /* the check that proves a lease before the grant was sent */
     int64_t hold_until;  /* by max_hold_ms; INT64_MAX: no limit */
     int64_t least_until; /* its node stays until then, also when it is released earlier; 0: no */
     int64_t stay_until;  /* it was: removing, but not before; 0: no */
@@ -343,6 +342,7 @@ struct zkl__grant {
         ZKL__GRANT_HANDED_OVER /* the same, and it was held until the release: the follower in this
                                   session may be granted as soon as the delete is sent */
     } end;
+    bool proved; /* the check that renews the lease for this grant was sent */
 };
 
 /* False once max_hold_ms have passed. */
@@ -739,8 +739,8 @@ struct zkl__peer_queue {
     size_t unlisted;             /* creates without a list, since the last list was sent */
     uint64_t lists;              /* ever sent */
     unsigned lists_under_way;
+    bool urgent;   /* one of the contenders that want a list may be first */
     size_t wanted; /* contenders that asked for a list and wait for it to be sent */
-    bool urgent;   /* one of them may be first */
     int64_t czxid; /* of the directory, as its last list says */
     /* Forged places and their czxids, INT64_MAX for those that live with no session: see
      * zkl__list_forged. They are remembered while nobody is here, so that later contenders of the

@@ -1,6 +1,7 @@
 /* How much memory a held lock takes: what its session has asked its allocator for, whatever the allocator adds. */
 #include "shell.h"
 #include "lock_kit.h"
+#include "memory_session.h"
 #include "core_internal.h"
 
 #include <stdatomic.h>
@@ -9,7 +10,10 @@
 #include <stdlib.h>
 
 #define LOCKS 2000
-#define MOST 2250 /* bytes for each of them */
+#define MOST 2048 /* bytes for each of them */
+/* The in-process server's own record of a watch. libzookeeper has one, too, but not in the session's allocator. */
+#define OWN_NODE "/held/memory/0000000/_c_00000000-0000-0000-0000-000000000000-lock-0000000000"
+#define WATCH_OF_THE_SERVER (sizeof(struct zkl__memory_watch) + sizeof OWN_NODE)
 
 /* --- an allocator that counts bytes ------------------------------------------------------------------------------------ */
 
@@ -51,11 +55,13 @@ static void heap_release(void *payload, void *ptr)
 
 /* --- the bound --------------------------------------------------------------------------------------------------------- */
 
-/* A heartbeat after its grant each has a watch on its own znode, which takes memory, too. */
-static bool all_watch(zkl_session *session)
+/* A heartbeat after its grant each has a watch on its own znode, which takes memory, too. So do the requests that set these
+ * watches, but only until their responses. */
+static bool all_rest(zkl_session *session, long long *now)
 {
     pthread_mutex_lock(&session->mutex);
-    bool all = session->core->watches.map.count >= LOCKS;
+    bool all = session->core->watches.map.count >= LOCKS && session->core->pendings.on_count == 0;
+    *now = atomic_load(&bytes);
     pthread_mutex_unlock(&session->mutex);
     return all;
 }
@@ -75,8 +81,9 @@ static void test_bytes_of_a_held_lock(void)
         locks[i] = kit_lock(session, path, NULL);
         CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(locks[i], 10000, NULL, NULL), ZKL_OK);
     }
-    CU_ASSERT(EVENTUALLY(all_watch(session)));
-    double each = (double)(atomic_load(&bytes) - before) / LOCKS;
+    long long now = 0;
+    CU_ASSERT(EVENTUALLY(all_rest(session, &now)));
+    double each = (double)(now - before) / LOCKS - (double)WATCH_OF_THE_SERVER;
     printf("bytes of a held lock: %.0f\n", each);
     CU_ASSERT(each <= MOST);
     for (int i = 0; i < LOCKS; i++) {
