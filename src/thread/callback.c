@@ -81,11 +81,12 @@ static void unlock_and_leave(struct zkl__callbacks *callbacks)
 static void *run(void *arg)
 {
     struct zkl__callbacks *callbacks = arg;
+    struct zkl__callback *next;
     pthread_mutex_lock(callbacks->mutex);
-    while (callbacks->queue.first || !callbacks->stop) {
-        if (!callbacks->queue.first) {
+    while ((next = first_of(callbacks)) || !callbacks->stop) {
+        if (!next) {
             zkl__signal_wait(&callbacks->posted, callbacks->mutex, INT64_MAX);
-        } else if (!run_one(callbacks, first_of(callbacks))) {
+        } else if (!run_one(callbacks, next)) {
             return NULL;
         }
     }
@@ -154,8 +155,8 @@ int zkl__callbacks_dispatch(struct zkl__callbacks *callbacks)
     for (struct zkl__link *at = callbacks->queue.first; at; at = at->next) {
         waiting++;
     }
-    for (; ran < waiting && callbacks->queue.first; ran++) {
-        if (!run_one(callbacks, first_of(callbacks))) {
+    for (struct zkl__callback *next; ran < waiting && (next = first_of(callbacks)); ran++) {
+        if (!run_one(callbacks, next)) {
             return ZKL_EFORKED;
         }
     }
@@ -237,10 +238,11 @@ void zkl__callbacks_stop(struct zkl__callbacks *callbacks)
     pthread_mutex_lock(callbacks->mutex);
     callbacks->stop = true;
     zkl__signal_raise(&callbacks->posted);
-    while (!callbacks->started && (callbacks->queue.first || callbacks->running)) {
+    struct zkl__callback *next;
+    while (!callbacks->started && ((next = first_of(callbacks)) || callbacks->running)) {
         if (callbacks->running) {
             zkl__signal_wait(&callbacks->done, callbacks->mutex, INT64_MAX);
-        } else if (!run_one(callbacks, first_of(callbacks))) {
+        } else if (!run_one(callbacks, next)) {
             return;
         }
     }

@@ -75,7 +75,7 @@ static void check_index(const struct zkl__contender *c, const struct zkl__reply 
 static void check_list(const struct zkl__reply *list, int32_t sequence, uint32_t waits_for)
 {
     struct zkl__rule rule = {.waits_for = waits_for & ZKL__KIND_ANY}; /* nobody waits for what is nobody's */
-    struct zkl__peer_queue queue = {0};                              /* nothing is known to be forged */
+    struct zkl__peer_queue queue = {0};                               /* nothing is known to be forged */
     struct zkl__contender c = {.config.rule = &rule, .node.uuid = OWN_UUID, .peer.queue = &queue};
     const char *lowest, *other;
     snprintf(c.node.name, sizeof c.node.name, "_c_" OWN_UUID "-lock-%010d", sequence);

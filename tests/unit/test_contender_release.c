@@ -615,8 +615,7 @@ TESTS("contender_release", T(test_an_event_before_the_reply), T(test_our_own_nod
       T(test_a_node_that_was_written_just_goes), T(test_a_double_is_not_announced), T(test_not_our_identity),
       T(test_no_seal), T(test_no_seal_after_a_lost_reply), T(test_unsealed), T(test_who_must_not),
       T(test_a_lie_behind_forged_places), T(test_an_inspection_that_shows_nothing), T(test_no_memory_for_a_look),
-      T(test_with_the_release), T(test_not_permitted),
-      T(test_delete_not_permitted), T(test_read_refused), T(test_announced_by_a_liar), T(test_handed_over),
-      T(test_handed_over_once), T(test_not_handed_over_late), T(test_directory_is_made_persistent),
-      T(test_readers_wait_for_every_other_kind), T(test_one_wake_up_each), T(test_downgrade_keeps_place_and_token),
-      T(test_downgrade_of_a_node_that_went))
+      T(test_with_the_release), T(test_not_permitted), T(test_delete_not_permitted), T(test_read_refused),
+      T(test_announced_by_a_liar), T(test_handed_over), T(test_handed_over_once), T(test_not_handed_over_late),
+      T(test_directory_is_made_persistent), T(test_readers_wait_for_every_other_kind), T(test_one_wake_up_each),
+      T(test_downgrade_keeps_place_and_token), T(test_downgrade_of_a_node_that_went))
