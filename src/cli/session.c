@@ -191,7 +191,8 @@ static bool lists_only_us(int fd)
         struct acl_entry entries[ACL_ENTRIES_MAX];
     } list;
     ssize_t size = fgetxattr(fd, "system.posix_acl_access", &list, sizeof list);
-    size_t count = size > 0 ? ((size_t)size - sizeof list.version) / sizeof *list.entries : 0;
+    size_t header = sizeof list.version;
+    size_t count = size > (ssize_t)header ? ((size_t)size - header) / sizeof *list.entries : 0;
     bool only_us = count > 0;
     for (size_t i = 0; i < count; i++) {
         uint16_t tag = le16toh(list.entries[i].tag);
