@@ -579,7 +579,8 @@ int zkl_election_observe(zkl_election_observer **out, zkl_session *session, cons
     zkl__observer_begin(&observer->machine, session->core, observer);
     *out = observer; /* before told can be called with it */
     zkl__watch_handle_wake(handle, &observer->machine.watcher);
-    return zkl__watch_handle_made(handle, true, err);
+    zkl__session_leave(session);
+    return ZKL_OK;
 }
 
 void zkl_election_observer_free(zkl_election_observer *observer)

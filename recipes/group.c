@@ -96,7 +96,8 @@ int zkl_group_observe(zkl_group_observer **out, zkl_session *session, const char
     zkl__member_list_begin(&watcher->list, session->core, watcher);
     *out = watcher; /* before changed can be called with it */
     zkl__watch_handle_wake(handle, &watcher->list.watcher);
-    return zkl__watch_handle_made(handle, true, err);
+    zkl__session_leave(session);
+    return ZKL_OK;
 }
 
 void zkl_group_observer_free(zkl_group_observer *watcher)
@@ -208,7 +209,7 @@ static bool give_up(struct zkl__object *object, int code)
     return false;
 }
 
-static const struct zkl__watch_handle_ops agent_ops = {
+static const struct zkl__watch_handle_ops group_ops = {
     .object = {"group", give_up, zkl__watch_handle_describe},
     .tell = report_state,
     .stop = stop_membership,
@@ -273,15 +274,20 @@ int zkl_group_new(zkl_group **out, zkl_session *session, const char *path, const
     struct zkl__watch_handle *handle;
     int rc = zkl__sized_take(&o, options, &sized, err);
     rc = rc == ZKL_OK ? check_arguments(out, path, id, &o, err) : rc;
-    rc = rc == ZKL_OK ? zkl__watch_handle_new(&handle, sizeof(zkl_group), &agent_ops, session, path,
+    rc = rc == ZKL_OK ? zkl__watch_handle_new(&handle, sizeof(zkl_group), &group_ops, session, path,
                                               o.state_fn != NULL, err)
                       : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
-    bool made = fill_in((struct zkl_group *)handle, id, &o);
-    *out = made ? (struct zkl_group *)handle : NULL;
-    return zkl__watch_handle_made(handle, made, err);
+    if (fill_in((struct zkl_group *)handle, id, &o)) {
+        *out = (struct zkl_group *)handle;
+    } else {
+        rc = zkl__fail(err, ZKL_ENOMEM, 0, path, "no memory");
+        zkl__watch_handle_unref(handle);
+    }
+    zkl__session_leave(session);
+    return rc;
 }
 
 /* Session mutex held. The user wants no membership any more, so a pending join or update ends. */

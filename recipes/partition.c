@@ -848,7 +848,8 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
     begin_machines((zkl_partition *)handle, parts.member->lock.path);
     assemble((zkl_partition *)handle, &parts, &own);
     *out = (zkl_partition *)handle;
-    return zkl__watch_handle_made(handle, true, err);
+    zkl__session_leave(session);
+    return ZKL_OK;
 }
 
 /* --- calls ----------------------------------------------------------------------------------- */

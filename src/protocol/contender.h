@@ -77,9 +77,9 @@ struct zkl__contender_config {
     const char *metadata; /* copied */
     const zkl_acl *acl;   /* kept by the owner until its last word; NULL: the store's default */
     bool fail_on_expiry;
-    bool mark;      /* a release writes a mark into the directory, so that the next one learns of a
-                       crash: hold.c. The directory is made persistent. Not with a multi-contender, and
-                       only with a rule that waits for everybody */
+    bool mark;      /* a release writes a mark into the directory, so that the next holder learns of
+                       a crash: hold.c. The directory is made persistent. Not for a
+                       multi-contender, and only with a rule that waits for every kind */
     bool revocable; /* REVOKED is wanted: our node is watched while it is held */
     bool announces; /* its release may be told from a crash by whoever waits for it: see
                        hold.c */

@@ -910,10 +910,10 @@ struct zkl__pending *zkl__pending_find(const struct zkl__pendings *pendings, uin
 /* How many operations of a session may be under way, so that its heartbeats are never
  * far behind them.
  *
- * What a session sends is carried out in its order, by the client library and by the server. So
- * whoever asks for 20,000 locks at once would send its own heartbeats behind 40,000 requests. The
- * latency of the answers says how long that line is: the window grows while they come within an
- * eighth of a heartbeat, and halves when they do not (additive increase, multiplicative decrease).
+ * The client library and the server keep the order in which a session sends. A session that
+ * acquires 20,000 locks together would send its heartbeats behind 40,000 requests. The latency of
+ * the responses shows the length of that line: the window grows while they come within an eighth of
+ * a heartbeat, and halves when they do not (additive increase, multiplicative decrease).
  */
 
 struct zkl__window {
@@ -1039,7 +1039,7 @@ void zkl__semaphore_cancel(struct zkl__semaphore *semaphore, int code);
 void zkl__semaphore_release(struct zkl__semaphore *semaphore);
 bool zkl__semaphore_holds(const struct zkl__core *core, const struct zkl__semaphore *semaphore,
                           int64_t now);
-/* Its owner is told nothing any more; then it lets go. */
+/* Ends all reports to its owner; zkl__semaphore_let_go then ends the semaphore. */
 void zkl__semaphore_silence(struct zkl__semaphore *semaphore);
 void zkl__semaphore_let_go(struct zkl__semaphore *semaphore);
 void zkl__semaphore_give_back(struct zkl__semaphore *semaphore, int count);
@@ -1061,7 +1061,7 @@ bool zkl__core_forget(struct zkl__core *core, struct zkl__machine *owner);
 
 /* --- session_time.c -------------------------------------------------------------------------- */
 
-/* Whoever holds beyond the end of the lease has lost; jeopardy is told. */
+/* A holder beyond the end of the lease has lost; jeopardy is reported. */
 void zkl__core_check_lease(struct zkl__core *core); /* while somebody holds */
 static inline void zkl__core_end_lapsed_leases(struct zkl__core *core)
 {

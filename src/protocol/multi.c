@@ -134,7 +134,7 @@ const char *zkl__multi_node(const struct zkl__multi *multi, size_t member)
     return multi->members[member] ? zkl__contender_node(multi->members[member]) : "";
 }
 
-/* --- what the owner is told ------------------------------------------------------------------ */
+/* --- reports to the owner -------------------------------------------------------------------- */
 
 static void notify_owner(struct zkl__multi *multi, const struct zkl__outcome *outcome)
 {

@@ -133,17 +133,6 @@ int zkl__watch_handle_new(struct zkl__watch_handle **out, size_t size,
     return rc;
 }
 
-int zkl__watch_handle_made(struct zkl__watch_handle *handle, bool made, zkl_error *err)
-{
-    zkl_session *session = handle->session;
-    int rc = made ? ZKL_OK : zkl__fail(err, ZKL_ENOMEM, 0, handle->path, "no memory");
-    if (!made) {
-        zkl__watch_handle_unref(handle);
-    }
-    zkl__session_leave(session);
-    return rc;
-}
-
 void zkl__watch_handle_free(struct zkl__watch_handle *handle, bool goes_on)
 {
     zkl_session *session = handle->session;

@@ -2,9 +2,9 @@
  * and a callback of its user's. What observers, members and partitions are made of.
  *
  * A recipe is a struct that begins with a zkl__watch_handle, and has its machine behind that.
- * Everything inside enter/leave unless it says not. */
-#ifndef ZKL_SESSION_AGENT_H
-#define ZKL_SESSION_AGENT_H
+ * The caller holds the session mutex unless a comment says otherwise. */
+#ifndef ZKL_SESSION_WATCH_HANDLE_H
+#define ZKL_SESSION_WATCH_HANDLE_H
 
 #include "shell.h"
 #include "watcher.h"
@@ -12,12 +12,11 @@
 struct zkl__watch_handle;
 struct zkl__watch_handle_ops {
     struct zkl__object_ops object; /* noun, and the zkl__watch_handle_ functions at the end */
-    /* Not inside: calls the user, if there is something to say. */
+    /* Session mutex not held: calls the user, if there is something to report. */
     void (*tell)(struct zkl__watch_handle *handle);
     /* Ends its machine. Also when that has ended, or was not begun. */
     void (*stop)(struct zkl__watch_handle *handle);
-    /* The last of it: frees what the recipe allocated, but not the agent. Stopped before. NULL:
-     * nothing. */
+    /* After stop: frees what the recipe allocated, but not the handle. NULL: nothing. */
     void (*destroy)(struct zkl__watch_handle *handle);
 };
 
@@ -27,22 +26,19 @@ struct zkl__watch_handle {
     zkl_session *session;
     char *path;
     unsigned refs;      /* the user's handle, a callback that runs, and what the recipe adds */
-    bool freed;         /* the handle is gone */
+    bool freed;         /* the user has freed the handle */
     void *seen, *shown; /* by the machine; to the user. NULL: nothing yet */
     struct zkl__callback notice;
 };
 
-/* Not inside. Checks path (ZKL_EINVAL), enters the session, makes memory of size bytes, zeroed,
- * with the agent at its beginning. On ZKL_OK the caller is inside, and calls zkl__watch_handle_made
- * when it has filled in the rest. Errors: as zkl_lock_new. */
+/* Session mutex not held. Checks path (ZKL_EINVAL), enters the session, makes memory of size bytes,
+ * zeroed, with the handle at its beginning. On ZKL_OK the caller holds the session mutex, fills in
+ * the rest, and leaves. Errors: as zkl_lock_new. */
 int zkl__watch_handle_new(struct zkl__watch_handle **out, size_t size,
                           const struct zkl__watch_handle_ops *ops, zkl_session *session,
                           const char *path, bool tells, zkl_error *err);
-/* Leaves. made: false when there was no memory for the rest: then the agent goes, and ZKL_ENOMEM is
- * the result. */
-int zkl__watch_handle_made(struct zkl__watch_handle *handle, bool made, zkl_error *err);
-/* Not inside. The handle goes: no callback afterwards. Stops it, unless it has something to do
- * still (it keeps a reference of its own). */
+/* Session mutex not held. The user frees the handle: no callback afterwards. Stops its machine,
+ * unless goes_on (the recipe then keeps a reference of its own). */
 void zkl__watch_handle_free(struct zkl__watch_handle *handle, bool goes_on);
 /* Also in a step. */
 void zkl__watch_handle_unref(struct zkl__watch_handle *handle);
@@ -51,12 +47,12 @@ void zkl__watch_handle_unref(struct zkl__watch_handle *handle);
 void zkl__watch_handle_wake(struct zkl__watch_handle *handle, struct zkl__watcher *watcher);
 /* Its machine ends. Also in a step. */
 void zkl__watch_handle_stop(struct zkl__watch_handle *handle);
-/* Has something to tell. Also in a step. */
+/* Posts the callback, which calls `tell`. Also in a step. */
 void zkl__watch_handle_post(struct zkl__watch_handle *handle);
 
-/* In a step. What its machine sees now, a block of the session's heap: to be told. */
+/* In a step. What its machine sees now, a block of the session's heap, which `tell` reports. */
 void zkl__watch_handle_see(struct zkl__watch_handle *handle, void *seen);
-/* From tell. What is to be shown now; NULL: nothing, or the same as before. */
+/* From `tell`. What to report now; NULL: nothing, or the same as before. */
 const void *zkl__watch_handle_news(struct zkl__watch_handle *handle,
                                    bool (*same)(const void *a, const void *b));
 
