@@ -8,10 +8,10 @@
 extern "C" {
 #endif
 
-#define ZKL_VERSION_MAJOR 0
-#define ZKL_VERSION_MINOR 1
+#define ZKL_VERSION_MAJOR 1
+#define ZKL_VERSION_MINOR 0
 #define ZKL_VERSION_PATCH 0
-#define ZKL_VERSION "0.1.0"
+#define ZKL_VERSION "1.0.0"
 
 /* Version of the library that is linked, in the form of ZKL_VERSION. Static. */
 ZKL_API const char *zkl_version(void);
