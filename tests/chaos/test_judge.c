@@ -36,7 +36,7 @@ static void expected_of(const char *path, bool *expected)
     }
 }
 
-static void test_planted(void)
+TEST(test_planted)
 {
     glob_t files;
     bool seen[VERDICT_COUNT] = {false};
@@ -61,7 +61,7 @@ static void test_planted(void)
     globfree(&files);
 }
 
-static void test_what_cannot_be_read(void)
+TEST(test_what_cannot_be_read)
 {
     static const char *const bad[] = {
         "1000 a.0 1f acquire /x - 0\n",         /* a word is missing */
@@ -87,7 +87,7 @@ static void test_what_cannot_be_read(void)
 }
 
 /* Whoever is killed is killed within a line. */
-static void test_cut_line(void)
+TEST(test_cut_line)
 {
     struct history h;
     history_init(&h);
@@ -98,7 +98,7 @@ static void test_cut_line(void)
 }
 
 /* Files come in any order, their events in the order of time. */
-static void test_order_of_files(void)
+TEST(test_order_of_files)
 {
     struct history h;
     struct verdict v;
@@ -113,4 +113,4 @@ static void test_order_of_files(void)
     history_free(&h);
 }
 
-TESTS("judge", T(test_planted), T(test_what_cannot_be_read), T(test_cut_line), T(test_order_of_files))
+TESTS("judge")

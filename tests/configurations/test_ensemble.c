@@ -27,7 +27,7 @@ static void work_out(const struct ensemble *e)
 
 /* --- who votes ------------------------------------------------------------------------------- */
 
-static void test_observer(void)
+TEST(test_observer)
 {
     struct ensemble *e = begin(&(struct ensemble_options){.servers = 4, .observers = 1});
     CU_ASSERT(ensemble_ask_until(e, 3, "srvr", "Mode: observer", true, SOON));
@@ -60,7 +60,7 @@ static bool a_follower_feeds(struct ensemble *e)
 }
 
 /* The observer is fed by a follower instead of the leader. */
-static void test_observer_master(void)
+TEST(test_observer_master)
 {
     char extra[64]; /* one port on three hosts: no other program's, while PIDs differ */
     snprintf(extra, sizeof extra, "observerMasterPort=%d", 20000 + getpid() % 10000);
@@ -75,7 +75,7 @@ static void test_observer_master(void)
 
 /* --- local sessions --------------------------------------------------------------------------- */
 
-static void test_local_sessions_upgraded(void)
+TEST(test_local_sessions_upgraded)
 {
     struct ensemble *e = begin(&(struct ensemble_options){
         .servers = 3, .extra = "localSessionsEnabled=true\nlocalSessionsUpgradingEnabled=true"});
@@ -85,7 +85,7 @@ static void test_local_sessions_upgraded(void)
 }
 
 /* A local session has no ephemeral znodes: refused at the first acquire, behind whichever server. */
-static void test_local_sessions(void)
+TEST(test_local_sessions)
 {
     struct ensemble *e = begin(&(struct ensemble_options){
         .servers = 3, .extra = "localSessionsEnabled=true\nlocalSessionsUpgradingEnabled=false"});
@@ -119,7 +119,7 @@ static void restart_all(struct ensemble *e, const struct queue_of *queue, const 
     CU_ASSERT(lease_becomes(queue->locks[0], LONG_TIMEOUT / 2));
 }
 
-static void test_rolling_restart(void)
+TEST(test_rolling_restart)
 {
     struct ensemble *e = begin(&(struct ensemble_options){.servers = 3});
     struct field field = field_of(ensemble_servers(e), LONG_TIMEOUT, TICK);
@@ -138,7 +138,7 @@ static bool runs_version(struct ensemble *e, int i, char *version, size_t size)
     return found;
 }
 
-static void test_rolling_upgrade(void)
+TEST(test_rolling_upgrade)
 {
     const char *newer = getenv("ZKLOCK_NEWER_JARS");
     char before[16], after[16], text[64];
@@ -184,7 +184,7 @@ static bool reconfigure(zhandle_t *zh, const char *joining, const char *leaving)
 }
 
 /* A follower leaves the ensemble and joins it again. */
-static void test_reconfiguration(void)
+TEST(test_reconfiguration)
 {
     struct ensemble *e = begin(&(struct ensemble_options){.servers = 3, .extra = "reconfigEnabled=true\nskipACL=yes"});
     struct field field = field_of(ensemble_servers(e), LONG_TIMEOUT, TICK);
@@ -209,11 +209,8 @@ static void test_reconfiguration(void)
 
 int main(int argc, char **argv)
 {
-    static const struct check_case cases[] = {
-        T(test_observer),        T(test_observer_master), T(test_local_sessions_upgraded), T(test_local_sessions),
-        T(test_rolling_restart), T(test_rolling_upgrade), T(test_reconfiguration)};
     if (!ensemble_available()) {
         return 77;
     }
-    return check_main("ensembles", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
+    return check_main("ensembles", argc, argv);
 }

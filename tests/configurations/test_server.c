@@ -41,7 +41,7 @@ static bool counted(struct ensemble *e, const char *counter)
     return some;
 }
 
-static void test_default_whitelist(void)
+TEST(test_default_whitelist)
 {
     struct ensemble *e =
         begin(&(struct ensemble_options){.extra = "4lw.commands.whitelist=srvr\nmaxSessionTimeout=10000"});
@@ -51,7 +51,7 @@ static void test_default_whitelist(void)
     holds("`4lw.commands.whitelist=srvr` (the default)", "acquire, hand over; `doctor` is content");
 }
 
-static void test_ticks(void)
+TEST(test_ticks)
 {
     static const int ticks[] = {200, 6000};
     for (int i = 0; i < 2; i++) {
@@ -78,7 +78,7 @@ static void hold_on(const struct ensemble *e, int64_t asked_ms, int64_t granted_
     CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
 }
 
-static void test_clamped_timeouts(void)
+TEST(test_clamped_timeouts)
 {
     struct ensemble *e = begin(&(struct ensemble_options){.extra = "minSessionTimeout=5000\nmaxSessionTimeout=7000"});
     hold_on(e, 2000, 5000);
@@ -89,7 +89,7 @@ static void test_clamped_timeouts(void)
 }
 
 /* Who waits in the throttler for longer than a millisecond is told so, and asks again. */
-static void test_throttled_requests(void)
+TEST(test_throttled_requests)
 {
     struct ensemble *e = begin(&(struct ensemble_options){
         .extra = "request_throttle_max_requests=1\nrequest_throttle_stall_time=20\nthrottled_op_wait_time=1"});
@@ -100,7 +100,7 @@ static void test_throttled_requests(void)
           "acquire, hand over: refused requests are sent again");
 }
 
-static void test_throttled_connections(void)
+TEST(test_throttled_connections)
 {
     struct ensemble *e = begin(&(struct ensemble_options){
         .extra = "connection_throttle_tokens=2\nconnection_throttle_fill_time=2000\nconnection_throttle_fill_count=2"});
@@ -110,7 +110,7 @@ static void test_throttled_connections(void)
     holds("`connection_throttle_tokens=2`", "acquire, hand over: sessions open later");
 }
 
-static void test_connection_limit(void)
+TEST(test_connection_limit)
 {
     struct ensemble *e = begin(&(struct ensemble_options){.extra = "maxClientCnxns=2"});
     struct field field = field_of(ensemble_servers(e), TIMEOUT, TICK);
@@ -134,7 +134,7 @@ static void make(struct recorder *eye, const char *path, const char *text)
 }
 
 /* The directory and two contenders. */
-static void test_quota(void)
+TEST(test_quota)
 {
     struct ensemble *e = begin(&(struct ensemble_options){.extra = "enforceQuota=true"});
     struct recorder *eye = queue_eye(ensemble_servers(e));
@@ -160,7 +160,7 @@ static void test_quota(void)
     holds("`enforceQuota=true`", "who exceeds the quota is refused; the others hand over; later it is granted");
 }
 
-static void test_enforced_authentication(void)
+TEST(test_enforced_authentication)
 {
     struct ensemble *e =
         begin(&(struct ensemble_options){.extra = "enforce.auth.enabled=true\nenforce.auth.schemes=digest"});
@@ -170,7 +170,7 @@ static void test_enforced_authentication(void)
 }
 
 /* Directories go away between any two acquires. */
-static void test_containers_reaped(void)
+TEST(test_containers_reaped)
 {
     struct ensemble *e = begin(&(struct ensemble_options){.java = "-Dznode.container.checkIntervalMs=20"});
     struct recorder *eye = queue_eye(ensemble_servers(e));
@@ -192,7 +192,7 @@ static void test_containers_reaped(void)
     holds("containers reaped every 20 ms", "acquire, hand over: directories are made again");
 }
 
-static void test_ipv6(void)
+TEST(test_ipv6)
 {
     struct ensemble *e = begin(&(struct ensemble_options){.ipv6 = true});
     work_out(e);
@@ -219,7 +219,7 @@ static void delete_chroot(struct recorder *eye, const struct queue_of *q)
 }
 
 /* The holder is told, the waiter ends with a name, nobody hangs, and later all goes on. */
-static void test_chroot_deleted(void)
+TEST(test_chroot_deleted)
 {
     struct ensemble *e = begin(NULL);
     struct recorder *eye = queue_eye(ensemble_servers(e));
@@ -245,7 +245,7 @@ static void test_chroot_deleted(void)
           "the holder is notified; waiters end with `ZKL_ENOENT`; all goes on when it is there again");
 }
 
-static void test_skip_acl(void)
+TEST(test_skip_acl)
 {
     struct ensemble *e = begin(&(struct ensemble_options){.extra = "skipACL=yes"});
     work_out(e);
@@ -255,20 +255,8 @@ static void test_skip_acl(void)
 
 int main(int argc, char **argv)
 {
-    static const struct check_case cases[] = {T(test_default_whitelist),
-                                              T(test_ticks),
-                                              T(test_clamped_timeouts),
-                                              T(test_throttled_requests),
-                                              T(test_throttled_connections),
-                                              T(test_connection_limit),
-                                              T(test_quota),
-                                              T(test_enforced_authentication),
-                                              T(test_containers_reaped),
-                                              T(test_ipv6),
-                                              T(test_chroot_deleted),
-                                              T(test_skip_acl)};
     if (!ensemble_available()) {
         return 77;
     }
-    return check_main("configurations of one server", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
+    return check_main("configurations of one server", argc, argv);
 }

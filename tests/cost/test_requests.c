@@ -456,7 +456,7 @@ static void check(const struct operation *op)
     CU_ASSERT(same);
 }
 
-static void test_operations(void)
+TEST(test_operations)
 {
     printf("\n");
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
@@ -514,7 +514,7 @@ static void await_watches(void)
 
 /* For one session timeout: a heartbeat each twelfth of it while held, which takes the place of the syncs; a sync each sixth and nothing
  * written while waiting. One more of each, for where the time was cut. */
-static void test_time(void)
+TEST(test_time)
 {
     struct proxy *holder = proxy_start(ensemble_address(server, 0)), *other = proxy_start(ensemble_address(server, 0));
     zkl_session *holders = contest_session(proxy_address(holder), SHORT, TICK);
@@ -555,7 +555,6 @@ static void end(struct pair *pair)
 
 int main(int argc, char **argv)
 {
-    static const struct check_case cases[] = {T(test_operations), T(test_time)};
     if (!ensemble_available()) {
         return 77;
     }
@@ -569,7 +568,7 @@ int main(int argc, char **argv)
     slow.far_proxy = proxy_start(ensemble_address(server, 0));
     slow.near = contest_session(proxy_address(slow.near_proxy), LONG, TICK);
     slow.far = contest_session(proxy_address(slow.far_proxy), LONG, TICK);
-    int failed = check_main("what it costs", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
+    int failed = check_main("what it costs", argc, argv);
     end(&straight);
     end(&slow);
     ensemble_stop(server);

@@ -20,7 +20,7 @@ static int64_t slowest(struct access *access, const struct access_kind *kind)
 }
 
 /* Within a second, and what the same hand-overs take on this machine when all may be read. */
-static void test_hand_over(void)
+TEST(test_hand_over)
 {
     struct access open, closed;
     access_begin(&open, ensemble_servers(server), false, TICK);
@@ -62,7 +62,7 @@ static int command(char *out, size_t size, const char *before, const char *argum
 }
 
 /* Not readable, instead of numbers that mean nothing (an age of half a million hours). */
-static void test_command(void)
+TEST(test_command)
 {
     static const char row[] = "holds  -                -  -                   lock        (not readable)";
     static const char hidden[] = "\"token\":null,\"session\":null,\"created\":null,\"created_ms\":null,\"age_ms\":null,"
@@ -92,4 +92,4 @@ static void test_command(void)
     access_end(&closed);
 }
 
-TESTS_ON_ONE_SERVER("access lists", T(test_hand_over), T(test_command))
+TESTS_ON_ONE_SERVER("access lists")

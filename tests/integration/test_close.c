@@ -82,7 +82,7 @@ static bool server_knows(int64_t session_id)
 }
 
 /* One session holds them all, one waits for them all; both leave nothing, at once, and say so. */
-static void test_many(void)
+TEST(test_many)
 {
     static zkl_lock *held[MANY], *waiting[MANY];
     struct told first = {0}, second = {0};
@@ -115,7 +115,7 @@ static void test_many(void)
 }
 
 /* In the middle of it: some are asked for, some answered, nobody waited for anything. */
-static void test_busy(void)
+TEST(test_busy)
 {
     static zkl_lock *locks[MANY];
     struct told told = {0};
@@ -150,7 +150,7 @@ static size_t threads(void)
 
 /* A frozen server gives no word: close returns by its time, and says so. Its locks go with the session, and every thread
  * ends, with or without the server. */
-static void test_frozen(void)
+TEST(test_frozen)
 {
     enum { ROUNDS = 5, WAIT = 400 };
     int64_t late[ROUNDS], end = now_ms() + SOON;
@@ -174,7 +174,7 @@ static void test_frozen(void)
     CU_ASSERT(threads() <= before);
 }
 
-static void test_no_server_any_more(void)
+TEST(test_no_server_any_more)
 {
     struct ensemble *doomed = ensemble_start(NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(doomed);
@@ -192,7 +192,7 @@ static void test_no_server_any_more(void)
 }
 
 /* The servers have ended the session, and the next one is not there yet: nothing of ours is left, which is all that close asks. */
-static void test_lost(void)
+TEST(test_lost)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     zkl_session *session = contest_session(proxy_address(proxy), TIMEOUT, TICK);
@@ -213,7 +213,7 @@ static void test_lost(void)
 }
 
 /* The connection ends instead of the answer: the server may have ended the session, or it has stepped down. */
-static void test_goodbye_without_an_answer(void)
+TEST(test_goodbye_without_an_answer)
 {
     struct proxy *proxy;
     zkl_session *session = open_behind(&proxy);
@@ -224,7 +224,7 @@ static void test_goodbye_without_an_answer(void)
 }
 
 /* The client library waits 1.5 s for the server's word. A slow disk or a long way takes longer, and close has been given more time. */
-static void test_slow_goodbye(void)
+TEST(test_slow_goodbye)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     zkl_session *session = contest_session(proxy_address(proxy), SOON, TICK);
@@ -249,7 +249,7 @@ static int connect_to(int port)
 
 /* Another connection of the process to the same server ends while the session is closed, without a response: it was made later, so it is
  * not the session's. */
-static void test_beside_another_connection(void)
+TEST(test_beside_another_connection)
 {
     struct proxy *proxy;
     pthread_t thread;
@@ -269,7 +269,7 @@ static void test_beside_another_connection(void)
 }
 
 /* Who has just been answered knows that nothing is on its way. A busy machine answers late, so one try of several will do. */
-static void test_asks_nothing_more(void)
+TEST(test_asks_nothing_more)
 {
     long asked = 1;
     for (int i = 0; i < 8 && asked > 0; i++) {
@@ -288,7 +288,7 @@ static void test_asks_nothing_more(void)
 }
 
 /* All connect to the restarted server in the same moment: which of the process's sockets is whose has to be found out without the others'. */
-static void test_many_that_reconnected_at_once(void)
+TEST(test_many_that_reconnected_at_once)
 {
     zkl_session *sessions[CROWD];
     for (int i = 0; i < CROWD; i++) {
@@ -316,6 +316,4 @@ static void test_many_that_reconnected_at_once(void)
     }
 }
 
-TESTS_ON_ONE_SERVER("close", T(test_many), T(test_busy), T(test_frozen), T(test_no_server_any_more), T(test_lost),
-                    T(test_goodbye_without_an_answer), T(test_slow_goodbye), T(test_beside_another_connection),
-                    T(test_asks_nothing_more), T(test_many_that_reconnected_at_once))
+TESTS_ON_ONE_SERVER("close")

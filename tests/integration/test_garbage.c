@@ -47,7 +47,7 @@ static void await_garbage(struct proxy *proxy, int times)
     CU_ASSERT_EQUAL(proxy_hits(proxy), times);
 }
 
-static void test_instead_of_a_welcome(void)
+TEST(test_instead_of_a_welcome)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     for (int kind = 0; kind < KINDS; kind++) {
@@ -62,7 +62,7 @@ static void test_instead_of_a_welcome(void)
     proxy_stop(proxy);
 }
 
-static void test_in_the_middle_of_a_session(void)
+TEST(test_in_the_middle_of_a_session)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     zkl_session *session = open_through(proxy);
@@ -90,4 +90,4 @@ static void test_in_the_middle_of_a_session(void)
     close_behind(session, proxy);
 }
 
-TESTS_ON_ONE_SERVER("garbage", T(test_instead_of_a_welcome), T(test_in_the_middle_of_a_session))
+TESTS_ON_ONE_SERVER("garbage")

@@ -130,7 +130,7 @@ static int64_t late_in_round(const struct scene *s, enum freezing when)
     return late;
 }
 
-static void test_waits_end(void)
+TEST(test_waits_end)
 {
     static const struct {
         const char *path;
@@ -160,7 +160,7 @@ static void test_waits_end(void)
 }
 
 /* A try asks nobody for longer than connect_timeout_ms. */
-static void test_try_of_a_frozen_server(void)
+TEST(test_try_of_a_frozen_server)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     zkl_session *session;
@@ -182,4 +182,4 @@ static void test_try_of_a_frozen_server(void)
     close_one(session);
 }
 
-TESTS_ON_ONE_SERVER("lateness", T(test_waits_end), T(test_try_of_a_frozen_server))
+TESTS_ON_ONE_SERVER("lateness")

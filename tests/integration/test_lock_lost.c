@@ -34,7 +34,7 @@ static int64_t removed_for(zkl_lock *lock)
 
 /* One session holds so many that a heartbeat on each of them would take minutes. Any of them is removed: that is observed within a heartbeat
  * or so, and not by the round of the heartbeats. */
-static void test_removed_among_many(void)
+TEST(test_removed_among_many)
 {
     static zkl_lock *locks[MANY];
     zkl_session *session = open_one();
@@ -66,7 +66,7 @@ static void test_removed_among_many(void)
 }
 
 /* Of three, the second's node is removed: the third goes on waiting for the first, and the second queues behind it. */
-static void test_removed_while_waiting(void)
+TEST(test_removed_while_waiting)
 {
     zkl_session *sessions[3];
     zkl_lock *locks[3];
@@ -109,7 +109,7 @@ static void expire(zkl_session *session, struct proxy *proxy)
     CU_ASSERT(ensemble_ask_until(server, 0, "dump", id, false, SOON));
 }
 
-static void test_expiry_while_held(void)
+TEST(test_expiry_while_held)
 {
     struct proxy *proxy;
     zkl_session *session = open_behind(&proxy);
@@ -142,7 +142,7 @@ static void test_expiry_while_held(void)
 }
 
 /* A waiter queues again in a new session; or fails, as it was told to. */
-static void test_expiry_while_waiting(void)
+TEST(test_expiry_while_waiting)
 {
     struct proxy *proxy;
     zkl_session *session = open_behind(&proxy);
@@ -173,5 +173,4 @@ static void test_expiry_while_waiting(void)
     proxy_stop(proxy);
 }
 
-TESTS_ON_ONE_SERVER("lock lost", T(test_removed_among_many), T(test_removed_while_waiting), T(test_expiry_while_held),
-                    T(test_expiry_while_waiting))
+TESTS_ON_ONE_SERVER("lock lost")

@@ -33,7 +33,7 @@ static void release(zkl_lock *lock)
 }
 
 /* Each round: granted again without a request; then another session, which finds it idle or held, is granted, with a higher token. */
-static void test_another_session(void)
+TEST(test_another_session)
 {
     zkl_session *one = open_one(), *two = open_one();
     zkl_lock *lock = lock_in(one, LINGER), *rival = lock_in(two, 0);
@@ -86,7 +86,7 @@ static void *again_and_again(void *arg)
 }
 
 /* Three threads of one session pass it on among themselves all the time; another session is granted between them, again and again. */
-static void test_busy_session(void)
+TEST(test_busy_session)
 {
     enum { THREADS = 3, ROUNDS = 50 };
     zkl_session *one = open_one(), *two = open_one();
@@ -153,7 +153,7 @@ static bool is_delayed(zkl_session *session)
 }
 
 /* Free, handed over to another session, and in the same one. */
-static void test_clean_ends(void)
+TEST(test_clean_ends)
 {
     zkl_session *one = open_one(), *two = open_one();
     zkl_lock *first = careful(one, LONG), *second = careful(two, LONG), *third = careful(two, LONG);
@@ -193,7 +193,7 @@ static int64_t last_time_of(size_t length)
 }
 
 /* The holder's session expires with somebody behind it, or with nobody. For the servers that is a process that was killed. */
-static void test_killed(void)
+TEST(test_killed)
 {
     zkl_session *session = open_one();
     for (int later = 0; later < 2; later++) {
@@ -225,5 +225,4 @@ static void test_killed(void)
     close_one(session);
 }
 
-TESTS_ON_ONE_SERVER("options of a lock", T(test_another_session), T(test_busy_session), T(test_clean_ends),
-                    T(test_killed))
+TESTS_ON_ONE_SERVER("options of a lock")

@@ -10,7 +10,7 @@
 #include <zklock/testing.h>
 
 /* Numbers start again when the directory is made anew; tokens do not. */
-static void test_token_outlives_directory(void)
+TEST(test_token_outlives_directory)
 {
     zkl_session *session = open_one();
     zkl_lock *lock = contest_lock(session, "/anew", NULL);
@@ -26,7 +26,7 @@ static void test_token_outlives_directory(void)
 }
 
 /* What an operator sees of a queue. */
-static void test_metadata(void)
+TEST(test_metadata)
 {
     zkl_session *session = open_one();
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
@@ -56,7 +56,7 @@ static void test_metadata(void)
 }
 
 /* Missing directories are made, as containers: a server, here one in a hurry, removes them when nobody is in them any more. */
-static void test_directories(void)
+TEST(test_directories)
 {
     setenv("JAVA_TOOL_OPTIONS", "-Dznode.container.checkIntervalMs=100", 1);
     struct ensemble *tidy = ensemble_start(NULL);
@@ -77,7 +77,7 @@ static void test_directories(void)
 }
 
 /* A lock of every recipe is driven by the same verbs. */
-static void test_every_recipe(void)
+TEST(test_every_recipe)
 {
     zkl_session *session = open_one(), *other = open_one();
     CU_ASSERT_EQUAL(zkl_once_prepare(session, "/records", SOON, NULL), ZKL_OK);
@@ -91,7 +91,7 @@ static void test_every_recipe(void)
 }
 
 /* What rehearses loss in a service's unit tests leaves real servers alone. */
-static void test_nothing_is_rehearsed_here(void)
+TEST(test_nothing_is_rehearsed_here)
 {
     zkl_session *session = open_one();
     zkl_error err;
@@ -105,5 +105,4 @@ static void test_nothing_is_rehearsed_here(void)
     close_one(session);
 }
 
-TESTS_ON_ONE_SERVER("lock on a real server", T(test_token_outlives_directory), T(test_metadata), T(test_directories),
-                    T(test_every_recipe), T(test_nothing_is_rehearsed_here))
+TESTS_ON_ONE_SERVER("lock on a real server")

@@ -22,7 +22,7 @@ static int try_open(const char *servers, const zkl_session_options *options, zkl
     return code;
 }
 
-static void test_chroot(void)
+TEST(test_chroot)
 {
     char servers[128];
     zkl_error err;
@@ -40,7 +40,7 @@ static void test_chroot(void)
     close_one(session);
 }
 
-static void test_session_timeout_too_short(void)
+TEST(test_session_timeout_too_short)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     zkl_error err;
@@ -76,7 +76,7 @@ static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const 
 }
 
 /* What the client library asks for behind each connect is too large for this server, which closes the connection: an operator is told. */
-static void test_watches_too_large(void)
+TEST(test_watches_too_large)
 {
     struct ensemble *small =
         ensemble_start(&(struct ensemble_options){.tick_ms = TICK, .java = "-Djute.maxbuffer=4096"});
@@ -149,7 +149,7 @@ static void take_numbers(int taken[FEW], int *count)
 }
 
 /* The connection goes, and this process, with the proxy, gets no new descriptor. Those that are open stay. */
-static void test_no_descriptor(void)
+TEST(test_no_descriptor)
 {
     struct rlimit before;
     atomic_int named = 0;
@@ -207,5 +207,4 @@ static void test_no_descriptor(void)
     CU_ASSERT_EQUAL(atomic_load(&named), 1);
 }
 
-TESTS_ON_ONE_SERVER("lock refused", T(test_chroot), T(test_session_timeout_too_short), T(test_watches_too_large),
-                    T(test_no_descriptor))
+TESTS_ON_ONE_SERVER("lock refused")

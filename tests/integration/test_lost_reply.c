@@ -76,7 +76,7 @@ static void check_single(const struct scene *s, size_t length)
 }
 
 /* The place of the lost create is kept: who came after it stays behind. */
-static void test_keeps_its_place(void)
+TEST(test_keeps_its_place)
 {
     struct scene s = set_scene("/keeps", true);
     struct waiter second;
@@ -96,7 +96,7 @@ static void test_keeps_its_place(void)
 }
 
 /* Nobody is before us but our own ghost. */
-static void test_own_ghost_is_no_holder(void)
+TEST(test_own_ghost_is_no_holder)
 {
     struct scene s = set_scene("/ghost", false);
     lose_create(&s, ZKL_WAIT_FOREVER);
@@ -107,7 +107,7 @@ static void test_own_ghost_is_no_holder(void)
 }
 
 /* The connection is away for so long that the session ends: the ghost goes with it, and a new session has one node. */
-static void test_session_ends_meanwhile(void)
+TEST(test_session_ends_meanwhile)
 {
     struct scene s = set_scene("/ends", true);
     lose_create(&s, ZKL_WAIT_FOREVER);
@@ -121,7 +121,7 @@ static void test_session_ends_meanwhile(void)
     clear_scene(&s);
 }
 
-static void test_cancelled(void)
+TEST(test_cancelled)
 {
     struct scene s = set_scene("/cancelled", true);
     lose_create(&s, ZKL_WAIT_FOREVER);
@@ -135,7 +135,7 @@ static void test_cancelled(void)
 }
 
 /* A release whose answer is lost: released all the same, and told once the server can be asked again. */
-static void test_lost_release(void)
+TEST(test_lost_release)
 {
     struct scene s = set_scene("/release", false);
     CU_ASSERT_EQUAL(zkl_lock_acquire(s.lock, SOON, NULL, NULL), ZKL_OK);
@@ -147,5 +147,4 @@ static void test_lost_release(void)
     clear_scene(&s);
 }
 
-TESTS_ON_ONE_SERVER("lost replies", T(test_keeps_its_place), T(test_own_ghost_is_no_holder),
-                    T(test_session_ends_meanwhile), T(test_cancelled), T(test_lost_release))
+TESTS_ON_ONE_SERVER("lost replies")

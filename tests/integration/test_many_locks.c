@@ -146,7 +146,7 @@ static int64_t acquire_few(zkl_session *session, const char *name)
 
 static int64_t full_speed_ms; /* of the first test */
 
-static void test_many_at_once(void)
+TEST(test_many_at_once)
 {
     struct many many = many_new();
     zkl_session *session = open_one();
@@ -159,7 +159,7 @@ static void test_many_at_once(void)
     expect_all_held(&many, session);
 }
 
-static void test_many_on_a_slow_server(void)
+TEST(test_many_on_a_slow_server)
 {
     struct many many = many_new();
     struct slow slow;
@@ -187,4 +187,4 @@ static void test_many_on_a_slow_server(void)
     close_one(other);
 }
 
-TESTS_ON_ONE_SERVER("many locks", T(test_many_at_once), T(test_many_on_a_slow_server))
+TESTS_ON_ONE_SERVER("many locks")

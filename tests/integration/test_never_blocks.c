@@ -519,7 +519,7 @@ static void lost_answers(void)
 }
 
 /* What would keep the program is seen: a call that waits for a server that is stopped. */
-static void test_a_call_that_waits_is_found(void)
+TEST(test_a_call_that_waits_is_found)
 {
     struct outcome opened;
     zkl_queue *queue = NULL;
@@ -537,26 +537,24 @@ static void test_a_call_that_waits_is_found(void)
     (void)end_measuring();
 }
 
-static void test_with_a_server(void)
+TEST(test_with_a_server)
 {
     measure(with_a_server);
 }
 
-static void test_without_a_server(void)
+TEST(test_without_a_server)
 {
     measure(without_a_server);
 }
 
-static void test_with_a_stopped_server(void)
+TEST(test_with_a_stopped_server)
 {
     measure(with_a_stopped_server);
 }
 
-static void test_lost_answers(void)
+TEST(test_lost_answers)
 {
     measure(lost_answers);
 }
 
-TESTS_ON_SERVERS("never blocks", (&(struct ensemble_options){.tick_ms = TICK}), T(test_with_a_server),
-                 T(test_without_a_server), T(test_with_a_stopped_server), T(test_lost_answers),
-                 T(test_a_call_that_waits_is_found))
+TESTS_ON_SERVERS("never blocks", (&(struct ensemble_options){.tick_ms = TICK}))

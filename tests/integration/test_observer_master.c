@@ -144,7 +144,7 @@ static void stall_once(int round)
     CU_ASSERT_EQUAL(zkl_session_close(next_session, SOON), ZKL_OK);
 }
 
-static void test_stalled_observer(void)
+TEST(test_stalled_observer)
 {
     const char *text = getenv("ZKLOCK_ROUNDS");
     int rounds = text ? atoi(text) : 1;
@@ -156,7 +156,6 @@ static void test_stalled_observer(void)
 
 int main(int argc, char **argv)
 {
-    static const struct check_case cases[] = {T(test_stalled_observer)};
     if (!ensemble_available()) {
         return 77;
     }
@@ -172,7 +171,7 @@ int main(int argc, char **argv)
     if (!servers) {
         return 1;
     }
-    int failed = check_main("observer master", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
+    int failed = check_main("observer master", argc, argv);
     ensemble_stop(servers);
     for (int i = 0; i < VOTERS; i++) {
         proxy_stop(relays[i]);

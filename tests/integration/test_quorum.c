@@ -39,7 +39,7 @@ static void end(struct pair *p)
     zkl_session_close(p->second, SOON);
 }
 
-static void test_no_majority(void)
+TEST(test_no_majority)
 {
     struct pair p;
     begin(&p, "/no-majority", SHORT, 2 * SHORT);
@@ -65,7 +65,7 @@ static void test_no_majority(void)
 }
 
 /* All are killed, and come back with what was committed within the session timeout: the sessions live, and the queue stands as it was. */
-static void test_all_restarted(void)
+TEST(test_all_restarted)
 {
     struct pair p;
     begin(&p, "/all-restarted", LONG, ZKL_WAIT_FOREVER);
@@ -92,5 +92,4 @@ static void test_all_restarted(void)
     end(&p);
 }
 
-TESTS_ON_SERVERS("quorum", (&(struct ensemble_options){.servers = 3, .tick_ms = TICK}), T(test_no_majority),
-                 T(test_all_restarted))
+TESTS_ON_SERVERS("quorum", (&(struct ensemble_options){.servers = 3, .tick_ms = TICK}))

@@ -485,14 +485,14 @@ static void end(void)
     ensemble_stop(server);
 }
 
-static void test_permitted(void)
+TEST(test_permitted)
 {
     begin(NULL);
     run_all(&(struct refusal){.name = "permitted", .what = PERMISSIONS});
     end();
 }
 
-static void test_refused(void)
+TEST(test_refused)
 {
     begin("enforceQuota=true");
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
@@ -502,7 +502,7 @@ static void test_refused(void)
 }
 
 /* A request that waits for longer than 5 ms is refused, and there are always more than can be done in that. */
-static void test_throttled(void)
+TEST(test_throttled)
 {
     begin("request_throttle_max_requests=1\nrequest_throttle_stall_time=20\nthrottled_op_wait_time=5");
     run_all(&(struct refusal){.name = "throttled", .what = SPEED});
@@ -511,6 +511,5 @@ static void test_throttled(void)
 
 int main(int argc, char **argv)
 {
-    static const struct check_case cases[] = {T(test_permitted), T(test_refused), T(test_throttled)};
-    return ensemble_available() ? check_main("refusals", cases, (int)(sizeof cases / sizeof *cases), argc, argv) : 77;
+    return ensemble_available() ? check_main("refusals", argc, argv) : 77;
 }

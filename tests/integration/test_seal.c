@@ -61,7 +61,7 @@ static int server_of(int64_t session_id)
 }
 
 /* The seal goes out again, before anything else, to the next server. */
-static void test_another_server(void)
+TEST(test_another_server)
 {
     struct recorder *r = open_sealed(ensemble_servers(server), SEAL);
     const struct record *connected = recorder_nth(r, RECORD_CONNECTED, 0, SOON);
@@ -95,7 +95,7 @@ static void count_changes(zkl_session *session, zkl_connection_state state, void
 }
 
 /* A session there goes without, and its user hears of nothing but in the log. */
-static void test_session_refused(void)
+TEST(test_session_refused)
 {
     struct ensemble *without =
         ensemble_start(&(struct ensemble_options){.java = "-Dzookeeper.DigestAuthenticationProvider.enabled=false"});
@@ -118,7 +118,7 @@ static void test_session_refused(void)
 }
 
 /* Those who wait are granted all the same. */
-static void test_session_another_algorithm(void)
+TEST(test_session_another_algorithm)
 {
     struct ensemble *other = ensemble_start(
         &(struct ensemble_options){.java = "-Dzookeeper.DigestAuthenticationProvider.digestAlg=SHA-256"});
@@ -146,5 +146,4 @@ static void test_session_another_algorithm(void)
     ensemble_stop(other);
 }
 
-TESTS_ON_SERVERS("seal", (&(struct ensemble_options){.servers = 3}), T(test_another_server), T(test_session_refused),
-                 T(test_session_another_algorithm))
+TESTS_ON_SERVERS("seal", (&(struct ensemble_options){.servers = 3}))

@@ -195,7 +195,7 @@ static void once(int round)
     proxy_stop(link);
 }
 
-static void test_slow_expiry(void)
+TEST(test_slow_expiry)
 {
     const char *rounds = getenv("ZKLOCK_ROUNDS");
     for (int round = 0; round < (rounds ? atoi(rounds) : 1); round++) {
@@ -206,7 +206,6 @@ static void test_slow_expiry(void)
 
 int main(int argc, char **argv)
 {
-    static const struct check_case cases[] = {T(test_slow_expiry)};
     struct rlimit files;
     getrlimit(RLIMIT_NOFILE, &files);
     files.rlim_cur = files.rlim_max;
@@ -220,7 +219,7 @@ int main(int argc, char **argv)
     if (!servers) {
         return 1;
     }
-    int failed = check_main("slow expiry", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
+    int failed = check_main("slow expiry", argc, argv);
     ensemble_stop(servers);
     return failed;
 }

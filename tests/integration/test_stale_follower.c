@@ -143,7 +143,7 @@ static int64_t stay_calm(struct scene *s, int64_t ms)
     return least;
 }
 
-static void test_calm(void)
+TEST(test_calm)
 {
     struct scene s;
     set_scene(&s, 0);
@@ -230,7 +230,7 @@ static void cut_once(int round)
     clear_scene(&s);
 }
 
-static void test_cut(void)
+TEST(test_cut)
 {
     int rounds = wish("ZKLOCK_ROUNDS", 1);
     for (int round = 0; round < rounds; round++) {
@@ -241,7 +241,6 @@ static void test_cut(void)
 
 int main(int argc, char **argv)
 {
-    static const struct check_case cases[] = {T(test_calm), T(test_cut)};
     if (!ensemble_available()) {
         return 77;
     }
@@ -254,7 +253,7 @@ int main(int argc, char **argv)
     if (!servers) {
         return 1;
     }
-    int failed = check_main("stale follower", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
+    int failed = check_main("stale follower", argc, argv);
     ensemble_stop(servers);
     return failed;
 }

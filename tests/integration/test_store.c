@@ -38,7 +38,7 @@ static const struct record *watch_told(struct recorder *r, size_t n)
 /* --- operations ---------------------------------------------------------------------------------------------------- */
 
 /* What would abort the process inside the client library, or let it free what is ours. */
-static void test_refused_parts(void)
+TEST(test_refused_parts)
 {
     struct recorder *r = session();
     struct zkl__op parts[] = {op_check("/", 0), op_create("/part", NULL, ZKL__CONTAINER)};
@@ -64,7 +64,7 @@ static struct recorder *open_with(const char *scheme, const char *auth)
 }
 
 /* The credentials go out again, before anything else, on the next connection. */
-static void test_auth_after_reconnect(void)
+TEST(test_auth_after_reconnect)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     struct zkl__store_config config = recorder_config(proxy_address(proxy));
@@ -82,7 +82,7 @@ static void test_auth_after_reconnect(void)
 }
 
 /* Whether a scheme is known is found out before the session is told that it is connected. */
-static void test_auth_refused(void)
+TEST(test_auth_refused)
 {
     struct recorder *r = open_with("nonsense", "x");
     const struct record *end = recorder_nth(r, RECORD_EXPIRED, 0, SOON);
@@ -96,7 +96,7 @@ static void test_auth_refused(void)
 /* --- watches ------------------------------------------------------------------------------------------------------- */
 
 /* Watches outlive a connection, and a change made in between is told. */
-static void test_watches_after_reconnect(void)
+TEST(test_watches_after_reconnect)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     struct recorder *r = recorder_connect(&zkl__store_zookeeper, proxy_address(proxy)), *other = session();
@@ -120,7 +120,7 @@ static void test_watches_after_reconnect(void)
     proxy_stop(proxy);
 }
 
-static void test_unwatch(void)
+TEST(test_unwatch)
 {
     struct recorder *r = session(), *other = session();
     CU_ASSERT_EQUAL(rc_of(r, op_create("/un", NULL, ZKL__PERSISTENT)), ZKL__RC_OK);
@@ -144,7 +144,7 @@ static void test_unwatch(void)
 
 /* --- limits, resources --------------------------------------------------------------------------------------------- */
 
-static void test_limits(void)
+TEST(test_limits)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     struct recorder *r = recorder_connect(&zkl__store_zookeeper, proxy_address(proxy));
@@ -169,7 +169,7 @@ static void test_limits(void)
     proxy_stop(proxy);
 }
 
-static void test_servers(void)
+TEST(test_servers)
 {
     struct zkl__store_config config = recorder_config("127.0.0.1:");
     zkl_error err = {0};
@@ -220,7 +220,7 @@ static int threads_that_stay(int signal)
 }
 
 /* The program's signal handlers do not run on the client library's two threads, but for those of the threads' own faults. */
-static void test_signals(void)
+TEST(test_signals)
 {
     int before = threads_that_stay(10), before_fault = threads_that_stay(SIGSEGV);
     struct recorder *r = session();
@@ -263,7 +263,7 @@ static void no_memory(bool sealed)
     }
 }
 
-static void test_no_memory(void)
+TEST(test_no_memory)
 {
     no_memory(false);
     no_memory(true);
@@ -326,7 +326,7 @@ static bool both_become(zkl_session *one, zkl_session *other, zkl_connection_sta
     return so;
 }
 
-static void test_nothing_is_inherited(void)
+TEST(test_nothing_is_inherited)
 {
     char before[4096];
     list_in_child(before, sizeof before);
@@ -344,6 +344,4 @@ static void test_nothing_is_inherited(void)
     zkl_session_close(other, 5000);
 }
 
-TESTS_ON_SERVERS("store", NULL, T(test_refused_parts), T(test_auth_after_reconnect), T(test_auth_refused),
-                 T(test_watches_after_reconnect), T(test_unwatch), T(test_limits), T(test_servers), T(test_signals),
-                 T(test_no_memory), T(test_nothing_is_inherited))
+TESTS_ON_SERVERS("store", NULL)

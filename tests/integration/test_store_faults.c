@@ -131,7 +131,7 @@ static void reconnect_with(int addresses)
     proxy_stop(proxy);
 }
 
-static void test_reconnect(void)
+TEST(test_reconnect)
 {
     for (int addresses = 1; addresses <= 4; addresses++) {
         reconnect_with(addresses);
@@ -183,7 +183,7 @@ static void check_load(struct recorder *r, uint64_t sent)
     CU_ASSERT_EQUAL(replies, sent);
 }
 
-static void test_cuts_under_load(void)
+TEST(test_cuts_under_load)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     struct load load = {.r = session(proxy, 6000)};
@@ -213,7 +213,7 @@ static bool session_gone(struct ensemble *e, int64_t session_id, int64_t timeout
 }
 
 /* An expired handle frees what is not its own in zoo_amulti, and may never complete what it took: neither reaches the session. */
-static void test_expiry_under_load(void)
+TEST(test_expiry_under_load)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     struct load load = {.r = session(proxy, 1000)};
@@ -242,7 +242,7 @@ static void test_expiry_under_load(void)
 /* --- a write that the server has done and does not answer ------------------------------------------------------------ */
 
 /* ZOOKEEPER-4537: until something else is asked. Without the nudge it takes two thirds of the session timeout and the connection. */
-static void test_stalled_answer(void)
+TEST(test_stalled_answer)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     struct recorder *r = session(proxy, 30000);
@@ -265,7 +265,7 @@ static void test_stalled_answer(void)
 /* --- close --------------------------------------------------------------------------------------------------------- */
 
 /* A socket closed with answers unread resets the connection, and the server never hears the goodbye. */
-static void test_close_with_500_outstanding(void)
+TEST(test_close_with_500_outstanding)
 {
     struct recorder *observer = direct();
     struct zkl__op exists = op_read(ZKL__OP_EXISTS, "/closing", false), list = op_read(ZKL__OP_CHILDREN, "/", false);
@@ -284,7 +284,7 @@ static void test_close_with_500_outstanding(void)
 }
 
 /* Nothing is told after close, whatever was under way; and it does not wait for a network that is silent. */
-static void test_close_without_answers(void)
+TEST(test_close_without_answers)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     for (int64_t timeout = 0; timeout <= 200; timeout += 200) {
@@ -308,7 +308,7 @@ static void test_close_without_answers(void)
 }
 
 /* Suspended, with a server that comes back in time: close takes the chance to end the session. */
-static void test_close_while_suspended(void)
+TEST(test_close_while_suspended)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     struct recorder *r = session(proxy, 6000), *observer = direct();
@@ -329,7 +329,7 @@ static void test_close_while_suspended(void)
 }
 
 /* As above, and the client library takes its time: that is no reason to speak of a server that was slow. */
-static void test_close_while_parting_takes_long(void)
+TEST(test_close_while_parting_takes_long)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     struct recorder *r = session(proxy, 6000);
@@ -350,7 +350,7 @@ static void test_close_while_parting_takes_long(void)
 /* --- servers ------------------------------------------------------------------------------------------------------- */
 
 /* A server that accepts and says nothing. Not longer than the session timeout, so the session outlives it. */
-static void test_frozen_server(void)
+TEST(test_frozen_server)
 {
     struct ensemble *e = ensemble_start(NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(e);
@@ -374,6 +374,4 @@ static void test_frozen_server(void)
     ensemble_stop(e);
 }
 
-TESTS_ON_SERVERS("store_faults", NULL, T(test_reconnect), T(test_cuts_under_load), T(test_expiry_under_load),
-                 T(test_stalled_answer), T(test_close_with_500_outstanding), T(test_close_without_answers),
-                 T(test_close_while_suspended), T(test_close_while_parting_takes_long), T(test_frozen_server))
+TESTS_ON_SERVERS("store_faults", NULL)

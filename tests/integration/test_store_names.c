@@ -84,7 +84,7 @@ static struct recorder *open_named(const struct proxy *proxy, int *code, zkl_err
     return recorder_open(&zkl__store_zookeeper, &config, code, err);
 }
 
-static void test_no_such_name(void)
+TEST(test_no_such_name)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     zkl_error err = {0};
@@ -97,7 +97,7 @@ static void test_no_such_name(void)
 }
 
 /* open does not wait for a name server that is silent, nor does close. The session begins when it speaks. */
-static void test_silent_at_open(void)
+TEST(test_silent_at_open)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     names_set("127.0.0.1", true);
@@ -117,7 +117,7 @@ static void test_silent_at_open(void)
 }
 
 /* Who waits for the session is told that it is the name server that is silent. */
-static void test_silence_is_named(void)
+TEST(test_silence_is_named)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     zkl_session *session;
@@ -130,7 +130,7 @@ static void test_silence_is_named(void)
 }
 
 /* The name of a server that is down is asked for in vain, for as long as the name service likes: the others are known, and do. */
-static void test_one_name_silent(void)
+TEST(test_one_name_silent)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     char servers[128];
@@ -148,7 +148,7 @@ static void test_one_name_silent(void)
 }
 
 /* A cut network takes the name server along: ticks and close do not hang, and the servers known are found again without it. */
-static void test_silent_while_suspended(void)
+TEST(test_silent_while_suspended)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     names_set("127.0.0.1", false);
@@ -176,7 +176,7 @@ static void test_silent_while_suspended(void)
 }
 
 /* The server behind the name gets another address while we are connected: the session goes on there. */
-static void test_server_moves(void)
+TEST(test_server_moves)
 {
     struct proxy *old = proxy_start(ensemble_address(server, 0));
     struct proxy *new = proxy_start_at("127.0.0.2", proxy_port(old), ensemble_address(server, 0));
@@ -197,5 +197,4 @@ static void test_server_moves(void)
     proxy_stop(new);
 }
 
-TESTS_ON_SERVERS("store_names", NULL, T(test_no_such_name), T(test_silent_at_open), T(test_silence_is_named),
-                 T(test_one_name_silent), T(test_silent_while_suspended), T(test_server_moves))
+TESTS_ON_SERVERS("store_names", NULL)

@@ -66,7 +66,7 @@ static bool serves_transfers(int fd, int more)
     return EVENTUALLY(count(fd, "transferred\n") >= had + more);
 }
 
-static void test_stopped_beyond_the_session(void)
+TEST(test_stopped_beyond_the_session)
 {
     pid_t pids[PROCESSES];
     int outs[PROCESSES], not_done = 0;
@@ -98,4 +98,4 @@ static void test_stopped_beyond_the_session(void)
     close(out);
 }
 
-TESTS_ON_SERVERS("transfer", (&(struct ensemble_options){.tick_ms = TICK_MS}), T(test_stopped_beyond_the_session))
+TESTS_ON_SERVERS("transfer", (&(struct ensemble_options){.tick_ms = TICK_MS}))

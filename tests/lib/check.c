@@ -26,16 +26,28 @@ void check_seeds(uint64_t count, void (*walk)(uint64_t seed))
     }
 }
 
-int check_main(const char *suite_name, const struct check_case *cases, int count, int argc, char **argv)
+static struct check_case *first;
+
+void check_add(struct check_case *test)
+{
+    struct check_case **at = &first;
+    while (*at && (*at)->line < test->line) {
+        at = &(*at)->next;
+    }
+    test->next = *at;
+    *at = test;
+}
+
+int check_main(const char *suite_name, int argc, char **argv)
 {
     if (CU_initialize_registry() != CUE_SUCCESS) {
         return 2;
     }
     CU_pSuite suite = CU_add_suite(suite_name, NULL, NULL);
     int added = 0;
-    for (int i = 0; suite && i < count; i++) {
-        if (wanted(cases[i].name, argc, argv)) {
-            CU_add_test(suite, cases[i].name, cases[i].run);
+    for (const struct check_case *test = first; suite && test; test = test->next) {
+        if (wanted(test->name, argc, argv)) {
+            CU_add_test(suite, test->name, test->run);
             added++;
         }
     }

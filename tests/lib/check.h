@@ -1,7 +1,10 @@
-/* check.h - CUnit with less ceremony: a table of tests, a main that fails when one fails.
+/* check.h - CUnit with less ceremony: tests that register themselves, a main that fails when one fails.
  *
- *   static void test_x(void) { CU_ASSERT_EQUAL(1, 1); }
- *   TESTS("name", T(test_x), T(test_y))
+ *   TEST(test_x)
+ *   {
+ *       CU_ASSERT_EQUAL(1, 1);
+ *   }
+ *   TESTS("name")
  */
 #ifndef ZKL_TESTS_CHECK_H
 #define ZKL_TESTS_CHECK_H
@@ -11,27 +14,34 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Tests run in the order in which they stand in their file. */
+#define TEST(name)                                                     \
+    static void name(void);                                            \
+    __attribute__((constructor)) static void add_##name(void)          \
+    {                                                                  \
+        static struct check_case test = {#name, name, __LINE__, NULL}; \
+        check_add(&test);                                              \
+    }                                                                  \
+    static void name(void)
+
 struct check_case {
     const char *name;
     void (*run)(void);
+    int line;
+    struct check_case *next;
 };
-
-#define T(function)         \
-    {                       \
-#function, function \
-    }
+void check_add(struct check_case *test);
 
 /* The program's arguments, if any, are the names of the tests to run. */
-#define TESTS(suite_name, ...)                                                                 \
-    int main(int argc, char **argv)                                                            \
-    {                                                                                          \
-        static const struct check_case cases[] = {__VA_ARGS__};                                \
-        return check_main(suite_name, cases, (int)(sizeof cases / sizeof *cases), argc, argv); \
+#define TESTS(suite_name)                          \
+    int main(int argc, char **argv)                \
+    {                                              \
+        return check_main(suite_name, argc, argv); \
     }
 
 /* walk for the seeds from 1 to count, until one fails, which is printed. */
 void check_seeds(uint64_t count, void (*walk)(uint64_t seed));
 
-int check_main(const char *suite_name, const struct check_case *cases, int count, int argc, char **argv);
+int check_main(const char *suite_name, int argc, char **argv);
 
 #endif

@@ -2,14 +2,13 @@
 
 struct ensemble *server;
 
-int on_servers_main(const char *suite_name, const struct ensemble_options *options, const struct check_case *cases,
-                    int count, int argc, char **argv)
+int on_servers_main(const char *suite_name, const struct ensemble_options *options, int argc, char **argv)
 {
     if (!ensemble_available()) {
         return 77;
     }
     server = ensemble_start(options);
-    int failed = server ? check_main(suite_name, cases, count, argc, argv) : 1;
+    int failed = server ? check_main(suite_name, argc, argv) : 1;
     ensemble_stop(server);
     return failed;
 }

@@ -25,7 +25,7 @@ void close_behind(zkl_session *session, struct proxy *proxy)
     proxy_stop(proxy);
 }
 
-int one_server_main(const char *suite_name, const struct check_case *cases, int count, int argc, char **argv)
+int one_server_main(const char *suite_name, int argc, char **argv)
 {
     if (!ensemble_available()) {
         return 77;
@@ -36,7 +36,7 @@ int one_server_main(const char *suite_name, const struct check_case *cases, int 
     }
     eye = queue_eye(ensemble_servers(server));
     intruder = recorder_connect(&zkl__store_zookeeper, ensemble_servers(server));
-    int failed = check_main(suite_name, cases, count, argc, argv);
+    int failed = check_main(suite_name, argc, argv);
     recorder_free(intruder);
     recorder_free(eye);
     ensemble_stop(server);

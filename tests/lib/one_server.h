@@ -20,12 +20,11 @@ zkl_session *open_behind(struct proxy **proxy);
 void close_behind(zkl_session *session, struct proxy *proxy);
 
 /* As TESTS of check.h; 77, "skipped", where there is no ZooKeeper. */
-#define TESTS_ON_ONE_SERVER(suite_name, ...)                                                        \
-    int main(int argc, char **argv)                                                                 \
-    {                                                                                               \
-        static const struct check_case cases[] = {__VA_ARGS__};                                     \
-        return one_server_main(suite_name, cases, (int)(sizeof cases / sizeof *cases), argc, argv); \
+#define TESTS_ON_ONE_SERVER(suite_name)                 \
+    int main(int argc, char **argv)                     \
+    {                                                   \
+        return one_server_main(suite_name, argc, argv); \
     }
-int one_server_main(const char *suite_name, const struct check_case *cases, int count, int argc, char **argv);
+int one_server_main(const char *suite_name, int argc, char **argv);
 
 #endif

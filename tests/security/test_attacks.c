@@ -51,7 +51,7 @@ static void check_grant(zkl_session *session, const char *path)
 /* --- an open queue ---------------------------------------------------------------------------------------------------- */
 
 /* Nodes that live with no session stand before everybody, for ever: they are nobody's place. */
-static void test_persistent_places(void)
+TEST(test_persistent_places)
 {
     static const char *const names[] = {
         "_c_" UUID "-lock-0000000000",  "lock-0000000001",         "lock--000000005",
@@ -68,7 +68,7 @@ static void test_persistent_places(void)
 }
 
 /* A node with a low number, made by hand while others wait, lives with a session, but is younger than theirs. */
-static void test_barging(void)
+TEST(test_barging)
 {
     zkl_session *first = open_one(), *second = open_one();
     CU_ASSERT_EQUAL(put("/", "barged", ZKL__PERSISTENT), ZKL__RC_OK);
@@ -98,7 +98,7 @@ static void test_barging(void)
 }
 
 /* Names that carry the uuid of somebody who holds and of somebody who waits. */
-static void test_stolen_uuid(void)
+TEST(test_stolen_uuid)
 {
     zkl_session *first = open_one(), *second = open_one();
     zkl_lock *holder = contest_holder(first, "/stolen"), *lock = contest_lock(second, "/stolen", NULL);
@@ -125,7 +125,7 @@ static void test_stolen_uuid(void)
 }
 
 /* Who waits believes what another one's place says of itself when it goes: so nobody else may write it. Removing it is something else. */
-static void test_writing_places(void)
+TEST(test_writing_places)
 {
     zkl_session *first = open_one(), *second = open_one();
     struct zkl__store_config config = recorder_config(ensemble_servers(server));
@@ -211,7 +211,7 @@ static void check_misled(struct waiter *waiter)
 }
 
 /* The waiter is told within a heartbeat, as if its place had been taken away. */
-static void test_forged_word(void)
+TEST(test_forged_word)
 {
     zkl_session *first = open_one(), *second = open_one();
     zkl_lock *holder = contest_holder(first, "/forged"), *lock = contest_lock(second, "/forged", NULL);
@@ -306,14 +306,14 @@ static void check_chain(const char *path, int per_session)
 
 /* A directory's first numbers: the holder has 0, the forged contender 1. The lie goes no further than number 8, whether each misleads the
  * next one by an announcement or hands over to it inside one session. */
-static void test_forged_word_in_a_chain(void)
+TEST(test_forged_word_in_a_chain)
 {
     check_chain("/chain", 1);
     check_chain("/chain-in-a-session", CHAIN);
 }
 
 /* Two are misled at the same moment. The one behind the border is told by the list behind its grant, the other one by a heartbeat. */
-static void test_forged_word_at_the_border(void)
+TEST(test_forged_word_at_the_border)
 {
     static const char *const paths[] = {"/inside", "/border"};
     zkl_session *first = open_one(), *second = contest_session(ensemble_servers(server), TIMEOUT_MAX, TICK);
@@ -365,7 +365,7 @@ static void put_long(const char *dir, size_t length)
 }
 
 /* A persistent name longer than any library makes, with a contender's end, before everybody: nobody's place, and none to ask about. */
-static void test_long_names(void)
+TEST(test_long_names)
 {
     zkl_session *session = open_one();
     zkl_lock *semaphore;
@@ -402,7 +402,7 @@ static void check_closed(const char *node, bool may_read)
     CU_ASSERT_EQUAL(meddle(op_read(ZKL__OP_GET, path, false)), read);
 }
 
-static void test_creator_only(void)
+TEST(test_creator_only)
 {
     zkl_session *session = open_as("ann:secret", NULL);
     zkl_lock *lock = contest_holder(session, "/vault/deep/lock");
@@ -424,7 +424,7 @@ static void test_creator_only(void)
 }
 
 /* The same list on every level, when it is given: others may look, and no more. */
-static void test_given_list(void)
+TEST(test_given_list)
 {
     static const zkl_acl_entry entries[] = {{ZKL_PERM_ALL, "auth", ""}, {ZKL_PERM_READ, "world", "anyone"}};
     static const zkl_acl acl = {2, entries};
@@ -439,6 +439,4 @@ static void test_given_list(void)
     close_one(session);
 }
 
-TESTS_ON_ONE_SERVER("attacks", T(test_persistent_places), T(test_barging), T(test_stolen_uuid), T(test_long_names),
-                    T(test_writing_places), T(test_forged_word), T(test_forged_word_in_a_chain),
-                    T(test_forged_word_at_the_border), T(test_creator_only), T(test_given_list))
+TESTS_ON_ONE_SERVER("attacks")

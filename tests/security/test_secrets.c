@@ -125,7 +125,7 @@ static void live(const char *scheme, const char *path)
 
 /* --- tests ------------------------------------------------------------------------------------------------------------------ */
 
-static void test_memory_and_log(void)
+TEST(test_memory_and_log)
 {
     char file[] = "/tmp/secrets-XXXXXX";
     static char words[100000];
@@ -149,7 +149,7 @@ static void test_memory_and_log(void)
 }
 
 /* A session's own identity, which nobody gave it, is as secret. */
-static void test_seal(void)
+TEST(test_seal)
 {
     seen = dirty = 0;
     live(NULL, "/seal/lock");
@@ -160,7 +160,7 @@ static void test_seal(void)
 }
 
 /* The client library's line about a connection has a place for the session's password. */
-static void test_session_password(void)
+TEST(test_session_password)
 {
     const char *at = log_text;
     while ((at = strcasestr(at, "passwd="))) {
@@ -169,7 +169,7 @@ static void test_session_password(void)
     }
 }
 
-static void test_refused(void)
+TEST(test_refused)
 {
     zkl_session_options options = talkative("nonsense");
     zkl_session *session;
@@ -184,4 +184,4 @@ static void test_refused(void)
     CU_ASSERT_FALSE(holds_canary(log_text, log_length));
 }
 
-TESTS_ON_ONE_SERVER("secrets", T(test_memory_and_log), T(test_seal), T(test_session_password), T(test_refused))
+TESTS_ON_ONE_SERVER("secrets")

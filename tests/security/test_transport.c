@@ -53,7 +53,7 @@ static void expect_env(const char *name, const char *value)
     CU_ASSERT_STRING_EQUAL(is, value);
 }
 
-static void test_tls(void)
+TEST(test_tls)
 {
     zkl_session_options options = asking(FILES, NULL);
     zkl_error err = {0};
@@ -78,7 +78,7 @@ static void test_tls(void)
 }
 
 /* Taken where the client library takes it, else refused with what it wants. */
-static void test_ca_alone(void)
+TEST(test_ca_alone)
 {
     zkl_session_options options = asking("ca.pem", NULL);
     zkl_error err = {0};
@@ -97,7 +97,7 @@ static void test_ca_alone(void)
     }
 }
 
-static void test_sasl(void)
+TEST(test_sasl)
 {
     const zkl_sasl sasl = {.mechanisms = "GSSAPI", .host = "zk1.example"};
     zkl_session_options options = asking(NULL, &sasl);
@@ -113,7 +113,7 @@ static void test_sasl(void)
     expect_env("SHIM_MECHANISMS", "GSSAPI");
 }
 
-static void test_nonsense(void)
+TEST(test_nonsense)
 {
     const zkl_sasl whole = {.mechanisms = "GSSAPI", .host = "zk1.example"}, half = {.mechanisms = "GSSAPI"};
     const zkl_session_options bad[] = {asking(FILES, &whole), asking(NULL, &half), asking("", NULL)};
@@ -124,5 +124,4 @@ static void test_nonsense(void)
     }
 }
 
-TESTS_ON_SERVERS("transport", (&(struct ensemble_options){.tick_ms = 500}), T(test_tls), T(test_ca_alone), T(test_sasl),
-                 T(test_nonsense))
+TESTS_ON_SERVERS("transport", (&(struct ensemble_options){.tick_ms = 500}))

@@ -433,7 +433,7 @@ static long number_of(const char *name, long otherwise)
     return text ? atol(text) : otherwise;
 }
 
-static void test_stress(void)
+TEST(test_stress)
 {
     zkl_heap heap = test_heap(&stage.heap);
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
@@ -463,4 +463,4 @@ static void test_stress(void)
     CU_ASSERT(atomic_load(&stage.grants) > 0 && atomic_load(&stage.expiries) > 0);
 }
 
-TESTS("shell stress", T(test_stress))
+TESTS("shell stress")

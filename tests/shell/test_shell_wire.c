@@ -175,7 +175,7 @@ static long number_of(const char *name, long otherwise)
     return text ? atol(text) : otherwise;
 }
 
-static void test_every_request(void)
+TEST(test_every_request)
 {
     pthread_t players[PLAYERS];
     if (getenv("ZKLOCK_FATE")) {
@@ -264,7 +264,7 @@ static void *run_contender(void *arg)
     return NULL;
 }
 
-static void test_by_chance(void)
+TEST(test_by_chance)
 {
     uint64_t seed = (uint64_t)number_of("ZKLOCK_SEED", 1);
     struct chance chance = {.dice = seed};
@@ -336,7 +336,7 @@ static void list_everything(zkl_session *session)
     zkl_double_barrier_free(barrier);
 }
 
-static void test_a_count_too_high(void)
+TEST(test_a_count_too_high)
 {
     atomic_int told = 0;
     zkl_lock *lock = NULL;
@@ -364,7 +364,7 @@ static void test_a_count_too_high(void)
 }
 
 /* A server that grants no time, or less: the session is refused by its deadline. */
-static void test_a_timeout_below_nothing(void)
+TEST(test_a_timeout_below_nothing)
 {
     static const int32_t timeouts[] = {INT32_MIN, -805306368, -1, 1};
     for (size_t i = 0; i < sizeof timeouts / sizeof *timeouts; i++) {
@@ -390,7 +390,7 @@ static enum fake_fate fate_of_an_end(void *payload, int nth, int type)
 
 /* A server that says in watch events that the session has ended, and that it is connected. It is over after the first of these: another one
  * is opened, and nobody waits for ever. */
-static void test_an_end_that_is_none(void)
+TEST(test_an_end_that_is_none)
 {
     struct fake *fake = fake_start("memory:ends", fate_of_an_end, NULL);
     zkl_session *session = session_at(fake_address(fake));
@@ -454,7 +454,7 @@ static void unsupported(const char *what, int code, const zkl_error *err)
 }
 
 /* Each recipe says by name what it misses; none waits for its deadline. */
-static void test_a_server_of_3_4(void)
+TEST(test_a_server_of_3_4)
 {
     zkl_session *session;
     struct fake *fake = old_server("memory:3.4", fate_in_3_4, &session);
@@ -485,7 +485,7 @@ static void test_a_server_of_3_4(void)
 }
 
 /* Directories become persistent, and a lock is handed over as ever. Then a server that cannot take a watch down. */
-static void test_servers_without_containers_or_removal(void)
+TEST(test_servers_without_containers_or_removal)
 {
     static const fake_fate_fn ages[] = {fate_in_3_5_0, fate_without_removal};
     for (size_t i = 0; i < sizeof ages / sizeof *ages; i++) {
@@ -560,13 +560,11 @@ static void refuse_the_seal(int round)
     fake_stop(fake);
 }
 
-static void test_a_seal_refused_at_a_reconnect(void)
+TEST(test_a_seal_refused_at_a_reconnect)
 {
     for (int round = 0; round < 5; round++) {
         refuse_the_seal(round);
     }
 }
 
-TESTS("shell wire", T(test_every_request), T(test_by_chance), T(test_a_count_too_high), T(test_a_timeout_below_nothing),
-      T(test_an_end_that_is_none), T(test_a_seal_refused_at_a_reconnect), T(test_a_server_of_3_4),
-      T(test_servers_without_containers_or_removal))
+TESTS("shell wire")

@@ -6,7 +6,7 @@
 
 #define PATH "/locks/st"
 
-static void test_one_thread_and_nothing_left(void)
+TEST(test_one_thread_and_nothing_left)
 {
     int threads = entries("/proc/self/task"), fds = entries("/proc/self/fd");
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
@@ -31,7 +31,7 @@ static void release_in_callback(zkl_lock *lock, int code, const zkl_grant *grant
     kit_release(lock); /* waits, inside the callback */
 }
 
-static void test_a_wait_drives_every_session(void)
+TEST(test_a_wait_drives_every_session)
 {
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
@@ -69,14 +69,14 @@ static void hand_over_by_dispatch(zkl_callbacks callbacks)
     kit_tear_down();
 }
 
-static void test_hand_over_by_dispatch(void)
+TEST(test_hand_over_by_dispatch)
 {
     hand_over_by_dispatch(ZKL_CALLBACKS_DISPATCH);
     hand_over_by_dispatch(ZKL_CALLBACKS_THREAD);
 }
 
 /* As in libzklock: what is to be dispatched waits for that. */
-static void test_waits_leave_what_is_dispatched(void)
+TEST(test_waits_leave_what_is_dispatched)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_session_options options = kit_dispatched();
@@ -93,7 +93,7 @@ static void test_waits_leave_what_is_dispatched(void)
 }
 
 /* The loop's descriptor is silent when there is nothing to do. */
-static void test_no_spinning(void)
+TEST(test_no_spinning)
 {
     one = kit_open(NULL);
     struct pollfd poller = {.fd = zkl_session_fd(one), .events = POLLIN};
@@ -107,7 +107,7 @@ static void test_no_spinning(void)
 }
 
 /* The lease ends by an alarm of the loop's, with nobody there to tell of it. */
-static void test_the_lease_ends_in_the_loop(void)
+TEST(test_the_lease_ends_in_the_loop)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_session_options options = kit_short();
@@ -139,7 +139,7 @@ static bool acquired_in_a_new_session(void)
 }
 
 /* The child has a loop of its own, and the parent's goes on. */
-static void test_fork(void)
+TEST(test_fork)
 {
     int status = -1;
     one = kit_open(NULL);
@@ -166,7 +166,7 @@ static void end_all(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_
     zkl_lock_free(lock);
 }
 
-static void test_a_callback_ends_things(void)
+TEST(test_a_callback_ends_things)
 {
     struct mailbox box = MAILBOX_INIT, none = MAILBOX_INIT;
     kit_set_up(NULL);
@@ -183,7 +183,7 @@ static void test_a_callback_ends_things(void)
 }
 
 /* Whoever is granted again and again waits for nothing, and hears of the one that queues all the same. */
-static void test_a_lock_that_lingers(void)
+TEST(test_a_lock_that_lingers)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
@@ -206,6 +206,4 @@ static void test_a_lock_that_lingers(void)
     kit_tear_down();
 }
 
-TESTS("loop", T(test_one_thread_and_nothing_left), T(test_a_wait_drives_every_session), T(test_hand_over_by_dispatch),
-      T(test_waits_leave_what_is_dispatched), T(test_no_spinning), T(test_the_lease_ends_in_the_loop), T(test_fork),
-      T(test_a_callback_ends_things), T(test_a_lock_that_lingers))
+TESTS("loop")

@@ -38,7 +38,7 @@ static zkl_lock *lock_of(zkl_session *session, const char *path)
     return kit_lock(session, path, NULL);
 }
 
-static void test_acquire_and_release(void)
+TEST(test_acquire_and_release)
 {
     int fds = entries("/proc/self/fd");
     zkl_session *session = open_here();
@@ -77,7 +77,7 @@ static int hold_until_somebody_waits(int said, pid_t other)
     return code == ZKL_OK && told && queued && alone && closed == ZKL_OK ? 0 : 1;
 }
 
-static void test_hand_over_between_processes(void)
+TEST(test_hand_over_between_processes)
 {
     int pipes[2], status = -1;
     char byte;
@@ -103,7 +103,7 @@ static void test_hand_over_between_processes(void)
 /* --- lost connections ----------------------------------------------------------------------------------------------- */
 
 /* While it has no server its lease ends, and another is granted, in this order; then it has a new session. */
-static void test_loss_by_expiry(void)
+TEST(test_loss_by_expiry)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     CU_ASSERT_PTR_NOT_NULL_FATAL(proxy);
@@ -133,7 +133,7 @@ static void test_loss_by_expiry(void)
 }
 
 /* A connection that goes is made again, and the lock stays held: by a wait of another session's, in the same loop. */
-static void test_a_short_interruption(void)
+TEST(test_a_short_interruption)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     CU_ASSERT_PTR_NOT_NULL_FATAL(proxy);
@@ -153,7 +153,7 @@ static void test_a_short_interruption(void)
 }
 
 /* The same by a loop of the user's, which sleeps on the descriptor alone. */
-static void test_dispatch_through_an_interruption(void)
+TEST(test_dispatch_through_an_interruption)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     CU_ASSERT_PTR_NOT_NULL_FATAL(proxy);
@@ -179,7 +179,7 @@ static void test_dispatch_through_an_interruption(void)
 }
 
 /* One that holds nothing lives by the client library's pings, for which the descriptor wakes the loop. */
-static void test_an_idle_session_lives(void)
+TEST(test_an_idle_session_lives)
 {
     zkl_session *session = open_here();
     int64_t id = zkl_session_id(session);
@@ -197,7 +197,7 @@ static void test_an_idle_session_lives(void)
 /* --- the end -------------------------------------------------------------------------------------------------------- */
 
 /* The server is silent: close says so when its time is up, where the client library would wait for 1.5 s more. */
-static void test_close_without_an_answer(void)
+TEST(test_close_without_an_answer)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     CU_ASSERT_PTR_NOT_NULL_FATAL(proxy);
@@ -214,7 +214,7 @@ static void test_close_without_an_answer(void)
     proxy_stop(proxy);
 }
 
-static void test_refused_by_name(void)
+TEST(test_refused_by_name)
 {
     zkl_session *session = NULL;
     const zkl_sasl sasl = {.mechanisms = "DIGEST-MD5", .host = "zk"};
@@ -230,7 +230,7 @@ static void test_refused_by_name(void)
 }
 
 /* A name is resolved at the opening; an address that refuses is passed by. */
-static void test_names_and_addresses(void)
+TEST(test_names_and_addresses)
 {
     char servers[128];
     const char *port = strrchr(ensemble_address(server, 0), ':');
@@ -240,7 +240,4 @@ static void test_names_and_addresses(void)
     kit_close(session);
 }
 
-TESTS_ON_SERVERS("st", (&(struct ensemble_options){.tick_ms = TICK}), T(test_acquire_and_release),
-                 T(test_hand_over_between_processes), T(test_names_and_addresses), T(test_refused_by_name),
-                 T(test_loss_by_expiry), T(test_a_short_interruption), T(test_dispatch_through_an_interruption),
-                 T(test_an_idle_session_lives), T(test_close_without_an_answer))
+TESTS_ON_SERVERS("st", (&(struct ensemble_options){.tick_ms = TICK}))

@@ -19,7 +19,7 @@ static void set_up(enum zkl__memory_rules rules)
     CU_ASSERT_EQUAL(zkl__memory_set_rules(NAME, rules), ZKL_OK);
 }
 
-static void test_hand_over(void)
+TEST(test_hand_over)
 {
     for (size_t r = 0; r < EVERY_RULE; r++) {
         set_up(every_rule[r]);
@@ -30,7 +30,7 @@ static void test_hand_over(void)
     }
 }
 
-static void test_nothing_repeated(void)
+TEST(test_nothing_repeated)
 {
     for (size_t r = 0; r < EVERY_RULE; r++) {
         set_up(every_rule[r]);
@@ -55,7 +55,7 @@ static void on_leader(zkl_election_observer *observer, const zkl_leader *leader,
     mailbox_put(payload, letter);
 }
 
-static void test_observer(void)
+TEST(test_observer)
 {
     const struct access_kind *kind = &access_kinds[4];
     for (size_t r = 0; r < EVERY_RULE; r++) {
@@ -92,7 +92,7 @@ static void test_observer(void)
 
 /* --- our own znode --------------------------------------------------------------------------------------------------- */
 
-static void test_own_hidden(void)
+TEST(test_own_hidden)
 {
     for (size_t r = 0; r < EVERY_RULE; r++) {
         set_up(every_rule[r]);
@@ -122,7 +122,7 @@ static bool is_unclean(zkl_lock *lock)
 }
 
 /* Our own znode may be hidden from us. The directory must be writable, else releases look like crashes. */
-static void test_recover(void)
+TEST(test_recover)
 {
     for (int unwritten = 0; unwritten <= 1; unwritten++) {
         const zkl_acl_entry directory = {ZKL_PERM_ALL & ~(unwritten ? ZKL_PERM_WRITE : 0), "world", "anyone"};
@@ -145,5 +145,4 @@ static void test_recover(void)
     }
 }
 
-TESTS("access lists", T(test_hand_over), T(test_nothing_repeated), T(test_observer), T(test_own_hidden),
-      T(test_recover))
+TESTS("access lists")

@@ -32,7 +32,7 @@ static void start(void)
     CU_ASSERT_EQUAL_FATAL(zkl__alarms_start(&alarms, &mutex), ZKL_OK);
 }
 
-static void test_alarms_ring_in_their_order(void)
+TEST(test_alarms_ring_in_their_order)
 {
     struct mailbox late = MAILBOX_INIT, early = MAILBOX_INIT, never = MAILBOX_INIT;
     struct zkl__alarm a = {.ring = ring, .owner = &late}, b = {.ring = ring, .owner = &early},
@@ -74,7 +74,7 @@ static void *raise_later(void *arg)
     return NULL;
 }
 
-static void test_signals(void)
+TEST(test_signals)
 {
     struct zkl__signal signal;
     pthread_t thread;
@@ -99,7 +99,7 @@ static void count_run(void *owner)
     mailbox_put(owner, (struct letter){0});
 }
 
-static void test_callbacks_are_queued_once_and_taken_out(void)
+TEST(test_callbacks_are_queued_once_and_taken_out)
 {
     struct zkl__callbacks callbacks;
     struct mailbox boxes[3] = {MAILBOX_INIT, MAILBOX_INIT, MAILBOX_INIT};
@@ -145,7 +145,7 @@ static void look_at_thread(zkl_lock *lock, int code, const zkl_grant *grant, con
 
 /* Signals of the program's go to its own threads. Those that a fault of the thread itself brings have to come through: blocked, they would
  * end the process without the handler that it has for them. */
-static void test_signals_and_names(void)
+TEST(test_signals_and_names)
 {
     static const int program[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD, SIGUSR1, SIGALRM, SIGPIPE};
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
@@ -165,5 +165,4 @@ static void test_signals_and_names(void)
     kit_tear_down();
 }
 
-TESTS("alarm", T(test_alarms_ring_in_their_order), T(test_signals), T(test_callbacks_are_queued_once_and_taken_out),
-      T(test_signals_and_names))
+TESTS("alarm")

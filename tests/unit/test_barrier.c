@@ -55,7 +55,7 @@ static int leave_call(struct call *call)
     return zkl_double_barrier_leave(call->barrier, call->timeout_ms, NULL);
 }
 
-static void test_all_go_on_when_it_is_lifted(void)
+TEST(test_all_go_on_when_it_is_lifted)
 {
     zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
     struct call calls[3];
@@ -76,7 +76,7 @@ static void test_all_go_on_when_it_is_lifted(void)
 }
 
 /* Something else changes at the path: it is still up (Curator let one through: GH-1290). */
-static void test_a_wake_up_is_not_a_lift(void)
+TEST(test_a_wake_up_is_not_a_lift)
 {
     zkl_session *session = kit_open(NULL);
     CU_ASSERT_EQUAL(zkl_barrier_set(session, PATH, 10000, NULL), ZKL_OK);
@@ -99,7 +99,7 @@ static int lift_call(struct call *call)
 }
 
 /* Lifted, the answer lost, and put up again by somebody before the one who lifted it knows. */
-static void test_a_lift_takes_one_barrier(void)
+TEST(test_a_lift_takes_one_barrier)
 {
     kit_set_up(NULL);
     struct call call = {.run = lift_call, .session = one, .timeout_ms = 10000};
@@ -155,7 +155,7 @@ static void scatter(void)
     }
 }
 
-static void test_begin_and_end_together(void)
+TEST(test_begin_and_end_together)
 {
     gather(NULL);
     for (int round = 0; round < 5; round++) {
@@ -203,7 +203,7 @@ static int first(void)
 }
 
 /* Curator's members, once out, take it for the end of all when the first znode has gone. */
-static void test_the_first_one_leaves_last(void)
+TEST(test_the_first_one_leaves_last)
 {
     gather(NULL);
     start_all(enter_call);
@@ -224,7 +224,7 @@ static void test_the_first_one_leaves_last(void)
 }
 
 /* Curator counts a member that has timed out (CURATOR-536). */
-static void test_one_who_gave_up_does_not_count(void)
+TEST(test_one_who_gave_up_does_not_count)
 {
     gather(NULL);
     CU_ASSERT_EQUAL(zkl_double_barrier_enter(members[0].barrier, 50, NULL), ZKL_ETIMEOUT);
@@ -242,7 +242,7 @@ static void test_one_who_gave_up_does_not_count(void)
     scatter();
 }
 
-static void test_one_who_crashed_has_left(void)
+TEST(test_one_who_crashed_has_left)
 {
     zkl_session_options options = kit_short();
     gather(&options);
@@ -261,7 +261,7 @@ static void test_one_who_crashed_has_left(void)
     scatter();
 }
 
-static void test_loss_while_waiting(void)
+TEST(test_loss_while_waiting)
 {
     gather(NULL);
     members[0].run = enter_call;
@@ -273,7 +273,7 @@ static void test_loss_while_waiting(void)
 }
 
 /* Lost, and all have left nevertheless: that is what was asked for. */
-static void test_leave_after_a_loss(void)
+TEST(test_leave_after_a_loss)
 {
     zkl_error err = {.code = 77};
     gather(NULL);
@@ -291,7 +291,7 @@ static void test_leave_after_a_loss(void)
     scatter();
 }
 
-static void test_entered_twice(void)
+TEST(test_entered_twice)
 {
     struct mailbox box = MAILBOX_INIT;
     gather(NULL);
@@ -311,7 +311,7 @@ static void test_entered_twice(void)
 }
 
 /* In again, while the leave still waits for the others: the end of that leave leaves the new place alone. */
-static void test_in_again_before_all_are_out(void)
+TEST(test_in_again_before_all_are_out)
 {
     struct mailbox box = MAILBOX_INIT;
     gather(NULL);
@@ -337,7 +337,7 @@ static void make_path(void)
 }
 
 /* Children that live with no session stand for nobody: they let nobody in, and keep nobody from leaving. */
-static void test_strays_are_no_members(void)
+TEST(test_strays_are_no_members)
 {
     gather(NULL);
     make_path();
@@ -355,7 +355,7 @@ static void test_strays_are_no_members(void)
 }
 
 /* A lock's directory would be a barrier that nobody lifts: whoever queues there shows that it is none. */
-static void test_a_lock_is_no_barrier(void)
+TEST(test_a_lock_is_no_barrier)
 {
     kit_set_up(NULL);
     for (int read = 0; read < 2; read++) {
@@ -380,7 +380,7 @@ static void test_a_lock_is_no_barrier(void)
 }
 
 /* What lives with no session stands for nobody, and does not make a lock of a barrier. */
-static void test_strays_below_a_barrier(void)
+TEST(test_strays_below_a_barrier)
 {
     kit_set_up(NULL);
     make_path();
@@ -391,7 +391,7 @@ static void test_strays_below_a_barrier(void)
 }
 
 /* Nobody keeps a barrier up by a child. */
-static void test_a_barrier_has_no_children(void)
+TEST(test_a_barrier_has_no_children)
 {
     kit_set_up(NULL);
     CU_ASSERT_EQUAL(zkl_barrier_set(one, PATH, 5000, NULL), ZKL_OK);
@@ -420,7 +420,7 @@ static uint64_t sent(zkl_session *session)
 }
 
 /* Refused by name, and asked once: whether all are there, or one looks for the sign because they are not. */
-static void test_a_sign_that_may_not_be_read(void)
+TEST(test_a_sign_that_may_not_be_read)
 {
     for (size_t count = 1; count <= 2; count++) {
         kit_set_up(NULL);
@@ -445,7 +445,7 @@ static bool sign_stands(void)
 }
 
 /* The last to leave loses its connection at each answer in turn, and another one enters before it is back. */
-static void test_a_late_leave_spares_the_next_time(void)
+TEST(test_a_late_leave_spares_the_next_time)
 {
     int unanswered = 0;
     for (size_t whole = 0; whole < 10; whole++) {
@@ -476,9 +476,4 @@ static void test_a_late_leave_spares_the_next_time(void)
     CU_ASSERT(unanswered > 0);
 }
 
-TESTS("barrier", T(test_all_go_on_when_it_is_lifted), T(test_a_wake_up_is_not_a_lift), T(test_a_lift_takes_one_barrier),
-      T(test_begin_and_end_together), T(test_the_first_one_leaves_last), T(test_one_who_gave_up_does_not_count),
-      T(test_one_who_crashed_has_left), T(test_loss_while_waiting), T(test_leave_after_a_loss), T(test_entered_twice),
-      T(test_in_again_before_all_are_out), T(test_strays_are_no_members), T(test_a_lock_is_no_barrier),
-      T(test_strays_below_a_barrier), T(test_a_barrier_has_no_children), T(test_a_sign_that_may_not_be_read),
-      T(test_a_late_leave_spares_the_next_time))
+TESTS("barrier")

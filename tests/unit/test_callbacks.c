@@ -21,7 +21,7 @@ static bool fd_readable(zkl_session *session, int timeout_ms)
 
 /* --- completions --------------------------------------------------------------------------------------------------- */
 
-static void test_async_acquires_complete_once(void)
+TEST(test_async_acquires_complete_once)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_lock *locks[10];
@@ -51,7 +51,7 @@ static void test_async_acquires_complete_once(void)
     CU_ASSERT_EQUAL(box.count, 10);
 }
 
-static void test_async_results(void)
+TEST(test_async_results)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
@@ -103,7 +103,7 @@ static void acquire_in_completion(zkl_lock *lock, int code, const zkl_grant *gra
     on_acquired(lock, code, grant, err, &relay->box);
 }
 
-static void test_completions_may_call_the_library(void)
+TEST(test_completions_may_call_the_library)
 {
     struct relay relay = {.box = MAILBOX_INIT};
     set_up(NULL);
@@ -143,7 +143,7 @@ static void *free_victim(void *arg)
     return gate->left ? arg : NULL;
 }
 
-static void test_free_waits_for_a_callback_that_runs(void)
+TEST(test_free_waits_for_a_callback_that_runs)
 {
     struct gate gate = {.entered = MAILBOX_INIT, .leave = MAILBOX_INIT};
     pthread_t thread;
@@ -161,7 +161,7 @@ static void test_free_waits_for_a_callback_that_runs(void)
 }
 
 /* A callback that blocks delays callbacks, but no heartbeat and no grant. */
-static void test_a_callback_that_blocks(void)
+TEST(test_a_callback_that_blocks)
 {
     struct gate gate = {.entered = MAILBOX_INIT, .leave = MAILBOX_INIT};
     struct mailbox box = MAILBOX_INIT;
@@ -183,7 +183,7 @@ static void test_a_callback_that_blocks(void)
 
 /* --- dispatch ------------------------------------------------------------------------------------------------------ */
 
-static void test_dispatch(void)
+TEST(test_dispatch)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_session_options options = kit_dispatched();
@@ -210,7 +210,7 @@ static void test_dispatch(void)
 
 #define THOUSAND 1000
 
-static void test_dispatch_thousands_from_one_thread(void)
+TEST(test_dispatch_thousands_from_one_thread)
 {
     static zkl_lock *locks[THOUSAND];
     static char path[64];
@@ -244,7 +244,7 @@ static void dispatch_in_completion(zkl_lock *lock, int code, const zkl_grant *gr
     (void)code;
 }
 
-static void test_dispatch_in_a_callback_does_nothing(void)
+TEST(test_dispatch_in_a_callback_does_nothing)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_session_options options = kit_dispatched();
@@ -262,7 +262,7 @@ static void test_dispatch_in_a_callback_does_nothing(void)
 }
 
 /* A grant that nobody took note of until its lease was over is no grant. */
-static void test_a_completion_that_comes_too_late(void)
+TEST(test_a_completion_that_comes_too_late)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_session_options options = kit_short();
@@ -283,7 +283,7 @@ static void test_a_completion_that_comes_too_late(void)
 }
 
 /* Nor is one that was given up before its completion could run. */
-static void test_a_grant_given_up_before_its_completion(void)
+TEST(test_a_grant_given_up_before_its_completion)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_session_options options = kit_dispatched();
@@ -308,7 +308,7 @@ static void test_a_grant_given_up_before_its_completion(void)
 
 /* --- states -------------------------------------------------------------------------------------------------------- */
 
-static void test_states_are_told_as_the_latest_but_every_loss_is(void)
+TEST(test_states_are_told_as_the_latest_but_every_loss_is)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_session_options options = kit_dispatched();
@@ -359,7 +359,7 @@ static void free_on_loss(zkl_lock *lock, zkl_state state, void *payload)
     }
 }
 
-static void test_free_in_a_state_callback(void)
+TEST(test_free_in_a_state_callback)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
@@ -461,7 +461,7 @@ static void busy_elsewhere(bool freeing)
     kit_close(one);
 }
 
-static void test_another_thread_is_in_a_callback(void)
+TEST(test_another_thread_is_in_a_callback)
 {
     busy_elsewhere(false);
     busy_elsewhere(true);
@@ -480,7 +480,7 @@ static void *poll_and_dispatch(void *arg)
 }
 
 /* Announced is each post, what is left when a dispatch returns, and what was silenced meanwhile: each may wake both in vain, and no more. */
-static void test_two_threads_share_the_work(void)
+TEST(test_two_threads_share_the_work)
 {
     static zkl_lock *locks[LOCKS];
     struct mailbox box = MAILBOX_INIT;
@@ -511,9 +511,4 @@ static void test_two_threads_share_the_work(void)
     kit_close(one);
 }
 
-TESTS("callbacks", T(test_async_acquires_complete_once), T(test_async_results),
-      T(test_completions_may_call_the_library), T(test_free_waits_for_a_callback_that_runs),
-      T(test_a_callback_that_blocks), T(test_dispatch), T(test_dispatch_thousands_from_one_thread),
-      T(test_dispatch_in_a_callback_does_nothing), T(test_a_completion_that_comes_too_late),
-      T(test_a_grant_given_up_before_its_completion), T(test_states_are_told_as_the_latest_but_every_loss_is),
-      T(test_free_in_a_state_callback), T(test_another_thread_is_in_a_callback), T(test_two_threads_share_the_work))
+TESTS("callbacks")

@@ -10,7 +10,7 @@
 #define QUEUE "/locks/close"
 #define CLOSE_MS 20000 /* all the time that a close has */
 
-static void test_close_without_a_server(void)
+TEST(test_close_without_a_server)
 {
     zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
     zkl_lock *holder = kit_hold(session, QUEUE, NULL);
@@ -29,7 +29,7 @@ static void *release(void *arg)
     return NULL;
 }
 
-static void test_close_ends_a_release_that_waits(void)
+TEST(test_close_ends_a_release_that_waits)
 {
     pthread_t thread;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
@@ -61,7 +61,7 @@ static void *use_until_closed(void *arg)
     return code == ZKL_ECLOSED ? NULL : arg;
 }
 
-static void test_close_under_load(void)
+TEST(test_close_under_load)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     zkl_session *other = kit_open(NULL);
@@ -86,7 +86,7 @@ static void test_close_under_load(void)
 }
 
 /* The servers refuse to delete what the session made in a directory without DELETE. Its end does that: there is nothing to wait for. */
-static void test_close_where_no_delete_is_permitted(void)
+TEST(test_close_where_no_delete_is_permitted)
 {
     static const zkl_acl_entry entry[] = {{ZKL_PERM_ALL & ~ZKL_PERM_DELETE, "world", "anyone"}};
     static const zkl_acl fixed = {1, entry};
@@ -193,14 +193,14 @@ static void end_everything(bool dispatched)
     CU_ASSERT(EVENTUALLY(test_heap_live(&memory) == 0)); /* by the session's threads */
 }
 
-static void test_ends_everything(void)
+TEST(test_ends_everything)
 {
     end_everything(true);
     end_everything(false);
 }
 
 /* Whatever was under way: exactly once, and nothing is left. */
-static void test_many_times(void)
+TEST(test_many_times)
 {
     for (int i = 0; i < 50; i++) {
         struct test_heap memory = TEST_HEAP_INIT;
@@ -228,7 +228,7 @@ static void test_many_times(void)
     }
 }
 
-static void test_without_a_server(void)
+TEST(test_without_a_server)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     begin(&options, true);
@@ -254,7 +254,7 @@ static void close_in_callback(zkl_lock *lock, int code, const zkl_grant *grant, 
     zkl_lock_free(lock);
 }
 
-static void test_from_a_callback(void)
+TEST(test_from_a_callback)
 {
     for (int dispatched = 0; dispatched < 2; dispatched++) {
         zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
@@ -271,7 +271,7 @@ static void test_from_a_callback(void)
 }
 
 /* A stop token ends waits, and a close is none. */
-static void test_with_a_stop_token(void)
+TEST(test_with_a_stop_token)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     zkl_stop stop = ZKL_STOP_INIT;
@@ -287,7 +287,7 @@ static void test_with_a_stop_token(void)
     kit_close(two);
 }
 
-static void test_while_it_opens(void)
+TEST(test_while_it_opens)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     mailbox_clear(&closed);
@@ -302,7 +302,7 @@ static void test_while_it_opens(void)
 }
 
 /* The dispatch that called done says so: a loop needs nothing else to know that the session is gone. */
-static void test_the_last_dispatch(void)
+TEST(test_the_last_dispatch)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     begin(&options, true);
@@ -318,6 +318,4 @@ static void test_the_last_dispatch(void)
     kit_close(two);
 }
 
-TESTS("close", T(test_close_without_a_server), T(test_close_ends_a_release_that_waits), T(test_close_under_load),
-      T(test_close_where_no_delete_is_permitted), T(test_ends_everything), T(test_many_times), T(test_without_a_server),
-      T(test_from_a_callback), T(test_with_a_stop_token), T(test_while_it_opens), T(test_the_last_dispatch))
+TESTS("close")

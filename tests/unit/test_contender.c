@@ -7,7 +7,7 @@
 
 /* --- the good days ------------------------------------------------------------------------------------------------- */
 
-static void test_uncontended_in_one_round_trip(void)
+TEST(test_uncontended_in_one_round_trip)
 {
     script_begin();
     script_acquire(&me);
@@ -30,7 +30,7 @@ static void test_uncontended_in_one_round_trip(void)
     script_finish();
 }
 
-static void test_try(void)
+TEST(test_try)
 {
     script_begin();
     struct zkl__contender_config config = script_config(&me, "/q");
@@ -57,7 +57,7 @@ static void test_try(void)
 }
 
 /* A permit, a member: that its node is there is all. */
-static void test_who_waits_for_nobody_needs_no_list(void)
+TEST(test_who_waits_for_nobody_needs_no_list)
 {
     static const struct zkl__rule nobody = {"lease-", 0};
     script_begin();
@@ -83,7 +83,7 @@ static void test_who_waits_for_nobody_needs_no_list(void)
 
 /* While the reply to our create is lost, somebody else makes a znode whose name has our uuid. It is
  * not taken for ours, and before ours it is waited for. */
-static void test_strangers_with_our_uuid(void)
+TEST(test_strangers_with_our_uuid)
 {
     static const struct {
         int kept; /* characters of our name, up to the number or up to the uuid's end */
@@ -117,7 +117,7 @@ static void test_strangers_with_our_uuid(void)
     }
 }
 
-static void test_lost_create_and_both_removed(void)
+TEST(test_lost_create_and_both_removed)
 {
     script_begin();
     script_acquire(&me);
@@ -131,7 +131,7 @@ static void test_lost_create_and_both_removed(void)
 }
 
 /* A barrier that was not passed, or a list that was not seen, is no proof. */
-static void test_lost_create_then_cancel_and_trouble(void)
+TEST(test_lost_create_then_cancel_and_trouble)
 {
     script_begin();
     script_acquire(&me);
@@ -180,7 +180,7 @@ static void finish_granted(void)
     script_finish();
 }
 
-static void test_unreadable_blocker(void)
+TEST(test_unreadable_blocker)
 {
     for (size_t i = 0; i < EVERY_RULE; i++) {
         find_hidden(every_rule[i]);
@@ -197,7 +197,7 @@ static void test_unreadable_blocker(void)
 }
 
 /* Persistent: where its stat may be seen it is passed over, else it counts. */
-static void test_unreadable_and_forged(void)
+TEST(test_unreadable_and_forged)
 {
     for (size_t i = 0; i < EVERY_RULE; i++) {
         find_hidden(every_rule[i]);
@@ -212,7 +212,7 @@ static void test_unreadable_and_forged(void)
 }
 
 /* Its stat is asked for again, later; its end is heard of meanwhile. */
-static void test_unreadable_and_throttled(void)
+TEST(test_unreadable_and_throttled)
 {
     for (int gone = 0; gone < 2; gone++) {
         find_hidden(SCRIPT_EVENTS_NEED_READ);
@@ -233,7 +233,7 @@ static void test_unreadable_and_throttled(void)
 
 /* --- forged places --------------------------------------------------------------------------------------------------- */
 
-static void test_everybodys_contenders_are_waited_for(void)
+TEST(test_everybodys_contenders_are_waited_for)
 {
     static const char *const names[] = {"/q/_c_1f8fad5bd9cb469fa16570867728950e-lock-0000000000",
                                         "/q/lock-0000000000",
@@ -252,7 +252,7 @@ static void test_everybodys_contenders_are_waited_for(void)
     }
 }
 
-static void test_forged_places_before_us(void)
+TEST(test_forged_places_before_us)
 {
     script_begin();
     script.next_sequence = 100;
@@ -302,7 +302,7 @@ static struct tally answer_and_count(void)
     return tally;
 }
 
-static void test_flood(void)
+TEST(test_flood)
 {
     flood(FLOOD);
     script_acquire(&me);
@@ -322,7 +322,7 @@ static void test_flood(void)
 }
 
 /* Refused, throttled, interrupted, given up, expired, freed in the middle. */
-static void test_flood_in_trouble(void)
+TEST(test_flood_in_trouble)
 {
     for (int trouble = 0; trouble < 6; trouble++) {
         for (int answered = 5; answered < 80; answered += 15) {
@@ -356,7 +356,7 @@ static void test_flood_in_trouble(void)
 }
 
 /* A writer before us makes itself a reader while it is looked at: it is gone, and its reader stands. */
-static void test_flood_and_a_downgrade(void)
+TEST(test_flood_and_a_downgrade)
 {
     static const char *const reader = "/q/_c_33333333-3333-4333-8333-333333333333-__READ__0000000000";
     static const char *const writer = "/q/_c_33333333-3333-4333-8333-333333333333-__WRIT__0000000000";
@@ -384,7 +384,7 @@ static void test_flood_and_a_downgrade(void)
 }
 
 /* The directory is made anew, and counts from the beginning: a name that was forged may be a contender's now. */
-static void test_flood_of_a_former_directory(void)
+TEST(test_flood_of_a_former_directory)
 {
     flood(10);
     script_acquire(&me);
@@ -410,7 +410,7 @@ static void test_flood_of_a_former_directory(void)
 
 /* The numbers are used up. The server says so, or its counter sticks at the last one, or wraps
  * between requests that follow each other closely. */
-static void test_sequence_used_up(void)
+TEST(test_sequence_used_up)
 {
     static const int64_t numbers[] = {(int64_t)INT32_MAX + 1, INT32_MAX, INT32_MIN};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -442,7 +442,7 @@ static const struct refusal {
     {AFTER_A_LOST_CREATE, 4, "exists", ZKL__RC_NOAUTH, ZKL_EAUTH},
 };
 
-static void test_refused(void)
+TEST(test_refused)
 {
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         const struct refusal *refusal = &refusals[i];
@@ -466,7 +466,7 @@ static void test_refused(void)
 }
 
 /* The session is closed then. Who waits is told why, and who holds that it is lost. */
-static void test_refused_credentials(void)
+TEST(test_refused_credentials)
 {
     script_begin();
     script_hold(&me);
@@ -480,7 +480,7 @@ static void test_refused_credentials(void)
 }
 
 /* Who may not read its own node learns from the refusal that it is there, and that the session lives: it is granted, and it holds. */
-static void test_own_node_hidden(void)
+TEST(test_own_node_hidden)
 {
     script_begin();
     script.hide_ours = true;
@@ -501,7 +501,7 @@ static void test_own_node_hidden(void)
 }
 
 /* Never forgotten: until it is gone, or the session is. */
-static void test_delete_refused(void)
+TEST(test_delete_refused)
 {
     static const enum zkl__rc rcs[] = {ZKL__RC_NOAUTH, ZKL__RC_NOTAPPLIED, ZKL__RC_REFUSED};
     for (size_t i = 0; i < sizeof rcs / sizeof *rcs; i++) {
@@ -535,7 +535,7 @@ static void test_delete_refused(void)
 
 /* A create of unknown fate is not wanted any more, and what carries its uuid may not be deleted: a stranger's is left alone, ours is
  * not forgotten. */
-static void test_delete_of_what_a_lost_create_made_refused(void)
+TEST(test_delete_of_what_a_lost_create_made_refused)
 {
     for (int ours = 0; ours <= 1; ours++) {
         script_begin();
@@ -567,7 +567,7 @@ static void enter_and_answer(struct script_owner *owner, const char *path)
 
 /* --- operators ----------------------------------------------------------------------------------------------------- */
 
-static void test_removed_by_somebody_to_fail(void)
+TEST(test_removed_by_somebody_to_fail)
 {
     script_begin_blocked();
     struct zkl__contender_config config = script_config(&me, "/q");
@@ -580,7 +580,7 @@ static void test_removed_by_somebody_to_fail(void)
     script_finish_failed(&me, ZKL_ELOST);
 }
 
-static void test_directory_removed_while_waiting(void)
+TEST(test_directory_removed_while_waiting)
 {
     script_begin_blocked();
     script_acquire(&me);
@@ -597,7 +597,7 @@ static void test_directory_removed_while_waiting(void)
 
 /* --- directories --------------------------------------------------------------------------------------------------- */
 
-static void test_directories_are_made(void)
+TEST(test_directories_are_made)
 {
     static const struct {
         const char *path;
@@ -629,7 +629,7 @@ static void test_directories_are_made(void)
     script_finish();
 }
 
-static void test_chroot_missing(void)
+TEST(test_chroot_missing)
 {
     script_begin();
     script.chroot_missing = true;
@@ -641,7 +641,7 @@ static void test_chroot_missing(void)
 }
 
 /* A damaged reply of the create names no znode of ours, or none that can be: as if it were lost. */
-static void test_reply_without_our_name(void)
+TEST(test_reply_without_our_name)
 {
     static const struct zkl__rule nobody = {"-lease-", 0};
     static char too_long[201];
@@ -689,7 +689,7 @@ static void remove_ours(void)
 }
 
 /* Its znode was seen more than a heartbeat ago, and may have been removed since: it is checked before the grant. */
-static void test_first_on_old_evidence(void)
+TEST(test_first_on_old_evidence)
 {
     wait_for_the_last_heartbeat();
     script_wait(script.timeout / 12);
@@ -703,7 +703,7 @@ static void test_first_on_old_evidence(void)
 }
 
 /* Another one of its session lists the queue, without it. */
-static void test_first_and_not_in_the_list_of_another(void)
+TEST(test_first_and_not_in_the_list_of_another)
 {
     wait_for_the_last_heartbeat();
     remove_ours();
@@ -723,7 +723,7 @@ static void hold_revocably(struct script_owner *owner)
     CU_ASSERT_EQUAL_FATAL(owner->granted, 1);
 }
 
-static void test_request_is_told(void)
+TEST(test_request_is_told)
 {
     script_begin();
     hold_revocably(&me);
@@ -744,7 +744,7 @@ static void test_request_is_told(void)
     script_finish();
 }
 
-static void test_request_is_told_once_over_reconnects(void)
+TEST(test_request_is_told_once_over_reconnects)
 {
     script_begin();
     hold_revocably(&me);
@@ -767,7 +767,7 @@ static void test_request_is_told_once_over_reconnects(void)
     script_finish();
 }
 
-static void test_watch_refused(void)
+TEST(test_watch_refused)
 {
     script_begin();
     script.refuse_kind = ZKL__OP_GET;
@@ -783,14 +783,4 @@ static void test_watch_refused(void)
     script_finish();
 }
 
-TESTS("contender", T(test_uncontended_in_one_round_trip), T(test_try), T(test_who_waits_for_nobody_needs_no_list),
-      T(test_strangers_with_our_uuid), T(test_lost_create_and_both_removed),
-      T(test_lost_create_then_cancel_and_trouble), T(test_flood), T(test_flood_in_trouble),
-      T(test_flood_and_a_downgrade), T(test_flood_of_a_former_directory), T(test_unreadable_blocker),
-      T(test_unreadable_and_forged), T(test_unreadable_and_throttled), T(test_everybodys_contenders_are_waited_for),
-      T(test_forged_places_before_us), T(test_sequence_used_up), T(test_refused), T(test_refused_credentials),
-      T(test_own_node_hidden), T(test_delete_refused), T(test_delete_of_what_a_lost_create_made_refused),
-      T(test_first_on_old_evidence), T(test_first_and_not_in_the_list_of_another), T(test_removed_by_somebody_to_fail),
-      T(test_directory_removed_while_waiting), T(test_directories_are_made), T(test_chroot_missing),
-      T(test_reply_without_our_name), T(test_request_is_told), T(test_request_is_told_once_over_reconnects),
-      T(test_watch_refused))
+TESTS("contender")

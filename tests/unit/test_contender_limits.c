@@ -37,7 +37,7 @@ static void live(int code)
     CU_ASSERT_EQUAL(script_ours(), 0);
 }
 
-static void test_refused_submits(void)
+TEST(test_refused_submits)
 {
     static const int codes[] = {ZKL_ECONNECT, ZKL_ENOMEM, ZKL_ELIMIT};
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
@@ -61,7 +61,7 @@ static void test_refused_submits(void)
 }
 
 /* The path fits, but with the session's chroot before it the whole does not: a caller's mistake, said at once. */
-static void test_path_too_long_under_the_chroot(void)
+TEST(test_path_too_long_under_the_chroot)
 {
     script_begin();
     script.refuse_code = ZKL_EINVAL;
@@ -71,7 +71,7 @@ static void test_path_too_long_under_the_chroot(void)
     script_finish_failed(&me, ZKL_EINVAL);
 }
 
-static void test_too_many_operations(void)
+TEST(test_too_many_operations)
 {
     script_begin();
     acquire_many();
@@ -98,7 +98,7 @@ static int count_ops(enum zkl__op_kind kind)
 }
 
 /* A server that answers late: fewer operations are under way, those that wait are sent in their order, and heartbeats before all of them. */
-static void test_slow_answers(void)
+TEST(test_slow_answers)
 {
     script_begin();
     script_hold(&me);
@@ -127,7 +127,7 @@ static void test_slow_answers(void)
 }
 
 /* Given up, or the connection lost, while they wait for room: nothing of them is sent, and nothing is left. */
-static void test_given_up_while_waiting_for_room(void)
+TEST(test_given_up_while_waiting_for_room)
 {
     for (int variant = 0; variant < 3; variant++) {
         script_begin();
@@ -153,7 +153,7 @@ static void test_given_up_while_waiting_for_room(void)
 }
 
 /* The same of one whose directory is missing: it is not made. */
-static void test_given_up_while_its_directory_waits_for_room(void)
+TEST(test_given_up_while_its_directory_waits_for_room)
 {
     struct zkl__contender_config config = script_config(&me, "/x");
     script_begin();
@@ -188,7 +188,7 @@ static void send_request(const struct zkl__op *op)
 }
 
 /* All that an operation points to may go when it is handed over (op.h). Without memory for the copy it is not sent, and says so. */
-static void test_what_waits_for_room_is_a_copy(void)
+TEST(test_what_waits_for_room_is_a_copy)
 {
     char text[4][8] = {"/q", "name", "data", "id"}, longer[] = "a longer id";
     zkl_acl_entry entries[3] = {
@@ -232,7 +232,7 @@ static void watch_much(struct zkl__watch *watch)
     CU_ASSERT_EQUAL(zkl__watch_add(script.core, watch), ZKL_OK);
 }
 
-static void test_too_many_watched_bytes(void)
+TEST(test_too_many_watched_bytes)
 {
     struct zkl__watch big;
     script_begin_blocked();
@@ -268,7 +268,7 @@ static void live_without_memory(bool lost_create)
     script_run(4000 * MS);
 }
 
-static void test_no_memory_at_every_allocation(void)
+TEST(test_no_memory_at_every_allocation)
 {
     for (int variant = 0; variant < 4; variant++) {
         bool on = variant & 1, failed = true;
@@ -310,7 +310,7 @@ static void use_window(struct zkl__window *window, int64_t sent, int64_t latency
 }
 
 /* It grows with each answer, until it has been too large: then by one for a whole window of answers. */
-static void test_window(void)
+TEST(test_window)
 {
     struct zkl__window window;
     zkl__window_init(&window, 0);
@@ -329,7 +329,7 @@ static void test_window(void)
 
 /* --- facts --------------------------------------------------------------------------------------------------------- */
 
-static void test_facts(void)
+TEST(test_facts)
 {
     script_init();
     CU_ASSERT_EQUAL(zkl__core_session_id(script.core), 0);
@@ -358,7 +358,7 @@ static void test_facts(void)
 
 /* --- starts and ends out of season --------------------------------------------------------------------------------- */
 
-static void test_start_after_the_end(void)
+TEST(test_start_after_the_end)
 {
     enum { CLOSED, CLOSED_WHILE_AWAY, REFUSED };
     for (int way = CLOSED; way <= REFUSED; way++) {
@@ -377,7 +377,7 @@ static void test_start_after_the_end(void)
     }
 }
 
-static void test_late_and_unknown_replies(void)
+TEST(test_late_and_unknown_replies)
 {
     static const uint64_t ids[] = {0, 1, 15, 400, UINT64_MAX, UINT64_C(1) << 32, UINT64_C(77) << 32};
     const struct zkl__reply reply = {.rc = ZKL__RC_OK};
@@ -408,7 +408,7 @@ static void expect_answers(int count, enum zkl__rc rc)
     CU_ASSERT_EQUAL(answered.reply.rc, rc);
 }
 
-static void test_requests(void)
+TEST(test_requests)
 {
     script_begin();
     request(ZKL__OP_GET, "/q");
@@ -431,7 +431,7 @@ static void test_requests(void)
     script_finish();
 }
 
-static void test_request_without_memory(void)
+TEST(test_request_without_memory)
 {
     script_init();
     test_heap_fail(&script.heap, 1, true);
@@ -455,7 +455,7 @@ static bool is_sent(enum zkl__op_kind kind)
 }
 
 /* A request that has waited for room may be done as soon as it is sent. */
-static void test_request_forgotten_after_its_wait_for_room(void)
+TEST(test_request_forgotten_after_its_wait_for_room)
 {
     script_begin();
     acquire_many();
@@ -471,9 +471,4 @@ static void test_request_forgotten_after_its_wait_for_room(void)
     script_deinit();
 }
 
-TESTS("contender_limits", T(test_refused_submits), T(test_path_too_long_under_the_chroot), T(test_too_many_operations),
-      T(test_slow_answers), T(test_given_up_while_waiting_for_room),
-      T(test_given_up_while_its_directory_waits_for_room), T(test_what_waits_for_room_is_a_copy),
-      T(test_too_many_watched_bytes), T(test_no_memory_at_every_allocation), T(test_window), T(test_facts),
-      T(test_start_after_the_end), T(test_late_and_unknown_replies), T(test_requests), T(test_request_without_memory),
-      T(test_request_forgotten_after_its_wait_for_room))
+TESTS("contender_limits")

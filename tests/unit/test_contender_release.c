@@ -51,7 +51,7 @@ static bool is_sealed(const struct script_owner *owner)
 /* --- believed ------------------------------------------------------------------------------------------------------ */
 
 /* The watch that the client library has set again fires before the reply to the get that sets ours: nobody hears of a removal then. */
-static void test_an_event_before_the_reply(void)
+TEST(test_an_event_before_the_reply)
 {
     wait_behind(SEALED);
     script_reconnect(0);
@@ -70,7 +70,7 @@ static void test_an_event_before_the_reply(void)
     script_finish();
 }
 
-static void test_our_own_node_is_removed_at_once(void)
+TEST(test_our_own_node_is_removed_at_once)
 {
     char path[SCRIPT_PATH];
     ask_behind(SEALED);
@@ -87,7 +87,7 @@ static void test_our_own_node_is_removed_at_once(void)
 
 /* --- announced ----------------------------------------------------------------------------------------------------- */
 
-static void test_a_node_that_was_written_just_goes(void)
+TEST(test_a_node_that_was_written_just_goes)
 {
     hold_after_waiting();
     script_release(&me);
@@ -99,7 +99,7 @@ static void test_a_node_that_was_written_just_goes(void)
 }
 
 /* Once: others may stand between our node and a double of it, which could not be deleted when it was found. */
-static void test_a_double_is_not_announced(void)
+TEST(test_a_double_is_not_announced)
 {
     script_begin_behind(SEALED);
     enter_announcing(&me, false, 0);
@@ -129,7 +129,7 @@ static void test_a_double_is_not_announced(void)
 }
 
 /* The servers know another digest than we do. */
-static void test_not_our_identity(void)
+TEST(test_not_our_identity)
 {
     hold_after_waiting();
     script_release(&me);
@@ -143,7 +143,7 @@ static void test_not_our_identity(void)
 }
 
 /* The servers know no digest at all. */
-static void test_no_seal(void)
+TEST(test_no_seal)
 {
     script_begin();
     enter_announcing(&me, false, 0);
@@ -156,7 +156,7 @@ static void test_no_seal(void)
 }
 
 /* A server took the seal and its answer was lost, the next one takes none: what the first one made must not be forgotten. */
-static void test_no_seal_after_a_lost_reply(void)
+TEST(test_no_seal_after_a_lost_reply)
 {
     script_begin();
     enter_announcing(&me, false, 0);
@@ -175,7 +175,7 @@ static void test_no_seal_after_a_lost_reply(void)
 }
 
 /* The servers refused the identity when the session said it. */
-static void test_unsealed(void)
+TEST(test_unsealed)
 {
     script_begin();
     zkl__core_unseal(script.core);
@@ -186,7 +186,7 @@ static void test_unsealed(void)
     script_finish();
 }
 
-static void test_who_must_not(void)
+TEST(test_who_must_not)
 {
     struct zkl__contender_config config = script_config(&me, "/q");
     static const zkl_acl_entry anyone = {ZKL_PERM_ALL, "world", "anyone"};
@@ -210,7 +210,7 @@ static void test_who_must_not(void)
 
 /* The announcement was forged, and who holds stands behind forged znodes: it is found by looking at
  * one after the other. */
-static void test_a_lie_behind_forged_places(void)
+TEST(test_a_lie_behind_forged_places)
 {
     static const char *const before_us[] = {"/q/a-lock-0000000000", "/q/b-lock-0000000000", "/q/c-lock-0000000000"};
     wait_behind(SEALED);
@@ -229,7 +229,7 @@ static void test_a_lie_behind_forged_places(void)
 }
 
 /* While it inspects such places, the server asks to try one again, or one is deleted: it lists once more, and holds meanwhile. */
-static void test_an_inspection_that_shows_nothing(void)
+TEST(test_an_inspection_that_shows_nothing)
 {
     static const char *const before_us[] = {"/q/a-lock-0000000000", "/q/b-lock-0000000000", "/q/c-lock-0000000000"};
     for (int deleted = 0; deleted < 2; deleted++) {
@@ -267,7 +267,7 @@ static void test_an_inspection_that_shows_nothing(void)
 }
 
 /* Without memory, neither for whom to look at nor to note that it is no contender, it looks once more, and holds meanwhile. */
-static void test_no_memory_for_a_look(void)
+TEST(test_no_memory_for_a_look)
 {
     static const char *const before_us[] = {
         "/q/_c_22222222-2222-4222-8222-222222222222-__WRIT__0000000000", /* longer than what was watched */
@@ -317,7 +317,7 @@ static bool is_unclean(struct script_owner *owner)
 
 /* --- who writes it --------------------------------------------------------------------------------------------------- */
 
-static void test_with_the_release(void)
+TEST(test_with_the_release)
 {
     script_begin();
     enter_marked(&me);
@@ -336,7 +336,7 @@ static void test_with_the_release(void)
 }
 
 /* The directory may not be written: the znode is deleted nevertheless, and that looks like a crash. */
-static void test_not_permitted(void)
+TEST(test_not_permitted)
 {
     script_begin();
     hold_marked(&me);
@@ -352,7 +352,7 @@ static void test_not_permitted(void)
 }
 
 /* The servers refuse the delete for a while, and not the mark: it is written later, with the delete. */
-static void test_delete_not_permitted(void)
+TEST(test_delete_not_permitted)
 {
     script_begin();
     hold_marked(&me);
@@ -382,7 +382,7 @@ static void up_to_the_second_read(void)
     OPS("get");
 }
 
-static void test_read_refused(void)
+TEST(test_read_refused)
 {
     up_to_the_second_read();
     script_answer_with(ZKL__RC_NOTAPPLIED); /* later once more */
@@ -408,7 +408,7 @@ static void test_read_refused(void)
 /* --- announced, and handed over ---------------------------------------------------------------------------------------- */
 
 /* A lie: no release has left a mark, and a list shows that it still stands. */
-static void test_announced_by_a_liar(void)
+TEST(test_announced_by_a_liar)
 {
     script_begin_behind(SEALED);
     enter_announcing(&me, true, DELAY);
@@ -430,7 +430,7 @@ static void hold_with_a_follower(void)
     script_release(&me);
 }
 
-static void test_handed_over(void)
+TEST(test_handed_over)
 {
     hold_with_a_follower();
     CU_ASSERT_EQUAL(you.granted, 1);
@@ -444,7 +444,7 @@ static void test_handed_over(void)
 }
 
 /* The delete with the mark is under way when another one of the session sees that it is next: nothing is handed over. */
-static void test_not_handed_over_late(void)
+TEST(test_not_handed_over_late)
 {
     script_begin();
     hold_marked(&me);
@@ -461,7 +461,7 @@ static void test_not_handed_over_late(void)
 }
 
 /* The same, and the predecessor's delete is put off: another follower comes before it is deleted. */
-static void test_handed_over_once(void)
+TEST(test_handed_over_once)
 {
     hold_with_a_follower();
     char follower[SCRIPT_PATH];
@@ -480,7 +480,7 @@ static void test_handed_over_once(void)
 
 /* --- with a delay ---------------------------------------------------------------------------------------------------- */
 
-static void test_directory_is_made_persistent(void)
+TEST(test_directory_is_made_persistent)
 {
     script_begin();
     struct zkl__contender_config config = script_config(&me, "/new/dir");
@@ -509,7 +509,7 @@ static void downgrade(struct script_owner *owner)
 
 /* --- readers and writers ------------------------------------------------------------------------------------------- */
 
-static void test_readers_wait_for_every_other_kind(void)
+TEST(test_readers_wait_for_every_other_kind)
 {
     static const char *const others[] = {
         "/q/_c_11111111-1111-4111-8111-111111111111-lock-0000000000",
@@ -530,7 +530,7 @@ static void test_readers_wait_for_every_other_kind(void)
 
 /* A writer's end wakes the readers right behind it, each once, and no later writer; a reader's end wakes nobody but the writer that
  * watches it. */
-static void test_one_wake_up_each(void)
+TEST(test_one_wake_up_each)
 {
     struct script_owner readers[4];
     script_begin();
@@ -565,7 +565,7 @@ static void test_one_wake_up_each(void)
 
 /* --- downgrade ----------------------------------------------------------------------------------------------------- */
 
-static void test_downgrade_keeps_place_and_token(void)
+TEST(test_downgrade_keeps_place_and_token)
 {
     script_begin();
     enter_with(&me, &script_writer);
@@ -596,7 +596,7 @@ static void test_downgrade_keeps_place_and_token(void)
     script_finish();
 }
 
-static void test_downgrade_of_a_node_that_went(void)
+TEST(test_downgrade_of_a_node_that_went)
 {
     script_begin();
     enter_with(&me, &script_writer);
@@ -611,11 +611,4 @@ static void test_downgrade_of_a_node_that_went(void)
     script_finish();
 }
 
-TESTS("contender_release", T(test_an_event_before_the_reply), T(test_our_own_node_is_removed_at_once),
-      T(test_a_node_that_was_written_just_goes), T(test_a_double_is_not_announced), T(test_not_our_identity),
-      T(test_no_seal), T(test_no_seal_after_a_lost_reply), T(test_unsealed), T(test_who_must_not),
-      T(test_a_lie_behind_forged_places), T(test_an_inspection_that_shows_nothing), T(test_no_memory_for_a_look),
-      T(test_with_the_release), T(test_not_permitted), T(test_delete_not_permitted), T(test_read_refused),
-      T(test_announced_by_a_liar), T(test_handed_over), T(test_handed_over_once), T(test_not_handed_over_late),
-      T(test_directory_is_made_persistent), T(test_readers_wait_for_every_other_kind), T(test_one_wake_up_each),
-      T(test_downgrade_keeps_place_and_token), T(test_downgrade_of_a_node_that_went))
+TESTS("contender_release")

@@ -20,7 +20,7 @@ static zkl_lock *candidate(zkl_session *session, const char *value)
 /* --- campaigns ----------------------------------------------------------------------------------------------------- */
 
 /* Curator's LeaderLatch, byte for byte. What is so for every recipe: unit_handle. */
-static void test_znode_of_a_leader(void)
+TEST(test_znode_of_a_leader)
 {
     char node[128];
     zkl_queue *queue;
@@ -70,7 +70,7 @@ static const char *news(struct mailbox *box, size_t nth)
     return box->letters[nth - 1].granted ? box->letters[nth - 1].text : "nobody";
 }
 
-static void test_observe(void)
+TEST(test_observe)
 {
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
@@ -108,7 +108,7 @@ static void test_observe(void)
     kit_tear_down();
 }
 
-static void test_observer_in_trouble(void)
+TEST(test_observer_in_trouble)
 {
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
@@ -140,7 +140,7 @@ static void test_observer_in_trouble(void)
 }
 
 /* What was put there by hand is no candidate; what stands behind the leader wakes nobody. */
-static void test_observer_and_strangers(void)
+TEST(test_observer_and_strangers)
 {
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
@@ -181,7 +181,7 @@ static void free_observer(zkl_election_observer *observer, const zkl_leader *lea
     mailbox_put(payload, (struct letter){.from = observer});
 }
 
-static void test_free_and_close(void)
+TEST(test_free_and_close)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_election_observer *observer;
@@ -212,7 +212,7 @@ static void on_stand(zkl_lock *lock, zkl_state state, int64_t token, const zkl_e
     mailbox_put(payload, letter);
 }
 
-static void test_campaign_lead_lost_campaign(void)
+TEST(test_campaign_lead_lost_campaign)
 {
     zkl_session_options options = kit_short();
     struct mailbox box = MAILBOX_INIT;
@@ -267,7 +267,7 @@ static void count_leaders(zkl_lock *lock, zkl_state state, int64_t token, const 
     on_stand(lock, state, token, err, payload);
 }
 
-static void test_cut(void)
+TEST(test_cut)
 {
     zkl_session_options options = kit_short();
     struct mailbox box = MAILBOX_INIT, other = MAILBOX_INIT;
@@ -299,7 +299,7 @@ static void test_cut(void)
     kit_close(one);
 }
 
-static void test_error_classes(void)
+TEST(test_error_classes)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_stop stop = ZKL_STOP_INIT;
@@ -347,7 +347,7 @@ static void free_at_end(zkl_lock *lock, zkl_state state, int64_t token, const zk
     }
 }
 
-static void test_event_loop(void)
+TEST(test_event_loop)
 {
     zkl_session_options options = kit_dispatched();
     struct mailbox box = MAILBOX_INIT;
@@ -370,6 +370,4 @@ static void test_event_loop(void)
     kit_tear_down();
 }
 
-TESTS("election", T(test_znode_of_a_leader), T(test_observe), T(test_observer_in_trouble),
-      T(test_observer_and_strangers), T(test_free_and_close), T(test_campaign_lead_lost_campaign), T(test_cut),
-      T(test_error_classes), T(test_event_loop))
+TESTS("election")

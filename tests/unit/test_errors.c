@@ -32,7 +32,7 @@ static const struct {
 };
 #define COUNT ((int)(sizeof table / sizeof *table))
 
-static void test_table(void)
+TEST(test_table)
 {
     for (int i = 0; i < COUNT; i++) {
         CU_ASSERT_EQUAL(table[i].code, -i); /* part of the ABI: a code never changes its number */
@@ -46,7 +46,7 @@ static void test_table(void)
     CU_ASSERT_STRING_EQUAL(zkl_error_name(-COUNT), "ZKL_?"); /* the table above is all of it */
 }
 
-static void test_fail(void)
+TEST(test_fail)
 {
     zkl_error err;
     memset(&err, 'x', sizeof err);
@@ -60,7 +60,7 @@ static void test_fail(void)
     CU_ASSERT_EQUAL(zkl__fail(NULL, ZKL_ENOMEM, 0, "/a", "nobody reads this"), ZKL_ENOMEM);
 }
 
-static void test_fail_cuts_what_is_too_long(void)
+TEST(test_fail_cuts_what_is_too_long)
 {
     zkl_error err;
     char path[3000];
@@ -71,7 +71,7 @@ static void test_fail_cuts_what_is_too_long(void)
     CU_ASSERT_EQUAL(strlen(err.text), ZKL_ERROR_TEXT_MAX - 1);
 }
 
-static void test_rc(void)
+TEST(test_rc)
 {
     static const struct {
         enum zkl__rc rc;
@@ -108,11 +108,11 @@ static void test_rc(void)
 }
 
 /* A text may name what somebody else named, and may be shown on a terminal. */
-static void test_one_line(void)
+TEST(test_one_line)
 {
     zkl_error err;
     CU_ASSERT_EQUAL(zkl__fail(&err, ZKL_ECONFLICT, 0, "/x", "in use: %s", "a\x1b[2J\nb\xff"), ZKL_ECONFLICT);
     CU_ASSERT_STRING_EQUAL(err.text, "in use: a\\x1b[2J\\x0ab\\xff");
 }
 
-TESTS("errors", T(test_table), T(test_fail), T(test_fail_cuts_what_is_too_long), T(test_rc), T(test_one_line))
+TESTS("errors")

@@ -35,7 +35,7 @@ static uint64_t requests_of(zkl_session *session)
 }
 
 /* Somebody real stands among them, at any place: nobody goes past it, and when it is gone the others are no hindrance. */
-static void test_a_holder_among_them(void)
+TEST(test_a_holder_among_them)
 {
     for (int at = 5; at < FORGED; at += 331) {
         kit_set_up(NULL);
@@ -66,7 +66,7 @@ static void meddle_with(enum zkl__op_kind kind, const char *name)
 }
 
 /* A downgrade makes a name that does not come from the counter: a forgery had it before, was seen to be one, and is gone. */
-static void test_a_reader_with_a_name_that_was_forged(void)
+TEST(test_a_reader_with_a_name_that_was_forged)
 {
     char name[ZKL_PATH_MAX + 1], reader[ZKL_PATH_MAX + 1];
     struct acquire acquire;
@@ -99,7 +99,7 @@ static void test_a_reader_with_a_name_that_was_forged(void)
 }
 
 /* The name that a downgrade makes is somebody's already: that znode is not taken for ours, and not deleted; the holder stays a writer. */
-static void test_a_downgrade_to_a_name_that_is_taken(void)
+TEST(test_a_downgrade_to_a_name_that_is_taken)
 {
     char name[ZKL_PATH_MAX + 1], reader[ZKL_PATH_MAX + 1];
     zkl_lock *writer, *next;
@@ -126,5 +126,4 @@ static void test_a_downgrade_to_a_name_that_is_taken(void)
     kit_tear_down();
 }
 
-TESTS("flood", T(test_a_holder_among_them), T(test_a_reader_with_a_name_that_was_forged),
-      T(test_a_downgrade_to_a_name_that_is_taken))
+TESTS("flood")

@@ -53,7 +53,7 @@ static void dispatch_and_fork(const pid_t *child)
     CU_ASSERT_EQUAL(status, 0);
 }
 
-static void test_fork_in_a_completion(void)
+TEST(test_fork_in_a_completion)
 {
     pid_t child = -1;
     zkl_session_options options = kit_dispatched();
@@ -68,7 +68,7 @@ static void test_fork_in_a_completion(void)
     kit_close(one);
 }
 
-static void test_fork_in_state_callbacks(void)
+TEST(test_fork_in_state_callbacks)
 {
     pid_t child = -1, other = -1;
     zkl_session_options options = kit_dispatched();
@@ -91,7 +91,7 @@ static void test_fork_in_state_callbacks(void)
 }
 
 /* Close runs what waits in a session that is dispatched. */
-static void test_fork_in_close(void)
+TEST(test_fork_in_close)
 {
     pid_t child = -1;
     zkl_session_options options = kit_dispatched();
@@ -110,4 +110,4 @@ static void test_fork_in_close(void)
     zkl_lock_free(lock);
 }
 
-TESTS("fork", T(test_fork_in_a_completion), T(test_fork_in_state_callbacks), T(test_fork_in_close))
+TESTS("fork")

@@ -86,7 +86,7 @@ static void on_state(zkl_group *group, zkl_state state, void *payload)
 
 /* --- in health ----------------------------------------------------------------------------------------------------- */
 
-static void test_join_list_and_leave(void)
+TEST(test_join_list_and_leave)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_error err;
@@ -130,7 +130,7 @@ static void test_join_list_and_leave(void)
 }
 
 /* The path, the data are copied. */
-static void test_without_waiting(void)
+TEST(test_without_waiting)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_members *members = NULL;
@@ -160,7 +160,7 @@ static void *run_join(void *arg)
     return zkl_group_join(arg, 10000, NULL) == ZKL_OK ? arg : NULL;
 }
 
-static void test_an_id_has_one_member(void)
+TEST(test_an_id_has_one_member)
 {
     pthread_t thread;
     void *result;
@@ -192,7 +192,7 @@ static void test_an_id_has_one_member(void)
 }
 
 /* What lives with no session is nobody, in the list and for the watcher; its name may become a member's. */
-static void test_strays_are_no_members(void)
+TEST(test_strays_are_no_members)
 {
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
@@ -215,7 +215,7 @@ static void test_strays_are_no_members(void)
     kit_tear_down();
 }
 
-static void test_a_lock_is_no_group(void)
+TEST(test_a_lock_is_no_group)
 {
     zkl_members *members;
     zkl_error err;
@@ -273,13 +273,13 @@ static bool leave_is_lost(void)
     return lost;
 }
 
-static void test_a_lost_leave_takes_nobody_elses_node(void)
+TEST(test_a_lost_leave_takes_nobody_elses_node)
 {
     CU_ASSERT(EVENTUALLY(leave_is_lost()));
 }
 
 /* The delete that was never done is done later. */
-static void test_a_lost_leave_is_not_forgotten(void)
+TEST(test_a_lost_leave_is_not_forgotten)
 {
     kit_set_up(NULL);
     zkl_group *a = member(one, "x", "1");
@@ -293,7 +293,7 @@ static void test_a_lost_leave_is_not_forgotten(void)
     kit_tear_down();
 }
 
-static void test_joins_again(void)
+TEST(test_joins_again)
 {
     struct mailbox box = MAILBOX_INIT, states = MAILBOX_INIT;
     zkl_group_options options = ZKL_GROUP_OPTIONS_INIT;
@@ -328,7 +328,7 @@ static void test_joins_again(void)
 }
 
 /* Its own node of the session before, which the servers have not ended yet, is waited for. */
-static void test_the_dying_session_is_waited_for(void)
+TEST(test_the_dying_session_is_waited_for)
 {
     struct client old;
     pthread_t thread;
@@ -381,7 +381,7 @@ static void freed(zkl_group *group)
 }
 
 /* A join that was given up is not tried on; a member that was not updated in time is one still; a leave goes on. */
-static void test_the_time_is_up(void)
+TEST(test_the_time_is_up)
 {
     static const int codes[CALLS] = {ZKL_ETIMEOUT, ZKL_ETIMEOUT, ZKL_OK};
     static const zkl_state states[CALLS] = {ZKL_STATE_IDLE, ZKL_STATE_HELD, ZKL_STATE_IDLE};
@@ -397,7 +397,7 @@ static void test_the_time_is_up(void)
     kit_tear_down();
 }
 
-static void test_a_leave_ends_the_others(void)
+TEST(test_a_leave_ends_the_others)
 {
     kit_set_up(NULL);
     for (int call = 0; call < LEAVE; call++) {
@@ -415,7 +415,7 @@ static void test_a_leave_ends_the_others(void)
 }
 
 /* Nobody else calls back here: what the free owes, it delivers itself. */
-static void test_free(void)
+TEST(test_free)
 {
     static const int codes[CALLS] = {ZKL_ECANCELED, ZKL_ECANCELED, ZKL_OK};
     zkl_session_options options = kit_dispatched();
@@ -433,7 +433,7 @@ static void test_free(void)
     kit_tear_down();
 }
 
-static void test_bad_calls(void)
+TEST(test_bad_calls)
 {
     static const char *const ids[] = {"a/b", "", "..", "a__READ__0000000001"};
     zkl_group_options options = ZKL_GROUP_OPTIONS_INIT;
@@ -459,7 +459,4 @@ static void test_bad_calls(void)
     kit_tear_down();
 }
 
-TESTS("group", T(test_join_list_and_leave), T(test_without_waiting), T(test_an_id_has_one_member),
-      T(test_strays_are_no_members), T(test_a_lock_is_no_group), T(test_a_lost_leave_takes_nobody_elses_node),
-      T(test_a_lost_leave_is_not_forgotten), T(test_joins_again), T(test_the_dying_session_is_waited_for),
-      T(test_the_time_is_up), T(test_a_leave_ends_the_others), T(test_free), T(test_bad_calls))
+TESTS("group")

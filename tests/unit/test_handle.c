@@ -24,7 +24,7 @@ static void begin(void)
     CU_ASSERT_EQUAL_FATAL(zkl_once_prepare(one, "/records", 10000, NULL), ZKL_OK);
 }
 
-static void test_every_recipe(void)
+TEST(test_every_recipe)
 {
     begin();
     for (int i = 0; i < handle_recipe_count; i++) {
@@ -45,7 +45,7 @@ static void make_account(zkl_session *session, const char *text)
     zkl_lock_free(lock);
 }
 
-static void test_every_recipe_reads_and_commits(void)
+TEST(test_every_recipe_reads_and_commits)
 {
     for (int i = 0; i < handle_recipe_count; i++) {
         struct mailbox box = MAILBOX_INIT;
@@ -87,7 +87,7 @@ static void test_every_recipe_reads_and_commits(void)
 }
 
 /* The response comes after the loss: what was read may be old. */
-static void test_lost_before_the_response(void)
+TEST(test_lost_before_the_response)
 {
     zkl_session_options options = kit_short();
     struct mailbox box = MAILBOX_INIT, ended = MAILBOX_INIT;
@@ -122,7 +122,7 @@ static void test_lost_before_the_response(void)
 }
 
 /* The result is known at the call; the response is waited for, a cancel and a stop token do not change that. */
-static void test_release(void)
+TEST(test_release)
 {
     for (int i = 0; i < handle_recipe_count; i++) {
         struct mailbox box = MAILBOX_INIT;
@@ -158,7 +158,7 @@ static void test_release(void)
 }
 
 /* A record of a later release may be larger. */
-static void test_reserved(void)
+TEST(test_reserved)
 {
     zkl_error err;
     begin();
@@ -188,7 +188,7 @@ static void check_commit_is_not_done(zkl_lock *lock)
     zkl_lock_free(lock);
 }
 
-static void test_commit_after_one_znode_of_several_is_gone(void)
+TEST(test_commit_after_one_znode_of_several_is_gone)
 {
     begin();
     zkl_lock *lock = handle_make(&handle_recipes[ZKL_RECIPE_MULTILOCK], one, "/several", NULL);
@@ -198,7 +198,7 @@ static void test_commit_after_one_znode_of_several_is_gone(void)
     kit_tear_down();
 }
 
-static void test_commit_after_one_permit_of_several_is_gone(void)
+TEST(test_commit_after_one_permit_of_several_is_gone)
 {
     begin();
     zkl_lock *lock = NULL;
@@ -213,7 +213,7 @@ static void test_commit_after_one_permit_of_several_is_gone(void)
     kit_tear_down();
 }
 
-static void test_commit_refuses_more_znodes_than_fit(void)
+TEST(test_commit_refuses_more_znodes_than_fit)
 {
     begin();
     zkl_lock *lock = NULL;
@@ -230,7 +230,7 @@ static void test_commit_refuses_more_znodes_than_fit(void)
 
 /* --- options ------------------------------------------------------------------------------------------------------- */
 
-static void test_max_hold(void)
+TEST(test_max_hold)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     struct mailbox box = MAILBOX_INIT;
@@ -260,7 +260,7 @@ static void on_revoke(zkl_lock *lock, void *payload)
     mailbox_put(payload, (struct letter){.from = lock, .code = 1});
 }
 
-static void test_recursive(void)
+TEST(test_recursive)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.recursive = true;
@@ -280,7 +280,7 @@ static void test_recursive(void)
     kit_tear_down();
 }
 
-static void test_revocation(void)
+TEST(test_revocation)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     struct mailbox box = MAILBOX_INIT;
@@ -303,7 +303,7 @@ static void test_revocation(void)
 }
 
 /* A leader that publishes has its value back, and is asked by nobody. */
-static void test_a_revocable_leader_publishes(void)
+TEST(test_a_revocable_leader_publishes)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     struct mailbox box = MAILBOX_INIT;
@@ -334,7 +334,7 @@ static bool names(const zkl_error *err, const char *first, const char *second)
     return strstr(err->text, first) && strstr(err->text, quoted);
 }
 
-static void test_refused_options(void)
+TEST(test_refused_options)
 {
     static const struct {
         const char *name;
@@ -388,7 +388,7 @@ static int call_verb(int verb, zkl_lock *lock, zkl_error *err)
     }
 }
 
-static void test_refused_verbs(void)
+TEST(test_refused_verbs)
 {
     static const zkl_recipe of[] = {ZKL_RECIPE_WRITE_LOCK, ZKL_RECIPE_SEMAPHORE, ZKL_RECIPE_SEMAPHORE,
                                     ZKL_RECIPE_SEMAPHORE,  ZKL_RECIPE_ELECTION,  ZKL_RECIPE_ELECTION};
@@ -412,7 +412,7 @@ static void test_refused_verbs(void)
     kit_tear_down();
 }
 
-static void test_a_revocable_writer_is_not_downgraded(void)
+TEST(test_a_revocable_writer_is_not_downgraded)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     zkl_error err = {0};
@@ -438,7 +438,7 @@ static bool told(int got, int wanted, const zkl_error *err, const char *words)
     return is;
 }
 
-static void test_wrong_acquires(void)
+TEST(test_wrong_acquires)
 {
     begin();
     for (int i = 0; i < handle_recipe_count; i++) {
@@ -459,7 +459,7 @@ static void test_wrong_acquires(void)
     kit_tear_down();
 }
 
-static void test_a_pending_acquire(void)
+TEST(test_a_pending_acquire)
 {
     begin();
     for (int i = 0; i < handle_recipe_count; i++) {
@@ -480,7 +480,7 @@ static void test_a_pending_acquire(void)
 }
 
 /* Of one recipe at the path of another: the znodes tell. */
-static void test_mixed_recipes(void)
+TEST(test_mixed_recipes)
 {
     begin();
     for (int i = 0; i < handle_recipe_count; i++) {
@@ -503,7 +503,7 @@ static void close_from_within(zkl_lock *lock, zkl_state state, void *payload)
     mailbox_put(payload, (struct letter){.code = zkl_session_close(one, 0)});
 }
 
-static void test_wrong_ends(void)
+TEST(test_wrong_ends)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     struct mailbox box = MAILBOX_INIT;
@@ -527,9 +527,4 @@ static void test_wrong_ends(void)
     }
 }
 
-TESTS("handle", T(test_every_recipe), T(test_every_recipe_reads_and_commits), T(test_lost_before_the_response),
-      T(test_release), T(test_reserved), T(test_commit_after_one_znode_of_several_is_gone),
-      T(test_commit_after_one_permit_of_several_is_gone), T(test_commit_refuses_more_znodes_than_fit), T(test_max_hold),
-      T(test_recursive), T(test_revocation), T(test_a_revocable_leader_publishes), T(test_refused_options),
-      T(test_refused_verbs), T(test_a_revocable_writer_is_not_downgraded), T(test_wrong_acquires),
-      T(test_a_pending_acquire), T(test_mixed_recipes), T(test_wrong_ends))
+TESTS("handle")

@@ -66,7 +66,7 @@ static bool all_rest(zkl_session *session, long long *now)
     return all;
 }
 
-static void test_bytes_of_a_held_lock(void)
+TEST(test_bytes_of_a_held_lock)
 {
     static const zkl_heap heap = {heap_alloc, heap_resize, heap_release, NULL};
     static zkl_lock *locks[LOCKS];
@@ -94,4 +94,4 @@ static void test_bytes_of_a_held_lock(void)
     CU_ASSERT_EQUAL(atomic_load(&bytes), 0);
 }
 
-TESTS("held_memory", T(test_bytes_of_a_held_lock))
+TESTS("held_memory")

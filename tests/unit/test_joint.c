@@ -41,7 +41,7 @@ static struct script_node *child_of(const char *dir)
 
 /* --- the good days ------------------------------------------------------------------------------------------------- */
 
-static void test_one_transaction_gives_all(void)
+TEST(test_one_transaction_gives_all)
 {
     begin();
     ask(&me, ab, INT64_MAX, false);
@@ -70,7 +70,7 @@ static void test_one_transaction_gives_all(void)
 /* --- ends without a grant ------------------------------------------------------------------------------------------ */
 
 /* One queue refuses us: the other is left, too. */
-static void test_one_refusal_ends_all(void)
+TEST(test_one_refusal_ends_all)
 {
     begin();
     script.next_sequence = INT64_C(1) + INT32_MAX;
@@ -84,7 +84,7 @@ static void test_one_refusal_ends_all(void)
 
 /* --- loss ---------------------------------------------------------------------------------------------------------- */
 
-static void test_told_once_of_each(void)
+TEST(test_told_once_of_each)
 {
     begin();
     hold(&me);
@@ -107,7 +107,7 @@ static void test_told_once_of_each(void)
     script_finish();
 }
 
-static void test_lost_when_one_is(void)
+TEST(test_lost_when_one_is)
 {
     begin();
     hold(&me);
@@ -124,7 +124,7 @@ static void test_lost_when_one_is(void)
     script_finish();
 }
 
-static void test_let_go(void)
+TEST(test_let_go)
 {
     begin();
     hold(&me);
@@ -147,7 +147,7 @@ static void test_let_go(void)
 /* --- release ------------------------------------------------------------------------------------------------------- */
 
 /* The paths fit, but with the session's chroot before them they do not: a caller's mistake, said at once. */
-static void test_paths_too_long_under_the_chroot(void)
+TEST(test_paths_too_long_under_the_chroot)
 {
     begin();
     script.refuse_kind = ZKL__OP_MULTI;
@@ -160,7 +160,7 @@ static void test_paths_too_long_under_the_chroot(void)
 }
 
 /* Any allocation may fail: it ends, one way or another, and leaves nothing. */
-static void test_no_memory_anywhere(void)
+TEST(test_no_memory_anywhere)
 {
     int granted = 0;
     for (long nth = 1; nth < 80; nth++) {
@@ -183,5 +183,4 @@ static void test_no_memory_anywhere(void)
     CU_ASSERT(granted > 0);
 }
 
-TESTS("joint", T(test_one_transaction_gives_all), T(test_one_refusal_ends_all), T(test_told_once_of_each),
-      T(test_lost_when_one_is), T(test_let_go), T(test_paths_too_long_under_the_chroot), T(test_no_memory_anywhere))
+TESTS("joint")

@@ -34,7 +34,7 @@ static bool read_at(int64_t sent, int64_t answered)
     return zkl__lease_response(&lease, ZKL__PROOF_RESPONSE, sent, answered);
 }
 
-static void test_chain_with_a_term_left_out(void)
+TEST(test_chain_with_a_term_left_out)
 {
     int64_t a = START + S, b = a + 10 * MS + GAP, c = b + 20 * MS;
     begin(); /* no a */
@@ -75,7 +75,7 @@ static int64_t commit_until_leased(int64_t now)
 
 /* Nobody heard of the session for its timeout, so the leader may have begun to expire the sessions of its tick (SessionTrackerImpl.run).
  * What it does for the session before it comes to it proves nothing. */
-static void test_late(void)
+TEST(test_late)
 {
     for (int late = 0; late < 2; late++) {
         int64_t a = START + COVERED - GAP - 30 * MS + 10 * MS * late, c = a + GAP + 10 * MS;
@@ -93,7 +93,7 @@ static void test_late(void)
 }
 
 /* By one ns. */
-static void test_doubt_ends(void)
+TEST(test_doubt_ends)
 {
     for (int early = 0; early < 2; early++) {
         int64_t first = START + 50 * S, at = first;
@@ -118,7 +118,7 @@ static int64_t next_sync(int64_t sent, int64_t answered)
 
 /* Syncs alone keep the session out of doubt: the leader that answers them notes the touches, and the write behind them shows that it
  * was the leader. So it is with any gap, and if the servers take a quarter of the timeout for a response now and then. */
-static void test_idle(void)
+TEST(test_idle)
 {
     static const int64_t gaps[] = {GAP, TIMEOUT / 4, TIMEOUT * 6 / 10};
     for (int i = 0; i < 6; i++) {
@@ -143,7 +143,7 @@ static void test_idle(void)
 }
 
 /* A new connection counts as a touch if it is there in time, and its first chain is complete as soon as a holder's. */
-static void test_reconnect_in_time(void)
+TEST(test_reconnect_in_time)
 {
     for (int late = 0; late < 2; late++) {
         int64_t now, back = START + COVERED - 1 + late;
@@ -165,7 +165,7 @@ static void test_reconnect_in_time(void)
 /* A leader that another one has replaced answers reads and syncs and revalidates sessions for half a timeout, as docs/lease.md assumes.
  * The new leader has given the session a timeout from its own beginning on, and no touch reaches it. So it may have begun to expire the
  * session a timeout after its beginning, however newly the old one has heard of it. */
-static void test_replaced_leader(void)
+TEST(test_replaced_leader)
 {
     for (int reconnects = 0; reconnects < 2; reconnects++) {
         int64_t replaced = START + 50 * S, now, last = replaced + TIMEOUT / 2 - 10 * MS;
@@ -322,7 +322,7 @@ static void compare(uint64_t seed, bool slow)
     }
 }
 
-static void test_against_all_chains(void)
+TEST(test_against_all_chains)
 {
     for (uint64_t seed = 1; seed <= 1500; seed++) {
         compare(seed, false);
@@ -330,7 +330,7 @@ static void test_against_all_chains(void)
     }
 }
 
-static void test_intervals(void)
+TEST(test_intervals)
 {
     CU_ASSERT_EQUAL(zkl__lease_heartbeat(12 * S), S);
     CU_ASSERT_EQUAL(zkl__lease_keepalive(12 * S, GAP, ZKL__HOPS_ONE), 2 * S);
@@ -342,7 +342,7 @@ static void test_intervals(void)
 }
 
 /* What is left before the lease grows is never less than was foretold, from the first answer on. */
-static void test_low_lease(void)
+TEST(test_low_lease)
 {
     for (uint64_t seed = 1; seed <= 2000; seed++) {
         uint64_t dice = seed;
@@ -367,6 +367,4 @@ static void test_low_lease(void)
     }
 }
 
-TESTS("lease", T(test_chain_with_a_term_left_out), T(test_late), T(test_doubt_ends), T(test_idle),
-      T(test_reconnect_in_time), T(test_replaced_leader), T(test_against_all_chains), T(test_intervals),
-      T(test_low_lease))
+TESTS("lease")

@@ -114,16 +114,16 @@ static void refuse_each(zkl_callbacks callbacks, bool on)
     CU_ASSERT(!more);
 }
 
-static void test_one_is_refused(void)
+TEST(test_one_is_refused)
 {
     refuse_each(ZKL_CALLBACKS_THREAD, false);
     refuse_each(ZKL_CALLBACKS_DISPATCH, false);
 }
 
-static void test_all_are_refused_from_one_on(void)
+TEST(test_all_are_refused_from_one_on)
 {
     refuse_each(ZKL_CALLBACKS_THREAD, true);
     refuse_each(ZKL_CALLBACKS_DISPATCH, true);
 }
 
-TESTS("limits", T(test_one_is_refused), T(test_all_are_refused_from_one_on))
+TESTS("limits")

@@ -70,7 +70,7 @@ static void queue_behind(void)
 
 /* --- granted again ------------------------------------------------------------------------------------------------- */
 
-static void test_again_without_a_request(void)
+TEST(test_again_without_a_request)
 {
     idle();
     int64_t token = me.token;
@@ -88,7 +88,7 @@ static void test_again_without_a_request(void)
 }
 
 /* The release is read before the time. */
-static void test_released_after_max_hold(void)
+TEST(test_released_after_max_hold)
 {
     script_begin();
     struct zkl__contender_config config = lingering(&me);
@@ -115,7 +115,7 @@ static void idle_for(zkl_acl *acl)
     *acl = (zkl_acl){0, NULL}; /* its owner's memory is gone */
 }
 
-static void test_same_access_list(void)
+TEST(test_same_access_list)
 {
     zkl_acl acl = {2, entries}, same = {2, entries}, other = {1, entries};
     struct zkl__contender_config config = lingering(&you);
@@ -134,7 +134,7 @@ static void test_same_access_list(void)
 enum difference { RULE, METADATA, DELAY, NO_LINGER, MAX_AHEAD, DIFFERENCES };
 
 /* Whoever needs a znode of another kind, or is to be in the list, queues, and what lingers gives way. */
-static void test_who_differs(void)
+TEST(test_who_differs)
 {
     for (enum difference at = RULE; at < DIFFERENCES; at++) {
         idle();
@@ -171,7 +171,7 @@ static void let_evidence_age(void)
 }
 
 /* Nothing has shown the node for longer than a heartbeat, since no reply comes: one check is sent, whoever waits, and the line stays. */
-static void test_not_shown_lately(void)
+TEST(test_not_shown_lately)
 {
     hold();
     let_evidence_age();
@@ -188,7 +188,7 @@ static void test_not_shown_lately(void)
 }
 
 /* The check is not answered, or is refused: those in line queue. */
-static void test_check_refused(void)
+TEST(test_check_refused)
 {
     for (int refused = 0; refused < 2; refused++) {
         hold();
@@ -208,7 +208,7 @@ static void test_check_refused(void)
 }
 
 /* Used all the time, it is shown again before that: the check is sent beside a grant, and nobody waits for it. */
-static void test_shown_in_time(void)
+TEST(test_shown_in_time)
 {
     hold();
     script_wait(script.timeout / 12 - MS); /* no heartbeat is due yet */
@@ -226,7 +226,7 @@ static void test_shown_in_time(void)
 }
 
 /* A step brings the release, and the deadline of the first in line has passed: the next one is granted. */
-static void test_late_in_line(void)
+TEST(test_late_in_line)
 {
     hold();
     struct zkl__contender_config config = lingering(&you);
@@ -258,7 +258,7 @@ static void stand_apart(void)
 }
 
 /* The znode is passed on, the others' go, and when a list shows it alone it is granted in memory. */
-static void test_line_again(void)
+TEST(test_line_again)
 {
     stand_apart();
     script_release(&me);
@@ -284,7 +284,7 @@ static void test_line_again(void)
 }
 
 /* What was sent on the lost connection may be done as long as the holder's znode stands: it is not passed on. */
-static void test_not_over_a_lost_connection(void)
+TEST(test_not_over_a_lost_connection)
 {
     stand_apart();
     script_reconnect(0);
@@ -300,7 +300,7 @@ static void test_not_over_a_lost_connection(void)
 
 /* A forged announcement lets somebody in while another one of this session holds, and is gone: no list shows somebody else. What it let
  * in passes its znode on to nobody. */
-static void test_not_on_an_announcement(void)
+TEST(test_not_on_an_announcement)
 {
     struct zkl__contender_config mine = lingering(&me), yours = lingering(&you);
     mine.announces = yours.announces = true;
@@ -324,7 +324,7 @@ static void test_not_on_an_announcement(void)
 }
 
 /* The list of another one does not show the holder's znode, which somebody has deleted by hand: it is not passed on. */
-static void test_removed_and_another_lists(void)
+TEST(test_removed_and_another_lists)
 {
     script_begin();
     struct zkl__contender_config config = lingering(&third);
@@ -347,7 +347,7 @@ static void test_removed_and_another_lists(void)
 }
 
 /* A holder that is let go of does not linger. */
-static void test_let_go(void)
+TEST(test_let_go)
 {
     hold();
     script_let_go(&me);
@@ -356,7 +356,7 @@ static void test_let_go(void)
 }
 
 /* Our own delete fires the watch that was set before, while the next list is under way: that list sets it again. */
-static void test_event_of_before(void)
+TEST(test_event_of_before)
 {
     idle();
     script_step((struct zkl__event){.kind = ZKL__EV_LINGER_STOP, .path = "/q"});
@@ -378,7 +378,7 @@ static void done(struct zkl__request *request, const struct zkl__reply *reply)
 }
 
 /* What the last holder sent might be done under the next grant, behind another connection. */
-static void test_a_transaction_is_under_way(void)
+TEST(test_a_transaction_is_under_way)
 {
     hold();
     struct zkl__request request = {.done = done};
@@ -399,7 +399,7 @@ static void test_a_transaction_is_under_way(void)
 }
 
 /* A check that was sent before the release says nothing of what the holder sent after it. */
-static void test_a_check_of_before(void)
+TEST(test_a_check_of_before)
 {
     hold();
     script_wait(script.timeout / 12 - MS);
@@ -419,7 +419,7 @@ static void test_a_check_of_before(void)
     script_finish();
 }
 
-static void test_no_memory_for_an_access_list(void)
+TEST(test_no_memory_for_an_access_list)
 {
     zkl_acl acl = {2, entries};
     script_begin();
@@ -435,7 +435,7 @@ static void test_no_memory_for_an_access_list(void)
 }
 
 /* Without a server the line is dissolved; its contenders queue in its order when the session is connected again. */
-static void test_order_over_a_lost_connection(void)
+TEST(test_order_over_a_lost_connection)
 {
     hold();
     enter(&you);
@@ -477,7 +477,7 @@ static void remove_node(struct script_owner *owner)
 /* --- what it costs ------------------------------------------------------------------------------------------------- */
 
 /* A list that was on its way shows a holder whose delete is on its way by now. */
-static void test_follows_one_that_leaves(void)
+TEST(test_follows_one_that_leaves)
 {
     queue_up(1);
     script_acquire(second);
@@ -493,7 +493,7 @@ static void test_follows_one_that_leaves(void)
 }
 
 /* The first delete is put off while the second is under way, and the third waits for both. */
-static void test_handed_at_second_hand(void)
+TEST(test_handed_at_second_hand)
 {
     queue_up(3);
     script_release(first);
@@ -508,7 +508,7 @@ static void test_handed_at_second_hand(void)
     script_finish();
 }
 
-static void test_hand_over_costs_its_delete(void)
+TEST(test_hand_over_costs_its_delete)
 {
     queue_up(OWNERS);
     CU_ASSERT_EQUAL(script.watch_count, 0);
@@ -526,7 +526,7 @@ static void test_hand_over_costs_its_delete(void)
 }
 
 /* Who waits gives up, and the delete of the one before it changes nothing: it is not granted, nor does it list. */
-static void test_close_hands_nothing_over(void)
+TEST(test_close_hands_nothing_over)
 {
     queue_up(3);
     script_close();
@@ -535,7 +535,7 @@ static void test_close_hands_nothing_over(void)
     script_finish();
 }
 
-static void test_lists_are_shared(void)
+TEST(test_lists_are_shared)
 {
     script_begin();
     for (int i = 0; i < OWNERS; i++) {
@@ -582,7 +582,7 @@ static void hold_before_an_unlisted_one(void)
 }
 
 /* No list has shown it: it sends one behind the delete. */
-static void test_unlisted_lists_in_its_turn(void)
+TEST(test_unlisted_lists_in_its_turn)
 {
     hold_before_an_unlisted_one();
     script_release(last_but_one);
@@ -593,7 +593,7 @@ static void test_unlisted_lists_in_its_turn(void)
 }
 
 /* The directory was made anew, and counts from the beginning: numbers are no neighbours any more. */
-static void test_unlisted_behind_one_that_was_removed(void)
+TEST(test_unlisted_behind_one_that_was_removed)
 {
     hold_before_an_unlisted_one();
     remove_node(last_but_one);
@@ -619,7 +619,7 @@ static void waiter_of_many_removed(struct script_owner *removed)
     script_finish();
 }
 
-static void test_waiter_of_many_removed_by_somebody(void)
+TEST(test_waiter_of_many_removed_by_somebody)
 {
     waiter_of_many_removed(second);
     waiter_of_many_removed(&owners[OWNERS - 2]);
@@ -627,7 +627,7 @@ static void test_waiter_of_many_removed_by_somebody(void)
 
 /* --- when it must not be ------------------------------------------------------------------------------------------- */
 
-static void test_no_lease_no_hand_over(void)
+TEST(test_no_lease_no_hand_over)
 {
     queue_up(2);
     script_suspend(0);
@@ -646,7 +646,7 @@ static void test_no_lease_no_hand_over(void)
 
 /* --- no memory ----------------------------------------------------------------------------------------------------- */
 
-static void test_no_memory_for_more_buckets(void)
+TEST(test_no_memory_for_more_buckets)
 {
     static struct zkl__contender contenders[40];
     struct test_heap counter = TEST_HEAP_INIT;
@@ -674,7 +674,7 @@ static void test_no_memory_for_more_buckets(void)
 }
 
 /* There is no room to note that a list was sent: who asked for it with its create asks again behind that. */
-static void test_no_memory_for_a_list(void)
+TEST(test_no_memory_for_a_list)
 {
     static struct script_owner before[8];
     script_begin();
@@ -696,12 +696,4 @@ static void test_no_memory_for_a_list(void)
     script_finish();
 }
 
-TESTS("linger", T(test_again_without_a_request), T(test_released_after_max_hold), T(test_same_access_list),
-      T(test_who_differs), T(test_not_shown_lately), T(test_check_refused), T(test_shown_in_time), T(test_late_in_line),
-      T(test_line_again), T(test_order_over_a_lost_connection), T(test_not_over_a_lost_connection),
-      T(test_not_on_an_announcement), T(test_removed_and_another_lists), T(test_let_go), T(test_event_of_before),
-      T(test_a_transaction_is_under_way), T(test_a_check_of_before), T(test_no_memory_for_an_access_list),
-      T(test_hand_over_costs_its_delete), T(test_follows_one_that_leaves), T(test_handed_at_second_hand),
-      T(test_close_hands_nothing_over), T(test_lists_are_shared), T(test_unlisted_lists_in_its_turn),
-      T(test_unlisted_behind_one_that_was_removed), T(test_no_lease_no_hand_over), T(test_no_memory_for_more_buckets),
-      T(test_no_memory_for_a_list), T(test_waiter_of_many_removed_by_somebody))
+TESTS("linger")

@@ -11,7 +11,7 @@
 /* --- acquire and release ------------------------------------------------------------------------------------------- */
 
 /* What is so for every recipe: unit_handle. */
-static void test_acquire_and_release(void)
+TEST(test_acquire_and_release)
 {
     kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
@@ -35,7 +35,7 @@ static void test_acquire_and_release(void)
 
 #define CROWD 12
 
-static void test_first_come_first_served(void)
+TEST(test_first_come_first_served)
 {
     kit_set_up(NULL);
     zkl_lock *holder = kit_lock(one, QUEUE, NULL);
@@ -65,7 +65,7 @@ static void test_first_come_first_served(void)
     kit_tear_down();
 }
 
-static void test_release_waits_only_so_long(void)
+TEST(test_release_waits_only_so_long)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     kit_set_up(NULL);
@@ -88,7 +88,7 @@ static void test_release_waits_only_so_long(void)
     kit_tear_down();
 }
 
-static void test_access_refused(void)
+TEST(test_access_refused)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     options.auth_scheme = "digest";
@@ -110,7 +110,7 @@ static void test_access_refused(void)
 
 /* --- waits that end without a grant ------------------------------------------------------------------------------------ */
 
-static void test_try(void)
+TEST(test_try)
 {
     kit_set_up(NULL);
     zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(two, QUEUE, NULL);
@@ -156,7 +156,7 @@ static void try_in(int (*silence)(int64_t session_id), int (*sound)(int64_t sess
     kit_tear_down();
 }
 
-static void test_try_waits_no_longer_than_a_connect(void)
+TEST(test_try_waits_no_longer_than_a_connect)
 {
     try_in(hold_responses, hold_no_more);
     try_in(zkl__memory_suspend, zkl__memory_resume);
@@ -164,7 +164,7 @@ static void test_try_waits_no_longer_than_a_connect(void)
 
 /* --- loss -------------------------------------------------------------------------------------------------------------- */
 
-static void test_lease_runs_out(void)
+TEST(test_lease_runs_out)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_session_options options = kit_short();
@@ -203,7 +203,7 @@ static void test_lease_runs_out(void)
     kit_tear_down();
 }
 
-static void test_jeopardy_that_passes(void)
+TEST(test_jeopardy_that_passes)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
@@ -225,7 +225,7 @@ static void test_jeopardy_that_passes(void)
 }
 
 /* Heartbeats keep a lease for much longer than it is. */
-static void test_lease_is_renewed(void)
+TEST(test_lease_is_renewed)
 {
     zkl_session_options options = kit_short();
     kit_set_up(&options);
@@ -236,7 +236,7 @@ static void test_lease_is_renewed(void)
     kit_tear_down();
 }
 
-static void test_session_expires_while_holding(void)
+TEST(test_session_expires_while_holding)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
@@ -263,7 +263,7 @@ static void test_session_expires_while_holding(void)
     kit_tear_down();
 }
 
-static void test_session_expires_while_waiting(void)
+TEST(test_session_expires_while_waiting)
 {
     zkl_lock_options fail = ZKL_LOCK_OPTIONS_INIT;
     fail.on_expiry = ZKL_ON_EXPIRY_FAIL;
@@ -308,7 +308,7 @@ static bool unclean(zkl_session *session)
     return grant.unclean;
 }
 
-static void test_crash_with_nobody_queued(void)
+TEST(test_crash_with_nobody_queued)
 {
     zkl_lock_options options = recovering();
     kit_set_up(NULL);
@@ -325,7 +325,7 @@ static void test_crash_with_nobody_queued(void)
     kit_tear_down();
 }
 
-static void test_crash_with_one_queued(void)
+TEST(test_crash_with_one_queued)
 {
     zkl_lock_options options = recovering();
     struct acquire waiter;
@@ -343,7 +343,7 @@ static void test_crash_with_one_queued(void)
     kit_tear_down();
 }
 
-static void test_clean_ends_are_no_crash(void)
+TEST(test_clean_ends_are_no_crash)
 {
     zkl_lock_options options = recovering();
     struct acquire waiter;
@@ -366,7 +366,7 @@ static void test_clean_ends_are_no_crash(void)
     kit_tear_down();
 }
 
-static void test_a_hold_cut_short_is_a_crash(void)
+TEST(test_a_hold_cut_short_is_a_crash)
 {
     zkl_lock_options options = recovering();
     options.max_hold_ms = 50;
@@ -391,7 +391,7 @@ static void on_revoke(zkl_lock *lock, void *payload)
     mailbox_put(payload, (struct letter){.from = lock});
 }
 
-static void test_holder_is_asked(void)
+TEST(test_holder_is_asked)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
@@ -419,7 +419,7 @@ static void test_holder_is_asked(void)
 }
 
 /* Asked while it waited: told with the grant. Asked by the name of its znode. */
-static void test_waiter_is_asked(void)
+TEST(test_waiter_is_asked)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
@@ -443,7 +443,7 @@ static void test_waiter_is_asked(void)
 
 /* Without revoke_fn nobody but its own session may write the znode, and that does not either: who waits would take it for the
  * announcement of a release. Who asks is told so. */
-static void test_who_does_not_listen(void)
+TEST(test_who_does_not_listen)
 {
     zkl_error err;
     kit_set_up(NULL);
@@ -458,7 +458,7 @@ static void test_who_does_not_listen(void)
     kit_tear_down();
 }
 
-static void test_nobody_to_ask(void)
+TEST(test_nobody_to_ask)
 {
     static const char node[] = "_c_11111111-1111-4111-8111-111111111111-lock-0000000007";
     kit_set_up(NULL);
@@ -470,7 +470,7 @@ static void test_nobody_to_ask(void)
 
 /* --- the guarded transaction --------------------------------------------------------------------------------------- */
 
-static void test_commit(void)
+TEST(test_commit)
 {
     zkl_op_result results[4];
     const zkl_op ops[] = {
@@ -499,7 +499,7 @@ static void test_commit(void)
     kit_tear_down();
 }
 
-static void test_commit_fails_whole(void)
+TEST(test_commit_fails_whole)
 {
     zkl_op_result results[3];
     zkl_op ops[] = {{.kind = ZKL_OP_CREATE, .path = "/whole"},
@@ -524,7 +524,7 @@ static void test_commit_fails_whole(void)
     kit_tear_down();
 }
 
-static void test_commit_after_a_loss(void)
+TEST(test_commit_after_a_loss)
 {
     const zkl_op op = {.kind = ZKL_OP_CREATE, .path = "/late"};
     zkl_error err;
@@ -541,7 +541,7 @@ static void test_commit_after_a_loss(void)
 }
 
 /* The connection goes with the request or with the answer: both look alike from here, and the words say so. */
-static void test_commit_of_unknown_fate(void)
+TEST(test_commit_of_unknown_fate)
 {
     const zkl_op op = {.kind = ZKL_OP_CREATE, .path = "/maybe"};
     for (size_t half = 0; half <= 1; half++) {
@@ -568,7 +568,7 @@ static void expect(zkl_lock *lock, const zkl_op *op, size_t count, int code)
     CU_ASSERT(strlen(err.text) > 0);
 }
 
-static void test_commit_bad_calls(void)
+TEST(test_commit_bad_calls)
 {
     static char much[ZKL_COMMIT_DATA_MAX / 2 + 1];
     static zkl_op many[ZKL_COMMIT_MAX + 1];
@@ -614,7 +614,7 @@ static void expect_refusal(zkl_session *session, const char *path, const zkl_loc
 }
 
 /* What a path may be: unit_text. */
-static void test_bad_paths(void)
+TEST(test_bad_paths)
 {
     kit_set_up(NULL);
     expect_refusal(one, NULL, NULL, ZKL_EINVAL, "path");
@@ -623,7 +623,7 @@ static void test_bad_paths(void)
     kit_tear_down();
 }
 
-static void test_bad_options(void)
+TEST(test_bad_options)
 {
     const zkl_lock_options good = ZKL_LOCK_OPTIONS_INIT;
     zkl_lock_options bad;
@@ -662,11 +662,4 @@ static void test_bad_options(void)
     kit_tear_down();
 }
 
-TESTS("lock", T(test_acquire_and_release), T(test_first_come_first_served), T(test_release_waits_only_so_long),
-      T(test_access_refused), T(test_try), T(test_try_waits_no_longer_than_a_connect), T(test_lease_runs_out),
-      T(test_jeopardy_that_passes), T(test_lease_is_renewed), T(test_session_expires_while_holding),
-      T(test_session_expires_while_waiting), T(test_crash_with_nobody_queued), T(test_crash_with_one_queued),
-      T(test_clean_ends_are_no_crash), T(test_a_hold_cut_short_is_a_crash), T(test_holder_is_asked),
-      T(test_waiter_is_asked), T(test_who_does_not_listen), T(test_nobody_to_ask), T(test_commit),
-      T(test_commit_fails_whole), T(test_commit_after_a_loss), T(test_commit_of_unknown_fate), T(test_commit_bad_calls),
-      T(test_bad_paths), T(test_bad_options))
+TESTS("lock")

@@ -46,7 +46,7 @@ static bool is_delayed(zkl_session *session)
 }
 
 /* Servers remove empty containers with all that they know. */
-static void test_persistent(void)
+TEST(test_persistent)
 {
     kit_set_up(NULL);
     zkl_lock *lock = careful(one, LONG);
@@ -59,7 +59,7 @@ static void test_persistent(void)
 }
 
 /* A lock that lingers, or stays for its least time, was released: its end is clean. With the option recover, too. */
-static void test_with_other_options(void)
+TEST(test_with_other_options)
 {
     for (int way = 0; way < 4; way++) {
         kit_set_up(NULL);
@@ -95,7 +95,7 @@ static zkl_lock *keeper(zkl_session *session, int64_t least_ms)
 }
 
 /* Released at once, and nobody else has it before the time. */
-static void test_released_early(void)
+TEST(test_released_early)
 {
     kit_set_up(NULL);
     zkl_lock *first = keeper(one, SHORT), *second = kit_lock(two, PATH, NULL);
@@ -123,7 +123,7 @@ static int try_it(zkl_session *session)
 }
 
 /* Freed after its release, freed while it is held: it stays. Closed: it goes. */
-static void test_ends(void)
+TEST(test_ends)
 {
     for (int way = 0; way < 3; way++) {
         zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
@@ -166,7 +166,7 @@ static void release(zkl_lock *lock)
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
 }
 
-static void test_a_write_lock_lingers(void)
+TEST(test_a_write_lock_lingers)
 {
     kit_set_up(NULL);
     zkl_lock_options options = lingering();
@@ -211,7 +211,7 @@ static zkl_lock_options asking(void)
 }
 
 /* Its own predecessors go, one after the other; readers do not count for readers. */
-static void test_told_as_it_changes(void)
+TEST(test_told_as_it_changes)
 {
     zkl_lock_options options = asking();
     zkl_lock *before[3];
@@ -246,7 +246,7 @@ static void test_told_as_it_changes(void)
     kit_tear_down();
 }
 
-static void test_what_counts(void)
+TEST(test_what_counts)
 {
     zkl_lock_options options = asking();
     zkl_lock *reader, *other, *writer;
@@ -269,7 +269,7 @@ static void test_what_counts(void)
     kit_tear_down();
 }
 
-static void test_max_ahead(void)
+TEST(test_max_ahead)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     struct acquire acquire;
@@ -320,7 +320,7 @@ static const struct refusal {
     {{.position_fn = on_position}, ~(ON(MULTILOCK) | ON(SEMAPHORE)), "position_fn", NULL},
 };
 
-static void test_refused_by_name(void)
+TEST(test_refused_by_name)
 {
     zkl_session *session = kit_open(NULL);
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
@@ -345,6 +345,4 @@ static void test_refused_by_name(void)
     kit_close(session);
 }
 
-TESTS("lock_keeping", T(test_persistent), T(test_with_other_options), T(test_released_early), T(test_ends),
-      T(test_a_write_lock_lingers), T(test_told_as_it_changes), T(test_what_counts), T(test_max_ahead),
-      T(test_refused_by_name))
+TESTS("lock_keeping")

@@ -251,7 +251,7 @@ static void begin(uint64_t seed)
 }
 
 /* Nobody else's is deleted; whoever is in is there once; whoever has left has left nothing, and nothing comes after it. */
-static void test_at_random(void)
+TEST(test_at_random)
 {
     size_t members = 0, waiting = 0, creates = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
@@ -285,7 +285,7 @@ static void test_at_random(void)
 }
 
 /* The delete is refused; before it is sent again, an operator removes the node, and somebody else takes the name. */
-static void test_another_one_behind_a_refused_delete(void)
+TEST(test_another_one_behind_a_refused_delete)
 {
     struct zkl__op op;
     begin(0);
@@ -306,4 +306,4 @@ static void test_another_one_behind_a_refused_delete(void)
     CU_ASSERT_EQUAL(w.m.node, ZKL__MEMBER_NONE);
 }
 
-TESTS("membership", T(test_at_random), T(test_another_one_behind_a_refused_delete))
+TESTS("membership")

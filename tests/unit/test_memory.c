@@ -43,7 +43,7 @@ static const char *name_of(struct zkl__op op)
 
 /* --- names, containers, credentials -------------------------------------------------------------------------------- */
 
-static void test_bad_ops(void)
+TEST(test_bad_ops)
 {
     static const char *const bad[] = {"", "a", "//", "/a/", "/a//b", "/a/./b", "/..", "/a/.."};
     static char large[1048576];
@@ -62,7 +62,7 @@ static void test_bad_ops(void)
 }
 
 /* The counter sticks at its end: the last name is given again once it is free, and is "exists" until then. */
-static void test_sequence_end(void)
+TEST(test_sequence_end)
 {
     set_up();
     create("/q", ZKL__PERSISTENT);
@@ -76,7 +76,7 @@ static void test_sequence_end(void)
     tear_down();
 }
 
-static void test_containers(void)
+TEST(test_containers)
 {
     set_up();
     CU_ASSERT_EQUAL(create("/c", ZKL__CONTAINER), ZKL__RC_OK);
@@ -109,7 +109,7 @@ static enum zkl__rc meddle(struct zkl__op op)
 }
 
 /* The clock is the caller's: the first tick starts it, the sweep comes a minute later. */
-static void test_tick(void)
+TEST(test_tick)
 {
     const struct zkl__store_events events = {.connected = ignore};
     struct zkl__store_config config = recorder_config("memory:ticked");
@@ -128,7 +128,7 @@ static void test_tick(void)
 }
 
 /* The digest of "super:test", as ZooKeeper's own documentation computes such: base64(sha1("super:test")). */
-static void test_digest(void)
+TEST(test_digest)
 {
     const zkl_acl known = {1, &(zkl_acl_entry){ZKL_PERM_ALL, "digest", "super:D/InIHSb7yEEbrWz8b9l71RjZJU="}};
     struct zkl__store_config config = {
@@ -149,7 +149,7 @@ static void test_digest(void)
 }
 
 /* The tree went with its last session; the zxids go on. */
-static void test_trees(void)
+TEST(test_trees)
 {
     int64_t first = 0;
     for (int i = 0; i < 2; i++) {
@@ -169,7 +169,7 @@ static void test_trees(void)
 }
 
 /* Before that rule it told, and since another one it does not even say that the node is there. */
-static void test_unreadable_by_other_rules(void)
+TEST(test_unreadable_by_other_rules)
 {
     const zkl_acl_entry no_read = {ZKL_PERM_ALL & ~ZKL_PERM_READ, "world", "anyone"};
     const zkl_acl blind = {1, &no_read};
@@ -194,7 +194,7 @@ static void test_unreadable_by_other_rules(void)
 /* --- lost connections ---------------------------------------------------------------------------------------------- */
 
 /* Point 3: suspended, then a reply for each operation outstanding, then connected. What was held had been applied. */
-static void test_suspend(void)
+TEST(test_suspend)
 {
     set_up();
     client_drain(&one);
@@ -223,7 +223,7 @@ static void test_suspend(void)
 }
 
 /* The plan of a break: two answered, one applied without an answer, one that never arrives. */
-static void test_break(void)
+TEST(test_break)
 {
     set_up();
     client_drain(&one);
@@ -254,7 +254,7 @@ static void test_break(void)
 }
 
 /* A watch that fired but was not told when the connection went is told after the reconnect. */
-static void test_untold_watch_comes_back(void)
+TEST(test_untold_watch_comes_back)
 {
     set_up();
     client_rc(&two, op_create("/a", "", ZKL__PERSISTENT));
@@ -274,7 +274,7 @@ static void test_untold_watch_comes_back(void)
 /* --- the end of a session ------------------------------------------------------------------------------------------ */
 
 /* Point 5. */
-static void test_expire(void)
+TEST(test_expire)
 {
     set_up();
     client_rc(&one, op_create("/e", "", ZKL__EPHEMERAL));
@@ -305,7 +305,7 @@ static void test_expire(void)
 }
 
 /* A session that ends while suspended: others see it at once, its client at the reconnect. */
-static void test_expire_while_suspended(void)
+TEST(test_expire_while_suspended)
 {
     set_up();
     client_rc(&one, op_create("/e", "", ZKL__EPHEMERAL));
@@ -321,7 +321,7 @@ static void test_expire_while_suspended(void)
     tear_down();
 }
 
-static void test_unknown_scheme(void)
+TEST(test_unknown_scheme)
 {
     struct client odd;
     struct zkl__store_config config = {.servers = PLACE, .auth_scheme = "kerberos", .auth = "x", .auth_size = 1};
@@ -335,7 +335,7 @@ static void test_unknown_scheme(void)
 }
 
 /* Point 6: close with replies under way, held, suspended, after the end. */
-static void test_close(void)
+TEST(test_close)
 {
     struct client third;
     set_up();
@@ -359,7 +359,7 @@ static void test_close(void)
     CU_ASSERT_EQUAL(client_close(&two), ZKL_OK);
 }
 
-static void test_stranger(void)
+TEST(test_stranger)
 {
     enum zkl__rc rc = ZKL__RC_UNKNOWN;
     set_up();
@@ -383,7 +383,7 @@ static void test_stranger(void)
 
 /* --- threads, limits ----------------------------------------------------------------------------------------------- */
 
-static void test_limit(void)
+TEST(test_limit)
 {
     struct zkl__op op = op_read(ZKL__OP_SYNC, "/", false);
     set_up();
@@ -410,7 +410,7 @@ static void *submit_many(void *arg)
 }
 
 /* Two sessions write and watch one directory from two threads while a third session is opened, expired, closed. */
-static void test_busy(void)
+TEST(test_busy)
 {
     pthread_t threads[2];
     set_up();
@@ -476,7 +476,7 @@ static void chain_reply(void *ctx, uint64_t id, const struct zkl__reply *reply)
     chain_next(ctx);
 }
 
-static void test_submit_from_events(void)
+TEST(test_submit_from_events)
 {
     struct chain chain = {.opener = pthread_self(), .left = 1000};
     const struct zkl__store_events events = {.connected = chain_connected, .reply = chain_reply};
@@ -540,7 +540,7 @@ static void open_without_memory(const char *seal)
     CU_ASSERT_TRUE(nth > 5);
 }
 
-static void test_open_without_memory(void)
+TEST(test_open_without_memory)
 {
     open_without_memory(NULL);
     open_without_memory("a:b");
@@ -562,7 +562,7 @@ static int64_t look(struct client *client)
 }
 
 /* Every allocation of every kind of operation fails once: refused with ZKL_ENOMEM and nothing changed, until it succeeds. */
-static void test_submit_without_memory(void)
+TEST(test_submit_without_memory)
 {
     struct zkl__op parts[] = {op_create("/q/p-", "data", ZKL__EPHEMERAL_SEQUENTIAL), op_set("/q/a", "more", -1),
                               op_check("/q", -1), op_create("/q/b", "data", ZKL__EPHEMERAL), op_delete("/q/b", -1)};
@@ -604,7 +604,7 @@ static void test_submit_without_memory(void)
 }
 
 /* What was promised comes without any memory: replies under way, watches set, the end of a session. */
-static void test_tell_without_memory(void)
+TEST(test_tell_without_memory)
 {
     struct client client, other;
     struct zkl__store_config config = scarce();
@@ -644,8 +644,4 @@ static void test_tell_without_memory(void)
     CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
 }
 
-TESTS("memory", T(test_bad_ops), T(test_sequence_end), T(test_containers), T(test_tick), T(test_digest), T(test_trees),
-      T(test_unreadable_by_other_rules), T(test_suspend), T(test_break), T(test_untold_watch_comes_back),
-      T(test_expire), T(test_expire_while_suspended), T(test_unknown_scheme), T(test_close), T(test_stranger),
-      T(test_limit), T(test_busy), T(test_submit_from_events), T(test_open_without_memory),
-      T(test_submit_without_memory), T(test_tell_without_memory))
+TESTS("memory")

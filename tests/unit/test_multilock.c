@@ -31,7 +31,7 @@ static size_t stand_at(const char *const *paths, size_t count)
 
 /* --- all or none --------------------------------------------------------------------------------------------------- */
 
-static void test_acquire_and_release(void)
+TEST(test_acquire_and_release)
 {
     kit_set_up(NULL);
     zkl_lock *lock = make(one, abc, 3);
@@ -62,7 +62,7 @@ static void test_acquire_and_release(void)
     kit_tear_down();
 }
 
-static void test_single_locks_queue_with_it(void)
+TEST(test_single_locks_queue_with_it)
 {
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
@@ -112,7 +112,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void test_no_deadlock_in_any_order(void)
+TEST(test_no_deadlock_in_any_order)
 {
     pthread_t threads[6];
     kit_set_up(NULL);
@@ -129,7 +129,7 @@ static void test_no_deadlock_in_any_order(void)
     kit_tear_down();
 }
 
-static void test_as_many_as_there_may_be(void)
+TEST(test_as_many_as_there_may_be)
 {
     char names[ZKL_MULTILOCK_MAX + 1][16];
     const char *paths[ZKL_MULTILOCK_MAX + 1];
@@ -158,7 +158,7 @@ static void test_as_many_as_there_may_be(void)
 
 /* --- trouble ------------------------------------------------------------------------------------------------------- */
 
-static void test_lost_when_one_is(void)
+TEST(test_lost_when_one_is)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
@@ -181,7 +181,7 @@ static void test_lost_when_one_is(void)
     kit_tear_down();
 }
 
-static void test_release_when_one_is_gone(void)
+TEST(test_release_when_one_is_gone)
 {
     kit_set_up(NULL);
     zkl_lock *lock = hold(one, abc, 3);
@@ -192,7 +192,7 @@ static void test_release_when_one_is_gone(void)
     kit_tear_down();
 }
 
-static void test_bad_calls(void)
+TEST(test_bad_calls)
 {
     static const char *const twice[] = {"/m/a", "/m/b", "/m/a"}, *const wrong[] = {"/m/a", "m"};
     zkl_lock *lock = NULL;
@@ -207,5 +207,4 @@ static void test_bad_calls(void)
     kit_tear_down();
 }
 
-TESTS("multilock", T(test_acquire_and_release), T(test_single_locks_queue_with_it), T(test_no_deadlock_in_any_order),
-      T(test_as_many_as_there_may_be), T(test_lost_when_one_is), T(test_release_when_one_is_gone), T(test_bad_calls))
+TESTS("multilock")

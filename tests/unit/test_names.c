@@ -28,7 +28,7 @@ static void expect_foreign(const char *text)
     CU_ASSERT_PTR_NULL(zkl__name_parse(text).uuid);
 }
 
-static void test_ours_and_curators(void)
+TEST(test_ours_and_curators)
 {
     expect(CURATOR "lock-0000000000", ZKL_KIND_LOCK, 0);
     expect(CURATOR "lock-0000000042", ZKL_KIND_LOCK, 42);
@@ -40,7 +40,7 @@ static void test_ours_and_curators(void)
     expect(CURATOR "__READ__2000000007", ZKL_KIND_READ, 2000000007);
 }
 
-static void test_others(void)
+TEST(test_others)
 {
     expect("_c_" HEX32 "-lock-0000000005", ZKL_KIND_LOCK, 5);
     expect("_c_" HEX32 "-lock-1000000005", ZKL_KIND_LOCK, 1000000005);
@@ -53,7 +53,7 @@ static void test_others(void)
 }
 
 /* The server prints an int32 with %010d: up to nine digits behind the sign make ten characters, ten make eleven. */
-static void test_negative_numbers(void)
+TEST(test_negative_numbers)
 {
     expect(CURATOR "lock--000000001", ZKL_KIND_LOCK, -1);
     expect(CURATOR "lock--999999999", ZKL_KIND_LOCK, -999999999);
@@ -67,7 +67,7 @@ static void test_negative_numbers(void)
     expect(CURATOR "__READ__-2147483648", ZKL_KIND_READ, INT32_MIN);
 }
 
-static void test_numbers_that_are_none(void)
+TEST(test_numbers_that_are_none)
 {
     expect_foreign(CURATOR "lock-2147483648");
     expect_foreign(CURATOR "lock-9999999999");
@@ -86,7 +86,7 @@ static void test_numbers_that_are_none(void)
     expect_foreign(CURATOR "lock-");
 }
 
-static void test_foreign(void)
+TEST(test_foreign)
 {
     static const char *const names[] = {
         "",
@@ -129,7 +129,7 @@ static void test_foreign(void)
 }
 
 /* Every piece of every good name, on the heap to its exact size, so that a read beyond it is seen. */
-static void test_truncated(void)
+TEST(test_truncated)
 {
     static const char *const names[] = {CURATOR "lock-0000000042", CURATOR "__READ__-2147483648",
                                         HEX32 "__rlock__0000000007", "lock--2147483648",
@@ -150,7 +150,7 @@ static void test_truncated(void)
     }
 }
 
-static void test_long(void)
+TEST(test_long)
 {
     size_t length = 1 << 20;
     char *name = malloc(length + 1);
@@ -166,7 +166,7 @@ static void test_long(void)
     free(name);
 }
 
-static void test_uuid_of_a_name(void)
+TEST(test_uuid_of_a_name)
 {
     const char *ours = CURATOR "lock-0000000000";
     CU_ASSERT_PTR_EQUAL(zkl__name_parse(ours).uuid, ours + 3);
@@ -183,7 +183,7 @@ static void test_uuid_of_a_name(void)
     CU_ASSERT_PTR_NULL(zkl__name_parse("_c_" UUID "__lock__0000000000").uuid);
 }
 
-static void test_order_across_the_wrap(void)
+TEST(test_order_across_the_wrap)
 {
     CU_ASSERT(zkl__sequence_diff(1, 2) < 0);
     CU_ASSERT(zkl__sequence_diff(2, 1) > 0);
@@ -196,7 +196,7 @@ static void test_order_across_the_wrap(void)
     CU_ASSERT_EQUAL(zkl__sequence_diff(INT32_MIN, INT32_MAX), 1);
 }
 
-static void test_prefix(void)
+TEST(test_prefix)
 {
     char prefix[ZKL__NAME_MAX], name[ZKL__NAME_MAX];
     static const char *const tags[] = {"lock-", "__READ__", "__WRIT__", "latch-", "lease-"};
@@ -212,7 +212,7 @@ static void test_prefix(void)
     CU_ASSERT_STRING_EQUAL(prefix, CURATOR "lease-");
 }
 
-static void test_uuid_format(void)
+TEST(test_uuid_format)
 {
     char text[ZKL__UUID_LENGTH + 1];
     const uint8_t zeros[16] = {0};
@@ -229,7 +229,7 @@ static void test_uuid_format(void)
 }
 
 /* A '-' that begins the name belongs to no number, whatever stands before it in memory. */
-static void test_nothing_before_a_name(void)
+TEST(test_nothing_before_a_name)
 {
     static const char text[] = "_-1000000000";
     CU_ASSERT_EQUAL(zkl__name_sequence(text + 1), 1000000000);
@@ -298,7 +298,7 @@ static const struct situation situations[] = {
     {"permits have no order", 9, 3, {{1, 30, 1, LEASE, 'h'}, {2, 20, 2, LEASE, 'h'}, {99, 10, 0, LEASE, 'f'}}},
 };
 
-static void test_situations(void)
+TEST(test_situations)
 {
     for (size_t i = 0; i < sizeof situations / sizeof *situations; i++) {
         judge_situation(&situations[i]);
@@ -306,7 +306,7 @@ static void test_situations(void)
 }
 
 /* What contenders themselves go by. */
-static void test_forged(void)
+TEST(test_forged)
 {
     const struct zkl__stat place = {.czxid = 50, .ephemeral_owner = 1}, persistent = {.czxid = 50};
     CU_ASSERT_FALSE(zkl__stat_forged(LOCK, &place, 60));
@@ -317,6 +317,4 @@ static void test_forged(void)
     CU_ASSERT_TRUE(zkl__stat_forged(READ, &persistent, 0));
 }
 
-TESTS("names", T(test_ours_and_curators), T(test_others), T(test_negative_numbers), T(test_numbers_that_are_none),
-      T(test_foreign), T(test_truncated), T(test_long), T(test_uuid_of_a_name), T(test_order_across_the_wrap),
-      T(test_prefix), T(test_uuid_format), T(test_nothing_before_a_name), T(test_situations), T(test_forged))
+TESTS("names")

@@ -28,7 +28,7 @@ static int once(zkl_lock *lock, int result, bool *ran)
     return rc;
 }
 
-static void test_once_over_all_hosts(void)
+TEST(test_once_over_all_hosts)
 {
     zkl_session *sessions[2] = {kit_open(NULL), kit_open(NULL)};
     zkl_lock *locks[2] = {kit_lock(sessions[0], JOB, NULL), kit_lock(sessions[1], JOB, NULL)};
@@ -45,7 +45,7 @@ static void test_once_over_all_hosts(void)
     }
 }
 
-static void test_a_failure_is_not_recorded(void)
+TEST(test_a_failure_is_not_recorded)
 {
     zkl_session *session = kit_open(NULL);
     zkl_lock *lock = kit_lock(session, JOB, NULL);
@@ -63,7 +63,7 @@ static void test_a_failure_is_not_recorded(void)
 }
 
 /* What operators are told: nothing, nothing of a failure, and then the slot, with its time. */
-static void test_what_is_recorded(void)
+TEST(test_what_is_recorded)
 {
     zkl_session *session = kit_open(NULL);
     zkl_lock *lock = kit_lock(session, JOB, NULL);
@@ -86,7 +86,7 @@ static void test_what_is_recorded(void)
 }
 
 /* The winner is killed half-way: who queued behind it in the same slot runs it. */
-static void test_taken_over_from_the_dead(void)
+TEST(test_taken_over_from_the_dead)
 {
     zkl_session *winner = kit_open(NULL), *second = kit_open(NULL);
     zkl_lock *first = kit_lock(winner, JOB, NULL), *next = kit_lock(second, JOB, NULL);
@@ -123,7 +123,7 @@ static void test_taken_over_from_the_dead(void)
 }
 
 /* The path was a lock's first: its directory is a container, and servers remove those when they are empty. */
-static void test_the_record_outlives_a_container(void)
+TEST(test_the_record_outlives_a_container)
 {
     zkl_session *session = kit_open(NULL);
     zkl_lock *lock = kit_lock(session, JOB, NULL);
@@ -142,7 +142,7 @@ static void test_the_record_outlives_a_container(void)
 }
 
 /* A record of a slot that has not begun by the servers' clock is nobody's: else nobody would ever run the job again. */
-static void test_a_record_of_the_far_future(void)
+TEST(test_a_record_of_the_far_future)
 {
     zkl_session *session = kit_open(NULL);
     zkl_lock *lock = kit_lock(session, JOB, NULL);
@@ -166,7 +166,7 @@ static void test_a_record_of_the_far_future(void)
     kit_close(session);
 }
 
-static void test_a_record_that_is_none(void)
+TEST(test_a_record_that_is_none)
 {
     zkl_session *session = kit_open(NULL);
     zkl_lock *lock = kit_lock(session, JOB, NULL);
@@ -197,7 +197,7 @@ static int lose(const zkl_cancel *cancel, int64_t token, void *payload)
 }
 
 /* The record is refused, and then the release says something, too. */
-static void test_code_and_words_belong_together(void)
+TEST(test_code_and_words_belong_together)
 {
     zkl_error err = {0};
     bool ran = false;
@@ -274,18 +274,18 @@ static void run_and_go_away(const char *path, bool ends)
     kit_close(other);
 }
 
-static void test_recorded_after_the_lease(void)
+TEST(test_recorded_after_the_lease)
 {
     run_and_go_away(JOB "/late", false);
 }
 
-static void test_recorded_and_then_lost(void)
+TEST(test_recorded_and_then_lost)
 {
     run_and_go_away(JOB "/recorded", true);
 }
 
 /* Two readers would both run the job; permits have a queue of their own. */
-static void test_only_under_a_lock(void)
+TEST(test_only_under_a_lock)
 {
     zkl_once_slot slot = {.done = false};
     zkl_lock *others[3];
@@ -324,7 +324,7 @@ static int replace_grant(const zkl_cancel *cancel, int64_t token, void *payload)
 
 /* Another host held the lock while the job ran, and the same object holds it again: the job is not
  * recorded under that grant, and the grant stays. */
-static void test_a_grant_that_is_replaced(void)
+TEST(test_a_grant_that_is_replaced)
 {
     zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
     struct replaced replaced = {kit_lock(session, JOB, NULL), kit_lock(other, JOB, NULL), 0};
@@ -344,7 +344,4 @@ static void test_a_grant_that_is_replaced(void)
     kit_close(other);
 }
 
-TESTS("once", T(test_once_over_all_hosts), T(test_a_failure_is_not_recorded), T(test_what_is_recorded),
-      T(test_taken_over_from_the_dead), T(test_the_record_outlives_a_container), T(test_a_record_of_the_far_future),
-      T(test_a_record_that_is_none), T(test_code_and_words_belong_together), T(test_recorded_after_the_lease),
-      T(test_recorded_and_then_lost), T(test_only_under_a_lock), T(test_a_grant_that_is_replaced))
+TESTS("once")

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-static void test_acl_copy(void)
+TEST(test_acl_copy)
 {
     struct test_heap counter = TEST_HEAP_INIT;
     zkl_heap heap = test_heap(&counter);
@@ -27,7 +27,7 @@ static void test_acl_copy(void)
     CU_ASSERT_EQUAL(test_heap_live(&counter), 0);
 }
 
-static void test_acl_check(void)
+TEST(test_acl_check)
 {
     const zkl_acl_entry good = {ZKL_PERM_ALL, "digest", "me:hash"};
     const zkl_acl_entry bad[] = {
@@ -54,7 +54,7 @@ static void expect_bad(zkl_session_options options, const char *named)
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, named));
 }
 
-static void test_credentials_and_heap_are_whole_or_none(void)
+TEST(test_credentials_and_heap_are_whole_or_none)
 {
     struct test_heap counter = TEST_HEAP_INIT;
     const zkl_session_options good = ZKL_SESSION_OPTIONS_INIT;
@@ -81,7 +81,7 @@ static void test_credentials_and_heap_are_whole_or_none(void)
     }
 }
 
-static void test_numbers_have_their_range(void)
+TEST(test_numbers_have_their_range)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     options.tick_ms = 0;
@@ -90,7 +90,7 @@ static void test_numbers_have_their_range(void)
     expect_bad(options, "tick_ms");
 }
 
-static void test_transport_is_of_one_kind_and_whole(void)
+TEST(test_transport_is_of_one_kind_and_whole)
 {
     const zkl_sasl whole = {.mechanisms = "GSSAPI", .host = "zoo"};
     const zkl_sasl lacking[] = {{.host = "zoo"}, {.mechanisms = "GSSAPI"}};
@@ -132,7 +132,7 @@ static long copy_without_memory(const zkl_session_options *options)
     return nth - 1;
 }
 
-static void test_settings_are_copies(void)
+TEST(test_settings_are_copies)
 {
     struct test_heap counter = TEST_HEAP_INIT;
     zkl_heap heap = test_heap(&counter);
@@ -188,7 +188,7 @@ struct third {
     }
 ZKL__SIZED(sized, struct second, SECOND_INIT, a_ms, b_ms);
 
-static void test_an_older_program(void)
+TEST(test_an_older_program)
 {
     struct first given = {sizeof given, 11};
     struct second own = {0};
@@ -202,7 +202,7 @@ static void test_an_older_program(void)
     CU_ASSERT_EQUAL(answer.a_ms, 11);
 }
 
-static void test_a_newer_program(void)
+TEST(test_a_newer_program)
 {
     struct third given = {sizeof given, 11, 12, 0};
     struct second own = {0};
@@ -223,7 +223,7 @@ static void test_a_newer_program(void)
     CU_ASSERT_EQUAL(given.c_ms, 0);
 }
 
-static void test_sizes_of_no_release(void)
+TEST(test_sizes_of_no_release)
 {
     const size_t sizes[] = {0, 1, sizeof(struct first) - 1, 4097, SIZE_MAX,
                             /* inside a member: */
@@ -396,7 +396,7 @@ static void expect(const struct release *release, const union longer *given, int
     }
 }
 
-static void test_every_struct(void)
+TEST(test_every_struct)
 {
     session = kit_open(NULL);
     for (size_t i = 0; i < sizeof releases / sizeof *releases; i++) {
@@ -416,7 +416,7 @@ static void test_every_struct(void)
 
 #define MS INT64_C(1000000)
 
-static void test_lease_check(void)
+TEST(test_lease_check)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     zkl_error err = {0};
@@ -429,7 +429,7 @@ static void test_lease_check(void)
     CU_ASSERT_EQUAL(zkl__lease_check(&options, 100 * MS, ZKL__HOPS_ONE, &err), ZKL_OK);
 }
 
-static void test_tick_of_timeout(void)
+TEST(test_tick_of_timeout)
 {
     CU_ASSERT_EQUAL(zkl__tick_of_timeout(4000, 8000), 4000);
     CU_ASSERT_EQUAL(zkl__tick_of_timeout(90000, 60000), 3000);
@@ -443,7 +443,7 @@ static struct zkl__seal seal_of(const zkl_session_options *options)
     return seal;
 }
 
-static void test_seal(void)
+TEST(test_seal)
 {
     const zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     struct zkl__seal first = {.on = false}, second = {.on = false};
@@ -461,7 +461,7 @@ static void test_seal(void)
 }
 
 /* Who may do what is the user's affair, then. */
-static void test_no_seal(void)
+TEST(test_no_seal)
 {
     static const zkl_acl_entry entry = {ZKL_PERM_ALL, "world", "anyone"};
     static const zkl_acl acl = {1, &entry};
@@ -480,7 +480,4 @@ static void test_no_seal(void)
     CU_ASSERT_FALSE(seal_of(&options).on);
 }
 
-TESTS("options", T(test_acl_copy), T(test_acl_check), T(test_credentials_and_heap_are_whole_or_none),
-      T(test_numbers_have_their_range), T(test_transport_is_of_one_kind_and_whole), T(test_settings_are_copies),
-      T(test_an_older_program), T(test_a_newer_program), T(test_sizes_of_no_release), T(test_every_struct),
-      T(test_lease_check), T(test_tick_of_timeout), T(test_seal), T(test_no_seal))
+TESTS("options")

@@ -127,7 +127,7 @@ static zkl_op create_in(const char *path, const struct list *list)
 }
 
 /* The caller's list is on its stack, and so not copied by the call. */
-static void test_a_blocking_commit_that_times_out(void)
+TEST(test_a_blocking_commit_that_times_out)
 {
     struct ends ends = {0};
     zkl_error err;
@@ -146,4 +146,4 @@ static void test_a_blocking_commit_that_times_out(void)
     tear_down();
 }
 
-TESTS("owned", T(test_a_blocking_commit_that_times_out))
+TESTS("owned")

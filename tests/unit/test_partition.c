@@ -135,7 +135,7 @@ static bool balanced(int first, int last, size_t count)
 
 /* --- one ----------------------------------------------------------------------------------------------------------- */
 
-static void test_alone(void)
+TEST(test_alone)
 {
     const char *names[8];
     begin_history();
@@ -164,7 +164,7 @@ static void test_alone(void)
 
 /* --- many ---------------------------------------------------------------------------------------------------------- */
 
-static void test_join_and_leave(void)
+TEST(test_join_and_leave)
 {
     begin_history();
     for (int i = 0; i < 4; i++) {
@@ -183,7 +183,7 @@ static void test_join_and_leave(void)
 /* --- trouble ------------------------------------------------------------------------------------------------------- */
 
 /* The servers are silent: at the end of the lease, not later, everything is revoked. Afterwards it joins again by itself. */
-static void test_the_end_of_the_lease(void)
+TEST(test_the_end_of_the_lease)
 {
     zkl_session_options options = kit_short();
     begin_history();
@@ -206,7 +206,7 @@ static void test_the_end_of_the_lease(void)
 }
 
 /* What lives with no session works on nothing, whatever its name. */
-static void test_strays_are_no_members(void)
+TEST(test_strays_are_no_members)
 {
     char name[64];
     begin_history();
@@ -226,7 +226,7 @@ static void test_strays_are_no_members(void)
 }
 
 /* Who wants the lock at a partition's path is told so, while a member lives. */
-static void test_a_partition_is_no_lock(void)
+TEST(test_a_partition_is_no_lock)
 {
     zkl_error err = {.text = ""};
     begin_history();
@@ -246,7 +246,7 @@ static void test_a_partition_is_no_lock(void)
 }
 
 /* Somebody else holds a piece by hand: it is assigned when he lets it go. */
-static void test_a_piece_that_is_held(void)
+TEST(test_a_piece_that_is_held)
 {
     begin_history();
     zkl_session *session = kit_open(NULL);
@@ -263,7 +263,7 @@ static void test_a_piece_that_is_held(void)
     check_history();
 }
 
-static void test_close_without_stop(void)
+TEST(test_close_without_stop)
 {
     begin_history();
     hire(0, 4, 0, NULL);
@@ -307,7 +307,7 @@ static void inside_revoked(zkl_partition *partition, const char *piece, bool los
     __atomic_fetch_add(&inside.revoked, 1, __ATOMIC_ACQ_REL);
 }
 
-static void test_stop_and_free_from_a_callback(void)
+TEST(test_stop_and_free_from_a_callback)
 {
     for (int frees = 0; frees < 2; frees++) {
         zkl_partition_options o = ZKL_PARTITION_OPTIONS_INIT;
@@ -349,7 +349,7 @@ static void expect_stop(struct mailbox *box, size_t nth, int code, bool owns)
     CU_ASSERT_EQUAL(box->letters[nth - 1].granted, owns);
 }
 
-static void test_stop_without_waiting(void)
+TEST(test_stop_without_waiting)
 {
     struct mailbox box = MAILBOX_INIT;
     begin_history();
@@ -374,7 +374,7 @@ static void test_stop_without_waiting(void)
 }
 
 /* Nobody calls back but dispatch, and what ends the partition. */
-static void test_ways_a_stop_ends(void)
+TEST(test_ways_a_stop_ends)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_session_options options = kit_dispatched();
@@ -431,7 +431,7 @@ static void assigned_stops(zkl_partition *partition, const char *piece, int64_t 
     }
 }
 
-static void test_stop_async_from_a_callback(void)
+TEST(test_stop_async_from_a_callback)
 {
     zkl_partition_options o = ZKL_PARTITION_OPTIONS_INIT;
     zkl_partition *partition;
@@ -449,7 +449,7 @@ static void test_stop_async_from_a_callback(void)
     CU_ASSERT_EQUAL(inside.revoked, 3);
 }
 
-static void test_bad_pieces(void)
+TEST(test_bad_pieces)
 {
     static const char *const pieces[][3] = {{"a", "b", "a"}, {"a/b", "c", "d"}, {"", "c", "d"}, {"..", "c", "d"}};
     zkl_partition_options o = ZKL_PARTITION_OPTIONS_INIT;
@@ -540,7 +540,7 @@ static void refuse_at(const char *path, int places)
     kit_close(keeper);
 }
 
-static void test_refused(void)
+TEST(test_refused)
 {
     refuse_at(PATH "/members", 1);
     CU_ASSERT_STRING_EQUAL(heard.path, PATH "/members");
@@ -548,7 +548,4 @@ static void test_refused(void)
     CU_ASSERT_EQUAL(strncmp(heard.path, PATH "/pieces/", strlen(PATH "/pieces/")), 0);
 }
 
-TESTS("partition", T(test_alone), T(test_join_and_leave), T(test_the_end_of_the_lease), T(test_strays_are_no_members),
-      T(test_a_partition_is_no_lock), T(test_a_piece_that_is_held), T(test_close_without_stop),
-      T(test_stop_and_free_from_a_callback), T(test_stop_without_waiting), T(test_ways_a_stop_ends),
-      T(test_stop_async_from_a_callback), T(test_bad_pieces), T(test_refused))
+TESTS("partition")

@@ -166,7 +166,7 @@ static void check_still_ours(int index)
     CU_ASSERT_EQUAL(zkl_partition_commit(members[1], name, &set, 1, 5000, NULL, &err), ZKL_ENOTHELD);
 }
 
-static void test_passed_on_by_the_answer(void)
+TEST(test_passed_on_by_the_answer)
 {
     begin();
     join_with(0, NULL, 0, 0);
@@ -198,7 +198,7 @@ static void test_passed_on_by_the_answer(void)
 /* --- a lease that becomes short, and ends --------------------------------------------------------------------------------- */
 
 /* Revoked while the lease still runs; again assigned, with other tokens, when it is renewed. */
-static void test_margin(void)
+TEST(test_margin)
 {
     zkl_session_options options = kit_short();
     begin();
@@ -222,7 +222,7 @@ static void test_margin(void)
 }
 
 /* A short break: jeopardy, and held again. Nothing is revoked. */
-static void test_jeopardy_and_back(void)
+TEST(test_jeopardy_and_back)
 {
     zkl_session_options options = kit_short();
     begin();
@@ -246,7 +246,7 @@ static void test_jeopardy_and_back(void)
 
 /* Eight pieces are being ended, and nobody answers: a lock of the same session is told of its loss all the same, and before
  * any piece was answered. */
-static void test_no_stall(void)
+TEST(test_no_stall)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_session_options options = kit_short();
@@ -277,7 +277,7 @@ static void on_stopped(int code, const zkl_error *err, void *payload)
     mailbox_put(payload, (struct letter){.code = code, .granted = how_many(0, true) > 0});
 }
 
-static void test_ends_of_a_partition(void)
+TEST(test_ends_of_a_partition)
 {
     struct mailbox box = MAILBOX_INIT;
     begin();
@@ -331,7 +331,7 @@ static void deaf(zkl_partition *partition, const char *name, int64_t token, void
     (void)partition, (void)name, (void)token, (void)payload;
 }
 
-static void test_answered_from_inside(void)
+TEST(test_answered_from_inside)
 {
     for (int later = 0; later < 2; later++) {
         zkl_session *session = kit_open(NULL);
@@ -354,5 +354,4 @@ static void test_answered_from_inside(void)
     }
 }
 
-TESTS("partition, answered later", T(test_passed_on_by_the_answer), T(test_margin), T(test_jeopardy_and_back),
-      T(test_no_stall), T(test_ends_of_a_partition), T(test_answered_from_inside))
+TESTS("partition, answered later")

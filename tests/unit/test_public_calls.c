@@ -312,7 +312,7 @@ static void give_null(struct things *t, bool (*is_other)(int64_t code), bool nam
     }
 }
 
-static void test_null(void)
+TEST(test_null)
 {
     static bool named[ROWS][NULLS];
     struct things t;
@@ -334,7 +334,7 @@ static void test_null(void)
 }
 
 /* A caller that frees what it was given finds NULL there. */
-static void test_closed(void)
+TEST(test_closed)
 {
     struct things t;
     make(&t, NULL);
@@ -364,7 +364,7 @@ static int in_child(struct things *t)
     return fine ? 0 : 1;
 }
 
-static void test_forked(void)
+TEST(test_forked)
 {
     struct things t;
     int status = -1;
@@ -404,7 +404,7 @@ static void call_inside(zkl_lock *lock, int code, const zkl_grant *grant, const 
 }
 
 /* Of a thread's or in dispatch: a call waits there as anywhere. */
-static void test_from_callbacks(void)
+TEST(test_from_callbacks)
 {
     struct things t;
     make(&t, NULL);
@@ -436,7 +436,7 @@ static void test_from_callbacks(void)
 /* --- numbers ----------------------------------------------------------------------------------------------------------- */
 
 /* Refused, a close has not begun. */
-static void test_wrong_timeouts(void)
+TEST(test_wrong_timeouts)
 {
     static const int64_t wrong[] = {INT64_MIN, INT64_MIN + 1, -5, -2};
     for (size_t j = 0; j < sizeof wrong / sizeof *wrong; j++) {
@@ -462,7 +462,7 @@ static void test_wrong_timeouts(void)
 }
 
 /* None of them is over before it has begun. */
-static void test_long_timeouts(void)
+TEST(test_long_timeouts)
 {
     static const int64_t right[] = {INT64_MAX, INT64_MAX - 1, INT64_MAX / 1000000, ZKL_WAIT_FOREVER};
     for (size_t j = 0; j < sizeof right / sizeof *right; j++) {
@@ -489,7 +489,7 @@ static void long_path(char *path, size_t length)
 }
 
 /* Each name of a znode below it has 50 bytes or so more: those are no longer the user's business. */
-static void test_long_paths(void)
+TEST(test_long_paths)
 {
     static const size_t lengths[] = {990, 1000, 1014, 1015, 1018, 1020, 1024, 1025, 1026, 5000, 70000};
     static char path[70001];
@@ -522,7 +522,7 @@ static void test_long_paths(void)
 }
 
 /* No elements, or no room for what is written. */
-static void test_nothing_given(void)
+TEST(test_nothing_given)
 {
     const char *hole[2] = {"/a", NULL};
     struct things t;
@@ -541,7 +541,7 @@ static void test_nothing_given(void)
 }
 
 /* Numbers of options: as they are, or refused by the name of the option. */
-static void test_options(void)
+TEST(test_options)
 {
     static const int64_t extremes[] = {INT64_MIN, -1, 0, INT64_MAX};
     for (size_t i = 0; i < 4 * (sizeof extremes / sizeof *extremes); i++) {
@@ -570,7 +570,7 @@ static void test_options(void)
     kit_close(session);
 }
 
-static void test_margins_and_slots(void)
+TEST(test_margins_and_slots)
 {
     static const int64_t extremes[] = {INT64_MIN, -1, INT64_MAX};
     struct things t;
@@ -686,17 +686,17 @@ static void in_time(const char *world, void (*spoil)(int64_t session_id, size_t 
     }
 }
 
-static void test_without_a_server(void)
+TEST(test_without_a_server)
 {
     in_time("suspended", suspend, 0);
 }
 
-static void test_with_a_server_that_hangs(void)
+TEST(test_with_a_server_that_hangs)
 {
     in_time("hung", hang, 0);
 }
 
-static void test_lost_in_the_middle(void)
+TEST(test_lost_in_the_middle)
 {
     for (size_t answers = 0; answers < 4; answers++) {
         in_time("lost", lose, answers);
@@ -852,7 +852,7 @@ static void end_in(const struct row *row, enum way way)
 }
 
 /* The time, a stop token, the free of the object, the close of the session: each ends a call once. */
-static void test_ways_to_end(void)
+TEST(test_ways_to_end)
 {
     for (int i = 0; i < ROWS; i++) {
         for (enum way way = 0; is_async(&rows[i]) && !strstr(rows[i].name, "session") && way < WAYS; way++) {
@@ -903,7 +903,7 @@ static void cut_at(const struct row *row, bool held, size_t whole, bool applied)
     kit_close(keeper);
 }
 
-static void test_cut_at_each_request(void)
+TEST(test_cut_at_each_request)
 {
     for (int i = 0; i < ROWS; i++) {
         for (size_t at = 0; is_async(&rows[i]) && !strstr(rows[i].name, "session") && at < 24; at++) {
@@ -913,7 +913,7 @@ static void test_cut_at_each_request(void)
 }
 
 /* Of every recipe: wherever its connection goes, it is granted once, and leaves nothing. */
-static void test_acquire_cut_at_each_request(void)
+TEST(test_acquire_cut_at_each_request)
 {
     keeper = kit_open(NULL);
     zkl_session *session = kit_open(NULL);
@@ -1130,18 +1130,14 @@ static void starve_each(bool sticky)
     kit_close(keeper);
 }
 
-static void test_one_allocation_fails(void)
+TEST(test_one_allocation_fails)
 {
     starve_each(false);
 }
 
-static void test_all_fail_from_one_on(void)
+TEST(test_all_fail_from_one_on)
 {
     starve_each(true);
 }
 
-TESTS("public calls", T(test_null), T(test_closed), T(test_forked), T(test_from_callbacks), T(test_wrong_timeouts),
-      T(test_long_timeouts), T(test_long_paths), T(test_nothing_given), T(test_options), T(test_margins_and_slots),
-      T(test_without_a_server), T(test_with_a_server_that_hangs), T(test_lost_in_the_middle), T(test_ways_to_end),
-      T(test_cut_at_each_request), T(test_acquire_cut_at_each_request), T(test_one_allocation_fails),
-      T(test_all_fail_from_one_on))
+TESTS("public calls")

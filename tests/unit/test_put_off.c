@@ -117,7 +117,7 @@ static unsigned expect_few(const char *name, int (*call)(zkl_session *session), 
     return sent;
 }
 
-static void test_few_requests(void)
+TEST(test_few_requests)
 {
     expect_few("barrier set", set, BUSY);
     expect_few("barrier wait", wait_at, BUSY);
@@ -133,7 +133,7 @@ static void test_few_requests(void)
 }
 
 /* The session has moved, say: reads are answered. */
-static void test_few_writes(void)
+TEST(test_few_writes)
 {
     expect_few("barrier set", set, BUSY_WITH_WRITES);
     expect_few("barrier lift", lift, BUSY_WITH_WRITES);
@@ -150,7 +150,7 @@ static void *be_content(void *arg)
 }
 
 /* And is done in the end. */
-static void test_done_later(void)
+TEST(test_done_later)
 {
     zkl_session *session = NULL;
     pthread_t thread;
@@ -193,7 +193,7 @@ static void turn_doomed(struct zkl__store *store)
     look_again(0);
 }
 
-static void test_replies_after_the_end(void)
+TEST(test_replies_after_the_end)
 {
     zkl_session *session = NULL;
     thread_store_begin(turn_doomed);
@@ -214,7 +214,7 @@ static void on_closed(int code, const zkl_error *err, void *payload)
 }
 
 /* The session is closed, without waiting, while its next store is being opened: that one is closed as well. */
-static void test_closed_while_it_opens(void)
+TEST(test_closed_while_it_opens)
 {
     zkl_session *session = NULL;
     atomic_bool done = false;
@@ -233,5 +233,4 @@ static void test_closed_while_it_opens(void)
     CU_ASSERT_EQUAL(thread_store_closed(), thread_store_opened());
 }
 
-TESTS("put_off", T(test_few_requests), T(test_few_writes), T(test_done_later), T(test_replies_after_the_end),
-      T(test_closed_while_it_opens))
+TESTS("put_off")

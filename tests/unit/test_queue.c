@@ -31,7 +31,7 @@ static zkl_queue *list(const char *path)
     return queue;
 }
 
-static void test_holder_and_waiters(void)
+TEST(test_holder_and_waiters)
 {
     kit_set_up(NULL);
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
@@ -66,7 +66,7 @@ static void test_holder_and_waiters(void)
     kit_tear_down();
 }
 
-static void test_strangers_in_the_queue(void)
+TEST(test_strangers_in_the_queue)
 {
     static const char *const names[] = {
         "_c_" UUID "-__READ__0000000003", "00001111222233334444555566667777__lock__0000000001",
@@ -103,7 +103,7 @@ static void test_strangers_in_the_queue(void)
     kit_tear_down();
 }
 
-static void test_entries_that_may_not_be_read(void)
+TEST(test_entries_that_may_not_be_read)
 {
     const zkl_acl nobody = {1, &(zkl_acl_entry){ZKL_PERM_READ, "digest", "x:y"}};
     char large[ZKL_DATA_MAX + 100];
@@ -128,7 +128,7 @@ static void test_entries_that_may_not_be_read(void)
     kit_tear_down();
 }
 
-static void test_a_thousand_entries(void)
+TEST(test_a_thousand_entries)
 {
     char name[64];
     kit_set_up(NULL);
@@ -167,7 +167,7 @@ static zkl_lock *hold(struct mailbox *requests)
 }
 
 /* The paths and names are copied. */
-static void test_what_they_bring(void)
+TEST(test_what_they_bring)
 {
     struct mailbox box = MAILBOX_INIT, requests = MAILBOX_INIT;
     zkl_queue *queue = NULL;
@@ -212,7 +212,7 @@ static void test_what_they_bring(void)
 }
 
 /* A request whose fate is unknown is not made again: it would be a second one. */
-static void test_revoke_is_sent_once(void)
+TEST(test_revoke_is_sent_once)
 {
     struct mailbox box = MAILBOX_INIT, requests = MAILBOX_INIT;
     kit_set_up(NULL);
@@ -241,7 +241,7 @@ static int remove_at(const char *path, const char *node, int64_t token, zkl_erro
     return zkl_queue_remove(two, path, node, token, 5000, err);
 }
 
-static void test_holder(void)
+TEST(test_holder)
 {
     set_up_brief();
     zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(two, QUEUE, NULL);
@@ -269,7 +269,7 @@ static void test_holder(void)
     kit_tear_down();
 }
 
-static void test_waiter(void)
+TEST(test_waiter)
 {
     set_up_brief();
     zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(two, QUEUE, NULL);
@@ -303,7 +303,7 @@ static void *run_remove(void *arg)
 }
 
 /* The delete is done, its answer lost, and before it is known another one has the name. */
-static void test_another_one_of_that_name_meanwhile(void)
+TEST(test_another_one_of_that_name_meanwhile)
 {
     pthread_t thread;
     int code = -1;
@@ -323,7 +323,7 @@ static void test_another_one_of_that_name_meanwhile(void)
 }
 
 /* A request to give way is a write: the version differs, the znode does not. */
-static void test_written_meanwhile(void)
+TEST(test_written_meanwhile)
 {
     struct mailbox requests = MAILBOX_INIT;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
@@ -343,7 +343,7 @@ static void test_written_meanwhile(void)
 }
 
 /* Who may not read a znode may still remove it: deleting is a matter of the directory's list. */
-static void test_unreadable(void)
+TEST(test_unreadable)
 {
     static const zkl_acl_entry nobody[] = {{ZKL_PERM_DELETE, "world", "anyone"}};
     static const zkl_acl hidden = {1, nobody};
@@ -367,7 +367,7 @@ static void test_unreadable(void)
     kit_tear_down();
 }
 
-static void test_not_permitted(void)
+TEST(test_not_permitted)
 {
     static const zkl_acl_entry entries[] = {{ZKL_PERM_READ | ZKL_PERM_CREATE, "world", "anyone"}};
     static const zkl_acl closed = {1, entries};
@@ -385,7 +385,7 @@ static void test_not_permitted(void)
     kit_tear_down();
 }
 
-static void test_bad_calls(void)
+TEST(test_bad_calls)
 {
     static const char node[] = "_c_" UUID "-lock-0000000000";
     zkl_error err;
@@ -398,7 +398,4 @@ static void test_bad_calls(void)
     kit_tear_down();
 }
 
-TESTS("queue", T(test_holder_and_waiters), T(test_strangers_in_the_queue), T(test_entries_that_may_not_be_read),
-      T(test_a_thousand_entries), T(test_what_they_bring), T(test_revoke_is_sent_once), T(test_holder), T(test_waiter),
-      T(test_another_one_of_that_name_meanwhile), T(test_written_meanwhile), T(test_unreadable), T(test_not_permitted),
-      T(test_bad_calls))
+TESTS("queue")

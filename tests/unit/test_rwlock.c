@@ -45,7 +45,7 @@ static bool writes(const zkl_lock *lock)
 
 /* --- who excludes whom --------------------------------------------------------------------------------------------- */
 
-static void test_readers_share(void)
+TEST(test_readers_share)
 {
     kit_set_up(NULL);
     zkl_lock *first = hold(make_reader(one, NULL)), *second = hold(make_reader(two, NULL)),
@@ -77,7 +77,7 @@ static void test_readers_share(void)
 }
 
 /* A reader does not pass a writer that waits: no writer starves. */
-static void test_nobody_barges(void)
+TEST(test_nobody_barges)
 {
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
@@ -105,7 +105,7 @@ static void test_nobody_barges(void)
     kit_tear_down();
 }
 
-static void test_a_plain_lock_is_a_writer(void)
+TEST(test_a_plain_lock_is_a_writer)
 {
     kit_set_up(NULL);
     zkl_lock *plain = kit_lock(one, QUEUE, NULL);
@@ -122,7 +122,7 @@ static void test_a_plain_lock_is_a_writer(void)
 
 /* --- upgrade, recursion -------------------------------------------------------------------------------------------- */
 
-static void test_upgrade_is_refused(void)
+TEST(test_upgrade_is_refused)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     for (int recursive = 0; recursive <= 1; recursive++) {
@@ -142,7 +142,7 @@ static void test_upgrade_is_refused(void)
     }
 }
 
-static void test_recursion(void)
+TEST(test_recursion)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.recursive = true;
@@ -165,7 +165,7 @@ static void test_recursion(void)
 
 /* --- downgrade ----------------------------------------------------------------------------------------------------- */
 
-static void test_downgrade(void)
+TEST(test_downgrade)
 {
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
@@ -199,7 +199,7 @@ static void test_downgrade(void)
     kit_tear_down();
 }
 
-static void test_downgrade_without_an_answer(void)
+TEST(test_downgrade_without_an_answer)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.release_timeout_ms = 100;
@@ -221,7 +221,7 @@ static void test_downgrade_without_an_answer(void)
 }
 
 /* The connection goes in the middle of it: applied or not, one node is left, and it is a reader's. */
-static void test_downgrade_when_the_connection_goes(void)
+TEST(test_downgrade_when_the_connection_goes)
 {
     for (size_t half = 0; half <= 1; half++) {
         kit_set_up(NULL);
@@ -242,7 +242,7 @@ static void test_downgrade_when_the_connection_goes(void)
 
 /* --- loss ---------------------------------------------------------------------------------------------------------- */
 
-static void test_lost_while_it_downgrades(void)
+TEST(test_lost_while_it_downgrades)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     zkl_session_options brief = kit_short();
@@ -260,6 +260,4 @@ static void test_lost_while_it_downgrades(void)
     kit_tear_down();
 }
 
-TESTS("rwlock", T(test_readers_share), T(test_nobody_barges), T(test_a_plain_lock_is_a_writer),
-      T(test_upgrade_is_refused), T(test_recursion), T(test_downgrade), T(test_downgrade_without_an_answer),
-      T(test_downgrade_when_the_connection_goes), T(test_lost_while_it_downgrades))
+TESTS("rwlock")

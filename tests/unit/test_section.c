@@ -40,7 +40,7 @@ static int run_section(const zkl_cancel *cancel, int64_t token, void *payload)
     return 42;
 }
 
-static void test_with_lock(void)
+TEST(test_with_lock)
 {
     kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL), *other = kit_lock(two, QUEUE, NULL);
@@ -65,7 +65,7 @@ static void test_with_lock(void)
     kit_tear_down();
 }
 
-static void test_with_lock_raises_the_flag_before_the_lease_ends(void)
+TEST(test_with_lock_raises_the_flag_before_the_lease_ends)
 {
     zkl_session_options options = kit_short();
     options.session_timeout_ms = 4000;
@@ -82,7 +82,7 @@ static void test_with_lock_raises_the_flag_before_the_lease_ends(void)
     kit_tear_down();
 }
 
-static void test_with_lock_raises_the_flag_on_loss(void)
+TEST(test_with_lock_raises_the_flag_on_loss)
 {
     kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
@@ -107,7 +107,7 @@ static int cancel_itself(const zkl_cancel *cancel, int64_t token, void *payload)
     return 42;
 }
 
-static void test_with_lock_is_told_by_cancel(void)
+TEST(test_with_lock_is_told_by_cancel)
 {
     kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
@@ -162,7 +162,7 @@ static void check_replaced(struct replaced replaced)
 }
 
 /* All grants of a lingering znode have one token: only the serial tells them apart. */
-static void test_with_lock_that_lingers_is_replaced(void)
+TEST(test_with_lock_that_lingers_is_replaced)
 {
     kit_set_up(NULL);
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
@@ -184,7 +184,7 @@ static int release_once(const zkl_cancel *cancel, int64_t token, void *payload)
 }
 
 /* Of two acquires one is released in the section, the other by it: the hold covers it to its end. */
-static void test_with_a_recursive_lock_released_once(void)
+TEST(test_with_a_recursive_lock_released_once)
 {
     kit_set_up(NULL);
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
@@ -196,7 +196,7 @@ static void test_with_a_recursive_lock_released_once(void)
     kit_tear_down();
 }
 
-static void test_with_a_permit_that_is_replaced(void)
+TEST(test_with_a_permit_that_is_replaced)
 {
     kit_set_up(NULL);
     struct replaced replaced = {.permits = 2};
@@ -215,7 +215,7 @@ static int downgrade(const zkl_cancel *cancel, int64_t token, void *payload)
 }
 
 /* The znode is another one then, but the grant is the same. */
-static void test_with_a_write_lock_that_is_downgraded(void)
+TEST(test_with_a_write_lock_that_is_downgraded)
 {
     kit_set_up(NULL);
     zkl_lock *lock = NULL;
@@ -266,7 +266,7 @@ static int lead(const zkl_cancel *cancel, int64_t token, void *payload)
     return number == term->last ? 42 : 0;
 }
 
-static void test_run(void)
+TEST(test_run)
 {
     kit_set_up(NULL);
     zkl_lock *a = candidate(one);
@@ -307,7 +307,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-static void test_cancel_ends_a_run(void)
+TEST(test_cancel_ends_a_run)
 {
     kit_set_up(NULL);
     struct runner leads = {.term = {.waits = true, .election = candidate(one)}};
@@ -378,7 +378,7 @@ static int end_when_told(const zkl_cancel *cancel, int64_t token, void *payload)
     return 7;
 }
 
-static void test_close_waits_for_a_section(void)
+TEST(test_close_waits_for_a_section)
 {
     struct work work = {0};
     kit_set_up(NULL);
@@ -398,7 +398,7 @@ static int lead_until_told(const zkl_cancel *cancel, int64_t token, void *payloa
     return 0; /* would stand again */
 }
 
-static void test_close_waits_for_a_term(void)
+TEST(test_close_waits_for_a_term)
 {
     struct work work = {0};
     kit_set_up(NULL);
@@ -421,7 +421,7 @@ static int acquire_inside(const zkl_cancel *cancel, int64_t token, void *payload
     return 0;
 }
 
-static void test_a_section_that_waits_for_another_lock(void)
+TEST(test_a_section_that_waits_for_another_lock)
 {
     struct work work = {0};
     kit_set_up(NULL);
@@ -448,7 +448,7 @@ static int close_inside(const zkl_cancel *cancel, int64_t token, void *payload)
     return 0;
 }
 
-static void test_close_in_a_section(void)
+TEST(test_close_in_a_section)
 {
     struct work work = {0};
     kit_set_up(NULL);
@@ -483,7 +483,7 @@ static int end_when_it_likes_in_time(const zkl_cancel *cancel, int64_t token, vo
 }
 
 /* Close is bounded all the same, and what runs on finds its memory. */
-static void test_a_section_that_does_not_end(void)
+TEST(test_a_section_that_does_not_end)
 {
     struct work work = {0};
     kit_set_up(NULL);
@@ -498,7 +498,7 @@ static void test_a_section_that_does_not_end(void)
 }
 
 /* Nobody waits for the close; it waits for the section all the same. */
-static void test_close_async_waits_for_a_section(void)
+TEST(test_close_async_waits_for_a_section)
 {
     struct work work = {0};
     struct mailbox box = MAILBOX_INIT;
@@ -516,10 +516,4 @@ static void test_close_async_waits_for_a_section(void)
     kit_close(two);
 }
 
-TESTS("sections", T(test_with_lock), T(test_with_lock_raises_the_flag_before_the_lease_ends),
-      T(test_with_lock_raises_the_flag_on_loss), T(test_with_lock_is_told_by_cancel),
-      T(test_with_lock_that_lingers_is_replaced), T(test_with_a_recursive_lock_released_once),
-      T(test_with_a_permit_that_is_replaced), T(test_with_a_write_lock_that_is_downgraded), T(test_run),
-      T(test_cancel_ends_a_run), T(test_close_waits_for_a_section), T(test_close_waits_for_a_term),
-      T(test_a_section_that_waits_for_another_lock), T(test_close_in_a_section), T(test_a_section_that_does_not_end),
-      T(test_close_async_waits_for_a_section))
+TESTS("sections")

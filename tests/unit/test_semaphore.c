@@ -59,7 +59,7 @@ static zkl_lock *held(int limit)
 
 /* --- permits ------------------------------------------------------------------------------------------------------- */
 
-static void test_acquire_and_release(void)
+TEST(test_acquire_and_release)
 {
     kit_set_up(NULL);
     zkl_lock *a = pool_contender(one, 3), *b = pool_contender(two, 3), *c = pool_contender(two, 3);
@@ -110,7 +110,7 @@ static void test_acquire_and_release(void)
 }
 
 /* Leases that live with no session are nobody's permits. */
-static void test_strays_take_no_permits(void)
+TEST(test_strays_take_no_permits)
 {
     kit_set_up(NULL);
     zkl_lock *a = pool_contender(one, 2), *b = pool_contender(two, 2), *c = pool_contender(two, 2);
@@ -134,7 +134,7 @@ static void test_strays_take_no_permits(void)
 }
 
 /* A foreign znode in the path, of every length that a server takes, is nobody's lock while no session owns it. */
-static void test_foreign_names_of_any_length(void)
+TEST(test_foreign_names_of_any_length)
 {
     static const size_t lengths[] = {18, 36, 63, 64, 65, 127, 128, 254, 255};
     char name[256];
@@ -153,7 +153,7 @@ static void test_foreign_names_of_any_length(void)
 }
 
 /* A request for all permits is not passed over by those for one that come after it. */
-static void test_big_requests_are_not_starved(void)
+TEST(test_big_requests_are_not_starved)
 {
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
@@ -189,7 +189,7 @@ static void test_big_requests_are_not_starved(void)
     kit_tear_down();
 }
 
-static void test_expiry_while_holding(void)
+TEST(test_expiry_while_holding)
 {
     struct mailbox states = MAILBOX_INIT;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
@@ -222,7 +222,7 @@ static void test_expiry_while_holding(void)
     kit_tear_down();
 }
 
-static void test_an_operator_removes_nodes(void)
+TEST(test_an_operator_removes_nodes)
 {
     zkl_session_options options = kit_short();
     struct mailbox box = MAILBOX_INIT;
@@ -259,7 +259,7 @@ static void refuse_credentials(zkl_session *session)
     zkl__session_leave(session);
 }
 
-static void test_credentials_refused_while_waiting_and_held(void)
+TEST(test_credentials_refused_while_waiting_and_held)
 {
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
@@ -280,7 +280,7 @@ static void test_credentials_refused_while_waiting_and_held(void)
 
 /* --- the limit ----------------------------------------------------------------------------------------------------- */
 
-static void test_the_limit_is_agreed_on(void)
+TEST(test_the_limit_is_agreed_on)
 {
     kit_set_up(NULL);
     zkl_lock *a = pool_contender(one, 3), *b = pool_contender(two, 5);
@@ -321,7 +321,7 @@ static void acquire_as_others(zkl_session *session, int wanted)
 }
 
 /* Anybody can leave two empty znodes behind: they are no semaphore, and deny nothing. Its limit is one, and whoever stands there. */
-static void test_empty_folders_are_no_semaphore(void)
+TEST(test_empty_folders_are_no_semaphore)
 {
     kit_set_up(NULL);
     zkl_lock *a = pool_contender(two, 2);
@@ -345,7 +345,7 @@ static void test_empty_folders_are_no_semaphore(void)
 }
 
 /* Persistent ones in them would deny the lock for ever; one that lives with a session says that it is a semaphore, limit or not. */
-static void test_strays_in_its_folders_are_no_semaphore(void)
+TEST(test_strays_in_its_folders_are_no_semaphore)
 {
     static const char *const folders[] = {POOL "/locks", POOL "/leases"};
     kit_set_up(NULL);
@@ -371,7 +371,7 @@ static void test_strays_in_its_folders_are_no_semaphore(void)
 }
 
 /* Somebody's lock of the name "locks", below one that is held. */
-static void test_one_of_its_folders_is_no_semaphore(void)
+TEST(test_one_of_its_folders_is_no_semaphore)
 {
     kit_set_up(NULL);
     zkl_lock *nested = kit_hold(two, POOL "/locks", NULL);
@@ -381,7 +381,7 @@ static void test_one_of_its_folders_is_no_semaphore(void)
 }
 
 /* A crowd of one session shares its lists. */
-static void test_many_of_one_session_are_refused(void)
+TEST(test_many_of_one_session_are_refused)
 {
     enum { CROWD = 40 };
     struct mailbox box = MAILBOX_INIT;
@@ -405,7 +405,7 @@ static void test_many_of_one_session_are_refused(void)
 /* --- another limit while it is used -------------------------------------------------------------------------------------- */
 
 /* Whoever wants several makes them before it reads the leases, and the limit with them; and once more, with watches. */
-static void test_growth_for_several(void)
+TEST(test_growth_for_several)
 {
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
@@ -420,7 +420,7 @@ static void test_growth_for_several(void)
     kit_tear_down();
 }
 
-static void test_holders_finish(void)
+TEST(test_holders_finish)
 {
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
@@ -446,7 +446,7 @@ static void test_holders_finish(void)
 }
 
 /* A lower limit that comes while a list of the leases is under way counts for that list. */
-static void test_shrink_meanwhile(void)
+TEST(test_shrink_meanwhile)
 {
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
@@ -474,7 +474,7 @@ static void test_shrink_meanwhile(void)
 }
 
 /* Who insists on a limit is refused from then on, also while it waits; and who wants more than there are. */
-static void test_who_does_not_fit_is_refused(void)
+TEST(test_who_does_not_fit_is_refused)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_error err;
@@ -503,7 +503,7 @@ static void test_who_does_not_fit_is_refused(void)
     kit_tear_down();
 }
 
-static void test_no_limit_there(void)
+TEST(test_no_limit_there)
 {
     zkl_error err;
     kit_set_up(NULL);
@@ -523,7 +523,7 @@ static void test_no_limit_there(void)
 }
 
 /* What is no limit is never overwritten, and nobody is granted by it. */
-static void test_garbled_limit(void)
+TEST(test_garbled_limit)
 {
     static const char *const garbled[] = {"many", "-1", "0", "3 ", "0x3", "99999999999"};
     struct mailbox box = MAILBOX_INIT;
@@ -552,7 +552,7 @@ static void test_garbled_limit(void)
 }
 
 /* Who may read the limit, and not write it. */
-static void test_without_permission(void)
+TEST(test_without_permission)
 {
     static const zkl_acl_entry entry = {ZKL_PERM_ALL & ~ZKL_PERM_WRITE, "world", "anyone"};
     static const zkl_acl acl = {1, &entry};
@@ -586,7 +586,7 @@ static int resize_through(size_t whole, size_t half, size_t lost, const char *fi
     return box.letters[0].code;
 }
 
-static void test_resized_over_lost_replies(void)
+TEST(test_resized_over_lost_replies)
 {
     static const struct {
         size_t whole, half, lost;
@@ -616,7 +616,7 @@ static void test_resized_over_lost_replies(void)
 }
 
 /* Between the read and the write it becomes something else, which stays: a lock's directory, say. */
-static void test_limit_changed_meanwhile(void)
+TEST(test_limit_changed_meanwhile)
 {
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
@@ -650,7 +650,7 @@ static void *resize_often(void *arg)
     return NULL;
 }
 
-static void test_at_the_same_time(void)
+TEST(test_at_the_same_time)
 {
     kit_set_up(NULL);
     zkl_lock *holder = held(2);
@@ -669,7 +669,7 @@ static void test_at_the_same_time(void)
 }
 
 /* The servers refuse the write for now, and for good. */
-static void test_refused(void)
+TEST(test_refused)
 {
     zkl_error err;
     kit_set_up(NULL);
@@ -687,7 +687,7 @@ static void test_refused(void)
     kit_tear_down();
 }
 
-static void test_bad_calls(void)
+TEST(test_bad_calls)
 {
     static const int limits[] = {INT32_MIN, -1, ZKL_PERMITS_MAX + 1, INT32_MAX};
     zkl_lock *semaphore = NULL;
@@ -716,11 +716,4 @@ static void test_bad_calls(void)
     kit_tear_down();
 }
 
-TESTS("semaphore", T(test_acquire_and_release), T(test_strays_take_no_permits), T(test_foreign_names_of_any_length),
-      T(test_big_requests_are_not_starved), T(test_expiry_while_holding), T(test_an_operator_removes_nodes),
-      T(test_credentials_refused_while_waiting_and_held), T(test_the_limit_is_agreed_on),
-      T(test_empty_folders_are_no_semaphore), T(test_strays_in_its_folders_are_no_semaphore),
-      T(test_one_of_its_folders_is_no_semaphore), T(test_many_of_one_session_are_refused), T(test_growth_for_several),
-      T(test_holders_finish), T(test_shrink_meanwhile), T(test_who_does_not_fit_is_refused), T(test_no_limit_there),
-      T(test_garbled_limit), T(test_without_permission), T(test_resized_over_lost_replies),
-      T(test_limit_changed_meanwhile), T(test_at_the_same_time), T(test_refused), T(test_bad_calls))
+TESTS("semaphore")

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static void test_zookeeper_strings(void)
+TEST(test_zookeeper_strings)
 {
     static const char *const good[] = {
         "localhost",
@@ -29,7 +29,7 @@ static void test_zookeeper_strings(void)
     }
 }
 
-static void test_without_port(void)
+TEST(test_without_port)
 {
     static const struct {
         const char *servers, *portless; /* "": each has a port */
@@ -51,7 +51,7 @@ static void test_without_port(void)
     }
 }
 
-static void test_memory_strings(void)
+TEST(test_memory_strings)
 {
     CU_ASSERT_PTR_EQUAL(zkl__store_find("memory:a", NULL), &zkl__store_memory);
     CU_ASSERT_PTR_EQUAL(zkl__store_find("memory:any.name-you_like:2", NULL), &zkl__store_memory);
@@ -59,7 +59,7 @@ static void test_memory_strings(void)
 }
 
 /* Each with the words that its message must have. */
-static void test_bad_strings(void)
+TEST(test_bad_strings)
 {
     static const struct {
         const char *servers, *words;
@@ -128,7 +128,7 @@ static void test_bad_strings(void)
     }
 }
 
-static void test_long_strings(void)
+TEST(test_long_strings)
 {
     static char text[4000];
     zkl_error err = {0};
@@ -148,5 +148,4 @@ static void test_long_strings(void)
     CU_ASSERT_PTR_EQUAL(zkl__store_find(text, &err), &zkl__store_zookeeper);
 }
 
-TESTS("servers", T(test_zookeeper_strings), T(test_without_port), T(test_memory_strings), T(test_bad_strings),
-      T(test_long_strings))
+TESTS("servers")

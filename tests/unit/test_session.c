@@ -27,7 +27,7 @@ static void expect_refusal(const char *servers, const zkl_session_options *optio
     CU_ASSERT_PTR_NULL(session);
 }
 
-static void test_bad_options(void)
+TEST(test_bad_options)
 {
     const zkl_session_options good = ZKL_SESSION_OPTIONS_INIT;
     zkl_session_options bad;
@@ -72,7 +72,7 @@ static void test_bad_options(void)
     expect_refusal(PLACE, &bad, ZKL_EINVAL, "heap");
 }
 
-static void test_a_session_timeout_too_short_for_a_lease(void)
+TEST(test_a_session_timeout_too_short_for_a_lease)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     zkl_session *session = NULL;
@@ -91,7 +91,7 @@ static void test_a_session_timeout_too_short_for_a_lease(void)
     kit_close(session);
 }
 
-static void test_nobody_answers(void)
+TEST(test_nobody_answers)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     options.connect_timeout_ms = 200;
@@ -101,7 +101,7 @@ static void test_nobody_answers(void)
     CU_ASSERT(now_ms() - from >= 400 && now_ms() - from < SOON);
 }
 
-static void test_credentials_refused(void)
+TEST(test_credentials_refused)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     options.auth_scheme = "nosuch";
@@ -112,7 +112,7 @@ static void test_credentials_refused(void)
     }
 }
 
-static void test_facts(void)
+TEST(test_facts)
 {
     zkl_session *session = kit_open(NULL);
     CU_ASSERT_EQUAL(zkl_session_state(session), ZKL_SESSION_CONNECTED);
@@ -127,7 +127,7 @@ static void test_facts(void)
 
 /* --- states -------------------------------------------------------------------------------------------------------- */
 
-static void test_states(void)
+TEST(test_states)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
@@ -182,7 +182,7 @@ static int losses(const struct mailbox *box)
 }
 
 /* A state_fn that sleeps through many changes hears of those that matter: losses, and the last one. */
-static void test_many_changes_for_a_slow_listener(void)
+TEST(test_many_changes_for_a_slow_listener)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
@@ -233,7 +233,7 @@ static void use(zkl_session *session, struct mailbox *box)
     zkl_lock_free(lock);
 }
 
-static void test_nothing_is_left_after_close(void)
+TEST(test_nothing_is_left_after_close)
 {
     struct test_heap counter = TEST_HEAP_INIT;
     zkl_heap heap = test_heap(&counter);
@@ -276,7 +276,7 @@ static bool takes_no_signals(const char *task)
     return (blocked & 0x4a03) == 0x4a03 && (blocked & 0x4c8) == 0;
 }
 
-static void test_our_threads_take_no_signals(void)
+TEST(test_our_threads_take_no_signals)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     struct mailbox box = MAILBOX_INIT;
@@ -329,7 +329,7 @@ static void on_log(const zkl_log_record *record, void *payload)
     pthread_mutex_unlock(&log->mutex);
 }
 
-static void test_log(void)
+TEST(test_log)
 {
     struct log log = {.mutex = PTHREAD_MUTEX_INITIALIZER};
     struct mailbox box = MAILBOX_INIT;
@@ -379,7 +379,7 @@ static int alarms_of(struct alarms *alarms, const int *count)
 }
 
 /* What its holder has to know is in the log without any callback of the lock's. */
-static void test_log_of_a_loss(void)
+TEST(test_log_of_a_loss)
 {
     struct alarms alarms = {.mutex = PTHREAD_MUTEX_INITIALIZER};
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
@@ -401,7 +401,7 @@ static void test_log_of_a_loss(void)
 
 /* --- open without waiting ------------------------------------------------------------------------------------------------ */
 
-static void test_used_at_once(void)
+TEST(test_used_at_once)
 {
     zkl_session_options options = kit_short();
     struct mailbox opened = MAILBOX_INIT, acquired = MAILBOX_INIT, states = MAILBOX_INIT;
@@ -421,7 +421,7 @@ static void test_used_at_once(void)
 }
 
 /* However early the store's thread is: it may be before the call has taken the session's mutex again. */
-static void test_connected_is_reported(void)
+TEST(test_connected_is_reported)
 {
     enum { TIMES = 400 };
     for (int i = 0; i < TIMES; i++) {
@@ -438,7 +438,7 @@ static void test_connected_is_reported(void)
     }
 }
 
-static void test_without_a_server(void)
+TEST(test_without_a_server)
 {
     zkl_session_options options = kit_dispatched();
     struct mailbox opened = MAILBOX_INIT, acquired = MAILBOX_INIT;
@@ -457,7 +457,7 @@ static void test_without_a_server(void)
     CU_ASSERT_EQUAL(mailbox_last(&opened), ZKL_ECLOSED);
 }
 
-static void test_stopped(void)
+TEST(test_stopped)
 {
     zkl_session_options options = kit_short();
     struct mailbox opened = MAILBOX_INIT;
@@ -478,7 +478,7 @@ static void test_stopped(void)
 }
 
 /* Connected, and no lease fits the session's timeout: what was made meanwhile ends. */
-static void test_refused_for_good(void)
+TEST(test_refused_for_good)
 {
     zkl_session_options options = kit_short();
     struct mailbox opened = MAILBOX_INIT, acquired = MAILBOX_INIT, states = MAILBOX_INIT;
@@ -544,7 +544,7 @@ static void on_leader(zkl_election_observer *observer, const zkl_leader *leader,
     (void)observer, (void)leader, (void)payload;
 }
 
-static void test_every_kind(void)
+TEST(test_every_kind)
 {
     static const char *const both[] = {"/m/a", "/m/b"};
     kit_set_up(NULL);
@@ -602,8 +602,4 @@ static void test_every_kind(void)
     kit_tear_down();
 }
 
-TESTS("session", T(test_bad_options), T(test_a_session_timeout_too_short_for_a_lease), T(test_nobody_answers),
-      T(test_credentials_refused), T(test_facts), T(test_states), T(test_many_changes_for_a_slow_listener),
-      T(test_nothing_is_left_after_close), T(test_our_threads_take_no_signals), T(test_log), T(test_log_of_a_loss),
-      T(test_used_at_once), T(test_connected_is_reported), T(test_without_a_server), T(test_stopped),
-      T(test_refused_for_good), T(test_every_kind))
+TESTS("session")

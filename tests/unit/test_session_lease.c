@@ -8,7 +8,7 @@ static int64_t lease_left(void)
     return zkl__core_lease_until(script.core) - script.now;
 }
 
-static void test_heartbeats_keep_the_lease(void)
+TEST(test_heartbeats_keep_the_lease)
 {
     script_begin();
     script_hold(&me);
@@ -26,7 +26,7 @@ static void test_heartbeats_keep_the_lease(void)
 }
 
 /* The reply that would renew a lease comes when it has ended, and nobody woke before: lost is final. */
-static void test_a_reply_behind_the_end(void)
+TEST(test_a_reply_behind_the_end)
 {
     script_begin();
     script_hold(&me);
@@ -51,7 +51,7 @@ static void test_a_reply_behind_the_end(void)
 }
 
 /* Its time may be up before: then it is told why it was not granted. */
-static void test_time_is_up_in_doubt(void)
+TEST(test_time_is_up_in_doubt)
 {
     script_begin();
     script_wait(20000 * MS);
@@ -66,7 +66,7 @@ static void test_time_is_up_in_doubt(void)
 }
 
 /* A connect that took its time has used up much of the first lease: no grant that would be in jeopardy before it is renewed. */
-static void test_young_grant(void)
+TEST(test_young_grant)
 {
     for (int64_t took = 0; took < 10000; took += 500) {
         script_init();
@@ -103,7 +103,7 @@ static enum zkl__hops hops_with(const char *config, bool hidden)
     return hops;
 }
 
-static void test_hops(void)
+TEST(test_hops)
 {
     CU_ASSERT_EQUAL(hops_with(VOTERS, false), ZKL__HOPS_ONE);
     CU_ASSERT_EQUAL(hops_with(NULL, false), ZKL__HOPS_ONE); /* servers before 3.5 */
@@ -113,7 +113,7 @@ static void test_hops(void)
 }
 
 /* The first thing on each connection; once more when the server did not apply it; never when the owner knows. */
-static void test_roles_are_read_first(void)
+TEST(test_roles_are_read_first)
 {
     script_init_masters(ZKL__MASTERS_ASK);
     script_connect();
@@ -142,7 +142,7 @@ static void test_roles_are_read_first(void)
 }
 
 /* Two hops leave nothing of four seconds: no grant, and a word about it. */
-static void test_two_hops_and_a_short_timeout(void)
+TEST(test_two_hops_and_a_short_timeout)
 {
     script_init_masters(ZKL__MASTERS_ASK);
     strcpy(script_put(CONFIG, 0)->data, OBSERVERS);
@@ -157,7 +157,7 @@ static void test_two_hops_and_a_short_timeout(void)
 
 /* Connections that are lost within a second, one after the other, while something is watched: an operator hears of it once, until one
  * lasts. Without watches, or with longer connections, there is nothing to say. */
-static void test_broken_by_watches(void)
+TEST(test_broken_by_watches)
 {
     script_begin();
     for (int i = 0; i < 20; i++) {
@@ -185,6 +185,4 @@ static void test_broken_by_watches(void)
     script_finish();
 }
 
-TESTS("session_lease", T(test_heartbeats_keep_the_lease), T(test_a_reply_behind_the_end), T(test_time_is_up_in_doubt),
-      T(test_young_grant), T(test_hops), T(test_roles_are_read_first), T(test_two_hops_and_a_short_timeout),
-      T(test_broken_by_watches))
+TESTS("session_lease")

@@ -19,7 +19,7 @@ static const zkl_contender_stats *sums(void)
 
 /* --- what is counted ------------------------------------------------------------------------------------------------- */
 
-static void test_a_grant(void)
+TEST(test_a_grant)
 {
     script_begin();
     script_acquire(&me);
@@ -53,7 +53,7 @@ static void test_a_grant(void)
     script_deinit();
 }
 
-static void test_waits_that_end_otherwise(void)
+TEST(test_waits_that_end_otherwise)
 {
     script_begin();
     script_put("/q/_c_aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa-lock-0000000000", SCRIPT_STRANGER);
@@ -84,7 +84,7 @@ static void test_waits_that_end_otherwise(void)
     script_deinit();
 }
 
-static void test_losses(void)
+TEST(test_losses)
 {
     script_begin();
     script_acquire(&me);
@@ -112,7 +112,7 @@ static void test_losses(void)
     script_deinit();
 }
 
-static void test_no_memory_for_a_row(void)
+TEST(test_no_memory_for_a_row)
 {
     struct zkl__stats stats;
     struct test_heap counter = TEST_HEAP_INIT;
@@ -126,7 +126,7 @@ static void test_no_memory_for_a_row(void)
     }
 }
 
-static void test_histogram(void)
+TEST(test_histogram)
 {
     zkl_histogram h = {0};
     const struct {
@@ -147,7 +147,7 @@ static void test_histogram(void)
     CU_ASSERT_EQUAL(zkl__histogram_bound_us(ZKL_HISTOGRAM_BUCKETS - 1), 0);
 }
 
-static void test_what_does_not_add_up(void)
+TEST(test_what_does_not_add_up)
 {
     const zkl_contender_stats sound = {.waits = 3, .waiting = 1, .grants = 2, .releases = 1, .held = 1};
     CU_ASSERT(zkl__stats_sound(&sound));
@@ -192,7 +192,7 @@ static void visit(const char *path, const zkl_contender_stats *stats, void *payl
     CU_ASSERT(zkl__stats_sound(stats));
 }
 
-static void test_of_a_session(void)
+TEST(test_of_a_session)
 {
     zkl_stats stats = ZKL_STATS_INIT;
     zkl_session *session = kit_open(NULL);
@@ -216,7 +216,7 @@ static void test_of_a_session(void)
     kit_close(session);
 }
 
-static void test_many_paths(void)
+TEST(test_many_paths)
 {
     zkl_session *session = kit_open(NULL);
     for (int i = 0; i < ZKL_STATS_PATHS_MAX + 6; i++) {
@@ -257,7 +257,7 @@ static void check_form(void)
     CU_ASSERT(names > 30);
 }
 
-static void test_prometheus(void)
+TEST(test_prometheus)
 {
     zkl_session *session = kit_open(NULL);
     use(session, "/say \"hi\"\\there");
@@ -280,5 +280,4 @@ static void test_prometheus(void)
     kit_close(session);
 }
 
-TESTS("stats", T(test_a_grant), T(test_waits_that_end_otherwise), T(test_losses), T(test_no_memory_for_a_row),
-      T(test_histogram), T(test_what_does_not_add_up), T(test_of_a_session), T(test_many_paths), T(test_prometheus))
+TESTS("stats")

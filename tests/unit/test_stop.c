@@ -38,7 +38,7 @@ static int no_section(const zkl_cancel *cancel, int64_t token, void *payload)
 }
 
 /* The calls that have an asynchronous form: unit_public_calls. */
-static void test_raised_before_every_wait(void)
+TEST(test_raised_before_every_wait)
 {
     zkl_error err;
     struct mailbox box = MAILBOX_INIT;
@@ -64,7 +64,7 @@ static void test_raised_before_every_wait(void)
 }
 
 /* The lock's own token, for every recipe. */
-static void test_raised_while_waiting(void)
+TEST(test_raised_while_waiting)
 {
     for (int i = 0; i < handle_recipe_count; i++) {
         zkl_stop own = ZKL_STOP_INIT;
@@ -133,7 +133,7 @@ static void *signal_when_waited_for(void *thread)
 }
 
 /* The waiting thread itself takes the signal, with the session's mutex or in its sleep. */
-static void test_raised_in_a_signal_handler(void)
+TEST(test_raised_in_a_signal_handler)
 {
     struct sigaction action = {.sa_handler = on_signal}, before;
     pthread_t self = pthread_self(), sender;
@@ -172,7 +172,7 @@ static void *raise_when_connected(void *arg)
 }
 
 /* A wait for a barrier, and an open at a server that hangs. The other calls: unit_public_calls. */
-static void test_calls_end(void)
+TEST(test_calls_end)
 {
     pthread_t raiser;
     zkl_error err;
@@ -205,7 +205,7 @@ static int section(const zkl_cancel *cancel, int64_t token, void *payload)
     return EVENTUALLY(zkl_cancel_raised(cancel)) ? 7 : 0;
 }
 
-static void test_section_and_what_ends_something(void)
+TEST(test_section_and_what_ends_something)
 {
     int result = 0;
     begin();
@@ -229,7 +229,7 @@ static int job(const zkl_cancel *cancel, int64_t token, void *payload)
 }
 
 /* The job is done: that it was stopped behind its end does not make others do it again. */
-static void test_done_is_recorded(void)
+TEST(test_done_is_recorded)
 {
     bool ran = false;
     int64_t last = 0, at;
@@ -251,7 +251,7 @@ static void *raise_now(void *arg)
     return NULL;
 }
 
-static void test_no_raise_is_missed(void)
+TEST(test_no_raise_is_missed)
 {
     kit_set_up(NULL);
     zkl_lock *holder = kit_hold(two, "/locks/stop", NULL), *waiter = kit_lock(one, "/locks/stop", NULL);
@@ -269,7 +269,7 @@ static void test_no_raise_is_missed(void)
     kit_tear_down();
 }
 
-static void test_sixteenth_session(void)
+TEST(test_sixteenth_session)
 {
     zkl_session *sessions[ZKL_STOP_SESSIONS_MAX], *more;
     zkl_session_options options = kit_short();
@@ -289,6 +289,4 @@ static void test_sixteenth_session(void)
     CU_ASSERT_EQUAL(slots_taken(&stop), 0);
 }
 
-TESTS("stop", T(test_raised_before_every_wait), T(test_raised_while_waiting), T(test_raised_in_a_signal_handler),
-      T(test_calls_end), T(test_section_and_what_ends_something), T(test_done_is_recorded), T(test_no_raise_is_missed),
-      T(test_sixteenth_session))
+TESTS("stop")

@@ -70,12 +70,12 @@ static void walk_timers(uint64_t seed)
     CU_ASSERT_PTR_NULL(timers.root);
 }
 
-static void test_timers_against_a_list(void)
+TEST(test_timers_against_a_list)
 {
     check_seeds(100, walk_timers);
 }
 
-static void test_the_same_time_again(void)
+TEST(test_the_same_time_again)
 {
     struct zkl__timers timers = {0};
     struct zkl__timer c = {0};
@@ -94,7 +94,7 @@ static void test_the_same_time_again(void)
 
 static struct test_heap heap = TEST_HEAP_INIT;
 
-static void test_watched_bytes_have_a_limit(void)
+TEST(test_watched_bytes_have_a_limit)
 {
     zkl_heap h = test_heap(&heap);
     struct zkl__watches table = {0};
@@ -110,7 +110,7 @@ static void test_watched_bytes_have_a_limit(void)
 }
 
 /* Two paths of one hash (FNV-1a of 32 bits): told apart nevertheless. */
-static void test_watches_of_one_hash(void)
+TEST(test_watches_of_one_hash)
 {
     zkl_heap h = test_heap(&heap);
     struct zkl__watches table = {0};
@@ -129,7 +129,7 @@ static void test_watches_of_one_hash(void)
 /* --- children ----------------------------------------------------------------------------------------------------------- */
 
 /* What lives is not asked again, what does not is; what went, or may not be looked at, is not overlooked. */
-static void test_verdicts_on_children(void)
+TEST(test_verdicts_on_children)
 {
     const char *list[] = {"b", "a", "d", "c"}, *later[] = {"e", "c", "b", "a"};
     const struct zkl__reply reply = {.children = list, .child_count = 4}, next = {.children = later, .child_count = 4};
@@ -192,7 +192,7 @@ static size_t load_of(const size_t *owners, size_t member)
     return load;
 }
 
-static void test_even(void)
+TEST(test_even)
 {
     size_t owners[PIECES];
     name_them(1);
@@ -208,7 +208,7 @@ static void test_even(void)
     }
 }
 
-static void test_capped(void)
+TEST(test_capped)
 {
     size_t owners[PIECES];
     name_them(2);
@@ -221,7 +221,7 @@ static void test_capped(void)
     }
 }
 
-static void test_nobody_to_assign_to(void)
+TEST(test_nobody_to_assign_to)
 {
     size_t owners[PIECES];
     name_them(3);
@@ -242,7 +242,7 @@ static void shuffle(const char **list, size_t count, uint64_t *seed)
 }
 
 /* The server lists members in any order, and members may name the pieces in any order. */
-static void test_the_order_of_names_does_not_matter(void)
+TEST(test_the_order_of_names_does_not_matter)
 {
     uint64_t seed = 4;
     size_t owners[PIECES], again[PIECES];
@@ -268,7 +268,7 @@ static void test_the_order_of_names_does_not_matter(void)
 }
 
 /* Names whose hashes are the same: whoever knows them in another order comes to the same end. */
-static void test_equal_hashes(void)
+TEST(test_equal_hashes)
 {
     static const char *const members[] = {"8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ"};
     static const char *const topics[] = {"gMPflVXtwGDXbIhP73TX", "LtHf1prlU1bCeYZEdqWf", "7mohtcOFVz", "c1E51sSEyx"};
@@ -283,7 +283,7 @@ static void test_equal_hashes(void)
     }
 }
 
-static void test_no_memory_for_assignments(void)
+TEST(test_no_memory_for_assignments)
 {
     struct test_heap counter = TEST_HEAP_INIT;
     const zkl_heap poor = test_heap(&counter);
@@ -307,7 +307,7 @@ static void test_no_memory_for_assignments(void)
 
 #define MINUTE INT64_C(60000)
 
-static void test_slots_have_round_times_in_their_middle(void)
+TEST(test_slots_have_round_times_in_their_middle)
 {
     CU_ASSERT_EQUAL(zkl__slot_of(10 * MINUTE, 10 * MINUTE, 0), 10 * MINUTE);
     CU_ASSERT_EQUAL(zkl__slot_of(10 * MINUTE - 1, 10 * MINUTE, 0), 10 * MINUTE);
@@ -319,7 +319,7 @@ static void test_slots_have_round_times_in_their_middle(void)
     CU_ASSERT_EQUAL(zkl__slot_of(-7 * MINUTE, 10 * MINUTE, 0), -10 * MINUTE);
 }
 
-static void test_slots_as_records(void)
+TEST(test_slots_as_records)
 {
     int64_t value = 1;
     CU_ASSERT(zkl__slot_parse("", 0, &value) && value == INT64_MIN);
@@ -331,7 +331,7 @@ static void test_slots_as_records(void)
 }
 
 /* A server may say what it likes: nothing overflows (undefined behaviour sanitizer). */
-static void test_slots_at_any_time(void)
+TEST(test_slots_at_any_time)
 {
     static const int64_t times[] = {INT64_MIN, INT64_MIN + 1, -1, 0, INT64_MAX - 1, INT64_MAX};
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
@@ -341,8 +341,4 @@ static void test_slots_at_any_time(void)
     }
 }
 
-TESTS("tables", T(test_timers_against_a_list), T(test_the_same_time_again), T(test_watched_bytes_have_a_limit),
-      T(test_watches_of_one_hash), T(test_verdicts_on_children), T(test_even), T(test_capped),
-      T(test_nobody_to_assign_to), T(test_the_order_of_names_does_not_matter), T(test_equal_hashes),
-      T(test_no_memory_for_assignments), T(test_slots_have_round_times_in_their_middle), T(test_slots_at_any_time),
-      T(test_slots_as_records))
+TESTS("tables")

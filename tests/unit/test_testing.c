@@ -8,7 +8,7 @@
 
 #define QUEUE "/locks/test"
 
-static void test_cut_and_heal(void)
+TEST(test_cut_and_heal)
 {
     zkl_session_options options = kit_short();
     zkl_error err;
@@ -31,7 +31,7 @@ static void test_cut_and_heal(void)
 }
 
 /* The next one is granted only once the session has ended; the holder that is cut off knows by then. */
-static void test_expire_while_cut(void)
+TEST(test_expire_while_cut)
 {
     zkl_session_options options = kit_short();
     kit_set_up(&options);
@@ -55,7 +55,7 @@ static void test_expire_while_cut(void)
 }
 
 /* Nothing is held: there is no lease to wait for. */
-static void test_expire_an_idle_session_while_cut(void)
+TEST(test_expire_an_idle_session_while_cut)
 {
     kit_set_up(NULL);
     int64_t id = zkl_session_id(one);
@@ -66,7 +66,7 @@ static void test_expire_an_idle_session_while_cut(void)
     kit_tear_down();
 }
 
-static void test_delay(void)
+TEST(test_delay)
 {
     zkl_error err;
     kit_set_up(NULL);
@@ -92,7 +92,7 @@ static void refused_with(int code)
     zkl_lock_free(lock);
 }
 
-static void test_refuse(void)
+TEST(test_refuse)
 {
     zkl_error err;
     kit_set_up(NULL);
@@ -111,7 +111,7 @@ static void test_refuse(void)
 }
 
 /* Nobody knows whether there is a znode: it is found again, and there is one in the end, not two. */
-static void test_lose_reply_of_a_create(void)
+TEST(test_lose_reply_of_a_create)
 {
     kit_set_up(NULL);
     struct acquire acquire;
@@ -129,7 +129,7 @@ static void test_lose_reply_of_a_create(void)
 }
 
 /* Applied, and the caller is not promised so: it reads what became of it. */
-static void test_lose_reply_of_a_commit(void)
+TEST(test_lose_reply_of_a_commit)
 {
     const zkl_op create = {.kind = ZKL_OP_CREATE, .path = "/locks/written"};
     const zkl_op check = {.kind = ZKL_OP_CHECK, .path = "/locks/written", .version = ZKL_ANY_VERSION};
@@ -147,5 +147,4 @@ static void test_lose_reply_of_a_commit(void)
     kit_tear_down();
 }
 
-TESTS("testing", T(test_cut_and_heal), T(test_expire_while_cut), T(test_expire_an_idle_session_while_cut),
-      T(test_delay), T(test_refuse), T(test_lose_reply_of_a_create), T(test_lose_reply_of_a_commit))
+TESTS("testing")

@@ -38,7 +38,7 @@ static void bad(const char *path, const char *words)
     CU_ASSERT_EQUAL(zkl__path_check(path, NULL), ZKL_EINVAL);
 }
 
-static void test_good_paths(void)
+TEST(test_good_paths)
 {
     good("/a");
     good("/locks/backup");
@@ -53,7 +53,7 @@ static void test_good_paths(void)
     good("/a~"); /* the last before DEL */
 }
 
-static void test_form(void)
+TEST(test_form)
 {
     bad(NULL, "missing");
     bad("", "missing");
@@ -71,7 +71,7 @@ static void test_form(void)
     bad("/./b", "'.' is not allowed");
 }
 
-static void test_length(void)
+TEST(test_length)
 {
     char path[ZKL_PATH_MAX + 10];
     memset(path, 'a', sizeof path);
@@ -89,7 +89,7 @@ static void test_length(void)
     free(far);
 }
 
-static void test_reserved(void)
+TEST(test_reserved)
 {
     bad("/zookeeper", "ensemble itself");
     bad("/zookeeper/quota", "ensemble itself");
@@ -112,7 +112,7 @@ static void test_reserved(void)
     good("/0123456789");
 }
 
-static void test_characters(void)
+TEST(test_characters)
 {
     char path[16];
     for (int c = 1; c < 0x20; c++) {
@@ -136,7 +136,7 @@ static void test_characters(void)
     bad("/\xf4\x8f\xbf\xbf", "U+10FFFF");
 }
 
-static void test_utf8(void)
+TEST(test_utf8)
 {
     static const char *const paths[] = {
         "/\x80", /* continuation alone */
@@ -166,7 +166,7 @@ static void test_utf8(void)
     bad("/ok/\xff", "byte 4 is not valid UTF-8");
 }
 
-static void test_form_alone(void)
+TEST(test_form_alone)
 {
     static const char *const fine[] = {"/", "/a", "/a/b", "/...", "/zookeeper", "/x-0000000001", "/a/.b"};
     static const char *const not_fine[] = {"", "a", "//", "/a//b", "/.", "/a/..", "/./b", "a/b", "/a/../b"};
@@ -196,7 +196,7 @@ static void expect_join(const char *dir, const char *name, const char *path)
     }
 }
 
-static void test_join(void)
+TEST(test_join)
 {
     expect_join("/a", "b", "/a/b");
     expect_join("/", "b", "/b");
@@ -215,7 +215,7 @@ static void expect_text(const char *text, const char *words)
     CU_ASSERT_EQUAL(zkl__text_check("metadata", text, NULL), code);
 }
 
-static void test_texts(void)
+TEST(test_texts)
 {
     char text[ZKL_DATA_MAX + 2];
     expect_text("", NULL);
@@ -239,7 +239,7 @@ static void expect_line(const char *text, size_t size, const char *expected)
     CU_ASSERT_STRING_EQUAL(out, expected);
 }
 
-static void test_escape(void)
+TEST(test_escape)
 {
     expect_line("plain text", 64, "plain text");
     expect_line("two\nlines\r", 64, "two\\x0alines\\x0d");
@@ -266,7 +266,7 @@ static void test_escape(void)
 }
 
 /* What does not fit leaves nothing, and is said. */
-static void test_bounded(void)
+TEST(test_bounded)
 {
     char array[4];
     struct zkl__text text = zkl__text_in(array, sizeof array);
@@ -298,7 +298,7 @@ static void expect_identity(const char *credentials, const char *identity)
     CU_ASSERT(strlen(out) < strlen(credentials) + ZKL__DIGEST_ROOM);
 }
 
-static void test_identities(void)
+TEST(test_identities)
 {
     expect_identity("super:test", "super:D/InIHSb7yEEbrWz8b9l71RjZJU=");
     expect_identity("super:admin", "super:xQJmxLMiHGwaqBvst5y6rkB6HQs=");
@@ -306,7 +306,7 @@ static void test_identities(void)
     expect_identity("test:test", "test:V28q/NynI4JI3Rk54h0r8O5kMug=");
 }
 
-static void test_odd_identities(void)
+TEST(test_odd_identities)
 {
     expect_identity("a:b:c", "a:cLzgnoJ6mP5qz3w+mwvPE2vDgu0="); /* the password has a colon */
     expect_identity(":x", ":57b19mLA2vMhI/edHul/TytWqWE=");
@@ -315,7 +315,7 @@ static void test_odd_identities(void)
 }
 
 /* Where the length of the text moves the end into another block of sha1. */
-static void test_identities_of_every_length(void)
+TEST(test_identities_of_every_length)
 {
     static const struct {
         size_t length;
@@ -334,6 +334,4 @@ static void test_identities_of_every_length(void)
     }
 }
 
-TESTS("text", T(test_good_paths), T(test_form), T(test_form_alone), T(test_length), T(test_reserved),
-      T(test_characters), T(test_utf8), T(test_join), T(test_bounded), T(test_texts), T(test_escape),
-      T(test_identities), T(test_odd_identities), T(test_identities_of_every_length))
+TESTS("text")

@@ -62,7 +62,7 @@ static int wait_for_it(struct victim *victim)
     return zkl_lock_acquire(victim->lock, 60000, NULL, NULL);
 }
 
-static void test_while_it_waits(void)
+TEST(test_while_it_waits)
 {
     zkl_session *session = kit_open(NULL);
     zkl_lock *first = kit_lock(session, PATH, NULL);
@@ -119,7 +119,7 @@ static int do_everything(struct victim *victim)
     return rc;
 }
 
-static void test_before_many_calls(void)
+TEST(test_before_many_calls)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     options.log_fn = log_slowly;
@@ -147,7 +147,7 @@ static int dispatch(struct victim *victim)
 }
 
 /* Callbacks in dispatch, too: else nobody's would run any more. */
-static void test_in_dispatch(void)
+TEST(test_in_dispatch)
 {
     zkl_session_options options = kit_dispatched();
     struct victim victim = {.session = kit_open(&options)};
@@ -173,7 +173,7 @@ static int look_at_state(struct victim *victim)
     return before;
 }
 
-static void test_its_own_state_is_kept(void)
+TEST(test_its_own_state_is_kept)
 {
     zkl_session *session = kit_open(NULL);
     struct victim victim = {.session = session, .lock = kit_lock(session, PATH, NULL)};
@@ -182,5 +182,4 @@ static void test_its_own_state_is_kept(void)
     kit_close(session);
 }
 
-TESTS("thread_cancel", T(test_while_it_waits), T(test_before_many_calls), T(test_in_dispatch),
-      T(test_its_own_state_is_kept))
+TESTS("thread_cancel")
