@@ -73,9 +73,9 @@ static void hold_on(const struct ensemble *e, int64_t asked_ms, int64_t granted_
     while (zkl_lock_is_held(lock) && look_again(end)) {
     }
     CU_ASSERT(zkl_lock_is_held(lock));
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(lock, NULL));
     zkl_lock_free(lock);
-    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    ASSERT_OK(zkl_session_close(session, SOON));
 }
 
 TEST(test_clamped_timeouts)
@@ -121,7 +121,7 @@ TEST(test_connection_limit)
     int64_t end = now_ms() + SOON;
     while (try_session(ensemble_servers(e), TIMEOUT, TICK, &err) != ZKL_OK && look_again(end)) {
     }
-    CU_ASSERT_EQUAL(try_session(ensemble_servers(e), TIMEOUT, TICK, &err), ZKL_OK);
+    ASSERT_OK(try_session(ensemble_servers(e), TIMEOUT, TICK, &err));
     ensemble_stop(e);
     holds("`maxClientCnxns=2`",
           "two sessions hand over; the third ends with `ZKL_ECONNECT`, and opens when one is closed");
@@ -152,9 +152,9 @@ TEST(test_quota)
     CU_ASSERT(code != ZKL_OK && code != ZKL_ETIMEOUT);
     queue_drain(&queue);
     CU_ASSERT(queue_becomes(eye, "/narrow", 0));
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, &err), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, &err));
     zkl_lock_free(lock);
-    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    ASSERT_OK(zkl_session_close(session, SOON));
     recorder_free(eye);
     ensemble_stop(e);
     holds("`enforceQuota=true`", "who exceeds the quota is refused; the others hand over; later it is granted");
@@ -178,14 +178,14 @@ TEST(test_containers_reaped)
     zkl_lock *lock = contest_lock(session, "/reaped/lock", NULL);
     for (int i = 0; i < 5; i++) {
         int64_t end = now_ms() + SOON;
-        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, NULL));
+        ASSERT_OK(zkl_lock_release(lock, NULL));
         while (queue_look(eye, "/reaped")->rc != ZKL__RC_NONODE && look_again(end)) {
         }
         CU_ASSERT_EQUAL(queue_look(eye, "/reaped")->rc, ZKL__RC_NONODE);
     }
     zkl_lock_free(lock);
-    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    ASSERT_OK(zkl_session_close(session, SOON));
     work_out(e);
     recorder_free(eye);
     ensemble_stop(e);
@@ -236,7 +236,7 @@ TEST(test_chroot_deleted)
     CU_ASSERT_EQUAL(waiter_end(&q.waiters[1]), ZKL_ENOENT);
     CU_ASSERT_EQUAL(zkl_lock_release(q.locks[0], NULL), ZKL_ELOST);
     make(eye, "/inner", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(q.locks[0], SOON, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(q.locks[0], SOON, NULL, NULL));
     waiter_queue(&q.waiters[1], q.locks[1], ZKL_WAIT_FOREVER);
     queue_drain(&q);
     recorder_free(eye);

@@ -49,16 +49,16 @@ void queue_drain(struct queue_of *q)
     CU_ASSERT(zkl_lock_is_held(q->locks[0]));
     for (int i = 1; i < q->count; i++) {
         CU_ASSERT(!atomic_load(&q->waiters[i].done));
-        CU_ASSERT_EQUAL(zkl_lock_release(q->locks[i - 1], NULL), ZKL_OK);
-        CU_ASSERT_EQUAL(waiter_end(&q->waiters[i]), ZKL_OK);
+        ASSERT_OK(zkl_lock_release(q->locks[i - 1], NULL));
+        ASSERT_OK(waiter_end(&q->waiters[i]));
         CU_ASSERT(zkl_lock_is_held(q->locks[i]));
         CU_ASSERT(q->waiters[i].grant.token > last);
         last = q->waiters[i].grant.token;
     }
-    CU_ASSERT_EQUAL(zkl_lock_release(q->locks[q->count - 1], NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(q->locks[q->count - 1], NULL));
     for (int i = 0; i < q->count; i++) {
         zkl_lock_free(q->locks[i]);
-        CU_ASSERT_EQUAL(zkl_session_close(q->sessions[i], SOON), ZKL_OK);
+        ASSERT_OK(zkl_session_close(q->sessions[i], SOON));
     }
     free(q->sessions);
     free(q->locks);
@@ -112,7 +112,7 @@ static void run_crowd(const struct field *field, const char *path)
     }
     for (int i = 0; i < CROWD; i++) {
         pthread_join(members[i].thread, NULL);
-        CU_ASSERT_EQUAL(zkl_session_close(members[i].session, SOON), ZKL_OK);
+        ASSERT_OK(zkl_session_close(members[i].session, SOON));
     }
     CU_ASSERT_EQUAL(atomic_load(&crowd.overlaps), 0);
     CU_ASSERT_EQUAL(atomic_load(&crowd.grants), CROWD * ROUNDS);
@@ -147,7 +147,7 @@ int try_session(const char *servers, int64_t timeout_ms, int64_t tick_ms, zkl_er
     options.connect_timeout_ms = 3000;
     int code = zkl_session_open(&session, servers, &options, err);
     if (code == ZKL_OK) {
-        CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+        ASSERT_OK(zkl_session_close(session, SOON));
     }
     return code;
 }

@@ -189,7 +189,7 @@ static void queued_near_before(void)
 static void lock_hand_over(void)
 {
     release(second);
-    CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_OK);
+    ASSERT_OK(waiter_end(&waiter));
 }
 /* The number that the next contender of the queue gets. */
 static int next_number(void)
@@ -487,7 +487,7 @@ struct passed {
 static struct passed passed(struct proxy *proxy, zkl_session *session)
 {
     zkl_stats stats = ZKL_STATS_INIT;
-    CU_ASSERT_EQUAL(zkl_session_stats(session, &stats), ZKL_OK);
+    ASSERT_OK(zkl_session_stats(session, &stats));
     return (struct passed){.all = count_all(proxy),
                            .beats = proxy_count(proxy, PROXY_OP_MULTI),
                            .creates = proxy_count(proxy, PROXY_OP_CREATE),

@@ -70,10 +70,10 @@ TEST(test_command)
     static char out[65536];
     struct access closed;
     access_begin(&closed, ensemble_servers(server), true, TICK);
-    CU_ASSERT_EQUAL_FATAL(zkl_once_prepare(closed.eye, "/locks/access", SOON, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_once_prepare(closed.eye, "/locks/access", SOON, NULL));
     const struct access_kind *kind = kind_named("lock");
     zkl_lock *holder = kind->make(closed.sessions[0], "/locks/access", NULL);
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(holder, SOON, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_lock_acquire(holder, SOON, NULL, NULL));
     CU_ASSERT_EQUAL(command(out, sizeof out, "", "ls /locks/access"), 0);
     CU_ASSERT_PTR_NOT_NULL(strstr(out, row));
     CU_ASSERT_EQUAL(command(out, sizeof out, "", "--json ls /locks/access"), 0);
@@ -87,7 +87,7 @@ TEST(test_command)
     CU_ASSERT_PTR_NOT_NULL(strstr(out, hidden));
     (void)command(out, sizeof out, "", "doctor");
     CU_ASSERT_PTR_NOT_NULL(strstr(out, "is not readable"));
-    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(holder, NULL));
     zkl_lock_free(holder);
     access_end(&closed);
 }

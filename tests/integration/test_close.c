@@ -30,7 +30,7 @@ static void ask_for_many(zkl_lock *locks[MANY], zkl_session *session, const char
         char path[64];
         snprintf(path, sizeof path, "%s/%d", dir, i);
         locks[i] = contest_lock(session, path, NULL);
-        CU_ASSERT_EQUAL(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, on_acquired, told, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, on_acquired, told, NULL));
     }
 }
 
@@ -229,7 +229,7 @@ TEST(test_slow_goodbye)
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     zkl_session *session = contest_session(proxy_address(proxy), SOON, TICK);
     proxy_delay(proxy, 1600);
-    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    ASSERT_OK(zkl_session_close(session, SOON));
     proxy_stop(proxy);
 }
 
@@ -264,7 +264,7 @@ TEST(test_beside_another_connection)
     }
     close(other);
     pthread_join(thread, &code);
-    CU_ASSERT_EQUAL((intptr_t)code, ZKL_OK);
+    ASSERT_OK((intptr_t)code);
     proxy_stop(proxy);
 }
 
@@ -276,11 +276,11 @@ TEST(test_asks_nothing_more)
         struct proxy *proxy;
         zkl_session *session = open_behind(&proxy);
         zkl_lock *lock = contest_lock(session, "/asks", NULL);
-        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, NULL));
+        ASSERT_OK(zkl_lock_release(lock, NULL));
         zkl_lock_free(lock);
         asked = -proxy_count(proxy, PROXY_OP_EXISTS);
-        CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+        ASSERT_OK(zkl_session_close(session, SOON));
         asked += proxy_count(proxy, PROXY_OP_EXISTS);
         proxy_stop(proxy);
     }
@@ -304,7 +304,7 @@ TEST(test_many_that_reconnected_at_once)
     }
     pthread_t threads[CROWD];
     for (int i = 0; i < CROWD; i += 2) {
-        CU_ASSERT_EQUAL(zkl_session_close(sessions[i], SOON), ZKL_OK);
+        ASSERT_OK(zkl_session_close(sessions[i], SOON));
     }
     for (int i = 1; i < CROWD; i += 2) {
         pthread_create(&threads[i], NULL, run_close, sessions[i]);
@@ -312,7 +312,7 @@ TEST(test_many_that_reconnected_at_once)
     for (int i = 1; i < CROWD; i += 2) {
         void *code = NULL;
         pthread_join(threads[i], &code);
-        CU_ASSERT_EQUAL((intptr_t)code, ZKL_OK);
+        ASSERT_OK((intptr_t)code);
     }
 }
 

@@ -55,7 +55,7 @@ TEST(test_instead_of_a_welcome)
         zkl_session *session = open_through(proxy);
         await_garbage(proxy, kind + 1);
         zkl_lock *lock = contest_holder(session, "/garbage");
-        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_release(lock, NULL));
         zkl_lock_free(lock);
         close_one(session);
     }
@@ -85,7 +85,7 @@ TEST(test_in_the_middle_of_a_session)
             CU_FAIL("the lock is lost");
         }
     }
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(lock, NULL));
     zkl_lock_free(lock);
     close_behind(session, proxy);
 }

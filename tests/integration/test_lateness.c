@@ -167,7 +167,7 @@ TEST(test_try_of_a_frozen_server)
     options.session_timeout_ms = TIMEOUT;
     options.tick_ms = TICK;
     options.connect_timeout_ms = WAIT;
-    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&session, ensemble_servers(server), &options, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_session_open(&session, ensemble_servers(server), &options, NULL));
     zkl_lock *lock = contest_lock(session, "/try", NULL);
     struct control control;
     ensemble_freeze(server, 0);

@@ -45,7 +45,7 @@ TEST(test_removed_among_many)
         char path[32];
         snprintf(path, sizeof path, "/many%d", i);
         locks[i] = contest_lock(session, path, NULL);
-        CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire_async(locks[i], SOON, held_too, &held, NULL), ZKL_OK);
+        ASSERT_OK_FATAL(zkl_lock_acquire_async(locks[i], SOON, held_too, &held, NULL));
     }
     while (atomic_load(&held) < MANY && look_again(end)) {
     }
@@ -77,18 +77,18 @@ TEST(test_removed_while_waiting)
         locks[i] = contest_lock(sessions[i], "/middle", NULL);
         waiter_queue(&waiters[i], locks[i], SOON);
     }
-    CU_ASSERT_EQUAL(waiter_end(&waiters[0]), ZKL_OK);
+    ASSERT_OK(waiter_end(&waiters[0]));
     zkl_lock_node(locks[1], before, sizeof before);
     remove_node_of(locks[1]);
     /* A waiter that watches its predecessor alone hears of it when that goes. */
-    CU_ASSERT_EQUAL(zkl_lock_release(locks[0], NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(waiter_end(&waiters[2]), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(locks[0], NULL));
+    ASSERT_OK(waiter_end(&waiters[2]));
     CU_ASSERT(queue_becomes(eye, "/middle", 2));
     CU_ASSERT(!atomic_load(&waiters[1].done));
     zkl_lock_node(locks[1], after, sizeof after);
     CU_ASSERT_STRING_NOT_EQUAL(before, after);
-    CU_ASSERT_EQUAL(zkl_lock_release(locks[2], NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(waiter_end(&waiters[1]), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(locks[2], NULL));
+    ASSERT_OK(waiter_end(&waiters[1]));
     CU_ASSERT(waiters[1].grant.token > waiters[2].grant.token);
     for (int i = 0; i < 3; i++) {
         zkl_lock_free(locks[i]);
@@ -121,10 +121,10 @@ TEST(test_expiry_while_held)
     zkl_session *other = open_one();
     zkl_lock *next = contest_lock(other, "/expiry-held", NULL);
     struct waiter waiter;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, NULL));
     waiter_queue(&waiter, next, ZKL_WAIT_FOREVER);
     expire(session, proxy);
-    CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_OK);
+    ASSERT_OK(waiter_end(&waiter));
     int64_t lost = heard_when(&heard, ZKL_STATE_LOST, SOON);
     CU_ASSERT(heard_when(&heard, ZKL_STATE_JEOPARDY, 0) > 0);
     CU_ASSERT(lost > 0 && lost < waiter.ended_ns);
@@ -133,8 +133,8 @@ TEST(test_expiry_while_held)
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     /* The object goes on, in a new session. */
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EBUSY);
-    CU_ASSERT_EQUAL(zkl_lock_release(next, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(next, NULL));
+    ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, NULL));
     zkl_lock_free(lock);
     zkl_lock_free(next);
     close_one(other);
@@ -162,8 +162,8 @@ TEST(test_expiry_while_waiting)
     CU_ASSERT_EQUAL(waiter_end(&strict), ZKL_ELOST);
     CU_ASSERT(queue_becomes(eye, "/expiry-waits", 2));
     CU_ASSERT(!atomic_load(&patient.done));
-    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(waiter_end(&patient), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(holder, NULL));
+    ASSERT_OK(waiter_end(&patient));
     zkl_lock_free(again);
     zkl_lock_free(fails);
     zkl_lock_free(holder);

@@ -23,13 +23,13 @@ static zkl_lock *lock_in(zkl_session *session, int64_t linger_ms)
 static zkl_grant acquire(zkl_lock *lock)
 {
     zkl_grant grant = {.token = 0};
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, SOON, &grant, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_lock_acquire(lock, SOON, &grant, NULL));
     return grant;
 }
 
 static void release(zkl_lock *lock)
 {
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(lock, NULL));
 }
 
 /* Each round: granted again without a request; then another session, which finds it idle or held, is granted, with a higher token. */
@@ -55,7 +55,7 @@ TEST(test_another_session)
             waiter_queue(&waiter, rival, SOON);
             CU_ASSERT(queue_becomes(eye, LINGERING, 2));
             release(lock);
-            CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_OK);
+            ASSERT_OK(waiter_end(&waiter));
             last = waiter.grant.token;
         }
         CU_ASSERT(last > first.token);
@@ -137,7 +137,7 @@ static bool is_granted_at_once(zkl_session *session)
     zkl_lock *lock = careful(session, LONG);
     int code = zkl_lock_acquire(lock, SOON, NULL, NULL);
     if (code == ZKL_OK) {
-        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_release(lock, NULL));
     }
     zkl_lock_free(lock);
     return code == ZKL_OK;
@@ -161,18 +161,18 @@ TEST(test_clean_ends)
     for (int round = 0; round < 10; round++) {
         CU_ASSERT(is_granted_at_once(one));
         CU_ASSERT(is_granted_at_once(two));
-        CU_ASSERT_EQUAL(zkl_lock_acquire(first, SOON, NULL, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_acquire(first, SOON, NULL, NULL));
         waiter_queue(&waits, second, SOON);
         CU_ASSERT(queue_becomes(eye, CRASHING, 2));
         waiter_queue(&behind, third, SOON);
         CU_ASSERT(queue_becomes(eye, CRASHING, 3));
-        CU_ASSERT_EQUAL(zkl_lock_release(first, NULL), ZKL_OK);
-        CU_ASSERT_EQUAL(waiter_end(&waits), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_lock_release(second, NULL), ZKL_OK);
-        CU_ASSERT_EQUAL(waiter_end(&behind), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_lock_release(third, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_release(first, NULL));
+        ASSERT_OK(waiter_end(&waits));
+        ASSERT_OK(zkl_lock_release(second, NULL));
+        ASSERT_OK(waiter_end(&behind));
+        ASSERT_OK(zkl_lock_release(third, NULL));
     }
-    CU_ASSERT_EQUAL(zkl_lock_acquire(first, SOON, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(first, SOON, NULL, NULL));
     close_one(one); /* which releases */
     CU_ASSERT(is_granted_at_once(two));
     zkl_lock_free(first);
@@ -201,7 +201,7 @@ TEST(test_killed)
         zkl_session *doomed = open_behind(&proxy);
         zkl_lock *holder = careful(doomed, DELAY), *next = careful(session, DELAY);
         struct waiter waits;
-        CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(holder, SOON, NULL, NULL), ZKL_OK);
+        ASSERT_OK_FATAL(zkl_lock_acquire(holder, SOON, NULL, NULL));
         if (!later) {
             waiter_queue(&waits, next, SOON);
         }
@@ -213,9 +213,9 @@ TEST(test_killed)
             CU_ASSERT(is_delayed(session));
             waiter_start(&waits, next, SOON);
         }
-        CU_ASSERT_EQUAL(waiter_end(&waits), ZKL_OK);
+        ASSERT_OK(waiter_end(&waits));
         CU_ASSERT(now_ms() - before >= DELAY);
-        CU_ASSERT_EQUAL(zkl_lock_release(next, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_release(next, NULL));
         CU_ASSERT(is_granted_at_once(session));
         proxy_refuse(proxy, false);
         zkl_lock_free(holder);

@@ -15,11 +15,11 @@ TEST(test_token_outlives_directory)
     zkl_session *session = open_one();
     zkl_lock *lock = contest_lock(session, "/anew", NULL);
     zkl_grant first, second;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, &first, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(lock, SOON, &first, NULL));
+    ASSERT_OK(zkl_lock_release(lock, NULL));
     struct zkl__op remove = op_delete("/anew", -1);
     CU_ASSERT_EQUAL(recorder_do(eye, &remove)->reply.rc, ZKL__RC_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, &second, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(lock, SOON, &second, NULL));
     CU_ASSERT(second.token > first.token);
     zkl_lock_free(lock);
     close_one(session);
@@ -35,9 +35,9 @@ TEST(test_metadata)
     struct waiter waiter;
     zkl_queue *queue = NULL;
     char node[128], whoami[32];
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, NULL));
     waiter_queue(&waiter, plain, SOON);
-    CU_ASSERT_EQUAL_FATAL(zkl_queue_list(&queue, session, "/meta", SOON, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_queue_list(&queue, session, "/meta", SOON, NULL));
     CU_ASSERT_EQUAL_FATAL(queue->count, 2);
     const zkl_queue_entry *first = &queue->entries[0], *second = &queue->entries[1];
     zkl_lock_node(lock, node, sizeof node);
@@ -50,7 +50,7 @@ TEST(test_metadata)
     CU_ASSERT_PTR_NOT_NULL(strstr(second->data, whoami));
     zkl_queue_free(queue);
     zkl_lock_free(lock);
-    CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_OK);
+    ASSERT_OK(waiter_end(&waiter));
     zkl_lock_free(plain);
     close_one(session);
 }
@@ -80,7 +80,7 @@ TEST(test_directories)
 TEST(test_every_recipe)
 {
     zkl_session *session = open_one(), *other = open_one();
-    CU_ASSERT_EQUAL(zkl_once_prepare(session, "/records", SOON, NULL), ZKL_OK);
+    ASSERT_OK(zkl_once_prepare(session, "/records", SOON, NULL));
     for (int i = 0; i < handle_recipe_count; i++) {
         char path[64];
         snprintf(path, sizeof path, "/handle/%d", i);

@@ -90,13 +90,13 @@ TEST(test_watches_too_large)
     options.session_timeout_ms = TIMEOUT;
     options.log_fn = on_log;
     options.log_payload = &warnings;
-    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&session, proxy_address(proxy), &options, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_session_open(&session, proxy_address(proxy), &options, NULL));
     for (int i = 0; i < WATCHED; i++) {
         char path[32];
         snprintf(path, sizeof path, "/w%d", i);
         held[i] = contest_holder(holder, path);
         wanted[i] = contest_lock(session, path, NULL);
-        CU_ASSERT_EQUAL(zkl_lock_acquire_async(wanted[i], 2 * SOON, on_acquired, NULL, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_acquire_async(wanted[i], 2 * SOON, on_acquired, NULL, NULL));
     }
     int64_t end = now_ms() + SOON;
     while (proxy_count(proxy, PROXY_OP_GET) < 2 * WATCHED && look_again(end)) { /* the holder's znodes, and our own */
@@ -165,10 +165,10 @@ TEST(test_no_descriptor)
     options.connect_timeout_ms = 1000; /* how long a try waits for a connection */
     options.log_fn = count_naming;
     options.log_payload = &named;
-    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&session, proxy_address(proxy), &options, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_session_open(&session, proxy_address(proxy), &options, NULL));
     zkl_lock *lock = contest_lock(session, "/descriptors", NULL);
     zkl_lock *permit = NULL;
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&permit, session, "/permits", 1, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_semaphore_new(&permit, session, "/permits", 1, NULL, NULL));
     CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_NOFILE, &before), 0);
     limit_descriptors(FEW);
     proxy_cut(proxy);
@@ -185,7 +185,7 @@ TEST(test_no_descriptor)
     }
     CU_ASSERT_EQUAL(atomic_load(&named), 1); /* once for each time that the connection is gone */
     limit_descriptors(before.rlim_cur);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, &err), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, &err));
     CU_ASSERT_EQUAL(atomic_load(&named), 1);
     /* There is no connection either while the server refuses it: that is no want of descriptors. */
     zkl_lock *other = contest_lock(session, "/descriptors/other", NULL);

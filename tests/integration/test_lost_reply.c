@@ -21,7 +21,7 @@ static struct scene set_scene(const char *path, bool held)
     s.session = contest_session(proxy_address(s.proxy), TIMEOUT, TICK);
     s.holder = contest_holder(s.other, path); /* and so the directory is there: the first create is ours */
     if (!held) {
-        CU_ASSERT_EQUAL(zkl_lock_release(s.holder, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_release(s.holder, NULL));
     }
     s.lock = contest_lock(s.session, path, NULL);
     return s;
@@ -86,11 +86,11 @@ TEST(test_keeps_its_place)
     come_back(&s);
     await_node(&s);
     check_single(&s, 3);
-    CU_ASSERT_EQUAL(zkl_lock_release(s.holder, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(waiter_end(&s.waiter), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(s.holder, NULL));
+    ASSERT_OK(waiter_end(&s.waiter));
     CU_ASSERT(!atomic_load(&second.done));
-    CU_ASSERT_EQUAL(zkl_lock_release(s.lock, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(waiter_end(&second), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(s.lock, NULL));
+    ASSERT_OK(waiter_end(&second));
     zkl_lock_free(late);
     clear_scene(&s);
 }
@@ -101,7 +101,7 @@ TEST(test_own_ghost_is_no_holder)
     struct scene s = set_scene("/ghost", false);
     lose_create(&s, ZKL_WAIT_FOREVER);
     come_back(&s);
-    CU_ASSERT_EQUAL(waiter_end(&s.waiter), ZKL_OK);
+    ASSERT_OK(waiter_end(&s.waiter));
     check_single(&s, 1);
     clear_scene(&s);
 }
@@ -115,8 +115,8 @@ TEST(test_session_ends_meanwhile)
     come_back(&s);
     await_node(&s);
     check_single(&s, 2);
-    CU_ASSERT_EQUAL(zkl_lock_release(s.holder, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(waiter_end(&s.waiter), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(s.holder, NULL));
+    ASSERT_OK(waiter_end(&s.waiter));
     check_single(&s, 1);
     clear_scene(&s);
 }
@@ -125,7 +125,7 @@ TEST(test_cancelled)
 {
     struct scene s = set_scene("/cancelled", true);
     lose_create(&s, ZKL_WAIT_FOREVER);
-    CU_ASSERT_EQUAL(zkl_lock_cancel(s.lock), ZKL_OK);
+    ASSERT_OK(zkl_lock_cancel(s.lock));
     CU_ASSERT_EQUAL(waiter_end(&s.waiter), ZKL_ECANCELED);
     CU_ASSERT_EQUAL(queue_length(eye, s.path), 2);
     come_back(&s);
@@ -138,11 +138,11 @@ TEST(test_cancelled)
 TEST(test_lost_release)
 {
     struct scene s = set_scene("/release", false);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(s.lock, SOON, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(s.lock, SOON, NULL, NULL));
     proxy_lose_next(s.proxy, PROXY_OP_DELETE);
-    CU_ASSERT_EQUAL(zkl_lock_release(s.lock, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(s.lock, NULL));
     CU_ASSERT(queue_becomes(eye, s.path, 0));
-    CU_ASSERT_EQUAL(zkl_lock_acquire(s.lock, SOON, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(s.lock, SOON, NULL, NULL));
     check_single(&s, 1);
     clear_scene(&s);
 }

@@ -101,8 +101,7 @@ static void ask_for_many(struct many *many, zkl_session *session)
         char path[32];
         snprintf(path, sizeof path, "/many/%d", i);
         many->locks[i] = contest_lock(session, path, &options);
-        CU_ASSERT_EQUAL(zkl_lock_acquire_async(many->locks[i], many->patience_ms, on_acquired, &many->heard, NULL),
-                        ZKL_OK);
+        ASSERT_OK(zkl_lock_acquire_async(many->locks[i], many->patience_ms, on_acquired, &many->heard, NULL));
     }
 }
 
@@ -123,7 +122,7 @@ static void expect_all_held(struct many *many, zkl_session *session)
     CU_ASSERT_EQUAL(atomic_load(&many->heard.granted), many->count);
     CU_ASSERT_EQUAL(held, many->count);
     CU_ASSERT_EQUAL(atomic_load(&many->heard.lost), 0);
-    CU_ASSERT_EQUAL(zkl_session_close(session, many->patience_ms), ZKL_OK);
+    ASSERT_OK(zkl_session_close(session, many->patience_ms));
     for (int i = 0; i < many->count; i++) {
         zkl_lock_free(many->locks[i]);
     }
@@ -138,7 +137,7 @@ static int64_t acquire_few(zkl_session *session, const char *name)
         char path[32];
         snprintf(path, sizeof path, "/few/%s%d", name, i);
         zkl_lock *lock = contest_lock(session, path, NULL);
-        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, MANY * PATIENCE, NULL, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_acquire(lock, MANY * PATIENCE, NULL, NULL));
         zkl_lock_free(lock);
     }
     return now_ms() - began;

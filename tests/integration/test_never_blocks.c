@@ -378,7 +378,7 @@ static void run_one_by_one(void)
         if (outcome->code != ZKL_OK || outcome->count != 1) {
             printf("%s: %s, %d completions\n", outcome->name, zkl_error_name(outcome->code), outcome->count);
         }
-        CU_ASSERT_EQUAL(outcome->code, ZKL_OK);
+        ASSERT_OK(outcome->code);
         CU_ASSERT_EQUAL(outcome->count, 1);
     }
     drop_results();
@@ -412,15 +412,15 @@ static void open_session(const char *servers, struct outcome *outcome)
     *outcome = (struct outcome){.name = "open"};
     begun = ended = 0;
     TIMED("open", code = zkl_session_open_async(&p.session, servers, &options, on_done, outcome, NULL));
-    CU_ASSERT_EQUAL_FATAL(code, ZKL_OK);
+    ASSERT_OK_FATAL(code);
     p.timeout_ms = SOON;
     snprintf(p.path, sizeof p.path, "/never/job%d", p.tests++);
     TIMED("fd", fd = zkl_session_fd(p.session));
     p.epoll = epoll_create1(EPOLL_CLOEXEC);
     CU_ASSERT_EQUAL_FATAL(epoll_ctl(p.epoll, EPOLL_CTL_ADD, fd, &event), 0);
-    CU_ASSERT_EQUAL(zkl_election_new(&p.leader, p.session, "/never/election", NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_double_barrier_new(&p.both, p.session, "/never/both", 1, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_group_new(&p.group, p.session, "/never/group", "me", NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_election_new(&p.leader, p.session, "/never/election", NULL, NULL));
+    ASSERT_OK(zkl_double_barrier_new(&p.both, p.session, "/never/both", 1, NULL));
+    ASSERT_OK(zkl_group_new(&p.group, p.session, "/never/group", "me", NULL, NULL));
     TIMED("new", code = zkl_lock_new(&p.lock, p.session, "/never/lock", NULL, NULL));
     TIMED("new", code = zkl_lock_new(&p.held, p.session, p.path, NULL, NULL));
 }
@@ -431,7 +431,7 @@ static void close_session(int64_t timeout_ms, int expected)
     struct outcome closed = {.name = "close"};
     int code = ZKL_OK;
     TIMED("close", code = zkl_session_close_async(p.session, timeout_ms, on_closed, &closed, NULL));
-    CU_ASSERT_EQUAL_FATAL(code, ZKL_OK);
+    ASSERT_OK_FATAL(code);
     begun++;
     for (int64_t end = now_ms() + SOON; p.session && turn(end);) {
     }
@@ -451,7 +451,7 @@ static void open_and_wait(struct outcome *opened)
     open_session(ensemble_servers(server), opened);
     begun++;
     pump();
-    CU_ASSERT_EQUAL_FATAL(opened->code, ZKL_OK);
+    ASSERT_OK_FATAL(opened->code);
 }
 
 static void with_a_server(void)
@@ -509,7 +509,7 @@ static void lost_answers(void)
         if (outcome->code != ZKL_OK) {
             printf("%s: %s\n", outcome->name, zkl_error_name(outcome->code));
         }
-        CU_ASSERT_EQUAL(outcome->code, ZKL_OK);
+        ASSERT_OK(outcome->code);
         CU_ASSERT_EQUAL(outcome->count, 1);
     }
     CU_ASSERT_EQUAL(next, sizeof lost / sizeof *lost);

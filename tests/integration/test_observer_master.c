@@ -63,7 +63,7 @@ static int start_relays(void)
 static uint64_t requests_of(zkl_session *session)
 {
     zkl_stats stats = ZKL_STATS_INIT;
-    CU_ASSERT_EQUAL_FATAL(zkl_session_stats(session, &stats), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_session_stats(session, &stats));
     return stats.requests;
 }
 
@@ -124,7 +124,7 @@ static void stall_once(int round)
                                    NULL); /* its session may live, behind another follower: then its znode stands */
         }
     } while ((!atomic_load(&second.done) || zkl_lock_is_held(lock)) && look_again(end));
-    CU_ASSERT_EQUAL(waiter_end(&second), ZKL_OK);
+    ASSERT_OK(waiter_end(&second));
     /* Not later than it was: the time of the call, and the milliseconds from then on, rounded down. */
     int64_t next_granted = second.began_ns + second.grant.queued_ms * MS;
     show(round, granted, lost, next_granted);
@@ -133,15 +133,15 @@ static void stall_once(int round)
     ensemble_thaw(servers, master);
     CU_ASSERT(ensemble_wait(servers, LONG));
     CU_ASSERT(ensemble_ask_until(servers, OBSERVER, "srvr", "Mode: observer", true, LONG));
-    CU_ASSERT_EQUAL(zkl_lock_release(next, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(waiter_end(&first), ZKL_OK); /* who was not granted before is now */
+    ASSERT_OK(zkl_lock_release(next, NULL));
+    ASSERT_OK(waiter_end(&first)); /* who was not granted before is now */
     if (!granted) {
-        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_release(lock, NULL));
     }
     zkl_lock_free(lock);
     zkl_lock_free(next);
-    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_session_close(next_session, SOON), ZKL_OK);
+    ASSERT_OK(zkl_session_close(session, SOON));
+    ASSERT_OK(zkl_session_close(next_session, SOON));
 }
 
 TEST(test_stalled_observer)

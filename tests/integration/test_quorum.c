@@ -26,7 +26,7 @@ static void begin(struct pair *p, const char *path, int64_t timeout_ms, int64_t 
     p->first = contest_session(ensemble_servers(server), timeout_ms, TICK);
     p->second = contest_session(ensemble_servers(server), timeout_ms, TICK);
     p->holder = contest_lock(p->first, path, &options);
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(p->holder, SOON, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_lock_acquire(p->holder, SOON, NULL, NULL));
     p->late = contest_lock(p->second, path, NULL);
     waiter_queue(&p->waiter, p->late, wait_ms);
 }
@@ -60,7 +60,7 @@ TEST(test_no_majority)
     CU_ASSERT(ensemble_restart(server, leader));
     CU_ASSERT(ensemble_restart(server, (leader + 1) % 3));
     CU_ASSERT_FATAL(ensemble_wait(server, 4 * SOON));
-    CU_ASSERT_EQUAL(zkl_lock_acquire(p.late, 4 * SOON, NULL, NULL), ZKL_OK); /* and life goes on */
+    ASSERT_OK(zkl_lock_acquire(p.late, 4 * SOON, NULL, NULL)); /* and life goes on */
     end(&p);
 }
 
@@ -84,9 +84,9 @@ TEST(test_all_restarted)
     CU_ASSERT_EQUAL(zkl_lock_state(p.holder), ZKL_STATE_HELD);
     CU_ASSERT_EQUAL(zkl_lock_token(p.holder), token);
     CU_ASSERT_FALSE(atomic_load(&p.waiter.done));
-    CU_ASSERT_EQUAL(zkl_lock_release(p.holder, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(p.holder, NULL));
     int64_t released = boot_ns();
-    CU_ASSERT_EQUAL(waiter_end(&p.waiter), ZKL_OK);
+    ASSERT_OK(waiter_end(&p.waiter));
     CU_ASSERT(p.waiter.grant.token > token);
     printf("granted %" PRId64 " ms after the release; ", (p.waiter.ended_ns - released) / MS);
     end(&p);

@@ -84,14 +84,14 @@ static void wait_for_children(const struct stage *stage, const char *path, int c
 static void make_held(struct stage *stage)
 {
     stage->lock = stage->kind->make(stage->session, stage->kind->path, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(stage->lock, SOON, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(stage->lock, SOON, NULL, NULL));
 }
 
 /* All directories are there, with something to refuse. */
 static void make_one(struct stage *stage)
 {
     make_held(stage);
-    CU_ASSERT_EQUAL(zkl_lock_release(stage->lock, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(stage->lock, NULL));
 }
 
 static void *run_behind(void *arg)
@@ -105,7 +105,7 @@ static void make_waiting(struct stage *stage)
 {
     bool elsewhere = strcmp(stage->kind->path, stage->kind->queue) != 0; /* permits */
     stage->rival = stage->kind->make(others, below(stage, stage->kind->path), NULL);
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(stage->rival, SOON, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_lock_acquire(stage->rival, SOON, NULL, NULL));
     stage->lock = stage->kind->make(stage->session, stage->kind->path, NULL);
     pthread_create(&stage->thread, NULL, run_behind, stage);
     wait_for_children(stage, stage->kind->queue, elsewhere ? 1 : 2);
@@ -334,7 +334,7 @@ static void begin_stage(struct stage *stage, const struct refusal *refusal, cons
     options.tick_ms = TICK;
     options.connect_timeout_ms = SOON;
     options.acl = refusal->open ? &open_acl : NULL;
-    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&stage->session, servers, &options, &err), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_session_open(&stage->session, servers, &options, &err));
     if (stage->scene) {
         stage->scene->prepare(stage);
     } else {
@@ -467,7 +467,7 @@ static void open_others(void)
     options.auth = credentials;
     options.auth_size = sizeof credentials - 1;
     options.acl = &open_acl;
-    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&others, ensemble_servers(server), &options, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_session_open(&others, ensemble_servers(server), &options, NULL));
 }
 
 static void begin(const char *extra)
@@ -480,7 +480,7 @@ static void begin(const char *extra)
 
 static void end(void)
 {
-    CU_ASSERT_EQUAL(zkl_session_close(others, SOON), ZKL_OK);
+    ASSERT_OK(zkl_session_close(others, SOON));
     CU_ASSERT_EQUAL(zookeeper_close(operator), ZOK);
     ensemble_stop(server);
 }

@@ -107,13 +107,13 @@ TEST(test_session_refused)
     options.state_fn = count_changes;
     options.state_payload = &changes;
     zkl_session *session;
-    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&session, ensemble_servers(without), &options, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_session_open(&session, ensemble_servers(without), &options, NULL));
     zkl_lock *lock = contest_holder(session, "/refused/lock");
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(lock, NULL));
     zkl_lock_free(lock);
     CU_ASSERT_EQUAL(atomic_load(&reasons), 1);
     CU_ASSERT_EQUAL(atomic_load(&changes), 0);
-    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    ASSERT_OK(zkl_session_close(session, SOON));
     ensemble_stop(without);
 }
 
@@ -134,13 +134,13 @@ TEST(test_session_another_algorithm)
         CU_ASSERT(queue_becomes(eye, "/other/lock", (size_t)i + 1));
     }
     for (int i = 0; i < 3; i++) {
-        CU_ASSERT_EQUAL(waiter_end(&waiters[i]), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_lock_release(locks[i], NULL), ZKL_OK);
+        ASSERT_OK(waiter_end(&waiters[i]));
+        ASSERT_OK(zkl_lock_release(locks[i], NULL));
         zkl_lock_free(locks[i]);
     }
     CU_ASSERT(queue_becomes(eye, "/other/lock", 0));
     for (int i = 0; i < 3; i++) {
-        CU_ASSERT_EQUAL(zkl_session_close(sessions[i], SOON), ZKL_OK);
+        ASSERT_OK(zkl_session_close(sessions[i], SOON));
     }
     recorder_free(eye);
     ensemble_stop(other);

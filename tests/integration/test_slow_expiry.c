@@ -123,7 +123,7 @@ static void silent(struct proxy *link, bool on)
 static uint64_t requests_of(zkl_session *session)
 {
     zkl_stats stats = ZKL_STATS_INIT;
-    CU_ASSERT_EQUAL_FATAL(zkl_session_stats(session, &stats), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_session_stats(session, &stats));
     return stats.requests;
 }
 
@@ -152,7 +152,7 @@ static void once(int round)
     await_sync(session);
     ping_all(); /* in the same tick */
     silent(link, true);
-    CU_ASSERT_EQUAL(zkl_lock_release(before, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(before, NULL));
     int64_t end = now_ms() + LONG, granted = 0, lost = 0, after = 0;
     int64_t silent_ms = now_ms();
     int at_return = 0;
@@ -185,7 +185,7 @@ static void once(int round)
            granted_ms ? (double)(granted_ms - back_ms) / 1e3 : 0.0, (double)(now_ms() - back_ms) / 1e3);
     CU_ASSERT(!granted || lost < after || now_ms() - back_ms > TIMEOUT); /* then an assumption does not hold */
     silent(link, false);
-    CU_ASSERT_EQUAL(waiter_end(&second), ZKL_OK);
+    ASSERT_OK(waiter_end(&second));
     zkl_lock_free(next);
     zkl_lock_free(lock);
     waiter_end(&first);

@@ -115,7 +115,7 @@ static void set_scene(struct scene *s, int round)
     options.payload = &s->heard;
     s->lock = contest_lock(s->session, "/stale", &options);
     s->next = contest_lock(s->next_session, "/stale", NULL);
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(s->lock, SOON, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_lock_acquire(s->lock, SOON, NULL, NULL));
     waiter_queue(&s->waiter, s->next, ZKL_WAIT_FOREVER);
 }
 
@@ -123,8 +123,8 @@ static void clear_scene(struct scene *s)
 {
     zkl_lock_free(s->lock);
     zkl_lock_free(s->next);
-    CU_ASSERT_EQUAL(zkl_session_close(s->session, SOON), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_session_close(s->next_session, SOON), ZKL_OK);
+    ASSERT_OK(zkl_session_close(s->session, SOON));
+    ASSERT_OK(zkl_session_close(s->next_session, SOON));
 }
 
 /* The holder is held, and nobody else, and nothing is told, for that time. Returns the least lease it had. */
@@ -151,8 +151,8 @@ TEST(test_calm)
     int64_t least = stay_calm(&s, seconds * 1000);
     printf("%d s undisturbed, never less than %" PRId64 " ms of lease (%" PRId64 " expected); ", seconds, least,
            zkl_session_least_lease_ms(s.session));
-    CU_ASSERT_EQUAL(zkl_lock_release(s.lock, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(waiter_end(&s.waiter), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(s.lock, NULL));
+    ASSERT_OK(waiter_end(&s.waiter));
     clear_scene(&s);
 }
 
@@ -177,7 +177,7 @@ static struct times watch_it_happen(struct scene *s, struct naive *naive)
         more = !atomic_load(&s->waiter.done) || !naive_granted(naive) || believes;
     } while (more && look_again(end));
     CU_ASSERT_FATAL(atomic_load(&s->waiter.done));
-    CU_ASSERT_EQUAL(waiter_end(&s->waiter), ZKL_OK);
+    ASSERT_OK(waiter_end(&s->waiter));
     /* Not later than it was: the time of the call, and the milliseconds from then on, rounded down. */
     t.granted = s->waiter.began_ns + s->waiter.grant.queued_ms * MS;
     t.warned = heard_when(&s->heard, ZKL_STATE_JEOPARDY, 0);
@@ -226,7 +226,7 @@ static void cut_once(int round)
     show(round, &t, naive_both);
     recover(s.server);
     CU_ASSERT_EQUAL(zkl_lock_release(s.lock, NULL), ZKL_ELOST);
-    CU_ASSERT_EQUAL(zkl_lock_release(s.next, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(s.next, NULL));
     clear_scene(&s);
 }
 

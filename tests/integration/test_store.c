@@ -250,7 +250,7 @@ static void no_memory(bool sealed)
             CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(r, RECORD_CONNECTED, 0, SOON));
             bool sent = recorder_submit(r, &create, &code) != 0 && recorder_submit(r, &check, &code) != 0;
             CU_ASSERT(sent || code == ZKL_ENOMEM);
-            CU_ASSERT_EQUAL(recorder_close(r, SOON), ZKL_OK);
+            ASSERT_OK(recorder_close(r, SOON));
             recorder_free(r);
         } else {
             CU_ASSERT_EQUAL(code, ZKL_ENOMEM);
@@ -331,9 +331,9 @@ TEST(test_nothing_is_inherited)
     char before[4096];
     list_in_child(before, sizeof before);
     zkl_session *session = NULL, *other = NULL;
-    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&session, ensemble_servers(server), NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_session_open(&session, ensemble_servers(server), NULL, NULL));
     expect_as_before("one session", before);
-    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&other, ensemble_servers(server), NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_session_open(&other, ensemble_servers(server), NULL, NULL));
     expect_as_before("two sessions", before);
     ensemble_kill(server, 0);
     CU_ASSERT(both_become(session, other, ZKL_SESSION_SUSPENDED));

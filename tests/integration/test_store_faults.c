@@ -233,7 +233,7 @@ TEST(test_expiry_under_load)
     int code = ZKL_OK;
     CU_ASSERT_EQUAL(recorder_submit(load.r, &check, &code), 0);
     CU_ASSERT_EQUAL(code, ZKL_ECONNECT);
-    CU_ASSERT_EQUAL(recorder_close(load.r, SOON), ZKL_OK);
+    ASSERT_OK(recorder_close(load.r, SOON));
     check_load(load.r, load.sent);
     recorder_free(load.r);
     proxy_stop(proxy);
@@ -275,7 +275,7 @@ TEST(test_close_with_500_outstanding)
         for (int i = 0; i < 250; i++) {
             CU_ASSERT(recorder_submit(r, &exists, NULL) != 0 && recorder_submit(r, &list, NULL) != 0);
         }
-        CU_ASSERT_EQUAL(recorder_close(r, SOON), ZKL_OK);
+        ASSERT_OK(recorder_close(r, SOON));
         CU_ASSERT_EQUAL(rc_of(observer, exists), ZKL__RC_NONODE);
         check_answers(r, 501);
         recorder_free(r);
@@ -315,7 +315,7 @@ TEST(test_close_while_suspended)
     CU_ASSERT_EQUAL(rc_of(r, op_create("/suspended", NULL, ZKL__EPHEMERAL)), ZKL__RC_OK);
     proxy_cut(proxy);
     CU_ASSERT_PTR_NOT_NULL(recorder_nth(r, RECORD_SUSPENDED, 0, SOON));
-    CU_ASSERT_EQUAL(recorder_close(r, SOON), ZKL_OK);
+    ASSERT_OK(recorder_close(r, SOON));
     CU_ASSERT_EQUAL(rc_of(observer, op_check("/suspended", -1)), ZKL__RC_NONODE);
     recorder_free(r);
     r = session(proxy, 6000);

@@ -110,7 +110,7 @@ TEST(test_silent_at_open)
     CU_ASSERT_PTR_NOT_NULL(recorder_nth(r, RECORD_CONNECTED, 0, SOON));
     printf("(two open, one closed: %lld ms) ", (long long)took);
     CU_ASSERT(took < 5000);
-    CU_ASSERT_EQUAL(recorder_close(r, SOON), ZKL_OK);
+    ASSERT_OK(recorder_close(r, SOON));
     recorder_free(closed);
     recorder_free(r);
     proxy_stop(proxy);
@@ -141,7 +141,7 @@ TEST(test_one_name_silent)
     struct recorder *r = recorder_open(&zkl__store_zookeeper, &config, NULL, NULL);
     CU_ASSERT_PTR_NOT_NULL(recorder_nth(r, RECORD_CONNECTED, 0, SOON));
     printf("(connected after %lld ms) ", (long long)(now_ms() - began));
-    CU_ASSERT_EQUAL(recorder_close(r, SOON), ZKL_OK);
+    ASSERT_OK(recorder_close(r, SOON));
     recorder_free(r);
     names_set("", false);
     proxy_stop(proxy);
@@ -192,7 +192,7 @@ TEST(test_server_moves)
     printf("(%lld ms) ", (long long)(now_ms() - began));
     CU_ASSERT(again && again->connection.session_id == first->connection.session_id);
     CU_ASSERT_EQUAL(proxy_connections(new), 1);
-    CU_ASSERT_EQUAL(recorder_close(r, SOON), ZKL_OK);
+    ASSERT_OK(recorder_close(r, SOON));
     recorder_free(r);
     proxy_stop(new);
 }

@@ -23,7 +23,7 @@ static zkl_lock *make(int (*new)(zkl_lock **, zkl_session *, const char *, const
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     zkl_lock *lock = NULL;
     options.acl = acl;
-    CU_ASSERT_EQUAL_FATAL(new (&lock, session, path, &options, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(new (&lock, session, path, &options, NULL));
     return lock;
 }
 
@@ -108,10 +108,10 @@ static void make_directories(zkl_session *session)
 {
     static const char *const more[] = {OTHER, "/access/semaphore/locks", "/access/semaphore/leases"};
     for (int i = 0; i < access_kind_count; i++) {
-        CU_ASSERT_EQUAL_FATAL(zkl_once_prepare(session, access_kinds[i].path, SOON, NULL), ZKL_OK);
+        ASSERT_OK_FATAL(zkl_once_prepare(session, access_kinds[i].path, SOON, NULL));
     }
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
-        CU_ASSERT_EQUAL_FATAL(zkl_once_prepare(session, more[i], SOON, NULL), ZKL_OK);
+        ASSERT_OK_FATAL(zkl_once_prepare(session, more[i], SOON, NULL));
     }
 }
 
@@ -128,9 +128,9 @@ void access_begin(struct access *access, const char *servers, bool auth, int64_t
 void access_end(struct access *access)
 {
     for (int i = 0; i < 3; i++) {
-        CU_ASSERT_EQUAL(zkl_session_close(access->sessions[i], SOON), ZKL_OK);
+        ASSERT_OK(zkl_session_close(access->sessions[i], SOON));
     }
-    CU_ASSERT_EQUAL(zkl_session_close(access->eye, SOON), ZKL_OK);
+    ASSERT_OK(zkl_session_close(access->eye, SOON));
 }
 
 /* --- waiting ------------------------------------------------------------------------------------------------------- */
@@ -154,14 +154,14 @@ static void *wait_for_it(void *arg)
 uint64_t access_sent(zkl_session *session)
 {
     zkl_stats stats = ZKL_STATS_INIT;
-    CU_ASSERT_EQUAL(zkl_session_stats(session, &stats), ZKL_OK);
+    ASSERT_OK(zkl_session_stats(session, &stats));
     return stats.requests;
 }
 
 static size_t queue_length(const struct access *access, const struct access_kind *kind)
 {
     zkl_queue *queue = NULL;
-    CU_ASSERT_EQUAL_FATAL(zkl_queue_list(&queue, access->eye, kind->queue, SOON, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_queue_list(&queue, access->eye, kind->queue, SOON, NULL));
     size_t length = queue->count;
     zkl_queue_free(queue);
     return length;
@@ -170,7 +170,7 @@ static size_t queue_length(const struct access *access, const struct access_kind
 static bool all_answered(zkl_session *session)
 {
     zkl_stats stats = ZKL_STATS_INIT;
-    CU_ASSERT_EQUAL(zkl_session_stats(session, &stats), ZKL_OK);
+    ASSERT_OK(zkl_session_stats(session, &stats));
     return stats.request.count + stats.unanswered == stats.requests;
 }
 
@@ -190,7 +190,7 @@ static void wait_begin(struct access *access, struct wait *wait, int number, siz
 static int64_t wait_end(struct wait *wait, int64_t since_ns)
 {
     CU_ASSERT_EQUAL(pthread_join(wait->thread, NULL), 0);
-    CU_ASSERT_EQUAL(wait->code, ZKL_OK);
+    ASSERT_OK(wait->code);
     return wait->ended_ns - since_ns;
 }
 
@@ -202,16 +202,16 @@ int64_t access_hand_over(struct access *access, const struct access_kind *kind, 
     for (int i = 0; i < 3; i++) {
         waits[i] = (struct wait){.kind = kind, .lock = kind->make(access->sessions[i], kind->path, acl)};
     }
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(waits[0].lock, SOON, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_lock_acquire(waits[0].lock, SOON, NULL, NULL));
     for (int i = 1; i < 3; i++) {
         wait_begin(access, &waits[i], i, (size_t)i + !holder_leaves_queue);
     }
     for (int i = 1; i < 3; i++) {
         int64_t since = boot_ns();
-        CU_ASSERT_EQUAL(zkl_lock_release(waits[i - 1].lock, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_release(waits[i - 1].lock, NULL));
         took[i] = wait_end(&waits[i], since);
     }
-    CU_ASSERT_EQUAL(zkl_lock_release(waits[2].lock, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(waits[2].lock, NULL));
     for (int i = 0; i < 3; i++) {
         zkl_lock_free(waits[i].lock);
     }
@@ -224,7 +224,7 @@ uint64_t access_requests(struct access *access, const struct access_kind *kind, 
     zkl_session *holds = access->sessions[0], *waits = access->sessions[1];
     zkl_lock *holder = kind->make(holds, kind->path, acl);
     struct wait wait = {.kind = kind, .lock = kind->make(waits, kind->path, acl)};
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(holder, SOON, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_lock_acquire(holder, SOON, NULL, NULL));
     wait_begin(access, &wait, 1, 1 + !holder_leaves_queue);
     uint64_t sent = access_sent(waits), usual = access_sent(holds);
     poll(NULL, 0, LOOK_MS);
@@ -234,7 +234,7 @@ uint64_t access_requests(struct access *access, const struct access_kind *kind, 
     CU_ASSERT_EQUAL(pthread_join(wait.thread, NULL), 0);
     CU_ASSERT_EQUAL(wait.code, ZKL_ECANCELED);
     CU_ASSERT_EQUAL(zkl_lock_acquire(wait.lock, 0, NULL, NULL), ZKL_EBUSY);
-    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(holder, NULL));
     zkl_lock_free(holder);
     zkl_lock_free(wait.lock);
     return sent > usual + PERIODIC ? sent - usual : 0;

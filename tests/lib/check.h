@@ -39,6 +39,9 @@ void check_add(struct check_case *test);
         return check_main(suite_name, argc, argv); \
     }
 
+#define ASSERT_OK(call) CU_ASSERT_EQUAL(call, ZKL_OK)
+#define ASSERT_OK_FATAL(call) CU_ASSERT_EQUAL_FATAL(call, ZKL_OK)
+
 /* walk for the seeds from 1 to count, until one fails, which is printed. */
 void check_seeds(uint64_t count, void (*walk)(uint64_t seed));
 

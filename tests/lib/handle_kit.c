@@ -41,7 +41,7 @@ zkl_lock *handle_make(const struct handle_recipe *recipe, zkl_session *session, 
                       const zkl_lock_options *options)
 {
     zkl_lock *lock = NULL;
-    CU_ASSERT_EQUAL_FATAL(recipe->make(&lock, session, path, options, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(recipe->make(&lock, session, path, options, NULL));
     CU_ASSERT_EQUAL(zkl_lock_recipe(lock), recipe->recipe);
     return lock;
 }
@@ -90,10 +90,10 @@ static void check_held(zkl_lock *lock, int64_t token, const char *record)
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_HELD);
     CU_ASSERT_TRUE(zkl_lock_is_held(lock));
     CU_ASSERT(zkl_lock_remaining_ms(lock) > 0);
-    CU_ASSERT_EQUAL(write_record(lock, record), ZKL_OK);
+    ASSERT_OK(write_record(lock, record));
     for (int fresh = 0; fresh < 2; fresh++) {
         zkl_data *data;
-        CU_ASSERT_EQUAL(zkl_lock_read(&data, lock, zkl_lock_path(lock), fresh, SOON, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_read(&data, lock, zkl_lock_path(lock), fresh, SOON, NULL));
         CU_ASSERT(data && data->mzxid > 0);
         zkl_data_free(data);
     }
@@ -127,19 +127,19 @@ static void wait_behind(zkl_lock *lock, zkl_lock *rival)
     struct outcome cancelled = {0}, stopped = {0}, granted = {0};
     zkl_stop stop = ZKL_STOP_INIT;
     CU_ASSERT_EQUAL(zkl_lock_acquire(rival, 0, NULL, NULL), ZKL_EBUSY);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(rival, ZKL_WAIT_FOREVER, on_done, &cancelled, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire_async(rival, ZKL_WAIT_FOREVER, on_done, &cancelled, NULL));
     CU_ASSERT_EQUAL(zkl_lock_state(rival), ZKL_STATE_WAITING);
-    CU_ASSERT_EQUAL(zkl_lock_cancel(rival), ZKL_OK);
+    ASSERT_OK(zkl_lock_cancel(rival));
     CU_ASSERT_EQUAL(completed(&cancelled), ZKL_ECANCELED);
-    CU_ASSERT_EQUAL(zkl_lock_set_stop(rival, &stop, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(rival, ZKL_WAIT_FOREVER, on_done, &stopped, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_set_stop(rival, &stop, NULL));
+    ASSERT_OK(zkl_lock_acquire_async(rival, ZKL_WAIT_FOREVER, on_done, &stopped, NULL));
     zkl_stop_raise(&stop);
     CU_ASSERT_EQUAL(completed(&stopped), ZKL_ECANCELED);
-    CU_ASSERT_EQUAL(zkl_lock_set_stop(rival, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(rival, ZKL_WAIT_FOREVER, on_done, &granted, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(completed(&granted), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(rival, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_set_stop(rival, NULL, NULL));
+    ASSERT_OK(zkl_lock_acquire_async(rival, ZKL_WAIT_FOREVER, on_done, &granted, NULL));
+    ASSERT_OK(zkl_lock_release(lock, NULL));
+    ASSERT_OK(completed(&granted));
+    ASSERT_OK(zkl_lock_release(rival, NULL));
 }
 
 struct section {
@@ -155,7 +155,7 @@ static int in_section(const zkl_cancel *cancel, int64_t token, void *payload)
     CU_ASSERT(zkl_cancel_remaining_ms(cancel) > 0);
     CU_ASSERT_EQUAL(zkl_lock_token(section->lock), token);
     section->code = write_record(section->lock, section->record);
-    CU_ASSERT_EQUAL(zkl_lock_cancel(section->lock), ZKL_OK);
+    ASSERT_OK(zkl_lock_cancel(section->lock));
     CU_ASSERT_TRUE(zkl_cancel_raised(cancel));
     return 7;
 }
@@ -170,10 +170,10 @@ struct replaced {
 static int replace_grant(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     struct replaced *replaced = payload;
-    CU_ASSERT_EQUAL(zkl_lock_release(replaced->lock, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(replaced->rival, SOON, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(replaced->rival, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(replaced->lock, SOON, &replaced->second, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(replaced->lock, NULL));
+    ASSERT_OK(zkl_lock_acquire(replaced->rival, SOON, NULL, NULL));
+    ASSERT_OK(zkl_lock_release(replaced->rival, NULL));
+    ASSERT_OK(zkl_lock_acquire(replaced->lock, SOON, &replaced->second, NULL));
     CU_ASSERT(replaced->second.token > token);
     CU_ASSERT_TRUE(zkl_cancel_raised(cancel));
     CU_ASSERT_EQUAL(zkl_cancel_remaining_ms(cancel), 0);
@@ -190,7 +190,7 @@ static void replace_in_a_section(zkl_lock *lock, zkl_lock *rival)
     CU_ASSERT_EQUAL(result, 8);
     CU_ASSERT_TRUE(zkl_lock_is_held(lock));
     CU_ASSERT_EQUAL(zkl_lock_token(lock), replaced.second.token);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(lock, NULL));
 }
 
 void handle_drive(const struct handle_recipe *recipe, zkl_session *session, zkl_session *other, const char *path,
@@ -201,17 +201,17 @@ void handle_drive(const struct handle_recipe *recipe, zkl_session *session, zkl_
     zkl_grant grant = {.token = -1};
     int result = 0;
     check_idle(lock, record);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, &grant, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(lock, SOON, &grant, NULL));
     check_held(lock, grant.token, record);
     wait_behind(lock, rival);
     check_idle(lock, record);
     struct section section = {lock, record, -1};
-    CU_ASSERT_EQUAL(zkl_with_lock(lock, SOON, 0, in_section, &section, &result, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(section.code, ZKL_OK);
+    ASSERT_OK(zkl_with_lock(lock, SOON, 0, in_section, &section, &result, NULL));
+    ASSERT_OK(section.code);
     CU_ASSERT_EQUAL(result, 7);
     replace_in_a_section(lock, rival);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, &grant, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(lock, SOON, &grant, NULL));
+    ASSERT_OK(zkl_lock_release(lock, NULL));
     check_idle(lock, record);
     zkl_lock_free(lock);
     zkl_lock_free(rival);

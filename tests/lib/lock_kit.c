@@ -48,7 +48,7 @@ zkl_session *kit_open(const zkl_session_options *options)
     if (code != ZKL_OK) {
         fprintf(stderr, "open: %s: %s\n", zkl_error_name(code), err.text);
     }
-    CU_ASSERT_EQUAL_FATAL(code, ZKL_OK);
+    ASSERT_OK_FATAL(code);
     return session;
 }
 
@@ -76,7 +76,7 @@ zkl_lock *kit_lock(zkl_session *session, const char *path, const zkl_lock_option
     if (code != ZKL_OK) {
         fprintf(stderr, "lock: %s: %s\n", zkl_error_name(code), err.text);
     }
-    CU_ASSERT_EQUAL_FATAL(code, ZKL_OK);
+    ASSERT_OK_FATAL(code);
     return lock;
 }
 
@@ -121,7 +121,7 @@ size_t kit_group(zkl_session *session, const char *path)
 
 void kit_close(zkl_session *session)
 {
-    CU_ASSERT_EQUAL(zkl_session_close(session, PATIENCE_MS), ZKL_OK);
+    ASSERT_OK(zkl_session_close(session, PATIENCE_MS));
 }
 
 zkl_session *one, *two;
@@ -143,24 +143,24 @@ enum zkl__rc kit_write(enum zkl__op_kind kind, const char *dir, const char *name
     enum zkl__rc rc = ZKL__RC_UNKNOWN;
     struct zkl__op op = {
         .kind = kind, .dir = dir, .name = name, .data = data, .size = data ? strlen(data) : 0, .version = -1};
-    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
+    ASSERT_OK(zkl__memory_meddle(PLACE, &op, &rc));
     return rc;
 }
 
 void kit_remove_node(const zkl_lock *lock)
 {
     char node[128];
-    CU_ASSERT_FATAL(EVENTUALLY(zkl_lock_node(lock, node, sizeof node) > 0));
+    ASSERT_EVENTUALLY_FATAL(zkl_lock_node(lock, node, sizeof node) > 0);
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, zkl_lock_path(lock), node, NULL), ZKL__RC_OK);
 }
 
 void kit_remove_first(const char *path)
 {
     zkl_queue *queue = NULL;
-    CU_ASSERT_EQUAL_FATAL(zkl_queue_list(&queue, two, path, PATIENCE_MS, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_queue_list(&queue, two, path, PATIENCE_MS, NULL));
     CU_ASSERT_FATAL(queue->count > 0);
     const zkl_queue_entry *first = &queue->entries[0];
-    CU_ASSERT_EQUAL(zkl_queue_remove(two, path, first->name, first->token, PATIENCE_MS, NULL), ZKL_OK);
+    ASSERT_OK(zkl_queue_remove(two, path, first->name, first->token, PATIENCE_MS, NULL));
     zkl_queue_free(queue);
 }
 

@@ -38,6 +38,8 @@ bool patience_left(struct patience *patience); /* a millisecond later; false aft
         }                                                           \
         so_;                                                        \
     })
+#define ASSERT_EVENTUALLY(condition) CU_ASSERT(EVENTUALLY(condition))
+#define ASSERT_EVENTUALLY_FATAL(condition) CU_ASSERT_FATAL(EVENTUALLY(condition))
 
 /* A session at PLACE; options NULL: defaults. Ends the test when it cannot be opened. */
 zkl_session *kit_open(const zkl_session_options *options);
@@ -48,8 +50,8 @@ zkl_session_options kit_dispatched(void);
 zkl_lock *kit_lock(zkl_session *session, const char *path, const zkl_lock_options *options);
 zkl_lock *kit_hold(zkl_session *session, const char *path, const zkl_lock_options *options); /* and acquired */
 /* Nobody is in the way: it is granted, and given back. Macros, for the line of a failure. */
-#define kit_acquire(lock) CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK)
-#define kit_release(lock) CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK)
+#define kit_acquire(lock) ASSERT_OK_FATAL(zkl_lock_acquire(lock, 10000, NULL, NULL))
+#define kit_release(lock) ASSERT_OK(zkl_lock_release(lock, NULL))
 /* False as soon as it is not held, true after so long. */
 bool kit_held_for(const zkl_lock *lock, int64_t ms);
 /* How many contenders stand at path. */

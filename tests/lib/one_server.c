@@ -9,7 +9,7 @@ zkl_session *open_one(void)
 
 void close_one(zkl_session *session)
 {
-    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    ASSERT_OK(zkl_session_close(session, SOON));
 }
 
 zkl_session *open_behind(struct proxy **proxy)

@@ -23,7 +23,7 @@ static zkl_session *open_as(const char *credentials, const zkl_acl *acl)
     options.auth = credentials;
     options.auth_size = strlen(credentials);
     options.acl = acl;
-    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&session, ensemble_servers(server), &options, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_session_open(&session, ensemble_servers(server), &options, NULL));
     return session;
 }
 
@@ -43,8 +43,8 @@ static void check_grant(zkl_session *session, const char *path)
 {
     zkl_lock *lock = contest_lock(session, path, NULL);
     zkl_error err = {0};
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, &err), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, &err));
+    ASSERT_OK(zkl_lock_release(lock, NULL));
     zkl_lock_free(lock);
 }
 
@@ -83,14 +83,14 @@ TEST(test_barging)
     CU_ASSERT_EQUAL(put("/barged", "_c_" UUID "-lock-0000000001", ZKL__EPHEMERAL), ZKL__RC_OK);
     CU_ASSERT_EQUAL(put("/barged", UUID "__WRIT__0000000002", ZKL__EPHEMERAL), ZKL__RC_OK);
     CU_ASSERT(zkl_lock_is_held(holder));
-    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(holder, NULL));
+    ASSERT_OK(waiter_end(&waiter));
+    ASSERT_OK(zkl_lock_release(lock, NULL));
     /* From now on the intruder is a contender like any other: who comes later waits until its session ends, and no longer. */
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EBUSY);
     recorder_free(intruder);
     intruder = recorder_connect(&zkl__store_zookeeper, ensemble_servers(server));
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, NULL));
     zkl_lock_free(lock);
     zkl_lock_free(holder);
     close_one(first);
@@ -113,9 +113,9 @@ TEST(test_stolen_uuid)
         snprintf(name, sizeof name, "_c_%.36s-lock--000000001", zkl__name_parse(list->children[i]).uuid);
         CU_ASSERT_EQUAL(put("/stolen", name, ZKL__PERSISTENT), ZKL__RC_OK);
     }
-    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(holder, NULL));
+    ASSERT_OK(waiter_end(&waiter));
+    ASSERT_OK(zkl_lock_release(lock, NULL));
     check_grant(first, "/stolen");
     CU_ASSERT(queue_becomes(eye, "/stolen", 4)); /* nothing of ours; the forgeries are not ours to delete */
     zkl_lock_free(lock);
@@ -148,9 +148,9 @@ TEST(test_writing_places)
         CU_ASSERT_EQUAL(recorder_do(sealed, &both)->reply.rc, ZKL__RC_NOAUTH);
     }
     CU_ASSERT(zkl_lock_is_held(holder));
-    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(holder, NULL));
+    ASSERT_OK(waiter_end(&waiter));
+    ASSERT_OK(zkl_lock_release(lock, NULL));
     zkl_lock_free(holder);
     zkl_lock_free(lock);
     recorder_free(sealed);
@@ -291,7 +291,7 @@ static void check_chain(const char *path, int per_session)
     CU_ASSERT_EQUAL(atomic_load(&misled), BLOCK - 1);
     CU_ASSERT(zkl_lock_is_held(holder));
     CU_ASSERT(queue_remove(eye, path, forgery.name));
-    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(holder, NULL));
     for (int i = 0; i < CHAIN; i++) {
         pthread_join(victims[i].thread, NULL);
         zkl_lock_free(victims[i].lock);
@@ -333,10 +333,10 @@ TEST(test_forged_word_at_the_border)
     for (int i = 0; i < 2; i++) {
         announce(&forgeries[i]);
     }
-    CU_ASSERT_EQUAL(waiter_end(&waiters[0]), ZKL_OK);
+    ASSERT_OK(waiter_end(&waiters[0]));
     check_misled(&waiters[1]);
     CU_ASSERT(zkl_lock_is_held(locks[0]));
-    CU_ASSERT_EQUAL(zkl_lock_release(locks[0], NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(locks[0], NULL));
     for (int i = 0; i < 2; i++) {
         CU_ASSERT(zkl_lock_is_held(holders[i]));
         zkl_lock_free(holders[i]);
@@ -376,8 +376,8 @@ TEST(test_long_names)
     put_long("/few/locks", 5000);
     put_long("/long", 900000);
     check_grant(session, "/long");
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&semaphore, session, "/few", 1, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(semaphore, 1, SOON, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_semaphore_new(&semaphore, session, "/few", 1, NULL, NULL));
+    ASSERT_OK(zkl_semaphore_acquire(semaphore, 1, SOON, NULL, NULL));
     zkl_lock_free(semaphore);
     close_one(session);
 }
@@ -417,7 +417,7 @@ TEST(test_creator_only)
     CU_ASSERT_STRING_EQUAL(err.path, "/vault/deep/lock");
     zkl_lock_free(no);
     close_one(other);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(lock, NULL));
     zkl_lock_free(lock);
     CU_ASSERT_EQUAL(queue_remove(eye, "/vault/deep", "lock"), false);
     close_one(session);
@@ -434,7 +434,7 @@ TEST(test_given_list)
     CU_ASSERT_EQUAL(recorder_do(intruder, &look)->reply.child_count, 1);
     CU_ASSERT_EQUAL(put("/shown", "x", ZKL__PERSISTENT), ZKL__RC_NOAUTH);
     CU_ASSERT_EQUAL(put("/shown/deep/lock", "lock-0000000000", ZKL__EPHEMERAL), ZKL__RC_NOAUTH);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(lock, NULL));
     zkl_lock_free(lock);
     close_one(session);
 }

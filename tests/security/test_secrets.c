@@ -104,7 +104,7 @@ static void live(const char *scheme, const char *path)
 {
     zkl_session_options options = talkative(scheme);
     zkl_session *session;
-    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&session, ensemble_servers(server), &options, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_session_open(&session, ensemble_servers(server), &options, NULL));
     if (!scheme) {
         CU_ASSERT_TRUE(session->seal.on);
         snprintf(canary, sizeof canary, "%s", session->seal.credentials + strlen(ZKL__SEAL_USER));
@@ -115,12 +115,12 @@ static void live(const char *scheme, const char *path)
     CU_ASSERT_FATAL(ensemble_restart(server, 0));
     CU_ASSERT_FATAL(ensemble_wait(server, 4 * SOON));
     (void)zkl_lock_release(lock, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, NULL));
     static char text[100000];
     CU_ASSERT(zkl_stats_write_prometheus(session, NULL, text, sizeof text) < (int64_t)sizeof text);
     CU_ASSERT_FALSE(holds_canary(text, strlen(text)));
     zkl_lock_free(lock);
-    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    ASSERT_OK(zkl_session_close(session, SOON));
 }
 
 /* --- tests ------------------------------------------------------------------------------------------------------------------ */

@@ -39,9 +39,9 @@ static int try_open(const zkl_session_options *options, zkl_error *err)
     int code = zkl_session_open(&session, ensemble_servers(server), options, err);
     if (code == ZKL_OK) {
         zkl_lock *lock = contest_holder(session, "/transport");
-        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_release(lock, NULL));
         zkl_lock_free(lock);
-        CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+        ASSERT_OK(zkl_session_close(session, SOON));
     }
     return code;
 }
@@ -69,7 +69,7 @@ TEST(test_tls)
     dup2(fd, STDERR_FILENO);
     int code = try_open(&options, &err);
     dup2(before, STDERR_FILENO);
-    CU_ASSERT_EQUAL(code, ZKL_OK);
+    ASSERT_OK(code);
     CU_ASSERT_EQUAL(pread(fd, &word, 1, 0), 0); /* nothing on stderr, though that call takes no log callback */
     CU_ASSERT(lines > 1);
     close(before);
@@ -107,7 +107,7 @@ TEST(test_sasl)
         CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "Cyrus"));
         return;
     }
-    CU_ASSERT_EQUAL(try_open(&options, &err), ZKL_OK);
+    ASSERT_OK(try_open(&options, &err));
     expect_env("SHIM_SERVICE", "zookeeper");
     expect_env("SHIM_HOST", "zk1.example");
     expect_env("SHIM_MECHANISMS", "GSSAPI");

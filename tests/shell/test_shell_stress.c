@@ -374,7 +374,7 @@ static void open_side(struct side *side, zkl_heap *heap, uint64_t *dice)
     options.callbacks = dice_once_in(dice, 3) ? ZKL_CALLBACKS_DISPATCH : ZKL_CALLBACKS_THREAD;
     pthread_rwlock_init(&side->rwlock, NULL);
     side->closed = false;
-    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&side->session, TREE, &options, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_session_open(&side->session, TREE, &options, NULL));
     for (int i = 0; i < LOCKS; i++) {
         side->locks[i] = some_lock(side->session, dice);
         CU_ASSERT_PTR_NOT_NULL_FATAL(side->locks[i]);
@@ -441,11 +441,11 @@ TEST(test_stress)
     int64_t end = now_ms() + 1000 * number_of("ZKLOCK_SECONDS", 10);
     uint64_t seed = (uint64_t)number_of("ZKLOCK_SEED", 1), first = seed;
     options.heap = &heap;
-    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&eye, TREE, &options, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_session_open(&eye, TREE, &options, NULL));
     do {
         run_round(dice_mix(seed), &heap);
         for (int i = 0; i < PATHS; i++) {
-            CU_ASSERT(EVENTUALLY(kit_queue(eye, paths[i]) == 0));
+            ASSERT_EVENTUALLY(kit_queue(eye, paths[i]) == 0);
         }
         CU_ASSERT_EQUAL(atomic_load(&stage.accepted), atomic_load(&stage.completed));
         CU_ASSERT_EQUAL(atomic_load(&stage.strange), 0);
@@ -455,7 +455,7 @@ TEST(test_stress)
         }
         seed++;
     } while (now_ms() < end);
-    CU_ASSERT_EQUAL(zkl_session_close(eye, 10000), ZKL_OK);
+    ASSERT_OK(zkl_session_close(eye, 10000));
     CU_ASSERT_EQUAL(test_heap_live(&stage.heap), 0);
     printf("%llu rounds, %ld grants, %ld asynchronous acquires, %ld expiries, %ld freed early; ",
            (unsigned long long)(seed - first), atomic_load(&stage.grants), atomic_load(&stage.completed),

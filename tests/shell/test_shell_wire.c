@@ -288,12 +288,12 @@ TEST(test_by_chance)
     atomic_store(&chance.off, true);
     CU_ASSERT(queue_becomes(eye, PATH, 0)); /* without a close: every place was given back */
     for (int i = 0; i < 3; i++) {
-        CU_ASSERT_EQUAL(zkl_session_close(sessions[i], SOON), ZKL_OK);
+        ASSERT_OK(zkl_session_close(sessions[i], SOON));
     }
     printf("%ld grants, %ld faults in %d requests; ", atomic_load(&chance.grants), atomic_load(&chance.faults),
            fake_requests(fake));
     fake_stop(fake);
-    CU_ASSERT_EQUAL(zkl_session_close(eye, SOON), ZKL_OK);
+    ASSERT_OK(zkl_session_close(eye, SOON));
     CU_ASSERT_EQUAL(atomic_load(&chance.accepted), atomic_load(&chance.completed));
     CU_ASSERT(atomic_load(&chance.grants) > 0 && atomic_load(&chance.faults) > 0);
     CU_ASSERT_EQUAL(atomic_load(&wrong), 0);
@@ -326,12 +326,12 @@ static void list_everything(zkl_session *session)
     zkl_queue *queue = NULL;
     zkl_members *members = NULL;
     zkl_double_barrier *barrier = NULL;
-    CU_ASSERT_EQUAL(zkl_lock_new(&lock, session, PATH, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_new(&lock, session, PATH, NULL, NULL));
     CU_ASSERT_NOT_EQUAL(zkl_lock_acquire(lock, 300, NULL, NULL), ZKL_OK);
     zkl_lock_free(lock);
     CU_ASSERT_NOT_EQUAL(zkl_queue_list(&queue, session, PATH, 300, NULL), ZKL_OK);
     CU_ASSERT_NOT_EQUAL(zkl_group_list(&members, session, "/wire/group", 300, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_double_barrier_new(&barrier, session, "/wire/barrier", 1, NULL), ZKL_OK);
+    ASSERT_OK(zkl_double_barrier_new(&barrier, session, "/wire/barrier", 1, NULL));
     CU_ASSERT_NOT_EQUAL(zkl_double_barrier_enter(barrier, 300, NULL), ZKL_OK);
     zkl_double_barrier_free(barrier);
 }
@@ -344,22 +344,22 @@ TEST(test_a_count_too_high)
     zkl_group_observer *watcher = NULL;
     struct fake *fake = fake_start("memory:lists", fate_of_lists, NULL);
     zkl_session *session = session_at(fake_address(fake));
-    CU_ASSERT_EQUAL(zkl_group_new(&group, session, "/wire/group", "a", NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_group_join(group, SOON, NULL), ZKL_OK);
+    ASSERT_OK(zkl_group_new(&group, session, "/wire/group", "a", NULL, NULL));
+    ASSERT_OK(zkl_group_join(group, SOON, NULL));
     atomic_store(&lying, true);
-    CU_ASSERT_EQUAL(zkl_group_observe(&watcher, session, "/wire/group", on_members, &told, NULL), ZKL_OK);
+    ASSERT_OK(zkl_group_observe(&watcher, session, "/wire/group", on_members, &told, NULL));
     list_everything(session);
     CU_ASSERT_EQUAL(atomic_load(&told), 0);
     atomic_store(&lying, false);
-    CU_ASSERT_EQUAL(zkl_lock_new(&lock, session, PATH, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_new(&lock, session, PATH, NULL, NULL));
+    ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, NULL));
     for (int64_t end = now_ms() + SOON; atomic_load(&told) == 0 && look_again(end);) {
     }
     CU_ASSERT(atomic_load(&told) > 0);
     zkl_lock_free(lock);
     zkl_group_observer_free(watcher);
     zkl_group_free(group);
-    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    ASSERT_OK(zkl_session_close(session, SOON));
     fake_stop(fake);
 }
 
@@ -395,10 +395,10 @@ TEST(test_an_end_that_is_none)
     struct fake *fake = fake_start("memory:ends", fate_of_an_end, NULL);
     zkl_session *session = session_at(fake_address(fake));
     zkl_lock *lock = NULL;
-    CU_ASSERT_EQUAL(zkl_lock_new(&lock, session, PATH, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_new(&lock, session, PATH, NULL, NULL));
     for (int i = 0; i < 5; i++) {
         zkl_queue *queue = NULL;
-        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, NULL));
         atomic_store(&lying, true);
         zkl_queue_list(&queue, session, PATH, 300, NULL);
         zkl_queue_free(queue);
@@ -407,7 +407,7 @@ TEST(test_an_end_that_is_none)
         CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     }
     zkl_lock_free(lock);
-    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    ASSERT_OK(zkl_session_close(session, SOON));
     fake_stop(fake);
 }
 
@@ -463,23 +463,23 @@ TEST(test_a_server_of_3_4)
     zkl_error err;
     const char *paths[] = {PATH "/one", PATH "/two"};
     zkl_lock *locks[5] = {NULL};
-    CU_ASSERT_EQUAL(zkl_lock_new(&locks[0], session, PATH, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_read_lock_new(&locks[1], session, PATH, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_multilock_new(&locks[2], session, paths, 2, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_new(&locks[3], session, "/wire/semaphore", 2, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_election_new(&locks[4], session, "/wire/election", NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_new(&locks[0], session, PATH, NULL, NULL));
+    ASSERT_OK(zkl_read_lock_new(&locks[1], session, PATH, NULL, NULL));
+    ASSERT_OK(zkl_multilock_new(&locks[2], session, paths, 2, NULL, NULL));
+    ASSERT_OK(zkl_semaphore_new(&locks[3], session, "/wire/semaphore", 2, NULL, NULL));
+    ASSERT_OK(zkl_election_new(&locks[4], session, "/wire/election", NULL, NULL));
     for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) {
         unsupported("a lock", zkl_lock_acquire(locks[i], SOON, NULL, &err), &err);
         zkl_lock_free(locks[i]);
     }
-    CU_ASSERT_EQUAL(zkl_group_new(&group, session, "/wire/group", "a", NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_group_new(&group, session, "/wire/group", "a", NULL, NULL));
     unsupported("a group", zkl_group_join(group, SOON, &err), &err);
     zkl_group_free(group);
-    CU_ASSERT_EQUAL(zkl_double_barrier_new(&barrier, session, "/wire/barrier", 1, NULL), ZKL_OK);
+    ASSERT_OK(zkl_double_barrier_new(&barrier, session, "/wire/barrier", 1, NULL));
     unsupported("a double barrier", zkl_double_barrier_enter(barrier, SOON, &err), &err);
     zkl_double_barrier_free(barrier);
     unsupported("a barrier", zkl_barrier_set(session, "/wire/simple", SOON, &err), &err);
-    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    ASSERT_OK(zkl_session_close(session, SOON));
     fake_stop(fake);
     CU_ASSERT_EQUAL(atomic_load(&wrong), 0);
 }
@@ -496,16 +496,16 @@ TEST(test_servers_without_containers_or_removal)
         struct fake *fake = old_server(tree, ages[i], &sessions[0]);
         sessions[1] = session_at(fake_address(fake));
         for (int k = 0; k < 2; k++) {
-            CU_ASSERT_EQUAL(zkl_lock_new(&locks[k], sessions[k], PATH, NULL, NULL), ZKL_OK);
+            ASSERT_OK(zkl_lock_new(&locks[k], sessions[k], PATH, NULL, NULL));
         }
-        CU_ASSERT_EQUAL(zkl_lock_acquire(locks[0], SOON, NULL, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_acquire(locks[0], SOON, NULL, NULL));
         CU_ASSERT_EQUAL(zkl_lock_acquire(locks[1], 200, NULL, NULL), ZKL_ETIMEOUT); /* its watch is no use any more */
-        CU_ASSERT_EQUAL(zkl_lock_release(locks[0], NULL), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_lock_acquire(locks[1], SOON, NULL, NULL), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_lock_release(locks[1], NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_release(locks[0], NULL));
+        ASSERT_OK(zkl_lock_acquire(locks[1], SOON, NULL, NULL));
+        ASSERT_OK(zkl_lock_release(locks[1], NULL));
         for (int k = 0; k < 2; k++) {
             zkl_lock_free(locks[k]);
-            CU_ASSERT_EQUAL(zkl_session_close(sessions[k], SOON), ZKL_OK);
+            ASSERT_OK(zkl_session_close(sessions[k], SOON));
         }
         fake_stop(fake);
     }
@@ -547,8 +547,8 @@ static void refuse_the_seal(int round)
     zkl_session *session = session_at(fake_address(fake));
     for (int i = 0; i < CROWD; i++) {
         snprintf(path, sizeof path, "%s/%d", PATH, i);
-        CU_ASSERT_EQUAL(zkl_lock_new(&locks[i], session, path, NULL, NULL), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_lock_acquire_async(locks[i], 2 * SOON, on_crowd, &ended, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_new(&locks[i], session, path, NULL, NULL));
+        ASSERT_OK(zkl_lock_acquire_async(locks[i], 2 * SOON, on_crowd, &ended, NULL));
     }
     for (int64_t end = now_ms() + SOON; atomic_load(&ended) < CROWD && look_again(end);) {
     }
@@ -556,7 +556,7 @@ static void refuse_the_seal(int round)
     for (int i = 0; i < CROWD; i++) {
         zkl_lock_free(locks[i]);
     }
-    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    ASSERT_OK(zkl_session_close(session, SOON));
     fake_stop(fake);
 }
 

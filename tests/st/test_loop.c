@@ -36,12 +36,12 @@ TEST(test_a_wait_drives_every_session)
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
     zkl_lock *held = kit_hold(one, PATH, NULL), *waiting = kit_lock(two, PATH, NULL), *last = kit_lock(one, PATH, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(waiting, ZKL_WAIT_FOREVER, release_in_callback, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire_async(waiting, ZKL_WAIT_FOREVER, release_in_callback, &box, NULL));
     CU_ASSERT_EQUAL(zkl_lock_acquire(last, 50, NULL, NULL), ZKL_ETIMEOUT);
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     kit_release(held);
     kit_acquire(last); /* behind the one in the callback */
-    CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_OK);
+    ASSERT_OK(mailbox_last(&box));
     CU_ASSERT(pthread_equal(box.letters[0].thread, pthread_self()));
     zkl_lock_free(held);
     zkl_lock_free(waiting);
@@ -56,9 +56,9 @@ static void hand_over_by_dispatch(zkl_callbacks callbacks)
     options.callbacks = callbacks;
     kit_set_up(&options);
     zkl_lock *held = kit_lock(one, PATH, NULL), *waiting = kit_lock(two, PATH, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(held, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire_async(held, ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
     CU_ASSERT(DISPATCHED(one, mailbox_count(&box) == 1));
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(waiting, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire_async(waiting, ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
     CU_ASSERT(DISPATCHED(two, zkl_lock_node(waiting, NULL, 0) > 0));
     CU_ASSERT_EQUAL(mailbox_count(&box), 1);
     kit_release(held);
@@ -82,9 +82,9 @@ TEST(test_waits_leave_what_is_dispatched)
     zkl_session_options options = kit_dispatched();
     one = kit_open(&options);
     zkl_lock *first = kit_lock(one, PATH, NULL), *second = kit_lock(one, PATH "/2", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(first, 1000, on_acquired, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire_async(first, 1000, on_acquired, &box, NULL));
     kit_acquire(second);
-    CU_ASSERT(EVENTUALLY(zkl_lock_is_held(first)));
+    ASSERT_EVENTUALLY(zkl_lock_is_held(first));
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     CU_ASSERT(DISPATCHED(one, mailbox_count(&box) == 1));
     zkl_lock_free(first);
@@ -173,8 +173,8 @@ TEST(test_a_callback_ends_things)
     zkl_lock *held = kit_lock(one, PATH "/held", NULL), *other = kit_lock(two, PATH "/held", NULL);
     zkl_lock *lock = kit_lock(one, PATH, NULL);
     kit_acquire(held);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, end_all, &box, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(other, ZKL_WAIT_FOREVER, on_acquired, &none, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire_async(lock, 1000, end_all, &box, NULL));
+    ASSERT_OK(zkl_lock_acquire_async(other, ZKL_WAIT_FOREVER, on_acquired, &none, NULL));
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(mailbox_last(&none), ZKL_ECLOSED);
     zkl_lock_free(held);
@@ -192,10 +192,10 @@ TEST(test_a_lock_that_lingers)
     kit_set_up(NULL);
     zkl_lock *lock = kit_hold(one, PATH, &options), *rival = kit_lock(two, PATH, NULL);
     kit_release(lock);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, &grant, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(lock, 1000, &grant, NULL));
     CU_ASSERT_EQUAL(grant.serial, 2);
     kit_release(lock);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(rival, ZKL_WAIT_FOREVER, release_in_callback, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire_async(rival, ZKL_WAIT_FOREVER, release_in_callback, &box, NULL));
     for (int i = 0; i < 1000 && mailbox_count(&box) == 0; i++) {
         kit_acquire(lock);
         kit_release(lock);

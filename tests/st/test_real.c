@@ -24,7 +24,7 @@ static zkl_session *open_at(const char *servers, zkl_callbacks callbacks)
     if (code != ZKL_OK) {
         fprintf(stderr, "open: %s: %s\n", zkl_error_name(code), err.text);
     }
-    CU_ASSERT_EQUAL_FATAL(code, ZKL_OK);
+    ASSERT_OK_FATAL(code);
     return session;
 }
 
@@ -44,11 +44,11 @@ TEST(test_acquire_and_release)
     zkl_session *session = open_here();
     zkl_lock *lock = lock_of(session, PATH);
     zkl_grant first, second;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, &first, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(lock, 10000, &first, NULL));
     CU_ASSERT(zkl_lock_is_held(lock));
     CU_ASSERT_EQUAL(kit_queue(session, PATH), 1);
     kit_release(lock);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, &second, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(lock, 10000, &second, NULL));
     CU_ASSERT(second.token > first.token);
     zkl_lock_free(lock);
     kit_close(session); /* the server has confirmed: nothing is left */
@@ -91,7 +91,7 @@ TEST(test_hand_over_between_processes)
     zkl_session *session = open_here();
     zkl_lock *lock = lock_of(session, PATH);
     CU_ASSERT_EQUAL(read(pipes[0], &byte, 1), 1);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 30000, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(lock, 30000, NULL, NULL));
     CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
     CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     zkl_lock_free(lock);
@@ -114,16 +114,16 @@ TEST(test_loss_by_expiry)
     options.payload = &box;
     zkl_lock *lock = kit_lock(cut, PATH, &options), *next = lock_of(other, PATH);
     kit_acquire(lock);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(next, ZKL_WAIT_FOREVER, on_acquired, &granted, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire_async(next, ZKL_WAIT_FOREVER, on_acquired, &granted, NULL));
     int64_t before = zkl_session_id(cut);
     proxy_refuse(proxy, true);
     proxy_cut(proxy);
-    CU_ASSERT(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST));
+    ASSERT_EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST);
     CU_ASSERT_EQUAL(mailbox_count(&granted), 0);
     CU_ASSERT(mailbox_wait(&granted, 1));
     CU_ASSERT_FALSE(zkl_lock_is_held(lock));
     proxy_refuse(proxy, false);
-    CU_ASSERT(EVENTUALLY(zkl_session_state(cut) == ZKL_SESSION_CONNECTED && zkl_session_id(cut) != before));
+    ASSERT_EVENTUALLY(zkl_session_state(cut) == ZKL_SESSION_CONNECTED && zkl_session_id(cut) != before);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     zkl_lock_free(lock);
     zkl_lock_free(next);
@@ -142,10 +142,10 @@ TEST(test_a_short_interruption)
     kit_acquire(lock);
     for (int i = 0; i < 3; i++) {
         proxy_cut(proxy);
-        CU_ASSERT(EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_SUSPENDED));
-        CU_ASSERT(EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED));
+        ASSERT_EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_SUSPENDED);
+        ASSERT_EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED);
     }
-    CU_ASSERT(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_HELD));
+    ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_HELD);
     kit_release(lock);
     zkl_lock_free(lock);
     kit_close(session);
@@ -160,7 +160,7 @@ TEST(test_dispatch_through_an_interruption)
     struct mailbox box = MAILBOX_INIT;
     zkl_session *session = open_at(proxy_address(proxy), ZKL_CALLBACKS_DISPATCH);
     zkl_lock *lock = lock_of(session, PATH);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
     CU_ASSERT(DISPATCHED(session, mailbox_count(&box) == 1));
     proxy_cut(proxy);
     CU_ASSERT(DISPATCHED(session, zkl_session_state(session) == ZKL_SESSION_SUSPENDED));

@@ -16,7 +16,7 @@ static struct access all;
 static void set_up(enum zkl__memory_rules rules)
 {
     access_begin(&all, SERVERS, true, 2000);
-    CU_ASSERT_EQUAL(zkl__memory_set_rules(NAME, rules), ZKL_OK);
+    ASSERT_OK(zkl__memory_set_rules(NAME, rules));
 }
 
 TEST(test_hand_over)
@@ -67,7 +67,7 @@ TEST(test_observer)
         zkl_lock *second = kind->make(all.sessions[2], kind->path, NULL);
         kit_acquire(first);
         uint64_t before = access_sent(all.sessions[1]);
-        CU_ASSERT_EQUAL(zkl_election_observe(&observer, all.sessions[1], kind->path, on_leader, &box, NULL), ZKL_OK);
+        ASSERT_OK(zkl_election_observe(&observer, all.sessions[1], kind->path, on_leader, &box, NULL));
         CU_ASSERT(mailbox_wait(&box, 1));
         zkl_lock_node(first, node, sizeof node);
         CU_ASSERT_STRING_EQUAL(box.letters[0].text, node);
@@ -116,7 +116,7 @@ TEST(test_own_hidden)
 static bool is_unclean(zkl_lock *lock)
 {
     zkl_grant grant = {0};
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, &grant, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(lock, 10000, &grant, NULL));
     kit_release(lock);
     return grant.unclean;
 }
@@ -134,7 +134,7 @@ TEST(test_recover)
         options.acl = &of_own;
         options.recover = true;
         zkl_session *maker = kit_open(&makes), *session = kit_open(NULL);
-        CU_ASSERT_EQUAL(zkl_once_prepare(maker, "/recover", 10000, NULL), ZKL_OK);
+        ASSERT_OK(zkl_once_prepare(maker, "/recover", 10000, NULL));
         zkl_lock *lock = kit_lock(session, "/recover", &options);
         CU_ASSERT_FALSE(is_unclean(lock)); /* the first one */
         CU_ASSERT_EQUAL(is_unclean(lock), unwritten);

@@ -29,7 +29,7 @@ static void ring(void *owner)
 static void start(void)
 {
     alarms = (struct zkl__alarms){.fd = -1};
-    CU_ASSERT_EQUAL_FATAL(zkl__alarms_start(&alarms, &mutex), ZKL_OK);
+    ASSERT_OK_FATAL(zkl__alarms_start(&alarms, &mutex));
 }
 
 TEST(test_alarms_ring_in_their_order)
@@ -78,7 +78,7 @@ TEST(test_signals)
 {
     struct zkl__signal signal;
     pthread_t thread;
-    CU_ASSERT_EQUAL_FATAL(zkl__signal_init(&signal), ZKL_OK);
+    ASSERT_OK_FATAL(zkl__signal_init(&signal));
     int64_t from = zkl__clock_now(), until = from + 30 * ZKL__MS;
     pthread_mutex_lock(&mutex);
     while (zkl__clock_now() < until) {
@@ -87,7 +87,7 @@ TEST(test_signals)
     CU_ASSERT(zkl__clock_now() - from >= 30 * ZKL__MS);
     zkl__signal_wait(&signal, &mutex, 0);         /* long ago: returns */
     zkl__signal_wait(&signal, &mutex, INT64_MIN); /* even then */
-    CU_ASSERT_EQUAL_FATAL(zkl__thread_start(&thread, raise_later, &signal), ZKL_OK);
+    ASSERT_OK_FATAL(zkl__thread_start(&thread, raise_later, &signal));
     zkl__signal_wait(&signal, &mutex, INT64_MAX);
     pthread_mutex_unlock(&mutex);
     pthread_join(thread, NULL);
@@ -104,7 +104,7 @@ TEST(test_callbacks_are_queued_once_and_taken_out)
     struct zkl__callbacks callbacks;
     struct mailbox boxes[3] = {MAILBOX_INIT, MAILBOX_INIT, MAILBOX_INIT};
     struct zkl__callback queue[3];
-    CU_ASSERT_EQUAL_FATAL(zkl__callbacks_init(&callbacks, &mutex, true), ZKL_OK);
+    ASSERT_OK_FATAL(zkl__callbacks_init(&callbacks, &mutex, true));
     pthread_mutex_lock(&mutex);
     for (int i = 0; i < 3; i++) {
         queue[i] = (struct zkl__callback){.run = count_run, .owner = &boxes[i]};
@@ -152,7 +152,7 @@ TEST(test_signals_and_names)
     static struct seen seen = {.box = MAILBOX_INIT};
     kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 10000, look_at_thread, &seen, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire_async(lock, 10000, look_at_thread, &seen, NULL));
     CU_ASSERT(mailbox_wait(&seen.box, 1));
     for (size_t i = 0; i < sizeof program / sizeof *program; i++) {
         CU_ASSERT_EQUAL(sigismember(&seen.blocked, program[i]), 1);

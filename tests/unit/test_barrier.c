@@ -59,17 +59,17 @@ TEST(test_all_go_on_when_it_is_lifted)
 {
     zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
     struct call calls[3];
-    CU_ASSERT_EQUAL(zkl_barrier_set(session, PATH, 10000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_barrier_set(other, PATH, 10000, NULL), ZKL_OK);
+    ASSERT_OK(zkl_barrier_set(session, PATH, 10000, NULL));
+    ASSERT_OK(zkl_barrier_set(other, PATH, 10000, NULL));
     for (int i = 0; i < 3; i++) {
         calls[i] = (struct call){.run = wait_call, .session = i ? session : other, .timeout_ms = 10000};
         start(&calls[i]);
     }
     CU_ASSERT_EQUAL(zkl_barrier_wait(session, PATH, 50, NULL), ZKL_ETIMEOUT);
     CU_ASSERT(!is_done(&calls[0]) && !is_done(&calls[1]) && !is_done(&calls[2]));
-    CU_ASSERT_EQUAL(zkl_barrier_lift(session, PATH, 10000, NULL), ZKL_OK);
+    ASSERT_OK(zkl_barrier_lift(session, PATH, 10000, NULL));
     for (int i = 0; i < 3; i++) {
-        CU_ASSERT_EQUAL(finish(&calls[i]), ZKL_OK);
+        ASSERT_OK(finish(&calls[i]));
     }
     kit_close(other);
     kit_close(session);
@@ -79,17 +79,17 @@ TEST(test_all_go_on_when_it_is_lifted)
 TEST(test_a_wake_up_is_not_a_lift)
 {
     zkl_session *session = kit_open(NULL);
-    CU_ASSERT_EQUAL(zkl_barrier_set(session, PATH, 10000, NULL), ZKL_OK);
+    ASSERT_OK(zkl_barrier_set(session, PATH, 10000, NULL));
     struct call call = {.run = wait_call, .session = session, .timeout_ms = 10000};
     start(&call);
     for (int i = 0; i < 20; i++) {
         zkl__memory_suspend(zkl_session_id(session));
         zkl__memory_resume(zkl_session_id(session));
-        CU_ASSERT(EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED));
+        ASSERT_EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED);
     }
     CU_ASSERT(!is_done(&call));
-    CU_ASSERT_EQUAL(zkl_barrier_lift(session, PATH, 10000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(finish(&call), ZKL_OK);
+    ASSERT_OK(zkl_barrier_lift(session, PATH, 10000, NULL));
+    ASSERT_OK(finish(&call));
     kit_close(session);
 }
 
@@ -103,13 +103,13 @@ TEST(test_a_lift_takes_one_barrier)
 {
     kit_set_up(NULL);
     struct call call = {.run = lift_call, .session = one, .timeout_ms = 10000};
-    CU_ASSERT_EQUAL(zkl_barrier_set(two, PATH, 10000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), 1, 1, 0), ZKL_OK); /* a look, the delete */
+    ASSERT_OK(zkl_barrier_set(two, PATH, 10000, NULL));
+    ASSERT_OK(zkl__memory_break(zkl_session_id(one), 1, 1, 0)); /* a look, the delete */
     start(&call);
-    CU_ASSERT(EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED));
-    CU_ASSERT_EQUAL(zkl_barrier_set(two, PATH, 10000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT_EQUAL(finish(&call), ZKL_OK);
+    ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED);
+    ASSERT_OK(zkl_barrier_set(two, PATH, 10000, NULL));
+    ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
+    ASSERT_OK(finish(&call));
     CU_ASSERT_EQUAL(zkl_barrier_wait(two, PATH, 50, NULL), ZKL_ETIMEOUT);
     kit_tear_down();
 }
@@ -125,7 +125,7 @@ static void gather(const zkl_session_options *options)
     for (int i = 0; i < MEMBERS; i++) {
         sessions[i] = kit_open(options);
         members[i] = (struct call){.timeout_ms = 10000};
-        CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&members[i].barrier, sessions[i], PATH, MEMBERS, NULL), ZKL_OK);
+        ASSERT_OK_FATAL(zkl_double_barrier_new(&members[i].barrier, sessions[i], PATH, MEMBERS, NULL));
     }
 }
 
@@ -141,7 +141,7 @@ static void start_all(int (*run)(struct call *))
 static void finish_all(void)
 {
     for (int i = 0; i < MEMBERS; i++) {
-        CU_ASSERT_EQUAL(finish(&members[i]), ZKL_OK);
+        ASSERT_OK(finish(&members[i]));
     }
 }
 
@@ -162,24 +162,24 @@ TEST(test_begin_and_end_together)
         for (int i = 0; i < MEMBERS; i++) {
             members[i].run = enter_call;
             if (i == MEMBERS - 1) {
-                CU_ASSERT(EVENTUALLY(kit_queue(sessions[0], PATH) == MEMBERS - 1));
+                ASSERT_EVENTUALLY(kit_queue(sessions[0], PATH) == MEMBERS - 1);
                 CU_ASSERT(!is_done(&members[0]) && !is_done(&members[1]));
             }
             start(&members[i]);
         }
         for (int i = 0; i < MEMBERS; i++) {
-            CU_ASSERT_EQUAL(finish(&members[i]), ZKL_OK);
+            ASSERT_OK(finish(&members[i]));
         }
         for (int i = 0; i < MEMBERS; i++) {
             members[i].run = leave_call;
             if (i == MEMBERS - 1) {
-                CU_ASSERT(EVENTUALLY(kit_queue(sessions[0], PATH) < MEMBERS));
+                ASSERT_EVENTUALLY(kit_queue(sessions[0], PATH) < MEMBERS);
                 CU_ASSERT(!is_done(&members[0]) && !is_done(&members[1]));
             }
             start(&members[i]);
         }
         for (int i = 0; i < MEMBERS; i++) {
-            CU_ASSERT_EQUAL(finish(&members[i]), ZKL_OK);
+            ASSERT_OK(finish(&members[i]));
         }
     }
     scatter();
@@ -189,7 +189,7 @@ TEST(test_begin_and_end_together)
 static int first(void)
 {
     zkl_queue *queue;
-    CU_ASSERT_EQUAL_FATAL(zkl_queue_list(&queue, sessions[0], PATH, 10000, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_queue_list(&queue, sessions[0], PATH, 10000, NULL));
     const zkl_queue_entry *lowest = &queue->entries[0];
     for (size_t i = 1; i < queue->count; i++) {
         lowest = strcmp(queue->entries[i].name, lowest->name) < 0 ? &queue->entries[i] : lowest;
@@ -208,17 +208,17 @@ TEST(test_the_first_one_leaves_last)
     gather(NULL);
     start_all(enter_call);
     for (int i = 0; i < MEMBERS; i++) {
-        CU_ASSERT_EQUAL(finish(&members[i]), ZKL_OK);
+        ASSERT_OK(finish(&members[i]));
         members[i].run = leave_call;
     }
     int a = first(), b = (a + 1) % MEMBERS, c = (a + 2) % MEMBERS;
     start(&members[a]);
     start(&members[b]);
-    CU_ASSERT(EVENTUALLY(kit_queue(sessions[0], PATH) == 2));
+    ASSERT_EVENTUALLY(kit_queue(sessions[0], PATH) == 2);
     CU_ASSERT_EQUAL(first(), a);
-    CU_ASSERT_EQUAL(zkl_double_barrier_leave(members[c].barrier, 10000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(finish(&members[a]), ZKL_OK);
-    CU_ASSERT_EQUAL(finish(&members[b]), ZKL_OK);
+    ASSERT_OK(zkl_double_barrier_leave(members[c].barrier, 10000, NULL));
+    ASSERT_OK(finish(&members[a]));
+    ASSERT_OK(finish(&members[b]));
     CU_ASSERT_EQUAL(kit_queue(sessions[0], PATH), 0);
     scatter();
 }
@@ -232,12 +232,12 @@ TEST(test_one_who_gave_up_does_not_count)
     members[1].run = members[2].run = enter_call;
     start(&members[1]);
     start(&members[2]);
-    CU_ASSERT(EVENTUALLY(kit_queue(sessions[0], PATH) == 2));
+    ASSERT_EVENTUALLY(kit_queue(sessions[0], PATH) == 2);
     CU_ASSERT(!is_done(&members[1]) && !is_done(&members[2]));
-    CU_ASSERT_EQUAL(zkl_double_barrier_enter(members[0].barrier, 10000, NULL), ZKL_OK);
+    ASSERT_OK(zkl_double_barrier_enter(members[0].barrier, 10000, NULL));
     CU_ASSERT_EQUAL(zkl_double_barrier_enter(members[0].barrier, 0, NULL), ZKL_EDEADLK);
-    CU_ASSERT_EQUAL(finish(&members[1]), ZKL_OK);
-    CU_ASSERT_EQUAL(finish(&members[2]), ZKL_OK);
+    ASSERT_OK(finish(&members[1]));
+    ASSERT_OK(finish(&members[2]));
     CU_ASSERT_EQUAL(zkl_double_barrier_leave(members[0].barrier, 50, NULL), ZKL_ETIMEOUT);
     scatter();
 }
@@ -248,16 +248,16 @@ TEST(test_one_who_crashed_has_left)
     gather(&options);
     start_all(enter_call);
     for (int i = 0; i < MEMBERS; i++) {
-        CU_ASSERT_EQUAL(finish(&members[i]), ZKL_OK);
+        ASSERT_OK(finish(&members[i]));
     }
     members[0].run = members[1].run = leave_call;
     start(&members[0]);
     start(&members[1]);
-    CU_ASSERT(EVENTUALLY(kit_queue(sessions[0], PATH) < MEMBERS));
+    ASSERT_EVENTUALLY(kit_queue(sessions[0], PATH) < MEMBERS);
     CU_ASSERT(!is_done(&members[0]));
     zkl__memory_expire(zkl_session_id(sessions[2]));
-    CU_ASSERT_EQUAL(finish(&members[0]), ZKL_OK);
-    CU_ASSERT_EQUAL(finish(&members[1]), ZKL_OK);
+    ASSERT_OK(finish(&members[0]));
+    ASSERT_OK(finish(&members[1]));
     scatter();
 }
 
@@ -266,7 +266,7 @@ TEST(test_loss_while_waiting)
     gather(NULL);
     members[0].run = enter_call;
     start(&members[0]);
-    CU_ASSERT(EVENTUALLY(kit_queue(sessions[1], PATH) == 1));
+    ASSERT_EVENTUALLY(kit_queue(sessions[1], PATH) == 1);
     zkl__memory_expire(zkl_session_id(sessions[0]));
     CU_ASSERT_EQUAL(finish(&members[0]), ZKL_ELOST);
     scatter();
@@ -279,14 +279,14 @@ TEST(test_leave_after_a_loss)
     gather(NULL);
     start_all(enter_call);
     for (int i = 0; i < MEMBERS; i++) {
-        CU_ASSERT_EQUAL(finish(&members[i]), ZKL_OK);
+        ASSERT_OK(finish(&members[i]));
         if (i > 0) {
             zkl_double_barrier_free(members[i].barrier);
             members[i].barrier = NULL;
         }
     }
     zkl__memory_expire(zkl_session_id(sessions[0]));
-    CU_ASSERT_EQUAL(zkl_double_barrier_leave(members[0].barrier, 10000, &err), ZKL_OK);
+    ASSERT_OK(zkl_double_barrier_leave(members[0].barrier, 10000, &err));
     CU_ASSERT_EQUAL(err.code, 77);
     scatter();
 }
@@ -296,16 +296,16 @@ TEST(test_entered_twice)
     struct mailbox box = MAILBOX_INIT;
     gather(NULL);
     for (int i = 0; i < 2; i++) {
-        CU_ASSERT_EQUAL(zkl_double_barrier_enter_async(members[0].barrier, 10000, on_ended, &box, NULL), ZKL_OK);
+        ASSERT_OK(zkl_double_barrier_enter_async(members[0].barrier, 10000, on_ended, &box, NULL));
     }
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_EDEADLK);
     members[1].run = enter_call;
     start(&members[1]);
-    CU_ASSERT_EQUAL(zkl_double_barrier_enter(members[2].barrier, 10000, NULL), ZKL_OK); /* the first still waits */
+    ASSERT_OK(zkl_double_barrier_enter(members[2].barrier, 10000, NULL)); /* the first still waits */
     CU_ASSERT_TRUE(mailbox_wait(&box, 2));
-    CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_OK);
-    CU_ASSERT_EQUAL(finish(&members[1]), ZKL_OK);
+    ASSERT_OK(mailbox_last(&box));
+    ASSERT_OK(finish(&members[1]));
     scatter();
     CU_ASSERT_EQUAL(mailbox_count(&box), 2);
 }
@@ -318,9 +318,9 @@ TEST(test_in_again_before_all_are_out)
     start_all(enter_call);
     finish_all();
     zkl_double_barrier *leaver = members[(first() + 1) % MEMBERS].barrier; /* the first would leave last */
-    CU_ASSERT_EQUAL(zkl_double_barrier_leave_async(leaver, 100, on_ended, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(kit_queue(sessions[0], PATH) == MEMBERS - 1));
-    CU_ASSERT_EQUAL(zkl_double_barrier_enter_async(leaver, 10000, on_ended, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_double_barrier_leave_async(leaver, 100, on_ended, &box, NULL));
+    ASSERT_EVENTUALLY(kit_queue(sessions[0], PATH) == MEMBERS - 1);
+    ASSERT_OK(zkl_double_barrier_enter_async(leaver, 10000, on_ended, &box, NULL));
     CU_ASSERT_TRUE(mailbox_wait(&box, 2));
     CU_ASSERT_EQUAL(box.letters[0].code + box.letters[1].code, ZKL_OK + ZKL_ETIMEOUT);
     CU_ASSERT_EQUAL(kit_queue(sessions[0], PATH), MEMBERS);
@@ -346,7 +346,7 @@ TEST(test_strays_are_no_members)
     CU_ASSERT_EQUAL(zkl_double_barrier_enter(members[0].barrier, 300, NULL), ZKL_ETIMEOUT);
     start_all(enter_call);
     for (int i = 0; i < MEMBERS; i++) {
-        CU_ASSERT_EQUAL(finish(&members[i]), ZKL_OK);
+        ASSERT_OK(finish(&members[i]));
         members[i].run = leave_call;
     }
     start_all(leave_call);
@@ -362,8 +362,8 @@ TEST(test_a_lock_is_no_barrier)
         zkl_error errs[3] = {{0}, {0}, {0}};
         zkl_lock *lock = NULL;
         zkl_double_barrier *barrier = NULL;
-        CU_ASSERT_EQUAL_FATAL((read ? zkl_read_lock_new : zkl_lock_new)(&lock, one, PATH, NULL, NULL), ZKL_OK);
-        CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&barrier, two, PATH, 2, NULL), ZKL_OK);
+        ASSERT_OK_FATAL((read ? zkl_read_lock_new : zkl_lock_new)(&lock, one, PATH, NULL, NULL));
+        ASSERT_OK_FATAL(zkl_double_barrier_new(&barrier, two, PATH, 2, NULL));
         kit_acquire(lock);
         CU_ASSERT_EQUAL(zkl_barrier_set(two, PATH, 5000, &errs[0]), ZKL_ECONFLICT);
         CU_ASSERT_EQUAL(zkl_barrier_wait(two, PATH, 5000, &errs[1]), ZKL_ECONFLICT);
@@ -385,7 +385,7 @@ TEST(test_strays_below_a_barrier)
     kit_set_up(NULL);
     make_path();
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH, "x-lock-0000000000", NULL), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(zkl_barrier_set(one, PATH, 5000, NULL), ZKL_OK);
+    ASSERT_OK(zkl_barrier_set(one, PATH, 5000, NULL));
     CU_ASSERT_EQUAL(zkl_barrier_wait(two, PATH, 30, NULL), ZKL_ETIMEOUT);
     kit_tear_down();
 }
@@ -394,9 +394,9 @@ TEST(test_strays_below_a_barrier)
 TEST(test_a_barrier_has_no_children)
 {
     kit_set_up(NULL);
-    CU_ASSERT_EQUAL(zkl_barrier_set(one, PATH, 5000, NULL), ZKL_OK);
+    ASSERT_OK(zkl_barrier_set(one, PATH, 5000, NULL));
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH, "x", NULL), ZKL__RC_NOAUTH);
-    CU_ASSERT_EQUAL(zkl_barrier_lift(two, PATH, 5000, NULL), ZKL_OK);
+    ASSERT_OK(zkl_barrier_lift(two, PATH, 5000, NULL));
     kit_tear_down();
 }
 
@@ -407,15 +407,15 @@ static void hide_sign(void)
     const struct zkl__op op = {
         .kind = ZKL__OP_CREATE, .dir = PATH, .name = "ready", .mode = ZKL__PERSISTENT, .acl = &hidden};
     enum zkl__rc rc = ZKL__RC_UNKNOWN;
-    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
+    ASSERT_OK(zkl__memory_meddle(PLACE, &op, &rc));
     CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
-    CU_ASSERT_EQUAL(zkl__memory_set_rules("kit", ZKL__RULES_EXISTS_NEEDS_READ), ZKL_OK);
+    ASSERT_OK(zkl__memory_set_rules("kit", ZKL__RULES_EXISTS_NEEDS_READ));
 }
 
 static uint64_t sent(zkl_session *session)
 {
     zkl_stats stats = ZKL_STATS_INIT;
-    CU_ASSERT_EQUAL(zkl_session_stats(session, &stats), ZKL_OK);
+    ASSERT_OK(zkl_session_stats(session, &stats));
     return stats.requests;
 }
 
@@ -428,7 +428,7 @@ TEST(test_a_sign_that_may_not_be_read)
         zkl_error err = {.text = ""};
         make_path();
         hide_sign();
-        CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&barrier, one, PATH, count, NULL), ZKL_OK);
+        ASSERT_OK_FATAL(zkl_double_barrier_new(&barrier, one, PATH, count, NULL));
         uint64_t before = sent(one);
         CU_ASSERT_EQUAL(zkl_double_barrier_enter(barrier, 10000, &err), ZKL_EAUTH);
         CU_ASSERT(sent(one) - before < 20);
@@ -452,23 +452,23 @@ TEST(test_a_late_leave_spares_the_next_time)
         kit_set_up(NULL);
         struct call call = {.run = leave_call, .timeout_ms = 10000};
         zkl_double_barrier *next = NULL;
-        CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&call.barrier, one, PATH, 1, NULL), ZKL_OK);
-        CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&next, two, PATH, 1, NULL), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_double_barrier_enter(call.barrier, 10000, NULL), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), whole, 1, 0), ZKL_OK);
+        ASSERT_OK_FATAL(zkl_double_barrier_new(&call.barrier, one, PATH, 1, NULL));
+        ASSERT_OK_FATAL(zkl_double_barrier_new(&next, two, PATH, 1, NULL));
+        ASSERT_OK(zkl_double_barrier_enter(call.barrier, 10000, NULL));
+        ASSERT_OK(zkl__memory_break(zkl_session_id(one), whole, 1, 0));
         start(&call);
-        CU_ASSERT(EVENTUALLY(is_done(&call) || zkl_session_state(one) == ZKL_SESSION_SUSPENDED));
+        ASSERT_EVENTUALLY(is_done(&call) || zkl_session_state(one) == ZKL_SESSION_SUSPENDED);
         bool taken_down = !sign_stands() && !is_done(&call);
-        CU_ASSERT_EQUAL(zkl_double_barrier_enter(next, 10000, NULL), ZKL_OK);
+        ASSERT_OK(zkl_double_barrier_enter(next, 10000, NULL));
         CU_ASSERT(sign_stands());
         (void)zkl__memory_resume(zkl_session_id(one));
         if (taken_down) { /* it asks again */
-            CU_ASSERT(EVENTUALLY(is_done(&call)));
+            ASSERT_EVENTUALLY(is_done(&call));
             CU_ASSERT(sign_stands());
             unanswered++;
         }
-        CU_ASSERT_EQUAL(zkl_double_barrier_leave(next, 10000, NULL), ZKL_OK);
-        CU_ASSERT_EQUAL(finish(&call), ZKL_OK);
+        ASSERT_OK(zkl_double_barrier_leave(next, 10000, NULL));
+        ASSERT_OK(finish(&call));
         zkl_double_barrier_free(call.barrier);
         zkl_double_barrier_free(next);
         kit_tear_down();

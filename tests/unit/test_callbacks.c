@@ -29,15 +29,15 @@ TEST(test_async_acquires_complete_once)
     zkl_lock *holder = kit_hold(two, QUEUE, NULL);
     for (int i = 0; i < 10; i++) {
         locks[i] = kit_lock(one, QUEUE, NULL);
-        CU_ASSERT_EQUAL(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
-        CU_ASSERT_FATAL(EVENTUALLY(kit_queue(two, QUEUE) == (size_t)i + 2));
+        ASSERT_OK(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
+        ASSERT_EVENTUALLY_FATAL(kit_queue(two, QUEUE) == (size_t)i + 2);
     }
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     kit_release(holder);
     for (int i = 0; i < 10; i++) {
         CU_ASSERT_FATAL(mailbox_wait(&box, (size_t)i + 1));
         CU_ASSERT_PTR_EQUAL(box.letters[i].from, locks[i]);
-        CU_ASSERT_EQUAL(box.letters[i].code, ZKL_OK);
+        ASSERT_OK(box.letters[i].code);
         CU_ASSERT(box.letters[i].granted);
         CU_ASSERT_EQUAL(box.letters[i].grant.token, zkl_lock_token(locks[i]));
         CU_ASSERT_FALSE(pthread_equal(box.letters[i].thread, pthread_self()));
@@ -59,17 +59,17 @@ TEST(test_async_results)
     set_up(NULL);
     zkl_lock *a = kit_lock(two, QUEUE, &options), *b = kit_lock(one, QUEUE, NULL);
     for (int i = 0; i < 2; i++) { /* held: counts */
-        CU_ASSERT_EQUAL(zkl_lock_acquire_async(a, 1000, on_acquired, &box, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_acquire_async(a, 1000, on_acquired, &box, NULL));
         CU_ASSERT_FATAL(mailbox_wait(&box, (size_t)i + 1));
     }
     CU_ASSERT_EQUAL(box.letters[1].grant.token, box.letters[0].grant.token);
     kit_release(a);
     CU_ASSERT(zkl_lock_is_held(a));
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, 0, on_acquired, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire_async(b, 0, on_acquired, &box, NULL));
     CU_ASSERT_FATAL(mailbox_wait(&box, 3));
     CU_ASSERT_EQUAL(box.letters[2].code, ZKL_EBUSY);
     CU_ASSERT_FALSE(box.letters[2].granted);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire_async(b, ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, 0, on_acquired, &box, NULL), ZKL_EDEADLK); /* and no completion */
     zkl_lock_free(a);
     zkl_lock_free(b);
@@ -109,15 +109,15 @@ TEST(test_completions_may_call_the_library)
     set_up(NULL);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     relay.other = kit_lock(one, QUEUE "/other", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, acquire_in_completion, &relay, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire_async(lock, 1000, acquire_in_completion, &relay, NULL));
     CU_ASSERT_FATAL(mailbox_wait(&relay.box, 2));
-    CU_ASSERT_EQUAL(relay.codes[0], ZKL_OK);
-    CU_ASSERT_EQUAL(relay.codes[1], ZKL_OK);
-    CU_ASSERT_EQUAL(relay.codes[2], ZKL_OK);
+    ASSERT_OK(relay.codes[0]);
+    ASSERT_OK(relay.codes[1]);
+    ASSERT_OK(relay.codes[2]);
     CU_ASSERT_EQUAL(relay.codes[3], ZKL_EDEADLK);
-    CU_ASSERT_EQUAL(relay.box.letters[0].code, ZKL_OK);
-    CU_ASSERT_EQUAL(relay.box.letters[1].code, ZKL_OK);
-    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0));
+    ASSERT_OK(relay.box.letters[0].code);
+    ASSERT_OK(relay.box.letters[1].code);
+    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
     zkl_lock_free(relay.other);
     kit_tear_down();
 }
@@ -150,10 +150,10 @@ TEST(test_free_waits_for_a_callback_that_runs)
     void *waited = NULL;
     set_up(NULL);
     gate.victim = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(gate.victim, 1000, wait_in_completion, &gate, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire_async(gate.victim, 1000, wait_in_completion, &gate, NULL));
     CU_ASSERT_FATAL(mailbox_wait(&gate.entered, 1));
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, free_victim, &gate), 0);
-    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0)); /* the free has begun: it released */
+    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0); /* the free has begun: it released */
     mailbox_put(&gate.leave, (struct letter){0});
     pthread_join(thread, &waited);
     CU_ASSERT_PTR_NOT_NULL(waited);
@@ -168,10 +168,10 @@ TEST(test_a_callback_that_blocks)
     zkl_session_options options = kit_short();
     set_up(&options);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL), *other = kit_lock(one, QUEUE "/other", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, wait_in_completion, &gate, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire_async(lock, 1000, wait_in_completion, &gate, NULL));
     CU_ASSERT_FATAL(mailbox_wait(&gate.entered, 1));
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(other, 1000, on_acquired, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(zkl_lock_is_held(other)));
+    ASSERT_OK(zkl_lock_acquire_async(other, 1000, on_acquired, &box, NULL));
+    ASSERT_EVENTUALLY(zkl_lock_is_held(other));
     CU_ASSERT(kit_held_for(lock, 2500)); /* longer than the session timeout */
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     mailbox_put(&gate.leave, (struct letter){0});
@@ -196,12 +196,12 @@ TEST(test_dispatch)
     CU_ASSERT_EQUAL(zkl_session_fd(NULL), -1);
     CU_ASSERT_FALSE(fd_readable(one, 0));
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 0);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL));
     CU_ASSERT(fd_readable(one, 10000));
     CU_ASSERT_EQUAL(box.count, 0);
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 1);
     CU_ASSERT_EQUAL(box.count, 1);
-    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
+    ASSERT_OK(box.letters[0].code);
     CU_ASSERT(pthread_equal(box.letters[0].thread, pthread_self()));
     CU_ASSERT_FALSE(fd_readable(one, 0));
     zkl_lock_free(lock);
@@ -220,7 +220,7 @@ TEST(test_dispatch_thousands_from_one_thread)
     for (int i = 0; i < THOUSAND; i++) {
         snprintf(path, sizeof path, QUEUE "/%d", i % 250); /* four in each queue */
         locks[i] = kit_lock(one, path, NULL);
-        CU_ASSERT_EQUAL(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
     }
     int done = 0;
     while (done < 250 && fd_readable(one, 10000)) {
@@ -228,7 +228,7 @@ TEST(test_dispatch_thousands_from_one_thread)
     }
     CU_ASSERT_EQUAL(done, 250);
     for (size_t i = 0; i < 250; i++) {
-        CU_ASSERT_EQUAL(box.letters[i].code, ZKL_OK);
+        ASSERT_OK(box.letters[i].code);
     }
     for (int i = 0; i < THOUSAND; i++) {
         zkl_lock_free(locks[i]); /* and the waiters' completions run in here */
@@ -250,9 +250,9 @@ TEST(test_dispatch_in_a_callback_does_nothing)
     zkl_session_options options = kit_dispatched();
     set_up(&options);
     zkl_lock *a = kit_lock(one, QUEUE "/a", NULL), *b = kit_lock(one, QUEUE "/b", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(a, 1000, dispatch_in_completion, &box, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, 1000, dispatch_in_completion, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(zkl_lock_is_held(a) && zkl_lock_is_held(b)));
+    ASSERT_OK(zkl_lock_acquire_async(a, 1000, dispatch_in_completion, &box, NULL));
+    ASSERT_OK(zkl_lock_acquire_async(b, 1000, dispatch_in_completion, &box, NULL));
+    ASSERT_EVENTUALLY(zkl_lock_is_held(a) && zkl_lock_is_held(b));
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 2);
     CU_ASSERT_EQUAL(box.letters[0].code, 0);
     CU_ASSERT_EQUAL(box.letters[1].code, 0);
@@ -269,15 +269,15 @@ TEST(test_a_completion_that_comes_too_late)
     options.callbacks = ZKL_CALLBACKS_DISPATCH;
     set_up(&options);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(zkl_lock_is_held(lock)));
-    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(!zkl_lock_is_held(lock)));
+    ASSERT_OK(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL));
+    ASSERT_EVENTUALLY(zkl_lock_is_held(lock));
+    ASSERT_OK(zkl__memory_suspend(zkl_session_id(one)));
+    ASSERT_EVENTUALLY(!zkl_lock_is_held(lock));
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 1);
     CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ELOST);
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
-    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0));
+    ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
+    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
     zkl_lock_free(lock);
     kit_tear_down();
 }
@@ -291,8 +291,8 @@ TEST(test_a_grant_given_up_before_its_completion)
     for (int way = 0; way < 2; way++) {
         zkl_lock *lock = kit_lock(one, QUEUE, NULL);
         mailbox_clear(&box);
-        CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL), ZKL_OK);
-        CU_ASSERT(EVENTUALLY(zkl_lock_is_held(lock)));
+        ASSERT_OK(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL));
+        ASSERT_EVENTUALLY(zkl_lock_is_held(lock));
         if (way == 1) {
             kit_close(one);
             one = kit_open(&options);
@@ -301,7 +301,7 @@ TEST(test_a_grant_given_up_before_its_completion)
         CU_ASSERT_EQUAL(box.count, 1);
         CU_ASSERT_EQUAL(box.letters[0].code, way == 0 ? ZKL_ECANCELED : ZKL_ECLOSED);
         CU_ASSERT_FALSE(box.letters[0].granted);
-        CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0));
+        ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
     }
     kit_tear_down();
 }
@@ -319,8 +319,8 @@ TEST(test_states_are_told_as_the_latest_but_every_loss_is)
     zkl_lock *lock = kit_lock(one, QUEUE, &lock_options);
     for (int i = 0; i < 2; i++) { /* held, lost, released: twice; nobody listens meanwhile */
         kit_acquire(lock);
-        CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
-        CU_ASSERT(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST));
+        ASSERT_OK(zkl__memory_expire(zkl_session_id(one)));
+        ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST);
         CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     }
     kit_acquire(lock);
@@ -336,10 +336,10 @@ TEST(test_states_are_told_as_the_latest_but_every_loss_is)
     kit_acquire(lock);
     zkl_session_dispatch(one);
     CU_ASSERT_EQUAL(box.count, 4);
-    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_JEOPARDY));
-    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_HELD));
+    ASSERT_OK(zkl__memory_suspend(zkl_session_id(one)));
+    ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_JEOPARDY);
+    ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
+    ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_HELD);
     zkl_session_dispatch(one); /* there and back again: nothing to tell */
     CU_ASSERT_EQUAL(box.count, 4);
     kit_release(lock);
@@ -368,8 +368,8 @@ TEST(test_free_in_a_state_callback)
     set_up(NULL);
     (void)kit_hold(one, QUEUE, &options);
     CU_ASSERT(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST));
+    ASSERT_OK(zkl__memory_expire(zkl_session_id(one)));
+    ASSERT_EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST);
     kit_tear_down();
     CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_STATE_LOST);
 }
@@ -439,20 +439,20 @@ static void busy_elsewhere(bool freeing)
     pthread_t other;
     one = kit_open(&options);
     zkl_lock *a = kit_lock(one, QUEUE "/a", NULL), *b = kit_lock(one, QUEUE "/b", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(a, 1000, pass, &gate, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire_async(a, 1000, pass, &gate, NULL));
     CU_ASSERT(fd_readable(one, 10000));
     CU_ASSERT_EQUAL_FATAL(pthread_create(&other, NULL, freeing ? let_go : dispatch, a), 0);
     await_entry(&gate);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, 1000, on_acquired, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire_async(b, 1000, on_acquired, &box, NULL));
     CU_ASSERT(fd_readable(one, 10000));
-    CU_ASSERT(EVENTUALLY(zkl_lock_is_held(b)));
+    ASSERT_EVENTUALLY(zkl_lock_is_held(b));
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 0);
     CU_ASSERT_FALSE(fd_readable(one, 0)); /* no spinning */
     open_gate(&gate);
     CU_ASSERT(fd_readable(one, 10000)); /* nothing forgotten */
     CU_ASSERT_EQUAL(pthread_join(other, NULL), 0);
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 1);
-    CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_OK);
+    ASSERT_OK(mailbox_last(&box));
     CU_ASSERT_FALSE(fd_readable(one, 0));
     zkl_lock_free(b);
     if (!freeing) {
@@ -494,7 +494,7 @@ TEST(test_two_threads_share_the_work)
         char path[64];
         snprintf(path, sizeof path, QUEUE "/%zu", i);
         locks[i] = kit_lock(one, path, NULL);
-        CU_ASSERT_EQUAL(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
     }
     CU_ASSERT(mailbox_wait(&box, LOCKS));
     intptr_t in_vain = 0;

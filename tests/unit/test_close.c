@@ -14,7 +14,7 @@ TEST(test_close_without_a_server)
 {
     zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
     zkl_lock *holder = kit_hold(session, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(session)), ZKL_OK);
+    ASSERT_OK(zkl__memory_suspend(zkl_session_id(session)));
     int64_t from = now_ms();
     CU_ASSERT_EQUAL(zkl_session_close(session, 100), ZKL_ETIMEOUT);
     CU_ASSERT(now_ms() - from < 1000);
@@ -36,11 +36,11 @@ TEST(test_close_ends_a_release_that_waits)
     options.release_timeout_ms = 60000;
     zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
     zkl_lock *lock = kit_hold(session, QUEUE, &options);
-    CU_ASSERT_EQUAL(zkl__memory_hold(zkl_session_id(session), true), ZKL_OK);
+    ASSERT_OK(zkl__memory_hold(zkl_session_id(session), true));
     int64_t from = now_ms();
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, release, lock), 0);
-    CU_ASSERT(EVENTUALLY(kit_queue(other, QUEUE) == 0)); /* gone on the server, but nobody is told */
-    CU_ASSERT_EQUAL(zkl_session_close(session, 50), ZKL_OK);
+    ASSERT_EVENTUALLY(kit_queue(other, QUEUE) == 0); /* gone on the server, but nobody is told */
+    ASSERT_OK(zkl_session_close(session, 50));
     pthread_join(thread, NULL);
     CU_ASSERT(now_ms() - from < 15000);
     zkl_lock_free(lock);
@@ -73,7 +73,7 @@ TEST(test_close_under_load)
             zkl_lock *lock = kit_lock(session, QUEUE, &options);
             CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, use_until_closed, lock), 0);
         }
-        CU_ASSERT(EVENTUALLY(kit_queue(other, QUEUE) > 1));
+        ASSERT_EVENTUALLY(kit_queue(other, QUEUE) > 1);
         kit_close(session);
         for (int i = 0; i < 6; i++) {
             void *wrong = NULL;
@@ -99,9 +99,9 @@ TEST(test_close_where_no_delete_is_permitted)
     struct acquire waiting;
     kit_acquire(holder);
     acquire_start(&waiting, waiter, ZKL_WAIT_FOREVER);
-    CU_ASSERT(EVENTUALLY(kit_queue(other, "/fixed") == 2));
+    ASSERT_EVENTUALLY(kit_queue(other, "/fixed") == 2);
     int64_t from = now_ms();
-    CU_ASSERT_EQUAL(zkl_session_close(session, CLOSE_MS), ZKL_OK);
+    ASSERT_OK(zkl_session_close(session, CLOSE_MS));
     CU_ASSERT(now_ms() - from < CLOSE_MS);
     CU_ASSERT_EQUAL(acquire_join(&waiting), ZKL_ECLOSED);
     CU_ASSERT_EQUAL(kit_queue(other, "/fixed"), 0);
@@ -160,17 +160,17 @@ static void end_everything(bool dispatched)
     zkl_lock *holder = kit_hold(one, QUEUE, NULL);
     for (int i = 0; i < 5; i++) {
         waiting[i] = kit_lock(one, QUEUE, NULL);
-        CU_ASSERT_EQUAL(zkl_lock_acquire_async(waiting[i], ZKL_WAIT_FOREVER, on_acquired, &ended, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_acquire_async(waiting[i], ZKL_WAIT_FOREVER, on_acquired, &ended, NULL));
     }
-    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 6));
-    CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_read_async(&data, holder, QUEUE, false, 5000, on_ended, &ended, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL), ZKL_OK);
+    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 6);
+    ASSERT_OK(zkl_testing_delay(one, true, NULL));
+    ASSERT_OK(zkl_lock_read_async(&data, holder, QUEUE, false, 5000, on_ended, &ended, NULL));
+    ASSERT_OK(zkl_testing_delay(one, false, NULL));
+    ASSERT_OK(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL));
     CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 0, NULL, &err), ZKL_ECLOSED);
     CU_ASSERT_FALSE(zkl_lock_is_held(holder));
-    CU_ASSERT(EVENTUALLY(all_gone_on(one, two)));
-    CU_ASSERT_EQUAL(mailbox_last(&closed), ZKL_OK);
+    ASSERT_EVENTUALLY(all_gone_on(one, two));
+    ASSERT_OK(mailbox_last(&closed));
     CU_ASSERT_EQUAL(mailbox_count(&ended), 6); /* all before the last */
     for (int i = 0; i < 5; i++) {
         CU_ASSERT(ended.letters[i].code == ZKL_ECLOSED || ended.letters[i].code == ZKL_OK); /* the read may be quick */
@@ -189,8 +189,8 @@ static void end_everything(bool dispatched)
         }
     }
     CU_ASSERT_EQUAL(mailbox_count(&closed), 1);
-    kit_close(two);                                      /* and the tree with it */
-    CU_ASSERT(EVENTUALLY(test_heap_live(&memory) == 0)); /* by the session's threads */
+    kit_close(two);                                  /* and the tree with it */
+    ASSERT_EVENTUALLY(test_heap_live(&memory) == 0); /* by the session's threads */
 }
 
 TEST(test_ends_everything)
@@ -209,22 +209,22 @@ TEST(test_many_times)
         options.heap = &heap;
         begin(&options, i % 2);
         zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-        CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, on_acquired, &ended, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_acquire_async(lock, 1000, on_acquired, &ended, NULL));
         if (i % 3 == 0) {
             zkl_testing_expire(one, NULL); /* a new session is being opened */
         }
         if (i % 4 == 0) {
             zkl_lock_free(lock);
         }
-        CU_ASSERT_EQUAL(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL), ZKL_OK);
-        CU_ASSERT(EVENTUALLY(all_gone_on(one, two)));
-        CU_ASSERT_EQUAL(mailbox_last(&closed), ZKL_OK);
+        ASSERT_OK(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL));
+        ASSERT_EVENTUALLY(all_gone_on(one, two));
+        ASSERT_OK(mailbox_last(&closed));
         CU_ASSERT_EQUAL(mailbox_count(&ended), 1);
         if (i % 4 != 0) {
             zkl_lock_free(lock);
         }
         kit_close(two);
-        CU_ASSERT(EVENTUALLY(test_heap_live(&memory) == 0));
+        ASSERT_EVENTUALLY(test_heap_live(&memory) == 0);
     }
 }
 
@@ -233,11 +233,11 @@ TEST(test_without_a_server)
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     begin(&options, true);
     zkl_lock *lock = kit_hold(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_testing_cut(one, NULL), ZKL_OK);
+    ASSERT_OK(zkl_testing_cut(one, NULL));
     int64_t from = now_ms();
-    CU_ASSERT_EQUAL(zkl_session_close_async(one, 100, on_closed, &closed, NULL), ZKL_OK);
+    ASSERT_OK(zkl_session_close_async(one, 100, on_closed, &closed, NULL));
     CU_ASSERT_EQUAL(mailbox_count(&closed), 0);
-    CU_ASSERT(EVENTUALLY(all_gone_on(one, NULL)));
+    ASSERT_EVENTUALLY(all_gone_on(one, NULL));
     CU_ASSERT(now_ms() - from >= 100);
     CU_ASSERT_EQUAL(mailbox_last(&closed), ZKL_ETIMEOUT);
     CU_ASSERT_PTR_NOT_NULL(strstr(closed.letters[0].text, "did not confirm"));
@@ -249,7 +249,7 @@ static void close_in_callback(zkl_lock *lock, int code, const zkl_grant *grant, 
 {
     on_acquired(lock, code, grant, err, payload);
     CU_ASSERT_EQUAL(zkl_session_close(one, 0), ZKL_EDEADLK);
-    CU_ASSERT_EQUAL(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL), ZKL_OK);
+    ASSERT_OK(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL));
     CU_ASSERT_EQUAL(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL), ZKL_ECLOSED);
     zkl_lock_free(lock);
 }
@@ -260,10 +260,10 @@ TEST(test_from_a_callback)
         zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
         begin(&options, dispatched);
         zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-        CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, close_in_callback, &ended, NULL), ZKL_OK);
-        CU_ASSERT(EVENTUALLY(all_gone_on(one, two)));
-        CU_ASSERT_EQUAL(mailbox_last(&closed), ZKL_OK);
-        CU_ASSERT_EQUAL(mailbox_last(&ended), ZKL_OK);
+        ASSERT_OK(zkl_lock_acquire_async(lock, 1000, close_in_callback, &ended, NULL));
+        ASSERT_EVENTUALLY(all_gone_on(one, two));
+        ASSERT_OK(mailbox_last(&closed));
+        ASSERT_OK(mailbox_last(&ended));
         CU_ASSERT_EQUAL(mailbox_count(&ended), 1);
         CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 0);
         kit_close(two);
@@ -279,9 +279,9 @@ TEST(test_with_a_stop_token)
     begin(&options, true);
     zkl_lock *lock = kit_hold(one, QUEUE, NULL);
     zkl_stop_raise(&stop);
-    CU_ASSERT_EQUAL(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(all_gone_on(one, two)));
-    CU_ASSERT_EQUAL(mailbox_last(&closed), ZKL_OK);
+    ASSERT_OK(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL));
+    ASSERT_EVENTUALLY(all_gone_on(one, two));
+    ASSERT_OK(mailbox_last(&closed));
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 0);
     zkl_lock_free(lock);
     kit_close(two);
@@ -293,11 +293,11 @@ TEST(test_while_it_opens)
     mailbox_clear(&closed);
     mailbox_clear(&ended);
     options.callbacks = ZKL_CALLBACKS_DISPATCH;
-    CU_ASSERT_EQUAL_FATAL(zkl_session_open_async(&one, PLACE, &options, on_ended, &ended, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_session_open_async(&one, PLACE, &options, on_ended, &ended, NULL));
     dispatches = true;
-    CU_ASSERT_EQUAL(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(all_gone_on(one, NULL)));
-    CU_ASSERT_EQUAL(mailbox_last(&closed), ZKL_OK);
+    ASSERT_OK(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL));
+    ASSERT_EVENTUALLY(all_gone_on(one, NULL));
+    ASSERT_OK(mailbox_last(&closed));
     CU_ASSERT_EQUAL(mailbox_count(&ended), 1);
 }
 
@@ -308,12 +308,12 @@ TEST(test_the_last_dispatch)
     begin(&options, true);
     zkl_lock *lock = kit_hold(one, QUEUE, NULL);
     CU_ASSERT(zkl_session_dispatch(one) >= 0);
-    CU_ASSERT_EQUAL(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL), ZKL_OK);
+    ASSERT_OK(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL));
     int ran = 0;
-    CU_ASSERT(EVENTUALLY((ran = zkl_session_dispatch(one)) < 0 || mailbox_count(&closed) > 0));
+    ASSERT_EVENTUALLY((ran = zkl_session_dispatch(one)) < 0 || mailbox_count(&closed) > 0);
     CU_ASSERT_EQUAL(ran, ZKL_ECLOSED);
     CU_ASSERT_EQUAL(mailbox_count(&closed), 1);
-    CU_ASSERT_EQUAL(mailbox_last(&closed), ZKL_OK);
+    ASSERT_OK(mailbox_last(&closed));
     zkl_lock_free(lock);
     kit_close(two);
 }

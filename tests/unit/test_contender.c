@@ -26,7 +26,7 @@ TEST(test_uncontended_in_one_round_trip)
     CU_ASSERT_EQUAL(me.released, 0);
     script_answer();
     CU_ASSERT_EQUAL(me.released, 1);
-    CU_ASSERT_EQUAL(me.code, ZKL_OK);
+    ASSERT_OK(me.code);
     script_finish();
 }
 

@@ -229,7 +229,7 @@ static void watch_much(struct zkl__watch *watch)
     memset(path, 'a', sizeof path - 1);
     path[0] = '/';
     *watch = (struct zkl__watch){.entry.path = path};
-    CU_ASSERT_EQUAL(zkl__watch_add(script.core, watch), ZKL_OK);
+    ASSERT_OK(zkl__watch_add(script.core, watch));
 }
 
 TEST(test_too_many_watched_bytes)

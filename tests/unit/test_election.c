@@ -13,7 +13,7 @@ static zkl_lock *candidate(zkl_session *session, const char *value)
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     zkl_lock *election = NULL;
     options.metadata = value;
-    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&election, session, PATH, &options, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_election_new(&election, session, PATH, &options, NULL));
     return election;
 }
 
@@ -30,7 +30,7 @@ TEST(test_znode_of_a_leader)
     CU_ASSERT_EQUAL(zkl_lock_node(a, node, sizeof node), 3 + 36 + 1 + 6 + 10);
     CU_ASSERT_EQUAL(strncmp(node, "_c_", 3), 0);
     CU_ASSERT_EQUAL(strncmp(node + 39, "-latch-", 7), 0);
-    CU_ASSERT_EQUAL_FATAL(zkl_queue_list(&queue, two, PATH, 5000, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_queue_list(&queue, two, PATH, 5000, NULL));
     CU_ASSERT_EQUAL_FATAL(queue->count, 1);
     CU_ASSERT_EQUAL(queue->entries[0].kind, ZKL_KIND_LATCH);
     CU_ASSERT_STRING_EQUAL(queue->entries[0].data, "a:1");
@@ -57,7 +57,7 @@ static void on_leader(zkl_election_observer *observer, const zkl_leader *leader,
 static zkl_election_observer *observe(zkl_session *session, struct mailbox *box)
 {
     zkl_election_observer *observer = NULL;
-    CU_ASSERT_EQUAL_FATAL(zkl_election_observe(&observer, session, PATH, on_leader, box, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_election_observe(&observer, session, PATH, on_leader, box, NULL));
     return observer;
 }
 
@@ -81,11 +81,11 @@ TEST(test_observe)
     CU_ASSERT_STRING_EQUAL(news(&box, 2), "a");
     CU_ASSERT_EQUAL(box.letters[1].grant.token, zkl_lock_token(a));
     CU_ASSERT_EQUAL(zkl_election_publish(b, "x", 1000, NULL), ZKL_ENOTHELD);
-    CU_ASSERT_EQUAL(zkl_election_publish(a, "a, ready", 10000, NULL), ZKL_OK);
+    ASSERT_OK(zkl_election_publish(a, "a, ready", 10000, NULL));
     CU_ASSERT_STRING_EQUAL(news(&box, 3), "a, ready");
     struct mailbox done = MAILBOX_INIT;
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, 5000, on_acquired, &done, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(kit_queue(one, PATH) == 2));
+    ASSERT_OK(zkl_lock_acquire_async(b, 5000, on_acquired, &done, NULL));
+    ASSERT_EVENTUALLY(kit_queue(one, PATH) == 2);
     kit_release(a);
     CU_ASSERT_STRING_EQUAL(news(&box, 4), "b");
     CU_ASSERT(mailbox_wait(&done, 1));
@@ -97,7 +97,7 @@ TEST(test_observe)
     kit_release(a);
     observer = observe(one, &box);
     CU_ASSERT_STRING_EQUAL(news(&box, 7), "nobody");
-    CU_ASSERT_EQUAL(zkl__memory_reap(PLACE), ZKL_OK); /* the directory goes, and comes again */
+    ASSERT_OK(zkl__memory_reap(PLACE)); /* the directory goes, and comes again */
     kit_acquire(b);
     CU_ASSERT_STRING_EQUAL(news(&box, 8), "b");
     CU_ASSERT_EQUAL(mailbox_count(&box), 8);
@@ -113,24 +113,24 @@ TEST(test_observer_in_trouble)
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
     zkl_lock *a = candidate(one, "a"), *b = candidate(one, "b");
-    CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(two), 1, 1, 1), ZKL_OK); /* in the middle of its first look */
+    ASSERT_OK(zkl__memory_break(zkl_session_id(two), 1, 1, 1)); /* in the middle of its first look */
     zkl_election_observer *observer = observe(two, &box);
     kit_acquire(a);
-    CU_ASSERT(EVENTUALLY(zkl__memory_resume(zkl_session_id(two)) == ZKL_OK));
-    CU_ASSERT(EVENTUALLY(mailbox_count(&box) > 0 && strcmp(news(&box, mailbox_count(&box)), "a") == 0));
+    ASSERT_EVENTUALLY(zkl__memory_resume(zkl_session_id(two)) == ZKL_OK);
+    ASSERT_EVENTUALLY(mailbox_count(&box) > 0 && strcmp(news(&box, mailbox_count(&box)), "a") == 0);
     size_t told = mailbox_count(&box);
     /* away while the leader changes */
-    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(two)), ZKL_OK);
+    ASSERT_OK(zkl__memory_suspend(zkl_session_id(two)));
     kit_release(a);
     kit_acquire(b);
-    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(two)), ZKL_OK);
+    ASSERT_OK(zkl__memory_resume(zkl_session_id(two)));
     CU_ASSERT_STRING_EQUAL(news(&box, told + 1), "b");
     /* its own session ends: nothing is told, nothing is missed afterwards */
-    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(two)), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_election_publish(b, "b2", 5000, NULL), ZKL_OK);
+    ASSERT_OK(zkl__memory_expire(zkl_session_id(two)));
+    ASSERT_OK(zkl_election_publish(b, "b2", 5000, NULL));
     CU_ASSERT_STRING_EQUAL(news(&box, told + 2), "b2");
     /* the leader's session ends */
-    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
+    ASSERT_OK(zkl__memory_expire(zkl_session_id(one)));
     CU_ASSERT_STRING_EQUAL(news(&box, told + 3), "nobody");
     CU_ASSERT_EQUAL(mailbox_count(&box), told + 3);
     zkl_election_observer_free(observer);
@@ -157,9 +157,9 @@ TEST(test_observer_and_strangers)
     struct mailbox done = MAILBOX_INIT;
     for (int i = 0; i < 5; i++) {
         others[i] = candidate(two, "other");
-        CU_ASSERT_EQUAL(zkl_lock_acquire_async(others[i], 5000, on_acquired, &done, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_acquire_async(others[i], 5000, on_acquired, &done, NULL));
     }
-    CU_ASSERT(EVENTUALLY(kit_queue(one, PATH) == 7));
+    ASSERT_EVENTUALLY(kit_queue(one, PATH) == 7);
     for (int i = 0; i < 5; i++) {
         zkl_lock_free(others[i]);
     }
@@ -167,7 +167,7 @@ TEST(test_observer_and_strangers)
     kit_remove_node(a);
     CU_ASSERT_STRING_EQUAL(news(&box, 3), "nobody");
     CU_ASSERT_EQUAL(mailbox_count(&box), 3);
-    CU_ASSERT(EVENTUALLY(!zkl_lock_is_held(a)));
+    ASSERT_EVENTUALLY(!zkl_lock_is_held(a));
     CU_ASSERT_EQUAL(zkl_election_publish(a, "x", 1000, NULL), ZKL_ENOTHELD);
     zkl_election_observer_free(observer);
     zkl_lock_free(a);
@@ -187,7 +187,7 @@ TEST(test_free_and_close)
     zkl_election_observer *observer;
     zkl_error err;
     kit_set_up(NULL);
-    CU_ASSERT_EQUAL(zkl_election_observe(&observer, one, PATH, free_observer, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_election_observe(&observer, one, PATH, free_observer, &box, NULL));
     CU_ASSERT(mailbox_wait(&box, 1));
     observer = observe(two, &box);
     CU_ASSERT(mailbox_wait(&box, 2));
@@ -219,7 +219,7 @@ TEST(test_campaign_lead_lost_campaign)
     kit_set_up(&options);
     zkl_lock *lock = candidate(one, NULL);
     CU_ASSERT_EQUAL(zkl_election_leave(lock, NULL), ZKL_ENOTWAITING);
-    CU_ASSERT_EQUAL(zkl_election_stand(lock, on_stand, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_election_stand(lock, on_stand, &box, NULL));
     CU_ASSERT_EQUAL(zkl_election_stand(lock, on_stand, &box, NULL), ZKL_EDEADLK);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EDEADLK);
     int64_t token = 0;
@@ -233,7 +233,7 @@ TEST(test_campaign_lead_lost_campaign)
         if (round == 0) {
             kit_remove_node(lock); /* by an operator */
         } else if (round == 1) {
-            CU_ASSERT_EQUAL(zkl_testing_expire(one, NULL), ZKL_OK);
+            ASSERT_OK(zkl_testing_expire(one, NULL));
         }
         if (round < 2) {
             CU_ASSERT_TRUE(EVENTUALLY(mailbox_count(&box) > 0 && box.letters[0].code != ZKL_STATE_JEOPARDY) ||
@@ -246,10 +246,10 @@ TEST(test_campaign_lead_lost_campaign)
             box.letters[0] = box.letters[at + 1];
         }
     }
-    CU_ASSERT_EQUAL(zkl_election_leave(lock, NULL), ZKL_OK);
-    CU_ASSERT_TRUE(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_IDLE));
-    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, PATH) == 0));
-    CU_ASSERT_TRUE(EVENTUALLY(zkl_election_leave(lock, NULL) == ZKL_ENOTWAITING));
+    ASSERT_OK(zkl_election_leave(lock, NULL));
+    ASSERT_EVENTUALLY(mailbox_last(&box) == ZKL_STATE_IDLE);
+    ASSERT_EVENTUALLY(kit_queue(two, PATH) == 0);
+    ASSERT_EVENTUALLY(zkl_election_leave(lock, NULL) == ZKL_ENOTWAITING);
     kit_acquire(lock); /* an object as any other again */
     zkl_lock_free(lock);
     kit_tear_down();
@@ -275,23 +275,23 @@ TEST(test_cut)
     atomic_store(&leaders, 0);
     atomic_store(&most, 0);
     zkl_lock *lock = candidate(one, NULL), *rival = candidate(two, NULL);
-    CU_ASSERT_EQUAL(zkl_election_stand(lock, count_leaders, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_election_stand(lock, count_leaders, &box, NULL));
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(zkl_election_stand(rival, count_leaders, &other, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_testing_cut(one, NULL), ZKL_OK);
-    CU_ASSERT_TRUE(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST));
-    CU_ASSERT_EQUAL(zkl_testing_expire(one, NULL), ZKL_OK);
+    ASSERT_OK(zkl_election_stand(rival, count_leaders, &other, NULL));
+    ASSERT_OK(zkl_testing_cut(one, NULL));
+    ASSERT_EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST);
+    ASSERT_OK(zkl_testing_expire(one, NULL));
     CU_ASSERT_TRUE(mailbox_wait(&other, 1));
-    CU_ASSERT_EQUAL(zkl_testing_heal(one, NULL), ZKL_OK);
-    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, PATH) == 2));
+    ASSERT_OK(zkl_testing_heal(one, NULL));
+    ASSERT_EVENTUALLY(kit_queue(two, PATH) == 2);
     atomic_fetch_sub(&leaders, 1);
     kit_release(rival); /* gives way, and stands again */
-    CU_ASSERT_TRUE(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_HELD));
-    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, PATH) == 2));
+    ASSERT_EVENTUALLY(mailbox_last(&box) == ZKL_STATE_HELD);
+    ASSERT_EVENTUALLY(kit_queue(two, PATH) == 2);
     atomic_fetch_sub(&leaders, 1);
     zkl_lock_free(lock); /* leads just now */
     CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_STATE_IDLE);
-    CU_ASSERT_TRUE(EVENTUALLY(mailbox_last(&other) == ZKL_STATE_HELD));
+    ASSERT_EVENTUALLY(mailbox_last(&other) == ZKL_STATE_HELD);
     CU_ASSERT_TRUE(atomic_load(&most) <= 1);
     zkl_session_close(two, 1000);
     CU_ASSERT_EQUAL(mailbox_last(&other), ZKL_STATE_IDLE);
@@ -305,29 +305,29 @@ TEST(test_error_classes)
     zkl_stop stop = ZKL_STOP_INIT;
     kit_set_up(NULL);
     zkl_lock *lock = candidate(one, NULL);
-    CU_ASSERT_EQUAL(zkl_testing_refuse(one, ZKL_EAUTH, 1, NULL), ZKL_OK); /* final */
-    CU_ASSERT_EQUAL(zkl_election_stand(lock, on_stand, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_testing_refuse(one, ZKL_EAUTH, 1, NULL)); /* final */
+    ASSERT_OK(zkl_election_stand(lock, on_stand, &box, NULL));
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(box.letters[0].code, ZKL_STATE_IDLE);
     CU_ASSERT_STRING_EQUAL(box.letters[0].text, "ZKL_EAUTH");
-    CU_ASSERT_TRUE(EVENTUALLY(zkl_election_leave(lock, NULL) == ZKL_ENOTWAITING));
+    ASSERT_EVENTUALLY(zkl_election_leave(lock, NULL) == ZKL_ENOTWAITING);
     mailbox_clear(&box);
-    CU_ASSERT_EQUAL(zkl_testing_refuse(one, ZKL_ELIMIT, 2, NULL), ZKL_OK); /* may pass: again, later */
-    CU_ASSERT_TRUE(EVENTUALLY(zkl_election_stand(lock, on_stand, &box, NULL) == ZKL_OK));
+    ASSERT_OK(zkl_testing_refuse(one, ZKL_ELIMIT, 2, NULL)); /* may pass: again, later */
+    ASSERT_EVENTUALLY(zkl_election_stand(lock, on_stand, &box, NULL) == ZKL_OK);
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(box.letters[0].code, ZKL_STATE_HELD);
-    CU_ASSERT_EQUAL(zkl_election_leave(lock, NULL), ZKL_OK);
+    ASSERT_OK(zkl_election_leave(lock, NULL));
     CU_ASSERT_TRUE(mailbox_wait(&box, 2));
     CU_ASSERT_EQUAL(box.letters[1].code, ZKL_STATE_IDLE);
     CU_ASSERT_FALSE(box.letters[1].granted); /* no error */
-    CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_set_stop(lock, &stop, NULL) == ZKL_OK));
-    CU_ASSERT_TRUE(EVENTUALLY(zkl_election_stand(lock, on_stand, &box, NULL) == ZKL_OK));
+    ASSERT_EVENTUALLY(zkl_lock_set_stop(lock, &stop, NULL) == ZKL_OK);
+    ASSERT_EVENTUALLY(zkl_election_stand(lock, on_stand, &box, NULL) == ZKL_OK);
     CU_ASSERT_TRUE(mailbox_wait(&box, 3));
     zkl_stop_raise(&stop);
     CU_ASSERT_TRUE(mailbox_wait(&box, 4));
     CU_ASSERT_EQUAL(box.letters[3].code, ZKL_STATE_IDLE);
     CU_ASSERT_STRING_EQUAL(box.letters[3].text, "ZKL_ECANCELED");
-    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, PATH) == 0)); /* it has resigned */
+    ASSERT_EVENTUALLY(kit_queue(two, PATH) == 0); /* it has resigned */
     CU_ASSERT_EQUAL(zkl_election_stand(lock, on_stand, &box, NULL), ZKL_ECANCELED);
     CU_ASSERT_EQUAL(zkl_election_stand(lock, NULL, NULL, NULL), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_election_stand(NULL, on_stand, NULL, NULL), ZKL_EINVAL);
@@ -341,7 +341,7 @@ static void free_at_end(zkl_lock *lock, zkl_state state, int64_t token, const zk
 {
     on_stand(lock, state, token, err, payload);
     if (state == ZKL_STATE_HELD) {
-        CU_ASSERT_EQUAL(zkl_election_leave(lock, NULL), ZKL_OK);
+        ASSERT_OK(zkl_election_leave(lock, NULL));
     } else if (state == ZKL_STATE_IDLE) {
         zkl_lock_free(lock);
     }
@@ -354,7 +354,7 @@ TEST(test_event_loop)
     one = kit_open(&options);
     two = kit_open(NULL);
     for (int i = 0; i < 10; i++) {
-        CU_ASSERT_EQUAL(zkl_election_stand(candidate(one, NULL), free_at_end, &box, NULL), ZKL_OK);
+        ASSERT_OK(zkl_election_stand(candidate(one, NULL), free_at_end, &box, NULL));
     }
     while (mailbox_count(&box) < 20) {
         struct pollfd fd = {.fd = zkl_session_fd(one), .events = POLLIN};
@@ -366,7 +366,7 @@ TEST(test_event_loop)
         CU_ASSERT_TRUE(pthread_equal(box.letters[i].thread, pthread_self()));
         CU_ASSERT_PTR_EQUAL(box.letters[i].from, box.letters[i & ~(size_t)1].from);
     }
-    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, PATH) == 0));
+    ASSERT_EVENTUALLY(kit_queue(two, PATH) == 0);
     kit_tear_down();
 }
 

@@ -11,7 +11,7 @@
 static void meddle(const struct zkl__op *op)
 {
     enum zkl__rc rc = ZKL__RC_UNKNOWN;
-    CU_ASSERT_EQUAL(zkl__memory_meddle("kit", op, &rc), ZKL_OK);
+    ASSERT_OK(zkl__memory_meddle("kit", op, &rc));
     CU_ASSERT(rc == ZKL__RC_OK || rc == ZKL__RC_NODEEXISTS);
 }
 
@@ -30,7 +30,7 @@ static void forge(int from, int to)
 static uint64_t requests_of(zkl_session *session)
 {
     zkl_stats stats = ZKL_STATS_INIT;
-    CU_ASSERT_EQUAL(zkl_session_stats(session, &stats), ZKL_OK);
+    ASSERT_OK(zkl_session_stats(session, &stats));
     return stats.requests;
 }
 
@@ -41,19 +41,18 @@ TEST(test_a_holder_among_them)
         kit_set_up(NULL);
         forge(0, at);
         zkl_lock *holder = kit_lock(two, PATH, NULL), *lock = kit_lock(one, PATH, NULL);
-        CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_acquire(holder, 10000, NULL, NULL));
         forge(at + 1, FORGED);
         struct acquire acquire;
         uint64_t before = requests_of(one);
         acquire_start(&acquire, lock, 20000);
-        CU_ASSERT(
-            EVENTUALLY(requests_of(one) - before >= (uint64_t)(FORGED - at))); /* it has come as far as the holder */
+        ASSERT_EVENTUALLY(requests_of(one) - before >= (uint64_t)(FORGED - at)); /* it has come as far as the holder */
         CU_ASSERT(kit_held_for(holder, 50));
         CU_ASSERT_FALSE(zkl_lock_is_held(lock));
         CU_ASSERT(requests_of(one) - before <= (uint64_t)(FORGED - at) + AT_ONCE + 10); /* nearest first */
-        CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
-        CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_release(holder, NULL));
+        ASSERT_OK(acquire_join(&acquire));
+        ASSERT_OK(zkl_lock_release(lock, NULL));
         zkl_lock_free(holder);
         zkl_lock_free(lock);
         kit_tear_down();
@@ -72,9 +71,9 @@ TEST(test_a_reader_with_a_name_that_was_forged)
     struct acquire acquire;
     zkl_lock *writer, *next;
     kit_set_up(NULL);
-    CU_ASSERT_EQUAL_FATAL(zkl_write_lock_new(&writer, two, PATH, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_write_lock_new(&next, one, PATH, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(writer, 10000, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_write_lock_new(&writer, two, PATH, NULL, NULL));
+    ASSERT_OK_FATAL(zkl_write_lock_new(&next, one, PATH, NULL, NULL));
+    ASSERT_OK(zkl_lock_acquire(writer, 10000, NULL, NULL));
     CU_ASSERT(zkl_lock_node(writer, name, sizeof name) > 0);
     char *kind = strstr(name, "__WRIT__");
     CU_ASSERT_PTR_NOT_NULL_FATAL(kind);
@@ -82,17 +81,17 @@ TEST(test_a_reader_with_a_name_that_was_forged)
     meddle_with(ZKL__OP_CREATE, reader);
     meddle_with(ZKL__OP_CREATE, "x-lock-0000000001");
     acquire_start(&acquire, next, 20000);
-    CU_ASSERT(EVENTUALLY(requests_of(one) >= 5)); /* it has looked at both, and watches the writer */
+    ASSERT_EVENTUALLY(requests_of(one) >= 5); /* it has looked at both, and watches the writer */
     CU_ASSERT(kit_held_for(writer, 50));
     meddle_with(ZKL__OP_DELETE, reader);
     uint64_t before = requests_of(one);
-    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(writer, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(requests_of(one) > before)); /* it sees the reader */
+    ASSERT_OK(zkl_write_lock_downgrade(writer, NULL));
+    ASSERT_EVENTUALLY(requests_of(one) > before); /* it sees the reader */
     CU_ASSERT(kit_held_for(writer, 100));
     CU_ASSERT_FALSE(zkl_lock_is_held(next));
-    CU_ASSERT_EQUAL(zkl_lock_release(writer, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(next, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(writer, NULL));
+    ASSERT_OK(acquire_join(&acquire));
+    ASSERT_OK(zkl_lock_release(next, NULL));
     zkl_lock_free(writer);
     zkl_lock_free(next);
     kit_tear_down();
@@ -106,9 +105,9 @@ TEST(test_a_downgrade_to_a_name_that_is_taken)
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.release_timeout_ms = 200;
     kit_set_up(NULL);
-    CU_ASSERT_EQUAL_FATAL(zkl_write_lock_new(&writer, two, PATH, &options, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_read_lock_new(&next, one, PATH, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(writer, 10000, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_write_lock_new(&writer, two, PATH, &options, NULL));
+    ASSERT_OK_FATAL(zkl_read_lock_new(&next, one, PATH, NULL, NULL));
+    ASSERT_OK(zkl_lock_acquire(writer, 10000, NULL, NULL));
     CU_ASSERT(zkl_lock_node(writer, name, sizeof name) > 0);
     char *kind = strstr(name, "__WRIT__");
     CU_ASSERT_PTR_NOT_NULL_FATAL(kind);
@@ -117,9 +116,9 @@ TEST(test_a_downgrade_to_a_name_that_is_taken)
     CU_ASSERT_EQUAL(zkl_write_lock_downgrade(writer, NULL), ZKL_ETIMEOUT);
     CU_ASSERT(zkl_lock_is_held(writer));
     CU_ASSERT_EQUAL(zkl_lock_acquire(next, 0, NULL, NULL), ZKL_EBUSY);
-    CU_ASSERT_EQUAL(zkl_lock_release(writer, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(next, 10000, NULL, NULL), ZKL_OK); /* nothing of the writer's is left */
-    CU_ASSERT_EQUAL(zkl_lock_release(next, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(writer, NULL));
+    ASSERT_OK(zkl_lock_acquire(next, 10000, NULL, NULL)); /* nothing of the writer's is left */
+    ASSERT_OK(zkl_lock_release(next, NULL));
     meddle_with(ZKL__OP_DELETE, reader); /* it stands: meddle would complain */
     zkl_lock_free(writer);
     zkl_lock_free(next);

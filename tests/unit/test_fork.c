@@ -59,7 +59,7 @@ TEST(test_fork_in_a_completion)
     zkl_session_options options = kit_dispatched();
     one = kit_open(&options);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, fork_when_acquired, &child, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire_async(lock, 1000, fork_when_acquired, &child, NULL));
     CU_ASSERT(fd_readable(one));
     dispatch_and_fork(&child);
     CU_ASSERT(zkl_lock_is_held(lock));
@@ -83,10 +83,10 @@ TEST(test_fork_in_state_callbacks)
     dispatch_and_fork(&child);
     kit_release(lock);
     zkl_lock_free(lock);
-    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(one)), ZKL_OK);
+    ASSERT_OK(zkl__memory_suspend(zkl_session_id(one)));
     CU_ASSERT(fd_readable(one));
     dispatch_and_fork(&other);
-    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
+    ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
     kit_close(one);
 }
 
@@ -97,14 +97,14 @@ TEST(test_fork_in_close)
     zkl_session_options options = kit_dispatched();
     one = kit_open(&options);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, fork_when_acquired, &child, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire_async(lock, 1000, fork_when_acquired, &child, NULL));
     CU_ASSERT(fd_readable(one));
     int closed = zkl_session_close(one, 10000);
     if (child == 0) {
         _exit(closed == ZKL_EFORKED && zkl_session_dispatch(one) == ZKL_EFORKED ? 0 : 1);
     }
     int status = -1;
-    CU_ASSERT_EQUAL(closed, ZKL_OK);
+    ASSERT_OK(closed);
     CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
     CU_ASSERT_EQUAL(status, 0);
     zkl_lock_free(lock);

@@ -12,7 +12,7 @@ static zkl_group *member(zkl_session *session, const char *id, const char *data)
     zkl_group_options options = ZKL_GROUP_OPTIONS_INIT;
     zkl_group *group = NULL;
     options.data = data;
-    CU_ASSERT_EQUAL_FATAL(zkl_group_new(&group, session, CLUB, id, &options, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_group_new(&group, session, CLUB, id, &options, NULL));
     return group;
 }
 
@@ -21,7 +21,7 @@ static zkl_group *member_leaving_in(zkl_session *session, const char *id, int64_
     zkl_group_options options = ZKL_GROUP_OPTIONS_INIT;
     zkl_group *group = NULL;
     options.leave_timeout_ms = leave_timeout_ms;
-    CU_ASSERT_EQUAL_FATAL(zkl_group_new(&group, session, CLUB, id, &options, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_group_new(&group, session, CLUB, id, &options, NULL));
     return group;
 }
 
@@ -63,7 +63,7 @@ static void on_changed(zkl_group_observer *watcher, const char *const *ids, size
 static zkl_group_observer *watch(zkl_session *session, struct mailbox *box)
 {
     zkl_group_observer *watcher = NULL;
-    CU_ASSERT_EQUAL_FATAL(zkl_group_observe(&watcher, session, CLUB, on_changed, box, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_group_observe(&watcher, session, CLUB, on_changed, box, NULL));
     return watcher;
 }
 
@@ -98,34 +98,34 @@ TEST(test_join_list_and_leave)
     CU_ASSERT_EQUAL(zkl_group_state(a), ZKL_STATE_IDLE);
     CU_ASSERT_EQUAL(zkl_group_leave(a, &err), ZKL_ENOTHELD);
     CU_ASSERT_EQUAL(zkl_group_update(a, "x", 10, &err), ZKL_ENOTHELD);
-    CU_ASSERT_EQUAL(zkl_group_join(a, 5000, &err), ZKL_OK);
+    ASSERT_OK(zkl_group_join(a, 5000, &err));
     CU_ASSERT_EQUAL(zkl_group_state(a), ZKL_STATE_HELD);
     CU_ASSERT_EQUAL(zkl_group_join(a, 5000, &err), ZKL_EDEADLK);
     CU_ASSERT_STRING_EQUAL(news(&box, 2), "a;");
     CU_ASSERT_STRING_EQUAL(roll(two), "a=data of a;");
-    CU_ASSERT_EQUAL(zkl_group_join(b, 5000, &err), ZKL_OK);
+    ASSERT_OK(zkl_group_join(b, 5000, &err));
     CU_ASSERT_STRING_EQUAL(news(&box, 3), "a;b;");
     CU_ASSERT_EQUAL(kit_group(one, CLUB), 2);
-    CU_ASSERT_EQUAL(zkl_group_update(a, "new", 5000, &err), ZKL_OK);
+    ASSERT_OK(zkl_group_update(a, "new", 5000, &err));
     CU_ASSERT_EQUAL(strncmp(roll(two), "a=new;b=", 8), 0);
-    CU_ASSERT_EQUAL(zkl_group_leave(b, &err), ZKL_OK);
+    ASSERT_OK(zkl_group_leave(b, &err));
     CU_ASSERT_EQUAL(kit_group(one, CLUB), 1);
     CU_ASSERT_STRING_EQUAL(news(&box, 4), "a;");
-    CU_ASSERT_EQUAL(zkl_group_join(b, 5000, &err), ZKL_OK);
+    ASSERT_OK(zkl_group_join(b, 5000, &err));
     CU_ASSERT_STRING_EQUAL(news(&box, 5), "a;b;");
     zkl_group_free(b); /* a member still */
     CU_ASSERT_STRING_EQUAL(news(&box, 6), "a;");
-    CU_ASSERT_EQUAL(zkl_group_leave(a, &err), ZKL_OK);
+    ASSERT_OK(zkl_group_leave(a, &err));
     CU_ASSERT_STRING_EQUAL(news(&box, 7), "");
-    CU_ASSERT_EQUAL(zkl__memory_reap(PLACE), ZKL_OK); /* the directory goes; it is made again */
-    CU_ASSERT_EQUAL(zkl_group_join(a, 5000, &err), ZKL_OK);
+    ASSERT_OK(zkl__memory_reap(PLACE)); /* the directory goes; it is made again */
+    ASSERT_OK(zkl_group_join(a, 5000, &err));
     CU_ASSERT_STRING_EQUAL(news(&box, 8), "a;");
     CU_ASSERT_STRING_EQUAL(roll(two), "a=new;");
     zkl_group_free(a);
     zkl_group_free(NULL);
     zkl_group_observer_free(watcher);
     zkl_group_observer_free(NULL);
-    CU_ASSERT(EVENTUALLY(kit_group(one, CLUB) == 0));
+    ASSERT_EVENTUALLY(kit_group(one, CLUB) == 0);
     kit_tear_down();
 }
 
@@ -137,13 +137,13 @@ TEST(test_without_waiting)
     char data[] = "after", path[] = CLUB;
     kit_set_up(NULL);
     zkl_group *a = member(one, "a", "before");
-    CU_ASSERT_EQUAL(zkl_group_join(a, 5000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_group_update_async(a, data, 5000, on_ended, &box, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_group_list_async(&members, one, path, 5000, on_ended, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_group_join(a, 5000, NULL));
+    ASSERT_OK(zkl_testing_delay(one, true, NULL));
+    ASSERT_OK(zkl_group_update_async(a, data, 5000, on_ended, &box, NULL));
+    ASSERT_OK(zkl_group_list_async(&members, one, path, 5000, on_ended, &box, NULL));
     memset(data, 'x', sizeof data - 1);
     memset(path, 'x', sizeof path - 1);
-    CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
+    ASSERT_OK(zkl_testing_delay(one, false, NULL));
     CU_ASSERT_TRUE(mailbox_wait(&box, 2));
     CU_ASSERT(box.letters[0].code == ZKL_OK && box.letters[1].code == ZKL_OK);
     CU_ASSERT_EQUAL_FATAL(members->count, 1);
@@ -167,22 +167,22 @@ TEST(test_an_id_has_one_member)
     zkl_error err;
     kit_set_up(NULL);
     zkl_group *a = member(one, "x", "1"), *b = member(two, "x", "2"), *c = member(one, "x", "3");
-    CU_ASSERT_EQUAL(zkl_group_join(a, 5000, &err), ZKL_OK);
+    ASSERT_OK(zkl_group_join(a, 5000, &err));
     CU_ASSERT_EQUAL(zkl_group_join(b, 50, &err), ZKL_ETIMEOUT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "another member"));
     CU_ASSERT_EQUAL(zkl_group_state(b), ZKL_STATE_IDLE);
     CU_ASSERT_EQUAL(zkl_group_join(c, 50, &err), ZKL_ECONFLICT);
     CU_ASSERT_STRING_EQUAL(roll(two), "x=1;");
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, run_join, b), 0);
-    CU_ASSERT(EVENTUALLY(zkl_group_state(b) == ZKL_STATE_WAITING));
-    CU_ASSERT_EQUAL(zkl_group_leave(a, &err), ZKL_OK);
+    ASSERT_EVENTUALLY(zkl_group_state(b) == ZKL_STATE_WAITING);
+    ASSERT_OK(zkl_group_leave(a, &err));
     pthread_join(thread, &result);
     CU_ASSERT_PTR_EQUAL(result, b);
     CU_ASSERT_STRING_EQUAL(roll(two), "x=2;");
     zkl_group_free(a);
     zkl_group_free(b);
     zkl_group_free(c);
-    CU_ASSERT(EVENTUALLY(kit_group(one, CLUB) == 0));
+    ASSERT_EVENTUALLY(kit_group(one, CLUB) == 0);
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, CLUB, "y", NULL), ZKL__RC_OK); /* lives with no session */
     zkl_group *d = member(one, "y", "4");
     CU_ASSERT_EQUAL(zkl_group_join(d, 5000, &err), ZKL_ECONFLICT);
@@ -197,7 +197,7 @@ TEST(test_strays_are_no_members)
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
     zkl_group *a = member(one, "a", "x"), *late = member(two, "ghost-7", "x");
-    CU_ASSERT_EQUAL(zkl_group_join(a, 5000, NULL), ZKL_OK);
+    ASSERT_OK(zkl_group_join(a, 5000, NULL));
     for (int i = 0; i < 40; i++) { /* more than are looked at at once */
         char name[16];
         snprintf(name, sizeof name, "ghost-%d", i);
@@ -206,7 +206,7 @@ TEST(test_strays_are_no_members)
     zkl_group_observer *watcher = watch(two, &box);
     CU_ASSERT_STRING_EQUAL(news(&box, 1), "a;");
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, CLUB, "ghost-7", NULL), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(zkl_group_join(late, 5000, NULL), ZKL_OK);
+    ASSERT_OK(zkl_group_join(late, 5000, NULL));
     CU_ASSERT_STRING_EQUAL(news(&box, 2), "a;ghost-7;");
     CU_ASSERT_EQUAL(kit_group(two, CLUB), 2);
     zkl_group_observer_free(watcher);
@@ -225,7 +225,7 @@ TEST(test_a_lock_is_no_group)
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "in use as a lock"));
     CU_ASSERT_PTR_NULL(members);
     kit_release(lock);
-    CU_ASSERT_EQUAL(zkl_group_list(&members, two, CLUB, 5000, &err), ZKL_OK);
+    ASSERT_OK(zkl_group_list(&members, two, CLUB, 5000, &err));
     zkl_members_free(members);
     zkl_lock_free(lock);
     kit_tear_down();
@@ -238,7 +238,7 @@ static int64_t token_of(const char *id)
 {
     zkl_members *members;
     int64_t token = 0;
-    CU_ASSERT_EQUAL_FATAL(zkl_group_list(&members, two, CLUB, 5000, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_group_list(&members, two, CLUB, 5000, NULL));
     for (size_t i = 0; i < members->count; i++) {
         token = strcmp(members->members[i].id, id) == 0 ? members->members[i].token : token;
     }
@@ -253,16 +253,16 @@ static bool leave_is_lost(void)
     kit_set_up(NULL);
     zkl_group *a = member_leaving_in(one, "x", 0), *b = member(two, "x", "2"), *c = member(one, "x", "3");
     zkl_error err = {.text = ""};
-    CU_ASSERT_EQUAL(zkl_group_join(a, 5000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), 0, 2, 0), ZKL_OK); /* the end of its watch, too */
-    CU_ASSERT_EQUAL(zkl_group_leave(a, NULL), ZKL_OK);                        /* goes on in the background */
-    CU_ASSERT(EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED));
+    ASSERT_OK(zkl_group_join(a, 5000, NULL));
+    ASSERT_OK(zkl__memory_break(zkl_session_id(one), 0, 2, 0)); /* the end of its watch, too */
+    ASSERT_OK(zkl_group_leave(a, NULL));                        /* goes on in the background */
+    ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED);
     bool lost = zkl_group_join(b, 1000, NULL) == ZKL_OK;
     int64_t token = lost ? token_of("x") : 0;
-    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
+    ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
     if (lost) {
         /* who looks at the id has seen that `a` has left */
-        CU_ASSERT(EVENTUALLY(zkl_group_join(c, 50, &err) == ZKL_OK || strstr(err.text, "another member has this id")));
+        ASSERT_EVENTUALLY(zkl_group_join(c, 50, &err) == ZKL_OK || strstr(err.text, "another member has this id"));
         CU_ASSERT_EQUAL(token_of("x"), token);
     }
     zkl_group_free(a);
@@ -275,7 +275,7 @@ static bool leave_is_lost(void)
 
 TEST(test_a_lost_leave_takes_nobody_elses_node)
 {
-    CU_ASSERT(EVENTUALLY(leave_is_lost()));
+    ASSERT_EVENTUALLY(leave_is_lost());
 }
 
 /* The delete that was never done is done later. */
@@ -283,13 +283,13 @@ TEST(test_a_lost_leave_is_not_forgotten)
 {
     kit_set_up(NULL);
     zkl_group *a = member(one, "x", "1");
-    CU_ASSERT_EQUAL(zkl_group_join(a, 5000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), 0, 0, 2), ZKL_OK);
+    ASSERT_OK(zkl_group_join(a, 5000, NULL));
+    ASSERT_OK(zkl__memory_break(zkl_session_id(one), 0, 0, 2));
     zkl_group_free(a);
-    CU_ASSERT(EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED));
+    ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED);
     CU_ASSERT_STRING_NOT_EQUAL(roll(two), "");
-    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(kit_group(two, CLUB) == 0));
+    ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
+    ASSERT_EVENTUALLY(kit_group(two, CLUB) == 0);
     kit_tear_down();
 }
 
@@ -304,24 +304,24 @@ TEST(test_joins_again)
     kit_set_up(NULL);
     zkl_group_observer *watcher = watch(two, &box);
     CU_ASSERT_STRING_EQUAL(news(&box, 1), "");
-    CU_ASSERT_EQUAL_FATAL(zkl_group_new(&a, one, CLUB, "a", &options, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_group_join(a, 5000, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_group_new(&a, one, CLUB, "a", &options, NULL));
+    ASSERT_OK(zkl_group_join(a, 5000, NULL));
     CU_ASSERT(mailbox_wait(&states, 1));
     CU_ASSERT_EQUAL(states.letters[0].code, ZKL_STATE_HELD);
     int64_t id = zkl_session_id(one);
-    CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK); /* a lost connection is nothing */
+    ASSERT_OK(zkl__memory_suspend(id)); /* a lost connection is nothing */
     CU_ASSERT_EQUAL(zkl_group_state(a), ZKL_STATE_HELD);
-    CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl__memory_expire(id), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(zkl_session_id(one) != id && zkl_group_state(a) == ZKL_STATE_HELD));
+    ASSERT_OK(zkl__memory_resume(id));
+    ASSERT_OK(zkl__memory_expire(id));
+    ASSERT_EVENTUALLY(zkl_session_id(one) != id && zkl_group_state(a) == ZKL_STATE_HELD);
     CU_ASSERT_STRING_EQUAL(roll(two), "a=x;");
-    CU_ASSERT(EVENTUALLY(last_news_is(&box, "a;")));
+    ASSERT_EVENTUALLY(last_news_is(&box, "a;"));
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, CLUB, "a", NULL), ZKL__RC_OK); /* an operator removes it */
-    CU_ASSERT(EVENTUALLY(strcmp(roll(two), "a=x;") == 0));
-    CU_ASSERT(EVENTUALLY(zkl_group_state(a) == ZKL_STATE_HELD));
-    CU_ASSERT(EVENTUALLY(mailbox_last(&states) == ZKL_STATE_HELD));
-    CU_ASSERT_EQUAL(zkl_group_leave(a, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(last_news_is(&box, "")));
+    ASSERT_EVENTUALLY(strcmp(roll(two), "a=x;") == 0);
+    ASSERT_EVENTUALLY(zkl_group_state(a) == ZKL_STATE_HELD);
+    ASSERT_EVENTUALLY(mailbox_last(&states) == ZKL_STATE_HELD);
+    ASSERT_OK(zkl_group_leave(a, NULL));
+    ASSERT_EVENTUALLY(last_news_is(&box, ""));
     zkl_group_observer_free(watcher);
     zkl_group_free(a);
     kit_tear_down();
@@ -334,19 +334,19 @@ TEST(test_the_dying_session_is_waited_for)
     pthread_t thread;
     void *result;
     kit_set_up(NULL);
-    CU_ASSERT_EQUAL_FATAL(client_open_plain(&old, PLACE), ZKL_OK);
+    ASSERT_OK_FATAL(client_open_plain(&old, PLACE));
     CU_ASSERT_EQUAL(client_rc(&old, op_create("/clubs", "", ZKL__PERSISTENT)), ZKL__RC_OK);
     CU_ASSERT_EQUAL(client_rc(&old, op_create(CLUB, "", ZKL__PERSISTENT)), ZKL__RC_OK);
     CU_ASSERT_EQUAL(client_rc(&old, op_create(CLUB "/a", "old", ZKL__EPHEMERAL)), ZKL__RC_OK);
     zkl_group *a = member(one, "a", "new");
     zkl__memory_break(zkl_session_id(one), 0, 1, 0); /* though a create of ours has an unknown fate */
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, run_join, a), 0);
-    CU_ASSERT(EVENTUALLY(zkl__memory_resume(zkl_session_id(one)) == ZKL_OK));
-    CU_ASSERT(EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED));
+    ASSERT_EVENTUALLY(zkl__memory_resume(zkl_session_id(one)) == ZKL_OK);
+    ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED);
     CU_ASSERT_EQUAL(kit_group(one, CLUB), 1);
     CU_ASSERT_NOT_EQUAL(zkl_group_state(a), ZKL_STATE_HELD);
     CU_ASSERT_STRING_EQUAL(roll(two), "a=old;");
-    CU_ASSERT_EQUAL(zkl__memory_expire(old.session_id), ZKL_OK);
+    ASSERT_OK(zkl__memory_expire(old.session_id));
     pthread_join(thread, &result);
     CU_ASSERT_PTR_EQUAL(result, a);
     CU_ASSERT_STRING_EQUAL(roll(two), "a=new;");
@@ -363,9 +363,9 @@ static zkl_group *begin(enum call call, int64_t ms, struct mailbox *box, int cod
 {
     zkl_group *group = member_leaving_in(one, "a", call == LEAVE ? ms : 5000);
     if (call != JOIN) {
-        CU_ASSERT_EQUAL(zkl_group_join(group, 5000, NULL), ZKL_OK);
+        ASSERT_OK(zkl_group_join(group, 5000, NULL));
     }
-    CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
+    ASSERT_OK(zkl_testing_delay(one, true, NULL));
     int rc = call == JOIN     ? zkl_group_join_async(group, ms, on_ended, box, NULL)
              : call == UPDATE ? zkl_group_update_async(group, "after", ms, on_ended, box, NULL)
                               : zkl_group_leave_async(group, on_ended, box, NULL);
@@ -375,9 +375,9 @@ static zkl_group *begin(enum call call, int64_t ms, struct mailbox *box, int cod
 
 static void freed(zkl_group *group)
 {
-    CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
+    ASSERT_OK(zkl_testing_delay(one, false, NULL));
     zkl_group_free(group);
-    CU_ASSERT_TRUE(EVENTUALLY(kit_group(two, CLUB) == 0)); /* whatever became of it, nothing is left behind */
+    ASSERT_EVENTUALLY(kit_group(two, CLUB) == 0); /* whatever became of it, nothing is left behind */
 }
 
 /* A join that was given up is not tried on; a member that was not updated in time is one still; a leave goes on. */
@@ -403,10 +403,10 @@ TEST(test_a_leave_ends_the_others)
     for (int call = 0; call < LEAVE; call++) {
         struct mailbox box = MAILBOX_INIT, leaves = MAILBOX_INIT;
         zkl_group *group = begin(call, ZKL_WAIT_FOREVER, &box, ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_group_leave_async(group, on_ended, &leaves, NULL), ZKL_OK);
+        ASSERT_OK(zkl_group_leave_async(group, on_ended, &leaves, NULL));
         CU_ASSERT_EQUAL(ended(&box), ZKL_ECANCELED);
-        CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
-        CU_ASSERT_EQUAL(ended(&leaves), ZKL_OK);
+        ASSERT_OK(zkl_testing_delay(one, false, NULL));
+        ASSERT_OK(ended(&leaves));
         CU_ASSERT_EQUAL(kit_group(two, CLUB), 0);
         zkl_group_free(group);
         CU_ASSERT_EQUAL(mailbox_count(&box) + mailbox_count(&leaves), 0);
@@ -427,8 +427,8 @@ TEST(test_free)
         zkl_group_free(group);
         CU_ASSERT_EQUAL(mailbox_count(&box), 1); /* before it returned */
         CU_ASSERT_EQUAL(ended(&box), codes[call]);
-        CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
-        CU_ASSERT_TRUE(EVENTUALLY(kit_group(two, CLUB) == 0));
+        ASSERT_OK(zkl_testing_delay(one, false, NULL));
+        ASSERT_EVENTUALLY(kit_group(two, CLUB) == 0);
     }
     kit_tear_down();
 }

@@ -21,7 +21,7 @@ static const char *path_of(int recipe)
 static void begin(void)
 {
     kit_set_up(NULL);
-    CU_ASSERT_EQUAL_FATAL(zkl_once_prepare(one, "/records", 10000, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_once_prepare(one, "/records", 10000, NULL));
 }
 
 TEST(test_every_recipe)
@@ -41,7 +41,7 @@ static void make_account(zkl_session *session, const char *text)
     zkl_lock *lock = kit_lock(session, "/locks/maker", NULL);
     const zkl_op op = {.kind = ZKL_OP_CREATE, .path = ACCOUNT, .data = text, .size = strlen(text)};
     kit_acquire(lock);
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, 10000, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_commit(lock, &op, 1, 10000, NULL, NULL));
     zkl_lock_free(lock);
 }
 
@@ -58,7 +58,7 @@ TEST(test_every_recipe_reads_and_commits)
         CU_ASSERT_PTR_NULL(data);
         kit_acquire(lock);
         for (int fresh = 0; fresh < 2; fresh++) {
-            CU_ASSERT_EQUAL_FATAL(zkl_lock_read(&data, lock, ACCOUNT, fresh, 10000, NULL), ZKL_OK);
+            ASSERT_OK_FATAL(zkl_lock_read(&data, lock, ACCOUNT, fresh, 10000, NULL));
             CU_ASSERT_STRING_EQUAL(data->data, "100");
             CU_ASSERT_EQUAL(data->size, 3);
             CU_ASSERT_EQUAL(data->version, 0);
@@ -66,13 +66,13 @@ TEST(test_every_recipe_reads_and_commits)
         }
         char text[] = "90";
         zkl_op op = {.kind = ZKL_OP_SET, .path = ACCOUNT, .data = text, .size = 2, .version = 0};
-        CU_ASSERT_EQUAL(zkl_lock_commit_async(lock, &op, 1, 1000, &result, on_ended, &box, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_commit_async(lock, &op, 1, 1000, &result, on_ended, &box, NULL));
         strcpy(text, "xx"); /* it was copied */
         op.path = NULL;
         CU_ASSERT_TRUE(mailbox_wait(&box, 1));
-        CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
+        ASSERT_OK(box.letters[0].code);
         CU_ASSERT_EQUAL(result.version, 1);
-        CU_ASSERT_EQUAL(zkl_lock_read_async(&data, lock, ACCOUNT, true, 1000, on_ended, &box, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_read_async(&data, lock, ACCOUNT, true, 1000, on_ended, &box, NULL));
         CU_ASSERT_TRUE(mailbox_wait(&box, 2));
         CU_ASSERT_STRING_EQUAL_FATAL(data->data, "90");
         CU_ASSERT_EQUAL(data->version, 1);
@@ -99,20 +99,20 @@ TEST(test_lost_before_the_response)
     kit_acquire(lock);
     char node[ZKL_PATH_MAX + 1];
     zkl_lock_node(lock, node, sizeof node);
-    CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_read_async(&data, lock, ACCOUNT, false, ZKL_WAIT_FOREVER, on_ended, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_testing_delay(one, true, NULL));
+    ASSERT_OK(zkl_lock_read_async(&data, lock, ACCOUNT, false, ZKL_WAIT_FOREVER, on_ended, &box, NULL));
     CU_ASSERT_EQUAL(zkl_lock_read(&data, lock, ACCOUNT, false, ZKL_WAIT_FOREVER, &err), ZKL_ECONNECT);
     CU_ASSERT_FALSE(zkl_lock_is_held(lock));
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ECONNECT);
-    CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
+    ASSERT_OK(zkl_testing_delay(one, false, NULL));
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
 
     kit_acquire(lock);
-    CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_read_async(&data, lock, ACCOUNT, false, 5000, on_ended, &box, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release_async(lock, on_ended, &ended, NULL), ZKL_OK); /* the read is on its way */
-    CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
+    ASSERT_OK(zkl_testing_delay(one, true, NULL));
+    ASSERT_OK(zkl_lock_read_async(&data, lock, ACCOUNT, false, 5000, on_ended, &box, NULL));
+    ASSERT_OK(zkl_lock_release_async(lock, on_ended, &ended, NULL)); /* the read is on its way */
+    ASSERT_OK(zkl_testing_delay(one, false, NULL));
     CU_ASSERT_TRUE(mailbox_wait(&box, 2));
     CU_ASSERT_EQUAL(box.letters[1].code, ZKL_ELOST);
     CU_ASSERT_PTR_NULL(data);
@@ -136,21 +136,21 @@ TEST(test_release)
         CU_ASSERT_EQUAL(zkl_lock_release_async(lock, on_ended, &box, NULL), ZKL_ENOTHELD);
         kit_acquire(lock);
         CU_ASSERT_EQUAL(zkl_lock_release_async(lock, NULL, NULL, NULL), ZKL_EINVAL);
-        CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_lock_release_async(lock, on_ended, &box, NULL), ZKL_OK);
+        ASSERT_OK(zkl_testing_delay(one, true, NULL));
+        ASSERT_OK(zkl_lock_release_async(lock, on_ended, &box, NULL));
         CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
         CU_ASSERT_EQUAL(zkl_lock_cancel(lock), ZKL_ENOTWAITING);
         zkl_stop_raise(&stop);
         kit_acquire(next); /* it was sent */
         CU_ASSERT_EQUAL(mailbox_count(&box), 0);
-        CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
+        ASSERT_OK(zkl_testing_delay(one, false, NULL));
         CU_ASSERT_TRUE(mailbox_wait(&box, 1));
-        CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_testing_delay(two, true, NULL), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_lock_release_async(next, on_ended, &box, NULL), ZKL_OK);
+        ASSERT_OK(box.letters[0].code);
+        ASSERT_OK(zkl_testing_delay(two, true, NULL));
+        ASSERT_OK(zkl_lock_release_async(next, on_ended, &box, NULL));
         zkl_lock_free(next); /* delivers */
         CU_ASSERT_EQUAL(mailbox_count(&box), 2);
-        CU_ASSERT_EQUAL(zkl_testing_delay(two, false, NULL), ZKL_OK);
+        ASSERT_OK(zkl_testing_delay(two, false, NULL));
         zkl_lock_free(lock);
         CU_ASSERT_EQUAL(mailbox_count(&box), 2);
         kit_tear_down();
@@ -169,9 +169,9 @@ TEST(test_reserved)
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, 10000, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "ZKL_OP_INIT"));
     op.reserved[1] = 0;
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, 10000, NULL, &err), ZKL_OK);
+    ASSERT_OK(zkl_lock_commit(lock, &op, 1, 10000, NULL, &err));
     op.kind = ZKL_OP_DELETE; /* of any version */
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, 10000, NULL, &err), ZKL_OK);
+    ASSERT_OK(zkl_lock_commit(lock, &op, 1, 10000, NULL, &err));
     zkl_lock_free(lock);
     kit_tear_down();
 }
@@ -184,7 +184,7 @@ static void check_commit_is_not_done(zkl_lock *lock)
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_ELOST);
     zkl_lock_release(lock, NULL);
     kit_acquire(lock);
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_OK); /* it was not there */
+    ASSERT_OK(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, NULL)); /* it was not there */
     zkl_lock_free(lock);
 }
 
@@ -203,9 +203,9 @@ TEST(test_commit_after_one_permit_of_several_is_gone)
     begin();
     zkl_lock *lock = NULL;
     zkl_queue *queue = NULL;
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&lock, one, "/pool", 3, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(lock, 3, 10000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_queue_list(&queue, two, "/pool/leases", 10000, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_semaphore_new(&lock, one, "/pool", 3, NULL, NULL));
+    ASSERT_OK(zkl_semaphore_acquire(lock, 3, 10000, NULL, NULL));
+    ASSERT_OK(zkl_queue_list(&queue, two, "/pool/leases", 10000, NULL));
     CU_ASSERT_EQUAL_FATAL(queue->count, 3);
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, "/pool/leases", queue->entries[2].name, NULL), ZKL__RC_OK);
     zkl_queue_free(queue);
@@ -218,12 +218,12 @@ TEST(test_commit_refuses_more_znodes_than_fit)
     begin();
     zkl_lock *lock = NULL;
     zkl_error err = {0};
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&lock, one, "/pool", ZKL_COMMIT_MAX + 1, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(lock, ZKL_COMMIT_MAX + 1, 10000, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_semaphore_new(&lock, one, "/pool", ZKL_COMMIT_MAX + 1, NULL, NULL));
+    ASSERT_OK(zkl_semaphore_acquire(lock, ZKL_COMMIT_MAX + 1, 10000, NULL, NULL));
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, NULL, 0, 10000, NULL, &err), ZKL_ELIMIT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "101 znodes"));
-    CU_ASSERT_EQUAL(zkl_semaphore_release(lock, 1, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, NULL, 0, 10000, NULL, &err), ZKL_OK);
+    ASSERT_OK(zkl_semaphore_release(lock, 1, NULL));
+    ASSERT_OK(zkl_lock_commit(lock, NULL, 0, 10000, NULL, &err));
     zkl_lock_free(lock);
     kit_tear_down();
 }
@@ -245,7 +245,7 @@ TEST(test_max_hold)
         kit_acquire(lock);
         CU_ASSERT(zkl_lock_remaining_ms(lock) <= 60);
         kit_acquire(next); /* though nobody released it */
-        CU_ASSERT_TRUE(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST));
+        ASSERT_EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST);
         CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_LOST);
         CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
         kit_release(next);
@@ -292,7 +292,7 @@ TEST(test_revocation)
             zkl_lock *lock = handle_make(&handle_recipes[i], one, path_of(i), &options);
             mailbox_clear(&box);
             kit_acquire(lock);
-            CU_ASSERT_EQUAL(zkl_queue_revoke(two, path_of(i), NULL, 10000, NULL), ZKL_OK);
+            ASSERT_OK(zkl_queue_revoke(two, path_of(i), NULL, 10000, NULL));
             CU_ASSERT_TRUE(mailbox_wait(&box, 1));
             kit_release(lock);
             CU_ASSERT_EQUAL(kit_queue(two, path_of(i)), 0);
@@ -313,11 +313,11 @@ TEST(test_a_revocable_leader_publishes)
     begin();
     zkl_lock *lock = handle_make(&handle_recipes[ZKL_RECIPE_ELECTION], one, "/leader", &options);
     kit_acquire(lock);
-    CU_ASSERT_EQUAL(zkl_election_publish(lock, "here", 10000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_queue_revoke(two, "/leader", NULL, 10000, NULL), ZKL_OK);
+    ASSERT_OK(zkl_election_publish(lock, "here", 10000, NULL));
+    ASSERT_OK(zkl_queue_revoke(two, "/leader", NULL, 10000, NULL));
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(zkl_election_publish(lock, "there", 10000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_queue_list(&queue, two, "/leader", 10000, NULL), ZKL_OK);
+    ASSERT_OK(zkl_election_publish(lock, "there", 10000, NULL));
+    ASSERT_OK(zkl_queue_list(&queue, two, "/leader", 10000, NULL));
     CU_ASSERT_STRING_EQUAL(queue->entries[0].data, "there");
     CU_ASSERT_EQUAL(mailbox_count(&box), 1);
     zkl_queue_free(queue);
@@ -447,14 +447,14 @@ TEST(test_wrong_acquires)
         CU_ASSERT_TRUE(told(zkl_lock_release(lock, &err), ZKL_ENOTHELD, &err, "never granted, or released"));
         kit_acquire(lock);
         CU_ASSERT_TRUE(told(zkl_lock_acquire(lock, 0, NULL, &err), ZKL_EDEADLK, &err, "is not recursive"));
-        CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
-        CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST));
+        ASSERT_OK(zkl__memory_expire(zkl_session_id(one)));
+        ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST);
         CU_ASSERT_TRUE(told(zkl_lock_acquire(lock, 0, NULL, &err), ZKL_EDEADLK, &err, "lost it"));
         CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "release it first"));
         CU_ASSERT_TRUE(told(zkl_lock_commit(lock, NULL, 0, 1000, NULL, &err), ZKL_ELOST, &err, "lost"));
         CU_ASSERT_TRUE(told(zkl_lock_release(lock, &err), ZKL_ELOST, &err, "lost while it was held"));
         zkl_lock_free(lock);
-        CU_ASSERT_TRUE(EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED));
+        ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED);
     }
     kit_tear_down();
 }
@@ -469,7 +469,7 @@ TEST(test_a_pending_acquire)
         struct mailbox box = MAILBOX_INIT;
         zkl_error err = {0};
         kit_acquire(holder);
-        CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
         CU_ASSERT_TRUE(told(zkl_lock_acquire(lock, 0, NULL, &err), ZKL_EDEADLK, &err, "is pending"));
         CU_ASSERT_TRUE(told(zkl_lock_release(lock, &err), ZKL_ENOTHELD, &err, "still waiting; cancel it"));
         zkl_lock_free(lock);

@@ -79,10 +79,10 @@ TEST(test_bytes_of_a_held_lock)
         char path[32];
         snprintf(path, sizeof path, "/held/memory/%07d", i);
         locks[i] = kit_lock(session, path, NULL);
-        CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(locks[i], 10000, NULL, NULL), ZKL_OK);
+        ASSERT_OK_FATAL(zkl_lock_acquire(locks[i], 10000, NULL, NULL));
     }
     long long now = 0;
-    CU_ASSERT(EVENTUALLY(all_rest(session, &now)));
+    ASSERT_EVENTUALLY(all_rest(session, &now));
     double each = (double)(now - before) / LOCKS - (double)WATCH_OF_THE_SERVER;
     printf("bytes of a held lock: %.0f\n", each);
     CU_ASSERT(each <= MOST);

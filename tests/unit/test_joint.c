@@ -63,7 +63,7 @@ TEST(test_one_transaction_gives_all)
     CU_ASSERT_EQUAL(me.released, 0);
     script_answer();
     CU_ASSERT_EQUAL(me.released, 1);
-    CU_ASSERT_EQUAL(me.code, ZKL_OK);
+    ASSERT_OK(me.code);
     script_finish();
 }
 

@@ -86,7 +86,7 @@ static int life(zkl_callbacks callbacks)
     }
     code = zkl_lock_new(&lock, session, "/limits", &lock_options, NULL);
     code = code == ZKL_OK ? zkl_with_lock(lock, 10000, 100, section, NULL, &result, NULL) : code;
-    CU_ASSERT(EVENTUALLY(kit_queue(session, "/limits") == 0));
+    ASSERT_EVENTUALLY(kit_queue(session, "/limits") == 0);
     zkl_lock_free(lock);
     kit_close(session);
     return code;
@@ -95,7 +95,7 @@ static int life(zkl_callbacks callbacks)
 static void refuse_each(zkl_callbacks callbacks, bool on)
 {
     bool more = true;
-    CU_ASSERT_EQUAL(life(callbacks), ZKL_OK); /* what the C library keeps for good is there */
+    ASSERT_OK(life(callbacks)); /* what the C library keeps for good is there */
     int descriptors = entries("/proc/self/fd"), threads = entries("/proc/self/task");
     for (long nth = 1; more && nth < 50; nth++) {
         atomic_store(&asked, 0);
@@ -108,7 +108,7 @@ static void refuse_each(zkl_callbacks callbacks, bool on)
         CU_ASSERT_EQUAL(code, more ? ZKL_ELIMIT : ZKL_OK);
         CU_ASSERT_EQUAL(entries("/proc/self/fd"), descriptors);
         /* a thread that was joined may still be listed when they were first counted */
-        CU_ASSERT(EVENTUALLY(entries("/proc/self/task") <= threads));
+        ASSERT_EVENTUALLY(entries("/proc/self/task") <= threads);
         CU_ASSERT(nth > 2 || more);
     }
     CU_ASSERT(!more);

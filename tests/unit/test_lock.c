@@ -18,7 +18,7 @@ TEST(test_acquire_and_release)
     char node[128] = "x";
     zkl_grant grant = {.token = -1};
     CU_ASSERT_STRING_EQUAL(zkl_lock_path(lock), QUEUE);
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 5000, &grant, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_lock_acquire(lock, 5000, &grant, NULL));
     CU_ASSERT(grant.queued_ms >= 0 && grant.queued_ms < 5000);
     CU_ASSERT_FALSE(grant.unclean);
     CU_ASSERT(zkl_lock_remaining_ms(lock) > 5000 && zkl_lock_remaining_ms(lock) <= 10000);
@@ -45,12 +45,12 @@ TEST(test_first_come_first_served)
     for (int i = 0; i < CROWD; i++) {
         locks[i] = kit_lock(i % 3 ? one : two, QUEUE, NULL);
         acquire_start(&acquires[i], locks[i], 20000);
-        CU_ASSERT_FATAL(EVENTUALLY(kit_queue(one, QUEUE) == (size_t)i + 2));
+        ASSERT_EVENTUALLY_FATAL(kit_queue(one, QUEUE) == (size_t)i + 2);
     }
     int64_t token = zkl_lock_token(holder);
     kit_release(holder);
     for (int i = 0; i < CROWD; i++) {
-        CU_ASSERT_EQUAL(acquire_join(&acquires[i]), ZKL_OK);
+        ASSERT_OK(acquire_join(&acquires[i]));
         CU_ASSERT(acquires[i].grant.token > token);
         token = acquires[i].grant.token;
         for (int j = 0; j < CROWD; j++) {
@@ -72,16 +72,16 @@ TEST(test_release_waits_only_so_long)
     int64_t id = zkl_session_id(one);
     for (options.release_timeout_ms = 0; options.release_timeout_ms <= 60; options.release_timeout_ms += 60) {
         zkl_lock *lock = kit_hold(one, QUEUE, &options);
-        CU_ASSERT_EQUAL(zkl__memory_hold(id, true), ZKL_OK);
+        ASSERT_OK(zkl__memory_hold(id, true));
         int64_t from = now_ms();
         kit_release(lock);
         CU_ASSERT(now_ms() - from >= options.release_timeout_ms - 1);
         CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
         struct acquire again; /* its old node may still be there */
         acquire_start(&again, lock, 5000);
-        CU_ASSERT(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_WAITING));
-        CU_ASSERT_EQUAL(zkl__memory_hold(id, false), ZKL_OK);
-        CU_ASSERT_EQUAL(acquire_join(&again), ZKL_OK);
+        ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_WAITING);
+        ASSERT_OK(zkl__memory_hold(id, false));
+        ASSERT_OK(acquire_join(&again));
         CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
         zkl_lock_free(lock);
     }
@@ -115,14 +115,14 @@ TEST(test_try)
     kit_set_up(NULL);
     zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(two, QUEUE, NULL);
     zkl_error err;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 0, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(a, 0, NULL, NULL));
     CU_ASSERT_EQUAL(zkl_lock_acquire(b, 0, NULL, &err), ZKL_EBUSY);
     CU_ASSERT_EQUAL(err.code, ZKL_EBUSY);
     CU_ASSERT_STRING_EQUAL(err.path, QUEUE);
     CU_ASSERT_EQUAL(zkl_lock_state(b), ZKL_STATE_IDLE);
-    CU_ASSERT(EVENTUALLY(kit_queue(one, QUEUE) == 1));
+    ASSERT_EVENTUALLY(kit_queue(one, QUEUE) == 1);
     kit_release(a);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(b, 0, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(b, 0, NULL, NULL));
     zkl_lock_free(a);
     zkl_lock_free(b);
     kit_tear_down();
@@ -146,11 +146,11 @@ static void try_in(int (*silence)(int64_t session_id), int (*sound)(int64_t sess
     kit_set_up(&options);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     int64_t id = zkl_session_id(one), from = now_ms();
-    CU_ASSERT_EQUAL(silence(id), ZKL_OK);
+    ASSERT_OK(silence(id));
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_ETIMEOUT);
     CU_ASSERT(now_ms() - from >= 500);
-    CU_ASSERT_EQUAL(sound(id), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0));
+    ASSERT_OK(sound(id));
+    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
     kit_acquire(lock);
     zkl_lock_free(lock);
     kit_tear_down();
@@ -177,13 +177,13 @@ TEST(test_lease_runs_out)
     zkl_error err;
     kit_acquire(lock);
     CU_ASSERT(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
+    ASSERT_OK(zkl__memory_suspend(id));
     CU_ASSERT(mailbox_wait(&box, 2));
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_JEOPARDY);
     CU_ASSERT(zkl_lock_is_held(lock));
     CU_ASSERT(zkl_lock_token(lock) > 0);
     int64_t end = now_ms() + zkl_lock_remaining_ms(lock);
-    CU_ASSERT(EVENTUALLY(!zkl_lock_is_held(lock)));
+    ASSERT_EVENTUALLY(!zkl_lock_is_held(lock));
     int64_t seen = now_ms();
     CU_ASSERT(seen >= end && seen <= end + 500);
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_LOST);
@@ -193,11 +193,11 @@ TEST(test_lease_runs_out)
     CU_ASSERT_EQUAL(box.letters[1].code, ZKL_STATE_JEOPARDY);
     CU_ASSERT_EQUAL(box.letters[2].code, ZKL_STATE_LOST);
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1); /* the session lives: the node keeps others out until the release */
-    CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
+    ASSERT_OK(zkl__memory_resume(id));
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EDEADLK);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, &err), ZKL_ELOST);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "lease"));
-    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0));
+    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
     kit_acquire(lock);
     zkl_lock_free(lock);
     kit_tear_down();
@@ -212,9 +212,9 @@ TEST(test_jeopardy_that_passes)
     kit_set_up(NULL);
     zkl_lock *lock = kit_hold(one, QUEUE, &options);
     CU_ASSERT(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(one)), ZKL_OK);
+    ASSERT_OK(zkl__memory_suspend(zkl_session_id(one)));
     CU_ASSERT(mailbox_wait(&box, 2));
-    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
+    ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
     CU_ASSERT(mailbox_wait(&box, 3));
     CU_ASSERT_EQUAL(box.letters[1].code, ZKL_STATE_JEOPARDY);
     CU_ASSERT_EQUAL(box.letters[2].code, ZKL_STATE_HELD);
@@ -249,8 +249,8 @@ TEST(test_session_expires_while_holding)
     int64_t id = zkl_session_id(one);
     kit_acquire(lock);
     CU_ASSERT(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(zkl__memory_expire(id), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST));
+    ASSERT_OK(zkl__memory_expire(id));
+    ASSERT_EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST);
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_LOST);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, &err), ZKL_ELOST);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, &err), ZKL_ELOST);
@@ -273,14 +273,14 @@ TEST(test_session_expires_while_waiting)
     kit_acquire(holder);
     acquire_start(&requeues, a, ZKL_WAIT_FOREVER);
     acquire_start(&fails, b, ZKL_WAIT_FOREVER);
-    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 3));
-    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
+    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 3);
+    ASSERT_OK(zkl__memory_expire(zkl_session_id(one)));
     CU_ASSERT_EQUAL(acquire_join(&fails), ZKL_ELOST);
     CU_ASSERT_PTR_NOT_NULL(strstr(fails.err.text, "session"));
-    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 2));
+    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 2);
     CU_ASSERT_EQUAL(zkl_lock_state(a), ZKL_STATE_WAITING);
     kit_release(holder);
-    CU_ASSERT_EQUAL(acquire_join(&requeues), ZKL_OK);
+    ASSERT_OK(acquire_join(&requeues));
     zkl_lock_free(holder);
     zkl_lock_free(a);
     zkl_lock_free(b);
@@ -302,7 +302,7 @@ static bool unclean(zkl_session *session)
     zkl_lock_options options = recovering();
     zkl_lock *lock = kit_lock(session, QUEUE, &options);
     zkl_grant grant = {0};
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, &grant, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(lock, 5000, &grant, NULL));
     kit_release(lock);
     zkl_lock_free(lock);
     return grant.unclean;
@@ -314,8 +314,8 @@ TEST(test_crash_with_nobody_queued)
     kit_set_up(NULL);
     CU_ASSERT_FALSE(unclean(two));
     zkl_lock *lock = kit_hold(one, QUEUE, &options);
-    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST));
+    ASSERT_OK(zkl__memory_expire(zkl_session_id(one)));
+    ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST);
     zkl__memory_reap(PLACE); /* the directory stays, and what it knows */
     zkl__memory_reap(PLACE);
     CU_ASSERT_TRUE(unclean(two));
@@ -332,13 +332,13 @@ TEST(test_crash_with_one_queued)
     kit_set_up(NULL);
     zkl_lock *lock = kit_hold(one, QUEUE, &options), *next = kit_lock(two, QUEUE, &options);
     acquire_start(&waiter, next, 10000);
-    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, QUEUE) == 2));
-    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT_EQUAL(acquire_join(&waiter), ZKL_OK);
+    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 2);
+    ASSERT_OK(zkl__memory_expire(zkl_session_id(one)));
+    ASSERT_OK(acquire_join(&waiter));
     CU_ASSERT_TRUE(waiter.grant.unclean);
     zkl_lock_free(next); /* that is a release, too */
     zkl_lock_free(lock);
-    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, QUEUE) == 0));
+    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
     CU_ASSERT_FALSE(unclean(two));
     kit_tear_down();
 }
@@ -352,9 +352,9 @@ TEST(test_clean_ends_are_no_crash)
     CU_ASSERT_EQUAL(zkl_lock_acquire(next, 0, NULL, NULL), ZKL_EBUSY);
     CU_ASSERT_EQUAL(zkl_lock_acquire(next, 30, NULL, NULL), ZKL_ETIMEOUT);
     acquire_start(&waiter, next, ZKL_WAIT_FOREVER);
-    CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_cancel(next) == ZKL_OK));
+    ASSERT_EVENTUALLY(zkl_lock_cancel(next) == ZKL_OK);
     CU_ASSERT_EQUAL(acquire_join(&waiter), ZKL_ECANCELED);
-    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, QUEUE) == 1));
+    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 1);
     zkl_lock_release(lock, NULL);
     CU_ASSERT_FALSE(unclean(two));
     zkl_lock_acquire(lock, 5000, NULL, NULL);
@@ -372,7 +372,7 @@ TEST(test_a_hold_cut_short_is_a_crash)
     options.max_hold_ms = 50;
     kit_set_up(NULL);
     zkl_lock *lock = kit_hold(one, QUEUE, &options);
-    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, QUEUE) == 0));
+    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
     CU_ASSERT_TRUE(unclean(two));
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     zkl_lock_free(lock);
@@ -400,7 +400,7 @@ TEST(test_holder_is_asked)
     kit_set_up(NULL);
     zkl_lock *lock = kit_hold(one, QUEUE, &options);
     for (size_t i = 1; i <= 3; i++) {
-        CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL), ZKL_OK);
+        ASSERT_OK(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL));
         CU_ASSERT_TRUE(mailbox_wait(&box, i));
     }
     CU_ASSERT_TRUE(zkl_lock_is_held(lock)); /* it decided to stay */
@@ -430,11 +430,11 @@ TEST(test_waiter_is_asked)
     kit_set_up(NULL);
     zkl_lock *lock = kit_hold(one, QUEUE, NULL), *next = kit_lock(two, QUEUE, &options);
     acquire_start(&waiter, next, 10000);
-    CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_node(next, node, sizeof node) > 0));
-    CU_ASSERT_EQUAL(zkl_queue_revoke(one, QUEUE, node, 5000, NULL), ZKL_OK);
+    ASSERT_EVENTUALLY(zkl_lock_node(next, node, sizeof node) > 0);
+    ASSERT_OK(zkl_queue_revoke(one, QUEUE, node, 5000, NULL));
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     zkl_lock_release(lock, NULL);
-    CU_ASSERT_EQUAL(acquire_join(&waiter), ZKL_OK);
+    ASSERT_OK(acquire_join(&waiter));
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
     zkl_lock_free(next);
     zkl_lock_free(lock);
@@ -485,15 +485,15 @@ TEST(test_commit)
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 4, ZKL_WAIT_FOREVER, results, NULL), ZKL_ENOTHELD);
     kit_acquire(lock);
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, NULL, 0, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_OK); /* the bare question */
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 4, ZKL_WAIT_FOREVER, results, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_commit(lock, NULL, 0, ZKL_WAIT_FOREVER, NULL, NULL)); /* the bare question */
+    ASSERT_OK(zkl_lock_commit(lock, ops, 4, ZKL_WAIT_FOREVER, results, NULL));
     CU_ASSERT_STRING_EQUAL(results[0].path, "/data");
     CU_ASSERT_STRING_EQUAL(results[1].path, "/data/n-0000000000");
     CU_ASSERT_EQUAL(results[2].version, 1);
     for (int i = 0; i < 4; i++) {
-        CU_ASSERT_EQUAL(results[i].code, ZKL_OK);
+        ASSERT_OK(results[i].code);
     }
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, away, 2, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_commit(lock, away, 2, ZKL_WAIT_FOREVER, NULL, NULL));
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, "/data", NULL, NULL), ZKL__RC_NONODE);
     zkl_lock_free(lock);
     kit_tear_down();
@@ -533,8 +533,8 @@ TEST(test_commit_after_a_loss)
     kit_remove_node(lock); /* and we do not know it yet */
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ELOST);
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, "/late", NULL, NULL), ZKL__RC_NONODE);
-    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST));
+    ASSERT_OK(zkl__memory_expire(zkl_session_id(one)));
+    ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST);
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ELOST);
     zkl_lock_free(lock);
     kit_tear_down();
@@ -548,13 +548,13 @@ TEST(test_commit_of_unknown_fate)
         zkl_error err;
         kit_set_up(NULL);
         zkl_lock *lock = kit_hold(one, QUEUE, NULL);
-        CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), 0, half, 1 - half), ZKL_OK);
+        ASSERT_OK(zkl__memory_break(zkl_session_id(one), 0, half, 1 - half));
         CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ECONNECT);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "may be done, or not"));
         CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ECONNECT);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "not done: no connection"));
         CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, "/maybe", NULL, NULL), half ? ZKL__RC_OK : ZKL__RC_NONODE);
-        CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
+        ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
         zkl_lock_free(lock);
         kit_tear_down();
     }

@@ -19,8 +19,8 @@ static zkl_lock *careful(zkl_session *session, int64_t delay_ms)
 
 static void crash(zkl_session *session)
 {
-    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(session)), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED));
+    ASSERT_OK(zkl__memory_expire(zkl_session_id(session)));
+    ASSERT_EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED);
 }
 
 /* With a delay of an hour: whoever is granted has waited for nothing. */
@@ -29,7 +29,7 @@ static bool is_granted_at_once(zkl_session *session)
     zkl_lock *lock = careful(session, LONG);
     int code = zkl_lock_acquire(lock, 10000, NULL, NULL);
     if (code == ZKL_OK) {
-        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_release(lock, NULL));
     }
     zkl_lock_free(lock);
     return code == ZKL_OK;
@@ -50,9 +50,9 @@ TEST(test_persistent)
 {
     kit_set_up(NULL);
     zkl_lock *lock = careful(one, LONG);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(lock, 5000, NULL, NULL));
     crash(one);
-    CU_ASSERT_EQUAL(zkl__memory_reap("kit"), ZKL_OK);
+    ASSERT_OK(zkl__memory_reap("kit"));
     CU_ASSERT(is_delayed(two));
     zkl_lock_free(lock);
     kit_tear_down();
@@ -71,13 +71,13 @@ TEST(test_with_other_options)
         options.hold_at_least_ms = way % 2 == 1 ? SHORT : 0;
         zkl_lock *lock = kit_lock(one, PATH, &options), *plain = kit_lock(one, PATH, NULL);
         if (options.recover) { /* one that leaves no mark */
-            CU_ASSERT_EQUAL(zkl_lock_acquire(plain, 5000, NULL, NULL), ZKL_OK);
-            CU_ASSERT_EQUAL(zkl_lock_release(plain, NULL), ZKL_OK);
+            ASSERT_OK(zkl_lock_acquire(plain, 5000, NULL, NULL));
+            ASSERT_OK(zkl_lock_release(plain, NULL));
         }
         for (int i = 0; i < 2; i++) {
-            CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, &grant, NULL), ZKL_OK);
+            ASSERT_OK(zkl_lock_acquire(lock, 5000, &grant, NULL));
             CU_ASSERT_EQUAL(grant.unclean, options.recover && i == 0);
-            CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+            ASSERT_OK(zkl_lock_release(lock, NULL));
         }
         CU_ASSERT(is_granted_at_once(two));
         CU_ASSERT(is_granted_at_once(one));
@@ -101,14 +101,14 @@ TEST(test_released_early)
     zkl_lock *first = keeper(one, SHORT), *second = kit_lock(two, PATH, NULL);
     zkl_grant grant;
     int64_t before = now_ms();
-    CU_ASSERT_EQUAL(zkl_lock_acquire(first, 5000, &grant, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(first, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(first, 5000, &grant, NULL));
+    ASSERT_OK(zkl_lock_release(first, NULL));
     CU_ASSERT_EQUAL(zkl_lock_state(first), ZKL_STATE_IDLE);
     CU_ASSERT_EQUAL(zkl_lock_release(first, NULL), ZKL_ENOTHELD);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(second, 10000, &grant, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(second, 10000, &grant, NULL));
     CU_ASSERT(now_ms() - before >= SHORT);
-    CU_ASSERT_EQUAL(zkl_lock_release(second, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(kit_queue(two, PATH) == 0));
+    ASSERT_OK(zkl_lock_release(second, NULL));
+    ASSERT_EVENTUALLY(kit_queue(two, PATH) == 0);
     zkl_lock_free(first);
     zkl_lock_free(second);
     kit_tear_down();
@@ -128,9 +128,9 @@ TEST(test_ends)
     for (int way = 0; way < 3; way++) {
         zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
         zkl_lock *lock = keeper(session, LONG);
-        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_acquire(lock, 5000, NULL, NULL));
         if (way == 0) {
-            CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+            ASSERT_OK(zkl_lock_release(lock, NULL));
         }
         if (way < 2) {
             zkl_lock_free(lock);
@@ -139,7 +139,7 @@ TEST(test_ends)
             CU_ASSERT_EQUAL(kit_queue(other, PATH), 1);
         }
         kit_close(session);
-        CU_ASSERT_EQUAL(try_it(other), ZKL_OK);
+        ASSERT_OK(try_it(other));
         if (way == 2) {
             zkl_lock_free(lock);
         }
@@ -157,13 +157,13 @@ static zkl_lock_options lingering(void)
 static zkl_grant acquire(zkl_lock *lock)
 {
     zkl_grant grant = {.token = 0};
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 5000, &grant, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_lock_acquire(lock, 5000, &grant, NULL));
     return grant;
 }
 
 static void release(zkl_lock *lock)
 {
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(lock, NULL));
 }
 
 TEST(test_a_write_lock_lingers)
@@ -171,15 +171,15 @@ TEST(test_a_write_lock_lingers)
     kit_set_up(NULL);
     zkl_lock_options options = lingering();
     zkl_lock *writer = NULL, *reader = NULL;
-    CU_ASSERT_EQUAL_FATAL(zkl_write_lock_new(&writer, one, PATH, &options, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_read_lock_new(&reader, one, PATH, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_write_lock_new(&writer, one, PATH, &options, NULL));
+    ASSERT_OK_FATAL(zkl_read_lock_new(&reader, one, PATH, NULL, NULL));
     zkl_grant first = acquire(writer);
     release(writer);
     zkl_grant again = acquire(writer);
     CU_ASSERT_EQUAL(again.token, first.token);
-    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(writer, NULL), ZKL_OK);
+    ASSERT_OK(zkl_write_lock_downgrade(writer, NULL));
     release(writer);
-    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, PATH) == 0)); /* a reader does not linger */
+    ASSERT_EVENTUALLY(kit_queue(two, PATH) == 0); /* a reader does not linger */
     release((acquire(writer), writer));
     CU_ASSERT(acquire(reader).token > first.token); /* of the same session: what lingers gives way */
     CU_ASSERT_EQUAL(kit_queue(two, PATH), 1);
@@ -222,21 +222,21 @@ TEST(test_told_as_it_changes)
     for (int i = 0; i < 3; i++) {
         before[i] = kit_lock(two, PATH, NULL);
         acquire_start(&waits[i], before[i], 10000);
-        CU_ASSERT_TRUE(EVENTUALLY(kit_queue(one, PATH) == (size_t)i + 1));
+        ASSERT_EVENTUALLY(kit_queue(one, PATH) == (size_t)i + 1);
     }
     acquire_start(&acquire, lock, 10000);
     CU_ASSERT_TRUE(mailbox_wait(&positions, 1));
     CU_ASSERT_EQUAL(mailbox_last(&positions), 3);
-    CU_ASSERT_EQUAL(zkl_lock_cancel(before[2]), ZKL_OK); /* the predecessor gives up */
+    ASSERT_OK(zkl_lock_cancel(before[2])); /* the predecessor gives up */
     CU_ASSERT_EQUAL(acquire_join(&waits[2]), ZKL_ECANCELED);
     CU_ASSERT_TRUE(mailbox_wait(&positions, 2));
     CU_ASSERT_EQUAL(mailbox_last(&positions), 2);
-    CU_ASSERT_EQUAL(acquire_join(&waits[0]), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(before[0], NULL), ZKL_OK); /* not its predecessor: nothing is read */
-    CU_ASSERT_EQUAL(acquire_join(&waits[1]), ZKL_OK);
+    ASSERT_OK(acquire_join(&waits[0]));
+    ASSERT_OK(zkl_lock_release(before[0], NULL)); /* not its predecessor: nothing is read */
+    ASSERT_OK(acquire_join(&waits[1]));
     CU_ASSERT_EQUAL(mailbox_count(&positions), 2);
-    CU_ASSERT_EQUAL(zkl_lock_release(before[1], NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_OK);
+    ASSERT_OK(zkl_lock_release(before[1], NULL));
+    ASSERT_OK(acquire_join(&acquire));
     for (int i = 0; i < 3; i++) {
         zkl_lock_free(before[i]);
     }
@@ -253,16 +253,16 @@ TEST(test_what_counts)
     struct acquire acquire;
     kit_set_up(NULL);
     mailbox_clear(&positions);
-    CU_ASSERT_EQUAL(zkl_read_lock_new(&reader, one, PATH, &options, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_read_lock_new(&other, two, PATH, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_write_lock_new(&writer, two, PATH, &options, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(other, 10000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(reader, 10000, NULL, NULL), ZKL_OK); /* one reader stands before it, none counts */
+    ASSERT_OK(zkl_read_lock_new(&reader, one, PATH, &options, NULL));
+    ASSERT_OK(zkl_read_lock_new(&other, two, PATH, NULL, NULL));
+    ASSERT_OK(zkl_write_lock_new(&writer, two, PATH, &options, NULL));
+    ASSERT_OK(zkl_lock_acquire(other, 10000, NULL, NULL));
+    ASSERT_OK(zkl_lock_acquire(reader, 10000, NULL, NULL)); /* one reader stands before it, none counts */
     acquire_start(&acquire, writer, 10000);
-    CU_ASSERT_TRUE(EVENTUALLY(mailbox_last(&positions) == 2));
-    CU_ASSERT_EQUAL(zkl_lock_release(reader, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(other, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_OK);
+    ASSERT_EVENTUALLY(mailbox_last(&positions) == 2);
+    ASSERT_OK(zkl_lock_release(reader, NULL));
+    ASSERT_OK(zkl_lock_release(other, NULL));
+    ASSERT_OK(acquire_join(&acquire));
     zkl_lock_free(reader);
     zkl_lock_free(other);
     zkl_lock_free(writer);
@@ -278,18 +278,18 @@ TEST(test_max_ahead)
     options.max_ahead = 1;
     zkl_lock *holder = kit_lock(two, PATH, NULL), *second = kit_lock(one, PATH, &options),
              *third = kit_lock(one, PATH, &options);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(holder, 10000, NULL, NULL));
     acquire_start(&acquire, second, 10000);
-    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, PATH) == 2));
+    ASSERT_EVENTUALLY(kit_queue(two, PATH) == 2);
     CU_ASSERT_EQUAL(zkl_lock_acquire(third, 20000, NULL, &err), ZKL_EBUSY);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "max_ahead"));
-    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, PATH) == 2));
-    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_OK);
+    ASSERT_EVENTUALLY(kit_queue(two, PATH) == 2);
+    ASSERT_OK(zkl_lock_release(holder, NULL));
+    ASSERT_OK(acquire_join(&acquire));
     acquire_start(&acquire, third, 10000); /* one is before it now */
-    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, PATH) == 2));
-    CU_ASSERT_EQUAL(zkl_lock_release(second, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_OK);
+    ASSERT_EVENTUALLY(kit_queue(two, PATH) == 2);
+    ASSERT_OK(zkl_lock_release(second, NULL));
+    ASSERT_OK(acquire_join(&acquire));
     zkl_lock_free(holder);
     zkl_lock_free(second);
     zkl_lock_free(third);

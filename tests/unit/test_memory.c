@@ -15,8 +15,8 @@ static struct client one, two;
 
 static void set_up(void)
 {
-    CU_ASSERT_EQUAL_FATAL(client_open_plain(&one, PLACE), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(client_open_plain(&two, PLACE), ZKL_OK);
+    ASSERT_OK_FATAL(client_open_plain(&one, PLACE));
+    ASSERT_OK_FATAL(client_open_plain(&two, PLACE));
 }
 
 static void tear_down(void)
@@ -66,7 +66,7 @@ TEST(test_sequence_end)
 {
     set_up();
     create("/q", ZKL__PERSISTENT);
-    CU_ASSERT_EQUAL(zkl__memory_set_counter(PLACE, "/q", INT32_MAX - 1), ZKL_OK);
+    ASSERT_OK(zkl__memory_set_counter(PLACE, "/q", INT32_MAX - 1));
     CU_ASSERT_STRING_EQUAL(name_of(op_create("/q/n", "", ZKL__PERSISTENT_SEQUENTIAL)), "n2147483646");
     CU_ASSERT_STRING_EQUAL(name_of(op_create("/q/n", "", ZKL__PERSISTENT_SEQUENTIAL)), "n2147483647");
     CU_ASSERT_EQUAL(create("/q/n", ZKL__PERSISTENT_SEQUENTIAL), ZKL__RC_NODEEXISTS);
@@ -83,13 +83,13 @@ TEST(test_containers)
     CU_ASSERT_EQUAL(create("/c/sub", ZKL__CONTAINER), ZKL__RC_OK);
     CU_ASSERT_EQUAL(create("/c/sub/e", ZKL__EPHEMERAL), ZKL__RC_OK);
     create("/new", ZKL__CONTAINER);
-    CU_ASSERT_EQUAL(zkl__memory_reap(NAME), ZKL_OK);
+    ASSERT_OK(zkl__memory_reap(NAME));
     CU_ASSERT_EQUAL(rc_of(op_read(ZKL__OP_EXISTS, "/c/sub", false)), ZKL__RC_OK);
     rc_of(op_delete("/c/sub/e", -1));
-    CU_ASSERT_EQUAL(zkl__memory_reap(PLACE), ZKL_OK);
+    ASSERT_OK(zkl__memory_reap(PLACE));
     CU_ASSERT_EQUAL(rc_of(op_read(ZKL__OP_EXISTS, "/c/sub", false)), ZKL__RC_NONODE);
     CU_ASSERT_EQUAL(rc_of(op_read(ZKL__OP_EXISTS, "/c", false)), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(zkl__memory_reap(PLACE), ZKL_OK);
+    ASSERT_OK(zkl__memory_reap(PLACE));
     CU_ASSERT_EQUAL(rc_of(op_read(ZKL__OP_EXISTS, "/c", false)), ZKL__RC_NONODE);
     CU_ASSERT_EQUAL(rc_of(op_read(ZKL__OP_EXISTS, "/new", false)), ZKL__RC_OK); /* never used: stays */
     CU_ASSERT_EQUAL(zkl__memory_reap("nobody"), ZKL_ENOENT);
@@ -104,7 +104,7 @@ static void ignore(void *ctx, const struct zkl__connection *connection)
 static enum zkl__rc meddle(struct zkl__op op)
 {
     enum zkl__rc rc = ZKL__RC_UNKNOWN;
-    CU_ASSERT_EQUAL(zkl__memory_meddle("ticked", &op, &rc), ZKL_OK);
+    ASSERT_OK(zkl__memory_meddle("ticked", &op, &rc));
     return rc;
 }
 
@@ -114,7 +114,7 @@ TEST(test_tick)
     const struct zkl__store_events events = {.connected = ignore};
     struct zkl__store_config config = recorder_config("memory:ticked");
     struct zkl__store *store;
-    CU_ASSERT_EQUAL_FATAL(zkl__store_memory.open(&store, &config, &events, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl__store_memory.open(&store, &config, &events, NULL, NULL));
     meddle(op_create("/c", "", ZKL__CONTAINER));
     meddle(op_create("/c/a", "", ZKL__PERSISTENT));
     meddle(op_delete("/c/a", -1));
@@ -124,7 +124,7 @@ TEST(test_tick)
     CU_ASSERT_EQUAL(meddle(op_check("/c", -1)), ZKL__RC_OK);
     CU_ASSERT_EQUAL(zkl__store_memory.tick(store, next), next + 60 * INT64_C(1000000000));
     CU_ASSERT_EQUAL(meddle(op_check("/c", -1)), ZKL__RC_NONODE);
-    CU_ASSERT_EQUAL(zkl__store_memory.close(store, 0), ZKL_OK);
+    ASSERT_OK(zkl__store_memory.close(store, 0));
 }
 
 /* The digest of "super:test", as ZooKeeper's own documentation computes such: base64(sha1("super:test")). */
@@ -138,13 +138,13 @@ TEST(test_digest)
     enum zkl__rc rc = ZKL__RC_OK;
     set_up();
     make.acl = &known;
-    CU_ASSERT_EQUAL_FATAL(client_open(&owner, &config), ZKL_OK);
+    ASSERT_OK_FATAL(client_open(&owner, &config));
     CU_ASSERT_EQUAL(rc_of(make), ZKL__RC_OK);
     CU_ASSERT_EQUAL(rc_of(set), ZKL__RC_NOAUTH);
-    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &set, &rc), ZKL_OK);
+    ASSERT_OK(zkl__memory_meddle(PLACE, &set, &rc));
     CU_ASSERT_EQUAL(rc, ZKL__RC_NOAUTH);
     CU_ASSERT_EQUAL(client_rc(&owner, set), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(client_close(&owner), ZKL_OK);
+    ASSERT_OK(client_close(&owner));
     tear_down();
 }
 
@@ -159,7 +159,7 @@ TEST(test_trees)
         CU_ASSERT_EQUAL(made->rc, ZKL__RC_OK);
         CU_ASSERT(made->stat.czxid > first);
         first = made->stat.czxid;
-        CU_ASSERT_EQUAL_FATAL(client_open_plain(&other, "memory:elsewhere"), ZKL_OK);
+        ASSERT_OK_FATAL(client_open_plain(&other, "memory:elsewhere"));
         CU_ASSERT_EQUAL(client_rc(&other, op_read(ZKL__OP_EXISTS, "/a", false)), ZKL__RC_NONODE);
         CU_ASSERT_NOT_EQUAL(one.session_id, two.session_id);
         CU_ASSERT_NOT_EQUAL(one.session_id, other.session_id);
@@ -177,13 +177,13 @@ TEST(test_unreadable_by_other_rules)
     create.acl = &blind;
     set_up();
     CU_ASSERT_EQUAL(zkl__memory_set_rules("no such tree", ZKL__RULES_NOTHING_NEEDS_READ), ZKL_ENOENT);
-    CU_ASSERT_EQUAL(zkl__memory_set_rules(NAME, ZKL__RULES_NOTHING_NEEDS_READ), ZKL_OK);
+    ASSERT_OK(zkl__memory_set_rules(NAME, ZKL__RULES_NOTHING_NEEDS_READ));
     client_rc(&one, op_read(ZKL__OP_EXISTS, "/b", true));
     client_drain(&one);
     CU_ASSERT_EQUAL(client_rc(&two, create), ZKL__RC_OK);
     expect_watch(&one, ZKL__WATCH_CREATED, "/b");
     CU_ASSERT_EQUAL(client_rc(&one, op_read(ZKL__OP_EXISTS, "/b", true)), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(zkl__memory_set_rules(NAME, ZKL__RULES_EXISTS_NEEDS_READ), ZKL_OK);
+    ASSERT_OK(zkl__memory_set_rules(NAME, ZKL__RULES_EXISTS_NEEDS_READ));
     CU_ASSERT_EQUAL(client_rc(&one, op_read(ZKL__OP_EXISTS, "/b", false)), ZKL__RC_NOAUTH);
     CU_ASSERT_EQUAL(client_rc(&two, op_delete("/b", -1)), ZKL__RC_OK);
     CU_ASSERT_EQUAL(client_rc(&one, op_read(ZKL__OP_EXISTS, "/b", false)), ZKL__RC_NONODE);
@@ -198,10 +198,10 @@ TEST(test_suspend)
 {
     set_up();
     client_drain(&one);
-    CU_ASSERT_EQUAL(zkl__memory_hold(one.session_id, true), ZKL_OK);
+    ASSERT_OK(zkl__memory_hold(one.session_id, true));
     uint64_t make = client_send(&one, op_create("/a", "", ZKL__EPHEMERAL));
     uint64_t list = client_send(&one, op_read(ZKL__OP_CHILDREN, "/", true));
-    CU_ASSERT_EQUAL(zkl__memory_suspend(one.session_id), ZKL_OK);
+    ASSERT_OK(zkl__memory_suspend(one.session_id));
     CU_ASSERT_EQUAL(zkl__memory_suspend(one.session_id), ZKL_EINVAL);
     expect(&one, RECORD_SUSPENDED);
     expect_reply(&one, make, ZKL__RC_UNKNOWN);
@@ -209,7 +209,7 @@ TEST(test_suspend)
     struct zkl__op get = op_read(ZKL__OP_GET, "/a", false);
     CU_ASSERT_EQUAL(client_try(&one, get), ZKL_ECONNECT);
     CU_ASSERT_EQUAL(client_rc(&two, get), ZKL__RC_OK); /* applied; and the session lives */
-    CU_ASSERT_EQUAL(zkl__memory_resume(one.session_id), ZKL_OK);
+    ASSERT_OK(zkl__memory_resume(one.session_id));
     CU_ASSERT_EQUAL(zkl__memory_resume(one.session_id), ZKL_EINVAL);
     const struct record *again = client_next(&one);
     CU_ASSERT_EQUAL(again->kind, RECORD_CONNECTED);
@@ -227,7 +227,7 @@ TEST(test_break)
 {
     set_up();
     client_drain(&one);
-    CU_ASSERT_EQUAL(zkl__memory_break(one.session_id, 2, 1, 1), ZKL_OK);
+    ASSERT_OK(zkl__memory_break(one.session_id, 2, 1, 1));
     uint64_t first = client_send(&one, op_create("/a", "", ZKL__EPHEMERAL));
     uint64_t second = client_send(&one, op_read(ZKL__OP_GET, "/a", true));
     uint64_t third = client_send(&one, op_create("/b", "", ZKL__EPHEMERAL));
@@ -240,14 +240,14 @@ TEST(test_break)
     expect_reply(&one, fourth, ZKL__RC_UNKNOWN);
     CU_ASSERT_EQUAL(client_rc(&two, op_read(ZKL__OP_GET, "/b", false)), ZKL__RC_OK);
     CU_ASSERT_EQUAL(client_rc(&two, op_read(ZKL__OP_GET, "/c", false)), ZKL__RC_NONODE);
-    CU_ASSERT_EQUAL(zkl__memory_resume(one.session_id), ZKL_OK);
+    ASSERT_OK(zkl__memory_resume(one.session_id));
     expect(&one, RECORD_CONNECTED);
     expect_watch(&one, ZKL__WATCH_CHANGED, "/a");
     client_drain(&one);
-    CU_ASSERT_EQUAL(zkl__memory_break(one.session_id, 1, 0, 0), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl__memory_break(one.session_id, 0, 0, 0), ZKL_OK); /* taken back */
+    ASSERT_OK(zkl__memory_break(one.session_id, 1, 0, 0));
+    ASSERT_OK(zkl__memory_break(one.session_id, 0, 0, 0)); /* taken back */
     client_drain(&one);
-    CU_ASSERT_EQUAL(zkl__memory_break(one.session_id, 1, 0, 0), ZKL_OK);
+    ASSERT_OK(zkl__memory_break(one.session_id, 1, 0, 0));
     client_drain(&one);
     expect(&one, RECORD_SUSPENDED);
     tear_down();
@@ -260,12 +260,12 @@ TEST(test_untold_watch_comes_back)
     client_rc(&two, op_create("/a", "", ZKL__PERSISTENT));
     client_rc(&one, op_read(ZKL__OP_GET, "/a", true));
     client_drain(&one);
-    CU_ASSERT_EQUAL(zkl__memory_hold(one.session_id, true), ZKL_OK);
+    ASSERT_OK(zkl__memory_hold(one.session_id, true));
     client_rc(&two, op_delete("/a", -1));
-    CU_ASSERT_EQUAL(zkl__memory_suspend(one.session_id), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl__memory_resume(one.session_id), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl__memory_suspend(one.session_id), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl__memory_resume(one.session_id), ZKL_OK);
+    ASSERT_OK(zkl__memory_suspend(one.session_id));
+    ASSERT_OK(zkl__memory_resume(one.session_id));
+    ASSERT_OK(zkl__memory_suspend(one.session_id));
+    ASSERT_OK(zkl__memory_resume(one.session_id));
     client_drain(&one);
     CU_ASSERT_EQUAL(recorder_count(one.recorder, RECORD_WATCH), 1);
     tear_down();
@@ -282,9 +282,9 @@ TEST(test_expire)
     client_rc(&one, op_read(ZKL__OP_GET, "/", true));
     client_drain(&one);
     client_drain(&two);
-    CU_ASSERT_EQUAL(zkl__memory_hold(one.session_id, true), ZKL_OK);
+    ASSERT_OK(zkl__memory_hold(one.session_id, true));
     uint64_t get = client_send(&one, op_read(ZKL__OP_GET, "/e", false));
-    CU_ASSERT_EQUAL(zkl__memory_expire(one.session_id), ZKL_OK);
+    ASSERT_OK(zkl__memory_expire(one.session_id));
     expect_watch(&two, ZKL__WATCH_DELETED, "/e");
     expect(&one, RECORD_SUSPENDED);
     expect_reply(&one, get, ZKL__RC_UNKNOWN);
@@ -311,12 +311,12 @@ TEST(test_expire_while_suspended)
     client_rc(&one, op_create("/e", "", ZKL__EPHEMERAL));
     client_rc(&one, op_read(ZKL__OP_GET, "/e", true));
     client_drain(&one);
-    CU_ASSERT_EQUAL(zkl__memory_suspend(one.session_id), ZKL_OK);
+    ASSERT_OK(zkl__memory_suspend(one.session_id));
     expect(&one, RECORD_SUSPENDED);
-    CU_ASSERT_EQUAL(zkl__memory_expire(one.session_id), ZKL_OK);
+    ASSERT_OK(zkl__memory_expire(one.session_id));
     CU_ASSERT_EQUAL(client_rc(&two, op_read(ZKL__OP_EXISTS, "/e", false)), ZKL__RC_NONODE);
     CU_ASSERT_TRUE(client_quiet(&one));
-    CU_ASSERT_EQUAL(zkl__memory_resume(one.session_id), ZKL_OK);
+    ASSERT_OK(zkl__memory_resume(one.session_id));
     expect(&one, RECORD_EXPIRED);
     tear_down();
 }
@@ -325,13 +325,13 @@ TEST(test_unknown_scheme)
 {
     struct client odd;
     struct zkl__store_config config = {.servers = PLACE, .auth_scheme = "kerberos", .auth = "x", .auth_size = 1};
-    CU_ASSERT_EQUAL_FATAL(client_open(&odd, &config), ZKL_OK);
+    ASSERT_OK_FATAL(client_open(&odd, &config));
     const struct record *end = client_next(&odd);
     CU_ASSERT_EQUAL(end->kind, RECORD_EXPIRED);
     CU_ASSERT_EQUAL(end->end, ZKL__END_AUTH);
     struct zkl__op op = op_read(ZKL__OP_GET, "/", false);
     CU_ASSERT_EQUAL(client_try(&odd, op), ZKL_ECONNECT);
-    CU_ASSERT_EQUAL(client_close(&odd), ZKL_OK);
+    ASSERT_OK(client_close(&odd));
 }
 
 /* Point 6: close with replies under way, held, suspended, after the end. */
@@ -339,15 +339,15 @@ TEST(test_close)
 {
     struct client third;
     set_up();
-    CU_ASSERT_EQUAL_FATAL(client_open_plain(&third, PLACE), ZKL_OK);
+    ASSERT_OK_FATAL(client_open_plain(&third, PLACE));
     for (int i = 0; i < 100; i++) {
         client_send(&third, op_create("/n-", "", ZKL__EPHEMERAL_SEQUENTIAL));
         client_send(&third, op_read(ZKL__OP_CHILDREN, "/", true));
     }
-    CU_ASSERT_EQUAL(zkl__memory_hold(third.session_id, true), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl__memory_break(third.session_id, 0, 5, 5), ZKL_OK);
+    ASSERT_OK(zkl__memory_hold(third.session_id, true));
+    ASSERT_OK(zkl__memory_break(third.session_id, 0, 5, 5));
     client_send(&third, op_read(ZKL__OP_CHILDREN, "/", true));
-    CU_ASSERT_EQUAL(client_close(&third), ZKL_OK);
+    ASSERT_OK(client_close(&third));
     struct zkl__op list = op_read(ZKL__OP_CHILDREN, "/", false);
     CU_ASSERT_EQUAL(client_call(&two, list)->child_count, 1);
     client_rc(&one, op_create("/e", "", ZKL__EPHEMERAL));
@@ -355,8 +355,8 @@ TEST(test_close)
     zkl__memory_suspend(one.session_id);
     CU_ASSERT_EQUAL(client_close(&one), ZKL_ECONNECT); /* no server was told; the memory of it ends all the same */
     CU_ASSERT_EQUAL(client_rc(&two, op_read(ZKL__OP_EXISTS, "/e", false)), ZKL__RC_NONODE);
-    CU_ASSERT_EQUAL(zkl__memory_expire(two.session_id), ZKL_OK);
-    CU_ASSERT_EQUAL(client_close(&two), ZKL_OK);
+    ASSERT_OK(zkl__memory_expire(two.session_id));
+    ASSERT_OK(client_close(&two));
 }
 
 TEST(test_stranger)
@@ -367,11 +367,11 @@ TEST(test_stranger)
     client_rc(&one, op_read(ZKL__OP_GET, "/e", true));
     client_drain(&one);
     struct zkl__op set = op_set("/e", "__REVOKE__", -1), gone = op_delete("/e", -1);
-    CU_ASSERT_EQUAL(zkl__memory_meddle(NAME, &set, &rc), ZKL_OK);
+    ASSERT_OK(zkl__memory_meddle(NAME, &set, &rc));
     CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
     expect_watch(&one, ZKL__WATCH_CHANGED, "/e");
-    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &gone, &rc), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &gone, &rc), ZKL_OK);
+    ASSERT_OK(zkl__memory_meddle(PLACE, &gone, &rc));
+    ASSERT_OK(zkl__memory_meddle(PLACE, &gone, &rc));
     CU_ASSERT_EQUAL(rc, ZKL__RC_NONODE);
     struct zkl__op ephemeral = op_create("/x", "", ZKL__EPHEMERAL), read = op_read(ZKL__OP_GET, "/", false);
     CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &ephemeral, &rc), ZKL_EINVAL);
@@ -388,12 +388,12 @@ TEST(test_limit)
     struct zkl__op op = op_read(ZKL__OP_SYNC, "/", false);
     set_up();
     client_drain(&one);
-    CU_ASSERT_EQUAL(zkl__memory_hold(one.session_id, true), ZKL_OK);
+    ASSERT_OK(zkl__memory_hold(one.session_id, true));
     for (size_t i = 0; i < zkl__store_memory.ops_max; i++) {
-        CU_ASSERT_EQUAL_FATAL(client_try(&one, op), ZKL_OK);
+        ASSERT_OK_FATAL(client_try(&one, op));
     }
     CU_ASSERT_EQUAL(client_try(&one, op), ZKL_ELIMIT);
-    CU_ASSERT_EQUAL(zkl__memory_hold(one.session_id, false), ZKL_OK);
+    ASSERT_OK(zkl__memory_hold(one.session_id, false));
     CU_ASSERT_PTR_NOT_NULL(recorder_at(one.recorder, one.seen + zkl__store_memory.ops_max - 1, 10000));
     CU_ASSERT_EQUAL(client_rc(&one, op), ZKL__RC_OK);
     tear_down();
@@ -419,7 +419,7 @@ TEST(test_busy)
     CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[1], NULL, submit_many, &two), 0);
     for (int i = 0; i < 20; i++) {
         struct client third;
-        CU_ASSERT_EQUAL_FATAL(client_open_plain(&third, PLACE), ZKL_OK);
+        ASSERT_OK_FATAL(client_open_plain(&third, PLACE));
         client_rc(&third, op_create("/q/third", "", ZKL__EPHEMERAL));
         client_send(&third, op_read(ZKL__OP_CHILDREN, "/q", true));
         if (i % 2) {
@@ -488,14 +488,14 @@ TEST(test_submit_from_events)
     pthread_mutex_init(&chain.mutex, NULL);
     pthread_cond_init(&chain.cond, NULL);
     pthread_mutex_lock(&chain.mutex);
-    CU_ASSERT_EQUAL_FATAL(zkl__store_memory.open(&chain.store, &config, &events, &chain, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl__store_memory.open(&chain.store, &config, &events, &chain, NULL));
     while (chain.left > 0 && pthread_cond_timedwait(&chain.cond, &chain.mutex, &until) == 0) {
     }
     CU_ASSERT_EQUAL(chain.left, 0);
     CU_ASSERT_EQUAL(chain.on_opener, 0);
     CU_ASSERT_EQUAL(chain.overlaps, 0);
     pthread_mutex_unlock(&chain.mutex);
-    CU_ASSERT_EQUAL(zkl__store_memory.close(chain.store, 0), ZKL_OK);
+    ASSERT_OK(zkl__store_memory.close(chain.store, 0));
     CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
     pthread_cond_destroy(&chain.cond);
     pthread_mutex_destroy(&chain.mutex);
@@ -578,7 +578,7 @@ TEST(test_submit_without_memory)
                             op_delete("/q/a", -1)};
     struct zkl__store_config config = scarce();
     struct client client;
-    CU_ASSERT_EQUAL_FATAL(client_open(&client, &config), ZKL_OK);
+    ASSERT_OK_FATAL(client_open(&client, &config));
     client_rc(&client, op_create("/q", "", ZKL__PERSISTENT));
     client_rc(&client, op_create("/q/a", "data", ZKL__PERSISTENT));
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
@@ -599,7 +599,7 @@ TEST(test_submit_without_memory)
         }
         CU_ASSERT_TRUE(nth > 1 && nth < 100);
     }
-    CU_ASSERT_EQUAL(client_close(&client), ZKL_OK);
+    ASSERT_OK(client_close(&client));
     CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
 }
 
@@ -608,8 +608,8 @@ TEST(test_tell_without_memory)
 {
     struct client client, other;
     struct zkl__store_config config = scarce();
-    CU_ASSERT_EQUAL_FATAL(client_open(&client, &config), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(client_open(&other, &config), ZKL_OK);
+    ASSERT_OK_FATAL(client_open(&client, &config));
+    ASSERT_OK_FATAL(client_open(&other, &config));
     client_rc(&client, op_create("/e", "", ZKL__EPHEMERAL));
     client_rc(&other, op_read(ZKL__OP_GET, "/e", true));
     client_rc(&other, op_read(ZKL__OP_CHILDREN, "/", true));
@@ -617,7 +617,7 @@ TEST(test_tell_without_memory)
     zkl__memory_hold(other.session_id, true);
     uint64_t get = client_send(&other, op_read(ZKL__OP_GET, "/e", false));
     test_heap_fail(&heap, 1, true);
-    CU_ASSERT_EQUAL(client_close(&client), ZKL_OK);
+    ASSERT_OK(client_close(&client));
     zkl__memory_hold(other.session_id, false);
     expect_reply(&other, get, ZKL__RC_OK);
     expect_watch(&other, ZKL__WATCH_DELETED, "/e");
@@ -628,7 +628,7 @@ TEST(test_tell_without_memory)
     test_heap_fail(&heap, 2, false); /* the second of the two notices */
     CU_ASSERT_EQUAL(zkl__memory_expire(other.session_id), ZKL_ENOMEM);
     test_heap_fail(&heap, 0, false);
-    CU_ASSERT_EQUAL(zkl__memory_break(other.session_id, 0, 1, 0), ZKL_OK);
+    ASSERT_OK(zkl__memory_break(other.session_id, 0, 1, 0));
     test_heap_fail(&heap, 1, true);
     CU_ASSERT_EQUAL(client_try(&other, op_read(ZKL__OP_GET, "/", true)), ZKL_ENOMEM); /* the suspension has none */
     test_heap_fail(&heap, 0, false);
@@ -638,9 +638,9 @@ TEST(test_tell_without_memory)
     test_heap_fail(&heap, 1, true);
     CU_ASSERT_EQUAL(zkl__memory_resume(other.session_id), ZKL_ENOMEM);
     test_heap_fail(&heap, 0, false);
-    CU_ASSERT_EQUAL(zkl__memory_resume(other.session_id), ZKL_OK);
+    ASSERT_OK(zkl__memory_resume(other.session_id));
     expect(&other, RECORD_CONNECTED);
-    CU_ASSERT_EQUAL(client_close(&other), ZKL_OK);
+    ASSERT_OK(client_close(&other));
     CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
 }
 

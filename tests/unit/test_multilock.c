@@ -9,7 +9,7 @@ static const char *const abc[] = {"/m/a", "/m/b", "/m/c"}, *const cba[] = {"/m/c
 static zkl_lock *make(zkl_session *session, const char *const *paths, size_t count)
 {
     zkl_lock *lock = NULL;
-    CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&lock, session, paths, count, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_multilock_new(&lock, session, paths, count, NULL, NULL));
     return lock;
 }
 
@@ -41,13 +41,13 @@ TEST(test_acquire_and_release)
     CU_ASSERT_PTR_NULL(zkl_multilock_path(lock, 3));
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
     for (int round = 0; round < 2; round++) { /* the directories are new, and then they are there */
-        CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 5000, &grant, NULL), ZKL_OK);
+        ASSERT_OK_FATAL(zkl_lock_acquire(lock, 5000, &grant, NULL));
         CU_ASSERT_TRUE(zkl_lock_is_held(lock));
         CU_ASSERT_EQUAL(zkl_lock_token(lock), grant.token);
         CU_ASSERT(zkl_lock_remaining_ms(lock) > 0);
         for (size_t i = 0; i < 3; i++) {
             zkl_queue *queue = NULL;
-            CU_ASSERT_EQUAL_FATAL(zkl_queue_list(&queue, two, abc[i], 5000, NULL), ZKL_OK);
+            ASSERT_OK_FATAL(zkl_queue_list(&queue, two, abc[i], 5000, NULL));
             CU_ASSERT_EQUAL_FATAL(queue->count, 1);
             CU_ASSERT_EQUAL(queue->entries[0].token, grant.token); /* of one transaction */
             zkl_queue_free(queue);
@@ -67,17 +67,17 @@ TEST(test_single_locks_queue_with_it)
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
     zkl_lock *single = kit_lock(two, "/m/b", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(single, 0, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(single, 0, NULL, NULL));
     zkl_lock *lock = make(one, abc, 3);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EBUSY);
-    CU_ASSERT_TRUE(EVENTUALLY(stand_at(abc, 3) == 1)); /* nowhere, not even where it was first */
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 10000, on_acquired, &box, NULL), ZKL_OK);
-    CU_ASSERT_TRUE(EVENTUALLY(stand_at(abc, 3) == 4));
+    ASSERT_EVENTUALLY(stand_at(abc, 3) == 1); /* nowhere, not even where it was first */
+    ASSERT_OK(zkl_lock_acquire_async(lock, 10000, on_acquired, &box, NULL));
+    ASSERT_EVENTUALLY(stand_at(abc, 3) == 4);
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_WAITING);
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     zkl_lock_release(single, NULL);
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_OK);
+    ASSERT_OK(mailbox_last(&box));
     CU_ASSERT_EQUAL(zkl_lock_acquire(single, 0, NULL, NULL), ZKL_EBUSY);
     zkl_lock_free(lock);
     zkl_lock_free(single);
@@ -147,7 +147,7 @@ TEST(test_as_many_as_there_may_be)
     kit_set_up(NULL);
     CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, paths, ZKL_MULTILOCK_MAX + 1, NULL, &err), ZKL_ELIMIT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "101"));
-    CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&lock, one, paths, ZKL_MULTILOCK_MAX, &options, &err), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_multilock_new(&lock, one, paths, ZKL_MULTILOCK_MAX, &options, &err));
     kit_acquire(lock);
     CU_ASSERT_EQUAL(stand_at(paths, ZKL_MULTILOCK_MAX), ZKL_MULTILOCK_MAX);
     kit_release(lock);
@@ -167,7 +167,7 @@ TEST(test_lost_when_one_is)
     options.payload = &box;
     kit_set_up(&brief);
     zkl_lock *lock = NULL;
-    CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&lock, one, abc, 3, &options, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_multilock_new(&lock, one, abc, 3, &options, NULL));
     kit_acquire(lock);
     kit_remove_first(abc[1]);
     CU_ASSERT_TRUE(mailbox_wait(&box, 2));
@@ -176,7 +176,7 @@ TEST(test_lost_when_one_is)
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_LOST);
     CU_ASSERT_EQUAL(stand_at(abc, 3), 2); /* the others still keep others out */
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
-    CU_ASSERT_TRUE(EVENTUALLY(stand_at(abc, 3) == 0));
+    ASSERT_EVENTUALLY(stand_at(abc, 3) == 0);
     zkl_lock_free(lock);
     kit_tear_down();
 }

@@ -35,7 +35,7 @@ TEST(test_once_over_all_hosts)
     bool ran;
     runs = 0;
     for (int i = 0; i < 6; i++) {
-        CU_ASSERT_EQUAL(once(locks[i % 2], 0, &ran), ZKL_OK);
+        ASSERT_OK(once(locks[i % 2], 0, &ran));
         CU_ASSERT_EQUAL(ran, i == 0);
     }
     CU_ASSERT_EQUAL(runs, 1);
@@ -51,11 +51,11 @@ TEST(test_a_failure_is_not_recorded)
     zkl_lock *lock = kit_lock(session, JOB, NULL);
     bool ran;
     runs = 0;
-    CU_ASSERT_EQUAL(once(lock, 1, &ran), ZKL_OK);
+    ASSERT_OK(once(lock, 1, &ran));
     CU_ASSERT(ran);
-    CU_ASSERT_EQUAL(once(lock, 0, &ran), ZKL_OK);
+    ASSERT_OK(once(lock, 0, &ran));
     CU_ASSERT(ran);
-    CU_ASSERT_EQUAL(once(lock, 0, &ran), ZKL_OK);
+    ASSERT_OK(once(lock, 0, &ran));
     CU_ASSERT(!ran);
     CU_ASSERT_EQUAL(runs, 2);
     zkl_lock_free(lock);
@@ -70,14 +70,14 @@ TEST(test_what_is_recorded)
     int64_t last_ms = 7, recorded_ms = 7;
     zkl_error err = {0};
     bool ran;
-    CU_ASSERT_EQUAL(zkl_once_last(session, JOB, HOUR, 10000, &last_ms, &recorded_ms, &err), ZKL_OK);
+    ASSERT_OK(zkl_once_last(session, JOB, HOUR, 10000, &last_ms, &recorded_ms, &err));
     CU_ASSERT(last_ms == INT64_MIN && recorded_ms == INT64_MIN);
     CU_ASSERT_EQUAL(err.code, 0);
-    CU_ASSERT_EQUAL(once(lock, 1, &ran), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_once_last(session, JOB, 0, 10000, &last_ms, &recorded_ms, &err), ZKL_OK);
+    ASSERT_OK(once(lock, 1, &ran));
+    ASSERT_OK(zkl_once_last(session, JOB, 0, 10000, &last_ms, &recorded_ms, &err));
     CU_ASSERT(last_ms == INT64_MIN && recorded_ms == INT64_MIN);
-    CU_ASSERT_EQUAL(once(lock, 0, &ran), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_once_last(session, JOB, HOUR, 10000, &last_ms, &recorded_ms, &err), ZKL_OK);
+    ASSERT_OK(once(lock, 0, &ran));
+    ASSERT_OK(zkl_once_last(session, JOB, HOUR, 10000, &last_ms, &recorded_ms, &err));
     CU_ASSERT_EQUAL(last_ms % HOUR, 0);
     CU_ASSERT(recorded_ms >= last_ms - HOUR / 2);
     CU_ASSERT_EQUAL(zkl_once_last(session, JOB, 10, 1000, &last_ms, &recorded_ms, &err), ZKL_EINVAL);
@@ -92,20 +92,20 @@ TEST(test_taken_over_from_the_dead)
     zkl_lock *first = kit_lock(winner, JOB, NULL), *next = kit_lock(second, JOB, NULL);
     zkl_once_slot slot;
     struct acquire acquire = {0};
-    CU_ASSERT_EQUAL(zkl_once_prepare(winner, JOB, 10000, NULL), ZKL_OK);
+    ASSERT_OK(zkl_once_prepare(winner, JOB, 10000, NULL));
     kit_acquire(first);
-    CU_ASSERT_EQUAL(zkl_once_look(first, HOUR, 0, 10000, &slot, NULL), ZKL_OK);
+    ASSERT_OK(zkl_once_look(first, HOUR, 0, 10000, &slot, NULL));
     CU_ASSERT(!slot.done);
     acquire_start(&acquire, next, 10000);
-    CU_ASSERT(EVENTUALLY(kit_queue(second, JOB) == 2));
+    ASSERT_EVENTUALLY(kit_queue(second, JOB) == 2);
     zkl__memory_expire(zkl_session_id(winner));
-    CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(zkl_lock_state(first) == ZKL_STATE_LOST));
+    ASSERT_OK(acquire_join(&acquire));
+    ASSERT_EVENTUALLY(zkl_lock_state(first) == ZKL_STATE_LOST);
     CU_ASSERT_EQUAL(zkl_once_record(first, &slot, 1000, NULL), ZKL_ELOST);
-    CU_ASSERT_EQUAL(zkl_once_look(next, HOUR, 0, 10000, &slot, NULL), ZKL_OK);
+    ASSERT_OK(zkl_once_look(next, HOUR, 0, 10000, &slot, NULL));
     CU_ASSERT(!slot.done);
-    CU_ASSERT_EQUAL(zkl_once_record(next, &slot, 10000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_once_look(next, HOUR, 0, 10000, &slot, NULL), ZKL_OK);
+    ASSERT_OK(zkl_once_record(next, &slot, 10000, NULL));
+    ASSERT_OK(zkl_once_look(next, HOUR, 0, 10000, &slot, NULL));
     CU_ASSERT(slot.done && slot.last_ms == slot.round_ms);
     CU_ASSERT_EQUAL(zkl_once_record(next, &slot, 1000, NULL), ZKL_EINVAL);
     zkl_once_slot never_looked = {0};
@@ -131,10 +131,10 @@ TEST(test_the_record_outlives_a_container)
     runs = 0;
     kit_acquire(lock);
     kit_release(lock);
-    CU_ASSERT_EQUAL(once(lock, 0, &ran), ZKL_OK);
+    ASSERT_OK(once(lock, 0, &ran));
     CU_ASSERT(ran);
-    CU_ASSERT_EQUAL(zkl__memory_reap(PLACE), ZKL_OK);
-    CU_ASSERT_EQUAL(once(lock, 0, &ran), ZKL_OK);
+    ASSERT_OK(zkl__memory_reap(PLACE));
+    ASSERT_OK(once(lock, 0, &ran));
     CU_ASSERT(!ran);
     CU_ASSERT_EQUAL(runs, 1);
     zkl_lock_free(lock);
@@ -151,15 +151,15 @@ TEST(test_a_record_of_the_far_future)
     int64_t last_ms, recorded_ms;
     bool ran;
     runs = 0;
-    CU_ASSERT_EQUAL(zkl_once_prepare(session, JOB, 10000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &done), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_once_last(session, JOB, 0, 10000, &last_ms, &recorded_ms, NULL), ZKL_OK);
+    ASSERT_OK(zkl_once_prepare(session, JOB, 10000, NULL));
+    ASSERT_OK(zkl__memory_meddle(PLACE, &op, &done));
+    ASSERT_OK(zkl_once_last(session, JOB, 0, 10000, &last_ms, &recorded_ms, NULL));
     CU_ASSERT_EQUAL(last_ms, INT64_C(999999999999999999));
-    CU_ASSERT_EQUAL(zkl_once_last(session, JOB, HOUR, 10000, &last_ms, &recorded_ms, NULL), ZKL_OK);
+    ASSERT_OK(zkl_once_last(session, JOB, HOUR, 10000, &last_ms, &recorded_ms, NULL));
     CU_ASSERT(last_ms == INT64_MIN && recorded_ms == INT64_MIN);
-    CU_ASSERT_EQUAL(once(lock, 0, &ran), ZKL_OK);
+    ASSERT_OK(once(lock, 0, &ran));
     CU_ASSERT(ran);
-    CU_ASSERT_EQUAL(once(lock, 0, &ran), ZKL_OK);
+    ASSERT_OK(once(lock, 0, &ran));
     CU_ASSERT(!ran);
     CU_ASSERT_EQUAL(runs, 1);
     zkl_lock_free(lock);
@@ -174,7 +174,7 @@ TEST(test_a_record_that_is_none)
     enum zkl__rc done;
     zkl_error err = {0};
     zkl_once_slot slot;
-    CU_ASSERT_EQUAL(zkl_once_prepare(session, JOB, 10000, NULL), ZKL_OK);
+    ASSERT_OK(zkl_once_prepare(session, JOB, 10000, NULL));
     CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, 0, 1000, &slot, &err), ZKL_ENOTHELD);
     kit_acquire(lock);
     zkl__memory_meddle(PLACE, &op, &done);
@@ -192,7 +192,7 @@ static int lose(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     (void)cancel, (void)token;
     kit_remove_node(payload);
-    CU_ASSERT(EVENTUALLY(zkl_lock_state(payload) == ZKL_STATE_LOST));
+    ASSERT_EVENTUALLY(zkl_lock_state(payload) == ZKL_STATE_LOST);
     return 0;
 }
 
@@ -225,8 +225,8 @@ struct away {
 static void *come_back(void *arg)
 {
     struct away *away = arg;
-    CU_ASSERT(EVENTUALLY(zkl_session_state(away->session) == ZKL_SESSION_SUSPENDED));
-    CU_ASSERT(EVENTUALLY(!zkl_lock_is_held(away->lock)));
+    ASSERT_EVENTUALLY(zkl_session_state(away->session) == ZKL_SESSION_SUSPENDED);
+    ASSERT_EVENTUALLY(!zkl_lock_is_held(away->lock));
     if (away->ends) {
         zkl__memory_expire(away->id);
     }
@@ -249,7 +249,7 @@ static bool is_done(zkl_session *session, const char *path)
 {
     zkl_once_slot slot = {.done = false};
     zkl_lock *lock = kit_hold(session, path, NULL);
-    CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, 0, 10000, &slot, NULL), ZKL_OK);
+    ASSERT_OK(zkl_once_look(lock, HOUR, 0, 10000, &slot, NULL));
     zkl_lock_free(lock);
     return slot.done;
 }
@@ -291,9 +291,9 @@ TEST(test_only_under_a_lock)
     zkl_lock *others[3];
     zkl_error err;
     kit_set_up(NULL);
-    CU_ASSERT_EQUAL_FATAL(zkl_read_lock_new(&others[0], one, "/jobs/read", NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&others[1], one, "/jobs/permits", 2, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&others[2], one, "/jobs/leader", NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_read_lock_new(&others[0], one, "/jobs/read", NULL, NULL));
+    ASSERT_OK_FATAL(zkl_semaphore_new(&others[1], one, "/jobs/permits", 2, NULL, NULL));
+    ASSERT_OK_FATAL(zkl_election_new(&others[2], one, "/jobs/leader", NULL, NULL));
     for (int i = 0; i < 3; i++) {
         CU_ASSERT_EQUAL(zkl_once_run(others[i], 60000, 0, 5000, work, NULL, NULL, NULL, &err), ZKL_EINVAL);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "recipe"));
@@ -316,7 +316,7 @@ static int replace_grant(const zkl_cancel *cancel, int64_t token, void *payload)
     kit_release(replaced->lock);
     kit_acquire(replaced->rival);
     kit_release(replaced->rival);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(replaced->lock, 10000, &grant, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(replaced->lock, 10000, &grant, NULL));
     CU_ASSERT(grant.token > token && zkl_cancel_raised(cancel));
     replaced->second = grant.token;
     return 0;
@@ -334,7 +334,7 @@ TEST(test_a_grant_that_is_replaced)
     CU_ASSERT_EQUAL(zkl_once_run(replaced.lock, HOUR, 0, 10000, replace_grant, &replaced, &ran, NULL, &err), ZKL_ELOST);
     CU_ASSERT_EQUAL(err.code, ZKL_ELOST);
     CU_ASSERT_TRUE(ran);
-    CU_ASSERT_EQUAL(zkl_once_last(session, JOB, HOUR, 10000, &last_ms, &recorded_ms, NULL), ZKL_OK);
+    ASSERT_OK(zkl_once_last(session, JOB, HOUR, 10000, &last_ms, &recorded_ms, NULL));
     CU_ASSERT_EQUAL(last_ms, INT64_MIN);
     CU_ASSERT_EQUAL(zkl_lock_token(replaced.lock), replaced.second);
     kit_release(replaced.lock);

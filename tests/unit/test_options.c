@@ -34,8 +34,8 @@ TEST(test_acl_check)
         {ZKL_PERM_ALL, NULL, "me:hash"}, {ZKL_PERM_ALL, "digest", NULL},          {ZKL_PERM_ALL, "", "me:hash"},
         {0, "digest", "me:hash"},        {ZKL_PERM_ALL + 1, "digest", "me:hash"},
     };
-    CU_ASSERT_EQUAL(zkl__acl_check(NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl__acl_check(&(zkl_acl){1, &good}, NULL), ZKL_OK);
+    ASSERT_OK(zkl__acl_check(NULL, NULL));
+    ASSERT_OK(zkl__acl_check(&(zkl_acl){1, &good}, NULL));
     CU_ASSERT_EQUAL(zkl__acl_check(&(zkl_acl){0, &good}, NULL), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl__acl_check(&(zkl_acl){101, &good}, NULL), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl__acl_check(&(zkl_acl){1, NULL}, NULL), ZKL_EINVAL);
@@ -69,7 +69,7 @@ TEST(test_credentials_and_heap_are_whole_or_none)
     options.auth_scheme = "digest";
     expect_bad(options, "auth_size");
     options.auth_size = 9;
-    CU_ASSERT_EQUAL(zkl__options_check(&options, NULL), ZKL_OK);
+    ASSERT_OK(zkl__options_check(&options, NULL));
     for (int lacking = 0; lacking < 3; lacking++) {
         zkl_heap heap = test_heap(&counter);
         heap.alloc = lacking == 0 ? NULL : heap.alloc;
@@ -96,13 +96,13 @@ TEST(test_transport_is_of_one_kind_and_whole)
     const zkl_sasl lacking[] = {{.host = "zoo"}, {.mechanisms = "GSSAPI"}};
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     options.sasl = &whole;
-    CU_ASSERT_EQUAL(zkl__options_check(&options, NULL), ZKL_OK);
+    ASSERT_OK(zkl__options_check(&options, NULL));
     options.tls = "ca.pem,cert.pem,key.pem";
     expect_bad(options, "tls and sasl");
     options.sasl = NULL;
-    CU_ASSERT_EQUAL(zkl__options_check(&options, NULL), ZKL_OK);
+    ASSERT_OK(zkl__options_check(&options, NULL));
     options.tls = "ca.pem";
-    CU_ASSERT_EQUAL(zkl__options_check(&options, NULL), ZKL_OK);
+    ASSERT_OK(zkl__options_check(&options, NULL));
     options.tls = "";
     expect_bad(options, "\"ca.pem[,cert.pem,key.pem]\"");
     options.tls = ",cert.pem,key.pem";
@@ -192,12 +192,12 @@ TEST(test_an_older_program)
 {
     struct first given = {sizeof given, 11};
     struct second own = {0};
-    CU_ASSERT_EQUAL(zkl__sized_take(&own, &given, &sized, NULL), ZKL_OK);
+    ASSERT_OK(zkl__sized_take(&own, &given, &sized, NULL));
     CU_ASSERT_EQUAL(own.size, sizeof own);
     CU_ASSERT_EQUAL(own.a_ms, 11);
     CU_ASSERT_EQUAL(own.b_ms, 20);
     struct first answer = {sizeof answer, 0};
-    CU_ASSERT_EQUAL(zkl__sized_give(&answer, &own, &sized, NULL), ZKL_OK);
+    ASSERT_OK(zkl__sized_give(&answer, &own, &sized, NULL));
     CU_ASSERT_EQUAL(answer.size, sizeof answer);
     CU_ASSERT_EQUAL(answer.a_ms, 11);
 }
@@ -207,7 +207,7 @@ TEST(test_a_newer_program)
     struct third given = {sizeof given, 11, 12, 0};
     struct second own = {0};
     zkl_error err = {0};
-    CU_ASSERT_EQUAL(zkl__sized_take(&own, &given, &sized, &err), ZKL_OK);
+    ASSERT_OK(zkl__sized_take(&own, &given, &sized, &err));
     CU_ASSERT_EQUAL(own.size, sizeof own);
     CU_ASSERT_EQUAL(own.b_ms, 12);
     given.c_ms = 1;
@@ -217,7 +217,7 @@ TEST(test_a_newer_program)
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "struct second of 32 bytes sets an option that libzklock " ZKL_VERSION));
     given.c_ms = INT64_C(1) << 56; /* the last byte of all */
     CU_ASSERT_EQUAL(zkl__sized_take(&own, &given, &sized, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl__sized_give(&given, &own, &sized, NULL), ZKL_OK);
+    ASSERT_OK(zkl__sized_give(&given, &own, &sized, NULL));
     CU_ASSERT_EQUAL(given.size, sizeof given);
     CU_ASSERT_EQUAL(given.b_ms, 7);
     CU_ASSERT_EQUAL(given.c_ms, 0);
@@ -420,13 +420,13 @@ TEST(test_lease_check)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     zkl_error err = {0};
-    CU_ASSERT_EQUAL(zkl__lease_check(&options, 10000 * MS, ZKL__HOPS_ONE, &err), ZKL_OK);
+    ASSERT_OK(zkl__lease_check(&options, 10000 * MS, ZKL__HOPS_ONE, &err));
     CU_ASSERT_EQUAL(zkl__lease_check(&options, 1000 * MS, ZKL__HOPS_ONE, &err), ZKL_EINVAL);
     options.tick_ms = options.leader_pause_ms = ZKL__DAY_MS; /* the largest numbers: still an answer */
     CU_ASSERT_EQUAL(zkl__lease_check(&options, 1, ZKL__HOPS_ONE, &err), ZKL_EINVAL);
     options.tick_ms = 1;
     options.leader_pause_ms = 0;
-    CU_ASSERT_EQUAL(zkl__lease_check(&options, 100 * MS, ZKL__HOPS_ONE, &err), ZKL_OK);
+    ASSERT_OK(zkl__lease_check(&options, 100 * MS, ZKL__HOPS_ONE, &err));
 }
 
 TEST(test_tick_of_timeout)

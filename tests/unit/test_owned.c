@@ -56,7 +56,7 @@ static void tear_down(void)
 static zkl_lock *held(const char *path)
 {
     zkl_lock *lock = kit_lock(one, path, NULL);
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_lock_acquire(lock, 10000, NULL, NULL));
     return lock;
 }
 
@@ -70,7 +70,7 @@ static void pass_the_line(void)
 static int count_children(const char *dir)
 {
     struct client client;
-    CU_ASSERT_EQUAL_FATAL(client_open_plain(&client, PLACE), ZKL_OK);
+    ASSERT_OK_FATAL(client_open_plain(&client, PLACE));
     const struct zkl__reply *reply = client_call(&client, op_read(ZKL__OP_CHILDREN, dir, false));
     int count = reply->rc == ZKL__RC_OK ? (int)reply->child_count : -1;
     client_close(&client);
@@ -96,24 +96,24 @@ static void on_end(int code, const zkl_error *err, void *payload)
 static void fill_window(zkl_lock *lock, struct ends *ends)
 {
     static const zkl_op op = {.kind = ZKL_OP_CHECK, .path = "/", .version = ZKL_ANY_VERSION};
-    CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
+    ASSERT_OK(zkl_testing_delay(one, true, NULL));
     for (int i = 0; i < 2 * WINDOW; i++) {
-        CU_ASSERT_EQUAL(zkl_lock_commit_async(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, on_end, ends, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_commit_async(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, on_end, ends, NULL));
     }
 }
 
 /* Responses come again; all of those are back. */
 static void drain_window(const struct ends *ends)
 {
-    CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
+    ASSERT_OK(zkl_testing_delay(one, false, NULL));
     pass_the_line();
-    CU_ASSERT(EVENTUALLY(ends->all == 2 * WINDOW));
+    ASSERT_EVENTUALLY(ends->all == 2 * WINDOW);
 }
 
 static void make_node(zkl_lock *lock, const char *path)
 {
     const zkl_op op = {.kind = ZKL_OP_CREATE, .path = path};
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_commit(lock, &op, 1, 10000, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_lock_commit(lock, &op, 1, 10000, NULL, NULL));
 }
 
 static zkl_op create_in(const char *path, const struct list *list)

@@ -102,9 +102,8 @@ static void hire(int number, size_t count, size_t cap, const zkl_session_options
     o.revoked_fn = on_revoked;
     o.payload = worker;
     worker->session = kit_open(options);
-    CU_ASSERT_EQUAL_FATAL(zkl_partition_new(&worker->partition, worker->session, PATH, topics, count, &o, NULL),
-                          ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_partition_start(worker->partition, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_partition_new(&worker->partition, worker->session, PATH, topics, count, &o, NULL));
+    ASSERT_OK_FATAL(zkl_partition_start(worker->partition, NULL));
 }
 
 static void fire(int number)
@@ -141,8 +140,8 @@ TEST(test_alone)
     begin_history();
     hire(0, 6, 4, NULL);
     zkl_partition *partition = workers[0].partition;
-    CU_ASSERT(EVENTUALLY(owned_by(0) == 4)); /* two wait for somebody else */
-    CU_ASSERT_EQUAL(zkl_partition_start(partition, NULL), ZKL_OK);
+    ASSERT_EVENTUALLY(owned_by(0) == 4); /* two wait for somebody else */
+    ASSERT_OK(zkl_partition_start(partition, NULL));
     CU_ASSERT_EQUAL(zkl_partition_owned(partition, names, 3), 4);
     for (int i = 0; i < 3; i++) {
         CU_ASSERT(zkl_partition_owns(partition, names[i]));
@@ -150,14 +149,14 @@ TEST(test_alone)
     }
     CU_ASSERT_FALSE(zkl_partition_owns(partition, "topic-7"));
     CU_ASSERT_EQUAL(kit_queue(workers[0].session, PATH "/members"), 1);
-    CU_ASSERT_EQUAL(zkl_partition_stop(partition, NULL), ZKL_OK);
+    ASSERT_OK(zkl_partition_stop(partition, NULL));
     CU_ASSERT_EQUAL(look_at(0).revoked, 4);
     CU_ASSERT_EQUAL(look_at(0).lost, 0);
     CU_ASSERT_EQUAL(owned_by(0), 0);
-    CU_ASSERT(EVENTUALLY(kit_queue(workers[0].session, PATH "/members") == 0));
-    CU_ASSERT_EQUAL(zkl_partition_stop(partition, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_partition_start(partition, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(owned_by(0) == 4));
+    ASSERT_EVENTUALLY(kit_queue(workers[0].session, PATH "/members") == 0);
+    ASSERT_OK(zkl_partition_stop(partition, NULL));
+    ASSERT_OK(zkl_partition_start(partition, NULL));
+    ASSERT_EVENTUALLY(owned_by(0) == 4);
     fire(0);
     check_history();
 }
@@ -169,11 +168,11 @@ TEST(test_join_and_leave)
     begin_history();
     for (int i = 0; i < 4; i++) {
         hire(i, 20, 0, NULL);
-        CU_ASSERT(EVENTUALLY(balanced(0, i, 20)));
+        ASSERT_EVENTUALLY(balanced(0, i, 20));
     }
     for (int i = 0; i < 3; i++) {
         fire(i);
-        CU_ASSERT(EVENTUALLY(balanced(i + 1, 3, 20)));
+        ASSERT_EVENTUALLY(balanced(i + 1, 3, 20));
     }
     CU_ASSERT_EQUAL(look_at(3).lost, 0);
     fire(3);
@@ -189,17 +188,17 @@ TEST(test_the_end_of_the_lease)
     begin_history();
     hire(0, 10, 0, &options);
     hire(1, 10, 0, &options);
-    CU_ASSERT(EVENTUALLY(balanced(0, 1, 10)));
+    ASSERT_EVENTUALLY(balanced(0, 1, 10));
     int64_t id = zkl_session_id(workers[0].session);
-    CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
+    ASSERT_OK(zkl__memory_suspend(id));
     CU_ASSERT_EQUAL(owned_by(0), 5);
-    CU_ASSERT(EVENTUALLY(owned_by(0) == 0));
-    CU_ASSERT(EVENTUALLY(look_at(0).lost == 5));
+    ASSERT_EVENTUALLY(owned_by(0) == 0);
+    ASSERT_EVENTUALLY(look_at(0).lost == 5);
     CU_ASSERT_EQUAL(owned_by(1), 5);
-    CU_ASSERT_EQUAL(zkl__memory_expire(id), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(owned_by(1) == 10));
-    CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(balanced(0, 1, 10)));
+    ASSERT_OK(zkl__memory_expire(id));
+    ASSERT_EVENTUALLY(owned_by(1) == 10);
+    ASSERT_OK(zkl__memory_resume(id));
+    ASSERT_EVENTUALLY(balanced(0, 1, 10));
     fire(0);
     fire(1);
     check_history();
@@ -211,16 +210,16 @@ TEST(test_strays_are_no_members)
     char name[64];
     begin_history();
     hire(0, 10, 0, NULL);
-    CU_ASSERT(EVENTUALLY(owned_by(0) == 10));
+    ASSERT_EVENTUALLY(owned_by(0) == 10);
     for (int i = 0; i < 9; i++) {
         snprintf(name, sizeof name, "_c_0000000%d-1111-4222-8333-444444444444-lock-000000010%d", i, i);
         CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH "/members", name, NULL), ZKL__RC_OK);
     }
     hire(1, 10, 0, NULL); /* whoever saw them has seen the strays, too */
-    CU_ASSERT(EVENTUALLY(balanced(0, 1, 10)));
+    ASSERT_EVENTUALLY(balanced(0, 1, 10));
     CU_ASSERT_EQUAL(look_at(0).revoked, 5);
     fire(1);
-    CU_ASSERT(EVENTUALLY(owned_by(0) == 10));
+    ASSERT_EVENTUALLY(owned_by(0) == 10);
     fire(0);
     check_history();
 }
@@ -233,7 +232,7 @@ TEST(test_a_partition_is_no_lock)
     zkl_session *session = kit_open(NULL);
     zkl_lock *lock = kit_lock(session, PATH, NULL);
     hire(0, 2, 0, NULL);
-    CU_ASSERT(EVENTUALLY(owned_by(0) == 2));
+    ASSERT_EVENTUALLY(owned_by(0) == 2);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, &err), ZKL_ECONFLICT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "in use as a partition"));
     CU_ASSERT_EQUAL(owned_by(0), 2);
@@ -252,11 +251,11 @@ TEST(test_a_piece_that_is_held)
     zkl_session *session = kit_open(NULL);
     zkl_lock *lock = kit_hold(session, PATH "/pieces/topic-2", NULL);
     hire(0, 4, 0, NULL);
-    CU_ASSERT(EVENTUALLY(owned_by(0) == 3));
-    CU_ASSERT(EVENTUALLY(kit_queue(session, PATH "/pieces/topic-2") == 2));
+    ASSERT_EVENTUALLY(owned_by(0) == 3);
+    ASSERT_EVENTUALLY(kit_queue(session, PATH "/pieces/topic-2") == 2);
     CU_ASSERT_FALSE(zkl_partition_owns(workers[0].partition, "topic-2"));
     kit_release(lock);
-    CU_ASSERT(EVENTUALLY(zkl_partition_owns(workers[0].partition, "topic-2")));
+    ASSERT_EVENTUALLY(zkl_partition_owns(workers[0].partition, "topic-2"));
     zkl_lock_free(lock);
     fire(0);
     kit_close(session);
@@ -267,11 +266,11 @@ TEST(test_close_without_stop)
 {
     begin_history();
     hire(0, 4, 0, NULL);
-    CU_ASSERT(EVENTUALLY(owned_by(0) == 4));
+    ASSERT_EVENTUALLY(owned_by(0) == 4);
     kit_close(workers[0].session);
     CU_ASSERT_EQUAL(look_at(0).lost, 4);
     CU_ASSERT_EQUAL(owned_by(0), 0);
-    CU_ASSERT_EQUAL(zkl_partition_stop(workers[0].partition, NULL), ZKL_OK);
+    ASSERT_OK(zkl_partition_stop(workers[0].partition, NULL));
     zkl_partition_free(workers[0].partition);
     check_history();
 }
@@ -316,13 +315,13 @@ TEST(test_stop_and_free_from_a_callback)
         inside = (struct inside){.session = kit_open(NULL), .frees = frees};
         o.assigned_fn = inside_assigned;
         o.revoked_fn = inside_revoked;
-        CU_ASSERT_EQUAL_FATAL(zkl_partition_new(&partition, inside.session, PATH, topics, 8, &o, NULL), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_partition_start(partition, NULL), ZKL_OK);
-        CU_ASSERT(EVENTUALLY(__atomic_load_n(&inside.done, __ATOMIC_ACQUIRE)));
+        ASSERT_OK_FATAL(zkl_partition_new(&partition, inside.session, PATH, topics, 8, &o, NULL));
+        ASSERT_OK(zkl_partition_start(partition, NULL));
+        ASSERT_EVENTUALLY(__atomic_load_n(&inside.done, __ATOMIC_ACQUIRE));
         /* the one that it was called from is told when its call has returned; after free it is not */
-        CU_ASSERT(EVENTUALLY(__atomic_load_n(&inside.revoked, __ATOMIC_ACQUIRE) == (frees ? 2 : 3)));
-        CU_ASSERT(EVENTUALLY(kit_queue(inside.session, PATH "/members") == 0));
-        CU_ASSERT(EVENTUALLY(kit_queue(inside.session, PATH "/pieces/topic-0") == 0));
+        ASSERT_EVENTUALLY(__atomic_load_n(&inside.revoked, __ATOMIC_ACQUIRE) == (frees ? 2 : 3));
+        ASSERT_EVENTUALLY(kit_queue(inside.session, PATH "/members") == 0);
+        ASSERT_EVENTUALLY(kit_queue(inside.session, PATH "/pieces/topic-0") == 0);
         if (!frees) {
             zkl_partition_free(partition);
         }
@@ -358,15 +357,15 @@ TEST(test_stop_without_waiting)
     zkl_partition *partition = workers[0].partition;
     CU_ASSERT_EQUAL(zkl_partition_stop_async(NULL, on_stopped, &box, NULL), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_partition_stop_async(partition, NULL, NULL, NULL), ZKL_EINVAL); /* runs on */
-    CU_ASSERT(EVENTUALLY(owned_by(0) == 4 && owned_by(1) == 4));
-    CU_ASSERT_EQUAL(zkl_partition_stop_async(partition, on_stopped, &box, NULL), ZKL_OK);
+    ASSERT_EVENTUALLY(owned_by(0) == 4 && owned_by(1) == 4);
+    ASSERT_OK(zkl_partition_stop_async(partition, on_stopped, &box, NULL));
     expect_stop(&box, 1, ZKL_OK, false);
     CU_ASSERT_EQUAL(look_at(0).lost, 0);
-    CU_ASSERT(EVENTUALLY(owned_by(1) == 8));
-    CU_ASSERT_EQUAL(zkl_partition_stop_async(partition, on_stopped, &box, NULL), ZKL_OK); /* it has stopped */
+    ASSERT_EVENTUALLY(owned_by(1) == 8);
+    ASSERT_OK(zkl_partition_stop_async(partition, on_stopped, &box, NULL)); /* it has stopped */
     expect_stop(&box, 2, ZKL_OK, false);
-    CU_ASSERT_EQUAL(zkl_partition_start(partition, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(owned_by(0) == 4 && owned_by(1) == 4));
+    ASSERT_OK(zkl_partition_start(partition, NULL));
+    ASSERT_EVENTUALLY(owned_by(0) == 4 && owned_by(1) == 4);
     fire(0);
     fire(1);
     check_history();
@@ -382,18 +381,18 @@ TEST(test_ways_a_stop_ends)
     hire(0, 6, 0, &options);
     zkl_partition *partition = workers[0].partition;
     zkl_session *session = workers[0].session;
-    CU_ASSERT(EVENTUALLY((zkl_session_dispatch(session), owned_by(0) == 6)));
-    CU_ASSERT_EQUAL(zkl_partition_stop_async(partition, on_stopped, &box, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_partition_start(partition, NULL), ZKL_OK); /* before anything was revoked */
-    CU_ASSERT(EVENTUALLY((zkl_session_dispatch(session), mailbox_count(&box) == 1)));
+    ASSERT_EVENTUALLY((zkl_session_dispatch(session), owned_by(0) == 6));
+    ASSERT_OK(zkl_partition_stop_async(partition, on_stopped, &box, NULL));
+    ASSERT_OK(zkl_partition_start(partition, NULL)); /* before anything was revoked */
+    ASSERT_EVENTUALLY((zkl_session_dispatch(session), mailbox_count(&box) == 1));
     expect_stop(&box, 1, ZKL_ECANCELED, true);
     CU_ASSERT_EQUAL(owned_by(0), 6);
-    CU_ASSERT_EQUAL(zkl_partition_stop_async(partition, on_stopped, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY((zkl_session_dispatch(session), mailbox_count(&box) == 2)));
+    ASSERT_OK(zkl_partition_stop_async(partition, on_stopped, &box, NULL));
+    ASSERT_EVENTUALLY((zkl_session_dispatch(session), mailbox_count(&box) == 2));
     expect_stop(&box, 2, ZKL_OK, false);
-    CU_ASSERT_EQUAL(zkl_partition_start(partition, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY((zkl_session_dispatch(session), owned_by(0) == 6)));
-    CU_ASSERT_EQUAL(zkl_partition_stop_async(partition, on_stopped, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_partition_start(partition, NULL));
+    ASSERT_EVENTUALLY((zkl_session_dispatch(session), owned_by(0) == 6));
+    ASSERT_OK(zkl_partition_stop_async(partition, on_stopped, &box, NULL));
     zkl_partition_free(partition);
     CU_ASSERT_EQUAL(mailbox_count(&box), 3); /* before it returned */
     expect_stop(&box, 3, ZKL_OK, false);
@@ -401,8 +400,8 @@ TEST(test_ways_a_stop_ends)
 
     begin_history();
     hire(0, 6, 0, NULL);
-    CU_ASSERT(EVENTUALLY(owned_by(0) == 6));
-    CU_ASSERT_EQUAL(zkl_partition_stop_async(workers[0].partition, on_stopped, &box, NULL), ZKL_OK);
+    ASSERT_EVENTUALLY(owned_by(0) == 6);
+    ASSERT_OK(zkl_partition_stop_async(workers[0].partition, on_stopped, &box, NULL));
     kit_close(workers[0].session);
     CU_ASSERT_EQUAL_FATAL(mailbox_count(&box), 4);
     CU_ASSERT(box.letters[3].code == ZKL_OK || box.letters[3].code == ZKL_ECLOSED);
@@ -425,8 +424,8 @@ static void assigned_stops(zkl_partition *partition, const char *piece, int64_t 
 {
     (void)piece, (void)token, (void)payload;
     if (++inside.assigned == 3) {
-        CU_ASSERT_EQUAL(zkl_partition_stop_async(partition, on_stopped_inside, NULL, NULL), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_partition_stop(partition, NULL), ZKL_OK); /* the others */
+        ASSERT_OK(zkl_partition_stop_async(partition, on_stopped_inside, NULL, NULL));
+        ASSERT_OK(zkl_partition_stop(partition, NULL)); /* the others */
         CU_ASSERT_EQUAL(inside.revoked, 2);
     }
 }
@@ -440,8 +439,8 @@ TEST(test_stop_async_from_a_callback)
     inside = (struct inside){.session = kit_open(NULL)};
     o.assigned_fn = assigned_stops;
     o.revoked_fn = inside_revoked;
-    CU_ASSERT_EQUAL_FATAL(zkl_partition_new(&partition, inside.session, PATH, topics, 8, &o, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_partition_start(partition, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_partition_new(&partition, inside.session, PATH, topics, 8, &o, NULL));
+    ASSERT_OK(zkl_partition_start(partition, NULL));
     expect_stop(&inside_box, 1, ZKL_OK, false);
     zkl_partition_free(partition);
     kit_close(inside.session);
@@ -523,17 +522,17 @@ static void refuse_at(const char *path, int places)
     options.log_fn = on_log;
     options.log_level = ZKL_LOG_INFO;
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH, NULL, NULL), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &closed, &rc), ZKL_OK);
+    ASSERT_OK(zkl__memory_meddle(PLACE, &closed, &rc));
     int64_t begin = now_ms();
     hire(0, 3, 0, &options);
     /* At 0, 100, 300, 700 and 1500 ms, and once or twice more when the membership is told: not all at once. */
-    CU_ASSERT(EVENTUALLY(failures(workers[0].session) >= 5 * (uint64_t)places));
+    ASSERT_EVENTUALLY(failures(workers[0].session) >= 5 * (uint64_t)places);
     CU_ASSERT(now_ms() - begin >= 100);
     CU_ASSERT_EQUAL(atomic_load(&heard.refused), places);
     CU_ASSERT_EQUAL(look_at(0).assigned, 0);
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, path, NULL, NULL), ZKL__RC_OK);
-    CU_ASSERT(EVENTUALLY(owned_by(0) == 3));
-    CU_ASSERT(EVENTUALLY(atomic_load(&heard.taken) == places));
+    ASSERT_EVENTUALLY(owned_by(0) == 3);
+    ASSERT_EVENTUALLY(atomic_load(&heard.taken) == places);
     CU_ASSERT_EQUAL(atomic_load(&heard.refused), places);
     CU_ASSERT_EQUAL(atomic_load(&heard.strange), 0);
     fire(0);

@@ -109,7 +109,7 @@ static int answer(int member, int most)
             works[member][i].ends = false;
             seen[member].busy--;
             pthread_mutex_unlock(&mutex);
-            CU_ASSERT_EQUAL(zkl_partition_done(members[member], names[i], NULL), ZKL_OK);
+            ASSERT_OK(zkl_partition_done(members[member], names[i], NULL));
             count++;
         }
     }
@@ -129,9 +129,8 @@ static void join_with(int member, const zkl_session_options *session, size_t cap
     options.done_later = true;
     options.payload = &numbers[member];
     sessions[member] = kit_open(session);
-    CU_ASSERT_EQUAL_FATAL(zkl_partition_new(&members[member], sessions[member], PATH, names, PIECES, &options, NULL),
-                          ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_partition_start(members[member], NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_partition_new(&members[member], sessions[member], PATH, names, PIECES, &options, NULL));
+    ASSERT_OK_FATAL(zkl_partition_start(members[member], NULL));
 }
 
 static void begin(void)
@@ -161,8 +160,8 @@ static void check_still_ours(int index)
     zkl_error err;
     CU_ASSERT_FALSE(zkl_partition_owns(members[0], name));
     CU_ASSERT(zkl_partition_remaining_ms(members[0], name) > 0);
-    CU_ASSERT_EQUAL(zkl_partition_commit(members[0], name, &set, 1, 5000, NULL, &err), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_partition_commit(members[0], name, &unset, 1, 5000, NULL, &err), ZKL_OK);
+    ASSERT_OK(zkl_partition_commit(members[0], name, &set, 1, 5000, NULL, &err));
+    ASSERT_OK(zkl_partition_commit(members[0], name, &unset, 1, 5000, NULL, &err));
     CU_ASSERT_EQUAL(zkl_partition_commit(members[1], name, &set, 1, 5000, NULL, &err), ZKL_ENOTHELD);
 }
 
@@ -170,9 +169,9 @@ TEST(test_passed_on_by_the_answer)
 {
     begin();
     join_with(0, NULL, 0, 0);
-    CU_ASSERT(EVENTUALLY(how_many(0, false) == PIECES));
+    ASSERT_EVENTUALLY(how_many(0, false) == PIECES);
     join_with(1, NULL, 0, 0);
-    CU_ASSERT(EVENTUALLY(how_many(0, true) == PIECES / 2));
+    ASSERT_EVENTUALLY(how_many(0, true) == PIECES / 2);
     for (int i = 0; i < PIECES; i++) {
         if (look_at(0, i).ends) {
             check_still_ours(i);
@@ -181,10 +180,10 @@ TEST(test_passed_on_by_the_answer)
     CU_ASSERT_EQUAL(zkl_partition_owned(members[0], NULL, 0), PIECES / 2);
     CU_ASSERT_EQUAL(how_many(1, false), 0);
     CU_ASSERT_EQUAL(answer(0, 1), 1);
-    CU_ASSERT(EVENTUALLY(how_many(1, false) == 1)); /* the others delay it not */
+    ASSERT_EVENTUALLY(how_many(1, false) == 1); /* the others delay it not */
     CU_ASSERT_EQUAL(how_many(0, true), PIECES / 2 - 1);
     CU_ASSERT_EQUAL(answer(0, PIECES), PIECES / 2 - 1);
-    CU_ASSERT(EVENTUALLY(how_many(1, false) == PIECES / 2));
+    ASSERT_EVENTUALLY(how_many(1, false) == PIECES / 2);
     for (int i = 0; i < PIECES; i++) {
         CU_ASSERT_EQUAL(zkl_partition_done(members[0], names[i], NULL), ZKL_ENOTHELD); /* owed no more, or never */
     }
@@ -203,21 +202,21 @@ TEST(test_margin)
     zkl_session_options options = kit_short();
     begin();
     join_with(0, &options, 0, 1000);
-    CU_ASSERT(EVENTUALLY(how_many(0, false) == PIECES));
-    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(sessions[0])), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(how_many(0, true) == PIECES));
+    ASSERT_EVENTUALLY(how_many(0, false) == PIECES);
+    ASSERT_OK(zkl__memory_suspend(zkl_session_id(sessions[0])));
+    ASSERT_EVENTUALLY(how_many(0, true) == PIECES);
     for (int i = 0; i < PIECES; i++) {
         CU_ASSERT_FALSE(look_at(0, i).lost);
     }
     CU_ASSERT_EQUAL(answer(0, 3), 3); /* in time */
-    CU_ASSERT(EVENTUALLY(told(0, ZKL_STATE_LOST) == PIECES - 3));
+    ASSERT_EVENTUALLY(told(0, ZKL_STATE_LOST) == PIECES - 3);
     for (int i = 0; i < PIECES; i++) {
         CU_ASSERT_EQUAL(zkl_partition_remaining_ms(members[0], names[i]), 0);
     }
-    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(sessions[0])), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(how_many(0, false) == 3));
+    ASSERT_OK(zkl__memory_resume(zkl_session_id(sessions[0])));
+    ASSERT_EVENTUALLY(how_many(0, false) == 3);
     CU_ASSERT_EQUAL(answer(0, PIECES), PIECES - 3);
-    CU_ASSERT(EVENTUALLY(how_many(0, false) == PIECES));
+    ASSERT_EVENTUALLY(how_many(0, false) == PIECES);
     leave(0);
 }
 
@@ -227,20 +226,20 @@ TEST(test_jeopardy_and_back)
     zkl_session_options options = kit_short();
     begin();
     join_with(0, &options, 0, 0);
-    CU_ASSERT(EVENTUALLY(how_many(0, false) == PIECES));
+    ASSERT_EVENTUALLY(how_many(0, false) == PIECES);
     int64_t id = zkl_session_id(sessions[0]);
-    CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(told(0, ZKL_STATE_JEOPARDY) == PIECES));
-    CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(told(0, ZKL_STATE_HELD) == PIECES));
+    ASSERT_OK(zkl__memory_suspend(id));
+    ASSERT_EVENTUALLY(told(0, ZKL_STATE_JEOPARDY) == PIECES);
+    ASSERT_OK(zkl__memory_resume(id));
+    ASSERT_EVENTUALLY(told(0, ZKL_STATE_HELD) == PIECES);
     CU_ASSERT_EQUAL(seen[0].revoked, 0);
-    CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(how_many(0, true) == PIECES));
+    ASSERT_OK(zkl__memory_suspend(id));
+    ASSERT_EVENTUALLY(how_many(0, true) == PIECES);
     CU_ASSERT(look_at(0, 0).lost);
     CU_ASSERT_EQUAL(told(0, ZKL_STATE_LOST), 0); /* revoked has said so */
-    CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
+    ASSERT_OK(zkl__memory_resume(id));
     CU_ASSERT_EQUAL(answer(0, PIECES), PIECES);
-    CU_ASSERT(EVENTUALLY(how_many(0, false) == PIECES));
+    ASSERT_EVENTUALLY(how_many(0, false) == PIECES);
     leave(0);
 }
 
@@ -253,16 +252,16 @@ TEST(test_no_stall)
     zkl_lock_options heard = ZKL_LOCK_OPTIONS_INIT;
     begin();
     join_with(0, &options, 0, 0);
-    CU_ASSERT(EVENTUALLY(how_many(0, false) == PIECES));
+    ASSERT_EVENTUALLY(how_many(0, false) == PIECES);
     heard.state_fn = on_lock_state;
     heard.payload = &box;
     zkl_lock *lock = kit_hold(sessions[0], "/beside", &heard);
-    CU_ASSERT_EQUAL(zkl_partition_stop(members[0], NULL), ZKL_OK);
+    ASSERT_OK(zkl_partition_stop(members[0], NULL));
     CU_ASSERT_EQUAL(how_many(0, true), PIECES);
-    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(sessions[0])), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST));
+    ASSERT_OK(zkl__memory_suspend(zkl_session_id(sessions[0])));
+    ASSERT_EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST);
     CU_ASSERT_EQUAL(how_many(0, true), PIECES);
-    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(sessions[0])), ZKL_OK);
+    ASSERT_OK(zkl__memory_resume(zkl_session_id(sessions[0])));
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     CU_ASSERT_EQUAL(answer(0, PIECES), PIECES);
     zkl_lock_free(lock);
@@ -282,26 +281,26 @@ TEST(test_ends_of_a_partition)
     struct mailbox box = MAILBOX_INIT;
     begin();
     join_with(0, NULL, 0, 0);
-    CU_ASSERT(EVENTUALLY(how_many(0, false) == PIECES));
-    CU_ASSERT_EQUAL(zkl_partition_stop_async(members[0], on_stopped, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(how_many(0, true) == PIECES));
+    ASSERT_EVENTUALLY(how_many(0, false) == PIECES);
+    ASSERT_OK(zkl_partition_stop_async(members[0], on_stopped, &box, NULL));
+    ASSERT_EVENTUALLY(how_many(0, true) == PIECES);
     CU_ASSERT_EQUAL(kit_queue(sessions[0], PATH "/pieces/a"), 1);
     CU_ASSERT_EQUAL(answer(0, PIECES - 1), PIECES - 1);
-    CU_ASSERT(EVENTUALLY(kit_queue(sessions[0], PATH "/pieces/a") == 0));
+    ASSERT_EVENTUALLY(kit_queue(sessions[0], PATH "/pieces/a") == 0);
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     CU_ASSERT_EQUAL(answer(0, PIECES), 1);
     CU_ASSERT_TRUE_FATAL(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
+    ASSERT_OK(box.letters[0].code);
     CU_ASSERT_FALSE(box.letters[0].granted);
-    CU_ASSERT_EQUAL(zkl_partition_start(members[0], NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(how_many(0, false) == PIECES));
-    CU_ASSERT_EQUAL(zkl_partition_stop(members[0], NULL), ZKL_OK); /* returns, and eight are owed */
+    ASSERT_OK(zkl_partition_start(members[0], NULL));
+    ASSERT_EVENTUALLY(how_many(0, false) == PIECES);
+    ASSERT_OK(zkl_partition_stop(members[0], NULL)); /* returns, and eight are owed */
     CU_ASSERT_EQUAL(how_many(0, true), PIECES);
-    CU_ASSERT_EQUAL(zkl_partition_stop_async(members[0], on_stopped, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_partition_stop_async(members[0], on_stopped, &box, NULL));
     zkl_partition_free(members[0]); /* answers */
     CU_ASSERT_EQUAL_FATAL(mailbox_count(&box), 2);
-    CU_ASSERT_EQUAL(box.letters[1].code, ZKL_OK);
-    CU_ASSERT(EVENTUALLY(kit_queue(sessions[0], PATH "/pieces/h") == 0));
+    ASSERT_OK(box.letters[1].code);
+    ASSERT_EVENTUALLY(kit_queue(sessions[0], PATH "/pieces/h") == 0);
     kit_close(sessions[0]);
 }
 
@@ -341,11 +340,11 @@ TEST(test_answered_from_inside)
         options.assigned_fn = deaf;
         options.revoked_fn = later ? answers_at_once : needs_no_answer;
         options.done_later = later;
-        CU_ASSERT_EQUAL_FATAL(zkl_partition_new(&partition, session, PATH, names, PIECES, &options, NULL), ZKL_OK);
+        ASSERT_OK_FATAL(zkl_partition_new(&partition, session, PATH, names, PIECES, &options, NULL));
         for (int round = 1; round <= 3; round++) {
-            CU_ASSERT_EQUAL(zkl_partition_start(partition, NULL), ZKL_OK);
-            CU_ASSERT(EVENTUALLY(zkl_partition_owned(partition, NULL, 0) == PIECES));
-            CU_ASSERT_EQUAL(zkl_partition_stop(partition, NULL), ZKL_OK);
+            ASSERT_OK(zkl_partition_start(partition, NULL));
+            ASSERT_EVENTUALLY(zkl_partition_owned(partition, NULL, 0) == PIECES);
+            ASSERT_OK(zkl_partition_stop(partition, NULL));
             CU_ASSERT_EQUAL(answered, round * PIECES);
         }
         CU_ASSERT_EQUAL(bad_answers, 0);

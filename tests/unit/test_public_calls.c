@@ -210,16 +210,15 @@ static void make(struct things *t, const zkl_session_options *options)
     t->parts.revoked_fn = on_revoked;
     quick.release_timeout_ms = quick_group.leave_timeout_ms = 20; /* a release has a time of its own */
     quick.revoke_fn = on_revoke;
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_new(&t->lock, t->session, "/n/lock", &quick, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_lock_new(&t->lock, t->session, "/n/lock", &quick, NULL));
     quick.revoke_fn = NULL;
-    CU_ASSERT_EQUAL_FATAL(zkl_write_lock_new(&t->writer, t->session, "/n/rw", &quick, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&t->multilock, t->session, t->paths, 2, &quick, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&t->semaphore, t->session, "/n/permits", 2, &quick, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&t->election, t->session, "/n/leader", &quick, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_group_new(&t->group, t->session, "/n/group", "me", &quick_group, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&t->barrier, t->session, "/n/double", 1, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_partition_new(&t->partition, t->session, "/n/parts", t->pieces, 1, &t->parts, NULL),
-                          ZKL_OK);
+    ASSERT_OK_FATAL(zkl_write_lock_new(&t->writer, t->session, "/n/rw", &quick, NULL));
+    ASSERT_OK_FATAL(zkl_multilock_new(&t->multilock, t->session, t->paths, 2, &quick, NULL));
+    ASSERT_OK_FATAL(zkl_semaphore_new(&t->semaphore, t->session, "/n/permits", 2, &quick, NULL));
+    ASSERT_OK_FATAL(zkl_election_new(&t->election, t->session, "/n/leader", &quick, NULL));
+    ASSERT_OK_FATAL(zkl_group_new(&t->group, t->session, "/n/group", "me", &quick_group, NULL));
+    ASSERT_OK_FATAL(zkl_double_barrier_new(&t->barrier, t->session, "/n/double", 1, NULL));
+    ASSERT_OK_FATAL(zkl_partition_new(&t->partition, t->session, "/n/parts", t->pieces, 1, &t->parts, NULL));
 }
 
 /* Objects of any session: also of a closed one, and of the parent's. */
@@ -263,10 +262,10 @@ static void hold_all(struct things *t)
     kit_acquire(t->writer);
     kit_acquire(t->semaphore);
     kit_acquire(t->election);
-    CU_ASSERT_EQUAL(zkl_group_join(t->group, 10000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_double_barrier_enter(t->barrier, 10000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_barrier_set(t->session, "/n/barrier", 10000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_once_look(t->lock, 1000, 0, 10000, &t->slot, NULL), ZKL_OK);
+    ASSERT_OK(zkl_group_join(t->group, 10000, NULL));
+    ASSERT_OK(zkl_double_barrier_enter(t->barrier, 10000, NULL));
+    ASSERT_OK(zkl_barrier_set(t->session, "/n/barrier", 10000, NULL));
+    ASSERT_OK(zkl_once_look(t->lock, 1000, 0, 10000, &t->slot, NULL));
 }
 
 static bool connected(zkl_session *session)
@@ -282,7 +281,7 @@ static int64_t call_to_its_end(const struct row *row, struct things *t, zkl_erro
     t->is_timed = false;
     int64_t code = row->call(t, 0, err);
     if (code == ZKL_OK && is_async(row) && (t->closes || !strstr(row->name, "close"))) {
-        CU_ASSERT_TRUE(EVENTUALLY(atomic_load(&completions) > before));
+        ASSERT_EVENTUALLY(atomic_load(&completions) > before);
         code = atomic_load(&last_code);
     }
     return code;
@@ -419,8 +418,8 @@ TEST(test_from_callbacks)
         zkl_lock *trigger = kit_lock(t.session, "/trigger", NULL);
         memset(codes_inside, 0, sizeof codes_inside);
         int before = atomic_load(&completions);
-        CU_ASSERT_EQUAL(zkl_lock_acquire_async(trigger, 10000, call_inside, &t, NULL), ZKL_OK);
-        CU_ASSERT(EVENTUALLY((zkl_session_dispatch(t.session), atomic_load(&completions) > before)));
+        ASSERT_OK(zkl_lock_acquire_async(trigger, 10000, call_inside, &t, NULL));
+        ASSERT_EVENTUALLY((zkl_session_dispatch(t.session), atomic_load(&completions) > before));
         for (int i = 0; i < ROWS; i++) {
             if (codes_inside[i] != codes_outside[i]) {
                 printf("(%s: %d, not %d) ", rows[i].name, (int)codes_inside[i], (int)codes_outside[i]);
@@ -454,11 +453,11 @@ TEST(test_wrong_timeouts)
             free_made(&t);
         }
         CU_ASSERT(timed > 40);
-        CU_ASSERT(EVENTUALLY(connected(t.session))); /* the last rows cut it off */
+        ASSERT_EVENTUALLY(connected(t.session)); /* the last rows cut it off */
         free_all(&t);
         kit_close(t.session);
     }
-    CU_ASSERT_EQUAL(zkl_session_close(NULL, -5), ZKL_OK);
+    ASSERT_OK(zkl_session_close(NULL, -5));
 }
 
 /* None of them is over before it has begun. */
@@ -475,7 +474,7 @@ TEST(test_long_timeouts)
             free_made(&t);
         }
         free_all(&t);
-        CU_ASSERT_EQUAL(zkl_session_close(t.session, right[j]), ZKL_OK);
+        ASSERT_OK(zkl_session_close(t.session, right[j]));
     }
 }
 
@@ -514,9 +513,9 @@ TEST(test_long_paths)
     zkl_double_barrier *pair = NULL;
     long_path(path, 1000);
     path[999] = 'y';
-    CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&pair, session, path, 1, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_double_barrier_enter(pair, 10000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_double_barrier_leave(pair, 10000, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_double_barrier_new(&pair, session, path, 1, NULL));
+    ASSERT_OK(zkl_double_barrier_enter(pair, 10000, NULL));
+    ASSERT_OK(zkl_double_barrier_leave(pair, 10000, NULL));
     zkl_double_barrier_free(pair);
     kit_close(session);
 }
@@ -531,7 +530,7 @@ TEST(test_nothing_given)
     CU_ASSERT_EQUAL(zkl_multilock_new(&t.made.lock, t.session, hole, 2, NULL, NULL), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_multilock_new(&t.made.lock, t.session, hole, SIZE_MAX, NULL, NULL), ZKL_ELIMIT);
     hold_all(&t);
-    CU_ASSERT_EQUAL(zkl_lock_commit(t.lock, NULL, 0, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_OK); /* it is held */
+    ASSERT_OK(zkl_lock_commit(t.lock, NULL, 0, ZKL_WAIT_FOREVER, NULL, NULL)); /* it is held */
     CU_ASSERT_EQUAL(zkl_lock_commit(t.lock, NULL, 1, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_EINVAL);
     CU_ASSERT(zkl_lock_node(t.lock, NULL, 0) > 0);
     CU_ASSERT(zkl_stats_write_prometheus(t.session, NULL, NULL, 0) > 0);
@@ -554,7 +553,7 @@ TEST(test_options)
         zkl_session *session = NULL;
         int rc = zkl_session_open(&session, PLACE, &options, &err);
         CU_ASSERT(rc == ZKL_OK || rc == ZKL_ECONNECT || (rc == ZKL_EINVAL && strstr(err.text, names[i % 4])));
-        CU_ASSERT_EQUAL(zkl_session_close(session, ZKL_WAIT_FOREVER), ZKL_OK);
+        ASSERT_OK(zkl_session_close(session, ZKL_WAIT_FOREVER));
     }
     zkl_session *session = kit_open(NULL);
     for (size_t i = 0; i < 2 * (sizeof extremes / sizeof *extremes); i++) {
@@ -600,18 +599,18 @@ enum {
 static void suspend(int64_t session_id, size_t answers)
 {
     (void)answers;
-    CU_ASSERT_EQUAL(zkl__memory_suspend(session_id), ZKL_OK);
+    ASSERT_OK(zkl__memory_suspend(session_id));
 }
 
 static void hang(int64_t session_id, size_t answers)
 {
     (void)answers;
-    CU_ASSERT_EQUAL(zkl__memory_hold(session_id, true), ZKL_OK);
+    ASSERT_OK(zkl__memory_hold(session_id, true));
 }
 
 static void lose(int64_t session_id, size_t answers)
 {
-    CU_ASSERT_EQUAL(zkl__memory_break(session_id, answers, 1, 0), ZKL_OK);
+    ASSERT_OK(zkl__memory_break(session_id, answers, 1, 0));
 }
 
 static void *wait_plainly(void *took_ms)
@@ -644,7 +643,7 @@ static int64_t excess(const struct row *row, bool held, void (*spoil)(int64_t se
     (void)zkl__memory_hold(id, false);
     (void)zkl__memory_break(id, 0, 0, 0);
     (void)zkl__memory_resume(id);
-    CU_ASSERT(EVENTUALLY(zkl_session_state(t.session) == ZKL_SESSION_CONNECTED));
+    ASSERT_EVENTUALLY(zkl_session_state(t.session) == ZKL_SESSION_CONNECTED);
     free_made(&t);
     free_all(&t);
     kit_close(t.session);
@@ -737,13 +736,13 @@ static void clean_up(void)
 {
     const struct zkl__op forget = {.kind = ZKL__OP_SET, .dir = "/n/lock", .data = "", .version = -1};
     enum zkl__rc rc;
-    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &forget, &rc), ZKL_OK);
+    ASSERT_OK(zkl__memory_meddle(PLACE, &forget, &rc));
     (void)zkl_semaphore_resize(keeper, "/n/permits", 2, 10000, NULL); /* if there is one */
     zkl_double_barrier *pair = NULL;
-    CU_ASSERT_EQUAL(zkl_barrier_lift(keeper, "/n/barrier", 10000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&pair, keeper, "/n/double", 1, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_double_barrier_enter(pair, 10000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_double_barrier_leave(pair, 10000, NULL), ZKL_OK);
+    ASSERT_OK(zkl_barrier_lift(keeper, "/n/barrier", 10000, NULL));
+    ASSERT_OK_FATAL(zkl_double_barrier_new(&pair, keeper, "/n/double", 1, NULL));
+    ASSERT_OK(zkl_double_barrier_enter(pair, 10000, NULL));
+    ASSERT_OK(zkl_double_barrier_leave(pair, 10000, NULL));
     zkl_double_barrier_free(pair);
 }
 
@@ -773,7 +772,7 @@ static bool begin_delayed(const struct row *row, struct things *t, zkl_stop *sto
         if (held) {
             hold_all(t);
         }
-        CU_ASSERT_EQUAL(zkl_testing_delay(t->session, true, NULL), ZKL_OK);
+        ASSERT_OK(zkl_testing_delay(t->session, true, NULL));
         t->ms = ms;
         code = row->call(t, 0, NULL);
     }
@@ -807,7 +806,7 @@ static void end_in(const struct row *row, enum way way)
     if (begun) {
         bool goes_on = way == STOP && ends_something(row);
         if (goes_on) { /* a wait beside it shows when the token has had its effect */
-            CU_ASSERT_EQUAL(zkl_barrier_wait_async(t.session, "/n/wait", 60000, on_stopped, &stopped, NULL), ZKL_OK);
+            ASSERT_OK(zkl_barrier_wait_async(t.session, "/n/wait", 60000, on_stopped, &stopped, NULL));
         }
         if (way == STOP) {
             zkl_stop_raise(&stop);
@@ -820,15 +819,15 @@ static void end_in(const struct row *row, enum way way)
         bool over = atomic_load(&completions) > before;
         CU_ASSERT(way != CLOSE || over); /* before the close returned */
         if (goes_on) {
-            CU_ASSERT(EVENTUALLY(atomic_load(&stopped)));
+            ASSERT_EVENTUALLY(atomic_load(&stopped));
         }
         if (goes_on || (way == FREE && !over)) { /* the session's own goes on */
-            CU_ASSERT_EQUAL(zkl_testing_delay(t.session, false, NULL), ZKL_OK);
-            CU_ASSERT(EVENTUALLY(atomic_load(&completions) > before));
+            ASSERT_OK(zkl_testing_delay(t.session, false, NULL));
+            ASSERT_EVENTUALLY(atomic_load(&completions) > before);
             code = atomic_load(&last_code);
             CU_ASSERT(code == ZKL_OK || (way == FREE && (code == ZKL_ENOENT || is_refused_idle(code))));
         } else {
-            CU_ASSERT(EVENTUALLY(atomic_load(&completions) > before));
+            ASSERT_EVENTUALLY(atomic_load(&completions) > before);
             if (!is_right(row, way, atomic_load(&last_code))) {
                 printf("(%s, way %d: %d) ", row->name, (int)way, atomic_load(&last_code));
                 CU_FAIL("another code");
@@ -836,13 +835,13 @@ static void end_in(const struct row *row, enum way way)
         }
     }
     if (way != CLOSE || !begun) {
-        CU_ASSERT_EQUAL(zkl_testing_delay(t.session, false, NULL), ZKL_OK);
+        ASSERT_OK(zkl_testing_delay(t.session, false, NULL));
     }
     if (way != FREE || !begun) {
         free_all(&t);
     }
     clean_up();
-    CU_ASSERT(EVENTUALLY(nothing_left()));
+    ASSERT_EVENTUALLY(nothing_left());
     CU_ASSERT(atomic_load(&completions) <= before + 1);
     if (way != CLOSE || !begun) {
         kit_close(t.session);
@@ -880,11 +879,11 @@ static void cut_at(const struct row *row, bool held, size_t whole, bool applied)
     }
     t.ms = 10000;
     int before = atomic_load(&completions);
-    CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(t.session), whole, applied, !applied), ZKL_OK);
+    ASSERT_OK(zkl__memory_break(zkl_session_id(t.session), whole, applied, !applied));
     int64_t code = row->call(&t, 0, NULL);
     if (code == ZKL_OK) {
-        CU_ASSERT_EQUAL(zkl_barrier_lift(keeper, "/n/barrier", 10000, NULL), ZKL_OK); /* somebody may wait for that */
-        CU_ASSERT(EVENTUALLY(completed(t.session, before)));
+        ASSERT_OK(zkl_barrier_lift(keeper, "/n/barrier", 10000, NULL)); /* somebody may wait for that */
+        ASSERT_EVENTUALLY(completed(t.session, before));
         code = atomic_load(&last_code);
         bool once = strstr(row->name, "commit") || strstr(row->name, "revoke");
         if (code != ZKL_OK && code != ZKL_ENOENT && !is_refused_idle(code) && !is_refused_held(code) &&
@@ -894,10 +893,10 @@ static void cut_at(const struct row *row, bool held, size_t whole, bool applied)
         }
     }
     (void)zkl__memory_suspend(zkl_session_id(t.session)); /* what is left of the plan goes with the connection */
-    CU_ASSERT(EVENTUALLY(connected(t.session)));
+    ASSERT_EVENTUALLY(connected(t.session));
     free_all(&t);
     clean_up();
-    CU_ASSERT(EVENTUALLY(nothing_left()));
+    ASSERT_EVENTUALLY(nothing_left());
     free_made(&t);
     kit_close(t.session);
     kit_close(keeper);
@@ -923,16 +922,16 @@ TEST(test_acquire_cut_at_each_request)
         zkl_lock *lock = handle_make(recipe, session, path, NULL);
         bool given_up = i % 2;
         int before = atomic_load(&completions);
-        CU_ASSERT(EVENTUALLY(zkl__memory_break(zkl_session_id(session), (size_t)(i / 4 % 6), i / 2 % 2, 1) == ZKL_OK));
-        CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 10000, on_acquire, NULL, NULL), ZKL_OK);
+        ASSERT_EVENTUALLY(zkl__memory_break(zkl_session_id(session), (size_t)(i / 4 % 6), i / 2 % 2, 1) == ZKL_OK);
+        ASSERT_OK(zkl_lock_acquire_async(lock, 10000, on_acquire, NULL, NULL));
         if (!given_up) {
-            CU_ASSERT(EVENTUALLY(completed(session, before)));
-            CU_ASSERT_EQUAL(atomic_load(&last_code), ZKL_OK);
+            ASSERT_EVENTUALLY(completed(session, before));
+            ASSERT_OK(atomic_load(&last_code));
             CU_ASSERT_EQUAL(kit_queue(keeper, zkl_lock_path(lock)), recipe->recipe == ZKL_RECIPE_SEMAPHORE ? 0 : 1);
         }
         zkl_lock_free(lock);
         (void)zkl__memory_suspend(zkl_session_id(session)); /* what is left of the plan goes with the connection */
-        CU_ASSERT(EVENTUALLY(connected(session) && nothing_left()));
+        ASSERT_EVENTUALLY(connected(session) && nothing_left());
     }
     kit_close(session);
     kit_close(keeper);
@@ -967,7 +966,7 @@ static int wait_behind(struct things *t, bool cancels)
         zkl_lock_release(held, NULL);
     }
     if (code == ZKL_OK) {
-        CU_ASSERT(EVENTUALLY(atomic_load(&completions) > before));
+        ASSERT_EVENTUALLY(atomic_load(&completions) > before);
         code = atomic_load(&last_code);
     }
     zkl_lock_free(held);
@@ -1006,7 +1005,7 @@ static int lost_create(struct things *t)
         zkl__memory_resume(id);
     }
     if (code == ZKL_OK) {
-        CU_ASSERT(EVENTUALLY(atomic_load(&completions) > before));
+        ASSERT_EVENTUALLY(atomic_load(&completions) > before);
         code = atomic_load(&last_code);
     }
     return code;
@@ -1016,7 +1015,7 @@ static int expiry_while_holding(struct things *t)
 {
     int code = zkl_lock_acquire(t->lock, t->ms, NULL, NULL);
     if (code == ZKL_OK && zkl__memory_expire(zkl_session_id(t->session)) == ZKL_OK) {
-        CU_ASSERT(EVENTUALLY(zkl_lock_state(t->lock) == ZKL_STATE_LOST)); /* the notice of a loss needs no memory */
+        ASSERT_EVENTUALLY(zkl_lock_state(t->lock) == ZKL_STATE_LOST); /* the notice of a loss needs no memory */
         CU_ASSERT_EQUAL(zkl_lock_release(t->lock, NULL), ZKL_ELOST);
     }
     return code;
@@ -1079,11 +1078,11 @@ static int64_t fail_at(const struct starving *starving, long nth, bool sticky, b
         zkl__memory_suspend(zkl_session_id(t.session));
         cut_later = false;
     }
-    CU_ASSERT(EVENTUALLY(connected(t.session)));
+    ASSERT_EVENTUALLY(connected(t.session));
     free_made(&t);
     free_all(&t);
     clean_up();
-    CU_ASSERT(EVENTUALLY(nothing_left())); /* while the session lives: its end would hide what is forgotten */
+    ASSERT_EVENTUALLY(nothing_left()); /* while the session lives: its end would hide what is forgotten */
     kit_close(t.session);
     CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
     return code;

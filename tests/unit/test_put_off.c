@@ -84,7 +84,7 @@ static int members(zkl_session *session)
 static int join(zkl_session *session)
 {
     zkl_group *group;
-    CU_ASSERT_EQUAL_FATAL(zkl_group_new(&group, session, "/group", "us", NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_group_new(&group, session, "/group", "us", NULL, NULL));
     int code = zkl_group_join(group, SECOND, NULL);
     zkl_group_free(group);
     return code;
@@ -93,7 +93,7 @@ static int join(zkl_session *session)
 static int acquire(zkl_session *session)
 {
     zkl_lock *lock;
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_new(&lock, session, "/lock", NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_lock_new(&lock, session, "/lock", NULL, NULL));
     int code = zkl_lock_acquire(lock, SECOND, NULL, NULL);
     zkl_lock_free(lock);
     return code;
@@ -105,7 +105,7 @@ static unsigned expect_few(const char *name, int (*call)(zkl_session *session), 
     zkl_session *session = NULL;
     atomic_store(&mood, CONTENT);
     thread_store_begin(turn);
-    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&session, "test:1", NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_session_open(&session, "test:1", NULL, NULL));
     atomic_store(&mood, when);
     unsigned before = asked();
     int code = call(session);
@@ -156,17 +156,17 @@ TEST(test_done_later)
     pthread_t thread;
     atomic_store(&mood, CONTENT);
     thread_store_begin(turn);
-    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&session, "test:1", NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_session_open(&session, "test:1", NULL, NULL));
     atomic_store(&mood, BUSY);
     unsigned from = answered();
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, be_content, &from), 0);
-    CU_ASSERT_EQUAL(zkl_barrier_set(session, "/barrier", SOON, NULL), ZKL_OK);
+    ASSERT_OK(zkl_barrier_set(session, "/barrier", SOON, NULL));
     pthread_join(thread, NULL);
     zkl_queue *queue;
     atomic_store(&mood, BUSY);
     from = answered();
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, be_content, &from), 0);
-    CU_ASSERT_EQUAL(zkl_queue_list(&queue, session, "/queue", SOON, NULL), ZKL_OK);
+    ASSERT_OK(zkl_queue_list(&queue, session, "/queue", SOON, NULL));
     pthread_join(thread, NULL);
     zkl_queue_free(queue);
     (void)zkl_session_close(session, 0);
@@ -197,18 +197,18 @@ TEST(test_replies_after_the_end)
 {
     zkl_session *session = NULL;
     thread_store_begin(turn_doomed);
-    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&session, "test:1", NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_session_open(&session, "test:1", NULL, NULL));
     atomic_store(&doomed, 1);
     int64_t end = now_ms() + SOON;
     while (zkl_session_id(session) != 2 && look_again(end)) {
     }
     CU_ASSERT_EQUAL_FATAL(zkl_session_id(session), 2); /* else close would not end either */
-    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    ASSERT_OK(zkl_session_close(session, SOON));
 }
 
 static void on_closed(int code, const zkl_error *err, void *payload)
 {
-    CU_ASSERT_EQUAL(code, ZKL_OK);
+    ASSERT_OK(code);
     (void)err;
     atomic_store((atomic_bool *)payload, true);
 }
@@ -220,12 +220,12 @@ TEST(test_closed_while_it_opens)
     atomic_bool done = false;
     atomic_store(&doomed, 0);
     thread_store_begin(turn_doomed);
-    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&session, "test:1", NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_session_open(&session, "test:1", NULL, NULL));
     thread_store_hold(true);
     atomic_store(&doomed, thread_store_opened());
     for (int64_t end = now_ms() + SOON; !thread_store_held() && look_again(end);) {
     }
-    CU_ASSERT_EQUAL(zkl_session_close_async(session, SOON, on_closed, &done, NULL), ZKL_OK);
+    ASSERT_OK(zkl_session_close_async(session, SOON, on_closed, &done, NULL));
     CU_ASSERT_FALSE(atomic_load(&done));
     thread_store_hold(false);
     wait_for_flag(&done);

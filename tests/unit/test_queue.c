@@ -19,7 +19,7 @@ static void put(const char *dir, const char *name, const char *data, const zkl_a
                          .size = data ? strlen(data) : 0,
                          .mode = ZKL__PERSISTENT,
                          .acl = acl};
-    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
+    ASSERT_OK(zkl__memory_meddle(PLACE, &op, &rc));
     CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
 }
 
@@ -27,7 +27,7 @@ static zkl_queue *list(const char *path)
 {
     zkl_queue *queue = NULL;
     zkl_error err = {0};
-    CU_ASSERT_EQUAL_FATAL(zkl_queue_list(&queue, one, path, 5000, &err), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_queue_list(&queue, one, path, 5000, &err));
     return queue;
 }
 
@@ -41,7 +41,7 @@ TEST(test_holder_and_waiters)
     char node[128], whoami[64];
     kit_acquire(a);
     acquire_start(&waiting, b, ZKL_WAIT_FOREVER);
-    CU_ASSERT(EVENTUALLY(kit_queue(one, QUEUE) == 2));
+    ASSERT_EVENTUALLY(kit_queue(one, QUEUE) == 2);
     zkl_queue *queue = list(QUEUE);
     const zkl_queue_entry *entries = queue->entries;
     zkl_lock_node(a, node, sizeof node);
@@ -61,7 +61,7 @@ TEST(test_holder_and_waiters)
     CU_ASSERT_EQUAL(queue->server_ms, entries[1].created_ms);
     zkl_queue_free(queue);
     zkl_lock_free(a);
-    CU_ASSERT_EQUAL(acquire_join(&waiting), ZKL_OK);
+    ASSERT_OK(acquire_join(&waiting));
     zkl_lock_free(b);
     kit_tear_down();
 }
@@ -175,34 +175,34 @@ TEST(test_what_they_bring)
     kit_set_up(NULL);
     zkl_lock *lock = hold(&requests);
     zkl_lock *next = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(next, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
-    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(one, QUEUE) == 2));
-    CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_queue_list_async(&queue, one, path, 5000, on_ended, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire_async(next, ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
+    ASSERT_EVENTUALLY(kit_queue(one, QUEUE) == 2);
+    ASSERT_OK(zkl_testing_delay(one, true, NULL));
+    ASSERT_OK(zkl_queue_list_async(&queue, one, path, 5000, on_ended, &box, NULL));
     memset(path, 'x', sizeof path - 1); /* it was copied */
-    CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
+    ASSERT_OK(zkl_testing_delay(one, false, NULL));
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL_FATAL(box.letters[0].code, ZKL_OK);
+    ASSERT_OK_FATAL(box.letters[0].code);
     CU_ASSERT_EQUAL(queue->count, 2);
     CU_ASSERT_STRING_EQUAL(queue->entries[0].name, held_node);
     CU_ASSERT_EQUAL(queue->entries[0].token, zkl_lock_token(lock));
     CU_ASSERT_TRUE(queue->entries[0].holds);
     CU_ASSERT_FALSE(queue->entries[1].holds);
-    CU_ASSERT_EQUAL(zkl_queue_revoke_async(one, QUEUE, NULL, 5000, on_ended, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_queue_revoke_async(one, QUEUE, NULL, 5000, on_ended, &box, NULL));
     CU_ASSERT_TRUE(mailbox_wait(&box, 2));
-    CU_ASSERT_EQUAL(box.letters[1].code, ZKL_OK);
+    ASSERT_OK(box.letters[1].code);
     CU_ASSERT_TRUE(mailbox_wait(&requests, 1));
     strcpy(node, held_node);
-    CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_queue_remove_async(one, QUEUE, node, zkl_lock_token(lock), 5000, on_ended, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_testing_delay(one, true, NULL));
+    ASSERT_OK(zkl_queue_remove_async(one, QUEUE, node, zkl_lock_token(lock), 5000, on_ended, &box, NULL));
     memset(node, 'x', sizeof node - 1);
-    CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
+    ASSERT_OK(zkl_testing_delay(one, false, NULL));
     CU_ASSERT_TRUE(mailbox_wait(&box, 4)); /* and the next one is granted */
     CU_ASSERT_TRUE(zkl_lock_is_held(next));
-    CU_ASSERT_EQUAL(zkl_queue_remove_async(one, QUEUE, held_node, 0, 5000, on_ended, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_queue_remove_async(one, QUEUE, held_node, 0, 5000, on_ended, &box, NULL));
     CU_ASSERT_TRUE(mailbox_wait(&box, 5));
     CU_ASSERT_EQUAL(box.letters[4].code, ZKL_ENOTHELD);
-    CU_ASSERT_EQUAL(zkl_queue_revoke_async(one, "/locks/none", NULL, 5000, on_ended, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_queue_revoke_async(one, "/locks/none", NULL, 5000, on_ended, &box, NULL));
     CU_ASSERT_TRUE(mailbox_wait(&box, 6));
     CU_ASSERT_EQUAL(box.letters[5].code, ZKL_ENOTHELD);
     zkl_queue_free(queue);
@@ -217,11 +217,11 @@ TEST(test_revoke_is_sent_once)
     struct mailbox box = MAILBOX_INIT, requests = MAILBOX_INIT;
     kit_set_up(NULL);
     zkl_lock *lock = hold(&requests);
-    CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), 0, 1, 0), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_queue_revoke_async(one, QUEUE, held_node, 10000, on_ended, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl__memory_break(zkl_session_id(one), 0, 1, 0));
+    ASSERT_OK(zkl_queue_revoke_async(one, QUEUE, held_node, 10000, on_ended, &box, NULL));
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ECONNECT);
-    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
+    ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
     CU_ASSERT_TRUE(mailbox_wait(&requests, 1));
     zkl_lock_free(lock);
     kit_tear_down();
@@ -249,17 +249,17 @@ TEST(test_holder)
     char node[128];
     zkl_error err;
     zkl_grant first, second;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, &first, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(a, 10000, &first, NULL));
     zkl_lock_node(a, node, sizeof node);
     acquire_start(&waiting, b, ZKL_WAIT_FOREVER);
-    CU_ASSERT(EVENTUALLY(kit_queue(one, QUEUE) == 2));
+    ASSERT_EVENTUALLY(kit_queue(one, QUEUE) == 2);
     CU_ASSERT_EQUAL(remove_at(QUEUE, node, first.token + 1, &err), ZKL_ENOTHELD); /* another one of that name */
     CU_ASSERT(zkl_lock_is_held(a));
-    CU_ASSERT_EQUAL(remove_at(QUEUE, node, first.token, &err), ZKL_OK);
-    CU_ASSERT_EQUAL(acquire_join(&waiting), ZKL_OK);
+    ASSERT_OK(remove_at(QUEUE, node, first.token, &err));
+    ASSERT_OK(acquire_join(&waiting));
     second.token = zkl_lock_token(b);
     CU_ASSERT(second.token > first.token);
-    CU_ASSERT(EVENTUALLY(zkl_lock_state(a) == ZKL_STATE_LOST)); /* with the next heartbeat */
+    ASSERT_EVENTUALLY(zkl_lock_state(a) == ZKL_STATE_LOST); /* with the next heartbeat */
     CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_ELOST);
     CU_ASSERT_EQUAL(remove_at(QUEUE, node, first.token, &err), ZKL_ENOTHELD);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "no such contender"));
@@ -277,13 +277,13 @@ TEST(test_waiter)
     zkl_queue *queue;
     kit_acquire(a);
     acquire_start(&waiting, b, ZKL_WAIT_FOREVER);
-    CU_ASSERT(EVENTUALLY(kit_queue(one, QUEUE) == 2));
-    CU_ASSERT_EQUAL_FATAL(zkl_queue_list(&queue, one, QUEUE, 5000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(remove_at(QUEUE, queue->entries[1].name, queue->entries[1].token, NULL), ZKL_OK);
+    ASSERT_EVENTUALLY(kit_queue(one, QUEUE) == 2);
+    ASSERT_OK_FATAL(zkl_queue_list(&queue, one, QUEUE, 5000, NULL));
+    ASSERT_OK(remove_at(QUEUE, queue->entries[1].name, queue->entries[1].token, NULL));
     zkl_queue_free(queue);
     CU_ASSERT(zkl_lock_is_held(a));
     kit_release(a);
-    CU_ASSERT_EQUAL(acquire_join(&waiting), ZKL_OK); /* queued again */
+    ASSERT_OK(acquire_join(&waiting)); /* queued again */
     zkl_lock_free(a);
     zkl_lock_free(b);
     kit_tear_down();
@@ -310,13 +310,13 @@ TEST(test_another_one_of_that_name_meanwhile)
     set_up_brief();
     zkl_lock *a = kit_hold(one, QUEUE, NULL);
     make_node();
-    CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(two), 1, 1, 0), ZKL_OK); /* a look, the delete */
+    ASSERT_OK(zkl__memory_break(zkl_session_id(two), 1, 1, 0)); /* a look, the delete */
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, run_remove, &code), 0);
-    CU_ASSERT(EVENTUALLY(zkl_session_state(two) == ZKL_SESSION_SUSPENDED));
+    ASSERT_EVENTUALLY(zkl_session_state(two) == ZKL_SESSION_SUSPENDED);
     make_node();
-    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(two)), ZKL_OK);
+    ASSERT_OK(zkl__memory_resume(zkl_session_id(two)));
     pthread_join(thread, NULL);
-    CU_ASSERT_EQUAL(code, ZKL_OK);
+    ASSERT_OK(code);
     CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 2);
     zkl_lock_free(a);
     kit_tear_down();
@@ -333,10 +333,10 @@ TEST(test_written_meanwhile)
     zkl_lock *a = kit_lock(one, QUEUE, &options);
     char node[128];
     zkl_grant grant;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, &grant, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(a, 10000, &grant, NULL));
     zkl_lock_node(a, node, sizeof node);
-    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(remove_at(QUEUE, node, grant.token, NULL), ZKL_OK);
+    ASSERT_OK(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL));
+    ASSERT_OK(remove_at(QUEUE, node, grant.token, NULL));
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 0);
     zkl_lock_free(a);
     kit_tear_down();
@@ -357,9 +357,9 @@ TEST(test_unreadable)
     kit_acquire(b);
     zkl_lock_node(b, node, sizeof node);
     CU_ASSERT_EQUAL(remove_at("/open", node, 1, NULL), ZKL_ENOTHELD);
-    CU_ASSERT_EQUAL(zkl__memory_set_rules("kit", ZKL__RULES_EXISTS_NEEDS_READ), ZKL_OK);
+    ASSERT_OK(zkl__memory_set_rules("kit", ZKL__RULES_EXISTS_NEEDS_READ));
     CU_ASSERT_EQUAL(remove_at("/open", node, 1, NULL), ZKL_EAUTH); /* whether it is that one is not told */
-    CU_ASSERT_EQUAL(remove_at("/open", node, 0, NULL), ZKL_OK);
+    ASSERT_OK(remove_at("/open", node, 0, NULL));
     CU_ASSERT_EQUAL(remove_at("/open", node, 0, NULL), ZKL_ENOTHELD);
     CU_ASSERT_EQUAL(kit_queue(two, "/open"), 0);
     zkl_lock_free(a);

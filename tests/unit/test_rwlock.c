@@ -8,14 +8,14 @@
 static zkl_lock *make_reader(zkl_session *session, const zkl_lock_options *options)
 {
     zkl_lock *lock = NULL;
-    CU_ASSERT_EQUAL_FATAL(zkl_read_lock_new(&lock, session, QUEUE, options, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_read_lock_new(&lock, session, QUEUE, options, NULL));
     return lock;
 }
 
 static zkl_lock *make_writer(zkl_session *session, const zkl_lock_options *options)
 {
     zkl_lock *lock = NULL;
-    CU_ASSERT_EQUAL_FATAL(zkl_write_lock_new(&lock, session, QUEUE, options, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_write_lock_new(&lock, session, QUEUE, options, NULL));
     return lock;
 }
 
@@ -61,7 +61,7 @@ TEST(test_readers_share)
     CU_ASSERT_EQUAL(zkl_lock_acquire(writer, 0, NULL, NULL), ZKL_EBUSY);
     int64_t token = zkl_lock_token(second);
     kit_release(second);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(writer, 0, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(writer, 0, NULL, NULL));
     CU_ASSERT(zkl_lock_token(writer) > token);
     CU_ASSERT(zkl_lock_remaining_ms(writer) > 0);
     zkl_lock_node(writer, node, sizeof node);
@@ -82,12 +82,12 @@ TEST(test_nobody_barges)
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
     zkl_lock *reader = hold(make_reader(one, NULL)), *writer = make_writer(two, NULL), *later[3];
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(writer, 10000, on_acquired, &box, NULL), ZKL_OK);
-    CU_ASSERT_FATAL(EVENTUALLY(kit_queue(one, QUEUE) == 2));
+    ASSERT_OK(zkl_lock_acquire_async(writer, 10000, on_acquired, &box, NULL));
+    ASSERT_EVENTUALLY_FATAL(kit_queue(one, QUEUE) == 2);
     for (int i = 0; i < 3; i++) {
         later[i] = make_reader(i % 2 ? one : two, NULL);
-        CU_ASSERT_EQUAL(zkl_lock_acquire_async(later[i], 10000, on_acquired, &box, NULL), ZKL_OK);
-        CU_ASSERT_FATAL(EVENTUALLY(kit_queue(one, QUEUE) == (size_t)i + 3));
+        ASSERT_OK(zkl_lock_acquire_async(later[i], 10000, on_acquired, &box, NULL));
+        ASSERT_EVENTUALLY_FATAL(kit_queue(one, QUEUE) == (size_t)i + 3);
     }
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     zkl_lock_release(reader, NULL);
@@ -110,10 +110,10 @@ TEST(test_a_plain_lock_is_a_writer)
     kit_set_up(NULL);
     zkl_lock *plain = kit_lock(one, QUEUE, NULL);
     zkl_lock *reader = make_reader(two, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(plain, 0, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(plain, 0, NULL, NULL));
     CU_ASSERT_EQUAL(zkl_lock_acquire(reader, 0, NULL, NULL), ZKL_EBUSY);
     zkl_lock_release(plain, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(reader, 0, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(reader, 0, NULL, NULL));
     CU_ASSERT_EQUAL(zkl_lock_acquire(plain, 0, NULL, NULL), ZKL_EBUSY);
     zkl_lock_free(reader);
     zkl_lock_free(plain);
@@ -130,12 +130,12 @@ TEST(test_upgrade_is_refused)
         options.recursive = recursive;
         kit_set_up(NULL);
         zkl_lock *lock = hold(make_writer(one, &options));
-        CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_OK);
+        ASSERT_OK(zkl_write_lock_downgrade(lock, NULL));
         CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, &err), ZKL_EDEADLK);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "upgrade"));
         CU_ASSERT_TRUE(reads(lock));
         kit_release(lock);
-        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, &err), ZKL_OK);
+        ASSERT_OK(zkl_lock_acquire(lock, 10000, NULL, &err));
         CU_ASSERT_TRUE(writes(lock));
         zkl_lock_free(lock);
         kit_tear_down();
@@ -148,14 +148,14 @@ TEST(test_recursion)
     options.recursive = true;
     kit_set_up(NULL);
     zkl_lock *lock = make_writer(one, &options), *other = make_reader(two, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(lock, 0, NULL, NULL));
+    ASSERT_OK(zkl_lock_acquire(lock, 0, NULL, NULL));
     CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_EDEADLK); /* others of its calls count on it */
     kit_release(lock);
     CU_ASSERT_EQUAL(zkl_lock_acquire(other, 0, NULL, NULL), ZKL_EBUSY);
-    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_OK);
+    ASSERT_OK(zkl_write_lock_downgrade(lock, NULL));
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EDEADLK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(other, 0, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(other, 0, NULL, NULL));
     kit_release(lock);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ENOTHELD);
     zkl_lock_free(lock);
@@ -174,10 +174,10 @@ TEST(test_downgrade)
     int64_t token = zkl_lock_token(lock);
     zkl_lock_node(lock, before, sizeof before);
     zkl_lock_acquire_async(reader, 10000, on_acquired, &box, NULL);
-    CU_ASSERT_FATAL(EVENTUALLY(kit_queue(one, QUEUE) == 2));
+    ASSERT_EVENTUALLY_FATAL(kit_queue(one, QUEUE) == 2);
     zkl_lock_acquire_async(writer, 10000, on_acquired, &box, NULL);
-    CU_ASSERT_FATAL(EVENTUALLY(kit_queue(one, QUEUE) == 3));
-    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_OK);
+    ASSERT_EVENTUALLY_FATAL(kit_queue(one, QUEUE) == 3);
+    ASSERT_OK(zkl_write_lock_downgrade(lock, NULL));
     CU_ASSERT_TRUE(reads(lock));
     CU_ASSERT_EQUAL(zkl_lock_token(lock), token);
     zkl_lock_node(lock, after, sizeof after);
@@ -186,7 +186,7 @@ TEST(test_downgrade)
     CU_ASSERT_STRING_EQUAL(after + 48, before + 48); /* the number */
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
     CU_ASSERT_TRUE(reads(reader));
-    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_OK); /* a reader already */
+    ASSERT_OK(zkl_write_lock_downgrade(lock, NULL)); /* a reader already */
     kit_release(reader);
     CU_ASSERT_EQUAL(zkl_lock_state(writer), ZKL_STATE_WAITING); /* the downgraded one keeps it out */
     kit_release(lock);
@@ -206,14 +206,14 @@ TEST(test_downgrade_without_an_answer)
     kit_set_up(NULL);
     zkl_lock *lock = make_writer(one, &options), *reader = make_reader(two, NULL);
     zkl_error err;
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(one)), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_lock_acquire(lock, 0, NULL, NULL));
+    ASSERT_OK(zkl__memory_suspend(zkl_session_id(one)));
     CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, &err), ZKL_ETIMEOUT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "goes on"));
     CU_ASSERT_EQUAL(zkl_lock_acquire(reader, 0, NULL, NULL), ZKL_EBUSY);
-    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_OK); /* waits for the one under way */
-    CU_ASSERT_EQUAL(zkl_lock_acquire(reader, 0, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
+    ASSERT_OK(zkl_write_lock_downgrade(lock, NULL)); /* waits for the one under way */
+    ASSERT_OK(zkl_lock_acquire(reader, 0, NULL, NULL));
     kit_release(lock);
     zkl_lock_free(lock);
     zkl_lock_free(reader);
@@ -226,12 +226,12 @@ TEST(test_downgrade_when_the_connection_goes)
     for (size_t half = 0; half <= 1; half++) {
         kit_set_up(NULL);
         zkl_lock *lock = hold(make_writer(one, NULL)), *reader = make_reader(two, NULL);
-        CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), 0, half, 1 - half), ZKL_OK);
+        ASSERT_OK(zkl__memory_break(zkl_session_id(one), 0, half, 1 - half));
         zkl_write_lock_downgrade(lock, NULL); /* no answer comes: ZKL_ETIMEOUT */
-        CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_OK);
+        ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
+        ASSERT_OK(zkl_write_lock_downgrade(lock, NULL));
         CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
-        CU_ASSERT_EQUAL(zkl_lock_acquire(reader, 0, NULL, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_acquire(reader, 0, NULL, NULL));
         kit_release(lock);
         CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
         zkl_lock_free(lock);
@@ -249,12 +249,12 @@ TEST(test_lost_while_it_downgrades)
     options.release_timeout_ms = 60000;
     kit_set_up(&brief);
     zkl_lock *lock = make_writer(one, &options);
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_lock_acquire(lock, 0, NULL, NULL));
     int64_t id = zkl_session_id(one), from = now_ms();
-    CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
+    ASSERT_OK(zkl__memory_suspend(id));
     CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_ELOST); /* at the lease end, not after a minute */
     CU_ASSERT(now_ms() - from < 10000);
-    CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
+    ASSERT_OK(zkl__memory_resume(id));
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     zkl_lock_free(lock);
     kit_tear_down();

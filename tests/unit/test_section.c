@@ -32,7 +32,7 @@ static int run_section(const zkl_cancel *cancel, int64_t token, void *payload)
     section->readable_at_first = readable(cancel, 0);
     section->remaining_ms = zkl_cancel_remaining_ms(cancel);
     if (section->harm) {
-        CU_ASSERT_EQUAL(section->harm(section->wait_for_session), ZKL_OK);
+        ASSERT_OK(section->harm(section->wait_for_session));
         section->readable = readable(cancel, 3000); /* much sooner than a lease of ten seconds ends */
         section->raised = zkl_cancel_raised(cancel);
         section->remaining_ms = zkl_cancel_remaining_ms(cancel);
@@ -46,7 +46,7 @@ TEST(test_with_lock)
     zkl_lock *lock = kit_lock(one, QUEUE, NULL), *other = kit_lock(two, QUEUE, NULL);
     struct section section = {.lock = lock};
     int result = -1;
-    CU_ASSERT_EQUAL(zkl_with_lock(lock, 10000, 0, run_section, &section, &result, NULL), ZKL_OK);
+    ASSERT_OK(zkl_with_lock(lock, 10000, 0, run_section, &section, &result, NULL));
     CU_ASSERT_EQUAL(result, 42);
     CU_ASSERT(section.token > 0);
     CU_ASSERT_FALSE(section.raised_at_first);
@@ -59,7 +59,7 @@ TEST(test_with_lock)
     CU_ASSERT_EQUAL(result, -1);
     CU_ASSERT_EQUAL(section.runs, 1);
     kit_release(other);
-    CU_ASSERT_EQUAL(zkl_with_lock(lock, 10000, 100, run_section, &section, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_with_lock(lock, 10000, 100, run_section, &section, NULL, NULL));
     zkl_lock_free(lock);
     zkl_lock_free(other);
     kit_tear_down();
@@ -73,11 +73,11 @@ TEST(test_with_lock_raises_the_flag_before_the_lease_ends)
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     struct section section = {.lock = lock, .harm = zkl__memory_suspend, .wait_for_session = zkl_session_id(one)};
     int result = -1;
-    CU_ASSERT_EQUAL(zkl_with_lock(lock, 10000, 1500, run_section, &section, &result, NULL), ZKL_OK);
+    ASSERT_OK(zkl_with_lock(lock, 10000, 1500, run_section, &section, &result, NULL));
     CU_ASSERT(section.readable);
     CU_ASSERT(section.raised);
     CU_ASSERT(section.remaining_ms > 0 && section.remaining_ms <= 1500); /* still protected: in time to end */
-    CU_ASSERT_EQUAL(zkl__memory_resume(section.wait_for_session), ZKL_OK);
+    ASSERT_OK(zkl__memory_resume(section.wait_for_session));
     zkl_lock_free(lock);
     kit_tear_down();
 }
@@ -101,7 +101,7 @@ static int cancel_itself(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     zkl_lock *lock = payload;
     CU_ASSERT(token > 0 && !zkl_cancel_raised(cancel));
-    CU_ASSERT_EQUAL(zkl_lock_cancel(lock), ZKL_OK);
+    ASSERT_OK(zkl_lock_cancel(lock));
     CU_ASSERT_TRUE(zkl_cancel_raised(cancel));
     CU_ASSERT_TRUE(zkl_lock_is_held(lock)); /* until this returns */
     return 42;
@@ -112,11 +112,10 @@ TEST(test_with_lock_is_told_by_cancel)
     kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     int result = -1;
-    CU_ASSERT_EQUAL(zkl_with_lock(lock, 10000, 0, cancel_itself, lock, &result, NULL), ZKL_OK);
+    ASSERT_OK(zkl_with_lock(lock, 10000, 0, cancel_itself, lock, &result, NULL));
     CU_ASSERT_EQUAL(result, 42);
     CU_ASSERT_EQUAL(zkl_lock_cancel(lock), ZKL_ENOTWAITING);
-    CU_ASSERT_EQUAL(zkl_with_lock(lock, 1000, 0, cancel_itself, lock, &result, NULL),
-                    ZKL_OK); /* the flag is down again */
+    ASSERT_OK(zkl_with_lock(lock, 1000, 0, cancel_itself, lock, &result, NULL)); /* the flag is down again */
     zkl_lock_free(lock);
     kit_tear_down();
 }
@@ -138,10 +137,9 @@ static int replace_grant(const zkl_cancel *cancel, int64_t token, void *payload)
     }
     kit_acquire(replaced->between);
     kit_release(replaced->between);
-    CU_ASSERT_EQUAL(replaced->permits
-                        ? zkl_semaphore_acquire(replaced->lock, replaced->permits, 10000, &replaced->second, NULL)
-                        : zkl_lock_acquire(replaced->lock, 10000, &replaced->second, NULL),
-                    ZKL_OK);
+    ASSERT_OK(replaced->permits
+                  ? zkl_semaphore_acquire(replaced->lock, replaced->permits, 10000, &replaced->second, NULL)
+                  : zkl_lock_acquire(replaced->lock, 10000, &replaced->second, NULL));
     CU_ASSERT_EQUAL(replaced->second.token == token, replaced->lingers);
     CU_ASSERT_TRUE(zkl_cancel_raised(cancel));
     CU_ASSERT_EQUAL(zkl_cancel_remaining_ms(cancel), 0);
@@ -169,7 +167,7 @@ TEST(test_with_lock_that_lingers_is_replaced)
     options.linger_ms = 60000;
     struct replaced replaced = {kit_lock(one, QUEUE, &options), kit_lock(one, QUEUE, &options), .lingers = true};
     zkl_grant warm;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(replaced.lock, 10000, &warm, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(replaced.lock, 10000, &warm, NULL));
     kit_release(replaced.lock);
     check_replaced(replaced);
     kit_tear_down();
@@ -190,7 +188,7 @@ TEST(test_with_a_recursive_lock_released_once)
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.recursive = true;
     zkl_lock *lock = kit_hold(one, QUEUE, &options);
-    CU_ASSERT_EQUAL(zkl_with_lock(lock, 10000, 0, release_once, lock, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_with_lock(lock, 10000, 0, release_once, lock, NULL, NULL));
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
     zkl_lock_free(lock);
     kit_tear_down();
@@ -200,15 +198,15 @@ TEST(test_with_a_permit_that_is_replaced)
 {
     kit_set_up(NULL);
     struct replaced replaced = {.permits = 2};
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&replaced.lock, one, QUEUE, 3, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&replaced.between, two, QUEUE, 3, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_semaphore_new(&replaced.lock, one, QUEUE, 3, NULL, NULL));
+    ASSERT_OK_FATAL(zkl_semaphore_new(&replaced.between, two, QUEUE, 3, NULL, NULL));
     check_replaced(replaced);
     kit_tear_down();
 }
 
 static int downgrade(const zkl_cancel *cancel, int64_t token, void *payload)
 {
-    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(payload, NULL), ZKL_OK);
+    ASSERT_OK(zkl_write_lock_downgrade(payload, NULL));
     CU_ASSERT_EQUAL(zkl_lock_token(payload), token);
     CU_ASSERT_FALSE(zkl_cancel_raised(cancel));
     return 0;
@@ -219,8 +217,8 @@ TEST(test_with_a_write_lock_that_is_downgraded)
 {
     kit_set_up(NULL);
     zkl_lock *lock = NULL;
-    CU_ASSERT_EQUAL_FATAL(zkl_write_lock_new(&lock, one, QUEUE, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_with_lock(lock, 10000, 0, downgrade, lock, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_write_lock_new(&lock, one, QUEUE, NULL, NULL));
+    ASSERT_OK(zkl_with_lock(lock, 10000, 0, downgrade, lock, NULL, NULL));
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
     zkl_lock_free(lock);
     kit_tear_down();
@@ -231,7 +229,7 @@ TEST(test_with_a_write_lock_that_is_downgraded)
 static zkl_lock *candidate(zkl_session *session)
 {
     zkl_lock *election = NULL;
-    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&election, session, QUEUE, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_election_new(&election, session, QUEUE, NULL, NULL));
     return election;
 }
 
@@ -255,7 +253,7 @@ static int lead(const zkl_cancel *cancel, int64_t token, void *payload)
     CU_ASSERT_FALSE(zkl_cancel_raised(cancel));
     CU_ASSERT(zkl_cancel_remaining_ms(cancel) > 0);
     if (term->harm && number == 1) {
-        CU_ASSERT_EQUAL(zkl__memory_expire(term->harm), ZKL_OK);
+        ASSERT_OK(zkl__memory_expire(term->harm));
     }
     if (term->waits || (term->harm && number == 1)) {
         struct pollfd poller = {.fd = zkl_cancel_fd(cancel), .events = POLLIN};
@@ -272,7 +270,7 @@ TEST(test_run)
     zkl_lock *a = candidate(one);
     struct term term = {.last = 3, .election = a};
     int result = 0;
-    CU_ASSERT_EQUAL(zkl_election_run(a, 0, lead, &term, &result, NULL), ZKL_OK);
+    ASSERT_OK(zkl_election_run(a, 0, lead, &term, &result, NULL));
     CU_ASSERT_EQUAL(result, 42);
     CU_ASSERT_EQUAL(term.terms, 3);
     CU_ASSERT(term.led);
@@ -281,7 +279,7 @@ TEST(test_run)
     CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 0);
     /* lost in the first term: told, and stands again */
     struct term lost = {.last = 2, .election = a, .harm = zkl_session_id(one)};
-    CU_ASSERT_EQUAL(zkl_election_run(a, 0, lead, &lost, &result, NULL), ZKL_OK);
+    ASSERT_OK(zkl_election_run(a, 0, lead, &lost, &result, NULL));
     CU_ASSERT_EQUAL(lost.terms, 2);
     CU_ASSERT(lost.raised);
     CU_ASSERT(lost.readable);
@@ -313,15 +311,15 @@ TEST(test_cancel_ends_a_run)
     struct runner leads = {.term = {.waits = true, .election = candidate(one)}};
     struct runner waits = {.term = {.waits = true, .election = candidate(two)}};
     CU_ASSERT_EQUAL_FATAL(pthread_create(&leads.thread, NULL, run, &leads), 0);
-    CU_ASSERT(EVENTUALLY(leads.term.terms == 1));
+    ASSERT_EVENTUALLY(leads.term.terms == 1);
     CU_ASSERT_EQUAL_FATAL(pthread_create(&waits.thread, NULL, run, &waits), 0);
-    CU_ASSERT(EVENTUALLY(kit_queue(one, QUEUE) == 2));
+    ASSERT_EVENTUALLY(kit_queue(one, QUEUE) == 2);
     CU_ASSERT_EQUAL(zkl_election_run(waits.term.election, 0, lead, &waits.term, NULL, NULL), ZKL_EDEADLK);
-    CU_ASSERT_EQUAL(zkl_lock_cancel(waits.term.election), ZKL_OK);
+    ASSERT_OK(zkl_lock_cancel(waits.term.election));
     pthread_join(waits.thread, NULL);
     CU_ASSERT_EQUAL(waits.code, ZKL_ECANCELED);
     CU_ASSERT_EQUAL(waits.term.terms, 0);
-    CU_ASSERT_EQUAL(zkl_lock_cancel(leads.term.election), ZKL_OK);
+    ASSERT_OK(zkl_lock_cancel(leads.term.election));
     pthread_join(leads.thread, NULL);
     CU_ASSERT_EQUAL(leads.code, ZKL_ECANCELED);
     CU_ASSERT(leads.term.raised);
@@ -356,7 +354,7 @@ static void start(struct work *work, zkl_section_fn section)
 {
     work->section = section;
     CU_ASSERT_EQUAL_FATAL(pthread_create(&work->thread, NULL, run_work, work), 0);
-    CU_ASSERT(EVENTUALLY(atomic_load(&work->runs)));
+    ASSERT_EVENTUALLY(atomic_load(&work->runs));
 }
 
 static int finish(struct work *work)
@@ -371,7 +369,7 @@ static int end_when_told(const zkl_cancel *cancel, int64_t token, void *payload)
     struct work *work = payload;
     (void)token;
     atomic_store(&work->runs, true);
-    CU_ASSERT(EVENTUALLY(zkl_cancel_raised(cancel)));
+    ASSERT_EVENTUALLY(zkl_cancel_raised(cancel));
     CU_ASSERT(zkl_cancel_remaining_ms(cancel) > 0);
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
     atomic_store(&work->ended, true);
@@ -384,9 +382,9 @@ TEST(test_close_waits_for_a_section)
     kit_set_up(NULL);
     work.lock = kit_lock(one, QUEUE, NULL);
     start(&work, end_when_told);
-    CU_ASSERT_EQUAL(zkl_session_close(one, 10000), ZKL_OK);
+    ASSERT_OK(zkl_session_close(one, 10000));
     CU_ASSERT(atomic_load(&work.ended));
-    CU_ASSERT_EQUAL(finish(&work), ZKL_OK);
+    ASSERT_OK(finish(&work));
     CU_ASSERT_EQUAL(work.result, 7);
     zkl_lock_free(work.lock);
     kit_close(two);
@@ -402,9 +400,9 @@ TEST(test_close_waits_for_a_term)
 {
     struct work work = {0};
     kit_set_up(NULL);
-    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&work.election, one, QUEUE, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_election_new(&work.election, one, QUEUE, NULL, NULL));
     start(&work, lead_until_told);
-    CU_ASSERT_EQUAL(zkl_session_close(one, 10000), ZKL_OK);
+    ASSERT_OK(zkl_session_close(one, 10000));
     CU_ASSERT(atomic_load(&work.ended));
     CU_ASSERT_EQUAL(finish(&work), ZKL_ECLOSED);
     zkl_lock_free(work.election);
@@ -429,8 +427,8 @@ TEST(test_a_section_that_waits_for_another_lock)
     work.lock = kit_lock(one, QUEUE, NULL);
     work.other = kit_lock(one, QUEUE "/other", NULL);
     start(&work, acquire_inside);
-    CU_ASSERT_EQUAL(zkl_session_close(one, ZKL_WAIT_FOREVER), ZKL_OK);
-    CU_ASSERT_EQUAL(finish(&work), ZKL_OK);
+    ASSERT_OK(zkl_session_close(one, ZKL_WAIT_FOREVER));
+    ASSERT_OK(finish(&work));
     CU_ASSERT_EQUAL(work.inner, ZKL_ECLOSED);
     zkl_lock_free(work.lock);
     zkl_lock_free(work.other);
@@ -454,7 +452,7 @@ TEST(test_close_in_a_section)
     kit_set_up(NULL);
     work.lock = kit_lock(one, QUEUE, NULL);
     start(&work, close_inside);
-    CU_ASSERT_EQUAL(finish(&work), ZKL_OK);
+    ASSERT_OK(finish(&work));
     CU_ASSERT_EQUAL(work.inner, ZKL_EDEADLK);
     zkl_lock_free(work.lock);
     kit_tear_down();
@@ -465,7 +463,7 @@ static int end_when_it_likes(const zkl_cancel *cancel, int64_t token, void *payl
     struct work *work = payload;
     (void)token;
     atomic_store(&work->runs, true);
-    CU_ASSERT(EVENTUALLY(atomic_load(&work->go)));
+    ASSERT_EVENTUALLY(atomic_load(&work->go));
     CU_ASSERT(zkl_cancel_raised(cancel));
     CU_ASSERT_EQUAL(zkl_cancel_remaining_ms(cancel), 0);
     return 0;
@@ -476,7 +474,7 @@ static int end_when_it_likes_in_time(const zkl_cancel *cancel, int64_t token, vo
     struct work *work = payload;
     (void)token;
     atomic_store(&work->runs, true);
-    CU_ASSERT(EVENTUALLY(zkl_cancel_raised(cancel) && atomic_load(&work->go)));
+    ASSERT_EVENTUALLY(zkl_cancel_raised(cancel) && atomic_load(&work->go));
     CU_ASSERT(zkl_cancel_remaining_ms(cancel) > 0);
     atomic_store(&work->ended, true);
     return 0;
@@ -490,7 +488,7 @@ TEST(test_a_section_that_does_not_end)
     work.lock = kit_lock(one, QUEUE, NULL);
     start(&work, end_when_it_likes);
     (void)zkl_session_close(one, 50);
-    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0));
+    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
     atomic_store(&work.go, true);
     CU_ASSERT_EQUAL(finish(&work), ZKL_ECLOSED);
     zkl_lock_free(work.lock);
@@ -505,13 +503,13 @@ TEST(test_close_async_waits_for_a_section)
     kit_set_up(NULL);
     work.lock = kit_lock(one, QUEUE, NULL);
     start(&work, end_when_it_likes_in_time);
-    CU_ASSERT_EQUAL(zkl_session_close_async(one, 10000, on_ended, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_session_close_async(one, 10000, on_ended, &box, NULL));
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     atomic_store(&work.go, true);
     CU_ASSERT(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_OK);
+    ASSERT_OK(mailbox_last(&box));
     CU_ASSERT(atomic_load(&work.ended));
-    CU_ASSERT_EQUAL(finish(&work), ZKL_OK);
+    ASSERT_OK(finish(&work));
     zkl_lock_free(work.lock);
     kit_close(two);
 }

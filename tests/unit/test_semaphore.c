@@ -12,7 +12,7 @@
 static zkl_lock *pool_contender(zkl_session *session, int limit)
 {
     zkl_lock *semaphore = NULL;
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&semaphore, session, POOL, limit, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_semaphore_new(&semaphore, session, POOL, limit, NULL, NULL));
     return semaphore;
 }
 
@@ -30,7 +30,7 @@ static size_t pool_queued(void)
 static bool limit_is(const char *text, int32_t version)
 {
     struct client reader;
-    CU_ASSERT_EQUAL_FATAL(client_open_plain(&reader, PLACE), ZKL_OK);
+    ASSERT_OK_FATAL(client_open_plain(&reader, PLACE));
     const struct zkl__reply *reply = client_call(&reader, op_read(ZKL__OP_GET, POOL, false));
     bool is = reply->rc == ZKL__RC_OK && reply->size == strlen(text) && memcmp(reply->data, text, reply->size) == 0 &&
               (version < 0 || reply->stat.version == version);
@@ -42,7 +42,7 @@ static bool limit_is(const char *text, int32_t version)
 static void pool_remove_node(const char *dir, size_t nth)
 {
     zkl_queue *queue;
-    CU_ASSERT_EQUAL_FATAL(zkl_queue_list(&queue, two, dir, 5000, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_queue_list(&queue, two, dir, 5000, NULL));
     CU_ASSERT_FATAL(queue->count > nth);
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, dir, queue->entries[nth].name, NULL), ZKL__RC_OK);
     zkl_queue_free(queue);
@@ -52,8 +52,8 @@ static void pool_remove_node(const char *dir, size_t nth)
 static zkl_lock *held(int limit)
 {
     zkl_lock *holder = pool_contender(two, limit);
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(holder, limit, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(pool_queued() == 0));
+    ASSERT_OK_FATAL(zkl_semaphore_acquire(holder, limit, 5000, NULL, NULL));
+    ASSERT_EVENTUALLY(pool_queued() == 0);
     return holder;
 }
 
@@ -70,7 +70,7 @@ TEST(test_acquire_and_release)
     CU_ASSERT_EQUAL(zkl_lock_recipe(a), ZKL_RECIPE_SEMAPHORE);
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, &err), ZKL_ENOTHELD);
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, 1, &err), ZKL_ENOTHELD);
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(a, 2, 5000, &grant, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_semaphore_acquire(a, 2, 5000, &grant, NULL));
     CU_ASSERT(zkl_lock_is_held(a));
     CU_ASSERT_EQUAL(zkl_lock_state(a), ZKL_STATE_HELD);
     CU_ASSERT_EQUAL(zkl_semaphore_tokens(a, NULL, 0), 2);
@@ -81,31 +81,31 @@ TEST(test_acquire_and_release)
     CU_ASSERT_EQUAL(tokens[0], grant.token);
     CU_ASSERT(tokens[1] > tokens[0]);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 0, NULL, NULL), ZKL_EDEADLK);
-    CU_ASSERT(EVENTUALLY(pool_queued() == 0)); /* who holds does not queue */
+    ASSERT_EVENTUALLY(pool_queued() == 0); /* who holds does not queue */
     CU_ASSERT_EQUAL(pool_leases(), 2);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(b, 2, 0, NULL, NULL), ZKL_EBUSY);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(b, 2, 50, NULL, NULL), ZKL_ETIMEOUT);
-    CU_ASSERT(EVENTUALLY(pool_queued() == 0 && pool_leases() == 2)); /* and nothing is left */
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(b, 1, 5000, &grant, NULL), ZKL_OK);
+    ASSERT_EVENTUALLY(pool_queued() == 0 && pool_leases() == 2); /* and nothing is left */
+    ASSERT_OK_FATAL(zkl_semaphore_acquire(b, 1, 5000, &grant, NULL));
     CU_ASSERT(grant.token > tokens[1]);
-    CU_ASSERT(EVENTUALLY(pool_queued() == 0));
+    ASSERT_EVENTUALLY(pool_queued() == 0);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(c, 1, 0, NULL, NULL), ZKL_EBUSY);
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, 3, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, -1, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(a, 1, &err), ZKL_OK); /* the later one */
+    ASSERT_OK(zkl_semaphore_release(a, 1, &err)); /* the later one */
     CU_ASSERT_EQUAL(zkl_semaphore_tokens(a, NULL, 0), 1);
     CU_ASSERT_EQUAL(zkl_lock_token(a), tokens[0]);
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(c, 1, 5000, &grant, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(a, 1, &err), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_semaphore_acquire(c, 1, 5000, &grant, NULL));
+    ASSERT_OK(zkl_semaphore_release(a, 1, &err));
     CU_ASSERT_EQUAL(zkl_lock_state(a), ZKL_STATE_IDLE);
     CU_ASSERT_EQUAL(zkl_semaphore_tokens(a, NULL, 0), 0);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(b, 0, &err), ZKL_OK);
+    ASSERT_OK(zkl_semaphore_release(b, 0, &err));
     CU_ASSERT_EQUAL(pool_leases(), 1);
     zkl_lock_free(a);
     zkl_lock_free(b);
     zkl_lock_free(c);
     zkl_lock_free(NULL);
-    CU_ASSERT(EVENTUALLY(pool_leases() == 0 && pool_queued() == 0));
+    ASSERT_EVENTUALLY(pool_leases() == 0 && pool_queued() == 0);
     kit_tear_down();
 }
 
@@ -114,19 +114,19 @@ TEST(test_strays_take_no_permits)
 {
     kit_set_up(NULL);
     zkl_lock *a = pool_contender(one, 2), *b = pool_contender(two, 2), *c = pool_contender(two, 2);
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(pool_queued() == 0)); /* else b has somebody before it */
+    ASSERT_OK_FATAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL));
+    ASSERT_EVENTUALLY(pool_queued() == 0); /* else b has somebody before it */
     CU_ASSERT_EQUAL(
         kit_write(ZKL__OP_CREATE, POOL "/leases", "_c_11111111-2222-4333-8444-555555555555-lease-0000000090", NULL),
         ZKL__RC_OK);
     CU_ASSERT_EQUAL(
         kit_write(ZKL__OP_CREATE, POOL "/leases", "_c_11111111-2222-4333-8444-555555555556-lease-0000000091", NULL),
         ZKL__RC_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(b, 1, 0, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_semaphore_acquire(b, 1, 0, NULL, NULL));
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(c, 1, 0, NULL, NULL), ZKL_EBUSY);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(c, 1, 100, NULL, NULL), ZKL_ETIMEOUT);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(c, 1, 5000, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_semaphore_release(a, 0, NULL));
+    ASSERT_OK(zkl_semaphore_acquire(c, 1, 5000, NULL, NULL));
     zkl_lock_free(a);
     zkl_lock_free(b);
     zkl_lock_free(c);
@@ -146,7 +146,7 @@ TEST(test_foreign_names_of_any_length)
         CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, POOL, NULL, NULL), ZKL__RC_OK);
         CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, POOL, name, NULL), ZKL__RC_OK);
         zkl_lock *semaphore = pool_contender(one, 2);
-        CU_ASSERT_EQUAL(zkl_semaphore_acquire(semaphore, 1, 5000, NULL, NULL), ZKL_OK);
+        ASSERT_OK(zkl_semaphore_acquire(semaphore, 1, 5000, NULL, NULL));
         zkl_lock_free(semaphore);
         kit_tear_down();
     }
@@ -158,27 +158,27 @@ TEST(test_big_requests_are_not_starved)
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
     zkl_lock *holder = pool_contender(one, 4), *big = pool_contender(two, 4), *small[4];
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(holder, 1, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(pool_queued() == 0));
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(big, 4, 30000, on_acquired, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(pool_queued() == 1));
+    ASSERT_OK_FATAL(zkl_semaphore_acquire(holder, 1, 5000, NULL, NULL));
+    ASSERT_EVENTUALLY(pool_queued() == 0);
+    ASSERT_OK(zkl_semaphore_acquire_async(big, 4, 30000, on_acquired, &box, NULL));
+    ASSERT_EVENTUALLY(pool_queued() == 1);
     for (size_t i = 0; i < 4; i++) {
         small[i] = pool_contender(i % 2 ? one : two, 4);
-        CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(small[i], 1, 30000, on_acquired, &box, NULL), ZKL_OK);
-        CU_ASSERT(EVENTUALLY(pool_queued() == i + 2));
+        ASSERT_OK(zkl_semaphore_acquire_async(small[i], 1, 30000, on_acquired, &box, NULL));
+        ASSERT_EVENTUALLY(pool_queued() == i + 2);
     }
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(holder, 0, NULL), ZKL_OK);
+    ASSERT_OK(zkl_semaphore_release(holder, 0, NULL));
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_PTR_EQUAL(box.letters[0].from, big);
-    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
+    ASSERT_OK(box.letters[0].code);
     CU_ASSERT_EQUAL(zkl_semaphore_tokens(big, NULL, 0), 4);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(big, 2, NULL), ZKL_OK);
+    ASSERT_OK(zkl_semaphore_release(big, 2, NULL));
     CU_ASSERT(mailbox_wait(&box, 3));
     int64_t first = zkl_lock_token(small[0]), second = zkl_lock_token(small[1]);
     CU_ASSERT(0 < first &&
-              first < second); /* in their order; their letters come on a thread for each session, in any */
-    CU_ASSERT(EVENTUALLY(pool_leases() == 5)); /* two, one, one, and the next head's */
+              first < second);             /* in their order; their letters come on a thread for each session, in any */
+    ASSERT_EVENTUALLY(pool_leases() == 5); /* two, one, one, and the next head's */
     CU_ASSERT_EQUAL(mailbox_count(&box), 3);
     zkl_lock_free(big);
     CU_ASSERT(mailbox_wait(&box, 5));
@@ -197,26 +197,26 @@ TEST(test_expiry_while_holding)
     options.payload = &states;
     zkl_lock *a = NULL;
     kit_set_up(NULL);
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&a, one, POOL, 3, &options, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 3, 5000, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_semaphore_new(&a, one, POOL, 3, &options, NULL));
+    ASSERT_OK(zkl_semaphore_acquire(a, 3, 5000, NULL, NULL));
     CU_ASSERT(mailbox_wait(&states, 1));
     CU_ASSERT_EQUAL(states.letters[0].code, ZKL_STATE_HELD);
-    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(one)), ZKL_OK);
+    ASSERT_OK(zkl__memory_suspend(zkl_session_id(one)));
     CU_ASSERT(mailbox_wait(&states, 2));
     CU_ASSERT_EQUAL(states.letters[1].code, ZKL_STATE_JEOPARDY); /* once, not once for each */
     CU_ASSERT_EQUAL(zkl_lock_state(a), ZKL_STATE_JEOPARDY);
-    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
+    ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
     CU_ASSERT(mailbox_wait(&states, 3));
     CU_ASSERT_EQUAL(states.letters[2].code, ZKL_STATE_HELD);
-    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(mailbox_last(&states) == ZKL_STATE_LOST));
+    ASSERT_OK(zkl__memory_expire(zkl_session_id(one)));
+    ASSERT_EVENTUALLY(mailbox_last(&states) == ZKL_STATE_LOST);
     size_t told = mailbox_count(&states);
     CU_ASSERT_FALSE(zkl_lock_is_held(a));
     CU_ASSERT_EQUAL(zkl_semaphore_tokens(a, NULL, 0), 0);
     CU_ASSERT_EQUAL(zkl_lock_token(a), 0);
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, 1, NULL), ZKL_ELOST);
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_ELOST);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 3, 5000, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_semaphore_acquire(a, 3, 5000, NULL, NULL));
     CU_ASSERT(mailbox_wait(&states, told + 1));
     zkl_lock_free(a);
     kit_tear_down();
@@ -228,22 +228,22 @@ TEST(test_an_operator_removes_nodes)
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(&options);
     zkl_lock *a = pool_contender(one, 2), *b = pool_contender(two, 2);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 2, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(pool_queued() == 0));
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(b, 2, 30000, on_acquired, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(pool_leases() == 4));
+    ASSERT_OK(zkl_semaphore_acquire(a, 2, 5000, NULL, NULL));
+    ASSERT_EVENTUALLY(pool_queued() == 0);
+    ASSERT_OK(zkl_semaphore_acquire_async(b, 2, 30000, on_acquired, &box, NULL));
+    ASSERT_EVENTUALLY(pool_leases() == 4);
     pool_remove_node(POOL "/leases", 3); /* of the head that waits: it begins again */
-    CU_ASSERT(EVENTUALLY(pool_leases() == 4 && pool_queued() == 1));
+    ASSERT_EVENTUALLY(pool_leases() == 4 && pool_queued() == 1);
     pool_remove_node(POOL "/locks", 0); /* its place in the queue: the same */
-    CU_ASSERT(EVENTUALLY(pool_leases() == 4 && pool_queued() == 1));
+    ASSERT_EVENTUALLY(pool_leases() == 4 && pool_queued() == 1);
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     pool_remove_node(POOL "/leases", 0); /* one that is held: all of it is lost */
-    CU_ASSERT(EVENTUALLY(!zkl_lock_is_held(a)));
+    ASSERT_EVENTUALLY(!zkl_lock_is_held(a));
     CU_ASSERT_EQUAL(zkl_lock_state(a), ZKL_STATE_LOST);
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_ELOST);
     CU_ASSERT(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(b, 0, NULL), ZKL_OK);
+    ASSERT_OK(box.letters[0].code);
+    ASSERT_OK(zkl_semaphore_release(b, 0, NULL));
     zkl_lock_free(a);
     zkl_lock_free(b);
     kit_tear_down();
@@ -254,7 +254,7 @@ TEST(test_an_operator_removes_nodes)
 /* The servers refuse the credentials at a reconnect, say: the session is over, and nothing can be given back any more. */
 static void refuse_credentials(zkl_session *session)
 {
-    CU_ASSERT_EQUAL_FATAL(zkl__session_enter(session, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl__session_enter(session, NULL));
     zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_EXPIRED, .code = ZKL_EAUTH});
     zkl__session_leave(session);
 }
@@ -264,10 +264,10 @@ TEST(test_credentials_refused_while_waiting_and_held)
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
     zkl_lock *held = pool_contender(two, 1), *head = pool_contender(two, 1);
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(held, 1, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(pool_queued() == 0));
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(head, 1, 30000, on_acquired, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(pool_leases() == 2));
+    ASSERT_OK_FATAL(zkl_semaphore_acquire(held, 1, 5000, NULL, NULL));
+    ASSERT_EVENTUALLY(pool_queued() == 0);
+    ASSERT_OK(zkl_semaphore_acquire_async(head, 1, 30000, on_acquired, &box, NULL));
+    ASSERT_EVENTUALLY(pool_leases() == 2);
     refuse_credentials(two);
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(box.letters[0].code, ZKL_EAUTH);
@@ -285,18 +285,18 @@ TEST(test_the_limit_is_agreed_on)
     kit_set_up(NULL);
     zkl_lock *a = pool_contender(one, 3), *b = pool_contender(two, 5);
     zkl_error err;
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(a, 3, 5000, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_semaphore_acquire(a, 3, 5000, NULL, NULL));
     CU_ASSERT(limit_is("3", -1));
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(b, 1, 5000, NULL, &err), ZKL_ECONFLICT); /* though permits are out: at once */
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "limit is 5"));
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "with 3"));
-    CU_ASSERT(EVENTUALLY(pool_queued() == 0));
-    CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_OK);
+    ASSERT_EVENTUALLY(pool_queued() == 0);
+    ASSERT_OK(zkl_semaphore_release(a, 0, NULL));
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(b, 1, 5000, NULL, &err), ZKL_ECONFLICT);
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, "5"), ZKL__RC_OK); /* an operator changes it */
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, &err), ZKL_ECONFLICT);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(b, 1, 5000, NULL, &err), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(b, 0, NULL), ZKL_OK);
+    ASSERT_OK(zkl_semaphore_acquire(b, 1, 5000, NULL, &err));
+    ASSERT_OK(zkl_semaphore_release(b, 0, NULL));
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, "many"), ZKL__RC_OK);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, &err), ZKL_ECONFLICT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "no limit"));
@@ -317,7 +317,7 @@ static void acquire_as_others(zkl_session *session, int wanted)
             zkl_lock_free(lock);
         }
     }
-    CU_ASSERT(EVENTUALLY(kit_queue(session, POOL) == 0));
+    ASSERT_EVENTUALLY(kit_queue(session, POOL) == 0);
 }
 
 /* Anybody can leave two empty znodes behind: they are no semaphore, and deny nothing. Its limit is one, and whoever stands there. */
@@ -332,7 +332,7 @@ TEST(test_empty_folders_are_no_semaphore)
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, POOL, "leases", NULL), ZKL__RC_OK);
     kit_release(lock);
     acquire_as_others(one, ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_OK); /* without waiting, too */
+    ASSERT_OK(zkl_lock_acquire(lock, 0, NULL, NULL)); /* without waiting, too */
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, &err), ZKL_ECONFLICT);
     kit_release(lock);
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, "2"), ZKL__RC_OK);
@@ -360,11 +360,11 @@ TEST(test_strays_in_its_folders_are_no_semaphore)
     kit_release(lock);
     acquire_as_others(one, ZKL_OK);
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, POOL, "x-lock-0000000000", NULL), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL));
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, ""), ZKL__RC_OK); /* as Curator's, which writes no limit */
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, POOL, "x-lock-0000000000", NULL), ZKL__RC_OK);
     acquire_as_others(one, ZKL_ECONFLICT);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(a, 1, NULL), ZKL_OK);
+    ASSERT_OK(zkl_semaphore_release(a, 1, NULL));
     zkl_lock_free(lock);
     zkl_lock_free(a);
     kit_tear_down();
@@ -388,10 +388,10 @@ TEST(test_many_of_one_session_are_refused)
     zkl_lock *locks[CROWD];
     kit_set_up(NULL);
     zkl_lock *a = pool_contender(two, 2);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL));
     for (int i = 0; i < CROWD; i++) {
         locks[i] = kit_lock(one, POOL, NULL);
-        CU_ASSERT_EQUAL(zkl_lock_acquire_async(locks[i], 10000, on_acquired, &box, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_acquire_async(locks[i], 10000, on_acquired, &box, NULL));
     }
     CU_ASSERT(mailbox_wait(&box, CROWD));
     for (int i = 0; i < CROWD; i++) {
@@ -410,11 +410,11 @@ TEST(test_growth_for_several)
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
     zkl_lock *holder = held(2), *waiter = pool_contender(two, 0);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(waiter, 2, 30000, on_acquired, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(pool_leases() == 4));
-    CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 4, 5000, NULL), ZKL_OK);
+    ASSERT_OK(zkl_semaphore_acquire_async(waiter, 2, 30000, on_acquired, &box, NULL));
+    ASSERT_EVENTUALLY(pool_leases() == 4);
+    ASSERT_OK(zkl_semaphore_resize(one, POOL, 4, 5000, NULL));
     CU_ASSERT(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
+    ASSERT_OK(box.letters[0].code);
     zkl_lock_free(waiter);
     zkl_lock_free(holder);
     kit_tear_down();
@@ -425,20 +425,20 @@ TEST(test_holders_finish)
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
     zkl_lock *holder = held(4), *waiter = pool_contender(one, 0), *late = pool_contender(one, 0);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(waiter, 1, 30000, on_acquired, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(pool_leases() == 5)); /* the head: it knows the limit already */
-    CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 2, 5000, NULL), ZKL_OK);
+    ASSERT_OK(zkl_semaphore_acquire_async(waiter, 1, 30000, on_acquired, &box, NULL));
+    ASSERT_EVENTUALLY(pool_leases() == 5); /* the head: it knows the limit already */
+    ASSERT_OK(zkl_semaphore_resize(one, POOL, 2, 5000, NULL));
     CU_ASSERT_EQUAL(zkl_semaphore_tokens(holder, NULL, 0), 4);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(holder, 2, NULL), ZKL_OK); /* three stand, below the limit of before */
-    CU_ASSERT(EVENTUALLY(pool_leases() == 3));
+    ASSERT_OK(zkl_semaphore_release(holder, 2, NULL)); /* three stand, below the limit of before */
+    ASSERT_EVENTUALLY(pool_leases() == 3);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(late, 1, 100, NULL, NULL), ZKL_ETIMEOUT);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(late, 1, 0, NULL, NULL), ZKL_EBUSY);
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     CU_ASSERT(zkl_lock_is_held(holder));
-    CU_ASSERT_EQUAL(zkl_semaphore_release(holder, 1, NULL), ZKL_OK);
+    ASSERT_OK(zkl_semaphore_release(holder, 1, NULL));
     CU_ASSERT(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(holder, 0, NULL), ZKL_OK);
+    ASSERT_OK(box.letters[0].code);
+    ASSERT_OK(zkl_semaphore_release(holder, 0, NULL));
     zkl_lock_free(holder);
     zkl_lock_free(waiter);
     zkl_lock_free(late);
@@ -451,23 +451,23 @@ TEST(test_shrink_meanwhile)
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
     zkl_lock *holder = held(4), *waiter = pool_contender(one, 0);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(waiter, 1, 30000, on_acquired, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(pool_leases() == 5));
+    ASSERT_OK(zkl_semaphore_acquire_async(waiter, 1, 30000, on_acquired, &box, NULL));
+    ASSERT_EVENTUALLY(pool_leases() == 5);
     for (int i = 0; i < 3; i++) { /* its looks are answered by now: it waits */
         CU_ASSERT_EQUAL(pool_leases(), 5);
     }
-    CU_ASSERT_EQUAL(zkl__memory_hold(zkl_session_id(one), true), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(holder, 1, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(kit_queue(two, POOL "/leases") == 4));
-    CU_ASSERT_EQUAL(zkl_semaphore_resize(two, POOL, 2, 5000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl__memory_hold(zkl_session_id(one), false), ZKL_OK); /* of the leases, then of the limit */
+    ASSERT_OK(zkl__memory_hold(zkl_session_id(one), true));
+    ASSERT_OK(zkl_semaphore_release(holder, 1, NULL));
+    ASSERT_EVENTUALLY(kit_queue(two, POOL "/leases") == 4);
+    ASSERT_OK(zkl_semaphore_resize(two, POOL, 2, 5000, NULL));
+    ASSERT_OK(zkl__memory_hold(zkl_session_id(one), false)); /* of the leases, then of the limit */
     for (int i = 0; i < 3; i++) {
         CU_ASSERT_EQUAL(pool_leases(), 4);
     }
     CU_ASSERT_EQUAL(zkl_lock_state(waiter), ZKL_STATE_WAITING);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(holder, 2, NULL), ZKL_OK);
+    ASSERT_OK(zkl_semaphore_release(holder, 2, NULL));
     CU_ASSERT(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
+    ASSERT_OK(box.letters[0].code);
     zkl_lock_free(holder);
     zkl_lock_free(waiter);
     kit_tear_down();
@@ -480,23 +480,23 @@ TEST(test_who_does_not_fit_is_refused)
     zkl_error err;
     kit_set_up(NULL);
     zkl_lock *holder = held(3), *insists = pool_contender(one, 3), *wants = pool_contender(one, 0);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(insists, 1, 30000, on_acquired, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(pool_leases() == 4));
-    CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 2, 5000, NULL), ZKL_OK);
+    ASSERT_OK(zkl_semaphore_acquire_async(insists, 1, 30000, on_acquired, &box, NULL));
+    ASSERT_EVENTUALLY(pool_leases() == 4);
+    ASSERT_OK(zkl_semaphore_resize(one, POOL, 2, 5000, NULL));
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ECONFLICT);
     CU_ASSERT_PTR_NOT_NULL(strstr(box.letters[0].text, "limit is 3, the path is in use with 2"));
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(wants, 3, 5000, NULL, &err), ZKL_ECONFLICT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "3 permits are wanted, the limit of the path is 2"));
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(wants, 2, 30000, on_acquired, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(pool_leases() == 5));
-    CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 1, 5000, NULL), ZKL_OK);
+    ASSERT_OK(zkl_semaphore_acquire_async(wants, 2, 30000, on_acquired, &box, NULL));
+    ASSERT_EVENTUALLY(pool_leases() == 5);
+    ASSERT_OK(zkl_semaphore_resize(one, POOL, 1, 5000, NULL));
     CU_ASSERT(mailbox_wait(&box, 2));
     CU_ASSERT_EQUAL(box.letters[1].code, ZKL_ECONFLICT);
-    CU_ASSERT(EVENTUALLY(pool_leases() == 3 && pool_queued() == 0)); /* and nothing of theirs is left */
-    CU_ASSERT_EQUAL(zkl_semaphore_release(holder, 0, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 3, 5000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(insists, 3, 5000, NULL, NULL), ZKL_OK);
+    ASSERT_EVENTUALLY(pool_leases() == 3 && pool_queued() == 0); /* and nothing of theirs is left */
+    ASSERT_OK(zkl_semaphore_release(holder, 0, NULL));
+    ASSERT_OK(zkl_semaphore_resize(one, POOL, 3, 5000, NULL));
+    ASSERT_OK(zkl_semaphore_acquire(insists, 3, 5000, NULL, NULL));
     zkl_lock_free(holder);
     zkl_lock_free(insists);
     zkl_lock_free(wants);
@@ -513,11 +513,11 @@ TEST(test_no_limit_there)
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "does not exist"));
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(adopts, 1, 5000, NULL, &err), ZKL_ECONFLICT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "nobody has set a limit"));
-    CU_ASSERT(EVENTUALLY(pool_queued() == 0 && pool_leases() == 0));
+    ASSERT_EVENTUALLY(pool_queued() == 0 && pool_leases() == 0);
     CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 2, 5000, &err), ZKL_ECONFLICT); /* the acquire has made the path */
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "nobody has set a limit"));
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, "2"), ZKL__RC_OK); /* by hand */
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(adopts, 2, 5000, NULL, &err), ZKL_OK);
+    ASSERT_OK(zkl_semaphore_acquire(adopts, 2, 5000, NULL, &err));
     zkl_lock_free(adopts);
     kit_tear_down();
 }
@@ -531,8 +531,8 @@ TEST(test_garbled_limit)
     kit_set_up(NULL);
     zkl_lock *holder = held(2), *head = pool_contender(one, 0), *adopts = pool_contender(one, 0);
     for (size_t i = 0; i < sizeof garbled / sizeof *garbled; i++) {
-        CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(head, 1, 30000, on_acquired, &box, NULL), ZKL_OK);
-        CU_ASSERT(EVENTUALLY(pool_leases() == 3));
+        ASSERT_OK(zkl_semaphore_acquire_async(head, 1, 30000, on_acquired, &box, NULL));
+        ASSERT_EVENTUALLY(pool_leases() == 3);
         CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, garbled[i]), ZKL__RC_OK);
         CU_ASSERT(mailbox_wait(&box, i + 1)); /* also who waits already */
         CU_ASSERT_EQUAL(box.letters[i].code, ZKL_ECONFLICT);
@@ -560,7 +560,7 @@ TEST(test_without_permission)
     enum zkl__rc rc;
     zkl_error err;
     kit_set_up(NULL);
-    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &make, &rc), ZKL_OK);
+    ASSERT_OK(zkl__memory_meddle(PLACE, &make, &rc));
     CU_ASSERT_EQUAL(zkl_semaphore_resize(one, "/closed", 2, 5000, &err), ZKL_EAUTH);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "cannot be written"));
     CU_ASSERT_EQUAL(zkl_semaphore_resize(one, "/closed", 3, 5000, &err), ZKL_EAUTH); /* nor what it is */
@@ -572,8 +572,8 @@ static int resize_through(size_t whole, size_t half, size_t lost, const char *fi
 {
     struct mailbox box = MAILBOX_INIT;
     zkl__memory_break(zkl_session_id(one), whole, half, lost);
-    CU_ASSERT_EQUAL(zkl_semaphore_resize_async(one, POOL, 5, 20000, on_ended, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED));
+    ASSERT_OK(zkl_semaphore_resize_async(one, POOL, 5, 20000, on_ended, &box, NULL));
+    ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED);
     if (first) {
         CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, first), ZKL__RC_OK);
     }
@@ -581,7 +581,7 @@ static int resize_through(size_t whole, size_t half, size_t lost, const char *fi
         CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, second), ZKL__RC_OK);
     }
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
-    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
+    ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
     CU_ASSERT(mailbox_wait(&box, 1));
     return box.letters[0].code;
 }
@@ -608,8 +608,7 @@ TEST(test_resized_over_lost_replies)
         kit_set_up(NULL);
         CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, "/pools", NULL, NULL), ZKL__RC_OK);
         CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, POOL, NULL, "3"), ZKL__RC_OK);
-        CU_ASSERT_EQUAL(resize_through(cases[i].whole, cases[i].half, cases[i].lost, cases[i].first, cases[i].second),
-                        ZKL_OK);
+        ASSERT_OK(resize_through(cases[i].whole, cases[i].half, cases[i].lost, cases[i].first, cases[i].second));
         CU_ASSERT(limit_is(cases[i].limit, cases[i].writes));
         kit_tear_down();
     }
@@ -621,10 +620,10 @@ TEST(test_limit_changed_meanwhile)
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
     zkl_lock *holder = held(2);
-    CU_ASSERT_EQUAL(zkl__memory_hold(zkl_session_id(one), true), ZKL_OK); /* read, and not told yet */
-    CU_ASSERT_EQUAL(zkl_semaphore_resize_async(one, POOL, 5, 20000, on_ended, &box, NULL), ZKL_OK);
+    ASSERT_OK(zkl__memory_hold(zkl_session_id(one), true)); /* read, and not told yet */
+    ASSERT_OK(zkl_semaphore_resize_async(one, POOL, 5, 20000, on_ended, &box, NULL));
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, "host:1"), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(zkl__memory_hold(zkl_session_id(one), false), ZKL_OK);
+    ASSERT_OK(zkl__memory_hold(zkl_session_id(one), false));
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ECONFLICT);
     CU_ASSERT(limit_is("host:1", 2));
@@ -674,15 +673,15 @@ TEST(test_refused)
     zkl_error err;
     kit_set_up(NULL);
     zkl_lock *holder = held(2);
-    CU_ASSERT_EQUAL(zkl__memory_refuse(zkl_session_id(one), ZKL__RC_NOTAPPLIED, 3), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 4, 20000, &err), ZKL_OK);
+    ASSERT_OK(zkl__memory_refuse(zkl_session_id(one), ZKL__RC_NOTAPPLIED, 3));
+    ASSERT_OK(zkl_semaphore_resize(one, POOL, 4, 20000, &err));
     CU_ASSERT(limit_is("4", 2));
-    CU_ASSERT_EQUAL(zkl__memory_refuse(zkl_session_id(one), ZKL__RC_QUOTA, 1), ZKL_OK);
+    ASSERT_OK(zkl__memory_refuse(zkl_session_id(one), ZKL__RC_QUOTA, 1));
     CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 5, 20000, &err), zkl__rc_code(ZKL__RC_QUOTA));
     CU_ASSERT(limit_is("4", 2));
-    CU_ASSERT_EQUAL(zkl__memory_refuse(zkl_session_id(one), ZKL__RC_NOTAPPLIED, 100), ZKL_OK);
+    ASSERT_OK(zkl__memory_refuse(zkl_session_id(one), ZKL__RC_NOTAPPLIED, 100));
     CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 5, 100, &err), ZKL_ETIMEOUT);
-    CU_ASSERT_EQUAL(zkl__memory_refuse(zkl_session_id(one), ZKL__RC_OK, 0), ZKL_OK);
+    ASSERT_OK(zkl__memory_refuse(zkl_session_id(one), ZKL__RC_OK, 0));
     zkl_lock_free(holder);
     kit_tear_down();
 }

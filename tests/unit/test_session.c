@@ -135,14 +135,14 @@ TEST(test_states)
     options.state_payload = &box;
     zkl_session *session = kit_open(&options);
     int64_t id = zkl_session_id(session);
-    CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
+    ASSERT_OK(zkl__memory_suspend(id));
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(zkl_session_state(session), ZKL_SESSION_SUSPENDED);
     CU_ASSERT_EQUAL(zkl_session_id(session), id);
-    CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
+    ASSERT_OK(zkl__memory_resume(id));
     CU_ASSERT(mailbox_wait(&box, 2));
-    CU_ASSERT_EQUAL(zkl__memory_expire(id), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(mailbox_count(&box) >= 4 && zkl_session_state(session) == ZKL_SESSION_CONNECTED));
+    ASSERT_OK(zkl__memory_expire(id));
+    ASSERT_EVENTUALLY(mailbox_count(&box) >= 4 && zkl_session_state(session) == ZKL_SESSION_CONNECTED);
     CU_ASSERT(zkl_session_id(session) != 0 && zkl_session_id(session) != id);
     kit_close(session);
     static const zkl_connection_state expected[] = {ZKL_SESSION_SUSPENDED, ZKL_SESSION_CONNECTED, ZKL_SESSION_SUSPENDED,
@@ -158,18 +158,18 @@ static void suspend_and_resume(zkl_session *session, int times)
 {
     int64_t id = zkl_session_id(session);
     for (int i = 0; i < times; i++) {
-        CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
-        CU_ASSERT(EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_SUSPENDED));
-        CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
-        CU_ASSERT(EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED));
+        ASSERT_OK(zkl__memory_suspend(id));
+        ASSERT_EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_SUSPENDED);
+        ASSERT_OK(zkl__memory_resume(id));
+        ASSERT_EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED);
     }
 }
 
 static void expire(zkl_session *session)
 {
     int64_t id = zkl_session_id(session);
-    CU_ASSERT_EQUAL(zkl__memory_expire(id), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(zkl_session_id(session) != id && zkl_session_state(session) == ZKL_SESSION_CONNECTED));
+    ASSERT_OK(zkl__memory_expire(id));
+    ASSERT_EVENTUALLY(zkl_session_id(session) != id && zkl_session_state(session) == ZKL_SESSION_CONNECTED);
 }
 
 static int losses(const struct mailbox *box)
@@ -227,7 +227,7 @@ static int count_entries(const char *path)
 static void use(zkl_session *session, struct mailbox *box)
 {
     zkl_lock *lock = kit_lock(session, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, SOON, on_acquired, box, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire_async(lock, SOON, on_acquired, box, NULL));
     CU_ASSERT(mailbox_wait(box, 1));
     kit_release(lock);
     zkl_lock_free(lock);
@@ -246,7 +246,7 @@ TEST(test_nothing_is_left_after_close)
         zkl_session *session = kit_open(&options);
         if (i) {
             zkl_lock *lock = kit_lock(session, QUEUE, NULL);
-            CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL), ZKL_OK);
+            ASSERT_OK(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL));
             kit_close(session);
             zkl_lock_free(lock);
         } else {
@@ -256,7 +256,7 @@ TEST(test_nothing_is_left_after_close)
         CU_ASSERT_EQUAL(box.count, 1);
         CU_ASSERT_EQUAL(test_heap_live(&counter), 0);
         CU_ASSERT_EQUAL(count_entries("/proc/self/fd"), files);
-        CU_ASSERT(EVENTUALLY(count_entries("/proc/self/task") == threads)); /* joined, and soon off the list */
+        ASSERT_EVENTUALLY(count_entries("/proc/self/task") == threads); /* joined, and soon off the list */
     }
 }
 
@@ -298,7 +298,7 @@ TEST(test_our_threads_take_no_signals)
         }
         if (!old) {
             ours++;
-            CU_ASSERT(EVENTUALLY(takes_no_signals(entry->d_name))); /* at first a new thread blocks all */
+            ASSERT_EVENTUALLY(takes_no_signals(entry->d_name)); /* at first a new thread blocks all */
         }
     }
     closedir(dir);
@@ -387,12 +387,12 @@ TEST(test_log_of_a_loss)
     options.log_payload = &alarms;
     zkl_session *session = kit_open(&options);
     zkl_lock *lock = kit_hold(session, "/locks/logged", NULL);
-    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(session)), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(alarms_of(&alarms, &alarms.jeopardy) == 1));
-    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(session)), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(alarms_of(&alarms, &alarms.held) == 1));
-    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(session)), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(alarms_of(&alarms, &alarms.lost) == 1));
+    ASSERT_OK(zkl__memory_suspend(zkl_session_id(session)));
+    ASSERT_EVENTUALLY(alarms_of(&alarms, &alarms.jeopardy) == 1);
+    ASSERT_OK(zkl__memory_resume(zkl_session_id(session)));
+    ASSERT_EVENTUALLY(alarms_of(&alarms, &alarms.held) == 1);
+    ASSERT_OK(zkl__memory_expire(zkl_session_id(session)));
+    ASSERT_EVENTUALLY(alarms_of(&alarms, &alarms.lost) == 1);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     zkl_lock_free(lock);
     kit_close(session);
@@ -407,12 +407,12 @@ TEST(test_used_at_once)
     struct mailbox opened = MAILBOX_INIT, acquired = MAILBOX_INIT, states = MAILBOX_INIT;
     options.state_fn = on_session_state;
     options.state_payload = &states;
-    CU_ASSERT_EQUAL_FATAL(zkl_session_open_async(&one, PLACE, &options, on_ended, &opened, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_session_open_async(&one, PLACE, &options, on_ended, &opened, NULL));
     zkl_lock *lock = kit_lock(one, "/locks/early", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 10000, on_acquired, &acquired, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire_async(lock, 10000, on_acquired, &acquired, NULL));
     CU_ASSERT_TRUE(mailbox_wait(&opened, 1) && mailbox_wait(&acquired, 1) && mailbox_wait(&states, 1));
-    CU_ASSERT_EQUAL(mailbox_last(&opened), ZKL_OK);
-    CU_ASSERT_EQUAL(mailbox_last(&acquired), ZKL_OK);
+    ASSERT_OK(mailbox_last(&opened));
+    ASSERT_OK(mailbox_last(&acquired));
     CU_ASSERT_EQUAL(states.letters[0].code, ZKL_SESSION_CONNECTED);
     CU_ASSERT_TRUE(zkl_lock_is_held(lock));
     zkl_lock_free(lock);
@@ -429,7 +429,7 @@ TEST(test_connected_is_reported)
         struct mailbox opened = MAILBOX_INIT, states = MAILBOX_INIT;
         options.state_fn = on_session_state;
         options.state_payload = &states;
-        CU_ASSERT_EQUAL_FATAL(zkl_session_open_async(&one, PLACE, &options, on_ended, &opened, NULL), ZKL_OK);
+        ASSERT_OK_FATAL(zkl_session_open_async(&one, PLACE, &options, on_ended, &opened, NULL));
         CU_ASSERT_TRUE(mailbox_wait(&opened, 1));
         kit_close(one);
         CU_ASSERT_EQUAL_FATAL(mailbox_count(&states), 2);
@@ -443,12 +443,12 @@ TEST(test_without_a_server)
     zkl_session_options options = kit_dispatched();
     struct mailbox opened = MAILBOX_INIT, acquired = MAILBOX_INIT;
     zkl_queue *queue;
-    CU_ASSERT_EQUAL_FATAL(zkl_session_open_async(&one, NOBODY, &options, on_ended, &opened, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_session_open_async(&one, NOBODY, &options, on_ended, &opened, NULL));
     CU_ASSERT_EQUAL(zkl_session_state(one), ZKL_SESSION_SUSPENDED);
     zkl_lock *lock = kit_lock(one, "/locks/early", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 50, on_acquired, &acquired, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire_async(lock, 50, on_acquired, &acquired, NULL));
     CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, "/locks/early", 50, NULL), ZKL_ETIMEOUT);
-    CU_ASSERT_TRUE(EVENTUALLY(zkl_session_dispatch(one) >= 0 && mailbox_count(&acquired) == 1));
+    ASSERT_EVENTUALLY(zkl_session_dispatch(one) >= 0 && mailbox_count(&acquired) == 1);
     CU_ASSERT_EQUAL(mailbox_last(&acquired), ZKL_ETIMEOUT);
     zkl_lock_free(lock);
     CU_ASSERT_EQUAL(mailbox_count(&opened), 0);
@@ -464,7 +464,7 @@ TEST(test_stopped)
     zkl_stop stop = ZKL_STOP_INIT;
     zkl_error err;
     options.stop = &stop;
-    CU_ASSERT_EQUAL_FATAL(zkl_session_open_async(&one, NOBODY, &options, on_ended, &opened, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_session_open_async(&one, NOBODY, &options, on_ended, &opened, NULL));
     zkl_lock *lock = kit_lock(one, "/locks/early", NULL);
     zkl_stop_raise(&stop);
     CU_ASSERT_TRUE(mailbox_wait(&opened, 1));
@@ -491,7 +491,7 @@ TEST(test_refused_for_good)
     options.state_payload = &states;
     int code = zkl_session_open(&blocking, PLACE, &options, &err);
     CU_ASSERT_EQUAL(code, ZKL_EINVAL);
-    CU_ASSERT_EQUAL_FATAL(zkl_session_open_async(&one, PLACE, &options, on_ended, &opened, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_session_open_async(&one, PLACE, &options, on_ended, &opened, NULL));
     zkl_lock *lock;
     if (zkl_lock_new(&lock, one, "/locks/early", NULL, NULL) == ZKL_OK) { /* else it is closed already */
         if (zkl_lock_acquire_async(lock, 10000, on_acquired, &acquired, NULL) == ZKL_OK) {
@@ -503,7 +503,7 @@ TEST(test_refused_for_good)
     CU_ASSERT_TRUE(mailbox_wait(&opened, 1));
     CU_ASSERT_EQUAL(mailbox_last(&opened), code);
     CU_ASSERT_STRING_EQUAL(opened.letters[0].text, err.text);
-    CU_ASSERT_TRUE(EVENTUALLY(mailbox_last(&states) == ZKL_SESSION_CLOSED));
+    ASSERT_EVENTUALLY(mailbox_last(&states) == ZKL_SESSION_CLOSED);
     CU_ASSERT_EQUAL(zkl_session_state(one), ZKL_SESSION_CLOSED);
     zkl_session_close(one, 1000);
     CU_ASSERT_EQUAL(mailbox_last(&states), ZKL_SESSION_CLOSED);
@@ -556,12 +556,12 @@ TEST(test_every_kind)
     zkl_lock *semaphore;
     zkl_lock *election, *idle;
     zkl_election_observer *observer;
-    CU_ASSERT_EQUAL_FATAL(zkl_read_lock_new(&rwlock, one, "/rw", NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&multilock, one, both, 2, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&semaphore, one, "/s", 3, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&election, one, "/e", NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&idle, one, "/idle", NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_election_observe(&observer, one, "/e", on_leader, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_read_lock_new(&rwlock, one, "/rw", NULL, NULL));
+    ASSERT_OK_FATAL(zkl_multilock_new(&multilock, one, both, 2, NULL, NULL));
+    ASSERT_OK_FATAL(zkl_semaphore_new(&semaphore, one, "/s", 3, NULL, NULL));
+    ASSERT_OK_FATAL(zkl_election_new(&election, one, "/e", NULL, NULL));
+    ASSERT_OK_FATAL(zkl_election_new(&idle, one, "/idle", NULL, NULL));
+    ASSERT_OK_FATAL(zkl_election_observe(&observer, one, "/e", on_leader, NULL, NULL));
     CU_ASSERT_EQUAL(zkl_session_locks(one, visit, &(struct visits){.count = 0}), 0);
 
     kit_acquire(lock);
@@ -569,9 +569,9 @@ TEST(test_every_kind)
     acquire_start(&waiting, waiter, ZKL_WAIT_FOREVER);
     kit_acquire(rwlock);
     kit_acquire(multilock);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(semaphore, 2, 5000, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_semaphore_acquire(semaphore, 2, 5000, NULL, NULL));
     kit_acquire(election);
-    CU_ASSERT(EVENTUALLY(zkl_lock_state(waiter) == ZKL_STATE_WAITING));
+    ASSERT_EVENTUALLY(zkl_lock_state(waiter) == ZKL_STATE_WAITING);
 
     struct shown shown[] = {{.path = "/lock"}, {.path = "/rw"}, {.path = "/m/a"},  {.path = "/m/b"},
                             {.path = "/s"},    {.path = "/e"},  {.path = "/waits"}};

@@ -173,8 +173,8 @@ static bool has_line(const char *line)
 static void use(zkl_session *session, const char *path)
 {
     zkl_lock *lock = kit_lock(session, path, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    ASSERT_OK(zkl_lock_acquire(lock, 5000, NULL, NULL));
+    ASSERT_OK(zkl_lock_release(lock, NULL));
     zkl_lock_free(lock);
 }
 
@@ -198,7 +198,7 @@ TEST(test_of_a_session)
     zkl_session *session = kit_open(NULL);
     use(session, "/one");
     use(session, "/one");
-    CU_ASSERT_EQUAL(zkl_session_stats(session, &stats), ZKL_OK);
+    ASSERT_OK(zkl_session_stats(session, &stats));
     CU_ASSERT_EQUAL(stats.size, sizeof stats);
     CU_ASSERT_EQUAL(stats.contenders.grants, 2);
     CU_ASSERT_EQUAL(stats.contenders.releases, 2);

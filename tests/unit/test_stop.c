@@ -76,9 +76,9 @@ TEST(test_raised_while_waiting)
         zkl_lock *holder = handle_make(other, two, "/locks/stop", NULL);
         zkl_lock *waiter = handle_make(recipe, one, "/locks/stop", NULL);
         kit_acquire(holder);
-        CU_ASSERT_EQUAL(zkl_lock_set_stop(waiter, &own, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_set_stop(waiter, &own, NULL));
         acquire_start(&acquire, waiter, ZKL_WAIT_FOREVER);
-        CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_state(waiter) != ZKL_STATE_IDLE));
+        ASSERT_EVENTUALLY(zkl_lock_state(waiter) != ZKL_STATE_IDLE);
         CU_ASSERT_EQUAL(zkl_lock_set_stop(waiter, NULL, NULL), ZKL_EDEADLK);
         zkl_stop_raise(&own);
         CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_ECANCELED);
@@ -143,7 +143,7 @@ TEST(test_raised_in_a_signal_handler)
     pthread_create(&sender, NULL, signal_when_waited_for, &self);
     CU_ASSERT_EQUAL(zkl_lock_acquire(waiter, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_ECANCELED);
     pthread_join(sender, NULL);
-    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, "/locks/stop") == 1));
+    ASSERT_EVENTUALLY(kit_queue(two, "/locks/stop") == 1);
     zkl_lock_free(waiter);
     zkl_lock_free(holder);
     kit_tear_down();
@@ -177,7 +177,7 @@ TEST(test_calls_end)
     pthread_t raiser;
     zkl_error err;
     begin();
-    CU_ASSERT_EQUAL(zkl_barrier_set(two, "/barrier", 10000, NULL), ZKL_OK);
+    ASSERT_OK(zkl_barrier_set(two, "/barrier", 10000, NULL));
     pthread_create(&raiser, NULL, raise_when_waited_for, &stop);
     CU_ASSERT_EQUAL(zkl_barrier_wait(one, "/barrier", 60000, &err), ZKL_ECANCELED);
     pthread_join(raiser, NULL);
@@ -211,7 +211,7 @@ TEST(test_section_and_what_ends_something)
     begin();
     zkl_lock *lock = kit_lock(one, "/locks/stop", NULL), *held = kit_lock(one, "/locks/held", NULL);
     kit_acquire(held);
-    CU_ASSERT_EQUAL(zkl_with_lock(lock, 10000, 0, section, &stop, &result, NULL), ZKL_OK);
+    ASSERT_OK(zkl_with_lock(lock, 10000, 0, section, &stop, &result, NULL));
     CU_ASSERT_EQUAL(result, 7);
     CU_ASSERT_TRUE(zkl_lock_is_held(held));
     kit_release(held);
@@ -234,11 +234,11 @@ TEST(test_done_is_recorded)
     bool ran = false;
     int64_t last = 0, at;
     begin();
-    CU_ASSERT_EQUAL(zkl_once_prepare(one, "/job", 10000, NULL), ZKL_OK);
+    ASSERT_OK(zkl_once_prepare(one, "/job", 10000, NULL));
     zkl_lock *lock = kit_lock(one, "/job", NULL);
-    CU_ASSERT_EQUAL(zkl_once_run(lock, 3600000, 0, 10000, job, &stop, &ran, NULL, NULL), ZKL_OK);
+    ASSERT_OK(zkl_once_run(lock, 3600000, 0, 10000, job, &stop, &ran, NULL, NULL));
     CU_ASSERT_TRUE(ran);
-    CU_ASSERT_EQUAL(zkl_once_last(two, "/job", 3600000, 10000, &last, &at, NULL), ZKL_OK);
+    ASSERT_OK(zkl_once_last(two, "/job", 3600000, 10000, &last, &at, NULL));
     CU_ASSERT_TRUE(last > INT64_MIN);
     zkl_lock_free(lock);
     kit_tear_down();
@@ -258,7 +258,7 @@ TEST(test_no_raise_is_missed)
     for (int i = 0; i < (SLOWLY ? 100 : 500); i++) {
         zkl_stop own = ZKL_STOP_INIT;
         pthread_t raiser;
-        CU_ASSERT_EQUAL(zkl_lock_set_stop(waiter, &own, NULL), ZKL_OK);
+        ASSERT_OK(zkl_lock_set_stop(waiter, &own, NULL));
         pthread_create(&raiser, NULL, raise_now, &own);
         CU_ASSERT_EQUAL(zkl_lock_acquire(waiter, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_ECANCELED);
         pthread_join(raiser, NULL);
@@ -281,7 +281,7 @@ TEST(test_sixteenth_session)
     }
     CU_ASSERT_EQUAL(zkl_session_open(&more, PLACE, &options, &err), ZKL_ELIMIT);
     kit_close(sessions[3]);
-    CU_ASSERT_EQUAL(zkl_session_open(&more, PLACE, &options, &err), ZKL_OK);
+    ASSERT_OK(zkl_session_open(&more, PLACE, &options, &err));
     sessions[3] = more;
     for (int i = 0; i < ZKL_STOP_SESSIONS_MAX; i++) {
         kit_close(sessions[i]);

@@ -102,10 +102,10 @@ TEST(test_watched_bytes_have_a_limit)
     CU_ASSERT_TRUE_FATAL(zkl__map_init(&table.map, &h));
     CU_ASSERT_EQUAL(zkl__watches_add(&table, &one, 5), ZKL_ELIMIT);
     CU_ASSERT_FALSE(one.entry.in_map);
-    CU_ASSERT_EQUAL(zkl__watches_add(&table, &one, 6), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl__watches_add(&table, &one, 6), ZKL_OK); /* on already */
+    ASSERT_OK(zkl__watches_add(&table, &one, 6));
+    ASSERT_OK(zkl__watches_add(&table, &one, 6)); /* on already */
     CU_ASSERT_EQUAL(zkl__watches_add(&table, &two, 9), ZKL_ELIMIT);
-    CU_ASSERT_EQUAL(zkl__watches_add(&table, &two, 10), ZKL_OK);
+    ASSERT_OK(zkl__watches_add(&table, &two, 10));
     zkl__map_deinit(&table.map);
 }
 
@@ -116,9 +116,9 @@ TEST(test_watches_of_one_hash)
     struct zkl__watches table = {0};
     struct zkl__watch one = {.entry.path = "/q/tbhekt"}, two = {.entry.path = "/q/ovedks"};
     CU_ASSERT_TRUE_FATAL(zkl__map_init(&table.map, &h));
-    CU_ASSERT_EQUAL(zkl__watches_add(&table, &one, 0), ZKL_OK);
+    ASSERT_OK(zkl__watches_add(&table, &one, 0));
     CU_ASSERT_PTR_NULL(zkl__map_find(&table.map, two.entry.path));
-    CU_ASSERT_EQUAL(zkl__watches_add(&table, &two, 0), ZKL_OK);
+    ASSERT_OK(zkl__watches_add(&table, &two, 0));
     CU_ASSERT_EQUAL(one.entry.hash, two.entry.hash);
     CU_ASSERT_PTR_EQUAL(zkl__watches_take(&table, one.entry.path), &one);
     CU_ASSERT_TRUE(two.entry.in_map);

@@ -17,12 +17,12 @@ TEST(test_cut_and_heal)
     CU_ASSERT_EQUAL(zkl_testing_heal(one, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "not cut off"));
     int64_t from = now_ms();
-    CU_ASSERT_EQUAL(zkl_testing_cut(one, NULL), ZKL_OK);
+    ASSERT_OK(zkl_testing_cut(one, NULL));
     CU_ASSERT_EQUAL(zkl_testing_cut(one, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "not connected"));
-    CU_ASSERT(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST));
+    ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST);
     CU_ASSERT(now_ms() - from < 8000);
-    CU_ASSERT_EQUAL(zkl_testing_heal(one, NULL), ZKL_OK);
+    ASSERT_OK(zkl_testing_heal(one, NULL));
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     kit_acquire(lock);
     kit_release(lock);
@@ -39,14 +39,14 @@ TEST(test_expire_while_cut)
     int64_t id = zkl_session_id(one);
     zkl_error err;
     kit_acquire(lock);
-    CU_ASSERT_EQUAL(zkl_testing_cut(one, NULL), ZKL_OK);
+    ASSERT_OK(zkl_testing_cut(one, NULL));
     int rc = ZKL_OK; /* no server ends it while the lease lasts */
-    CU_ASSERT(EVENTUALLY((rc = zkl_testing_expire(one, &err)) == ZKL_OK || !strstr(err.text, "zkl_lock_is_held")));
-    CU_ASSERT_EQUAL(rc, ZKL_OK);
+    ASSERT_EVENTUALLY((rc = zkl_testing_expire(one, &err)) == ZKL_OK || !strstr(err.text, "zkl_lock_is_held"));
+    ASSERT_OK(rc);
     CU_ASSERT_FALSE(zkl_lock_is_held(lock));
     kit_acquire(next);
-    CU_ASSERT_EQUAL(zkl_testing_heal(one, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(zkl_session_id(one) != id && zkl_session_id(one) != 0)); /* its next session */
+    ASSERT_OK(zkl_testing_heal(one, NULL));
+    ASSERT_EVENTUALLY(zkl_session_id(one) != id && zkl_session_id(one) != 0); /* its next session */
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     kit_release(next);
     zkl_lock_free(lock);
@@ -59,10 +59,10 @@ TEST(test_expire_an_idle_session_while_cut)
 {
     kit_set_up(NULL);
     int64_t id = zkl_session_id(one);
-    CU_ASSERT_EQUAL(zkl_testing_cut(one, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_testing_expire(one, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_testing_heal(one, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(zkl_session_id(one) != id && zkl_session_id(one) != 0));
+    ASSERT_OK(zkl_testing_cut(one, NULL));
+    ASSERT_OK(zkl_testing_expire(one, NULL));
+    ASSERT_OK(zkl_testing_heal(one, NULL));
+    ASSERT_EVENTUALLY(zkl_session_id(one) != id && zkl_session_id(one) != 0);
     kit_tear_down();
 }
 
@@ -71,12 +71,12 @@ TEST(test_delay)
     zkl_error err;
     kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
+    ASSERT_OK(zkl_testing_delay(one, true, NULL));
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 50, NULL, &err), ZKL_ETIMEOUT);
-    CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
+    ASSERT_OK(zkl_testing_delay(one, false, NULL));
     kit_acquire(lock);
     kit_release(lock);
-    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0)); /* the one that timed out left nothing behind */
+    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0); /* the one that timed out left nothing behind */
     zkl_lock_free(lock);
     kit_tear_down();
 }
@@ -85,7 +85,7 @@ static void refused_with(int code)
 {
     zkl_error err;
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_testing_refuse(one, code, 1, NULL), ZKL_OK);
+    ASSERT_OK(zkl_testing_refuse(one, code, 1, NULL));
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, &err), code);
     kit_acquire(lock); /* the next one is taken */
     kit_release(lock);
@@ -102,8 +102,8 @@ TEST(test_refuse)
     CU_ASSERT_EQUAL(zkl_testing_refuse(one, ZKL_ETIMEOUT, 1, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "time"));
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_testing_refuse(one, ZKL_EAUTH, 1000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_testing_refuse(one, ZKL_EAUTH, 0, NULL), ZKL_OK); /* taken back */
+    ASSERT_OK(zkl_testing_refuse(one, ZKL_EAUTH, 1000, NULL));
+    ASSERT_OK(zkl_testing_refuse(one, ZKL_EAUTH, 0, NULL)); /* taken back */
     kit_acquire(lock);
     kit_release(lock);
     zkl_lock_free(lock);
@@ -117,11 +117,11 @@ TEST(test_lose_reply_of_a_create)
     struct acquire acquire;
     zkl_lock *lock = kit_hold(one, QUEUE, NULL); /* the directory is made */
     kit_release(lock);
-    CU_ASSERT_EQUAL(zkl_testing_lose_reply(one, NULL), ZKL_OK);
+    ASSERT_OK(zkl_testing_lose_reply(one, NULL));
     acquire_start(&acquire, lock, 10000);
-    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 1)); /* carried out */
-    CU_ASSERT(EVENTUALLY(zkl_testing_heal(one, NULL) == ZKL_OK));
-    CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_OK);
+    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 1); /* carried out */
+    ASSERT_EVENTUALLY(zkl_testing_heal(one, NULL) == ZKL_OK);
+    ASSERT_OK(acquire_join(&acquire));
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
     kit_release(lock);
     zkl_lock_free(lock);
@@ -136,13 +136,13 @@ TEST(test_lose_reply_of_a_commit)
     kit_set_up(NULL);
     struct mailbox box = MAILBOX_INIT;
     zkl_lock *lock = kit_hold(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_testing_lose_reply(one, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_commit_async(lock, &create, 1, 5000, NULL, on_ended, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(zkl_testing_heal(one, NULL) == ZKL_OK));
+    ASSERT_OK(zkl_testing_lose_reply(one, NULL));
+    ASSERT_OK(zkl_lock_commit_async(lock, &create, 1, 5000, NULL, on_ended, &box, NULL));
+    ASSERT_EVENTUALLY(zkl_testing_heal(one, NULL) == ZKL_OK);
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
     CU_ASSERT_NOT_EQUAL(box.letters[0].code, ZKL_OK);
     CU_ASSERT_PTR_NOT_NULL(strstr(box.letters[0].text, "it may be done, or not"));
-    CU_ASSERT(EVENTUALLY(zkl_lock_commit(lock, &check, 1, 5000, NULL, NULL) == ZKL_OK)); /* once it is connected */
+    ASSERT_EVENTUALLY(zkl_lock_commit(lock, &check, 1, 5000, NULL, NULL) == ZKL_OK); /* once it is connected */
     zkl_lock_free(lock);
     kit_tear_down();
 }

@@ -18,9 +18,9 @@ static void good(const char *path)
     if (code != ZKL_OK) {
         fprintf(stderr, "%s: %s\n", path, err.text);
     }
-    CU_ASSERT_EQUAL(code, ZKL_OK);
+    ASSERT_OK(code);
     CU_ASSERT_EQUAL(err.code, 99); /* left alone on success */
-    CU_ASSERT_EQUAL(zkl__path_check(path, NULL), ZKL_OK);
+    ASSERT_OK(zkl__path_check(path, NULL));
 }
 
 static void bad(const char *path, const char *words)

@@ -36,7 +36,7 @@ static void victim_start(struct victim *victim, int (*act)(struct victim *))
     victim->act = act;
     victim->code = 99;
     CU_ASSERT_EQUAL_FATAL(pthread_create(&victim->thread, NULL, live, victim), 0);
-    CU_ASSERT(EVENTUALLY(atomic_load(&victim->ready)));
+    ASSERT_EVENTUALLY(atomic_load(&victim->ready));
 }
 
 /* Its end was that of a cancelled thread, and not before its call had returned. */
@@ -70,10 +70,10 @@ TEST(test_while_it_waits)
     kit_acquire(first);
     victim_start(&victim, wait_for_it);
     atomic_store(&victim.go, true);
-    CU_ASSERT(EVENTUALLY(kit_queue(session, PATH) == 2));
+    ASSERT_EVENTUALLY(kit_queue(session, PATH) == 2);
     pthread_cancel(victim.thread);
     kit_release(first);
-    CU_ASSERT_EQUAL(victim_end(&victim), ZKL_OK);
+    ASSERT_OK(victim_end(&victim));
     CU_ASSERT(zkl_lock_is_held(victim.lock)); /* as if it had ended by itself: it is anybody's to release */
     kit_release(victim.lock);
     zkl_lock_free(first);
@@ -126,7 +126,7 @@ TEST(test_before_many_calls)
     options.log_level = ZKL_LOG_DEBUG;
     zkl_session *session = kit_open(&options);
     struct victim victim = {.session = session, .lock = kit_lock(session, PATH, NULL)};
-    CU_ASSERT_EQUAL(victim_run(&victim, do_everything), ZKL_OK);
+    ASSERT_OK(victim_run(&victim, do_everything));
     CU_ASSERT_EQUAL(victim.calls, 1);
     kit_acquire(victim.lock);
     zkl_lock_free(victim.lock);
@@ -152,13 +152,13 @@ TEST(test_in_dispatch)
     zkl_session_options options = kit_dispatched();
     struct victim victim = {.session = kit_open(&options)};
     victim.lock = kit_lock(victim.session, PATH, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(victim.lock, 10000, on_done, &victim, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(zkl_lock_is_held(victim.lock)));
+    ASSERT_OK(zkl_lock_acquire_async(victim.lock, 10000, on_done, &victim, NULL));
+    ASSERT_EVENTUALLY(zkl_lock_is_held(victim.lock));
     CU_ASSERT_EQUAL(victim_run(&victim, dispatch), 1);
     CU_ASSERT_EQUAL(victim.calls, 1);
     kit_release(victim.lock);
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(victim.lock, 10000, on_done, &victim, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY((zkl_session_dispatch(victim.session), victim.calls == 2)));
+    ASSERT_OK(zkl_lock_acquire_async(victim.lock, 10000, on_done, &victim, NULL));
+    ASSERT_EVENTUALLY((zkl_session_dispatch(victim.session), victim.calls == 2));
     zkl_lock_free(victim.lock);
     kit_close(victim.session);
 }

@@ -58,7 +58,7 @@ TEST(test_lease_and_wait)
     zkl_session_options options = kit_short();
     zkl_session *session = kit_open(&options), *other = kit_open(&options);
     zkl_lock *lock = kit_lock(session, "/clock", NULL), *late = kit_lock(other, "/clock", NULL);
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    ASSERT_OK_FATAL(zkl_lock_acquire(lock, 10000, NULL, NULL));
     int64_t token = zkl_lock_token(lock);
     int64_t began = now_ms();
     CU_ASSERT_EQUAL(zkl_lock_acquire(late, 500, NULL, NULL), ZKL_ETIMEOUT);
@@ -69,7 +69,7 @@ TEST(test_lease_and_wait)
     CU_ASSERT(zkl_lock_remaining_ms(lock) > 0 && zkl_lock_remaining_ms(lock) <= options.session_timeout_ms);
     zkl__memory_suspend(zkl_session_id(session)); /* and ends when it must */
     began = now_ms();
-    CU_ASSERT(EVENTUALLY(!zkl_lock_is_held(lock)));
+    ASSERT_EVENTUALLY(!zkl_lock_is_held(lock));
     CU_ASSERT(now_ms() - began < 10000);
     zkl__memory_resume(zkl_session_id(session));
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
