@@ -77,7 +77,7 @@ zkl_lock *kit_lock(zkl_session *session, const char *path, const zkl_lock_option
         fprintf(stderr, "lock: %s: %s\n", zkl_error_name(code), err.text);
     }
     ASSERT_OK_FATAL(code);
-    return lock;
+    return kit_keep(lock);
 }
 
 zkl_lock *kit_hold(zkl_session *session, const char *path, const zkl_lock_options *options)
@@ -132,8 +132,41 @@ void kit_set_up(const zkl_session_options *options)
     two = kit_open(options);
 }
 
+/* Those that are not freed yet. Any thread. */
+static struct {
+    pthread_mutex_t mutex;
+    size_t count;
+    zkl_lock *locks[4096];
+} kept = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+zkl_lock *kit_keep(zkl_lock *lock)
+{
+    pthread_mutex_lock(&kept.mutex);
+    CU_ASSERT_FATAL(kept.count < sizeof kept.locks / sizeof *kept.locks);
+    kept.locks[kept.count++] = lock;
+    pthread_mutex_unlock(&kept.mutex);
+    return lock;
+}
+
+void kit_free(zkl_lock *lock)
+{
+    pthread_mutex_lock(&kept.mutex);
+    size_t i = 0;
+    while (i < kept.count && kept.locks[i] != lock) {
+        i++;
+    }
+    if (i < kept.count) {
+        kept.locks[i] = kept.locks[--kept.count];
+    }
+    pthread_mutex_unlock(&kept.mutex);
+    zkl_lock_free(lock);
+}
+
 void kit_tear_down(void)
 {
+    while (kept.count > 0) {
+        kit_free(kept.locks[kept.count - 1]);
+    }
     kit_close(one);
     kit_close(two);
 }

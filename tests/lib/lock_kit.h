@@ -62,7 +62,21 @@ void kit_close(zkl_session *session); /* the server must confirm */
 /* The two sessions that most tests want, opened and closed together. */
 extern zkl_session *one, *two;
 void kit_set_up(const zkl_session_options *options); /* of both */
+/* Frees the locks that nobody has freed, and closes both. */
 void kit_tear_down(void);
+/* A TEST in which both are open. */
+#define TEST_WITH_SESSIONS(name)     \
+    static void name##_inside(void); \
+    TEST(name)                       \
+    {                                \
+        kit_set_up(NULL);            \
+        name##_inside();             \
+        kit_tear_down();             \
+    }                                \
+    static void name##_inside(void)
+/* Until kit_free or kit_tear_down, as what kit_lock and kit_hold make. Returns it. */
+zkl_lock *kit_keep(zkl_lock *lock);
+void kit_free(zkl_lock *lock);
 /* Somebody else writes to the store; name and data may be NULL. What is created is persistent. */
 enum zkl__rc kit_write(enum zkl__op_kind kind, const char *dir, const char *name, const char *data);
 /* The child of path that this lock has is deleted by a stranger. */

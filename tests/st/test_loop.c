@@ -18,7 +18,7 @@ TEST(test_one_thread_and_nothing_left)
     zkl_lock *lock = kit_hold(one, PATH, NULL);
     CU_ASSERT_EQUAL(entries("/proc/self/task"), threads);
     kit_release(lock);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_tear_down();
     CU_ASSERT_EQUAL(entries("/proc/self/task"), threads);
     CU_ASSERT_EQUAL(entries("/proc/self/fd"), fds);
@@ -43,9 +43,9 @@ TEST(test_a_wait_drives_every_session)
     kit_acquire(last); /* behind the one in the callback */
     ASSERT_OK(mailbox_last(&box));
     CU_ASSERT(pthread_equal(box.letters[0].thread, pthread_self()));
-    zkl_lock_free(held);
-    zkl_lock_free(waiting);
-    zkl_lock_free(last);
+    kit_free(held);
+    kit_free(waiting);
+    kit_free(last);
     kit_tear_down();
 }
 
@@ -64,8 +64,8 @@ static void hand_over_by_dispatch(zkl_callbacks callbacks)
     kit_release(held);
     CU_ASSERT(DISPATCHED(two, mailbox_count(&box) == 2));
     CU_ASSERT(zkl_lock_is_held(waiting));
-    zkl_lock_free(held);
-    zkl_lock_free(waiting);
+    kit_free(held);
+    kit_free(waiting);
     kit_tear_down();
 }
 
@@ -87,8 +87,8 @@ TEST(test_waits_leave_what_is_dispatched)
     ASSERT_EVENTUALLY(zkl_lock_is_held(first));
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     CU_ASSERT(DISPATCHED(one, mailbox_count(&box) == 1));
-    zkl_lock_free(first);
-    zkl_lock_free(second);
+    kit_free(first);
+    kit_free(second);
     kit_close(one);
 }
 
@@ -123,7 +123,7 @@ TEST(test_the_lease_ends_in_the_loop)
     zkl__memory_resume(zkl_session_id(one));
     CU_ASSERT(DISPATCHED(one, zkl_session_state(one) == ZKL_SESSION_CONNECTED));
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_close(one);
 }
 
@@ -134,7 +134,7 @@ static bool acquired_in_a_new_session(void)
     bool ok = zkl_session_open(&session, "memory:child", NULL, NULL) == ZKL_OK &&
               zkl_lock_new(&lock, session, PATH, NULL, NULL) == ZKL_OK &&
               zkl_lock_acquire(lock, 1000, NULL, NULL) == ZKL_OK && zkl_lock_release(lock, NULL) == ZKL_OK;
-    zkl_lock_free(lock);
+    kit_free(lock);
     return ok && zkl_session_close(session, 1000) == ZKL_OK;
 }
 
@@ -154,7 +154,7 @@ TEST(test_fork)
     CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
     CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     zkl_lock *lock = kit_hold(one, PATH, NULL);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_close(one);
 }
 
@@ -163,7 +163,7 @@ static void end_all(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_
 {
     on_acquired(lock, code, grant, err, payload);
     kit_close(two);
-    zkl_lock_free(lock);
+    kit_free(lock);
 }
 
 TEST(test_a_callback_ends_things)
@@ -177,8 +177,8 @@ TEST(test_a_callback_ends_things)
     ASSERT_OK(zkl_lock_acquire_async(other, ZKL_WAIT_FOREVER, on_acquired, &none, NULL));
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(mailbox_last(&none), ZKL_ECLOSED);
-    zkl_lock_free(held);
-    zkl_lock_free(other);
+    kit_free(held);
+    kit_free(other);
     kit_close(one);
 }
 
@@ -201,8 +201,8 @@ TEST(test_a_lock_that_lingers)
         kit_release(lock);
     }
     CU_ASSERT_EQUAL(mailbox_count(&box), 1);
-    zkl_lock_free(lock);
-    zkl_lock_free(rival);
+    kit_free(lock);
+    kit_free(rival);
     kit_tear_down();
 }
 

@@ -50,7 +50,7 @@ TEST(test_acquire_and_release)
     kit_release(lock);
     ASSERT_OK(zkl_lock_acquire(lock, 10000, &second, NULL));
     CU_ASSERT(second.token > first.token);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_close(session); /* the server has confirmed: nothing is left */
     CU_ASSERT_EQUAL(entries("/proc/self/fd"), fds);
     session = open_here();
@@ -72,7 +72,7 @@ static int hold_until_somebody_waits(int said, pid_t other)
     snprintf(path, sizeof path, "/proc/%ld/task", (long)other);
     bool alone = entries(path) == 1 && entries("/proc/self/task") == 1;
     code = code == ZKL_OK ? zkl_lock_release(lock, NULL) : code;
-    zkl_lock_free(lock);
+    kit_free(lock);
     int closed = zkl_session_close(session, 10000);
     return code == ZKL_OK && told && queued && alone && closed == ZKL_OK ? 0 : 1;
 }
@@ -94,7 +94,7 @@ TEST(test_hand_over_between_processes)
     ASSERT_OK(zkl_lock_acquire(lock, 30000, NULL, NULL));
     CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
     CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_close(session);
     close(pipes[0]);
     close(pipes[1]);
@@ -125,8 +125,8 @@ TEST(test_loss_by_expiry)
     proxy_refuse(proxy, false);
     ASSERT_EVENTUALLY(zkl_session_state(cut) == ZKL_SESSION_CONNECTED && zkl_session_id(cut) != before);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
-    zkl_lock_free(lock);
-    zkl_lock_free(next);
+    kit_free(lock);
+    kit_free(next);
     kit_close(cut);
     kit_close(other);
     proxy_stop(proxy);
@@ -147,7 +147,7 @@ TEST(test_a_short_interruption)
     }
     ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_HELD);
     kit_release(lock);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_close(session);
     proxy_stop(proxy);
 }
@@ -173,7 +173,7 @@ TEST(test_dispatch_through_an_interruption)
     }
     CU_ASSERT(zkl_lock_is_held(lock));
     CU_ASSERT(turns < 400);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_close(session);
     proxy_stop(proxy);
 }

@@ -83,8 +83,8 @@ TEST(test_observer)
         CU_ASSERT(mailbox_wait(&box, 3));
         zkl_lock_node(second, node, sizeof node);
         CU_ASSERT_STRING_EQUAL(box.letters[2].text, node);
-        zkl_lock_free(first);
-        zkl_lock_free(second);
+        kit_free(first);
+        kit_free(second);
         zkl_election_observer_free(observer);
         access_end(&all);
     }
@@ -105,7 +105,7 @@ TEST(test_own_hidden)
             if (!hidden) {
                 kit_release(holder);
             }
-            zkl_lock_free(holder);
+            kit_free(holder);
         }
         access_end(&all);
     }
@@ -139,7 +139,7 @@ TEST(test_recover)
         CU_ASSERT_FALSE(is_unclean(lock)); /* the first one */
         CU_ASSERT_EQUAL(is_unclean(lock), unwritten);
         CU_ASSERT_EQUAL(is_unclean(lock), unwritten);
-        zkl_lock_free(lock);
+        kit_free(lock);
         kit_close(session);
         kit_close(maker);
     }

@@ -145,12 +145,11 @@ static void look_at_thread(zkl_lock *lock, int code, const zkl_grant *grant, con
 
 /* Signals of the program's go to its own threads. Those that a fault of the thread itself brings have to come through: blocked, they would
  * end the process without the handler that it has for them. */
-TEST(test_signals_and_names)
+TEST_WITH_SESSIONS(test_signals_and_names)
 {
     static const int program[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD, SIGUSR1, SIGALRM, SIGPIPE};
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
     static struct seen seen = {.box = MAILBOX_INIT};
-    kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     ASSERT_OK(zkl_lock_acquire_async(lock, 10000, look_at_thread, &seen, NULL));
     CU_ASSERT(mailbox_wait(&seen.box, 1));
@@ -161,8 +160,6 @@ TEST(test_signals_and_names)
         CU_ASSERT_EQUAL(sigismember(&seen.blocked, faults[i]), 0);
     }
     CU_ASSERT_STRING_EQUAL(seen.name, "zklock");
-    zkl_lock_free(lock);
-    kit_tear_down();
 }
 
 TESTS("alarm")

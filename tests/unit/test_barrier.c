@@ -99,9 +99,8 @@ static int lift_call(struct call *call)
 }
 
 /* Lifted, the answer lost, and put up again by somebody before the one who lifted it knows. */
-TEST(test_a_lift_takes_one_barrier)
+TEST_WITH_SESSIONS(test_a_lift_takes_one_barrier)
 {
-    kit_set_up(NULL);
     struct call call = {.run = lift_call, .session = one, .timeout_ms = 10000};
     ASSERT_OK(zkl_barrier_set(two, PATH, 10000, NULL));
     ASSERT_OK(zkl__memory_break(zkl_session_id(one), 1, 1, 0)); /* a look, the delete */
@@ -111,7 +110,6 @@ TEST(test_a_lift_takes_one_barrier)
     ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
     ASSERT_OK(finish(&call));
     CU_ASSERT_EQUAL(zkl_barrier_wait(two, PATH, 50, NULL), ZKL_ETIMEOUT);
-    kit_tear_down();
 }
 
 /* --- double -------------------------------------------------------------------------------------------------------- */
@@ -355,9 +353,8 @@ TEST(test_strays_are_no_members)
 }
 
 /* A lock's directory would be a barrier that nobody lifts: whoever queues there shows that it is none. */
-TEST(test_a_lock_is_no_barrier)
+TEST_WITH_SESSIONS(test_a_lock_is_no_barrier)
 {
-    kit_set_up(NULL);
     for (int read = 0; read < 2; read++) {
         zkl_error errs[3] = {{0}, {0}, {0}};
         zkl_lock *lock = NULL;
@@ -374,30 +371,25 @@ TEST(test_a_lock_is_no_barrier)
             CU_ASSERT_PTR_NOT_NULL(strstr(errs[i].text, "in use as a lock"));
         }
         zkl_double_barrier_free(barrier);
-        zkl_lock_free(lock);
+        kit_free(lock);
     }
-    kit_tear_down();
 }
 
 /* What lives with no session stands for nobody, and does not make a lock of a barrier. */
-TEST(test_strays_below_a_barrier)
+TEST_WITH_SESSIONS(test_strays_below_a_barrier)
 {
-    kit_set_up(NULL);
     make_path();
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH, "x-lock-0000000000", NULL), ZKL__RC_OK);
     ASSERT_OK(zkl_barrier_set(one, PATH, 5000, NULL));
     CU_ASSERT_EQUAL(zkl_barrier_wait(two, PATH, 30, NULL), ZKL_ETIMEOUT);
-    kit_tear_down();
 }
 
 /* Nobody keeps a barrier up by a child. */
-TEST(test_a_barrier_has_no_children)
+TEST_WITH_SESSIONS(test_a_barrier_has_no_children)
 {
-    kit_set_up(NULL);
     ASSERT_OK(zkl_barrier_set(one, PATH, 5000, NULL));
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH, "x", NULL), ZKL__RC_NOAUTH);
     ASSERT_OK(zkl_barrier_lift(two, PATH, 5000, NULL));
-    kit_tear_down();
 }
 
 static void hide_sign(void)

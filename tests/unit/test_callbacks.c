@@ -44,9 +44,9 @@ TEST(test_async_acquires_complete_once)
         kit_release(locks[i]);
     }
     for (int i = 0; i < 10; i++) {
-        zkl_lock_free(locks[i]);
+        kit_free(locks[i]);
     }
-    zkl_lock_free(holder);
+    kit_free(holder);
     kit_tear_down();
     CU_ASSERT_EQUAL(box.count, 10);
 }
@@ -71,8 +71,8 @@ TEST(test_async_results)
     CU_ASSERT_FALSE(box.letters[2].granted);
     ASSERT_OK(zkl_lock_acquire_async(b, ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, 0, on_acquired, &box, NULL), ZKL_EDEADLK); /* and no completion */
-    zkl_lock_free(a);
-    zkl_lock_free(b);
+    kit_free(a);
+    kit_free(b);
     kit_tear_down();
     CU_ASSERT_EQUAL(box.count, 4);
 }
@@ -88,7 +88,7 @@ struct relay {
 static void free_in_completion(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
     struct relay *relay = payload;
-    zkl_lock_free(lock);
+    kit_free(lock);
     on_acquired(lock, code, grant, err, &relay->box);
 }
 
@@ -118,7 +118,7 @@ TEST(test_completions_may_call_the_library)
     ASSERT_OK(relay.box.letters[0].code);
     ASSERT_OK(relay.box.letters[1].code);
     ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
-    zkl_lock_free(relay.other);
+    kit_free(relay.other);
     kit_tear_down();
 }
 
@@ -139,7 +139,7 @@ static void wait_in_completion(zkl_lock *lock, int code, const zkl_grant *grant,
 static void *free_victim(void *arg)
 {
     struct gate *gate = arg;
-    zkl_lock_free(gate->victim);
+    kit_free(gate->victim);
     return gate->left ? arg : NULL;
 }
 
@@ -176,8 +176,8 @@ TEST(test_a_callback_that_blocks)
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     mailbox_put(&gate.leave, (struct letter){0});
     CU_ASSERT(mailbox_wait(&box, 1));
-    zkl_lock_free(lock);
-    zkl_lock_free(other);
+    kit_free(lock);
+    kit_free(other);
     kit_tear_down();
 }
 
@@ -204,7 +204,7 @@ TEST(test_dispatch)
     ASSERT_OK(box.letters[0].code);
     CU_ASSERT(pthread_equal(box.letters[0].thread, pthread_self()));
     CU_ASSERT_FALSE(fd_readable(one, 0));
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_tear_down();
 }
 
@@ -231,7 +231,7 @@ TEST(test_dispatch_thousands_from_one_thread)
         ASSERT_OK(box.letters[i].code);
     }
     for (int i = 0; i < THOUSAND; i++) {
-        zkl_lock_free(locks[i]); /* and the waiters' completions run in here */
+        kit_free(locks[i]); /* and the waiters' completions run in here */
     }
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 0);
     kit_tear_down();
@@ -256,8 +256,8 @@ TEST(test_dispatch_in_a_callback_does_nothing)
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 2);
     CU_ASSERT_EQUAL(box.letters[0].code, 0);
     CU_ASSERT_EQUAL(box.letters[1].code, 0);
-    zkl_lock_free(a);
-    zkl_lock_free(b);
+    kit_free(a);
+    kit_free(b);
     kit_tear_down();
 }
 
@@ -278,7 +278,7 @@ TEST(test_a_completion_that_comes_too_late)
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
     ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
     ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_tear_down();
 }
 
@@ -297,7 +297,7 @@ TEST(test_a_grant_given_up_before_its_completion)
             kit_close(one);
             one = kit_open(&options);
         }
-        zkl_lock_free(lock);
+        kit_free(lock);
         CU_ASSERT_EQUAL(box.count, 1);
         CU_ASSERT_EQUAL(box.letters[0].code, way == 0 ? ZKL_ECANCELED : ZKL_ECLOSED);
         CU_ASSERT_FALSE(box.letters[0].granted);
@@ -347,7 +347,7 @@ TEST(test_states_are_told_as_the_latest_but_every_loss_is)
     kit_release(lock);
     zkl_session_dispatch(one); /* held and released: there is nothing left to tell */
     CU_ASSERT_EQUAL(box.count, 4);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_tear_down();
 }
 
@@ -355,7 +355,7 @@ static void free_on_loss(zkl_lock *lock, zkl_state state, void *payload)
 {
     on_lock_state(lock, state, payload);
     if (state == ZKL_STATE_LOST) {
-        zkl_lock_free(lock);
+        kit_free(lock);
     }
 }
 
@@ -425,7 +425,7 @@ static void *dispatch(void *arg)
 
 static void *let_go(void *arg)
 {
-    zkl_lock_free(arg); /* runs the completion that is owed */
+    kit_free(arg); /* runs the completion that is owed */
     return NULL;
 }
 
@@ -454,9 +454,9 @@ static void busy_elsewhere(bool freeing)
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 1);
     ASSERT_OK(mailbox_last(&box));
     CU_ASSERT_FALSE(fd_readable(one, 0));
-    zkl_lock_free(b);
+    kit_free(b);
     if (!freeing) {
-        zkl_lock_free(a);
+        kit_free(a);
     }
     kit_close(one);
 }
@@ -506,7 +506,7 @@ TEST(test_two_threads_share_the_work)
     CU_ASSERT(in_vain <= 6 * LOCKS);
     for (size_t i = 0; i < LOCKS; i++) {
         CU_ASSERT(zkl_lock_is_held(locks[i]));
-        zkl_lock_free(locks[i]);
+        kit_free(locks[i]);
     }
     kit_close(one);
 }

@@ -19,7 +19,7 @@ TEST(test_close_without_a_server)
     CU_ASSERT_EQUAL(zkl_session_close(session, 100), ZKL_ETIMEOUT);
     CU_ASSERT(now_ms() - from < 1000);
     CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_ECLOSED);
-    zkl_lock_free(holder);
+    kit_free(holder);
     kit_close(other);
 }
 
@@ -43,7 +43,7 @@ TEST(test_close_ends_a_release_that_waits)
     ASSERT_OK(zkl_session_close(session, 50));
     pthread_join(thread, NULL);
     CU_ASSERT(now_ms() - from < 15000);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_close(other);
 }
 
@@ -57,7 +57,7 @@ static void *use_until_closed(void *arg)
             zkl_lock_release(lock, NULL);
         }
     } while (code == ZKL_OK || code == ZKL_ELOST); /* lost: this thread was stopped for a lease */
-    zkl_lock_free(lock);
+    kit_free(lock);
     return code == ZKL_ECLOSED ? NULL : arg;
 }
 
@@ -105,8 +105,8 @@ TEST(test_close_where_no_delete_is_permitted)
     CU_ASSERT(now_ms() - from < CLOSE_MS);
     CU_ASSERT_EQUAL(acquire_join(&waiting), ZKL_ECLOSED);
     CU_ASSERT_EQUAL(kit_queue(other, "/fixed"), 0);
-    zkl_lock_free(holder);
-    zkl_lock_free(waiter);
+    kit_free(holder);
+    kit_free(waiter);
     kit_close(other);
 }
 
@@ -180,9 +180,9 @@ static void end_everything(bool dispatched)
     CU_ASSERT_EQUAL(zkl_lock_state(waiting[0]), ZKL_STATE_IDLE);
     CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_ECLOSED);
     for (int i = 0; i < 5; i++) {
-        zkl_lock_free(waiting[i]);
+        kit_free(waiting[i]);
     }
-    zkl_lock_free(holder);
+    kit_free(holder);
     for (size_t i = 0; i < ended.count; i++) {
         if (ended.letters[i].code == ZKL_OK) {
             zkl_data_free(data);
@@ -214,14 +214,14 @@ TEST(test_many_times)
             zkl_testing_expire(one, NULL); /* a new session is being opened */
         }
         if (i % 4 == 0) {
-            zkl_lock_free(lock);
+            kit_free(lock);
         }
         ASSERT_OK(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL));
         ASSERT_EVENTUALLY(all_gone_on(one, two));
         ASSERT_OK(mailbox_last(&closed));
         CU_ASSERT_EQUAL(mailbox_count(&ended), 1);
         if (i % 4 != 0) {
-            zkl_lock_free(lock);
+            kit_free(lock);
         }
         kit_close(two);
         ASSERT_EVENTUALLY(test_heap_live(&memory) == 0);
@@ -241,7 +241,7 @@ TEST(test_without_a_server)
     CU_ASSERT(now_ms() - from >= 100);
     CU_ASSERT_EQUAL(mailbox_last(&closed), ZKL_ETIMEOUT);
     CU_ASSERT_PTR_NOT_NULL(strstr(closed.letters[0].text, "did not confirm"));
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_close(two);
 }
 
@@ -251,7 +251,7 @@ static void close_in_callback(zkl_lock *lock, int code, const zkl_grant *grant, 
     CU_ASSERT_EQUAL(zkl_session_close(one, 0), ZKL_EDEADLK);
     ASSERT_OK(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL));
     CU_ASSERT_EQUAL(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL), ZKL_ECLOSED);
-    zkl_lock_free(lock);
+    kit_free(lock);
 }
 
 TEST(test_from_a_callback)
@@ -283,7 +283,7 @@ TEST(test_with_a_stop_token)
     ASSERT_EVENTUALLY(all_gone_on(one, two));
     ASSERT_OK(mailbox_last(&closed));
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 0);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_close(two);
 }
 
@@ -314,7 +314,7 @@ TEST(test_the_last_dispatch)
     CU_ASSERT_EQUAL(ran, ZKL_ECLOSED);
     CU_ASSERT_EQUAL(mailbox_count(&closed), 1);
     ASSERT_OK(mailbox_last(&closed));
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_close(two);
 }
 

@@ -14,17 +14,16 @@ static zkl_lock *candidate(zkl_session *session, const char *value)
     zkl_lock *election = NULL;
     options.metadata = value;
     ASSERT_OK_FATAL(zkl_election_new(&election, session, PATH, &options, NULL));
-    return election;
+    return kit_keep(election);
 }
 
 /* --- campaigns ----------------------------------------------------------------------------------------------------- */
 
 /* Curator's LeaderLatch, byte for byte. What is so for every recipe: unit_handle. */
-TEST(test_znode_of_a_leader)
+TEST_WITH_SESSIONS(test_znode_of_a_leader)
 {
     char node[128];
     zkl_queue *queue;
-    kit_set_up(NULL);
     zkl_lock *a = candidate(one, "a:1");
     kit_acquire(a);
     CU_ASSERT_EQUAL(zkl_lock_node(a, node, sizeof node), 3 + 36 + 1 + 6 + 10);
@@ -36,8 +35,6 @@ TEST(test_znode_of_a_leader)
     CU_ASSERT_STRING_EQUAL(queue->entries[0].data, "a:1");
     CU_ASSERT_EQUAL(queue->entries[0].token, zkl_lock_token(a));
     zkl_queue_free(queue);
-    zkl_lock_free(a);
-    kit_tear_down();
 }
 
 /* --- observers ----------------------------------------------------------------------------------------------------- */
@@ -70,10 +67,9 @@ static const char *news(struct mailbox *box, size_t nth)
     return box->letters[nth - 1].granted ? box->letters[nth - 1].text : "nobody";
 }
 
-TEST(test_observe)
+TEST_WITH_SESSIONS(test_observe)
 {
     struct mailbox box = MAILBOX_INIT;
-    kit_set_up(NULL);
     zkl_election_observer *observer = observe(two, &box);
     CU_ASSERT_STRING_EQUAL(news(&box, 1), "nobody"); /* there is no directory yet */
     zkl_lock *a = candidate(one, "a"), *b = candidate(two, "b");
@@ -103,15 +99,11 @@ TEST(test_observe)
     CU_ASSERT_EQUAL(mailbox_count(&box), 8);
     zkl_election_observer_free(observer);
     zkl_election_observer_free(NULL);
-    zkl_lock_free(a);
-    zkl_lock_free(b);
-    kit_tear_down();
 }
 
-TEST(test_observer_in_trouble)
+TEST_WITH_SESSIONS(test_observer_in_trouble)
 {
     struct mailbox box = MAILBOX_INIT;
-    kit_set_up(NULL);
     zkl_lock *a = candidate(one, "a"), *b = candidate(one, "b");
     ASSERT_OK(zkl__memory_break(zkl_session_id(two), 1, 1, 1)); /* in the middle of its first look */
     zkl_election_observer *observer = observe(two, &box);
@@ -134,16 +126,12 @@ TEST(test_observer_in_trouble)
     CU_ASSERT_STRING_EQUAL(news(&box, told + 3), "nobody");
     CU_ASSERT_EQUAL(mailbox_count(&box), told + 3);
     zkl_election_observer_free(observer);
-    zkl_lock_free(a);
-    zkl_lock_free(b);
-    kit_tear_down();
 }
 
 /* What was put there by hand is no candidate; what stands behind the leader wakes nobody. */
-TEST(test_observer_and_strangers)
+TEST_WITH_SESSIONS(test_observer_and_strangers)
 {
     struct mailbox box = MAILBOX_INIT;
-    kit_set_up(NULL);
     zkl_lock *a = candidate(one, "a");
     kit_acquire(a);
     kit_release(a);
@@ -161,7 +149,7 @@ TEST(test_observer_and_strangers)
     }
     ASSERT_EVENTUALLY(kit_queue(one, PATH) == 7);
     for (int i = 0; i < 5; i++) {
-        zkl_lock_free(others[i]);
+        kit_free(others[i]);
     }
     /* an operator removes the leader's node */
     kit_remove_node(a);
@@ -170,8 +158,6 @@ TEST(test_observer_and_strangers)
     ASSERT_EVENTUALLY(!zkl_lock_is_held(a));
     CU_ASSERT_EQUAL(zkl_election_publish(a, "x", 1000, NULL), ZKL_ENOTHELD);
     zkl_election_observer_free(observer);
-    zkl_lock_free(a);
-    kit_tear_down();
 }
 
 static void free_observer(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
@@ -193,10 +179,11 @@ TEST(test_free_and_close)
     CU_ASSERT(mailbox_wait(&box, 2));
     zkl_lock *a = candidate(two, NULL);
     kit_acquire(a);
-    kit_tear_down();
+    kit_close(one);
+    kit_close(two);
     CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, &err), ZKL_ECLOSED);
     CU_ASSERT_EQUAL(zkl_election_run(a, 0, NULL, NULL, NULL, &err), ZKL_EINVAL);
-    zkl_lock_free(a); /* after the close of what they were made from */
+    kit_free(a); /* after the close of what they were made from */
     zkl_election_observer_free(observer);
 }
 
@@ -251,7 +238,7 @@ TEST(test_campaign_lead_lost_campaign)
     ASSERT_EVENTUALLY(kit_queue(two, PATH) == 0);
     ASSERT_EVENTUALLY(zkl_election_leave(lock, NULL) == ZKL_ENOTWAITING);
     kit_acquire(lock); /* an object as any other again */
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_tear_down();
 }
 
@@ -289,21 +276,20 @@ TEST(test_cut)
     ASSERT_EVENTUALLY(mailbox_last(&box) == ZKL_STATE_HELD);
     ASSERT_EVENTUALLY(kit_queue(two, PATH) == 2);
     atomic_fetch_sub(&leaders, 1);
-    zkl_lock_free(lock); /* leads just now */
+    kit_free(lock); /* leads just now */
     CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_STATE_IDLE);
     ASSERT_EVENTUALLY(mailbox_last(&other) == ZKL_STATE_HELD);
     CU_ASSERT_TRUE(atomic_load(&most) <= 1);
     zkl_session_close(two, 1000);
     CU_ASSERT_EQUAL(mailbox_last(&other), ZKL_STATE_IDLE);
-    zkl_lock_free(rival);
+    kit_free(rival);
     kit_close(one);
 }
 
-TEST(test_error_classes)
+TEST_WITH_SESSIONS(test_error_classes)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_stop stop = ZKL_STOP_INIT;
-    kit_set_up(NULL);
     zkl_lock *lock = candidate(one, NULL);
     ASSERT_OK(zkl_testing_refuse(one, ZKL_EAUTH, 1, NULL)); /* final */
     ASSERT_OK(zkl_election_stand(lock, on_stand, &box, NULL));
@@ -331,9 +317,8 @@ TEST(test_error_classes)
     CU_ASSERT_EQUAL(zkl_election_stand(lock, on_stand, &box, NULL), ZKL_ECANCELED);
     CU_ASSERT_EQUAL(zkl_election_stand(lock, NULL, NULL, NULL), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_election_stand(NULL, on_stand, NULL, NULL), ZKL_EINVAL);
-    zkl_lock_free(lock);
+    kit_free(lock);
     CU_ASSERT_EQUAL(mailbox_count(&box), 4);
-    kit_tear_down();
 }
 
 /* One thread polls and dispatches; a candidate frees itself in its last call. */
@@ -343,7 +328,7 @@ static void free_at_end(zkl_lock *lock, zkl_state state, int64_t token, const zk
     if (state == ZKL_STATE_HELD) {
         ASSERT_OK(zkl_election_leave(lock, NULL));
     } else if (state == ZKL_STATE_IDLE) {
-        zkl_lock_free(lock);
+        kit_free(lock);
     }
 }
 

@@ -53,8 +53,8 @@ TEST(test_a_holder_among_them)
         ASSERT_OK(zkl_lock_release(holder, NULL));
         ASSERT_OK(acquire_join(&acquire));
         ASSERT_OK(zkl_lock_release(lock, NULL));
-        zkl_lock_free(holder);
-        zkl_lock_free(lock);
+        kit_free(holder);
+        kit_free(lock);
         kit_tear_down();
     }
 }
@@ -65,12 +65,11 @@ static void meddle_with(enum zkl__op_kind kind, const char *name)
 }
 
 /* A downgrade makes a name that does not come from the counter: a forgery had it before, was seen to be one, and is gone. */
-TEST(test_a_reader_with_a_name_that_was_forged)
+TEST_WITH_SESSIONS(test_a_reader_with_a_name_that_was_forged)
 {
     char name[ZKL_PATH_MAX + 1], reader[ZKL_PATH_MAX + 1];
     struct acquire acquire;
     zkl_lock *writer, *next;
-    kit_set_up(NULL);
     ASSERT_OK_FATAL(zkl_write_lock_new(&writer, two, PATH, NULL, NULL));
     ASSERT_OK_FATAL(zkl_write_lock_new(&next, one, PATH, NULL, NULL));
     ASSERT_OK(zkl_lock_acquire(writer, 10000, NULL, NULL));
@@ -92,19 +91,17 @@ TEST(test_a_reader_with_a_name_that_was_forged)
     ASSERT_OK(zkl_lock_release(writer, NULL));
     ASSERT_OK(acquire_join(&acquire));
     ASSERT_OK(zkl_lock_release(next, NULL));
-    zkl_lock_free(writer);
-    zkl_lock_free(next);
-    kit_tear_down();
+    kit_free(writer);
+    kit_free(next);
 }
 
 /* The name that a downgrade makes is somebody's already: that znode is not taken for ours, and not deleted; the holder stays a writer. */
-TEST(test_a_downgrade_to_a_name_that_is_taken)
+TEST_WITH_SESSIONS(test_a_downgrade_to_a_name_that_is_taken)
 {
     char name[ZKL_PATH_MAX + 1], reader[ZKL_PATH_MAX + 1];
     zkl_lock *writer, *next;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.release_timeout_ms = 200;
-    kit_set_up(NULL);
     ASSERT_OK_FATAL(zkl_write_lock_new(&writer, two, PATH, &options, NULL));
     ASSERT_OK_FATAL(zkl_read_lock_new(&next, one, PATH, NULL, NULL));
     ASSERT_OK(zkl_lock_acquire(writer, 10000, NULL, NULL));
@@ -120,9 +117,8 @@ TEST(test_a_downgrade_to_a_name_that_is_taken)
     ASSERT_OK(zkl_lock_acquire(next, 10000, NULL, NULL)); /* nothing of the writer's is left */
     ASSERT_OK(zkl_lock_release(next, NULL));
     meddle_with(ZKL__OP_DELETE, reader); /* it stands: meddle would complain */
-    zkl_lock_free(writer);
-    zkl_lock_free(next);
-    kit_tear_down();
+    kit_free(writer);
+    kit_free(next);
 }
 
 TESTS("flood")

@@ -64,7 +64,7 @@ TEST(test_fork_in_a_completion)
     dispatch_and_fork(&child);
     CU_ASSERT(zkl_lock_is_held(lock));
     kit_release(lock);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_close(one);
 }
 
@@ -82,7 +82,7 @@ TEST(test_fork_in_state_callbacks)
     CU_ASSERT(fd_readable(one));
     dispatch_and_fork(&child);
     kit_release(lock);
-    zkl_lock_free(lock);
+    kit_free(lock);
     ASSERT_OK(zkl__memory_suspend(zkl_session_id(one)));
     CU_ASSERT(fd_readable(one));
     dispatch_and_fork(&other);
@@ -107,7 +107,7 @@ TEST(test_fork_in_close)
     ASSERT_OK(closed);
     CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
     CU_ASSERT_EQUAL(status, 0);
-    zkl_lock_free(lock);
+    kit_free(lock);
 }
 
 TESTS("fork")

@@ -86,11 +86,10 @@ static void on_state(zkl_group *group, zkl_state state, void *payload)
 
 /* --- in health ----------------------------------------------------------------------------------------------------- */
 
-TEST(test_join_list_and_leave)
+TEST_WITH_SESSIONS(test_join_list_and_leave)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_error err;
-    kit_set_up(NULL);
     zkl_group_observer *watcher = watch(two, &box);
     CU_ASSERT_STRING_EQUAL(news(&box, 1), "");
     CU_ASSERT_STRING_EQUAL(roll(two), ""); /* no such path: nobody is there */
@@ -126,16 +125,14 @@ TEST(test_join_list_and_leave)
     zkl_group_observer_free(watcher);
     zkl_group_observer_free(NULL);
     ASSERT_EVENTUALLY(kit_group(one, CLUB) == 0);
-    kit_tear_down();
 }
 
 /* The path, the data are copied. */
-TEST(test_without_waiting)
+TEST_WITH_SESSIONS(test_without_waiting)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_members *members = NULL;
     char data[] = "after", path[] = CLUB;
-    kit_set_up(NULL);
     zkl_group *a = member(one, "a", "before");
     ASSERT_OK(zkl_group_join(a, 5000, NULL));
     ASSERT_OK(zkl_testing_delay(one, true, NULL));
@@ -150,7 +147,6 @@ TEST(test_without_waiting)
     zkl_members_free(members);
     CU_ASSERT_STRING_EQUAL(roll(two), "a=after;");
     zkl_group_free(a);
-    kit_tear_down();
 }
 
 /* --- whose name? --------------------------------------------------------------------------------------------------- */
@@ -160,12 +156,11 @@ static void *run_join(void *arg)
     return zkl_group_join(arg, 10000, NULL) == ZKL_OK ? arg : NULL;
 }
 
-TEST(test_an_id_has_one_member)
+TEST_WITH_SESSIONS(test_an_id_has_one_member)
 {
     pthread_t thread;
     void *result;
     zkl_error err;
-    kit_set_up(NULL);
     zkl_group *a = member(one, "x", "1"), *b = member(two, "x", "2"), *c = member(one, "x", "3");
     ASSERT_OK(zkl_group_join(a, 5000, &err));
     CU_ASSERT_EQUAL(zkl_group_join(b, 50, &err), ZKL_ETIMEOUT);
@@ -188,14 +183,12 @@ TEST(test_an_id_has_one_member)
     CU_ASSERT_EQUAL(zkl_group_join(d, 5000, &err), ZKL_ECONFLICT);
     CU_ASSERT_STRING_EQUAL(roll(two), "");
     zkl_group_free(d);
-    kit_tear_down();
 }
 
 /* What lives with no session is nobody, in the list and for the watcher; its name may become a member's. */
-TEST(test_strays_are_no_members)
+TEST_WITH_SESSIONS(test_strays_are_no_members)
 {
     struct mailbox box = MAILBOX_INIT;
-    kit_set_up(NULL);
     zkl_group *a = member(one, "a", "x"), *late = member(two, "ghost-7", "x");
     ASSERT_OK(zkl_group_join(a, 5000, NULL));
     for (int i = 0; i < 40; i++) { /* more than are looked at at once */
@@ -212,14 +205,12 @@ TEST(test_strays_are_no_members)
     zkl_group_observer_free(watcher);
     zkl_group_free(a);
     zkl_group_free(late);
-    kit_tear_down();
 }
 
-TEST(test_a_lock_is_no_group)
+TEST_WITH_SESSIONS(test_a_lock_is_no_group)
 {
     zkl_members *members;
     zkl_error err;
-    kit_set_up(NULL);
     zkl_lock *lock = kit_hold(one, CLUB, NULL);
     CU_ASSERT_EQUAL(zkl_group_list(&members, two, CLUB, 5000, &err), ZKL_ECONFLICT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "in use as a lock"));
@@ -227,8 +218,6 @@ TEST(test_a_lock_is_no_group)
     kit_release(lock);
     ASSERT_OK(zkl_group_list(&members, two, CLUB, 5000, &err));
     zkl_members_free(members);
-    zkl_lock_free(lock);
-    kit_tear_down();
 }
 
 /* --- faults -------------------------------------------------------------------------------------------------------- */
@@ -279,9 +268,8 @@ TEST(test_a_lost_leave_takes_nobody_elses_node)
 }
 
 /* The delete that was never done is done later. */
-TEST(test_a_lost_leave_is_not_forgotten)
+TEST_WITH_SESSIONS(test_a_lost_leave_is_not_forgotten)
 {
-    kit_set_up(NULL);
     zkl_group *a = member(one, "x", "1");
     ASSERT_OK(zkl_group_join(a, 5000, NULL));
     ASSERT_OK(zkl__memory_break(zkl_session_id(one), 0, 0, 2));
@@ -290,10 +278,9 @@ TEST(test_a_lost_leave_is_not_forgotten)
     CU_ASSERT_STRING_NOT_EQUAL(roll(two), "");
     ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
     ASSERT_EVENTUALLY(kit_group(two, CLUB) == 0);
-    kit_tear_down();
 }
 
-TEST(test_joins_again)
+TEST_WITH_SESSIONS(test_joins_again)
 {
     struct mailbox box = MAILBOX_INIT, states = MAILBOX_INIT;
     zkl_group_options options = ZKL_GROUP_OPTIONS_INIT;
@@ -301,7 +288,6 @@ TEST(test_joins_again)
     options.state_fn = on_state;
     options.payload = &states;
     zkl_group *a = NULL;
-    kit_set_up(NULL);
     zkl_group_observer *watcher = watch(two, &box);
     CU_ASSERT_STRING_EQUAL(news(&box, 1), "");
     ASSERT_OK_FATAL(zkl_group_new(&a, one, CLUB, "a", &options, NULL));
@@ -324,16 +310,14 @@ TEST(test_joins_again)
     ASSERT_EVENTUALLY(last_news_is(&box, ""));
     zkl_group_observer_free(watcher);
     zkl_group_free(a);
-    kit_tear_down();
 }
 
 /* Its own node of the session before, which the servers have not ended yet, is waited for. */
-TEST(test_the_dying_session_is_waited_for)
+TEST_WITH_SESSIONS(test_the_dying_session_is_waited_for)
 {
     struct client old;
     pthread_t thread;
     void *result;
-    kit_set_up(NULL);
     ASSERT_OK_FATAL(client_open_plain(&old, PLACE));
     CU_ASSERT_EQUAL(client_rc(&old, op_create("/clubs", "", ZKL__PERSISTENT)), ZKL__RC_OK);
     CU_ASSERT_EQUAL(client_rc(&old, op_create(CLUB, "", ZKL__PERSISTENT)), ZKL__RC_OK);
@@ -352,7 +336,6 @@ TEST(test_the_dying_session_is_waited_for)
     CU_ASSERT_STRING_EQUAL(roll(two), "a=new;");
     zkl_group_free(a);
     client_close(&old);
-    kit_tear_down();
 }
 
 /* --- what ends a call -------------------------------------------------------------------------------------------------- */
@@ -381,11 +364,10 @@ static void freed(zkl_group *group)
 }
 
 /* A join that was given up is not tried on; a member that was not updated in time is one still; a leave goes on. */
-TEST(test_the_time_is_up)
+TEST_WITH_SESSIONS(test_the_time_is_up)
 {
     static const int codes[CALLS] = {ZKL_ETIMEOUT, ZKL_ETIMEOUT, ZKL_OK};
     static const zkl_state states[CALLS] = {ZKL_STATE_IDLE, ZKL_STATE_HELD, ZKL_STATE_IDLE};
-    kit_set_up(NULL);
     for (int call = 0; call < CALLS; call++) {
         struct mailbox box = MAILBOX_INIT;
         zkl_group *group = begin(call, 20, &box, ZKL_OK);
@@ -394,12 +376,10 @@ TEST(test_the_time_is_up)
         freed(group);
         CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     }
-    kit_tear_down();
 }
 
-TEST(test_a_leave_ends_the_others)
+TEST_WITH_SESSIONS(test_a_leave_ends_the_others)
 {
-    kit_set_up(NULL);
     for (int call = 0; call < LEAVE; call++) {
         struct mailbox box = MAILBOX_INIT, leaves = MAILBOX_INIT;
         zkl_group *group = begin(call, ZKL_WAIT_FOREVER, &box, ZKL_OK);
@@ -411,7 +391,6 @@ TEST(test_a_leave_ends_the_others)
         zkl_group_free(group);
         CU_ASSERT_EQUAL(mailbox_count(&box) + mailbox_count(&leaves), 0);
     }
-    kit_tear_down();
 }
 
 /* Nobody else calls back here: what the free owes, it delivers itself. */
@@ -433,13 +412,12 @@ TEST(test_free)
     kit_tear_down();
 }
 
-TEST(test_bad_calls)
+TEST_WITH_SESSIONS(test_bad_calls)
 {
     static const char *const ids[] = {"a/b", "", "..", "a__READ__0000000001"};
     zkl_group_options options = ZKL_GROUP_OPTIONS_INIT;
     zkl_group *group = NULL;
     zkl_error err;
-    kit_set_up(NULL);
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         CU_ASSERT_EQUAL(zkl_group_new(&group, one, CLUB, ids[i], NULL, &err), ZKL_EINVAL);
     }
@@ -456,7 +434,6 @@ TEST(test_bad_calls)
     group = member(one, "a", "x");
     CU_ASSERT_EQUAL(zkl_group_update(group, NULL, 0, &err), ZKL_EINVAL);
     zkl_group_free(group);
-    kit_tear_down();
 }
 
 TESTS("group")

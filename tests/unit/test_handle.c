@@ -42,7 +42,7 @@ static void make_account(zkl_session *session, const char *text)
     const zkl_op op = {.kind = ZKL_OP_CREATE, .path = ACCOUNT, .data = text, .size = strlen(text)};
     kit_acquire(lock);
     ASSERT_OK(zkl_lock_commit(lock, &op, 1, 10000, NULL, NULL));
-    zkl_lock_free(lock);
+    kit_free(lock);
 }
 
 TEST(test_every_recipe_reads_and_commits)
@@ -80,7 +80,7 @@ TEST(test_every_recipe_reads_and_commits)
         CU_ASSERT_EQUAL(zkl_lock_read(&data, lock, "/nowhere", false, 1000, NULL), ZKL_ENOENT);
         kit_release(lock);
         CU_ASSERT_EQUAL(zkl_lock_read_async(&data, lock, ACCOUNT, false, 1000, on_ended, &box, NULL), ZKL_ENOTHELD);
-        zkl_lock_free(lock);
+        kit_free(lock);
         CU_ASSERT_EQUAL(mailbox_count(&box), 2);
         kit_tear_down();
     }
@@ -117,7 +117,7 @@ TEST(test_lost_before_the_response)
     CU_ASSERT_EQUAL(box.letters[1].code, ZKL_ELOST);
     CU_ASSERT_PTR_NULL(data);
     CU_ASSERT_TRUE(mailbox_wait(&ended, 1));
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_tear_down();
 }
 
@@ -148,10 +148,10 @@ TEST(test_release)
         ASSERT_OK(box.letters[0].code);
         ASSERT_OK(zkl_testing_delay(two, true, NULL));
         ASSERT_OK(zkl_lock_release_async(next, on_ended, &box, NULL));
-        zkl_lock_free(next); /* delivers */
+        kit_free(next); /* delivers */
         CU_ASSERT_EQUAL(mailbox_count(&box), 2);
         ASSERT_OK(zkl_testing_delay(two, false, NULL));
-        zkl_lock_free(lock);
+        kit_free(lock);
         CU_ASSERT_EQUAL(mailbox_count(&box), 2);
         kit_tear_down();
     }
@@ -172,7 +172,7 @@ TEST(test_reserved)
     ASSERT_OK(zkl_lock_commit(lock, &op, 1, 10000, NULL, &err));
     op.kind = ZKL_OP_DELETE; /* of any version */
     ASSERT_OK(zkl_lock_commit(lock, &op, 1, 10000, NULL, &err));
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_tear_down();
 }
 
@@ -185,7 +185,7 @@ static void check_commit_is_not_done(zkl_lock *lock)
     zkl_lock_release(lock, NULL);
     kit_acquire(lock);
     ASSERT_OK(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, NULL)); /* it was not there */
-    zkl_lock_free(lock);
+    kit_free(lock);
 }
 
 TEST(test_commit_after_one_znode_of_several_is_gone)
@@ -224,7 +224,7 @@ TEST(test_commit_refuses_more_znodes_than_fit)
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "101 znodes"));
     ASSERT_OK(zkl_semaphore_release(lock, 1, NULL));
     ASSERT_OK(zkl_lock_commit(lock, NULL, 0, 10000, NULL, &err));
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_tear_down();
 }
 
@@ -249,8 +249,8 @@ TEST(test_max_hold)
         CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_LOST);
         CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
         kit_release(next);
-        zkl_lock_free(lock);
-        zkl_lock_free(next);
+        kit_free(lock);
+        kit_free(next);
     }
     kit_tear_down();
 }
@@ -274,7 +274,7 @@ TEST(test_recursive)
             CU_ASSERT_TRUE(zkl_lock_is_held(lock));
             kit_release(lock);
             CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ENOTHELD);
-            zkl_lock_free(lock);
+            kit_free(lock);
         }
     }
     kit_tear_down();
@@ -296,7 +296,7 @@ TEST(test_revocation)
             CU_ASSERT_TRUE(mailbox_wait(&box, 1));
             kit_release(lock);
             CU_ASSERT_EQUAL(kit_queue(two, path_of(i)), 0);
-            zkl_lock_free(lock);
+            kit_free(lock);
         }
     }
     kit_tear_down();
@@ -321,7 +321,7 @@ TEST(test_a_revocable_leader_publishes)
     CU_ASSERT_STRING_EQUAL(queue->entries[0].data, "there");
     CU_ASSERT_EQUAL(mailbox_count(&box), 1);
     zkl_queue_free(queue);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_tear_down();
 }
 
@@ -358,7 +358,7 @@ TEST(test_refused_options)
             CU_ASSERT_EQUAL(recipe->make(&lock, one, path_of(i), &given, &err), takes ? ZKL_OK : ZKL_EINVAL);
             CU_ASSERT_EQUAL(lock != NULL, takes);
             CU_ASSERT_TRUE(takes || names(&err, options[j].name, recipe->noun));
-            zkl_lock_free(lock);
+            kit_free(lock);
         }
     }
     kit_tear_down();
@@ -407,7 +407,7 @@ TEST(test_refused_verbs)
         }
         CU_ASSERT_EQUAL(zkl_multilock_path(lock, 0) != NULL, handle_recipes[i].recipe == ZKL_RECIPE_MULTILOCK);
         CU_ASSERT_EQUAL(zkl_semaphore_tokens(lock, NULL, 0), 0);
-        zkl_lock_free(lock);
+        kit_free(lock);
     }
     kit_tear_down();
 }
@@ -423,7 +423,7 @@ TEST(test_a_revocable_writer_is_not_downgraded)
     CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "revoke_fn"));
     CU_ASSERT_TRUE(zkl_lock_is_held(lock));
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_tear_down();
 }
 
@@ -453,7 +453,7 @@ TEST(test_wrong_acquires)
         CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "release it first"));
         CU_ASSERT_TRUE(told(zkl_lock_commit(lock, NULL, 0, 1000, NULL, &err), ZKL_ELOST, &err, "lost"));
         CU_ASSERT_TRUE(told(zkl_lock_release(lock, &err), ZKL_ELOST, &err, "lost while it was held"));
-        zkl_lock_free(lock);
+        kit_free(lock);
         ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED);
     }
     kit_tear_down();
@@ -472,9 +472,9 @@ TEST(test_a_pending_acquire)
         ASSERT_OK(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
         CU_ASSERT_TRUE(told(zkl_lock_acquire(lock, 0, NULL, &err), ZKL_EDEADLK, &err, "is pending"));
         CU_ASSERT_TRUE(told(zkl_lock_release(lock, &err), ZKL_ENOTHELD, &err, "still waiting; cancel it"));
-        zkl_lock_free(lock);
+        kit_free(lock);
         CU_ASSERT_EQUAL(mailbox_count(&box), 1);
-        zkl_lock_free(holder);
+        kit_free(holder);
     }
     kit_tear_down();
 }
@@ -491,8 +491,8 @@ TEST(test_mixed_recipes)
         kit_acquire(holder);
         CU_ASSERT_TRUE(told(zkl_lock_acquire(other, 10000, NULL, &err), ZKL_ECONFLICT, &err,
                             semaphore ? "in use as a semaphore" : "in use as a lock"));
-        zkl_lock_free(other);
-        zkl_lock_free(holder);
+        kit_free(other);
+        kit_free(holder);
     }
     kit_tear_down();
 }
@@ -523,7 +523,7 @@ TEST(test_wrong_ends)
         CU_ASSERT_TRUE(told(zkl_lock_acquire(locks[i], 0, NULL, &err), ZKL_ECLOSED, &err, "closed"));
         CU_ASSERT_EQUAL(zkl_lock_release(locks[i], NULL), ZKL_ECLOSED);
         CU_ASSERT_FALSE(zkl_lock_is_held(locks[i]));
-        zkl_lock_free(locks[i]);
+        kit_free(locks[i]);
     }
 }
 

@@ -87,7 +87,7 @@ TEST(test_bytes_of_a_held_lock)
     printf("bytes of a held lock: %.0f\n", each);
     CU_ASSERT(each <= MOST);
     for (int i = 0; i < LOCKS; i++) {
-        zkl_lock_free(locks[i]);
+        kit_free(locks[i]);
     }
     kit_close(session);
     kit_close(server);

@@ -87,7 +87,7 @@ static int life(zkl_callbacks callbacks)
     code = zkl_lock_new(&lock, session, "/limits", &lock_options, NULL);
     code = code == ZKL_OK ? zkl_with_lock(lock, 10000, 100, section, NULL, &result, NULL) : code;
     ASSERT_EVENTUALLY(kit_queue(session, "/limits") == 0);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_close(session);
     return code;
 }

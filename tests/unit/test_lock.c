@@ -11,9 +11,8 @@
 /* --- acquire and release ------------------------------------------------------------------------------------------- */
 
 /* What is so for every recipe: unit_handle. */
-TEST(test_acquire_and_release)
+TEST_WITH_SESSIONS(test_acquire_and_release)
 {
-    kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     char node[128] = "x";
     zkl_grant grant = {.token = -1};
@@ -29,15 +28,12 @@ TEST(test_acquire_and_release)
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
     kit_release(lock);
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 0); /* release waited for the server's word */
-    zkl_lock_free(lock);
-    kit_tear_down();
 }
 
 #define CROWD 12
 
-TEST(test_first_come_first_served)
+TEST_WITH_SESSIONS(test_first_come_first_served)
 {
-    kit_set_up(NULL);
     zkl_lock *holder = kit_lock(one, QUEUE, NULL);
     zkl_lock *locks[CROWD];
     struct acquire acquires[CROWD];
@@ -59,16 +55,13 @@ TEST(test_first_come_first_served)
         kit_release(locks[i]);
     }
     for (int i = 0; i < CROWD; i++) {
-        zkl_lock_free(locks[i]);
+        kit_free(locks[i]);
     }
-    zkl_lock_free(holder);
-    kit_tear_down();
 }
 
-TEST(test_release_waits_only_so_long)
+TEST_WITH_SESSIONS(test_release_waits_only_so_long)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    kit_set_up(NULL);
     int64_t id = zkl_session_id(one);
     for (options.release_timeout_ms = 0; options.release_timeout_ms <= 60; options.release_timeout_ms += 60) {
         zkl_lock *lock = kit_hold(one, QUEUE, &options);
@@ -83,18 +76,16 @@ TEST(test_release_waits_only_so_long)
         ASSERT_OK(zkl__memory_hold(id, false));
         ASSERT_OK(acquire_join(&again));
         CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
-        zkl_lock_free(lock);
+        kit_free(lock);
     }
-    kit_tear_down();
 }
 
-TEST(test_access_refused)
+TEST_WITH_SESSIONS(test_access_refused)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     options.auth_scheme = "digest";
     options.auth = "me:secret";
     options.auth_size = 9;
-    kit_set_up(NULL);
     zkl_session *mine = kit_open(&options); /* what it creates is its own alone */
     zkl_lock *owner = kit_lock(mine, "/private/door", NULL), *stranger = kit_lock(one, "/private/door", NULL);
     zkl_error err;
@@ -102,17 +93,15 @@ TEST(test_access_refused)
     CU_ASSERT_EQUAL(zkl_lock_acquire(stranger, 1000, NULL, &err), ZKL_EAUTH);
     CU_ASSERT_STRING_EQUAL(err.path, "/private/door");
     CU_ASSERT(err.zk_code != 0);
-    zkl_lock_free(owner);
-    zkl_lock_free(stranger);
+    kit_free(owner);
+    kit_free(stranger);
     kit_close(mine);
-    kit_tear_down();
 }
 
 /* --- waits that end without a grant ------------------------------------------------------------------------------------ */
 
-TEST(test_try)
+TEST_WITH_SESSIONS(test_try)
 {
-    kit_set_up(NULL);
     zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(two, QUEUE, NULL);
     zkl_error err;
     ASSERT_OK(zkl_lock_acquire(a, 0, NULL, NULL));
@@ -123,9 +112,6 @@ TEST(test_try)
     ASSERT_EVENTUALLY(kit_queue(one, QUEUE) == 1);
     kit_release(a);
     ASSERT_OK(zkl_lock_acquire(b, 0, NULL, NULL));
-    zkl_lock_free(a);
-    zkl_lock_free(b);
-    kit_tear_down();
 }
 
 static int hold_responses(int64_t session_id)
@@ -152,7 +138,7 @@ static void try_in(int (*silence)(int64_t session_id), int (*sound)(int64_t sess
     ASSERT_OK(sound(id));
     ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
     kit_acquire(lock);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_tear_down();
 }
 
@@ -199,17 +185,16 @@ TEST(test_lease_runs_out)
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "lease"));
     ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
     kit_acquire(lock);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_tear_down();
 }
 
-TEST(test_jeopardy_that_passes)
+TEST_WITH_SESSIONS(test_jeopardy_that_passes)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.state_fn = on_lock_state;
     options.payload = &box;
-    kit_set_up(NULL);
     zkl_lock *lock = kit_hold(one, QUEUE, &options);
     CU_ASSERT(mailbox_wait(&box, 1));
     ASSERT_OK(zkl__memory_suspend(zkl_session_id(one)));
@@ -220,8 +205,6 @@ TEST(test_jeopardy_that_passes)
     CU_ASSERT_EQUAL(box.letters[2].code, ZKL_STATE_HELD);
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_HELD);
     kit_release(lock);
-    zkl_lock_free(lock);
-    kit_tear_down();
 }
 
 /* Heartbeats keep a lease for much longer than it is. */
@@ -232,18 +215,17 @@ TEST(test_lease_is_renewed)
     zkl_lock *lock = kit_hold(one, QUEUE, NULL);
     CU_ASSERT(kit_held_for(lock, 4500));
     kit_release(lock);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_tear_down();
 }
 
-TEST(test_session_expires_while_holding)
+TEST_WITH_SESSIONS(test_session_expires_while_holding)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.state_fn = on_lock_state;
     options.payload = &box;
     options.recursive = true;
-    kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, QUEUE, &options);
     zkl_error err;
     int64_t id = zkl_session_id(one);
@@ -259,15 +241,12 @@ TEST(test_session_expires_while_holding)
     kit_acquire(lock); /* in the new session */
     CU_ASSERT(zkl_session_id(one) != id);
     kit_release(lock);
-    zkl_lock_free(lock);
-    kit_tear_down();
 }
 
-TEST(test_session_expires_while_waiting)
+TEST_WITH_SESSIONS(test_session_expires_while_waiting)
 {
     zkl_lock_options fail = ZKL_LOCK_OPTIONS_INIT;
     fail.on_expiry = ZKL_ON_EXPIRY_FAIL;
-    kit_set_up(NULL);
     zkl_lock *holder = kit_lock(two, QUEUE, NULL), *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(one, QUEUE, &fail);
     struct acquire requeues, fails;
     kit_acquire(holder);
@@ -281,10 +260,6 @@ TEST(test_session_expires_while_waiting)
     CU_ASSERT_EQUAL(zkl_lock_state(a), ZKL_STATE_WAITING);
     kit_release(holder);
     ASSERT_OK(acquire_join(&requeues));
-    zkl_lock_free(holder);
-    zkl_lock_free(a);
-    zkl_lock_free(b);
-    kit_tear_down();
 }
 
 /* --- recover ------------------------------------------------------------------------------------------------------- */
@@ -304,14 +279,13 @@ static bool unclean(zkl_session *session)
     zkl_grant grant = {0};
     ASSERT_OK(zkl_lock_acquire(lock, 5000, &grant, NULL));
     kit_release(lock);
-    zkl_lock_free(lock);
+    kit_free(lock);
     return grant.unclean;
 }
 
-TEST(test_crash_with_nobody_queued)
+TEST_WITH_SESSIONS(test_crash_with_nobody_queued)
 {
     zkl_lock_options options = recovering();
-    kit_set_up(NULL);
     CU_ASSERT_FALSE(unclean(two));
     zkl_lock *lock = kit_hold(one, QUEUE, &options);
     ASSERT_OK(zkl__memory_expire(zkl_session_id(one)));
@@ -320,27 +294,24 @@ TEST(test_crash_with_nobody_queued)
     zkl__memory_reap(PLACE);
     CU_ASSERT_TRUE(unclean(two));
     CU_ASSERT_FALSE(unclean(two)); /* told until somebody released */
-    zkl_lock_free(lock);
+    kit_free(lock);
     CU_ASSERT_FALSE(unclean(two));
-    kit_tear_down();
 }
 
-TEST(test_crash_with_one_queued)
+TEST_WITH_SESSIONS(test_crash_with_one_queued)
 {
     zkl_lock_options options = recovering();
     struct acquire waiter;
-    kit_set_up(NULL);
     zkl_lock *lock = kit_hold(one, QUEUE, &options), *next = kit_lock(two, QUEUE, &options);
     acquire_start(&waiter, next, 10000);
     ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 2);
     ASSERT_OK(zkl__memory_expire(zkl_session_id(one)));
     ASSERT_OK(acquire_join(&waiter));
     CU_ASSERT_TRUE(waiter.grant.unclean);
-    zkl_lock_free(next); /* that is a release, too */
-    zkl_lock_free(lock);
+    kit_free(next); /* that is a release, too */
+    kit_free(lock);
     ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
     CU_ASSERT_FALSE(unclean(two));
-    kit_tear_down();
 }
 
 TEST(test_clean_ends_are_no_crash)
@@ -359,29 +330,26 @@ TEST(test_clean_ends_are_no_crash)
     CU_ASSERT_FALSE(unclean(two));
     zkl_lock_acquire(lock, 5000, NULL, NULL);
     kit_close(one); /* a close releases */
-    zkl_lock_free(lock);
-    zkl_lock_free(next);
+    kit_free(lock);
+    kit_free(next);
     CU_ASSERT_FALSE(unclean(two));
     one = kit_open(NULL);
     kit_tear_down();
 }
 
-TEST(test_a_hold_cut_short_is_a_crash)
+TEST_WITH_SESSIONS(test_a_hold_cut_short_is_a_crash)
 {
     zkl_lock_options options = recovering();
     options.max_hold_ms = 50;
-    kit_set_up(NULL);
     zkl_lock *lock = kit_hold(one, QUEUE, &options);
     ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
     CU_ASSERT_TRUE(unclean(two));
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
-    zkl_lock_free(lock);
+    kit_free(lock);
     CU_ASSERT_FALSE(unclean(two));
     lock = kit_hold(one, QUEUE, NULL); /* without the option: its release is not seen */
     kit_release(lock);
     CU_ASSERT_TRUE(unclean(two));
-    zkl_lock_free(lock);
-    kit_tear_down();
 }
 
 /* --- revocation ---------------------------------------------------------------------------------------------------- */
@@ -391,13 +359,12 @@ static void on_revoke(zkl_lock *lock, void *payload)
     mailbox_put(payload, (struct letter){.from = lock});
 }
 
-TEST(test_holder_is_asked)
+TEST_WITH_SESSIONS(test_holder_is_asked)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.revoke_fn = on_revoke;
     options.payload = &box;
-    kit_set_up(NULL);
     zkl_lock *lock = kit_hold(one, QUEUE, &options);
     for (size_t i = 1; i <= 3; i++) {
         ASSERT_OK(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL));
@@ -414,12 +381,10 @@ TEST(test_holder_is_asked)
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, path, NULL, "__REVOKE__"), ZKL__RC_OK); /* as Curator's Revoker does */
     CU_ASSERT_TRUE(mailbox_wait(&box, 4));
     zkl_lock_release(lock, NULL);
-    zkl_lock_free(lock);
-    kit_tear_down();
 }
 
 /* Asked while it waited: told with the grant. Asked by the name of its znode. */
-TEST(test_waiter_is_asked)
+TEST_WITH_SESSIONS(test_waiter_is_asked)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
@@ -427,7 +392,6 @@ TEST(test_waiter_is_asked)
     char node[128] = "";
     options.revoke_fn = on_revoke;
     options.payload = &box;
-    kit_set_up(NULL);
     zkl_lock *lock = kit_hold(one, QUEUE, NULL), *next = kit_lock(two, QUEUE, &options);
     acquire_start(&waiter, next, 10000);
     ASSERT_EVENTUALLY(zkl_lock_node(next, node, sizeof node) > 0);
@@ -436,17 +400,13 @@ TEST(test_waiter_is_asked)
     zkl_lock_release(lock, NULL);
     ASSERT_OK(acquire_join(&waiter));
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
-    zkl_lock_free(next);
-    zkl_lock_free(lock);
-    kit_tear_down();
 }
 
 /* Without revoke_fn nobody but its own session may write the znode, and that does not either: who waits would take it for the
  * announcement of a release. Who asks is told so. */
-TEST(test_who_does_not_listen)
+TEST_WITH_SESSIONS(test_who_does_not_listen)
 {
     zkl_error err;
-    kit_set_up(NULL);
     zkl_lock *lock = kit_hold(one, QUEUE, NULL);
     zkl_session *const sessions[] = {one, two};
     for (int i = 0; i < 2; i++) {
@@ -454,18 +414,14 @@ TEST(test_who_does_not_listen)
         CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "does not listen"));
     }
     CU_ASSERT(zkl_lock_is_held(lock));
-    zkl_lock_free(lock);
-    kit_tear_down();
 }
 
-TEST(test_nobody_to_ask)
+TEST_WITH_SESSIONS(test_nobody_to_ask)
 {
     static const char node[] = "_c_11111111-1111-4111-8111-111111111111-lock-0000000007";
-    kit_set_up(NULL);
     CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL), ZKL_ENOTHELD);
     CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, node, 5000, NULL), ZKL_ENOTHELD);
     CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, "config", 5000, NULL), ZKL_EINVAL); /* no contender's */
-    kit_tear_down();
 }
 
 /* --- the guarded transaction --------------------------------------------------------------------------------------- */
@@ -495,18 +451,17 @@ TEST(test_commit)
     }
     ASSERT_OK(zkl_lock_commit(lock, away, 2, ZKL_WAIT_FOREVER, NULL, NULL));
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, "/data", NULL, NULL), ZKL__RC_NONODE);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_tear_down();
 }
 
-TEST(test_commit_fails_whole)
+TEST_WITH_SESSIONS(test_commit_fails_whole)
 {
     zkl_op_result results[3];
     zkl_op ops[] = {{.kind = ZKL_OP_CREATE, .path = "/whole"},
                     {.kind = ZKL_OP_SET, .path = "/locks", .version = 77},
                     {.kind = ZKL_OP_CREATE, .path = "/whole2"}};
     zkl_error err;
-    kit_set_up(NULL);
     zkl_lock *lock = kit_hold(one, QUEUE, NULL);
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 3, ZKL_WAIT_FOREVER, results, &err), ZKL_ECONFLICT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "operation 1: bad version"));
@@ -520,15 +475,12 @@ TEST(test_commit_fails_whole)
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 3, ZKL_WAIT_FOREVER, results, &err),
                     ZKL_ENOENT); /* not our node's: theirs */
     CU_ASSERT_TRUE(zkl_lock_is_held(lock));
-    zkl_lock_free(lock);
-    kit_tear_down();
 }
 
-TEST(test_commit_after_a_loss)
+TEST_WITH_SESSIONS(test_commit_after_a_loss)
 {
     const zkl_op op = {.kind = ZKL_OP_CREATE, .path = "/late"};
     zkl_error err;
-    kit_set_up(NULL);
     zkl_lock *lock = kit_hold(one, QUEUE, NULL);
     kit_remove_node(lock); /* and we do not know it yet */
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ELOST);
@@ -536,8 +488,6 @@ TEST(test_commit_after_a_loss)
     ASSERT_OK(zkl__memory_expire(zkl_session_id(one)));
     ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST);
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ELOST);
-    zkl_lock_free(lock);
-    kit_tear_down();
 }
 
 /* The connection goes with the request or with the answer: both look alike from here, and the words say so. */
@@ -555,7 +505,7 @@ TEST(test_commit_of_unknown_fate)
         CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "not done: no connection"));
         CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, "/maybe", NULL, NULL), half ? ZKL__RC_OK : ZKL__RC_NONODE);
         ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
-        zkl_lock_free(lock);
+        kit_free(lock);
         kit_tear_down();
     }
 }
@@ -568,11 +518,10 @@ static void expect(zkl_lock *lock, const zkl_op *op, size_t count, int code)
     CU_ASSERT(strlen(err.text) > 0);
 }
 
-TEST(test_commit_bad_calls)
+TEST_WITH_SESSIONS(test_commit_bad_calls)
 {
     static char much[ZKL_COMMIT_DATA_MAX / 2 + 1];
     static zkl_op many[ZKL_COMMIT_MAX + 1];
-    kit_set_up(NULL);
     zkl_lock *lock = kit_hold(one, QUEUE, NULL);
     expect(NULL, many, 1, ZKL_EINVAL);
     expect(lock, NULL, 1, ZKL_EINVAL);
@@ -591,8 +540,6 @@ TEST(test_commit_bad_calls)
     expect(lock, (zkl_op[]){large, large}, 2, ZKL_ELIMIT);
     large.size = SIZE_MAX;
     expect(lock, &large, 1, ZKL_ELIMIT);
-    zkl_lock_free(lock);
-    kit_tear_down();
 }
 
 /* --- arguments ----------------------------------------------------------------------------------------------------- */
@@ -614,23 +561,20 @@ static void expect_refusal(zkl_session *session, const char *path, const zkl_loc
 }
 
 /* What a path may be: unit_text. */
-TEST(test_bad_paths)
+TEST_WITH_SESSIONS(test_bad_paths)
 {
-    kit_set_up(NULL);
     expect_refusal(one, NULL, NULL, ZKL_EINVAL, "path");
     expect_refusal(one, "/a/../b", NULL, ZKL_EINVAL, "..");
     expect_refusal(one, "/a-0123456789", NULL, ZKL_EINVAL, "contender");
-    kit_tear_down();
 }
 
-TEST(test_bad_options)
+TEST_WITH_SESSIONS(test_bad_options)
 {
     const zkl_lock_options good = ZKL_LOCK_OPTIONS_INIT;
     zkl_lock_options bad;
     char text[ZKL_DATA_MAX + 2];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
-    kit_set_up(NULL);
     expect_refusal(NULL, QUEUE, NULL, ZKL_EINVAL, "session");
     CU_ASSERT_EQUAL(zkl_lock_new(NULL, one, QUEUE, NULL, NULL), ZKL_EINVAL);
     bad = good;
@@ -659,7 +603,6 @@ TEST(test_bad_options)
     expect_refusal(one, QUEUE, &bad, ZKL_EINVAL, "scheme");
     bad.acl = &(zkl_acl){1, &(zkl_acl_entry){32, "world", "anyone"}};
     expect_refusal(one, QUEUE, &bad, ZKL_EINVAL, "32");
-    kit_tear_down();
 }
 
 TESTS("lock")

@@ -31,7 +31,7 @@ static bool is_granted_at_once(zkl_session *session)
     if (code == ZKL_OK) {
         ASSERT_OK(zkl_lock_release(lock, NULL));
     }
-    zkl_lock_free(lock);
+    kit_free(lock);
     return code == ZKL_OK;
 }
 
@@ -41,21 +41,18 @@ static bool is_delayed(zkl_session *session)
     zkl_error err = {.text = ""};
     int code = zkl_lock_acquire(lock, 0, NULL, &err);
     bool says = strstr(err.text, "delay_after_crash_ms");
-    zkl_lock_free(lock);
+    kit_free(lock);
     return code == ZKL_EBUSY && says;
 }
 
 /* Servers remove empty containers with all that they know. */
-TEST(test_persistent)
+TEST_WITH_SESSIONS(test_persistent)
 {
-    kit_set_up(NULL);
     zkl_lock *lock = careful(one, LONG);
     ASSERT_OK(zkl_lock_acquire(lock, 5000, NULL, NULL));
     crash(one);
     ASSERT_OK(zkl__memory_reap("kit"));
     CU_ASSERT(is_delayed(two));
-    zkl_lock_free(lock);
-    kit_tear_down();
 }
 
 /* A lock that lingers, or stays for its least time, was released: its end is clean. With the option recover, too. */
@@ -81,8 +78,8 @@ TEST(test_with_other_options)
         }
         CU_ASSERT(is_granted_at_once(two));
         CU_ASSERT(is_granted_at_once(one));
-        zkl_lock_free(lock);
-        zkl_lock_free(plain);
+        kit_free(lock);
+        kit_free(plain);
         kit_tear_down();
     }
 }
@@ -95,9 +92,8 @@ static zkl_lock *keeper(zkl_session *session, int64_t least_ms)
 }
 
 /* Released at once, and nobody else has it before the time. */
-TEST(test_released_early)
+TEST_WITH_SESSIONS(test_released_early)
 {
-    kit_set_up(NULL);
     zkl_lock *first = keeper(one, SHORT), *second = kit_lock(two, PATH, NULL);
     zkl_grant grant;
     int64_t before = now_ms();
@@ -109,16 +105,13 @@ TEST(test_released_early)
     CU_ASSERT(now_ms() - before >= SHORT);
     ASSERT_OK(zkl_lock_release(second, NULL));
     ASSERT_EVENTUALLY(kit_queue(two, PATH) == 0);
-    zkl_lock_free(first);
-    zkl_lock_free(second);
-    kit_tear_down();
 }
 
 static int try_it(zkl_session *session)
 {
     zkl_lock *lock = kit_lock(session, PATH, NULL);
     int rc = zkl_lock_acquire(lock, 0, NULL, NULL);
-    zkl_lock_free(lock);
+    kit_free(lock);
     return rc;
 }
 
@@ -133,7 +126,7 @@ TEST(test_ends)
             ASSERT_OK(zkl_lock_release(lock, NULL));
         }
         if (way < 2) {
-            zkl_lock_free(lock);
+            kit_free(lock);
             CU_ASSERT_EQUAL(try_it(session), ZKL_EBUSY); /* its own session waits, too */
             CU_ASSERT_EQUAL(try_it(other), ZKL_EBUSY);
             CU_ASSERT_EQUAL(kit_queue(other, PATH), 1);
@@ -141,7 +134,7 @@ TEST(test_ends)
         kit_close(session);
         ASSERT_OK(try_it(other));
         if (way == 2) {
-            zkl_lock_free(lock);
+            kit_free(lock);
         }
         kit_close(other);
     }
@@ -166,9 +159,8 @@ static void release(zkl_lock *lock)
     ASSERT_OK(zkl_lock_release(lock, NULL));
 }
 
-TEST(test_a_write_lock_lingers)
+TEST_WITH_SESSIONS(test_a_write_lock_lingers)
 {
-    kit_set_up(NULL);
     zkl_lock_options options = lingering();
     zkl_lock *writer = NULL, *reader = NULL;
     ASSERT_OK_FATAL(zkl_write_lock_new(&writer, one, PATH, &options, NULL));
@@ -184,9 +176,8 @@ TEST(test_a_write_lock_lingers)
     CU_ASSERT(acquire(reader).token > first.token); /* of the same session: what lingers gives way */
     CU_ASSERT_EQUAL(kit_queue(two, PATH), 1);
     release(reader);
-    zkl_lock_free(reader);
-    zkl_lock_free(writer);
-    kit_tear_down();
+    kit_free(reader);
+    kit_free(writer);
 }
 
 static void on_request(zkl_lock *lock, void *payload)
@@ -211,12 +202,11 @@ static zkl_lock_options asking(void)
 }
 
 /* Its own predecessors go, one after the other; readers do not count for readers. */
-TEST(test_told_as_it_changes)
+TEST_WITH_SESSIONS(test_told_as_it_changes)
 {
     zkl_lock_options options = asking();
     zkl_lock *before[3];
     struct acquire acquire, waits[3];
-    kit_set_up(NULL);
     mailbox_clear(&positions);
     zkl_lock *lock = kit_lock(one, PATH, &options);
     for (int i = 0; i < 3; i++) {
@@ -238,20 +228,18 @@ TEST(test_told_as_it_changes)
     ASSERT_OK(zkl_lock_release(before[1], NULL));
     ASSERT_OK(acquire_join(&acquire));
     for (int i = 0; i < 3; i++) {
-        zkl_lock_free(before[i]);
+        kit_free(before[i]);
     }
-    zkl_lock_free(lock);
+    kit_free(lock);
     size_t count = mailbox_count(&positions);
     CU_ASSERT_TRUE(count == 2 || (count == 3 && mailbox_last(&positions) == 0));
-    kit_tear_down();
 }
 
-TEST(test_what_counts)
+TEST_WITH_SESSIONS(test_what_counts)
 {
     zkl_lock_options options = asking();
     zkl_lock *reader, *other, *writer;
     struct acquire acquire;
-    kit_set_up(NULL);
     mailbox_clear(&positions);
     ASSERT_OK(zkl_read_lock_new(&reader, one, PATH, &options, NULL));
     ASSERT_OK(zkl_read_lock_new(&other, two, PATH, NULL, NULL));
@@ -263,18 +251,16 @@ TEST(test_what_counts)
     ASSERT_OK(zkl_lock_release(reader, NULL));
     ASSERT_OK(zkl_lock_release(other, NULL));
     ASSERT_OK(acquire_join(&acquire));
-    zkl_lock_free(reader);
-    zkl_lock_free(other);
-    zkl_lock_free(writer);
-    kit_tear_down();
+    kit_free(reader);
+    kit_free(other);
+    kit_free(writer);
 }
 
-TEST(test_max_ahead)
+TEST_WITH_SESSIONS(test_max_ahead)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     struct acquire acquire;
     zkl_error err;
-    kit_set_up(NULL);
     options.max_ahead = 1;
     zkl_lock *holder = kit_lock(two, PATH, NULL), *second = kit_lock(one, PATH, &options),
              *third = kit_lock(one, PATH, &options);
@@ -290,10 +276,6 @@ TEST(test_max_ahead)
     ASSERT_EVENTUALLY(kit_queue(two, PATH) == 2);
     ASSERT_OK(zkl_lock_release(second, NULL));
     ASSERT_OK(acquire_join(&acquire));
-    zkl_lock_free(holder);
-    zkl_lock_free(second);
-    zkl_lock_free(third);
-    kit_tear_down();
 }
 
 /* --- refused by name --------------------------------------------------------------------------------------------------- */
@@ -339,7 +321,7 @@ TEST(test_refused_by_name)
             CU_ASSERT_EQUAL(lock != NULL, taken);
             CU_ASSERT(taken || strstr(err.text, refusal->name));
             CU_ASSERT(taken || strstr(err.text, refusal->problem ? refusal->problem : recipe->noun));
-            zkl_lock_free(lock);
+            kit_free(lock);
         }
     }
     kit_close(session);

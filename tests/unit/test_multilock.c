@@ -10,7 +10,7 @@ static zkl_lock *make(zkl_session *session, const char *const *paths, size_t cou
 {
     zkl_lock *lock = NULL;
     ASSERT_OK_FATAL(zkl_multilock_new(&lock, session, paths, count, NULL, NULL));
-    return lock;
+    return kit_keep(lock);
 }
 
 static zkl_lock *hold(zkl_session *session, const char *const *paths, size_t count)
@@ -31,9 +31,8 @@ static size_t stand_at(const char *const *paths, size_t count)
 
 /* --- all or none --------------------------------------------------------------------------------------------------- */
 
-TEST(test_acquire_and_release)
+TEST_WITH_SESSIONS(test_acquire_and_release)
 {
-    kit_set_up(NULL);
     zkl_lock *lock = make(one, abc, 3);
     zkl_grant grant = {.token = -1};
     CU_ASSERT_EQUAL(zkl_lock_recipe(lock), ZKL_RECIPE_MULTILOCK);
@@ -57,15 +56,13 @@ TEST(test_acquire_and_release)
         CU_ASSERT_EQUAL(zkl_lock_token(lock), 0);
     }
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ENOTHELD);
-    zkl_lock_free(lock);
-    zkl_lock_free(NULL);
-    kit_tear_down();
+    kit_free(lock);
+    kit_free(NULL);
 }
 
-TEST(test_single_locks_queue_with_it)
+TEST_WITH_SESSIONS(test_single_locks_queue_with_it)
 {
     struct mailbox box = MAILBOX_INIT;
-    kit_set_up(NULL);
     zkl_lock *single = kit_lock(two, "/m/b", NULL);
     ASSERT_OK(zkl_lock_acquire(single, 0, NULL, NULL));
     zkl_lock *lock = make(one, abc, 3);
@@ -79,9 +76,6 @@ TEST(test_single_locks_queue_with_it)
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
     ASSERT_OK(mailbox_last(&box));
     CU_ASSERT_EQUAL(zkl_lock_acquire(single, 0, NULL, NULL), ZKL_EBUSY);
-    zkl_lock_free(lock);
-    zkl_lock_free(single);
-    kit_tear_down();
 }
 
 static atomic_int held[3], overlaps, turns;
@@ -108,14 +102,13 @@ static void *work(void *arg)
             break;
         }
     }
-    zkl_lock_free(lock);
+    kit_free(lock);
     return NULL;
 }
 
-TEST(test_no_deadlock_in_any_order)
+TEST_WITH_SESSIONS(test_no_deadlock_in_any_order)
 {
     pthread_t threads[6];
-    kit_set_up(NULL);
     overlaps = turns = 0;
     for (int i = 0; i < 6; i++) {
         CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, work, i % 2 ? one : two), 0);
@@ -126,10 +119,9 @@ TEST(test_no_deadlock_in_any_order)
     CU_ASSERT_EQUAL(turns, 6 * 40);
     CU_ASSERT_EQUAL(overlaps, 0);
     CU_ASSERT_EQUAL(stand_at(abc, 3), 0);
-    kit_tear_down();
 }
 
-TEST(test_as_many_as_there_may_be)
+TEST_WITH_SESSIONS(test_as_many_as_there_may_be)
 {
     char names[ZKL_MULTILOCK_MAX + 1][16];
     const char *paths[ZKL_MULTILOCK_MAX + 1];
@@ -144,7 +136,6 @@ TEST(test_as_many_as_there_may_be)
     memset(text, 'x', ZKL_DATA_MAX);
     text[ZKL_DATA_MAX] = '\0';
     options.metadata = text;
-    kit_set_up(NULL);
     CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, paths, ZKL_MULTILOCK_MAX + 1, NULL, &err), ZKL_ELIMIT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "101"));
     ASSERT_OK_FATAL(zkl_multilock_new(&lock, one, paths, ZKL_MULTILOCK_MAX, &options, &err));
@@ -152,8 +143,7 @@ TEST(test_as_many_as_there_may_be)
     CU_ASSERT_EQUAL(stand_at(paths, ZKL_MULTILOCK_MAX), ZKL_MULTILOCK_MAX);
     kit_release(lock);
     CU_ASSERT_EQUAL(stand_at(paths, ZKL_MULTILOCK_MAX), 0);
-    zkl_lock_free(lock);
-    kit_tear_down();
+    kit_free(lock);
 }
 
 /* --- trouble ------------------------------------------------------------------------------------------------------- */
@@ -177,34 +167,30 @@ TEST(test_lost_when_one_is)
     CU_ASSERT_EQUAL(stand_at(abc, 3), 2); /* the others still keep others out */
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     ASSERT_EVENTUALLY(stand_at(abc, 3) == 0);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_tear_down();
 }
 
-TEST(test_release_when_one_is_gone)
+TEST_WITH_SESSIONS(test_release_when_one_is_gone)
 {
-    kit_set_up(NULL);
     zkl_lock *lock = hold(one, abc, 3);
     kit_remove_first(abc[2]);
     kit_release(lock); /* the lease covered it; nobody has told us */
     CU_ASSERT_EQUAL(stand_at(abc, 3), 0);
-    zkl_lock_free(lock);
-    kit_tear_down();
+    kit_free(lock);
 }
 
-TEST(test_bad_calls)
+TEST_WITH_SESSIONS(test_bad_calls)
 {
     static const char *const twice[] = {"/m/a", "/m/b", "/m/a"}, *const wrong[] = {"/m/a", "m"};
     zkl_lock *lock = NULL;
     zkl_error err;
-    kit_set_up(NULL);
     CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, twice, 3, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "/m/a is there twice"));
     CU_ASSERT_STRING_EQUAL(err.path, "/m/a");
     CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, wrong, 2, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, abc, 0, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NULL(lock);
-    kit_tear_down();
 }
 
 TESTS("multilock")

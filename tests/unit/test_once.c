@@ -40,7 +40,7 @@ TEST(test_once_over_all_hosts)
     }
     CU_ASSERT_EQUAL(runs, 1);
     for (int i = 0; i < 2; i++) {
-        zkl_lock_free(locks[i]);
+        kit_free(locks[i]);
         kit_close(sessions[i]);
     }
 }
@@ -58,7 +58,7 @@ TEST(test_a_failure_is_not_recorded)
     ASSERT_OK(once(lock, 0, &ran));
     CU_ASSERT(!ran);
     CU_ASSERT_EQUAL(runs, 2);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_close(session);
 }
 
@@ -81,7 +81,7 @@ TEST(test_what_is_recorded)
     CU_ASSERT_EQUAL(last_ms % HOUR, 0);
     CU_ASSERT(recorded_ms >= last_ms - HOUR / 2);
     CU_ASSERT_EQUAL(zkl_once_last(session, JOB, 10, 1000, &last_ms, &recorded_ms, &err), ZKL_EINVAL);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_close(session);
 }
 
@@ -116,8 +116,8 @@ TEST(test_taken_over_from_the_dead)
     slot.last_ms = INT64_MIN;
     slot.reserved[0] = 1;
     CU_ASSERT_EQUAL(zkl_once_record(next, &slot, 1000, NULL), ZKL_EINVAL);
-    zkl_lock_free(first);
-    zkl_lock_free(next);
+    kit_free(first);
+    kit_free(next);
     kit_close(winner);
     kit_close(second);
 }
@@ -137,7 +137,7 @@ TEST(test_the_record_outlives_a_container)
     ASSERT_OK(once(lock, 0, &ran));
     CU_ASSERT(!ran);
     CU_ASSERT_EQUAL(runs, 1);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_close(session);
 }
 
@@ -162,7 +162,7 @@ TEST(test_a_record_of_the_far_future)
     ASSERT_OK(once(lock, 0, &ran));
     CU_ASSERT(!ran);
     CU_ASSERT_EQUAL(runs, 1);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_close(session);
 }
 
@@ -184,7 +184,7 @@ TEST(test_a_record_that_is_none)
     CU_ASSERT_STRING_EQUAL(err.path, JOB);
     CU_ASSERT_EQUAL(zkl_once_look(lock, 10, 0, 1000, &slot, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, HOUR, 1000, &slot, &err), ZKL_EINVAL);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_close(session);
 }
 
@@ -207,7 +207,7 @@ TEST(test_code_and_words_belong_together)
     CU_ASSERT(ran);
     CU_ASSERT_EQUAL(err.code, ZKL_ELOST);
     CU_ASSERT_STRING_EQUAL(err.text, "the lock was lost");
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_close(session);
 }
 
@@ -250,7 +250,7 @@ static bool is_done(zkl_session *session, const char *path)
     zkl_once_slot slot = {.done = false};
     zkl_lock *lock = kit_hold(session, path, NULL);
     ASSERT_OK(zkl_once_look(lock, HOUR, 0, 10000, &slot, NULL));
-    zkl_lock_free(lock);
+    kit_free(lock);
     return slot.done;
 }
 
@@ -269,7 +269,7 @@ static void run_and_go_away(const char *path, bool ends)
     CU_ASSERT_EQUAL(rc == ZKL_OK, is_done(other, path));
     CU_ASSERT_EQUAL(err.code, rc == ZKL_OK ? 77 : rc);
     CU_ASSERT(rc == ZKL_OK || ends); /* a heartbeat may have been what was applied in the record's place */
-    zkl_lock_free(away.lock);
+    kit_free(away.lock);
     kit_close(away.session);
     kit_close(other);
 }
@@ -285,12 +285,11 @@ TEST(test_recorded_and_then_lost)
 }
 
 /* Two readers would both run the job; permits have a queue of their own. */
-TEST(test_only_under_a_lock)
+TEST_WITH_SESSIONS(test_only_under_a_lock)
 {
     zkl_once_slot slot = {.done = false};
     zkl_lock *others[3];
     zkl_error err;
-    kit_set_up(NULL);
     ASSERT_OK_FATAL(zkl_read_lock_new(&others[0], one, "/jobs/read", NULL, NULL));
     ASSERT_OK_FATAL(zkl_semaphore_new(&others[1], one, "/jobs/permits", 2, NULL, NULL));
     ASSERT_OK_FATAL(zkl_election_new(&others[2], one, "/jobs/leader", NULL, NULL));
@@ -299,9 +298,8 @@ TEST(test_only_under_a_lock)
         CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "recipe"));
         CU_ASSERT_EQUAL(zkl_once_look(others[i], 60000, 0, 5000, &slot, NULL), ZKL_EINVAL);
         CU_ASSERT_EQUAL(zkl_once_record(others[i], &slot, 5000, NULL), ZKL_EINVAL);
-        zkl_lock_free(others[i]);
+        kit_free(others[i]);
     }
-    kit_tear_down();
 }
 
 struct replaced {
@@ -338,8 +336,8 @@ TEST(test_a_grant_that_is_replaced)
     CU_ASSERT_EQUAL(last_ms, INT64_MIN);
     CU_ASSERT_EQUAL(zkl_lock_token(replaced.lock), replaced.second);
     kit_release(replaced.lock);
-    zkl_lock_free(replaced.lock);
-    zkl_lock_free(replaced.rival);
+    kit_free(replaced.lock);
+    kit_free(replaced.rival);
     kit_close(session);
     kit_close(other);
 }

@@ -263,7 +263,7 @@ static int try_locks(const void *options, zkl_error *err)
         int rc = handle_recipes[i].make(&lock, session, "/o", options, err);
         CU_ASSERT(i == 0 || rc == code);
         code = rc;
-        zkl_lock_free(lock);
+        kit_free(lock);
     }
     return code;
 }

@@ -63,7 +63,7 @@ static zkl_lock *held(const char *path)
 /* All that waited before this has been sent, or dropped. */
 static void pass_the_line(void)
 {
-    zkl_lock_free(held("/locks/last"));
+    kit_free(held("/locks/last"));
 }
 
 /* How many znodes stand in dir; -1: there is no dir. */
@@ -142,7 +142,7 @@ TEST(test_a_blocking_commit_that_times_out)
     list_free(list);
     drain_window(&ends);
     CU_ASSERT_EQUAL(count_children("/made"), 0);
-    zkl_lock_free(lock);
+    kit_free(lock);
     tear_down();
 }
 

@@ -239,7 +239,7 @@ TEST(test_a_partition_is_no_lock)
     fire(0);
     kit_acquire(lock);
     kit_release(lock);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_close(session);
     check_history();
 }
@@ -256,7 +256,7 @@ TEST(test_a_piece_that_is_held)
     CU_ASSERT_FALSE(zkl_partition_owns(workers[0].partition, "topic-2"));
     kit_release(lock);
     ASSERT_EVENTUALLY(zkl_partition_owns(workers[0].partition, "topic-2"));
-    zkl_lock_free(lock);
+    kit_free(lock);
     fire(0);
     kit_close(session);
     check_history();

@@ -264,7 +264,7 @@ TEST(test_no_stall)
     ASSERT_OK(zkl__memory_resume(zkl_session_id(sessions[0])));
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     CU_ASSERT_EQUAL(answer(0, PIECES), PIECES);
-    zkl_lock_free(lock);
+    kit_free(lock);
     leave(0);
 }
 

@@ -426,7 +426,7 @@ TEST(test_from_callbacks)
                 CU_FAIL("another code in a callback");
             }
         }
-        zkl_lock_free(trigger);
+        kit_free(trigger);
         free_all(&t);
         kit_close(t.session);
     }
@@ -969,7 +969,7 @@ static int wait_behind(struct things *t, bool cancels)
         ASSERT_EVENTUALLY(atomic_load(&completions) > before);
         code = atomic_load(&last_code);
     }
-    zkl_lock_free(held);
+    kit_free(held);
     return code;
 }
 
@@ -987,7 +987,7 @@ static int try_behind(struct things *t)
 {
     zkl_lock *held = kit_hold(keeper, "/n/lock", NULL);
     int code = zkl_lock_acquire(t->lock, 0, NULL, NULL);
-    zkl_lock_free(held);
+    kit_free(held);
     return code;
 }
 

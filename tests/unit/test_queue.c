@@ -31,9 +31,8 @@ static zkl_queue *list(const char *path)
     return queue;
 }
 
-TEST(test_holder_and_waiters)
+TEST_WITH_SESSIONS(test_holder_and_waiters)
 {
-    kit_set_up(NULL);
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.metadata = "the holder";
     zkl_lock *a = kit_lock(one, QUEUE, &options), *b = kit_lock(two, QUEUE, NULL);
@@ -60,13 +59,11 @@ TEST(test_holder_and_waiters)
     CU_ASSERT_PTR_NOT_NULL(strstr(entries[1].data, whoami)); /* host:pid, when nothing else is given */
     CU_ASSERT_EQUAL(queue->server_ms, entries[1].created_ms);
     zkl_queue_free(queue);
-    zkl_lock_free(a);
+    kit_free(a);
     ASSERT_OK(acquire_join(&waiting));
-    zkl_lock_free(b);
-    kit_tear_down();
 }
 
-TEST(test_strangers_in_the_queue)
+TEST_WITH_SESSIONS(test_strangers_in_the_queue)
 {
     static const char *const names[] = {
         "_c_" UUID "-__READ__0000000003", "00001111222233334444555566667777__lock__0000000001",
@@ -74,7 +71,6 @@ TEST(test_strangers_in_the_queue)
         "_c_" UUID "-lock--2147483648", /* after the wrap */
     };
     static const zkl_kind kinds[] = {ZKL_KIND_KAZOO, ZKL_KIND_READ, ZKL_KIND_WRITE, ZKL_KIND_LATCH};
-    kit_set_up(NULL);
     put("/mixed", NULL, NULL, NULL);
     for (size_t i = 0; i < 4; i++) {
         put("/mixed", names[i], NULL, NULL);
@@ -100,16 +96,14 @@ TEST(test_strangers_in_the_queue)
     CU_ASSERT_EQUAL(queue->entries[0].sequence, INT32_MAX);
     CU_ASSERT_EQUAL(queue->entries[1].sequence, INT32_MIN);
     zkl_queue_free(queue);
-    kit_tear_down();
 }
 
-TEST(test_entries_that_may_not_be_read)
+TEST_WITH_SESSIONS(test_entries_that_may_not_be_read)
 {
     const zkl_acl nobody = {1, &(zkl_acl_entry){ZKL_PERM_READ, "digest", "x:y"}};
     char large[ZKL_DATA_MAX + 100];
     memset(large, 'x', sizeof large - 1);
     large[sizeof large - 1] = '\0';
-    kit_set_up(NULL);
     put("/shy", NULL, NULL, NULL);
     put("/shy", "_c_" UUID "-lock-0000000001", "secret", &nobody);
     put("/shy", "_c_" UUID "-lock-0000000002", large, NULL);
@@ -125,13 +119,11 @@ TEST(test_entries_that_may_not_be_read)
     zkl_error err;
     CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, "/closed", 1000, &err), ZKL_EAUTH);
     CU_ASSERT_STRING_EQUAL(err.path, "/closed");
-    kit_tear_down();
 }
 
-TEST(test_a_thousand_entries)
+TEST_WITH_SESSIONS(test_a_thousand_entries)
 {
     char name[64];
-    kit_set_up(NULL);
     put("/long", NULL, NULL, NULL);
     for (int i = 0; i < 1000; i++) {
         snprintf(name, sizeof name, "_c_" UUID "-lock-%010d", (i * 7) % 1000);
@@ -143,7 +135,6 @@ TEST(test_a_thousand_entries)
         CU_ASSERT_EQUAL(queue->entries[i].sequence, i);
     }
     zkl_queue_free(queue);
-    kit_tear_down();
 }
 
 /* --- without waiting ------------------------------------------------------------------------------------------------- */
@@ -167,12 +158,11 @@ static zkl_lock *hold(struct mailbox *requests)
 }
 
 /* The paths and names are copied. */
-TEST(test_what_they_bring)
+TEST_WITH_SESSIONS(test_what_they_bring)
 {
     struct mailbox box = MAILBOX_INIT, requests = MAILBOX_INIT;
     zkl_queue *queue = NULL;
     char path[] = QUEUE, node[sizeof held_node];
-    kit_set_up(NULL);
     zkl_lock *lock = hold(&requests);
     zkl_lock *next = kit_lock(one, QUEUE, NULL);
     ASSERT_OK(zkl_lock_acquire_async(next, ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
@@ -206,25 +196,19 @@ TEST(test_what_they_bring)
     CU_ASSERT_TRUE(mailbox_wait(&box, 6));
     CU_ASSERT_EQUAL(box.letters[5].code, ZKL_ENOTHELD);
     zkl_queue_free(queue);
-    zkl_lock_free(lock);
-    zkl_lock_free(next);
-    kit_tear_down();
 }
 
 /* A request whose fate is unknown is not made again: it would be a second one. */
-TEST(test_revoke_is_sent_once)
+TEST_WITH_SESSIONS(test_revoke_is_sent_once)
 {
     struct mailbox box = MAILBOX_INIT, requests = MAILBOX_INIT;
-    kit_set_up(NULL);
-    zkl_lock *lock = hold(&requests);
+    hold(&requests);
     ASSERT_OK(zkl__memory_break(zkl_session_id(one), 0, 1, 0));
     ASSERT_OK(zkl_queue_revoke_async(one, QUEUE, held_node, 10000, on_ended, &box, NULL));
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ECONNECT);
     ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
     CU_ASSERT_TRUE(mailbox_wait(&requests, 1));
-    zkl_lock_free(lock);
-    kit_tear_down();
 }
 
 /* --- removal ----------------------------------------------------------------------------------------------------------- */
@@ -264,8 +248,8 @@ TEST(test_holder)
     CU_ASSERT_EQUAL(remove_at(QUEUE, node, first.token, &err), ZKL_ENOTHELD);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "no such contender"));
     CU_ASSERT_STRING_EQUAL(err.path, QUEUE);
-    zkl_lock_free(a);
-    zkl_lock_free(b);
+    kit_free(a);
+    kit_free(b);
     kit_tear_down();
 }
 
@@ -284,8 +268,8 @@ TEST(test_waiter)
     CU_ASSERT(zkl_lock_is_held(a));
     kit_release(a);
     ASSERT_OK(acquire_join(&waiting)); /* queued again */
-    zkl_lock_free(a);
-    zkl_lock_free(b);
+    kit_free(a);
+    kit_free(b);
     kit_tear_down();
 }
 
@@ -318,7 +302,7 @@ TEST(test_another_one_of_that_name_meanwhile)
     pthread_join(thread, NULL);
     ASSERT_OK(code);
     CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 2);
-    zkl_lock_free(a);
+    kit_free(a);
     kit_tear_down();
 }
 
@@ -338,7 +322,7 @@ TEST(test_written_meanwhile)
     ASSERT_OK(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL));
     ASSERT_OK(remove_at(QUEUE, node, grant.token, NULL));
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 0);
-    zkl_lock_free(a);
+    kit_free(a);
     kit_tear_down();
 }
 
@@ -362,8 +346,8 @@ TEST(test_unreadable)
     ASSERT_OK(remove_at("/open", node, 0, NULL));
     CU_ASSERT_EQUAL(remove_at("/open", node, 0, NULL), ZKL_ENOTHELD);
     CU_ASSERT_EQUAL(kit_queue(two, "/open"), 0);
-    zkl_lock_free(a);
-    zkl_lock_free(b);
+    kit_free(a);
+    kit_free(b);
     kit_tear_down();
 }
 
@@ -381,7 +365,7 @@ TEST(test_not_permitted)
     zkl_lock_node(a, node, sizeof node);
     CU_ASSERT_EQUAL(remove_at("/closed", node, 0, &err), ZKL_EAUTH);
     CU_ASSERT(zkl_lock_is_held(a));
-    zkl_lock_free(a);
+    kit_free(a);
     kit_tear_down();
 }
 

@@ -9,14 +9,14 @@ static zkl_lock *make_reader(zkl_session *session, const zkl_lock_options *optio
 {
     zkl_lock *lock = NULL;
     ASSERT_OK_FATAL(zkl_read_lock_new(&lock, session, QUEUE, options, NULL));
-    return lock;
+    return kit_keep(lock);
 }
 
 static zkl_lock *make_writer(zkl_session *session, const zkl_lock_options *options)
 {
     zkl_lock *lock = NULL;
     ASSERT_OK_FATAL(zkl_write_lock_new(&lock, session, QUEUE, options, NULL));
-    return lock;
+    return kit_keep(lock);
 }
 
 static zkl_lock *hold(zkl_lock *lock)
@@ -45,9 +45,8 @@ static bool writes(const zkl_lock *lock)
 
 /* --- who excludes whom --------------------------------------------------------------------------------------------- */
 
-TEST(test_readers_share)
+TEST_WITH_SESSIONS(test_readers_share)
 {
-    kit_set_up(NULL);
     zkl_lock *first = hold(make_reader(one, NULL)), *second = hold(make_reader(two, NULL)),
              *writer = make_writer(one, NULL);
     char node[128];
@@ -68,19 +67,17 @@ TEST(test_readers_share)
     CU_ASSERT_EQUAL(strncmp(node + 39, "-__WRIT__", 9), 0);
     CU_ASSERT_EQUAL(zkl_lock_acquire(first, 0, NULL, NULL), ZKL_EBUSY);
     CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 1);
-    zkl_lock_free(first);
-    zkl_lock_free(second);
-    zkl_lock_free(writer);
-    zkl_lock_free(NULL);
+    kit_free(first);
+    kit_free(second);
+    kit_free(writer);
+    kit_free(NULL);
     CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 0);
-    kit_tear_down();
 }
 
 /* A reader does not pass a writer that waits: no writer starves. */
-TEST(test_nobody_barges)
+TEST_WITH_SESSIONS(test_nobody_barges)
 {
     struct mailbox box = MAILBOX_INIT;
-    kit_set_up(NULL);
     zkl_lock *reader = hold(make_reader(one, NULL)), *writer = make_writer(two, NULL), *later[3];
     ASSERT_OK(zkl_lock_acquire_async(writer, 10000, on_acquired, &box, NULL));
     ASSERT_EVENTUALLY_FATAL(kit_queue(one, QUEUE) == 2);
@@ -98,16 +95,13 @@ TEST(test_nobody_barges)
     CU_ASSERT_TRUE(mailbox_wait(&box, 4)); /* all three at once */
     for (int i = 0; i < 3; i++) {
         CU_ASSERT_TRUE(reads(later[i]));
-        zkl_lock_free(later[i]);
+        kit_free(later[i]);
     }
-    zkl_lock_free(reader);
-    zkl_lock_free(writer);
-    kit_tear_down();
+    kit_free(reader);
 }
 
-TEST(test_a_plain_lock_is_a_writer)
+TEST_WITH_SESSIONS(test_a_plain_lock_is_a_writer)
 {
-    kit_set_up(NULL);
     zkl_lock *plain = kit_lock(one, QUEUE, NULL);
     zkl_lock *reader = make_reader(two, NULL);
     ASSERT_OK(zkl_lock_acquire(plain, 0, NULL, NULL));
@@ -115,9 +109,6 @@ TEST(test_a_plain_lock_is_a_writer)
     zkl_lock_release(plain, NULL);
     ASSERT_OK(zkl_lock_acquire(reader, 0, NULL, NULL));
     CU_ASSERT_EQUAL(zkl_lock_acquire(plain, 0, NULL, NULL), ZKL_EBUSY);
-    zkl_lock_free(reader);
-    zkl_lock_free(plain);
-    kit_tear_down();
 }
 
 /* --- upgrade, recursion -------------------------------------------------------------------------------------------- */
@@ -137,16 +128,15 @@ TEST(test_upgrade_is_refused)
         kit_release(lock);
         ASSERT_OK(zkl_lock_acquire(lock, 10000, NULL, &err));
         CU_ASSERT_TRUE(writes(lock));
-        zkl_lock_free(lock);
+        kit_free(lock);
         kit_tear_down();
     }
 }
 
-TEST(test_recursion)
+TEST_WITH_SESSIONS(test_recursion)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.recursive = true;
-    kit_set_up(NULL);
     zkl_lock *lock = make_writer(one, &options), *other = make_reader(two, NULL);
     ASSERT_OK(zkl_lock_acquire(lock, 0, NULL, NULL));
     ASSERT_OK(zkl_lock_acquire(lock, 0, NULL, NULL));
@@ -158,17 +148,13 @@ TEST(test_recursion)
     ASSERT_OK(zkl_lock_acquire(other, 0, NULL, NULL));
     kit_release(lock);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ENOTHELD);
-    zkl_lock_free(lock);
-    zkl_lock_free(other);
-    kit_tear_down();
 }
 
 /* --- downgrade ----------------------------------------------------------------------------------------------------- */
 
-TEST(test_downgrade)
+TEST_WITH_SESSIONS(test_downgrade)
 {
     struct mailbox box = MAILBOX_INIT;
-    kit_set_up(NULL);
     zkl_lock *lock = hold(make_writer(one, NULL)), *reader = make_reader(two, NULL), *writer = make_writer(two, NULL);
     char before[128], after[128];
     int64_t token = zkl_lock_token(lock);
@@ -193,17 +179,13 @@ TEST(test_downgrade)
     CU_ASSERT_TRUE(mailbox_wait(&box, 2));
     CU_ASSERT_TRUE(writes(writer));
     CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_ENOTHELD);
-    zkl_lock_free(lock);
-    zkl_lock_free(reader);
-    zkl_lock_free(writer);
-    kit_tear_down();
+    kit_free(lock);
 }
 
-TEST(test_downgrade_without_an_answer)
+TEST_WITH_SESSIONS(test_downgrade_without_an_answer)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.release_timeout_ms = 100;
-    kit_set_up(NULL);
     zkl_lock *lock = make_writer(one, &options), *reader = make_reader(two, NULL);
     zkl_error err;
     ASSERT_OK_FATAL(zkl_lock_acquire(lock, 0, NULL, NULL));
@@ -215,9 +197,6 @@ TEST(test_downgrade_without_an_answer)
     ASSERT_OK(zkl_write_lock_downgrade(lock, NULL)); /* waits for the one under way */
     ASSERT_OK(zkl_lock_acquire(reader, 0, NULL, NULL));
     kit_release(lock);
-    zkl_lock_free(lock);
-    zkl_lock_free(reader);
-    kit_tear_down();
 }
 
 /* The connection goes in the middle of it: applied or not, one node is left, and it is a reader's. */
@@ -234,8 +213,8 @@ TEST(test_downgrade_when_the_connection_goes)
         ASSERT_OK(zkl_lock_acquire(reader, 0, NULL, NULL));
         kit_release(lock);
         CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
-        zkl_lock_free(lock);
-        zkl_lock_free(reader);
+        kit_free(lock);
+        kit_free(reader);
         kit_tear_down();
     }
 }
@@ -256,7 +235,7 @@ TEST(test_lost_while_it_downgrades)
     CU_ASSERT(now_ms() - from < 10000);
     ASSERT_OK(zkl__memory_resume(id));
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_tear_down();
 }
 

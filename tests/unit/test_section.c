@@ -40,9 +40,8 @@ static int run_section(const zkl_cancel *cancel, int64_t token, void *payload)
     return 42;
 }
 
-TEST(test_with_lock)
+TEST_WITH_SESSIONS(test_with_lock)
 {
-    kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL), *other = kit_lock(two, QUEUE, NULL);
     struct section section = {.lock = lock};
     int result = -1;
@@ -60,9 +59,6 @@ TEST(test_with_lock)
     CU_ASSERT_EQUAL(section.runs, 1);
     kit_release(other);
     ASSERT_OK(zkl_with_lock(lock, 10000, 100, run_section, &section, NULL, NULL));
-    zkl_lock_free(lock);
-    zkl_lock_free(other);
-    kit_tear_down();
 }
 
 TEST(test_with_lock_raises_the_flag_before_the_lease_ends)
@@ -78,13 +74,12 @@ TEST(test_with_lock_raises_the_flag_before_the_lease_ends)
     CU_ASSERT(section.raised);
     CU_ASSERT(section.remaining_ms > 0 && section.remaining_ms <= 1500); /* still protected: in time to end */
     ASSERT_OK(zkl__memory_resume(section.wait_for_session));
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_tear_down();
 }
 
-TEST(test_with_lock_raises_the_flag_on_loss)
+TEST_WITH_SESSIONS(test_with_lock_raises_the_flag_on_loss)
 {
-    kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     struct section section = {.lock = lock, .harm = zkl__memory_expire, .wait_for_session = zkl_session_id(one)};
     int result = -1;
@@ -93,8 +88,6 @@ TEST(test_with_lock_raises_the_flag_on_loss)
     CU_ASSERT(section.readable);
     CU_ASSERT(section.raised);
     CU_ASSERT_EQUAL(section.remaining_ms, 0);
-    zkl_lock_free(lock);
-    kit_tear_down();
 }
 
 static int cancel_itself(const zkl_cancel *cancel, int64_t token, void *payload)
@@ -107,17 +100,14 @@ static int cancel_itself(const zkl_cancel *cancel, int64_t token, void *payload)
     return 42;
 }
 
-TEST(test_with_lock_is_told_by_cancel)
+TEST_WITH_SESSIONS(test_with_lock_is_told_by_cancel)
 {
-    kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     int result = -1;
     ASSERT_OK(zkl_with_lock(lock, 10000, 0, cancel_itself, lock, &result, NULL));
     CU_ASSERT_EQUAL(result, 42);
     CU_ASSERT_EQUAL(zkl_lock_cancel(lock), ZKL_ENOTWAITING);
     ASSERT_OK(zkl_with_lock(lock, 1000, 0, cancel_itself, lock, &result, NULL)); /* the flag is down again */
-    zkl_lock_free(lock);
-    kit_tear_down();
 }
 
 /* --- the grant is replaced while the section runs ------------------------------------------------------------------ */
@@ -155,14 +145,13 @@ static void check_replaced(struct replaced replaced)
     CU_ASSERT_EQUAL(zkl_semaphore_tokens(replaced.lock, NULL, 0), replaced.permits);
     kit_release(replaced.lock);
     CU_ASSERT_EQUAL(zkl_lock_state(replaced.lock), ZKL_STATE_IDLE);
-    zkl_lock_free(replaced.lock);
-    zkl_lock_free(replaced.between);
+    kit_free(replaced.lock);
+    kit_free(replaced.between);
 }
 
 /* All grants of a lingering znode have one token: only the serial tells them apart. */
-TEST(test_with_lock_that_lingers_is_replaced)
+TEST_WITH_SESSIONS(test_with_lock_that_lingers_is_replaced)
 {
-    kit_set_up(NULL);
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.linger_ms = 60000;
     struct replaced replaced = {kit_lock(one, QUEUE, &options), kit_lock(one, QUEUE, &options), .lingers = true};
@@ -170,7 +159,6 @@ TEST(test_with_lock_that_lingers_is_replaced)
     ASSERT_OK(zkl_lock_acquire(replaced.lock, 10000, &warm, NULL));
     kit_release(replaced.lock);
     check_replaced(replaced);
-    kit_tear_down();
 }
 
 static int release_once(const zkl_cancel *cancel, int64_t token, void *payload)
@@ -182,26 +170,21 @@ static int release_once(const zkl_cancel *cancel, int64_t token, void *payload)
 }
 
 /* Of two acquires one is released in the section, the other by it: the hold covers it to its end. */
-TEST(test_with_a_recursive_lock_released_once)
+TEST_WITH_SESSIONS(test_with_a_recursive_lock_released_once)
 {
-    kit_set_up(NULL);
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.recursive = true;
     zkl_lock *lock = kit_hold(one, QUEUE, &options);
     ASSERT_OK(zkl_with_lock(lock, 10000, 0, release_once, lock, NULL, NULL));
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
-    zkl_lock_free(lock);
-    kit_tear_down();
 }
 
-TEST(test_with_a_permit_that_is_replaced)
+TEST_WITH_SESSIONS(test_with_a_permit_that_is_replaced)
 {
-    kit_set_up(NULL);
     struct replaced replaced = {.permits = 2};
     ASSERT_OK_FATAL(zkl_semaphore_new(&replaced.lock, one, QUEUE, 3, NULL, NULL));
     ASSERT_OK_FATAL(zkl_semaphore_new(&replaced.between, two, QUEUE, 3, NULL, NULL));
     check_replaced(replaced);
-    kit_tear_down();
 }
 
 static int downgrade(const zkl_cancel *cancel, int64_t token, void *payload)
@@ -213,15 +196,13 @@ static int downgrade(const zkl_cancel *cancel, int64_t token, void *payload)
 }
 
 /* The znode is another one then, but the grant is the same. */
-TEST(test_with_a_write_lock_that_is_downgraded)
+TEST_WITH_SESSIONS(test_with_a_write_lock_that_is_downgraded)
 {
-    kit_set_up(NULL);
     zkl_lock *lock = NULL;
     ASSERT_OK_FATAL(zkl_write_lock_new(&lock, one, QUEUE, NULL, NULL));
     ASSERT_OK(zkl_with_lock(lock, 10000, 0, downgrade, lock, NULL, NULL));
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
-    zkl_lock_free(lock);
-    kit_tear_down();
+    kit_free(lock);
 }
 
 /* --- terms --------------------------------------------------------------------------------------------------------------- */
@@ -230,7 +211,7 @@ static zkl_lock *candidate(zkl_session *session)
 {
     zkl_lock *election = NULL;
     ASSERT_OK_FATAL(zkl_election_new(&election, session, QUEUE, NULL, NULL));
-    return election;
+    return kit_keep(election);
 }
 
 struct term {
@@ -264,9 +245,8 @@ static int lead(const zkl_cancel *cancel, int64_t token, void *payload)
     return number == term->last ? 42 : 0;
 }
 
-TEST(test_run)
+TEST_WITH_SESSIONS(test_run)
 {
-    kit_set_up(NULL);
     zkl_lock *a = candidate(one);
     struct term term = {.last = 3, .election = a};
     int result = 0;
@@ -287,8 +267,6 @@ TEST(test_run)
     zkl_error err;
     CU_ASSERT_EQUAL(zkl_election_run(a, 100000, lead, &lost, &result, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_election_run(NULL, 0, lead, NULL, NULL, &err), ZKL_EINVAL);
-    zkl_lock_free(a);
-    kit_tear_down();
 }
 
 struct runner {
@@ -305,9 +283,8 @@ static void *run(void *arg)
     return NULL;
 }
 
-TEST(test_cancel_ends_a_run)
+TEST_WITH_SESSIONS(test_cancel_ends_a_run)
 {
-    kit_set_up(NULL);
     struct runner leads = {.term = {.waits = true, .election = candidate(one)}};
     struct runner waits = {.term = {.waits = true, .election = candidate(two)}};
     CU_ASSERT_EQUAL_FATAL(pthread_create(&leads.thread, NULL, run, &leads), 0);
@@ -325,9 +302,8 @@ TEST(test_cancel_ends_a_run)
     CU_ASSERT(leads.term.raised);
     CU_ASSERT_EQUAL(zkl_lock_cancel(leads.term.election), ZKL_ENOTWAITING); /* nothing is remembered */
     kit_acquire(leads.term.election);
-    zkl_lock_free(leads.term.election);
-    zkl_lock_free(waits.term.election);
-    kit_tear_down();
+    kit_free(leads.term.election);
+    kit_free(waits.term.election);
 }
 
 /* --- close --------------------------------------------------------------------------------------------------------------- */
@@ -386,7 +362,7 @@ TEST(test_close_waits_for_a_section)
     CU_ASSERT(atomic_load(&work.ended));
     ASSERT_OK(finish(&work));
     CU_ASSERT_EQUAL(work.result, 7);
-    zkl_lock_free(work.lock);
+    kit_free(work.lock);
     kit_close(two);
 }
 
@@ -405,7 +381,7 @@ TEST(test_close_waits_for_a_term)
     ASSERT_OK(zkl_session_close(one, 10000));
     CU_ASSERT(atomic_load(&work.ended));
     CU_ASSERT_EQUAL(finish(&work), ZKL_ECLOSED);
-    zkl_lock_free(work.election);
+    kit_free(work.election);
     kit_close(two);
 }
 
@@ -430,9 +406,9 @@ TEST(test_a_section_that_waits_for_another_lock)
     ASSERT_OK(zkl_session_close(one, ZKL_WAIT_FOREVER));
     ASSERT_OK(finish(&work));
     CU_ASSERT_EQUAL(work.inner, ZKL_ECLOSED);
-    zkl_lock_free(work.lock);
-    zkl_lock_free(work.other);
-    zkl_lock_free(holder);
+    kit_free(work.lock);
+    kit_free(work.other);
+    kit_free(holder);
     kit_close(two);
 }
 
@@ -446,16 +422,14 @@ static int close_inside(const zkl_cancel *cancel, int64_t token, void *payload)
     return 0;
 }
 
-TEST(test_close_in_a_section)
+TEST_WITH_SESSIONS(test_close_in_a_section)
 {
     struct work work = {0};
-    kit_set_up(NULL);
     work.lock = kit_lock(one, QUEUE, NULL);
     start(&work, close_inside);
     ASSERT_OK(finish(&work));
     CU_ASSERT_EQUAL(work.inner, ZKL_EDEADLK);
-    zkl_lock_free(work.lock);
-    kit_tear_down();
+    kit_free(work.lock);
 }
 
 static int end_when_it_likes(const zkl_cancel *cancel, int64_t token, void *payload)
@@ -491,7 +465,7 @@ TEST(test_a_section_that_does_not_end)
     ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
     atomic_store(&work.go, true);
     CU_ASSERT_EQUAL(finish(&work), ZKL_ECLOSED);
-    zkl_lock_free(work.lock);
+    kit_free(work.lock);
     kit_close(two);
 }
 
@@ -510,7 +484,7 @@ TEST(test_close_async_waits_for_a_section)
     ASSERT_OK(mailbox_last(&box));
     CU_ASSERT(atomic_load(&work.ended));
     ASSERT_OK(finish(&work));
-    zkl_lock_free(work.lock);
+    kit_free(work.lock);
     kit_close(two);
 }
 

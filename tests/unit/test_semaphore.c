@@ -13,7 +13,7 @@ static zkl_lock *pool_contender(zkl_session *session, int limit)
 {
     zkl_lock *semaphore = NULL;
     ASSERT_OK_FATAL(zkl_semaphore_new(&semaphore, session, POOL, limit, NULL, NULL));
-    return semaphore;
+    return kit_keep(semaphore);
 }
 
 /* How many leases, held or asked for, and how many in the queue. */
@@ -59,9 +59,8 @@ static zkl_lock *held(int limit)
 
 /* --- permits ------------------------------------------------------------------------------------------------------- */
 
-TEST(test_acquire_and_release)
+TEST_WITH_SESSIONS(test_acquire_and_release)
 {
-    kit_set_up(NULL);
     zkl_lock *a = pool_contender(one, 3), *b = pool_contender(two, 3), *c = pool_contender(two, 3);
     zkl_grant grant;
     zkl_error err;
@@ -101,18 +100,16 @@ TEST(test_acquire_and_release)
     CU_ASSERT_EQUAL(zkl_semaphore_tokens(a, NULL, 0), 0);
     ASSERT_OK(zkl_semaphore_release(b, 0, &err));
     CU_ASSERT_EQUAL(pool_leases(), 1);
-    zkl_lock_free(a);
-    zkl_lock_free(b);
-    zkl_lock_free(c);
-    zkl_lock_free(NULL);
+    kit_free(a);
+    kit_free(b);
+    kit_free(c);
+    kit_free(NULL);
     ASSERT_EVENTUALLY(pool_leases() == 0 && pool_queued() == 0);
-    kit_tear_down();
 }
 
 /* Leases that live with no session are nobody's permits. */
-TEST(test_strays_take_no_permits)
+TEST_WITH_SESSIONS(test_strays_take_no_permits)
 {
-    kit_set_up(NULL);
     zkl_lock *a = pool_contender(one, 2), *b = pool_contender(two, 2), *c = pool_contender(two, 2);
     ASSERT_OK_FATAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL));
     ASSERT_EVENTUALLY(pool_queued() == 0); /* else b has somebody before it */
@@ -127,10 +124,6 @@ TEST(test_strays_take_no_permits)
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(c, 1, 100, NULL, NULL), ZKL_ETIMEOUT);
     ASSERT_OK(zkl_semaphore_release(a, 0, NULL));
     ASSERT_OK(zkl_semaphore_acquire(c, 1, 5000, NULL, NULL));
-    zkl_lock_free(a);
-    zkl_lock_free(b);
-    zkl_lock_free(c);
-    kit_tear_down();
 }
 
 /* A foreign znode in the path, of every length that a server takes, is nobody's lock while no session owns it. */
@@ -147,16 +140,15 @@ TEST(test_foreign_names_of_any_length)
         CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, POOL, name, NULL), ZKL__RC_OK);
         zkl_lock *semaphore = pool_contender(one, 2);
         ASSERT_OK(zkl_semaphore_acquire(semaphore, 1, 5000, NULL, NULL));
-        zkl_lock_free(semaphore);
+        kit_free(semaphore);
         kit_tear_down();
     }
 }
 
 /* A request for all permits is not passed over by those for one that come after it. */
-TEST(test_big_requests_are_not_starved)
+TEST_WITH_SESSIONS(test_big_requests_are_not_starved)
 {
     struct mailbox box = MAILBOX_INIT;
-    kit_set_up(NULL);
     zkl_lock *holder = pool_contender(one, 4), *big = pool_contender(two, 4), *small[4];
     ASSERT_OK_FATAL(zkl_semaphore_acquire(holder, 1, 5000, NULL, NULL));
     ASSERT_EVENTUALLY(pool_queued() == 0);
@@ -180,23 +172,20 @@ TEST(test_big_requests_are_not_starved)
               first < second);             /* in their order; their letters come on a thread for each session, in any */
     ASSERT_EVENTUALLY(pool_leases() == 5); /* two, one, one, and the next head's */
     CU_ASSERT_EQUAL(mailbox_count(&box), 3);
-    zkl_lock_free(big);
+    kit_free(big);
     CU_ASSERT(mailbox_wait(&box, 5));
     for (int i = 0; i < 4; i++) {
-        zkl_lock_free(small[i]);
+        kit_free(small[i]);
     }
-    zkl_lock_free(holder);
-    kit_tear_down();
 }
 
-TEST(test_expiry_while_holding)
+TEST_WITH_SESSIONS(test_expiry_while_holding)
 {
     struct mailbox states = MAILBOX_INIT;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.state_fn = on_lock_state;
     options.payload = &states;
     zkl_lock *a = NULL;
-    kit_set_up(NULL);
     ASSERT_OK_FATAL(zkl_semaphore_new(&a, one, POOL, 3, &options, NULL));
     ASSERT_OK(zkl_semaphore_acquire(a, 3, 5000, NULL, NULL));
     CU_ASSERT(mailbox_wait(&states, 1));
@@ -218,8 +207,7 @@ TEST(test_expiry_while_holding)
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_ELOST);
     ASSERT_OK(zkl_semaphore_acquire(a, 3, 5000, NULL, NULL));
     CU_ASSERT(mailbox_wait(&states, told + 1));
-    zkl_lock_free(a);
-    kit_tear_down();
+    kit_free(a);
 }
 
 TEST(test_an_operator_removes_nodes)
@@ -244,8 +232,8 @@ TEST(test_an_operator_removes_nodes)
     CU_ASSERT(mailbox_wait(&box, 1));
     ASSERT_OK(box.letters[0].code);
     ASSERT_OK(zkl_semaphore_release(b, 0, NULL));
-    zkl_lock_free(a);
-    zkl_lock_free(b);
+    kit_free(a);
+    kit_free(b);
     kit_tear_down();
 }
 
@@ -272,17 +260,16 @@ TEST(test_credentials_refused_while_waiting_and_held)
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(box.letters[0].code, ZKL_EAUTH);
     CU_ASSERT_EQUAL(zkl_lock_state(held), ZKL_STATE_IDLE); /* the session is closed */
-    zkl_lock_free(head);
-    zkl_lock_free(held);
+    kit_free(head);
+    kit_free(held);
     (void)zkl_session_close(two, 100);
     kit_close(one);
 }
 
 /* --- the limit ----------------------------------------------------------------------------------------------------- */
 
-TEST(test_the_limit_is_agreed_on)
+TEST_WITH_SESSIONS(test_the_limit_is_agreed_on)
 {
-    kit_set_up(NULL);
     zkl_lock *a = pool_contender(one, 3), *b = pool_contender(two, 5);
     zkl_error err;
     ASSERT_OK_FATAL(zkl_semaphore_acquire(a, 3, 5000, NULL, NULL));
@@ -300,9 +287,6 @@ TEST(test_the_limit_is_agreed_on)
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, "many"), ZKL__RC_OK);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, &err), ZKL_ECONFLICT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "no limit"));
-    zkl_lock_free(a);
-    zkl_lock_free(b);
-    kit_tear_down();
 }
 
 /* Of every recipe but semaphores. */
@@ -314,16 +298,15 @@ static void acquire_as_others(zkl_session *session, int wanted)
             zkl_error err = {.text = ""};
             CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, &err), wanted);
             CU_ASSERT_EQUAL(strstr(err.text, "in use as a semaphore") != NULL, wanted != ZKL_OK);
-            zkl_lock_free(lock);
+            kit_free(lock);
         }
     }
     ASSERT_EVENTUALLY(kit_queue(session, POOL) == 0);
 }
 
 /* Anybody can leave two empty znodes behind: they are no semaphore, and deny nothing. Its limit is one, and whoever stands there. */
-TEST(test_empty_folders_are_no_semaphore)
+TEST_WITH_SESSIONS(test_empty_folders_are_no_semaphore)
 {
-    kit_set_up(NULL);
     zkl_lock *a = pool_contender(two, 2);
     zkl_lock *lock = kit_lock(one, POOL, NULL);
     zkl_error err;
@@ -339,16 +322,12 @@ TEST(test_empty_folders_are_no_semaphore)
     acquire_as_others(one, ZKL_ECONFLICT);
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, "a note"), ZKL__RC_OK);
     acquire_as_others(one, ZKL_OK);
-    zkl_lock_free(lock);
-    zkl_lock_free(a);
-    kit_tear_down();
 }
 
 /* Persistent ones in them would deny the lock for ever; one that lives with a session says that it is a semaphore, limit or not. */
-TEST(test_strays_in_its_folders_are_no_semaphore)
+TEST_WITH_SESSIONS(test_strays_in_its_folders_are_no_semaphore)
 {
     static const char *const folders[] = {POOL "/locks", POOL "/leases"};
-    kit_set_up(NULL);
     zkl_lock *a = pool_contender(two, 2);
     zkl_lock *lock = kit_hold(one, POOL, NULL); /* makes the directory */
     for (int i = 0; i < 2; i++) {
@@ -365,28 +344,21 @@ TEST(test_strays_in_its_folders_are_no_semaphore)
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, POOL, "x-lock-0000000000", NULL), ZKL__RC_OK);
     acquire_as_others(one, ZKL_ECONFLICT);
     ASSERT_OK(zkl_semaphore_release(a, 1, NULL));
-    zkl_lock_free(lock);
-    zkl_lock_free(a);
-    kit_tear_down();
 }
 
 /* Somebody's lock of the name "locks", below one that is held. */
-TEST(test_one_of_its_folders_is_no_semaphore)
+TEST_WITH_SESSIONS(test_one_of_its_folders_is_no_semaphore)
 {
-    kit_set_up(NULL);
-    zkl_lock *nested = kit_hold(two, POOL "/locks", NULL);
+    kit_hold(two, POOL "/locks", NULL);
     acquire_as_others(one, ZKL_OK);
-    zkl_lock_free(nested);
-    kit_tear_down();
 }
 
 /* A crowd of one session shares its lists. */
-TEST(test_many_of_one_session_are_refused)
+TEST_WITH_SESSIONS(test_many_of_one_session_are_refused)
 {
     enum { CROWD = 40 };
     struct mailbox box = MAILBOX_INIT;
     zkl_lock *locks[CROWD];
-    kit_set_up(NULL);
     zkl_lock *a = pool_contender(two, 2);
     ASSERT_OK(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL));
     for (int i = 0; i < CROWD; i++) {
@@ -396,34 +368,29 @@ TEST(test_many_of_one_session_are_refused)
     CU_ASSERT(mailbox_wait(&box, CROWD));
     for (int i = 0; i < CROWD; i++) {
         CU_ASSERT_EQUAL(box.letters[i].code, ZKL_ECONFLICT);
-        zkl_lock_free(locks[i]);
+        kit_free(locks[i]);
     }
-    zkl_lock_free(a);
-    kit_tear_down();
 }
 
 /* --- another limit while it is used -------------------------------------------------------------------------------------- */
 
 /* Whoever wants several makes them before it reads the leases, and the limit with them; and once more, with watches. */
-TEST(test_growth_for_several)
+TEST_WITH_SESSIONS(test_growth_for_several)
 {
     struct mailbox box = MAILBOX_INIT;
-    kit_set_up(NULL);
     zkl_lock *holder = held(2), *waiter = pool_contender(two, 0);
     ASSERT_OK(zkl_semaphore_acquire_async(waiter, 2, 30000, on_acquired, &box, NULL));
     ASSERT_EVENTUALLY(pool_leases() == 4);
     ASSERT_OK(zkl_semaphore_resize(one, POOL, 4, 5000, NULL));
     CU_ASSERT(mailbox_wait(&box, 1));
     ASSERT_OK(box.letters[0].code);
-    zkl_lock_free(waiter);
-    zkl_lock_free(holder);
-    kit_tear_down();
+    kit_free(waiter);
+    kit_free(holder);
 }
 
-TEST(test_holders_finish)
+TEST_WITH_SESSIONS(test_holders_finish)
 {
     struct mailbox box = MAILBOX_INIT;
-    kit_set_up(NULL);
     zkl_lock *holder = held(4), *waiter = pool_contender(one, 0), *late = pool_contender(one, 0);
     ASSERT_OK(zkl_semaphore_acquire_async(waiter, 1, 30000, on_acquired, &box, NULL));
     ASSERT_EVENTUALLY(pool_leases() == 5); /* the head: it knows the limit already */
@@ -439,17 +406,13 @@ TEST(test_holders_finish)
     CU_ASSERT(mailbox_wait(&box, 1));
     ASSERT_OK(box.letters[0].code);
     ASSERT_OK(zkl_semaphore_release(holder, 0, NULL));
-    zkl_lock_free(holder);
-    zkl_lock_free(waiter);
-    zkl_lock_free(late);
-    kit_tear_down();
+    kit_free(holder);
 }
 
 /* A lower limit that comes while a list of the leases is under way counts for that list. */
-TEST(test_shrink_meanwhile)
+TEST_WITH_SESSIONS(test_shrink_meanwhile)
 {
     struct mailbox box = MAILBOX_INIT;
-    kit_set_up(NULL);
     zkl_lock *holder = held(4), *waiter = pool_contender(one, 0);
     ASSERT_OK(zkl_semaphore_acquire_async(waiter, 1, 30000, on_acquired, &box, NULL));
     ASSERT_EVENTUALLY(pool_leases() == 5);
@@ -468,17 +431,14 @@ TEST(test_shrink_meanwhile)
     ASSERT_OK(zkl_semaphore_release(holder, 2, NULL));
     CU_ASSERT(mailbox_wait(&box, 1));
     ASSERT_OK(box.letters[0].code);
-    zkl_lock_free(holder);
-    zkl_lock_free(waiter);
-    kit_tear_down();
+    kit_free(holder);
 }
 
 /* Who insists on a limit is refused from then on, also while it waits; and who wants more than there are. */
-TEST(test_who_does_not_fit_is_refused)
+TEST_WITH_SESSIONS(test_who_does_not_fit_is_refused)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_error err;
-    kit_set_up(NULL);
     zkl_lock *holder = held(3), *insists = pool_contender(one, 3), *wants = pool_contender(one, 0);
     ASSERT_OK(zkl_semaphore_acquire_async(insists, 1, 30000, on_acquired, &box, NULL));
     ASSERT_EVENTUALLY(pool_leases() == 4);
@@ -497,16 +457,12 @@ TEST(test_who_does_not_fit_is_refused)
     ASSERT_OK(zkl_semaphore_release(holder, 0, NULL));
     ASSERT_OK(zkl_semaphore_resize(one, POOL, 3, 5000, NULL));
     ASSERT_OK(zkl_semaphore_acquire(insists, 3, 5000, NULL, NULL));
-    zkl_lock_free(holder);
-    zkl_lock_free(insists);
-    zkl_lock_free(wants);
-    kit_tear_down();
+    kit_free(holder);
 }
 
-TEST(test_no_limit_there)
+TEST_WITH_SESSIONS(test_no_limit_there)
 {
     zkl_error err;
-    kit_set_up(NULL);
     zkl_lock *adopts = pool_contender(one, 0);
     CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 2, 5000, &err), ZKL_ENOENT);
     CU_ASSERT_STRING_EQUAL(err.path, POOL);
@@ -518,17 +474,14 @@ TEST(test_no_limit_there)
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "nobody has set a limit"));
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, "2"), ZKL__RC_OK); /* by hand */
     ASSERT_OK(zkl_semaphore_acquire(adopts, 2, 5000, NULL, &err));
-    zkl_lock_free(adopts);
-    kit_tear_down();
 }
 
 /* What is no limit is never overwritten, and nobody is granted by it. */
-TEST(test_garbled_limit)
+TEST_WITH_SESSIONS(test_garbled_limit)
 {
     static const char *const garbled[] = {"many", "-1", "0", "3 ", "0x3", "99999999999"};
     struct mailbox box = MAILBOX_INIT;
     zkl_error err;
-    kit_set_up(NULL);
     zkl_lock *holder = held(2), *head = pool_contender(one, 0), *adopts = pool_contender(one, 0);
     for (size_t i = 0; i < sizeof garbled / sizeof *garbled; i++) {
         ASSERT_OK(zkl_semaphore_acquire_async(head, 1, 30000, on_acquired, &box, NULL));
@@ -545,26 +498,21 @@ TEST(test_garbled_limit)
         CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, "2"), ZKL__RC_OK);
     }
     CU_ASSERT(zkl_lock_is_held(holder));
-    zkl_lock_free(holder);
-    zkl_lock_free(head);
-    zkl_lock_free(adopts);
-    kit_tear_down();
+    kit_free(holder);
 }
 
 /* Who may read the limit, and not write it. */
-TEST(test_without_permission)
+TEST_WITH_SESSIONS(test_without_permission)
 {
     static const zkl_acl_entry entry = {ZKL_PERM_ALL & ~ZKL_PERM_WRITE, "world", "anyone"};
     static const zkl_acl acl = {1, &entry};
     const struct zkl__op make = {.kind = ZKL__OP_CREATE, .dir = "/closed", .data = "3", .size = 1, .acl = &acl};
     enum zkl__rc rc;
     zkl_error err;
-    kit_set_up(NULL);
     ASSERT_OK(zkl__memory_meddle(PLACE, &make, &rc));
     CU_ASSERT_EQUAL(zkl_semaphore_resize(one, "/closed", 2, 5000, &err), ZKL_EAUTH);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "cannot be written"));
     CU_ASSERT_EQUAL(zkl_semaphore_resize(one, "/closed", 3, 5000, &err), ZKL_EAUTH); /* nor what it is */
-    kit_tear_down();
 }
 
 /* Its connection breaks there; then somebody else writes that, or nobody; then it is connected again. */
@@ -615,10 +563,9 @@ TEST(test_resized_over_lost_replies)
 }
 
 /* Between the read and the write it becomes something else, which stays: a lock's directory, say. */
-TEST(test_limit_changed_meanwhile)
+TEST_WITH_SESSIONS(test_limit_changed_meanwhile)
 {
     struct mailbox box = MAILBOX_INIT;
-    kit_set_up(NULL);
     zkl_lock *holder = held(2);
     ASSERT_OK(zkl__memory_hold(zkl_session_id(one), true)); /* read, and not told yet */
     ASSERT_OK(zkl_semaphore_resize_async(one, POOL, 5, 20000, on_ended, &box, NULL));
@@ -627,8 +574,7 @@ TEST(test_limit_changed_meanwhile)
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ECONFLICT);
     CU_ASSERT(limit_is("host:1", 2));
-    zkl_lock_free(holder);
-    kit_tear_down();
+    kit_free(holder);
 }
 
 /* Each finds the versions that the others write. */
@@ -649,9 +595,8 @@ static void *resize_often(void *arg)
     return NULL;
 }
 
-TEST(test_at_the_same_time)
+TEST_WITH_SESSIONS(test_at_the_same_time)
 {
-    kit_set_up(NULL);
     zkl_lock *holder = held(2);
     struct resizer resizers[] = {{one, 3, 0, 0}, {two, 4, 0, 0}, {one, 6, 0, 0}};
     for (int i = 0; i < 3; i++) {
@@ -663,15 +608,13 @@ TEST(test_at_the_same_time)
     }
     CU_ASSERT(limit_is("3", 3 * TURNS + 1) || limit_is("4", 3 * TURNS + 1) ||
               limit_is("6", 3 * TURNS + 1)); /* each once, and the holder */
-    zkl_lock_free(holder);
-    kit_tear_down();
+    kit_free(holder);
 }
 
 /* The servers refuse the write for now, and for good. */
-TEST(test_refused)
+TEST_WITH_SESSIONS(test_refused)
 {
     zkl_error err;
-    kit_set_up(NULL);
     zkl_lock *holder = held(2);
     ASSERT_OK(zkl__memory_refuse(zkl_session_id(one), ZKL__RC_NOTAPPLIED, 3));
     ASSERT_OK(zkl_semaphore_resize(one, POOL, 4, 20000, &err));
@@ -682,16 +625,14 @@ TEST(test_refused)
     ASSERT_OK(zkl__memory_refuse(zkl_session_id(one), ZKL__RC_NOTAPPLIED, 100));
     CU_ASSERT_EQUAL(zkl_semaphore_resize(one, POOL, 5, 100, &err), ZKL_ETIMEOUT);
     ASSERT_OK(zkl__memory_refuse(zkl_session_id(one), ZKL__RC_OK, 0));
-    zkl_lock_free(holder);
-    kit_tear_down();
+    kit_free(holder);
 }
 
-TEST(test_bad_calls)
+TEST_WITH_SESSIONS(test_bad_calls)
 {
     static const int limits[] = {INT32_MIN, -1, ZKL_PERMITS_MAX + 1, INT32_MAX};
     zkl_lock *semaphore = NULL;
     zkl_error err;
-    kit_set_up(NULL);
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
         CU_ASSERT_EQUAL(zkl_semaphore_new(&semaphore, one, POOL, limits[i], NULL, &err), ZKL_EINVAL);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "limit"));
@@ -708,11 +649,9 @@ TEST(test_bad_calls)
     semaphore = pool_contender(one, 2);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(semaphore, 3, 0, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(semaphore, 0, 0, NULL, &err), ZKL_EINVAL);
-    zkl_lock_free(semaphore);
+    kit_free(semaphore);
     semaphore = pool_contender(one, 0);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(semaphore, ZKL_PERMITS_MAX + 1, 0, NULL, &err), ZKL_EINVAL);
-    zkl_lock_free(semaphore);
-    kit_tear_down();
 }
 
 TESTS("semaphore")

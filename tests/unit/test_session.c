@@ -230,7 +230,7 @@ static void use(zkl_session *session, struct mailbox *box)
     ASSERT_OK(zkl_lock_acquire_async(lock, SOON, on_acquired, box, NULL));
     CU_ASSERT(mailbox_wait(box, 1));
     kit_release(lock);
-    zkl_lock_free(lock);
+    kit_free(lock);
 }
 
 TEST(test_nothing_is_left_after_close)
@@ -248,7 +248,7 @@ TEST(test_nothing_is_left_after_close)
             zkl_lock *lock = kit_lock(session, QUEUE, NULL);
             ASSERT_OK(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL));
             kit_close(session);
-            zkl_lock_free(lock);
+            kit_free(lock);
         } else {
             use(session, &box);
             kit_close(session);
@@ -394,7 +394,7 @@ TEST(test_log_of_a_loss)
     ASSERT_OK(zkl__memory_expire(zkl_session_id(session)));
     ASSERT_EVENTUALLY(alarms_of(&alarms, &alarms.lost) == 1);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_close(session);
     CU_ASSERT_EQUAL(alarms.others, 0);
 }
@@ -415,7 +415,7 @@ TEST(test_used_at_once)
     ASSERT_OK(mailbox_last(&acquired));
     CU_ASSERT_EQUAL(states.letters[0].code, ZKL_SESSION_CONNECTED);
     CU_ASSERT_TRUE(zkl_lock_is_held(lock));
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_close(one);
     CU_ASSERT_EQUAL(mailbox_count(&opened), 1);
 }
@@ -450,7 +450,7 @@ TEST(test_without_a_server)
     CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, "/locks/early", 50, NULL), ZKL_ETIMEOUT);
     ASSERT_EVENTUALLY(zkl_session_dispatch(one) >= 0 && mailbox_count(&acquired) == 1);
     CU_ASSERT_EQUAL(mailbox_last(&acquired), ZKL_ETIMEOUT);
-    zkl_lock_free(lock);
+    kit_free(lock);
     CU_ASSERT_EQUAL(mailbox_count(&opened), 0);
     zkl_session_close(one, 1000);
     CU_ASSERT_EQUAL(mailbox_count(&opened), 1);
@@ -470,7 +470,7 @@ TEST(test_stopped)
     CU_ASSERT_TRUE(mailbox_wait(&opened, 1));
     CU_ASSERT_EQUAL(mailbox_last(&opened), ZKL_ECANCELED);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_ECLOSED);
-    zkl_lock_free(lock);
+    kit_free(lock);
     zkl_session_close(one, 1000);
     CU_ASSERT_EQUAL(zkl_session_open_async(&one, NOBODY, &options, on_ended, &opened, &err), ZKL_ECANCELED);
     CU_ASSERT_PTR_NULL(one);
@@ -498,7 +498,7 @@ TEST(test_refused_for_good)
             CU_ASSERT_TRUE(mailbox_wait(&acquired, 1));
             CU_ASSERT_EQUAL(mailbox_last(&acquired), ZKL_ECLOSED);
         }
-        zkl_lock_free(lock);
+        kit_free(lock);
     }
     CU_ASSERT_TRUE(mailbox_wait(&opened, 1));
     CU_ASSERT_EQUAL(mailbox_last(&opened), code);
@@ -544,10 +544,9 @@ static void on_leader(zkl_election_observer *observer, const zkl_leader *leader,
     (void)observer, (void)leader, (void)payload;
 }
 
-TEST(test_every_kind)
+TEST_WITH_SESSIONS(test_every_kind)
 {
     static const char *const both[] = {"/m/a", "/m/b"};
-    kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, "/lock", NULL), *waiter = kit_lock(one, "/waits", NULL);
     zkl_lock *blocker = kit_lock(two, "/waits", NULL);
     struct acquire waiting;
@@ -590,16 +589,14 @@ TEST(test_every_kind)
     zkl_lock_cancel(waiter);
     CU_ASSERT_EQUAL(acquire_join(&waiting), ZKL_ECANCELED);
     zkl_election_observer_free(observer);
-    zkl_lock_free(election);
-    zkl_lock_free(idle);
-    zkl_lock_free(semaphore);
-    zkl_lock_free(multilock);
-    zkl_lock_free(rwlock);
-    zkl_lock_free(lock);
-    zkl_lock_free(waiter);
+    kit_free(election);
+    kit_free(idle);
+    kit_free(semaphore);
+    kit_free(multilock);
+    kit_free(rwlock);
+    kit_free(lock);
+    kit_free(waiter);
     CU_ASSERT_EQUAL(zkl_session_locks(one, visit, &visits), 0);
-    zkl_lock_free(blocker);
-    kit_tear_down();
 }
 
 TESTS("session")

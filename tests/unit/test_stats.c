@@ -175,7 +175,7 @@ static void use(zkl_session *session, const char *path)
     zkl_lock *lock = kit_lock(session, path, NULL);
     ASSERT_OK(zkl_lock_acquire(lock, 5000, NULL, NULL));
     ASSERT_OK(zkl_lock_release(lock, NULL));
-    zkl_lock_free(lock);
+    kit_free(lock);
 }
 
 struct rows {

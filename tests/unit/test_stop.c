@@ -57,7 +57,7 @@ TEST(test_raised_before_every_wait)
     options.stop = &stop;
     CU_ASSERT_EQUAL(zkl_session_open(&third, PLACE, &options, &err), ZKL_ECANCELED);
     CU_ASSERT_PTR_NULL(third);
-    zkl_lock_free(lock);
+    kit_free(lock);
     CU_ASSERT_EQUAL((int)mailbox_count(&box), 0);
     kit_tear_down();
     CU_ASSERT_EQUAL(slots_taken(&stop), 0);
@@ -83,8 +83,8 @@ TEST(test_raised_while_waiting)
         zkl_stop_raise(&own);
         CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_ECANCELED);
         CU_ASSERT_TRUE(zkl_lock_is_held(holder));
-        zkl_lock_free(waiter);
-        zkl_lock_free(holder);
+        kit_free(waiter);
+        kit_free(holder);
         CU_ASSERT_EQUAL(slots_taken(&own), 0);
         kit_tear_down();
     }
@@ -144,8 +144,8 @@ TEST(test_raised_in_a_signal_handler)
     CU_ASSERT_EQUAL(zkl_lock_acquire(waiter, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_ECANCELED);
     pthread_join(sender, NULL);
     ASSERT_EVENTUALLY(kit_queue(two, "/locks/stop") == 1);
-    zkl_lock_free(waiter);
-    zkl_lock_free(holder);
+    kit_free(waiter);
+    kit_free(holder);
     kit_tear_down();
     sigaction(SIGUSR1, &before, NULL);
 }
@@ -216,8 +216,8 @@ TEST(test_section_and_what_ends_something)
     CU_ASSERT_TRUE(zkl_lock_is_held(held));
     kit_release(held);
     CU_ASSERT_EQUAL((int)kit_queue(two, "/locks/held"), 0); /* the release has waited for the response */
-    zkl_lock_free(held);
-    zkl_lock_free(lock);
+    kit_free(held);
+    kit_free(lock);
     kit_tear_down();
 }
 
@@ -240,7 +240,7 @@ TEST(test_done_is_recorded)
     CU_ASSERT_TRUE(ran);
     ASSERT_OK(zkl_once_last(two, "/job", 3600000, 10000, &last, &at, NULL));
     CU_ASSERT_TRUE(last > INT64_MIN);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_tear_down();
 }
 
@@ -251,10 +251,10 @@ static void *raise_now(void *arg)
     return NULL;
 }
 
-TEST(test_no_raise_is_missed)
+TEST_WITH_SESSIONS(test_no_raise_is_missed)
 {
-    kit_set_up(NULL);
-    zkl_lock *holder = kit_hold(two, "/locks/stop", NULL), *waiter = kit_lock(one, "/locks/stop", NULL);
+    kit_hold(two, "/locks/stop", NULL);
+    zkl_lock *waiter = kit_lock(one, "/locks/stop", NULL);
     for (int i = 0; i < (SLOWLY ? 100 : 500); i++) {
         zkl_stop own = ZKL_STOP_INIT;
         pthread_t raiser;
@@ -264,9 +264,6 @@ TEST(test_no_raise_is_missed)
         pthread_join(raiser, NULL);
         CU_ASSERT_EQUAL(slots_taken(&own), 0);
     }
-    zkl_lock_free(waiter);
-    zkl_lock_free(holder);
-    kit_tear_down();
 }
 
 TEST(test_sixteenth_session)

@@ -26,7 +26,7 @@ TEST(test_cut_and_heal)
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     kit_acquire(lock);
     kit_release(lock);
-    zkl_lock_free(lock);
+    kit_free(lock);
     kit_tear_down();
 }
 
@@ -49,27 +49,24 @@ TEST(test_expire_while_cut)
     ASSERT_EVENTUALLY(zkl_session_id(one) != id && zkl_session_id(one) != 0); /* its next session */
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     kit_release(next);
-    zkl_lock_free(lock);
-    zkl_lock_free(next);
+    kit_free(lock);
+    kit_free(next);
     kit_tear_down();
 }
 
 /* Nothing is held: there is no lease to wait for. */
-TEST(test_expire_an_idle_session_while_cut)
+TEST_WITH_SESSIONS(test_expire_an_idle_session_while_cut)
 {
-    kit_set_up(NULL);
     int64_t id = zkl_session_id(one);
     ASSERT_OK(zkl_testing_cut(one, NULL));
     ASSERT_OK(zkl_testing_expire(one, NULL));
     ASSERT_OK(zkl_testing_heal(one, NULL));
     ASSERT_EVENTUALLY(zkl_session_id(one) != id && zkl_session_id(one) != 0);
-    kit_tear_down();
 }
 
-TEST(test_delay)
+TEST_WITH_SESSIONS(test_delay)
 {
     zkl_error err;
-    kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     ASSERT_OK(zkl_testing_delay(one, true, NULL));
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 50, NULL, &err), ZKL_ETIMEOUT);
@@ -77,8 +74,6 @@ TEST(test_delay)
     kit_acquire(lock);
     kit_release(lock);
     ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0); /* the one that timed out left nothing behind */
-    zkl_lock_free(lock);
-    kit_tear_down();
 }
 
 static void refused_with(int code)
@@ -89,13 +84,12 @@ static void refused_with(int code)
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, &err), code);
     kit_acquire(lock); /* the next one is taken */
     kit_release(lock);
-    zkl_lock_free(lock);
+    kit_free(lock);
 }
 
-TEST(test_refuse)
+TEST_WITH_SESSIONS(test_refuse)
 {
     zkl_error err;
-    kit_set_up(NULL);
     refused_with(ZKL_EAUTH);
     refused_with(ZKL_ELIMIT);
     refused_with(ZKL_EUNSUPPORTED);
@@ -106,14 +100,11 @@ TEST(test_refuse)
     ASSERT_OK(zkl_testing_refuse(one, ZKL_EAUTH, 0, NULL)); /* taken back */
     kit_acquire(lock);
     kit_release(lock);
-    zkl_lock_free(lock);
-    kit_tear_down();
 }
 
 /* Nobody knows whether there is a znode: it is found again, and there is one in the end, not two. */
-TEST(test_lose_reply_of_a_create)
+TEST_WITH_SESSIONS(test_lose_reply_of_a_create)
 {
-    kit_set_up(NULL);
     struct acquire acquire;
     zkl_lock *lock = kit_hold(one, QUEUE, NULL); /* the directory is made */
     kit_release(lock);
@@ -124,16 +115,13 @@ TEST(test_lose_reply_of_a_create)
     ASSERT_OK(acquire_join(&acquire));
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
     kit_release(lock);
-    zkl_lock_free(lock);
-    kit_tear_down();
 }
 
 /* Applied, and the caller is not promised so: it reads what became of it. */
-TEST(test_lose_reply_of_a_commit)
+TEST_WITH_SESSIONS(test_lose_reply_of_a_commit)
 {
     const zkl_op create = {.kind = ZKL_OP_CREATE, .path = "/locks/written"};
     const zkl_op check = {.kind = ZKL_OP_CHECK, .path = "/locks/written", .version = ZKL_ANY_VERSION};
-    kit_set_up(NULL);
     struct mailbox box = MAILBOX_INIT;
     zkl_lock *lock = kit_hold(one, QUEUE, NULL);
     ASSERT_OK(zkl_testing_lose_reply(one, NULL));
@@ -143,8 +131,6 @@ TEST(test_lose_reply_of_a_commit)
     CU_ASSERT_NOT_EQUAL(box.letters[0].code, ZKL_OK);
     CU_ASSERT_PTR_NOT_NULL(strstr(box.letters[0].text, "it may be done, or not"));
     ASSERT_EVENTUALLY(zkl_lock_commit(lock, &check, 1, 5000, NULL, NULL) == ZKL_OK); /* once it is connected */
-    zkl_lock_free(lock);
-    kit_tear_down();
 }
 
 TESTS("testing")

@@ -73,8 +73,8 @@ TEST(test_lease_and_wait)
     CU_ASSERT(now_ms() - began < 10000);
     zkl__memory_resume(zkl_session_id(session));
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
-    zkl_lock_free(lock);
-    zkl_lock_free(late);
+    kit_free(lock);
+    kit_free(late);
     kit_close(session);
     kit_close(other);
 }
