@@ -5,80 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- the good days ------------------------------------------------------------------------------------------------- */
-
-TEST(test_uncontended_in_one_round_trip)
-{
-    script_begin();
-    script_acquire(&me);
-    OPS("create list"); /* together: one round trip */
-    CU_ASSERT_EQUAL(script_answer().mode, ZKL__EPHEMERAL_SEQUENTIAL);
-    CU_ASSERT_EQUAL(me.granted, 0);
-    script_answer();
-    CU_ASSERT_EQUAL(me.granted, 1);
-    CU_ASSERT_EQUAL(me.token, script_find(script_our_path())->czxid);
-    CU_ASSERT_EQUAL(zkl__contender_token(me.contender), me.token);
-    CU_ASSERT_STRING_EQUAL(zkl__contender_node(me.contender), script_our_path() + 3);
-    STATE(&me, "held");
-    OPS("");
-    script_release(&me);
-    OPS("delete");
-    CU_ASSERT_EQUAL(me.released, 0);
-    script_answer();
-    CU_ASSERT_EQUAL(me.released, 1);
-    ASSERT_OK(me.code);
-    script_finish();
-}
-
-TEST(test_try)
-{
-    script_begin();
-    struct zkl__contender_config config = script_config(&me, "/q");
-    script_put(SCRIPT_BLOCKER, SCRIPT_STRANGER);
-    script.next_sequence = 1;
-    script_contend(&me, &config);
-    script_start(&me, INT64_MAX, true);
-    script_answer();
-    script_answer();
-    OPS("get");
-    CU_ASSERT_FALSE(script.ops[0].watch); /* nobody waits: no watch is left behind */
-    script_answer();
-    CU_ASSERT_EQUAL(me.failed, 1);
-    CU_ASSERT_EQUAL(me.code, ZKL_EBUSY);
-    OPS("delete");
-    script_answer();
-    CU_ASSERT_EQUAL(script_ours(), 0);
-    CU_ASSERT_EQUAL(script.watch_count, 0);
-    script_remove(SCRIPT_BLOCKER);
-    script_contend(&me, &config);
-    script_start(&me, INT64_MAX, true);
-    script_answer_granted(&me);
-    script_finish();
-}
-
-/* A permit, a member: that its node is there is all. */
-TEST(test_who_waits_for_nobody_needs_no_list)
-{
-    static const struct zkl__rule nobody = {"lease-", 0};
-    script_begin();
-    struct zkl__contender_config config = script_config(&me, "/q");
-    config.rule = &nobody;
-    script_enter(&me, &config);
-    OPS("create");
-    script_answer();
-    CU_ASSERT_EQUAL(me.granted, 1);
-    OPS("");
-    script_release(&me);
-    script_answer_all();
-    script_enter(&me, &config);
-    script_suspend(1); /* done, and not answered */
-    script_connect();
-    CU_ASSERT_PTR_NOT_NULL(strstr(script_ops(), "create list")); /* sent again: which of the two is it? */
-    script_answer_granted(&me);
-    CU_ASSERT_EQUAL(script_ours(), 1);
-    script_finish();
-}
-
 /* --- a create of unknown fate -------------------------------------------------------------------------------------- */
 
 /* While the reply to our create is lost, somebody else makes a znode whose name has our uuid. It is
@@ -115,44 +41,6 @@ TEST(test_strangers_with_our_uuid)
         CU_ASSERT_EQUAL(script_ours(), 1);
         script_finish();
     }
-}
-
-TEST(test_lost_create_and_both_removed)
-{
-    script_begin();
-    script_acquire(&me);
-    script_reconnect(0);
-    script_answer();
-    script_remove(script_our_path()); /* by somebody, before the list */
-    script_answer();
-    OPS("create list");
-    script_answer_granted(&me);
-    script_finish();
-}
-
-/* A barrier that was not passed, or a list that was not seen, is no proof. */
-TEST(test_lost_create_then_cancel_and_trouble)
-{
-    script_begin();
-    script_acquire(&me);
-    script_suspend(1);
-    script_cancel(&me);
-    script_connect();
-    script_answer_with(ZKL__RC_NOTAPPLIED);
-    script_answer();
-    CU_ASSERT_EQUAL(script_ours(), 1);
-    OPS("");
-    script_wait(100 * MS);
-    OPS("check list");
-    script_answer();
-    script_answer_with(ZKL__RC_NOTAPPLIED);
-    script_wait(100 * MS);
-    OPS("check list");
-    script_reconnect(2);
-    OPS("check list");
-    script_answer_all();
-    CU_ASSERT_EQUAL(script_ours(), 0);
-    script_finish();
 }
 
 /* --- a blocker that may not be read --------------------------------------------------------------------------------- */
@@ -209,63 +97,6 @@ TEST(test_unreadable_and_forged)
         }
         finish_granted();
     }
-}
-
-/* Its stat is asked for again, later; its end is heard of meanwhile. */
-TEST(test_unreadable_and_throttled)
-{
-    for (int gone = 0; gone < 2; gone++) {
-        find_hidden(SCRIPT_EVENTS_NEED_READ);
-        script_find(SCRIPT_BLOCKER)->owner = gone ? SCRIPT_STRANGER : 0;
-        script_answer();
-        script_answer_with(ZKL__RC_NOTAPPLIED);
-        script_answer_all();
-        STATE(&me, "watching");
-        OPS("");
-        if (gone) {
-            script_remove(SCRIPT_BLOCKER);
-        }
-        script_wait(100 * MS);
-        CU_ASSERT_EQUAL(script.op_count, 1);
-        finish_granted();
-    }
-}
-
-/* --- forged places --------------------------------------------------------------------------------------------------- */
-
-TEST(test_everybodys_contenders_are_waited_for)
-{
-    static const char *const names[] = {"/q/_c_1f8fad5bd9cb469fa16570867728950e-lock-0000000000",
-                                        "/q/lock-0000000000",
-                                        "/q/0f8fad5bd9cb469fa16570867728950e__lock__0000000000",
-                                        "/q/0f8fad5bd9cb469fa16570867728950e__rlock__0000000000",
-                                        "/q/a-latch-0000000000",
-                                        "/q/a-lease-0000000000"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        script_begin_behind(names[i]);
-        script_acquire(&me);
-        script_answer_all();
-        STATE(&me, "watching");
-        script_remove(names[i]);
-        script_answer_granted(&me);
-        script_finish();
-    }
-}
-
-TEST(test_forged_places_before_us)
-{
-    script_begin();
-    script.next_sequence = 100;
-    script_put("/q/lock-0000000003", 0); /* persistent: lives with nobody */
-    script_put("/q/foreign-0000000005", SCRIPT_STRANGER);
-    script_put("/q/readme", 0);
-    script_acquire(&me);
-    script_answer();
-    script_put("/q/lock-0000000050", SCRIPT_STRANGER); /* before us in number, and younger */
-    script_put("/q/lock-0000000060", SCRIPT_STRANGER);
-    script_answer_granted(&me);
-    CU_ASSERT_EQUAL(script.watch_count, 0);
-    script_finish();
 }
 
 /* --- a flood of forged places --------------------------------------------------------------------------------------- */
@@ -383,31 +214,6 @@ TEST(test_flood_and_a_downgrade)
     }
 }
 
-/* The directory is made anew, and counts from the beginning: a name that was forged may be a contender's now. */
-TEST(test_flood_of_a_former_directory)
-{
-    flood(10);
-    script_acquire(&me);
-    script_answer_all();
-    script_release(&me);
-    script_answer_all();
-    for (int i = 0; i < 10; i++) {
-        char path[SCRIPT_PATH];
-        snprintf(path, sizeof path, "/q/x%d-lock-%010d", i, i % 50);
-        script_remove(path);
-    }
-    script_remove("/q");
-    script_put("/q", 0);
-    script_put("/q/x3-lock-0000000003", SCRIPT_STRANGER);
-    script.next_sequence = 4;
-    script_acquire(&me);
-    script_answer_all();
-    STATE(&me, "watching");
-    script_remove("/q/x3-lock-0000000003");
-    script_answer_granted(&me);
-    script_finish();
-}
-
 /* The numbers are used up. The server says so, or its counter sticks at the last one, or wraps
  * between requests that follow each other closely. */
 TEST(test_sequence_used_up)
@@ -463,20 +269,6 @@ TEST(test_refused)
         CU_ASSERT_EQUAL(me.zk_code, -100);
         script_finish_failed(&me, refusal->code);
     }
-}
-
-/* The session is closed then. Who waits is told why, and who holds that it is lost. */
-TEST(test_refused_credentials)
-{
-    script_begin();
-    script_hold(&me);
-    script_acquire(&you);
-    script_answer_all();
-    script_end(ZKL_EAUTH);
-    CU_ASSERT_EQUAL(script.state, ZKL_SESSION_CLOSED);
-    CU_ASSERT_EQUAL(me.lost, 1);
-    CU_ASSERT_EQUAL(me.released, 1);
-    script_finish_failed(&you, ZKL_EAUTH);
 }
 
 /* Who may not read its own node learns from the refusal that it is there, and that the session lives: it is granted, and it holds. */
@@ -580,54 +372,7 @@ TEST(test_removed_by_somebody_to_fail)
     script_finish_failed(&me, ZKL_ELOST);
 }
 
-TEST(test_directory_removed_while_waiting)
-{
-    script_begin_blocked();
-    script_acquire(&me);
-    script_answer_all();
-    script_remove(script_our_path());
-    script_remove("/q");
-    script_remove(SCRIPT_BLOCKER);
-    OPS("list");
-    script_answer();
-    OPS("create list");
-    script_answer_granted(&me);
-    script_finish();
-}
-
 /* --- directories --------------------------------------------------------------------------------------------------- */
-
-TEST(test_directories_are_made)
-{
-    static const struct {
-        const char *path;
-        enum zkl__rc rc;
-    } asked[] = {{"/a/bb/c", ZKL__RC_NONODE},
-                 {"/a/bb", ZKL__RC_NONODE},
-                 {"/a", ZKL__RC_OK},
-                 {"/a/bb", ZKL__RC_NODEEXISTS},
-                 {"/a/bb/c", ZKL__RC_OK}};
-    script_begin();
-    struct zkl__contender_config config = script_config(&me, "/a/bb/c");
-    script_enter(&me, &config);
-    OPS("create list");
-    script_answer();
-    STATE(&me, "making");
-    OPS("list create");
-    script_answer();
-    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
-        OPS("create");
-        if (asked[i].rc == ZKL__RC_NODEEXISTS) {
-            script_put(asked[i].path, 0); /* somebody else makes it at the same time */
-        }
-        struct script_op op = script_answer();
-        CU_ASSERT_STRING_EQUAL(op.path, asked[i].path);
-        CU_ASSERT_EQUAL(op.mode, ZKL__CONTAINER);
-    }
-    OPS("create list");
-    script_answer_granted(&me);
-    script_finish();
-}
 
 TEST(test_chroot_missing)
 {
@@ -721,27 +466,6 @@ static void hold_revocably(struct script_owner *owner)
     script_enter(owner, &config);
     script_answer_all();
     CU_ASSERT_EQUAL_FATAL(owner->granted, 1);
-}
-
-TEST(test_request_is_told)
-{
-    script_begin();
-    hold_revocably(&me);
-    CU_ASSERT_EQUAL(script.watch_count, 1);
-    for (int i = 1; i <= 3; i++) {
-        script_write(script_our_path(), "__REVOKE__");
-        script_answer_all();
-        CU_ASSERT_EQUAL(me.revoked, i);
-    }
-    STATE(&me, "held"); /* whether it goes is its own affair */
-    script_write(script_our_path(), "__REVOKE__!");
-    script_write(script_our_path(), "");
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.revoked, 3);
-    script_release(&me);
-    script_answer_all();
-    CU_ASSERT_EQUAL(script.watch_count, 0);
-    script_finish();
 }
 
 TEST(test_request_is_told_once_over_reconnects)

@@ -60,17 +60,6 @@ TEST(test_refused_submits)
     }
 }
 
-/* The path fits, but with the session's chroot before it the whole does not: a caller's mistake, said at once. */
-TEST(test_path_too_long_under_the_chroot)
-{
-    script_begin();
-    script.refuse_code = ZKL_EINVAL;
-    script.refuse_count = 2; /* the create, and its list */
-    script_acquire(&me);
-    CU_ASSERT_PTR_NOT_NULL(strstr(me.why, "chroot"));
-    script_finish_failed(&me, ZKL_EINVAL);
-}
-
 TEST(test_too_many_operations)
 {
     script_begin();
@@ -327,35 +316,6 @@ TEST(test_window)
     CU_ASSERT(window.size <= slowed + 8);
 }
 
-/* --- facts --------------------------------------------------------------------------------------------------------- */
-
-TEST(test_facts)
-{
-    script_init();
-    CU_ASSERT_EQUAL(zkl__core_session_id(script.core), 0);
-    CU_ASSERT_EQUAL(zkl__core_timeout(script.core), 0);
-    CU_ASSERT_FALSE(zkl__core_connected(script.core));
-    CU_ASSERT_EQUAL(zkl__core_next(script.core), INT64_MAX);
-    script_step((struct zkl__event){.kind = ZKL__EV_SUSPENDED}); /* never was connected: no news */
-    CU_ASSERT_EQUAL(script.state, ZKL_SESSION_CONNECTED);
-    CU_ASSERT_EQUAL(script.state_code, 0);
-    script_connect();
-    CU_ASSERT_EQUAL(zkl__core_session_id(script.core), script.session_id);
-    CU_ASSERT_EQUAL(zkl__core_timeout(script.core), script.timeout);
-    CU_ASSERT_TRUE(zkl__core_connected(script.core));
-    CU_ASSERT_EQUAL(zkl__core_lease_until(script.core) - script.now, script.timeout - 10 * MS - script.timeout / 1000);
-    CU_ASSERT_EQUAL(zkl__core_least_lease(script.core), zkl__lease_least(script.timeout, 1500 * MS, ZKL__HOPS_ONE));
-    script_suspend(0);
-    CU_ASSERT_EQUAL(script.state, ZKL_SESSION_SUSPENDED);
-    CU_ASSERT_EQUAL(script.state_code, ZKL_ECONNECT);
-    CU_ASSERT_FALSE(zkl__core_connected(script.core));
-    script_expire();
-    CU_ASSERT_EQUAL(script.state, ZKL_SESSION_LOST);
-    CU_ASSERT_EQUAL(zkl__core_session_id(script.core), 0);
-    CU_ASSERT_EQUAL(zkl__core_lease_until(script.core), 0);
-    script_finish();
-}
-
 /* --- starts and ends out of season --------------------------------------------------------------------------------- */
 
 TEST(test_start_after_the_end)
@@ -406,29 +366,6 @@ static void expect_answers(int count, enum zkl__rc rc)
 {
     CU_ASSERT_EQUAL(answered.count, count);
     CU_ASSERT_EQUAL(answered.reply.rc, rc);
-}
-
-TEST(test_requests)
-{
-    script_begin();
-    request(ZKL__OP_GET, "/q");
-    expect_answers(0, ZKL__RC_OK);
-    script_answer();
-    expect_answers(1, ZKL__RC_OK);
-    request(ZKL__OP_SET, "/nothing");
-    script_answer_with(ZKL__RC_NONODE);
-    expect_answers(1, ZKL__RC_NONODE);
-    request(ZKL__OP_MULTI, "/q");
-    script_suspend(0);
-    expect_answers(1, ZKL__RC_UNKNOWN);
-    request(ZKL__OP_GET, "/q"); /* not connected: answered before the step ends */
-    expect_answers(1, ZKL__RC_UNSENT);
-    script_connect();
-    script_answer_all();
-    request(ZKL__OP_GET, "/q");
-    script_expire();
-    expect_answers(1, ZKL__RC_UNKNOWN);
-    script_finish();
 }
 
 TEST(test_request_without_memory)

@@ -34,15 +34,6 @@ static void wait_behind(const char *blocker)
     script_answer_all();
 }
 
-/* Holds, and had to wait for it. */
-static void hold_after_waiting(void)
-{
-    wait_behind(SEALED);
-    script_remove(SEALED);
-    script_answer_all();
-    STATE(&me, "held");
-}
-
 static bool is_sealed(const struct script_owner *owner)
 {
     return zkl__name_sealed(zkl__contender_node(owner->contender));
@@ -70,33 +61,7 @@ TEST(test_an_event_before_the_reply)
     script_finish();
 }
 
-TEST(test_our_own_node_is_removed_at_once)
-{
-    char path[SCRIPT_PATH];
-    ask_behind(SEALED);
-    strcpy(path, script_our_path());
-    script_remove(path);
-    STATE(&me, "watching"); /* not heard: the watch is not set */
-    script_answer();
-    STATE(&me, "creating");
-    script_answer_all();
-    STATE(&me, "watching");
-    CU_ASSERT_STRING_NOT_EQUAL(path, script_our_path());
-    script_finish();
-}
-
 /* --- announced ----------------------------------------------------------------------------------------------------- */
-
-TEST(test_a_node_that_was_written_just_goes)
-{
-    hold_after_waiting();
-    script_release(&me);
-    script_answer_with(ZKL__RC_BADVERSION);
-    OPS("delete");
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.released, 1);
-    script_finish();
-}
 
 /* Once: others may stand between our node and a double of it, which could not be deleted when it was found. */
 TEST(test_a_double_is_not_announced)
@@ -128,33 +93,6 @@ TEST(test_a_double_is_not_announced)
     script_finish();
 }
 
-/* The servers know another digest than we do. */
-TEST(test_not_our_identity)
-{
-    hold_after_waiting();
-    script_release(&me);
-    script_answer_with(ZKL__RC_NOAUTH);
-    OPS("delete");
-    script_answer_all();
-    enter_announcing(&you, false, 0);
-    script_answer_all();
-    CU_ASSERT_FALSE(is_sealed(&you));
-    script_finish();
-}
-
-/* The servers know no digest at all. */
-TEST(test_no_seal)
-{
-    script_begin();
-    enter_announcing(&me, false, 0);
-    script_answer_with(ZKL__RC_INVALIDACL);
-    script_answer_all();
-    STATE(&me, "held");
-    CU_ASSERT_FALSE(is_sealed(&me));
-    CU_ASSERT_EQUAL(script_ours(), 1);
-    script_finish();
-}
-
 /* A server took the seal and its answer was lost, the next one takes none: what the first one made must not be forgotten. */
 TEST(test_no_seal_after_a_lost_reply)
 {
@@ -171,18 +109,6 @@ TEST(test_no_seal_after_a_lost_reply)
     CU_ASSERT_TRUE(is_sealed(&me)); /* the node that was there first */
     script_release(&me);
     OPS("delete"); /* nobody may write it but another session: it is not announced */
-    script_finish();
-}
-
-/* The servers refused the identity when the session said it. */
-TEST(test_unsealed)
-{
-    script_begin();
-    zkl__core_unseal(script.core);
-    enter_announcing(&me, false, 0);
-    script_answer_all();
-    STATE(&me, "held");
-    CU_ASSERT_FALSE(is_sealed(&me));
     script_finish();
 }
 
@@ -207,26 +133,6 @@ TEST(test_who_must_not)
 }
 
 /* --- how far a lie goes --------------------------------------------------------------------------------------------- */
-
-/* The announcement was forged, and who holds stands behind forged znodes: it is found by looking at
- * one after the other. */
-TEST(test_a_lie_behind_forged_places)
-{
-    static const char *const before_us[] = {"/q/a-lock-0000000000", "/q/b-lock-0000000000", "/q/c-lock-0000000000"};
-    wait_behind(SEALED);
-    script_change(SEALED);
-    STATE(&me, "held");
-    script_remove(SEALED);
-    for (int i = 0; i < 3; i++) {
-        script_put(before_us[i], 0); /* persistent */
-    }
-    script_put("/q/_c_22222222-2222-4222-8222-222222222222-lock--000000001", SCRIPT_STRANGER)->czxid = 1;
-    script_wait(script.timeout / 12);
-    OPS("check list");
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.lost, 1);
-    script_finish();
-}
 
 /* While it inspects such places, the server asks to try one again, or one is deleted: it lists once more, and holds meanwhile. */
 TEST(test_an_inspection_that_shows_nothing)
@@ -480,20 +386,6 @@ TEST(test_handed_over_once)
 
 /* --- with a delay ---------------------------------------------------------------------------------------------------- */
 
-TEST(test_directory_is_made_persistent)
-{
-    script_begin();
-    struct zkl__contender_config config = script_config(&me, "/new/dir");
-    config.mark = true;
-    script_enter(&me, &config);
-    while (!me.granted) {
-        struct script_op op = script_answer();
-        CU_ASSERT(op.kind != ZKL__OP_CREATE || op.mode == ZKL__PERSISTENT || op.mode == ZKL__EPHEMERAL_SEQUENTIAL);
-    }
-    CU_ASSERT_FALSE(me.unclean);
-    script_finish();
-}
-
 static void enter_with(struct script_owner *owner, const struct zkl__rule *rule)
 {
     struct zkl__contender_config config = script_config(owner, "/q");
@@ -502,31 +394,7 @@ static void enter_with(struct script_owner *owner, const struct zkl__rule *rule)
     script_answer_all();
 }
 
-static void downgrade(struct script_owner *owner)
-{
-    script_step((struct zkl__event){.kind = ZKL__EV_DOWNGRADE, .contender = owner->contender, .rule = &script_reader});
-}
-
 /* --- readers and writers ------------------------------------------------------------------------------------------- */
-
-TEST(test_readers_wait_for_every_other_kind)
-{
-    static const char *const others[] = {
-        "/q/_c_11111111-1111-4111-8111-111111111111-lock-0000000000",
-        "/q/_c_11111111-1111-4111-8111-111111111111-__WRIT__0000000000",
-        "/q/11111111111141118111111111111111__lock__0000000000",
-    };
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        script_begin_behind(others[i]);
-        enter_with(&me, &script_reader);
-        CU_ASSERT_EQUAL(me.granted, 0);
-        enter_with(&you, &zkl__rule_mutex); /* behind a reader that waits */
-        script_remove(others[i]);
-        script_answer_granted(&me);
-        CU_ASSERT_EQUAL(you.granted, 0);
-        script_finish();
-    }
-}
 
 /* A writer's end wakes the readers right behind it, each once, and no later writer; a reader's end wakes nobody but the writer that
  * watches it. */
@@ -560,54 +428,6 @@ TEST(test_one_wake_up_each)
     script_release(&you);
     script_answer_granted(&third);
     CU_ASSERT_EQUAL(script.submits - before, 1);
-    script_finish();
-}
-
-/* --- downgrade ----------------------------------------------------------------------------------------------------- */
-
-TEST(test_downgrade_keeps_place_and_token)
-{
-    script_begin();
-    enter_with(&me, &script_writer);
-    enter_with(&you, &script_reader);
-    enter_with(&third, &script_writer);
-    char old[SCRIPT_PATH];
-    strcpy(old, zkl__contender_node(me.contender));
-    downgrade(&me);
-    OPS("multi(create,delete)");
-    CU_ASSERT_EQUAL(me.downgraded, 0);
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.downgraded, 1);
-    CU_ASSERT_EQUAL(me.token, zkl__contender_token(me.contender));
-    const char *new = zkl__contender_node(me.contender);
-    CU_ASSERT_EQUAL(strncmp(new, old, 40), 0); /* the same uuid */
-    CU_ASSERT_STRING_EQUAL(new + strlen(new) - 18, "__READ__0000000000");
-    CU_ASSERT_EQUAL(you.granted, 1);
-    CU_ASSERT_EQUAL(third.granted, 0); /* a writer waits for the reader that we are now */
-    script_run(20000 * MS);
-    CU_ASSERT_EQUAL(me.lost, 0); /* heartbeats are on the new node */
-    script_release(&you);
-    script_answer_all();
-    CU_ASSERT_EQUAL(third.granted, 0);
-    script_release(&me);
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.released, 1);
-    CU_ASSERT_EQUAL(third.granted, 1);
-    script_finish();
-}
-
-TEST(test_downgrade_of_a_node_that_went)
-{
-    script_begin();
-    enter_with(&me, &script_writer);
-    script_remove(script_our_path());
-    downgrade(&me);
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.downgraded, 0);
-    CU_ASSERT_EQUAL(me.lost, 1);
-    script_release(&me);
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.released, 1);
     script_finish();
 }
 

@@ -80,24 +80,6 @@ TEST_WITH_SESSIONS(test_release_waits_only_so_long)
     }
 }
 
-TEST_WITH_SESSIONS(test_access_refused)
-{
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.auth_scheme = "digest";
-    options.auth = "me:secret";
-    options.auth_size = 9;
-    zkl_session *mine = kit_open(&options); /* what it creates is its own alone */
-    zkl_lock *owner = kit_lock(mine, "/private/door", NULL), *stranger = kit_lock(one, "/private/door", NULL);
-    zkl_error err;
-    kit_acquire(owner);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(stranger, 1000, NULL, &err), ZKL_EAUTH);
-    CU_ASSERT_STRING_EQUAL(err.path, "/private/door");
-    CU_ASSERT(err.zk_code != 0);
-    kit_free(owner);
-    kit_free(stranger);
-    kit_close(mine);
-}
-
 /* --- waits that end without a grant ------------------------------------------------------------------------------------ */
 
 TEST_WITH_SESSIONS(test_try)
@@ -243,25 +225,6 @@ TEST_WITH_SESSIONS(test_session_expires_while_holding)
     kit_release(lock);
 }
 
-TEST_WITH_SESSIONS(test_session_expires_while_waiting)
-{
-    zkl_lock_options fail = ZKL_LOCK_OPTIONS_INIT;
-    fail.on_expiry = ZKL_ON_EXPIRY_FAIL;
-    zkl_lock *holder = kit_lock(two, QUEUE, NULL), *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(one, QUEUE, &fail);
-    struct acquire requeues, fails;
-    kit_acquire(holder);
-    acquire_start(&requeues, a, ZKL_WAIT_FOREVER);
-    acquire_start(&fails, b, ZKL_WAIT_FOREVER);
-    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 3);
-    ASSERT_OK(zkl__memory_expire(zkl_session_id(one)));
-    CU_ASSERT_EQUAL(acquire_join(&fails), ZKL_ELOST);
-    CU_ASSERT_PTR_NOT_NULL(strstr(fails.err.text, "session"));
-    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 2);
-    CU_ASSERT_EQUAL(zkl_lock_state(a), ZKL_STATE_WAITING);
-    kit_release(holder);
-    ASSERT_OK(acquire_join(&requeues));
-}
-
 /* --- recover ------------------------------------------------------------------------------------------------------- */
 
 static zkl_lock_options recovering(void)
@@ -295,22 +258,6 @@ TEST_WITH_SESSIONS(test_crash_with_nobody_queued)
     CU_ASSERT_TRUE(unclean(two));
     CU_ASSERT_FALSE(unclean(two)); /* told until somebody released */
     kit_free(lock);
-    CU_ASSERT_FALSE(unclean(two));
-}
-
-TEST_WITH_SESSIONS(test_crash_with_one_queued)
-{
-    zkl_lock_options options = recovering();
-    struct acquire waiter;
-    zkl_lock *lock = kit_hold(one, QUEUE, &options), *next = kit_lock(two, QUEUE, &options);
-    acquire_start(&waiter, next, 10000);
-    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 2);
-    ASSERT_OK(zkl__memory_expire(zkl_session_id(one)));
-    ASSERT_OK(acquire_join(&waiter));
-    CU_ASSERT_TRUE(waiter.grant.unclean);
-    kit_free(next); /* that is a release, too */
-    kit_free(lock);
-    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
     CU_ASSERT_FALSE(unclean(two));
 }
 
@@ -566,43 +513,6 @@ TEST_WITH_SESSIONS(test_bad_paths)
     expect_refusal(one, NULL, NULL, ZKL_EINVAL, "path");
     expect_refusal(one, "/a/../b", NULL, ZKL_EINVAL, "..");
     expect_refusal(one, "/a-0123456789", NULL, ZKL_EINVAL, "contender");
-}
-
-TEST_WITH_SESSIONS(test_bad_options)
-{
-    const zkl_lock_options good = ZKL_LOCK_OPTIONS_INIT;
-    zkl_lock_options bad;
-    char text[ZKL_DATA_MAX + 2];
-    memset(text, 'x', sizeof text - 1);
-    text[sizeof text - 1] = '\0';
-    expect_refusal(NULL, QUEUE, NULL, ZKL_EINVAL, "session");
-    CU_ASSERT_EQUAL(zkl_lock_new(NULL, one, QUEUE, NULL, NULL), ZKL_EINVAL);
-    bad = good;
-    bad.size = 8;
-    expect_refusal(one, QUEUE, &bad, ZKL_EINVAL, "size");
-    bad = good;
-    bad.metadata = text;
-    expect_refusal(one, QUEUE, &bad, ZKL_EINVAL, "metadata");
-    bad.metadata = "\xc3(";
-    expect_refusal(one, QUEUE, &bad, ZKL_EINVAL, "UTF-8");
-    bad.metadata = "__REVOKE__";
-    expect_refusal(one, QUEUE, &bad, ZKL_EINVAL, "REVOKE");
-    bad = good;
-    bad.max_hold_ms = -1;
-    expect_refusal(one, QUEUE, &bad, ZKL_EINVAL, "max_hold_ms is -1");
-    bad = good;
-    bad.release_timeout_ms = -1;
-    expect_refusal(one, QUEUE, &bad, ZKL_EINVAL, "release_timeout_ms is -1");
-    bad = good;
-    bad.on_expiry = (zkl_on_expiry)7;
-    expect_refusal(one, QUEUE, &bad, ZKL_EINVAL, "on_expiry is 7");
-    bad = good;
-    bad.acl = &(zkl_acl){0, NULL};
-    expect_refusal(one, QUEUE, &bad, ZKL_EINVAL, "acl");
-    bad.acl = &(zkl_acl){1, &(zkl_acl_entry){ZKL_PERM_ALL, NULL, "x"}};
-    expect_refusal(one, QUEUE, &bad, ZKL_EINVAL, "scheme");
-    bad.acl = &(zkl_acl){1, &(zkl_acl_entry){32, "world", "anyone"}};
-    expect_refusal(one, QUEUE, &bad, ZKL_EINVAL, "32");
 }
 
 TESTS("lock")

@@ -1,6 +1,5 @@
 /* How long a lock is kept, and how far back its user waits: delay_after_crash_ms,
  * hold_at_least_ms, linger_ms, position_fn and max_ahead, as their users see them. */
-#include "handle_kit.h"
 #include "lock_kit.h"
 
 #include <string.h>
@@ -8,7 +7,6 @@
 #define PATH "/locks/kept"
 #define LONG INT64_C(3600000) /* ms: longer than any test */
 #define SHORT 50
-#define ON(recipe) (1U << ZKL_RECIPE_##recipe)
 
 static zkl_lock *careful(zkl_session *session, int64_t delay_ms)
 {
@@ -180,11 +178,6 @@ TEST_WITH_SESSIONS(test_a_write_lock_lingers)
     kit_free(writer);
 }
 
-static void on_request(zkl_lock *lock, void *payload)
-{
-    (void)lock, (void)payload;
-}
-
 static struct mailbox positions = MAILBOX_INIT;
 
 static void on_position(zkl_lock *lock, size_t ahead, void *payload)
@@ -276,55 +269,6 @@ TEST_WITH_SESSIONS(test_max_ahead)
     ASSERT_EVENTUALLY(kit_queue(two, PATH) == 2);
     ASSERT_OK(zkl_lock_release(second, NULL));
     ASSERT_OK(acquire_join(&acquire));
-}
-
-/* --- refused by name --------------------------------------------------------------------------------------------------- */
-
-/* An option that some recipes take, or with another `problem` a value or a second option that a lock refuses. */
-static const struct refusal {
-    zkl_lock_options options;
-    unsigned taken_by; /* a bit for each recipe */
-    const char *name, *problem;
-} refusals[] = {
-    {{.delay_after_crash_ms = 1}, ON(LOCK) | ON(ELECTION), "delay_after_crash_ms", NULL},
-    {{.delay_after_crash_ms = -1}, 0, "delay_after_crash_ms", "-1"},
-    {{.delay_after_crash_ms = 25 * LONG}, 0, "delay_after_crash_ms", "90000000"},
-    {{.hold_at_least_ms = 1}, ON(LOCK), "hold_at_least_ms", NULL},
-    {{.hold_at_least_ms = -1}, 0, "hold_at_least_ms", "-1"},
-    {{.hold_at_least_ms = 25 * LONG}, 0, "hold_at_least_ms", "90000000"},
-    {{.hold_at_least_ms = 1000, .max_hold_ms = 999}, 0, "hold_at_least_ms", "max_hold_ms"},
-    {{.hold_at_least_ms = 1000, .linger_ms = 1}, 0, "hold_at_least_ms", "linger_ms"},
-    {{.linger_ms = 1}, ON(LOCK) | ON(WRITE_LOCK), "linger_ms", NULL},
-    {{.linger_ms = -1}, 0, "linger_ms", "-1"},
-    {{.linger_ms = 1, .revoke_fn = on_request}, 0, "linger_ms", "revoke_fn"},
-    {{.max_ahead = 1}, ~(ON(MULTILOCK) | ON(SEMAPHORE)), "max_ahead", NULL},
-    {{.max_ahead = -1}, 0, "max_ahead", "-1"},
-    {{.position_fn = on_position}, ~(ON(MULTILOCK) | ON(SEMAPHORE)), "position_fn", NULL},
-};
-
-TEST(test_refused_by_name)
-{
-    zkl_session *session = kit_open(NULL);
-    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
-        const struct refusal *refusal = &refusals[i];
-        zkl_lock_options options = refusal->options;
-        options.size = sizeof options;
-        for (int j = 0; j < handle_recipe_count; j++) {
-            const struct handle_recipe *recipe = &handle_recipes[j];
-            zkl_lock *lock = (zkl_lock *)&options;
-            zkl_error err = {.text = ""};
-            bool taken = refusal->taken_by & 1U << recipe->recipe;
-            if (refusal->problem && recipe->recipe != ZKL_RECIPE_LOCK) {
-                continue;
-            }
-            CU_ASSERT_EQUAL(recipe->make(&lock, session, PATH, &options, &err), taken ? ZKL_OK : ZKL_EINVAL);
-            CU_ASSERT_EQUAL(lock != NULL, taken);
-            CU_ASSERT(taken || strstr(err.text, refusal->name));
-            CU_ASSERT(taken || strstr(err.text, refusal->problem ? refusal->problem : recipe->noun));
-            kit_free(lock);
-        }
-    }
-    kit_close(session);
 }
 
 TESTS("lock_keeping")

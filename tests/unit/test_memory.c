@@ -1,12 +1,11 @@
 /* The in-process store, behind its port. That it answers as a ZooKeeper server does is shown by conformance; here is what no script of that
- * has: lost and ended sessions, strangers, containers, limits, threads, no memory. */
+ * has: lost and ended sessions, strangers, containers, limits, no memory. */
 #include "check.h"
 #include "memory.h"
 #include "store_expect.h"
 #include "test_heap.h"
 
 #include <string.h>
-#include <time.h>
 
 #define NAME "unit"
 #define PLACE "memory:" NAME
@@ -381,7 +380,7 @@ TEST(test_stranger)
     tear_down();
 }
 
-/* --- threads, limits ----------------------------------------------------------------------------------------------- */
+/* --- limits ----------------------------------------------------------------------------------------------- */
 
 TEST(test_limit)
 {
@@ -397,108 +396,6 @@ TEST(test_limit)
     CU_ASSERT_PTR_NOT_NULL(recorder_at(one.recorder, one.seen + zkl__store_memory.ops_max - 1, 10000));
     CU_ASSERT_EQUAL(client_rc(&one, op), ZKL__RC_OK);
     tear_down();
-}
-
-static void *submit_many(void *arg)
-{
-    struct client *client = arg;
-    for (int i = 0; i < 500; i++) {
-        client_send(client, op_create("/q/n-", "", ZKL__EPHEMERAL_SEQUENTIAL));
-        client_send(client, op_read(ZKL__OP_CHILDREN, "/q", true));
-    }
-    return NULL;
-}
-
-/* Two sessions write and watch one directory from two threads while a third session is opened, expired, closed. */
-TEST(test_busy)
-{
-    pthread_t threads[2];
-    set_up();
-    client_rc(&one, op_create("/q", "", ZKL__PERSISTENT));
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[0], NULL, submit_many, &one), 0);
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[1], NULL, submit_many, &two), 0);
-    for (int i = 0; i < 20; i++) {
-        struct client third;
-        ASSERT_OK_FATAL(client_open_plain(&third, PLACE));
-        client_rc(&third, op_create("/q/third", "", ZKL__EPHEMERAL));
-        client_send(&third, op_read(ZKL__OP_CHILDREN, "/q", true));
-        if (i % 2) {
-            zkl__memory_expire(third.session_id);
-        }
-        client_close(&third);
-    }
-    pthread_join(threads[0], NULL);
-    pthread_join(threads[1], NULL);
-    client_drain(&two);
-    CU_ASSERT_EQUAL(client_call(&one, op_read(ZKL__OP_EXISTS, "/q", false))->stat.child_count, 1000);
-    tear_down();
-}
-
-/* Point 1: they are called one at a time, on a thread of the store's own, and may submit. Each answer asks for the next, down to zero. */
-struct chain {
-    struct zkl__store *store;
-    pthread_t opener;
-    pthread_mutex_t mutex;
-    pthread_cond_t cond;
-    int left;
-    bool inside;
-    int overlaps;  /* how many were called while another was */
-    int on_opener; /* how many were called on the opener's own thread */
-};
-
-static void chain_next(struct chain *chain)
-{
-    struct zkl__op op = op_read(ZKL__OP_EXISTS, "/", false);
-    pthread_mutex_lock(&chain->mutex);
-    chain->overlaps += chain->inside;
-    chain->inside = true;
-    pthread_mutex_unlock(&chain->mutex);
-    pthread_mutex_lock(&chain->mutex);
-    chain->inside = false;
-    chain->on_opener += pthread_equal(chain->opener, pthread_self()) != 0;
-    if (--chain->left == 0) {
-        pthread_cond_signal(&chain->cond);
-    } else {
-        zkl__store_memory.submit(chain->store, 1, &op);
-    }
-    pthread_mutex_unlock(&chain->mutex);
-}
-
-static void chain_connected(void *ctx, const struct zkl__connection *connection)
-{
-    (void)connection;
-    chain_next(ctx);
-}
-
-static void chain_reply(void *ctx, uint64_t id, const struct zkl__reply *reply)
-{
-    (void)id, (void)reply;
-    chain_next(ctx);
-}
-
-TEST(test_submit_from_events)
-{
-    struct chain chain = {.opener = pthread_self(), .left = 1000};
-    const struct zkl__store_events events = {.connected = chain_connected, .reply = chain_reply};
-    struct test_heap heap = TEST_HEAP_INIT;
-    const struct zkl__store_config config = {.servers = PLACE, .heap = test_heap(&heap)};
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 30;
-    pthread_mutex_init(&chain.mutex, NULL);
-    pthread_cond_init(&chain.cond, NULL);
-    pthread_mutex_lock(&chain.mutex);
-    ASSERT_OK_FATAL(zkl__store_memory.open(&chain.store, &config, &events, &chain, NULL));
-    while (chain.left > 0 && pthread_cond_timedwait(&chain.cond, &chain.mutex, &until) == 0) {
-    }
-    CU_ASSERT_EQUAL(chain.left, 0);
-    CU_ASSERT_EQUAL(chain.on_opener, 0);
-    CU_ASSERT_EQUAL(chain.overlaps, 0);
-    pthread_mutex_unlock(&chain.mutex);
-    ASSERT_OK(zkl__store_memory.close(chain.store, 0));
-    CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
-    pthread_cond_destroy(&chain.cond);
-    pthread_mutex_destroy(&chain.mutex);
 }
 
 /* --- no memory ----------------------------------------------------------------------------------------------------- */
@@ -517,90 +414,6 @@ static struct zkl__store_config scarce(void)
                                       .auth_size = 3,
                                       .acl = &creator_acl,
                                       .heap = test_heap(&heap)};
-}
-
-static void open_without_memory(const char *seal)
-{
-    long nth = 0;
-    int code;
-    do {
-        struct client client;
-        struct zkl__store_config config = scarce();
-        config.auth_scheme = seal ? NULL : config.auth_scheme;
-        config.seal = seal;
-        test_heap_fail(&heap, ++nth, false);
-        code = client_open(&client, &config);
-        CU_ASSERT_TRUE(code == ZKL_OK || code == ZKL_ENOMEM);
-        test_heap_fail(&heap, 0, false);
-        if (code == ZKL_OK) {
-            client_close(&client);
-        }
-        CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
-    } while (code != ZKL_OK && nth < 100);
-    CU_ASSERT_TRUE(nth > 5);
-}
-
-TEST(test_open_without_memory)
-{
-    open_without_memory(NULL);
-    open_without_memory("a:b");
-}
-
-/* What a client can see of the tree, as one number that a change alters. */
-static int64_t look(struct client *client)
-{
-    static const char *const paths[] = {"/", "/q", "/q/a"};
-    int64_t sum = 0;
-    for (size_t i = 0; i < 3; i++) {
-        struct zkl__op get = op_read(ZKL__OP_GET, paths[i], false);
-        const struct zkl__reply *reply = client_call(client, get);
-        const struct zkl__stat *stat = &reply->stat;
-        sum = sum * 31 + (int64_t)reply->rc + stat->version * 7 + stat->cversion * 5 + stat->mzxid + stat->child_count;
-        sum = sum * 31 + (int64_t)reply->size;
-    }
-    return sum;
-}
-
-/* Every allocation of every kind of operation fails once: refused with ZKL_ENOMEM and nothing changed, until it succeeds. */
-TEST(test_submit_without_memory)
-{
-    struct zkl__op parts[] = {op_create("/q/p-", "data", ZKL__EPHEMERAL_SEQUENTIAL), op_set("/q/a", "more", -1),
-                              op_check("/q", -1), op_create("/q/b", "data", ZKL__EPHEMERAL), op_delete("/q/b", -1)};
-    struct zkl__op ops[] = {op_create("/q/c-", "data", ZKL__EPHEMERAL_SEQUENTIAL),
-                            op_set("/q/a", "other", -1),
-                            op_check("/q/a", -1),
-                            op_multi(parts, 5),
-                            op_read(ZKL__OP_SYNC, "/", false),
-                            op_read(ZKL__OP_CHILDREN, "/q", true),
-                            op_read(ZKL__OP_GET, "/q/a", true),
-                            op_read(ZKL__OP_EXISTS, "/none", true),
-                            op_read(ZKL__OP_UNWATCH, "/q", false),
-                            op_delete("/q/a", -1)};
-    struct zkl__store_config config = scarce();
-    struct client client;
-    ASSERT_OK_FATAL(client_open(&client, &config));
-    client_rc(&client, op_create("/q", "", ZKL__PERSISTENT));
-    client_rc(&client, op_create("/q/a", "data", ZKL__PERSISTENT));
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
-        int code = ZKL_ENOMEM;
-        int64_t before = look(&client);
-        long nth = 0;
-        while (code == ZKL_ENOMEM && nth < 100) {
-            client_drain(&client);
-            test_heap_fail(&heap, ++nth, false);
-            uint64_t id = recorder_submit(client.recorder, &ops[i], &code);
-            test_heap_fail(&heap, 0, false);
-            if (code == ZKL_OK) {
-                CU_ASSERT_TRUE(recorder_reply(client.recorder, id, 10000)->reply.rc <= ZKL__RC_NONODE);
-            } else {
-                CU_ASSERT_EQUAL(code, ZKL_ENOMEM);
-                CU_ASSERT_EQUAL(look(&client), before);
-            }
-        }
-        CU_ASSERT_TRUE(nth > 1 && nth < 100);
-    }
-    ASSERT_OK(client_close(&client));
-    CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
 }
 
 /* What was promised comes without any memory: replies under way, watches set, the end of a session. */

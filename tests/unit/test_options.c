@@ -54,42 +54,6 @@ static void expect_bad(zkl_session_options options, const char *named)
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, named));
 }
 
-TEST(test_credentials_and_heap_are_whole_or_none)
-{
-    struct test_heap counter = TEST_HEAP_INIT;
-    const zkl_session_options good = ZKL_SESSION_OPTIONS_INIT;
-    zkl_session_options options = good;
-    options.auth_scheme = "digest";
-    expect_bad(options, "auth");
-    options = good;
-    options.auth = "me:secret";
-    expect_bad(options, "auth");
-    options.auth_scheme = "";
-    expect_bad(options, "auth");
-    options.auth_scheme = "digest";
-    expect_bad(options, "auth_size");
-    options.auth_size = 9;
-    ASSERT_OK(zkl__options_check(&options, NULL));
-    for (int lacking = 0; lacking < 3; lacking++) {
-        zkl_heap heap = test_heap(&counter);
-        heap.alloc = lacking == 0 ? NULL : heap.alloc;
-        heap.resize = lacking == 1 ? NULL : heap.resize;
-        heap.release = lacking == 2 ? NULL : heap.release;
-        options = good;
-        options.heap = &heap;
-        expect_bad(options, "heap");
-    }
-}
-
-TEST(test_numbers_have_their_range)
-{
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.tick_ms = 0;
-    expect_bad(options, "tick_ms is 0; 1 to 86400000 is possible");
-    options.tick_ms = ZKL__DAY_MS + 1;
-    expect_bad(options, "tick_ms");
-}
-
 TEST(test_transport_is_of_one_kind_and_whole)
 {
     const zkl_sasl whole = {.mechanisms = "GSSAPI", .host = "zoo"};
