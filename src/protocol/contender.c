@@ -745,7 +745,7 @@ void zkl__owner_notify(struct zkl__contender *c, const struct zkl__outcome *outc
 static void update_session_lists(struct zkl__core *core, struct zkl__contender *c,
                                  enum zkl__contender_state before)
 {
-    bool holder = c->state == ZKL__PROVING || zkl__contender_keeps(c);
+    bool holder = zkl__contender_is_first(c);
     if (holder != c->holder) {
         if (holder) {
             if (!core->holders.first) {

@@ -626,6 +626,12 @@ static inline bool zkl__contender_keeps(const struct zkl__contender *contender)
 {
     return contender->state == ZKL__HELD || contender->state == ZKL__LINGERING;
 }
+/* No conflicting contender precedes it, as far as it has read: it is next, or keeps the lock. The
+ * session's heartbeats go to the znodes of these. */
+static inline bool zkl__contender_is_first(const struct zkl__contender *contender)
+{
+    return contender->state == ZKL__PROVING || zkl__contender_keeps(contender);
+}
 /* Nothing but a lease is between it and its grant. */
 bool zkl__contender_ready(const struct zkl__contender *contender, int64_t now);
 

@@ -638,7 +638,7 @@ void zkl__linger_check(const struct zkl__contender *c)
     }
     bool keeper = is_keeper(c);
     ZKL__ENSURE(keeper == (c->linger.view->keeper == c));
-    ZKL__ENSURE(!keeper || c->state == ZKL__PROVING || zkl__contender_keeps(c));
+    ZKL__ENSURE(!keeper || zkl__contender_is_first(c));
     ZKL__ENSURE(c->linger.state != ZKL__LINGER_ARMED ||
                 c->watches[ZKL__WATCHED_LINGER].entry.in_map);
     ZKL__ENSURE(c->state != ZKL__LINGERING || keeper);
@@ -713,11 +713,10 @@ static void wake_keeper(struct zkl__linger_view *view)
 void zkl__linger_moved(struct zkl__contender *c, enum zkl__contender_state before)
 {
     struct zkl__linger_view *view = c->linger.view;
-    bool keeps = c->state == ZKL__PROVING || zkl__contender_keeps(c);
     if (c->linger.in_line && c->state != ZKL__NEW) {
         take_out_of_line(c);
     }
-    if (c->linger.state != ZKL__LINGER_OFF && !keeps) {
+    if (c->linger.state != ZKL__LINGER_OFF && !zkl__contender_is_first(c)) {
         move_linger(c, ZKL__LINGER_OFF, zkl__contender_state_name(c->state));
     }
     if (before == ZKL__NEW && is_queued(c) && view->keeper) {

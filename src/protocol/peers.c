@@ -452,8 +452,9 @@ static void check_reader(struct zkl__contender *c, const struct zkl__reply *repl
 /* One that reads the lists of others. */
 static bool is_reader(const struct zkl__contender *c)
 {
-    return (c->peer.follows && !c->peer.handed) || (c->state == ZKL__PROVING && !c->multi) ||
-           (c->config.linger > 0 && zkl__contender_keeps(c));
+    return (c->peer.follows && !c->peer.handed) ||
+           (zkl__contender_is_first(c) &&
+            (zkl__contender_keeps(c) ? c->config.linger > 0 : !c->multi));
 }
 
 static void answer_all(struct zkl__core *core, struct zkl__peer_queue *q, uint64_t list,

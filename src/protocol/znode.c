@@ -292,7 +292,7 @@ void zkl__node_on_check(struct zkl__contender *c)
         warn_of_read(c);
     }
     if (rc == ZKL__RC_NONODE && zkl__node_known(&c->node) && !replacing) {
-        if (zkl__contender_keeps(c) || c->state == ZKL__PROVING) {
+        if (zkl__contender_is_first(c)) {
             zkl__node_removed(c);
         }
     } else if (c->state == ZKL__LINGERING) {
@@ -594,9 +594,11 @@ static void on_reply_while_held(struct zkl__contender *c)
 void zkl__own_watch_on_event(struct zkl__contender *c)
 {
     c->own.armed = false;
-    if (zkl__contender_keeps(c) && c->event->watch == ZKL__WATCH_DELETED) {
-        zkl__node_removed(c);
-    } else if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING) {
+    if (zkl__contender_keeps(c)) {
+        if (c->event->watch == ZKL__WATCH_DELETED) {
+            zkl__node_removed(c);
+        }
+    } else if (c->state == ZKL__WATCHING || zkl__contender_is_first(c)) {
         zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
         zkl__contender_move(c, ZKL__LISTING, "our own node went or changed");
     }
