@@ -5,8 +5,7 @@
 #include <zklock/rwlock.h>
 
 static const struct zkl__rule writer = {"__WRIT__", ZKL__KIND_ANY};
-static const struct zkl__rule reader = {
-    "__READ__", ZKL__KIND_ANY & ~(ZKL__KIND(ZKL_KIND_READ) | ZKL__KIND(ZKL_KIND_KAZOO_READ))};
+static const struct zkl__rule reader = {"__READ__", ZKL__KIND_ANY & ~ZKL__KIND_READERS};
 
 static const struct zkl__recipe read_lock = {
     .object = {.noun = "read lock", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},

@@ -19,6 +19,13 @@
            long to ask about */
 #define ZKL__NAME_MAX 64 /* "_c_" uuid "-__READ__" and eleven digits, with room */
 
+/* Kinds, as a set of bits. */
+#define ZKL__KIND(kind) (1u << (kind))
+/* Every kind of contender: foreign children are none. */
+#define ZKL__KIND_ANY (~ZKL__KIND(ZKL_KIND_FOREIGN))
+/* Contenders that hold beside each other, of every library. */
+#define ZKL__KIND_READERS (ZKL__KIND(ZKL_KIND_READ) | ZKL__KIND(ZKL_KIND_KAZOO_READ))
+
 struct zkl__name {
     zkl_kind kind;
     int32_t sequence;

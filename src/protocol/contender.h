@@ -23,9 +23,6 @@ struct zkl__rule {
     const char *tag;    /* "lock-": behind the uuid, before the ten digits */
     uint32_t waits_for; /* ZKL__KIND bits */
 };
-#define ZKL__KIND(kind) (1u << (kind))
-/* Every kind of contender: foreign children are none. */
-#define ZKL__KIND_ANY (~ZKL__KIND(ZKL_KIND_FOREIGN))
 
 /* Nobody of any kind may be before us. */
 extern const struct zkl__rule zkl__rule_mutex;

@@ -42,7 +42,7 @@ static void find_forged(zkl_queue_entry *entries, size_t count, int32_t next)
 
 static bool is_shared(zkl_kind kind)
 {
-    return kind == ZKL_KIND_READ || kind == ZKL_KIND_KAZOO_READ || kind == ZKL_KIND_LEASE;
+    return ZKL__KIND(kind) & (ZKL__KIND_READERS | ZKL__KIND(ZKL_KIND_LEASE));
 }
 
 /* The first place; of those that hold together all that nobody of another kind is before. */
