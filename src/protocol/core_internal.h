@@ -5,6 +5,7 @@
 
 #include "children.h"
 #include "core.h"
+#include "linger.h"
 #include "list.h"
 #include "map.h"
 #include "name.h"
@@ -270,6 +271,8 @@ struct zkl__announcement {
 
 /* Whether a node that is made now can be announced. */
 bool zkl__announcement_seals(const struct zkl__contender *c);
+/* It is released. Its followers here are told without the server. */
+void zkl__announcement_release(struct zkl__contender *c);
 /* With the node's delete. */
 bool zkl__announcement_due(const struct zkl__contender *c);
 struct zkl__op zkl__announcement_op(const struct zkl__contender *c);
@@ -357,6 +360,8 @@ void zkl__grant_prove(struct zkl__contender *c, const char *why);
 /* Grants the lock, or sends the request that the grant still needs. */
 void zkl__grant_advance(struct zkl__contender *c);
 void zkl__grant_give(struct zkl__contender *c);
+/* Grants a lock that lingered to its next owner. */
+void zkl__grant_again(struct zkl__contender *c);
 /* The time at which max_hold_ms will have passed; INT64_MAX: there is nothing to wait for. */
 int64_t zkl__grant_wake(const struct zkl__contender *c);
 /* max_hold_ms have passed: the znode is deleted, also if the owner had lost the lock before and
@@ -371,82 +376,6 @@ static inline bool zkl__grant_stay_no_longer(struct zkl__grant *grant)
     return stayed;
 }
 void zkl__grant_on_release(struct zkl__contender *c);
-
-/* === a lock that lingers ====================================================================== */
-
-enum zkl__linger_state {
-    ZKL__LINGER_OFF,       /* a release deletes the znode, unless it may gather */
-    ZKL__LINGER_GATHERING, /* granted for one follower after the other, which delete their znodes */
-    ZKL__LINGER_ARMED,     /* a list has shown our node alone, and its watch has not fired */
-    ZKL__LINGER_YIELDING, /* another contender came, or the connection was lost: the release deletes
-                             the znode */
-    ZKL__LINGER_STATES
-};
-
-/* One contender's. */
-struct zkl__linger {
-    enum zkl__linger_state state;
-    bool in_line;
-    bool checks;      /* released, and a committed check was sent after that */
-    bool lists_again; /* gathering: the list under way was asked for before the last delete */
-    struct zkl__linger_view *view;
-    struct zkl__link link; /* in line */
-    int64_t until;         /* of a released one */
-    int64_t serial;        /* grants on our node */
-    zkl_acl *acl; /* a copy of config.acl from the first release on, when its owner may be freed */
-};
-
-/* What the contenders of a session in one queue share. */
-struct zkl__linger_view {
-    struct zkl__contender *keeper; /* gathering or armed; NULL: nobody */
-    struct zkl__list line;
-    bool used;      /* some contender has had config.linger */
-    bool strangers; /* the last list has shown others than contenders of this session */
-};
-
-void zkl__linger_join(struct zkl__contender *c, struct zkl__linger_view *view);
-/* Aborts if its fields contradict each other. Between two steps. */
-void zkl__linger_check(const struct zkl__contender *c);
-/* Whether a move of its contender to another state concerns a lock that lingers, or may linger. */
-static inline bool zkl__linger_cares(const struct zkl__linger *own)
-{
-    return own->state != ZKL__LINGER_OFF || own->in_line || own->view->keeper;
-}
-void zkl__linger_moved(struct zkl__contender *c, enum zkl__contender_state before);
-/* At the end of a step: removes the watch when nobody needs it any more. */
-void zkl__linger_stepped(struct zkl__contender *c);
-
-/* --- before a create is sent ----------------------------------------------------------------- */
-
-/* True: it waits in line, or was refused, and sends no create. */
-bool zkl__linger_waits(struct zkl__contender *c);
-/* The keeper now holds the lock for the owner of this contender. */
-void zkl__linger_on_taken(struct zkl__contender *c);
-
-/* --- the keeper ------------------------------------------------------------------------------ */
-
-/* Whether the next list is to watch the queue. */
-bool zkl__linger_list_watches(struct zkl__contender *c);
-/* The list that showed nobody before us. */
-void zkl__linger_listed(struct zkl__contender *c);
-/* A list of the queue, whoever sent it, shows contenders that are not of this session, or none. */
-void zkl__linger_note_list(struct zkl__linger_view *view, bool strangers);
-/* Gathering, and the reply to its own list. */
-void zkl__linger_on_list(struct zkl__contender *c);
-/* Released, and the reply to a check of its znode, which exists. */
-void zkl__linger_on_check(struct zkl__contender *c);
-/* Our znode is not as the list has shown it any more. */
-void zkl__linger_disarm(struct zkl__contender *c, const char *why);
-/* Released: grants it to the next one of this session, asks for what that needs, or ends it when
- * its time is over. */
-void zkl__linger_on_time(struct zkl__contender *c);
-int64_t zkl__linger_wake(const struct zkl__contender *c);
-void zkl__linger_on_event(struct zkl__contender *c);
-/* The connection is lost, a list has shown a contender of another session, or another one of this
- * session queues. */
-void zkl__linger_on_yield(struct zkl__contender *c);
-/* Released: the lease ended, or no lock object can be granted it any more. */
-void zkl__linger_end(struct zkl__contender *c, const char *why);
 
 /* === among those of its session =============================================================== */
 
@@ -634,6 +563,9 @@ static inline bool zkl__contender_is_first(const struct zkl__contender *contende
 }
 /* Nothing but a lease is between it and its grant. */
 bool zkl__contender_ready(const struct zkl__contender *contender, int64_t now);
+/* A response has shown our znode within this part of a heartbeat. A holder notices within one
+ * heartbeat that somebody has deleted its znode by hand. */
+bool zkl__contender_shown_within(const struct zkl__contender *contender, int64_t parts);
 
 /* contender.c: its mail. */
 /* Its owner listens no more, and it ends by itself. */

@@ -1,15 +1,10 @@
-/* hold.c - a lock while it is held: the grant, the announced release, the mark of a release, and a
- * lock that lingers. */
+/* hold.c - a lock while it is held: the grant, the announced release and the mark of a release. */
 
-#include "acl.h"
 #include "core_internal.h"
 #include "lease.h"
 #include "stats.h"
 
 #include <string.h>
-
-/* Defined below. */
-static bool linger_keep(struct zkl__contender *c);
 
 /* === announced release ======================================================================== */
 
@@ -49,8 +44,7 @@ bool zkl__announcement_seals(const struct zkl__contender *c)
            c->config.rule->waits_for == ZKL__KIND_ANY && zkl__core_seals(c->core);
 }
 
-/* It is released. Its followers here are told without the server. */
-static void announcement_release(struct zkl__contender *c)
+void zkl__announcement_release(struct zkl__contender *c)
 {
     if (c->grant.end == ZKL__GRANT_HANDED_OVER && c->node.sealed &&
         c->announcement.state != ZKL__ANNOUNCES_NOT &&
@@ -444,9 +438,7 @@ enum gate {
     GATE_SHOWN = 16  /* no response within a heartbeat has shown our znode */
 };
 
-/* A response has shown our znode within this part of a heartbeat. A holder notices within one
- * heartbeat that somebody has deleted its znode by hand. */
-static bool shown_within(const struct zkl__contender *c, int64_t parts)
+bool zkl__contender_shown_within(const struct zkl__contender *c, int64_t parts)
 {
     return c->core->now - c->shown_at <= zkl__lease_heartbeat(c->core->timeout) / parts;
 }
@@ -456,7 +448,7 @@ static bool shown_within(const struct zkl__contender *c, int64_t parts)
  * multi-contender has a rule of its own (multi.c, look_again). */
 static bool is_shown(const struct zkl__contender *c)
 {
-    return c->multi || shown_within(c, 1) ||
+    return c->multi || zkl__contender_shown_within(c, 1) ||
            (c->event->kind == ZKL__CE_REPLY && c->event->role == ZKL__ROLE_PROVE);
 }
 
@@ -516,8 +508,7 @@ void zkl__grant_give(struct zkl__contender *c)
     notify_granted(c);
 }
 
-/* Grants a lock that lingered to its next owner. */
-static void grant_again(struct zkl__contender *c)
+void zkl__grant_again(struct zkl__contender *c)
 {
     zkl__contender_move(c, ZKL__HELD, "it lingered");
     zkl__mark_clean(c);
@@ -564,534 +555,16 @@ void zkl__grant_on_release(struct zkl__contender *c)
     ZKL__ENSURE(c->state == ZKL__HELD || c->state == ZKL__LOST);
     bool hands_over = c->state == ZKL__HELD && c->replacement.state == ZKL__REPLACING_NOT;
     c->grant.end = hands_over ? ZKL__GRANT_HANDED_OVER : ZKL__GRANT_RELEASED;
-    if (hands_over && linger_keep(c)) {
+    if (hands_over && zkl__linger_keep(c)) {
         return;
     }
     if (hands_over && c->core->now < c->grant.least_until) {
         keep_znode(c);
     }
     zkl__mark_leave(c);
-    announcement_release(c);
+    zkl__announcement_release(c);
     zkl__replacement_forget(c);
     zkl__node_remember_duplicate(&c->node);
     zkl__own_watch_stop(c); /* our delete uses the watch up */
     zkl__contender_move(c, ZKL__REMOVING, "released");
-}
-
-/* === a lock that lingers ====================================================================== */
-
-/* A lock that lingers: after a release its znode stays for config.linger, and the next
- * contender of this session is granted without a request. Chubby's clients cache locks in this way.
- *
- * A list shows our znode alone in the queue, and sets a watch. From that list to the local grant,
- * all of this holds:
- *  - The znode exists. The session lives, by the lease, and a delete by hand would fire the watch,
- *    as a new contender would. "Watches are ordered with respect to other events" (What ZooKeeper
- *    Guarantees about Watches, in the Programmer's Guide).
- *  - No other contender waits that we know of. The watch has not fired, and no other contender of
- *    this session has sent a create here.
- *  - The connection is the same. The servers process an earlier holder's requests before those of
- *    the next one. On another connection they might process them later, so nothing lingers over a
- *    lost connection.
- *  - A response within the last heartbeat has shown the znode, as before each other grant
- *    (is_shown), and no write is under way. Otherwise one committed check is sent. Its response
- * shows the znode, and comes behind the responses to all that the last holder sent.
- *
- * While the lock is armed, contenders of this session that may be granted it next wait in memory,
- * in line: their creates would fire the watch. When it is not armed any more they queue, in the
- * order of the line. One contender of a queue is the keeper. It is granted again and again, for one
- * owner after the other, with one token and a rising serial.
- *
- * When somebody else has disturbed the line, contenders of this session stand behind each other on
- * the servers. They become a line again when a list has shown nobody else: the holder does not
- * delete its znode at its release but gathers. It is granted for the owner of its follower, which
- * deletes its own znode, and for those behind that one in their order. So everybody is granted in
- * the order of the znodes, also before a contender of another session that has come meanwhile. New
- * contenders of this session wait in line, and none of these is granted until a list, sent behind
- * the last of these deletes, shows the keeper's znode alone. Then the lock is armed. */
-
-/* --- states ---------------------------------------------------------------------------------- */
-
-#define L(state) (1u << (state))
-
-static const struct {
-    const char *name;
-    uint32_t next;
-} states[ZKL__LINGER_STATES] = {
-    [ZKL__LINGER_OFF] = {"bare",
-                         L(ZKL__LINGER_GATHERING) | L(ZKL__LINGER_ARMED) | L(ZKL__LINGER_YIELDING)},
-    [ZKL__LINGER_GATHERING] = {"gathering",
-                               L(ZKL__LINGER_OFF) | L(ZKL__LINGER_ARMED) | L(ZKL__LINGER_YIELDING)},
-    [ZKL__LINGER_ARMED] = {"armed", L(ZKL__LINGER_OFF) | L(ZKL__LINGER_YIELDING)},
-    [ZKL__LINGER_YIELDING] = {"yielding", L(ZKL__LINGER_OFF)},
-};
-
-static bool is_keeper(const struct zkl__contender *c)
-{
-    return c->linger.state == ZKL__LINGER_GATHERING || c->linger.state == ZKL__LINGER_ARMED;
-}
-
-void zkl__linger_check(const struct zkl__contender *c)
-{
-    if (c->linger.state == ZKL__LINGER_OFF && !c->linger.in_line) {
-        return;
-    }
-    bool keeper = is_keeper(c);
-    ZKL__ENSURE(keeper == (c->linger.view->keeper == c));
-    ZKL__ENSURE(!keeper || zkl__contender_is_first(c));
-    ZKL__ENSURE(c->linger.state != ZKL__LINGER_ARMED ||
-                c->watches[ZKL__WATCHED_LINGER].entry.in_map);
-    ZKL__ENSURE(c->state != ZKL__LINGERING || keeper);
-    ZKL__ENSURE(!c->linger.in_line || c->state == ZKL__NEW);
-}
-
-/* --- the line -------------------------------------------------------------------------------- */
-
-static struct zkl__contender *first_in_line(const struct zkl__linger_view *view)
-{
-    return ZKL__OWNER(view->line.first, struct zkl__contender, linger.link);
-}
-
-static void put_in_line(struct zkl__contender *c)
-{
-    c->linger.in_line = true;
-    zkl__list_append(&c->linger.view->line, &c->linger.link);
-}
-
-static void take_out_of_line(struct zkl__contender *c)
-{
-    c->linger.in_line = false;
-    zkl__list_remove(&c->linger.view->line, &c->linger.link);
-}
-
-/* They queue on the servers, in the order of the line: their mail is read in the order in which it
- * is posted. */
-static void dissolve_line(struct zkl__linger_view *view)
-{
-    for (struct zkl__contender *c; (c = first_in_line(view));) {
-        take_out_of_line(c);
-        zkl__contender_post(c, ZKL__CE_LOOK);
-    }
-}
-
-static void move_linger(struct zkl__contender *c, enum zkl__linger_state state, const char *why)
-{
-    ZKL__ENSURE(states[c->linger.state].next & L(state));
-    zkl__core_trace(c->core, c, "linger: %s -> %s: %s", states[c->linger.state].name,
-                    states[state].name, why);
-    c->linger.state = state;
-    if (is_keeper(c)) {
-        c->linger.view->keeper = c;
-    } else if (c->linger.view->keeper == c) {
-        c->linger.view->keeper = NULL;
-        dissolve_line(c->linger.view);
-    }
-}
-
-/* --- moves of its contender ------------------------------------------------------------------- */
-
-void zkl__linger_join(struct zkl__contender *c, struct zkl__linger_view *view)
-{
-    c->linger.view = view;
-    view->used = view->used || c->config.linger > 0;
-}
-
-/* It has a place on the servers, or has asked for one, and wants it. */
-static bool is_queued(const struct zkl__contender *c)
-{
-    return c->state != ZKL__NEW && c->state != ZKL__REMOVING && c->state != ZKL__ENDED;
-}
-
-/* What the keeper waits for may have changed. */
-static void wake_keeper(struct zkl__linger_view *view)
-{
-    if (view->keeper && view->keeper->state == ZKL__LINGERING) {
-        zkl__contender_post(view->keeper, ZKL__CE_TIME);
-    }
-}
-
-void zkl__linger_moved(struct zkl__contender *c, enum zkl__contender_state before)
-{
-    struct zkl__linger_view *view = c->linger.view;
-    if (c->linger.in_line && c->state != ZKL__NEW) {
-        take_out_of_line(c);
-    }
-    if (c->linger.state != ZKL__LINGER_OFF && !zkl__contender_is_first(c)) {
-        move_linger(c, ZKL__LINGER_OFF, zkl__contender_state_name(c->state));
-    }
-    if (before == ZKL__NEW && is_queued(c) && view->keeper) {
-        zkl__contender_post(view->keeper, ZKL__CE_YIELD);
-    }
-    if (c != view->keeper && (c->state == ZKL__WATCHING || !is_queued(c))) {
-        wake_keeper(view);
-    }
-}
-
-/* Whoever goes on waiting for its list needs the watch that the list sets. */
-static bool needs_watch(const struct zkl__contender *c)
-{
-    bool lists = c->state == ZKL__CREATING || c->state == ZKL__MAKING || c->state == ZKL__LISTING;
-    return lists || is_keeper(c);
-}
-
-/* The server keeps it: our own delete uses it up. */
-void zkl__linger_stepped(struct zkl__contender *c)
-{
-    if (!needs_watch(c)) {
-        bool goes = zkl__node_known(&c->node) || zkl__node_unsure(&c->node);
-        c->out->watches[ZKL__WATCHED_LINGER] = goes ? ZKL__WATCH_FORGET : ZKL__WATCH_OFF;
-    }
-}
-
-/* --- before a create is sent ------------------------------------------------------------------ */
-
-/* The znode of one would do for the other. Who wants to know how many are before it has to be in
- * the list. */
-static bool may_follow(const struct zkl__contender *keeper, const struct zkl__contender *c)
-{
-    return c->config.linger > 0 && !c->config.position && c->config.max_ahead == 0 &&
-           keeper->config.rule == c->config.rule && keeper->config.mark == c->config.mark &&
-           keeper->config.delay == c->config.delay &&
-           strcmp(keeper->config.metadata, c->config.metadata) == 0 &&
-           zkl__acl_same(keeper->config.acl, c->config.acl);
-}
-
-bool zkl__linger_waits(struct zkl__contender *c)
-{
-    struct zkl__linger_view *view = c->linger.view;
-    struct zkl__contender *keeper = view->keeper;
-    if (c->linger.in_line) {
-        return true;
-    }
-    if (!keeper || !may_follow(keeper, c)) {
-        return false;
-    }
-    if (c->try_only && (keeper->state != ZKL__LINGERING || view->line.first)) {
-        zkl__contender_fail(c, ZKL_EBUSY, 0, "somebody is before us");
-        return true;
-    }
-    if (c->try_only && keeper->linger.state == ZKL__LINGER_GATHERING) {
-        return false; /* whether somebody is before it, a list of its own shows */
-    }
-    zkl__core_trace(c->core, c, "waits in line for #%u", keeper->number);
-    put_in_line(c);
-    wake_keeper(view);
-    return true;
-}
-
-/* Another contender holds for its owner. */
-void zkl__linger_on_taken(struct zkl__contender *c)
-{
-    const char *why = "the lock that lingers is its owner's";
-    if (c->state == ZKL__NEW) {
-        zkl__contender_move(c, ZKL__ENDED, why);
-    } else {
-        zkl__contender_withdraw(c, why);
-    }
-}
-
-/* --- arming ---------------------------------------------------------------------------------- */
-
-bool zkl__linger_list_watches(struct zkl__contender *c)
-{
-    bool watch = c->config.linger > 0 &&
-                 (zkl__contender_waits(c) || c->linger.state == ZKL__LINGER_GATHERING);
-    if (watch) {
-        c->out->watches[ZKL__WATCHED_LINGER] = ZKL__WATCH_ON;
-    }
-    return watch;
-}
-
-static bool is_alone(const struct zkl__contender *c, const struct zkl__reply *list)
-{
-    for (size_t i = 0; i < list->child_count; i++) {
-        const char *name = list->children[i];
-        if (zkl__name_contends(name) && strcmp(name, c->node.name) != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-void zkl__linger_listed(struct zkl__contender *c)
-{
-    bool first = c->state == ZKL__PROVING || c->state == ZKL__HELD;
-    if (first && c->linger.state == ZKL__LINGER_OFF && !zkl__peers_others(c, is_queued) &&
-        is_alone(c, c->event->reply)) {
-        move_linger(c, ZKL__LINGER_ARMED, "alone in the queue, which is watched");
-    }
-}
-
-void zkl__linger_disarm(struct zkl__contender *c, const char *why)
-{
-    if (c->linger.state != ZKL__LINGER_OFF) {
-        move_linger(c, ZKL__LINGER_OFF, why);
-    }
-}
-
-/* --- released, and kept ---------------------------------------------------------------------- */
-
-/* The owner's list is gone with the owner. False: no memory. */
-static bool keep_acl(struct zkl__contender *c)
-{
-    if (c->config.acl && !c->linger.acl) {
-        c->linger.acl = zkl__acl_copy(c->heap, c->config.acl);
-        c->config.acl = c->linger.acl;
-        return c->linger.acl;
-    }
-    return true;
-}
-
-static bool waits_on_server(const struct zkl__contender *c)
-{
-    return is_queued(c) && zkl__contender_waits(c);
-}
-
-/* It waits for the end of a znode, the keeper's for instance. The others that wait on the servers
- * will follow the keeper, or leave. */
-static bool follows_nobody(const struct zkl__contender *c)
-{
-    return waits_on_server(c) && (c->multi || (c->state == ZKL__WATCHING && !c->peer.follows));
-}
-
-/* It will follow us, if it does not yet: its own list is under way. */
-static bool comes_behind(const struct zkl__contender *c)
-{
-    return waits_on_server(c) && !follows_nobody(c);
-}
-
-/* A list has shown us first: what rests on an announcement alone must not be passed on for long
- * (announced release, above). The release mark would name our znode, and those behind the
- * follower's would miss the name of that one. A keeper whose znode somebody has deleted by hand may
- * not know that yet. */
-static bool may_gather(const struct zkl__contender *c)
-{
-    const struct zkl__contender *next = zkl__peers_first_follower(c);
-    return c->linger.state == ZKL__LINGER_OFF && !c->config.mark && !c->linger.view->keeper &&
-           !c->linger.view->strangers && c->announcement.evidence == ZKL__EVIDENCE_LIST &&
-           (next ? may_follow(c, next) : zkl__peers_others(c, comes_behind));
-}
-
-/* Released: true when it stays. */
-static bool linger_keep(struct zkl__contender *c)
-{
-    if (c->state != ZKL__HELD || c->config.linger == 0 || !c->core->connected ||
-        !zkl__grant_lasts(&c->grant, c->core->now)) {
-        return false;
-    }
-    bool gathers = may_gather(c);
-    if ((!gathers && !is_keeper(c)) || !keep_acl(c)) {
-        return false;
-    }
-    if (gathers) {
-        move_linger(c, ZKL__LINGER_GATHERING, "those behind us are of this session");
-    }
-    c->linger.until = c->core->now + c->config.linger;
-    c->linger.checks = false;
-    zkl__contender_notify(c, ZKL__RELEASED, ZKL_OK, 0, "released, and it lingers");
-    zkl__contender_move(c, ZKL__LINGERING, "released, and it lingers");
-    if (c->linger.view->line.first || c->linger.state == ZKL__LINGER_GATHERING) {
-        wake_keeper(c->linger.view);
-    }
-    return true;
-}
-
-/* --- granted again ---------------------------------------------------------------------------- */
-
-/* Its owner waits still: a step may bring a release before it brings the time. */
-static bool is_wanted(const struct zkl__contender *c, int64_t now)
-{
-    return zkl__contender_waits(c) && now < c->deadline;
-}
-
-static struct zkl__contender *next_in_line(const struct zkl__contender *c, int64_t now)
-{
-    ZKL__EACH (struct zkl__contender, next, &c->linger.view->line, linger.link) {
-        if (is_wanted(next, now)) {
-            return next;
-        }
-    }
-    return NULL;
-}
-
-/* The owner has this contender from now on, instead of the one that it made. */
-static void take_owner(struct zkl__contender *c, struct zkl__contender *from)
-{
-    struct zkl__contender_config *own = &c->config;
-    own->max_hold = from->config.max_hold;
-    own->linger = from->config.linger;
-    own->max_ahead = 0;
-    own->position = NULL;
-    own->notify = from->config.notify;
-    own->owner = from->config.owner;
-    c->since = from->since;
-    if (from->linger.in_line) {
-        take_out_of_line(from);
-    } else {
-        zkl__peers_replace(from, c);
-    }
-    from->started = false;
-    from->config.notify = NULL;
-    zkl__contender_post(from, ZKL__CE_TAKEN);
-}
-
-static void ask_check(struct zkl__contender *c, bool released)
-{
-    if (!(c->under_way & UNDER_WAY(ZKL__ROLE_PROVE))) {
-        c->linger.checks = released;
-        zkl__contender_send_of_node(c, ZKL__ROLE_PROVE, ZKL__OP_CHECK, c->node.name);
-    }
-}
-
-/* Nobody of this session stands behind us: the list goes behind the delete of the last one. */
-static void send_list_of_keeper(struct zkl__contender *c)
-{
-    c->linger.lists_again = c->under_way & UNDER_WAY(ZKL__ROLE_LIST);
-    if (!c->linger.lists_again) {
-        zkl__contender_send_list(c);
-    }
-}
-
-/* Grants it, or sends the check that the grant still needs. Without a lease it waits for one. */
-static void grant_or_check(struct zkl__contender *c, struct zkl__contender *next)
-{
-    bool checked =
-        c->linger.checks && c->event->kind == ZKL__CE_REPLY && c->event->role == ZKL__ROLE_PROVE;
-    bool proved = checked || (shown_within(c, 1) && c->core->writes == 0);
-    if (!proved || !zkl__core_grants(c->core)) {
-        if (!proved || !c->linger.checks) {
-            ask_check(c, true);
-        }
-        return;
-    }
-    take_owner(c, next);
-    grant_again(c);
-    if (!shown_within(c, 2)) {
-        ask_check(c, false); /* for the next grant, which then waits for nothing */
-    }
-    if (c->linger.state == ZKL__LINGER_GATHERING && !c->peer.followers.first) {
-        send_list_of_keeper(c);
-    }
-}
-
-static void end_cached(struct zkl__contender *c, enum zkl__linger_state state, const char *why)
-{
-    move_linger(c, state, why);
-    zkl__own_watch_stop(c);
-    zkl__mark_leave(c);
-    zkl__contender_move(c, ZKL__REMOVING, why);
-}
-
-void zkl__linger_end(struct zkl__contender *c, const char *why)
-{
-    end_cached(c, ZKL__LINGER_OFF, why);
-}
-
-/* The next one is another kind of contender: a znode of its own is what it waits with. */
-static bool must_give_way(const struct zkl__contender *c)
-{
-    const struct zkl__contender *next = zkl__peers_first_follower(c);
-    return next && !may_follow(c, next);
-}
-
-void zkl__linger_on_time(struct zkl__contender *c)
-{
-    bool gathers = c->linger.state == ZKL__LINGER_GATHERING;
-    struct zkl__contender *next =
-        gathers ? zkl__peers_first_follower(c) : next_in_line(c, c->core->now);
-    if (gathers && must_give_way(c)) {
-        zkl__linger_end(c, "another kind of contender is next");
-    } else if (next && is_wanted(next, c->core->now)) {
-        grant_or_check(c, next);
-    } else if (zkl__linger_wake(c) <= c->core->now) {
-        zkl__linger_end(c, "nobody wanted it");
-    } else if (gathers && !next && c->core->connected) {
-        send_list_of_keeper(c);
-    }
-}
-
-void zkl__linger_on_check(struct zkl__contender *c)
-{
-    enum zkl__rc rc = c->event->reply->rc;
-    if (rc == ZKL__RC_OK || rc == ZKL__RC_NOAUTH) {
-        zkl__linger_on_time(c);
-    } else if (c->event->role == ZKL__ROLE_PROVE && rc != ZKL__RC_UNKNOWN) {
-        zkl__linger_end(c, "nothing shows that it may be granted again");
-    }
-}
-
-void zkl__linger_on_list(struct zkl__contender *c)
-{
-    enum zkl__rc rc = c->event->reply->rc;
-    const char *why = "somebody else is in the queue, or nothing shows that nobody is";
-    if (rc == ZKL__RC_UNKNOWN) {
-        return; /* the connection was lost, which has mail of its own */
-    }
-    if (rc == ZKL__RC_OK && !zkl__list_has(c->event->reply, c->core->index, c->node.name)) {
-        zkl__node_removed(c);
-    } else if (rc == ZKL__RC_OK && is_alone(c, c->event->reply) &&
-               c->watches[ZKL__WATCHED_LINGER].entry.in_map) {
-        move_linger(c, ZKL__LINGER_ARMED, "alone in the queue, which is watched");
-        if (c->state == ZKL__LINGERING) {
-            zkl__linger_on_time(c);
-        }
-    } else if (rc == ZKL__RC_OK && zkl__peers_others(c, waits_on_server) &&
-               !zkl__peers_others(c, follows_nobody)) {
-        return;
-    } else if (rc == ZKL__RC_OK && c->linger.lists_again) {
-        send_list_of_keeper(c);
-    } else if (c->state == ZKL__LINGERING) {
-        zkl__linger_end(c, why);
-    } else {
-        move_linger(c, ZKL__LINGER_OFF, why);
-    }
-}
-
-/* Whoever waits is granted it, or leaves, and both wake the keeper. */
-int64_t zkl__linger_wake(const struct zkl__contender *c)
-{
-    bool wanted = c->linger.view->line.first || c->peer.followers.first;
-    return c->state == ZKL__LINGERING && !wanted ? c->linger.until : INT64_MAX;
-}
-
-/* --- giving way ------------------------------------------------------------------------------ */
-
-/* The queue's list changed: somebody queues, most likely. A watch that another one of this session
- * had set may fire before the answer to our list; ours comes with that. */
-void zkl__linger_on_event(struct zkl__contender *c)
-{
-    const char *why = "the queue has changed";
-    if (c->linger.state == ZKL__LINGER_ARMED) {
-        c->announcement.state = ZKL__ANNOUNCES_PERHAPS;
-        if (c->state == ZKL__LINGERING) {
-            announcement_release(c);
-            end_cached(c, ZKL__LINGER_YIELDING, why);
-        } else {
-            move_linger(c, ZKL__LINGER_YIELDING, why);
-        }
-    } else if (c->under_way & UNDER_WAY(ZKL__ROLE_LIST)) {
-        (void)zkl__linger_list_watches(c);
-    }
-}
-
-void zkl__linger_note_list(struct zkl__linger_view *view, bool strangers)
-{
-    view->strangers = strangers;
-    if (strangers && view->keeper) {
-        zkl__contender_post(view->keeper, ZKL__CE_YIELD);
-    }
-}
-
-/* What was sent on a lost connection may be done at any time while our znode stands: nothing makes
- * a holder of before that a keeper. */
-void zkl__linger_on_yield(struct zkl__contender *c)
-{
-    const char *why = c->core->connected ? "another one queues" : "no server";
-    if (c->state == ZKL__LINGERING) {
-        zkl__linger_end(c, why);
-    } else if (!c->core->connected && c->linger.state != ZKL__LINGER_YIELDING) {
-        move_linger(c, ZKL__LINGER_YIELDING, why);
-    } else if (is_keeper(c)) {
-        move_linger(c, ZKL__LINGER_OFF, why);
-    }
 }
