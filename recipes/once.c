@@ -6,7 +6,7 @@
 
 #include "error.h"
 #include "name.h"
-#include "share.h"
+#include "slot.h"
 
 #include <zklock/once.h>
 

@@ -5,6 +5,7 @@
 #include "plain_heap.h"
 #include "core_internal.h"
 #include "share.h"
+#include "slot.h"
 #include "test_heap.h"
 #include "timers.h"
 
