@@ -27,7 +27,7 @@ static int check_election(const zkl_lock *lock, zkl_error *err);
 
 struct zkl__campaign {
     zkl_lock *lock;
-    zkl_election_state_fn told;
+    zkl_election_state_fn changed;
     void *payload;
     struct zkl__callback callback;
     struct zkl__retry next; /* of an acquire that failed */
@@ -209,7 +209,7 @@ static void run(void *owner)
     while (campaign->target != ENDED && next_report(campaign, &report)) {
         campaign->in_callback = true;
         zkl__session_leave(session);
-        campaign->told(lock, report.state, report.token, &report.err, campaign->payload);
+        campaign->changed(lock, report.state, report.token, &report.err, campaign->payload);
         if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
             return;
         }
@@ -225,7 +225,7 @@ static void run(void *owner)
 /* --- public calls ---------------------------------------------------------------------------- */
 
 /* Session mutex held. */
-static int make(zkl_lock *lock, zkl_election_state_fn told, void *payload, zkl_error *err)
+static int make(zkl_lock *lock, zkl_election_state_fn changed, void *payload, zkl_error *err)
 {
     zkl_session *session = lock->session;
     if (lock->campaign || lock->acquisition || lock->run) {
@@ -240,7 +240,7 @@ static int make(zkl_lock *lock, zkl_election_state_fn told, void *payload, zkl_e
         return zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory to stand for election");
     }
     campaign->lock = lock;
-    campaign->told = told;
+    campaign->changed = changed;
     campaign->payload = payload;
     campaign->reported = ZKL_STATE_WAITING;
     campaign->callback = (struct zkl__callback){.run = run, .owner = campaign};
@@ -257,15 +257,15 @@ static int make(zkl_lock *lock, zkl_election_state_fn told, void *payload, zkl_e
     return ZKL_OK;
 }
 
-int zkl_election_stand(zkl_lock *lock, zkl_election_state_fn told, void *payload, zkl_error *err)
+int zkl_election_stand(zkl_lock *lock, zkl_election_state_fn changed, void *payload, zkl_error *err)
 {
     int rc = check_election(lock, err);
-    if (rc == ZKL_OK && !told) {
-        rc = zkl__fail(err, ZKL_EINVAL, 0, NULL, "told is NULL");
+    if (rc == ZKL_OK && !changed) {
+        rc = zkl__fail(err, ZKL_EINVAL, 0, NULL, "changed is NULL");
     }
     rc = rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
     if (rc == ZKL_OK) {
-        rc = make(lock, told, payload, err);
+        rc = make(lock, changed, payload, err);
         zkl__session_leave(lock->session);
     }
     return rc;
@@ -498,7 +498,7 @@ struct view {
 struct zkl_election_observer {
     struct zkl__watch_handle handle; /* first */
     struct zkl__observer machine;
-    zkl_election_changed_fn told;
+    zkl_election_changed_fn changed;
     void *payload;
 };
 
@@ -543,7 +543,7 @@ static void on_change(struct zkl__watch_handle *handle)
     struct zkl_election_observer *observer = (struct zkl_election_observer *)handle;
     const struct view *news = zkl__watch_handle_news(handle, same);
     if (news) {
-        observer->told(observer, news->has_leader ? &news->leader : NULL, observer->payload);
+        observer->changed(observer, news->has_leader ? &news->leader : NULL, observer->payload);
     }
 }
 
@@ -554,16 +554,16 @@ static void stop_observing(struct zkl__watch_handle *handle)
 
 static const struct zkl__watch_handle_ops ops = {
     .object = {"election observer", zkl__watch_handle_give_up, zkl__watch_handle_describe},
-    .tell = on_change,
+    .report = on_change,
     .stop = stop_observing,
 };
 
 int zkl_election_observe(zkl_election_observer **out, zkl_session *session, const char *path,
-                         zkl_election_changed_fn told, void *payload, zkl_error *err)
+                         zkl_election_changed_fn changed, void *payload, zkl_error *err)
 {
     ZKL__CLEAR(out);
-    if (!out || !told) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "told" : "out");
+    if (!out || !changed) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "changed" : "out");
     }
     struct zkl__watch_handle *handle;
     int rc = zkl__watch_handle_new(&handle, sizeof(zkl_election_observer), &ops, session, path,
@@ -572,12 +572,12 @@ int zkl_election_observe(zkl_election_observer **out, zkl_session *session, cons
         return rc;
     }
     zkl_election_observer *observer = (zkl_election_observer *)handle;
-    observer->told = told;
+    observer->changed = changed;
     observer->payload = payload;
     observer->machine.dir = handle->path;
     observer->machine.show = on_leader;
     zkl__observer_begin(&observer->machine, session->core, observer);
-    *out = observer; /* before told can be called with it */
+    *out = observer; /* before changed can be called with it */
     zkl__watch_handle_wake(handle, &observer->machine.watcher);
     zkl__session_leave(session);
     return ZKL_OK;

@@ -71,7 +71,7 @@ static void stop_observing(struct zkl__watch_handle *handle)
 
 static const struct zkl__watch_handle_ops ops = {
     .object = {"group observer", zkl__watch_handle_give_up, zkl__watch_handle_describe},
-    .tell = report_members,
+    .report = report_members,
     .stop = stop_observing,
 };
 
@@ -211,7 +211,7 @@ static bool give_up(struct zkl__object *object, int code)
 
 static const struct zkl__watch_handle_ops group_ops = {
     .object = {"group", give_up, zkl__watch_handle_describe},
-    .tell = report_state,
+    .report = report_state,
     .stop = stop_membership,
     .destroy = destroy,
 };

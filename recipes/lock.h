@@ -29,7 +29,6 @@ struct zkl__held_node {
 };
 
 /* Of a recipe whose acquire is one of a semaphore. Session mutex held. */
-struct zkl__semaphore;
 struct zkl__semaphore_ops {
     /* For count permits. NULL: no memory. */
     struct zkl__semaphore *(*make)(zkl_lock *lock, int count,

@@ -650,7 +650,7 @@ static bool give_up(struct zkl__object *object, int code)
 
 static const struct zkl__watch_handle_ops partition_ops = {
     .object = {"partition", give_up, zkl__watch_handle_describe},
-    .tell = on_change,
+    .report = on_change,
     .stop = stop_watching,
     .destroy = destroy,
 };

@@ -96,8 +96,8 @@ void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state sta
 void zkl__contender_notify(struct zkl__contender *c, enum zkl__outcome_kind kind, int code,
                            int zk_code, const char *why)
 {
-    ZKL__ENSURE(!c->out->told);
-    c->out->told = true;
+    ZKL__ENSURE(!c->out->has_outcome);
+    c->out->has_outcome = true;
     c->out->outcome = (struct zkl__outcome){
         .kind = kind, .code = code, .zk_code = zk_code, .why = why, .now = c->core->now};
 }
@@ -369,7 +369,7 @@ static void on_list(struct zkl__contender *c)
 
 static void on_reply(struct zkl__contender *c)
 {
-    static void (*const answers[ZKL__ROLES])(struct zkl__contender *) = {
+    static void (*const handlers[ZKL__ROLES])(struct zkl__contender *) = {
         [ZKL__ROLE_CREATE] = zkl__node_on_create,
         [ZKL__ROLE_LIST] = on_list,
         [ZKL__ROLE_WATCH] = zkl__predecessor_on_reply,
@@ -385,7 +385,7 @@ static void on_reply(struct zkl__contender *c)
         [ZKL__ROLE_CONFLICT] = zkl__path_conflict_on_reply,
     };
     c->under_way &= ~UNDER_WAY(c->event->role);
-    answers[c->event->role](c);
+    handlers[c->event->role](c);
 }
 
 /* === its mail ================================================================================= */
@@ -577,6 +577,18 @@ static void on_cancel(struct zkl__contender *c)
     }
 }
 
+/* Another contender of this session releases, and ours is next. It is granted without a look at the
+ * gates (hold.c), because may_hand_over (peers.c) has already asked for the same: the predecessor
+ * waited for every kind that we wait for and held until its release, our czxid is known, the
+ * session has a lease, and a list within a heartbeat showed our znode. */
+static void on_handed(struct zkl__contender *c)
+{
+    zkl__mark_clean(c);
+    c->announcement.state = ZKL__ANNOUNCES_PERHAPS;
+    zkl__grant_prove(c, "released by another one of this session, and we are next");
+    zkl__grant_give(c);
+}
+
 static void read_event(struct zkl__contender *c)
 {
     switch (c->event->kind) {
@@ -598,10 +610,7 @@ static void read_event(struct zkl__contender *c)
         zkl__predecessor_on_queue_event(c);
         break;
     case ZKL__CE_HANDED:
-        zkl__mark_clean(c);
-        c->announcement.state = ZKL__ANNOUNCES_PERHAPS;
-        zkl__grant_prove(c, "released by another one of this session, and we are next");
-        zkl__grant_give(c);
+        on_handed(c);
         break;
     case ZKL__CE_CONNECTED:
         on_connected(c);
@@ -666,7 +675,7 @@ static void contender_step(struct zkl__contender *c, const struct zkl__contender
     c->out = out;
     out->op_count = 0;
     memset(out->watches, 0, sizeof out->watches); /* ZKL__WATCH_KEEP */
-    out->told = out->inspect = false;
+    out->has_outcome = out->inspect = false;
     read_event(c);
     do { /* to send the next request may be a move, and the next state needs another one */
         before = c->state;
@@ -827,7 +836,7 @@ static void step_and_carry_out(struct zkl__core *core, struct zkl__contender *c,
     update_session_lists(core, c, before);
     carry_out(core, c, &actions);
     zkl__peers_stepped(c);
-    if (actions.told) { /* behind what was sent: whoever wakes up finds it done */
+    if (actions.has_outcome) { /* behind what was sent: whoever wakes up finds it done */
         zkl__owner_notify(c, &actions.outcome);
     }
 }

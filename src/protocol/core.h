@@ -63,7 +63,6 @@ static inline void zkl__machine_unready(struct zkl__machine *machine)
 /* === what they ask of their session =========================================================== */
 
 struct zkl__contender;
-struct zkl__core;
 
 /* The owner's memory, untouched until done is called (inside a step; it may not step). */
 struct zkl__request {

@@ -91,8 +91,6 @@ bool zkl__node_in_list(struct zkl__contender *c);
  * fails if config.fail_on_expiry says so. */
 void zkl__node_removed(struct zkl__contender *c);
 
-/* --- the end, until none is left ------------------------------------------------------------- */
-
 /* === the weaker znode of a downgrade ========================================================== */
 
 /* The name of the znode that replaces ours has our uuid, our number, and the tag of config.rule,
@@ -140,7 +138,13 @@ void zkl__own_watch_on_reply(struct zkl__contender *c);
 
 /* === the predecessor ========================================================================== */
 
-enum zkl__watch_change;
+enum zkl__watch_change {
+    ZKL__WATCH_KEEP,
+    ZKL__WATCH_ON,     /* note events of the path, before the requests are sent */
+    ZKL__WATCH_FORGET, /* note no more; the server may keep its watch, it will be set again */
+    ZKL__WATCH_OFF     /* note no more, and take the watch back from the server. Never of our own
+                          znode, whose deletion uses the watch up */
+};
 
 /* What the predecessor's access list permits. Since the fix of CVE-2024-23944 a server sends a
  * watch event only to a session that may READ the znode, and uses up the watch in any case
@@ -160,9 +164,9 @@ struct zkl__predecessor {
     enum zkl__read_access access;
     bool armed; /* the watch is set: on the predecessor, or on the queue's children if it may not be
                    read */
-    bool changed;  /* the queue changed while a list with a watch on it was under way */
-    bool believed; /* an announcement of its release would count */
-    size_t told;   /* 1 + the queue position that the owner was last notified of; 0: none */
+    bool changed;    /* the queue changed while a list with a watch on it was under way */
+    bool believed;   /* an announcement of its release would count */
+    size_t reported; /* 1 + the queue position that the owner was last notified of; 0: none */
 };
 
 /* Forgets what is known of a predecessor. */
@@ -284,7 +288,7 @@ bool zkl__announcement_refused(struct zkl__contender *c, enum zkl__rc rc);
 /* Whether its word would count. */
 bool zkl__announcement_believed(const struct zkl__contender *c, const char *predecessor);
 /* It came. */
-void zkl__announcement_heard(struct zkl__contender *c);
+void zkl__announcement_received(struct zkl__contender *c);
 /* One of this session hands over, and may itself hold by announcement only. */
 void zkl__announcement_handed_on(struct zkl__contender *c, const struct zkl__contender *follows);
 
@@ -485,15 +489,9 @@ struct zkl__contender_actions {
     int op_count;
     struct zkl__op parts[3];         /* of the one multi among them */
     char replacement[ZKL__NAME_MAX]; /* the name in it of the znode that replaces ours */
-    enum zkl__watch_change {
-        ZKL__WATCH_KEEP,
-        ZKL__WATCH_ON,     /* hear of the path, before the ops are sent */
-        ZKL__WATCH_FORGET, /* hear no more; the server may keep its watch, it will be set again */
-        ZKL__WATCH_OFF     /* hear no more, take it back from the server. Never of our own node: its
-                              end uses the watch up */
-    } watches[ZKL__WATCHED];
+    enum zkl__watch_change watches[ZKL__WATCHED];
     bool inspect; /* send the next batch of its inspection */
-    bool told;    /* outcome is set */
+    bool has_outcome;
     struct zkl__outcome outcome;
 };
 

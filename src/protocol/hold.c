@@ -98,7 +98,7 @@ static enum zkl__evidence evidence_behind(const struct zkl__contender *c, const 
 
 /* Our own watch would have fired before: "watches are ordered with respect to other events" (What
  * ZooKeeper Guarantees about Watches, in the Programmer's Guide). */
-void zkl__announcement_heard(struct zkl__contender *c)
+void zkl__announcement_received(struct zkl__contender *c)
 {
     c->announcement.evidence = evidence_behind(c, zkl__predecessor_name(c));
     c->shown_at = c->core->now;
@@ -140,16 +140,15 @@ void zkl__announcement_on_time(struct zkl__contender *c)
     }
 }
 
-/* Granted. A list shows whether that was true: within a heartbeat, as a removal by hand is noticed,
- * or at once. */
+/* The lock is granted. A list shows whether the announcement was true: immediately at the border of
+ * a block, otherwise within a heartbeat, as a removal by hand is noticed. */
 static void announcement_hold(struct zkl__contender *c)
 {
-    if (c->announcement.evidence != ZKL__EVIDENCE_LIST) {
-        check_later(c);
-    }
     if (c->announcement.evidence == ZKL__EVIDENCE_AT_BORDER) {
         c->announcement.look_at = c->core->now;
         zkl__announcement_on_time(c);
+    } else if (c->announcement.evidence == ZKL__EVIDENCE_ANNOUNCEMENT) {
+        check_later(c);
     }
 }
 

@@ -356,7 +356,7 @@ static void take_owner(struct zkl__contender *c, struct zkl__contender *from)
     zkl__contender_post(from, ZKL__CE_TAKEN);
 }
 
-static void ask_check(struct zkl__contender *c, bool released)
+static void send_check(struct zkl__contender *c, bool released)
 {
     if (!(c->under_way & UNDER_WAY(ZKL__ROLE_PROVE))) {
         c->linger.checks = released;
@@ -381,14 +381,14 @@ static void grant_or_check(struct zkl__contender *c, struct zkl__contender *next
     bool proved = checked || (zkl__contender_shown_within(c, 1) && c->core->writes == 0);
     if (!proved || !zkl__core_grants(c->core)) {
         if (!proved || !c->linger.checks) {
-            ask_check(c, true);
+            send_check(c, true);
         }
         return;
     }
     take_owner(c, next);
     zkl__grant_again(c);
     if (!zkl__contender_shown_within(c, 2)) {
-        ask_check(c, false); /* for the next grant, which then waits for nothing */
+        send_check(c, false); /* for the next grant, which then waits for nothing */
     }
     if (c->linger.state == ZKL__LINGER_GATHERING && !c->peer.followers.first) {
         send_list_of_keeper(c);

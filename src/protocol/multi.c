@@ -197,7 +197,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
 
 /* --- the transaction ------------------------------------------------------------------------- */
 
-static bool asks(const struct zkl__contender *c, enum zkl__role role)
+static bool is_held_back(const struct zkl__contender *c, enum zkl__role role)
 {
     return c && (c->held_back & UNDER_WAY(role));
 }
@@ -206,7 +206,7 @@ bool zkl__multi_holds_back(struct zkl__contender *c, enum zkl__role role)
 {
     bool held_back = role == ZKL__ROLE_CREATE ||
                      (role == ZKL__ROLE_DELETE && c->multi->gathering) ||
-                     (role == ZKL__ROLE_LIST && asks(c, ZKL__ROLE_CREATE));
+                     (role == ZKL__ROLE_LIST && is_held_back(c, ZKL__ROLE_CREATE));
     if (held_back) {
         c->held_back |= UNDER_WAY(role);
     }
@@ -257,7 +257,7 @@ static void send_lists(struct zkl__multi *multi)
 {
     for (size_t i = 0; i < multi->count; i++) {
         struct zkl__contender *c = multi->members[i];
-        if (asks(c, ZKL__ROLE_LIST)) {
+        if (is_held_back(c, ZKL__ROLE_LIST)) {
             struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = c->config.path};
             c->held_back &= ~UNDER_WAY(ZKL__ROLE_LIST);
             c->in_flight++;
@@ -273,7 +273,7 @@ static void send_all(struct zkl__multi *multi, enum zkl__role role)
     size_t n = 0;
     for (size_t i = 0; i < multi->count; i++) {
         struct zkl__contender *c = multi->members[i];
-        if (asks(c, role)) {
+        if (is_held_back(c, role)) {
             c->held_back &= ~UNDER_WAY(role);
             c->in_flight++;
             multi->parts[n] = role == ZKL__ROLE_CREATE ? zkl__create_op(c) : zkl__delete_op(c);
@@ -308,7 +308,7 @@ static void cancel_others(struct zkl__multi *multi)
             c->mail.code = ZKL_ECANCELED;
             zkl__contender_post(c, ZKL__CE_CANCEL);
         }
-        if (asks(c, ZKL__ROLE_CREATE)) {
+        if (is_held_back(c, ZKL__ROLE_CREATE)) {
             withdraw(c);
         }
     }
@@ -331,7 +331,7 @@ static bool has_lost_znodes(const struct zkl__multi *multi)
             return true;
         }
         czxid = known ? c->node.czxid : czxid;
-        asked = asked || asks(c, ZKL__ROLE_CREATE);
+        asked = asked || is_held_back(c, ZKL__ROLE_CREATE);
         placed = placed || zkl__node_known(&c->node);
     }
     return asked && placed;
@@ -341,7 +341,7 @@ static bool all_held_back(const struct zkl__multi *multi)
 {
     bool all = multi->under_way == ZKL__ROLE_NONE;
     for (size_t i = 0; i < multi->count; i++) {
-        all = all && asks(multi->members[i], ZKL__ROLE_CREATE);
+        all = all && is_held_back(multi->members[i], ZKL__ROLE_CREATE);
     }
     return all;
 }
@@ -392,7 +392,7 @@ static void send_deletes(struct zkl__multi *multi)
 {
     bool asked = false;
     for (size_t i = 0; i < multi->count; i++) {
-        asked = asked || asks(multi->members[i], ZKL__ROLE_DELETE);
+        asked = asked || is_held_back(multi->members[i], ZKL__ROLE_DELETE);
     }
     multi->gathering = false;
     if (asked) {

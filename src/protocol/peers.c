@@ -457,8 +457,8 @@ static bool is_reader(const struct zkl__contender *c)
             (zkl__contender_keeps(c) ? c->config.linger > 0 : !c->multi));
 }
 
-static void answer_all(struct zkl__core *core, struct zkl__peer_queue *q, uint64_t list,
-                       int64_t sent, const struct zkl__reply *reply)
+static void deliver_list(struct zkl__core *core, struct zkl__peer_queue *q, uint64_t list,
+                         int64_t sent, const struct zkl__reply *reply)
 {
     bool shows = reply->rc == ZKL__RC_OK;
     ZKL__EACH (struct zkl__contender, c, &q->contenders, peer.in_queue) {
@@ -520,7 +520,7 @@ void zkl__peers_on_list(struct zkl__core *core, struct zkl__contender *c,
         core->index = index_for(q, c->peer.list, &core->config.heap, reply);
     }
     ended(core, q);
-    answer_all(core, q, c->peer.list, c->listed_at, reply);
+    deliver_list(core, q, c->peer.list, c->listed_at, reply);
     if (reply->rc == ZKL__RC_OK && q->linger.used) {
         note_strangers(core, q, reply);
     }

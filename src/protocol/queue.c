@@ -505,8 +505,8 @@ bool zkl__predecessor_position(struct zkl__contender *c)
     if (c->config.max_ahead > 0 && follows > c->config.max_ahead) {
         return false;
     }
-    if (c->config.position && follows + 1 != c->predecessor.told) {
-        c->predecessor.told = follows + 1;
+    if (c->config.position && follows + 1 != c->predecessor.reported) {
+        c->predecessor.reported = follows + 1;
         c->config.position(c->config.owner, follows);
     }
     return true;
@@ -575,7 +575,7 @@ void zkl__predecessor_on_event(struct zkl__contender *c)
                      c->predecessor.armed && c->own.armed;
     c->predecessor.armed = false;
     if (announced) {
-        zkl__announcement_heard(c);
+        zkl__announcement_received(c);
     } else {
         zkl__contender_move(c, ZKL__LISTING, "who was before us went or changed");
     }

@@ -669,8 +669,8 @@ static void on_watch_fired(struct zkl__watch *watch, enum zkl__watch_event event
     post(s, ZKL__SM_WATCH);
 }
 
-static void on_answer(struct zkl__core *core, struct zkl__machine *machine, int role, int64_t sent,
-                      const struct zkl__reply *reply)
+static void on_semaphore_reply(struct zkl__core *core, struct zkl__machine *machine, int role,
+                               int64_t sent, const struct zkl__reply *reply)
 {
     struct zkl__semaphore *s = (struct zkl__semaphore *)machine;
     (void)core, (void)sent;
@@ -699,7 +699,7 @@ static void on_answer(struct zkl__core *core, struct zkl__machine *machine, int 
 static void on_refusal(struct zkl__core *core, struct zkl__machine *machine, int role, int code)
 {
     const struct zkl__reply unsent = {.rc = ZKL__RC_UNSENT, .unsent = code};
-    on_answer(core, machine, role, 0, &unsent);
+    on_semaphore_reply(core, machine, role, 0, &unsent);
 }
 
 /* --- its step --------------------------------------------------------------------------------- */
@@ -920,7 +920,7 @@ static void free_semaphore(struct zkl__core *core, struct zkl__machine *machine)
 
 static const struct zkl__machine_ops ops = {.rank = ZKL__RANK_LAST,
                                             .step = step_semaphore,
-                                            .answered = on_answer,
+                                            .answered = on_semaphore_reply,
                                             .refused = on_refusal,
                                             .due = on_due,
                                             .free = free_semaphore};

@@ -19,8 +19,6 @@
 
 #include <zklock/session.h>
 
-struct zkl__core;
-
 /* What the core asks of the world. */
 struct zkl__port {
     void *ctx;
@@ -97,7 +95,6 @@ enum zkl__event_kind {
 
 struct zkl__multi;
 struct zkl__semaphore;
-struct zkl__request;
 struct zkl__event {
     enum zkl__event_kind kind;
     int64_t now;                      /* CLOCK_BOOTTIME, ns; never less than in the step before */

@@ -100,12 +100,12 @@ static void count(zkl_contender_stats *counts, const struct zkl__contender *c,
                   enum zkl__contender_state before, int64_t lasted)
 {
     bool started = c->event->kind == ZKL__CE_START;
-    bool lost = c->out->told && c->out->outcome.kind == ZKL__LOSS;
+    bool lost = c->out->has_outcome && c->out->outcome.kind == ZKL__LOSS;
     counts->waits += started;
     counts->waiting += started;
     counts->requeues += c->requeued;
     counts->removing += (uint64_t)((c->state == ZKL__REMOVING) - (before == ZKL__REMOVING));
-    if (c->out->told && c->out->outcome.kind == ZKL__GRANTED) {
+    if (c->out->has_outcome && c->out->outcome.kind == ZKL__GRANTED) {
         counts->grants++;
         counts->waiting--;
         counts->held++;
@@ -115,7 +115,7 @@ static void count(zkl_contender_stats *counts, const struct zkl__contender *c,
         counts->releases += !lost;
         counts->held--;
         counts->hold_us += microseconds(lasted);
-    } else if (c->out->told && c->out->outcome.kind == ZKL__FAILED) {
+    } else if (c->out->has_outcome && c->out->outcome.kind == ZKL__FAILED) {
         count_failure(counts, c->out->outcome.code);
     }
 }
@@ -125,7 +125,7 @@ void zkl__stats_step(struct zkl__stats *stats, struct zkl__contender *c,
 {
     int64_t now = c->core->now, lasted = now - c->since;
     bool started = c->event->kind == ZKL__CE_START;
-    if (started || c->state != before || c->requeued || c->out->told) {
+    if (started || c->state != before || c->requeued || c->out->has_outcome) {
         count(&stats->all.contenders, c, before, lasted);
         count(&c->path_stats->counts, c, before, lasted);
         c->requeued = false;

@@ -556,7 +556,7 @@ void zkl__own_watch_advance(struct zkl__contender *c)
 }
 
 /* Is that Curator's request? A write of anything else is none. */
-static bool asks_to_release(const struct zkl__contender *c, const struct zkl__reply *reply)
+static bool is_revoke_request(const struct zkl__contender *c, const struct zkl__reply *reply)
 {
     return c->config.revocable && reply->size == sizeof ZKL__REVOKE - 1 &&
            memcmp(reply->data, ZKL__REVOKE, reply->size) == 0 && reply->stat.mzxid > c->own.revoked;
@@ -566,7 +566,7 @@ static void on_reply_while_held(struct zkl__contender *c)
 {
     const struct zkl__reply *reply = c->event->reply;
     if (reply->rc == ZKL__RC_OK) {
-        if (asks_to_release(c, reply)) {
+        if (is_revoke_request(c, reply)) {
             c->own.revoked = reply->stat.mzxid;
             zkl__contender_notify(c, ZKL__REVOKED, ZKL_OK, 0, "asked to release");
         }
@@ -636,7 +636,7 @@ bool zkl__cleanup_done(const struct zkl__contender *c)
 
 /* --- the transaction ------------------------------------------------------------------------- */
 
-static void ask_delete(struct zkl__contender *c)
+static void send_delete(struct zkl__contender *c)
 {
     struct zkl__op remove = zkl__delete_op(c), *parts = c->out->parts;
     size_t count = 0;
@@ -674,7 +674,7 @@ void zkl__cleanup_advance(struct zkl__contender *c)
     }
     if (zkl__node_known(&c->node)) {
         if (!zkl__peers_delete_waits(c) && !(c->under_way & UNDER_WAY(ZKL__ROLE_DELETE))) {
-            ask_delete(c);
+            send_delete(c);
         }
     } else if (zkl__node_unsure(&c->node) && !(c->under_way & busy)) {
         send_search(c);

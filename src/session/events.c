@@ -230,14 +230,14 @@ void zkl__session_set_state(zkl_session *session, zkl_connection_state state, in
     }
     zkl__session_wake(session);
     zkl__calls_poke(session, NULL);
-    if (session->status.told && session->settings.options.state_fn) {
+    if (session->status.reports_changes && session->settings.options.state_fn) {
         note_state(session, state);
     }
 }
 
 void zkl__session_report_states(zkl_session *session)
 {
-    session->status.told = true;
+    session->status.reports_changes = true;
     if (session->settings.options.state_fn && session->status.state != ZKL_SESSION_SUSPENDED) {
         note_state(session, session->status.state);
     }
@@ -295,7 +295,7 @@ void zkl__session_ring_core(void *arg)
 
 static void look_for_descriptors(zkl_session *session)
 {
-    bool away = session->status.told && session->status.state == ZKL_SESSION_SUSPENDED;
+    bool away = session->status.reports_changes && session->status.state == ZKL_SESSION_SUSPENDED;
     bool without = away && zkl__out_of_descriptors();
     if (without && !session->status.without) {
         log_line(session, ZKL_LOG_WARN, "session", ZKL__NO_DESCRIPTOR);

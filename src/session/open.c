@@ -18,7 +18,7 @@ static bool hopeless(int code)
 }
 
 /* What the store says about it; empty: nothing. */
-static void ask_store(zkl_session *session, char *words, size_t size)
+static void get_complaint(zkl_session *session, char *words, size_t size)
 {
     *words = '\0';
     if (session->store && session->store_ops->complaint) {
@@ -31,7 +31,7 @@ static int refused(zkl_session *session, zkl_error *err)
     const struct zkl__settings *settings = &session->settings;
     if (settings->sasl) {
         char words[160];
-        ask_store(session, words, sizeof words);
+        get_complaint(session, words, sizeof words);
         return zkl__fail(err, session->status.why, 0, NULL, "%.60s: SASL failed: %s",
                          settings->servers,
                          words[0] ? words : "the servers refuse the credentials");
@@ -42,7 +42,7 @@ static int refused(zkl_session *session, zkl_error *err)
 }
 
 /* A port that was forgotten is the likeliest reason where one is missing. */
-static int no_answer(zkl_session *session, zkl_error *err)
+static int fail_unreachable(zkl_session *session, zkl_error *err)
 {
     const struct zkl__settings *settings = &session->settings;
     size_t length = 0;
@@ -54,7 +54,7 @@ static int no_answer(zkl_session *session, zkl_error *err)
                  (int)(length < 48 ? length : 48), portless);
     }
     if (!words[0]) {
-        ask_store(session, words, sizeof words);
+        get_complaint(session, words, sizeof words);
     }
     return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "no response from %.120s within %lld ms%s%s%s",
                      settings->servers, (long long)settings->options.connect_timeout_ms, hint,
@@ -143,7 +143,8 @@ static int run(struct zkl__call *call)
                          "%.120s took the connection and gave no further answer",
                          session->settings.servers);
     }
-    return zkl__out_of_descriptors() ? failed(session, call->err) : no_answer(session, call->err);
+    return zkl__out_of_descriptors() ? failed(session, call->err)
+                                     : fail_unreachable(session, call->err);
 }
 
 /* When it was begun, and did not come to be, nothing that was made from it meanwhile goes on. */
@@ -171,7 +172,7 @@ static int await_open(zkl_session *session, zkl_error *err)
     if (rc == ZKL_OK && options->state_fn && zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
         rc = zkl__fail(err, ZKL_ELIMIT, 0, NULL, "no thread for callbacks");
     }
-    session->status.told = rc == ZKL_OK;
+    session->status.reports_changes = rc == ZKL_OK;
     return rc;
 }
 

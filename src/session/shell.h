@@ -82,7 +82,7 @@ struct zkl__status {
     int why;              /* code of the last change of state */
     zkl_error open_error; /* of the last try to open a store; code ZKL_OK: it was begun */
     bool without;         /* no descriptor was left at the last look: logged */
-    bool told;            /* the user's state_fn hears of changes */
+    bool reports_changes; /* to the user's state_fn */
     bool stopping;        /* zkl_session_close waits for tasks: no acquire begins any more */
     bool closing;         /* set by zkl_session_close: nobody may enter who has something to ask */
     bool failed;          /* zkl_session_open_async: it did not come to be, and stays closed */

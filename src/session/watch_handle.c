@@ -77,7 +77,7 @@ static void run_notice(void *owner)
     }
     handle->refs++;
     zkl__session_leave(session);
-    handle->ops->tell(handle);
+    handle->ops->report(handle);
     if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
         return;
     }
@@ -89,10 +89,10 @@ static void run_notice(void *owner)
 
 static int make(struct zkl__watch_handle **out, size_t size,
                 const struct zkl__watch_handle_ops *ops, zkl_session *session, const char *path,
-                bool tells, zkl_error *err)
+                bool has_callback, zkl_error *err)
 {
     const zkl_heap *heap = &session->heap;
-    if (tells && zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
+    if (has_callback && zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
         return zkl__fail(err, ZKL_ELIMIT, 0, path, "no thread for callbacks");
     }
     struct zkl__watch_handle *handle = zkl__zalloc(heap, size);
@@ -116,7 +116,7 @@ static int make(struct zkl__watch_handle **out, size_t size,
 
 int zkl__watch_handle_new(struct zkl__watch_handle **out, size_t size,
                           const struct zkl__watch_handle_ops *ops, zkl_session *session,
-                          const char *path, bool tells, zkl_error *err)
+                          const char *path, bool has_callback, zkl_error *err)
 {
     if (!session) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "session is NULL");
@@ -126,7 +126,7 @@ int zkl__watch_handle_new(struct zkl__watch_handle **out, size_t size,
     if (rc != ZKL_OK) {
         return rc;
     }
-    rc = make(out, size, ops, session, path, tells, err);
+    rc = make(out, size, ops, session, path, has_callback, err);
     if (rc != ZKL_OK) {
         zkl__session_leave(session);
     }

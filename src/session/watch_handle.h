@@ -13,7 +13,7 @@ struct zkl__watch_handle;
 struct zkl__watch_handle_ops {
     struct zkl__object_ops object; /* noun, and the zkl__watch_handle_ functions at the end */
     /* Session mutex not held: calls the user, if there is something to report. */
-    void (*tell)(struct zkl__watch_handle *handle);
+    void (*report)(struct zkl__watch_handle *handle);
     /* Ends its machine. Also when that has ended, or was not begun. */
     void (*stop)(struct zkl__watch_handle *handle);
     /* After stop: frees what the recipe allocated, but not the handle. NULL: nothing. */
@@ -36,7 +36,7 @@ struct zkl__watch_handle {
  * the rest, and leaves. Errors: as zkl_lock_new. */
 int zkl__watch_handle_new(struct zkl__watch_handle **out, size_t size,
                           const struct zkl__watch_handle_ops *ops, zkl_session *session,
-                          const char *path, bool tells, zkl_error *err);
+                          const char *path, bool has_callback, zkl_error *err);
 /* Session mutex not held. The user frees the handle: no callback afterwards. Stops its machine,
  * unless goes_on (the recipe then keeps a reference of its own). */
 void zkl__watch_handle_free(struct zkl__watch_handle *handle, bool goes_on);
@@ -47,12 +47,12 @@ void zkl__watch_handle_unref(struct zkl__watch_handle *handle);
 void zkl__watch_handle_wake(struct zkl__watch_handle *handle, struct zkl__watcher *watcher);
 /* Its machine ends. Also in a step. */
 void zkl__watch_handle_stop(struct zkl__watch_handle *handle);
-/* Posts the callback, which calls `tell`. Also in a step. */
+/* Posts the callback, which calls `report`. Also in a step. */
 void zkl__watch_handle_post(struct zkl__watch_handle *handle);
 
-/* In a step. What its machine sees now, a block of the session's heap, which `tell` reports. */
+/* In a step. What its machine sees now, a block of the session's heap, which `report` reports. */
 void zkl__watch_handle_see(struct zkl__watch_handle *handle, void *seen);
-/* From `tell`. What to report now; NULL: nothing, or the same as before. */
+/* From `report`. What to report now; NULL: nothing, or the same as before. */
 const void *zkl__watch_handle_news(struct zkl__watch_handle *handle,
                                    bool (*same)(const void *a, const void *b));
 
