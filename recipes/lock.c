@@ -4,7 +4,6 @@
 
 #include "acl.h"
 #include "call.h"
-#include "core_internal.h"
 #include "error.h"
 #include "heap.h"
 #include "lock.h"

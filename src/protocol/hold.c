@@ -131,10 +131,7 @@ void zkl__announcement_on_time(struct zkl__contender *c)
     }
     if (c->core->connected) {
         c->announcement.look_at = 0;
-        if (!(c->under_way &
-              UNDER_WAY(ZKL__ROLE_LIST))) { /* else a lingering lock has asked for it */
-            zkl__contender_send_list(c);
-        }
+        zkl__contender_send_list(c);
     } else {
         check_later(c);
     }

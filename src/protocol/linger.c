@@ -237,9 +237,7 @@ static bool is_alone(const struct zkl__contender *c, const struct zkl__reply *li
 
 void zkl__linger_listed(struct zkl__contender *c)
 {
-    bool first = c->state == ZKL__PROVING || c->state == ZKL__HELD;
-    if (first && c->linger.state == ZKL__LINGER_OFF && !zkl__peers_others(c, is_queued) &&
-        is_alone(c, c->event->reply)) {
+    if (!zkl__peers_others(c, is_queued) && is_alone(c, c->event->reply)) {
         move_linger(c, ZKL__LINGER_ARMED, "alone in the queue, which is watched");
     }
 }
@@ -296,7 +294,7 @@ static bool may_gather(const struct zkl__contender *c)
 
 bool zkl__linger_keep(struct zkl__contender *c)
 {
-    if (c->state != ZKL__HELD || c->config.linger == 0 || !c->core->connected ||
+    if (c->config.linger == 0 || !c->core->connected ||
         !zkl__grant_lasts(&c->grant, c->core->now)) {
         return false;
     }
@@ -312,7 +310,7 @@ bool zkl__linger_keep(struct zkl__contender *c)
     zkl__contender_notify(c, ZKL__RELEASED, ZKL_OK, 0, "released, and it lingers");
     zkl__contender_move(c, ZKL__LINGERING, "released, and it lingers");
     if (c->linger.view->line.first || c->linger.state == ZKL__LINGER_GATHERING) {
-        wake_keeper(c->linger.view);
+        zkl__contender_post(c, ZKL__CE_TIME);
     }
     return true;
 }
@@ -426,7 +424,7 @@ void zkl__linger_on_time(struct zkl__contender *c)
         grant_or_check(c, next);
     } else if (zkl__linger_wake(c) <= c->core->now) {
         zkl__linger_end(c, "nobody wanted it");
-    } else if (gathers && !next && c->core->connected) {
+    } else if (gathers && !next) {
         send_list_of_keeper(c);
     }
 }

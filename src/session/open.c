@@ -81,14 +81,6 @@ static int check_lease(zkl_session *session, zkl_error *err)
 
 ZKL__SIZED(sized, zkl_session_options, ZKL_SESSION_OPTIONS_INIT, sasl, stop);
 
-/* open.c: the caller's options, of whichever release, completed by the defaults. ZKL_OK,
- * ZKL_EINVAL. */
-static int session_options_take(zkl_session_options *own, const zkl_session_options *given,
-                                zkl_error *err)
-{
-    return zkl__sized_take(own, given, &sized, err);
-}
-
 /* --- how it goes ------------------------------------------------------------------------------ */
 
 struct opening {
@@ -194,7 +186,7 @@ static int start(zkl_session **out, const char *servers, const zkl_session_optio
 {
     zkl_session_options o;
     zkl_session *session = NULL;
-    int rc = session_options_take(&o, options, err);
+    int rc = zkl__sized_take(&o, options, &sized, err);
     rc = rc == ZKL_OK ? zkl__session_start(&session, servers, &o, err) : rc;
     if (rc != ZKL_OK) {
         return rc;

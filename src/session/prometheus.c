@@ -63,17 +63,12 @@ static void put_name(struct text *text, const char *prefix, const char *name, co
         any ? "}" : "");
 }
 
-static void put_seconds(struct text *text, uint64_t us)
-{
-    put(text, "%" PRIu64 ".%06" PRIu64 "\n", us / 1000000, us % 1000000);
-}
-
 static void put_sample(struct text *text, const char *prefix, const char *name, const char *type,
                        const char *more, uint64_t value)
 {
     put_name(text, prefix, name, more);
     if (strcmp(type, "seconds") == 0) {
-        put_seconds(text, value);
+        put(text, "%" PRIu64 ".%06" PRIu64 "\n", value / 1000000, value % 1000000);
     } else {
         put(text, "%" PRIu64 "\n", value);
     }
