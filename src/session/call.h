@@ -28,9 +28,10 @@
  * its block, for the `switch` would jump over it. Between CALL_BEGIN and CALL_END there is no other
  * `switch` around an AWAIT, and a line has one AWAIT.
  *
- * Whatever ends a call from outside, a stop token, a cancel, the time, the object's free or the
- * session's close, ends it at the AWAIT where it is: the function is not entered again, and
- * the kind's `end` gives back what it has. Everything inside enter/leave unless it says not. */
+ * A call may end from outside: by a stop token, a cancel, its time, the free of its object, or the
+ * close of its session. Then it ends at the AWAIT where it is. Its function is not entered again,
+ * and `end` of its kind releases what it has. The session mutex is held in all of these functions,
+ * unless a comment says otherwise. */
 #ifndef ZKL_SESSION_CALL_H
 #define ZKL_SESSION_CALL_H
 
@@ -43,23 +44,24 @@
 #pragma GCC diagnostic error "-Wjump-misses-init"
 #endif
 
-#define ZKL__PENDING 1 /* of run: it goes on later */
+#define ZKL__PENDING 1 /* the result of a run that goes on later */
 
 struct zkl__call;
 struct zkl__call_kind {
     size_t size; /* of a struct that begins with the zkl__call */
-    /* ZKL__PENDING, or the result with words in call->err. May set `again`. */
+    /* Returns ZKL__PENDING, or the result with its text in call->err. May set `again`. */
     int (*run)(struct zkl__call *call);
-    /* Of a result that is no success, also when something outside brought it: what it is, with
-     * words in call->err. NULL: that stays. */
+    /* Called with each result but ZKL_OK, also if the call was ended from outside. Returns the
+     * result that the caller gets, with its text in call->err. NULL: the result stays. */
     int (*conclude)(struct zkl__call *call, int rc);
-    /* Before it is begun: ZKL_OK, and what it needs is kept alive until `end`, or why not. NULL:
-     * nothing is needed. */
+    /* Called before the first run. Takes references to what the call needs, which `end` gives back,
+     * or returns why the call cannot begin. NULL: it needs nothing. */
     int (*begin)(struct zkl__call *call, zkl_error *err);
-    /* It is over, or given up. Only after begin has returned ZKL_OK. NULL: nothing is to be freed.
+    /* Called once when the call is over, if begin has returned ZKL_OK. NULL: nothing is to be
+     * freed.
      */
     void (*end)(struct zkl__call *call);
-    bool finishes; /* it ends something: no stop token ends it */
+    bool finishes; /* it releases or records something, so no stop token and no cancel ends it */
 };
 
 /* The server's reply to the last request. */
@@ -71,7 +73,7 @@ struct zkl__answer {
     enum zkl__rc parts[2]; /* of a transaction of two; of one request both are rc */
 };
 
-/* In a step: takes more of a reply than the answer keeps. */
+/* Called in a step: copies what the call needs of a reply besides its zkl__answer. */
 typedef void (*zkl__reply_fn)(struct zkl__call *call, const struct zkl__reply *reply);
 
 struct zkl__sent {
@@ -81,41 +83,43 @@ struct zkl__sent {
     enum { ZKL__SENT_NONE, ZKL__SENT_FLYING, ZKL__SENT_UNANSWERED } state;
 };
 
-/* What a call awaits: one request, or the same of many children, several on their way at a time. */
+/* What a call awaits: one request, or one for each of many children, several of them under way at a
+ * time. */
 struct zkl__requests {
     struct zkl__children *children; /* NULL: one request */
     zkl__reply_fn on_reply;
-    bool once; /* it is not sent again, and */
-    bool tried;
-    size_t count, next; /* of the children: the next one to be sent */
+    bool once;          /* AWAIT_ONCE: it is not sent again */
+    bool tried;         /* it was sent, or there was no connection to send it on */
+    size_t count, next; /* of the children; the index of the next one to be read */
     struct zkl__sent *sent, one;
     size_t window, flying;
-    int failed;       /* why it cannot be awaited at all */
-    int unsent;       /* why the last one was refused here; ZKL_OK: it was not */
-    bool sending;     /* just now: what is refused is refused inside */
-    int64_t pause;    /* since the server put some off: the last one, and */
+    int failed;       /* the result of the AWAIT if nothing could be sent at all; else ZKL_OK */
+    int unsent;       /* why this session refused to send the last one; ZKL_OK: it did not */
+    bool sending;     /* a request is being sent: if it is refused, `done` is called meanwhile */
+    int64_t pause;    /* ns: the last pause since the servers asked to try again; 0: none */
     int64_t pause_to; /* its end: nothing is sent before */
 };
 
 struct zkl__call {
     const struct zkl__call_kind *kind;
     zkl_session *session;
-    const char *path;          /* its own; of errors that name none */
-    struct zkl__object *owner; /* that it ends with; NULL: the session */
+    const char *path;          /* its own; also of an error that names no other */
+    struct zkl__object *owner; /* the object whose free ends it; NULL: only the session's close */
     zkl_stop *stop;            /* the object's; NULL: none */
     int64_t deadline;          /* CLOCK_BOOTTIME, ns; INT64_MAX: none */
-    int late_code;             /* of the result then; ZKL_OK: ZKL_ETIMEOUT */
-    const char *late;          /* and its words */
-    int64_t again;             /* run wants to be called then, if nothing happens before */
-    zkl_error *err;            /* of run: for its words */
-    const char *doubt; /* what is said before the words of an error from now on; NULL: nothing */
-    /* In its place, unless a request of AWAIT_ONCE was sent last and has no reply. NULL: doubt. */
+    int late_code;             /* the result at the deadline; ZKL_OK: ZKL_ETIMEOUT */
+    const char *late;          /* its text */
+    int64_t again;             /* the time at which run is called again if nothing happens before */
+    zkl_error *err;            /* where run writes the text of its result */
+    const char *doubt;         /* begins the text of each error from now on; NULL: nothing does */
+    /* Begins it instead of doubt, unless the last request was an AWAIT_ONCE that was sent and has
+     * no reply. NULL: doubt does. */
     const char *unsent;
     struct zkl__answer answer; /* to the last AWAIT */
-    struct zkl__child *child;  /* that a reply is about, of AWAIT_CHILDREN */
-    /* its own: */
+    struct zkl__child *child;  /* the child that a reply of AWAIT_CHILDREN is about */
+    /* The rest is for call.c and the macros. */
     int line;               /* where it goes on; 0: at the top */
-    struct zkl__call *call; /* itself, as in the struct of a function that it awaits */
+    struct zkl__call *call; /* itself, as a zkl__part has it */
     struct zkl__op op, parts[2];
     struct zkl__requests requests;
     struct zkl__watch watches[2];
@@ -134,64 +138,66 @@ struct zkl__call {
 
 /* --- a call begins, and ends ----------------------------------------------------------------- */
 
-/* How the call of a user ends whose one function serves the blocking and the asynchronous form.
- * NULL, where a function takes one: the caller waits. */
+/* The completion of an asynchronous call. One function serves the asynchronous and the blocking
+ * form of a call: it gets NULL for the blocking one, whose caller waits. */
 struct zkl__later {
     zkl_done_fn done;
     void *payload;
 };
 
-/* The entry of every call. given: a struct of the kind, with what the user gave after the
- * zkl__call, all of which is copied. The session, the time and the path are checked, the path is
- * copied. later: ZKL_OK means that its done will be called exactly once, and nothing of it happens
+/* The entry of every call, session mutex not held. given: a struct of the kind, of which all behind
+ * the zkl__call is copied: the arguments of the user. Checks the session, the timeout and the path,
+ * and copies the path. With later, ZKL_OK means that its done will be called exactly once, and not
  * before this returns. Errors of its own: ZKL_EINVAL (no done), ZKL_ECANCELED (a stop token is
- * raised), ZKL_ELIMIT, ZKL_ENOMEM. Not inside. */
+ * raised), ZKL_ELIMIT, ZKL_ENOMEM. */
 int zkl__call_go(const struct zkl__call_kind *kind, const void *given, zkl_session *session,
                  const char *path, int64_t timeout_ms, const struct zkl__later *later,
                  zkl_error *err);
-/* Inside, of what is checked: the same. */
+/* The same with the session mutex held, for arguments that are checked. */
 int zkl__call_begin(const struct zkl__call_kind *kind, const void *given, zkl_session *session,
                     const char *path, int64_t timeout_ms, const struct zkl__later *later,
                     zkl_error *err);
 
-/* The same of one that waits, in the caller's memory: it needs no other. path lives until it
+/* The same for a blocking call in the caller's memory: it allocates nothing. path lives until it
  * returns. */
 int zkl__call_wait(const struct zkl__call_kind *kind, struct zkl__call *call, zkl_session *session,
                    const char *path, int64_t timeout_ms, zkl_error *err);
 
-/* The same for all with this owner, also those that block; NULL: all of the session. */
+/* Something has changed: the calls of this owner run again, also those that block. owner NULL: all
+ * calls of the session. Also in a step. */
 void zkl__calls_poke(zkl_session *session, const struct zkl__object *owner);
-/* Those that nobody waits for end with this code; how many. Their done is called later. A cancel
- * leaves those that end something alone. */
+/* Ends the asynchronous calls of this owner with this code, and returns how many there were. Their
+ * done is called later. A cancel does not end those of a kind that finishes. */
 int zkl__calls_end(zkl_session *session, const struct zkl__object *owner, int code);
 int zkl__calls_cancel(zkl_session *session, const struct zkl__object *owner);
-/* Their owner is about to be freed. Their done has been called when this returns, but for the one
- * that this very thread is in, which has no owner any more. */
+/* Their owner is about to be freed. When this returns, the done of each call that is over has been
+ * called, except the one that this thread is in: that call has no owner any more. */
 void zkl__calls_deliver(zkl_session *session, struct zkl__object *owner);
 
 /* --- of run ---------------------------------------------------------------------------------- */
 
-/* That the last request was refused, or its reply is lost, as an error about path; NULL: the call's
- * path. */
+/* Makes an error of the last answer: the servers refused the request, or its reply is lost. path:
+ * the znode concerned; NULL: the call's path. */
 int zkl__call_refused(const struct zkl__call *call, const char *path, const char *what);
-/* The next request is sent after a pause. It is longer each time; last: 0 at first. */
+/* The next request is sent after a pause, which is longer each time. last: the last pause, 0 at
+ * first. */
 void zkl__call_pause(struct zkl__call *call, int64_t *last);
 
-/* Of a function that a call awaits. */
+/* The first members of the struct of a function that a call awaits. */
 struct zkl__part {
     int line; /* 0: at the top */
     struct zkl__call *call;
 };
 
-/* `it` is the call, or what has the members of a zkl__part. */
+/* `it`: the call, or a struct that begins as a zkl__part. */
 #define CALL_BEGIN(it)           \
     switch ((it)->line) {        \
     default:                     \
         __builtin_unreachable(); \
     case 0:
 
-/* Until the expression, which is evaluated each time, is no longer ZKL__PENDING: another such
- * function, or one that need not wait. An error ends this one, too. */
+/* Awaits another such function, or one that need not wait: the expression is evaluated until it is
+ * not ZKL__PENDING any more. An error of it ends this function, too. */
 #define AWAIT_CALL(it, expression)    \
     do {                              \
         (it)->line = __LINE__;        \
@@ -204,23 +210,24 @@ struct zkl__part {
     }                                 \
     } while (0)
 
-/* Until the condition holds. */
+/* Awaits that the condition holds. */
 #define AWAIT_UNTIL(it, condition) AWAIT_CALL(it, (condition) ? ZKL_OK : ZKL__PENDING)
 
-/* One request {...} that does no harm when it is done twice: it is sent again when the connection
- * goes before the reply comes, and, later each time, when the server asks for that. Of two, a
- * transaction: both or none. What they point to lives until then.
+/* Sends one request {...} and awaits its reply. It must do no harm when it is done twice: it is
+ * sent again when the connection is lost before the reply comes, and after a pause when the server
+ * asks for that. Two requests {...}, {...} are one transaction. What they point to lives until the
+ * reply.
  *
- * With `watch`, of one whose path is dir alone, the call hears of the next change there: see
- * AWAIT_CHANGE. */
+ * A request for dir alone, without a name, may have `watch`: AWAIT_CHANGE then awaits the next
+ * change there. */
 #define AWAIT(it, ...) AWAIT_REPLY(it, NULL, __VA_ARGS__)
 
-/* The same; on_reply takes more of the reply than the answer keeps. */
+/* The same, and on_reply copies what the call needs of the reply. */
 #define AWAIT_REPLY(it, on_reply, ...) ZKL__AWAIT_SENT(it, false, on_reply, __VA_ARGS__)
 
-/* One request that is sent once. The answer is ZKL__RC_UNSENT when there was no connection, and
- * ZKL__RC_UNKNOWN when it went before the reply came: the request was carried out, or it was not.
- * on_reply: NULL, or as above. */
+/* The same for a request that is sent once. The answer is ZKL__RC_UNSENT if there was no
+ * connection, and ZKL__RC_UNKNOWN if it was lost before the reply came: the server has carried the
+ * request out, or it has not. on_reply: NULL, or as above. */
 #define AWAIT_ONCE(it, on_reply, ...) ZKL__AWAIT_SENT(it, true, on_reply, __VA_ARGS__)
 
 #define ZKL__AWAIT_SENT(it, once, on_reply, ...)                                                \
@@ -230,16 +237,17 @@ struct zkl__part {
         AWAIT_CALL(it, zkl__call_answered((it)->call));                                         \
     } while (0)
 
-/* One read {...} of each of the children of which nothing is known, as its name, several on their
- * way at a time. on_reply takes the replies, in any order, each with call->child; ZKL__RC_UNSENT is
- * that of a name for which no request has room. */
+/* Sends one read {...} for each child of which nothing is known, with its name, several of them
+ * under way at a time. on_reply gets the replies in any order, each with call->child. The reply is
+ * ZKL__RC_UNSENT for a name that is too long for a request. */
 #define AWAIT_CHILDREN(it, children, on_reply, ...)                                             \
     do {                                                                                        \
         zkl__call_send_each((it)->call, children, on_reply, (const struct zkl__op)__VA_ARGS__); \
         AWAIT_CALL(it, zkl__call_answered((it)->call));                                         \
     } while (0)
 
-/* Until something has changed, since the last time, where an AWAIT left a watch. */
+/* Awaits a change of a path on which an AWAIT has left a watch. A change since the last
+ * AWAIT_CHANGE counts. */
 #define AWAIT_CHANGE(it) AWAIT_CALL(it, zkl__call_changed((it)->call))
 
 #define RETURN(it, code) \
@@ -260,12 +268,10 @@ void zkl__call_send_each(struct zkl__call *call, struct zkl__children *children,
 int zkl__call_answered(struct zkl__call *call);
 int zkl__call_changed(struct zkl__call *call);
 
-/* For AWAIT_CHILDREN, of exists or get: does the child live with a session? */
+/* An on_reply for AWAIT_CHILDREN of exists or get: notes whether a session owns the child. */
 void zkl__judge_child(struct zkl__call *call, const struct zkl__reply *reply);
 
 /* === the directories above a znode ============================================================ */
-
-/* The directories above a znode. */
 
 struct zkl__parents {
     int line;
@@ -274,25 +280,25 @@ struct zkl__parents {
     char level[ZKL_PATH_MAX + 1]; /* the one that is being made */
 };
 
-/* To be awaited: makes what is above path, containers, as far as it is missing. path: checked. */
+/* To be awaited: creates the directories above path that are missing, as containers. path is
+ * checked. */
 int zkl__make_parents(struct zkl__parents *it, struct zkl__call *call, const char *path);
 
 /* === the deletion of one znode ================================================================ */
-
-/* Deleting one znode and no other. */
 
 struct zkl__removal {
     int line;
     struct zkl__call *call;
     const char *dir, *name; /* name NULL: dir itself. Both live until the end */
-    int64_t czxid;          /* of the znode that is meant; 0: the one that stands there now */
-    /* its own: */
-    bool sent; /* a delete */
+    int64_t czxid;          /* of the znode that is meant; 0: the one that is there now */
+    /* The rest is for zkl__remove. */
+    bool sent; /* a delete was */
     int64_t pause;
 };
 
-/* To be awaited. The call's answer is the server's last word then: ZKL__RC_OK when the znode is
- * deleted and we may have done it, ZKL__RC_NONODE when it was not there, or another one was. */
+/* To be awaited: deletes this znode and no other of its name. The call's answer is ZKL__RC_OK if
+ * the znode is deleted and our request may have done that, ZKL__RC_NONODE if it was not there or
+ * another one was, else what the server said last. */
 int zkl__remove(struct zkl__removal *it);
 
 #endif
