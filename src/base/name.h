@@ -55,7 +55,7 @@ void zkl__name_prefix(char *out, const char *uuid, const char *tag);
  * none is: out is "". */
 void zkl__name_copy(char *out, const char *name);
 
-/* "_c_<uuid>-<tag><number>" as the server would have named it: for a place that exists already. */
+/* "_c_<uuid>-<tag><number>" as the server would have named it: for a znode that replaces ours. */
 void zkl__name_with_number(char *out, const char *uuid, const char *tag, int32_t number);
 
 /* Serial arithmetic of 32 bits (RFC 1982): the sign of a - b, right also across the wrap while both
@@ -67,7 +67,7 @@ static inline int32_t zkl__sequence_diff(int32_t a, int32_t b)
 
 /* The directory's counter sticks at 2147483647: from there on several nodes may have that number,
  * or, when requests follow each other closely, a negative one, and so nobody can say who is first.
- * Only numbers below it are a place. */
+ * Only a number below it is a position. */
 static inline bool zkl__sequence_used_up(int32_t sequence)
 {
     return sequence < 0 || sequence == INT32_MAX;

@@ -130,7 +130,6 @@ void zkl__contender_withdraw(struct zkl__contender *c, const char *why)
     zkl__contender_move(c, ZKL__REMOVING, why);
 }
 
-/* Never granted: notified immediately; what is left of it is removed in the background. */
 void zkl__contender_fail(struct zkl__contender *c, int code, int zk_code, const char *why)
 {
     zkl__contender_notify(c, ZKL__FAILED, code, zk_code, why);
@@ -145,7 +144,6 @@ void zkl__contender_finish(struct zkl__contender *c, int code, const char *why)
     }
 }
 
-/* The place is gone through no wish of ours: once more at the tail, or an end. */
 void zkl__contender_queue_again(struct zkl__contender *c, const char *why)
 {
     new_attempt(c);
@@ -159,7 +157,6 @@ void zkl__contender_queue_again(struct zkl__contender *c, const char *why)
     zkl__contender_move(c, ZKL__NEW, why);
 }
 
-/* What an error of the server means to one who waits. */
 void zkl__contender_fail_by_reply(struct zkl__contender *c)
 {
     const struct zkl__reply *reply = c->event->reply;
@@ -244,9 +241,9 @@ bool zkl__child_path(const struct zkl__contender *c, char **path, size_t *room, 
 static void advance_waiting(struct zkl__contender *c)
 {
     bool lists = c->under_way & UNDER_WAY(ZKL__ROLE_LIST);
-    /* Who follows a contender of its own session, or waits for the list of its create, needs no
-     * czxid yet. Everybody else asks before it looks at its predecessor: who is older than we are
-     * can only be said when our own czxid is known. */
+    /* A contender that follows one of its own session, or waits for the list of its create, needs
+     * no czxid yet. Each other one reads its own before it reads its predecessor: without it, it
+     * cannot say whether that znode is older. */
     bool follows = c->state == ZKL__WATCHING && c->peer.follows;
     if (!follows && !(c->state == ZKL__CREATING && lists)) {
         zkl__node_send_stat(c);
@@ -307,9 +304,6 @@ void zkl__contender_advance(struct zkl__contender *c)
 }
 
 /* === what the replies mean ==================================================================== */
-
-/* Passes each reply to the part of the contender that sent the request, and decides what a list
- * means for a contender that waits. */
 
 static void decide_by_list(struct zkl__contender *c)
 {
@@ -952,7 +946,7 @@ static void on_contender_refused(struct zkl__core *core, struct zkl__machine *ma
     zkl__contender_post_refusal(c, (enum zkl__role)role, code);
 }
 
-/* A place that is not wanted any more is not made, nor is its directory. */
+/* Nothing is created for a contender that waits no more, neither its znode nor its directory. */
 static bool still_wants(const struct zkl__machine *machine, int role)
 {
     bool makes = role == ZKL__ROLE_CREATE || role == ZKL__ROLE_MAKE;

@@ -1,14 +1,15 @@
-/* contender.h - one place in one queue: the protocol of every queue recipe, as a step function.
+/* contender.h - one contender in one queue: the protocol of every queue recipe, as a step function.
  *
- * A contender is one ephemeral sequential znode. It is asked for together with the list of the
- * queue, watches the one node that its admission rule names, and is granted when a list shows
- * nobody admissible before it and the session has a lease. A recipe is a rule. No clock, thread,
- * socket or random number in here: events carry the time and the uuid, actions are operations for
- * the store and outcomes for the owner.
+ * A contender is one ephemeral sequential znode. Its create is sent together with a list of the
+ * queue. It watches the one znode that its rule names, and is granted when a list shows no
+ * conflicting contender before it and the session has a lease. A recipe is a rule. There is no
+ * clock, thread, socket or random number in here: events carry the time and the uuid, actions are
+ * operations for the store and outcomes for the owner.
  *
  * Life: new -> (start) -> waiting states -> held -> (release) -> removing -> gone; or, after the
- * release, lingering -> held, for another owner (linger.c). A contender that
- * is cancelled, timed out or failed is told so at once and goes on removing its znode by itself. */
+ * release, lingering -> held, for another owner (linger.c). The owner of a contender that is
+ * cancelled, timed out or failed is notified in that step, and the contender goes on deleting its
+ * znode by itself. */
 #ifndef ZKL_PROTOCOL_CONTENDER_H
 #define ZKL_PROTOCOL_CONTENDER_H
 
@@ -16,9 +17,9 @@
 #include "name.h"
 #include "op.h"
 
-/* What makes a queue recipe: the part of its name, and the kinds of contender that must go first.
- * The node to wait for is the nearest one before ours of such a kind; when there is none, we are
- * admitted. */
+/* What makes a queue recipe: the tag in a znode's name, and the kinds of contender that must go
+ * first. A contender waits for the nearest znode before its own of such a kind. If there is none,
+ * it is first. */
 struct zkl__rule {
     const char *tag;    /* "lock-": behind the uuid, before the ten digits */
     uint32_t waits_for; /* ZKL__KIND bits */
@@ -46,13 +47,13 @@ const char *zkl__contender_state_name(enum zkl__contender_state state);
 enum zkl__outcome_kind {
     ZKL__GRANTED,
     ZKL__FAILED,   /* last word: never granted. The owner forgets the contender */
-    ZKL__JEOPARDY, /* held, but the servers cannot be heard */
-    ZKL__SAFE,     /* and again they can */
-    ZKL__LOSS,     /* was held: told once. Release it */
+    ZKL__JEOPARDY, /* held, but no response renews the lease */
+    ZKL__SAFE,     /* held, and the lease is renewed again */
+    ZKL__LOSS,     /* was held. Reported once; the owner still has to release it */
     ZKL__RELEASED, /* last word after a release: no node is left, or the session is over. The owner
                       forgets the contender */
     ZKL__DOWNGRADED, /* held: its node is of the weaker kind now */
-    ZKL__REVOKED     /* held, config.revocable: somebody asks us to release */
+    ZKL__REVOKED     /* held, config.revocable: another client requests that we release */
 };
 struct zkl__outcome {
     enum zkl__outcome_kind kind;

@@ -15,7 +15,7 @@
  * mail. A step enters no other machine: it sends, it notes, and it posts mail.
  *
  * Mail waits with its machine; this queue says which machine is next. A machine of the later rank
- * acts on what others have done (one list for all that asked, one transaction for all places of a
+ * acts on what others have done (one list for all that asked, one transaction for all znodes of a
  * multi-contender), so it is stepped when no machine of the first rank is ready; and one of the
  * last rank, when none of these is (an acquire of a semaphore, whose contenders' lists are sent
  * then). A machine that has ended waits until the step of its session is over, and is freed then.
@@ -72,7 +72,7 @@ struct zkl__request {
     void *owner;
 };
 
-/* A wish to hear once that a path changed. The owner's memory; out of the table before fired is
+/* Reports the next change of a path, once. The owner's memory; out of the table before fired is
  * called. The watch itself is set by a get, exists or children op with watch = true on the same
  * path. Told also when the session ends (event ZKL__WATCH_CHANGED): look again. */
 struct zkl__watch {

@@ -248,9 +248,9 @@ struct zkl__path_conflict {
     const char *directory; /* see user_of in queue.c */
 };
 
-/* The list shows the directories. The contender fails, or asks who lives there. */
+/* The list shows the directories. The contender fails, or has to read who is in them. */
 bool zkl__path_conflict_seen(struct zkl__contender *c);
-/* False: there is nothing to ask. */
+/* Sends the request that reads them. False: there is nothing to read. */
 bool zkl__path_conflict_send(struct zkl__contender *c);
 void zkl__path_conflict_on_reply(struct zkl__contender *c);
 
@@ -275,7 +275,8 @@ struct zkl__announcement {
 
 /* Whether a node that is made now can be announced. */
 bool zkl__announcement_seals(const struct zkl__contender *c);
-/* It is released. Its followers here are told without the server. */
+/* The lock is released: decides whether that is announced. Followers in this session need no
+ * announcement. */
 void zkl__announcement_release(struct zkl__contender *c);
 /* With the node's delete. */
 bool zkl__announcement_due(const struct zkl__contender *c);
@@ -285,9 +286,9 @@ bool zkl__announcement_refused(struct zkl__contender *c, enum zkl__rc rc);
 
 /* --- the predecessor's ----------------------------------------------------------------------- */
 
-/* Whether its word would count. */
+/* Whether an announcement of this predecessor would count. */
 bool zkl__announcement_believed(const struct zkl__contender *c, const char *predecessor);
-/* It came. */
+/* The predecessor has announced its release. */
 void zkl__announcement_received(struct zkl__contender *c);
 /* One of this session hands over, and may itself hold by announcement only. */
 void zkl__announcement_handed_on(struct zkl__contender *c, const struct zkl__contender *follows);
@@ -321,7 +322,7 @@ struct zkl__release_mark {
 void zkl__mark_behind(struct zkl__contender *c, const char *name);
 /* The last holder is of this session, and released. */
 void zkl__mark_clean(struct zkl__contender *c);
-/* Reads the directory, beside what else is asked. */
+/* Reads the directory, beside the other requests of this step. */
 void zkl__mark_send_read(struct zkl__contender *c);
 void zkl__mark_on_read(struct zkl__contender *c);
 int64_t zkl__mark_wake(const struct zkl__contender *c);
@@ -410,11 +411,11 @@ enum zkl__role {
     ZKL__ROLE_PROVE,     /* committed check of our node, for a lease to be granted on */
     ZKL__ROLE_BEAT,      /* the session's heartbeat, on our node */
     ZKL__ROLE_CONFIG, /* of the ensemble's configuration, for the session: are there observers? */
-    ZKL__ROLE_DELETE, /* of our node, or of a double of it */
+    ZKL__ROLE_DELETE, /* of our node, or of a duplicate of it */
     ZKL__ROLE_SYNC_POINT, /* committed check of the directory: what was sent before is in the next
                           list, or nowhere */
     ZKL__ROLE_MAKE,       /* of the directory */
-    ZKL__ROLE_REPLACE,    /* our node for one of a weaker kind, in its place */
+    ZKL__ROLE_REPLACE,    /* replaces our node by one of a weaker kind */
     ZKL__ROLE_READ,       /* of the directory: did the last holder release? */
     ZKL__ROLE_CONFLICT,   /* who lives in the directories of a semaphore or a partition? */
     ZKL__ROLES
@@ -587,15 +588,18 @@ void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state sta
 /* The one outcome of this step. */
 void zkl__contender_notify(struct zkl__contender *c, enum zkl__outcome_kind kind, int code,
                            int zk_code, const char *why);
-/* Later once more: a little later each time. */
+/* Schedules a retry with exponential backoff, 20 ms to 2 s. */
 void zkl__contender_retry_later(struct zkl__contender *c);
-/* It waits no more: what is left of it is removed in the background. */
+/* It waits no more: the znodes that it has left are deleted in the background. */
 void zkl__contender_withdraw(struct zkl__contender *c, const char *why);
-/* Never granted: notified immediately; what is left of it is removed in the background. */
+/* It is never granted. Its owner is notified in this step, and its znodes are deleted in the
+ * background. */
 void zkl__contender_fail(struct zkl__contender *c, int code, int zk_code, const char *why);
-/* What an error of the server means to one who waits. */
+/* A contender that waits gets an error as the reply: it tries again, waits for the connection, or
+ * fails. */
 void zkl__contender_fail_by_reply(struct zkl__contender *c);
-/* The place is gone through no wish of ours: once more at the tail, or an end. */
+/* Our znode was deleted by somebody else, or with the session. The contender queues again at the
+ * tail, or fails if config.fail_on_expiry says so. */
 void zkl__contender_queue_again(struct zkl__contender *c, const char *why);
 /* Nothing of ours is left. */
 void zkl__contender_finish(struct zkl__contender *c, int code, const char *why);
@@ -625,7 +629,7 @@ void zkl__cleanup_on_sync_point(struct zkl__contender *c);
 
 /* === the list of a queue ====================================================================== */
 
-/* The contenders of a list in the order of their places: for who reads it many times. */
+/* The contenders of a list in the order of their numbers, if many contenders read the list. */
 struct zkl__list_index {
     int32_t base;
     const char *user; /* see user_of in queue.c */
@@ -678,9 +682,9 @@ struct zkl__peer_queue {
     bool urgent;   /* one of the contenders that want a list may be first */
     size_t wanted; /* contenders that asked for a list and wait for it to be sent */
     int64_t czxid; /* of the directory, as its last list says */
-    /* Forged places and their czxids, INT64_MAX for those that live with no session: see
-     * zkl__list_forged. They are remembered while nobody is here, so that later contenders of the
-     * session do not look again. */
+    /* Forged znodes and their czxids, INT64_MAX for those that no session owns: see
+     * zkl__list_forged. They are kept while the session has no contender here, so that its later
+     * contenders do not read them again. */
     struct zkl__name_set forged;
     struct zkl__linger_view linger;
     size_t lingerers;         /* lock objects whose locks may linger here */
@@ -717,7 +721,8 @@ bool zkl__peers_follow(struct zkl__contender *c, const char *name);
 /* Its create needs no list, for others of this session stand before it, and lists of theirs follow.
  */
 bool zkl__peers_spares_list(struct zkl__contender *c);
-/* The znode before c's, as the numbers say, when it is one of ours; NULL: a list is to tell. */
+/* The znode before c's by its number, if this session owns it; NULL: only a list can show that one.
+ */
 const char *zkl__peers_neighbour(struct zkl__contender *c);
 /* c is granted instead of its follower, which deletes its znode: whoever follows that one follows c
  * now. */
@@ -726,7 +731,7 @@ void zkl__peers_replace(struct zkl__contender *follower, struct zkl__contender *
 void zkl__peers_unfollow(struct zkl__contender *c);
 /* c acted on an event. */
 void zkl__peers_stepped(struct zkl__contender *c);
-/* What the followers of c look at, before c reads its mail: they are told when it has changed. */
+/* What the followers of c depend on, noted before c reads its mail: they get mail if it changes. */
 struct zkl__peer_facts {
     char node[ZKL__NAME_MAX];
     bool leaving;
@@ -752,7 +757,7 @@ bool zkl__peers_others(const struct zkl__contender *c,
 void zkl__peers_note_list(struct zkl__peer_queues *queues, struct zkl__contender *c,
                           const struct zkl__reply *reply);
 
-/* c asks for a list: sent when nobody has mail, or when the one under way is answered. */
+/* c wants a list. It is sent when no machine has mail, or when the one under way has its reply. */
 void zkl__peers_want_list(struct zkl__core *core, struct zkl__contender *c);
 /* The list that was sent for c was answered; or could not be sent. */
 void zkl__peers_on_list(struct zkl__core *core, struct zkl__contender *c,
@@ -894,7 +899,7 @@ struct zkl__core {
 
     bool connected, closing, ended;
     bool stepping;
-    bool owes_state; /* to the port: told when everybody has acted on it */
+    bool owes_state; /* to the port, which is called when all machines have acted on the change */
     zkl_connection_state state;
     int state_code;
     bool seal_off; /* the servers do not take our seal */
@@ -928,7 +933,7 @@ struct zkl__core {
     unsigned numbers;
     unsigned held;    /* or lingering */
     unsigned granted; /* held, and not lingering; of these */
-    unsigned warned;  /* were told that they are in jeopardy */
+    unsigned warned;  /* owners that were notified of jeopardy */
     size_t writes;    /* of the user's, under way or waiting for room */
     struct zkl__timers timers;
     size_t machines; /* that may have a timer */
@@ -958,7 +963,7 @@ void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind
 void zkl__contenders_drop(struct zkl__core *core);
 /* The lease ended: not by mail. */
 void zkl__contender_lapse(struct zkl__core *core, struct zkl__contender *c);
-/* Its owner hears of the outcome; of nothing after FAILED or RELEASED. */
+/* Notifies its owner of the outcome; of none after FAILED or RELEASED. */
 void zkl__owner_notify(struct zkl__contender *c, const struct zkl__outcome *outcome);
 
 /* --- peers.c --------------------------------------------------------------------------- */
@@ -986,7 +991,7 @@ void zkl__semaphores_drop(struct zkl__core *core);
 
 /* All of them act. */
 void zkl__watchers_wake(struct zkl__core *core);
-/* All of them hear that the session is over. */
+/* Notifies all of them that the session is over. */
 void zkl__watchers_over(struct zkl__core *core);
 
 /* --- its operations --------------------------------------------------------------------------- */
@@ -1021,8 +1026,8 @@ void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply
 
 enum zkl__semaphore_state {
     ZKL__SEMAPHORE_NEW,
-    ZKL__SEMAPHORE_ASKING,    /* for the limit, while it queues: who has no chance need not wait to
-                                 hear it */
+    ZKL__SEMAPHORE_ASKING,    /* for the limit, while it queues: an acquire of more permits than
+                                 that need not wait to fail */
     ZKL__SEMAPHORE_SEARCHING, /* nobody has set one: is the path in use as something else? */
     ZKL__SEMAPHORE_SEARCHED,  /* the last contender there: does it live with a session? */
     ZKL__SEMAPHORE_QUEUED,    /* until it is the head */
@@ -1032,7 +1037,7 @@ enum zkl__semaphore_state {
     ZKL__SEMAPHORE_JUDGING, /* too many stand: which of them live with a session? */
     ZKL__SEMAPHORE_WAITING, /* for fewer leases, or a higher limit */
     ZKL__SEMAPHORE_HELD,
-    ZKL__SEMAPHORE_LOST,      /* was held, and told */
+    ZKL__SEMAPHORE_LOST,      /* was held; its owner is notified */
     ZKL__SEMAPHORE_RELEASING, /* until no lease is left */
     ZKL__SEMAPHORE_ENDED,
     ZKL__SEMAPHORE_STATES
@@ -1052,7 +1057,7 @@ struct zkl__semaphore {
     struct zkl__core *core;
     struct zkl__link in_session;
     struct zkl__semaphore_config config;
-    unsigned number; /* for traces: that of its first place */
+    unsigned number; /* for traces: that of its first contender */
     enum zkl__semaphore_state state;
 
     uint32_t mail; /* bits */
@@ -1064,7 +1069,7 @@ struct zkl__semaphore {
     struct zkl__contender *queue_node; /* in the queue; NULL: let go */
     int64_t deadline;                  /* of the acquire; once granted, of the hold */
     bool try_only;
-    bool jeopardy; /* was told */
+    bool jeopardy; /* its owner was notified of it */
     /* Whom SEARCHING found: of any library, so the name may be longer than ours. */
     char last[ZKL__NAME_LONGEST + 1];
     int limit;               /* ZKL__LIMIT_UNREAD, ... */

@@ -118,7 +118,7 @@ void zkl__linger_join(struct zkl__contender *c, struct zkl__linger_view *view)
     view->used = view->used || c->config.linger > 0;
 }
 
-/* It has a place on the servers, or has asked for one, and wants it. */
+/* Its znode is in the queue, or its create was sent, and it still waits or holds. */
 static bool is_queued(const struct zkl__contender *c)
 {
     return c->state != ZKL__NEW && c->state != ZKL__REMOVING && c->state != ZKL__ENDED;

@@ -109,7 +109,7 @@ struct zkl__multi *zkl__multi_new(struct zkl__core *core,
 void zkl__multi_end(struct zkl__multi *multi)
 {
     if (multi->granted == multi->count && multi->released == 0) {
-        zkl__multi_release(multi); /* read first, so one transaction takes all places */
+        zkl__multi_release(multi); /* read first, so one transaction deletes all znodes */
     }
     for (size_t i = 0; i < multi->count; i++) {
         if (multi->members[i]) {
@@ -148,7 +148,7 @@ static void notify_owner_last(struct zkl__multi *multi, const struct zkl__outcom
     if (multi->notify) {
         multi->notify(multi->owner, outcome);
         multi->notify = NULL;
-        multi_unref(multi); /* not the last: the member that tells it is one */
+        multi_unref(multi); /* not the last reference: the member that reports has one */
     }
 }
 
@@ -314,7 +314,7 @@ static void cancel_others(struct zkl__multi *multi)
     }
 }
 
-/* Some have a place of a transaction that others have no place of. */
+/* Some members have a znode of a transaction of which others have none. */
 static bool has_lost_znodes(const struct zkl__multi *multi)
 {
     bool asked = false, placed = false;
@@ -324,8 +324,9 @@ static bool has_lost_znodes(const struct zkl__multi *multi)
         if (!c || !zkl__contender_waits(c)) {
             continue;
         }
-        /* Of a transaction that was sent twice somebody removed part of the first copy: places of
-         * both are no order, and might wait for another multi-contender's crosswise. */
+        /* The transaction was sent twice, and somebody deleted a part of the first copy. Znodes of
+         * both copies are in no common order: they and another multi-contender's might wait for
+         * each other. */
         bool known = zkl__node_certain(&c->node);
         if (known && czxid && c->node.czxid != czxid) {
             return true;
@@ -365,9 +366,9 @@ static void post_all(struct zkl__multi *multi, enum zkl__contender_event_kind ki
     }
 }
 
-/* A place that was first long ago may have been removed by somebody since. So all lists must be as
- * young as the youngest was when all were first for the first time. True when some are not: they
- * look again. */
+/* Somebody may have deleted a znode since a list showed it first. So all lists must be as young as
+ * the youngest was when all members were first for the first time. True: some are older, and these
+ * members list again. */
 static bool look_again(struct zkl__multi *multi)
 {
     bool old = false;

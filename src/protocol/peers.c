@@ -1,21 +1,21 @@
 /* peers.c - the contenders of this session in one queue: they share lists, and hand over to
  * each other.
  *
- * Lists. One list serves all who asked for it before it was sent: what a contender sent before it
- * asked, its create above all, is before the list then, too. Who asks for a place and a list
- * together waits while a list of the queue is under way: those before it are of this session, and
- * it would not be first.
+ * Lists. One list serves all contenders that wanted it before it was sent: the servers process what
+ * such a contender has sent before, its create above all, before the list. A contender that wants a
+ * list with its create waits while another list of the queue is under way. The contenders before it
+ * are of this session, so it would not be first.
  *
- * Many. A list for each create would cost as much as there are contenders. From the ninth one on
- * some send a create alone: as many as an eighth of the others. Each of these follows the contender
- * that came before it, when their numbers are neighbours, and reads the next list that another one
- * sends. Without one it sends its own in its turn.
+ * Many. A list for each create would cost as much as there are contenders. From the ninth contender
+ * on, some send a create alone: as many as an eighth of the others. Such a one follows the
+ * contender that was made before it, if their numbers are neighbours, and reads the next list that
+ * another one sends. Otherwise it sends a list of its own.
  *
- * Hand-over. When the list of a contender shows, as the one before it, the node of another one
- * here, then it follows that one: nothing is watched on the server. As soon as the delete of that
- * node is on its way, the follower looks again, behind it; or, if the other one held until its
- * release, is granted immediately: everybody else still queues behind our two nodes. Conditions:
- * may_hand_over in peers.c. */
+ * Hand-over. If the list of a contender shows the znode of another one of this session as its
+ * predecessor, it follows that one and sets no watch on the server. As soon as the delete of that
+ * znode is under way, the follower lists again behind it; or, if the predecessor held until its
+ * release, it is granted immediately. Everybody else still queues behind the two znodes.
+ * may_hand_over has the conditions. */
 #include "core_internal.h"
 
 #include "path.h"
@@ -222,8 +222,8 @@ bool zkl__peers_follow(struct zkl__contender *c, const char *name)
     return follows;
 }
 
-/* It waits for everybody, and no more than its turn. A list of its own would tell it more, or
- * sooner, or set a watch. */
+/* It waits for every kind, and needs nothing else that a list of its own would give it: a position,
+ * the result of a try, or a watch. */
 static bool is_one_of_many(const struct zkl__contender *c)
 {
     const struct zkl__contender_config *own = &c->config;
@@ -335,14 +335,14 @@ bool zkl__peers_delete_waits(const struct zkl__contender *c)
     return false;
 }
 
-/* ahead held until its release, which may be relied on, and its delete is on its way; so nobody was
- * before it, and nobody is between the two:
- *  - follower's list showed ahead right before it, among those that it waits for; these are no more
- * than those that ahead waited for, who may have had others beside it;
- *  - the session lives, by the lease, so both nodes have stood all the time, unless somebody
- * removed ours by hand: as a holder would, follower learns of that with the next heartbeat, but it
- * must not be an old story: its list is not older than a heartbeat;
- *  - if follower is to report a crash (config.mark), ahead did that, too, for the holder before it.
+/* `follows` held until its release, and its delete is under way. So nobody was before it, and
+ * nobody is between the two:
+ *  - The follower's list showed it right before the follower, among the kinds that the follower
+ *    waits for. It had waited for all of these kinds, too; of others, some may hold beside it.
+ *  - The session lives, by the lease. So both znodes have existed all the time, unless somebody
+ *    deleted the follower's by hand. A holder learns of that within a heartbeat. So the follower's
+ *    list must not be older than a heartbeat.
+ *  - If the follower is to report a crash (config.mark), `follows` did that for the holder before.
  */
 static bool may_hand_over(const struct zkl__core *core, const struct zkl__contender *follows,
                           const struct zkl__contender *follower)
@@ -428,10 +428,10 @@ void zkl__peers_want_list(struct zkl__core *core, struct zkl__contender *c)
     zkl__core_post(core, &c->peer.queue->machine);
 }
 
-/* Not asked by this contender; but since it follows another, or is first, its own list or create
- * was answered earlier, and so was sent earlier than this one: its node has to be there; and that
- * of the one it follows by its number. If not, it looks for itself. A holder looks when it is to
- * pass its node on. */
+/* Another contender sent this list. But since this one follows another, or is first, its own list
+ * or create had its reply earlier, and so was sent earlier: the list has to show its znode, and the
+ * znode of the contender that it follows by its number. If not, it lists itself. A holder does so
+ * when it is to pass its znode on. */
 static void check_reader(struct zkl__contender *c, const struct zkl__reply *reply,
                          const struct zkl__list_index *index, int64_t sent)
 {
@@ -465,7 +465,8 @@ static void deliver_list(struct zkl__core *core, struct zkl__peer_queue *q, uint
         if (c->peer.list == list) {
             c->peer.list = 0;
             c->in_flight--;
-            /* It looks for its node in the list that it asked for: what follows rests on that. */
+            /* The contender itself looks for its znode in this list, and acts if it is not there.
+             */
             c->shown_at = shows ? sent : c->shown_at;
             zkl__contender_post_reply(c, ZKL__ROLE_LIST, reply);
         } else if (shows && is_reader(c)) {

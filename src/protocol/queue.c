@@ -94,7 +94,7 @@ struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct z
     return index;
 }
 
-/* How many stand before that place. */
+/* How many stand before that position. */
 static size_t count_before(const struct zkl__list_index *index, int32_t position)
 {
     size_t low = 0, high = index->count;
@@ -495,7 +495,8 @@ void zkl__predecessor_wait_for(struct zkl__contender *c, const char *name)
     zkl__contender_move(c, ZKL__WATCHING, zkl__predecessor_name(c));
 }
 
-/* Who does not want to know does not count: a queue may be long. */
+/* The contenders before ours are counted only if the owner wants the number: a queue may be long.
+ */
 bool zkl__predecessor_position(struct zkl__contender *c)
 {
     if (!c->config.position && c->config.max_ahead == 0) {
@@ -597,8 +598,8 @@ void zkl__predecessor_on_queue_event(struct zkl__contender *c)
 
 /* --- many that may be forged ----------------------------------------------------------------- */
 
-/* The nearest ones of the inspection, until one stands. Its list still holds: the places before
- * ours only become fewer. */
+/* The nearest ones of the inspection, until one stands. Its list is good enough: no contender can
+ * have come before ours since. */
 static void look_further(struct zkl__contender *c)
 {
     bool seen = false;
@@ -661,8 +662,8 @@ static void on_hidden(struct zkl__contender *c)
     zkl__predecessor_unwatch(c, ZKL__WATCH_FORGET); /* the refused get has set none */
 }
 
-/* The answer to the exists of one that may not be read. What is not permitted, or refused, may be a
- * contender: so it is one. */
+/* The reply to the exists of a predecessor that may not be read. NOAUTH does not prove absence: it
+ * counts as a contender. */
 static void on_stat_of_hidden(struct zkl__contender *c)
 {
     enum zkl__rc rc = c->event->reply->rc;
@@ -718,8 +719,8 @@ void zkl__predecessor_on_reply(struct zkl__contender *c)
  * A semaphore of ours has its limit in the data of the path, and the stat of the list has the
  * length of these data: no request more, and nobody without WRITE can forge it. A partition, and a
  * semaphore of Curator's, write no data there. For these the contender asks whether a session owns
- * the newest znode in `members` or `leases`. A lock beside a semaphore is a mistake to be told of,
- * and endangers neither. */
+ * the newest znode in `members` or `leases`. A lock beside a semaphore is a mistake that is
+ * reported, and endangers neither. */
 
 #define LIMIT_LONGEST 5 /* bytes: of ZKL_PERMITS_MAX */
 

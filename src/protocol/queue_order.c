@@ -21,7 +21,7 @@ static bool is_from_the_future(const zkl_queue_entry *entry, int32_t next)
            entry->sequence >= next;
 }
 
-/* From the end: oldest is the least czxid of the places behind. */
+/* From the end: oldest is the least czxid behind the entry. */
 static void find_forged(zkl_queue_entry *entries, size_t count, int32_t next)
 {
     int64_t oldest = 0;
@@ -45,7 +45,8 @@ static bool is_shared(zkl_kind kind)
     return ZKL__KIND(kind) & (ZKL__KIND_READERS | ZKL__KIND(ZKL_KIND_LEASE));
 }
 
-/* The first place; of those that hold together all that nobody of another kind is before. */
+/* The first contender holds. If its kind is shared, so do all of its kind before the first one of
+ * another. */
 void zkl__queue_judge(zkl_queue_entry *entries, size_t count, const struct zkl__stat *directory)
 {
     zkl_kind first = ZKL_KIND_FOREIGN; /* none yet */

@@ -1,12 +1,12 @@
-/* semaphore.c - an acquire of a semaphore: its states, what it hears, what it does next, what the
- * servers' answers mean. The data of the path is the limit that all its users agree on.
+/* semaphore.c - an acquire of a semaphore: its states, its mail, its next request, and what the
+ * replies mean. The data of the path is the limit that all its users agree on.
  *
  * Why a list of the leases is enough. A grant rests on a list of the leases that was read after our
  * own were made: whoever is granted later made its own later still, and so has ours in its list.
- * The queue does not make it safe, it makes it fair, and keeps two that have a part of what they
- * want from waiting for each other for ever; so whoever loses its place in the queue takes its
- * leases back. A lease is a contender that waits for nobody: a lost reply never leaves two, and it
- * is removed however things end.
+ * The queue does not make it safe. It makes it fair, and keeps two acquires that have a part of
+ * their permits from waiting for each other for ever. So an acquire that loses its queue node
+ * deletes its leases. A lease is a contender that waits for nobody: a lost reply never leaves two,
+ * and it is deleted however the acquire ends.
  *
  * Why that is enough while the limit changes. A grant rests on a limit, too, that was in force
  * after our leases were made. Of all that hold at some moment take the one whose leases were made
@@ -39,9 +39,9 @@ static const struct zkl__rule lease_rule = {"lease-", 0};
 
 /* Its mail, read in this order. It says no more than "look". */
 enum zkl__semaphore_mail {
-    ZKL__SM_FAILED, /* its place or a lease: code, zk_code, why */
+    ZKL__SM_FAILED, /* its queue node or a lease: code, zk_code, why */
     ZKL__SM_END,    /* of the session: code */
-    ZKL__SM_AGAIN,  /* its place or a lease was lost before the grant */
+    ZKL__SM_AGAIN,  /* its queue node or a lease was lost before the grant */
     ZKL__SM_LIMIT,  /* the limit that goes with a list of the leases: before that */
     ZKL__SM_REPLY,  /* to its one operation */
     ZKL__SM_WATCH,  /* the leases or the limit changed */
@@ -51,7 +51,7 @@ enum zkl__semaphore_mail {
     ZKL__SM_RELEASE,
     ZKL__SM_CANCEL, /* code */
     ZKL__SM_TIME,
-    ZKL__SM_LOOK, /* at its place and its leases */
+    ZKL__SM_LOOK, /* at its queue node and its leases */
     ZKL__SM_KINDS
 };
 
@@ -68,7 +68,7 @@ static void on_lease_outcome(void *owner, const struct zkl__outcome *outcome);
 /* --- states ---------------------------------------------------------------------------------- */
 
 #define S(state) (1u << (ZKL__SEMAPHORE_##state))
-#define ANEW (S(ASKING) | S(ENDED)) /* its place was lost, or it ends */
+#define ANEW (S(ASKING) | S(ENDED)) /* its queue node was lost, or it ends */
 
 static const struct {
     const char *name;
@@ -119,7 +119,7 @@ static void move_to(struct zkl__semaphore *s, enum zkl__semaphore_state state, c
     s->state = state;
 }
 
-/* --- mail, and what its owner is told --------------------------------------------------------- */
+/* --- mail, and the outcomes for its owner ----------------------------------------------------- */
 
 static void post(struct zkl__semaphore *s, enum zkl__semaphore_mail kind)
 {
@@ -273,7 +273,7 @@ static bool all_leased(const struct zkl__semaphore *s, int64_t now)
     return true;
 }
 
-/* Its leases were told before it was granted. */
+/* Its leases were notified of jeopardy before it was granted. */
 static bool in_jeopardy(const struct zkl__semaphore *s)
 {
     for (int i = 0; i < s->config.count; i++) {
@@ -575,7 +575,7 @@ static void judge_leases(struct zkl__semaphore *s)
     }
 }
 
-/* --- what it hears of its contenders and of the servers --------------------------------------- */
+/* --- outcomes of its contenders, and replies -------------------------------------------------- */
 
 static void post_failure(struct zkl__semaphore *s, const struct zkl__outcome *outcome)
 {
@@ -585,7 +585,7 @@ static void post_failure(struct zkl__semaphore *s, const struct zkl__outcome *ou
     post(s, ZKL__SM_FAILED);
 }
 
-/* Inside a step of its place. */
+/* In a step of its queue node. */
 static void on_queue_node_outcome(void *owner, const struct zkl__outcome *outcome)
 {
     struct zkl__semaphore *s = owner;
@@ -750,7 +750,7 @@ static void on_reply(struct zkl__semaphore *s)
 {
     const struct zkl__reply *reply = s->reply;
     s->reply = NULL;
-    if (!reply) { /* of unknown fate: the next list tells */
+    if (!reply) { /* of unknown fate: the next list shows it */
         retry_later(s);
         if (s->state == ZKL__SEMAPHORE_SETTING) {
             s->limit = ZKL__LIMIT_UNREAD;

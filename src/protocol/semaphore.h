@@ -1,10 +1,10 @@
-/* semaphore.h - one acquire of a semaphore, in Curator's layout (InterProcessSemaphoreV2): a place
- * in the queue of PATH/locks, and when that is its head, a lease in PATH/leases for each permit.
+/* semaphore.h - one acquire of a semaphore, in Curator's layout (InterProcessSemaphoreV2): a queue
+ * node in PATH/locks, and when that is first, a lease in PATH/leases for each permit.
  *
- * It is a machine made of contenders: its place, and its leases, which wait for nobody. To its
+ * It is a machine made of contenders: its queue node, and its leases, which wait for nobody. To its
  * owner it is one contender, with the same outcomes: GRANTED with the lowest token when its leases
  * are among no more than the limit, FAILED as soon as it cannot be, LOSS with the first lease lost.
- * The core owns it until FAILED or RELEASED was told, or until its owner lets go. */
+ * The core owns it until its owner is notified of FAILED or RELEASED, or lets go. */
 #ifndef ZKL_PROTOCOL_SEMAPHORE_H
 #define ZKL_PROTOCOL_SEMAPHORE_H
 
@@ -17,7 +17,7 @@ struct zkl__semaphore_config {
     char *conflict;                    /* ZKL__CONFLICT_MAX bytes for the words of ZKL_ECONFLICT */
     int limit;                         /* 0: what the path says */
     int count;
-    struct zkl__contender_config contender; /* whom to tell, and what to write on nodes */
+    struct zkl__contender_config contender; /* the owner, and the data of the znodes */
 };
 
 /* How it queues, and what its leases are. */

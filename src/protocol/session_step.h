@@ -24,14 +24,14 @@ struct zkl__port {
     void *ctx;
     /* As zkl__store_ops.submit. */
     int (*submit)(void *ctx, uint64_t id, const struct zkl__op *op);
-    /* The session changed: tell the user, wake who waits for it. LOST: this store object is
+    /* The session changed: notify the user, wake the threads that wait for it. LOST: this store is
      * finished, open a new one. CLOSED: the same, but for good. code: why, ZKL_OK for a good
      * change. */
     void (*state)(void *ctx, zkl_connection_state state, int code);
     /* One decision with its reason, for logs and golden traces; NULL: nobody reads them. who:
      * "session", or "path#number". */
     void (*trace)(void *ctx, const char *who, const char *what);
-    /* What an operator has to know; NULL: nobody is told. who: as of trace. */
+    /* What an operator has to know; NULL: nobody reads it. who: as of trace. */
     void (*warn)(void *ctx, const char *who, const char *what);
 };
 
@@ -85,7 +85,7 @@ enum zkl__event_kind {
                             one cancelled, a held one released, by itself */
     ZKL__EV_GIVE_BACK,   /* semaphore: held; count of its permits, the latest ones, but not all */
     ZKL__EV_LINGER_STOP, /* path: what lingers there is deleted now */
-    ZKL__EV_DOWNGRADE,   /* contender: held; rule: a weaker one. Keeps its place and its token;
+    ZKL__EV_DOWNGRADE,   /* contender: held; rule: a weaker one. Keeps its number and its token;
                             DOWNGRADED follows */
     ZKL__EV_REQUEST, /* request, op: submits it, or answers ZKL__RC_UNSENT before the step ends */
     ZKL__EV_CLOSE,   /* everything pending fails with ZKL_ECLOSED, everything held is released; see
@@ -123,7 +123,7 @@ int64_t zkl__core_next(const struct zkl__core *core);
 
 /* --- contenders ------------------------------------------------------------------------------ */
 
-/* The core owns it; the owner may use it until FAILED or RELEASED was told, or until it let go.
+/* The core owns it; the owner may use it until it is notified of FAILED or RELEASED, or lets go.
  * NULL: no memory. */
 struct zkl__contender *zkl__contender_new(struct zkl__core *core,
                                           const struct zkl__contender_config *config);
@@ -141,10 +141,11 @@ const char *zkl__contender_node(const struct zkl__contender *contender);
 bool zkl__contender_holds(const struct zkl__core *core, const struct zkl__contender *contender,
                           int64_t now);
 
-/* A contender in several queues at once: of its places it has all or none. One transaction gives
- * them, one gives them back as far as that is possible. To its owner it is one contender, with the
- * same outcomes: GRANTED when it is first everywhere, FAILED as soon as it cannot be, LOSS with the
- * first place lost. config: without path and mark. The paths differ. NULL: no memory. */
+/* A contender in several queues at once: it has a znode in all of them or in none. One transaction
+ * creates the znodes, and one deletes them as far as that is possible. To its owner it is one
+ * contender, with the same outcomes: GRANTED when it is first everywhere, FAILED as soon as it
+ * cannot be, LOSS with the first znode lost. config: without path and mark. The paths differ. NULL:
+ * no memory. */
 struct zkl__multi *zkl__multi_new(struct zkl__core *core,
                                   const struct zkl__contender_config *config,
                                   const char *const *paths, size_t count);

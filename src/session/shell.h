@@ -184,11 +184,11 @@ typedef void (*zkl__visit_fn)(const char *path, zkl_state state, int64_t token, 
 struct zkl__object;
 struct zkl__object_ops {
     const char *noun; /* "lock" */
-    /* Inside the mutex, before the core is closed: give up what is pending (its owner is told
-     * code, ZKL_ECLOSED) and held. Returns whether there was anything. */
+    /* Session mutex held, before the core is closed: gives up what is pending, which ends with this
+     * code (ZKL_ECLOSED), and what is held. Returns whether there was anything. */
     bool (*give_up)(struct zkl__object *object, int code);
-    /* Inside the mutex: shows each place in a queue that it has, for zkl_session_locks. Returns how
-     * many. */
+    /* Session mutex held: calls visit for each contender that it has in a queue, and returns how
+     * many there are (zkl_session_locks). */
     int (*describe)(const struct zkl__object *object, zkl__visit_fn visit, void *payload);
 };
 struct zkl__object {
