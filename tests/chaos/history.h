@@ -1,4 +1,4 @@
-/* history.h - what happened, one line per event, so that somebody else can judge it.
+/* history.h - what happened, one line per event, so that somebody else can judge it (judge.py).
  *
  * A line is eight words, separated by spaces, all of CLOCK_BOOTTIME in ns (one machine, one clock: the times of all processes compare):
  *
@@ -66,8 +66,6 @@ enum history_op {
 
 #define HISTORY_WORD 48
 
-/* --- writing --------------------------------------------------------------------------------------------------------- */
-
 struct history_line {
     int64_t at; /* 0: now */
     const char *client;
@@ -81,43 +79,6 @@ struct history_line {
 int history_open(const char *dir, const char *process);
 /* Any thread. A line that cannot be written ends the process: nothing could be judged. */
 void history_write(int fd, const struct history_line *line);
-
-/* --- reading --------------------------------------------------------------------------------------------------------- */
-
-struct history_event {
-    int64_t at;
-    int client, process, path; /* numbers of names; -1: none */
-    enum history_op op;
-    bool good;     /* result is ZKL_OK or accepted */
-    int takes, of; /* of acquire and downgrade; 0/0 of others */
-    int word;      /* result of listed and commit, a number of a name; -1 of others */
-    int64_t session, token, lease;
-    int file, line;
-};
-
-struct history_names {
-    char (*names)[HISTORY_WORD];
-    int count, size;
-    int *slots; /* hash table of numbers */
-    int slot_count;
-};
-
-struct history {
-    struct history_event *events;
-    size_t count, size;
-    struct history_names clients, processes, paths, files, words;
-    size_t cut; /* last lines that were not read */
-};
-
-void history_init(struct history *h);
-void history_free(struct history *h);
-/* Adds the lines of a file, or of a text that is called name. False: something in it is no history, with words on stderr. */
-bool history_read(struct history *h, const char *file);
-bool history_parse(struct history *h, const char *name, const char *text);
-/* Puts the events into the order of time; lines of one file and time stay in their order. After the last read. */
-void history_sort(struct history *h);
-/* Adds an event as if it had been read. Names are numbered by the caller; -1 is none. */
-void history_add(struct history *h, const struct history_event *event);
 
 #define PIECES 6 /* of the partition: more than there are contenders */
 

@@ -18,7 +18,6 @@ source_of() {
     unit_*) echo "tests/unit/test_${1#unit_}.c" ;;
     integration_*) echo "tests/integration/test_${1#integration_}.c" ;;
     security_*) echo "tests/security/test_${1#security_}.c" ;;
-    chaos_judge) echo tests/chaos/test_judge.c ;;
     shell_*) echo "tests/shell/test_$1.c" ;;
     esac
 }
