@@ -99,7 +99,6 @@ static void know_nodes(const struct sim *s)
 {
     for (int i = 0; i < s->node_count; i++) {
         if (shows(&s->nodes[i])) {
-            know(s->nodes[i].czxid);
             for (int v = s->nodes[i].value; v >= 0; v = s->values[v].older) {
                 know(s->values[v].zxid);
             }
@@ -446,10 +445,8 @@ static uint64_t content_hash(const struct sim *s, const struct sim_outstanding *
         }
     }
     if (request->op == ZKL__OP_GET && m->node >= 0) {
-        uint32_t size;
-        int32_t version;
-        const void *data = sim_tree_data(s, m->node, m->zxid, &size, &version);
-        hash = HASH(hash, version, bytes_hash(data, size));
+        const struct sim_value *value = sim_value_at(s, m->node, m->zxid);
+        hash = HASH(hash, value->version, bytes_hash(value->data, value->size));
     }
     if (m->node >= 0) {
         hash = HASH(hash, s->nodes[m->node].owner,
@@ -489,8 +486,7 @@ static uint64_t tree_hash(const struct sim *s)
         }
         uint64_t hash =
             HASH(node_hash(s, i), rank(n->dzxid), n->owner, n->readers, n->sealed, n->container, n->by_stranger,
-                 n->taken, n->cversion, n->head_zxid > sim_committed_zxid(s) ? n->head_cversion : NOTHING, n->end_told,
-                 bytes_hash(n->data, n->size));
+                 n->taken, n->cversion, n->head_zxid > sim_committed_zxid(s) ? n->head_cversion : NOTHING, n->end_told);
         for (int v = n->value; v >= 0; v = s->values[v].older) {
             hash = HASH(hash, rank(s->values[v].zxid), s->values[v].version,
                         bytes_hash(s->values[v].data, s->values[v].size));

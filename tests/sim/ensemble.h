@@ -92,7 +92,7 @@ enum {
     SIM_SESSIONS = 64,
     SIM_PATHS = 2048, /* one for each try of a create, also of those that are refused for the whole of a plan */
     SIM_NODES = 768,
-    SIM_VALUES = 512,
+    SIM_VALUES = SIM_NODES + 512, /* one of each node, and those written */
     SIM_TXNS = 16384,
     SIM_EFFECTS = 2048,
     SIM_MESSAGES = 4096,
@@ -131,10 +131,7 @@ struct sim_node {
     bool sealed; /* its ACL lets nobody write it but the session that made it */
     enum sim_readers readers;
     bool taken;       /* deleted by an operator, or with a session that he closed */
-    int value;        /* newest, -1: as created */
-    const void *data; /* as created */
-    uint32_t size;
-    int64_t ctime;
+    int value;        /* newest; the first is that of the node's own index */
     int32_t cversion;      /* children ever created, as applied: sticks at INT32_MAX */
     int32_t head_cversion; /* as the next proposal finds it, while head_zxid is not committed */
     int64_t head_zxid;
@@ -145,7 +142,7 @@ struct sim_node {
 
 struct sim_value {
     int64_t zxid, time;
-    int older;
+    int older; /* -1: it is what the node was created with */
     int32_t version;
     uint32_t size;
     const void *data;

@@ -154,7 +154,7 @@ static void forge_word(struct sim *s, int dir, bool goes)
 {
     for (int node = sim_first_child(s, dir, SIM_HEAD); node >= 0; node = sim_next_child(s, node, SIM_HEAD)) {
         int child = s->nodes[node].path;
-        if (!s->nodes[node].by_stranger || !s->nodes[node].sealed || s->nodes[node].value >= 0) {
+        if (!s->nodes[node].by_stranger || !s->nodes[node].sealed || s->nodes[node].value != node) {
             continue;
         }
         note_lie(s, child);

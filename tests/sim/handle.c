@@ -100,10 +100,9 @@ static void tell_reply(struct sim *s, int client, const struct sim_message *mess
         sim_stat_at(s, message->node, message->zxid, &reply.stat);
         reply.name = asked->op == ZKL__OP_CREATE ? name_of_node(s, message->node) : NULL;
         if (asked->op == ZKL__OP_GET) {
-            uint32_t size;
-            int32_t version;
-            reply.data = sim_tree_data(s, message->node, message->zxid, &size, &version);
-            reply.size = size;
+            const struct sim_value *value = sim_value_at(s, message->node, message->zxid);
+            reply.data = value->data;
+            reply.size = value->size;
         }
     }
     if (asked->op == ZKL__OP_CHILDREN && reply.rc == ZKL__RC_OK) {

@@ -31,7 +31,8 @@ void sim_reset(struct sim *s, const struct sim_plan *plan, uint64_t seed)
     s->tick = plan->tick;
     s->leader = -1;
     s->proposed = s->committed = 0;
-    s->effect_count = s->path_count = s->node_count = s->value_count = s->part_count = 0;
+    s->effect_count = s->path_count = s->node_count = s->part_count = 0;
+    s->value_count = SIM_NODES;
     s->session_count = s->sync_count = s->message_count = s->attempt_count = 0;
     s->free_messages = NULL;
     s->data_used = 0;

@@ -81,10 +81,10 @@ void sim_semaphores_begin(struct sim *s)
 
 int sim_semaphore_limit(const struct sim *s, int path, int64_t from, int64_t to)
 {
-    int node = sim_node_at(s, path, to), most = 0;
-    for (int at = node < 0 ? -1 : s->nodes[node].value; at >= 0; at = s->values[at].older) {
-        const struct sim_value *value = &s->values[at];
-        int limit = value->zxid <= to ? zkl__limit_parse(value->data, value->size) : 0;
+    const struct sim_value *value = sim_value_at(s, sim_node_at(s, path, to), to);
+    int most = 0;
+    for (; value->older >= 0; value = &s->values[value->older]) {
+        int limit = zkl__limit_parse(value->data, value->size);
         most = limit > most ? limit : most;
         if (value->zxid <= from) {
             break;

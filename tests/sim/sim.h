@@ -168,7 +168,8 @@ enum zkl__rc sim_tree_read(const struct sim *s, int client, enum zkl__op_kind op
 /* By the node's own list. */
 bool sim_node_readable(const struct sim *s, int node, int client);
 int64_t sim_tree_changed(const struct sim *s, int path, int64_t zxid, bool children);
-const void *sim_tree_data(const struct sim *s, int node, int64_t zxid, uint32_t *size, int32_t *version);
+/* The newest value at zxid. Of no node: one of nothing. */
+const struct sim_value *sim_value_at(const struct sim *s, int node, int64_t zxid);
 
 /* The session timeout that a server grants: its maxSessionTimeout may be shorter than what was asked for. */
 int64_t sim_granted_timeout(const struct sim *s, int server);

@@ -96,7 +96,8 @@ static int64_t wall_skew(const struct sim *s)
     return s->leader < 0 ? 0 : (dice_at(s->seed, 8123, s->leader) % s->plan->skew);
 }
 
-static int node_new(struct sim *s, int path, int64_t zxid)
+/* What it is created with is the value of its own index. */
+static int node_new(struct sim *s, const struct sim_part *part, int path, int64_t zxid)
 {
     if (s->node_count == SIM_NODES) {
         s->overflow = true;
@@ -104,8 +105,12 @@ static int node_new(struct sim *s, int path, int64_t zxid)
     }
     int index = s->node_count++;
     s->nodes[index] = (struct sim_node){
-        .path = path, .older = s->paths[path].node, .czxid = zxid, .dzxid = SIM_NEVER, .owner = -1, .value = -1};
-    s->nodes[index].ctime = sim_now(s) + (s->plan->skew ? wall_skew(s) : 0);
+        .path = path, .older = s->paths[path].node, .czxid = zxid, .dzxid = SIM_NEVER, .owner = -1, .value = index};
+    s->values[index] = (struct sim_value){.zxid = zxid,
+                                          .time = sim_now(s) + (s->plan->skew ? wall_skew(s) : 0),
+                                          .older = -1,
+                                          .size = part->size,
+                                          .data = part->data};
     s->paths[path].node = index;
     return index;
 }
@@ -114,7 +119,7 @@ void sim_tree_init(struct sim *s)
 {
     memset(s->path_hash, 0xff, sizeof s->path_hash);
     path_new(s, -1, 0, "/", 1, &s->path_hash[text_hash("/", 1)]);
-    node_new(s, 0, 0);
+    node_new(s, &(struct sim_part){.path = 0}, 0, 0);
 }
 
 const char *sim_node_name(const struct sim *s, int node)
@@ -164,28 +169,14 @@ int sim_child_count(const struct sim *s, int path, int64_t zxid)
     return count;
 }
 
-/* The newest value at zxid; -1: as created. */
-static int value_at(const struct sim *s, int node, int64_t zxid)
+const struct sim_value *sim_value_at(const struct sim *s, int node, int64_t zxid)
 {
-    int value = s->nodes[node].value;
-    while (value >= 0 && s->values[value].zxid > zxid) {
-        value = s->values[value].older;
+    static const struct sim_value none = {.older = -1};
+    const struct sim_value *value = node < 0 ? &none : &s->values[s->nodes[node].value];
+    while (value->zxid > zxid && value->older >= 0) {
+        value = &s->values[value->older];
     }
     return value;
-}
-
-const void *sim_tree_data(const struct sim *s, int node, int64_t zxid, uint32_t *size, int32_t *version)
-{
-    int value = value_at(s, node, zxid);
-    *version = value < 0 ? 0 : s->values[value].version;
-    *size = value < 0 ? s->nodes[node].size : s->values[value].size;
-    return value < 0 ? s->nodes[node].data : s->values[value].data;
-}
-
-static int64_t modified(const struct sim *s, int node, int64_t zxid)
-{
-    int value = value_at(s, node, zxid);
-    return value < 0 ? s->nodes[node].czxid : s->values[value].zxid;
 }
 
 /* mzxid of the living node, or pzxid: the last change to its list of children. */
@@ -193,7 +184,7 @@ int64_t sim_tree_changed(const struct sim *s, int path, int64_t zxid, bool child
 {
     int node = sim_node_at(s, path, zxid);
     if (!children) {
-        return modified(s, node, zxid);
+        return sim_value_at(s, node, zxid)->zxid;
     }
     int64_t last = s->nodes[node].czxid;
     for (int child = s->paths[path].first_child; child >= 0; child = s->paths[child].sibling) {
@@ -224,21 +215,18 @@ static int32_t cversion_at(const struct sim *s, const struct sim_node *n, int64_
 void sim_stat_at(const struct sim *s, int node, int64_t zxid, struct zkl__stat *stat)
 {
     const struct sim_node *n = &s->nodes[node];
-    uint32_t size;
-    int32_t version;
-    sim_tree_data(s, node, zxid, &size, &version);
-    int value = value_at(s, node, zxid);
+    const struct sim_value *value = sim_value_at(s, node, zxid);
     int children = n->owner < 0 ? sim_child_count(s, n->path, zxid) : 0;
     *stat = (struct zkl__stat){.czxid = n->czxid,
-                               .mzxid = modified(s, node, zxid),
+                               .mzxid = value->zxid,
                                .pzxid = n->owner < 0 ? sim_tree_changed(s, n->path, zxid, true) : n->czxid,
-                               .ctime_ms = n->ctime / SIM_MS,
-                               .mtime_ms = (value < 0 ? n->ctime : s->values[value].time) / SIM_MS,
+                               .ctime_ms = s->values[node].time / SIM_MS,
+                               .mtime_ms = value->time / SIM_MS,
                                .ephemeral_owner = n->owner < 0 ? 0 : n->owner + 1,
-                               .version = version,
+                               .version = value->version,
                                .cversion = (2 * cversion_at(s, n, zxid) - children),
                                .child_count = children,
-                               .data_size = size};
+                               .data_size = value->size};
 }
 
 bool sim_node_readable(const struct sim *s, int node, int client)
@@ -314,17 +302,20 @@ static enum zkl__rc do_create(struct sim *s, struct sim_part *part, int session,
     if (s->nodes[parent].owner >= 0) {
         return ZKL__RC_EPHEMERALPARENT;
     }
-    int node = node_new(s, path, zxid);
+    int node = node_new(s, part, path, zxid);
     bool ephemeral = part->mode == ZKL__EPHEMERAL || part->mode == ZKL__EPHEMERAL_SEQUENTIAL;
     s->nodes[node].owner = ephemeral ? session : -1;
     s->nodes[node].container = part->mode == ZKL__CONTAINER;
     s->nodes[node].sealed = part->sealed;
     s->nodes[node].readers = ephemeral ? part->readers : SIM_ANYBODY;
-    s->nodes[node].data = part->data;
-    s->nodes[node].size = part->size;
     note_parent(s, effect_new(s, SIM_CREATED, node), path, zxid, 1);
     part->node = node;
     return ZKL__RC_OK;
+}
+
+static bool is_other_version(const struct sim *s, const struct sim_part *part, int node)
+{
+    return part->version != -1 && part->version != s->values[s->nodes[node].value].version;
 }
 
 static enum zkl__rc do_delete(struct sim *s, struct sim_part *part, int64_t zxid)
@@ -340,10 +331,7 @@ static enum zkl__rc do_delete(struct sim *s, struct sim_part *part, int64_t zxid
     if (node < 0) {
         return ZKL__RC_NONODE;
     }
-    uint32_t size;
-    int32_t version;
-    sim_tree_data(s, node, SIM_HEAD, &size, &version);
-    if (part->version != -1 && part->version != version) {
+    if (is_other_version(s, part, node)) {
         return ZKL__RC_BADVERSION;
     }
     if (sim_child_count(s, part->path, SIM_HEAD) > 0) {
@@ -367,10 +355,7 @@ static enum zkl__rc do_set_or_check(struct sim *s, struct sim_part *part, int se
     if (kept || (s->paths[part->path].denied & (set ? ZKL_PERM_WRITE : ZKL_PERM_READ))) {
         return ZKL__RC_NOAUTH;
     }
-    uint32_t size;
-    int32_t version;
-    sim_tree_data(s, node, SIM_HEAD, &size, &version);
-    if (part->version != -1 && part->version != version) {
+    if (is_other_version(s, part, node)) {
         return ZKL__RC_BADVERSION;
     }
     part->node = node;
@@ -381,10 +366,11 @@ static enum zkl__rc do_set_or_check(struct sim *s, struct sim_part *part, int se
         s->overflow = true;
         return ZKL__RC_REFUSED;
     }
+    int older = s->nodes[node].value;
     s->values[s->value_count] = (struct sim_value){.zxid = zxid,
                                                    .time = sim_now(s),
-                                                   .older = s->nodes[node].value,
-                                                   .version = version + 1,
+                                                   .older = older,
+                                                   .version = s->values[older].version + 1,
                                                    .size = part->size,
                                                    .data = part->data};
     s->nodes[node].value = s->value_count++;

@@ -96,9 +96,7 @@ bool past_there(struct sim *s, const char *path, int64_t from, int64_t to)
 bool past_sign(struct sim *s, const char *dir, int64_t after)
 {
     int node = s->paths[sim_path_of(s, dir, "ready")].node;
-    int value = node >= 0 ? s->nodes[node].value : -1;
-    int64_t written = value >= 0 ? s->values[value].zxid : 0;
-    return node >= 0 && (s->nodes[node].czxid > after || written > after);
+    return sim_value_at(s, node, SIM_HEAD)->zxid > after;
 }
 
 bool past_missing(struct sim *s, const char *path, int64_t from, int64_t to)

@@ -12,9 +12,9 @@ static void check_published(struct sim *s, int dir)
     int64_t now = sim_committed_zxid(s);
     for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
         int node = s->paths[child].node;
-        int value = node < 0 || s->nodes[node].owner <= SIM_STRANGER ? -1 : s->nodes[node].value;
-        if (value >= 0 && s->values[value].zxid <= now && memchr(s->values[value].data, '+', s->values[value].size) &&
-            !sim_was_first(s, node, s->nodes[node].czxid, s->values[value].zxid, true)) {
+        const struct sim_value *value = sim_value_at(s, node, now);
+        if (value->older >= 0 && s->nodes[node].owner > SIM_STRANGER && memchr(value->data, '+', value->size) &&
+            !sim_was_first(s, node, s->nodes[node].czxid, value->zxid, true)) {
             sim_fail(s, "observed", "%s carries a leader's value, and was never first", s->paths[child].text);
         }
     }

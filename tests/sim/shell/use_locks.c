@@ -36,17 +36,14 @@ static void check_asked(const struct locked *locked)
 {
     struct sim *s = locked->turn->s;
     char name[ZKL__NAME_MAX];
-    uint32_t size;
-    int32_t version;
     int64_t now = sim_committed_zxid(s);
     bool deaf = s->plan->hides[locked->turn->client] == SIM_NOBODY; /* who may not read its node hears of no request */
     if (!locked->listens || deaf || locked->asked || zkl_lock_node(locked->lock, name, sizeof name) == 0 ||
         !is_quiet(s, 2 * s->tick)) {
         return;
     }
-    int node = sim_node_at(s, sim_path_of(s, locked->turn->path, name), now);
-    const void *data = node < 0 ? NULL : sim_tree_data(s, node, now, &size, &version);
-    if (data && size == sizeof request - 1 && memcmp(data, request, size) == 0) {
+    const struct sim_value *value = sim_value_at(s, sim_node_at(s, sim_path_of(s, locked->turn->path, name), now), now);
+    if (value->size == sizeof request - 1 && memcmp(value->data, request, value->size) == 0) {
         sim_fail_of(locked->turn, "revoked", "was asked to give way, and is not told");
     }
 }
@@ -54,15 +51,15 @@ static void check_asked(const struct locked *locked)
 /* Tokens written under the guard never fall, whatever an operator does. */
 static void check_guarded(struct sim *s)
 {
-    int64_t last = INT64_MAX;
-    int node = sim_node_at(s, sim_path_of(s, guarded, NULL), sim_committed_zxid(s));
-    for (int value = node < 0 ? -1 : s->nodes[node].value; value >= 0; value = s->values[value].older) {
-        int64_t token = strtoll(s->values[value].data, NULL, 16);
-        if (s->values[value].zxid <= sim_committed_zxid(s) && token > last) {
+    int64_t last = INT64_MAX, now = sim_committed_zxid(s);
+    const struct sim_value *value = sim_value_at(s, sim_node_at(s, sim_path_of(s, guarded, NULL), now), now);
+    for (; value->older >= 0; value = &s->values[value->older]) {
+        int64_t token = strtoll(value->data, NULL, 16);
+        if (token > last) {
             sim_fail(s, "guard", "a write under token %llx came after one under %llx", (unsigned long long)token,
                      (unsigned long long)last);
         }
-        last = s->values[value].zxid <= sim_committed_zxid(s) ? token : last;
+        last = token;
     }
 }
 

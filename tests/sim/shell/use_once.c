@@ -31,11 +31,11 @@ static void note_success(struct turn *turn, int64_t round_ms)
 static void check_record(struct turn *turn)
 {
     struct sim *s = turn->s;
-    int64_t later = INT64_MAX;
-    int node = sim_node_at(s, sim_path_of(s, turn->path, NULL), sim_committed_zxid(s));
-    for (int value = node < 0 ? -1 : s->nodes[node].value; value >= 0; value = s->values[value].older) {
+    int64_t later = INT64_MAX, now = sim_committed_zxid(s);
+    const struct sim_value *value = sim_value_at(s, sim_node_at(s, sim_path_of(s, turn->path, NULL), now), now);
+    for (; value->older >= 0; value = &s->values[value->older]) {
         char text[24] = {0};
-        memcpy(text, s->values[value].data, s->values[value].size < sizeof text - 1 ? s->values[value].size : 0);
+        memcpy(text, value->data, value->size < sizeof text - 1 ? value->size : 0);
         int64_t round_ms = strtoll(text, NULL, 10);
         if (round_ms >= later) {
             sim_fail(s, "once", "slot %lld was recorded, and then %lld", (long long)round_ms, (long long)later);
@@ -48,7 +48,7 @@ static void check_record(struct turn *turn)
 static void check_slot(struct turn *turn, int64_t token, const zkl_once_slot *slot)
 {
     int node = past_node_of(turn->s, token);
-    int64_t arrival_ms = node < 0 ? 0 : turn->s->nodes[node].ctime / SIM_MS;
+    int64_t arrival_ms = node < 0 ? 0 : turn->s->values[node].time / SIM_MS;
     if (node >= 0 && llabs(slot->round_ms - arrival_ms) > LENGTH_MS / 2) {
         sim_fail_of(turn, "once", "came at %lld, and is given slot %lld", (long long)arrival_ms,
                     (long long)slot->round_ms);
