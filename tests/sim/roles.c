@@ -27,12 +27,18 @@ static void tick_in(struct sim *s, int server, int64_t delay)
     sim_arm(s, SLOT_TICK + server, sim_now(s) + delay);
 }
 
-/* Both ends of a follower's link forget what was on its way. */
+/* What was on its way is lost. */
+static void cut_link(struct sim *s, int server)
+{
+    sim_channel_cut(s, &s->servers[server].to_leader, SLOT_TO_LEADER + server, 0);
+    sim_channel_cut(s, &s->servers[server].from_leader, SLOT_FROM_LEADER + server, 0);
+}
+
+/* Both ends of a follower's link forget it. */
 static void reset_link(struct sim *s, int server)
 {
     struct sim_server *it = &s->servers[server];
-    sim_channel_cut(s, &it->to_leader, SLOT_TO_LEADER + server, 0);
-    sim_channel_cut(s, &it->from_leader, SLOT_FROM_LEADER + server, 0);
+    cut_link(s, server);
     it->to_leader.held_until = 0;
     it->from_leader.held_until = 0;
     it->link_serial = ++s->link_serial;
@@ -73,8 +79,7 @@ static void drop_followers(struct sim *s, int leader)
         if (i == leader || !follows || sim_master_of(s, i) != leader) {
             continue;
         }
-        sim_channel_cut(s, &it->to_leader, SLOT_TO_LEADER + i, 0);
-        sim_channel_cut(s, &it->from_leader, SLOT_FROM_LEADER + i, 0);
+        cut_link(s, i);
         if (sim_now(s) >= it->isolated_until && sim_now(s) >= s->servers[leader].isolated_until) {
             it->heard_leader = sim_now(s) - patience(s);
             tick_in(s, i, roll(s, i, 5 * SIM_MS));
@@ -158,14 +163,14 @@ static int electors(const struct sim *s)
     return count;
 }
 
-static int winner(const struct sim *s)
+/* A voter in that role, from a random one on; of those who look for a leader one with the longest log. -1: none. */
+static int some_voter(const struct sim *s, enum sim_role role, int slot)
 {
-    int best = -1;
-    int first = (int)(dice_at(s->seed, SLOT_ELECTION, s->steps) % s->voters);
+    int best = -1, first = (int)(dice_at(s->seed, slot, s->steps) % s->voters);
     for (int i = 0; i < s->voters; i++) {
         int each = (first + i) % s->voters;
-        if (s->servers[each].role == SIM_LOOKING && reachable(s, each) &&
-            (best < 0 || s->servers[each].logged > s->servers[best].logged)) {
+        bool better = best < 0 || (role == SIM_LOOKING && s->servers[each].logged > s->servers[best].logged);
+        if (s->servers[each].role == role && reachable(s, each) && better) {
             best = each;
         }
     }
@@ -249,28 +254,15 @@ void sim_election(struct sim *s)
 {
     sim_clock_set(&s->clock, SLOT_ELECTION, SIM_NEVER);
     if (2 * electors(s) > s->voters) {
-        crown(s, winner(s));
+        crown(s, some_voter(s, SIM_LOOKING, SLOT_ELECTION));
     }
-}
-
-/* -1: none. */
-static int some_follower(const struct sim *s)
-{
-    int first = (int)(dice_at(s->seed, SLOT_PING, s->steps) % s->voters);
-    for (int i = 0; i < s->voters; i++) {
-        int each = (first + i) % s->voters;
-        if (s->servers[each].role == SIM_FOLLOWING && reachable(s, each)) {
-            return each;
-        }
-    }
-    return -1;
 }
 
 static bool find_master(struct sim *s, int server)
 {
     s->servers[server].master = -1;
     if (sim_observes(s, server) && s->plan->masters) {
-        s->servers[server].master = some_follower(s);
+        s->servers[server].master = some_voter(s, SIM_FOLLOWING, SLOT_PING);
         return s->servers[server].master >= 0;
     }
     return s->leader >= 0 && s->servers[s->leader].role == SIM_LEADING && reachable(s, s->leader);
