@@ -30,13 +30,18 @@ void sim_to_leader(struct sim *s, int server, struct sim_message *message)
     sim_channel_push(s, &s->servers[server].to_leader, SLOT_TO_LEADER + server, message);
 }
 
+static void tell_follower(struct sim *s, int server, enum sim_message_kind kind, int position)
+{
+    struct sim_message *message = sim_message_new(s, kind);
+    message->position = position;
+    sim_to_follower(s, server, message);
+}
+
 static void tell_followers(struct sim *s, enum sim_message_kind kind, int position)
 {
     for (int i = 0; i < s->server_count; i++) {
         if (s->servers[s->leader].linked[i]) {
-            struct sim_message *message = sim_message_new(s, kind);
-            message->position = position;
-            sim_to_follower(s, i, message);
+            tell_follower(s, i, kind, position);
         }
     }
 }
@@ -89,9 +94,7 @@ static void inform_observers(struct sim *s, int master, int position)
 {
     for (int i = s->voters; i < s->server_count; i++) {
         if (is_master_of(s, master, i)) {
-            struct sim_message *message = sim_message_new(s, SIM_MSG_COMMIT);
-            message->position = position;
-            sim_to_follower(s, i, message);
+            tell_follower(s, i, SIM_MSG_COMMIT, position);
         }
     }
 }
@@ -384,6 +387,22 @@ bool sim_stranger_writes(struct sim *s, const struct sim_part *part)
     return txn->rc == ZKL__RC_OK;
 }
 
+void sim_stranger_deletes(struct sim *s, int path)
+{
+    sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_DELETE, .path = path, .version = -1});
+}
+
+void sim_stranger_prepares(struct sim *s, int path, const void *data, uint32_t size)
+{
+    int parent = s->paths[path].parent;
+    if (sim_node_at(s, parent, SIM_HEAD) < 0) {
+        sim_stranger_prepares(s, parent, NULL, 0);
+    }
+    sim_stranger_writes(
+        s, &(struct sim_part){.op = ZKL__OP_CREATE, .path = path, .mode = ZKL__PERSISTENT, .data = data, .size = size});
+    s->nodes[s->paths[path].node].by_stranger = false;
+}
+
 void sim_stranger_closes(struct sim *s, int session)
 {
     if (s->leader >= 0 && session_lives(s, session) && s->sessions[session].committed) {
@@ -415,13 +434,9 @@ static void join(struct sim *s, int server)
 {
     int master = sim_master_of(s, server);
     s->servers[master].linked[server] = true;
-    struct sim_message *message = sim_message_new(s, SIM_MSG_JOINED);
-    message->position = master == s->leader ? s->committed : s->servers[master].applied;
-    sim_to_follower(s, server, message);
+    tell_follower(s, server, SIM_MSG_JOINED, master == s->leader ? s->committed : s->servers[master].applied);
     for (int position = s->committed; position < s->proposed && master == s->leader; position++) {
-        message = sim_message_new(s, SIM_MSG_PROPOSAL);
-        message->position = position;
-        sim_to_follower(s, server, message);
+        tell_follower(s, server, SIM_MSG_PROPOSAL, position);
     }
 }
 

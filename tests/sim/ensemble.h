@@ -130,8 +130,8 @@ struct sim_node {
     bool by_stranger;
     bool sealed; /* its ACL lets nobody write it but the session that made it */
     enum sim_readers readers;
-    bool taken;       /* deleted by an operator, or with a session that he closed */
-    int value;        /* newest; the first is that of the node's own index */
+    bool taken;            /* deleted by an operator, or with a session that he closed */
+    int value;             /* newest; the first is that of the node's own index */
     int32_t cversion;      /* children ever created, as applied: sticks at INT32_MAX */
     int32_t head_cversion; /* as the next proposal finds it, while head_zxid is not committed */
     int64_t head_zxid;
@@ -335,6 +335,9 @@ void sim_stat_at(const struct sim *s, int node, int64_t zxid, struct zkl__stat *
 
 /* A transaction of nobody's: operators, strangers, the reaper. False: there is no leader who could. */
 bool sim_stranger_writes(struct sim *s, const struct sim_part *part);
+void sim_stranger_deletes(struct sim *s, int path);
+/* A persistent node that was there from the beginning, with all above it. */
+void sim_stranger_prepares(struct sim *s, int path, const void *data, uint32_t size);
 /* Somebody else closes the session, at the leader. */
 void sim_stranger_closes(struct sim *s, int session);
 

@@ -253,8 +253,7 @@ static void strike(struct explorer *e, int option)
     if (kind == CLOSE) {
         sim_stranger_closes(s, session);
     } else {
-        int path = s->nodes[node_of(s, session)].path;
-        sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_DELETE, .path = path, .version = -1});
+        sim_stranger_deletes(s, s->nodes[node_of(s, session)].path);
     }
 }
 

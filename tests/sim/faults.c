@@ -87,32 +87,29 @@ static void downgrade(struct sim *s, int dir)
     memcpy(strstr(text, "-__WRIT__"), "-__READ__", 9);
     struct sim_part read = {.op = ZKL__OP_CREATE, .path = sim_path_of(s, text, NULL), .mode = ZKL__EPHEMERAL};
     sim_stranger_writes(s, &read);
-    sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_DELETE, .path = first, .version = -1});
+    sim_stranger_deletes(s, first);
 }
 
 /* Children that nobody of ours made: names that are none, names that lie, and contenders of other libraries. */
 static void add_foreign(struct sim *s, int dir, int64_t kind)
 {
-    static const char *const names[] = {
-        "junk",
-        "lock-",
-        "_c_-lock-0000000001",
-        "lock--000000001",
-        "_c_2f0c9aa7-0000-0000-0000-00000000000-lock-0000000001",
-        "lock-0000000000",
-        "_c_11111111-2222-4333-8444-555555555555-__WRIT__",
+    static const char *const names[][5] = {
+        {"junk"},
+        {"lock-"},
+        {"_c_-lock-0000000001"},
+        /* so many that they are looked at in a batch */
+        {"lock--000000001", "lock--000000002", "__WRIT__-000000003", "-lease--000000003", "lock--000000004"},
+        {"_c_2f0c9aa7-0000-0000-0000-00000000000-lock-0000000001"},
+        {"lock-0000000000"},
+        {"_c_11111111-2222-4333-8444-555555555555-__WRIT__"},
     };
-    static const char *const more[] = {"lock--000000002", "__WRIT__-000000003", "-lease--000000003", "lock--000000004"};
     if (kind == 7) {
         downgrade(s, dir);
         return;
     }
     enum zkl__create_mode mode = kind == 6 ? ZKL__EPHEMERAL_SEQUENTIAL : ZKL__PERSISTENT;
-    int path = sim_path_of(s, s->paths[dir].text, names[kind]);
-    sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_CREATE, .path = path, .mode = mode});
-    for (size_t i = 0; kind == 3 && i < sizeof more / sizeof *more;
-         i++) { /* so many that they are looked at in a batch */
-        path = sim_path_of(s, s->paths[dir].text, more[i]);
+    for (int i = 0; i < 5 && names[kind][i]; i++) {
+        int path = sim_path_of(s, s->paths[dir].text, names[kind][i]);
         sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_CREATE, .path = path, .mode = mode});
     }
 }
@@ -128,7 +125,7 @@ static bool remove_foreign(struct sim *s)
         }
         gone = false;
         if (it->dzxid == SIM_NEVER && s->leader >= 0) {
-            sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_DELETE, .path = it->path, .version = -1});
+            sim_stranger_deletes(s, it->path);
         }
     }
     return gone;
@@ -160,7 +157,7 @@ static void forge_word(struct sim *s, int dir, bool goes)
         note_lie(s, child);
         sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_SET, .path = child, .version = 0});
         if (goes) {
-            sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_DELETE, .path = child, .version = -1});
+            sim_stranger_deletes(s, child);
         }
     }
 }
@@ -180,7 +177,7 @@ static void reap(struct sim *s)
     for (const struct sim_node *it = s->nodes; it < s->nodes + s->node_count; it++) {
         if (it->container && it->dzxid == SIM_NEVER && it->cversion != 0 &&
             sim_child_count(s, it->path, SIM_HEAD) == 0) {
-            sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_DELETE, .path = it->path, .version = -1});
+            sim_stranger_deletes(s, it->path);
         }
     }
 }

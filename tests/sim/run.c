@@ -60,13 +60,8 @@ static void use_up_sequence(struct sim *s)
 {
     for (int i = 0; i < s->plan->paths && s->plan->sequence; i++) {
         int path = sim_path_of(s, sim_plan_path(i), NULL);
-        int parent = s->paths[path].parent;
-        if (sim_node_at(s, parent, SIM_HEAD) < 0) {
-            sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_CREATE, .path = parent, .mode = ZKL__PERSISTENT});
-        }
-        sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_CREATE, .path = path, .mode = ZKL__PERSISTENT});
+        sim_stranger_prepares(s, path, NULL, 0);
         s->nodes[s->paths[path].node].cversion = (int32_t)s->plan->sequence;
-        s->nodes[s->paths[path].node].by_stranger = s->nodes[s->paths[parent].node].by_stranger = false;
     }
 }
 
@@ -75,12 +70,7 @@ static void make_config(struct sim *s)
 {
     static const char text[] = "server.1=a:2888:3888:participant\nserver.4=b:2888:3888:observer\nversion=0";
     if (s->plan->observers) {
-        int path = sim_path_of(s, "/zookeeper", "config"), parent = s->paths[path].parent;
-        sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_CREATE, .path = parent, .mode = ZKL__PERSISTENT});
-        sim_stranger_writes(
-            s, &(struct sim_part){
-                   .op = ZKL__OP_CREATE, .path = path, .mode = ZKL__PERSISTENT, .data = text, .size = sizeof text - 1});
-        s->nodes[s->paths[path].node].by_stranger = s->nodes[s->paths[parent].node].by_stranger = false;
+        sim_stranger_prepares(s, sim_path_of(s, "/zookeeper", "config"), text, sizeof text - 1);
     }
 }
 

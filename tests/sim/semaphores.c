@@ -53,22 +53,12 @@ struct zkl__semaphore *sim_semaphore_make(struct sim_attempt *attempt, const str
     return zkl__semaphore_new(attempt->s->clients[attempt->client].core, &config);
 }
 
-static void make_folder(struct sim *s, int path)
-{
-    int parent = s->paths[path].parent;
-    if (sim_node_at(s, parent, SIM_HEAD) < 0) {
-        make_folder(s, parent);
-    }
-    sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_CREATE, .path = path, .mode = ZKL__PERSISTENT});
-    s->nodes[s->paths[path].node].by_stranger = false;
-}
-
 void sim_semaphores_begin(struct sim *s)
 {
     static const char limit = '0' + SIM_LIMIT;
     for (int path = 0; path < s->plan->paths && s->plan->folders; path++) {
-        make_folder(s, sim_path_of(s, sim_semaphore_folder(path, false), NULL));
-        make_folder(s, sim_path_of(s, sim_semaphore_folder(path, true), NULL));
+        sim_stranger_prepares(s, sim_path_of(s, sim_semaphore_folder(path, false), NULL), NULL, 0);
+        sim_stranger_prepares(s, sim_path_of(s, sim_semaphore_folder(path, true), NULL), NULL, 0);
         sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_SET,
                                                   .path = sim_path_of(s, sim_plan_path(path), NULL),
                                                   .version = -1,
