@@ -73,22 +73,14 @@ static bool shows(const struct sim_node *node)
     return node->dzxid > base_zxid;
 }
 
-/* What the k-th reply on its way to a client answers; NULL: it has given that connection up. */
-static const struct sim_outstanding *asked(const struct sim_handle *handle, unsigned k)
-{
-    return k < handle->count ? &handle->outstanding[(handle->first + k) % SIM_OUTSTANDING] : NULL;
-}
-
 static void know_replies(const struct sim *s, const struct sim_handle *handle)
 {
-    unsigned next = 0;
     const struct sim_message *m = handle->conn < 0 ? NULL : s->conns[handle->conn].to_client.head;
     for (; m; m = m->next) {
-        const struct sim_outstanding *request = m->kind == SIM_MSG_REPLY ? asked(handle, next++) : NULL;
         if (m->node >= 0) {
             know(s->nodes[m->node].czxid);
         }
-        for (int i = 0; request && m->parts >= 0 && i < request->part_count; i++) {
+        for (int i = 0; m->parts >= 0 && i < m->part_count; i++) {
             int node = s->parts[m->parts + i].node;
             know(node < 0 ? 0 : s->nodes[node].czxid);
         }
@@ -435,8 +427,9 @@ static uint64_t stat_hash(const struct sim *s, int node, int64_t zxid)
 }
 
 /* A reply is made when it is read, of the tree as it was: so what was asked shows what it will say. */
-static uint64_t content_hash(const struct sim *s, const struct sim_outstanding *request, const struct sim_message *m)
+static uint64_t content_hash(const struct sim *s, const struct sim_message *m)
 {
+    const struct sim_part *request = &m->part;
     uint64_t hash = HASH(request->op, path_hash(s, request->path));
     if (request->op == ZKL__OP_CHILDREN && request->path >= 0) {
         for (int node = sim_first_child(s, request->path, m->zxid); node >= 0;
@@ -452,7 +445,7 @@ static uint64_t content_hash(const struct sim *s, const struct sim_outstanding *
         hash = HASH(hash, s->nodes[m->node].owner,
                     request->op == ZKL__OP_EXISTS ? stat_hash(s, m->node, m->zxid) : NOTHING);
     }
-    for (int i = 0; request->op == ZKL__OP_MULTI && m->parts >= 0 && i < request->part_count; i++) {
+    for (int i = 0; m->parts >= 0 && i < m->part_count; i++) {
         const struct sim_part *part = &s->parts[m->parts + i];
         bool set = part->op == ZKL__OP_SET && m->rc == ZKL__RC_OK;
         hash = HASH(hash, part_hash(s, part), set ? stat_hash(s, part->node, m->zxid) : NOTHING);
@@ -463,11 +456,9 @@ static uint64_t content_hash(const struct sim *s, const struct sim_outstanding *
 static uint64_t replies_hash(const struct sim *s, const struct sim_handle *handle)
 {
     uint64_t hash = 0;
-    unsigned next = 0;
     const struct sim_message *m = handle->conn < 0 ? NULL : s->conns[handle->conn].to_client.head;
     for (; m; m = m->next) {
-        const struct sim_outstanding *request = m->kind == SIM_MSG_REPLY ? asked(handle, next++) : NULL;
-        hash = request ? blend(hash, content_hash(s, request, m)) : hash;
+        hash = m->kind == SIM_MSG_REPLY ? blend(hash, content_hash(s, m)) : hash;
     }
     return hash;
 }

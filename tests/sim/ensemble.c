@@ -111,10 +111,10 @@ static void apply(struct sim *s, int server, int position)
     const struct sim_txn *txn = &s->log[position];
     sim_server_fire(s, server, txn);
     if (txn->conn >= 0 && s->conns[txn->conn].server == server && s->conns[txn->conn].serial == txn->conn_serial) {
-        sim_server_answer(s, server, txn);
+        sim_server_answer(s, txn);
     }
     if (txn->kind == SIM_TXN_CLOSE) {
-        sim_server_drop_session(s, server, txn->session);
+        sim_server_close_conns(s, server, txn->session);
     }
 }
 
@@ -576,7 +576,7 @@ static void take_one_of_batch(struct sim *s, int server, const struct sim_messag
     } else if (message->kind == SIM_MSG_PROPOSAL) {
         take_proposal(s, server, message->position);
     } else {
-        sim_server_answer_sync(s, server, message->conn, message->conn_serial, message->id);
+        sim_server_answer_sync(s, message);
     }
 }
 
@@ -639,7 +639,7 @@ void sim_follower_hears(struct sim *s, int server)
         take_ping(s, server);
         break;
     case SIM_MSG_SYNCED:
-        sim_server_answer_sync(s, server, message->conn, message->conn_serial, message->id);
+        sim_server_answer_sync(s, message);
         if (s->plan->batches) {
             take_batch(s, server);
         }

@@ -356,11 +356,8 @@ static void note_watch(struct sim *s, struct sim_handle *handle, const struct si
 {
     if (asked->op == ZKL__OP_UNWATCH) {
         sim_watch_take(&handle->watches, asked->path, ~0u);
-    } else if (asked->watch && rc == ZKL__RC_OK) {
-        sim_watch_add(s, &handle->watches, asked->path,
-                      asked->op == ZKL__OP_CHILDREN ? SIM_WATCH_CHILD : SIM_WATCH_DATA);
-    } else if (asked->watch && rc == ZKL__RC_NONODE && asked->op == ZKL__OP_EXISTS) {
-        sim_watch_add(s, &handle->watches, asked->path, SIM_WATCH_EXIST);
+    } else if (asked->watch) {
+        sim_watch_set(s, &handle->watches, asked->op, asked->path, rc, SIM_WATCH_EXIST);
     }
 }
 
@@ -383,9 +380,6 @@ static void take_reply(struct sim *s, int client, struct sim_message *message)
         sim_message_free(s, message);
         return;
     }
-    message->part.op = asked.op;
-    message->part.path = asked.path;
-    message->part_count = asked.part_count;
     put(s, client, message);
 }
 

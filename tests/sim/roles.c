@@ -56,7 +56,7 @@ static void look(struct sim *s, int server)
     sim_judge_disturbed(s, 2 * s->tick);
     int master = sim_master_of(s, server);
     s->servers[server].role = SIM_LOOKING;
-    sim_server_close_conns(s, server);
+    sim_server_close_conns(s, server, -1);
     reset_link(s, server);
     if (master >= 0) {
         s->servers[master].linked[server] = false;

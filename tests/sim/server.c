@@ -115,7 +115,7 @@ static struct sim_watch *find_watch(struct sim_watches *watches, int path)
     return NULL;
 }
 
-void sim_watch_add(struct sim *s, struct sim_watches *watches, int path, unsigned bits)
+static void watch_add(struct sim *s, struct sim_watches *watches, int path, unsigned bits)
 {
     struct sim_watch *watch = find_watch(watches, path);
     if (!watch) {
@@ -127,6 +127,16 @@ void sim_watch_add(struct sim *s, struct sim_watches *watches, int path, unsigne
         *watch = (struct sim_watch){.path = path};
     }
     watch->bits |= bits;
+}
+
+void sim_watch_set(struct sim *s, struct sim_watches *watches, enum zkl__op_kind op, int path, enum zkl__rc rc,
+                   unsigned absent)
+{
+    if (rc == ZKL__RC_OK) {
+        watch_add(s, watches, path, op == ZKL__OP_CHILDREN ? SIM_WATCH_CHILD : SIM_WATCH_DATA);
+    } else if (rc == ZKL__RC_NONODE && op == ZKL__OP_EXISTS) {
+        watch_add(s, watches, path, absent);
+    }
 }
 
 unsigned sim_watch_take(struct sim_watches *watches, int path, unsigned bits)
@@ -175,16 +185,14 @@ static bool is_told(const struct sim *s, const struct sim_conn *conn, int node)
 
 static void fire_effect(struct sim *s, int index, const struct sim_effect *effect, int64_t zxid)
 {
+    static const enum zkl__watch_event events[] = {
+        [SIM_CREATED] = ZKL__WATCH_CREATED, [SIM_DELETED] = ZKL__WATCH_DELETED, [SIM_CHANGED] = ZKL__WATCH_CHANGED};
     struct sim_conn *conn = &s->conns[index];
     int path = s->nodes[effect->node].path;
-    if (effect->kind == SIM_DELETED) {
-        if (sim_watch_take(&conn->watches, path, SIM_WATCH_DATA | SIM_WATCH_CHILD) && is_told(s, conn, effect->node)) {
-            note_told(s, conn, effect->node);
-            tell(s, index, path, ZKL__WATCH_DELETED, zxid);
-        }
-    } else if (sim_watch_take(&conn->watches, path, SIM_WATCH_DATA) && is_told(s, conn, effect->node)) {
+    unsigned bits = effect->kind == SIM_DELETED ? SIM_WATCH_DATA | SIM_WATCH_CHILD : SIM_WATCH_DATA;
+    if (sim_watch_take(&conn->watches, path, bits) && is_told(s, conn, effect->node)) {
         note_told(s, conn, effect->node);
-        tell(s, index, path, effect->kind == SIM_CREATED ? ZKL__WATCH_CREATED : ZKL__WATCH_CHANGED, zxid);
+        tell(s, index, path, events[effect->kind], zxid);
     }
     int parent = s->paths[path].parent;
     if (effect->kind != SIM_CHANGED && parent >= 0 && sim_watch_take(&conn->watches, parent, SIM_WATCH_CHILD)) {
@@ -205,44 +213,32 @@ void sim_server_fire(struct sim *s, int server, const struct sim_txn *txn)
     }
 }
 
-/* DataTree.setWatches: what changed since the client last heard is told at once. */
-static void reset_watch(struct sim *s, int index, const struct sim_watch *watch, int64_t since)
+/* DataTree.setWatches: what changed since the client last heard is told at once. One of the watch's bits. */
+static void reset_watch(struct sim *s, int index, int path, unsigned bit, int64_t since)
 {
     struct sim_conn *conn = &s->conns[index];
     int64_t zxid = sim_server_zxid(s, conn->server);
-    bool there = sim_node_at(s, watch->path, zxid) >= 0;
-    if (watch->bits & SIM_WATCH_EXIST) {
-        if (there) {
-            tell(s, index, watch->path, ZKL__WATCH_CREATED, zxid);
-        } else {
-            sim_watch_add(s, &conn->watches, watch->path, SIM_WATCH_DATA);
-        }
-    }
-    if (watch->bits & SIM_WATCH_DATA) {
-        if (!there) {
-            tell(s, index, watch->path, ZKL__WATCH_DELETED, zxid);
-        } else if (sim_tree_changed(s, watch->path, zxid, false) > since) {
-            tell(s, index, watch->path, ZKL__WATCH_CHANGED, zxid);
-        } else {
-            sim_watch_add(s, &conn->watches, watch->path, SIM_WATCH_DATA);
-        }
-    }
-    if (watch->bits & SIM_WATCH_CHILD) {
-        if (!there) {
-            tell(s, index, watch->path, ZKL__WATCH_DELETED, zxid);
-        } else if (sim_tree_changed(s, watch->path, zxid, true) > since) {
-            tell(s, index, watch->path, ZKL__WATCH_CHILDREN, zxid);
-        } else {
-            sim_watch_add(s, &conn->watches, watch->path, SIM_WATCH_CHILD);
-        }
+    bool there = sim_node_at(s, path, zxid) >= 0, children = bit == SIM_WATCH_CHILD;
+    if (bit != SIM_WATCH_EXIST && !there) {
+        tell(s, index, path, ZKL__WATCH_DELETED, zxid);
+    } else if (bit == SIM_WATCH_EXIST && there) {
+        tell(s, index, path, ZKL__WATCH_CREATED, zxid);
+    } else if (there && sim_tree_changed(s, path, zxid, children) > since) {
+        tell(s, index, path, children ? ZKL__WATCH_CHILDREN : ZKL__WATCH_CHANGED, zxid);
+    } else {
+        watch_add(s, &conn->watches, path, children ? SIM_WATCH_CHILD : SIM_WATCH_DATA);
     }
 }
 
 static void set_watches(struct sim *s, int index, int64_t since)
 {
+    static const unsigned bits[] = {SIM_WATCH_EXIST, SIM_WATCH_DATA, SIM_WATCH_CHILD};
     const struct sim_handle *handle = &s->clients[s->conns[index].client].handle;
-    for (int i = 0; handle->conn == index && i < handle->watches.count; i++) {
-        reset_watch(s, index, &handle->watches.all[i], since);
+    for (int i = 0; handle->conn == index && i < 3 * handle->watches.count; i++) {
+        const struct sim_watch *watch = &handle->watches.all[i / 3];
+        if (watch->bits & bits[i % 3]) {
+            reset_watch(s, index, watch->path, bits[i % 3], since);
+        }
     }
 }
 
@@ -350,19 +346,11 @@ static void close_conn(struct sim *s, int index)
     send(s, index, sim_message_new(s, SIM_MSG_EOF));
 }
 
-void sim_server_close_conns(struct sim *s, int server)
+void sim_server_close_conns(struct sim *s, int server, int session)
 {
     for (int i = 0; i < SIM_CONNS; i++) {
-        if (s->conns[i].used && s->conns[i].server == server) {
-            close_conn(s, i);
-        }
-    }
-}
-
-void sim_server_drop_session(struct sim *s, int server, int session)
-{
-    for (int i = 0; i < SIM_CONNS; i++) {
-        if (s->conns[i].used && s->conns[i].server == server && s->conns[i].session == session) {
+        const struct sim_conn *conn = &s->conns[i];
+        if (conn->used && conn->server == server && (session < 0 || conn->session == session)) {
             close_conn(s, i);
         }
     }
@@ -433,25 +421,25 @@ static enum zkl__rc read_tree(struct sim *s, struct sim_conn *conn, struct sim_m
     }
     enum zkl__rc rc = sim_tree_read(s, conn->client, part->op, part->path, zxid, node);
     if (request->watch) {
-        if (rc == ZKL__RC_OK) {
-            sim_watch_add(s, &conn->watches, part->path,
-                          part->op == ZKL__OP_CHILDREN ? SIM_WATCH_CHILD : SIM_WATCH_DATA);
-        } else if (part->op == ZKL__OP_EXISTS && rc == ZKL__RC_NONODE) {
-            sim_watch_add(s, &conn->watches, part->path, SIM_WATCH_DATA); /* the server keeps it with the others */
-        }
+        sim_watch_set(s, &conn->watches, part->op, part->path, rc, SIM_WATCH_DATA); /* with the others */
     }
     return rc;
 }
 
-static void reply(struct sim *s, int index, uint64_t id, enum zkl__rc rc, int code, int node, int parts)
+/* To the oldest of the requests that wait, which is over with that. */
+static void reply(struct sim *s, int index, enum zkl__rc rc, int code, int node, int parts)
 {
+    struct sim_conn *conn = &s->conns[index];
     struct sim_message *message = sim_message_new(s, SIM_MSG_REPLY);
-    message->id = id;
+    message->id = conn->pending->id;
+    message->part.op = conn->pending->part.op;
+    message->part.path = conn->pending->part.path;
+    message->part_count = conn->pending->part_count;
     message->rc = rc;
     message->zk_code = code ? code : sim_zk_code(rc);
     message->node = node;
     message->parts = parts;
-    message->zxid = sim_server_zxid(s, s->conns[index].server);
+    message->zxid = sim_server_zxid(s, conn->server);
     send(s, index, message);
 }
 
@@ -494,17 +482,16 @@ static void answer_reads(struct sim *s, int index)
         int node;
         int64_t zxid = sim_server_zxid(s, conn->server);
         enum zkl__rc rc = read_tree(s, conn, conn->pending, zxid, &node);
-        reply(s, index, conn->pending->id, rc, 0, node, -1);
+        reply(s, index, rc, 0, node, -1);
         pop_pending(s, conn);
     }
 }
 
 /* The connection's oldest write is applied here: its answer, then the reads behind it. */
-void sim_server_answer(struct sim *s, int server, const struct sim_txn *txn)
+void sim_server_answer(struct sim *s, const struct sim_txn *txn)
 {
     int index = txn->conn;
     struct sim_conn *conn = &s->conns[index];
-    (void)server;
     if (!conn->server_open) {
         return;
     }
@@ -516,7 +503,7 @@ void sim_server_answer(struct sim *s, int server, const struct sim_txn *txn)
     if (txn->kind == SIM_TXN_OPEN) {
         welcome(s, index, txn->session);
     } else if (txn->kind == SIM_TXN_OP) {
-        reply(s, index, conn->pending->id, txn->rc, txn->zk_code, txn->node, txn->parts);
+        reply(s, index, txn->rc, txn->zk_code, txn->node, txn->parts);
     }
     pop_pending(s, conn);
     if (!s->plan->batches) {
@@ -546,11 +533,11 @@ static bool is_unanswered_sync(const struct sim_message *request)
     return request->kind == SIM_MSG_REQUEST && request->part.op == ZKL__OP_SYNC && !request->answered;
 }
 
-void sim_server_answer_sync(struct sim *s, int server, int index, uint32_t serial, uint64_t id)
+void sim_server_answer_sync(struct sim *s, const struct sim_message *message)
 {
+    int index = message->conn;
     struct sim_conn *conn = &s->conns[index];
-    (void)server;
-    if (conn->serial != serial || !conn->server_open) {
+    if (conn->serial != message->conn_serial || !conn->server_open) {
         return;
     }
     struct sim_message *request = conn->pending;
@@ -560,7 +547,7 @@ void sim_server_answer_sync(struct sim *s, int server, int index, uint32_t seria
     if (!request) {
         return;
     }
-    assert(request->id == id);
+    assert(request->id == message->id);
     if (!s->plan->batches) {
         request->answered = true;
         answer_reads(s, index);
@@ -570,7 +557,7 @@ void sim_server_answer_sync(struct sim *s, int server, int index, uint32_t seria
         answer_reads(s, index); /* what stands before it ends the batch */
     }
     assert(request == conn->pending);
-    reply(s, index, id, ZKL__RC_OK, 0, -1, -1);
+    reply(s, index, ZKL__RC_OK, 0, -1, -1);
     pop_pending(s, conn);
 }
 
@@ -698,7 +685,7 @@ static void take_connect(struct sim *s, int index, struct sim_message *request)
     }
     if (request->session >= 0) {
         int session = request->session;
-        sim_server_drop_session(s, conn->server, session);
+        sim_server_close_conns(s, conn->server, session);
         revalidate(s, index, session);
         sim_message_free(s, request);
         return;

@@ -179,12 +179,12 @@ int64_t sim_shorter_timeout(const struct sim *s); /* of those that grant less */
 
 /* ZooKeeper's number for it. */
 int sim_zk_code(enum zkl__rc rc);
-void sim_server_close_conns(struct sim *s, int server);
+/* session: -1: of all. */
+void sim_server_close_conns(struct sim *s, int server, int session);
 void sim_server_fire(struct sim *s, int server, const struct sim_txn *txn);
-void sim_server_answer(struct sim *s, int server, const struct sim_txn *txn);
-void sim_server_answer_sync(struct sim *s, int server, int conn, uint32_t serial, uint64_t id);
+void sim_server_answer(struct sim *s, const struct sim_txn *txn);
+void sim_server_answer_sync(struct sim *s, const struct sim_message *message);
 void sim_server_validated(struct sim *s, int conn, uint32_t serial, int session);
-void sim_server_drop_session(struct sim *s, int server, int session);
 int64_t sim_server_zxid(const struct sim *s, int server);
 /* A batch of transactions is applied: what its sessions read behind their own writes. */
 void sim_server_ends_batch(struct sim *s, int server);
@@ -192,7 +192,8 @@ void sim_server_ends_batch(struct sim *s, int server);
 bool sim_server_reads_first(const struct sim *s, int server, const struct sim_txn *txn);
 
 /* One-shot watches, of a server's connection or of a client library: the bits that it had. */
-void sim_watch_add(struct sim *s, struct sim_watches *watches, int path, unsigned bits);
+void sim_watch_set(struct sim *s, struct sim_watches *watches, enum zkl__op_kind op, int path, enum zkl__rc rc,
+                   unsigned absent); /* by a reply; absent: of an exists that found nothing */
 unsigned sim_watch_take(struct sim_watches *watches, int path, unsigned bits);
 
 /* --- ensemble.c: what server.c needs of it -------------------------------------------------------------------------- */
