@@ -45,7 +45,7 @@ enum sim_handle_state { SIM_HANDLE_OFF, SIM_HANDLE_WAITING, SIM_HANDLE_CONNECTIN
 struct sim_outstanding {
     uint64_t id; /* 0: nobody waits for the answer */
     enum zkl__op_kind op;
-    int path, part_count;
+    int path;
     int deletes; /* of a multi: the path of its last part, if that is a delete; -1 */
     bool watch;
 };

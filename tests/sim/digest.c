@@ -430,7 +430,7 @@ static uint64_t stat_hash(const struct sim *s, int node, int64_t zxid)
 static uint64_t content_hash(const struct sim *s, const struct sim_message *m)
 {
     const struct sim_part *request = &m->part;
-    uint64_t hash = HASH(request->op, path_hash(s, request->path));
+    uint64_t hash = 0;
     if (request->op == ZKL__OP_CHILDREN && request->path >= 0) {
         for (int node = sim_first_child(s, request->path, m->zxid); node >= 0;
              node = sim_next_child(s, node, m->zxid)) {
@@ -448,7 +448,7 @@ static uint64_t content_hash(const struct sim *s, const struct sim_message *m)
     for (int i = 0; m->parts >= 0 && i < m->part_count; i++) {
         const struct sim_part *part = &s->parts[m->parts + i];
         bool set = part->op == ZKL__OP_SET && m->rc == ZKL__RC_OK;
-        hash = HASH(hash, part_hash(s, part), set ? stat_hash(s, part->node, m->zxid) : NOTHING);
+        hash = HASH(hash, set ? stat_hash(s, part->node, m->zxid) : NOTHING);
     }
     return hash;
 }
@@ -536,7 +536,7 @@ static uint64_t one_conn_hash(const struct sim *s, int index)
                          conn->server_open, conn->welcomed, channel_hash(s, conn->client, &conn->to_server),
                          channel_hash(s, conn->client, &conn->to_client), s->clock.due[SLOT_TO_SERVER + index],
                          s->clock.due[SLOT_TO_CLIENT + index], watches_hash(s, &conn->watches));
-    for (const struct sim_message *m = conn->pending; m; m = m->next) {
+    for (const struct sim_message *m = conn->pending.head; m; m = m->next) {
         hash = blend(hash, message_hash(s, conn->client, m));
     }
     return hash;
@@ -554,24 +554,29 @@ static uint64_t handle_hash(const struct sim *s, int client)
     }
     for (unsigned i = 0; i < it->count; i++) {
         const struct sim_outstanding *each = &it->outstanding[(it->first + i) % SIM_OUTSTANDING];
-        hash = HASH(hash, id_hash(s, client, each->id), each->op, each->part_count, each->watch,
-                    path_hash(s, each->path), each->op == ZKL__OP_MULTI ? path_hash(s, each->deletes) : NOTHING);
+        hash = HASH(hash, id_hash(s, client, each->id), each->op, each->watch, path_hash(s, each->path),
+                    each->op == ZKL__OP_MULTI ? path_hash(s, each->deletes) : NOTHING);
     }
     return hash;
+}
+
+/* When the last node of this name went; SIM_NEVER: it has not, or there is none. */
+static int64_t went_at(const struct sim *s, const char *name)
+{
+    for (int node = s->node_count - 1; name && name[0] && node >= 0; node--) {
+        if (strcmp(sim_node_name(s, node), name) == 0) {
+            return s->nodes[node].dzxid;
+        }
+    }
+    return SIM_NEVER;
 }
 
 /* Its node went: was that before the last list it had? The judge asks. */
 static int list_was_later(const struct sim *s, const struct sim_attempt *attempt)
 {
-    const char *name = attempt->contender ? zkl__contender_node(attempt->contender) : "";
-    for (int node = s->node_count - 1; name[0] && node >= 0; node--) {
-        if (strcmp(sim_node_name(s, node), name) == 0) {
-            const struct sim_client *client = &s->clients[attempt->client];
-            int64_t gone = s->nodes[node].dzxid;
-            return (gone <= client->listed_zxid[attempt->path]) + (gone <= client->shown_zxid[attempt->path]);
-        }
-    }
-    return 0;
+    const struct sim_client *client = &s->clients[attempt->client];
+    int64_t gone = went_at(s, attempt->contender ? zkl__contender_node(attempt->contender) : NULL);
+    return (gone <= client->listed_zxid[attempt->path]) + (gone <= client->shown_zxid[attempt->path]);
 }
 
 /* What the judge remembers of an acquire of a semaphore; of its nodes, which had gone before the last list that showed them. */
@@ -580,13 +585,7 @@ static uint64_t permits_hash(const struct sim *s, const struct sim_attempt *it)
     int64_t shown = s->clients[it->client].leases_zxid[it->path], token;
     uint64_t hash = HASH(rank(it->last_lease), it->limit, it->room_since);
     for (int i = 0; i < zkl__semaphore_count(it->semaphore); i++) {
-        const char *name = zkl__semaphore_permit(it->semaphore, i, &token);
-        for (int node = s->node_count - 1; name && name[0] && node >= 0; node--) {
-            if (strcmp(sim_node_name(s, node), name) == 0) {
-                hash = HASH(hash, s->nodes[node].dzxid <= shown);
-                break;
-            }
-        }
+        hash = HASH(hash, went_at(s, zkl__semaphore_permit(it->semaphore, i, &token)) <= shown);
     }
     return hash;
 }

@@ -273,7 +273,7 @@ struct sim_conn {
     bool server_open; /* nor the server */
     bool welcomed;    /* the server has said welcome */
     struct sim_channel to_server, to_client;
-    struct sim_message *pending, *pending_tail; /* server: requests not answered yet, in order */
+    struct sim_channel pending; /* server: requests not answered yet, in order */
     struct sim_watches watches;
 };
 

@@ -517,7 +517,6 @@ static void remember(struct sim *s, struct sim_handle *handle, uint64_t id, cons
         (struct sim_outstanding){.id = id,
                                  .op = request->part.op,
                                  .path = request->part.path,
-                                 .part_count = request->part_count,
                                  .deletes = last && last->op == ZKL__OP_DELETE ? last->path : -1,
                                  .watch = request->watch};
 }

@@ -48,8 +48,7 @@ void sim_reset(struct sim *s, const struct sim_plan *plan, uint64_t seed)
         conn->used = conn->client_open = conn->server_open = false;
         conn->serial = 0;
         conn->server = conn->client = 0;
-        conn->pending = conn->pending_tail = NULL;
-        conn->to_server = conn->to_client = (struct sim_channel){.head = NULL};
+        conn->to_server = conn->to_client = conn->pending = (struct sim_channel){.head = NULL};
         conn->watches.count = 0;
     }
     reset_clients(s);

@@ -46,6 +46,23 @@ void sim_channel_rearm(struct sim *s, struct sim_channel *channel, int slot)
     sim_arm(s, slot, due);
 }
 
+static void append(struct sim_channel *channel, struct sim_message *message)
+{
+    message->next = NULL;
+    *(channel->tail ? &channel->tail->next : &channel->head) = message;
+    channel->tail = message;
+    channel->count++;
+}
+
+static struct sim_message *take_first(struct sim_channel *channel)
+{
+    struct sim_message *message = channel->head;
+    channel->head = message->next;
+    channel->tail = channel->head ? channel->tail : NULL;
+    channel->count--;
+    return message;
+}
+
 void sim_channel_push(struct sim *s, struct sim_channel *channel, int slot, struct sim_message *message)
 {
     int64_t due = sim_now(s) + sim_plan_delay(s->plan, s->seed, slot, channel->sent++, s->quick);
@@ -54,46 +71,33 @@ void sim_channel_push(struct sim *s, struct sim_channel *channel, int slot, stru
     }
     channel->last_due = due;
     message->due = due;
-    message->next = NULL;
-    channel->count++;
-    if (channel->tail) {
-        channel->tail->next = message;
-        channel->tail = message;
-        return;
+    append(channel, message);
+    if (channel->count == 1) {
+        sim_channel_rearm(s, channel, slot);
     }
-    channel->head = message;
-    channel->tail = message;
-    sim_channel_rearm(s, channel, slot);
 }
 
 struct sim_message *sim_channel_pop(struct sim *s, struct sim_channel *channel, int slot)
 {
-    struct sim_message *message = channel->head;
-    channel->head = message->next;
-    channel->count--;
-    if (!channel->head) {
-        channel->tail = NULL;
-    }
+    struct sim_message *message = take_first(channel);
     sim_channel_rearm(s, channel, slot);
     return message;
 }
 
 void sim_channel_cut(struct sim *s, struct sim_channel *channel, int slot, int keep)
 {
-    struct sim_message **link = &channel->head;
-    channel->tail = NULL;
-    for (; *link && keep > 0; keep--) {
-        channel->tail = *link;
-        link = &(*link)->next;
+    struct sim_channel kept = {.head = NULL};
+    while (channel->head) {
+        struct sim_message *message = take_first(channel);
+        if (kept.count < keep) {
+            append(&kept, message);
+        } else {
+            sim_message_free(s, message);
+        }
     }
-    struct sim_message *rest = *link;
-    *link = NULL;
-    while (rest) {
-        struct sim_message *next = rest->next;
-        sim_message_free(s, rest);
-        channel->count--;
-        rest = next;
-    }
+    channel->head = kept.head;
+    channel->tail = kept.tail;
+    channel->count = kept.count;
     sim_channel_rearm(s, channel, slot);
 }
 
@@ -256,12 +260,9 @@ static bool leads(const struct sim *s, int server)
 
 static void drop_pending(struct sim *s, struct sim_conn *conn)
 {
-    while (conn->pending) {
-        struct sim_message *next = conn->pending->next;
-        sim_message_free(s, conn->pending);
-        conn->pending = next;
+    while (conn->pending.head) {
+        sim_message_free(s, take_first(&conn->pending));
     }
-    conn->pending_tail = NULL;
 }
 
 static void clear(struct sim *s, int index)
@@ -426,15 +427,15 @@ static enum zkl__rc read_tree(struct sim *s, struct sim_conn *conn, struct sim_m
     return rc;
 }
 
-/* To the oldest of the requests that wait, which is over with that. */
+/* To the oldest of the requests that wait. */
 static void reply(struct sim *s, int index, enum zkl__rc rc, int code, int node, int parts)
 {
     struct sim_conn *conn = &s->conns[index];
     struct sim_message *message = sim_message_new(s, SIM_MSG_REPLY);
-    message->id = conn->pending->id;
-    message->part.op = conn->pending->part.op;
-    message->part.path = conn->pending->part.path;
-    message->part_count = conn->pending->part_count;
+    message->id = conn->pending.head->id;
+    message->part.op = conn->pending.head->part.op;
+    message->part.path = conn->pending.head->part.path;
+    message->part_count = conn->pending.head->part_count;
     message->rc = rc;
     message->zk_code = code ? code : sim_zk_code(rc);
     message->node = node;
@@ -465,25 +466,15 @@ static bool is_write(const struct sim_message *request)
     }
 }
 
-static void pop_pending(struct sim *s, struct sim_conn *conn)
-{
-    struct sim_message *request = conn->pending;
-    conn->pending = request->next;
-    if (!conn->pending) {
-        conn->pending_tail = NULL;
-    }
-    sim_message_free(s, request);
-}
-
 static void answer_reads(struct sim *s, int index)
 {
     struct sim_conn *conn = &s->conns[index];
-    while (conn->pending && conn->pending->answered) {
+    while (conn->pending.head && conn->pending.head->answered) {
         int node;
         int64_t zxid = sim_server_zxid(s, conn->server);
-        enum zkl__rc rc = read_tree(s, conn, conn->pending, zxid, &node);
+        enum zkl__rc rc = read_tree(s, conn, conn->pending.head, zxid, &node);
         reply(s, index, rc, 0, node, -1);
-        pop_pending(s, conn);
+        sim_message_free(s, take_first(&conn->pending));
     }
 }
 
@@ -499,13 +490,13 @@ void sim_server_answer(struct sim *s, const struct sim_txn *txn)
         close_conn(s, index);
         return;
     }
-    assert(conn->pending && is_write(conn->pending));
+    assert(conn->pending.head && is_write(conn->pending.head));
     if (txn->kind == SIM_TXN_OPEN) {
         welcome(s, index, txn->session);
     } else if (txn->kind == SIM_TXN_OP) {
         reply(s, index, txn->rc, txn->zk_code, txn->node, txn->parts);
     }
-    pop_pending(s, conn);
+    sim_message_free(s, take_first(&conn->pending));
     if (!s->plan->batches) {
         answer_reads(s, index);
     }
@@ -523,8 +514,8 @@ void sim_server_ends_batch(struct sim *s, int server)
 bool sim_server_reads_first(const struct sim *s, int server, const struct sim_txn *txn)
 {
     const struct sim_conn *conn = txn->conn < 0 ? NULL : &s->conns[txn->conn];
-    return conn && conn->server == server && conn->serial == txn->conn_serial && conn->pending &&
-           conn->pending->answered;
+    return conn && conn->server == server && conn->serial == txn->conn_serial && conn->pending.head &&
+           conn->pending.head->answered;
 }
 
 /* Syncs are answered in their order. Several requests of a connection may have the id 0: those that the client has given up. */
@@ -540,7 +531,7 @@ void sim_server_answer_sync(struct sim *s, const struct sim_message *message)
     if (conn->serial != message->conn_serial || !conn->server_open) {
         return;
     }
-    struct sim_message *request = conn->pending;
+    struct sim_message *request = conn->pending.head;
     while (request && !is_unanswered_sync(request)) {
         request = request->next;
     }
@@ -553,12 +544,12 @@ void sim_server_answer_sync(struct sim *s, const struct sim_message *message)
         answer_reads(s, index);
         return;
     }
-    if (request != conn->pending) {
+    if (request != conn->pending.head) {
         answer_reads(s, index); /* what stands before it ends the batch */
     }
-    assert(request == conn->pending);
+    assert(request == conn->pending.head);
     reply(s, index, ZKL__RC_OK, 0, -1, -1);
-    pop_pending(s, conn);
+    sim_message_free(s, take_first(&conn->pending));
 }
 
 /* --- requests ------------------------------------------------------------------------------------------------------- */
@@ -603,17 +594,6 @@ static void hand_up(struct sim *s, int server, const struct sim_message *request
     }
 }
 
-static void queue(struct sim_conn *conn, struct sim_message *request)
-{
-    request->next = NULL;
-    if (conn->pending_tail) {
-        conn->pending_tail->next = request;
-    } else {
-        conn->pending = request;
-    }
-    conn->pending_tail = request;
-}
-
 static void take_request(struct sim *s, int index, struct sim_message *request)
 {
     struct sim_conn *conn = &s->conns[index];
@@ -622,7 +602,7 @@ static void take_request(struct sim *s, int index, struct sim_message *request)
                    s->servers[server].role == SIM_FOLLOWING;
     bool up = is_write(request) || sync_up;
     request->answered = !up;
-    queue(conn, request);
+    append(&conn->pending, request);
     if (up) {
         hand_up(s, server, request);
     } else {
@@ -691,7 +671,7 @@ static void take_connect(struct sim *s, int index, struct sim_message *request)
         return;
     }
     request->session = session_new(s, conn->client, sim_granted_timeout(s, conn->server));
-    queue(conn, request);
+    append(&conn->pending, request);
     hand_up(s, conn->server, request);
 }
 
