@@ -257,16 +257,16 @@ void turn_drop(struct turn *turn)
     }
 }
 
-int turn_acquire(struct turn *turn, zkl_lock *lock, zkl_grant *grant)
+int turn_acquire(struct turn *turn, const char *what, zkl_lock *lock, zkl_grant *grant)
 {
     int64_t timeout = turn_within(turn, turn_timeout(turn));
     struct async_call *call = turn_async(turn, "acquire");
-    if (!call) {
-        return zkl_lock_acquire(lock, timeout, grant, NULL);
+    int code = call ? async_wait(turn, call, zkl_lock_acquire_async(lock, timeout, async_acquired, call, NULL))
+                    : zkl_lock_acquire(lock, timeout, grant, NULL);
+    if (call) {
+        *grant = async_writes(call)->grant;
     }
-    int code = async_wait(turn, call, zkl_lock_acquire_async(lock, timeout, async_acquired, call, NULL));
-    *grant = async_writes(call)->grant;
-    return code;
+    return turn_got(turn, what, turn_back(turn, code));
 }
 
 static int release(struct turn *turn, zkl_lock *lock)

@@ -106,7 +106,7 @@ static int lead(const zkl_cancel *cancel, int64_t token, void *payload)
 static void campaign(struct turn *turn, zkl_lock *election)
 {
     zkl_grant grant;
-    if (turn_got(turn, "campaign", turn_back(turn, turn_acquire(turn, election, &grant))) == ZKL_OK) {
+    if (turn_acquire(turn, "campaign", election, &grant) == ZKL_OK) {
         turn->claims[0] = turn_claim(turn, turn->plan->path, grant.token, election);
         fiber_sleep(turn->plan->hold / 2);
         if (turn->plan->eager) {

@@ -131,8 +131,7 @@ static bool lock_once(struct locked *locked)
 {
     struct turn *turn = locked->turn;
     zkl_grant grant;
-    int code = turn_back(turn, turn_acquire(turn, locked->lock, &grant));
-    if (turn_got(turn, "acquire", code) != ZKL_OK) {
+    if (turn_acquire(turn, "acquire", locked->lock, &grant) != ZKL_OK) {
         return false;
     }
     turn->serial = grant.serial;
@@ -220,7 +219,7 @@ void use_rwlock(struct turn *turn)
     if ((read ? zkl_read_lock_new : zkl_write_lock_new)(&lock, turn->session, turn->path, &options, NULL) != ZKL_OK) {
         return;
     }
-    if (turn_got(turn, "acquire", turn_back(turn, turn_acquire(turn, lock, &grant))) == ZKL_OK) {
+    if (turn_acquire(turn, "acquire", lock, &grant) == ZKL_OK) {
         hold_rwlock(turn, lock, read);
         turn_release(turn, lock, "release");
     }
@@ -320,7 +319,7 @@ void use_multilock(struct turn *turn)
     if (zkl_multilock_new(&lock, turn->session, paths, 2, &options, NULL) != ZKL_OK) {
         return;
     }
-    if (turn_got(turn, "acquire", turn_back(turn, turn_acquire(turn, lock, &grant))) == ZKL_OK) {
+    if (turn_acquire(turn, "acquire", lock, &grant) == ZKL_OK) {
         for (int i = 0; i < 2; i++) {
             turn->claims[i] = turn_claim(turn, i, grant.token, lock);
         }

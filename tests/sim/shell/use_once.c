@@ -124,7 +124,7 @@ void use_once(struct turn *turn)
     int code = turn_back(turn, EITHER(turn, "prepare", zkl_once_prepare, turn->session, turn->path, timeout));
     turn_told(turn, "prepare", code);
     look_at_the_record(turn);
-    if (code == ZKL_OK && turn_got(turn, "acquire", turn_back(turn, turn_acquire(turn, lock, &grant))) == ZKL_OK) {
+    if (code == ZKL_OK && turn_acquire(turn, "acquire", lock, &grant) == ZKL_OK) {
         turn->claims[0] = turn_claim(turn, turn->plan->path, grant.token, lock);
         do_job(turn, lock, grant.token);
         turn_drop(turn);

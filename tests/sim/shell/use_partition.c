@@ -61,6 +61,14 @@ static bool was_lost(const struct turn *turn, int64_t session_id)
     return (stood > until ? stood : until) + 5 * SIM_MS < sim_now(turn->s);
 }
 
+static void put_down(struct member *me, int index)
+{
+    struct turn *turn = me->turn;
+    me->count -= turn->claims[index] >= 0;
+    claim_drop(turn->claims[index]);
+    turn->claims[index] = -1;
+}
+
 static void revoked(zkl_partition *partition, const char *piece, bool lost, void *payload)
 {
     struct member *me = payload;
@@ -78,9 +86,7 @@ static void revoked(zkl_partition *partition, const char *piece, bool lost, void
     if (!lost) {
         fiber_sleep(turn->s->plan->tick / 8); /* still at work */
     }
-    me->count -= turn->claims[index] >= 0;
-    claim_drop(turn->claims[index]);
-    turn->claims[index] = -1;
+    put_down(me, index);
 }
 
 static void changed(zkl_partition *partition, const char *piece, zkl_state state, void *payload)
@@ -97,9 +103,7 @@ static void changed(zkl_partition *partition, const char *piece, zkl_state state
 static void answer(struct member *me, int index)
 {
     struct turn *turn = me->turn;
-    me->count -= turn->claims[index] >= 0;
-    claim_drop(turn->claims[index]);
-    turn->claims[index] = -1;
+    put_down(me, index);
     me->used[index].due = 0;
     int code = zkl_partition_done(me->partition, names[index], NULL);
     turn_told(turn, "done", code);

@@ -192,8 +192,8 @@ zkl_on_expiry turn_expiry(const struct turn *turn);
 struct claim turn_claim_of(const struct turn *turn, int resource, int64_t token, const void *lock);
 int turn_claim(const struct turn *turn, int resource, int64_t token, const void *lock);
 void turn_drop(struct turn *turn);
-/* zkl_lock_acquire by the plan's timeout, and zkl_lock_release, in either form. */
-int turn_acquire(struct turn *turn, zkl_lock *lock, zkl_grant *grant);
+/* zkl_lock_acquire by the plan's timeout, and what it came to; and zkl_lock_release; in either form. */
+int turn_acquire(struct turn *turn, const char *what, zkl_lock *lock, zkl_grant *grant);
 /* Unless it is to be freed as it is. */
 void turn_release(struct turn *turn, zkl_lock *lock, const char *what);
 zkl_lock_options turn_options(const struct turn *turn);
