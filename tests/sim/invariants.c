@@ -303,17 +303,21 @@ static bool is_in_use(const struct sim *s, const struct sim_attempt *released)
     return false;
 }
 
+/* A node of its own that the client cannot know to be gone: its watch goes with it. */
+static bool own_lives(const struct sim *s, const struct sim_handle *handle, int path)
+{
+    int node = s->paths[path].node;
+    return node >= 0 && s->nodes[node].owner == handle->session && s->nodes[node].dzxid > handle->last_zxid;
+}
+
 /* Its delete uses the watch on the queue up, unless an operator was first. */
 static bool has_node_in(const struct sim *s, int client, int dir)
 {
-    const struct sim_handle *handle = &s->clients[client].handle;
-    for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
-        int node = s->paths[child].node;
-        if (node >= 0 && s->nodes[node].owner == handle->session && s->nodes[node].dzxid > handle->last_zxid) {
-            return true;
-        }
+    int child = s->paths[dir].first_child;
+    while (child >= 0 && !own_lives(s, &s->clients[client].handle, child)) {
+        child = s->paths[child].sibling;
     }
-    return false;
+    return child >= 0;
 }
 
 /* It lingers, or will, and its delete uses up the watch on the queue. */
@@ -379,6 +383,19 @@ void sim_fail_at(struct sim *s, int client, int thread, const char *invariant, c
 bool sim_attempt_exists(const struct sim_attempt *attempt)
 {
     return attempt && (attempt->contender || attempt->joint || attempt->semaphore);
+}
+
+bool sim_attempt_is_alone(struct sim *s, const struct sim_attempt *attempt, int path)
+{
+    for (int thread = 0; thread < SIM_THREADS; thread++) {
+        const struct sim_attempt *other = sim_attempt_of(s, attempt->client, thread);
+        bool there = other && (attempt->semaphore ? other->semaphore && other->path == path
+                                                  : sim_attempt_queues_at(other, path));
+        if (there && other != attempt && sim_attempt_exists(other)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 bool sim_attempt_queues_at(const struct sim_attempt *attempt, int path)
@@ -530,16 +547,16 @@ static void check_attempt(struct sim *s, int client, struct sim_attempt *attempt
     }
 }
 
-/* Nobody here has the patience to wait. */
-static bool only_tries(struct sim *s, int client)
+/* Somebody here has not been granted. tries: also if it has no patience to wait. */
+static bool is_pending(struct sim *s, int client, bool tries)
 {
     for (int thread = 0; thread < SIM_THREADS; thread++) {
         const struct sim_attempt *attempt = sim_attempt_of(s, client, thread);
-        if (attempt && attempt->state == SIM_PENDING && !attempt->plan->try_only) {
-            return false;
+        if (attempt && attempt->state == SIM_PENDING && (tries || !attempt->plan->try_only)) {
+            return true;
         }
     }
-    return true;
+    return false;
 }
 
 /* The list of a try that is granted is to be watched as well. */
@@ -572,13 +589,6 @@ static bool guards(struct sim *s, int client, const struct zkl__op *op)
     return false;
 }
 
-/* A node of its own that the client cannot know to be gone: that watch goes with it. */
-static bool own_lives(const struct sim *s, const struct sim_handle *handle, int path)
-{
-    int node = s->paths[path].node;
-    return node >= 0 && s->nodes[node].owner == handle->session && s->nodes[node].dzxid > handle->last_zxid;
-}
-
 /* Nobody here waits, nothing is under way: then nothing is watched. Whoever lost a connection, could not send, or believed a
  * lie may have left a watch, until it fires. */
 static void check_watches(struct sim *s, int client)
@@ -586,14 +596,8 @@ static void check_watches(struct sim *s, int client)
     const struct sim_client *it = &s->clients[client];
     if (it->handle.watches.count == 0 || it->handle.count > 0 || it->handle.inbox.head || it->suspended ||
         sim_struck(s, SIM_REFUSE) || sim_struck(s, SIM_NO_MEMORY) || sim_struck(s, SIM_THROTTLE) ||
-        s->faults.lies > 0) {
+        s->faults.lies > 0 || is_pending(s, client, true)) {
         return;
-    }
-    for (int thread = 0; thread < SIM_THREADS; thread++) {
-        const struct sim_attempt *attempt = sim_attempt_of(s, client, thread);
-        if (attempt && attempt->state == SIM_PENDING) {
-            return;
-        }
     }
     for (int i = 0; i < it->handle.watches.count; i++) {
         int path = it->handle.watches.all[i].path;
@@ -604,10 +608,9 @@ static void check_watches(struct sim *s, int client)
 }
 
 /* What a core may delete: nodes of its own session. Told when it asks, by the name. */
-static void check_delete(struct sim *s, int client, const struct zkl__op *op)
+static void check_owner(struct sim *s, int client, int path)
 {
-    int path = op->kind == ZKL__OP_DELETE ? sim_path_of(s, op->dir, op->name) : -1;
-    int node = path < 0 ? -1 : sim_node_at(s, path, sim_committed_zxid(s));
+    int node = sim_node_at(s, path, sim_committed_zxid(s));
     if (node >= 0 && s->nodes[node].owner != s->clients[client].handle.session) {
         sim_fail(s, "foreign", "client %d deletes %s, which is not its own", client, s->paths[path].text);
     }
@@ -649,9 +652,12 @@ static void check_order(struct sim *s, int client, int own)
     }
 }
 
-static void check_own_order(struct sim *s, int client, const struct zkl__op *op)
+static void check_delete(struct sim *s, int client, const struct zkl__op *op)
 {
     int path = op->kind == ZKL__OP_DELETE ? sim_path_of(s, op->dir, op->name) : -1;
+    if (path >= 0) {
+        check_owner(s, client, path);
+    }
     for (int i = 0; path >= 0 && i < s->attempt_count && !s->clients[client].handle.inbox.head; i++) {
         const struct sim_attempt *attempt = &s->attempts[i];
         if (was_alone(s, attempt, client) && s->nodes[attempt->node[0]].path == path) {
@@ -669,14 +675,12 @@ void sim_judge_submit(struct sim *s, int client, const struct zkl__op *op)
         return; /* a test of the ensemble alone, or shell/ */
     }
     bool lingers = op->watch && sim_lingers_at(s, client, sim_path_of(s, op->dir, NULL));
-    if (op->watch && only_tries(s, client) && !guards(s, client, op) && !may_linger(s, client) && !lingers) {
+    if (op->watch && !is_pending(s, client, false) && !guards(s, client, op) && !may_linger(s, client) && !lingers) {
         sim_fail(s, "outcome", "client %d sets a watch, and has only tries", client);
     }
     check_delete(s, client, op);
-    check_own_order(s, client, op);
     for (size_t i = 0; i < op->part_count; i++) {
         check_delete(s, client, &op->parts[i]);
-        check_own_order(s, client, &op->parts[i]);
     }
 }
 
@@ -768,17 +772,13 @@ void sim_judge_commit(struct sim *s, int position)
     s->judge.unrest = txn->effect_count > 0 ? sim_now(s) : s->judge.unrest;
     for (int i = 0; i < txn->effect_count; i++) {
         const struct sim_effect *effect = &s->effects[txn->first_effect + i];
-        if (effect->kind == SIM_CREATED) {
-            s->nodes[effect->node].born = sim_now(s);
-        } else if (effect->kind == SIM_DELETED) {
-            s->nodes[effect->node].died = sim_now(s);
-        }
-    }
-    for (int i = 0; i < txn->effect_count && meddled; i++) {
-        const struct sim_effect *effect = &s->effects[txn->first_effect + i];
-        s->nodes[effect->node].taken = effect->kind == SIM_DELETED;
-        for (struct sim_attempt *attempt = s->attempts;
-             attempt < s->attempts + s->attempt_count && effect->kind == SIM_DELETED; attempt++) {
+        struct sim_node *node = &s->nodes[effect->node];
+        bool deleted = effect->kind == SIM_DELETED;
+        node->born = effect->kind == SIM_CREATED ? sim_now(s) : node->born;
+        node->died = deleted ? sim_now(s) : node->died;
+        node->taken = meddled ? deleted : node->taken;
+        for (struct sim_attempt *attempt = s->attempts; attempt < s->attempts + s->attempt_count && deleted && meddled;
+             attempt++) {
             bool lease = sim_semaphore_hit(s, attempt, effect->node);
             bool hit = is_place_of(s, attempt, effect->node) || (lease && attempt->state == SIM_HOLDING);
             attempt->exempt = attempt->exempt || hit || lease;

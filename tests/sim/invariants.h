@@ -82,6 +82,8 @@ void sim_fail_at(struct sim *s, int client, int thread, const char *invariant, c
 /* Its core knows it still. attempt may be NULL. */
 bool sim_attempt_exists(const struct sim_attempt *attempt);
 bool sim_attempt_queues_at(const struct sim_attempt *attempt, int path);
+/* No other attempt of its process is in the queue of that path, or at its semaphore: the lists it gets are this one's. */
+bool sim_attempt_is_alone(struct sim *s, const struct sim_attempt *attempt, int path);
 /* Name of its node in the queue of that seat. */
 const char *sim_attempt_node(const struct sim_attempt *attempt, int seat);
 /* What this thread is at; NULL: nothing. */

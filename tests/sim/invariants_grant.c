@@ -175,18 +175,6 @@ static void check_token(struct sim *s, const struct sim_attempt *attempt, int pa
     *exclusive = attempt->shared ? *exclusive : token;
 }
 
-/* No other contender of its process is in the queue: the lists it gets are this one's. */
-static bool alone(struct sim *s, const struct sim_attempt *attempt, int path)
-{
-    for (int thread = 0; thread < SIM_THREADS; thread++) {
-        const struct sim_attempt *other = sim_attempt_of(s, attempt->client, thread);
-        if (other && other != attempt && sim_attempt_queues_at(other, path) && sim_attempt_exists(other)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* What a grant rests on: the last list, or the last event; a hand-over inside a session, on the list alone. */
 static int64_t rests_on(const struct sim *s, const struct sim_attempt *attempt, int path)
 {
@@ -201,7 +189,8 @@ static void check_missing(struct sim *s, struct sim_attempt *attempt, int seat, 
     int path = attempt->path + seat;
     if (!s->faults.stranger) {
         fail_by_lease(s, sim_fail_of(attempt, "token", "is granted on a node that is not there"));
-    } else if (was >= 0 && s->nodes[was].dzxid <= rests_on(s, attempt, path) && alone(s, attempt, path)) {
+    } else if (was >= 0 && s->nodes[was].dzxid <= rests_on(s, attempt, path) &&
+               sim_attempt_is_alone(s, attempt, path)) {
         sim_fail_of(attempt, "token", "is granted though its node had gone before what it was shown last");
     }
     attempt->exempt = true;

@@ -135,25 +135,13 @@ void sim_judge_permits(struct sim *s)
     }
 }
 
-/* No other acquire of its process reads these leases: the list it was shown is this one's. */
-static bool alone(struct sim *s, const struct sim_attempt *attempt)
-{
-    for (int thread = 0; thread < SIM_THREADS; thread++) {
-        const struct sim_attempt *other = sim_attempt_of(s, attempt->client, thread);
-        if (other && other != attempt && other->path == attempt->path && other->semaphore) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* A stranger may have deleted it meanwhile; but not before the list on which the grant rests. */
 static void check_lease_gone(struct sim *s, struct sim_attempt *attempt, int was)
 {
     if (!s->faults.stranger) {
         fail_by_lease(s, sim_fail_of(attempt, "token", "is granted on a lease that is not there"));
     } else if (was >= 0 && s->nodes[was].dzxid <= s->clients[attempt->client].leases_zxid[attempt->path] &&
-               alone(s, attempt)) {
+               sim_attempt_is_alone(s, attempt, attempt->path)) {
         sim_fail_of(attempt, "token", "is granted though its lease had gone before the list");
     }
     attempt->exempt = true;
