@@ -240,9 +240,8 @@ static size_t read_size(const struct zkl__op *op, const struct zkl__memory_node 
 {
     size_t size = op->kind == ZKL__OP_GET ? (size_t)node->stat.data_size : 0;
     if (op->kind == ZKL__OP_CHILDREN) {
-        for (const struct zkl__link *child = node->children.first; child; child = child->next) {
-            const char *path = ((const struct zkl__memory_node *)child)->path;
-            size += sizeof(char *) + strlen(zkl__memory_base(path)) + 1;
+        ZKL__EACH (const struct zkl__memory_node, child, &node->children, sibling) {
+            size += sizeof(char *) + strlen(zkl__memory_base(child->path)) + 1;
         }
     }
     return size;
@@ -256,9 +255,8 @@ static void answer_read(struct zkl__memory_reply *reply, const struct zkl__op *o
     if (op->kind == ZKL__OP_CHILDREN) {
         const char **names = (const char **)reply->room;
         char *end = (char *)(names + node->stat.child_count);
-        for (const struct zkl__link *child = node->children.first; child; child = child->next) {
-            const char *path = ((const struct zkl__memory_node *)child)->path;
-            names[out->child_count++] = zkl__text_put(&end, zkl__memory_base(path));
+        ZKL__EACH (const struct zkl__memory_node, child, &node->children, sibling) {
+            names[out->child_count++] = zkl__text_put(&end, zkl__memory_base(child->path));
         }
         out->children = names;
     } else if (op->kind == ZKL__OP_GET && node->data) {
@@ -335,10 +333,11 @@ static void delete_nodes(struct zkl__memory_space *space, int64_t owner)
     struct zkl__memory_tree *tree = &space->tree;
     int64_t began = tree->zxid;
     bool containers = owner == ZKL__MEMORY_CONTAINER_OWNER;
-    for (size_t i = 0; i < ZKL__MEMORY_BUCKETS; i++) {
-        for (struct zkl__memory_node *node = tree->buckets[i], *next; node; node = next) {
+    for (size_t i = 0; i < tree->nodes.bucket_count; i++) {
+        for (struct zkl__map_entry *entry = tree->nodes.buckets[i], *next; entry; entry = next) {
+            struct zkl__memory_node *node = (struct zkl__memory_node *)entry;
             bool used = node->creates > 0 && !node->children.first && node->stat.pzxid <= began;
-            next = node->next;
+            next = entry->next;
             if (node->stat.ephemeral_owner == owner && (used || !containers)) {
                 tree->zxid += containers;
                 zkl__memory_take_out(tree, node);

@@ -86,18 +86,9 @@ bool zkl__memory_permits(const struct zkl__memory_node *node, const struct zkl__
 
 /* --- nodes ----------------------------------------------------------------------------------- */
 
-static struct zkl__memory_node **bucket_of(struct zkl__memory_tree *tree, const char *path)
-{
-    return &tree->buckets[zkl__path_hash(path) % ZKL__MEMORY_BUCKETS];
-}
-
 struct zkl__memory_node *zkl__memory_find(const struct zkl__memory_tree *tree, const char *path)
 {
-    struct zkl__memory_node *node = *bucket_of((struct zkl__memory_tree *)tree, path);
-    while (node && strcmp(node->path, path) != 0) {
-        node = node->next;
-    }
-    return node;
+    return (struct zkl__memory_node *)zkl__map_find(&tree->nodes, path);
 }
 
 static struct zkl__memory_node *find_parent(const struct zkl__memory_tree *tree, const char *path)
@@ -129,7 +120,7 @@ static struct zkl__memory_node *node_new(const struct zkl__memory_tree *tree, co
     size_t size = strlen(path) + 1;
     struct zkl__memory_node *node = zkl__zalloc(&tree->heap, sizeof *node + size);
     if (node) {
-        memcpy(node->path, path, size);
+        node->entry.path = memcpy(node->path, path, size);
         node->parent = find_parent(tree, path); /* NULL: it is the root */
     }
     return node;
@@ -145,9 +136,7 @@ void zkl__memory_node_free(const struct zkl__memory_tree *tree, struct zkl__memo
 /* A server lists children in no order. Newest first here, so that nobody comes to rely on one. */
 static void link_in(struct zkl__memory_tree *tree, struct zkl__memory_node *node)
 {
-    struct zkl__memory_node **bucket = bucket_of(tree, node->path);
-    node->next = *bucket;
-    *bucket = node;
+    zkl__map_add(&tree->nodes, &node->entry);
     if (node->parent) {
         zkl__list_prepend(&node->parent->children, &node->sibling);
         node->parent->stat.child_count++;
@@ -156,11 +145,7 @@ static void link_in(struct zkl__memory_tree *tree, struct zkl__memory_node *node
 
 static void link_out(struct zkl__memory_tree *tree, struct zkl__memory_node *node)
 {
-    struct zkl__memory_node **at = bucket_of(tree, node->path);
-    while (*at != node) {
-        at = &(*at)->next;
-    }
-    *at = node->next;
+    zkl__map_remove(&tree->nodes, &node->entry);
     zkl__list_remove(&node->parent->children, &node->sibling);
     node->parent->stat.child_count--;
 }
@@ -181,6 +166,9 @@ bool zkl__memory_tree_init(struct zkl__memory_tree *tree, const zkl_heap *heap, 
     memset(tree, 0, sizeof *tree);
     tree->heap = *heap;
     tree->zxid = zxid;
+    if (!zkl__map_init(&tree->nodes, &tree->heap)) {
+        return false;
+    }
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         node = node_new(tree, own[i]);
         if (!node) {
@@ -197,13 +185,13 @@ bool zkl__memory_tree_init(struct zkl__memory_tree *tree, const zkl_heap *heap, 
 
 void zkl__memory_tree_deinit(struct zkl__memory_tree *tree)
 {
-    for (size_t i = 0; i < ZKL__MEMORY_BUCKETS; i++) {
-        while (tree->buckets[i]) {
-            struct zkl__memory_node *node = tree->buckets[i];
-            tree->buckets[i] = node->next;
-            zkl__memory_node_free(tree, node);
+    for (size_t i = 0; tree->nodes.buckets && i < tree->nodes.bucket_count; i++) {
+        for (struct zkl__map_entry *entry = tree->nodes.buckets[i], *next; entry; entry = next) {
+            next = entry->next;
+            zkl__memory_node_free(tree, (struct zkl__memory_node *)entry);
         }
     }
+    zkl__map_deinit(&tree->nodes);
 }
 
 /* --- writes ---------------------------------------------------------------------------------- */

@@ -5,19 +5,17 @@
 
 #include "heap.h"
 #include "list.h"
+#include "map.h"
 #include "store.h"
 
-enum {
-    ZKL__MEMORY_DIGITS = 11,    /* "-2147483648" */
-    ZKL__MEMORY_BUCKETS = 4096, /* of the table of nodes */
-};
+enum { ZKL__MEMORY_DIGITS = 11 }; /* "-2147483648" */
 
 /* What marks a container inside, as in the server. */
 #define ZKL__MEMORY_CONTAINER_OWNER INT64_MIN
 
 struct zkl__memory_node {
-    struct zkl__link sibling;      /* first of all in it */
-    struct zkl__memory_node *next; /* in its bucket */
+    struct zkl__map_entry entry; /* first of all in it */
+    struct zkl__link sibling;
     struct zkl__memory_node *parent;
     struct zkl__list children;
     zkl_acl *acl; /* NULL: open */
@@ -33,7 +31,7 @@ struct zkl__memory_tree {
     zkl_heap heap;
     int64_t zxid;
     struct zkl__memory_node *root;
-    struct zkl__memory_node *buckets[ZKL__MEMORY_BUCKETS];
+    struct zkl__map nodes;
 };
 
 /* On whose behalf. */
