@@ -212,25 +212,10 @@ static bool enter_core(struct zkl__acquisition *acquisition, int count)
 {
     zkl_lock *lock = acquisition->lock;
     struct zkl__core *core = lock->session->core;
-    const zkl_lock_options *o = &lock->options;
-    const struct zkl__contender_config config = {
-        .rule = lock->recipe->rule,
-        .path = lock->path,
-        .metadata = o->metadata ? o->metadata : lock->session->whoami,
-        .acl = o->acl,
-        .fail_on_expiry = o->on_expiry == ZKL_ON_EXPIRY_FAIL,
-        .mark = o->recover || o->delay_after_crash_ms > 0,
-        .revocable = o->revoke_fn != NULL,
-        .announces = lock->recipe->announces,
-        .max_hold = zkl__lock_max_hold(lock),
-        .linger = o->linger_ms * ZKL__MS,
-        .least = o->hold_at_least_ms * ZKL__MS,
-        .delay = o->delay_after_crash_ms * ZKL__MS,
-        .max_ahead = (size_t)o->max_ahead,
-        .position = o->position_fn ? on_position : NULL,
-        .notify = on_outcome,
-        .owner = acquisition,
-    };
+    struct zkl__contender_config config = zkl__lock_config(lock);
+    config.position = lock->options.position_fn ? on_position : NULL;
+    config.notify = on_outcome;
+    config.owner = acquisition;
     acquisition->rule = config.rule;
     acquisition->downgraded = true;
     if (lock->recipe->several) {

@@ -310,8 +310,6 @@ static const struct zkl__recipe election = {
     .object = {.noun = "election", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
     .id = ZKL_RECIPE_ELECTION,
     .size = sizeof(zkl_lock),
-    .takes = ZKL__TAKES_RECURSIVE | ZKL__TAKES_RECOVER | ZKL__TAKES_REVOKE_FN |
-             ZKL__TAKES_POSITION | ZKL__TAKES_DELAY,
     .rule = &rule,
 };
 

@@ -28,25 +28,28 @@ static void finish_completions(zkl_lock *lock);
 
 ZKL__SIZED(sized, zkl_lock_options, ZKL_LOCK_OPTIONS_INIT, payload, delay_after_crash_ms);
 
+#define R(recipe) (1u << ZKL_RECIPE_##recipe)
+
+/* Options that not every recipe has, and the recipes that have them. */
 static int check_applies(const struct zkl__recipe *recipe, const zkl_lock_options *o,
                          zkl_error *err)
 {
     const struct {
         const char *name;
         bool set;
-        unsigned takes;
+        unsigned recipes;
     } options[] = {
-        {"recursive", o->recursive, ZKL__TAKES_RECURSIVE},
-        {"recover", o->recover, ZKL__TAKES_RECOVER},
-        {"revoke_fn", o->revoke_fn != NULL, ZKL__TAKES_REVOKE_FN},
-        {"max_ahead", o->max_ahead != 0, ZKL__TAKES_POSITION},
-        {"position_fn", o->position_fn != NULL, ZKL__TAKES_POSITION},
-        {"linger_ms", o->linger_ms != 0, ZKL__TAKES_LINGER},
-        {"hold_at_least_ms", o->hold_at_least_ms != 0, ZKL__TAKES_LEAST},
-        {"delay_after_crash_ms", o->delay_after_crash_ms != 0, ZKL__TAKES_DELAY},
+        {"recursive", o->recursive, ~R(SEMAPHORE)},
+        {"recover", o->recover, R(LOCK) | R(ELECTION)},
+        {"revoke_fn", o->revoke_fn != NULL, ~R(SEMAPHORE)},
+        {"max_ahead", o->max_ahead != 0, ~(R(MULTILOCK) | R(SEMAPHORE))},
+        {"position_fn", o->position_fn != NULL, ~(R(MULTILOCK) | R(SEMAPHORE))},
+        {"linger_ms", o->linger_ms != 0, R(LOCK) | R(WRITE_LOCK)},
+        {"hold_at_least_ms", o->hold_at_least_ms != 0, R(LOCK)},
+        {"delay_after_crash_ms", o->delay_after_crash_ms != 0, R(LOCK) | R(ELECTION)},
     };
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        if (options[i].set && !(recipe->takes & options[i].takes)) {
+        if (options[i].set && !(options[i].recipes & 1u << recipe->id)) {
             return zkl__fail(err, ZKL_EINVAL, 0, NULL,
                              "the option %s does not apply to the recipe \"%s\"", options[i].name,
                              recipe->object.noun);
@@ -103,6 +106,31 @@ static int check_values(const zkl_lock_options *o, zkl_error *err)
         rc = zkl__range_check("delay_after_crash_ms", o->delay_after_crash_ms, 0, ZKL__DAY_MS, err);
     }
     return rc;
+}
+
+static int64_t max_hold_ns(const zkl_lock *lock)
+{
+    return lock->options.max_hold_ms * ZKL__MS;
+}
+
+struct zkl__contender_config zkl__lock_config(const zkl_lock *lock)
+{
+    const zkl_lock_options *o = &lock->options;
+    return (struct zkl__contender_config){
+        .rule = lock->recipe->rule,
+        .path = lock->path,
+        .metadata = o->metadata ? o->metadata : lock->session->whoami,
+        .acl = o->acl,
+        .fail_on_expiry = o->on_expiry == ZKL_ON_EXPIRY_FAIL,
+        .mark = o->recover || o->delay_after_crash_ms > 0,
+        .revocable = o->revoke_fn != NULL,
+        .announces = lock->recipe->announces,
+        .max_hold = max_hold_ns(lock),
+        .linger = o->linger_ms * ZKL__MS,
+        .least = o->hold_at_least_ms * ZKL__MS,
+        .delay = o->delay_after_crash_ms * ZKL__MS,
+        .max_ahead = (size_t)o->max_ahead,
+    };
 }
 
 /* --- memory ---------------------------------------------------------------------------------- */
@@ -270,8 +298,6 @@ const struct zkl__recipe zkl__plain_lock = {
     .object = {.noun = "lock", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
     .id = ZKL_RECIPE_LOCK,
     .size = sizeof(zkl_lock),
-    .takes = ZKL__TAKES_RECURSIVE | ZKL__TAKES_RECOVER | ZKL__TAKES_REVOKE_FN |
-             ZKL__TAKES_POSITION | ZKL__TAKES_LINGER | ZKL__TAKES_LEAST | ZKL__TAKES_DELAY,
     .rule = &zkl__rule_mutex,
     .announces = true,
 };
@@ -926,11 +952,6 @@ bool zkl__lock_give_up(struct zkl__object *object, int code)
 
 /* --- queries of the current state ------------------------------------------------------------ */
 
-int64_t zkl__lock_max_hold(const zkl_lock *lock)
-{
-    return lock->options.max_hold_ms * ZKL__MS;
-}
-
 struct zkl__lock_status zkl__lock_status_locked(const zkl_lock *lock)
 {
     struct zkl__lock_status now = {.state = ZKL_STATE_IDLE};
@@ -946,9 +967,8 @@ struct zkl__lock_status zkl__lock_status_locked(const zkl_lock *lock)
         return now;
     }
     int64_t until = zkl__core_lease_until(lock->session->core);
-    if (lock->options.max_hold_ms > 0 &&
-        acquisition->settled_at + zkl__lock_max_hold(lock) < until) {
-        until = acquisition->settled_at + zkl__lock_max_hold(lock);
+    if (lock->options.max_hold_ms > 0 && acquisition->settled_at + max_hold_ns(lock) < until) {
+        until = acquisition->settled_at + max_hold_ns(lock);
     }
     now.state = acquisition->jeopardy ? ZKL_STATE_JEOPARDY : ZKL_STATE_HELD;
     now.token = acquisition->token;

@@ -38,22 +38,10 @@ struct zkl__semaphore_ops {
                     struct zkl__held_node *nodes, size_t room);
 };
 
-/* Options that not every recipe has. */
-enum {
-    ZKL__TAKES_RECURSIVE = 1,
-    ZKL__TAKES_RECOVER = 2,
-    ZKL__TAKES_REVOKE_FN = 4,
-    ZKL__TAKES_POSITION = 8,
-    ZKL__TAKES_LINGER = 16,
-    ZKL__TAKES_LEAST = 32,
-    ZKL__TAKES_DELAY = 64
-};
-
 struct zkl__recipe {
     struct zkl__object_ops object; /* noun, zkl__lock_give_up, zkl__lock_describe */
     zkl_recipe id;
     size_t size;                  /* of the struct that begins with the zkl_lock */
-    unsigned takes;               /* ZKL__TAKES_... */
     const struct zkl__rule *rule; /* how it queues */
     bool announces;               /* see protocol/contender.h */
     bool several;                 /* in the queues of all its paths at once */
@@ -197,7 +185,8 @@ struct zkl__completion {
 };
 
 /* lock.c */
-int64_t zkl__lock_max_hold(const zkl_lock *lock); /* ns */
+/* The options as a contender has them; without position, notify and owner. */
+struct zkl__contender_config zkl__lock_config(const zkl_lock *lock);
 int zkl__lock_enter(zkl_lock *lock, int64_t timeout_ms,
                     zkl_error *err); /* for an acquire; session mutex not held */
 /* Session mutex held. Returns ZKL_ENOTHELD, and err says that the lock was not granted. */

@@ -12,7 +12,6 @@ static const struct zkl__recipe multilock = {
     .object = {.noun = "multi-lock", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
     .id = ZKL_RECIPE_MULTILOCK,
     .size = sizeof(zkl_lock),
-    .takes = ZKL__TAKES_RECURSIVE | ZKL__TAKES_REVOKE_FN,
     .rule = &zkl__rule_mutex,
     .several = true,
 };

@@ -11,7 +11,6 @@ static const struct zkl__recipe read_lock = {
     .object = {.noun = "read lock", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
     .id = ZKL_RECIPE_READ_LOCK,
     .size = sizeof(zkl_lock),
-    .takes = ZKL__TAKES_RECURSIVE | ZKL__TAKES_REVOKE_FN | ZKL__TAKES_POSITION,
     .rule = &reader,
 };
 
@@ -19,7 +18,6 @@ static const struct zkl__recipe write_lock = {
     .object = {.noun = "write lock", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
     .id = ZKL_RECIPE_WRITE_LOCK,
     .size = sizeof(zkl_lock),
-    .takes = ZKL__TAKES_RECURSIVE | ZKL__TAKES_REVOKE_FN | ZKL__TAKES_POSITION | ZKL__TAKES_LINGER,
     .rule = &writer,
     .announces = true,
 };
