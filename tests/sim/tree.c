@@ -3,89 +3,57 @@
 #include <string.h>
 
 #include "name.h"
+#include "path.h"
 #include "sim.h"
 
 /* --- paths ---------------------------------------------------------------------------------------------------------- */
-
-static uint32_t text_hash(const char *text, size_t length)
-{
-    uint32_t hash = 2166136261u;
-    for (size_t i = 0; i < length; i++) {
-        hash = (hash ^ (uint8_t)text[i]) * 16777619u;
-    }
-    return hash & (SIM_PATHS * 2 - 1);
-}
 
 const char *sim_path_name(const struct sim_path *path)
 {
     return path->text + path->dir_length + 1;
 }
 
-static int path_new(struct sim *s, int parent, int dir_length, const char *text, size_t length, int *bucket)
+static int path_find(struct sim *s, const char *text)
 {
-    if (s->path_count == SIM_PATHS || length >= SIM_PATH_TEXT) {
+    int *bucket = &s->path_hash[zkl__path_hash(text) % (SIM_PATHS * 2)];
+    for (int index = *bucket; index >= 0; index = s->paths[index].next) {
+        if (strcmp(s->paths[index].text, text) == 0) {
+            return index;
+        }
+    }
+    char above[SIM_PATH_TEXT];
+    size_t length = zkl__path_join(above, sizeof above, text, NULL);
+    bool deep = length > 1 && zkl__path_shorten(above);
+    int parent = length > 1 ? path_find(s, deep ? above : "/") : -1;
+    if (length == 0 || s->path_count == SIM_PATHS) {
         s->overflow = true;
         return -1;
     }
     int index = s->path_count++;
     struct sim_path *path = &s->paths[index];
-    path->parent = parent;
-    path->first_child = -1;
-    path->sibling = parent < 0 ? -1 : s->paths[parent].first_child;
-    path->node = -1;
-    path->denied = 0;
-    path->dir_length = dir_length;
-    path->next = *bucket;
-    memcpy(path->text, text, length);
-    path->text[length] = '\0';
+    *path = (struct sim_path){.parent = parent,
+                              .first_child = -1,
+                              .sibling = -1,
+                              .node = -1,
+                              .next = *bucket,
+                              .dir_length = deep ? (int)strlen(above) : 0};
+    memcpy(path->text, text, length + 1);
     *bucket = index;
     if (parent >= 0) {
+        path->sibling = s->paths[parent].first_child;
         s->paths[parent].first_child = index;
     }
     return index;
 }
 
-static int path_find(struct sim *s, const char *text, size_t length)
-{
-    int *bucket = &s->path_hash[text_hash(text, length)];
-    for (int index = *bucket; index >= 0; index = s->paths[index].next) {
-        const char *known = s->paths[index].text;
-        if (memcmp(known, text, length) == 0 && known[length] == '\0') {
-            return index;
-        }
-    }
-    size_t slash = length;
-    while (slash > 0 && text[slash - 1] != '/') {
-        slash--;
-    }
-    if (slash == 0 || length >= SIM_PATH_TEXT) {
-        s->overflow = true;
-        return -1;
-    }
-    int dir_length = (int)slash - 1;
-    int parent = path_find(s, slash == 1 ? "/" : text, slash == 1 ? 1 : slash - 1);
-    return parent < 0 ? -1 : path_new(s, parent, dir_length, text, length, bucket);
-}
-
 int sim_path_of(struct sim *s, const char *dir, const char *name)
 {
-    size_t length = strlen(dir);
-    if (!name) {
-        return path_find(s, dir, length);
-    }
     char text[SIM_PATH_TEXT];
-    size_t more = strlen(name);
-    if (length == 1) {
-        length = 0;
-    }
-    if (length + 1 + more >= sizeof text) {
+    if (zkl__path_join(text, sizeof text, dir, name) == 0) {
         s->overflow = true;
         return -1;
     }
-    memcpy(text, dir, length);
-    text[length] = '/';
-    memcpy(text + length + 1, name, more);
-    return path_find(s, text, length + 1 + more);
+    return path_find(s, text);
 }
 
 /* --- nodes ---------------------------------------------------------------------------------------------------------- */
@@ -118,7 +86,7 @@ static int node_new(struct sim *s, const struct sim_part *part, int path, int64_
 void sim_tree_init(struct sim *s)
 {
     memset(s->path_hash, 0xff, sizeof s->path_hash);
-    path_new(s, -1, 0, "/", 1, &s->path_hash[text_hash("/", 1)]);
+    path_find(s, "/");
     node_new(s, &(struct sim_part){.path = 0}, 0, 0);
 }
 
@@ -290,8 +258,8 @@ static enum zkl__rc do_create(struct sim *s, struct sim_part *part, int session,
     int path = part->path;
     if (part->mode == ZKL__EPHEMERAL_SEQUENTIAL || part->mode == ZKL__PERSISTENT_SEQUENTIAL) {
         char text[SIM_PATH_TEXT + 16];
-        int length = snprintf(text, sizeof text, "%s%010d", wanted->text, head_cversion(s, &s->nodes[parent]));
-        path = path_find(s, text, length);
+        snprintf(text, sizeof text, "%s%010d", wanted->text, head_cversion(s, &s->nodes[parent]));
+        path = path_find(s, text);
         if (path < 0) {
             return ZKL__RC_REFUSED;
         }
