@@ -20,6 +20,7 @@
 extern const struct sim_shell actors_shell __attribute__((weak));
 
 static volatile uint64_t seed_now;
+static struct sim_plan plan; /* what it runs */
 
 /* A core that stops itself (a broken promise it noticed) or crashes: which seed it was. */
 static void crashed(int signal_number)
@@ -33,7 +34,6 @@ static void crashed(int signal_number)
 
 static int run_seeds(struct sim *s, uint64_t from, uint64_t count)
 {
-    static struct sim_plan plan;
     uint64_t hash = 0, steps = 0, grants = 0, completions = 0, losses = 0, off_lease = 0;
     for (uint64_t seed = from; seed < from + count; seed++) {
         seed_now = seed;
@@ -59,11 +59,12 @@ static int run_seeds(struct sim *s, uint64_t from, uint64_t count)
 }
 
 /* Of a seed, or of a file. */
-static bool read_plan(const struct sim *s, struct sim_plan *plan, uint64_t *seed, const char *what)
+static bool read_plan(const struct sim *s, const char *what)
 {
+    uint64_t seed = strtoull(what, NULL, 10);
     if (what[strspn(what, "0123456789")] == '\0') {
-        *seed = strtoull(what, NULL, 10);
-        sim_plan_roll(plan, *seed, s->shell);
+        sim_plan_roll(&plan, seed, s->shell);
+        seed_now = seed;
         return true;
     }
     FILE *in = fopen(what, "r");
@@ -71,8 +72,9 @@ static bool read_plan(const struct sim *s, struct sim_plan *plan, uint64_t *seed
         perror(what);
         return false;
     }
-    int line = sim_plan_read(plan, seed, in);
+    int line = sim_plan_read(&plan, &seed, in);
     fclose(in);
+    seed_now = seed;
     if (line) {
         fprintf(stderr, "%s:%d: not a line of a plan\n", what, line);
     }
@@ -81,13 +83,7 @@ static bool read_plan(const struct sim *s, struct sim_plan *plan, uint64_t *seed
 
 static int run_one(struct sim *s, const char *what, bool trace)
 {
-    static struct sim_plan plan;
-    uint64_t seed;
-    if (!read_plan(s, &plan, &seed, what)) {
-        return 2;
-    }
-    seed_now = seed;
-    bool fine = sim_run(s, &plan, seed, trace ? stdout : NULL);
+    bool fine = sim_run(s, &plan, seed_now, trace ? stdout : NULL);
     if (!s->story || !fine) {
         printf("%s: %s (%llu steps, hash %016llx)\n", what, fine ? "nothing violated" : s->judge.verdict,
                (unsigned long long)s->steps, (unsigned long long)s->hash);
@@ -97,16 +93,11 @@ static int run_one(struct sim *s, const char *what, bool trace)
 
 static int print_plan(struct sim *s, const char *what, bool shrinks)
 {
-    static struct sim_plan plan;
-    uint64_t seed;
-    if (!read_plan(s, &plan, &seed, what)) {
-        return 2;
-    }
-    if (shrinks && !sim_plan_shrink(s, &plan, seed)) {
+    if (shrinks && !sim_plan_shrink(s, &plan, seed_now)) {
         fprintf(stderr, "%s violates nothing\n", what);
         return 2;
     }
-    sim_plan_write(&plan, seed, stdout);
+    sim_plan_write(&plan, seed_now, stdout);
     return 0;
 }
 
@@ -132,16 +123,15 @@ int main(int argc, char **argv)
     signal(SIGABRT, crashed);
     signal(SIGSEGV, crashed);
     const char *command = argc < 3 ? "" : argv[1];
-    int code = 2;
+    bool shrinks = strcmp(command, "--shrink") == 0;
+    s->story = strcmp(command, "--story") == 0;
+    int code;
     if (strcmp(command, "--seeds") == 0 && argc == 4) {
         code = run_seeds(s, strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
-    } else if (strcmp(command, "--seed") == 0 || strcmp(command, "--plan") == 0) {
-        code = run_one(s, argv[2], argc > 3);
-    } else if (strcmp(command, "--story") == 0) {
-        s->story = true;
-        code = run_one(s, argv[2], true);
-    } else if (strcmp(command, "--print") == 0 || strcmp(command, "--shrink") == 0) {
-        code = print_plan(s, argv[2], strcmp(command, "--shrink") == 0);
+    } else if (strcmp(command, "--seed") == 0 || strcmp(command, "--plan") == 0 || s->story) {
+        code = read_plan(s, argv[2]) ? run_one(s, argv[2], argc > 3 || s->story) : 2;
+    } else if (strcmp(command, "--print") == 0 || shrinks) {
+        code = read_plan(s, argv[2]) ? print_plan(s, argv[2], shrinks) : 2;
     } else if (strcmp(command, "--explore") == 0 && argc >= 6 && !s->shell) {
         code = sim_explore(s, argv + 2, argc == 7 ? argv[6] : "");
     } else {
