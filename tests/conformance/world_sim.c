@@ -26,7 +26,7 @@ struct sim_world {
     struct sim_plan plan;
     struct world_session *sessions[SIM_CLIENTS]; /* by client; NULL: not open */
     uint64_t runs;
-    enum sim_rules rules;
+    enum zkl__memory_rules rules;
 };
 
 static struct sim_world the_world; /* the listener is told of a struct sim, not of a world */
@@ -241,9 +241,6 @@ static void session_free(struct world_session *session)
 
 struct world *world_of_sim(enum zkl__memory_rules rules)
 {
-    static const enum sim_rules same[] = {[ZKL__RULES_NOTHING_NEEDS_READ] = SIM_NOTHING_NEEDS_READ,
-                                          [ZKL__RULES_EVENTS_NEED_READ] = SIM_EVENTS_NEED_READ,
-                                          [ZKL__RULES_EXISTS_NEEDS_READ] = SIM_EXISTS_NEEDS_READ};
     the_world = (struct sim_world){.world = {.name = "simulated",
                                              .features = SCRIPT_CUTS | SCRIPT_CHROOT | SCRIPT_SEALS,
                                              .lags = true,
@@ -259,7 +256,7 @@ struct world *world_of_sim(enum zkl__memory_rules rules)
                                              .free = session_free},
                                    .s = sim_new()};
     the_world.world.state = &the_world;
-    the_world.rules = same[rules];
+    the_world.rules = rules;
     return &the_world.world;
 }
 

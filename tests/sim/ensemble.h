@@ -76,6 +76,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "memory_tree.h"
 #include "op.h"
 
 /* Session 0 is a stranger's, never expires, and owns what strangers make that is ephemeral. */
@@ -118,8 +119,6 @@ struct sim_path {
 
 /* Who may read a node. */
 enum sim_readers { SIM_ANYBODY, SIM_OWN_PROCESS, SIM_NOBODY };
-/* What of a node is told to who may not read it. */
-enum sim_rules { SIM_EVENTS_NEED_READ, SIM_NOTHING_NEEDS_READ, SIM_EXISTS_NEEDS_READ };
 
 /* One incarnation: lives for readers at zxid z with czxid <= z < dzxid. */
 struct sim_node {

@@ -241,7 +241,7 @@ static bool fits(const struct sim *s, const struct sim_attempt *attempt, int cod
         return attempt->plan->fail_on_expiry || (attempt->joint && s->faults.stranger);
     case ZKL_EAUTH: /* who may not read its own node learns of no token that the create has not told */
         return sim_struck(s, SIM_DENY) ||
-               (s->plan->hides[attempt->client] == SIM_NOBODY && s->plan->rules == SIM_EXISTS_NEEDS_READ);
+               (s->plan->hides[attempt->client] == SIM_NOBODY && s->plan->rules == ZKL__RULES_EXISTS_NEEDS_READ);
     case ZKL_ENOMEM:
         return sim_struck(s, SIM_NO_MEMORY) || sim_struck(s, SIM_REFUSE);
     case ZKL_ELIMIT:

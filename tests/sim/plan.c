@@ -227,7 +227,7 @@ static void roll_faults(struct sim_plan *plan, uint64_t *dice)
 static void roll_access(struct sim_plan *plan, uint64_t dice)
 {
     bool closed = dice_once_in(&dice, 4);
-    plan->rules = (enum sim_rules)dice_below(&dice, 3);
+    plan->rules = (enum zkl__memory_rules)dice_below(&dice, 3);
     for (int i = 0; i < plan->clients; i++) {
         bool open = !closed || dice_once_in(&dice, 3);
         plan->hides[i] = open ? SIM_ANYBODY : dice_once_in(&dice, 6) ? SIM_NOBODY : SIM_OWN_PROCESS;

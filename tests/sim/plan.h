@@ -133,7 +133,7 @@ struct sim_plan {
     int64_t walk;        /* most, that the leader takes to expire the sessions of one tick; 0: no time */
     int64_t skew;        /* most, of a server's wall clock before the others' */
     bool seals;          /* the clients have an identity that nobody else has: they announce releases */
-    enum sim_rules rules;
+    enum zkl__memory_rules rules;
     enum sim_readers hides[6]; /* from whom each client hides its places in the queues, which all may list */
     bool readers, marks;       /* only while it is rolled */
     bool lingers;              /* some acquire does */

@@ -4,7 +4,7 @@
  *   ensemble servers=3 observers=0 masters=0 batches=0 tick=2000 timeout=10000 pause=500 walk=0
  *   network pct=0 delay=1 slow-once-in=0 slow=0 inbox=0 preempt=0 ping-late=0 late=0
  *   start clients=2 paths=1 sequence=0 heal=40000 seals=0 rules=0 async=0 unlisted=0
- *   client 0 ppm=999 hides=1       (rules, hides: numbers of enum sim_rules and sim_readers)
+ *   client 0 ppm=999 hides=1       (rules, hides: numbers of enum zkl__memory_rules and sim_readers)
  *   acquire client=0 thread=0 path=0 after=0 timeout=-1 hold=100 cancel=-1 max-hold=0 try=0 fail=0 eager=0 let-go=0
  *           kind=mutex mark=0 downgrade=0 joint=0 recipe=by-seed linger=0 least=0 crash-delay=0
  *           (on the same line; kind: mutex, read or write; recipe: semaphore, group; in sim_recipes, lock, ...)

@@ -184,7 +184,7 @@ static void note_told(struct sim *s, const struct sim_conn *conn, int node)
 /* What becomes of a node is told to who may read it. */
 static bool is_told(const struct sim *s, const struct sim_conn *conn, int node)
 {
-    return s->plan->rules == SIM_NOTHING_NEEDS_READ || sim_node_readable(s, node, conn->client);
+    return s->plan->rules == ZKL__RULES_NOTHING_NEEDS_READ || sim_node_readable(s, node, conn->client);
 }
 
 static void fire_effect(struct sim *s, int index, const struct sim_effect *effect, int64_t zxid)

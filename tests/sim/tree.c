@@ -209,7 +209,7 @@ enum zkl__rc sim_tree_read(const struct sim *s, int client, enum zkl__op_kind op
     if (*node < 0) {
         return ZKL__RC_NONODE;
     }
-    bool needed = op != ZKL__OP_EXISTS || s->plan->rules == SIM_EXISTS_NEEDS_READ;
+    bool needed = op != ZKL__OP_EXISTS || s->plan->rules == ZKL__RULES_EXISTS_NEEDS_READ;
     bool hidden = (s->paths[path].denied & ZKL_PERM_READ) || !sim_node_readable(s, *node, client);
     return hidden && needed ? ZKL__RC_NOAUTH : ZKL__RC_OK;
 }
