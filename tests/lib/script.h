@@ -10,6 +10,7 @@
 
 #include "check.h"
 #include "core_internal.h"
+#include "memory_tree.h"
 #include "session_step.h"
 #include "test_heap.h"
 
@@ -54,16 +55,9 @@ struct script_node {
 
 struct script_watch {
     char path[SCRIPT_PATH];
-    enum script_watched { SCRIPT_DATA_OF, SCRIPT_MISSING, SCRIPT_CHILDREN_OF } what;
+    enum script_watched { SCRIPT_DATA_OF = 1, SCRIPT_MISSING = 2, SCRIPT_CHILDREN_OF = 4 } what;
     bool known;   /* the reply was delivered: the client sets it again after a reconnect */
     int64_t zxid; /* of the last change that it has shown */
-};
-
-/* What a session may learn of a znode that it may not read. */
-enum script_rules {
-    SCRIPT_EVENTS_NEED_READ,   /* Debian's 3.8.0-11+deb12u2: no watch event of it (CVE-2024-23944) */
-    SCRIPT_NOTHING_NEEDS_READ, /* 3.8.0: its stat, and every event */
-    SCRIPT_EXISTS_NEEDS_READ   /* 3.8.4, 3.9.2: nothing (ZOOKEEPER-2590, too) */
 };
 
 /* What the store has for us and has not delivered. */
@@ -117,7 +111,7 @@ struct script {
     int refuse_code, refuse_skip, refuse_count;
 
     bool chroot_missing;
-    enum script_rules rules;
+    enum zkl__memory_rules rules;
     bool hide_ours; /* what we create is hidden from us */
     int64_t zxid;
     bool in_multi;         /* its parts share one zxid */

@@ -13,37 +13,37 @@ static void push_watch_news(const char *path, enum zkl__watch_event event)
     strcpy(news->path, path);
 }
 
-static void fire(const char *path, enum zkl__watch_event event, enum script_watched what)
+static void add_watch(const char *path, struct script_watch watch)
 {
-    int kept = 0;
-    for (int i = 0; i < script.watch_count; i++) {
-        if (strcmp(script.watches[i].path, path) == 0 && script.watches[i].what == what) {
-            push_watch_news(path, event);
-        } else {
-            script.watches[kept++] = script.watches[i];
-        }
-    }
-    script.watch_count = kept;
+    strcpy(watch.path, path);
+    script.watches[script.watch_count++] = watch;
 }
 
-static void forget_watch(const char *path, enum script_watched what)
+/* Of one or more kinds. False: there was none. */
+static bool use_up_watches(const char *path, unsigned kinds)
 {
-    int kept = 0;
-    for (int i = 0; i < script.watch_count; i++) {
-        if (strcmp(script.watches[i].path, path) != 0 || script.watches[i].what != what) {
+    int kept = 0, had = script.watch_count;
+    for (int i = 0; i < had; i++) {
+        if (strcmp(script.watches[i].path, path) != 0 || !(script.watches[i].what & kinds)) {
             script.watches[kept++] = script.watches[i];
         }
     }
     script.watch_count = kept;
+    return kept < had;
+}
+
+static void fire(const char *path, enum zkl__watch_event event, enum script_watched what)
+{
+    if (use_up_watches(path, what)) {
+        push_watch_news(path, event);
+    }
 }
 
 /* What is kept from us uses the watch up all the same. */
 static void fire_of_node(const char *path, bool hidden, enum zkl__watch_event event)
 {
-    if (hidden && script.rules != SCRIPT_NOTHING_NEEDS_READ) {
-        forget_watch(path, SCRIPT_DATA_OF);
-    } else {
-        fire(path, event, SCRIPT_DATA_OF);
+    if (use_up_watches(path, SCRIPT_DATA_OF) && (!hidden || script.rules == ZKL__RULES_NOTHING_NEEDS_READ)) {
+        push_watch_news(path, event);
     }
 }
 
@@ -63,13 +63,19 @@ static int64_t next_zxid(void)
     return script.zxid;
 }
 
+/* The path above, "" for the root, and its node. */
+static struct script_node *find_parent(const char *path, char parent[SCRIPT_PATH])
+{
+    strcpy(parent, path);
+    *strrchr(parent, '/') = '\0';
+    return script_find(parent);
+}
+
 /* A child came or went. */
 static void change_parent(const char *path, int children)
 {
     char parent[SCRIPT_PATH];
-    strcpy(parent, path);
-    *strrchr(parent, '/') = '\0';
-    struct script_node *node = script_find(parent);
+    struct script_node *node = find_parent(path, parent);
     if (node) {
         node->pzxid = script.zxid;
         node->cversion++;
@@ -159,9 +165,7 @@ const char *script_our_path(void)
 static bool parent_missing(const char *path)
 {
     char parent[SCRIPT_PATH];
-    strcpy(parent, path);
-    *strrchr(parent, '/') = '\0';
-    return script.chroot_missing || (parent[0] && !script_find(parent));
+    return script.chroot_missing || (!find_parent(path, parent) && parent[0]);
 }
 
 static struct zkl__stat stat_of(const struct script_node *node)
@@ -259,9 +263,7 @@ static void set_watch(const struct script_op *op, enum script_watched what, int6
         }
     }
     if (op->watch) {
-        struct script_watch *watch = &script.watches[script.watch_count++];
-        *watch = (struct script_watch){.what = what, .zxid = zxid};
-        strcpy(watch->path, op->path);
+        add_watch(op->path, (struct script_watch){.what = what, .zxid = zxid});
     }
 }
 
@@ -289,7 +291,7 @@ static void do_children(const struct script_op *op, struct script_news *news)
 
 static bool may_see(const struct script_op *op, const struct script_node *node)
 {
-    bool needs = op->kind == ZKL__OP_GET || script.rules == SCRIPT_EXISTS_NEEDS_READ;
+    bool needs = op->kind == ZKL__OP_GET || script.rules == ZKL__RULES_EXISTS_NEEDS_READ;
     return !node->hidden || !needs;
 }
 
@@ -311,18 +313,6 @@ static void do_look(const struct script_op *op, struct script_news *news)
         }
         set_watch(op, SCRIPT_DATA_OF, node->mzxid);
     }
-}
-
-static void do_unwatch(const struct script_op *op, struct script_news *news)
-{
-    int kept = 0;
-    for (int i = 0; i < script.watch_count; i++) {
-        if (strcmp(script.watches[i].path, op->path) != 0) {
-            script.watches[kept++] = script.watches[i];
-        }
-    }
-    news->reply.rc = kept == script.watch_count ? ZKL__RC_NOWATCH : ZKL__RC_OK;
-    script.watch_count = kept;
 }
 
 static void carry_out(const struct script_op *op, struct script_news *news)
@@ -348,7 +338,7 @@ static void carry_out(const struct script_op *op, struct script_news *news)
         do_look(op, news);
         break;
     case ZKL__OP_UNWATCH:
-        do_unwatch(op, news);
+        news->reply.rc = use_up_watches(op->path, ~0u) ? ZKL__RC_OK : ZKL__RC_NOWATCH;
         break;
     case ZKL__OP_NONE:
     case ZKL__OP_SYNC:
@@ -527,12 +517,12 @@ void script_store_disconnect(void)
     script.op_count = 0;
     for (int i = 0; i < script.news_count; i++) {
         if (script.news[i].is_watch) { /* the client has not heard: it sets the watch again, and hears then */
-            struct script_watch *watch = &script.watches[script.watch_count++];
-            *watch = (struct script_watch){.known = true,
-                                           .what = script.news[i].watch == ZKL__WATCH_CREATED    ? SCRIPT_MISSING
-                                                   : script.news[i].watch == ZKL__WATCH_CHILDREN ? SCRIPT_CHILDREN_OF
-                                                                                                 : SCRIPT_DATA_OF};
-            strcpy(watch->path, script.news[i].path);
+            enum zkl__watch_event event = script.news[i].watch;
+            add_watch(script.news[i].path,
+                      (struct script_watch){.known = true,
+                                            .what = event == ZKL__WATCH_CREATED    ? SCRIPT_MISSING
+                                                    : event == ZKL__WATCH_CHILDREN ? SCRIPT_CHILDREN_OF
+                                                                                   : SCRIPT_DATA_OF});
         }
     }
     script_store_forget();

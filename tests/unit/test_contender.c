@@ -45,12 +45,12 @@ TEST(test_strangers_with_our_uuid)
 
 /* --- a blocker that may not be read --------------------------------------------------------------------------------- */
 
-static const enum script_rules every_rule[] = {SCRIPT_NOTHING_NEEDS_READ, SCRIPT_EVENTS_NEED_READ,
-                                               SCRIPT_EXISTS_NEEDS_READ};
+static const enum zkl__memory_rules every_rule[] = {ZKL__RULES_NOTHING_NEEDS_READ, ZKL__RULES_EVENTS_NEED_READ,
+                                                    ZKL__RULES_EXISTS_NEEDS_READ};
 #define EVERY_RULE (sizeof every_rule / sizeof *every_rule)
 
 /* Our node is there, and a list shows a blocker that refuses the get under way. */
-static void find_hidden(enum script_rules rules)
+static void find_hidden(enum zkl__memory_rules rules)
 {
     script_begin_blocked();
     script.rules = rules;
@@ -91,7 +91,7 @@ TEST(test_unreadable_and_forged)
         find_hidden(every_rule[i]);
         script_find(SCRIPT_BLOCKER)->owner = 0;
         script_answer_all();
-        if (every_rule[i] == SCRIPT_EXISTS_NEEDS_READ) {
+        if (every_rule[i] == ZKL__RULES_EXISTS_NEEDS_READ) {
             STATE(&me, "watching");
             script_remove(SCRIPT_BLOCKER);
         }
