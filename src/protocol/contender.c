@@ -549,7 +549,7 @@ static void on_time(struct zkl__contender *c)
             !c->core->connected ? "the time is up, and no server is reached"
             : c->mark.state == ZKL__MARK_DELAYS
                 ? "the time is up before delay_after_crash_ms: the last holder did not release"
-            : c->state == ZKL__PROVING && zkl__core_doubted(c->core)
+            : c->state == ZKL__PROVING && zkl__lease_doubted(&c->core->lease, c->core->now)
                 ? "the time is up: no server was reached for a session timeout, and "
                   "nothing is granted until another one has passed"
                 : "the time is up");
@@ -708,16 +708,6 @@ static int64_t contender_wake(const struct zkl__contender *c)
 }
 
 /* === what a step changes for its session ====================================================== */
-
-struct zkl__contender *zkl__contenders_first(const struct zkl__core *core)
-{
-    return ZKL__OWNER(core->contenders.first, struct zkl__contender, in_session);
-}
-
-struct zkl__contender *zkl__contenders_after(const struct zkl__contender *c)
-{
-    return ZKL__OWNER(c->in_session.next, struct zkl__contender, in_session);
-}
 
 static int change_watch(struct zkl__core *core, struct zkl__watch *watch,
                         enum zkl__watch_change change, size_t bytes_max)
@@ -1020,10 +1010,6 @@ enum zkl__contender_state zkl__contender_state(const struct zkl__contender *cont
 {
     return contender->state;
 }
-int64_t zkl__contender_token(const struct zkl__contender *contender)
-{
-    return contender->node.czxid;
-}
 const char *zkl__contender_node(const struct zkl__contender *contender)
 {
     return contender->node.name;
@@ -1073,8 +1059,7 @@ void zkl__contenders_drop(struct zkl__core *core)
     ZKL__EACH (struct zkl__contender, c, &core->contenders, in_session) {
         zkl__peers_unfollow(c);
     }
-    struct zkl__contender *c;
-    while ((c = zkl__contenders_first(core))) {
+    ZKL__EACH_LEAVING (struct zkl__contender, c, &core->contenders, in_session) {
         if (c->multi) {
             zkl__multi_disown(c->multi);
         }

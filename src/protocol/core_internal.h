@@ -953,9 +953,6 @@ bool zkl__core_settled(const struct zkl__core *core);
 
 /* --- its contenders --------------------------------------------------------------------------- */
 
-/* In the order of their acquires; NULL: there are no more. */
-struct zkl__contender *zkl__contenders_first(const struct zkl__core *core);
-struct zkl__contender *zkl__contenders_after(const struct zkl__contender *c);
 /* To all of them, the earliest acquire first: on a new connection they send their creates in the
  * order in which they read this. code: of ZKL__CE_END. */
 void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code);

@@ -133,8 +133,6 @@ bool zkl__core_holds(const struct zkl__core *core, const struct zkl__contender *
                      int64_t now);
 
 enum zkl__contender_state zkl__contender_state(const struct zkl__contender *contender);
-/* czxid of its node, 0 while unknown. */
-int64_t zkl__contender_token(const struct zkl__contender *contender);
 /* Name of its node, "" while there is none. */
 const char *zkl__contender_node(const struct zkl__contender *contender);
 /* Held, by the lease: false from its end on. */
@@ -178,8 +176,6 @@ void zkl__watch_remove(struct zkl__core *core, struct zkl__watch *watch);
 int64_t zkl__core_now(const struct zkl__core *core);
 int64_t zkl__core_session_id(const struct zkl__core *core); /* 0: it has none */
 int64_t zkl__core_timeout(const struct zkl__core *core);    /* ns, 0 before the first connection */
-/* No server was reached for a session timeout (zkl__lease_doubted). */
-bool zkl__core_doubted(const struct zkl__core *core);
 /* What has been counted; lives as long as the core. */
 struct zkl__stats;
 const struct zkl__stats *zkl__core_stats(const struct zkl__core *core);

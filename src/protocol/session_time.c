@@ -29,11 +29,6 @@ bool zkl__core_leased(const struct zkl__core *core)
            zkl__lease_low(&core->lease, core->now) >= least / 4;
 }
 
-bool zkl__core_doubted(const struct zkl__core *core)
-{
-    return zkl__lease_doubted(&core->lease, core->now);
-}
-
 /* --- hops ------------------------------------------------------------------------------------ */
 
 /* The servers' roles, as they were configured or reconfigured. Everybody may read it by default,

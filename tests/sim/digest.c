@@ -102,8 +102,8 @@ static void know_clients(const struct sim *s)
 {
     for (int client = 0; client < s->client_count; client++) {
         const struct zkl__core *core = s->clients[client].core;
-        for (const struct zkl__contender *c = core ? zkl__contenders_first(core) : NULL; c;
-             c = zkl__contenders_after(c)) {
+        for (struct zkl__link *at = core ? core->contenders.first : NULL; at; at = at->next) {
+            const struct zkl__contender *c = ZKL__OWNER(at, struct zkl__contender, in_session);
             know(c->node.czxid);
             know(c->own.revoked);
         }
@@ -226,11 +226,12 @@ static void plain_contender(const struct walk *w, struct zkl__contender *c)
 
 static bool is_contender(const struct zkl__core *core, const void *data)
 {
-    const struct zkl__contender *c = zkl__contenders_first(core);
-    while (c && (const void *)c != data) {
-        c = zkl__contenders_after(c);
+    ZKL__EACH (const struct zkl__contender, c, &core->contenders, in_session) {
+        if ((const void *)c == data) {
+            return true;
+        }
     }
-    return c;
+    return false;
 }
 
 static const struct zkl__semaphore *semaphore_of(const struct zkl__core *core, const void *data)

@@ -59,7 +59,8 @@ static bool lists_apart(const struct zkl__core *core, const char *path)
 {
     int count = 0;
     bool joint = false;
-    for (const struct zkl__contender *c = core ? zkl__contenders_first(core) : NULL; c; c = zkl__contenders_after(c)) {
+    for (struct zkl__link *at = core ? core->contenders.first : NULL; at; at = at->next) {
+        const struct zkl__contender *c = ZKL__OWNER(at, struct zkl__contender, in_session);
         bool there = strcmp(c->config.path, path) == 0;
         count += there;
         joint = joint || (there && c->multi);

@@ -610,12 +610,12 @@ TEST(test_unlisted_behind_one_that_was_removed)
 static void waiter_of_many_removed(struct script_owner *removed)
 {
     queue_up(OWNERS - 1);
-    int64_t token = zkl__contender_token(removed->contender);
+    int64_t token = removed->contender->node.czxid;
     remove_node(removed);
     script_acquire(&owners[OWNERS - 1]);
     script_answer_all();
     STATE(removed, "watching");
-    CU_ASSERT(zkl__contender_token(removed->contender) > token);
+    CU_ASSERT(removed->contender->node.czxid > token);
     script_finish();
 }
 
