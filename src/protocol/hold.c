@@ -8,30 +8,30 @@
 
 /* === announced release ======================================================================== */
 
-/* Announced release. Who held until its release and has reason to think that
- * somebody waits deletes its node and, in the same transaction before that, writes it; so the one
- * watch on it says "changed" instead of "deleted", and who waits knows without a list that the one
- * before it held and is through, and so is first. Sound, because:
- *  - nobody else can write that node: its access list gives that to a random identity of its
- * session alone (sealed; the name says so);
- *  - its session does not write it before, nor ever a second node of the same contender, or what is
- * revocable;
- *  - who waits would have heard, on the same ordered connection, if its own node had been removed
- * before that (znode.c);
- *  - who was handed the lock by another one of its session does not announce before that one's node
- * is known to be gone (handed);
- *  - a reader's end says nothing: others may read beside it. Only who waited for everybody is
- * believed. In a session with credentials, which has no seal and whose queues are mostly its own
- * kind's, nobody is.
+/* If a holder held until its release and has reason to think that somebody waits, one transaction
+ * sets the data of its znode and then deletes it. So the watch of the next contender reports
+ * "changed" instead of "deleted". That contender knows without a list that its predecessor held and
+ * has released, and so that it is first. This is sound for these reasons:
+ *  - Nobody else can write that znode. Its access list gives WRITE to a random identity that only
+ *    its session has. Such a znode is sealed, and its name says so.
+ *  - Its session writes it for no other reason. It announces with no duplicate of the znode, and
+ * with none that is revocable.
+ *  - If somebody had deleted the waiter's own znode before, the waiter would have got that event
+ *    first, on the same ordered connection (znode.c).
+ *  - A contender that was handed the lock inside its session does not announce before it knows that
+ *    its predecessor's znode is deleted (peer.handed).
+ *  - The end of a reader proves nothing, because others may read beside it. Only a holder that
+ * itself waited for all kinds may announce. A session with credentials has no seal: it neither
+ * announces nor believes an announcement.
  *
- * A client that may create nodes in the queue can still forge an announcement, with a node and an
- * identity of its own. So a holder that was granted by announcement lists after a heartbeat, within
- * which it would also learn that somebody had removed its node. It may have released by then, and
- * misled the next one. That ends at the border of a block of eight sequence numbers. The contender
- * behind the border is granted by announcement, too, but it lists in the same moment, and neither
- * announces nor hands over inside its session before its list has shown it first. The counter of
- * the directory gives each number once, in the order of the queue: whatever znodes a forger adds,
- * the others only come to a border earlier. */
+ * A client that may create znodes in the queue can still forge an announcement, with a znode and an
+ * identity of its own. So a holder that was granted by announcement lists after a heartbeat. Within
+ * that time it would also learn that somebody has deleted its znode. It may have released by then,
+ * and so have misled the next one. That ends at the border of a block of eight sequence numbers.
+ * The contender behind a border is granted by announcement, too. But it lists immediately, and
+ * neither announces nor hands over inside its session before its list shows it first. The counter
+ * of the directory gives each number once, in the order of the queue. So znodes that a forger adds
+ * only bring the next border closer. */
 
 #define LIE "somebody is before us: a release was announced that was none"
 #define BLOCK 8 /* sequence numbers that one forged announcement reaches, and the next one */
@@ -81,7 +81,7 @@ bool zkl__announcement_refused(struct zkl__contender *c, enum zkl__rc rc)
 
 /* --- the predecessor's announcement ----------------------------------------------------------- */
 
-/* The word of one that held, and that waited for everybody before it. */
+/* Only a holder that itself waited for all kinds may announce. */
 bool zkl__announcement_believed(const struct zkl__contender *c, const char *predecessor)
 {
     zkl_kind kind = zkl__name_parse(predecessor).kind;
@@ -421,8 +421,6 @@ bool zkl__mark_refused(struct zkl__contender *c, const struct zkl__reply *reply)
 
 /* === the grant ================================================================================ */
 
-/* The gate before a grant, and how it ends. */
-
 /* --- the gate -------------------------------------------------------------------------------- */
 
 /* Why it is not granted yet. */
@@ -537,8 +535,8 @@ void zkl__grant_lose(struct zkl__contender *c, const char *why)
     zkl__contender_move(c, ZKL__LOST, why);
 }
 
-/* Whoever has it is told now that it is released: nobody waits for the delete. Nobody is handed the
- * lock when that is sent, for its node may have been removed by hand in the meantime. */
+/* The owner is notified now, and does not wait for the delete. That hands the lock over to nobody,
+ * because somebody may have deleted the znode by hand meanwhile. */
 static void keep_znode(struct zkl__contender *c)
 {
     c->grant.end = ZKL__GRANT_RELEASED;

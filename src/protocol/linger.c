@@ -149,7 +149,7 @@ void zkl__linger_moved(struct zkl__contender *c, enum zkl__contender_state befor
     }
 }
 
-/* Whoever goes on waiting for its list needs the watch that the list sets. */
+/* A contender that still waits for its list needs the watch which that list sets. */
 static bool needs_watch(const struct zkl__contender *c)
 {
     bool lists = c->state == ZKL__CREATING || c->state == ZKL__MAKING || c->state == ZKL__LISTING;
@@ -167,8 +167,8 @@ void zkl__linger_stepped(struct zkl__contender *c)
 
 /* --- before a create is sent ------------------------------------------------------------------ */
 
-/* The znode of one would do for the other. Who wants to know how many are before it has to be in
- * the list. */
+/* The znode of one would do for the other. A contender whose owner wants its position needs a znode
+ * of its own in the list. */
 static bool may_follow(const struct zkl__contender *keeper, const struct zkl__contender *c)
 {
     return c->config.linger > 0 && !c->config.position && c->config.max_ahead == 0 &&
@@ -193,7 +193,7 @@ bool zkl__linger_waits(struct zkl__contender *c)
         return true;
     }
     if (c->try_only && keeper->linger.state == ZKL__LINGER_GATHERING) {
-        return false; /* whether somebody is before it, a list of its own shows */
+        return false; /* a list of its own shows whether somebody is before it */
     }
     zkl__core_trace(c->core, c, "waits in line for #%u", keeper->number);
     put_in_line(c);
@@ -251,7 +251,7 @@ void zkl__linger_disarm(struct zkl__contender *c, const char *why)
 
 /* --- released, and kept ---------------------------------------------------------------------- */
 
-/* The owner's list is gone with the owner. False: no memory. */
+/* Copies the access list, which the owner may free from now on. False: no memory. */
 static bool keep_acl(struct zkl__contender *c)
 {
     if (c->config.acl && !c->linger.acl) {
@@ -317,7 +317,7 @@ bool zkl__linger_keep(struct zkl__contender *c)
 
 /* --- granted again ---------------------------------------------------------------------------- */
 
-/* Its owner waits still: a step may bring a release before it brings the time. */
+/* Its owner still waits. A step may bring a release before it brings the time. */
 static bool is_wanted(const struct zkl__contender *c, int64_t now)
 {
     return zkl__contender_waits(c) && now < c->deadline;
@@ -466,7 +466,7 @@ void zkl__linger_on_list(struct zkl__contender *c)
     }
 }
 
-/* Whoever waits is granted it, or leaves, and both wake the keeper. */
+/* Each contender that waits is granted the lock or leaves, and both wake the keeper. */
 int64_t zkl__linger_wake(const struct zkl__contender *c)
 {
     bool wanted = c->linger.view->line.first || c->peer.followers.first;

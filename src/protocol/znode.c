@@ -14,10 +14,7 @@ static void directory_missing(struct zkl__contender *c);
 
 /* === the znode, and the fate of its create ==================================================== */
 
-/* The znode that a contender created: its name, its czxid, and what is known of its
- * create.
- *
- * A create whose response was lost is sent again with the same uuid. So a name that carries the
+/* A create whose response was lost is sent again with the same uuid. So a name that carries the
  * uuid is ours, and a list behind a committed write shows all copies that were created. */
 
 /* --- what is known of the znode --------------------------------------------------------------- */
@@ -86,7 +83,8 @@ struct zkl__op zkl__delete_op(const struct zkl__contender *c)
         .kind = ZKL__OP_DELETE, .dir = c->config.path, .name = c->node.name, .version = -1};
 }
 
-/* Now, not when the attempt began: the session it is made in may have another identity, or none. */
+/* The znode gets its name when it is created, not when the attempt begins: by then the session may
+ * have another identity, or none. */
 static void name_node(struct zkl__contender *c)
 {
     c->node.sealed = zkl__announcement_seals(c);
@@ -96,8 +94,8 @@ static void name_node(struct zkl__contender *c)
     zkl__name_prefix(c->node.prefix, c->node.uuid, c->config.rule->tag);
 }
 
-/* Who waits for nobody needs the list only to find what it sent twice: that its node is there, the
- * create's answer says. */
+/* A contender that waits for nobody needs the list only if its create was sent twice: the reply to
+ * the create shows that its znode exists. */
 void zkl__node_send_create(struct zkl__contender *c)
 {
     if (c->state == ZKL__NEW) {
@@ -132,9 +130,9 @@ static bool is_created_name(const struct zkl__contender *c, const char *name)
            strlen(name) < ZKL__NAME_MAX;
 }
 
-/* The server refused this copy of the create, and says nothing of an earlier one whose answer was
- * lost: that may have been applied, by a server that took the seal. So the uuid stays, and the list
- * behind the next create shows what carries it. */
+/* The server refused this copy of the create. That says nothing of an earlier copy whose reply was
+ * lost: a server that took the seal may have applied it. So the uuid stays, and the list behind the
+ * next create shows all znodes that carry it. */
 static void create_unsealed(struct zkl__contender *c)
 {
     c->node.sealed = false;
@@ -143,7 +141,7 @@ static void create_unsealed(struct zkl__contender *c)
     zkl__core_trace(c->core, c, "the servers take no seal: again without one");
 }
 
-/* What it says of the node. False: there is none by a name that we could use. */
+/* Notes what the reply says of the znode. False: it does not name one of ours. */
 static bool note_create(struct zkl__contender *c, const struct zkl__reply *reply)
 {
     if (reply->rc == ZKL__RC_OK && !is_created_name(c, reply->name)) {
@@ -358,9 +356,7 @@ static bool node_find(struct zkl__contender *c, const struct zkl__reply *list)
 
 /* === the directory of the queue =============================================================== */
 
-/* The directory of the queue is made, part by part, when it is missing. */
-
-/* The directory of the queue is missing, and made. */
+/* The directory of the queue is missing: it is created, part by part. */
 static void directory_missing(struct zkl__contender *c)
 {
     c->make_path =
@@ -481,7 +477,7 @@ void zkl__replacement_on_reply(struct zkl__contender *c)
         }
     } else if (c->state != ZKL__HELD) {
         if (rc == ZKL__RC_UNKNOWN || replacement->state == ZKL__REPLACED_PERHAPS) {
-            node_doubt(&c->node); /* then the list tells which of the two is there */
+            node_doubt(&c->node); /* then the list shows which of the two exists */
         }
         replacement->state = ZKL__REPLACING_NOT;
     } else if (rc == ZKL__RC_UNKNOWN) {
@@ -491,7 +487,7 @@ void zkl__replacement_on_reply(struct zkl__contender *c)
     }
 }
 
-/* One that was sent and lost its answer leaves two names to look for. */
+/* If it was sent and its reply is lost, there are two names to look for. */
 void zkl__replacement_forget(struct zkl__contender *c)
 {
     if (c->replacement.state != ZKL__REPLACING_NOT &&
@@ -530,7 +526,8 @@ void zkl__own_watch_send(struct zkl__contender *c)
 
 void zkl__own_watch_hold(struct zkl__contender *c)
 {
-    c->own.armed = c->own.armed && !c->config.revocable; /* asked while it waited: told now */
+    c->own.armed =
+        c->own.armed && !c->config.revocable; /* a request while it waited is reported now */
     c->own.guard = ZKL__GUARD_LATER;
     c->own.guard_at = zkl__core_guard_at(c->core);
 }
@@ -623,7 +620,7 @@ void zkl__own_watch_on_reply(struct zkl__contender *c)
  * znode, announces the release, and writes the release mark. A
  * search finds znodes that a create made whose response was lost. */
 
-/* An operation under way may make a node of ours. */
+/* A request under way may create a znode of ours. */
 static bool may_yet_make(const struct zkl__contender *c)
 {
     return c->under_way & (UNDER_WAY(ZKL__ROLE_CREATE) | UNDER_WAY(ZKL__ROLE_REPLACE));
@@ -699,7 +696,7 @@ static void warn_of_delete(const struct zkl__contender *c)
     }
 }
 
-/* Never forgotten: until it is gone, or the session is. */
+/* The delete is sent again until the znode is deleted or the session is over. */
 static void on_refused(struct zkl__contender *c)
 {
     enum zkl__rc rc = c->event->reply->rc;
@@ -730,7 +727,7 @@ void zkl__cleanup_on_reply(struct zkl__contender *c)
     }
 }
 
-/* We may not delete it: because it only carries our uuid, and is somebody else's? */
+/* We may not delete it: perhaps it only carries our uuid, and is somebody else's. */
 static void cleanup_on_stat(struct zkl__contender *c)
 {
     if (c->event->reply->rc == ZKL__RC_OK && zkl__node_known(&c->node) &&
