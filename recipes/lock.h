@@ -218,8 +218,9 @@ void zkl__acquisition_drop(zkl_lock *lock);
 /* The same, but waits for the server's response as long as the options say, and until the deadline
  * at most. */
 void zkl__acquisition_release(zkl_lock *lock, int64_t deadline);
-/* What hand_back begins and ends with: the lock is idle again, and its reference to the acquisition
- * is the caller's, who looks at `released` and then lets go. NULL: nothing is left to wait for. */
+/* The two halves of a release, between which the caller waits. The lock is idle again, and the
+ * caller gets its reference to the acquisition: it waits for `released` and then lets go. NULL:
+ * there is nothing to wait for. */
 struct zkl__acquisition *zkl__acquisition_send_release(zkl_lock *lock);
 void zkl__acquisition_let_go(struct zkl__acquisition *acquisition);
 /* Deletes what lingers at the lock's path. */

@@ -14,15 +14,15 @@
  * has released, and so that it is first. This is sound for these reasons:
  *  - Nobody else can write that znode. Its access list gives WRITE to a random identity that only
  *    its session has. Such a znode is sealed, and its name says so.
- *  - Its session writes it for no other reason. It announces with no duplicate of the znode, and
- * with none that is revocable.
+ *  - Its session writes it for no other reason, and never writes a duplicate of it. A contender
+ *    that is revocable does not announce.
  *  - If somebody had deleted the waiter's own znode before, the waiter would have got that event
  *    first, on the same ordered connection (znode.c).
  *  - A contender that was handed the lock inside its session does not announce before it knows that
  *    its predecessor's znode is deleted (peer.handed).
  *  - The end of a reader proves nothing, because others may read beside it. Only a holder that
- * itself waited for all kinds may announce. A session with credentials has no seal: it neither
- * announces nor believes an announcement.
+ *    itself waited for all kinds may announce. A session with credentials has no seal: it neither
+ *    announces nor believes an announcement.
  *
  * A client that may create znodes in the queue can still forge an announcement, with a znode and an
  * identity of its own. So a holder that was granted by announcement lists after a heartbeat. Within

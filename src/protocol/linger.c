@@ -13,7 +13,7 @@
  *    lost connection.
  *  - A response within the last heartbeat has shown the znode, as before each other grant
  *    (is_shown), and no write is under way. Otherwise one committed check is sent. Its response
- * shows the znode, and comes behind the responses to all that the last holder sent.
+ *    shows the znode, and comes behind the responses to all that the last holder sent.
  *
  * While the lock is armed, contenders of this session that may be granted it next wait in memory,
  * in line: their creates would fire the watch. When it is not armed any more they queue, in the

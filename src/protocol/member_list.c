@@ -12,7 +12,7 @@ static const unsigned next_states[ZKL__LIST_STATES] = {
     [ZKL__LIST_SHOWN] = S(STALE),
 };
 
-/* What is shown has been listed, and each child of it looked at. */
+/* A list is shown only when each of its children has been read. */
 static void check_sound(const struct zkl__member_list *list)
 {
     bool listed = list->state == ZKL__LIST_LOOKS || list->state == ZKL__LIST_SHOWN;
@@ -45,7 +45,7 @@ static void show(struct zkl__member_list *list)
     list->show(list->watcher.owner, members);
 }
 
-/* What was not answered is looked at again when no look is under way. */
+/* Children whose read got no reply are read again when no read is under way. */
 static bool next_look(struct zkl__member_list *list, struct zkl__op *op, int *look)
 {
     struct zkl__children *children = list->children;

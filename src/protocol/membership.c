@@ -28,8 +28,8 @@ static void move(struct zkl__membership *m, enum zkl__member_node node)
     m->node = node;
 }
 
-/* Who is settled has a node; a create and a delete are never under way together; only who leaves
- * deletes. */
+/* A settled membership has a node. A create and a delete are never under way together. Only a
+ * membership that leaves deletes. */
 static void check_sound(const struct zkl__membership *m)
 {
     ZKL__ENSURE(!m->wanted || m->step != ZKL__MEMBER_SETTLED || m->node == ZKL__MEMBER_STANDS ||

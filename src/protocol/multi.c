@@ -213,8 +213,8 @@ bool zkl__multi_holds_back(struct zkl__contender *c, enum zkl__role role)
     return held_back;
 }
 
-/* What the answer of the transaction says to the owner of its i-th part. False: that it failed
- * through another's fault. */
+/* The part of a reply that is for the owner of the i-th part of the transaction. False: the
+ * transaction failed because of another part. */
 static bool reply_of_part(struct zkl__reply *mine, const struct zkl__reply *reply, size_t i)
 {
     *mine =
@@ -267,7 +267,8 @@ static void send_lists(struct zkl__multi *multi)
     }
 }
 
-/* One transaction for all who ask; then the lists, which stand behind it. */
+/* One transaction for all members that want this request, then their lists, which come behind it.
+ */
 static void send_all(struct zkl__multi *multi, enum zkl__role role)
 {
     size_t n = 0;

@@ -25,7 +25,7 @@ static const zkl_heap *heap_of(const struct zkl__observer *o)
     return &o->watcher.core->config.heap;
 }
 
-/* Who is read or hidden has a name. */
+/* A candidate that is read, or may not be read, has a name. */
 static void move(struct zkl__observer *o, enum zkl__observer_state state, const char *why)
 {
     ZKL__ENSURE(next_states[o->state] & (1u << state));
@@ -201,8 +201,8 @@ static void on_list_of_hidden(struct zkl__observer *o, const struct zkl__reply *
     }
 }
 
-/* What a reply may be besides "ok" and "no such znode": NOAUTH says something of a znode, but of a
- * list nothing. */
+/* Neither "ok" nor "no such znode". NOAUTH to a read shows that the znode exists; to a list it
+ * shows nothing. */
 static bool is_refused(const struct zkl__observer *o, const struct zkl__reply *reply)
 {
     bool of_first = o->state == ZKL__OBSERVER_READS || o->state == ZKL__OBSERVER_REFUSED;

@@ -90,7 +90,7 @@ static const struct {
     [ZKL__SEMAPHORE_ENDED] = {"gone", 0},
 };
 
-/* What each state says about its contenders. Whoever is granted has all its leases. */
+/* What each state implies for its contenders. A granted semaphore has all its leases. */
 static void check_sound(const struct zkl__semaphore *s)
 {
     bool head = s->state >= ZKL__SEMAPHORE_MAKING && zkl__semaphore_waits(s);
@@ -202,7 +202,7 @@ static void forget_leases(struct zkl__semaphore *s)
     s->leases = NULL;
 }
 
-/* What it waited with: nothing is asked, and nobody watches. */
+/* It waits no more: gives up its queue node, its requests and its watches. */
 static void stop_waiting(struct zkl__semaphore *s)
 {
     forget_leases(s);
@@ -466,7 +466,8 @@ static bool is_lease(const char *name)
     return zkl__name_parse(name).kind == ZKL_KIND_LEASE;
 }
 
-/* What was under way for the list before is forgotten, what lives stays known. */
+/* Forgets the requests for the last list. Of a lease that is still listed it keeps what it knows.
+ */
 static void take_leases(struct zkl__semaphore *s, const struct zkl__reply *list)
 {
     if (!zkl__children_renew(&s->core->config.heap, &s->leases, list, is_lease)) {

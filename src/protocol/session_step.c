@@ -102,7 +102,7 @@ static bool is_stale(const struct zkl__pending *p)
     return p->owner && p->owner->ops->wants && !p->owner->ops->wants(p->owner, p->role);
 }
 
-/* What waits for room, as far as there is some. In the order in which they were asked for. */
+/* Sends operations that wait for room, as far as there is some, in the order of their requests. */
 static void core_send_waiting(struct zkl__core *core)
 {
     while (core->first_waiting && core->connected && zkl__window_has_room(&core->window)) {
@@ -686,7 +686,7 @@ static void on_reply(struct zkl__core *core, const struct zkl__event *ev)
     }
 }
 
-/* What the event changes is changed, and every machine that it concerns has mail. */
+/* Changes what the event changes, and posts mail to every machine that it concerns. */
 static void admit(struct zkl__core *core, const struct zkl__event *ev)
 {
     switch (ev->kind) {

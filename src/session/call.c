@@ -20,7 +20,7 @@ static bool end_requests(struct zkl__call *call);
 
 /* --- it goes on, and ends -------------------------------------------------------------------- */
 
-/* What ends any call that has no result of its own yet. */
+/* Why a call ends that has no result of its own yet. ZKL__PENDING: nothing ends it. */
 static int end_from_outside(struct zkl__call *call)
 {
     const struct zkl__status *status = &call->session->status;
@@ -38,7 +38,7 @@ static int end_from_outside(struct zkl__call *call)
     return ZKL__PENDING;
 }
 
-/* Its result. An error names a path, and says how sure it is. */
+/* The call's result. The text of an error begins with what is in doubt, and names a path. */
 static int conclude(struct zkl__call *call, int rc)
 {
     bool sent = end_requests(call);
@@ -193,7 +193,7 @@ static void go_on_later(void *owner)
     zkl__session_arm(session);
 }
 
-/* Not inside. */
+/* Session mutex not held. */
 static void run_done(void *owner)
 {
     struct zkl__call *call = owner;
@@ -399,8 +399,9 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
             requests->on_reply(call, reply);
         }
     }
-    /* What is refused while it is sent is tried again when RETRY_NS says. Immediately would be for
-     * ever on the alarms' thread, which has the mutex that news of the connection waits for. */
+    /* A request that is refused while it is sent is tried again after RETRY_NS. An immediate retry
+     * would go on for ever on the alarms' thread, which has the mutex that a new connection needs.
+     */
     bool refused = requests->sending && reply->rc == ZKL__RC_UNSENT;
     if (requests->flying <= (children ? WINDOW / 2 : 0) && !refused) {
         call_poke(call);

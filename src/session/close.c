@@ -1,4 +1,4 @@
-/* close.c - a session ends: waited for, or told later.
+/* close.c - the end of a session, blocking or asynchronous.
  *
  * Both forms wait for the same. The blocking one then ends the session's threads and its
  * store in the caller's thread (zkl__session_stop). The asynchronous one does that where alarms
@@ -10,7 +10,7 @@
 
 #include "error.h"
 
-/* --- what runs, what is pending, what is held: inside ---------------------------------------- */
+/* --- what runs, what is pending, what is held: session mutex held ---------------------------- */
 
 static void note_waiting(const char *path, zkl_state state, int64_t token, void *payload)
 {
@@ -18,9 +18,9 @@ static void note_waiting(const char *path, zkl_state state, int64_t token, void 
     *(bool *)payload = state == ZKL_STATE_WAITING;
 }
 
-/* What runs under a grant is told to end, and what it holds stays held until it has: close lets
- * nobody in beside it while there is time. What waits is given up at once, since what is to end may
- * wait for it. */
+/* Close requests that each function under a grant ends, and its lock stays held until then: while
+ * there is time nobody else is granted it. Acquires that wait are given up immediately, because
+ * such a function may wait for one of them. */
 static void stop_tasks(zkl_session *session)
 {
     zkl__session_stop_tasks(session);
@@ -33,7 +33,7 @@ static void stop_tasks(zkl_session *session)
     }
 }
 
-/* Everything pending is told, everything held is on its way out. */
+/* Ends everything that is pending, and releases everything that is held. */
 static void give_up_all(zkl_session *session)
 {
     session->status.closing = true;
@@ -114,14 +114,14 @@ int zkl_session_close(zkl_session *session, int64_t timeout_ms)
     return rc == ZKL_OK || rc == ZKL_EFORKED ? rc : ZKL_ETIMEOUT;
 }
 
-/* --- told later ------------------------------------------------------------------------------ */
+/* --- asynchronous ---------------------------------------------------------------------------- */
 
 static void drop(void *session)
 {
     zkl__session_drop(session);
 }
 
-/* Not inside. Whoever runs callbacks keeps the memory until this has returned. */
+/* Session mutex not held. The thread that runs callbacks keeps the memory until this returns. */
 static void run_done(void *owner)
 {
     zkl_session *session = owner;

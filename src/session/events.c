@@ -1,5 +1,5 @@
-/* events.c - what a store tells becomes a step of the core, what the core asks goes to the store;
- * and the user hears of it. */
+/* events.c - events of the store become steps of the core, operations of the core go to the store,
+ * and changes of the session are reported to the user. */
 #include "call.h"
 #include "shell.h"
 #include "store.h"
@@ -66,11 +66,10 @@ static void step(zkl_session *session, struct zkl__event event)
 {
     pthread_mutex_lock(&session->mutex);
     while (
-        session
-            ->opening) { /* `connected` may be told before the open that led to it has returned */
+        session->opening) { /* `connected` may come before the open that led to it has returned */
         if (event.kind == ZKL__EV_REPLY) {
-            /* Of the store that ended: its close waits for this thread. The core took the end for
-             * the reply to all that was under way. */
+            /* It is of the store that ended, whose close waits for this thread. For the core all
+             * requests of that store have ended already. */
             pthread_mutex_unlock(&session->mutex);
             return;
         }

@@ -1,4 +1,4 @@
-/* open.c - a session begins: waited for, or told later. */
+/* open.c - the begin of a session, blocking or asynchronous. */
 #include "call.h"
 #include "shell.h"
 #include "store.h"
@@ -155,7 +155,7 @@ static void end(struct zkl__call *call)
 
 static const struct zkl__call_kind kind = {.size = sizeof(struct opening), .run = run, .end = end};
 
-/* Inside. */
+/* Session mutex held. */
 static int await_open(zkl_session *session, zkl_error *err)
 {
     const zkl_session_options *options = &session->settings.options;
@@ -168,7 +168,7 @@ static int await_open(zkl_session *session, zkl_error *err)
     return rc;
 }
 
-/* Inside. */
+/* Session mutex held. */
 static int begin_open(zkl_session *session, const struct zkl__later *later, zkl_error *err)
 {
     static const struct opening given;

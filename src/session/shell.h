@@ -38,7 +38,7 @@ uint64_t zkl__process(void);
  *
  * A token is raised where no lock may be taken. So it only sets its flag and writes to a descriptor
  * of each session that waits under it; the alarms' thread of the session reads that, takes the
- * mutex, and ends the waits. Everything here inside enter/leave. */
+ * mutex, and ends the waits. Session mutex held in these functions. */
 
 /* One wait under one token. */
 struct zkl__stop_wait {
@@ -56,9 +56,9 @@ struct zkl__stops {
     struct zkl__stop_wait waits[2];
 };
 
-/* Begins it: raised is called once or twice, inside enter/leave and after a step, when a token is
- * raised before the end. own: the object's token; NULL: it has none. Errors: ZKL_ECANCELED (one is
- * raised already), ZKL_ELIMIT: then it has not begun. */
+/* Begins the wait. When a token is raised before its end, `raised` is called once or twice, after a
+ * step and with the session mutex held. own: the object's token; NULL: it has none. Errors:
+ * ZKL_ECANCELED (a token is raised already), ZKL_ELIMIT; then the wait has not begun. */
 int zkl__stops_begin(zkl_session *session, struct zkl__stops *stops, zkl_stop *own,
                      void (*raised)(void *owner), void *owner, zkl_error *err);
 /* Not begun, or ended already: nothing. */
@@ -72,7 +72,7 @@ void zkl__stops_end(zkl_session *session, struct zkl__stops *stops);
  * ZKL_OK, ZKL_EINVAL, ZKL_ENOMEM, ZKL_ELIMIT. */
 int zkl__session_start(zkl_session **out, const char *servers, const zkl_session_options *options,
                        zkl_error *err);
-/* Not inside enter/leave, and not from a callback. Ends the alarms, the store, the callbacks, and
+/* Session mutex not held, and not from a callback. Ends the alarms, the store, the callbacks, and
  * this reference to the memory. ZKL_OK: nothing of ours is left on a server. */
 int zkl__session_stop(zkl_session *session, int64_t deadline);
 
@@ -84,25 +84,24 @@ struct zkl__status {
     bool without;         /* no descriptor was left at the last look: logged */
     bool reports_changes; /* to the user's state_fn */
     bool stopping;        /* zkl_session_close waits for tasks: no acquire begins any more */
-    bool closing;         /* set by zkl_session_close: nobody may enter who has something to ask */
-    bool failed;          /* zkl_session_open_async: it did not come to be, and stays closed */
+    bool closing;         /* set by zkl_session_close: no call begins any more */
+    bool failed;          /* zkl_session_open_async: the session was not opened, and stays closed */
     bool closed;          /* nothing will happen any more */
     struct zkl__signal
         changed; /* raised with every change of state, and while closing with every step */
 };
 
-/* --- inside ---------------------------------------------------------------------------------- */
+/* --- the session mutex ----------------------------------------------------------------------- */
 
-/* Takes the session's mutex, and keeps its memory until leave; the thread is not cancelled
- * meanwhile. On any result but ZKL_OK it is not taken: ZKL_EFORKED, ZKL_ECLOSED, with words in err.
- */
+/* Takes the session mutex, and keeps its memory until leave; the thread is not cancelled meanwhile.
+ * On any result but ZKL_OK it is not taken: ZKL_EFORKED, ZKL_ECLOSED, with the text in err. */
 int zkl__session_enter(zkl_session *session, zkl_error *err);
 /* The same for a call about path that takes so long at most. All three are checked: also
  * ZKL_EINVAL.
  */
 int zkl__session_enter_at(zkl_session *session, const char *path, int64_t timeout_ms,
                           zkl_error *err);
-/* The same for who asks for nothing any more (free, callbacks, facts): a closed session will do.
+/* The same for what sends no request (free, callbacks, facts): the session may be closed.
  * ZKL_EFORKED. */
 int zkl__session_enter_even_closed(zkl_session *session, zkl_error *err);
 /* Sets the alarm for what the steps want next, and drops the mutex. In a child of fork: nothing. */
@@ -117,10 +116,10 @@ int64_t zkl__session_left(const zkl_session *session, int64_t until);
 /* zkl__core_holds, now. */
 bool zkl__session_holds(const zkl_session *session, const struct zkl__contender *contender,
                         const struct zkl__multi *multi, const struct zkl__semaphore *semaphore);
-/* A step with the time filled in. Inside enter/leave only. */
+/* A step with the time filled in. Session mutex held. */
 void zkl__session_event(zkl_session *session, struct zkl__event event);
-/* Sets the alarm for what the steps want next: for who made a step where no leave follows, in the
- * ring of an alarm. */
+/* Sets the alarm for what the steps want next, after a step that no leave follows: one in the ring
+ * of an alarm. */
 void zkl__session_arm(zkl_session *session);
 /* Into the user's log: what happened to an object, by its noun and path. */
 void zkl__session_log(const zkl_session *session, zkl_log_level level, const char *noun,
@@ -131,20 +130,20 @@ void zkl__session_log(const zkl_session *session, zkl_log_level level, const cha
     "no file descriptor is left for a connection: raise the limit (ulimit -n), or close some"
 bool zkl__out_of_descriptors(void);
 
-/* What was made from a session keeps its memory alive. Both inside enter/leave. */
+/* References of the objects of a session to its memory. Session mutex held. */
 void zkl__session_retain(zkl_session *session);
 void zkl__session_drop(zkl_session *session);
 
 /* --- waiting, being called at a time, calling the user --------------------------------------- */
 
-/* Inside enter/leave: sleeps until raised or the deadline (CLOCK_BOOTTIME ns; waited for on
- * CLOCK_MONOTONIC); false at the deadline, and at once when the session is closed: nothing will
- * happen any more. Wakes without cause happen (every change of the session's state is one): look
- * again. */
+/* Session mutex held. Sleeps until raised or the deadline (CLOCK_BOOTTIME ns; waited for on
+ * CLOCK_MONOTONIC). False at the deadline, and immediately when the session is closed, because
+ * nothing will happen any more. It may return without a cause, for instance at a change of the
+ * session's state. */
 bool zkl__session_wait(zkl_session *session, struct zkl__signal *signal, int64_t deadline);
 
-/* What failed is done again: the owner's `ring` is called after a pause of 100 ms to 5 s, each time
- * a longer one. */
+/* Retries what failed: calls the owner's `ring` after a pause of 100 ms to 5 s, which is longer
+ * each time. */
 struct zkl__retry {
     struct zkl__alarm alarm;
     int64_t pause; /* ns: the last one; 0: nothing has failed since */
@@ -165,19 +164,19 @@ void zkl__margin_watch(struct zkl__margin *margin);
 
 /* --- functions of the user's that run, or wait to run, under a grant ------------------------- */
 
-/* Close tells them to end, and waits until they have. All inside enter/leave. */
+/* Close requests that they end, and waits until they have. Session mutex held. */
 struct zkl__task {
-    void (*stop)(struct zkl__task *task); /* tells it */
+    void (*stop)(struct zkl__task *task); /* requests that it end */
     pthread_t thread;
     struct zkl__link link;
 };
 int zkl__session_task_begin(zkl_session *session, struct zkl__task *task,
                             zkl_error *err); /* ZKL_OK, ZKL_ECLOSED */
 void zkl__session_task_end(zkl_session *session, struct zkl__task *task);
-void zkl__session_stop_tasks(zkl_session *session);    /* tells them, and does not wait */
+void zkl__session_stop_tasks(zkl_session *session); /* requests that they end, and does not wait */
 bool zkl__session_in_task(const zkl_session *session); /* does this thread run one? */
 
-/* --- objects of a session: told when it closes, listed for operators ------------------------- */
+/* --- objects of a session: they end when it closes, and are listed for operators -------------- */
 
 typedef void (*zkl__visit_fn)(const char *path, zkl_state state, int64_t token, void *payload);
 
@@ -196,8 +195,8 @@ struct zkl__object {
     struct zkl__link link;
     struct zkl__list calls; /* calls that end with it */
 };
-void zkl__session_add(zkl_session *session, struct zkl__object *object);    /* inside enter/leave */
-void zkl__session_remove(zkl_session *session, struct zkl__object *object); /* inside enter/leave */
+void zkl__session_add(zkl_session *session, struct zkl__object *object);    /* session mutex held */
+void zkl__session_remove(zkl_session *session, struct zkl__object *object); /* session mutex held */
 
 /* === the seal ================================================================================= */
 
@@ -279,10 +278,10 @@ struct zkl_session {
     unsigned notice_count;
 };
 
-/* shell.c; inside */
+/* shell.c; session mutex held */
 void zkl__session_wake(zkl_session *session); /* every sleeper */
 
-/* events.c; inside */
+/* events.c; session mutex held */
 struct zkl__port zkl__session_port(zkl_session *session);
 void zkl__session_set_state(zkl_session *session, zkl_connection_state state, int why);
 /* From now on state_fn is called for every change; also for one that has come already. */
@@ -292,17 +291,18 @@ void zkl__session_ring_core(void *session);
 void zkl__session_ring_tick(void *session);
 void zkl__session_ring_open(void *session);
 int zkl__stop_watch(zkl_session *session, zkl_error *err);
-void zkl__session_run_notice(void *session); /* not inside */
+void zkl__session_run_notice(void *session); /* session mutex not held */
 
-/* close.c; inside: what close waits for may be so. */
+/* close.c; session mutex held: what close waits for may have happened. */
 void zkl__session_poke_close(zkl_session *session);
 
 /* make.c */
 void zkl__session_free(zkl_session *session);
-/* Inside. The store, which is the caller's to close; NULL: there is none. *nothing_left: the
- * servers have ended the last session, and the next one, if it comes to be, has made nothing. */
+/* Session mutex held. The store, which is the caller's to close; NULL: there is none.
+ * *nothing_left: the servers have ended the last session, and the next one, if it comes to be, has
+ * made nothing. */
 struct zkl__store *zkl__session_take_store(zkl_session *session, bool *nothing_left);
-/* Inside: nothing will happen any more. */
+/* Session mutex held: nothing will happen any more. */
 void zkl__session_mark_closed(zkl_session *session);
 /* Until the deadline, as a timeout. */
 int64_t zkl__left_ms(int64_t deadline);
