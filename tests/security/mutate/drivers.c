@@ -1,4 +1,4 @@
-/* drivers.c - programs for mutate.c: each uses one recipe through the address of a liar, beside a
+/* drivers.c - programs for mutate.py: each uses one recipe through the address of a liar, beside a
  * rival whose server is honest. They judge one thing: whether both held at once.
  *
  *   mutate_drivers PROGRAM LIAR HONEST PATH */
