@@ -91,6 +91,9 @@ template <class Done, class Begin> static std::future<typename Done::type> begun
     return done.promise->get_future();
 }
 
+// call passes `done` on.
+#define BEGUN(Done, call) begun<Done>([&](Done done) { call; })
+
 static bool eventually(const std::function<bool()> &so)
 {
     auto end = std::chrono::steady_clock::now() + minutes(2);
@@ -329,9 +332,9 @@ static void options_are_own(const zklock::session &session)
     zklock::mutex waits(session, "/cxx/own", one);
     one.on_position([&](size_t n) { ahead = n; });
     zklock::mutex tells(session, "/cxx/own", one);
-    std::future<zkl_grant> next = begun<granted>([&](granted done) { waits.async_acquire(minutes(1), done); });
+    std::future<zkl_grant> next = BEGUN(granted, waits.async_acquire(minutes(1), done));
     CHECK(eventually([&] { return ahead_in_c == 1; }));
-    std::future<zkl_grant> last = begun<granted>([&](granted done) { tells.async_acquire(minutes(1), done); });
+    std::future<zkl_grant> last = BEGUN(granted, tells.async_acquire(minutes(1), done));
     CHECK(eventually([&] { return ahead == 2; }) && ahead_in_c == 1);
     mine.unlock();
     next.get();
@@ -356,15 +359,13 @@ static void options_are_own(const zklock::session &session)
 static void futures(const zklock::session &session)
 {
     zklock::mutex mine(session, "/cxx/futures"), other(session, "/cxx/futures");
-    std::future<zkl_grant> first = begun<granted>([&](granted done) { mine.async_acquire(minutes(5), done); });
+    std::future<zkl_grant> first = BEGUN(granted, mine.async_acquire(minutes(5), done));
     CHECK(first.get().token == mine.token());
-    CHECK(thrown([&] { begun<granted>([&](granted done) { other.async_acquire(milliseconds(20), done); }).get(); }) ==
-          ZKL_ETIMEOUT);
+    CHECK(thrown([&] { BEGUN(granted, other.async_acquire(milliseconds(20), done)).get(); }) == ZKL_ETIMEOUT);
     CHECK(thrown([&] { other.acquire(milliseconds(20)); }) == ZKL_ETIMEOUT);
     CHECK(thrown([&] { other.acquire(milliseconds(0)); }) == ZKL_EBUSY);
-    CHECK(thrown([&] { begun<granted>([&](granted done) { mine.async_acquire(milliseconds(20), done); }); }) ==
-          ZKL_EDEADLK);
-    std::future<zkl_grant> cancelled = begun<granted>([&](granted done) { other.async_acquire(minutes(5), done); });
+    CHECK(thrown([&] { BEGUN(granted, mine.async_acquire(milliseconds(20), done)); }) == ZKL_EDEADLK);
+    std::future<zkl_grant> cancelled = BEGUN(granted, other.async_acquire(minutes(5), done));
     CHECK(other.cancel() && thrown([&] { cancelled.get(); }) == ZKL_ECANCELED);
     mine.unlock();
     CHECK(other.acquire(minutes(5)).token > 0);
@@ -437,7 +438,7 @@ static void answers_later(const zklock::session &session)
         std::this_thread::yield();
     }
     CHECK(partition.remaining("a").count() > 0);
-    std::future<void> stopped = begun<ends>([&](ends done) { partition.async_stop(done); });
+    std::future<void> stopped = BEGUN(ends, partition.async_stop(done));
     while (asked != 2) {
         std::this_thread::yield();
     }
@@ -503,21 +504,18 @@ static void barriers(const zklock::session &session)
     CHECK(first.enter(minutes(1)) && first.leave(minutes(1)));
     other.join();
 
-    begun<ends>([&](ends done) { zklock::async_barrier_set(session, "/cxx/barrier", minutes(1), done); }).get();
+    BEGUN(ends, zklock::async_barrier_set(session, "/cxx/barrier", minutes(1), done)).get();
     CHECK(thrown([&] {
-              begun<ends>([&](ends done) {
-                  zklock::async_barrier_wait(session, "/cxx/barrier", milliseconds(20), done);
-              }).get();
+              BEGUN(ends, zklock::async_barrier_wait(session, "/cxx/barrier", milliseconds(20), done)).get();
           }) == ZKL_ETIMEOUT);
-    std::future<void> down =
-        begun<ends>([&](ends done) { zklock::async_barrier_wait(session, "/cxx/barrier", minutes(1), done); });
-    begun<ends>([&](ends done) { zklock::async_barrier_lift(session, "/cxx/barrier", minutes(1), done); }).get();
+    std::future<void> down = BEGUN(ends, zklock::async_barrier_wait(session, "/cxx/barrier", minutes(1), done));
+    BEGUN(ends, zklock::async_barrier_lift(session, "/cxx/barrier", minutes(1), done)).get();
     down.get();
-    std::future<void> in = begun<ends>([&](ends done) { first.async_enter(minutes(1), done); });
-    begun<ends>([&](ends done) { second.async_enter(minutes(1), done); }).get();
+    std::future<void> in = BEGUN(ends, first.async_enter(minutes(1), done));
+    BEGUN(ends, second.async_enter(minutes(1), done)).get();
     in.get();
-    std::future<void> out = begun<ends>([&](ends done) { first.async_leave(minutes(1), done); });
-    begun<ends>([&](ends done) { second.async_leave(minutes(1), done); }).get();
+    std::future<void> out = BEGUN(ends, first.async_leave(minutes(1), done));
+    BEGUN(ends, second.async_leave(minutes(1), done)).get();
     out.get();
 }
 
@@ -539,17 +537,13 @@ static void slots(const zklock::session &session)
 
     zkl_once_slot slot;
     zklock::once_record record;
-    begun<ends>([&](ends done) { zklock::async_once_prepare(session, "/cxx/steps", minutes(1), done); }).get();
+    BEGUN(ends, zklock::async_once_prepare(session, "/cxx/steps", minutes(1), done)).get();
     zklock::mutex steps(session, "/cxx/steps");
     steps.lock();
-    begun<ends>([&](ends done) {
-        zklock::async_once_look(steps, long_time, milliseconds(0), minutes(1), slot, done);
-    }).get();
+    BEGUN(ends, zklock::async_once_look(steps, long_time, milliseconds(0), minutes(1), slot, done)).get();
     CHECK(!slot.done);
-    begun<ends>([&](ends done) { zklock::async_once_record(steps, slot, minutes(1), done); }).get();
-    begun<ends>([&](ends done) {
-        zklock::async_once_last(session, "/cxx/steps", long_time, minutes(1), record, done);
-    }).get();
+    BEGUN(ends, zklock::async_once_record(steps, slot, minutes(1), done)).get();
+    BEGUN(ends, zklock::async_once_last(session, "/cxx/steps", long_time, minutes(1), record, done)).get();
     CHECK(record.last_ms == slot.round_ms && record.recorded_ms > 0);
     CHECK(zklock::once_last(session, "/cxx/steps", long_time, minutes(1)).last_ms == record.last_ms);
 }
@@ -567,42 +561,33 @@ static void later(const zklock::session &session)
     const std::string path = "/cxx/futures";
     zklock::mutex mutex(session, path);
     mutex.lock();
-    zklock::queue queue =
-        begun<listed>([&](listed done) { zklock::async_queue_list(session, path, minutes(5), done); }).get();
+    zklock::queue queue = BEGUN(listed, zklock::async_queue_list(session, path, minutes(5), done)).get();
     CHECK(queue.entries.size() == 1 && queue.entries[0].token == mutex.token());
     CHECK(thrown([&] {
-              begun<ends>([&](ends done) {
-                  zklock::async_queue_revoke(session, path, queue.entries[0].name, minutes(5), done);
-              }).get();
+              BEGUN(ends, zklock::async_queue_revoke(session, path, queue.entries[0].name, minutes(5), done)).get();
           }) == ZKL_EAUTH);
-    begun<ends>([&](ends done) {
-        zklock::async_queue_remove(session, path, queue.entries[0].name, mutex.token(), minutes(5), done);
-    }).get();
+    BEGUN(ends, zklock::async_queue_remove(session, path, queue.entries[0].name, mutex.token(), minutes(5), done))
+        .get();
     CHECK(thrown([&] {
-              begun<ends>([&](ends done) {
-                  zklock::async_queue_remove(session, path, queue.entries[0].name, mutex.token(), minutes(5), done);
-              }).get();
+              BEGUN(ends,
+                    zklock::async_queue_remove(session, path, queue.entries[0].name, mutex.token(), minutes(5), done))
+                  .get();
           }) == ZKL_ENOTHELD);
-    CHECK(thrown([&] {
-              begun<listed>([&](listed done) { zklock::async_queue_list(session, "no slash", minutes(5), done); });
-          }) == ZKL_EINVAL);
-    CHECK(begun<listed>([&](listed done) { zklock::async_queue_list(session, path, minutes(5), done); })
-              .get()
-              .entries.empty());
+    CHECK(thrown([&] { BEGUN(listed, zklock::async_queue_list(session, "no slash", minutes(5), done)); }) ==
+          ZKL_EINVAL);
+    CHECK(BEGUN(listed, zklock::async_queue_list(session, path, minutes(5), done)).get().entries.empty());
 
     zklock::group group(session, "/cxx/later", "me");
-    CHECK(thrown([&] { begun<ends>([&](ends done) { group.async_leave(done); }); }) == ZKL_ENOTHELD);
-    begun<ends>([&](ends done) { group.async_join(minutes(5), done); }).get();
-    begun<ends>([&](ends done) { group.async_update("changed", minutes(5), done); }).get();
-    CHECK(begun<grouped>([&](grouped done) { zklock::async_group_list(session, "/cxx/later", minutes(5), done); })
-              .get()
-              .at(0)
-              .data == "changed");
-    begun<ends>([&](ends done) { group.async_leave(done); }).get();
+    CHECK(thrown([&] { BEGUN(ends, group.async_leave(done)); }) == ZKL_ENOTHELD);
+    BEGUN(ends, group.async_join(minutes(5), done)).get();
+    BEGUN(ends, group.async_update("changed", minutes(5), done)).get();
+    CHECK(BEGUN(grouped, zklock::async_group_list(session, "/cxx/later", minutes(5), done)).get().at(0).data ==
+          "changed");
+    BEGUN(ends, group.async_leave(done)).get();
     CHECK(group.state() == ZKL_STATE_IDLE && zklock::group_list(session, "/cxx/later", minutes(5)).empty());
     zklock::partition partition(session, "/cxx/pieces", {"one"}, zklock::partition_options());
     partition.start();
-    begun<ends>([&](ends done) { partition.async_stop(done); }).get();
+    BEGUN(ends, partition.async_stop(done)).get();
     CHECK(!partition.owns("one"));
     std::promise<bool> joined;
     group.async_join(minutes(5), [&](std::exception_ptr failure) { joined.set_value(!failure); });
@@ -613,60 +598,43 @@ static void later(const zklock::session &session)
 static void verbs(const zklock::session &session)
 {
     zklock::mutex mutex(session, "/cxx/verbs"), reader(session, "/cxx/verbs");
-    CHECK(thrown([&] { begun<ends>([&](ends done) { mutex.async_release(done); }); }) == ZKL_ENOTHELD);
+    CHECK(thrown([&] { BEGUN(ends, mutex.async_release(done)); }) == ZKL_ENOTHELD);
     mutex.lock();
     zkl_op create = zkl_op();
     create.kind = ZKL_OP_CREATE;
     create.path = "/cxx/written";
     create.data = "a\0b";
     create.size = 3;
-    CHECK(begun<committed>([&](committed done) { mutex.async_commit({create}, minutes(1), done); }).get().at(0).path ==
+    CHECK(BEGUN(committed, mutex.async_commit({create}, minutes(1), done)).get().at(0).path ==
           std::string("/cxx/written"));
-    CHECK(thrown([&] {
-              begun<committed>([&](committed done) { mutex.async_commit({create}, minutes(1), done); }).get();
-          }) == ZKL_ECONFLICT);
-    CHECK(begun<committed>([&](committed done) { mutex.async_commit({}, minutes(1), done); })
-              .get()
-              .empty()); // the check alone
-    zklock::data read =
-        begun<has_read>([&](has_read done) { mutex.async_read("/cxx/written", true, minutes(1), done); }).get();
+    CHECK(thrown([&] { BEGUN(committed, mutex.async_commit({create}, minutes(1), done)).get(); }) == ZKL_ECONFLICT);
+    CHECK(BEGUN(committed, mutex.async_commit({}, minutes(1), done)).get().empty()); // the check alone
+    zklock::data read = BEGUN(has_read, mutex.async_read("/cxx/written", true, minutes(1), done)).get();
     CHECK(read.bytes == std::string("a\0b", 3) && read.version == 0 && read.mzxid > mutex.token());
     CHECK(mutex.read("/cxx/written", false, minutes(1)).mzxid == read.mzxid);
-    CHECK(thrown([&] {
-              begun<has_read>([&](has_read done) { mutex.async_read("/cxx/nothing", false, minutes(1), done); }).get();
-          }) == ZKL_ENOENT);
-    CHECK(thrown([&] {
-              begun<has_read>([&](has_read done) { mutex.async_read("no slash", false, minutes(1), done); });
-          }) == ZKL_EINVAL);
-    begun<ends>([&](ends done) { mutex.async_release(done); }).get();
-    CHECK(!mutex.is_held() &&
-          thrown([&] {
-              begun<has_read>([&](has_read done) { mutex.async_read("/cxx/written", false, minutes(1), done); }).get();
-          }) == ZKL_ENOTHELD);
+    CHECK(thrown([&] { BEGUN(has_read, mutex.async_read("/cxx/nothing", false, minutes(1), done)).get(); }) ==
+          ZKL_ENOENT);
+    CHECK(thrown([&] { BEGUN(has_read, mutex.async_read("no slash", false, minutes(1), done)); }) == ZKL_EINVAL);
+    BEGUN(ends, mutex.async_release(done)).get();
+    CHECK(!mutex.is_held() && thrown([&] {
+                                  BEGUN(has_read, mutex.async_read("/cxx/written", false, minutes(1), done)).get();
+                              }) == ZKL_ENOTHELD);
     CHECK(reader.try_lock());
 
     zklock::mutex permits = zklock::semaphore(session, "/cxx/verbs-permits", 2);
     zklock::mutex more = zklock::semaphore(session, "/cxx/verbs-permits", 0);
-    CHECK(begun<granted>([&](granted done) { permits.async_take(2, minutes(5), done); }).get().token ==
-              permits.token() &&
+    CHECK(BEGUN(granted, permits.async_take(2, minutes(5), done)).get().token == permits.token() &&
           permits.permits() == 2);
-    CHECK(thrown([&] { begun<granted>([&](granted done) { more.async_take(1, milliseconds(20), done); }).get(); }) ==
-          ZKL_ETIMEOUT);
-    CHECK(thrown([&] { begun<granted>([&](granted done) { reader.async_take(1, minutes(5), done); }); }) == ZKL_EINVAL);
-    std::future<zkl_grant> third = begun<granted>([&](granted done) { more.async_take(1, minutes(5), done); });
-    begun<ends>([&](ends done) {
-        zklock::async_semaphore_resize(session, "/cxx/verbs-permits", 3, minutes(5), done);
-    }).get();
+    CHECK(thrown([&] { BEGUN(granted, more.async_take(1, milliseconds(20), done)).get(); }) == ZKL_ETIMEOUT);
+    CHECK(thrown([&] { BEGUN(granted, reader.async_take(1, minutes(5), done)); }) == ZKL_EINVAL);
+    std::future<zkl_grant> third = BEGUN(granted, more.async_take(1, minutes(5), done));
+    BEGUN(ends, zklock::async_semaphore_resize(session, "/cxx/verbs-permits", 3, minutes(5), done)).get();
     CHECK(third.get().token > 0 && permits.permits() + more.permits() == 3);
     CHECK(thrown([&] {
-              begun<ends>([&](ends done) {
-                  zklock::async_semaphore_resize(session, "/cxx/nothing", 3, minutes(5), done);
-              }).get();
+              BEGUN(ends, zklock::async_semaphore_resize(session, "/cxx/nothing", 3, minutes(5), done)).get();
           }) == ZKL_ENOENT);
-    CHECK(thrown([&] {
-              begun<ends>(
-                  [&](ends done) { zklock::async_semaphore_resize(session, "/cxx/nothing", 0, minutes(5), done); });
-          }) == ZKL_EINVAL);
+    CHECK(thrown([&] { BEGUN(ends, zklock::async_semaphore_resize(session, "/cxx/nothing", 0, minutes(5), done)); }) ==
+          ZKL_EINVAL);
 }
 
 // A candidate that stands: what it is told, through a lost connection and an expired session, and how it ends.
@@ -684,14 +652,12 @@ static void standing()
         unexplained += (state == ZKL_STATE_HELD && token == 0) || (state == ZKL_STATE_LOST && !why);
     };
     zklock::mutex candidate = zklock::election(session, "/cxx/standing"), plain(session, "/cxx/standing-not");
-    CHECK(thrown([&] { begun<ends>([&](ends done) { plain.async_stand(changed, done); }); }) == ZKL_EINVAL &&
-          !candidate.leave());
-    CHECK(thrown([&] { begun<ends>([&](ends done) { candidate.async_publish("early", minutes(1), done); }).get(); }) ==
-          ZKL_ENOTHELD);
-    std::future<void> ended = begun<ends>([&](ends done) { candidate.async_stand(changed, done); });
-    CHECK(thrown([&] { begun<ends>([&](ends done) { candidate.async_stand(changed, done); }); }) == ZKL_EDEADLK);
+    CHECK(thrown([&] { BEGUN(ends, plain.async_stand(changed, done)); }) == ZKL_EINVAL && !candidate.leave());
+    CHECK(thrown([&] { BEGUN(ends, candidate.async_publish("early", minutes(1), done)).get(); }) == ZKL_ENOTHELD);
+    std::future<void> ended = BEGUN(ends, candidate.async_stand(changed, done));
+    CHECK(thrown([&] { BEGUN(ends, candidate.async_stand(changed, done)); }) == ZKL_EDEADLK);
     CHECK(eventually([&] { return held == 1; }));
-    begun<ends>([&](ends done) { candidate.async_publish("leads", minutes(1), done); }).get();
+    BEGUN(ends, candidate.async_publish("leads", minutes(1), done)).get();
     CHECK(zklock::queue_list(session, "/cxx/standing", minutes(1)).entries.at(0).data == "leads");
     CHECK(zkl_testing_expire(session.get(), nullptr) == ZKL_OK);
     CHECK(eventually([&] { return lost == 1 && held >= 2; }));
@@ -714,23 +680,21 @@ static void opened_later()
     options.on_state([&](zkl_connection_state state) { connected += state == ZKL_SESSION_CONNECTED; });
     zklock::session session;
     CHECK(!session.get() && session.state() == ZKL_SESSION_CLOSED);
-    CHECK(thrown([&] { begun<ends>([&](ends done) { session.async_open("nobody:here:at:all", nullptr, done); }); }) ==
-              ZKL_EINVAL &&
+    CHECK(thrown([&] { BEGUN(ends, session.async_open("nobody:here:at:all", nullptr, done)); }) == ZKL_EINVAL &&
           !session.get());
-    std::future<void> open = begun<ends>([&](ends done) { session.async_open("memory:cxx-later", options, done); });
+    std::future<void> open = BEGUN(ends, session.async_open("memory:cxx-later", options, done));
     zklock::mutex mutex(session, "/cxx/opened");
     mutex.lock();
     open.get();
     CHECK(eventually([&] { return connected == 1; }) && session.state() == ZKL_SESSION_CONNECTED);
-    CHECK(thrown([&] { begun<ends>([&](ends done) { session.async_open("memory:cxx-later", nullptr, done); }); }) ==
-          ZKL_EINVAL);
+    CHECK(thrown([&] { BEGUN(ends, session.async_open("memory:cxx-later", nullptr, done)); }) == ZKL_EINVAL);
     std::promise<bool> fine;
     zkl_session_options plain = ZKL_SESSION_OPTIONS_INIT;
     zklock::session other;
     other.async_open("memory:cxx-later", &plain, [&](std::exception_ptr failure) { fine.set_value(!failure); });
     CHECK(fine.get_future().get());
     zklock::session never; // nobody is there
-    open = begun<ends>([&](ends done) { never.async_open("127.0.0.1:1", nullptr, done); });
+    open = BEGUN(ends, never.async_open("127.0.0.1:1", nullptr, done));
     never = zklock::session();
     CHECK(thrown([&] { open.get(); }) == ZKL_ECLOSED);
 }
@@ -778,11 +742,11 @@ static void closed_later()
     zklock::session_options options;
     options.on_state([&](zkl_connection_state state) { closed += state == ZKL_SESSION_CLOSED; });
     zklock::session session("memory:cxx", options);
-    std::future<void> gone = begun<ends>([&](ends done) { session.async_close(minutes(5), done); });
+    std::future<void> gone = BEGUN(ends, session.async_close(minutes(5), done));
     CHECK(session.get() == nullptr && session.state() == ZKL_SESSION_CLOSED);
     gone.get();
     CHECK(closed == 1);
-    CHECK(thrown([&] { begun<ends>([&](ends done) { session.async_close(minutes(5), done); }); }) == ZKL_EINVAL);
+    CHECK(thrown([&] { BEGUN(ends, session.async_close(minutes(5), done)); }) == ZKL_EINVAL);
 }
 
 int main()
