@@ -121,8 +121,8 @@ static void know_clients(const struct sim *s)
         know(counts ? s->attempts[i].last_lease : 0);
     }
     for (int path = 0; path < s->plan->paths; path++) {
-        know(s->judge.last_token[path]);
-        know(s->judge.last_exclusive[path]);
+        know(s->judge.granted[path].token);
+        know(s->judge.granted[path].exclusive);
     }
 }
 
@@ -627,7 +627,8 @@ static uint64_t judge_hash(const struct sim *s)
 {
     uint64_t hash = HASH(s->faults.stranger, s->faults.struck != 0);
     for (int path = 0; path < s->plan->paths; path++) {
-        hash = HASH(hash, rank(s->judge.last_token[path]), rank(s->judge.last_exclusive[path]), s->judge.held[path]);
+        hash =
+            HASH(hash, rank(s->judge.granted[path].token), rank(s->judge.granted[path].exclusive), s->judge.held[path]);
     }
     return hash;
 }

@@ -159,20 +159,25 @@ static bool was_misled(const struct sim *s, const struct sim_attempt *attempt)
     return first && first->misled;
 }
 
+void sim_granted_note(struct sim_granted *granted, int64_t token, int64_t serial, bool shared)
+{
+    granted->serial = serial;
+    granted->token = token > granted->token ? token : granted->token;
+    granted->exclusive = shared ? granted->exclusive : token;
+}
+
 /* A writer's token exceeds every earlier one, a reader's every earlier writer's. */
 static void check_token(struct sim *s, const struct sim_attempt *attempt, int path, int64_t token)
 {
-    int64_t *any = &s->judge.last_token[path], *exclusive = &s->judge.last_exclusive[path];
-    int64_t last = attempt->shared ? *exclusive : *any;
-    bool again = token == last && !attempt->shared && attempt->serial > s->judge.last_serial[path];
+    struct sim_granted *granted = &s->judge.granted[path];
+    int64_t last = attempt->shared ? granted->exclusive : granted->token;
+    bool again = token == last && !attempt->shared && attempt->serial > granted->serial;
     if (token < last || (token == last && !again) || (token > last && attempt->serial > 1 && !was_misled(s, attempt))) {
         fail_by_lease(s, sim_fail_of(attempt, "token", "token %llx, grant %lld of it, after %llx",
                                      (unsigned long long)token, (long long)attempt->serial, (unsigned long long)last));
         return;
     }
-    s->judge.last_serial[path] = attempt->serial;
-    *any = token > *any ? token : *any;
-    *exclusive = attempt->shared ? *exclusive : token;
+    sim_granted_note(granted, token, attempt->serial, attempt->shared);
 }
 
 /* What a grant rests on: the last list, or the last event; a hand-over inside a session, on the list alone. */

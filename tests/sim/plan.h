@@ -200,14 +200,18 @@ void sim_faults_due(struct sim *s);
 
 /* --- invariants.c: see invariants.h ---------------------------------------------------------------------------------- */
 
+/* Of the grants of a path so far: the highest token, the last exclusive one's, and the last serial. */
+struct sim_granted {
+    int64_t token, exclusive, serial;
+};
+void sim_granted_note(struct sim_granted *granted, int64_t token, int64_t serial, bool shared);
+
 struct sim_judge {
     char verdict[256]; /* empty: nothing is wrong */
     bool failed;
-    int64_t last_token[4];     /* of any grant of the path */
-    int64_t last_exclusive[4]; /* of a grant to one alone */
-    int64_t last_serial[4];    /* of the last grant */
-    int apart[4];              /* grants on znodes of their own in a row, beside others of the session */
-    int held[4];               /* attempts that hold, by path */
+    struct sim_granted granted[4]; /* by path */
+    int apart[4];                  /* grants on znodes of their own in a row, beside others of the session */
+    int held[4];                   /* attempts that hold, by path */
     int grants, completions, losses, expiries;
     int misled_at_border; /* who was granted alone on a forged announcement made before its block */
     int64_t disturbed;    /* true time: until then something may delay whatever is sent */

@@ -145,14 +145,12 @@ enum { CLAIMS = SIM_CLIENTS * SIM_THREADS * PIECES + 8 };
 static struct claim claims[CLAIMS];
 static bool used[CLAIMS];
 static int count;
-static int64_t last_token[RESOURCES], last_exclusive[RESOURCES], last_serial[RESOURCES];
+static struct sim_granted granted[RESOURCES];
 
 void claims_begin(void)
 {
     memset(used, 0, sizeof used);
-    memset(last_token, 0, sizeof last_token);
-    memset(last_exclusive, 0, sizeof last_exclusive);
-    memset(last_serial, 0, sizeof last_serial);
+    memset(granted, 0, sizeof granted);
     count = 0;
 }
 
@@ -187,19 +185,17 @@ static void check_token(struct sim *s, const struct claim *claim)
     if (claim->permits) {
         return; /* permits have no order that fences */
     }
-    int64_t *any = &last_token[claim->resource], *exclusive = &last_exclusive[claim->resource];
-    int64_t last = claim->shared ? *exclusive : *any;
+    struct sim_granted *before = &granted[claim->resource];
+    int64_t last = claim->shared ? before->exclusive : before->token;
     if (excused(s, claim) || !holds(claim)) { /* it may have stood still since it was told */
         return;
     }
-    bool again = claim->serial > last_serial[claim->resource];                       /* of a lock that lingered */
+    bool again = claim->serial > before->serial;                                     /* of a lock that lingered */
     if (claim->token < last || (claim->token == last && !claim->shared && !again)) { /* who downgrades keeps his */
         sim_fail(s, "token", "%d.%d: token %llx, grant %lld of it, after %llx", claim->client, claim->thread,
                  (unsigned long long)claim->token, (long long)claim->serial, (unsigned long long)last);
     }
-    last_serial[claim->resource] = claim->serial;
-    *any = claim->token > *any ? claim->token : *any;
-    *exclusive = claim->shared ? *exclusive : claim->token;
+    sim_granted_note(before, claim->token, claim->serial, claim->shared);
 }
 
 int claim_make(struct sim *s, const struct claim *claim)
