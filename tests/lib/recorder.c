@@ -1,11 +1,10 @@
 #include "recorder.h"
 #include "plain_heap.h"
+#include "wait.h"
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define RECORDS_MAX 65536
 #define PATIENCE_MS 20000
@@ -23,13 +22,6 @@ struct recorder {
     size_t count;
     struct record *records[RECORDS_MAX];
 };
-
-static int64_t clock_ns(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 struct zkl__store_config recorder_config(const char *servers)
 {
