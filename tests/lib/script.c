@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "plain_heap.h"
 #include "script_store.h"
 #include "stats.h"
 
@@ -109,7 +110,6 @@ static bool init(long nth, bool on, enum zkl__observer_masters masters)
     script.heap = (struct test_heap)TEST_HEAP_INIT;
     script.now = 1000 * 1000 * MS;
     script.timeout = 10000 * MS;
-    script.zxid = 100;
     const struct zkl__port port = {.submit = port_submit, .state = port_state, .trace = port_trace, .warn = port_warn};
     struct zkl__core_config config = {.heap = test_heap(&script.heap),
                                       .tick_ns = 2000 * MS,
@@ -121,6 +121,9 @@ static bool init(long nth, bool on, enum zkl__observer_masters masters)
                                       .seed = "fifteen letters"};
     test_heap_fail(&script.heap, nth, on);
     script.core = zkl__core_new(&config, &port);
+    CU_ASSERT_TRUE_FATAL(zkl__memory_tree_init(&script.tree, &plain_heap, 100));
+    script_find("/zookeeper/config")->own = false;
+    script_remove("/zookeeper/config"); /* servers before 3.5 */
     script_put("/q", 0);
     return script.core != NULL;
 }
@@ -146,6 +149,7 @@ void script_deinit(void)
     if (script.core) {
         zkl__core_free(script.core);
     }
+    zkl__memory_tree_deinit(&script.tree);
     CU_ASSERT_EQUAL(test_heap_live(&script.heap), 0);
 }
 

@@ -16,7 +16,6 @@
 
 #define MS INT64_C(1000000)
 #define SCRIPT_OPS 512
-#define SCRIPT_NODES 512
 #define SCRIPT_WATCHES 512
 #define SCRIPT_PATH 400
 #define SCRIPT_PARTS 4 /* of a multi */
@@ -42,15 +41,6 @@ struct script_op {
     char lists[SCRIPT_DATA]; /* the ids of its access lists, and of its parts', each with a space */
     struct script_part parts[SCRIPT_PARTS];
     int part_count;
-};
-
-struct script_node {
-    char path[SCRIPT_PATH];
-    int64_t czxid, mzxid, pzxid, owner;
-    int32_t cversion, children;
-    char data[SCRIPT_DATA];
-    bool hidden; /* we may not read it */
-    bool fixed;  /* delete is not permitted */
 };
 
 struct script_watch {
@@ -112,12 +102,9 @@ struct script {
 
     bool chroot_missing;
     enum zkl__memory_rules rules;
-    bool hide_ours; /* what we create is hidden from us */
-    int64_t zxid;
-    bool in_multi;         /* its parts share one zxid */
-    int64_t next_sequence; /* beyond INT32_MAX: used up */
-    struct script_node nodes[SCRIPT_NODES];
-    int node_count;
+    bool hide_ours;               /* what we create is hidden from us */
+    int64_t next_sequence;        /* beyond INT32_MAX: used up */
+    struct zkl__memory_tree tree; /* a node's `own`: its delete is not permitted */
     struct script_watch watches[SCRIPT_WATCHES];
     int watch_count;
     char line[4096]; /* for script_ops */
@@ -206,9 +193,11 @@ void script_deliver(void);
 
 /* --- other people -------------------------------------------------------------------------------------------------- */
 
-struct script_node *script_find(const char *path);
+struct zkl__memory_node *script_find(const char *path);
+/* Nobody may read it. */
+void script_hide(struct zkl__memory_node *node);
 /* A node of somebody else's; name is the last component in /q. owner 0: persistent. */
-struct script_node *script_put(const char *path, int64_t owner);
+struct zkl__memory_node *script_put(const char *path, int64_t owner);
 /* Gone, whoever it belonged to; its watch is told. */
 void script_remove(const char *path);
 void script_change(const char *path); /* a write on it */

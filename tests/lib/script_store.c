@@ -1,4 +1,6 @@
 #include "script_store.h"
+#include "acl.h"
+#include "plain_heap.h"
 
 #include <string.h>
 
@@ -39,97 +41,145 @@ static void fire(const char *path, enum zkl__watch_event event, enum script_watc
     }
 }
 
-/* What is kept from us uses the watch up all the same. */
-static void fire_of_node(const char *path, bool hidden, enum zkl__watch_event event)
+/* Somebody without credentials. */
+static const struct zkl__memory_who stranger = {.session_id = 0};
+static const zkl_acl_entry all_but_read = {ZKL_PERM_ALL & ~ZKL_PERM_READ, "world", "anyone"};
+static const zkl_acl unreadable = {1, &all_but_read};
+
+static bool is_hidden(const struct zkl__memory_node *node)
 {
-    if (use_up_watches(path, SCRIPT_DATA_OF) && (!hidden || script.rules == ZKL__RULES_NOTHING_NEEDS_READ)) {
-        push_watch_news(path, event);
+    return !zkl__memory_permits(node, &stranger, ZKL_PERM_READ);
+}
+
+void script_hide(struct zkl__memory_node *node)
+{
+    node->acl = zkl__acl_copy(&plain_heap, &unreadable);
+}
+
+/* What is kept from us uses the watch up all the same. */
+static void fire_of_node(const struct zkl__memory_node *node, enum zkl__watch_event event)
+{
+    if (use_up_watches(node->path, SCRIPT_DATA_OF) &&
+        (!is_hidden(node) || script.rules == ZKL__RULES_NOTHING_NEEDS_READ)) {
+        push_watch_news(node->path, event);
     }
 }
 
-struct script_node *script_find(const char *path)
+static void fire_change(const struct zkl__memory_node *node, enum zkl__op_kind kind)
 {
-    for (int i = 0; i < script.node_count; i++) {
-        if (strcmp(script.nodes[i].path, path) == 0) {
-            return &script.nodes[i];
+    if (kind == ZKL__OP_SET) {
+        fire_of_node(node, ZKL__WATCH_CHANGED);
+        return;
+    }
+    if (kind == ZKL__OP_CREATE) {
+        fire(node->path, ZKL__WATCH_CREATED, SCRIPT_MISSING);
+    } else {
+        fire_of_node(node, ZKL__WATCH_DELETED);
+        fire(node->path, ZKL__WATCH_DELETED, SCRIPT_CHILDREN_OF);
+    }
+    fire(node->parent->path, ZKL__WATCH_CHILDREN, SCRIPT_CHILDREN_OF);
+}
+
+struct zkl__memory_node *script_find(const char *path)
+{
+    return zkl__memory_find(&script.tree, path);
+}
+
+/* Which digits a name gets is the test's to say. */
+static enum zkl__rc put_number(struct script_part *part)
+{
+    size_t length = strlen(part->path);
+    if (script.next_sequence > INT32_MAX) {
+        return ZKL__RC_NODEEXISTS;
+    }
+    part->mode = ZKL__EPHEMERAL;
+    snprintf(part->path + length, sizeof part->path - length, "%010d", (int)script.next_sequence++);
+    return ZKL__RC_OK;
+}
+
+static enum zkl__rc apply(struct zkl__memory_change *change, struct zkl__op *op, struct script_part *part,
+                          int64_t session_id)
+{
+    const struct zkl__memory_node *node = script_find(part->path);
+    bool create = part->kind == ZKL__OP_CREATE, sequential = create && part->mode == ZKL__EPHEMERAL_SEQUENTIAL;
+    if (create && script.chroot_missing) {
+        return ZKL__RC_NONODE;
+    }
+    if (part->kind == ZKL__OP_DELETE && node && node->own) {
+        return ZKL__RC_NOAUTH;
+    }
+    enum zkl__rc rc = sequential ? put_number(part) : ZKL__RC_OK;
+    bool hides = script.hide_ours && part->mode == ZKL__EPHEMERAL;
+    const struct zkl__memory_who who = {.session_id = session_id, .acl = hides ? &unreadable : NULL};
+    *op = (struct zkl__op){.kind = part->kind,
+                           .dir = part->path,
+                           .mode = part->mode,
+                           .data = part->data,
+                           .size = strlen(part->data),
+                           .version = -1};
+    return rc == ZKL__RC_OK ? zkl__memory_apply(change, &script.tree, &who, op) : rc;
+}
+
+/* All or none; what each replies. One of several that creates replies its name and no stat. */
+static enum zkl__rc write_all(struct script_part *parts, int count, int64_t session_id, struct zkl__reply *replies,
+                              char names[][SCRIPT_PATH])
+{
+    struct zkl__op ops[SCRIPT_PARTS];
+    struct zkl__memory_change changes[SCRIPT_PARTS];
+    int64_t next_sequence = script.next_sequence;
+    enum zkl__rc rc = ZKL__RC_OK;
+    int done = 0;
+    script.tree.zxid++;
+    while (done < count && (rc = apply(&changes[done], &ops[done], &parts[done], session_id)) == ZKL__RC_OK) {
+        const struct zkl__memory_node *node = changes[done].node;
+        if (node && (count == 1 || ops[done].kind == ZKL__OP_SET)) {
+            zkl__memory_stat(&replies[done].stat, node);
+        }
+        if (ops[done].kind == ZKL__OP_CREATE) {
+            strcpy(names[done], zkl__memory_base(node->path));
+        }
+        done++;
+    }
+    for (int i = 0; i < count; i++) {
+        replies[i].rc = rc == ZKL__RC_OK || i == done ? rc : ZKL__RC_ROLLEDBACK;
+        if (rc == ZKL__RC_OK && changes[i].node) {
+            fire_change(changes[i].node, ops[i].kind);
+            zkl__memory_settle(&changes[i], &script.tree, true);
         }
     }
-    return NULL;
-}
-
-static int64_t next_zxid(void)
-{
-    script.zxid += !script.in_multi;
-    return script.zxid;
-}
-
-/* The path above, "" for the root, and its node. */
-static struct script_node *find_parent(const char *path, char parent[SCRIPT_PATH])
-{
-    strcpy(parent, path);
-    *strrchr(parent, '/') = '\0';
-    return script_find(parent);
-}
-
-/* A child came or went. */
-static void change_parent(const char *path, int children)
-{
-    char parent[SCRIPT_PATH];
-    struct script_node *node = find_parent(path, parent);
-    if (node) {
-        node->pzxid = script.zxid;
-        node->cversion++;
-        node->children += children;
+    while (rc != ZKL__RC_OK && done > 0) {
+        zkl__memory_settle(&changes[--done], &script.tree, false);
     }
-    fire(parent[0] ? parent : "/", ZKL__WATCH_CHILDREN, SCRIPT_CHILDREN_OF);
+    script.next_sequence = rc == ZKL__RC_OK ? script.next_sequence : next_sequence;
+    return rc;
 }
 
-struct script_node *script_put(const char *path, int64_t owner)
+/* By somebody else, or as part of our session's end. */
+static void write_one(enum zkl__op_kind kind, const char *path, const char *data, int64_t owner)
 {
-    struct script_node *node = &script.nodes[script.node_count++];
-    if (script.node_count > SCRIPT_NODES) {
-        abort();
-    }
-    *node = (struct script_node){.czxid = next_zxid(), .owner = owner};
-    node->mzxid = node->pzxid = node->czxid;
-    strcpy(node->path, path);
-    fire(path, ZKL__WATCH_CREATED, SCRIPT_MISSING);
-    change_parent(path, 1);
-    return node;
+    struct script_part part = {.kind = kind, .mode = owner ? ZKL__EPHEMERAL : ZKL__PERSISTENT};
+    struct zkl__reply reply;
+    char name[1][SCRIPT_PATH];
+    strcpy(part.path, path);
+    strcpy(part.data, data);
+    CU_ASSERT_EQUAL_FATAL(write_all(&part, 1, owner, &reply, name), ZKL__RC_OK);
 }
 
-static void drop(struct script_node *node)
+struct zkl__memory_node *script_put(const char *path, int64_t owner)
 {
-    char path[SCRIPT_PATH];
-    bool hidden = node->hidden;
-    strcpy(path, node->path);
-    *node = script.nodes[--script.node_count];
-    next_zxid();
-    fire_of_node(path, hidden, ZKL__WATCH_DELETED);
-    fire(path, ZKL__WATCH_DELETED, SCRIPT_CHILDREN_OF);
-    change_parent(path, -1);
+    write_one(ZKL__OP_CREATE, path, "", owner);
+    return script_find(path);
 }
 
 void script_remove(const char *path)
 {
-    struct script_node *node = script_find(path);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(node);
-    drop(node);
+    write_one(ZKL__OP_DELETE, path, "", 0);
     script_store_deliver_all();
-}
-
-static void write_node(struct script_node *node, const char *data)
-{
-    node->mzxid = next_zxid();
-    snprintf(node->data, sizeof node->data, "%s", data);
-    fire_of_node(node->path, node->hidden, ZKL__WATCH_CHANGED);
 }
 
 void script_write(const char *path, const char *data)
 {
-    struct script_node *node = script_find(path);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(node);
-    write_node(node, data);
+    write_one(ZKL__OP_SET, path, data, 0);
     script_store_deliver_all();
 }
 
@@ -138,122 +188,37 @@ void script_change(const char *path)
     script_write(path, "changed");
 }
 
+/* The newest node of our session, and how many there are. */
+static struct zkl__memory_node *newest_of_ours(int *count)
+{
+    struct zkl__memory_node *newest = NULL;
+    *count = 0;
+    for (size_t i = 0; i < script.tree.nodes.bucket_count && script.session_id; i++) {
+        for (struct zkl__map_entry *entry = script.tree.nodes.buckets[i]; entry; entry = entry->next) {
+            struct zkl__memory_node *node = (struct zkl__memory_node *)entry;
+            bool ours = node->stat.ephemeral_owner == script.session_id;
+            *count += ours;
+            newest = ours && (!newest || node->stat.czxid > newest->stat.czxid) ? node : newest;
+        }
+    }
+    return newest;
+}
+
 int script_ours(void)
 {
-    int count = 0;
-    for (int i = 0; i < script.node_count; i++) {
-        count += script.session_id && script.nodes[i].owner == script.session_id;
-    }
+    int count;
+    newest_of_ours(&count);
     return count;
 }
 
 const char *script_our_path(void)
 {
-    const char *path = "";
-    int64_t newest = 0;
-    for (int i = 0; i < script.node_count; i++) {
-        if (script.nodes[i].owner == script.session_id && script.nodes[i].czxid > newest) {
-            newest = script.nodes[i].czxid;
-            path = script.nodes[i].path;
-        }
-    }
-    return path;
+    int count;
+    const struct zkl__memory_node *newest = newest_of_ours(&count);
+    return newest ? newest->path : "";
 }
 
 /* --- what the store does ------------------------------------------------------------------------------------------- */
-
-static bool parent_missing(const char *path)
-{
-    char parent[SCRIPT_PATH];
-    return script.chroot_missing || (!find_parent(path, parent) && parent[0]);
-}
-
-static struct zkl__stat stat_of(const struct script_node *node)
-{
-    return (struct zkl__stat){.czxid = node->czxid,
-                              .mzxid = node->mzxid,
-                              .pzxid = node->pzxid,
-                              .cversion = node->cversion,
-                              .child_count = node->children,
-                              .ephemeral_owner = node->owner};
-}
-
-static enum zkl__rc do_create(const struct script_part *part, char name[SCRIPT_PATH], struct zkl__stat *stat)
-{
-    char path[SCRIPT_PATH];
-    if (parent_missing(part->path)) {
-        return ZKL__RC_NONODE;
-    }
-    if (part->mode == ZKL__EPHEMERAL_SEQUENTIAL) {
-        if (script.next_sequence > INT32_MAX) {
-            return ZKL__RC_NODEEXISTS;
-        }
-        snprintf(path, sizeof path, "%.300s%010d", part->path, (int)script.next_sequence++);
-    } else {
-        strcpy(path, part->path);
-    }
-    if (script_find(path)) {
-        return ZKL__RC_NODEEXISTS;
-    }
-    bool lives =
-        part->mode == ZKL__PERSISTENT || part->mode == ZKL__PERSISTENT_SEQUENTIAL || part->mode == ZKL__CONTAINER;
-    struct script_node *node = script_put(path, lives ? 0 : script.session_id);
-    strcpy(node->data, part->data);
-    node->hidden = script.hide_ours && !lives;
-    strcpy(name, strrchr(path, '/') + 1);
-    *stat = stat_of(node);
-    return ZKL__RC_OK;
-}
-
-/* A write, alone or in a multi. */
-static enum zkl__rc do_write(const struct script_part *part, char name[SCRIPT_PATH], struct zkl__stat *stat)
-{
-    struct script_node *node = script_find(part->path);
-    if (part->kind == ZKL__OP_CREATE) {
-        return do_create(part, name, stat);
-    }
-    if (!node && !(part->kind == ZKL__OP_CHECK && strcmp(part->path, "/") == 0)) {
-        return ZKL__RC_NONODE;
-    }
-    if (part->kind == ZKL__OP_CHECK && node && node->hidden) {
-        return ZKL__RC_NOAUTH;
-    }
-    if (part->kind == ZKL__OP_DELETE) {
-        if (node->fixed) {
-            return ZKL__RC_NOAUTH;
-        }
-        drop(node);
-    } else if (part->kind == ZKL__OP_SET) {
-        write_node(node, part->data);
-        *stat = stat_of(node);
-    }
-    return ZKL__RC_OK;
-}
-
-/* All or nothing; a created part answers its name and no stat. */
-static void do_multi(const struct script_op *op, struct script_news *news)
-{
-    static struct script before;
-    before = script;
-    script.zxid++;
-    script.in_multi = true;
-    for (int i = 0; i < op->part_count; i++) {
-        struct zkl__reply *mine = &news->parts[i];
-        struct zkl__stat stat;
-        mine->rc = do_write(&op->parts[i], news->part_names[i], &stat);
-        if (mine->rc != ZKL__RC_OK && news->reply.rc == ZKL__RC_OK) {
-            news->reply.rc = mine->rc;
-            for (int j = 0; j < op->part_count; j++) {
-                news->parts[j].rc = j == i ? mine->rc : ZKL__RC_ROLLEDBACK;
-            }
-            script = before;
-            script.zxid++; /* a failed multi is a transaction, too */
-            break;
-        }
-    }
-    script.in_multi = false;
-    news->reply.part_count = (size_t)op->part_count;
-}
 
 static void set_watch(const struct script_op *op, enum script_watched what, int64_t zxid)
 {
@@ -269,35 +234,31 @@ static void set_watch(const struct script_op *op, enum script_watched what, int6
 
 static void do_children(const struct script_op *op, struct script_news *news)
 {
-    struct script_node *node = script_find(op->path);
-    if (script.chroot_missing || (strcmp(op->path, "/") != 0 && !node)) {
+    const struct zkl__memory_node *node = script_find(op->path);
+    if (script.chroot_missing || !node) {
         news->reply.rc = ZKL__RC_NONODE;
         return;
     }
-    size_t length = strcmp(op->path, "/") == 0 ? 0 : strlen(op->path);
-    news->reply.stat.czxid = length > 0 ? script_find(op->path)->czxid : 0;
-    news->names = calloc((size_t)script.node_count + 1, SCRIPT_PATH);
-    news->children = calloc((size_t)script.node_count + 1, sizeof *news->children);
-    for (int i = 0; i < script.node_count; i++) {
-        const char *path = script.nodes[i].path;
-        if (strncmp(path, op->path, length) == 0 && path[length] == '/' && !strchr(path + length + 1, '/')) {
-            char *name = news->names + news->reply.child_count * SCRIPT_PATH;
-            strcpy(name, path + length + 1);
-            news->children[news->reply.child_count++] = name;
-        }
+    zkl__memory_stat(&news->reply.stat, node);
+    news->names = calloc((size_t)node->stat.child_count + 1, SCRIPT_PATH);
+    news->children = calloc((size_t)node->stat.child_count + 1, sizeof *news->children);
+    ZKL__EACH (const struct zkl__memory_node, child, &node->children, sibling) {
+        char *name = news->names + news->reply.child_count * SCRIPT_PATH;
+        strcpy(name, zkl__memory_base(child->path));
+        news->children[news->reply.child_count++] = name;
     }
-    set_watch(op, SCRIPT_CHILDREN_OF, node ? node->pzxid : 0);
+    set_watch(op, SCRIPT_CHILDREN_OF, node->stat.pzxid);
 }
 
-static bool may_see(const struct script_op *op, const struct script_node *node)
+static bool may_see(const struct script_op *op, const struct zkl__memory_node *node)
 {
     bool needs = op->kind == ZKL__OP_GET || script.rules == ZKL__RULES_EXISTS_NEEDS_READ;
-    return !node->hidden || !needs;
+    return !needs || !is_hidden(node);
 }
 
 static void do_look(const struct script_op *op, struct script_news *news)
 {
-    struct script_node *node = script_find(op->path);
+    const struct zkl__memory_node *node = script_find(op->path);
     if (!node) {
         news->reply.rc = ZKL__RC_NONODE;
         if (op->kind == ZKL__OP_EXISTS) {
@@ -306,16 +267,16 @@ static void do_look(const struct script_op *op, struct script_news *news)
     } else if (!may_see(op, node)) {
         news->reply.rc = ZKL__RC_NOAUTH;
     } else {
-        news->reply.stat = stat_of(node);
-        if (op->kind == ZKL__OP_GET) {
-            strcpy(news->data, node->data);
-            news->reply.size = strlen(news->data);
+        zkl__memory_stat(&news->reply.stat, node);
+        if (op->kind == ZKL__OP_GET && node->data) {
+            news->reply.size = (size_t)node->stat.data_size;
+            memcpy(news->data, node->data, news->reply.size);
         }
-        set_watch(op, SCRIPT_DATA_OF, node->mzxid);
+        set_watch(op, SCRIPT_DATA_OF, node->stat.mzxid);
     }
 }
 
-static void carry_out(const struct script_op *op, struct script_news *news)
+static void carry_out(struct script_op *op, struct script_news *news)
 {
     struct script_part part = {.kind = op->kind, .mode = op->mode};
     switch (op->kind) {
@@ -325,10 +286,11 @@ static void carry_out(const struct script_op *op, struct script_news *news)
     case ZKL__OP_CHECK:
         strcpy(part.path, op->path);
         strcpy(part.data, op->data);
-        news->reply.rc = do_write(&part, news->name, &news->reply.stat);
+        write_all(&part, 1, script.session_id, &news->reply, &news->name);
         break;
     case ZKL__OP_MULTI:
-        do_multi(op, news);
+        news->reply.rc = write_all(op->parts, op->part_count, script.session_id, news->parts, news->part_names);
+        news->reply.part_count = (size_t)op->part_count;
         break;
     case ZKL__OP_CHILDREN:
         do_children(op, news);
@@ -477,7 +439,7 @@ const char *script_ops(void)
 /* --- connections and sessions ------------------------------------------------------------------------------------------- */
 
 /* What the server says to a client that sets its watches again (DataTree.setWatches, which looks at no access list). */
-static bool missed(const struct script_watch *watch, const struct script_node *node, enum zkl__watch_event *event)
+static bool missed(const struct script_watch *watch, const struct zkl__memory_node *node, enum zkl__watch_event *event)
 {
     if (watch->what == SCRIPT_MISSING) {
         *event = ZKL__WATCH_CREATED;
@@ -485,7 +447,7 @@ static bool missed(const struct script_watch *watch, const struct script_node *n
     }
     bool children = watch->what == SCRIPT_CHILDREN_OF;
     *event = !node ? ZKL__WATCH_DELETED : children ? ZKL__WATCH_CHILDREN : ZKL__WATCH_CHANGED;
-    return !node || (children ? node->pzxid : node->mzxid) != watch->zxid;
+    return !node || (children ? node->stat.pzxid : node->stat.mzxid) != watch->zxid;
 }
 
 void script_store_connect(void)
@@ -531,10 +493,10 @@ void script_store_disconnect(void)
 void script_store_end_session(void)
 {
     script.watch_count = 0;
-    for (int i = script.node_count - 1; i >= 0 && script.session_id; i--) {
-        if (script.nodes[i].owner == script.session_id) {
-            drop(&script.nodes[i]);
-        }
+    struct zkl__memory_node *node;
+    for (int count; (node = newest_of_ours(&count));) {
+        node->own = false;
+        write_one(ZKL__OP_DELETE, node->path, "", 0);
     }
     script.session_id = 0;
 }

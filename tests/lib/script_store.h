@@ -1,4 +1,4 @@
-/* script_store.h - the store of script.h: a small tree, watches, and what is done and not told yet. Only script.c uses it. */
+/* script_store.h - the store of script.h: the in-process store's tree, watches, and what is done and not told yet. Only script.c uses it. */
 #ifndef ZKL_TESTS_SCRIPT_STORE_H
 #define ZKL_TESTS_SCRIPT_STORE_H
 

@@ -28,7 +28,7 @@ TEST(test_strangers_with_our_uuid)
         script_suspend(1);
         int kept = strangers[i].kept > 0 ? strangers[i].kept : (int)strlen(script_our_path()) + strangers[i].kept;
         snprintf(path, sizeof path, "%.*s%s", kept, script_our_path(), strangers[i].rest);
-        script_put(path, SCRIPT_STRANGER)->fixed = !strangers[i].may_be_deleted;
+        script_put(path, SCRIPT_STRANGER)->own = !strangers[i].may_be_deleted;
         script_connect();
         script_answer_all();
         CU_ASSERT_PTR_NOT_NULL(script_find(path));
@@ -54,7 +54,7 @@ static void find_hidden(enum zkl__memory_rules rules)
 {
     script_begin_blocked();
     script.rules = rules;
-    script_find(SCRIPT_BLOCKER)->hidden = true;
+    script_hide(script_find(SCRIPT_BLOCKER));
     script_acquire(&me);
     script_answer();
     script_answer();
@@ -89,7 +89,7 @@ TEST(test_unreadable_and_forged)
 {
     for (size_t i = 0; i < EVERY_RULE; i++) {
         find_hidden(every_rule[i]);
-        script_find(SCRIPT_BLOCKER)->owner = 0;
+        script_find(SCRIPT_BLOCKER)->stat.ephemeral_owner = 0;
         script_answer_all();
         if (every_rule[i] == ZKL__RULES_EXISTS_NEEDS_READ) {
             STATE(&me, "watching");
@@ -284,7 +284,7 @@ TEST(test_own_node_hidden)
     CU_ASSERT_PTR_NOT_NULL(strstr(script.warned, "/q#1: READ on our own znode _c_"));
     script_finish();
     script_begin_proving(&me);
-    script_find(script_our_path())->hidden = true;
+    script_hide(script_find(script_our_path()));
     OPS("check");
     script_answer_all();
     script_run(2 * script.timeout);
@@ -334,16 +334,14 @@ TEST(test_delete_of_what_a_lost_create_made_refused)
         script_acquire(&me);
         script_suspend(1);
         script_cancel(&me);
-        struct script_node *node = script_find(script_our_path());
-        node->fixed = true;
-        node->owner = ours ? node->owner : SCRIPT_STRANGER;
+        struct zkl__memory_node *node = script_find(script_our_path());
+        node->own = true;
+        node->stat.ephemeral_owner = ours ? script.session_id : SCRIPT_STRANGER;
         script_connect();
         script_run(5000 * MS);
         CU_ASSERT_EQUAL(zkl__core_idle(script.core), !ours);
         CU_ASSERT_EQUAL(script_ours(), ours);
-        for (int i = 0; i < script.node_count; i++) {
-            script.nodes[i].fixed = false;
-        }
+        node->own = false;
         script_run(5000 * MS);
         CU_ASSERT_EQUAL(script_ours(), 0);
         script_finish();

@@ -262,12 +262,12 @@ TEST(test_delete_not_permitted)
 {
     script_begin();
     hold_marked(&me);
-    script_find(script_our_path())->fixed = true;
+    script_find(script_our_path())->own = true;
     script_release(&me);
     script_run(100 * MS);
     CU_ASSERT_EQUAL(me.released, 0);
     CU_ASSERT_STRING_EQUAL(mark(), "");
-    script_find(script_our_path())->fixed = false;
+    script_find(script_our_path())->own = false;
     script_run(5000 * MS);
     CU_ASSERT_EQUAL(me.released, 1);
     CU_ASSERT_FALSE(is_unclean(&you));

@@ -29,14 +29,9 @@ static void hold(struct script_owner *owner)
     CU_ASSERT_EQUAL_FATAL(owner->granted, 1);
 }
 
-static struct script_node *child_of(const char *dir)
+static struct zkl__memory_node *child_of(const char *dir)
 {
-    for (int i = 0; i < script.node_count; i++) {
-        if (strncmp(script.nodes[i].path, dir, strlen(dir)) == 0 && script.nodes[i].path[strlen(dir)] == '/') {
-            return &script.nodes[i];
-        }
-    }
-    return NULL;
+    return ZKL__OWNER(script_find(dir)->children.first, struct zkl__memory_node, sibling);
 }
 
 /* --- the good days ------------------------------------------------------------------------------------------------- */
@@ -54,8 +49,8 @@ TEST(test_one_transaction_gives_all)
     CU_ASSERT_EQUAL(me.granted, 0);
     script_answer();
     CU_ASSERT_EQUAL(me.granted, 1);
-    CU_ASSERT_EQUAL(me.token, child_of("/a")->czxid);
-    CU_ASSERT_EQUAL(me.token, child_of("/b")->czxid); /* one token, good for both */
+    CU_ASSERT_EQUAL(me.token, child_of("/a")->stat.czxid);
+    CU_ASSERT_EQUAL(me.token, child_of("/b")->stat.czxid); /* one token, good for both */
     CU_ASSERT_STRING_EQUAL(zkl__multi_node(me.joint, 1), child_of("/b")->path + 3);
     CU_ASSERT_TRUE(zkl__multi_holds(script.core, me.joint, script.now));
     script_release(&me);

@@ -597,7 +597,7 @@ TEST(test_unlisted_behind_one_that_was_removed)
 {
     hold_before_an_unlisted_one();
     remove_node(last_but_one);
-    script_put("/q/_c_00000000-0000-4000-8000-000000000000-lock-0000000000", 99)->czxid = 1;
+    script_put("/q/_c_00000000-0000-4000-8000-000000000000-lock-0000000000", 99)->stat.czxid = 1;
     script_acquire(first);
     script_answer_all();
     script_release(last_but_one);

@@ -89,9 +89,11 @@ static enum zkl__hops hops_with(const char *config, bool hidden)
 {
     script_init_masters(ZKL__MASTERS_ASK);
     if (config) {
-        struct script_node *node = script_put(CONFIG, 0);
-        strcpy(node->data, config);
-        node->hidden = hidden;
+        struct zkl__memory_node *node = script_put(CONFIG, 0);
+        script_write(CONFIG, config);
+        if (hidden) {
+            script_hide(node);
+        }
     }
     script_connect();
     CU_ASSERT_EQUAL(zkl__core_hops(script.core), ZKL__HOPS_TWO); /* until it is known */
@@ -125,7 +127,7 @@ TEST(test_roles_are_read_first)
     script_answer_all();
     CU_ASSERT_EQUAL(zkl__core_hops(script.core), ZKL__HOPS_ONE);
     script_put(CONFIG, 0);
-    strcpy(script_find(CONFIG)->data, OBSERVERS);
+    script_write(CONFIG, OBSERVERS);
     script_reconnect(0);
     OPS("get sync");
     script_answer_all();
@@ -145,7 +147,8 @@ TEST(test_roles_are_read_first)
 TEST(test_two_hops_and_a_short_timeout)
 {
     script_init_masters(ZKL__MASTERS_ASK);
-    strcpy(script_put(CONFIG, 0)->data, OBSERVERS);
+    script_put(CONFIG, 0);
+    script_write(CONFIG, OBSERVERS);
     script.timeout = 4000 * MS;
     script_connect();
     script_acquire(&me);
