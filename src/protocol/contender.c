@@ -332,6 +332,7 @@ static void decide_by_list(struct zkl__contender *c)
         }
     } else {
         c->announcement.state = ZKL__ANNOUNCES_PERHAPS;
+        /* Of two znodes with the same number the inspection may begin with another one. */
         before = zkl__inspection_begin(c) ? zkl__inspection_nearest(c, &seen) : before;
         zkl__predecessor_wait_for(c, before);
     }

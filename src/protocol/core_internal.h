@@ -977,8 +977,6 @@ void zkl__semaphore_cancel(struct zkl__semaphore *semaphore, int code);
 void zkl__semaphore_release(struct zkl__semaphore *semaphore);
 bool zkl__semaphore_holds(const struct zkl__core *core, const struct zkl__semaphore *semaphore,
                           int64_t now);
-/* Ends all reports to its owner; zkl__semaphore_let_go then ends the semaphore. */
-void zkl__semaphore_silence(struct zkl__semaphore *semaphore);
 void zkl__semaphore_let_go(struct zkl__semaphore *semaphore);
 void zkl__semaphore_give_back(struct zkl__semaphore *semaphore, int count);
 /* The core goes: all of them. */

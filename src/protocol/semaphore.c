@@ -963,11 +963,6 @@ struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
     return s;
 }
 
-void zkl__semaphore_silence(struct zkl__semaphore *semaphore)
-{
-    semaphore->config.contender.notify = NULL;
-}
-
 void zkl__semaphore_let_go(struct zkl__semaphore *semaphore)
 {
     if (semaphore->state != ZKL__SEMAPHORE_ENDED) {

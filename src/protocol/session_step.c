@@ -745,7 +745,7 @@ void zkl__session_step(struct zkl__core *core, const struct zkl__event *event)
 {
     core_begin(core, event->now);
     if (event->kind == ZKL__EV_LET_GO && event->semaphore) {
-        zkl__semaphore_silence(event->semaphore); /* nor is it told what this very step finds */
+        event->semaphore->config.contender.notify = NULL; /* also not of what this step finds */
     }
     /* Time first: who has lost by the clock has lost, whatever the event says. */
     zkl__core_end_lapsed_leases(core);

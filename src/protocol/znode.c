@@ -315,24 +315,6 @@ static void node_on_duplicate(struct zkl__node *node, enum zkl__rc rc)
     node->removes_duplicate = false;
 }
 
-/* The znode carries our uuid, but somebody else owns it. False: no memory to note that. */
-static bool node_is_strange(struct zkl__contender *c)
-{
-    bool noted = zkl__name_set_add(&c->node.strangers, c->heap, c->node.name);
-    if (noted) {
-        c->node.name[0] = '\0';
-    }
-    return noted;
-}
-
-/* The barrier is committed. */
-static void node_found_by_list(struct zkl__node *node)
-{
-    if (zkl__node_unsure(node)) {
-        node->fate = ZKL__FATE_LISTED;
-    }
-}
-
 /* The list came. True: it shows all znodes of ours that are left. */
 static bool node_find(struct zkl__contender *c, const struct zkl__reply *list)
 {
@@ -727,11 +709,14 @@ void zkl__cleanup_on_reply(struct zkl__contender *c)
     }
 }
 
-/* We may not delete it: perhaps it only carries our uuid, and is somebody else's. */
+/* We may not delete it: perhaps it only carries our uuid, and is somebody else's. Without memory to
+ * note that, it is deleted and read again. */
 static void cleanup_on_stat(struct zkl__contender *c)
 {
     if (c->event->reply->rc == ZKL__RC_OK && zkl__node_known(&c->node) &&
-        c->event->reply->stat.ephemeral_owner != c->core->session_id && node_is_strange(c)) {
+        c->event->reply->stat.ephemeral_owner != c->core->session_id &&
+        zkl__name_set_add(&c->node.strangers, c->heap, c->node.name)) {
+        c->node.name[0] = '\0';
         c->retry.at = 0;
     }
 }
@@ -743,7 +728,7 @@ void zkl__cleanup_on_sync_point(struct zkl__contender *c)
     bool passed =
         zkl__rc_is_response(c->event->reply->rc) && c->event->reply->rc != ZKL__RC_NOTAPPLIED;
     if (passed) {
-        node_found_by_list(&c->node);
+        c->node.fate = zkl__node_unsure(&c->node) ? ZKL__FATE_LISTED : c->node.fate;
     } else if (c->event->reply->rc != ZKL__RC_UNKNOWN) {
         zkl__contender_retry_later(c);
     }
