@@ -1,9 +1,10 @@
-/* children.h - the children of a znode that some recipe counts, and which of them live with a
- * session (op.h).
+/* children.h - the children of a znode that some recipe counts, and which of them a session owns
+ * (op.h).
  *
- * A list brings names only. What lives is asked for each name once, and kept as long as the lists
- * show that name; what does not is asked again with each list, since its name may have been made
- * anew. What may not be looked at counts: to pass over it would be unsafe. */
+ * A list brings names only, so each child is read once. That a session owns it is known as long as
+ * the lists show its name. A child that no session owns is read again after each list, because
+ * somebody may have created the name anew. A child that may not be read counts: to pass over it
+ * would be unsafe. */
 #ifndef ZKL_PROTOCOL_CHILDREN_H
 #define ZKL_PROTOCOL_CHILDREN_H
 
@@ -15,8 +16,8 @@ struct zkl__child {
     enum {
         ZKL__CHILD_UNKNOWN,
         ZKL__CHILD_EPHEMERAL,
-        ZKL__CHILD_DELETED,   /* before it could be looked at: the list is older than that, and what
-                              it   was nobody knows */
+        ZKL__CHILD_DELETED,   /* before it could be read: nobody knows whether it counted, and the
+                                 list is older */
         ZKL__CHILD_PERSISTENT /* lives with no session */
     } verdict;
     int64_t czxid; /* 0: not known */

@@ -1,5 +1,5 @@
-/* core.h - what those that decide, the machines, ask of their session. Below them, so that none of
- * them depends on it: session_*.c answer. */
+/* core.h - machines, and the functions of their session that they call. session_*.c implement
+ * these. The header is a layer below the machines, so that none of them depends on the session. */
 #ifndef ZKL_PROTOCOL_CORE_H
 #define ZKL_PROTOCOL_CORE_H
 
@@ -11,15 +11,16 @@
 
 /* === machines that are ready ================================================================== */
 
-/* What decides is a machine. The session steps one machine at a time, whichever has
- * mail. A step enters no other machine: it sends, it notes, and it posts mail.
+/* A machine decides something: a contender, a queue's list, a membership. The session steps one
+ * machine at a time, of those that have mail. A step enters no other machine: it sends operations,
+ * notes facts, and posts mail.
  *
  * Mail waits with its machine; this queue says which machine is next. A machine of the later rank
- * acts on what others have done (one list for all that asked, one transaction for all znodes of a
- * multi-contender), so it is stepped when no machine of the first rank is ready; and one of the
- * last rank, when none of these is (an acquire of a semaphore, whose contenders' lists are sent
- * then). A machine that has ended waits until the step of its session is over, and is freed then.
- */
+ * acts on what others have done: one list for all contenders that want one, one transaction for all
+ * znodes of a multi-contender. So it is stepped when no machine of the first rank is ready. A
+ * machine of the last rank is stepped when none of these is: an acquire of a semaphore, whose
+ * contenders' lists are sent by then. A machine that has ended is freed when the step of its
+ * session is over. */
 
 struct zkl__core;
 struct zkl__machine;
@@ -30,8 +31,8 @@ struct zkl__machine_ops {
     enum zkl__rank rank;
     /* Takes its mail and acts on it. */
     void (*step)(struct zkl__core *core, struct zkl__machine *machine);
-    /* An operation of its own, sent at that time, was answered; or it could not be sent. The
-     * machine notes that and is posted. The reply lives until the session's step is over. */
+    /* The reply to an operation of its own, which was sent at that time; or it could not be sent.
+     * The machine notes that and is posted. The reply lives until the session's step is over. */
     void (*answered)(struct zkl__core *core, struct zkl__machine *machine, int role, int64_t sent,
                      const struct zkl__reply *reply);
     void (*refused)(struct zkl__core *core, struct zkl__machine *machine, int role, int code);
@@ -60,7 +61,7 @@ static inline void zkl__machine_unready(struct zkl__machine *machine)
     }
 }
 
-/* === what they ask of their session =========================================================== */
+/* === what their session does for them ========================================================= */
 
 struct zkl__contender;
 

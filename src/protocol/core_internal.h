@@ -268,7 +268,7 @@ struct zkl__announcement {
         ZKL__EVIDENCE_ANNOUNCEMENT, /* no list has: our own release is announced all the same */
         ZKL__EVIDENCE_AT_BORDER     /* no list has, and nobody is to rely on us before one does */
     } evidence;
-    int64_t look_at; /* when to ask for a list that shows us; 0: no need, or it is under way */
+    int64_t look_at; /* when to send a list that shows us; 0: no need, or it is under way */
 };
 
 /* --- our own --------------------------------------------------------------------------------- */
@@ -530,7 +530,7 @@ struct zkl__contender {
     } retry;
     char *make_path;    /* the directory being made, cut to what is tried now */
     uint32_t under_way; /* bits of roles */
-    int in_flight;      /* operations not answered yet: its memory stays until none is */
+    int in_flight;      /* operations without a reply: its memory stays until there are none */
 
     /* the session's */
     struct zkl__link in_session;
@@ -539,13 +539,13 @@ struct zkl__contender {
     struct zkl__multi *multi; /* NULL: alone */
     struct zkl__mail mail;
     unsigned member;
-    uint32_t held_back; /* roles asked for that the multi-contender has not sent yet */
+    uint32_t held_back; /* roles of requests that the multi-contender has not sent yet */
     int64_t listed_at;  /* when its last list was sent */
     int64_t shown_at;   /* when what last showed our node was sent: its create, a list, a check */
 
     /* for statistics */
     struct zkl__path_stats *path_stats;
-    int64_t since; /* asked for, then granted */
+    int64_t since; /* when its acquire began, then when it was granted */
 };
 
 bool zkl__contender_waits(const struct zkl__contender *contender);
@@ -672,7 +672,7 @@ bool zkl__list_pass_over(struct zkl__contender *c, const char *name, const struc
 #define ZKL__REMEMBERED_MOST 65536
 
 struct zkl__peer_queue {
-    struct zkl__machine machine; /* first. Its step sends the list that was asked for */
+    struct zkl__machine machine; /* first. Its step sends the list that contenders want */
     struct zkl__map_entry entry;
     struct zkl__list contenders; /* in the order in which they were made */
     size_t count;                /* of these */
@@ -680,7 +680,7 @@ struct zkl__peer_queue {
     uint64_t lists;              /* ever sent */
     unsigned lists_under_way;
     bool urgent;   /* one of the contenders that want a list may be first */
-    size_t wanted; /* contenders that asked for a list and wait for it to be sent */
+    size_t wanted; /* contenders that want a list which is not sent yet */
     int64_t czxid; /* of the directory, as its last list says */
     /* Forged znodes and their czxids, INT64_MAX for those that no session owns: see
      * zkl__list_forged. They are kept while the session has no contender here, so that its later
@@ -715,8 +715,8 @@ static inline struct zkl__contender *zkl__peers_first_follower(const struct zkl_
 {
     return ZKL__OWNER(c->peer.followers.first, struct zkl__contender, peer.following);
 }
-/* c waits for the node of that name. True when it is one of ours, for which it need not ask the
- * server. */
+/* c waits for the znode of that name. True: a contender of this session owns it, so c follows that
+ * one and watches nothing on the server. */
 bool zkl__peers_follow(struct zkl__contender *c, const char *name);
 /* Its create needs no list, for others of this session stand before it, and lists of theirs follow.
  */
@@ -759,7 +759,7 @@ void zkl__peers_note_list(struct zkl__peer_queues *queues, struct zkl__contender
 
 /* c wants a list. It is sent when no machine has mail, or when the one under way has its reply. */
 void zkl__peers_want_list(struct zkl__core *core, struct zkl__contender *c);
-/* The list that was sent for c was answered; or could not be sent. */
+/* The reply to the list that was sent for c; or that could not be sent. */
 void zkl__peers_on_list(struct zkl__core *core, struct zkl__contender *c,
                         const struct zkl__reply *reply);
 void zkl__peers_refuse_list(struct zkl__core *core, struct zkl__contender *c, int code);
@@ -813,7 +813,7 @@ void zkl__multi_disown(struct zkl__multi *multi);
 
 /* === operations under way ===================================================================== */
 
-/* The operations that were handed to the store and not answered yet. */
+/* The operations that were handed to the store and have no reply yet. */
 
 struct zkl__pending {
     uint32_t uses; /* of this slot: an id names slot and use, so a late reply finds nothing */
@@ -843,7 +843,7 @@ void zkl__pending_own(struct zkl__pendings *pendings, struct zkl__pending *pendi
 void zkl__pending_disown(struct zkl__pendings *pendings, struct zkl__pending *pending);
 void zkl__pending_drop(struct zkl__pendings *pendings, struct zkl__pending *pending);
 uint64_t zkl__pending_id(const struct zkl__pendings *pendings, const struct zkl__pending *pending);
-/* NULL: answered already, or never asked. */
+/* NULL: it has its reply already, or was never sent. */
 struct zkl__pending *zkl__pending_find(const struct zkl__pendings *pendings, uint64_t id);
 
 /* === room for operations ====================================================================== */
@@ -860,16 +860,16 @@ struct zkl__pending *zkl__pending_find(const struct zkl__pendings *pendings, uin
 struct zkl__window {
     size_t size, most; /* most 0: no limit */
     size_t under_way;
-    size_t credit; /* answers in time since it last grew */
+    size_t credit; /* replies in time since it last grew */
     bool slowed;   /* it has been too large once: from then on it grows by one for a whole window of
-                      answers */
+                      replies */
     int64_t slowed_at;
 };
 
 void zkl__window_init(struct zkl__window *window, size_t most);
 bool zkl__window_has_room(const struct zkl__window *window);
 void zkl__window_sent(struct zkl__window *window);
-/* answered: by the server; else nothing is learned. heartbeat: their interval. */
+/* answered: the server replied; otherwise nothing is learned. heartbeat: their interval. */
 void zkl__window_ended(struct zkl__window *window, bool answered, int64_t sent, int64_t now,
                        int64_t heartbeat);
 
@@ -947,8 +947,8 @@ struct zkl__core {
 /* Takes the watch back from the server when nobody here watches the path. */
 void zkl__core_unwatch(struct zkl__core *core, const char *path);
 
-/* What is read now is what has become of all events: nobody has mail, or we are asked inside a
- * step. */
+/* Whether all events have had their effect on what a caller reads now: no machine has mail, or it
+ * is called in a step. */
 bool zkl__core_settled(const struct zkl__core *core);
 
 /* --- its contenders --------------------------------------------------------------------------- */
@@ -991,8 +991,8 @@ void zkl__watchers_over(struct zkl__core *core);
 
 /* --- its operations --------------------------------------------------------------------------- */
 
-/* What becomes of this machine's operations is nobody's concern any more: those that wait for room
- * are never sent. True: others were sent, and are not answered. */
+/* The machine needs no replies any more. Its operations that wait for room are never sent. True:
+ * others were sent and have no reply yet. */
 bool zkl__core_forget(struct zkl__core *core, struct zkl__machine *owner);
 
 /* --- session_time.c -------------------------------------------------------------------------- */
@@ -1012,8 +1012,8 @@ static inline void zkl__core_end_lapsed_leases(struct zkl__core *core)
 bool zkl__core_post_due_timers(struct zkl__core *core);
 /* Heartbeat, keep-alive and roles, as far as they are due. */
 void zkl__core_keep_alive(struct zkl__core *core);
-/* A new connection: how many hops does it have? Sent before anything else, so its answer comes
- * before any grant. */
+/* Finds out how many hops a new connection has. That request is sent before all others, so its
+ * reply comes before any grant. */
 void zkl__core_find_hops(struct zkl__core *core);
 void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply);
 
@@ -1058,7 +1058,7 @@ struct zkl__semaphore {
     uint32_t mail; /* bits */
     int code, zk_code;
     const char *why;
-    const struct zkl__reply *reply; /* NULL: what was asked was not answered */
+    const struct zkl__reply *reply; /* NULL: the request got no reply */
     const struct zkl__reply *limit_reply;
 
     struct zkl__contender *queue_node; /* in the queue; NULL: let go */
@@ -1077,7 +1077,7 @@ struct zkl__semaphore {
     struct zkl__children *leases; /* of the last list that was judged; NULL: none was */
     size_t looks;                 /* at leases, under way */
     bool unanswered;              /* one of these */
-    int64_t retry_at, pause;      /* nothing is asked before; of the last putting-off */
+    int64_t retry_at, pause;      /* nothing is sent before; the last pause */
     struct zkl__permit permits[]; /* config.count */
 };
 

@@ -1,6 +1,6 @@
 /* session_step.h - everything a session decides, as one step function: connections, lease,
- * heartbeat, who gets which answer, removal of nodes. The shell (src/session) brings events and the
- * time and carries out what the port is told; the simulator does the same with a simulated
+ * heartbeat, replies, deletion of znodes. The shell (src/session) brings events and the time, and
+ * carries out what the core wants of its port. The simulator does the same with a simulated
  * ensemble, so both run this object code.
  *
  * A step admits one event, then drains the mail that comes of it (core.h). The clock goes first:
@@ -19,7 +19,7 @@
 
 #include <zklock/session.h>
 
-/* What the core asks of the world. */
+/* The functions of the shell that the core calls. */
 struct zkl__port {
     void *ctx;
     /* As zkl__store_ops.submit. */
@@ -186,7 +186,7 @@ enum zkl__hops zkl__core_hops(const struct zkl__core *core);
 /* What the lease will have left before it grows next, while the servers answer; ns. Not positive:
  * nothing, or not known yet. */
 int64_t zkl__core_low_lease(const struct zkl__core *core);
-/* After ZKL__EV_CLOSE: nothing of ours is left on the server, as far as its answers say, but znodes
+/* After ZKL__EV_CLOSE: nothing of ours is left on the server, as far as its replies say, but znodes
  * that it refuses to delete before the session ends; and no operation is outstanding. */
 bool zkl__core_idle(const struct zkl__core *core);
 #endif
