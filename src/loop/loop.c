@@ -333,8 +333,8 @@ int zkl__loop_descriptor(int fd)
         close(both);
         return -1;
     }
-    if (both >= 0) {
-        zkl__loop_arm(prepare(zkl__clock_now()));
-    }
+    /* What is due is seen to in the first turn, and not here: sources call back, and whoever asks
+     * for a descriptor has the mutex of a session. */
+    zkl__loop_arm(0);
     return both;
 }

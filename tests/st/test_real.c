@@ -12,12 +12,12 @@
 #define TIMEOUT 4000
 #define PATH "/locks/st"
 
-static zkl_session *open_at(const char *servers, zkl_callbacks callbacks)
+static zkl_session *open_for(const char *servers, zkl_callbacks callbacks, int64_t timeout_ms)
 {
     zkl_session *session = NULL;
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     zkl_error err = {0};
-    options.session_timeout_ms = TIMEOUT;
+    options.session_timeout_ms = timeout_ms;
     options.tick_ms = TICK;
     options.callbacks = callbacks;
     int code = zkl_session_open(&session, servers, &options, &err);
@@ -26,6 +26,11 @@ static zkl_session *open_at(const char *servers, zkl_callbacks callbacks)
     }
     ASSERT_OK_FATAL(code);
     return session;
+}
+
+static zkl_session *open_at(const char *servers, zkl_callbacks callbacks)
+{
+    return open_for(servers, callbacks, TIMEOUT);
 }
 
 static zkl_session *open_here(void)
@@ -191,6 +196,20 @@ TEST(test_an_idle_session_lives)
     CU_ASSERT(now_ms() >= until);
     CU_ASSERT_EQUAL(kit_queue(session, PATH), 0);
     CU_ASSERT_EQUAL(zkl_session_id(session), id);
+    kit_close(session);
+}
+
+/* A program that computes after the opening, and then begins its loop: the client library gives a connection up that it has not
+ * been called for in two thirds of the session's timeout, and it says so from inside its next call. */
+TEST(test_a_descriptor_after_a_long_computation)
+{
+    zkl_session *session = open_for(ensemble_servers(server), ZKL_CALLBACKS_DISPATCH, 4 * TICK);
+    int64_t until = now_ms() + 3 * TICK;
+    while (now_ms() < until) {
+    }
+    CU_ASSERT(zkl_session_fd(session) >= 0);
+    CU_ASSERT(DISPATCHED(session, zkl_session_state(session) == ZKL_SESSION_SUSPENDED));
+    CU_ASSERT(DISPATCHED(session, zkl_session_state(session) == ZKL_SESSION_CONNECTED));
     kit_close(session);
 }
 
