@@ -130,13 +130,16 @@ int32_t zkl__name_sequence(const char *name)
 int zkl__limit_parse(const char *data, size_t size)
 {
     int limit = 0;
+    if (size > ZKL__LIMIT_LONGEST) { /* whatever it says, a lock at the path takes it for no limit */
+        return 0;
+    }
     for (size_t i = 0; i < size; i++) {
-        if (data[i] < '0' || data[i] > '9' || limit > ZKL_PERMITS_MAX) {
+        if (data[i] < '0' || data[i] > '9') {
             return 0;
         }
         limit = limit * 10 + (data[i] - '0');
     }
-    return limit;
+    return limit <= ZKL_PERMITS_MAX ? limit : 0;
 }
 
 void zkl__name_prefix(char *out, const char *uuid, const char *tag)

@@ -44,6 +44,8 @@ bool zkl__name_has_uuid(const char *name);
 /* The number alone; 0 when there is none. */
 int32_t zkl__name_sequence(const char *name);
 
+#define ZKL__LIMIT_LONGEST 5 /* bytes: of ZKL_PERMITS_MAX */
+
 /* The limit of a semaphore, as the data of its path says it: decimal text alone; 0: it is none.
  * data: not ended by 0. */
 int zkl__limit_parse(const char *data, size_t size);

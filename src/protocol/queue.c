@@ -722,8 +722,6 @@ void zkl__predecessor_on_reply(struct zkl__contender *c)
  * the newest znode in `members` or `leases`. A lock beside a semaphore is a mistake that is
  * reported, and endangers neither. */
 
-#define LIMIT_LONGEST 5 /* bytes: of ZKL_PERMITS_MAX */
-
 static void fail_by_conflict(struct zkl__contender *c)
 {
     bool semaphore = strcmp(c->conflict.directory, "leases") == 0;
@@ -750,7 +748,7 @@ bool zkl__path_conflict_seen(struct zkl__contender *c)
     if (!directory) {
         return false;
     }
-    if (strcmp(directory, "leases") == 0 && size > 0 && size <= LIMIT_LONGEST) {
+    if (strcmp(directory, "leases") == 0 && size > 0 && size <= ZKL__LIMIT_LONGEST) {
         fail_by_conflict(c);
         return true;
     }

@@ -284,9 +284,12 @@ TEST_WITH_SESSIONS(test_the_limit_is_agreed_on)
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, &err), ZKL_ECONFLICT);
     ASSERT_OK(zkl_semaphore_acquire(b, 1, 5000, NULL, &err));
     ASSERT_OK(zkl_semaphore_release(b, 0, NULL));
-    CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, "many"), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, &err), ZKL_ECONFLICT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "no limit"));
+    static const char *const no_limits[] = {"many", "0", "10001", "99999", "100009", "000003", "3 "};
+    for (size_t i = 0; i < sizeof no_limits / sizeof *no_limits; i++) {
+        CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, POOL, NULL, no_limits[i]), ZKL__RC_OK);
+        CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, &err), ZKL_ECONFLICT);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "no limit"));
+    }
 }
 
 /* Of every recipe but semaphores. */
