@@ -113,13 +113,17 @@ static bool print(const struct status *status)
 static int read_record(zkl_session *session, struct status *status)
 {
     zkl_error error;
-    if (queues_is_semaphore(status->queue)) { /* whose data is a number as well */
+    int result = zkl_once_last(session, status->path, length_ms, QUEUES_LIST_MS, &status->last_ms,
+                               &status->recorded_ms, &error);
+    if (result != ZKL_OK) {
+        return queues_complain(status->path, result, &error);
+    }
+    /* A semaphore's limit is a number as well: one of the first seconds of 1970. */
+    if (status->last_ms > 0 && status->last_ms <= ZKL_PERMITS_MAX) {
         cli_error("%s: used as a semaphore, not as a job", status->path);
         return EXIT_FAILED;
     }
-    int result = zkl_once_last(session, status->path, length_ms, QUEUES_LIST_MS, &status->last_ms,
-                               &status->recorded_ms, &error);
-    return result == ZKL_OK ? CLI_GO_ON : queues_complain(status->path, result, &error);
+    return CLI_GO_ON;
 }
 
 /* Reads the queue before the record: a job that ends in between shows as recorded, and not as

@@ -51,9 +51,16 @@ int queues_list(zkl_queue **queue, zkl_session *session, const char *path)
     return result == ZKL_OK ? CLI_GO_ON : queues_complain(path, result, &error);
 }
 
-bool queues_is_semaphore(const zkl_queue *queue)
+/* Nobody stands at the path itself: whoever holds a semaphore stands in "leases", who waits in
+ * "locks". */
+static bool is_semaphore(const zkl_queue *queue)
 {
-    return queue->count == 0 && queue->foreign >= 2;
+    int folders = 0;
+    for (size_t i = 0; i < queue->foreign; i++) {
+        const char *name = queue->foreign_names[i];
+        folders += strcmp(name, "leases") == 0 || strcmp(name, "locks") == 0;
+    }
+    return queue->count == 0 && folders == 2;
 }
 
 struct walk {
@@ -165,7 +172,7 @@ int queues_list_holders(zkl_queue **queue, zkl_session *session, const char *pat
 {
     int code = queues_list(queue, session, path);
     snprintf(at, at_size, "%s", path);
-    if (code != CLI_GO_ON || !queues_is_semaphore(*queue)) {
+    if (code != CLI_GO_ON || !is_semaphore(*queue)) {
         return code;
     }
     zkl_queue_free(*queue);

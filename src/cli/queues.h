@@ -20,9 +20,6 @@ char **queues_paths(int count, const char **locks);
 /* Lists a queue; CLI_GO_ON, or the exit code after it was said why not. Free with zkl_queue_free.
  */
 int queues_list(zkl_queue **queue, zkl_session *session, const char *path);
-/* Nobody stands at the path itself, and it has folders: whoever holds a semaphore stands in
- * "leases", who waits in "locks". */
-bool queues_is_semaphore(const zkl_queue *queue);
 /* The same of those who may hold: of a semaphore its permits. at: path of what was listed. */
 int queues_list_holders(zkl_queue **queue, zkl_session *session, const char *path, char *at,
                         size_t at_size);

@@ -139,3 +139,8 @@ code 0 zklock once --status --slot $slot busy
 zklock run -j 2 permits true
 code 125 zklock once --status permits
 matches "a semaphore" "$(cat "$work/err")" '/locks/permits: used as a semaphore, not as a job'
+
+# A job with other jobs below it, and with folders that anybody may make, is a job.
+for name in parent parent/daily parent/weekly parent/locks parent/leases; do code 0 zklock once --slot $slot $name -- true; done
+code 0 zklock once --status --slot $slot parent
+code 1 zklock check parent
