@@ -38,3 +38,7 @@ fi
 # The sandbox does not wait for an answer that it forbids.
 code 125 zklock sandbox -C 4lw.commands.whitelist=ruok -- true
 matches "a sandbox without srvr" "$(cat "$work/err")" "^zklock: -C: '4lw.commands.whitelist=ruok': the sandbox itself needs srvr"
+
+# CMD, and a hook, find the servers with what belongs to them, whatever the variables said before.
+ZKLOCK_TICK=1s code 0 zklock --tick 5s --observer-masters none run x sh -c 'echo $ZKLOCK_TICK $ZKLOCK_OBSERVER_MASTERS'
+same "what CMD finds" "$(cat "$work/out")" "5000ms none"

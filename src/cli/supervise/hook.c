@@ -74,8 +74,7 @@ static void run_all(int socket, const sigset_t *before, void *path)
         _exit(pid > 0 ? EXIT_SUCCESS : EXIT_FAILED);
     }
     setpgid(0, 0); /* what is typed on the terminal is for CMD */
-    setenv("ZKLOCK_PATH", path, 1);
-    setenv("ZKLOCK_SERVERS", cli.servers, 1);
+    process_set_lock(path);
     while (recv(socket, &event, sizeof event, 0) == (ssize_t)sizeof event) {
         run_program(&event, before);
     }

@@ -125,9 +125,8 @@ static void forward(int number)
 
 static void set_environment(const struct order *order)
 {
-    setenv("ZKLOCK_PATH", command.path, 1);
+    process_set_lock(command.path);
     process_set_grant(order->node, order->token);
-    setenv("ZKLOCK_SERVERS", cli.servers, 1);
 }
 
 static _Noreturn void become_command(const struct order *order, pid_t keeper, volatile int *reason)

@@ -1,5 +1,7 @@
 #include "supervise/process.h"
 
+#include "cli.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -54,6 +56,16 @@ void process_forget_children(int children)
     struct signalfd_siginfo ignored;
     while (read(children, &ignored, sizeof ignored) > 0) {
     }
+}
+
+void process_set_lock(const char *path)
+{
+    char tick[32];
+    snprintf(tick, sizeof tick, "%lldms", (long long)cli.tick_ms);
+    setenv("ZKLOCK_PATH", path, 1);
+    setenv("ZKLOCK_SERVERS", cli.servers, 1);
+    setenv("ZKLOCK_TICK", tick, 1);
+    setenv("ZKLOCK_OBSERVER_MASTERS", cli.observer_masters, 1);
 }
 
 void process_set_grant(const char *node, int64_t token)

@@ -17,7 +17,10 @@ int process_children(void);
 /* Empties that descriptor. */
 void process_forget_children(int children);
 
-/* Puts the grant into the environment, for CMD or a hook. */
+/* Puts the lock and the servers into the environment, for CMD or a hook: with the servers what
+ * belongs to them, for a zklock in there that is told neither. */
+void process_set_lock(const char *path);
+/* Puts the grant there, too. */
 void process_set_grant(const char *node, int64_t token);
 /* As execvp(); returns only when that failed: errno, ENOENT when the command is nowhere. */
 int execute(const char *const *argv);
