@@ -89,11 +89,11 @@ static int dispatch(int argc, const char **argv)
 }
 
 /* Descriptors 0 to 2 are open from here on: else a pipe of ours could become somebody's standard
- * output. */
+ * output. What was closed cannot be written to, so that nobody takes lost output for printed. */
 static void open_standard_files(void)
 {
     for (int fd = 0; fd <= 2; fd++) {
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) {
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0) {
             exit(EXIT_FAILED);
         }
     }

@@ -65,6 +65,7 @@ same "an output closed early" "$(zklock run x sh -c 'echo gone; exec >&- ; :' | 
 # Without standard files nothing is mistaken for one.
 same "no standard files" "$(zklock run x sh -c 'echo fine' 0<&- 2>&-)" fine
 code 0 bash -c 'exec <&- >&- 2>&-; zklock run x true'
+code 125 bash -c 'zklock ls x >&-'
 
 # Environment: ours wins over an inherited one.
 code 0 env ZKLOCK_TOKEN=old zklock run demo env
