@@ -1,13 +1,18 @@
 /* What each operation costs: requests, events, writes, bytes and trips, as the server and the kernel count them, against the table in
  * docs/scaling.md. Exact: who makes something cheaper changes the page, who makes it dearer had better have a reason. */
+#include <arpa/inet.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "check.h"
 #include "contest.h"
+#include "ensemble.h"
 #include "name.h"
 #include "proxy.h"
-#include "wire.h"
 
+#define FDS 1024 /* more than these tests ever have open */
 #define TICK 500
 #define LONG 60000 /* session timeout: nothing periodic happens in the time that an operation takes */
 #define SHORT 4000
@@ -23,6 +28,99 @@ static struct pair {
     struct proxy *near_proxy, *far_proxy;
     zkl_session *near, *far;
 } straight, slow;
+
+/* --- what an operation costs, counted by others than the library: requests, events and writes by the server, bytes by the kernel ---------- */
+
+struct wire {
+    long requests;  /* that the server received */
+    long events;    /* that it sent: of its packets, those that answer none */
+    long writes;    /* its zxid: transactions, refused ones included */
+    long bytes_out; /* that this process sent to the server, and */
+    long bytes_in;  /* received from it; TCP payload */
+};
+
+/* A number of the server's answer to word; -1: none. */
+static long ask_number(const char *word, const char *name, int base)
+{
+    char *text = ensemble_ask(server, 0, word), *at = text ? strstr(text, name) : NULL;
+    long value = at ? strtol(at + strlen(name), NULL, base) : -1;
+    free(text);
+    return value;
+}
+
+/* "cons" has a line for each connection; those without a session are our own questions. */
+static bool count_packets(struct wire *wire)
+{
+    char *text = ensemble_ask(server, 0, "cons"), *rest = text, *line;
+    while (rest && (line = strsep(&rest, "\n"))) {
+        const char *at = strstr(line, "sid=") ? strstr(line, "recved=") : NULL;
+        long received, sent;
+        if (at && sscanf(at, "recved=%ld,sent=%ld", &received, &sent) == 2) {
+            wire->requests += received;
+            wire->events += sent - received;
+        }
+    }
+    free(text);
+    return text != NULL;
+}
+
+/* A number of the server's mntr: "zk_watch_count\t"; -1: none. */
+static long wire_counter(const char *name)
+{
+    return ask_number("mntr", name, 10);
+}
+
+/* Waits for it; false at the deadline. */
+static bool wire_becomes(const char *name, long value)
+{
+    int64_t end = now_ms() + SOON;
+    while (wire_counter(name) != value) {
+        if (!look_again(end)) {
+            fprintf(stderr, "%s: %ld, not %ld\n", name, wire_counter(name), value);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The library's sockets are found among this process's by where they lead to. */
+static void add_bytes(int fd, int port, struct wire *wire)
+{
+    struct sockaddr_in peer;
+    struct tcp_info info;
+    socklen_t size = sizeof peer;
+    if (getpeername(fd, (struct sockaddr *)&peer, &size) != 0 || peer.sin_family != AF_INET ||
+        ntohs(peer.sin_port) != port) {
+        return;
+    }
+    size = sizeof info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0) {
+        wire->bytes_out += (long)(info.tcpi_bytes_sent - info.tcpi_bytes_retrans);
+        wire->bytes_in += (long)info.tcpi_bytes_received;
+    }
+}
+
+/* As it stands, for the sessions that are open; the server has no clients but those of this process. False: the server does not answer. */
+static bool wire_read(struct wire *wire)
+{
+    *wire = (struct wire){.writes = ask_number("srvr", "Zxid: 0x", 16)};
+    for (int fd = 3; fd < FDS; fd++) {
+        add_bytes(fd, ensemble_port(server, 0), wire);
+    }
+    return count_packets(wire) && wire->writes >= 0;
+}
+
+static struct wire wire_minus(struct wire after, struct wire before)
+{
+    return (struct wire){after.requests - before.requests, after.events - before.events, after.writes - before.writes,
+                         after.bytes_out - before.bytes_out, after.bytes_in - before.bytes_in};
+}
+
+static bool wire_same(struct wire a, struct wire b)
+{
+    return a.requests == b.requests && a.events == b.events && a.writes == b.writes && a.bytes_out == b.bytes_out &&
+           a.bytes_in == b.bytes_in;
+}
 
 /* --- contenders ---------------------------------------------------------------------------------------------------------- */
 
@@ -64,7 +162,7 @@ static void release(zkl_lock *which)
 
 static void watches_are(long count)
 {
-    CU_ASSERT(wire_becomes(server, "zk_watch_count\t", count));
+    CU_ASSERT(wire_becomes("zk_watch_count\t", count));
 }
 
 /* --- operations: what comes before, what is counted, what comes after ------------------------------------------------------ */
@@ -162,7 +260,7 @@ static void near_holder_before(void)
 static void lock_try(void)
 {
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EBUSY);
-    CU_ASSERT(wire_becomes(server, "zk_ephemerals_count\t", 1)); /* the background's */
+    CU_ASSERT(wire_becomes("zk_ephemerals_count\t", 1)); /* the background's */
 }
 static void lock_queue(void)
 {
@@ -241,8 +339,7 @@ static void long_queue_before(void)
     lock_queue();
     for (int i = 0; i < MORE; i++) {
         waiter_start(&more[i], lock_at(far, "/cost/lock"), SOON);
-        CU_ASSERT(
-            wire_becomes(server, "zk_ephemerals_count\t", 3 + i)); /* one session: they follow each other, unwatched */
+        CU_ASSERT(wire_becomes("zk_ephemerals_count\t", 3 + i)); /* one session: they follow each other, unwatched */
     }
 }
 static void long_queue_after(void)
@@ -254,14 +351,14 @@ static void long_queue_after(void)
     }
     watches_are(1); /* the holder's, which waited, on its own node */
     release_and_free();
-    CU_ASSERT(wire_becomes(server, "zk_ephemerals_count\t", 0));
+    CU_ASSERT(wire_becomes("zk_ephemerals_count\t", 0));
 }
 
 static void lock_cancel(void)
 {
     zkl_lock_cancel(lock);
     CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_ECANCELED);
-    CU_ASSERT(wire_becomes(server, "zk_ephemerals_count\t", 1));
+    CU_ASSERT(wire_becomes("zk_ephemerals_count\t", 1));
 }
 static void rival_after(void)
 {
@@ -367,7 +464,7 @@ static struct wire settled(void)
     int64_t end = now_ms() + SOON;
     do {
         wire = again;
-        CU_ASSERT_FATAL(wire_read(server, &again));
+        CU_ASSERT_FATAL(wire_read(&again));
     } while (!wire_same(wire, again) && look_again(end));
     return again;
 }
@@ -508,7 +605,7 @@ static struct passed passed_since(struct passed before, struct proxy *proxy, zkl
 static void await_watches(void)
 {
     int64_t end = now_ms() + SOON;
-    while (wire_counter(server, "zk_watch_count\t") < 2 && look_again(end)) {
+    while (wire_counter("zk_watch_count\t") < 2 && look_again(end)) {
     }
 }
 

@@ -2,7 +2,7 @@
  * has: lost and ended sessions, strangers, containers, limits, no memory. */
 #include "check.h"
 #include "memory.h"
-#include "store_expect.h"
+#include "store_client.h"
 #include "test_heap.h"
 
 #include <string.h>
@@ -22,6 +22,29 @@ static void tear_down(void)
 {
     client_close(&one);
     client_close(&two);
+}
+
+/* The next thing told is of this kind. */
+static const struct record *expect(struct client *client, enum record_kind kind)
+{
+    const struct record *record = client_next(client);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(record);
+    CU_ASSERT_EQUAL_FATAL(record->kind, kind);
+    return record;
+}
+
+static void expect_reply(struct client *client, uint64_t id, enum zkl__rc rc)
+{
+    const struct record *record = expect(client, RECORD_REPLY);
+    CU_ASSERT_EQUAL(record->id, id);
+    CU_ASSERT_EQUAL(record->reply.rc, rc);
+}
+
+static void expect_watch(struct client *client, enum zkl__watch_event event, const char *path)
+{
+    const struct record *record = expect(client, RECORD_WATCH);
+    CU_ASSERT_EQUAL(record->watch, event);
+    CU_ASSERT_STRING_EQUAL(record->path, path);
 }
 
 static enum zkl__rc rc_of(struct zkl__op op)

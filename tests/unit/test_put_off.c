@@ -1,14 +1,129 @@
 /* A server that puts off what it is asked ("try again": throttled, or the session has moved) is
  * asked again later, each time later than before. And a store that ends while replies are under
  * way, or while the next one opens. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
 #include "check.h"
-#include "thread_store.h"
+#include "store.h"
 #include "wait.h"
 
 #include <zklock/zklock.h>
 
 #define SECOND 1000 /* ms */
 #define FEW 20      /* requests in a second */
+
+/* --- a store that is one thread, instead of the store that the servers string means (unit/wrapped): it takes every operation --------- */
+
+#define THREAD_STORE_OPS 10000
+
+struct zkl__store {
+    const struct zkl__store_events *events;
+    void *ctx;
+    pthread_t thread;
+    int number; /* the first that the program opened is 1 */
+    struct {
+        atomic_ullong id;
+        atomic_bool read;
+    } ops[THREAD_STORE_OPS]; /* in their order */
+    atomic_uint asked, answered;
+    atomic_bool closing;
+};
+
+/* Called on the thread, without a pause between, until the store is closed. */
+static void (*test_turn)(struct zkl__store *store);
+static atomic_int opened, closed; /* how many there have been */
+/* The next one takes its time to open until this is false again; and it is at it. */
+static atomic_bool slow_to_open, opening;
+static _Atomic(struct zkl__store *) newest; /* while it is open */
+
+/* Before the first session. */
+static void thread_store_begin(void (*turn)(struct zkl__store *store))
+{
+    test_turn = turn;
+    atomic_store(&opened, 0);
+    atomic_store(&closed, 0);
+}
+
+/* Answers the first that has no answer yet. */
+static void thread_store_answer(struct zkl__store *store, enum zkl__rc rc)
+{
+    const struct zkl__reply reply = {.rc = rc};
+    unsigned i = atomic_fetch_add(&store->answered, 1);
+    store->events->reply(store->ctx, atomic_load(&store->ops[i].id), &reply);
+}
+
+static void *run(void *arg)
+{
+    struct zkl__store *store = arg;
+    const struct zkl__connection connection = {
+        .session_id = store->number, .timeout_ms = 600000, .fresh = true, .began_ns = boot_ns()};
+    store->events->connected(store->ctx, &connection);
+    while (!atomic_load(&store->closing)) {
+        test_turn(store);
+    }
+    return NULL;
+}
+
+static int open_it(struct zkl__store **out, const struct zkl__store_config *config,
+                   const struct zkl__store_events *events, void *ctx, zkl_error *err)
+{
+    (void)config;
+    (void)err;
+    struct zkl__store *store = calloc(1, sizeof *store);
+    for (int64_t end = now_ms() + SOON; atomic_load(&slow_to_open) && look_again(end);) {
+        atomic_store(&opening, true);
+    }
+    store->events = events;
+    store->ctx = ctx;
+    store->number = atomic_fetch_add(&opened, 1) + 1;
+    atomic_store(&newest, store);
+    *out = store;
+    return pthread_create(&store->thread, NULL, run, store) == 0 ? ZKL_OK : ZKL_ELIMIT;
+}
+
+static int submit_it(struct zkl__store *store, uint64_t id, const struct zkl__op *op)
+{
+    unsigned i = atomic_load(&store->asked); /* one thread at a time submits */
+    if (i == THREAD_STORE_OPS) {
+        return ZKL_ELIMIT;
+    }
+    atomic_store(&store->ops[i].id, id);
+    atomic_store(&store->ops[i].read,
+                 op->kind == ZKL__OP_EXISTS || op->kind == ZKL__OP_GET || op->kind == ZKL__OP_CHILDREN);
+    atomic_store(&store->asked, i + 1);
+    return ZKL_OK;
+}
+
+static int64_t tick_it(struct zkl__store *store, int64_t now_ns)
+{
+    (void)store;
+    (void)now_ns;
+    return INT64_MAX;
+}
+
+static int close_it(struct zkl__store *store, int64_t timeout_ms)
+{
+    (void)timeout_ms;
+    atomic_store(&store->closing, true);
+    pthread_join(store->thread, NULL);
+    atomic_fetch_add(&closed, 1);
+    free(store);
+    return ZKL_OK;
+}
+
+const struct zkl__store_ops *__wrap_zkl__store_find(const char *servers, zkl_error *err);
+const struct zkl__store_ops *__wrap_zkl__store_find(const char *servers, zkl_error *err)
+{
+    static const struct zkl__store_ops ops = {
+        .name = "test", .ops_max = 100, .open = open_it, .submit = submit_it, .tick = tick_it, .close = close_it};
+    (void)servers;
+    (void)err;
+    return &ops;
+}
+
+/* --- moods of the server -------------------------------------------------------------------------------------------------- */
 
 enum mood { CONTENT, BUSY, BUSY_WITH_WRITES };
 
@@ -28,12 +143,12 @@ static void turn(struct zkl__store *store)
 
 static unsigned asked(void)
 {
-    return atomic_load(&thread_store_last()->asked);
+    return atomic_load(&atomic_load(&newest)->asked);
 }
 
 static unsigned answered(void)
 {
-    return atomic_load(&thread_store_last()->answered);
+    return atomic_load(&atomic_load(&newest)->answered);
 }
 
 /* --- calls, for a second each -------------------------------------------------------------------------------------- */
@@ -221,16 +336,16 @@ TEST(test_closed_while_it_opens)
     atomic_store(&doomed, 0);
     thread_store_begin(turn_doomed);
     ASSERT_OK_FATAL(zkl_session_open(&session, "test:1", NULL, NULL));
-    thread_store_hold(true);
-    atomic_store(&doomed, thread_store_opened());
-    for (int64_t end = now_ms() + SOON; !thread_store_held() && look_again(end);) {
+    atomic_store(&slow_to_open, true);
+    atomic_store(&doomed, atomic_load(&opened));
+    for (int64_t end = now_ms() + SOON; !atomic_load(&opening) && look_again(end);) {
     }
     ASSERT_OK(zkl_session_close_async(session, SOON, on_closed, &done, NULL));
     CU_ASSERT_FALSE(atomic_load(&done));
-    thread_store_hold(false);
+    atomic_store(&slow_to_open, false);
     wait_for_flag(&done);
     CU_ASSERT(atomic_load(&done));
-    CU_ASSERT_EQUAL(thread_store_closed(), thread_store_opened());
+    CU_ASSERT_EQUAL(atomic_load(&closed), atomic_load(&opened));
 }
 
 TESTS("put_off")
