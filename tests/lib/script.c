@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "path.h"
 #include "plain_heap.h"
 #include "script_store.h"
 #include "stats.h"
@@ -12,13 +13,6 @@ const struct zkl__rule script_writer = {"__WRIT__", ZKL__KIND_ANY};
 const struct zkl__rule script_reader = {"__READ__", ZKL__KIND_ANY & ~ZKL__KIND(ZKL_KIND_READ)};
 
 /* --- the port ------------------------------------------------------------------------------------------------------ */
-
-static void put_path(char path[SCRIPT_PATH], const struct zkl__op *op)
-{
-    bool root = strcmp(op->dir, "/") == 0;
-    snprintf(path, SCRIPT_PATH, "%s%s%s", root && op->name ? "" : op->dir, op->name ? "/" : "",
-             op->name ? op->name : "");
-}
 
 static void put_data(char data[SCRIPT_DATA], const struct zkl__op *op)
 {
@@ -43,7 +37,7 @@ static void put_parts(struct script_op *slot, const struct zkl__op *op)
     for (size_t i = 0; i < op->part_count; i++) {
         slot->parts[i].kind = op->parts[i].kind;
         slot->parts[i].mode = op->parts[i].mode;
-        put_path(slot->parts[i].path, &op->parts[i]);
+        zkl__path_join(slot->parts[i].path, SCRIPT_PATH, op->parts[i].dir, op->parts[i].name);
         put_data(slot->parts[i].data, &op->parts[i]);
         put_list(slot, op->parts[i].acl);
     }
@@ -68,7 +62,7 @@ static int port_submit(void *ctx, uint64_t id, const struct zkl__op *op)
     if (op->kind == ZKL__OP_MULTI) {
         put_parts(slot, op);
     } else {
-        put_path(slot->path, op);
+        zkl__path_join(slot->path, SCRIPT_PATH, op->dir, op->name);
         put_data(slot->data, op);
         put_list(slot, op->acl);
     }
@@ -244,13 +238,19 @@ static void answer_unknown(const uint64_t *ids, int count)
     }
 }
 
+/* Of what is under way: how many. */
+static int note_ids(uint64_t *ids)
+{
+    for (int i = 0; i < script.op_count; i++) {
+        ids[i] = script.ops[i].id;
+    }
+    return script.op_count;
+}
+
 void script_suspend(int done)
 {
     uint64_t ids[SCRIPT_OPS];
-    int count = 0;
-    for (int i = 0; i < script.op_count; i++) {
-        ids[count++] = script.ops[i].id;
-    }
+    int count = note_ids(ids);
     for (int i = 0; i < done && script.op_count > 0; i++) {
         script_do();
     }
@@ -268,10 +268,7 @@ void script_reconnect(int done)
 void script_end(int code)
 {
     uint64_t ids[SCRIPT_OPS];
-    int count = 0;
-    for (int i = 0; i < script.op_count; i++) {
-        ids[count++] = script.ops[i].id;
-    }
+    int count = note_ids(ids);
     script_store_disconnect();
     script_store_end_session();
     script_step((struct zkl__event){.kind = ZKL__EV_EXPIRED, .code = code});
