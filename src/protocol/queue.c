@@ -11,9 +11,6 @@
 
 /* === the list of a queue ====================================================================== */
 
-/* What a contender reads in the list of its queue: its own nodes, and the one node
- * to wait for. */
-
 #define PERSISTENT INT64_MAX /* instead of a czxid: forged, whoever reads it */
 
 /* Numbers of a directory do not come twice, so what was made by hand at one stays forged for all
@@ -434,8 +431,6 @@ void zkl__inspection_send(struct zkl__core *core, struct zkl__contender *c)
 
 /* === the predecessor ========================================================================== */
 
-/* The nearest conflicting contender before ours, and the watch on it. */
-
 /* --- which znode it is ------------------------------------------------------------------------ */
 
 void zkl__predecessor_new_attempt(struct zkl__contender *c)
@@ -582,7 +577,8 @@ void zkl__predecessor_on_event(struct zkl__contender *c)
     }
 }
 
-/* The queue's list changed, and of the one before us we know no more than that it is in it. */
+/* A child of the queue came or went. Of a predecessor that may not be read we know no more than
+ * that the list has shown it. */
 void zkl__predecessor_on_queue_event(struct zkl__contender *c)
 {
     if (c->state == ZKL__WATCHING && !c->peer.follows) {
@@ -623,7 +619,7 @@ static void list_again(struct zkl__contender *c, const char *why)
     zkl__contender_move(c, ZKL__LISTING, why);
 }
 
-/* Whoever we wanted to watch is no contender. */
+/* The znode that we wanted to watch is no contender. */
 static void on_forged(struct zkl__contender *c)
 {
     if (!zkl__list_pass_over(c, zkl__predecessor_name(c), &c->event->reply->stat)) {
@@ -731,8 +727,8 @@ static void fail_by_conflict(struct zkl__contender *c)
                             : "the path is in use as a partition, with members and pieces below");
 }
 
-/* Who waits already was there before the semaphore, which is refused for that by its own look at
- * the list. */
+/* A contender that waited already was there before the semaphore, which finds it in a list of its
+ * own and fails. */
 bool zkl__path_conflict_seen(struct zkl__contender *c)
 {
     if (c->announcement.state != ZKL__ANNOUNCES_NOT || c->conflict.stage == ZKL__CONFLICT_NONE) {
