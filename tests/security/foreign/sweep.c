@@ -2,7 +2,7 @@
  * ephemeral, persistent, in a container, with a time to live, unreadable, with no data, with a byte and with a megabyte.
  *
  *   foreign_sweep memory
- *   foreign_sweep server ZKLOCK      the recipes on a real server, then the verbs of the command ZKLOCK that read a queue
+ *   foreign_sweep server VERBS ZKLOCK     the recipes on a real server, then verbs.py with the command ZKLOCK
  *
  * Built with the address and undefined behaviour sanitizers. A use of a recipe is good when it ends by its deadline with a
  * grant, or with an error that names the znode; a wait behind a foreign contender that a session owns may end with ETIMEOUT or
@@ -28,13 +28,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <fcntl.h>
-#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <zookeeper/zookeeper.h>
 
 #define WORKERS 16
@@ -425,190 +420,30 @@ static void *work(void *arg)
 
 /* --- the command ------------------------------------------------------------------------------------------------------ */
 
-#define SANITIZER 99
-#define ARGUMENTS_MAX 12
-
-/* PATH stands for the path. watch goes on until it is interrupted: it is once it has printed something. */
-static const char *const calls[][ARGUMENTS_MAX] = {
-    {"ls", "PATH"},
-    {"--json", "ls", "PATH"},
-    {"check", "PATH"},
-    {"--json", "watch", "PATH"},
-    {"revoke", "-w", "100ms", "PATH"},
-    {"run", "-n", "PATH", "--", "true"},
-    {"run", "-n", "-j", "0", "PATH", "--", "true"},
-    {"release", "--force", "--yes", "PATH"},
-};
-enum { CALLS = sizeof calls / sizeof *calls };
-
-/* Each has the directories in which the foreign znodes are. */
-static const struct {
-    const char *path, *dirs[3];
-} queues[] = {{"/locks/plain", {"/locks/plain"}},
-              {"/locks/semaphore", {"/locks/semaphore/locks", "/locks/semaphore/leases", "/locks/semaphore"}},
-              {"/locks/partition", {"/locks/partition/members", "/locks/partition/pieces"}}};
-enum { QUEUE_COUNT = sizeof queues / sizeof *queues, RUNS = QUEUE_COUNT * CALLS + 1, AT_ONCE = 4 };
-
-struct run {
-    pid_t pid;
-    const char *path; /* an error names it, or what is below it */
-    FILE *output;
-    const char *argv[ARGUMENTS_MAX + 8];
-    bool watches;
-};
-
-static void make_foreign(struct recorder *stranger, const char *dir, const char *name, enum zkl__create_mode mode,
-                         size_t size)
+/* For the verbs that read a queue: foreign znodes in all directories of a queue of each kind, owned and not, and some with a megabyte. */
+static bool verbs_are_good(const char *servers, const char *verbs, const char *zklock)
 {
-    static const char data[1000000] = "x";
-    const struct zkl__op op = {
-        .kind = ZKL__OP_CREATE, .dir = dir, .name = name, .mode = mode, .data = data, .size = size};
-    recorder_do(stranger, &op);
-}
-
-/* Every third of the names, owned and not by turns; now and then one with a megabyte. */
-static void populate_queues(struct recorder *stranger)
-{
+    static const struct {
+        const char *path;
+        int place;
+    } queues[] = {{"/locks/plain", 0},     {"/locks/semaphore", 1}, {"/locks/semaphore", 2},
+                  {"/locks/semaphore", 0}, {"/locks/partition", 3}, {"/locks/partition", 4}};
+    struct recorder *stranger = recorder_connect(&zkl__store_zookeeper, servers);
     size_t count;
     const struct foreign_name *names = foreign_names(&count);
-    make_foreign(stranger, "/locks", NULL, ZKL__PERSISTENT, 0);
-    for (int scene = 0; scene < QUEUE_COUNT; scene++) {
-        make_foreign(stranger, queues[scene].path, NULL, ZKL__PERSISTENT, 0);
-        for (int dir = 0; dir < 3 && queues[scene].dirs[dir]; dir++) {
-            make_foreign(stranger, queues[scene].dirs[dir], NULL, ZKL__PERSISTENT, 0);
-            for (size_t i = (size_t)dir; i < count; i += 3) {
-                make_foreign(stranger, queues[scene].dirs[dir], names[i].text, i % 2 ? ZKL__EPHEMERAL : ZKL__PERSISTENT,
-                             i % 200 == 199 ? 1000000 : i % 3);
-            }
-        }
+    make_directory(stranger, "/locks");
+    for (size_t i = 0; i < sizeof queues / sizeof *queues; i++) {
+        int place = queues[i].place;
+        populate(stranger, &(struct scene){EPHEMERAL, place, names + 2, 2, 400, MEGABYTE, 0}, queues[i].path);
+        populate(stranger, &(struct scene){PERSISTENT, place, names, count / 6, 6, 0, 0}, queues[i].path);
+        populate(stranger, &(struct scene){EPHEMERAL, place, names + 3, count / 6 - 1, 6, 1, 0}, queues[i].path);
     }
-}
-
-static void fill_in_run(struct run *run, int number, const char *servers, const char *zklock)
-{
-    const char *const doctor[ARGUMENTS_MAX] = {"doctor"};
-    const char *const *call = number < RUNS - 1 ? calls[number % CALLS] : doctor;
-    size_t count = 0;
-    run->path = number < RUNS - 1 ? queues[number / CALLS].path : "/locks";
-    run->argv[count++] = zklock;
-    run->argv[count++] = "-s";
-    run->argv[count++] = servers;
-    run->argv[count++] = "--tick";
-    run->argv[count++] = "500ms";
-    for (int i = 0; call[i]; i++) {
-        run->argv[count++] = strcmp(call[i], "PATH") == 0 ? run->path : call[i];
-        run->watches = run->watches || strcmp(call[i], "watch") == 0;
-    }
-}
-
-static void start_run(struct run *run)
-{
-    static const char *const environment[] = {"LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin",
-                                              "ASAN_OPTIONS=detect_leaks=0:handle_abort=1:exitcode=99",
-                                              "UBSAN_OPTIONS=print_stacktrace=1:exitcode=99", NULL};
-    run->output = tmpfile();
-    run->pid = run->output ? fork() : -1;
-    if (run->pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        dup2(fileno(run->output), 1);
-        dup2(fileno(run->output), 2);
-        close(0);
-        open("/dev/null", O_RDONLY);
-        execve(run->argv[0], (char *const *)(uintptr_t)run->argv, (char *const *)(uintptr_t)environment);
-        _exit(127);
-    }
-}
-
-static bool has_printed(const struct run *run)
-{
-    struct stat stat;
-    return fstat(fileno(run->output), &stat) == 0 && stat.st_size > 0;
-}
-
-static bool names_path(struct run *run)
-{
-    char line[1000];
-    rewind(run->output);
-    while (fgets(line, sizeof line, run->output)) {
-        if (strstr(line, run->path)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void print_run(struct run *run, const char *what, int number)
-{
-    char line[1000];
-    printf("zklock");
-    for (int i = 1; run->argv[i]; i++) {
-        printf(" %s", run->argv[i]);
-    }
-    printf(": %s %d\n", what, number);
-    rewind(run->output);
-    while (fgets(line, sizeof line, run->output)) {
-        printf("  | %s", line);
-    }
-}
-
-/* 1: it was bad. */
-static int judge_run(struct run *run, int status, bool late)
-{
-    const char *what = NULL;
-    int number = WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status);
-    if (late || !WIFEXITED(status)) {
-        what = late ? "does not end" : "signal";
-    } else if (number == SANITIZER || (number != 0 && !names_path(run))) {
-        what = number == SANITIZER ? "sanitizer" : "an error that names no znode, exit code";
-    }
-    if (what) {
-        print_run(run, what, number);
-    }
-    fclose(run->output);
-    return what != NULL;
-}
-
-static int finish_run(struct run *run)
-{
-    int status = 0;
-    bool interrupted = false;
-    int64_t end = now_ms() + SOON;
-    pid_t pid;
-    while ((pid = waitpid(run->pid, &status, WNOHANG)) == 0 && look_again(end)) {
-        if (run->watches && !interrupted && has_printed(run)) {
-            kill(run->pid, SIGINT);
-            interrupted = true;
-        }
-    }
-    bool late = pid == 0;
-    if (late) {
-        kill(run->pid, SIGKILL);
-        waitpid(run->pid, &status, 0);
-    }
-    return judge_run(run, status, late);
-}
-
-/* The verbs of the command that read a queue. Returns how many did not end, or ended by a signal, a sanitizer or as a usage error. Each that did
- * is printed. */
-static int verbs(const char *servers, const char *zklock)
-{
-    struct recorder *stranger = recorder_connect(&zkl__store_zookeeper, servers);
-    struct run runs[RUNS] = {0};
-    int bad = 0;
-    int64_t began = now_ms();
-    populate_queues(stranger);
-    for (int i = 0; i < RUNS + AT_ONCE; i++) {
-        if (i >= AT_ONCE) {
-            bad += finish_run(&runs[i - AT_ONCE]);
-        }
-        if (i < RUNS) {
-            fill_in_run(&runs[i], i, servers, zklock);
-            start_run(&runs[i]);
-        }
-    }
+    char command[1000];
+    snprintf(command, sizeof command, "'%s' '%s' '%s' /locks/plain /locks/semaphore /locks/partition", verbs, zklock,
+             servers);
+    bool good = system(command) == 0;
     recorder_free(stranger);
-    printf("%d runs of the command, %d bad, %lld ms\n", RUNS, bad, (long long)(now_ms() - began));
-    return bad;
+    return good;
 }
 
 /* --- whole -------------------------------------------------------------------------------------------------------------- */
@@ -683,7 +518,7 @@ int main(int argc, char **argv)
         zkl_session_close(keeper, SOON);
         return bad;
     }
-    if (argc != 3) {
+    if (argc != 4) {
         return 2;
     }
     if (!ensemble_available()) {
@@ -694,8 +529,8 @@ int main(int argc, char **argv)
     if (!server) {
         return 1;
     }
-    int bad = sweep(ensemble_servers(server), &zkl__store_zookeeper, 7);
-    bad += verbs(ensemble_servers(server), argv[2]);
+    bool bad = sweep(ensemble_servers(server), &zkl__store_zookeeper, 7);
+    bad = !verbs_are_good(ensemble_servers(server), argv[2], argv[3]) || bad;
     ensemble_stop(server);
-    return bad > 0;
+    return bad;
 }
