@@ -130,8 +130,8 @@ int32_t zkl__name_sequence(const char *name)
 int zkl__limit_parse(const char *data, size_t size)
 {
     int limit = 0;
-    if (size > ZKL__LIMIT_LONGEST) { /* whatever it says, a lock at the path takes it for no limit */
-        return 0;
+    if (size > ZKL__LIMIT_LONGEST) {
+        return 0; /* whatever it says: a lock at the path goes by the length alone */
     }
     for (size_t i = 0; i < size; i++) {
         if (data[i] < '0' || data[i] > '9') {

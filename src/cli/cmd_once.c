@@ -103,10 +103,9 @@ static bool print_queue(const struct status *status)
 
 static bool print(const struct status *status)
 {
-    if (cli.json) {
-        return print_json(status);
-    }
-    return cli.quiet || (print_record(status) && print_due(status) && print_queue(status));
+    return cli.json
+               ? print_json(status)
+               : cli.quiet || (print_record(status) && print_due(status) && print_queue(status));
 }
 
 /* CLI_GO_ON, or the exit code after a message. */
@@ -118,7 +117,7 @@ static int read_record(zkl_session *session, struct status *status)
     if (result != ZKL_OK) {
         return queues_complain(status->path, result, &error);
     }
-    /* A semaphore's limit is a number as well: one of the first seconds of 1970. */
+    /* A semaphore's limit is a number as well: a slot in the first seconds of 1970. */
     if (status->last_ms > 0 && status->last_ms <= ZKL_PERMITS_MAX) {
         cli_error("%s: used as a semaphore, not as a job", status->path);
         return EXIT_FAILED;

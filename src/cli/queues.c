@@ -51,16 +51,14 @@ int queues_list(zkl_queue **queue, zkl_session *session, const char *path)
     return result == ZKL_OK ? CLI_GO_ON : queues_complain(path, result, &error);
 }
 
-/* Nobody stands at the path itself: whoever holds a semaphore stands in "leases", who waits in
- * "locks". */
+/* Nobody stands at the path itself, and whoever holds a semaphore stands in "leases". */
 static bool is_semaphore(const zkl_queue *queue)
 {
-    int folders = 0;
-    for (size_t i = 0; i < queue->foreign; i++) {
-        const char *name = queue->foreign_names[i];
-        folders += strcmp(name, "leases") == 0 || strcmp(name, "locks") == 0;
+    size_t i = 0;
+    while (i < queue->foreign && strcmp(queue->foreign_names[i], "leases") != 0) {
+        i++;
     }
-    return queue->count == 0 && folders == 2;
+    return queue->count == 0 && i < queue->foreign;
 }
 
 struct walk {
