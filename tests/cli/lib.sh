@@ -109,6 +109,17 @@ until_seen() {
 
 lines() { [ -e "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]; }
 
+# With a short tick.
+zk() { zklock --tick 500ms --session-timeout 4s "$@"; }
+elect() { # NAME ARG...: zklock elect in the background
+    local name=$1
+    shift
+    background zklock --tick 500ms --session-timeout 4s elect "$@" 2>>"$work/$name.said"
+}
+# CMD of NAME: a line with its pid for each term, then it stays.
+stay() { echo "echo \$\$ >>$work/$1.terms; exec sleep 600"; }
+last_pid() { tail -n 1 "$work/$1.terms"; }
+
 finish() {
     rm -rf "$work"
     echo "$checks checks, $failures failed"

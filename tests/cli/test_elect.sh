@@ -1,7 +1,8 @@
 #!/bin/bash
 # zklock elect: terms, losses, failures, the end; what systemd is told.
-# shellcheck source=tests/cli/lib_elect.sh
-. "$(dirname "$0")/lib_elect.sh"
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_sandbox --tick 500ms sandbox
 
 # CMD that ends in good order ends it, with its code; nothing is left.
 code 0 zk elect x true

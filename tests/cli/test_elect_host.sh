@@ -1,7 +1,8 @@
 #!/bin/bash
 # zklock elect as a part of its host: --health, --listen, --hook.
-# shellcheck source=tests/cli/lib_elect.sh
-. "$(dirname "$0")/lib_elect.sh"
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_sandbox --tick 500ms sandbox
 
 # --- hooks ---------------------------------------------------------------------------------------------------------------
 hook() { # NAME BODY: an executable script

@@ -4,7 +4,6 @@
 . "$(dirname "$0")/lib.sh"
 need_sandbox --tick 500ms sandbox
 
-zk() { zklock --tick 500ms --session-timeout 4s "$@"; }
 
 # Ignores TERM and says all the time that it lives.
 beat='exec 9<>"$FIFO"; echo $$ >"$FILE.pid"; while :; do echo $EPOCHREALTIME >>"$FILE.beat"; read -rt 0.002 -u 9; done'

@@ -1,6 +1,18 @@
 #include "one_server.h"
 
+struct ensemble *server;
 struct recorder *eye, *intruder;
+
+int on_servers_main(const char *suite_name, const struct ensemble_options *options, int argc, char **argv)
+{
+    if (!ensemble_available()) {
+        return 77;
+    }
+    server = ensemble_start(options);
+    int failed = server ? check_main(suite_name, argc, argv) : 1;
+    ensemble_stop(server);
+    return failed;
+}
 
 zkl_session *open_one(void)
 {
