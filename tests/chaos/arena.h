@@ -27,7 +27,7 @@ struct arena {
     char root[40]; /* all paths are below it */
     char paths[ARENA_PATHS][HISTORY_WORD];
     char words[ARENA_WORDS]
-              [2 * HISTORY_WORD + 8]; /* the same, as contenders are told (process.h), and two of them at once */
+              [2 * HISTORY_WORD + 8]; /* the same, as contenders are told (contender.h), and two of them at once */
     uint64_t dice;
     int record;
     zkl_session *eye; /* looks at the queues */

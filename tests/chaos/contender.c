@@ -1,15 +1,20 @@
-/* contender SERVERS TICK_MS TIMEOUT_MS DIR NAME SEED ROOT WORD... (process.h): one process of many that contend, through the public API, until it
- * gets SIGTERM. Several threads are clients of one session, so that several stand in one queue and hand over to each other; others
- * are guests, a member of a group, an owner of pieces (contender.h). What they do and see goes to DIR/NAME.history (history.h); holders
- * write to the resource (DIR/resource), now and then without looking whether they still hold. Descriptor 3 is a page of numbers (history.h). */
+/* contender SERVERS TICK_MS TIMEOUT_MS DIR NAME SEED ROOT WORD... (contender.h): one process of many that contend, through the public API,
+ * until it gets SIGTERM. Several threads are clients of one session, so that several stand in one queue and hand over to each other;
+ * others are guests, a member of a group, an owner of pieces. What they do and see goes to DIR/NAME.history (history.h); holders write to the
+ * resource (DIR/resource), now and then without looking whether they still hold. Descriptor 3 is a page of numbers (history.h). */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "contender.h"
 #include "dice.h"
@@ -17,6 +22,195 @@
 
 #define CLIENTS 6
 #define ARGUMENTS 8 /* before the words */
+
+struct process process = {.record = -1, .resource = -1};
+
+void process_give_up(const char *what, const zkl_error *err)
+{
+    fprintf(stderr, "%s: %s: %s\n", process.name, what, err ? err->text : strerror(errno));
+    abort();
+}
+
+zkl_session *process_open_session(int64_t connect_timeout_ms)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_session *session = NULL;
+    zkl_error err;
+    int code;
+    options.tick_ms = process.tick_ms;
+    options.session_timeout_ms = process.timeout_ms;
+    options.connect_timeout_ms = connect_timeout_ms;
+    do {
+        code = zkl_session_open(&session, process.servers, &options, &err);
+    } while (code == ZKL_ECONNECT && !atomic_load(&process.enough));
+    if (code != ZKL_OK && code != ZKL_ECONNECT) {
+        process_give_up("session", &err);
+    }
+    return code == ZKL_OK ? session : NULL;
+}
+
+bool process_calm(void)
+{
+    return atomic_load(&process.page->calm);
+}
+
+void process_settled(enum page_part part)
+{
+    atomic_fetch_or(&process.page->settled[process.number], part);
+}
+
+void process_note(const struct object *o, const struct history_line *line)
+{
+    for (int i = 0; i < o->path_count; i++) {
+        struct history_line part = *line;
+        char name[HISTORY_WORD];
+        snprintf(name, sizeof name, i == 0 ? "%.40s" : "%.40s+%d", line->client, i);
+        part.client = name;
+        part.path = o->paths[i];
+        history_write(process.record, &part);
+    }
+}
+
+void process_note_done(const struct object *o, struct history_line line, int code, const zkl_grant *grant)
+{
+    if (code == ZKL_OK && grant && grant->unclean) {
+        line.op = HISTORY_unclean;
+        process_note(o, &line);
+    }
+    line.at = boot_ns();
+    line.op = HISTORY_done;
+    line.result = zkl_error_name(code);
+    line.token = code == ZKL_OK && grant ? grant->token : 0;
+    line.lease = code == ZKL_OK ? line.at + zkl_lock_remaining_ms(o->lock) * MS : 0;
+    process_note(o, &line);
+}
+
+void process_write(const struct object *o, const char *client, int64_t session, int64_t token, bool stays)
+{
+    for (int i = 0; i < o->path_count; i++) {
+        char text[128];
+        int length = snprintf(text, sizeof text, "%s %s %" PRId64 " %" PRIx64 " %s", client, o->paths[i],
+                              o->takes == o->of ? token : 0, (uint64_t)session, stays ? "stays" : "passes");
+        while (send(process.resource, text, (size_t)length, 0) < 0) {
+            if (errno != EINTR) {
+                process_give_up("resource", NULL);
+            }
+        }
+    }
+}
+
+/* --- objects ------------------------------------------------------------------------------------------------------------ */
+
+#define READERS 1000 /* more than there can be at once */
+#define PERMITS 3
+#define RECOVER "recover:"
+
+static const struct {
+    const char *prefix;
+    int of;
+} kinds[] = {
+    [OBJECT_LOCK] = {"", 1},           [OBJECT_RWLOCK] = {"rw:", READERS}, [OBJECT_SEMAPHORE] = {"sem:", PERMITS},
+    [OBJECT_ELECTION] = {"elect:", 1}, [OBJECT_MULTILOCK] = {"multi:", 1},
+};
+#define COUNT ((int)(sizeof kinds / sizeof *kinds))
+
+/* Kind and paths. */
+static void parse(struct object *o, const char *word)
+{
+    o->kind = OBJECT_LOCK;
+    o->recovers = strncmp(word, RECOVER, strlen(RECOVER)) == 0;
+    word += o->recovers ? strlen(RECOVER) : 0;
+    for (int i = 0; i < COUNT; i++) {
+        size_t length = strlen(kinds[i].prefix);
+        if (length > 0 && strncmp(word, kinds[i].prefix, length) == 0) {
+            o->kind = (enum object_kind)i;
+            word += length;
+        }
+    }
+    o->path_count = 0;
+    while (*word && o->path_count < OBJECT_PATHS) {
+        size_t length = strcspn(word, ",");
+        snprintf(o->paths[o->path_count++], HISTORY_WORD, "%.*s", (int)length, word);
+        word += length + (word[length] == ',' ? 1 : 0);
+    }
+}
+
+int object_new(struct object *o, zkl_session *session, const char *word, const zkl_lock_options *options,
+               zkl_error *err)
+{
+    zkl_lock_options own = *options;
+    const char *paths[OBJECT_PATHS] = {o->paths[0], o->paths[1]};
+    parse(o, word);
+    o->of = kinds[o->kind].of;
+    o->takes = 1;
+    own.payload = o;
+    own.recover = o->recovers;
+    own.revoke_fn = o->recovers ? own.revoke_fn : NULL;
+    int code = ZKL_OK;
+    switch (o->kind) {
+    case OBJECT_LOCK:
+        code = zkl_lock_new(&o->writer, session, o->paths[0], &own, err);
+        break;
+    case OBJECT_RWLOCK:
+        code = zkl_read_lock_new(&o->reader, session, o->paths[0], &own, err);
+        code = code == ZKL_OK ? zkl_write_lock_new(&o->writer, session, o->paths[0], &own, err) : code;
+        break;
+    case OBJECT_SEMAPHORE:
+        code = zkl_semaphore_new(&o->writer, session, o->paths[0], o->of, &own, err);
+        break;
+    case OBJECT_ELECTION:
+        code = zkl_election_new(&o->writer, session, o->paths[0], &own, err);
+        break;
+    case OBJECT_MULTILOCK:
+        code = zkl_multilock_new(&o->writer, session, paths, (size_t)o->path_count, &own, err);
+        break;
+    }
+    o->lock = o->writer;
+    return code;
+}
+
+void object_free(struct object *o)
+{
+    zkl_lock_free(o->reader);
+    zkl_lock_free(o->writer);
+}
+
+void object_roll(struct object *o, uint64_t *dice)
+{
+    bool whole = o->reader && dice_once_in(dice, 3);
+    o->takes = whole ? o->of : o->reader ? 1 : (int)dice_between(dice, 1, o->of);
+    o->lock = o->reader && !whole ? o->reader : o->writer;
+}
+
+int object_acquire(struct object *o, int64_t timeout_ms, zkl_grant *grant, zkl_error *err)
+{
+    return o->kind == OBJECT_SEMAPHORE ? zkl_semaphore_acquire(o->lock, o->takes, timeout_ms, grant, err)
+                                       : zkl_lock_acquire(o->lock, timeout_ms, grant, err);
+}
+
+int object_acquire_async(struct object *o, zkl_acquired_fn done, zkl_error *err)
+{
+    return o->kind == OBJECT_SEMAPHORE ? zkl_semaphore_acquire_async(o->lock, o->takes, ZKL_WAIT_FOREVER, done, o, err)
+                                       : zkl_lock_acquire_async(o->lock, ZKL_WAIT_FOREVER, done, o, err);
+}
+
+/* --- run delay ---------------------------------------------------------------------------------------------------------- */
+
+int run_delay_open(void)
+{
+    return open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+}
+
+int64_t run_delay_ns(int fd)
+{
+    char text[128];
+    long long ran, delayed;
+    ssize_t length = fd >= 0 ? pread(fd, text, sizeof text - 1, 0) : 0;
+    text[length > 0 ? length : 0] = '\0';
+    return sscanf(text, "%lld %lld", &ran, &delayed) == 2 ? delayed : 0;
+}
+
+/* --- whole --------------------------------------------------------------------------------------------------------------- */
 
 /* What the machine alone does to a wait, in this process, all the time: that is not the library's. */
 static void *run_control(void *unused)

@@ -1,10 +1,92 @@
-/* contender.h - the threads of one contender. */
+/* contender.h - the threads of one contender, and what they share: who it is, its session, where it writes what it does, and what it contends
+ * for. */
 #ifndef ZKL_CHAOS_CONTENDER_H
 #define ZKL_CHAOS_CONTENDER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 
-#include "process.h"
+#include "history.h"
+
+#include <zklock/zklock.h>
+
+/* --- what a word of the command line names: a lock of some recipe, of which a contender takes a part --------------------- */
+
+#define OBJECT_PATHS 2
+
+enum object_kind { OBJECT_LOCK, OBJECT_RWLOCK, OBJECT_SEMAPHORE, OBJECT_ELECTION, OBJECT_MULTILOCK };
+
+struct object {
+    enum object_kind kind;
+    zkl_lock *lock;   /* for the next acquire, or the grant */
+    zkl_lock *writer; /* all there is, but for: */
+    zkl_lock *reader; /* of a read/write lock; else NULL */
+    char paths[OBJECT_PATHS][HISTORY_WORD];
+    int path_count; /* 1, but for a multi-lock */
+    bool recovers;  /* a lock that tells of crashes, and hears when it is asked to give way */
+    int of;         /* how much there is of it */
+    int takes; /* of that, the next acquire, or the grant: 1 .. of; of a read/write lock 1 (reads) or all (writes) */
+    void *owner;
+};
+
+/* word: "PATH" is a lock; "rw:PATH", "sem:PATH", "elect:PATH", "multi:PATH,PATH" are the others, and "recover:PATH" a lock with that option
+ * and the options' revoke_fn. The callbacks' payload is o, whose owner is the caller's to set. Results: as zkl_lock_new. */
+int object_new(struct object *o, zkl_session *session, const char *word, const zkl_lock_options *options,
+               zkl_error *err);
+void object_free(struct object *o);
+/* Some part of it for the next acquire. */
+void object_roll(struct object *o, uint64_t *dice);
+/* As zkl_lock_acquire and, without a deadline, zkl_lock_acquire_async, for that part. */
+int object_acquire(struct object *o, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);
+int object_acquire_async(struct object *o, zkl_acquired_fn done, zkl_error *err);
+
+/* --- the process -------------------------------------------------------------------------------------------------------- */
+
+#define LATE INT64_C(5000000) /* ns: what is worth a line */
+
+struct process {
+    const char *name;
+    int number; /* of its place among the contenders */
+    const char *servers;
+    int64_t tick_ms, timeout_ms;
+    const char *root; /* all paths are below it */
+    int word_count;
+    char **words; /* object_new */
+    int record, resource;
+    struct page *page;
+    zkl_session *session;
+    atomic_bool enough;
+};
+extern struct process process;
+
+/* What cannot be had ends the process with a core. */
+void process_give_up(const char *what, const zkl_error *err);
+/* Servers may be down just now: tries until there is one. NULL: enough of it. */
+zkl_session *process_open_session(int64_t connect_timeout_ms);
+/* The nemesis is at rest: nobody is to come and go any more. */
+bool process_calm(void);
+/* Since it is calm, that part of this process has what it wants. */
+void process_settled(enum page_part part);
+
+/* One line for each path of the object: a multi-lock is judged as that many locks, of clients of their own. line->path is ignored. */
+void process_note(const struct object *o, const struct history_line *line);
+/* A grant or another end of an acquire. The lease is asked for after the time was read: it runs at least so long from then. */
+void process_note_done(const struct object *o, struct history_line line, int code, const zkl_grant *grant);
+
+/* A write of that holder. One of several that hold at once cannot be told from them by its token: it says that it is there, and nothing is
+ * fenced. */
+void process_write(const struct object *o, const char *client, int64_t session, int64_t token, bool stays);
+
+/* --- how long a thread stood ready to run and got no processor, as the kernel's scheduler counts it: a thread beside it cannot tell ---- */
+
+/* A descriptor for the calling thread's count; -1: this kernel does not tell. */
+int run_delay_open(void);
+/* ns since the thread began; 0 for -1. Any thread. */
+int64_t run_delay_ns(int fd);
+
+/* --- the threads --------------------------------------------------------------------------------------------------------- */
 
 #define CLIENT_OBJECTS 8
 
