@@ -268,6 +268,17 @@ bool mailbox_wait(struct mailbox *box, size_t count)
     return enough;
 }
 
+int mailbox_code(struct mailbox *box, size_t nth)
+{
+    if (!mailbox_wait(box, nth)) {
+        return -1000;
+    }
+    pthread_mutex_lock(&box->mutex);
+    int code = box->letters[nth - 1].code;
+    pthread_mutex_unlock(&box->mutex);
+    return code;
+}
+
 void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
     struct letter letter = {.from = lock, .code = code, .granted = grant != NULL};

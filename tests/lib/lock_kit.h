@@ -59,6 +59,10 @@ size_t kit_queue(zkl_session *session, const char *path);
 /* How many members the group at path has. */
 size_t kit_group(zkl_session *session, const char *path);
 void kit_close(zkl_session *session); /* the server must confirm */
+/* What the server does to its session. */
+#define kit_suspend(session) ASSERT_OK(zkl__memory_suspend(zkl_session_id(session)))
+#define kit_resume(session) ASSERT_OK(zkl__memory_resume(zkl_session_id(session)))
+#define kit_expire(session) ASSERT_OK(zkl__memory_expire(zkl_session_id(session)))
 /* The two sessions that most tests want, opened and closed together. */
 extern zkl_session *one, *two;
 void kit_set_up(const zkl_session_options *options); /* of both */
@@ -79,6 +83,7 @@ zkl_lock *kit_keep(zkl_lock *lock);
 void kit_free(zkl_lock *lock);
 /* Somebody else writes to the store; name and data may be NULL. What is created is persistent. */
 enum zkl__rc kit_write(enum zkl__op_kind kind, const char *dir, const char *name, const char *data);
+#define kit_must_write(kind, ...) CU_ASSERT_EQUAL(kit_write(kind, __VA_ARGS__), ZKL__RC_OK)
 /* The child of path that this lock has is deleted by a stranger. */
 void kit_remove_node(const zkl_lock *lock);
 /* The first contender at path is deleted by an operator in session two. */
@@ -125,6 +130,8 @@ void mailbox_clear(struct mailbox *box);
 size_t mailbox_count(struct mailbox *box);
 int mailbox_last(struct mailbox *box);                /* code of the last letter; -1000: there is none */
 bool mailbox_wait(struct mailbox *box, size_t count); /* until there are as many; false after ten seconds */
+int mailbox_code(struct mailbox *box,
+                 size_t nth); /* of the letter of that number (from 1), for which it waits as long; or -1000 */
 /* payload: a mailbox */
 void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload);
 void on_lock_state(zkl_lock *lock, zkl_state state, void *payload);

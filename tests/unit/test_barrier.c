@@ -107,7 +107,7 @@ TEST_WITH_SESSIONS(test_a_lift_takes_one_barrier)
     start(&call);
     ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED);
     ASSERT_OK(zkl_barrier_set(two, PATH, 10000, NULL));
-    ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
+    kit_resume(one);
     ASSERT_OK(finish(&call));
     CU_ASSERT_EQUAL(zkl_barrier_wait(two, PATH, 50, NULL), ZKL_ETIMEOUT);
 }
@@ -296,13 +296,11 @@ TEST(test_entered_twice)
     for (int i = 0; i < 2; i++) {
         ASSERT_OK(zkl_double_barrier_enter_async(members[0].barrier, 10000, on_ended, &box, NULL));
     }
-    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_EDEADLK);
+    CU_ASSERT_EQUAL(mailbox_code(&box, 1), ZKL_EDEADLK);
     members[1].run = enter_call;
     start(&members[1]);
     ASSERT_OK(zkl_double_barrier_enter(members[2].barrier, 10000, NULL)); /* the first still waits */
-    CU_ASSERT_TRUE(mailbox_wait(&box, 2));
-    ASSERT_OK(mailbox_last(&box));
+    ASSERT_OK(mailbox_code(&box, 2));
     ASSERT_OK(finish(&members[1]));
     scatter();
     CU_ASSERT_EQUAL(mailbox_count(&box), 2);
@@ -330,8 +328,8 @@ TEST(test_in_again_before_all_are_out)
 /* A directory that anybody may create in. */
 static void make_path(void)
 {
-    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, "/", "barriers", NULL), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, "/barriers", "a", NULL), ZKL__RC_OK);
+    kit_must_write(ZKL__OP_CREATE, "/", "barriers", NULL);
+    kit_must_write(ZKL__OP_CREATE, "/barriers", "a", NULL);
 }
 
 /* Children that live with no session stand for nobody: they let nobody in, and keep nobody from leaving. */
@@ -339,8 +337,8 @@ TEST(test_strays_are_no_members)
 {
     gather(NULL);
     make_path();
-    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH, "_c_00000000-stray", NULL), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH, "stray", NULL), ZKL__RC_OK);
+    kit_must_write(ZKL__OP_CREATE, PATH, "_c_00000000-stray", NULL);
+    kit_must_write(ZKL__OP_CREATE, PATH, "stray", NULL);
     CU_ASSERT_EQUAL(zkl_double_barrier_enter(members[0].barrier, 300, NULL), ZKL_ETIMEOUT);
     start_all(enter_call);
     for (int i = 0; i < MEMBERS; i++) {
@@ -379,7 +377,7 @@ TEST_WITH_SESSIONS(test_a_lock_is_no_barrier)
 TEST_WITH_SESSIONS(test_strays_below_a_barrier)
 {
     make_path();
-    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH, "x-lock-0000000000", NULL), ZKL__RC_OK);
+    kit_must_write(ZKL__OP_CREATE, PATH, "x-lock-0000000000", NULL);
     ASSERT_OK(zkl_barrier_set(one, PATH, 5000, NULL));
     CU_ASSERT_EQUAL(zkl_barrier_wait(two, PATH, 30, NULL), ZKL_ETIMEOUT);
 }

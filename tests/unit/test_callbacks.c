@@ -66,8 +66,7 @@ TEST(test_async_results)
     kit_release(a);
     CU_ASSERT(zkl_lock_is_held(a));
     ASSERT_OK(zkl_lock_acquire_async(b, 0, on_acquired, &box, NULL));
-    CU_ASSERT_FATAL(mailbox_wait(&box, 3));
-    CU_ASSERT_EQUAL(box.letters[2].code, ZKL_EBUSY);
+    CU_ASSERT_EQUAL_FATAL(mailbox_code(&box, 3), ZKL_EBUSY);
     CU_ASSERT_FALSE(box.letters[2].granted);
     ASSERT_OK(zkl_lock_acquire_async(b, ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, 0, on_acquired, &box, NULL), ZKL_EDEADLK); /* and no completion */
@@ -271,12 +270,12 @@ TEST(test_a_completion_that_comes_too_late)
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     ASSERT_OK(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL));
     ASSERT_EVENTUALLY(zkl_lock_is_held(lock));
-    ASSERT_OK(zkl__memory_suspend(zkl_session_id(one)));
+    kit_suspend(one);
     ASSERT_EVENTUALLY(!zkl_lock_is_held(lock));
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 1);
     CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ELOST);
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
-    ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
+    kit_resume(one);
     ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
     kit_free(lock);
     kit_tear_down();
@@ -319,7 +318,7 @@ TEST(test_states_are_told_as_the_latest_but_every_loss_is)
     zkl_lock *lock = kit_lock(one, QUEUE, &lock_options);
     for (int i = 0; i < 2; i++) { /* held, lost, released: twice; nobody listens meanwhile */
         kit_acquire(lock);
-        ASSERT_OK(zkl__memory_expire(zkl_session_id(one)));
+        kit_expire(one);
         ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST);
         CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     }
@@ -336,9 +335,9 @@ TEST(test_states_are_told_as_the_latest_but_every_loss_is)
     kit_acquire(lock);
     zkl_session_dispatch(one);
     CU_ASSERT_EQUAL(box.count, 4);
-    ASSERT_OK(zkl__memory_suspend(zkl_session_id(one)));
+    kit_suspend(one);
     ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_JEOPARDY);
-    ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
+    kit_resume(one);
     ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_HELD);
     zkl_session_dispatch(one); /* there and back again: nothing to tell */
     CU_ASSERT_EQUAL(box.count, 4);
@@ -368,7 +367,7 @@ TEST(test_free_in_a_state_callback)
     set_up(NULL);
     (void)kit_hold(one, QUEUE, &options);
     CU_ASSERT(mailbox_wait(&box, 1));
-    ASSERT_OK(zkl__memory_expire(zkl_session_id(one)));
+    kit_expire(one);
     ASSERT_EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST);
     kit_tear_down();
     CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_STATE_LOST);

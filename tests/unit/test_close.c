@@ -14,7 +14,7 @@ TEST(test_close_without_a_server)
 {
     zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
     zkl_lock *holder = kit_hold(session, QUEUE, NULL);
-    ASSERT_OK(zkl__memory_suspend(zkl_session_id(session)));
+    kit_suspend(session);
     int64_t from = now_ms();
     CU_ASSERT_EQUAL(zkl_session_close(session, 100), ZKL_ETIMEOUT);
     CU_ASSERT(now_ms() - from < 1000);

@@ -112,17 +112,17 @@ TEST_WITH_SESSIONS(test_observer_in_trouble)
     ASSERT_EVENTUALLY(mailbox_count(&box) > 0 && strcmp(news(&box, mailbox_count(&box)), "a") == 0);
     size_t told = mailbox_count(&box);
     /* away while the leader changes */
-    ASSERT_OK(zkl__memory_suspend(zkl_session_id(two)));
+    kit_suspend(two);
     kit_release(a);
     kit_acquire(b);
-    ASSERT_OK(zkl__memory_resume(zkl_session_id(two)));
+    kit_resume(two);
     CU_ASSERT_STRING_EQUAL(news(&box, told + 1), "b");
     /* its own session ends: nothing is told, nothing is missed afterwards */
-    ASSERT_OK(zkl__memory_expire(zkl_session_id(two)));
+    kit_expire(two);
     ASSERT_OK(zkl_election_publish(b, "b2", 5000, NULL));
     CU_ASSERT_STRING_EQUAL(news(&box, told + 2), "b2");
     /* the leader's session ends */
-    ASSERT_OK(zkl__memory_expire(zkl_session_id(one)));
+    kit_expire(one);
     CU_ASSERT_STRING_EQUAL(news(&box, told + 3), "nobody");
     CU_ASSERT_EQUAL(mailbox_count(&box), told + 3);
     zkl_election_observer_free(observer);
@@ -135,8 +135,8 @@ TEST_WITH_SESSIONS(test_observer_and_strangers)
     zkl_lock *a = candidate(one, "a");
     kit_acquire(a);
     kit_release(a);
-    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH, "latch-0000000000", NULL), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH, "something", NULL), ZKL__RC_OK);
+    kit_must_write(ZKL__OP_CREATE, PATH, "latch-0000000000", NULL);
+    kit_must_write(ZKL__OP_CREATE, PATH, "something", NULL);
     zkl_election_observer *observer = observe(two, &box);
     CU_ASSERT_STRING_EQUAL(news(&box, 1), "nobody");
     kit_acquire(a);
@@ -211,8 +211,7 @@ TEST(test_campaign_lead_lost_campaign)
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EDEADLK);
     int64_t token = 0;
     for (int round = 0; round < 3; round++) {
-        CU_ASSERT_TRUE(mailbox_wait(&box, 1));
-        CU_ASSERT_EQUAL(box.letters[0].code, ZKL_STATE_HELD);
+        CU_ASSERT_EQUAL(mailbox_code(&box, 1), ZKL_STATE_HELD);
         CU_ASSERT_TRUE(box.letters[0].grant.token > token);
         token = box.letters[0].grant.token;
         CU_ASSERT_EQUAL(zkl_lock_token(lock), token);
@@ -293,25 +292,21 @@ TEST_WITH_SESSIONS(test_error_classes)
     zkl_lock *lock = candidate(one, NULL);
     ASSERT_OK(zkl_testing_refuse(one, ZKL_EAUTH, 1, NULL)); /* final */
     ASSERT_OK(zkl_election_stand(lock, on_stand, &box, NULL));
-    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_STATE_IDLE);
+    CU_ASSERT_EQUAL(mailbox_code(&box, 1), ZKL_STATE_IDLE);
     CU_ASSERT_STRING_EQUAL(box.letters[0].text, "ZKL_EAUTH");
     ASSERT_EVENTUALLY(zkl_election_leave(lock, NULL) == ZKL_ENOTWAITING);
     mailbox_clear(&box);
     ASSERT_OK(zkl_testing_refuse(one, ZKL_ELIMIT, 2, NULL)); /* may pass: again, later */
     ASSERT_EVENTUALLY(zkl_election_stand(lock, on_stand, &box, NULL) == ZKL_OK);
-    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_STATE_HELD);
+    CU_ASSERT_EQUAL(mailbox_code(&box, 1), ZKL_STATE_HELD);
     ASSERT_OK(zkl_election_leave(lock, NULL));
-    CU_ASSERT_TRUE(mailbox_wait(&box, 2));
-    CU_ASSERT_EQUAL(box.letters[1].code, ZKL_STATE_IDLE);
+    CU_ASSERT_EQUAL(mailbox_code(&box, 2), ZKL_STATE_IDLE);
     CU_ASSERT_FALSE(box.letters[1].granted); /* no error */
     ASSERT_EVENTUALLY(zkl_lock_set_stop(lock, &stop, NULL) == ZKL_OK);
     ASSERT_EVENTUALLY(zkl_election_stand(lock, on_stand, &box, NULL) == ZKL_OK);
     CU_ASSERT_TRUE(mailbox_wait(&box, 3));
     zkl_stop_raise(&stop);
-    CU_ASSERT_TRUE(mailbox_wait(&box, 4));
-    CU_ASSERT_EQUAL(box.letters[3].code, ZKL_STATE_IDLE);
+    CU_ASSERT_EQUAL(mailbox_code(&box, 4), ZKL_STATE_IDLE);
     CU_ASSERT_STRING_EQUAL(box.letters[3].text, "ZKL_ECANCELED");
     ASSERT_EVENTUALLY(kit_queue(two, PATH) == 0); /* it has resigned */
     CU_ASSERT_EQUAL(zkl_election_stand(lock, on_stand, &box, NULL), ZKL_ECANCELED);

@@ -83,10 +83,10 @@ TEST(test_fork_in_state_callbacks)
     dispatch_and_fork(&child);
     kit_release(lock);
     kit_free(lock);
-    ASSERT_OK(zkl__memory_suspend(zkl_session_id(one)));
+    kit_suspend(one);
     CU_ASSERT(fd_readable(one));
     dispatch_and_fork(&other);
-    ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
+    kit_resume(one);
     kit_close(one);
 }
 

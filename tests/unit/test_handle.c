@@ -69,8 +69,7 @@ TEST(test_every_recipe_reads_and_commits)
         ASSERT_OK(zkl_lock_commit_async(lock, &op, 1, 1000, &result, on_ended, &box, NULL));
         strcpy(text, "xx"); /* it was copied */
         op.path = NULL;
-        CU_ASSERT_TRUE(mailbox_wait(&box, 1));
-        ASSERT_OK(box.letters[0].code);
+        ASSERT_OK(mailbox_code(&box, 1));
         CU_ASSERT_EQUAL(result.version, 1);
         ASSERT_OK(zkl_lock_read_async(&data, lock, ACCOUNT, true, 1000, on_ended, &box, NULL));
         CU_ASSERT_TRUE(mailbox_wait(&box, 2));
@@ -103,8 +102,7 @@ TEST(test_lost_before_the_response)
     ASSERT_OK(zkl_lock_read_async(&data, lock, ACCOUNT, false, ZKL_WAIT_FOREVER, on_ended, &box, NULL));
     CU_ASSERT_EQUAL(zkl_lock_read(&data, lock, ACCOUNT, false, ZKL_WAIT_FOREVER, &err), ZKL_ECONNECT);
     CU_ASSERT_FALSE(zkl_lock_is_held(lock));
-    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ECONNECT);
+    CU_ASSERT_EQUAL(mailbox_code(&box, 1), ZKL_ECONNECT);
     ASSERT_OK(zkl_testing_delay(one, false, NULL));
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
 
@@ -113,8 +111,7 @@ TEST(test_lost_before_the_response)
     ASSERT_OK(zkl_lock_read_async(&data, lock, ACCOUNT, false, 5000, on_ended, &box, NULL));
     ASSERT_OK(zkl_lock_release_async(lock, on_ended, &ended, NULL)); /* the read is on its way */
     ASSERT_OK(zkl_testing_delay(one, false, NULL));
-    CU_ASSERT_TRUE(mailbox_wait(&box, 2));
-    CU_ASSERT_EQUAL(box.letters[1].code, ZKL_ELOST);
+    CU_ASSERT_EQUAL(mailbox_code(&box, 2), ZKL_ELOST);
     CU_ASSERT_PTR_NULL(data);
     CU_ASSERT_TRUE(mailbox_wait(&ended, 1));
     kit_free(lock);
@@ -144,8 +141,7 @@ TEST(test_release)
         kit_acquire(next); /* it was sent */
         CU_ASSERT_EQUAL(mailbox_count(&box), 0);
         ASSERT_OK(zkl_testing_delay(one, false, NULL));
-        CU_ASSERT_TRUE(mailbox_wait(&box, 1));
-        ASSERT_OK(box.letters[0].code);
+        ASSERT_OK(mailbox_code(&box, 1));
         ASSERT_OK(zkl_testing_delay(two, true, NULL));
         ASSERT_OK(zkl_lock_release_async(next, on_ended, &box, NULL));
         kit_free(next); /* delivers */
@@ -207,7 +203,7 @@ TEST(test_commit_after_one_permit_of_several_is_gone)
     ASSERT_OK(zkl_semaphore_acquire(lock, 3, 10000, NULL, NULL));
     ASSERT_OK(zkl_queue_list(&queue, two, "/pool/leases", 10000, NULL));
     CU_ASSERT_EQUAL_FATAL(queue->count, 3);
-    CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, "/pool/leases", queue->entries[2].name, NULL), ZKL__RC_OK);
+    kit_must_write(ZKL__OP_DELETE, "/pool/leases", queue->entries[2].name, NULL);
     zkl_queue_free(queue);
     check_commit_is_not_done(lock);
     kit_tear_down();
@@ -477,7 +473,7 @@ TEST(test_wrong_acquires)
         CU_ASSERT_TRUE(told(zkl_lock_release(lock, &err), ZKL_ENOTHELD, &err, "never granted, or released"));
         kit_acquire(lock);
         CU_ASSERT_TRUE(told(zkl_lock_acquire(lock, 0, NULL, &err), ZKL_EDEADLK, &err, "is not recursive"));
-        ASSERT_OK(zkl__memory_expire(zkl_session_id(one)));
+        kit_expire(one);
         ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST);
         CU_ASSERT_TRUE(told(zkl_lock_acquire(lock, 0, NULL, &err), ZKL_EDEADLK, &err, "lost it"));
         CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "release it first"));
@@ -545,8 +541,7 @@ TEST(test_wrong_ends)
         locks[i] = handle_make(&handle_recipes[i], one, path_of(i), i == 0 ? &options : NULL);
     }
     kit_acquire(locks[0]);
-    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_EDEADLK);
+    CU_ASSERT_EQUAL(mailbox_code(&box, 1), ZKL_EDEADLK);
     kit_tear_down();
     for (int i = 0; i < handle_recipe_count; i++) {
         zkl_error err = {0};

@@ -179,9 +179,9 @@ TEST_WITH_SESSIONS(test_jeopardy_that_passes)
     options.payload = &box;
     zkl_lock *lock = kit_hold(one, QUEUE, &options);
     CU_ASSERT(mailbox_wait(&box, 1));
-    ASSERT_OK(zkl__memory_suspend(zkl_session_id(one)));
+    kit_suspend(one);
     CU_ASSERT(mailbox_wait(&box, 2));
-    ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
+    kit_resume(one);
     CU_ASSERT(mailbox_wait(&box, 3));
     CU_ASSERT_EQUAL(box.letters[1].code, ZKL_STATE_JEOPARDY);
     CU_ASSERT_EQUAL(box.letters[2].code, ZKL_STATE_HELD);
@@ -251,7 +251,7 @@ TEST_WITH_SESSIONS(test_crash_with_nobody_queued)
     zkl_lock_options options = recovering();
     CU_ASSERT_FALSE(unclean(two));
     zkl_lock *lock = kit_hold(one, QUEUE, &options);
-    ASSERT_OK(zkl__memory_expire(zkl_session_id(one)));
+    kit_expire(one);
     ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST);
     zkl__memory_reap(PLACE); /* the directory stays, and what it knows */
     zkl__memory_reap(PLACE);
@@ -321,11 +321,11 @@ TEST_WITH_SESSIONS(test_holder_is_asked)
     char path[256], node[128];
     zkl_lock_node(lock, node, sizeof node);
     snprintf(path, sizeof path, "%s/%s", QUEUE, node);
-    CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, path, NULL, "something else"), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, path, NULL, "__REVOKE__ please"), ZKL__RC_OK);
+    kit_must_write(ZKL__OP_SET, path, NULL, "something else");
+    kit_must_write(ZKL__OP_SET, path, NULL, "__REVOKE__ please");
     CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 1);
     CU_ASSERT_EQUAL(mailbox_count(&box), 3);
-    CU_ASSERT_EQUAL(kit_write(ZKL__OP_SET, path, NULL, "__REVOKE__"), ZKL__RC_OK); /* as Curator's Revoker does */
+    kit_must_write(ZKL__OP_SET, path, NULL, "__REVOKE__"); /* as Curator's Revoker does */
     CU_ASSERT_TRUE(mailbox_wait(&box, 4));
     zkl_lock_release(lock, NULL);
 }
@@ -432,7 +432,7 @@ TEST_WITH_SESSIONS(test_commit_after_a_loss)
     kit_remove_node(lock); /* and we do not know it yet */
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ELOST);
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, "/late", NULL, NULL), ZKL__RC_NONODE);
-    ASSERT_OK(zkl__memory_expire(zkl_session_id(one)));
+    kit_expire(one);
     ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST);
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ELOST);
 }
@@ -451,7 +451,7 @@ TEST(test_commit_of_unknown_fate)
         CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ECONNECT);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "not done: no connection"));
         CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, "/maybe", NULL, NULL), half ? ZKL__RC_OK : ZKL__RC_NONODE);
-        ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
+        kit_resume(one);
         kit_free(lock);
         kit_tear_down();
     }

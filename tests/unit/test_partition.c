@@ -213,7 +213,7 @@ TEST(test_strays_are_no_members)
     ASSERT_EVENTUALLY(owned_by(0) == 10);
     for (int i = 0; i < 9; i++) {
         snprintf(name, sizeof name, "_c_0000000%d-1111-4222-8333-444444444444-lock-000000010%d", i, i);
-        CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH "/members", name, NULL), ZKL__RC_OK);
+        kit_must_write(ZKL__OP_CREATE, PATH "/members", name, NULL);
     }
     hire(1, 10, 0, NULL); /* whoever saw them has seen the strays, too */
     ASSERT_EVENTUALLY(balanced(0, 1, 10));
@@ -521,7 +521,7 @@ static void refuse_at(const char *path, int places)
     begin_history();
     options.log_fn = on_log;
     options.log_level = ZKL_LOG_INFO;
-    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH, NULL, NULL), ZKL__RC_OK);
+    kit_must_write(ZKL__OP_CREATE, PATH, NULL, NULL);
     ASSERT_OK(zkl__memory_meddle(PLACE, &closed, &rc));
     int64_t begin = now_ms();
     hire(0, 3, 0, &options);
@@ -530,7 +530,7 @@ static void refuse_at(const char *path, int places)
     CU_ASSERT(now_ms() - begin >= 100);
     CU_ASSERT_EQUAL(atomic_load(&heard.refused), places);
     CU_ASSERT_EQUAL(look_at(0).assigned, 0);
-    CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, path, NULL, NULL), ZKL__RC_OK);
+    kit_must_write(ZKL__OP_DELETE, path, NULL, NULL);
     ASSERT_EVENTUALLY(owned_by(0) == 3);
     ASSERT_EVENTUALLY(atomic_load(&heard.taken) == places);
     CU_ASSERT_EQUAL(atomic_load(&heard.refused), places);

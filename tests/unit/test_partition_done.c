@@ -203,7 +203,7 @@ TEST(test_margin)
     begin();
     join_with(0, &options, 0, 1000);
     ASSERT_EVENTUALLY(how_many(0, false) == PIECES);
-    ASSERT_OK(zkl__memory_suspend(zkl_session_id(sessions[0])));
+    kit_suspend(sessions[0]);
     ASSERT_EVENTUALLY(how_many(0, true) == PIECES);
     for (int i = 0; i < PIECES; i++) {
         CU_ASSERT_FALSE(look_at(0, i).lost);
@@ -213,7 +213,7 @@ TEST(test_margin)
     for (int i = 0; i < PIECES; i++) {
         CU_ASSERT_EQUAL(zkl_partition_remaining_ms(members[0], names[i]), 0);
     }
-    ASSERT_OK(zkl__memory_resume(zkl_session_id(sessions[0])));
+    kit_resume(sessions[0]);
     ASSERT_EVENTUALLY(how_many(0, false) == 3);
     CU_ASSERT_EQUAL(answer(0, PIECES), PIECES - 3);
     ASSERT_EVENTUALLY(how_many(0, false) == PIECES);
@@ -258,10 +258,10 @@ TEST(test_no_stall)
     zkl_lock *lock = kit_hold(sessions[0], "/beside", &heard);
     ASSERT_OK(zkl_partition_stop(members[0], NULL));
     CU_ASSERT_EQUAL(how_many(0, true), PIECES);
-    ASSERT_OK(zkl__memory_suspend(zkl_session_id(sessions[0])));
+    kit_suspend(sessions[0]);
     ASSERT_EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST);
     CU_ASSERT_EQUAL(how_many(0, true), PIECES);
-    ASSERT_OK(zkl__memory_resume(zkl_session_id(sessions[0])));
+    kit_resume(sessions[0]);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     CU_ASSERT_EQUAL(answer(0, PIECES), PIECES);
     kit_free(lock);
@@ -289,8 +289,7 @@ TEST(test_ends_of_a_partition)
     ASSERT_EVENTUALLY(kit_queue(sessions[0], PATH "/pieces/a") == 0);
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     CU_ASSERT_EQUAL(answer(0, PIECES), 1);
-    CU_ASSERT_TRUE_FATAL(mailbox_wait(&box, 1));
-    ASSERT_OK(box.letters[0].code);
+    ASSERT_OK_FATAL(mailbox_code(&box, 1));
     CU_ASSERT_FALSE(box.letters[0].granted);
     ASSERT_OK(zkl_partition_start(members[0], NULL));
     ASSERT_EVENTUALLY(how_many(0, false) == PIECES);

@@ -171,16 +171,14 @@ TEST_WITH_SESSIONS(test_what_they_bring)
     ASSERT_OK(zkl_queue_list_async(&queue, one, path, 5000, on_ended, &box, NULL));
     memset(path, 'x', sizeof path - 1); /* it was copied */
     ASSERT_OK(zkl_testing_delay(one, false, NULL));
-    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
-    ASSERT_OK_FATAL(box.letters[0].code);
+    ASSERT_OK_FATAL(mailbox_code(&box, 1));
     CU_ASSERT_EQUAL(queue->count, 2);
     CU_ASSERT_STRING_EQUAL(queue->entries[0].name, held_node);
     CU_ASSERT_EQUAL(queue->entries[0].token, zkl_lock_token(lock));
     CU_ASSERT_TRUE(queue->entries[0].holds);
     CU_ASSERT_FALSE(queue->entries[1].holds);
     ASSERT_OK(zkl_queue_revoke_async(one, QUEUE, NULL, 5000, on_ended, &box, NULL));
-    CU_ASSERT_TRUE(mailbox_wait(&box, 2));
-    ASSERT_OK(box.letters[1].code);
+    ASSERT_OK(mailbox_code(&box, 2));
     CU_ASSERT_TRUE(mailbox_wait(&requests, 1));
     strcpy(node, held_node);
     ASSERT_OK(zkl_testing_delay(one, true, NULL));
@@ -190,11 +188,9 @@ TEST_WITH_SESSIONS(test_what_they_bring)
     CU_ASSERT_TRUE(mailbox_wait(&box, 4)); /* and the next one is granted */
     CU_ASSERT_TRUE(zkl_lock_is_held(next));
     ASSERT_OK(zkl_queue_remove_async(one, QUEUE, held_node, 0, 5000, on_ended, &box, NULL));
-    CU_ASSERT_TRUE(mailbox_wait(&box, 5));
-    CU_ASSERT_EQUAL(box.letters[4].code, ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL(mailbox_code(&box, 5), ZKL_ENOTHELD);
     ASSERT_OK(zkl_queue_revoke_async(one, "/locks/none", NULL, 5000, on_ended, &box, NULL));
-    CU_ASSERT_TRUE(mailbox_wait(&box, 6));
-    CU_ASSERT_EQUAL(box.letters[5].code, ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL(mailbox_code(&box, 6), ZKL_ENOTHELD);
     zkl_queue_free(queue);
 }
 
@@ -205,9 +201,8 @@ TEST_WITH_SESSIONS(test_revoke_is_sent_once)
     hold(&requests);
     ASSERT_OK(zkl__memory_break(zkl_session_id(one), 0, 1, 0));
     ASSERT_OK(zkl_queue_revoke_async(one, QUEUE, held_node, 10000, on_ended, &box, NULL));
-    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ECONNECT);
-    ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
+    CU_ASSERT_EQUAL(mailbox_code(&box, 1), ZKL_ECONNECT);
+    kit_resume(one);
     CU_ASSERT_TRUE(mailbox_wait(&requests, 1));
 }
 
@@ -277,7 +272,7 @@ TEST(test_waiter)
 
 static void make_node(void)
 {
-    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, QUEUE, NODE, NULL), ZKL__RC_OK);
+    kit_must_write(ZKL__OP_CREATE, QUEUE, NODE, NULL);
 }
 
 static void *run_remove(void *arg)
@@ -298,7 +293,7 @@ TEST(test_another_one_of_that_name_meanwhile)
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, run_remove, &code), 0);
     ASSERT_EVENTUALLY(zkl_session_state(two) == ZKL_SESSION_SUSPENDED);
     make_node();
-    ASSERT_OK(zkl__memory_resume(zkl_session_id(two)));
+    kit_resume(two);
     pthread_join(thread, NULL);
     ASSERT_OK(code);
     CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 2);

@@ -189,11 +189,11 @@ TEST_WITH_SESSIONS(test_downgrade_without_an_answer)
     zkl_lock *lock = make_writer(one, &options), *reader = make_reader(two, NULL);
     zkl_error err;
     ASSERT_OK_FATAL(zkl_lock_acquire(lock, 0, NULL, NULL));
-    ASSERT_OK(zkl__memory_suspend(zkl_session_id(one)));
+    kit_suspend(one);
     CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, &err), ZKL_ETIMEOUT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "goes on"));
     CU_ASSERT_EQUAL(zkl_lock_acquire(reader, 0, NULL, NULL), ZKL_EBUSY);
-    ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
+    kit_resume(one);
     ASSERT_OK(zkl_write_lock_downgrade(lock, NULL)); /* waits for the one under way */
     ASSERT_OK(zkl_lock_acquire(reader, 0, NULL, NULL));
     kit_release(lock);
@@ -207,7 +207,7 @@ TEST(test_downgrade_when_the_connection_goes)
         zkl_lock *lock = hold(make_writer(one, NULL)), *reader = make_reader(two, NULL);
         ASSERT_OK(zkl__memory_break(zkl_session_id(one), 0, half, 1 - half));
         zkl_write_lock_downgrade(lock, NULL); /* no answer comes: ZKL_ETIMEOUT */
-        ASSERT_OK(zkl__memory_resume(zkl_session_id(one)));
+        kit_resume(one);
         ASSERT_OK(zkl_write_lock_downgrade(lock, NULL));
         CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
         ASSERT_OK(zkl_lock_acquire(reader, 0, NULL, NULL));
