@@ -7,7 +7,11 @@
  *   IDLE  0 in all three
  *   PURE  knows no session: the same everywhere, after the number of arguments
  *   ODD   says itself what it returns for a NULL, of a closed session, in a child
- * ANY: not compared, since it depends on the object or the moment. */
+ * ANY: not compared, since it depends on the object or the moment.
+ * BOTH: a CODE for the function with these arguments, a timeout and err, and one for its form of the name ..._async. */
+#define BOTH(CODE, name, nulls, starved, ...)              \
+    CODE(name, nulls, starved, name(__VA_ARGS__, MS, err)) \
+    CODE(name##_async, nulls + 1, starved, name##_async(__VA_ARGS__, MS, P(nulls + 1, on_done), NULL, err))
 #define PUBLIC_CALLS(CODE, IDLE, PURE, ODD)                                                                            \
     /* error.h, types.h, version.h */                                                                                  \
     PURE(zkl_strerror, 0, ANY, zkl_strerror(ZKL_EBUSY) != NULL)                                                        \
@@ -83,15 +87,11 @@
          zkl_semaphore_acquire_async(P(1, t->semaphore), 2, MS, P(2, on_acquire), NULL, err))                          \
     CODE(zkl_semaphore_release, 1, ZKL_ENOTHELD, zkl_semaphore_release(P(1, t->semaphore), 0, err))                    \
     IDLE(zkl_semaphore_tokens, 1, zkl_semaphore_tokens(P(1, t->semaphore), &t->number, 1))                             \
-    CODE(zkl_semaphore_resize, 2, ZKL_ENOMEM, zkl_semaphore_resize(P(1, t->session), P(2, "/n/permits"), 3, MS, err))  \
-    CODE(zkl_semaphore_resize_async, 3, ZKL_ENOMEM,                                                                    \
-         zkl_semaphore_resize_async(P(1, t->session), P(2, "/n/permits"), 3, MS, P(3, on_done), NULL, err))            \
+    BOTH(CODE, zkl_semaphore_resize, 2, ZKL_ENOMEM, P(1, t->session), P(2, "/n/permits"), 3)                           \
     /* election.h */                                                                                                   \
     CODE(zkl_election_new, 3, ZKL_ENOMEM,                                                                              \
          zkl_election_new(P(1, &t->made.lock), P(2, t->session), P(3, "/n/leader"), NULL, err))                        \
-    CODE(zkl_election_publish, 2, ANY, zkl_election_publish(P(1, t->election), P(2, "value"), MS, err))                \
-    CODE(zkl_election_publish_async, 3, ANY,                                                                           \
-         zkl_election_publish_async(P(1, t->election), P(2, "value"), MS, P(3, on_done), NULL, err))                   \
+    BOTH(CODE, zkl_election_publish, 2, ANY, P(1, t->election), P(2, "value"))                                         \
     CODE(zkl_election_run, 2, ZKL_ENOMEM, zkl_election_run(P(1, t->election), 0, P(2, section), t, NULL, err))         \
     CODE(zkl_election_stand, 2, ZKL_ENOMEM, zkl_election_stand(P(1, t->election), P(2, on_stand), NULL, err))          \
     CODE(zkl_election_leave, 1, ZKL_ENOTWAITING, zkl_election_leave(P(1, t->election), err))                           \
@@ -112,39 +112,24 @@
          zkl_group_new(P(1, &t->made.group), P(2, t->session), P(3, "/n/group"), P(4, "id"), NULL, err))               \
     CODE(zkl_group_join, 1, ZKL_ETIMEOUT, zkl_group_join(P(1, t->group), MS, err))                                     \
     CODE(zkl_group_join_async, 2, ZKL_ENOMEM, zkl_group_join_async(P(1, t->group), MS, P(2, on_done), NULL, err))      \
-    CODE(zkl_group_update, 1, ANY, zkl_group_update(P(1, t->group), "data", MS, err))                                  \
-    CODE(zkl_group_update_async, 2, ANY, zkl_group_update_async(P(1, t->group), "data", MS, P(2, on_done), NULL, err)) \
+    BOTH(CODE, zkl_group_update, 1, ANY, P(1, t->group), "data")                                                       \
     CODE(zkl_group_leave, 1, ANY, zkl_group_leave(P(1, t->group), err))                                                \
     CODE(zkl_group_leave_async, 2, ANY, zkl_group_leave_async(P(1, t->group), P(2, on_done), NULL, err))               \
     PURE(zkl_group_free, 0, 0, (zkl_group_free(NULL), 0))                                                              \
     IDLE(zkl_group_state, 1, (int)zkl_group_state(P(1, t->group)))                                                     \
-    CODE(zkl_group_list, 3, ZKL_ENOMEM,                                                                                \
-         zkl_group_list(P(1, &t->made.members), P(2, t->session), P(3, "/n/group"), MS, err))                          \
-    CODE(zkl_group_list_async, 4, ZKL_ENOMEM,                                                                          \
-         zkl_group_list_async(P(1, &t->made.members), P(2, t->session), P(3, "/n/group"), MS, P(4, on_done), NULL,     \
-                              err))                                                                                    \
+    BOTH(CODE, zkl_group_list, 3, ZKL_ENOMEM, P(1, &t->made.members), P(2, t->session), P(3, "/n/group"))              \
     PURE(zkl_members_free, 0, 0, (zkl_members_free(NULL), 0))                                                          \
     CODE(zkl_group_observe, 4, ZKL_ENOMEM,                                                                             \
          zkl_group_observe(P(1, &t->made.watcher), P(2, t->session), P(3, "/n/group"), P(4, on_members), NULL, err))   \
     PURE(zkl_group_observer_free, 0, 0, (zkl_group_observer_free(NULL), 0))                                            \
     /* barrier.h */                                                                                                    \
-    CODE(zkl_barrier_set, 2, ZKL_ENOMEM, zkl_barrier_set(P(1, t->session), P(2, "/n/barrier"), MS, err))               \
-    CODE(zkl_barrier_set_async, 3, ZKL_ENOMEM,                                                                         \
-         zkl_barrier_set_async(P(1, t->session), P(2, "/n/barrier"), MS, P(3, on_done), NULL, err))                    \
-    CODE(zkl_barrier_lift, 2, ZKL_ENOMEM, zkl_barrier_lift(P(1, t->session), P(2, "/n/barrier"), MS, err))             \
-    CODE(zkl_barrier_lift_async, 3, ZKL_ENOMEM,                                                                        \
-         zkl_barrier_lift_async(P(1, t->session), P(2, "/n/barrier"), MS, P(3, on_done), NULL, err))                   \
-    CODE(zkl_barrier_wait, 2, ZKL_ENOMEM, zkl_barrier_wait(P(1, t->session), P(2, "/n/barrier"), MS, err))             \
-    CODE(zkl_barrier_wait_async, 3, ZKL_ENOMEM,                                                                        \
-         zkl_barrier_wait_async(P(1, t->session), P(2, "/n/barrier"), MS, P(3, on_done), NULL, err))                   \
+    BOTH(CODE, zkl_barrier_set, 2, ZKL_ENOMEM, P(1, t->session), P(2, "/n/barrier"))                                   \
+    BOTH(CODE, zkl_barrier_lift, 2, ZKL_ENOMEM, P(1, t->session), P(2, "/n/barrier"))                                  \
+    BOTH(CODE, zkl_barrier_wait, 2, ZKL_ENOMEM, P(1, t->session), P(2, "/n/barrier"))                                  \
     CODE(zkl_double_barrier_new, 3, ZKL_ENOMEM,                                                                        \
          zkl_double_barrier_new(P(1, &t->made.barrier), P(2, t->session), P(3, "/n/double"), 1, err))                  \
-    CODE(zkl_double_barrier_enter, 1, ZKL_ENOMEM, zkl_double_barrier_enter(P(1, t->barrier), MS, err))                 \
-    CODE(zkl_double_barrier_enter_async, 2, ZKL_ENOMEM,                                                                \
-         zkl_double_barrier_enter_async(P(1, t->barrier), MS, P(2, on_done), NULL, err))                               \
-    CODE(zkl_double_barrier_leave, 1, ANY, zkl_double_barrier_leave(P(1, t->barrier), MS, err))                        \
-    CODE(zkl_double_barrier_leave_async, 2, ANY,                                                                       \
-         zkl_double_barrier_leave_async(P(1, t->barrier), MS, P(2, on_done), NULL, err))                               \
+    BOTH(CODE, zkl_double_barrier_enter, 1, ZKL_ENOMEM, P(1, t->barrier))                                              \
+    BOTH(CODE, zkl_double_barrier_leave, 1, ANY, P(1, t->barrier))                                                     \
     PURE(zkl_double_barrier_free, 0, 0, (zkl_double_barrier_free(NULL), 0))                                            \
     /* partition.h */                                                                                                  \
     CODE(zkl_partition_new, 4, ZKL_ENOMEM,                                                                             \
@@ -164,15 +149,11 @@
     CODE(zkl_partition_commit_async, 2, ZKL_ENOTHELD,                                                                  \
          zkl_partition_commit_async(P(1, t->partition), P(2, t->pieces[0]), &t->op, 1, MS, NULL, on_done, NULL, err))  \
     /* once.h */                                                                                                       \
-    CODE(zkl_once_prepare, 2, ZKL_ENOMEM, zkl_once_prepare(P(1, t->session), P(2, "/n/once"), MS, err))                \
-    CODE(zkl_once_prepare_async, 3, ZKL_ENOMEM,                                                                        \
-         zkl_once_prepare_async(P(1, t->session), P(2, "/n/once"), MS, P(3, on_done), NULL, err))                      \
+    BOTH(CODE, zkl_once_prepare, 2, ZKL_ENOMEM, P(1, t->session), P(2, "/n/once"))                                     \
     CODE(zkl_once_look, 2, ANY, zkl_once_look(P(1, t->lock), 1000, 0, MS, P(2, &t->slot), err))                        \
     CODE(zkl_once_look_async, 3, ANY,                                                                                  \
          zkl_once_look_async(P(1, t->lock), 1000, 0, MS, P(2, &t->slot), P(3, on_done), NULL, err))                    \
-    CODE(zkl_once_record, 2, ANY, zkl_once_record(P(1, t->lock), P(2, &t->slot), MS, err))                             \
-    CODE(zkl_once_record_async, 3, ANY,                                                                                \
-         zkl_once_record_async(P(1, t->lock), P(2, &t->slot), MS, P(3, on_done), NULL, err))                           \
+    BOTH(CODE, zkl_once_record, 2, ANY, P(1, t->lock), P(2, &t->slot))                                                 \
     CODE(zkl_once_last, 4, ZKL_ENOMEM,                                                                                 \
          zkl_once_last(P(1, t->session), P(2, "/n/once"), 1000, MS, P(3, &t->number), P(4, &t->number), err))          \
     CODE(zkl_once_last_async, 5, ZKL_ENOMEM,                                                                           \
@@ -180,17 +161,10 @@
                              P(5, on_done), NULL, err))                                                                \
     CODE(zkl_once_run, 2, ZKL_ENOMEM, zkl_once_run(P(1, t->lock), 1000, 0, MS, P(2, section), t, NULL, NULL, err))     \
     /* queue.h */                                                                                                      \
-    CODE(zkl_queue_list, 3, ZKL_ENOMEM,                                                                                \
-         zkl_queue_list(P(1, &t->made.queue), P(2, t->session), P(3, "/n/lock"), MS, err))                             \
-    CODE(zkl_queue_list_async, 4, ZKL_ENOMEM,                                                                          \
-         zkl_queue_list_async(P(1, &t->made.queue), P(2, t->session), P(3, "/n/lock"), MS, P(4, on_done), NULL, err))  \
+    BOTH(CODE, zkl_queue_list, 3, ZKL_ENOMEM, P(1, &t->made.queue), P(2, t->session), P(3, "/n/lock"))                 \
     PURE(zkl_queue_free, 0, 0, (zkl_queue_free(NULL), 0))                                                              \
-    CODE(zkl_queue_remove, 3, ZKL_ENOMEM, zkl_queue_remove(P(1, t->session), P(2, "/n/lock"), P(3, NODE), 1, MS, err)) \
-    CODE(zkl_queue_remove_async, 4, ZKL_ENOMEM,                                                                        \
-         zkl_queue_remove_async(P(1, t->session), P(2, "/n/lock"), P(3, NODE), 1, MS, P(4, on_done), NULL, err))       \
-    CODE(zkl_queue_revoke, 2, ZKL_ENOMEM, zkl_queue_revoke(P(1, t->session), P(2, "/n/lock"), NULL, MS, err))          \
-    CODE(zkl_queue_revoke_async, 3, ZKL_ENOMEM,                                                                        \
-         zkl_queue_revoke_async(P(1, t->session), P(2, "/n/lock"), NULL, MS, P(3, on_done), NULL, err))                \
+    BOTH(CODE, zkl_queue_remove, 3, ZKL_ENOMEM, P(1, t->session), P(2, "/n/lock"), P(3, NODE), 1)                      \
+    BOTH(CODE, zkl_queue_revoke, 2, ZKL_ENOMEM, P(1, t->session), P(2, "/n/lock"), NULL)                               \
     /* testing.h */                                                                                                    \
     ODD(zkl_testing_heal, 1, ZKL_EINVAL, ZKL_EINVAL, ZKL_EFORKED, ANY, zkl_testing_heal(P(1, t->session), err))        \
     ODD(zkl_testing_delay, 1, ZKL_EINVAL, ZKL_EINVAL, ZKL_EFORKED, ANY,                                                \
