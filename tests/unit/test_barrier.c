@@ -55,42 +55,37 @@ static int leave_call(struct call *call)
     return zkl_double_barrier_leave(call->barrier, call->timeout_ms, NULL);
 }
 
-TEST(test_all_go_on_when_it_is_lifted)
+TEST_WITH_SESSIONS(test_all_go_on_when_it_is_lifted)
 {
-    zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
     struct call calls[3];
-    ASSERT_OK(zkl_barrier_set(session, PATH, 10000, NULL));
-    ASSERT_OK(zkl_barrier_set(other, PATH, 10000, NULL));
+    ASSERT_OK(zkl_barrier_set(one, PATH, 10000, NULL));
+    ASSERT_OK(zkl_barrier_set(two, PATH, 10000, NULL));
     for (int i = 0; i < 3; i++) {
-        calls[i] = (struct call){.run = wait_call, .session = i ? session : other, .timeout_ms = 10000};
+        calls[i] = (struct call){.run = wait_call, .session = i ? one : two, .timeout_ms = 10000};
         start(&calls[i]);
     }
-    CU_ASSERT_EQUAL(zkl_barrier_wait(session, PATH, 50, NULL), ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(zkl_barrier_wait(one, PATH, 50, NULL), ZKL_ETIMEOUT);
     CU_ASSERT(!is_done(&calls[0]) && !is_done(&calls[1]) && !is_done(&calls[2]));
-    ASSERT_OK(zkl_barrier_lift(session, PATH, 10000, NULL));
+    ASSERT_OK(zkl_barrier_lift(one, PATH, 10000, NULL));
     for (int i = 0; i < 3; i++) {
         ASSERT_OK(finish(&calls[i]));
     }
-    kit_close(other);
-    kit_close(session);
 }
 
 /* Something else changes at the path: it is still up (Curator let one through: GH-1290). */
-TEST(test_a_wake_up_is_not_a_lift)
+TEST_WITH_SESSIONS(test_a_wake_up_is_not_a_lift)
 {
-    zkl_session *session = kit_open(NULL);
-    ASSERT_OK(zkl_barrier_set(session, PATH, 10000, NULL));
-    struct call call = {.run = wait_call, .session = session, .timeout_ms = 10000};
+    ASSERT_OK(zkl_barrier_set(one, PATH, 10000, NULL));
+    struct call call = {.run = wait_call, .session = one, .timeout_ms = 10000};
     start(&call);
     for (int i = 0; i < 20; i++) {
-        zkl__memory_suspend(zkl_session_id(session));
-        zkl__memory_resume(zkl_session_id(session));
-        ASSERT_EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED);
+        zkl__memory_suspend(zkl_session_id(one));
+        zkl__memory_resume(zkl_session_id(one));
+        ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED);
     }
     CU_ASSERT(!is_done(&call));
-    ASSERT_OK(zkl_barrier_lift(session, PATH, 10000, NULL));
+    ASSERT_OK(zkl_barrier_lift(one, PATH, 10000, NULL));
     ASSERT_OK(finish(&call));
-    kit_close(session);
 }
 
 static int lift_call(struct call *call)

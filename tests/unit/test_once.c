@@ -45,10 +45,9 @@ TEST(test_once_over_all_hosts)
     }
 }
 
-TEST(test_a_failure_is_not_recorded)
+TEST_WITH_SESSIONS(test_a_failure_is_not_recorded)
 {
-    zkl_session *session = kit_open(NULL);
-    zkl_lock *lock = kit_lock(session, JOB, NULL);
+    zkl_lock *lock = kit_lock(one, JOB, NULL);
     bool ran;
     runs = 0;
     ASSERT_OK(once(lock, 1, &ran));
@@ -58,47 +57,41 @@ TEST(test_a_failure_is_not_recorded)
     ASSERT_OK(once(lock, 0, &ran));
     CU_ASSERT(!ran);
     CU_ASSERT_EQUAL(runs, 2);
-    kit_free(lock);
-    kit_close(session);
 }
 
 /* What operators are told: nothing, nothing of a failure, and then the slot, with its time. */
-TEST(test_what_is_recorded)
+TEST_WITH_SESSIONS(test_what_is_recorded)
 {
-    zkl_session *session = kit_open(NULL);
-    zkl_lock *lock = kit_lock(session, JOB, NULL);
+    zkl_lock *lock = kit_lock(one, JOB, NULL);
     int64_t last_ms = 7, recorded_ms = 7;
     zkl_error err = {0};
     bool ran;
-    ASSERT_OK(zkl_once_last(session, JOB, HOUR, 10000, &last_ms, &recorded_ms, &err));
+    ASSERT_OK(zkl_once_last(one, JOB, HOUR, 10000, &last_ms, &recorded_ms, &err));
     CU_ASSERT(last_ms == INT64_MIN && recorded_ms == INT64_MIN);
     CU_ASSERT_EQUAL(err.code, 0);
     ASSERT_OK(once(lock, 1, &ran));
-    ASSERT_OK(zkl_once_last(session, JOB, 0, 10000, &last_ms, &recorded_ms, &err));
+    ASSERT_OK(zkl_once_last(one, JOB, 0, 10000, &last_ms, &recorded_ms, &err));
     CU_ASSERT(last_ms == INT64_MIN && recorded_ms == INT64_MIN);
     ASSERT_OK(once(lock, 0, &ran));
-    ASSERT_OK(zkl_once_last(session, JOB, HOUR, 10000, &last_ms, &recorded_ms, &err));
+    ASSERT_OK(zkl_once_last(one, JOB, HOUR, 10000, &last_ms, &recorded_ms, &err));
     CU_ASSERT_EQUAL(last_ms % HOUR, 0);
     CU_ASSERT(recorded_ms >= last_ms - HOUR / 2);
-    CU_ASSERT_EQUAL(zkl_once_last(session, JOB, 10, 1000, &last_ms, &recorded_ms, &err), ZKL_EINVAL);
-    kit_free(lock);
-    kit_close(session);
+    CU_ASSERT_EQUAL(zkl_once_last(one, JOB, 10, 1000, &last_ms, &recorded_ms, &err), ZKL_EINVAL);
 }
 
 /* The winner is killed half-way: who queued behind it in the same slot runs it. */
-TEST(test_taken_over_from_the_dead)
+TEST_WITH_SESSIONS(test_taken_over_from_the_dead)
 {
-    zkl_session *winner = kit_open(NULL), *second = kit_open(NULL);
-    zkl_lock *first = kit_lock(winner, JOB, NULL), *next = kit_lock(second, JOB, NULL);
+    zkl_lock *first = kit_lock(one, JOB, NULL), *next = kit_lock(two, JOB, NULL);
     zkl_once_slot slot;
     struct acquire acquire = {0};
-    ASSERT_OK(zkl_once_prepare(winner, JOB, 10000, NULL));
+    ASSERT_OK(zkl_once_prepare(one, JOB, 10000, NULL));
     kit_acquire(first);
     ASSERT_OK(zkl_once_look(first, HOUR, 0, 10000, &slot, NULL));
     CU_ASSERT(!slot.done);
     acquire_start(&acquire, next, 10000);
-    ASSERT_EVENTUALLY(kit_queue(second, JOB) == 2);
-    zkl__memory_expire(zkl_session_id(winner));
+    ASSERT_EVENTUALLY(kit_queue(two, JOB) == 2);
+    zkl__memory_expire(zkl_session_id(one));
     ASSERT_OK(acquire_join(&acquire));
     ASSERT_EVENTUALLY(zkl_lock_state(first) == ZKL_STATE_LOST);
     CU_ASSERT_EQUAL(zkl_once_record(first, &slot, 1000, NULL), ZKL_ELOST);
@@ -116,17 +109,12 @@ TEST(test_taken_over_from_the_dead)
     slot.last_ms = INT64_MIN;
     slot.reserved[0] = 1;
     CU_ASSERT_EQUAL(zkl_once_record(next, &slot, 1000, NULL), ZKL_EINVAL);
-    kit_free(first);
-    kit_free(next);
-    kit_close(winner);
-    kit_close(second);
 }
 
 /* The path was a lock's first: its directory is a container, and servers remove those when they are empty. */
-TEST(test_the_record_outlives_a_container)
+TEST_WITH_SESSIONS(test_the_record_outlives_a_container)
 {
-    zkl_session *session = kit_open(NULL);
-    zkl_lock *lock = kit_lock(session, JOB, NULL);
+    zkl_lock *lock = kit_lock(one, JOB, NULL);
     bool ran;
     runs = 0;
     kit_acquire(lock);
@@ -137,55 +125,47 @@ TEST(test_the_record_outlives_a_container)
     ASSERT_OK(once(lock, 0, &ran));
     CU_ASSERT(!ran);
     CU_ASSERT_EQUAL(runs, 1);
-    kit_free(lock);
-    kit_close(session);
 }
 
 /* A record of a slot that has not begun by the servers' clock is nobody's: else nobody would ever run the job again. */
-TEST(test_a_record_of_the_far_future)
+TEST_WITH_SESSIONS(test_a_record_of_the_far_future)
 {
-    zkl_session *session = kit_open(NULL);
-    zkl_lock *lock = kit_lock(session, JOB, NULL);
+    zkl_lock *lock = kit_lock(one, JOB, NULL);
     struct zkl__op op = {.kind = ZKL__OP_SET, .dir = JOB, .data = "999999999999999999", .size = 18, .version = -1};
     enum zkl__rc done;
     int64_t last_ms, recorded_ms;
     bool ran;
     runs = 0;
-    ASSERT_OK(zkl_once_prepare(session, JOB, 10000, NULL));
+    ASSERT_OK(zkl_once_prepare(one, JOB, 10000, NULL));
     ASSERT_OK(zkl__memory_meddle(PLACE, &op, &done));
-    ASSERT_OK(zkl_once_last(session, JOB, 0, 10000, &last_ms, &recorded_ms, NULL));
+    ASSERT_OK(zkl_once_last(one, JOB, 0, 10000, &last_ms, &recorded_ms, NULL));
     CU_ASSERT_EQUAL(last_ms, INT64_C(999999999999999999));
-    ASSERT_OK(zkl_once_last(session, JOB, HOUR, 10000, &last_ms, &recorded_ms, NULL));
+    ASSERT_OK(zkl_once_last(one, JOB, HOUR, 10000, &last_ms, &recorded_ms, NULL));
     CU_ASSERT(last_ms == INT64_MIN && recorded_ms == INT64_MIN);
     ASSERT_OK(once(lock, 0, &ran));
     CU_ASSERT(ran);
     ASSERT_OK(once(lock, 0, &ran));
     CU_ASSERT(!ran);
     CU_ASSERT_EQUAL(runs, 1);
-    kit_free(lock);
-    kit_close(session);
 }
 
-TEST(test_a_record_that_is_none)
+TEST_WITH_SESSIONS(test_a_record_that_is_none)
 {
-    zkl_session *session = kit_open(NULL);
-    zkl_lock *lock = kit_lock(session, JOB, NULL);
+    zkl_lock *lock = kit_lock(one, JOB, NULL);
     struct zkl__op op = {.kind = ZKL__OP_SET, .dir = JOB, .data = "held by x", .size = 9, .version = -1};
     enum zkl__rc done;
     zkl_error err = {0};
     zkl_once_slot slot;
-    ASSERT_OK(zkl_once_prepare(session, JOB, 10000, NULL));
+    ASSERT_OK(zkl_once_prepare(one, JOB, 10000, NULL));
     CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, 0, 1000, &slot, &err), ZKL_ENOTHELD);
     kit_acquire(lock);
     zkl__memory_meddle(PLACE, &op, &done);
     CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, 0, 1000, &slot, &err), ZKL_ECONFLICT);
     int64_t last_ms, recorded_ms;
-    CU_ASSERT_EQUAL(zkl_once_last(session, JOB, HOUR, 1000, &last_ms, &recorded_ms, NULL), ZKL_ECONFLICT);
+    CU_ASSERT_EQUAL(zkl_once_last(one, JOB, HOUR, 1000, &last_ms, &recorded_ms, NULL), ZKL_ECONFLICT);
     CU_ASSERT_STRING_EQUAL(err.path, JOB);
     CU_ASSERT_EQUAL(zkl_once_look(lock, 10, 0, 1000, &slot, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, HOUR, 1000, &slot, &err), ZKL_EINVAL);
-    kit_free(lock);
-    kit_close(session);
 }
 
 static int lose(const zkl_cancel *cancel, int64_t token, void *payload)
@@ -197,18 +177,15 @@ static int lose(const zkl_cancel *cancel, int64_t token, void *payload)
 }
 
 /* The record is refused, and then the release says something, too. */
-TEST(test_code_and_words_belong_together)
+TEST_WITH_SESSIONS(test_code_and_words_belong_together)
 {
     zkl_error err = {0};
     bool ran = false;
-    zkl_session *session = kit_open(NULL);
-    zkl_lock *lock = kit_lock(session, JOB "/lost", NULL);
+    zkl_lock *lock = kit_lock(one, JOB "/lost", NULL);
     CU_ASSERT_EQUAL(zkl_once_run(lock, HOUR, 0, 10000, lose, lock, &ran, NULL, &err), ZKL_ELOST);
     CU_ASSERT(ran);
     CU_ASSERT_EQUAL(err.code, ZKL_ELOST);
     CU_ASSERT_STRING_EQUAL(err.text, "the lock was lost");
-    kit_free(lock);
-    kit_close(session);
 }
 
 /* --- done, and then the lock is lost -------------------------------------------------------------------------------- */
@@ -322,24 +299,21 @@ static int replace_grant(const zkl_cancel *cancel, int64_t token, void *payload)
 
 /* Another host held the lock while the job ran, and the same object holds it again: the job is not
  * recorded under that grant, and the grant stays. */
-TEST(test_a_grant_that_is_replaced)
+TEST_WITH_SESSIONS(test_a_grant_that_is_replaced)
 {
-    zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
-    struct replaced replaced = {kit_lock(session, JOB, NULL), kit_lock(other, JOB, NULL), 0};
+    struct replaced replaced = {kit_lock(one, JOB, NULL), kit_lock(two, JOB, NULL), 0};
     int64_t last_ms, recorded_ms;
     bool ran = false;
     zkl_error err = {0};
     CU_ASSERT_EQUAL(zkl_once_run(replaced.lock, HOUR, 0, 10000, replace_grant, &replaced, &ran, NULL, &err), ZKL_ELOST);
     CU_ASSERT_EQUAL(err.code, ZKL_ELOST);
     CU_ASSERT_TRUE(ran);
-    ASSERT_OK(zkl_once_last(session, JOB, HOUR, 10000, &last_ms, &recorded_ms, NULL));
+    ASSERT_OK(zkl_once_last(one, JOB, HOUR, 10000, &last_ms, &recorded_ms, NULL));
     CU_ASSERT_EQUAL(last_ms, INT64_MIN);
     CU_ASSERT_EQUAL(zkl_lock_token(replaced.lock), replaced.second);
     kit_release(replaced.lock);
     kit_free(replaced.lock);
     kit_free(replaced.rival);
-    kit_close(session);
-    kit_close(other);
 }
 
 TESTS("once")

@@ -448,28 +448,26 @@ TEST(test_stop_async_from_a_callback)
     CU_ASSERT_EQUAL(inside.revoked, 3);
 }
 
-TEST(test_bad_pieces)
+TEST_WITH_SESSIONS(test_bad_pieces)
 {
     static const char *const pieces[][3] = {{"a", "b", "a"}, {"a/b", "c", "d"}, {"", "c", "d"}, {"..", "c", "d"}};
     zkl_partition_options o = ZKL_PARTITION_OPTIONS_INIT;
     zkl_partition *partition = NULL;
-    zkl_session *session = kit_open(NULL);
     zkl_error err;
-    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, pieces[0], 2, &o, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, one, PATH, pieces[0], 2, &o, NULL), ZKL_EINVAL);
     o.assigned_fn = on_assigned;
-    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, pieces[0], 2, &o, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, one, PATH, pieces[0], 2, &o, NULL), ZKL_EINVAL);
     o.revoked_fn = on_revoked;
     for (int i = 0; i < 4; i++) {
-        CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, pieces[i], 3, &o, NULL), ZKL_EINVAL);
+        CU_ASSERT_EQUAL(zkl_partition_new(&partition, one, PATH, pieces[i], 3, &o, NULL), ZKL_EINVAL);
     }
-    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, pieces[0], 0, &o, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, one, PATH, pieces[0], 0, &o, NULL), ZKL_EINVAL);
     o.margin_ms = -1;
-    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, pieces[0], 2, &o, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, one, PATH, pieces[0], 2, &o, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "margin_ms"));
-    o.margin_ms = zkl_session_timeout_ms(session);
-    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, pieces[0], 2, &o, NULL), ZKL_EINVAL);
+    o.margin_ms = zkl_session_timeout_ms(one);
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, one, PATH, pieces[0], 2, &o, NULL), ZKL_EINVAL);
     CU_ASSERT_PTR_NULL(partition);
-    kit_close(session);
 }
 
 /* --- refused -------------------------------------------------------------------------------------------------------------- */
