@@ -72,7 +72,7 @@ TEST(test_command)
     access_begin(&closed, ensemble_servers(server), true, TICK);
     ASSERT_OK_FATAL(zkl_once_prepare(closed.eye, "/locks/access", SOON, NULL));
     const struct access_kind *kind = kind_named("lock");
-    zkl_lock *holder = kind->make(closed.sessions[0], "/locks/access", NULL);
+    zkl_lock *holder = access_make(kind, closed.sessions[0], "/locks/access", NULL);
     ASSERT_OK_FATAL(zkl_lock_acquire(holder, SOON, NULL, NULL));
     CU_ASSERT_EQUAL(command(out, sizeof out, "", "ls /locks/access"), 0);
     CU_ASSERT_PTR_NOT_NULL(strstr(out, row));

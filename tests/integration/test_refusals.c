@@ -83,7 +83,7 @@ static void wait_for_children(const struct stage *stage, const char *path, int c
 
 static void make_held(struct stage *stage)
 {
-    stage->lock = stage->kind->make(stage->session, stage->kind->path, NULL);
+    stage->lock = access_make(stage->kind, stage->session, stage->kind->path, NULL);
     ASSERT_OK(zkl_lock_acquire(stage->lock, SOON, NULL, NULL));
 }
 
@@ -104,9 +104,9 @@ static void *run_behind(void *arg)
 static void make_waiting(struct stage *stage)
 {
     bool elsewhere = strcmp(stage->kind->path, stage->kind->queue) != 0; /* permits */
-    stage->rival = stage->kind->make(others, below(stage, stage->kind->path), NULL);
+    stage->rival = access_make(stage->kind, others, below(stage, stage->kind->path), NULL);
     ASSERT_OK_FATAL(zkl_lock_acquire(stage->rival, SOON, NULL, NULL));
-    stage->lock = stage->kind->make(stage->session, stage->kind->path, NULL);
+    stage->lock = access_make(stage->kind, stage->session, stage->kind->path, NULL);
     pthread_create(&stage->thread, NULL, run_behind, stage);
     wait_for_children(stage, stage->kind->queue, elsewhere ? 1 : 2);
 }

@@ -3,16 +3,17 @@
 #ifndef ZKL_TESTS_ACCESS_KIT_H
 #define ZKL_TESTS_ACCESS_KIT_H
 
-#include <zklock/zklock.h>
+#include "handle_kit.h"
 
 struct access_kind {
     const char *name;
-    const char *path;  /* open to all: access_begin makes it */
-    const char *queue; /* where who waits stands */
-    zkl_lock *(*make)(zkl_session *session, const char *path, const zkl_acl *acl);
+    const char *path;                   /* open to all: access_begin makes it */
+    const char *queue;                  /* where who waits stands */
+    const struct handle_recipe *recipe; /* NULL: writers and readers in turn, each waits for the one before it */
 };
 extern const struct access_kind access_kinds[];
 extern const int access_kind_count;
+zkl_lock *access_make(const struct access_kind *kind, zkl_session *session, const char *path, const zkl_acl *acl);
 
 /* Nobody may read a znode that has it. (With credentials and without a list, only its owner may.) */
 extern const zkl_acl access_hidden;

@@ -63,8 +63,8 @@ TEST(test_observer)
         zkl_election_observer *observer = NULL;
         char node[128];
         set_up(every_rule[r]);
-        zkl_lock *first = kind->make(all.sessions[0], kind->path, NULL);
-        zkl_lock *second = kind->make(all.sessions[2], kind->path, NULL);
+        zkl_lock *first = access_make(kind, all.sessions[0], kind->path, NULL);
+        zkl_lock *second = access_make(kind, all.sessions[2], kind->path, NULL);
         kit_acquire(first);
         uint64_t before = access_sent(all.sessions[1]);
         ASSERT_OK(zkl_election_observe(&observer, all.sessions[1], kind->path, on_leader, &box, NULL));
@@ -98,7 +98,7 @@ TEST(test_own_hidden)
         set_up(every_rule[r]);
         for (int i = 0; i < access_kind_count; i++) {
             const struct access_kind *kind = &access_kinds[i];
-            zkl_lock *holder = kind->make(all.sessions[0], kind->path, &access_hidden);
+            zkl_lock *holder = access_make(kind, all.sessions[0], kind->path, &access_hidden);
             bool by_transaction = i == access_kind_count - 1; /* which does not tell the token */
             bool hidden = by_transaction && every_rule[r] == ZKL__RULES_EXISTS_NEEDS_READ;
             CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), hidden ? ZKL_EAUTH : ZKL_OK);
