@@ -164,7 +164,7 @@ static enum zkl__rc apply_all(struct zkl__store *store, const struct zkl__op *op
     char *room = (char *)(parts + count);
     enum zkl__rc rc = refused;
     size_t applied = 0;
-    space->tree.zxid++; /* a failed write is a transaction, too */
+    zkl__memory_begin(&space->tree); /* a failed write is a transaction, too */
     while (rc == ZKL__RC_OK && applied < count) {
         struct zkl__memory_change *change = &changes[applied];
         struct zkl__reply *part = &parts[applied];

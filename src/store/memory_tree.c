@@ -265,7 +265,7 @@ static enum zkl__rc apply_create(struct zkl__memory_change *change, struct zkl__
     change->old_stat = parent->stat;
     node->stat.data_size = (int32_t)op->size;
     node->stat.czxid = node->stat.mzxid = node->stat.pzxid = tree->zxid;
-    node->stat.ctime_ms = node->stat.mtime_ms = zkl__store_now(CLOCK_REALTIME) / 1000000;
+    node->stat.ctime_ms = node->stat.mtime_ms = tree->time_ms;
     node->stat.ephemeral_owner = owner_of(op, who);
     link_in(tree, node);
     /* DataTree.createNode takes over a larger cversion only, so the counter sticks at its end, and
@@ -335,8 +335,14 @@ static enum zkl__rc apply_set(struct zkl__memory_change *change, struct zkl__mem
     node->stat.data_size = (int32_t)op->size;
     node->stat.version = (int32_t)((uint32_t)node->stat.version + 1);
     node->stat.mzxid = tree->zxid;
-    node->stat.mtime_ms = zkl__store_now(CLOCK_REALTIME) / 1000000;
+    node->stat.mtime_ms = tree->time_ms;
     return ZKL__RC_OK;
+}
+
+void zkl__memory_begin(struct zkl__memory_tree *tree)
+{
+    tree->zxid++;
+    tree->time_ms = zkl__store_now(CLOCK_REALTIME) / 1000000;
 }
 
 enum zkl__rc zkl__memory_apply(struct zkl__memory_change *change, struct zkl__memory_tree *tree,

@@ -29,7 +29,7 @@ struct zkl__memory_node {
 
 struct zkl__memory_tree {
     zkl_heap heap;
-    int64_t zxid;
+    int64_t zxid, time_ms; /* of the latest transaction */
     struct zkl__memory_node *root;
     struct zkl__map nodes;
 };
@@ -76,6 +76,8 @@ char *zkl__memory_identity(const zkl_heap *heap, const void *auth, size_t size);
 bool zkl__memory_permits(const struct zkl__memory_node *node, const struct zkl__memory_who *who,
                          int perm);
 
+/* Begins a transaction, whose parts are of one time (TxnHeader). */
+void zkl__memory_begin(struct zkl__memory_tree *tree);
 /* Carries out a valid op that is none of several. ZKL__RC_UNSENT: no memory, and nothing was done.
  */
 enum zkl__rc zkl__memory_apply(struct zkl__memory_change *change, struct zkl__memory_tree *tree,

@@ -129,7 +129,7 @@ static enum zkl__rc write_all(struct script_part *parts, int count, int64_t sess
     int64_t next_sequence = script.next_sequence;
     enum zkl__rc rc = ZKL__RC_OK;
     int done = 0;
-    script.tree.zxid++;
+    zkl__memory_begin(&script.tree);
     while (done < count && (rc = apply(&changes[done], &ops[done], &parts[done], session_id)) == ZKL__RC_OK) {
         const struct zkl__memory_node *node = changes[done].node;
         if (node && (count == 1 || ops[done].kind == ZKL__OP_SET)) {

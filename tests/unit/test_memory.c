@@ -190,6 +190,29 @@ TEST(test_trees)
     }
 }
 
+/* As the server's, since the header of a transaction has it. Long ones, many of which are carried out while a millisecond ends. */
+TEST(test_one_time_for_a_transaction)
+{
+    enum { PARTS = 100 };
+    char paths[PARTS][8];
+    struct zkl__op creates[PARTS], deletes[PARTS];
+    set_up();
+    for (int i = 0; i < PARTS; i++) {
+        snprintf(paths[i], sizeof paths[i], "/%d", i);
+        creates[i] = op_create(paths[i], "", ZKL__PERSISTENT);
+        deletes[i] = op_delete(paths[i], -1);
+    }
+    for (int64_t times = 0, latest = 0; times < 100;) {
+        CU_ASSERT_EQUAL_FATAL(rc_of(op_multi(creates, PARTS)), ZKL__RC_OK);
+        int64_t first = client_call(&one, op_read(ZKL__OP_EXISTS, paths[0], false))->stat.ctime_ms;
+        CU_ASSERT_EQUAL(client_call(&one, op_read(ZKL__OP_EXISTS, paths[PARTS - 1], false))->stat.ctime_ms, first);
+        CU_ASSERT_EQUAL_FATAL(rc_of(op_multi(deletes, PARTS)), ZKL__RC_OK);
+        times += first != latest;
+        latest = first;
+    }
+    tear_down();
+}
+
 /* Before that rule it told, and since another one it does not even say that the node is there. */
 TEST(test_unreadable_by_other_rules)
 {
