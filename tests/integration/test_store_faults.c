@@ -4,7 +4,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <zookeeper/zookeeper.h>
 
@@ -12,23 +11,11 @@
 #include "proxy.h"
 #include "recorder.h"
 #include "store_client.h"
+#include "wait.h"
 
-#define SOON 20000 /* ms: nothing here takes that long */
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-static const struct zkl__reply *act(struct recorder *r, struct zkl__op op)
-{
-    return &recorder_do(r, &op)->reply;
-}
 static enum zkl__rc rc_of(struct recorder *r, struct zkl__op op)
 {
-    return act(r, op)->rc;
+    return recorder_do(r, &op)->reply.rc;
 }
 
 /* Stands before the client library's own: a test can keep it from going on. */
@@ -43,12 +30,6 @@ int zookeeper_close(zhandle_t *zh)
     int rc = real(zh);
     atomic_fetch_add(&partings, 1);
     return rc;
-}
-
-/* Waits on a store that tells nothing of it: a pause between two looks. */
-static void look_again(void)
-{
-    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
 }
 
 /* A session behind the proxy, with that timeout. */
@@ -68,19 +49,22 @@ static struct recorder *direct(void)
     return recorder_connect(&zkl__store_zookeeper, ensemble_servers(server));
 }
 
-/* Every op was answered once, in order of submission; ids from 1 to count. */
-static void check_answers(struct recorder *r, uint64_t count)
+/* Every op that was taken was answered once, in the order of submission. */
+static void check_answers(struct recorder *r, uint64_t sent)
 {
     static const struct record *all[65536];
-    size_t n = recorder_all(r, all, sizeof all / sizeof *all);
+    size_t n = recorder_all(r, all, sizeof all / sizeof *all), replies = 0;
     uint64_t last = 0;
+    bool in_order = true;
     for (size_t i = 0; i < n; i++) {
         if (all[i]->kind == RECORD_REPLY) {
-            CU_ASSERT_EQUAL(all[i]->id, last + 1);
+            in_order = in_order && all[i]->id > last;
             last = all[i]->id;
+            replies++;
         }
     }
-    CU_ASSERT_EQUAL(last, count);
+    CU_ASSERT(in_order);
+    CU_ASSERT_EQUAL(replies, sent);
 }
 
 /* --- reconnecting -------------------------------------------------------------------------------------------------- */
@@ -154,7 +138,7 @@ static void *load_run(void *arg)
     for (unsigned i = 0; !atomic_load(&load->stop); i++) {
         uint64_t id = recorder_submit(load->r, &ops[i % 5], NULL);
         if (id == 0) {
-            look_again();
+            (void)look_again(0);
         } else {
             load->sent++;
             if (i % 50 == 49) {
@@ -163,24 +147,6 @@ static void *load_run(void *arg)
         }
     }
     return NULL;
-}
-
-/* Ids of refused ops are not answered: only that no answer comes twice or out of order. */
-static void check_load(struct recorder *r, uint64_t sent)
-{
-    static const struct record *all[65536];
-    size_t n = recorder_all(r, all, sizeof all / sizeof *all), replies = 0;
-    uint64_t last = 0;
-    bool in_order = true;
-    for (size_t i = 0; i < n; i++) {
-        if (all[i]->kind == RECORD_REPLY) {
-            in_order = in_order && all[i]->id > last;
-            last = all[i]->id;
-            replies++;
-        }
-    }
-    CU_ASSERT(in_order);
-    CU_ASSERT_EQUAL(replies, sent);
 }
 
 TEST(test_cuts_under_load)
@@ -198,7 +164,7 @@ TEST(test_cuts_under_load)
     atomic_store(&load.stop, true);
     pthread_join(thread, NULL);
     CU_ASSERT_EQUAL(rc_of(load.r, op_check("/", -1)), ZKL__RC_OK);
-    check_load(load.r, load.sent + 1);
+    check_answers(load.r, load.sent + 1);
     recorder_free(load.r);
     proxy_stop(proxy);
 }
@@ -234,7 +200,7 @@ TEST(test_expiry_under_load)
     CU_ASSERT_EQUAL(recorder_submit(load.r, &check, &code), 0);
     CU_ASSERT_EQUAL(code, ZKL_ECONNECT);
     ASSERT_OK(recorder_close(load.r, SOON));
-    check_load(load.r, load.sent);
+    check_answers(load.r, load.sent);
     recorder_free(load.r);
     proxy_stop(proxy);
 }
@@ -341,7 +307,7 @@ TEST(test_close_while_parting_takes_long)
     CU_ASSERT_EQUAL(recorder_close(r, 100), ZKL_ECONNECT);
     pthread_mutex_unlock(&may_part);
     while (atomic_load(&partings) == before) {
-        look_again();
+        (void)look_again(0);
     }
     recorder_free(r);
     proxy_stop(proxy);
