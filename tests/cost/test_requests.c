@@ -604,9 +604,7 @@ static struct passed passed_since(struct passed before, struct proxy *proxy, zkl
 /* Not exactly two: on a busy machine the holder has been watching its own node, too. */
 static void await_watches(void)
 {
-    int64_t end = now_ms() + SOON;
-    while (wire_counter("zk_watch_count\t") < 2 && look_again(end)) {
-    }
+    ASSERT_EVENTUALLY(wire_counter("zk_watch_count\t") >= 2);
 }
 
 /* For one session timeout: a heartbeat each twelfth of it while held, which takes the place of the syncs; a sync each sixth and nothing

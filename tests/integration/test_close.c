@@ -36,26 +36,18 @@ static void ask_for_many(zkl_lock *locks[MANY], zkl_session *session, const char
 
 static void await_count(atomic_int *count, int wanted)
 {
-    int64_t end = now_ms() + SOON;
-    while (atomic_load(count) < wanted && look_again(end)) {
-    }
-    CU_ASSERT_EQUAL(atomic_load(count), wanted);
+    ASSERT_EVENTUALLY(atomic_load(count) == wanted);
 }
 
 static void await_state(zkl_session *session, zkl_connection_state state)
 {
-    int64_t end = now_ms() + SOON;
-    while (zkl_session_state(session) != state && look_again(end)) {
-    }
-    CU_ASSERT_EQUAL(zkl_session_state(session), state);
+    ASSERT_EVENTUALLY(zkl_session_state(session) == state);
 }
 
 static void await_nodes(zkl_lock *locks[MANY])
 {
-    int64_t end = now_ms() + SOON;
     for (int i = 0; i < MANY; i++) {
-        while (zkl_lock_node(locks[i], NULL, 0) == 0 && look_again(end)) {
-        }
+        ASSERT_EVENTUALLY(zkl_lock_node(locks[i], NULL, 0) != 0);
     }
 }
 
@@ -153,7 +145,7 @@ static size_t threads(void)
 TEST(test_frozen)
 {
     enum { ROUNDS = 5, WAIT = 400 };
-    int64_t late[ROUNDS], end = now_ms() + SOON;
+    int64_t late[ROUNDS];
     size_t before = threads();
     for (int i = 0; i < ROUNDS; i++) {
         zkl_session *session = open_one();
@@ -169,9 +161,7 @@ TEST(test_frozen)
     int64_t middle = median(late, ROUNDS);
     printf("late by %lld..%lld ms; ", (long long)late[0], (long long)late[ROUNDS - 1]);
     CU_ASSERT(middle < 20);
-    while (threads() > before && look_again(end)) {
-    }
-    CU_ASSERT(threads() <= before);
+    ASSERT_EVENTUALLY(threads() <= before);
 }
 
 TEST(test_no_server_any_more)
@@ -181,9 +171,7 @@ TEST(test_no_server_any_more)
     zkl_session *session = contest_session(ensemble_servers(doomed), TIMEOUT, TICK);
     zkl_lock *lock = contest_holder(session, "/dead");
     ensemble_kill(doomed, 0);
-    int64_t end = now_ms() + SOON;
-    while (zkl_session_state(session) == ZKL_SESSION_CONNECTED && look_again(end)) {
-    }
+    ASSERT_EVENTUALLY(zkl_session_state(session) != ZKL_SESSION_CONNECTED);
     int64_t began = now_ms();
     CU_ASSERT_EQUAL(zkl_session_close(session, 300), ZKL_ETIMEOUT);
     CU_ASSERT(now_ms() - began < 300 + TIMEOUT / 2);
@@ -197,15 +185,12 @@ TEST(test_lost)
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     zkl_session *session = contest_session(proxy_address(proxy), TIMEOUT, TICK);
     zkl_lock *lock = contest_holder(session, "/lost");
-    int64_t id = zkl_session_id(session), end = now_ms() + SOON;
+    int64_t id = zkl_session_id(session);
     proxy_refuse(proxy, true);
     proxy_cut(proxy);
-    while (server_knows(id) && look_again(end)) {
-    }
+    ASSERT_EVENTUALLY(!server_knows(id));
     proxy_refuse_after(proxy, 1); /* on which the end is told */
-    while (zkl_session_state(session) != ZKL_SESSION_LOST && look_again(end)) {
-    }
-    CU_ASSERT_EQUAL(zkl_session_state(session), ZKL_SESSION_LOST);
+    ASSERT_EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_LOST);
     close_one(session);
     CU_ASSERT_EQUAL(queue_length(eye, "/lost"), 0);
     zkl_lock_free(lock);
@@ -256,12 +241,10 @@ TEST(test_beside_another_connection)
     void *code = NULL;
     zkl_session *session = open_behind(&proxy);
     int other = connect_to(proxy_port(proxy));
-    int64_t end = now_ms() + SOON;
     long closes = proxy_count(proxy, PROXY_OP_CLOSE);
     proxy_delay(proxy, 300);
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, run_close, session), 0);
-    while (proxy_count(proxy, PROXY_OP_CLOSE) == closes && look_again(end)) {
-    }
+    ASSERT_EVENTUALLY(proxy_count(proxy, PROXY_OP_CLOSE) != closes);
     close(other);
     pthread_join(thread, &code);
     ASSERT_OK((intptr_t)code);

@@ -98,15 +98,10 @@ TEST(test_watches_too_large)
         wanted[i] = contest_lock(session, path, NULL);
         ASSERT_OK(zkl_lock_acquire_async(wanted[i], 2 * SOON, on_acquired, NULL, NULL));
     }
-    int64_t end = now_ms() + SOON;
-    while (proxy_count(proxy, PROXY_OP_GET) < 2 * WATCHED && look_again(end)) { /* the holder's znodes, and our own */
-    }
+    ASSERT_EVENTUALLY(proxy_count(proxy, PROXY_OP_GET) >= 2 * WATCHED); /* the holder's znodes, and our own */
     CU_ASSERT_EQUAL(atomic_load(&warnings), 0);
     proxy_cut(proxy);
-    end = now_ms() + SOON;
-    while (atomic_load(&warnings) == 0 && look_again(end)) {
-    }
-    CU_ASSERT_EQUAL(atomic_load(&warnings), 1);
+    ASSERT_EVENTUALLY(atomic_load(&warnings) == 1);
     for (int i = 0; i < WATCHED; i++) {
         zkl_lock_free(wanted[i]);
         zkl_lock_free(held[i]);
@@ -180,10 +175,7 @@ TEST(test_no_descriptor)
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "ulimit -n"));
     CU_ASSERT_EQUAL(zkl_lock_acquire(permit, 0, NULL, &err), ZKL_ETIMEOUT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "ulimit -n"));
-    int64_t end = now_ms() + SOON;
-    while (atomic_load(&named) == 0 && look_again(end)) {
-    }
-    CU_ASSERT_EQUAL(atomic_load(&named), 1); /* once for each time that the connection is gone */
+    ASSERT_EVENTUALLY(atomic_load(&named) == 1); /* once for each time that the connection is gone */
     limit_descriptors(before.rlim_cur);
     ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, &err));
     CU_ASSERT_EQUAL(atomic_load(&named), 1);

@@ -41,13 +41,10 @@ static void clear_scene(struct scene *s)
 static void lose_create(struct scene *s, int64_t timeout_ms)
 {
     long hits = proxy_hits(s->proxy);
-    int64_t end = now_ms() + SOON;
     proxy_lose_next(s->proxy, PROXY_OP_CREATE);
     proxy_refuse(s->proxy, true); /* the next connection; this one lasts until the reply is lost */
     waiter_start(&s->waiter, s->lock, timeout_ms);
-    while (proxy_hits(s->proxy) == hits && look_again(end)) {
-    }
-    CU_ASSERT_EQUAL(proxy_hits(s->proxy), hits + 1);
+    ASSERT_EVENTUALLY(proxy_hits(s->proxy) == hits + 1);
 }
 
 static void come_back(struct scene *s)
@@ -57,9 +54,7 @@ static void come_back(struct scene *s)
 
 static void await_node(const struct scene *s)
 {
-    int64_t end = now_ms() + SOON;
-    while (zkl_lock_node(s->lock, NULL, 0) == 0 && look_again(end)) {
-    }
+    ASSERT_EVENTUALLY(zkl_lock_node(s->lock, NULL, 0) != 0);
 }
 
 /* The one node that is there besides the holder's is the one that the lock says is its own, and the token is its czxid. */

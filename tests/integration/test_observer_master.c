@@ -73,9 +73,7 @@ static void await_sync(zkl_session *session, int64_t not_before_ms)
     while (look_again(not_before_ms)) {
     }
     uint64_t before = requests_of(session);
-    int64_t end = now_ms() + SOON;
-    while (requests_of(session) == before && look_again(end)) {
-    }
+    ASSERT_EVENTUALLY(requests_of(session) != before);
     int64_t answered = now_ms() + 30; /* and no longer: the observer's next answer to a ping would hand it on */
     while (look_again(answered)) {
     }

@@ -283,14 +283,11 @@ static void pour(void)
 
 static void flood(bool on)
 {
-    int64_t end = now_ms() + SOON;
     atomic_store(&flooding, on);
     for (int i = 0; on && i < FLOOD; i++) {
         pour();
     }
-    while ((on ? atomic_load(&throttled) < FLOOD : atomic_load(&under_way) > 0) && look_again(end)) {
-    }
-    CU_ASSERT(on ? atomic_load(&throttled) >= FLOOD : atomic_load(&under_way) == 0);
+    ASSERT_EVENTUALLY(on ? atomic_load(&throttled) >= FLOOD : atomic_load(&under_way) == 0);
 }
 
 /* --- a run of all scenes ------------------------------------------------------------------------------------------- */
@@ -447,15 +444,12 @@ static void on_credentials(int rc, const void *known)
 static void open_operator(void)
 {
     static atomic_int known;
-    int64_t end = now_ms() + SOON;
     zoo_set_debug_level(0);
     operator= zookeeper_init(ensemble_servers(server), NULL, 60000, NULL, NULL, 0);
     CU_ASSERT_PTR_NOT_NULL_FATAL(operator);
     CU_ASSERT_EQUAL_FATAL(
         zoo_add_auth(operator, "digest", credentials, sizeof credentials - 1, on_credentials, (void *)&known), ZOK);
-    while (atomic_load(&known) == 0 && look_again(end)) {
-    }
-    CU_ASSERT_EQUAL_FATAL(atomic_load(&known), 1);
+    ASSERT_EVENTUALLY_FATAL(atomic_load(&known) == 1);
 }
 
 static void open_others(void)

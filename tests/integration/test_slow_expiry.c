@@ -131,9 +131,7 @@ static uint64_t requests_of(zkl_session *session)
 static void await_sync(zkl_session *session)
 {
     uint64_t before = requests_of(session);
-    int64_t end = now_ms() + SOON;
-    while (requests_of(session) == before && look_again(end)) {
-    }
+    ASSERT_EVENTUALLY(requests_of(session) != before);
 }
 
 static void once(int round)

@@ -319,11 +319,7 @@ static void expect_as_before(const char *when, const char *before)
 
 static bool both_become(zkl_session *one, zkl_session *other, zkl_connection_state state)
 {
-    int64_t end = now_ms() + SOON;
-    bool so;
-    while (!(so = zkl_session_state(one) == state && zkl_session_state(other) == state) && look_again(end)) {
-    }
-    return so;
+    return EVENTUALLY(zkl_session_state(one) == state && zkl_session_state(other) == state);
 }
 
 TEST(test_nothing_is_inherited)

@@ -41,6 +41,9 @@ void check_add(struct check_case *test);
 
 #define ASSERT_OK(call) CU_ASSERT_EQUAL(call, ZKL_OK)
 #define ASSERT_OK_FATAL(call) CU_ASSERT_EQUAL_FATAL(call, ZKL_OK)
+/* EVENTUALLY is of wait.h or of lock_kit.h. */
+#define ASSERT_EVENTUALLY(condition) CU_ASSERT(EVENTUALLY(condition))
+#define ASSERT_EVENTUALLY_FATAL(condition) CU_ASSERT_FATAL(EVENTUALLY(condition))
 
 /* walk for the seeds from 1 to count, until one fails, which is printed. */
 void check_seeds(uint64_t count, void (*walk)(uint64_t seed));

@@ -38,8 +38,6 @@ bool patience_left(struct patience *patience); /* a millisecond later; false aft
         }                                                           \
         so_;                                                        \
     })
-#define ASSERT_EVENTUALLY(condition) CU_ASSERT(EVENTUALLY(condition))
-#define ASSERT_EVENTUALLY_FATAL(condition) CU_ASSERT_FATAL(EVENTUALLY(condition))
 
 /* A session at PLACE; options NULL: defaults. Ends the test when it cannot be opened. */
 zkl_session *kit_open(const zkl_session_options *options);

@@ -1,8 +1,6 @@
 /* wait.h - the time, and waiting for what does not tell of itself:
  *
- *   int64_t end = now_ms() + SOON;
- *   while (!there_it_is() && look_again(end)) {
- *   }
+ *   bool is_there = EVENTUALLY(there_it_is());
  */
 #ifndef ZKL_TESTS_WAIT_H
 #define ZKL_TESTS_WAIT_H
@@ -40,6 +38,16 @@ static inline bool look_again(int64_t end_ms)
     poll(NULL, 0, 1);
     return now_ms() < end_ms;
 }
+
+/* True as soon as the condition is, false after SOON. */
+#define EVENTUALLY(condition)                              \
+    __extension__({                                        \
+        int64_t end_ = now_ms() + SOON;                    \
+        bool so_;                                          \
+        while (!(so_ = (condition)) && look_again(end_)) { \
+        }                                                  \
+        so_;                                               \
+    })
 
 static inline int compare_int64(const void *left, const void *right)
 {

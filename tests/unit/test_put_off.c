@@ -258,8 +258,7 @@ TEST(test_few_writes)
 static void *be_content(void *arg)
 {
     const unsigned *from = arg;
-    for (int64_t end = now_ms() + SOON; answered() < *from + 3 && look_again(end);) {
-    }
+    (void)EVENTUALLY(answered() >= *from + 3);
     atomic_store(&mood, CONTENT);
     return NULL;
 }
@@ -289,18 +288,12 @@ TEST(test_done_later)
 
 static atomic_int doomed; /* the number of the one that is to end */
 
-static void wait_for_flag(atomic_bool *flag)
-{
-    for (int64_t end = now_ms() + SOON; !atomic_load(flag) && look_again(end);) {
-    }
-}
-
 static void turn_doomed(struct zkl__store *store)
 {
     if (store->number == atomic_load(&doomed)) {
         const struct zkl__reply unknown = {.rc = ZKL__RC_UNKNOWN};
         store->events->expired(store->ctx, ZKL__END_EXPIRED);
-        wait_for_flag(&store->closing);
+        (void)EVENTUALLY(atomic_load(&store->closing));
         store->events->reply(store->ctx, atomic_load(&store->ops[0].id), &unknown);
     } else if (atomic_load(&store->answered) < atomic_load(&store->asked)) {
         thread_store_answer(store, ZKL__RC_OK);
@@ -314,10 +307,7 @@ TEST(test_replies_after_the_end)
     thread_store_begin(turn_doomed);
     ASSERT_OK_FATAL(zkl_session_open(&session, "test:1", NULL, NULL));
     atomic_store(&doomed, 1);
-    int64_t end = now_ms() + SOON;
-    while (zkl_session_id(session) != 2 && look_again(end)) {
-    }
-    CU_ASSERT_EQUAL_FATAL(zkl_session_id(session), 2); /* else close would not end either */
+    ASSERT_EVENTUALLY_FATAL(zkl_session_id(session) == 2); /* else close would not end either */
     ASSERT_OK(zkl_session_close(session, SOON));
 }
 
@@ -338,13 +328,11 @@ TEST(test_closed_while_it_opens)
     ASSERT_OK_FATAL(zkl_session_open(&session, "test:1", NULL, NULL));
     atomic_store(&slow_to_open, true);
     atomic_store(&doomed, atomic_load(&opened));
-    for (int64_t end = now_ms() + SOON; !atomic_load(&opening) && look_again(end);) {
-    }
+    ASSERT_EVENTUALLY(atomic_load(&opening));
     ASSERT_OK(zkl_session_close_async(session, SOON, on_closed, &done, NULL));
     CU_ASSERT_FALSE(atomic_load(&done));
     atomic_store(&slow_to_open, false);
-    wait_for_flag(&done);
-    CU_ASSERT(atomic_load(&done));
+    ASSERT_EVENTUALLY(atomic_load(&done));
     CU_ASSERT_EQUAL(atomic_load(&closed), atomic_load(&opened));
 }
 
