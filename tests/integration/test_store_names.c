@@ -5,14 +5,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "on_servers.h"
 #include "proxy.h"
 #include "recorder.h"
 #include "store_client.h"
+#include "wait.h"
 
-#define SOON 20000 /* ms: nothing here takes that long */
 #define NAME "zk.test"
 
 /* --- the name service ---------------------------------------------------------------------------------------------- */
@@ -68,13 +67,6 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
 }
 
 /* --- tests --------------------------------------------------------------------------------------------------------- */
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static struct recorder *open_named(const struct proxy *proxy, int *code, zkl_error *err)
 {

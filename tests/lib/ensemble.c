@@ -17,8 +17,9 @@
 #include <sys/time.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "wait.h"
 
 #define SERVERS_MAX 7
 #define TEXT_MAX 512
@@ -46,17 +47,10 @@ struct ensemble {
     bool logs;
 };
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Between two looks at a server that cannot tell us when it is ready. */
 static void pause_briefly(void)
 {
-    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    poll(NULL, 0, 10);
 }
 
 static bool has_jar(const char *jars, const char *name)

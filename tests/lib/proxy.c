@@ -11,8 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "wait.h"
 
 #define CONNECTIONS_MAX 64
 #define COUNTERS 128
@@ -57,13 +58,6 @@ struct proxy {
     long hits, counts[COUNTERS], closes;
     struct connection connections[CONNECTIONS_MAX];
 };
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static int32_t number_at(const unsigned char *bytes)
 {
@@ -203,7 +197,7 @@ static bool see(struct proxy *p, struct connection *c, int which, const unsigned
 static void keep(struct proxy *p, struct way *way, const unsigned char *bytes, size_t size)
 {
     struct frame *frame = malloc(sizeof *frame + size);
-    *frame = (struct frame){.due_ns = now_ns() + p->delay_ns, .size = size};
+    *frame = (struct frame){.due_ns = clock_ns(CLOCK_MONOTONIC) + p->delay_ns, .size = size};
     memcpy(frame->bytes, bytes, size);
     *(way->head ? &way->tail->next : &way->head) = frame;
     way->tail = frame;
@@ -246,7 +240,7 @@ static bool ready(const struct proxy *p, const struct connection *c, int which, 
 static bool push(struct proxy *p, struct connection *c, int which)
 {
     struct way *way = &c->ways[which];
-    while (ready(p, c, which, now_ns())) {
+    while (ready(p, c, which, clock_ns(CLOCK_MONOTONIC))) {
         struct frame *frame = way->head;
         ssize_t put = send(c->fd[which], frame->bytes + frame->sent, frame->size - frame->sent, MSG_NOSIGNAL);
         if (put < 0) {
@@ -308,7 +302,7 @@ static void serve(struct proxy *p, struct connection *c)
 static int watch_for(const struct proxy *p, struct pollfd *fds, int64_t *due)
 {
     int n = 0;
-    int64_t now = now_ns();
+    int64_t now = clock_ns(CLOCK_MONOTONIC);
     fds[n++] = (struct pollfd){.fd = p->wake[0], .events = POLLIN};
     fds[n++] = (struct pollfd){.fd = p->listener, .events = POLLIN};
     for (int i = 0; i < CONNECTIONS_MAX; i++) {
@@ -371,7 +365,7 @@ static void *run(void *arg)
         int64_t due = INT64_MAX;
         int n = watch_for(p, fds, &due);
         pthread_mutex_unlock(&p->mutex);
-        int64_t left = due == INT64_MAX ? -1 : (due - now_ns() + 999999) / 1000000;
+        int64_t left = due == INT64_MAX ? -1 : (due - clock_ns(CLOCK_MONOTONIC) + 999999) / 1000000;
         poll(fds, (nfds_t)n, due == INT64_MAX ? -1 : left < 0 ? 0 : (int)left);
         pthread_mutex_lock(&p->mutex);
         turn(p, fds, n);
