@@ -169,22 +169,6 @@ TEST(test_limits)
     proxy_stop(proxy);
 }
 
-TEST(test_servers)
-{
-    struct zkl__store_config config = recorder_config("127.0.0.1:");
-    zkl_error err = {0};
-    int code = ZKL_OK;
-    CU_ASSERT_PTR_NULL(recorder_open(&zkl__store_zookeeper, &config, &code, &err));
-    CU_ASSERT_EQUAL(code, ZKL_EINVAL);
-    config.servers = "127.0.0.1:1"; /* nobody there: no session, and close has nothing to wait for */
-    struct recorder *r = recorder_open(&zkl__store_zookeeper, &config, &code, &err);
-    struct zkl__op exists = op_read(ZKL__OP_EXISTS, "/", false);
-    CU_ASSERT_EQUAL(recorder_submit(r, &exists, &code), 0);
-    CU_ASSERT_EQUAL(code, ZKL_ECONNECT);
-    CU_ASSERT_EQUAL(recorder_close(r, SOON), ZKL_ECONNECT);
-    recorder_free(r);
-}
-
 /* Bit n of the field SigBlk says whether signal n + 1 is blocked. */
 static int threads_that_block(int signal)
 {

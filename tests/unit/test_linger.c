@@ -68,24 +68,7 @@ static void queue_behind(void)
     script_deliver(); /* the event */
 }
 
-/* --- granted again ------------------------------------------------------------------------------------------------- */
-
-TEST(test_again_without_a_request)
-{
-    idle();
-    int64_t token = me.token;
-    CU_ASSERT_EQUAL(me.serial, 1);
-    for (int64_t serial = 2; serial < 5; serial++) {
-        int submits = script.submits;
-        enter(&me);
-        CU_ASSERT_EQUAL(me.granted, 1);
-        CU_ASSERT_EQUAL(me.token, token);
-        CU_ASSERT_EQUAL(me.serial, serial);
-        release_keeps(&me);
-        CU_ASSERT_EQUAL(script.submits, submits);
-    }
-    script_finish();
-}
+/* --- the end of its time ------------------------------------------------------------------------------------------- */
 
 /* The release is read before the time. */
 TEST(test_released_after_max_hold)
@@ -505,23 +488,6 @@ TEST(test_handed_at_second_hand)
     OPS("delete");
     script_wait(25 * MS);
     OPS("delete delete delete");
-    script_finish();
-}
-
-TEST(test_hand_over_costs_its_delete)
-{
-    queue_up(OWNERS);
-    CU_ASSERT_EQUAL(script.watch_count, 0);
-    for (int i = 0; i < OWNERS - 1; i++) {
-        int before = script.submits;
-        script_release(&owners[i]); /* nothing is answered yet */
-        CU_ASSERT_EQUAL(owners[i + 1].granted, 1);
-        CU_ASSERT(owners[i + 1].token > owners[i].token);
-        CU_ASSERT_EQUAL(script.submits - before, 1);
-    }
-    OPS("delete delete delete delete delete delete delete");
-    script_answer_all();
-    CU_ASSERT_EQUAL(script_ours(), 1);
     script_finish();
 }
 
