@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "handle_kit.h"
 #include "one_server.h"
 
 #define LINGERING "/lingering"
@@ -129,26 +130,6 @@ static zkl_lock *careful(zkl_session *session, int64_t delay_ms)
     return contest_lock(session, CRASHING, &options);
 }
 
-static bool is_granted_at_once(zkl_session *session)
-{
-    zkl_lock *lock = careful(session, LONG);
-    int code = zkl_lock_acquire(lock, SOON, NULL, NULL);
-    if (code == ZKL_OK) {
-        ASSERT_OK(zkl_lock_release(lock, NULL));
-    }
-    zkl_lock_free(lock);
-    return code == ZKL_OK;
-}
-
-static bool is_delayed(zkl_session *session)
-{
-    zkl_lock *lock = careful(session, LONG);
-    zkl_error err = {.text = ""};
-    int code = zkl_lock_acquire(lock, 0, NULL, &err);
-    zkl_lock_free(lock);
-    return code == ZKL_EBUSY && strstr(err.text, "delay_after_crash_ms");
-}
-
 /* Free, handed over to another session, and in the same one. */
 TEST(test_clean_ends)
 {
@@ -156,8 +137,8 @@ TEST(test_clean_ends)
     zkl_lock *first = careful(one, LONG), *second = careful(two, LONG), *third = careful(two, LONG);
     struct waiter waits, behind;
     for (int round = 0; round < 10; round++) {
-        CU_ASSERT(is_granted_at_once(one));
-        CU_ASSERT(is_granted_at_once(two));
+        CU_ASSERT(handle_granted_at_once(one, CRASHING));
+        CU_ASSERT(handle_granted_at_once(two, CRASHING));
         ASSERT_OK(zkl_lock_acquire(first, SOON, NULL, NULL));
         waiter_queue(&waits, second, SOON);
         CU_ASSERT(queue_becomes(eye, CRASHING, 2));
@@ -171,7 +152,7 @@ TEST(test_clean_ends)
     }
     ASSERT_OK(zkl_lock_acquire(first, SOON, NULL, NULL));
     close_one(one); /* which releases */
-    CU_ASSERT(is_granted_at_once(two));
+    CU_ASSERT(handle_granted_at_once(two, CRASHING));
     zkl_lock_free(first);
     zkl_lock_free(second);
     zkl_lock_free(third);
@@ -207,13 +188,13 @@ TEST(test_killed)
         proxy_cut(proxy);
         int64_t before = last_time_of(later ? 1 : 2);
         if (later) {
-            CU_ASSERT(is_delayed(session));
+            CU_ASSERT(handle_delayed(session, CRASHING));
             waiter_start(&waits, next, SOON);
         }
         ASSERT_OK(waiter_end(&waits));
         CU_ASSERT(now_ms() - before >= DELAY);
         ASSERT_OK(zkl_lock_release(next, NULL));
-        CU_ASSERT(is_granted_at_once(session));
+        CU_ASSERT(handle_granted_at_once(session, CRASHING));
         proxy_refuse(proxy, false);
         zkl_lock_free(holder);
         zkl_lock_free(next);

@@ -25,4 +25,8 @@ zkl_lock *handle_make(const struct handle_recipe *recipe, zkl_session *session, 
 void handle_drive(const struct handle_recipe *recipe, zkl_session *session, zkl_session *other, const char *path,
                   const char *record);
 
+/* A lock whose delay_after_crash_ms is an hour: it is granted, so it has waited for nothing; or a try says that it would wait. */
+bool handle_granted_at_once(zkl_session *session, const char *path);
+bool handle_delayed(zkl_session *session, const char *path);
+
 #endif

@@ -1,5 +1,6 @@
 /* How long a lock is kept, and how far back its user waits: delay_after_crash_ms,
  * hold_at_least_ms, linger_ms, position_fn and max_ahead, as their users see them. */
+#include "handle_kit.h"
 #include "lock_kit.h"
 
 #include <string.h>
@@ -21,28 +22,6 @@ static void crash(zkl_session *session)
     ASSERT_EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED);
 }
 
-/* With a delay of an hour: whoever is granted has waited for nothing. */
-static bool is_granted_at_once(zkl_session *session)
-{
-    zkl_lock *lock = careful(session, LONG);
-    int code = zkl_lock_acquire(lock, 10000, NULL, NULL);
-    if (code == ZKL_OK) {
-        ASSERT_OK(zkl_lock_release(lock, NULL));
-    }
-    kit_free(lock);
-    return code == ZKL_OK;
-}
-
-static bool is_delayed(zkl_session *session)
-{
-    zkl_lock *lock = careful(session, LONG);
-    zkl_error err = {.text = ""};
-    int code = zkl_lock_acquire(lock, 0, NULL, &err);
-    bool says = strstr(err.text, "delay_after_crash_ms");
-    kit_free(lock);
-    return code == ZKL_EBUSY && says;
-}
-
 /* Servers remove empty containers with all that they know. */
 TEST_WITH_SESSIONS(test_persistent)
 {
@@ -50,7 +29,7 @@ TEST_WITH_SESSIONS(test_persistent)
     ASSERT_OK(zkl_lock_acquire(lock, 5000, NULL, NULL));
     crash(one);
     ASSERT_OK(zkl__memory_reap("kit"));
-    CU_ASSERT(is_delayed(two));
+    CU_ASSERT(handle_delayed(two, PATH));
 }
 
 /* A lock that lingers, or stays for its least time, was released: its end is clean. With the option recover, too. */
@@ -74,8 +53,8 @@ TEST(test_with_other_options)
             CU_ASSERT_EQUAL(grant.unclean, options.recover && i == 0);
             ASSERT_OK(zkl_lock_release(lock, NULL));
         }
-        CU_ASSERT(is_granted_at_once(two));
-        CU_ASSERT(is_granted_at_once(one));
+        CU_ASSERT(handle_granted_at_once(two, PATH));
+        CU_ASSERT(handle_granted_at_once(one, PATH));
         kit_free(lock);
         kit_free(plain);
         kit_tear_down();
