@@ -252,6 +252,7 @@ void zkl__callbacks_stop(struct zkl__callbacks *callbacks)
         pthread_join(callbacks->thread, NULL);
         pthread_mutex_lock(callbacks->mutex);
         callbacks->started = false;
+        zkl__signal_raise(&callbacks->done); /* who waits for what was posted meanwhile runs it */
         pthread_mutex_unlock(callbacks->mutex);
     }
 }

@@ -1,4 +1,5 @@
 /* Callbacks: how often, on which thread, in which order, and what may be done in them. */
+#include "callback.h"
 #include "lock_kit.h"
 
 #include <poll.h>
@@ -508,6 +509,67 @@ TEST(test_two_threads_share_the_work)
         kit_free(locks[i]);
     }
     kit_close(one);
+}
+
+/* --- the end --------------------------------------------------------------------------------------------------------- */
+
+static struct {
+    pthread_mutex_t mutex;
+    struct zkl__callbacks callbacks;
+    struct zkl__callback late;
+    pthread_t poster;
+    atomic_bool is_between, has_run;
+} end = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static void run_late(void *owner)
+{
+    (void)owner;
+    atomic_store(&end.has_run, true);
+}
+
+static void *post_and_finish(void *arg)
+{
+    pthread_mutex_lock(&end.mutex);
+    zkl__callbacks_post(&end.callbacks, &end.late);
+    zkl__callbacks_finish(&end.callbacks, &end.late);
+    pthread_mutex_unlock(&end.mutex);
+    return arg;
+}
+
+/* Whoever has posted it has the mutex until it waits. */
+static bool somebody_waits(void)
+{
+    pthread_mutex_lock(&end.mutex);
+    bool waits = end.late.queued;
+    pthread_mutex_unlock(&end.mutex);
+    return waits;
+}
+
+int __real_pthread_join(pthread_t thread, void **result);
+int __wrap_pthread_join(pthread_t thread, void **result);
+int __wrap_pthread_join(pthread_t thread, void **result)
+{
+    int rc = __real_pthread_join(thread, result);
+    if (atomic_exchange(&end.is_between, false)) {
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&end.poster, NULL, post_and_finish, NULL), 0);
+        ASSERT_EVENTUALLY_FATAL(somebody_waits());
+    }
+    return rc;
+}
+
+/* Between the end of the thread and the moment in which that is known somebody posts a callback, and waits for it. */
+TEST(test_a_callback_that_the_thread_did_not_see)
+{
+    end.late = (struct zkl__callback){.run = run_late};
+    ASSERT_OK_FATAL(zkl__callbacks_init(&end.callbacks, &end.mutex, false));
+    pthread_mutex_lock(&end.mutex);
+    ASSERT_OK_FATAL(zkl__callbacks_want(&end.callbacks));
+    pthread_mutex_unlock(&end.mutex);
+    atomic_store(&end.is_between, true);
+    zkl__callbacks_stop(&end.callbacks);
+    ASSERT_EVENTUALLY_FATAL(atomic_load(&end.has_run));
+    pthread_join(end.poster, NULL);
+    zkl__callbacks_deinit(&end.callbacks);
 }
 
 TESTS("callbacks")
