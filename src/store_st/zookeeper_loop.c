@@ -39,15 +39,9 @@ static uint32_t wanted(int interest)
 static bool watch(struct zk_drive *drive, int fd, int interest)
 {
     if (drive->source.fd < 0) {
-        int flags = fcntl(fd, F_GETFD);
-        fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
     }
     return zkl__source_watch(&drive->source, fd, wanted(interest));
-}
-
-static bool was_closed_unseen(const struct zkl__store *store)
-{
-    return store->linked && zoo_state(store->zh) != ZOO_CONNECTED_STATE;
 }
 
 static int64_t prepare(struct zkl__source *source, int64_t now)
@@ -55,13 +49,22 @@ static int64_t prepare(struct zkl__source *source, int64_t now)
     struct zk_drive *drive = (struct zk_drive *)source;
     struct zkl__store *store = drive->store;
     int fd = -1, interest = 0;
-    struct timeval tv = {0, 0};
+    struct timeval tv = {0};
     if (!store->zh || drive->parting || is_unrecoverable(store->zh) != ZOK) {
         return INT64_MAX;
     }
-    if (was_closed_unseen(store)) {
+    int state = zoo_state(store->zh);
+    if (store->linked && state != ZOO_CONNECTED_STATE) { /* it was closed without an event */
         zkl__source_drop(source);
         zkl__zk_watcher(store->zh, ZOO_SESSION_EVENT, ZOO_CONNECTING_STATE, "", store);
+    }
+    if (state == ZOO_READONLY_STATE) {
+        /* No server of ours gives such a session: something else is at the address.
+         * zookeeper_interest would look for another server by a connection of its own, and wait for
+         * its response without a limit (ping_rw_server). */
+        shutdown(source->fd, SHUT_RDWR);
+        zookeeper_process(store->zh, ZOOKEEPER_READ);
+        zkl__source_drop(source);
     }
     if (now < drive->rest_ns) {
         return drive->rest_ns;

@@ -1,7 +1,10 @@
 /* libzklock_st with a real server: one thread, hand-over, loss, and the end of a session. */
 #include "st_kit.h"
 
+#include <arpa/inet.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -211,6 +214,46 @@ TEST(test_a_descriptor_after_a_long_computation)
     CU_ASSERT(DISPATCHED(session, zkl_session_state(session) == ZKL_SESSION_SUSPENDED));
     CU_ASSERT(DISPATCHED(session, zkl_session_state(session) == ZKL_SESSION_CONNECTED));
     kit_close(session);
+}
+
+/* In the child: answers a ConnectRequest with a session that can only be read, and nothing else. */
+static _Noreturn void serve_readonly(int listener)
+{
+    static const unsigned char session[] = {[3] = 37, [10] = 7, [11] = 208, [19] = 1, [23] = 16, [40] = 1};
+    char request[512];
+    for (;;) {
+        int client = accept(listener, NULL, NULL);
+        if (recv(client, request, sizeof request, 0) > 0 && memcmp(request, "isro", 4) != 0) {
+            send(client, session, sizeof session, MSG_NOSIGNAL);
+        }
+    }
+}
+
+/* Something else than ZooKeeper is at an address. The client library looks for a better server then, with a connection of its own
+ * and without a limit of time. */
+TEST(test_a_server_that_offers_reading_alone)
+{
+    char servers[128];
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    CU_ASSERT_EQUAL_FATAL(bind(listener, (struct sockaddr *)&address, size), 0);
+    CU_ASSERT_EQUAL_FATAL(listen(listener, 16), 0);
+    CU_ASSERT_EQUAL_FATAL(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        serve_readonly(listener);
+    }
+    close(listener);
+    snprintf(servers, sizeof servers, "127.0.0.1:%d", ntohs(address.sin_port));
+    zkl_session *session = NULL;
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.connect_timeout_ms = 1000;
+    CU_ASSERT_EQUAL(zkl_session_open(&session, servers, &options, NULL), ZKL_ECONNECT);
+    snprintf(servers + strlen(servers), sizeof servers - strlen(servers), ",%s", ensemble_servers(server));
+    kit_close(open_at(servers, ZKL_CALLBACKS_THREAD));
+    kill(child, SIGKILL);
+    CU_ASSERT_EQUAL(waitpid(child, NULL, 0), child);
 }
 
 /* --- the end -------------------------------------------------------------------------------------------------------- */
