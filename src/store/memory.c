@@ -29,6 +29,28 @@
 
 struct zkl__memory_registry zkl__memory_registry = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
+static void lock_registry(void)
+{
+    pthread_mutex_lock(&zkl__memory_registry.mutex);
+}
+
+static void unlock_registry(void)
+{
+    pthread_mutex_unlock(&zkl__memory_registry.mutex);
+}
+
+/* The trees are the parent's, with mutexes that its threads may hold. */
+static void forget_spaces(void)
+{
+    zkl__memory_registry.spaces = (struct zkl__list){0};
+    unlock_registry();
+}
+
+__attribute__((constructor)) static void begin_registry(void)
+{
+    pthread_atfork(lock_registry, unlock_registry, forget_spaces);
+}
+
 /* --- events of a session --------------------------------------------------------------------- */
 
 struct zkl__memory_notice *zkl__memory_notice_new(const struct zkl__store *store,
@@ -160,7 +182,7 @@ struct zkl__memory_space *zkl__memory_find_space(const char *name)
 /* False: no memory. */
 static bool space_join(struct zkl__store *store, const char *name)
 {
-    pthread_mutex_lock(&zkl__memory_registry.mutex);
+    lock_registry();
     struct zkl__memory_space *space = zkl__memory_find_space(name);
     space = space ? space : space_new(&store->heap, name);
     if (space) {
@@ -171,25 +193,25 @@ static bool space_join(struct zkl__store *store, const char *name)
         space->tree.zxid++;
         pthread_mutex_unlock(&space->mutex);
     }
-    pthread_mutex_unlock(&zkl__memory_registry.mutex);
+    unlock_registry();
     return space != NULL;
 }
 
 static void space_part(struct zkl__store *store)
 {
     struct zkl__memory_space *space = store->space;
-    pthread_mutex_lock(&zkl__memory_registry.mutex);
+    lock_registry();
     pthread_mutex_lock(&space->mutex);
     zkl__list_remove(&space->sessions, &store->link);
     bool last = !space->sessions.first;
     if (last) {
         zkl__list_remove(&zkl__memory_registry.spaces, &space->link);
-        zkl__memory_registry.zxid = space->tree.zxid > zkl__memory_registry.zxid
-                                        ? space->tree.zxid
-                                        : zkl__memory_registry.zxid;
+        if (space->tree.zxid > zkl__memory_registry.zxid) {
+            zkl__memory_registry.zxid = space->tree.zxid;
+        }
     }
     pthread_mutex_unlock(&space->mutex);
-    pthread_mutex_unlock(&zkl__memory_registry.mutex);
+    unlock_registry();
     if (last) {
         space_free(space);
     }

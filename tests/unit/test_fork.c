@@ -1,7 +1,9 @@
 /* Fork, in a callback and while holding: the child touches nothing of the session, and the parent's goes on. */
 #include "lock_kit.h"
+#include "memory_session.h"
 
 #include <poll.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -108,6 +110,43 @@ TEST(test_fork_in_close)
     CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
     CU_ASSERT_EQUAL(status, 0);
     kit_free(lock);
+}
+
+/* It has the mutex nearly all of the time. */
+static void *use_the_registry(void *ends)
+{
+    while (!atomic_load((atomic_bool *)ends)) {
+        pthread_mutex_lock(&zkl__memory_registry.mutex);
+        for (int64_t until = now_ms() + 2; now_ms() < until;) {
+        }
+        pthread_mutex_unlock(&zkl__memory_registry.mutex);
+    }
+    return NULL;
+}
+
+/* A thread of the parent opens or closes another session at that moment. */
+TEST(test_a_session_of_the_child)
+{
+    pthread_t thread;
+    atomic_bool ends = false;
+    one = kit_open(NULL);
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, use_the_registry, &ends), 0);
+    for (int i = 0; i < 3; i++) {
+        int status = -1;
+        pid_t child = fork();
+        if (child == 0) {
+            zkl_session *session;
+            alarm(20);
+            _exit(zkl_session_open(&session, PLACE, NULL, NULL) == ZKL_OK && zkl_session_close(session, 10000) == ZKL_OK
+                      ? 0
+                      : 1);
+        }
+        CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+        CU_ASSERT_EQUAL(status, 0);
+    }
+    atomic_store(&ends, true);
+    pthread_join(thread, NULL);
+    kit_close(one);
 }
 
 TESTS("fork")
