@@ -142,7 +142,7 @@ static int membership_lost(const struct passage *p)
         return zkl__fail(err, ZKL_ECLOSED, 0, lock->path, "the session was closed meanwhile");
     }
     return zkl__fail(err, ZKL_ELOST, 0, lock->path,
-                     "our lock was membership_lost while we waited for the others");
+                     "our membership was lost while we waited for the others");
 }
 
 static int begin_acquire(struct passage *p)

@@ -34,8 +34,8 @@ typedef enum zkl_recipe {
     ZKL_RECIPE_ELECTION    /* zkl_election_new */
 } zkl_recipe;
 
-/* A change of a grant: ZKL_STATE_JEOPARDY, _HELD (jeopardy has passed) or _LOST. Runs as callbacks
- * do (zklock/session.h).
+/* A change of a grant: ZKL_STATE_HELD (granted, or jeopardy has passed), _JEOPARDY or _LOST. Runs as
+ * callbacks do (zklock/session.h).
  * The state may have changed since: call zkl_lock_is_held. Of changes that follow each other
  * quickly only the latest is reported, but LOST is never left out. */
 typedef void (*zkl_lock_state_fn)(zkl_lock *lock, zkl_state state, void *payload);
