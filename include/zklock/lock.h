@@ -34,10 +34,10 @@ typedef enum zkl_recipe {
     ZKL_RECIPE_ELECTION    /* zkl_election_new */
 } zkl_recipe;
 
-/* A change of a grant: ZKL_STATE_HELD (granted, or jeopardy has passed), _JEOPARDY or _LOST. Runs as
- * callbacks do (zklock/session.h).
- * The state may have changed since: call zkl_lock_is_held. Of changes that follow each other
- * quickly only the latest is reported, but LOST is never left out. */
+/* A change of a grant: ZKL_STATE_HELD (granted, or jeopardy has passed), _JEOPARDY or _LOST. Runs
+ * as callbacks do (zklock/session.h). The state may have changed since: call zkl_lock_is_held. Of
+ * changes that follow each other quickly only the latest is reported, but LOST is never left out.
+ */
 typedef void (*zkl_lock_state_fn)(zkl_lock *lock, zkl_state state, void *payload);
 
 /* Another client requests that the holder release the lock (zkl_queue_revoke, Curator's Revoker).
