@@ -134,27 +134,22 @@ static void wake_all(void *session)
     zkl__session_wake(session);
 }
 
-static struct zkl__stop_wait *wait_of(struct zkl__link *link)
-{
-    return link ? ZKL__OWNER(link, struct zkl__stop_wait, link) : NULL;
-}
-
 /* Calls each wait whose token is raised. A call may end waits, also others' than its own: those are
  * in a list of their own until they are called. */
 static void session_ring_stop(void *arg)
 {
     zkl_session *session = arg;
-    struct zkl__stop_wait *wait = wait_of(session->stop_waits.first), *next;
-    for (; wait; wait = next) {
-        next = wait_of(wait->link.next);
+    struct zkl__list *raised = &session->stop_raised;
+    ZKL__EACH_LEAVING (struct zkl__stop_wait, wait, &session->stop_waits, link) {
         if (zkl_stop_raised(wait->stop)) {
-            zkl__list_remove(wait->in, &wait->link);
-            wait->in = &session->stop_raised;
-            zkl__list_append(wait->in, &wait->link);
+            zkl__list_remove(&session->stop_waits, &wait->link);
+            wait->in = raised;
+            zkl__list_append(raised, &wait->link);
         }
     }
-    while ((wait = wait_of(session->stop_raised.first))) {
-        zkl__list_remove(wait->in, &wait->link);
+    while (raised->first) {
+        struct zkl__stop_wait *wait = ZKL__OWNER(raised->first, struct zkl__stop_wait, link);
+        zkl__list_remove(raised, &wait->link);
         wait->in = NULL;
         wait->raised(wait->owner);
     }

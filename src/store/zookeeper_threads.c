@@ -182,6 +182,7 @@ static bool have_response(const struct zk_candidates *sockets, const int kept[ZK
 {
     bool heard = quick, silent = false;
     for (int i = 0; i < sockets->count; i++) {
+        // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): see keep_sockets
         if (kept[i] >= 0 && !is_open(&sockets->each[i]) && !silent) {
             heard = has_response(kept[i], deadline);
             silent = !heard;

@@ -18,6 +18,7 @@ for function in $(nm -D --defined-only "$library" | sed -n 's/.* \(zkl_[a-z_]*\)
     [ -s "$pages/$function.3" ] || complain "$function has no page"
 done
 
+# shellcheck disable=SC2013 # words
 for type in $(sed -n 's/^} \(zkl_[a-z_]*\);$/\1/p; s/^typedef .*(\*\(zkl_[a-z_]*\))(.*/\1/p' "$sources"/../include/zklock/*.h); do
     [ -s "$pages/$type.3" ] || complain "$type has no page"
 done
