@@ -13,6 +13,7 @@ before it becomes the other one). Two holders are good only after a lie about wh
 import argparse
 import asyncio
 import collections
+import concurrent.futures
 import os
 import random
 import re
@@ -171,20 +172,18 @@ class Run:
             argv = [self.command, "-s", liar, "--session-timeout", "2s", "--tick", "100ms", self.program] + more
         self.began = time.monotonic()
         self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=self.output, stderr=self.output, env=ENVIRONMENT, process_group=0)
-        late, pid = False, 0
-        while pid == 0:
-            await asyncio.sleep(0.005)
-            late = time.monotonic() > self.began + DEADLINE
-            if late:
-                os.killpg(self.process.pid, 9)
-            pid, status, usage = os.wait4(self.process.pid, 0 if late else os.WNOHANG)
+        end = asyncio.create_task(asyncio.to_thread(os.wait4, self.process.pid, 0))
+        _, late = await asyncio.wait({end}, timeout=DEADLINE)
+        if late:
+            os.killpg(self.process.pid, 9)
+        _, status, usage = await end
         self.process.returncode = os.waitstatus_to_exitcode(status)
         try:
             os.killpg(self.process.pid, 9)  # what it left behind of its own
         except ProcessLookupError:
             pass
         listener.close()
-        return late, self.process.returncode, usage
+        return bool(late), self.process.returncode, usage
 
     def read_output(self):
         self.output.seek(0)
@@ -289,6 +288,8 @@ def hold_something(command):
 async def work(options):
     everything = Everything(options.drivers, options.command, os.environ["ZKLOCK_SERVERS"])
     programs = options.programs or PROGRAMS
+    # A thread waits for the end of each program.
+    asyncio.get_running_loop().set_default_executor(concurrent.futures.ThreadPoolExecutor(options.jobs))
     if not await everything.run_quietly(programs, options.seed, options.jobs):
         return 1
     await everything.run_all(programs, range(options.seed, options.seed + options.runs), options.jobs, False)
