@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Tests run in the order in which they stand in their file. */
 #define TEST(name)                                                     \
@@ -23,6 +24,17 @@
         check_add(&test);                                              \
     }                                                                  \
     static void name(void)
+
+/* A test between what sets it up and what takes that down again. */
+#define TEST_BETWEEN(set_up, name, tear_down) \
+    static void name##_inside(void);          \
+    TEST(name)                                \
+    {                                         \
+        set_up;                               \
+        name##_inside();                      \
+        tear_down;                            \
+    }                                         \
+    static void name##_inside(void)
 
 struct check_case {
     const char *name;
@@ -41,6 +53,8 @@ void check_add(struct check_case *test);
 
 #define ASSERT_OK(call) CU_ASSERT_EQUAL(call, ZKL_OK)
 #define ASSERT_OK_FATAL(call) CU_ASSERT_EQUAL_FATAL(call, ZKL_OK)
+/* An error's text has these words. */
+#define ASSERT_SAYS(err, words) CU_ASSERT_PTR_NOT_NULL(strstr((err).text, words))
 /* EVENTUALLY is of wait.h or of lock_kit.h. */
 #define ASSERT_EVENTUALLY(condition) CU_ASSERT(EVENTUALLY(condition))
 #define ASSERT_EVENTUALLY_FATAL(condition) CU_ASSERT_FATAL(EVENTUALLY(condition))

@@ -1,9 +1,8 @@
 #include "lock_kit.h"
 
+#include "handle_kit.h"
 #include "thread.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #define PATIENCE_MS 10000
@@ -31,13 +30,10 @@ static void let_a_millisecond_pass(void)
     zkl__signal_deinit(&never);
 }
 
-bool patience_left(struct patience *patience)
+bool look_again(int64_t end_ms)
 {
-    if (patience->until == 0) {
-        patience->until = now_ms() + PATIENCE_MS;
-    }
     let_a_millisecond_pass();
-    return now_ms() < patience->until;
+    return now_ms() < end_ms;
 }
 
 zkl_session *kit_open(const zkl_session_options *options)
@@ -68,16 +64,14 @@ zkl_session_options kit_dispatched(void)
     return options;
 }
 
+zkl_lock *kit_make(zkl_recipe recipe, zkl_session *session, const char *path, const zkl_lock_options *options)
+{
+    return kit_keep(handle_make(&handle_recipes[recipe], session, path, options));
+}
+
 zkl_lock *kit_lock(zkl_session *session, const char *path, const zkl_lock_options *options)
 {
-    zkl_lock *lock = NULL;
-    zkl_error err = {0};
-    int code = zkl_lock_new(&lock, session, path, options, &err);
-    if (code != ZKL_OK) {
-        fprintf(stderr, "lock: %s: %s\n", zkl_error_name(code), err.text);
-    }
-    ASSERT_OK_FATAL(code);
-    return kit_keep(lock);
+    return kit_make(ZKL_RECIPE_LOCK, session, path, options);
 }
 
 zkl_lock *kit_hold(zkl_session *session, const char *path, const zkl_lock_options *options)
@@ -89,9 +83,9 @@ zkl_lock *kit_hold(zkl_session *session, const char *path, const zkl_lock_option
 
 bool kit_held_for(const zkl_lock *lock, int64_t ms)
 {
-    struct patience patience = {now_ms() + ms};
+    int64_t end_ms = now_ms() + ms;
     bool held = true;
-    while (held && patience_left(&patience)) {
+    while (held && look_again(end_ms)) {
         held = zkl_lock_is_held(lock);
     }
     return held;
@@ -130,6 +124,11 @@ void kit_set_up(const zkl_session_options *options)
 {
     one = kit_open(options);
     two = kit_open(options);
+}
+
+void kit_set_up_with(zkl_session_options options)
+{
+    kit_set_up(&options);
 }
 
 /* Those that are not freed yet. Any thread. */

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include <zklock/testing.h>
 #include <zklock/zklock.h>
 
 #include "check.h"
@@ -24,19 +25,15 @@
 #endif
 
 int64_t now_ms(void);
-
-struct patience {
-    int64_t until;
-};
-bool patience_left(struct patience *patience); /* a millisecond later; false after ten seconds */
+bool look_again(int64_t end_ms); /* a millisecond later; false when there is to be no other look */
 /* True as soon as the condition is, false after ten seconds. */
-#define EVENTUALLY(condition)                                       \
-    __extension__({                                                 \
-        struct patience patience_ = {0};                            \
-        bool so_;                                                   \
-        while (!(so_ = (condition)) && patience_left(&patience_)) { \
-        }                                                           \
-        so_;                                                        \
+#define EVENTUALLY(condition)                              \
+    __extension__({                                        \
+        int64_t end_ = now_ms() + 10000;                   \
+        bool so_;                                          \
+        while (!(so_ = (condition)) && look_again(end_)) { \
+        }                                                  \
+        so_;                                               \
     })
 
 /* A session at PLACE; options NULL: defaults. Ends the test when it cannot be opened. */
@@ -45,6 +42,11 @@ zkl_session *kit_open(const zkl_session_options *options);
 zkl_session_options kit_short(void);
 /* Callbacks wait until they are dispatched. */
 zkl_session_options kit_dispatched(void);
+/* The defaults, but for these: LOCK_OPTIONS(.recover = true). */
+#define LOCK_OPTIONS(...) \
+    (&(const zkl_lock_options){.size = sizeof(zkl_lock_options), .release_timeout_ms = 1000, __VA_ARGS__})
+/* Locks, until kit_free or kit_tear_down. */
+zkl_lock *kit_make(zkl_recipe recipe, zkl_session *session, const char *path, const zkl_lock_options *options);
 zkl_lock *kit_lock(zkl_session *session, const char *path, const zkl_lock_options *options);
 zkl_lock *kit_hold(zkl_session *session, const char *path, const zkl_lock_options *options); /* and acquired */
 /* Nobody is in the way: it is granted, and given back. Macros, for the line of a failure. */
@@ -61,22 +63,18 @@ void kit_close(zkl_session *session); /* the server must confirm */
 #define kit_suspend(session) ASSERT_OK(zkl__memory_suspend(zkl_session_id(session)))
 #define kit_resume(session) ASSERT_OK(zkl__memory_resume(zkl_session_id(session)))
 #define kit_expire(session) ASSERT_OK(zkl__memory_expire(zkl_session_id(session)))
+/* Its responses wait, until they do no more. */
+#define kit_delay(session, on) ASSERT_OK(zkl_testing_delay(session, on, NULL))
 /* The two sessions that most tests want, opened and closed together. */
 extern zkl_session *one, *two;
 void kit_set_up(const zkl_session_options *options); /* of both */
+void kit_set_up_with(zkl_session_options options);
 /* Frees the locks that nobody has freed, and closes both. */
 void kit_tear_down(void);
-/* A TEST in which both are open. */
-#define TEST_WITH_SESSIONS(name)     \
-    static void name##_inside(void); \
-    TEST(name)                       \
-    {                                \
-        kit_set_up(NULL);            \
-        name##_inside();             \
-        kit_tear_down();             \
-    }                                \
-    static void name##_inside(void)
-/* Until kit_free or kit_tear_down, as what kit_lock and kit_hold make. Returns it. */
+/* A TEST in which both are open; options: NULL, or a function that gives theirs. */
+#define TEST_WITH_SESSIONS(name) TEST_BETWEEN(kit_set_up(NULL), name, kit_tear_down())
+#define TEST_WITH_SESSIONS_OF(options, name) TEST_BETWEEN(kit_set_up_with(options()), name, kit_tear_down())
+/* As what the kit makes. Returns it. */
 zkl_lock *kit_keep(zkl_lock *lock);
 void kit_free(zkl_lock *lock);
 /* Somebody else writes to the store; name and data may be NULL. What is created is persistent. */

@@ -4,15 +4,8 @@
 
 #include <poll.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #define QUEUE "/locks/callbacks"
-
-static void set_up(const zkl_session_options *options)
-{
-    one = kit_open(options);
-    two = kit_open(NULL);
-}
 
 static bool fd_readable(zkl_session *session, int timeout_ms)
 {
@@ -22,11 +15,10 @@ static bool fd_readable(zkl_session *session, int timeout_ms)
 
 /* --- completions --------------------------------------------------------------------------------------------------- */
 
-TEST(test_async_acquires_complete_once)
+TEST_WITH_SESSIONS(test_async_acquires_complete_once)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_lock *locks[10];
-    set_up(NULL);
     zkl_lock *holder = kit_hold(two, QUEUE, NULL);
     for (int i = 0; i < 10; i++) {
         locks[i] = kit_lock(one, QUEUE, NULL);
@@ -44,21 +36,13 @@ TEST(test_async_acquires_complete_once)
         CU_ASSERT_FALSE(pthread_equal(box.letters[i].thread, pthread_self()));
         kit_release(locks[i]);
     }
-    for (int i = 0; i < 10; i++) {
-        kit_free(locks[i]);
-    }
-    kit_free(holder);
-    kit_tear_down();
-    CU_ASSERT_EQUAL(box.count, 10);
+    CU_ASSERT_EQUAL(mailbox_count(&box), 10);
 }
 
-TEST(test_async_results)
+TEST_WITH_SESSIONS(test_async_results)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    options.recursive = true;
-    set_up(NULL);
-    zkl_lock *a = kit_lock(two, QUEUE, &options), *b = kit_lock(one, QUEUE, NULL);
+    zkl_lock *a = kit_lock(two, QUEUE, LOCK_OPTIONS(.recursive = true)), *b = kit_lock(one, QUEUE, NULL);
     for (int i = 0; i < 2; i++) { /* held: counts */
         ASSERT_OK(zkl_lock_acquire_async(a, 1000, on_acquired, &box, NULL));
         CU_ASSERT_FATAL(mailbox_wait(&box, (size_t)i + 1));
@@ -71,9 +55,7 @@ TEST(test_async_results)
     CU_ASSERT_FALSE(box.letters[2].granted);
     ASSERT_OK(zkl_lock_acquire_async(b, ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, 0, on_acquired, &box, NULL), ZKL_EDEADLK); /* and no completion */
-    kit_free(a);
     kit_free(b);
-    kit_tear_down();
     CU_ASSERT_EQUAL(box.count, 4);
 }
 
@@ -103,10 +85,9 @@ static void acquire_in_completion(zkl_lock *lock, int code, const zkl_grant *gra
     on_acquired(lock, code, grant, err, &relay->box);
 }
 
-TEST(test_completions_may_call_the_library)
+TEST_WITH_SESSIONS(test_completions_may_call_the_library)
 {
     struct relay relay = {.box = MAILBOX_INIT};
-    set_up(NULL);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     relay.other = kit_lock(one, QUEUE "/other", NULL);
     ASSERT_OK(zkl_lock_acquire_async(lock, 1000, acquire_in_completion, &relay, NULL));
@@ -119,7 +100,6 @@ TEST(test_completions_may_call_the_library)
     ASSERT_OK(relay.box.letters[1].code);
     ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
     kit_free(relay.other);
-    kit_tear_down();
 }
 
 struct gate {
@@ -143,12 +123,11 @@ static void *free_victim(void *arg)
     return gate->left ? arg : NULL;
 }
 
-TEST(test_free_waits_for_a_callback_that_runs)
+TEST_WITH_SESSIONS(test_free_waits_for_a_callback_that_runs)
 {
     struct gate gate = {.entered = MAILBOX_INIT, .leave = MAILBOX_INIT};
     pthread_t thread;
     void *waited = NULL;
-    set_up(NULL);
     gate.victim = kit_lock(one, QUEUE, NULL);
     ASSERT_OK(zkl_lock_acquire_async(gate.victim, 1000, wait_in_completion, &gate, NULL));
     CU_ASSERT_FATAL(mailbox_wait(&gate.entered, 1));
@@ -157,16 +136,13 @@ TEST(test_free_waits_for_a_callback_that_runs)
     mailbox_put(&gate.leave, (struct letter){0});
     pthread_join(thread, &waited);
     CU_ASSERT_PTR_NOT_NULL(waited);
-    kit_tear_down();
 }
 
 /* A callback that blocks delays callbacks, but no heartbeat and no grant. */
-TEST(test_a_callback_that_blocks)
+TEST_WITH_SESSIONS_OF(kit_short, test_a_callback_that_blocks)
 {
     struct gate gate = {.entered = MAILBOX_INIT, .leave = MAILBOX_INIT};
     struct mailbox box = MAILBOX_INIT;
-    zkl_session_options options = kit_short();
-    set_up(&options);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL), *other = kit_lock(one, QUEUE "/other", NULL);
     ASSERT_OK(zkl_lock_acquire_async(lock, 1000, wait_in_completion, &gate, NULL));
     CU_ASSERT_FATAL(mailbox_wait(&gate.entered, 1));
@@ -176,24 +152,15 @@ TEST(test_a_callback_that_blocks)
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     mailbox_put(&gate.leave, (struct letter){0});
     CU_ASSERT(mailbox_wait(&box, 1));
-    kit_free(lock);
-    kit_free(other);
-    kit_tear_down();
 }
 
 /* --- dispatch ------------------------------------------------------------------------------------------------------ */
 
-TEST(test_dispatch)
+TEST_WITH_SESSIONS_OF(kit_dispatched, test_dispatch)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_session_options options = kit_dispatched();
-    set_up(&options);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     CU_ASSERT(zkl_session_fd(one) >= 0);
-    CU_ASSERT_EQUAL(zkl_session_fd(two), -1);
-    CU_ASSERT_EQUAL(zkl_session_dispatch(two), ZKL_EUNSUPPORTED);
-    CU_ASSERT_EQUAL(zkl_session_dispatch(NULL), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_session_fd(NULL), -1);
     CU_ASSERT_FALSE(fd_readable(one, 0));
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 0);
     ASSERT_OK(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL));
@@ -204,19 +171,15 @@ TEST(test_dispatch)
     ASSERT_OK(box.letters[0].code);
     CU_ASSERT(pthread_equal(box.letters[0].thread, pthread_self()));
     CU_ASSERT_FALSE(fd_readable(one, 0));
-    kit_free(lock);
-    kit_tear_down();
 }
 
 #define THOUSAND 1000
 
-TEST(test_dispatch_thousands_from_one_thread)
+TEST_WITH_SESSIONS_OF(kit_dispatched, test_dispatch_thousands_from_one_thread)
 {
     static zkl_lock *locks[THOUSAND];
     static char path[64];
     struct mailbox box = MAILBOX_INIT;
-    zkl_session_options options = kit_dispatched();
-    set_up(&options);
     for (int i = 0; i < THOUSAND; i++) {
         snprintf(path, sizeof path, QUEUE "/%d", i % 250); /* four in each queue */
         locks[i] = kit_lock(one, path, NULL);
@@ -234,7 +197,6 @@ TEST(test_dispatch_thousands_from_one_thread)
         kit_free(locks[i]); /* and the waiters' completions run in here */
     }
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 0);
-    kit_tear_down();
 }
 
 static void dispatch_in_completion(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err,
@@ -244,11 +206,9 @@ static void dispatch_in_completion(zkl_lock *lock, int code, const zkl_grant *gr
     (void)code;
 }
 
-TEST(test_dispatch_in_a_callback_does_nothing)
+TEST_WITH_SESSIONS_OF(kit_dispatched, test_dispatch_in_a_callback_does_nothing)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_session_options options = kit_dispatched();
-    set_up(&options);
     zkl_lock *a = kit_lock(one, QUEUE "/a", NULL), *b = kit_lock(one, QUEUE "/b", NULL);
     ASSERT_OK(zkl_lock_acquire_async(a, 1000, dispatch_in_completion, &box, NULL));
     ASSERT_OK(zkl_lock_acquire_async(b, 1000, dispatch_in_completion, &box, NULL));
@@ -256,18 +216,19 @@ TEST(test_dispatch_in_a_callback_does_nothing)
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 2);
     CU_ASSERT_EQUAL(box.letters[0].code, 0);
     CU_ASSERT_EQUAL(box.letters[1].code, 0);
-    kit_free(a);
-    kit_free(b);
-    kit_tear_down();
+}
+
+static zkl_session_options short_and_dispatched(void)
+{
+    zkl_session_options options = kit_short();
+    options.callbacks = ZKL_CALLBACKS_DISPATCH;
+    return options;
 }
 
 /* A grant that nobody took note of until its lease was over is no grant. */
-TEST(test_a_completion_that_comes_too_late)
+TEST_WITH_SESSIONS_OF(short_and_dispatched, test_a_completion_that_comes_too_late)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_session_options options = kit_short();
-    options.callbacks = ZKL_CALLBACKS_DISPATCH;
-    set_up(&options);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     ASSERT_OK(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL));
     ASSERT_EVENTUALLY(zkl_lock_is_held(lock));
@@ -278,16 +239,12 @@ TEST(test_a_completion_that_comes_too_late)
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
     kit_resume(one);
     ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
-    kit_free(lock);
-    kit_tear_down();
 }
 
 /* Nor is one that was given up before its completion could run. */
-TEST(test_a_grant_given_up_before_its_completion)
+TEST_WITH_SESSIONS_OF(kit_dispatched, test_a_grant_given_up_before_its_completion)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_session_options options = kit_dispatched();
-    set_up(&options);
     for (int way = 0; way < 2; way++) {
         zkl_lock *lock = kit_lock(one, QUEUE, NULL);
         mailbox_clear(&box);
@@ -295,28 +252,22 @@ TEST(test_a_grant_given_up_before_its_completion)
         ASSERT_EVENTUALLY(zkl_lock_is_held(lock));
         if (way == 1) {
             kit_close(one);
-            one = kit_open(&options);
         }
-        kit_free(lock);
+        kit_free(lock); /* of a closed session, too */
         CU_ASSERT_EQUAL(box.count, 1);
         CU_ASSERT_EQUAL(box.letters[0].code, way == 0 ? ZKL_ECANCELED : ZKL_ECLOSED);
         CU_ASSERT_FALSE(box.letters[0].granted);
         ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
     }
-    kit_tear_down();
+    one = kit_open(NULL);
 }
 
 /* --- states -------------------------------------------------------------------------------------------------------- */
 
-TEST(test_states_are_told_as_the_latest_but_every_loss_is)
+TEST_WITH_SESSIONS_OF(kit_dispatched, test_states_are_told_as_the_latest_but_every_loss_is)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_session_options options = kit_dispatched();
-    zkl_lock_options lock_options = ZKL_LOCK_OPTIONS_INIT;
-    lock_options.state_fn = on_lock_state;
-    lock_options.payload = &box;
-    set_up(&options);
-    zkl_lock *lock = kit_lock(one, QUEUE, &lock_options);
+    zkl_lock *lock = kit_lock(one, QUEUE, LOCK_OPTIONS(.state_fn = on_lock_state, .payload = &box));
     for (int i = 0; i < 2; i++) { /* held, lost, released: twice; nobody listens meanwhile */
         kit_acquire(lock);
         kit_expire(one);
@@ -347,8 +298,6 @@ TEST(test_states_are_told_as_the_latest_but_every_loss_is)
     kit_release(lock);
     zkl_session_dispatch(one); /* held and released: there is nothing left to tell */
     CU_ASSERT_EQUAL(box.count, 4);
-    kit_free(lock);
-    kit_tear_down();
 }
 
 static void free_on_loss(zkl_lock *lock, zkl_state state, void *payload)
@@ -359,63 +308,16 @@ static void free_on_loss(zkl_lock *lock, zkl_state state, void *payload)
     }
 }
 
-TEST(test_free_in_a_state_callback)
+TEST_WITH_SESSIONS(test_free_in_a_state_callback)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    options.state_fn = free_on_loss;
-    options.payload = &box;
-    set_up(NULL);
-    (void)kit_hold(one, QUEUE, &options);
+    (void)kit_hold(one, QUEUE, LOCK_OPTIONS(.state_fn = free_on_loss, .payload = &box));
     CU_ASSERT(mailbox_wait(&box, 1));
     kit_expire(one);
     ASSERT_EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST);
-    kit_tear_down();
-    CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_STATE_LOST);
 }
 
 /* --- several threads that dispatch: one of them runs callbacks, the others sleep ------------------------------------------ */
-
-/* A callback that says that it runs, and goes on when it is told to. */
-struct door {
-    pthread_mutex_t mutex;
-    pthread_cond_t cond;
-    bool entered, open;
-};
-#define DOOR_INIT                                                         \
-    {                                                                     \
-        PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, false \
-    }
-
-static void pass(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
-{
-    struct door *gate = payload;
-    (void)lock, (void)code, (void)grant, (void)err;
-    pthread_mutex_lock(&gate->mutex);
-    gate->entered = true;
-    pthread_cond_broadcast(&gate->cond);
-    while (!gate->open) {
-        pthread_cond_wait(&gate->cond, &gate->mutex);
-    }
-    pthread_mutex_unlock(&gate->mutex);
-}
-
-static void await_entry(struct door *gate)
-{
-    pthread_mutex_lock(&gate->mutex);
-    while (!gate->entered) {
-        pthread_cond_wait(&gate->cond, &gate->mutex);
-    }
-    pthread_mutex_unlock(&gate->mutex);
-}
-
-static void open_gate(struct door *gate)
-{
-    pthread_mutex_lock(&gate->mutex);
-    gate->open = true;
-    pthread_cond_broadcast(&gate->cond);
-    pthread_mutex_unlock(&gate->mutex);
-}
 
 static void *dispatch(void *arg)
 {
@@ -423,48 +325,40 @@ static void *dispatch(void *arg)
     return (void *)(intptr_t)zkl_session_dispatch(one);
 }
 
-static void *let_go(void *arg)
-{
-    kit_free(arg); /* runs the completion that is owed */
-    return NULL;
-}
-
 /* While another thread runs a callback, what is posted is announced, and dispatch has nothing to do: then the descriptor must not go on
  * saying that it has. As soon as the other is done, it does. */
-static void busy_elsewhere(bool freeing)
+static void busy_elsewhere(void *(*there)(void *gate))
 {
-    struct door gate = DOOR_INIT;
+    struct gate gate = {.entered = MAILBOX_INIT, .leave = MAILBOX_INIT};
     struct mailbox box = MAILBOX_INIT;
-    zkl_session_options options = kit_dispatched();
     pthread_t other;
-    one = kit_open(&options);
-    zkl_lock *a = kit_lock(one, QUEUE "/a", NULL), *b = kit_lock(one, QUEUE "/b", NULL);
-    ASSERT_OK(zkl_lock_acquire_async(a, 1000, pass, &gate, NULL));
+    zkl_lock *lock = kit_lock(one, QUEUE "/b", NULL);
+    gate.victim = kit_lock(one, QUEUE "/a", NULL);
+    ASSERT_OK(zkl_lock_acquire_async(gate.victim, 1000, wait_in_completion, &gate, NULL));
     CU_ASSERT(fd_readable(one, 10000));
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&other, NULL, freeing ? let_go : dispatch, a), 0);
-    await_entry(&gate);
-    ASSERT_OK(zkl_lock_acquire_async(b, 1000, on_acquired, &box, NULL));
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&other, NULL, there, &gate), 0);
+    CU_ASSERT_FATAL(mailbox_wait(&gate.entered, 1));
+    ASSERT_OK(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL));
     CU_ASSERT(fd_readable(one, 10000));
-    ASSERT_EVENTUALLY(zkl_lock_is_held(b));
+    ASSERT_EVENTUALLY(zkl_lock_is_held(lock));
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 0);
     CU_ASSERT_FALSE(fd_readable(one, 0)); /* no spinning */
-    open_gate(&gate);
+    mailbox_put(&gate.leave, (struct letter){0});
     CU_ASSERT(fd_readable(one, 10000)); /* nothing forgotten */
     CU_ASSERT_EQUAL(pthread_join(other, NULL), 0);
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 1);
     ASSERT_OK(mailbox_last(&box));
     CU_ASSERT_FALSE(fd_readable(one, 0));
-    kit_free(b);
-    if (!freeing) {
-        kit_free(a);
-    }
-    kit_close(one);
 }
 
-TEST(test_another_thread_is_in_a_callback)
+TEST_WITH_SESSIONS_OF(kit_dispatched, test_another_thread_dispatches)
 {
-    busy_elsewhere(false);
-    busy_elsewhere(true);
+    busy_elsewhere(dispatch);
+}
+
+TEST_WITH_SESSIONS_OF(kit_dispatched, test_another_thread_frees)
+{
+    busy_elsewhere(free_victim); /* which runs the completion that is owed */
 }
 
 #define LOCKS 200
@@ -480,13 +374,11 @@ static void *poll_and_dispatch(void *arg)
 }
 
 /* Announced is each post, what is left when a dispatch returns, and what was silenced meanwhile: each may wake both in vain, and no more. */
-TEST(test_two_threads_share_the_work)
+TEST_WITH_SESSIONS_OF(kit_dispatched, test_two_threads_share_the_work)
 {
     static zkl_lock *locks[LOCKS];
     struct mailbox box = MAILBOX_INIT;
-    zkl_session_options options = kit_dispatched();
     pthread_t threads[2];
-    one = kit_open(&options);
     for (size_t i = 0; i < 2; i++) {
         CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, poll_and_dispatch, &box), 0);
     }
@@ -506,9 +398,7 @@ TEST(test_two_threads_share_the_work)
     CU_ASSERT(in_vain <= 6 * LOCKS);
     for (size_t i = 0; i < LOCKS; i++) {
         CU_ASSERT(zkl_lock_is_held(locks[i]));
-        kit_free(locks[i]);
     }
-    kit_close(one);
 }
 
 /* --- the end --------------------------------------------------------------------------------------------------------- */

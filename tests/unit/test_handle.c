@@ -3,11 +3,6 @@
 #include "handle_kit.h"
 #include "lock_kit.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#include <zklock/testing.h>
-
 #define RECORD "/records/one"
 #define ACCOUNT "/account"
 
@@ -24,25 +19,28 @@ static void begin(void)
     ASSERT_OK_FATAL(zkl_once_prepare(one, "/records", 10000, NULL));
 }
 
-TEST(test_every_recipe)
+/* With a directory for RECORD. */
+#define TEST_OF_RECORDS(name) TEST_BETWEEN(begin(), name, kit_tear_down())
+
+/* A lock of that recipe at the path of its own. */
+static zkl_lock *make(int recipe, zkl_session *session, const zkl_lock_options *options)
 {
-    begin();
+    return kit_make((zkl_recipe)recipe, session, path_of(recipe), options);
+}
+
+TEST_OF_RECORDS(test_every_recipe)
+{
     for (int i = 0; i < handle_recipe_count; i++) {
         handle_drive(&handle_recipes[i], one, two, path_of(i), RECORD);
     }
-    kit_tear_down();
 }
 
 /* --- reads and commits ------------------------------------------------------------------------------------------------- */
 
-/* A znode to read, made under another lock. */
-static void make_account(zkl_session *session, const char *text)
+/* A znode to read, made by somebody else. */
+static void make_account(void)
 {
-    zkl_lock *lock = kit_lock(session, "/locks/maker", NULL);
-    const zkl_op op = {.kind = ZKL_OP_CREATE, .path = ACCOUNT, .data = text, .size = strlen(text)};
-    kit_acquire(lock);
-    ASSERT_OK(zkl_lock_commit(lock, &op, 1, 10000, NULL, NULL));
-    kit_free(lock);
+    kit_must_write(ZKL__OP_CREATE, ACCOUNT, NULL, "100");
 }
 
 TEST(test_every_recipe_reads_and_commits)
@@ -52,8 +50,8 @@ TEST(test_every_recipe_reads_and_commits)
         zkl_data *data;
         zkl_op_result result;
         kit_set_up(NULL);
-        make_account(two, "100");
-        zkl_lock *lock = handle_make(&handle_recipes[i], one, "/locks/guarded", NULL);
+        make_account();
+        zkl_lock *lock = kit_make((zkl_recipe)i, one, "/locks/guarded", NULL);
         CU_ASSERT_EQUAL(zkl_lock_read(&data, lock, ACCOUNT, false, 1000, NULL), ZKL_ENOTHELD);
         CU_ASSERT_PTR_NULL(data);
         kit_acquire(lock);
@@ -86,36 +84,28 @@ TEST(test_every_recipe_reads_and_commits)
 }
 
 /* The response comes after the loss: what was read may be old. */
-TEST(test_lost_before_the_response)
+TEST_WITH_SESSIONS_OF(kit_short, test_lost_before_the_response)
 {
-    zkl_session_options options = kit_short();
     struct mailbox box = MAILBOX_INIT, ended = MAILBOX_INIT;
     zkl_data *data;
-    zkl_error err;
-    kit_set_up(&options);
-    make_account(two, "100");
-    zkl_lock *lock = handle_make(&handle_recipes[ZKL_RECIPE_LOCK], one, "/locks/guarded", NULL);
-    kit_acquire(lock);
-    char node[ZKL_PATH_MAX + 1];
-    zkl_lock_node(lock, node, sizeof node);
-    ASSERT_OK(zkl_testing_delay(one, true, NULL));
+    make_account();
+    zkl_lock *lock = kit_hold(one, "/locks/guarded", NULL);
+    kit_delay(one, true);
     ASSERT_OK(zkl_lock_read_async(&data, lock, ACCOUNT, false, ZKL_WAIT_FOREVER, on_ended, &box, NULL));
-    CU_ASSERT_EQUAL(zkl_lock_read(&data, lock, ACCOUNT, false, ZKL_WAIT_FOREVER, &err), ZKL_ECONNECT);
+    CU_ASSERT_EQUAL(zkl_lock_read(&data, lock, ACCOUNT, false, ZKL_WAIT_FOREVER, NULL), ZKL_ECONNECT);
     CU_ASSERT_FALSE(zkl_lock_is_held(lock));
     CU_ASSERT_EQUAL(mailbox_code(&box, 1), ZKL_ECONNECT);
-    ASSERT_OK(zkl_testing_delay(one, false, NULL));
+    kit_delay(one, false);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
 
     kit_acquire(lock);
-    ASSERT_OK(zkl_testing_delay(one, true, NULL));
+    kit_delay(one, true);
     ASSERT_OK(zkl_lock_read_async(&data, lock, ACCOUNT, false, 5000, on_ended, &box, NULL));
     ASSERT_OK(zkl_lock_release_async(lock, on_ended, &ended, NULL)); /* the read is on its way */
-    ASSERT_OK(zkl_testing_delay(one, false, NULL));
+    kit_delay(one, false);
     CU_ASSERT_EQUAL(mailbox_code(&box, 2), ZKL_ELOST);
     CU_ASSERT_PTR_NULL(data);
     CU_ASSERT_TRUE(mailbox_wait(&ended, 1));
-    kit_free(lock);
-    kit_tear_down();
 }
 
 /* The result is known at the call; the response is waited for, a cancel and a stop token do not change that. */
@@ -128,25 +118,25 @@ TEST(test_release)
         kit_set_up(NULL);
         options.stop = &stop;
         options.release_timeout_ms = 60000;
-        zkl_lock *lock = handle_make(&handle_recipes[i], one, "/locks/guarded", &options);
-        zkl_lock *next = handle_make(&handle_recipes[i], two, "/locks/guarded", NULL);
+        zkl_lock *lock = kit_make((zkl_recipe)i, one, "/locks/guarded", &options);
+        zkl_lock *next = kit_make((zkl_recipe)i, two, "/locks/guarded", NULL);
         CU_ASSERT_EQUAL(zkl_lock_release_async(lock, on_ended, &box, NULL), ZKL_ENOTHELD);
         kit_acquire(lock);
         CU_ASSERT_EQUAL(zkl_lock_release_async(lock, NULL, NULL, NULL), ZKL_EINVAL);
-        ASSERT_OK(zkl_testing_delay(one, true, NULL));
+        kit_delay(one, true);
         ASSERT_OK(zkl_lock_release_async(lock, on_ended, &box, NULL));
         CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
         CU_ASSERT_EQUAL(zkl_lock_cancel(lock), ZKL_ENOTWAITING);
         zkl_stop_raise(&stop);
         kit_acquire(next); /* it was sent */
         CU_ASSERT_EQUAL(mailbox_count(&box), 0);
-        ASSERT_OK(zkl_testing_delay(one, false, NULL));
+        kit_delay(one, false);
         ASSERT_OK(mailbox_code(&box, 1));
-        ASSERT_OK(zkl_testing_delay(two, true, NULL));
+        kit_delay(two, true);
         ASSERT_OK(zkl_lock_release_async(next, on_ended, &box, NULL));
         kit_free(next); /* delivers */
         CU_ASSERT_EQUAL(mailbox_count(&box), 2);
-        ASSERT_OK(zkl_testing_delay(two, false, NULL));
+        kit_delay(two, false);
         kit_free(lock);
         CU_ASSERT_EQUAL(mailbox_count(&box), 2);
         kit_tear_down();
@@ -154,22 +144,19 @@ TEST(test_release)
 }
 
 /* A record of a later release may be larger. */
-TEST(test_reserved)
+TEST_WITH_SESSIONS(test_reserved)
 {
     zkl_error err;
-    begin();
     zkl_lock *lock = kit_hold(one, "/locks/guarded", NULL);
     zkl_op op = ZKL_OP_INIT;
     op.path = "/growing";
     op.reserved[1] = 1;
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, 10000, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "ZKL_OP_INIT"));
+    ASSERT_SAYS(err, "ZKL_OP_INIT");
     op.reserved[1] = 0;
     ASSERT_OK(zkl_lock_commit(lock, &op, 1, 10000, NULL, &err));
     op.kind = ZKL_OP_DELETE; /* of any version */
     ASSERT_OK(zkl_lock_commit(lock, &op, 1, 10000, NULL, &err));
-    kit_free(lock);
-    kit_tear_down();
 }
 
 /* --- every znode of a hold ----------------------------------------------------------------------------------------- */
@@ -181,62 +168,54 @@ static void check_commit_is_not_done(zkl_lock *lock)
     zkl_lock_release(lock, NULL);
     kit_acquire(lock);
     ASSERT_OK(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, NULL)); /* it was not there */
-    kit_free(lock);
 }
 
-TEST(test_commit_after_one_znode_of_several_is_gone)
+TEST_OF_RECORDS(test_commit_after_one_znode_of_several_is_gone)
 {
-    begin();
-    zkl_lock *lock = handle_make(&handle_recipes[ZKL_RECIPE_MULTILOCK], one, "/several", NULL);
+    zkl_lock *lock = make(ZKL_RECIPE_MULTILOCK, one, NULL);
     kit_acquire(lock);
     kit_remove_first(zkl_multilock_path(lock, 1));
     check_commit_is_not_done(lock);
-    kit_tear_down();
 }
 
-TEST(test_commit_after_one_permit_of_several_is_gone)
+static zkl_lock *make_pool(int permits)
 {
-    begin();
     zkl_lock *lock = NULL;
+    ASSERT_OK_FATAL(zkl_semaphore_new(&lock, one, "/pool", permits, NULL, NULL));
+    return kit_keep(lock);
+}
+
+TEST_OF_RECORDS(test_commit_after_one_permit_of_several_is_gone)
+{
     zkl_queue *queue = NULL;
-    ASSERT_OK_FATAL(zkl_semaphore_new(&lock, one, "/pool", 3, NULL, NULL));
+    zkl_lock *lock = make_pool(3);
     ASSERT_OK(zkl_semaphore_acquire(lock, 3, 10000, NULL, NULL));
     ASSERT_OK(zkl_queue_list(&queue, two, "/pool/leases", 10000, NULL));
     CU_ASSERT_EQUAL_FATAL(queue->count, 3);
     kit_must_write(ZKL__OP_DELETE, "/pool/leases", queue->entries[2].name, NULL);
     zkl_queue_free(queue);
     check_commit_is_not_done(lock);
-    kit_tear_down();
 }
 
-TEST(test_commit_refuses_more_znodes_than_fit)
+TEST_WITH_SESSIONS(test_commit_refuses_more_znodes_than_fit)
 {
-    begin();
-    zkl_lock *lock = NULL;
     zkl_error err = {0};
-    ASSERT_OK_FATAL(zkl_semaphore_new(&lock, one, "/pool", ZKL_COMMIT_MAX + 1, NULL, NULL));
+    zkl_lock *lock = make_pool(ZKL_COMMIT_MAX + 1);
     ASSERT_OK(zkl_semaphore_acquire(lock, ZKL_COMMIT_MAX + 1, 10000, NULL, NULL));
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, NULL, 0, 10000, NULL, &err), ZKL_ELIMIT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "101 znodes"));
+    ASSERT_SAYS(err, "101 znodes");
     ASSERT_OK(zkl_semaphore_release(lock, 1, NULL));
     ASSERT_OK(zkl_lock_commit(lock, NULL, 0, 10000, NULL, &err));
-    kit_free(lock);
-    kit_tear_down();
 }
 
 /* --- options ------------------------------------------------------------------------------------------------------- */
 
-TEST(test_max_hold)
+TEST_WITH_SESSIONS(test_max_hold)
 {
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     struct mailbox box = MAILBOX_INIT;
-    options.max_hold_ms = 60;
-    options.state_fn = on_lock_state;
-    options.payload = &box;
-    begin();
     for (int i = 0; i < handle_recipe_count; i++) {
-        zkl_lock *lock = handle_make(&handle_recipes[i], one, path_of(i), &options);
-        zkl_lock *next = handle_make(&handle_recipes[i], two, path_of(i), NULL);
+        zkl_lock *lock = make(i, one, LOCK_OPTIONS(.max_hold_ms = 60, .state_fn = on_lock_state, .payload = &box));
+        zkl_lock *next = make(i, two, NULL);
         mailbox_clear(&box);
         kit_acquire(lock);
         CU_ASSERT(zkl_lock_remaining_ms(lock) <= 60);
@@ -245,10 +224,7 @@ TEST(test_max_hold)
         CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_LOST);
         CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
         kit_release(next);
-        kit_free(lock);
-        kit_free(next);
     }
-    kit_tear_down();
 }
 
 static void on_revoke(zkl_lock *lock, void *payload)
@@ -256,78 +232,61 @@ static void on_revoke(zkl_lock *lock, void *payload)
     mailbox_put(payload, (struct letter){.from = lock, .code = 1});
 }
 
-TEST(test_recursive)
+TEST_WITH_SESSIONS(test_recursive)
 {
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    options.recursive = true;
-    begin();
     for (int i = 0; i < handle_recipe_count; i++) {
-        if (handle_recipes[i].recipe != ZKL_RECIPE_SEMAPHORE) {
-            zkl_lock *lock = handle_make(&handle_recipes[i], one, path_of(i), &options);
+        if (i != ZKL_RECIPE_SEMAPHORE) {
+            zkl_lock *lock = make(i, one, LOCK_OPTIONS(.recursive = true));
             kit_acquire(lock);
             kit_acquire(lock);
             kit_release(lock);
             CU_ASSERT_TRUE(zkl_lock_is_held(lock));
             kit_release(lock);
             CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ENOTHELD);
-            kit_free(lock);
         }
     }
-    kit_tear_down();
 }
 
-TEST(test_revocation)
+TEST_WITH_SESSIONS(test_revocation)
 {
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     struct mailbox box = MAILBOX_INIT;
-    options.revoke_fn = on_revoke;
-    options.payload = &box;
-    begin();
     for (int i = 0; i < handle_recipe_count; i++) {
-        if (handle_recipes[i].recipe != ZKL_RECIPE_SEMAPHORE) {
-            zkl_lock *lock = handle_make(&handle_recipes[i], one, path_of(i), &options);
+        if (i != ZKL_RECIPE_SEMAPHORE) {
+            zkl_lock *lock = make(i, one, LOCK_OPTIONS(.revoke_fn = on_revoke, .payload = &box));
             mailbox_clear(&box);
             kit_acquire(lock);
             ASSERT_OK(zkl_queue_revoke(two, path_of(i), NULL, 10000, NULL));
             CU_ASSERT_TRUE(mailbox_wait(&box, 1));
             kit_release(lock);
             CU_ASSERT_EQUAL(kit_queue(two, path_of(i)), 0);
-            kit_free(lock);
         }
     }
-    kit_tear_down();
 }
 
 /* A leader that publishes has its value back, and is asked by nobody. */
-TEST(test_a_revocable_leader_publishes)
+TEST_WITH_SESSIONS(test_a_revocable_leader_publishes)
 {
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     struct mailbox box = MAILBOX_INIT;
     zkl_queue *queue = NULL;
-    options.revoke_fn = on_revoke;
-    options.payload = &box;
-    begin();
-    zkl_lock *lock = handle_make(&handle_recipes[ZKL_RECIPE_ELECTION], one, "/leader", &options);
+    zkl_lock *lock = make(ZKL_RECIPE_ELECTION, one, LOCK_OPTIONS(.revoke_fn = on_revoke, .payload = &box));
     kit_acquire(lock);
     ASSERT_OK(zkl_election_publish(lock, "here", 10000, NULL));
-    ASSERT_OK(zkl_queue_revoke(two, "/leader", NULL, 10000, NULL));
+    ASSERT_OK(zkl_queue_revoke(two, zkl_lock_path(lock), NULL, 10000, NULL));
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
     ASSERT_OK(zkl_election_publish(lock, "there", 10000, NULL));
-    ASSERT_OK(zkl_queue_list(&queue, two, "/leader", 10000, NULL));
+    ASSERT_OK(zkl_queue_list(&queue, two, zkl_lock_path(lock), 10000, NULL));
     CU_ASSERT_STRING_EQUAL(queue->entries[0].data, "there");
     CU_ASSERT_EQUAL(mailbox_count(&box), 1);
     zkl_queue_free(queue);
-    kit_free(lock);
-    kit_tear_down();
 }
 
 /* --- what is refused by name --------------------------------------------------------------------------------------- */
 
-static bool names(const zkl_error *err, const char *first, const char *second)
+static bool quotes(const zkl_error *err, int recipe)
 {
     char quoted[64];
-    snprintf(quoted, sizeof quoted, "\"%s\"", second);
-    return strstr(err->text, first) && strstr(err->text, quoted);
+    snprintf(quoted, sizeof quoted, "\"%s\"", handle_recipes[recipe].noun);
+    return strstr(err->text, quoted);
 }
 
 #define ON(recipe) (1U << ZKL_RECIPE_##recipe)
@@ -414,43 +373,32 @@ static int call_verb(int verb, zkl_lock *lock, zkl_error *err)
     }
 }
 
-TEST(test_refused_verbs)
+TEST_WITH_SESSIONS(test_refused_verbs)
 {
-    static const zkl_recipe of[] = {ZKL_RECIPE_WRITE_LOCK, ZKL_RECIPE_SEMAPHORE, ZKL_RECIPE_SEMAPHORE,
-                                    ZKL_RECIPE_SEMAPHORE,  ZKL_RECIPE_ELECTION,  ZKL_RECIPE_ELECTION};
-    begin();
+    static const int of[] = {ZKL_RECIPE_WRITE_LOCK, ZKL_RECIPE_SEMAPHORE, ZKL_RECIPE_SEMAPHORE,
+                             ZKL_RECIPE_SEMAPHORE,  ZKL_RECIPE_ELECTION,  ZKL_RECIPE_ELECTION};
     for (int i = 0; i < handle_recipe_count; i++) {
-        zkl_lock *lock = handle_make(&handle_recipes[i], one, path_of(i), NULL);
+        zkl_lock *lock = make(i, one, NULL);
         for (int verb = 0; verb < 6; verb++) {
-            char needed[64];
             zkl_error err = {0};
-            snprintf(needed, sizeof needed, "\"%s\"", handle_recipes[of[verb]].noun);
-            if (of[verb] != handle_recipes[i].recipe) {
+            if (of[verb] != i) {
                 CU_ASSERT_EQUAL(call_verb(verb, lock, &err), ZKL_EINVAL);
-                CU_ASSERT_TRUE(names(&err, needed, handle_recipes[i].noun));
-                CU_ASSERT_EQUAL(call_verb(verb, NULL, &err), ZKL_EINVAL);
+                CU_ASSERT(quotes(&err, of[verb]) && quotes(&err, i));
             }
         }
-        CU_ASSERT_EQUAL(zkl_multilock_path(lock, 0) != NULL, handle_recipes[i].recipe == ZKL_RECIPE_MULTILOCK);
+        CU_ASSERT_EQUAL(zkl_multilock_path(lock, 0) != NULL, i == ZKL_RECIPE_MULTILOCK);
         CU_ASSERT_EQUAL(zkl_semaphore_tokens(lock, NULL, 0), 0);
-        kit_free(lock);
     }
-    kit_tear_down();
 }
 
-TEST(test_a_revocable_writer_is_not_downgraded)
+TEST_WITH_SESSIONS(test_a_revocable_writer_is_not_downgraded)
 {
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     zkl_error err = {0};
-    options.revoke_fn = on_revoke;
-    begin();
-    zkl_lock *lock = handle_make(&handle_recipes[ZKL_RECIPE_WRITE_LOCK], one, "/rw", &options);
+    zkl_lock *lock = make(ZKL_RECIPE_WRITE_LOCK, one, LOCK_OPTIONS(.revoke_fn = on_revoke));
     kit_acquire(lock);
     CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, &err), ZKL_EINVAL);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "revoke_fn"));
+    ASSERT_SAYS(err, "revoke_fn");
     CU_ASSERT_TRUE(zkl_lock_is_held(lock));
-    kit_free(lock);
-    kit_tear_down();
 }
 
 /* --- wrong uses, each told by name --------------------------------------------------------------------------------- */
@@ -464,11 +412,10 @@ static bool told(int got, int wanted, const zkl_error *err, const char *words)
     return is;
 }
 
-TEST(test_wrong_acquires)
+TEST_WITH_SESSIONS(test_wrong_acquires)
 {
-    begin();
     for (int i = 0; i < handle_recipe_count; i++) {
-        zkl_lock *lock = handle_make(&handle_recipes[i], one, path_of(i), NULL);
+        zkl_lock *lock = make(i, one, NULL);
         zkl_error err = {0};
         CU_ASSERT_TRUE(told(zkl_lock_release(lock, &err), ZKL_ENOTHELD, &err, "never granted, or released"));
         kit_acquire(lock);
@@ -476,22 +423,18 @@ TEST(test_wrong_acquires)
         kit_expire(one);
         ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST);
         CU_ASSERT_TRUE(told(zkl_lock_acquire(lock, 0, NULL, &err), ZKL_EDEADLK, &err, "lost it"));
-        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "release it first"));
+        ASSERT_SAYS(err, "release it first");
         CU_ASSERT_TRUE(told(zkl_lock_commit(lock, NULL, 0, 1000, NULL, &err), ZKL_ELOST, &err, "lost"));
         CU_ASSERT_TRUE(told(zkl_lock_release(lock, &err), ZKL_ELOST, &err, "lost while it was held"));
-        kit_free(lock);
         ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED);
     }
-    kit_tear_down();
 }
 
-TEST(test_a_pending_acquire)
+TEST_WITH_SESSIONS(test_a_pending_acquire)
 {
-    begin();
     for (int i = 0; i < handle_recipe_count; i++) {
-        int against = handle_recipes[i].recipe == ZKL_RECIPE_READ_LOCK ? i + 1 : i;
-        zkl_lock *lock = handle_make(&handle_recipes[i], one, path_of(i), NULL);
-        zkl_lock *holder = handle_make(&handle_recipes[against], two, path_of(i), NULL);
+        int against = i == ZKL_RECIPE_READ_LOCK ? ZKL_RECIPE_WRITE_LOCK : i;
+        zkl_lock *lock = make(i, one, NULL), *holder = kit_make((zkl_recipe)against, two, path_of(i), NULL);
         struct mailbox box = MAILBOX_INIT;
         zkl_error err = {0};
         kit_acquire(holder);
@@ -500,27 +443,21 @@ TEST(test_a_pending_acquire)
         CU_ASSERT_TRUE(told(zkl_lock_release(lock, &err), ZKL_ENOTHELD, &err, "still waiting; cancel it"));
         kit_free(lock);
         CU_ASSERT_EQUAL(mailbox_count(&box), 1);
-        kit_free(holder);
     }
-    kit_tear_down();
 }
 
 /* Of one recipe at the path of another: the znodes tell. */
-TEST(test_mixed_recipes)
+TEST_WITH_SESSIONS(test_mixed_recipes)
 {
-    begin();
     for (int i = 0; i < handle_recipe_count; i++) {
-        bool semaphore = handle_recipes[i].recipe == ZKL_RECIPE_SEMAPHORE;
-        zkl_lock *holder = handle_make(&handle_recipes[i], one, path_of(i), NULL);
-        zkl_lock *other = handle_make(&handle_recipes[semaphore ? 0 : ZKL_RECIPE_SEMAPHORE], two, path_of(i), NULL);
+        bool semaphore = i == ZKL_RECIPE_SEMAPHORE;
+        zkl_lock *holder = make(i, one, NULL);
+        zkl_lock *other = kit_make(semaphore ? ZKL_RECIPE_LOCK : ZKL_RECIPE_SEMAPHORE, two, path_of(i), NULL);
         zkl_error err = {0};
         kit_acquire(holder);
         CU_ASSERT_TRUE(told(zkl_lock_acquire(other, 10000, NULL, &err), ZKL_ECONFLICT, &err,
                             semaphore ? "in use as a semaphore" : "in use as a lock"));
-        kit_free(other);
-        kit_free(holder);
     }
-    kit_tear_down();
 }
 
 static void close_from_within(zkl_lock *lock, zkl_state state, void *payload)
@@ -529,20 +466,16 @@ static void close_from_within(zkl_lock *lock, zkl_state state, void *payload)
     mailbox_put(payload, (struct letter){.code = zkl_session_close(one, 0)});
 }
 
-TEST(test_wrong_ends)
+TEST_WITH_SESSIONS(test_wrong_ends)
 {
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     struct mailbox box = MAILBOX_INIT;
-    options.state_fn = close_from_within;
-    options.payload = &box;
-    begin();
     zkl_lock *locks[8] = {NULL};
     for (int i = 0; i < handle_recipe_count; i++) {
-        locks[i] = handle_make(&handle_recipes[i], one, path_of(i), i == 0 ? &options : NULL);
+        locks[i] = make(i, one, LOCK_OPTIONS(.state_fn = i == 0 ? close_from_within : NULL, .payload = &box));
     }
     kit_acquire(locks[0]);
     CU_ASSERT_EQUAL(mailbox_code(&box, 1), ZKL_EDEADLK);
-    kit_tear_down();
+    kit_close(one);
     for (int i = 0; i < handle_recipe_count; i++) {
         zkl_error err = {0};
         CU_ASSERT_TRUE(told(zkl_lock_acquire(locks[i], 0, NULL, &err), ZKL_ECLOSED, &err, "closed"));
@@ -550,6 +483,7 @@ TEST(test_wrong_ends)
         CU_ASSERT_FALSE(zkl_lock_is_held(locks[i]));
         kit_free(locks[i]);
     }
+    one = kit_open(NULL);
 }
 
 TESTS("handle")

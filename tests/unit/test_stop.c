@@ -108,7 +108,7 @@ static void await_sleep(void)
 {
     int64_t until = now_ms() + 100;
     while (!caller_sleeps() && now_ms() < until) {
-        poll(NULL, 0, 1); /* not patience_left: this thread may not turn libzklock_st's loop */
+        poll(NULL, 0, 1); /* not look_again: this thread may not turn libzklock_st's loop */
     }
 }
 
