@@ -18,6 +18,8 @@
 #define CONNECTIONS_MAX 64
 #define COUNTERS 128
 #define FRAME_MAX (8 << 20)
+#define MARKS_MAX 256
+#define HOLD_MS 100
 
 struct frame {
     struct frame *next;
@@ -37,8 +39,16 @@ struct way {
 struct connection {
     int fd[2]; /* by proxy_way: where that way writes to */
     bool connecting, open, stalled;
+    bool refusing; /* behind what waits for its client, */
+    bool refused;  /* nothing is passed on any more, and its client is to close it */
     struct way ways[2];
-    int32_t lose_xid, stall_xid; /* 0: none */
+    unsigned char session[32]; /* its timeout, id and password, as the server said them */
+    struct mark {              /* requests whose answers have a fate */
+        int32_t xid, type;
+        enum proxy_fate fate;
+    } marks[MARKS_MAX];
+    size_t mark_count;
+    int64_t held_until_ns;
 };
 
 struct proxy {
@@ -51,7 +61,9 @@ struct proxy {
     bool stop, hold[2], raw;
     int welcome; /* how many connections are yet to be let through; negative: all */
     int64_t delay_ns;
-    int lose, stall;     /* type of request, 0: none */
+    int lose, stall; /* type of request, 0: none */
+    struct proxy_script script;
+    int requests;
     const char *garbage; /* instead of the next response; NULL: none */
     size_t garbage_size;
     bool reset; /* behind the garbage */
@@ -130,34 +142,100 @@ static void count(struct proxy *p, int32_t type)
     }
 }
 
-static void see_request(struct proxy *p, struct connection *c, const unsigned char *body)
+static enum proxy_fate fate_of(struct proxy *p, int32_t type)
+{
+    if (p->lose && type == p->lose) {
+        p->lose = 0;
+        return PROXY_CUT_AFTER;
+    }
+    if (p->stall && type == p->stall) {
+        p->stall = 0;
+        return PROXY_STALL;
+    }
+    p->requests += type != PROXY_OP_PING;
+    return type != PROXY_OP_PING && p->script.fate ? p->script.fate(p->script.payload, p->requests, type) : PROXY_SERVE;
+}
+
+/* Somebody else takes the session over, and closes it. */
+static void expire(const struct proxy *p, const struct connection *c)
+{
+    unsigned char request[60] = {[3] = 44, [51] = 8, [55] = 1, [56] = 0xff, 0xff, 0xff, 0x100 + PROXY_OP_CLOSE};
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    memcpy(request + 16, c->session, sizeof c->session);
+    if (connect(fd, (const struct sockaddr *)&p->server, sizeof p->server) == 0 &&
+        send(fd, request, sizeof request, MSG_NOSIGNAL) == sizeof request) {
+        while (recv(fd, request, sizeof request, 0) > 0) { /* until the server has done it */
+        }
+    }
+    close(fd);
+}
+
+/* An answer becomes that of a server that does not know the request. */
+static void refuse(struct connection *c, unsigned char *body, size_t *size)
+{
+    memcpy(body + 12, (const unsigned char[]){0xff, 0xff, 0xff, 0x100 - 6}, 4);
+    *size = 16;
+    c->refusing = true;
+}
+
+/* False: the connection ends. */
+static bool see_request(struct proxy *p, struct connection *c, unsigned char *body)
 {
     int32_t xid = number_at(body), type = number_at(body + 4);
     count(p, type);
     c->stalled = false;
-    if (p->lose && type == p->lose) {
-        c->lose_xid = xid;
-        p->lose = 0;
-    } else if (p->stall && type == p->stall) {
-        c->stall_xid = xid;
-        p->stall = 0;
-    }
-}
-
-/* False: the answer is lost, and the connection with it. */
-static bool see_answer(struct proxy *p, struct connection *c, const unsigned char *body)
-{
-    int32_t xid = number_at(body);
-    if (c->lose_xid != 0 && xid == c->lose_xid) {
-        p->hits++;
+    enum proxy_fate fate = fate_of(p, type);
+    if (fate == PROXY_CUT_BEFORE) {
         return false;
     }
-    if (c->stall_xid != 0 && xid == c->stall_xid) {
-        p->hits++;
-        c->stall_xid = 0;
-        c->stalled = true;
+    if (fate == PROXY_EXPIRE_BEFORE) {
+        expire(p, c);
+        return false;
+    }
+    if (fate == PROXY_UNIMPLEMENTED) { /* in its turn: the server is asked for something else about the same path */
+        memcpy(body + 4, (const unsigned char[]){0, 0, 0, PROXY_OP_EXISTS}, 4);
+    }
+    if (fate != PROXY_SERVE && c->mark_count < MARKS_MAX) {
+        c->marks[c->mark_count++] = (struct mark){xid, type, fate};
     }
     return true;
+}
+
+/* The same. */
+static bool see_answer(struct proxy *p, struct connection *c, unsigned char *body, size_t *size)
+{
+    size_t i = 0;
+    while (i < c->mark_count && c->marks[i].xid != number_at(body)) {
+        i++;
+    }
+    if (i == c->mark_count) {
+        return true;
+    }
+    struct mark mark = c->marks[i];
+    c->marks[i] = c->marks[--c->mark_count];
+    p->hits++;
+    if (mark.fate == PROXY_STALL) {
+        c->stalled = true;
+    } else if (mark.fate == PROXY_HOLD_ANSWER) {
+        c->held_until_ns = clock_ns(CLOCK_MONOTONIC) + HOLD_MS * MS;
+    } else if (mark.fate == PROXY_LIE) {
+        p->script.lie(p->script.payload, mark.type, body, size);
+    } else if (mark.fate == PROXY_UNIMPLEMENTED) {
+        refuse(c, body, size);
+    } else if (mark.fate == PROXY_EXPIRE_AFTER) {
+        expire(p, c);
+    }
+    return mark.fate != PROXY_CUT_AFTER && mark.fate != PROXY_EXPIRE_AFTER;
+}
+
+static void see_welcome(struct proxy *p, struct connection *c, unsigned char *body, size_t *size)
+{
+    if (*size >= 4 + sizeof c->session) {
+        memcpy(c->session, body + 4, sizeof c->session);
+    }
+    if (p->script.lie) {
+        p->script.lie(p->script.payload, PROXY_OP_NONE, body, size);
+    }
 }
 
 static void garble(struct proxy *p, const struct connection *c)
@@ -172,8 +250,8 @@ static void garble(struct proxy *p, const struct connection *c)
     p->hits++;
 }
 
-/* False: the connection ends. */
-static bool see(struct proxy *p, struct connection *c, int which, const unsigned char *body, size_t size)
+/* The same. */
+static bool see(struct proxy *p, struct connection *c, int which, unsigned char *body, size_t *size)
 {
     struct way *way = &c->ways[which];
     if (which == PROXY_TO_SERVER && p->garbage) {
@@ -182,22 +260,28 @@ static bool see(struct proxy *p, struct connection *c, int which, const unsigned
     }
     if (!way->first_seen) {
         way->first_seen = true;
+        if (which == PROXY_TO_CLIENT) {
+            see_welcome(p, c, body, size);
+        }
         return true;
     }
-    if (size < 8) {
+    if (*size < 8) {
         return true;
     }
-    if (which == PROXY_TO_SERVER) {
-        see_request(p, c, body);
-        return true;
-    }
-    return see_answer(p, c, body);
+    return which == PROXY_TO_SERVER ? see_request(p, c, body) : see_answer(p, c, body, size);
 }
 
-static void keep(struct proxy *p, struct way *way, const unsigned char *bytes, size_t size)
+static void keep(struct proxy *p, struct connection *c, int which, const void *bytes, size_t size)
 {
+    if (c->refused) {
+        return;
+    }
+    struct way *way = &c->ways[which];
     struct frame *frame = malloc(sizeof *frame + size);
     *frame = (struct frame){.due_ns = clock_ns(CLOCK_MONOTONIC) + p->delay_ns, .size = size};
+    if (which == PROXY_TO_CLIENT && frame->due_ns < c->held_until_ns) {
+        frame->due_ns = c->held_until_ns;
+    }
     memcpy(frame->bytes, bytes, size);
     *(way->head ? &way->tail->next : &way->head) = frame;
     way->tail = frame;
@@ -209,7 +293,7 @@ static bool cut_frames(struct proxy *p, struct connection *c, int which)
     struct way *way = &c->ways[which];
     size_t at = 0;
     if (p->raw && way->in_size > 0) {
-        keep(p, way, way->in, way->in_size);
+        keep(p, c, which, way->in, way->in_size);
         way->in_size = 0;
     }
     while (way->in_size - at >= 4) {
@@ -220,10 +304,13 @@ static bool cut_frames(struct proxy *p, struct connection *c, int which)
         if (way->in_size - at < 4 + size) {
             break;
         }
-        if (!see(p, c, which, way->in + at + 4, size)) {
+        size_t shown = size;
+        if (!see(p, c, which, way->in + at + 4, &shown)) {
             return false;
         }
-        keep(p, way, way->in + at, 4 + size);
+        uint32_t length = htonl((uint32_t)shown);
+        memcpy(way->in + at, &length, sizeof length);
+        keep(p, c, which, way->in + at, 4 + shown);
         at += 4 + size;
     }
     memmove(way->in, way->in + at, way->in_size - at);
@@ -251,6 +338,10 @@ static bool push(struct proxy *p, struct connection *c, int which)
             way->head = frame->next;
             free(frame);
         }
+    }
+    if (c->refusing && which == PROXY_TO_CLIENT && !way->head) {
+        shutdown(c->fd[which], SHUT_WR); /* a reset might overtake the answer */
+        c->refused = true;
     }
     return true;
 }
@@ -531,6 +622,32 @@ void proxy_garble_next(struct proxy *p, const char *bytes, size_t size, bool res
     p->garbage_size = size;
     p->reset = reset;
     leave(p);
+}
+
+void proxy_follow(struct proxy *p, struct proxy_script script)
+{
+    enter(p);
+    p->script = script;
+    leave(p);
+}
+
+void proxy_say(struct proxy *p, const void *bytes, size_t size)
+{
+    enter(p);
+    for (int i = 0; i < CONNECTIONS_MAX; i++) {
+        if (p->connections[i].open) {
+            keep(p, &p->connections[i], PROXY_TO_CLIENT, bytes, size);
+        }
+    }
+    leave(p);
+}
+
+int proxy_requests(struct proxy *p)
+{
+    enter(p);
+    int n = p->requests;
+    leave(p);
+    return n;
 }
 
 long proxy_count(struct proxy *p, enum proxy_op op)

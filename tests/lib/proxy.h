@@ -31,6 +31,30 @@ enum proxy_op {
 
 enum proxy_way { PROXY_TO_SERVER, PROXY_TO_CLIENT };
 
+/* What becomes of a request. */
+enum proxy_fate {
+    PROXY_SERVE,
+    PROXY_CUT_BEFORE,    /* the request is lost, with its connection */
+    PROXY_CUT_AFTER,     /* it is done, and its answer is lost with the connection */
+    PROXY_EXPIRE_BEFORE, /* the session ends in its stead */
+    PROXY_EXPIRE_AFTER,  /* it is done, and the session ends in its answer's stead */
+    PROXY_HOLD_ANSWER,   /* its answer, and everything behind it, watch events too, comes 100 ms later */
+    PROXY_FATES,
+    PROXY_STALL = PROXY_FATES, /* the same, until the client sends another request */
+    PROXY_UNIMPLEMENTED,       /* an older server (UnimplementedRequestProcessor): refused, and the connection cut */
+    PROXY_LIE                  /* the script's lie is told */
+};
+
+/* By the proxy's thread. */
+struct proxy_script {
+    /* nth request (from 1) of all, pings and connects not counted, of that type. NULL: served. */
+    enum proxy_fate (*fate)(void *payload, int nth, int type);
+    /* Changes the answer to a request of that type (none: a connect), which may become shorter. NULL: no lies; else every connect
+     * has one. */
+    void (*lie)(void *payload, int type, unsigned char *answer, size_t *size);
+    void *payload;
+};
+
 /* address: "127.0.0.1:2181". */
 struct proxy *proxy_start(const char *address);
 /* The same, listening on a loopback address and port of the caller's choice; port 0 is any. */
@@ -62,6 +86,13 @@ void proxy_stall_next(struct proxy *p, enum proxy_op op);
 /* Instead of passing on what a client sends next (the request for a session, too), the proxy responds with these bytes, and the
  * connection ends, with RST when reset is set. bytes: until it is done (proxy_hits). */
 void proxy_garble_next(struct proxy *p, const char *bytes, size_t size, bool reset);
+
+/* Before the first connection. */
+void proxy_follow(struct proxy *p, struct proxy_script script);
+/* The clients are told so, now. */
+void proxy_say(struct proxy *p, const void *bytes, size_t size);
+/* Requests so far, as the script counts them. */
+int proxy_requests(struct proxy *p);
 
 /* How many requests of that type came from clients so far. */
 long proxy_count(struct proxy *p, enum proxy_op op);

@@ -1,23 +1,23 @@
-/* The library against a server that speaks the protocol on a socket and does what a script says: each of its requests in turn is lost, loses
+/* The library against a real server, behind a proxy that does to its requests what a script says: each of them in turn is lost, loses
  * its answer, ends the session, or is answered late; then all of it by chance, to many threads. Under the thread sanitizer, as all of
  * these tests.
  *
  * ZKLOCK_SECONDS: how long by chance (5). ZKLOCK_SEED. ZKLOCK_FATE and ZKLOCK_NTH: one request of the first test alone. */
-#include <stdatomic.h>
+#include <arpa/inet.h>
 #include <string.h>
 
-#include "check.h"
+#include "contest.h"
 #include "dice.h"
-#include "fake.h"
-#include "wait.h"
-
-#include <pthread.h>
-
-#include <zklock/zklock.h>
+#include "handle_kit.h"
+#include "on_servers.h"
+#include "proxy.h"
 
 #define PATH "/wire/a"
+#define TICK 100 /* ms, of the server */
 #define PLAYERS 4
 #define NTH_MAX 60
+#define HEADER 16 /* bytes of an answer: xid, zxid, code */
+#define STAT 68
 
 static atomic_int wrong;
 
@@ -33,134 +33,98 @@ static bool right(bool so, const char *what, int fate, int nth, int code)
 
 static zkl_session *session_at(const char *servers)
 {
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    zkl_session *session;
-    zkl_error err;
-    options.session_timeout_ms = 2000;
-    options.tick_ms = 100;
-    options.leader_pause_ms = 20;
-    options.connect_timeout_ms = SOON;
-    if (zkl_session_open(&session, servers, &options, &err) != ZKL_OK) {
-        fprintf(stderr, "%s: %s\n", servers, err.text);
-        return NULL;
-    }
-    return session;
+    return contest_session(servers, 2000, TICK);
 }
 
-static size_t queue_length(zkl_session *eye, const char *path)
+static struct proxy *proxy_with(struct proxy_script script)
 {
-    zkl_queue *queue;
-    if (zkl_queue_list(&queue, eye, path, SOON, NULL) != ZKL_OK) {
-        return 999;
-    }
-    size_t count = queue->count + queue->foreign;
-    zkl_queue_free(queue);
-    return count;
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(proxy);
+    proxy_follow(proxy, script);
+    return proxy;
 }
 
-static bool queue_becomes(zkl_session *eye, const char *path, size_t count)
+static void close_at(zkl_session *session, struct proxy *proxy)
 {
-    int64_t end = now_ms() + SOON;
-    while (queue_length(eye, path) != count) {
-        if (!look_again(end)) {
-            return false;
-        }
-    }
-    return true;
+    ASSERT_OK(zkl_session_close(session, SOON));
+    proxy_stop(proxy);
 }
 
 /* --- every request in turn ------------------------------------------------------------------------------------------- */
 
 struct play {
-    enum fake_fate fate;
+    enum proxy_fate fate;
     int nth; /* whose fate it is */
-    struct fake *fake;
-    zkl_session *eye, *session;
+    char path[64];
+    struct proxy *proxy;
+    struct recorder *eye;
     zkl_lock *holder, *lock;
-    pthread_t waiter;
-    atomic_bool waited;
-    int code;
 };
 
-static enum fake_fate fate_of_play(void *payload, int nth, int type)
+static enum proxy_fate fate_of_play(void *payload, int nth, int type)
 {
     const struct play *play = payload;
     (void)type;
-    return nth == play->nth ? play->fate : FAKE_SERVE;
-}
-
-static void *wait_for_lock(void *arg)
-{
-    struct play *play = arg;
-    play->code = zkl_lock_acquire(play->lock, SOON, NULL, NULL);
-    if (play->code == ZKL_ELOST) { /* granted, and the session ended before this thread ran */
-        play->code = zkl_lock_acquire(play->lock, SOON, NULL, NULL);
-    }
-    atomic_store(&play->waited, true);
-    return NULL;
+    return nth == play->nth ? play->fate : PROXY_SERVE;
 }
 
 /* Waits behind somebody, is granted, holds for some heartbeats, releases. */
 static void play_scene(struct play *p)
 {
-    pthread_create(&p->waiter, NULL, wait_for_lock, p);
-    right(queue_becomes(p->eye, PATH, 2), "does not queue", (int)p->fate, p->nth, 0);
+    struct waiter waiter;
+    waiter_queue(&waiter, p->lock, SOON);
     zkl_lock_release(p->holder, NULL);
-    pthread_join(p->waiter, NULL);
-    right(p->code == ZKL_OK, "acquire", (int)p->fate, p->nth, p->code);
-    int before = fake_requests(p->fake);
-    int64_t end = now_ms() + SOON;
-    while (zkl_lock_is_held(p->lock) && fake_requests(p->fake) < before + 2 && look_again(end)) {
+    int code = waiter_end(&waiter);
+    if (code == ZKL_ELOST) { /* granted, and the session ended before its thread ran */
+        code = zkl_lock_acquire(p->lock, SOON, NULL, NULL);
     }
-    right(now_ms() < end, "no heartbeat", (int)p->fate, p->nth, 0);
-    int code = zkl_lock_release(p->lock, NULL);
+    right(code == ZKL_OK, "acquire", (int)p->fate, p->nth, code);
+    int before = proxy_requests(p->proxy);
+    bool beats = EVENTUALLY(!zkl_lock_is_held(p->lock) || proxy_requests(p->proxy) >= before + 2);
+    right(beats, "no heartbeat", (int)p->fate, p->nth, 0);
+    code = zkl_lock_release(p->lock, NULL);
     right(code == ZKL_OK || code == ZKL_ELOST, "release", (int)p->fate, p->nth, code);
 }
 
 /* True when the script's request came. */
-static bool play_one(enum fake_fate fate, int nth)
+static bool play_one(enum proxy_fate fate, int nth)
 {
-    char tree[64];
-    struct play p = {.fate = fate, .nth = nth};
-    snprintf(tree, sizeof tree, "memory:wire-%d-%d", (int)fate, nth);
-    p.eye = session_at(tree);
-    p.fake = fake_start(tree, fate_of_play, &p);
-    p.session = session_at(fake_address(p.fake));
-    if (right(p.eye && p.session, "open", (int)fate, nth, ZKL_ECONNECT) &&
-        right(zkl_lock_new(&p.holder, p.eye, PATH, NULL, NULL) == ZKL_OK &&
-                  zkl_lock_acquire(p.holder, SOON, NULL, NULL) == ZKL_OK &&
-                  zkl_lock_new(&p.lock, p.session, PATH, NULL, NULL) == ZKL_OK,
-              "begin", (int)fate, nth, ZKL_ENOMEM)) {
-        play_scene(&p);
-    }
+    struct play p = {.fate = fate, .nth = nth, .eye = queue_eye(ensemble_servers(server))};
+    snprintf(p.path, sizeof p.path, "/wire/%d-%d", (int)fate, nth);
+    p.proxy = proxy_with((struct proxy_script){.fate = fate_of_play, .payload = &p});
+    zkl_session *rival = session_at(ensemble_servers(server)), *session = session_at(proxy_address(p.proxy));
+    p.holder = contest_holder(rival, p.path);
+    p.lock = contest_lock(session, p.path, NULL);
+    play_scene(&p);
     zkl_lock_free(p.lock);
-    int code = zkl_session_close(p.session, SOON);
+    int code = zkl_session_close(session, SOON);
     right(code == ZKL_OK || code == ZKL_ETIMEOUT, "close", (int)fate, nth, code);
     if (code == ZKL_OK) {
-        right(queue_length(p.eye, PATH) == 0, "closed, and its znode stands", (int)fate, nth, 0);
+        right(queue_length(p.eye, p.path) == 0, "closed, and its znode stands", (int)fate, nth, 0);
     }
-    bool came = fake_requests(p.fake) >= nth;
-    fake_stop(p.fake);
-    right(queue_becomes(p.eye, PATH, 0), "orphan", (int)fate, nth, 0);
+    bool came = proxy_requests(p.proxy) >= nth;
+    proxy_stop(p.proxy);
+    right(queue_becomes(p.eye, p.path, 0), "orphan", (int)fate, nth, 0);
     zkl_lock_free(p.holder);
-    zkl_session_close(p.eye, SOON);
+    zkl_session_close(rival, SOON);
+    recorder_free(p.eye);
     return came;
 }
 
 static struct {
     atomic_int next; /* number of the play */
-    atomic_bool over[FAKE_FATES];
+    atomic_bool over[PROXY_FATES];
     atomic_int played;
 } program;
 
 static void *run_player(void *arg)
 {
     (void)arg;
-    for (int i = atomic_fetch_add(&program.next, 1); i < (FAKE_FATES - 1) * NTH_MAX;
+    for (int i = atomic_fetch_add(&program.next, 1); i < (PROXY_FATES - 1) * NTH_MAX;
          i = atomic_fetch_add(&program.next, 1)) {
-        int fate = 1 + i % (FAKE_FATES - 1), nth = 1 + i / (FAKE_FATES - 1);
+        int fate = 1 + i % (PROXY_FATES - 1), nth = 1 + i / (PROXY_FATES - 1);
         if (!atomic_load(&program.over[fate])) {
-            if (!play_one((enum fake_fate)fate, nth)) {
+            if (!play_one((enum proxy_fate)fate, nth)) {
                 atomic_store(&program.over[fate], true);
             }
             atomic_fetch_add(&program.played, 1);
@@ -179,7 +143,7 @@ TEST(test_every_request)
 {
     pthread_t players[PLAYERS];
     if (getenv("ZKLOCK_FATE")) {
-        play_one((enum fake_fate)number_of("ZKLOCK_FATE", 0), (int)number_of("ZKLOCK_NTH", 1));
+        play_one((enum proxy_fate)number_of("ZKLOCK_FATE", 0), (int)number_of("ZKLOCK_NTH", 1));
         CU_ASSERT_EQUAL(atomic_load(&wrong), 0);
         return;
     }
@@ -189,7 +153,7 @@ TEST(test_every_request)
     for (int i = 0; i < PLAYERS; i++) {
         pthread_join(players[i], NULL);
     }
-    for (int fate = 1; fate < FAKE_FATES; fate++) {
+    for (int fate = 1; fate < PROXY_FATES; fate++) {
         CU_ASSERT(atomic_load(&program.over[fate]));
     }
     CU_ASSERT_EQUAL(atomic_load(&wrong), 0);
@@ -204,17 +168,17 @@ struct chance {
     atomic_long faults, grants, completed, accepted;
 };
 
-/* On the server's thread alone. */
-static enum fake_fate fate_by_chance(void *payload, int nth, int type)
+/* On the proxy's thread alone. */
+static enum proxy_fate fate_by_chance(void *payload, int nth, int type)
 {
     struct chance *chance = payload;
     (void)nth;
     (void)type;
     if (atomic_load(&chance->off) || !dice_once_in(&chance->dice, 40)) {
-        return FAKE_SERVE;
+        return PROXY_SERVE;
     }
     atomic_fetch_add(&chance->faults, 1);
-    return (enum fake_fate)dice_between(&chance->dice, 1, FAKE_FATES - 1);
+    return (enum proxy_fate)dice_between(&chance->dice, 1, PROXY_FATES - 1);
 }
 
 struct contender {
@@ -269,11 +233,11 @@ TEST(test_by_chance)
     uint64_t seed = (uint64_t)number_of("ZKLOCK_SEED", 1);
     struct chance chance = {.dice = seed};
     struct contender contenders[6];
-    zkl_session *sessions[3], *eye = session_at("memory:chance");
-    struct fake *fake = fake_start("memory:chance", fate_by_chance, &chance);
+    zkl_session *sessions[3];
+    struct recorder *eye = queue_eye(ensemble_servers(server));
+    struct proxy *proxy = proxy_with((struct proxy_script){.fate = fate_by_chance, .payload = &chance});
     for (int i = 0; i < 3; i++) {
-        sessions[i] = session_at(fake_address(fake));
-        CU_ASSERT_PTR_NOT_NULL_FATAL(sessions[i]);
+        sessions[i] = session_at(proxy_address(proxy));
     }
     for (int i = 0; i < 6; i++) {
         contenders[i] = (struct contender){.chance = &chance,
@@ -291,9 +255,9 @@ TEST(test_by_chance)
         ASSERT_OK(zkl_session_close(sessions[i], SOON));
     }
     printf("%ld grants, %ld faults in %d requests; ", atomic_load(&chance.grants), atomic_load(&chance.faults),
-           fake_requests(fake));
-    fake_stop(fake);
-    ASSERT_OK(zkl_session_close(eye, SOON));
+           proxy_requests(proxy));
+    proxy_stop(proxy);
+    recorder_free(eye);
     CU_ASSERT_EQUAL(atomic_load(&chance.accepted), atomic_load(&chance.completed));
     CU_ASSERT(atomic_load(&chance.grants) > 0 && atomic_load(&chance.faults) > 0);
     CU_ASSERT_EQUAL(atomic_load(&wrong), 0);
@@ -303,11 +267,21 @@ TEST(test_by_chance)
 
 static atomic_bool lying;
 
-static enum fake_fate fate_of_lists(void *payload, int nth, int type)
+static enum proxy_fate fate_of_lists(void *payload, int nth, int type)
 {
     (void)payload;
     (void)nth;
-    return type == 12 /* children */ && atomic_load(&lying) ? FAKE_COUNT_TOO_HIGH : FAKE_SERVE;
+    return type == PROXY_OP_CHILDREN && atomic_load(&lying) ? PROXY_LIE : PROXY_SERVE;
+}
+
+/* One name more than it has, as much as is left when the stat is cut off, which would be read as names. */
+static void count_too_high(void *payload, int type, unsigned char *answer, size_t *size)
+{
+    (void)payload;
+    if (type == PROXY_OP_CHILDREN && *size >= HEADER + 4 + STAT) {
+        answer[HEADER + 3]++;
+        *size -= STAT;
+    }
 }
 
 static void on_members(zkl_group_observer *watcher, const char *const *ids, size_t count, void *payload)
@@ -342,8 +316,8 @@ TEST(test_a_count_too_high)
     zkl_lock *lock = NULL;
     zkl_group *group = NULL;
     zkl_group_observer *watcher = NULL;
-    struct fake *fake = fake_start("memory:lists", fate_of_lists, NULL);
-    zkl_session *session = session_at(fake_address(fake));
+    struct proxy *proxy = proxy_with((struct proxy_script){.fate = fate_of_lists, .lie = count_too_high});
+    zkl_session *session = session_at(proxy_address(proxy));
     ASSERT_OK(zkl_group_new(&group, session, "/wire/group", "a", NULL, NULL));
     ASSERT_OK(zkl_group_join(group, SOON, NULL));
     atomic_store(&lying, true);
@@ -353,102 +327,80 @@ TEST(test_a_count_too_high)
     atomic_store(&lying, false);
     ASSERT_OK(zkl_lock_new(&lock, session, PATH, NULL, NULL));
     ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, NULL));
-    for (int64_t end = now_ms() + SOON; atomic_load(&told) == 0 && look_again(end);) {
-    }
-    CU_ASSERT(atomic_load(&told) > 0);
+    ASSERT_EVENTUALLY(atomic_load(&told) > 0);
     zkl_lock_free(lock);
     zkl_group_observer_free(watcher);
     zkl_group_free(group);
-    ASSERT_OK(zkl_session_close(session, SOON));
-    fake_stop(fake);
+    close_at(session, proxy);
+}
+
+static void grant_no_time(void *payload, int type, unsigned char *answer, size_t *size)
+{
+    uint32_t granted = htonl((uint32_t) * (const int32_t *)payload);
+    if (type == PROXY_OP_NONE && *size >= 8) {
+        memcpy(answer + 4, &granted, sizeof granted);
+    }
 }
 
 /* A server that grants no time, or less: the session is refused by its deadline. */
 TEST(test_a_timeout_below_nothing)
 {
-    static const int32_t timeouts[] = {INT32_MIN, -805306368, -1, 1};
+    static int32_t timeouts[] = {INT32_MIN, -805306368, -1, 1};
     for (size_t i = 0; i < sizeof timeouts / sizeof *timeouts; i++) {
         zkl_session *session = NULL;
-        struct fake *fake = fake_start("memory:timeouts", fate_of_lists, NULL);
+        struct proxy *proxy = proxy_with((struct proxy_script){.lie = grant_no_time, .payload = &timeouts[i]});
         zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
         options.connect_timeout_ms = 500;
-        fake_set_timeout(fake, timeouts[i]);
         int64_t began = now_ms();
-        CU_ASSERT_NOT_EQUAL(zkl_session_open(&session, fake_address(fake), &options, NULL), ZKL_OK);
+        CU_ASSERT_NOT_EQUAL(zkl_session_open(&session, proxy_address(proxy), &options, NULL), ZKL_OK);
         CU_ASSERT(now_ms() - began < SOON);
-        fake_stop(fake);
+        proxy_stop(proxy);
     }
 }
 
-static enum fake_fate fate_of_an_end(void *payload, int nth, int type)
-{
-    (void)payload;
-    (void)nth;
-    (void)type;
-    return atomic_exchange(&lying, false) ? FAKE_SAYS_EXPIRED : FAKE_SERVE;
-}
+#define EVENTS 1001
 
-/* A server that says in watch events that the session has ended, and that it is connected. It is over after the first of these: another one
- * is opened, and nobody waits for ever. */
+/* Watch events say that the session has ended, and that it is connected, so often that one comes while the client is at work on the
+ * end. It is over after the first of these: another one is opened, and nobody waits for ever. */
 TEST(test_an_end_that_is_none)
 {
-    struct fake *fake = fake_start("memory:ends", fate_of_an_end, NULL);
-    zkl_session *session = session_at(fake_address(fake));
-    zkl_lock *lock = NULL;
-    ASSERT_OK(zkl_lock_new(&lock, session, PATH, NULL, NULL));
+    enum { LENGTH, XID, ZXID, CODE = ZXID + 2, TYPE, STATE, PATH_LENGTH, WORDS, CONNECTED = 3, EXPIRED = -112 };
+    static uint32_t events[EVENTS][WORDS];
+    struct proxy *proxy = proxy_with((struct proxy_script){.fate = NULL});
+    zkl_session *session = session_at(proxy_address(proxy));
+    zkl_lock *lock = contest_lock(session, PATH, NULL);
+    for (int i = 0; i < EVENTS; i++) {
+        events[i][LENGTH] = htonl(sizeof events[i] - sizeof events[i][LENGTH]);
+        events[i][XID] = events[i][ZXID] = events[i][ZXID + 1] = events[i][TYPE] = UINT32_MAX; /* -1 */
+        events[i][STATE] = htonl((uint32_t)(i == 0 ? EXPIRED : CONNECTED));
+    }
     for (int i = 0; i < 5; i++) {
-        zkl_queue *queue = NULL;
         ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, NULL));
-        atomic_store(&lying, true);
-        zkl_queue_list(&queue, session, PATH, 300, NULL);
-        zkl_queue_free(queue);
-        for (int64_t end = now_ms() + SOON; zkl_lock_state(lock) != ZKL_STATE_LOST && look_again(end);) {
-        }
+        proxy_say(proxy, events, sizeof events);
+        ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST);
         CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     }
     zkl_lock_free(lock);
-    ASSERT_OK(zkl_session_close(session, SOON));
-    fake_stop(fake);
+    close_at(session, proxy);
 }
 
 /* --- servers older than the client ---------------------------------------------------------------------------------- */
 
-enum { REMOVE_WATCHES = 18, CREATE_CONTAINER = 19, CREATE_2 = 15 }; /* ZooDefs.OpCode */
-
-/* 3.4 has none of the three; 3.5.0 no containers. */
-static enum fake_fate fate_in_3_4(void *payload, int nth, int type)
+/* payload: the types that it does not know, up to a 0. */
+static enum proxy_fate fate_by_age(void *payload, int nth, int type)
 {
-    (void)payload;
     (void)nth;
-    return type == CREATE_2 || type == CREATE_CONTAINER || type == REMOVE_WATCHES ? FAKE_UNIMPLEMENTED : FAKE_SERVE;
-}
-
-static enum fake_fate fate_in_3_5_0(void *payload, int nth, int type)
-{
-    (void)payload;
-    (void)nth;
-    return type == CREATE_CONTAINER ? FAKE_UNIMPLEMENTED : FAKE_SERVE;
-}
-
-static enum fake_fate fate_without_removal(void *payload, int nth, int type)
-{
-    (void)payload;
-    (void)nth;
-    return type == REMOVE_WATCHES ? FAKE_UNIMPLEMENTED : FAKE_SERVE;
-}
-
-/* A session at a fake server of that age, and whoever looks past it. */
-static struct fake *old_server(const char *tree, fake_fate_fn fate_fn, zkl_session **session)
-{
-    struct fake *fake = fake_start(tree, fate_fn, NULL);
-    *session = session_at(fake_address(fake));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(*session);
-    return fake;
+    for (const int *unknown = payload; *unknown != 0; unknown++) {
+        if (type == *unknown) {
+            return PROXY_UNIMPLEMENTED;
+        }
+    }
+    return PROXY_SERVE;
 }
 
 static void unsupported(const char *what, int code, const zkl_error *err)
 {
-    if (!right(code == ZKL_EUNSUPPORTED && strstr(err->text, "3.5"), what, FAKE_SERVE, 0, code)) {
+    if (!right(code == ZKL_EUNSUPPORTED && strstr(err->text, "3.5"), what, PROXY_SERVE, 0, code)) {
         fprintf(stderr, "  %s\n", err->text);
     }
 }
@@ -456,47 +408,41 @@ static void unsupported(const char *what, int code, const zkl_error *err)
 /* Each recipe says by name what it misses; none waits for its deadline. */
 TEST(test_a_server_of_3_4)
 {
-    zkl_session *session;
-    struct fake *fake = old_server("memory:3.4", fate_in_3_4, &session);
+    static int unknown[] = {PROXY_OP_CREATE, PROXY_OP_CONTAINER, PROXY_OP_UNWATCH, 0};
+    struct proxy *proxy = proxy_with((struct proxy_script){.fate = fate_by_age, .payload = unknown});
+    zkl_session *session = session_at(proxy_address(proxy));
     zkl_group *group = NULL;
     zkl_double_barrier *barrier = NULL;
     zkl_error err;
-    const char *paths[] = {PATH "/one", PATH "/two"};
-    zkl_lock *locks[5] = {NULL};
-    ASSERT_OK(zkl_lock_new(&locks[0], session, PATH, NULL, NULL));
-    ASSERT_OK(zkl_read_lock_new(&locks[1], session, PATH, NULL, NULL));
-    ASSERT_OK(zkl_multilock_new(&locks[2], session, paths, 2, NULL, NULL));
-    ASSERT_OK(zkl_semaphore_new(&locks[3], session, "/wire/semaphore", 2, NULL, NULL));
-    ASSERT_OK(zkl_election_new(&locks[4], session, "/wire/election", NULL, NULL));
-    for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) {
-        unsupported("a lock", zkl_lock_acquire(locks[i], SOON, NULL, &err), &err);
-        zkl_lock_free(locks[i]);
+    for (int i = 0; i < handle_recipe_count; i++) {
+        zkl_lock *lock = handle_make(&handle_recipes[i], session, "/3.4/lock", NULL);
+        unsupported(handle_recipes[i].noun, zkl_lock_acquire(lock, SOON, NULL, &err), &err);
+        zkl_lock_free(lock);
     }
-    ASSERT_OK(zkl_group_new(&group, session, "/wire/group", "a", NULL, NULL));
+    ASSERT_OK(zkl_group_new(&group, session, "/3.4/group", "a", NULL, NULL));
     unsupported("a group", zkl_group_join(group, SOON, &err), &err);
     zkl_group_free(group);
-    ASSERT_OK(zkl_double_barrier_new(&barrier, session, "/wire/barrier", 1, NULL));
+    ASSERT_OK(zkl_double_barrier_new(&barrier, session, "/3.4/barrier", 1, NULL));
     unsupported("a double barrier", zkl_double_barrier_enter(barrier, SOON, &err), &err);
     zkl_double_barrier_free(barrier);
-    unsupported("a barrier", zkl_barrier_set(session, "/wire/simple", SOON, &err), &err);
-    ASSERT_OK(zkl_session_close(session, SOON));
-    fake_stop(fake);
+    unsupported("a barrier", zkl_barrier_set(session, "/3.4/simple", SOON, &err), &err);
+    close_at(session, proxy);
     CU_ASSERT_EQUAL(atomic_load(&wrong), 0);
 }
 
-/* Directories become persistent, and a lock is handed over as ever. Then a server that cannot take a watch down. */
+/* 3.5.0: directories become persistent, and a lock is handed over as ever. Then a server that cannot take a watch down. */
 TEST(test_servers_without_containers_or_removal)
 {
-    static const fake_fate_fn ages[] = {fate_in_3_5_0, fate_without_removal};
+    static int ages[][2] = {{PROXY_OP_CONTAINER, 0}, {PROXY_OP_UNWATCH, 0}};
     for (size_t i = 0; i < sizeof ages / sizeof *ages; i++) {
-        char tree[32];
-        snprintf(tree, sizeof tree, "memory:old-%zu", i);
+        char path[32];
+        snprintf(path, sizeof path, "/old-%zu/lock", i);
         zkl_session *sessions[2];
-        zkl_lock *locks[2] = {NULL};
-        struct fake *fake = old_server(tree, ages[i], &sessions[0]);
-        sessions[1] = session_at(fake_address(fake));
+        zkl_lock *locks[2];
+        struct proxy *proxy = proxy_with((struct proxy_script){.fate = fate_by_age, .payload = ages[i]});
         for (int k = 0; k < 2; k++) {
-            ASSERT_OK(zkl_lock_new(&locks[k], sessions[k], PATH, NULL, NULL));
+            sessions[k] = session_at(proxy_address(proxy));
+            locks[k] = contest_lock(sessions[k], path, NULL);
         }
         ASSERT_OK(zkl_lock_acquire(locks[0], SOON, NULL, NULL));
         CU_ASSERT_EQUAL(zkl_lock_acquire(locks[1], 200, NULL, NULL), ZKL_ETIMEOUT); /* its watch is no use any more */
@@ -507,7 +453,7 @@ TEST(test_servers_without_containers_or_removal)
             zkl_lock_free(locks[k]);
             ASSERT_OK(zkl_session_close(sessions[k], SOON));
         }
-        fake_stop(fake);
+        proxy_stop(proxy);
     }
 }
 
@@ -515,14 +461,24 @@ TEST(test_servers_without_containers_or_removal)
 
 #define CROWD 200
 
-static enum fake_fate fate_of_the_50th(void *payload, int nth, int type)
+/* payload: whether it refuses every identity. */
+static enum proxy_fate fate_of_the_50th(void *payload, int nth, int type)
 {
-    struct fake *const *fake = payload;
-    (void)type;
+    bool *refuses = payload;
+    *refuses = *refuses || nth == 50;
     if (nth == 50) {
-        fake_refuse_auth(*fake);
+        return PROXY_CUT_BEFORE;
     }
-    return nth == 50 ? FAKE_CUT_BEFORE : FAKE_SERVE;
+    return *refuses && type == PROXY_OP_AUTH ? PROXY_LIE : PROXY_SERVE;
+}
+
+static void refuse_auth(void *payload, int type, unsigned char *answer, size_t *size)
+{
+    const uint32_t refused = htonl((uint32_t)-115); /* ZAUTHFAILED */
+    (void)payload;
+    if (type == PROXY_OP_AUTH && *size >= HEADER) {
+        memcpy(answer + HEADER - sizeof refused, &refused, sizeof refused);
+    }
 }
 
 static void on_crowd(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
@@ -538,26 +494,23 @@ static void on_crowd(zkl_lock *lock, int code, const zkl_grant *grant, const zkl
 /* Many requests are under way again when it says so: the session goes on without a seal, and they end. */
 static void refuse_the_seal(int round)
 {
-    char tree[64], path[64];
+    char path[64];
     atomic_int ended = 0;
-    zkl_lock *locks[CROWD] = {NULL};
-    struct fake *fake = NULL;
-    snprintf(tree, sizeof tree, "memory:seal-%d", round);
-    fake = fake_start(tree, fate_of_the_50th, &fake);
-    zkl_session *session = session_at(fake_address(fake));
+    bool refuses = false;
+    zkl_lock *locks[CROWD];
+    struct proxy *proxy =
+        proxy_with((struct proxy_script){.fate = fate_of_the_50th, .lie = refuse_auth, .payload = &refuses});
+    zkl_session *session = session_at(proxy_address(proxy));
     for (int i = 0; i < CROWD; i++) {
-        snprintf(path, sizeof path, "%s/%d", PATH, i);
-        ASSERT_OK(zkl_lock_new(&locks[i], session, path, NULL, NULL));
+        snprintf(path, sizeof path, "/seal-%d/%d", round, i);
+        locks[i] = contest_lock(session, path, NULL);
         ASSERT_OK(zkl_lock_acquire_async(locks[i], 2 * SOON, on_crowd, &ended, NULL));
     }
-    for (int64_t end = now_ms() + SOON; atomic_load(&ended) < CROWD && look_again(end);) {
-    }
-    CU_ASSERT_EQUAL_FATAL(atomic_load(&ended), CROWD); /* else close would not end either */
+    CU_ASSERT_FATAL(EVENTUALLY(atomic_load(&ended) == CROWD)); /* else close would not end either */
     for (int i = 0; i < CROWD; i++) {
         zkl_lock_free(locks[i]);
     }
-    ASSERT_OK(zkl_session_close(session, SOON));
-    fake_stop(fake);
+    close_at(session, proxy);
 }
 
 TEST(test_a_seal_refused_at_a_reconnect)
@@ -567,4 +520,4 @@ TEST(test_a_seal_refused_at_a_reconnect)
     }
 }
 
-TESTS("shell wire")
+TESTS_ON_SERVERS("shell wire", (&(struct ensemble_options){.tick_ms = TICK}))
