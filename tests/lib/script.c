@@ -1,7 +1,5 @@
 #include "script.h"
 
-#include <string.h>
-
 #include "path.h"
 #include "plain_heap.h"
 #include "script_store.h"
@@ -364,26 +362,30 @@ static void hear(void *payload, const struct zkl__outcome *outcome)
     CU_ASSERT_PTR_NOT_NULL(outcome->why);
 }
 
-struct zkl__contender_config script_config(struct script_owner *owner, const char *path)
+static struct zkl__contender_config complete(struct script_owner *owner, const struct zkl__contender_config *config)
 {
-    return (struct zkl__contender_config){
-        .rule = &zkl__rule_mutex, .path = path, .metadata = "me", .notify = hear, .owner = owner};
+    struct zkl__contender_config full = config ? *config : (struct zkl__contender_config){.rule = NULL};
+    full.rule = full.rule ? full.rule : &zkl__rule_mutex;
+    full.path = full.path ? full.path : "/q";
+    full.metadata = full.metadata ? full.metadata : "me";
+    full.notify = hear;
+    full.owner = owner;
+    *owner = (struct script_owner){.granted = 0};
+    snprintf(owner->path, sizeof owner->path, "%s", full.path);
+    return full;
 }
 
 bool script_contend(struct script_owner *owner, const struct zkl__contender_config *config)
 {
-    *owner = (struct script_owner){.granted = 0};
-    snprintf(owner->path, sizeof owner->path, "%s", config->path);
-    owner->contender = zkl__contender_new(script.core, config);
+    struct zkl__contender_config full = complete(owner, config);
+    owner->contender = zkl__contender_new(script.core, &full);
     return owner->contender != NULL;
 }
 
-bool script_contend_jointly(struct script_owner *owner, const struct zkl__contender_config *config,
-                            const char *const *paths, size_t count)
+bool script_contend_jointly(struct script_owner *owner, const char *const *paths)
 {
-    *owner = (struct script_owner){.granted = 0};
-    snprintf(owner->path, sizeof owner->path, "%s", paths[0]);
-    owner->joint = zkl__multi_new(script.core, config, paths, count);
+    struct zkl__contender_config full = complete(owner, CONTENDER_CONFIG(.path = paths[0]));
+    owner->joint = zkl__multi_new(script.core, &full, paths, 2);
     return owner->joint != NULL;
 }
 
@@ -407,8 +409,7 @@ void script_enter(struct script_owner *owner, const struct zkl__contender_config
 
 void script_acquire(struct script_owner *owner)
 {
-    struct zkl__contender_config config = script_config(owner, "/q");
-    script_enter(owner, &config);
+    script_enter(owner, NULL);
 }
 
 void script_cancel(struct script_owner *owner)

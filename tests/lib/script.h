@@ -126,6 +126,8 @@ void script_begin_behind(const char *path);
 void script_begin_blocked(void);
 /* Begin; the session's lease runs out, and then the contender waits for nothing but a new one: it is "proving". */
 void script_begin_proving(struct script_owner *owner);
+/* A TEST in a world that has begun, until it is finished. */
+#define TEST_IN_SCRIPT(name) TEST_BETWEEN(script_begin(), name, script_finish())
 /* The session is closed, and everything that can be answered is: nothing of ours may be left then, and deinit. */
 void script_finish(void);
 /* Finish; the contender has failed with this code. */
@@ -153,12 +155,11 @@ void script_run(int64_t duration); /* the same, and everything is answered at on
 
 extern const struct zkl__rule script_writer, script_reader;
 
-/* In /q, with the mutex rule. */
-struct zkl__contender_config script_config(struct script_owner *owner, const char *path);
+/* What is left out, of a NULL everything: in /q, with the mutex rule. */
+#define CONTENDER_CONFIG(...) (&(const struct zkl__contender_config){__VA_ARGS__})
 bool script_contend(struct script_owner *owner, const struct zkl__contender_config *config);
-/* The same in several queues at once. */
-bool script_contend_jointly(struct script_owner *owner, const struct zkl__contender_config *config,
-                            const char *const *paths, size_t count);
+/* The same in two queues at once. */
+bool script_contend_jointly(struct script_owner *owner, const char *const *paths);
 /* Makes one and starts it: no deadline, waits. */
 void script_enter(struct script_owner *owner, const struct zkl__contender_config *config);
 void script_acquire(struct script_owner *owner); /* in /q, a mutex */

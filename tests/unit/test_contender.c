@@ -2,9 +2,6 @@
  * of what others do. */
 #include "script.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* --- a create of unknown fate -------------------------------------------------------------------------------------- */
 
 /* While the reply to our create is lost, somebody else makes a znode whose name has our uuid. It is
@@ -350,8 +347,7 @@ TEST(test_delete_of_what_a_lost_create_made_refused)
 
 static void enter_and_answer(struct script_owner *owner, const char *path)
 {
-    struct zkl__contender_config config = script_config(owner, path);
-    script_enter(owner, &config);
+    script_enter(owner, CONTENDER_CONFIG(.path = path));
     script_answer_all();
 }
 
@@ -360,9 +356,7 @@ static void enter_and_answer(struct script_owner *owner, const char *path)
 TEST(test_removed_by_somebody_to_fail)
 {
     script_begin_blocked();
-    struct zkl__contender_config config = script_config(&me, "/q");
-    config.fail_on_expiry = true;
-    script_enter(&me, &config);
+    script_enter(&me, CONTENDER_CONFIG(.fail_on_expiry = true));
     script_answer_all();
     script_remove(script_our_path());
     script_remove(SCRIPT_BLOCKER);
@@ -376,8 +370,7 @@ TEST(test_chroot_missing)
 {
     script_begin();
     script.chroot_missing = true;
-    struct zkl__contender_config config = script_config(&me, "/q/deeper");
-    script_enter(&me, &config);
+    script_enter(&me, CONTENDER_CONFIG(.path = "/q/deeper"));
     script_answer_all();
     CU_ASSERT_PTR_NOT_NULL(strstr(me.why, "chroot"));
     script_finish_failed(&me, ZKL_ENOENT);
@@ -394,9 +387,7 @@ TEST(test_reply_without_our_name)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         for (int way = WAITS; way <= CANCELLED; way++) {
             script_begin();
-            struct zkl__contender_config config = script_config(&me, "/q");
-            config.rule = way == WAITS_FOR_NOBODY ? &nobody : config.rule;
-            script_enter(&me, &config);
+            script_enter(&me, CONTENDER_CONFIG(.rule = way == WAITS_FOR_NOBODY ? &nobody : NULL));
             if (way == CANCELLED) {
                 script_cancel(&me);
             }
@@ -459,16 +450,13 @@ TEST(test_first_and_not_in_the_list_of_another)
 
 static void hold_revocably(struct script_owner *owner)
 {
-    struct zkl__contender_config config = script_config(owner, "/q");
-    config.revocable = true;
-    script_enter(owner, &config);
+    script_enter(owner, CONTENDER_CONFIG(.revocable = true));
     script_answer_all();
     CU_ASSERT_EQUAL_FATAL(owner->granted, 1);
 }
 
-TEST(test_request_is_told_once_over_reconnects)
+TEST_IN_SCRIPT(test_request_is_told_once_over_reconnects)
 {
-    script_begin();
     hold_revocably(&me);
     script_write(script_our_path(), "__REVOKE__");
     script_suspend(1); /* while we look */
@@ -486,12 +474,10 @@ TEST(test_request_is_told_once_over_reconnects)
     script_connect();
     script_answer_all();
     CU_ASSERT_EQUAL(me.revoked, 2);
-    script_finish();
 }
 
-TEST(test_watch_refused)
+TEST_IN_SCRIPT(test_watch_refused)
 {
-    script_begin();
     script.refuse_kind = ZKL__OP_GET;
     script.refuse_code = ZKL_ELIMIT;
     script.refuse_count = 3;
@@ -502,7 +488,6 @@ TEST(test_watch_refused)
     script_write(script_our_path(), "__REVOKE__");
     script_answer_all();
     CU_ASSERT_EQUAL(me.revoked, 1);
-    script_finish();
 }
 
 TESTS("contender")

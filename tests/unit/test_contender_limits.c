@@ -3,8 +3,6 @@
 #include "script.h"
 #include "core_internal.h"
 
-#include <string.h>
-
 #define MANY 450
 
 /* More than there is room for: each asks for a create, and for a list. */
@@ -19,50 +17,8 @@ static void acquire_many(void)
 
 /* --- operations that cannot be sent -------------------------------------------------------------------------------- */
 
-static void live(int code)
+TEST_IN_SCRIPT(test_too_many_operations)
 {
-    script_acquire(&me);
-    script_run(4000 * MS);
-    if (script_find(SCRIPT_BLOCKER)) {
-        script_remove(SCRIPT_BLOCKER);
-    }
-    script_run(4000 * MS);
-    CU_ASSERT_EQUAL(me.granted + me.failed, 1);
-    CU_ASSERT(me.granted || (code != ZKL_ECONNECT && me.code == code));
-    if (me.granted) {
-        script_release(&me);
-        script_run(4000 * MS);
-        CU_ASSERT_EQUAL(me.released, 1);
-    }
-    CU_ASSERT_EQUAL(script_ours(), 0);
-}
-
-TEST(test_refused_submits)
-{
-    static const int codes[] = {ZKL_ECONNECT, ZKL_ENOMEM, ZKL_ELIMIT};
-    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
-        for (int count = 1; count <= 3; count++) {
-            bool all = false;
-            for (int n = 0; !all; n++) {
-                unsigned failures = CU_get_number_of_failures();
-                script_begin_blocked();
-                script.refuse_code = codes[i];
-                script.refuse_skip = n;
-                script.refuse_count = count;
-                live(codes[i]);
-                all = script.refuse_count == count;
-                script_finish();
-                if (CU_get_number_of_failures() != failures) {
-                    fprintf(stderr, "\n    %s, %d submits from the %dth\n", zkl_error_name(codes[i]), count, n);
-                }
-            }
-        }
-    }
-}
-
-TEST(test_too_many_operations)
-{
-    script_begin();
     acquire_many();
     CU_ASSERT(script.op_count < 400); /* the others wait for room */
     script_run(10000 * MS);
@@ -74,7 +30,6 @@ TEST(test_too_many_operations)
             granted++;
         }
     }
-    script_finish();
 }
 
 static int count_ops(enum zkl__op_kind kind)
@@ -87,15 +42,12 @@ static int count_ops(enum zkl__op_kind kind)
 }
 
 /* A server that answers late: fewer operations are under way, those that wait are sent in their order, and heartbeats before all of them. */
-TEST(test_slow_answers)
+TEST_IN_SCRIPT(test_slow_answers)
 {
-    script_begin();
     script_hold(&me);
     for (int i = 0; i < MANY; i++) {
-        struct zkl__contender_config config = script_config(&many[i], "/q");
         static const struct zkl__rule nobody = {"-lease-", 0};
-        config.rule = &nobody;
-        script_enter(&many[i], &config);
+        script_enter(&many[i], CONTENDER_CONFIG(.rule = &nobody));
     }
     int before = script.op_count;
     CU_ASSERT(before < MANY);
@@ -112,7 +64,6 @@ TEST(test_slow_answers)
         CU_ASSERT(i == 0 || many[i].token > many[i - 1].token); /* first come, first served */
     }
     CU_ASSERT_EQUAL(me.lost, 0);
-    script_finish();
 }
 
 /* Given up, or the connection lost, while they wait for room: nothing of them is sent, and nothing is left. */
@@ -142,11 +93,9 @@ TEST(test_given_up_while_waiting_for_room)
 }
 
 /* The same of one whose directory is missing: it is not made. */
-TEST(test_given_up_while_its_directory_waits_for_room)
+TEST_IN_SCRIPT(test_given_up_while_its_directory_waits_for_room)
 {
-    struct zkl__contender_config config = script_config(&me, "/x");
-    script_begin();
-    script_enter(&me, &config);
+    script_enter(&me, CONTENDER_CONFIG(.path = "/x"));
     acquire_many();
     script_answer(); /* its create: no such directory */
     STATE(&me, "making");
@@ -154,7 +103,6 @@ TEST(test_given_up_while_its_directory_waits_for_room)
     CU_ASSERT_EQUAL(me.failed, 1);
     script_answer_all();
     CU_ASSERT_PTR_NULL(script_find("/x"));
-    script_finish();
 }
 
 static struct answered {
@@ -177,7 +125,7 @@ static void send_request(const struct zkl__op *op)
 }
 
 /* All that an operation points to may go when it is handed over (op.h). Without memory for the copy it is not sent, and says so. */
-TEST(test_what_waits_for_room_is_a_copy)
+TEST_IN_SCRIPT(test_what_waits_for_room_is_a_copy)
 {
     char text[4][8] = {"/q", "name", "data", "id"}, longer[] = "a longer id";
     zkl_acl_entry entries[3] = {
@@ -187,7 +135,6 @@ TEST(test_what_waits_for_room_is_a_copy)
         {.kind = ZKL__OP_CREATE, .dir = text[0], .name = text[1], .data = text[2], .size = 4, .acl = &acls[0]},
         {.kind = ZKL__OP_CREATE, .dir = "/q/name", .name = text[1], .acl = &acls[1]}};
     struct zkl__op op = {.kind = ZKL__OP_MULTI, .parts = parts, .part_count = 2};
-    script_begin();
     acquire_many();
     test_heap_fail(&script.heap, 1, true);
     send_request(&op);
@@ -209,7 +156,6 @@ TEST(test_what_waits_for_room_is_a_copy)
     CU_ASSERT_STRING_EQUAL(sent.parts[0].data, "data");
     CU_ASSERT_STRING_EQUAL(sent.parts[1].path, "/q/name/name");
     CU_ASSERT_STRING_EQUAL(sent.lists, "id a longer id a longer id ");
-    script_finish();
 }
 
 static void watch_much(struct zkl__watch *watch)
@@ -236,9 +182,8 @@ TEST(test_too_many_watched_bytes)
 
 static void live_without_memory(bool lost_create)
 {
-    struct zkl__contender_config config = script_config(&me, "/made/here");
     script_connect();
-    if (!script_contend(&me, &config)) {
+    if (!script_contend(&me, CONTENDER_CONFIG(.path = "/made/here"))) {
         return;
     }
     script_start(&me, INT64_MAX, false);
@@ -337,11 +282,10 @@ TEST(test_start_after_the_end)
     }
 }
 
-TEST(test_late_and_unknown_replies)
+TEST_IN_SCRIPT(test_late_and_unknown_replies)
 {
     static const uint64_t ids[] = {0, 1, 15, 400, UINT64_MAX, UINT64_C(1) << 32, UINT64_C(77) << 32};
     const struct zkl__reply reply = {.rc = ZKL__RC_OK};
-    script_begin();
     script_hold(&me);
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         script_step((struct zkl__event){.kind = ZKL__EV_REPLY, .id = ids[i], .reply = &reply});
@@ -352,7 +296,6 @@ TEST(test_late_and_unknown_replies)
     uint64_t earlier = script.ops[0].id - (UINT64_C(1) << 32); /* the same slot, the use before */
     script_step((struct zkl__event){.kind = ZKL__EV_REPLY, .id = earlier, .reply = &reply});
     STATE(&me, "removing");
-    script_finish();
 }
 
 /* --- requests and watches ------------------------------------------------------------------------------------------ */

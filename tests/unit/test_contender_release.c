@@ -3,19 +3,13 @@
 #include "name.h"
 #include "script.h"
 
-#include <string.h>
-
 #define SEALED "/q/_c_11111111-1111-8111-8111-111111111111-lock-0000000000"
 
 #define DELAY (1000 * MS)
 
 static void enter_announcing(struct script_owner *owner, bool mark, int64_t delay)
 {
-    struct zkl__contender_config config = script_config(owner, "/q");
-    config.announces = true;
-    config.mark = mark;
-    config.delay = delay;
-    script_enter(owner, &config);
+    script_enter(owner, CONTENDER_CONFIG(.announces = true, .mark = mark, .delay = delay));
 }
 
 /* Behind that stranger, with a list, but nothing that follows it answered. */
@@ -94,9 +88,8 @@ TEST(test_a_double_is_not_announced)
 }
 
 /* A server took the seal and its answer was lost, the next one takes none: what the first one made must not be forgotten. */
-TEST(test_no_seal_after_a_lost_reply)
+TEST_IN_SCRIPT(test_no_seal_after_a_lost_reply)
 {
-    script_begin();
     enter_announcing(&me, false, 0);
     script_reconnect(1);
     while (script.ops[0].kind != ZKL__OP_CREATE) {
@@ -109,22 +102,18 @@ TEST(test_no_seal_after_a_lost_reply)
     CU_ASSERT_TRUE(is_sealed(&me)); /* the node that was there first */
     script_release(&me);
     OPS("delete"); /* nobody may write it but another session: it is not announced */
-    script_finish();
 }
 
 TEST(test_who_must_not)
 {
-    struct zkl__contender_config config = script_config(&me, "/q");
     static const zkl_acl_entry anyone = {ZKL_PERM_ALL, "world", "anyone"};
     static const zkl_acl open = {1, &anyone};
+    const struct zkl__contender_config configs[] = {{.announces = true, .revocable = true},
+                                                    {.announces = true, .acl = &open},
+                                                    {.announces = true, .rule = &script_reader}};
     for (int i = 0; i < 3; i++) {
-        config = script_config(&me, "/q");
-        config.announces = true;
-        config.revocable = i == 0;
-        config.acl = i == 1 ? &open : NULL;
-        config.rule = i == 2 ? &script_reader : config.rule;
         script_begin();
-        script_enter(&me, &config);
+        script_enter(&me, &configs[i]);
         script_answer_all();
         STATE(&me, "held");
         CU_ASSERT_FALSE(is_sealed(&me));
@@ -223,9 +212,8 @@ static bool is_unclean(struct script_owner *owner)
 
 /* --- who writes it --------------------------------------------------------------------------------------------------- */
 
-TEST(test_with_the_release)
+TEST_IN_SCRIPT(test_with_the_release)
 {
-    script_begin();
     enter_marked(&me);
     OPS("get create list");
     script_answer_granted(&me);
@@ -238,13 +226,11 @@ TEST(test_with_the_release)
     script_answer();
     CU_ASSERT_STRING_EQUAL(mark(), own);
     CU_ASSERT_FALSE(is_unclean(&you));
-    script_finish();
 }
 
 /* The directory may not be written: the znode is deleted nevertheless, and that looks like a crash. */
-TEST(test_not_permitted)
+TEST_IN_SCRIPT(test_not_permitted)
 {
-    script_begin();
     hold_marked(&me);
     script_release(&me);
     script_answer_with(ZKL__RC_NOAUTH);
@@ -254,13 +240,11 @@ TEST(test_not_permitted)
     script_answer_all();
     CU_ASSERT_EQUAL(me.released, 1);
     CU_ASSERT_TRUE(is_unclean(&you));
-    script_finish();
 }
 
 /* The servers refuse the delete for a while, and not the mark: it is written later, with the delete. */
-TEST(test_delete_not_permitted)
+TEST_IN_SCRIPT(test_delete_not_permitted)
 {
-    script_begin();
     hold_marked(&me);
     script_find(script_our_path())->own = true;
     script_release(&me);
@@ -271,7 +255,6 @@ TEST(test_delete_not_permitted)
     script_run(5000 * MS);
     CU_ASSERT_EQUAL(me.released, 1);
     CU_ASSERT_FALSE(is_unclean(&you));
-    script_finish();
 }
 
 /* --- what else is in the directory ----------------------------------------------------------------------------------- */
@@ -350,9 +333,8 @@ TEST(test_handed_over)
 }
 
 /* The delete with the mark is under way when another one of the session sees that it is next: nothing is handed over. */
-TEST(test_not_handed_over_late)
+TEST_IN_SCRIPT(test_not_handed_over_late)
 {
-    script_begin();
     hold_marked(&me);
     enter_marked(&you);
     script_answer();
@@ -363,7 +345,6 @@ TEST(test_not_handed_over_late)
     CU_ASSERT_EQUAL(you.granted, 0);
     script_answer_granted(&you);
     CU_ASSERT_FALSE(you.unclean);
-    script_finish();
 }
 
 /* The same, and the predecessor's delete is put off: another follower comes before it is deleted. */
@@ -388,9 +369,7 @@ TEST(test_handed_over_once)
 
 static void enter_with(struct script_owner *owner, const struct zkl__rule *rule)
 {
-    struct zkl__contender_config config = script_config(owner, "/q");
-    config.rule = rule;
-    script_enter(owner, &config);
+    script_enter(owner, CONTENDER_CONFIG(.rule = rule));
     script_answer_all();
 }
 
@@ -398,10 +377,9 @@ static void enter_with(struct script_owner *owner, const struct zkl__rule *rule)
 
 /* A writer's end wakes the readers right behind it, each once, and no later writer; a reader's end wakes nobody but the writer that
  * watches it. */
-TEST(test_one_wake_up_each)
+TEST_IN_SCRIPT(test_one_wake_up_each)
 {
     struct script_owner readers[4];
-    script_begin();
     enter_with(&me, &script_writer);
     for (int i = 0; i < 4; i++) {
         enter_with(&readers[i], &script_reader);
@@ -428,7 +406,6 @@ TEST(test_one_wake_up_each)
     script_release(&you);
     script_answer_granted(&third);
     CU_ASSERT_EQUAL(script.submits - before, 1);
-    script_finish();
 }
 
 TESTS("contender_release")

@@ -1,8 +1,6 @@
 /* Contenders in several queues that stand and fall together: what the core asks, and what its owner hears. */
 #include "script.h"
 
-#include <string.h>
-
 static const char *const ab[] = {"/a", "/b"};
 
 static void begin(void)
@@ -15,16 +13,17 @@ static void begin(void)
     OPS("");
 }
 
-static void ask(struct script_owner *owner, const char *const *paths, int64_t deadline, bool try_only)
+#define TEST_IN_BOTH(name) TEST_BETWEEN(begin(), name, script_finish())
+
+static void ask(struct script_owner *owner)
 {
-    struct zkl__contender_config config = script_config(owner, "");
-    CU_ASSERT_TRUE_FATAL(script_contend_jointly(owner, &config, paths, 2));
-    script_start(owner, deadline, try_only);
+    CU_ASSERT_TRUE_FATAL(script_contend_jointly(owner, ab));
+    script_start(owner, INT64_MAX, false);
 }
 
 static void hold(struct script_owner *owner)
 {
-    ask(owner, ab, INT64_MAX, false);
+    ask(owner);
     script_answer_all();
     CU_ASSERT_EQUAL_FATAL(owner->granted, 1);
 }
@@ -36,10 +35,9 @@ static struct zkl__memory_node *child_of(const char *dir)
 
 /* --- the good days ------------------------------------------------------------------------------------------------- */
 
-TEST(test_one_transaction_gives_all)
+TEST_IN_BOTH(test_one_transaction_gives_all)
 {
-    begin();
-    ask(&me, ab, INT64_MAX, false);
+    ask(&me);
     OPS("multi(create,create) list list");
     script_answer();
     script_answer();
@@ -59,29 +57,25 @@ TEST(test_one_transaction_gives_all)
     script_answer();
     CU_ASSERT_EQUAL(me.released, 1);
     ASSERT_OK(me.code);
-    script_finish();
 }
 
 /* --- ends without a grant ------------------------------------------------------------------------------------------ */
 
 /* One queue refuses us: the other is left, too. */
-TEST(test_one_refusal_ends_all)
+TEST_IN_BOTH(test_one_refusal_ends_all)
 {
-    begin();
     script.next_sequence = INT64_C(1) + INT32_MAX;
-    ask(&me, ab, INT64_MAX, false);
+    ask(&me);
     script_answer_all();
     CU_ASSERT_EQUAL(me.failed, 1);
     CU_ASSERT_EQUAL(me.code, ZKL_EEXHAUSTED);
     CU_ASSERT_EQUAL(script_ours(), 0);
-    script_finish();
 }
 
 /* --- loss ---------------------------------------------------------------------------------------------------------- */
 
-TEST(test_told_once_of_each)
+TEST_IN_BOTH(test_told_once_of_each)
 {
-    begin();
     hold(&me);
     script_suspend(0);
     script_wait(100 * MS);
@@ -99,12 +93,10 @@ TEST(test_told_once_of_each)
     script_answer_all();
     CU_ASSERT_EQUAL(me.released, 1);
     CU_ASSERT_EQUAL(me.lost, 1);
-    script_finish();
 }
 
-TEST(test_lost_when_one_is)
+TEST_IN_BOTH(test_lost_when_one_is)
 {
-    begin();
     hold(&me);
     script_remove(child_of("/b")->path);
     script_run(3000 * MS); /* heartbeats take turns on the nodes */
@@ -116,42 +108,36 @@ TEST(test_lost_when_one_is)
     script_run(1000 * MS);
     CU_ASSERT_EQUAL(me.released, 1);
     CU_ASSERT_EQUAL(script_ours(), 0);
-    script_finish();
 }
 
-TEST(test_let_go)
+TEST_IN_BOTH(test_let_go)
 {
-    begin();
     hold(&me);
     script_let_go(&me);
     OPS("multi(delete,delete)");
     script_answer_all();
     CU_ASSERT_EQUAL(script_ours(), 0);
     hold(&me);
-    ask(&you, ab, INT64_MAX, false);
+    ask(&you);
     script_answer_all();
     script_let_go(&you);
     script_answer_all();
     CU_ASSERT_EQUAL(script_ours(), 2);
-    struct zkl__contender_config config = script_config(&third, "");
-    CU_ASSERT_TRUE_FATAL(script_contend_jointly(&third, &config, ab, 2));
+    CU_ASSERT_TRUE_FATAL(script_contend_jointly(&third, ab));
     script_let_go(&third); /* never started */
-    script_finish();
 }
 
 /* --- release ------------------------------------------------------------------------------------------------------- */
 
 /* The paths fit, but with the session's chroot before them they do not: a caller's mistake, said at once. */
-TEST(test_paths_too_long_under_the_chroot)
+TEST_IN_BOTH(test_paths_too_long_under_the_chroot)
 {
-    begin();
     script.refuse_kind = ZKL__OP_MULTI;
     script.refuse_code = ZKL_EINVAL;
     script.refuse_count = 1000;
-    ask(&me, ab, INT64_MAX, false);
+    ask(&me);
     CU_ASSERT_EQUAL(me.failed, 1);
     CU_ASSERT_EQUAL(me.code, ZKL_EINVAL);
-    script_finish();
 }
 
 /* Any allocation may fail: it ends, one way or another, and leaves nothing. */
@@ -166,8 +152,7 @@ TEST(test_no_memory_anywhere)
         script_put("/a", 0);
         script_connect();
         script_answer_all();
-        struct zkl__contender_config config = script_config(&me, "");
-        if (script_contend_jointly(&me, &config, ab, 2)) {
+        if (script_contend_jointly(&me, ab)) {
             script_start(&me, script.now + 5000 * MS, false);
             script_run(6000 * MS);
             CU_ASSERT_EQUAL(me.granted + me.failed, 1);

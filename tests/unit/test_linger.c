@@ -3,22 +3,14 @@
 #include "core_internal.h"
 #include "script.h"
 
-#include <string.h>
-
 #define KEPT (5000 * MS)
 #define SOMEBODY "/q/_c_22222222-2222-4222-8222-222222222222-lock-0000000077"
 
-static struct zkl__contender_config lingering(struct script_owner *owner)
-{
-    struct zkl__contender_config config = script_config(owner, "/q");
-    config.linger = KEPT;
-    return config;
-}
+#define LINGERING CONTENDER_CONFIG(.linger = KEPT)
 
 static void enter(struct script_owner *owner)
 {
-    struct zkl__contender_config config = lingering(owner);
-    script_enter(owner, &config);
+    script_enter(owner, LINGERING);
 }
 
 /* Held, and armed. */
@@ -31,19 +23,19 @@ static void hold(void)
     STATE(&me, "held");
 }
 
-static void release_keeps(struct script_owner *owner)
-{
-    script_release(owner);
-    OPS("");
-    CU_ASSERT_EQUAL(owner->released, 1);
-    CU_ASSERT_EQUAL(script_ours(), 1);
-}
+#define TEST_WHILE_HELD(name) TEST_BETWEEN(hold(), name, script_finish())
 
 static void release_keeps_with(struct script_owner *owner, const char *ops)
 {
     script_release(owner);
     OPS(ops);
     CU_ASSERT_EQUAL(owner->released, 1);
+    CU_ASSERT_EQUAL(script_ours(), 1);
+}
+
+static void release_keeps(struct script_owner *owner)
+{
+    release_keeps_with(owner, "");
 }
 
 static void release_deletes(struct script_owner *owner)
@@ -71,16 +63,12 @@ static void queue_behind(void)
 /* --- the end of its time ------------------------------------------------------------------------------------------- */
 
 /* The release is read before the time. */
-TEST(test_released_after_max_hold)
+TEST_IN_SCRIPT(test_released_after_max_hold)
 {
-    script_begin();
-    struct zkl__contender_config config = lingering(&me);
-    config.max_hold = 100 * MS;
-    script_enter(&me, &config);
+    script_enter(&me, CONTENDER_CONFIG(.linger = KEPT, .max_hold = 100 * MS));
     script_answer_all();
     script.now += 101 * MS;
     release_deletes(&me);
-    script_finish();
 }
 
 /* --- who may have it ----------------------------------------------------------------------------------------------- */
@@ -90,9 +78,7 @@ static const zkl_acl_entry entries[] = {{ZKL_PERM_ALL, "world", "anyone"}, {ZKL_
 static void idle_for(zkl_acl *acl)
 {
     script_begin();
-    struct zkl__contender_config config = lingering(&me);
-    config.acl = acl;
-    script_enter(&me, &config);
+    script_enter(&me, CONTENDER_CONFIG(.linger = KEPT, .acl = acl));
     script_answer_all();
     release_keeps(&me);
     *acl = (zkl_acl){0, NULL}; /* its owner's memory is gone */
@@ -101,36 +87,32 @@ static void idle_for(zkl_acl *acl)
 TEST(test_same_access_list)
 {
     zkl_acl acl = {2, entries}, same = {2, entries}, other = {1, entries};
-    struct zkl__contender_config config = lingering(&you);
     idle_for(&acl);
-    config.acl = &same;
-    script_enter(&you, &config);
+    script_enter(&you, CONTENDER_CONFIG(.linger = KEPT, .acl = &same));
     CU_ASSERT_EQUAL(you.serial, 2);
     release_keeps(&you);
-    config.acl = &other;
-    script_enter(&you, &config);
+    script_enter(&you, CONTENDER_CONFIG(.linger = KEPT, .acl = &other));
     CU_ASSERT_EQUAL(you.granted, 0);
     OPS("create delete list");
     script_finish();
 }
 
-enum difference { RULE, METADATA, DELAY, NO_LINGER, MAX_AHEAD, DIFFERENCES };
-
 /* Whoever needs a znode of another kind, or is to be in the list, queues, and what lingers gives way. */
 TEST(test_who_differs)
 {
-    for (enum difference at = RULE; at < DIFFERENCES; at++) {
+    const struct zkl__contender_config others[] = {
+        {.linger = KEPT, .rule = &script_writer},
+        {.linger = KEPT, .metadata = "you"},
+        {.linger = KEPT, .delay = MS},
+        {.linger = 0},
+        {.linger = KEPT, .max_ahead = 1},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         idle();
-        struct zkl__contender_config config = lingering(&you);
-        config.rule = at == RULE ? &script_writer : config.rule;
-        config.metadata = at == METADATA ? "you" : config.metadata;
-        config.delay = at == DELAY ? MS : 0;
-        config.linger = at == NO_LINGER ? 0 : config.linger;
-        config.max_ahead = at == MAX_AHEAD;
-        script_enter(&you, &config);
+        script_enter(&you, &others[i]);
         CU_ASSERT_EQUAL(you.granted, 0);
         script_answer_all();
-        script_run(2 * MS); /* DELAY: the end of the other one is no clean one */
+        script_run(2 * MS); /* of the one with a delay: the end of the other one is no clean one */
         CU_ASSERT_EQUAL(you.granted, 1);
         CU_ASSERT_EQUAL(you.serial, 1);
         CU_ASSERT_EQUAL(script_ours(), 1);
@@ -154,9 +136,8 @@ static void let_evidence_age(void)
 }
 
 /* Nothing has shown the node for longer than a heartbeat, since no reply comes: one check is sent, whoever waits, and the line stays. */
-TEST(test_not_shown_lately)
+TEST_WHILE_HELD(test_not_shown_lately)
 {
-    hold();
     let_evidence_age();
     enter(&you);
     release_keeps_with(&me, "check");
@@ -167,7 +148,6 @@ TEST(test_not_shown_lately)
     CU_ASSERT_EQUAL(you.serial, 2);
     release_keeps(&you);
     CU_ASSERT_EQUAL(third.serial, 3);
-    script_finish();
 }
 
 /* The check is not answered, or is refused: those in line queue. */
@@ -191,9 +171,8 @@ TEST(test_check_refused)
 }
 
 /* Used all the time, it is shown again before that: the check is sent beside a grant, and nobody waits for it. */
-TEST(test_shown_in_time)
+TEST_WHILE_HELD(test_shown_in_time)
 {
-    hold();
     script_wait(script.timeout / 12 - MS); /* no heartbeat is due yet */
     OPS("");
     enter(&you);
@@ -205,15 +184,12 @@ TEST(test_shown_in_time)
     script_answer();
     OPS("");
     release_keeps(&me);
-    script_finish();
 }
 
 /* A step brings the release, and the deadline of the first in line has passed: the next one is granted. */
-TEST(test_late_in_line)
+TEST_WHILE_HELD(test_late_in_line)
 {
-    hold();
-    struct zkl__contender_config config = lingering(&you);
-    CU_ASSERT_TRUE_FATAL(script_contend(&you, &config));
+    CU_ASSERT_TRUE_FATAL(script_contend(&you, LINGERING));
     script_start(&you, script.now + 10 * MS, false);
     enter(&third);
     script.now += 11 * MS;
@@ -221,7 +197,6 @@ TEST(test_late_in_line)
     CU_ASSERT_EQUAL(you.granted, 0);
     CU_ASSERT_EQUAL(you.code, ZKL_ETIMEOUT);
     CU_ASSERT_EQUAL(third.granted, 1);
-    script_finish();
 }
 
 /* --- a line again --------------------------------------------------------------------------------------------------- */
@@ -283,17 +258,15 @@ TEST(test_not_over_a_lost_connection)
 
 /* A forged announcement lets somebody in while another one of this session holds, and is gone: no list shows somebody else. What it let
  * in passes its znode on to nobody. */
-TEST(test_not_on_an_announcement)
+TEST_IN_SCRIPT(test_not_on_an_announcement)
 {
-    struct zkl__contender_config mine = lingering(&me), yours = lingering(&you);
-    mine.announces = yours.announces = true;
-    script_begin();
-    script_enter(&me, &mine);
+    const struct zkl__contender_config *announcing = CONTENDER_CONFIG(.linger = KEPT, .announces = true);
+    script_enter(&me, announcing);
     script_answer_all();
     script_put(LIAR, SCRIPT_STRANGER);
     script.next_sequence = 2;
     script_deliver();
-    script_enter(&you, &yours);
+    script_enter(&you, announcing);
     script_answer_all();
     script_change(LIAR);
     CU_ASSERT_EQUAL(you.granted, 1); /* both hold */
@@ -303,15 +276,11 @@ TEST(test_not_on_an_announcement)
     STATE(&third, "watching");
     script_release(&you);
     CU_ASSERT_EQUAL(third.serial, 1);
-    script_finish();
 }
 
 /* The list of another one does not show the holder's znode, which somebody has deleted by hand: it is not passed on. */
-TEST(test_removed_and_another_lists)
+TEST_IN_SCRIPT(test_removed_and_another_lists)
 {
-    script_begin();
-    struct zkl__contender_config config = lingering(&third);
-    config.metadata = "third";
     enter(&me);
     enter(&you);
     script_answer();
@@ -319,38 +288,20 @@ TEST(test_removed_and_another_lists)
     snprintf(holder, sizeof holder, "%s", script_our_path());
     script_answer_all();
     STATE(&me, "held");
-    script_enter(&third, &config);
+    script_enter(&third, CONTENDER_CONFIG(.linger = KEPT, .metadata = "third"));
     script_answer();
     script_remove(holder);
     script_answer_all();
     script_release(&me);
     script_answer_granted(&you);
     CU_ASSERT_EQUAL(you.serial, 1);
-    script_finish();
 }
 
 /* A holder that is let go of does not linger. */
-TEST(test_let_go)
+TEST_WHILE_HELD(test_let_go)
 {
-    hold();
     script_let_go(&me);
     OPS("delete");
-    script_finish();
-}
-
-/* Our own delete fires the watch that was set before, while the next list is under way: that list sets it again. */
-TEST(test_event_of_before)
-{
-    idle();
-    script_step((struct zkl__event){.kind = ZKL__EV_LINGER_STOP, .path = "/q"});
-    enter(&you);
-    OPS("delete create list");
-    script_answer_all();
-    CU_ASSERT_EQUAL(you.serial, 1);
-    release_keeps(&you);
-    queue_behind();
-    OPS("delete");
-    script_finish();
 }
 
 /* --- what is under way --------------------------------------------------------------------------------------------- */
@@ -360,37 +311,37 @@ static void done(struct zkl__request *request, const struct zkl__reply *reply)
     (void)request, (void)reply;
 }
 
-/* What the last holder sent might be done under the next grant, behind another connection. */
-TEST(test_a_transaction_is_under_way)
+static void send_set(struct zkl__request *request)
 {
-    hold();
-    struct zkl__request request = {.done = done};
     const struct zkl__op set = {.kind = ZKL__OP_SET, .dir = "/q", .data = "x", .size = 1, .version = -1};
-    script_step((struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &request, .op = &set});
+    *request = (struct zkl__request){.done = done};
+    script_step((struct zkl__event){.kind = ZKL__EV_REQUEST, .request = request, .op = &set});
+}
+
+/* What the last holder sent might be done under the next grant, behind another connection. */
+TEST_WHILE_HELD(test_a_transaction_is_under_way)
+{
+    static struct zkl__request request, another; /* answered by script_finish */
+    send_set(&request);
     script_release(&me);
     OPS("set");
     enter(&you);
     OPS("set check"); /* answered behind it */
     script_answer();
     CU_ASSERT_EQUAL(you.granted, 0);
-    const struct zkl__op more = {.kind = ZKL__OP_SET, .dir = "/q", .data = "y", .size = 1, .version = -1};
-    struct zkl__request another = {.done = done};
-    script_step((struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &another, .op = &more});
+    send_set(&another);
     script_answer();
     CU_ASSERT_EQUAL(you.serial, 2); /* nobody else's writes are waited for */
-    script_finish();
 }
 
 /* A check that was sent before the release says nothing of what the holder sent after it. */
-TEST(test_a_check_of_before)
+TEST_WHILE_HELD(test_a_check_of_before)
 {
-    hold();
     script_wait(script.timeout / 12 - MS);
     enter(&you);
     release_keeps_with(&me, "check");
-    struct zkl__request request = {.done = done};
-    const struct zkl__op set = {.kind = ZKL__OP_SET, .dir = "/q", .data = "x", .size = 1, .version = -1};
-    script_step((struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &request, .op = &set});
+    static struct zkl__request request;
+    send_set(&request);
     enter(&third);
     release_keeps_with(&you, "check set");
     script_answer();
@@ -399,28 +350,22 @@ TEST(test_a_check_of_before)
     script_answer();
     script_answer();
     CU_ASSERT_EQUAL(third.granted, 1);
-    script_finish();
 }
 
-TEST(test_no_memory_for_an_access_list)
+TEST_IN_SCRIPT(test_no_memory_for_an_access_list)
 {
-    zkl_acl acl = {2, entries};
-    script_begin();
-    struct zkl__contender_config config = lingering(&me);
-    config.acl = &acl;
-    script_enter(&me, &config);
+    static const zkl_acl acl = {2, entries};
+    script_enter(&me, CONTENDER_CONFIG(.linger = KEPT, .acl = &acl));
     script_answer_all();
     test_heap_fail(&script.heap, 1, true);
     script_release(&me);
     test_heap_fail(&script.heap, 0, false);
     OPS("delete");
-    script_finish();
 }
 
 /* Without a server the line is dissolved; its contenders queue in its order when the session is connected again. */
-TEST(test_order_over_a_lost_connection)
+TEST_WHILE_HELD(test_order_over_a_lost_connection)
 {
-    hold();
     enter(&you);
     enter(&third);
     script_reconnect(0);
@@ -428,7 +373,6 @@ TEST(test_order_over_a_lost_connection)
     release_deletes(&me);
     script_answer_granted(&you);
     CU_ASSERT_EQUAL(third.granted, 0);
-    script_finish();
 }
 
 #define OWNERS 8
@@ -501,9 +445,8 @@ TEST(test_close_hands_nothing_over)
     script_finish();
 }
 
-TEST(test_lists_are_shared)
+TEST_IN_SCRIPT(test_lists_are_shared)
 {
-    script_begin();
     for (int i = 0; i < OWNERS; i++) {
         script_acquire(&owners[i]);
     }
@@ -518,7 +461,6 @@ TEST(test_lists_are_shared)
     for (int i = 1; i < OWNERS; i++) {
         STATE(&owners[i], "watching");
     }
-    script_finish();
 }
 
 static int count_lists(void)
@@ -637,29 +579,6 @@ TEST(test_no_memory_for_more_buckets)
     CU_ASSERT_EQUAL(queues.map.count, 0);
     zkl__peer_queues_deinit(&queues);
     CU_ASSERT_EQUAL(test_heap_live(&counter), 0);
-}
-
-/* There is no room to note that a list was sent: who asked for it with its create asks again behind that. */
-TEST(test_no_memory_for_a_list)
-{
-    static struct script_owner before[8];
-    script_begin();
-    for (int i = 0; i < 8;
-         i++) { /* two operations each, the second but one, since it shares the first one's list: one is left of 16 */
-        char path[20];
-        snprintf(path, sizeof path, i < 2 ? "/q" : "/q%d", i);
-        struct zkl__contender_config config = script_config(&before[i], path);
-        script_enter(&before[i], &config);
-    }
-    CU_ASSERT_EQUAL(script.op_count, 15);
-    struct zkl__contender_config config = script_config(first, "/other");
-    CU_ASSERT_TRUE_FATAL(script_contend(first, &config));
-    test_heap_fail(&script.heap, 1, false);
-    script_start(first, INT64_MAX, false);
-    CU_ASSERT_EQUAL(test_heap_failures(&script.heap), 1);
-    script_answer_granted(first);
-    CU_ASSERT_EQUAL(before[0].granted, 1);
-    script_finish();
 }
 
 TESTS("linger")

@@ -55,8 +55,7 @@ TEST(test_time_is_up_in_doubt)
 {
     script_begin();
     script_wait(20000 * MS);
-    struct zkl__contender_config config = script_config(&me, "/q");
-    script_contend(&me, &config);
+    script_contend(&me, NULL);
     script_start(&me, script.now + 5000 * MS, false);
     script_answer_all();
     script_run(5000 * MS);

@@ -57,13 +57,12 @@ TEST(test_waits_that_end_otherwise)
 {
     script_begin();
     script_put("/q/_c_aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa-lock-0000000000", SCRIPT_STRANGER);
-    struct zkl__contender_config config = script_config(&me, "/q");
-    CU_ASSERT_FATAL(script_contend(&me, &config));
+    CU_ASSERT_FATAL(script_contend(&me, NULL));
     script_start(&me, script.now + 100 * MS, false);
     script_run(200 * MS);
     CU_ASSERT_EQUAL(me.code, ZKL_ETIMEOUT);
     CU_ASSERT_EQUAL(sums()->timeouts, 1);
-    CU_ASSERT_FATAL(script_contend(&me, &config));
+    CU_ASSERT_FATAL(script_contend(&me, NULL));
     script_start(&me, INT64_MAX, true);
     script_answer_all();
     CU_ASSERT_EQUAL(sums()->busy, 1);
