@@ -20,6 +20,7 @@ need_sandbox() {
     if [ -z "${ZKLOCK_SANDBOX_DIR:-}" ]; then
         rm -rf "$work"
         trap - EXIT
+        [ -z "${ZKLOCK_TEST_JARS:-}" ] || export ZKLOCK_SANDBOX_JARS=$ZKLOCK_TEST_JARS
         exec zklock "$@" -- bash "$0"
     fi
 }
@@ -53,6 +54,26 @@ code() {
     same "exit code of '$*' ($(head -c 300 "$work/err"))" "$got" "$wanted"
 }
 
+# What the last `code` left: says WHAT PATTERN, prints WHAT PATTERN: standard error, or standard output, matches; says_only, prints_only WHAT TEXT: it
+# is that.
+says() { matches "$1" "$(cat "$work/err")" "$2"; }
+prints() { matches "$1" "$(cat "$work/out")" "$2"; }
+says_only() { same "$1" "$(cat "$work/err")" "$2"; }
+prints_only() { same "$1" "$(cat "$work/out")" "$2"; }
+
+# ends WHAT WANTED [PID]: waits for the end of that process, or of $pid: its exit code.
+ends() {
+    local got=0
+    wait "${3:-$pid}" || got=$?
+    same "$1" "$got" "$2"
+}
+
+# ended_by SIGNAL WHAT WANTED [PID]: the same of one that gets a signal.
+ended_by() {
+    kill "-$1" "${4:-$pid}"
+    ends "${@:2}"
+}
+
 now_ms() { echo $((${EPOCHREALTIME/./} / 1000)); }
 
 moment() { read -rt 0.01 <> <(:) || :; }
@@ -83,8 +104,25 @@ background() {
 # for_others DIR: a copy of the command in DIR, which another user can reach wherever the build is.
 for_others() { install -D -m 755 "$(command -v zklock)" "$1/zklock"; }
 
+# run_as NAME ARG...: zklock run with ARG in the background; CMD writes its pid to $work/NAME.cmd and stays. up NAME: until it does.
+run_as() {
+    local name=$1
+    shift
+    rm -f "$work/$name.cmd"
+    background zklock run "$@" bash -c "echo \$\$ >$work/$name.cmd; exec sleep 600" 2>"$work/$name.err"
+}
+up() { await "CMD of $1" lines "$work/$1.cmd" 1; }
+
 # queued LOCK N: N contenders stand in the queue, the holder included.
 queued() { [ "$(zklock ls "$1" | grep -cE '^  (holds|[0-9]+) ')" -eq "$2" ]; }
+
+# hold LOCK: somebody holds it from now on, as $holder, until a signal comes.
+hold() {
+    [ -p "$work/never" ] || mkfifo "$work/never"
+    zklock hold "$1" <>"$work/never" >"$work/held" &
+    holder=$!
+    await "a holder of $1" queued "$1" 1
+}
 
 # A process that has ended, reaped by its parent or not.
 gone() { [ ! -e "/proc/$1" ] || grep -q '^State:.*[ZX]' "/proc/$1/status"; }
@@ -107,20 +145,64 @@ until_seen() {
     { await "a terminal with '$1'" grep -qE -- "$1" "$work/seen" >&2; printf '\003'; } | on_terminal "stty -echo; $2" >>"$work/seen"
 }
 
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+
 lines() { [ -e "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]; }
 
-# With a short tick.
-zk() { zklock --tick 500ms --session-timeout 4s "$@"; }
+# With a short session, for a sandbox with a short tick.
+zk() { zklock --session-timeout 4s "$@"; }
 elect() { # NAME ARG...: zklock elect in the background
     local name=$1
     shift
-    background zklock --tick 500ms --session-timeout 4s elect "$@" 2>>"$work/$name.said"
+    background zklock --session-timeout 4s elect "$@" 2>>"$work/$name.said"
 }
 # CMD of NAME: a line with its pid for each term, then it stays.
 stay() { echo "echo \$\$ >>$work/$1.terms; exec sleep 600"; }
 last_pid() { tail -n 1 "$work/$1.terms"; }
 
+# run_lively NAME run OPTION...: CMD in the background does not end of TERM, whose time it notes, and says all the time that it lives.
+run_lively() {
+    [ -p "$work/never" ] || mkfifo "$work/never"
+    FILE=$work/$1
+    rm -f "$FILE".*
+    background zklock --session-timeout 4s "${@:2}" "$1" bash -c "trap 'echo \${EPOCHREALTIME/./} >$FILE.term' TERM; echo \$\$ >$FILE.pid
+        exec 9<>$work/never; while :; do echo \${EPOCHREALTIME/./} >>$FILE.beat; read -rt 0.002 -u 9; done"
+    await "CMD" lines "$FILE.beat" 1
+}
+
+# dead_before_next NAME OPTION...: with these options the next one is granted at $granted, us, and CMD's last sign of life was before that.
+dead_before_next() {
+    local last
+    granted=$(zklock --session-timeout 4s "${@:2}" run "$1" bash -c 'echo ${EPOCHREALTIME/./}')
+    last=$(tail -n 1 "$FILE.beat")
+    true_that "CMD was seen alive at $last, and the next grant was at $granted" [ "${last:-0}" -lt "$granted" ]
+    true_that "CMD is dead" gone "$(cat "$FILE.pid")"
+}
+
+has_kazoo() { /usr/bin/python3 -c 'import kazoo' 2>/dev/null; }
+
+# stranger CODE: a client of another library, zk, does what the lines of CODE (Python) say, and stays, as $stranger.
+stranger() {
+    [ -p "$work/never" ] || mkfifo "$work/never"
+    rm -f "$work/ready"
+    /usr/bin/python3 -c "
+import os, sys
+from kazoo.client import KazooClient
+from kazoo.security import make_acl
+zk = KazooClient(os.environ['ZKLOCK_SERVERS'])
+zk.start()
+$1
+print('ready', flush=True)
+sys.stdin.read()" <>"$work/never" >"$work/ready" &
+    stranger=$!
+    await "a stranger" lines "$work/ready" 1
+}
+
 finish() {
+    # Those of our children that live: a pid that was noted down may be somebody else's by now.
+    # shellcheck disable=SC2046
+    kill -KILL $(jobs -pr) 2>/dev/null
+    wait 2>/dev/null
     rm -rf "$work"
     echo "$checks checks, $failures failed"
     [ "$failures" -eq 0 ] || exit 1

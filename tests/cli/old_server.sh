@@ -1,14 +1,13 @@
 #!/bin/bash
-# A server older than 3.5: every verb says what it misses, and when; none waits. ZKLOCK_TEST_JARS names its jars.
+# A server older than 3.5: every verb says what it misses, and when; none waits.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
-export ZKLOCK_SANDBOX_JARS="${ZKLOCK_SANDBOX_JARS:-${ZKLOCK_TEST_JARS:?}}"
 need_sandbox sandbox -n 3
 
 # refused CMD...: long before its deadline of an hour; the test's own timeout stands for that.
 refused() {
     code 125 "$@"
-    matches "the text of '$*'" "$(cat "$work/err")" 'locks need ZooKeeper 3\.5\.0 or later'
+    says "the text of '$*'" 'locks need ZooKeeper 3\.5\.0 or later'
 }
 
 # Several times: the refusal closes the connection, and meets other requests under way.

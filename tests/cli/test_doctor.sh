@@ -7,14 +7,14 @@ need_sandbox sandbox -n 3
 code 0 zklock doctor
 same "doctor finds three servers" "$(grep -cE '^ok   127\.0\.0\.1:[0-9]+: 3\.[0-9.]+, (leader|follower), answers in' "$work/out")" 3
 same "doctor finds one leader" "$(grep -c leader "$work/out")" 1
-matches "doctor, the session" "$(cat "$work/out")" "^ok   session: timeout 10000ms; a holder's lease is [0-9]+ms at the least"
+prints "doctor, the session" "^ok   session: timeout 10000ms; a holder's lease is [0-9]+ms at the least"
 code 1 zklock --tick 1s doctor
-matches "a tick that is too short" "$(cat "$work/out")" '^BAD .*tickTime is 2000ms.*use --tick 2000ms'
+prints "a tick that is too short" '^BAD .*tickTime is 2000ms.*use --tick 2000ms'
 code 1 zklock -s "127.0.0.1:1,$ZKLOCK_SERVERS" doctor
-matches "a server that is down" "$(cat "$work/out")" '^BAD  127\.0\.0\.1:1: Connection refused'
+prints "a server that is down" '^BAD  127\.0\.0\.1:1: Connection refused'
 one=${ZKLOCK_SERVERS%%,*}
 code 0 zklock -s "[::ffff:127.0.0.1]:${one##*:}" doctor
-matches "a server in brackets" "$(cat "$work/out")" '^ok   \[::ffff:127\.0\.0\.1\]:[0-9]+: 3\.'
+prints "a server in brackets" '^ok   \[::ffff:127\.0\.0\.1\]:[0-9]+: 3\.'
 timeout 5 zklock -s localhost doctor >"$work/out" 2>&1 # there may be one, or not
 if grep -q 'not host:port' "$work/out"; then bad "no port is the usual port"; else ok; fi
 code 1 zklock -s "127.0.0.1:1,$ZKLOCK_SERVERS" --json doctor

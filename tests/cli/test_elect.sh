@@ -6,9 +6,9 @@ need_sandbox --tick 500ms sandbox
 
 # CMD that ends in good order ends it, with its code; nothing is left.
 code 0 zk elect x true
-matches "it says that it leads" "$(cat "$work/err")" '"x": leader, token [1-9]'
+says "it says that it leads" '"x": leader, token [1-9]'
 code 0 zk elect -c 'echo $ZKLOCK_NODE' x
-matches "a leader's znode" "$(cat "$work/out")" '^/locks/x/_c_[-0-9a-f]{36}-latch-[0-9]{10}$'
+prints "a leader's znode" '^/locks/x/_c_[-0-9a-f]{36}-latch-[0-9]{10}$'
 code 143 zk elect x sh -c 'kill -TERM $$'
 code 127 zk elect x zklock-no-such-command
 code 126 zk elect x /etc/passwd
@@ -65,37 +65,25 @@ await "both to stand" queued y 2
 # TERM: to CMD, whose code it is; while waiting, out of the queue at once.
 leader=$a waiter=$b
 [ "$(tail -n +3 "$work/a.terms" | wc -l)" -gt 0 ] || { leader=$b waiter=$a; }
-kill -INT "$waiter"
-wait "$waiter"
-same "exit code of a waiter after INT" $? 130
+ended_by INT "exit code of a waiter after INT" 130 "$waiter"
 true_that "it left at once" queued y 1
-kill -TERM "$leader"
-wait "$leader"
-same "exit code of the leader after TERM" $? 143
+ended_by TERM "exit code of the leader after TERM" 143 "$leader"
 true_that "it left, too" queued y 0
 # HUP says *read your configuration again*: no reason for a standby, or one that pauses, to go. From a
 # terminal it is the end.
-mkfifo "$work/r.end"
-zklock hold r <>"$work/r.end" >/dev/null &
-holder=$!
-await "a holder" queued r 1
-background setsid -w zklock --tick 500ms elect r true 2>>"$work/r.said"
+hold r
+background setsid -w zklock elect r true 2>>"$work/r.said"
 await "a standby" queued r 2
 standby=$(pgrep -P "$pid" || echo "$pid")
 kill -HUP "$standby"
 kill -TERM "$holder"
-wait "$pid"
-same "it led after HUP" $? 0
+ends "it led after HUP" 0
 elect c --backoff 1h z bash -c 'exit 9'
 await "c to pause" grep -q 'standing again in 3600' "$work/c.said"
-kill -TERM "$pid"
-wait "$pid"
-same "exit code of a TERM in the pause" $? 143
+ended_by TERM "exit code of a TERM in the pause" 143
 elect d z bash -c "trap 'exit 5' TERM; echo up >$work/up; while :; do read -rt 0.01 <> <(:); done"
 await "d to lead" lines "$work/up" 1
-kill -TERM "$pid"
-wait "$pid"
-same "CMD's own code after TERM" $? 5
+ended_by TERM "CMD's own code after TERM" 5
 
 # HUP is CMD's: one that reads its configuration again goes on, and elect with it.
 elect h --backoff 50ms z bash -c "trap 'echo again >>$work/hup' HUP; echo \$\$ >>$work/h.terms; while :; do read -rt 0.01 <> <(:); done"
@@ -104,16 +92,13 @@ kill -HUP "$pid"
 await "HUP at CMD" lines "$work/hup" 1
 kill -KILL "$(last_pid h)"
 await "h to lead again" lines "$work/h.terms" 2
-kill -TERM "$pid"
-wait "$pid"
-same "exit code after TERM in the second term" $? 143
+ended_by TERM "exit code after TERM in the second term" 143
 
 # --once: lost is 120.
 elect e --once z bash -c "$(stay e)"
 await "e to lead" lines "$work/e.terms" 1
 code 0 zklock release --force --yes z
-wait "$pid"
-same "exit code of a lost term with --once" $? 120
+ends "exit code of a lost term with --once" 120
 
 # zklock killed: so is CMD, by the keeper, in the second term as in the first.
 elect f --backoff 50ms z bash -c "$(stay f)"
@@ -140,12 +125,10 @@ with open(sys.argv[2] + "/told", "a") as told:
     await "a listener" lines "$work/listens" 1
 }
 told() { grep -qE -- "$1" "$work/told"; }
-mkfifo "$work/end" "$work/go"
+mkfifo "$work/go"
 for address in "$work/notify" "@zklock-test-$$"; do
     listen "$address"
-    zklock hold w <>"$work/end" >/dev/null &
-    holder=$!
-    await "a holder" queued w 1
+    hold w
     background env NOTIFY_SOCKET="$address" WATCHDOG_USEC=400000 zklock -q elect --notify w bash -c \
         "trap 'read -r <$work/go; exit 6' TERM; env >$work/env; while :; do read -rt 0.01 <> <(:); done"
     await "READY" told '^READY=1$'
@@ -161,19 +144,17 @@ for address in "$work/notify" "@zklock-test-$$"; do
     kill -TERM "$pid"
     await "STOPPING, while CMD is" told '^STATUS=stopping CMD$'
     echo >"$work/go"
-    wait "$pid"
-    same "exit code" $? 6
+    ends "exit code" 6
     true_that "STOPPING" told '^STOPPING=1$'
     same "READY once" "$(grep -c READY "$work/told")" 1
     kill "$listener"
     wait "$listener" 2>/dev/null
 done
 background env NOTIFY_SOCKET="$work/nobody" WATCHDOG_USEC=nonsense WATCHDOG_PID=1 zklock elect --notify w true
-wait "$pid"
-same "no watchdog for us" $? 0
+ends "no watchdog for us" 0
 code 0 env NOTIFY_SOCKET=/x zklock elect w sh -c 'echo $NOTIFY_SOCKET'
-same "without --notify it is CMD's" "$(cat "$work/out")" /x
+prints_only "without --notify it is CMD's" /x
 code 0 zklock elect --notify w true
 code 0 env NOTIFY_SOCKET=/nobody/listens zklock elect --notify w true
 code 125 env NOTIFY_SOCKET=relative zklock elect --notify w true
-matches "no address" "$(cat "$work/err")" "NOTIFY_SOCKET is 'relative'"
+says "no address" "NOTIFY_SOCKET is 'relative'"

@@ -20,21 +20,17 @@ released /locks/h $token"
 
 # A removal by hand is a loss; the hook hears of it though zklock has ended by then.
 rm "$work/events"
-zk run --hook "$work/log.hook" h -- sh -c "echo >>$work/h.up; exec sleep 600" 2>"$work/h.said" &
-pid=$!
-await "CMD" lines "$work/h.up" 1
+run_as h --hook "$work/log.hook" h
+up h
 code 0 zklock release --force --yes h
-wait "$pid"
-same "exit code of a lost lock" $? 120
+ends "exit code of a lost lock" 120
 await "its events" lines "$work/events" 2
 same "a loss" "$(events)" "granted lost "
 
 # The servers are silent: CMD is given a grace beyond the lease's last quarter, so that the hook hears of jeopardy first.
 rm "$work/events"
-rm "$work/h.up"
-zk run --grace 100ms --hook "$work/log.hook" h -- sh -c "echo >>$work/h.up; exec sleep 600" 2>"$work/h.said" &
-pid=$!
-await "CMD" lines "$work/h.up" 1
+run_as h --grace 100ms --hook "$work/log.hook" h
+up h
 kill -STOP "$ZKLOCK_SANDBOX_PIDS"
 await "jeopardy" grep -q '^jeopardy ' "$work/events"
 kill -CONT "$ZKLOCK_SANDBOX_PIDS"
@@ -55,10 +51,10 @@ code 0 zk run --hook "$work/fails.hook" h -- true
 # What the hook's process says comes when zklock may have ended: it has the same standard error.
 await "a hook's failure" grep -q 'exit code 7 at released' "$work/err"
 code 125 zk run --hook "$work/nowhere" h -- true
-matches "no such hook" "$(cat "$work/err")" 'nowhere: No such file'
+says "no such hook" 'nowhere: No such file'
 touch "$work/plain"
 code 125 zk run --hook "$work/plain" h -- true
-matches "no program" "$(cat "$work/err")" 'plain: Permission denied'
+says "no program" 'plain: Permission denied'
 same "nobody queued" "$(queued h 0 && echo yes)" yes
 
 # --- health --------------------------------------------------------------------------------------------------------------
@@ -90,9 +86,7 @@ kill -TERM "$b"
 wait "$b"
 await "a to lead again" lines "$work/a.terms" 2
 # A check that hangs has failed; its process group is killed.
-kill -TERM "$a"
-wait "$a"
-same "exit code after TERM" $? 143
+ended_by TERM "exit code after TERM" 143 "$a"
 elect c --health "echo \$\$ >>$work/c.checks; test ! -e $work/hang || exec sleep 600" --every 200ms --fails 1 e bash -c "$(stay c)"
 c=$pid
 await "c to lead" lines "$work/c.terms" 1
@@ -104,11 +98,10 @@ true_that "no check is left" all_gone <(sed '$d' "$work/c.checks")
 # Whoever kills the process that checks learns nothing of the host any more: it ends, by name.
 checker=$(pgrep -P "$c" zklock-health)
 kill -KILL "$checker"
-wait "$c"
-same "exit code without a checker" $? 125
+ends "exit code without a checker" 125 "$c"
 matches "it says why" "$(cat "$work/c.said")" 'the process that runs --health was killed'
 code 125 zk elect --every 1s e true
-matches "an option too many" "$(cat "$work/err")" '--health, which is missing'
+says "an option too many" '--health, which is missing'
 
 # --- HTTP ----------------------------------------------------------------------------------------------------------------
 port_of() { sed -n 's/.*listening on port //p' "$work/$1.said"; }
@@ -150,7 +143,7 @@ for bad in '' x 70000 1.2.3:80 localhost:80 '[::1:80'; do
     code 125 zk elect --listen "$bad" w true
 done
 code 125 zk elect --listen "$(port_of l)" w true
-matches "a port that is taken" "$(cat "$work/err")" 'Address already in use'
+says "a port that is taken" 'Address already in use'
 kill -TERM "$l" "$m"
 wait "$l" "$m"
 
@@ -195,5 +188,4 @@ print("heartbeats", "as many" if sent[0] >= 0.8 * sent[1] - 1 else sent, "losses
 PYTHON
 )" '^heartbeats as many losses \[0, 0\]$'
 kill -TERM "$n" "$q"
-wait "$n"
-same "exit code of the one with many clients" $? 143
+ends "exit code of the one with many clients" 143 "$n"

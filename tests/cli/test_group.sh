@@ -22,8 +22,7 @@ keeper_of() { pgrep -P "$1"; }
 # --max-run kills all of them; only then the lock is free.
 start_stubborn --max-run 300ms --grace 200ms reaped
 PIDS=$work/--max-run.pids
-wait "$pid"
-same "exit code after --max-run" $? 137
+ends "exit code after --max-run" 137
 true_that "nobody is left after --max-run" all_gone "$PIDS"
 
 # zklock killed with -9: the keeper kills them; the lock stays taken until the session ends.
@@ -47,8 +46,7 @@ exec 7>&-
 # The keeper killed with -9: zklock kills them, and says so.
 start_stubborn unkept
 kill -KILL "$(keeper_of "$pid")"
-wait "$pid"
-same "exit code after the keeper's death" $? 125
+ends "exit code after the keeper's death" 125
 true_that "nobody is left after the keeper" all_gone "$PIDS"
 true_that "released after the keeper's death" queued unkept 0
 
@@ -64,8 +62,7 @@ done
 kill -STOP "$ZKLOCK_SANDBOX_PIDS"
 await "all of CMD to die of its zklock" all_gone "$PIDS"
 kill -CONT "$(keeper_of "$pid")" "$ZKLOCK_SANDBOX_PIDS"
-wait "$pid"
-same "exit code of a stopped keeper" $? 120
+ends "exit code of a stopped keeper" 120
 true_that "nobody is left after a stopped keeper" all_gone "$PIDS"
 
 # Both at once: CMD itself dies at least.
@@ -81,8 +78,7 @@ for how in "" setsid; do
     await "CMD to linger" queued lingers 1
     code 124 zklock run -n lingers true
     echo >"$work/go"
-    wait "$pid"
-    same "exit code of CMD that left '$how' somebody behind" $? 6
+    ends "exit code of CMD that left '$how' somebody behind" 6
     true_that "released then" queued lingers 0
 done
 
@@ -92,23 +88,18 @@ for how in "" setsid; do
     await "somebody to linger" lines "$work/lone" 1
     await "CMD to end" lines "$work/cmd" 1
     await "CMD to end" gone "$(cat "$work/cmd")"
-    kill -TERM "$pid"
-    wait "$pid"
-    same "exit code after TERM to who lingers '$how'" $? 0
+    ended_by TERM "exit code after TERM to who lingers '$how'" 0
     true_that "it ended" gone "$(cat "$work/lone")"
     rm "$work/lone" "$work/cmd"
 done
 
 # While it waits, zklock's own death leaves nothing that could run CMD.
-mkfifo "$work/end"
-zklock hold busy <"$work/end" >/dev/null &
-exec 8>"$work/end"
-await "a holder" queued busy 1
+hold busy
 background zklock --session-timeout 5s run busy touch "$work/ran"
 await "a waiter" queued busy 2
 keeper=$(keeper_of "$pid")
 kill -KILL "$pid"
 await "the waiter's keeper to end" gone "$keeper"
-exec 8>&-
+kill "$holder"
 await "the killed waiter's place to be free" queued busy 0
 true_that "it did not run" [ ! -e "$work/ran" ]

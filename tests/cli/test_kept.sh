@@ -38,8 +38,7 @@ kept 121 revoke -w 1s held
 kept 1 revoke --token 1 held
 kept 1 release --force --yes --token 1 held
 kept 0 release -f -y held
-wait $holder
-same "the holder whose lock an operator removed" $? 120
+ends "the holder whose lock an operator removed" 120 "$holder"
 kept 0 resize slots 3
 kept 0 elect --once --value db1 --backoff 1s --health true --every 1s --fails 2 --delay-after-crash 1s --listen 0 --hook true \
     --grace 500ms --report "$work/report" --metrics "$work/metrics" boss true
@@ -59,14 +58,14 @@ kept 0 --version
 for refused in "--tls ca.pem,cert.pem,key.pem --tls-host zk run a true" "--sasl DIGEST-MD5 --sasl-server zookeeper/zk run a true"; do
     # shellcheck disable=SC2086 # words
     kept 125 $refused
-    matches "what Debian's client library lacks" "$(cat "$work/err")" 'built without (TLS|SASL)'
+    says "what Debian's client library lacks" 'built without (TLS|SASL)'
 done
 
 # What is no more names what took its place.
 instead() { # WORDS PATTERN
     # shellcheck disable=SC2086 # words
     kept 125 $1
-    matches "what took the place of '$1'" "$(cat "$work/err")" "$2"
+    says "what took the place of '$1'" "$2"
 }
 instead "explain a" "'run --report FILE'.*'zklock --json ls'"
 instead "watch --record f a" "redirect 'zklock --json watch"

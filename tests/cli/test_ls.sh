@@ -2,7 +2,7 @@
 # What ls, check, doctor and release say where others made znodes by hand, or forbid to look.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
-/usr/bin/python3 -c "import kazoo" 2>/dev/null || exit 77
+has_kazoo || exit 77
 need_sandbox sandbox
 code 0 zklock run first true # or /locks would be somebody's alone
 
@@ -31,24 +31,23 @@ eve() {
 # A place with a lower number, made later: it holds nothing, and removing the holder does not mean it.
 zklock run other true
 for _ in 1 2 3 4 5 6; do zklock run forged true; done
-background zklock run forged bash -c "echo >$work/runs; exec sleep 600"
+run_as holder forged
 holder=$pid
-await "the holder" lines "$work/runs" 1
+up holder
 real=$(zklock --json ls forged | sed 's/.*"token":\([0-9]*\).*/\1/')
 eve 'zk.create("/locks/forged/x-lock--000000003", b"'"$(hostname)"':4711 ('"$(id -un)"')", ephemeral=True)'
 code 0 zklock ls forged
-matches "the forged place" "$(cat "$work/out")" '^  stray .*:4711 '
-matches "the holder" "$(cat "$work/out")" "^  holds .* $real "
+prints "the forged place" '^  stray .*:4711 '
+prints "the holder" "^  holds .* $real "
 code 0 zklock check forged
-matches "check names the holder" "$(cat "$work/out")" "held by .*:$holder "
+prints "check names the holder" "held by .*:$holder "
 code 1 zklock doctor
-matches "doctor, a forged place" "$(cat "$work/out")" '^BAD  /locks/forged: x-lock--000000003 was made by hand'
+prints "doctor, a forged place" '^BAD  /locks/forged: x-lock--000000003 was made by hand'
 code 0 zklock --json ls forged
-matches "as JSON" "$(cat "$work/out")" '"holds":false,"stray":true,"name":"x-lock--000000003"'
+prints "as JSON" '"holds":false,"stray":true,"name":"x-lock--000000003"'
 code 0 zklock --json release --force --yes forged
-matches "the holder is removed" "$(cat "$work/out")" "\"token\":$real,"
-wait "$holder"
-same "the holder's exit code" $? 120
+prints "the holder is removed" "\"token\":$real,"
+ends "the holder's exit code" 120 "$holder"
 # Nobody but it is there now: by its age it is a place like any other.
 eve 'zk.delete("/locks/forged/x-lock--000000003")'
 
@@ -58,26 +57,30 @@ eve 'zk.create("/locks/theirs/y-lock-", b"elsewhere:1 (eve)", ephemeral=True, se
 eve 'zk.delete("/locks/theirs/x-lock-0000000000")'
 eve 'zk.create("/locks/theirs/x-lock-0000000000", b"'"$(hostname)"':4711 ('"$(id -un)"')", ephemeral=True)'
 code 1 zklock check --is-me theirs
-matches "who it is" "$(cat "$work/out")" 'held by elsewhere:1'
+prints "who it is" 'held by elsewhere:1'
 
 # What may not be listed is said, and the rest is shown.
 eve 'zk.create("/locks/priv", b"", acl=mine)'
 eve 'zk.create("/locks/priv/x-lock-", b"eve", ephemeral=True, sequence=True)'
 eve 'zk.create("/locks/open/x-lock-", b"in the open", ephemeral=True, sequence=True, makepath=True)'
 code 121 zklock ls
-matches "ls names it" "$(cat "$work/err")" '^zklock: /locks/priv: its children may not be listed'
-matches "ls goes on" "$(cat "$work/out")" 'in the open'
+says "ls names it" '^zklock: /locks/priv: its children may not be listed'
+prints "ls goes on" 'in the open'
 code 121 zklock ls priv open
-matches "ls of two" "$(cat "$work/out")" 'in the open'
-matches "ls of two names the one" "$(cat "$work/err")" '/locks/priv'
+prints "ls of two" 'in the open'
+says "ls of two names the one" '/locks/priv'
 code 121 zklock check priv
 code 1 zklock doctor
-matches "doctor names it" "$(cat "$work/out")" '^BAD  /locks/priv: its children may not be listed'
-matches "doctor does not know" "$(cat "$work/out")" 'as far as they may be listed'
+prints "doctor names it" '^BAD  /locks/priv: its children may not be listed'
+prints "doctor does not know" 'as far as they may be listed'
 eve 'zk.create("/locks/hidden/x-lock-", b"eve", ephemeral=True, sequence=True, makepath=True, acl=None)'
 eve 'zk.set_acls("/locks/hidden/x-lock-0000000000", mine)'
 code 0 zklock ls hidden
-matches "a znode that is not readable" "$(cat "$work/out")" '^  holds  -  *-  -  *lock  *\(not readable\)$'
+prints "a znode that is not readable" '^  holds  -  *-  -  *lock  *\(not readable\)$'
+hidden='"token":null,"session":null,"created":null,"created_ms":null,"age_ms":null,"readable":false,"identity":null'
+code 0 zklock --json ls hidden
+prints "as JSON" "$hidden"
+matches "watch, a znode that is not readable" "$(zklock watch hidden | head -n 1)" "$hidden"
 matches "doctor, a znode that is not readable" "$(zklock doctor)" '^BAD  /locks/hidden: x-lock-0000000000 is not readable'
 
 # Nothing but what may not be listed: not "nobody".
@@ -89,7 +92,7 @@ same "it is not said that nobody holds" "$(grep -c 'no lock below' "$work/err")"
 # One whose name leaves no room for a request does not stop the others.
 eve 'zk.create("/locks/long/" + "A" * 5000 + "-lock--000000001", b"", makepath=True)'
 code 121 zklock ls
-matches "ls goes on after a long name" "$(cat "$work/out")" '^/locks/open$'
+prints "ls goes on after a long name" '^/locks/open$'
 code 0 zklock ls long
 
 exec 9>&-

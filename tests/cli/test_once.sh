@@ -16,13 +16,13 @@ slot=87600h
 # A failure is CMD's own, and is not recorded; a success is.
 code 3 zklock once --slot $slot fails sh -c 'exit 3'
 code 0 zklock once --slot $slot --report "$work/report" fails echo ran
-same "what it said" "$(cat "$work/out")" ran
+prints_only "what it said" ran
 matches "its report" "$(cat "$work/report")" '"outcome": *"ran"'
 code 0 zklock once --slot $slot --report "$work/report" fails echo again
-same "nothing ran again" "$(cat "$work/out")" ""
-same "what cron would mail" "$(cat "$work/err")" ""
+prints_only "nothing ran again" ""
+says_only "what cron would mail" ""
 code 0 zklock -v once --slot $slot fails echo again
-matches "it says so" "$(cat "$work/err")" 'was done in this slot already'
+says "it says so" 'was done in this slot already'
 matches "it says so on a terminal" "$(on_terminal "zklock once --slot $slot fails echo again")" 'was done in this slot already'
 matches "its report" "$(cat "$work/report")" '"outcome": *"done"'
 
@@ -34,7 +34,7 @@ fire() { # HOST DELAY: at each round time
         now=$(now_ms)
         next=$(((now / slot + 1) * slot + delay))
         while [ "$(now_ms)" -lt $next ]; do moment; done
-        zklock -q --session-timeout 4s --tick 500ms once --slot 4s cron -- sh -c "echo $((next / slot)) $host >>'$work/runs'"
+        zklock -q --session-timeout 4s once --slot 4s cron -- sh -c "echo $((next / slot)) $host >>'$work/runs'"
     done
 }
 fire a 0 &
@@ -45,19 +45,18 @@ same "runs in three slots" "$(sort "$work/runs" | cut -d' ' -f1 | uniq -c | awk 
 true_that "at least three slots ran ($(wc -l <"$work/runs"))" test "$(wc -l <"$work/runs")" -ge 3
 
 # The winner is killed half-way: who queued behind it in the slot runs it, when the winner's session has ended.
-zklock --session-timeout 4s --tick 500ms once --slot $slot dies -- sh -c "echo winner >>'$work/dies'; sleep 60" &
+zklock --session-timeout 4s once --slot $slot dies -- sh -c "echo winner >>'$work/dies'; sleep 60" &
 winner=$!
 await "the winner at work" test -s "$work/dies"
-zklock --session-timeout 4s --tick 500ms once --slot $slot dies -- sh -c "echo second >>'$work/dies'" &
+zklock --session-timeout 4s once --slot $slot dies -- sh -c "echo second >>'$work/dies'" &
 second=$!
 await "the second in the queue" queued dies 2
 kill -9 $winner
 wait $winner 2>/dev/null
-wait $second
-same "the second's exit code" $? 0
+ends "the second's exit code" 0 "$second"
 same "who ran" "$(tr '\n' ' ' <"$work/dies")" "winner second "
 code 0 zklock once --slot $slot dies echo third
-same "it is done now" "$(cat "$work/out")" ""
+prints_only "it is done now" ""
 
 # A job that zklock stopped, or that a signal to zklock asked to stop, did not finish, even when it exits with 0: the slot stays
 # open for the next host. Of a signal to the job itself zklock knows nothing, and the exit code decides.
@@ -67,7 +66,7 @@ stopped() { # JOB: its slot is not recorded, and the report says why
 }
 calm='trap "exit 0" TERM INT QUIT; echo $$ >"$0"; while :; do sleep 0.05; done'
 code 125 zklock once --slot $slot --max-run 200ms --report "$work/report" too-long -- sh -c "$calm" "$work/begun.too-long"
-matches "a job that --max-run stopped" "$(cat "$work/err")" '"too-long": .* was stopped by --max-run: the slot is not recorded'
+says "a job that --max-run stopped" '"too-long": .* was stopped by --max-run: the slot is not recorded'
 stopped too-long
 code 125 zklock once --slot $slot --max-run 200ms --report "$work/report" left -- bash -c "bash -c '$calm' '$work/begun.left' & exit 0"
 stopped left
@@ -75,21 +74,19 @@ for signal in TERM INT QUIT; do
     background zklock once --slot $slot --report "$work/report" "by-$signal" -- sh -c "$calm" "$work/begun.$signal"
     await "the job that gets $signal" test -s "$work/begun.$signal"
     kill -"$signal" "$pid"
-    wait "$pid"
-    same "exit code of a job that got $signal" $? 125
+    ends "exit code of a job that got $signal" 125
     stopped "by-$signal"
 done
 zklock once --slot $slot itself -- sh -c "$calm" "$work/begun.itself" &
 worker=$!
 await "the job that somebody else ends" test -s "$work/begun.itself"
 kill -TERM "$(cat "$work/begun.itself")"
-wait $worker
-same "exit code of a job that somebody else ended" $? 0
+ends "exit code of a job that somebody else ended" 0 "$worker"
 code 0 zklock once --status --slot $slot itself
 
 # What is recorded. Nothing is created by asking.
 code 1 zklock once --status never
-same "a job that never ran" "$(cat "$work/out")" $'/locks/never: nothing is recorded\n/locks/never: nobody is at it'
+prints_only "a job that never ran" $'/locks/never: nothing is recorded\n/locks/never: nobody is at it'
 code 1 zklock --json once --status --slot $slot never
 field() { python3 -c 'import json, sys; print(json.dumps(json.load(open(sys.argv[1])).get(sys.argv[2], "missing")))' "$work/out" "$1"; }
 for name in slot slot_ms recorded recorded_ms age_ms; do same "$name of no record" "$(field $name)" null; done
@@ -98,8 +95,8 @@ before=$(now_ms)
 code 0 zklock once --slot 1s often true
 code 0 zklock once --status often
 utc='[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z'
-matches "a record" "$(cat "$work/out")" "^/locks/often: last recorded slot $utc, at $utc, 00:0[0-9]:[0-9]{2} ago$"
-matches "nobody" "$(cat "$work/out")" '^/locks/often: nobody is at it$'
+prints "a record" "^/locks/often: last recorded slot $utc, at $utc, 00:0[0-9]:[0-9]{2} ago$"
+prints "nobody" '^/locks/often: nobody is at it$'
 code 0 zklock --json once --status often
 same "version" "$(field v)" 1
 same "path" "$(field path)" '"/locks/often"'
@@ -111,12 +108,12 @@ same "the text is of that time" "$(date -u -d "$(tr -d '"' <<<"$(field recorded)
 
 # A slot that began before the record, and one whose round time came after it.
 code 0 zklock once --status --slot $slot fails
-matches "the slot is done" "$(cat "$work/out")" "^/locks/fails: slot $utc is done$"
+prints "the slot is done" "^/locks/fails: slot $utc is done$"
 last=$(zklock --json once --status often | grep -o '"slot_ms":[0-9]*' | cut -d: -f2)
 missed() { zklock once --status --slot 1s often >"$work/out" || [ $? -ne 1 ]; }
 not() { ! "$@"; }
 await "a slot after $last that nobody runs" not missed
-matches "the slot is not done" "$(cat "$work/out")" "^/locks/often: slot $utc is not done$"
+prints "the slot is not done" "^/locks/often: slot $utc is not done$"
 
 # By round times: half an hour before the next one, the slot that is due is still the one behind us.
 code 0 zklock once --slot 1h@0s hourly true
@@ -128,7 +125,7 @@ zklock once --slot $slot busy -- sh -c "echo >'$work/begun'; read -r line <'$wor
 worker=$!
 await "the job at work" test -s "$work/begun"
 code 1 zklock once --status --slot $slot busy
-matches "who" "$(cat "$work/out")" "^/locks/busy: at it now: $me; 0 behind$"
+prints "who" "^/locks/busy: at it now: $me; 0 behind$"
 code 1 zklock --json once --status busy
 matches "who, as JSON" "$(field contenders)" "\"holds\": true.*\"pid\": $worker,"
 echo >"$work/go"
@@ -138,7 +135,7 @@ code 0 zklock once --status --slot $slot busy
 # What is no job.
 zklock run -j 2 permits true
 code 125 zklock once --status permits
-matches "a semaphore" "$(cat "$work/err")" '/locks/permits: used as a semaphore, not as a job'
+says "a semaphore" '/locks/permits: used as a semaphore, not as a job'
 
 # A job with other jobs below it, and with folders that anybody may make, is a job.
 for name in parent parent/daily parent/weekly parent/locks parent/leases; do code 0 zklock once --slot $slot $name -- true; done

@@ -4,19 +4,12 @@
 . "$(dirname "$0")/lib.sh"
 need_sandbox sandbox -C maxClientCnxns=60
 
-hold_name() { # NAME: somebody holds it
-    mkfifo "$work/$1.end"
-    zklock hold "$1" <>"$work/$1.end" >"$work/$1.json" 2>"$work/$1.err" &
-    await "$1 to be held" lines "$work/$1.json" 1
-}
-hold_name busy
+hold busy
 zklock run -j 2 slots true || bad "slots"
 zklock run -w 20s plain true || bad "plain"
 printf 'nosuch:me:secret\n' >"$work/unknown"
-printf 'digest:me:secret\n' >"$work/me"
-printf 'digest:you:secret\n' >"$work/you"
-chmod 600 "$work/unknown" "$work/me" "$work/you"
-cp "$work/me" "$work/open"
+printf 'digest:me:secret\n' >"$work/open"
+chmod 600 "$work/unknown"
 chmod 644 "$work/open"
 ln -s "$work/target" "$work/link"
 printf '#!/nowhere/interpreter\n' >"$work/script"
@@ -40,17 +33,14 @@ strangers=$!
 await "the strangers" lines "$work/ports" 1
 read -r http silent <"$work/ports"
 
-# Runs the line with no more of what -u, -n, -v limit; a process that is killed by its parts of the name in $victim.
+# Runs the line with no more of what -n limits.
 limited() { (ulimit "$1" "$2" && shift 2 && exec "$@"); }
 
 # one_line WHAT CODE PATTERN WORDS: the exit code, and that there is one line of zklock's, which is like PATTERN.
 one_line() {
-    local what=$1 wanted=$2 pattern=$3 got=0
-    shift 3
-    eval "$*" >"$work/out" 2>"$work/err" </dev/null || got=$?
-    same "exit code at '$what' ($(head -c 300 "$work/err"))" "$got" "$wanted"
-    same "lines at '$what'" "$(grep -c '^zklock: ' "$work/err")" 1
-    matches "what is said at '$what'" "$(grep '^zklock: ' "$work/err")" "$pattern"
+    code "$2" eval "$4" </dev/null
+    same "lines at '$1'" "$(grep -c '^zklock: ' "$work/err")" 1
+    matches "what is said at '$1'" "$(grep '^zklock: ' "$work/err")" "$3"
 }
 
 # what happens | exit code | what the one line is like | command
@@ -94,48 +84,33 @@ a holder that does not listen|121|accepts no request: it runs without --revocabl
 no Java|125|no java in .JAVA_HOME or .PATH; on Debian: apt-get install|env -u JAVA_HOME PATH=/nowhere $(command -v zklock) sandbox
 TABLE
 
-# Provocations that need somebody else to be hurt meanwhile. start NAME ARG...: zklock run in the background, CMD says that it is up.
-start() {
-    local name=$1
-    shift
-    rm -f "$work/up"
-    background zklock "$@" sh -c "echo \$PPID >$work/up; exec sleep 600" 2>"$work/$name.err" </dev/null
-    await "CMD at $name" lines "$work/up" 1
-}
+# Provocations that need somebody else to be hurt meanwhile.
 told() { # NAME CODE PATTERN
-    wait "$pid"
-    same "exit code at $1" $? "$2"
+    ends "exit code at $1" "$2"
     matches "what is said at $1" "$(cat "$work/$1.err")" "$3"
     true_that "lines at $1 ($(cat "$work/$1.err"))" [ "$(grep -c '^zklock: ' "$work/$1.err")" -le "${4:-1}" ]
 }
 # zklock itself is killed, as for lack of memory: its keeper says so and stops CMD.
-start killed run victim
-keeper=$(cat "$work/up")
+run_as killed victim
+up killed
+keeper=$(pgrep -P "$pid")
 kill -9 "$pid"
 wait "$pid" 2>/dev/null
 await "the keeper's end" gone "$keeper"
-same "what is said when zklock is killed" "$(cat "$work/killed.err")" "zklock: zklock has ended: stopping sh; its lock is free after the session timeout, then run it again"
+same "what is said when zklock is killed" "$(cat "$work/killed.err")" "zklock: zklock has ended: stopping bash; its lock is free after the session timeout, then run it again"
 # zklock is stopped for longer than its lease, as by a debugger.
-start stopped --session-timeout 4s run stopped
-cmd=$(pgrep -P "$(cat "$work/up")")
+run_as stopped stopped
+up stopped
 kill -STOP "$pid"
-await "CMD's end under a zklock that is stopped" gone "$cmd"
+await "CMD's end under a zklock that is stopped" gone "$(cat "$work/stopped.cmd")"
 await "the end of its session" zklock run -n stopped true
 kill -CONT "$pid"
 told stopped 120 '"stopped": lost while it was held: ' 2
-# CMD is stopped by hand.
-start cmd run cmd
-cmd=$(pgrep -P "$(cat "$work/up")")
-kill -STOP "$cmd"
-await "word of it" grep -q 'was stopped by SIGSTOP' "$work/cmd.err"
-matches "a CMD that is stopped" "$(cat "$work/cmd.err")" "^zklock: sh was stopped by SIGSTOP: \"cmd\" stays held; kill -CONT -$cmd lets it go on\$"
-kill -CONT "$cmd"
-kill "$pid"
-told cmd 143 'was stopped by SIGSTOP'
 # The process that runs the hooks is killed: the next event says so, and CMD is not harmed.
 printf '#!/bin/sh\necho "$ZKLOCK_EVENT" >>%s/events\n' "$work" >"$work/hook"
 chmod +x "$work/hook"
-start hook run --hook "$work/hook" hook
+run_as hook --hook "$work/hook" hook
+up hook
 await "the first event" lines "$work/events" 1
 hooks=$(ps -eo pid,comm,args | awk -v hook="$work/hook" '$2 == "zklock-hook" && index($0, hook) { print $1 }')
 kill -9 "$hooks"
@@ -143,7 +118,6 @@ await "the end of the process that runs the hooks" gone "$hooks"
 kill "$pid"
 told hook 143 "^zklock: --hook $work/hook: released is dropped: the process that runs the hooks was killed; start zklock again\$"
 # The terminal is closed: CMD gets HUP, the lock is released.
-rm -f "$work/up"
 python3 - "$work" <<'PY'
 import os, pty, sys, time
 pid, terminal = pty.fork()
@@ -157,7 +131,7 @@ print(os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status), 
 PY
 same "exit code when the terminal is closed" "$(cat "$work/closed")" 129
 code 1 zklock check closed
-# Somebody sets the clock, a day on and a day back: no lock is lost, no wait ends before its time.
+# Somebody sets the clock, a day on and a day back: no lock is lost, and CMD has its time.
 if [ -n "${CLOCK_STEP:-}" ]; then
     ln -s "$CLOCK_STEP" "$work/clock_step.so" # the linker would take a path with a space apart
     set_clock() { echo "$1" >"$work/clock.new" && mv "$work/clock.new" "$work/clock"; }
@@ -165,43 +139,27 @@ if [ -n "${CLOCK_STEP:-}" ]; then
     set_clock 86400
     true_that "the clock is set" [ $(($("${stepped[@]}" date +%s) - $(date +%s))) -ge 86000 ]
     set_clock 0
-    rm -f "$work/up"
-    "${stepped[@]}" zklock --session-timeout 4s run clock sh -c "echo up >$work/up; exec sleep 600" 2>"$work/clock.err" </dev/null &
-    holder=$!
-    await "CMD under that clock" lines "$work/up" 1
     begin=$(now_ms)
-    "${stepped[@]}" zklock run -w 6s busy true 2>"$work/waited" &
-    waiter=$!
-    await "the waiter under that clock" queued busy 2
+    "${stepped[@]}" zklock --session-timeout 4s run --max-run 6s clock sleep 600 2>"$work/clock.err" &
+    pid=$!
+    await "CMD under that clock" queued clock 1
     set_clock 86400
-    await "a look after the clock was set" sh -c "zklock run clock2 true"
+    await "a look after the clock was set" zklock run clock2 true
     set_clock -86400
-    wait "$waiter"
-    same "exit code of a waiter under that clock" $? 124
-    true_that "it waited for its time" [ $(($(now_ms) - begin)) -ge 6000 ]
-    matches "the holder under that clock" "$(zklock ls clock)" "^  holds .* $me\$"
-    kill "$holder"
-    wait "$holder"
-    same "exit code of the holder under that clock" $? 143
-    same "what the holder says of a clock that was set" "$(cat "$work/clock.err")" ""
+    ends "exit code under that clock" 143
+    true_that "CMD ran for its time" [ $(($(now_ms) - begin)) -ge 6000 ]
+    same "what is said of a clock that was set" "$(grep -v max-run "$work/clock.err")" ""
 fi
-# The servers stand still: a holder is stopped by its lease, with a line that names the remedy; a waiter gives up, and says why.
-start silent run silent
-holder=$pid
-background zklock run -w 20s busy true 2>"$work/waiter.err"
-waiter=$pid
-await "the waiter" queued busy 2
+# The servers stand still: a holder is stopped by its lease, with a line that names the remedy.
+run_as silent silent
+up silent
 # shellcheck disable=SC2086
 kill -STOP $ZKLOCK_SANDBOX_PIDS
 await "the end of CMD" grep -q 'the lease ends in' "$work/silent.err"
-wait "$waiter"
-same "exit code of a waiter without servers" $? 124
-same "what a waiter says" "$(cat "$work/waiter.err")" "zklock: \"busy\" was not granted in 20.0 s: no response from the servers; 'zklock doctor' asks each"
 # shellcheck disable=SC2086
 kill -CONT $ZKLOCK_SANDBOX_PIDS
-matches "what a holder says" "$(head -1 "$work/silent.err")" "^zklock: \"silent\": no response from the servers, the lease ends in [0-9]+ms: stopping sh; 'zklock doctor' asks each server\$"
-wait "$holder"
-same "exit code of a holder without servers" $? 120
+matches "what a holder says" "$(head -1 "$work/silent.err")" "^zklock: \"silent\": no response from the servers, the lease ends in [0-9]+ms: stopping bash; 'zklock doctor' asks each server\$"
+ends "exit code of a holder without servers" 120
 kill "$strangers"
 # More connections from one host than the servers permit.
 one_line "too many connections" 122 "no response from .*; is it running\\? .*'zklock doctor' asks each" \

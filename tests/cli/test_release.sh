@@ -4,26 +4,14 @@
 . "$(dirname "$0")/lib.sh"
 need_sandbox sandbox
 
-run_as() { # NAME ARG...: zklock run with ARG; CMD says so and stays
-    local name=$1
-    shift
-    background zklock run "$@" bash -c "echo \$\$ >$work/$name.cmd; exec sleep 600" 2>"$work/$name.err"
-}
-
-code 1 zklock release --force --yes free
-matches "nobody" "$(cat "$work/err")" '"free": nobody holds it'
-
 # Not without a word: no terminal, no --yes.
 run_as first x
 first=$pid
-await "the holder" lines "$work/first.cmd" 1
+up first
 run_as second x
 second=$pid
 await "the waiter" queued x 2
 code 125 zklock release --force x
-matches "without a terminal" "$(cat "$work/err")" 'no terminal to ask on; --yes'
-code 125 zklock release x
-matches "without --force" "$(cat "$work/err")" 'released by its holder; --force'
 true_that "nobody was removed" queued x 2
 
 # A terminal: no is no, and so is anything but yes.
@@ -39,11 +27,10 @@ true_that "still nobody was removed" queued x 2
 # Yes: the next one is granted, the removed one's CMD is stopped.
 echo y | on_terminal "zklock release --force x; echo code \$?" | tr -d '\r' >"$work/seen"
 matches "answer y" "$(cat "$work/seen")" '^code 0$'
-wait "$first"
-same "exit code of the removed holder" $? 120
+ends "exit code of the removed holder" 120 "$first"
 matches "why it was lost" "$(cat "$work/first.err")" '"x": lost while it was held: our node was removed by somebody$'
 true_that "its CMD is dead" gone "$(cat "$work/first.cmd")"
-await "the next one" lines "$work/second.cmd" 1
+up second
 
 # A waiter, by its token; then the holder, as JSON.
 run_as third x
@@ -51,33 +38,31 @@ third=$pid
 await "a waiter" queued x 2
 token=$(zklock --json ls x | sed 's/.*"token":\([0-9]*\).*/\1/')
 code 1 zklock release --force --yes --token 1 x
-matches "no such token" "$(cat "$work/err")" 'no contender has this token'
+says "no such token" 'no contender has this token'
 code 0 zklock release --force --yes --token "$token" x
-matches "a waiter is shown" "$(cat "$work/err")" "^  who      $me, waits for"
+says "a waiter is shown" "^  who      $me, waits for"
 true_that "the holder stays" [ ! -e "$work/third.cmd" ]
 code 0 zklock --json release --force --yes x
-matches "as JSON" "$(cat "$work/out")" '^\{"v":1,"event":"removed","path":"/locks/x","contender":\{"position":0,"holds":true,.*"pid":'
+prints "as JSON" '^\{"v":1,"event":"removed","path":"/locks/x","contender":\{"position":0,"holds":true,.*"pid":'
 same "JSON is one line" "$(wc -l <"$work/out")" 1
-wait "$second"
-same "exit code of the second removed holder" $? 120
-await "the removed waiter queues again and is granted" lines "$work/third.cmd" 1
+ends "exit code of the second removed holder" 120 "$second"
+up third # it has queued again
 kill -TERM "$third"
 wait "$third"
 
 # Who waits for a slot stands in another folder than who has one: a token finds both.
 run_as slot -j 1 slots
 slot=$pid
-await "a slot's holder" lines "$work/slot.cmd" 1
+up slot
 background zklock run -j 1 slots true
 await "who waits for a slot" queued slots/locks 1
 token=$(zklock --json ls slots/locks | sed 's/.*"token":\([0-9]*\).*/\1/')
 code 0 zklock release --force --yes --token "$token" slots
-matches "it waits" "$(cat "$work/err")" "^  who      $me, "
+says "it waits" "^  who      $me, "
 true_that "the slot is still taken" zklock -q check slots
 kill -TERM "$slot"
 wait "$slot"
-wait "$pid"
-same "exit code of who waited" $? 0
+ends "exit code of who waited" 0
 
 # One of several: a semaphore's permits, readers.
 for how in "-j 2" -r; do
@@ -85,21 +70,17 @@ for how in "-j 2" -r; do
     # shellcheck disable=SC2086
     run_as one $how "$path"
     one=$pid
-    await "one under '$how'" lines "$work/one.cmd" 1
+    up one
     # shellcheck disable=SC2086
     run_as two $how "$path"
-    await "two under '$how'" lines "$work/two.cmd" 1
+    up two
     code 125 zklock release --force --yes "$path"
-    matches "several" "$(cat "$work/err")" 'held by several: say with --token'
+    says "several" 'held by several: say with --token'
     token=$(awk '$1 == "holds" { print $3 }' "$work/err" | head -1)
     code 0 zklock -q release --force --yes --token "$token" "$path"
-    same "quiet" "$(cat "$work/err")" ""
-    wait "$one"
-    same "exit code of the removed one under '$how'" $? 120
-    kill -TERM "$pid"
-    wait "$pid"
-    same "exit code of the other one under '$how'" $? 143
-    rm "$work/one.cmd" "$work/two.cmd"
+    says_only "quiet" ""
+    ends "exit code of the removed one under '$how'" 120 "$one"
+    ended_by TERM "exit code of the other one under '$how'" 143
 done
 
 # With --delay-after-crash a removal is no release: nobody is granted the lock at once. After a release everybody is.
@@ -112,35 +93,27 @@ for how in run 'elect --once'; do
 done
 code 0 zklock hold -n --for 1ms --delay-after-crash 1h careful-run
 run_as careful --delay-after-crash 1h careful-run
-await "the careful holder" lines "$work/careful.cmd" 1
+up careful
 code 0 zklock release --force --yes careful-run
-wait "$pid"
-same "exit code of the careful holder" $? 120
+ends "exit code of the careful holder" 120
 code 124 zklock run -n --delay-after-crash 1h careful-run true
-matches "why it is not granted" "$(cat "$work/err")" '"careful-run" was not granted: its last holder did not release'
+says "why it is not granted" '"careful-run" was not granted: its last holder did not release'
 code 124 zklock run -w 1s --delay-after-crash 1h careful-run true
-matches "why it is not granted in time" "$(cat "$work/err")" '"careful-run" was not granted: its last holder did not release'
+says "why it is not granted in time" '"careful-run" was not granted: its last holder did not release'
 code 0 zklock run --delay-after-crash 100ms careful-run true
 code 0 zklock run -n --delay-after-crash 1h careful-run true
 
 # A znode that no session made is nobody's place: nobody is said to hold by it. Made as an operator might, with kazoo.
-python=/usr/bin/python3
-if $python -c 'import kazoo' 2>/dev/null; then
+if has_kazoo; then
     stray=_c_00000000-0000-0000-0000-000000000000-lock-0000000000
-    $python -c '
-import os, sys
-from kazoo.client import KazooClient
-zk = KazooClient(hosts=os.environ["ZKLOCK_SERVERS"])
-zk.start()
-zk.create(sys.argv[1], b"made by hand", makepath=True)
-zk.stop()' "/locks/strayed/$stray" || bad "cannot make a znode"
+    stranger "zk.create('/locks/strayed/$stray', b'made by hand', makepath=True)"
     code 1 zklock check strayed
-    same "check of a lock with a stray znode" "$(cat "$work/out")" "/locks/strayed is free"
+    prints_only "check of a lock with a stray znode" "/locks/strayed is free"
     code 0 zklock ls strayed
-    matches "ls of a stray znode" "$(cat "$work/out")" '^  stray .* 0x0 .* made by hand$'
+    prints "ls of a stray znode" '^  stray .* 0x0 .* made by hand$'
     code 0 zklock run -w 20s strayed true
     code 1 zklock doctor
-    matches "doctor, a stray znode" "$(cat "$work/out")" "^BAD  /locks/strayed: $stray is no session's: .*--token [0-9]+ LOCK'"
+    prints "doctor, a stray znode" "^BAD  /locks/strayed: $stray is no session's: .*--token [0-9]+ LOCK'"
     code 1 zklock release --force --yes strayed
     code 0 zklock release --force --yes --token "$(sed -n 's/.*--token \([0-9]*\) LOCK.*/\1/p' <(zklock doctor))" strayed
     code 0 zklock doctor

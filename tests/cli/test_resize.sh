@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 need_sandbox sandbox
 
-run_as() { # NAME K: zklock run -j K; CMD says so and stays until its fifo is written
+run_slot() { # NAME K: zklock run -j K; CMD says so and stays until its fifo is written
     mkfifo "$work/$1.fifo"
     background zklock run -j "$2" builds bash -c "echo \$\$ >$work/$1.cmd; read -r <$work/$1.fifo"
 }
@@ -13,38 +13,37 @@ runs() {
 }
 end_of() { # NAME PID
     echo >"$work/$1.fifo"
-    wait "$2"
-    same "exit code of $1" $? 0
+    ends "exit code of $1" 0 "$2"
 }
 
 code 1 zklock resize builds 2
-matches "no such path" "$(cat "$work/err")" '"builds": there is no semaphore: .*; the first .zklock run -j K. sets a limit$'
+says "no such path" '"builds": there is no semaphore: .*; the first .zklock run -j K. sets a limit$'
 code 125 zklock run -j 0 builds true
-matches "no limit to go by" "$(cat "$work/err")" 'nobody has set a limit: .*; all who use one LOCK say the same -j'
+says "no limit to go by" 'nobody has set a limit: .*; all who use one LOCK say the same -j'
 
 # Growing: the waiters are granted immediately.
-run_as first 1
+run_slot first 1
 first=$pid
 await "the first" runs first
-run_as second 0
+run_slot second 0
 second=$pid
-run_as third 0
+run_slot third 0
 third=$pid
 await "the waiters" queued builds/locks 2
 code 0 zklock resize builds 3
-same "what is said" "$(cat "$work/err")" 'zklock: "builds": 3 at a time from now on'
-same "no data" "$(cat "$work/out")" ""
+says_only "what is said" 'zklock: "builds": 3 at a time from now on'
+prints_only "no data" ""
 await "the second" runs second
 await "the third" runs third
 
 # Shrinking: holders finish, and a waiter is granted when few enough are left.
 code 0 zklock --json resize /locks/builds 2
-same "as JSON" "$(cat "$work/out")" '{"v":1,"event":"resized","path":"/locks/builds","limit":2}'
-run_as fourth 0
+prints_only "as JSON" '{"v":1,"event":"resized","path":"/locks/builds","limit":2}'
+run_slot fourth 0
 fourth=$pid
 await "the waiter" queued builds/locks 1
 code 125 zklock run -j 3 builds true
-matches "another limit" "$(cat "$work/err")" 'limit is 3, the path is in use with 2 .*; all who use one LOCK say the same -j'
+says "another limit" 'limit is 3, the path is in use with 2 .*; all who use one LOCK say the same -j'
 end_of first "$first"
 code 124 zklock run -n -j 0 builds true
 runs fourth && bad "the fourth runs beside two others"
@@ -56,4 +55,4 @@ end_of fourth "$fourth"
 # What is no limit stays what it is.
 code 0 zklock run plain true
 code 1 zklock resize plain 2
-matches "a lock" "$(cat "$work/err")" '"plain": nobody has set a limit: '
+says "a lock" '"plain": nobody has set a limit: '

@@ -23,9 +23,7 @@ for n in 1 3; do
     true_that "$n servers took $took ms" [ "$took" -lt 60000 ] # on a machine that is busy with more
     matches "what it says" "$(cat "$work/said")" "^ZKLOCK_SERVERS=(127\.0\.0\.1:[0-9]+,?){$n}\$"
     code 0 env "$(cat "$work/said")" zklock run x true
-    kill -TERM "$pid"
-    wait "$pid"
-    same "exit code after TERM" $? 143
+    ended_by TERM "exit code after TERM" 143
     true_that "TERM leaves nothing at once" nothing_left
     [ "$n" = 1 ] && catchable=(INT HUP QUIT USR1 USR2 ALRM) fatal=(KILL SEGV PIPE ABRT) || catchable=() fatal=(KILL)
     for name in "${catchable[@]}"; do
@@ -82,20 +80,17 @@ code 127 env PATH="$work/bin:$PATH" zklock sandbox -- zklock-no-such-command
 code 126 zklock sandbox -- /etc/passwd
 same "standard input" "$(echo in | zklock sandbox -- cat)" in
 code 0 zklock sandbox -n 3 -- sh -c 'echo "$ZKLOCK_SERVERS $ZKLOCK_SANDBOX_PIDS"; ls -d "$ZKLOCK_SANDBOX_DIR"'
-matches "environment" "$(cat "$work/out")" '^(127\.0\.0\.1:[0-9]+,){2}127\.0\.0\.1:[0-9]+ [0-9]+ [0-9]+ [0-9]+$'
+prints "environment" '^(127\.0\.0\.1:[0-9]+,){2}127\.0\.0\.1:[0-9]+ [0-9]+ [0-9]+ [0-9]+$'
 background zklock sandbox -- bash -c "trap 'exit 44' TERM; echo up >$work/up; while :; do sleep 0.05; done"
 await "CMD" lines "$work/up" 1
-kill -TERM "$pid"
-wait "$pid"
-same "TERM reaches CMD" $? 44
+ended_by TERM "TERM reaches CMD" 44
 true_that "nothing is left after CMD" nothing_left
 
 # A server that died comes again; several sandboxes at once do not meet.
 code 0 zklock --tick 500ms sandbox --respawn 50ms -- bash -c 'zklock run x true && kill -9 $ZKLOCK_SANDBOX_PIDS && zklock run x true'
 background zklock sandbox -- zklock run x true
 code 0 zklock sandbox -n 3 -- zklock run x true
-wait "$pid"
-same "another sandbox" $? 0
+ends "another sandbox" 0
 
 start_sandbox --json
 matches "as JSON" "$(cat "$work/said")" '^\{"v":1,"servers":"127\.0\.0\.1:[0-9]+","pids":\[[0-9]+\],"folder":"/.*"\}$'
@@ -103,17 +98,15 @@ kill -TERM "$pid"
 wait "$pid"
 
 # What is missing is named.
-code 125 env JAVA_HOME= PATH=/nonexistent "$ZKLOCK" sandbox
-matches "no java" "$(cat "$work/err")" 'no java.*apt-get install default-jre-headless'
 code 125 env ZKLOCK_SANDBOX_JARS="$work" zklock sandbox
-matches "no jar" "$(cat "$work/err")" 'zookeeper.jar: No such file.*apt-get install'
+says "no jar" 'zookeeper.jar: No such file.*apt-get install'
 code 125 env TMPDIR=/nonexistent zklock sandbox
-matches "no directory" "$(cat "$work/err")" 'no temporary directory.*TMPDIR'
+says "no directory" 'no temporary directory.*TMPDIR'
 if unshare --map-root-user --mount true 2>/dev/null; then
     mkdir "$work/full"
     code 125 unshare --map-root-user --mount bash -c 'mount -t tmpfs -o size=4k full "$1"; cat /dev/zero >"$1/zeros"; TMPDIR=$1 exec zklock sandbox' - "$work/full"
-    matches "a full disk" "$(cat "$work/err")" 'no server can be started in .*: No space left on device; TMPDIR'
+    says "a full disk" 'no server can be started in .*: No space left on device; TMPDIR'
 fi
 code 125 zklock sandbox -C tickTime=x
-matches "a server that cannot start" "$(cat "$work/err")" 'did not start'
+says "a server that cannot start" 'did not start'
 true_that "nothing is left at the end" nothing_left

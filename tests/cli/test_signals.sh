@@ -19,34 +19,27 @@ for name in TERM INT HUP QUIT USR1 USR2 CONT WINCH; do
     background zklock run signals bash -c "$script"
         await "CMD for $name" lines "$FILE.up" 2
     kill "-$name" "$pid"
-    wait "$pid"
-    same "exit code after $name" $? 33
+    ends "exit code after $name" 33
     same "$name at CMD" "$(cat "$FILE.parent")" "$name"
     same "$name at CMD's child" "$(cat "$FILE.child")" "$name"
 done
 
 # CMD that does not care dies of it.
-background zklock run signals bash -c "echo up >$work/plain; exec sleep 60"
-await "CMD" lines "$work/plain" 1
-kill -INT "$pid"
-wait "$pid"
-same "exit code of a CMD killed by INT" $? 130
+run_as plain signals
+up plain
+ended_by INT "exit code of a CMD killed by INT" 130
 
 # Who is stopped ends as well.
 background zklock run signals bash -c "echo \$\$ >$work/stopped; kill -STOP \$\$; sleep 60" 2>"$work/err"
 await "CMD to be stopped" grep -q 'stopped by SIGSTOP: "signals" stays held; kill -CONT -[0-9]* lets it go on' "$work/err"
-kill -TERM "$pid"
-wait "$pid"
-same "exit code of a CMD that was stopped" $? 143
+ended_by TERM "exit code of a CMD that was stopped" 143
 true_that "CMD is gone" gone "$(cat "$work/stopped")"
 
 # A script's background ignores what is typed, not what is sent.
 zklock run signals env --default-signal bash -c "echo up >$work/sent; exec sleep 60" &
 pid=$!
 await "CMD" lines "$work/sent" 1
-kill -INT "$pid"
-wait "$pid"
-same "exit code after INT in the background" $? 130
+ended_by INT "exit code after INT in the background" 130
 
 # A storm of signals around CMD's end does not hide how it ended.
 for _ in $(seq 20); do
@@ -62,34 +55,25 @@ for _ in $(seq 20); do
 done
 
 # While queued.
-mkfifo "$work/end"
-zklock hold busy <"$work/end" >/dev/null &
-holder=$!
-exec 8>"$work/end"
-await "a holder" queued busy 1
+hold busy
 for pair in TERM:143 INT:130 HUP:129 QUIT:131; do
     background zklock run --report "$work/report" busy touch "$work/ran"
         await "a waiter" queued busy 2
     kill "-${pair%:*}" "$pid"
-    wait "$pid"
-    same "exit code of a waiter after ${pair%:*}" $? "${pair#*:}"
+    ends "exit code of a waiter after ${pair%:*}" "${pair#*:}"
     true_that "the znode is gone at once after ${pair%:*}" queued busy 1
     matches "report" "$(cat "$work/report")" '"outcome":"signal"'
 done
 zklock run busy touch "$work/ran" &
 pid=$!
 await "a waiter" queued busy 2
-kill -INT "$pid"
-wait "$pid"
-same "exit code of a waiter in the background after INT" $? 130
+ended_by INT "exit code of a waiter in the background after INT" 130
 for name in USR1 USR2 CONT WINCH; do
     background zklock run busy touch "$work/ran"
         await "a waiter" queued busy 2
     kill "-$name" "$pid"
     true_that "a waiter survives $name" queued busy 2
-    kill -TERM "$pid"
-    wait "$pid"
-    same "exit code after $name and TERM" $? 143
+    ended_by TERM "exit code after $name and TERM" 143
 done
 true_that "no waiter ran CMD" [ ! -e "$work/ran" ]
 
@@ -97,11 +81,7 @@ true_that "no waiter ran CMD" [ ! -e "$work/ran" ]
 begin=$(now_ms)
 background zklock -s 127.0.0.1:1 run busy true
 await "zklock to catch signals" grep -q "^SigCgt:.*[1-9a-f]" "/proc/$pid/status"
-kill -TERM "$pid"
-wait "$pid"
-same "exit code without a server" $? 143
+ended_by TERM "exit code without a server" 143
 true_that "at once without a server" [ $(($(now_ms) - begin)) -lt 3000 ]
 
-exec 8>&-
-wait "$holder"
-same "exit code of the holder" $? 0
+kill "$holder"

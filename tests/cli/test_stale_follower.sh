@@ -47,28 +47,15 @@ cut() {
     iptables -w -A INPUT -p tcp --sport "$quorum_port" --dport "$follower_port" -j DROP
 }
 
-export FILE=$work/holder FIFO=$work/fifo
-mkfifo "$FIFO"
-lively='trap "" TERM; exec 9<>"$FIFO"; echo $$ >"$FILE.pid"; while :; do echo $EPOCHREALTIME >>"$FILE.beat"; read -rt 0.002 -u 9; done'
-
 # A session of two ticks, so that the leader ends it long before the follower notices the cut (syncLimit, five ticks).
 round() {
-    rm -f "$FILE".*
     await "an ensemble" find_link || return
-    background zklock -s "${addresses[$follower]}" --session-timeout 4s run "stale-$1" bash -c "$lively"
-    await "CMD" lines "$FILE.beat" 1
+    run_lively "stale-$1" -s "${addresses[$follower]}" run
     cut
-    zklock -s "${addresses[$leader]}" --session-timeout 4s run "stale-$1" bash -c 'echo $EPOCHREALTIME' >"$work/granted"
-    same "exit code of the next one" $? 0
-    local last granted
-    last=$(tail -n 1 "$FILE.beat" | tr -d .)
-    granted=$(tr -d . <"$work/granted")
-    true_that "CMD was seen alive $((last - granted)) us after the next grant" [ "$last" -lt "$granted" ]
-    true_that "CMD is dead" gone "$(cat "$FILE.pid")"
-    wait "$pid"
-    same "exit code of the holder" $? 120
+    dead_before_next "stale-$1" -s "${addresses[$leader]}"
+    ends "exit code of the holder" 120
     iptables -w -F INPUT
-    echo "round $1: CMD was dead $(((granted - last) / 1000)) ms before the next grant"
+    echo "round $1: CMD was dead $(((granted - $(tail -n 1 "$FILE.beat")) / 1000)) ms before the next grant"
 }
 
 for n in $(seq "${ZKLOCK_ROUNDS:-1}"); do

@@ -4,10 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 need_sandbox sandbox
 
-mkfifo "$work/end"
-zklock hold busy <"$work/end" >/dev/null &
-exec 8>"$work/end"
-await "a holder" queued busy 1
+hold busy
 
 until_seen "held by $me for 00:" "zklock run busy true"
 matches "a terminal" "$(cat "$work/seen")" "waiting for \"busy\": 1 ahead; held by $me for 00:00:[0-5][0-9]"
@@ -28,9 +25,9 @@ same "a short wait on a terminal" "$(grep -c waiting "$work/seen")" 0
 on_terminal "zklock -q run -w 1500ms busy true" </dev/null >"$work/seen"
 same "a quiet wait on a terminal" "$(cat "$work/seen")" ""
 code 124 zklock run -w 1500ms busy true
-same "a wait without a terminal" "$(cat "$work/err")" 'zklock: "busy" was not granted in 1.5 s; '"'zklock ls busy' shows who holds it"
-exec 8>&-
-wait
+says_only "a wait without a terminal" 'zklock: "busy" was not granted in 1.5 s; '"'zklock ls busy' shows who holds it"
+kill "$holder"
+wait "$holder"
 
 # CMD may read the terminal, and gets what is typed on it.
 same "what is typed" "$(echo typed | on_terminal "zklock run x head -n 1" | tr -d '\r' | tail -1)" typed

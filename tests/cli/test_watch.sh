@@ -4,18 +4,14 @@
 . "$(dirname "$0")/lib.sh"
 need_sandbox sandbox
 
-mkfifo "$work/end"
 # watch: every change as a line, and an end when nobody reads; a table on a terminal.
 background zklock watch watched >"$work/watched"
 await "the empty queue" lines "$work/watched" 1
-zklock hold watched <>"$work/end" >/dev/null &
-holder=$!
+hold watched
 await "a holder in the stream" lines "$work/watched" 2
 kill -TERM "$holder"
 await "its end in the stream" lines "$work/watched" 3
-kill -INT "$pid"
-wait "$pid"
-same "exit code of watch after INT" $? 130
+ended_by INT "exit code of watch after INT" 130
 matches "what watch says" "$(sed -n 2p "$work/watched")" '^\{"v":1,"path":"/locks/watched","contenders":\[\{"position":0,"holds":true,.*\}\],"foreign":0\}$'
 same "watch says each change once" "$(grep -c '"contenders":\[\]' "$work/watched")" 2
 code 0 timeout 20 bash -c 'zklock watch watched | head -n 1'
@@ -27,15 +23,12 @@ kill -STOP $ZKLOCK_SANDBOX_PIDS
 await "word of the silence" grep -q 'no response from the servers' "$work/said"
 # shellcheck disable=SC2086
 kill -CONT $ZKLOCK_SANDBOX_PIDS
-zklock hold away <>"$work/end" >/dev/null &
-holder=$!
+hold away
 await "the stream to go on" lines "$work/away" 2
 # shellcheck disable=SC2086
 kill -STOP $ZKLOCK_SANDBOX_PIDS
 begin=$(now_ms)
-kill -INT "$pid"
-wait "$pid"
-same "exit code of watch after INT, without servers" $? 130
+ended_by INT "exit code of watch after INT, without servers" 130
 true_that "at once" [ $(($(now_ms) - begin)) -lt 30000 ]
 # shellcheck disable=SC2086
 kill -CONT $ZKLOCK_SANDBOX_PIDS

@@ -31,14 +31,12 @@ print("]}]")
 PYTHON
 code 0 promtool check rules "$work/dashboard.yml"
 
-stay() { background zklock --tick 500ms --session-timeout 4s elect --listen 0 "$1" sleep 600 2>"$work/$1.said"; }
+stay() { background zklock --session-timeout 4s elect --listen 0 "$1" sleep 600 2>"$work/$1.said"; }
 port_of() { sed -n 's/.*listening on port //p' "$work/$1.said"; }
 has_port() { [ -n "$(port_of "$1")" ]; }
 leads() { grep -q ': leader, token' "$work/$1.said"; }
-scheduler='' report=''
-for one in scheduler report; do
+for one in report scheduler; do
     stay "$one"
-    eval "$one=\$pid"
     await "$one to listen" has_port "$one"
     await "$one to lead" leads "$one"
 done
@@ -62,10 +60,9 @@ scrape_configs:
   - {job_name: zklock-jobs, static_configs: [{targets: ["127.0.0.1:$(port_of report)"]}]}
 YAML
 code 0 promtool check config "$work/prometheus.yml"
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+port=$(free_port)
 prometheus --config.file="$work/prometheus.yml" --storage.tsdb.path="$work/tsdb" --web.listen-address="127.0.0.1:$port" \
     --log.level=error &
-prometheus=$!
 fires() { # ALERT SESSION
     get "http://127.0.0.1:$port/api/v1/alerts" | python3 -c '
 import json, sys
@@ -87,9 +84,7 @@ await "the connection" silent ZklockDisconnected scheduler
 await "a leader again" silent ZklockNobodyLeads scheduler
 await "the end of what was" silent ZklockLost scheduler
 # zklock itself is stopped.
-kill -STOP "$scheduler"
+kill -STOP "$pid"
 await "a target that is down" fires ZklockTargetDown ""
-kill -CONT "$scheduler"
+kill -CONT "$pid"
 await "the target" silent ZklockTargetDown ""
-kill -TERM "$scheduler" "$report" "$prometheus"
-wait "$scheduler" "$report" "$prometheus"

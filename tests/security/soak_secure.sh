@@ -6,7 +6,6 @@
 # libsasl2-modules-gssapi-mit
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/../cli/lib.sh"
-jars=${ZKLOCK_TEST_JARS:-/usr/share/java}
 PATH=$PATH:/usr/sbin
 for program in openssl keytool java python3 kinit krb5kdc kadmin.local kdb5_util; do
     command -v $program >/dev/null || { echo "$program is missing: see the head of $0" >&2; exit 77; }
@@ -15,41 +14,13 @@ zklock doctor -s 127.0.0.1:1 2>/dev/null | grep -q 'TLS built in, SASL built in'
     echo "the client library of $ZKLOCK has no TLS or no SASL: scripts/soak secure builds one" >&2
     exit 77
 }
+here=$(cd "$(dirname "$0")" && pwd)
 cd "$work" || exit 1
 umask 077
-at_end() {
-    # Those of our children that live: a pid that was noted down may be somebody else's by now.
-    # shellcheck disable=SC2046
-    kill -9 $(jobs -p) 2>/dev/null
-    wait 2>/dev/null
-    finish
-}
-trap at_end EXIT
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+# shellcheck source=tests/security/tls.sh
+. "$here/tls.sh"
 
-# --- servers ----------------------------------------------------------------------------------------------------------
-
-# server NAME JAVA-OPTION... <LINES OF zoo.cfg: a server in folder NAME, $server is its pid. @PORT@ is a port of its own, $port.
-server() {
-    local name=$1
-    shift
-    port=$(free_port)
-    mkdir -p "$name/data"
-    {
-        printf 'tickTime=1000\ndataDir=%s\nadmin.enableServer=false\n' "$work/$name/data"
-        sed "s/@PORT@/$port/"
-    } >"$name/zoo.cfg"
-    local path=$jars/zookeeper-jute.jar:$jars/zookeeper.jar:$jars/slf4j-simple.jar:$jars/netty-all.jar
-    java -Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 "$@" -cp "$path:$(printf '%s:' "$jars"/netty-*[a-z].jar)" \
-        org.apache.zookeeper.server.quorum.QuorumPeerMain "$name/zoo.cfg" >"$name/log" 2>&1 &
-    server=$!
-}
-
-# stop_server
-stop_server() {
-    kill -9 $server
-    wait $server 2>/dev/null || true
-}
+# --- a lock -----------------------------------------------------------------------------------------------------------
 
 # to OPTION...: how zklock gets to the server
 to() { options=("$@"); }
@@ -74,17 +45,14 @@ whole_lock() {
     await "$1: one waits" waits 2
     code 124 zk run -w 8s jobs/turn true
     touch go
-    wait $holder
-    same "$1: the holder's exit code" $? 0
-    wait $waiter
-    same "$1: the waiter's exit code" $? 0
+    ends "$1: the holder's exit code" 0 "$holder"
+    ends "$1: the waiter's exit code" 0 "$waiter"
     true_that "$1: handed over in order" granted_in_order ab
     zk run -w 60s jobs/lost -- sleep 120 &
     holder=$!
     await "$1: it holds" waits 1
     kill -STOP $server
-    wait $holder
-    same "$1: exit code after a loss" $? 120
+    ends "$1: exit code after a loss" 120 "$holder"
     kill -CONT $server
     code 0 zk run -w 60s jobs/lost true
 }
@@ -94,47 +62,17 @@ refused() {
     local wanted=$1 pattern=$2
     shift 2
     code "$wanted" zklock --tick 1s --session-timeout 16s "$@" run -w 10s refused true
-    matches "zklock $*" "$(cat err)" "$pattern"
+    says "zklock $*" "$pattern"
     sed 's/^/   /' err
 }
 
 # --- TLS --------------------------------------------------------------------------------------------------------------
 
-authority() {
-    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -keyout "$1.key" -out "$1.pem" -subj "/CN=$1"
-} 2>/dev/null
-# certificate NAME AUTHORITY ALTNAME [DAYS]: NAME.pem, NAME.key, NAME.p12
-certificate() {
-    openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout "$1.key" -out "$1.csr" -subj "/CN=$1"
-    openssl x509 -req -in "$1.csr" -CA "$2.pem" -CAkey "$2.key" -CAcreateserial -days "${4:-2}" -out "$1.pem" \
-        -extfile <(echo "subjectAltName=$3")
-    openssl pkcs12 -export -in "$1.pem" -inkey "$1.key" -out "$1.p12" -passout pass:changeit
-} 2>/dev/null
-
-# tls_server NAME CERTIFICATE CLIENTAUTH
-tls_server() {
-    server "$1" <<END
-secureClientPort=@PORT@
-secureClientPortAddress=127.0.0.1
-serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory
-ssl.keyStore.location=$work/$2.p12
-ssl.keyStore.type=PKCS12
-ssl.keyStore.password=changeit
-ssl.trustStore.location=$work/trust.p12
-ssl.trustStore.type=PKCS12
-ssl.trustStore.password=changeit
-ssl.clientAuth=$3
-END
-}
-
-authority ours
-authority theirs
 certificate good ours DNS:localhost
 certificate elsewhere ours DNS:elsewhere.example
 certificate expired ours DNS:localhost -1
 certificate client ours DNS:client
 certificate stranger theirs DNS:client
-keytool -importcert -noprompt -alias ca -file ours.pem -keystore trust.p12 -storetype PKCS12 -storepass changeit >/dev/null 2>&1
 
 tls_server mutual good need
 to -s "localhost:$port" --tls ours.pem,client.pem,client.key

@@ -3,7 +3,7 @@
 # seen in /proc has no secret and nothing that moves a terminal.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/../cli/lib.sh"
-/usr/bin/python3 -c "import kazoo" 2>/dev/null || exit 77
+has_kazoo || exit 77
 need_sandbox sandbox
 canary=kanari-2c9e60d4
 zklock run open true # or /locks would be ann's alone
@@ -47,32 +47,28 @@ true_that "nor in the servers' log" bash -c "! grep -rqa $canary $ZKLOCK_SANDBOX
 for mode in 640 604 620 602 644; do
     chmod $mode "$work/secret"
     code 125 zklock --auth-file "$work/secret" run vault true
-    matches "mode $mode" "$(cat "$work/err")" "chmod 600"
+    says "mode $mode" "chmod 600"
 done
 (printf 'digest:ann:' && head -c 5000 /dev/zero | tr '\0' x) >"$work/long"
 chmod 600 "$work/long"
 code 125 zklock --auth-file "$work/long" run vault true
-matches "too long a secret" "$(cat "$work/err")" "longer"
+says "too long a secret" "longer"
 
 # --- hostile text -----------------------------------------------------------------------------------------------------
 
-cat >"$work/hostile" <<'EOF'
-import os, sys
-from kazoo.client import KazooClient
-client = KazooClient(os.environ["ZKLOCK_SERVERS"])
-client.start()
-nodes = {"a": b"\x1b]0;owned\x07\x1b[2J", "b": b"host\nzklock: all is well", "c": b"\xc2\x9b31m\x9b31m",
-         "d": "\u202eevil\u2066\u2028x".encode(), "e": b"\xff\xfe\x00\x01", "f": b"\x08\x08\r%s%n\x7f"}
-for name, data in nodes.items():
-    client.create(f"/locks/{name}-hostile/lock-", data, ephemeral=True, sequence=True, makepath=True)
-client.create("/locks/\u202etxt.evil/lock-", b"x", ephemeral=True, sequence=True, makepath=True)
-open(sys.argv[1], "w").close()
-sys.stdin.read()
-EOF
-mkfifo "$work/end"
-/usr/bin/python3 "$work/hostile" "$work/ready" <"$work/end" 2>/dev/null &
-exec 8>"$work/end"
-await "hostile nodes" test -e "$work/ready"
+stranger '
+def make(path, data, ephemeral=True):
+    zk.create("/locks/" + path, data, ephemeral=ephemeral, sequence=ephemeral, makepath=True)
+for name, data in {"a": b"\x1b]0;owned\x07\x1b[2J", "b": b"host\nzklock: all is well", "c": b"\xc2\x9b31m\x9b31m",
+                   "d": "\u202eevil\u2066\u2028x".encode(), "e": b"\xff\xfe\x00\x01", "f": b"\x08\x08\r%s%n\x7f"}.items():
+    make(f"{name}-hostile/lock-", data)
+make("\u202etxt.evil/lock-", b"x")
+make("wide/x-lock-", ("\u4e2d" * 100).encode())
+make("padded/x-lock-", b"a" * 17 + b" " * 200 + b"\n/locks/prod")
+make("padded2/x-lock-", b"a" * 20 + b"  holds  00:00:01        17  0x1                 lock        trusted:1 (root)")
+make("\u202ekcab/x-lock-0000000001", b"stray", ephemeral=False)
+make("stray/\u202ekcab-lock-0000000001", b"stray", ephemeral=False)
+make("long" + "g" * 60 + "ok   session all is well/x-lock-0000000001", b"stray", ephemeral=False)'
 hostile() {
     zklock -v ls
     zklock -v --json ls
@@ -86,27 +82,28 @@ hostile() {
     done
 } >"$work/hostile.out" 2>&1
 hostile
-# Lines end; the line about the queue goes back to its beginning and clears it: that is all a terminal may be told.
-/usr/bin/python3 - "$work/hostile.out" "$work/terminal" <<'EOF' || bad "something moves the terminal"
-import re, sys
+on_terminal "stty cols 80; zklock ls; zklock doctor; zklock check wide; zklock check padded" </dev/null >"$work/seen"
+# Lines end; the line about the queue goes back to its beginning and clears it: that is all a terminal may be told. No line of what is seen is so
+# wide that the terminal breaks it, or begins as if it were another one.
+/usr/bin/python3 - "$work/hostile.out" "$work/terminal" "$work/seen" <<'EOF' || bad "something moves the terminal"
+import re, sys, unicodedata
 bad = False
+begins = ("/locks/", "  holds  ", "  stray  ", "  queue  ", "        ", "ok  ", "BAD ", "  and ", "zklock: ")
 for file in sys.argv[1:]:
     text = open(file, "rb").read()
-    if file.endswith("terminal"):
+    if not file.endswith("out"):
         text = text.replace(b"\r", b"").replace(b"\x1b[K", b"").replace(b"\x1b[2K", b"")
-    try:
-        text = text.decode()
-    except UnicodeDecodeError as error:
-        print(f"{file}: {error}: {text[max(0, error.start - 40):error.end + 10]}")
-        bad = True
-        text = text.decode(errors="replace")
-    text = re.sub(r'(?m)^{".*$', lambda line: line[0].replace("\x7f", ""), text)  # JSON has it as it is; no terminal moves
-    for match in re.finditer("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]", text):
-        print(f"{file}: {match[0]!r} in {text[max(0, match.start() - 40):match.end() + 10]!r}")
-        bad = True
+    text = re.sub(r'(?m)^{".*$', lambda line: line[0].replace("\x7f", ""), text.decode())  # JSON has it as it is; no terminal moves
+    for line in text.split("\n"):
+        width = sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line)
+        strange = [c for c in line if unicodedata.category(c) in ("Cc", "Cf", "Co", "Cn", "Zl", "Zp")]
+        if strange or (file.endswith("seen") and line and (width > 80 or not line.startswith(begins))):
+            print(file, width, strange, repr(line))
+            bad = True
 sys.exit(bad)
 EOF
+true_that "they were seen" test "$(grep -c kcab "$work/seen")" -ge 3
+zklock doctor >"$work/out"
+prints "doctor without a terminal" '^BAD  /locks/\?kcab'
 true_that "they were shown" test "$(grep -c hostile "$work/hostile.out")" -gt 6
 true_that "nobody speaks in our name" bash -c "! grep -q '^zklock: all is well' $work/hostile.out"
-exec 8>&-
-wait

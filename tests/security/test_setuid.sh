@@ -26,8 +26,7 @@ await "that is said" said long
 true_that "the lock is still held" zklock -q check long
 if gone "$(head -1 "$work/open/long.pid")"; then bad "CMD was stopped: nothing is shown here"; else ok; fi
 touch "$work/open/long.end"
-wait "$pid"
-same "exit code: CMD's own" $? 7
+ends "exit code: CMD's own" 7
 same "it is said once" "$(grep -cE "$beyond" "$work/long.err")" 1
 
 # The lock is lost: the same, and 120 when it has ended.
@@ -35,8 +34,7 @@ start lost
 kill -STOP "$ZKLOCK_SANDBOX_PIDS"
 await "that is said at a loss" said lost
 touch "$work/open/lost.end"
-wait "$pid"
-same "exit code of a loss" $? 120
+ends "exit code of a loss" 120
 kill -CONT "$ZKLOCK_SANDBOX_PIDS"
 
 # The keeper killed: zklock itself says so.
@@ -44,8 +42,7 @@ start unkept
 kill -KILL "$(pgrep -P "$pid")"
 await "that is said without a keeper" grep -q 'runs as another user and cannot be stopped: waiting for its end' "$work/unkept.err"
 touch "$work/open/unkept.end"
-wait "$pid"
-same "exit code without a keeper" $? 125
+ends "exit code without a keeper" 125
 
 # A control group that is ours to divide: CMD is stopped, whoever it runs as and however it forks.
 mounted=/sys/fs/cgroup
