@@ -5,64 +5,9 @@
 #define CROWD 4
 #define ROUNDS 10
 
-struct field field_of(const char *servers, int64_t timeout_ms, int64_t tick_ms)
-{
-    return (struct field){{servers}, 1, timeout_ms, tick_ms};
-}
-
-struct field field_of_each(const struct ensemble *e, int64_t timeout_ms, int64_t tick_ms)
-{
-    struct field field = {.timeout_ms = timeout_ms, .tick_ms = tick_ms};
-    while (field.count < ensemble_size(e) && field.count < FIELD_SERVERS) {
-        field.servers[field.count] = ensemble_address(e, field.count);
-        field.count++;
-    }
-    return field;
-}
-
 static zkl_session *open_nth(const struct field *field, int n)
 {
     return contest_session(field->servers[n % field->count], field->timeout_ms, field->tick_ms);
-}
-
-/* --- a queue --------------------------------------------------------------------------------- */
-
-struct queue_of queue_up(const struct field *field, const char *path, int count)
-{
-    struct queue_of q = {count, calloc((size_t)count, sizeof *q.sessions), calloc((size_t)count, sizeof *q.locks),
-                         calloc((size_t)count, sizeof *q.waiters)};
-    for (int i = 0; i < count; i++) {
-        q.sessions[i] = open_nth(field, i);
-        if (i == 0) {
-            q.locks[0] = contest_holder(q.sessions[0], path);
-        } else {
-            q.locks[i] = contest_lock(q.sessions[i], path, NULL);
-            waiter_queue(&q.waiters[i], q.locks[i], ZKL_WAIT_FOREVER);
-        }
-    }
-    return q;
-}
-
-void queue_drain(struct queue_of *q)
-{
-    int64_t last = zkl_lock_token(q->locks[0]);
-    CU_ASSERT(zkl_lock_is_held(q->locks[0]));
-    for (int i = 1; i < q->count; i++) {
-        CU_ASSERT(!atomic_load(&q->waiters[i].done));
-        ASSERT_OK(zkl_lock_release(q->locks[i - 1], NULL));
-        ASSERT_OK(waiter_end(&q->waiters[i]));
-        CU_ASSERT(zkl_lock_is_held(q->locks[i]));
-        CU_ASSERT(q->waiters[i].grant.token > last);
-        last = q->waiters[i].grant.token;
-    }
-    ASSERT_OK(zkl_lock_release(q->locks[q->count - 1], NULL));
-    for (int i = 0; i < q->count; i++) {
-        zkl_lock_free(q->locks[i]);
-        ASSERT_OK(zkl_session_close(q->sessions[i], SOON));
-    }
-    free(q->sessions);
-    free(q->locks);
-    free(q->waiters);
 }
 
 /* --- a crowd --------------------------------------------------------------------------------- */
@@ -120,30 +65,18 @@ static void run_crowd(const struct field *field, const char *path)
 
 void workout(const struct field *field, const char *path)
 {
-    struct queue_of queue = queue_up(field, path, 6);
+    struct queue_of queue;
+    queue_up(&queue, field, path, 6);
     queue_drain(&queue);
     run_crowd(field, path);
 }
 
 /* --- the rest -------------------------------------------------------------------------------- */
 
-bool lease_becomes(const zkl_lock *lock, int64_t remaining_ms)
-{
-    int64_t end = now_ms() + SOON;
-    while (zkl_lock_remaining_ms(lock) < remaining_ms) {
-        if (!look_again(end)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 int try_session(const char *servers, int64_t timeout_ms, int64_t tick_ms, zkl_error *err)
 {
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_session_options options = contest_options(timeout_ms, tick_ms);
     zkl_session *session = NULL;
-    options.session_timeout_ms = timeout_ms;
-    options.tick_ms = tick_ms;
     options.connect_timeout_ms = 3000;
     int code = zkl_session_open(&session, servers, &options, err);
     if (code == ZKL_OK) {

@@ -160,10 +160,8 @@ TEST(test_waits_end)
 /* A try asks nobody for longer than connect_timeout_ms. */
 TEST(test_try_of_a_frozen_server)
 {
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_session_options options = contest_options(TIMEOUT, TICK);
     zkl_session *session;
-    options.session_timeout_ms = TIMEOUT;
-    options.tick_ms = TICK;
     options.connect_timeout_ms = WAIT;
     ASSERT_OK_FATAL(zkl_session_open(&session, ensemble_servers(server), &options, NULL));
     zkl_lock *lock = contest_lock(session, "/try", NULL);

@@ -66,32 +66,22 @@ TEST(test_removed_among_many)
 /* Of three, the second's node is removed: the third goes on waiting for the first, and the second queues behind it. */
 TEST(test_removed_while_waiting)
 {
-    zkl_session *sessions[3];
-    zkl_lock *locks[3];
-    struct waiter waiters[3];
+    struct queue_of q;
     char before[128], after[128] = "";
-    for (int i = 0; i < 3; i++) {
-        sessions[i] = open_one();
-        locks[i] = contest_lock(sessions[i], "/middle", NULL);
-        waiter_queue(&waiters[i], locks[i], SOON);
-    }
-    ASSERT_OK(waiter_end(&waiters[0]));
-    zkl_lock_node(locks[1], before, sizeof before);
-    remove_node_of(locks[1]);
+    queue_here(&q, "/middle", 3);
+    zkl_lock_node(q.locks[1], before, sizeof before);
+    remove_node_of(q.locks[1]);
     /* A waiter that watches its predecessor alone hears of it when that goes. */
-    ASSERT_OK(zkl_lock_release(locks[0], NULL));
-    ASSERT_OK(waiter_end(&waiters[2]));
+    ASSERT_OK(zkl_lock_release(q.locks[0], NULL));
+    ASSERT_OK(waiter_end(&q.waiters[2]));
     CU_ASSERT(queue_becomes(eye, "/middle", 2));
-    CU_ASSERT(!atomic_load(&waiters[1].done));
-    zkl_lock_node(locks[1], after, sizeof after);
+    CU_ASSERT(!atomic_load(&q.waiters[1].done));
+    zkl_lock_node(q.locks[1], after, sizeof after);
     CU_ASSERT_STRING_NOT_EQUAL(before, after);
-    ASSERT_OK(zkl_lock_release(locks[2], NULL));
-    ASSERT_OK(waiter_end(&waiters[1]));
-    CU_ASSERT(waiters[1].grant.token > waiters[2].grant.token);
-    for (int i = 0; i < 3; i++) {
-        zkl_lock_free(locks[i]);
-        close_one(sessions[i]);
-    }
+    ASSERT_OK(zkl_lock_release(q.locks[2], NULL));
+    ASSERT_OK(waiter_end(&q.waiters[1]));
+    CU_ASSERT(q.waiters[1].grant.token > q.waiters[2].grant.token);
+    queue_free(&q);
     CU_ASSERT(queue_becomes(eye, "/middle", 0));
 }
 
@@ -105,38 +95,6 @@ static void expire(zkl_session *session, struct proxy *proxy)
     proxy_refuse(proxy, true);
     proxy_cut(proxy);
     CU_ASSERT(ensemble_ask_until(server, 0, "dump", id, false, SOON));
-}
-
-TEST(test_expiry_while_held)
-{
-    struct proxy *proxy;
-    zkl_session *session = open_behind(&proxy);
-    struct heard heard = HEARD_INIT;
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    options.state_fn = heard_fn;
-    options.payload = &heard;
-    zkl_lock *lock = contest_lock(session, "/expiry-held", &options);
-    zkl_session *other = open_one();
-    zkl_lock *next = contest_lock(other, "/expiry-held", NULL);
-    struct waiter waiter;
-    ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, NULL));
-    waiter_queue(&waiter, next, ZKL_WAIT_FOREVER);
-    expire(session, proxy);
-    ASSERT_OK(waiter_end(&waiter));
-    int64_t lost = heard_when(&heard, ZKL_STATE_LOST, SOON);
-    CU_ASSERT(heard_when(&heard, ZKL_STATE_JEOPARDY, 0) > 0);
-    CU_ASSERT(lost > 0 && lost < waiter.ended_ns);
-    CU_ASSERT(!zkl_lock_is_held(lock));
-    proxy_refuse(proxy, false);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
-    /* The object goes on, in a new session. */
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EBUSY);
-    ASSERT_OK(zkl_lock_release(next, NULL));
-    ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, NULL));
-    zkl_lock_free(lock);
-    zkl_lock_free(next);
-    close_one(other);
-    close_behind(session, proxy);
 }
 
 /* A waiter queues again in a new session; or fails, as it was told to. */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "access_kit.h"
 #include "check.h"
 #include "contest.h"
 #include "ensemble.h"
@@ -60,20 +61,13 @@ static int start_relays(void)
     return target;
 }
 
-static uint64_t requests_of(zkl_session *session)
-{
-    zkl_stats stats = ZKL_STATS_INIT;
-    ASSERT_OK_FATAL(zkl_session_stats(session, &stats));
-    return stats.requests;
-}
-
 /* The session is idle but for its own syncs: returns when it has just sent one, and that is answered. */
 static void await_sync(zkl_session *session, int64_t not_before_ms)
 {
     while (look_again(not_before_ms)) {
     }
-    uint64_t before = requests_of(session);
-    ASSERT_EVENTUALLY(requests_of(session) != before);
+    uint64_t before = access_sent(session);
+    ASSERT_EVENTUALLY(access_sent(session) != before);
     int64_t answered = now_ms() + 30; /* and no longer: the observer's next answer to a ping would hand it on */
     while (look_again(answered)) {
     }

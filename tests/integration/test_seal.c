@@ -108,9 +108,7 @@ TEST(test_session_refused)
     options.state_payload = &changes;
     zkl_session *session;
     ASSERT_OK_FATAL(zkl_session_open(&session, ensemble_servers(without), &options, NULL));
-    zkl_lock *lock = contest_holder(session, "/refused/lock");
-    ASSERT_OK(zkl_lock_release(lock, NULL));
-    zkl_lock_free(lock);
+    contest_once(session, "/refused/lock");
     CU_ASSERT_EQUAL(atomic_load(&reasons), 1);
     CU_ASSERT_EQUAL(atomic_load(&changes), 0);
     ASSERT_OK(zkl_session_close(session, SOON));
@@ -123,26 +121,9 @@ TEST(test_session_another_algorithm)
     struct ensemble *other = ensemble_start(
         &(struct ensemble_options){.java = "-Dzookeeper.DigestAuthenticationProvider.digestAlg=SHA-256"});
     CU_ASSERT_PTR_NOT_NULL_FATAL(other);
-    zkl_session *sessions[3];
-    zkl_lock *locks[3];
-    struct waiter waiters[3];
-    struct recorder *eye = queue_eye(ensemble_servers(other));
-    for (int i = 0; i < 3; i++) {
-        sessions[i] = contest_session(ensemble_servers(other), 6000, 500);
-        locks[i] = contest_lock(sessions[i], "/other/lock", NULL);
-        waiter_queue(&waiters[i], locks[i], SOON);
-        CU_ASSERT(queue_becomes(eye, "/other/lock", (size_t)i + 1));
-    }
-    for (int i = 0; i < 3; i++) {
-        ASSERT_OK(waiter_end(&waiters[i]));
-        ASSERT_OK(zkl_lock_release(locks[i], NULL));
-        zkl_lock_free(locks[i]);
-    }
-    CU_ASSERT(queue_becomes(eye, "/other/lock", 0));
-    for (int i = 0; i < 3; i++) {
-        ASSERT_OK(zkl_session_close(sessions[i], SOON));
-    }
-    recorder_free(eye);
+    struct queue_of queue;
+    queue_up(&queue, &(struct field){{ensemble_servers(other)}, 1, 6000, 500, 0}, "/other/lock", 3);
+    queue_drain(&queue);
     ensemble_stop(other);
 }
 

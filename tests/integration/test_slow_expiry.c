@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "access_kit.h"
 #include "check.h"
 #include "contest.h"
 #include "ensemble.h"
@@ -29,46 +30,33 @@ static int crowd[CROWD];
 
 /* --- sessions that nobody keeps alive ------------------------------------------------------------------------------- */
 
-static int dial(int server)
+static void dial(int *fd, int server)
 {
     const char *address = ensemble_address(servers, server);
     char host[32];
     snprintf(host, sizeof host, "%.*s", (int)strcspn(address, ":"), address);
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)ensemble_port(servers, server))};
     inet_pton(AF_INET, host, &to.sin_addr);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CU_ASSERT_FATAL(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
-    return fd;
-}
-
-/* ConnectRequest: version, last zxid, timeout, session, password, read-only. */
-static void request_session(int fd)
-{
+    *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CU_ASSERT_FATAL(*fd >= 0 && connect(*fd, (struct sockaddr *)&to, sizeof to) == 0);
+    /* ConnectRequest: version, last zxid, timeout, session, password, read-only. */
     unsigned char request[4 + 45] = {
         [3] = 45, [4 + 12 + 2] = TIMEOUT >> 8, [4 + 12 + 3] = TIMEOUT & 255, [4 + 24 + 3] = 16};
-    CU_ASSERT_EQUAL(write(fd, request, sizeof request), (ssize_t)sizeof request);
+    CU_ASSERT_EQUAL(write(*fd, request, sizeof request), (ssize_t)sizeof request);
 }
 
 /* False: the server has closed the connection, as it may while its log is slow. */
 static bool await_session(int fd)
 {
     unsigned char response[4 + 37];
-    size_t got = 0;
-    while (got < sizeof response) {
-        ssize_t more = read(fd, response + got, sizeof response - got);
-        if (more <= 0) {
-            return false;
-        }
-        got += (size_t)more;
-    }
-    return true;
+    return recv(fd, response, sizeof response, MSG_WAITALL) == (ssize_t)sizeof response;
 }
 
 /* All at once, so that they expire in one tick. */
-static void ping_all(void)
+static void ping(int count)
 {
     static const unsigned char ping[] = {0, 0, 0, 8, 255, 255, 255, 254, 0, 0, 0, 11};
-    for (int i = 0; i < CROWD; i++) {
+    for (int i = 0; i < count; i++) {
         CU_ASSERT_EQUAL(write(crowd[i], ping, sizeof ping), (ssize_t)sizeof ping);
     }
 }
@@ -76,20 +64,15 @@ static void ping_all(void)
 static void gather(int server)
 {
     for (int i = 0; i < CROWD; i++) {
-        crowd[i] = dial(server);
-        request_session(crowd[i]);
+        dial(&crowd[i], server);
         if (i % 100 == 99) {
             for (int k = i - 99; k <= i; k++) {
                 while (!await_session(crowd[k])) {
                     close(crowd[k]);
-                    crowd[k] = dial(server);
-                    request_session(crowd[k]);
+                    dial(&crowd[k], server);
                 }
             }
-            for (int k = 0; k <= i; k++) { /* keeps the others alive */
-                static const unsigned char ping[] = {0, 0, 0, 8, 255, 255, 255, 254, 0, 0, 0, 11};
-                CU_ASSERT_EQUAL(write(crowd[k], ping, sizeof ping), (ssize_t)sizeof ping);
-            }
+            ping(i + 1); /* keeps the others alive */
         }
     }
 }
@@ -120,18 +103,11 @@ static void silent(struct proxy *link, bool on)
     proxy_hold(link, PROXY_TO_CLIENT, on);
 }
 
-static uint64_t requests_of(zkl_session *session)
-{
-    zkl_stats stats = ZKL_STATS_INIT;
-    ASSERT_OK_FATAL(zkl_session_stats(session, &stats));
-    return stats.requests;
-}
-
 /* Returns when it has just sent a sync. */
 static void await_sync(zkl_session *session)
 {
-    uint64_t before = requests_of(session);
-    ASSERT_EVENTUALLY(requests_of(session) != before);
+    uint64_t before = access_sent(session);
+    ASSERT_EVENTUALLY(access_sent(session) != before);
 }
 
 static void once(int round)
@@ -139,18 +115,16 @@ static void once(int round)
     int leader = ensemble_leader(servers);
     CU_ASSERT_FATAL(leader >= 0);
     struct proxy *link = proxy_start(ensemble_address(servers, leader));
-    zkl_session *calm = contest_session(ensemble_address(servers, (leader + 1) % 3), TIMEOUT, TICK);
-    zkl_session *session = contest_session(proxy_address(link), TIMEOUT, TICK);
-    zkl_lock *before = contest_holder(calm, "/slow"), *lock = contest_lock(session, "/slow", NULL);
-    zkl_lock *next = contest_lock(calm, "/slow", NULL);
-    struct waiter first = {.lock = NULL}, second = {.lock = NULL};
-    waiter_queue(&first, lock, ZKL_WAIT_FOREVER);
-    waiter_queue(&second, next, ZKL_WAIT_FOREVER);
+    struct queue_of q; /* one that releases, the waiter, the next one */
+    const struct field field = {
+        {ensemble_address(servers, (leader + 1) % 3), proxy_address(link)}, 2, TIMEOUT, TICK, 0};
+    queue_up(&q, &field, "/slow", 3);
+    const zkl_lock *lock = q.locks[1];
     gather(leader);
-    await_sync(session);
-    ping_all(); /* in the same tick */
+    await_sync(q.sessions[1]);
+    ping(CROWD); /* in the same tick */
     silent(link, true);
-    ASSERT_OK(zkl_lock_release(before, NULL));
+    ASSERT_OK(zkl_lock_release(q.locks[0], NULL));
     int64_t end = now_ms() + LONG, granted = 0, lost = 0, after = 0;
     int64_t silent_ms = now_ms();
     int at_return = 0;
@@ -168,7 +142,7 @@ static void once(int round)
             silent(link, true);
         }
         lost = held ? 0 : lost ? lost : now;
-        after = after || !atomic_load(&second.done) ? after : now;
+        after = after || !atomic_load(&q.waiters[2].done) ? after : now;
         more = !after || !lost;
     }
     printf("\n    %2d: back when %d of %d had expired, %s; %s", round + 1, at_return, CROWD,
@@ -183,13 +157,10 @@ static void once(int round)
            granted_ms ? (double)(granted_ms - back_ms) / 1e3 : 0.0, (double)(now_ms() - back_ms) / 1e3);
     CU_ASSERT(!granted || lost < after || now_ms() - back_ms > TIMEOUT); /* then an assumption does not hold */
     silent(link, false);
-    ASSERT_OK(waiter_end(&second));
-    zkl_lock_free(next);
-    zkl_lock_free(lock);
-    waiter_end(&first);
-    zkl_lock_free(before);
-    zkl_session_close(session, SOON);
-    zkl_session_close(calm, SOON);
+    ASSERT_OK(waiter_end(&q.waiters[2]));
+    ASSERT_OK(zkl_lock_release(q.locks[2], NULL));
+    waiter_end(&q.waiters[1]);
+    queue_free(&q);
     proxy_stop(link);
 }
 

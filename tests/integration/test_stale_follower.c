@@ -92,68 +92,43 @@ static int64_t naive_end(struct naive *naive)
 
 /* --- ours -------------------------------------------------------------------------------------------------------------- */
 
-struct scene {
-    int server, other;
-    zkl_session *session, *next_session;
-    zkl_lock *lock, *next;
-    struct heard heard;
-    struct waiter waiter;
-};
-
-/* The holder behind a follower; the next one behind the leader, or behind the other follower. */
-static void set_scene(struct scene *s, int round)
+/* The holder behind a follower, whose number this returns; the next one, *other, behind the leader or behind the other follower. */
+static int set_scene(struct queue_of *q, int *other, int round)
 {
-    int leader = ensemble_leader(servers);
+    int leader = ensemble_leader(servers), follower = (leader + 1 + round % 2) % 3;
     CU_ASSERT_FATAL(leader >= 0);
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    *s = (struct scene){.heard = HEARD_INIT};
-    s->server = (leader + 1 + round % 2) % 3;
-    s->other = round / 2 % 2 ? 3 - leader - s->server : leader;
-    s->session = contest_session(ensemble_address(servers, s->server), TIMEOUT, TICK);
-    s->next_session = contest_session(ensemble_address(servers, s->other), TIMEOUT, TICK);
-    options.state_fn = heard_fn;
-    options.payload = &s->heard;
-    s->lock = contest_lock(s->session, "/stale", &options);
-    s->next = contest_lock(s->next_session, "/stale", NULL);
-    ASSERT_OK_FATAL(zkl_lock_acquire(s->lock, SOON, NULL, NULL));
-    waiter_queue(&s->waiter, s->next, ZKL_WAIT_FOREVER);
-}
-
-static void clear_scene(struct scene *s)
-{
-    zkl_lock_free(s->lock);
-    zkl_lock_free(s->next);
-    ASSERT_OK(zkl_session_close(s->session, SOON));
-    ASSERT_OK(zkl_session_close(s->next_session, SOON));
+    *other = round / 2 % 2 ? 3 - leader - follower : leader;
+    const struct field field = {
+        {ensemble_address(servers, follower), ensemble_address(servers, *other)}, 2, TIMEOUT, TICK, 0};
+    queue_up(q, &field, "/stale", 2);
+    return follower;
 }
 
 /* The holder is held, and nobody else, and nothing is told, for that time. Returns the least lease it had. */
-static int64_t stay_calm(struct scene *s, int64_t ms)
+static int64_t stay_calm(struct queue_of *q, int64_t ms)
 {
     int64_t least = INT64_MAX, end = now_ms() + ms;
     bool calm = true;
     do {
-        int64_t left = zkl_lock_remaining_ms(s->lock);
+        int64_t left = zkl_lock_remaining_ms(q->locks[0]);
         least = left < least ? left : least;
-        calm = calm && zkl_lock_state(s->lock) == ZKL_STATE_HELD && !atomic_load(&s->waiter.done);
+        calm = calm && zkl_lock_state(q->locks[0]) == ZKL_STATE_HELD && !atomic_load(&q->waiters[1].done);
     } while (look_again(end));
     CU_ASSERT(calm);
-    CU_ASSERT_EQUAL(heard_count(&s->heard, ZKL_STATE_JEOPARDY), 0);
-    CU_ASSERT_EQUAL(heard_count(&s->heard, ZKL_STATE_LOST), 0);
+    CU_ASSERT_EQUAL(heard_count(&q->heard, ZKL_STATE_JEOPARDY), 0);
+    CU_ASSERT_EQUAL(heard_count(&q->heard, ZKL_STATE_LOST), 0);
     return least;
 }
 
 TEST(test_calm)
 {
-    struct scene s;
-    set_scene(&s, 0);
-    int seconds = wish("ZKLOCK_CALM", 3);
-    int64_t least = stay_calm(&s, seconds * 1000);
+    struct queue_of q;
+    int other, seconds = wish("ZKLOCK_CALM", 3);
+    (void)set_scene(&q, &other, 0);
+    int64_t least = stay_calm(&q, seconds * 1000);
     printf("%d s undisturbed, never less than %" PRId64 " ms of lease (%" PRId64 " expected); ", seconds, least,
-           zkl_session_least_lease_ms(s.session));
-    ASSERT_OK(zkl_lock_release(s.lock, NULL));
-    ASSERT_OK(waiter_end(&s.waiter));
-    clear_scene(&s);
+           zkl_session_least_lease_ms(q.sessions[0]));
+    queue_drain(&q);
 }
 
 /* ns, all of CLOCK_BOOTTIME. */
@@ -162,26 +137,27 @@ struct times {
 };
 
 /* Looks at everything until both next ones are granted and the naive one has stopped believing. */
-static struct times watch_it_happen(struct scene *s, struct naive *naive)
+static struct times watch_it_happen(struct queue_of *q, struct naive *naive)
 {
     struct times t = {.cut = boot_ns()};
+    struct waiter *next = &q->waiters[1];
     int64_t end = now_ms() + LONG;
     bool more = true;
     do {
-        bool held = zkl_lock_is_held(s->lock);
+        bool held = zkl_lock_is_held(q->locks[0]);
         int64_t now = boot_ns();
         t.lost = t.lost || held ? t.lost : now;
-        t.silent = t.silent || zkl_session_state(s->session) == ZKL_SESSION_CONNECTED ? t.silent : now;
+        t.silent = t.silent || zkl_session_state(q->sessions[0]) == ZKL_SESSION_CONNECTED ? t.silent : now;
         naive_look(naive);
         bool believes = now - naive->believed_ns < 2000 * MS;
-        more = !atomic_load(&s->waiter.done) || !naive_granted(naive) || believes;
+        more = !atomic_load(&next->done) || !naive_granted(naive) || believes;
     } while (more && look_again(end));
-    CU_ASSERT_FATAL(atomic_load(&s->waiter.done));
-    ASSERT_OK(waiter_end(&s->waiter));
+    CU_ASSERT_FATAL(atomic_load(&next->done));
+    ASSERT_OK(waiter_end(next));
     /* Not later than it was: the time of the call, and the milliseconds from then on, rounded down. */
-    t.granted = s->waiter.began_ns + s->waiter.grant.queued_ms * MS;
-    t.warned = heard_when(&s->heard, ZKL_STATE_JEOPARDY, 0);
-    t.told = heard_when(&s->heard, ZKL_STATE_LOST, 0);
+    t.granted = next->began_ns + next->grant.queued_ms * MS;
+    t.warned = heard_when(&q->heard, ZKL_STATE_JEOPARDY, 0);
+    t.told = heard_when(&q->heard, ZKL_STATE_LOST, 0);
     return t;
 }
 
@@ -210,24 +186,24 @@ static void recover(int server)
 
 static void cut_once(int round)
 {
-    struct scene s;
+    struct queue_of q;
     struct naive naive;
-    set_scene(&s, round);
-    naive_start(&naive, s.server, s.other);
-    stay_calm(&s, round * 613 % 2000); /* cuts fall on every part of a tick */
-    CU_ASSERT_FATAL(cut_quorum_link(servers, s.server));
-    struct times t = watch_it_happen(&s, &naive);
+    int other, follower = set_scene(&q, &other, round);
+    naive_start(&naive, follower, other);
+    stay_calm(&q, round * 613 % 2000); /* cuts fall on every part of a tick */
+    CU_ASSERT_FATAL(cut_quorum_link(servers, follower));
+    struct times t = watch_it_happen(&q, &naive);
     CU_ASSERT(t.lost > 0 && t.lost < t.granted);
     CU_ASSERT(t.told > 0 && t.told < t.granted);
     CU_ASSERT(t.warned > 0 && t.warned < t.told);
-    CU_ASSERT_EQUAL(zkl_lock_state(s.lock), ZKL_STATE_LOST);
+    CU_ASSERT_EQUAL(zkl_lock_state(q.locks[0]), ZKL_STATE_LOST);
     int64_t naive_both = naive_end(&naive);
     CU_ASSERT(naive_both > 0); /* or else this was no test of anything */
     show(round, &t, naive_both);
-    recover(s.server);
-    CU_ASSERT_EQUAL(zkl_lock_release(s.lock, NULL), ZKL_ELOST);
-    ASSERT_OK(zkl_lock_release(s.next, NULL));
-    clear_scene(&s);
+    recover(follower);
+    CU_ASSERT_EQUAL(zkl_lock_release(q.locks[0], NULL), ZKL_ELOST);
+    ASSERT_OK(zkl_lock_release(q.locks[1], NULL));
+    queue_free(&q);
 }
 
 TEST(test_cut)

@@ -1,5 +1,7 @@
 #include "contest.h"
 
+#include "check.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +14,20 @@ static void give_up(const char *what, const zkl_error *err)
 
 /* --- sessions and locks ---------------------------------------------------------------------------------------------- */
 
-zkl_session *contest_session(const char *servers, int64_t timeout_ms, int64_t tick_ms)
+zkl_session_options contest_options(int64_t timeout_ms, int64_t tick_ms)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    zkl_session *session;
-    zkl_error err;
     options.session_timeout_ms = timeout_ms;
     options.tick_ms = tick_ms;
     options.connect_timeout_ms = SOON;
+    return options;
+}
+
+zkl_session *contest_session(const char *servers, int64_t timeout_ms, int64_t tick_ms)
+{
+    zkl_session_options options = contest_options(timeout_ms, tick_ms);
+    zkl_session *session;
+    zkl_error err;
     if (zkl_session_open(&session, servers, &options, &err) != ZKL_OK) {
         give_up("session", &err);
     }
@@ -44,6 +52,13 @@ zkl_lock *contest_holder(zkl_session *session, const char *path)
         give_up("acquire", &err);
     }
     return lock;
+}
+
+void contest_once(zkl_session *session, const char *path)
+{
+    zkl_lock *lock = contest_holder(session, path);
+    ASSERT_OK(zkl_lock_release(lock, NULL));
+    zkl_lock_free(lock);
 }
 
 /* --- a thread that waits --------------------------------------------------------------------------------------------- */
@@ -189,4 +204,52 @@ bool queue_remove(struct recorder *eye, const char *path, const char *name)
 {
     struct zkl__op op = {.kind = ZKL__OP_DELETE, .dir = path, .name = name, .version = -1};
     return recorder_do(eye, &op)->reply.rc == ZKL__RC_OK;
+}
+
+/* --- contenders in a known order ------------------------------------------------------------------------------------- */
+
+void queue_join(struct queue_of *q)
+{
+    int i = q->count++;
+    const struct field *field = &q->field;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    q->sessions[i] = contest_session(field->servers[i % field->count], field->timeout_ms, field->tick_ms);
+    options.state_fn = i == 0 ? heard_fn : NULL;
+    options.payload = &q->heard;
+    q->locks[i] = contest_lock(q->sessions[i], q->path, &options);
+    waiter_queue(&q->waiters[i], q->locks[i], i > 0 && field->wait_ms ? field->wait_ms : ZKL_WAIT_FOREVER);
+    if (i == 0) {
+        ASSERT_OK_FATAL(waiter_end(&q->waiters[0]));
+    }
+}
+
+void queue_up(struct queue_of *q, const struct field *field, const char *path, int count)
+{
+    *q = (struct queue_of){.field = *field, .path = path, .heard = HEARD_INIT};
+    while (q->count < count) {
+        queue_join(q);
+    }
+}
+
+void queue_drain(struct queue_of *q)
+{
+    CU_ASSERT(zkl_lock_is_held(q->locks[0]));
+    for (int i = 1; i < q->count; i++) {
+        int64_t last = zkl_lock_token(q->locks[i - 1]);
+        CU_ASSERT(!atomic_load(&q->waiters[i].done));
+        ASSERT_OK(zkl_lock_release(q->locks[i - 1], NULL));
+        ASSERT_OK(waiter_end(&q->waiters[i]));
+        CU_ASSERT(zkl_lock_is_held(q->locks[i]));
+        CU_ASSERT(q->waiters[i].grant.token > last);
+    }
+    ASSERT_OK(zkl_lock_release(q->locks[q->count - 1], NULL));
+    queue_free(q);
+}
+
+void queue_free(struct queue_of *q)
+{
+    for (int i = 0; i < q->count; i++) {
+        zkl_lock_free(q->locks[i]);
+        ASSERT_OK(zkl_session_close(q->sessions[i], SOON));
+    }
 }

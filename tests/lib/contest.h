@@ -13,10 +13,13 @@
 /* --- sessions and locks: what cannot be had ends the program --------------------------------------------------------- */
 
 /* On servers whose tickTime is tick_ms. */
+zkl_session_options contest_options(int64_t timeout_ms, int64_t tick_ms);
 zkl_session *contest_session(const char *servers, int64_t timeout_ms, int64_t tick_ms);
 zkl_lock *contest_lock(zkl_session *session, const char *path, const zkl_lock_options *options);
 /* A lock, held. */
 zkl_lock *contest_holder(zkl_session *session, const char *path);
+/* Held, and released. */
+void contest_once(zkl_session *session, const char *path);
 
 /* --- a thread that waits --------------------------------------------------------------------------------------------- */
 
@@ -72,5 +75,34 @@ bool queue_has(struct recorder *eye, const char *path, const char *name);
 bool queue_becomes(struct recorder *eye, const char *path, size_t length);
 /* Removes a child, as an operator does. */
 bool queue_remove(struct recorder *eye, const char *path, const char *name);
+
+/* --- contenders in a known order, each in a session of its own ----------------------------------------------------------- */
+
+/* Where they come from: session i is connected to servers[i % count]. */
+struct field {
+    const char *servers[4];
+    int count;
+    int64_t timeout_ms, tick_ms;
+    int64_t wait_ms; /* of those behind the first; 0: without an end */
+};
+
+#define QUEUE_MAX 21
+
+struct queue_of {
+    struct field field;
+    const char *path;
+    int count;
+    zkl_session *sessions[QUEUE_MAX];
+    zkl_lock *locks[QUEUE_MAX]; /* the first one is held */
+    struct heard heard;         /* by the first one */
+    struct waiter waiters[QUEUE_MAX];
+};
+
+void queue_up(struct queue_of *queue, const struct field *field, const char *path, int count);
+/* One more. */
+void queue_join(struct queue_of *queue);
+/* Each is granted when it is the first, and none before; frees all. */
+void queue_drain(struct queue_of *queue);
+void queue_free(struct queue_of *queue);
 
 #endif

@@ -15,6 +15,8 @@ extern struct recorder *intruder; /* somebody who is no client of ours */
 
 zkl_session *open_one(void);
 void close_one(zkl_session *session); /* the server must confirm */
+/* Contenders in sessions of their own. */
+void queue_here(struct queue_of *queue, const char *path, int count);
 /* A session whose connection and answers can be lost. */
 zkl_session *open_behind(struct proxy **proxy);
 void close_behind(zkl_session *session, struct proxy *proxy);

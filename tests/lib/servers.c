@@ -24,6 +24,11 @@ void close_one(zkl_session *session)
     ASSERT_OK(zkl_session_close(session, SOON));
 }
 
+void queue_here(struct queue_of *queue, const char *path, int count)
+{
+    queue_up(queue, &(struct field){{ensemble_servers(server)}, 1, TIMEOUT, TICK, 0}, path, count);
+}
+
 zkl_session *open_behind(struct proxy **proxy)
 {
     *proxy = proxy_start(ensemble_address(server, 0));

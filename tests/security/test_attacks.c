@@ -14,11 +14,8 @@
 
 static zkl_session *open_as(const char *credentials, const zkl_acl *acl)
 {
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_session_options options = contest_options(TIMEOUT, TICK);
     zkl_session *session = NULL;
-    options.session_timeout_ms = TIMEOUT;
-    options.tick_ms = TICK;
-    options.connect_timeout_ms = SOON;
     options.auth_scheme = "digest";
     options.auth = credentials;
     options.auth_size = strlen(credentials);
@@ -39,15 +36,6 @@ static enum zkl__rc meddle(struct zkl__op op)
     return recorder_do(intruder, &op)->reply.rc;
 }
 
-static void check_grant(zkl_session *session, const char *path)
-{
-    zkl_lock *lock = contest_lock(session, path, NULL);
-    zkl_error err = {0};
-    ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, &err));
-    ASSERT_OK(zkl_lock_release(lock, NULL));
-    zkl_lock_free(lock);
-}
-
 /* --- an open queue ---------------------------------------------------------------------------------------------------- */
 
 /* Nodes that live with no session stand before everybody, for ever: they are nobody's place. */
@@ -62,48 +50,41 @@ TEST(test_persistent_places)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         CU_ASSERT_EQUAL(put("/persistent", names[i], ZKL__PERSISTENT), ZKL__RC_OK);
     }
-    check_grant(session, "/persistent");
-    check_grant(session, "/persistent");
+    contest_once(session, "/persistent");
+    contest_once(session, "/persistent");
     close_one(session);
 }
 
 /* A node with a low number, made by hand while others wait, lives with a session, but is younger than theirs. */
 TEST(test_barging)
 {
-    zkl_session *first = open_one(), *second = open_one();
+    struct queue_of queue;
     CU_ASSERT_EQUAL(put("/", "barged", ZKL__PERSISTENT), ZKL__RC_OK);
     for (int i = 0; i < 5; i++) { /* so that the queue begins at five */
         char name[20];
         snprintf(name, sizeof name, "n%d", i);
         CU_ASSERT_EQUAL(put("/barged", name, ZKL__PERSISTENT), ZKL__RC_OK);
     }
-    zkl_lock *holder = contest_holder(first, "/barged"), *lock = contest_lock(second, "/barged", NULL);
-    struct waiter waiter;
-    waiter_queue(&waiter, lock, SOON);
+    queue_here(&queue, "/barged", 2);
     CU_ASSERT_EQUAL(put("/barged", "_c_" UUID "-lock-0000000001", ZKL__EPHEMERAL), ZKL__RC_OK);
     CU_ASSERT_EQUAL(put("/barged", UUID "__WRIT__0000000002", ZKL__EPHEMERAL), ZKL__RC_OK);
-    CU_ASSERT(zkl_lock_is_held(holder));
-    ASSERT_OK(zkl_lock_release(holder, NULL));
-    ASSERT_OK(waiter_end(&waiter));
-    ASSERT_OK(zkl_lock_release(lock, NULL));
+    queue_drain(&queue);
     /* From now on the intruder is a contender like any other: who comes later waits until its session ends, and no longer. */
+    zkl_session *session = open_one();
+    zkl_lock *lock = contest_lock(session, "/barged", NULL);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EBUSY);
     recorder_free(intruder);
     intruder = recorder_connect(&zkl__store_zookeeper, ensemble_servers(server));
     ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, NULL));
     zkl_lock_free(lock);
-    zkl_lock_free(holder);
-    close_one(first);
-    close_one(second);
+    close_one(session);
 }
 
 /* Names that carry the uuid of somebody who holds and of somebody who waits. */
 TEST(test_stolen_uuid)
 {
-    zkl_session *first = open_one(), *second = open_one();
-    zkl_lock *holder = contest_holder(first, "/stolen"), *lock = contest_lock(second, "/stolen", NULL);
-    struct waiter waiter;
-    waiter_queue(&waiter, lock, SOON);
+    struct queue_of queue;
+    queue_here(&queue, "/stolen", 2);
     const struct zkl__reply *list = queue_look(eye, "/stolen");
     CU_ASSERT_EQUAL(list->child_count, 2);
     for (size_t i = 0; i < list->child_count; i++) {
@@ -113,28 +94,22 @@ TEST(test_stolen_uuid)
         snprintf(name, sizeof name, "_c_%.36s-lock--000000001", zkl__name_parse(list->children[i]).uuid);
         CU_ASSERT_EQUAL(put("/stolen", name, ZKL__PERSISTENT), ZKL__RC_OK);
     }
-    ASSERT_OK(zkl_lock_release(holder, NULL));
-    ASSERT_OK(waiter_end(&waiter));
-    ASSERT_OK(zkl_lock_release(lock, NULL));
-    check_grant(first, "/stolen");
+    queue_drain(&queue);
+    zkl_session *session = open_one();
+    contest_once(session, "/stolen");
+    close_one(session);
     CU_ASSERT(queue_becomes(eye, "/stolen", 4)); /* nothing of ours; the forgeries are not ours to delete */
-    zkl_lock_free(lock);
-    zkl_lock_free(holder);
-    close_one(first);
-    close_one(second);
 }
 
 /* Who waits believes what another one's place says of itself when it goes: so nobody else may write it. Removing it is something else. */
 TEST(test_writing_places)
 {
-    zkl_session *first = open_one(), *second = open_one();
+    struct queue_of queue;
     struct zkl__store_config config = recorder_config(ensemble_servers(server));
     config.seal = "zklock:guessed";
     struct recorder *sealed = recorder_open(&zkl__store_zookeeper, &config, NULL, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(sealed, RECORD_CONNECTED, 0, SOON));
-    zkl_lock *holder = contest_holder(first, "/written"), *lock = contest_lock(second, "/written", NULL);
-    struct waiter waiter;
-    waiter_queue(&waiter, lock, SOON);
+    queue_here(&queue, "/written", 2);
     const struct zkl__reply *list = queue_look(eye, "/written");
     CU_ASSERT_EQUAL(list->child_count, 2);
     for (size_t i = 0; i < list->child_count; i++) {
@@ -147,15 +122,8 @@ TEST(test_writing_places)
         CU_ASSERT_EQUAL(recorder_do(sealed, &parts[0])->reply.rc, ZKL__RC_NOAUTH);
         CU_ASSERT_EQUAL(recorder_do(sealed, &both)->reply.rc, ZKL__RC_NOAUTH);
     }
-    CU_ASSERT(zkl_lock_is_held(holder));
-    ASSERT_OK(zkl_lock_release(holder, NULL));
-    ASSERT_OK(waiter_end(&waiter));
-    ASSERT_OK(zkl_lock_release(lock, NULL));
-    zkl_lock_free(holder);
-    zkl_lock_free(lock);
+    queue_drain(&queue);
     recorder_free(sealed);
-    close_one(first);
-    close_one(second);
 }
 
 /* What a client forges that may create in the queue: a contender with an identity of its own, between those that are there and those that
@@ -191,18 +159,13 @@ static void announce(const struct forgery *forgery)
         ZKL__RC_OK);
 }
 
-static void await_loss(const zkl_lock *lock)
-{
-    ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST);
-}
-
 /* The lie granted it the lock, and it is told. When its thread comes to look only after that, its acquire says so. */
 static void check_misled(struct waiter *waiter)
 {
     int code = waiter_end(waiter);
     CU_ASSERT(code == ZKL_OK || code == ZKL_ELOST);
     if (code == ZKL_OK) {
-        await_loss(waiter->lock);
+        ASSERT_EVENTUALLY(zkl_lock_state(waiter->lock) == ZKL_STATE_LOST);
         CU_ASSERT_EQUAL(zkl_lock_release(waiter->lock, NULL), ZKL_ELOST);
     }
 }
@@ -210,20 +173,16 @@ static void check_misled(struct waiter *waiter)
 /* The waiter is told within a heartbeat, as if its place had been taken away. */
 TEST(test_forged_word)
 {
-    zkl_session *first = open_one(), *second = open_one();
-    zkl_lock *holder = contest_holder(first, "/forged"), *lock = contest_lock(second, "/forged", NULL);
+    struct queue_of queue;
     struct forgery forgery;
-    struct waiter waiter;
+    queue_here(&queue, "/forged", 1);
     forge(&forgery, "/forged");
-    waiter_queue(&waiter, lock, SOON);
+    queue_join(&queue);
     await_victim(&forgery);
     announce(&forgery);
-    check_misled(&waiter);
-    CU_ASSERT(zkl_lock_is_held(holder));
-    zkl_lock_free(holder);
-    zkl_lock_free(lock);
-    close_one(first);
-    close_one(second);
+    check_misled(&queue.waiters[1]);
+    CU_ASSERT(zkl_lock_is_held(queue.locks[0]));
+    queue_free(&queue);
 }
 
 /* --- how far a forged announcement goes --------------------------------------------------------------------------------- */
@@ -279,8 +238,7 @@ static void check_chain(const char *path, int per_session)
     await_victim(&forgery);
     announce(&forgery);
     CU_ASSERT(queue_becomes(eye, path, 2 + CHAIN - (BLOCK - 1)));
-    CU_ASSERT(
-        ensemble_ask_until(server, 0, "wchp", forgery.name, true, SOON)); /* the next one has found it in a list */
+    await_victim(&forgery); /* the next one has found it in a list */
     ASSERT_EVENTUALLY(atomic_load(&granted) ==
                       BLOCK - 1); /* the last one's znode may be deleted before its thread looks */
     CU_ASSERT_EQUAL(atomic_load(&misled), BLOCK - 1);
@@ -305,40 +263,6 @@ TEST(test_forged_word_in_a_chain)
 {
     check_chain("/chain", 1);
     check_chain("/chain-in-a-session", CHAIN);
-}
-
-/* Two are misled at the same moment. The one behind the border is told by the list behind its grant, the other one by a heartbeat. */
-TEST(test_forged_word_at_the_border)
-{
-    static const char *const paths[] = {"/inside", "/border"};
-    zkl_session *first = open_one(), *second = contest_session(ensemble_servers(server), TIMEOUT_MAX, TICK);
-    zkl_lock *holders[2], *locks[2];
-    struct forgery forgeries[2];
-    struct waiter waiters[2];
-    for (int i = 0; i < 2; i++) {
-        holders[i] = contest_holder(first, paths[i]);
-        for (int number = 1; number < BLOCK - 1 && i == 1; number++) {
-            CU_ASSERT_EQUAL(put(paths[i], "number-", ZKL__EPHEMERAL_SEQUENTIAL), ZKL__RC_OK);
-        }
-        forge(&forgeries[i], paths[i]);
-        locks[i] = contest_lock(second, paths[i], NULL);
-        waiter_queue(&waiters[i], locks[i], SOON);
-        await_victim(&forgeries[i]);
-    }
-    for (int i = 0; i < 2; i++) {
-        announce(&forgeries[i]);
-    }
-    ASSERT_OK(waiter_end(&waiters[0]));
-    check_misled(&waiters[1]);
-    CU_ASSERT(zkl_lock_is_held(locks[0]));
-    ASSERT_OK(zkl_lock_release(locks[0], NULL));
-    for (int i = 0; i < 2; i++) {
-        CU_ASSERT(zkl_lock_is_held(holders[i]));
-        zkl_lock_free(holders[i]);
-        zkl_lock_free(locks[i]);
-    }
-    close_one(first);
-    close_one(second);
 }
 
 /* The recorder sends no name that long: through the client library itself. */
@@ -370,7 +294,7 @@ TEST(test_long_names)
     put_long("/long", 5000);
     put_long("/few/locks", 5000);
     put_long("/long", 900000);
-    check_grant(session, "/long");
+    contest_once(session, "/long");
     ASSERT_OK_FATAL(zkl_semaphore_new(&semaphore, session, "/few", 1, NULL, NULL));
     ASSERT_OK(zkl_semaphore_acquire(semaphore, 1, SOON, NULL, NULL));
     zkl_lock_free(semaphore);
@@ -379,31 +303,30 @@ TEST(test_long_names)
 
 /* --- with credentials -------------------------------------------------------------------------------------------------- */
 
-/* All that a stranger may try on a queue in /vault/deep/lock; what each came to. */
-static void check_closed(const char *node, bool may_read)
+/* All that a stranger may try on the znode of a lock and on every directory above it: nothing, but to read where that is permitted. */
+static void check_closed(const zkl_lock *lock, bool may_read)
 {
-    static const char *const dirs[] = {"/vault", "/vault/deep", "/vault/deep/lock"};
     enum zkl__rc read = may_read ? ZKL__RC_OK : ZKL__RC_NOAUTH;
-    char path[ZKL_PATH_MAX];
-    for (int i = 0; i < 3; i++) {
-        CU_ASSERT_EQUAL(put(dirs[i], "_c_" UUID "-lock-", ZKL__EPHEMERAL_SEQUENTIAL), ZKL__RC_NOAUTH);
-        CU_ASSERT_EQUAL(meddle(op_read(ZKL__OP_CHILDREN, dirs[i], false)), read);
-        CU_ASSERT_EQUAL(meddle(op_set(dirs[i], "held by nobody", -1)), ZKL__RC_NOAUTH);
-    }
-    CU_ASSERT_EQUAL(meddle(op_delete("/vault/deep", -1)), ZKL__RC_NOAUTH);
-    snprintf(path, sizeof path, "/vault/deep/lock/%s", node);
+    char path[ZKL_PATH_MAX], node[ZKL__NAME_MAX];
+    CU_ASSERT(zkl_lock_node(lock, node, sizeof node) > 0);
+    snprintf(path, sizeof path, "%s/%s", zkl_lock_path(lock), node);
+    CU_ASSERT_EQUAL(meddle(op_read(ZKL__OP_GET, path, false)), read);
     CU_ASSERT_EQUAL(meddle(op_delete(path, -1)), ZKL__RC_NOAUTH);
     CU_ASSERT_EQUAL(meddle(op_set(path, "__REVOKE__", -1)), ZKL__RC_NOAUTH);
-    CU_ASSERT_EQUAL(meddle(op_read(ZKL__OP_GET, path, false)), read);
+    for (char *slash = strrchr(path, '/'); slash != path; slash = strrchr(path, '/')) {
+        *slash = '\0';
+        CU_ASSERT_EQUAL(put(path, "_c_" UUID "-lock-", ZKL__EPHEMERAL_SEQUENTIAL), ZKL__RC_NOAUTH);
+        CU_ASSERT_EQUAL(meddle(op_read(ZKL__OP_CHILDREN, path, false)), read);
+        CU_ASSERT_EQUAL(meddle(op_set(path, "held by nobody", -1)), ZKL__RC_NOAUTH);
+        CU_ASSERT_NOT_EQUAL(meddle(op_delete(path, -1)), ZKL__RC_OK);
+    }
 }
 
 TEST(test_creator_only)
 {
     zkl_session *session = open_as("ann:secret", NULL);
     zkl_lock *lock = contest_holder(session, "/vault/deep/lock");
-    char node[ZKL__NAME_MAX];
-    CU_ASSERT(zkl_lock_node(lock, node, sizeof node) > 0);
-    check_closed(node, false);
+    check_closed(lock, false);
     CU_ASSERT(zkl_lock_is_held(lock));
     zkl_session *other = open_as("ben:secret", NULL);
     zkl_lock *no = contest_lock(other, "/vault/deep/lock", NULL);
@@ -425,11 +348,7 @@ TEST(test_given_list)
     static const zkl_acl acl = {2, entries};
     zkl_session *session = open_as("ann:secret", &acl);
     zkl_lock *lock = contest_holder(session, "/shown/deep/lock");
-    struct zkl__op look = op_read(ZKL__OP_CHILDREN, "/shown/deep/lock", false);
-    CU_ASSERT_EQUAL(recorder_do(intruder, &look)->reply.child_count, 1);
-    CU_ASSERT_EQUAL(put("/shown", "x", ZKL__PERSISTENT), ZKL__RC_NOAUTH);
-    CU_ASSERT_EQUAL(put("/shown/deep/lock", "lock-0000000000", ZKL__EPHEMERAL), ZKL__RC_NOAUTH);
-    ASSERT_OK(zkl_lock_release(lock, NULL));
+    check_closed(lock, true);
     zkl_lock_free(lock);
     close_one(session);
 }

@@ -86,10 +86,7 @@ static void on_log(const zkl_log_record *record, void *payload)
 
 static zkl_session_options talkative(const char *scheme)
 {
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.session_timeout_ms = TIMEOUT;
-    options.tick_ms = TICK;
-    options.connect_timeout_ms = SOON;
+    zkl_session_options options = contest_options(TIMEOUT, TICK);
     options.auth_scheme = scheme;
     options.auth = scheme ? CREDENTIALS : NULL;
     options.auth_size = scheme ? strlen(CREDENTIALS) : 0;

@@ -23,10 +23,7 @@ static void on_log(const zkl_log_record *record, void *payload)
 
 static zkl_session_options asking(const char *tls, const zkl_sasl *sasl)
 {
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.session_timeout_ms = 4000;
-    options.tick_ms = 500;
-    options.connect_timeout_ms = SOON;
+    zkl_session_options options = contest_options(4000, 500);
     options.log_fn = on_log;
     options.tls = tls;
     options.sasl = sasl;
@@ -38,9 +35,7 @@ static int try_open(const zkl_session_options *options, zkl_error *err)
     zkl_session *session;
     int code = zkl_session_open(&session, ensemble_servers(server), options, err);
     if (code == ZKL_OK) {
-        zkl_lock *lock = contest_holder(session, "/transport");
-        ASSERT_OK(zkl_lock_release(lock, NULL));
-        zkl_lock_free(lock);
+        contest_once(session, "/transport");
         ASSERT_OK(zkl_session_close(session, SOON));
     }
     return code;
