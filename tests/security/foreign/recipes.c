@@ -2,16 +2,15 @@
 
 #include "wait.h"
 
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* --- one call without waiting, waited for ----------------------------------------------------------------------------- */
 
 struct outcome {
-    pthread_mutex_t mutex;
-    pthread_cond_t cond;
-    bool done;
+    atomic_bool done;
     int code;
     zkl_error err;
 };
@@ -19,12 +18,9 @@ struct outcome {
 static void on_done(int code, const zkl_error *err, void *payload)
 {
     struct outcome *outcome = payload;
-    pthread_mutex_lock(&outcome->mutex);
-    outcome->done = true;
     outcome->code = code;
     outcome->err = *err;
-    pthread_cond_signal(&outcome->cond);
-    pthread_mutex_unlock(&outcome->mutex);
+    atomic_store(&outcome->done, true);
 }
 
 static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
@@ -37,94 +33,36 @@ static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const 
 /* rc: of the call itself. */
 static int await(struct use *use, struct outcome *outcome, int rc)
 {
-    struct timespec end;
-    clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += (use->timeout_ms + SOON) / 1000;
-    if (rc != ZKL_OK) {
-        return rc;
+    int64_t end = now_ms() + use->timeout_ms + SOON;
+    while (rc == ZKL_OK && !atomic_load(&outcome->done)) {
+        if (!look_again(end)) {
+            return STUCK; /* it may be completed later */
+        }
     }
-    pthread_mutex_lock(&outcome->mutex);
-    while (!outcome->done && pthread_cond_timedwait(&outcome->cond, &outcome->mutex, &end) == 0) {
+    if (rc == ZKL_OK) {
+        use->err = outcome->err;
+        rc = outcome->code;
     }
-    bool done = outcome->done;
-    pthread_mutex_unlock(&outcome->mutex);
-    if (!done) {
-        return STUCK;
-    }
-    use->err = outcome->err;
-    return outcome->code;
-}
-
-static struct outcome *outcome_new(void)
-{
-    struct outcome *outcome = calloc(1, sizeof *outcome);
-    pthread_mutex_init(&outcome->mutex, NULL);
-    pthread_cond_init(&outcome->cond, NULL);
-    return outcome;
-}
-
-/* One that is stuck may be completed later. */
-static int outcome_end(struct outcome *outcome, int code)
-{
-    if (code != STUCK) {
-        free(outcome);
-    }
-    return code;
+    free(outcome);
+    return rc;
 }
 
 /* CALL(use, zkl_barrier_set, (session, path, timeout)): the code of the call, or of its asynchronous form. */
 #define ARGUMENTS(...) __VA_ARGS__
-#define CALL(use, function, arguments)                                                                                \
-    __extension__({                                                                                                   \
-        struct outcome *outcome_ = outcome_new();                                                                     \
-        int code_ = (use)->async                                                                                      \
-                        ? await(use, outcome_, function##_async(ARGUMENTS arguments, on_done, outcome_, &(use)->err)) \
-                        : function(ARGUMENTS arguments, &(use)->err);                                                 \
-        outcome_end(outcome_, code_);                                                                                 \
+#define CALL(use, function, arguments)                                                                         \
+    __extension__({                                                                                            \
+        struct outcome *outcome_ = (use)->async ? calloc(1, sizeof *outcome_) : NULL;                          \
+        outcome_ ? await(use, outcome_, function##_async(ARGUMENTS arguments, on_done, outcome_, &(use)->err)) \
+                 : function(ARGUMENTS arguments, &(use)->err);                                                 \
     })
 
 /* --- what is acquired -------------------------------------------------------------------------------------------------- */
 
 static int acquire(struct use *use, zkl_lock *lock)
 {
-    struct outcome *outcome = outcome_new();
-    int code = use->async
-                   ? await(use, outcome, zkl_lock_acquire_async(lock, use->timeout_ms, on_acquired, outcome, &use->err))
+    struct outcome *outcome = use->async ? calloc(1, sizeof *outcome) : NULL;
+    return outcome ? await(use, outcome, zkl_lock_acquire_async(lock, use->timeout_ms, on_acquired, outcome, &use->err))
                    : zkl_lock_acquire(lock, use->timeout_ms, NULL, &use->err);
-    return outcome_end(outcome, code);
-}
-
-/* Acquires, does the verb of the recipe's own, releases and frees. */
-static int use_lock(struct use *use, int made, zkl_lock **made_lock, int (*verb)(struct use *, zkl_lock *))
-{
-    if (made != ZKL_OK) {
-        return made;
-    }
-    zkl_lock *lock = *made_lock;
-    int code = acquire(use, lock);
-    if (code == STUCK) {
-        return code;
-    }
-    if (code == ZKL_OK && verb) {
-        code = verb(use, lock);
-    }
-    zkl_lock_release(lock, NULL);
-    zkl_lock_free(lock);
-    return code;
-}
-
-static int use_plain(struct use *use)
-{
-    zkl_lock *lock = NULL;
-    return use_lock(use, zkl_lock_new(&lock, use->session, use->path, NULL, &use->err), &lock, NULL);
-}
-
-static int use_recover(struct use *use)
-{
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    zkl_lock *lock = NULL;
-    options.recover = true;
-    return use_lock(use, zkl_lock_new(&lock, use->session, use->path, &options, &use->err), &lock, NULL);
 }
 
 static void on_revoke(zkl_lock *lock, void *payload)
@@ -133,34 +71,35 @@ static void on_revoke(zkl_lock *lock, void *payload)
     (void)payload;
 }
 
-static int use_revocable(struct use *use)
+static int use_lock(struct use *use, const struct recipe *recipe)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    zkl_lock *lock = NULL;
-    options.revoke_fn = on_revoke;
-    return use_lock(use, zkl_lock_new(&lock, use->session, use->path, &options, &use->err), &lock, NULL);
+    zkl_lock *lock;
+    options.recover = recipe->recover;
+    options.revoke_fn = recipe->revocable ? on_revoke : NULL;
+    options.linger_ms = recipe->linger_ms;
+    options.delay_after_crash_ms = recipe->delay_ms;
+    options.release_timeout_ms = use->patience_ms; /* of a downgrade, too */
+    int code = recipe->make(&lock, use->session, use->path, &options, &use->err);
+    if (code != ZKL_OK) {
+        return code;
+    }
+    code = acquire(use, lock);
+    if (code == STUCK) {
+        return code;
+    }
+    if (code == ZKL_OK && recipe->verb) {
+        code = recipe->verb(use, lock);
+    }
+    zkl_lock_release(lock, NULL);
+    zkl_lock_free(lock);
+    return code;
 }
 
-static int use_linger(struct use *use)
+int recipe_use(const struct recipe *recipe, struct use *use)
 {
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    zkl_lock *lock = NULL;
-    options.linger_ms = 1;
-    return use_lock(use, zkl_lock_new(&lock, use->session, use->path, &options, &use->err), &lock, NULL);
-}
-
-static int use_delay(struct use *use)
-{
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    zkl_lock *lock = NULL;
-    options.delay_after_crash_ms = 1;
-    return use_lock(use, zkl_lock_new(&lock, use->session, use->path, &options, &use->err), &lock, NULL);
-}
-
-static int use_reader(struct use *use)
-{
-    zkl_lock *lock = NULL;
-    return use_lock(use, zkl_read_lock_new(&lock, use->session, use->path, NULL, &use->err), &lock, NULL);
+    int code = recipe->run ? recipe->run(use) : ZKL_OK;
+    return code == ZKL_OK && recipe->make ? use_lock(use, recipe) : code;
 }
 
 static int downgrade(struct use *use, zkl_lock *lock)
@@ -168,49 +107,36 @@ static int downgrade(struct use *use, zkl_lock *lock)
     return zkl_write_lock_downgrade(lock, &use->err);
 }
 
-static int use_writer(struct use *use)
-{
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    zkl_lock *lock = NULL;
-    options.release_timeout_ms = use->patience_ms; /* of the downgrade, too */
-    return use_lock(use, zkl_write_lock_new(&lock, use->session, use->path, &options, &use->err), &lock, downgrade);
-}
-
-static int use_multilock(struct use *use)
+static int make_multilock(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
+                          zkl_error *err)
 {
     char other[512];
-    const char *paths[] = {use->path, other};
-    zkl_lock *lock = NULL;
-    snprintf(other, sizeof other, "%s-other", use->path);
-    return use_lock(use, zkl_multilock_new(&lock, use->session, paths, 2, NULL, &use->err), &lock, NULL);
+    const char *paths[] = {path, other};
+    snprintf(other, sizeof other, "%s-other", path);
+    return zkl_multilock_new(out, session, paths, 2, options, err);
 }
 
-static int use_semaphore(struct use *use)
+static int make_semaphore(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
+                          zkl_error *err)
 {
-    zkl_lock *lock = NULL;
-    return use_lock(use, zkl_semaphore_new(&lock, use->session, use->path, 2, NULL, &use->err), &lock, NULL);
+    return zkl_semaphore_new(out, session, path, 3, options, err);
 }
 
-static int use_agreed(struct use *use)
+/* Of as many permits as the path says. */
+static int make_agreed(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
+                       zkl_error *err)
 {
-    zkl_lock *lock = NULL;
-    return use_lock(use, zkl_semaphore_new(&lock, use->session, use->path, 0, NULL, &use->err), &lock, NULL);
+    return zkl_semaphore_new(out, session, path, 0, options, err);
 }
 
 static int use_resize(struct use *use)
 {
-    return CALL(use, zkl_semaphore_resize, (use->session, use->path, 3, use->patience_ms));
+    return CALL(use, zkl_semaphore_resize, (use->session, use->path, 4, use->patience_ms));
 }
 
 static int publish(struct use *use, zkl_lock *lock)
 {
     return CALL(use, zkl_election_publish, (lock, "here I am", use->patience_ms));
-}
-
-static int use_election(struct use *use)
-{
-    zkl_lock *lock = NULL;
-    return use_lock(use, zkl_election_new(&lock, use->session, use->path, NULL, &use->err), &lock, publish);
 }
 
 static int look_and_record(struct use *use, zkl_lock *lock)
@@ -223,16 +149,12 @@ static int look_and_record(struct use *use, zkl_lock *lock)
     return code;
 }
 
-static int use_once(struct use *use)
+static int prepare(struct use *use)
 {
-    zkl_lock *lock = NULL;
     int64_t last = 0, recorded = 0;
     int code = CALL(use, zkl_once_prepare, (use->session, use->path, use->patience_ms));
-    if (code == ZKL_OK) {
-        code = CALL(use, zkl_once_last, (use->session, use->path, 1000, use->patience_ms, &last, &recorded));
-    }
     return code == ZKL_OK
-               ? use_lock(use, zkl_lock_new(&lock, use->session, use->path, NULL, &use->err), &lock, look_and_record)
+               ? CALL(use, zkl_once_last, (use->session, use->path, 1000, use->patience_ms, &last, &recorded))
                : code;
 }
 
@@ -342,7 +264,7 @@ static int use_partition(struct use *use)
     code = zkl_partition_start(partition, &use->err);
     if (code == ZKL_OK) {
         await_report(use, &assigned);
-        code = use->async ? CALL(use, zkl_partition_stop, (partition)) : zkl_partition_stop(partition, &use->err);
+        code = CALL(use, zkl_partition_stop, (partition));
     }
     zkl_partition_free(partition);
     return code;
@@ -419,26 +341,26 @@ static int use_queue_verbs(struct use *use)
 }
 
 const struct recipe recipes[] = {
-    {"lock", true, 0, use_plain},
-    {"lock-recover", true, 0, use_recover},
-    {"lock-revocable", true, 0, use_revocable},
-    {"lock-linger", true, 0, use_linger},
-    {"lock-delay", true, 0, use_delay},
-    {"read", true, 0, use_reader},
-    {"write", true, 0, use_writer},
-    {"multilock", true, 0, use_multilock},
-    {"election", true, 0, use_election},
-    {"observer", false, 0, use_observer},
-    {"queue-list", true, 0, use_queue_list},
-    {"semaphore", true, 1, use_semaphore},
-    {"semaphore-agreed", true, 1, use_agreed},
-    {"resize", true, 1, use_resize},
-    {"once", true, 2, use_once},
-    {"partition", true, 3, use_partition},
-    {"group-watch", false, 4, use_group_watch},
-    {"group", true, 4, use_group},
-    {"double-barrier", true, 5, use_double_barrier},
-    {"barrier", true, 6, use_barrier},
-    {"queue-verbs", true, 7, use_queue_verbs},
+    {"lock", true, 0, .make = zkl_lock_new},
+    {"lock-recover", true, 0, .make = zkl_lock_new, .recover = true},
+    {"lock-revocable", true, 0, .make = zkl_lock_new, .revocable = true},
+    {"lock-linger", true, 0, .make = zkl_lock_new, .linger_ms = 1},
+    {"lock-delay", true, 0, .make = zkl_lock_new, .delay_ms = 1},
+    {"read", true, 0, .make = zkl_read_lock_new},
+    {"write", true, 0, .make = zkl_write_lock_new, .verb = downgrade},
+    {"multilock", true, 0, .make = make_multilock},
+    {"election", true, 0, .make = zkl_election_new, .verb = publish},
+    {"observer", false, 0, .run = use_observer},
+    {"queue-list", true, 0, .run = use_queue_list},
+    {"semaphore", true, 1, .make = make_semaphore},
+    {"semaphore-agreed", true, 1, .make = make_agreed},
+    {"resize", true, 1, .run = use_resize},
+    {"once", true, 2, .run = prepare, .make = zkl_lock_new, .verb = look_and_record},
+    {"partition", true, 3, .run = use_partition},
+    {"group-watch", false, 4, .run = use_group_watch},
+    {"group", true, 4, .run = use_group},
+    {"double-barrier", true, 5, .run = use_double_barrier},
+    {"barrier", true, 6, .run = use_barrier},
+    {"queue-verbs", true, 7, .run = use_queue_verbs},
 };
 const int recipe_count = sizeof recipes / sizeof *recipes;

@@ -20,10 +20,19 @@ struct recipe {
     const char *name;
     bool has_async;
     int group;                /* recipes of one group may follow one another at a path */
-    int (*run)(struct use *); /* the code of the call that decides: ZKL_OK, or why not */
+    int (*run)(struct use *); /* or NULL */
+    /* After that, or NULL: a lock, which is acquired, used by its verb and released. */
+    int (*make)(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
+                zkl_error *err);
+    int (*verb)(struct use *, zkl_lock *);
+    bool recover, revocable;
+    int64_t linger_ms, delay_ms;
 };
 
 extern const struct recipe recipes[];
 extern const int recipe_count;
+
+/* The code of the call that decides: ZKL_OK, or why not. */
+int recipe_use(const struct recipe *recipe, struct use *use);
 
 #endif

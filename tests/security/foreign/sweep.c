@@ -1,5 +1,5 @@
 /* sweep.c - every recipe where others have made znodes of every name: all names, in the directory and in those below it,
- * ephemeral, persistent, in a container, with a time to live, unreadable, with no data, with a byte and with a megabyte.
+ * ephemeral, persistent, in a container, unreadable, with no data, with a byte and with a megabyte.
  *
  *   foreign_sweep memory
  *   foreign_sweep server VERBS ZKLOCK     the recipes on a real server, then verbs.py with the command ZKLOCK
@@ -9,7 +9,7 @@
  * EBUSY, and from 3.8.4 and 3.9.2 on (ZOOKEEPER-2590) behind one that may not be read. No foreign znode is deleted, and none of
  * ours is left.
  *
- * A container, and a znode with a time to live, is as persistent here: clients see no owner of either
+ * A container is as persistent here, and so is a znode with a time to live: clients see no owner of either
  * (DataNode.getClientEphemeralOwner). A znode that may not be read has to count, since passing over a contender makes two holders.
  * Since ZOOKEEPER-2590 no request shows its owner to a client without rights on it:
  *  - exists, getData, getChildren, multiRead and check need READ; getACL READ or ADMIN; setData WRITE; setACL ADMIN
@@ -30,7 +30,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zookeeper/zookeeper.h>
 
 #define WORKERS 16
 #define MEGABYTE (1000 * 1000) /* less than jute.maxbuffer with the rest of the request */
@@ -150,9 +149,8 @@ static const struct foreign_name *foreign_names(size_t *out)
 
 /* --- scenes ----------------------------------------------------------------------------------------------------------- */
 
-enum znode { PERSISTENT, EPHEMERAL, CONTAINER, UNREADABLE, UNREADABLE_EPHEMERAL, TTL, ZNODES };
-static const char *const znode_names[] = {"persistent",           "ephemeral", "container", "unreadable",
-                                          "unreadable-ephemeral", "ttl"};
+enum znode { PERSISTENT, EPHEMERAL, CONTAINER, UNREADABLE, UNREADABLE_EPHEMERAL, ZNODES };
+static const char *const znode_names[] = {"persistent", "ephemeral", "container", "unreadable", "unreadable-ephemeral"};
 
 static const char *const places[] = {"", "/locks", "/leases", "/members", "/pieces"};
 enum { PLACES = sizeof places / sizeof *places };
@@ -210,38 +208,6 @@ static void make_directory(struct recorder *stranger, const char *path)
     recorder_do(stranger, &op);
 }
 
-/* The port has no znodes with a time to live. */
-static bool make_ttl(zhandle_t *raw, const char *dir, const char *name)
-{
-    char path[512 + NAME_BYTES];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return zoo_create2_ttl(raw, path, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_PERSISTENT_WITH_TTL, INT64_C(3600000), NULL, 0,
-                           NULL) == ZOK;
-}
-
-static void ignore(zhandle_t *raw, int type, int state, const char *path, void *context)
-{
-    (void)raw;
-    (void)type;
-    (void)state;
-    (void)path;
-    (void)context;
-}
-
-static void populate_ttl(const struct scene *scene, const char *dir)
-{
-    zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
-    zhandle_t *raw = zookeeper_init(all.servers, ignore, 10000, NULL, NULL, 0);
-    size_t made = 0;
-    for (size_t i = 0; raw && i < scene->names; i++) {
-        made += make_ttl(raw, dir, scene->first[i * scene->step].text);
-    }
-    zookeeper_close(raw);
-    if (made == 0) {
-        complain(scene, "nobody", false, "no znode with a time to live could be made", NULL);
-    }
-}
-
 /* Returns how many there are: a server takes no control characters. */
 static size_t populate(struct recorder *stranger, const struct scene *scene, const char *path)
 {
@@ -260,10 +226,7 @@ static size_t populate(struct recorder *stranger, const struct scene *scene, con
         snprintf(other, sizeof other, "%s%s", path, pairs[scene->place]);
         make_directory(stranger, other);
     }
-    if (scene->znode == TTL) {
-        populate_ttl(scene, dir);
-    }
-    for (size_t i = 0; scene->znode != TTL && i < scene->names; i++) {
+    for (size_t i = 0; i < scene->names; i++) {
         const struct zkl__op op = {.kind = ZKL__OP_CREATE,
                                    .dir = dir,
                                    .name = scene->first[i * scene->step].text,
@@ -360,7 +323,7 @@ static void use_once(const struct scene *scene, const struct recipe *recipe, zkl
                       .patience_ms = SOON,
                       .briefly_ms = BRIEFLY};
     int64_t began = now_ms();
-    int code = recipe->run(&use);
+    int code = recipe_use(recipe, &use);
     if (now_ms() - began > use.timeout_ms + SOON) {
         complain(scene, recipe->name, async, "late", &use.err);
     }
@@ -461,11 +424,8 @@ static void write_scenes(size_t step)
     const struct foreign_name *names = foreign_names(&count);
     const int groups = recipes[recipe_count - 1].group + 1;
     for (int place = 0; place < PLACES; place++) {
-        for (enum znode znode = 0; znode < TTL; znode++) {
+        for (enum znode znode = 0; znode < ZNODES; znode++) {
             add_scene((struct scene){znode, place, names, count / step, step, 0, groups});
-        }
-        if (all.store == &zkl__store_zookeeper) {
-            add_scene((struct scene){TTL, place, names, count / 20, 20, 0, groups});
         }
         add_scene((struct scene){PERSISTENT, place, names, 2, 1, MEGABYTE, groups});
         add_scene((struct scene){EPHEMERAL, place, names, 2, 1, MEGABYTE, groups});
@@ -524,8 +484,7 @@ int main(int argc, char **argv)
     if (!ensemble_available()) {
         return 77;
     }
-    struct ensemble *server =
-        ensemble_start(&(struct ensemble_options){.tick_ms = 500, .java = "-Dzookeeper.extendedTypesEnabled=true"});
+    struct ensemble *server = ensemble_start(&(struct ensemble_options){.tick_ms = 500});
     if (!server) {
         return 1;
     }

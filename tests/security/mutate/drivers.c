@@ -59,49 +59,19 @@ static void on_revoke(zkl_lock *lock, void *payload)
     zkl_lock_cancel(lock);
 }
 
-static zkl_lock *make_lock(zkl_session *session)
+/* A plain lock has other options from time to time. */
+static zkl_lock *make(const struct recipe *recipe, zkl_session *session)
 {
+    static atomic_int made;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     zkl_lock *lock = NULL;
-    static atomic_int made;
-    int number = atomic_fetch_add(&made, 1);
-    options.recover = number % 3 == 1;
+    int number = recipe->make == zkl_lock_new ? atomic_fetch_add(&made, 1) % 3 : 0;
+    options.recover = number == 1;
     options.state_fn = on_lock_state;
-    options.revoke_fn = number % 3 == 2 ? on_revoke : NULL;
+    options.revoke_fn = number == 2 ? on_revoke : NULL;
     options.release_timeout_ms = 200;
-    zkl_lock_new(&lock, session, path, &options, NULL);
+    recipe->make(&lock, session, path, &options, NULL);
     return lock;
-}
-
-static zkl_lock *make_writer(zkl_session *session)
-{
-    zkl_lock *lock = NULL;
-    zkl_write_lock_new(&lock, session, path, NULL, NULL);
-    return lock;
-}
-
-static zkl_lock *make_semaphore(zkl_session *session)
-{
-    zkl_lock *semaphore = NULL;
-    zkl_semaphore_new(&semaphore, session, path, 3, NULL, NULL);
-    return semaphore;
-}
-
-static zkl_lock *make_multilock(zkl_session *session)
-{
-    char other[512];
-    const char *paths[] = {path, other};
-    zkl_lock *lock = NULL;
-    snprintf(other, sizeof other, "%s-other", path);
-    zkl_multilock_new(&lock, session, paths, 2, NULL, NULL);
-    return lock;
-}
-
-static zkl_lock *make_election(zkl_session *session)
-{
-    zkl_lock *election = NULL;
-    zkl_election_new(&election, session, path, NULL, NULL);
-    return election;
 }
 
 /* Two of three permits: so two cannot hold at once. */
@@ -203,10 +173,10 @@ static void contest_round(struct contest *c)
     called(release(c->ours));
 }
 
-static void run_contest(zkl_lock *(*make)(zkl_session *session))
+static void run_contest(const struct recipe *recipe)
 {
     for (int i = 0; i < ROUNDS; i++) {
-        struct contest c = {.ours = make(liar), .rival = honest ? make(honest) : NULL};
+        struct contest c = {.ours = make(recipe, liar), .rival = honest ? make(recipe, honest) : NULL};
         if (c.ours) {
             contest_round(&c);
             zkl_lock_free(c.ours);
@@ -219,22 +189,20 @@ static void run_contest(zkl_lock *(*make)(zkl_session *session))
 
 /* --- every recipe ----------------------------------------------------------------------------------------------------- */
 
-/* Those that are acquired, in a contest with a rival. */
+/* The recipes (../foreign/recipes.h) of a program. A lock is contested with the rival; the others are used through the liar, beside the
+ * rival's at the same path. */
 static const struct {
-    const char *name;
-    zkl_lock *(*make)(zkl_session *session);
-} contests[] = {{"lock", make_lock},
-                {"rwlock", make_writer},
-                {"semaphore", make_semaphore},
-                {"multilock", make_multilock},
-                {"election", make_election}};
-
-/* The recipes (../foreign/recipes.h) of a program that are used through the liar, beside the rival's at the same path. */
-static const struct {
-    const char *name, *recipes[4];
-} uses[] = {{"election", {"observer"}},   {"group", {"group-watch", "group"}},
-            {"partition", {"partition"}}, {"barrier", {"barrier", "double-barrier"}},
-            {"once", {"once"}},           {"queue", {"queue-list", "queue-verbs"}}};
+    const char *name, *recipes[3];
+} programs[] = {{"lock", {"lock"}},
+                {"rwlock", {"write"}},
+                {"semaphore", {"semaphore"}},
+                {"multilock", {"multilock"}},
+                {"election", {"election", "observer"}},
+                {"group", {"group-watch", "group"}},
+                {"partition", {"partition"}},
+                {"barrier", {"barrier", "double-barrier"}},
+                {"once", {"once"}},
+                {"queue", {"queue-list", "queue-verbs"}}};
 
 struct rival {
     pthread_t thread;
@@ -246,7 +214,7 @@ static int use_recipe(const struct recipe *recipe, zkl_session *session, const c
 {
     struct use use = {
         .session = session, .path = at, .timeout_ms = LONG_MS, .patience_ms = LONG_MS, .briefly_ms = 2 * SHORT_MS};
-    int code = recipe->run(&use);
+    int code = recipe_use(recipe, &use);
     atomic_fetch_add(&text_bytes, (int)strlen(use.err.text));
     return code;
 }
@@ -259,20 +227,17 @@ static void *run_rival(void *arg)
 }
 
 /* Each kind of recipe at a path of its own. */
-static void run_recipe(const char *name)
+static void run_recipe(const struct recipe *recipe)
 {
-    struct rival rival = {.recipe = recipes};
-    while (strcmp(rival.recipe->name, name) != 0) {
-        rival.recipe++;
-    }
-    snprintf(rival.path, sizeof rival.path, "%s-%d", path, rival.recipe->group);
+    struct rival rival = {.recipe = recipe};
+    snprintf(rival.path, sizeof rival.path, "%s-%d", path, recipe->group);
     zkl_lock *holder = NULL;
-    if (strncmp(name, "queue", 5) == 0 && zkl_lock_new(&holder, honest, rival.path, NULL, NULL) == ZKL_OK) {
+    if (strncmp(recipe->name, "queue", 5) == 0 && zkl_lock_new(&holder, honest, rival.path, NULL, NULL) == ZKL_OK) {
         (void)acquire(holder, LONG_MS);
     }
     for (int i = 0; i < ROUNDS; i++) {
         bool beside = pthread_create(&rival.thread, NULL, run_rival, &rival) == 0;
-        if (called(use_recipe(rival.recipe, liar, rival.path)) == ZKL_OK) {
+        if (called(use_recipe(recipe, liar, rival.path)) == ZKL_OK) {
             atomic_fetch_add(&grants, 1);
         }
         if (beside) {
@@ -286,15 +251,13 @@ static void run_recipe(const char *name)
 static bool run_program(const char *name)
 {
     bool known = false;
-    for (size_t i = 0; i < sizeof contests / sizeof *contests; i++) {
-        if (strcmp(contests[i].name, name) == 0) {
-            run_contest(contests[i].make);
-            known = true;
-        }
-    }
-    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
-        for (int k = 0; strcmp(uses[i].name, name) == 0 && uses[i].recipes[k]; k++) {
-            run_recipe(uses[i].recipes[k]);
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        for (int k = 0; strcmp(programs[i].name, name) == 0 && programs[i].recipes[k]; k++) {
+            const struct recipe *recipe = recipes;
+            while (strcmp(recipe->name, programs[i].recipes[k]) != 0) {
+                recipe++;
+            }
+            (recipe->run ? run_recipe : run_contest)(recipe);
             known = true;
         }
     }
