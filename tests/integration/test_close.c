@@ -164,21 +164,6 @@ TEST(test_frozen)
     ASSERT_EVENTUALLY(threads() <= before);
 }
 
-TEST(test_no_server_any_more)
-{
-    struct ensemble *doomed = ensemble_start(NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(doomed);
-    zkl_session *session = contest_session(ensemble_servers(doomed), TIMEOUT, TICK);
-    zkl_lock *lock = contest_holder(session, "/dead");
-    ensemble_kill(doomed, 0);
-    ASSERT_EVENTUALLY(zkl_session_state(session) != ZKL_SESSION_CONNECTED);
-    int64_t began = now_ms();
-    CU_ASSERT_EQUAL(zkl_session_close(session, 300), ZKL_ETIMEOUT);
-    CU_ASSERT(now_ms() - began < 300 + TIMEOUT / 2);
-    zkl_lock_free(lock);
-    ensemble_stop(doomed);
-}
-
 /* The servers have ended the session, and the next one is not there yet: nothing of ours is left, which is all that close asks. */
 TEST(test_lost)
 {
@@ -194,17 +179,6 @@ TEST(test_lost)
     close_one(session);
     CU_ASSERT_EQUAL(queue_length(eye, "/lost"), 0);
     zkl_lock_free(lock);
-    proxy_stop(proxy);
-}
-
-/* The connection ends instead of the answer: the server may have ended the session, or it has stepped down. */
-TEST(test_goodbye_without_an_answer)
-{
-    struct proxy *proxy;
-    zkl_session *session = open_behind(&proxy);
-    proxy_lose_next(proxy, PROXY_OP_CLOSE);
-    CU_ASSERT_EQUAL(zkl_session_close(session, 2000), ZKL_ETIMEOUT);
-    CU_ASSERT_EQUAL(proxy_hits(proxy), 1);
     proxy_stop(proxy);
 }
 

@@ -1,6 +1,5 @@
 /* Options of a lock on a real server. linger_ms: another session that queues behind it is granted immediately. delay_after_crash_ms: the
  * next holder waits after a holder whose session ended without a release, and after no other end. */
-#include <stdatomic.h>
 #include <string.h>
 
 #include "handle_kit.h"
@@ -10,7 +9,6 @@
 #define LINGER 60000
 #define CRASHING "/crash-delay"
 #define DELAY 3000
-#define LONG 3600000 /* whoever is granted with this delay has not waited for it */
 
 /* --- linger_ms ---------------------------------------------------------------------------------------------------------- */
 
@@ -70,57 +68,6 @@ TEST(test_another_session)
     close_one(two);
 }
 
-static atomic_bool enough;
-static atomic_int inside;
-static atomic_long grants;
-
-static void *again_and_again(void *arg)
-{
-    while (!atomic_load(&enough)) {
-        acquire(arg);
-        CU_ASSERT_EQUAL(atomic_fetch_add(&inside, 1), 0);
-        atomic_fetch_sub(&inside, 1);
-        release(arg);
-        atomic_fetch_add(&grants, 1);
-    }
-    return NULL;
-}
-
-/* Three threads of one session pass it on among themselves all the time; another session is granted between them, again and again. */
-TEST(test_busy_session)
-{
-    enum { THREADS = 3, ROUNDS = 50 };
-    zkl_session *one = open_one(), *two = open_one();
-    zkl_lock *locks[THREADS], *rival = lock_in(two, 0);
-    pthread_t threads[THREADS];
-    int64_t last = 0;
-    atomic_store(&enough, false);
-    for (int i = 0; i < THREADS; i++) {
-        locks[i] = lock_in(one, LINGER);
-        CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, again_and_again, locks[i]), 0);
-    }
-    for (int round = 0; round < ROUNDS; round++) {
-        long before = atomic_load(&grants);
-        ASSERT_EVENTUALLY(atomic_load(&grants) > before);
-        zkl_grant grant = acquire(rival);
-        CU_ASSERT_EQUAL(atomic_fetch_add(&inside, 1), 0);
-        CU_ASSERT(grant.token > last);
-        last = grant.token;
-        atomic_fetch_sub(&inside, 1);
-        release(rival);
-    }
-    atomic_store(&enough, true);
-    for (int i = 0; i < THREADS; i++) {
-        pthread_join(threads[i], NULL);
-        zkl_lock_free(locks[i]);
-    }
-    printf("%ld grants beside %d of the other session; ", atomic_load(&grants), ROUNDS);
-    zkl_lock_free(rival);
-    CU_ASSERT(queue_becomes(eye, LINGERING, 0));
-    close_one(one);
-    close_one(two);
-}
-
 /* --- delay_after_crash_ms ------------------------------------------------------------------------------------------------ */
 
 static zkl_lock *careful(zkl_session *session, int64_t delay_ms)
@@ -128,35 +75,6 @@ static zkl_lock *careful(zkl_session *session, int64_t delay_ms)
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.delay_after_crash_ms = delay_ms;
     return contest_lock(session, CRASHING, &options);
-}
-
-/* Free, handed over to another session, and in the same one. */
-TEST(test_clean_ends)
-{
-    zkl_session *one = open_one(), *two = open_one();
-    zkl_lock *first = careful(one, LONG), *second = careful(two, LONG), *third = careful(two, LONG);
-    struct waiter waits, behind;
-    for (int round = 0; round < 10; round++) {
-        CU_ASSERT(handle_granted_at_once(one, CRASHING));
-        CU_ASSERT(handle_granted_at_once(two, CRASHING));
-        ASSERT_OK(zkl_lock_acquire(first, SOON, NULL, NULL));
-        waiter_queue(&waits, second, SOON);
-        CU_ASSERT(queue_becomes(eye, CRASHING, 2));
-        waiter_queue(&behind, third, SOON);
-        CU_ASSERT(queue_becomes(eye, CRASHING, 3));
-        ASSERT_OK(zkl_lock_release(first, NULL));
-        ASSERT_OK(waiter_end(&waits));
-        ASSERT_OK(zkl_lock_release(second, NULL));
-        ASSERT_OK(waiter_end(&behind));
-        ASSERT_OK(zkl_lock_release(third, NULL));
-    }
-    ASSERT_OK(zkl_lock_acquire(first, SOON, NULL, NULL));
-    close_one(one); /* which releases */
-    CU_ASSERT(handle_granted_at_once(two, CRASHING));
-    zkl_lock_free(first);
-    zkl_lock_free(second);
-    zkl_lock_free(third);
-    close_one(two);
 }
 
 /* When the queue was last seen to be so long: whoever goes, goes later. */

@@ -1,7 +1,6 @@
-/* The lock on one real server: its directories, what an operator sees, and a lock of every recipe. */
+/* The lock on one real server: its directories, and a lock of every recipe. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "handle_kit.h"
 #include "one_server.h"
@@ -22,36 +21,6 @@ TEST(test_token_outlives_directory)
     ASSERT_OK(zkl_lock_acquire(lock, SOON, &second, NULL));
     CU_ASSERT(second.token > first.token);
     zkl_lock_free(lock);
-    close_one(session);
-}
-
-/* What an operator sees of a queue. */
-TEST(test_metadata)
-{
-    zkl_session *session = open_one();
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    options.metadata = "nightly backup, ask \xc3\x85sa";
-    zkl_lock *lock = contest_lock(session, "/meta", &options), *plain = contest_lock(session, "/meta", NULL);
-    struct waiter waiter;
-    zkl_queue *queue = NULL;
-    char node[128], whoami[32];
-    ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, NULL));
-    waiter_queue(&waiter, plain, SOON);
-    ASSERT_OK_FATAL(zkl_queue_list(&queue, session, "/meta", SOON, NULL));
-    CU_ASSERT_EQUAL_FATAL(queue->count, 2);
-    const zkl_queue_entry *first = &queue->entries[0], *second = &queue->entries[1];
-    zkl_lock_node(lock, node, sizeof node);
-    CU_ASSERT_STRING_EQUAL(first->name, node);
-    CU_ASSERT_STRING_EQUAL(first->data, options.metadata);
-    CU_ASSERT(first->kind == ZKL_KIND_LOCK && first->readable);
-    CU_ASSERT_EQUAL(first->token, zkl_lock_token(lock));
-    CU_ASSERT_EQUAL(first->session_id, zkl_session_id(session));
-    snprintf(whoami, sizeof whoami, ":%d", (int)getpid());
-    CU_ASSERT_PTR_NOT_NULL(strstr(second->data, whoami));
-    zkl_queue_free(queue);
-    zkl_lock_free(lock);
-    ASSERT_OK(waiter_end(&waiter));
-    zkl_lock_free(plain);
     close_one(session);
 }
 

@@ -284,17 +284,11 @@ TEST(test_close_while_suspended)
     ASSERT_OK(recorder_close(r, SOON));
     CU_ASSERT_EQUAL(rc_of(observer, op_check("/suspended", -1)), ZKL__RC_NONODE);
     recorder_free(r);
-    r = session(proxy, 6000);
-    proxy_refuse(proxy, true);
-    proxy_cut(proxy);
-    CU_ASSERT_PTR_NOT_NULL(recorder_nth(r, RECORD_SUSPENDED, 0, SOON));
-    CU_ASSERT_EQUAL(recorder_close(r, 300), ZKL_ECONNECT);
-    recorder_free(r);
     recorder_free(observer);
     proxy_stop(proxy);
 }
 
-/* As above, and the client library takes its time: that is no reason to speak of a server that was slow. */
+/* Suspended, and no server comes; the client library takes its time: that is no reason to speak of a server that was slow. */
 TEST(test_close_while_parting_takes_long)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
@@ -331,11 +325,6 @@ TEST(test_frozen_server)
     CU_ASSERT_PTR_NOT_NULL(recorder_nth(r, RECORD_CONNECTED, 1, SOON));
     enum zkl__rc rc = rc_of(r, op_create("/frozen", NULL, ZKL__EPHEMERAL));
     CU_ASSERT(rc == ZKL__RC_NODEEXISTS || rc == ZKL__RC_OK);
-    ensemble_freeze(e, 0);
-    int64_t began = now_ms();
-    CU_ASSERT_EQUAL(recorder_close(r, 300), ZKL_ETIMEOUT);
-    printf("(close 300: %lld ms) ", (long long)(now_ms() - began));
-    CU_ASSERT(now_ms() - began < 3300);
     recorder_free(r);
     ensemble_stop(e);
 }
