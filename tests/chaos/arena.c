@@ -48,12 +48,6 @@ static void note(struct arena *a, enum history_op op, const char *who, const cha
                   &(struct history_line){.client = who, .op = op, .path = path, .token = token, .lease = lease});
 }
 
-/* The directories, below a path, in which its contenders have their znodes: the first, the second; NULL: there is none. */
-static const char *queue_of(int path, int number)
-{
-    return number < 2 ? all_paths[path].queues[number] : NULL;
-}
-
 void arena_tell(struct arena *a, const char *what, int who)
 {
     history_write(a->record,
@@ -166,17 +160,19 @@ int arena_aim_server(struct arena *a, int not_this)
 
 /* --- processes ------------------------------------------------------------------------------------------------------- */
 
-/* A program that lies beside ours. It gets fd as 3, and dies with us. */
+void arena_sibling(char path[512], const char *program)
+{
+    ssize_t length = readlink("/proc/self/exe", path, 400);
+    path[length > 0 ? length : 0] = '\0';
+    char *base = strrchr(path, '/');
+    strcpy(base ? base + 1 : path, program);
+}
+
+/* A program beside ours gets fd as 3, and dies with us. */
 static pid_t spawn(const char *program, char *const *argv, int fd)
 {
     char path[512];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 64);
-    path[length > 0 ? length : 0] = '\0';
-    char *base = strrchr(path, '/');
-    if (!base) {
-        return -1;
-    }
-    strcpy(base + 1, program);
+    arena_sibling(path, program);
     pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -359,50 +355,33 @@ static void ledgers_make(struct arena *a)
 }
 
 /* "TOKEN.NUMBER-0000000012" */
-struct ledger_entry {
+static void read_entry(struct arena *a, int path, const char *name)
+{
+    struct history_line line = {.client = "nemesis", .op = HISTORY_committed, .path = a->paths[path]};
     uint64_t token;
-    int number;
-    long place;
-};
-
-static int compare_entries(const void *left, const void *right)
-{
-    const struct ledger_entry *a = left, *b = right;
-    return (a->place > b->place) - (a->place < b->place);
-}
-
-static bool parse_entry(struct ledger_entry *entry, const char *name)
-{
-    int end = 0;
-    return sscanf(name, "%" SCNx64 ".%d-%10ld%n", &entry->token, &entry->number, &entry->place, &end) == 3 &&
-           name[end] == '\0';
-}
-
-static void read_ledger(struct arena *a, int path, const struct zkl__reply *list)
-{
-    struct ledger_entry *all = calloc(list->child_count + 1, sizeof *all);
-    for (size_t i = 0; i < list->child_count; i++) {
-        if (!all || !parse_entry(&all[i], list->children[i])) {
-            complain(a, "a ledger cannot be read");
-            free(all);
-            return;
-        }
+    int number, end = 0;
+    char place[11];
+    if (sscanf(name, "%" SCNx64 ".%d-%10[0-9]%n", &token, &number, place, &end) != 3 || name[end] != '\0') {
+        complain(a, "a ledger cannot be read");
+        return;
     }
-    qsort(all, list->child_count, sizeof *all, compare_entries);
-    for (size_t i = 0; i < list->child_count; i++) {
-        note(a, HISTORY_committed, "nemesis", a->paths[path], (int64_t)all[i].token, all[i].number);
-    }
-    free(all);
+    line.token = (int64_t)token;
+    line.lease = number;
+    line.result = place;
+    history_write(a->record, &line);
 }
 
-/* Writes into the history what was committed, in that order. */
+/* Writes into the history what was committed. */
 static void ledgers_read(struct arena *a)
 {
     struct recorder *eye = queue_eye(ensemble_servers(a->servers));
     for (int i = 0; i < ARENA_PATHS; i++) {
         char path[2 * HISTORY_WORD];
         ledger_path(path, sizeof path, a, i);
-        read_ledger(a, i, queue_look(eye, path));
+        const struct zkl__reply *list = queue_look(eye, path);
+        for (size_t k = 0; k < list->child_count; k++) {
+            read_entry(a, i, list->children[k]);
+        }
     }
     recorder_free(eye);
 }
@@ -552,8 +531,8 @@ static void look_for_orphans(struct arena *a)
     char path[HISTORY_WORD];
     for (int i = 0; i < ARENA_PATHS; i++) {
         int64_t left = 0;
-        for (int j = 0; queue_of(i, j); j++) {
-            left += orphans(a, a->paths[i], queue_of(i, j), end);
+        for (int j = 0; j < 2 && all_paths[i].queues[j]; j++) {
+            left += orphans(a, a->paths[i], all_paths[i].queues[j], end);
         }
         note(a, HISTORY_queue, "nemesis", a->paths[i], left, 0);
     }

@@ -52,6 +52,8 @@ void arena_stop(struct arena *a);
 
 /* The nemesis' own pace: returns after that time. Nothing is waited for by this. */
 void arena_pace(struct arena *a, int64_t low_ms, int64_t high_ms);
+/* A program that lies beside ours. */
+void arena_sibling(char path[512], const char *program);
 /* A word for whoever reads the history. */
 void arena_tell(struct arena *a, const char *what, int who);
 

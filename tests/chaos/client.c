@@ -64,12 +64,9 @@ static void on_done(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_
         note_starved(c, o, delay, before);
     }
     process_note_done(o, line_of(c, HISTORY_done), code, grant);
-    pthread_mutex_lock(&c->mutex);
-    c->completions++;
     c->code = code;
     c->token = grant ? grant->token : 0;
-    pthread_cond_signal(&c->cond);
-    pthread_mutex_unlock(&c->mutex);
+    atomic_store(&c->completed, true);
     callback_before = run_delay_ns(delay);
 }
 
@@ -127,17 +124,11 @@ static int acquire(struct client *c, struct object *o, int64_t timeout_ms)
 }
 
 /* True when the completion is there. */
-static bool completed(struct client *c, int64_t ms)
+static bool await_completion(struct client *c, int64_t ms)
 {
-    struct timespec end;
-    int64_t at = clock_ns(CLOCK_MONOTONIC) + ms * MS;
-    end = (struct timespec){.tv_sec = at / 1000000000, .tv_nsec = at % 1000000000};
-    pthread_mutex_lock(&c->mutex);
-    while (c->completions == 0 && pthread_cond_clockwait(&c->cond, &c->mutex, CLOCK_MONOTONIC, &end) == 0) {
+    for (int64_t end = now_ms() + ms; !atomic_load(&c->completed) && look_again(end);) {
     }
-    bool yes = c->completions > 0;
-    pthread_mutex_unlock(&c->mutex);
-    return yes;
+    return atomic_load(&c->completed);
 }
 
 /* An acquire without a deadline, which is cancelled if it takes too long. */
@@ -145,7 +136,7 @@ static int acquire_or_cancel(struct client *c, struct object *o, int64_t patienc
 {
     zkl_error err;
     int callbacks = atomic_load(&callback_delay);
-    c->completions = 0;
+    atomic_store(&c->completed, false);
     atomic_store(&c->cancelled_delay, -1);
     note_asked(c, o, HISTORY_acquire, 0);
     int code = object_acquire_async(o, on_done, &err);
@@ -153,12 +144,12 @@ static int acquire_or_cancel(struct client *c, struct object *o, int64_t patienc
         process_note_done(o, line_of(c, HISTORY_done), code, NULL);
         return code;
     }
-    if (!completed(c, patience_ms)) {
+    if (!await_completion(c, patience_ms)) {
         atomic_store(&c->cancelled_delay, callbacks >= 0 ? run_delay_ns(callbacks) : -1);
         if (zkl_lock_cancel(o->lock) == ZKL_OK) {
             note(c, o, HISTORY_cancel, NULL, 0, 0);
         }
-        if (!completed(c, PATIENCE)) {
+        if (!await_completion(c, PATIENCE)) {
             fprintf(stderr, "%s: a cancelled acquire does not complete\n", c->name);
             exit(1); /* the history says so */
         }
@@ -328,8 +319,6 @@ void client_init(struct client *c, int number, uint64_t seed)
 {
     snprintf(c->name, sizeof c->name, "%.30s.%d", process.name, number);
     c->dice = dice_at(seed, 1, (uint64_t)number);
-    pthread_mutex_init(&c->mutex, NULL);
-    pthread_cond_init(&c->cond, NULL);
     for (int i = 0; i < process.word_count; i++) {
         for (int j = 0; j < 2; j++) {
             struct object *o = &c->objects[i][j];

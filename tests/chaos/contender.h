@@ -96,9 +96,7 @@ struct client {
     pthread_t thread;
     uint64_t dice;
     struct object objects[CLIENT_OBJECTS][2]; /* of each word of the process, without and with max_hold_ms */
-    pthread_mutex_t mutex;
-    pthread_cond_t cond;
-    int completions; /* of the acquire that is pending */
+    atomic_bool completed;                    /* the acquire that is pending, with: */
     int code;
     int64_t token;
     atomic_int told;

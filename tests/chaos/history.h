@@ -32,7 +32,7 @@
  *   heard      client     the holder's callback was called for such a request
  *   removed    whoever    an operator takes away the place at path that has that token, or tries to: result
  *   commit     client     a guarded transaction under a grant (token), the how manyeth (lease), begins: result
- *   committed  whoever    the ledger of path has that transaction; in the order of these lines
+ *   committed  whoever    the ledger of path has that transaction, at the place that result says
  *   joined     process    is a member of the group at path from now on, by the name of the process
  *   left       process    is none, from now on
  *   listed     process    was told who is a member: result, "p0-0+p1-3", sorted

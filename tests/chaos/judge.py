@@ -465,13 +465,12 @@ class Judge:
     def judge_commits(self):
         """Grants of one path have rising tokens: so have their transactions. Done is done, not done is not; no answer is either."""
         highest, ledger = collections.Counter(), set()
-        for e in self.events:
-            if e.op == "committed" and e.path:
-                if e.token < highest[e.path]:
-                    self.accuse("stale-committed", f"{e.path}: one of grant {e.token} after one of grant {highest[e.path]}")
-                highest[e.path] = max(highest[e.path], e.token)
-                ledger.add((e.path, e.token, e.lease))
-                self.count["commits"] += 1
+        for e in sorted((e for e in self.events if e.op == "committed" and e.path), key=lambda e: e.result):
+            if e.token < highest[e.path]:
+                self.accuse("stale-committed", f"{e.path}: one of grant {e.token} after one of grant {highest[e.path]}")
+            highest[e.path] = max(highest[e.path], e.token)
+            ledger.add((e.path, e.token, e.lease))
+            self.count["commits"] += 1
         for e in self.events:
             there = (e.path, e.token, e.lease) in ledger
             if e.op == "commit" and (e.result in ("ZKL_ELOST", "ZKL_ENOTHELD") if there else e.good):
