@@ -141,14 +141,18 @@ public class Contend {
         client.delete().forPath(reader);
     }
 
-    public static void main(String[] args) throws Exception {
-        scene = Path.of(args[2]);
-        CuratorFramework client = CuratorFrameworkFactory.builder()
+    static CuratorFramework newClient() {
+        return CuratorFrameworkFactory.builder()
             .connectString(System.getenv("ZKLOCK_SERVERS"))
             .sessionTimeoutMs(15000)
             .connectionTimeoutMs(15000)
             .retryPolicy(new ExponentialBackoffRetry(100, 5))
             .build();
+    }
+
+    public static void main(String[] args) throws Exception {
+        scene = Path.of(args[2]);
+        CuratorFramework client = newClient();
         client.start();
         int rounds = Integer.parseInt(args[1]);
         if (args[3].equals("rw")) {

@@ -4,12 +4,10 @@ import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.function.IntSupplier;
 import org.apache.curator.framework.CuratorFramework;
-import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
 import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
 import org.apache.curator.framework.recipes.nodes.GroupMember;
 import org.apache.curator.framework.state.ConnectionState;
-import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /** Meet PATH ROUNDS SCENE RECIPE INDEX: the same as meet.c, as Curator's member: group, double, barrier. */
 public class Meet {
@@ -166,12 +164,7 @@ public class Meet {
         scene = Path.of(args[2]);
         recipe = args[3];
         own = Integer.parseInt(args[4]);
-        CuratorFramework client = CuratorFrameworkFactory.builder()
-            .connectString(System.getenv("ZKLOCK_SERVERS"))
-            .sessionTimeoutMs(15000)
-            .connectionTimeoutMs(15000)
-            .retryPolicy(new ExponentialBackoffRetry(100, 5))
-            .build();
+        CuratorFramework client = Contend.newClient();
         if (recipe.equals("double")) {
             client.getConnectionStateListenable().addListener((ignored, state) -> endWhenCutOff(state));
         }

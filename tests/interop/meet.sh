@@ -4,22 +4,11 @@
 # out too early, nobody is stuck, and one of each kind is killed with -9 in the last round of group and double. When Curator is cut off from
 # the server in a double barrier, they meet anew, three times at most. Exit 77: what it needs is not installed.
 set -u
-if [ "${5:-}" != inside ]; then
-    exec "$1" sandbox -- "$0" "$1" "$2" "$3" "$4" inside
-fi
-meet=$2
-who=$3
-recipe=$4
 here=$(dirname "$(readlink -f "$0")")
-room=$(mktemp -d)
-trap 'rm -rf "$room"' EXIT
-rounds=${ZKLOCK_ROUNDS:-60}
-
 # shellcheck source=tests/interop/others.sh
 . "$here/others.sh"
+enter "$@"
 prepare "$who" meet
-# shellcheck disable=SC2317 # called by its name
-ours() { exec "$meet" "$@"; }
 
 all_run() {
     local pid

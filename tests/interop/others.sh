@@ -1,11 +1,22 @@
-# others.sh - sourced by run.sh and meet.sh: how a program of another language is started. They have set here and room.
+# others.sh - sourced by run.sh and meet.sh: how a program of another language is started. They have set here.
+# enter ZKLOCK PROGRAM WHO RECIPE: begins again in a sandbox. There it sets who, recipe, rounds and room, a folder, and defines ours, which runs
+# PROGRAM with its arguments.
 # prepare WHO NAME: defines other, which runs NAME.py or Name.java or NAME.go with its arguments. Ends with 77 when what it needs is not installed.
 #
 # Sessions of all programs last 15 s. A client gives its connection up after two thirds of that
 # without a reply, and the other libraries have no lease: on a loaded machine that stalls a server
 # for some seconds, shorter sessions would show what these libraries do when they are cut off.
-# shellcheck shell=bash disable=SC2015,SC2154,SC2317
+# shellcheck shell=bash disable=SC2015,SC2034,SC2154,SC2317
 jars=/usr/share/java
+
+enter() {
+    [ "${5:-}" = inside ] || exec "$1" sandbox -- "$0" "$1" "$2" "$3" "$4" inside
+    contender=$2 who=$3 recipe=$4
+    rounds=${ZKLOCK_ROUNDS:-60}
+    room=$(mktemp -d)
+    trap 'rm -rf "$room"' EXIT
+    ours() { exec "$contender" "$@"; }
+}
 
 lacking() {
     echo "$1 is not installed"

@@ -4,21 +4,11 @@
 # semaphore (of one permit). ZKLOCK_ROUNDS (60) rounds of each, one contender of each kind killed with -9 meanwhile. No two
 # inside at once but readers, those of both kinds together, and nobody stuck. Exit 77: what it needs is not installed.
 set -u
-if [ "${5:-}" != inside ]; then
-    exec "$1" sandbox -- "$0" "$1" "$2" "$3" "${4:-lock}" inside
-fi
-contend=$2
-who=$3
-recipe=$4
 here=$(dirname "$(readlink -f "$0")")
-room=$(mktemp -d)
-trap 'rm -rf "$room"' EXIT
-rounds=${ZKLOCK_ROUNDS:-60}
-
 # shellcheck source=tests/interop/others.sh
 . "$here/others.sh"
+enter "$@"
 prepare "$who" contend
-ours() { exec "$contend" "$@"; }
 
 mkdir "$room/scene"
 pids=()
