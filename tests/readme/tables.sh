@@ -23,7 +23,7 @@ source_of() {
 }
 
 is_known() {
-    grep -qxF -- "$1" <<<"$known" || grep -rqE "(NAME|set\(name) $1\b" tests --include=CMakeLists.txt
+    grep -qxF -- "$1" <<<"$known" || grep -rqE "(NAME |set\(name |zklock_test\()$1\b" tests --include=CMakeLists.txt
 }
 
 # check_word KIND WORD
