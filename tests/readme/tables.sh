@@ -52,7 +52,7 @@ check_tests() {
     source=$(source_of "$1")
     is_known "$1" || [ -e "${source:-/none}" ] || complain "no test program $1"
     for name in $(grep -oE '\btest_[a-z0-9_]+' <<<"$2"); do
-        grep -qE "\bTEST[A-Z_]*\($name\)" "${source:-/dev/null}" || complain "$1 has no $name"
+        grep -qE "\bTEST[A-Z_]*\(([a-z_]+, )?$name\)" "${source:-/dev/null}" || complain "$1 has no $name"
     done
 }
 
