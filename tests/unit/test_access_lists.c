@@ -19,21 +19,13 @@ static void set_up(enum zkl__memory_rules rules)
     ASSERT_OK(zkl__memory_set_rules(NAME, rules));
 }
 
-TEST(test_hand_over)
+TEST(test_hand_over_and_nothing_repeated)
 {
     for (size_t r = 0; r < EVERY_RULE; r++) {
         set_up(every_rule[r]);
         for (int i = 0; i < access_kind_count * ROUNDS; i++) {
             CU_ASSERT(access_hand_over(&all, &access_kinds[i % access_kind_count], NULL) > 0);
         }
-        access_end(&all);
-    }
-}
-
-TEST(test_nothing_repeated)
-{
-    for (size_t r = 0; r < EVERY_RULE; r++) {
-        set_up(every_rule[r]);
         for (int i = 0; i < access_kind_count; i++) {
             CU_ASSERT_EQUAL(access_requests(&all, &access_kinds[i], NULL), 0);
         }
@@ -129,13 +121,10 @@ TEST(test_recover)
         const zkl_acl_entry own = {ZKL_PERM_ALL & ~ZKL_PERM_READ, "world", "anyone"};
         const zkl_acl of_directory = {1, &directory}, of_own = {1, &own};
         zkl_session_options makes = ZKL_SESSION_OPTIONS_INIT;
-        zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
         makes.acl = &of_directory;
-        options.acl = &of_own;
-        options.recover = true;
         zkl_session *maker = kit_open(&makes), *session = kit_open(NULL);
         ASSERT_OK(zkl_once_prepare(maker, "/recover", 10000, NULL));
-        zkl_lock *lock = kit_lock(session, "/recover", &options);
+        zkl_lock *lock = kit_lock(session, "/recover", LOCK_OPTIONS(.acl = &of_own, .recover = true));
         CU_ASSERT_FALSE(is_unclean(lock)); /* the first one */
         CU_ASSERT_EQUAL(is_unclean(lock), unwritten);
         CU_ASSERT_EQUAL(is_unclean(lock), unwritten);

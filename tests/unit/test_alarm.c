@@ -4,8 +4,6 @@
 #include "callback.h"
 #include "lock_kit.h"
 
-#include <signal.h>
-
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct zkl__alarms alarms;
 
@@ -60,12 +58,6 @@ TEST(test_alarms_ring_in_their_order)
     CU_ASSERT_EQUAL(mailbox_count(&early), 2);
 }
 
-struct again {
-    struct mailbox box;
-    struct zkl__alarm alarm;
-    int64_t count;
-};
-
 static void *raise_later(void *arg)
 {
     pthread_mutex_lock(&mutex);
@@ -94,11 +86,6 @@ TEST(test_signals)
     zkl__signal_deinit(&signal);
 }
 
-static void count_run(void *owner)
-{
-    mailbox_put(owner, (struct letter){0});
-}
-
 TEST(test_callbacks_are_queued_once_and_taken_out)
 {
     struct zkl__callbacks callbacks;
@@ -107,7 +94,7 @@ TEST(test_callbacks_are_queued_once_and_taken_out)
     ASSERT_OK_FATAL(zkl__callbacks_init(&callbacks, &mutex, true));
     pthread_mutex_lock(&mutex);
     for (int i = 0; i < 3; i++) {
-        queue[i] = (struct zkl__callback){.run = count_run, .owner = &boxes[i]};
+        queue[i] = (struct zkl__callback){.run = ring, .owner = &boxes[i]};
         zkl__callbacks_post(&callbacks, &queue[i]);
         zkl__callbacks_post(&callbacks, &queue[i]);
     }
@@ -127,39 +114,21 @@ TEST(test_callbacks_are_queued_once_and_taken_out)
     zkl__callbacks_deinit(&callbacks);
 }
 
-#define QUEUE "/threads"
-
-struct seen {
-    struct mailbox box;
-    sigset_t blocked;
-    char name[16];
-};
-
-static void look_at_thread(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+static void note_name(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
-    struct seen *seen = payload;
-    pthread_sigmask(SIG_SETMASK, NULL, &seen->blocked);
-    pthread_getname_np(pthread_self(), seen->name, sizeof seen->name);
-    on_acquired(lock, code, grant, err, &seen->box);
+    (void)lock, (void)code, (void)grant, (void)err;
+    struct letter letter = {.code = 0};
+    pthread_getname_np(pthread_self(), letter.text, sizeof letter.text);
+    mailbox_put(payload, letter);
 }
 
-/* Signals of the program's go to its own threads. Those that a fault of the thread itself brings have to come through: blocked, they would
- * end the process without the handler that it has for them. */
-TEST_WITH_SESSIONS(test_signals_and_names)
+/* Which signals they take: unit_session. */
+TEST_WITH_SESSIONS(test_names_of_threads)
 {
-    static const int program[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD, SIGUSR1, SIGALRM, SIGPIPE};
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
-    static struct seen seen = {.box = MAILBOX_INIT};
-    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    ASSERT_OK(zkl_lock_acquire_async(lock, 10000, look_at_thread, &seen, NULL));
-    CU_ASSERT(mailbox_wait(&seen.box, 1));
-    for (size_t i = 0; i < sizeof program / sizeof *program; i++) {
-        CU_ASSERT_EQUAL(sigismember(&seen.blocked, program[i]), 1);
-    }
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        CU_ASSERT_EQUAL(sigismember(&seen.blocked, faults[i]), 0);
-    }
-    CU_ASSERT_STRING_EQUAL(seen.name, "zklock");
+    struct mailbox box = MAILBOX_INIT;
+    ASSERT_OK(zkl_lock_acquire_async(kit_lock(one, "/threads", NULL), 10000, note_name, &box, NULL));
+    CU_ASSERT(mailbox_wait(&box, 1));
+    CU_ASSERT_STRING_EQUAL(box.letters[0].text, "zklock");
 }
 
 TESTS("alarm")

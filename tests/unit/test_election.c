@@ -3,18 +3,12 @@
 
 #include <poll.h>
 #include <stdatomic.h>
-#include <string.h>
-#include <zklock/testing.h>
 
 #define PATH "/services/leader"
 
 static zkl_lock *candidate(zkl_session *session, const char *value)
 {
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    zkl_lock *election = NULL;
-    options.metadata = value;
-    ASSERT_OK_FATAL(zkl_election_new(&election, session, PATH, &options, NULL));
-    return kit_keep(election);
+    return kit_make(ZKL_RECIPE_ELECTION, session, PATH, LOCK_OPTIONS(.metadata = value));
 }
 
 /* --- campaigns ----------------------------------------------------------------------------------------------------- */
@@ -199,11 +193,9 @@ static void on_stand(zkl_lock *lock, zkl_state state, int64_t token, const zkl_e
     mailbox_put(payload, letter);
 }
 
-TEST(test_campaign_lead_lost_campaign)
+TEST_WITH_SESSIONS_OF(kit_short, test_campaign_lead_lost_campaign)
 {
-    zkl_session_options options = kit_short();
     struct mailbox box = MAILBOX_INIT;
-    kit_set_up(&options);
     zkl_lock *lock = candidate(one, NULL);
     CU_ASSERT_EQUAL(zkl_election_leave(lock, NULL), ZKL_ENOTWAITING);
     ASSERT_OK(zkl_election_stand(lock, on_stand, &box, NULL));
@@ -237,8 +229,6 @@ TEST(test_campaign_lead_lost_campaign)
     ASSERT_EVENTUALLY(kit_queue(two, PATH) == 0);
     ASSERT_EVENTUALLY(zkl_election_leave(lock, NULL) == ZKL_ENOTWAITING);
     kit_acquire(lock); /* an object as any other again */
-    kit_free(lock);
-    kit_tear_down();
 }
 
 /* Jeopardy, the loss by the clock, and back; the second candidate leads meanwhile, never beside the first. */
@@ -255,9 +245,8 @@ static void count_leaders(zkl_lock *lock, zkl_state state, int64_t token, const 
 
 TEST(test_cut)
 {
-    zkl_session_options options = kit_short();
     struct mailbox box = MAILBOX_INIT, other = MAILBOX_INIT;
-    kit_set_up(&options);
+    kit_set_up_with(kit_short());
     atomic_store(&leaders, 0);
     atomic_store(&most, 0);
     zkl_lock *lock = candidate(one, NULL), *rival = candidate(two, NULL);
@@ -327,12 +316,9 @@ static void free_at_end(zkl_lock *lock, zkl_state state, int64_t token, const zk
     }
 }
 
-TEST(test_event_loop)
+TEST_WITH_SESSIONS_OF(kit_dispatched, test_event_loop)
 {
-    zkl_session_options options = kit_dispatched();
     struct mailbox box = MAILBOX_INIT;
-    one = kit_open(&options);
-    two = kit_open(NULL);
     for (int i = 0; i < 10; i++) {
         ASSERT_OK(zkl_election_stand(candidate(one, NULL), free_at_end, &box, NULL));
     }
@@ -347,7 +333,6 @@ TEST(test_event_loop)
         CU_ASSERT_PTR_EQUAL(box.letters[i].from, box.letters[i & ~(size_t)1].from);
     }
     ASSERT_EVENTUALLY(kit_queue(two, PATH) == 0);
-    kit_tear_down();
 }
 
 TESTS("election")

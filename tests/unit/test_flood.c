@@ -1,6 +1,4 @@
 /* Thousands of forged places before a lock: what that costs, and that it leaves everything as it was. */
-#include <stdio.h>
-#include <string.h>
 
 #include "lock_kit.h"
 
@@ -8,22 +6,21 @@
 #define FORGED 1500
 #define AT_ONCE 500 /* requests under way */
 
-static void meddle(const struct zkl__op *op)
+static void meddle(enum zkl__op_kind kind, const char *name)
 {
+    const struct zkl__op op = {.kind = kind, .dir = PATH, .name = name, .mode = ZKL__PERSISTENT, .version = -1};
     enum zkl__rc rc = ZKL__RC_UNKNOWN;
-    ASSERT_OK(zkl__memory_meddle("kit", op, &rc));
+    ASSERT_OK(zkl__memory_meddle("kit", &op, &rc));
     CU_ASSERT(rc == ZKL__RC_OK || rc == ZKL__RC_NODEEXISTS);
 }
 
 static void forge(int from, int to)
 {
-    const struct zkl__op queue = {.kind = ZKL__OP_CREATE, .dir = PATH, .mode = ZKL__PERSISTENT};
-    meddle(&queue);
+    meddle(ZKL__OP_CREATE, NULL); /* the queue */
     for (int i = from; i < to; i++) {
         char name[40];
         snprintf(name, sizeof name, "x-lock-%010d", i);
-        const struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = PATH, .name = name, .mode = ZKL__PERSISTENT};
-        meddle(&op);
+        meddle(ZKL__OP_CREATE, name);
     }
 }
 
@@ -40,8 +37,7 @@ TEST(test_a_holder_among_them)
     for (int at = 5; at < FORGED; at += 331) {
         kit_set_up(NULL);
         forge(0, at);
-        zkl_lock *holder = kit_lock(two, PATH, NULL), *lock = kit_lock(one, PATH, NULL);
-        ASSERT_OK(zkl_lock_acquire(holder, 10000, NULL, NULL));
+        zkl_lock *holder = kit_hold(two, PATH, NULL), *lock = kit_lock(one, PATH, NULL);
         forge(at + 1, FORGED);
         struct acquire acquire;
         uint64_t before = requests_of(one);
@@ -50,75 +46,66 @@ TEST(test_a_holder_among_them)
         CU_ASSERT(kit_held_for(holder, 50));
         CU_ASSERT_FALSE(zkl_lock_is_held(lock));
         CU_ASSERT(requests_of(one) - before <= (uint64_t)(FORGED - at) + AT_ONCE + 10); /* nearest first */
-        ASSERT_OK(zkl_lock_release(holder, NULL));
+        kit_release(holder);
         ASSERT_OK(acquire_join(&acquire));
-        ASSERT_OK(zkl_lock_release(lock, NULL));
-        kit_free(holder);
-        kit_free(lock);
+        kit_release(lock);
         kit_tear_down();
     }
 }
 
-static void meddle_with(enum zkl__op_kind kind, const char *name)
+/* The name that a downgrade of the writer will make. */
+static const char *name_as_reader(zkl_lock *writer)
 {
-    meddle(&(const struct zkl__op){.kind = kind, .dir = PATH, .name = name, .mode = ZKL__PERSISTENT, .version = -1});
+    static char reader[ZKL_PATH_MAX + 1];
+    char name[ZKL_PATH_MAX + 1];
+    CU_ASSERT(zkl_lock_node(writer, name, sizeof name) > 0);
+    char *kind = strstr(name, "__WRIT__");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(kind);
+    snprintf(reader, sizeof reader, "%.*s__READ__%s", (int)(kind - name), name, kind + strlen("__WRIT__"));
+    return reader;
 }
 
 /* A downgrade makes a name that does not come from the counter: a forgery had it before, was seen to be one, and is gone. */
 TEST_WITH_SESSIONS(test_a_reader_with_a_name_that_was_forged)
 {
-    char name[ZKL_PATH_MAX + 1], reader[ZKL_PATH_MAX + 1];
     struct acquire acquire;
-    zkl_lock *writer, *next;
-    ASSERT_OK_FATAL(zkl_write_lock_new(&writer, two, PATH, NULL, NULL));
-    ASSERT_OK_FATAL(zkl_write_lock_new(&next, one, PATH, NULL, NULL));
-    ASSERT_OK(zkl_lock_acquire(writer, 10000, NULL, NULL));
-    CU_ASSERT(zkl_lock_node(writer, name, sizeof name) > 0);
-    char *kind = strstr(name, "__WRIT__");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(kind);
-    snprintf(reader, sizeof reader, "%.*s__READ__%s", (int)(kind - name), name, kind + strlen("__WRIT__"));
-    meddle_with(ZKL__OP_CREATE, reader);
-    meddle_with(ZKL__OP_CREATE, "x-lock-0000000001");
+    zkl_lock *writer = kit_make(ZKL_RECIPE_WRITE_LOCK, two, PATH, NULL);
+    zkl_lock *next = kit_make(ZKL_RECIPE_WRITE_LOCK, one, PATH, NULL);
+    kit_acquire(writer);
+    const char *reader = name_as_reader(writer);
+    meddle(ZKL__OP_CREATE, reader);
+    meddle(ZKL__OP_CREATE, "x-lock-0000000001");
     acquire_start(&acquire, next, 20000);
     ASSERT_EVENTUALLY(requests_of(one) >= 5); /* it has looked at both, and watches the writer */
     CU_ASSERT(kit_held_for(writer, 50));
-    meddle_with(ZKL__OP_DELETE, reader);
+    meddle(ZKL__OP_DELETE, reader);
     uint64_t before = requests_of(one);
     ASSERT_OK(zkl_write_lock_downgrade(writer, NULL));
     ASSERT_EVENTUALLY(requests_of(one) > before); /* it sees the reader */
     CU_ASSERT(kit_held_for(writer, 100));
     CU_ASSERT_FALSE(zkl_lock_is_held(next));
-    ASSERT_OK(zkl_lock_release(writer, NULL));
+    kit_release(writer);
     ASSERT_OK(acquire_join(&acquire));
-    ASSERT_OK(zkl_lock_release(next, NULL));
-    kit_free(writer);
-    kit_free(next);
+    kit_release(next);
 }
 
 /* The name that a downgrade makes is somebody's already: that znode is not taken for ours, and not deleted; the holder stays a writer. */
 TEST_WITH_SESSIONS(test_a_downgrade_to_a_name_that_is_taken)
 {
-    char name[ZKL_PATH_MAX + 1], reader[ZKL_PATH_MAX + 1];
-    zkl_lock *writer, *next;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.release_timeout_ms = 200;
-    ASSERT_OK_FATAL(zkl_write_lock_new(&writer, two, PATH, &options, NULL));
-    ASSERT_OK_FATAL(zkl_read_lock_new(&next, one, PATH, NULL, NULL));
-    ASSERT_OK(zkl_lock_acquire(writer, 10000, NULL, NULL));
-    CU_ASSERT(zkl_lock_node(writer, name, sizeof name) > 0);
-    char *kind = strstr(name, "__WRIT__");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(kind);
-    snprintf(reader, sizeof reader, "%.*s__READ__%s", (int)(kind - name), name, kind + strlen("__WRIT__"));
-    meddle_with(ZKL__OP_CREATE, reader);
+    zkl_lock *writer = kit_make(ZKL_RECIPE_WRITE_LOCK, two, PATH, &options);
+    zkl_lock *next = kit_make(ZKL_RECIPE_READ_LOCK, one, PATH, NULL);
+    kit_acquire(writer);
+    const char *reader = name_as_reader(writer);
+    meddle(ZKL__OP_CREATE, reader);
     CU_ASSERT_EQUAL(zkl_write_lock_downgrade(writer, NULL), ZKL_ETIMEOUT);
     CU_ASSERT(zkl_lock_is_held(writer));
     CU_ASSERT_EQUAL(zkl_lock_acquire(next, 0, NULL, NULL), ZKL_EBUSY);
-    ASSERT_OK(zkl_lock_release(writer, NULL));
-    ASSERT_OK(zkl_lock_acquire(next, 10000, NULL, NULL)); /* nothing of the writer's is left */
-    ASSERT_OK(zkl_lock_release(next, NULL));
-    meddle_with(ZKL__OP_DELETE, reader); /* it stands: meddle would complain */
-    kit_free(writer);
-    kit_free(next);
+    kit_release(writer);
+    kit_acquire(next); /* nothing of the writer's is left */
+    kit_release(next);
+    meddle(ZKL__OP_DELETE, reader); /* it stands: meddle would complain */
 }
 
 TESTS("flood")

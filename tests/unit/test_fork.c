@@ -15,29 +15,31 @@ static bool fd_readable(zkl_session *session)
     return poll(&poller, 1, 10000) == 1;
 }
 
-static void fork_in(pid_t *child)
-{
-    *child = fork();
-}
-
 static void fork_when_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
     (void)lock, (void)code, (void)grant, (void)err;
-    fork_in(payload);
+    *(pid_t *)payload = fork();
 }
 
 static void fork_when_suspended(zkl_session *session, zkl_connection_state state, void *payload)
 {
     (void)session;
     if (state == ZKL_SESSION_SUSPENDED) {
-        fork_in(payload);
+        *(pid_t *)payload = fork();
     }
 }
 
 static void fork_when_held(zkl_lock *lock, zkl_state state, void *payload)
 {
     (void)lock, (void)state;
-    fork_in(payload);
+    *(pid_t *)payload = fork();
+}
+
+static void wait_for(pid_t child)
+{
+    int status = -1;
+    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+    CU_ASSERT_EQUAL(status, 0);
 }
 
 /* Of the child: what dispatch returned there. The parent goes on as if nothing had been. */
@@ -49,38 +51,28 @@ static void dispatch_and_fork(const pid_t *child)
         bool fine = ran == ZKL_EFORKED && zkl_session_dispatch(one) == ZKL_EFORKED;
         _exit(fine ? 0 : 1);
     }
-    int status = -1;
     CU_ASSERT(ran > 0);
-    CU_ASSERT_EQUAL(waitpid(*child, &status, 0), *child);
-    CU_ASSERT_EQUAL(status, 0);
+    wait_for(*child);
 }
 
-TEST(test_fork_in_a_completion)
+TEST_WITH_SESSIONS_OF(kit_dispatched, test_fork_in_a_completion)
 {
     pid_t child = -1;
-    zkl_session_options options = kit_dispatched();
-    one = kit_open(&options);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     ASSERT_OK(zkl_lock_acquire_async(lock, 1000, fork_when_acquired, &child, NULL));
     CU_ASSERT(fd_readable(one));
     dispatch_and_fork(&child);
     CU_ASSERT(zkl_lock_is_held(lock));
-    kit_release(lock);
-    kit_free(lock);
-    kit_close(one);
 }
 
 TEST(test_fork_in_state_callbacks)
 {
     pid_t child = -1, other = -1;
     zkl_session_options options = kit_dispatched();
-    zkl_lock_options heard = ZKL_LOCK_OPTIONS_INIT;
     options.state_fn = fork_when_suspended;
     options.state_payload = &other;
-    heard.state_fn = fork_when_held;
-    heard.payload = &child;
     one = kit_open(&options);
-    zkl_lock *lock = kit_hold(one, QUEUE, &heard);
+    zkl_lock *lock = kit_hold(one, QUEUE, LOCK_OPTIONS(.state_fn = fork_when_held, .payload = &child));
     CU_ASSERT(fd_readable(one));
     dispatch_and_fork(&child);
     kit_release(lock);
@@ -105,10 +97,8 @@ TEST(test_fork_in_close)
     if (child == 0) {
         _exit(closed == ZKL_EFORKED && zkl_session_dispatch(one) == ZKL_EFORKED ? 0 : 1);
     }
-    int status = -1;
     ASSERT_OK(closed);
-    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
-    CU_ASSERT_EQUAL(status, 0);
+    wait_for(child);
     kit_free(lock);
 }
 
@@ -132,7 +122,6 @@ TEST(test_a_session_of_the_child)
     one = kit_open(NULL);
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, use_the_registry, &ends), 0);
     for (int i = 0; i < 3; i++) {
-        int status = -1;
         pid_t child = fork();
         if (child == 0) {
             zkl_session *session;
@@ -141,8 +130,7 @@ TEST(test_a_session_of_the_child)
                       ? 0
                       : 1);
         }
-        CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
-        CU_ASSERT_EQUAL(status, 0);
+        wait_for(child);
     }
     atomic_store(&ends, true);
     pthread_join(thread, NULL);

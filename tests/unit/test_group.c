@@ -2,27 +2,21 @@
 #include "lock_kit.h"
 #include "store_client.h"
 
-#include <string.h>
-#include <zklock/testing.h>
-
 #define CLUB "/clubs/test"
 
-static zkl_group *member(zkl_session *session, const char *id, const char *data)
+#define MEMBER(session, id, ...) \
+    make_member(session, id, &(zkl_group_options){.size = sizeof(zkl_group_options), __VA_ARGS__})
+
+static zkl_group *make_member(zkl_session *session, const char *id, const zkl_group_options *options)
 {
-    zkl_group_options options = ZKL_GROUP_OPTIONS_INIT;
     zkl_group *group = NULL;
-    options.data = data;
-    ASSERT_OK_FATAL(zkl_group_new(&group, session, CLUB, id, &options, NULL));
+    ASSERT_OK_FATAL(zkl_group_new(&group, session, CLUB, id, options, NULL));
     return group;
 }
 
-static zkl_group *member_leaving_in(zkl_session *session, const char *id, int64_t leave_timeout_ms)
+static zkl_group *member(zkl_session *session, const char *id, const char *data)
 {
-    zkl_group_options options = ZKL_GROUP_OPTIONS_INIT;
-    zkl_group *group = NULL;
-    options.leave_timeout_ms = leave_timeout_ms;
-    ASSERT_OK_FATAL(zkl_group_new(&group, session, CLUB, id, &options, NULL));
-    return group;
+    return make_member(session, id, &(zkl_group_options){sizeof(zkl_group_options), data, 1000, NULL, NULL, NULL});
 }
 
 static int ended(struct mailbox *box)
@@ -135,12 +129,12 @@ TEST_WITH_SESSIONS(test_without_waiting)
     char data[] = "after", path[] = CLUB;
     zkl_group *a = member(one, "a", "before");
     ASSERT_OK(zkl_group_join(a, 5000, NULL));
-    ASSERT_OK(zkl_testing_delay(one, true, NULL));
+    kit_delay(one, true);
     ASSERT_OK(zkl_group_update_async(a, data, 5000, on_ended, &box, NULL));
     ASSERT_OK(zkl_group_list_async(&members, one, path, 5000, on_ended, &box, NULL));
     memset(data, 'x', sizeof data - 1);
     memset(path, 'x', sizeof path - 1);
-    ASSERT_OK(zkl_testing_delay(one, false, NULL));
+    kit_delay(one, false);
     CU_ASSERT_TRUE(mailbox_wait(&box, 2));
     CU_ASSERT(box.letters[0].code == ZKL_OK && box.letters[1].code == ZKL_OK);
     CU_ASSERT_EQUAL_FATAL(members->count, 1);
@@ -151,28 +145,21 @@ TEST_WITH_SESSIONS(test_without_waiting)
 
 /* --- whose name? --------------------------------------------------------------------------------------------------- */
 
-static void *run_join(void *arg)
-{
-    return zkl_group_join(arg, 10000, NULL) == ZKL_OK ? arg : NULL;
-}
-
 TEST_WITH_SESSIONS(test_an_id_has_one_member)
 {
-    pthread_t thread;
-    void *result;
+    struct mailbox box = MAILBOX_INIT;
     zkl_error err;
     zkl_group *a = member(one, "x", "1"), *b = member(two, "x", "2"), *c = member(one, "x", "3");
     ASSERT_OK(zkl_group_join(a, 5000, &err));
     CU_ASSERT_EQUAL(zkl_group_join(b, 50, &err), ZKL_ETIMEOUT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "another member"));
+    ASSERT_SAYS(err, "another member");
     CU_ASSERT_EQUAL(zkl_group_state(b), ZKL_STATE_IDLE);
     CU_ASSERT_EQUAL(zkl_group_join(c, 50, &err), ZKL_ECONFLICT);
     CU_ASSERT_STRING_EQUAL(roll(two), "x=1;");
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, run_join, b), 0);
-    ASSERT_EVENTUALLY(zkl_group_state(b) == ZKL_STATE_WAITING);
+    ASSERT_OK(zkl_group_join_async(b, 10000, on_ended, &box, NULL));
+    CU_ASSERT_EQUAL(zkl_group_state(b), ZKL_STATE_WAITING);
     ASSERT_OK(zkl_group_leave(a, &err));
-    pthread_join(thread, &result);
-    CU_ASSERT_PTR_EQUAL(result, b);
+    ASSERT_OK(mailbox_code(&box, 1));
     CU_ASSERT_STRING_EQUAL(roll(two), "x=2;");
     zkl_group_free(a);
     zkl_group_free(b);
@@ -213,7 +200,7 @@ TEST_WITH_SESSIONS(test_a_lock_is_no_group)
     zkl_error err;
     zkl_lock *lock = kit_hold(one, CLUB, NULL);
     CU_ASSERT_EQUAL(zkl_group_list(&members, two, CLUB, 5000, &err), ZKL_ECONFLICT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "in use as a lock"));
+    ASSERT_SAYS(err, "in use as a lock");
     CU_ASSERT_PTR_NULL(members);
     kit_release(lock);
     ASSERT_OK(zkl_group_list(&members, two, CLUB, 5000, &err));
@@ -222,75 +209,12 @@ TEST_WITH_SESSIONS(test_a_lock_is_no_group)
 
 /* --- faults -------------------------------------------------------------------------------------------------------- */
 
-/* Of the member that has this id; 0: there is none. */
-static int64_t token_of(const char *id)
-{
-    zkl_members *members;
-    int64_t token = 0;
-    ASSERT_OK_FATAL(zkl_group_list(&members, two, CLUB, 5000, NULL));
-    for (size_t i = 0; i < members->count; i++) {
-        token = strcmp(members->members[i].id, id) == 0 ? members->members[i].token : token;
-    }
-    zkl_members_free(members);
-    return token;
-}
-
-/* A delete goes by a name, and names are for all: its answer is lost, and meanwhile another process has the id. */
-/* False if the connection broke before the delete was sent: something else was, first. */
-static bool leave_is_lost(void)
-{
-    kit_set_up(NULL);
-    zkl_group *a = member_leaving_in(one, "x", 0), *b = member(two, "x", "2"), *c = member(one, "x", "3");
-    zkl_error err = {.text = ""};
-    ASSERT_OK(zkl_group_join(a, 5000, NULL));
-    ASSERT_OK(zkl__memory_break(zkl_session_id(one), 0, 2, 0)); /* the end of its watch, too */
-    ASSERT_OK(zkl_group_leave(a, NULL));                        /* goes on in the background */
-    ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED);
-    bool lost = zkl_group_join(b, 1000, NULL) == ZKL_OK;
-    int64_t token = lost ? token_of("x") : 0;
-    kit_resume(one);
-    if (lost) {
-        /* who looks at the id has seen that `a` has left */
-        ASSERT_EVENTUALLY(zkl_group_join(c, 50, &err) == ZKL_OK || strstr(err.text, "another member has this id"));
-        CU_ASSERT_EQUAL(token_of("x"), token);
-    }
-    zkl_group_free(a);
-    zkl_group_free(c);
-    CU_ASSERT(!lost || token_of("x") == token);
-    zkl_group_free(b);
-    kit_tear_down();
-    return lost;
-}
-
-TEST(test_a_lost_leave_takes_nobody_elses_node)
-{
-    ASSERT_EVENTUALLY(leave_is_lost());
-}
-
-/* The delete that was never done is done later. */
-TEST_WITH_SESSIONS(test_a_lost_leave_is_not_forgotten)
-{
-    zkl_group *a = member(one, "x", "1");
-    ASSERT_OK(zkl_group_join(a, 5000, NULL));
-    ASSERT_OK(zkl__memory_break(zkl_session_id(one), 0, 0, 2));
-    zkl_group_free(a);
-    ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED);
-    CU_ASSERT_STRING_NOT_EQUAL(roll(two), "");
-    kit_resume(one);
-    ASSERT_EVENTUALLY(kit_group(two, CLUB) == 0);
-}
-
 TEST_WITH_SESSIONS(test_joins_again)
 {
     struct mailbox box = MAILBOX_INIT, states = MAILBOX_INIT;
-    zkl_group_options options = ZKL_GROUP_OPTIONS_INIT;
-    options.data = "x";
-    options.state_fn = on_state;
-    options.payload = &states;
-    zkl_group *a = NULL;
+    zkl_group *a = MEMBER(one, "a", .data = "x", .leave_timeout_ms = 1000, .state_fn = on_state, .payload = &states);
     zkl_group_observer *watcher = watch(two, &box);
     CU_ASSERT_STRING_EQUAL(news(&box, 1), "");
-    ASSERT_OK_FATAL(zkl_group_new(&a, one, CLUB, "a", &options, NULL));
     ASSERT_OK(zkl_group_join(a, 5000, NULL));
     CU_ASSERT_EQUAL(mailbox_code(&states, 1), ZKL_STATE_HELD);
     int64_t id = zkl_session_id(one);
@@ -315,23 +239,21 @@ TEST_WITH_SESSIONS(test_joins_again)
 TEST_WITH_SESSIONS(test_the_dying_session_is_waited_for)
 {
     struct client old;
-    pthread_t thread;
-    void *result;
+    struct mailbox box = MAILBOX_INIT;
     ASSERT_OK_FATAL(client_open_plain(&old, PLACE));
     CU_ASSERT_EQUAL(client_rc(&old, op_create("/clubs", "", ZKL__PERSISTENT)), ZKL__RC_OK);
     CU_ASSERT_EQUAL(client_rc(&old, op_create(CLUB, "", ZKL__PERSISTENT)), ZKL__RC_OK);
     CU_ASSERT_EQUAL(client_rc(&old, op_create(CLUB "/a", "old", ZKL__EPHEMERAL)), ZKL__RC_OK);
     zkl_group *a = member(one, "a", "new");
     zkl__memory_break(zkl_session_id(one), 0, 1, 0); /* though a create of ours has an unknown fate */
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, run_join, a), 0);
+    ASSERT_OK(zkl_group_join_async(a, 10000, on_ended, &box, NULL));
     ASSERT_EVENTUALLY(zkl__memory_resume(zkl_session_id(one)) == ZKL_OK);
     ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED);
     CU_ASSERT_EQUAL(kit_group(one, CLUB), 1);
     CU_ASSERT_NOT_EQUAL(zkl_group_state(a), ZKL_STATE_HELD);
     CU_ASSERT_STRING_EQUAL(roll(two), "a=old;");
     ASSERT_OK(zkl__memory_expire(old.session_id));
-    pthread_join(thread, &result);
-    CU_ASSERT_PTR_EQUAL(result, a);
+    ASSERT_OK(mailbox_code(&box, 1));
     CU_ASSERT_STRING_EQUAL(roll(two), "a=new;");
     zkl_group_free(a);
     client_close(&old);
@@ -341,25 +263,18 @@ TEST_WITH_SESSIONS(test_the_dying_session_is_waited_for)
 
 enum call { JOIN, UPDATE, LEAVE, CALLS };
 
-static zkl_group *begin(enum call call, int64_t ms, struct mailbox *box, int code)
+static zkl_group *begin(enum call call, int64_t ms, struct mailbox *box)
 {
-    zkl_group *group = member_leaving_in(one, "a", call == LEAVE ? ms : 5000);
+    zkl_group *group = MEMBER(one, "a", .leave_timeout_ms = call == LEAVE ? ms : 5000);
     if (call != JOIN) {
         ASSERT_OK(zkl_group_join(group, 5000, NULL));
     }
-    ASSERT_OK(zkl_testing_delay(one, true, NULL));
+    kit_delay(one, true);
     int rc = call == JOIN     ? zkl_group_join_async(group, ms, on_ended, box, NULL)
              : call == UPDATE ? zkl_group_update_async(group, "after", ms, on_ended, box, NULL)
                               : zkl_group_leave_async(group, on_ended, box, NULL);
-    CU_ASSERT_EQUAL(rc, code);
+    ASSERT_OK(rc);
     return group;
-}
-
-static void freed(zkl_group *group)
-{
-    ASSERT_OK(zkl_testing_delay(one, false, NULL));
-    zkl_group_free(group);
-    ASSERT_EVENTUALLY(kit_group(two, CLUB) == 0); /* whatever became of it, nothing is left behind */
 }
 
 /* A join that was given up is not tried on; a member that was not updated in time is one still; a leave goes on. */
@@ -369,10 +284,12 @@ TEST_WITH_SESSIONS(test_the_time_is_up)
     static const zkl_state states[CALLS] = {ZKL_STATE_IDLE, ZKL_STATE_HELD, ZKL_STATE_IDLE};
     for (int call = 0; call < CALLS; call++) {
         struct mailbox box = MAILBOX_INIT;
-        zkl_group *group = begin(call, 20, &box, ZKL_OK);
+        zkl_group *group = begin(call, 20, &box);
         CU_ASSERT_EQUAL(ended(&box), codes[call]);
         CU_ASSERT_EQUAL(zkl_group_state(group), states[call]);
-        freed(group);
+        kit_delay(one, false);
+        zkl_group_free(group);
+        ASSERT_EVENTUALLY(kit_group(two, CLUB) == 0); /* whatever became of it, nothing is left behind */
         CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     }
 }
@@ -381,10 +298,10 @@ TEST_WITH_SESSIONS(test_a_leave_ends_the_others)
 {
     for (int call = 0; call < LEAVE; call++) {
         struct mailbox box = MAILBOX_INIT, leaves = MAILBOX_INIT;
-        zkl_group *group = begin(call, ZKL_WAIT_FOREVER, &box, ZKL_OK);
+        zkl_group *group = begin(call, ZKL_WAIT_FOREVER, &box);
         ASSERT_OK(zkl_group_leave_async(group, on_ended, &leaves, NULL));
         CU_ASSERT_EQUAL(ended(&box), ZKL_ECANCELED);
-        ASSERT_OK(zkl_testing_delay(one, false, NULL));
+        kit_delay(one, false);
         ASSERT_OK(ended(&leaves));
         CU_ASSERT_EQUAL(kit_group(two, CLUB), 0);
         zkl_group_free(group);
@@ -393,22 +310,18 @@ TEST_WITH_SESSIONS(test_a_leave_ends_the_others)
 }
 
 /* Nobody else calls back here: what the free owes, it delivers itself. */
-TEST(test_free)
+TEST_WITH_SESSIONS_OF(kit_dispatched, test_free)
 {
     static const int codes[CALLS] = {ZKL_ECANCELED, ZKL_ECANCELED, ZKL_OK};
-    zkl_session_options options = kit_dispatched();
-    one = kit_open(&options);
-    two = kit_open(NULL);
     for (int call = 0; call < CALLS; call++) {
         struct mailbox box = MAILBOX_INIT;
-        zkl_group *group = begin(call, 60000, &box, ZKL_OK);
+        zkl_group *group = begin(call, 60000, &box);
         zkl_group_free(group);
         CU_ASSERT_EQUAL(mailbox_count(&box), 1); /* before it returned */
         CU_ASSERT_EQUAL(ended(&box), codes[call]);
-        ASSERT_OK(zkl_testing_delay(one, false, NULL));
+        kit_delay(one, false);
         ASSERT_EVENTUALLY(kit_group(two, CLUB) == 0);
     }
-    kit_tear_down();
 }
 
 TEST_WITH_SESSIONS(test_bad_calls)
@@ -420,8 +333,8 @@ TEST_WITH_SESSIONS(test_bad_calls)
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         CU_ASSERT_EQUAL(zkl_group_new(&group, one, CLUB, ids[i], NULL, &err), ZKL_EINVAL);
     }
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "looks like a contender"));
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "'a__READ__0000000001'"));
+    ASSERT_SAYS(err, "looks like a contender");
+    ASSERT_SAYS(err, "'a__READ__0000000001'");
     options.data = "\xff";
     CU_ASSERT_EQUAL(zkl_group_new(&group, one, CLUB, "a", &options, &err), ZKL_EINVAL);
     options.data = NULL;

@@ -6,8 +6,6 @@
 
 #include <stdatomic.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #define LOCKS 2000
 #define MOST 2048 /* bytes for each of them */
@@ -85,8 +83,7 @@ TEST(test_bytes_of_a_held_lock)
     for (int i = 0; i < LOCKS; i++) {
         char path[32];
         snprintf(path, sizeof path, "/held/memory/%07d", i);
-        locks[i] = kit_lock(session, path, NULL);
-        ASSERT_OK_FATAL(zkl_lock_acquire(locks[i], 10000, NULL, NULL));
+        locks[i] = kit_hold(session, path, NULL);
     }
     long long now = 0;
     ASSERT_EVENTUALLY(all_rest(session, &now));

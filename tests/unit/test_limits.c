@@ -72,22 +72,19 @@ static int life(zkl_callbacks callbacks)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    zkl_lock_options lock_options = ZKL_LOCK_OPTIONS_INIT;
     zkl_session *session = NULL;
     zkl_lock *lock = NULL;
     int result;
     options.callbacks = callbacks;
-    lock_options.state_fn = on_lock_state;
-    lock_options.payload = &box;
     int code = zkl_session_open(&session, PLACE, &options, NULL);
     if (code != ZKL_OK) {
         CU_ASSERT_PTR_NULL(session);
         return code;
     }
-    code = zkl_lock_new(&lock, session, "/limits", &lock_options, NULL);
+    code = zkl_lock_new(&lock, session, "/limits", LOCK_OPTIONS(.state_fn = on_lock_state, .payload = &box), NULL);
     code = code == ZKL_OK ? zkl_with_lock(lock, 10000, 100, section, NULL, &result, NULL) : code;
     ASSERT_EVENTUALLY(kit_queue(session, "/limits") == 0);
-    kit_free(lock);
+    zkl_lock_free(lock);
     kit_close(session);
     return code;
 }

@@ -244,18 +244,6 @@ TEST_WITH_SESSIONS(test_clean_ends_are_no_crash)
     one = kit_open(NULL);
 }
 
-TEST_WITH_SESSIONS(test_a_hold_cut_short_is_a_crash)
-{
-    zkl_lock *lock = kit_hold(one, QUEUE, LOCK_OPTIONS(.recover = true, .max_hold_ms = 50));
-    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
-    CU_ASSERT_TRUE(unclean(two));
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
-    kit_free(lock);
-    CU_ASSERT_FALSE(unclean(two));
-    kit_release(kit_hold(one, QUEUE, NULL)); /* without the option: its release is not seen */
-    CU_ASSERT_TRUE(unclean(two));
-}
-
 /* --- revocation ---------------------------------------------------------------------------------------------------- */
 
 static void on_revoke(zkl_lock *lock, void *payload)
@@ -434,22 +422,6 @@ TEST_WITH_SESSIONS(test_commit_bad_calls)
         CU_ASSERT(err.code == bad[i].code && err.text[0]);
     }
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, many, ZKL_COMMIT_MAX + 1, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_ELIMIT);
-}
-
-/* --- arguments ----------------------------------------------------------------------------------------------------- */
-
-/* What a path may be: unit_text. */
-TEST_WITH_SESSIONS(test_bad_paths)
-{
-    static const char *const bad[][2] = {{"/a/../b", ".."}, {"/a-0123456789", "contender"}};
-    for (int i = 0; i < 2; i++) {
-        zkl_lock *lock = (zkl_lock *)&one;
-        zkl_error err = {0};
-        CU_ASSERT_EQUAL(zkl_lock_new(&lock, one, bad[i][0], NULL, &err), ZKL_EINVAL);
-        CU_ASSERT_EQUAL(err.code, ZKL_EINVAL);
-        ASSERT_SAYS(err, bad[i][1]);
-        CU_ASSERT_PTR_NULL(lock);
-    }
 }
 
 TESTS("lock")
