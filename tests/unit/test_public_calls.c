@@ -6,12 +6,10 @@
 
 #include <limits.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <zklock/testing.h>
 #include <zklock/zookeeper.h>
 
 #include "public_calls.h"
@@ -204,14 +202,13 @@ static void make(struct things *t, const zkl_session_options *options)
                                 .size = 1,
                                 .mode = ZKL_CREATE_EPHEMERAL_SEQUENTIAL,
                                 .acl = &anyone}};
-    zkl_lock_options quick = ZKL_LOCK_OPTIONS_INIT;
-    zkl_group_options quick_group = ZKL_GROUP_OPTIONS_INIT;
+    const zkl_lock_options quick = {.size = sizeof quick,
+                                    .release_timeout_ms = 20}; /* a release has a time of its own */
+    const zkl_lock_options revocable = {.size = sizeof quick, .release_timeout_ms = 20, .revoke_fn = on_revoke};
+    const zkl_group_options quick_group = {sizeof quick_group, NULL, 20, NULL, NULL, NULL};
     t->parts.assigned_fn = on_assigned;
     t->parts.revoked_fn = on_revoked;
-    quick.release_timeout_ms = quick_group.leave_timeout_ms = 20; /* a release has a time of its own */
-    quick.revoke_fn = on_revoke;
-    ASSERT_OK_FATAL(zkl_lock_new(&t->lock, t->session, "/n/lock", &quick, NULL));
-    quick.revoke_fn = NULL;
+    ASSERT_OK_FATAL(zkl_lock_new(&t->lock, t->session, "/n/lock", &revocable, NULL));
     ASSERT_OK_FATAL(zkl_write_lock_new(&t->writer, t->session, "/n/rw", &quick, NULL));
     ASSERT_OK_FATAL(zkl_multilock_new(&t->multilock, t->session, t->paths, 2, &quick, NULL));
     ASSERT_OK_FATAL(zkl_semaphore_new(&t->semaphore, t->session, "/n/permits", 2, &quick, NULL));
@@ -232,6 +229,12 @@ static void free_all(struct things *t)
     zkl_group_free(t->group);
     zkl_double_barrier_free(t->barrier);
     zkl_partition_free(t->partition);
+}
+
+static void end(struct things *t)
+{
+    free_all(t);
+    kit_close(t->session);
 }
 
 static bool made_nothing(const struct things *t)
@@ -328,8 +331,7 @@ TEST(test_null)
     CU_ASSERT_EQUAL(zkl_double_barrier_enter(t.barrier, 0, NULL), ZKL_EDEADLK); /* a leave was refused: it is in */
     CU_ASSERT_TRUE(made_nothing(&t));
     CU_ASSERT_EQUAL(zkl_session_state(t.session), ZKL_SESSION_CONNECTED);
-    free_all(&t);
-    kit_close(t.session);
+    end(&t);
 }
 
 /* A caller that frees what it was given finds NULL there. */
@@ -378,8 +380,7 @@ TEST(test_forked)
     CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
     CU_ASSERT_EQUAL(status, 0);
     kit_acquire(t.lock); /* the parent's session is as it was */
-    free_all(&t);
-    kit_close(t.session);
+    end(&t);
 }
 
 /* The codes of all calls that wait, one behind the other. Whether a piece is assigned by then is not said. */
@@ -409,8 +410,7 @@ TEST(test_from_callbacks)
     make(&t, NULL);
     t.ms = 30000;
     call_each(&t, codes_outside);
-    free_all(&t);
-    kit_close(t.session);
+    end(&t);
     for (int dispatched = 0; dispatched < 2; dispatched++) {
         zkl_session_options options = dispatched ? kit_dispatched() : (zkl_session_options)ZKL_SESSION_OPTIONS_INIT;
         make(&t, &options);
@@ -427,8 +427,7 @@ TEST(test_from_callbacks)
             }
         }
         kit_free(trigger);
-        free_all(&t);
-        kit_close(t.session);
+        end(&t);
     }
 }
 
@@ -454,8 +453,7 @@ TEST(test_wrong_timeouts)
         }
         CU_ASSERT(timed > 40);
         ASSERT_EVENTUALLY(connected(t.session)); /* the last rows cut it off */
-        free_all(&t);
-        kit_close(t.session);
+        end(&t);
     }
     ASSERT_OK(zkl_session_close(NULL, -5));
 }
@@ -535,26 +533,7 @@ TEST(test_nothing_given)
     CU_ASSERT(zkl_lock_node(t.lock, NULL, 0) > 0);
     CU_ASSERT(zkl_stats_write_prometheus(t.session, NULL, NULL, 0) > 0);
     CU_ASSERT_PTR_NULL(zkl_multilock_path(t.multilock, SIZE_MAX));
-    free_all(&t);
-    kit_close(t.session);
-}
-
-/* Numbers of options: as they are, or refused by the name of the option. */
-TEST(test_options)
-{
-    static const int64_t extremes[] = {INT64_MIN, -1, 0, INT64_MAX};
-    for (size_t i = 0; i < 4 * (sizeof extremes / sizeof *extremes); i++) {
-        zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-        int64_t *const numbers[] = {&options.session_timeout_ms, &options.tick_ms, &options.leader_pause_ms,
-                                    &options.connect_timeout_ms};
-        static const char *const names[] = {"session_timeout_ms", "tick_ms", "leader_pause_ms", "connect_timeout_ms"};
-        zkl_error err = {.text = ""};
-        *numbers[i % 4] = extremes[i / 4];
-        zkl_session *session = NULL;
-        int rc = zkl_session_open(&session, PLACE, &options, &err);
-        CU_ASSERT(rc == ZKL_OK || rc == ZKL_ECONNECT || (rc == ZKL_EINVAL && strstr(err.text, names[i % 4])));
-        ASSERT_OK(zkl_session_close(session, ZKL_WAIT_FOREVER));
-    }
+    end(&t);
 }
 
 TEST(test_margins_and_slots)
@@ -566,15 +545,14 @@ TEST(test_margins_and_slots)
         zkl_error err = {.text = ""};
         int64_t value = extremes[i];
         CU_ASSERT_EQUAL(zkl_with_lock(t.lock, 1000, value, section, &t, NULL, &err), ZKL_EINVAL);
-        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "margin_ms"));
+        ASSERT_SAYS(err, "margin_ms");
         CU_ASSERT_EQUAL(zkl_election_run(t.election, value, section, &t, NULL, NULL), ZKL_EINVAL);
         CU_ASSERT_EQUAL(zkl_once_look(t.lock, value, 0, 1000, &t.slot, &err), ZKL_EINVAL);
         CU_ASSERT_EQUAL(zkl_once_look(t.lock, HOUR, value, 1000, &t.slot, NULL), ZKL_EINVAL);
         CU_ASSERT_EQUAL(zkl_once_run(t.lock, value, 0, 1000, section, &t, NULL, NULL, NULL), ZKL_EINVAL);
         CU_ASSERT_EQUAL(zkl_once_run(t.lock, HOUR, value, 1000, section, &t, NULL, NULL, &err), ZKL_EINVAL);
     }
-    free_all(&t);
-    kit_close(t.session);
+    end(&t);
 }
 
 /* --- deadlines ---------------------------------------------------------------------------------------------------------- */
@@ -584,21 +562,18 @@ enum {
     TRIES = 5  /* the best of them counts: others run on this machine too */
 };
 
-static void suspend(int64_t session_id, size_t answers)
-{
-    (void)answers;
-    ASSERT_OK(zkl__memory_suspend(session_id));
-}
+static const struct world {
+    const char *name;
+    enum { SUSPENDED, HUNG, LOST } way;
+    size_t answers; /* LOST: behind so many */
+} worlds[] = {{"suspended", SUSPENDED, 0}, {"hung", HUNG, 0},         {"lost", LOST, 0},
+              {"lost after 1", LOST, 1},   {"lost after 2", LOST, 2}, {"lost after 3", LOST, 3}};
 
-static void hang(int64_t session_id, size_t answers)
+static void spoil(const struct world *world, int64_t session_id)
 {
-    (void)answers;
-    ASSERT_OK(zkl__memory_hold(session_id, true));
-}
-
-static void lose(int64_t session_id, size_t answers)
-{
-    ASSERT_OK(zkl__memory_break(session_id, answers, 1, 0));
+    ASSERT_OK(world->way == SUSPENDED ? zkl__memory_suspend(session_id)
+              : world->way == HUNG    ? zkl__memory_hold(session_id, true)
+                                      : zkl__memory_break(session_id, world->answers, 1, 0));
 }
 
 static void *wait_plainly(void *took_ms)
@@ -610,8 +585,7 @@ static void *wait_plainly(void *took_ms)
 }
 
 /* How much longer the call takes than a plain wait of a thread that begins with it, in ms. */
-static int64_t excess(const struct row *row, bool held, void (*spoil)(int64_t session_id, size_t answers),
-                      size_t answers)
+static int64_t excess(const struct row *row, bool held, const struct world *world)
 {
     pthread_t control;
     int64_t plain_ms = 0;
@@ -622,7 +596,7 @@ static int64_t excess(const struct row *row, bool held, void (*spoil)(int64_t se
     }
     t.ms = WAIT;
     int64_t id = zkl_session_id(t.session);
-    spoil(id, answers);
+    spoil(world, id);
     CU_ASSERT_EQUAL_FATAL(pthread_create(&control, NULL, wait_plainly, &plain_ms), 0);
     int64_t began = now_ms();
     (void)row->call(&t, 0, NULL);
@@ -633,8 +607,7 @@ static int64_t excess(const struct row *row, bool held, void (*spoil)(int64_t se
     (void)zkl__memory_resume(id);
     ASSERT_EVENTUALLY(zkl_session_state(t.session) == ZKL_SESSION_CONNECTED);
     free_made(&t);
-    free_all(&t);
-    kit_close(t.session);
+    end(&t);
     return took_ms - plain_ms;
 }
 
@@ -649,12 +622,11 @@ static void find_timed(bool timed[ROWS])
         timed[i] = t.is_timed;
         free_made(&t);
     }
-    free_all(&t);
-    kit_close(t.session);
+    end(&t);
 }
 
-/* In each of the worlds that spoil makes: less than half of the wait over the control's, in one of the tries. */
-static void in_time(const char *world, void (*spoil)(int64_t session_id, size_t answers), size_t answers)
+/* Less than half of the wait over the control's, in one of the tries. */
+static void in_time(const struct world *world)
 {
     bool timed[ROWS];
     find_timed(timed);
@@ -663,11 +635,11 @@ static void in_time(const char *world, void (*spoil)(int64_t session_id, size_t 
         int64_t least = INT64_MAX;
         bool waits = timed[i / 2] && !is_async(row);
         for (int try = 0; waits && try < TRIES && least > WAIT / 2; try++) {
-            int64_t late = excess(row, i % 2, spoil, answers);
+            int64_t late = excess(row, i % 2, world);
             least = late < least ? late : least;
         }
         if (waits && least > WAIT / 2) {
-            printf("(%s, %s after %zu: %lld ms more) ", row->name, world, answers, (long long)least);
+            printf("(%s, %s: %lld ms more) ", row->name, world->name, (long long)least);
             CU_FAIL("late");
         }
     }
@@ -675,18 +647,18 @@ static void in_time(const char *world, void (*spoil)(int64_t session_id, size_t 
 
 TEST(test_without_a_server)
 {
-    in_time("suspended", suspend, 0);
+    in_time(&worlds[SUSPENDED]);
 }
 
 TEST(test_with_a_server_that_hangs)
 {
-    in_time("hung", hang, 0);
+    in_time(&worlds[HUNG]);
 }
 
 TEST(test_lost_in_the_middle)
 {
-    for (size_t answers = 0; answers < 4; answers++) {
-        in_time("lost", lose, answers);
+    for (int answers = 0; answers < 4; answers++) {
+        in_time(&worlds[LOST + answers]);
     }
 }
 
@@ -753,8 +725,7 @@ static bool begin_delayed(const struct row *row, struct things *t, zkl_stop *sto
         zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
         options.stop = stop;
         if (held) {
-            free_all(t);
-            kit_close(t->session);
+            end(t);
         }
         make(t, &options);
         if (held) {
@@ -930,13 +901,14 @@ TEST(test_acquire_cut_at_each_request)
 /* What no single call shows. All of it is freed again. */
 static int with_every_option(struct things *t)
 {
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    options.release_timeout_ms = 20;
-    options.metadata = "who I am";
-    options.recursive = options.recover = true;
-    options.acl = &anyone;
-    options.state_fn = on_state;
-    options.revoke_fn = on_revoke;
+    const zkl_lock_options options = {.size = sizeof options,
+                                      .release_timeout_ms = 20,
+                                      .metadata = "who I am",
+                                      .recursive = true,
+                                      .recover = true,
+                                      .acl = &anyone,
+                                      .state_fn = on_state,
+                                      .revoke_fn = on_revoke};
     int code = zkl_lock_new(&t->made.lock, t->session, "/n/lock", &options, NULL);
     code = code == ZKL_OK ? zkl_lock_acquire(t->made.lock, t->ms, NULL, NULL) : code;
     code = code == ZKL_OK ? zkl_lock_acquire(t->made.lock, t->ms, NULL, NULL) : code;
