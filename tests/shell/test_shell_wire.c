@@ -4,7 +4,6 @@
  *
  * ZKLOCK_SECONDS: how long by chance (5). ZKLOCK_SEED. ZKLOCK_FATE and ZKLOCK_NTH: one request of the first test alone. */
 #include <arpa/inet.h>
-#include <string.h>
 
 #include "contest.h"
 #include "dice.h"

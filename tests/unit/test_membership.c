@@ -3,8 +3,6 @@
 #include "dice.h"
 #include "membership.h"
 
-#include <string.h>
-
 #define PATH "/clubs/test"
 #define STRAY 0
 #define SEEDS 3000

@@ -5,8 +5,6 @@
 #include "store_client.h"
 #include "test_heap.h"
 
-#include <string.h>
-
 #define NAME "unit"
 #define PLACE "memory:" NAME
 

@@ -4,8 +4,6 @@
 #include "name.h"
 #include "queue_order.h"
 
-#include <string.h>
-
 #define UUID "0f8fad5b-d9cb-469f-a165-70867728950e"
 #define HEX32 "0f8fad5bd9cb469fa16570867728950e"
 #define CURATOR "_c_" UUID "-"

@@ -1,8 +1,6 @@
 /* Once per slot, on the in-process store. */
 #include "lock_kit.h"
 
-#include <string.h>
-
 #define JOB "/jobs/report"
 #define HOUR INT64_C(3600000)
 
@@ -104,7 +102,7 @@ TEST_WITH_SESSIONS(test_taken_over_from_the_dead)
     zkl_once_slot never_looked = {0};
     zkl_error err;
     CU_ASSERT_EQUAL(zkl_once_record(next, &never_looked, 1000, &err), ZKL_EINVAL);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "zkl_once_look"));
+    ASSERT_SAYS(err, "zkl_once_look");
     slot.done = false;
     slot.last_ms = INT64_MIN;
     slot.reserved[0] = 1;
@@ -272,7 +270,7 @@ TEST_WITH_SESSIONS(test_only_under_a_lock)
     ASSERT_OK_FATAL(zkl_election_new(&others[2], one, "/jobs/leader", NULL, NULL));
     for (int i = 0; i < 3; i++) {
         CU_ASSERT_EQUAL(zkl_once_run(others[i], 60000, 0, 5000, work, NULL, NULL, NULL, &err), ZKL_EINVAL);
-        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "recipe"));
+        ASSERT_SAYS(err, "recipe");
         CU_ASSERT_EQUAL(zkl_once_look(others[i], 60000, 0, 5000, &slot, NULL), ZKL_EINVAL);
         CU_ASSERT_EQUAL(zkl_once_record(others[i], &slot, 5000, NULL), ZKL_EINVAL);
         kit_free(others[i]);

@@ -3,7 +3,6 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 #include <zklock/testing.h>
 #include <zklock/zookeeper.h>
 
@@ -170,7 +169,7 @@ static void on_end(int code, const zkl_error *err, void *payload)
 static void fill_window(zkl_lock *lock, struct ends *ends)
 {
     static const zkl_op op = {.kind = ZKL_OP_CHECK, .path = "/", .version = ZKL_ANY_VERSION};
-    ASSERT_OK(zkl_testing_delay(one, true, NULL));
+    kit_delay(one, true);
     for (int i = 0; i < 2 * WINDOW; i++) {
         ASSERT_OK(zkl_lock_commit_async(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, on_end, ends, NULL));
     }
@@ -179,7 +178,7 @@ static void fill_window(zkl_lock *lock, struct ends *ends)
 /* Responses come again; all of those are back. */
 static void drain_window(const struct ends *ends)
 {
-    ASSERT_OK(zkl_testing_delay(one, false, NULL));
+    kit_delay(one, false);
     pass_the_line();
     ASSERT_EVENTUALLY(ends->all == 2 * WINDOW);
 }

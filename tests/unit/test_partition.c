@@ -2,7 +2,6 @@
 #include "lock_kit.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
 #define PATH "/work"
 #define MAX_TOPICS 20
@@ -234,7 +233,7 @@ TEST(test_a_partition_is_no_lock)
     hire(0, 2, 0, NULL);
     ASSERT_EVENTUALLY(owned_by(0) == 2);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, &err), ZKL_ECONFLICT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "in use as a partition"));
+    ASSERT_SAYS(err, "in use as a partition");
     CU_ASSERT_EQUAL(owned_by(0), 2);
     fire(0);
     kit_acquire(lock);
@@ -464,7 +463,7 @@ TEST_WITH_SESSIONS(test_bad_pieces)
     CU_ASSERT_EQUAL(zkl_partition_new(&partition, one, PATH, pieces[0], 0, &o, NULL), ZKL_EINVAL);
     o.margin_ms = -1;
     CU_ASSERT_EQUAL(zkl_partition_new(&partition, one, PATH, pieces[0], 2, &o, &err), ZKL_EINVAL);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "margin_ms"));
+    ASSERT_SAYS(err, "margin_ms");
     o.margin_ms = zkl_session_timeout_ms(one);
     CU_ASSERT_EQUAL(zkl_partition_new(&partition, one, PATH, pieces[0], 2, &o, NULL), ZKL_EINVAL);
     CU_ASSERT_PTR_NULL(partition);

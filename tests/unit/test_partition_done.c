@@ -3,7 +3,6 @@
 #include "lock_kit.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
 #include <zklock/zookeeper.h>
 

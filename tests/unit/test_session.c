@@ -4,7 +4,6 @@
 #include "test_heap.h"
 
 #include <dirent.h>
-#include <string.h>
 #include <unistd.h>
 
 #define QUEUE "/locks/session"
@@ -20,7 +19,7 @@ static void expect_refusal(const char *servers, const zkl_session_options *optio
     int got = zkl_session_open(&session, servers, options, &err);
     CU_ASSERT_EQUAL(got, code);
     CU_ASSERT_EQUAL(err.code, code);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, word));
+    ASSERT_SAYS(err, word);
     if (got != code || !strstr(err.text, word)) {
         fprintf(stderr, "\n%s: %s: \"%s\", no \"%s\" in it\n", servers, zkl_error_name(got), err.text, word);
     }

@@ -1,8 +1,6 @@
 /* The lease of a session: what keeps it, who is told that it runs out, what may be granted on it. */
 #include "script.h"
 
-#include <string.h>
-
 static int64_t lease_left(void)
 {
     return zkl__core_lease_until(script.core) - script.now;

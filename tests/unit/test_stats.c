@@ -5,7 +5,6 @@
 #include "stats.h"
 
 #include <stddef.h>
-#include <string.h>
 
 static const zkl_stats *all(void)
 {

@@ -7,8 +7,6 @@
 #include "path.h"
 #include "text.h"
 
-#include <string.h>
-
 #include <zklock/types.h>
 
 static void good(const char *path)
