@@ -42,7 +42,16 @@ zkl_session *kit_open(const zkl_session_options *options);
 zkl_session_options kit_short(void);
 /* Callbacks wait until they are dispatched. */
 zkl_session_options kit_dispatched(void);
-/* The defaults, but for these: LOCK_OPTIONS(.recover = true). */
+/* The defaults, but for these: SESSION_OPTIONS(.tick_ms = 100). */
+#define SESSION_OPTIONS(...)                                           \
+    (&(const zkl_session_options){.size = sizeof(zkl_session_options), \
+                                  .session_timeout_ms = 10000,         \
+                                  .tick_ms = 2000,                     \
+                                  .leader_pause_ms = 500,              \
+                                  .connect_timeout_ms = 10000,         \
+                                  .log_level = ZKL_LOG_INFO,           \
+                                  __VA_ARGS__})
+/* The same of a lock: LOCK_OPTIONS(.recover = true). */
 #define LOCK_OPTIONS(...) \
     (&(const zkl_lock_options){.size = sizeof(zkl_lock_options), .release_timeout_ms = 1000, __VA_ARGS__})
 /* Locks, until kit_free or kit_tear_down. */
