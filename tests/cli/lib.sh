@@ -11,6 +11,7 @@ export PATH LC_ALL
 me="$(hostname):[0-9]+ \\($(id -un 2>/dev/null || id -u)\\)"
 
 checks=0
+ran=
 failures=0
 work=$(mktemp -d)
 trap 'finish' EXIT
@@ -50,16 +51,16 @@ true_that() {
 code() {
     local wanted=$1 got=0
     shift
+    ran=$*
     "$@" >"$work/out" 2>"$work/err" || got=$?
-    same "exit code of '$*' ($(head -c 300 "$work/err"))" "$got" "$wanted"
+    same "exit code of '$ran' ($(head -c 300 "$work/err"))" "$got" "$wanted"
 }
 
-# What the last `code` left: says WHAT PATTERN, prints WHAT PATTERN: standard error, or standard output, matches; says_only, prints_only WHAT TEXT: it
-# is that.
-says() { matches "$1" "$(cat "$work/err")" "$2"; }
-prints() { matches "$1" "$(cat "$work/out")" "$2"; }
-says_only() { same "$1" "$(cat "$work/err")" "$2"; }
-prints_only() { same "$1" "$(cat "$work/out")" "$2"; }
+# What the last `code` left: says PATTERN, prints PATTERN: standard error, or standard output, matches; says_only TEXT, prints_only TEXT: it is that.
+says() { matches "what '$ran' says" "$(cat "$work/err")" "$1"; }
+prints() { matches "what '$ran' prints" "$(cat "$work/out")" "$1"; }
+says_only() { same "what '$ran' says" "$(cat "$work/err")" "$1"; }
+prints_only() { same "what '$ran' prints" "$(cat "$work/out")" "$1"; }
 
 # ends WHAT WANTED [PID]: waits for the end of that process, or of $pid: its exit code.
 ends() {
@@ -100,6 +101,15 @@ background() {
     env --default-signal "$@" &
     pid=$!
 }
+
+# secret FILE TEXT: FILE in $work, for --auth-file
+secret() {
+    printf '%s\n' "$2" >"$work/$1"
+    chmod 600 "$work/$1"
+}
+
+# token_of LOCK: of the last in its queue
+token_of() { zklock --json ls "$1" | sed 's/.*"token":\([0-9]*\).*/\1/'; }
 
 # for_others DIR: a copy of the command in DIR, which another user can reach wherever the build is.
 for_others() { install -D -m 755 "$(command -v zklock)" "$1/zklock"; }
@@ -201,7 +211,7 @@ sys.stdin.read()" <>"$work/never" >"$work/ready" &
 finish() {
     # Those of our children that live: a pid that was noted down may be somebody else's by now.
     # shellcheck disable=SC2046
-    kill -KILL $(jobs -pr) 2>/dev/null
+    kill -KILL $(jobs -pr; jobs -ps) 2>/dev/null
     wait 2>/dev/null
     rm -rf "$work"
     echo "$checks checks, $failures failed"

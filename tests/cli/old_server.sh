@@ -7,7 +7,7 @@ need_sandbox sandbox -n 3
 # refused CMD...: long before its deadline of an hour; the test's own timeout stands for that.
 refused() {
     code 125 "$@"
-    says "the text of '$*'" 'locks need ZooKeeper 3\.5\.0 or later'
+    says 'locks need ZooKeeper 3\.5\.0 or later'
 }
 
 # Several times: the refusal closes the connection, and meets other requests under way.

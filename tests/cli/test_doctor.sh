@@ -7,21 +7,21 @@ need_sandbox sandbox -n 3
 code 0 zklock doctor
 same "doctor finds three servers" "$(grep -cE '^ok   127\.0\.0\.1:[0-9]+: 3\.[0-9.]+, (leader|follower), answers in' "$work/out")" 3
 same "doctor finds one leader" "$(grep -c leader "$work/out")" 1
-prints "doctor, the session" "^ok   session: timeout 10000ms; a holder's lease is [0-9]+ms at the least"
+prints "^ok   session: timeout 10000ms; a holder's lease is [0-9]+ms at the least"
 code 1 zklock --tick 1s doctor
-prints "a tick that is too short" '^BAD .*tickTime is 2000ms.*use --tick 2000ms'
+prints '^BAD .*tickTime is 2000ms.*use --tick 2000ms'
 code 1 zklock -s "127.0.0.1:1,$ZKLOCK_SERVERS" doctor
-prints "a server that is down" '^BAD  127\.0\.0\.1:1: Connection refused'
+prints '^BAD  127\.0\.0\.1:1: Connection refused'
 one=${ZKLOCK_SERVERS%%,*}
 code 0 zklock -s "[::ffff:127.0.0.1]:${one##*:}" doctor
-prints "a server in brackets" '^ok   \[::ffff:127\.0\.0\.1\]:[0-9]+: 3\.'
+prints '^ok   \[::ffff:127\.0\.0\.1\]:[0-9]+: 3\.'
 timeout 5 zklock -s localhost doctor >"$work/out" 2>&1 # there may be one, or not
 if grep -q 'not host:port' "$work/out"; then bad "no port is the usual port"; else ok; fi
 code 1 zklock -s "127.0.0.1:1,$ZKLOCK_SERVERS" --json doctor
 same "doctor as JSON" "$(grep -cv '^{"v":1,"subject":".*","ok":\(true\|false\),"text":".*"}$' "$work/out")" 0
 
 # Nor is anybody else's service taken for one, and who says that it leads must also take a session.
-stranger() {
+impostor() {
     exec /usr/bin/python3 -c '
 import socket, sys
 listener = socket.create_server(("127.0.0.1", 0))
@@ -39,7 +39,7 @@ answer_is() {
     answers+=("$1")
     patterns+=("$2")
     : >"$work/port$nth"
-    stranger "$1" >"$work/port$nth" &
+    impostor "$1" >"$work/port$nth" &
     strangers+=($!)
     await "the stranger" lines "$work/port$nth" 1
     zklock -s "127.0.0.1:$(cat "$work/port$nth")" doctor >"$work/stranger$nth" 2>"$work/stranger$nth.err" &

@@ -26,11 +26,12 @@ ends "exit code after --max-run" 137
 true_that "nobody is left after --max-run" all_gone "$PIDS"
 
 # zklock killed with -9: the keeper kills them; the lock stays taken until the session ends.
-start_stubborn killed
+start_stubborn killed 2>"$work/said"
 keeper=$(keeper_of "$pid")
 kill -KILL "$pid"
 await "all of CMD to die after zklock" all_gone "$PIDS"
 await "the keeper to end" gone "$keeper"
+same "what the keeper says" "$(cat "$work/said")" "zklock: zklock has ended: stopping bash; its lock is free after the session timeout, then run it again"
 
 # The same, and nobody reads standard error: the keeper does not wait to say so.
 mkfifo "$work/full"

@@ -4,8 +4,7 @@
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_sandbox --tick 500ms sandbox -n 1 -C maxClientCnxns=0 --respawn 100ms
-printf 'digest:ann:pencil\n' >"$work/secret"
-chmod 600 "$work/secret"
+secret secret 'digest:ann:pencil'
 global=(-s "$ZKLOCK_SERVERS" --session-timeout 6s --tick 500ms --leader-pause 500ms --observer-masters none)
 kept() { # CODE WORD...: the exit code, as the manual page had it
     local wanted=$1
@@ -58,14 +57,14 @@ kept 0 --version
 for refused in "--tls ca.pem,cert.pem,key.pem --tls-host zk run a true" "--sasl DIGEST-MD5 --sasl-server zookeeper/zk run a true"; do
     # shellcheck disable=SC2086 # words
     kept 125 $refused
-    says "what Debian's client library lacks" 'built without (TLS|SASL)'
+    says 'built without (TLS|SASL)'
 done
 
 # What is no more names what took its place.
 instead() { # WORDS PATTERN
     # shellcheck disable=SC2086 # words
     kept 125 $1
-    says "what took the place of '$1'" "$2"
+    says "$2"
 }
 instead "explain a" "'run --report FILE'.*'zklock --json ls'"
 instead "watch --record f a" "redirect 'zklock --json watch"

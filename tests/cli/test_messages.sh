@@ -15,14 +15,14 @@ cp "$tree/man/messages.txt" "$work/tree/man"
 check=$work/tree/scripts/lib/messages
 echo 'void added(void) { cli_error("\"%s\": the moon is %" PRId64 " km away" "; wait", name, km); }' >>"$work/tree/src/cli/words.c"
 code 1 "$check"
-prints "a new message" 'not in the list: "…": the moon is … km away; wait$'
+prints 'not in the list: "…": the moon is … km away; wait$'
 "$check" --update
 code 1 "$check"
-prints "no remedy" 'what to do[?] "…": the moon is … km away; wait$'
+prints 'what to do[?] "…": the moon is … km away; wait$'
 same "what --update keeps" "$(grep -v moon "$work/tree/man/messages.txt" | grep -vxF $'\t?')" "$(cat "$tree/man/messages.txt")"
 cp "$tree/src/cli/words.c" "$work/tree/src/cli"
 code 1 "$check"
-prints "an old message" 'not in the code: "…": the moon is … km away; wait$'
+prints 'not in the code: "…": the moon is … km away; wait$'
 
 # What the command says in earnest is there, too: one of each kind of call.
 in_list() { # MESSAGE of the command, with its ellipses

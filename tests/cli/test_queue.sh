@@ -6,15 +6,15 @@ need_sandbox sandbox -n 3
 
 # Nobody.
 code 1 zklock check free
-prints_only "check of a free lock" "/locks/free is free"
+prints_only "/locks/free is free"
 code 1 zklock -q check free
 same "a quiet check" "$(cat "$work/out")$(cat "$work/err")" ""
 code 0 zklock ls free
-prints "ls of a free lock" nobody
+prints nobody
 code 0 zklock --json ls free
-prints_only "ls as JSON" '{"v":1,"path":"/locks/free","contenders":[],"foreign":0}'
+prints_only '{"v":1,"path":"/locks/free","contenders":[],"foreign":0}'
 code 0 zklock ls
-prints_only "ls of nothing" ""
+prints_only ""
 
 # A holder, and a queue of six behind it that must run in its order.
 mkfifo "$work/end"
@@ -27,16 +27,16 @@ for n in 1 2 3 4 5 6; do
     await "waiter $n" queued queue $((n + 1))
 done
 code 0 zklock check queue
-prints "check" "^/locks/queue is held by $me\$"
+prints "^/locks/queue is held by $me\$"
 code 0 zklock check --is-me queue
 code 0 zklock ls queue
-prints "ls, the holder" "^  holds +[0-9:]{8} +[0-9]+ +0x[0-9a-f]+ +lock +$me\$"
+prints "^  holds +[0-9:]{8} +[0-9]+ +0x[0-9a-f]+ +lock +$me\$"
 matches "ls, the last one" "$(tail -1 "$work/out")" "^  6 +[0-9:]{8} +[0-9]+ +0x[0-9a-f]+ +lock +$me\$"
 code 0 zklock ls
 same "ls finds the lock" "$(head -1 "$work/out")" /locks/queue
 code 0 zklock --json ls
 same "ls as JSON: one line" "$(wc -l <"$work/out")" 1
-prints "ls as JSON" '"position":6,"holds":false,"stray":false,"name":"_c_[^"]*","kind":"lock","token":[0-9]+,"session":"0x[0-9a-f]+","created":"20[-0-9]*T[0-9:]*Z","created_ms":[0-9]+,"age_ms":[0-9]+,"readable":true,"identity":".*","host":".*","pid":[0-9]+,"user":'
+prints '"position":6,"holds":false,"stray":false,"name":"_c_[^"]*","kind":"lock","token":[0-9]+,"session":"0x[0-9a-f]+","created":"20[-0-9]*T[0-9:]*Z","created_ms":[0-9]+,"age_ms":[0-9]+,"readable":true,"identity":".*","host":".*","pid":[0-9]+,"user":'
 code 124 zklock hold -n queue
 exec 8>&-
 wait

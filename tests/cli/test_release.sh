@@ -36,14 +36,14 @@ up second
 run_as third x
 third=$pid
 await "a waiter" queued x 2
-token=$(zklock --json ls x | sed 's/.*"token":\([0-9]*\).*/\1/')
+token=$(token_of x)
 code 1 zklock release --force --yes --token 1 x
-says "no such token" 'no contender has this token'
+says 'no contender has this token'
 code 0 zklock release --force --yes --token "$token" x
-says "a waiter is shown" "^  who      $me, waits for"
+says "^  who      $me, waits for"
 true_that "the holder stays" [ ! -e "$work/third.cmd" ]
 code 0 zklock --json release --force --yes x
-prints "as JSON" '^\{"v":1,"event":"removed","path":"/locks/x","contender":\{"position":0,"holds":true,.*"pid":'
+prints '^\{"v":1,"event":"removed","path":"/locks/x","contender":\{"position":0,"holds":true,.*"pid":'
 same "JSON is one line" "$(wc -l <"$work/out")" 1
 ends "exit code of the second removed holder" 120 "$second"
 up third # it has queued again
@@ -56,9 +56,9 @@ slot=$pid
 up slot
 background zklock run -j 1 slots true
 await "who waits for a slot" queued slots/locks 1
-token=$(zklock --json ls slots/locks | sed 's/.*"token":\([0-9]*\).*/\1/')
+token=$(token_of slots/locks)
 code 0 zklock release --force --yes --token "$token" slots
-says "it waits" "^  who      $me, "
+says "^  who      $me, "
 true_that "the slot is still taken" zklock -q check slots
 kill -TERM "$slot"
 wait "$slot"
@@ -75,10 +75,10 @@ for how in "-j 2" -r; do
     run_as two $how "$path"
     up two
     code 125 zklock release --force --yes "$path"
-    says "several" 'held by several: say with --token'
+    says 'held by several: say with --token'
     token=$(awk '$1 == "holds" { print $3 }' "$work/err" | head -1)
     code 0 zklock -q release --force --yes --token "$token" "$path"
-    says_only "quiet" ""
+    says_only ""
     ends "exit code of the removed one under '$how'" 120 "$one"
     ended_by TERM "exit code of the other one under '$how'" 143
 done
@@ -97,9 +97,9 @@ up careful
 code 0 zklock release --force --yes careful-run
 ends "exit code of the careful holder" 120
 code 124 zklock run -n --delay-after-crash 1h careful-run true
-says "why it is not granted" '"careful-run" was not granted: its last holder did not release'
+says '"careful-run" was not granted: its last holder did not release'
 code 124 zklock run -w 1s --delay-after-crash 1h careful-run true
-says "why it is not granted in time" '"careful-run" was not granted: its last holder did not release'
+says '"careful-run" was not granted: its last holder did not release'
 code 0 zklock run --delay-after-crash 100ms careful-run true
 code 0 zklock run -n --delay-after-crash 1h careful-run true
 
@@ -108,12 +108,12 @@ if has_kazoo; then
     stray=_c_00000000-0000-0000-0000-000000000000-lock-0000000000
     stranger "zk.create('/locks/strayed/$stray', b'made by hand', makepath=True)"
     code 1 zklock check strayed
-    prints_only "check of a lock with a stray znode" "/locks/strayed is free"
+    prints_only "/locks/strayed is free"
     code 0 zklock ls strayed
-    prints "ls of a stray znode" '^  stray .* 0x0 .* made by hand$'
+    prints '^  stray .* 0x0 .* made by hand$'
     code 0 zklock run -w 20s strayed true
     code 1 zklock doctor
-    prints "doctor, a stray znode" "^BAD  /locks/strayed: $stray is no session's: .*--token [0-9]+ LOCK'"
+    prints "^BAD  /locks/strayed: $stray is no session's: .*--token [0-9]+ LOCK'"
     code 1 zklock release --force --yes strayed
     code 0 zklock release --force --yes --token "$(sed -n 's/.*--token \([0-9]*\) LOCK.*/\1/p' <(zklock doctor))" strayed
     code 0 zklock doctor

@@ -17,9 +17,9 @@ end_of() { # NAME PID
 }
 
 code 1 zklock resize builds 2
-says "no such path" '"builds": there is no semaphore: .*; the first .zklock run -j K. sets a limit$'
+says '"builds": there is no semaphore: .*; the first .zklock run -j K. sets a limit$'
 code 125 zklock run -j 0 builds true
-says "no limit to go by" 'nobody has set a limit: .*; all who use one LOCK say the same -j'
+says 'nobody has set a limit: .*; all who use one LOCK say the same -j'
 
 # Growing: the waiters are granted immediately.
 run_slot first 1
@@ -31,19 +31,19 @@ run_slot third 0
 third=$pid
 await "the waiters" queued builds/locks 2
 code 0 zklock resize builds 3
-says_only "what is said" 'zklock: "builds": 3 at a time from now on'
-prints_only "no data" ""
+says_only 'zklock: "builds": 3 at a time from now on'
+prints_only ""
 await "the second" runs second
 await "the third" runs third
 
 # Shrinking: holders finish, and a waiter is granted when few enough are left.
 code 0 zklock --json resize /locks/builds 2
-prints_only "as JSON" '{"v":1,"event":"resized","path":"/locks/builds","limit":2}'
+prints_only '{"v":1,"event":"resized","path":"/locks/builds","limit":2}'
 run_slot fourth 0
 fourth=$pid
 await "the waiter" queued builds/locks 1
 code 125 zklock run -j 3 builds true
-says "another limit" 'limit is 3, the path is in use with 2 .*; all who use one LOCK say the same -j'
+says 'limit is 3, the path is in use with 2 .*; all who use one LOCK say the same -j'
 end_of first "$first"
 code 124 zklock run -n -j 0 builds true
 runs fourth && bad "the fourth runs beside two others"
@@ -55,4 +55,4 @@ end_of fourth "$fourth"
 # What is no limit stays what it is.
 code 0 zklock run plain true
 code 1 zklock resize plain 2
-says "a lock" '"plain": nobody has set a limit: '
+says '"plain": nobody has set a limit: '

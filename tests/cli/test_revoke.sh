@@ -5,7 +5,7 @@
 need_sandbox sandbox
 
 code 1 zklock revoke free
-says "nobody" '"free": nobody holds it'
+says '"free": nobody holds it'
 
 # One that listens: CMD is stopped, the lock released, the next one granted.
 run_as first --revocable --report "$work/report" x
@@ -15,8 +15,8 @@ background zklock run x bash -c "echo up >$work/next"
 next=$pid
 await "the waiter" queued x 2
 code 0 zklock revoke x
-says "whom" "^  who      $me, holds for 00:00:[0-9]{2}\$"
-says "that it released" '^zklock: "x": the holder released after [0-9]+\.[0-9] s$'
+says "^  who      $me, holds for 00:00:[0-9]{2}\$"
+says '^zklock: "x": the holder released after [0-9]+\.[0-9] s$'
 ends "exit code of the holder: CMD's" 143 "$first"
 same "what the holder says" "$(cat "$work/first.err")" 'zklock: "x": another client requests the lock: stopping bash'
 true_that "its CMD is dead" gone "$(cat "$work/first.cmd")"
@@ -27,7 +27,7 @@ true_that "the next one ran" [ -e "$work/next" ]
 run_as first --revocable x
 up first
 code 0 zklock --json revoke x
-prints "as JSON" '^\{"v":1,"event":"revoked","path":"/locks/x","gave_way":true,"wait_ms":[0-9]+,"contender":\{"position":0,"holds":true,.*"pid":'
+prints '^\{"v":1,"event":"revoked","path":"/locks/x","gave_way":true,"wait_ms":[0-9]+,"contender":\{"position":0,"holds":true,.*"pid":'
 same "JSON is one line" "$(wc -l <"$work/out")" 1
 wait "$pid"
 
@@ -36,7 +36,7 @@ rm -f "$work/deaf.cmd"
 background zklock run --revocable --grace 1s x bash -c "trap '' TERM; echo \$\$ >$work/deaf.cmd; while :; do read -rt 600 <> <(:) || :; done" 2>"$work/deaf.err"
 await "CMD" lines "$work/deaf.cmd" 1
 code 124 zklock revoke -w 0 x
-says "not in time" 'did not release within 0\.[0-9] s; .*release --force'
+says 'did not release within 0\.[0-9] s; .*release --force'
 ends "exit code of a CMD that ignores TERM" 137
 
 # One that does not listen keeps the lock, and its name.
@@ -45,10 +45,10 @@ up deaf
 code 121 zklock -q revoke -w 20s x
 matches "it still holds" "$(zklock ls x)" "^  holds .* $me\$"
 # A waiter is asked by its token, and neither hears it nor is hurt.
-token=$(zklock --json ls x | sed 's/.*"token":\([0-9]*\).*/\1/')
+token=$(token_of x)
 code 121 zklock revoke --token "$token" x
 code 1 zklock revoke --token 1 x
-says "no such token" 'no contender has this token'
+says 'no contender has this token'
 kill -TERM "$pid"
 wait "$pid"
 # Several hold: which one must be said.
@@ -58,6 +58,6 @@ run_as two -r x
 up one
 up two
 code 125 zklock revoke x
-says "several" 'held by several: say with --token which one to ask'
+says 'held by several: say with --token which one to ask'
 kill -TERM "$one" "$pid"
 ends "exit code of a reader" 143

@@ -41,17 +41,17 @@ TABLE
 
 # Nothing after LOCK is ours.
 code 0 zklock run x echo -n -w 5 --help -- --version
-prints_only "options after LOCK" "-w 5 --help -- --version"
+prints_only "-w 5 --help -- --version"
 code 127 zklock run x -n true
-says "an option of ours after LOCK" '-n: No such file or directory; options of ours come before LOCK'
+says '-n: No such file or directory; options of ours come before LOCK'
 code 0 zklock run -- x echo -n plain
-prints_only "options after -- LOCK" "plain"
+prints_only "plain"
 
 # Standard files are CMD's.
 same "standard input" "$(printf 'one\ntwo' | zklock run x cat)" "$(printf 'one\ntwo')"
 code 0 zklock run x sh -c 'echo out; echo err >&2'
-prints_only "standard output" "out"
-says_only "standard error" "err"
+prints_only "out"
+says_only "err"
 exec 7>"$work/seven"
 zklock run x sh -c 'echo seven >&7'
 exec 7>&-
@@ -67,7 +67,7 @@ code 125 bash -c 'zklock ls x >&-'
 # Environment: ours wins over an inherited one.
 code 0 env ZKLOCK_TOKEN=old zklock run demo env
 for name in PATH=/locks/demo "NODE=/locks/demo/_c_[-0-9a-f]{36}-lock-[0-9]{10}" "TOKEN=[1-9][0-9]*" "SERVERS=$ZKLOCK_SERVERS"; do
-    prints "environment" "^ZKLOCK_$name\$"
+    prints "^ZKLOCK_$name\$"
 done
 same "one token" "$(grep -c ^ZKLOCK_TOKEN= "$work/out")" 1
 first=$(zklock run demo sh -c 'echo $ZKLOCK_TOKEN')
@@ -78,7 +78,7 @@ same "an ignored signal stays ignored" "$(trap '' HUP; zklock run x sh -c 'kill 
 # Waiting for somebody who holds.
 hold busy
 code 124 zklock -q run -n busy true
-says_only "quiet" ""
+says_only ""
 code 0 zklock run -E 0 -n busy true
 code 255 zklock run -E 255 -n busy true
 # took FROM TO CODE ARG...: zklock ends with CODE after that many milliseconds
@@ -96,15 +96,15 @@ await "the queue to be as before" queued busy 1
 # A folder of PATH that must not be looked into, or a folder of CMD's name: still not found.
 mkdir -p "$work/bin/zklock-no-such-command"
 code 127 env PATH="$work/bin:$PATH" zklock run x zklock-no-such-command
-says "not found" 'zklock-no-such-command: No such file or directory'
+says 'zklock-no-such-command: No such file or directory'
 
 # Reports.
 report() { zklock run --report "$work/report" "$@" 2>/dev/null; cat "$work/report"; }
 matches "busy" "$(report -n busy true)" '"v":1,"outcome":"busy","exit_code":124,.*"node":null,"token":null,"child":\{"exit":null,"signal":null\}.*"held_ms":null'
 kill "$holder"
 code 3 zklock -v run x sh -c 'exit 3'
-says "-v, the grant" '^zklock: "x": granted after [0-9]+ms, token [0-9]+, znode /locks/x/_c_.*-lock-[0-9]{10}$'
-says "-v, the end" '^zklock: "x": given back after [0-9]+ms, exit code 3$'
+says '^zklock: "x": granted after [0-9]+ms, token [0-9]+, znode /locks/x/_c_.*-lock-[0-9]{10}$'
+says '^zklock: "x": given back after [0-9]+ms, exit code 3$'
 matches "ran" "$(report x sh -c 'exit 3')" '"outcome":"ran","exit_code":3,"lock":"x","path":"/locks/x","node":"/locks/x/_c_.*"token":[1-9].*"exit":3,"signal":null'
 matches "killed" "$(report x sh -c 'kill -9 $$')" '"outcome":"ran","exit_code":137,.*"exit":null,"signal":9'
 matches "not found" "$(report x zklock-no-such-command)" '"outcome":"error","exit_code":127'
@@ -131,10 +131,9 @@ true_that "CMD was not run" [ ! -e "$work/ran" ]
 true_that "-w 500ms without a server is never over in time" thrice took 500 1500 122 -s 127.0.0.1:1 run -w 500ms x true
 
 # Access refused.
-printf 'digest:ann:secret\n' >"$work/ann"
-printf 'digest:ben:secret\n' >"$work/ben"
-chmod 600 "$work/ann" "$work/ben"
+secret ann digest:ann:secret
+secret ben digest:ben:secret
 code 0 zklock --auth-file "$work/ann" run private true
 code 121 zklock --auth-file "$work/ben" run private true
-says "what to do about it" '"private": .* does not permit it .*; --auth-file has to give credentials'
+says '"private": .* does not permit it .*; --auth-file has to give credentials'
 code 121 zklock run private true

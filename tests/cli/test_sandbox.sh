@@ -80,7 +80,7 @@ code 127 env PATH="$work/bin:$PATH" zklock sandbox -- zklock-no-such-command
 code 126 zklock sandbox -- /etc/passwd
 same "standard input" "$(echo in | zklock sandbox -- cat)" in
 code 0 zklock sandbox -n 3 -- sh -c 'echo "$ZKLOCK_SERVERS $ZKLOCK_SANDBOX_PIDS"; ls -d "$ZKLOCK_SANDBOX_DIR"'
-prints "environment" '^(127\.0\.0\.1:[0-9]+,){2}127\.0\.0\.1:[0-9]+ [0-9]+ [0-9]+ [0-9]+$'
+prints '^(127\.0\.0\.1:[0-9]+,){2}127\.0\.0\.1:[0-9]+ [0-9]+ [0-9]+ [0-9]+$'
 background zklock sandbox -- bash -c "trap 'exit 44' TERM; echo up >$work/up; while :; do sleep 0.05; done"
 await "CMD" lines "$work/up" 1
 ended_by TERM "TERM reaches CMD" 44
@@ -99,14 +99,14 @@ wait "$pid"
 
 # What is missing is named.
 code 125 env ZKLOCK_SANDBOX_JARS="$work" zklock sandbox
-says "no jar" 'zookeeper.jar: No such file.*apt-get install'
+says 'zookeeper.jar: No such file.*apt-get install'
 code 125 env TMPDIR=/nonexistent zklock sandbox
-says "no directory" 'no temporary directory.*TMPDIR'
+says 'no temporary directory.*TMPDIR'
 if unshare --map-root-user --mount true 2>/dev/null; then
     mkdir "$work/full"
     code 125 unshare --map-root-user --mount bash -c 'mount -t tmpfs -o size=4k full "$1"; cat /dev/zero >"$1/zeros"; TMPDIR=$1 exec zklock sandbox' - "$work/full"
-    says "a full disk" 'no server can be started in .*: No space left on device; TMPDIR'
+    says 'no server can be started in .*: No space left on device; TMPDIR'
 fi
 code 125 zklock sandbox -C tickTime=x
-says "a server that cannot start" 'did not start'
+says 'did not start'
 true_that "nothing is left at the end" nothing_left

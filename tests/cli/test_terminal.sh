@@ -25,7 +25,7 @@ same "a short wait on a terminal" "$(grep -c waiting "$work/seen")" 0
 on_terminal "zklock -q run -w 1500ms busy true" </dev/null >"$work/seen"
 same "a quiet wait on a terminal" "$(cat "$work/seen")" ""
 code 124 zklock run -w 1500ms busy true
-says_only "a wait without a terminal" 'zklock: "busy" was not granted in 1.5 s; '"'zklock ls busy' shows who holds it"
+says_only 'zklock: "busy" was not granted in 1.5 s; '"'zklock ls busy' shows who holds it"
 kill "$holder"
 wait "$holder"
 

@@ -7,9 +7,9 @@ same "the sandbox says its tickTime" "$ZKLOCK_TICK" 4000ms
 unset ZKLOCK_TICK
 
 code 1 zklock --session-timeout 20s doctor
-prints "a tickTime of 4 s" '^BAD .*: tickTime is 4000ms, and --tick says 2000ms: .* use --tick 4000ms, or ZKLOCK_TICK=4000ms$'
+prints '^BAD .*: tickTime is 4000ms, and --tick says 2000ms: .* use --tick 4000ms, or ZKLOCK_TICK=4000ms$'
 ZKLOCK_TICK=4s code 0 zklock --session-timeout 20s doctor
-prints "a tickTime as it is configured" '^ok .*: tickTime is 4000ms, as the timeouts of two probe sessions show$'
+prints '^ok .*: tickTime is 4000ms, as the timeouts of two probe sessions show$'
 code 0 zklock --session-timeout 20s --tick 5s doctor
 ZKLOCK_TICK=1s code 0 zklock --session-timeout 20s --tick 4s doctor # the option counts
 code 1 zklock --session-timeout 20s --tick 4s --json -s "$ZKLOCK_SERVERS,127.0.0.1:1" doctor
@@ -17,7 +17,7 @@ same "as JSON" "$(grep -c '"ok":true,"text":"tickTime is 4000ms' "$work/out")" 1
 
 # What is asked for tells, too, where the servers change it.
 code 0 zklock -v --session-timeout 4s run x true # 2 ticks are 8 s
-says "a changed timeout is logged" \
+says \
     '\[warning\] session: the server changed the session timeout of 4000 ms to 8000 ms.*its tickTime is 4000 ms; tick_ms is 2000'
 code 0 zklock -v --tick 4s --session-timeout 4s run x true
 same "no warning where the tick is known" "$(grep -c '\[warning\]' "$work/err")" 0
@@ -25,20 +25,20 @@ same "no warning where the tick is known" "$(grep -c '\[warning\]' "$work/err")"
 # A bound that is configured hides the tickTime: that is said, and is not ok. A lower bound that is too low to show hides nothing.
 if [ -z "${INSIDE:-}" ]; then
     code 0 env INSIDE=1 ZKLOCK_TICK=200ms zklock sandbox -C 4lw.commands.whitelist=srvr -C maxSessionTimeout=4000 -- zklock --session-timeout 4s doctor
-    prints "a short tickTime" '^ok .*: tickTime is 200ms, as the timeouts of two probe sessions show$'
+    prints '^ok .*: tickTime is 200ms, as the timeouts of two probe sessions show$'
     for bounds in "minSessionTimeout=9000 -C maxSessionTimeout=80000" "maxSessionTimeout=60000"; do
         # shellcheck disable=SC2086
         code 1 env INSIDE=1 zklock --tick 4s sandbox -C 4lw.commands.whitelist=srvr -C $bounds -- zklock --session-timeout 20s --tick 4s doctor
-        prints "not verified with $bounds" '^BAD .*: tickTime not verified: it sets minSessionTimeout or maxSessionTimeout'
+        prints '^BAD .*: tickTime not verified: it sets minSessionTimeout or maxSessionTimeout'
     done
     code 1 env INSIDE=1 zklock --tick 4s sandbox -C 4lw.commands.whitelist=srvr -- zklock --session-timeout 20s doctor
-    prints "not verified" '^BAD .*: tickTime not verified: it sets minSessionTimeout or maxSessionTimeout.*allow conf'
+    prints '^BAD .*: tickTime not verified: it sets minSessionTimeout or maxSessionTimeout.*allow conf'
 fi
 
 # The sandbox does not wait for an answer that it forbids.
 code 125 zklock sandbox -C 4lw.commands.whitelist=ruok -- true
-says "a sandbox without srvr" "^zklock: -C: '4lw.commands.whitelist=ruok': the sandbox itself needs srvr"
+says "^zklock: -C: '4lw.commands.whitelist=ruok': the sandbox itself needs srvr"
 
 # CMD, and a hook, find the servers with what belongs to them, whatever the variables said before.
 ZKLOCK_TICK=1s code 0 zklock --tick 5s --observer-masters none run x sh -c 'echo $ZKLOCK_TICK $ZKLOCK_OBSERVER_MASTERS'
-prints_only "what CMD finds" "5000ms none"
+prints_only "5000ms none"

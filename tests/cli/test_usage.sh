@@ -7,8 +7,8 @@
 while IFS='|' read -r wanted words says; do
     eval "set -- $words"
     code "$wanted" zklock -s 127.0.0.1:1 "$@" </dev/null
-    says "standard error of 'zklock $words'" "$says"
-    prints_only "standard output of 'zklock $words'" ""
+    says "$says"
+    prints_only ""
 done <<'TABLE'
 125||zklock run backup
 125|rnu x true|did you mean 'run'
@@ -172,7 +172,7 @@ for command in run elect once hold check ls watch release doctor sandbox bench; 
     for words in "help $command" "$command --help" "$command -h"; do
         eval "code 0 zklock $words"
         matches "zklock $words" "$(sed -n 3,4p "$work/out")" '^  .*zklock ' # examples lead
-        says_only "standard error of 'zklock $words'" ""
+        says_only ""
         same "lines of 'zklock $words' too wide for a terminal" "$(awk 'length > 79' "$work/out")" ""
     done
 done
@@ -180,12 +180,12 @@ code 0 zklock --help
 same "lines of 'zklock --help' too wide for a terminal" "$(awk 'length > 79' "$work/out")" ""
 code 0 zklock help
 code 0 zklock -V
-prints "version" '^zklock [0-9]+\.[0-9]+\.[0-9]+$'
+prints '^zklock [0-9]+\.[0-9]+\.[0-9]+$'
 
 # The variable is as good as the option, and looked at as closely.
 while IFS='|' read -r tick says; do
     ZKLOCK_TICK=$tick code 125 zklock -s memory:usage run x true
-    says "ZKLOCK_TICK='$tick'" "$says"
+    says "$says"
 done <<'TABLE'
 soon|\$ZKLOCK_TICK: 'soon' is no duration
 0|\$ZKLOCK_TICK: '0' is out of range
@@ -193,51 +193,47 @@ soon|\$ZKLOCK_TICK: 'soon' is no duration
 13s|session timeout of 10000 ms .* leaves no lease with tick_ms 13000
 TABLE
 ZKLOCK_OBSERVER_MASTERS=maybe code 125 zklock -s memory:usage run x true
-says "ZKLOCK_OBSERVER_MASTERS" '[$]ZKLOCK_OBSERVER_MASTERS: .maybe. is none of'
+says '[$]ZKLOCK_OBSERVER_MASTERS: .maybe. is none of'
 ZKLOCK_OBSERVER_MASTERS='' code 0 zklock -s memory:usage run x true
 ZKLOCK_TICK='' code 0 zklock -s memory:usage run x true
 code 125 zklock -s memory:usage --leader-pause 7s run x true
-says "a long pause" 'leaves no lease with tick_ms 2000 and leader_pause_ms 7000'
+says 'leaves no lease with tick_ms 2000 and leader_pause_ms 7000'
 
 # Secrets, which are never shown.
-printf 'nothing\n' >"$work/auth"
-chmod 600 "$work/auth"
+secret auth 'nothing'
 code 125 zklock --auth-file "$work/auth" run x true
-says "secret of no form" 'SCHEME:CREDENTIALS'
+says 'SCHEME:CREDENTIALS'
 if grep -q nothing "$work/err"; then bad "the secret was shown"; else ok; fi
 printf 'digest:ann:one\ndigest:ann:two\n' >"$work/auth"
 code 125 zklock --auth-file "$work/auth" run x true
-says "two secrets" 'more than one line'
+says 'more than one line'
 mkdir -m 700 "$work/folder"
 code 125 zklock --auth-file "$work/folder" run x true
-says "a directory for a secret" 'Is a directory'
+says 'Is a directory'
 
 code 0 zklock -s memory:usage run x true
-says_only "a store of one's own" 'zklock: memory:usage is inside this process: nobody else is kept out'
+says_only 'zklock: memory:usage is inside this process: nobody else is kept out'
 
 # What cannot be written to standard output is said, and is no success.
 for words in --help --version "help run" "-s memory:usage ls x" "-s memory:usage --json ls x" "-s memory:usage check x" "-s memory:usage hold --for 0 x"; do
     got=0
     eval "zklock $words" >/dev/full 2>"$work/err" </dev/null || got=$?
     same "exit code of 'zklock $words' on a full disk" "$got" 125
-    says "'zklock $words' on a full disk" '^zklock: standard output: (No space left on device|it was not written whole)$'
+    says '^zklock: standard output: (No space left on device|it was not written whole)$'
 done
 
-# A keeper that could not see the lease's end does not begin.
-if [ -n "${NO_TIMER:-}" ]; then
-    ln -s "$NO_TIMER" "$work/no_timer.so" # the linker would take a path with a space apart
-    code 125 env LD_PRELOAD="$work/no_timer.so" zklock -s memory:usage run x touch "$work/ran"
-    says "a blind keeper" 'keeper process gets no descriptor: Too many open files'
+if [ -n "${LACKING:-}" ]; then
+    ln -s "$LACKING" "$work/lacking.so" # the linker would take a path with a space apart
+    lacking() { env LD_PRELOAD="$work/lacking.so" zklock -s memory:usage "$@"; }
+    # A keeper that could not see the lease's end does not begin.
+    NO_TIMER=1 code 125 lacking run x touch "$work/ran"
+    says 'keeper process gets no descriptor: Too many open files'
     true_that "CMD does not run under a blind keeper" [ ! -e "$work/ran" ]
-fi
-
-# The library for HTTP is loaded when something is to be served, and its want is said then.
-if [ -n "${NO_LIBRARY:-}" ]; then
-    ln -s "$NO_LIBRARY" "$work/no_library.so"
-    code 125 env LD_PRELOAD="$work/no_library.so" zklock -s memory:usage elect --listen 0 x touch "$work/ran"
-    says "no HTTP library" '^zklock: --listen 0: no such library \(Debian: libmicrohttpd12\)$'
+    # The library for HTTP is loaded when something is to be served, and its want is said then.
+    code 125 lacking elect --listen 0 x touch "$work/ran"
+    says '^zklock: --listen 0: no such library \(Debian: libmicrohttpd12\)$'
     true_that "CMD does not run" [ ! -e "$work/ran" ]
-    code 0 env LD_PRELOAD="$work/no_library.so" zklock -s memory:usage run x true
+    code 0 lacking run x true
 fi
 
 # A host whose name is no UTF-8.

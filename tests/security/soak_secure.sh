@@ -62,7 +62,7 @@ refused() {
     local wanted=$1 pattern=$2
     shift 2
     code "$wanted" zklock --tick 1s --session-timeout 16s "$@" run -w 10s refused true
-    says "zklock $*" "$pattern"
+    says "$pattern"
     sed 's/^/   /' err
 }
 

@@ -5,8 +5,7 @@
 need_sandbox sandbox
 canary=kanari-71d3
 zklock run open true # or /locks would be ann's alone
-printf 'digest:ann:%s\n' $canary >"$work/secret"
-chmod 600 "$work/secret"
+secret secret "digest:ann:$canary"
 
 # --- the secret -------------------------------------------------------------------------------------------------------
 
@@ -15,21 +14,21 @@ chmod 600 "$work/secret"
 look='for fd in /proc/self/fd/*; do [ "$fd" -ef "$1" ] && echo leaked; done; cat <&3; exit 0'
 # shellcheck disable=SC2094 # only read
 code 0 zklock --auth-file /dev/fd/3 run vault bash -c "$look" look "$work/secret" 3<"$work/secret"
-prints_only "what CMD finds of a file" ""
+prints_only ""
 code 0 zklock --auth-file /dev/fd/3 run vault bash -c "$look" look "$work/secret" 3< <(cat "$work/secret")
-prints_only "what CMD finds of a pipe" ""
+prints_only ""
 # shellcheck disable=SC2094 # only read
 code 0 zklock --auth-file "$work/secret" run vault bash -c "$look" look "$work/secret" 3<"$work/secret"
-prints_only "what CMD finds of a file that is open by chance" ""
+prints_only ""
 code 125 zklock --auth-file /dev/stdin run vault true <"$work/secret"
-says "standard input is CMD's" 'descriptor 0, which CMD gets as well'
+says 'descriptor 0, which CMD gets as well'
 code 0 zklock --auth-file /dev/stdin ls vault <"$work/secret"
 
 # Whoever owns the file chooses what it says. A NUL would end the secret before its end.
 if [ "$(id -u)" = 0 ]; then
     chown 65534 "$work/secret"
     code 125 zklock --auth-file "$work/secret" run vault true
-    says "somebody else's file" 'belongs to user 65534.*chown it to root'
+    says 'belongs to user 65534.*chown it to root'
     chown 0 "$work/secret"
 fi
 # systemd gives a credential to the user of a unit by an access list, whose mask stat shows as permissions of the group. Such a file
@@ -52,14 +51,14 @@ for listed in "4" "4 2 $me_id" "0 2 $((me_id + 1))" "0 2 $me_id 2 $((me_id + 1))
     # shellcheck disable=SC2086 # words of an access list
     access_list "$work/secret" $listed
     code 125 zklock --auth-file "$work/secret" run vault true
-    says "access list $listed" "others can read it"
+    says "others can read it"
 done
 /usr/bin/python3 -c "import os, sys; os.removexattr(sys.argv[1], 'system.posix_acl_access')" "$work/secret"
 chmod 600 "$work/secret"
 printf 'digest:ann:%s\0more\n' $canary >"$work/nul"
 chmod 600 "$work/nul"
 code 125 zklock --auth-file "$work/nul" run vault true
-says "a NUL" 'a NUL byte'
+says 'a NUL byte'
 
 # No core dump has it, of zklock or its keeper, and no process of the same user reads their memory: what belongs to such a process is
 # root's. CMD is as it was.
@@ -94,7 +93,7 @@ for option in --report --metrics; do
     echo precious >"$work/precious"
     ln -s "$work/precious" "$file"
     code 125 zklock run $option "$file" x true
-    says "$option at a link" "it is a symbolic link: name the file itself"
+    says "it is a symbolic link: name the file itself"
     same "what the link leads to" "$(cat "$work/precious")" precious
     rm "$file"
     (umask 0 && zklock run $option "$file" x true)
@@ -104,14 +103,14 @@ for option in --report --metrics; do
     # shellcheck disable=SC2012
     same "nothing is left beside it" "$(ls -d "$file"* | wc -l)" 1
     code 125 zklock run $option "$work" x true
-    says "$option at a directory" 'Is a directory'
+    says 'Is a directory'
     code 0 zklock run $option /dev/null x true
     true_that "/dev/null is one" [ -c /dev/null ]
 done
 # Until the end the old report stands, and nobody reads half of the new one.
 echo old >"$work/report"
 code 0 zklock run --report "$work/report" x cat "$work/report"
-prints_only "the report while CMD runs" old
+prints_only old
 matches "the report after it" "$(cat "$work/report")" '"outcome":"ran"'
 code 0 zklock run --report /dev/stderr x true
 matches "a report to a pipe" "$(zklock run --report /proc/self/fd/1 x true 2>&1 | cat)" 'symbolic link'

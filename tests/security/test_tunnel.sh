@@ -46,8 +46,7 @@ run() {
 }
 
 canary=kanari-5d0b77e1
-printf 'digest:ann:%s\n' $canary >secret
-chmod 600 secret
+secret secret "digest:ann:$canary"
 
 tap line "$tls"
 tunnel good "$port" client ours
@@ -57,7 +56,7 @@ before=$port
 await "the server" run "$good" ls
 
 code 0 run "$before" run secret-name-4711 echo through
-prints_only "what ran" through
+prints_only through
 true_that "the tap before the tunnel hears the password (so taps hear)" grep -qa $canary before.tape
 true_that "the tap before the tunnel hears the name" grep -qa secret-name-4711 before.tape
 true_that "the tap on the line hears" test -s line.tape

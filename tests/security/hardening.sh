@@ -1,6 +1,6 @@
 #!/bin/bash
 # What the compiler and the linker were asked for against exploits is in the command and the library.
-#   test_hardening.sh COMMAND LIBRARY
+#   hardening.sh COMMAND LIBRARY
 set -u
 failed=0
 bad() {

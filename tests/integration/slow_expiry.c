@@ -15,9 +15,8 @@
 #include <unistd.h>
 
 #include "access_kit.h"
-#include "check.h"
 #include "contest.h"
-#include "ensemble.h"
+#include "on_servers.h"
 #include "proxy.h"
 
 #define TICK 500
@@ -25,17 +24,16 @@
 #define CROWD 2500 /* sessions that expire with the waiter's */
 #define LONG 120000
 
-static struct ensemble *servers;
 static int crowd[CROWD];
 
 /* --- sessions that nobody keeps alive ------------------------------------------------------------------------------- */
 
-static void dial(int *fd, int server)
+static void dial(int *fd, int which)
 {
-    const char *address = ensemble_address(servers, server);
+    const char *address = ensemble_address(server, which);
     char host[32];
     snprintf(host, sizeof host, "%.*s", (int)strcspn(address, ":"), address);
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)ensemble_port(servers, server))};
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)ensemble_port(server, which))};
     inet_pton(AF_INET, host, &to.sin_addr);
     *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     CU_ASSERT_FATAL(*fd >= 0 && connect(*fd, (struct sockaddr *)&to, sizeof to) == 0);
@@ -61,15 +59,15 @@ static void ping(int count)
     }
 }
 
-static void gather(int server)
+static void gather(int which)
 {
     for (int i = 0; i < CROWD; i++) {
-        dial(&crowd[i], server);
+        dial(&crowd[i], which);
         if (i % 100 == 99) {
             for (int k = i - 99; k <= i; k++) {
                 while (!await_session(crowd[k])) {
                     close(crowd[k]);
-                    dial(&crowd[k], server);
+                    dial(&crowd[k], which);
                 }
             }
             ping(i + 1); /* keeps the others alive */
@@ -112,12 +110,11 @@ static void await_sync(zkl_session *session)
 
 static void once(int round)
 {
-    int leader = ensemble_leader(servers);
+    int leader = ensemble_leader(server);
     CU_ASSERT_FATAL(leader >= 0);
-    struct proxy *link = proxy_start(ensemble_address(servers, leader));
+    struct proxy *link = proxy_start(ensemble_address(server, leader));
     struct queue_of q; /* one that releases, the waiter, the next one */
-    const struct field field = {
-        {ensemble_address(servers, (leader + 1) % 3), proxy_address(link)}, 2, TIMEOUT, TICK, 0};
+    const struct field field = {{ensemble_address(server, (leader + 1) % 3), proxy_address(link)}, 2, TIMEOUT, TICK, 0};
     queue_up(&q, &field, "/slow", 3);
     const zkl_lock *lock = q.locks[1];
     gather(leader);
@@ -179,16 +176,10 @@ int main(int argc, char **argv)
     getrlimit(RLIMIT_NOFILE, &files);
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);
-    if (!ensemble_available() || files.rlim_max < CROWD + 200) {
+    if (files.rlim_max < CROWD + 200) {
         return 77;
     }
     setenv("LD_PRELOAD", SLOW_LOG, 1); /* of the servers */
-    servers = ensemble_start(&(struct ensemble_options){.servers = 3, .tick_ms = TICK, .logs = true});
-    unsetenv("LD_PRELOAD");
-    if (!servers) {
-        return 1;
-    }
-    int failed = check_main("slow expiry", argc, argv);
-    ensemble_stop(servers);
-    return failed;
+    const struct ensemble_options options = {.servers = 3, .tick_ms = TICK, .logs = true};
+    return on_servers_main("slow expiry", &options, argc, argv);
 }
