@@ -22,9 +22,6 @@ done
 for type in $(sed -n 's/^} \(zkl_[a-z_]*\);$/\1/p; s/^typedef .*(\*\(zkl_[a-z_]*\))(.*/\1/p' "$sources"/../include/zklock/*.h); do
     [ -s "$pages/$type.3" ] || complain "$type has no page"
 done
-for page in "$pages"/zklock_*.3 "$pages"/zklock*.1; do
-    grep -q '^\.SH EXAMPLE' "$page" || complain "$page has no example"
-done
 
 global=$(options "" "Global options:")
 for option in $global; do
