@@ -6,13 +6,6 @@
 #define TICK 500
 #define TIMEOUT 4000
 
-static struct ensemble *begin(const struct ensemble_options *options)
-{
-    struct ensemble *e = ensemble_start(options);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(e);
-    return e;
-}
-
 static void work_out(const struct ensemble *e)
 {
     workout(&(struct field){{ensemble_servers(e)}, 1, TIMEOUT, TICK, 0}, "/workout");
@@ -24,18 +17,6 @@ static bool doctor_is_content(const struct ensemble *e)
     snprintf(line, sizeof line, "'%s' -q -s %s --tick 500ms --session-timeout 4s doctor >/dev/null 2>&1",
              ZKLOCK_COMMAND, ensemble_servers(e));
     return system(line) == 0;
-}
-
-/* A counter of the server's: that its configuration is in force. */
-static bool counted(struct ensemble *e, const char *counter)
-{
-    char name[64];
-    char *answer = ensemble_ask(e, 0, "mntr");
-    snprintf(name, sizeof name, "\nzk_%s\t", counter);
-    const char *line = answer ? strstr(answer, name) : NULL;
-    bool some = line && atol(line + strlen(name)) > 0;
-    free(answer);
-    return some;
 }
 
 /* Nothing is different. */
@@ -70,7 +51,7 @@ TEST(test_usual)
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
         struct ensemble *e = begin(&usual[i].options);
         work_out(e);
-        CU_ASSERT(!usual[i].counter || counted(e, usual[i].counter));
+        CU_ASSERT(!usual[i].counter || counted(e, 0, usual[i].counter));
         CU_ASSERT(!strstr(usual[i].what, "doctor") || doctor_is_content(e));
         ensemble_stop(e);
         holds(usual[i].name, usual[i].what);
@@ -129,8 +110,7 @@ TEST(test_connection_limit)
 
 static void make(struct recorder *eye, const char *path, const char *text)
 {
-    struct zkl__op op = op_create(path, text, ZKL__PERSISTENT);
-    CU_ASSERT_EQUAL(recorder_do(eye, &op)->reply.rc, ZKL__RC_OK);
+    CU_ASSERT_EQUAL(recorder_rc(eye, op_create(path, text, ZKL__PERSISTENT)), ZKL__RC_OK);
 }
 
 /* The directory and two contenders. */
@@ -193,8 +173,7 @@ static void delete_chroot(struct recorder *eye, const struct queue_of *q)
     }
     parts[2] = op_delete("/inner/lock", -1);
     parts[3] = op_delete("/inner", -1);
-    struct zkl__op multi = op_multi(parts, 4);
-    CU_ASSERT_EQUAL(recorder_do(eye, &multi)->reply.rc, ZKL__RC_OK);
+    CU_ASSERT_EQUAL(recorder_rc(eye, op_multi(parts, 4)), ZKL__RC_OK);
 }
 
 /* The holder is told, the waiter ends with a name, nobody hangs, and later all goes on. */

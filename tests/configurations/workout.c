@@ -10,6 +10,13 @@ static zkl_session *open_nth(const struct field *field, int n)
     return contest_session(field->servers[n % field->count], field->timeout_ms, field->tick_ms);
 }
 
+struct ensemble *begin(const struct ensemble_options *options)
+{
+    struct ensemble *e = ensemble_start(options);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(e);
+    return e;
+}
+
 /* --- a crowd --------------------------------------------------------------------------------- */
 
 struct crowd {
@@ -72,6 +79,17 @@ void workout(const struct field *field, const char *path)
 }
 
 /* --- the rest -------------------------------------------------------------------------------- */
+
+bool counted(struct ensemble *e, int i, const char *counter)
+{
+    char name[64];
+    char *answer = ensemble_ask(e, i, "mntr");
+    snprintf(name, sizeof name, "\nzk_%s\t", counter);
+    const char *line = answer ? strstr(answer, name) : NULL;
+    bool some = line && atol(line + strlen(name)) > 0;
+    free(answer);
+    return some;
+}
 
 int try_session(const char *servers, int64_t timeout_ms, int64_t tick_ms, zkl_error *err)
 {

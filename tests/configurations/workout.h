@@ -10,8 +10,13 @@
 #include "ensemble.h"
 #include "store_client.h"
 
+struct ensemble *begin(const struct ensemble_options *options);
+
 /* A queue of six, and four threads that acquire ten times each. */
 void workout(const struct field *field, const char *path);
+
+/* A counter of server i, zk_NAME of mntr, is not 0: its configuration is in force. */
+bool counted(struct ensemble *e, int i, const char *counter);
 
 /* The result of a test, for docs/compatibility.md: printed if nothing has failed in it.
  * Ends with "HOLDS|configuration|what". */
