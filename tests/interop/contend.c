@@ -5,7 +5,6 @@
  * The scene is a directory. Whoever is inside has a file there, MODE.KIND.PID, with mode w (alone) or r (with other readers); it makes
  * that file first and looks for others then, so of two who overlap one sees it at the least. */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,10 +17,12 @@
 
 #define KIND "zklock"
 
-static int die(const char *what, const zkl_error *err)
+static void ask(int code, const char *what, const zkl_error *err)
 {
-    fprintf(stderr, KIND " %d: %s: %s\n", (int)getpid(), what, err ? err->text : strerror(errno));
-    return 1;
+    if (code != ZKL_OK) {
+        fprintf(stderr, KIND " %d: %s: %s\n", (int)getpid(), what, err->text);
+        exit(1);
+    }
 }
 
 /* --- the scene ----------------------------------------------------------------------------------------------------- */
@@ -34,10 +35,7 @@ static bool look(const char *scene, char mode)
     int pid;
     bool company = false;
     DIR *directory = opendir(scene);
-    if (!directory) {
-        exit(die(scene, NULL));
-    }
-    for (struct dirent *entry; (entry = readdir(directory));) {
+    for (struct dirent *entry; directory && (entry = readdir(directory));) {
         if (sscanf(entry->d_name, "%c.%15[a-z].%d", &their_mode, kind, &pid) != 3 || pid == getpid()) {
             continue;
         }
@@ -97,23 +95,19 @@ static int make(zkl_session *session, const char *path, const char *recipe, zkl_
 
 enum { WRITE, READ, DOWNGRADE, WAYS };
 
-static int play(int way, const char *scene)
+static void play(int way, const char *scene)
 {
     zkl_error err = {0};
     zkl_lock *taken = way == READ ? reader : lock;
-    if (zkl_lock_acquire(taken, 60000, NULL, &err) != ZKL_OK) {
-        return die("acquire", &err);
-    }
+    ask(zkl_lock_acquire(taken, 60000, NULL, &err), "acquire", &err);
     visit(scene, way == READ ? 'r' : 'w');
     if (way == DOWNGRADE) {
-        if (zkl_write_lock_downgrade(lock, &err) != ZKL_OK) {
-            return die("downgrade", &err);
-        }
+        ask(zkl_write_lock_downgrade(lock, &err), "downgrade", &err);
         visit(scene, 'r');
     }
     printf("round " KIND "\n");
     fflush(stdout);
-    return zkl_lock_release(taken, &err) == ZKL_OK ? 0 : die("release", &err);
+    ask(zkl_lock_release(taken, &err), "release", &err);
 }
 
 int main(int argc, char **argv)
@@ -126,16 +120,12 @@ int main(int argc, char **argv)
         return 2;
     }
     options.session_timeout_ms = 15000; /* others.sh says why */
-    if (zkl_session_open(&session, getenv("ZKLOCK_SERVERS"), &options, &err) != ZKL_OK ||
-        make(session, argv[1], argv[4], &err) != ZKL_OK) {
-        return die("open", &err);
-    }
+    ask(zkl_session_open(&session, getenv("ZKLOCK_SERVERS"), &options, &err), "open", &err);
+    ask(make(session, argv[1], argv[4], &err), "make", &err);
     for (int round = 0; round < atoi(argv[2]); round++) {
-        if (play(reader ? round % WAYS : WRITE, argv[3]) != 0) {
-            return 1;
-        }
+        play(reader ? round % WAYS : WRITE, argv[3]);
     }
     zkl_lock_free(lock);
     zkl_lock_free(reader);
-    return zkl_session_close(session, 10000) == ZKL_OK ? 0 : die("close", NULL);
+    return zkl_session_close(session, 10000) == ZKL_OK ? 0 : 1;
 }

@@ -22,7 +22,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 
 sys.dont_write_bytecode = True  # the tree of sources stays as it is
 import lies  # noqa: E402
@@ -74,7 +73,6 @@ class Link:
             await writer.drain()
             frames, rest = take_frames(b"" if self.plain else rest + data)
             for frame in frames:
-                self.run.requests += 1
                 self.note_request(frame)
 
     def note_request(self, frame):
@@ -155,7 +153,7 @@ class Run:
     def __init__(self, program, seed, quiet, everything):
         self.program, self.seed, self.quiet = program, f"{seed} {program}", quiet
         self.server_port = everything.port
-        self.links = self.requests = 0
+        self.links = 0
         self.output = tempfile.TemporaryFile("w+", errors="replace")
         self.liar = lies.Liar(random.Random(self.seed), quiet, self.output)
         self.command, self.drivers, self.servers = everything.command, everything.drivers, everything.servers
@@ -170,7 +168,6 @@ class Run:
         else:
             more = ["-w", "700ms", self.path, "--", "true"] if self.program == "run" else []
             argv = [self.command, "-s", liar, "--session-timeout", "2s", "--tick", "100ms", self.program] + more
-        self.began = time.monotonic()
         self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=self.output, stderr=self.output, env=ENVIRONMENT, process_group=0)
         end = asyncio.create_task(asyncio.to_thread(os.wait4, self.process.pid, 0))
         _, late = await asyncio.wait({end}, timeout=DEADLINE)
@@ -212,7 +209,7 @@ class Everything:
         self.forget()
 
     def forget(self):
-        self.done, self.grants, self.most = collections.Counter(), collections.Counter(), collections.Counter()
+        self.done, self.grants = collections.Counter(), collections.Counter()
 
     def verdict(self, run, output, late, code, usage):
         """What is wrong with the run; None: nothing."""
@@ -240,8 +237,6 @@ class Everything:
         grants = re.search(r"(\d+) grants in ", output)
         self.grants[program] += int(grants[1]) if grants else code == 0
         self.done[program] += 1
-        for what, value in (("KB", usage.ru_maxrss), ("requests", run.requests), ("s", time.monotonic() - run.began)):
-            self.most[program, what] = max(self.most[program, what], value)
         if quiet:
             self.base_kb[program] = usage.ru_maxrss
         self.told += run.liar.told
@@ -263,15 +258,12 @@ class Everything:
                 break
         for program in missing:
             print(f"mutate: {program} does nothing without lies", file=sys.stderr)
-        print("requests without lies:", *(self.most[program, "requests"] for program in programs))
         self.forget()
         return not missing and not self.bad
 
     def report(self, programs):
         for program in programs:
-            most = {what: self.most[program, what] for what in ("KB", "requests", "s")}
-            print(f"{program:10} {self.done[program]} runs, {self.grants[program]} grants, at most {most['KB'] - self.base_kb[program]} KB above the "
-                  f"quiet run, {most['requests']} requests, {most['s']:.1f} s")
+            print(f"{program:10} {self.done[program]} runs, {self.grants[program]} grants")
         print(", ".join(f"{lie} {self.told[lie]}" for lie in lies.LIES), "lies")
         print(f"{self.client_library} ended by the client library's own faults, {self.two_holders} with two holders after a lie that a client "
               f"cannot see; {self.bad} runs were bad")
