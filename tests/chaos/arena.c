@@ -120,7 +120,7 @@ static bool aim_at_waiter(struct arena *a, struct target *target, bool next)
         zkl_queue *queue;
         path = (path + 1) % ARENA_PATHS;
         snprintf(name, sizeof name, "%s%s", a->paths[path], all_paths[path].queues[0]);
-        if (a->eye && zkl_queue_list(&queue, a->eye, name, 1000, NULL) == ZKL_OK) {
+        if (zkl_queue_list(&queue, a->eye, name, 1000, NULL) == ZKL_OK) {
             found = queue->count > 1 && aim_at_entry(a, target, &queue->entries[next ? 1 : queue->count - 1]);
             zkl_queue_free(queue);
         }
@@ -276,7 +276,7 @@ int arena_holder(struct arena *a, int *path)
 void arena_remove(struct arena *a, int path)
 {
     zkl_queue *queue;
-    if (!a->eye || zkl_queue_list(&queue, a->eye, a->paths[path], 1000, NULL) != ZKL_OK) {
+    if (zkl_queue_list(&queue, a->eye, a->paths[path], 1000, NULL) != ZKL_OK) {
         return;
     }
     size_t which = dice_once_in(&a->dice, 5) ? 1 : 0;
@@ -333,8 +333,7 @@ static void ledger_path(char *path, size_t size, const struct arena *a, int numb
 
 static enum zkl__rc make_znode(struct recorder *eye, const char *path)
 {
-    struct zkl__op op = op_create(path, NULL, ZKL__PERSISTENT);
-    return recorder_do(eye, &op)->reply.rc;
+    return recorder_rc(eye, op_create(path, NULL, ZKL__PERSISTENT));
 }
 
 static void ledgers_make(struct arena *a)
@@ -372,9 +371,8 @@ static void read_entry(struct arena *a, int path, const char *name)
 }
 
 /* Writes into the history what was committed. */
-static void ledgers_read(struct arena *a)
+static void ledgers_read(struct arena *a, struct recorder *eye)
 {
-    struct recorder *eye = queue_eye(ensemble_servers(a->servers));
     for (int i = 0; i < ARENA_PATHS; i++) {
         char path[2 * HISTORY_WORD];
         ledger_path(path, sizeof path, a, i);
@@ -383,20 +381,9 @@ static void ledgers_read(struct arena *a)
             read_entry(a, i, list->children[k]);
         }
     }
-    recorder_free(eye);
 }
 
 /* --- beginning ----------------------------------------------------------------------------------------------- */
-
-static void start_eye(struct arena *a)
-{
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    zkl_error err;
-    options.tick_ms = ARENA_TICK;
-    if (zkl_session_open(&a->eye, ensemble_servers(a->servers), &options, &err) != ZKL_OK) {
-        complain(a, err.text);
-    }
-}
 
 void arena_start(struct arena *a, struct ensemble *servers, const char *parent, const char *kind, uint64_t seed,
                  bool links)
@@ -418,7 +405,7 @@ void arena_start(struct arena *a, struct ensemble *servers, const char *parent, 
             note(a, HISTORY_recovers, "nemesis", a->paths[i], 0, 0);
         }
     }
-    start_eye(a);
+    a->eye = contest_session(ensemble_servers(servers), 10000, ARENA_TICK);
     ledgers_make(a);
     start_resource(a);
     for (int i = 0; i < ARENA_CONTENDERS; i++) {
@@ -501,46 +488,29 @@ static void end_contenders(struct arena *a)
     }
 }
 
-/* Znodes in a queue, strangers' too; -1: it cannot be said. */
-static int64_t znodes(struct arena *a, const char *path, const char *below)
+/* Places of those that were killed go with their sessions; nothing else may be left by then. */
+static int64_t orphans(struct recorder *eye, const char *path, const char *below)
 {
     char name[2 * HISTORY_WORD];
-    zkl_queue *queue;
     snprintf(name, sizeof name, "%s%s", path, below);
-    if (!a->eye || zkl_queue_list(&queue, a->eye, name, SOON, NULL) != ZKL_OK) {
-        return -1;
-    }
-    int64_t count = (int64_t)(queue->count + queue->foreign);
-    zkl_queue_free(queue);
-    return count;
+    return queue_becomes(eye, name, 0) ? 0 : 1;
 }
 
-/* Places of those that were killed go with their sessions; nothing else may be left by then. */
-static int64_t orphans(struct arena *a, const char *path, const char *below, int64_t end)
+static void look_for_orphans(struct arena *a, struct recorder *eye)
 {
-    int64_t left = znodes(a, path, below);
-    while (left != 0 && look_again(end)) {
-        left = znodes(a, path, below);
-    }
-    return left < 0 ? 1 : left;
-}
-
-static void look_for_orphans(struct arena *a)
-{
-    int64_t end = now_ms() + ARENA_TIMEOUT + 4 * ARENA_TICK + 5000;
     char path[HISTORY_WORD];
     for (int i = 0; i < ARENA_PATHS; i++) {
         int64_t left = 0;
         for (int j = 0; j < 2 && all_paths[i].queues[j]; j++) {
-            left += orphans(a, a->paths[i], all_paths[i].queues[j], end);
+            left += orphans(eye, a->paths[i], all_paths[i].queues[j]);
         }
         note(a, HISTORY_queue, "nemesis", a->paths[i], left, 0);
     }
     for (int i = -1; i < PIECES; i++) {
         pieces_path(path, a->root, i);
-        note(a, HISTORY_queue, "nemesis", path, orphans(a, path, "", end), 0);
+        note(a, HISTORY_queue, "nemesis", path, orphans(eye, path, ""), 0);
     }
-    note(a, HISTORY_queue, "nemesis", group_of(a, path), orphans(a, path, "", end), 0);
+    note(a, HISTORY_queue, "nemesis", group_of(a, path), orphans(eye, path, ""), 0);
 }
 
 void arena_stop(struct arena *a)
@@ -550,8 +520,10 @@ void arena_stop(struct arena *a)
         await_progress(a);
     }
     end_contenders(a);
-    look_for_orphans(a);
-    ledgers_read(a);
+    struct recorder *eye = queue_eye(ensemble_servers(a->servers));
+    look_for_orphans(a, eye);
+    ledgers_read(a, eye);
+    recorder_free(eye);
     if (a->resource > 0) {
         if (waitpid(a->resource, NULL, WNOHANG) != 0) {
             complain(a, "the resource died");

@@ -157,9 +157,10 @@ static void on_links(struct contender *c, void (*fn)(struct proxy *, bool), bool
 
 static void cut_link(struct proxy *p, bool on)
 {
-    proxy_refuse(p, on);
     if (on) {
-        proxy_cut(p);
+        proxy_down(p);
+    } else {
+        proxy_refuse(p, false);
     }
 }
 static void hold_to_server(struct proxy *p, bool on)

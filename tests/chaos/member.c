@@ -37,23 +37,23 @@ static void on_changed(zkl_group_observer *watcher, const char *const *ids, size
     note(payload, HISTORY_listed, count > 0 ? text : NULL);
 }
 
-/* For a while, long enough to lose a session or two in it, or not; when all is calm, to the end. */
-static void stay(struct member *m)
+/* For a while, long enough to lose a session or two in it, or not; when all is calm, to the end. True: a moment has passed. */
+static bool stays(int64_t end, enum page_part part)
 {
-    int64_t end = now_ms() + (dice_once_in(&m->dice, 3) ? 60000 : dice_between(&m->dice, 100, 4000));
-    while (!atomic_load(&process.enough) && (process_calm() || now_ms() < end)) {
-        if (process_calm()) {
-            process_settled(PAGE_MEMBER);
-        }
-        poll(NULL, 0, 10);
+    if (process_calm()) {
+        process_settled(part);
     }
+    poll(NULL, 0, 10);
+    return !atomic_load(&process.enough) && (process_calm() || now_ms() < end);
 }
 
 static void join_and_leave(struct member *m)
 {
     if (zkl_group_join(m->group, PATIENCE, NULL) == ZKL_OK) {
         note(m, HISTORY_joined, NULL);
-        stay(m);
+        int64_t end = now_ms() + (dice_once_in(&m->dice, 3) ? 60000 : dice_between(&m->dice, 100, 4000));
+        while (stays(end, PAGE_MEMBER)) {
+        }
         note(m, HISTORY_left, NULL);
         zkl_group_leave(m->group, NULL);
     }
@@ -134,18 +134,13 @@ static void look_at_piece(struct pieces *p, int number)
     }
 }
 
-/* For a while, long enough to lose a session or two in it, or not; when all is calm, to the end. */
 static void stay_owner(struct pieces *p)
 {
     int64_t end = now_ms() + (dice_once_in(&p->dice, 3) ? 60000 : dice_between(&p->dice, 500, 6000));
-    while (!atomic_load(&process.enough) && (process_calm() || now_ms() < end)) {
-        if (process_calm()) {
-            process_settled(PAGE_PIECES);
-        }
+    while (stays(end, PAGE_PIECES)) {
         for (int i = 0; i < PIECES; i++) {
             look_at_piece(p, i);
         }
-        poll(NULL, 0, 20);
     }
 }
 

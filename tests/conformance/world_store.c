@@ -131,8 +131,7 @@ static bool session_cut(struct world_session *session)
 {
     size_t before = recorder_count(session->recorder, RECORD_SUSPENDED);
     if (session->proxy) {
-        proxy_refuse(session->proxy, true);
-        proxy_cut(session->proxy);
+        proxy_down(session->proxy);
     } else if (zkl__memory_suspend(session->id) != ZKL_OK) {
         return failed(session, "suspend failed");
     }

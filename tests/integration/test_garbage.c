@@ -29,19 +29,9 @@ static const struct {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-static zkl_session *open_through(struct proxy *proxy)
-{
-    return contest_session(proxy_address(proxy), 10000, TICK); /* ends the program when there is none in time */
-}
-
 static void garble_next(struct proxy *proxy, int kind)
 {
     proxy_garble_next(proxy, kinds[kind].bytes, kinds[kind].size, kinds[kind].reset);
-}
-
-static void await_garbage(struct proxy *proxy, int times)
-{
-    ASSERT_EVENTUALLY(proxy_hits(proxy) == times);
 }
 
 TEST(test_instead_of_a_welcome)
@@ -49,8 +39,8 @@ TEST(test_instead_of_a_welcome)
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     for (int kind = 0; kind < KINDS; kind++) {
         garble_next(proxy, kind);
-        zkl_session *session = open_through(proxy);
-        await_garbage(proxy, kind + 1);
+        zkl_session *session = contest_session(proxy_address(proxy), 10000, TICK);
+        ASSERT_EVENTUALLY(proxy_hits(proxy) == kind + 1);
         contest_once(session, "/garbage");
         close_one(session);
     }
@@ -60,12 +50,12 @@ TEST(test_instead_of_a_welcome)
 TEST(test_in_the_middle_of_a_session)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
-    zkl_session *session = open_through(proxy);
+    zkl_session *session = contest_session(proxy_address(proxy), 10000, TICK);
     zkl_lock *lock = contest_holder(session, "/garbage");
     int64_t token = zkl_lock_token(lock);
     for (int kind = 0; kind < KINDS; kind++) {
         garble_next(proxy, kind); /* the next heartbeat's response */
-        await_garbage(proxy, kind + 1);
+        ASSERT_EVENTUALLY(proxy_hits(proxy) == kind + 1);
         int64_t end_ms = now_ms() + SOON;
         zkl_queue *queue = NULL;
         while (zkl_queue_list(&queue, session, "/garbage", 1000, NULL) != ZKL_OK && look_again(end_ms)) {

@@ -92,8 +92,7 @@ static void expire(zkl_session *session, struct proxy *proxy)
 {
     char id[32];
     snprintf(id, sizeof id, "0x%llx", (unsigned long long)zkl_session_id(session));
-    proxy_refuse(proxy, true);
-    proxy_cut(proxy);
+    proxy_down(proxy);
     CU_ASSERT(ensemble_ask_until(server, 0, "dump", id, false, SOON));
 }
 

@@ -102,8 +102,7 @@ TEST(test_killed)
             waiter_queue(&waits, next, SOON);
         }
         CU_ASSERT_EQUAL(queue_length(eye, CRASHING), later ? 1 : 2);
-        proxy_refuse(proxy, true);
-        proxy_cut(proxy);
+        proxy_down(proxy);
         int64_t before = last_time_of(later ? 1 : 2);
         if (later) {
             CU_ASSERT(handle_delayed(session, CRASHING));

@@ -16,8 +16,7 @@ TEST(test_token_outlives_directory)
     zkl_grant first, second;
     ASSERT_OK(zkl_lock_acquire(lock, SOON, &first, NULL));
     ASSERT_OK(zkl_lock_release(lock, NULL));
-    struct zkl__op remove = op_delete("/anew", -1);
-    CU_ASSERT_EQUAL(recorder_do(eye, &remove)->reply.rc, ZKL__RC_OK);
+    CU_ASSERT_EQUAL(recorder_rc(eye, op_delete("/anew", -1)), ZKL__RC_OK);
     ASSERT_OK(zkl_lock_acquire(lock, SOON, &second, NULL));
     CU_ASSERT(second.token > first.token);
     zkl_lock_free(lock);

@@ -30,8 +30,7 @@ TEST(test_chroot)
     snprintf(servers, sizeof servers, "%s/not/there", ensemble_servers(server));
     CU_ASSERT_EQUAL(try_open(servers, &options, &err), ZKL_ENOENT);
     CU_ASSERT_STRING_EQUAL(err.path, "/not/there");
-    struct zkl__op make = op_create("/inner", NULL, ZKL__PERSISTENT);
-    CU_ASSERT_EQUAL(recorder_do(eye, &make)->reply.rc, ZKL__RC_OK);
+    CU_ASSERT_EQUAL(recorder_rc(eye, op_create("/inner", NULL, ZKL__PERSISTENT)), ZKL__RC_OK);
     snprintf(servers, sizeof servers, "%s/inner", ensemble_servers(server));
     zkl_session *session = contest_session(servers, TIMEOUT, TICK);
     zkl_lock *lock = contest_holder(session, "/lock");
@@ -171,8 +170,7 @@ TEST(test_no_descriptor)
     CU_ASSERT_EQUAL(atomic_load(&named), 1);
     /* There is no connection either while the server refuses it: that is no want of descriptors. */
     zkl_lock *other = contest_lock(session, "/descriptors/other", NULL);
-    proxy_refuse(proxy, true);
-    proxy_cut(proxy);
+    proxy_down(proxy);
     ASSERT_EVENTUALLY(zkl_session_state(session) != ZKL_SESSION_CONNECTED);
     CU_ASSERT_EQUAL(zkl_lock_acquire(other, 500, NULL, &err), ZKL_ETIMEOUT);
     CU_ASSERT_PTR_NULL(strstr(err.text, "descriptor"));

@@ -47,16 +47,6 @@ static void lose_create(struct scene *s, int64_t timeout_ms)
     ASSERT_EVENTUALLY(proxy_hits(s->proxy) == hits + 1);
 }
 
-static void come_back(struct scene *s)
-{
-    proxy_refuse(s->proxy, false);
-}
-
-static void await_node(const struct scene *s)
-{
-    ASSERT_EVENTUALLY(zkl_lock_node(s->lock, NULL, 0) != 0);
-}
-
 /* The one node that is there besides the holder's is the one that the lock says is its own, and the token is its czxid. */
 static void check_single(const struct scene *s, size_t length)
 {
@@ -78,8 +68,8 @@ TEST(test_keeps_its_place)
     lose_create(&s, ZKL_WAIT_FOREVER);
     zkl_lock *late = contest_lock(s.other, s.path, NULL);
     waiter_queue(&second, late, ZKL_WAIT_FOREVER);
-    come_back(&s);
-    await_node(&s);
+    proxy_refuse(s.proxy, false);
+    ASSERT_EVENTUALLY(zkl_lock_node(s.lock, NULL, 0) != 0);
     check_single(&s, 3);
     ASSERT_OK(zkl_lock_release(s.holder, NULL));
     ASSERT_OK(waiter_end(&s.waiter));
@@ -95,7 +85,7 @@ TEST(test_own_ghost_is_no_holder)
 {
     struct scene s = set_scene("/ghost", false);
     lose_create(&s, ZKL_WAIT_FOREVER);
-    come_back(&s);
+    proxy_refuse(s.proxy, false);
     ASSERT_OK(waiter_end(&s.waiter));
     check_single(&s, 1);
     clear_scene(&s);
@@ -107,8 +97,8 @@ TEST(test_session_ends_meanwhile)
     struct scene s = set_scene("/ends", true);
     lose_create(&s, ZKL_WAIT_FOREVER);
     CU_ASSERT(queue_becomes(eye, s.path, 1));
-    come_back(&s);
-    await_node(&s);
+    proxy_refuse(s.proxy, false);
+    ASSERT_EVENTUALLY(zkl_lock_node(s.lock, NULL, 0) != 0);
     check_single(&s, 2);
     ASSERT_OK(zkl_lock_release(s.holder, NULL));
     ASSERT_OK(waiter_end(&s.waiter));
@@ -123,7 +113,7 @@ TEST(test_cancelled)
     ASSERT_OK(zkl_lock_cancel(s.lock));
     CU_ASSERT_EQUAL(waiter_end(&s.waiter), ZKL_ECANCELED);
     CU_ASSERT_EQUAL(queue_length(eye, s.path), 2);
-    come_back(&s);
+    proxy_refuse(s.proxy, false);
     CU_ASSERT(queue_becomes(eye, s.path, 1));
     CU_ASSERT(zkl_lock_is_held(s.holder));
     clear_scene(&s);

@@ -230,131 +230,98 @@ static void pump(void)
     CU_ASSERT_EQUAL(ended, begun);
 }
 
-/* One row for each call: begins it. */
-static int campaign(void *o)
+/* In this order each call succeeds where a server serves. */
+enum row {
+    PREPARE,
+    ACQUIRE_HELD,
+    CAMPAIGN,
+    PUBLISH,
+    ACQUIRE,
+    COMMIT,
+    READ,
+    LOOK,
+    RECORD,
+    LAST,
+    LIST,
+    SET,
+    LIFT,
+    WAIT,
+    ENTER,
+    LEAVE,
+    RELEASE,
+    JOIN,
+    MEMBERS,
+    PART,
+    ROWS
+};
+
+static const char *const row_names[] = {"prepare", "acquire (held)", "campaign", "publish", "acquire", "commit", "read",
+                                        "look",    "record",         "last",     "list",    "set",     "lift",   "wait",
+                                        "enter",   "leave",          "release",  "join",    "members", "part"};
+
+/* Succeeds without a server, and goes on when there is one. */
+static bool goes_on(enum row row)
 {
-    return zkl_lock_acquire_async(p.leader, p.timeout_ms, on_acquired, o, NULL);
+    return row == RELEASE || row == PART;
 }
 
-static int publish(void *o)
+static int begin(enum row row, struct outcome *o)
 {
-    return zkl_election_publish_async(p.leader, "here", p.timeout_ms, on_done, o, NULL);
+    switch (row) {
+    case PREPARE:
+        return zkl_once_prepare_async(p.session, p.path, p.timeout_ms, on_done, o, NULL);
+    case ACQUIRE_HELD:
+        return zkl_lock_acquire_async(p.held, p.timeout_ms, on_acquired, o, NULL);
+    case CAMPAIGN:
+        return zkl_lock_acquire_async(p.leader, p.timeout_ms, on_acquired, o, NULL);
+    case PUBLISH:
+        return zkl_election_publish_async(p.leader, "here", p.timeout_ms, on_done, o, NULL);
+    case ACQUIRE:
+        return zkl_lock_acquire_async(p.lock, p.timeout_ms, on_acquired, o, NULL);
+    case COMMIT: {
+        const zkl_op op = {.kind = ZKL_OP_CHECK, .path = "/", .version = ZKL_ANY_VERSION};
+        return zkl_lock_commit_async(p.held, &op, 1, p.timeout_ms, NULL, on_done, o, NULL);
+    }
+    case READ:
+        return zkl_lock_read_async(&p.data, p.held, "/", true, p.timeout_ms, on_done, o, NULL);
+    case LOOK:
+        return zkl_once_look_async(p.held, HOUR, 0, p.timeout_ms, &p.slot, on_done, o, NULL);
+    case RECORD:
+        return zkl_once_record_async(p.held, &p.slot, p.timeout_ms, on_done, o, NULL);
+    case LAST:
+        return zkl_once_last_async(p.session, p.path, HOUR, p.timeout_ms, &p.last, &p.recorded, on_done, o, NULL);
+    case LIST:
+        return zkl_queue_list_async(&p.queue, p.session, p.path, p.timeout_ms, on_done, o, NULL);
+    case SET:
+        return zkl_barrier_set_async(p.session, "/never/barrier", p.timeout_ms, on_done, o, NULL);
+    case LIFT:
+        return zkl_barrier_lift_async(p.session, "/never/barrier", p.timeout_ms, on_done, o, NULL);
+    case WAIT:
+        return zkl_barrier_wait_async(p.session, "/never/barrier", p.timeout_ms, on_done, o, NULL);
+    case ENTER:
+        return zkl_double_barrier_enter_async(p.both, p.timeout_ms, on_done, o, NULL);
+    case LEAVE:
+        return zkl_double_barrier_leave_async(p.both, p.timeout_ms, on_done, o, NULL);
+    case RELEASE:
+        return zkl_lock_release_async(p.lock, on_done, o, NULL);
+    case JOIN:
+        return zkl_group_join_async(p.group, p.timeout_ms, on_done, o, NULL);
+    case MEMBERS:
+        return zkl_group_list_async(&p.members, p.session, "/never/group", p.timeout_ms, on_done, o, NULL);
+    case PART:
+        return zkl_group_leave_async(p.group, on_done, o, NULL);
+    case ROWS:
+        break;
+    }
+    return ZKL_EINVAL;
 }
-
-static int acquire(void *o)
-{
-    return zkl_lock_acquire_async(p.lock, p.timeout_ms, on_acquired, o, NULL);
-}
-
-static int commit(void *o)
-{
-    const zkl_op op = {.kind = ZKL_OP_CHECK, .path = "/", .version = ZKL_ANY_VERSION};
-    return zkl_lock_commit_async(p.held, &op, 1, p.timeout_ms, NULL, on_done, o, NULL);
-}
-
-static int read_znode(void *o)
-{
-    return zkl_lock_read_async(&p.data, p.held, "/", true, p.timeout_ms, on_done, o, NULL);
-}
-
-static int list(void *o)
-{
-    return zkl_queue_list_async(&p.queue, p.session, p.path, p.timeout_ms, on_done, o, NULL);
-}
-
-static int set(void *o)
-{
-    return zkl_barrier_set_async(p.session, "/never/barrier", p.timeout_ms, on_done, o, NULL);
-}
-
-static int lift(void *o)
-{
-    return zkl_barrier_lift_async(p.session, "/never/barrier", p.timeout_ms, on_done, o, NULL);
-}
-
-static int wait_down(void *o)
-{
-    return zkl_barrier_wait_async(p.session, "/never/barrier", p.timeout_ms, on_done, o, NULL);
-}
-
-static int enter(void *o)
-{
-    return zkl_double_barrier_enter_async(p.both, p.timeout_ms, on_done, o, NULL);
-}
-
-static int leave(void *o)
-{
-    return zkl_double_barrier_leave_async(p.both, p.timeout_ms, on_done, o, NULL);
-}
-
-static int prepare(void *o)
-{
-    return zkl_once_prepare_async(p.session, p.path, p.timeout_ms, on_done, o, NULL);
-}
-
-static int look(void *o)
-{
-    return zkl_once_look_async(p.held, HOUR, 0, p.timeout_ms, &p.slot, on_done, o, NULL);
-}
-
-static int record(void *o)
-{
-    return zkl_once_record_async(p.held, &p.slot, p.timeout_ms, on_done, o, NULL);
-}
-
-static int last(void *o)
-{
-    return zkl_once_last_async(p.session, p.path, HOUR, p.timeout_ms, &p.last, &p.recorded, on_done, o, NULL);
-}
-
-static int join(void *o)
-{
-    return zkl_group_join_async(p.group, p.timeout_ms, on_done, o, NULL);
-}
-
-static int members(void *o)
-{
-    return zkl_group_list_async(&p.members, p.session, "/never/group", p.timeout_ms, on_done, o, NULL);
-}
-
-static int part(void *o)
-{
-    return zkl_group_leave_async(p.group, on_done, o, NULL);
-}
-
-static int release(void *o)
-{
-    return zkl_lock_release_async(p.lock, on_done, o, NULL);
-}
-
-static int acquire_held(void *o)
-{
-    return zkl_lock_acquire_async(p.held, p.timeout_ms, on_acquired, o, NULL);
-}
-
-/* In this order each succeeds where a server serves. */
-static const struct row {
-    const char *name;
-    int (*begin)(void *outcome);
-    bool goes_on; /* succeeds without a server, and goes on when there is one */
-} rows[] = {{"prepare", prepare, false},   {"acquire (held)", acquire_held, false},
-            {"campaign", campaign, false}, {"publish", publish, false},
-            {"acquire", acquire, false},   {"commit", commit, false},
-            {"read", read_znode, false},   {"look", look, false},
-            {"record", record, false},     {"last", last, false},
-            {"list", list, false},         {"set", set, false},
-            {"lift", lift, false},         {"wait", wait_down, false},
-            {"enter", enter, false},       {"leave", leave, false},
-            {"release", release, true},    {"join", join, false},
-            {"members", members, false},   {"part", part, true}};
-#define ROWS ((int)(sizeof rows / sizeof *rows))
 
 static struct outcome *begin_row(int i)
 {
     struct outcome *outcome = &outcomes[i];
     int code = ZKL_OK;
-    *outcome = (struct outcome){.name = rows[i].name};
-    TIMED(rows[i].name, code = rows[i].begin(outcome));
+    *outcome = (struct outcome){.name = row_names[i]};
+    TIMED(row_names[i], code = begin((enum row)i, outcome));
     begun += code == ZKL_OK;
     outcome->code = code == ZKL_OK ? outcome->code : code;
     return outcome;
@@ -379,7 +346,7 @@ static void run_one_by_one(struct proxy *proxy)
     } lost[] = {
         {"prepare", PROXY_OP_CREATE}, {"record", PROXY_OP_MULTI}, {"set", PROXY_OP_CREATE}, {"lift", PROXY_OP_DELETE}};
     for (int i = 0, next = 0; i < ROWS; i++) {
-        if (proxy && next < 4 && strcmp(rows[i].name, lost[next].row) == 0) {
+        if (proxy && next < 4 && strcmp(row_names[i], lost[next].row) == 0) {
             proxy_lose_next(proxy, lost[next++].op);
         }
         const struct outcome *outcome = begin_row(i);
@@ -406,7 +373,7 @@ static void run_at_once(void)
     pump();
     for (int i = 0; i < ROWS; i++) {
         CU_ASSERT(outcomes[i].count <= 1);
-        CU_ASSERT(outcomes[i].count == 0 || outcomes[i].code != ZKL_OK || rows[i].goes_on);
+        CU_ASSERT(outcomes[i].count == 0 || outcomes[i].code != ZKL_OK || goes_on((enum row)i));
     }
     drop_results();
 }

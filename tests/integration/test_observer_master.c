@@ -9,9 +9,8 @@
 #include <stdlib.h>
 
 #include "access_kit.h"
-#include "check.h"
 #include "contest.h"
-#include "ensemble.h"
+#include "on_servers.h"
 #include "proxy.h"
 
 #define TICK 2000
@@ -21,7 +20,6 @@
 #define LONG 120000 /* ms: for servers that have to find each other again */
 #define SILENT_MS 5000
 
-static struct ensemble *servers;
 static struct proxy *relays[VOTERS]; /* in front of each voter's port for observers */
 
 static int relay_host(void)
@@ -85,9 +83,9 @@ static void show(int round, int64_t granted, int64_t lost, int64_t next)
 static void stall_once(int round)
 {
     struct waiter first = {.lock = NULL}, second = {.lock = NULL};
-    int leader = ensemble_leader(servers);
-    zkl_session *session = contest_session(ensemble_address(servers, OBSERVER), TIMEOUT, TICK);
-    zkl_session *next_session = contest_session(ensemble_address(servers, leader), TIMEOUT, TICK);
+    int leader = ensemble_leader(server);
+    zkl_session *session = contest_session(ensemble_address(server, OBSERVER), TIMEOUT, TICK);
+    zkl_session *next_session = contest_session(ensemble_address(server, leader), TIMEOUT, TICK);
     zkl_lock *lock = contest_lock(session, "/observed", NULL), *next = contest_lock(next_session, "/observed", NULL);
     int master = relay_host();
     CU_ASSERT_FATAL(leader >= 0 && master >= 0 && master != leader);
@@ -102,7 +100,7 @@ static void stall_once(int round)
     waiter_start(&first, lock, ZKL_WAIT_FOREVER);
     for (int64_t end = now_ms() + 400; !atomic_load(&first.done) && look_again(end);) {
     }
-    ensemble_freeze(servers, master);
+    ensemble_freeze(server, master);
     waiter_start(&second, next, ZKL_WAIT_FOREVER);
 
     int64_t granted = 0, lost = 0, end = now_ms() + LONG;
@@ -122,9 +120,9 @@ static void stall_once(int round)
     show(round, granted, lost, next_granted);
     CU_ASSERT(granted == 0 || lost < next_granted);
 
-    ensemble_thaw(servers, master);
-    CU_ASSERT(ensemble_wait(servers, LONG));
-    CU_ASSERT(ensemble_ask_until(servers, OBSERVER, "srvr", "Mode: observer", true, LONG));
+    ensemble_thaw(server, master);
+    CU_ASSERT(ensemble_wait(server, LONG));
+    CU_ASSERT(ensemble_ask_until(server, OBSERVER, "srvr", "Mode: observer", true, LONG));
     ASSERT_OK(zkl_lock_release(next, NULL));
     ASSERT_OK(waiter_end(&first)); /* who was not granted before is now */
     if (!granted) {
@@ -148,23 +146,18 @@ TEST(test_stalled_observer)
 
 int main(int argc, char **argv)
 {
-    if (!ensemble_available()) {
-        return 77;
-    }
     int target = start_relays();
-    servers = target ? ensemble_start(&(struct ensemble_options){.servers = VOTERS + 1,
-                                                                 .observers = 1,
-                                                                 .master_port = target,
-                                                                 .observer_port = proxy_port(relays[0]),
-                                                                 .tick_ms = TICK,
-                                                                 .own_hosts = true,
-                                                                 .extra = "syncLimit=10"})
-                     : NULL;
-    if (!servers) {
+    if (!target) {
         return 1;
     }
-    int failed = check_main("observer master", argc, argv);
-    ensemble_stop(servers);
+    const struct ensemble_options options = {.servers = VOTERS + 1,
+                                             .observers = 1,
+                                             .master_port = target,
+                                             .observer_port = proxy_port(relays[0]),
+                                             .tick_ms = TICK,
+                                             .own_hosts = true,
+                                             .extra = "syncLimit=10"};
+    int failed = on_servers_main("observer master", &options, argc, argv);
     for (int i = 0; i < VOTERS; i++) {
         proxy_stop(relays[i]);
     }

@@ -21,16 +21,11 @@ static struct recorder *open_sealed(const char *addresses, const char *seal)
     return recorder_open(&zkl__store_zookeeper, &config, NULL, NULL);
 }
 
-static enum zkl__rc rc_of(struct recorder *r, struct zkl__op op)
-{
-    return recorder_do(r, &op)->reply.rc;
-}
-
 static enum zkl__rc create(struct recorder *r, const char *path, const zkl_acl *acl)
 {
     struct zkl__op op = op_create(path, NULL, ZKL__EPHEMERAL);
     op.acl = acl;
-    return rc_of(r, op);
+    return recorder_rc(r, op);
 }
 
 /* A znode that SEAL alone may write. */
@@ -71,7 +66,7 @@ TEST(test_another_server)
     CU_ASSERT_FATAL(which >= 0);
     ensemble_kill(server, which);
     CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(r, RECORD_CONNECTED, 1, SOON));
-    CU_ASSERT_EQUAL(rc_of(r, op_set("/moved", "x", 0)), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(recorder_rc(r, op_set("/moved", "x", 0)), ZKL__RC_OK);
     CU_ASSERT_EQUAL(recorder_count(r, RECORD_EXPIRED), 0);
     recorder_free(r);
     CU_ASSERT(ensemble_restart(server, which));

@@ -1,4 +1,4 @@
-/* The stale follower: three servers, the holder behind a follower, and only the link between that follower and the leader is cut. The
+/* The stale follower: three server, the holder behind a follower, and only the link between that follower and the leader is cut. The
  * follower goes on answering pings and reads for up to syncLimit ticks, while the leader ends the holder's session and somebody else
  * is granted the lock. The holder has to know first.
  *
@@ -8,17 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
 #include "contest.h"
 #include "cut.h"
-#include "ensemble.h"
+#include "on_servers.h"
 #include "store_client.h"
 
 #define TICK 2000
 #define TIMEOUT 4000
 #define LONG 120000 /* ms: for servers that have to find each other again */
-
-static struct ensemble *servers;
 
 static int wish(const char *name, int otherwise)
 {
@@ -36,9 +33,9 @@ struct naive {
     int64_t asked_ms, believed_ns; /* last good read */
 };
 
-static struct recorder *naive_session(int server)
+static struct recorder *naive_session(int which)
 {
-    struct zkl__store_config config = recorder_config(ensemble_address(servers, server));
+    struct zkl__store_config config = recorder_config(ensemble_address(server, which));
     config.timeout_ms = TIMEOUT;
     struct recorder *session = recorder_open(&zkl__store_zookeeper, &config, NULL, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(session);
@@ -46,10 +43,10 @@ static struct recorder *naive_session(int server)
     return session;
 }
 
-static void naive_start(struct naive *naive, int server, int other)
+static void naive_start(struct naive *naive, int which, int other)
 {
     static int number;
-    *naive = (struct naive){.holder = naive_session(server), .next = naive_session(other)};
+    *naive = (struct naive){.holder = naive_session(which), .next = naive_session(other)};
     snprintf(naive->path, sizeof naive->path, "/naive-%d", ++number);
     struct zkl__op make = op_create(naive->path, NULL, ZKL__EPHEMERAL),
                    sync = op_read(ZKL__OP_SYNC, naive->path, false);
@@ -95,11 +92,11 @@ static int64_t naive_end(struct naive *naive)
 /* The holder behind a follower, whose number this returns; the next one, *other, behind the leader or behind the other follower. */
 static int set_scene(struct queue_of *q, int *other, int round)
 {
-    int leader = ensemble_leader(servers), follower = (leader + 1 + round % 2) % 3;
+    int leader = ensemble_leader(server), follower = (leader + 1 + round % 2) % 3;
     CU_ASSERT_FATAL(leader >= 0);
     *other = round / 2 % 2 ? 3 - leader - follower : leader;
     const struct field field = {
-        {ensemble_address(servers, follower), ensemble_address(servers, *other)}, 2, TIMEOUT, TICK, 0};
+        {ensemble_address(server, follower), ensemble_address(server, *other)}, 2, TIMEOUT, TICK, 0};
     queue_up(q, &field, "/stale", 2);
     return follower;
 }
@@ -177,11 +174,11 @@ static void show(int round, const struct times *t, int64_t naive_both)
 }
 
 /* What has begun anew since the cut: the follower is one again. */
-static void recover(int server)
+static void recover(int which)
 {
     CU_ASSERT(cut_mend());
-    CU_ASSERT(ensemble_wait(servers, LONG));
-    CU_ASSERT(ensemble_ask_until(servers, server, "srvr", "Mode: follower", true, LONG));
+    CU_ASSERT(ensemble_wait(server, LONG));
+    CU_ASSERT(ensemble_ask_until(server, which, "srvr", "Mode: follower", true, LONG));
 }
 
 static void cut_once(int round)
@@ -191,7 +188,7 @@ static void cut_once(int round)
     int other, follower = set_scene(&q, &other, round);
     naive_start(&naive, follower, other);
     stay_calm(&q, round * 613 % 2000); /* cuts fall on every part of a tick */
-    CU_ASSERT_FATAL(cut_quorum_link(servers, follower));
+    CU_ASSERT_FATAL(cut_quorum_link(server, follower));
     struct times t = watch_it_happen(&q, &naive);
     CU_ASSERT(t.lost > 0 && t.lost < t.granted);
     CU_ASSERT(t.told > 0 && t.told < t.granted);
@@ -217,19 +214,10 @@ TEST(test_cut)
 
 int main(int argc, char **argv)
 {
-    if (!ensemble_available()) {
-        return 77;
-    }
     if (!cut_prepare()) {
         printf("SKIPPED: this machine permits neither a network namespace nor a packet filter in one (root may)\n");
         return 77;
     }
-    servers = ensemble_start(
-        &(struct ensemble_options){.servers = 3, .tick_ms = TICK, .own_hosts = true, .extra = "syncLimit=5"});
-    if (!servers) {
-        return 1;
-    }
-    int failed = check_main("stale follower", argc, argv);
-    ensemble_stop(servers);
-    return failed;
+    const struct ensemble_options options = {.servers = 3, .tick_ms = TICK, .own_hosts = true, .extra = "syncLimit=5"};
+    return on_servers_main("stale follower", &options, argc, argv);
 }

@@ -17,15 +17,6 @@ static struct recorder *session(void)
     return recorder_connect(&zkl__store_zookeeper, ensemble_servers(server));
 }
 
-static const struct zkl__reply *act(struct recorder *r, struct zkl__op op)
-{
-    return &recorder_do(r, &op)->reply;
-}
-static enum zkl__rc rc_of(struct recorder *r, struct zkl__op op)
-{
-    return act(r, op)->rc;
-}
-
 static const struct record *watch_told(struct recorder *r, size_t n)
 {
     static const struct record none = {.path = (char *)(uintptr_t) ""};
@@ -111,20 +102,20 @@ TEST(test_auth_refused)
 TEST(test_unwatch)
 {
     struct recorder *r = session(), *other = session();
-    CU_ASSERT_EQUAL(rc_of(r, op_create("/un", NULL, ZKL__PERSISTENT)), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(rc_of(r, op_read(ZKL__OP_GET, "/un", true)), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(rc_of(r, op_read(ZKL__OP_CHILDREN, "/un", true)), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(recorder_rc(r, op_create("/un", NULL, ZKL__PERSISTENT)), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(recorder_rc(r, op_read(ZKL__OP_GET, "/un", true)), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(recorder_rc(r, op_read(ZKL__OP_CHILDREN, "/un", true)), ZKL__RC_OK);
     CU_ASSERT(ensemble_ask_until(server, 0, "wchp", "/un\n", true, SOON));
-    CU_ASSERT_EQUAL(rc_of(r, op_read(ZKL__OP_UNWATCH, "/un", false)), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(recorder_rc(r, op_read(ZKL__OP_UNWATCH, "/un", false)), ZKL__RC_OK);
     CU_ASSERT(ensemble_ask_until(server, 0, "wchp", "/un\n", false, 0));
-    CU_ASSERT_EQUAL(rc_of(r, op_read(ZKL__OP_UNWATCH, "/un", false)), ZKL__RC_NOWATCH);
-    CU_ASSERT_EQUAL(rc_of(other, op_create("/un/k", NULL, ZKL__PERSISTENT)), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(rc_of(other, op_set("/un", "x", -1)), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(rc_of(r, op_read(ZKL__OP_SYNC, "/un", false)), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(recorder_rc(r, op_read(ZKL__OP_UNWATCH, "/un", false)), ZKL__RC_NOWATCH);
+    CU_ASSERT_EQUAL(recorder_rc(other, op_create("/un/k", NULL, ZKL__PERSISTENT)), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(recorder_rc(other, op_set("/un", "x", -1)), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(recorder_rc(r, op_read(ZKL__OP_SYNC, "/un", false)), ZKL__RC_OK);
     CU_ASSERT_EQUAL(recorder_count(r, RECORD_WATCH), 0);
     /* And it can be watched anew. */
-    CU_ASSERT_EQUAL(rc_of(r, op_read(ZKL__OP_GET, "/un", true)), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(rc_of(other, op_set("/un", "y", -1)), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(recorder_rc(r, op_read(ZKL__OP_GET, "/un", true)), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(recorder_rc(other, op_set("/un", "y", -1)), ZKL__RC_OK);
     CU_ASSERT_EQUAL(watch_told(r, 0)->watch, ZKL__WATCH_CHANGED);
     recorder_free(other);
     recorder_free(r);

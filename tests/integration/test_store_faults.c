@@ -13,11 +13,6 @@
 #include "store_client.h"
 #include "wait.h"
 
-static enum zkl__rc rc_of(struct recorder *r, struct zkl__op op)
-{
-    return recorder_do(r, &op)->reply.rc;
-}
-
 /* Stands before the client library's own: a test can keep it from going on. */
 static pthread_mutex_t may_part = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int partings;
@@ -73,8 +68,7 @@ static void check_answers(struct recorder *r, uint64_t sent)
 
 static int64_t all_reconnect(struct recorder **sessions, struct proxy *proxy, size_t nth)
 {
-    proxy_refuse(proxy, true);
-    proxy_cut(proxy);
+    proxy_down(proxy);
     for (int i = 0; i < HANDLES; i++) {
         CU_ASSERT_PTR_NOT_NULL(recorder_nth(sessions[i], RECORD_SUSPENDED, nth - 1, SOON));
     }
@@ -163,7 +157,7 @@ TEST(test_cuts_under_load)
     }
     atomic_store(&load.stop, true);
     pthread_join(thread, NULL);
-    CU_ASSERT_EQUAL(rc_of(load.r, op_check("/", -1)), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(recorder_rc(load.r, op_check("/", -1)), ZKL__RC_OK);
     check_answers(load.r, load.sent + 1);
     recorder_free(load.r);
     proxy_stop(proxy);
@@ -187,8 +181,7 @@ TEST(test_expiry_under_load)
     pthread_t thread;
     pthread_create(&thread, NULL, load_run, &load);
     CU_ASSERT_PTR_NOT_NULL(recorder_nth(load.r, RECORD_REPLY, 200, SOON));
-    proxy_refuse(proxy, true);
-    proxy_cut(proxy);
+    proxy_down(proxy);
     CU_ASSERT(session_gone(server, id, SOON));
     proxy_refuse(proxy, false);
     const struct record *end = recorder_nth(load.r, RECORD_EXPIRED, 0, SOON);
@@ -216,7 +209,7 @@ TEST(test_stalled_answer)
     for (int i = 0; i < 10; i++) {
         proxy_stall_next(proxy, PROXY_OP_CREATE);
         int64_t began = now_ms();
-        CU_ASSERT_EQUAL(rc_of(r, op_create("/stall-", NULL, ZKL__EPHEMERAL_SEQUENTIAL)), ZKL__RC_OK);
+        CU_ASSERT_EQUAL(recorder_rc(r, op_create("/stall-", NULL, ZKL__EPHEMERAL_SEQUENTIAL)), ZKL__RC_OK);
         int64_t took = now_ms() - began;
         worst = took > worst ? took : worst;
     }
@@ -237,12 +230,12 @@ TEST(test_close_with_500_outstanding)
     struct zkl__op exists = op_read(ZKL__OP_EXISTS, "/closing", false), list = op_read(ZKL__OP_CHILDREN, "/", false);
     for (int round = 0; round < 20; round++) {
         struct recorder *r = direct();
-        CU_ASSERT_EQUAL(rc_of(r, op_create("/closing", NULL, ZKL__EPHEMERAL)), ZKL__RC_OK);
+        CU_ASSERT_EQUAL(recorder_rc(r, op_create("/closing", NULL, ZKL__EPHEMERAL)), ZKL__RC_OK);
         for (int i = 0; i < 250; i++) {
             CU_ASSERT(recorder_submit(r, &exists, NULL) != 0 && recorder_submit(r, &list, NULL) != 0);
         }
         ASSERT_OK(recorder_close(r, SOON));
-        CU_ASSERT_EQUAL(rc_of(observer, exists), ZKL__RC_NONODE);
+        CU_ASSERT_EQUAL(recorder_rc(observer, exists), ZKL__RC_NONODE);
         check_answers(r, 501);
         recorder_free(r);
     }
@@ -278,11 +271,11 @@ TEST(test_close_while_suspended)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     struct recorder *r = session(proxy, 6000), *observer = direct();
-    CU_ASSERT_EQUAL(rc_of(r, op_create("/suspended", NULL, ZKL__EPHEMERAL)), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(recorder_rc(r, op_create("/suspended", NULL, ZKL__EPHEMERAL)), ZKL__RC_OK);
     proxy_cut(proxy);
     CU_ASSERT_PTR_NOT_NULL(recorder_nth(r, RECORD_SUSPENDED, 0, SOON));
     ASSERT_OK(recorder_close(r, SOON));
-    CU_ASSERT_EQUAL(rc_of(observer, op_check("/suspended", -1)), ZKL__RC_NONODE);
+    CU_ASSERT_EQUAL(recorder_rc(observer, op_check("/suspended", -1)), ZKL__RC_NONODE);
     recorder_free(r);
     recorder_free(observer);
     proxy_stop(proxy);
@@ -293,8 +286,7 @@ TEST(test_close_while_parting_takes_long)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     struct recorder *r = session(proxy, 6000);
-    proxy_refuse(proxy, true);
-    proxy_cut(proxy);
+    proxy_down(proxy);
     CU_ASSERT_PTR_NOT_NULL(recorder_nth(r, RECORD_SUSPENDED, 0, SOON));
     int before = atomic_load(&partings);
     pthread_mutex_lock(&may_part);
@@ -319,11 +311,11 @@ TEST(test_frozen_server)
     struct recorder *r = recorder_open(&zkl__store_zookeeper, &config, NULL, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(r, RECORD_CONNECTED, 0, SOON));
     ensemble_freeze(e, 0);
-    CU_ASSERT_EQUAL(rc_of(r, op_create("/frozen", NULL, ZKL__EPHEMERAL)), ZKL__RC_UNKNOWN);
+    CU_ASSERT_EQUAL(recorder_rc(r, op_create("/frozen", NULL, ZKL__EPHEMERAL)), ZKL__RC_UNKNOWN);
     CU_ASSERT_EQUAL(recorder_count(r, RECORD_SUSPENDED), 1);
     ensemble_thaw(e, 0);
     CU_ASSERT_PTR_NOT_NULL(recorder_nth(r, RECORD_CONNECTED, 1, SOON));
-    enum zkl__rc rc = rc_of(r, op_create("/frozen", NULL, ZKL__EPHEMERAL));
+    enum zkl__rc rc = recorder_rc(r, op_create("/frozen", NULL, ZKL__EPHEMERAL));
     CU_ASSERT(rc == ZKL__RC_NODEEXISTS || rc == ZKL__RC_OK);
     recorder_free(r);
     ensemble_stop(e);

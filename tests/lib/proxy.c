@@ -594,6 +594,12 @@ void proxy_refuse(struct proxy *p, bool on)
     leave(p);
 }
 
+void proxy_down(struct proxy *p)
+{
+    proxy_refuse(p, true);
+    proxy_cut(p);
+}
+
 void proxy_refuse_after(struct proxy *p, int connections)
 {
     enter(p);

@@ -74,7 +74,9 @@ void proxy_delay(struct proxy *p, int64_t ms);
 void proxy_cut(struct proxy *p);
 /* While on, a connection is closed as soon as it is accepted. */
 void proxy_refuse(struct proxy *p, bool on);
-/* The same, once so many more connections were let through. */
+/* Closes every connection, and refuses until proxy_refuse ends that. */
+void proxy_down(struct proxy *p);
+/* The same as proxy_refuse, once so many more connections were let through. */
 void proxy_refuse_after(struct proxy *p, int connections);
 
 /* The server does the next request of that type, but instead of its answer the client sees the connection close. */

@@ -299,6 +299,11 @@ const struct record *recorder_do(struct recorder *r, const struct zkl__op *op)
     return record ? record : &none;
 }
 
+enum zkl__rc recorder_rc(struct recorder *r, struct zkl__op op)
+{
+    return recorder_do(r, &op)->reply.rc;
+}
+
 const struct record *recorder_nth(struct recorder *r, enum record_kind kind, size_t n, int64_t timeout_ms)
 {
     return find(r, kind, 0, n, timeout_ms);

@@ -43,6 +43,7 @@ uint64_t recorder_submit(struct recorder *r, const struct zkl__op *op, int *code
 const struct record *recorder_reply(struct recorder *r, uint64_t id, int64_t timeout_ms);
 /* Submits and waits 20 s; a reply that never comes or a refusal is a record with ZKL__RC_UNSENT. */
 const struct record *recorder_do(struct recorder *r, const struct zkl__op *op);
+enum zkl__rc recorder_rc(struct recorder *r, struct zkl__op op);
 /* The nth (from 0) record of that kind. */
 const struct record *recorder_nth(struct recorder *r, enum record_kind kind, size_t n, int64_t timeout_ms);
 /* The nth (from 0) record of any kind. */

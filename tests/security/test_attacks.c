@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <zookeeper/zookeeper.h>
-
 #include "one_server.h"
 #include "name.h"
 #include "store_client.h"
@@ -28,12 +26,7 @@ static zkl_session *open_as(const char *credentials, const zkl_acl *acl)
 static enum zkl__rc put(const char *dir, const char *name, enum zkl__create_mode mode)
 {
     struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = dir, .name = name, .mode = mode};
-    return recorder_do(intruder, &op)->reply.rc;
-}
-
-static enum zkl__rc meddle(struct zkl__op op)
-{
-    return recorder_do(intruder, &op)->reply.rc;
+    return recorder_rc(intruder, op);
 }
 
 /* --- an open queue ---------------------------------------------------------------------------------------------------- */
@@ -117,10 +110,10 @@ TEST(test_writing_places)
             {.kind = ZKL__OP_SET, .dir = "/written", .name = list->children[i], .version = -1},
             {.kind = ZKL__OP_DELETE, .dir = "/written", .name = list->children[i], .version = -1}};
         const struct zkl__op both = op_multi(parts, 2);
-        CU_ASSERT_EQUAL(meddle(parts[0]), ZKL__RC_NOAUTH);
-        CU_ASSERT_EQUAL(meddle(both), ZKL__RC_NOAUTH);
-        CU_ASSERT_EQUAL(recorder_do(sealed, &parts[0])->reply.rc, ZKL__RC_NOAUTH);
-        CU_ASSERT_EQUAL(recorder_do(sealed, &both)->reply.rc, ZKL__RC_NOAUTH);
+        CU_ASSERT_EQUAL(recorder_rc(intruder, parts[0]), ZKL__RC_NOAUTH);
+        CU_ASSERT_EQUAL(recorder_rc(intruder, both), ZKL__RC_NOAUTH);
+        CU_ASSERT_EQUAL(recorder_rc(sealed, parts[0]), ZKL__RC_NOAUTH);
+        CU_ASSERT_EQUAL(recorder_rc(sealed, both), ZKL__RC_NOAUTH);
     }
     queue_drain(&queue);
     recorder_free(sealed);
@@ -155,7 +148,8 @@ static void await_victim(const struct forgery *forgery)
 static void announce(const struct forgery *forgery)
 {
     CU_ASSERT_EQUAL(
-        meddle((struct zkl__op){.kind = ZKL__OP_SET, .dir = forgery->path, .name = forgery->name, .version = -1}),
+        recorder_rc(intruder,
+                    (struct zkl__op){.kind = ZKL__OP_SET, .dir = forgery->path, .name = forgery->name, .version = -1}),
         ZKL__RC_OK);
 }
 
@@ -265,42 +259,6 @@ TEST(test_forged_word_in_a_chain)
     check_chain("/chain-in-a-session", CHAIN);
 }
 
-/* The recorder sends no name that long: through the client library itself. */
-static void put_long(const char *dir, size_t length)
-{
-    zhandle_t *handle = zookeeper_init(ensemble_servers(server), NULL, TIMEOUT, NULL, NULL, 0);
-    char *path = malloc(strlen(dir) + length + 32);
-    CU_ASSERT_FATAL(handle && path);
-    char *end = path + sprintf(path, "%s/", dir);
-    memset(end, 'A', length);
-    strcpy(end + length, "-lock--000000001");
-    int rc = ZCONNECTIONLOSS;
-    for (int i = 0; rc == ZCONNECTIONLOSS && i < 100; i++) { /* the handle is connecting */
-        rc = zoo_create(handle, path, "", 0, &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0);
-    }
-    CU_ASSERT_EQUAL(rc, ZOK);
-    free(path);
-    zookeeper_close(handle);
-}
-
-/* A persistent name longer than any library makes, with a contender's end, before everybody: nobody's place, and none to ask about. */
-TEST(test_long_names)
-{
-    zkl_session *session = open_one();
-    zkl_lock *semaphore;
-    CU_ASSERT_EQUAL(put("/", "long", ZKL__PERSISTENT), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(put("/", "few", ZKL__PERSISTENT), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(put("/few", "locks", ZKL__PERSISTENT), ZKL__RC_OK);
-    put_long("/long", 5000);
-    put_long("/few/locks", 5000);
-    put_long("/long", 900000);
-    contest_once(session, "/long");
-    ASSERT_OK_FATAL(zkl_semaphore_new(&semaphore, session, "/few", 1, NULL, NULL));
-    ASSERT_OK(zkl_semaphore_acquire(semaphore, 1, SOON, NULL, NULL));
-    zkl_lock_free(semaphore);
-    close_one(session);
-}
-
 /* --- with credentials -------------------------------------------------------------------------------------------------- */
 
 /* All that a stranger may try on the znode of a lock and on every directory above it: nothing, but to read where that is permitted. */
@@ -310,15 +268,15 @@ static void check_closed(const zkl_lock *lock, bool may_read)
     char path[ZKL_PATH_MAX], node[ZKL__NAME_MAX];
     CU_ASSERT(zkl_lock_node(lock, node, sizeof node) > 0);
     snprintf(path, sizeof path, "%s/%s", zkl_lock_path(lock), node);
-    CU_ASSERT_EQUAL(meddle(op_read(ZKL__OP_GET, path, false)), read);
-    CU_ASSERT_EQUAL(meddle(op_delete(path, -1)), ZKL__RC_NOAUTH);
-    CU_ASSERT_EQUAL(meddle(op_set(path, "__REVOKE__", -1)), ZKL__RC_NOAUTH);
+    CU_ASSERT_EQUAL(recorder_rc(intruder, op_read(ZKL__OP_GET, path, false)), read);
+    CU_ASSERT_EQUAL(recorder_rc(intruder, op_delete(path, -1)), ZKL__RC_NOAUTH);
+    CU_ASSERT_EQUAL(recorder_rc(intruder, op_set(path, "__REVOKE__", -1)), ZKL__RC_NOAUTH);
     for (char *slash = strrchr(path, '/'); slash != path; slash = strrchr(path, '/')) {
         *slash = '\0';
         CU_ASSERT_EQUAL(put(path, "_c_" UUID "-lock-", ZKL__EPHEMERAL_SEQUENTIAL), ZKL__RC_NOAUTH);
-        CU_ASSERT_EQUAL(meddle(op_read(ZKL__OP_CHILDREN, path, false)), read);
-        CU_ASSERT_EQUAL(meddle(op_set(path, "held by nobody", -1)), ZKL__RC_NOAUTH);
-        CU_ASSERT_NOT_EQUAL(meddle(op_delete(path, -1)), ZKL__RC_OK);
+        CU_ASSERT_EQUAL(recorder_rc(intruder, op_read(ZKL__OP_CHILDREN, path, false)), read);
+        CU_ASSERT_EQUAL(recorder_rc(intruder, op_set(path, "held by nobody", -1)), ZKL__RC_NOAUTH);
+        CU_ASSERT_NOT_EQUAL(recorder_rc(intruder, op_delete(path, -1)), ZKL__RC_OK);
     }
 }
 

@@ -123,8 +123,7 @@ TEST(test_loss_by_expiry)
     kit_acquire(lock);
     ASSERT_OK(zkl_lock_acquire_async(next, ZKL_WAIT_FOREVER, on_acquired, &granted, NULL));
     int64_t before = zkl_session_id(cut);
-    proxy_refuse(proxy, true);
-    proxy_cut(proxy);
+    proxy_down(proxy);
     ASSERT_EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST);
     CU_ASSERT_EQUAL(mailbox_count(&granted), 0);
     CU_ASSERT(mailbox_wait(&granted, 1));
