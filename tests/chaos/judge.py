@@ -122,9 +122,9 @@ def new_client():
 
 def new_path():
     """of: how much there is; 0: nobody asked yet. crashed: the holder before was killed, and nobody has released since. clearing: the token of
-    who was told, and called release. releasing: the client that released it whole last and is not back from it. rest: since when nothing is
+    who was told, and called release. rest: since when nothing is
     broken; 0: nobody said so, or it was looked at."""
-    return SimpleNamespace(used=False, looked=False, of=0, recovers=False, crashed=False, clearing=0, last_grant=0, releasing=None, left=0,
+    return SimpleNamespace(used=False, looked=False, of=0, recovers=False, crashed=False, clearing=0, last_grant=0, left=0,
                            accepted=0, rest=0, owner_by=0, list_by=0)
 
 
@@ -216,10 +216,7 @@ class Judge:
         self.holds.append(client.hold)
         self.count["grants"] += 1
         self.count["shared"] += client.takes < path.of
-        self.count["handed"] += path.releasing is not None and path.releasing.process == client.process
-        self.count["too_late"] += e.lease <= e.at
         self.count["unclean"] += client.unclean
-        path.releasing = None
         path.last_grant = max(path.last_grant, e.token)
         if path.crashed and not client.unclean:
             self.accuse("crash-untold", f"{e.client} was granted {client.path} at {e.at}, the first one after a crash")
@@ -273,7 +270,6 @@ class Judge:
         if path.crashed and path.last_grant == hold.token and not hold.lost:
             path.crashed, path.clearing = False, hold.token
         hold.end = min(hold.end, e.at)
-        path.releasing = client if hold.takes == path.of else None
         client.hold, client.lost = None, hold.lost
 
     def see_released(self, client, e):
@@ -284,7 +280,6 @@ class Judge:
             path.crashed = False
         elif path.clearing == path.last_grant == e.token:
             path.crashed = True
-        path.releasing = None if path.releasing is client else path.releasing
 
     # --- what is freed or closed with all it has and waits for
 
@@ -484,16 +479,16 @@ class Judge:
                 heard[e.path, e.token] = e.at
                 self.count["heard"] += 1
         for hold in self.holds:
-            seen[hold.path, hold.token] = max(hold.seen, seen.get((hold.path, hold.token), 0))
+            start, until = seen.get((hold.path, hold.token), (hold.start, 0))
+            seen[hold.path, hold.token] = min(start, hold.start), max(until, hold.seen)
         for e in self.events:
-            until = seen.get((e.path, e.token), -1)
-            if e.op == "asked" and e.good and until >= e.lease and heard.get((e.path, e.token), -1) < e.at:
+            start, until = seen.get((e.path, e.token), (0, -1))
+            if e.op == "asked" and e.good and until - max(start - e.at, 0) >= e.lease and heard.get((e.path, e.token), -1) < e.at:
                 self.accuse("unheard", f"{e.path}: the holder under {e.token} was asked at {e.at} to give way, and held until {until}")
 
     def summary(self):
         n = self.count
-        text = (f"{len(self.events)} events, {n['waits']} waits, {n['grants']} grants ({n['shared']} beside others, {n['handed']} handed on inside "
-                f"a session, {n['too_late']} seen too late), {n['losses']} lost, {n['killed']} killed, {n['closes']} closed in the middle; "
+        text = (f"{len(self.events)} events, {n['waits']} waits, {n['grants']} grants ({n['shared']} beside others), {n['losses']} lost, {n['killed']} killed, {n['closes']} closed in the middle; "
                 f"{n['unclean']} told of a crash, {n['heard']} requests heard; {n['commits']} guarded transactions; {n['listed']} lists of "
                 f"members; {n['writes']} writes, {n['refused']} stopped by their token; longest wait after a deadline {self.worst_end / MS:.1f} ms, "
                 f"for word of a loss {self.worst_told / MS:.1f} ms; {sum(self.found.values())} violations")
