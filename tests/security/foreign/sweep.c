@@ -2,7 +2,7 @@
  * ephemeral, persistent, in a container, unreadable, with no data, with a byte and with a megabyte.
  *
  *   foreign_sweep memory
- *   foreign_sweep server VERBS ZKLOCK     the recipes on a real server, then verbs.py with the command ZKLOCK
+ *   foreign_sweep server VERBS ZKLOCK     the recipes on a real server, then verbs.sh with the command ZKLOCK
  *
  * Built with the address and undefined behaviour sanitizers. A use of a recipe is good when it ends by its deadline with a
  * grant, or with an error that names the znode; a wait behind a foreign contender that a session owns may end with ETIMEOUT or
@@ -33,9 +33,8 @@
 
 #define WORKERS 16
 #define MEGABYTE (1000 * 1000) /* less than jute.maxbuffer with the rest of the request */
-#define CODES 20
-#define BRIEFLY 10 /* ms */
-#define QUEUES 2   /* groups of recipes with a queue */
+#define BRIEFLY 10             /* ms */
+#define QUEUES 2               /* groups of recipes with a queue */
 #define MEMORY "memory:sweep"
 
 /* --- names ------------------------------------------------------------------------------------------------------------ */
@@ -173,7 +172,6 @@ static struct {
     bool hides_owners; /* exists needs READ, so who may not read a znode cannot know that no session owns it */
     atomic_size_t next;
     atomic_int uses, grants, bad;
-    atomic_int codes[CODES]; /* of refusals */
 } all;
 
 static void complain(const struct scene *scene, const char *recipe, bool async, const char *what, const zkl_error *err)
@@ -293,7 +291,6 @@ static void judge(const struct scene *scene, const struct recipe *recipe, const 
         atomic_fetch_add(&all.grants, 1);
         return;
     }
-    atomic_fetch_add(&all.codes[code < 0 && code > -CODES ? -code : 0], 1);
     if (code == STUCK) {
         complain(scene, recipe->name, use->async, "no completion", NULL);
     } else if (code == ZKL_EBUSY || code == ZKL_ETIMEOUT) {
@@ -459,11 +456,6 @@ static int sweep(const char *servers, const struct zkl__store_ops *store, size_t
     }
     printf("%zu scenes, %d uses, %d grants, %d bad, %lld ms\n", all.count, atomic_load(&all.uses),
            atomic_load(&all.grants), atomic_load(&all.bad), (long long)(now_ms() - began));
-    for (int i = 0; i < CODES; i++) {
-        if (atomic_load(&all.codes[i]) > 0) {
-            printf("  %d: %s\n", atomic_load(&all.codes[i]), zkl_error_name(-i));
-        }
-    }
     free(all.scenes);
     return atomic_load(&all.bad) > 0;
 }

@@ -234,7 +234,7 @@ class Everything:
             late, code, usage = await run.finish()
         output = run.read_output()
         wrong = self.verdict(run, output, late, code, usage)
-        grants = re.search(r"(\d+) grants in ", output)
+        grants = re.search(r"(\d+) grants\n", output)
         self.grants[program] += int(grants[1]) if grants else code == 0
         self.done[program] += 1
         if quiet:
