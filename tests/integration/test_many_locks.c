@@ -74,59 +74,27 @@ static void on_state(zkl_lock *lock, zkl_state state, void *payload)
     atomic_fetch_add(&count->lost, state == ZKL_STATE_LOST);
 }
 
-struct many {
-    int count;
-    int64_t patience_ms;
-    zkl_lock **locks;
-    struct count heard;
-};
+static struct count heard;
 
-static struct many many_new(void)
-{
-    const char *wanted = getenv("ZKLOCK_LOCKS");
-    struct many many = {.count = wanted ? atoi(wanted) : MANY};
-    CU_ASSERT_FATAL(many.count >= FEW);
-    many.patience_ms = (int64_t)many.count * PATIENCE;
-    many.locks = calloc((size_t)many.count, sizeof *many.locks);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(many.locks);
-    return many;
-}
-
-static void ask_for_many(struct many *many, zkl_session *session)
+static void ask_for_many(zkl_lock **locks, int count, zkl_session *session, int64_t timeout_ms)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.state_fn = on_state;
-    options.payload = &many->heard;
-    for (int i = 0; i < many->count; i++) {
+    options.payload = &heard;
+    for (int i = 0; i < count; i++) {
         char path[32];
         snprintf(path, sizeof path, "/many/%d", i);
-        many->locks[i] = contest_lock(session, path, &options);
-        ASSERT_OK(zkl_lock_acquire_async(many->locks[i], many->patience_ms, on_acquired, &many->heard, NULL));
+        locks[i] = contest_lock(session, path, &options);
+        ASSERT_OK(zkl_lock_acquire_async(locks[i], timeout_ms, on_acquired, &heard, NULL));
     }
 }
 
-static void await_granted(struct many *many, int count)
+/* Granted or refused. */
+static void await_ends(int count, int64_t timeout_ms)
 {
-    int64_t end = now_ms() + many->patience_ms;
-    while (atomic_load(&many->heard.granted) + atomic_load(&many->heard.refused) < count && look_again(end)) {
+    int64_t end = now_ms() + timeout_ms;
+    while (atomic_load(&heard.granted) + atomic_load(&heard.refused) < count && look_again(end)) {
     }
-}
-
-/* All are held now, and none was lost. Ends with the session. */
-static void expect_all_held(struct many *many, zkl_session *session)
-{
-    int held = 0;
-    for (int i = 0; i < many->count; i++) {
-        held += zkl_lock_is_held(many->locks[i]);
-    }
-    CU_ASSERT_EQUAL(atomic_load(&many->heard.granted), many->count);
-    CU_ASSERT_EQUAL(held, many->count);
-    CU_ASSERT_EQUAL(atomic_load(&many->heard.lost), 0);
-    ASSERT_OK(zkl_session_close(session, many->patience_ms));
-    for (int i = 0; i < many->count; i++) {
-        zkl_lock_free(many->locks[i]);
-    }
-    free(many->locks);
 }
 
 /* ms for all of them, one after the other. */
@@ -145,29 +113,42 @@ static int64_t acquire_few(zkl_session *session, const char *name)
 
 TEST(test_many_on_a_slow_server)
 {
-    struct many many = many_new();
+    const char *wanted = getenv("ZKLOCK_LOCKS");
+    int count = wanted ? atoi(wanted) : MANY, held = 0;
+    int64_t timeout_ms = (int64_t)count * PATIENCE;
+    zkl_lock **locks = calloc((size_t)count, sizeof *locks);
     struct slow slow;
+    CU_ASSERT_FATAL(locks && count >= FEW);
     zkl_session *session = open_one(), *other = open_one();
     slow_down(&slow);
     int64_t alone = acquire_few(other, "alone"), began = now_ms();
-    ask_for_many(&many, session);
-    await_granted(&many, many.count / 10);
-    int before = atomic_load(&many.heard.granted);
+    ask_for_many(locks, count, session, timeout_ms);
+    await_ends(count / 10, timeout_ms);
+    int before = atomic_load(&heard.granted);
     int64_t beside = acquire_few(other, "beside");
-    int after = atomic_load(&many.heard.granted);
-    await_granted(&many, many.count);
+    int after = atomic_load(&heard.granted);
+    await_ends(count, timeout_ms);
     int64_t took = now_ms() - began;
     speed_up(&slow);
     printf(
         "%d granted in %lld ms, %d lost (the server ran for %.0f %% of the time); %d of another session took %lld ms, "
         "without them %lld ms (%d to %d); ",
-        atomic_load(&many.heard.granted), (long long)took, atomic_load(&many.heard.lost),
+        atomic_load(&heard.granted), (long long)took, atomic_load(&heard.lost),
         100.0 * (double)slow.ran_ns / (double)(slow.ran_ns + slow.stopped_ns), FEW, (long long)beside, (long long)alone,
         before, after);
     CU_ASSERT(slow.stopped_ns > slow.ran_ns);
-    CU_ASSERT(after < many.count); /* they were asked for beside the many */
+    CU_ASSERT(after < count); /* they were asked for beside the many */
     CU_ASSERT(beside <= RATIO * alone);
-    expect_all_held(&many, session);
+    for (int i = 0; i < count; i++) {
+        held += zkl_lock_is_held(locks[i]);
+    }
+    CU_ASSERT_EQUAL(held, count);
+    CU_ASSERT_EQUAL(atomic_load(&heard.lost), 0);
+    ASSERT_OK(zkl_session_close(session, timeout_ms));
+    for (int i = 0; i < count; i++) {
+        zkl_lock_free(locks[i]);
+    }
+    free(locks);
     close_one(other);
 }
 

@@ -21,19 +21,19 @@ headings() {
     prose "$1" | sed -n 's/^#\{1,6\} *//p' | tr '[:upper:]' '[:lower:]' | sed 's/[^a-z0-9 _-]//g; s/ /-/g'
 }
 
-# check_link TARGET
+# check_link TARGET FOLDER: of a link, or of the name of a page; without a file it is this page
 check_link() {
     local file=${1%%#*} anchor=
-    case $1 in
-    http://* | https://*) return ;;
-    *'#'*) anchor=${1#*#} ;;
-    esac
-    file=${file:+$(dirname "$page")/$file}
+    [[ $1 != http*://* ]] || return 0
+    [ "$1" = "${1#*#}" ] || anchor=${1#*#}
+    file=${file:+$2/$file}
     file=${file:-$page}
     if [ ! -e "$file" ]; then
-        complain "links to $1, which is not there"
+        complain "names $1, which is not there"
     elif [ -n "$anchor" ] && ! headings "$file" | grep -qxF -- "$anchor"; then
-        complain "links to $1: no such heading"
+        complain "names $1: no such heading"
+    elif [ -z "$anchor" ] && [[ $page == include/* ]]; then
+        complain "names $1 without a heading of it: a reader of a header looks for the section"
     fi
 }
 
@@ -50,23 +50,10 @@ check_span() {
     compgen -G "$path" >/dev/null || compgen -G "$(dirname "$page")/$path" >/dev/null || complain "names $path, which is not there"
 }
 
-# check_reference PAGE[#HEADING], from the root of the tree
-check_reference() {
-    local anchor=
-    [ "$1" = "${1#*#}" ] || anchor=${1#*#}
-    if [ ! -e "${1%%#*}" ]; then
-        complain "names $1, which is not there"
-    elif [ -n "$anchor" ] && ! headings "${1%%#*}" | grep -qxF -- "$anchor"; then
-        complain "names $1: no such heading"
-    elif [ -z "$anchor" ] && [[ $page == include/* ]]; then
-        complain "names $1 without a heading of it: a reader of a header looks for the section"
-    fi
-}
-
 pages=$(find . \( -name build -o -name .git \) -prune -o -name '*.md' -print | sed 's|^\./||' | sort)
 for page in $pages; do
     while read -r target; do
-        check_link "$target"
+        check_link "$target" "$(dirname "$page")"
     done < <(prose "$page" | grep -oE '\]\([^) ]+\)' | sed 's/^](//; s/)$//')
     while read -r span; do
         check_span "$span"
@@ -75,7 +62,7 @@ done
 
 # Named from the root: docs/lease.md, SECURITY.md#access-lists.
 while IFS=: read -r page reference; do
-    check_reference "$reference"
+    check_link "$reference" .
 done < <(grep -rIoHE '(\bdocs/[a-z-]+|\bSECURITY|\bRELEASING|\bCONTRIBUTING)\.md(#[a-z0-9_-]+)?' \
     include src recipes bench man examples scripts docker monitoring systemd packaging | sort -u)
 echo "$(wc -w <<<"$pages") pages"
