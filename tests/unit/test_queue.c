@@ -32,12 +32,9 @@ static zkl_queue *list(const char *path)
 
 TEST_WITH_SESSIONS(test_holder_and_waiters)
 {
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    options.metadata = "the holder";
-    zkl_lock *a = kit_lock(one, QUEUE, &options), *b = kit_lock(two, QUEUE, NULL);
+    zkl_lock *a = kit_hold(one, QUEUE, LOCK_OPTIONS(.metadata = "the holder")), *b = kit_lock(two, QUEUE, NULL);
     struct acquire waiting;
     char node[128], whoami[64];
-    kit_acquire(a);
     acquire_start(&waiting, b, ZKL_WAIT_FOREVER);
     ASSERT_EVENTUALLY(kit_queue(one, QUEUE) == 2);
     zkl_queue *queue = list(QUEUE);
@@ -148,10 +145,7 @@ static void give_way(zkl_lock *lock, void *payload)
 /* Held by the second session, which gives way. */
 static zkl_lock *hold(struct mailbox *requests)
 {
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    options.revoke_fn = give_way;
-    options.payload = requests;
-    zkl_lock *lock = kit_hold(two, QUEUE, &options);
+    zkl_lock *lock = kit_hold(two, QUEUE, LOCK_OPTIONS(.revoke_fn = give_way, .payload = requests));
     zkl_lock_node(lock, held_node, sizeof held_node);
     return lock;
 }
@@ -205,66 +199,53 @@ TEST_WITH_SESSIONS(test_revoke_is_sent_once)
     CU_ASSERT_TRUE(mailbox_wait(&requests, 1));
 }
 
-/* --- removal ----------------------------------------------------------------------------------------------------------- */
+/* --- removal: session one is short, and two removes -------------------------------------------------------------------- */
 
-static void set_up_brief(void)
+static void expect_removal(const char *path, const char *node, int64_t token, int code)
 {
-    zkl_session_options brief = kit_short();
-    one = kit_open(&brief);
-    two = kit_open(NULL);
+    CU_ASSERT_EQUAL(zkl_queue_remove(two, path, node, token, 5000, NULL), code);
 }
 
-static int remove_at(const char *path, const char *node, int64_t token, zkl_error *err)
+/* Behind a, which holds. */
+static zkl_lock *wait_behind(struct acquire *waiting)
 {
-    return zkl_queue_remove(two, path, node, token, 5000, err);
+    zkl_lock *b = kit_lock(two, QUEUE, NULL);
+    acquire_start(waiting, b, ZKL_WAIT_FOREVER);
+    ASSERT_EVENTUALLY(kit_queue(one, QUEUE) == 2);
+    return b;
 }
 
-TEST(test_holder)
+TEST_WITH_SESSIONS_OF(kit_short, test_holder)
 {
-    set_up_brief();
-    zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(two, QUEUE, NULL);
     struct acquire waiting;
     char node[128];
     zkl_error err;
-    zkl_grant first, second;
-    ASSERT_OK(zkl_lock_acquire(a, 10000, &first, NULL));
+    zkl_lock *a = kit_hold(one, QUEUE, NULL), *b = wait_behind(&waiting);
+    int64_t token = zkl_lock_token(a);
     zkl_lock_node(a, node, sizeof node);
-    acquire_start(&waiting, b, ZKL_WAIT_FOREVER);
-    ASSERT_EVENTUALLY(kit_queue(one, QUEUE) == 2);
-    CU_ASSERT_EQUAL(remove_at(QUEUE, node, first.token + 1, &err), ZKL_ENOTHELD); /* another one of that name */
+    expect_removal(QUEUE, node, token + 1, ZKL_ENOTHELD); /* another one of that name */
     CU_ASSERT(zkl_lock_is_held(a));
-    ASSERT_OK(remove_at(QUEUE, node, first.token, &err));
+    expect_removal(QUEUE, node, token, ZKL_OK);
     ASSERT_OK(acquire_join(&waiting));
-    second.token = zkl_lock_token(b);
-    CU_ASSERT(second.token > first.token);
+    CU_ASSERT(zkl_lock_token(b) > token);
     ASSERT_EVENTUALLY(zkl_lock_state(a) == ZKL_STATE_LOST); /* with the next heartbeat */
     CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_ELOST);
-    CU_ASSERT_EQUAL(remove_at(QUEUE, node, first.token, &err), ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL(zkl_queue_remove(two, QUEUE, node, token, 5000, &err), ZKL_ENOTHELD);
     ASSERT_SAYS(err, "no such contender");
     CU_ASSERT_STRING_EQUAL(err.path, QUEUE);
-    kit_free(a);
-    kit_free(b);
-    kit_tear_down();
 }
 
-TEST(test_waiter)
+TEST_WITH_SESSIONS_OF(kit_short, test_waiter)
 {
-    set_up_brief();
-    zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(two, QUEUE, NULL);
     struct acquire waiting;
-    zkl_queue *queue;
-    kit_acquire(a);
-    acquire_start(&waiting, b, ZKL_WAIT_FOREVER);
-    ASSERT_EVENTUALLY(kit_queue(one, QUEUE) == 2);
-    ASSERT_OK_FATAL(zkl_queue_list(&queue, one, QUEUE, 5000, NULL));
-    ASSERT_OK(remove_at(QUEUE, queue->entries[1].name, queue->entries[1].token, NULL));
+    zkl_lock *a = kit_hold(one, QUEUE, NULL);
+    wait_behind(&waiting);
+    zkl_queue *queue = list(QUEUE);
+    expect_removal(QUEUE, queue->entries[1].name, queue->entries[1].token, ZKL_OK);
     zkl_queue_free(queue);
     CU_ASSERT(zkl_lock_is_held(a));
     kit_release(a);
     ASSERT_OK(acquire_join(&waiting)); /* queued again */
-    kit_free(a);
-    kit_free(b);
-    kit_tear_down();
 }
 
 #define NODE "nobody-lock-0000000001" /* as a client names it that has no uuid: the name comes again */
@@ -274,106 +255,70 @@ static void make_node(void)
     kit_must_write(ZKL__OP_CREATE, QUEUE, NODE, NULL);
 }
 
-static void *run_remove(void *arg)
-{
-    *(int *)arg = remove_at(QUEUE, NODE, 0, NULL);
-    return NULL;
-}
-
 /* The delete is done, its answer lost, and before it is known another one has the name. */
-TEST(test_another_one_of_that_name_meanwhile)
+TEST_WITH_SESSIONS_OF(kit_short, test_another_one_of_that_name_meanwhile)
 {
-    pthread_t thread;
-    int code = -1;
-    set_up_brief();
-    zkl_lock *a = kit_hold(one, QUEUE, NULL);
+    struct mailbox box = MAILBOX_INIT;
+    kit_hold(one, QUEUE, NULL);
     make_node();
     ASSERT_OK(zkl__memory_break(zkl_session_id(two), 1, 1, 0)); /* a look, the delete */
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, run_remove, &code), 0);
+    ASSERT_OK(zkl_queue_remove_async(two, QUEUE, NODE, 0, 5000, on_ended, &box, NULL));
     ASSERT_EVENTUALLY(zkl_session_state(two) == ZKL_SESSION_SUSPENDED);
     make_node();
     kit_resume(two);
-    pthread_join(thread, NULL);
-    ASSERT_OK(code);
+    ASSERT_OK(mailbox_code(&box, 1));
     CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 2);
-    kit_free(a);
-    kit_tear_down();
 }
 
 /* A request to give way is a write: the version differs, the znode does not. */
-TEST(test_written_meanwhile)
+TEST_WITH_SESSIONS(test_written_meanwhile)
 {
     struct mailbox requests = MAILBOX_INIT;
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    options.revoke_fn = give_way;
-    options.payload = &requests;
-    set_up_brief();
-    zkl_lock *a = kit_lock(one, QUEUE, &options);
-    char node[128];
-    zkl_grant grant;
-    ASSERT_OK(zkl_lock_acquire(a, 10000, &grant, NULL));
-    zkl_lock_node(a, node, sizeof node);
-    ASSERT_OK(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL));
-    ASSERT_OK(remove_at(QUEUE, node, grant.token, NULL));
-    CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 0);
-    kit_free(a);
-    kit_tear_down();
+    zkl_lock *lock = hold(&requests);
+    ASSERT_OK(zkl_queue_revoke(one, QUEUE, NULL, 5000, NULL));
+    ASSERT_OK(zkl_queue_remove(one, QUEUE, held_node, zkl_lock_token(lock), 5000, NULL));
+    CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 0);
+    kit_free(lock);
+}
+
+/* A lock with that access list. Its znode's name goes to held_node. */
+static zkl_lock *hold_with(const char *path, const zkl_acl *acl)
+{
+    zkl_lock *lock = kit_hold(one, path, LOCK_OPTIONS(.acl = acl));
+    zkl_lock_node(lock, held_node, sizeof held_node);
+    return lock;
 }
 
 /* Who may not read a znode may still remove it: deleting is a matter of the directory's list. */
-TEST(test_unreadable)
+TEST_WITH_SESSIONS_OF(kit_short, test_unreadable)
 {
-    static const zkl_acl_entry nobody[] = {{ZKL_PERM_DELETE, "world", "anyone"}};
-    static const zkl_acl hidden = {1, nobody};
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    set_up_brief();
-    zkl_lock *a = kit_hold(one, "/open", NULL); /* makes the directory for everybody */
-    kit_release(a);
-    options.acl = &hidden;
-    zkl_lock *b = kit_lock(one, "/open", &options);
-    char node[128];
-    kit_acquire(b);
-    zkl_lock_node(b, node, sizeof node);
-    CU_ASSERT_EQUAL(remove_at("/open", node, 1, NULL), ZKL_ENOTHELD);
+    const zkl_acl hidden = {1, &(const zkl_acl_entry){ZKL_PERM_DELETE, "world", "anyone"}};
+    kit_release(kit_hold(one, "/open", NULL)); /* makes the directory for everybody */
+    hold_with("/open", &hidden);
+    expect_removal("/open", held_node, 1, ZKL_ENOTHELD);
     ASSERT_OK(zkl__memory_set_rules("kit", ZKL__RULES_EXISTS_NEEDS_READ));
-    CU_ASSERT_EQUAL(remove_at("/open", node, 1, NULL), ZKL_EAUTH); /* whether it is that one is not told */
-    ASSERT_OK(remove_at("/open", node, 0, NULL));
-    CU_ASSERT_EQUAL(remove_at("/open", node, 0, NULL), ZKL_ENOTHELD);
+    expect_removal("/open", held_node, 1, ZKL_EAUTH); /* whether it is that one is not told */
+    expect_removal("/open", held_node, 0, ZKL_OK);
+    expect_removal("/open", held_node, 0, ZKL_ENOTHELD);
     CU_ASSERT_EQUAL(kit_queue(two, "/open"), 0);
-    kit_free(a);
-    kit_free(b);
-    kit_tear_down();
 }
 
-TEST(test_not_permitted)
+TEST_WITH_SESSIONS(test_not_permitted)
 {
-    static const zkl_acl_entry entries[] = {{ZKL_PERM_READ | ZKL_PERM_CREATE, "world", "anyone"}};
-    static const zkl_acl closed = {1, entries};
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    options.acl = &closed; /* of the directory, too */
-    set_up_brief();
-    zkl_lock *a = kit_lock(one, "/closed", &options);
-    char node[128];
-    zkl_error err;
-    kit_acquire(a);
-    zkl_lock_node(a, node, sizeof node);
-    CU_ASSERT_EQUAL(remove_at("/closed", node, 0, &err), ZKL_EAUTH);
-    CU_ASSERT(zkl_lock_is_held(a));
-    kit_free(a);
-    kit_tear_down();
+    const zkl_acl closed = {1, &(const zkl_acl_entry){ZKL_PERM_READ | ZKL_PERM_CREATE, "world", "anyone"}};
+    zkl_lock *lock = hold_with("/closed", &closed); /* of the directory, too */
+    expect_removal("/closed", held_node, 0, ZKL_EAUTH);
+    CU_ASSERT(zkl_lock_is_held(lock));
 }
 
-TEST(test_bad_calls)
+TEST_WITH_SESSIONS(test_bad_calls)
 {
     static const char node[] = "_c_" UUID "-lock-0000000000";
-    zkl_error err;
-    set_up_brief();
-    CU_ASSERT_EQUAL(remove_at(QUEUE, "readme", 0, &err), ZKL_EINVAL); /* contenders only */
-    CU_ASSERT_EQUAL(remove_at("/locks", "queue/lock-0000000000", 0, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(remove_at(QUEUE, node, -1, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(remove_at("locks", node, 0, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(remove_at(QUEUE, node, 0, &err), ZKL_ENOTHELD);
-    kit_tear_down();
+    expect_removal(QUEUE, "readme", 0, ZKL_EINVAL); /* contenders only */
+    expect_removal("/locks", "queue/lock-0000000000", 0, ZKL_EINVAL);
+    expect_removal(QUEUE, node, -1, ZKL_EINVAL);
+    expect_removal("locks", node, 0, ZKL_EINVAL);
+    expect_removal(QUEUE, node, 0, ZKL_ENOTHELD);
 }
 
 TESTS("queue")

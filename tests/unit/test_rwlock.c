@@ -5,22 +5,28 @@
 
 static zkl_lock *make_reader(zkl_session *session, const zkl_lock_options *options)
 {
-    zkl_lock *lock = NULL;
-    ASSERT_OK_FATAL(zkl_read_lock_new(&lock, session, QUEUE, options, NULL));
-    return kit_keep(lock);
+    return kit_make(ZKL_RECIPE_READ_LOCK, session, QUEUE, options);
 }
 
 static zkl_lock *make_writer(zkl_session *session, const zkl_lock_options *options)
 {
-    zkl_lock *lock = NULL;
-    ASSERT_OK_FATAL(zkl_write_lock_new(&lock, session, QUEUE, options, NULL));
-    return kit_keep(lock);
+    return kit_make(ZKL_RECIPE_WRITE_LOCK, session, QUEUE, options);
 }
 
 static zkl_lock *hold(zkl_lock *lock)
 {
     kit_acquire(lock);
     return lock;
+}
+
+#define expect_try(lock, code) CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), code)
+#define downgrade(lock, code) CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), code)
+
+/* Without waiting; it queues as the nth. */
+static void queue_as(size_t nth, zkl_lock *lock, struct mailbox *box)
+{
+    ASSERT_OK(zkl_lock_acquire_async(lock, 10000, on_acquired, box, NULL));
+    ASSERT_EVENTUALLY_FATAL(kit_queue(one, QUEUE) == nth);
 }
 
 /* By our znode's name, so not while it is being replaced. */
@@ -52,23 +58,17 @@ TEST_WITH_SESSIONS(test_readers_share)
     CU_ASSERT_EQUAL(zkl_lock_node(first, node, sizeof node), 3 + 36 + 1 + 8 + 10);
     CU_ASSERT_EQUAL(strncmp(node, "_c_", 3), 0);
     CU_ASSERT_EQUAL(strncmp(node + 39, "-__READ__", 9), 0);
-    CU_ASSERT_STRING_EQUAL(zkl_lock_path(first), QUEUE);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(writer, 0, NULL, NULL), ZKL_EBUSY);
+    expect_try(writer, ZKL_EBUSY);
     kit_release(first);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(writer, 0, NULL, NULL), ZKL_EBUSY);
+    expect_try(writer, ZKL_EBUSY);
     int64_t token = zkl_lock_token(second);
     kit_release(second);
-    ASSERT_OK(zkl_lock_acquire(writer, 0, NULL, NULL));
+    expect_try(writer, ZKL_OK);
     CU_ASSERT(zkl_lock_token(writer) > token);
-    CU_ASSERT(zkl_lock_remaining_ms(writer) > 0);
-    zkl_lock_node(writer, node, sizeof node);
-    CU_ASSERT_EQUAL(strncmp(node + 39, "-__WRIT__", 9), 0);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(first, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_TRUE(writes(writer));
+    expect_try(first, ZKL_EBUSY);
     CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 1);
-    kit_free(first);
-    kit_free(second);
     kit_free(writer);
-    kit_free(NULL);
     CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 0);
 }
 
@@ -77,12 +77,10 @@ TEST_WITH_SESSIONS(test_nobody_barges)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_lock *reader = hold(make_reader(one, NULL)), *writer = make_writer(two, NULL), *later[3];
-    ASSERT_OK(zkl_lock_acquire_async(writer, 10000, on_acquired, &box, NULL));
-    ASSERT_EVENTUALLY_FATAL(kit_queue(one, QUEUE) == 2);
-    for (int i = 0; i < 3; i++) {
+    queue_as(2, writer, &box);
+    for (size_t i = 0; i < 3; i++) {
         later[i] = make_reader(i % 2 ? one : two, NULL);
-        ASSERT_OK(zkl_lock_acquire_async(later[i], 10000, on_acquired, &box, NULL));
-        ASSERT_EVENTUALLY_FATAL(kit_queue(one, QUEUE) == (size_t)i + 3);
+        queue_as(i + 3, later[i], &box);
     }
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     zkl_lock_release(reader, NULL);
@@ -93,7 +91,6 @@ TEST_WITH_SESSIONS(test_nobody_barges)
     CU_ASSERT_TRUE(mailbox_wait(&box, 4)); /* all three at once */
     for (int i = 0; i < 3; i++) {
         CU_ASSERT_TRUE(reads(later[i]));
-        kit_free(later[i]);
     }
 }
 
@@ -101,48 +98,43 @@ TEST_WITH_SESSIONS(test_a_plain_lock_is_a_writer)
 {
     zkl_lock *plain = kit_lock(one, QUEUE, NULL);
     zkl_lock *reader = make_reader(two, NULL);
-    ASSERT_OK(zkl_lock_acquire(plain, 0, NULL, NULL));
-    CU_ASSERT_EQUAL(zkl_lock_acquire(reader, 0, NULL, NULL), ZKL_EBUSY);
+    expect_try(plain, ZKL_OK);
+    expect_try(reader, ZKL_EBUSY);
     zkl_lock_release(plain, NULL);
-    ASSERT_OK(zkl_lock_acquire(reader, 0, NULL, NULL));
-    CU_ASSERT_EQUAL(zkl_lock_acquire(plain, 0, NULL, NULL), ZKL_EBUSY);
+    expect_try(reader, ZKL_OK);
+    expect_try(plain, ZKL_EBUSY);
 }
 
 /* --- upgrade, recursion -------------------------------------------------------------------------------------------- */
 
 TEST(test_upgrade_is_refused)
 {
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     for (int recursive = 0; recursive <= 1; recursive++) {
         zkl_error err;
-        options.recursive = recursive;
         kit_set_up(NULL);
-        zkl_lock *lock = hold(make_writer(one, &options));
-        ASSERT_OK(zkl_write_lock_downgrade(lock, NULL));
+        zkl_lock *lock = hold(make_writer(one, LOCK_OPTIONS(.recursive = recursive)));
+        downgrade(lock, ZKL_OK);
         CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, &err), ZKL_EDEADLK);
         ASSERT_SAYS(err, "upgrade");
         CU_ASSERT_TRUE(reads(lock));
         kit_release(lock);
-        ASSERT_OK(zkl_lock_acquire(lock, 10000, NULL, &err));
+        kit_acquire(lock);
         CU_ASSERT_TRUE(writes(lock));
-        kit_free(lock);
         kit_tear_down();
     }
 }
 
 TEST_WITH_SESSIONS(test_recursion)
 {
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    options.recursive = true;
-    zkl_lock *lock = make_writer(one, &options), *other = make_reader(two, NULL);
-    ASSERT_OK(zkl_lock_acquire(lock, 0, NULL, NULL));
-    ASSERT_OK(zkl_lock_acquire(lock, 0, NULL, NULL));
-    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_EDEADLK); /* others of its calls count on it */
+    zkl_lock *lock = make_writer(one, LOCK_OPTIONS(.recursive = true)), *other = make_reader(two, NULL);
+    expect_try(lock, ZKL_OK);
+    expect_try(lock, ZKL_OK);
+    downgrade(lock, ZKL_EDEADLK); /* others of its calls count on it */
     kit_release(lock);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(other, 0, NULL, NULL), ZKL_EBUSY);
-    ASSERT_OK(zkl_write_lock_downgrade(lock, NULL));
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EDEADLK);
-    ASSERT_OK(zkl_lock_acquire(other, 0, NULL, NULL));
+    expect_try(other, ZKL_EBUSY);
+    downgrade(lock, ZKL_OK);
+    expect_try(lock, ZKL_EDEADLK);
+    expect_try(other, ZKL_OK);
     kit_release(lock);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ENOTHELD);
 }
@@ -156,11 +148,9 @@ TEST_WITH_SESSIONS(test_downgrade)
     char before[128], after[128];
     int64_t token = zkl_lock_token(lock);
     zkl_lock_node(lock, before, sizeof before);
-    zkl_lock_acquire_async(reader, 10000, on_acquired, &box, NULL);
-    ASSERT_EVENTUALLY_FATAL(kit_queue(one, QUEUE) == 2);
-    zkl_lock_acquire_async(writer, 10000, on_acquired, &box, NULL);
-    ASSERT_EVENTUALLY_FATAL(kit_queue(one, QUEUE) == 3);
-    ASSERT_OK(zkl_write_lock_downgrade(lock, NULL));
+    queue_as(2, reader, &box);
+    queue_as(3, writer, &box);
+    downgrade(lock, ZKL_OK);
     CU_ASSERT_TRUE(reads(lock));
     CU_ASSERT_EQUAL(zkl_lock_token(lock), token);
     zkl_lock_node(lock, after, sizeof after);
@@ -169,13 +159,13 @@ TEST_WITH_SESSIONS(test_downgrade)
     CU_ASSERT_STRING_EQUAL(after + 48, before + 48); /* the number */
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
     CU_ASSERT_TRUE(reads(reader));
-    ASSERT_OK(zkl_write_lock_downgrade(lock, NULL)); /* a reader already */
+    downgrade(lock, ZKL_OK); /* a reader already */
     kit_release(reader);
     CU_ASSERT_EQUAL(zkl_lock_state(writer), ZKL_STATE_WAITING); /* the downgraded one keeps it out */
     kit_release(lock);
     CU_ASSERT_TRUE(mailbox_wait(&box, 2));
     CU_ASSERT_TRUE(writes(writer));
-    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_ENOTHELD);
+    downgrade(lock, ZKL_ENOTHELD);
 }
 
 TEST_WITH_SESSIONS(test_downgrade_without_an_answer)
@@ -184,14 +174,14 @@ TEST_WITH_SESSIONS(test_downgrade_without_an_answer)
     options.release_timeout_ms = 100;
     zkl_lock *lock = make_writer(one, &options), *reader = make_reader(two, NULL);
     zkl_error err;
-    ASSERT_OK_FATAL(zkl_lock_acquire(lock, 0, NULL, NULL));
+    expect_try(lock, ZKL_OK);
     kit_suspend(one);
     CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, &err), ZKL_ETIMEOUT);
     ASSERT_SAYS(err, "goes on");
-    CU_ASSERT_EQUAL(zkl_lock_acquire(reader, 0, NULL, NULL), ZKL_EBUSY);
+    expect_try(reader, ZKL_EBUSY);
     kit_resume(one);
-    ASSERT_OK(zkl_write_lock_downgrade(lock, NULL)); /* waits for the one under way */
-    ASSERT_OK(zkl_lock_acquire(reader, 0, NULL, NULL));
+    downgrade(lock, ZKL_OK); /* waits for the one under way */
+    expect_try(reader, ZKL_OK);
     kit_release(lock);
 }
 
@@ -204,35 +194,28 @@ TEST(test_downgrade_when_the_connection_goes)
         ASSERT_OK(zkl__memory_break(zkl_session_id(one), 0, half, 1 - half));
         zkl_write_lock_downgrade(lock, NULL); /* no answer comes: ZKL_ETIMEOUT */
         kit_resume(one);
-        ASSERT_OK(zkl_write_lock_downgrade(lock, NULL));
+        downgrade(lock, ZKL_OK);
         CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
-        ASSERT_OK(zkl_lock_acquire(reader, 0, NULL, NULL));
+        expect_try(reader, ZKL_OK);
         kit_release(lock);
         CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
-        kit_free(lock);
-        kit_free(reader);
         kit_tear_down();
     }
 }
 
 /* --- loss ---------------------------------------------------------------------------------------------------------- */
 
-TEST(test_lost_while_it_downgrades)
+TEST_WITH_SESSIONS_OF(kit_short, test_lost_while_it_downgrades)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    zkl_session_options brief = kit_short();
     options.release_timeout_ms = 60000;
-    kit_set_up(&brief);
-    zkl_lock *lock = make_writer(one, &options);
-    ASSERT_OK_FATAL(zkl_lock_acquire(lock, 0, NULL, NULL));
-    int64_t id = zkl_session_id(one), from = now_ms();
-    ASSERT_OK(zkl__memory_suspend(id));
-    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_ELOST); /* at the lease end, not after a minute */
+    zkl_lock *lock = hold(make_writer(one, &options));
+    int64_t from = now_ms();
+    kit_suspend(one);
+    downgrade(lock, ZKL_ELOST); /* at the lease end, not after a minute */
     CU_ASSERT(now_ms() - from < 10000);
-    ASSERT_OK(zkl__memory_resume(id));
+    kit_resume(one);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
-    kit_free(lock);
-    kit_tear_down();
 }
 
 TESTS("rwlock")
