@@ -92,6 +92,8 @@ static void check_history(void)
     CU_ASSERT_EQUAL(history.strange, 0);
 }
 
+#define TEST_WITH_HISTORY(name) TEST_BETWEEN(begin_history(), name, check_history())
+
 static void hire(int number, size_t count, size_t cap, const zkl_session_options *options)
 {
     struct worker *worker = &workers[number];
@@ -117,6 +119,13 @@ static size_t owned_by(int number)
     return zkl_partition_owned(workers[number].partition, NULL, 0);
 }
 
+/* Worker 0 has so many, all of them. */
+static void hire_alone(size_t count)
+{
+    hire(0, count, 0, NULL);
+    ASSERT_EVENTUALLY(owned_by(0) == count);
+}
+
 /* Do workers first to last own all, and evenly? */
 static bool balanced(int first, int last, size_t count)
 {
@@ -133,10 +142,9 @@ static bool balanced(int first, int last, size_t count)
 
 /* --- one ----------------------------------------------------------------------------------------------------------- */
 
-TEST(test_alone)
+TEST_WITH_HISTORY(test_alone)
 {
     const char *names[8];
-    begin_history();
     hire(0, 6, 4, NULL);
     zkl_partition *partition = workers[0].partition;
     ASSERT_EVENTUALLY(owned_by(0) == 4); /* two wait for somebody else */
@@ -157,14 +165,12 @@ TEST(test_alone)
     ASSERT_OK(zkl_partition_start(partition, NULL));
     ASSERT_EVENTUALLY(owned_by(0) == 4);
     fire(0);
-    check_history();
 }
 
 /* --- many ---------------------------------------------------------------------------------------------------------- */
 
-TEST(test_join_and_leave)
+TEST_WITH_HISTORY(test_join_and_leave)
 {
-    begin_history();
     for (int i = 0; i < 4; i++) {
         hire(i, 20, 0, NULL);
         ASSERT_EVENTUALLY(balanced(0, i, 20));
@@ -175,16 +181,14 @@ TEST(test_join_and_leave)
     }
     CU_ASSERT_EQUAL(look_at(3).lost, 0);
     fire(3);
-    check_history();
 }
 
 /* --- trouble ------------------------------------------------------------------------------------------------------- */
 
 /* The servers are silent: at the end of the lease, not later, everything is revoked. Afterwards it joins again by itself. */
-TEST(test_the_end_of_the_lease)
+TEST_WITH_HISTORY(test_the_end_of_the_lease)
 {
     zkl_session_options options = kit_short();
-    begin_history();
     hire(0, 10, 0, &options);
     hire(1, 10, 0, &options);
     ASSERT_EVENTUALLY(balanced(0, 1, 10));
@@ -200,16 +204,13 @@ TEST(test_the_end_of_the_lease)
     ASSERT_EVENTUALLY(balanced(0, 1, 10));
     fire(0);
     fire(1);
-    check_history();
 }
 
 /* What lives with no session works on nothing, whatever its name. */
-TEST(test_strays_are_no_members)
+TEST_WITH_HISTORY(test_strays_are_no_members)
 {
     char name[64];
-    begin_history();
-    hire(0, 10, 0, NULL);
-    ASSERT_EVENTUALLY(owned_by(0) == 10);
+    hire_alone(10);
     for (int i = 0; i < 9; i++) {
         snprintf(name, sizeof name, "_c_0000000%d-1111-4222-8333-444444444444-lock-000000010%d", i, i);
         kit_must_write(ZKL__OP_CREATE, PATH "/members", name, NULL);
@@ -220,18 +221,15 @@ TEST(test_strays_are_no_members)
     fire(1);
     ASSERT_EVENTUALLY(owned_by(0) == 10);
     fire(0);
-    check_history();
 }
 
 /* Who wants the lock at a partition's path is told so, while a member lives. */
-TEST(test_a_partition_is_no_lock)
+TEST_WITH_HISTORY(test_a_partition_is_no_lock)
 {
     zkl_error err = {.text = ""};
-    begin_history();
     zkl_session *session = kit_open(NULL);
     zkl_lock *lock = kit_lock(session, PATH, NULL);
-    hire(0, 2, 0, NULL);
-    ASSERT_EVENTUALLY(owned_by(0) == 2);
+    hire_alone(2);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, &err), ZKL_ECONFLICT);
     ASSERT_SAYS(err, "in use as a partition");
     CU_ASSERT_EQUAL(owned_by(0), 2);
@@ -240,13 +238,11 @@ TEST(test_a_partition_is_no_lock)
     kit_release(lock);
     kit_free(lock);
     kit_close(session);
-    check_history();
 }
 
 /* Somebody else holds a piece by hand: it is assigned when he lets it go. */
-TEST(test_a_piece_that_is_held)
+TEST_WITH_HISTORY(test_a_piece_that_is_held)
 {
-    begin_history();
     zkl_session *session = kit_open(NULL);
     zkl_lock *lock = kit_hold(session, PATH "/pieces/topic-2", NULL);
     hire(0, 4, 0, NULL);
@@ -258,20 +254,16 @@ TEST(test_a_piece_that_is_held)
     kit_free(lock);
     fire(0);
     kit_close(session);
-    check_history();
 }
 
-TEST(test_close_without_stop)
+TEST_WITH_HISTORY(test_close_without_stop)
 {
-    begin_history();
-    hire(0, 4, 0, NULL);
-    ASSERT_EVENTUALLY(owned_by(0) == 4);
+    hire_alone(4);
     kit_close(workers[0].session);
     CU_ASSERT_EQUAL(look_at(0).lost, 4);
     CU_ASSERT_EQUAL(owned_by(0), 0);
     ASSERT_OK(zkl_partition_stop(workers[0].partition, NULL));
     zkl_partition_free(workers[0].partition);
-    check_history();
 }
 
 /* --- from inside --------------------------------------------------------------------------------------------------- */
@@ -305,17 +297,23 @@ static void inside_revoked(zkl_partition *partition, const char *piece, bool los
     __atomic_fetch_add(&inside.revoked, 1, __ATOMIC_ACQ_REL);
 }
 
+static zkl_partition *start_inside(zkl_partition_assigned_fn assigned_fn, bool frees)
+{
+    zkl_partition_options o = ZKL_PARTITION_OPTIONS_INIT;
+    zkl_partition *partition;
+    begin_history();
+    inside = (struct inside){.session = kit_open(NULL), .frees = frees};
+    o.assigned_fn = assigned_fn;
+    o.revoked_fn = inside_revoked;
+    ASSERT_OK_FATAL(zkl_partition_new(&partition, inside.session, PATH, topics, 8, &o, NULL));
+    ASSERT_OK(zkl_partition_start(partition, NULL));
+    return partition;
+}
+
 TEST(test_stop_and_free_from_a_callback)
 {
     for (int frees = 0; frees < 2; frees++) {
-        zkl_partition_options o = ZKL_PARTITION_OPTIONS_INIT;
-        zkl_partition *partition;
-        begin_history();
-        inside = (struct inside){.session = kit_open(NULL), .frees = frees};
-        o.assigned_fn = inside_assigned;
-        o.revoked_fn = inside_revoked;
-        ASSERT_OK_FATAL(zkl_partition_new(&partition, inside.session, PATH, topics, 8, &o, NULL));
-        ASSERT_OK(zkl_partition_start(partition, NULL));
+        zkl_partition *partition = start_inside(inside_assigned, frees);
         ASSERT_EVENTUALLY(__atomic_load_n(&inside.done, __ATOMIC_ACQUIRE));
         /* the one that it was called from is told when its call has returned; after free it is not */
         ASSERT_EVENTUALLY(__atomic_load_n(&inside.revoked, __ATOMIC_ACQUIRE) == (frees ? 2 : 3));
@@ -342,20 +340,16 @@ static void on_stopped(int code, const zkl_error *err, void *payload)
 
 static void expect_stop(struct mailbox *box, size_t nth, int code, bool owns)
 {
-    CU_ASSERT_TRUE_FATAL(mailbox_wait(box, nth));
-    CU_ASSERT_EQUAL(box->letters[nth - 1].code, code);
+    CU_ASSERT_EQUAL_FATAL(mailbox_code(box, nth), code);
     CU_ASSERT_EQUAL(box->letters[nth - 1].granted, owns);
 }
 
-TEST(test_stop_without_waiting)
+TEST_WITH_HISTORY(test_stop_without_waiting)
 {
     struct mailbox box = MAILBOX_INIT;
-    begin_history();
     hire(0, 8, 0, NULL);
     hire(1, 8, 0, NULL);
     zkl_partition *partition = workers[0].partition;
-    CU_ASSERT_EQUAL(zkl_partition_stop_async(NULL, on_stopped, &box, NULL), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_partition_stop_async(partition, NULL, NULL, NULL), ZKL_EINVAL); /* runs on */
     ASSERT_EVENTUALLY(owned_by(0) == 4 && owned_by(1) == 4);
     ASSERT_OK(zkl_partition_stop_async(partition, on_stopped, &box, NULL));
     expect_stop(&box, 1, ZKL_OK, false);
@@ -367,9 +361,10 @@ TEST(test_stop_without_waiting)
     ASSERT_EVENTUALLY(owned_by(0) == 4 && owned_by(1) == 4);
     fire(0);
     fire(1);
-    check_history();
     CU_ASSERT_EQUAL(mailbox_count(&box), 2);
 }
+
+#define DISPATCHED(condition) ASSERT_EVENTUALLY((zkl_session_dispatch(workers[0].session), condition))
 
 /* Nobody calls back but dispatch, and what ends the partition. */
 TEST(test_ways_a_stop_ends)
@@ -379,27 +374,25 @@ TEST(test_ways_a_stop_ends)
     begin_history();
     hire(0, 6, 0, &options);
     zkl_partition *partition = workers[0].partition;
-    zkl_session *session = workers[0].session;
-    ASSERT_EVENTUALLY((zkl_session_dispatch(session), owned_by(0) == 6));
+    DISPATCHED(owned_by(0) == 6);
     ASSERT_OK(zkl_partition_stop_async(partition, on_stopped, &box, NULL));
     ASSERT_OK(zkl_partition_start(partition, NULL)); /* before anything was revoked */
-    ASSERT_EVENTUALLY((zkl_session_dispatch(session), mailbox_count(&box) == 1));
+    DISPATCHED(mailbox_count(&box) == 1);
     expect_stop(&box, 1, ZKL_ECANCELED, true);
     CU_ASSERT_EQUAL(owned_by(0), 6);
     ASSERT_OK(zkl_partition_stop_async(partition, on_stopped, &box, NULL));
-    ASSERT_EVENTUALLY((zkl_session_dispatch(session), mailbox_count(&box) == 2));
+    DISPATCHED(mailbox_count(&box) == 2);
     expect_stop(&box, 2, ZKL_OK, false);
     ASSERT_OK(zkl_partition_start(partition, NULL));
-    ASSERT_EVENTUALLY((zkl_session_dispatch(session), owned_by(0) == 6));
+    DISPATCHED(owned_by(0) == 6);
     ASSERT_OK(zkl_partition_stop_async(partition, on_stopped, &box, NULL));
     zkl_partition_free(partition);
     CU_ASSERT_EQUAL(mailbox_count(&box), 3); /* before it returned */
     expect_stop(&box, 3, ZKL_OK, false);
-    kit_close(session);
+    kit_close(workers[0].session);
 
     begin_history();
-    hire(0, 6, 0, NULL);
-    ASSERT_EVENTUALLY(owned_by(0) == 6);
+    hire_alone(6);
     ASSERT_OK(zkl_partition_stop_async(workers[0].partition, on_stopped, &box, NULL));
     kit_close(workers[0].session);
     CU_ASSERT_EQUAL_FATAL(mailbox_count(&box), 4);
@@ -431,15 +424,8 @@ static void assigned_stops(zkl_partition *partition, const char *piece, int64_t 
 
 TEST(test_stop_async_from_a_callback)
 {
-    zkl_partition_options o = ZKL_PARTITION_OPTIONS_INIT;
-    zkl_partition *partition;
-    begin_history();
     mailbox_clear(&inside_box);
-    inside = (struct inside){.session = kit_open(NULL)};
-    o.assigned_fn = assigned_stops;
-    o.revoked_fn = inside_revoked;
-    ASSERT_OK_FATAL(zkl_partition_new(&partition, inside.session, PATH, topics, 8, &o, NULL));
-    ASSERT_OK(zkl_partition_start(partition, NULL));
+    zkl_partition *partition = start_inside(assigned_stops, false);
     expect_stop(&inside_box, 1, ZKL_OK, false);
     zkl_partition_free(partition);
     kit_close(inside.session);
@@ -449,24 +435,35 @@ TEST(test_stop_async_from_a_callback)
 
 TEST_WITH_SESSIONS(test_bad_pieces)
 {
-    static const char *const pieces[][3] = {{"a", "b", "a"}, {"a/b", "c", "d"}, {"", "c", "d"}, {"..", "c", "d"}};
-    zkl_partition_options o = ZKL_PARTITION_OPTIONS_INIT;
-    zkl_partition *partition = NULL;
-    zkl_error err;
-    CU_ASSERT_EQUAL(zkl_partition_new(&partition, one, PATH, pieces[0], 2, &o, NULL), ZKL_EINVAL);
-    o.assigned_fn = on_assigned;
-    CU_ASSERT_EQUAL(zkl_partition_new(&partition, one, PATH, pieces[0], 2, &o, NULL), ZKL_EINVAL);
-    o.revoked_fn = on_revoked;
-    for (int i = 0; i < 4; i++) {
-        CU_ASSERT_EQUAL(zkl_partition_new(&partition, one, PATH, pieces[i], 3, &o, NULL), ZKL_EINVAL);
+    static const char *const pieces[][3] = {{"a", "b", "c"}, {"a", "b", "a"}, {"a/b"}, {""}, {".."}};
+    const zkl_partition_options good = {sizeof good, .assigned_fn = on_assigned, .revoked_fn = on_revoked};
+    struct {
+        const char *const *pieces;
+        size_t count;
+        zkl_partition_options options;
+        const char *words;
+    } cases[] = {{pieces[0], 3, good, "assigned_fn"},
+                 {pieces[0], 3, good, "revoked_fn"},
+                 {pieces[0], 3, good, "margin_ms"},
+                 {pieces[0], 3, good, "margin_ms"},
+                 {pieces[0], 0, good, ""},
+                 {pieces[1], 3, good, ""},
+                 {pieces[2], 1, good, ""},
+                 {pieces[3], 1, good, ""},
+                 {pieces[4], 1, good, ""}};
+    cases[0].options.assigned_fn = NULL;
+    cases[1].options.revoked_fn = NULL;
+    cases[2].options.margin_ms = -1;
+    cases[3].options.margin_ms = zkl_session_timeout_ms(one);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        zkl_partition *partition = NULL;
+        zkl_error err;
+        CU_ASSERT_EQUAL(
+            zkl_partition_new(&partition, one, PATH, cases[i].pieces, cases[i].count, &cases[i].options, &err),
+            ZKL_EINVAL);
+        ASSERT_SAYS(err, cases[i].words);
+        CU_ASSERT_PTR_NULL(partition);
     }
-    CU_ASSERT_EQUAL(zkl_partition_new(&partition, one, PATH, pieces[0], 0, &o, NULL), ZKL_EINVAL);
-    o.margin_ms = -1;
-    CU_ASSERT_EQUAL(zkl_partition_new(&partition, one, PATH, pieces[0], 2, &o, &err), ZKL_EINVAL);
-    ASSERT_SAYS(err, "margin_ms");
-    o.margin_ms = zkl_session_timeout_ms(one);
-    CU_ASSERT_EQUAL(zkl_partition_new(&partition, one, PATH, pieces[0], 2, &o, NULL), ZKL_EINVAL);
-    CU_ASSERT_PTR_NULL(partition);
 }
 
 /* --- refused -------------------------------------------------------------------------------------------------------------- */
