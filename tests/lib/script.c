@@ -70,9 +70,8 @@ static int port_submit(void *ctx, uint64_t id, const struct zkl__op *op)
 
 static void port_state(void *ctx, zkl_connection_state state, int code)
 {
-    (void)ctx;
+    (void)ctx, (void)code;
     script.state = state;
-    script.state_code = code;
 }
 
 static void port_trace(void *ctx, const char *who, const char *what)
@@ -338,7 +337,6 @@ static void hear(void *payload, const struct zkl__outcome *outcome)
         owner->lost++;
         break;
     case ZKL__DOWNGRADED:
-        owner->downgraded++;
         break;
     case ZKL__REVOKED:
         owner->revoked++;
@@ -356,8 +354,7 @@ static void hear(void *payload, const struct zkl__outcome *outcome)
     owner->why = outcome->why;
     CU_ASSERT(owner->granted + owner->failed <= 1);
     CU_ASSERT(owner->lost <= 1);
-    CU_ASSERT(owner->granted || !(owner->jeopardy || owner->safe || owner->lost || owner->released ||
-                                  owner->downgraded || owner->revoked));
+    CU_ASSERT(owner->granted || !(owner->jeopardy || owner->safe || owner->lost || owner->released || owner->revoked));
     CU_ASSERT_EQUAL(outcome->now, script.now);
     CU_ASSERT_PTR_NOT_NULL(outcome->why);
 }
@@ -371,7 +368,6 @@ static struct zkl__contender_config complete(struct script_owner *owner, const s
     full.notify = hear;
     full.owner = owner;
     *owner = (struct script_owner){.granted = 0};
-    snprintf(owner->path, sizeof owner->path, "%s", full.path);
     return full;
 }
 

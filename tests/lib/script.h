@@ -70,12 +70,11 @@ struct script_news {
 struct script_owner {
     struct zkl__contender *contender; /* or: */
     struct zkl__multi *joint;         /* both NULL after the last word */
-    int granted, failed, jeopardy, safe, lost, released, downgraded, revoked;
+    int granted, failed, jeopardy, safe, lost, released, revoked;
     bool unclean;
     int code, zk_code; /* of FAILED or RELEASED */
     int64_t token, serial;
     const char *why;
-    char path[SCRIPT_PATH];
 };
 
 struct script {
@@ -88,7 +87,6 @@ struct script {
     char warned[SCRIPT_PATH + 512];
     bool connected;
     zkl_connection_state state; /* as the port was told */
-    int state_code;
 
     struct script_op ops[SCRIPT_OPS]; /* submitted, not done */
     int op_count;

@@ -61,7 +61,6 @@ static void find_hidden(enum zkl__memory_rules rules)
 static void finish_granted(void)
 {
     script_answer_granted(&me);
-    CU_ASSERT_EQUAL(script.watch_count, 0);
     script_finish();
 }
 
@@ -262,7 +261,6 @@ TEST(test_refused)
         }
         OPS(refusal->under_way);
         script_answer_with(refusal->rc);
-        CU_ASSERT_EQUAL(me.failed, 1);
         CU_ASSERT_EQUAL(me.zk_code, -100);
         script_finish_failed(&me, refusal->code);
     }

@@ -123,19 +123,34 @@ TEST(test_who_must_not)
 
 /* --- how far a lie goes --------------------------------------------------------------------------------------------- */
 
+/* The release of SEALED was announced, and it is gone, but somebody stands before us: the list of the next heartbeat is under way. */
+static void hold_before(const char *const *before_us, int count)
+{
+    wait_behind(SEALED);
+    script_change(SEALED);
+    script_remove(SEALED);
+    for (int i = 0; i < count; i++) {
+        script_put(before_us[i], 0); /* persistent */
+    }
+    script_wait(script.timeout / 12);
+    OPS("check list");
+}
+
+static void finish_with_evidence(void)
+{
+    CU_ASSERT_EQUAL(me.contender->announcement.evidence, ZKL__EVIDENCE_ANNOUNCEMENT);
+    script_run(script.timeout / 2);
+    STATE(&me, "held");
+    CU_ASSERT_EQUAL(me.contender->announcement.evidence, ZKL__EVIDENCE_LIST);
+    script_finish();
+}
+
 /* While it inspects such places, the server asks to try one again, or one is deleted: it lists once more, and holds meanwhile. */
 TEST(test_an_inspection_that_shows_nothing)
 {
     static const char *const before_us[] = {"/q/a-lock-0000000000", "/q/b-lock-0000000000", "/q/c-lock-0000000000"};
     for (int deleted = 0; deleted < 2; deleted++) {
-        wait_behind(SEALED);
-        script_change(SEALED);
-        script_remove(SEALED);
-        for (int i = 0; i < 3; i++) {
-            script_put(before_us[i], 0); /* persistent */
-        }
-        script_wait(script.timeout / 12);
-        OPS("check list");
+        hold_before(before_us, 3);
         script_answer();
         script_answer();
         OPS("exists");
@@ -153,11 +168,7 @@ TEST(test_an_inspection_that_shows_nothing)
             script_answer();
             CU_ASSERT(me.contender->announcement.look_at > script.now);
         }
-        CU_ASSERT_EQUAL(me.contender->announcement.evidence, ZKL__EVIDENCE_ANNOUNCEMENT);
-        script_run(script.timeout / 2);
-        STATE(&me, "held");
-        CU_ASSERT_EQUAL(me.contender->announcement.evidence, ZKL__EVIDENCE_LIST);
-        script_finish();
+        finish_with_evidence();
     }
 }
 
@@ -169,22 +180,13 @@ TEST(test_no_memory_for_a_look)
         "/q/_c_22222222-2222-4222-8222-222222222222-lock-0000000000",
     };
     for (int i = 0; i < 2; i++) {
-        wait_behind(SEALED);
-        script_change(SEALED);
-        script_remove(SEALED);
-        script_put(before_us[i], 0); /* persistent */
-        script_wait(script.timeout / 12);
-        OPS("check list");
+        hold_before(&before_us[i], 1);
         test_heap_fail(&script.heap, 1, true);
         script_answer_all();
         CU_ASSERT_EQUAL(test_heap_failures(&script.heap), 1);
-        CU_ASSERT_EQUAL(me.contender->announcement.evidence, ZKL__EVIDENCE_ANNOUNCEMENT);
         CU_ASSERT(me.contender->announcement.look_at > script.now);
         test_heap_fail(&script.heap, 0, false);
-        script_run(script.timeout / 2);
-        STATE(&me, "held");
-        CU_ASSERT_EQUAL(me.contender->announcement.evidence, ZKL__EVIDENCE_LIST);
-        script_finish();
+        finish_with_evidence();
     }
 }
 
