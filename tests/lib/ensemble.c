@@ -393,7 +393,6 @@ bool ensemble_wait(struct ensemble *e, int64_t timeout_ms)
 
 static void lay_out(struct ensemble *e, const struct ensemble_options *o)
 {
-    const char *jars = o->jars ? o->jars : ensemble_jars();
     size_t length = 0;
     for (int i = 0; i < e->count; i++) {
         struct server *s = &e->servers[i];
@@ -407,7 +406,7 @@ static void lay_out(struct ensemble *e, const struct ensemble_options *o)
         s->election_port = free_port(host);
         snprintf(s->address, sizeof s->address, o->ipv6 ? "[%s]:%d" : "%s:%d", s->client_host, s->client_port);
         snprintf(s->dir, sizeof s->dir, "%.200s/%d", e->dir, i + 1);
-        snprintf(s->jars, sizeof s->jars, "%.500s", jars);
+        snprintf(s->jars, sizeof s->jars, "%.500s", ensemble_jars());
         length += (size_t)snprintf(e->servers_text + length, sizeof e->servers_text - length, "%s%.31s", i ? "," : "",
                                    s->address);
     }

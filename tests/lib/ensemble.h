@@ -28,7 +28,6 @@ struct ensemble_options {
     int observers;     /* the last so many of servers observe, and do not vote */
     bool ipv6;         /* clients come to ::1; the servers talk to each other as ever */
     bool logs;         /* the servers write their log, to stderr: the file "output" in their directory */
-    const char *jars;  /* the folder of the servers' jars; NULL is ensemble_jars() */
 };
 
 /* False when the machine has no java or no ZooKeeper: the test should be skipped (exit code 77). */

@@ -3,6 +3,7 @@
 #include "handle_kit.h"
 #include "thread.h"
 
+#include <poll.h>
 #include <time.h>
 
 #define PATIENCE_MS 10000
@@ -111,6 +112,19 @@ size_t kit_group(zkl_session *session, const char *path)
     size_t count = members->count;
     zkl_members_free(members);
     return count;
+}
+
+uint64_t kit_requests(zkl_session *session)
+{
+    zkl_stats stats = ZKL_STATS_INIT;
+    ASSERT_OK(zkl_session_stats(session, &stats));
+    return stats.requests;
+}
+
+bool kit_readable(zkl_session *session, int timeout_ms)
+{
+    struct pollfd poller = {.fd = zkl_session_fd(session), .events = POLLIN};
+    return poll(&poller, 1, timeout_ms) == 1;
 }
 
 void kit_close(zkl_session *session)

@@ -67,6 +67,10 @@ bool kit_held_for(const zkl_lock *lock, int64_t ms);
 size_t kit_queue(zkl_session *session, const char *path);
 /* How many members the group at path has. */
 size_t kit_group(zkl_session *session, const char *path);
+/* How many requests it has sent until now. */
+uint64_t kit_requests(zkl_session *session);
+/* Whether the descriptor of a session that is dispatched says so within that time. */
+bool kit_readable(zkl_session *session, int timeout_ms);
 void kit_close(zkl_session *session); /* the server must confirm */
 /* What the server does to its session. */
 #define kit_suspend(session) ASSERT_OK(zkl__memory_suspend(zkl_session_id(session)))

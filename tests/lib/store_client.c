@@ -77,16 +77,6 @@ int client_try(struct client *client, struct zkl__op op)
     return code;
 }
 
-bool client_listed(const struct zkl__reply *reply, const char *name)
-{
-    for (size_t i = 0; i < reply->child_count; i++) {
-        if (strcmp(reply->children[i], name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* --- ops in one line ---------------------------------------------------------------------------------------------- */
 
 struct zkl__op op_create(const char *path, const char *text, enum zkl__create_mode mode)

@@ -30,9 +30,6 @@ uint64_t client_send(struct client *client, struct zkl__op op);
 /* The code of a submit. */
 int client_try(struct client *client, struct zkl__op op);
 
-/* Whether a list has the name. */
-bool client_listed(const struct zkl__reply *reply, const char *name);
-
 /* --- ops in one line, by path; a NULL text is no data ---------------------------------------------------------------- */
 
 struct zkl__op op_create(const char *path, const char *text, enum zkl__create_mode mode);

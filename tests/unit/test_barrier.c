@@ -3,17 +3,20 @@
 
 #define PATH "/barriers/a"
 
+#define put_up(session) ASSERT_OK(zkl_barrier_set(session, PATH, 10000, NULL))
+#define lift(session) ASSERT_OK(zkl_barrier_lift(session, PATH, 10000, NULL))
+
 TEST_WITH_SESSIONS(test_all_go_on_when_it_is_lifted)
 {
     struct mailbox box = MAILBOX_INIT;
-    ASSERT_OK(zkl_barrier_set(one, PATH, 10000, NULL));
-    ASSERT_OK(zkl_barrier_set(two, PATH, 10000, NULL));
+    put_up(one);
+    put_up(two);
     for (int i = 0; i < 3; i++) {
         ASSERT_OK(zkl_barrier_wait_async(i ? one : two, PATH, 10000, on_ended, &box, NULL));
     }
     CU_ASSERT_EQUAL(zkl_barrier_wait(one, PATH, 50, NULL), ZKL_ETIMEOUT);
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
-    ASSERT_OK(zkl_barrier_lift(one, PATH, 10000, NULL));
+    lift(one);
     for (size_t i = 1; i <= 3; i++) {
         ASSERT_OK(mailbox_code(&box, i));
     }
@@ -23,7 +26,7 @@ TEST_WITH_SESSIONS(test_all_go_on_when_it_is_lifted)
 TEST_WITH_SESSIONS(test_a_wake_up_is_not_a_lift)
 {
     struct mailbox box = MAILBOX_INIT;
-    ASSERT_OK(zkl_barrier_set(one, PATH, 10000, NULL));
+    put_up(one);
     ASSERT_OK(zkl_barrier_wait_async(one, PATH, 10000, on_ended, &box, NULL));
     for (int i = 0; i < 20; i++) {
         zkl__memory_suspend(zkl_session_id(one));
@@ -31,7 +34,7 @@ TEST_WITH_SESSIONS(test_a_wake_up_is_not_a_lift)
         ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED);
     }
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
-    ASSERT_OK(zkl_barrier_lift(one, PATH, 10000, NULL));
+    lift(one);
     ASSERT_OK(mailbox_code(&box, 1));
 }
 
@@ -39,11 +42,11 @@ TEST_WITH_SESSIONS(test_a_wake_up_is_not_a_lift)
 TEST_WITH_SESSIONS(test_a_lift_takes_one_barrier)
 {
     struct mailbox box = MAILBOX_INIT;
-    ASSERT_OK(zkl_barrier_set(two, PATH, 10000, NULL));
+    put_up(two);
     ASSERT_OK(zkl__memory_break(zkl_session_id(one), 1, 1, 0)); /* a look, the delete */
     ASSERT_OK(zkl_barrier_lift_async(one, PATH, 10000, on_ended, &box, NULL));
     ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED);
-    ASSERT_OK(zkl_barrier_set(two, PATH, 10000, NULL));
+    put_up(two);
     kit_resume(one);
     ASSERT_OK(mailbox_code(&box, 1));
     CU_ASSERT_EQUAL(zkl_barrier_wait(two, PATH, 50, NULL), ZKL_ETIMEOUT);
@@ -93,6 +96,11 @@ static void leave(int member)
     ASSERT_OK(zkl_double_barrier_leave_async(members[member].barrier, 10000, on_ended, &members[member].ended, NULL));
 }
 
+static int ended(int member)
+{
+    return mailbox_code(&members[member].ended, 1);
+}
+
 /* All of them, and how each ends. */
 static void do_all(void (*begin)(int member))
 {
@@ -100,7 +108,7 @@ static void do_all(void (*begin)(int member))
         begin(i);
     }
     for (int i = 0; i < MEMBERS; i++) {
-        ASSERT_OK(mailbox_code(&members[i].ended, 1));
+        ASSERT_OK(ended(i));
     }
 }
 
@@ -125,7 +133,7 @@ TEST_OF_MEMBERS(test_begin_and_end_together)
         CU_ASSERT(!is_over(0) && !is_over(1));
         enter(2);
         for (int i = 0; i < MEMBERS; i++) {
-            ASSERT_OK(mailbox_code(&members[i].ended, 1));
+            ASSERT_OK(ended(i));
         }
         leave(0);
         leave(1);
@@ -133,7 +141,7 @@ TEST_OF_MEMBERS(test_begin_and_end_together)
         CU_ASSERT(!is_over(0) && !is_over(1));
         leave(2);
         for (int i = 0; i < MEMBERS; i++) {
-            ASSERT_OK(mailbox_code(&members[i].ended, 1));
+            ASSERT_OK(ended(i));
         }
     }
 }
@@ -165,8 +173,8 @@ TEST_OF_MEMBERS(test_the_first_one_leaves_last)
     ASSERT_EVENTUALLY(inside() == 2);
     CU_ASSERT_EQUAL(first(), a);
     ASSERT_OK(zkl_double_barrier_leave(members[c].barrier, 10000, NULL));
-    ASSERT_OK(mailbox_code(&members[a].ended, 1));
-    ASSERT_OK(mailbox_code(&members[b].ended, 1));
+    ASSERT_OK(ended(a));
+    ASSERT_OK(ended(b));
     CU_ASSERT_EQUAL(inside(), 0);
 }
 
@@ -181,8 +189,8 @@ TEST_OF_MEMBERS(test_one_who_gave_up_does_not_count)
     CU_ASSERT(!is_over(1) && !is_over(2));
     ASSERT_OK(zkl_double_barrier_enter(members[0].barrier, 10000, NULL));
     CU_ASSERT_EQUAL(zkl_double_barrier_enter(members[0].barrier, 0, NULL), ZKL_EDEADLK);
-    ASSERT_OK(mailbox_code(&members[1].ended, 1));
-    ASSERT_OK(mailbox_code(&members[2].ended, 1));
+    ASSERT_OK(ended(1));
+    ASSERT_OK(ended(2));
     CU_ASSERT_EQUAL(zkl_double_barrier_leave(members[0].barrier, 50, NULL), ZKL_ETIMEOUT);
 }
 
@@ -194,8 +202,8 @@ TEST_OF_MEMBERS(test_one_who_crashed_has_left)
     ASSERT_EVENTUALLY(inside() < MEMBERS);
     CU_ASSERT(!is_over(0));
     kit_expire(members[2].session);
-    ASSERT_OK(mailbox_code(&members[0].ended, 1));
-    ASSERT_OK(mailbox_code(&members[1].ended, 1));
+    ASSERT_OK(ended(0));
+    ASSERT_OK(ended(1));
 }
 
 TEST_OF_MEMBERS(test_loss_while_waiting)
@@ -203,7 +211,7 @@ TEST_OF_MEMBERS(test_loss_while_waiting)
     enter(0);
     ASSERT_EVENTUALLY(kit_queue(members[1].session, PATH) == 1);
     kit_expire(members[0].session);
-    CU_ASSERT_EQUAL(mailbox_code(&members[0].ended, 1), ZKL_ELOST);
+    CU_ASSERT_EQUAL(ended(0), ZKL_ELOST);
 }
 
 /* Lost, and all have left nevertheless: that is what was asked for. */
@@ -292,16 +300,16 @@ TEST_WITH_SESSIONS(test_strays_below_a_barrier)
 {
     make_path();
     kit_must_write(ZKL__OP_CREATE, PATH, "x-lock-0000000000", NULL);
-    ASSERT_OK(zkl_barrier_set(one, PATH, 5000, NULL));
+    put_up(one);
     CU_ASSERT_EQUAL(zkl_barrier_wait(two, PATH, 30, NULL), ZKL_ETIMEOUT);
 }
 
 /* Nobody keeps a barrier up by a child. */
 TEST_WITH_SESSIONS(test_a_barrier_has_no_children)
 {
-    ASSERT_OK(zkl_barrier_set(one, PATH, 5000, NULL));
+    put_up(one);
     CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH, "x", NULL), ZKL__RC_NOAUTH);
-    ASSERT_OK(zkl_barrier_lift(two, PATH, 5000, NULL));
+    lift(two);
 }
 
 static void hide_sign(void)
@@ -316,13 +324,6 @@ static void hide_sign(void)
     ASSERT_OK(zkl__memory_set_rules("kit", ZKL__RULES_EXISTS_NEEDS_READ));
 }
 
-static uint64_t sent(zkl_session *session)
-{
-    zkl_stats stats = ZKL_STATS_INIT;
-    ASSERT_OK(zkl_session_stats(session, &stats));
-    return stats.requests;
-}
-
 /* Refused by name, and asked once: whether all are there, or one looks for the sign because they are not. */
 TEST(test_a_sign_that_may_not_be_read)
 {
@@ -332,9 +333,9 @@ TEST(test_a_sign_that_may_not_be_read)
         make_path();
         hide_sign();
         zkl_double_barrier *barrier = make_barrier(one, count);
-        uint64_t before = sent(one);
+        uint64_t before = kit_requests(one);
         CU_ASSERT_EQUAL(zkl_double_barrier_enter(barrier, 10000, &err), ZKL_EAUTH);
-        CU_ASSERT(sent(one) - before < 20);
+        CU_ASSERT(kit_requests(one) - before < 20);
         ASSERT_SAYS(err, "the ready node may not be read");
         CU_ASSERT_STRING_EQUAL(err.path, PATH "/ready");
         zkl_double_barrier_free(barrier);

@@ -2,16 +2,9 @@
 #include "callback.h"
 #include "lock_kit.h"
 
-#include <poll.h>
 #include <stdatomic.h>
 
 #define QUEUE "/locks/callbacks"
-
-static bool fd_readable(zkl_session *session, int timeout_ms)
-{
-    struct pollfd poller = {.fd = zkl_session_fd(session), .events = POLLIN};
-    return poll(&poller, 1, timeout_ms) == 1;
-}
 
 /* --- completions --------------------------------------------------------------------------------------------------- */
 
@@ -161,16 +154,16 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_dispatch)
     struct mailbox box = MAILBOX_INIT;
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     CU_ASSERT(zkl_session_fd(one) >= 0);
-    CU_ASSERT_FALSE(fd_readable(one, 0));
+    CU_ASSERT_FALSE(kit_readable(one, 0));
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 0);
     ASSERT_OK(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL));
-    CU_ASSERT(fd_readable(one, 10000));
+    CU_ASSERT(kit_readable(one, 10000));
     CU_ASSERT_EQUAL(box.count, 0);
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 1);
     CU_ASSERT_EQUAL(box.count, 1);
     ASSERT_OK(box.letters[0].code);
     CU_ASSERT(pthread_equal(box.letters[0].thread, pthread_self()));
-    CU_ASSERT_FALSE(fd_readable(one, 0));
+    CU_ASSERT_FALSE(kit_readable(one, 0));
 }
 
 #define THOUSAND 1000
@@ -186,7 +179,7 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_dispatch_thousands_from_one_thread)
         ASSERT_OK(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
     }
     int done = 0;
-    while (done < 250 && fd_readable(one, 10000)) {
+    while (done < 250 && kit_readable(one, 10000)) {
         done += zkl_session_dispatch(one);
     }
     CU_ASSERT_EQUAL(done, 250);
@@ -275,7 +268,7 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_states_are_told_as_the_latest_but_eve
         CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     }
     kit_acquire(lock);
-    CU_ASSERT(fd_readable(one, 10000));
+    CU_ASSERT(kit_readable(one, 10000));
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 1);
     CU_ASSERT_EQUAL(box.count, 3);
     CU_ASSERT_EQUAL(box.letters[0].code, ZKL_STATE_LOST);
@@ -335,20 +328,20 @@ static void busy_elsewhere(void *(*there)(void *gate))
     zkl_lock *lock = kit_lock(one, QUEUE "/b", NULL);
     gate.victim = kit_lock(one, QUEUE "/a", NULL);
     ASSERT_OK(zkl_lock_acquire_async(gate.victim, 1000, wait_in_completion, &gate, NULL));
-    CU_ASSERT(fd_readable(one, 10000));
+    CU_ASSERT(kit_readable(one, 10000));
     CU_ASSERT_EQUAL_FATAL(pthread_create(&other, NULL, there, &gate), 0);
     CU_ASSERT_FATAL(mailbox_wait(&gate.entered, 1));
     ASSERT_OK(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL));
-    CU_ASSERT(fd_readable(one, 10000));
+    CU_ASSERT(kit_readable(one, 10000));
     ASSERT_EVENTUALLY(zkl_lock_is_held(lock));
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 0);
-    CU_ASSERT_FALSE(fd_readable(one, 0)); /* no spinning */
+    CU_ASSERT_FALSE(kit_readable(one, 0)); /* no spinning */
     mailbox_put(&gate.leave, (struct letter){0});
-    CU_ASSERT(fd_readable(one, 10000)); /* nothing forgotten */
+    CU_ASSERT(kit_readable(one, 10000)); /* nothing forgotten */
     CU_ASSERT_EQUAL(pthread_join(other, NULL), 0);
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 1);
     ASSERT_OK(mailbox_last(&box));
-    CU_ASSERT_FALSE(fd_readable(one, 0));
+    CU_ASSERT_FALSE(kit_readable(one, 0));
 }
 
 TEST_WITH_SESSIONS_OF(kit_dispatched, test_another_thread_dispatches)
@@ -368,7 +361,7 @@ static void *poll_and_dispatch(void *arg)
     struct mailbox *box = arg;
     intptr_t in_vain = 0;
     while (mailbox_count(box) < LOCKS) {
-        in_vain += fd_readable(one, 10) && zkl_session_dispatch(one) == 0;
+        in_vain += kit_readable(one, 10) && zkl_session_dispatch(one) == 0;
     }
     return (void *)in_vain;
 }

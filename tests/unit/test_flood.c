@@ -24,13 +24,6 @@ static void forge(int from, int to)
     }
 }
 
-static uint64_t requests_of(zkl_session *session)
-{
-    zkl_stats stats = ZKL_STATS_INIT;
-    ASSERT_OK(zkl_session_stats(session, &stats));
-    return stats.requests;
-}
-
 /* Somebody real stands among them, at any place: nobody goes past it, and when it is gone the others are no hindrance. */
 TEST(test_a_holder_among_them)
 {
@@ -40,12 +33,12 @@ TEST(test_a_holder_among_them)
         zkl_lock *holder = kit_hold(two, PATH, NULL), *lock = kit_lock(one, PATH, NULL);
         forge(at + 1, FORGED);
         struct acquire acquire;
-        uint64_t before = requests_of(one);
+        uint64_t before = kit_requests(one);
         acquire_start(&acquire, lock, 20000);
-        ASSERT_EVENTUALLY(requests_of(one) - before >= (uint64_t)(FORGED - at)); /* it has come as far as the holder */
+        ASSERT_EVENTUALLY(kit_requests(one) - before >= (uint64_t)(FORGED - at)); /* it has come as far as the holder */
         CU_ASSERT(kit_held_for(holder, 50));
         CU_ASSERT_FALSE(zkl_lock_is_held(lock));
-        CU_ASSERT(requests_of(one) - before <= (uint64_t)(FORGED - at) + AT_ONCE + 10); /* nearest first */
+        CU_ASSERT(kit_requests(one) - before <= (uint64_t)(FORGED - at) + AT_ONCE + 10); /* nearest first */
         kit_release(holder);
         ASSERT_OK(acquire_join(&acquire));
         kit_release(lock);
@@ -76,12 +69,12 @@ TEST_WITH_SESSIONS(test_a_reader_with_a_name_that_was_forged)
     meddle(ZKL__OP_CREATE, reader);
     meddle(ZKL__OP_CREATE, "x-lock-0000000001");
     acquire_start(&acquire, next, 20000);
-    ASSERT_EVENTUALLY(requests_of(one) >= 5); /* it has looked at both, and watches the writer */
+    ASSERT_EVENTUALLY(kit_requests(one) >= 5); /* it has looked at both, and watches the writer */
     CU_ASSERT(kit_held_for(writer, 50));
     meddle(ZKL__OP_DELETE, reader);
-    uint64_t before = requests_of(one);
+    uint64_t before = kit_requests(one);
     ASSERT_OK(zkl_write_lock_downgrade(writer, NULL));
-    ASSERT_EVENTUALLY(requests_of(one) > before); /* it sees the reader */
+    ASSERT_EVENTUALLY(kit_requests(one) > before); /* it sees the reader */
     CU_ASSERT(kit_held_for(writer, 100));
     CU_ASSERT_FALSE(zkl_lock_is_held(next));
     kit_release(writer);

@@ -2,18 +2,11 @@
 #include "lock_kit.h"
 #include "memory_session.h"
 
-#include <poll.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define QUEUE "/locks/fork"
-
-static bool fd_readable(zkl_session *session)
-{
-    struct pollfd poller = {.fd = zkl_session_fd(session), .events = POLLIN};
-    return poll(&poller, 1, 10000) == 1;
-}
 
 static void fork_when_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
@@ -60,7 +53,7 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_fork_in_a_completion)
     pid_t child = -1;
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     ASSERT_OK(zkl_lock_acquire_async(lock, 1000, fork_when_acquired, &child, NULL));
-    CU_ASSERT(fd_readable(one));
+    CU_ASSERT(kit_readable(one, 10000));
     dispatch_and_fork(&child);
     CU_ASSERT(zkl_lock_is_held(lock));
 }
@@ -73,12 +66,12 @@ TEST(test_fork_in_state_callbacks)
     options.state_payload = &other;
     one = kit_open(&options);
     zkl_lock *lock = kit_hold(one, QUEUE, LOCK_OPTIONS(.state_fn = fork_when_held, .payload = &child));
-    CU_ASSERT(fd_readable(one));
+    CU_ASSERT(kit_readable(one, 10000));
     dispatch_and_fork(&child);
     kit_release(lock);
     kit_free(lock);
     kit_suspend(one);
-    CU_ASSERT(fd_readable(one));
+    CU_ASSERT(kit_readable(one, 10000));
     dispatch_and_fork(&other);
     kit_resume(one);
     kit_close(one);
@@ -92,7 +85,7 @@ TEST(test_fork_in_close)
     one = kit_open(&options);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     ASSERT_OK(zkl_lock_acquire_async(lock, 1000, fork_when_acquired, &child, NULL));
-    CU_ASSERT(fd_readable(one));
+    CU_ASSERT(kit_readable(one, 10000));
     int closed = zkl_session_close(one, 10000);
     if (child == 0) {
         _exit(closed == ZKL_EFORKED && zkl_session_dispatch(one) == ZKL_EFORKED ? 0 : 1);

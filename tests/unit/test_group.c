@@ -19,6 +19,9 @@ static zkl_group *member(zkl_session *session, const char *id, const char *data)
     return make_member(session, id, &(zkl_group_options){sizeof(zkl_group_options), data, 1000, NULL, NULL, NULL});
 }
 
+#define join(group) ASSERT_OK(zkl_group_join(group, 5000, NULL))
+#define leave(group) ASSERT_OK(zkl_group_leave(group, NULL))
+
 static int ended(struct mailbox *box)
 {
     CU_ASSERT_TRUE_FATAL(mailbox_wait(box, 1));
@@ -45,6 +48,8 @@ static const char *roll(zkl_session *session)
     return text;
 }
 
+#define LISTED(text) CU_ASSERT_STRING_EQUAL(roll(two), text)
+
 static void on_changed(zkl_group_observer *watcher, const char *const *ids, size_t count, void *payload)
 {
     struct letter letter = {.from = watcher, .code = (int)count};
@@ -67,6 +72,8 @@ static const char *news(struct mailbox *box, size_t nth)
     return mailbox_wait(box, nth) ? box->letters[nth - 1].text : "nothing was told";
 }
 
+#define TOLD(nth, text) CU_ASSERT_STRING_EQUAL(news(&box, nth), text)
+
 static bool last_news_is(struct mailbox *box, const char *text)
 {
     size_t count = mailbox_count(box);
@@ -85,35 +92,35 @@ TEST_WITH_SESSIONS(test_join_list_and_leave)
     struct mailbox box = MAILBOX_INIT;
     zkl_error err;
     zkl_group_observer *watcher = watch(two, &box);
-    CU_ASSERT_STRING_EQUAL(news(&box, 1), "");
-    CU_ASSERT_STRING_EQUAL(roll(two), ""); /* no such path: nobody is there */
+    TOLD(1, "");
+    LISTED(""); /* no such path: nobody is there */
     zkl_group *a = member(one, "a", "data of a"), *b = member(two, "b", NULL);
     CU_ASSERT_EQUAL(zkl_group_state(a), ZKL_STATE_IDLE);
     CU_ASSERT_EQUAL(zkl_group_leave(a, &err), ZKL_ENOTHELD);
     CU_ASSERT_EQUAL(zkl_group_update(a, "x", 10, &err), ZKL_ENOTHELD);
-    ASSERT_OK(zkl_group_join(a, 5000, &err));
+    join(a);
     CU_ASSERT_EQUAL(zkl_group_state(a), ZKL_STATE_HELD);
     CU_ASSERT_EQUAL(zkl_group_join(a, 5000, &err), ZKL_EDEADLK);
-    CU_ASSERT_STRING_EQUAL(news(&box, 2), "a;");
-    CU_ASSERT_STRING_EQUAL(roll(two), "a=data of a;");
-    ASSERT_OK(zkl_group_join(b, 5000, &err));
-    CU_ASSERT_STRING_EQUAL(news(&box, 3), "a;b;");
+    TOLD(2, "a;");
+    LISTED("a=data of a;");
+    join(b);
+    TOLD(3, "a;b;");
     CU_ASSERT_EQUAL(kit_group(one, CLUB), 2);
     ASSERT_OK(zkl_group_update(a, "new", 5000, &err));
     CU_ASSERT_EQUAL(strncmp(roll(two), "a=new;b=", 8), 0);
-    ASSERT_OK(zkl_group_leave(b, &err));
+    leave(b);
     CU_ASSERT_EQUAL(kit_group(one, CLUB), 1);
-    CU_ASSERT_STRING_EQUAL(news(&box, 4), "a;");
-    ASSERT_OK(zkl_group_join(b, 5000, &err));
-    CU_ASSERT_STRING_EQUAL(news(&box, 5), "a;b;");
+    TOLD(4, "a;");
+    join(b);
+    TOLD(5, "a;b;");
     zkl_group_free(b); /* a member still */
-    CU_ASSERT_STRING_EQUAL(news(&box, 6), "a;");
-    ASSERT_OK(zkl_group_leave(a, &err));
-    CU_ASSERT_STRING_EQUAL(news(&box, 7), "");
+    TOLD(6, "a;");
+    leave(a);
+    TOLD(7, "");
     ASSERT_OK(zkl__memory_reap(PLACE)); /* the directory goes; it is made again */
-    ASSERT_OK(zkl_group_join(a, 5000, &err));
-    CU_ASSERT_STRING_EQUAL(news(&box, 8), "a;");
-    CU_ASSERT_STRING_EQUAL(roll(two), "a=new;");
+    join(a);
+    TOLD(8, "a;");
+    LISTED("a=new;");
     zkl_group_free(a);
     zkl_group_free(NULL);
     zkl_group_observer_free(watcher);
@@ -128,7 +135,7 @@ TEST_WITH_SESSIONS(test_without_waiting)
     zkl_members *members = NULL;
     char data[] = "after", path[] = CLUB;
     zkl_group *a = member(one, "a", "before");
-    ASSERT_OK(zkl_group_join(a, 5000, NULL));
+    join(a);
     kit_delay(one, true);
     ASSERT_OK(zkl_group_update_async(a, data, 5000, on_ended, &box, NULL));
     ASSERT_OK(zkl_group_list_async(&members, one, path, 5000, on_ended, &box, NULL));
@@ -139,7 +146,7 @@ TEST_WITH_SESSIONS(test_without_waiting)
     CU_ASSERT(box.letters[0].code == ZKL_OK && box.letters[1].code == ZKL_OK);
     CU_ASSERT_EQUAL_FATAL(members->count, 1);
     zkl_members_free(members);
-    CU_ASSERT_STRING_EQUAL(roll(two), "a=after;");
+    LISTED("a=after;");
     zkl_group_free(a);
 }
 
@@ -150,17 +157,17 @@ TEST_WITH_SESSIONS(test_an_id_has_one_member)
     struct mailbox box = MAILBOX_INIT;
     zkl_error err;
     zkl_group *a = member(one, "x", "1"), *b = member(two, "x", "2"), *c = member(one, "x", "3");
-    ASSERT_OK(zkl_group_join(a, 5000, &err));
+    join(a);
     CU_ASSERT_EQUAL(zkl_group_join(b, 50, &err), ZKL_ETIMEOUT);
     ASSERT_SAYS(err, "another member");
     CU_ASSERT_EQUAL(zkl_group_state(b), ZKL_STATE_IDLE);
     CU_ASSERT_EQUAL(zkl_group_join(c, 50, &err), ZKL_ECONFLICT);
-    CU_ASSERT_STRING_EQUAL(roll(two), "x=1;");
+    LISTED("x=1;");
     ASSERT_OK(zkl_group_join_async(b, 10000, on_ended, &box, NULL));
     CU_ASSERT_EQUAL(zkl_group_state(b), ZKL_STATE_WAITING);
-    ASSERT_OK(zkl_group_leave(a, &err));
+    leave(a);
     ASSERT_OK(mailbox_code(&box, 1));
-    CU_ASSERT_STRING_EQUAL(roll(two), "x=2;");
+    LISTED("x=2;");
     zkl_group_free(a);
     zkl_group_free(b);
     zkl_group_free(c);
@@ -168,7 +175,7 @@ TEST_WITH_SESSIONS(test_an_id_has_one_member)
     kit_must_write(ZKL__OP_CREATE, CLUB, "y", NULL); /* lives with no session */
     zkl_group *d = member(one, "y", "4");
     CU_ASSERT_EQUAL(zkl_group_join(d, 5000, &err), ZKL_ECONFLICT);
-    CU_ASSERT_STRING_EQUAL(roll(two), "");
+    LISTED("");
     zkl_group_free(d);
 }
 
@@ -177,17 +184,17 @@ TEST_WITH_SESSIONS(test_strays_are_no_members)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_group *a = member(one, "a", "x"), *late = member(two, "ghost-7", "x");
-    ASSERT_OK(zkl_group_join(a, 5000, NULL));
+    join(a);
     for (int i = 0; i < 40; i++) { /* more than are looked at at once */
         char name[16];
         snprintf(name, sizeof name, "ghost-%d", i);
         kit_must_write(ZKL__OP_CREATE, CLUB, name, NULL);
     }
     zkl_group_observer *watcher = watch(two, &box);
-    CU_ASSERT_STRING_EQUAL(news(&box, 1), "a;");
+    TOLD(1, "a;");
     kit_must_write(ZKL__OP_DELETE, CLUB, "ghost-7", NULL);
-    ASSERT_OK(zkl_group_join(late, 5000, NULL));
-    CU_ASSERT_STRING_EQUAL(news(&box, 2), "a;ghost-7;");
+    join(late);
+    TOLD(2, "a;ghost-7;");
     CU_ASSERT_EQUAL(kit_group(two, CLUB), 2);
     zkl_group_observer_free(watcher);
     zkl_group_free(a);
@@ -214,8 +221,8 @@ TEST_WITH_SESSIONS(test_joins_again)
     struct mailbox box = MAILBOX_INIT, states = MAILBOX_INIT;
     zkl_group *a = MEMBER(one, "a", .data = "x", .leave_timeout_ms = 1000, .state_fn = on_state, .payload = &states);
     zkl_group_observer *watcher = watch(two, &box);
-    CU_ASSERT_STRING_EQUAL(news(&box, 1), "");
-    ASSERT_OK(zkl_group_join(a, 5000, NULL));
+    TOLD(1, "");
+    join(a);
     CU_ASSERT_EQUAL(mailbox_code(&states, 1), ZKL_STATE_HELD);
     int64_t id = zkl_session_id(one);
     ASSERT_OK(zkl__memory_suspend(id)); /* a lost connection is nothing */
@@ -223,13 +230,13 @@ TEST_WITH_SESSIONS(test_joins_again)
     ASSERT_OK(zkl__memory_resume(id));
     ASSERT_OK(zkl__memory_expire(id));
     ASSERT_EVENTUALLY(zkl_session_id(one) != id && zkl_group_state(a) == ZKL_STATE_HELD);
-    CU_ASSERT_STRING_EQUAL(roll(two), "a=x;");
+    LISTED("a=x;");
     ASSERT_EVENTUALLY(last_news_is(&box, "a;"));
     kit_must_write(ZKL__OP_DELETE, CLUB, "a", NULL); /* an operator removes it */
     ASSERT_EVENTUALLY(strcmp(roll(two), "a=x;") == 0);
     ASSERT_EVENTUALLY(zkl_group_state(a) == ZKL_STATE_HELD);
     ASSERT_EVENTUALLY(mailbox_last(&states) == ZKL_STATE_HELD);
-    ASSERT_OK(zkl_group_leave(a, NULL));
+    leave(a);
     ASSERT_EVENTUALLY(last_news_is(&box, ""));
     zkl_group_observer_free(watcher);
     zkl_group_free(a);
@@ -251,10 +258,10 @@ TEST_WITH_SESSIONS(test_the_dying_session_is_waited_for)
     ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED);
     CU_ASSERT_EQUAL(kit_group(one, CLUB), 1);
     CU_ASSERT_NOT_EQUAL(zkl_group_state(a), ZKL_STATE_HELD);
-    CU_ASSERT_STRING_EQUAL(roll(two), "a=old;");
+    LISTED("a=old;");
     ASSERT_OK(zkl__memory_expire(old.session_id));
     ASSERT_OK(mailbox_code(&box, 1));
-    CU_ASSERT_STRING_EQUAL(roll(two), "a=new;");
+    LISTED("a=new;");
     zkl_group_free(a);
     client_close(&old);
 }
@@ -267,7 +274,7 @@ static zkl_group *begin(enum call call, int64_t ms, struct mailbox *box)
 {
     zkl_group *group = MEMBER(one, "a", .leave_timeout_ms = call == LEAVE ? ms : 5000);
     if (call != JOIN) {
-        ASSERT_OK(zkl_group_join(group, 5000, NULL));
+        join(group);
     }
     kit_delay(one, true);
     int rc = call == JOIN     ? zkl_group_join_async(group, ms, on_ended, box, NULL)

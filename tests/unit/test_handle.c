@@ -460,30 +460,4 @@ TEST_WITH_SESSIONS(test_mixed_recipes)
     }
 }
 
-static void close_from_within(zkl_lock *lock, zkl_state state, void *payload)
-{
-    (void)lock, (void)state;
-    mailbox_put(payload, (struct letter){.code = zkl_session_close(one, 0)});
-}
-
-TEST_WITH_SESSIONS(test_wrong_ends)
-{
-    struct mailbox box = MAILBOX_INIT;
-    zkl_lock *locks[8] = {NULL};
-    for (int i = 0; i < handle_recipe_count; i++) {
-        locks[i] = make(i, one, LOCK_OPTIONS(.state_fn = i == 0 ? close_from_within : NULL, .payload = &box));
-    }
-    kit_acquire(locks[0]);
-    CU_ASSERT_EQUAL(mailbox_code(&box, 1), ZKL_EDEADLK);
-    kit_close(one);
-    for (int i = 0; i < handle_recipe_count; i++) {
-        zkl_error err = {0};
-        CU_ASSERT_TRUE(told(zkl_lock_acquire(locks[i], 0, NULL, &err), ZKL_ECLOSED, &err, "closed"));
-        CU_ASSERT_EQUAL(zkl_lock_release(locks[i], NULL), ZKL_ECLOSED);
-        CU_ASSERT_FALSE(zkl_lock_is_held(locks[i]));
-        kit_free(locks[i]);
-    }
-    one = kit_open(NULL);
-}
-
 TESTS("handle")

@@ -289,20 +289,6 @@ TEST_WITH_SESSIONS(test_waiter_is_asked)
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
 }
 
-/* Without revoke_fn nobody but its own session may write the znode, and that does not either: who waits would take it for the
- * announcement of a release. Who asks is told so. */
-TEST_WITH_SESSIONS(test_who_does_not_listen)
-{
-    zkl_error err;
-    zkl_lock *lock = kit_hold(one, QUEUE, NULL);
-    zkl_session *const sessions[] = {one, two};
-    for (int i = 0; i < 2; i++) {
-        CU_ASSERT_EQUAL(zkl_queue_revoke(sessions[i], QUEUE, NULL, 5000, &err), ZKL_EAUTH);
-        ASSERT_SAYS(err, "does not listen");
-    }
-    CU_ASSERT(zkl_lock_is_held(lock));
-}
-
 TEST_WITH_SESSIONS(test_nobody_to_ask)
 {
     static const char node[] = "_c_11111111-1111-4111-8111-111111111111-lock-0000000007";

@@ -476,6 +476,15 @@ TEST(test_long_timeouts)
     }
 }
 
+static void use_double_barrier(zkl_session *session, const char *path)
+{
+    zkl_double_barrier *pair = NULL;
+    ASSERT_OK_FATAL(zkl_double_barrier_new(&pair, session, path, 1, NULL));
+    ASSERT_OK(zkl_double_barrier_enter(pair, 10000, NULL));
+    ASSERT_OK(zkl_double_barrier_leave(pair, 10000, NULL));
+    zkl_double_barrier_free(pair);
+}
+
 /* Of that length, in components of 40. */
 static void long_path(char *path, size_t length)
 {
@@ -508,13 +517,8 @@ TEST(test_long_paths)
         kit_acquire(lock);
         zkl_lock_free(lock);
     }
-    zkl_double_barrier *pair = NULL;
-    long_path(path, 1000);
     path[999] = 'y';
-    ASSERT_OK_FATAL(zkl_double_barrier_new(&pair, session, path, 1, NULL));
-    ASSERT_OK(zkl_double_barrier_enter(pair, 10000, NULL));
-    ASSERT_OK(zkl_double_barrier_leave(pair, 10000, NULL));
-    zkl_double_barrier_free(pair);
+    use_double_barrier(session, path);
     kit_close(session);
 }
 
@@ -698,12 +702,8 @@ static void clean_up(void)
     enum zkl__rc rc;
     ASSERT_OK(zkl__memory_meddle(PLACE, &forget, &rc));
     (void)zkl_semaphore_resize(keeper, "/n/permits", 2, 10000, NULL); /* if there is one */
-    zkl_double_barrier *pair = NULL;
     ASSERT_OK(zkl_barrier_lift(keeper, "/n/barrier", 10000, NULL));
-    ASSERT_OK_FATAL(zkl_double_barrier_new(&pair, keeper, "/n/double", 1, NULL));
-    ASSERT_OK(zkl_double_barrier_enter(pair, 10000, NULL));
-    ASSERT_OK(zkl_double_barrier_leave(pair, 10000, NULL));
-    zkl_double_barrier_free(pair);
+    use_double_barrier(keeper, "/n/double");
 }
 
 /* Ends something: no stop token ends it, and what it has begun goes on when nobody waits for it any more. */
@@ -736,6 +736,16 @@ static bool begin_delayed(const struct row *row, struct things *t, zkl_stop *sto
         code = row->call(t, 0, NULL);
     }
     return code == ZKL_OK;
+}
+
+/* Frees all that a call has made and used: no znode is left of it. The session lives: its end would hide what is forgotten. */
+static void leave_nothing(struct things *t)
+{
+    free_made(t);
+    free_all(t);
+    clean_up();
+    ASSERT_EVENTUALLY(nothing_left());
+    kit_close(t->session);
 }
 
 enum way { TIMEOUT, STOP, FREE, CLOSE, WAYS };
@@ -853,11 +863,7 @@ static void cut_at(const struct row *row, bool held, size_t whole, bool applied)
     }
     (void)zkl__memory_suspend(zkl_session_id(t.session)); /* what is left of the plan goes with the connection */
     ASSERT_EVENTUALLY(connected(t.session));
-    free_all(&t);
-    clean_up();
-    ASSERT_EVENTUALLY(nothing_left());
-    free_made(&t);
-    kit_close(t.session);
+    leave_nothing(&t);
     kit_close(keeper);
 }
 
@@ -1039,11 +1045,7 @@ static int64_t fail_at(const struct starving *starving, long nth, bool sticky, b
         cut_later = false;
     }
     ASSERT_EVENTUALLY(connected(t.session));
-    free_made(&t);
-    free_all(&t);
-    clean_up();
-    ASSERT_EVENTUALLY(nothing_left()); /* while the session lives: its end would hide what is forgotten */
-    kit_close(t.session);
+    leave_nothing(&t);
     CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
     return code;
 }
