@@ -1,4 +1,4 @@
-/* The lock on one real server: its directories, and a lock of every recipe. */
+/* The lock on one real server: numbers that begin anew, and a lock of every recipe. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,27 +21,6 @@ TEST(test_token_outlives_directory)
     CU_ASSERT(second.token > first.token);
     zkl_lock_free(lock);
     close_one(session);
-}
-
-/* Missing directories are made, as containers: a server, here one in a hurry, removes them when nobody is in them any more. */
-TEST(test_directories)
-{
-    setenv("JAVA_TOOL_OPTIONS", "-Dznode.container.checkIntervalMs=100", 1);
-    struct ensemble *tidy = ensemble_start(NULL);
-    unsetenv("JAVA_TOOL_OPTIONS");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(tidy);
-    struct recorder *look = queue_eye(ensemble_servers(tidy));
-    zkl_session *session = contest_session(ensemble_servers(tidy), TIMEOUT, TICK);
-    for (int i = 0; i < 2; i++) { /* and once more when they are gone */
-        zkl_lock *lock = contest_holder(session, "/made/on/the/way");
-        CU_ASSERT_EQUAL(queue_length(look, "/made/on/the/way"), 1);
-        zkl_lock_free(lock);
-        CU_ASSERT(queue_becomes(look, "/made", 0));
-        CU_ASSERT(queue_becomes(look, "/", 1)); /* but for /zookeeper */
-    }
-    close_one(session);
-    recorder_free(look);
-    ensemble_stop(tidy);
 }
 
 /* A lock of every recipe is driven by the same verbs. */
