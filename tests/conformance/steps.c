@@ -14,20 +14,14 @@ struct script_text {
 
 enum { KNOWN = 20 };
 
-/* A node that is probably there, so that operations meet. Access lists and failed multis are not thought of. */
-struct known {
-    char path[SCRIPT_PATH];
-    int creates; /* of children */
-    int owner;   /* slot whose ephemeral node it is, -1: none */
-};
-
 struct maker {
     struct script *script;
     const struct script_options *options;
     uint64_t random;
     int slot; /* whose burst is being made */
     bool cut[SCRIPT_SLOTS];
-    struct known known[KNOWN]; /* the first is the base */
+    char known[KNOWN]
+              [SCRIPT_PATH]; /* of nodes that are probably there, so that operations meet; the first is the base */
     int known_count;
 };
 
@@ -135,56 +129,27 @@ static void append(char *path, const char *text)
     strncat(path, text, SCRIPT_PATH - 1 - strlen(path));
 }
 
-static struct known *find_known(struct maker *m, const char *path, size_t length)
+/* Made by a create, if that works. */
+static void learn(struct maker *m, const char *path)
 {
-    for (int i = 0; i < m->known_count; i++) {
-        if (strncmp(m->known[i].path, path, length) == 0 && m->known[i].path[length] == '\0') {
-            return &m->known[i];
-        }
+    if (strncmp(path, m->options->base, strlen(m->options->base)) == 0) {
+        int at = m->known_count < KNOWN ? m->known_count++ : 1 + below(m, KNOWN - 1);
+        snprintf(m->known[at], SCRIPT_PATH, "%s", path);
     }
-    return NULL;
-}
-
-/* A create of path that probably works. */
-static void learn(struct maker *m, const char *path, enum zkl__create_mode mode)
-{
-    const char *slash = strrchr(path, '/');
-    struct known *parent = slash ? find_known(m, path, (size_t)(slash - path)) : NULL;
-    bool sequential = mode == ZKL__EPHEMERAL_SEQUENTIAL || mode == ZKL__PERSISTENT_SEQUENTIAL;
-    bool ephemeral = mode == ZKL__EPHEMERAL || mode == ZKL__EPHEMERAL_SEQUENTIAL;
-    struct known node = {.owner = ephemeral ? m->slot : -1};
-    if (!parent || parent->owner >= 0 || (!sequential && find_known(m, path, strlen(path)))) {
-        return;
-    }
-    if (sequential) {
-        snprintf(node.path, sizeof node.path, "%.180s%010d", path, parent->creates);
-    } else {
-        snprintf(node.path, sizeof node.path, "%s", path);
-    }
-    parent->creates++;
-    m->known[m->known_count < KNOWN ? m->known_count++ : 1 + below(m, KNOWN - 1)] = node;
 }
 
 static void unlearn(struct maker *m, const char *path)
 {
-    struct known *node = find_known(m, path, strlen(path));
-    if (node && node != m->known && node->creates == 0) {
-        *node = m->known[--m->known_count];
-    }
-}
-
-static void unlearn_owner(struct maker *m, int slot)
-{
     for (int i = m->known_count - 1; i > 0; i--) {
-        if (m->known[i].owner == slot) {
-            m->known[i] = m->known[--m->known_count];
+        if (strcmp(m->known[i], path) == 0) {
+            memcpy(m->known[i], m->known[--m->known_count], SCRIPT_PATH);
         }
     }
 }
 
 static void some_known(struct maker *m, char out[SCRIPT_PATH])
 {
-    snprintf(out, SCRIPT_PATH, "%s", m->known[below(m, m->known_count)].path);
+    snprintf(out, SCRIPT_PATH, "%s", m->known[below(m, m->known_count)]);
 }
 
 static void append_name(struct maker *m, char *path)
@@ -297,9 +262,7 @@ static void make_create(struct maker *m, struct zkl__op *op, bool in_multi)
         make_sequential(m, path);
     } else {
         new_path(m, path);
-    }
-    if (!in_multi) {
-        learn(m, path, op->mode);
+        learn(m, path);
     }
     set_path(m, op, path);
     some_data(m, op);
@@ -418,7 +381,6 @@ static void add_incident(struct maker *m, int slot)
     } else if ((m->options->features & SCRIPT_CUTS) && one_in(m, 2)) {
         m->cut[slot] = add_step(m, STEP_CUT, slot);
     } else if (add_step(m, STEP_CLOSE, slot)) {
-        unlearn_owner(m, slot);
         add_step(m, STEP_OPEN, slot);
     }
 }
@@ -471,8 +433,7 @@ struct script *script_make(const struct script_options *options)
         abort();
     }
     m.known_count = 1;
-    m.known[0].owner = -1;
-    snprintf(m.known[0].path, SCRIPT_PATH, "%s", options->base);
+    snprintf(m.known[0], SCRIPT_PATH, "%s", options->base);
     add_steps(&m);
     return m.script;
 }

@@ -72,9 +72,7 @@ static const struct record *find(const struct world_session *session, enum recor
 
 static bool failed(const struct world_session *session, const char *what)
 {
-    const struct sim *s = session->world->s;
-    fprintf(stderr, "sim: %s%s%s\n", what, s->overflow ? "; the script needs more room than a simulated run has" : "",
-            session->count == RECORDS ? "; it told more than there is room for" : "");
+    fprintf(stderr, "sim: %s%s\n", what, session->count == RECORDS ? "; it told more than there is room for" : "");
     return false;
 }
 
