@@ -1,6 +1,5 @@
 /* app.c - threads of an application: acquire, hold, release, one after the other, as the plan says. They stand where the
  * recipes' public functions stand: one contender per acquire, or one joint of two, one completion, a release whatever happened. */
-#include <assert.h>
 
 #include "invariants.h"
 #include "semaphore.h"
@@ -25,8 +24,7 @@ static struct sim_thread *thread_of(struct sim *s, const struct sim_attempt *att
 static const struct sim_acquire *next_of(const struct sim *s, int client, int thread)
 {
     int wanted = s->clients[client].threads[thread].next;
-    for (const struct sim_acquire *each = s->plan->acquires; each < s->plan->acquires + s->plan->acquire_count;
-         each++) {
+    SIM_EACH_ACQUIRE (s->plan, each) {
         if (each->client == client && each->thread == thread && wanted-- == 0) {
             return each;
         }
@@ -167,13 +165,7 @@ static bool make(struct sim *s, struct sim_attempt *attempt)
 static void start(struct sim *s, int client, int thread)
 {
     const struct sim_acquire *plan = next_of(s, client, thread);
-    if (!plan) {
-        return;
-    }
-    if (s->attempt_count == SIM_ATTEMPTS) {
-        s->overflow = true;
-        return;
-    }
+    assert(s->attempt_count < SIM_ATTEMPTS);
     struct sim_attempt *attempt = &s->attempts[s->attempt_count];
     int64_t now = sim_local(s, client, sim_now(s));
     *attempt = (struct sim_attempt){.s = s,
@@ -292,7 +284,7 @@ void sim_thread_due(struct sim *s, int client, int thread)
 /* The process is gone: whatever its threads did, nobody hears of it. */
 void sim_app_crashed(struct sim *s, int client)
 {
-    for (struct sim_attempt *attempt = s->attempts; attempt < s->attempts + s->attempt_count; attempt++) {
+    SIM_EACH_ATTEMPT (s, attempt) {
         if (attempt->client == client && attempt->state != SIM_OVER) {
             if (attempt->state == SIM_HOLDING) {
                 sim_judge_left(s, attempt);
@@ -308,8 +300,8 @@ void sim_app_crashed(struct sim *s, int client)
 
 bool sim_app_done(const struct sim *s)
 {
-    for (int i = 0; i < s->attempt_count; i++) {
-        if (s->attempts[i].state != SIM_OVER && s->attempts[i].state != SIM_LEFT) {
+    SIM_EACH_ATTEMPT (s, it) {
+        if (it->state != SIM_OVER && it->state != SIM_LEFT) {
             return false;
         }
     }

@@ -89,9 +89,9 @@ static void know_replies(const struct sim *s, const struct sim_handle *handle)
 
 static void know_nodes(const struct sim *s)
 {
-    for (int i = 0; i < s->node_count; i++) {
-        if (shows(&s->nodes[i])) {
-            for (int v = s->nodes[i].value; v >= 0; v = s->values[v].older) {
+    SIM_EACH_NODE (s, node) {
+        if (shows(node)) {
+            for (int v = node->value; v >= 0; v = s->values[v].older) {
                 know(s->values[v].zxid);
             }
         }
@@ -115,10 +115,10 @@ static void know_clients(const struct sim *s)
         }
         know_replies(s, &s->clients[client].handle);
     }
-    for (int i = 0; i < s->attempt_count; i++) {
-        bool counts = s->attempts[i].state != SIM_OVER && s->attempts[i].state != SIM_LEFT;
-        know(counts ? s->attempts[i].token : 0);
-        know(counts ? s->attempts[i].last_lease : 0);
+    SIM_EACH_ATTEMPT (s, it) {
+        bool counts = it->state != SIM_OVER && it->state != SIM_LEFT;
+        know(counts ? it->token : 0);
+        know(counts ? it->last_lease : 0);
     }
     for (int path = 0; path < s->plan->paths; path++) {
         know(s->judge.granted[path].token);
@@ -317,8 +317,7 @@ static uint64_t core_hash(const struct sim *s, int client)
     for (uint32_t i = 0; i < w->count; i++) {
         hash = blend(hash, block_hash(w, w->blocks[i]));
     }
-    for (int i = 0; i < s->attempt_count; i++) { /* where the application's pointers lead */
-        const struct sim_attempt *attempt = &s->attempts[i];
+    SIM_EACH_ATTEMPT (s, attempt) { /* where the application's pointers lead */
         const void *mine = attempt->contender ? (const void *)attempt->contender : attempt->semaphore;
         if (attempt->client == client && mine) {
             hash = blend(hash, number_of(w, sim_heap_find(w->heap, (uintptr_t)mine, &offset)));
@@ -433,8 +432,7 @@ static uint64_t content_hash(const struct sim *s, const struct sim_message *m)
     const struct sim_part *request = &m->part;
     uint64_t hash = 0;
     if (request->op == ZKL__OP_CHILDREN && request->path >= 0) {
-        for (int node = sim_first_child(s, request->path, m->zxid); node >= 0;
-             node = sim_next_child(s, node, m->zxid)) {
+        SIM_EACH_CHILD (s, node, request->path, m->zxid) {
             hash += path_hash(s, s->nodes[node].path);
         }
     }
@@ -617,8 +615,8 @@ static uint64_t client_hash(const struct sim *s, int client)
         int attempt = it->threads[thread].attempt;
         hash = HASH(hash, it->threads[thread].next, attempt < 0 ? NOTHING : attempt_hash(s, &s->attempts[attempt]));
     }
-    for (int i = 0; i < s->attempt_count; i++) { /* a thread may have gone on */
-        hash = s->attempts[i].client == client ? blend(hash, attempt_hash(s, &s->attempts[i])) : hash;
+    SIM_EACH_ATTEMPT (s, attempt) { /* a thread may have gone on */
+        hash = attempt->client == client ? blend(hash, attempt_hash(s, attempt)) : hash;
     }
     return hash;
 }

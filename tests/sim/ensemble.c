@@ -1,5 +1,4 @@
 /* ensemble.c - the log: proposed by a leader, acknowledged by followers, committed, applied; the leader's session tracker. */
-#include <assert.h>
 #include <stdio.h>
 
 #include "sim.h"
@@ -173,11 +172,7 @@ static void try_commit(struct sim *s)
 
 static struct sim_txn *txn_new(struct sim *s, enum sim_txn_kind kind, int session)
 {
-    if (s->proposed == SIM_TXNS) {
-        s->overflow = true;
-        s->proposed--;
-    }
-    struct sim_txn *txn = &s->log[s->proposed++];
+    struct sim_txn *txn = &s->log[sim_next_of(&s->proposed, SIM_TXNS)];
     *txn = (struct sim_txn){.zxid = ++s->last_zxid,
                             .kind = kind,
                             .session = session,
@@ -300,15 +295,11 @@ void sim_leader_takes(struct sim *s, int from, const struct sim_message *request
 /* Leader.processSync: answered at once when nothing is outstanding, else when the last proposal is committed. */
 static void sim_leader_syncs(struct sim *s, int from, const struct sim_message *request)
 {
-    if (s->sync_count == SIM_SYNCS) {
-        s->overflow = true;
-        return;
-    }
-    s->syncs[s->sync_count++] = (struct sim_waiting_sync){.position = s->proposed,
-                                                          .server = from,
-                                                          .conn = request->conn,
-                                                          .conn_serial = request->conn_serial,
-                                                          .id = request->id};
+    s->syncs[sim_next_of(&s->sync_count, SIM_SYNCS)] = (struct sim_waiting_sync){.position = s->proposed,
+                                                                                 .server = from,
+                                                                                 .conn = request->conn,
+                                                                                 .conn_serial = request->conn_serial,
+                                                                                 .id = request->id};
     answer_syncs(s);
 }
 
@@ -371,7 +362,7 @@ void sim_leader_expires(struct sim *s)
 
 bool sim_stranger_writes(struct sim *s, const struct sim_part *part)
 {
-    if (s->leader < 0 || part->path < 0) {
+    if (s->leader < 0) {
         return false;
     }
     struct sim_txn *txn = txn_new(s, SIM_TXN_OP, SIM_STRANGER);

@@ -18,7 +18,7 @@ static int nth_ephemeral(const struct sim *s, int dir, int64_t n)
 {
     int found[SIM_NODES], count = 0;
     size_t length = strlen(s->paths[dir].text);
-    for (const struct sim_node *it = s->nodes; it < s->nodes + s->node_count; it++) {
+    SIM_EACH_NODE (s, it) {
         const char *text = s->paths[it->path].text;
         if (it->owner > SIM_STRANGER && it->dzxid == SIM_NEVER && memcmp(text, s->paths[dir].text, length) == 0 &&
             text[length] == '/') {
@@ -32,7 +32,7 @@ static int nth_ephemeral(const struct sim *s, int dir, int64_t n)
 static int nth_contender(const struct sim *s, int dir, int64_t n)
 {
     int found[SIM_PATHS], count = 0;
-    for (int node = sim_first_child(s, dir, SIM_HEAD); node >= 0; node = sim_next_child(s, node, SIM_HEAD)) {
+    SIM_EACH_CHILD (s, node, dir, SIM_HEAD) {
         if (zkl__name_parse(sim_node_name(s, node)).kind != ZKL_KIND_FOREIGN) {
             found[count++] = s->nodes[node].path;
         }
@@ -63,7 +63,7 @@ static int first_contender(const struct sim *s, int dir)
 {
     int first = -1;
     int32_t lowest = 0;
-    for (int node = sim_first_child(s, dir, SIM_HEAD); node >= 0; node = sim_next_child(s, node, SIM_HEAD)) {
+    SIM_EACH_CHILD (s, node, dir, SIM_HEAD) {
         struct zkl__name name = zkl__name_parse(sim_node_name(s, node));
         if (name.kind != ZKL_KIND_FOREIGN && (first < 0 || zkl__sequence_diff(name.sequence, lowest) < 0)) {
             first = s->nodes[node].path;
@@ -119,7 +119,7 @@ static void add_foreign(struct sim *s, int dir, int64_t kind)
 static bool remove_foreign(struct sim *s)
 {
     bool gone = true;
-    for (const struct sim_node *it = s->nodes; it < s->nodes + s->node_count; it++) {
+    SIM_EACH_NODE (s, it) {
         if (!it->by_stranger || it->owner != SIM_STRANGER || it->dzxid <= sim_committed_zxid(s)) {
             continue;
         }
@@ -149,7 +149,7 @@ static void forge_node(struct sim *s, int dir)
 /* It announces a release though it has never held, and stays or goes. */
 static void forge_word(struct sim *s, int dir, bool goes)
 {
-    for (int node = sim_first_child(s, dir, SIM_HEAD); node >= 0; node = sim_next_child(s, node, SIM_HEAD)) {
+    SIM_EACH_CHILD (s, node, dir, SIM_HEAD) {
         int child = s->nodes[node].path;
         if (!s->nodes[node].by_stranger || !s->nodes[node].sealed || s->nodes[node].value != node) {
             continue;
@@ -174,7 +174,7 @@ static void resize(struct sim *s, int dir, int64_t limit)
 
 static void reap(struct sim *s)
 {
-    for (const struct sim_node *it = s->nodes; it < s->nodes + s->node_count; it++) {
+    SIM_EACH_NODE (s, it) {
         if (it->container && it->dzxid == SIM_NEVER && it->cversion != 0 &&
             sim_child_count(s, it->path, SIM_HEAD) == 0) {
             sim_stranger_deletes(s, it->path);

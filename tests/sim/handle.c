@@ -1,6 +1,5 @@
 /* handle.c - the client library and its store adapter, as store.h promises them: what it tells its core, in order, at once or later, as the
  * completion thread of the library would; its connections; and what the core asks of it. */
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +21,7 @@ static int by_name(const void *a, const void *b)
 static size_t list_children(const struct sim *s, int path, int64_t zxid, const char **out)
 {
     size_t count = 0;
-    for (int node = sim_first_child(s, path, zxid); node >= 0; node = sim_next_child(s, node, zxid)) {
+    SIM_EACH_CHILD (s, node, path, zxid) {
         out[count++] = sim_node_name(s, node);
     }
     if (s->plan->delay == 0) {
@@ -206,9 +205,6 @@ static void attempt(struct sim *s, int client)
 {
     struct sim_handle *handle = handle_of(s, client);
     handle->conn = sim_conn_open(s, client, handle->server);
-    if (handle->conn < 0) {
-        return;
-    }
     handle->server = (handle->server + 1) % s->server_count;
     handle->state = SIM_HANDLE_CONNECTING;
     handle->began = sim_local(s, client, sim_now(s));
@@ -353,12 +349,12 @@ static void welcomed(struct sim *s, int client, int session, int64_t timeout)
 }
 
 /* A watch is registered here when the reply says that the server has it (zookeeper.c, activateWatcher). */
-static void note_watch(struct sim *s, struct sim_handle *handle, const struct sim_outstanding *asked, enum zkl__rc rc)
+static void note_watch(struct sim_handle *handle, const struct sim_outstanding *asked, enum zkl__rc rc)
 {
     if (asked->op == ZKL__OP_UNWATCH) {
         sim_watch_take(&handle->watches, asked->path, ~0u);
     } else if (asked->watch) {
-        sim_watch_set(s, &handle->watches, asked->op, asked->path, rc, SIM_WATCH_EXIST);
+        sim_watch_set(&handle->watches, asked->op, asked->path, rc, SIM_WATCH_EXIST);
     }
 }
 
@@ -373,7 +369,7 @@ static void take_reply(struct sim *s, int client, struct sim_message *message)
     if (message->zxid > handle->last_zxid) {
         handle->last_zxid = message->zxid;
     }
-    note_watch(s, handle, &asked, message->rc);
+    note_watch(handle, &asked, message->rc);
     if (message->rc == ZKL__RC_NOAUTH) {
         sim_judge_refused(s, client, asked.op, asked.path);
     }
@@ -441,10 +437,7 @@ static const void *keep(struct sim *s, const void *data, size_t size)
     if (size == 0) {
         return NULL;
     }
-    if (size > sizeof s->data - s->data_used) {
-        s->overflow = true;
-        return s->data;
-    }
+    assert(size <= sizeof s->data - s->data_used);
     char *copy = s->data + s->data_used;
     s->data_used += (uint32_t)size;
     return memcpy(copy, data, size);
@@ -494,10 +487,9 @@ static struct sim_message *request_of(struct sim *s, int client, uint64_t id, co
     if (op->kind == ZKL__OP_MULTI) {
         message->parts = s->part_count;
         message->part_count = (int)op->part_count;
-        for (size_t i = 0; i < op->part_count && s->part_count < SIM_PARTS; i++) {
-            s->parts[s->part_count++] = part_of(s, &op->parts[i]);
+        for (size_t i = 0; i < op->part_count; i++) {
+            s->parts[sim_next_of(&s->part_count, SIM_PARTS)] = part_of(s, &op->parts[i]);
         }
-        s->overflow = s->overflow || s->part_count == SIM_PARTS;
     }
     if (s->clients[client].throttled > 0) {
         s->clients[client].throttled--;
@@ -509,10 +501,7 @@ static struct sim_message *request_of(struct sim *s, int client, uint64_t id, co
 
 static void remember(struct sim *s, struct sim_handle *handle, uint64_t id, const struct sim_message *request)
 {
-    if (handle->count == SIM_OUTSTANDING) {
-        s->overflow = true;
-        return;
-    }
+    assert(handle->count < SIM_OUTSTANDING);
     const struct sim_part *last = request->part_count ? &s->parts[request->parts + request->part_count - 1] : NULL;
     handle->outstanding[(handle->first + handle->count++) % SIM_OUTSTANDING] =
         (struct sim_outstanding){.id = id,

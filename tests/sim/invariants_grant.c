@@ -31,8 +31,8 @@ static bool is_before(struct sim *s, const struct sim_attempt *it, const struct 
 static void sim_judge_delay(struct sim *s, const struct sim_attempt *attempt, int64_t token)
 {
     int64_t least = attempt->plan->delay - attempt->plan->delay / 500; /* by a clock that is fast */
-    for (const struct sim_attempt *it = s->attempts; it < s->attempts + s->attempt_count && least > 0; it++) {
-        if (is_before(s, it, attempt, token) && sim_now(s) < s->nodes[it->node[0]].died + least) {
+    SIM_EACH_ATTEMPT (s, it) {
+        if (least > 0 && is_before(s, it, attempt, token) && sim_now(s) < s->nodes[it->node[0]].died + least) {
             fail_by_lease(s, sim_fail_of(attempt, "delay",
                                          "is granted %.3f ms after the end of %d.%d, which did not release, not %.3f",
                                          (double)(sim_now(s) - s->nodes[it->node[0]].died) / 1e6, it->client,
@@ -48,7 +48,7 @@ static bool all_release(const struct sim *s, int path)
     for (int i = 0; i < s->client_count; i++) {
         all = all && !s->clients[i].suspended && s->plan->hides[i] == SIM_ANYBODY;
     }
-    for (const struct sim_acquire *it = s->plan->acquires; it < s->plan->acquires + s->plan->acquire_count; it++) {
+    SIM_EACH_ACQUIRE (s->plan, it) {
         bool here = it->path == path || (it->joint && it->path + 1 == path);
         all = all && it->timeout < 0 && it->cancel < 0 && !it->try_only && it->max_hold == 0 && (marks(it) || !here);
     }
@@ -65,8 +65,8 @@ void sim_judge_delayed(struct sim *s, const struct sim_attempt *attempt)
 
 static void sim_judge_mark(struct sim *s, const struct sim_attempt *attempt, int64_t token, bool unclean)
 {
-    for (struct sim_attempt *it = s->attempts; it < s->attempts + s->attempt_count && marks(attempt->plan); it++) {
-        if (it->reported || !is_before(s, it, attempt, token)) {
+    SIM_EACH_ATTEMPT (s, it) {
+        if (!marks(attempt->plan) || it->reported || !is_before(s, it, attempt, token)) {
             continue;
         }
         it->reported = true;
@@ -88,7 +88,7 @@ static bool wanted_by(struct sim *s, int client, int node)
     const struct sim_path *path = &s->paths[s->nodes[node].path];
     const char *dir = s->paths[path->parent].text;
     int32_t number = sim_node_number(s, node);
-    for (const struct sim_attempt *each = s->attempts; each < s->attempts + s->attempt_count; each++) {
+    SIM_EACH_ATTEMPT (s, each) {
         bool wants = each->client == client && (each->state == SIM_PENDING || each->state == SIM_HOLDING);
         for (int seat = 0; wants && sim_attempt_exists(each) && seat < each->seats; seat++) {
             struct zkl__name own = zkl__name_parse(sim_attempt_node(each, seat));
@@ -131,7 +131,7 @@ static void check_fifo(struct sim *s, struct sim_attempt *attempt, int own)
     int dir = s->paths[mine->path].parent;
     int32_t place = sim_node_number(s, own);
     int64_t now = sim_committed_zxid(s);
-    for (int node = sim_first_child(s, dir, now); node >= 0; node = sim_next_child(s, node, now)) {
+    SIM_EACH_CHILD (s, node, dir, now) {
         struct zkl__name name = zkl__name_parse(sim_node_name(s, node));
         if (node == own || name.kind == ZKL_KIND_FOREIGN || zkl__sequence_diff(name.sequence, place) >= 0 ||
             (attempt->shared && is_reader(name.kind))) {

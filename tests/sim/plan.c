@@ -327,7 +327,7 @@ static void roll_more(struct sim_plan *plan, uint64_t *dice)
     for (int i = 0; i < more && plan->acquire_count < SIM_ACQUIRES; i++) {
         plan->acquires[plan->acquire_count++] = plan->acquires[dice_below(dice, first)];
     }
-    for (struct sim_acquire *it = plan->acquires; it < plan->acquires + plan->acquire_count; it++) {
+    SIM_EACH_ACQUIRE (plan, it) {
         it->after = dice_once_in(dice, 2) ? dice_below(dice, plan->delay * 4) : it->after;
         it->hold = dice_once_in(dice, 3) ? dice_below(dice, plan->delay * 4) : it->hold;
         it->ending = dice_once_in(dice, 2) ? SIM_END_RELEASE : it->ending;
@@ -342,7 +342,7 @@ static void roll_lingering(struct sim_plan *plan, uint64_t seed)
         return;
     }
     roll_more(plan, &dice);
-    for (struct sim_acquire *it = plan->acquires; it < plan->acquires + plan->acquire_count; it++) {
+    SIM_EACH_ACQUIRE (plan, it) {
         int64_t linger = roll_linger(plan, &dice);
         it->linger = it->kind != SIM_READ && !it->mark && !it->joint ? linger : 0;
         plan->lingers = plan->lingers || it->linger > 0;
@@ -352,7 +352,7 @@ static void roll_lingering(struct sim_plan *plan, uint64_t seed)
 static void roll_least(struct sim_plan *plan, uint64_t seed)
 {
     uint64_t dice = dice_mix(seed + 0x1ea57);
-    for (struct sim_acquire *it = plan->acquires; it < plan->acquires + plan->acquire_count; it++) {
+    SIM_EACH_ACQUIRE (plan, it) {
         int64_t least = 1 + dice_below(&dice, plan->timeout * 2);
         bool range = (seed >= SIM_LEAST && seed < SIM_WALKING) || (seed >= SIM_MARKS && seed < SIM_CROWDS);
         bool may = range && it->kind == SIM_MUTEX && !it->mark && !it->joint && !dice_once_in(&dice, 4);
@@ -367,7 +367,7 @@ static void calm_down(struct sim_plan *plan)
     plan->fault_count = 0;
     plan->sequence = 0;
     memset(plan->hides, 0, sizeof plan->hides);
-    for (struct sim_acquire *it = plan->acquires; it < plan->acquires + plan->acquire_count; it++) {
+    SIM_EACH_ACQUIRE (plan, it) {
         it->timeout = it->cancel = -1;
         it->max_hold = 0;
         it->try_only = false;
@@ -378,7 +378,7 @@ static void calm_down(struct sim_plan *plan)
 static void roll_marks(struct sim_plan *plan, uint64_t *dice)
 {
     bool waits = dice_once_in(dice, 2), mixed = dice_once_in(dice, 3);
-    for (struct sim_acquire *it = plan->acquires; it < plan->acquires + plan->acquire_count; it++) {
+    SIM_EACH_ACQUIRE (plan, it) {
         it->mark = !mixed || !dice_once_in(dice, 3);
         it->delay = waits && it->mark ? it->delay : 0;
     }
@@ -396,7 +396,7 @@ static void roll_delays(struct sim_plan *plan, uint64_t seed)
     if (dice_once_in(&dice, 2)) {
         roll_more(plan, &dice);
     }
-    for (struct sim_acquire *it = plan->acquires; it < plan->acquires + plan->acquire_count; it++) {
+    SIM_EACH_ACQUIRE (plan, it) {
         it->kind = SIM_MUTEX;
         it->mark = it->downgrade = it->joint = false;
         it->delay = delay;
@@ -483,7 +483,7 @@ static void roll_crowds(struct sim_plan *plan, uint64_t seed)
     roll_more(plan, &dice);
     int clients = (int)dice_between(&dice, 1, 3);
     plan->clients = plan->clients < clients ? plan->clients : clients;
-    for (struct sim_acquire *it = plan->acquires; it < plan->acquires + plan->acquire_count; it++) {
+    SIM_EACH_ACQUIRE (plan, it) {
         it->client %= plan->clients;
         if (!dice_once_in(&dice, 4)) {
             it->path = 0;
@@ -515,7 +515,7 @@ static void roll_semaphores(struct sim_plan *plan, uint64_t seed)
         return;
     }
     int path = (int)dice_below(&dice, plan->paths);
-    for (struct sim_acquire *it = plan->acquires; it < plan->acquires + plan->acquire_count; it++) {
+    SIM_EACH_ACQUIRE (plan, it) {
         it->joint = false;
         if (it->path == path) {
             it->recipe = SIM_SEMAPHORE;

@@ -214,8 +214,8 @@ void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out)
             fprintf(out, "client %d ppm=%lld hides=%d\n", i, (long long)plan->ppm[i], (int)plan->hides[i]);
         }
     }
-    for (int i = 0; i < plan->acquire_count; i++) {
-        write_line(out, acquire_fields, &plan->acquires[i]);
+    SIM_EACH_ACQUIRE (plan, it) {
+        write_line(out, acquire_fields, it);
     }
     for (int i = 0; i < plan->fault_count; i++) {
         write_line(out, fault_fields, &plan->faults[i]);

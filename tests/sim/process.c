@@ -1,5 +1,4 @@
 /* process.c - a simulated process: its clock, its core behind the port, its end. */
-#include <assert.h>
 #include <stdarg.h>
 #include <string.h>
 

@@ -38,7 +38,7 @@ void sim_reset(struct sim *s, const struct sim_plan *plan, uint64_t seed)
     s->data_used = 0;
     s->conn_serial = s->link_serial = 0;
     s->client_count = plan->clients;
-    s->stepping = s->overflow = s->over = false;
+    s->stepping = s->over = false;
     s->judge = (struct sim_judge){.failed = false};
     s->faults = (struct sim_faults){.healed = false};
     memset(s->servers, 0, sizeof s->servers);
@@ -113,7 +113,7 @@ static void happen(struct sim *s, int slot)
 bool sim_step_slot(struct sim *s, int slot)
 {
     int64_t due = s->clock.due[slot];
-    if (due == SIM_NEVER || s->judge.failed || s->overflow) {
+    if (due == SIM_NEVER || s->judge.failed) {
         return false;
     }
     s->clock.now = due;
@@ -134,8 +134,8 @@ bool sim_step(struct sim *s)
 /* Nothing of the application is left on the servers, and only living processes have sessions. */
 static bool quiet(const struct sim *s)
 {
-    for (int node = 0; node < s->node_count; node++) {
-        if (s->nodes[node].owner > SIM_STRANGER && sim_stands(s, node)) {
+    SIM_EACH_NODE (s, it) {
+        if (it->owner > SIM_STRANGER && it->dzxid > sim_committed_zxid(s)) {
             return false;
         }
     }
@@ -176,7 +176,7 @@ static void close_all(struct sim *s)
         sim_clock_set(&s->clock, SLOT_PROCESS + client, SIM_NEVER); /* whoever has not started yet need not */
         sim_process_close(s, client);
     }
-    if (!run_until(s, all_closed, sim_now(s) + 20 * s->plan->timeout) && !s->judge.failed && !s->overflow) {
+    if (!run_until(s, all_closed, sim_now(s) + 20 * s->plan->timeout)) {
         sim_fail(s, "liveness", "a session does not close");
     }
 }
@@ -213,7 +213,7 @@ void sim_finish(struct sim *s, bool in_time)
          * reconnect. */
         run_until(s, quiet, sim_now(s) + 4 * s->plan->timeout + 20 * s->tick);
     }
-    sim_judge_end(s, in_time || s->judge.failed || s->overflow);
+    sim_judge_end(s, in_time);
     if (!s->judge.failed) {
         close_all(s);
     }
@@ -236,7 +236,7 @@ bool sim_run(struct sim *s, const struct sim_plan *plan, uint64_t seed, FILE *tr
     bool slow = plan->slow_once_in > 0 || plan->scheduler == SIM_PCT;
     sim_begin(s, plan, seed, trace);
     bool done = run_until(s, app_done, plan->heal + limit);
-    bool late = !done && slow && !s->judge.failed && !s->overflow;
+    bool late = !done && slow && !s->judge.failed;
     sim_finish(s, done || (late && run_on_a_quick_network(s, limit)));
     return !s->judge.failed;
 }

@@ -16,8 +16,8 @@ const char *sim_semaphore_folder(int path, bool leases)
 
 bool sim_path_is_semaphore(const struct sim_plan *plan, int path)
 {
-    for (int i = 0; i < plan->acquire_count; i++) {
-        if (plan->acquires[i].recipe == SIM_SEMAPHORE && plan->acquires[i].path == path) {
+    SIM_EACH_ACQUIRE (plan, it) {
+        if (it->recipe == SIM_SEMAPHORE && it->path == path) {
             return true;
         }
     }

@@ -1,6 +1,5 @@
 /* server.c - a server as its clients meet it: channels, watches, connections, reads, the order of answers. A channel is ordered: a message is
  * read when its delay is over, after all before it, and not while the channel is held. */
-#include <assert.h>
 #include <stdio.h>
 
 #include "sim.h"
@@ -10,11 +9,8 @@ struct sim_message *sim_message_new(struct sim *s, enum sim_message_kind kind)
     struct sim_message *message = s->free_messages;
     if (message) {
         s->free_messages = message->next;
-    } else if (s->message_count < SIM_MESSAGES) {
-        message = &s->messages[s->message_count++];
     } else {
-        s->overflow = true;
-        message = &s->messages[SIM_MESSAGES - 1]; /* the run is over: nobody will read it */
+        message = &s->messages[sim_next_of(&s->message_count, SIM_MESSAGES)];
     }
     *message =
         (struct sim_message){.kind = kind, .session = -1, .conn = -1, .via = -1, .path = -1, .node = -1, .parts = -1};
@@ -30,9 +26,6 @@ struct sim_message *sim_message_copy(struct sim *s, const struct sim_message *me
 
 void sim_message_free(struct sim *s, struct sim_message *message)
 {
-    if (s->overflow) {
-        return;
-    }
     message->next = s->free_messages;
     s->free_messages = message;
 }
@@ -119,27 +112,22 @@ static struct sim_watch *find_watch(struct sim_watches *watches, int path)
     return NULL;
 }
 
-static void watch_add(struct sim *s, struct sim_watches *watches, int path, unsigned bits)
+static void watch_add(struct sim_watches *watches, int path, unsigned bits)
 {
     struct sim_watch *watch = find_watch(watches, path);
     if (!watch) {
-        if (watches->count == SIM_WATCHES) {
-            s->overflow = true;
-            return;
-        }
-        watch = &watches->all[watches->count++];
+        watch = &watches->all[sim_next_of(&watches->count, SIM_WATCHES)];
         *watch = (struct sim_watch){.path = path};
     }
     watch->bits |= bits;
 }
 
-void sim_watch_set(struct sim *s, struct sim_watches *watches, enum zkl__op_kind op, int path, enum zkl__rc rc,
-                   unsigned absent)
+void sim_watch_set(struct sim_watches *watches, enum zkl__op_kind op, int path, enum zkl__rc rc, unsigned absent)
 {
     if (rc == ZKL__RC_OK) {
-        watch_add(s, watches, path, op == ZKL__OP_CHILDREN ? SIM_WATCH_CHILD : SIM_WATCH_DATA);
+        watch_add(watches, path, op == ZKL__OP_CHILDREN ? SIM_WATCH_CHILD : SIM_WATCH_DATA);
     } else if (rc == ZKL__RC_NONODE && op == ZKL__OP_EXISTS) {
-        watch_add(s, watches, path, absent);
+        watch_add(watches, path, absent);
     }
 }
 
@@ -230,7 +218,7 @@ static void reset_watch(struct sim *s, int index, int path, unsigned bit, int64_
     } else if (there && sim_tree_changed(s, path, zxid, children) > since) {
         tell(s, index, path, children ? ZKL__WATCH_CHILDREN : ZKL__WATCH_CHANGED, zxid);
     } else {
-        watch_add(s, &conn->watches, path, children ? SIM_WATCH_CHILD : SIM_WATCH_DATA);
+        watch_add(&conn->watches, path, children ? SIM_WATCH_CHILD : SIM_WATCH_DATA);
     }
 }
 
@@ -287,16 +275,13 @@ static int find_room(struct sim *s)
             spare = i;
         }
     }
+    assert(spare >= 0);
     return spare;
 }
 
 int sim_conn_open(struct sim *s, int client, int server)
 {
     int index = find_room(s);
-    if (index < 0) {
-        s->overflow = true;
-        return -1;
-    }
     clear(s, index);
     struct sim_conn *conn = &s->conns[index];
     conn->used = true;
@@ -422,7 +407,7 @@ static enum zkl__rc read_tree(struct sim *s, struct sim_conn *conn, struct sim_m
     }
     enum zkl__rc rc = sim_tree_read(s, conn->client, part->op, part->path, zxid, node);
     if (request->watch) {
-        sim_watch_set(s, &conn->watches, part->op, part->path, rc, SIM_WATCH_DATA); /* with the others */
+        sim_watch_set(&conn->watches, part->op, part->path, rc, SIM_WATCH_DATA); /* with the others */
     }
     return rc;
 }
@@ -641,18 +626,15 @@ static void revalidate(struct sim *s, int index, int session)
 
 static int session_new(struct sim *s, int client, int64_t timeout)
 {
-    if (s->session_count == SIM_SESSIONS) {
-        s->overflow = true;
-        return 0;
-    }
-    s->sessions[s->session_count] = (struct sim_session){.client = client,
-                                                         .timeout = timeout,
-                                                         .shortest = timeout,
-                                                         .deadline = SIM_NEVER,
-                                                         .decided = SIM_NEVER,
-                                                         .closing = true, /* not tracked before it is proposed */
-                                                         .owner = -1};
-    return s->session_count++;
+    int index = sim_next_of(&s->session_count, SIM_SESSIONS);
+    s->sessions[index] = (struct sim_session){.client = client,
+                                              .timeout = timeout,
+                                              .shortest = timeout,
+                                              .deadline = SIM_NEVER,
+                                              .decided = SIM_NEVER,
+                                              .closing = true, /* not tracked before it is proposed */
+                                              .owner = -1};
+    return index;
 }
 
 static void take_connect(struct sim *s, int index, struct sim_message *request)

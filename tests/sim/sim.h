@@ -3,6 +3,8 @@
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
 
+#include <assert.h>
+
 #include "../lib/dice.h"
 #include "client.h"
 #include "ensemble.h"
@@ -117,7 +119,6 @@ struct sim {
     bool stepping;       /* inside a core's step */
     bool over;           /* what the plan wants is done: nobody starts any more */
     bool quick;          /* the network has become as fast as it can be */
-    bool overflow;       /* out of room: a storm */
     const char *without; /* an invariant that does not count; NULL: none */
     FILE *trace;         /* NULL: nobody reads it */
     bool story;          /* told shorter */
@@ -125,12 +126,27 @@ struct sim {
     void (*listener)(struct sim *s, int client, const struct zkl__event *event);
 };
 
+/* In the order of their numbers; the children of a path that live at zxid in none. */
+#define SIM_EACH_ATTEMPT(s, it) SIM_EACH(it, (s)->attempts, (s)->attempt_count)
+#define SIM_EACH_ACQUIRE(plan, it) SIM_EACH(it, (plan)->acquires, (plan)->acquire_count)
+#define SIM_EACH_NODE(s, it) SIM_EACH(it, (s)->nodes, (s)->node_count)
+#define SIM_EACH_CHILD(s, node, path, zxid) \
+    for (int node = sim_first_child(s, path, zxid); node >= 0; node = sim_next_child(s, node, zxid))
+#define SIM_EACH(it, all, count) for (__typeof__(&(all)[0]) it = (all); it < (all) + (count); it++)
+
 static inline int64_t sim_now(const struct sim *s)
 {
     return s->clock.now;
 }
 /* Arms a slot; what belongs to a paused process waits until it goes on. */
 void sim_arm(struct sim *s, int slot, int64_t due);
+
+/* The next of those that there is room for. A run that needs more is a storm, and ends. */
+static inline int sim_next_of(int *count, int room)
+{
+    assert(*count < room);
+    return (*count)++;
+}
 
 struct sim_message *sim_message_new(struct sim *s, enum sim_message_kind kind);
 struct sim_message *sim_message_copy(struct sim *s, const struct sim_message *message);
@@ -192,7 +208,7 @@ void sim_server_ends_batch(struct sim *s, int server);
 bool sim_server_reads_first(const struct sim *s, int server, const struct sim_txn *txn);
 
 /* One-shot watches, of a server's connection or of a client library: the bits that it had. */
-void sim_watch_set(struct sim *s, struct sim_watches *watches, enum zkl__op_kind op, int path, enum zkl__rc rc,
+void sim_watch_set(struct sim_watches *watches, enum zkl__op_kind op, int path, enum zkl__rc rc,
                    unsigned absent); /* by a reply; absent: of an exists that found nothing */
 unsigned sim_watch_take(struct sim_watches *watches, int path, unsigned bits);
 

@@ -25,11 +25,7 @@ static int path_find(struct sim *s, const char *text)
     size_t length = zkl__path_join(above, sizeof above, text, NULL);
     bool deep = length > 1 && zkl__path_shorten(above);
     int parent = length > 1 ? path_find(s, deep ? above : "/") : -1;
-    if (length == 0 || s->path_count == SIM_PATHS) {
-        s->overflow = true;
-        return -1;
-    }
-    int index = s->path_count++;
+    int index = sim_next_of(&s->path_count, SIM_PATHS);
     struct sim_path *path = &s->paths[index];
     *path = (struct sim_path){.parent = parent,
                               .first_child = -1,
@@ -49,10 +45,8 @@ static int path_find(struct sim *s, const char *text)
 int sim_path_of(struct sim *s, const char *dir, const char *name)
 {
     char text[SIM_PATH_TEXT];
-    if (zkl__path_join(text, sizeof text, dir, name) == 0) {
-        s->overflow = true;
-        return -1;
-    }
+    size_t length = zkl__path_join(text, sizeof text, dir, name);
+    assert(length > 0);
     return path_find(s, text);
 }
 
@@ -67,11 +61,7 @@ static int64_t wall_skew(const struct sim *s)
 /* What it is created with is the value of its own index. */
 static int node_new(struct sim *s, const struct sim_part *part, int path, int64_t zxid)
 {
-    if (s->node_count == SIM_NODES) {
-        s->overflow = true;
-        return SIM_NODES - 1;
-    }
-    int index = s->node_count++;
+    int index = sim_next_of(&s->node_count, SIM_NODES);
     s->nodes[index] = (struct sim_node){
         .path = path, .older = s->paths[path].node, .czxid = zxid, .dzxid = SIM_NEVER, .owner = -1, .value = index};
     s->values[index] = (struct sim_value){.zxid = zxid,
@@ -131,7 +121,7 @@ int sim_next_child(const struct sim *s, int node, int64_t zxid)
 int sim_child_count(const struct sim *s, int path, int64_t zxid)
 {
     int count = 0;
-    for (int node = sim_first_child(s, path, zxid); node >= 0; node = sim_next_child(s, node, zxid)) {
+    SIM_EACH_CHILD (s, node, path, zxid) {
         count++;
     }
     return count;
@@ -218,11 +208,7 @@ enum zkl__rc sim_tree_read(const struct sim *s, int client, enum zkl__op_kind op
 
 static struct sim_effect *effect_new(struct sim *s, enum sim_effect_kind kind, int node)
 {
-    if (s->effect_count == SIM_EFFECTS) {
-        s->overflow = true;
-        s->effect_count--;
-    }
-    struct sim_effect *effect = &s->effects[s->effect_count++];
+    struct sim_effect *effect = &s->effects[sim_next_of(&s->effect_count, SIM_EFFECTS)];
     *effect = (struct sim_effect){.kind = kind, .node = node, .parent = -1};
     return effect;
 }
@@ -260,9 +246,6 @@ static enum zkl__rc do_create(struct sim *s, struct sim_part *part, int session,
         char text[SIM_PATH_TEXT + 16];
         snprintf(text, sizeof text, "%s%010d", wanted->text, head_cversion(s, &s->nodes[parent]));
         path = path_find(s, text);
-        if (path < 0) {
-            return ZKL__RC_REFUSED;
-        }
     }
     if (sim_node_at(s, path, SIM_HEAD) >= 0) {
         return ZKL__RC_NODEEXISTS;
@@ -330,18 +313,14 @@ static enum zkl__rc do_set_or_check(struct sim *s, struct sim_part *part, int se
     if (!set) {
         return ZKL__RC_OK;
     }
-    if (s->value_count == SIM_VALUES) {
-        s->overflow = true;
-        return ZKL__RC_REFUSED;
-    }
-    int older = s->nodes[node].value;
-    s->values[s->value_count] = (struct sim_value){.zxid = zxid,
-                                                   .time = sim_now(s),
-                                                   .older = older,
-                                                   .version = s->values[older].version + 1,
-                                                   .size = part->size,
-                                                   .data = part->data};
-    s->nodes[node].value = s->value_count++;
+    int older = s->nodes[node].value, newest = sim_next_of(&s->value_count, SIM_VALUES);
+    s->values[newest] = (struct sim_value){.zxid = zxid,
+                                           .time = sim_now(s),
+                                           .older = older,
+                                           .version = s->values[older].version + 1,
+                                           .size = part->size,
+                                           .data = part->data};
+    s->nodes[node].value = newest;
     effect_new(s, SIM_CHANGED, node);
     return ZKL__RC_OK;
 }

@@ -151,8 +151,7 @@ static void live(void *arg)
         fiber_wait(&actors[client], INT64_MAX);
     }
     int at = 0;
-    for (const struct sim_acquire *plan = s->plan->acquires; plan < s->plan->acquires + s->plan->acquire_count;
-         plan++) {
+    SIM_EACH_ACQUIRE (s->plan, plan) {
         if (plan->client == client && plan->thread == thread && at++ >= me->next) {
             me->next = at; /* a process that starts again goes on behind it */
             struct turn turn = {.s = s, .client = client, .thread = thread, .plan = plan};

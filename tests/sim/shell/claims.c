@@ -16,7 +16,7 @@ static bool stands(const struct sim *s, const struct sim_node *node, int64_t zxi
 static int64_t next_change(const struct sim *s, int dir, int64_t after, int64_t to)
 {
     int64_t next = 0;
-    for (const struct sim_node *it = s->nodes; it < s->nodes + s->node_count; it++) {
+    SIM_EACH_NODE (s, it) {
         const int64_t changes[] = {it->czxid, it->dzxid};
         for (int i = 0; i < 2 && s->paths[it->path].parent == dir; i++) {
             if (changes[i] > after && changes[i] <= to && (!next || changes[i] < next)) {
@@ -37,7 +37,7 @@ static bool is_first_at(const struct sim *s, int own, int64_t zxid, bool of_othe
 {
     int32_t place = sim_node_number(s, own);
     int dir = s->paths[s->nodes[own].path].parent;
-    for (int node = sim_first_child(s, dir, zxid); node >= 0; node = sim_next_child(s, node, zxid)) {
+    SIM_EACH_CHILD (s, node, dir, zxid) {
         struct zkl__name name = zkl__name_parse(sim_node_name(s, node));
         if (node != own && !s->nodes[node].by_stranger && name.kind != ZKL_KIND_FOREIGN &&
             zkl__sequence_diff(name.sequence, place) < 0 &&
@@ -62,7 +62,7 @@ bool sim_was_first(const struct sim *s, int node, int64_t from, int64_t to, bool
 static int members_at(const struct sim *s, int dir, int64_t zxid)
 {
     int count = 0;
-    for (int node = sim_first_child(s, dir, zxid); node >= 0; node = sim_next_child(s, node, zxid)) {
+    SIM_EACH_CHILD (s, node, dir, zxid) {
         count += s->nodes[node].owner != -1 && strcmp(sim_node_name(s, node), "ready") != 0;
     }
     return count;
@@ -161,8 +161,8 @@ static bool is_exempt(const struct sim *s, int session)
         return false;
     }
     bool taken = s->sessions[session].by_operator;
-    for (int node = 0; node < s->node_count && !taken; node++) {
-        taken = s->nodes[node].owner == session && s->nodes[node].taken;
+    SIM_EACH_NODE (s, it) {
+        taken = taken || (it->owner == session && it->taken);
     }
     return taken;
 }

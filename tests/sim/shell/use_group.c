@@ -39,7 +39,7 @@ static void list_now(struct sim *s, int dir, char *ids)
     ids[0] = '\0';
     for (int i = 0; i < IDS; i++) {
         const char *next = NULL;
-        for (int node = sim_first_child(s, dir, now); node >= 0; node = sim_next_child(s, node, now)) {
+        SIM_EACH_CHILD (s, node, dir, now) {
             const char *name = sim_node_name(s, node);
             if (s->nodes[node].owner != -1 && strcmp(name, last) > 0 && (!next || strcmp(name, next) < 0)) {
                 next = name;
