@@ -15,7 +15,9 @@
  *              and its place among that client's connections.
  *  the past    The log that every server has applied; nodes that no server shows and nothing names; connections closed at both ends;
  *              acquires that are over; the judge's counts.
- *  the room    of sim.h, which is much larger than these worlds. */
+ *  the room    of sim.h, which is much larger than these worlds.
+ *  the same    What is so in each of these worlds: no pauses, held channels, preemption, elections, access lists of readers, shorter
+ *              timeouts, inboxes, joints, readers, deadlines, cancels. */
 #include <string.h>
 
 #include "run.h"
@@ -392,16 +394,16 @@ static uint64_t watches_hash(const struct sim *s, const struct sim_watches *watc
 
 static uint64_t part_hash(const struct sim *s, const struct sim_part *part)
 {
-    return HASH(part->op, part->mode, part->readers, part->sealed, part->rc, path_hash(s, part->path),
-                node_hash(s, part->node), part->version, bytes_hash(part->data, part->size));
+    return HASH(part->op, part->mode, part->sealed, part->rc, path_hash(s, part->path), node_hash(s, part->node),
+                part->version, bytes_hash(part->data, part->size));
 }
 
 static uint64_t message_hash(const struct sim *s, int client, const struct sim_message *m)
 {
     client = client < 0 && m->conn >= 0 ? s->conns[m->conn].client : client;
     uint64_t hash = HASH(m->kind, m->rc, m->zk_code, m->session, m->event, m->watch, m->answered, m->due,
-                         m->position - base, m->touches.all, m->touches.shorter, conn_hash(s, m->conn, m->conn_serial),
-                         path_hash(s, m->path), node_hash(s, m->node), m->timeout, part_hash(s, &m->part));
+                         m->position - base, m->touches.all, conn_hash(s, m->conn, m->conn_serial),
+                         path_hash(s, m->path), node_hash(s, m->node), part_hash(s, &m->part));
     hash = client < 0 ? hash : HASH(hash, id_hash(s, client, m->id), seen(s, client, m->zxid));
     for (int i = 0; m->parts >= 0 && i < m->part_count; i++) {
         hash = blend(hash, part_hash(s, &s->parts[m->parts + i]));
@@ -411,7 +413,7 @@ static uint64_t message_hash(const struct sim *s, int client, const struct sim_m
 
 static uint64_t channel_hash(const struct sim *s, int client, const struct sim_channel *channel)
 {
-    uint64_t hash = channel->held_until;
+    uint64_t hash = 0;
     for (const struct sim_message *m = channel->head; m; m = m->next) {
         hash = blend(hash, message_hash(s, client, m));
     }
@@ -474,9 +476,8 @@ static uint64_t tree_hash(const struct sim *s)
         if (!shows(n)) {
             continue;
         }
-        uint64_t hash =
-            HASH(node_hash(s, i), rank(n->dzxid), n->owner, n->readers, n->sealed, n->container, n->by_stranger,
-                 n->taken, n->cversion, n->head_zxid > sim_committed_zxid(s) ? n->head_cversion : NOTHING, n->end_told);
+        uint64_t hash = HASH(node_hash(s, i), rank(n->dzxid), n->owner, n->sealed, n->container, n->taken, n->cversion,
+                             n->head_zxid > sim_committed_zxid(s) ? n->head_cversion : NOTHING, n->end_told);
         for (int v = n->value; v >= 0; v = s->values[v].older) {
             hash = HASH(hash, rank(s->values[v].zxid), s->values[v].version,
                         bytes_hash(s->values[v].data, s->values[v].size));
@@ -513,41 +514,35 @@ static uint64_t server_hash(const struct sim *s, int server)
     for (int i = 0; i < s->server_count; i++) {
         heard = HASH(heard, it->heard[i], it->linked[i]);
     }
-    return HASH(heard, it->role, it->logged - base, it->applied - base, it->paused_until, it->isolated_until,
-                it->heard_leader, it->link_serial, it->touched.all, it->touched.shorter, it->is_answering,
-                it->is_answering ? it->answering.all : 0, it->is_answering ? it->answering.shorter : 0,
+    return HASH(heard, it->role, it->logged - base, it->applied - base, it->heard_leader, it->touched.all,
                 channel_hash(s, -1, &it->to_leader), channel_hash(s, -1, &it->from_leader));
 }
 
 static uint64_t session_hash(const struct sim *s, int session)
 {
     const struct sim_session *it = &s->sessions[session];
-    return HASH(it->client, it->closing, it->committed, it->ended, it->by_operator, it->timeout, it->deadline,
+    return HASH(it->client, it->closing, it->committed, it->ended, it->by_operator, it->deadline,
                 it->taken ? it->turn : NOTHING, it->decided,
-                it->ended && it->ended_position >= base ? it->ended_position - base : NOTHING, it->owner,
-                it->owner_serial);
+                it->ended && it->ended_position >= base ? it->ended_position - base : NOTHING, it->owner);
 }
 
 static uint64_t one_conn_hash(const struct sim *s, int index)
 {
     const struct sim_conn *conn = &s->conns[index];
-    uint64_t hash = HASH(conn_hash(s, index, conn->serial), conn->server, conn->session, conn->client_open,
-                         conn->server_open, conn->welcomed, channel_hash(s, conn->client, &conn->to_server),
-                         channel_hash(s, conn->client, &conn->to_client), s->clock.due[SLOT_TO_SERVER + index],
-                         s->clock.due[SLOT_TO_CLIENT + index], watches_hash(s, &conn->watches));
-    for (const struct sim_message *m = conn->pending.head; m; m = m->next) {
-        hash = blend(hash, message_hash(s, conn->client, m));
-    }
-    return hash;
+    return HASH(conn_hash(s, index, conn->serial), conn->server, conn->session, conn->client_open, conn->server_open,
+                conn->welcomed, channel_hash(s, conn->client, &conn->to_server),
+                channel_hash(s, conn->client, &conn->to_client), channel_hash(s, conn->client, &conn->pending),
+                s->clock.due[SLOT_TO_SERVER + index], s->clock.due[SLOT_TO_CLIENT + index],
+                watches_hash(s, &conn->watches));
 }
 
 static uint64_t handle_hash(const struct sim *s, int client)
 {
     const struct sim_handle *it = &s->clients[client].handle;
-    uint64_t hash = HASH(it->state, it->server, it->ever_connected,
-                         it->conn < 0 ? NOTHING : conn_hash(s, it->conn, s->conns[it->conn].serial), it->session,
-                         it->connections - it->connections_told, seen(s, client, it->last_zxid), it->last_received,
-                         it->last_sent, it->began, replies_hash(s, it), channel_hash(s, client, &it->inbox));
+    uint64_t hash =
+        HASH(it->state, it->server, it->ever_connected,
+             it->conn < 0 ? NOTHING : conn_hash(s, it->conn, s->conns[it->conn].serial), it->session,
+             seen(s, client, it->last_zxid), it->last_received, it->last_sent, it->began, replies_hash(s, it));
     for (int i = 0; i < it->watches.count; i++) {
         hash = HASH(hash, path_hash(s, it->watches.all[i].path), it->watches.all[i].bits);
     }
@@ -594,10 +589,9 @@ static uint64_t attempt_hash(const struct sim *s, const struct sim_attempt *it)
     if (it->state == SIM_OVER || it->state == SIM_LEFT) {
         return it->state;
     }
-    uint64_t hash =
-        HASH(it->state, it->plan - s->plan->acquires, it->contender != NULL, it->joint != NULL,
-             it->semaphore ? permits_hash(s, it) : NOTHING, it->session, it->shared, it->jeopardy, it->lapsed,
-             it->canceled, it->exempt, it->granted > 0, it->deadline, list_was_later(s, it), rank(it->token));
+    uint64_t hash = HASH(it->state, it->plan - s->plan->acquires, it->contender != NULL,
+                         it->semaphore ? permits_hash(s, it) : NOTHING, it->session, it->jeopardy, it->lapsed,
+                         it->exempt, it->granted > 0, list_was_later(s, it), rank(it->token));
     for (int seat = 0; seat < it->seats; seat++) {
         bool there = it->node[seat] >= 0 && shows(&s->nodes[it->node[seat]]);
         hash = HASH(hash, there ? node_hash(s, it->node[seat]) : it->node[seat] < 0);
@@ -608,9 +602,8 @@ static uint64_t attempt_hash(const struct sim *s, const struct sim_attempt *it)
 static uint64_t client_hash(const struct sim *s, int client)
 {
     const struct sim_client *it = &s->clients[client];
-    uint64_t hash =
-        HASH(it->process, it->incarnation, it->heap.live, it->paused_until, it->held_up_until, it->held_down_until,
-             it->throttled, it->refused, it->suspended, it->last_step, handle_hash(s, client), core_hash(s, client));
+    uint64_t hash = HASH(it->incarnation, it->heap.live, it->suspended, it->last_step, handle_hash(s, client),
+                         core_hash(s, client));
     for (int thread = 0; thread < SIM_THREADS; thread++) {
         int attempt = it->threads[thread].attempt;
         hash = HASH(hash, it->threads[thread].next, attempt < 0 ? NOTHING : attempt_hash(s, &s->attempts[attempt]));
@@ -634,7 +627,7 @@ static uint64_t judge_hash(const struct sim *s)
 uint64_t sim_digest(const struct sim *s)
 {
     know_all(s);
-    uint64_t hash = HASH(sim_now(s), s->leader, s->epoch, tree_hash(s), log_hash(s), judge_hash(s)), conns = 0;
+    uint64_t hash = HASH(sim_now(s), tree_hash(s), log_hash(s), judge_hash(s)), conns = 0;
     for (int slot = SLOT_TO_LEADER; slot < SLOTS; slot++) {
         hash = blend(hash, s->clock.due[slot]);
     }

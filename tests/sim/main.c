@@ -3,10 +3,9 @@
  *   sim [--without INVARIANT] ..., of which no violation counts
  *   sim --seeds FROM COUNT     runs seeds FROM .. FROM + COUNT - 1, and says how many of what happened
  *   sim --seed N [--trace]     one seed; its story
- *   sim --plan FILE [--trace]  a plan kept as text
+ *   sim --plan FILE [--trace]  a plan kept as text. ./shrink makes one that fails small
  *   sim --story FILE           its trace, shortened, for people and golden files
  *   sim --print N              the plan of a seed, as text
- *   sim --shrink N | FILE      a failing seed's or file's plan, with every line taken out that it does not need
  *   sim --explore SERVERS CLIENTS ACQUIRES FAULTS [WORDS]   every order of events, to the end (not of sim_recipes).
  *       WORDS: explore.c
  *
@@ -39,8 +38,8 @@ static int run_seeds(struct sim *s, uint64_t from, uint64_t count)
         seed_now = seed;
         sim_plan_roll(&plan, seed, s->shell);
         if (!sim_run(s, &plan, seed, NULL)) {
-            printf("seed %llu: %s\nsee it: --seed %llu --trace\nshrink it: --shrink %llu\n", (unsigned long long)seed,
-                   s->judge.verdict, (unsigned long long)seed, (unsigned long long)seed);
+            printf("seed %llu: %s\nsee it: --seed %llu --trace\nmake it small: tests/sim/shrink\n",
+                   (unsigned long long)seed, s->judge.verdict, (unsigned long long)seed);
             return 1;
         }
         hash = (hash ^ s->hash) * 0x100000001b3u;
@@ -91,21 +90,11 @@ static int run_one(struct sim *s, const char *what, bool trace)
     return fine ? 0 : 1;
 }
 
-static int print_plan(struct sim *s, const char *what, bool shrinks)
-{
-    if (shrinks && !sim_plan_shrink(s, &plan, seed_now)) {
-        fprintf(stderr, "%s violates nothing\n", what);
-        return 2;
-    }
-    sim_plan_write(&plan, seed_now, stdout);
-    return 0;
-}
-
 static int usage(void)
 {
     fprintf(stderr,
             "usage: sim [--without INVARIANT] --seeds FROM COUNT | --seed N [--trace] | --plan FILE [--trace] | "
-            "--story FILE | --print N | --shrink N | --explore S C A F [WORDS]\n");
+            "--story FILE | --print N | --explore S C A F [WORDS]\n");
     return 2;
 }
 
@@ -123,15 +112,15 @@ int main(int argc, char **argv)
     signal(SIGABRT, crashed);
     signal(SIGSEGV, crashed);
     const char *command = argc < 3 ? "" : argv[1];
-    bool shrinks = strcmp(command, "--shrink") == 0;
     s->story = strcmp(command, "--story") == 0;
     int code;
     if (strcmp(command, "--seeds") == 0 && argc == 4) {
         code = run_seeds(s, strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
     } else if (strcmp(command, "--seed") == 0 || strcmp(command, "--plan") == 0 || s->story) {
         code = read_plan(s, argv[2]) ? run_one(s, argv[2], argc > 3 || s->story) : 2;
-    } else if (strcmp(command, "--print") == 0 || shrinks) {
-        code = read_plan(s, argv[2]) ? print_plan(s, argv[2], shrinks) : 2;
+    } else if (strcmp(command, "--print") == 0 && read_plan(s, argv[2])) {
+        sim_plan_write(&plan, seed_now, stdout);
+        code = 0;
     } else if (strcmp(command, "--explore") == 0 && argc >= 6 && !s->shell) {
         code = sim_explore(s, argv + 2, argc == 7 ? argv[6] : "");
     } else {

@@ -1,7 +1,7 @@
 /* plan.h - everything that one run does not leave to the code under test: who acquires what, which faults strike when, how slow
  * the network is. Made from a seed, or read from a text file; a failing plan is shrunk and kept as such a file.
  *
- * A plan is a list of lines, so that a shrinker can take lines out. See plan_text.c for the words. */
+ * A plan is a list of lines, so that ./shrink can take lines out. See plan_text.c for the words. */
 #ifndef SIM_PLAN_H
 #define SIM_PLAN_H
 
@@ -166,8 +166,6 @@ void sim_plan_roll(struct sim_plan *plan, uint64_t seed, bool shell);
 /* 0, or the number of the line that cannot be read. */
 int sim_plan_read(struct sim_plan *plan, uint64_t *seed, FILE *in);
 void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out);
-/* Takes out whatever it can do without, as long as the same invariant is violated. False: none is. */
-bool sim_plan_shrink(struct sim *s, struct sim_plan *plan, uint64_t seed);
 bool sim_path_is_semaphore(const struct sim_plan *plan, int path);
 /* In some of these it gets other limits, and most who want permits go by what the path says. */
 bool sim_plan_resizes(const struct sim_plan *plan);

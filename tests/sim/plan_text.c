@@ -1,4 +1,4 @@
-/* plan_text.c - a plan as text, one thing per line, and a failing plan made small. Times are in ms.
+/* plan_text.c - a plan as text, one thing per line. Times are in ms. `shrink` makes a failing one small.
  *
  *   seed 12
  *   ensemble servers=3 observers=0 masters=0 batches=0 tick=2000 timeout=10000 pause=500 walk=0
@@ -61,52 +61,60 @@ const char *sim_fault_name(enum sim_fault_kind kind)
 
 enum form { NUMBER, TIME, WORD };
 struct field {
-    const char *line, *name;
-    size_t at, size; /* in the struct of the line */
+    const char *name; /* NULL ends them */
+    size_t at, size;  /* in the struct of the line */
     enum form form;
     int64_t otherwise;
     const char *const *words; /* by value; NULL ends them */
 };
-#define FIELD(line_, type, name_, member, form_, otherwise_, words_)                                                   \
+#define FIELD(type, name_, member, form_, otherwise_, words_)                                                          \
     {                                                                                                                  \
-        .line = line_, .name = name_, .at = offsetof(struct type, member), .size = sizeof(((struct type *)0)->member), \
-        .form = form_, .otherwise = otherwise_, .words = words_                                                        \
+        .name = name_, .at = offsetof(struct type, member), .size = sizeof(((struct type *)0)->member), .form = form_, \
+        .otherwise = otherwise_, .words = words_                                                                       \
     }
 
-#define ENSEMBLE(name, member, form, otherwise) FIELD("ensemble", sim_plan, name, member, form, otherwise, NULL)
-#define NETWORK(name, member, form, otherwise) FIELD("network", sim_plan, name, member, form, otherwise, NULL)
-#define START(name, member, form, otherwise) FIELD("start", sim_plan, name, member, form, otherwise, NULL)
-static const struct field plan_fields[] = {
-    ENSEMBLE("servers", servers, NUMBER, 3),
-    ENSEMBLE("observers", observers, NUMBER, 0),
-    ENSEMBLE("masters", masters, NUMBER, 0),
-    ENSEMBLE("batches", batches, NUMBER, 0),
-    ENSEMBLE("tick", tick, TIME, 2000 * SIM_MS),
-    ENSEMBLE("timeout", timeout, TIME, 10000 * SIM_MS),
-    ENSEMBLE("pause", pause, TIME, 500 * SIM_MS),
-    ENSEMBLE("walk", walk, TIME, 0),
-    NETWORK("pct", scheduler, NUMBER, 0),
-    NETWORK("delay", delay, TIME, SIM_MS),
-    NETWORK("slow-once-in", slow_once_in, NUMBER, 0),
-    NETWORK("slow", slow, TIME, 0),
-    NETWORK("inbox", inbox_delay, TIME, 0),
-    NETWORK("preempt", preempt, TIME, 0),
-    NETWORK("ping-late", ping_late, TIME, 0),
-    NETWORK("late", late, TIME, 0),
-    START("clients", clients, NUMBER, 2),
-    START("paths", paths, NUMBER, 1),
-    START("sequence", sequence, NUMBER, 0),
-    START("heal", heal, TIME, 0),
-    START("seals", seals, NUMBER, 0),
-    START("rules", rules, NUMBER, 0),
-    START("bounds", bounds, NUMBER, 0),
-    START("skew", skew, TIME, 0),
-    START("async", async, NUMBER, 0),
-    START("unlisted", unlisted, NUMBER, 0),
+#define PLAN(name, member, form, otherwise) FIELD(sim_plan, name, member, form, otherwise, NULL)
+static const struct field ensemble_fields[] = {
+    PLAN("servers", servers, NUMBER, 3),
+    PLAN("observers", observers, NUMBER, 0),
+    PLAN("masters", masters, NUMBER, 0),
+    PLAN("batches", batches, NUMBER, 0),
+    PLAN("tick", tick, TIME, 2000 * SIM_MS),
+    PLAN("timeout", timeout, TIME, 10000 * SIM_MS),
+    PLAN("pause", pause, TIME, 500 * SIM_MS),
+    PLAN("walk", walk, TIME, 0),
     {.name = NULL},
 };
+static const struct field network_fields[] = {
+    PLAN("pct", scheduler, NUMBER, 0),
+    PLAN("delay", delay, TIME, SIM_MS),
+    PLAN("slow-once-in", slow_once_in, NUMBER, 0),
+    PLAN("slow", slow, TIME, 0),
+    PLAN("inbox", inbox_delay, TIME, 0),
+    PLAN("preempt", preempt, TIME, 0),
+    PLAN("ping-late", ping_late, TIME, 0),
+    PLAN("late", late, TIME, 0),
+    {.name = NULL},
+};
+static const struct field start_fields[] = {
+    PLAN("clients", clients, NUMBER, 2),
+    PLAN("paths", paths, NUMBER, 1),
+    PLAN("sequence", sequence, NUMBER, 0),
+    PLAN("heal", heal, TIME, 0),
+    PLAN("seals", seals, NUMBER, 0),
+    PLAN("rules", rules, NUMBER, 0),
+    PLAN("bounds", bounds, NUMBER, 0),
+    PLAN("skew", skew, TIME, 0),
+    PLAN("async", async, NUMBER, 0),
+    PLAN("unlisted", unlisted, NUMBER, 0),
+    {.name = NULL},
+};
+static const struct {
+    const char *name;
+    const struct field *fields;
+} plan_lines[] = {{"ensemble", ensemble_fields}, {"network", network_fields}, {"start", start_fields}, {NULL, NULL}};
 
-#define ACQUIRE(name, member, form, otherwise) FIELD("acquire", sim_acquire, name, member, form, otherwise, NULL)
+#define ACQUIRE(name, member, form, otherwise) FIELD(sim_acquire, name, member, form, otherwise, NULL)
 static const struct field acquire_fields[] = {
     ACQUIRE("client", client, NUMBER, 0),
     ACQUIRE("thread", thread, NUMBER, 0),
@@ -120,11 +128,11 @@ static const struct field acquire_fields[] = {
     ACQUIRE("fail", fail_on_expiry, NUMBER, 0),
     ACQUIRE("eager", eager, NUMBER, 0),
     ACQUIRE("let-go", ending, NUMBER, 0),
-    FIELD("acquire", sim_acquire, "kind", kind, WORD, 0, kind_names),
+    FIELD(sim_acquire, "kind", kind, WORD, 0, kind_names),
     ACQUIRE("mark", mark, NUMBER, 0),
     ACQUIRE("downgrade", downgrade, NUMBER, 0),
     ACQUIRE("joint", joint, NUMBER, 0),
-    FIELD("acquire", sim_acquire, "recipe", recipe, WORD, 0, recipe_names),
+    FIELD(sim_acquire, "recipe", recipe, WORD, 0, recipe_names),
     ACQUIRE("linger", linger, TIME, 0),
     ACQUIRE("least", least, TIME, 0),
     ACQUIRE("crash-delay", delay, TIME, 0),
@@ -133,11 +141,11 @@ static const struct field acquire_fields[] = {
 
 /* `n` and `value` are times or numbers, as the other two say. */
 enum { N = 1, VALUE = 4 };
-#define FAULT(name, member, form, otherwise) FIELD("fault", sim_fault, name, member, form, otherwise, NULL)
+#define FAULT(name, member, form, otherwise) FIELD(sim_fault, name, member, form, otherwise, NULL)
 static const struct field fault_fields[] = {
-    FIELD("fault", sim_fault, "on", trigger, WORD, 0, trigger_names),
+    FIELD(sim_fault, "on", trigger, WORD, 0, trigger_names),
     [N] = FAULT("n", when, NUMBER, 0),
-    FIELD("fault", sim_fault, "do", kind, WORD, 0, fault_names),
+    FIELD(sim_fault, "do", kind, WORD, 0, fault_names),
     FAULT("target", target, NUMBER, 0),
     [VALUE] = FAULT("value", value, NUMBER, 0),
     {.name = NULL},
@@ -190,10 +198,10 @@ static void write_field(FILE *out, const struct field *field, enum form form, in
     }
 }
 
-static void write_line(FILE *out, const struct field *fields, const void *of)
+static void write_line(FILE *out, const char *name, const struct field *fields, const void *of)
 {
-    fputs(fields->line, out);
-    for (const struct field *it = fields; it->name && strcmp(it->line, fields->line) == 0; it++) {
+    fputs(name, out);
+    for (const struct field *it = fields; it->name; it++) {
         write_field(out, it, fields == fault_fields ? form_in_fault(it, of) : it->form, get(of, it));
     }
     fputc('\n', out);
@@ -202,12 +210,8 @@ static void write_line(FILE *out, const struct field *fields, const void *of)
 void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out)
 {
     fprintf(out, "seed %llu\n", (unsigned long long)seed);
-    const char *line = "";
-    for (const struct field *it = plan_fields; it->name; it++) {
-        if (strcmp(it->line, line) != 0) {
-            write_line(out, it, plan);
-        }
-        line = it->line;
+    for (int i = 0; plan_lines[i].name; i++) {
+        write_line(out, plan_lines[i].name, plan_lines[i].fields, plan);
     }
     for (int i = 0; i < plan->clients; i++) {
         if (plan->ppm[i] || plan->hides[i]) {
@@ -215,10 +219,10 @@ void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out)
         }
     }
     SIM_EACH_ACQUIRE (plan, it) {
-        write_line(out, acquire_fields, it);
+        write_line(out, "acquire", acquire_fields, it);
     }
     for (int i = 0; i < plan->fault_count; i++) {
-        write_line(out, fault_fields, &plan->faults[i]);
+        write_line(out, "fault", fault_fields, &plan->faults[i]);
     }
 }
 
@@ -264,7 +268,7 @@ static bool read_fields(void *of, const struct field *fields, const char *line)
 {
     bool known = false;
     for (const struct field *it = fields; it->name; it++) {
-        const char *text = strncmp(line, it->line, strlen(it->line)) == 0 ? word(line, it->name) : NULL;
+        const char *text = word(line, it->name);
         enum form form = fields == fault_fields ? form_in_fault(it, of) : it->form;
         if (!text) {
             continue;
@@ -307,7 +311,12 @@ static bool read_line(struct sim_plan *plan, uint64_t *seed, const char *line)
     } else if (strncmp(line, "fault ", 6) == 0) {
         return plan->fault_count < SIM_FAULTS && read_fields(&plan->faults[plan->fault_count++], fault_fields, line);
     } else if (line[0] != '#' && line[0] != '\n') {
-        return read_fields(plan, plan_fields, line) && plan->clients <= SIM_CLIENTS && plan->paths <= 3;
+        int i = 0;
+        while (plan_lines[i].name && strncmp(line, plan_lines[i].name, strlen(plan_lines[i].name)) != 0) {
+            i++;
+        }
+        return plan_lines[i].name && read_fields(plan, plan_lines[i].fields, line) && plan->clients <= SIM_CLIENTS &&
+               plan->paths <= 3;
     }
     return true;
 }
@@ -316,7 +325,9 @@ int sim_plan_read(struct sim_plan *plan, uint64_t *seed, FILE *in)
 {
     char line[512];
     *plan = (struct sim_plan){.servers = 0};
-    set_defaults(plan, plan_fields);
+    for (int i = 0; plan_lines[i].name; i++) {
+        set_defaults(plan, plan_lines[i].fields);
+    }
     *seed = 1;
     for (int number = 1; fgets(line, sizeof line, in); number++) {
         if (!read_line(plan, seed, line)) {
@@ -324,73 +335,4 @@ int sim_plan_read(struct sim_plan *plan, uint64_t *seed, FILE *in)
         }
     }
     return 0;
-}
-
-/* --- made small: one thing at a time is taken out, as long as the same invariant is violated ------------------------------ */
-
-static struct sim_plan smaller;
-static char invariant[64];
-
-static bool keep_if_it_fails(struct sim *s, struct sim_plan *plan, uint64_t seed)
-{
-    for (int i = 0; i < smaller.acquire_count; i++) {
-        if (!fits(&smaller, &smaller.acquires[i])) {
-            return false;
-        }
-    }
-    if (sim_run(s, &smaller, seed, NULL) || strncmp(s->judge.verdict, invariant, strlen(invariant)) != 0) {
-        return false;
-    }
-    *plan = smaller;
-    return true;
-}
-
-static bool drop_lines(struct sim *s, struct sim_plan *plan, uint64_t seed)
-{
-    bool progress = false;
-    for (int i = plan->fault_count - 1; i >= 0; i--) {
-        smaller = *plan;
-        smaller.fault_count--;
-        memmove(&smaller.faults[i], &smaller.faults[i + 1], sizeof *smaller.faults * (smaller.fault_count - i));
-        progress = keep_if_it_fails(s, plan, seed) || progress;
-    }
-    for (int i = plan->acquire_count - 1; i >= 0; i--) {
-        smaller = *plan;
-        smaller.acquire_count--;
-        memmove(&smaller.acquires[i], &smaller.acquires[i + 1], sizeof *smaller.acquires * (smaller.acquire_count - i));
-        progress = keep_if_it_fails(s, plan, seed) || progress;
-    }
-    return progress;
-}
-
-bool sim_plan_shrink(struct sim *s, struct sim_plan *plan, uint64_t seed)
-{
-    if (sim_run(s, plan, seed, NULL)) {
-        return false;
-    }
-    snprintf(invariant, sizeof invariant, "%.*s", (int)strcspn(s->judge.verdict, ":"), s->judge.verdict);
-    while (drop_lines(s, plan, seed)) {
-    }
-    for (const struct field *it = plan_fields; it->name; it++) {
-        smaller = *plan;
-        set(&smaller, it, it->otherwise);
-        if (smaller.heal == plan->heal) { /* no fault may strike later */
-            keep_if_it_fails(s, plan, seed);
-        }
-    }
-    for (int i = 0; i < plan->clients; i++) {
-        smaller = *plan;
-        smaller.ppm[i] = 0;
-        keep_if_it_fails(s, plan, seed);
-    }
-    for (int i = 0; i < plan->acquire_count; i++) {
-        for (const struct field *it = acquire_fields; it->name; it++) {
-            smaller = *plan;
-            set(&smaller.acquires[i], it, it->otherwise);
-            keep_if_it_fails(s, plan, seed);
-        }
-    }
-    while (drop_lines(s, plan, seed)) {
-    }
-    return true;
 }
