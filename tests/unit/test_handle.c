@@ -109,17 +109,13 @@ TEST_WITH_SESSIONS_OF(kit_short, test_lost_before_the_response)
 }
 
 /* The result is known at the call; the response is waited for, a cancel and a stop token do not change that. */
-TEST(test_release)
+TEST_WITH_SESSIONS(test_release)
 {
     for (int i = 0; i < handle_recipe_count; i++) {
         struct mailbox box = MAILBOX_INIT;
         zkl_stop stop = ZKL_STOP_INIT;
-        zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-        kit_set_up(NULL);
-        options.stop = &stop;
-        options.release_timeout_ms = 60000;
-        zkl_lock *lock = kit_make((zkl_recipe)i, one, "/locks/guarded", &options);
-        zkl_lock *next = kit_make((zkl_recipe)i, two, "/locks/guarded", NULL);
+        const zkl_lock_options options = {.size = sizeof options, .release_timeout_ms = 60000, .stop = &stop};
+        zkl_lock *lock = make(i, one, &options), *next = make(i, two, NULL);
         CU_ASSERT_EQUAL(zkl_lock_release_async(lock, on_ended, &box, NULL), ZKL_ENOTHELD);
         kit_acquire(lock);
         CU_ASSERT_EQUAL(zkl_lock_release_async(lock, NULL, NULL, NULL), ZKL_EINVAL);
@@ -139,7 +135,6 @@ TEST(test_release)
         kit_delay(two, false);
         kit_free(lock);
         CU_ASSERT_EQUAL(mailbox_count(&box), 2);
-        kit_tear_down();
     }
 }
 

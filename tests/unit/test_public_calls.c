@@ -528,7 +528,6 @@ TEST(test_nothing_given)
     const char *hole[2] = {"/a", NULL};
     struct things t;
     make(&t, NULL);
-    CU_ASSERT_EQUAL(zkl_multilock_new(&t.made.lock, t.session, hole, 0, NULL, NULL), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_multilock_new(&t.made.lock, t.session, hole, 2, NULL, NULL), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_multilock_new(&t.made.lock, t.session, hole, SIZE_MAX, NULL, NULL), ZKL_ELIMIT);
     hold_all(&t);
