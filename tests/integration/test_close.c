@@ -87,21 +87,6 @@ TEST(test_many)
     }
 }
 
-/* In the middle of it: some are asked for, some answered, nobody waited for anything. */
-TEST(test_busy)
-{
-    static zkl_lock *locks[MANY];
-    struct told told = {0};
-    zkl_session *session = open_one();
-    ask_for_many(locks, session, "/busy", &told);
-    int64_t id = zkl_session_id(session);
-    close_one(session);
-    CU_ASSERT(!server_knows(id));
-    CU_ASSERT_EQUAL(atomic_load(&told.granted) + atomic_load(&told.closed), MANY);
-    free_many(locks);
-    CU_ASSERT_EQUAL(atomic_load(&told.granted) + atomic_load(&told.closed), MANY);
-}
-
 /* How much later than it should a plain timed wait returns on this machine now. */
 static int64_t control_overrun_ms(int64_t wait_ms)
 {

@@ -63,28 +63,6 @@ TEST(test_removed_among_many)
     close_one(session);
 }
 
-/* Of three, the second's node is removed: the third goes on waiting for the first, and the second queues behind it. */
-TEST(test_removed_while_waiting)
-{
-    struct queue_of q;
-    char before[128], after[128] = "";
-    queue_here(&q, "/middle", 3);
-    zkl_lock_node(q.locks[1], before, sizeof before);
-    remove_node_of(q.locks[1]);
-    /* A waiter that watches its predecessor alone hears of it when that goes. */
-    ASSERT_OK(zkl_lock_release(q.locks[0], NULL));
-    ASSERT_OK(waiter_end(&q.waiters[2]));
-    CU_ASSERT(queue_becomes(eye, "/middle", 2));
-    CU_ASSERT(!atomic_load(&q.waiters[1].done));
-    zkl_lock_node(q.locks[1], after, sizeof after);
-    CU_ASSERT_STRING_NOT_EQUAL(before, after);
-    ASSERT_OK(zkl_lock_release(q.locks[2], NULL));
-    ASSERT_OK(waiter_end(&q.waiters[1]));
-    CU_ASSERT(q.waiters[1].grant.token > q.waiters[2].grant.token);
-    queue_free(&q);
-    CU_ASSERT(queue_becomes(eye, "/middle", 0));
-}
-
 /* --- the end of a session ---------------------------------------------------------------------------------------------- */
 
 /* Returns when the server has ended the session. */

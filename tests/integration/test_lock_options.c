@@ -1,74 +1,12 @@
-/* Options of a lock on a real server. linger_ms: another session that queues behind it is granted immediately. delay_after_crash_ms: the
- * next holder waits after a holder whose session ended without a release, and after no other end. */
+/* delay_after_crash_ms on a real server: the next holder waits after a holder whose session ended without a release, and after no other
+ * end. */
 #include <string.h>
 
 #include "handle_kit.h"
 #include "one_server.h"
 
-#define LINGERING "/lingering"
-#define LINGER 60000
 #define CRASHING "/crash-delay"
 #define DELAY 3000
-
-/* --- linger_ms ---------------------------------------------------------------------------------------------------------- */
-
-static zkl_lock *lock_in(zkl_session *session, int64_t linger_ms)
-{
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    options.linger_ms = linger_ms;
-    return contest_lock(session, LINGERING, &options);
-}
-
-static zkl_grant acquire(zkl_lock *lock)
-{
-    zkl_grant grant = {.token = 0};
-    ASSERT_OK_FATAL(zkl_lock_acquire(lock, SOON, &grant, NULL));
-    return grant;
-}
-
-static void release(zkl_lock *lock)
-{
-    ASSERT_OK(zkl_lock_release(lock, NULL));
-}
-
-/* Each round: granted again without a request; then another session, which finds it idle or held, is granted, with a higher token. */
-TEST(test_another_session)
-{
-    zkl_session *one = open_one(), *two = open_one();
-    zkl_lock *lock = lock_in(one, LINGER), *rival = lock_in(two, 0);
-    int64_t last = 0;
-    struct waiter waiter;
-    for (int round = 0; round < 20; round++) {
-        zkl_grant first = acquire(lock);
-        CU_ASSERT(first.token > last);
-        CU_ASSERT_EQUAL(first.serial, 1);
-        release(lock);
-        CU_ASSERT_EQUAL(queue_length(eye, LINGERING), 1);
-        zkl_grant again = acquire(lock);
-        CU_ASSERT_EQUAL(again.token, first.token);
-        CU_ASSERT_EQUAL(again.serial, 2);
-        if (round % 2 == 0) {
-            release(lock);
-            last = acquire(rival).token;
-        } else {
-            waiter_queue(&waiter, rival, SOON);
-            CU_ASSERT(queue_becomes(eye, LINGERING, 2));
-            release(lock);
-            ASSERT_OK(waiter_end(&waiter));
-            last = waiter.grant.token;
-        }
-        CU_ASSERT(last > first.token);
-        CU_ASSERT_FALSE(zkl_lock_is_held(lock));
-        release(rival);
-    }
-    CU_ASSERT(queue_becomes(eye, LINGERING, 0));
-    zkl_lock_free(lock);
-    zkl_lock_free(rival);
-    close_one(one);
-    close_one(two);
-}
-
-/* --- delay_after_crash_ms ------------------------------------------------------------------------------------------------ */
 
 static zkl_lock *careful(zkl_session *session, int64_t delay_ms)
 {

@@ -230,34 +230,33 @@ static void pump(void)
     CU_ASSERT_EQUAL(ended, begun);
 }
 
-/* In this order each call succeeds where a server serves. */
-enum row {
-    PREPARE,
-    ACQUIRE_HELD,
-    CAMPAIGN,
-    PUBLISH,
-    ACQUIRE,
-    COMMIT,
-    READ,
-    LOOK,
-    RECORD,
-    LAST,
-    LIST,
-    SET,
-    LIFT,
-    WAIT,
-    ENTER,
-    LEAVE,
-    RELEASE,
-    JOIN,
-    MEMBERS,
-    PART,
-    ROWS
-};
+#define LATER p.timeout_ms, on_done, o, NULL
 
-static const char *const row_names[] = {"prepare", "acquire (held)", "campaign", "publish", "acquire", "commit", "read",
-                                        "look",    "record",         "last",     "list",    "set",     "lift",   "wait",
-                                        "enter",   "leave",          "release",  "join",    "members", "part"};
+/* In this order each call succeeds where a server serves. */
+#define CALLS(ROW)                                                                                                \
+    ROW(PREPARE, zkl_once_prepare_async(p.session, p.path, LATER))                                                \
+    ROW(ACQUIRE_HELD, zkl_lock_acquire_async(p.held, p.timeout_ms, on_acquired, o, NULL))                         \
+    ROW(CAMPAIGN, zkl_lock_acquire_async(p.leader, p.timeout_ms, on_acquired, o, NULL))                           \
+    ROW(PUBLISH, zkl_election_publish_async(p.leader, "here", LATER))                                             \
+    ROW(ACQUIRE, zkl_lock_acquire_async(p.lock, p.timeout_ms, on_acquired, o, NULL))                              \
+    ROW(COMMIT, zkl_lock_commit_async(p.held, &op, 1, p.timeout_ms, NULL, on_done, o, NULL))                      \
+    ROW(READ, zkl_lock_read_async(&p.data, p.held, "/", true, LATER))                                             \
+    ROW(LOOK, zkl_once_look_async(p.held, HOUR, 0, p.timeout_ms, &p.slot, on_done, o, NULL))                      \
+    ROW(RECORD, zkl_once_record_async(p.held, &p.slot, LATER))                                                    \
+    ROW(LAST, zkl_once_last_async(p.session, p.path, HOUR, p.timeout_ms, &p.last, &p.recorded, on_done, o, NULL)) \
+    ROW(LIST, zkl_queue_list_async(&p.queue, p.session, p.path, LATER))                                           \
+    ROW(SET, zkl_barrier_set_async(p.session, "/never/barrier", LATER))                                           \
+    ROW(LIFT, zkl_barrier_lift_async(p.session, "/never/barrier", LATER))                                         \
+    ROW(WAIT, zkl_barrier_wait_async(p.session, "/never/barrier", LATER))                                         \
+    ROW(ENTER, zkl_double_barrier_enter_async(p.both, LATER))                                                     \
+    ROW(LEAVE, zkl_double_barrier_leave_async(p.both, LATER))                                                     \
+    ROW(RELEASE, zkl_lock_release_async(p.lock, on_done, o, NULL))                                                \
+    ROW(JOIN, zkl_group_join_async(p.group, LATER))                                                               \
+    ROW(MEMBERS, zkl_group_list_async(&p.members, p.session, "/never/group", LATER))                              \
+    ROW(PART, zkl_group_leave_async(p.group, on_done, o, NULL))
+
+#define ROW_NUMBER(name, call) name,
+enum row { CALLS(ROW_NUMBER) ROWS };
 
 /* Succeeds without a server, and goes on when there is one. */
 static bool goes_on(enum row row)
@@ -267,54 +266,20 @@ static bool goes_on(enum row row)
 
 static int begin(enum row row, struct outcome *o)
 {
+    static const zkl_op op = {.kind = ZKL_OP_CHECK, .path = "/", .version = ZKL_ANY_VERSION};
     switch (row) {
-    case PREPARE:
-        return zkl_once_prepare_async(p.session, p.path, p.timeout_ms, on_done, o, NULL);
-    case ACQUIRE_HELD:
-        return zkl_lock_acquire_async(p.held, p.timeout_ms, on_acquired, o, NULL);
-    case CAMPAIGN:
-        return zkl_lock_acquire_async(p.leader, p.timeout_ms, on_acquired, o, NULL);
-    case PUBLISH:
-        return zkl_election_publish_async(p.leader, "here", p.timeout_ms, on_done, o, NULL);
-    case ACQUIRE:
-        return zkl_lock_acquire_async(p.lock, p.timeout_ms, on_acquired, o, NULL);
-    case COMMIT: {
-        const zkl_op op = {.kind = ZKL_OP_CHECK, .path = "/", .version = ZKL_ANY_VERSION};
-        return zkl_lock_commit_async(p.held, &op, 1, p.timeout_ms, NULL, on_done, o, NULL);
-    }
-    case READ:
-        return zkl_lock_read_async(&p.data, p.held, "/", true, p.timeout_ms, on_done, o, NULL);
-    case LOOK:
-        return zkl_once_look_async(p.held, HOUR, 0, p.timeout_ms, &p.slot, on_done, o, NULL);
-    case RECORD:
-        return zkl_once_record_async(p.held, &p.slot, p.timeout_ms, on_done, o, NULL);
-    case LAST:
-        return zkl_once_last_async(p.session, p.path, HOUR, p.timeout_ms, &p.last, &p.recorded, on_done, o, NULL);
-    case LIST:
-        return zkl_queue_list_async(&p.queue, p.session, p.path, p.timeout_ms, on_done, o, NULL);
-    case SET:
-        return zkl_barrier_set_async(p.session, "/never/barrier", p.timeout_ms, on_done, o, NULL);
-    case LIFT:
-        return zkl_barrier_lift_async(p.session, "/never/barrier", p.timeout_ms, on_done, o, NULL);
-    case WAIT:
-        return zkl_barrier_wait_async(p.session, "/never/barrier", p.timeout_ms, on_done, o, NULL);
-    case ENTER:
-        return zkl_double_barrier_enter_async(p.both, p.timeout_ms, on_done, o, NULL);
-    case LEAVE:
-        return zkl_double_barrier_leave_async(p.both, p.timeout_ms, on_done, o, NULL);
-    case RELEASE:
-        return zkl_lock_release_async(p.lock, on_done, o, NULL);
-    case JOIN:
-        return zkl_group_join_async(p.group, p.timeout_ms, on_done, o, NULL);
-    case MEMBERS:
-        return zkl_group_list_async(&p.members, p.session, "/never/group", p.timeout_ms, on_done, o, NULL);
-    case PART:
-        return zkl_group_leave_async(p.group, on_done, o, NULL);
+#define ROW_CASE(name, call) \
+    case name:               \
+        return call;
+        CALLS(ROW_CASE)
     case ROWS:
         break;
     }
     return ZKL_EINVAL;
 }
+
+#define ROW_NAME(name, call) #name,
+static const char *const row_names[] = {CALLS(ROW_NAME)};
 
 static struct outcome *begin_row(int i)
 {
@@ -341,12 +306,11 @@ static void drop_results(void)
 static void run_one_by_one(struct proxy *proxy)
 {
     static const struct {
-        const char *row;
+        enum row row;
         enum proxy_op op;
-    } lost[] = {
-        {"prepare", PROXY_OP_CREATE}, {"record", PROXY_OP_MULTI}, {"set", PROXY_OP_CREATE}, {"lift", PROXY_OP_DELETE}};
+    } lost[] = {{PREPARE, PROXY_OP_CREATE}, {RECORD, PROXY_OP_MULTI}, {SET, PROXY_OP_CREATE}, {LIFT, PROXY_OP_DELETE}};
     for (int i = 0, next = 0; i < ROWS; i++) {
-        if (proxy && next < 4 && strcmp(row_names[i], lost[next].row) == 0) {
+        if (proxy && next < 4 && (int)lost[next].row == i) {
             proxy_lose_next(proxy, lost[next++].op);
         }
         const struct outcome *outcome = begin_row(i);
