@@ -93,6 +93,7 @@ template <class Done, class Begin> static std::future<typename Done::type> begun
 
 // call passes `done` on.
 #define BEGUN(Done, call) begun<Done>([&](Done done) { call; })
+#define ENDED(Done, call) BEGUN(Done, call).get()
 #define THROWS(code, call) CHECK(thrown([&] { call; }) == code)
 #define EVENTUALLY(so) CHECK(eventually([&] { return so; }))
 
@@ -243,9 +244,9 @@ static void permits(const zklock::session &session)
     zklock::mutex first = zklock::semaphore(session, "/cxx/permits", 2);
     zklock::mutex second = zklock::semaphore(session, "/cxx/permits", 0);
     CHECK(first.take(2, minutes(5)) && first.permits() == 2 && !second.take(1, milliseconds(20)));
-    THROWS(ZKL_ETIMEOUT, BEGUN(granted, second.async_take(1, milliseconds(20), done)).get());
+    THROWS(ZKL_ETIMEOUT, ENDED(granted, second.async_take(1, milliseconds(20), done)));
     std::future<zkl_grant> third = BEGUN(granted, second.async_take(1, minutes(5), done));
-    BEGUN(ends, zklock::async_semaphore_resize(session, "/cxx/permits", 3, minutes(5), done)).get();
+    ENDED(ends, zklock::async_semaphore_resize(session, "/cxx/permits", 3, minutes(5), done));
     CHECK(third.get().token == second.token() && second.permits() == 1);
     zklock::semaphore_resize(session, "/cxx/permits", 4, minutes(5));
     zklock::mutex last = zklock::semaphore(session, "/cxx/permits", 4);
@@ -324,15 +325,15 @@ static void options_are_own(const zklock::session &session)
 static void futures(const zklock::session &session)
 {
     zklock::mutex mine(session, "/cxx/futures"), other(session, "/cxx/futures");
-    CHECK(BEGUN(granted, mine.async_acquire(minutes(5), done)).get().token == mine.token());
-    THROWS(ZKL_ETIMEOUT, BEGUN(granted, other.async_acquire(milliseconds(20), done)).get());
+    CHECK(ENDED(granted, mine.async_acquire(minutes(5), done)).token == mine.token());
+    THROWS(ZKL_ETIMEOUT, ENDED(granted, other.async_acquire(milliseconds(20), done)));
     THROWS(ZKL_ETIMEOUT, other.acquire(milliseconds(20)));
     THROWS(ZKL_EBUSY, other.acquire(milliseconds(0)));
     THROWS(ZKL_EDEADLK, BEGUN(granted, mine.async_acquire(milliseconds(20), done)));
     std::future<zkl_grant> cancelled = BEGUN(granted, other.async_acquire(minutes(5), done));
     CHECK(other.cancel());
     THROWS(ZKL_ECANCELED, cancelled.get());
-    BEGUN(ends, mine.async_release(done)).get();
+    ENDED(ends, mine.async_release(done));
     THROWS(ZKL_ENOTHELD, BEGUN(ends, mine.async_release(done)));
     CHECK(other.acquire(minutes(5)).token == other.token());
 }
@@ -348,15 +349,15 @@ static void data(const zklock::session &session)
     THROWS(ZKL_ENOTHELD, mutex.commit({create}, minutes(1)));
     mutex.lock();
     CHECK(mutex.commit({create}, minutes(1)).at(0).path == std::string("/cxx/written"));
-    THROWS(ZKL_ECONFLICT, BEGUN(committed, mutex.async_commit({create}, minutes(1), done)).get());
+    THROWS(ZKL_ECONFLICT, ENDED(committed, mutex.async_commit({create}, minutes(1), done)));
     create.path = "/cxx/written-later";
-    CHECK(BEGUN(committed, mutex.async_commit({create}, minutes(1), done)).get().at(0).path ==
+    CHECK(ENDED(committed, mutex.async_commit({create}, minutes(1), done)).at(0).path ==
           std::string("/cxx/written-later"));
-    CHECK(BEGUN(committed, mutex.async_commit({}, minutes(1), done)).get().empty()); // the check alone
-    zklock::data read = BEGUN(has_read, mutex.async_read("/cxx/written", true, minutes(1), done)).get();
+    CHECK(ENDED(committed, mutex.async_commit({}, minutes(1), done)).empty()); // the check alone
+    zklock::data read = ENDED(has_read, mutex.async_read("/cxx/written", true, minutes(1), done));
     CHECK(read.bytes == std::string("a\0b", 3) && read.version == 0 && read.mzxid > mutex.token());
     CHECK(mutex.read("/cxx/written", false, minutes(1)).mzxid == read.mzxid);
-    THROWS(ZKL_ENOENT, BEGUN(has_read, mutex.async_read("/cxx/nothing", false, minutes(1), done)).get());
+    THROWS(ZKL_ENOENT, ENDED(has_read, mutex.async_read("/cxx/nothing", false, minutes(1), done)));
     THROWS(ZKL_EINVAL, BEGUN(has_read, mutex.async_read("no slash", false, minutes(1), done)));
 }
 
@@ -367,19 +368,19 @@ static void groups(const zklock::session &session)
                                    [&](const std::vector<std::string> &ids) { seen = ids.size(); });
     zklock::group first(session, "/cxx/group", "first", "data"), second(session, "/cxx/group", "second");
     first.join(minutes(1));
-    BEGUN(ends, second.async_join(minutes(1), done)).get();
+    ENDED(ends, second.async_join(minutes(1), done));
     CHECK(zklock::group_list(session, "/cxx/group", minutes(1)).at(1).data.find(':') != std::string::npos); // host:pid
     first.update("other", minutes(1));
-    BEGUN(ends, second.async_update("changed", minutes(1), done)).get();
+    ENDED(ends, second.async_update("changed", minutes(1), done));
     EVENTUALLY(seen == 2);
-    auto members = BEGUN(grouped, zklock::async_group_list(session, "/cxx/group", minutes(1), done)).get();
+    auto members = ENDED(grouped, zklock::async_group_list(session, "/cxx/group", minutes(1), done));
     CHECK(members.size() == 2 && members[0].id == "first" && members[0].data == "other");
     CHECK(members[1].data == "changed" && members[1].token > 0);
     second.leave();
     CHECK(first.state() == ZKL_STATE_HELD && second.state() == ZKL_STATE_IDLE);
     THROWS(ZKL_ENOTHELD, second.leave());
     EVENTUALLY(seen == 1);
-    BEGUN(ends, first.async_leave(done)).get();
+    ENDED(ends, first.async_leave(done));
     CHECK(first.state() == ZKL_STATE_IDLE);
 }
 
@@ -439,13 +440,13 @@ static void queues(const zklock::session &session)
     for (int later = 0; later < 2; later++) {
         zklock::mutex mutex(session, path);
         mutex.lock();
-        zklock::queue queue = later ? BEGUN(listed, zklock::async_queue_list(session, path, minutes(1), done)).get()
+        zklock::queue queue = later ? ENDED(listed, zklock::async_queue_list(session, path, minutes(1), done))
                                     : zklock::queue_list(session, path, minutes(1));
         CHECK(queue.entries.size() == 1 && queue.entries[0].holds && queue.entries[0].token == mutex.token());
         const std::string node = queue.entries[0].name;
         if (later) { // no callback for that
-            THROWS(ZKL_EAUTH, BEGUN(ends, zklock::async_queue_revoke(session, path, node, minutes(1), done)).get());
-            BEGUN(ends, zklock::async_queue_remove(session, path, node, mutex.token(), minutes(1), done)).get();
+            THROWS(ZKL_EAUTH, ENDED(ends, zklock::async_queue_revoke(session, path, node, minutes(1), done)));
+            ENDED(ends, zklock::async_queue_remove(session, path, node, mutex.token(), minutes(1), done));
         } else {
             zklock::queue_remove(session, path, node, mutex.token(), minutes(1));
         }
@@ -463,11 +464,10 @@ static void barriers(const zklock::session &session)
     CHECK(!zklock::barrier_wait(session, "/cxx/barrier", milliseconds(20)));
     zklock::barrier_lift(session, "/cxx/barrier", minutes(1));
     CHECK(zklock::barrier_wait(session, "/cxx/barrier", minutes(1)));
-    BEGUN(ends, zklock::async_barrier_set(session, "/cxx/barrier", minutes(1), done)).get();
-    THROWS(ZKL_ETIMEOUT,
-           BEGUN(ends, zklock::async_barrier_wait(session, "/cxx/barrier", milliseconds(20), done)).get());
+    ENDED(ends, zklock::async_barrier_set(session, "/cxx/barrier", minutes(1), done));
+    THROWS(ZKL_ETIMEOUT, ENDED(ends, zklock::async_barrier_wait(session, "/cxx/barrier", milliseconds(20), done)));
     std::future<void> down = BEGUN(ends, zklock::async_barrier_wait(session, "/cxx/barrier", minutes(1), done));
-    BEGUN(ends, zklock::async_barrier_lift(session, "/cxx/barrier", minutes(1), done)).get();
+    ENDED(ends, zklock::async_barrier_lift(session, "/cxx/barrier", minutes(1), done));
     down.get();
 
     zklock::double_barrier first(session, "/cxx/double", 2), second(session, "/cxx/double", 2);
@@ -498,13 +498,13 @@ static void slots(const zklock::session &session)
 
     zkl_once_slot slot;
     zklock::once_record record;
-    BEGUN(ends, zklock::async_once_prepare(session, "/cxx/steps", minutes(1), done)).get();
+    ENDED(ends, zklock::async_once_prepare(session, "/cxx/steps", minutes(1), done));
     zklock::mutex steps(session, "/cxx/steps");
     steps.lock();
-    BEGUN(ends, zklock::async_once_look(steps, long_time, milliseconds(0), minutes(1), slot, done)).get();
+    ENDED(ends, zklock::async_once_look(steps, long_time, milliseconds(0), minutes(1), slot, done));
     CHECK(!slot.done);
-    BEGUN(ends, zklock::async_once_record(steps, slot, minutes(1), done)).get();
-    BEGUN(ends, zklock::async_once_last(session, "/cxx/steps", long_time, minutes(1), record, done)).get();
+    ENDED(ends, zklock::async_once_record(steps, slot, minutes(1), done));
+    ENDED(ends, zklock::async_once_last(session, "/cxx/steps", long_time, minutes(1), record, done));
     CHECK(record.last_ms == slot.round_ms && record.recorded_ms > 0);
     CHECK(zklock::once_last(session, "/cxx/steps", long_time, minutes(1)).last_ms == record.last_ms);
 }
@@ -533,11 +533,11 @@ static void standing()
     zklock::mutex candidate = zklock::election(session, "/cxx/standing"), plain(session, "/cxx/standing-not");
     THROWS(ZKL_EINVAL, BEGUN(ends, plain.async_stand(changed, done)));
     CHECK(!candidate.leave());
-    THROWS(ZKL_ENOTHELD, BEGUN(ends, candidate.async_publish("early", minutes(1), done)).get());
+    THROWS(ZKL_ENOTHELD, ENDED(ends, candidate.async_publish("early", minutes(1), done)));
     std::future<void> ended = BEGUN(ends, candidate.async_stand(changed, done));
     THROWS(ZKL_EDEADLK, BEGUN(ends, candidate.async_stand(changed, done)));
     EVENTUALLY(held == 1);
-    BEGUN(ends, candidate.async_publish("leads", minutes(1), done)).get();
+    ENDED(ends, candidate.async_publish("leads", minutes(1), done));
     CHECK(zklock::queue_list(session, "/cxx/standing", minutes(1)).entries.at(0).data == "leads");
     CHECK(zkl_testing_expire(session.get(), nullptr) == ZKL_OK);
     EVENTUALLY(lost == 1 && held >= 2);

@@ -18,15 +18,10 @@ static zkl_session *open_for(const char *servers, zkl_callbacks callbacks, int64
 {
     zkl_session *session = NULL;
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    zkl_error err = {0};
     options.session_timeout_ms = timeout_ms;
     options.tick_ms = TICK;
     options.callbacks = callbacks;
-    int code = zkl_session_open(&session, servers, &options, &err);
-    if (code != ZKL_OK) {
-        fprintf(stderr, "open: %s: %s\n", zkl_error_name(code), err.text);
-    }
-    ASSERT_OK_FATAL(code);
+    ASSERT_OK_FATAL(zkl_session_open(&session, servers, &options, NULL));
     return session;
 }
 
@@ -40,29 +35,16 @@ static zkl_session *open_here(void)
     return open_at(ensemble_servers(server), ZKL_CALLBACKS_THREAD);
 }
 
+static struct proxy *proxy_here(void)
+{
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(proxy);
+    return proxy;
+}
+
 static zkl_lock *lock_of(zkl_session *session, const char *path)
 {
     return kit_lock(session, path, NULL);
-}
-
-TEST(test_acquire_and_release)
-{
-    int fds = entries("/proc/self/fd");
-    zkl_session *session = open_here();
-    zkl_lock *lock = lock_of(session, PATH);
-    zkl_grant first, second;
-    ASSERT_OK(zkl_lock_acquire(lock, 10000, &first, NULL));
-    CU_ASSERT(zkl_lock_is_held(lock));
-    CU_ASSERT_EQUAL(kit_queue(session, PATH), 1);
-    kit_release(lock);
-    ASSERT_OK(zkl_lock_acquire(lock, 10000, &second, NULL));
-    CU_ASSERT(second.token > first.token);
-    kit_free(lock);
-    kit_close(session); /* the server has confirmed: nothing is left */
-    CU_ASSERT_EQUAL(entries("/proc/self/fd"), fds);
-    session = open_here();
-    CU_ASSERT_EQUAL(kit_queue(session, PATH), 0);
-    kit_close(session);
 }
 
 /* --- another process ------------------------------------------------------------------------------------------------ */
@@ -112,15 +94,11 @@ TEST(test_hand_over_between_processes)
 /* While it has no server its lease ends, and another is granted, in this order; then it has a new session. */
 TEST(test_loss_by_expiry)
 {
-    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(proxy);
+    struct proxy *proxy = proxy_here();
     struct mailbox box = MAILBOX_INIT, granted = MAILBOX_INIT;
     zkl_session *cut = open_at(proxy_address(proxy), ZKL_CALLBACKS_THREAD), *other = open_here();
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    options.state_fn = on_lock_state;
-    options.payload = &box;
-    zkl_lock *lock = kit_lock(cut, PATH, &options), *next = lock_of(other, PATH);
-    kit_acquire(lock);
+    zkl_lock *lock = kit_hold(cut, PATH, LOCK_OPTIONS(.state_fn = on_lock_state, .payload = &box));
+    zkl_lock *next = lock_of(other, PATH);
     ASSERT_OK(zkl_lock_acquire_async(next, ZKL_WAIT_FOREVER, on_acquired, &granted, NULL));
     int64_t before = zkl_session_id(cut);
     proxy_down(proxy);
@@ -141,8 +119,7 @@ TEST(test_loss_by_expiry)
 /* A connection that goes is made again, and the lock stays held: by a wait of another session's, in the same loop. */
 TEST(test_a_short_interruption)
 {
-    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(proxy);
+    struct proxy *proxy = proxy_here();
     zkl_session *session = open_at(proxy_address(proxy), ZKL_CALLBACKS_THREAD);
     zkl_lock *lock = lock_of(session, PATH);
     kit_acquire(lock);
@@ -161,8 +138,7 @@ TEST(test_a_short_interruption)
 /* The same by a loop of the user's, which sleeps on the descriptor alone. */
 TEST(test_dispatch_through_an_interruption)
 {
-    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(proxy);
+    struct proxy *proxy = proxy_here();
     struct mailbox box = MAILBOX_INIT;
     zkl_session *session = open_at(proxy_address(proxy), ZKL_CALLBACKS_DISPATCH);
     zkl_lock *lock = lock_of(session, PATH);
@@ -259,8 +235,7 @@ TEST(test_a_server_that_offers_reading_alone)
 /* The server is silent: close says so when its time is up, where the client library would wait for 1.5 s more. */
 TEST(test_close_without_an_answer)
 {
-    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(proxy);
+    struct proxy *proxy = proxy_here();
     int64_t least = INT64_MAX;
     for (int i = 0; i < 3; i++) {
         zkl_session *session = open_at(proxy_address(proxy), ZKL_CALLBACKS_THREAD);
@@ -278,15 +253,13 @@ TEST(test_refused_by_name)
 {
     zkl_session *session = NULL;
     const zkl_sasl sasl = {.mechanisms = "DIGEST-MD5", .host = "zk"};
-    zkl_error err;
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.tls = "ca.pem,cert.pem,key.pem";
-    CU_ASSERT_EQUAL(zkl_session_open(&session, ensemble_servers(server), &options, &err), ZKL_EUNSUPPORTED);
-    ASSERT_SAYS(err, "tls is not for libzklock_st");
-    options.tls = NULL;
-    options.sasl = &sasl;
-    CU_ASSERT_EQUAL(zkl_session_open(&session, ensemble_servers(server), &options, &err), ZKL_EUNSUPPORTED);
-    ASSERT_SAYS(err, "sasl is not for libzklock_st");
+    const zkl_session_options *const refused[] = {SESSION_OPTIONS(.tls = "ca.pem,cert.pem,key.pem"),
+                                                  SESSION_OPTIONS(.sasl = &sasl)};
+    for (int i = 0; i < 2; i++) {
+        zkl_error err;
+        CU_ASSERT_EQUAL(zkl_session_open(&session, ensemble_servers(server), refused[i], &err), ZKL_EUNSUPPORTED);
+        ASSERT_SAYS(err, i == 0 ? "tls is not for libzklock_st" : "sasl is not for libzklock_st");
+    }
 }
 
 /* A name is resolved at the opening; an address that refuses is passed by. */
@@ -295,9 +268,11 @@ TEST(test_names_and_addresses)
     char servers[128];
     const char *port = strrchr(ensemble_address(server, 0), ':');
     snprintf(servers, sizeof servers, "127.0.0.1:1,localhost%s", port);
+    int fds = entries("/proc/self/fd");
     zkl_session *session = open_at(servers, ZKL_CALLBACKS_THREAD);
     CU_ASSERT_EQUAL(entries("/proc/self/task"), 1);
-    kit_close(session);
+    kit_close(session); /* the server has confirmed: nothing is left */
+    CU_ASSERT_EQUAL(entries("/proc/self/fd"), fds);
 }
 
 TESTS_ON_SERVERS("st", (&(struct ensemble_options){.tick_ms = TICK}))

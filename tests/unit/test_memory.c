@@ -22,6 +22,9 @@ static void tear_down(void)
     client_close(&two);
 }
 
+/* Both sessions are open. */
+#define TEST_ON_A_TREE(name) TEST_BETWEEN(set_up(), name, tear_down())
+
 /* The next thing told is of this kind. */
 static const struct record *expect(struct client *client, enum record_kind kind)
 {
@@ -45,9 +48,18 @@ static void expect_watch(struct client *client, enum zkl__watch_event event, con
     CU_ASSERT_STRING_EQUAL(record->path, path);
 }
 
+#define suspend(client, code) CU_ASSERT_EQUAL(zkl__memory_suspend((client)->session_id), code)
+#define resume(client, code) CU_ASSERT_EQUAL(zkl__memory_resume((client)->session_id), code)
+#define expire(client, code) CU_ASSERT_EQUAL(zkl__memory_expire((client)->session_id), code)
+
 static enum zkl__rc rc_of(struct zkl__op op)
 {
     return client_rc(&one, op);
+}
+
+static void expect_exists(struct client *client, const char *path, enum zkl__rc rc)
+{
+    CU_ASSERT_EQUAL(client_rc(client, op_read(ZKL__OP_EXISTS, path, false)), rc);
 }
 
 static enum zkl__rc create(const char *path, enum zkl__create_mode mode)
@@ -55,19 +67,19 @@ static enum zkl__rc create(const char *path, enum zkl__create_mode mode)
     return rc_of(op_create(path, "", mode));
 }
 
-static const char *name_of(struct zkl__op op)
+static void expect_name(const char *path, const char *name)
 {
-    const struct zkl__reply *reply = client_call(&one, op);
-    return reply->rc == ZKL__RC_OK && reply->name ? reply->name : zkl__rc_name(reply->rc);
+    const struct zkl__reply *reply = client_call(&one, op_create(path, "", ZKL__PERSISTENT_SEQUENTIAL));
+    CU_ASSERT_EQUAL_FATAL(reply->rc, ZKL__RC_OK);
+    CU_ASSERT_STRING_EQUAL(reply->name, name);
 }
 
 /* --- names, containers, credentials -------------------------------------------------------------------------------- */
 
-TEST(test_bad_ops)
+TEST_ON_A_TREE(test_bad_ops)
 {
     static const char *const bad[] = {"", "a", "//", "/a/", "/a//b", "/a/./b", "/..", "/a/.."};
     static char large[1048576];
-    set_up();
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         CU_ASSERT_EQUAL(client_try(&one, op_read(ZKL__OP_EXISTS, bad[i], false)), ZKL_EINVAL);
     }
@@ -78,42 +90,37 @@ TEST(test_bad_ops)
     CU_ASSERT_EQUAL(client_try(&one, op_multi(&sync, 1)), ZKL_EUNSUPPORTED);
     struct zkl__op huge = {.kind = ZKL__OP_SET, .dir = "/a", .data = large, .size = sizeof large};
     CU_ASSERT_EQUAL(client_try(&one, huge), ZKL_ELIMIT);
-    tear_down();
 }
 
 /* The counter sticks at its end: the last name is given again once it is free, and is "exists" until then. */
-TEST(test_sequence_end)
+TEST_ON_A_TREE(test_sequence_end)
 {
-    set_up();
     create("/q", ZKL__PERSISTENT);
     ASSERT_OK(zkl__memory_set_counter(PLACE, "/q", INT32_MAX - 1));
-    CU_ASSERT_STRING_EQUAL(name_of(op_create("/q/n", "", ZKL__PERSISTENT_SEQUENTIAL)), "n2147483646");
-    CU_ASSERT_STRING_EQUAL(name_of(op_create("/q/n", "", ZKL__PERSISTENT_SEQUENTIAL)), "n2147483647");
+    expect_name("/q/n", "n2147483646");
+    expect_name("/q/n", "n2147483647");
     CU_ASSERT_EQUAL(create("/q/n", ZKL__PERSISTENT_SEQUENTIAL), ZKL__RC_NODEEXISTS);
-    CU_ASSERT_STRING_EQUAL(name_of(op_create("/q/m", "", ZKL__PERSISTENT_SEQUENTIAL)), "m2147483647");
+    expect_name("/q/m", "m2147483647");
     CU_ASSERT_EQUAL(rc_of(op_delete("/q/n2147483647", -1)), ZKL__RC_OK);
-    CU_ASSERT_STRING_EQUAL(name_of(op_create("/q/n", "", ZKL__PERSISTENT_SEQUENTIAL)), "n2147483647");
-    tear_down();
+    expect_name("/q/n", "n2147483647");
 }
 
-TEST(test_containers)
+TEST_ON_A_TREE(test_containers)
 {
-    set_up();
     CU_ASSERT_EQUAL(create("/c", ZKL__CONTAINER), ZKL__RC_OK);
     CU_ASSERT_EQUAL(create("/c/sub", ZKL__CONTAINER), ZKL__RC_OK);
     CU_ASSERT_EQUAL(create("/c/sub/e", ZKL__EPHEMERAL), ZKL__RC_OK);
     create("/new", ZKL__CONTAINER);
     ASSERT_OK(zkl__memory_reap(NAME));
-    CU_ASSERT_EQUAL(rc_of(op_read(ZKL__OP_EXISTS, "/c/sub", false)), ZKL__RC_OK);
+    expect_exists(&one, "/c/sub", ZKL__RC_OK);
     rc_of(op_delete("/c/sub/e", -1));
     ASSERT_OK(zkl__memory_reap(PLACE));
-    CU_ASSERT_EQUAL(rc_of(op_read(ZKL__OP_EXISTS, "/c/sub", false)), ZKL__RC_NONODE);
-    CU_ASSERT_EQUAL(rc_of(op_read(ZKL__OP_EXISTS, "/c", false)), ZKL__RC_OK);
+    expect_exists(&one, "/c/sub", ZKL__RC_NONODE);
+    expect_exists(&one, "/c", ZKL__RC_OK);
     ASSERT_OK(zkl__memory_reap(PLACE));
-    CU_ASSERT_EQUAL(rc_of(op_read(ZKL__OP_EXISTS, "/c", false)), ZKL__RC_NONODE);
-    CU_ASSERT_EQUAL(rc_of(op_read(ZKL__OP_EXISTS, "/new", false)), ZKL__RC_OK); /* never used: stays */
+    expect_exists(&one, "/c", ZKL__RC_NONODE);
+    expect_exists(&one, "/new", ZKL__RC_OK); /* never used: stays */
     CU_ASSERT_EQUAL(zkl__memory_reap("nobody"), ZKL_ENOENT);
-    tear_down();
 }
 
 static void ignore(void *ctx, const struct zkl__connection *connection)
@@ -148,7 +155,7 @@ TEST(test_tick)
 }
 
 /* The digest of "super:test", as ZooKeeper's own documentation computes such: base64(sha1("super:test")). */
-TEST(test_digest)
+TEST_ON_A_TREE(test_digest)
 {
     const zkl_acl known = {1, &(zkl_acl_entry){ZKL_PERM_ALL, "digest", "super:D/InIHSb7yEEbrWz8b9l71RjZJU="}};
     struct zkl__store_config config = {
@@ -156,7 +163,6 @@ TEST(test_digest)
     struct client owner;
     struct zkl__op make = op_create("/known", "", ZKL__PERSISTENT), set = op_set("/known", "x", -1);
     enum zkl__rc rc = ZKL__RC_OK;
-    set_up();
     make.acl = &known;
     ASSERT_OK_FATAL(client_open(&owner, &config));
     CU_ASSERT_EQUAL(rc_of(make), ZKL__RC_OK);
@@ -165,7 +171,6 @@ TEST(test_digest)
     CU_ASSERT_EQUAL(rc, ZKL__RC_NOAUTH);
     CU_ASSERT_EQUAL(client_rc(&owner, set), ZKL__RC_OK);
     ASSERT_OK(client_close(&owner));
-    tear_down();
 }
 
 /* The tree went with its last session; the zxids go on. */
@@ -180,7 +185,7 @@ TEST(test_trees)
         CU_ASSERT(made->stat.czxid > first);
         first = made->stat.czxid;
         ASSERT_OK_FATAL(client_open_plain(&other, "memory:elsewhere"));
-        CU_ASSERT_EQUAL(client_rc(&other, op_read(ZKL__OP_EXISTS, "/a", false)), ZKL__RC_NONODE);
+        expect_exists(&other, "/a", ZKL__RC_NONODE);
         CU_ASSERT_NOT_EQUAL(one.session_id, two.session_id);
         CU_ASSERT_NOT_EQUAL(one.session_id, other.session_id);
         client_close(&other);
@@ -189,12 +194,11 @@ TEST(test_trees)
 }
 
 /* As the server's, since the header of a transaction has it. Long ones, many of which are carried out while a millisecond ends. */
-TEST(test_one_time_for_a_transaction)
+TEST_ON_A_TREE(test_one_time_for_a_transaction)
 {
     enum { PARTS = 100 };
     char paths[PARTS][8];
     struct zkl__op creates[PARTS], deletes[PARTS];
-    set_up();
     for (int i = 0; i < PARTS; i++) {
         snprintf(paths[i], sizeof paths[i], "/%d", i);
         creates[i] = op_create(paths[i], "", ZKL__PERSISTENT);
@@ -208,17 +212,15 @@ TEST(test_one_time_for_a_transaction)
         times += first != latest;
         latest = first;
     }
-    tear_down();
 }
 
 /* Before that rule it told, and since another one it does not even say that the node is there. */
-TEST(test_unreadable_by_other_rules)
+TEST_ON_A_TREE(test_unreadable_by_other_rules)
 {
     const zkl_acl_entry no_read = {ZKL_PERM_ALL & ~ZKL_PERM_READ, "world", "anyone"};
     const zkl_acl blind = {1, &no_read};
     struct zkl__op create = op_create("/b", "", ZKL__PERSISTENT);
     create.acl = &blind;
-    set_up();
     CU_ASSERT_EQUAL(zkl__memory_set_rules("no such tree", ZKL__RULES_NOTHING_NEEDS_READ), ZKL_ENOENT);
     ASSERT_OK(zkl__memory_set_rules(NAME, ZKL__RULES_NOTHING_NEEDS_READ));
     client_rc(&one, op_read(ZKL__OP_EXISTS, "/b", true));
@@ -227,33 +229,31 @@ TEST(test_unreadable_by_other_rules)
     expect_watch(&one, ZKL__WATCH_CREATED, "/b");
     CU_ASSERT_EQUAL(client_rc(&one, op_read(ZKL__OP_EXISTS, "/b", true)), ZKL__RC_OK);
     ASSERT_OK(zkl__memory_set_rules(NAME, ZKL__RULES_EXISTS_NEEDS_READ));
-    CU_ASSERT_EQUAL(client_rc(&one, op_read(ZKL__OP_EXISTS, "/b", false)), ZKL__RC_NOAUTH);
+    expect_exists(&one, "/b", ZKL__RC_NOAUTH);
     CU_ASSERT_EQUAL(client_rc(&two, op_delete("/b", -1)), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(client_rc(&one, op_read(ZKL__OP_EXISTS, "/b", false)), ZKL__RC_NONODE);
+    expect_exists(&one, "/b", ZKL__RC_NONODE);
     CU_ASSERT_EQUAL(recorder_count(one.recorder, RECORD_WATCH), 1);
-    tear_down();
 }
 
 /* --- lost connections ---------------------------------------------------------------------------------------------- */
 
 /* Point 3: suspended, then a reply for each operation outstanding, then connected. What was held had been applied. */
-TEST(test_suspend)
+TEST_ON_A_TREE(test_suspend)
 {
-    set_up();
     client_drain(&one);
     ASSERT_OK(zkl__memory_hold(one.session_id, true));
     uint64_t make = client_send(&one, op_create("/a", "", ZKL__EPHEMERAL));
     uint64_t list = client_send(&one, op_read(ZKL__OP_CHILDREN, "/", true));
-    ASSERT_OK(zkl__memory_suspend(one.session_id));
-    CU_ASSERT_EQUAL(zkl__memory_suspend(one.session_id), ZKL_EINVAL);
+    suspend(&one, ZKL_OK);
+    suspend(&one, ZKL_EINVAL);
     expect(&one, RECORD_SUSPENDED);
     expect_reply(&one, make, ZKL__RC_UNKNOWN);
     expect_reply(&one, list, ZKL__RC_UNKNOWN);
     struct zkl__op get = op_read(ZKL__OP_GET, "/a", false);
     CU_ASSERT_EQUAL(client_try(&one, get), ZKL_ECONNECT);
     CU_ASSERT_EQUAL(client_rc(&two, get), ZKL__RC_OK); /* applied; and the session lives */
-    ASSERT_OK(zkl__memory_resume(one.session_id));
-    CU_ASSERT_EQUAL(zkl__memory_resume(one.session_id), ZKL_EINVAL);
+    resume(&one, ZKL_OK);
+    resume(&one, ZKL_EINVAL);
     const struct record *again = client_next(&one);
     CU_ASSERT_EQUAL(again->kind, RECORD_CONNECTED);
     CU_ASSERT_EQUAL(again->connection.session_id, one.session_id);
@@ -262,13 +262,11 @@ TEST(test_suspend)
     client_rc(&two, op_create("/b", "", ZKL__EPHEMERAL)); /* the list's watch went with its reply */
     client_drain(&one);
     CU_ASSERT_EQUAL(recorder_count(one.recorder, RECORD_WATCH), 0);
-    tear_down();
 }
 
 /* The plan of a break: two answered, one applied without an answer, one that never arrives. */
-TEST(test_break)
+TEST_ON_A_TREE(test_break)
 {
-    set_up();
     client_drain(&one);
     ASSERT_OK(zkl__memory_break(one.session_id, 2, 1, 1));
     uint64_t first = client_send(&one, op_create("/a", "", ZKL__EPHEMERAL));
@@ -283,7 +281,7 @@ TEST(test_break)
     expect_reply(&one, fourth, ZKL__RC_UNKNOWN);
     CU_ASSERT_EQUAL(client_rc(&two, op_read(ZKL__OP_GET, "/b", false)), ZKL__RC_OK);
     CU_ASSERT_EQUAL(client_rc(&two, op_read(ZKL__OP_GET, "/c", false)), ZKL__RC_NONODE);
-    ASSERT_OK(zkl__memory_resume(one.session_id));
+    resume(&one, ZKL_OK);
     expect(&one, RECORD_CONNECTED);
     expect_watch(&one, ZKL__WATCH_CHANGED, "/a");
     client_drain(&one);
@@ -293,33 +291,29 @@ TEST(test_break)
     ASSERT_OK(zkl__memory_break(one.session_id, 1, 0, 0));
     client_drain(&one);
     expect(&one, RECORD_SUSPENDED);
-    tear_down();
 }
 
 /* A watch that fired but was not told when the connection went is told after the reconnect. */
-TEST(test_untold_watch_comes_back)
+TEST_ON_A_TREE(test_untold_watch_comes_back)
 {
-    set_up();
     client_rc(&two, op_create("/a", "", ZKL__PERSISTENT));
     client_rc(&one, op_read(ZKL__OP_GET, "/a", true));
     client_drain(&one);
     ASSERT_OK(zkl__memory_hold(one.session_id, true));
     client_rc(&two, op_delete("/a", -1));
-    ASSERT_OK(zkl__memory_suspend(one.session_id));
-    ASSERT_OK(zkl__memory_resume(one.session_id));
-    ASSERT_OK(zkl__memory_suspend(one.session_id));
-    ASSERT_OK(zkl__memory_resume(one.session_id));
+    suspend(&one, ZKL_OK);
+    resume(&one, ZKL_OK);
+    suspend(&one, ZKL_OK);
+    resume(&one, ZKL_OK);
     client_drain(&one);
     CU_ASSERT_EQUAL(recorder_count(one.recorder, RECORD_WATCH), 1);
-    tear_down();
 }
 
 /* --- the end of a session ------------------------------------------------------------------------------------------ */
 
 /* Point 5. */
-TEST(test_expire)
+TEST_ON_A_TREE(test_expire)
 {
-    set_up();
     client_rc(&one, op_create("/e", "", ZKL__EPHEMERAL));
     client_rc(&two, op_read(ZKL__OP_GET, "/e", true));
     client_rc(&one, op_read(ZKL__OP_GET, "/", true));
@@ -327,7 +321,7 @@ TEST(test_expire)
     client_drain(&two);
     ASSERT_OK(zkl__memory_hold(one.session_id, true));
     uint64_t get = client_send(&one, op_read(ZKL__OP_GET, "/e", false));
-    ASSERT_OK(zkl__memory_expire(one.session_id));
+    expire(&one, ZKL_OK);
     expect_watch(&two, ZKL__WATCH_DELETED, "/e");
     expect(&one, RECORD_SUSPENDED);
     expect_reply(&one, get, ZKL__RC_UNKNOWN);
@@ -338,30 +332,27 @@ TEST(test_expire)
     CU_ASSERT_EQUAL(client_try(&one, op), ZKL_ECONNECT);
     client_rc(&two, op);
     CU_ASSERT_TRUE(client_quiet(&one));
-    CU_ASSERT_EQUAL(zkl__memory_expire(one.session_id), ZKL_ENOENT);
-    CU_ASSERT_EQUAL(zkl__memory_suspend(one.session_id), ZKL_ENOENT);
-    CU_ASSERT_EQUAL(zkl__memory_resume(one.session_id), ZKL_ENOENT);
+    expire(&one, ZKL_ENOENT);
+    suspend(&one, ZKL_ENOENT);
+    resume(&one, ZKL_ENOENT);
     CU_ASSERT_EQUAL(zkl__memory_hold(one.session_id, true), ZKL_ENOENT);
     CU_ASSERT_EQUAL(zkl__memory_break(one.session_id, 1, 1, 1), ZKL_ENOENT);
     CU_ASSERT_EQUAL(zkl__memory_suspend(12345), ZKL_ENOENT);
-    tear_down();
 }
 
 /* A session that ends while suspended: others see it at once, its client at the reconnect. */
-TEST(test_expire_while_suspended)
+TEST_ON_A_TREE(test_expire_while_suspended)
 {
-    set_up();
     client_rc(&one, op_create("/e", "", ZKL__EPHEMERAL));
     client_rc(&one, op_read(ZKL__OP_GET, "/e", true));
     client_drain(&one);
-    ASSERT_OK(zkl__memory_suspend(one.session_id));
+    suspend(&one, ZKL_OK);
     expect(&one, RECORD_SUSPENDED);
-    ASSERT_OK(zkl__memory_expire(one.session_id));
-    CU_ASSERT_EQUAL(client_rc(&two, op_read(ZKL__OP_EXISTS, "/e", false)), ZKL__RC_NONODE);
+    expire(&one, ZKL_OK);
+    expect_exists(&two, "/e", ZKL__RC_NONODE);
     CU_ASSERT_TRUE(client_quiet(&one));
-    ASSERT_OK(zkl__memory_resume(one.session_id));
+    resume(&one, ZKL_OK);
     expect(&one, RECORD_EXPIRED);
-    tear_down();
 }
 
 TEST(test_unknown_scheme)
@@ -397,15 +388,14 @@ TEST(test_close)
     client_rc(&one, op_read(ZKL__OP_GET, "/e", true));
     zkl__memory_suspend(one.session_id);
     CU_ASSERT_EQUAL(client_close(&one), ZKL_ECONNECT); /* no server was told; the memory of it ends all the same */
-    CU_ASSERT_EQUAL(client_rc(&two, op_read(ZKL__OP_EXISTS, "/e", false)), ZKL__RC_NONODE);
-    ASSERT_OK(zkl__memory_expire(two.session_id));
+    expect_exists(&two, "/e", ZKL__RC_NONODE);
+    expire(&two, ZKL_OK);
     ASSERT_OK(client_close(&two));
 }
 
-TEST(test_stranger)
+TEST_ON_A_TREE(test_stranger)
 {
     enum zkl__rc rc = ZKL__RC_UNKNOWN;
-    set_up();
     client_rc(&one, op_create("/e", "", ZKL__EPHEMERAL));
     client_rc(&one, op_read(ZKL__OP_GET, "/e", true));
     client_drain(&one);
@@ -421,15 +411,13 @@ TEST(test_stranger)
     CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &read, &rc), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl__memory_meddle("nobody", &gone, &rc), ZKL_ENOENT);
     CU_ASSERT_EQUAL(zkl__memory_set_counter(PLACE, "/none", 1), ZKL_ENOENT);
-    tear_down();
 }
 
 /* --- limits ----------------------------------------------------------------------------------------------- */
 
-TEST(test_limit)
+TEST_ON_A_TREE(test_limit)
 {
     struct zkl__op op = op_read(ZKL__OP_SYNC, "/", false);
-    set_up();
     client_drain(&one);
     ASSERT_OK(zkl__memory_hold(one.session_id, true));
     for (size_t i = 0; i < zkl__store_memory.ops_max; i++) {
@@ -439,7 +427,6 @@ TEST(test_limit)
     ASSERT_OK(zkl__memory_hold(one.session_id, false));
     CU_ASSERT_PTR_NOT_NULL(recorder_at(one.recorder, one.seen + zkl__store_memory.ops_max - 1, 10000));
     CU_ASSERT_EQUAL(client_rc(&one, op), ZKL__RC_OK);
-    tear_down();
 }
 
 /* --- no memory ----------------------------------------------------------------------------------------------------- */
@@ -479,11 +466,11 @@ TEST(test_tell_without_memory)
     expect_reply(&other, get, ZKL__RC_OK);
     expect_watch(&other, ZKL__WATCH_DELETED, "/e");
     expect_watch(&other, ZKL__WATCH_CHILDREN, "/");
-    CU_ASSERT_EQUAL(zkl__memory_suspend(other.session_id), ZKL_ENOMEM);
-    CU_ASSERT_EQUAL(zkl__memory_expire(other.session_id), ZKL_ENOMEM);
+    suspend(&other, ZKL_ENOMEM);
+    expire(&other, ZKL_ENOMEM);
     CU_ASSERT_TRUE(client_quiet(&other));
     test_heap_fail(&heap, 2, false); /* the second of the two notices */
-    CU_ASSERT_EQUAL(zkl__memory_expire(other.session_id), ZKL_ENOMEM);
+    expire(&other, ZKL_ENOMEM);
     test_heap_fail(&heap, 0, false);
     ASSERT_OK(zkl__memory_break(other.session_id, 0, 1, 0));
     test_heap_fail(&heap, 1, true);
@@ -493,9 +480,9 @@ TEST(test_tell_without_memory)
     expect(&other, RECORD_SUSPENDED);
     expect_reply(&other, get, ZKL__RC_UNKNOWN);
     test_heap_fail(&heap, 1, true);
-    CU_ASSERT_EQUAL(zkl__memory_resume(other.session_id), ZKL_ENOMEM);
+    resume(&other, ZKL_ENOMEM);
     test_heap_fail(&heap, 0, false);
-    ASSERT_OK(zkl__memory_resume(other.session_id));
+    resume(&other, ZKL_OK);
     expect(&other, RECORD_CONNECTED);
     ASSERT_OK(client_close(&other));
     CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
