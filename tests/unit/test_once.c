@@ -14,156 +14,135 @@ static int work(const zkl_cancel *cancel, int64_t token, void *payload)
     return *(int *)payload;
 }
 
-static int once(zkl_lock *lock, int result, bool *ran)
+/* The job, which ends with that result, runs or does not. */
+static void once(zkl_lock *lock, int result, bool runs_now)
 {
     zkl_error err = {0};
-    int got = 99;
-    int rc = zkl_once_run(lock, HOUR, 0, 10000, work, &result, ran, &got, &err);
-    CU_ASSERT_EQUAL(err.code, rc); /* untouched when all is well */
-    if (rc == ZKL_OK && *ran) {
-        CU_ASSERT_EQUAL(got, result);
-    }
-    return rc;
+    int got = 99, before = runs;
+    bool ran;
+    ASSERT_OK(zkl_once_run(lock, HOUR, 0, 10000, work, &result, &ran, &got, &err));
+    CU_ASSERT_EQUAL(err.code, ZKL_OK); /* untouched when all is well */
+    CU_ASSERT_EQUAL(ran, runs_now);
+    CU_ASSERT_EQUAL(runs - before, runs_now ? 1 : 0);
+    CU_ASSERT_EQUAL(got, runs_now ? result : 99);
 }
 
-TEST(test_once_over_all_hosts)
+/* What is recorded of its slots of that length. */
+static void expect_last(int64_t length_ms, int64_t expected_ms)
 {
-    zkl_session *sessions[2] = {kit_open(NULL), kit_open(NULL)};
-    zkl_lock *locks[2] = {kit_lock(sessions[0], JOB, NULL), kit_lock(sessions[1], JOB, NULL)};
-    bool ran;
-    runs = 0;
+    int64_t last_ms = 7, recorded_ms = 7;
+    zkl_error err = {0};
+    ASSERT_OK(zkl_once_last(one, JOB, length_ms, 10000, &last_ms, &recorded_ms, &err));
+    CU_ASSERT_EQUAL(err.code, 0);
+    CU_ASSERT_EQUAL(last_ms, expected_ms);
+    CU_ASSERT_EQUAL(recorded_ms == INT64_MIN, last_ms == INT64_MIN);
+}
+
+static zkl_once_slot look(zkl_lock *lock, bool done)
+{
+    zkl_once_slot slot;
+    ASSERT_OK(zkl_once_look(lock, HOUR, 0, 10000, &slot, NULL));
+    CU_ASSERT_EQUAL(slot.done, done);
+    return slot;
+}
+
+TEST_WITH_SESSIONS(test_once_over_all_hosts)
+{
+    zkl_lock *locks[2] = {kit_lock(one, JOB, NULL), kit_lock(two, JOB, NULL)};
     for (int i = 0; i < 6; i++) {
-        ASSERT_OK(once(locks[i % 2], 0, &ran));
-        CU_ASSERT_EQUAL(ran, i == 0);
-    }
-    CU_ASSERT_EQUAL(runs, 1);
-    for (int i = 0; i < 2; i++) {
-        kit_free(locks[i]);
-        kit_close(sessions[i]);
+        once(locks[i % 2], 0, i == 0);
     }
 }
 
 TEST_WITH_SESSIONS(test_a_failure_is_not_recorded)
 {
     zkl_lock *lock = kit_lock(one, JOB, NULL);
-    bool ran;
-    runs = 0;
-    ASSERT_OK(once(lock, 1, &ran));
-    CU_ASSERT(ran);
-    ASSERT_OK(once(lock, 0, &ran));
-    CU_ASSERT(ran);
-    ASSERT_OK(once(lock, 0, &ran));
-    CU_ASSERT(!ran);
-    CU_ASSERT_EQUAL(runs, 2);
+    once(lock, 1, true);
+    once(lock, 0, true);
+    once(lock, 0, false);
 }
 
 /* What operators are told: nothing, nothing of a failure, and then the slot, with its time. */
 TEST_WITH_SESSIONS(test_what_is_recorded)
 {
     zkl_lock *lock = kit_lock(one, JOB, NULL);
-    int64_t last_ms = 7, recorded_ms = 7;
-    zkl_error err = {0};
-    bool ran;
-    ASSERT_OK(zkl_once_last(one, JOB, HOUR, 10000, &last_ms, &recorded_ms, &err));
-    CU_ASSERT(last_ms == INT64_MIN && recorded_ms == INT64_MIN);
-    CU_ASSERT_EQUAL(err.code, 0);
-    ASSERT_OK(once(lock, 1, &ran));
-    ASSERT_OK(zkl_once_last(one, JOB, 0, 10000, &last_ms, &recorded_ms, &err));
-    CU_ASSERT(last_ms == INT64_MIN && recorded_ms == INT64_MIN);
-    ASSERT_OK(once(lock, 0, &ran));
-    ASSERT_OK(zkl_once_last(one, JOB, HOUR, 10000, &last_ms, &recorded_ms, &err));
+    int64_t last_ms, recorded_ms;
+    expect_last(HOUR, INT64_MIN);
+    once(lock, 1, true);
+    expect_last(0, INT64_MIN);
+    once(lock, 0, true);
+    ASSERT_OK(zkl_once_last(one, JOB, HOUR, 10000, &last_ms, &recorded_ms, NULL));
     CU_ASSERT_EQUAL(last_ms % HOUR, 0);
     CU_ASSERT(recorded_ms >= last_ms - HOUR / 2);
-    CU_ASSERT_EQUAL(zkl_once_last(one, JOB, 10, 1000, &last_ms, &recorded_ms, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_once_last(one, JOB, 10, 1000, &last_ms, &recorded_ms, NULL), ZKL_EINVAL);
 }
 
 /* The winner is killed half-way: who queued behind it in the same slot runs it. */
 TEST_WITH_SESSIONS(test_taken_over_from_the_dead)
 {
-    zkl_lock *first = kit_lock(one, JOB, NULL), *next = kit_lock(two, JOB, NULL);
-    zkl_once_slot slot;
+    zkl_lock *next = kit_lock(two, JOB, NULL);
+    zkl_error err;
     struct acquire acquire = {0};
     ASSERT_OK(zkl_once_prepare(one, JOB, 10000, NULL));
-    kit_acquire(first);
-    ASSERT_OK(zkl_once_look(first, HOUR, 0, 10000, &slot, NULL));
-    CU_ASSERT(!slot.done);
+    zkl_lock *first = kit_hold(one, JOB, NULL);
+    zkl_once_slot slot = look(first, false);
     acquire_start(&acquire, next, 10000);
     ASSERT_EVENTUALLY(kit_queue(two, JOB) == 2);
-    zkl__memory_expire(zkl_session_id(one));
+    kit_expire(one);
     ASSERT_OK(acquire_join(&acquire));
     ASSERT_EVENTUALLY(zkl_lock_state(first) == ZKL_STATE_LOST);
     CU_ASSERT_EQUAL(zkl_once_record(first, &slot, 1000, NULL), ZKL_ELOST);
-    ASSERT_OK(zkl_once_look(next, HOUR, 0, 10000, &slot, NULL));
-    CU_ASSERT(!slot.done);
+    slot = look(next, false);
     ASSERT_OK(zkl_once_record(next, &slot, 10000, NULL));
-    ASSERT_OK(zkl_once_look(next, HOUR, 0, 10000, &slot, NULL));
-    CU_ASSERT(slot.done && slot.last_ms == slot.round_ms);
-    CU_ASSERT_EQUAL(zkl_once_record(next, &slot, 1000, NULL), ZKL_EINVAL);
-    zkl_once_slot never_looked = {0};
-    zkl_error err;
-    CU_ASSERT_EQUAL(zkl_once_record(next, &never_looked, 1000, &err), ZKL_EINVAL);
-    ASSERT_SAYS(err, "zkl_once_look");
-    slot.done = false;
-    slot.last_ms = INT64_MIN;
-    slot.reserved[0] = 1;
-    CU_ASSERT_EQUAL(zkl_once_record(next, &slot, 1000, NULL), ZKL_EINVAL);
+    slot = look(next, true);
+    CU_ASSERT_EQUAL(slot.last_ms, slot.round_ms);
+    zkl_once_slot wrong[] = {slot, {0} /* never looked */, slot};
+    wrong[2].done = false;
+    wrong[2].last_ms = INT64_MIN;
+    wrong[2].reserved[0] = 1;
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(zkl_once_record(next, &wrong[i], 1000, &err), ZKL_EINVAL);
+        CU_ASSERT(i != 1 || strstr(err.text, "zkl_once_look"));
+    }
 }
 
 /* The path was a lock's first: its directory is a container, and servers remove those when they are empty. */
 TEST_WITH_SESSIONS(test_the_record_outlives_a_container)
 {
-    zkl_lock *lock = kit_lock(one, JOB, NULL);
-    bool ran;
-    runs = 0;
-    kit_acquire(lock);
+    zkl_lock *lock = kit_hold(one, JOB, NULL);
     kit_release(lock);
-    ASSERT_OK(once(lock, 0, &ran));
-    CU_ASSERT(ran);
+    once(lock, 0, true);
     ASSERT_OK(zkl__memory_reap(PLACE));
-    ASSERT_OK(once(lock, 0, &ran));
-    CU_ASSERT(!ran);
-    CU_ASSERT_EQUAL(runs, 1);
+    once(lock, 0, false);
 }
 
 /* A record of a slot that has not begun by the servers' clock is nobody's: else nobody would ever run the job again. */
 TEST_WITH_SESSIONS(test_a_record_of_the_far_future)
 {
     zkl_lock *lock = kit_lock(one, JOB, NULL);
-    struct zkl__op op = {.kind = ZKL__OP_SET, .dir = JOB, .data = "999999999999999999", .size = 18, .version = -1};
-    enum zkl__rc done;
-    int64_t last_ms, recorded_ms;
-    bool ran;
-    runs = 0;
     ASSERT_OK(zkl_once_prepare(one, JOB, 10000, NULL));
-    ASSERT_OK(zkl__memory_meddle(PLACE, &op, &done));
-    ASSERT_OK(zkl_once_last(one, JOB, 0, 10000, &last_ms, &recorded_ms, NULL));
-    CU_ASSERT_EQUAL(last_ms, INT64_C(999999999999999999));
-    ASSERT_OK(zkl_once_last(one, JOB, HOUR, 10000, &last_ms, &recorded_ms, NULL));
-    CU_ASSERT(last_ms == INT64_MIN && recorded_ms == INT64_MIN);
-    ASSERT_OK(once(lock, 0, &ran));
-    CU_ASSERT(ran);
-    ASSERT_OK(once(lock, 0, &ran));
-    CU_ASSERT(!ran);
-    CU_ASSERT_EQUAL(runs, 1);
+    kit_must_write(ZKL__OP_SET, JOB, NULL, "999999999999999999");
+    expect_last(0, INT64_C(999999999999999999));
+    expect_last(HOUR, INT64_MIN);
+    once(lock, 0, true);
+    once(lock, 0, false);
 }
 
 TEST_WITH_SESSIONS(test_a_record_that_is_none)
 {
     zkl_lock *lock = kit_lock(one, JOB, NULL);
-    struct zkl__op op = {.kind = ZKL__OP_SET, .dir = JOB, .data = "held by x", .size = 9, .version = -1};
-    enum zkl__rc done;
+    int64_t last_ms, recorded_ms;
     zkl_error err = {0};
     zkl_once_slot slot;
     ASSERT_OK(zkl_once_prepare(one, JOB, 10000, NULL));
-    CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, 0, 1000, &slot, &err), ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, 0, 1000, &slot, NULL), ZKL_ENOTHELD);
     kit_acquire(lock);
-    zkl__memory_meddle(PLACE, &op, &done);
+    kit_must_write(ZKL__OP_SET, JOB, NULL, "held by x");
     CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, 0, 1000, &slot, &err), ZKL_ECONFLICT);
-    int64_t last_ms, recorded_ms;
-    CU_ASSERT_EQUAL(zkl_once_last(one, JOB, HOUR, 1000, &last_ms, &recorded_ms, NULL), ZKL_ECONFLICT);
     CU_ASSERT_STRING_EQUAL(err.path, JOB);
-    CU_ASSERT_EQUAL(zkl_once_look(lock, 10, 0, 1000, &slot, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, HOUR, 1000, &slot, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_once_last(one, JOB, HOUR, 1000, &last_ms, &recorded_ms, NULL), ZKL_ECONFLICT);
+    CU_ASSERT_EQUAL(zkl_once_look(lock, 10, 0, 1000, &slot, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, HOUR, 1000, &slot, NULL), ZKL_EINVAL);
 }
 
 static int lose(const zkl_cancel *cancel, int64_t token, void *payload)
@@ -262,18 +241,15 @@ TEST(test_recorded_and_then_lost)
 /* Two readers would both run the job; permits have a queue of their own. */
 TEST_WITH_SESSIONS(test_only_under_a_lock)
 {
+    static const zkl_recipe others[] = {ZKL_RECIPE_READ_LOCK, ZKL_RECIPE_SEMAPHORE, ZKL_RECIPE_ELECTION};
     zkl_once_slot slot = {.done = false};
-    zkl_lock *others[3];
     zkl_error err;
-    ASSERT_OK_FATAL(zkl_read_lock_new(&others[0], one, "/jobs/read", NULL, NULL));
-    ASSERT_OK_FATAL(zkl_semaphore_new(&others[1], one, "/jobs/permits", 2, NULL, NULL));
-    ASSERT_OK_FATAL(zkl_election_new(&others[2], one, "/jobs/leader", NULL, NULL));
     for (int i = 0; i < 3; i++) {
-        CU_ASSERT_EQUAL(zkl_once_run(others[i], 60000, 0, 5000, work, NULL, NULL, NULL, &err), ZKL_EINVAL);
+        zkl_lock *lock = kit_make(others[i], one, JOB, NULL);
+        CU_ASSERT_EQUAL(zkl_once_run(lock, 60000, 0, 5000, work, NULL, NULL, NULL, &err), ZKL_EINVAL);
         ASSERT_SAYS(err, "recipe");
-        CU_ASSERT_EQUAL(zkl_once_look(others[i], 60000, 0, 5000, &slot, NULL), ZKL_EINVAL);
-        CU_ASSERT_EQUAL(zkl_once_record(others[i], &slot, 5000, NULL), ZKL_EINVAL);
-        kit_free(others[i]);
+        CU_ASSERT_EQUAL(zkl_once_look(lock, 60000, 0, 5000, &slot, NULL), ZKL_EINVAL);
+        CU_ASSERT_EQUAL(zkl_once_record(lock, &slot, 5000, NULL), ZKL_EINVAL);
     }
 }
 
@@ -300,18 +276,14 @@ static int replace_grant(const zkl_cancel *cancel, int64_t token, void *payload)
 TEST_WITH_SESSIONS(test_a_grant_that_is_replaced)
 {
     struct replaced replaced = {kit_lock(one, JOB, NULL), kit_lock(two, JOB, NULL), 0};
-    int64_t last_ms, recorded_ms;
     bool ran = false;
     zkl_error err = {0};
     CU_ASSERT_EQUAL(zkl_once_run(replaced.lock, HOUR, 0, 10000, replace_grant, &replaced, &ran, NULL, &err), ZKL_ELOST);
     CU_ASSERT_EQUAL(err.code, ZKL_ELOST);
     CU_ASSERT_TRUE(ran);
-    ASSERT_OK(zkl_once_last(one, JOB, HOUR, 10000, &last_ms, &recorded_ms, NULL));
-    CU_ASSERT_EQUAL(last_ms, INT64_MIN);
+    expect_last(HOUR, INT64_MIN);
     CU_ASSERT_EQUAL(zkl_lock_token(replaced.lock), replaced.second);
     kit_release(replaced.lock);
-    kit_free(replaced.lock);
-    kit_free(replaced.rival);
 }
 
 TESTS("once")

@@ -20,6 +20,8 @@ static void begin(void)
     two = kit_open(NULL);
 }
 
+#define TEST_WITH_A_TOKEN(name) TEST_BETWEEN(begin(), name, kit_tear_down())
+
 static int slots_taken(const zkl_stop *token)
 {
     int taken = 0;
@@ -204,20 +206,15 @@ static int section(const zkl_cancel *cancel, int64_t token, void *payload)
     return EVENTUALLY(zkl_cancel_raised(cancel)) ? 7 : 0;
 }
 
-TEST(test_section_and_what_ends_something)
+TEST_WITH_A_TOKEN(test_section_and_what_ends_something)
 {
     int result = 0;
-    begin();
-    zkl_lock *lock = kit_lock(one, "/locks/stop", NULL), *held = kit_lock(one, "/locks/held", NULL);
-    kit_acquire(held);
+    zkl_lock *lock = kit_lock(one, "/locks/stop", NULL), *held = kit_hold(one, "/locks/held", NULL);
     ASSERT_OK(zkl_with_lock(lock, 10000, 0, section, &stop, &result, NULL));
     CU_ASSERT_EQUAL(result, 7);
     CU_ASSERT_TRUE(zkl_lock_is_held(held));
     kit_release(held);
     CU_ASSERT_EQUAL((int)kit_queue(two, "/locks/held"), 0); /* the release has waited for the response */
-    kit_free(held);
-    kit_free(lock);
-    kit_tear_down();
 }
 
 static int job(const zkl_cancel *cancel, int64_t token, void *payload)
@@ -228,19 +225,16 @@ static int job(const zkl_cancel *cancel, int64_t token, void *payload)
 }
 
 /* The job is done: that it was stopped behind its end does not make others do it again. */
-TEST(test_done_is_recorded)
+TEST_WITH_A_TOKEN(test_done_is_recorded)
 {
     bool ran = false;
     int64_t last = 0, at;
-    begin();
     ASSERT_OK(zkl_once_prepare(one, "/job", 10000, NULL));
     zkl_lock *lock = kit_lock(one, "/job", NULL);
     ASSERT_OK(zkl_once_run(lock, 3600000, 0, 10000, job, &stop, &ran, NULL, NULL));
     CU_ASSERT_TRUE(ran);
     ASSERT_OK(zkl_once_last(two, "/job", 3600000, 10000, &last, &at, NULL));
     CU_ASSERT_TRUE(last > INT64_MIN);
-    kit_free(lock);
-    kit_tear_down();
 }
 
 /* Begun and raised at the same time, in any order: it always ends. */
