@@ -421,7 +421,11 @@ static void observers(const zklock::session &session)
         std::lock_guard<std::mutex> hold(guard);
         value = leader ? leader->value : "";
     });
-    auto seen = [&](const std::string &wanted) { EVENTUALLY((std::lock_guard<std::mutex>(guard), value == wanted)); };
+    auto is = [&](const std::string &wanted) {
+        std::lock_guard<std::mutex> hold(guard);
+        return value == wanted;
+    };
+    auto seen = [&](const std::string &wanted) { EVENTUALLY(is(wanted)); };
     seen("");
     zklock::lock_options options;
     options.c.metadata = "first value";
