@@ -9,16 +9,11 @@
 TEST(test_one_thread_and_nothing_left)
 {
     int threads = entries("/proc/self/task"), fds = entries("/proc/self/fd");
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     struct mailbox box = MAILBOX_INIT;
-    options.state_fn = on_session_state;
-    options.state_payload = &box;
-    kit_set_up(&options);
+    kit_set_up(SESSION_OPTIONS(.state_fn = on_session_state, .state_payload = &box));
     CU_ASSERT(zkl_session_fd(one) >= 0);
-    zkl_lock *lock = kit_hold(one, PATH, NULL);
+    kit_release(kit_hold(one, PATH, NULL));
     CU_ASSERT_EQUAL(entries("/proc/self/task"), threads);
-    kit_release(lock);
-    kit_free(lock);
     kit_tear_down();
     CU_ASSERT_EQUAL(entries("/proc/self/task"), threads);
     CU_ASSERT_EQUAL(entries("/proc/self/fd"), fds);
@@ -31,10 +26,9 @@ static void release_in_callback(zkl_lock *lock, int code, const zkl_grant *grant
     kit_release(lock); /* waits, inside the callback */
 }
 
-TEST(test_a_wait_drives_every_session)
+TEST_WITH_SESSIONS(test_a_wait_drives_every_session)
 {
     struct mailbox box = MAILBOX_INIT;
-    kit_set_up(NULL);
     zkl_lock *held = kit_hold(one, PATH, NULL), *waiting = kit_lock(two, PATH, NULL), *last = kit_lock(one, PATH, NULL);
     ASSERT_OK(zkl_lock_acquire_async(waiting, ZKL_WAIT_FOREVER, release_in_callback, &box, NULL));
     CU_ASSERT_EQUAL(zkl_lock_acquire(last, 50, NULL, NULL), ZKL_ETIMEOUT);
@@ -43,18 +37,12 @@ TEST(test_a_wait_drives_every_session)
     kit_acquire(last); /* behind the one in the callback */
     ASSERT_OK(mailbox_last(&box));
     CU_ASSERT(pthread_equal(box.letters[0].thread, pthread_self()));
-    kit_free(held);
-    kit_free(waiting);
-    kit_free(last);
-    kit_tear_down();
 }
 
 static void hand_over_by_dispatch(zkl_callbacks callbacks)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.callbacks = callbacks;
-    kit_set_up(&options);
+    kit_set_up(SESSION_OPTIONS(.callbacks = callbacks));
     zkl_lock *held = kit_lock(one, PATH, NULL), *waiting = kit_lock(two, PATH, NULL);
     ASSERT_OK(zkl_lock_acquire_async(held, ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
     CU_ASSERT(DISPATCHED(one, mailbox_count(&box) == 1));
@@ -64,8 +52,6 @@ static void hand_over_by_dispatch(zkl_callbacks callbacks)
     kit_release(held);
     CU_ASSERT(DISPATCHED(two, mailbox_count(&box) == 2));
     CU_ASSERT(zkl_lock_is_held(waiting));
-    kit_free(held);
-    kit_free(waiting);
     kit_tear_down();
 }
 
@@ -76,20 +62,15 @@ TEST(test_hand_over_by_dispatch)
 }
 
 /* As in libzklock: what is to be dispatched waits for that. */
-TEST(test_waits_leave_what_is_dispatched)
+TEST_WITH_SESSIONS_OF(kit_dispatched, test_waits_leave_what_is_dispatched)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_session_options options = kit_dispatched();
-    one = kit_open(&options);
-    zkl_lock *first = kit_lock(one, PATH, NULL), *second = kit_lock(one, PATH "/2", NULL);
+    zkl_lock *first = kit_lock(one, PATH, NULL);
     ASSERT_OK(zkl_lock_acquire_async(first, 1000, on_acquired, &box, NULL));
-    kit_acquire(second);
+    kit_hold(one, PATH "/2", NULL);
     ASSERT_EVENTUALLY(zkl_lock_is_held(first));
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     CU_ASSERT(DISPATCHED(one, mailbox_count(&box) == 1));
-    kit_free(first);
-    kit_free(second);
-    kit_close(one);
 }
 
 /* The loop's descriptor is silent when there is nothing to do. */
@@ -107,24 +88,18 @@ TEST(test_no_spinning)
 }
 
 /* The lease ends by an alarm of the loop's, with nobody there to tell of it. */
-TEST(test_the_lease_ends_in_the_loop)
+TEST_WITH_SESSIONS_OF(kit_short, test_the_lease_ends_in_the_loop)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_session_options options = kit_short();
-    zkl_lock_options lock_options = ZKL_LOCK_OPTIONS_INIT;
-    lock_options.state_fn = on_lock_state;
-    lock_options.payload = &box;
-    one = kit_open(&options);
-    zkl_lock *lock = kit_hold(one, PATH, &lock_options);
-    zkl__memory_suspend(zkl_session_id(one));
+    zkl_lock *lock = kit_hold(one, PATH, LOCK_OPTIONS(.state_fn = on_lock_state, .payload = &box));
+    kit_suspend(one);
     CU_ASSERT(DISPATCHED(one, mailbox_last(&box) == ZKL_STATE_LOST));
     CU_ASSERT_FALSE(zkl_lock_is_held(lock));
-    zkl__memory_expire(zkl_session_id(one));
-    zkl__memory_resume(zkl_session_id(one));
+    kit_expire(one);
+    kit_resume(one);
     CU_ASSERT(DISPATCHED(one, zkl_session_state(one) == ZKL_SESSION_CONNECTED));
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     kit_free(lock);
-    kit_close(one);
 }
 
 static bool acquired_in_a_new_session(void)
@@ -153,8 +128,7 @@ TEST(test_fork)
     }
     CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
     CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    zkl_lock *lock = kit_hold(one, PATH, NULL);
-    kit_free(lock);
+    kit_free(kit_hold(one, PATH, NULL));
     kit_close(one);
 }
 
@@ -170,9 +144,8 @@ TEST(test_a_callback_ends_things)
 {
     struct mailbox box = MAILBOX_INIT, none = MAILBOX_INIT;
     kit_set_up(NULL);
-    zkl_lock *held = kit_lock(one, PATH "/held", NULL), *other = kit_lock(two, PATH "/held", NULL);
+    zkl_lock *held = kit_hold(one, PATH "/held", NULL), *other = kit_lock(two, PATH "/held", NULL);
     zkl_lock *lock = kit_lock(one, PATH, NULL);
-    kit_acquire(held);
     ASSERT_OK(zkl_lock_acquire_async(lock, 1000, end_all, &box, NULL));
     ASSERT_OK(zkl_lock_acquire_async(other, ZKL_WAIT_FOREVER, on_acquired, &none, NULL));
     CU_ASSERT(mailbox_wait(&box, 1));
@@ -183,14 +156,11 @@ TEST(test_a_callback_ends_things)
 }
 
 /* Whoever is granted again and again waits for nothing, and hears of the one that queues all the same. */
-TEST(test_a_lock_that_lingers)
+TEST_WITH_SESSIONS(test_a_lock_that_lingers)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     zkl_grant grant = {.serial = 0};
-    options.linger_ms = 60000;
-    kit_set_up(NULL);
-    zkl_lock *lock = kit_hold(one, PATH, &options), *rival = kit_lock(two, PATH, NULL);
+    zkl_lock *lock = kit_hold(one, PATH, LOCK_OPTIONS(.linger_ms = 60000)), *rival = kit_lock(two, PATH, NULL);
     kit_release(lock);
     ASSERT_OK(zkl_lock_acquire(lock, 1000, &grant, NULL));
     CU_ASSERT_EQUAL(grant.serial, 2);
@@ -201,9 +171,6 @@ TEST(test_a_lock_that_lingers)
         kit_release(lock);
     }
     CU_ASSERT_EQUAL(mailbox_count(&box), 1);
-    kit_free(lock);
-    kit_free(rival);
-    kit_tear_down();
 }
 
 TESTS("loop")

@@ -398,13 +398,6 @@ TEST(test_tick_of_timeout)
     CU_ASSERT_EQUAL(zkl__tick_of_timeout(10000, 10000), 0);
 }
 
-static struct zkl__seal seal_of(const zkl_session_options *options)
-{
-    struct zkl__seal seal = {.on = false};
-    CU_ASSERT_TRUE(zkl__seal_make(&seal, options));
-    return seal;
-}
-
 TEST(test_seal)
 {
     const zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
@@ -425,21 +418,16 @@ TEST(test_seal)
 /* Who may do what is the user's affair, then. */
 TEST(test_no_seal)
 {
-    static const zkl_acl_entry entry = {ZKL_PERM_ALL, "world", "anyone"};
-    static const zkl_acl acl = {1, &entry};
+    const zkl_acl acl = {1, &(const zkl_acl_entry){ZKL_PERM_ALL, "world", "anyone"}};
     const zkl_sasl sasl = {"GSSAPI", NULL, "zk", NULL};
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.auth_scheme = "digest";
-    CU_ASSERT_FALSE(seal_of(&options).on);
-    options = (zkl_session_options)ZKL_SESSION_OPTIONS_INIT;
-    options.acl = &acl;
-    CU_ASSERT_FALSE(seal_of(&options).on);
-    options = (zkl_session_options)ZKL_SESSION_OPTIONS_INIT;
-    options.tls = "ca.pem,cert.pem,key.pem";
-    CU_ASSERT_FALSE(seal_of(&options).on);
-    options = (zkl_session_options)ZKL_SESSION_OPTIONS_INIT;
-    options.sasl = &sasl;
-    CU_ASSERT_FALSE(seal_of(&options).on);
+    const zkl_session_options *const options[] = {
+        SESSION_OPTIONS(.auth_scheme = "digest"), SESSION_OPTIONS(.acl = &acl),
+        SESSION_OPTIONS(.tls = "ca.pem,cert.pem,key.pem"), SESSION_OPTIONS(.sasl = &sasl)};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        struct zkl__seal seal = {.on = false};
+        CU_ASSERT_TRUE(zkl__seal_make(&seal, options[i]));
+        CU_ASSERT_FALSE(seal.on);
+    }
 }
 
 TESTS("options")

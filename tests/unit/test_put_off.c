@@ -214,13 +214,19 @@ static int acquire(zkl_session *session)
     return code;
 }
 
-/* How many it were. */
-static unsigned expect_few(const char *name, int (*call)(zkl_session *session), enum mood when)
+static zkl_session *open_with(void (*turn_fn)(struct zkl__store *store))
 {
     zkl_session *session = NULL;
     atomic_store(&mood, CONTENT);
-    thread_store_begin(turn);
+    thread_store_begin(turn_fn);
     ASSERT_OK_FATAL(zkl_session_open(&session, "test:1", NULL, NULL));
+    return session;
+}
+
+/* How many it were. */
+static unsigned expect_few(const char *name, int (*call)(zkl_session *session), enum mood when)
+{
+    zkl_session *session = open_with(turn);
     atomic_store(&mood, when);
     unsigned before = asked();
     int code = call(session);
@@ -266,23 +272,18 @@ static void *be_content(void *arg)
 /* And is done in the end. */
 TEST(test_done_later)
 {
-    zkl_session *session = NULL;
-    pthread_t thread;
-    atomic_store(&mood, CONTENT);
-    thread_store_begin(turn);
-    ASSERT_OK_FATAL(zkl_session_open(&session, "test:1", NULL, NULL));
-    atomic_store(&mood, BUSY);
-    unsigned from = answered();
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, be_content, &from), 0);
-    ASSERT_OK(zkl_barrier_set(session, "/barrier", SOON, NULL));
-    pthread_join(thread, NULL);
-    zkl_queue *queue;
-    atomic_store(&mood, BUSY);
-    from = answered();
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, be_content, &from), 0);
-    ASSERT_OK(zkl_queue_list(&queue, session, "/queue", SOON, NULL));
-    pthread_join(thread, NULL);
-    zkl_queue_free(queue);
+    zkl_session *session = open_with(turn);
+    for (int lists = 0; lists < 2; lists++) {
+        zkl_queue *queue = NULL;
+        pthread_t thread;
+        atomic_store(&mood, BUSY);
+        unsigned from = answered();
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, be_content, &from), 0);
+        ASSERT_OK(lists ? zkl_queue_list(&queue, session, "/queue", SOON, NULL)
+                        : zkl_barrier_set(session, "/barrier", SOON, NULL));
+        pthread_join(thread, NULL);
+        zkl_queue_free(queue);
+    }
     (void)zkl_session_close(session, 0);
 }
 
@@ -303,9 +304,7 @@ static void turn_doomed(struct zkl__store *store)
 
 TEST(test_replies_after_the_end)
 {
-    zkl_session *session = NULL;
-    thread_store_begin(turn_doomed);
-    ASSERT_OK_FATAL(zkl_session_open(&session, "test:1", NULL, NULL));
+    zkl_session *session = open_with(turn_doomed);
     atomic_store(&doomed, 1);
     ASSERT_EVENTUALLY_FATAL(zkl_session_id(session) == 2); /* else close would not end either */
     ASSERT_OK(zkl_session_close(session, SOON));
@@ -321,11 +320,9 @@ static void on_closed(int code, const zkl_error *err, void *payload)
 /* The session is closed, without waiting, while its next store is being opened: that one is closed as well. */
 TEST(test_closed_while_it_opens)
 {
-    zkl_session *session = NULL;
     atomic_bool done = false;
     atomic_store(&doomed, 0);
-    thread_store_begin(turn_doomed);
-    ASSERT_OK_FATAL(zkl_session_open(&session, "test:1", NULL, NULL));
+    zkl_session *session = open_with(turn_doomed);
     atomic_store(&slow_to_open, true);
     atomic_store(&doomed, atomic_load(&opened));
     ASSERT_EVENTUALLY(atomic_load(&opening));

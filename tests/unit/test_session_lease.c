@@ -6,9 +6,8 @@ static int64_t lease_left(void)
     return zkl__core_lease_until(script.core) - script.now;
 }
 
-TEST(test_heartbeats_keep_the_lease)
+TEST_IN_SCRIPT(test_heartbeats_keep_the_lease)
 {
-    script_begin();
     script_hold(&me);
     int before = script.submits;
     for (int i = 0; i < 600; i++) {
@@ -20,13 +19,11 @@ TEST(test_heartbeats_keep_the_lease)
               60 * 12 / 10 + 2); /* one every twelfth of the timeout, and no syncs beside them */
     CU_ASSERT_TRUE(zkl__contender_holds(script.core, me.contender, script.now));
     CU_ASSERT_FALSE(zkl__contender_holds(script.core, me.contender, zkl__core_lease_until(script.core)));
-    script_finish();
 }
 
 /* The reply that would renew a lease comes when it has ended, and nobody woke before: lost is final. */
-TEST(test_a_reply_behind_the_end)
+TEST_IN_SCRIPT(test_a_reply_behind_the_end)
 {
-    script_begin();
     script_hold(&me);
     int64_t until = zkl__core_lease_until(script.core);
     while (script.now < until - 1000 * MS) {
@@ -45,13 +42,11 @@ TEST(test_a_reply_behind_the_end)
     CU_ASSERT(zkl__core_lease_until(script.core) > until);
     CU_ASSERT_EQUAL(me.lost, 1);
     script_release(&me);
-    script_finish();
 }
 
 /* Its time may be up before: then it is told why it was not granted. */
-TEST(test_time_is_up_in_doubt)
+TEST_IN_SCRIPT(test_time_is_up_in_doubt)
 {
-    script_begin();
     script_wait(20000 * MS);
     script_contend(&me, NULL);
     script_start(&me, script.now + 5000 * MS, false);
@@ -59,7 +54,6 @@ TEST(test_time_is_up_in_doubt)
     script_run(5000 * MS);
     CU_ASSERT_EQUAL(me.code, ZKL_ETIMEOUT);
     CU_ASSERT_PTR_NOT_NULL(strstr(me.why, "no server was reached for a session timeout"));
-    script_finish();
 }
 
 /* A connect that took its time has used up much of the first lease: no grant that would be in jeopardy before it is renewed. */
@@ -157,9 +151,8 @@ TEST(test_two_hops_and_a_short_timeout)
 
 /* Connections that are lost within a second, one after the other, while something is watched: an operator hears of it once, until one
  * lasts. Without watches, or with longer connections, there is nothing to say. */
-TEST(test_broken_by_watches)
+TEST_IN_SCRIPT(test_broken_by_watches)
 {
-    script_begin();
     for (int i = 0; i < 20; i++) {
         script_reconnect(0);
     }
@@ -182,7 +175,6 @@ TEST(test_broken_by_watches)
         script_reconnect(0);
     }
     script_answer_all();
-    script_finish();
 }
 
 TESTS("session_lease")
