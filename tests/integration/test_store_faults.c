@@ -299,26 +299,4 @@ TEST(test_close_while_parting_takes_long)
     proxy_stop(proxy);
 }
 
-/* --- servers ------------------------------------------------------------------------------------------------------- */
-
-/* A server that accepts and says nothing. Not longer than the session timeout, so the session outlives it. */
-TEST(test_frozen_server)
-{
-    struct ensemble *e = ensemble_start(NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(e);
-    struct zkl__store_config config = recorder_config(ensemble_servers(e));
-    config.timeout_ms = 3000;
-    struct recorder *r = recorder_open(&zkl__store_zookeeper, &config, NULL, NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(r, RECORD_CONNECTED, 0, SOON));
-    ensemble_freeze(e, 0);
-    CU_ASSERT_EQUAL(recorder_rc(r, op_create("/frozen", NULL, ZKL__EPHEMERAL)), ZKL__RC_UNKNOWN);
-    CU_ASSERT_EQUAL(recorder_count(r, RECORD_SUSPENDED), 1);
-    ensemble_thaw(e, 0);
-    CU_ASSERT_PTR_NOT_NULL(recorder_nth(r, RECORD_CONNECTED, 1, SOON));
-    enum zkl__rc rc = recorder_rc(r, op_create("/frozen", NULL, ZKL__EPHEMERAL));
-    CU_ASSERT(rc == ZKL__RC_NODEEXISTS || rc == ZKL__RC_OK);
-    recorder_free(r);
-    ensemble_stop(e);
-}
-
 TESTS_ON_SERVERS("store_faults", NULL)
