@@ -50,6 +50,8 @@ static void expect_watch(struct client *client, enum zkl__watch_event event, con
 
 #define suspend(client, code) CU_ASSERT_EQUAL(zkl__memory_suspend((client)->session_id), code)
 #define resume(client, code) CU_ASSERT_EQUAL(zkl__memory_resume((client)->session_id), code)
+#define hold(client, on) ASSERT_OK(zkl__memory_hold((client)->session_id, on))
+#define break_off(client, ...) ASSERT_OK(zkl__memory_break((client)->session_id, __VA_ARGS__))
 #define expire(client, code) CU_ASSERT_EQUAL(zkl__memory_expire((client)->session_id), code)
 
 static enum zkl__rc rc_of(struct zkl__op op)
@@ -241,7 +243,7 @@ TEST_ON_A_TREE(test_unreadable_by_other_rules)
 TEST_ON_A_TREE(test_suspend)
 {
     client_drain(&one);
-    ASSERT_OK(zkl__memory_hold(one.session_id, true));
+    hold(&one, true);
     uint64_t make = client_send(&one, op_create("/a", "", ZKL__EPHEMERAL));
     uint64_t list = client_send(&one, op_read(ZKL__OP_CHILDREN, "/", true));
     suspend(&one, ZKL_OK);
@@ -268,7 +270,7 @@ TEST_ON_A_TREE(test_suspend)
 TEST_ON_A_TREE(test_break)
 {
     client_drain(&one);
-    ASSERT_OK(zkl__memory_break(one.session_id, 2, 1, 1));
+    break_off(&one, 2, 1, 1);
     uint64_t first = client_send(&one, op_create("/a", "", ZKL__EPHEMERAL));
     uint64_t second = client_send(&one, op_read(ZKL__OP_GET, "/a", true));
     uint64_t third = client_send(&one, op_create("/b", "", ZKL__EPHEMERAL));
@@ -285,10 +287,10 @@ TEST_ON_A_TREE(test_break)
     expect(&one, RECORD_CONNECTED);
     expect_watch(&one, ZKL__WATCH_CHANGED, "/a");
     client_drain(&one);
-    ASSERT_OK(zkl__memory_break(one.session_id, 1, 0, 0));
-    ASSERT_OK(zkl__memory_break(one.session_id, 0, 0, 0)); /* taken back */
+    break_off(&one, 1, 0, 0);
+    break_off(&one, 0, 0, 0); /* taken back */
     client_drain(&one);
-    ASSERT_OK(zkl__memory_break(one.session_id, 1, 0, 0));
+    break_off(&one, 1, 0, 0);
     client_drain(&one);
     expect(&one, RECORD_SUSPENDED);
 }
@@ -299,7 +301,7 @@ TEST_ON_A_TREE(test_untold_watch_comes_back)
     client_rc(&two, op_create("/a", "", ZKL__PERSISTENT));
     client_rc(&one, op_read(ZKL__OP_GET, "/a", true));
     client_drain(&one);
-    ASSERT_OK(zkl__memory_hold(one.session_id, true));
+    hold(&one, true);
     client_rc(&two, op_delete("/a", -1));
     suspend(&one, ZKL_OK);
     resume(&one, ZKL_OK);
@@ -319,7 +321,7 @@ TEST_ON_A_TREE(test_expire)
     client_rc(&one, op_read(ZKL__OP_GET, "/", true));
     client_drain(&one);
     client_drain(&two);
-    ASSERT_OK(zkl__memory_hold(one.session_id, true));
+    hold(&one, true);
     uint64_t get = client_send(&one, op_read(ZKL__OP_GET, "/e", false));
     expire(&one, ZKL_OK);
     expect_watch(&two, ZKL__WATCH_DELETED, "/e");
@@ -378,8 +380,8 @@ TEST(test_close)
         client_send(&third, op_create("/n-", "", ZKL__EPHEMERAL_SEQUENTIAL));
         client_send(&third, op_read(ZKL__OP_CHILDREN, "/", true));
     }
-    ASSERT_OK(zkl__memory_hold(third.session_id, true));
-    ASSERT_OK(zkl__memory_break(third.session_id, 0, 5, 5));
+    hold(&third, true);
+    break_off(&third, 0, 5, 5);
     client_send(&third, op_read(ZKL__OP_CHILDREN, "/", true));
     ASSERT_OK(client_close(&third));
     struct zkl__op list = op_read(ZKL__OP_CHILDREN, "/", false);
@@ -419,12 +421,12 @@ TEST_ON_A_TREE(test_limit)
 {
     struct zkl__op op = op_read(ZKL__OP_SYNC, "/", false);
     client_drain(&one);
-    ASSERT_OK(zkl__memory_hold(one.session_id, true));
+    hold(&one, true);
     for (size_t i = 0; i < zkl__store_memory.ops_max; i++) {
         ASSERT_OK_FATAL(client_try(&one, op));
     }
     CU_ASSERT_EQUAL(client_try(&one, op), ZKL_ELIMIT);
-    ASSERT_OK(zkl__memory_hold(one.session_id, false));
+    hold(&one, false);
     CU_ASSERT_PTR_NOT_NULL(recorder_at(one.recorder, one.seen + zkl__store_memory.ops_max - 1, 10000));
     CU_ASSERT_EQUAL(client_rc(&one, op), ZKL__RC_OK);
 }
@@ -458,11 +460,11 @@ TEST(test_tell_without_memory)
     client_rc(&other, op_read(ZKL__OP_GET, "/e", true));
     client_rc(&other, op_read(ZKL__OP_CHILDREN, "/", true));
     client_drain(&other);
-    zkl__memory_hold(other.session_id, true);
+    hold(&other, true);
     uint64_t get = client_send(&other, op_read(ZKL__OP_GET, "/e", false));
     test_heap_fail(&heap, 1, true);
     ASSERT_OK(client_close(&client));
-    zkl__memory_hold(other.session_id, false);
+    hold(&other, false);
     expect_reply(&other, get, ZKL__RC_OK);
     expect_watch(&other, ZKL__WATCH_DELETED, "/e");
     expect_watch(&other, ZKL__WATCH_CHILDREN, "/");
@@ -472,7 +474,7 @@ TEST(test_tell_without_memory)
     test_heap_fail(&heap, 2, false); /* the second of the two notices */
     expire(&other, ZKL_ENOMEM);
     test_heap_fail(&heap, 0, false);
-    ASSERT_OK(zkl__memory_break(other.session_id, 0, 1, 0));
+    break_off(&other, 0, 1, 0);
     test_heap_fail(&heap, 1, true);
     CU_ASSERT_EQUAL(client_try(&other, op_read(ZKL__OP_GET, "/", true)), ZKL_ENOMEM); /* the suspension has none */
     test_heap_fail(&heap, 0, false);

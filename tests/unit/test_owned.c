@@ -115,9 +115,7 @@ static void list_free(struct list *list)
 
 static void set_up(void)
 {
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.heap = heap();
-    kit_set_up(&options);
+    kit_set_up(SESSION_OPTIONS(.heap = heap()));
 }
 
 static void tear_down(void)
@@ -126,17 +124,10 @@ static void tear_down(void)
     graves_check();
 }
 
-static zkl_lock *held(const char *path)
-{
-    zkl_lock *lock = kit_lock(one, path, NULL);
-    ASSERT_OK_FATAL(zkl_lock_acquire(lock, 10000, NULL, NULL));
-    return lock;
-}
-
 /* All that waited before this has been sent, or dropped. */
 static void pass_the_line(void)
 {
-    kit_free(held("/locks/last"));
+    kit_free(kit_hold(one, "/locks/last", NULL));
 }
 
 /* How many znodes stand in dir; -1: there is no dir. */
@@ -200,12 +191,11 @@ static zkl_op create_in(const char *path, const struct list *list)
 }
 
 /* The caller's list is on its stack, and so not copied by the call. */
-TEST(test_a_blocking_commit_that_times_out)
+TEST_BETWEEN(set_up(), test_a_blocking_commit_that_times_out, tear_down())
 {
     struct ends ends = {0};
     zkl_error err;
-    set_up();
-    zkl_lock *lock = held("/locks/owner");
+    zkl_lock *lock = kit_hold(one, "/locks/owner", NULL);
     make_node(lock, "/made");
     fill_window(lock, &ends);
     struct list *list = list_new();
@@ -215,8 +205,6 @@ TEST(test_a_blocking_commit_that_times_out)
     list_free(list);
     drain_window(&ends);
     CU_ASSERT_EQUAL(count_children("/made"), 0);
-    kit_free(lock);
-    tear_down();
 }
 
 TESTS("owned")

@@ -9,8 +9,7 @@
 /* A thread that is cancelled: in the middle of what it does, or before it begins. */
 struct victim {
     pthread_t thread;
-    zkl_session *session;
-    zkl_lock *lock;
+    zkl_lock *lock; /* of session one */
     int (*act)(struct victim *victim);
     int code, calls;
     atomic_bool ready, go;
@@ -62,23 +61,18 @@ static int wait_for_it(struct victim *victim)
     return zkl_lock_acquire(victim->lock, 60000, NULL, NULL);
 }
 
-TEST(test_while_it_waits)
+TEST_WITH_SESSIONS(test_while_it_waits)
 {
-    zkl_session *session = kit_open(NULL);
-    zkl_lock *first = kit_lock(session, PATH, NULL);
-    struct victim victim = {.session = session, .lock = kit_lock(session, PATH, NULL)};
-    kit_acquire(first);
+    zkl_lock *first = kit_hold(one, PATH, NULL);
+    struct victim victim = {.lock = kit_lock(one, PATH, NULL)};
     victim_start(&victim, wait_for_it);
     atomic_store(&victim.go, true);
-    ASSERT_EVENTUALLY(kit_queue(session, PATH) == 2);
+    ASSERT_EVENTUALLY(kit_queue(one, PATH) == 2);
     pthread_cancel(victim.thread);
     kit_release(first);
     ASSERT_OK(victim_end(&victim));
     CU_ASSERT(zkl_lock_is_held(victim.lock)); /* as if it had ended by itself: it is anybody's to release */
     kit_release(victim.lock);
-    zkl_lock_free(first);
-    zkl_lock_free(victim.lock);
-    kit_close(session);
 }
 
 /* A cancellation point. */
@@ -124,13 +118,12 @@ TEST(test_before_many_calls)
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     options.log_fn = log_slowly;
     options.log_level = ZKL_LOG_DEBUG;
-    zkl_session *session = kit_open(&options);
-    struct victim victim = {.session = session, .lock = kit_lock(session, PATH, NULL)};
+    kit_set_up(&options);
+    struct victim victim = {.lock = kit_lock(one, PATH, NULL)};
     ASSERT_OK(victim_run(&victim, do_everything));
     CU_ASSERT_EQUAL(victim.calls, 1);
     kit_acquire(victim.lock);
-    zkl_lock_free(victim.lock);
-    kit_close(session);
+    kit_tear_down();
 }
 
 static void on_done(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
@@ -143,24 +136,21 @@ static void on_done(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_
 
 static int dispatch(struct victim *victim)
 {
-    return zkl_session_dispatch(victim->session);
+    (void)victim;
+    return zkl_session_dispatch(one);
 }
 
 /* Callbacks in dispatch, too: else nobody's would run any more. */
-TEST(test_in_dispatch)
+TEST_WITH_SESSIONS_OF(kit_dispatched, test_in_dispatch)
 {
-    zkl_session_options options = kit_dispatched();
-    struct victim victim = {.session = kit_open(&options)};
-    victim.lock = kit_lock(victim.session, PATH, NULL);
+    struct victim victim = {.lock = kit_lock(one, PATH, NULL)};
     ASSERT_OK(zkl_lock_acquire_async(victim.lock, 10000, on_done, &victim, NULL));
     ASSERT_EVENTUALLY(zkl_lock_is_held(victim.lock));
     CU_ASSERT_EQUAL(victim_run(&victim, dispatch), 1);
     CU_ASSERT_EQUAL(victim.calls, 1);
     kit_release(victim.lock);
     ASSERT_OK(zkl_lock_acquire_async(victim.lock, 10000, on_done, &victim, NULL));
-    ASSERT_EVENTUALLY((zkl_session_dispatch(victim.session), victim.calls == 2));
-    zkl_lock_free(victim.lock);
-    kit_close(victim.session);
+    ASSERT_EVENTUALLY((zkl_session_dispatch(one), victim.calls == 2));
 }
 
 /* Who has switched cancellation off finds it so. */
@@ -173,13 +163,10 @@ static int look_at_state(struct victim *victim)
     return before;
 }
 
-TEST(test_its_own_state_is_kept)
+TEST_WITH_SESSIONS(test_its_own_state_is_kept)
 {
-    zkl_session *session = kit_open(NULL);
-    struct victim victim = {.session = session, .lock = kit_lock(session, PATH, NULL)};
+    struct victim victim = {.lock = kit_lock(one, PATH, NULL)};
     CU_ASSERT_EQUAL(victim_run(&victim, look_at_state), PTHREAD_CANCEL_DISABLE);
-    zkl_lock_free(victim.lock);
-    kit_close(session);
 }
 
 TESTS("thread_cancel")
