@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (int i = 0; i < ZNODES_MAX && (line = strsep(&rest, "\n")); i++) {
             make_znode(stranger, line);
         }
-        int code = recipe->run(&use);
+        int code = recipe_use(recipe, &use);
         MUST(code == ZKL_OK || code == ZKL_EBUSY || code == ZKL_ETIMEOUT || code == ZKL_ECONFLICT);
         MUST(code == ZKL_OK || use.err.path[0] == '/');
         MUST(code == ZKL_OK || fuzz_one_line(use.err.text, sizeof use.err.text));

@@ -19,10 +19,35 @@ static bool is_utf8(const char *text, size_t length, bool path)
     return true;
 }
 
+static bool ends_with(const char *text, size_t length, const char *end)
+{
+    size_t size = strlen(end);
+    return length >= size && memcmp(text + length - size, end, size) == 0;
+}
+
+/* A tag, and what a server prints with %010d. A sign that belongs to the number stands behind a tag. */
 static bool is_contender(const char *component)
 {
-    size_t length = strlen(component);
-    return length >= 11 && component[length - 11] == '-' && strspn(component + length - 10, "0123456789") == 10;
+    static const char *const tags[] = {"-", "__lock__", "__rlock__", "__READ__", "__WRIT__"};
+    size_t length = strlen(component), head = length - 10;
+    if (length < 10) {
+        return false;
+    }
+    const char *number = component + head;
+    bool negative = number[0] == '-';
+    if (strspn(number + negative, "0123456789") != (negative ? 9 : 10) || strcmp(number, "-000000000") == 0) {
+        return false;
+    }
+    if (!negative && (ends_with(component, head, "--") || ends_with(component, head, "_-")) &&
+        strcmp(number, "1000000000") >= 0 && strcmp(number, "2147483648") <= 0) {
+        head--;
+    }
+    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
+        if (ends_with(component, head, tags[i])) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool is_path(const char *path)
