@@ -42,7 +42,7 @@ GIVEN = {
     "docs/migrating.md": ["tries every 10 or 100 ms"],
     "docs/operations.md": ["took longer to die than 100 ms", "by default 2.8 s", "after 10 s, then later each time", "after 5 s. After 121"],
     "docs/scaling.md": ["One that commits 5,000 writes a second", "τ = 10 s", "about 1,200 grants a second", "10,000 waiters make 590 kB",
-                        "a response above 1 MB"],
+                        "a response above 1 MB", "700,000 bytes of watched paths"],
     "man/zklock-revoke.1.scd": ["10 seconds by default"],
     "man/zklock-run.1.scd": ["2.8 s with the default", "at the grant, every 10 seconds", "up to 99 times"],
     "man/zklock.7.scd": ["session timeout 10 s, tick 2 s", "at least 5.9 s of lease left", "2.7 s with two stages"],
