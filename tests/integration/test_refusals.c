@@ -178,8 +178,9 @@ static void refuse_permissions(const struct stage *stage, int perms)
 }
 
 /* No znode and no byte more than there is. */
-static void refuse_growth(const struct stage *stage)
+static void refuse_growth(const struct stage *stage, int perms)
 {
+    (void)perms;
     static const char limits[] = "count=-1,bytes=-1=;byteHardLimit=1;countHardLimit=1";
     static const char *const parts[] = {"", "/zookeeper_stats", "/zookeeper_limits"}, *const data[] = {
                                                                                           "", "count=1,bytes=0",
@@ -193,8 +194,9 @@ static void refuse_growth(const struct stage *stage)
 }
 
 /* In one transaction: nothing of it is made again in between. */
-static void refuse_existence(const struct stage *stage)
+static void refuse_existence(const struct stage *stage, int perms)
 {
+    (void)perms;
     char paths[DEEP][256];
     zoo_op_t ops[DEEP];
     zoo_op_result_t results[DEEP];
@@ -212,21 +214,10 @@ static void refuse_existence(const struct stage *stage)
 
 struct refusal {
     const char *name;
-    enum { PERMISSIONS, GROWTH, EXISTENCE } what;
+    void (*refuse)(const struct stage *stage, int perms);
     int perms;
     bool open; /* what the sessions make may be written by anybody: its access list changes, too */
 };
-
-static void refuse(const struct refusal *refusal, const struct stage *stage)
-{
-    if (refusal->what == PERMISSIONS) {
-        refuse_permissions(stage, refusal->perms);
-    } else if (refusal->what == GROWTH) {
-        refuse_growth(stage);
-    } else {
-        refuse_existence(stage);
-    }
-}
 
 /* --- a run of all scenes ------------------------------------------------------------------------------------------- */
 
@@ -315,7 +306,7 @@ static void run_all(const struct refusal *refusal)
     int64_t began = now_ms();
     count_requests(stages, count, true);
     for (int i = 0; i < count; i++) {
-        refuse(refusal, &stages[i]);
+        refusal->refuse(&stages[i], refusal->perms);
     }
     for (int i = 0; i < count; i++) {
         pthread_create(&threads[i], NULL, run_stage, &stages[i]);
@@ -338,14 +329,14 @@ static void run_all(const struct refusal *refusal)
 
 /* --- the tests ----------------------------------------------------------------------------------------------------- */
 
-static const struct refusal refusals[] = {{"no-create", PERMISSIONS, ZKL_PERM_CREATE, false},
-                                          {"no-delete", PERMISSIONS, ZKL_PERM_DELETE, false},
-                                          {"no-write", PERMISSIONS, ZKL_PERM_WRITE, true},
-                                          {"no-read", PERMISSIONS, ZKL_PERM_READ, true},
-                                          {"no-read-of-directories", PERMISSIONS, ZKL_PERM_READ, false},
-                                          {"nothing-permitted", PERMISSIONS, ZKL_PERM_ALL, true},
-                                          {"quota", GROWTH, 0, false},
-                                          {"chroot-deleted", EXISTENCE, 0, false}};
+static const struct refusal refusals[] = {{"no-create", refuse_permissions, ZKL_PERM_CREATE, false},
+                                          {"no-delete", refuse_permissions, ZKL_PERM_DELETE, false},
+                                          {"no-write", refuse_permissions, ZKL_PERM_WRITE, true},
+                                          {"no-read", refuse_permissions, ZKL_PERM_READ, true},
+                                          {"no-read-of-directories", refuse_permissions, ZKL_PERM_READ, false},
+                                          {"nothing-permitted", refuse_permissions, ZKL_PERM_ALL, true},
+                                          {"quota", refuse_growth, 0, false},
+                                          {"chroot-deleted", refuse_existence, 0, false}};
 
 static const char credentials[] = "operator:operator";
 

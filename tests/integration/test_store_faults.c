@@ -1,31 +1,14 @@
 /* The ZooKeeper store when connections, servers and the client library go wrong. Each test names the fault it guards against. */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <zookeeper/zookeeper.h>
 
 #include "on_servers.h"
 #include "proxy.h"
 #include "recorder.h"
 #include "store_client.h"
 #include "wait.h"
-
-/* Stands before the client library's own: a test can keep it from going on. */
-static pthread_mutex_t may_part = PTHREAD_MUTEX_INITIALIZER;
-static atomic_int partings;
-
-int zookeeper_close(zhandle_t *zh)
-{
-    int (*real)(zhandle_t *) = (int (*)(zhandle_t *))dlsym(RTLD_NEXT, "zookeeper_close");
-    pthread_mutex_lock(&may_part);
-    pthread_mutex_unlock(&may_part);
-    int rc = real(zh);
-    atomic_fetch_add(&partings, 1);
-    return rc;
-}
 
 /* A session behind the proxy, with that timeout. */
 static struct recorder *session(struct proxy *proxy, int64_t timeout_ms)
@@ -278,24 +261,6 @@ TEST(test_close_while_suspended)
     CU_ASSERT_EQUAL(recorder_rc(observer, op_check("/suspended", -1)), ZKL__RC_NONODE);
     recorder_free(r);
     recorder_free(observer);
-    proxy_stop(proxy);
-}
-
-/* Suspended, and no server comes; the client library takes its time: that is no reason to speak of a server that was slow. */
-TEST(test_close_while_parting_takes_long)
-{
-    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
-    struct recorder *r = session(proxy, 6000);
-    proxy_down(proxy);
-    CU_ASSERT_PTR_NOT_NULL(recorder_nth(r, RECORD_SUSPENDED, 0, SOON));
-    int before = atomic_load(&partings);
-    pthread_mutex_lock(&may_part);
-    CU_ASSERT_EQUAL(recorder_close(r, 100), ZKL_ECONNECT);
-    pthread_mutex_unlock(&may_part);
-    while (atomic_load(&partings) == before) {
-        (void)look_again(0);
-    }
-    recorder_free(r);
     proxy_stop(proxy);
 }
 

@@ -22,8 +22,11 @@ umask 077
 
 # --- a lock -----------------------------------------------------------------------------------------------------------
 
-# to OPTION...: how zklock gets to the server
-to() { options=("$@"); }
+# to OPTION...: how zklock gets to the server that was started last
+to() {
+    export ZKLOCK_SERVERS=localhost:$port
+    options=("$@")
+}
 zk() { zklock --tick 1s --session-timeout 16s "${options[@]}" "$@"; }
 
 granted_in_order() { [ "$(cat order 2>/dev/null)" = "$1" ]; }
@@ -68,6 +71,7 @@ refused() {
 
 # --- TLS --------------------------------------------------------------------------------------------------------------
 
+ours=ours.pem,client.pem,client.key
 certificate good ours DNS:localhost
 certificate elsewhere ours DNS:elsewhere.example
 certificate expired ours DNS:localhost -1
@@ -75,36 +79,37 @@ certificate client ours DNS:client
 certificate stranger theirs DNS:client
 
 tls_server mutual good need
-to -s "localhost:$port" --tls ours.pem,client.pem,client.key
+to --tls "$ours"
 whole_lock "TLS, both sides have certificates"
-refused 122 'the certificate of localhost:[0-9]* is not trusted: .*certificate' -s "localhost:$port" --tls theirs.pem,client.pem,client.key
-refused 122 'ends the handshake' -s "localhost:$port" --tls ours.pem,stranger.pem,stranger.key
-refused 122 'is for another name: ' -s "127.0.0.1:$port" --tls ours.pem,client.pem,client.key
-refused 122 'is for another name: ' -s "localhost:$port" --tls ours.pem,client.pem,client.key --tls-host zk.example
-code 0 zklock --tick 1s --session-timeout 16s -s "127.0.0.1:$port" --tls ours.pem,client.pem,client.key --tls-host localhost run x true
-code 0 zklock --tick 1s --session-timeout 16s -s "127.0.0.1:$port" --tls ours.pem,client.pem,client.key --tls-host "" run x true
-refused 125 'authorities in absent.pem cannot be loaded' -s "localhost:$port" --tls absent.pem,client.pem,client.key
-refused 125 'key stranger.key cannot be loaded: .*mismatch' -s "localhost:$port" --tls ours.pem,client.pem,stranger.key
+refused 122 'the certificate of localhost:[0-9]* is not trusted: .*certificate' --tls theirs.pem,client.pem,client.key
+refused 122 'ends the handshake' --tls ours.pem,stranger.pem,stranger.key
+refused 122 'is for another name: ' -s "127.0.0.1:$port" --tls "$ours"
+refused 122 'is for another name: ' --tls "$ours" --tls-host zk.example
+code 0 zklock --tick 1s --session-timeout 16s -s "127.0.0.1:$port" --tls "$ours" --tls-host localhost run x true
+code 0 zklock --tick 1s --session-timeout 16s -s "127.0.0.1:$port" --tls "$ours" --tls-host "" run x true
+refused 125 'authorities in absent.pem cannot be loaded' --tls absent.pem,client.pem,client.key
+refused 125 'key stranger.key cannot be loaded: .*mismatch' --tls ours.pem,client.pem,stranger.key
 stop_server
 
 tls_server one-sided good none
-to -s "localhost:$port" --tls ours.pem,client.pem,client.key
+to --tls "$ours"
 whole_lock "TLS, the servers alone have certificates"
 # Client libraries before 3.10 want files of the client's nevertheless.
-refused 125 'wants a certificate and a key' -s "localhost:$port" --tls ours.pem
+refused 125 'wants a certificate and a key' --tls ours.pem
 stop_server
 
 tls_server elsewhere elsewhere need
-to -s "localhost:$port" --tls ours.pem,client.pem,client.key --tls-host elsewhere.example
+to --tls "$ours" --tls-host elsewhere.example
 await "the server of another name" zk ls
-refused 122 'is for another name: ' -s "localhost:$port" --tls ours.pem,client.pem,client.key
+refused 122 'is for another name: ' --tls "$ours"
 stop_server
 
 tls_server expired expired need
+to --tls "$ours"
 # The first handshakes of a server take a long time on a busy machine.
 await "the server with an expired certificate" openssl s_client -connect "localhost:$port" -cert client.pem -key client.key \
     </dev/null >/dev/null
-refused 122 'is not trusted: certificate has expired' -s "localhost:$port" --tls ours.pem,client.pem,client.key
+refused 122 'is not trusted: certificate has expired' "${options[@]}"
 stop_server
 
 # --- DIGEST-MD5 -------------------------------------------------------------------------------------------------------
@@ -127,14 +132,14 @@ echo 'sasl:ann:incorrect' >wrong
 echo 'sasl:bob:battery staple' >nobody
 echo 'digest:ann:correct horse' >digest
 sasl_server digest-md5
-to -s "localhost:$port" --sasl DIGEST-MD5 --auth-file right
+to --sasl DIGEST-MD5 --auth-file right
 whole_lock DIGEST-MD5
 true_that "the server knows the user" grep -q 'adding SASL authorization for authorizationID: ann' digest-md5/log
-refused 121 'SASL failed: ' -s "localhost:$port" --sasl DIGEST-MD5 --auth-file wrong
-refused 121 'SASL failed: ' -s "localhost:$port" --sasl DIGEST-MD5 --auth-file nobody
-refused 121 'SASL failed: ' -s "localhost:$port" --sasl DIGEST-MD5
-refused 121 'SASL failed: .*mechanism' -s "localhost:$port" --sasl NO-SUCH-MECHANISM --auth-file right
-refused 125 'sasl:USER:PASSWORD' -s "localhost:$port" --sasl DIGEST-MD5 --auth-file digest
+refused 121 'SASL failed: ' --sasl DIGEST-MD5 --auth-file wrong
+refused 121 'SASL failed: ' --sasl DIGEST-MD5 --auth-file nobody
+refused 121 'SASL failed: ' --sasl DIGEST-MD5
+refused 121 'SASL failed: .*mechanism' --sasl NO-SUCH-MECHANISM --auth-file right
+refused 125 'sasl:USER:PASSWORD' --sasl DIGEST-MD5 --auth-file digest
 stop_server
 
 # --- Kerberos ---------------------------------------------------------------------------------------------------------
@@ -179,11 +184,11 @@ Server { com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true ke
 useTicketCache=false principal="zookeeper/localhost@ZKLOCK.TEST"; };
 END
 sasl_server kerberos "-Djava.security.krb5.conf=$work/krb5.conf"
-to -s "localhost:$port" --sasl GSSAPI
+to --sasl GSSAPI
 whole_lock Kerberos
 true_that "the server knows the principal" grep -q 'authorizationID: ann@ZKLOCK.TEST' kerberos/log
-KRB5CCNAME=FILE:$work/none refused 121 'SASL failed: .*No credentials were supplied' -s "localhost:$port" --sasl GSSAPI
-refused 121 'SASL failed: .*Server .* not found in Kerberos database' -s "localhost:$port" --sasl GSSAPI --sasl-server zookeeper/elsewhere
+KRB5CCNAME=FILE:$work/none refused 121 'SASL failed: .*No credentials were supplied' --sasl GSSAPI
+refused 121 'SASL failed: .*Server .* not found in Kerberos database' --sasl GSSAPI --sasl-server zookeeper/elsewhere
 # A ticket for another service than the server's key.
-refused 121 'SASL failed' -s "localhost:$port" --sasl GSSAPI --sasl-server zookeeper/rekeyed
+refused 121 'SASL failed' --sasl GSSAPI --sasl-server zookeeper/rekeyed
 stop_server
