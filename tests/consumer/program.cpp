@@ -97,9 +97,12 @@ template <class Done, class Begin> static std::future<typename Done::type> begun
 #define THROWS(code, call) CHECK(thrown([&] { call; }) == code)
 #define EVENTUALLY(so) CHECK(eventually([&] { return so; }))
 
+static const minutes patience(2); // nothing that is waited for takes so long
+static const milliseconds brief(20);
+
 static bool eventually(const std::function<bool()> &so)
 {
-    auto end = std::chrono::steady_clock::now() + minutes(2);
+    auto end = std::chrono::steady_clock::now() + patience;
     while (!so() && std::chrono::steady_clock::now() < end) {
         std::this_thread::yield();
     }
@@ -114,11 +117,11 @@ static void guards(const zklock::session &session)
         std::lock_guard<zklock::mutex> held(mine);
         CHECK(mine.is_held() && mine.state() == ZKL_STATE_HELD);
         CHECK(mine.token() > 0 && mine.remaining() > milliseconds(0));
-        CHECK(!guard(other, std::try_to_lock) && !guard(other, milliseconds(20)));
-        CHECK(!guard(other, std::chrono::system_clock::now() + milliseconds(20)));
+        CHECK(!guard(other, std::try_to_lock) && !guard(other, brief));
+        CHECK(!guard(other, std::chrono::system_clock::now() + brief));
     }
     CHECK(mine.covered() && !mine.is_held() && mine.token() == 0);
-    guard waited(other, minutes(5));
+    guard waited(other, patience);
     CHECK(waited.owns_lock() && other.is_held());
     waited.release()->release();
     CHECK(!other.is_held());
@@ -199,7 +202,7 @@ static void loss()
     };
     THROWS(ZKL_ELOST, mutex.run(hang));
     CHECK(raised);
-    session.close(minutes(1));
+    session.close(patience);
     CHECK(session.state() == ZKL_SESSION_CLOSED);
     THROWS(ZKL_ECLOSED, mutex.lock());
     THROWS(ZKL_EINVAL, zklock::mutex(session, "/cxx/loss"));
@@ -212,12 +215,12 @@ static void sections(const zklock::session &session)
     int64_t seen = 0;
     mine.run([&](const zklock::cancel_flag &flag, int64_t token) {
         CHECK(!flag.raised() && flag.remaining() > milliseconds(0));
-        CHECK(!other.run(milliseconds(0), nothing) && !other.run(milliseconds(20), nothing));
+        CHECK(!other.run(milliseconds(0), nothing) && !other.run(brief, nothing));
         seen = token;
     });
     CHECK(seen > 0 && !mine.is_held());
     try {
-        mine.run(minutes(5), [](zklock::cancel_flag, int64_t) { throw std::runtime_error("of the section"); });
+        mine.run(patience, [](zklock::cancel_flag, int64_t) { throw std::runtime_error("of the section"); });
         CHECK(!"reached");
     } catch (const std::runtime_error &e) {
         CHECK(std::string(e.what()) == "of the section");
@@ -243,15 +246,15 @@ static void permits(const zklock::session &session)
 {
     zklock::mutex first = zklock::semaphore(session, "/cxx/permits", 2);
     zklock::mutex second = zklock::semaphore(session, "/cxx/permits", 0);
-    CHECK(first.take(2, minutes(5)) && first.permits() == 2 && !second.take(1, milliseconds(20)));
-    THROWS(ZKL_ETIMEOUT, ENDED(granted, second.async_take(1, milliseconds(20), done)));
-    std::future<zkl_grant> third = BEGUN(granted, second.async_take(1, minutes(5), done));
-    ENDED(ends, zklock::async_semaphore_resize(session, "/cxx/permits", 3, minutes(5), done));
+    CHECK(first.take(2, patience) && first.permits() == 2 && !second.take(1, brief));
+    THROWS(ZKL_ETIMEOUT, ENDED(granted, second.async_take(1, brief, done)));
+    auto third = BEGUN(granted, second.async_take(1, patience, done));
+    ENDED(ends, zklock::async_semaphore_resize(session, "/cxx/permits", 3, patience, done));
     CHECK(third.get().token == second.token() && second.permits() == 1);
-    zklock::semaphore_resize(session, "/cxx/permits", 4, minutes(5));
+    zklock::semaphore_resize(session, "/cxx/permits", 4, patience);
     zklock::mutex last = zklock::semaphore(session, "/cxx/permits", 4);
-    CHECK(last.take(1, minutes(5)));
-    THROWS(ZKL_EINVAL, BEGUN(ends, zklock::async_semaphore_resize(session, "/cxx/permits", 0, minutes(5), done)));
+    CHECK(last.take(1, patience));
+    THROWS(ZKL_EINVAL, BEGUN(ends, zklock::async_semaphore_resize(session, "/cxx/permits", 0, patience, done)));
 }
 
 static void callbacks()
@@ -273,7 +276,7 @@ static void callbacks()
         mutex = std::move(moved);
         CHECK(mutex.is_held());
     }
-    session.close(minutes(1));
+    session.close(patience);
     CHECK(held == 1 && closed == 1 && logged > 0);
 }
 
@@ -294,9 +297,9 @@ static void options_are_own(const zklock::session &session)
     zklock::mutex waits(session, "/cxx/own", one);
     one.on_position([&](size_t n) { ahead = n; });
     zklock::mutex tells(session, "/cxx/own", one);
-    std::future<zkl_grant> next = BEGUN(granted, waits.async_acquire(minutes(1), done));
+    auto next = BEGUN(granted, waits.async_acquire(patience, done));
     EVENTUALLY(ahead_in_c == 1);
-    std::future<zkl_grant> last = BEGUN(granted, tells.async_acquire(minutes(1), done));
+    auto last = BEGUN(granted, tells.async_acquire(patience, done));
     EVENTUALLY(ahead == 2);
     CHECK(ahead_in_c == 1);
     mine.unlock();
@@ -309,7 +312,7 @@ static void options_are_own(const zklock::session &session)
     other.lock();
     EVENTUALLY(second == 1);
     zklock::queue_revoke(session, "/cxx/own-too",
-                         zklock::queue_list(session, "/cxx/own-too", minutes(1)).entries.at(0).name, minutes(1));
+                         zklock::queue_list(session, "/cxx/own-too", patience).entries.at(0).name, patience);
     EVENTUALLY(revoked == 1);
 
     std::atomic<int> closed(0), never(0);
@@ -318,24 +321,24 @@ static void options_are_own(const zklock::session &session)
     zklock::session watched("memory:cxx", with);
     zklock::session_options copy = with;
     copy.on_state([&](zkl_connection_state) { never++; });
-    watched.close(minutes(1));
+    watched.close(patience);
     CHECK(closed == 1 && never == 0);
 }
 
 static void futures(const zklock::session &session)
 {
     zklock::mutex mine(session, "/cxx/futures"), other(session, "/cxx/futures");
-    CHECK(ENDED(granted, mine.async_acquire(minutes(5), done)).token == mine.token());
-    THROWS(ZKL_ETIMEOUT, ENDED(granted, other.async_acquire(milliseconds(20), done)));
-    THROWS(ZKL_ETIMEOUT, other.acquire(milliseconds(20)));
+    CHECK(ENDED(granted, mine.async_acquire(patience, done)).token == mine.token());
+    THROWS(ZKL_ETIMEOUT, ENDED(granted, other.async_acquire(brief, done)));
+    THROWS(ZKL_ETIMEOUT, other.acquire(brief));
     THROWS(ZKL_EBUSY, other.acquire(milliseconds(0)));
-    THROWS(ZKL_EDEADLK, BEGUN(granted, mine.async_acquire(milliseconds(20), done)));
-    std::future<zkl_grant> cancelled = BEGUN(granted, other.async_acquire(minutes(5), done));
+    THROWS(ZKL_EDEADLK, BEGUN(granted, mine.async_acquire(brief, done)));
+    auto cancelled = BEGUN(granted, other.async_acquire(patience, done));
     CHECK(other.cancel());
     THROWS(ZKL_ECANCELED, cancelled.get());
     ENDED(ends, mine.async_release(done));
     THROWS(ZKL_ENOTHELD, BEGUN(ends, mine.async_release(done)));
-    CHECK(other.acquire(minutes(5)).token == other.token());
+    CHECK(other.acquire(patience).token == other.token());
 }
 
 static void data(const zklock::session &session)
@@ -346,19 +349,19 @@ static void data(const zklock::session &session)
     create.path = "/cxx/written";
     create.data = "a\0b";
     create.size = 3;
-    THROWS(ZKL_ENOTHELD, mutex.commit({create}, minutes(1)));
+    THROWS(ZKL_ENOTHELD, mutex.commit({create}, patience));
     mutex.lock();
-    CHECK(mutex.commit({create}, minutes(1)).at(0).path == std::string("/cxx/written"));
-    THROWS(ZKL_ECONFLICT, ENDED(committed, mutex.async_commit({create}, minutes(1), done)));
+    CHECK(mutex.commit({create}, patience).at(0).path == std::string("/cxx/written"));
+    THROWS(ZKL_ECONFLICT, ENDED(committed, mutex.async_commit({create}, patience, done)));
     create.path = "/cxx/written-later";
-    CHECK(ENDED(committed, mutex.async_commit({create}, minutes(1), done)).at(0).path ==
+    CHECK(ENDED(committed, mutex.async_commit({create}, patience, done)).at(0).path ==
           std::string("/cxx/written-later"));
-    CHECK(ENDED(committed, mutex.async_commit({}, minutes(1), done)).empty()); // the check alone
-    zklock::data read = ENDED(has_read, mutex.async_read("/cxx/written", true, minutes(1), done));
+    CHECK(ENDED(committed, mutex.async_commit({}, patience, done)).empty()); // the check alone
+    zklock::data read = ENDED(has_read, mutex.async_read("/cxx/written", true, patience, done));
     CHECK(read.bytes == std::string("a\0b", 3) && read.version == 0 && read.mzxid > mutex.token());
-    CHECK(mutex.read("/cxx/written", false, minutes(1)).mzxid == read.mzxid);
-    THROWS(ZKL_ENOENT, ENDED(has_read, mutex.async_read("/cxx/nothing", false, minutes(1), done)));
-    THROWS(ZKL_EINVAL, BEGUN(has_read, mutex.async_read("no slash", false, minutes(1), done)));
+    CHECK(mutex.read("/cxx/written", false, patience).mzxid == read.mzxid);
+    THROWS(ZKL_ENOENT, ENDED(has_read, mutex.async_read("/cxx/nothing", false, patience, done)));
+    THROWS(ZKL_EINVAL, BEGUN(has_read, mutex.async_read("no slash", false, patience, done)));
 }
 
 static void groups(const zklock::session &session)
@@ -367,13 +370,13 @@ static void groups(const zklock::session &session)
     zklock::group_observer watcher(session, "/cxx/group",
                                    [&](const std::vector<std::string> &ids) { seen = ids.size(); });
     zklock::group first(session, "/cxx/group", "first", "data"), second(session, "/cxx/group", "second");
-    first.join(minutes(1));
-    ENDED(ends, second.async_join(minutes(1), done));
-    CHECK(zklock::group_list(session, "/cxx/group", minutes(1)).at(1).data.find(':') != std::string::npos); // host:pid
-    first.update("other", minutes(1));
-    ENDED(ends, second.async_update("changed", minutes(1), done));
+    first.join(patience);
+    ENDED(ends, second.async_join(patience, done));
+    CHECK(zklock::group_list(session, "/cxx/group", patience).at(1).data.find(':') != std::string::npos); // host:pid
+    first.update("other", patience);
+    ENDED(ends, second.async_update("changed", patience, done));
     EVENTUALLY(seen == 2);
-    auto members = ENDED(grouped, zklock::async_group_list(session, "/cxx/group", minutes(1), done));
+    auto members = ENDED(grouped, zklock::async_group_list(session, "/cxx/group", patience, done));
     CHECK(members.size() == 2 && members[0].id == "first" && members[0].data == "other");
     CHECK(members[1].data == "changed" && members[1].token > 0);
     second.leave();
@@ -405,9 +408,9 @@ static void partitions(const zklock::session &session)
     zklock::partition later(session, "/cxx/later", {"a"}, options);
     later.start();
     EVENTUALLY(owned == 4);
-    std::future<void> stopped = BEGUN(ends, later.async_stop(done));
+    auto stopped = BEGUN(ends, later.async_stop(done));
     EVENTUALLY(revoked == 4);
-    CHECK(!later.owns("a") && later.remaining("a").count() > 0 && later.commit("a", {}, minutes(1)).empty());
+    CHECK(!later.owns("a") && later.remaining("a").count() > 0 && later.commit("a", {}, patience).empty());
     later.done("a");
     THROWS(ZKL_ENOTHELD, later.done("a"));
     stopped.get();
@@ -432,7 +435,7 @@ static void observers(const zklock::session &session)
     zklock::mutex leader = zklock::election(session, "/cxx/observed", options);
     leader.lock();
     seen("first value");
-    leader.publish("second value", minutes(1));
+    leader.publish("second value", patience);
     seen("second value");
     leader.release();
     seen("");
@@ -444,43 +447,43 @@ static void queues(const zklock::session &session)
     for (int later = 0; later < 2; later++) {
         zklock::mutex mutex(session, path);
         mutex.lock();
-        zklock::queue queue = later ? ENDED(listed, zklock::async_queue_list(session, path, minutes(1), done))
-                                    : zklock::queue_list(session, path, minutes(1));
+        zklock::queue queue = later ? ENDED(listed, zklock::async_queue_list(session, path, patience, done))
+                                    : zklock::queue_list(session, path, patience);
         CHECK(queue.entries.size() == 1 && queue.entries[0].holds && queue.entries[0].token == mutex.token());
         const std::string node = queue.entries[0].name;
         if (later) { // no callback for that
-            THROWS(ZKL_EAUTH, ENDED(ends, zklock::async_queue_revoke(session, path, node, minutes(1), done)));
-            ENDED(ends, zklock::async_queue_remove(session, path, node, mutex.token(), minutes(1), done));
+            THROWS(ZKL_EAUTH, ENDED(ends, zklock::async_queue_revoke(session, path, node, patience, done)));
+            ENDED(ends, zklock::async_queue_remove(session, path, node, mutex.token(), patience, done));
         } else {
-            zklock::queue_remove(session, path, node, mutex.token(), minutes(1));
+            zklock::queue_remove(session, path, node, mutex.token(), patience);
         }
         EVENTUALLY(!mutex.is_held());
         THROWS(ZKL_ELOST, mutex.release());
     }
-    CHECK(zklock::queue_list(session, "/cxx/no/queue", minutes(1)).entries.empty());
-    CHECK(zklock::queue_list(session, "/cxx", minutes(1)).foreign_names.size() > 0);
-    THROWS(ZKL_EINVAL, BEGUN(listed, zklock::async_queue_list(session, "no slash", minutes(1), done)));
+    CHECK(zklock::queue_list(session, "/cxx/no/queue", patience).entries.empty());
+    CHECK(zklock::queue_list(session, "/cxx", patience).foreign_names.size() > 0);
+    THROWS(ZKL_EINVAL, BEGUN(listed, zklock::async_queue_list(session, "no slash", patience, done)));
 }
 
 static void barriers(const zklock::session &session)
 {
-    zklock::barrier_set(session, "/cxx/barrier", minutes(1));
-    CHECK(!zklock::barrier_wait(session, "/cxx/barrier", milliseconds(20)));
-    zklock::barrier_lift(session, "/cxx/barrier", minutes(1));
-    CHECK(zklock::barrier_wait(session, "/cxx/barrier", minutes(1)));
-    ENDED(ends, zklock::async_barrier_set(session, "/cxx/barrier", minutes(1), done));
-    THROWS(ZKL_ETIMEOUT, ENDED(ends, zklock::async_barrier_wait(session, "/cxx/barrier", milliseconds(20), done)));
-    std::future<void> down = BEGUN(ends, zklock::async_barrier_wait(session, "/cxx/barrier", minutes(1), done));
-    ENDED(ends, zklock::async_barrier_lift(session, "/cxx/barrier", minutes(1), done));
+    zklock::barrier_set(session, "/cxx/barrier", patience);
+    CHECK(!zklock::barrier_wait(session, "/cxx/barrier", brief));
+    zklock::barrier_lift(session, "/cxx/barrier", patience);
+    CHECK(zklock::barrier_wait(session, "/cxx/barrier", patience));
+    ENDED(ends, zklock::async_barrier_set(session, "/cxx/barrier", patience, done));
+    THROWS(ZKL_ETIMEOUT, ENDED(ends, zklock::async_barrier_wait(session, "/cxx/barrier", brief, done)));
+    auto down = BEGUN(ends, zklock::async_barrier_wait(session, "/cxx/barrier", patience, done));
+    ENDED(ends, zklock::async_barrier_lift(session, "/cxx/barrier", patience, done));
     down.get();
 
     zklock::double_barrier first(session, "/cxx/double", 2), second(session, "/cxx/double", 2);
-    CHECK(!first.enter(milliseconds(20)));
-    std::future<void> in = BEGUN(ends, first.async_enter(minutes(1), done));
-    CHECK(second.enter(minutes(1)));
+    CHECK(!first.enter(brief));
+    auto in = BEGUN(ends, first.async_enter(patience, done));
+    CHECK(second.enter(patience));
     in.get();
-    std::future<void> out = BEGUN(ends, first.async_leave(minutes(1), done));
-    CHECK(second.leave(minutes(1)));
+    auto out = BEGUN(ends, first.async_leave(patience, done));
+    CHECK(second.leave(patience));
     out.get();
 }
 
@@ -492,25 +495,25 @@ static void slots(const zklock::session &session)
     auto work = [&](const zklock::cancel_flag &flag, int64_t token) { runs += !flag.raised() && token > 0; };
     auto fail = [](zklock::cancel_flag, int64_t) { throw std::runtime_error("of the work"); };
     try {
-        zklock::once(job, long_time, milliseconds(0), minutes(1), fail);
+        zklock::once(job, long_time, milliseconds(0), patience, fail);
         CHECK(!"reached");
     } catch (const std::runtime_error &e) {
         CHECK(std::string(e.what()) == "of the work");
     }
-    CHECK(zklock::once(job, long_time, milliseconds(0), minutes(1), work));
-    CHECK(!zklock::once(job, long_time, milliseconds(0), minutes(1), work) && runs == 1);
+    CHECK(zklock::once(job, long_time, milliseconds(0), patience, work));
+    CHECK(!zklock::once(job, long_time, milliseconds(0), patience, work) && runs == 1);
 
     zkl_once_slot slot;
     zklock::once_record record;
-    ENDED(ends, zklock::async_once_prepare(session, "/cxx/steps", minutes(1), done));
+    ENDED(ends, zklock::async_once_prepare(session, "/cxx/steps", patience, done));
     zklock::mutex steps(session, "/cxx/steps");
     steps.lock();
-    ENDED(ends, zklock::async_once_look(steps, long_time, milliseconds(0), minutes(1), slot, done));
+    ENDED(ends, zklock::async_once_look(steps, long_time, milliseconds(0), patience, slot, done));
     CHECK(!slot.done);
-    ENDED(ends, zklock::async_once_record(steps, slot, minutes(1), done));
-    ENDED(ends, zklock::async_once_last(session, "/cxx/steps", long_time, minutes(1), record, done));
+    ENDED(ends, zklock::async_once_record(steps, slot, patience, done));
+    ENDED(ends, zklock::async_once_last(session, "/cxx/steps", long_time, patience, record, done));
     CHECK(record.last_ms == slot.round_ms && record.recorded_ms > 0);
-    CHECK(zklock::once_last(session, "/cxx/steps", long_time, minutes(1)).last_ms == record.last_ms);
+    CHECK(zklock::once_last(session, "/cxx/steps", long_time, patience).last_ms == record.last_ms);
 }
 
 static void statistics(const zklock::session &session)
@@ -537,12 +540,12 @@ static void standing()
     zklock::mutex candidate = zklock::election(session, "/cxx/standing"), plain(session, "/cxx/standing-not");
     THROWS(ZKL_EINVAL, BEGUN(ends, plain.async_stand(changed, done)));
     CHECK(!candidate.leave());
-    THROWS(ZKL_ENOTHELD, ENDED(ends, candidate.async_publish("early", minutes(1), done)));
-    std::future<void> ended = BEGUN(ends, candidate.async_stand(changed, done));
+    THROWS(ZKL_ENOTHELD, ENDED(ends, candidate.async_publish("early", patience, done)));
+    auto ended = BEGUN(ends, candidate.async_stand(changed, done));
     THROWS(ZKL_EDEADLK, BEGUN(ends, candidate.async_stand(changed, done)));
     EVENTUALLY(held == 1);
-    ENDED(ends, candidate.async_publish("leads", minutes(1), done));
-    CHECK(zklock::queue_list(session, "/cxx/standing", minutes(1)).entries.at(0).data == "leads");
+    ENDED(ends, candidate.async_publish("leads", patience, done));
+    CHECK(zklock::queue_list(session, "/cxx/standing", patience).entries.at(0).data == "leads");
     CHECK(zkl_testing_expire(session.get(), nullptr) == ZKL_OK);
     EVENTUALLY(lost == 1 && held >= 2);
     CHECK(candidate.leave());
@@ -553,7 +556,7 @@ static void standing()
     candidate.async_stand(changed, [&](std::exception_ptr why) {
         closed.set_value(thrown([&] { why ? std::rethrow_exception(why) : void(); }));
     });
-    session.close(minutes(1));
+    session.close(patience);
     CHECK(closed.get_future().get() == ZKL_ECLOSED);
 }
 
@@ -566,7 +569,7 @@ static void opened_later()
     CHECK(!session.get() && session.state() == ZKL_SESSION_CLOSED);
     THROWS(ZKL_EINVAL, BEGUN(ends, session.async_open("nobody:here:at:all", nullptr, done)));
     CHECK(!session.get());
-    std::future<void> open = BEGUN(ends, session.async_open("memory:cxx-later", options, done));
+    auto open = BEGUN(ends, session.async_open("memory:cxx-later", options, done));
     zklock::mutex mutex(session, "/cxx/opened");
     mutex.lock();
     open.get();
@@ -590,17 +593,17 @@ static void assigned()
     watcher = zklock::group_observer(session, "/cxx/assigned", count(second));
     EVENTUALLY(second == 1); // its first list, in which nobody is yet
     zklock::group group(session, "/cxx/assigned", "one");
-    group.join(minutes(1));
+    group.join(patience);
     EVENTUALLY(second >= 2);
     CHECK(first == 1);
     std::atomic<int> joined(0);
     group =
         zklock::group(session, "/cxx/assigned", "two", "", [&](zkl_state state) { joined += state == ZKL_STATE_HELD; });
     CHECK(group.state() == ZKL_STATE_IDLE);
-    group.join(minutes(1));
+    group.join(patience);
     EVENTUALLY(joined == 1);
-    EVENTUALLY(zklock::group_list(session, "/cxx/assigned", minutes(1)).size() == 1);
-    CHECK(zklock::group_list(session, "/cxx/assigned", minutes(1)).at(0).data.empty());
+    EVENTUALLY(zklock::group_list(session, "/cxx/assigned", patience).size() == 1);
+    CHECK(zklock::group_list(session, "/cxx/assigned", patience).at(0).data.empty());
 
     std::atomic<int> seen(0);
     zklock::election_observer observer(session, "/cxx/assigned-leader", [&](const zklock::leader *) {});
@@ -624,11 +627,11 @@ static void closed_later()
     zklock::session_options options;
     options.on_state([&](zkl_connection_state state) { closed += state == ZKL_SESSION_CLOSED; });
     zklock::session session("memory:cxx", options);
-    std::future<void> gone = BEGUN(ends, session.async_close(minutes(5), done));
+    auto gone = BEGUN(ends, session.async_close(patience, done));
     CHECK(session.get() == nullptr && session.state() == ZKL_SESSION_CLOSED);
     gone.get();
     CHECK(closed == 1);
-    THROWS(ZKL_EINVAL, BEGUN(ends, session.async_close(minutes(5), done)));
+    THROWS(ZKL_EINVAL, BEGUN(ends, session.async_close(patience, done)));
 }
 
 int main()

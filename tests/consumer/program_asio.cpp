@@ -27,10 +27,12 @@
 using namespace std::chrono_literals;
 using namespace asio::experimental::awaitable_operators;
 
+static constexpr auto token = asio::use_awaitable;
+
 static asio::awaitable<void> tick()
 {
     asio::steady_timer timer(co_await asio::this_coro::executor, 1ms);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await timer.async_wait(token);
 }
 
 template <class Value> static asio::awaitable<std::error_code> failure_of(asio::awaitable<Value> call)
@@ -47,15 +49,14 @@ template <class Value> static asio::awaitable<std::error_code> failure_of(asio::
 static asio::awaitable<void> use(zklock::session &session, std::thread::id home)
 {
     zklock::mutex mine(session, "/asio/lock"), other(session, "/asio/lock");
-    zkl_grant grant = co_await zklock::async_acquire(mine, 5min, asio::use_awaitable);
+    zkl_grant grant = co_await zklock::async_acquire(mine, 5min, token);
     CHECK(std::this_thread::get_id() == home && grant.token == mine.token());
-    CHECK(co_await failure_of(zklock::async_acquire(other, 0ms, asio::use_awaitable)) == ZKL_EBUSY);
-    CHECK(co_await failure_of(zklock::async_acquire(other, 20ms, asio::use_awaitable)) == std::errc::timed_out);
-    CHECK(co_await failure_of(zklock::async_acquire(mine, 20ms, asio::use_awaitable)) == ZKL_EDEADLK);
+    CHECK(co_await failure_of(zklock::async_acquire(other, 0ms, token)) == ZKL_EBUSY);
+    CHECK(co_await failure_of(zklock::async_acquire(other, 20ms, token)) == std::errc::timed_out);
+    CHECK(co_await failure_of(zklock::async_acquire(mine, 20ms, token)) == ZKL_EDEADLK);
     // The timer is first, and cancels the acquire.
     asio::steady_timer timer(co_await asio::this_coro::executor, 20ms);
-    auto first =
-        co_await (zklock::async_acquire(other, 5min, asio::use_awaitable) || timer.async_wait(asio::use_awaitable));
+    auto first = co_await (zklock::async_acquire(other, 5min, token) || timer.async_wait(token));
     CHECK(first.index() == 1 && other.state() == ZKL_STATE_IDLE);
     // Plain handlers: they have no executor of their own.
     int plain = 0;
@@ -88,10 +89,10 @@ static asio::awaitable<void> use(zklock::session &session, std::thread::id home)
     }); // refused by the call itself
     co_await called(3);
     CHECK(plain == 3);
-    auto queue = co_await zklock::async_call<zklock::queue>(session, list, asio::use_awaitable);
+    auto queue = co_await zklock::async_call<zklock::queue>(session, list, token);
     CHECK(std::this_thread::get_id() == home && queue.entries.size() == 1 && queue.entries[0].token == grant.token);
     mine.release();
-    CHECK((co_await zklock::async_acquire(other, 5min, asio::use_awaitable)).token > grant.token);
+    CHECK((co_await zklock::async_acquire(other, 5min, token)).token > grant.token);
     CHECK(std::this_thread::get_id() == home);
 }
 
@@ -124,8 +125,8 @@ static void close_in_loop()
         io,
         [&]() -> asio::awaitable<void> {
             zklock::mutex mutex(session, "/asio/close");
-            co_await zklock::async_acquire(mutex, 5min, asio::use_awaitable);
-            co_await zklock::async_close(session, events, 5min, asio::use_awaitable);
+            co_await zklock::async_acquire(mutex, 5min, token);
+            co_await zklock::async_close(session, events, 5min, token);
             CHECK(!mutex.is_held());
             done = true;
         },
@@ -137,7 +138,6 @@ static void close_in_loop()
 // The verbs of a mutex: their values, and as exceptions what they refuse at once and later.
 static asio::awaitable<void> verbs(zklock::session &session)
 {
-    auto token = asio::use_awaitable;
     zklock::mutex mutex(session, "/asio/verbs"), permits = zklock::semaphore(session, "/asio/permits", 2);
     CHECK((co_await zklock::async_take(permits, 2, 5min, token)).token == permits.token());
     asio::steady_timer timer(co_await asio::this_coro::executor, 20ms);
@@ -175,7 +175,6 @@ static asio::awaitable<void> verbs(zklock::session &session)
 // when its session is lost, until the operation is cancelled.
 static asio::awaitable<void> stand(zklock::session &session, zklock::asio_dispatcher &events, std::thread::id home)
 {
-    auto token = asio::use_awaitable;
     co_await zklock::async_open(session, events, "memory:asio", zklock::dispatched(), token);
     CHECK(session.state() == ZKL_SESSION_CONNECTED);
     co_await verbs(session);
@@ -223,9 +222,9 @@ static void open_in_threads()
     asio::co_spawn(
         io,
         [&]() -> asio::awaitable<void> {
-            co_await zklock::async_open(session, "memory:asio", nullptr, asio::use_awaitable);
+            co_await zklock::async_open(session, "memory:asio", nullptr, token);
             co_await verbs(session);
-            auto open = zklock::async_open(refused, "nobody:here:at:all", nullptr, asio::use_awaitable);
+            auto open = zklock::async_open(refused, "nobody:here:at:all", nullptr, token);
             CHECK(co_await failure_of(std::move(open)) == ZKL_EINVAL && !refused.get());
             done = true;
         },

@@ -8,23 +8,6 @@
 #include "test_heap.h"
 #include "lease.h"
 
-TEST(test_acl_copy)
-{
-    struct test_heap counter = TEST_HEAP_INIT;
-    zkl_heap heap = test_heap(&counter);
-    const zkl_acl_entry entries[] = {{ZKL_PERM_ALL, "digest", "me:hash"}, {ZKL_PERM_READ, "world", "anyone"}};
-    zkl_acl *copy = zkl__acl_copy(&heap, &(zkl_acl){2, entries});
-    CU_ASSERT_PTR_NOT_NULL_FATAL(copy);
-    CU_ASSERT_EQUAL(copy->count, 2);
-    CU_ASSERT_EQUAL(copy->entries[1].perms, ZKL_PERM_READ);
-    CU_ASSERT_STRING_EQUAL(copy->entries[0].scheme, "digest");
-    CU_ASSERT_STRING_EQUAL(copy->entries[0].id, "me:hash");
-    CU_ASSERT_STRING_EQUAL(copy->entries[1].id, "anyone");
-    CU_ASSERT(copy->entries[0].id != entries[0].id);
-    zkl__free(&heap, copy);
-    CU_ASSERT_EQUAL(test_heap_live(&counter), 0);
-}
-
 TEST(test_acl_check)
 {
     const zkl_acl_entry good = {ZKL_PERM_ALL, "digest", "me:hash"};
@@ -99,32 +82,33 @@ TEST(test_settings_are_copies)
     struct test_heap counter = TEST_HEAP_INIT;
     zkl_heap heap = test_heap(&counter);
     char scheme[] = "digest", secret[] = "me\0secret", servers[] = "memory:x", tls[] = "a,b,c,secret", host[] = "zoo";
-    const zkl_acl_entry entry = {ZKL_PERM_ALL, "auth", ""};
-    const zkl_acl acl = {1, &entry};
+    const zkl_acl_entry entries[] = {{ZKL_PERM_ALL, "digest", "me:hash"}, {ZKL_PERM_READ, "world", "anyone"}};
+    const zkl_acl acl = {2, entries};
     zkl_sasl sasl = {.mechanisms = "GSSAPI", .host = host};
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.auth_scheme = scheme;
-    options.auth = secret;
-    options.auth_size = 9;
-    options.acl = &acl;
-    options.tls = tls;
-    options.sasl = &sasl;
+    const zkl_session_options *options =
+        SESSION_OPTIONS(.auth_scheme = scheme, .auth = secret, .auth_size = 9, .acl = &acl, .tls = tls, .sasl = &sasl);
     struct zkl__settings settings = {.servers = NULL};
-    CU_ASSERT_FATAL(zkl__settings_copy(&settings, &heap, servers, &options));
+    CU_ASSERT_FATAL(zkl__settings_copy(&settings, &heap, servers, options));
     CU_ASSERT_STRING_EQUAL(settings.servers, "memory:x");
     CU_ASSERT(settings.options.auth_scheme != scheme);
     CU_ASSERT(settings.options.auth != secret);
     CU_ASSERT_EQUAL(memcmp(settings.options.auth, secret, 9), 0);
-    CU_ASSERT_STRING_EQUAL(settings.options.acl->entries[0].scheme, "auth");
+    const zkl_acl *copy = settings.options.acl;
+    CU_ASSERT_EQUAL(copy->count, 2);
+    CU_ASSERT_STRING_EQUAL(copy->entries[0].scheme, "digest");
+    CU_ASSERT_STRING_EQUAL(copy->entries[0].id, "me:hash");
+    CU_ASSERT(copy->entries[0].id != entries[0].id);
+    CU_ASSERT_EQUAL(copy->entries[1].perms, ZKL_PERM_READ);
+    CU_ASSERT_STRING_EQUAL(copy->entries[1].id, "anyone");
     CU_ASSERT_STRING_EQUAL(settings.options.tls, tls);
     CU_ASSERT(settings.options.tls != tls);
     CU_ASSERT_STRING_EQUAL(settings.options.sasl->host, "zoo");
     CU_ASSERT(settings.options.sasl->host != host);
     CU_ASSERT_STRING_EQUAL(settings.options.sasl->service, "zookeeper"); /* unless it is given */
     zkl__settings_free(&settings, &heap);
-    CU_ASSERT_EQUAL(copy_without_memory(&options), 6);
+    CU_ASSERT_EQUAL(copy_without_memory(options), 6);
     sasl.service = "zk";
-    CU_ASSERT(zkl__settings_copy(&settings, &heap, servers, &options));
+    CU_ASSERT(zkl__settings_copy(&settings, &heap, servers, options));
     CU_ASSERT_STRING_EQUAL(settings.options.sasl->service, "zk");
     zkl__settings_free(&settings, &heap);
     CU_ASSERT_EQUAL(test_heap_live(&counter), 0);

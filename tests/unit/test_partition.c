@@ -92,6 +92,9 @@ static void check_history(void)
     CU_ASSERT_EQUAL(history.strange, 0);
 }
 
+#define start(partition) ASSERT_OK_FATAL(zkl_partition_start(partition, NULL))
+#define stop_async(partition, box) ASSERT_OK(zkl_partition_stop_async(partition, on_stopped, box, NULL))
+
 #define TEST_WITH_HISTORY(name) TEST_BETWEEN(begin_history(), name, check_history())
 
 static void hire(int number, size_t count, size_t cap, const zkl_session_options *options)
@@ -104,7 +107,7 @@ static void hire(int number, size_t count, size_t cap, const zkl_session_options
     o.payload = worker;
     worker->session = kit_open(options);
     ASSERT_OK_FATAL(zkl_partition_new(&worker->partition, worker->session, PATH, topics, count, &o, NULL));
-    ASSERT_OK_FATAL(zkl_partition_start(worker->partition, NULL));
+    start(worker->partition);
 }
 
 static void fire(int number)
@@ -148,7 +151,7 @@ TEST_WITH_HISTORY(test_alone)
     hire(0, 6, 4, NULL);
     zkl_partition *partition = workers[0].partition;
     ASSERT_EVENTUALLY(owned_by(0) == 4); /* two wait for somebody else */
-    ASSERT_OK(zkl_partition_start(partition, NULL));
+    start(partition);
     CU_ASSERT_EQUAL(zkl_partition_owned(partition, names, 3), 4);
     for (int i = 0; i < 3; i++) {
         CU_ASSERT(zkl_partition_owns(partition, names[i]));
@@ -162,7 +165,7 @@ TEST_WITH_HISTORY(test_alone)
     CU_ASSERT_EQUAL(owned_by(0), 0);
     ASSERT_EVENTUALLY(kit_queue(workers[0].session, PATH "/members") == 0);
     ASSERT_OK(zkl_partition_stop(partition, NULL));
-    ASSERT_OK(zkl_partition_start(partition, NULL));
+    start(partition);
     ASSERT_EVENTUALLY(owned_by(0) == 4);
     fire(0);
 }
@@ -306,7 +309,7 @@ static zkl_partition *start_inside(zkl_partition_assigned_fn assigned_fn, bool f
     o.assigned_fn = assigned_fn;
     o.revoked_fn = inside_revoked;
     ASSERT_OK_FATAL(zkl_partition_new(&partition, inside.session, PATH, topics, 8, &o, NULL));
-    ASSERT_OK(zkl_partition_start(partition, NULL));
+    start(partition);
     return partition;
 }
 
@@ -351,13 +354,13 @@ TEST_WITH_HISTORY(test_stop_without_waiting)
     hire(1, 8, 0, NULL);
     zkl_partition *partition = workers[0].partition;
     ASSERT_EVENTUALLY(owned_by(0) == 4 && owned_by(1) == 4);
-    ASSERT_OK(zkl_partition_stop_async(partition, on_stopped, &box, NULL));
+    stop_async(partition, &box);
     expect_stop(&box, 1, ZKL_OK, false);
     CU_ASSERT_EQUAL(look_at(0).lost, 0);
     ASSERT_EVENTUALLY(owned_by(1) == 8);
-    ASSERT_OK(zkl_partition_stop_async(partition, on_stopped, &box, NULL)); /* it has stopped */
+    stop_async(partition, &box); /* it has stopped */
     expect_stop(&box, 2, ZKL_OK, false);
-    ASSERT_OK(zkl_partition_start(partition, NULL));
+    start(partition);
     ASSERT_EVENTUALLY(owned_by(0) == 4 && owned_by(1) == 4);
     fire(0);
     fire(1);
@@ -375,17 +378,17 @@ TEST(test_ways_a_stop_ends)
     hire(0, 6, 0, &options);
     zkl_partition *partition = workers[0].partition;
     DISPATCHED(owned_by(0) == 6);
-    ASSERT_OK(zkl_partition_stop_async(partition, on_stopped, &box, NULL));
-    ASSERT_OK(zkl_partition_start(partition, NULL)); /* before anything was revoked */
+    stop_async(partition, &box);
+    start(partition); /* before anything was revoked */
     DISPATCHED(mailbox_count(&box) == 1);
     expect_stop(&box, 1, ZKL_ECANCELED, true);
     CU_ASSERT_EQUAL(owned_by(0), 6);
-    ASSERT_OK(zkl_partition_stop_async(partition, on_stopped, &box, NULL));
+    stop_async(partition, &box);
     DISPATCHED(mailbox_count(&box) == 2);
     expect_stop(&box, 2, ZKL_OK, false);
-    ASSERT_OK(zkl_partition_start(partition, NULL));
+    start(partition);
     DISPATCHED(owned_by(0) == 6);
-    ASSERT_OK(zkl_partition_stop_async(partition, on_stopped, &box, NULL));
+    stop_async(partition, &box);
     zkl_partition_free(partition);
     CU_ASSERT_EQUAL(mailbox_count(&box), 3); /* before it returned */
     expect_stop(&box, 3, ZKL_OK, false);
@@ -393,7 +396,7 @@ TEST(test_ways_a_stop_ends)
 
     begin_history();
     hire_alone(6);
-    ASSERT_OK(zkl_partition_stop_async(workers[0].partition, on_stopped, &box, NULL));
+    stop_async(workers[0].partition, &box);
     kit_close(workers[0].session);
     CU_ASSERT_EQUAL_FATAL(mailbox_count(&box), 4);
     CU_ASSERT(box.letters[3].code == ZKL_OK || box.letters[3].code == ZKL_ECLOSED);
