@@ -18,6 +18,7 @@
 static zkl_session *session, *rival;
 static zkl_stop stop = ZKL_STOP_INIT;
 static size_t count;
+#define EACH_OBJECT(i) for (size_t i = 0; i < count; i++)
 static const char *kind;
 static char (*paths)[32];
 static zkl_lock **locks, *rivals_lock;
@@ -108,35 +109,35 @@ typedef int (*make_fn)(zkl_lock **out, zkl_session *session, const char *path, c
 
 static void make_locks(make_fn make, const zkl_lock_options *options)
 {
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         must(make(&locks[i], session, paths[i], options, &err));
     }
 }
 
 static void acquire_locks(void)
 {
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         must(zkl_lock_acquire(locks[i], ZKL_WAIT_FOREVER, NULL, &err));
     }
 }
 
 static void start_acquires(void)
 {
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         must(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, on_acquired, NULL, &err));
     }
 }
 
 static void release_locks(void)
 {
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         must(zkl_lock_release(locks[i], &err));
     }
 }
 
 static void free_locks(void)
 {
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         zkl_lock_free(locks[i]);
     }
 }
@@ -214,7 +215,7 @@ static void many_async(void)
     start_acquires();
     await_events(count);
     phase("acquire");
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         must(zkl_lock_release_async(locks[i], on_done, NULL, &err));
     }
     await_events(count);
@@ -233,7 +234,7 @@ static void many_tries(void)
     acquire_locks();
     must(zkl_lock_new(&tried, session, "/many/000000", NULL, &err));
     begin_phases();
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         if (zkl_lock_acquire(tried, 0, NULL, &err) != ZKL_EBUSY) {
             must(ZKL_EINVAL);
         }
@@ -255,18 +256,18 @@ static void many_waiters(void)
     session = own;
     begin_phases();
     start_acquires();
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         must(zkl_lock_release(holders[i], &err));
     }
     await_events(count);
     phase("granted");
     release_locks();
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         must(zkl_lock_acquire(holders[i], ZKL_WAIT_FOREVER, NULL, &err));
     }
     start_acquires();
     begin_phases();
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         must(zkl_lock_cancel(locks[i]));
     }
     await_events(count);
@@ -285,7 +286,7 @@ static void await_replies(zkl_lock *holder)
 /* All in one queue. In a turn the holder releases, the next one is granted, and the first one queues again behind all. */
 static void many_in_one_queue(void)
 {
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         must(zkl_lock_new(&locks[i], session, "/many/queue", NULL, &err));
     }
     must(zkl_lock_acquire(locks[0], ZKL_WAIT_FOREVER, NULL, &err)); /* which makes the directory */
@@ -298,7 +299,7 @@ static void many_in_one_queue(void)
     await_events(1);
     await_replies(locks[0]);
     phase("acquire");
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         must(zkl_lock_release(locks[i], &err));
         must(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, on_acquired, NULL, &err));
         await_events(1);
@@ -323,7 +324,7 @@ static void many_stops(void)
     acquire_locks();
     must(zkl_testing_delay(session, true, &err));
     begin_phases();
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         must(zkl_lock_commit_async(locks[i], &op, 1, ZKL_WAIT_FOREVER, NULL, on_done, NULL, &err));
     }
     phase("commit");
@@ -340,26 +341,26 @@ static void many_commits(void)
     make_locks(zkl_lock_new, NULL);
     acquire_locks();
     begin_phases();
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         must(zkl_lock_commit(locks[i], &op, 1, LONG, NULL, &err));
     }
     phase("commit");
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         must(zkl_lock_read(&data, locks[i], "/many", true, LONG, &err));
         zkl_data_free(data);
     }
     phase("read");
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         must(zkl_lock_commit_async(locks[i], &op, 1, LONG, NULL, on_done, NULL, &err));
     }
     await_events(count);
     phase("commits");
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         must(zkl_lock_read_async(&all[i], locks[i], "/many", false, LONG, on_done, NULL, &err));
     }
     await_events(count);
     phase("reads");
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         zkl_data_free(all[i]);
     }
     free(all);
@@ -386,7 +387,7 @@ static void many_losses(void)
     phase("safe");
     must(zkl_testing_expire(session, &err));
     await_events(count); /* the session's own thread goes on behind the last of them: one phase with what follows */
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         zkl_lock_release(locks[i], NULL);
     }
     phase("lost");
@@ -409,24 +410,24 @@ static void many_at_close(void)
 static void many_groups(void)
 {
     zkl_group **groups = calloc(count, sizeof(zkl_group *));
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         must(zkl_group_new(&groups[i], session, paths[i], "m", NULL, &err));
     }
     phase("new");
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         must(zkl_group_join_async(groups[i], LONG, on_done, NULL, &err));
     }
     await_events(count);
     phase("join");
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         must(zkl_group_update(groups[i], "other", LONG, &err));
     }
     phase("update");
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         must(zkl_group_leave(groups[i], &err));
     }
     phase("leave");
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         zkl_group_free(groups[i]);
     }
     phase("free");
@@ -445,7 +446,7 @@ static void many_observers(void)
     make_locks(zkl_election_new, NULL);
     acquire_locks();
     begin_phases();
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         must(zkl_election_observe(&observers[i], session, paths[i], on_leader, NULL, &err));
     }
     await_events(count);
@@ -453,7 +454,7 @@ static void many_observers(void)
     release_locks();
     await_events(count);
     phase("changed");
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         zkl_election_observer_free(observers[i]);
     }
     phase("free");
@@ -464,17 +465,17 @@ static void many_observers(void)
 static void many_calls(void)
 {
     zkl_queue **queues = calloc(count, sizeof(zkl_queue *));
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         must(zkl_barrier_set_async(session, paths[i], LONG, on_done, NULL, &err));
     }
     await_events(count);
     phase("set");
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         must(zkl_queue_list_async(&queues[i], session, paths[i], LONG, on_done, NULL, &err));
     }
     await_events(count);
     phase("list");
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         zkl_queue_free(queues[i]);
         must(zkl_barrier_lift_async(session, paths[i], LONG, on_done, NULL, &err));
     }
@@ -491,7 +492,7 @@ static void many_listed(void)
     zkl_queue *queue;
     make_locks(zkl_lock_new, NULL);
     must(zkl_lock_acquire(locks[0], ZKL_WAIT_FOREVER, NULL, &err));
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         snprintf(names[i], sizeof *names, "%s/x-lock-%010zu", paths[0], i + 1);
         ops[i] = (zkl_op){.kind = ZKL_OP_CREATE, .path = names[i], .mode = ZKL_CREATE_EPHEMERAL};
     }
@@ -523,7 +524,7 @@ static void many_pieces(void)
     zkl_partition_options options = ZKL_PARTITION_OPTIONS_INIT;
     zkl_partition *partition;
     const char **pieces = calloc(count, sizeof *pieces);
-    for (size_t i = 0; i < count; i++) {
+    EACH_OBJECT (i) {
         pieces[i] = paths[i] + strlen("/many/");
     }
     options.assigned_fn = on_assigned;

@@ -207,10 +207,10 @@ static void nowhere_before(void)
 /* It lingers, and is wanted again. */
 static void lingering_before(void)
 {
-    zkl_lock_options o = ZKL_LOCK_OPTIONS_INIT;
-    o.metadata = "cost";
-    o.release_timeout_ms = SOON;
+    zkl_lock_options o = options;
+    o.position_fn = NULL;
     o.linger_ms = LONG;
+
     lock = contest_lock(near, "/cost/lingering", &o);
     acquire(lock);
 }
@@ -388,51 +388,34 @@ static int make_multilock(zkl_lock **out, zkl_session *session, const char *path
     return zkl_multilock_new(out, session, paths, 2, o, err);
 }
 
-static void make(make_fn fn, const char *path)
+struct operation {
+    const char *name; /* in the page */
+    void (*before)(void), (*act)(void), (*after)(void);
+};
+
+struct use {
+    struct operation operation;
+    make_fn make;
+    const char *path;
+};
+static const struct use *use; /* the one that is counted */
+
+static void made_before(void)
 {
-    zkl_lock_options o = ZKL_LOCK_OPTIONS_INIT;
+    zkl_lock_options o = options;
     zkl_error err;
-    o.metadata = "cost";
-    o.release_timeout_ms = SOON;
-    must(fn(&lock, near, path, &o, &err), &err);
+    o.position_fn = NULL;
+    must(use->make(&lock, near, use->path, &o, &err), &err);
 }
-static void reader_before(void)
+static void made_held_before(void)
 {
-    make(zkl_read_lock_new, "/cost/rwlock");
-}
-static void writer_before(void)
-{
-    make(zkl_write_lock_new, "/cost/rwlock");
-}
-static void election_before(void)
-{
-    make(zkl_election_new, "/cost/election");
-}
-static void semaphore_before(void)
-{
-    make(make_semaphore, "/cost/semaphore");
-}
-static void semaphore_held_before(void)
-{
-    semaphore_before();
-    acquire(lock);
-}
-static void multilock_before(void)
-{
-    make(make_multilock, "/cost/one");
-}
-static void multilock_held_before(void)
-{
-    multilock_before();
+    made_before();
     acquire(lock);
 }
 
 /* --- the table -------------------------------------------------------------------------------------------------------------- */
 
-static const struct operation {
-    const char *name; /* in the page */
-    void (*before)(void), (*act)(void), (*after)(void);
-} operations[] = {
+static const struct operation operations[] = {
     {"acquire, free lock", free_before, lock_acquire, release_and_free},
     {"acquire, no directory yet", nowhere_before, lock_acquire, release_and_free},
     {"release", held_before, lock_release, lock_free},
@@ -448,13 +431,16 @@ static const struct operation {
     {"hand-over, same session", queued_near_before, lock_hand_over, release_and_free},
     {"hand-over, 10 more waiting", long_queue_before, lock_hand_over, long_queue_after},
     {"cancel", queued_before, lock_cancel, rival_after_cancel},
-    {"read lock", reader_before, lock_acquire, release_and_free},
-    {"write lock", writer_before, lock_acquire, release_and_free},
-    {"semaphore, a permit", semaphore_before, lock_acquire, release_and_free},
-    {"semaphore, release", semaphore_held_before, lock_release, lock_free},
-    {"election, campaign", election_before, lock_acquire, release_and_free},
-    {"multi-lock of two", multilock_before, lock_acquire, release_and_free},
-    {"multi-lock of two, release", multilock_held_before, lock_release, lock_free},
+};
+
+static const struct use uses[] = {
+    {{"read lock", made_before, lock_acquire, release_and_free}, zkl_read_lock_new, "/cost/rwlock"},
+    {{"write lock", made_before, lock_acquire, release_and_free}, zkl_write_lock_new, "/cost/rwlock"},
+    {{"semaphore, a permit", made_before, lock_acquire, release_and_free}, make_semaphore, "/cost/semaphore"},
+    {{"semaphore, release", made_held_before, lock_release, lock_free}, make_semaphore, "/cost/semaphore"},
+    {{"election, campaign", made_before, lock_acquire, release_and_free}, zkl_election_new, "/cost/election"},
+    {{"multi-lock of two", made_before, lock_acquire, release_and_free}, make_multilock, "/cost/one"},
+    {{"multi-lock of two, release", made_held_before, lock_release, lock_free}, make_multilock, "/cost/one"},
 };
 
 /* Answers that nobody waits for are on their way for a moment yet. */
@@ -469,16 +455,16 @@ static struct wire settled(void)
     return again;
 }
 
-static void use(const struct pair *pair)
+static void prepare(const struct operation *op, const struct pair *pair)
 {
     near = pair->near;
     far = pair->far;
+    op->before();
 }
 
 static struct wire count_once(const struct operation *op)
 {
-    use(&straight);
-    op->before();
+    prepare(op, &straight);
     struct wire before = settled();
     op->act();
     struct wire after = settled();
@@ -488,8 +474,7 @@ static struct wire count_once(const struct operation *op)
 
 static long trips_once(const struct operation *op, int trip_ms)
 {
-    use(&slow);
-    op->before();
+    prepare(op, &slow);
     proxy_delay(slow.near_proxy, trip_ms);
     proxy_delay(slow.far_proxy, trip_ms);
     int64_t began = now_ms();
@@ -558,6 +543,9 @@ TEST(test_operations)
     printf("\n");
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
         check(&operations[i]);
+    }
+    for (use = uses; use < uses + sizeof uses / sizeof *uses; use++) {
+        check(&use->operation);
     }
 }
 
