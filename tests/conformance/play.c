@@ -12,6 +12,7 @@ enum { RECORDS = 65536 };
 
 struct player {
     struct world_session *session;
+    int64_t id;
     int slot;
     bool closed, cut;
     long *ops; /* by id of the reply: index of the op, or a fence */
@@ -142,7 +143,7 @@ static void write_op(FILE *out, const struct zkl__op *op)
 static void write_owner(FILE *out, const struct stage *stage, int64_t owner)
 {
     for (int i = 0; i < stage->count; i++) {
-        if (owner != 0 && stage->world->id(stage->players[i].session) == owner) {
+        if (owner != 0 && stage->players[i].id == owner) {
             fprintf(out, " owner=session%d}", i);
             return;
         }
@@ -358,7 +359,7 @@ static bool open_session(struct stage *stage, int slot)
     }
     struct player *player = &stage->players[stage->count];
     player->slot = slot;
-    player->session = stage->world->open(stage->world, &plan);
+    player->session = stage->world->open(stage->world, &plan, &player->id);
     if (player->session) {
         stage->in_slot[slot] = stage->count++;
     }

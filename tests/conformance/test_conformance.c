@@ -71,6 +71,8 @@ static bool arena_open(struct arena *arena)
     struct ensemble_options how = {.servers = arena->options->servers,
                                    .java = "-Dznode.container.checkIntervalMs=86400000"};
     struct world_plan plan = {.chroot = ""};
+    int64_t id;
+
     if (arena->options->servers > 0) {
         arena->ensemble = ensemble_start(&how);
         if (!arena->ensemble) {
@@ -82,7 +84,7 @@ static bool arena_open(struct arena *arena)
     arena->worlds[SIMULATED] = world_of_sim(rules);
     for (int i = 0; i < WORLDS; i++) {
         struct world *world = arena->worlds[i];
-        if (world && !world->small && !(arena->keepers[i] = world->open(world, &plan))) {
+        if (world && !world->small && !(arena->keepers[i] = world->open(world, &plan, &id))) {
             arena_close(arena);
             return false;
         }

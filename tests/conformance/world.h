@@ -26,8 +26,8 @@ struct world {
     bool lags;         /* one session may see less than another saw before: it needs a write as a barrier */
     void *state;
 
-    /* A session, connected. NULL: failed. */
-    struct world_session *(*open)(struct world *world, const struct world_plan *plan);
+    /* A session, connected; *id: the server's number for it. NULL: failed. */
+    struct world_session *(*open)(struct world *world, const struct world_plan *plan, int64_t *id);
     /* Submits op behind what was submitted before; *id as the reply's record will have it, 0 when it was refused, and then *code
      * says why. */
     void (*submit)(struct world_session *session, const struct zkl__op *op, uint64_t *id, int *code);
@@ -40,7 +40,7 @@ struct world {
     bool (*heal)(struct world_session *session);
     /* All it was told so far, in order; the records live until free. */
     size_t (*told)(struct world_session *session, const struct record **out, size_t max);
-    int64_t (*id)(const struct world_session *session);
+
     void (*free)(struct world_session *session);
 };
 

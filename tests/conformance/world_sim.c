@@ -14,7 +14,6 @@ enum { SERVERS = 3, PATIENCE_S = 60, RECORDS = 4096 };
 struct world_session {
     struct sim_world *world;
     int client;
-    int64_t id;
     struct record *records[RECORDS];
     size_t count;
     uint64_t last_id;
@@ -143,7 +142,7 @@ static void begin_anew(struct sim_world *self)
     sim_ensemble_start(self->s);
 }
 
-static struct world_session *session_open(struct world *world, const struct world_plan *plan)
+static struct world_session *session_open(struct world *world, const struct world_plan *plan, int64_t *id)
 {
     struct sim_world *self = world->state;
     bool first = true;
@@ -170,7 +169,7 @@ static struct world_session *session_open(struct world *world, const struct worl
         free(session);
         return NULL;
     }
-    session->id = find(session, RECORD_CONNECTED, 0)->connection.session_id;
+    *id = find(session, RECORD_CONNECTED, 0)->connection.session_id;
     return session;
 }
 
@@ -224,11 +223,6 @@ static size_t session_told(struct world_session *session, const struct record **
     return count;
 }
 
-static int64_t session_id(const struct world_session *session)
-{
-    return session->id;
-}
-
 static void session_free(struct world_session *session)
 {
     for (size_t i = 0; i < session->count; i++) {
@@ -250,7 +244,7 @@ struct world *world_of_sim(enum zkl__memory_rules rules)
                                              .cut = session_cut,
                                              .heal = session_heal,
                                              .told = session_told,
-                                             .id = session_id,
+
                                              .free = session_free},
                                    .s = sim_new()};
     the_world.world.state = &the_world;

@@ -80,7 +80,7 @@ static void session_free(struct world_session *session)
     free(session);
 }
 
-static struct world_session *session_open(struct world *world, const struct world_plan *plan)
+static struct world_session *session_open(struct world *world, const struct world_plan *plan, int64_t *id)
 {
     struct store_world *self = world->state;
     struct world_session *session = calloc(1, sizeof *session);
@@ -104,7 +104,7 @@ static struct world_session *session_open(struct world *world, const struct worl
         session_free(session);
         return NULL;
     }
-    session->id = first->connection.session_id;
+    *id = session->id = first->connection.session_id;
     if (is_memory(self->ops)) { /* a tree of its own for each chroot */
         zkl__memory_set_rules(servers + sizeof "memory:" - 1, self->rules);
     }
@@ -155,11 +155,6 @@ static size_t session_told(struct world_session *session, const struct record **
     return recorder_all(session->recorder, out, max);
 }
 
-static int64_t session_id(const struct world_session *session)
-{
-    return session->id;
-}
-
 static const struct world template = {
     .features = SCRIPT_ACLS | SCRIPT_CUTS | SCRIPT_CHROOT | SCRIPT_ROOT | SCRIPT_PARTS_STAT | SCRIPT_SEALS,
     .open = session_open,
@@ -169,7 +164,7 @@ static const struct world template = {
     .cut = session_cut,
     .heal = session_heal,
     .told = session_told,
-    .id = session_id,
+
     .free = session_free,
 };
 
