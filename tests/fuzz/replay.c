@@ -2,7 +2,6 @@
 #include "fuzz.h"
 
 #include <dirent.h>
-#include <sys/stat.h>
 
 enum { INPUT_MAX = 1 << 16 };
 
@@ -25,25 +24,18 @@ static size_t replay_file(const char *path)
 
 static size_t replay(const char *path)
 {
-    struct stat stat_of;
-    if (stat(path, &stat_of) != 0) {
-        perror(path);
-        exit(1);
-    }
-    if (!S_ISDIR(stat_of.st_mode)) {
-        return replay_file(path);
-    }
     DIR *folder = opendir(path);
     size_t count = 0;
-    for (struct dirent *entry; folder && (entry = readdir(folder)) != NULL;) {
+    if (!folder) {
+        return replay_file(path);
+    }
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
         char inner[4096];
         if (entry->d_name[0] != '.' && snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name) > 0) {
             count += replay(inner);
         }
     }
-    if (folder) {
-        closedir(folder);
-    }
+    closedir(folder);
     return count;
 }
 
