@@ -216,11 +216,9 @@ static void let_go(struct sim *s, struct sim_attempt *attempt)
 
 static void cancel(struct sim *s, struct sim_attempt *attempt)
 {
-    if (!attempt->canceled) {
-        attempt->canceled = true;
-        sim_say(s, "app", "%d.%d cancels", attempt->client, attempt->thread);
-        tell_core(s, attempt, (struct zkl__event){.kind = ZKL__EV_CANCEL, .code = ZKL_ECANCELED});
-    }
+    attempt->canceled = true;
+    sim_say(s, "app", "%d.%d cancels", attempt->client, attempt->thread);
+    tell_core(s, attempt, (struct zkl__event){.kind = ZKL__EV_CANCEL, .code = ZKL_ECANCELED});
 }
 
 static void release(struct sim *s, struct sim_attempt *attempt)
@@ -270,9 +268,6 @@ static void act(struct sim *s, struct sim_attempt *attempt)
 void sim_thread_due(struct sim *s, int client, int thread)
 {
     thread_in(s, client, thread, -1);
-    if (s->clients[client].process != SIM_RUNNING) {
-        return;
-    }
     int index = s->clients[client].threads[thread].attempt;
     if (index < 0) {
         start(s, client, thread);

@@ -65,7 +65,7 @@ static int64_t paused_until(const struct sim *s, int slot)
         return s->servers[(slot - SLOT_FROM_LEADER) % SIM_SERVERS].paused_until;
     }
     if (slot == SLOT_EXPIRY) {
-        return s->leader < 0 ? 0 : s->servers[s->leader].paused_until;
+        return s->servers[s->leader].paused_until;
     }
     if (slot < SLOT_LIBRARY) {
         return 0;
@@ -92,17 +92,13 @@ void sim_arm(struct sim *s, int slot, int64_t due)
         /* What piled up is taken up within a millisecond, in no particular order. */
         due = until + (dice_at(s->seed, slot, until) % SIM_MS);
     }
-    if (due < s->clock.now) {
-        due = s->clock.now;
-    }
-    sim_clock_set(&s->clock, slot, due);
+    sim_clock_set(&s->clock, slot, sim_max(due, s->clock.now));
 }
 
 void sim_process_pause(struct sim *s, int64_t *until, int64_t duration)
 {
-    if (*until < sim_now(s) + duration) {
-        *until = sim_now(s) + duration;
-    }
+    *until = sim_max(*until, sim_now(s) + duration);
+
     for (int slot = 0; slot < SLOTS; slot++) {
         if (s->clock.due[slot] != SIM_NEVER) {
             sim_arm(s, slot, s->clock.due[slot]);

@@ -104,13 +104,13 @@ static void know_clients(const struct sim *s)
 {
     for (int client = 0; client < s->client_count; client++) {
         const struct zkl__core *core = s->clients[client].core;
-        for (struct zkl__link *at = core ? core->contenders.first : NULL; at; at = at->next) {
-            const struct zkl__contender *c = ZKL__OWNER(at, struct zkl__contender, in_session);
+        ZKL__EACH (const struct zkl__contender, c, &core->contenders, in_session) {
+
             know(c->node.czxid);
             know(c->own.revoked);
         }
-        for (struct zkl__link *at = core ? core->semaphores.first : NULL; at; at = at->next) {
-            const struct zkl__semaphore *it = ZKL__OWNER(at, struct zkl__semaphore, in_session);
+        ZKL__EACH (const struct zkl__semaphore, it, &core->semaphores, in_session) {
+
             for (int i = 0; i < it->config.count; i++) {
                 know(it->permits[i].token);
             }
@@ -132,7 +132,7 @@ static void know_all(const struct sim *s)
 {
     base = s->committed;
     for (int i = 0; i < s->server_count; i++) {
-        base = s->servers[i].applied < base ? s->servers[i].applied : base;
+        base = (int)sim_min(base, s->servers[i].applied);
     }
     base_zxid = base ? s->log[base - 1].zxid : 0;
     known_count = 0;
@@ -312,9 +312,7 @@ static uint64_t core_hash(const struct sim *s, int client)
     w->core = s->clients[client].core;
     w->plan = s->plan;
     w->count = 0;
-    if (!w->core) {
-        return NOTHING;
-    }
+
     uint64_t hash = number_of(w, sim_heap_find(w->heap, (uintptr_t)w->core, &offset));
     for (uint32_t i = 0; i < w->count; i++) {
         hash = blend(hash, block_hash(w, w->blocks[i]));
@@ -332,7 +330,7 @@ static uint64_t core_hash(const struct sim *s, int client)
 static uint64_t id_hash(const struct sim *s, int client, uint64_t id)
 {
     const struct zkl__core *core = s->clients[client].core;
-    const struct zkl__pending *p = core && id ? zkl__pending_find(&core->pendings, id) : NULL;
+    const struct zkl__pending *p = id ? zkl__pending_find(&core->pendings, id) : NULL;
     return p ? p - core->pendings.slots + 2 : id != 0;
 }
 
@@ -433,7 +431,7 @@ static uint64_t content_hash(const struct sim *s, const struct sim_message *m)
 {
     const struct sim_part *request = &m->part;
     uint64_t hash = 0;
-    if (request->op == ZKL__OP_CHILDREN && request->path >= 0) {
+    if (request->op == ZKL__OP_CHILDREN) {
         SIM_EACH_CHILD (s, node, request->path, m->zxid) {
             hash += path_hash(s, s->nodes[node].path);
         }
@@ -492,7 +490,7 @@ static uint64_t log_hash(const struct sim *s)
     uint64_t hash = s->committed - base;
     for (int i = base; i < s->proposed; i++) {
         const struct sim_txn *txn = &s->log[i];
-        hash = HASH(hash, txn->kind, txn->rc, txn->zk_code, txn->session, conn_hash(s, txn->conn, txn->conn_serial),
+        hash = HASH(hash, txn->kind, txn->rc, txn->session, conn_hash(s, txn->conn, txn->conn_serial),
                     node_hash(s, txn->node), txn->acks);
         for (int k = 0; k < txn->effect_count; k++) {
             const struct sim_effect *effect = &s->effects[txn->first_effect + k];

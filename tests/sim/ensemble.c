@@ -61,8 +61,8 @@ static void arm_expiry(struct sim *s)
         if (session->closing || session->ended) {
             continue;
         }
-        deadline = session->deadline < deadline ? session->deadline : deadline;
-        turn = session->taken && session->turn < turn ? session->turn : turn;
+        deadline = sim_min(deadline, session->deadline);
+        turn = sim_min(turn, session->taken ? session->turn : SIM_NEVER);
     }
     sim_arm(s, SLOT_EXPIRY, turn < SIM_NEVER ? turn : deadline);
 }
@@ -74,7 +74,7 @@ void sim_leader_touch(struct sim *s, int index, int64_t timeout)
         return; /* SessionTrackerImpl.touchSession: a closing session is not revived */
     }
     int64_t deadline = round_up(s, sim_now(s) + timeout);
-    session->shortest = timeout < session->shortest ? timeout : session->shortest;
+    session->shortest = sim_min(session->shortest, timeout);
     if (deadline != session->deadline) {
         session->deadline = deadline;
         arm_expiry(s);
@@ -165,7 +165,7 @@ static void try_commit(struct sim *s)
         apply(s, s->leader, position);
         answer_syncs(s); /* as Leader.tryToCommit: or a write overtakes the sync before it */
     }
-    if (s->plan->batches && s->leader >= 0) {
+    if (s->plan->batches) {
         sim_server_ends_batch(s, s->leader);
     }
 }
@@ -248,15 +248,14 @@ static enum zkl__rc check_session(struct sim *s, int from, struct sim_txn *txn)
 {
     struct sim_session *session = &s->sessions[txn->session];
     if (!session_lives(s, txn->session)) {
-        txn->zk_code = -112;
         return ZKL__RC_REFUSED;
     }
+
     if (session->owner < 0) {
         session->owner = from;
         session->owner_serial = s->servers[from].link_serial;
     }
     if (session->owner != from || session->owner_serial != s->servers[from].link_serial) {
-        txn->zk_code = -118;
         return ZKL__RC_NOTAPPLIED;
     }
     return ZKL__RC_OK;
@@ -533,9 +532,10 @@ void sim_follower_answers(struct sim *s, int server)
 static void take_commit(struct sim *s, int server, int position)
 {
     struct sim_server *it = &s->servers[server];
-    if (sim_observes(s, server) && it->logged <= position) {
-        it->logged = position + 1; /* INFORM brings the transaction along */
+    if (sim_observes(s, server)) {
+        it->logged = (int)sim_max(it->logged, position + 1); /* INFORM brings the transaction along */
     }
+
     if (position >= it->applied) {
         assert(position == it->applied && position < it->logged);
         apply(s, server, position);
@@ -545,9 +545,7 @@ static void take_commit(struct sim *s, int server, int position)
 static void take_proposal(struct sim *s, int server, int position)
 {
     struct sim_server *it = &s->servers[server];
-    if (it->logged <= position) { /* who joins again may have it, and has said so */
-        it->logged = position + 1;
-    }
+    it->logged = (int)sim_max(it->logged, position + 1); /* who joins again may have it, and has said so */
     ack(s, server);
 }
 
@@ -606,9 +604,8 @@ void sim_follower_hears(struct sim *s, int server)
     switch (message->kind) {
     case SIM_MSG_JOINED:
         follower->role = SIM_FOLLOWING;
-        if (follower->logged < message->position) {
-            follower->logged = message->position;
-        }
+        follower->logged = (int)sim_max(follower->logged, message->position);
+
         sim_master_starts(s, server);
         /* Nobody watched: a server that looks for a leader has no clients. A master may be behind its observer. */
         if (!sim_observes(s, server) || follower->applied < message->position) {

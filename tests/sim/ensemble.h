@@ -163,8 +163,7 @@ enum sim_txn_kind { SIM_TXN_OP, SIM_TXN_OPEN, SIM_TXN_CLOSE };
 struct sim_txn {
     int64_t zxid;
     enum sim_txn_kind kind;
-    enum zkl__rc rc;
-    int zk_code;
+    enum zkl__rc rc; /* NOTAPPLIED: the session has moved */
     int session;
     int conn; /* where the answer goes, if that connection is still conn_serial; -1: nowhere */
     uint32_t conn_serial;

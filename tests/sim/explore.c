@@ -394,7 +394,7 @@ int sim_explore(struct sim *s, char **scope, const char *words)
     while (more && fine && !e->full) {
         fine = explore_once(e, NULL);
         e->runs++;
-        e->deepest = e->depth > e->deepest ? e->depth : e->deepest;
+        e->deepest = (int)sim_max(e->deepest, e->depth);
         more = fine && next_path(e);
     }
     bool closed = fine && !e->full;

@@ -7,8 +7,7 @@
 
 static int64_t until_heal(const struct sim *s, int64_t duration)
 {
-    int64_t left = s->plan->heal - sim_now(s);
-    return duration < left ? duration : left > 0 ? left : 0;
+    return sim_min(duration, sim_max(s->plan->heal - sim_now(s), 0));
 }
 
 /* --- strangers ------------------------------------------------------------------------------------------------------- */
@@ -124,7 +123,7 @@ static bool remove_foreign(struct sim *s)
             continue;
         }
         gone = false;
-        if (it->dzxid == SIM_NEVER && s->leader >= 0) {
+        if (it->dzxid == SIM_NEVER) {
             sim_stranger_deletes(s, it->path);
         }
     }
@@ -285,7 +284,7 @@ static void strike_server(struct sim *s, const struct sim_fault *it, int server)
         sim_server_isolate(s, server, duration);
         break;
     case SIM_PAUSE_SERVER:
-        pause_server(s, server, server == s->leader && duration > s->plan->pause ? s->plan->pause : duration);
+        pause_server(s, server, server == s->leader ? sim_min(duration, s->plan->pause) : duration);
         break;
     default:
         sim_server_kill(s, server, duration);

@@ -7,11 +7,6 @@
 #include "sim.h"
 #include "invariants.h"
 
-static const char *name_of_node(const struct sim *s, int node)
-{
-    return node < 0 ? NULL : sim_node_name(s, node);
-}
-
 static int by_name(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -46,7 +41,7 @@ static void fill_parts(const struct sim *s, const struct sim_message *message, s
         parts[i] = (struct zkl__reply){.rc = part->rc == ZKL__RC_OK && !done ? ZKL__RC_ROLLEDBACK : part->rc,
                                        .zk_code = sim_zk_code(part->rc)};
         if (done && part->op == ZKL__OP_CREATE) {
-            parts[i].name = name_of_node(s, part->node);
+            parts[i].name = sim_node_name(s, part->node);
         } else if (done && part->op == ZKL__OP_SET) {
             sim_stat_at(s, part->node, message->zxid, &parts[i].stat);
         }
@@ -58,8 +53,10 @@ static bool lists_apart(const struct zkl__core *core, const char *path)
 {
     int count = 0;
     bool joint = false;
-    for (struct zkl__link *at = core ? core->contenders.first : NULL; at; at = at->next) {
-        const struct zkl__contender *c = ZKL__OWNER(at, struct zkl__contender, in_session);
+    if (!core) {
+        return false;
+    }
+    ZKL__EACH (const struct zkl__contender, c, &core->contenders, in_session) {
         bool there = strcmp(c->config.path, path) == 0;
         count += there;
         joint = joint || (there && c->multi);
@@ -92,13 +89,11 @@ static void tell_reply(struct sim *s, int client, const struct sim_message *mess
     struct zkl__reply *parts = all_parts[client];
     struct zkl__reply reply = {.rc = message->rc, .zk_code = message->zk_code};
     const struct sim_part *asked = &message->part;
-    if (reply.rc == ZKL__RC_REFUSED && message->zk_code == -112) {
-        reply.rc = ZKL__RC_UNKNOWN; /* the adapter cannot tell it from the library's own -112 */
-    }
+
     bool told = asked->op != ZKL__OP_DELETE && asked->op != ZKL__OP_CHECK;
     if (reply.rc == ZKL__RC_OK && message->node >= 0 && told) {
         sim_stat_at(s, message->node, message->zxid, &reply.stat);
-        reply.name = asked->op == ZKL__OP_CREATE ? name_of_node(s, message->node) : NULL;
+        reply.name = asked->op == ZKL__OP_CREATE ? sim_node_name(s, message->node) : NULL;
         if (asked->op == ZKL__OP_GET) {
             const struct sim_value *value = sim_value_at(s, message->node, message->zxid);
             reply.data = value->data;
@@ -135,8 +130,7 @@ static void tell(struct sim *s, int client, const struct sim_message *message)
     case SIM_MSG_EVENT:
         sim_say(s, "watch", "%d: %s", client, s->paths[message->path].text);
         /* A watch outlives the contender that set it: an event that nobody in the core waits for tells the core nothing. */
-        if (s->paths[message->path].parent >= 0 &&
-            (!core || zkl__map_find(&core->watches.map, s->paths[message->path].text))) {
+        if (!core || zkl__map_find(&core->watches.map, s->paths[message->path].text)) {
             note_shown(s, client, s->paths[message->path].parent, message->zxid, false);
         }
         event.kind = ZKL__EV_WATCH;
@@ -239,9 +233,6 @@ static struct sim_message *unknown_reply(struct sim *s, const struct sim_outstan
 void sim_handle_cut(struct sim *s, int client, int keep)
 {
     struct sim_handle *handle = handle_of(s, client);
-    if (handle->conn < 0) {
-        return;
-    }
     bool connected = handle->state == SIM_HANDLE_CONNECTED;
     sim_conn_abandon(s, handle->conn, keep);
     handle->conn = -1;
@@ -289,18 +280,13 @@ void sim_handle_due(struct sim *s, int client)
     struct sim_handle *handle = handle_of(s, client);
     int64_t silent = sim_now(s) - handle->last_received;
     int64_t patience = timeout_of(s, client) * 2 / 3;
-    switch (handle->state) {
-    case SIM_HANDLE_OFF:
-        arm(s, client, SIM_NEVER);
-        return;
-    case SIM_HANDLE_WAITING:
+    if (handle->state == SIM_HANDLE_WAITING) {
         attempt(s, client);
         return;
-    case SIM_HANDLE_CONNECTING:
+    }
+    if (handle->state == SIM_HANDLE_CONNECTING) {
         sim_handle_cut(s, client, SIM_MESSAGES);
         return;
-    case SIM_HANDLE_CONNECTED:
-        break;
     }
     if (silent >= patience) {
         sim_say(s, "handle", "%d: nothing heard for too long", client);
@@ -366,9 +352,8 @@ static void take_reply(struct sim *s, int client, struct sim_message *message)
     assert(asked.id == message->id || asked.id == 0);
     handle->first++;
     handle->count--;
-    if (message->zxid > handle->last_zxid) {
-        handle->last_zxid = message->zxid;
-    }
+    handle->last_zxid = sim_max(handle->last_zxid, message->zxid);
+
     note_watch(handle, &asked, message->rc);
     if (message->rc == ZKL__RC_NOAUTH) {
         sim_judge_refused(s, client, asked.op, asked.path);
@@ -404,7 +389,7 @@ void sim_client_hears_server(struct sim *s, int index)
     enum sim_message_kind kind = conn->to_client.head->kind;
     if (kind == SIM_MSG_REPLY || kind == SIM_MSG_WELCOME) {
         sim_faults_on(s, kind == SIM_MSG_REPLY ? SIM_ON_REPLY : SIM_ON_CONNECT, client);
-        if (handle->conn != index || !conn->to_client.head || sim_now(s) < conn->to_client.held_until ||
+        if (handle->conn != index || sim_now(s) < conn->to_client.held_until ||
             sim_now(s) < s->clients[client].paused_until) {
             return;
         }
@@ -551,7 +536,7 @@ static int submit_late(struct sim *s, int client, uint64_t id, const struct zkl_
 
 static void tell_faults(struct sim *s, int client, const struct zkl__op *op)
 {
-    if (op->kind == ZKL__OP_MULTI && op->part_count > 0) {
+    if (op->kind == ZKL__OP_MULTI) {
         sim_faults_on(s, SIM_ON_MULTI, client);
         tell_faults(s, client, &op->parts[0]);
     } else if (op->kind == ZKL__OP_CREATE && op->mode == ZKL__EPHEMERAL_SEQUENTIAL) {

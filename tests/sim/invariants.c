@@ -29,8 +29,7 @@ bool sim_is_hindered(const struct sim *s)
 
 void sim_judge_disturbed(struct sim *s, int64_t duration)
 {
-    int64_t end = sim_now(s) + duration;
-    s->judge.disturbed = end > s->judge.disturbed ? end : s->judge.disturbed;
+    s->judge.disturbed = sim_max(s->judge.disturbed, sim_now(s) + duration);
 }
 
 void sim_judge_connection(struct sim *s, int client, enum zkl__event_kind kind)
@@ -51,7 +50,7 @@ int64_t sim_calm_since(const struct sim *s, int client)
     if (endless || connected == SIM_NEVER) {
         return SIM_NEVER;
     }
-    return connected > s->judge.disturbed ? connected : s->judge.disturbed;
+    return sim_max(connected, s->judge.disturbed);
 }
 
 /* The longest time from a request to its reply: ten ways, as plan.c rolls them, and what threads of a follower
@@ -70,8 +69,7 @@ bool sim_is_overdue(const struct sim *s, int client, int64_t since, int64_t dura
     if (calm == SIM_NEVER) {
         return false;
     }
-    int64_t from = calm > since ? calm : since;
-    return sim_now(s) > from + duration + duration / 500 + sim_round_trip(s);
+    return sim_now(s) > sim_max(calm, since) + duration + duration / 500 + sim_round_trip(s);
 }
 
 /* --- what an operator removed, what was held for too long, what was granted on a lie ------------------------------------ */
@@ -80,8 +78,7 @@ bool sim_is_overdue(const struct sim *s, int client, int64_t since, int64_t dura
 static int64_t heartbeats(struct sim *s, int client)
 {
     int locks = 0;
-    for (int thread = 0; thread < SIM_THREADS; thread++) {
-        const struct sim_attempt *each = sim_attempt_of(s, client, thread);
+    SIM_EACH_CURRENT (s, client, each) {
         locks += sim_attempt_exists(each) && each->state <= SIM_HOLDING
                      ? each->semaphore ? sim_semaphore_count(each) : each->seats
                      : 0;
@@ -340,9 +337,7 @@ static void check_idle(struct sim *s, const struct sim_attempt *attempt)
         sim_fail_of(attempt, "linger", "has released it %.3f ms ago, and it lingers",
                     (double)(sim_now(s) - attempt->ended) / 1e6);
     } else if (other >= 0) {
-        int64_t born = s->nodes[other].born;
-        int64_t since = born > attempt->ended ? born : attempt->ended;
-        if (sim_is_overdue(s, client, since, 0)) {
+        if (sim_is_overdue(s, client, sim_max(s->nodes[other].born, attempt->ended), 0)) {
             sim_fail(s, "linger", "%s waits for what lingers of %d.%d", sim_node_name(s, other), client,
                      attempt->thread);
         }
@@ -382,15 +377,14 @@ void sim_fail_at(struct sim *s, int client, int thread, const char *invariant, c
 
 bool sim_attempt_exists(const struct sim_attempt *attempt)
 {
-    return attempt && (attempt->contender || attempt->joint || attempt->semaphore);
+    return attempt->contender || attempt->joint || attempt->semaphore;
 }
 
 bool sim_attempt_is_alone(struct sim *s, const struct sim_attempt *attempt, int path)
 {
-    for (int thread = 0; thread < SIM_THREADS; thread++) {
-        const struct sim_attempt *other = sim_attempt_of(s, attempt->client, thread);
-        bool there = other && (attempt->semaphore ? other->semaphore && other->path == path
-                                                  : sim_attempt_queues_at(other, path));
+    SIM_EACH_CURRENT (s, attempt->client, other) {
+        bool there = attempt->semaphore ? other->semaphore && other->path == path : sim_attempt_queues_at(other, path);
+
         if (there && other != attempt && sim_attempt_exists(other)) {
             return false;
         }
@@ -408,10 +402,17 @@ const char *sim_attempt_node(const struct sim_attempt *attempt, int seat)
     return attempt->joint ? zkl__multi_node(attempt->joint, seat) : zkl__contender_node(attempt->contender);
 }
 
-struct sim_attempt *sim_attempt_of(struct sim *s, int client, int thread)
+struct sim_attempt *sim_next_current(struct sim *s, int client, const struct sim_attempt *last)
 {
-    int index = s->clients[client].threads[thread].attempt;
-    return index < 0 ? NULL : &s->attempts[index];
+    int from = (client < 0 ? 0 : client) * SIM_THREADS,
+        to = client < 0 ? s->client_count * SIM_THREADS : from + SIM_THREADS;
+    for (int at = last ? last->client * SIM_THREADS + last->thread + 1 : from; at < to; at++) {
+        int index = s->clients[at / SIM_THREADS].threads[at % SIM_THREADS].attempt;
+        if (index >= 0) {
+            return &s->attempts[index];
+        }
+    }
+    return NULL;
 }
 
 /* --- lease ----------------------------------------------------------------------------------------------------------- */
@@ -463,9 +464,8 @@ void sim_judge_lease(struct sim *s, int client, const struct zkl__core *core)
 static void check_exclusion(struct sim *s, int path)
 {
     const struct sim_attempt *first = NULL;
-    for (int at = 0; at < s->client_count * SIM_THREADS; at++) {
-        const struct sim_attempt *each = sim_attempt_of(s, at / SIM_THREADS, at % SIM_THREADS);
-        if (!each || !sim_attempt_queues_at(each, path) || each->exempt || !sim_attempt_holds(s, each)) {
+    SIM_EACH_CURRENT (s, -1, each) {
+        if (!sim_attempt_queues_at(each, path) || each->exempt || !sim_attempt_holds(s, each)) {
             continue;
         }
         if (first && !(first->shared && each->shared)) {
@@ -482,9 +482,8 @@ static void check_exclusion(struct sim *s, int path)
 
 void sim_judge_before(struct sim *s, int client)
 {
-    for (int thread = 0; thread < SIM_THREADS; thread++) {
-        struct sim_attempt *attempt = sim_attempt_of(s, client, thread);
-        if (attempt && attempt->state == SIM_HOLDING && !sim_attempt_holds(s, attempt)) {
+    SIM_EACH_CURRENT (s, client, attempt) {
+        if (attempt->state == SIM_HOLDING && !sim_attempt_holds(s, attempt)) {
             attempt->lapsed = true;
         }
     }
@@ -550,9 +549,8 @@ static void check_attempt(struct sim *s, int client, struct sim_attempt *attempt
 /* Somebody here has not been granted. tries: also if it has no patience to wait. */
 static bool is_pending(struct sim *s, int client, bool tries)
 {
-    for (int thread = 0; thread < SIM_THREADS; thread++) {
-        const struct sim_attempt *attempt = sim_attempt_of(s, client, thread);
-        if (attempt && attempt->state == SIM_PENDING && (tries || !attempt->plan->try_only)) {
+    SIM_EACH_CURRENT (s, client, attempt) {
+        if (attempt->state == SIM_PENDING && (tries || !attempt->plan->try_only)) {
             return true;
         }
     }
@@ -562,9 +560,8 @@ static bool is_pending(struct sim *s, int client, bool tries)
 /* The list of a try that is granted is to be watched as well. */
 static bool may_linger(struct sim *s, int client)
 {
-    for (int thread = 0; thread < SIM_THREADS; thread++) {
-        const struct sim_attempt *attempt = sim_attempt_of(s, client, thread);
-        if (attempt && s->plan->lingers && attempt->plan->linger > 0) {
+    SIM_EACH_CURRENT (s, client, attempt) {
+        if (attempt->plan->linger > 0) {
             return true;
         }
     }
@@ -574,9 +571,11 @@ static bool may_linger(struct sim *s, int client)
 /* A holder's, of its own node. */
 static bool guards(struct sim *s, int client, const struct zkl__op *op)
 {
-    for (int thread = 0; thread < SIM_THREADS && op->kind == ZKL__OP_GET && op->name; thread++) {
-        const struct sim_attempt *attempt = sim_attempt_of(s, client, thread);
-        if (attempt && sim_semaphore_has(attempt, op->name)) {
+    if (op->kind != ZKL__OP_GET || !op->name) {
+        return false;
+    }
+    SIM_EACH_CURRENT (s, client, attempt) {
+        if (sim_semaphore_has(attempt, op->name)) {
             return true;
         }
         bool granted = sim_attempt_exists(attempt) && attempt->state != SIM_PENDING;
@@ -705,11 +704,11 @@ void sim_judge_step(struct sim *s, int client, bool timer)
 {
     int64_t next = zkl__core_next(s->clients[client].core);
     check_lease(s, client);
-    for (int thread = 0; thread < SIM_THREADS; thread++) {
-        struct sim_attempt *attempt = sim_attempt_of(s, client, thread);
+    SIM_EACH_CURRENT (s, client, attempt) {
         if (!sim_attempt_exists(attempt)) {
             continue;
         }
+
         check_attempt(s, client, attempt, next, timer);
         sim_judge_time(s, attempt);
         sim_judge_delayed(s, attempt);

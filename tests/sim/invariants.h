@@ -79,15 +79,18 @@ void sim_fail_at(struct sim *s, int client, int thread, const char *invariant, c
         }                           \
     } while (0)
 
-/* Its core knows it still. attempt may be NULL. */
+/* Its core knows it still. */
 bool sim_attempt_exists(const struct sim_attempt *attempt);
 bool sim_attempt_queues_at(const struct sim_attempt *attempt, int path);
 /* No other attempt of its process is in the queue of that path, or at its semaphore: the lists it gets are this one's. */
 bool sim_attempt_is_alone(struct sim *s, const struct sim_attempt *attempt, int path);
 /* Name of its node in the queue of that seat. */
 const char *sim_attempt_node(const struct sim_attempt *attempt, int seat);
-/* What this thread is at; NULL: nothing. */
-struct sim_attempt *sim_attempt_of(struct sim *s, int client, int thread);
+/* What the threads of this client are at, one after the other; -1: of all clients. last: NULL, or the one before. */
+struct sim_attempt *sim_next_current(struct sim *s, int client, const struct sim_attempt *last);
+#define SIM_EACH_CURRENT(s, client, it) \
+    for (struct sim_attempt *it = sim_next_current(s, client, NULL); it; it = sim_next_current(s, client, it))
+
 /* Since when what this client sends arrives in time and is answered; SIM_NEVER: it does not. */
 int64_t sim_calm_since(const struct sim *s, int client);
 int64_t sim_round_trip(const struct sim *s);

@@ -162,7 +162,7 @@ static bool was_misled(const struct sim *s, const struct sim_attempt *attempt)
 void sim_granted_note(struct sim_granted *granted, int64_t token, int64_t serial, bool shared)
 {
     granted->serial = serial;
-    granted->token = token > granted->token ? token : granted->token;
+    granted->token = sim_max(granted->token, token);
     granted->exclusive = shared ? granted->exclusive : token;
 }
 

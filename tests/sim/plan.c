@@ -104,9 +104,7 @@ static int64_t roll_time(const struct sim_plan *plan, uint64_t *dice)
 
 static void roll_acquire(struct sim_plan *plan, uint64_t *dice, int client, int thread, bool crowd)
 {
-    if (plan->acquire_count == SIM_ACQUIRES) {
-        return;
-    }
+
     struct sim_acquire *it = &plan->acquires[plan->acquire_count++];
     *it = (struct sim_acquire){.client = client, .thread = thread, .timeout = -1, .cancel = -1};
     it->path = (int)dice_below(dice, plan->paths);
@@ -238,7 +236,7 @@ static void roll_access(struct sim_plan *plan, uint64_t dice)
 static void roll_forger(struct sim_plan *plan, uint64_t seed)
 {
     uint64_t dice = dice_mix(seed + 0xf0e6e4);
-    if (!plan->seals || !dice_once_in(&dice, 24) || plan->fault_count + 2 > SIM_FAULTS) {
+    if (!plan->seals || !dice_once_in(&dice, 24)) {
         return;
     }
     int target = (int)dice_below(&dice, 60);
@@ -298,7 +296,7 @@ static void roll_observers(struct sim_plan *plan, uint64_t seed)
 static void roll_lost_touch(struct sim_plan *plan, uint64_t seed)
 {
     uint64_t dice = dice_mix(seed + 0x70c4);
-    if (plan->fault_count > 0 && plan->fault_count < SIM_FAULTS && dice_once_in(&dice, 64)) {
+    if (plan->fault_count > 0 && dice_once_in(&dice, 64)) {
         plan->faults[plan->fault_count++] = (struct sim_fault){.trigger = SIM_AT,
                                                                .when = dice_below(&dice, plan->timeout * 2),
                                                                .kind = SIM_LOSE_TOUCH,
@@ -415,14 +413,12 @@ static void roll_delays(struct sim_plan *plan, uint64_t seed)
 static void add_silence(struct sim_plan *plan, uint64_t *dice, enum sim_trigger trigger, int64_t when)
 {
     static const enum sim_fault_kind kinds[] = {SIM_HOLD_UP, SIM_HOLD_DOWN, SIM_PAUSE_CLIENT, SIM_ISOLATE};
-    if (plan->fault_count < SIM_FAULTS) {
-        plan->faults[plan->fault_count++] =
-            (struct sim_fault){.trigger = trigger,
-                               .when = when,
-                               .kind = kinds[dice_below(dice, 4)],
-                               .target = (int)dice_below(dice, 60),
-                               .value = plan->timeout / 2 + dice_below(dice, plan->timeout / 2 + 2 * plan->tick)};
-    }
+    plan->faults[plan->fault_count++] =
+        (struct sim_fault){.trigger = trigger,
+                           .when = when,
+                           .kind = kinds[dice_below(dice, 4)],
+                           .target = (int)dice_below(dice, 60),
+                           .value = plan->timeout / 2 + dice_below(dice, plan->timeout / 2 + 2 * plan->tick)};
 }
 
 /* The leader takes up to a session timeout to expire the sessions of a tick. A client is silent for about as long as its session
@@ -481,8 +477,7 @@ static void roll_crowds(struct sim_plan *plan, uint64_t seed)
         return;
     }
     roll_more(plan, &dice);
-    int clients = (int)dice_between(&dice, 1, 3);
-    plan->clients = plan->clients < clients ? plan->clients : clients;
+    plan->clients = (int)sim_min(plan->clients, dice_between(&dice, 1, 3));
     SIM_EACH_ACQUIRE (plan, it) {
         it->client %= plan->clients;
         if (!dice_once_in(&dice, 4)) {
@@ -497,7 +492,7 @@ static void roll_resizes(struct sim_plan *plan, uint64_t seed, int path)
 {
     uint64_t dice = dice_mix(seed + 0x4e512e);
     int count = dice_once_in(&dice, 3) ? (int)dice_between(&dice, 1, 4) : 0;
-    for (int i = 0; i < count && plan->fault_count < SIM_FAULTS; i++) {
+    for (int i = 0; i < count; i++) {
         struct sim_fault *it = &plan->faults[plan->fault_count++];
         *it = (struct sim_fault){.trigger = roll_trigger(&dice), .kind = SIM_RESIZE, .target = path};
         it->when = it->trigger == SIM_AT ? roll_time(plan, &dice) : roll_count(&dice, it->trigger);

@@ -20,9 +20,7 @@ int64_t sim_true(const struct sim *s, int client, int64_t local)
 {
     int64_t rate = MILLION + s->clients[client].clock_ppm;
     int64_t since = local - s->clients[client].clock_base;
-    if (since <= 0) {
-        return 0;
-    }
+
     return since / rate * MILLION + (since % rate * MILLION + rate - 1) / rate;
 }
 
@@ -63,14 +61,14 @@ static void port_trace(void *ctx, const char *who, const char *what)
 static void arm_timer(struct sim *s, int client)
 {
     const struct sim_client *it = &s->clients[client];
-    int64_t next = it->core ? zkl__core_next(it->core) : INT64_MAX;
+    int64_t next = zkl__core_next(it->core);
     if (next == INT64_MAX) {
         sim_arm(s, SLOT_TIMER + client, SIM_NEVER);
         return;
     }
     int64_t late = s->plan->late ? (dice_at(s->seed, (SLOT_TIMER + client), s->steps) % s->plan->late) : 0;
     int64_t due = sim_true(s, client, next);
-    sim_arm(s, SLOT_TIMER + client, (due < sim_now(s) ? sim_now(s) : due) + late);
+    sim_arm(s, SLOT_TIMER + client, sim_max(due, sim_now(s)) + late);
 }
 
 static void after_step(struct sim *s, int client)

@@ -61,9 +61,8 @@ static void look(struct sim *s, int server)
         s->servers[master].linked[server] = false;
     }
     s->servers[server].master = -1;
-    if (s->leader != server) {
-        drop_followers(s, server); /* ObserverMaster.stop */
-    }
+    drop_followers(s, server); /* ObserverMaster.stop */
+
     tick_in(s, server, roll(s, server, s->tick / 4));
 }
 
@@ -234,7 +233,7 @@ static void crown(struct sim *s, int server)
     struct sim_server *leader = &s->servers[server];
     for (int i = 0; i < s->server_count; i++) {
         struct sim_server *it = &s->servers[i];
-        it->logged = it->logged > cut ? cut : it->logged;
+        it->logged = (int)sim_min(it->logged, cut);
         leader->heard[i] = sim_now(s);
         leader->linked[i] = i != server && !sim_observes(s, i) && it->role == SIM_LOOKING && reachable(s, i);
         if (leader->linked[i]) {
@@ -334,9 +333,8 @@ void sim_server_kill(struct sim *s, int server, int64_t down_for)
 void sim_server_isolate(struct sim *s, int server, int64_t duration)
 {
     struct sim_server *it = &s->servers[server];
-    if (it->isolated_until < sim_now(s) + duration) {
-        it->isolated_until = sim_now(s) + duration;
-    }
+    it->isolated_until = sim_max(it->isolated_until, sim_now(s) + duration);
+
     for (int i = 0; i < s->server_count; i++) {
         if (i == server || s->leader == server || s->servers[i].master == server) {
             sim_channel_hold(s, &s->servers[i].to_leader, SLOT_TO_LEADER + i, duration);

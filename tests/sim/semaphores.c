@@ -74,8 +74,8 @@ int sim_semaphore_limit(const struct sim *s, int path, int64_t from, int64_t to)
     const struct sim_value *value = sim_value_at(s, sim_node_at(s, path, to), to);
     int most = 0;
     for (; value->older >= 0; value = &s->values[value->older]) {
-        int limit = zkl__limit_parse(value->data, value->size);
-        most = limit > most ? limit : most;
+        most = (int)sim_max(most, zkl__limit_parse(value->data, value->size));
+
         if (value->zxid <= from) {
             break;
         }
@@ -88,9 +88,8 @@ static void check_permits(struct sim *s, int path)
 {
     const struct sim_attempt *last = NULL;
     int held = 0;
-    for (int at = 0; at < s->client_count * SIM_THREADS; at++) {
-        const struct sim_attempt *each = sim_attempt_of(s, at / SIM_THREADS, at % SIM_THREADS);
-        bool counts = each && each->semaphore && each->path == path && !each->exempt;
+    SIM_EACH_CURRENT (s, -1, each) {
+        bool counts = each->semaphore && each->path == path && !each->exempt;
         if (counts && sim_attempt_holds(s, each)) {
             held += sim_semaphore_count(each);
             last = !last || each->last_lease > last->last_lease ? each : last;
@@ -154,14 +153,14 @@ void sim_judge_permits_granted(struct sim *s, struct sim_attempt *attempt, int64
     attempt->session = s->clients[attempt->client].handle.session;
     for (int i = 0; i < sim_semaphore_count(attempt); i++) {
         const char *name = zkl__semaphore_permit(attempt->semaphore, i, &its);
-        int path = name ? sim_path_of(s, sim_semaphore_folder(attempt->path, true), name) : -1;
-        int node = path < 0 ? -1 : sim_node_at(s, path, sim_committed_zxid(s));
-        lowest = its < lowest ? its : lowest;
-        attempt->last_lease = its > attempt->last_lease ? its : attempt->last_lease;
+        int path = sim_path_of(s, sim_semaphore_folder(attempt->path, true), name);
+        int node = sim_node_at(s, path, sim_committed_zxid(s));
+        lowest = sim_min(lowest, its);
+        attempt->last_lease = sim_max(attempt->last_lease, its);
         if (node >= 0 && (s->nodes[node].owner != attempt->session || s->nodes[node].czxid != its)) {
             sim_fail_of(attempt, "token", "token %llx is not its lease's", (unsigned long long)its);
         } else if (node < 0) {
-            check_lease_gone(s, attempt, path < 0 ? -1 : s->paths[path].node);
+            check_lease_gone(s, attempt, s->paths[path].node);
         }
     }
     attempt->limit = sim_semaphore_limit(s, sim_path_of(s, sim_plan_path(attempt->path), NULL), attempt->last_lease,
@@ -187,7 +186,7 @@ bool sim_semaphore_has(const struct sim_attempt *attempt, const char *node)
 bool sim_semaphore_hit(const struct sim *s, const struct sim_attempt *attempt, int node)
 {
     int dir = s->paths[s->nodes[node].path].parent;
-    if (!attempt->semaphore || s->nodes[node].owner < 0 || dir < 0 ||
+    if (!attempt->semaphore || s->nodes[node].owner < 0 ||
         strcmp(s->paths[dir].text, sim_semaphore_folder(attempt->path, true)) != 0) {
         return false;
     }

@@ -32,11 +32,7 @@ void sim_message_free(struct sim *s, struct sim_message *message)
 
 void sim_channel_rearm(struct sim *s, struct sim_channel *channel, int slot)
 {
-    int64_t due = SIM_NEVER;
-    if (channel->head) {
-        due = channel->head->due > channel->held_until ? channel->head->due : channel->held_until;
-    }
-    sim_arm(s, slot, due);
+    sim_arm(s, slot, channel->head ? sim_max(channel->head->due, channel->held_until) : SIM_NEVER);
 }
 
 static void append(struct sim_channel *channel, struct sim_message *message)
@@ -96,9 +92,8 @@ void sim_channel_cut(struct sim *s, struct sim_channel *channel, int slot, int k
 
 void sim_channel_hold(struct sim *s, struct sim_channel *channel, int slot, int64_t duration)
 {
-    if (channel->held_until < sim_now(s) + duration) {
-        channel->held_until = sim_now(s) + duration;
-    }
+    channel->held_until = sim_max(channel->held_until, sim_now(s) + duration);
+
     sim_channel_rearm(s, channel, slot);
 }
 
@@ -187,7 +182,7 @@ static void fire_effect(struct sim *s, int index, const struct sim_effect *effec
         tell(s, index, path, events[effect->kind], zxid);
     }
     int parent = s->paths[path].parent;
-    if (effect->kind != SIM_CHANGED && parent >= 0 && sim_watch_take(&conn->watches, parent, SIM_WATCH_CHILD)) {
+    if (effect->kind != SIM_CHANGED && sim_watch_take(&conn->watches, parent, SIM_WATCH_CHILD)) {
         tell(s, index, parent, ZKL__WATCH_CHILDREN, zxid);
     }
 }
@@ -232,16 +227,6 @@ static void set_watches(struct sim *s, int index, int64_t since)
             reset_watch(s, index, watch->path, bits[i % 3], since);
         }
     }
-}
-
-static bool serves(const struct sim *s, int server)
-{
-    return s->servers[server].role == SIM_FOLLOWING || s->servers[server].role == SIM_LEADING;
-}
-
-static bool leads(const struct sim *s, int server)
-{
-    return s->leader == server;
 }
 
 /* --- connections ---------------------------------------------------------------------------------------------------- */
@@ -375,8 +360,7 @@ int sim_zk_code(enum zkl__rc rc)
         return -103;
     case ZKL__RC_NOAUTH:
         return -102;
-    case ZKL__RC_INVALIDACL:
-        return -114;
+
     case ZKL__RC_EPHEMERALPARENT:
         return -108;
     case ZKL__RC_NOWATCH:
@@ -399,9 +383,7 @@ static enum zkl__rc read_tree(struct sim *s, struct sim_conn *conn, struct sim_m
     if (part->op == ZKL__OP_SYNC) {
         return ZKL__RC_OK;
     }
-    if (part->path < 0) {
-        return ZKL__RC_NONODE;
-    }
+
     if (part->op == ZKL__OP_UNWATCH) {
         return sim_watch_take(&conn->watches, part->path, ~0u) ? ZKL__RC_OK : ZKL__RC_NOWATCH;
     }
@@ -413,7 +395,7 @@ static enum zkl__rc read_tree(struct sim *s, struct sim_conn *conn, struct sim_m
 }
 
 /* To the oldest of the requests that wait. */
-static void reply(struct sim *s, int index, enum zkl__rc rc, int code, int node, int parts)
+static void reply(struct sim *s, int index, enum zkl__rc rc, int node, int parts)
 {
     struct sim_conn *conn = &s->conns[index];
     struct sim_message *message = sim_message_new(s, SIM_MSG_REPLY);
@@ -422,7 +404,7 @@ static void reply(struct sim *s, int index, enum zkl__rc rc, int code, int node,
     message->part.path = conn->pending.head->part.path;
     message->part_count = conn->pending.head->part_count;
     message->rc = rc;
-    message->zk_code = code ? code : sim_zk_code(rc);
+    message->zk_code = sim_zk_code(rc);
     message->node = node;
     message->parts = parts;
     message->zxid = sim_server_zxid(s, conn->server);
@@ -458,7 +440,7 @@ static void answer_reads(struct sim *s, int index)
         int node;
         int64_t zxid = sim_server_zxid(s, conn->server);
         enum zkl__rc rc = read_tree(s, conn, conn->pending.head, zxid, &node);
-        reply(s, index, rc, 0, node, -1);
+        reply(s, index, rc, node, -1);
         sim_message_free(s, take_first(&conn->pending));
     }
 }
@@ -471,7 +453,7 @@ void sim_server_answer(struct sim *s, const struct sim_txn *txn)
     if (!conn->server_open) {
         return;
     }
-    if (txn->zk_code == -118) {
+    if (txn->rc == ZKL__RC_NOTAPPLIED) {
         close_conn(s, index);
         return;
     }
@@ -479,7 +461,7 @@ void sim_server_answer(struct sim *s, const struct sim_txn *txn)
     if (txn->kind == SIM_TXN_OPEN) {
         welcome(s, index, txn->session);
     } else if (txn->kind == SIM_TXN_OP) {
-        reply(s, index, txn->rc, txn->zk_code, txn->node, txn->parts);
+        reply(s, index, txn->rc, txn->node, txn->parts);
     }
     sim_message_free(s, take_first(&conn->pending));
     if (!s->plan->batches) {
@@ -517,12 +499,10 @@ void sim_server_answer_sync(struct sim *s, const struct sim_message *message)
         return;
     }
     struct sim_message *request = conn->pending.head;
-    while (request && !is_unanswered_sync(request)) {
+    while (!is_unanswered_sync(request)) {
         request = request->next;
     }
-    if (!request) {
-        return;
-    }
+
     assert(request->id == message->id);
     if (!s->plan->batches) {
         request->answered = true;
@@ -533,7 +513,7 @@ void sim_server_answer_sync(struct sim *s, const struct sim_message *message)
         answer_reads(s, index); /* what stands before it ends the batch */
     }
     assert(request == conn->pending.head);
-    reply(s, index, ZKL__RC_OK, 0, -1, -1);
+    reply(s, index, ZKL__RC_OK, -1, -1);
     sim_message_free(s, take_first(&conn->pending));
 }
 
@@ -555,12 +535,12 @@ void sim_server_heard(struct sim *s, int server, int session, int by)
 
 static void touch(struct sim *s, int server, int session)
 {
-    if (leads(s, server)) {
+    if (s->leader == server) {
         sim_leader_touch(s, session, sim_granted_timeout(s, server));
     } else {
         sim_server_heard(s, server, session, server);
     }
-    if (s->servers[server].role == SIM_LEADING && !leads(s, server)) {
+    if (s->servers[server].role == SIM_LEADING && s->leader != server) {
         s->sessions[session].strayed = s->epoch;
     }
 }
@@ -568,7 +548,7 @@ static void touch(struct sim *s, int server, int session)
 /* To the leader: over the link, or here. A deposed leader keeps it for ever. */
 static void hand_up(struct sim *s, int server, const struct sim_message *request)
 {
-    if (leads(s, server)) {
+    if (s->leader == server) {
         sim_leader_takes(s, server, request);
     } else if (s->servers[server].role == SIM_FOLLOWING) {
         struct sim_message *forward = sim_message_copy(s, request);
@@ -597,8 +577,7 @@ static void take_request(struct sim *s, int index, struct sim_message *request)
 
 int64_t sim_shorter_timeout(const struct sim *s)
 {
-    int64_t least = 4 * s->tick, shorter = s->plan->timeout * 5 / 8;
-    return shorter > least ? shorter : least;
+    return sim_max(s->plan->timeout * 5 / 8, 4 * s->tick);
 }
 
 int64_t sim_granted_timeout(const struct sim *s, int server)
@@ -610,7 +589,7 @@ static void revalidate(struct sim *s, int index, int session)
 {
     int server = s->conns[index].server;
     const struct sim_session *it = &s->sessions[session];
-    if (leads(s, server)) {
+    if (s->leader == server) {
         welcome(s, index, sim_leader_validates(s, server, session));
     } else if (s->servers[server].role == SIM_LEADING) { /* deposed: goes by what it has applied */
         welcome(s, index, it->ended && it->ended_position < s->servers[server].applied ? -1 : session);
@@ -640,7 +619,8 @@ static int session_new(struct sim *s, int client, int64_t timeout)
 static void take_connect(struct sim *s, int index, struct sim_message *request)
 {
     struct sim_conn *conn = &s->conns[index];
-    if (!serves(s, conn->server) || request->zxid > sim_server_zxid(s, conn->server)) {
+    bool serves = s->servers[conn->server].role == SIM_FOLLOWING || s->servers[conn->server].role == SIM_LEADING;
+    if (!serves || request->zxid > sim_server_zxid(s, conn->server)) {
         close_conn(s, index);
         sim_message_free(s, request);
         return;

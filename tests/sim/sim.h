@@ -141,6 +141,15 @@ static inline int64_t sim_now(const struct sim *s)
 /* Arms a slot; what belongs to a paused process waits until it goes on. */
 void sim_arm(struct sim *s, int slot, int64_t due);
 
+static inline int64_t sim_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static inline int64_t sim_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 /* The next of those that there is room for. A run that needs more is a storm, and ends. */
 static inline int sim_next_of(int *count, int room)
 {

@@ -148,8 +148,8 @@ int64_t sim_tree_changed(const struct sim *s, int path, int64_t zxid, bool child
     for (int child = s->paths[path].first_child; child >= 0; child = s->paths[child].sibling) {
         for (int each = s->paths[child].node; each >= 0; each = s->nodes[each].older) {
             const struct sim_node *n = &s->nodes[each];
-            last = n->czxid <= zxid && n->czxid > last ? n->czxid : last;
-            last = n->dzxid <= zxid && n->dzxid > last ? n->dzxid : last;
+            last = sim_max(last, n->czxid <= zxid ? n->czxid : 0);
+            last = sim_max(last, n->dzxid <= zxid ? n->dzxid : 0);
         }
     }
     return last;
@@ -234,7 +234,7 @@ static void note_parent(struct sim *s, struct sim_effect *effect, int path, int6
 static enum zkl__rc do_create(struct sim *s, struct sim_part *part, int session, int64_t zxid)
 {
     const struct sim_path *wanted = &s->paths[part->path];
-    int parent = wanted->parent < 0 ? -1 : sim_node_at(s, wanted->parent, SIM_HEAD);
+    int parent = sim_node_at(s, wanted->parent, SIM_HEAD);
     if (parent < 0) {
         return ZKL__RC_NONODE;
     }
@@ -272,7 +272,7 @@ static bool is_other_version(const struct sim *s, const struct sim_part *part, i
 static enum zkl__rc do_delete(struct sim *s, struct sim_part *part, int64_t zxid)
 {
     int parent = s->paths[part->path].parent;
-    if (parent < 0 || sim_node_at(s, parent, SIM_HEAD) < 0) {
+    if (sim_node_at(s, parent, SIM_HEAD) < 0) {
         return ZKL__RC_NONODE;
     }
     if (s->paths[parent].denied & ZKL_PERM_DELETE) {
@@ -327,9 +327,6 @@ static enum zkl__rc do_set_or_check(struct sim *s, struct sim_part *part, int se
 
 enum zkl__rc sim_tree_do(struct sim *s, struct sim_part *part, int session, int64_t zxid)
 {
-    if (part->path < 0) {
-        return ZKL__RC_NONODE;
-    }
     switch (part->op) {
     case ZKL__OP_CREATE:
         return do_create(s, part, session, zxid);
@@ -363,9 +360,7 @@ void sim_tree_commit(struct sim *s, const struct sim_txn *txn)
             continue;
         }
         struct sim_node *parent = &s->nodes[effect->parent];
-        if (effect->cversion > parent->cversion) {
-            parent->cversion = effect->cversion;
-        }
+        parent->cversion = (int32_t)sim_max(parent->cversion, effect->cversion);
     }
 }
 

@@ -29,8 +29,7 @@ static int64_t next_change(const struct sim *s, int dir, int64_t after, int64_t 
 
 static int64_t end_of(const struct sim *s, int64_t to)
 {
-    int64_t committed = sim_committed_zxid(s);
-    return to < committed ? to : committed;
+    return sim_min(to, sim_committed_zxid(s));
 }
 
 static bool is_first_at(const struct sim *s, int own, int64_t zxid, bool of_others)
@@ -63,7 +62,7 @@ static int members_at(const struct sim *s, int dir, int64_t zxid)
 {
     int count = 0;
     SIM_EACH_CHILD (s, node, dir, zxid) {
-        count += s->nodes[node].owner != -1 && strcmp(sim_node_name(s, node), "ready") != 0;
+        count += s->nodes[node].owner != -1;
     }
     return count;
 }
@@ -76,8 +75,8 @@ struct past_count past_members(struct sim *s, const char *dir, int64_t from, int
     to = end_of(s, to);
     for (int64_t at = next_change(s, path, from, to); at; at = next_change(s, path, at, to)) {
         count = members_at(s, path, at);
-        past.most = count > past.most ? count : past.most;
-        past.fewest = count < past.fewest ? count : past.fewest;
+        past.most = (int)sim_max(past.most, count);
+        past.fewest = (int)sim_min(past.fewest, count);
     }
     return past;
 }
@@ -134,7 +133,7 @@ int64_t past_listed(int client, int path)
 int past_node_of(const struct sim *s, int64_t czxid)
 {
     for (int node = s->node_count - 1; node >= 0; node--) {
-        if (s->nodes[node].czxid == czxid && s->nodes[node].owner > SIM_STRANGER) {
+        if (s->nodes[node].czxid == czxid) {
             return node;
         }
     }
@@ -257,7 +256,7 @@ void claims_check(struct sim *s)
         some[at] = true;
         permits[at] += claim->permits ? claim->count : 0;
         limit[at] = claim->permits > last[at] ? claim->limit : limit[at];
-        last[at] = claim->permits > last[at] ? claim->permits : last[at];
+        last[at] = sim_max(last[at], claim->permits);
     }
     for (int at = 0; at < RESOURCES; at++) {
         if (permits[at] > limit[at]) {

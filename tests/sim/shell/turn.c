@@ -30,10 +30,8 @@ void asyncs_forget(int client)
 
 static struct async_call *begin_call(struct sim *s, int client, int thread, const char *what)
 {
-    if (counts[client] == CALLS) {
-        return NULL;
-    }
-    struct async_call *call = &calls[client][counts[client]++];
+    struct async_call *call = &calls[client][sim_next_of(&counts[client], CALLS)];
+
     *call = (struct async_call){.s = s, .client = client, .thread = thread, .what = what, .stage = BEGUN};
     return call;
 }
@@ -196,8 +194,7 @@ int64_t turn_within(struct turn *turn, int64_t timeout_ms)
 
 int turn_back(struct turn *turn, int code)
 {
-    int64_t stood = turn->s->clients[turn->client].paused_until;
-    int64_t due = turn->due > stood ? turn->due : stood;
+    int64_t due = sim_max(turn->due, turn->s->clients[turn->client].paused_until);
     if (due != SIM_NEVER && sim_now(turn->s) > due + 50 * SIM_MS) {
         sim_fail_of(turn, "bounded", "a call with a timeout is back %.3f ms late, with %s",
                     (double)(sim_now(turn->s) - due) / 1e6, zkl_error_name(code));

@@ -42,26 +42,20 @@ void use_barrier(struct turn *turn)
 {
     /* whatever this process has seen: a wait asks for what is so now */
     int64_t since = turn_dice(turn, 10, 3) > 0 ? sim_committed_zxid(turn->s) : turn_seen(turn);
-    int64_t timeout = turn_short_timeout(turn);
     turn->s->judge.completions++;
     if (turn_dice(turn, 10, 3) > 0) {
-        int code = turn_back(
-            turn, EITHER(turn, "wait", zkl_barrier_wait, turn->session, turn->path, turn_within(turn, timeout)));
+        int code = EITHER_IN_TIME(turn, "wait", zkl_barrier_wait, turn->session, turn->path);
         check_missing(turn, since, "wait", code);
         if (!may_fail(turn, code)) {
             sim_fail(turn->s, "outcome", "wait fails with %s", zkl_error_name(code));
         }
         return;
     }
-    check_there(
-        turn, since,
-        turn_back(turn, EITHER(turn, "set", zkl_barrier_set, turn->session, turn->path, turn_within(turn, timeout))));
+    check_there(turn, since, EITHER_IN_TIME(turn, "set", zkl_barrier_set, turn->session, turn->path));
     wait_no_more(turn);
     turn_hold(turn);
     since = turn_seen(turn);
-    check_missing(
-        turn, since, "lift",
-        turn_back(turn, EITHER(turn, "lift", zkl_barrier_lift, turn->session, turn->path, turn_within(turn, timeout))));
+    check_missing(turn, since, "lift", EITHER_IN_TIME(turn, "lift", zkl_barrier_lift, turn->session, turn->path));
 }
 
 /* --- double barrier ------------------------------------------------------------------------------------------------------ */
@@ -99,11 +93,6 @@ static bool is_owed(struct sim *s, const struct entry *entry)
            (past_members(s, entry->turn->path, now, now).fewest >= COUNT || past_sign(s, entry->turn->path, token));
 }
 
-static int64_t later(int64_t one, int64_t other)
-{
-    return one > other ? one : other;
-}
-
 /* A lease that is long enough to be granted on is there a timeout after a connect, at the latest. */
 static void check_entry(struct sim *s, struct entry *entry)
 {
@@ -114,8 +103,8 @@ static void check_entry(struct sim *s, struct entry *entry)
         return;
     }
     entry->owed_since = entry->owed_since ? entry->owed_since : sim_now(s);
-    calm = later(calm, s->clients[client].connected_at + s->plan->timeout);
-    int64_t owed = sim_now(s) - later(calm, entry->owed_since);
+    calm = sim_max(calm, s->clients[client].connected_at + s->plan->timeout);
+    int64_t owed = sim_now(s) - sim_max(calm, entry->owed_since);
     if (owed > 10 * sim_round_trip(s)) {
         sim_fail_of(entry->turn, "enter", "waits to enter, and could be in since %.3f ms", (double)owed / 1e6);
     }
@@ -132,11 +121,11 @@ void entries_check(struct sim *s)
     }
 }
 
-static int enter(struct turn *turn, zkl_double_barrier *barrier, int64_t timeout)
+static int enter(struct turn *turn, zkl_double_barrier *barrier)
 {
     struct entry *entry = &processes[turn->client].entries[turn->thread];
     *entry = (struct entry){.turn = turn, .barrier = barrier};
-    int code = turn_back(turn, EITHER(turn, "enter", zkl_double_barrier_enter, barrier, turn_within(turn, timeout)));
+    int code = EITHER_IN_TIME(turn, "enter", zkl_double_barrier_enter, barrier);
     entry->turn = NULL;
     return code;
 }
@@ -144,21 +133,19 @@ static int enter(struct turn *turn, zkl_double_barrier *barrier, int64_t timeout
 void use_double_barrier(struct turn *turn)
 {
     zkl_double_barrier *barrier;
-    int64_t timeout = turn_short_timeout(turn), since = turn_seen(turn);
+    int64_t since = turn_seen(turn);
     if (zkl_double_barrier_new(&barrier, turn->session, turn->path, COUNT, NULL) != ZKL_OK) {
         return;
     }
     turn->s->judge.completions++;
-    int code = enter(turn, barrier, timeout);
+    int code = enter(turn, barrier);
     check_enter(turn, since, code);
     if (code == ZKL_OK) {
         turn->s->judge.grants++;
         turn_hold(turn);
         since = turn_seen(turn);
         if (!turn_frees(turn)) {
-            check_leave(
-                turn, since,
-                turn_back(turn, EITHER(turn, "leave", zkl_double_barrier_leave, barrier, turn_within(turn, timeout))));
+            check_leave(turn, since, EITHER_IN_TIME(turn, "leave", zkl_double_barrier_leave, barrier));
         }
     }
     zkl_double_barrier_free(barrier);

@@ -115,14 +115,14 @@ void use_group(struct turn *turn)
         zkl_group_observe(&watcher, turn->session, turn->path, changed, &sight, NULL);
     }
     if (zkl_group_new(&group, turn->session, turn->path, id, NULL, NULL) == ZKL_OK) {
-        int64_t timeout = turn_within(turn, turn_short_timeout(turn));
-        int code = turn_back(turn, EITHER(turn, "join", zkl_group_join, group, timeout));
+        int code = EITHER_IN_TIME(turn, "join", zkl_group_join, group);
         turn_told(turn, "join", code);
         if (code == ZKL_OK) {
             turn->s->judge.grants++;
             turn_hold(turn);
             if (turn->plan->eager) {
-                turn_told(turn, "update", EITHER(turn, "update", zkl_group_update, group, "news", timeout));
+                turn_told(turn, "update",
+                          EITHER(turn, "update", zkl_group_update, group, "news", turn_short_timeout(turn)));
             }
             if (turn_dice(turn, 9, 2) && turn_await_quiet(turn)) {
                 check(turn, group, id, watcher ? &sight : NULL);

@@ -101,8 +101,7 @@ static void do_job(struct turn *turn, zkl_lock *lock, int64_t token)
     check_done(turn, &slot);
     turn_hold(turn);
     if (!slot.done) {
-        int64_t timeout = turn_within(turn, turn_short_timeout(turn));
-        code = turn_back(turn, EITHER(turn, "record", zkl_once_record, lock, &slot, timeout));
+        code = EITHER_IN_TIME(turn, "record", zkl_once_record, lock, &slot);
         turn_told(turn, "record", code);
         if (code == ZKL_OK) {
             note_success(turn, slot.round_ms);
@@ -120,8 +119,7 @@ void use_once(struct turn *turn)
     if (zkl_lock_new(&lock, turn->session, turn->path, &options, NULL) != ZKL_OK) {
         return;
     }
-    int64_t timeout = turn_within(turn, turn_short_timeout(turn));
-    int code = turn_back(turn, EITHER(turn, "prepare", zkl_once_prepare, turn->session, turn->path, timeout));
+    int code = EITHER_IN_TIME(turn, "prepare", zkl_once_prepare, turn->session, turn->path);
     turn_told(turn, "prepare", code);
     look_at_the_record(turn);
     if (code == ZKL_OK && turn_acquire(turn, "acquire", lock, &grant) == ZKL_OK) {

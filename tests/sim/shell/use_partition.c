@@ -57,8 +57,7 @@ static bool was_lost(const struct turn *turn, int64_t session_id)
     if (zkl__core_session_id(core) != session_id) {
         until = turn->s->clients[turn->client].expired_at;
     }
-    int64_t stood = turn->s->clients[turn->client].paused_until;
-    return (stood > until ? stood : until) + 5 * SIM_MS < sim_now(turn->s);
+    return sim_max(until, turn->s->clients[turn->client].paused_until) + 5 * SIM_MS < sim_now(turn->s);
 }
 
 static void put_down(struct member *me, int index)
@@ -155,7 +154,7 @@ static void check_shares(struct turn *turn)
                 return;
             }
             running++;
-            most = it->count > most ? it->count : most;
+            most = (int)sim_max(most, it->count);
             allowed = it->cap ? running * (int)it->cap : PIECES;
         }
     }
@@ -168,7 +167,7 @@ static void check_shares(struct turn *turn)
     if (!is_quiet(turn->s, quiet_time(turn->s))) {
         return; /* one has left while we asked what is owned */
     }
-    int expected = allowed < PIECES ? allowed : PIECES;
+    int expected = (int)sim_min(allowed, PIECES);
     int owned = claims_held(claim_piece(path, 0), PIECES);
     if (owned < expected) {
         sim_fail(turn->s, "shares", "all is quiet, and %d members own %d pieces, not %d", running, owned, expected);

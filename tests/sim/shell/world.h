@@ -164,6 +164,9 @@ int async_wait(struct turn *turn, struct async_call *call, int rc);
     (((turn)->async = turn_async(turn, what))                                                              \
          ? async_wait(turn, (turn)->async, function##_async(__VA_ARGS__, async_done, (turn)->async, NULL)) \
          : function(__VA_ARGS__, NULL))
+/* The same of what may wait for the turn's short timeout, its last argument: it is back by then. */
+#define EITHER_IN_TIME(turn, what, function, ...) \
+    turn_back(turn, EITHER(turn, what, function, __VA_ARGS__, turn_within(turn, turn_short_timeout(turn))))
 /* Does not wait: its object's end, or its session's, may come before. */
 void async_let_be(struct async_call *call, int rc);
 /* What such a call writes for its caller, until it was waited for or the session is closed. */
