@@ -38,7 +38,7 @@ void sim_reset(struct sim *s, const struct sim_plan *plan, uint64_t seed)
     s->data_used = 0;
     s->conn_serial = s->link_serial = 0;
     s->client_count = plan->clients;
-    s->stepping = s->over = false;
+    s->stepping = s->over = s->quick = false;
     s->judge = (struct sim_judge){.failed = false};
     s->faults = (struct sim_faults){.healed = false};
     memset(s->servers, 0, sizeof s->servers);
