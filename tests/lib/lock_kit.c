@@ -175,10 +175,20 @@ void kit_free(zkl_lock *lock)
     zkl_lock_free(lock);
 }
 
+/* NULL: none is left. */
+static zkl_lock *last_kept(void)
+{
+    pthread_mutex_lock(&kept.mutex);
+    zkl_lock *last = kept.count > 0 ? kept.locks[kept.count - 1] : NULL;
+    pthread_mutex_unlock(&kept.mutex);
+    return last;
+}
+
 void kit_tear_down(void)
 {
-    while (kept.count > 0) {
-        kit_free(kept.locks[kept.count - 1]);
+    zkl_lock *last;
+    while ((last = last_kept())) {
+        kit_free(last);
     }
     kit_close(one);
     kit_close(two);
