@@ -50,7 +50,7 @@ calm='trap "exit 0" TERM INT QUIT; echo $$ >"$0"; while :; do sleep 0.05; done'
 code 125 zklock once --slot $slot --max-run 200ms --report "$work/report" too-long -- sh -c "$calm" "$work/begun.too-long"
 says '"too-long": .* was stopped by --max-run: the slot is not recorded'
 stopped too-long
-code 125 zklock once --slot $slot --max-run 200ms --report "$work/report" left -- bash -c "bash -c '$calm' '$work/begun.left' & exit 0"
+code 125 zklock once --slot $slot --max-run 3s --report "$work/report" left -- bash -c "bash -c '$calm' '$work/begun.left' & exit 0"
 stopped left
 for signal in TERM INT QUIT; do
     background zklock once --slot $slot --report "$work/report" "by-$signal" -- sh -c "$calm" "$work/begun.$signal"
