@@ -10,12 +10,28 @@ static bool marks(const struct sim_acquire *plan)
     return plan->mark || plan->delay > 0;
 }
 
+/* One of its session handed the lock over to it, and by then a stranger's delete of its node stood before that one's own. No list ever
+ * shows it as the first: whoever comes next sees a clean release of the one before. */
+static bool was_never_first(struct sim *s, const struct sim_attempt *attempt)
+{
+    const struct sim_node *own = &s->nodes[attempt->node[0]];
+    if (!own->taken || attempt->shared) {
+        return false;
+    }
+    SIM_EACH_CHILD (s, node, s->paths[own->path].parent, own->dzxid - 1) {
+        if (s->nodes[node].czxid < own->czxid && zkl__name_contends(sim_node_name(s, node))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* It held with the option and did not release, or only after a loss, and its node is gone. In a directory that was made anew nothing
  * is known. */
 static bool crashed(struct sim *s, const struct sim_attempt *attempt)
 {
     if (!marks(attempt->plan) || attempt->granted == 0 || attempt->node[0] < 0 || (attempt->let_go && !attempt->lost) ||
-        sim_stands(s, attempt->node[0])) {
+        sim_stands(s, attempt->node[0]) || was_never_first(s, attempt)) {
         return false;
     }
     int directory = sim_node_at(s, s->paths[s->nodes[attempt->node[0]].path].parent, sim_committed_zxid(s));
