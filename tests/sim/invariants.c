@@ -200,12 +200,12 @@ static bool stands_before(const char *name, int64_t number)
            (number == SIM_IN_LINE || zkl__sequence_diff(parsed.sequence, (int32_t)number) < 0);
 }
 
-/* Whoever stands in the queue at that zxid, before that number, besides the node's session; -1: nobody. */
-static int other_in_queue(const struct sim *s, int own, int64_t zxid, int64_t number)
+int sim_ahead(const struct sim *s, int own, int64_t zxid, int64_t number, bool of_others)
 {
     int dir = s->paths[s->nodes[own].path].parent;
     SIM_EACH_CHILD (s, node, dir, zxid) {
-        if (s->nodes[node].owner != s->nodes[own].owner && stands_before(sim_node_name(s, node), number)) {
+        bool counts = !of_others || s->nodes[node].owner != s->nodes[own].owner;
+        if (counts && stands_before(sim_node_name(s, node), number)) {
             return node;
         }
     }
@@ -241,7 +241,7 @@ void sim_judge_again(struct sim *s, struct sim_attempt *attempt, int path, int n
     const struct sim_client *client = &s->clients[attempt->client];
     attempt->token = s->nodes[node].czxid;
     const struct sim_attempt *first = sim_first_of(s, attempt);
-    int other = other_in_queue(s, node, client->shown_zxid[path], attempt->number);
+    int other = sim_ahead(s, node, client->shown_zxid[path], attempt->number, true);
     if (!first || attempt->plan->linger == 0 || attempt->plan->kind != first->plan->kind) {
         sim_fail_of(attempt, "linger", "is granted again what it never was");
     } else if (sim_local(s, attempt->client, sim_now(s)) >= zkl__core_lease_until(client->core)) {
@@ -332,7 +332,7 @@ static bool sim_lingers_at(const struct sim *s, int client, int path)
 
 static void check_idle(struct sim *s, const struct sim_attempt *attempt)
 {
-    int client = attempt->client, other = other_in_queue(s, attempt->node[0], sim_committed_zxid(s), SIM_IN_LINE);
+    int client = attempt->client, other = sim_ahead(s, attempt->node[0], sim_committed_zxid(s), SIM_IN_LINE, true);
     if (sim_is_overdue(s, client, attempt->ended, attempt->plan->linger)) {
         sim_fail_of(attempt, "linger", "has released it %.3f ms ago, and it lingers",
                     (double)(sim_now(s) - attempt->ended) / 1e6);

@@ -99,6 +99,9 @@ bool sim_is_overdue(const struct sim *s, int client, int64_t since, int64_t dura
 /* Nothing excuses that a holder loses. */
 bool sim_judge_healthy(const struct sim *s, int client);
 
+/* Whoever stands in the queue of that node at that zxid, before that number, of_others: and is another session's; -1: nobody. */
+int sim_ahead(const struct sim *s, int own, int64_t zxid, int64_t number, bool of_others);
+
 /* Servers that grant different timeouts: the session ends before its client can know (an assumption of the lease). */
 bool sim_shortened_untold(const struct sim *s, int client);
 

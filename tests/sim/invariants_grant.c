@@ -14,16 +14,9 @@ static bool marks(const struct sim_acquire *plan)
  * shows it as the first: whoever comes next sees a clean release of the one before. */
 static bool was_never_first(struct sim *s, const struct sim_attempt *attempt)
 {
-    const struct sim_node *own = &s->nodes[attempt->node[0]];
-    if (!own->taken || attempt->shared) {
-        return false;
-    }
-    SIM_EACH_CHILD (s, node, s->paths[own->path].parent, own->dzxid - 1) {
-        if (s->nodes[node].czxid < own->czxid && zkl__name_contends(sim_node_name(s, node))) {
-            return true;
-        }
-    }
-    return false;
+    int own = attempt->node[0];
+    const struct sim_node *node = &s->nodes[own];
+    return node->taken && !attempt->shared && sim_ahead(s, own, node->dzxid - 1, sim_node_number(s, own), false) >= 0;
 }
 
 /* It held with the option and did not release, or only after a loss, and its node is gone. In a directory that was made anew nothing
