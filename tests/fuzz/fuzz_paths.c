@@ -29,10 +29,11 @@ static bool ends_with(const char *text, size_t length, const char *end)
 static bool is_contender(const char *component)
 {
     static const char *const tags[] = {"-", "__lock__", "__rlock__", "__READ__", "__WRIT__"};
-    size_t length = strlen(component), head = length - 10;
+    size_t length = strlen(component);
     if (length < 10) {
         return false;
     }
+    size_t head = length - 10;
     const char *number = component + head;
     bool negative = number[0] == '-';
     if (strspn(number + negative, "0123456789") != (negative ? 9 : 10) || strcmp(number, "-000000000") == 0) {
