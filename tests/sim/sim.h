@@ -132,7 +132,7 @@ struct sim {
 #define SIM_EACH_NODE(s, it) SIM_EACH(it, (s)->nodes, (s)->node_count)
 #define SIM_EACH_CHILD(s, node, path, zxid) \
     for (int node = sim_first_child(s, path, zxid); node >= 0; node = sim_next_child(s, node, zxid))
-#define SIM_EACH(it, all, count) for (__typeof__(&(all)[0]) it = (all); it < (all) + (count); it++)
+#define SIM_EACH(it, all, count) for (__auto_type it = &(all)[0]; it < (all) + (count); it++)
 
 static inline int64_t sim_now(const struct sim *s)
 {
