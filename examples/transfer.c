@@ -95,7 +95,9 @@ static int run(zkl_session *session, int transfers, zkl_error *err)
     if (rc != ZKL_OK) {
         return rc;
     }
-    rc = open_accounts(lock, err);
+    do { /* stopped in the middle of it: again */
+        rc = open_accounts(lock, err);
+    } while (rc == ZKL_ELOST || rc == ZKL_ETIMEOUT);
     for (int i = 0; rc == ZKL_OK && i < transfers; i++) {
         int moved = transfer(lock, i % 2 == 0 ? 10 : -5, err);
         if (moved == ZKL_OK) {

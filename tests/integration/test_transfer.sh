@@ -21,6 +21,7 @@ for number in 0 1 2; do
 done
 goes_on 0 5
 goes_on 1 5
+goes_on 2 1
 for round in {0..5}; do # the others go on as soon as its session has ended
     victim=$((round % 3))
     kill -STOP "${pids[victim]}"
