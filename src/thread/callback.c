@@ -6,10 +6,26 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+/* A callback that runs, on the stack of its thread. */
+struct zkl__frame {
+    const struct zkl__callback *callback;
+    struct zkl__frame *outer; /* of the callback that runs this one in zkl__callbacks_finish */
+};
+
+/* Compares pointers only: the callback may be no more. */
+static bool is_running(const struct zkl__callbacks *callbacks, const struct zkl__callback *callback)
+{
+    const struct zkl__frame *at = callbacks->running;
+    while (at && at->callback != callback) {
+        at = at->outer;
+    }
+    return at;
+}
+
 bool zkl__callbacks_inside(const struct zkl__callbacks *callbacks,
                            const struct zkl__callback *callback)
 {
-    bool any = callback ? callbacks->running == callback : callbacks->running != NULL;
+    bool any = callback ? is_running(callbacks, callback) : callbacks->running != NULL;
     return any && pthread_equal(callbacks->runner, pthread_self());
 }
 
@@ -48,20 +64,21 @@ static bool is_in_queue(const struct zkl__callbacks *callbacks,
  * not exist. */
 static bool run_one(struct zkl__callbacks *callbacks, struct zkl__callback *callback)
 {
-    struct zkl__callback *outer = callbacks->running;
+    struct zkl__frame frame = {callback, callbacks->running};
     pid_t process = getpid();
     take_out(callbacks, callback);
-    callbacks->running = callback;
+    callbacks->running = &frame;
     callbacks->runner = pthread_self();
     pthread_mutex_unlock(callbacks->mutex);
     callback->run(callback->owner);
     if (getpid() != process) {
+        callbacks->running = frame.outer;
         return false;
     }
     pthread_mutex_lock(callbacks->mutex);
-    callbacks->running = outer; /* not NULL when this one ran inside another, see finish */
+    callbacks->running = frame.outer;
     zkl__signal_raise(&callbacks->done);
-    if (callbacks->hushed && !outer) {
+    if (callbacks->hushed && !frame.outer) {
         callbacks->hushed = false;
         announce(callbacks);
     }
@@ -118,7 +135,7 @@ void zkl__callbacks_unpost(struct zkl__callbacks *callbacks, struct zkl__callbac
     if (callback->queued) {
         take_out(callbacks, callback);
     }
-    while (callbacks->running == callback && !zkl__callbacks_inside(callbacks, NULL)) {
+    while (is_running(callbacks, callback) && !zkl__callbacks_inside(callbacks, NULL)) {
         zkl__signal_wait(&callbacks->done, callbacks->mutex, INT64_MAX);
     }
 }
@@ -133,7 +150,7 @@ void zkl__callbacks_finish(struct zkl__callbacks *callbacks, struct zkl__callbac
             run_one(callbacks, callback);
             return;
         }
-        if (!queued && (ours || callbacks->running != callback)) {
+        if (!queued && (ours || !is_running(callbacks, callback))) {
             return;
         }
         zkl__signal_wait(&callbacks->done, callbacks->mutex, INT64_MAX);

@@ -23,8 +23,8 @@ struct zkl__callbacks {
     bool hushed; /* a dispatch with nothing to do emptied fd: it is set again when the callback that
                     runs is done */
     struct zkl__list queue;
-    struct zkl__callback *running;
-    pthread_t runner; /* while running */
+    struct zkl__frame *running; /* the callbacks that run, each inside the next one */
+    pthread_t runner;           /* while running */
     struct zkl__signal posted, done;
     struct zkl__visitor visitor; /* where there is no thread, and */
     bool visited;                /* it runs them just now */

@@ -4,6 +4,8 @@
 
 #include <stdatomic.h>
 
+#include <zklock/zookeeper.h>
+
 #define QUEUE "/locks/callbacks"
 
 /* --- completions --------------------------------------------------------------------------------------------------- */
@@ -98,15 +100,20 @@ TEST_WITH_SESSIONS(test_completions_may_call_the_library)
 struct gate {
     struct mailbox entered, leave;
     atomic_bool left;
-    zkl_lock *victim;
+    zkl_lock *victim, *inner;
 };
 
-static void wait_in_completion(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+static void wait_at_gate(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
     struct gate *gate = payload;
     on_acquired(lock, code, grant, err, &gate->entered);
     mailbox_wait(&gate->leave, 1);
-    gate->left = true;
+}
+
+static void wait_in_completion(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    wait_at_gate(lock, code, grant, err, payload);
+    ((struct gate *)payload)->left = true;
 }
 
 static void *free_victim(void *arg)
@@ -145,6 +152,90 @@ TEST_WITH_SESSIONS_OF(kit_short, test_a_callback_that_blocks)
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     mailbox_put(&gate.leave, (struct letter){0});
     CU_ASSERT(mailbox_wait(&box, 1));
+}
+
+/* --- a callback inside another ------------------------------------------------------------------------------------- */
+
+/* Three kinds of callbacks of the victim, which free the inner lock: its completion runs inside them. */
+static void free_inner_when_ended(int code, const zkl_error *err, void *payload)
+{
+    struct gate *gate = payload;
+    (void)code, (void)err;
+    kit_free(gate->inner);
+    gate->left = true;
+}
+
+static void free_inner_when_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err,
+                                     void *payload)
+{
+    (void)lock, (void)grant;
+    free_inner_when_ended(code, err, payload);
+}
+
+static void free_inner_when_held(zkl_lock *lock, zkl_state state, void *payload)
+{
+    (void)lock;
+    free_inner_when_ended((int)state, NULL, payload);
+}
+
+#define KINDS 3
+
+static void begin_nested(struct gate *gate, int kind, zkl_acquired_fn inside, zkl_data **data)
+{
+    (void)kit_hold(two, QUEUE "/inner", NULL);
+    gate->inner = kit_lock(one, QUEUE "/inner", NULL);
+    gate->victim =
+        kit_lock(one, QUEUE, LOCK_OPTIONS(.state_fn = kind == 0 ? free_inner_when_held : NULL, .payload = gate));
+    ASSERT_OK(zkl_lock_acquire_async(gate->inner, ZKL_WAIT_FOREVER, inside, gate, NULL));
+    if (kind == 0) {
+        (void)zkl_lock_acquire(gate->victim, 10000, NULL, NULL); /* a free may end it */
+    } else if (kind == 1) {
+        ASSERT_OK(zkl_lock_acquire_async(gate->victim, 1000, free_inner_when_acquired, gate, NULL));
+    } else {
+        kit_acquire(gate->victim);
+        ASSERT_OK(zkl_lock_read_async(data, gate->victim, QUEUE, false, 1000, free_inner_when_ended, gate, NULL));
+    }
+    CU_ASSERT_FATAL(mailbox_wait(&gate->entered, 1));
+}
+
+TEST(test_free_waits_for_a_callback_around_another)
+{
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct gate gate = {.entered = MAILBOX_INIT, .leave = MAILBOX_INIT};
+        pthread_t thread;
+        void *waited = NULL;
+        zkl_data *data = NULL;
+        kit_set_up(NULL);
+        begin_nested(&gate, kind, wait_at_gate, &data);
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, free_victim, &gate), 0);
+        ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0); /* the free has begun: it released */
+        mailbox_put(&gate.leave, (struct letter){0});
+        pthread_join(thread, &waited);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(waited);
+        zkl_data_free(data);
+        kit_tear_down();
+    }
+}
+
+static void free_victim_inside(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    struct gate *gate = payload;
+    kit_free(gate->victim);
+    on_acquired(lock, code, grant, err, &gate->entered);
+}
+
+TEST(test_free_inside_a_callback_of_the_same_lock)
+{
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct gate gate = {.entered = MAILBOX_INIT};
+        zkl_data *data = NULL;
+        kit_set_up(NULL);
+        begin_nested(&gate, kind, free_victim_inside, &data);
+        ASSERT_EVENTUALLY(gate.left);
+        ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
+        zkl_data_free(data);
+        kit_tear_down();
+    }
 }
 
 /* --- dispatch ------------------------------------------------------------------------------------------------------ */
