@@ -16,6 +16,9 @@
  * write says so in the text of ZKL_ECANCELED, as that of ZKL_ETIMEOUT does: the write may be
  * carried out.
  *
+ * A child of fork has a copy of the token, which is raised if the parent's was. It may be raised
+ * there, by an inherited signal handler too: that ends waits of the child's own sessions only.
+ *
  * The memory must live as long as the session or lock that was given it. At most
  * ZKL_STOP_SESSIONS_MAX sessions wait under one token at a time: one more gets ZKL_ELIMIT. */
 #ifndef ZKLOCK_STOP_H
@@ -35,7 +38,7 @@ extern "C" {
 /* Begins as ZKL_STOP_INIT, or zeroed. The members are the library's. */
 typedef struct zkl_stop {
     uint32_t raised;
-    uint32_t raisers;
+    uint32_t process;
     struct {
         int32_t descriptor;
         uint32_t waits;
@@ -53,7 +56,7 @@ typedef struct zkl_stop {
     }
 
 /* Raises it. From any thread, from a callback, and from a signal handler: it takes no lock, and
- * calls nothing but write(2). A second time: nothing happens. NULL is fine. */
+ * calls nothing but write(2) and getpid(2). A second time: nothing happens. NULL is fine. */
 ZKL_API void zkl_stop_raise(zkl_stop *stop);
 
 /* True once it is raised. From any thread and from a signal handler. NULL: false. */

@@ -12,9 +12,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Defined below. */
-static uint64_t process_known(void);
-
 /* === which process this is ==================================================================== */
 
 /* A page that the kernel clears in every child of fork (madvise(2), MADV_WIPEONFORK,
@@ -42,7 +39,7 @@ static void make_page(void)
 uint64_t zkl__process(void)
 {
     pthread_once(&once, make_page);
-    uint64_t known = process_known();
+    uint64_t known = zkl__process_known();
     if (known == 0) {
         uint64_t fresh = __atomic_add_fetch(&latest, 1, __ATOMIC_RELAXED);
         bool first = __atomic_compare_exchange_n(page, &known, fresh, false, __ATOMIC_RELAXED,
@@ -52,8 +49,8 @@ uint64_t zkl__process(void)
     return known;
 }
 
-/* The same, or 0 in a child where nobody has asked. */
-static uint64_t process_known(void)
+/* 0 in a child where nobody has asked. */
+uint64_t zkl__process_known(void)
 {
     return page ? __atomic_load_n(page, __ATOMIC_RELAXED) : (uint64_t)getpid();
 }
@@ -65,7 +62,7 @@ static uint64_t process_known(void)
 
 bool zkl__session_forked(const zkl_session *session)
 {
-    return process_known() != session->process;
+    return zkl__process_known() != session->process;
 }
 
 int zkl__session_enter_even_closed(zkl_session *session, zkl_error *err)

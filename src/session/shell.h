@@ -31,6 +31,8 @@
 
 /* Not 0; another one in every child of fork. For a session that is made. */
 uint64_t zkl__process(void);
+/* The same, or 0 when this process has made no session. A signal handler may call it. */
+uint64_t zkl__process_known(void);
 
 /* === stop tokens ============================================================================== */
 

@@ -4,28 +4,49 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/eventfd.h>
+
+/* Values of zkl_stop.raised. 0: it is not raised. */
+#define RAISED 1
+#define RAISING 2 /* raised; zkl_stop_raise is at the slots, so no descriptor in them is closed */
+
+/* zkl_stop.process: the process whose sessions are in the slots. 0: no session was in them. */
+static uint32_t tag_of(uint64_t process)
+{
+    return (uint32_t)process << 1;
+}
+
+#define CLEARING 1u /* added to the tag: a thread of that process clears the slots */
 
 /* --- what a signal handler may do ------------------------------------------------------------ */
 
-/* Counted while it looks at the slots: no descriptor is closed under it. A slot that is taken
- * meanwhile is no slot it has to see: its session looks at the flag after taking it. */
+static bool set_raised(zkl_stop *stop, uint32_t from, uint32_t to)
+{
+    return __atomic_compare_exchange_n(&stop->raised, &from, to, false, __ATOMIC_SEQ_CST,
+                                       __ATOMIC_SEQ_CST);
+}
+
+/* In a child of fork the parent's descriptors may be other files by now: it writes only to those of
+ * this process. A slot that is taken meanwhile is no slot it has to see: its session looks at the
+ * flag after taking it. */
 void zkl_stop_raise(zkl_stop *stop)
 {
     int before = errno;
-    if (!stop) {
+    if (!stop || !set_raised(stop, 0, RAISED)) {
         return;
     }
-    __atomic_add_fetch(&stop->raisers, 1, __ATOMIC_SEQ_CST);
-    if (!__atomic_exchange_n(&stop->raised, 1, __ATOMIC_SEQ_CST)) {
+    uint32_t process = __atomic_load_n(&stop->process, __ATOMIC_SEQ_CST);
+    if (process != 0 && process == tag_of(zkl__process_known())) {
+        __atomic_store_n(&stop->raised, RAISING, __ATOMIC_SEQ_CST);
         for (int i = 0; i < ZKL_STOP_SESSIONS_MAX; i++) {
             int descriptor = __atomic_load_n(&stop->sessions[i].descriptor, __ATOMIC_SEQ_CST);
             if (descriptor > 0) {
                 eventfd_write(descriptor - 1, 1);
             }
         }
+        __atomic_store_n(&stop->raised, RAISED, __ATOMIC_SEQ_CST);
     }
-    __atomic_sub_fetch(&stop->raisers, 1, __ATOMIC_SEQ_CST);
     errno = before;
 }
 
@@ -35,6 +56,26 @@ bool zkl_stop_raised(const zkl_stop *stop)
 }
 
 /* --- a session in a token -------------------------------------------------------------------- */
+
+/* Before a session of this process takes a slot. In a child of fork the slots have the parent's
+ * sessions, and a thread that was raising the token does not exist. Other sessions of the child may
+ * be here at the same time: one of them clears the slots. */
+static void clear_slots_of_parent(zkl_stop *stop, uint32_t own)
+{
+    uint32_t process = __atomic_load_n(&stop->process, __ATOMIC_SEQ_CST);
+    while (process != own) {
+        if (process == (own | CLEARING)) {
+            sched_yield();
+            process = __atomic_load_n(&stop->process, __ATOMIC_SEQ_CST);
+        } else if (__atomic_compare_exchange_n(&stop->process, &process, own | CLEARING, false,
+                                               __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+            memset(stop->sessions, 0, sizeof stop->sessions);
+            set_raised(stop, RAISING, RAISED);
+            __atomic_store_n(&stop->process, own, __ATOMIC_SEQ_CST);
+            process = own;
+        }
+    }
+}
 
 /* The slot of the session, which is taken if it has none; -1: all are others'. The descriptor is
  * kept as one more than it is, so that a zeroed token has no session. */
@@ -59,7 +100,7 @@ static int take_slot(zkl_stop *stop, int descriptor)
 static void leave_slot(zkl_stop *stop, int slot)
 {
     __atomic_store_n(&stop->sessions[slot].descriptor, 0, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&stop->raisers, __ATOMIC_SEQ_CST) > 0) {
+    while (__atomic_load_n(&stop->raised, __ATOMIC_SEQ_CST) == RAISING) {
         sched_yield();
     }
 }
@@ -68,6 +109,7 @@ static int begin(zkl_session *session, struct zkl__stop_wait *wait, zkl_error *e
 {
     zkl_stop *stop = wait->stop;
     int descriptor = zkl__alarms_poke_descriptor(&session->alarms, &session->stop_alarm);
+    clear_slots_of_parent(stop, tag_of(session->process));
     wait->slot = descriptor >= 0 ? take_slot(stop, descriptor) : -1;
     if (wait->slot < 0) {
         wait->stop = NULL;

@@ -3,6 +3,7 @@
 #include "memory_session.h"
 
 #include <stdatomic.h>
+#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -129,6 +130,113 @@ TEST(test_a_session_of_the_child)
     atomic_store(&ends, true);
     pthread_join(thread, NULL);
     kit_close(one);
+}
+#endif
+
+/* --- a stop token of the parent, in the child ------------------------------------------------------------------------------ */
+
+static zkl_stop stop;
+
+static zkl_session *open_with_token(void)
+{
+    zkl_session_options options = kit_short();
+    options.stop = &stop;
+    return kit_open(&options);
+}
+
+/* The child closed the descriptors of its parent, and has a file with the number of the session's. */
+static int reuse_descriptor(int parents)
+{
+    int file = eventfd(0, EFD_NONBLOCK);
+    CU_ASSERT_EQUAL_FATAL(dup2(file, parents), parents);
+    return file;
+}
+
+/* An inherited signal handler raises it. */
+TEST(test_a_raise_in_the_child)
+{
+    memset(&stop, 0, sizeof stop);
+    one = open_with_token();
+    pid_t child = fork();
+    if (child == 0) {
+        eventfd_t written;
+        int file = reuse_descriptor(stop.sessions[0].descriptor - 1);
+        zkl_stop_raise(&stop);
+        _exit(zkl_stop_raised(&stop) && eventfd_read(file, &written) != 0 ? 0 : 1);
+    }
+    wait_for(child);
+    CU_ASSERT_FALSE(zkl_stop_raised(&stop));
+    kit_close(one);
+}
+
+#if !defined(__SANITIZE_THREAD__)
+/* What the child's session waits for ends, and nothing is left of either session. */
+static bool use_token(int parents)
+{
+    eventfd_t written;
+    int file = reuse_descriptor(parents), taken = 0;
+    zkl_session *session = open_with_token();
+    zkl_lock *lock = kit_lock(session, QUEUE, NULL);
+    kit_acquire(lock);
+    kit_release(lock);
+    zkl_stop_raise(&stop);
+    bool ended = zkl_lock_acquire(lock, 10000, NULL, NULL) == ZKL_ECANCELED;
+    kit_free(lock);
+    kit_close(session);
+    for (int i = 0; i < ZKL_STOP_SESSIONS_MAX; i++) {
+        taken += stop.sessions[i].descriptor != 0;
+    }
+    return ended && taken == 0 && eventfd_read(file, &written) != 0;
+}
+
+TEST(test_a_token_of_the_parent)
+{
+    memset(&stop, 0, sizeof stop);
+    one = open_with_token();
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        _exit(use_token(stop.sessions[0].descriptor - 1) ? 0 : 1);
+    }
+    wait_for(child);
+    CU_ASSERT_FALSE(zkl_stop_raised(&stop));
+    kit_close(one);
+}
+
+static void *raise_stop(void *arg)
+{
+    (void)arg;
+    zkl_stop_raise(&stop);
+    return NULL;
+}
+
+/* A thread of the parent is in zkl_stop_raise meanwhile: it waits for room in the last descriptor. */
+TEST(test_fork_while_a_token_is_raised)
+{
+    pthread_t raiser;
+    eventfd_t count;
+    int before = eventfd(0, 0), full = eventfd(0, 0);
+    memset(&stop, 0, sizeof stop);
+    one = open_with_token();
+    eventfd_write(full, UINT64_MAX - 1);
+    stop.sessions[ZKL_STOP_SESSIONS_MAX - 2].descriptor = before + 1;
+    stop.sessions[ZKL_STOP_SESSIONS_MAX - 1].descriptor = full + 1;
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&raiser, NULL, raise_stop, NULL), 0);
+    eventfd_read(before, &count);
+    pid_t child = fork();
+    if (child == 0) {
+        zkl_session *session;
+        zkl_session_options options = kit_short();
+        options.stop = &stop;
+        alarm(20);
+        _exit(zkl_session_open(&session, PLACE, &options, NULL) == ZKL_ECANCELED ? 0 : 1);
+    }
+    wait_for(child);
+    eventfd_read(full, &count);
+    pthread_join(raiser, NULL);
+    kit_close(one);
+    close(before);
+    close(full);
 }
 #endif
 
