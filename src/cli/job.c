@@ -130,10 +130,6 @@ static int64_t refresh_lease(void)
         own.lease_end_ns = now + left_ms * NS_PER_MS;
         keeper_lease(own.lease_end_ns);
     }
-    if (left_ms < KEEPER_MARGIN_MS / 2 && job.ran && !own.over) {
-        /* The keeper has done so, unless it is stopped. Then it cannot report this cause. */
-        job.lost = keeper_kill(own.group) || job.lost;
-    }
     return left_ms;
 }
 
@@ -345,7 +341,11 @@ static void watch(void)
     keeper_start(contend.node, contend.grant.token, job.grace_ms);
     while (!own.over) {
         wait_once(true);
-        refresh_lease();
+        if (refresh_lease() < KEEPER_MARGIN_MS / 2 && !own.over) {
+            /* The keeper has done so, unless it is stopped, even before it could report that CMD
+             * runs. Then it cannot report this cause. */
+            job.lost = keeper_kill(own.group) || job.lost;
+        }
         on_signals();
         on_time();
     }
