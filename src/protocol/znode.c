@@ -543,16 +543,29 @@ static bool is_revoke_request(const struct zkl__contender *c, const struct zkl__
            memcmp(reply->data, ZKL__REVOKE, reply->size) == 0 && reply->stat.mzxid > c->own.revoked;
 }
 
+/* One transaction can delete our znode and create another one under its name. Only the owner tells
+ * the two apart. */
+static bool shows_another(const struct zkl__contender *c)
+{
+    const struct zkl__reply *reply = c->event->reply;
+    return reply->rc == ZKL__RC_OK && !zkl__is_own(&reply->stat, c->core->session_id);
+}
+
+static bool shows_removal(const struct zkl__contender *c)
+{
+    return c->event->reply->rc == ZKL__RC_NONODE || shows_another(c);
+}
+
 static void on_reply_while_held(struct zkl__contender *c)
 {
     const struct zkl__reply *reply = c->event->reply;
-    if (reply->rc == ZKL__RC_OK) {
+    if (shows_removal(c)) {
+        zkl__node_removed(c);
+    } else if (reply->rc == ZKL__RC_OK) {
         if (is_revoke_request(c, reply)) {
             c->own.revoked = reply->stat.mzxid;
             zkl__contender_notify(c, ZKL__REVOKED, ZKL_OK, 0, "asked to release");
         }
-    } else if (reply->rc == ZKL__RC_NONODE) {
-        zkl__node_removed(c);
     } else if (!c->config.revocable && reply->rc != ZKL__RC_NOTAPPLIED &&
                reply->rc != ZKL__RC_UNKNOWN) {
         if (c->own.guard == ZKL__GUARD_NOW) { /* it may not be read, or too much is watched: the
@@ -574,12 +587,11 @@ static void on_reply_while_held(struct zkl__contender *c)
 /* Our own node went, most likely. */
 void zkl__own_watch_on_event(struct zkl__contender *c)
 {
+    bool deleted = c->event->watch == ZKL__WATCH_DELETED;
     c->own.armed = false;
-    if (zkl__contender_keeps(c)) {
-        if (c->event->watch == ZKL__WATCH_DELETED) {
-            zkl__node_removed(c);
-        }
-    } else if (c->state == ZKL__WATCHING || zkl__contender_is_first(c)) {
+    if (deleted && (c->state == ZKL__WATCHING || zkl__contender_is_first(c))) {
+        zkl__node_removed(c); /* a list would show another znode that has its name now */
+    } else if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING) {
         zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
         zkl__contender_move(c, ZKL__LISTING, "our own node went or changed");
     }
@@ -588,13 +600,15 @@ void zkl__own_watch_on_event(struct zkl__contender *c)
 void zkl__own_watch_on_reply(struct zkl__contender *c)
 {
     c->own.armed =
-        c->event->reply->rc == ZKL__RC_OK &&
+        c->event->reply->rc == ZKL__RC_OK && !shows_another(c) &&
         c->watches[ZKL__WATCHED_OWN].entry.in_map; /* the event may have been here first */
     if (zkl__contender_keeps(c)) {
         on_reply_while_held(c);
-    } else if (c->event->reply->rc == ZKL__RC_NONODE && c->state == ZKL__WATCHING &&
-               zkl__node_known(&c->node)) {
+    } else if (shows_removal(c) && c->state == ZKL__WATCHING && zkl__node_known(&c->node)) {
         zkl__node_removed(c);
+    }
+    if (shows_another(c)) {
+        c->out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_OFF; /* our delete will not use it up */
     }
 }
 

@@ -21,9 +21,12 @@ static void add_watch(const char *path, struct script_watch watch)
     script.watches[script.watch_count++] = watch;
 }
 
-/* Of one or more kinds. False: there was none. */
+/* Of one or more kinds. False: there was none, or no connection: the client sets it again later (see missed). */
 static bool use_up_watches(const char *path, unsigned kinds)
 {
+    if (!script.connected) {
+        return false;
+    }
     int kept = 0, had = script.watch_count;
     for (int i = 0; i < had; i++) {
         if (strcmp(script.watches[i].path, path) != 0 || !(script.watches[i].what & kinds)) {

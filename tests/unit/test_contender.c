@@ -362,6 +362,39 @@ TEST(test_removed_by_somebody_to_fail)
     script_finish_failed(&me, ZKL_ELOST);
 }
 
+static void remove_ours(void)
+{
+    char path[SCRIPT_PATH];
+    snprintf(path, sizeof path, "/q/%s", zkl__contender_node(me.contender));
+    script_remove(path);
+}
+
+/* One transaction deletes our znode and creates another one under its name. Our watch is not set yet, or the connection is lost meanwhile:
+ * then the watch reports a change when it is set again. */
+TEST(test_replaced_by_somebody)
+{
+    for (int lost_connection = 0; lost_connection <= 1; lost_connection++) {
+        char path[SCRIPT_PATH];
+        script_begin();
+        script_hold(&me);
+        snprintf(path, sizeof path, "%s", script_our_path());
+        if (lost_connection) {
+            script_run(script.timeout / 2);
+            script_suspend(0);
+        }
+        remove_ours();
+        script_put(path, 0);
+        if (lost_connection) {
+            script_connect();
+            script_answer_all();
+        } else {
+            script_run(script.timeout / 2);
+        }
+        CU_ASSERT_EQUAL(me.lost, 1);
+        script_finish();
+    }
+}
+
 /* --- directories --------------------------------------------------------------------------------------------------- */
 
 TEST(test_chroot_missing)
@@ -411,13 +444,6 @@ static void wait_for_the_last_heartbeat(void)
         OPS("check");
         script_answer_all();
     }
-}
-
-static void remove_ours(void)
-{
-    char path[SCRIPT_PATH];
-    snprintf(path, sizeof path, "/q/%s", zkl__contender_node(me.contender));
-    script_remove(path);
 }
 
 /* Its znode was seen more than a heartbeat ago, and may have been removed since: it is checked before the grant. */

@@ -55,6 +55,22 @@ TEST(test_an_event_before_the_reply)
     script_finish();
 }
 
+/* One transaction deletes our znode and creates another one under its name, before our watch on it is set or behind that. */
+TEST(test_own_node_replaced_while_it_waits)
+{
+    for (int watched = 0; watched <= 1; watched++) {
+        char path[SCRIPT_PATH];
+        (watched ? wait_behind : ask_behind)(SEALED);
+        snprintf(path, sizeof path, "%s", script_our_path());
+        script_remove(path);
+        script_put(path, 0);
+        script_remove(SEALED);
+        script_answer_granted(&me);
+        CU_ASSERT_EQUAL(script_ours(), 1);
+        script_finish();
+    }
+}
+
 /* --- announced ----------------------------------------------------------------------------------------------------- */
 
 /* Once: others may stand between our node and a double of it, which could not be deleted when it was found. */
