@@ -12,6 +12,7 @@
 #include "signals.h"
 
 #define CALL_MS 10000
+#define SAMPLES_MAX ((size_t)1 << 20) /* of each: then it ends */
 
 static int64_t for_ms = 3000;
 
@@ -34,8 +35,8 @@ static struct {
     int holder; /* of a hand-over: index of the side that holds */
     zkl_error error;
     int64_t begin_ns; /* of the one that is measured now */
-    int64_t *samples;
-    size_t count, room;
+    int64_t samples[SAMPLES_MAX];
+    size_t count;
 } bench;
 
 /* --- what is measured: each does one, or says why not with a result of the library's ---------- */
@@ -160,21 +161,6 @@ static int complain(int result)
     return cli_exit_code(result);
 }
 
-/* False without memory. */
-static bool add_sample(int64_t value)
-{
-    if (bench.count == bench.room) {
-        bench.room = 2 * bench.room + 1024;
-        int64_t *larger = realloc(bench.samples, bench.room * sizeof *larger);
-        if (!larger) {
-            return false;
-        }
-        bench.samples = larger;
-    }
-    bench.samples[bench.count++] = value;
-    return true;
-}
-
 static int compare_values(const void *left, const void *right)
 {
     int64_t a = *(const int64_t *)left;
@@ -194,13 +180,12 @@ static int measure(const struct measurement *what)
     int result = what->begin ? what->begin() : ZKL_OK;
     int number = 0;
     bench.count = 0;
-    while (result == ZKL_OK && !signals_is_end(number) && now_ms() < end_ms) {
+    while (result == ZKL_OK && !signals_is_end(number) && now_ms() < end_ms &&
+           bench.count < SAMPLES_MAX) {
         bench.begin_ns = clock_ns(CLOCK_MONOTONIC);
         result = what->once();
-        if (result == ZKL_OK && !add_sample(clock_ns(CLOCK_MONOTONIC) - bench.begin_ns)) {
-            cli_error("out of memory");
-            return EXIT_FAILED;
-        }
+        bench.samples[bench.count] = clock_ns(CLOCK_MONOTONIC) - bench.begin_ns;
+        bench.count += result == ZKL_OK;
         number = signals_next();
     }
     if (result == ZKL_OK && what->end) {
