@@ -190,19 +190,19 @@ static const struct cli_option options[] = {
 static int opened(void)
 {
     zkl_error error;
-    int result = zkl_once_prepare(contend.session, contend.paths[0], SERVER_MS, &error);
-    return result == ZKL_OK ? CLI_GO_ON : contend_complain(result, &error);
+    return contend_await(zkl_once_prepare_async(contend.session, contend.paths[0], SERVER_MS,
+                                                contend_answered, NULL, &error),
+                         &error);
 }
 
 static int granted(void)
 {
     zkl_error error;
-    int result = zkl_once_look(contend.lock, length_ms, phase_ms, SERVER_MS, &slot, &error);
-    if (result != ZKL_OK) {
-        return contend_complain(result, &error);
-    }
-    if (!slot.done) {
-        return CLI_GO_ON;
+    int code = contend_await(zkl_once_look_async(contend.lock, length_ms, phase_ms, SERVER_MS,
+                                                 &slot, contend_answered, NULL, &error),
+                             &error);
+    if (code != CLI_GO_ON || !slot.done) {
+        return code;
     }
     runner.skipped = "done";
     if (cli.verbose || isatty(STDERR_FILENO)) { /* cron would mail it, every time */

@@ -253,6 +253,30 @@ static int wait_once(int timeout_ms)
     return is_end(number) ? number : 0;
 }
 
+static bool answered;
+static zkl_error answer;
+
+void contend_answered(int code, const zkl_error *error, void *payload)
+{
+    (void)code, (void)payload;
+    answered = true;
+    answer = *error;
+}
+
+int contend_await(int begun, const zkl_error *error)
+{
+    if (begun != ZKL_OK) {
+        return contend_complain(begun, error);
+    }
+    for (answered = false; !answered && !contend.signal;) {
+        contend.signal = wait_once(-1);
+    }
+    if (contend.signal) {
+        return EXIT_SIGNAL + contend.signal;
+    }
+    return answer.code == ZKL_OK ? CLI_GO_ON : contend_complain(answer.code, &answer);
+}
+
 /* A signal, or a host that is not healthy, ends the wait: leave the queue, and wait until the znode
  * is deleted. */
 static void leave(void)
@@ -260,7 +284,8 @@ static void leave(void)
     int64_t deadline = now_ms() + LEAVE_MS;
     zkl_lock_cancel(contend.lock);
     while (!contend.decided && now_ms() < deadline) {
-        wait_once(50);
+        int number = wait_once(50);
+        contend.signal = number ? number : contend.signal;
     }
     if (contend.decided && contend.result == ZKL_OK) {
         zkl_lock_release(contend.lock, NULL); /* granted in the same moment */
@@ -304,6 +329,11 @@ static void report_not_granted(void)
     }
 }
 
+bool contend_is_busy(void)
+{
+    return contend.result == ZKL_EBUSY || (contend.result == ZKL_ETIMEOUT && contend.wait_ms > 0);
+}
+
 int contend_acquire(void)
 {
     zkl_error error;
@@ -317,16 +347,12 @@ int contend_acquire(void)
         return contend_complain(result, &error);
     }
     wait_decided();
-    if (contend.signal) {
-        leave();
-        return EXIT_SIGNAL + contend.signal;
-    }
-    if (!contend.decided) {
+    if (contend.signal || !contend.decided) {
         leave();
         contend.result = ZKL_ECANCELED;
-        return EXIT_NOT_GRANTED;
+        return contend.signal ? EXIT_SIGNAL + contend.signal : EXIT_NOT_GRANTED;
     }
-    if (contend.result == ZKL_EBUSY || contend.result == ZKL_ETIMEOUT) {
+    if (contend_is_busy()) {
         report_not_granted();
         return contend.not_granted;
     }

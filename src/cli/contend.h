@@ -36,6 +36,10 @@ extern struct contend {
 /* These return CLI_GO_ON, or the exit code to end with after a message. */
 int contend_open(void);
 int contend_acquire(void);
+/* Of an asynchronous call: its done, and the wait for that, which a signal ends. begun, error: what
+ * the call itself returned. */
+void contend_answered(int code, const zkl_error *error, void *payload);
+int contend_await(int begun, const zkl_error *error);
 /* Waits, out of the queue; a signal ends that. */
 int contend_pause(int64_t pause_ms);
 /* The same until this host is healthy. */
@@ -45,6 +49,9 @@ int contend_await_health(void);
 void contend_begin(void);
 /* Releases the lock: ZKL_OK, or ZKL_ELOST when it was not held to the end; error has the reason. */
 int contend_release(void);
+/* Another client holds it, or did until the time was up. With silent servers a try knows nothing.
+ */
+bool contend_is_busy(void);
 /* Reports why a call for this lock failed, and what to do about it. Returns the exit code. */
 int contend_complain(int result, const zkl_error *error);
 /* Closes the session and frees all, in whatever state they are. */

@@ -13,7 +13,7 @@
 int queues_complain(const char *what, int result, const zkl_error *error)
 {
     cli_error("%s: %s%s", what, error->text, cli_remedy(result));
-    return result == ZKL_ETIMEOUT ? EXIT_UNREACHABLE : cli_exit_code(result);
+    return cli_exit_code(result);
 }
 
 int queues_act(const char *lock, int (*act)(zkl_session *session, const char *path))

@@ -46,7 +46,7 @@ static const char *outcome(int code)
     if (contend.signal) {
         return "signal";
     }
-    if (contend.result == ZKL_EBUSY || contend.result == ZKL_ETIMEOUT) {
+    if (contend_is_busy()) {
         return "busy";
     }
     return code == EXIT_UNREACHABLE ? "unreachable" : code == EXIT_DENIED ? "denied" : "error";

@@ -149,9 +149,9 @@ int cli_exit_code(int zkl_code)
     switch (zkl_code) {
     case ZKL_OK:
         return EXIT_DONE;
-    case ZKL_ETIMEOUT:
     case ZKL_EBUSY:
         return EXIT_NOT_GRANTED;
+    case ZKL_ETIMEOUT: /* of a request; of a wait with -w: contend_acquire */
     case ZKL_ECONNECT:
     case ZKL_ELOST: /* of a session while waiting */
         return EXIT_UNREACHABLE;
