@@ -153,8 +153,9 @@ const char *cli_suggest_command(const char *word);
 
 /* Writes "zklock: ..." to stderr. */
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The last message of cli_error or cli_usage, without "zklock: ". */
-const char *cli_last_error(void);
+/* The last message of cli_error or cli_usage, without "zklock: "; if there was none, of cli_note.
+ */
+const char *cli_last_words(void);
 /* The same unless -q. */
 void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same with -v only. */

@@ -66,7 +66,8 @@ static json_t *report_json(int code)
     int64_t offset_ms =
         clock_ms(CLOCK_REALTIME) - now_ms(); /* to ms since 1970, by the clock here */
     bool granted = runner.granted_ms > 0, killed = WIFSIGNALED(job.status);
-    bool well = job.ran && !job.lost && !job.unkept && !job.overruled;
+    bool ended_well =
+        job.ran && !job.lost && !job.unkept && !job.overruled && job.stop == JOB_NOT_STOPPED;
     identity_own(&own);
     identity_format(&own, who, sizeof who);
     return json_pack("{s:i, s:s, s:i, s:s, s:s, s:s?, s:o?, s:{s:o?, s:o?}, s:I, s:o?, s:s, s:I, "
@@ -81,7 +82,7 @@ static json_t *report_json(int code)
                      "queued_at_ms", (json_int_t)(offset_ms + contend.begun_ms), "granted_at_ms",
                      number(granted, offset_ms + runner.granted_ms), "ended_at_ms",
                      number(granted, offset_ms + runner.ended_ms), "reason",
-                     well || !*cli_last_error() ? NULL : cli_last_error());
+                     ended_well || runner.skipped || !*cli_last_words() ? NULL : cli_last_words());
 }
 
 static int write_report(int code)
@@ -91,7 +92,10 @@ static int write_report(int code)
     char *line = NULL;
     bool made = text && asprintf(&line, "%s\n", text) > 0;
     errno = made ? 0 : ENOMEM;
-    code = made && newfile_write(runner.report_file, line) ? code : complain_of_report();
+    if (!made || !newfile_write(runner.report_file, line)) {
+        complain_of_report();
+        code = code == EXIT_DONE ? EXIT_FAILED : code; /* CMD's own, or what was lost, says more */
+    }
     free(made ? line : NULL);
     free(text);
     json_decref(object);

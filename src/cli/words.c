@@ -14,54 +14,52 @@
 #define MESSAGE_MAX 2048
 
 static pthread_mutex_t last_mutex = PTHREAD_MUTEX_INITIALIZER; /* the HTTP server has threads */
-static char last_error[MESSAGE_MAX];
+static enum rank { DETAIL, NOTE, ERROR } last_rank = NOTE;
+static char last_words[MESSAGE_MAX];
 
 /* One write per message: lines of several processes on one terminal stay whole. */
-__attribute__((format(printf, 2, 0))) static void say(bool error, const char *format,
-                                                      va_list arguments)
+__attribute__((format(printf, 3, 0))) static void say(enum rank rank, bool shown,
+                                                      const char *format, va_list arguments)
 {
     char line[MESSAGE_MAX];
     int size = vsnprintf(line, sizeof line, format, arguments);
-    cli_line(stderr, CLI_FOLD, "zklock: %s%s", line, size >= MESSAGE_MAX ? "..." : "");
-    if (error) {
-        pthread_mutex_lock(&last_mutex);
-        snprintf(last_error, sizeof last_error, "%s", line);
-        pthread_mutex_unlock(&last_mutex);
+    if (shown) {
+        cli_line(stderr, CLI_FOLD, "zklock: %s%s", line, size >= MESSAGE_MAX ? "..." : "");
     }
+    pthread_mutex_lock(&last_mutex);
+    if (rank >= last_rank) {
+        last_rank = rank;
+        cli_printable(line, strlen(line), last_words, sizeof last_words);
+    }
+    pthread_mutex_unlock(&last_mutex);
 }
 
-const char *cli_last_error(void)
+const char *cli_last_words(void)
 {
-    return last_error;
+    return last_words;
 }
 
 void cli_error(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    say(true, format, arguments);
+    say(ERROR, true, format, arguments);
     va_end(arguments);
 }
 
 void cli_note(const char *format, ...)
 {
-    if (cli.quiet) {
-        return;
-    }
     va_list arguments;
     va_start(arguments, format);
-    say(false, format, arguments);
+    say(NOTE, !cli.quiet, format, arguments);
     va_end(arguments);
 }
 
 void cli_detail(const char *format, ...)
 {
-    if (!cli.verbose) {
-        return;
-    }
     va_list arguments;
     va_start(arguments, format);
-    say(false, format, arguments);
+    say(DETAIL, cli.verbose, format, arguments);
     va_end(arguments);
 }
 
@@ -69,7 +67,7 @@ int cli_usage(const char *command, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    say(true, format, arguments);
+    say(ERROR, true, format, arguments);
     va_end(arguments);
     if (command) {
         fprintf(stderr, "Try 'zklock %s --help'.\n", command);

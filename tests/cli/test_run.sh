@@ -96,7 +96,7 @@ says 'zklock-no-such-command: No such file or directory'
 
 # Reports.
 report() { zklock run --report "$work/report" "$@" 2>/dev/null; cat "$work/report"; }
-matches "busy" "$(report -n busy true)" '"v":1,"outcome":"busy","exit_code":124,.*"node":null,"token":null,"child":\{"exit":null,"signal":null\}.*"held_ms":null'
+matches "busy" "$(report -n busy true)" '"v":1,"outcome":"busy","exit_code":124,.*"node":null,"token":null,"child":\{"exit":null,"signal":null\}.*"held_ms":null.*"reason":"\\"busy\\" is held'
 kill "$holder"
 code 3 zklock -v run x sh -c 'exit 3'
 says '^zklock: "x": granted after [0-9]+ms, token [0-9]+, znode /locks/x/_c_.*-lock-[0-9]{10}$'
@@ -104,6 +104,11 @@ says '^zklock: "x": given back after [0-9]+ms, exit code 3$'
 matches "ran" "$(report x sh -c 'exit 3')" '"outcome":"ran","exit_code":3,"lock":"x","path":"/locks/x","node":"/locks/x/_c_.*"token":[1-9].*"exit":3,"signal":null'
 matches "killed" "$(report x sh -c 'kill -9 $$')" '"outcome":"ran","exit_code":137,.*"exit":null,"signal":9'
 matches "not found" "$(report x zklock-no-such-command)" '"outcome":"error","exit_code":127'
+matches "not found, and no UTF-8" "$(report x $'/no/\xff')" '"exit_code":127,.*"reason":"/no/\?: '
+matches "too long" "$(report --max-run 10ms x sleep 600)" '"exit_code":143,.*"reason":".*--max-run'
+mkdir "$work/gone"
+code 3 zklock run --report "$work/gone/report" x sh -c 'rmdir "$0"; exit 3' "$work/gone"
+says 'report.*No such file'
 matches "unreachable" "$(zklock -s 127.0.0.1:1 run --report /dev/stdout -w 200ms x true 2>/dev/null)" '"outcome":"unreachable","exit_code":122'
 
 # Metrics: a whole file at any time, for a collector that is another user; old ones are replaced.
