@@ -9,7 +9,7 @@
 
 struct barrier {
     struct zkl__call call; /* first */
-    struct zkl__parents parents;
+    struct zkl__persistent znode;
     struct zkl__removal removal;
     struct zkl__part checking;
     struct zkl__children *contenders;
@@ -65,26 +65,20 @@ static const zkl_acl *acl_of(const zkl_session *session)
     return options->acl || options->auth_scheme ? NULL : &acl;
 }
 
-/* After a lost reply, the second create finds the barrier. */
+/* What has or had children may be a container still: its servers would lift it. */
 static int run_set(struct zkl__call *call)
 {
     struct barrier *barrier = (struct barrier *)call;
     const char *path = call->path;
     CALL_BEGIN(call);
-    AWAIT_CALL(call, zkl__make_parents(&barrier->parents, call, path));
-    AWAIT(call, {.kind = ZKL__OP_CREATE,
-                 .dir = path,
-                 .mode = ZKL__PERSISTENT,
-                 .acl = acl_of(call->session)});
-    if (call->answer.rc == ZKL__RC_OK) {
-        RETURN(call, ZKL_OK);
+    AWAIT_CALL(call, zkl__make_persistent(&barrier->znode, call, path, acl_of(call->session)));
+    if (call->answer.rc != ZKL__RC_OK) {
+        RETURN(call, zkl__call_refused(call, path, "the znode there may not be replaced"));
     }
-    if (call->answer.rc != ZKL__RC_NODEEXISTS) {
-        RETURN(call, zkl__call_refused(call, path, "create"));
-    }
-    AWAIT(call, {.kind = ZKL__OP_EXISTS, .dir = path});
-    if (call->answer.rc == ZKL__RC_OK && call->answer.stat.child_count > 0) {
+    if (call->answer.stat.cversion != 0) {
         AWAIT_CALL(call, check_use(barrier));
+        RETURN(call, zkl__fail(call->err, ZKL_ECONFLICT, 0, path,
+                               "the znode there has or had children: the servers may delete it"));
     }
     CALL_END(call);
 }

@@ -21,38 +21,15 @@
 
 struct preparation {
     struct zkl__call call; /* first */
-    struct zkl__parents parents;
+    struct zkl__persistent record;
 };
 
-/* A path that was a lock's before is a container. The servers delete an empty container
- * (ContainerManager), and the record with it. No stat tells it from a persistent znode. So a
- * directory that had children, has none now and holds no record is created again. */
-static bool may_be_container(const struct zkl__answer *directory)
-{
-    return directory->rc == ZKL__RC_OK && directory->empty && directory->stat.child_count == 0 &&
-           directory->stat.cversion != 0;
-}
-
-/* When the reply to a create is lost, the copy finds the znode there. */
+/* When its second create is refused, as while somebody queues there, the directory stays as it is.
+ */
 static int run_prepare(struct zkl__call *call)
 {
     struct preparation *preparation = (struct preparation *)call;
-    const char *path = call->path;
-    CALL_BEGIN(call);
-    do {
-        AWAIT_CALL(call, zkl__make_parents(&preparation->parents, call, path));
-        AWAIT(call, {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__PERSISTENT});
-        if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NODEEXISTS) {
-            RETURN(call, zkl__call_refused(call, path, "create"));
-        }
-        AWAIT(call, {.kind = ZKL__OP_GET, .dir = path});
-        if (may_be_container(&call->answer)) {
-            /* When it is refused, as while somebody queues there, the directory stays as it is. */
-            AWAIT(call, {.kind = ZKL__OP_DELETE, .dir = path, .version = call->answer.stat.version},
-                  {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__PERSISTENT});
-        }
-    } while (call->answer.rc == ZKL__RC_NONODE); /* deleted meanwhile */
-    CALL_END(call);
+    return zkl__make_persistent(&preparation->record, call, call->path, NULL);
 }
 
 static int prepare(zkl_session *session, const char *path, int64_t timeout_ms,

@@ -627,6 +627,38 @@ int zkl__make_parents(struct zkl__parents *it, struct zkl__call *call, const cha
     CALL_END(it);
 }
 
+/* === a znode that the servers do not delete =================================================== */
+
+static bool may_be_container(const struct zkl__answer *znode)
+{
+    return znode->rc == ZKL__RC_OK && znode->empty && znode->stat.child_count == 0 &&
+           znode->stat.cversion != 0;
+}
+
+/* When the reply to a create is lost, the copy finds the znode there. */
+int zkl__make_persistent(struct zkl__persistent *it, struct zkl__call *call, const char *path,
+                         const zkl_acl *acl)
+{
+    it->call = call;
+    CALL_BEGIN(it);
+    do {
+        AWAIT_CALL(it, zkl__make_parents(&it->parents, call, path));
+        AWAIT(it, {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__PERSISTENT, .acl = acl});
+        if (call->answer.rc == ZKL__RC_OK) {
+            RETURN(it, ZKL_OK);
+        }
+        if (call->answer.rc != ZKL__RC_NODEEXISTS) {
+            RETURN(it, zkl__call_refused(call, path, "create"));
+        }
+        AWAIT(it, {.kind = ZKL__OP_GET, .dir = path});
+        if (may_be_container(&call->answer)) {
+            AWAIT(it, {.kind = ZKL__OP_DELETE, .dir = path, .version = call->answer.stat.version},
+                  {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__PERSISTENT, .acl = acl});
+        }
+    } while (call->answer.rc == ZKL__RC_NONODE); /* deleted meanwhile */
+    CALL_END(it);
+}
+
 /* === the deletion of one znode ================================================================ */
 
 /* ZooKeeper's delete knows a name and a version, and neither says which znode it is: any write

@@ -284,6 +284,23 @@ struct zkl__parents {
  * checked. */
 int zkl__make_parents(struct zkl__parents *it, struct zkl__call *call, const char *path);
 
+/* === a znode that the servers do not delete =================================================== */
+
+struct zkl__persistent {
+    int line;
+    struct zkl__call *call;
+    struct zkl__parents parents;
+};
+
+/* To be awaited: creates path as a persistent znode with this access list (NULL: the session's),
+ * if it is missing. A path that was a lock's before, or above one, is a container, which the
+ * servers delete when it is empty (ContainerManager). No stat tells it from a persistent znode. So
+ * a znode that had children, has none now and holds no data is created again, unless that is
+ * refused. The call's answer is the last reply: ZKL__RC_OK with cversion 0, if no child was ever
+ * there. */
+int zkl__make_persistent(struct zkl__persistent *it, struct zkl__call *call, const char *path,
+                         const zkl_acl *acl);
+
 /* === the deletion of one znode ================================================================ */
 
 struct zkl__removal {

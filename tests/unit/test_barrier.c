@@ -287,8 +287,26 @@ TEST_WITH_SESSIONS(test_strays_below_a_barrier)
 {
     make_path();
     kit_must_write(ZKL__OP_CREATE, PATH, "x-lock-0000000000", NULL);
-    put_up(one);
     CU_ASSERT_EQUAL(zkl_barrier_wait(two, PATH, 30, NULL), ZKL_ETIMEOUT);
+}
+
+/* The path was above another barrier first: it is a container, and servers remove those when they are empty. */
+TEST_WITH_SESSIONS(test_a_barrier_outlives_a_container)
+{
+    zkl_error err = {.text = ""};
+    ASSERT_OK(zkl_barrier_set(one, PATH "/1", 10000, NULL));
+    CU_ASSERT_EQUAL(zkl_barrier_set(two, PATH, 10000, &err), ZKL_ECONFLICT);
+    ASSERT_SAYS(err, "has or had children");
+    ASSERT_OK(zkl_barrier_lift(one, PATH "/1", 10000, NULL));
+    kit_must_write(ZKL__OP_SET, PATH, NULL, "a mark");
+    CU_ASSERT_EQUAL(zkl_barrier_set(two, PATH, 10000, NULL), ZKL_ECONFLICT);
+    kit_must_write(ZKL__OP_SET, PATH, NULL, "");
+    put_up(two);
+    put_up(one);
+    ASSERT_OK(zkl__memory_reap(PLACE));
+    CU_ASSERT_EQUAL(zkl_barrier_wait(two, PATH, 50, NULL), ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(kit_write(ZKL__OP_CREATE, PATH, "x", NULL), ZKL__RC_NOAUTH);
+    lift(one);
 }
 
 /* Nobody keeps a barrier up by a child. */
