@@ -42,8 +42,8 @@ bool runner_take_try(const char *value);
                      "do not queue: if another client holds it, exit with 124"),       \
         OPTION_NUMBER("conflict-exit-code", 'E', "CODE", &contend.not_granted, 0, 255, \
                       "exit code when not granted (124)")
-#define OPTION_DELAY_AFTER_CRASH                                                     \
-    OPTION_DURATION("delay-after-crash", '\0', &contend.delay_ms, 0, CLI_LONGEST_MS, \
+#define OPTION_DELAY_AFTER_CRASH                                               \
+    OPTION_DURATION("delay-after-crash", '\0', &contend.delay_ms, 0, 86400000, \
                     "wait this long behind a holder that did not release (0)")
 #define OPTIONS_JOB                                                                \
     OPTION_DURATION("grace", '\0', &job.grace_ms, 0, CLI_LONGEST_MS,               \
