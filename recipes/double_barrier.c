@@ -354,7 +354,9 @@ static void end(struct zkl__call *call)
 static int begin_enter(struct zkl__call *call, zkl_error *err)
 {
     struct passage *p = (struct passage *)call;
-    (void)err;
+    if (p->lock->freed) {
+        return zkl__fail(err, ZKL_ECANCELED, 0, p->lock->path, "the object is being freed");
+    }
     zkl__lock_ref(p->lock);
     call->owner = &p->lock->object;
     zkl__name_copy(p->own, zkl__lock_status_locked(p->lock).node);

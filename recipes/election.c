@@ -228,6 +228,9 @@ static void run(void *owner)
 static int make(zkl_lock *lock, zkl_election_state_fn changed, void *payload, zkl_error *err)
 {
     zkl_session *session = lock->session;
+    if (lock->freed) {
+        return zkl__fail(err, ZKL_ECANCELED, 0, lock->path, "the object is being freed");
+    }
     if (lock->campaign || lock->acquisition || lock->run) {
         return zkl__fail(err, ZKL_EDEADLK, 0, lock->path,
                          "this object stands already, or an acquire or a run of it is under way");

@@ -306,6 +306,7 @@ void zkl_group_free(zkl_group *group)
         return;
     }
     zkl_session *session = group->handle.session;
+    group->handle.freed = true; /* what is called back below may not join again */
     begin_leaving(group);
     zkl__calls_end(session, &group->handle.object, ZKL_ECANCELED);
     zkl__calls_deliver(session, &group->handle.object);
@@ -404,6 +405,9 @@ static int begin_join(struct zkl__call *call, zkl_error *err)
 {
     struct change *change = (struct change *)call;
     struct zkl_group *group = change->group;
+    if (group->handle.freed) {
+        return zkl__fail(err, ZKL_ECANCELED, 0, group->handle.path, "the object is being freed");
+    }
     if (group->m.wanted) {
         return zkl__fail(err, ZKL_EDEADLK, 0, group->handle.path, "joined already, or about to");
     }

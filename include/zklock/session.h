@@ -9,11 +9,11 @@
  * object (its free, zkl_session_close, zkl_partition_stop) deliver what that object still owes
  * (done of a pending acquire, revoked) before they return, in both modes, and where the session has
  * no thread that could, or from a callback, they run it inline: freeing B in A's callback runs B's
- * inside A's. So do not hold a mutex of yours, which such a callback takes, around them. No other
- * call runs a callback, but zkl_session_dispatch. A callback that blocks delays other callbacks and
- * nothing else: no heartbeat, no grant. The library's threads, named "zklock", block all signals
- * but those of their own faults: a callback that starts another program has to set that program's
- * signal mask.
+ * inside A's. So do not hold a mutex of yours, which such a callback takes, around them. On an
+ * object that is being freed nothing begins again (ZKL_ECANCELED). No other call runs a callback,
+ * but zkl_session_dispatch. A callback that blocks delays other callbacks and nothing else: no
+ * heartbeat, no grant. The library's threads, named "zklock", block all signals but those of their
+ * own faults: a callback that starts another program has to set that program's signal mask.
  *
  * libzklock_st has no thread of its own: what is said here of the library's threads is done, in the
  * thread that all sessions belong to, by calls that wait and by zkl_session_dispatch

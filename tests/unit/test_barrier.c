@@ -348,6 +348,31 @@ TEST(test_a_sign_that_may_not_be_read)
     }
 }
 
+struct entering {
+    zkl_double_barrier *barrier;
+    int ends, refused;
+};
+
+static void enter_again(int code, const zkl_error *err, void *payload)
+{
+    struct entering *entering = payload;
+    (void)err;
+    CU_ASSERT_EQUAL(code, ZKL_ECANCELED);
+    if (entering->ends++ < 3) {
+        entering->refused = zkl_double_barrier_enter_async(entering->barrier, 10000, enter_again, payload, NULL);
+    }
+}
+
+/* Else a program that enters until it is in would never come back from the free. */
+TEST_WITH_SESSIONS(test_no_enter_of_what_is_freed)
+{
+    struct entering entering = {.barrier = make_barrier(one, 2)};
+    ASSERT_OK(zkl_double_barrier_enter_async(entering.barrier, 10000, enter_again, &entering, NULL));
+    zkl_double_barrier_free(entering.barrier);
+    CU_ASSERT_EQUAL(entering.refused, ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(entering.ends, 1);
+}
+
 static bool sign_stands(void)
 {
     return kit_write(ZKL__OP_CHECK, PATH, "ready", NULL) == ZKL__RC_OK;

@@ -302,6 +302,25 @@ TEST_WITH_SESSIONS(test_error_classes)
     CU_ASSERT_EQUAL(mailbox_count(&box), 4);
 }
 
+static void stand_again(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    (void)grant, (void)err;
+    CU_ASSERT_EQUAL(code, ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(zkl_election_stand(lock, on_stand, payload, NULL), ZKL_ECANCELED);
+}
+
+/* What a free calls back stands no more: the memory would go while it campaigns. */
+TEST_WITH_SESSIONS_OF(kit_dispatched, test_no_campaign_of_what_is_freed)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_lock *leader = candidate(two, NULL), *lock = candidate(one, NULL);
+    kit_acquire(leader);
+    ASSERT_OK(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, stand_again, &box, NULL));
+    kit_free(lock);
+    CU_ASSERT_EQUAL(zkl_session_dispatch(one), 0);
+    CU_ASSERT_EQUAL(mailbox_count(&box), 0);
+}
+
 /* One thread polls and dispatches; a candidate frees itself in its last call. */
 static void free_at_end(zkl_lock *lock, zkl_state state, int64_t token, const zkl_error *err, void *payload)
 {

@@ -331,6 +331,23 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_free)
     }
 }
 
+static void join_again(int code, const zkl_error *err, void *payload)
+{
+    zkl_group **group = payload;
+    (void)err;
+    CU_ASSERT_EQUAL(code, ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(zkl_group_join_async(*group, 5000, join_again, payload, NULL), ZKL_ECANCELED);
+}
+
+/* What a free calls back joins no more: it would stay a member that nobody can end. */
+TEST_WITH_SESSIONS_OF(kit_dispatched, test_no_join_of_what_is_freed)
+{
+    zkl_group *group = member(one, "a", "x");
+    ASSERT_OK(zkl_group_join_async(group, ZKL_WAIT_FOREVER, join_again, &group, NULL));
+    zkl_group_free(group);
+    ASSERT_EVENTUALLY(kit_group(two, CLUB) == 0);
+}
+
 TEST_WITH_SESSIONS(test_bad_calls)
 {
     static const char *const ids[] = {"a/b", "", "..", "a__READ__0000000001"};
