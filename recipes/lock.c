@@ -881,9 +881,10 @@ int zkl_lock_set_stop(zkl_lock *lock, zkl_stop *stop, zkl_error *err)
     if (rc != ZKL_OK) {
         return rc;
     }
-    if (lock->acquisition || lock->listeners) {
+    if (lock->acquisition || lock->listeners || lock->campaign) {
         rc = zkl__fail(err, ZKL_EDEADLK, 0, lock->path,
-                       "an acquire of this object is pending, or it holds the lock");
+                       "this object stands for election, an acquire of it is pending, or it holds "
+                       "the lock");
     } else {
         lock->options.stop = stop;
     }

@@ -212,7 +212,8 @@ ZKL_API int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acqui
 ZKL_API int zkl_lock_cancel(zkl_lock *lock);
 
 /* Gives the lock another stop token (zklock/stop.h) in place of zkl_lock_options.stop; NULL: none.
- * Only while it is idle: ZKL_EDEADLK when an acquire is pending or it is held. */
+ * Only while it is idle: ZKL_EDEADLK when an acquire is pending, it is held, or it stands for
+ * election. */
 ZKL_API int zkl_lock_set_stop(zkl_lock *lock, zkl_stop *stop, zkl_error *err);
 
 /* Ends the hold. With a semaphore it releases all permits. With the option recursive, the hold ends

@@ -321,6 +321,16 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_no_campaign_of_what_is_freed)
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
 }
 
+/* Between two acquires, too. */
+TEST_WITH_SESSIONS_OF(kit_dispatched, test_a_candidate_keeps_its_stop_token)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_stop stop = ZKL_STOP_INIT;
+    zkl_lock *lock = candidate(one, NULL);
+    ASSERT_OK(zkl_election_stand(lock, on_stand, &box, NULL));
+    CU_ASSERT_EQUAL(zkl_lock_set_stop(lock, &stop, NULL), ZKL_EDEADLK);
+}
+
 /* One thread polls and dispatches; a candidate frees itself in its last call. */
 static void free_at_end(zkl_lock *lock, zkl_state state, int64_t token, const zkl_error *err, void *payload)
 {
