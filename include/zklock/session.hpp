@@ -105,11 +105,14 @@ class session
         keep(made, calls);
     }
     /* As zkl_session_close: throws ZKL_ETIMEOUT when the servers did not confirm in time; it is
-     * closed all the same. */
+     * closed all the same. Throws ZKL_EDEADLK, and nothing has happened, when it is refused. */
     void close(time_limit timeout)
     {
-        zkl_session *closing = session_.release();
-        detail::check([&](zkl_error *) { return zkl_session_close(closing, timeout.ms()); });
+        int code = zkl_session_close(get(), timeout.ms());
+        if (code != ZKL_EDEADLK) {
+            session_.release();
+        }
+        detail::check([&](zkl_error *) { return code; });
     }
     /* zkl_session_close_async: done(std::exception_ptr) is called once, with what close would
      * throw. The session is closed from the return on; what is returned is for

@@ -620,6 +620,17 @@ static void assigned()
     CHECK(given_up == 1 && !partition.owns("a"));
 }
 
+// Refused in a function under a grant, a close changes nothing.
+static void close_refused()
+{
+    zklock::session session("memory:cxx");
+    zklock::mutex mutex(session, "/cxx/close-refused");
+    mutex.run([&](const zklock::cancel_flag &, int64_t) { THROWS(ZKL_EDEADLK, session.close(patience)); });
+    CHECK(session.state() == ZKL_SESSION_CONNECTED);
+    session.close(patience);
+    CHECK(!session.get());
+}
+
 // The options' functions go when the last callback was made.
 static void closed_later()
 {
@@ -660,6 +671,7 @@ int main()
     standing();
     opened_later();
     assigned();
+    close_refused();
     closed_later();
     return 0;
 }
