@@ -195,15 +195,14 @@ static int start(zkl_session **out, const char *servers, const zkl_session_optio
     if (rc == ZKL_OK) {
         rc = later ? begin_open(session, later, err) : await_open(session, err);
         session->status.closing = rc != ZKL_OK;
+        *out = rc == ZKL_OK ? session : NULL; /* before done or state_fn can be called */
         zkl__session_leave(session);
     }
     if (rc != ZKL_OK) {
         int64_t give_up = later ? 0 : GIVE_UP_MS;
         zkl__session_stop(session, zkl__session_deadline(session, give_up));
-        return rc;
     }
-    *out = session;
-    return ZKL_OK;
+    return rc;
 }
 
 static int open_session(zkl_session **out, const char *servers, const zkl_session_options *options,

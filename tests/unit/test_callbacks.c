@@ -346,6 +346,35 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_a_grant_given_up_before_its_completio
     one = kit_open(NULL);
 }
 
+static _Thread_local struct mailbox *awaited;
+
+void __real_zkl__session_leave(zkl_session *session);
+void __wrap_zkl__session_leave(zkl_session *session);
+void __wrap_zkl__session_leave(zkl_session *session)
+{
+    struct mailbox *box = awaited;
+    awaited = NULL;
+    __real_zkl__session_leave(session);
+    CU_ASSERT_TRUE(!box || mailbox_wait(box, 1));
+}
+
+static void on_opened(int code, const zkl_error *err, void *payload)
+{
+    CU_ASSERT_PTR_NOT_NULL(one);
+    on_ended(code, err, payload);
+}
+
+/* Before the call that opens the session returns, as soon as it leaves the session's mutex. */
+TEST(test_a_session_is_written_before_its_done)
+{
+    struct mailbox box = MAILBOX_INIT;
+    one = NULL;
+    awaited = &box;
+    ASSERT_OK_FATAL(zkl_session_open_async(&one, PLACE, NULL, on_opened, &box, NULL));
+    CU_ASSERT_EQUAL(mailbox_count(&box), 1);
+    kit_close(one);
+}
+
 /* --- states -------------------------------------------------------------------------------------------------------- */
 
 TEST_WITH_SESSIONS_OF(kit_dispatched, test_states_are_told_as_the_latest_but_every_loss_is)
