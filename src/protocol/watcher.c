@@ -59,7 +59,16 @@ static bool set_watch(struct zkl__watcher *w, const struct zkl__op *op)
     }
     zkl__path_join(w->path, w->room, op->dir, op->name);
     w->watch.entry.path = w->path;
-    return zkl__watch_add(w->core, &w->watch) == ZKL_OK;
+    int rc = zkl__watch_add(w->core, &w->watch);
+    if (rc == ZKL_ELIMIT && !w->over_limit) {
+        zkl__core_warn(w->core, NULL,
+                       "this session has reached its limit of %zu bytes of watched paths: an "
+                       "observer or a member waits for room. Use another session for some of the "
+                       "paths. It waits to watch %s",
+                       w->core->config.watch_bytes_max, w->path);
+    }
+    w->over_limit = rc == ZKL_ELIMIT;
+    return rc == ZKL_OK;
 }
 
 static void send_operation(struct zkl__watcher *w, const struct zkl__op *op)

@@ -38,6 +38,7 @@ struct zkl__watcher {
     size_t looks;     /* under way */
     int64_t retry_at; /* nothing is sent before; 0: now */
     int64_t pause;    /* ns: the last one; 0: nothing was refused */
+    bool over_limit;  /* the session had no room for the last watch: logged */
     struct zkl__watch watch;
     char *path; /* of the watch */
     size_t room;

@@ -2,6 +2,7 @@
  * and ends out of season. */
 #include "script.h"
 #include "core_internal.h"
+#include "observer.h"
 
 #define MANY 450
 
@@ -176,6 +177,40 @@ TEST(test_too_many_watched_bytes)
     script_run(1000 * MS);
     CU_ASSERT_EQUAL(script_ours(), 0);
     script_finish_failed(&me, ZKL_ELIMIT);
+}
+
+static bool count_shown(void *owner, const struct zkl__leader *leader)
+{
+    (void)leader;
+    ++*(int *)owner;
+    return true;
+}
+
+/* An observer waits for room, and warns once, however often it tries. */
+#define LONG_PATH "/longer-than-what-is-left-of-the-limit"
+
+TEST_IN_SCRIPT(test_too_many_watched_bytes_for_an_observer)
+{
+    int shown = 0;
+    struct zkl__watch big;
+    struct zkl__observer observer = {.dir = LONG_PATH, .show = count_shown};
+    zkl__observer_begin(&observer, script.core, &shown);
+    for (int round = 1; round <= 2; round++) {
+        watch_much(&big);
+        script_step((struct zkl__event){.kind = ZKL__EV_WAKE, .watcher = &observer.watcher});
+        script_run(10000 * MS);
+        CU_ASSERT_EQUAL(script.warnings, round);
+        CU_ASSERT_PTR_NOT_NULL(strstr(script.warned, "limit of 100000 bytes"));
+        CU_ASSERT_PTR_NOT_NULL(strstr(script.warned, LONG_PATH));
+        CU_ASSERT_EQUAL(shown, round - 1);
+        zkl__watch_remove(script.core, &big);
+        script_run(3000 * MS);
+        CU_ASSERT_EQUAL(shown, round);
+        script_put(LONG_PATH, 0); /* so it looks again */
+        script_deliver();
+        script_remove(LONG_PATH);
+    }
+    zkl__observer_end(&observer);
 }
 
 /* --- no memory ----------------------------------------------------------------------------------------------------- */
