@@ -636,17 +636,20 @@ struct zkl__list_index {
     size_t count;
     struct zkl__list_entry {
         const char *name;
-        int32_t position; /* number less base */
+        struct zkl__contender *owner; /* of this session, when the list came; NULL: none is */
+        int32_t position;             /* number less base */
         zkl_kind kind;
+        size_t same_from; /* the first of the entries right before it that are of its kind, too */
     } entries[];
 };
 /* base: the number of a contender that reads it. NULL: no memory. */
 struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct zkl__reply *list,
                                             int32_t base);
+/* NULL: no contender has this name. */
+struct zkl__list_entry *zkl__list_index_find(struct zkl__list_index *index, const char *name);
 
 /* Below, index may be NULL. */
-bool zkl__list_has(const struct zkl__reply *list, const struct zkl__list_index *index,
-                   const char *name);
+bool zkl__list_has(const struct zkl__reply *list, struct zkl__list_index *index, const char *name);
 
 /* The contender, or lease, with the highest number; NULL: there is none. */
 const char *zkl__list_last(const struct zkl__reply *list);

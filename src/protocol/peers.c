@@ -186,7 +186,7 @@ static struct zkl__contender *made_before(const struct zkl__contender *c)
 }
 
 /* Most times the one that has come before c. */
-static struct zkl__contender *find(const struct zkl__contender *c, const char *name)
+static struct zkl__contender *search(const struct zkl__contender *c, const char *name)
 {
     struct zkl__contender *other = made_before(c);
     while (other && strcmp(other->node.name, name) != 0) {
@@ -196,7 +196,18 @@ static struct zkl__contender *find(const struct zkl__contender *c, const char *n
         other = ZKL__OWNER(at, struct zkl__contender, peer.in_queue);
         other = strcmp(other->node.name, name) == 0 ? other : NULL;
     }
-    return other && may_be_followed(other) ? other : NULL;
+    return other;
+}
+
+/* Many may read one list, and their predecessors may all be other sessions'. So its index has the
+ * owners. It may be of another queue, or the owner's znode another one by now. */
+static struct zkl__contender *find(const struct zkl__contender *c, const char *name)
+{
+    struct zkl__list_index *index = c->core->index;
+    const struct zkl__list_entry *entry = index ? zkl__list_index_find(index, name) : NULL;
+    struct zkl__contender *other = entry ? entry->owner : search(c, name);
+    bool same = other && other->peer.queue == c->peer.queue && strcmp(other->node.name, name) == 0;
+    return same && may_be_followed(other) ? other : NULL;
 }
 
 static void follow(struct zkl__contender *c, struct zkl__contender *follows)
@@ -433,7 +444,7 @@ void zkl__peers_want_list(struct zkl__core *core, struct zkl__contender *c)
  * znode of the contender that it follows by its number. If not, it lists itself. A holder does so
  * when it is to pass its znode on. */
 static void check_reader(struct zkl__contender *c, const struct zkl__reply *reply,
-                         const struct zkl__list_index *index, int64_t sent)
+                         struct zkl__list_index *index, int64_t sent)
 {
     bool by_number = c->peer.follows && c->listed_at == NEVER;
     if (zkl__list_has(reply, index, c->node.name) &&
@@ -475,6 +486,17 @@ static void deliver_list(struct zkl__core *core, struct zkl__peer_queue *q, uint
     }
 }
 
+static void note_owners(struct zkl__list_index *index, const struct zkl__peer_queue *q)
+{
+    ZKL__EACH (struct zkl__contender, c, &q->contenders, peer.in_queue) {
+        struct zkl__list_entry *entry =
+            zkl__node_known(&c->node) ? zkl__list_index_find(index, c->node.name) : NULL;
+        if (entry) {
+            entry->owner = c;
+        }
+    }
+}
+
 /* NULL: it is to be read for few. */
 static struct zkl__list_index *index_for(const struct zkl__peer_queue *q, uint64_t list,
                                          const zkl_heap *heap, const struct zkl__reply *reply)
@@ -487,8 +509,12 @@ static struct zkl__list_index *index_for(const struct zkl__peer_queue *q, uint64
             one = c;
         }
     }
-    return readers > FEW ? zkl__list_index_new(heap, reply, zkl__name_sequence(one->node.name))
-                         : NULL;
+    struct zkl__list_index *index =
+        readers > FEW ? zkl__list_index_new(heap, reply, zkl__name_sequence(one->node.name)) : NULL;
+    if (index) {
+        note_owners(index, q);
+    }
+    return index;
 }
 
 static void note_strangers(struct zkl__core *core, struct zkl__peer_queue *q,

@@ -83,11 +83,17 @@ struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct z
     for (size_t i = 0; i < list->child_count; i++) {
         struct zkl__name name = zkl__name_parse(list->children[i]);
         if (name.kind != ZKL_KIND_FOREIGN) {
-            index->entries[index->count++] = (struct zkl__list_entry){
-                list->children[i], zkl__sequence_diff(name.sequence, base), name.kind};
+            index->entries[index->count++] =
+                (struct zkl__list_entry){.name = list->children[i],
+                                         .position = zkl__sequence_diff(name.sequence, base),
+                                         .kind = name.kind};
         }
     }
     zkl__sort(index->entries, index->count, sizeof *index->entries, compare_positions, NULL);
+    for (size_t i = 1; i < index->count; i++) {
+        bool same = index->entries[i].kind == index->entries[i - 1].kind;
+        index->entries[i].same_from = same ? index->entries[i - 1].same_from : i;
+    }
     return index;
 }
 
@@ -108,23 +114,22 @@ static size_t count_before(const struct zkl__list_index *index, int32_t position
 
 /* --- what is read in it ---------------------------------------------------------------------- */
 
-static bool index_has(const struct zkl__list_index *index, const char *name)
+struct zkl__list_entry *zkl__list_index_find(struct zkl__list_index *index, const char *name)
 {
     int32_t position = zkl__sequence_diff(zkl__name_sequence(name), index->base);
     for (size_t i = count_before(index, position);
          i < index->count && index->entries[i].position == position; i++) {
         if (strcmp(index->entries[i].name, name) == 0) {
-            return true;
+            return &index->entries[i];
         }
     }
-    return false;
+    return NULL;
 }
 
-bool zkl__list_has(const struct zkl__reply *list, const struct zkl__list_index *index,
-                   const char *name)
+bool zkl__list_has(const struct zkl__reply *list, struct zkl__list_index *index, const char *name)
 {
     if (index) {
-        return index_has(index, name);
+        return zkl__list_index_find(index, name);
     }
     for (size_t i = 0; i < list->child_count; i++) {
         if (strcmp(list->children[i], name) == 0) {
@@ -179,11 +184,12 @@ const char *zkl__list_predecessor(const struct zkl__contender *c, const struct z
                                   const struct zkl__list_index *index)
 {
     int32_t own = zkl__name_sequence(c->node.name);
-    for (size_t i = index ? list_before(c, index) : 0; i > 0; i--) {
+    for (size_t i = index ? list_before(c, index) : 0; i > 0;) {
         const struct zkl__list_entry *entry = &index->entries[i - 1];
         if (conflicts(c, entry->name, entry->kind)) {
             return entry->name;
         }
+        i = c->config.rule->waits_for & ZKL__KIND(entry->kind) ? i - 1 : entry->same_from;
     }
     if (index) {
         return NULL;

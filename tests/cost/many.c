@@ -316,6 +316,36 @@ static void many_in_one_queue(void)
     phase("grant");
 }
 
+/* Also to what follows from them: a list, another one, and a get. */
+static void await_all_replies(zkl_lock *holder)
+{
+    for (int i = 0; i < 4; i++) {
+        await_replies(holder);
+    }
+}
+
+/* Readers in one queue, all behind a writer of another session. */
+static void many_behind_a_stranger(void)
+{
+    zkl_lock *held;
+    must(zkl_write_lock_new(&rivals_lock, rival, "/many/queue", NULL, &err));
+    must(zkl_lock_acquire(rivals_lock, ZKL_WAIT_FOREVER, NULL, &err));
+    must(zkl_lock_new(&held, session, "/many/other", NULL, &err));
+    must(zkl_lock_acquire(held, ZKL_WAIT_FOREVER, NULL, &err));
+    EACH_OBJECT (i) {
+        must(zkl_read_lock_new(&locks[i], session, "/many/queue", NULL, &err));
+    }
+    must(zkl_testing_delay(session, true, &err));
+    start_acquires();
+    must(zkl_testing_delay(session, false, &err));
+    await_all_replies(held);
+    begin_phases();
+    must(zkl_testing_cut(session, &err));
+    must(zkl_testing_heal(session, &err));
+    await_all_replies(held);
+    phase("reconnect");
+}
+
 /* Waits that a stop token ends. */
 static void many_stops(void)
 {
@@ -545,15 +575,25 @@ static const struct {
     const char *name;
     void (*run)(void);
 } kinds[] = {
-    {"locks", many_locks},           {"async", many_async},
-    {"tries", many_tries},           {"waiters", many_waiters},
-    {"reads", many_reads},           {"elections", many_elections},
-    {"semaphores", many_semaphores}, {"lingering", many_lingering},
-    {"commits", many_commits},       {"stop", many_stops},
-    {"losses", many_losses},         {"close", many_at_close},
-    {"groups", many_groups},         {"observers", many_observers},
-    {"pieces", many_pieces},         {"calls", many_calls},
-    {"listed", many_listed},         {"queue", many_in_one_queue},
+    {"locks", many_locks},
+    {"async", many_async},
+    {"tries", many_tries},
+    {"waiters", many_waiters},
+    {"reads", many_reads},
+    {"elections", many_elections},
+    {"semaphores", many_semaphores},
+    {"lingering", many_lingering},
+    {"commits", many_commits},
+    {"stop", many_stops},
+    {"losses", many_losses},
+    {"close", many_at_close},
+    {"groups", many_groups},
+    {"observers", many_observers},
+    {"pieces", many_pieces},
+    {"calls", many_calls},
+    {"listed", many_listed},
+    {"queue", many_in_one_queue},
+    {"behind", many_behind_a_stranger},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
