@@ -504,7 +504,8 @@ static struct zkl__list_index *index_for(const struct zkl__peer_queue *q, uint64
     size_t readers = 0;
     const struct zkl__contender *one = NULL;
     ZKL__EACH (struct zkl__contender, c, &q->contenders, peer.in_queue) {
-        if (readers <= FEW && zkl__node_known(&c->node) && (c->peer.list == list || is_reader(c))) {
+        bool reads = c->peer.list == list || is_reader(c) || q->linger.used; /* note_strangers */
+        if (readers <= FEW && zkl__node_known(&c->node) && reads) {
             readers++;
             one = c;
         }

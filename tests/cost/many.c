@@ -324,14 +324,17 @@ static void await_all_replies(zkl_lock *holder)
     }
 }
 
-/* Readers in one queue, all behind a writer of another session. */
+/* Readers in one queue, all behind a writer of another session. For a lock that may linger a list shows whether strangers queue, too. */
 static void many_behind_a_stranger(void)
 {
-    zkl_lock *held;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    zkl_lock *held, *tried;
+    options.linger_ms = LONG;
     must(zkl_write_lock_new(&rivals_lock, rival, "/many/queue", NULL, &err));
     must(zkl_lock_acquire(rivals_lock, ZKL_WAIT_FOREVER, NULL, &err));
     must(zkl_lock_new(&held, session, "/many/other", NULL, &err));
     must(zkl_lock_acquire(held, ZKL_WAIT_FOREVER, NULL, &err));
+    must(zkl_lock_new(&tried, session, "/many/queue", &options, &err));
     EACH_OBJECT (i) {
         must(zkl_read_lock_new(&locks[i], session, "/many/queue", NULL, &err));
     }
@@ -340,6 +343,11 @@ static void many_behind_a_stranger(void)
     must(zkl_testing_delay(session, false, &err));
     await_all_replies(held);
     begin_phases();
+    if (zkl_lock_acquire(tried, 0, NULL, &err) != ZKL_EBUSY) {
+        must(ZKL_EINVAL);
+    }
+    await_replies(held);
+    phase("try");
     must(zkl_testing_cut(session, &err));
     must(zkl_testing_heal(session, &err));
     await_all_replies(held);
