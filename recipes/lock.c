@@ -283,12 +283,16 @@ void zkl_lock_free(zkl_lock *lock)
     zkl__lock_give_up(&lock->object, ZKL_ECANCELED);
     leave_lingering(lock);
     zkl__campaign_finish(lock);
-    zkl__calls_end(session, &lock->object, ZKL_ECANCELED);
-    finish_completions(lock);
-    zkl__calls_deliver(session, &lock->object);
-    zkl__callbacks_unpost(&session->callbacks, &lock->notice);
-    zkl__session_remove(session, &lock->object);
-    zkl__lock_unref(lock);
+    if (!zkl__session_forked(session)) {
+        zkl__calls_end(session, &lock->object, ZKL_ECANCELED);
+        finish_completions(lock);
+        zkl__calls_deliver(session, &lock->object);
+    }
+    if (!zkl__session_forked(session)) { /* else a callback forked, and this is the child */
+        zkl__callbacks_unpost(&session->callbacks, &lock->notice);
+        zkl__session_remove(session, &lock->object);
+        zkl__lock_unref(lock);
+    }
     zkl__session_leave(session);
 }
 
@@ -732,12 +736,13 @@ int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acquired_fn d
     return zkl__lock_acquire_async(lock, 1, timeout_ms, done, payload, err);
 }
 
-/* Runs the outstanding completions, or waits for them, but for those that this very thread runs. */
+/* Runs the outstanding completions, or waits for them, but for those that this very thread runs.
+ * When one of them forks, no other runs in the child. */
 static void finish_completions(zkl_lock *lock)
 {
     struct zkl__callbacks *callbacks = &lock->session->callbacks;
     struct zkl__completion *completion = lock->completions;
-    while (completion) {
+    while (completion && !zkl__session_forked(lock->session)) {
         if (zkl__callbacks_inside(callbacks, &completion->callback)) {
             completion = completion->next;
         } else {

@@ -334,7 +334,7 @@ void zkl__calls_deliver(zkl_session *session, struct zkl__object *owner)
 {
     struct zkl__callbacks *callbacks = &session->callbacks;
     struct zkl__call *at = first_of(session, owner);
-    while (at) {
+    while (at && !zkl__session_forked(session)) {
         struct zkl__call *next = next_of(at, owner);
         if (at->over && zkl__callbacks_inside(callbacks, &at->callback)) {
             leave_owner(at);

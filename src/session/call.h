@@ -171,7 +171,8 @@ void zkl__calls_poke(zkl_session *session, const struct zkl__object *owner);
 int zkl__calls_end(zkl_session *session, const struct zkl__object *owner, int code);
 int zkl__calls_cancel(zkl_session *session, const struct zkl__object *owner);
 /* Their owner is about to be freed. When this returns, the done of each call that is over has been
- * called, except the one that this thread is in: that call has no owner any more. */
+ * called, except the one that this thread is in: that call has no owner any more. When one of them
+ * forks, no other is called in the child, where this returns without the mutex. */
 void zkl__calls_deliver(zkl_session *session, struct zkl__object *owner);
 
 /* --- of run ---------------------------------------------------------------------------------- */

@@ -55,7 +55,8 @@ void zkl__callbacks_post(struct zkl__callbacks *callbacks, struct zkl__callback 
  */
 void zkl__callbacks_unpost(struct zkl__callbacks *callbacks, struct zkl__callback *callback);
 /* The callback, if it was queued or running, has run when this returns, unless this is called from
- * it. Waits for the thread; where there is none, or this is it, runs it here. Drops the mutex. */
+ * it. Waits for the thread; where there is none, or this is it, runs it here. Drops the mutex. It
+ * may fork: in the child this returns without the mutex. */
 void zkl__callbacks_finish(struct zkl__callbacks *callbacks, struct zkl__callback *callback);
 /* What is readable while something waits; where there is no thread, also when there is anything
  * else to go on with. -1: there is none. With the mutex. */

@@ -6,6 +6,9 @@
 #include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <zklock/zookeeper.h>
+
+#include "thread.h"
 
 #define QUEUE "/locks/fork"
 
@@ -95,6 +98,84 @@ TEST(test_fork_in_close)
     wait_for(child);
     kit_free(lock);
 }
+
+/* --- one of several functions that a call runs --------------------------------------------------------------------- */
+
+struct forker {
+    pid_t child;
+    int calls; /* the first one forks */
+};
+
+static void fork_once(struct forker *forker)
+{
+    if (forker->calls++ == 0) {
+        forker->child = fork();
+        if (forker->child == 0) {
+            alarm(20);
+        }
+    }
+}
+
+static void fork_when_ended(int code, const zkl_error *err, void *payload)
+{
+    (void)code, (void)err;
+    fork_once(payload);
+}
+
+static void fork_when_granted(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    (void)lock, (void)grant;
+    fork_when_ended(code, err, payload);
+}
+
+static bool a_call_can_be_cancelled(void)
+{
+    int state;
+    zkl__cancel_hold();
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    zkl__cancel_allow();
+    return state == PTHREAD_CANCEL_ENABLE;
+}
+
+/* Of the child: no other function was called there, and its calls begin and end as others do. */
+static void check_child(const struct forker *forker, bool fine)
+{
+    if (forker->child == 0) {
+        fine = fine && forker->calls == 1 && zkl_session_dispatch(one) == ZKL_EFORKED && !a_call_can_be_cancelled();
+        _exit(fine ? 0 : 1);
+    }
+    wait_for(forker->child);
+}
+
+TEST_WITH_SESSIONS_OF(kit_dispatched, test_fork_in_a_free_that_owes_completions)
+{
+    struct forker forker = {.child = -1};
+    zkl_lock *lock = kit_lock(one, QUEUE, LOCK_OPTIONS(.recursive = true));
+    kit_acquire(lock);
+    for (int i = 0; i < 2; i++) {
+        ASSERT_OK(zkl_lock_acquire_async(lock, 1000, fork_when_granted, &forker, NULL));
+    }
+    kit_free(lock);
+    check_child(&forker, true);
+    CU_ASSERT_EQUAL(forker.calls, 2);
+}
+
+TEST_WITH_SESSIONS_OF(kit_dispatched, test_fork_in_a_free_that_owes_calls)
+{
+    struct forker forker = {.child = -1};
+    zkl_data *data[2] = {NULL, NULL};
+    zkl_lock *lock = kit_hold(one, QUEUE, NULL);
+    for (int i = 0; i < 2; i++) {
+        ASSERT_OK(zkl_lock_read_async(&data[i], lock, QUEUE, false, 1000, fork_when_ended, &forker, NULL));
+    }
+    kit_free(lock);
+    check_child(&forker, true);
+    CU_ASSERT_EQUAL(forker.calls, 2);
+    zkl_data_free(data[0]);
+    zkl_data_free(data[1]);
+}
+
+/* --- sessions of parent and child ---------------------------------------------------------------------------------- */
 
 #if !defined(__SANITIZE_THREAD__) /* which starts no thread in the child of a process with threads */
 /* It has the mutex nearly all of the time. */
