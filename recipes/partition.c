@@ -170,8 +170,8 @@ static void revoke(struct zkl__piece *piece, bool lost)
     }
     o->revoked_fn(partition, piece->name, lost, o->payload);
     piece->in_callback = false;
-    if (!o->done_later) {
-        zkl__session_enter_even_closed(partition->handle.session, NULL);
+    if (!o->done_later &&
+        zkl__session_enter_even_closed(partition->handle.session, NULL) == ZKL_OK) {
         end_work(piece);
         zkl__session_leave(partition->handle.session);
     }
@@ -267,6 +267,9 @@ static enum zkl__work observe_piece(const struct zkl__piece *piece, struct zkl__
 static bool reconcile_piece_once(struct zkl__piece *piece)
 {
     struct zkl__lock_status now;
+    if (zkl__session_forked(piece->partition->handle.session)) {
+        return false; /* a function of the user has forked, and this is the child */
+    }
     enum zkl__work work = observe_piece(piece, &now);
     if (piece->in_callback) {
         return false; /* the caller of that function goes on when it returns */
@@ -523,7 +526,9 @@ static void enter_callback(zkl_partition *partition)
 
 static void leave_callback(zkl_partition *partition)
 {
-    zkl__session_enter_even_closed(partition->handle.session, NULL);
+    if (zkl__session_enter_even_closed(partition->handle.session, NULL) != ZKL_OK) {
+        return;
+    }
     bool outermost = --partition->callback_depth == 0,
          last = outermost && partition->freed_in_callback;
     if (outermost && partition->phase == ZKL__PARTITION_UNWINDING && partition->busy == 0) {
@@ -894,6 +899,9 @@ int zkl_partition_stop(zkl_partition *partition, zkl_error *err)
     if (rc == ZKL_OK) {
         begin_stop(partition);
         zkl__callbacks_finish(&session->callbacks, &partition->handle.notice);
+        if (zkl__session_forked(session)) {
+            rc = zkl__fail(err, ZKL_EFORKED, 0, NULL, "a callback forked, and this is the child");
+        }
         zkl__session_leave(session);
     }
     return rc;

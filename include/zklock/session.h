@@ -27,8 +27,9 @@
  *
  * fork. In the child of a fork every call on the parent's session fails with ZKL_EFORKED and
  * touches nothing; the child opens its own session. A callback may fork; when the child returns
- * from it, zkl_session_dispatch or zkl_session_close returns ZKL_EFORKED there, or, on a thread of
- * the session, the child process ends.
+ * from it, no other callback runs there: zkl_session_dispatch, zkl_session_close or
+ * zkl_partition_stop returns ZKL_EFORKED, a free returns, or, on a thread of the session, the child
+ * process ends.
  *
  * Errors. Each function names its own. Besides those, a function that returns a code may return
  * ZKL_EINVAL (an argument is NULL or out of range: the text says which), ZKL_EFORKED, and

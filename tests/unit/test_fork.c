@@ -175,6 +175,46 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_fork_in_a_free_that_owes_calls)
     zkl_data_free(data[1]);
 }
 
+struct forking_member {
+    struct forker assigned, revoked;
+};
+
+static void fork_when_assigned(zkl_partition *partition, const char *piece, int64_t token, void *payload)
+{
+    (void)partition, (void)piece, (void)token;
+    fork_once(&((struct forking_member *)payload)->assigned);
+}
+
+static void fork_when_revoked(zkl_partition *partition, const char *piece, bool lost, void *payload)
+{
+    (void)partition, (void)piece, (void)lost;
+    fork_once(&((struct forking_member *)payload)->revoked);
+}
+
+TEST_WITH_SESSIONS_OF(kit_dispatched, test_fork_in_the_functions_of_a_partition)
+{
+    static const char *const pieces[] = {"a", "b"};
+    struct forking_member member = {.assigned.child = -1, .revoked.child = -1};
+    zkl_partition *partition;
+    zkl_partition_options options = ZKL_PARTITION_OPTIONS_INIT;
+    options.assigned_fn = fork_when_assigned;
+    options.revoked_fn = fork_when_revoked;
+    options.payload = &member;
+    ASSERT_OK_FATAL(zkl_partition_new(&partition, one, "/work", pieces, 2, &options, NULL));
+    ASSERT_OK_FATAL(zkl_partition_start(partition, NULL));
+    int ran = 0;
+    while (member.assigned.child != 0 && member.assigned.calls < 2 && kit_readable(one, 10000)) {
+        ran = zkl_session_dispatch(one);
+    }
+    check_child(&member.assigned, ran == ZKL_EFORKED);
+    CU_ASSERT_EQUAL(member.assigned.calls, 2);
+    int stopped = zkl_partition_stop(partition, NULL);
+    check_child(&member.revoked, stopped == ZKL_EFORKED);
+    ASSERT_OK(stopped);
+    CU_ASSERT_EQUAL(member.revoked.calls, 2);
+    zkl_partition_free(partition);
+}
+
 /* --- sessions of parent and child ---------------------------------------------------------------------------------- */
 
 #if !defined(__SANITIZE_THREAD__) /* which starts no thread in the child of a process with threads */
