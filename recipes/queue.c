@@ -283,6 +283,16 @@ int zkl_queue_remove_async(zkl_session *session, const char *path, const char *n
 
 /* --- the request to release ------------------------------------------------------------------ */
 
+/* NULL: nobody holds it. */
+static const char *find_holder(const zkl_queue *queue)
+{
+    size_t i = 0;
+    while (i < queue->count && !queue->entries[i].holds) {
+        i++;
+    }
+    return i < queue->count ? queue->entries[i].name : NULL;
+}
+
 /* The contender has the holder's side of it (protocol/contender.h, revocable). */
 static int run_revoke(struct zkl__call *call)
 {
@@ -292,11 +302,11 @@ static int run_revoke(struct zkl__call *call)
     q->node = q->given;
     if (!q->given[0]) {
         AWAIT_CALL(call, read_queue(q));
-        if (q->snapshot->public.count == 0) {
+        q->node = find_holder(&q->snapshot->public);
+        if (!q->node) {
             RETURN(call,
                    zkl__fail(call->err, ZKL_ENOTHELD, 0, path, "nobody holds it or waits for it"));
         }
-        q->node = q->snapshot->entries[0].name;
     }
     q->sealed = zkl__name_sealed(q->node);
     /* Sent once, because a second copy would be a second request. When the reply is lost, the error

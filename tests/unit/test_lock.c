@@ -279,6 +279,18 @@ TEST_WITH_SESSIONS(test_waiter_is_asked)
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
 }
 
+/* A znode without a session is first by its name, and holds nothing. */
+TEST_WITH_SESSIONS(test_no_stray_is_asked)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_lock *lock = kit_hold(one, QUEUE, LOCK_OPTIONS(.revoke_fn = on_revoke, .payload = &box));
+    kit_must_write(ZKL__OP_CREATE, QUEUE, "_c_00000000-lock-0000000000", NULL);
+    ASSERT_OK(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL));
+    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+    kit_release(lock);
+    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL), ZKL_ENOTHELD);
+}
+
 TEST_WITH_SESSIONS(test_nobody_to_ask)
 {
     static const char node[] = "_c_11111111-1111-4111-8111-111111111111-lock-0000000007";
