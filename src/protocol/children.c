@@ -18,19 +18,36 @@ static bool is_counted(bool (*counts)(const char *name), const char *name)
     return !counts || counts(name);
 }
 
+/* Between the lists as many children were created as have new names. Then no name that both lists
+ * show was created in between. */
+static bool only_added(const struct zkl__children *fresh, const struct zkl__children *old,
+                       size_t kept)
+{
+    size_t added = fresh->count - kept;
+    added += fresh->others > old->others ? fresh->others - old->others : 0;
+    return fresh->czxid == old->czxid && fresh->created - old->created == 2 * (uint32_t)added;
+}
+
 /* Both by name: one walk through both. */
 static void inherit(struct zkl__children *fresh, const struct zkl__children *old)
 {
-    size_t at = 0;
-    for (size_t i = 0; old && i < fresh->count; i++) {
+    size_t at = 0, kept = 0;
+    for (size_t i = 0; i < fresh->count; i++) {
         while (at < old->count && strcmp(old->all[at].name, fresh->all[i].name) < 0) {
             at++;
         }
-        bool lives = at < old->count && old->all[at].verdict == ZKL__CHILD_EPHEMERAL;
-        if (lives && strcmp(old->all[at].name, fresh->all[i].name) == 0) {
-            fresh->all[i].verdict = ZKL__CHILD_EPHEMERAL;
-            fresh->all[i].czxid = old->all[at].czxid;
+        if (at < old->count && strcmp(old->all[at].name, fresh->all[i].name) == 0) {
+            kept++;
+            if (old->all[at].verdict == ZKL__CHILD_EPHEMERAL) {
+                fresh->all[i].verdict = ZKL__CHILD_EPHEMERAL;
+                fresh->all[i].czxid = old->all[at].czxid;
+            }
         }
+    }
+    bool known = only_added(fresh, old, kept);
+    for (size_t i = 0; !known && i < fresh->count; i++) {
+        fresh->all[i].verdict = ZKL__CHILD_UNKNOWN;
+        fresh->all[i].czxid = 0;
     }
 }
 
@@ -49,6 +66,10 @@ static struct zkl__children *copy(const zkl_heap *heap, const struct zkl__reply 
     if (!fresh) {
         return NULL;
     }
+    fresh->others = list->child_count - count;
+    fresh->czxid = list->stat.czxid;
+    /* "cversion" is twice the creates less the children (DataNode.copyStat). */
+    fresh->created = (uint32_t)list->stat.cversion + (uint32_t)list->stat.child_count;
     char *text = (char *)(fresh->all + count);
     for (size_t i = 0; i < list->child_count; i++) {
         if (is_counted(counts, list->children[i])) {
@@ -64,7 +85,7 @@ bool zkl__children_renew(const zkl_heap *heap, struct zkl__children **children,
 {
     struct zkl__children *old = *children;
     *children = copy(heap, list, counts);
-    if (*children) {
+    if (*children && old) {
         inherit(*children, old);
     }
     zkl__free(heap, old);

@@ -2,9 +2,9 @@
  * (op.h).
  *
  * A list brings names only, so each child is read once. That a session owns it is known as long as
- * the lists show its name. A child that no session owns is read again after each list, because
- * somebody may have created the name anew. A child that may not be read counts: to pass over it
- * would be unsafe. */
+ * the lists show its name and nobody can have created that name anew: as many children were created
+ * between two lists as names are new. Else all are read again. A child that no session owns is read
+ * again after each list. A child that may not be read counts: to pass over it would be unsafe. */
 #ifndef ZKL_PROTOCOL_CHILDREN_H
 #define ZKL_PROTOCOL_CHILDREN_H
 
@@ -26,6 +26,9 @@ struct zkl__child {
 /* One block; by name. */
 struct zkl__children {
     size_t count;
+    size_t others;    /* children that do not count by their names */
+    int64_t czxid;    /* of the znode */
+    uint32_t created; /* twice the number of children that were ever created there */
     struct zkl__child all[];
 };
 

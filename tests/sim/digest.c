@@ -254,6 +254,7 @@ static void plain_memory_of(const struct walk *w, const struct zkl__semaphore *i
         return;
     }
     struct zkl__children *leases = (void *)scratch;
+    leases->czxid = rank(leases->czxid);
     for (size_t i = 0; i < leases->count; i++) {
         leases->all[i].czxid = 0; /* noted for groups */
     }

@@ -127,11 +127,17 @@ TEST(test_watches_of_one_hash)
 
 /* --- children ----------------------------------------------------------------------------------------------------------- */
 
+static bool is_short(const char *name)
+{
+    return strlen(name) == 1;
+}
+
 /* What lives is not asked again, what does not is; what went, or may not be looked at, is not overlooked. */
 TEST(test_verdicts_on_children)
 {
     const char *list[] = {"b", "a", "d", "c"}, *later[] = {"e", "c", "b", "a"};
-    const struct zkl__reply reply = {.children = list, .child_count = 4}, next = {.children = later, .child_count = 4};
+    const struct zkl__reply reply = {.children = list, .child_count = 4, .stat = {.child_count = 4, .cversion = 4}};
+    const struct zkl__reply next = {.children = later, .child_count = 4, .stat = {.child_count = 4, .cversion = 6}};
     const struct zkl__reply living = {.stat = {.ephemeral_owner = 7, .czxid = 5}}, stray = {.rc = ZKL__RC_OK};
     const struct zkl__reply gone = {.rc = ZKL__RC_NONODE}, refused = {.rc = ZKL__RC_NOAUTH};
     struct zkl__children *children = NULL;
@@ -154,6 +160,38 @@ TEST(test_verdicts_on_children)
     CU_ASSERT_EQUAL(children->all[2].verdict, ZKL__CHILD_UNKNOWN);
     CU_ASSERT_EQUAL(children->all[3].verdict, ZKL__CHILD_UNKNOWN);
     free(children);
+}
+
+/* Whether a child that lives is still known to live after the next list, which has this stat. */
+static bool still_lives(const char **names, size_t count, struct zkl__stat stat)
+{
+    const char *list[] = {"a", "strange"};
+    const struct zkl__reply reply = {
+        .children = list, .child_count = 2, .stat = {.czxid = 5, .child_count = 2, .cversion = INT32_MAX}};
+    const struct zkl__reply living = {.stat = {.ephemeral_owner = 7}};
+    struct zkl__reply next = {.children = names, .child_count = count, .stat = stat};
+    struct zkl__children *children = NULL;
+    CU_ASSERT_TRUE_FATAL(zkl__children_renew(&plain_heap, &children, &reply, is_short));
+    zkl__child_judge(&children->all[0], &living);
+    next.stat.child_count = (int32_t)count;
+    next.stat.cversion = (int32_t)(INT32_MAX + (uint32_t)stat.cversion);
+    CU_ASSERT_TRUE_FATAL(zkl__children_renew(&plain_heap, &children, &next, is_short));
+    bool lives = children->all[0].verdict == ZKL__CHILD_EPHEMERAL;
+    free(children);
+    return lives;
+}
+
+/* Somebody may have deleted a name and created it again between two lists. */
+TEST(test_a_child_created_anew)
+{
+    const char *names[] = {"a", "strange", "b", "stranger"};
+    CU_ASSERT_TRUE(still_lives(names, 2, (struct zkl__stat){.czxid = 5}));
+    CU_ASSERT_TRUE(still_lives(names, 1, (struct zkl__stat){.czxid = 5, .cversion = 1}));
+    CU_ASSERT_TRUE(still_lives(names, 4, (struct zkl__stat){.czxid = 5, .cversion = 2}));
+    CU_ASSERT_FALSE(still_lives(names, 2, (struct zkl__stat){.czxid = 5, .cversion = 2}));
+    CU_ASSERT_FALSE(still_lives(names, 1, (struct zkl__stat){.czxid = 5, .cversion = 3}));
+    CU_ASSERT_FALSE(still_lives(names, 4, (struct zkl__stat){.czxid = 5, .cversion = 4}));
+    CU_ASSERT_FALSE(still_lives(names, 2, (struct zkl__stat){.czxid = 6})); /* of another directory */
 }
 
 /* --- assignments of a partition ----------------------------------------------------------------------------------------- */
