@@ -157,6 +157,10 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         acquisition->downgraded = true;
         zkl__signal_raise(&acquisition->changed);
         break;
+    case ZKL__NOT_DOWNGRADED:
+        acquisition->rule = lock->recipe->rule;
+        zkl__signal_raise(&acquisition->changed);
+        break;
     case ZKL__REVOKED:
         if (current) {
             zkl__lock_notify_revoked(lock);

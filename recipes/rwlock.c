@@ -36,18 +36,25 @@ int zkl_write_lock_new(zkl_lock **out, zkl_session *session, const char *path,
 
 /* --- from a writer to a reader --------------------------------------------------------------- */
 
-/* Until the server has released the write side, the lock is lost, or the time is up. */
+/* Until the server has released the write side or refused that, the lock is lost, or the time is
+ * up. */
 static int await_downgrade(zkl_lock *lock, struct zkl__acquisition *acquisition, zkl_error *err)
 {
     zkl_session *session = lock->session;
     int64_t deadline = zkl__session_deadline(session, lock->options.release_timeout_ms);
     bool more = true;
-    while (more && !acquisition->downgraded && zkl__acquisition_holds(acquisition)) {
+    while (more && !acquisition->downgraded && acquisition->rule == &reader &&
+           zkl__acquisition_holds(acquisition)) {
         more = zkl__session_wait(session, &acquisition->changed, deadline);
     }
     if (!zkl__acquisition_holds(acquisition)) {
         return zkl__fail(err, ZKL_ELOST, 0, lock->path, "lost or released meanwhile: %s",
                          acquisition->why);
+    }
+    if (acquisition->rule != &reader) {
+        return zkl__fail(
+            err, ZKL_ECONFLICT, 0, lock->path,
+            "still a write lock: another znode has the name that the reader's would get");
     }
     if (!acquisition->downgraded) {
         return zkl__fail(err, ZKL_ETIMEOUT, 0, lock->path,

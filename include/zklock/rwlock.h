@@ -37,9 +37,10 @@ ZKL_API int zkl_write_lock_new(zkl_lock **out, zkl_session *session, const char 
  * its release the object queues as a writer again. Waits for the server's response for
  * release_timeout_ms at most. ZKL_ETIMEOUT: it has not come yet; the lock is still held, counts as
  * a read lock from now on, and the replacement goes on by itself. ZKL_ELOST: lost, or lost
- * meanwhile; release it. ZKL_EINVAL: lock is no write lock, or has a revoke_fn, because requests
- * would be lost with the znode. ZKL_ENOTHELD, ZKL_EDEADLK (acquired several times: release all but
- * one first), ZKL_ECLOSED, ZKL_EFORKED. */
+ * meanwhile; release it. ZKL_ECONFLICT: somebody else's znode has the name that the reader's would
+ * get; the lock is still held as a write lock. ZKL_EINVAL: lock is no write lock, or has a
+ * revoke_fn, because requests would be lost with the znode. ZKL_ENOTHELD, ZKL_EDEADLK (acquired
+ * several times: release all but one first), ZKL_ECLOSED, ZKL_EFORKED. */
 ZKL_API int zkl_write_lock_downgrade(zkl_lock *lock, zkl_error *err);
 
 #ifdef __cplusplus

@@ -52,8 +52,9 @@ enum zkl__outcome_kind {
     ZKL__LOSS,     /* was held. Reported once; the owner still has to release it */
     ZKL__RELEASED, /* last word after a release: no node is left, or the session is over. The owner
                       forgets the contender */
-    ZKL__DOWNGRADED, /* held: its node is of the weaker kind now */
-    ZKL__REVOKED     /* held, config.revocable: another client requests that we release */
+    ZKL__DOWNGRADED,    /* held: its node is of the weaker kind now */
+    ZKL__REVOKED,       /* held, config.revocable: another client requests that we release */
+    ZKL__NOT_DOWNGRADED /* held as before: somebody else's znode has the name */
 };
 struct zkl__outcome {
     enum zkl__outcome_kind kind;

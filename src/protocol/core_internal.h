@@ -93,15 +93,18 @@ void zkl__node_removed(struct zkl__contender *c);
 
 /* === the weaker znode of a downgrade ========================================================== */
 
-/* The name of the znode that replaces ours has our uuid, our number, and the tag of config.rule,
- * which is the weaker rule already. */
+/* The name of the znode that replaces ours has our uuid, our number, and the tag of the weaker
+ * rule. */
 struct zkl__replacement {
     enum zkl__replacing {
         ZKL__REPLACING_NOT,
         ZKL__REPLACING,
-        ZKL__REPLACED_PERHAPS /* a response was lost: the replacement may be done */
+        ZKL__REPLACED_PERHAPS,   /* a response was lost: the replacement may be done */
+        ZKL__REPLACED_OR_REMOVED /* our znode is deleted: by the replacement if the new one is ours,
+                                    else by somebody else */
     } state;
     int32_t sequence; /* our number: our znode may be deleted before the response is here */
+    const struct zkl__rule *rule; /* config.rule when the replacement is done */
 };
 
 void zkl__replacement_on_downgrade(struct zkl__contender *c);
@@ -415,9 +418,9 @@ enum zkl__role {
     ZKL__ROLE_SYNC_POINT, /* committed check of the directory: what was sent before is in the next
                           list, or nowhere */
     ZKL__ROLE_MAKE,       /* of the directory */
-    ZKL__ROLE_REPLACE,    /* replaces our node by one of a weaker kind */
-    ZKL__ROLE_READ,       /* of the directory: did the last holder release? */
-    ZKL__ROLE_CONFLICT,   /* who lives in the directories of a semaphore or a partition? */
+    ZKL__ROLE_REPLACE,  /* replaces our node by one of a weaker kind, or reads whose that one is */
+    ZKL__ROLE_READ,     /* of the directory: did the last holder release? */
+    ZKL__ROLE_CONFLICT, /* who lives in the directories of a semaphore or a partition? */
     ZKL__ROLES
 };
 #define UNDER_WAY(role) (1u << (role))

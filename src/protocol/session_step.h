@@ -86,7 +86,7 @@ enum zkl__event_kind {
     ZKL__EV_GIVE_BACK,   /* semaphore: held; count of its permits, the latest ones, but not all */
     ZKL__EV_LINGER_STOP, /* path: what lingers there is deleted now */
     ZKL__EV_DOWNGRADE,   /* contender: held; rule: a weaker one. Keeps its number and its token;
-                            DOWNGRADED follows */
+                            DOWNGRADED or NOT_DOWNGRADED follows */
     ZKL__EV_REQUEST, /* request, op: submits it, or answers ZKL__RC_UNSENT before the step ends */
     ZKL__EV_CLOSE,   /* everything pending fails with ZKL_ECLOSED, everything held is released; see
                zkl__core_idle */

@@ -396,7 +396,7 @@ void zkl__directory_on_reply(struct zkl__contender *c)
 /* out has ZKL__NAME_MAX bytes. */
 static void make_name(const struct zkl__contender *c, char *out)
 {
-    zkl__name_with_number(out, c->node.uuid, c->config.rule->tag, c->replacement.sequence);
+    zkl__name_with_number(out, c->node.uuid, c->replacement.rule->tag, c->replacement.sequence);
 }
 
 void zkl__replacement_on_downgrade(struct zkl__contender *c)
@@ -406,68 +406,108 @@ void zkl__replacement_on_downgrade(struct zkl__contender *c)
     if (c->state == ZKL__LOST) {
         return; /* the lease ended between the owner's look and this step */
     }
-    c->config.rule = c->event->rule;
     zkl__linger_disarm(c, "downgraded");
     zkl__own_watch_stop(c); /* the transaction uses the watch up */
     c->replacement.state = ZKL__REPLACING;
+    c->replacement.rule = c->event->rule;
     c->replacement.sequence = zkl__name_sequence(c->node.name);
     char name[ZKL__NAME_MAX];
     make_name(c, name);
     zkl__core_trace(c->core, c, "downgrades to %s", name);
 }
 
-/* As Curator's downgrade, but in one transaction. Sent again after a lost reply: that the new node
- * exists already is as good as success. */
+/* --- the transaction ------------------------------------------------------------------------- */
+
+/* As Curator's downgrade, but in one transaction. It is sent again after a lost reply. The delete
+ * is first, so each refusal has one reason: NONODE that our znode is deleted already, NODEEXISTS
+ * that it is there and another znode has the new name. */
+static void send_replace(struct zkl__contender *c)
+{
+    c->out->parts[0] = zkl__delete_op(c);
+    c->out->parts[1] = (struct zkl__op){.kind = ZKL__OP_CREATE,
+                                        .dir = c->config.path,
+                                        .name = c->out->replacement,
+                                        .data = c->config.metadata,
+                                        .size = strlen(c->config.metadata),
+                                        .mode = ZKL__EPHEMERAL,
+                                        .acl = c->config.acl};
+    zkl__contender_send(
+        c, ZKL__ROLE_REPLACE,
+        (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = c->out->parts, .part_count = 2});
+}
+
 void zkl__replacement_send(struct zkl__contender *c)
 {
-    if (c->replacement.state != ZKL__REPLACING_NOT &&
-        !(c->under_way & UNDER_WAY(ZKL__ROLE_REPLACE))) {
-        make_name(c, c->out->replacement);
-        c->out->parts[0] = (struct zkl__op){.kind = ZKL__OP_CREATE,
-                                            .dir = c->config.path,
-                                            .name = c->out->replacement,
-                                            .data = c->config.metadata,
-                                            .size = strlen(c->config.metadata),
-                                            .mode = ZKL__EPHEMERAL,
-                                            .acl = c->config.acl};
-        c->out->parts[1] = zkl__delete_op(c);
-        zkl__contender_send(
-            c, ZKL__ROLE_REPLACE,
-            (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = c->out->parts, .part_count = 2});
+    if (c->replacement.state == ZKL__REPLACING_NOT ||
+        (c->under_way & UNDER_WAY(ZKL__ROLE_REPLACE))) {
+        return;
+    }
+    make_name(c, c->out->replacement);
+    if (c->replacement.state == ZKL__REPLACED_OR_REMOVED) {
+        zkl__contender_send_of_node(c, ZKL__ROLE_REPLACE, ZKL__OP_EXISTS, c->out->replacement);
+    } else {
+        send_replace(c);
+    }
+}
+
+/* --- its reply ------------------------------------------------------------------------------- */
+
+static void replacement_done(struct zkl__contender *c)
+{
+    make_name(c, c->node.name);
+    c->replacement.state = ZKL__REPLACING_NOT;
+    c->config.rule = c->replacement.rule;
+    c->retry.pause = 0;
+    if (c->state == ZKL__HELD) {
+        zkl__contender_notify(c, ZKL__DOWNGRADED, ZKL_OK, 0, "downgraded");
+    }
+}
+
+/* Somebody made a znode of that name by hand, for the name is no secret. We hold as what we were.
+ */
+static void replacement_refused(struct zkl__contender *c)
+{
+    c->replacement.state = ZKL__REPLACING_NOT;
+    if (c->state == ZKL__HELD) {
+        zkl__contender_notify(c, ZKL__NOT_DOWNGRADED, ZKL_ECONFLICT, 0,
+                              "another znode has the name");
+    }
+}
+
+static void replacement_lost(struct zkl__contender *c)
+{
+    c->replacement.state = ZKL__REPLACING_NOT;
+    c->node.name[0] = '\0';
+    if (c->state == ZKL__HELD) {
+        zkl__node_removed(c);
     }
 }
 
 void zkl__replacement_on_reply(struct zkl__contender *c)
 {
     struct zkl__replacement *replacement = &c->replacement;
-    enum zkl__rc rc = c->event->reply->rc;
-    if (rc == ZKL__RC_NODEEXISTS && replacement->state != ZKL__REPLACED_PERHAPS) {
-        /* somebody made it by hand, for the name is no secret: we hold as what we were */
-        replacement->state = ZKL__REPLACING_NOT;
-    } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NODEEXISTS) {
-        char name[ZKL__NAME_MAX];
-        make_name(c, name);
-        zkl__name_copy(c->node.name, name);
-        replacement->state = ZKL__REPLACING_NOT;
-        c->retry.pause = 0;
-        if (c->state == ZKL__HELD) {
-            zkl__contender_notify(c, ZKL__DOWNGRADED, ZKL_OK, 0, "downgraded");
-        }
-    } else if (rc == ZKL__RC_NONODE) {
-        replacement->state = ZKL__REPLACING_NOT;
-        c->node.name[0] = '\0';
-        if (c->state == ZKL__HELD) {
-            zkl__node_removed(c);
-        }
+    const struct zkl__reply *reply = c->event->reply;
+    enum zkl__rc rc = reply->rc;
+    bool stats = replacement->state == ZKL__REPLACED_OR_REMOVED;
+    bool perhaps = replacement->state == ZKL__REPLACED_PERHAPS;
+    bool another = stats && rc == ZKL__RC_OK && !zkl__is_own(&reply->stat, c->core->session_id);
+    if (rc == ZKL__RC_NODEEXISTS) {
+        replacement_refused(c);
+    } else if (rc == ZKL__RC_NONODE && perhaps && c->state == ZKL__HELD) {
+        replacement->state = ZKL__REPLACED_OR_REMOVED;
+    } else if ((rc == ZKL__RC_NONODE && !perhaps) || another) {
+        replacement_lost(c);
+    } else if (rc == ZKL__RC_OK || (stats && rc == ZKL__RC_NOAUTH)) {
+        replacement_done(c);
     } else if (c->state != ZKL__HELD) {
-        if (rc == ZKL__RC_UNKNOWN || replacement->state == ZKL__REPLACED_PERHAPS) {
+        if (rc == ZKL__RC_UNKNOWN || replacement->state != ZKL__REPLACING) {
             node_doubt(&c->node); /* then the list shows which of the two exists */
         }
         replacement->state = ZKL__REPLACING_NOT;
-    } else if (rc == ZKL__RC_UNKNOWN) {
-        replacement->state = ZKL__REPLACED_PERHAPS;
-    } else {
+    } else if (rc != ZKL__RC_UNKNOWN) {
         zkl__contender_retry_later(c);
+    } else if (!stats) {
+        replacement->state = ZKL__REPLACED_PERHAPS;
     }
 }
 

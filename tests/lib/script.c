@@ -337,6 +337,10 @@ static void hear(void *payload, const struct zkl__outcome *outcome)
         owner->lost++;
         break;
     case ZKL__DOWNGRADED:
+        owner->downgraded++;
+        break;
+    case ZKL__NOT_DOWNGRADED:
+        owner->not_downgraded++;
         break;
     case ZKL__REVOKED:
         owner->revoked++;

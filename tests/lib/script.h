@@ -70,7 +70,7 @@ struct script_news {
 struct script_owner {
     struct zkl__contender *contender; /* or: */
     struct zkl__multi *joint;         /* both NULL after the last word */
-    int granted, failed, jeopardy, safe, lost, released, revoked;
+    int granted, failed, jeopardy, safe, lost, released, revoked, downgraded, not_downgraded;
     bool unclean;
     int code, zk_code; /* of FAILED or RELEASED */
     int64_t token, serial;

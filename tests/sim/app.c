@@ -103,6 +103,7 @@ void sim_app_outcome(struct sim_attempt *attempt, const struct zkl__outcome *out
         attempt->jeopardy = outcome->kind == ZKL__JEOPARDY;
         break;
     case ZKL__DOWNGRADED:
+    case ZKL__NOT_DOWNGRADED:
     case ZKL__REVOKED:
         break;
     }

@@ -287,6 +287,8 @@ static bool legal(const struct sim_attempt *attempt, enum zkl__outcome_kind kind
         return holding;
     case ZKL__DOWNGRADED:
         return holding && attempt->plan->downgrade && attempt->shared;
+    case ZKL__NOT_DOWNGRADED:
+        return false; /* nobody makes such a name */
     case ZKL__REVOKED:
         return false; /* nobody asked */
     case ZKL__RELEASED:
@@ -305,8 +307,8 @@ static void check_loss(struct sim *s, struct sim_attempt *attempt)
     }
 }
 
-static const char *const outcome_names[] = {"granted", "failed",   "jeopardy",   "safe",
-                                            "loss",    "released", "downgraded", "revoked"};
+static const char *const outcome_names[] = {"granted",  "failed",     "jeopardy", "safe",          "loss",
+                                            "released", "downgraded", "revoked",  "not downgraded"};
 
 void sim_judge_outcome(struct sim_attempt *attempt, const struct zkl__outcome *outcome)
 {

@@ -426,4 +426,71 @@ TEST_IN_SCRIPT(test_one_wake_up_each)
     CU_ASSERT_EQUAL(script.submits - before, 1);
 }
 
+/* A downgrade to this name. */
+static void downgrade_ours(char *reader)
+{
+    snprintf(reader, SCRIPT_PATH, "%s", script_our_path());
+    memcpy(strstr(reader, "-__WRIT__"), "-__READ__", 9);
+    script_step((struct zkl__event){.kind = ZKL__EV_DOWNGRADE, .contender = me.contender, .rule = &script_reader});
+    OPS("multi(delete,create)");
+}
+
+/* Its reply is lost, and the name is there: the replacement's, another znode that was there before and refused it, or one that was
+ * created when somebody had deleted ours. */
+TEST(test_downgrade_of_unknown_fate)
+{
+    enum { DONE, REFUSED, REMOVED, HIDDEN, WAYS };
+    for (int way = 0; way < WAYS; way++) {
+        char reader[SCRIPT_PATH], writer[SCRIPT_PATH];
+        script_begin();
+        script.hide_ours = way == HIDDEN;
+        enter_with(&me, &script_writer);
+        snprintf(writer, sizeof writer, "%s", script_our_path());
+        downgrade_ours(reader);
+        if (way == REFUSED || way == REMOVED) {
+            script_put(reader, 0);
+        }
+        script_suspend(1);
+        if (way == REMOVED) {
+            script_remove(writer);
+        }
+        script_connect();
+        script_run(1000 * MS);
+        CU_ASSERT_EQUAL(me.downgraded, way == DONE || way == HIDDEN);
+        CU_ASSERT_EQUAL(me.not_downgraded, way == REFUSED);
+        CU_ASSERT_EQUAL(me.lost, way == REMOVED);
+        script_release(&me);
+        script_answer_all();
+        CU_ASSERT_EQUAL(me.released, 1);
+        CU_ASSERT_EQUAL(script_ours(), 0);
+        CU_ASSERT_EQUAL(script_find(reader) != NULL, way == REFUSED || way == REMOVED);
+        script_finish();
+    }
+}
+
+/* The same, and released before anything more of it is known. */
+TEST(test_release_during_a_downgrade_of_unknown_fate)
+{
+    for (int answers = 0; answers <= 1; answers++) {
+        for (int taken = 0; taken <= 1; taken++) {
+            char reader[SCRIPT_PATH];
+            script_begin();
+            enter_with(&me, &script_writer);
+            downgrade_ours(reader);
+            if (taken) {
+                script_put(reader, 0);
+            }
+            script_reconnect(1);
+            for (int i = 0; i < answers; i++) {
+                script_answer();
+            }
+            script_release(&me);
+            script_run(1000 * MS);
+            CU_ASSERT_EQUAL(me.released, 1);
+            CU_ASSERT_EQUAL(script_ours(), 0);
+            script_finish();
+        }
+    }
+}
+
 TESTS("contender_release")
