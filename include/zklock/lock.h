@@ -83,7 +83,8 @@ typedef struct zkl_lock_options {
     zkl_stop *stop;
     /* The highest queue position (see zkl_lock_position_fn) at which an acquire queues. If more
      * contenders are ahead, it ends with ZKL_EBUSY; also when it queues again after its session was
-     * lost. 0: no limit. Not for multi-locks and semaphores */
+     * lost. It reads their znodes first, one more than the limit, for anybody may make names. 0: no
+     * limit. Not for multi-locks and semaphores */
     int64_t max_ahead;
     zkl_lock_position_fn position_fn; /* not for multi-locks and semaphores */
     /* ms that our znode stays after a release, so that this session is granted the lock again

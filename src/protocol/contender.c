@@ -320,7 +320,6 @@ static void decide_by_list(struct zkl__contender *c)
         return;
     }
     if (!zkl__predecessor_position(c)) {
-        zkl__contender_fail(c, ZKL_EBUSY, 0, "more are before us than max_ahead");
         return;
     }
     bool seen;

@@ -184,7 +184,8 @@ const char *zkl__predecessor_name(const struct zkl__contender *c);
 bool zkl__predecessor_list_watches(struct zkl__contender *c);
 void zkl__predecessor_look(struct zkl__contender *c);
 void zkl__predecessor_wait_for(struct zkl__contender *c, const char *name);
-/* Notifies the owner of the queue position, if it has changed. False: it exceeds max_ahead. */
+/* Notifies the owner of the queue position, if it has changed. False: more names than max_ahead are
+ * before ours, and an inspection of them decides. */
 bool zkl__predecessor_position(struct zkl__contender *c);
 /* There is no predecessor: the grant is next. */
 void zkl__predecessor_none(struct zkl__contender *c);

@@ -350,6 +350,16 @@ const char *zkl__inspection_nearest(const struct zkl__contender *c, bool *seen)
     return inspection->candidates[inspection->nearest].name;
 }
 
+static size_t inspection_count(const struct zkl__contender *c, enum zkl__verdict verdict)
+{
+    const struct zkl__inspection *inspection = c->suspicion.inspection;
+    size_t count = 0;
+    for (size_t i = 0; i < inspection->count; i++) {
+        count += inspection->candidates[i].verdict == verdict;
+    }
+    return count;
+}
+
 /* The nearest one is no contender. */
 static void inspection_exclude(const struct zkl__contender *c)
 {
@@ -496,21 +506,54 @@ void zkl__predecessor_wait_for(struct zkl__contender *c, const char *name)
     zkl__contender_move(c, ZKL__WATCHING, zkl__predecessor_name(c));
 }
 
-/* The contenders before ours are counted only if the owner wants the number: a queue may be long.
- */
-bool zkl__predecessor_position(struct zkl__contender *c)
+/* How many may be before us. A try fails behind any. */
+static size_t limit_of(const struct zkl__contender *c)
 {
-    if (!c->config.position && c->config.max_ahead == 0) {
-        return true;
-    }
-    size_t follows = count_predecessors(c);
-    if (c->config.max_ahead > 0 && follows > c->config.max_ahead) {
-        return false;
-    }
+    return c->config.max_ahead > 0 && !c->try_only ? c->config.max_ahead : SIZE_MAX;
+}
+
+static void report_position(struct zkl__contender *c, size_t follows)
+{
     if (c->config.position && follows + 1 != c->predecessor.reported) {
         c->predecessor.reported = follows + 1;
         c->config.position(c->config.owner, follows);
     }
+}
+
+/* More names are before us than max_ahead. Anybody may make names, so we refuse only when as many
+ * znodes stand. Without memory, or while replies for an earlier inspection are due, it lists again
+ * later. */
+static void inspect_before_refusal(struct zkl__contender *c)
+{
+    c->announcement.state = ZKL__ANNOUNCES_PERHAPS;
+    zkl__suspect(c, true);
+    if (zkl__inspection_begin(c)) {
+        c->suspicion.inspection->batch = limit_of(c) < MOST ? limit_of(c) + 1 : MOST;
+        c->suspicion.state = ZKL__SUSPICION_INSPECTED;
+        zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
+        c->predecessor.access = ZKL__ACCESS_GET;
+        zkl__contender_move(c, ZKL__WATCHING, "max_ahead: which of those before us stand?");
+        return;
+    }
+    if (c->state != ZKL__LISTING) {
+        zkl__contender_move(c, ZKL__LISTING, "max_ahead: no inspection yet");
+    }
+    zkl__contender_retry_later(c);
+}
+
+/* The contenders before ours are counted only if the owner wants the number: a queue may be long.
+ */
+bool zkl__predecessor_position(struct zkl__contender *c)
+{
+    if (!c->config.position && limit_of(c) == SIZE_MAX) {
+        return true;
+    }
+    size_t follows = count_predecessors(c);
+    if (follows > limit_of(c)) {
+        inspect_before_refusal(c);
+        return false;
+    }
+    report_position(c, follows);
     return true;
 }
 
@@ -600,18 +643,20 @@ void zkl__predecessor_on_queue_event(struct zkl__contender *c)
 
 /* --- many that may be forged ----------------------------------------------------------------- */
 
-/* The nearest ones of the inspection, until one stands. Its list is good enough: no contender can
- * have come before ours since. */
+/* The nearest ones of the inspection, until one stands, and until no more can stand than max_ahead.
+ * Its list is good enough: no contender can have come before ours since. */
 static void look_further(struct zkl__contender *c)
 {
     bool seen = false;
     const char *nearest = zkl__inspection_nearest(c, &seen);
+    size_t most = inspection_count(c, ZKL__STANDS) + inspection_count(c, ZKL__UNSEEN);
     bool watched = c->out->watches[ZKL__WATCHED_PREDECESSOR] !=
                    ZKL__WATCH_KEEP; /* one after the other: its path is in use in this step */
     zkl__inspection_pause(c);
     if (!nearest) {
         zkl__predecessor_none(c);
-    } else if (seen && !watched) {
+    } else if (seen && !watched && most <= limit_of(c)) {
+        report_position(c, most);
         zkl__predecessor_wait_for(c, nearest);
     } else {
         c->suspicion.state = ZKL__SUSPICION_INSPECTED;
@@ -645,7 +690,9 @@ static void on_forged(struct zkl__contender *c)
 
 void zkl__predecessor_on_inspected(struct zkl__contender *c)
 {
-    if (c->suspicion.inspection->broken) {
+    if (inspection_count(c, ZKL__STANDS) > limit_of(c)) {
+        zkl__contender_fail(c, ZKL_EBUSY, 0, "more are before us than max_ahead");
+    } else if (c->suspicion.inspection->broken) {
         zkl__contender_retry_later(c);
     } else if (c->suspicion.inspection->stale) {
         list_again(c, "one of those before us is gone");

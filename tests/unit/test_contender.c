@@ -148,13 +148,57 @@ TEST(test_flood)
     script_finish();
 }
 
+static void stand(int count)
+{
+    char path[SCRIPT_PATH];
+    for (int i = 0; i < count; i++) {
+        snprintf(path, sizeof path, "/q/y%d-lock-%010d", i, i % 50);
+        script_put(path, SCRIPT_STRANGER);
+    }
+}
+
+/* max_ahead counts contenders, not names. */
+TEST(test_flood_and_max_ahead)
+{
+    for (int standing = 0; standing < 4; standing++) {
+        flood(FLOOD);
+        stand(standing);
+        script_enter(&me, CONTENDER_CONFIG(.max_ahead = 2));
+        struct tally tally = answer_and_count();
+        CU_ASSERT(tally.looks <= FLOOD + standing + 1);
+        if (standing == 0) {
+            CU_ASSERT_EQUAL(me.granted, 1);
+            script_finish();
+        } else if (standing <= 2) {
+            STATE(&me, "watching");
+            script_finish();
+        } else {
+            CU_ASSERT_PTR_NOT_NULL(strstr(me.why, "max_ahead"));
+            script_finish_failed(&me, ZKL_EBUSY);
+        }
+    }
+}
+
+/* One round trip more, and no more requests than are needed to know. */
+TEST(test_max_ahead_in_a_long_queue)
+{
+    flood(0);
+    stand(FLOOD);
+    script_enter(&me, CONTENDER_CONFIG(.max_ahead = 2));
+    struct tally tally = answer_and_count();
+    CU_ASSERT_EQUAL(tally.looks, 3);
+    CU_ASSERT_EQUAL(tally.round_trips, 3); /* create and list, 3, delete */
+    script_finish_failed(&me, ZKL_EBUSY);
+}
+
 /* Refused, throttled, interrupted, given up, expired, freed in the middle. */
 TEST(test_flood_in_trouble)
 {
-    for (int trouble = 0; trouble < 6; trouble++) {
+    for (int variant = 0; variant < 12; variant++) {
+        int trouble = variant % 6;
         for (int answered = 5; answered < 80; answered += 15) {
             flood(FLOOD);
-            script_acquire(&me);
+            script_enter(&me, CONTENDER_CONFIG(.max_ahead = (size_t)variant / 6));
             for (int i = 0; i < answered; i++) {
                 script_answer();
             }
