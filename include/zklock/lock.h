@@ -235,8 +235,9 @@ ZKL_API int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *paylo
 /* Cancels or releases what is pending or held, waits for a running callback of this lock (not when
  * called from it), and frees. done of a pending zkl_lock_acquire_async runs before it returns,
  * maybe inside it (zklock/session.h: calls that end an object), and no callback of this lock starts
- * afterwards. An acquire that waits in another thread ends. If a section of zkl_with_lock runs, its
- * flag is raised, and it goes on without the lock: cancel first and let it return. NULL is fine. */
+ * afterwards, but for the last one of a candidate that its own changed frees (zklock/election.h).
+ * An acquire that waits in another thread ends. If a section of zkl_with_lock runs, its flag is
+ * raised, and it goes on without the lock: cancel first and let it return. NULL is fine. */
 ZKL_API void zkl_lock_free(zkl_lock *lock);
 
 /* Which constructor made it. A write lock that was downgraded stays ZKL_RECIPE_WRITE_LOCK. */

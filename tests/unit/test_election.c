@@ -331,6 +331,25 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_a_candidate_keeps_its_stop_token)
     CU_ASSERT_EQUAL(zkl_lock_set_stop(lock, &stop, NULL), ZKL_EDEADLK);
 }
 
+static void free_in_term(zkl_lock *lock, zkl_state state, int64_t token, const zkl_error *err, void *payload)
+{
+    if (state == ZKL_STATE_HELD) {
+        kit_free(lock);
+        CU_ASSERT_EQUAL(mailbox_count(payload), 0);
+    }
+    on_stand(lock, state, token, err, payload);
+}
+
+/* The last call follows when this one has returned. */
+TEST_WITH_SESSIONS(test_a_leader_frees_itself)
+{
+    struct mailbox box = MAILBOX_INIT;
+    ASSERT_OK(zkl_election_stand(candidate(one, NULL), free_in_term, &box, NULL));
+    CU_ASSERT_EQUAL(mailbox_code(&box, 1), ZKL_STATE_HELD);
+    CU_ASSERT_EQUAL(mailbox_code(&box, 2), ZKL_STATE_IDLE);
+    ASSERT_EVENTUALLY(kit_queue(two, PATH) == 0);
+}
+
 /* One thread polls and dispatches; a candidate frees itself in its last call. */
 static void free_at_end(zkl_lock *lock, zkl_state state, int64_t token, const zkl_error *err, void *payload)
 {
