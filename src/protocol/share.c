@@ -1,7 +1,5 @@
 #include "share.h"
 
-#include "sort.h"
-
 #include <string.h>
 
 /* A member and a piece, and how well they go together. */
@@ -10,9 +8,11 @@ struct pair {
     uint32_t member, piece;
 };
 
+#define NONE UINT32_MAX /* a member */
+
 struct table {
     const struct zkl__share *share;
-    struct pair *pairs; /* the best one first */
+    struct pair *pairs; /* of each piece that has no owner yet, the best one with a free member */
     size_t count;
     uint64_t *hashes; /* of members */
     size_t *loads;    /* of members */
@@ -37,36 +37,38 @@ static uint64_t hash(const char *name)
     return mix(sum);
 }
 
-/* The best first: by number; two that are the same by chance, by name. Never by index, which is
- * everybody's own affair. */
-static int compare_pairs(const void *one, const void *other, const void *context)
+/* The better one has the higher number; of two that are the same by chance, the lower name. Never
+ * the lower index, which is everybody's own affair. */
+static bool is_better(const struct zkl__share *share, const struct pair *a, const struct pair *b)
 {
-    const struct zkl__share *share = context;
-    const struct pair *a = one, *b = other;
     if (a->number != b->number) {
-        return a->number > b->number ? -1 : 1;
+        return a->number > b->number;
     }
     int order = strcmp(share->pieces[a->piece], share->pieces[b->piece]);
-    return order ? order : strcmp(share->members[a->member], share->members[b->member]);
+    order = order ? order : strcmp(share->members[a->member], share->members[b->member]);
+    return order < 0;
+}
+
+static bool has_room(const struct table *table, size_t member)
+{
+    size_t load = table->loads[member];
+    return load < table->least || (load == table->least && table->extras > 0);
+}
+
+static void find_best(const struct table *table, struct pair *best)
+{
+    const struct zkl__share *share = table->share;
+    uint64_t piece = mix(hash(share->pieces[best->piece]) + UINT64_C(0x9e3779b97f4a7c15));
+    best->member = NONE;
+    for (size_t m = 0; m < share->member_count; m++) {
+        const struct pair pair = {mix(piece ^ table->hashes[m]), (uint32_t)m, best->piece};
+        if (has_room(table, m) && (best->member == NONE || is_better(share, &pair, best))) {
+            *best = pair;
+        }
+    }
 }
 
 static void fill(struct table *table)
-{
-    const struct zkl__share *share = table->share;
-    for (size_t m = 0; m < share->member_count; m++) {
-        table->hashes[m] = hash(share->members[m]);
-    }
-    for (size_t p = 0; p < share->piece_count; p++) {
-        uint64_t piece = mix(hash(share->pieces[p]) + UINT64_C(0x9e3779b97f4a7c15));
-        for (size_t m = 0; m < share->member_count; m++) {
-            table->pairs[table->count++] =
-                (struct pair){mix(piece ^ table->hashes[m]), (uint32_t)m, (uint32_t)p};
-        }
-    }
-    zkl__sort(table->pairs, table->count, sizeof *table->pairs, compare_pairs, share);
-}
-
-static void set_limits(struct table *table)
 {
     const struct zkl__share *share = table->share;
     table->least = share->piece_count / share->member_count;
@@ -75,18 +77,37 @@ static void set_limits(struct table *table)
         table->least = share->cap;
         table->extras = 0;
     }
+    for (size_t m = 0; m < share->member_count; m++) {
+        table->hashes[m] = hash(share->members[m]);
+    }
+    for (; table->count < share->piece_count; table->count++) {
+        table->pairs[table->count].piece = (uint32_t)table->count;
+        find_best(table, &table->pairs[table->count]);
+    }
 }
 
-static bool has_room(struct table *table, size_t member)
+/* The best of all pairs first. A member without room never has room again, so the best pair of a
+ * piece changes only when its member has no room any more, and is found anew then. That takes no
+ * memory for each pair, of which a client with CREATE can make as many as it likes. */
+static void give_out(struct table *table, size_t *owners)
 {
-    if (table->loads[member] < table->least) {
-        return true;
+    while (table->count > 0) {
+        struct pair *best = &table->pairs[0], *last = &table->pairs[table->count - 1];
+        for (struct pair *pair = best; pair <= last; pair++) {
+            best = is_better(table->share, pair, best) ? pair : best;
+        }
+        if (has_room(table, best->member)) {
+            owners[best->piece] = best->member;
+            table->extras -= table->loads[best->member]++ == table->least;
+        } else {
+            find_best(table, best);
+            if (best->member != NONE) {
+                continue;
+            }
+        }
+        *best = *last;
+        table->count--;
     }
-    if (table->loads[member] > table->least || table->extras == 0) {
-        return false;
-    }
-    table->extras--;
-    return true;
 }
 
 bool zkl__share_out(size_t *owners, const struct zkl__share *share, const zkl_heap *heap)
@@ -98,25 +119,17 @@ bool zkl__share_out(size_t *owners, const struct zkl__share *share, const zkl_he
     if (pieces == 0 || members == 0) {
         return true;
     }
-    if (members > UINT32_MAX || pieces > UINT32_MAX ||
-        pieces > SIZE_MAX / sizeof(struct pair) / members) {
+    if (members >= NONE || pieces >= NONE) {
         return false;
     }
     struct table table = {.share = share};
-    table.pairs = zkl__alloc(heap, pieces * members * sizeof *table.pairs);
+    table.pairs = zkl__alloc(heap, pieces * sizeof *table.pairs);
     table.hashes = zkl__zalloc(heap, members * sizeof *table.hashes);
     table.loads = zkl__zalloc(heap, members * sizeof *table.loads);
     bool enough = table.pairs && table.hashes && table.loads;
     if (enough) {
-        set_limits(&table);
         fill(&table);
-    }
-    for (size_t i = 0; enough && i < table.count; i++) {
-        struct pair pair = table.pairs[i];
-        if (owners[pair.piece] == ZKL__NOBODY && has_room(&table, pair.member)) {
-            owners[pair.piece] = pair.member;
-            table.loads[pair.member]++;
-        }
+        give_out(&table, owners);
     }
     zkl__free(heap, table.pairs);
     zkl__free(heap, table.hashes);

@@ -24,7 +24,7 @@ struct zkl__share {
 };
 
 /* owners[i] becomes the index of the member that has piece i, or ZKL__NOBODY. False: no memory (16
- * bytes are wanted for each pair, for a moment). */
+ * bytes are wanted for each piece and each member, for a moment). */
 bool zkl__share_out(size_t *owners, const struct zkl__share *share, const zkl_heap *heap);
 
 #endif

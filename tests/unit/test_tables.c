@@ -258,6 +258,37 @@ TEST(test_capped)
     }
 }
 
+/* Hosts with different builds share the pieces of one partition. */
+TEST(test_every_build_assigns_the_same)
+{
+    size_t owners[PIECES];
+    uint64_t sum = 0;
+    name_them(6);
+    for (size_t count = 1; count <= MEMBERS; count++) {
+        share_out(owners, all, count, count % 2 ? 0 : 3);
+        for (size_t i = 0; i < PIECES; i++) {
+            sum = sum * 31 + owners[i] + 1;
+        }
+    }
+    CU_ASSERT_EQUAL(sum, UINT64_C(0x622f32a842e34411));
+}
+
+static void *alloc_little(void *payload, size_t size)
+{
+    (void)payload;
+    return size <= 16 * (PIECES + MEMBERS) ? malloc(size) : NULL;
+}
+
+/* A client with CREATE may make any number of members. */
+TEST(test_assigned_with_little_memory)
+{
+    size_t owners[PIECES];
+    zkl_heap little = plain_heap;
+    little.alloc = alloc_little;
+    name_them(7);
+    CU_ASSERT(zkl__share_out(owners, &(struct zkl__share){all, MEMBERS, pieces, PIECES, 0}, &little));
+}
+
 TEST(test_nobody_to_assign_to)
 {
     size_t owners[PIECES];
