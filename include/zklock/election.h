@@ -9,7 +9,10 @@
  * partition's, or a part of it is an ephemeral znode.
  *
  * Caveat. An observer sees the servers' view: that leader may have lost its lease already. Only the
- * leader itself may act as the leader, and zkl_lock_is_held is the only test for that. */
+ * leader itself may act as the leader, and zkl_lock_is_held is the only test for that. A client
+ * with the permission CREATE can make an ephemeral znode with a lower number than the leader's.
+ * Observers report that one, although zkl_queue_list marks it as forged and no candidate waits for
+ * it. */
 #ifndef ZKLOCK_ELECTION_H
 #define ZKLOCK_ELECTION_H
 
