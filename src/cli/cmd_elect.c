@@ -1,5 +1,4 @@
 /* cmd_elect.c - for daemons: run CMD while leader, stop it on loss, stand again. */
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -165,11 +164,7 @@ static int begin_checks(void)
     }
     health.every_ms = every_ms >= 0 ? every_ms : 10000;
     health.fails = fails > 0 ? fails : 3;
-    if (!health_open()) {
-        cli_error("--health: no process can be started: %s", strerror(errno));
-        return EXIT_FAILED;
-    }
-    return CLI_GO_ON;
+    return health_open() ? CLI_GO_ON : EXIT_FAILED;
 }
 
 static int run(int count, const char **words)

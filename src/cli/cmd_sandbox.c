@@ -291,7 +291,6 @@ static int run(int count, const char **words)
     catch_signals();
     sandbox.guardian = guardian_start(&order, &sandbox.from_guardian);
     if (sandbox.guardian < 0) {
-        cli_error("sandbox: cannot start a process: %s", strerror(errno));
         return EXIT_FAILED;
     }
     int socket = sandbox.from_guardian;

@@ -73,12 +73,7 @@ int job_prepare(void)
 {
     const char *path = contend.paths[0];
     struct keeper_command command = {.argv = job.command, .path = path, .again = job.again};
-    if (!hook_open(path) || !cli_hide_secret()) {
-        return EXIT_FAILED;
-    }
-    if (!keeper_open(&command)) {
-        cli_error("cannot start a process: %s; raise the limit (ulimit -u, TasksMax= of the unit)",
-                  strerror(errno));
+    if (!hook_open(path) || !cli_hide_secret() || !keeper_open(&command)) {
         return EXIT_FAILED;
     }
     own.terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);

@@ -44,7 +44,7 @@ int signals_catch(void)
                                   SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
     struct sigaction ours = {.sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO};
     if (pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK) != 0) {
-        cli_error("cannot catch signals: %s", strerror(errno));
+        cli_error("cannot catch signals: %s; raise the limit (ulimit -n)", strerror(errno));
         return EXIT_FAILED;
     }
     sigfillset(&ours.sa_mask);

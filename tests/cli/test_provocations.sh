@@ -78,6 +78,7 @@ CMD runs for too long|143|sleep ran for 0.3 s \\(--max-run\\): stopping it|zkloc
 a grace that does not fit|125|shorten --grace or lengthen --session-timeout|zklock run --grace 9s x true
 a tick that leaves no lease|125|session timeout of .* leaves no lease with tick_ms 20000|zklock --tick 20s run x true
 too few descriptors|125|no [a-z ]*descriptor [a-z ]*: raise the limits? \\(ulimit -n|limited -n 8 zklock run x true
+too few descriptors for the keeper|125|zklock-keeper: cannot start this process: Too many open files; raise the limit \\(ulimit -n for files|limited -n 5 zklock run x true 3</dev/null
 nothing to release|1|"free": nobody holds it|zklock release --force --yes free
 release without a terminal|125|standard input is no terminal to ask on; --yes does without|zklock release --force busy
 a holder that does not listen|121|accepts no request: it runs without --revocable, .*release --force|zklock -q revoke busy
@@ -96,6 +97,16 @@ kill -9 "$hooks"
 await "the end of the process that runs the hooks" gone "$hooks"
 ended_by TERM "exit code without the process that runs the hooks" 143
 same "what is said of it" "$(cat "$work/hook.err")" "zklock: --hook $work/hook: released is dropped: the process that runs the hooks was killed; start zklock again"
+# A hook that hangs keeps nobody who reads CMD's output waiting, and lets no health check go on.
+mkfifo "$work/hang"
+printf '#!/bin/bash\n[ "$ZKLOCK_EVENT" != released ] || read -rt 20 <>%s/hang\necho >>%s/hook.ended\n' "$work" "$work" >"$work/hook"
+same "CMD's output" "$(zklock run --hook "$work/hook" hangs echo fine)" fine
+same "hooks that a reader of CMD's output waits for" "$(wc -l <"$work/hook.ended")" 1
+zklock elect --once --health true --hook "$work/hook" hangs bash -c 'pgrep -P "$(ps -o ppid= -p $PPID)" -x zklock-health' 2>/dev/null >"$work/health"
+await "the end of the process that runs --health" gone "$(cat "$work/health")"
+true_that "it does not wait for a hook" [ "$(wc -l <"$work/hook.ended")" -lt 4 ]
+echo >"$work/hang"
+echo >"$work/hang"
 # The terminal is closed: CMD gets HUP, the lock is released.
 python3 - "$work" <<'PY'
 import os, pty, sys, time

@@ -35,7 +35,7 @@ struct guardian_report {
 };
 
 /* Starts it. *socket: one guardian_report can be read, then the end when the guardian has ended.
- * Closing it ends the guardian. -1 with errno. */
+ * Closing it ends the guardian. -1 after a message. */
 pid_t guardian_start(const struct guardian_order *order, int *socket);
 /* Ends it and waits until nothing is left. folder: removed here too if the guardian was killed. */
 void guardian_stop(pid_t guardian, int socket, const char *folder);

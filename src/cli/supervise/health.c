@@ -1,6 +1,5 @@
 #include "supervise/health.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -24,10 +23,8 @@ struct checker {
 
 static void become_check(const struct checker *checker)
 {
-    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    dup2(null, STDIN_FILENO);
     dup2(STDERR_FILENO, STDOUT_FILENO); /* standard output is CMD's */
     sigprocmask(SIG_SETMASK, checker->mask, NULL);
     execl("/bin/sh", "sh", "-c", health.command, (char *)NULL);
@@ -74,6 +71,7 @@ static void check_again_and_again(int socket, const sigset_t *before, void *payl
     int failed = 0;
     (void)payload;
     setpgid(0, 0); /* what is typed on the terminal is for CMD */
+    process_close_standard_files();
     while (!checker.alone) {
         int64_t next_ms = now_ms() + health.every_ms;
         failed = run_check(&checker, next_ms) ? 0 : failed + (failed < health.fails);

@@ -24,7 +24,7 @@ extern struct health {
     enum health_state state;
 } health;
 
-/* Starts the process; to be called while there is one thread. False, with errno. */
+/* Starts the process; to be called while there is one thread. False after a message. */
 bool health_open(void);
 /* Takes what the process has reported. Returns the state. */
 enum health_state health_update(void);

@@ -1,7 +1,6 @@
 #include "supervise/hook.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "supervise/health.h"
 #include "supervise/process.h"
 
 #define NODE_MAX (ZKL_PATH_MAX + 64)
@@ -32,8 +32,6 @@ static bool failed;    /* an event could not be sent, which was said */
 static void become_program(const struct hook_event *event, const sigset_t *mask)
 {
     const char *const argv[] = {hook_program, NULL};
-    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    dup2(null, STDIN_FILENO);
     dup2(STDERR_FILENO, STDOUT_FILENO);
     setenv("ZKLOCK_EVENT", event->name, 1);
     process_set_grant(event->node, event->token);
@@ -70,9 +68,14 @@ static void run_all(int socket, const sigset_t *before, void *path)
 {
     struct hook_event event;
     pid_t pid = fork();
-    if (pid != 0) {
-        _exit(pid > 0 ? EXIT_SUCCESS : EXIT_FAILED);
+    if (pid < 0) {
+        cli_error("--hook: no process can be started: %s", strerror(errno));
     }
+    if (pid != 0) {
+        _exit(pid < 0);
+    }
+    health_close(); /* its process must see the end of zklock, not ours */
+    process_close_standard_files();
     setpgid(0, 0); /* what is typed on the terminal is for CMD */
     process_set_lock(path);
     while (recv(socket, &event, sizeof event, 0) == (ssize_t)sizeof event) {
@@ -96,11 +99,7 @@ bool hook_open(const char *path)
         return false;
     }
     pid_t pid = process_start("zklock-hook", &to_process, run_all, (void *)(uintptr_t)path);
-    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0) {
-        cli_error("--hook: no process can be started: %s", strerror(errno));
-        return false;
-    }
-    return true;
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
 
 /* Never waits for a hook: an event that finds no room is dropped, and said. */

@@ -1,7 +1,6 @@
 #include "supervise/keeper.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -19,6 +18,7 @@
 #include "cli.h"
 #include "clock.h"
 #include "supervise/descendants.h"
+#include "supervise/health.h"
 #include "supervise/process.h"
 #include "signals.h"
 
@@ -123,12 +123,6 @@ static void forward(int number)
     }
 }
 
-static void set_environment(const struct order *order)
-{
-    process_set_lock(command.path);
-    process_set_grant(order->node, order->token);
-}
-
 static _Noreturn void become_command(const struct order *order, pid_t keeper, volatile int *reason)
 {
     setpgid(0, 0);
@@ -140,7 +134,8 @@ static _Noreturn void become_command(const struct order *order, pid_t keeper, vo
         _exit(EXIT_FAILED);
     }
     cage_enter(&supervisor.cage);
-    set_environment(order);
+    process_set_lock(command.path);
+    process_set_grant(order->node, order->token);
     sigprocmask(SIG_SETMASK, supervisor.mask, NULL);
     *reason = execute((const char *const *)command.argv);
     _exit(EXIT_CANNOT_EXECUTE);
@@ -289,16 +284,6 @@ static void watch_over(void)
     send_event(KEEPER_ENDED, supervisor.status);
 }
 
-/* Only CMD needs them: a reader of CMD's output must see its end when CMD has ended. Standard error
- * stays open. */
-static void close_standard_files(void)
-{
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    dup2(null, STDIN_FILENO);
-    dup2(null, STDOUT_FILENO);
-    close(null);
-}
-
 /* Ignores signals for a CMD that has ended. False: zklock has ended, so there will be no start. */
 static bool wait_for_start(struct order *order)
 {
@@ -323,7 +308,7 @@ static void keep(const struct order *order)
     }
     int reason = start_command(order);
     if (!command.again) {
-        close_standard_files();
+        process_close_standard_files();
     }
     send_event(reason ? KEEPER_REFUSED : KEEPER_STARTED, reason);
     if (!reason) {
@@ -338,12 +323,14 @@ static void keeper_main(int socket, const sigset_t *before, void *payload)
     setpgid(0,
             0); /* signals of the terminal, and a stop of zklock's group, do not reach the keeper */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
+    health_close(); /* its process must see the end of zklock, not ours */
     supervisor.socket = socket;
     supervisor.mask = before;
     supervisor.children = process_children();
     supervisor.timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
     if (supervisor.children < 0 || supervisor.timer < 0) {
-        cli_error("the keeper process gets no descriptor: %s", strerror(errno));
+        cli_error("the keeper process gets no descriptor: %s; raise the limit (ulimit -n)",
+                  strerror(errno));
         _exit(EXIT_FAILED); /* blind, it would not keep the lease */
     }
     cage_make(&supervisor.cage);
@@ -375,6 +362,7 @@ bool keeper_open(const struct keeper_command *given)
     lease_end_ns =
         mmap(NULL, sizeof *lease_end_ns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (lease_end_ns == MAP_FAILED) {
+        cli_error("no memory: %s; raise the limit (ulimit -v)", strerror(errno));
         return false;
     }
     keeper = process_start("zklock-keeper", &to_keeper, keeper_main, NULL);

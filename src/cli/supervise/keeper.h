@@ -44,8 +44,8 @@ struct keeper_event {
     enum keeper_cause cause;
 };
 
-/* Starts the keeper; CMD not yet. To be called while the process has one thread. False, with errno.
- */
+/* Starts the keeper; CMD not yet. To be called while the process has one thread. False after a
+ * message. */
 bool keeper_open(const struct keeper_command *command);
 /* CMD is given the terminal on standard input. */
 bool keeper_has_terminal(void);

@@ -3,6 +3,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,10 +20,8 @@ pid_t process_start(const char *name, int *socket,
                     void (*run)(int socket, const sigset_t *before, void *payload), void *payload)
 {
     int sockets[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
-        return -1;
-    }
-    pid_t pid = fork();
+    bool connected = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) == 0;
+    pid_t pid = connected ? fork() : -1;
     if (pid == 0) {
         sigset_t all, before;
         close(sockets[0]);
@@ -32,15 +31,23 @@ pid_t process_start(const char *name, int *socket,
         prctl(PR_SET_NAME, name);
         run(sockets[1], &before, payload);
     }
-    int reason = errno;
-    close(sockets[1]);
     if (pid < 0) {
-        close(sockets[0]);
-        errno = reason;
+        cli_error("%s: cannot start this process: %s; raise the limit (ulimit -n for files, ulimit "
+                  "-u and TasksMax= of the unit for processes)",
+                  name, strerror(errno));
         return -1;
     }
+    close(sockets[1]);
     *socket = sockets[0];
     return pid;
+}
+
+void process_close_standard_files(void)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    dup2(null, STDIN_FILENO);
+    dup2(null, STDOUT_FILENO);
+    close(null);
 }
 
 int process_children(void)

@@ -9,9 +9,12 @@
 /* Starts a process that calls run with its end of a socket, of whole messages, and with payload,
  * and must not return from that. Its name is for ps. All signals are blocked in it; `before` is the
  * signal mask that it had, for its children. To be called while there is one thread. The other end
- * of the socket is *socket. -1 with errno. */
+ * of the socket is *socket. -1 after a message. */
 pid_t process_start(const char *name, int *socket,
                     void (*run)(int socket, const sigset_t *before, void *payload), void *payload);
+/* Only CMD needs standard input and output: a reader of CMD's output must see its end when CMD has
+ * ended. Standard error stays open. */
+void process_close_standard_files(void);
 /* A descriptor that is readable when a child of such a process has ended. */
 int process_children(void);
 /* Empties that descriptor. */
