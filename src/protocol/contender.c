@@ -337,6 +337,19 @@ static void decide_by_list(struct zkl__contender *c)
     }
 }
 
+/* Another znode has the name that our create would have got: the list shows which ones are ours. */
+static void on_list_behind_refused_create(struct zkl__contender *c)
+{
+    c->node.fate = ZKL__FATE_TWICE;
+    if (c->event->reply->rc == ZKL__RC_OK) {
+        decide_by_list(c);
+    } else if (c->event->reply->rc == ZKL__RC_NONODE) {
+        zkl__node_removed(c); /* with the directory */
+    } else {
+        zkl__contender_fail_by_reply(c);
+    }
+}
+
 static void on_list(struct zkl__contender *c)
 {
     if (c->state == ZKL__REMOVING || c->state == ZKL__LOST) {
@@ -345,6 +358,8 @@ static void on_list(struct zkl__contender *c)
         zkl__linger_on_list(c);
     } else if (c->state == ZKL__HELD) {
         zkl__announcement_on_list(c);
+    } else if (c->state == ZKL__CREATING && c->node.fate == ZKL__FATE_LISTED) {
+        on_list_behind_refused_create(c);
     } else if ((c->state != ZKL__CREATING && c->state != ZKL__LISTING) ||
                !zkl__node_known(&c->node)) {
         return; /* of the last attempt, or the create before it was not applied: the next one

@@ -179,6 +179,10 @@ void zkl__node_on_create(struct zkl__contender *c)
         zkl__core_seal_off(c->core); /* no digest scheme there (PrepRequestProcessor, fixupACL): as
                                         the others do it */
         create_unsealed(c);
+    } else if (reply->rc == ZKL__RC_NODEEXISTS && zkl__node_unsure(&c->node) && !c->multi) {
+        /* Perhaps somebody saw our uuid in a znode of ours and made this one by hand. The refusal
+         * is a committed write, so the list behind it shows ours. */
+        c->node.fate = ZKL__FATE_LISTED;
     } else if (reply->rc != ZKL__RC_OK) {
         zkl__contender_fail_by_reply(c);
     } else if (c->under_way & UNDER_WAY(ZKL__ROLE_LIST)) {

@@ -40,6 +40,36 @@ TEST(test_strangers_with_our_uuid)
     }
 }
 
+/* The same, and it has the number that our second create gets: that one is refused, and our first znode is found. */
+TEST(test_a_stranger_with_our_next_name)
+{
+    for (int may_be_deleted = 0; may_be_deleted <= 1; may_be_deleted++) {
+        for (int listed = 0; listed <= 1; listed++) {
+            char path[SCRIPT_PATH];
+            script_begin();
+            script.next_sequence = 5;
+            script_acquire(&me);
+            script_suspend(1);
+            snprintf(path, sizeof path, "%.*s0000000006", (int)strlen(script_our_path()) - 10, script_our_path());
+            script_put(path, SCRIPT_STRANGER)->own = !may_be_deleted;
+            script.next_sequence = 6;
+            script_connect();
+            while (script.ops[0].kind != ZKL__OP_CREATE) {
+                script_answer();
+            }
+            OPS("create list");
+            script_answer();
+            if (!listed) {
+                script_answer_with(ZKL__RC_NOTAPPLIED);
+            }
+            script_run(1000 * MS);
+            CU_ASSERT_EQUAL(me.granted, 1);
+            CU_ASSERT_EQUAL(script_ours(), 1);
+            script_finish();
+        }
+    }
+}
+
 /* --- a blocker that may not be read --------------------------------------------------------------------------------- */
 
 static const enum zkl__memory_rules every_rule[] = {ZKL__RULES_NOTHING_NEEDS_READ, ZKL__RULES_EVENTS_NEED_READ,
