@@ -1,8 +1,6 @@
 /* cmd_check.c - is the lock held: for probes. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "session.h"
 #include "identity.h"
 #include "queues.h"
 

@@ -46,6 +46,9 @@ static int hold_on(void)
         return EXIT_FAILED;
     }
     while (now_ms() < end_ms) {
+        /* In the background a read from the terminal would stop us. */
+        pid_t foreground = tcgetpgrp(STDIN_FILENO);
+        fds[0].fd = foreground < 0 || foreground == getpgrp() ? STDIN_FILENO : -1;
         bool ready = poll(fds, 3, LOOK_MS) > 0;
         contend_dispatch();
         int number = signals_next();

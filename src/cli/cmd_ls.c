@@ -1,5 +1,4 @@
 /* cmd_ls.c - who holds and who waits. */
-#include <stdlib.h>
 
 #include "session.h"
 #include "queues.h"

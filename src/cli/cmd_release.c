@@ -3,7 +3,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "session.h"
 #include "queues.h"
 
 static bool force, yes;

@@ -2,7 +2,6 @@
 
 #include <zklock/semaphore.h>
 
-#include "session.h"
 #include "queues.h"
 
 static const struct cli_option options[] = {{.name = NULL}};

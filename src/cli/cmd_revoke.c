@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "clock.h"
-#include "session.h"
 #include "queues.h"
 
 #define LOOK_MS 200

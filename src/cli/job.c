@@ -39,21 +39,14 @@ static struct {
 
 static void terminal_to(pid_t group)
 {
-    sigset_t blocked;
-    sigset_t before;
-    if (!own.lends_terminal || group <= 0) {
-        return;
+    if (own.lends_terminal && group > 0) {
+        tcsetpgrp(own.terminal, group);
     }
-    sigemptyset(&blocked);
-    sigaddset(&blocked, SIGTTOU); /* or we would be stopped for it */
-    sigprocmask(SIG_BLOCK, &blocked, &before);
-    tcsetpgrp(own.terminal, group);
-    sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
 static bool in_foreground(void)
 {
-    return own.terminal >= 0 && tcgetpgrp(own.terminal) == getpgrp();
+    return tcgetpgrp(own.terminal) == getpgrp();
 }
 
 /* CMD was stopped because it wants the terminal. In a pipeline it gets it now, as ssh that prompts
@@ -103,7 +96,7 @@ void job_begin(void)
 {
     job.ran = job.lost = job.proved = job.stop_requested = job.overruled = own.over =
         own.wants_terminal = false;
-    own.lends_terminal = keeper_has_terminal();
+    own.lends_terminal = keeper_has_terminal;
     job.stop = JOB_NOT_STOPPED;
     job.status = job.code = 0;
     own.group = 0;
@@ -277,10 +270,9 @@ static void on_time(void)
     metrics_write_due();
     if (job.stop == JOB_NOT_STOPPED) {
         enum job_stop reason = why_stop(now);
-        bool stopped = reason != JOB_NOT_STOPPED && keeper_stop();
-        job.stop = stopped
-                       ? reason
-                       : JOB_NOT_STOPPED; /* to a keeper that is stopped the order is sent again */
+        if (reason != JOB_NOT_STOPPED && keeper_stop()) {
+            job.stop = reason; /* else the keeper is stopped: the order is sent again */
+        }
     }
     if (now >= own.linger_ms) {
         own.linger_ms = NEVER;

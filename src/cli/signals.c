@@ -58,6 +58,8 @@ int signals_catch(void)
         }
     }
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* the write fails with EFBIG */
+    signal(SIGTTOU, SIG_IGN); /* or we would be stopped for a change of the terminal */
     return CLI_GO_ON;
 }
 

@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 
-/* Catches TERM INT HUP QUIT USR1 USR2 CONT WINCH, ignores PIPE. CLI_GO_ON, or the exit code after
- * it was said why not. */
+/* Catches TERM INT HUP QUIT USR1 USR2 CONT WINCH, ignores PIPE XFSZ TTOU. CLI_GO_ON, or the exit
+ * code after it was said why not. */
 int signals_catch(void);
 /* While true, one that ends a program ends this one at once: for calls that cannot be interrupted
  * and leave nothing. */

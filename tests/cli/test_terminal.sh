@@ -75,3 +75,12 @@ type_when_stopped() { await "CMD is stopped" grep -q 'stopped by SIGSTOP' "$work
 : >"$work/said"
 same "Ctrl-C at a CMD that is stopped" "$(type_when_stopped '\003' |
     on_terminal "zklock run x sh -c 'kill -STOP \$\$' 2>$work/said; echo code \$?" | tr -d '\r' | tail -1 | sed 's|^^C||')" "code 130"
+# hold in the background reads nothing that is typed.
+rm -f "$work/up"
+cat >"$work/job" <<'EOF'
+set -m
+zklock hold --for 1s x >"$UP" &
+wait $!
+echo "code $?"
+EOF
+same "hold in the background" "$(type_when_up 'typed\n' | UP=$work/up on_terminal "bash $work/job" | tr -d '\r' | tail -1)" "code 0"

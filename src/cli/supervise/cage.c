@@ -1,6 +1,7 @@
 #include "supervise/cage.h"
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -58,13 +59,13 @@ static int open_in(const char *folder, const char *name)
     return open(path, O_WRONLY | O_CLOEXEC);
 }
 
-bool cage_make(struct cage *cage)
+void cage_make(struct cage *cage)
 {
     char own[PATH_MAX / 2];
     const char *mounted = mount_point();
     *cage = (struct cage){.procs = -1, .kill = -1};
     if (!mounted || !line_with("/proc/self/cgroup", "0::", own, sizeof own)) {
-        return false;
+        return;
     }
     snprintf(cage->folder, sizeof cage->folder, "%s%s", mounted, own);
     bool made = is_delegated(cage->folder);
@@ -81,7 +82,6 @@ bool cage_make(struct cage *cage)
         }
     }
     cage->folder[0] = made ? cage->folder[0] : '\0';
-    return made;
 }
 
 static void put(int fd, const char *text)

@@ -7,15 +7,14 @@
 #define CLI_CAGE_H
 
 #include <limits.h>
-#include <stdbool.h>
 
 struct cage {
     char folder[PATH_MAX]; /* "": there is none */
     int procs, kill;       /* descriptors */
 };
 
-/* False: there is none, and that is nobody's fault. */
-bool cage_make(struct cage *cage);
+/* There may be none, and that is nobody's fault. */
+void cage_make(struct cage *cage);
 /* The calling process goes in, between fork and exec. */
 void cage_enter(const struct cage *cage);
 /* KILL for everybody in it. */

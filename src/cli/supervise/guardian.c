@@ -1,6 +1,5 @@
 #include "supervise/guardian.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

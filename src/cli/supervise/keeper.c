@@ -36,8 +36,8 @@ struct order {
 };
 
 /* What both sides have. */
+bool keeper_has_terminal;
 static struct keeper_command command;
-static bool has_terminal;             /* CMD's group gets the terminal on standard input */
 static _Atomic int64_t *lease_end_ns; /* CLOCK_BOOTTIME, on a page that both see */
 
 /* --- the keeper's own side ------------------------------------------------------------------- */
@@ -126,7 +126,7 @@ static void forward(int number)
 static _Noreturn void become_command(const struct order *order, pid_t keeper, volatile int *reason)
 {
     setpgid(0, 0);
-    if (has_terminal) {
+    if (keeper_has_terminal) {
         tcsetpgrp(STDIN_FILENO, getpid());
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -198,15 +198,12 @@ static int64_t enforce(void)
 static void take_status(int status)
 {
     supervisor.stopped = WIFSTOPPED(status);
-    if (WIFCONTINUED(status)) {
-        return;
-    }
-    if (WIFSTOPPED(status)) {
+    if (supervisor.stopped) {
         send_event(KEEPER_SUSPENDED, WSTOPSIG(status));
-        return;
+    } else if (!WIFCONTINUED(status)) {
+        supervisor.pid = 0;
+        supervisor.status = status;
     }
-    supervisor.pid = 0;
-    supervisor.status = status;
 }
 
 /* A subreaper without a child has no descendant: an orphan becomes its child. */
@@ -358,7 +355,7 @@ static bool owns_terminal(void)
 bool keeper_open(const struct keeper_command *given)
 {
     command = *given;
-    has_terminal = owns_terminal();
+    keeper_has_terminal = owns_terminal();
     lease_end_ns =
         mmap(NULL, sizeof *lease_end_ns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (lease_end_ns == MAP_FAILED) {
@@ -367,11 +364,6 @@ bool keeper_open(const struct keeper_command *given)
     }
     keeper = process_start("zklock-keeper", &to_keeper, keeper_main, NULL);
     return keeper > 0;
-}
-
-bool keeper_has_terminal(void)
-{
-    return has_terminal;
 }
 
 int keeper_socket(void)

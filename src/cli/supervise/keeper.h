@@ -47,8 +47,8 @@ struct keeper_event {
 /* Starts the keeper; CMD not yet. To be called while the process has one thread. False after a
  * message. */
 bool keeper_open(const struct keeper_command *command);
-/* CMD is given the terminal on standard input. */
-bool keeper_has_terminal(void);
+/* CMD's group is given the terminal on standard input. */
+extern bool keeper_has_terminal;
 /* Readable when there is an event. */
 int keeper_socket(void);
 /* Before each grant: nothing is known of its lease. */
