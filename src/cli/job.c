@@ -66,6 +66,11 @@ int job_prepare(void)
 {
     const char *path = contend.paths[0];
     struct keeper_command command = {.argv = job.command, .path = path, .again = job.again};
+    if (access("/proc/self/stat", R_OK) != 0) {
+        cli_error("/proc cannot be read: %s; mount it, for it shows the processes that CMD starts",
+                  strerror(errno));
+        return EXIT_FAILED;
+    }
     if (!hook_open(path) || !cli_hide_secret() || !keeper_open(&command)) {
         return EXIT_FAILED;
     }

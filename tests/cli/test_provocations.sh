@@ -85,6 +85,28 @@ a holder that does not listen|121|accepts no request: it runs without --revocabl
 no Java|125|no java in .JAVA_HOME or .PATH; on Debian: apt-get install|env -u JAVA_HOME PATH=/nowhere $(command -v zklock) sandbox
 TABLE
 
+if unshare --map-root-user --mount true 2>/dev/null; then
+    one_line "no /proc" 125 "/proc cannot be read: No such file or directory; mount it" \
+        "unshare --map-root-user --mount bash -c 'mount -t tmpfs none /proc; exec zklock run x touch $work/ran'"
+    true_that "CMD was not run" [ ! -e "$work/ran" ]
+fi
+# Where /proc hides processes (hidepid), one that hides its memory as well is killed nevertheless.
+if [ "$(id -u)" -eq 0 ] && unshare --mount true 2>/dev/null; then
+    for_others "$work/bin"
+    chmod 711 "$work"
+    # shellcheck disable=SC2016
+    code 143 unshare --mount bash -c 'mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"' - \
+        timeout -s KILL 20 "$work/bin/zklock" run --max-run 300ms --grace 200ms hidden python3 -c '
+import ctypes, os, time
+if os.fork() == 0:
+    os.setsid()
+    ctypes.CDLL(None).prctl(4, 0)  # PR_SET_DUMPABLE
+time.sleep(60)'
+fi
+one_line "a limit of files' sizes" 125 "--metrics $work/large: File too large; raise the limit .ulimit -f." \
+    "limited -f 8 zklock run --metrics $work/large x true"
+same "what it leaves behind" "$(cd "$work" && echo large*)" "large*"
+
 # Provocations that need somebody else to be hurt meanwhile.
 # The process that runs the hooks is killed: the next event says so, and CMD is not harmed.
 printf '#!/bin/sh\necho "$ZKLOCK_EVENT" >>%s/events\n' "$work" >"$work/hook"
@@ -105,8 +127,7 @@ same "hooks that a reader of CMD's output waits for" "$(wc -l <"$work/hook.ended
 zklock elect --once --health true --hook "$work/hook" hangs bash -c 'pgrep -P "$(ps -o ppid= -p $PPID)" -x zklock-health' 2>/dev/null >"$work/health"
 await "the end of the process that runs --health" gone "$(cat "$work/health")"
 true_that "it does not wait for a hook" [ "$(wc -l <"$work/hook.ended")" -lt 4 ]
-echo >"$work/hang"
-echo >"$work/hang"
+printf '\n\n' 1<>"$work/hang"
 # The terminal is closed: CMD gets HUP, the lock is released.
 python3 - "$work" <<'PY'
 import os, pty, sys, time

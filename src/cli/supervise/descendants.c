@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct process {
     pid_t pid, parent, group;
@@ -61,7 +62,28 @@ static bool read_process(const char *pid, struct process *row)
     return true;
 }
 
-static bool read_table(struct table *table)
+/* A /proc that is mounted with hidepid shows neither a process of another user nor one that hides
+ * its memory (PR_SET_DUMPABLE), but it lists the children of root. A child of a hidden process
+ * becomes a child of root when that one is dead. */
+static bool add_hidden(struct table *table, pid_t root)
+{
+    char text[64];
+    bool fine = true;
+    snprintf(text, sizeof text, "/proc/%d/task/%d/children", (int)root, (int)root);
+    FILE *file = fopen(text, "re");
+    while (file && fine && fscanf(file, "%20s", text) == 1) {
+        struct process row;
+        pid_t pid = (pid_t)atoi(text);
+        fine = read_process(text, &row) ||
+               add(table, (struct process){.pid = pid, .parent = root, .group = getpgid(pid)});
+    }
+    if (file) {
+        fclose(file);
+    }
+    return fine;
+}
+
+static bool read_table(struct table *table, pid_t root)
 {
     DIR *folder = opendir("/proc");
     if (!folder) {
@@ -77,7 +99,7 @@ static bool read_table(struct table *table)
         }
     }
     closedir(folder);
-    return fine;
+    return fine && add_hidden(table, root);
 }
 
 static bool is_below(const struct table *table, pid_t parent, pid_t root)
@@ -134,7 +156,7 @@ struct signalled descendants_signal(pid_t root, pid_t skip, int number)
 {
     struct table table = {.rows = NULL};
     struct signalled signalled = {.refused = 0};
-    if (read_table(&table)) {
+    if (read_table(&table, root)) {
         mark(&table, root);
         for (size_t i = 0; i < table.count; i++) {
             const struct process *row = &table.rows[i];
