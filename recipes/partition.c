@@ -76,6 +76,7 @@ struct zkl_partition {
     bool list_refusal_logged;  /* the servers refuse the list of members, and the log says so */
     char node[ZKL__NAME_MAX];  /* our member node */
     unsigned callback_depth;   /* how many callbacks run, one inside the other */
+    bool being_freed;          /* it may not be started again */
     bool freed_in_callback;    /* the outermost callback frees the rest */
     size_t busy, running;      /* pieces with any work, and with running work */
     bool waits_for_cap;        /* a piece begins when the work on another one has ended */
@@ -866,7 +867,10 @@ int zkl_partition_start(zkl_partition *partition, zkl_error *err)
     }
     int rc = zkl__session_enter(partition->handle.session, err);
     if (rc == ZKL_OK) {
-        if (partition->phase != ZKL__PARTITION_RUNNING) {
+        if (partition->being_freed) {
+            rc = zkl__fail(err, ZKL_ECANCELED, 0, partition->handle.path,
+                           "the object is being freed");
+        } else if (partition->phase != ZKL__PARTITION_RUNNING) {
             enter_phase(partition, ZKL__PARTITION_RUNNING);
             zkl__member_list_renew(&partition->list);
             zkl__calls_poke(partition->handle.session, &partition->handle.object);
@@ -889,14 +893,13 @@ static void begin_stop(zkl_partition *partition)
     zkl__watch_handle_post(&partition->handle);
 }
 
-int zkl_partition_stop(zkl_partition *partition, zkl_error *err)
+/* frees: the callbacks that follow may not start it again. */
+static int stop(zkl_partition *partition, bool frees, zkl_error *err)
 {
-    if (!partition) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "partition is NULL");
-    }
     zkl_session *session = partition->handle.session;
     int rc = zkl__session_enter_even_closed(session, err);
     if (rc == ZKL_OK) {
+        partition->being_freed = partition->being_freed || frees;
         begin_stop(partition);
         zkl__callbacks_finish(&session->callbacks, &partition->handle.notice);
         if (zkl__session_forked(session)) {
@@ -905,6 +908,12 @@ int zkl_partition_stop(zkl_partition *partition, zkl_error *err)
         zkl__session_leave(session);
     }
     return rc;
+}
+
+int zkl_partition_stop(zkl_partition *partition, zkl_error *err)
+{
+    return partition ? stop(partition, false, err)
+                     : zkl__fail(err, ZKL_EINVAL, 0, NULL, "partition is NULL");
 }
 
 /* --- zkl_partition_stop_async ---------------------------------------------------------------- */
@@ -981,7 +990,7 @@ static void end_all_work(zkl_partition *partition)
 
 void zkl_partition_free(zkl_partition *partition)
 {
-    if (!partition || zkl_partition_stop(partition, NULL) != ZKL_OK) {
+    if (!partition || stop(partition, true, NULL) != ZKL_OK) {
         return;
     }
     zkl_session *session = partition->handle.session;

@@ -297,6 +297,7 @@ static void inside_revoked(zkl_partition *partition, const char *piece, bool los
     (void)payload;
     CU_ASSERT_FALSE(lost);
     CU_ASSERT_FALSE(zkl_partition_owns(partition, piece));
+    CU_ASSERT(!inside.frees || zkl_partition_start(partition, NULL) == ZKL_ECANCELED);
     __atomic_fetch_add(&inside.revoked, 1, __ATOMIC_ACQ_REL);
 }
 
