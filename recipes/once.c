@@ -141,12 +141,21 @@ static void end(struct zkl__call *call)
     zkl__lock_unref(((struct once *)call)->lock);
 }
 
-/* Once needs a single holder, and a znode whose ctime says when it queued. Readers and permits are
- * neither. */
+/* Once needs a single holder, a znode whose ctime says when it queued, and the data of the path.
+ * Readers and permits are no single holder, a znode that lingers queued before, and a dirty marker
+ * is written to the data of the path. */
 static int check(const zkl_lock *lock, bool given, const char *what, zkl_error *err)
 {
     int rc = zkl__lock_check(lock, &zkl__plain_lock, err);
-    return rc == ZKL_OK && !given ? zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", what) : rc;
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    const zkl_lock_options *o = &lock->options;
+    if (o->linger_ms > 0 || o->recover || o->delay_after_crash_ms > 0) {
+        return zkl__fail(err, ZKL_EINVAL, 0, lock->path,
+                         "once needs a lock without linger_ms, recover and delay_after_crash_ms");
+    }
+    return given ? ZKL_OK : zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", what);
 }
 
 /* --- look ------------------------------------------------------------------------------------ */

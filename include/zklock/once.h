@@ -10,6 +10,10 @@
  * reaches half its length to each side of its round time, so that hosts whose clocks differ a
  * little neither skip one nor run one twice.
  *
+ * The lock may not have the options linger_ms, recover and delay_after_crash_ms (ZKL_EINVAL): a
+ * znode that lingers has the ctime of an earlier slot, and the other two need the data of the path
+ * themselves.
+ *
  * The forms that end in _async do not wait (zkl_done_fn in zklock/types.h). zkl_lock_cancel and the
  * free of the lock end a look. No cancel and no stop token ends the record of a job that is done.
  * zkl_once_run has no such form: it runs the job in the caller's thread. */

@@ -253,6 +253,20 @@ TEST_WITH_SESSIONS(test_only_under_a_lock)
     }
 }
 
+/* A znode that lingers has the ctime of an earlier slot, and a mark about the last holder is written where the record is. */
+TEST_WITH_SESSIONS(test_options_that_break_the_record)
+{
+    const zkl_lock_options *others[] = {LOCK_OPTIONS(.linger_ms = 60000), LOCK_OPTIONS(.recover = true),
+                                        LOCK_OPTIONS(.delay_after_crash_ms = 100)};
+    zkl_error err = {0};
+    int result = 0;
+    for (int i = 0; i < 3; i++) {
+        zkl_lock *lock = kit_lock(one, JOB, others[i]);
+        CU_ASSERT_EQUAL(zkl_once_run(lock, HOUR, 0, 5000, work, &result, NULL, NULL, &err), ZKL_EINVAL);
+        ASSERT_SAYS(err, "linger_ms, recover");
+    }
+}
+
 struct replaced {
     zkl_lock *lock, *rival;
     int64_t second;
