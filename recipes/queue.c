@@ -218,6 +218,13 @@ int zkl_queue_list_async(zkl_queue **out, zkl_session *session, const char *path
     return list(out, session, path, timeout_ms, &(struct zkl__later){done, payload}, err);
 }
 
+/* False: node is not the name of a contender's znode. */
+static bool take_node(struct queue_call *q, const char *node)
+{
+    return !strchr(node, '/') && zkl__name_contends(node) &&
+           zkl__text_copy(q->given, sizeof q->given, node);
+}
+
 /* --- the removal of a contender -------------------------------------------------------------- */
 
 static int no_such(const struct zkl__call *call)
@@ -261,8 +268,7 @@ static int remove_contender(zkl_session *session, const char *path, const char *
     if (token < 0) {
         return zkl__fail(err, ZKL_EINVAL, 0, path, "token is %lld", (long long)token);
     }
-    if (strchr(node, '/') || !zkl__name_contends(node) ||
-        !zkl__text_copy(given.given, sizeof given.given, node)) {
+    if (!take_node(&given, node)) {
         return zkl__fail(err, ZKL_EINVAL, 0, path, "node is not the name of a contender's znode");
     }
     return zkl__call_go(&kind, &given, session, path, timeout_ms, later, err);
@@ -343,8 +349,7 @@ static int revoke(zkl_session *session, const char *path, const char *node, int6
     static const struct zkl__call_kind kind = {
         .size = sizeof(struct queue_call), .run = run_revoke, .end = end};
     struct queue_call given = {.token = 0};
-    if (node &&
-        (!zkl__name_contends(node) || !zkl__text_copy(given.given, sizeof given.given, node))) {
+    if (node && !take_node(&given, node)) {
         return zkl__fail(err, ZKL_EINVAL, 0, path, "node is not the name of a contender's znode");
     }
     return zkl__call_go(&kind, &given, session, path, timeout_ms, later, err);
