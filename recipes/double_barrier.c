@@ -68,14 +68,15 @@ struct passage {
     char ready_path[ZKL_PATH_MAX + sizeof READY + 1];
     struct zkl__part listing, checking, reading;
     struct zkl__children *members; /* of the last list */
-    bool ready;                    /* the last list had the ready node */
+    bool ready;                    /* the last list may have had the ready node */
     bool renew;                    /* the ready node is too old, and has this version: */
     int32_t version;
 };
 
+/* A name that is too long to ask about is nobody's. */
 static bool is_member(const char *name)
 {
-    return strcmp(name, READY) != 0;
+    return strcmp(name, READY) != 0 && strlen(name) <= ZKL__NAME_LONGEST;
 }
 
 static void take_list(struct zkl__call *call, const struct zkl__reply *reply)

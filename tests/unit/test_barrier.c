@@ -250,12 +250,26 @@ static void make_path(void)
     kit_must_write(ZKL__OP_CREATE, "/barriers", "a", NULL);
 }
 
+/* Children whose paths are longer than the path of any request: nobody can ask about them. */
+static void make_longest(int count)
+{
+    char name[ZKL__STORE_PATH - sizeof PATH] = "";
+    const struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = PATH, .name = name, .mode = ZKL__PERSISTENT_SEQUENTIAL};
+    memset(name, 'x', sizeof name - 1);
+    for (int i = 0; i < count; i++) {
+        enum zkl__rc rc;
+        ASSERT_OK(zkl__memory_meddle(PLACE, &op, &rc));
+        CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
+    }
+}
+
 /* Children that live with no session stand for nobody: they let nobody in, and keep nobody from leaving. */
 TEST_OF_MEMBERS(test_strays_are_no_members)
 {
     make_path();
     kit_must_write(ZKL__OP_CREATE, PATH, "_c_00000000-stray", NULL);
     kit_must_write(ZKL__OP_CREATE, PATH, "stray", NULL);
+    make_longest(MEMBERS - 1);
     CU_ASSERT_EQUAL(zkl_double_barrier_enter(members[0].barrier, 300, NULL), ZKL_ETIMEOUT);
     do_all(enter);
     do_all(leave);
