@@ -229,7 +229,8 @@ class mutex
     template <class Clock, class Duration>
     bool try_lock_until(const std::chrono::time_point<Clock, Duration> &deadline)
     {
-        return try_lock_for(deadline - Clock::now());
+        using ms = std::chrono::duration<double, std::milli>; /* no time is too long for it */
+        return try_lock_for(ms(deadline.time_since_epoch()) - ms(Clock::now().time_since_epoch()));
     }
     /* The same, and throws where these return false: ZKL_EBUSY, ZKL_ETIMEOUT. */
     zkl_grant acquire(time_limit timeout)

@@ -121,6 +121,9 @@ static void guards(const zklock::session &session)
         CHECK(!guard(other, std::chrono::system_clock::now() + brief));
     }
     CHECK(mine.covered() && !mine.is_held() && mine.token() == 0);
+    mine.lock();
+    CHECK(!guard(other, std::chrono::steady_clock::time_point::min())); // long ago
+    mine.unlock();
     guard waited(other, patience);
     CHECK(waited.owns_lock() && other.is_held());
     waited.release()->release();
