@@ -28,7 +28,7 @@ class election_observer
 
     election_observer(const session &with, const std::string &path, changed_function changed)
     {
-        auto calls = std::make_shared<changed_function>(std::move(changed));
+        auto calls = detail::make_calls(std::move(changed));
         observer_ = {detail::make<zkl_election_observer>(zkl_election_observe, with.get(),
                                                          path.c_str(), report, calls.get()),
                      {calls}};
@@ -39,13 +39,13 @@ class election_observer
 
     static void report(zkl_election_observer *, const zkl_leader *now, void *payload) noexcept
     {
-        const auto &changed = *static_cast<changed_function *>(payload);
+        const auto own = detail::calls_of<changed_function>(payload);
         if (now) {
             const leader kept{now->node, std::string(now->value ? now->value : "", now->value_size),
                               now->token, now->session_id, now->readable};
-            changed(&kept);
+            (*own)(&kept);
         } else {
-            changed(nullptr);
+            (*own)(nullptr);
         }
     }
 };

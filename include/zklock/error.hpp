@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include <zklock/zklock.h>
 
@@ -128,6 +129,20 @@ template <class Object, void (*Free)(Object *)> struct freer {
 };
 template <class Object, void (*Free)(Object *)>
 using owner = std::unique_ptr<Object, freer<Object, Free>>;
+
+/* The functions of an owner. The payload of C is the address of this pointer to them. */
+template <class Functions>
+std::shared_ptr<std::shared_ptr<Functions>> make_calls(Functions functions)
+{
+    return std::make_shared<std::shared_ptr<Functions>>(
+        std::make_shared<Functions>(std::move(functions)));
+}
+
+/* A call of C keeps the functions by this until it returns: one of them may destroy the owner. */
+template <class Functions> std::shared_ptr<Functions> calls_of(void *payload)
+{
+    return *static_cast<std::shared_ptr<Functions> *>(payload);
+}
 
 } // namespace detail
 

@@ -24,11 +24,11 @@ class group
           const char *data = nullptr, state_function on_state = nullptr,
           const zkl_acl *acl = nullptr)
     {
-        auto calls = std::make_shared<state_function>(std::move(on_state));
+        auto calls = detail::make_calls(std::move(on_state));
         zkl_group_options options = ZKL_GROUP_OPTIONS_INIT;
         options.data = data;
         options.acl = acl;
-        options.state_fn = *calls ? report : nullptr;
+        options.state_fn = **calls ? report : nullptr;
         options.payload = calls.get();
         group_ = {
             detail::make<zkl_group>(zkl_group_new, with.get(), path.c_str(), id.c_str(), &options),
@@ -61,7 +61,8 @@ class group
 
     static void report(zkl_group *, zkl_state state, void *payload) noexcept
     {
-        (*static_cast<state_function *>(payload))(state);
+        const auto own = detail::calls_of<state_function>(payload);
+        (*own)(state);
     }
 };
 
@@ -112,7 +113,7 @@ class group_observer
 
     group_observer(const session &with, const std::string &path, changed_function changed)
     {
-        auto calls = std::make_shared<changed_function>(std::move(changed));
+        auto calls = detail::make_calls(std::move(changed));
         observer_ = {detail::make<zkl_group_observer>(zkl_group_observe, with.get(), path.c_str(),
                                                       report, calls.get()),
                      {calls}};
@@ -124,7 +125,8 @@ class group_observer
     static void report(zkl_group_observer *, const char *const *ids, size_t count,
                        void *payload) noexcept
     {
-        (*static_cast<changed_function *>(payload))(std::vector<std::string>(ids, ids + count));
+        const auto own = detail::calls_of<changed_function>(payload);
+        (*own)(std::vector<std::string>(ids, ids + count));
     }
 };
 

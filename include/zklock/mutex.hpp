@@ -145,27 +145,27 @@ class lock_options
 
     static void call_state(zkl_lock *lock, zkl_state state, void *payload)
     {
-        const lock_options &own = *static_cast<lock_options *>(payload);
-        own.state_ ? own.state_(state) : own.c.state_fn(lock, state, own.c.payload);
+        const auto own = detail::calls_of<lock_options>(payload);
+        own->state_ ? own->state_(state) : own->c.state_fn(lock, state, own->c.payload);
     }
     static void call_revoke(zkl_lock *lock, void *payload)
     {
-        const lock_options &own = *static_cast<lock_options *>(payload);
-        own.revoke_ ? own.revoke_() : own.c.revoke_fn(lock, own.c.payload);
+        const auto own = detail::calls_of<lock_options>(payload);
+        own->revoke_ ? own->revoke_() : own->c.revoke_fn(lock, own->c.payload);
     }
     static void call_position(zkl_lock *lock, size_t ahead, void *payload)
     {
-        const lock_options &own = *static_cast<lock_options *>(payload);
-        own.position_ ? own.position_(ahead) : own.c.position_fn(lock, ahead, own.c.payload);
+        const auto own = detail::calls_of<lock_options>(payload);
+        own->position_ ? own->position_(ahead) : own->c.position_fn(lock, ahead, own->c.payload);
     }
     /* For C, which has one payload for all three. */
-    zkl_lock_options for_c()
+    zkl_lock_options for_c(void *payload) const
     {
         zkl_lock_options made = c;
         made.state_fn = state_ || c.state_fn ? call_state : nullptr;
         made.revoke_fn = revoke_ || c.revoke_fn ? call_revoke : nullptr;
         made.position_fn = position_ || c.position_fn ? call_position : nullptr;
-        made.payload = this;
+        made.payload = payload;
         return made;
     }
 };
@@ -213,8 +213,8 @@ class mutex
     mutex(const session &with, const lock_options &options, Constructor constructor, Args... args)
         : executor_(with.executor())
     {
-        auto calls = std::make_shared<lock_options>(options);
-        const zkl_lock_options c = calls->for_c();
+        auto calls = detail::make_calls(options);
+        const zkl_lock_options c = options.for_c(calls.get());
         lock_ = {detail::make<zkl_lock>(constructor, with.get(), args..., &c), {calls}};
     }
 

@@ -48,26 +48,26 @@ class partition_options
 
     static void call_assigned(zkl_partition *, const char *piece, int64_t token, void *payload)
     {
-        const partition_options &own = *static_cast<partition_options *>(payload);
-        own.assigned_ ? own.assigned_(piece, token) : void();
+        const auto own = detail::calls_of<partition_options>(payload);
+        own->assigned_ ? own->assigned_(piece, token) : void();
     }
     static void call_revoked(zkl_partition *, const char *piece, bool lost, void *payload)
     {
-        const partition_options &own = *static_cast<partition_options *>(payload);
-        own.revoked_ ? own.revoked_(piece, lost) : void();
+        const auto own = detail::calls_of<partition_options>(payload);
+        own->revoked_ ? own->revoked_(piece, lost) : void();
     }
     static void call_state(zkl_partition *, const char *piece, zkl_state state, void *payload)
     {
-        const partition_options &own = *static_cast<partition_options *>(payload);
-        own.state_ ? own.state_(piece, state) : void();
+        const auto own = detail::calls_of<partition_options>(payload);
+        own->state_ ? own->state_(piece, state) : void();
     }
-    zkl_partition_options for_c()
+    zkl_partition_options for_c(void *payload) const
     {
         zkl_partition_options made = c;
         made.assigned_fn = call_assigned;
         made.revoked_fn = call_revoked;
         made.state_fn = call_state;
-        made.payload = this;
+        made.payload = payload;
         return made;
     }
 };
@@ -83,8 +83,8 @@ class partition
         for (const std::string &piece : pieces) {
             names.push_back(piece.c_str());
         }
-        auto calls = std::make_shared<partition_options>(options);
-        const zkl_partition_options c = calls->for_c();
+        auto calls = detail::make_calls(options);
+        const zkl_partition_options c = options.for_c(calls.get());
         partition_ = {detail::make<zkl_partition>(zkl_partition_new, with.get(), path.c_str(),
                                                   names.data(), names.size(), &c),
                       {calls}};

@@ -623,6 +623,61 @@ static void assigned()
     CHECK(given_up == 1 && !partition.owns("a"));
 }
 
+// A function that destroys the object it belongs to, and then sees whether it is still there itself.
+template <class Object> struct destroyer {
+    std::unique_ptr<Object> &object;
+    std::shared_ptr<int> mine; // while one of the copies lives
+
+    template <class... Args> void operator()(Args &&...) const
+    {
+        std::weak_ptr<int> copies = mine;
+        object.reset();
+        CHECK(!copies.expired());
+    }
+};
+
+// What a function belongs to may be destroyed by it.
+static void destroyed_inside()
+{
+    zklock::session_options dispatched;
+    dispatched.c.callbacks = ZKL_CALLBACKS_DISPATCH;
+    zklock::session session("memory:cxx-inside", dispatched);
+    auto destroyed = [&](const std::function<bool()> &so) { EVENTUALLY((zkl_session_dispatch(session.get()), so())); };
+    auto one = [] { return std::make_shared<int>(1); };
+
+    std::unique_ptr<zklock::mutex> mutex;
+    mutex.reset(new zklock::mutex(session, "/cxx/inside",
+                                  zklock::lock_options().on_state(destroyer<zklock::mutex>{mutex, one()})));
+    mutex->lock();
+    destroyed([&] { return !mutex; });
+    mutex.reset(new zklock::mutex(zklock::election(session, "/cxx/inside")));
+    auto ended = BEGUN(ends, mutex->async_stand(destroyer<zklock::mutex>{mutex, one()}, done));
+    destroyed([&] { return !mutex; });
+    ended.get();
+
+    std::unique_ptr<zklock::partition> partition;
+    partition.reset(
+        new zklock::partition(session, "/cxx/inside-pieces", {"a", "b"},
+                              zklock::partition_options().on_assigned(destroyer<zklock::partition>{partition, one()})));
+    partition->start();
+    destroyed([&] { return !partition; });
+
+    std::unique_ptr<zklock::group> group;
+    group.reset(new zklock::group(session, "/cxx/inside-group", "id", "", destroyer<zklock::group>{group, one()}));
+    group->join(patience);
+    destroyed([&] { return !group; });
+
+    std::unique_ptr<zklock::group_observer> members;
+    members.reset(
+        new zklock::group_observer(session, "/cxx/inside-group", destroyer<zklock::group_observer>{members, one()}));
+    destroyed([&] { return !members; });
+
+    std::unique_ptr<zklock::election_observer> leaders;
+    leaders.reset(
+        new zklock::election_observer(session, "/cxx/inside", destroyer<zklock::election_observer>{leaders, one()}));
+    destroyed([&] { return !leaders; });
+}
+
 // Refused in a function under a grant, a close changes nothing.
 static void close_refused()
 {
@@ -674,6 +729,7 @@ int main()
     standing();
     opened_later();
     assigned();
+    destroyed_inside();
     close_refused();
     closed_later();
     return 0;
