@@ -178,10 +178,9 @@ static void on_ended(const struct keeper_event *event)
 /* CMD died with the keeper. Its other descendants are zklock's children now. */
 static void on_died(void)
 {
-    cli_error("\"%s\": the keeper process was killed, and %s with it; run it again ('journalctl "
-              "-k' shows a lack of "
-              "memory)",
-              contend.name, job.name);
+    cli_error("\"%s\": the keeper process was killed, %s %s; run it again ('journalctl -k' shows a "
+              "lack of memory)",
+              contend.name, job.ran ? "and with it" : "before it started", job.name);
     keeper_clear_up(own.group);
     job.status = SIGKILL;
     job.code = EXIT_FAILED;

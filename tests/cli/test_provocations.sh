@@ -72,7 +72,7 @@ CMD is not there|127|no-such-cmd: No such file or directory|zklock run x no-such
 CMD may not be executed|126|/etc/passwd: Permission denied|zklock run x /etc/passwd
 CMD's interpreter is not there|127|$work/script: No such file or directory|zklock run x $work/script
 CMD is killed, as for lack of memory|137|"x": somebody killed sh \\(SIGKILL\\); 'journalctl -k' shows a lack of memory|zklock run x sh -c 'kill -9 \$\$'
-the keeper is killed|125|"x": the keeper process was killed, and sh with it; run it again|zklock run x sh -c 'kill -9 \$PPID; sleep 60'
+the keeper is killed|125|"x": the keeper process was killed, and with it sh; run it again|zklock run x sh -c 'kill -9 \$PPID; sleep 60'
 CMD leaves a process behind|0|sh has ended, processes it left behind have not: "x" is held until they end|zklock run x sh -c 'sleep 3 & exit 0'
 CMD runs for too long|143|sleep ran for 0.3 s \\(--max-run\\): stopping it|zklock run --max-run 300ms x sleep 60
 a grace that does not fit|125|shorten --grace or lengthen --session-timeout|zklock run --grace 9s x true
@@ -128,6 +128,14 @@ zklock elect --once --health true --hook "$work/hook" hangs bash -c 'pgrep -P "$
 await "the end of the process that runs --health" gone "$(cat "$work/health")"
 true_that "it does not wait for a hook" [ "$(wc -l <"$work/hook.ended")" -lt 4 ]
 printf '\n\n' 1<>"$work/hang"
+# The keeper is killed while zklock is queued.
+zklock run busy touch "$work/ran" 2>"$work/queued.err" &
+pid=$!
+await "a waiter" queued busy 2
+kill -9 "$(pgrep -P "$pid")"
+kill "$holder"
+ends "exit code of a waiter without its keeper" 125
+matches "what it says" "$(cat "$work/queued.err")" 'the keeper process was killed, before it started touch; run it again'
 # The terminal is closed: CMD gets HUP, the lock is released.
 python3 - "$work" <<'PY'
 import os, pty, sys, time
