@@ -343,8 +343,10 @@ static void join_again(int code, const zkl_error *err, void *payload)
 TEST_WITH_SESSIONS_OF(kit_dispatched, test_no_join_of_what_is_freed)
 {
     zkl_group *group = member(one, "a", "x");
+    kit_delay(one, true);
     ASSERT_OK(zkl_group_join_async(group, ZKL_WAIT_FOREVER, join_again, &group, NULL));
     zkl_group_free(group);
+    kit_delay(one, false);
     ASSERT_EVENTUALLY(kit_group(two, CLUB) == 0);
 }
 
