@@ -27,8 +27,8 @@ static int open_as_it_is(const char *file)
         errno = errno == ENOENT ? 0 : errno;
         return -1;
     }
-    return open(file, O_WRONLY | O_NOFOLLOW | O_CLOEXEC |
-                          O_NOCTTY); /* a link: ELOOP; a directory: EISDIR */
+    /* a link: ELOOP; a directory: EISDIR; a pipe that nobody reads: ENXIO */
+    return open(file, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 }
 
 /* An empty file beside it. -1 with errno; else its name, malloced. */
@@ -44,16 +44,7 @@ static int make_beside(const char *file, char **name)
 
 static bool put(int fd, const char *text)
 {
-    size_t left = strlen(text);
-    while (left > 0) {
-        ssize_t put = write(fd, text, left);
-        if (put < 0 && errno != EINTR) {
-            return false;
-        }
-        text += put > 0 ? put : 0;
-        left -= put > 0 ? (size_t)put : 0;
-    }
-    return true;
+    return dprintf(fd, "%s", text) >= 0;
 }
 
 static void forget(const char *name)
@@ -66,6 +57,10 @@ static void forget(const char *name)
 bool newfile_check(const char *file)
 {
     char *name = NULL;
+    struct stat status;
+    if (lstat(file, &status) == 0 && S_ISFIFO(status.st_mode)) {
+        return true; /* opened and closed, it would show its reader the end */
+    }
     int fd = open_as_it_is(file);
     if (fd < 0 && errno == 0) {
         fd = make_beside(file, &name);
@@ -105,6 +100,7 @@ const char *newfile_reason(void)
         {EDQUOT, "; make room there, or name another file"},
         {EFBIG, "; raise the limit (ulimit -f)"},
         {ENOENT, "; make its directory first"},
+        {ENXIO, "; start what reads it first"},
         {ENOTDIR, "; name a file in a directory"},
         {EISDIR, "; name a file in it"},
         {EACCES, "; name a file that this user may write"},

@@ -109,6 +109,21 @@ matches "too long" "$(report --max-run 10ms x sleep 600)" '"exit_code":143,.*"re
 mkdir "$work/gone"
 code 3 zklock run --report "$work/gone/report" x sh -c 'rmdir "$0"; exit 3' "$work/gone"
 says 'report.*No such file'
+mkfifo "$work/pipe"
+python3 -c 'import os, select, sys
+pipe = os.open(sys.argv[1], os.O_RDONLY | os.O_NONBLOCK)
+print("reads", flush=True)
+poll = select.poll()
+poll.register(pipe)
+poll.poll() # something, or the end
+print(os.read(pipe, 65536).decode())' "$work/pipe" >"$work/read" &
+reader=$!
+await "a reader" lines "$work/read" 1
+code 0 zklock run --report "$work/pipe" x true
+ends "the reader of a report" 0 $reader
+matches "a report through a pipe" "$(cat "$work/read")" '"outcome":"ran"'
+code 125 zklock run --report "$work/pipe" x true
+says 'No such device or address; start what reads it first'
 matches "unreachable" "$(zklock -s 127.0.0.1:1 run --report /dev/stdout -w 200ms x true 2>/dev/null)" '"outcome":"unreachable","exit_code":122'
 
 # Metrics: a whole file at any time, for a collector that is another user; old ones are replaced.
