@@ -33,7 +33,7 @@ static int threads_that_block(int signal)
         if (status) {
             fclose(status);
         }
-        n += blocked >> (signal - 1) & 1;
+        n += (int)(blocked >> (signal - 1) & 1);
     }
     closedir(tasks);
     return n;
