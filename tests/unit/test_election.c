@@ -329,6 +329,7 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_a_candidate_keeps_its_stop_token)
     zkl_lock *lock = candidate(one, NULL);
     ASSERT_OK(zkl_election_stand(lock, on_stand, &box, NULL));
     CU_ASSERT_EQUAL(zkl_lock_set_stop(lock, &stop, NULL), ZKL_EDEADLK);
+    kit_free(lock); /* and its last call, before the mailbox goes */
 }
 
 static void free_in_term(zkl_lock *lock, zkl_state state, int64_t token, const zkl_error *err, void *payload)
