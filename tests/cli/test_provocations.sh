@@ -72,7 +72,7 @@ CMD is not there|127|no-such-cmd: No such file or directory|zklock run x no-such
 CMD may not be executed|126|/etc/passwd: Permission denied|zklock run x /etc/passwd
 CMD's interpreter is not there|127|$work/script: No such file or directory|zklock run x $work/script
 CMD is killed, as for lack of memory|137|"x": somebody killed sh \\(SIGKILL\\); 'journalctl -k' shows a lack of memory|zklock run x sh -c 'kill -9 \$\$'
-the keeper is killed|125|"x": the keeper process was killed, [a-z ]* sh; run it again|zklock run x sh -c 'kill -9 \$PPID; sleep 60'
+the keeper is killed|125|"x": the keeper process was killed, (and with it)?(before it started)? sh; run it again|zklock run x sh -c 'kill -9 \$PPID; sleep 60'
 CMD leaves a process behind|0|sh has ended, processes it left behind have not: "x" is held until they end|zklock run x sh -c 'sleep 3 & exit 0'
 CMD runs for too long|143|sleep ran for 0.3 s \\(--max-run\\): stopping it|zklock run --max-run 300ms x sleep 60
 a grace that does not fit|125|shorten --grace or lengthen --session-timeout|zklock run --grace 9s x true
