@@ -110,7 +110,10 @@ TEST(test_unwatch)
 TEST(test_limits)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
-    struct recorder *r = recorder_connect(&zkl__store_zookeeper, proxy_address(proxy));
+    struct zkl__store_config config = recorder_config(proxy_address(proxy));
+    config.timeout_ms = 600000; /* the client library cuts a connection that is silent for two thirds of it */
+    struct recorder *r = recorder_open(&zkl__store_zookeeper, &config, NULL, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(r, RECORD_CONNECTED, 0, SOON));
     struct zkl__op exists = op_read(ZKL__OP_EXISTS, "/", false), large = op_set("/", NULL, -1);
     int code = ZKL_OK;
     static const char bytes[1 << 20];
@@ -228,4 +231,4 @@ TEST(test_nothing_is_inherited)
     zkl_session_close(other, 5000);
 }
 
-TESTS_ON_SERVERS("store", NULL)
+TESTS_ON_SERVERS("store", &(struct ensemble_options){.extra = "maxSessionTimeout=600000"})
