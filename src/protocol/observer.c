@@ -3,6 +3,7 @@
 #include "core_internal.h"
 
 #include "op.h"
+#include "sort.h"
 
 #include <string.h>
 
@@ -13,8 +14,8 @@ static const unsigned next_states[ZKL__OBSERVER_STATES] = {
     [ZKL__OBSERVER_STALE] = S(STALE) | S(MISSING) | S(EMPTY) | S(READS),
     [ZKL__OBSERVER_MISSING] = S(STALE) | S(SHOWN),
     [ZKL__OBSERVER_EMPTY] = S(STALE) | S(MISSING) | S(READS) | S(SHOWN),
-    [ZKL__OBSERVER_READS] = S(STALE) | S(REFUSED) | S(SHOWN),
-    [ZKL__OBSERVER_REFUSED] = S(STALE) | S(HIDDEN),
+    [ZKL__OBSERVER_READS] = S(STALE) | S(READS) | S(REFUSED) | S(SHOWN),
+    [ZKL__OBSERVER_REFUSED] = S(STALE) | S(READS) | S(HIDDEN),
     [ZKL__OBSERVER_HIDDEN] = S(STALE) | S(SHOWN_HIDDEN),
     [ZKL__OBSERVER_SHOWN] = S(STALE),
     [ZKL__OBSERVER_SHOWN_HIDDEN] = S(STALE) | S(HIDDEN),
@@ -92,18 +93,24 @@ static void start_anew(struct zkl__observer *o, const char *why)
     zkl__name_set_clear(&o->skipped, heap_of(o));
 }
 
-/* Not "up to its number": a true candidate that comes meanwhile may stand before a forged one. */
-static void skip_first(struct zkl__observer *o)
-{
-    move(o, ZKL__OBSERVER_STALE, "the first lives with no session: no candidate");
-    if (!zkl__name_set_add(&o->skipped, heap_of(o), o->first)) {
-        zkl__watcher_retry(&o->watcher);
-    }
-}
-
 static bool stands_before(const char *a, const char *b)
 {
-    return zkl__sequence_diff(zkl__name_sequence(a), zkl__name_sequence(b)) < 0;
+    int32_t diff = zkl__sequence_diff(zkl__name_sequence(a), zkl__name_sequence(b));
+    return diff < 0 || (diff == 0 && strcmp(a, b) < 0); /* a forged one may have its number */
+}
+
+static int compare_order(const void *one, const void *other, const void *context)
+{
+    const struct zkl__child *a = one, *b = other;
+    (void)context;
+    return stands_before(b->name, a->name) - stands_before(a->name, b->name);
+}
+
+static bool may_lead(const struct zkl__observer *o, const char *name)
+{
+    struct zkl__name parsed = zkl__name_parse(name);
+    return parsed.kind != ZKL_KIND_FOREIGN && !zkl__sequence_used_up(parsed.sequence) &&
+           !zkl__name_set_has(&o->skipped, name);
 }
 
 static const char *find_first(const struct zkl__observer *o, const struct zkl__reply *list)
@@ -111,10 +118,7 @@ static const char *find_first(const struct zkl__observer *o, const struct zkl__r
     const char *first = NULL;
     for (size_t i = 0; i < list->child_count; i++) {
         const char *name = list->children[i];
-        struct zkl__name parsed = zkl__name_parse(name);
-        bool skip = parsed.kind == ZKL_KIND_FOREIGN || zkl__sequence_used_up(parsed.sequence) ||
-                    zkl__name_set_has(&o->skipped, name);
-        if (!skip && (!first || stands_before(name, first))) {
+        if (may_lead(o, name) && (!first || stands_before(name, first))) {
             first = name;
         }
     }
@@ -123,7 +127,19 @@ static const char *find_first(const struct zkl__observer *o, const struct zkl__r
 
 /* --- what the replies mean ------------------------------------------------------------------- */
 
-static void read_first(struct zkl__observer *o, const char *name)
+/* Behind one that is no candidate may be thousands. Then the whole list is kept, in its order. */
+static void keep_list(struct zkl__observer *o, const struct zkl__reply *list)
+{
+    zkl__free(heap_of(o), o->listed);
+    o->listed = NULL;
+    o->next = 0;
+    if (o->skipped.count > 0 &&
+        zkl__children_renew(heap_of(o), &o->listed, list, zkl__name_contends)) {
+        zkl__sort(o->listed->all, o->listed->count, sizeof *o->listed->all, compare_order, NULL);
+    }
+}
+
+static void read_first(struct zkl__observer *o, const char *name, const char *why)
 {
     char *first = zkl__copy(heap_of(o), name, strlen(name));
     if (!first) {
@@ -132,7 +148,25 @@ static void read_first(struct zkl__observer *o, const char *name)
     }
     zkl__free(heap_of(o), o->first);
     o->first = first;
-    move(o, ZKL__OBSERVER_READS, "listed: the first is read");
+    move(o, ZKL__OBSERVER_READS, why);
+}
+
+/* The next one of the list is first then: a candidate that came after the list stands behind each
+ * that the server had numbered before. */
+static void skip_first(struct zkl__observer *o)
+{
+    struct zkl__children *listed = o->listed;
+    bool added = zkl__name_set_add(&o->skipped, heap_of(o), o->first);
+    while (listed && o->next < listed->count && !may_lead(o, listed->all[o->next].name)) {
+        o->next++;
+    }
+    if (!added) {
+        zkl__watcher_retry(&o->watcher);
+    } else if (listed && o->next < listed->count) {
+        read_first(o, listed->all[o->next].name, "no session owns it: the next is read");
+    } else {
+        move(o, ZKL__OBSERVER_STALE, "the first lives with no session: no candidate");
+    }
 }
 
 static void on_list(struct zkl__observer *o, const struct zkl__reply *reply)
@@ -141,7 +175,8 @@ static void on_list(struct zkl__observer *o, const struct zkl__reply *reply)
     if (reply->rc == ZKL__RC_NONODE) {
         move(o, ZKL__OBSERVER_MISSING, "nothing there: its making is watched");
     } else if (first) {
-        read_first(o, first);
+        keep_list(o, reply);
+        read_first(o, first, "listed: the first is read");
     } else if (o->state == ZKL__OBSERVER_STALE) {
         move(o, ZKL__OBSERVER_EMPTY, "no candidate: the list is watched");
     } else {
@@ -250,7 +285,9 @@ void zkl__observer_end(struct zkl__observer *o)
 {
     if (o->watcher.core) {
         zkl__free(heap_of(o), o->first);
+        zkl__free(heap_of(o), o->listed);
         o->first = NULL;
+        o->listed = NULL;
         zkl__name_set_clear(&o->skipped, heap_of(o));
         zkl__watcher_end(&o->watcher);
     }

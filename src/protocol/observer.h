@@ -10,6 +10,7 @@
 #ifndef ZKL_PROTOCOL_OBSERVER_H
 #define ZKL_PROTOCOL_OBSERVER_H
 
+#include "children.h"
 #include "name_set.h"
 #include "watcher.h"
 
@@ -43,6 +44,8 @@ struct zkl__observer {
     char *first;                  /* name of the first candidate */
     struct zkl__stat stat;        /* of it, while it may not be read */
     struct zkl__name_set skipped; /* names that are no candidates': they live with no session */
+    struct zkl__children *listed; /* in the order of their numbers; NULL: none was skipped before */
+    size_t next;                  /* of these: those before it were skipped */
 };
 
 /* What the owner fills in is filled in. */

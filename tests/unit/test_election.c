@@ -151,6 +151,38 @@ TEST_WITH_SESSIONS(test_observer_and_strangers)
     zkl_election_observer_free(observer);
 }
 
+/* Each of them is read once, and not listed once more. */
+TEST_WITH_SESSIONS(test_observer_behind_forgeries)
+{
+    enum { FORGED = 300 };
+    struct mailbox box = MAILBOX_INIT;
+    zkl_lock *a = candidate(one, "a"), *b = candidate(one, "b");
+    kit_acquire(a);
+    kit_release(a);
+    for (int i = 0; i < FORGED; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "%s-latch-%010d", i % 2 ? "a" : "b", i);
+        kit_must_write(ZKL__OP_CREATE, PATH, name, NULL);
+    }
+    kit_acquire(a);
+    uint64_t before = kit_requests(two);
+    zkl_election_observer *observer = observe(two, &box);
+    TOLD(1, "a");
+    CU_ASSERT(kit_requests(two) - before < 2 * FORGED + 20); /* a get and an unwatch of each */
+    struct mailbox done = MAILBOX_INIT;
+    ASSERT_OK(zkl_lock_acquire_async(b, 5000, on_acquired, &done, NULL));
+    ASSERT_EVENTUALLY(kit_queue(one, PATH) == FORGED + 2);
+    kit_release(a);
+    TOLD(2, "b");
+    kit_release(b);
+    TOLD(3, "nobody");
+    kit_acquire(a);
+    TOLD(4, "a");
+    kit_release(a);
+    TOLD(5, "nobody");
+    zkl_election_observer_free(observer);
+}
+
 static void free_observer(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
 {
     (void)leader;
