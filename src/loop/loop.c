@@ -42,15 +42,14 @@ static void close_all(void)
     loop.epoll = loop.timer = -1;
 }
 
-/* In a child of fork the loop's descriptors are the parent's as well, and its members are memory
- * that nobody goes on with. */
+/* In a child of fork the loop's members are memory that nobody goes on with. Its descriptors stay
+ * open until exec: the child may have closed them, and opened files of its own that now have their
+ * numbers. */
 static void forget_the_parent(void)
 {
     if (loop.pid != getpid()) {
-        if (loop.members > 0) {
-            close_all();
-        }
         loop.pid = getpid();
+        loop.epoll = loop.timer = -1;
         loop.members = 0;
         loop.inside = false;
         loop.sources = NULL;

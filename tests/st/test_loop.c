@@ -132,6 +132,27 @@ TEST(test_fork)
     kit_close(one);
 }
 
+/* A daemon closes the descriptors that it inherited. Its own files then have their numbers, and stay open. */
+TEST(test_fork_and_close_descriptors)
+{
+    int status = -1;
+    one = kit_open(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        for (int fd = 3; fd < 100; fd++) {
+            dup2(STDERR_FILENO, fd);
+        }
+        bool kept = acquired_in_a_new_session();
+        for (int fd = 3; fd < 100; fd++) {
+            kept = close(fd) == 0 && kept;
+        }
+        _exit(kept ? 0 : 1);
+    }
+    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+    CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    kit_close(one);
+}
+
 /* A callback ends its own object, and another's session, while the loop turns. */
 static void end_all(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
