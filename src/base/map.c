@@ -11,11 +11,19 @@ static struct zkl__map_entry **bucket_of(const struct zkl__map *map, uint32_t ha
     return &map->buckets[hash & (map->bucket_count - 1)];
 }
 
+static void link_at(struct zkl__map_entry **link, struct zkl__map_entry *entry)
+{
+    *link = entry;
+    if (entry) {
+        entry->link = link;
+    }
+}
+
 static void push(struct zkl__map *map, struct zkl__map_entry *entry)
 {
     struct zkl__map_entry **bucket = bucket_of(map, entry->hash);
-    entry->next = *bucket;
-    *bucket = entry;
+    link_at(&entry->next, *bucket);
+    link_at(bucket, entry);
 }
 
 bool zkl__map_init(struct zkl__map *map, const zkl_heap *heap)
@@ -61,11 +69,7 @@ void zkl__map_add(struct zkl__map *map, struct zkl__map_entry *entry)
 
 void zkl__map_remove(struct zkl__map *map, struct zkl__map_entry *entry)
 {
-    struct zkl__map_entry **at = bucket_of(map, entry->hash);
-    while (*at != entry) {
-        at = &(*at)->next;
-    }
-    *at = entry->next;
+    link_at(entry->link, entry->next);
     entry->next = NULL;
     entry->in_map = false;
     map->count--;

@@ -9,8 +9,9 @@
 #include <stdint.h>
 
 struct zkl__map_entry {
-    struct zkl__map_entry *next; /* in its bucket */
-    const char *path;            /* the owner's to set, before it is added; its memory */
+    struct zkl__map_entry *next;  /* in its bucket */
+    struct zkl__map_entry **link; /* what points to it there */
+    const char *path;             /* the owner's to set, before it is added; its memory */
     uint32_t hash;
     bool in_map;
 };
@@ -28,7 +29,7 @@ void zkl__map_deinit(struct zkl__map *map);
 /* Several entries may have the same path. Without memory for more buckets the chains become longer,
  * and that is all. */
 void zkl__map_add(struct zkl__map *map, struct zkl__map_entry *entry);
-/* It has to be in the map. */
+/* It has to be in the map. Its cost is the same however many there are of its path. */
 void zkl__map_remove(struct zkl__map *map, struct zkl__map_entry *entry);
 /* Of this path, the latest one; NULL: there is none. */
 struct zkl__map_entry *zkl__map_find(const struct zkl__map *map, const char *path);

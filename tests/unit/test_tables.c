@@ -120,8 +120,14 @@ TEST(test_watches_of_one_hash)
     ASSERT_OK(zkl__watches_add(&table, &two, 0));
     CU_ASSERT_EQUAL(one.entry.hash, two.entry.hash);
     CU_ASSERT_PTR_EQUAL(zkl__watches_take(&table, one.entry.path), &one);
-    CU_ASSERT_TRUE(two.entry.in_map);
+    CU_ASSERT_PTR_EQUAL(zkl__map_find(&table.map, two.entry.path), &two.entry);
+    ASSERT_OK(zkl__watches_add(&table, &one, 0)); /* before the other one, which is then removed from behind it */
     zkl__watches_remove(&table, &two);
+    CU_ASSERT_PTR_EQUAL(zkl__map_find(&table.map, one.entry.path), &one.entry);
+    ASSERT_OK(zkl__watches_add(&table, &two, 0)); /* from before it, and then it is removed itself */
+    zkl__watches_remove(&table, &two);
+    zkl__watches_remove(&table, &one);
+    CU_ASSERT_PTR_NULL(zkl__map_find(&table.map, one.entry.path));
     zkl__map_deinit(&table.map);
 }
 
