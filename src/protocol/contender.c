@@ -323,8 +323,12 @@ static void decide_by_list(struct zkl__contender *c)
         return;
     }
     bool seen;
+    const char *hidden = zkl__predecessor_hidden(c);
     const char *before = zkl__list_predecessor(c, c->event->reply, c->core->index);
-    if (!before) {
+    if (hidden) {
+        c->announcement.state = ZKL__ANNOUNCES_PERHAPS;
+        zkl__predecessor_wait_for(c, hidden);
+    } else if (!before) {
         zkl__predecessor_none(c);
         if (c->watches[ZKL__WATCHED_LINGER].entry.in_map) {
             zkl__linger_listed(c);

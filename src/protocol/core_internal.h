@@ -183,6 +183,9 @@ const char *zkl__predecessor_name(const struct zkl__contender *c);
 /* Whether the next list must set a watch on the queue. */
 bool zkl__predecessor_list_watches(struct zkl__contender *c);
 void zkl__predecessor_look(struct zkl__contender *c);
+/* The predecessor that may not be read, if the list shows it still: then those between it and us
+ * need no other look, for they have been found to be no contenders. */
+const char *zkl__predecessor_hidden(const struct zkl__contender *c);
 void zkl__predecessor_wait_for(struct zkl__contender *c, const char *name);
 /* Notifies the owner of the queue position, if it has changed. False: more names than max_ahead are
  * before ours, and an inspection of them decides. */

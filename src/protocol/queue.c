@@ -478,6 +478,14 @@ const char *zkl__predecessor_name(const struct zkl__contender *c)
     return c->predecessor.path + strlen(c->config.path) + 1;
 }
 
+const char *zkl__predecessor_hidden(const struct zkl__contender *c)
+{
+    const char *name = c->predecessor.access == ZKL__ACCESS_GET ? NULL : zkl__predecessor_name(c);
+    bool stands =
+        name && zkl__list_has(c->event->reply, c->core->index, name) && name_conflicts(c, name);
+    return stands ? name : NULL;
+}
+
 void zkl__predecessor_wait_for(struct zkl__contender *c, const char *name)
 {
     bool hidden =
@@ -549,11 +557,12 @@ bool zkl__predecessor_position(struct zkl__contender *c)
         return true;
     }
     size_t follows = count_predecessors(c);
-    if (follows > limit_of(c)) {
+    if (follows <= limit_of(c)) {
+        report_position(c, follows);
+    } else if (!zkl__predecessor_hidden(c)) {
         inspect_before_refusal(c);
         return false;
     }
-    report_position(c, follows);
     return true;
 }
 
@@ -673,6 +682,7 @@ static void list_again(struct zkl__contender *c, const char *why)
 /* The znode that we wanted to watch is no contender. */
 static void on_forged(struct zkl__contender *c)
 {
+    c->predecessor.access = ZKL__ACCESS_GET;
     if (!zkl__list_pass_over(c, zkl__predecessor_name(c), &c->event->reply->stat)) {
         zkl__contender_fail(c, ZKL_ENOMEM, 0, "out of memory");
     } else if (c->state != ZKL__WATCHING) {
