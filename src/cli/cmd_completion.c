@@ -14,7 +14,7 @@ static const char begin[] =
     "many words come before its CMD,\n"
     "# -1: it has none.\n"
     "_zklock_tables() {\n"
-    "    case $1 in\n";
+    "    commands='help";
 
 static const char end[] =
     "    esac\n"
@@ -22,22 +22,26 @@ static const char end[] =
     "\n"
     "# Goes over the words before the cursor, as zklock does: options end with LOCK, what follows "
     "it is CMD's.\n"
+    "# Bash splits words at : and = as well: parts without a blank between them are one word.\n"
     "_zklock() {\n"
-    "    local word=$2 command='' operands=0 owner='' cmd_at=0 i\n"
-    "    local commands options valued files before\n"
+    "    local word=$2 command='' operands=0 owner='' cmd_at=0 i last=-1\n"
+    "    local commands options valued files before line=\" $COMP_LINE\" words=() starts=()\n"
+    "    for ((i = 0; i <= COMP_CWORD; i++)); do\n"
+    "        [[ $line != [[:blank:]]* ]] || starts[++last]=$i\n"
+    "        words[last]+=${COMP_WORDS[i]}\n"
+    "        line=${line#*\"${COMP_WORDS[i]}\"}\n"
+    "    done\n"
     "    _zklock_tables ''\n"
-    "    for ((i = 1; i < COMP_CWORD && cmd_at == 0; i++)); do\n"
-    "        case ${COMP_WORDS[i]} in\n"
+    "    for ((i = 1; i < last && cmd_at == 0; i++)); do\n"
+    "        case ${words[i]} in\n"
     "        --) ((before == operands)) && cmd_at=$((i + 1)) ;;\n"
     "        -*) if ((before >= 0 && operands > 0)); then\n"
     "                cmd_at=$i\n"
-    "            elif [[ \" $valued \" == *\" ${COMP_WORDS[i]} \"* ]]; then\n"
-    "                owner=${COMP_WORDS[i]}\n"
-    "                [[ ${COMP_WORDS[++i]} != = ]] || ((i++))\n"
-    "                ((i >= COMP_CWORD)) || owner=''\n"
+    "            elif [[ \" $valued \" == *\" ${words[i]} \"* ]] && ((++i == last)); then\n"
+    "                owner=${words[i - 1]}\n"
     "            fi ;;\n"
     "        *) if [[ -z $command ]]; then\n"
-    "                command=${COMP_WORDS[i]}\n"
+    "                command=${words[i]}\n"
     "                _zklock_tables \"$command\"\n"
     "            elif ((before >= 0 && operands == before)); then\n"
     "                cmd_at=$i\n"
@@ -46,14 +50,15 @@ static const char end[] =
     "            fi ;;\n"
     "        esac\n"
     "    done\n"
-    "    ((cmd_at > 0 || before < 1 || operands < before)) || cmd_at=$COMP_CWORD\n"
+    "    ((cmd_at > 0 || before < 1 || operands < before)) || cmd_at=$last\n"
+    "    ((cmd_at > 0)) || [[ ${words[last]} != -*=* ]] || owner=${words[last]%%=*}\n"
     "    COMPREPLY=()\n"
     "    if [[ -n $owner ]]; then\n"
     "        [[ \" $files \" != *\" $owner \"* ]] || mapfile -t COMPREPLY < <(compgen -f -- "
     "\"${word#=}\")\n"
     "    elif ((cmd_at > 0)) && declare -F _command_offset >/dev/null; then\n"
-    "        _command_offset \"$cmd_at\"\n"
-    "    elif ((cmd_at == COMP_CWORD)); then\n"
+    "        _command_offset \"${starts[cmd_at]}\"\n"
+    "    elif ((cmd_at == last)); then\n"
     "        mapfile -t COMPREPLY < <(compgen -c -- \"$word\")\n"
     "    elif ((cmd_at > 0)); then\n"
     "        mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n"
@@ -90,26 +95,11 @@ static int before_command(const struct cli_command *command)
     return strncmp(command->arguments, "[-- CMD", 7) == 0 ? 0 : 1;
 }
 
-/* Before there is a subcommand, words are subcommands. */
-static void print_commands(void)
-{
-    fputs("        commands='help", stdout);
-    for (int i = 0; cli_commands[i]; i++) {
-        if (!cli_commands[i]->hidden) {
-            printf(" %s", cli_commands[i]->name);
-        }
-    }
-    puts("'");
-}
-
 /* One branch; command NULL: the last one. */
 static void print_branch(const struct cli_command *command)
 {
     static const char *const names[] = {"options", "valued", "files"};
     printf("    %s)\n", command ? command->name : "*");
-    if (!command) {
-        print_commands();
-    }
     for (int which = ALL; which <= FILES; which++) {
         printf("        %s='", names[which]);
         print_options(command ? command->options : options, (enum which)which);
@@ -122,6 +112,12 @@ static void print_branch(const struct cli_command *command)
 static void print_script(void)
 {
     fputs(begin, stdout);
+    for (int i = 0; cli_commands[i]; i++) {
+        if (!cli_commands[i]->hidden) {
+            printf(" %s", cli_commands[i]->name);
+        }
+    }
+    puts("'\n    case $1 in");
     for (int i = 0; cli_commands[i]; i++) {
         if (!cli_commands[i]->hidden) {
             print_branch(cli_commands[i]);

@@ -12,12 +12,14 @@ says_only ""
 . "$work/out"
 same "complete -p" "$(complete -p zklock)" "complete -F _zklock zklock"
 
-# offered WORD...: what is offered for the last word, in one line.
+# offered WORD...: what is offered for the last word, in one line. Bash splits words at : and = as well.
 offered() {
-    COMP_WORDS=(zklock "$@")
-    COMP_CWORD=$#
+    COMP_LINE="zklock $*"
+    mapfile -t COMP_WORDS < <(grep -oE '[:=]+|[^:= ]+' <<<"$COMP_LINE")
+    [[ $COMP_LINE != *' ' ]] || COMP_WORDS+=('')
+    COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
     COMPREPLY=()
-    _zklock zklock "${!#}" "${COMP_WORDS[COMP_CWORD - 1]}"
+    _zklock zklock "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
     printf '%s\n' "${COMPREPLY[@]}" | in_one_line
 }
 
@@ -44,15 +46,23 @@ done <<'TABLE'
 rel|release
 --session|--session-timeout
 -s localhost:2181 do|doctor
---servers = localhost rel|release
+-s 127.0.0.1:2181 rel|release
+-s zk1:2181,zk2:2181/chroot rel|release
+-s [::1]:2181 rel|release
+-s zk1:rel|
+--servers=localhost rel|release
+--servers=zk1:2181 rel|release
+--servers=zk1:2181 run --sh|--shared
 help wat|watch
 run --sh|--shared
 run -w 5s --sla|
-run --wait = 5s --slo|--slots
+run --wait=5s --slo|--slots
 run -w ''|
 run -w --sl|
 run --report au|auth
-run --report = au|auth
+run --report=au|auth
+run --wait=|
+run --wait=-|
 run --auth-file au|auth
 hold --for ''|
 revoke --to|--token
@@ -64,12 +74,15 @@ TABLE
 true_that "a command after LOCK" grep -qw bash <<<"$(offered run backup ba)"
 true_that "a command after LOCK --" grep -qw bash <<<"$(offered run -n backup -- ba)"
 true_that "a command of sandbox" grep -qw bash <<<"$(offered sandbox -n 3 -- ba)"
+true_that "a command behind a value with =" grep -qw bash <<<"$(offered sandbox -C a=b -- ba)"
 same "no command without --" "$(offered sandbox ba)" ""
 same "files for a command" "$(offered run backup cat au)" auth
+same "files for an option of a command" "$(offered run backup cat --from=au)" auth
 
 # With bash-completion, the command's own words are its own affair.
 _command_offset() { COMPREPLY=("from word $1"); }
 same "offset" "$(offered run -w 5s backup cat au)" "from word 5"
 same "offset after --" "$(offered run backup -- cat au)" "from word 4"
 same "offset of the command itself" "$(offered run backup ca)" "from word 3"
+same "offset behind values with : and =" "$(offered -s zk1:2181 run --wait=5s backup cat a=b)" "from word 10"
 same "offset in a sandbox" "$(offered sandbox -- zklock ru)" "from word 3"
