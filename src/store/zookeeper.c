@@ -58,7 +58,7 @@
  * test_slow_goodbye, test_goodbye_without_an_answer. Security
  *  - A failure of SASL ends its I/O thread without an event (zkl__zk_sasl_failed); its TLS never
  *    compares the server's name, and names no cause (zkl__zk_tls_check). Test:
- *    tests/security/soak_secure.sh.
+ *    tests/unit/test_tls_peers.c, tests/security/soak_secure.sh.
  *  - Repaired in 3.10: its TLS takes no authority alone (zkl__zk_takes_ca_alone). Test:
  *    tests/security/test_transport.c. */
 #include <errno.h>
@@ -72,7 +72,6 @@
 #include "signals.h"
 #include "zookeeper_store.h"
 
-#define MS INT64_C(1000000)
 #define REFRESH_NS (1000 * MS)
 #define RESOLVE_NS (5000 * MS)
 #define NAMES_WAIT_MS 200

@@ -30,7 +30,6 @@
 #include "text.h"
 #include "zookeeper_store.h"
 
-#define MS INT64_C(1000000)
 #define ADDRESS_MAX 96 /* "fe80::...%interface:65535" */
 #define ADDRESSES_MAX 255
 #define LIST_MAX ((ADDRESSES_MAX + 1) * (ADDRESS_MAX + 1))

@@ -10,9 +10,10 @@
  * the certificate with the server's name (init_ssl_for_socket). So one handshake of our own is made
  * with each server first, by the OpenSSL that the library is linked with. */
 #include <dlfcn.h>
-#include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <netdb.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -183,19 +184,23 @@ MAYBE int SSL_set_fd(void *ssl, int fd);
 MAYBE int SSL_set1_host(void *ssl, const char *host);
 MAYBE void *SSL_get0_param(void *ssl);
 MAYBE int X509_VERIFY_PARAM_set1_ip_asc(void *param, const char *address);
-MAYBE int SSL_connect(void *ssl);
+MAYBE void SSL_set_connect_state(void *ssl);
 MAYBE int SSL_write(void *ssl, const void *data, int size);
 MAYBE int SSL_read(void *ssl, void *data, int size);
+MAYBE int SSL_get_error(const void *ssl, int result);
 MAYBE long SSL_get_verify_result(const void *ssl);
 MAYBE const char *X509_verify_cert_error_string(long code);
 MAYBE unsigned long ERR_get_error(void);
 MAYBE const char *ERR_reason_error_string(unsigned long code);
 MAYBE void ERR_clear_error(void);
 
-#define FILETYPE_PEM 1 /* SSL_FILETYPE_PEM, SSL_VERIFY_PEER, X509_V_ERR_... */
+#define FILETYPE_PEM 1 /* SSL_FILETYPE_PEM, SSL_VERIFY_PEER, SSL_ERROR_..., X509_V_ERR_... */
 #define VERIFY_PEER 1
+#define WANT_READ 2
+#define WANT_WRITE 3
 #define HOSTNAME_MISMATCH 62
 #define ADDRESS_MISMATCH 64
+#define SYSTEM_ERROR 0x80000000UL /* ERR_SYSTEM_FLAG */
 
 /* The first three are not in every OpenSSL, the last one is not in every part of a static one. */
 static bool has_openssl(void)
@@ -204,18 +209,22 @@ static bool has_openssl(void)
            X509_verify_cert_error_string;
 }
 
-/* OpenSSL's text for the last error of this thread, which it clears. */
+/* The text for the first error in this thread's queue. OpenSSL 3 has none for errors of the
+ * system. */
 static const char *reason(void)
 {
     unsigned long code = ERR_get_error();
+    if (code & SYSTEM_ERROR) {
+        return strerror((int)(code & ~SYSTEM_ERROR));
+    }
     const char *text = code ? ERR_reason_error_string(code) : NULL;
-    ERR_clear_error();
     return text ? text : "no reason is given";
 }
 
 /* --- one handshake with each server ---------------------------------------------------------- */
 
-#define STEP_S 1 /* for each connect, read and write */
+#define STEP_MS 1000      /* for a connect, and for what the server sends next */
+#define HANDSHAKE_MS 3000 /* whatever it sends: less than one step more */
 #define FILES_MAX 1024
 
 /* "ca,certificate,key,password", of which only the first must be there. No retry helps when one of
@@ -227,14 +236,15 @@ static int load_files(void *ctx, char *files, zkl_error *err)
     const char *key = strtok_r(NULL, ",", &last);
     char *password = strtok_r(NULL, ",", &last);
     ERR_clear_error();
-    if (!ca || SSL_CTX_load_verify_locations(ctx, ca, NULL) != 1) {
+    if (SSL_CTX_load_verify_locations(ctx, ca, NULL) != 1) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL,
                          "tls: the authorities in %.120s cannot be loaded: %s", ca ? ca : "",
                          reason());
     }
     SSL_CTX_set_default_verify_paths(ctx); /* as the client library does */
     SSL_CTX_set_verify(ctx, VERIFY_PEER, NULL);
-    SSL_CTX_set_default_passwd_cb_userdata(ctx, password);
+    /* Without a password OpenSSL would ask for one on the terminal. */
+    SSL_CTX_set_default_passwd_cb_userdata(ctx, password ? password : "");
     if (certificate && SSL_CTX_use_certificate_chain_file(ctx, certificate) != 1) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL,
                          "tls: the certificate %.120s cannot be loaded: %s", certificate, reason());
@@ -246,52 +256,66 @@ static int load_files(void *ctx, char *files, zkl_error *err)
     return ZKL_OK;
 }
 
-/* The later, the worse. */
-enum verdict { UNREACHED, TRUSTED, DISTRUSTED, REJECTED, MISNAMED };
+/* What the handshakes showed. */
+struct verdict {
+    bool trusted;
+    bool misnamed; /* the library would take it for the server it is not */
+    zkl_error failed;
+};
 
 /* With TLS 1.3 a server refuses a certificate only after the handshake is over for the client. So a
  * four-letter command is sent, to which it responds even when it does not know it
- * (NettyServerCnxn.checkFourLetterWord). */
-static enum verdict shake_hands(void *ssl, const char **why)
+ * (NettyServerCnxn.checkFourLetterWord). On a socket that blocks OpenSSL would wait for a whole
+ * record, of which a server may send a byte from time to time. */
+static void shake_hands(void *ssl, int fd, const struct zk_server *server, struct verdict *verdict)
 {
     char answer[64];
-    errno = 0;
+    int sent = 0, got;
+    struct pollfd ready = {.fd = fd};
+    int64_t end = zkl__store_now(CLOCK_MONOTONIC) + HANDSHAKE_MS * MS;
     ERR_clear_error();
-    if (SSL_connect(ssl) == 1 && SSL_write(ssl, "ruok", 4) == 4 &&
-        SSL_read(ssl, answer, sizeof answer) > 0) {
-        return TRUSTED;
-    }
-    bool silent = errno == EAGAIN || errno == EINPROGRESS;
+    SSL_set_fd(ssl, fd);
+    SSL_set_connect_state(ssl);
+    do {
+        sent = sent > 0 ? sent : SSL_write(ssl, "ruok", 4);
+        got = sent > 0 ? SSL_read(ssl, answer, sizeof answer) : sent;
+        int error = SSL_get_error(ssl, got);
+        ready.events = error == WANT_READ ? POLLIN : error == WANT_WRITE ? POLLOUT : 0;
+    } while (ready.events && zkl__store_now(CLOCK_MONOTONIC) < end && poll(&ready, 1, STEP_MS));
     long verified = SSL_get_verify_result(ssl);
-    *why = verified ? X509_verify_cert_error_string(verified) : reason();
-    ERR_clear_error();
-    if (verified == HOSTNAME_MISMATCH || verified == ADDRESS_MISMATCH) {
-        return MISNAMED;
+    if (got > 0) {
+        verdict->trusted = true;
+    } else if (verified) {
+        verdict->misnamed = verified == HOSTNAME_MISMATCH || verified == ADDRESS_MISMATCH;
+        zkl__fail(
+            &verdict->failed, ZKL_ECONNECT, 0, NULL,
+            verdict->misnamed
+                ? "tls: the certificate of %.80s:%s is for another name: %s (tls_host, --tls-host)"
+                : "tls: the certificate of %.80s:%s is not trusted: %s",
+            server->host, server->port, X509_verify_cert_error_string(verified));
+    } else if (!ready.events) {
+        zkl__fail(&verdict->failed, ZKL_ECONNECT, 0, NULL, "tls: %.80s:%s ends the handshake: %s",
+                  server->host, server->port, reason());
     }
-    return verified ? DISTRUSTED : silent ? UNREACHED : REJECTED;
 }
 
-/* At all its addresses: what is worse counts. */
-static enum verdict judge_server(void *ctx, const char *name, const struct zk_server *server,
-                                 const char **why)
+/* At all its addresses. */
+static void judge_server(void *ctx, const char *name, const struct zk_server *server,
+                         struct verdict *verdict)
 {
-    const struct timeval limit = {.tv_sec = STEP_S};
+    const struct timeval limit = {.tv_sec = STEP_MS / 1000};
     struct addrinfo *list = zkl__zk_look_up(server, 0);
-    enum verdict worst = UNREACHED;
-    for (const struct addrinfo *at = list; at; at = at->ai_next) {
-        enum verdict verdict = UNREACHED;
+    for (const struct addrinfo *at = list; at && !verdict->misnamed; at = at->ai_next) {
         void *ssl = SSL_new(ctx);
         int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
         if (ssl && connect(fd, at->ai_addr, at->ai_addrlen) == 0) {
             if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) != 1) {
                 SSL_set1_host(ssl, name);
             }
-            SSL_set_fd(ssl, fd);
-            verdict = shake_hands(ssl, why);
+            fcntl(fd, F_SETFL, O_NONBLOCK);
+            shake_hands(ssl, fd, server, verdict);
         }
-        worst = verdict > worst ? verdict : worst;
         SSL_free(ssl);
         if (fd >= 0) {
             close(fd);
@@ -300,46 +324,23 @@ static enum verdict judge_server(void *ctx, const char *name, const struct zk_se
     if (list) {
         freeaddrinfo(list);
     }
-    return worst;
-}
-
-static int report(enum verdict verdict, const struct zk_server *server, const char *why,
-                  zkl_error *err)
-{
-    const char *host = server->host, *port = server->port;
-    switch (verdict) {
-    case DISTRUSTED:
-        return zkl__fail(err, ZKL_ECONNECT, 0, NULL,
-                         "tls: the certificate of %.80s:%s is not trusted: %s", host, port, why);
-    case MISNAMED:
-        return zkl__fail(
-            err, ZKL_ECONNECT, 0, NULL,
-            "tls: the certificate of %.80s:%s is for another name: %s (tls_host, --tls-host)", host,
-            port, why);
-    case REJECTED:
-        return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "tls: %.80s:%s ends the handshake: %s", host,
-                         port, why);
-    default:
-        return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "tls: no connection to %.80s:%s", host, port);
-    }
 }
 
 static int judge_all(const struct zkl__store *store, void *ctx, zkl_error *err)
 {
-    zkl_error failed = {.code = ZKL_OK};
-    bool trusted = false, misnamed = false; /* the library would take it for the server it is not */
-    for (const char *at = store->hosts; at && !misnamed;) {
+    struct verdict verdict = {0};
+    for (const char *at = store->hosts; at && !verdict.misnamed;) {
         struct zk_server server = zkl__zk_server_at(&at);
-        const char *why = "";
-        enum verdict verdict = judge_server(
-            ctx, store->config.tls_host ? store->config.tls_host : server.host, &server, &why);
-        trusted = trusted || verdict == TRUSTED;
-        misnamed = verdict == MISNAMED;
-        if (verdict > TRUSTED || (verdict == UNREACHED && failed.code == ZKL_OK)) {
-            report(verdict, &server, why, &failed);
+        if (verdict.failed.code == ZKL_OK) { /* replaced when a server shows more than that */
+            zkl__fail(&verdict.failed, ZKL_ECONNECT, 0, NULL, "tls: no connection to %.80s:%s",
+                      server.host, server.port);
         }
+        judge_server(ctx, store->config.tls_host ? store->config.tls_host : server.host, &server,
+                     &verdict);
     }
-    return trusted && !misnamed ? ZKL_OK : zkl__fail(err, ZKL_ECONNECT, 0, NULL, "%s", failed.text);
+    return verdict.trusted && !verdict.misnamed
+               ? ZKL_OK
+               : zkl__fail(err, ZKL_ECONNECT, 0, NULL, "%s", verdict.failed.text);
 }
 
 int zkl__zk_tls_check(const struct zkl__store *store, zkl_error *err)
@@ -358,6 +359,7 @@ int zkl__zk_tls_check(const struct zkl__store *store, zkl_error *err)
         code = judge_all(store, ctx, err);
     }
     SSL_CTX_free(ctx);
+    ERR_clear_error();
     explicit_bzero(files, sizeof files);
     return code;
 }

@@ -18,6 +18,8 @@
 #include "list.h"
 #include "store.h"
 
+#define MS INT64_C(1000000) /* in ns */
+
 struct zk_part {
     enum zkl__op_kind kind;
     char *path; /* sent; of a create, where the library then writes the path that it made */
@@ -170,8 +172,8 @@ bool zkl__zk_sasl_failed(const struct zkl__store *store);
 zhandle_t *zkl__zk_init(const struct zkl__store *store, int timeout_ms);
 /* A handshake with each server that can be reached. ZKL_OK: one at least has a certificate that is
  * trusted and has its name, and none has one of another name; or there is no TLS. ZKL_ECONNECT,
- * with what is wrong; ZKL_EINVAL: the files are bad. Takes a second for each server that hangs, and
- * may wait for a name server. */
+ * with what is wrong; ZKL_EINVAL: the files are bad. Takes a second for each address that is
+ * silent, up to four for one that goes on sending, and may wait for a name server. */
 int zkl__zk_tls_check(const struct zkl__store *store, zkl_error *err);
 
 /* zookeeper_addresses.c */

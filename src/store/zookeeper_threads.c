@@ -14,7 +14,6 @@
 #include "signals.h"
 #include "zookeeper_store.h"
 
-#define MS INT64_C(1000000)
 /* zookeeper_close waits 1500 ms for the server's word and does not say whether it came. */
 #define WORD_NS (1400 * MS)
 #define ROUND_MS 60000   /* what poll waits at a time */

@@ -14,7 +14,6 @@
 #include "loop.h"
 #include "zookeeper_store.h"
 
-#define MS INT64_C(1000000)
 #define AT_A_TIME 64        /* responses in one iteration: alarms ring between them */
 #define AGAIN_NS (100 * MS) /* for a descriptor that could not be had */
 

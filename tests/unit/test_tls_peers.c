@@ -1,0 +1,167 @@
+/* zkl__zk_tls_check with the OpenSSL of this machine, loaded before the program as it is where the client library is linked with it: servers
+ * that go on without an end, are silent, or are right; and files that cannot be loaded. */
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "wait.h"
+#include "zookeeper_store.h"
+
+#define LIBRARIES "libssl.so.3:libcrypto.so.3"
+#define PERIOD_MS 100 /* of a byte: well within the second that a silent server gets */
+#define BYTES 120     /* until the server has enough */
+
+#define MAYBE extern __attribute__((weak))
+MAYBE const void *TLS_server_method(void);
+MAYBE void *SSL_CTX_new(const void *method);
+MAYBE void SSL_CTX_free(void *ctx);
+MAYBE int SSL_CTX_use_certificate_chain_file(void *ctx, const char *file);
+MAYBE int SSL_CTX_use_PrivateKey_file(void *ctx, const char *file, int type);
+MAYBE void SSL_CTX_set_default_passwd_cb_userdata(void *ctx, void *password);
+MAYBE void *SSL_new(void *ctx);
+MAYBE void SSL_free(void *ssl);
+MAYBE int SSL_set_fd(void *ssl, int fd);
+MAYBE int SSL_accept(void *ssl);
+MAYBE int SSL_read(void *ssl, void *data, int size);
+MAYBE int SSL_write(void *ssl, const void *data, int size);
+
+static char work[] = "/tmp/tls-peers-XXXXXX", hosts[32];
+
+/* --- a server that takes one connection ------------------------------------------------------------------------------- */
+
+static int listener, bytes_sent;
+
+/* The head of a record of 16 kB, then a byte from time to time. */
+static void trickle(int fd)
+{
+    send(fd, "\x16\x03\x03\x40\x00\x02\x00\x3f\xfc", 9, MSG_NOSIGNAL);
+    for (bytes_sent = 0; bytes_sent < BYTES && send(fd, "", 1, MSG_NOSIGNAL) == 1; bytes_sent++) {
+        poll(NULL, 0, PERIOD_MS);
+    }
+}
+
+static void hang_up(int fd)
+{
+    (void)fd;
+}
+
+/* As a server of ZooKeeper's, whose key has a password. */
+static void serve(int fd)
+{
+    char request[4];
+    void *ctx = SSL_CTX_new(TLS_server_method()), *ssl;
+    SSL_CTX_set_default_passwd_cb_userdata(ctx, (void *)(uintptr_t) "kanari");
+    CU_ASSERT_EQUAL(SSL_CTX_use_certificate_chain_file(ctx, "cert.pem"), 1);
+    CU_ASSERT_EQUAL(SSL_CTX_use_PrivateKey_file(ctx, "key.pem", 1), 1);
+    ssl = SSL_new(ctx);
+    SSL_set_fd(ssl, fd);
+    CU_ASSERT_EQUAL(SSL_accept(ssl), 1);
+    CU_ASSERT_EQUAL(SSL_read(ssl, request, sizeof request), 4);
+    CU_ASSERT_EQUAL(SSL_write(ssl, "imok", 4), 4);
+    SSL_free(ssl);
+    SSL_CTX_free(ctx);
+}
+
+static void *accept_one(void *arg)
+{
+    int fd = accept(listener, NULL, NULL);
+    (*(void (**)(int))arg)(fd);
+    close(fd);
+    return NULL;
+}
+
+/* --- the check -------------------------------------------------------------------------------------------------------- */
+
+/* The server does that with its connection; NULL: it leaves it in the queue. */
+static zkl_error check(const char *tls, void (*server)(int fd))
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    struct zkl__store store = {.config = {.tls = tls, .tls_host = "localhost"}, .hosts = hosts};
+    pthread_t thread;
+    zkl_error err = {0};
+    listener = socket(AF_INET, SOCK_STREAM, 0);
+    CU_ASSERT_FATAL(bind(listener, (struct sockaddr *)&address, size) == 0 && listen(listener, 1) == 0 &&
+                    getsockname(listener, (struct sockaddr *)&address, &size) == 0);
+    snprintf(hosts, sizeof hosts, "127.0.0.1:%d", ntohs(address.sin_port));
+    CU_ASSERT_FATAL(!server || pthread_create(&thread, NULL, accept_one, &server) == 0);
+    int code = zkl__zk_tls_check(&store, &err);
+    CU_ASSERT_EQUAL(code, err.code);
+    if (server) {
+        pthread_join(thread, NULL);
+    }
+    close(listener);
+    return err;
+}
+
+TEST(test_trusted)
+{
+    zkl_error err = check("cert.pem,cert.pem,key.pem,kanari", serve);
+    CU_ASSERT_STRING_EQUAL(err.text, "");
+}
+
+TEST(test_trickle)
+{
+    zkl_error err = check("cert.pem", trickle);
+    ASSERT_SAYS(err, "no connection to 127.0.0.1:");
+    CU_ASSERT(bytes_sent < BYTES);
+}
+
+TEST(test_silent)
+{
+    zkl_error err = check("cert.pem", NULL);
+    ASSERT_SAYS(err, "no connection to 127.0.0.1:");
+}
+
+TEST(test_ends)
+{
+    zkl_error err = check("cert.pem", hang_up);
+    ASSERT_SAYS(err, "ends the handshake: ");
+}
+
+/* Whoever runs the test would be asked for it; where there is no terminal, standard input, which has it. */
+TEST(test_password)
+{
+    int input[2], before = dup(STDIN_FILENO);
+    CU_ASSERT_FATAL(pipe(input) == 0 && write(input[1], "kanari\n", 7) == 7);
+    close(input[1]);
+    dup2(input[0], STDIN_FILENO);
+    zkl_error none = check("cert.pem,cert.pem,key.pem", NULL), wrong = check("cert.pem,cert.pem,key.pem,canary", NULL);
+    dup2(before, STDIN_FILENO);
+    close(input[0]);
+    close(before);
+    CU_ASSERT_EQUAL(none.code, ZKL_EINVAL);
+    ASSERT_SAYS(none, "the key key.pem cannot be loaded: ");
+    CU_ASSERT_EQUAL(wrong.code, ZKL_EINVAL);
+    ASSERT_SAYS(wrong, "the key key.pem cannot be loaded: ");
+}
+
+TEST(test_no_file)
+{
+    zkl_error err = check("absent.pem", NULL);
+    CU_ASSERT_EQUAL(err.code, ZKL_EINVAL);
+    ASSERT_SAYS(err, "absent.pem cannot be loaded: No such file or directory");
+}
+
+int main(int argc, char **argv)
+{
+    if (!getenv("LD_PRELOAD")) {
+        setenv("LD_PRELOAD", LIBRARIES, 1);
+        setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 0);
+        setsid(); /* OpenSSL finds no terminal */
+        execv("/proc/self/exe", argv);
+    }
+    unsetenv("LD_PRELOAD");
+    signal(SIGPIPE, SIG_IGN); /* the session's threads block it */
+    if (!TLS_server_method || !mkdtemp(work) || chdir(work) != 0 ||
+        system(
+            "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -passout pass:kanari -keyout key.pem "
+            "-out cert.pem -subj /CN=localhost 2>/dev/null") != 0) {
+        printf("skipped: there is no OpenSSL 3\n");
+        return 77;
+    }
+    int code = check_main("tls_peers", argc, argv);
+    return system("rm -r \"$PWD\"") == 0 ? code : 1;
+}
