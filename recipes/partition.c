@@ -860,6 +860,11 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
 
 /* --- calls ----------------------------------------------------------------------------------- */
 
+static int refuse_freed(const zkl_partition *partition, zkl_error *err)
+{
+    return zkl__fail(err, ZKL_ECANCELED, 0, partition->handle.path, "the object is being freed");
+}
+
 int zkl_partition_start(zkl_partition *partition, zkl_error *err)
 {
     if (!partition) {
@@ -868,8 +873,7 @@ int zkl_partition_start(zkl_partition *partition, zkl_error *err)
     int rc = zkl__session_enter(partition->handle.session, err);
     if (rc == ZKL_OK) {
         if (partition->being_freed) {
-            rc = zkl__fail(err, ZKL_ECANCELED, 0, partition->handle.path,
-                           "the object is being freed");
+            rc = refuse_freed(partition, err);
         } else if (partition->phase != ZKL__PARTITION_RUNNING) {
             enter_phase(partition, ZKL__PARTITION_RUNNING);
             zkl__member_list_renew(&partition->list);
@@ -947,7 +951,9 @@ static int conclude_stop(struct zkl__call *call, int rc)
 static int bind_stop(struct zkl__call *call, zkl_error *err)
 {
     zkl_partition *partition = ((struct stopping *)call)->partition;
-    (void)err;
+    if (partition->being_freed) {
+        return refuse_freed(partition, err);
+    }
     call->owner = &partition->handle.object;
     partition->handle.refs++;
     return ZKL_OK;

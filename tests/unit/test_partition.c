@@ -292,12 +292,21 @@ static void inside_assigned(zkl_partition *partition, const char *piece, int64_t
     }
 }
 
+static struct mailbox inside_box = MAILBOX_INIT;
+
+static void on_stopped_inside(int code, const zkl_error *err, void *payload)
+{
+    (void)err, (void)payload;
+    mailbox_put(&inside_box, (struct letter){.code = code, .granted = inside.revoked != inside.assigned});
+}
+
 static void inside_revoked(zkl_partition *partition, const char *piece, bool lost, void *payload)
 {
     (void)payload;
     CU_ASSERT_FALSE(lost);
     CU_ASSERT_FALSE(zkl_partition_owns(partition, piece));
     CU_ASSERT(!inside.frees || zkl_partition_start(partition, NULL) == ZKL_ECANCELED);
+    CU_ASSERT(!inside.frees || zkl_partition_stop_async(partition, on_stopped_inside, NULL, NULL) == ZKL_ECANCELED);
     __atomic_fetch_add(&inside.revoked, 1, __ATOMIC_ACQ_REL);
 }
 
@@ -408,14 +417,6 @@ TEST(test_ways_a_stop_ends)
 }
 
 /* From its own callback: the piece that this is about is revoked, too, before done. */
-static struct mailbox inside_box = MAILBOX_INIT;
-
-static void on_stopped_inside(int code, const zkl_error *err, void *payload)
-{
-    (void)err, (void)payload;
-    mailbox_put(&inside_box, (struct letter){.code = code, .granted = inside.revoked != inside.assigned});
-}
-
 static void assigned_stops(zkl_partition *partition, const char *piece, int64_t token, void *payload)
 {
     (void)piece, (void)token, (void)payload;
