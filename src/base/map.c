@@ -6,9 +6,9 @@
 
 #define BUCKETS_LEAST 16
 
-static struct zkl__map_entry **bucket_of(const struct zkl__map *map, uint32_t hash)
+static struct zkl__map_entry **bucket_of(const struct zkl__map *map, const char *path)
 {
-    return &map->buckets[hash & (map->bucket_count - 1)];
+    return &map->buckets[zkl__path_hash(path) & (map->bucket_count - 1)];
 }
 
 static void link_at(struct zkl__map_entry **link, struct zkl__map_entry *entry)
@@ -21,7 +21,7 @@ static void link_at(struct zkl__map_entry **link, struct zkl__map_entry *entry)
 
 static void push(struct zkl__map *map, struct zkl__map_entry *entry)
 {
-    struct zkl__map_entry **bucket = bucket_of(map, entry->hash);
+    struct zkl__map_entry **bucket = bucket_of(map, entry->path);
     link_at(&entry->next, *bucket);
     link_at(bucket, entry);
 }
@@ -61,9 +61,7 @@ void zkl__map_add(struct zkl__map *map, struct zkl__map_entry *entry)
     if (map->count >= map->bucket_count) {
         grow(map);
     }
-    entry->hash = zkl__path_hash(entry->path);
     push(map, entry);
-    entry->in_map = true;
     map->count++;
 }
 
@@ -71,15 +69,14 @@ void zkl__map_remove(struct zkl__map *map, struct zkl__map_entry *entry)
 {
     link_at(entry->link, entry->next);
     entry->next = NULL;
-    entry->in_map = false;
+    entry->link = NULL;
     map->count--;
 }
 
 struct zkl__map_entry *zkl__map_find(const struct zkl__map *map, const char *path)
 {
-    uint32_t hash = zkl__path_hash(path);
-    struct zkl__map_entry *entry = *bucket_of(map, hash);
-    while (entry && (entry->hash != hash || strcmp(entry->path, path) != 0)) {
+    struct zkl__map_entry *entry = *bucket_of(map, path);
+    while (entry && strcmp(entry->path, path) != 0) {
         entry = entry->next;
     }
     return entry;

@@ -6,14 +6,11 @@
 #include "heap.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 
 struct zkl__map_entry {
     struct zkl__map_entry *next;  /* in its bucket */
-    struct zkl__map_entry **link; /* what points to it there */
+    struct zkl__map_entry **link; /* what points to it there; NULL: it is in no map */
     const char *path;             /* the owner's to set, before it is added; its memory */
-    uint32_t hash;
-    bool in_map;
 };
 
 struct zkl__map {

@@ -330,7 +330,7 @@ static void decide_by_list(struct zkl__contender *c)
         zkl__predecessor_wait_for(c, hidden);
     } else if (!before) {
         zkl__predecessor_none(c);
-        if (c->watches[ZKL__WATCHED_LINGER].entry.in_map) {
+        if (c->watches[ZKL__WATCHED_LINGER].entry.link) {
             zkl__linger_listed(c);
         }
     } else {
@@ -694,7 +694,7 @@ static void contender_step(struct zkl__contender *c, const struct zkl__contender
         before = c->state;
         zkl__contender_advance(c);
     } while (c->state != before);
-    if (c->watches[ZKL__WATCHED_LINGER].entry.in_map) {
+    if (c->watches[ZKL__WATCHED_LINGER].entry.link) {
         zkl__linger_stepped(c);
     }
     zkl__stats_step(&c->core->stats, c, first);
@@ -734,7 +734,7 @@ static int change_watch(struct zkl__core *core, struct zkl__watch *watch,
     if (change == ZKL__WATCH_ON) {
         return zkl__watches_add(&core->watches, watch, bytes_max);
     }
-    if (change != ZKL__WATCH_KEEP && watch->entry.in_map) {
+    if (change != ZKL__WATCH_KEEP && watch->entry.link) {
         zkl__watches_remove(&core->watches, watch);
         if (change == ZKL__WATCH_OFF) {
             zkl__core_unwatch(core, watch->entry.path);

@@ -61,8 +61,7 @@ void zkl__linger_check(const struct zkl__contender *c)
     bool keeper = is_keeper(c);
     ZKL__ENSURE(keeper == (c->linger.view->keeper == c));
     ZKL__ENSURE(!keeper || zkl__contender_is_first(c));
-    ZKL__ENSURE(c->linger.state != ZKL__LINGER_ARMED ||
-                c->watches[ZKL__WATCHED_LINGER].entry.in_map);
+    ZKL__ENSURE(c->linger.state != ZKL__LINGER_ARMED || c->watches[ZKL__WATCHED_LINGER].entry.link);
     ZKL__ENSURE(c->state != ZKL__LINGERING || keeper);
     ZKL__ENSURE(!c->linger.in_line || c->state == ZKL__NEW);
 }
@@ -449,7 +448,7 @@ void zkl__linger_on_list(struct zkl__contender *c)
     if (rc == ZKL__RC_OK && !zkl__list_has(c->event->reply, c->core->index, c->node.name)) {
         zkl__node_removed(c);
     } else if (rc == ZKL__RC_OK && is_alone(c, c->event->reply) &&
-               c->watches[ZKL__WATCHED_LINGER].entry.in_map) {
+               c->watches[ZKL__WATCHED_LINGER].entry.link) {
         move_linger(c, ZKL__LINGER_ARMED, "alone in the queue, which is watched");
         if (c->state == ZKL__LINGERING) {
             zkl__linger_on_time(c);

@@ -584,8 +584,8 @@ static void send_list(struct zkl__core *core, struct zkl__machine *machine)
         if (c->peer.list == WANTED) {
             c->peer.list = q->lists;
             c->listed_at = core->now;
-            op.watch = op.watch || c->watches[ZKL__WATCHED_QUEUE].entry.in_map ||
-                       c->watches[ZKL__WATCHED_LINGER].entry.in_map;
+            op.watch = op.watch || c->watches[ZKL__WATCHED_QUEUE].entry.link ||
+                       c->watches[ZKL__WATCHED_LINGER].entry.link;
             sender = c;
         }
     }

@@ -457,10 +457,10 @@ void zkl__predecessor_new_attempt(struct zkl__contender *c)
 
 void zkl__predecessor_unwatch(struct zkl__contender *c, enum zkl__watch_change how)
 {
-    if (c->watches[ZKL__WATCHED_PREDECESSOR].entry.in_map) {
+    if (c->watches[ZKL__WATCHED_PREDECESSOR].entry.link) {
         c->out->watches[ZKL__WATCHED_PREDECESSOR] = how;
     }
-    if (c->watches[ZKL__WATCHED_QUEUE].entry.in_map) {
+    if (c->watches[ZKL__WATCHED_QUEUE].entry.link) {
         c->out->watches[ZKL__WATCHED_QUEUE] = how;
     }
     c->predecessor.armed = false;
@@ -491,8 +491,7 @@ void zkl__predecessor_wait_for(struct zkl__contender *c, const char *name)
     bool hidden =
         c->predecessor.access != ZKL__ACCESS_GET && strcmp(zkl__predecessor_name(c), name) == 0;
     if (hidden) { /* the one that may not be read: this list watches the queue */
-        c->predecessor.armed =
-            c->watches[ZKL__WATCHED_QUEUE].entry.in_map && !c->predecessor.changed;
+        c->predecessor.armed = c->watches[ZKL__WATCHED_QUEUE].entry.link && !c->predecessor.changed;
         zkl__contender_move(c, ZKL__WATCHING, name);
         return;
     }

@@ -149,7 +149,7 @@ void zkl__window_ended(struct zkl__window *window, bool answered, int64_t sent, 
 
 int zkl__watches_add(struct zkl__watches *watches, struct zkl__watch *watch, size_t bytes_max)
 {
-    if (watch->entry.in_map) {
+    if (watch->entry.link) {
         return ZKL_OK;
     }
     size_t length = strlen(watch->entry.path);
@@ -163,7 +163,7 @@ int zkl__watches_add(struct zkl__watches *watches, struct zkl__watch *watch, siz
 
 void zkl__watches_remove(struct zkl__watches *watches, struct zkl__watch *watch)
 {
-    if (watch->entry.in_map) {
+    if (watch->entry.link) {
         zkl__map_remove(&watches->map, &watch->entry);
         watches->bytes -= strlen(watch->entry.path);
     }

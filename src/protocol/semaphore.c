@@ -98,11 +98,10 @@ static void check_sound(const struct zkl__semaphore *s)
     ZKL__ENSURE(zkl__semaphore_held(s) == (head                      ? s->config.count
                                            : zkl__semaphore_waits(s) ? 0
                                                                      : zkl__semaphore_held(s)));
-    ZKL__ENSURE(zkl__semaphore_waits(s) ||
-                (!s->busy && s->looks == 0 && !s->leases && !s->watch.entry.in_map &&
-                 !s->limit_watch.entry.in_map));
+    ZKL__ENSURE(zkl__semaphore_waits(s) || (!s->busy && s->looks == 0 && !s->leases &&
+                                            !s->watch.entry.link && !s->limit_watch.entry.link));
     ZKL__ENSURE(
-        (!s->watch.entry.in_map && !s->limit_watch.entry.in_map && s->limit == ZKL__LIMIT_UNREAD) ||
+        (!s->watch.entry.link && !s->limit_watch.entry.link && s->limit == ZKL__LIMIT_UNREAD) ||
         head);
     for (int i = 0; i < s->config.count && s->state == ZKL__SEMAPHORE_HELD; i++) {
         const struct zkl__contender *lease = s->permits[i].contender;
@@ -425,7 +424,7 @@ static void send_limit_read(struct zkl__semaphore *s)
         return;
     }
     const struct zkl__op op = {
-        .kind = ZKL__OP_GET, .dir = s->config.path, .watch = s->limit_watch.entry.in_map};
+        .kind = ZKL__OP_GET, .dir = s->config.path, .watch = s->limit_watch.entry.link};
     zkl__core_send(s->core, &s->machine, ZKL__ROLE_LIMIT, &op);
 }
 
@@ -527,7 +526,7 @@ static void on_leases_listed(struct zkl__semaphore *s, const struct zkl__reply *
 
 static void read_leases(struct zkl__semaphore *s)
 {
-    if (!s->limit_watch.entry.in_map) {
+    if (!s->limit_watch.entry.link) {
         s->limit = ZKL__LIMIT_UNREAD;
     }
     if (s->over_limit && (zkl__watch_add(s->core, &s->watch) != ZKL_OK ||

@@ -307,7 +307,7 @@ int zkl__watch_add(struct zkl__core *core, struct zkl__watch *watch)
 
 void zkl__watch_remove(struct zkl__core *core, struct zkl__watch *watch)
 {
-    if (watch->entry.in_map) {
+    if (watch->entry.link) {
         zkl__watches_remove(&core->watches, watch);
         zkl__core_unwatch(core, watch->entry.path);
     }

@@ -529,7 +529,7 @@ void zkl__replacement_forget(struct zkl__contender *c)
 
 void zkl__own_watch_stop(struct zkl__contender *c)
 {
-    if (c->watches[ZKL__WATCHED_OWN].entry.in_map) {
+    if (c->watches[ZKL__WATCHED_OWN].entry.link) {
         c->out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_FORGET;
     }
     c->own.armed = false;
@@ -539,7 +539,7 @@ void zkl__own_watch_send(struct zkl__contender *c)
 {
     struct zkl__watch *watch = &c->watches[ZKL__WATCHED_OWN];
     if (c->own.armed || (c->under_way & UNDER_WAY(ZKL__ROLE_OWN_WATCH)) ||
-        (!watch->entry.in_map && !zkl__child_path(c, &c->own.path, &c->own.room, c->node.name))) {
+        (!watch->entry.link && !zkl__child_path(c, &c->own.path, &c->own.room, c->node.name))) {
         return; /* no memory: with the next heartbeat's answer, or never */
     }
     watch->entry.path = c->own.path;
@@ -643,9 +643,8 @@ void zkl__own_watch_on_event(struct zkl__contender *c)
 
 void zkl__own_watch_on_reply(struct zkl__contender *c)
 {
-    c->own.armed =
-        c->event->reply->rc == ZKL__RC_OK && !shows_another(c) &&
-        c->watches[ZKL__WATCHED_OWN].entry.in_map; /* the event may have been here first */
+    c->own.armed = c->event->reply->rc == ZKL__RC_OK && !shows_another(c) &&
+                   c->watches[ZKL__WATCHED_OWN].entry.link; /* the event may have been here first */
     if (zkl__contender_keeps(c)) {
         on_reply_while_held(c);
     } else if (shows_removal(c) && c->state == ZKL__WATCHING && zkl__node_known(&c->node)) {

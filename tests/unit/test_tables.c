@@ -2,6 +2,7 @@
 #include "check.h"
 #include "children.h"
 #include "dice.h"
+#include "path.h"
 #include "plain_heap.h"
 #include "core_internal.h"
 #include "share.h"
@@ -100,7 +101,7 @@ TEST(test_watched_bytes_have_a_limit)
     struct zkl__watch one = {.entry.path = "/12345"}, two = {.entry.path = "/123"};
     CU_ASSERT_TRUE_FATAL(zkl__map_init(&table.map, &h));
     CU_ASSERT_EQUAL(zkl__watches_add(&table, &one, 5), ZKL_ELIMIT);
-    CU_ASSERT_FALSE(one.entry.in_map);
+    CU_ASSERT_FALSE(one.entry.link);
     ASSERT_OK(zkl__watches_add(&table, &one, 6));
     ASSERT_OK(zkl__watches_add(&table, &one, 6)); /* on already */
     CU_ASSERT_EQUAL(zkl__watches_add(&table, &two, 9), ZKL_ELIMIT);
@@ -118,7 +119,7 @@ TEST(test_watches_of_one_hash)
     ASSERT_OK(zkl__watches_add(&table, &one, 0));
     CU_ASSERT_PTR_NULL(zkl__map_find(&table.map, two.entry.path));
     ASSERT_OK(zkl__watches_add(&table, &two, 0));
-    CU_ASSERT_EQUAL(one.entry.hash, two.entry.hash);
+    CU_ASSERT_EQUAL(zkl__path_hash(one.entry.path), zkl__path_hash(two.entry.path));
     CU_ASSERT_PTR_EQUAL(zkl__watches_take(&table, one.entry.path), &one);
     CU_ASSERT_PTR_EQUAL(zkl__map_find(&table.map, two.entry.path), &two.entry);
     ASSERT_OK(zkl__watches_add(&table, &one, 0)); /* before the other one, which is then removed from behind it */
