@@ -73,7 +73,7 @@ static int run_set(struct zkl__call *call)
     CALL_BEGIN(call);
     AWAIT_CALL(call, zkl__make_persistent(&barrier->znode, call, path, acl_of(call->session)));
     if (call->answer.rc != ZKL__RC_OK) {
-        RETURN(call, zkl__call_refused(call, path, "the znode there may not be replaced"));
+        RETURN(call, zkl__call_refused(call, path, "the znode there may not be read or replaced"));
     }
     if (call->answer.stat.cversion != 0) {
         AWAIT_CALL(call, check_use(barrier));

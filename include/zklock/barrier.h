@@ -22,9 +22,10 @@ extern "C" {
 /* Puts the barrier up; ZKL_OK also when it was up already. In a session without credentials and
  * without an access list nobody may create below it, since a znode with a child cannot be deleted.
  * The servers delete a lock's directory, and one above other znodes of recipes, when it is empty.
- * Set makes such an empty directory anew as a barrier. Errors: ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH,
- * ZKL_ECONFLICT (somebody queues there for a lock or an election; or the znode has children, or had
- * some and has data), ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ * Set makes such an empty directory anew as a barrier. Errors: ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH
+ * (also when a znode is there that may not be read), ZKL_ECONFLICT (somebody queues there for a
+ * lock or an election; or the znode has children, or had some and has data), ZKL_ECLOSED,
+ * ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_barrier_set(zkl_session *session, const char *path, int64_t timeout_ms,
                             zkl_error *err);
 ZKL_API int zkl_barrier_set_async(zkl_session *session, const char *path, int64_t timeout_ms,

@@ -134,4 +134,20 @@ TEST(test_recover)
     }
 }
 
+/* A barrier that may not be read might be a directory that the servers delete: nobody is told that it is up. */
+TEST(test_barrier)
+{
+    static const zkl_acl_entry own[] = {{ZKL_PERM_ALL, "auth", ""}};
+    static const zkl_acl acl = {1, own};
+    zkl_error err;
+    zkl_session *owner = kit_open(SESSION_OPTIONS(.auth_scheme = "digest", .auth = "a:a", .auth_size = 3, .acl = &acl));
+    zkl_session *other = kit_open(SESSION_OPTIONS(.auth_scheme = "digest", .auth = "b:b", .auth_size = 3, .acl = &acl));
+    ASSERT_OK(zkl_barrier_set(owner, "/barrier", ZKL_WAIT_FOREVER, NULL));
+    ASSERT_OK(zkl_barrier_set(owner, "/barrier", ZKL_WAIT_FOREVER, NULL));
+    CU_ASSERT_EQUAL(zkl_barrier_set(other, "/barrier", ZKL_WAIT_FOREVER, &err), ZKL_EAUTH);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "may not be read"));
+    kit_close(owner);
+    kit_close(other);
+}
+
 TESTS("access lists")
