@@ -279,6 +279,7 @@ void zkl__observer_begin(struct zkl__observer *o, struct zkl__core *core, void *
     static const struct zkl__watcher_ops ops = {
         .next = next, .answered = answered, .changed = changed};
     zkl__watcher_begin(&o->watcher, core, &ops, owner);
+    o->skipped.key = core->queues.names_key;
 }
 
 void zkl__observer_end(struct zkl__observer *o)
