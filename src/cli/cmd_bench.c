@@ -88,9 +88,9 @@ static void on_decided(zkl_lock *lock, int code, const zkl_grant *grant, const z
     struct side *side = payload;
     (void)lock;
     (void)grant;
-    (void)error;
     side->decided = true;
     side->result = code;
+    bench.error = *error;
 }
 
 static void wait_decided(struct side *side)
@@ -102,9 +102,10 @@ static void wait_decided(struct side *side)
     }
 }
 
-/* Until the other side is queued behind the holder. The requests that it sends after its create are
+/* Until the other side is queued behind the holder, or decided: it is granted if the holder's znode
+ * was deleted, and its own deadline ends this wait. The requests that it sends after its create are
  * sent before our last one. */
-static int wait_queued(const struct side *waiter)
+static int wait_queued(struct side *waiter)
 {
     size_t count = 0;
     int result = ZKL_OK;
@@ -115,6 +116,7 @@ static int wait_queued(const struct side *waiter)
             count = queue->count;
             zkl_queue_free(queue);
         }
+        zkl_session_dispatch(waiter->session);
     }
     return result;
 }
@@ -132,10 +134,13 @@ static int hand_over_once(void)
     bench.begin_ns = clock_ns(CLOCK_MONOTONIC);
     if (result == ZKL_OK) {
         result = zkl_lock_release(from->lock, &bench.error);
+    }
+    if (result == ZKL_OK) {
         wait_decided(to);
         bench.holder = !bench.holder;
+        result = to->result;
     }
-    return result == ZKL_OK ? to->result : result;
+    return result;
 }
 
 static const struct measurement {
@@ -153,13 +158,6 @@ static const struct measurement {
 #define MEASUREMENTS (sizeof measurements / sizeof *measurements)
 
 /* --- measuring, and reporting ---------------------------------------------------------------- */
-
-/* CLI_GO_ON or the exit code. */
-static int complain(int result)
-{
-    cli_error("bench: %s: %s%s", bench.path, bench.error.text, cli_remedy(result));
-    return cli_exit_code(result);
-}
 
 static int compare_values(const void *left, const void *right)
 {
@@ -193,7 +191,7 @@ static int measure(const struct measurement *what)
     }
     bench.holder = 0;
     qsort(bench.samples, bench.count, sizeof *bench.samples, compare_values);
-    return result != ZKL_OK         ? complain(result)
+    return result != ZKL_OK         ? queues_complain(bench.path, result, &bench.error)
            : signals_is_end(number) ? EXIT_SIGNAL + number
                                     : CLI_GO_ON;
 }
@@ -256,7 +254,7 @@ static int open_side(struct side *side)
         return code;
     }
     int result = zkl_lock_new(&side->lock, side->session, bench.path, &lock, &bench.error);
-    return result == ZKL_OK ? CLI_GO_ON : complain(result);
+    return result == ZKL_OK ? CLI_GO_ON : queues_complain(bench.path, result, &bench.error);
 }
 
 static void close_side(struct side *side)

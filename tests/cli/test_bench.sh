@@ -26,3 +26,17 @@ background zklock bench --for 1h >"$work/first"
 await "a table" lines "$work/first" 1
 ended_by INT "exit code after INT" 130
 same "nothing is left after INT" "$(zklock ls 2>/dev/null)" ""
+
+# Somebody removes the holder's znode while bench hands over, at another moment in each round: bench ends, and says why.
+rob() {
+    kill -STOP "$pid"
+    zklock release --yes --force zklock-bench >/dev/null 2>&1
+    kill -CONT "$pid"
+    gone "$pid"
+}
+for round in {1..10}; do
+    background zklock bench --for 800ms >"$work/robbed" 2>"$work/robbed.err"
+    await "the third line" lines "$work/robbed" 4
+    await "bench to end in round $round" rob || { kill -KILL "$pid" && break; }
+    true_that "a reason in round $round" grep -qE '^zklock: /locks/zklock-bench: .|^hand-over' "$work/robbed.err" "$work/robbed"
+done
