@@ -43,15 +43,10 @@ static bool take_servers(const char *value)
     return true;
 }
 
-/* That a server serves shows in its answer to srvr. */
-static bool forbids_srvr(const char *setting)
+static bool sets(const char *setting, const char *key)
 {
-    static const char key[] = "4lw.commands.whitelist";
     size_t length = strcspn(setting, " \t=:");
-    if (length != sizeof key - 1 || memcmp(setting, key, length) != 0) {
-        return false;
-    }
-    return !strchr(setting + length, '*') && !strstr(setting + length, "srvr");
+    return length == strlen(key) && memcmp(setting, key, length) == 0;
 }
 
 static bool take_setting(const char *value)
@@ -60,7 +55,11 @@ static bool take_setting(const char *value)
         cli_error("-C: '%s': want KEY=VALUE, %d times at most", value, SETTINGS_MAX);
         return false;
     }
-    if (forbids_srvr(value)) {
+    if (sets(value, "tickTime")) {
+        cli_error("-C: '%s': CMD's zklock must know it, too; use zklock --tick DUR sandbox", value);
+        return false;
+    }
+    if (sets(value, "4lw.commands.whitelist") && !strchr(value, '*') && !strstr(value, "srvr")) {
         cli_error("-C: '%s': the sandbox itself needs srvr; add it to the list", value);
         return false;
     }

@@ -107,6 +107,6 @@ if unshare --map-root-user --mount true 2>/dev/null; then
     code 125 unshare --map-root-user --mount bash -c 'mount -t tmpfs -o size=4k full "$1"; cat /dev/zero >"$1/zeros"; TMPDIR=$1 exec zklock sandbox' - "$work/full"
     says 'no server can be started in .*: No space left on device; TMPDIR'
 fi
-code 125 zklock sandbox -C tickTime=x
+code 125 zklock sandbox -C initLimit=x
 says 'did not start'
 true_that "nothing is left at the end" nothing_left

@@ -109,6 +109,7 @@ done <<'TABLE'
 125|--leader-pause|--leader-pause: missing argument
 125|--observer-masters maybe run x true|--observer-masters: 'maybe' is none of detect, none, some
 125|sandbox -C 4lw.commands.whitelist=conf|the sandbox itself needs srvr
+125|sandbox -C tickTime=4000|use zklock --tick DUR sandbox
 125|--tls a,b,c run x true|built without TLS.*SECURITY.md
 125|--tls ,a run x true|ca.pem.,cert.pem,key.pem
 125|--sasl GSSAPI run x true|built without SASL.*SECURITY.md
