@@ -1,5 +1,7 @@
 #include "ask.h"
 
+#include "clock.h"
+
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -64,7 +66,9 @@ bool ask(const char *host, const char *port, const char *question, int timeout_m
     size_t got = 0;
     ssize_t piece = send(fd, question, strlen(question), MSG_NOSIGNAL);
     struct pollfd readable = {.fd = fd, .events = POLLIN};
-    while (piece > 0 && got + 1 < size && poll(&readable, 1, timeout_ms) == 1) {
+    int64_t end = now_ms() + timeout_ms, left;
+    while (piece > 0 && got + 1 < size && (left = end - now_ms()) > 0 &&
+           poll(&readable, 1, (int)left) == 1) {
         piece = recv(fd, answer + got, size - 1 - got, 0);
         got += piece > 0 ? (size_t)piece : 0;
     }

@@ -280,10 +280,12 @@ static int run(int count, const char **words)
     fflush(stdout);
     int code = cli_connect(QUEUES_LIST_MS, &session);
     if (code == EXIT_UNREACHABLE && found.serving > 0) {
-        find(false, "session", "none, though %d of the servers say that they serve: %s",
-             found.serving,
-             "their leader commits nothing; restart it (ZooKeeper 3.8.0 needs that at times after "
-             "all servers paused)");
+        find(
+            false, "session",
+            "none, though %d of the servers say that they serve: they demand TLS or SASL, or their "
+            "leader commits nothing and needs a restart (ZooKeeper 3.8.0 at times does after all "
+            "servers paused)",
+            found.serving);
     }
     if (code != CLI_GO_ON) {
         return code;

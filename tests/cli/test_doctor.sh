@@ -23,13 +23,20 @@ same "doctor as JSON" "$(grep -cv '^{"v":1,"subject":".*","ok":\(true\|false\),"
 # Nor is anybody else's service taken for one, and who says that it leads must also take a session.
 impostor() {
     exec /usr/bin/python3 -c '
-import socket, sys
+import socket, sys, time
+def trickle(peer):
+    try:
+        for _ in range(20):
+            peer.sendall(b"x")
+            time.sleep(0.5)
+    except OSError:
+        pass
 listener = socket.create_server(("127.0.0.1", 0))
 print(listener.getsockname()[1], flush=True)
 while True:
     peer, _ = listener.accept()
     if peer.recv(64)[:4] == b"srvr":
-        peer.sendall(sys.argv[1].encode())
+        trickle(peer) if sys.argv[1] == "trickle" else peer.sendall(sys.argv[1].encode())
     peer.close()' "$1"
 }
 # Each doctor waits for a session in vain, so they wait beside each other, and beside what follows.
@@ -55,9 +62,10 @@ said_to_stranger() {
 }
 answer_is $'HTTP/1.1 400 Bad Request\r\n' '^BAD  127\.0\.0\.1:[0-9]+: what answers there is no ZooKeeper$'
 answer_is $'Zookeeper version: 3.8.0-x, built\nMode: leader\n' \
-    '^BAD  session: none, though 1 of the servers say that they serve: their leader commits nothing; restart it'
+    '^BAD  session: none, though 1 of the servers say that they serve: they demand TLS or SASL, or their leader commits nothing'
 answer_is $'Zookeeper version: 3.8.0-x, built\nMode: observer\n' \
     '^ok   127\.0\.0\.1:[0-9]+: an observer\. Where a follower has an observerMasterPort'
+answer_is trickle '^BAD  127\.0\.0\.1:[0-9]+: no response$'
 
 # One of three is no quorum: it answers, and serves nobody.
 # shellcheck disable=SC2086
@@ -73,6 +81,6 @@ await "the last server to notice" not_serving
 same "exit code without a quorum" "$got" 122
 same "no session" "$(grep -c session "$work/out")" 0
 
-for nth in 1 2 3; do
+for nth in 1 2 3 4; do
     said_to_stranger $nth
 done
