@@ -32,6 +32,7 @@ static char work[] = "/tmp/tls-peers-XXXXXX", hosts[32];
 /* --- a server that takes one connection ------------------------------------------------------------------------------- */
 
 static int listener, bytes_sent;
+static bool served;
 
 /* The head of a record of 16 kB, then a byte from time to time. */
 static void trickle(int fd)
@@ -57,9 +58,7 @@ static void serve(int fd)
     CU_ASSERT_EQUAL(SSL_CTX_use_PrivateKey_file(ctx, "key.pem", 1), 1);
     ssl = SSL_new(ctx);
     SSL_set_fd(ssl, fd);
-    CU_ASSERT_EQUAL(SSL_accept(ssl), 1);
-    CU_ASSERT_EQUAL(SSL_read(ssl, request, sizeof request), 4);
-    CU_ASSERT_EQUAL(SSL_write(ssl, "imok", 4), 4);
+    served = SSL_accept(ssl) == 1 && SSL_read(ssl, request, sizeof request) == 4 && SSL_write(ssl, "imok", 4) == 4;
     SSL_free(ssl);
     SSL_CTX_free(ctx);
 }
@@ -96,10 +95,24 @@ static zkl_error check(const char *tls, void (*server)(int fd))
     return err;
 }
 
+#define ATTEMPTS 30
+
+/* On a machine that is slow this server, too, may be silent for a second: then it is tried again. */
+static zkl_error check_prompt(const char *tls, void (*server)(int fd))
+{
+    zkl_error err;
+    int attempt = 0;
+    do {
+        err = check(tls, server);
+    } while (strstr(err.text, "no connection to") && ++attempt < ATTEMPTS);
+    return err;
+}
+
 TEST(test_trusted)
 {
-    zkl_error err = check("cert.pem,cert.pem,key.pem,kanari", serve);
+    zkl_error err = check_prompt("cert.pem,cert.pem,key.pem,kanari", serve);
     CU_ASSERT_STRING_EQUAL(err.text, "");
+    CU_ASSERT_TRUE(served);
 }
 
 TEST(test_trickle)
@@ -117,7 +130,7 @@ TEST(test_silent)
 
 TEST(test_ends)
 {
-    zkl_error err = check("cert.pem", hang_up);
+    zkl_error err = check_prompt("cert.pem", hang_up);
     ASSERT_SAYS(err, "ends the handshake: ");
 }
 
