@@ -480,7 +480,7 @@ const char *zkl__predecessor_name(const struct zkl__contender *c)
 
 const char *zkl__predecessor_hidden(const struct zkl__contender *c)
 {
-    const char *name = c->predecessor.access == ZKL__ACCESS_GET ? NULL : zkl__predecessor_name(c);
+    const char *name = c->predecessor.access == ZKL__ACCESS_NONE ? zkl__predecessor_name(c) : NULL;
     bool stands =
         name && zkl__list_has(c->event->reply, c->core->index, name) && name_conflicts(c, name);
     return stands ? name : NULL;
@@ -681,7 +681,6 @@ static void list_again(struct zkl__contender *c, const char *why)
 /* The znode that we wanted to watch is no contender. */
 static void on_forged(struct zkl__contender *c)
 {
-    c->predecessor.access = ZKL__ACCESS_GET;
     if (!zkl__list_pass_over(c, zkl__predecessor_name(c), &c->event->reply->stat)) {
         zkl__contender_fail(c, ZKL_ENOMEM, 0, "out of memory");
     } else if (c->state != ZKL__WATCHING) {

@@ -204,6 +204,21 @@ TEST(test_unreadable_behind_forged_readers)
     }
 }
 
+/* Such a name may not be read itself: where its stat may be seen it is passed over, else it counts. */
+TEST(test_unreadable_and_forged_reader)
+{
+    for (size_t i = 0; i < EVERY_RULE; i++) {
+        script_begin();
+        script.rules = every_rule[i];
+        script_hide(script_put("/q/_c_22222222-2222-4222-8222-222222222222-__READ__0000000001", 0));
+        script.next_sequence = 50;
+        script_acquire(&me);
+        CU_ASSERT_TRUE(answer_and_count().lists < 4);
+        CU_ASSERT_EQUAL(me.granted, every_rule[i] != ZKL__RULES_EXISTS_NEEDS_READ);
+        script_finish();
+    }
+}
+
 static void stand(int count)
 {
     char path[SCRIPT_PATH];
