@@ -324,11 +324,9 @@ static void decide_by_list(struct zkl__contender *c)
     }
     bool seen;
     const char *hidden = zkl__predecessor_hidden(c);
-    const char *before = zkl__list_predecessor(c, c->event->reply, c->core->index);
-    if (hidden) {
-        c->announcement.state = ZKL__ANNOUNCES_PERHAPS;
-        zkl__predecessor_wait_for(c, hidden);
-    } else if (!before) {
+    const char *before =
+        hidden ? hidden : zkl__list_predecessor(c, c->event->reply, c->core->index);
+    if (!before) {
         zkl__predecessor_none(c);
         if (c->watches[ZKL__WATCHED_LINGER].entry.link) {
             zkl__linger_listed(c);
@@ -336,7 +334,7 @@ static void decide_by_list(struct zkl__contender *c)
     } else {
         c->announcement.state = ZKL__ANNOUNCES_PERHAPS;
         /* Of two znodes with the same number the inspection may begin with another one. */
-        before = zkl__inspection_begin(c) ? zkl__inspection_nearest(c, &seen) : before;
+        before = !hidden && zkl__inspection_begin(c) ? zkl__inspection_nearest(c, &seen) : before;
         zkl__predecessor_wait_for(c, before);
     }
 }
