@@ -23,12 +23,13 @@ same "doctor as JSON" "$(grep -cv '^{"v":1,"subject":".*","ok":\(true\|false\),"
 # Nor is anybody else's service taken for one, and who says that it leads must also take a session.
 impostor() {
     exec /usr/bin/python3 -c '
-import socket, sys, time
+import select, socket, sys
 def trickle(peer):
     try:
         for _ in range(20):
             peer.sendall(b"x")
-            time.sleep(0.5)
+            if select.select([peer], [], [], 0.5)[0]:
+                return # it has hung up
     except OSError:
         pass
 listener = socket.create_server(("127.0.0.1", 0))
