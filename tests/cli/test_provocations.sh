@@ -94,14 +94,20 @@ fi
 if [ "$(id -u)" -eq 0 ] && unshare --mount true 2>/dev/null; then
     for_others "$work/bin"
     chmod 711 "$work"
+    mkfifo -m 666 "$work/hidden"
     # shellcheck disable=SC2016
-    code 143 unshare --mount bash -c 'mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"' - \
-        timeout -s KILL 20 "$work/bin/zklock" run --max-run 300ms --grace 200ms hidden python3 -c '
-import ctypes, os, time
+    unshare --mount bash -c 'mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"' - \
+        "$work/bin/zklock" run --revocable --grace 200ms hidden python3 -c '
+import ctypes, os, sys, time
 if os.fork() == 0:
     os.setsid()
     ctypes.CDLL(None).prctl(4, 0)  # PR_SET_DUMPABLE
-time.sleep(60)'
+    open(sys.argv[1], "w").write("hidden")
+time.sleep(120)' "$work/hidden" &
+    pid=$!
+    same "a process that hides" "$(timeout 60 cat "$work/hidden")" hidden
+    zklock -q revoke -w 30s hidden || kill -KILL "$pid"
+    ends "exit code where a process hides" 143
 fi
 one_line "a limit of files' sizes" 125 "--metrics $work/large: File too large; raise the limit .ulimit -f." \
     "limited -f 8 zklock run --metrics $work/large x true"
@@ -122,8 +128,9 @@ same "what is said of it" "$(cat "$work/hook.err")" "zklock: --hook $work/hook: 
 # A hook that hangs keeps nobody who reads CMD's output waiting, and lets no health check go on.
 mkfifo "$work/hang"
 printf '#!/bin/bash\n[ "$ZKLOCK_EVENT" != released ] || read -rt 20 <>%s/hang\necho >>%s/hook.ended\n' "$work" "$work" >"$work/hook"
+: >"$work/hook.ended"
 same "CMD's output" "$(zklock run --hook "$work/hook" hangs echo fine)" fine
-same "hooks that a reader of CMD's output waits for" "$(wc -l <"$work/hook.ended")" 1
+true_that "a reader of CMD's output waits for no hook" [ "$(wc -l <"$work/hook.ended")" -le 1 ]
 zklock elect --once --health true --hook "$work/hook" hangs bash -c 'pgrep -P "$(ps -o ppid= -p $PPID)" -x zklock-health' 2>/dev/null >"$work/health"
 await "the end of the process that runs --health" gone "$(cat "$work/health")"
 true_that "it does not wait for a hook" [ "$(wc -l <"$work/hook.ended")" -lt 4 ]
