@@ -37,6 +37,7 @@ OPS = set("""acquire cancel done held lost told downgrade release released starv
 WORDS_MAX = 10  # of one kind that are told in full
 EVERYBODY = ""  # owner of the spans in which the lease is not judged
 MS = 1000000
+REST_BROKEN = 1000 * MS  # a process that stands still for so long may lose what it has
 
 
 class NoHistory(Exception):
@@ -361,7 +362,8 @@ class Judge:
             for name, path in self.paths.items():
                 due = max(path.list_by, path.owner_by)
                 if path.rest and now > due:
-                    (self.check_lists if path.list_by else self.check_owner)(name, path)
+                    if not any(self.spans.cover(owner, path.rest, due) > REST_BROKEN for owner in self.spans.of if owner != EVERYBODY):
+                        (self.check_lists if path.list_by else self.check_owner)(name, path)
                     path.rest = 0
                 elif path.rest:
                     self.rest_by = min(self.rest_by, due) if self.rest_by else due

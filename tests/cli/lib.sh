@@ -79,9 +79,9 @@ now_ms() { echo $((${EPOCHREALTIME/./} / 1000)); }
 
 moment() { read -rt 0.01 <> <(:) || :; }
 
-# await WHAT CMD...: until CMD succeeds, a minute at most.
+# await WHAT CMD...: until CMD succeeds, a minute at most, or $patience_ms: less than a session's timeout, for what its end would bring as well.
 await() {
-    local what=$1 deadline=$(($(now_ms) + 60000))
+    local what=$1 deadline=$(($(now_ms) + ${patience_ms:-60000}))
     shift
     until "$@" 2>/dev/null; do
         if [ "$(now_ms)" -gt "$deadline" ]; then
@@ -119,23 +119,23 @@ run_as() {
     local name=$1
     shift
     rm -f "$work/$name.cmd"
-    background zklock run "$@" bash -c "echo \$\$ >$work/$name.cmd; exec sleep 600" 2>"$work/$name.err"
+    background zklock --session-timeout 30s run "$@" bash -c "echo \$\$ >$work/$name.cmd; exec sleep 600" 2>"$work/$name.err"
 }
 up() { await "CMD of $1" lines "$work/$1.cmd" 1; }
 
 # queued LOCK N: N contenders stand in the queue, the holder included.
 queued() { [ "$(zklock ls "$1" | grep -cE '^  (holds|[0-9]+) ')" -eq "$2" ]; }
 
-# hold LOCK: somebody holds it from now on, as $holder, until a signal comes.
+# hold LOCK: somebody holds it from now on, as $holder, until a signal comes. The session is that of a machine that stands still for seconds.
 hold() {
     [ -p "$work/never" ] || mkfifo "$work/never"
-    zklock hold "$1" <>"$work/never" >"$work/held" &
+    zklock --session-timeout 30s hold "$1" <>"$work/never" >"$work/held" &
     holder=$!
     await "a holder of $1" queued "$1" 1
 }
 
 # A process that has ended, reaped by its parent or not.
-gone() { [ ! -e "/proc/$1" ] || grep -q '^State:.*[ZX]' "/proc/$1/status"; }
+gone() { [ -n "$1" ] && ! grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status"; }
 
 all_gone() {
     local pid
@@ -159,12 +159,12 @@ free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1
 
 lines() { [ -e "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]; }
 
-# With a short session, for a sandbox with a short tick.
-zk() { zklock --session-timeout 4s "$@"; }
+# A session that outlives a stall of several seconds of the machine, for a sandbox with a short tick.
+zk() { zklock --session-timeout 20s "$@"; }
 elect() { # NAME ARG...: zklock elect in the background
     local name=$1
     shift
-    background zklock --session-timeout 4s elect "$@" 2>>"$work/$name.said"
+    background zklock --session-timeout 20s elect "$@" 2>>"$work/$name.said"
 }
 # CMD of NAME: a line with its pid for each term, then it stays.
 stay() { echo "echo \$\$ >>$work/$1.terms; exec sleep 600"; }
@@ -183,7 +183,7 @@ run_lively() {
 # dead_before_next NAME OPTION...: with these options the next one is granted at $granted, us, and CMD's last sign of life was before that.
 dead_before_next() {
     local last
-    granted=$(zklock --session-timeout 4s "${@:2}" run "$1" bash -c 'echo ${EPOCHREALTIME/./}')
+    granted=$(zklock --session-timeout 20s "${@:2}" run "$1" bash -c 'echo ${EPOCHREALTIME/./}')
     last=$(tail -n 1 "$FILE.beat")
     true_that "CMD was seen alive at $last, and the next grant was at $granted" [ "${last:-0}" -lt "$granted" ]
     true_that "CMD is dead" gone "$(cat "$FILE.pid")"

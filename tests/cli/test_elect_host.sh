@@ -60,7 +60,7 @@ same "nobody queued" "$(queued h 0 && echo yes)" yes
 # --- health --------------------------------------------------------------------------------------------------------------
 # Not healthy at the start: stays out. Healthy: leads. Not healthy again: CMD is stopped, another one leads.
 check="test -e $work/healthy"
-elect a --health "$check" --every 100ms --fails 2 e bash -c "$(stay a)"
+elect a --health "$check" --every 1s --fails 2 e bash -c "$(stay a)"
 a=$pid
 await "a to stay out" grep -q 'out of the queue until it succeeds' "$work/a.said"
 true_that "a is not queued" queued e 0
@@ -87,7 +87,7 @@ wait "$b"
 await "a to lead again" lines "$work/a.terms" 2
 # A check that hangs has failed; its process group is killed.
 ended_by TERM "exit code after TERM" 143 "$a"
-elect c --health "echo \$\$ >>$work/c.checks; test ! -e $work/hang || exec sleep 600" --every 200ms --fails 1 e bash -c "$(stay c)"
+elect c --health "echo \$\$ >>$work/c.checks; test ! -e $work/hang || exec sleep 600" --every 5s --fails 1 e bash -c "$(stay c)"
 c=$pid
 await "c to lead" lines "$work/c.terms" 1
 touch "$work/hang"
@@ -182,7 +182,8 @@ for i in range(10000):
     assert " 200 " in ask(noisy, b"/leader"), i
 while count(quiet, "heartbeats") - before[1] < 10:
     ask(noisy, b"/healthz")
-sent = [count(port, "heartbeats") - old for port, old in zip((noisy, quiet), before)]
+sent = [0, count(quiet, "heartbeats") - before[1]]
+sent[0] = count(noisy, "heartbeats") - before[0] # last, as it was first: a stall between the two counts is not held against it
 losses = [count(port, "losses") for port in (noisy, quiet)]
 print("heartbeats", "as many" if sent[0] >= 0.8 * sent[1] - 1 else sent, "losses", losses)
 PYTHON

@@ -14,13 +14,13 @@ while :; do sleep 1; done'
 
 start_stubborn() {
     export PIDS=$work/$1.pids
-    background zklock --session-timeout 5s run "$@" bash -c "$stubborn"
+    background zklock --session-timeout 20s run "$@" bash -c "$stubborn"
     await "all of CMD" lines "$PIDS" 3
 }
 keeper_of() { pgrep -P "$1"; }
 
-# --max-run kills all of them; only then the lock is free.
-start_stubborn --max-run 300ms --grace 200ms reaped
+# --max-run kills all of them; only then the lock is free. So long that all are there by then, however slowly they start.
+start_stubborn --max-run 10s --grace 200ms reaped
 PIDS=$work/--max-run.pids
 ends "exit code after --max-run" 137
 true_that "nobody is left after --max-run" all_gone "$PIDS"
@@ -38,7 +38,7 @@ mkfifo "$work/full"
 exec 7<>"$work/full"
 dd if=/dev/zero of="$work/full" oflag=nonblock bs=4096 count=1000 2>/dev/null
 export PIDS=$work/unread.pids
-background zklock --session-timeout 5s run unread bash -c "$stubborn" 2>&7
+background zklock --session-timeout 20s run unread bash -c "$stubborn" 2>&7
 await "all of CMD" lines "$PIDS" 3
 kill -KILL "$pid"
 await "all of CMD to die after zklock, unread" all_gone "$PIDS"
@@ -49,11 +49,11 @@ start_stubborn unkept
 kill -KILL "$(keeper_of "$pid")"
 ends "exit code after the keeper's death" 125
 true_that "nobody is left after the keeper" all_gone "$PIDS"
-true_that "released after the keeper's death" queued unkept 0
+patience_ms=12000 await "released after the keeper's death" queued unkept 0
 
 # The keeper stopped, and the lock lost: zklock sees to CMD itself, also when more signals came for CMD than the keeper has room for.
 export PIDS=$work/frozen.pids
-background zklock --session-timeout 5s run frozen bash -c "$stubborn"
+background zklock --session-timeout 20s run frozen bash -c "$stubborn"
 await "all of CMD" lines "$PIDS" 3
 kill -STOP "$(keeper_of "$pid")"
 for _ in $(seq 200); do
@@ -80,7 +80,7 @@ for how in "" setsid; do
     code 124 zklock run -n lingers true
     echo >"$work/go"
     ends "exit code of CMD that left '$how' somebody behind" 6
-    true_that "released then" queued lingers 0
+    patience_ms=7000 await "released then" queued lingers 0
 done
 
 # Who lingers can be told to end.

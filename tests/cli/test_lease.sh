@@ -6,7 +6,7 @@ need_sandbox --tick 500ms sandbox
 
 
 # zklock is stopped, beyond its session: the keeper alone is left to act.
-run_lively stopped run
+run_lively stopped run --session-timeout 30s # it ends seconds after the lease: the keeper may stall meanwhile
 kill -STOP "$pid"
 dead_before_next stopped
 ended_by CONT "exit code of the stopped one after CONT" 120
@@ -17,13 +17,13 @@ killed() {
     begin=$(now_ms)
     zk run control true
     control=$(($(now_ms) - begin))
-    run_lively killed run
+    run_lively killed run --session-timeout 10s
     kill -KILL "$pid"
     begin=$(now_ms)
     dead_before_next killed
     took=$((granted / 1000 - begin))
-    echo "hand-over after kill -9 took $took ms; session 4000, a tick and a half 750, control $control"
-    [ "$took" -lt $((4750 + 2 * control + 200)) ]
+    echo "hand-over after kill -9 took $took ms; session 10000, a tick and a half 750, control $control"
+    [ "$took" -lt $((10750 + 2 * control + 200)) ]
 }
 true_that "no hand-over after kill -9 was in time" thrice killed
 
@@ -37,12 +37,11 @@ frozen() {
     took=$(($(tail -n 1 "$FILE.beat") / 1000 - begin))
     kill -CONT "$ZKLOCK_SANDBOX_PIDS"
     ends "exit code of a CMD whose server froze" 120
-    true_that "CMD died after $took ms of a session of 4000" [ "$took" -lt 4000 ]
     grace=$((($(tail -n 1 "$FILE.beat") - $(cat "$FILE.term" || echo 0)) / 1000))
-    echo "TERM came $grace ms before the end, --grace was 1000"
-    [ "$grace" -ge 500 ] && [ -s "$FILE.term" ]
+    echo "CMD died after $took ms of a session of 4000; TERM came $grace ms before the end, --grace was 1000"
+    [ "$took" -lt 4000 ] && [ "$grace" -ge 500 ] && [ -s "$FILE.term" ]
 }
-true_that "TERM never came in time for --grace" thrice frozen
+true_that "TERM never came in time for --grace, or CMD never died in time" thrice frozen
 matches "report" "$(cat "$work/report")" '"outcome":"lost","exit_code":120,.*"exit":null,"signal":9'
 
 # A freeze shorter than what the grace leaves disturbs nobody.
@@ -67,7 +66,7 @@ brief() {
 true_that "no brief freeze was survived" thrice brief
 
 # hold is told as well.
-zklock --session-timeout 4s hold held <>"$work/never" >"$work/held" 2>"$work/held.err" &
+zklock --session-timeout 10s hold held <>"$work/never" >"$work/held" 2>"$work/held.err" &
 pid=$!
 await "a holder" lines "$work/held" 1
 zklock --session-timeout 4s run -w 20s held true 2>"$work/waits.err" &
@@ -80,8 +79,8 @@ ends "exit code of a waiter whose server froze" 124 "$waiter"
 matches "what it says then" "$(cat "$work/waits.err")" '^zklock: "held" was not granted in 20.0 s: no response from the servers; .zklock doctor. asks each$'
 kill -CONT "$ZKLOCK_SANDBOX_PIDS"
 
-# Held for a while, and stopped until that and the session were over.
-zklock --session-timeout 4s hold --for 2s stopped <>"$work/never" >"$work/stopped" 2>"$work/stopped.err" &
+# Held for a while, and stopped before that is over, until that and the session were.
+zklock --session-timeout 20s hold --for 15s stopped <>"$work/never" >"$work/stopped" 2>"$work/stopped.err" &
 pid=$!
 await "a holder" lines "$work/stopped" 1
 kill -STOP "$pid"

@@ -27,10 +27,10 @@ matches "it says so on a terminal" "$(on_terminal "zklock once --slot $slot fail
 matches "its report" "$(cat "$work/report")" '"outcome": *"done"'
 
 # The winner is killed half-way: who queued behind it in the slot runs it, when the winner's session has ended.
-zklock --session-timeout 4s once --slot $slot dies -- sh -c "echo winner >>'$work/dies'; sleep 60" &
+zklock --session-timeout 20s once --slot $slot dies -- sh -c "echo winner >>'$work/dies'; sleep 60" &
 winner=$!
 await "the winner at work" test -s "$work/dies"
-zklock --session-timeout 4s once --slot $slot dies -- sh -c "echo second >>'$work/dies'" &
+zklock --session-timeout 20s once --slot $slot dies -- sh -c "echo second >>'$work/dies'" &
 second=$!
 await "the second in the queue" queued dies 2
 kill -9 $winner
@@ -47,10 +47,11 @@ stopped() { # JOB: its slot is not recorded, and the report says why
     matches "$1: its report" "$(cat "$work/report")" '"exit_code": *125.*"reason": *".*the slot is not recorded'
 }
 calm='trap "exit 0" TERM INT QUIT; echo $$ >"$0"; while :; do sleep 0.05; done'
-code 125 zklock once --slot $slot --max-run 200ms --report "$work/report" too-long -- sh -c "$calm" "$work/begun.too-long"
+# So long that its trap is set by then, however slowly it starts.
+code 125 zklock once --slot $slot --max-run 10s --report "$work/report" too-long -- sh -c "$calm" "$work/begun.too-long"
 says '"too-long": .* was stopped by --max-run: the slot is not recorded'
 stopped too-long
-code 125 zklock once --slot $slot --max-run 3s --report "$work/report" left -- bash -c "bash -c '$calm' '$work/begun.left' & exit 0"
+code 125 zklock once --slot $slot --max-run 10s --report "$work/report" left -- bash -c "bash -c '$calm' '$work/begun.left' & exit 0"
 stopped left
 for signal in TERM INT QUIT; do
     background zklock once --slot $slot --report "$work/report" "by-$signal" -- sh -c "$calm" "$work/begun.$signal"

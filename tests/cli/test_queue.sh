@@ -18,7 +18,7 @@ prints_only ""
 
 # A holder, and a queue of six behind it that must run in its order.
 mkfifo "$work/end"
-zklock hold queue <"$work/end" >"$work/granted" &
+zklock --session-timeout 30s hold queue <"$work/end" >"$work/granted" &
 exec 8>"$work/end"
 await "a holder" lines "$work/granted" 1
 matches "what hold says" "$(cat "$work/granted")" '^\{"v":1,"event":"granted","lock":"queue","path":"/locks/queue","node":"/locks/queue/_c_.*","token":[1-9][0-9]*,"wait_ms":[0-9]+\}$'
@@ -46,9 +46,9 @@ same "tokens rise" "$(cut -d' ' -f2 "$work/order" | sort -cn 2>&1)" ""
 # hold ends with its time, with its input, with a signal; with a code for each.
 code 0 zklock hold --for 100ms hold
 code 0 zklock hold hold </dev/null
-env --default-signal zklock hold hold <>"$work/end" >"$work/granted" &
+env --default-signal zklock --session-timeout 30s hold hold <>"$work/end" >"$work/holds" & # another file: the old one has its line
 pid=$!
-await "hold" lines "$work/granted" 1
-code 124 zklock run -w 100ms hold true
+await "hold" lines "$work/holds" 1
+code 124 zklock run -n hold true
 ended_by TERM "exit code of hold after TERM" 143
 await "hold to let go" queued hold 0

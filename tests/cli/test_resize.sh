@@ -6,7 +6,7 @@ need_sandbox sandbox
 
 run_slot() { # NAME K: zklock run -j K; CMD says so and stays until its fifo is written
     mkfifo "$work/$1.fifo"
-    background zklock run -j "$2" builds bash -c "echo \$\$ >$work/$1.cmd; read -r <$work/$1.fifo"
+    background zklock --session-timeout 30s run -j "$2" builds bash -c "echo \$\$ >$work/$1.cmd; read -r <$work/$1.fifo"
 }
 runs() {
     [ -e "$work/$1.cmd" ]

@@ -14,7 +14,7 @@ await "its end in the stream" lines "$work/watched" 3
 ended_by INT "exit code of watch after INT" 130
 matches "what watch says" "$(sed -n 2p "$work/watched")" '^\{"v":1,"path":"/locks/watched","contenders":\[\{"position":0,"holds":true,.*\}\],"foreign":0\}$'
 same "watch says each change once" "$(grep -c '"contenders":\[\]' "$work/watched")" 2
-code 0 timeout 20 bash -c 'zklock watch watched | head -n 1'
+code 0 timeout 100 bash -c 'zklock watch watched | head -n 1'
 # Servers that are away for a while do not end it; a signal does, also then.
 background zklock watch away >"$work/away" 2>"$work/said"
 await "the stream" lines "$work/away" 1

@@ -91,6 +91,7 @@ static struct world_session *session_open(struct world *world, const struct worl
     self->opened++;
     address_of(servers, self, session, plan);
     struct zkl__store_config config = recorder_config(servers);
+    config.timeout_ms = 60000; /* a server that stands still for seconds is no event of the script */
     config.acl = plan->acl;
     config.auth_scheme = plan->identity ? "digest" : NULL;
     config.auth = plan->identity;

@@ -530,9 +530,7 @@ static void statistics(const zklock::session &session)
 static void standing()
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.session_timeout_ms = 2000;
-    options.tick_ms = 100;
-    options.leader_pause_ms = 20;
+    options.session_timeout_ms = 60000;
     zklock::session session("memory:cxx-standing", &options);
     std::atomic<int> held(0), lost(0), unexplained(0);
     auto changed = [&](zkl_state state, int64_t token, std::exception_ptr why) {

@@ -15,7 +15,7 @@
 #define FDS 1024 /* more than these tests ever have open */
 #define TICK 500
 #define LONG 60000 /* session timeout: nothing periodic happens in the time that an operation takes */
-#define SHORT 4000
+#define SHORT 12000
 #define TRIES 8
 #define MORE 10
 #define TRIP_MS 25 /* on the way to or from the server, while trips are counted; twice as long at each new try: */

@@ -11,7 +11,7 @@ static void remove_node_of(zkl_lock *lock)
 }
 
 #define MANY 2000
-#define REMOVED 100
+#define REMOVED 30
 #define BEAT (TIMEOUT / 12)
 
 static void held_too(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)

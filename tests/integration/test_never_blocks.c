@@ -21,7 +21,7 @@
 #include "wait.h"
 
 #define TICK 500
-#define TIMEOUT 4000
+#define TIMEOUT 12000
 #define PATIENCE_MS 300 /* of a call that nobody answers */
 #define HOUR INT64_C(3600000)
 

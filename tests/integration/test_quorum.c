@@ -24,10 +24,15 @@ TEST(test_no_majority)
     int64_t killed = boot_ns();
     ensemble_kill(server, leader);
     ensemble_kill(server, (leader + 1) % 3);
-    /* By the clock: a committed write was sent before the kill, at the latest. A second for a busy machine's thread. */
+    /* By the clock: a committed write was sent before the kill, at the latest. It is seen to hold no longer; the word of it may come late
+     * on a busy machine. */
+    int64_t seen = killed, at = killed;
+    for (int64_t end = now_ms() + SOON; zkl_lock_is_held(q.locks[0]) && look_again(end); at = boot_ns()) {
+        seen = at;
+    }
+    CU_ASSERT(seen - killed < SHORT * MS);
     int64_t lost = heard_when(&q.heard, ZKL_STATE_LOST, SOON);
     CU_ASSERT(lost > 0);
-    CU_ASSERT(lost - killed < (SHORT + 1000) * MS);
     CU_ASSERT_FALSE(zkl_lock_is_held(q.locks[0]));
     CU_ASSERT_EQUAL(waiter_end(&q.waiters[1]), ZKL_ETIMEOUT);
     CU_ASSERT(q.waiters[1].ended_ns - q.waiters[1].began_ns >= 2 * SHORT * MS);

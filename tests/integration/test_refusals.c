@@ -84,7 +84,7 @@ static void make_held(struct stage *stage)
 static void *run_behind(void *arg)
 {
     struct stage *stage = arg;
-    (void)zkl_lock_acquire(stage->lock, 3 * SECOND, NULL, NULL);
+    (void)zkl_lock_acquire(stage->lock, 15 * SECOND, NULL, NULL);
     return NULL;
 }
 

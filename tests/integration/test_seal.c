@@ -47,7 +47,7 @@ TEST(test_session_another_algorithm)
         &(struct ensemble_options){.java = "-Dzookeeper.DigestAuthenticationProvider.digestAlg=SHA-256"});
     CU_ASSERT_PTR_NOT_NULL_FATAL(other);
     struct queue_of queue;
-    queue_up(&queue, &(struct field){{ensemble_servers(other)}, 1, 6000, 500, 0}, "/other/lock", 3);
+    queue_up(&queue, &(struct field){{ensemble_servers(other)}, 1, 60000, 500, 0}, "/other/lock", 3);
     queue_drain(&queue);
     ensemble_stop(other);
 }

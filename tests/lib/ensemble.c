@@ -294,7 +294,7 @@ void ensemble_thaw(struct ensemble *e, int i)
 static int dial(const struct server *s)
 {
     union address address;
-    struct timeval limit = {.tv_sec = 2};
+    struct timeval limit = {.tv_sec = 20};
     socklen_t length = make_address(&address, s->client_host, s->client_port);
     int fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
@@ -326,6 +326,7 @@ char *ensemble_ask(struct ensemble *e, int i, const char *word)
         got = read(fd, text + used, size - used - 1);
         used += got > 0 ? (size_t)got : 0;
     }
+    used = got < 0 && errno == EAGAIN ? 0 : used; /* half an answer is none */
     close(fd);
     text[used] = '\0';
     if (used == 0) {

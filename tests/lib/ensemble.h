@@ -61,7 +61,7 @@ bool ensemble_wait(struct ensemble *e, int64_t timeout_ms);
 /* Who leads (0 when alone); -1: nobody at the moment. */
 int ensemble_leader(struct ensemble *e);
 
-/* Answer of server i to a four-letter word ("srvr", "dump", "wchp", "cons", "mntr"); to be freed. NULL: none within 2 s. */
+/* Answer of server i to a four-letter word ("srvr", "dump", "wchp", "cons", "mntr"); to be freed. NULL: none within 20 s. */
 char *ensemble_ask(struct ensemble *e, int i, const char *word);
 /* Asks until the answer contains text (or, with want = false, does not); false at the deadline. */
 bool ensemble_ask_until(struct ensemble *e, int i, const char *word, const char *text, bool want, int64_t timeout_ms);

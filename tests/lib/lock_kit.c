@@ -6,7 +6,7 @@
 #include <poll.h>
 #include <time.h>
 
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 30000
 
 int64_t now_ms(void)
 {
@@ -90,6 +90,18 @@ bool kit_held_for(const zkl_lock *lock, int64_t ms)
         held = zkl_lock_is_held(lock);
     }
     return held;
+}
+
+bool kit_renewed(const zkl_lock *lock, int64_t ms)
+{
+    int64_t left_ms = zkl_lock_remaining_ms(lock), end_ms = now_ms() + left_ms + ms, give_up_ms = end_ms + PATIENCE_MS;
+    bool held = true, later = false;
+    while (held && !later && look_again(give_up_ms)) {
+        int64_t at_ms = now_ms(); /* before it asks: a stall between makes the end no later */
+        later = at_ms + zkl_lock_remaining_ms(lock) >= end_ms;
+        held = zkl_lock_is_held(lock);
+    }
+    return held && later;
 }
 
 size_t kit_queue(zkl_session *session, const char *path)

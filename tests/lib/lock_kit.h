@@ -26,10 +26,10 @@
 
 int64_t now_ms(void);
 bool look_again(int64_t end_ms); /* a millisecond later; false when there is to be no other look */
-/* True as soon as the condition is, false after ten seconds. */
+/* True as soon as the condition is, false after half a minute. */
 #define EVENTUALLY(condition)                              \
     __extension__({                                        \
-        int64_t end_ = now_ms() + 10000;                   \
+        int64_t end_ = now_ms() + 30000;                   \
         bool so_;                                          \
         while (!(so_ = (condition)) && look_again(end_)) { \
         }                                                  \
@@ -59,10 +59,12 @@ zkl_lock *kit_make(zkl_recipe recipe, zkl_session *session, const char *path, co
 zkl_lock *kit_lock(zkl_session *session, const char *path, const zkl_lock_options *options);
 zkl_lock *kit_hold(zkl_session *session, const char *path, const zkl_lock_options *options); /* and acquired */
 /* Nobody is in the way: it is granted, and given back. Macros, for the line of a failure. */
-#define kit_acquire(lock) ASSERT_OK_FATAL(zkl_lock_acquire(lock, 10000, NULL, NULL))
+#define kit_acquire(lock) ASSERT_OK_FATAL(zkl_lock_acquire(lock, 30000, NULL, NULL))
 #define kit_release(lock) ASSERT_OK(zkl_lock_release(lock, NULL))
 /* False as soon as it is not held, true after so long. */
 bool kit_held_for(const zkl_lock *lock, int64_t ms);
+/* False as soon as it is not held; true as soon as its lease ends so much later than it did at the call. However slow the machine is. */
+bool kit_renewed(const zkl_lock *lock, int64_t ms);
 /* How many contenders stand at path. */
 size_t kit_queue(zkl_session *session, const char *path);
 /* How many members the group at path has. */
@@ -138,7 +140,7 @@ void mailbox_put(struct mailbox *box, struct letter letter);
 void mailbox_clear(struct mailbox *box);
 size_t mailbox_count(struct mailbox *box);
 int mailbox_last(struct mailbox *box);                /* code of the last letter; -1000: there is none */
-bool mailbox_wait(struct mailbox *box, size_t count); /* until there are as many; false after ten seconds */
+bool mailbox_wait(struct mailbox *box, size_t count); /* until there are as many; false after half a minute */
 int mailbox_code(struct mailbox *box,
                  size_t nth); /* of the letter of that number (from 1), for which it waits as long; or -1000 */
 /* payload: a mailbox */

@@ -7,7 +7,7 @@
 #include "proxy.h"
 
 #define TICK 500           /* ms, of the server */
-#define TIMEOUT 4000       /* ms, of sessions */
+#define TIMEOUT 12000      /* ms, of sessions: a process that stands still for seconds keeps its locks */
 #define TIMEOUT_MAX 600000 /* ms, that the server grants */
 
 extern struct recorder *eye;      /* on its queues */

@@ -211,6 +211,7 @@ struct recorder *recorder_connect(const struct zkl__store_ops *ops, const char *
 {
     struct zkl__store_config config = recorder_config(servers);
     zkl_error err;
+    config.timeout_ms = 60000;
     struct recorder *r = recorder_open(ops, &config, NULL, &err);
     if (!r || !recorder_nth(r, RECORD_CONNECTED, 0, PATIENCE_MS)) {
         fprintf(stderr, "recorder: no session with %s: %s\n", servers, r ? "no answer" : err.text);

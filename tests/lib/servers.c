@@ -52,7 +52,7 @@ int one_server_main(const char *suite_name, int argc, char **argv)
         return 1;
     }
     eye = queue_eye(ensemble_servers(server));
-    intruder = recorder_connect(&zkl__store_zookeeper, ensemble_servers(server));
+    intruder = queue_eye(ensemble_servers(server));
     int failed = check_main(suite_name, argc, argv);
     recorder_free(intruder);
     recorder_free(eye);

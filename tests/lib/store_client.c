@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 30000
 
 int client_open(struct client *client, const struct zkl__store_config *config)
 {

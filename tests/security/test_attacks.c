@@ -67,7 +67,7 @@ TEST(test_barging)
     zkl_lock *lock = contest_lock(session, "/barged", NULL);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EBUSY);
     recorder_free(intruder);
-    intruder = recorder_connect(&zkl__store_zookeeper, ensemble_servers(server));
+    intruder = queue_eye(ensemble_servers(server));
     ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, NULL));
     zkl_lock_free(lock);
     close_one(session);
@@ -100,6 +100,7 @@ TEST(test_writing_places)
     struct queue_of queue;
     struct zkl__store_config config = recorder_config(ensemble_servers(server));
     config.seal = "zklock:guessed";
+    config.timeout_ms = 60000;
     struct recorder *sealed = recorder_open(&zkl__store_zookeeper, &config, NULL, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(sealed, RECORD_CONNECTED, 0, SOON));
     queue_here(&queue, "/written", 2);

@@ -29,7 +29,7 @@ all() {
     with once --slot 1h vault-once true
     timeout 2 zklock -v --auth-file "$work/secret" watch vault
     zklock -v run -w 1s vault true # without the password
-    zklock -v --auth-file <(echo "nonsense:$canary") run -w 5s vault true
+    zklock -v --auth-file <(echo "nonsense:$canary") run -w 60s vault true
     zklock -v --auth-file <(echo "$canary") run vault true
 } >"$work/all" 2>&1 </dev/null
 all

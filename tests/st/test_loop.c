@@ -66,7 +66,7 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_waits_leave_what_is_dispatched)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_lock *first = kit_lock(one, PATH, NULL);
-    ASSERT_OK(zkl_lock_acquire_async(first, 1000, on_acquired, &box, NULL));
+    ASSERT_OK(zkl_lock_acquire_async(first, 20000, on_acquired, &box, NULL));
     kit_hold(one, PATH "/2", NULL);
     ASSERT_EVENTUALLY(zkl_lock_is_held(first));
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
@@ -108,7 +108,7 @@ static bool acquired_in_a_new_session(void)
     zkl_lock *lock = NULL;
     bool ok = zkl_session_open(&session, "memory:child", NULL, NULL) == ZKL_OK &&
               zkl_lock_new(&lock, session, PATH, NULL, NULL) == ZKL_OK &&
-              zkl_lock_acquire(lock, 1000, NULL, NULL) == ZKL_OK && zkl_lock_release(lock, NULL) == ZKL_OK;
+              zkl_lock_acquire(lock, 20000, NULL, NULL) == ZKL_OK && zkl_lock_release(lock, NULL) == ZKL_OK;
     kit_free(lock);
     return ok && zkl_session_close(session, 1000) == ZKL_OK;
 }
@@ -167,7 +167,7 @@ TEST(test_a_callback_ends_things)
     kit_set_up(NULL);
     zkl_lock *held = kit_hold(one, PATH "/held", NULL), *other = kit_lock(two, PATH "/held", NULL);
     zkl_lock *lock = kit_lock(one, PATH, NULL);
-    ASSERT_OK(zkl_lock_acquire_async(lock, 1000, end_all, &box, NULL));
+    ASSERT_OK(zkl_lock_acquire_async(lock, 20000, end_all, &box, NULL));
     ASSERT_OK(zkl_lock_acquire_async(other, ZKL_WAIT_FOREVER, on_acquired, &none, NULL));
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(mailbox_last(&none), ZKL_ECLOSED);
@@ -183,7 +183,7 @@ TEST_WITH_SESSIONS(test_a_lock_that_lingers)
     zkl_grant grant = {.serial = 0};
     zkl_lock *lock = kit_hold(one, PATH, LOCK_OPTIONS(.linger_ms = 60000)), *rival = kit_lock(two, PATH, NULL);
     kit_release(lock);
-    ASSERT_OK(zkl_lock_acquire(lock, 1000, &grant, NULL));
+    ASSERT_OK(zkl_lock_acquire(lock, 20000, &grant, NULL));
     CU_ASSERT_EQUAL(grant.serial, 2);
     kit_release(lock);
     ASSERT_OK(zkl_lock_acquire_async(rival, ZKL_WAIT_FOREVER, release_in_callback, &box, NULL));

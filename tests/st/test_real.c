@@ -11,7 +11,8 @@
 #include "proxy.h"
 
 #define TICK 500
-#define TIMEOUT 4000
+#define TIMEOUT 10000 /* its lease outlasts some seconds in which a test stands still */
+#define SHORT 4000    /* it is to end */
 #define PATH "/locks/st"
 
 static zkl_session *open_for(const char *servers, zkl_callbacks callbacks, int64_t timeout_ms)
@@ -91,19 +92,27 @@ TEST(test_hand_over_between_processes)
 
 /* --- lost connections ----------------------------------------------------------------------------------------------- */
 
+static zkl_lock *held_by_cut;
+
+/* Both may be told in one turn of the loop, if the test stood still meanwhile: what counts is how it is at the grant. */
+static void on_acquired_behind(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    CU_ASSERT_FALSE(zkl_lock_is_held(held_by_cut));
+    on_acquired(lock, code, grant, err, payload);
+}
+
 /* While it has no server its lease ends, and another is granted, in this order; then it has a new session. */
 TEST(test_loss_by_expiry)
 {
     struct proxy *proxy = proxy_here();
     struct mailbox box = MAILBOX_INIT, granted = MAILBOX_INIT;
-    zkl_session *cut = open_at(proxy_address(proxy), ZKL_CALLBACKS_THREAD), *other = open_here();
-    zkl_lock *lock = kit_hold(cut, PATH, LOCK_OPTIONS(.state_fn = on_lock_state, .payload = &box));
+    zkl_session *cut = open_for(proxy_address(proxy), ZKL_CALLBACKS_THREAD, SHORT), *other = open_here();
+    zkl_lock *lock = held_by_cut = kit_hold(cut, PATH, LOCK_OPTIONS(.state_fn = on_lock_state, .payload = &box));
     zkl_lock *next = lock_of(other, PATH);
-    ASSERT_OK(zkl_lock_acquire_async(next, ZKL_WAIT_FOREVER, on_acquired, &granted, NULL));
+    ASSERT_OK(zkl_lock_acquire_async(next, ZKL_WAIT_FOREVER, on_acquired_behind, &granted, NULL));
     int64_t before = zkl_session_id(cut);
     proxy_down(proxy);
     ASSERT_EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST);
-    CU_ASSERT_EQUAL(mailbox_count(&granted), 0);
     CU_ASSERT(mailbox_wait(&granted, 1));
     CU_ASSERT_FALSE(zkl_lock_is_held(lock));
     proxy_refuse(proxy, false);
@@ -148,7 +157,7 @@ TEST(test_dispatch_through_an_interruption)
     CU_ASSERT(DISPATCHED(session, zkl_session_state(session) == ZKL_SESSION_SUSPENDED));
     CU_ASSERT(DISPATCHED(session, zkl_session_state(session) == ZKL_SESSION_CONNECTED));
     CU_ASSERT(DISPATCHED(session, zkl_lock_state(lock) == ZKL_STATE_HELD));
-    int64_t until = now_ms() + 2 * TIMEOUT; /* pings and heartbeats, and no more */
+    int64_t until = now_ms() + TIMEOUT + 2000; /* pings and heartbeats, and no more */
     int turns = 0;
     while (now_ms() < until && dispatch_once(session)) {
         turns++;
@@ -167,7 +176,7 @@ TEST(test_an_idle_session_lives)
     int64_t id = zkl_session_id(session);
     CU_ASSERT(zkl_session_fd(session) >= 0);
     CU_ASSERT_EQUAL(kit_queue(session, PATH), 0); /* behind it, and before the next turn, no time must be forgotten */
-    int64_t until = now_ms() + 2 * TIMEOUT;
+    int64_t until = now_ms() + TIMEOUT + 2000;
     while (now_ms() < until && dispatch_once(session)) {
     }
     CU_ASSERT(now_ms() >= until);
@@ -270,8 +279,8 @@ TEST(test_names_and_addresses)
     snprintf(servers, sizeof servers, "127.0.0.1:1,localhost%s", port);
     int fds = entries("/proc/self/fd");
     zkl_session *session = open_at(servers, ZKL_CALLBACKS_THREAD);
-    CU_ASSERT_EQUAL(entries("/proc/self/task"), 1);
-    kit_close(session); /* the server has confirmed: nothing is left */
+    ASSERT_EVENTUALLY(entries("/proc/self/task") == 1); /* a proxy's that was joined may still be listed */
+    kit_close(session);                                 /* the server has confirmed: nothing is left */
     CU_ASSERT_EQUAL(entries("/proc/self/fd"), fds);
 }
 

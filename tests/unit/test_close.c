@@ -156,7 +156,7 @@ TEST(test_many_times)
         zkl_heap heap = test_heap(&memory);
         begin(&heap, NULL, i % 2);
         zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-        ASSERT_OK(zkl_lock_acquire_async(lock, 1000, on_acquired, &ended, NULL));
+        ASSERT_OK(zkl_lock_acquire_async(lock, 20000, on_acquired, &ended, NULL));
         if (i % 3 == 0) {
             zkl_testing_expire(one, NULL); /* a new session is being opened */
         }
@@ -203,7 +203,7 @@ TEST(test_from_a_callback)
     for (int dispatched = 0; dispatched < 2; dispatched++) {
         begin(NULL, NULL, dispatched);
         zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-        ASSERT_OK(zkl_lock_acquire_async(lock, 1000, close_in_callback, &ended, NULL));
+        ASSERT_OK(zkl_lock_acquire_async(lock, 20000, close_in_callback, &ended, NULL));
         ASSERT_EVENTUALLY(all_gone_on(one, two));
         ASSERT_OK(mailbox_last(&closed));
         ASSERT_OK(mailbox_last(&ended));

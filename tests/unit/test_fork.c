@@ -56,7 +56,7 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_fork_in_a_completion)
 {
     pid_t child = -1;
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    ASSERT_OK(zkl_lock_acquire_async(lock, 1000, fork_when_acquired, &child, NULL));
+    ASSERT_OK(zkl_lock_acquire_async(lock, 20000, fork_when_acquired, &child, NULL));
     CU_ASSERT(kit_readable(one, 10000));
     dispatch_and_fork(&child);
     CU_ASSERT(zkl_lock_is_held(lock));
@@ -88,7 +88,7 @@ TEST(test_fork_in_close)
     zkl_session_options options = kit_dispatched();
     one = kit_open(&options);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    ASSERT_OK(zkl_lock_acquire_async(lock, 1000, fork_when_acquired, &child, NULL));
+    ASSERT_OK(zkl_lock_acquire_async(lock, 20000, fork_when_acquired, &child, NULL));
     CU_ASSERT(kit_readable(one, 10000));
     int closed = zkl_session_close(one, 10000);
     if (child == 0) {
@@ -153,7 +153,7 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_fork_in_a_free_that_owes_completions)
     zkl_lock *lock = kit_lock(one, QUEUE, LOCK_OPTIONS(.recursive = true));
     kit_acquire(lock);
     for (int i = 0; i < 2; i++) {
-        ASSERT_OK(zkl_lock_acquire_async(lock, 1000, fork_when_granted, &forker, NULL));
+        ASSERT_OK(zkl_lock_acquire_async(lock, 20000, fork_when_granted, &forker, NULL));
     }
     kit_free(lock);
     check_child(&forker, true);
@@ -166,7 +166,7 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_fork_in_a_free_that_owes_calls)
     zkl_data *data[2] = {NULL, NULL};
     zkl_lock *lock = kit_hold(one, QUEUE, NULL);
     for (int i = 0; i < 2; i++) {
-        ASSERT_OK(zkl_lock_read_async(&data[i], lock, QUEUE, false, 1000, fork_when_ended, &forker, NULL));
+        ASSERT_OK(zkl_lock_read_async(&data[i], lock, QUEUE, false, 20000, fork_when_ended, &forker, NULL));
     }
     kit_free(lock);
     check_child(&forker, true);

@@ -136,7 +136,7 @@ TEST_WITH_SESSIONS(test_as_many_as_there_may_be)
 
 /* --- trouble ------------------------------------------------------------------------------------------------------- */
 
-TEST_WITH_SESSIONS_OF(kit_short, test_lost_when_one_is)
+TEST_WITH_SESSIONS(test_lost_when_one_is)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_lock *lock = NULL;

@@ -192,8 +192,9 @@ TEST_WITH_HISTORY(test_join_and_leave)
 TEST_WITH_HISTORY(test_the_end_of_the_lease)
 {
     zkl_session_options options = kit_short();
+    options.session_timeout_ms = 8000;
     hire(0, 10, 0, &options);
-    hire(1, 10, 0, &options);
+    hire(1, 10, 0, NULL); /* whose lease does not end meanwhile */
     ASSERT_EVENTUALLY(balanced(0, 1, 10));
     int64_t id = zkl_session_id(workers[0].session);
     ASSERT_OK(zkl__memory_suspend(id));

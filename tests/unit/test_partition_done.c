@@ -131,15 +131,19 @@ static void join_with(int member, const zkl_session_options *session, int64_t ma
     ASSERT_OK_FATAL(zkl_partition_start(members[member], NULL));
 }
 
-/* The first member, alone; short: in a session of kit_short. */
-static void begin(bool is_short, int64_t margin_ms)
+/* The first member, alone; timeout_ms: of its session, 0: the default. */
+static void begin(int64_t timeout_ms, int64_t margin_ms)
 {
-    const zkl_session_options options = kit_short();
+    zkl_session_options options = kit_short();
+    options.session_timeout_ms = timeout_ms;
     memset(works, 0, sizeof works);
     memset(seen, 0, sizeof seen);
-    join_with(0, is_short ? &options : NULL, margin_ms);
+    join_with(0, timeout_ms ? &options : NULL, margin_ms);
     ASSERT_EVENTUALLY(how_many(0, false) == PIECES);
 }
+
+/* As kit_short's, long enough for a machine that stands still, short enough to see its lease end. */
+#define ENDS_SOON 8000
 
 /* So many are owed, and no more. */
 static void answer_all(int count)
@@ -174,7 +178,7 @@ static void check_still_ours(int index)
 
 TEST(test_passed_on_by_the_answer)
 {
-    begin(false, 0);
+    begin(0, 0);
     join_with(1, NULL, 0);
     ASSERT_EVENTUALLY(how_many(0, true) == PIECES / 2);
     for (int i = 0; i < PIECES; i++) {
@@ -202,7 +206,7 @@ TEST(test_passed_on_by_the_answer)
 /* Revoked while the lease still runs; again assigned, with other tokens, when it is renewed. */
 TEST(test_margin)
 {
-    begin(true, 1000);
+    begin(ENDS_SOON, 3500);
     kit_suspend(sessions[0]);
     ASSERT_EVENTUALLY(how_many(0, true) == PIECES);
     for (int i = 0; i < PIECES; i++) {
@@ -223,7 +227,7 @@ TEST(test_margin)
 /* A short break: jeopardy, and held again. Nothing is revoked. */
 TEST(test_jeopardy_and_back)
 {
-    begin(true, 0);
+    begin(ENDS_SOON, 0);
     kit_suspend(sessions[0]);
     ASSERT_EVENTUALLY(told(0, ZKL_STATE_JEOPARDY) == PIECES);
     kit_resume(sessions[0]);
@@ -244,7 +248,7 @@ TEST(test_jeopardy_and_back)
 TEST(test_no_stall)
 {
     struct mailbox box = MAILBOX_INIT;
-    begin(true, 0);
+    begin(ENDS_SOON / 2, 0);
     zkl_lock *lock = kit_hold(sessions[0], "/beside", LOCK_OPTIONS(.state_fn = on_lock_state, .payload = &box));
     ASSERT_OK(zkl_partition_stop(members[0], NULL));
     CU_ASSERT_EQUAL(how_many(0, true), PIECES);
@@ -269,7 +273,7 @@ static void on_stopped(int code, const zkl_error *err, void *payload)
 TEST(test_ends_of_a_partition)
 {
     struct mailbox box = MAILBOX_INIT;
-    begin(false, 0);
+    begin(0, 0);
     ASSERT_OK(zkl_partition_stop_async(members[0], on_stopped, &box, NULL));
     ASSERT_EVENTUALLY(how_many(0, true) == PIECES);
     CU_ASSERT_EQUAL(kit_queue(sessions[0], PATH "/pieces/a"), 1);

@@ -223,8 +223,7 @@ static zkl_session *open_with(void (*turn_fn)(struct zkl__store *store))
     return session;
 }
 
-/* How many it were. */
-static unsigned expect_few(const char *name, int (*call)(zkl_session *session), enum mood when)
+static unsigned count_requests(const char *name, int (*call)(zkl_session *session), enum mood when)
 {
     zkl_session *session = open_with(turn);
     atomic_store(&mood, when);
@@ -233,8 +232,18 @@ static unsigned expect_few(const char *name, int (*call)(zkl_session *session), 
     unsigned sent = asked() - before;
     printf("%s: %u requests, %s\n", name, sent, zkl_error_name(code));
     CU_ASSERT_EQUAL(code, ZKL_ETIMEOUT);
-    CU_ASSERT(sent > 1 && sent < FEW);
     (void)zkl_session_close(session, 0);
+    return sent;
+}
+
+/* How many it were. A thread may stand still for all of the second: then it is tried again. */
+static unsigned expect_few(const char *name, int (*call)(zkl_session *session), enum mood when)
+{
+    unsigned sent = count_requests(name, call, when);
+    for (int again = 0; sent <= 1 && again < 9; again++) {
+        sent = count_requests(name, call, when);
+    }
+    CU_ASSERT(sent > 1 && sent < FEW);
     return sent;
 }
 

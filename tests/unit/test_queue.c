@@ -199,7 +199,7 @@ TEST_WITH_SESSIONS(test_revoke_is_sent_once)
     CU_ASSERT_TRUE(mailbox_wait(&requests, 1));
 }
 
-/* --- removal: session one is short, and two removes -------------------------------------------------------------------- */
+/* --- removal: session two removes -------------------------------------------------------------------- */
 
 static void expect_removal(const char *path, const char *node, int64_t token, int code)
 {
@@ -215,7 +215,7 @@ static zkl_lock *wait_behind(struct acquire *waiting)
     return b;
 }
 
-TEST_WITH_SESSIONS_OF(kit_short, test_holder)
+TEST_WITH_SESSIONS(test_holder)
 {
     struct acquire waiting;
     char node[128];
@@ -235,7 +235,7 @@ TEST_WITH_SESSIONS_OF(kit_short, test_holder)
     CU_ASSERT_STRING_EQUAL(err.path, QUEUE);
 }
 
-TEST_WITH_SESSIONS_OF(kit_short, test_waiter)
+TEST_WITH_SESSIONS(test_waiter)
 {
     struct acquire waiting;
     zkl_lock *a = kit_hold(one, QUEUE, NULL);
@@ -256,7 +256,7 @@ static void make_node(void)
 }
 
 /* The delete is done, its answer lost, and before it is known another one has the name. */
-TEST_WITH_SESSIONS_OF(kit_short, test_another_one_of_that_name_meanwhile)
+TEST_WITH_SESSIONS(test_another_one_of_that_name_meanwhile)
 {
     struct mailbox box = MAILBOX_INIT;
     kit_hold(one, QUEUE, NULL);
@@ -290,7 +290,7 @@ static zkl_lock *hold_with(const char *path, const zkl_acl *acl)
 }
 
 /* Who may not read a znode may still remove it: deleting is a matter of the directory's list. */
-TEST_WITH_SESSIONS_OF(kit_short, test_unreadable)
+TEST_WITH_SESSIONS(test_unreadable)
 {
     const zkl_acl hidden = {1, &(const zkl_acl_entry){ZKL_PERM_DELETE, "world", "anyone"}};
     kit_release(kit_hold(one, "/open", NULL)); /* makes the directory for everybody */

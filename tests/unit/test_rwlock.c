@@ -213,7 +213,7 @@ TEST_WITH_SESSIONS_OF(kit_short, test_lost_while_it_downgrades)
     int64_t from = now_ms();
     kit_suspend(one);
     downgrade(lock, ZKL_ELOST); /* at the lease end, not after a minute */
-    CU_ASSERT(now_ms() - from < 10000);
+    CU_ASSERT(now_ms() - from < 40000);
     kit_resume(one);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
 }

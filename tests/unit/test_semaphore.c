@@ -213,7 +213,7 @@ TEST_WITH_SESSIONS(test_expiry_while_holding)
     kit_free(a);
 }
 
-TEST_WITH_SESSIONS_OF(kit_short, test_an_operator_removes_nodes)
+TEST_WITH_SESSIONS(test_an_operator_removes_nodes)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_lock *a = pool_contender(one, 2), *b = pool_contender(two, 2);

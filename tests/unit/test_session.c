@@ -209,7 +209,8 @@ TEST(test_nothing_is_left_after_close)
         CU_ASSERT_EQUAL(box.count, 1);
         CU_ASSERT_EQUAL(test_heap_live(&counter), 0);
         CU_ASSERT_EQUAL(count_entries("/proc/self/fd"), files);
-        ASSERT_EVENTUALLY(count_entries("/proc/self/task") == threads); /* joined, and soon off the list */
+        /* joined, and soon off the list: one of a test before may still have been there when they were first counted */
+        ASSERT_EVENTUALLY(count_entries("/proc/self/task") <= threads);
     }
 }
 

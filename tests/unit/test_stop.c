@@ -13,7 +13,7 @@ static zkl_stop stop;
 
 static void begin(void)
 {
-    zkl_session_options options = kit_short();
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     memset(&stop, 0, sizeof stop);
     options.stop = &stop;
     one = kit_open(&options);

@@ -363,6 +363,7 @@ static void *work(void *arg)
     zkl_session *session = NULL;
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     options.tick_ms = 500;
+    options.session_timeout_ms = 60000;
     if (zkl_session_open(&session, all.servers, &options, NULL) != ZKL_OK) {
         atomic_fetch_add(&all.bad, 1);
         return NULL;
