@@ -271,12 +271,18 @@ static void await_replies(zkl_lock *holder)
     zkl_data_free(data);
 }
 
-static void many_locks(void)
+static zkl_lock *acquired_holder(void)
 {
     zkl_lock *holder;
-    live(zkl_lock_new, NULL);
     must(zkl_lock_new(&holder, session, "/many/holder", NULL, &err));
     must(zkl_lock_acquire(holder, ZKL_WAIT_FOREVER, NULL, &err));
+    return holder;
+}
+
+static void many_locks(void)
+{
+    live(zkl_lock_new, NULL);
+    zkl_lock *holder = acquired_holder();
     make_locks(zkl_lock_new, NULL);
     acquire_locks();
     begin_phases();
@@ -571,15 +577,16 @@ static void many_pieces(void)
     }
     options.assigned_fn = on_assigned;
     options.revoked_fn = on_revoked;
+    zkl_lock *holder = acquired_holder();
     must(zkl_partition_new(&partition, session, "/many/pieces", pieces, count, &options, &err));
     phase("new");
     must(zkl_partition_start(partition, &err));
     await_events(count);
     phase("assign");
     must(zkl_partition_stop(partition, &err));
+    zkl_partition_free(partition); /* whichever of the two ends what is left of the pieces ... */
+    await_replies(holder);         /* ... it is counted here */
     phase("stop");
-    zkl_partition_free(partition);
-    phase("free");
     free(pieces);
 }
 
