@@ -134,7 +134,7 @@ printf '#!/bin/bash\ncase $ZKLOCK_EVENT in jeopardy | safe) exit ;; esac\n[ "$ZK
 : >"$work/hook.ended"
 same "CMD's output" "$(zklock run --hook "$work/hook" hangs echo fine)" fine
 true_that "a reader of CMD's output waits for no hook" [ "$(wc -l <"$work/hook.ended")" -le 1 ]
-zklock elect --once --health true --hook "$work/hook" hangs bash -c 'pgrep -P "$(ps -o ppid= -p $PPID)" -x zklock-health' 2>/dev/null >"$work/health"
+zklock elect --once --health true --hook "$work/hook" hangs bash -c 'pgrep -P "$(ps -o ppid= -p $PPID | tr -d " ")" -x zklock-health' 2>/dev/null >"$work/health"
 await "the end of the process that runs --health" gone "$(cat "$work/health")"
 true_that "it does not wait for a hook" [ "$(wc -l <"$work/hook.ended")" -lt 4 ]
 printf '\n\n' 1<>"$work/hang"
