@@ -26,10 +26,10 @@
 
 int64_t now_ms(void);
 bool look_again(int64_t end_ms); /* a millisecond later; false when there is to be no other look */
-/* True as soon as the condition is, false after half a minute. */
+/* True as soon as the condition is, false after twenty seconds. */
 #define EVENTUALLY(condition)                              \
     __extension__({                                        \
-        int64_t end_ = now_ms() + 30000;                   \
+        int64_t end_ = now_ms() + 20000;                   \
         bool so_;                                          \
         while (!(so_ = (condition)) && look_again(end_)) { \
         }                                                  \
@@ -59,7 +59,7 @@ zkl_lock *kit_make(zkl_recipe recipe, zkl_session *session, const char *path, co
 zkl_lock *kit_lock(zkl_session *session, const char *path, const zkl_lock_options *options);
 zkl_lock *kit_hold(zkl_session *session, const char *path, const zkl_lock_options *options); /* and acquired */
 /* Nobody is in the way: it is granted, and given back. Macros, for the line of a failure. */
-#define kit_acquire(lock) ASSERT_OK_FATAL(zkl_lock_acquire(lock, 30000, NULL, NULL))
+#define kit_acquire(lock) ASSERT_OK_FATAL(zkl_lock_acquire(lock, 20000, NULL, NULL))
 #define kit_release(lock) ASSERT_OK(zkl_lock_release(lock, NULL))
 /* False as soon as it is not held, true after so long. */
 bool kit_held_for(const zkl_lock *lock, int64_t ms);
