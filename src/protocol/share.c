@@ -12,7 +12,8 @@ struct pair {
 
 struct table {
     const struct zkl__share *share;
-    struct pair *pairs; /* of each piece that has no owner yet, the best one with a free member */
+    struct pair *pairs; /* of each piece that has no owner yet, the best one with a free member: a
+                           heap, the best of all first */
     size_t count;
     uint64_t *hashes; /* of members */
     size_t *loads;    /* of members */
@@ -68,6 +69,20 @@ static void find_best(const struct table *table, struct pair *best)
     }
 }
 
+/* The pair there has its place among those below it. */
+static void sift_down(struct table *table, size_t at)
+{
+    struct pair *pairs = table->pairs, moved = pairs[at];
+    for (size_t next; (next = 2 * at + 1) < table->count; at = next) {
+        next += next + 1 < table->count && is_better(table->share, &pairs[next + 1], &pairs[next]);
+        if (!is_better(table->share, &pairs[next], &moved)) {
+            break;
+        }
+        pairs[at] = pairs[next];
+    }
+    pairs[at] = moved;
+}
+
 static void fill(struct table *table)
 {
     const struct zkl__share *share = table->share;
@@ -84,6 +99,9 @@ static void fill(struct table *table)
         table->pairs[table->count].piece = (uint32_t)table->count;
         find_best(table, &table->pairs[table->count]);
     }
+    for (size_t at = table->count / 2; at-- > 0;) {
+        sift_down(table, at);
+    }
 }
 
 /* The best of all pairs first. A member without room never has room again, so the best pair of a
@@ -92,21 +110,18 @@ static void fill(struct table *table)
 static void give_out(struct table *table, size_t *owners)
 {
     while (table->count > 0) {
-        struct pair *best = &table->pairs[0], *last = &table->pairs[table->count - 1];
-        for (struct pair *pair = best; pair <= last; pair++) {
-            best = is_better(table->share, pair, best) ? pair : best;
-        }
-        if (has_room(table, best->member)) {
+        struct pair *best = &table->pairs[0];
+        bool fits = has_room(table, best->member);
+        if (fits) {
             owners[best->piece] = best->member;
             table->extras -= table->loads[best->member]++ == table->least;
         } else {
             find_best(table, best);
-            if (best->member != NONE) {
-                continue;
-            }
         }
-        *best = *last;
-        table->count--;
+        if (fits || best->member == NONE) {
+            *best = table->pairs[--table->count];
+        }
+        sift_down(table, 0);
     }
 }
 

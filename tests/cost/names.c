@@ -1,20 +1,23 @@
-/* names COUNT: that many names go into a set of names to be passed over, and each is looked for once. For ./growth, which counts the
- * instructions of look_for_all. */
+/* names COUNT: that many names go into a set of names to be passed over, and each is looked for once; and as many pieces are shared out.
+ * For ./growth, which counts the instructions of use_all. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "name_set.h"
 #include "plain_heap.h"
+#include "share.h"
+
+#define MEMBERS 3
 
 /* What is counted: not static, so that it is a function of its own. */
-int look_for_all(const struct zkl__name_set *set, char (*names)[32], int count);
-int look_for_all(const struct zkl__name_set *set, char (*names)[32], int count)
+int use_all(const struct zkl__name_set *set, char (*names)[32], size_t *owners, const struct zkl__share *share);
+int use_all(const struct zkl__name_set *set, char (*names)[32], size_t *owners, const struct zkl__share *share)
 {
     int found = 0;
-    for (int i = 0; i < count; i++) {
+    for (size_t i = 0; i < share->piece_count; i++) {
         found += zkl__name_set_has(set, names[i]);
     }
-    return found;
+    return zkl__share_out(owners, share, &plain_heap) ? found : -1;
 }
 
 int main(int argc, char **argv)
@@ -22,13 +25,20 @@ int main(int argc, char **argv)
     struct zkl__name_set set = {.key = UINT64_C(0x0123456789abcdef)};
     int count = argc > 1 ? atoi(argv[1]) : 0;
     char(*names)[32] = calloc((size_t)count + 1, sizeof *names);
-    bool kept = names;
+    const char **pieces = calloc((size_t)count + 1, sizeof *pieces);
+    size_t *owners = calloc((size_t)count + 1, sizeof *owners);
+    const char *const members[MEMBERS] = {"a", "b", "c"};
+    bool kept = names && pieces && owners;
     for (int i = 0; kept && i < count; i++) {
         snprintf(names[i], sizeof names[i], "x%d-lock--%09d", i, 1);
+        pieces[i] = names[i];
         kept = zkl__name_set_add(&set, &plain_heap, names[i]);
     }
-    bool right = kept && look_for_all(&set, names, count) == count;
+    const struct zkl__share share = {members, MEMBERS, pieces, (size_t)count, 0};
+    bool right = kept && use_all(&set, names, owners, &share) == count;
     zkl__name_set_clear(&set, &plain_heap);
     free(names);
+    free(pieces);
+    free(owners);
     return right ? 0 : 1;
 }
