@@ -98,8 +98,8 @@ static size_t threads(void)
     return count;
 }
 
-/* A frozen server gives no word: close returns by its time, and says so; late is the machine, too, but not each time. Its locks go with the session, and every thread
- * ends, with or without the server. */
+/* A frozen server gives no word: close returns by its time, and says so; late is the machine, too, but not each time. Its locks go with
+ * the session, and every thread ends, with or without the server. */
 TEST(test_frozen)
 {
     enum { ROUNDS = 15, WAIT = 400 };
