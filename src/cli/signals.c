@@ -9,7 +9,7 @@
 #include "cli.h"
 
 static int pipe_ends[2] = {-1, -1};
-static volatile sig_atomic_t end_at_once;
+static volatile sig_atomic_t end_at_once = true; /* until there is a session */
 
 bool signals_is_end(int number)
 {

@@ -41,11 +41,15 @@ pid=$!
 await "CMD" lines "$work/sent" 1
 ended_by INT "exit code after INT in the background" 130
 
-# A storm of signals around CMD's end does not hide how it ended.
+# A storm of signals around CMD's end does not hide how it ended. It pauses: signals that come faster than a handler returns would starve whoever
+# has to end.
 for _ in $(seq 20); do
     background zklock run signals bash -c 'trap "exit 7" USR1; while :; do read -rt 0.01 <> <(:); done'
     await "the storm's keeper" pgrep -P "$pid" >/dev/null
-    while kill -USR1 "$pid" && kill -WINCH "$pid" && kill -CONT "$pid"; do :; done 2>/dev/null
+    burst=1
+    while kill -USR1 "$pid" && kill -WINCH "$pid" && kill -CONT "$pid"; do
+        ((burst++ % 100)) || moment
+    done 2>/dev/null
     wait "$pid"
     got=$?
     case $got in
@@ -83,5 +87,16 @@ await "zklock to look for a server" grep -q "^Threads:.*[2-9]" "/proc/$pid/statu
 begin=$(now_ms)
 ended_by TERM "exit code without a server" 143
 true_that "at once without a server" [ $(($(now_ms) - begin)) -lt 8000 ] # of ten seconds
+
+# While it reads its secret, too: a signal is not kept for later.
+mkfifo -m 600 "$work/secret"
+exec 7<>"$work/secret"
+background zklock -s 127.0.0.1:1 --auth-file "$work/secret" run signals true 7<&-
+catches_term() { (((0x$(awk '/^SigCgt:/ { print $2 }' "/proc/$pid/status") >> 14) & 1)); }
+await "zklock to catch TERM" catches_term
+kill "$pid"
+echo digest:user:secret >&7
+exec 7<&-
+ends "exit code of one that was to end while it read its secret" 143
 
 kill "$holder"
