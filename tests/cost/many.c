@@ -590,29 +590,34 @@ static void many_pieces(void)
     free(pieces);
 }
 
+/* A session keeps 700,000 bytes of watched paths (docs/scaling.md): so many znodes of leaders, or half as many of predecessors, which leave
+ * room for holders' own. */
+enum { OBSERVERS_MOST = 10000, WAITERS_MOST = 5000 };
+
 static const struct {
     const char *name;
     void (*run)(void);
+    size_t most; /* 0: any number */
 } kinds[] = {
-    {"locks", many_locks},
-    {"async", many_async},
-    {"tries", many_tries},
-    {"waiters", many_waiters},
-    {"reads", many_reads},
-    {"elections", many_elections},
-    {"semaphores", many_semaphores},
-    {"lingering", many_lingering},
-    {"commits", many_commits},
-    {"stop", many_stops},
-    {"losses", many_losses},
-    {"close", many_at_close},
-    {"groups", many_groups},
-    {"observers", many_observers},
-    {"pieces", many_pieces},
-    {"calls", many_calls},
-    {"listed", many_listed},
-    {"queue", many_in_one_queue},
-    {"behind", many_behind_a_stranger},
+    {"locks", many_locks, 0},
+    {"async", many_async, 0},
+    {"tries", many_tries, 0},
+    {"waiters", many_waiters, WAITERS_MOST},
+    {"reads", many_reads, 0},
+    {"elections", many_elections, 0},
+    {"semaphores", many_semaphores, 0},
+    {"lingering", many_lingering, 0},
+    {"commits", many_commits, 0},
+    {"stop", many_stops, 0},
+    {"losses", many_losses, 0},
+    {"close", many_at_close, 0},
+    {"groups", many_groups, 0},
+    {"observers", many_observers, OBSERVERS_MOST},
+    {"pieces", many_pieces, ZKL_PARTITION_PIECES_MAX},
+    {"calls", many_calls, 0},
+    {"listed", many_listed, 0},
+    {"queue", many_in_one_queue, 0},
+    {"behind", many_behind_a_stranger, 0},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -644,6 +649,10 @@ int main(int argc, char **argv)
         return usage();
     }
     kind = kinds[which].name;
+    if (kinds[which].most && count > kinds[which].most) {
+        fprintf(stderr, "many %s: a session has at most %zu\n", kind, kinds[which].most);
+        return 2;
+    }
     paths = calloc(count + 1, sizeof *paths);
     locks = calloc(count, sizeof *locks);
     for (size_t i = 0; i <= count; i++) {
