@@ -112,9 +112,9 @@ def other_number(dice, value, size):
 
 
 def other_error(dice, error):
-    """Codes of the server, of the client library's own, and no codes at all."""
+    """Codes of the server, of the client library's own, and no codes at all. Never 0 in its four bytes: that would want a body."""
     other = error
-    while other in (error, 0):
+    while other % 2**32 in (error % 2**32, 0):
         roll = dice.randrange(8)
         other = -dice.randint(100, 128) if roll < 4 else -dice.randint(1, 13) if roll < 7 else other_number(dice, error, 4)
     return other
