@@ -1,6 +1,5 @@
 #include "script.h"
 
-#include "path.h"
 #include "plain_heap.h"
 #include "script_store.h"
 #include "stats.h"
@@ -12,35 +11,6 @@ const struct zkl__rule script_reader = {"__READ__", ZKL__KIND_ANY & ~ZKL__KIND(Z
 
 /* --- the port ------------------------------------------------------------------------------------------------------ */
 
-static void put_data(char data[SCRIPT_DATA], const struct zkl__op *op)
-{
-    CU_ASSERT_FATAL(op->size < SCRIPT_DATA);
-    if (op->size > 0) {
-        memcpy(data, op->data, op->size);
-    }
-}
-
-static void put_list(struct script_op *slot, const zkl_acl *acl)
-{
-    for (size_t i = 0; acl && i < acl->count; i++) {
-        size_t length = strlen(slot->lists);
-        snprintf(slot->lists + length, sizeof slot->lists - length, "%s ", acl->entries[i].id);
-    }
-}
-
-static void put_parts(struct script_op *slot, const struct zkl__op *op)
-{
-    CU_ASSERT_FATAL(op->part_count <= SCRIPT_PARTS);
-    slot->part_count = (int)op->part_count;
-    for (size_t i = 0; i < op->part_count; i++) {
-        slot->parts[i].kind = op->parts[i].kind;
-        slot->parts[i].mode = op->parts[i].mode;
-        zkl__path_join(slot->parts[i].path, SCRIPT_PATH, op->parts[i].dir, op->parts[i].name);
-        put_data(slot->parts[i].data, &op->parts[i]);
-        put_list(slot, op->parts[i].acl);
-    }
-}
-
 static int port_submit(void *ctx, uint64_t id, const struct zkl__op *op)
 {
     (void)ctx;
@@ -51,19 +21,9 @@ static int port_submit(void *ctx, uint64_t id, const struct zkl__op *op)
         }
         script.refuse_skip--;
     }
-    CU_ASSERT(script.connected);
-    if (script.op_count == SCRIPT_OPS) {
-        return ZKL_ELIMIT;
-    }
-    struct script_op *slot = &script.ops[script.op_count++];
-    *slot = (struct script_op){.id = id, .kind = op->kind, .mode = op->mode, .watch = op->watch, .at = script.now};
-    if (op->kind == ZKL__OP_MULTI) {
-        put_parts(slot, op);
-    } else {
-        zkl__path_join(slot->path, SCRIPT_PATH, op->dir, op->name);
-        put_data(slot->data, op);
-        put_list(slot, op->acl);
-    }
+    CU_ASSERT_TRUE(script_store_is_connected());
+    CU_ASSERT_FATAL(script.op_count < SCRIPT_OPS);
+    script.ops[script.op_count++] = (struct script_op){id, zkl__op_copy(&plain_heap, op)};
     script.submits++;
     return ZKL_OK;
 }
@@ -112,10 +72,7 @@ static bool init(long nth, bool on, enum zkl__observer_masters masters)
                                       .seed = "fifteen letters"};
     test_heap_fail(&script.heap, nth, on);
     script.core = zkl__core_new(&config, &port);
-    CU_ASSERT_TRUE_FATAL(zkl__memory_tree_init(&script.tree, &plain_heap, 100));
-    script_find("/zookeeper/config")->own = false;
-    script_remove("/zookeeper/config"); /* servers before 3.5 */
-    script_put("/q", 0);
+    script_store_init();
     return script.core != NULL;
 }
 
@@ -136,11 +93,10 @@ void script_init(void)
 
 void script_deinit(void)
 {
-    script_store_forget();
     if (script.core) {
         zkl__core_free(script.core);
     }
-    zkl__memory_tree_deinit(&script.tree);
+    script_store_deinit();
     CU_ASSERT_EQUAL(test_heap_live(&script.heap), 0);
 }
 
@@ -156,7 +112,6 @@ void script_begin_behind(const char *path)
 {
     script_begin();
     script_put(path, SCRIPT_STRANGER);
-    script.next_sequence = strtol(path + strlen(path) - 10, NULL, 10) + 1;
 }
 
 void script_begin_blocked(void)
@@ -185,17 +140,17 @@ void script_finish_failed(const struct script_owner *owner, int code)
 
 void script_finish(void)
 {
-    if (!script.connected && script.state != ZKL_SESSION_CLOSED) {
+    if (!script_store_is_connected() && script.state != ZKL_SESSION_CLOSED) {
         script_connect();
     }
     script_close();
-    for (int i = 0; i < 200 && !zkl__core_idle(script.core) && script.connected; i++) {
+    for (int i = 0; i < 200 && !zkl__core_idle(script.core) && script_store_is_connected(); i++) {
         script_answer_all();
         script_wait(3000 * MS);
     }
     CU_ASSERT_TRUE(zkl__core_idle(script.core));
     CU_ASSERT_EQUAL(script_ours(), 0);
-    CU_ASSERT_EQUAL(script.watch_count, 0);
+    CU_ASSERT_EQUAL(script_watches(), 0);
     script_deinit();
 }
 
@@ -211,65 +166,10 @@ void script_step(struct zkl__event event)
     }
 }
 
-void script_connect(void)
-{
-    bool fresh = script.session_id == 0;
-    static int64_t sessions = 1000;
-    script.connected = true;
-    script.session_id = fresh ? ++sessions : script.session_id;
-    script_store_connect();
-    script_step((struct zkl__event){.kind = ZKL__EV_CONNECTED,
-                                    .session_id = script.session_id,
-                                    .timeout = script.timeout,
-                                    .fresh = fresh,
-                                    .began = script.now - (script.connecting ? script.connecting : 10 * MS)});
-    script_store_deliver_all();
-}
-
-/* As store.h has it: the state first, then a word about each operation (which the core has given up by then). */
-static void answer_unknown(const uint64_t *ids, int count)
-{
-    for (int i = 0; i < count; i++) {
-        const struct zkl__reply unknown = {.rc = ZKL__RC_UNKNOWN};
-        script_step((struct zkl__event){.kind = ZKL__EV_REPLY, .id = ids[i], .reply = &unknown});
-    }
-}
-
-/* Of what is under way: how many. */
-static int note_ids(uint64_t *ids)
-{
-    for (int i = 0; i < script.op_count; i++) {
-        ids[i] = script.ops[i].id;
-    }
-    return script.op_count;
-}
-
-void script_suspend(int done)
-{
-    uint64_t ids[SCRIPT_OPS];
-    int count = note_ids(ids);
-    for (int i = 0; i < done && script.op_count > 0; i++) {
-        script_do();
-    }
-    script_store_disconnect();
-    script_step((struct zkl__event){.kind = ZKL__EV_SUSPENDED});
-    answer_unknown(ids, count);
-}
-
 void script_reconnect(int done)
 {
     script_suspend(done);
     script_connect();
-}
-
-void script_end(int code)
-{
-    uint64_t ids[SCRIPT_OPS];
-    int count = note_ids(ids);
-    script_store_disconnect();
-    script_store_end_session();
-    script_step((struct zkl__event){.kind = ZKL__EV_EXPIRED, .code = code});
-    answer_unknown(ids, count);
 }
 
 void script_expire(void)
@@ -432,7 +332,7 @@ void script_release(struct script_owner *owner)
 
 void script_hold(struct script_owner *owner)
 {
-    if (!script.connected) {
+    if (!script_store_is_connected()) {
         script_connect();
     }
     script_acquire(owner);

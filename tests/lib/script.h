@@ -1,69 +1,29 @@
 /* script.h - the session step with a hand-made world: the test owns time, memory, the store and the other contenders.
  *
- * The world is one small tree and our one session with it, without any lag. What the core submits waits in a line until the test
- * answers it, in order, as store.h promises; a test may answer an operation truthfully (script_answer), refuse it
- * (script_answer_with), let it be done and its reply be lost (script_suspend with done > 0), or refuse to take it at all (refuse_*).
- * After every step the script checks what must always hold: the core asks for no time that has passed, and no completion comes
- * twice. */
+ * The world is a tree of the in-process store and our one session with it, to which nobody but the test delivers. What the core
+ * submits waits in a line until the test answers it, in order, as store.h promises; a test may answer an operation truthfully
+ * (script_answer), refuse it (script_answer_with), let it be done and its reply be lost (script_suspend with done > 0), or refuse to
+ * take it at all (refuse_*). After every step the script checks what must always hold: the core asks for no time that has passed, and
+ * no completion comes twice. */
 #ifndef ZKL_TESTS_SCRIPT_H
 #define ZKL_TESTS_SCRIPT_H
 
 #include "check.h"
 #include "core_internal.h"
-#include "memory_tree.h"
+#include "memory_session.h"
 #include "session_step.h"
 #include "test_heap.h"
 
 #define MS INT64_C(1000000)
 #define SCRIPT_OPS 512
-#define SCRIPT_WATCHES 512
 #define SCRIPT_PATH 400
-#define SCRIPT_PARTS 4 /* of a multi */
-#define SCRIPT_DATA 64
 #define SCRIPT_STRANGER 77 /* session id of everybody else's nodes */
 #define SCRIPT_BLOCKER "/q/_c_11111111-1111-4111-8111-111111111111-lock-0000000000"
 
-struct script_part {
-    enum zkl__op_kind kind;
-    char path[SCRIPT_PATH];
-    enum zkl__create_mode mode;
-    char data[SCRIPT_DATA]; /* as text */
-};
-
+/* Submitted, and not done. */
 struct script_op {
     uint64_t id;
-    enum zkl__op_kind kind;
-    char path[SCRIPT_PATH];
-    enum zkl__create_mode mode;
-    char data[SCRIPT_DATA];
-    bool watch;
-    int64_t at;              /* when it was submitted */
-    char lists[SCRIPT_DATA]; /* the ids of its access lists, and of its parts', each with a space */
-    struct script_part parts[SCRIPT_PARTS];
-    int part_count;
-};
-
-struct script_watch {
-    char path[SCRIPT_PATH];
-    enum script_watched { SCRIPT_DATA_OF = 1, SCRIPT_MISSING = 2, SCRIPT_CHILDREN_OF = 4 } what;
-    bool known;   /* the reply was delivered: the client sets it again after a reconnect */
-    int64_t zxid; /* of the last change that it has shown */
-};
-
-/* What the store has for us and has not delivered. */
-struct script_news {
-    bool is_watch;
-    enum zkl__watch_event watch;
-    char path[SCRIPT_PATH];
-    struct script_op op;
-    struct zkl__reply reply;
-    char name[SCRIPT_PATH];
-    bool no_name; /* the reply of a create is damaged */
-    char data[SCRIPT_DATA];
-    char *names; /* of children, one after the other */
-    const char **children;
-    struct zkl__reply parts[SCRIPT_PARTS];
-    char part_names[SCRIPT_PARTS][SCRIPT_PATH];
+    struct zkl__op *op; /* a copy */
 };
 
 /* Whoever listens to a contender, and what it heard. */
@@ -81,31 +41,23 @@ struct script {
     struct test_heap heap;
     struct zkl__core *core;
     int64_t now;
-    int64_t session_id, timeout;
+    int64_t timeout;
     int64_t connecting; /* so long does the next connect take */
     int warnings;       /* that the port was told, the last one: */
     char warned[SCRIPT_PATH + 512];
-    bool connected;
     zkl_connection_state state; /* as the port was told */
 
-    struct script_op ops[SCRIPT_OPS]; /* submitted, not done */
+    struct script_op ops[SCRIPT_OPS];
     int op_count;
-    struct script_news news[SCRIPT_OPS]; /* done, not delivered */
-    int news_count;
     int submits;
 
     /* submits of this kind are refused: so many, behind so many that are taken */
     enum zkl__op_kind refuse_kind; /* ZKL__OP_NONE: of any kind */
     int refuse_code, refuse_skip, refuse_count;
 
-    bool chroot_missing;
-    enum zkl__memory_rules rules;
-    bool hide_ours;               /* what we create is hidden from us */
-    int64_t next_sequence;        /* beyond INT32_MAX: used up */
-    struct zkl__memory_tree tree; /* a node's `own`: its delete is not permitted */
-    struct script_watch watches[SCRIPT_WATCHES];
-    int watch_count;
-    char line[4096]; /* for script_ops */
+    struct zkl__memory_space space; /* a node's `own`: its delete is not permitted */
+    struct zkl__store store;        /* ours: what it has to deliver waits in its queue */
+    char line[4096];                /* for script_ops */
 };
 
 /* There is one world at a time, and these contend in it. */
@@ -118,7 +70,7 @@ void script_init(void);
 void script_deinit(void);
 /* Init; connected, with nothing under way. */
 void script_begin(void);
-/* Begin, with a stranger's znode in /q; the next one there gets the number behind its own. */
+/* Begin, with a stranger's znode in /q. */
 void script_begin_behind(const char *path);
 /* Behind SCRIPT_BLOCKER. */
 void script_begin_blocked(void);
@@ -177,10 +129,14 @@ const char *script_ops(void);
 #define OPS(text) script_expect(__FILE__, __LINE__, script_ops(), text)
 #define STATE(owner, text) script_expect(__FILE__, __LINE__, script_state(owner), text)
 void script_expect(const char *file, int line, const char *is, const char *should);
+/* How many operations of this kind are under way. */
+int script_count(enum zkl__op_kind kind);
 /* The oldest operation is done and its answer delivered; what it was. */
-struct script_op script_answer(void);
+enum zkl__op_kind script_answer(void);
 /* The same, refused by the server with rc. */
-struct script_op script_answer_with(enum zkl__rc rc);
+void script_answer_with(enum zkl__rc rc);
+/* Until the oldest is of this kind. */
+void script_answer_until(enum zkl__op_kind kind);
 void script_answer_all(void); /* until nothing is under way */
 /* All is answered, and that one is granted by then. */
 void script_answer_granted(const struct script_owner *owner);
@@ -193,8 +149,12 @@ void script_deliver(void);
 /* --- other people -------------------------------------------------------------------------------------------------- */
 
 struct zkl__memory_node *script_find(const char *path);
-/* Nobody may read it. */
-void script_hide(struct zkl__memory_node *node);
+/* Nobody may do that with it (ZKL_PERM_READ, ...), or nothing is forbidden (0). */
+void script_forbid(struct zkl__memory_node *node, int perm);
+/* The next child of /q that gets a number gets this one. */
+void script_number_from(int32_t number);
+/* How many watches of ours are set. */
+int script_watches(void);
 /* A node of somebody else's; name is the last component in /q. owner 0: persistent. */
 struct zkl__memory_node *script_put(const char *path, int64_t owner);
 /* Gone, whoever it belonged to; its watch is told. */

@@ -20,7 +20,7 @@ TEST(test_strangers_with_our_uuid)
     for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
         char path[SCRIPT_PATH];
         script_begin();
-        script.next_sequence = 5;
+        script_number_from(5);
         script_acquire(&me);
         script_suspend(1);
         int kept = strangers[i].kept > 0 ? strangers[i].kept : (int)strlen(script_our_path()) + strangers[i].kept;
@@ -31,7 +31,6 @@ TEST(test_strangers_with_our_uuid)
         CU_ASSERT_PTR_NOT_NULL(script_find(path));
         CU_ASSERT_EQUAL(me.granted, !strangers[i].is_waited_for);
         if (strangers[i].is_waited_for) {
-            CU_ASSERT_STRING_EQUAL(script.watches[0].path, path);
             script_remove(path);
         }
         script_answer_granted(&me);
@@ -47,16 +46,14 @@ TEST(test_a_stranger_with_our_next_name)
         for (int listed = 0; listed <= 1; listed++) {
             char path[SCRIPT_PATH];
             script_begin();
-            script.next_sequence = 5;
+            script_number_from(5);
             script_acquire(&me);
             script_suspend(1);
             snprintf(path, sizeof path, "%.*s0000000006", (int)strlen(script_our_path()) - 10, script_our_path());
             script_put(path, SCRIPT_STRANGER)->own = !may_be_deleted;
-            script.next_sequence = 6;
+            script_number_from(6);
             script_connect();
-            while (script.ops[0].kind != ZKL__OP_CREATE) {
-                script_answer();
-            }
+            script_answer_until(ZKL__OP_CREATE);
             OPS("create list");
             script_answer();
             if (!listed) {
@@ -80,8 +77,8 @@ static const enum zkl__memory_rules every_rule[] = {ZKL__RULES_NOTHING_NEEDS_REA
 static void find_hidden(enum zkl__memory_rules rules)
 {
     script_begin_blocked();
-    script.rules = rules;
-    script_hide(script_find(SCRIPT_BLOCKER));
+    script.space.rules = rules;
+    script_forbid(script_find(SCRIPT_BLOCKER), ZKL_PERM_READ);
     script_acquire(&me);
     script_answer();
     script_answer();
@@ -100,8 +97,8 @@ TEST(test_unreadable_blocker)
         find_hidden(every_rule[i]);
         script_answer();
         OPS("exists list");
-        CU_ASSERT_FALSE(script.ops[0].watch);
-        CU_ASSERT_TRUE(script.ops[1].watch);
+        CU_ASSERT_FALSE(script.ops[0].op->watch);
+        CU_ASSERT_TRUE(script.ops[1].op->watch);
         script_answer_all();
         STATE(&me, "watching");
         script_remove(SCRIPT_BLOCKER);
@@ -133,7 +130,6 @@ static void flood(int count)
 {
     char path[SCRIPT_PATH];
     script_begin();
-    script.next_sequence = 100;
     for (int i = 0; i < count; i++) {
         snprintf(path, sizeof path, "/q/x%d-lock-%010d", i, i % 50);
         script_put(path, 0);
@@ -153,7 +149,7 @@ static struct tally answer_and_count(void)
     while (script.op_count > 0 && tally.round_trips < WITHOUT_END) {
         tally.round_trips++;
         for (int i = script.op_count; i > 0; i--) {
-            enum zkl__op_kind kind = script_answer().kind;
+            enum zkl__op_kind kind = script_answer();
             tally.lists += kind == ZKL__OP_CHILDREN;
             tally.looks += kind == ZKL__OP_GET || kind == ZKL__OP_EXISTS;
         }
@@ -170,7 +166,7 @@ TEST(test_flood)
     CU_ASSERT_EQUAL(tally.lists, 2);
     CU_ASSERT_EQUAL(tally.looks, FLOOD);
     CU_ASSERT(tally.round_trips <= 7); /* create and list, 1, list, 1, 8, 64, the rest */
-    CU_ASSERT_EQUAL(script.watch_count, 0);
+    CU_ASSERT_EQUAL(script_watches(), 0);
     script_release(&me);
     script_answer_all();
     script_acquire(&me); /* a new contender, when none was left: it knows them all */
@@ -186,13 +182,12 @@ TEST(test_unreadable_behind_forged_readers)
     for (size_t i = 0; i < 3 * EVERY_RULE; i++) {
         char path[SCRIPT_PATH];
         script_begin_blocked();
-        script.rules = every_rule[i / 3];
-        script_hide(script_find(SCRIPT_BLOCKER));
+        script.space.rules = every_rule[i / 3];
+        script_forbid(script_find(SCRIPT_BLOCKER), ZKL_PERM_READ);
         for (int forged = 1; forged <= 4; forged++) {
             snprintf(path, sizeof path, "/q/_c_%08d-2222-4222-8222-222222222222-__READ__%010d", forged, forged);
             script_put(path, 0);
         }
-        script.next_sequence = 50;
         script_enter(&me, CONTENDER_CONFIG(.max_ahead = i % 3 * 2));
         CU_ASSERT_TRUE(answer_and_count().lists < 6);
         STATE(&me, "watching");
@@ -209,9 +204,8 @@ TEST(test_unreadable_and_forged_reader)
 {
     for (size_t i = 0; i < EVERY_RULE; i++) {
         script_begin();
-        script.rules = every_rule[i];
-        script_hide(script_put("/q/_c_22222222-2222-4222-8222-222222222222-__READ__0000000001", 0));
-        script.next_sequence = 50;
+        script.space.rules = every_rule[i];
+        script_forbid(script_put("/q/_c_22222222-2222-4222-8222-222222222222-__READ__0000000000", 0), ZKL_PERM_READ);
         script_acquire(&me);
         CU_ASSERT_TRUE(answer_and_count().lists < 4);
         CU_ASSERT_EQUAL(me.granted, every_rule[i] != ZKL__RULES_EXISTS_NEEDS_READ);
@@ -310,7 +304,7 @@ TEST(test_flood_and_a_downgrade)
             snprintf(path, sizeof path, "/q/x%d-lock-0000000050", i);
             script_put(path, 0);
         }
-        script.next_sequence = 100;
+        script_number_from(100);
         script_acquire(&me);
         for (int i = 0; i < answered && script.op_count > 0; i++) {
             script_answer();
@@ -329,11 +323,13 @@ TEST(test_flood_and_a_downgrade)
  * between requests that follow each other closely. */
 TEST(test_sequence_used_up)
 {
-    static const int64_t numbers[] = {(int64_t)INT32_MAX + 1, INT32_MAX, INT32_MIN};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    for (int way = 0; way < 3; way++) {
         script_begin();
-        script.next_sequence = numbers[i];
+        script_number_from(way == 1 ? INT32_MAX : INT32_MIN);
         script_acquire(&me);
+        if (way == 0) {
+            script_answer_with(ZKL__RC_NODEEXISTS);
+        }
         script_answer_all();
         CU_ASSERT_EQUAL(script_ours(), 0);
         CU_ASSERT_PTR_NOT_NULL(strstr(me.why, "2147483647"));
@@ -385,8 +381,10 @@ TEST(test_refused)
 TEST(test_own_node_hidden)
 {
     script_begin();
-    script.hide_ours = true;
-    script_hold(&me);
+    script_acquire(&me);
+    script_answer();
+    script_forbid(script_find(script_our_path()), ZKL_PERM_READ);
+    script_answer_granted(&me);
     script_run(10 * script.timeout);
     CU_ASSERT_EQUAL(me.lost, 0);
     CU_ASSERT_EQUAL(me.jeopardy, 0);
@@ -394,7 +392,7 @@ TEST(test_own_node_hidden)
     CU_ASSERT_PTR_NOT_NULL(strstr(script.warned, "/q#1: READ on our own znode _c_"));
     script_finish();
     script_begin_proving(&me);
-    script_hide(script_find(script_our_path()));
+    script_forbid(script_find(script_our_path()), ZKL_PERM_READ);
     OPS("check");
     script_answer_all();
     script_run(2 * script.timeout);
@@ -415,11 +413,9 @@ TEST(test_delete_refused)
             OPS("delete");
             script_answer_with(rcs[i]);
             CU_ASSERT_EQUAL(me.released, 0);
-            while (script.op_count == 0 || script.ops[0].kind != ZKL__OP_DELETE) {
+            while (script_count(ZKL__OP_DELETE) == 0) {
+                script_answer_all();
                 script_wait(100 * MS);
-                while (script.op_count > 0 && script.ops[0].kind == ZKL__OP_SYNC) {
-                    script_answer();
-                }
             }
         }
         CU_ASSERT_EQUAL(script.warnings, i == 0); /* by its name, once in all the time */
@@ -446,7 +442,7 @@ TEST(test_delete_of_what_a_lost_create_made_refused)
         script_cancel(&me);
         struct zkl__memory_node *node = script_find(script_our_path());
         node->own = true;
-        node->stat.ephemeral_owner = ours ? script.session_id : SCRIPT_STRANGER;
+        node->stat.ephemeral_owner = ours ? script.store.who.session_id : SCRIPT_STRANGER;
         script_connect();
         script_run(5000 * MS);
         CU_ASSERT_EQUAL(zkl__core_idle(script.core), !ours);
@@ -515,9 +511,10 @@ TEST(test_replaced_by_somebody)
 TEST(test_chroot_missing)
 {
     script_begin();
-    script.chroot_missing = true;
     script_enter(&me, CONTENDER_CONFIG(.path = "/q/deeper"));
-    script_answer_all();
+    while (script.op_count > 0) {
+        script_answer_with(ZKL__RC_NONODE);
+    }
     CU_ASSERT_PTR_NOT_NULL(strstr(me.why, "chroot"));
     script_finish_failed(&me, ZKL_ENOENT);
 }
@@ -621,9 +618,9 @@ TEST_IN_SCRIPT(test_watch_refused)
     script.refuse_code = ZKL_ELIMIT;
     script.refuse_count = 3;
     hold_revocably(&me);
-    CU_ASSERT_EQUAL(script.watch_count, 0);
+    CU_ASSERT_EQUAL(script_watches(), 0);
     script_run(5000 * MS);
-    CU_ASSERT_EQUAL(script.watch_count, 1);
+    CU_ASSERT_EQUAL(script_watches(), 1);
     script_write(script_our_path(), "__REVOKE__");
     script_answer_all();
     CU_ASSERT_EQUAL(me.revoked, 1);

@@ -33,15 +33,6 @@ TEST_IN_SCRIPT(test_too_many_operations)
     }
 }
 
-static int count_ops(enum zkl__op_kind kind)
-{
-    int count = 0;
-    for (int i = 0; i < script.op_count; i++) {
-        count += script.ops[i].kind == kind;
-    }
-    return count;
-}
-
 /* A server that answers late: fewer operations are under way, those that wait are sent in their order, and heartbeats before all of them. */
 TEST_IN_SCRIPT(test_slow_answers)
 {
@@ -53,12 +44,12 @@ TEST_IN_SCRIPT(test_slow_answers)
     int before = script.op_count;
     CU_ASSERT(before < MANY);
     script_wait(2000 * MS); /* two heartbeats and more, behind nobody who waits */
-    CU_ASSERT_EQUAL(count_ops(ZKL__OP_CHECK), 2);
-    CU_ASSERT_EQUAL(count_ops(ZKL__OP_CREATE), before);
+    CU_ASSERT_EQUAL(script_count(ZKL__OP_CHECK), 2);
+    CU_ASSERT_EQUAL(script_count(ZKL__OP_CREATE), before);
     for (int i = 0; i < 30; i++) {
         script_answer();
     }
-    CU_ASSERT_EQUAL(count_ops(ZKL__OP_CREATE), before - 30); /* late: nothing more is sent, the window is smaller now */
+    CU_ASSERT_EQUAL(script_count(ZKL__OP_CREATE), before - 30); /* late: the window is smaller, nothing more is sent */
     script_answer_all();
     for (int i = 0; i < MANY; i++) {
         CU_ASSERT_EQUAL(many[i].granted, 1);
@@ -148,15 +139,17 @@ TEST_IN_SCRIPT(test_what_waits_for_room_is_a_copy)
     memset(entries, 0, sizeof entries);
     memset(acls, 0, sizeof acls);
     memset(parts, 0, sizeof parts);
-    struct script_op sent;
-    do {
-        sent = script_answer();
-    } while (script.op_count > 0 && sent.kind != ZKL__OP_MULTI);
+    script_answer_until(ZKL__OP_MULTI);
+    const struct zkl__op *sent = script.ops[0].op->parts;
+    CU_ASSERT_STRING_EQUAL(sent[0].dir, "/q");
+    CU_ASSERT_STRING_EQUAL(sent[0].name, "name");
+    CU_ASSERT_NSTRING_EQUAL(sent[0].data, "data", 4);
+    CU_ASSERT_STRING_EQUAL(sent[0].acl->entries[0].id, "id");
+    CU_ASSERT_STRING_EQUAL(sent[1].dir, "/q/name");
+    CU_ASSERT_STRING_EQUAL(sent[1].acl->entries[0].id, "a longer id");
+    CU_ASSERT_STRING_EQUAL(sent[1].acl->entries[1].id, "a longer id");
+    script_answer();
     CU_ASSERT_EQUAL(answered.reply.rc, ZKL__RC_OK);
-    CU_ASSERT_STRING_EQUAL(sent.parts[0].path, "/q/name");
-    CU_ASSERT_STRING_EQUAL(sent.parts[0].data, "data");
-    CU_ASSERT_STRING_EQUAL(sent.parts[1].path, "/q/name/name");
-    CU_ASSERT_STRING_EQUAL(sent.lists, "id a longer id a longer id ");
 }
 
 static void watch_much(struct zkl__watch *watch)
@@ -244,7 +237,6 @@ TEST(test_no_memory_at_every_allocation)
         for (long nth = 1; failed; nth++) {
             unsigned failures = CU_get_number_of_failures();
             if (script_init_failing(nth, on)) {
-                script.next_sequence = 10;
                 script_put("/made", 0);
                 if (variant & 2) { /* something to be ignored: names are kept */
                     script_put("/made/here", 0);
@@ -360,26 +352,14 @@ TEST(test_request_without_memory)
     script_finish();
 }
 
-static bool is_sent(enum zkl__op_kind kind)
-{
-    int i = 0;
-    while (i < script.op_count && script.ops[i].kind != kind) {
-        i++;
-    }
-    return i < script.op_count;
-}
-
 /* A request that has waited for room may be done as soon as it is sent. */
 TEST(test_request_forgotten_after_its_wait_for_room)
 {
     script_begin();
     acquire_many();
     request(ZKL__OP_SET, "/q");
-    CU_ASSERT_FALSE(is_sent(ZKL__OP_SET));
-    for (int i = 0; i < 2000 && !is_sent(ZKL__OP_SET); i++) {
-        script_answer();
-    }
-    CU_ASSERT_TRUE_FATAL(is_sent(ZKL__OP_SET));
+    CU_ASSERT_EQUAL(script_count(ZKL__OP_SET), 0);
+    script_answer_until(ZKL__OP_SET);
     CU_ASSERT_TRUE(zkl__request_forget(script.core, &answered.request));
     script_answer_all();
     expect_answers(0, ZKL__RC_OK);

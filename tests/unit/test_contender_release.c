@@ -80,9 +80,7 @@ TEST(test_a_double_is_not_announced)
     enter_announcing(&me, false, 0);
     script_suspend(1); /* the create is applied, and its reply lost */
     script_connect();
-    while (script.ops[0].kind != ZKL__OP_DELETE) {
-        script_answer();
-    }
+    script_answer_until(ZKL__OP_DELETE);
     script_answer_with(ZKL__RC_NOAUTH);
     script_answer_all();
     STATE(&me, "watching");
@@ -108,9 +106,7 @@ TEST_IN_SCRIPT(test_no_seal_after_a_lost_reply)
 {
     enter_announcing(&me, false, 0);
     script_reconnect(1);
-    while (script.ops[0].kind != ZKL__OP_CREATE) {
-        script_answer();
-    }
+    script_answer_until(ZKL__OP_CREATE);
     script_answer_with(ZKL__RC_INVALIDACL);
     script_run(3000 * MS);
     STATE(&me, "held");
@@ -175,7 +171,9 @@ TEST(test_an_inspection_that_shows_nothing)
         script_answer();
         OPS("exists exists");
         if (deleted) {
-            script_remove(script.ops[0].path);
+            char path[ZKL__STORE_PATH];
+            CU_ASSERT_TRUE(zkl__store_path(path, script.ops[0].op));
+            script_remove(path);
             script_answer();
             script_answer();
             OPS("list");
@@ -264,12 +262,12 @@ TEST_IN_SCRIPT(test_not_permitted)
 TEST_IN_SCRIPT(test_delete_not_permitted)
 {
     hold_marked(&me);
-    script_find(script_our_path())->own = true;
+    script_forbid(script_find("/q"), ZKL_PERM_DELETE);
     script_release(&me);
     script_run(100 * MS);
     CU_ASSERT_EQUAL(me.released, 0);
     CU_ASSERT_STRING_EQUAL(mark(), "");
-    script_find(script_our_path())->own = false;
+    script_forbid(script_find("/q"), 0);
     script_run(5000 * MS);
     CU_ASSERT_EQUAL(me.released, 1);
     CU_ASSERT_FALSE(is_unclean(&you));
@@ -280,11 +278,11 @@ TEST_IN_SCRIPT(test_delete_not_permitted)
 static void up_to_the_second_read(void)
 {
     script_begin();
-    script.next_sequence = 7;
     enter_marked(&me);
-    for (int i = 0; i < 3; i++) {
-        script_answer();
-    }
+    script_answer();
+    script_number_from(7); /* others have held meanwhile */
+    script_answer();
+    script_answer();
     STATE(&me, "proving");
     OPS("get");
 }
@@ -443,7 +441,6 @@ TEST(test_downgrade_of_unknown_fate)
     for (int way = 0; way < WAYS; way++) {
         char reader[SCRIPT_PATH], writer[SCRIPT_PATH];
         script_begin();
-        script.hide_ours = way == HIDDEN;
         enter_with(&me, &script_writer);
         snprintf(writer, sizeof writer, "%s", script_our_path());
         downgrade_ours(reader);
@@ -454,6 +451,7 @@ TEST(test_downgrade_of_unknown_fate)
         if (way == REMOVED) {
             script_remove(writer);
         }
+        script_forbid(script_find(reader), way == HIDDEN ? ZKL_PERM_READ : 0);
         script_connect();
         script_run(1000 * MS);
         CU_ASSERT_EQUAL(me.downgraded, way == DONE || way == HIDDEN);

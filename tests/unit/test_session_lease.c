@@ -33,9 +33,7 @@ TEST_IN_SCRIPT(test_a_reply_behind_the_end)
         }
     }
     script_reconnect(0);
-    while (script.ops[0].kind != ZKL__OP_CHECK) {
-        script_answer();
-    }
+    script_answer_until(ZKL__OP_CHECK);
     CU_ASSERT_EQUAL(me.lost, 0);
     script.now = until + 1;
     script_answer_all();
@@ -83,7 +81,7 @@ static enum zkl__hops hops_with(const char *config, bool hidden)
         struct zkl__memory_node *node = script_put(CONFIG, 0);
         script_write(CONFIG, config);
         if (hidden) {
-            script_hide(node);
+            script_forbid(node, ZKL_PERM_READ);
         }
     }
     script_connect();
