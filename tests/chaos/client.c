@@ -57,13 +57,13 @@ static void on_done(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_
 {
     struct object *o = payload;
     struct client *c = o->owner;
-    (void)lock, (void)err;
+    (void)lock;
     int delay = meet_callbacks();
     int64_t before = atomic_load(&c->cancelled_delay);
     if (before >= 0) {
         note_starved(c, o, delay, before);
     }
-    process_note_done(o, line_of(c, HISTORY_done), code, grant);
+    process_note_done(o, line_of(c, HISTORY_done), code, grant, err);
     c->code = code;
     c->token = grant ? grant->token : 0;
     atomic_store(&c->completed, true);
@@ -118,7 +118,7 @@ static int acquire(struct client *c, struct object *o, int64_t timeout_ms)
     }
     int code = object_acquire(o, timeout_ms, &grant, &err);
     note_starved(c, o, c->delay, before);
-    process_note_done(o, line_of(c, HISTORY_done), code, &grant);
+    process_note_done(o, line_of(c, HISTORY_done), code, &grant, &err);
     c->token = code == ZKL_OK ? grant.token : 0;
     return code;
 }
@@ -141,7 +141,7 @@ static int acquire_or_cancel(struct client *c, struct object *o, int64_t patienc
     note_asked(c, o, HISTORY_acquire, 0);
     int code = object_acquire_async(o, on_done, &err);
     if (code != ZKL_OK) {
-        process_note_done(o, line_of(c, HISTORY_done), code, NULL);
+        process_note_done(o, line_of(c, HISTORY_done), code, NULL, &err);
         return code;
     }
     if (!await_completion(c, patience_ms)) {

@@ -40,6 +40,8 @@ zkl_session *process_open_session(int64_t connect_timeout_ms)
     options.tick_ms = process.tick_ms;
     options.session_timeout_ms = process.timeout_ms;
     options.connect_timeout_ms = connect_timeout_ms;
+    options.state_fn = state_fn;
+    options.state_payload = payload;
     do {
         code = zkl_session_open(&session, process.servers, &options, &err);
     } while (code == ZKL_ECONNECT && !atomic_load(&process.enough));

@@ -72,8 +72,10 @@ void process_settled(enum page_part part);
 
 /* One line for each path of the object: a multi-lock is judged as that many locks, of clients of their own. line->path is ignored. */
 void process_note(const struct object *o, const struct history_line *line);
-/* A grant or another end of an acquire. The lease is asked for after the time was read: it runs at least so long from then. */
-void process_note_done(const struct object *o, struct history_line line, int code, const zkl_grant *grant);
+/* A grant or another end of an acquire. The lease is asked for after the time was read: it runs at least so long from then. What a server
+ * refused for good (ZKL_EUNSUPPORTED) goes to stderr with its reason. */
+void process_note_done(const struct object *o, struct history_line line, int code, const zkl_grant *grant,
+                       const zkl_error *why);
 
 /* A write of that holder. One of several that hold at once cannot be told from them by its token: it says that it is there, and nothing is
  * fenced. */

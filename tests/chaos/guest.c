@@ -51,8 +51,8 @@ static void on_done(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_
 {
     struct object *o = payload;
     struct guest *g = o->owner;
-    (void)lock, (void)err;
-    process_note_done(o, line_of(g, HISTORY_done), code, grant);
+    (void)lock;
+    process_note_done(o, line_of(g, HISTORY_done), code, grant, err);
     atomic_store(&g->token, grant ? grant->token : 0);
     atomic_store(&g->granted, code == ZKL_OK);
 }
