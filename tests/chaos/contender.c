@@ -31,7 +31,7 @@ void process_give_up(const char *what, const zkl_error *err)
     abort();
 }
 
-zkl_session *process_open_session(int64_t connect_timeout_ms)
+zkl_session *process_open_session(int64_t connect_timeout_ms, zkl_session_state_fn state_fn, void *payload)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     zkl_session *session = NULL;
@@ -73,8 +73,12 @@ void process_note(const struct object *o, const struct history_line *line)
     }
 }
 
-void process_note_done(const struct object *o, struct history_line line, int code, const zkl_grant *grant)
+void process_note_done(const struct object *o, struct history_line line, int code, const zkl_grant *grant,
+                       const zkl_error *why)
 {
+    if (code == ZKL_EUNSUPPORTED) {
+        fprintf(stderr, "%s, %" PRId64 ": %s\n", line.client, boot_ns(), why->text);
+    }
     if (code == ZKL_OK && grant && grant->unclean) {
         line.op = HISTORY_unclean;
         process_note(o, &line);
@@ -309,7 +313,7 @@ int main(int argc, char **argv)
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     pthread_create(&waiter, NULL, wait_for_the_end, &signals);
     take_arguments(argv, argc);
-    process.session = process_open_session(10000);
+    process.session = process_open_session(10000, NULL, NULL);
     if (!process.session) {
         return 0;
     }

@@ -63,8 +63,8 @@ extern struct process process;
 
 /* What cannot be had ends the process with a core. */
 void process_give_up(const char *what, const zkl_error *err);
-/* Servers may be down just now: tries until there is one. NULL: enough of it. */
-zkl_session *process_open_session(int64_t connect_timeout_ms);
+/* Servers may be down just now: tries until there is one. state_fn may be NULL. NULL: enough of it. */
+zkl_session *process_open_session(int64_t connect_timeout_ms, zkl_session_state_fn state_fn, void *payload);
 /* The nemesis is at rest: nobody is to come and go any more. */
 bool process_calm(void);
 /* Since it is calm, that part of this process has what it wants. */

@@ -26,6 +26,7 @@ struct guest {
 struct visit {
     zkl_session *session;
     int64_t session_id;
+    atomic_bool lost; /* the servers ended the session */
     uint64_t dice;
     struct guest guests[GUESTS];
     int count;
@@ -71,6 +72,15 @@ static void on_asked(zkl_lock *lock, void *payload)
     struct guest *g = ((struct object *)payload)->owner;
     (void)lock;
     note(g, HISTORY_heard, NULL, atomic_load(&g->token), 0);
+}
+
+static void on_session_state(zkl_session *session, zkl_connection_state state, void *payload)
+{
+    struct visit *v = payload;
+    (void)session;
+    if (state == ZKL_SESSION_LOST) {
+        atomic_store(&v->lost, true);
+    }
 }
 
 /* --- a visit --------------------------------------------------------------------------------------------------------- */
@@ -185,7 +195,8 @@ static int64_t count_remains(struct visit *v, const char *path, const char *belo
     return code == ZKL_OK ? count : -1;
 }
 
-/* The servers said that nothing of it is left: so it is. */
+/* The servers confirmed the close, so nothing of the session is left. A session that they ended is another matter: a leader that was deposed
+ * and does not know it yet says so, too, and the znodes stand until the next leader ends the session. */
 static void look_for_remains(struct visit *v)
 {
     for (int i = 0; i < v->count; i++) {
@@ -222,7 +233,7 @@ static void leave(struct visit *v)
     for (int i = 0; way <= 1 && i < v->count; i++) {
         free_one(&v->guests[i]);
     }
-    if (close_session(v, some_patience_ms(&v->dice)) == ZKL_OK && v->session_id != 0) {
+    if (close_session(v, some_patience_ms(&v->dice)) == ZKL_OK && v->session_id != 0 && !atomic_load(&v->lost)) {
         look_for_remains(v);
     }
     for (int i = 0; way == 2 && i < v->count; i++) {
@@ -232,7 +243,8 @@ static void leave(struct visit *v)
 
 static void visit(struct visit *v)
 {
-    v->session = process_open_session(CONNECT);
+    atomic_store(&v->lost, false);
+    v->session = process_open_session(CONNECT, on_session_state, v);
     if (!v->session) {
         return;
     }
