@@ -2,7 +2,6 @@
 measurements.json and img/*.svg to OUT_DIR, and the run and the short table between the marks of OUT_DIR's measurements.md and of the README beside
 OUT_DIR, if they are there. page.py makes a page of the JSON. scripts/bench calls it."""
 import concurrent.futures
-import itertools
 import signal
 import sys
 import threading
@@ -17,7 +16,6 @@ from report import run_line, write_report
 from short import write_short
 from systems import SYSTEMS, Driver, DriverEnded, Etcd, Missing, Postgres, Redis, ZooKeeper
 
-OURS = ["zklock", "listing"]
 QUEUES = ["zklock", "curator", "kazoo"]
 POLLERS = ["redis10", "redis100", "postgres100"]
 SUSTAINED_MS = 11000  # a second of warming up, and ten that count: a rate that lasts for less is of no use to anybody
@@ -35,12 +33,12 @@ class Job(NamedTuple):
 
 JOBS = {
     "free": Job("sessions", 1, 0, ["raw", "raw1", "linger", "st", *QUEUES, "etcd", *POLLERS[1:]], ["tmpfs", "disk", "three"]),
-    "eight": Job("sessions", 8, 0, ["raw", "raw1", "listing", *QUEUES, "etcd", *POLLERS], ["tmpfs", "disk", "three"], sustained=True),
+    "eight": Job("sessions", 8, 0, ["raw", "raw1", *QUEUES, "etcd", *POLLERS], ["tmpfs", "disk", "three"], sustained=True),
     "processes": Job("sessions", 8, 0, ["raw", "raw1", "zklock", "st"], ["tmpfs", "three"], sustained=True, processes=True),
     "threads": Job("threads", 8, 0, ["linger", *QUEUES], sustained=True),
     "two": Job("two", 8, 0, ["zklock", "linger"], sustained=True),
-    "pair": Job("sessions", 2, 2000, ["raw", "listing", *QUEUES], sustained=True),
-    "relay": Job("relay", 2, 2000, OURS),
+    "pair": Job("sessions", 2, 2000, ["raw", *QUEUES], sustained=True),
+    "relay": Job("relay", 2, 2000, ["zklock"]),
     "yield": Job("yield", 2, 2000, ["linger"]),
     "event": Job("event", 2, 2000, ["raw"]),
     "read": Job("read", 1, 2000, ["raw"]),
@@ -154,7 +152,7 @@ class Bench:
     def give_up(self, job, place, system, why):
         for key in [key for key in self.drivers if key[:2] == (system, place)]:
             self.drivers.pop(key).stop()
-        if system not in ("raw", "raw1", "linger", "st", *OURS):
+        if system not in ("raw", "raw1", "zklock", "linger", "st"):
             self.leave_out(system, why)
             return
         self.broken.append(job)  # the next job starts another one
@@ -195,10 +193,10 @@ class Bench:
     def crowds(self):
         size = self.size
         for number in range(1, size.waiters_rounds + 1):
-            for count, system in itertools.product(size.waiters, OURS):
+            for count in size.waiters:
                 looks = iter([lambda: None, lambda n=count: self.watches_set(n - 1)])
                 counters = self.server("zookeeper", "tmpfs").counters
-                self.run(f"waiters{count}", "tmpfs", system, number, ("waiters", count, 0, 2000),
+                self.run(f"waiters{count}", "tmpfs", "zklock", number, ("waiters", count, 0, 2000),
                          lambda it=looks, last=counters: next(it, last)())
         looks, counters = iter([lambda: None, self.settled]), self.server("zookeeper", "tmpfs").counters
         self.run("held", "tmpfs", "zklock", 1, ("held", size.held, size.wait_ms // 4, 0), lambda: next(looks, counters)())

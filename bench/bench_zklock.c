@@ -1,5 +1,4 @@
-/* bench_zklock SERVERS [listing | linger]: this library. Jobs with thousands of locks are in
- * crowd.c. */
+/* bench_zklock SERVERS [linger]: this library. Jobs with thousands of locks are in crowd.c. */
 #include "crowd.h"
 
 #include <stdlib.h>

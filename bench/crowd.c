@@ -12,16 +12,6 @@
 #define SESSIONS 8
 #define HAND_OVERS 100
 
-static const zkl_acl_entry anyone = {ZKL_PERM_ALL, "world", "anyone"};
-static const zkl_acl open_to_all = {1, &anyone};
-
-static bool has_option(const struct job *job, const char *option)
-{
-    return job->option && strcmp(job->option, option) == 0;
-}
-
-/* Option "listing": znodes are open to all by the caller's own list, so releases are not announced,
- * and who waits has to list. */
 zkl_session *bench_session(const struct job *job, zkl_callbacks callbacks, const zkl_heap *heap)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
@@ -29,7 +19,6 @@ zkl_session *bench_session(const struct job *job, zkl_callbacks callbacks, const
     zkl_error err;
     options.callbacks = callbacks;
     options.heap = heap;
-    options.acl = has_option(job, "listing") ? &open_to_all : NULL;
     if (zkl_session_open(&session, job->servers, &options, &err) != ZKL_OK) {
         die("zklock: %s", err.text);
     }
@@ -42,7 +31,7 @@ zkl_lock *bench_lock(const struct job *job, zkl_session *session, const char *pa
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     zkl_lock *lock;
     zkl_error err;
-    options.linger_ms = has_option(job, "linger") ? 60000 : 0;
+    options.linger_ms = job->option && strcmp(job->option, "linger") == 0 ? 60000 : 0;
     if (zkl_lock_new(&lock, session, path, &options, &err) != ZKL_OK) {
         die("zklock: %s", err.text);
     }

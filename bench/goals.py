@@ -10,8 +10,8 @@ def over(a, b):
     return a / b if b else math.nan
 
 
-def per_hand_over(runs, job, what, system="zklock"):
-    return [over(a, b) for a, b in zip(*(runs.values(job, "tmpfs", system, name) for name in (what, "hand_over_count")))]
+def per_hand_over(runs, job, what):
+    return [over(a, b) for a, b in zip(*(runs.values(job, *TMPFS_ZKLOCK, name) for name in (what, "hand_over_count")))]
 
 
 def waiting(bench, what):
@@ -55,9 +55,8 @@ def grant_goals(runs):
     def grants(job, system, other="curator"):
         return runs.ratios(job, "tmpfs", system, other, "grants_s")
     return [
-        ("8 sessions, one lock: grants a second", "listing: at least 1.6 x Curator's", grants("eight", "listing"), "{:.2f} x",
+        ("8 sessions, one lock: grants a second", "at least 1.6 x Curator's", grants("eight", "zklock"), "{:.2f} x",
          lambda x: x >= 1.6),
-        ("", "announced release: at least 2.5 x Curator's", grants("eight", "zklock"), "{:.2f} x", lambda x: x >= 2.5),
         ("8 threads of one session, one lock: grants a second", "at least 5 x Curator's", grants("threads", "zklock"), "{:.2f} x",
          lambda x: x >= 5),
         ("", "lingering lock: at least 100 x Curator's", grants("threads", "linger"), "{:,.0f} x", lambda x: x >= 100),
@@ -69,26 +68,20 @@ def grant_goals(runs):
         ("", "free lock: at most 1.02 x the bare recipe on one thread", runs.ratios("free", "tmpfs", "st", "raw1", "cycle_us"), "{:.2f} x",
          lambda x: x <= 1.02),
         ("", "one thread in a process with a session", runs.values("processes", "tmpfs", "st", "process_threads"), "{:.0f}", lambda x: x == 1),
-        ("release call to the next holder running, another session", "listing: at most 1.1 x (raw delete-to-event + one read)",
-         against_sum(runs, ("relay", "listing"), ("event", "raw"), ("read", "raw")), "{:.2f} x", lambda x: x <= 1.1),
-        ("", "announced release: at most 1.25 x raw delete-to-event", runs.ratios("relay", "tmpfs", "zklock", "raw", "wait_us", to="event"),
-         "{:.2f} x", lambda x: x <= 1.25),
+        ("release call to the next holder running, another session", "at most 1.1 x (raw delete-to-event + one read)",
+         against_sum(runs, ("relay", "zklock"), ("event", "raw"), ("read", "raw")), "{:.2f} x", lambda x: x <= 1.1),
     ]
 
 
 def crowd_goals(bench):
     runs, size = bench.runs, bench.size
-    few, many = f"waiters{size.waiters[0]}", f"waiters{size.waiters[-1]}"
+    many = f"waiters{size.waiters[-1]}"
 
     def threads(job):
         return [runs.median(job, *TMPFS_ZKLOCK, "threads") - runs.median(job, *TMPFS_ZKLOCK, "threads_before")]
     return [
-        (f"{size.waiters[-1]:,} waiters on one lock", "listing: one client woken per grant", per_hand_over(runs, many, "events", "listing"),
+        (f"{size.waiters[-1]:,} waiters on one lock", "one client woken per grant", per_hand_over(runs, many, "events"),
          "{:.2f} events sent per hand-over", lambda x: abs(x - 1) < 0.03),
-        ("", "announced release: that one, and the releaser's own event", per_hand_over(runs, many, "events"),
-         "{:.2f} events sent per hand-over", lambda x: x < 2.03),
-        ("", f"announced release: hand-over at most 2 x that with {size.waiters[0]} waiters",
-         runs.ratios(many, "tmpfs", "zklock", "zklock", "hand_over_us", to=few), "{:.2f} x", lambda x: x <= 2),
         (f"{size.held:,} locks held by one process", "at most 1.5 KiB each", runs.values("held", *TMPFS_ZKLOCK, "heap_bytes_each"),
          "{:,.0f} bytes of heap", lambda x: x <= 1536),
         ("", "no thread more", threads("held"), "{:+.0f}", lambda x: x == 0),

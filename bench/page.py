@@ -23,7 +23,7 @@ Medians of the ratios within a round. The quartiles stand in the tables below.
 
 {short}
 ## Where others are ahead
-All other systems of this page are compared with zklock in its usual form: libzklock, an announced release, nothing that lingers.
+All other systems of this page are compared with zklock in its usual form: libzklock, and nothing that lingers.
 
 {ahead}
 ## Goals
@@ -45,8 +45,7 @@ in JSON over one connection for each contender: Debian 12 packages no client lib
 ## Eight sessions, one lock
 Each acquires, releases and acquires again, without a pause: the worst case for throughput. *Hand-over* is from the release call of one to the
 return of another's acquire that was waiting. *Luckiest : unluckiest* are grants of one contender in a round. kazoo's sessions are processes, the others' threads.
-*zklock, not announced* has znodes that others may write. So no release is announced, and a waiter reads the list before it holds. etcd's waiters watch
-from an earlier revision on, and its server serves such watches every 100 ms (`syncWatchersLoop`).
+etcd's waiters watch from an earlier revision on, and its server serves such watches every 100 ms (`syncWatchersLoop`).
 
 ![Grants a second](img/grants.svg)
 
@@ -61,8 +60,7 @@ The cost of one grant on the first server of that table. Wake-ups are counted by
 of its own); `bench/wakeups.py` assigns them to threads.
 
 {grant}
-- **The number of requests is the same.** A listing recipe needs five requests per grant, with any client: create, list, get with a watch, list, delete. An announced release
-  spares the second list, but each waiter watches its own znode, too. That is as many requests, and one round trip less between two holders.
+- **The number of requests is the same.** A listing recipe needs five requests per grant, with any client: create, list, get with a watch, list, delete.
 - **The server does most of the work**: each request passes its selector, a worker, and three more threads, and the response passes the first two. Each of
   them sleeps between two requests. Clients compete with it for the same cores here.
 - **zklock against raw**: the difference is all that zklock adds to the client library.
@@ -106,7 +104,7 @@ Where the time of `zklock run` is spent, as `strace` sees it. Tracing makes ever
 {parts}
 ## Many waiters
 All queue before the first release; {hand_overs} hand-overs at that length, each to another session. A listing recipe reads the whole queue
-at each grant, and the bytes of that list grow with it. A release wakes the next waiter only. An announced release notifies its own session, too.
+at each grant, and the bytes of that list grow with it. A release wakes the next waiter only.
 
 ![Hand-over by length of the queue](img/waiters.svg)
 

@@ -13,7 +13,7 @@ set tics nomirror
 set grid lc rgb "#dddddd"
 set style fill solid 0.85 noborder
 """
-COLOURS = {"raw": "#888888", "raw1": "#bbbbbb", "zklock": "#1b6ca8", "listing": "#7fb2d9", "curator": "#d9822b", "kazoo": "#3d8c5f", "redis10": "#b23a48",
+COLOURS = {"raw": "#888888", "raw1": "#bbbbbb", "zklock": "#1b6ca8", "curator": "#d9822b", "kazoo": "#3d8c5f", "redis10": "#b23a48",
            "redis100": "#e08e97", "postgres100": "#7a5ca8", "etcd": "#2a9d8f"}
 
 
@@ -52,14 +52,11 @@ def bar_plot(path, label, rows):
 
 
 def waiters_plot(runs, path, counts):
-    def row(n, system):
-        return [quantile(runs.pooled(f"waiters{n}", "tmpfs", system), q) for q in (0.5, 0.9)]
-    rows = [(n, *row(n, "zklock"), *row(n, "listing")) for n in counts]
+    rows = [(n, *(quantile(runs.pooled(f"waiters{n}", "tmpfs", "zklock"), q) for q in (0.5, 0.99))) for n in counts]
     gnuplot(path, 340, 'set logscale x\nset xlabel "waiters on one lock"\nset ylabel "hand-over (us)"\nset yrange [0:*]\n'
             f'set xrange [{counts[0] / 2}:{counts[-1] * 2}]\nset key above\nset xtics (' + ", ".join(str(n) for n in counts) + ")\n"
-            f'plot "@0@" using 1:2 with linespoints lw 2.5 pt 7 lc rgb "{COLOURS["zklock"]}" title "zklock, median", '
-            '"" using 1:3 with linespoints lw 1.5 pt 6 lc rgb "#999999" title "zklock, 9 of 10 are faster", '
-            f'"" using 1:4 with linespoints lw 2.5 pt 5 lc rgb "{COLOURS["listing"]}" title "zklock, not announced, median"\n', [rows])
+            f'plot "@0@" using 1:2 with linespoints lw 2.5 pt 7 lc rgb "{COLOURS["zklock"]}" title "median", '
+            '"" using 1:3 with linespoints lw 1.5 pt 6 lc rgb "#999999" title "99 of 100 are faster"\n', [rows])
 
 
 def plot_all(bench, folder):
@@ -68,7 +65,7 @@ def plot_all(bench, folder):
     os.makedirs(folder, exist_ok=True)
     shown = [s for s in SYSTEMS if runs.pooled("busy", "tmpfs", s)]
     hand_over_plot(runs, f"{folder}/hand-over.svg", shown)
-    rates = [(s, runs.median("eight", "tmpfs", s, "grants_s")) for s in ("raw", "raw1", "zklock", "listing", "curator", "kazoo")
+    rates = [(s, runs.median("eight", "tmpfs", s, "grants_s")) for s in ("raw", "raw1", "zklock", "curator", "kazoo")
              if runs.has("eight", "tmpfs", s)]
     bar_plot(f"{folder}/grants.svg", "grants a second, 8 sessions on one lock (medians)", rates)
     free = [(s, runs.median("free", "tmpfs", s, "cycle_us")) for s in ("raw", "zklock", "curator", "kazoo")

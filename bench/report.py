@@ -1,6 +1,5 @@
 """measurements.json, from figures."""
 import datetime
-import itertools
 import json
 import math
 import os
@@ -79,7 +78,7 @@ def relay_table(bench):
     def row(words, job, system):
         return [words, spread(bench.runs.values(job, "tmpfs", system, "wait_us"), us)]
     return table(["", "time"], [
-        row("hand-over to a waiter, zklock", "relay", "zklock"), row("the same, not announced", "relay", "listing"),
+        row("hand-over to a waiter, zklock", "relay", "zklock"),
         row("raw delete-to-event", "event", "raw"), row("raw read", "read", "raw"),
         row("acquire of a free lock, zklock", "free", "zklock"),
         row("acquire of a lock that lingers unused in another session", "yield", "linger")])
@@ -87,12 +86,12 @@ def relay_table(bench):
 
 def waiters_table(bench):
     rows, runs = [], bench.runs
-    for count, system in itertools.product(bench.size.waiters, ("zklock", "listing")):
+    for count in bench.size.waiters:
         job = f"waiters{count}"
-        rows.append([SYSTEMS[system][0], f"{count:,}", spread(runs.values(job, "tmpfs", system, "hand_over_us"), us),
-                     us(quantile(runs.pooled(job, "tmpfs", system), 0.99)),
-                     *(spread(per_hand_over(runs, job, what, system), "{:.2f}") for what in ("events", "requests", "writes"))])
-    return table(["", "waiters", "hand-over", "p99", "events sent by the server, per hand-over", "requests", "writes"], rows)
+        rows.append([f"{count:,}", spread(runs.values(job, "tmpfs", "zklock", "hand_over_us"), us),
+                     us(quantile(runs.pooled(job, "tmpfs", "zklock"), 0.99)),
+                     *(spread(per_hand_over(runs, job, what), "{:.2f}") for what in ("events", "requests", "writes"))])
+    return table(["waiters", "hand-over", "p99", "events sent by the server, per hand-over", "requests", "writes"], rows)
 
 
 def crowd_table(bench):
@@ -140,7 +139,7 @@ def parts_table(bench):
 def grant_table(bench):
     """What a grant among eight sessions is made of."""
     runs = bench.runs
-    shown = [s for s in ("raw", "raw1", "zklock", "listing", "curator") if runs.has("eight", "tmpfs", s)]
+    shown = [s for s in ("raw", "raw1", "zklock", "curator") if runs.has("eight", "tmpfs", s)]
 
     def row(words, name, form=us):
         return [words, *(spread(runs.values("eight", "tmpfs", s, name), form) for s in shown)]

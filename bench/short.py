@@ -11,11 +11,11 @@ from tables import by_figure, number, spread, table
 BLOCK = re.compile(r"(<!-- measured: .*? -->\n).*?(<!-- /measured -->)", re.DOTALL)
 PLACES = {"tmpfs": "one server, data in memory", "disk": "one server, data on disk", "three": "three servers, data in memory"}
 # Rows of the short table that README.md has, too.
-README_ROWS = ("free lock, time", "8 sessions on one lock, grants a second", "the same, release not announced", "the same, three servers", "`zklock run`, time")
+README_ROWS = ("free lock, time", "8 sessions on one lock, grants a second", "the same, three servers", "`zklock run`, time")
 # What README.md says of who is ahead: in these works, with the data of one server in memory. The rows above have the raw client.
 README_AHEAD = ("a free lock, time", "8 sessions, grants a second")
 README_WHERE = ("its own server", "one server, data in memory")
-NOT_OTHERS = ("zklock", "listing", "linger", "st", "version")
+NOT_OTHERS = ("zklock", "linger", "st", "version")
 # What others are compared in: job, figure, whether less of it is better.
 WORKS = {"a free lock, time": ("free", "cycle_us", True), "8 sessions, grants a second": ("eight", "grants_s", False),
          "8 processes, grants a second": ("processes", "grants_s", False), "8 threads, grants a second": ("threads", "grants_s", False),
@@ -44,8 +44,6 @@ def short_table(bench):
         ["the same, lingering, times as fast", "Curator", times(runs.ratios("free", "tmpfs", "curator", "linger", "cycle_us"))],
         ["8 sessions on one lock, grants a second", "the raw client", ratio("eight", "raw", "grants_s")],
         ["", "Curator", ratio("eight", "curator", "grants_s")],
-        ["the same, release not announced", "the raw client", ratio("eight", "raw", "grants_s", "listing")],
-        ["", "Curator", ratio("eight", "curator", "grants_s", "listing")],
         ["the same, three servers", "the raw client", ratio("eight", "raw", "grants_s", place="three")],
         ["", "Curator", ratio("eight", "curator", "grants_s", place="three")],
         ["8 threads of one session, grants a second", "Curator", ratio("threads", "curator", "grants_s")],

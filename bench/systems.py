@@ -241,7 +241,6 @@ SYSTEMS = {
     "raw": ("bare recipe, raw client", built_command("bench_raw"), "zookeeper", []),
     "raw1": ("bare recipe, one thread", built_command("bench_raw_st"), "zookeeper", []),
     "zklock": ("zklock", built_command("bench_zklock"), "zookeeper", []),
-    "listing": ("zklock, not announced", built_command("bench_zklock"), "zookeeper", ["listing"]),
     "linger": ("zklock, lingering", built_command("bench_zklock"), "zookeeper", ["linger"]),
     "st": ("zklock, libzklock_st", built_command("bench_zklock_st"), "zookeeper", []),
     "curator": ("Curator 5.4", curator_command, "zookeeper", []),

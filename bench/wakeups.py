@@ -9,7 +9,7 @@ import tempfile
 
 from systems import Missing
 
-SYSTEMS_TRACED = ["raw", "raw1", "zklock", "listing", "curator"]
+SYSTEMS_TRACED = ["raw", "raw1", "zklock", "curator"]
 # What a thread is called here, by its name (Java) or by what it sleeps in (the client library's threads have no names).
 NAMES = [("SendThread", "client: connection"), ("EventThrea", "client: callbacks"), ("NIOServerCxn", "server: connections"),
          ("NIOWorker", "server: connections"), ("RequestThrottl", "server: request pipeline"), ("ProcessThread", "server: request pipeline"),

@@ -51,11 +51,6 @@ static int check_op(const zkl_op *op, size_t index, zkl_error *err)
         return zkl__fail(err, ZKL_EINVAL, 0, op->path, "operation %zu: not an absolute znode path",
                          index);
     }
-    const char *slash = strrchr(op->path, '/');
-    if (op->kind == ZKL_OP_SET && zkl__name_sealed(slash + 1)) {
-        return zkl__fail(err, ZKL_EINVAL, 0, op->path,
-                         "operation %zu: it is the znode of a lock, which nobody writes", index);
-    }
     if (data && op->size > 0 && !op->data) {
         return zkl__fail(err, ZKL_EINVAL, 0, op->path, "operation %zu: data is NULL, size is %zu",
                          index, op->size);

@@ -124,7 +124,6 @@ struct zkl__contender_config zkl__lock_config(const zkl_lock *lock)
         .fail_on_expiry = o->on_expiry == ZKL_ON_EXPIRY_FAIL,
         .mark = o->recover || o->delay_after_crash_ms > 0,
         .revocable = o->revoke_fn != NULL,
-        .announces = lock->recipe->announces,
         .max_hold = max_hold_ns(lock),
         .linger = o->linger_ms * ZKL__MS,
         .least = o->hold_at_least_ms * ZKL__MS,
@@ -303,7 +302,6 @@ const struct zkl__recipe zkl__plain_lock = {
     .id = ZKL_RECIPE_LOCK,
     .size = sizeof(zkl_lock),
     .rule = &zkl__rule_mutex,
-    .announces = true,
 };
 
 int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path,

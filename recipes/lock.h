@@ -43,7 +43,6 @@ struct zkl__recipe {
     zkl_recipe id;
     size_t size;                  /* of the struct that begins with the zkl_lock */
     const struct zkl__rule *rule; /* how it queues */
-    bool announces;               /* see protocol/contender.h */
     bool several;                 /* in the queues of all its paths at once */
     bool internal; /* part of another object: no stop token of the session ends its waits */
     const struct zkl__semaphore_ops *semaphore; /* NULL: a contender, or several as one */

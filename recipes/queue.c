@@ -35,7 +35,7 @@ struct queue_call {
     int64_t token;                     /* of that znode; 0: any */
     struct zkl__removal removal;
     const char *node; /* the znode of the holder that should release */
-    bool sealed;
+    bool refuses;
 };
 
 void zkl_queue_free(zkl_queue *queue)
@@ -314,15 +314,12 @@ static int run_revoke(struct zkl__call *call)
                    zkl__fail(call->err, ZKL_ENOTHELD, 0, path, "nobody holds it or waits for it"));
         }
     }
-    q->sealed = zkl__name_sealed(q->node);
+    q->refuses = zkl__name_refuses_requests(q->node);
     /* Sent once, because a second copy would be a second request. When the reply is lost, the error
-     * says so.
-     *
-     * A sealed znode takes no request. Even its own session, which may write to it, must not: the
-     * next contender would take the write for the announcement of a release. A check then says
-     * whether the znode exists. */
+     * says so. A holder that refuses requests is not written to. A check then says whether the
+     * znode exists. */
     AWAIT_ONCE(call, NULL,
-               {.kind = q->sealed ? ZKL__OP_CHECK : ZKL__OP_SET,
+               {.kind = q->refuses ? ZKL__OP_CHECK : ZKL__OP_SET,
                 .dir = path,
                 .name = q->node,
                 .data = ZKL__REVOKE,
@@ -331,7 +328,7 @@ static int run_revoke(struct zkl__call *call)
     if (call->answer.rc == ZKL__RC_NONODE) {
         RETURN(call, no_such(call));
     }
-    if (call->answer.rc == ZKL__RC_NOAUTH || (call->answer.rc == ZKL__RC_OK && q->sealed)) {
+    if (call->answer.rc == ZKL__RC_NOAUTH || (call->answer.rc == ZKL__RC_OK && q->refuses)) {
         RETURN(call, zkl__fail(call->err, ZKL_EAUTH, 0, path,
                                "the request may not be written: the holder does not listen (it has "
                                "no revoke_fn), or the access list of its znode does not permit "

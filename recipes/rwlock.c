@@ -19,7 +19,6 @@ static const struct zkl__recipe write_lock = {
     .id = ZKL_RECIPE_WRITE_LOCK,
     .size = sizeof(zkl_lock),
     .rule = &writer,
-    .announces = true,
 };
 
 int zkl_read_lock_new(zkl_lock **out, zkl_session *session, const char *path,

@@ -11,8 +11,8 @@
  * higher token than the one before it; with linger_ms, a session that is granted its own lingering
  * znode again gets the same token. No znode is left behind, however an acquire ends.
  * Exceptions to the first: an assumption of docs/lease.md#assumptions fails, somebody deletes the
- * holder's znode, somebody forges an announcement, or the other holder is of another library, which
- * has no lease (docs/failure-model.md#forced-removal).
+ * holder's znode, or the other holder is of another library, which has no lease
+ * (docs/failure-model.md#forced-removal).
  * Caveat. A lock cannot stop a write that is already on its way when the lease ends: give the
  * token to the resource and let it refuse older ones. */
 #ifndef ZKLOCK_LOCK_H
@@ -123,13 +123,12 @@ typedef struct zkl_lock_options {
  * The first grant ever at a path is clean.
  *
  * Costs and caveats. The mark is read in one request more, which is sent together with the others;
- * if it shows no release, it is read a second time before the grant. After an announced release
- * this read takes the place of the list. The option needs READ and WRITE on path: without WRITE
- * every release looks like a crash, and the log says so. All users of the path should set it, or
- * delay_after_crash_ms. The path is made persistent. A path that was first used without these
- * options is a container, which the servers delete with its data when it has been empty for a
- * while. No client can see that a znode is a container. So delete such a path once, before the
- * option is used for it. */
+ * if it shows no release, it is read a second time before the grant. The option needs READ and
+ * WRITE on path: without WRITE every release looks like a crash, and the log says so. All users of
+ * the path should set it, or delay_after_crash_ms. The path is made persistent. A path that was
+ * first used without these options is a container, which the servers delete with its data when it
+ * has been empty for a while. No client can see that a znode is a container. So delete such a path
+ * once, before the option is used for it. */
 
 /* The option linger_ms. A release keeps the znode for linger_ms, if nobody else is in the queue. An
  * acquire of this session in that time is granted immediately, without any request.

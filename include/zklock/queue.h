@@ -89,10 +89,11 @@ ZKL_API int zkl_queue_remove_async(zkl_session *session, const char *path, const
                                    void *payload, zkl_error *err);
 
 /* Requests that a holder release: writes Curator's "__REVOKE__" to its znode, and returns without
- * waiting for the holder. A holder without revoke_fn (or without Curator's makeRevocable) ignores
- * the request; the znode of one of ours without revoke_fn usually refuses it (ZKL_EAUTH). A
- * semaphore has no revoke_fn. node: zkl_queue_entry.name; NULL: the first that holds. Needs the
- * permission WRITE on that znode. Waits timeout_ms at most. From any thread.
+ * waiting for the holder. The name of a holder of this library says whether it has a revoke_fn. If
+ * it has none, as every semaphore, nothing is written, and the call ends with ZKL_EAUTH. A holder
+ * of another library ignores the request unless it listens (Curator's makeRevocable). node:
+ * zkl_queue_entry.name; NULL: the first that holds. Needs the permission WRITE on that znode. Waits
+ * timeout_ms at most. From any thread.
  * Errors: ZKL_ENOTHELD (there is no such contender, or no longer), ZKL_EINVAL, ZKL_ETIMEOUT,
  * ZKL_ECONNECT (the connection was lost: the request may have been made), ZKL_EAUTH, ZKL_ECLOSED,
  * ZKL_EFORKED, ZKL_ENOMEM. */

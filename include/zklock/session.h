@@ -116,8 +116,8 @@ typedef struct zkl_session_options {
     const char *auth_scheme;    /* "digest"; NULL: none */
     const void *auth;           /* credentials, copied and wiped at close */
     size_t auth_size;
-    /* Of everything created. NULL: creator-only with credentials, else world:anyone:all; but only
-     * this session may write its own znodes in queues (SECURITY.md#access-lists). */
+    /* Of everything created. NULL: creator-only with credentials, else world:anyone:all. A few
+     * entries that stay the same: see docs/ensemble.md#access-lists. */
     const zkl_acl *acl;
     /* Called for every change, in order. If it blocks while more than 16 changes wait for it, 16 of
      * them are kept: losses before all others, then the latest. */
@@ -183,9 +183,12 @@ ZKL_API int zkl_session_open_async(zkl_session **out, const char *servers,
  * ZKL_ECLOSED, held locks are released, callbacks finish, and the session is closed on the server.
  *
  * Waits timeout_ms at most for the server's response (ZKL_WAIT_FOREVER: no limit). ZKL_OK: the
- * server confirmed that every znode of ours is deleted. ZKL_ETIMEOUT: it did not in time. The
- * servers then delete the rest when the session times out, and a thread of the client library may
- * take five seconds more to end, with memory from the heap. The session is closed either way.
+ * server confirmed that every znode of ours is deleted, or the servers said that the session has
+ * expired. A leader that has been replaced and does not know it yet may say that some seconds
+ * before the znodes are deleted. The new leader deletes them when the session times out there, at
+ * the latest. ZKL_ETIMEOUT: there was no response in time. The servers then delete the rest when
+ * the session times out, and a thread of the client library may take five seconds more to end, with
+ * memory from the heap. The session is closed either way.
  *
  * Objects made from it stay valid until freed, and return ZKL_ECLOSED. The session's own memory is
  * freed with the last of them, or immediately when there is none: after that the pointer must not

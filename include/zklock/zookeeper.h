@@ -3,10 +3,8 @@
  *
  * A lease shows a holder when to stop, but cannot stop a write that is already on its way. A
  * guarded transaction is safe: the servers carry it out only while the holder's znode exists, so
- * never after anybody else was granted the lock. One exception: after a forged announcement
- * (SECURITY.md#a-client-with-create-on-the-queue) two holders have a znode, and both can commit.
- * A version in the operations protects there, too. The library gives out no raw
- * ZooKeeper handle, because the handle would end with the session while its user still has it. */
+ * never after anybody else was granted the lock. The library gives out no raw ZooKeeper handle,
+ * because the handle would end with the session while its user still has it. */
 #ifndef ZKLOCK_ZOOKEEPER_H
 #define ZKLOCK_ZOOKEEPER_H
 
@@ -23,7 +21,7 @@ extern "C" {
 
 typedef enum zkl_op_kind {
     ZKL_OP_CREATE, /* path, data, size, mode, acl */
-    ZKL_OP_SET,    /* path, data, size, version. Not the znode of a lock */
+    ZKL_OP_SET,    /* path, data, size, version */
     ZKL_OP_DELETE, /* path, version */
     ZKL_OP_CHECK   /* path, version */
 } zkl_op_kind;
@@ -81,7 +79,7 @@ typedef struct zkl_op_result {
  * the lock was freed), ZKL_ECLOSED (the session was closed): the text begins with "not done" if the
  * transaction was never sent, else with "it may be done, or not". In that case read the znodes that
  * it would have changed. It is not carried out any more once somebody else has been granted the
- * lock, except by a forged announcement (above). */
+ * lock. */
 ZKL_API int zkl_lock_commit(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
                             zkl_op_result *results, zkl_error *err);
 

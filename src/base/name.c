@@ -181,26 +181,17 @@ void zkl__uuid_format(char *out, const uint8_t bytes[16])
 }
 
 #define UUID_VERSION 14 /* where the digit stands */
+/* A version that RFC 9562 keeps for later. Not 8, "for one's own uses": before 1.0 that said that
+ * nobody else may write the znode, and whoever waited behind it took a write for its release. */
+#define REFUSES_REQUESTS '9'
 
-void zkl__uuid_seal(char *uuid)
+void zkl__uuid_refuse_requests(char *uuid)
 {
-    uuid[UUID_VERSION] = '8';
+    uuid[UUID_VERSION] = REFUSES_REQUESTS;
 }
 
-void zkl__uuid_unseal(char *uuid)
-{
-    uuid[UUID_VERSION] = '4';
-}
-
-bool zkl__uuid_same(const char *one, const char *other)
-{
-    const size_t rest = UUID_VERSION + 1;
-    return strncmp(one, other, UUID_VERSION) == 0 && one[UUID_VERSION] && other[UUID_VERSION] &&
-           strncmp(one + rest, other + rest, ZKL__UUID_LENGTH - rest) == 0;
-}
-
-bool zkl__name_sealed(const char *name)
+bool zkl__name_refuses_requests(const char *name)
 {
     const char *uuid = zkl__name_parse(name).uuid;
-    return uuid && uuid[UUID_VERSION] == '8';
+    return uuid && uuid[UUID_VERSION] == REFUSES_REQUESTS;
 }

@@ -78,15 +78,10 @@ static inline bool zkl__sequence_used_up(int32_t sequence)
 /* A version-4 uuid from 16 bytes, into out (37 bytes). */
 void zkl__uuid_format(char *out, const uint8_t bytes[16]);
 
-/* The uuid of a contender whose node nobody but its own session may write says so: version 8 of RFC
- * 9562, "for one's own uses". Other libraries' are of version 4. */
-void zkl__uuid_seal(char *uuid);
-/* Takes that back. */
-void zkl__uuid_unseal(char *uuid);
-/* Both texts begin with the same uuid, sealed or not: nodes of one attempt. */
-bool zkl__uuid_same(const char *one, const char *other);
-/* Whether it is the name of such a node. Its session must not write it either, but to announce its
- * release. */
-bool zkl__name_sealed(const char *name);
+/* The uuid of a contender that does not listen to requests to release says so, by its version.
+ * Other libraries' are of version 4. */
+void zkl__uuid_refuse_requests(char *uuid);
+/* Whether it is the name of such a contender. */
+bool zkl__name_refuses_requests(const char *name);
 
 #endif

@@ -115,14 +115,12 @@ static void new_attempt(struct zkl__contender *c)
     zkl__predecessor_new_attempt(c);
     c->mark = (struct zkl__release_mark){.before = -1, .released = -1, .next = -1};
     c->linger.serial = 0;
-    c->announcement.evidence = ZKL__EVIDENCE_LIST;
     c->conflict = (struct zkl__path_conflict){.stage = ZKL__CONFLICT_UNSEEN};
 }
 
 void zkl__contender_withdraw(struct zkl__contender *c, const char *why)
 {
     zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
-    zkl__own_watch_stop(c);
     c->started = false;
     c->retry.at = 0;
     zkl__node_remember_duplicate(&c->node);
@@ -153,7 +151,6 @@ void zkl__contender_queue_again(struct zkl__contender *c, const char *why)
     }
     c->requeued = true;
     zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
-    zkl__own_watch_stop(c);
     zkl__contender_move(c, ZKL__NEW, why);
 }
 
@@ -308,7 +305,6 @@ void zkl__contender_advance(struct zkl__contender *c)
 static void decide_by_list(struct zkl__contender *c)
 {
     c->retry.pause = 0;
-    c->announcement.evidence = ZKL__EVIDENCE_LIST;
     if (!zkl__node_in_list(c)) {
         return;
     }
@@ -332,7 +328,7 @@ static void decide_by_list(struct zkl__contender *c)
             zkl__linger_listed(c);
         }
     } else {
-        c->announcement.state = ZKL__ANNOUNCES_PERHAPS;
+        c->waited = true;
         /* Of two znodes with the same number the inspection may begin with another one. */
         before = !hidden && zkl__inspection_begin(c) ? zkl__inspection_nearest(c, &seen) : before;
         zkl__predecessor_wait_for(c, before);
@@ -358,8 +354,6 @@ static void on_list(struct zkl__contender *c)
         zkl__cleanup_on_list(c);
     } else if (c->linger.state == ZKL__LINGER_GATHERING) {
         zkl__linger_on_list(c);
-    } else if (c->state == ZKL__HELD) {
-        zkl__announcement_on_list(c);
     } else if (c->state == ZKL__CREATING && c->node.fate == ZKL__FATE_LISTED) {
         on_list_behind_refused_create(c);
     } else if ((c->state != ZKL__CREATING && c->state != ZKL__LISTING) ||
@@ -512,7 +506,6 @@ static void on_connected(struct zkl__contender *c)
     if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING ||
         (c->state == ZKL__CREATING && zkl__node_known(&c->node))) {
         zkl__predecessor_unwatch(c, ZKL__WATCH_FORGET);
-        zkl__own_watch_stop(c);
         zkl__contender_move(c, ZKL__LISTING, "connected again: look again");
     }
 }
@@ -546,8 +539,6 @@ static void on_time_of_holder(struct zkl__contender *c)
         zkl__linger_on_time(c);
     } else if (zkl__grant_wake(c) <= c->core->now) {
         zkl__grant_overstay(c);
-    } else if (c->state == ZKL__HELD) {
-        zkl__announcement_on_time(c);
     }
 }
 
@@ -595,7 +586,6 @@ static void on_cancel(struct zkl__contender *c)
 static void on_handed(struct zkl__contender *c)
 {
     zkl__mark_clean(c);
-    c->announcement.state = ZKL__ANNOUNCES_PERHAPS;
     zkl__grant_prove(c, "released by another one of this session, and we are next");
     zkl__grant_give(c);
 }
@@ -649,9 +639,7 @@ static void read_event(struct zkl__contender *c)
         zkl__linger_on_yield(c);
         break;
     case ZKL__CE_INSPECTED:
-        if (c->suspicion.state == ZKL__SUSPICION_INSPECTED && c->state == ZKL__HELD) {
-            zkl__announcement_on_inspected(c);
-        } else if (c->suspicion.state == ZKL__SUSPICION_INSPECTED) {
+        if (c->suspicion.state == ZKL__SUSPICION_INSPECTED) {
             zkl__predecessor_on_inspected(c);
         }
         break;
@@ -715,7 +703,7 @@ static int64_t contender_wake(const struct zkl__contender *c)
     if (zkl__contender_waits(c)) {
         wake = earlier(wake, earlier(c->deadline, zkl__mark_wake(c)));
     } else if (c->state == ZKL__HELD) {
-        wake = earlier(wake, earlier(zkl__announcement_wake(c), zkl__own_watch_wake(c)));
+        wake = earlier(wake, zkl__own_watch_wake(c));
     } else if (c->state == ZKL__LINGERING) {
         wake = earlier(wake, earlier(zkl__linger_wake(c), zkl__own_watch_wake(c)));
     } else if (c->state == ZKL__REMOVING) {

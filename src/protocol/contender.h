@@ -80,8 +80,6 @@ struct zkl__contender_config {
                        a crash: hold.c. The directory is made persistent. Not for a
                        multi-contender, and only with a rule that waits for every kind */
     bool revocable; /* REVOKED is wanted: our node is watched while it is held */
-    bool announces; /* its release may be told from a crash by whoever waits for it: see
-                       hold.c */
     int64_t max_hold; /* ns; 0: none */
     int64_t linger;   /* ns that the node stays after a release; 0: none. Not with revocable */
     int64_t least; /* ns from the grant on that the node stays, also when it is released earlier; 0:

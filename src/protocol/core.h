@@ -104,10 +104,6 @@ bool zkl__core_grants(const struct zkl__core *core);
 /* When a holder of now is to begin to watch its own node: after its first heartbeat, and not many
  * at once. */
 int64_t zkl__core_guard_at(struct zkl__core *core);
-/* Whether nodes may be sealed from now on; off: the servers do not take the list, or not our
- * identity. */
-bool zkl__core_seals(const struct zkl__core *core);
-void zkl__core_seal_off(struct zkl__core *core);
 /* A uuid that nobody else has. */
 void zkl__core_uuid(struct zkl__core *core, char out[ZKL__UUID_LENGTH + 1]);
 /* A line of the trace: "path#number", and what. */

@@ -44,7 +44,6 @@ struct zkl__node {
     char name[ZKL__NAME_MAX];   /* "": none is known */
     int64_t czxid;              /* 0: not known */
     enum zkl__fate fate;
-    bool sealed;                    /* see hold.c */
     bool stays;                     /* we may not delete it: the end of the session does */
     bool removes_duplicate;         /* the delete under way is of a second znode of ours */
     struct zkl__name_set strangers; /* names that carry our uuid and are not ours */
@@ -113,7 +112,7 @@ void zkl__replacement_on_reply(struct zkl__contender *c);
 /* The downgrade is given up. */
 void zkl__replacement_forget(struct zkl__contender *c);
 
-/* === the watch on our own znode =============================================================== */
+/* === a holder's watch on its own znode ======================================================== */
 
 struct zkl__own_watch {
     char *path;
@@ -129,7 +128,6 @@ struct zkl__own_watch {
 };
 
 void zkl__own_watch_stop(struct zkl__contender *c);
-void zkl__own_watch_send(struct zkl__contender *c);
 /* The lock is held: decides from when on the znode is watched. */
 void zkl__own_watch_hold(struct zkl__contender *c);
 void zkl__own_watch_on_time(struct zkl__contender *c);
@@ -168,7 +166,6 @@ struct zkl__predecessor {
     bool armed; /* the watch is set: on the predecessor, or on the queue's children if it may not be
                    read */
     bool changed;    /* the queue changed while a list with a watch on it was under way */
-    bool believed;   /* an announcement of its release would count */
     size_t reported; /* 1 + the queue position that the owner was last notified of; 0: none */
 };
 
@@ -260,53 +257,6 @@ bool zkl__path_conflict_seen(struct zkl__contender *c);
 /* Sends the request that reads them. False: there is nothing to read. */
 bool zkl__path_conflict_send(struct zkl__contender *c);
 void zkl__path_conflict_on_reply(struct zkl__contender *c);
-
-/* === announced release ======================================================================== */
-
-struct zkl__announcement {
-    enum zkl__announcing {
-        ZKL__ANNOUNCES_NOT,
-        ZKL__ANNOUNCES_PERHAPS, /* it waited for somebody: others may well be waiting for us */
-        ZKL__ANNOUNCES          /* with our node's delete */
-    } state;
-    /* What a grant rests on. */
-    enum zkl__evidence {
-        ZKL__EVIDENCE_LIST,         /* a list has shown us first */
-        ZKL__EVIDENCE_ANNOUNCEMENT, /* no list has: our own release is announced all the same */
-        ZKL__EVIDENCE_AT_BORDER     /* no list has, and nobody is to rely on us before one does */
-    } evidence;
-    int64_t look_at; /* when to send a list that shows us; 0: no need, or it is under way */
-};
-
-/* --- our own --------------------------------------------------------------------------------- */
-
-/* Whether a node that is made now can be announced. */
-bool zkl__announcement_seals(const struct zkl__contender *c);
-/* The lock is released: decides whether that is announced. Followers in this session need no
- * announcement. */
-void zkl__announcement_release(struct zkl__contender *c);
-/* With the node's delete. */
-bool zkl__announcement_due(const struct zkl__contender *c);
-struct zkl__op zkl__announcement_op(const struct zkl__contender *c);
-/* The delete was not done. True: for this, and it goes without it. */
-bool zkl__announcement_refused(struct zkl__contender *c, enum zkl__rc rc);
-
-/* --- the predecessor's ----------------------------------------------------------------------- */
-
-/* Whether an announcement of this predecessor would count. */
-bool zkl__announcement_believed(const struct zkl__contender *c, const char *predecessor);
-/* The predecessor has announced its release. */
-void zkl__announcement_received(struct zkl__contender *c);
-/* One of this session hands over, and may itself hold by announcement only. */
-void zkl__announcement_handed_on(struct zkl__contender *c, const struct zkl__contender *follows);
-
-/* --- while it is held ------------------------------------------------------------------------ */
-
-int64_t zkl__announcement_wake(const struct zkl__contender *c);
-void zkl__announcement_on_time(struct zkl__contender *c);
-void zkl__announcement_on_list(struct zkl__contender *c);
-void zkl__announcement_on_inspected(struct zkl__contender *c);
-void zkl__announcement_on_predecessor(struct zkl__contender *c);
 
 /* === the mark of a release ==================================================================== */
 
@@ -521,13 +471,13 @@ struct zkl__contender {
     struct zkl__predecessor predecessor;
     struct zkl__suspicion suspicion;
     struct zkl__path_conflict conflict;
-    struct zkl__announcement announcement;
     struct zkl__release_mark mark;
     struct zkl__grant grant;
     struct zkl__linger linger;
     struct zkl__peer peer;
 
     bool started, try_only;
+    bool waited; /* for somebody, so that it was there before whoever came after that */
     bool holder, jeopardy_notified;
     bool requeued; /* in this step: for statistics */
     int64_t deadline;
@@ -912,7 +862,6 @@ struct zkl__core {
     bool owes_state; /* to the port, which is called when all machines have acted on the change */
     zkl_connection_state state;
     int state_code;
-    bool seal_off; /* the servers do not take our seal */
     int64_t connected_at;
     int broken;                        /* connections in a row that were lost immediately */
     size_t set_again, set_again_bytes; /* watches, and their paths, that each of them began with */

@@ -1,209 +1,10 @@
-/* hold.c - a lock while it is held: the grant, the announced release and the mark of a release. */
+/* hold.c - a lock while it is held: the grant and the mark of a release. */
 
 #include "core_internal.h"
 #include "lease.h"
 #include "stats.h"
 
 #include <string.h>
-
-/* === announced release ======================================================================== */
-
-/* If a holder held until its release and has reason to think that somebody waits, one transaction
- * sets the data of its znode and then deletes it. So the watch of the next contender reports
- * "changed" instead of "deleted". That contender knows without a list that its predecessor held and
- * has released, and so that it is first. This is sound for these reasons:
- *  - Nobody else can write that znode. Its access list gives WRITE to a random identity that only
- *    its session has. Such a znode is sealed, and its name says so.
- *  - Its session writes it for no other reason, and never writes a duplicate of it. A contender
- *    that is revocable does not announce.
- *  - If somebody had deleted the waiter's own znode before, the waiter would have got that event
- *    first, on the same ordered connection (znode.c).
- *  - A contender that was handed the lock inside its session does not announce before it knows that
- *    its predecessor's znode is deleted (peer.handed).
- *  - The end of a reader proves nothing, because others may read beside it. Only a holder that
- *    itself waited for all kinds may announce. A session with credentials has no seal: it neither
- *    announces nor believes an announcement.
- *
- * A client that may create znodes in the queue can still forge an announcement, with a znode and an
- * identity of its own. So a holder that was granted by announcement lists after a heartbeat. Within
- * that time it would also learn that somebody has deleted its znode. It may have released by then,
- * and so have misled the next one. That ends at the border of a block of eight sequence numbers.
- * The contender behind a border is granted by announcement, too. But it lists immediately, and
- * neither announces nor hands over inside its session before its list shows it first. The counter
- * of the directory gives each number once, in the order of the queue. So znodes that a forger adds
- * only bring the next border closer. */
-
-#define LIE "somebody is before us: a release was announced that was none"
-#define BLOCK 8 /* sequence numbers that one forged announcement reaches, and the next one */
-
-/* --- our own announcement --------------------------------------------------------------------- */
-
-bool zkl__announcement_seals(const struct zkl__contender *c)
-{
-    return c->config.announces && !c->config.revocable && !c->config.acl && !c->multi &&
-           c->config.rule->waits_for == ZKL__KIND_ANY && zkl__core_seals(c->core);
-}
-
-void zkl__announcement_release(struct zkl__contender *c)
-{
-    if (c->grant.end == ZKL__GRANT_HANDED_OVER && c->node.sealed &&
-        c->announcement.state != ZKL__ANNOUNCES_NOT &&
-        c->announcement.evidence != ZKL__EVIDENCE_AT_BORDER && !c->peer.followers.first) {
-        c->announcement.state = ZKL__ANNOUNCES;
-    }
-}
-
-bool zkl__announcement_due(const struct zkl__contender *c)
-{
-    return c->announcement.state == ZKL__ANNOUNCES && !c->peer.handed;
-}
-
-/* Version 0: nobody, we included, has written our node before (PrepRequestProcessor,
- * checkAndIncVersion). */
-struct zkl__op zkl__announcement_op(const struct zkl__contender *c)
-{
-    return (struct zkl__op){
-        .kind = ZKL__OP_SET, .dir = c->config.path, .name = c->node.name, .version = 0};
-}
-
-bool zkl__announcement_refused(struct zkl__contender *c, enum zkl__rc rc)
-{
-    if (c->announcement.state != ZKL__ANNOUNCES || rc == ZKL__RC_UNKNOWN ||
-        rc == ZKL__RC_NOTAPPLIED || rc == ZKL__RC_UNSENT) {
-        return false;
-    }
-    c->announcement.state = ZKL__ANNOUNCES_NOT; /* it may not be written: then it just goes */
-    if (rc == ZKL__RC_NOAUTH) {
-        zkl__core_seal_off(c->core);
-    }
-    return true;
-}
-
-/* --- the predecessor's announcement ----------------------------------------------------------- */
-
-/* Only a holder that itself waited for all kinds may announce. */
-bool zkl__announcement_believed(const struct zkl__contender *c, const char *predecessor)
-{
-    zkl_kind kind = zkl__name_parse(predecessor).kind;
-    return (kind == ZKL_KIND_LOCK || kind == ZKL_KIND_WRITE) && zkl__name_sealed(predecessor) &&
-           zkl__core_seals(c->core) && !c->multi;
-}
-
-static enum zkl__evidence evidence_behind(const struct zkl__contender *c, const char *predecessor)
-{
-    uint32_t before = (uint32_t)zkl__name_sequence(predecessor);
-    uint32_t own = (uint32_t)zkl__name_sequence(c->node.name);
-    return before / BLOCK == own / BLOCK ? ZKL__EVIDENCE_ANNOUNCEMENT : ZKL__EVIDENCE_AT_BORDER;
-}
-
-/* Our own watch would have fired before: "watches are ordered with respect to other events" (What
- * ZooKeeper Guarantees about Watches, in the Programmer's Guide). */
-void zkl__announcement_received(struct zkl__contender *c)
-{
-    c->announcement.evidence = evidence_behind(c, zkl__predecessor_name(c));
-    c->shown_at = c->core->now;
-    zkl__grant_prove(c, "who was before us announces its release");
-}
-
-void zkl__announcement_handed_on(struct zkl__contender *c, const struct zkl__contender *follows)
-{
-    if (follows->announcement.evidence != ZKL__EVIDENCE_LIST) {
-        c->announcement.evidence = evidence_behind(c, follows->node.name);
-    }
-}
-
-/* --- while it is held ------------------------------------------------------------------------ */
-
-static void check_later(struct zkl__contender *c)
-{
-    c->announcement.look_at = c->core->now + zkl__lease_heartbeat(c->core->timeout);
-}
-
-int64_t zkl__announcement_wake(const struct zkl__contender *c)
-{
-    return c->announcement.look_at ? c->announcement.look_at : INT64_MAX;
-}
-
-void zkl__announcement_on_time(struct zkl__contender *c)
-{
-    if (zkl__announcement_wake(c) > c->core->now) {
-        return;
-    }
-    if (c->core->connected) {
-        c->announcement.look_at = 0;
-        zkl__contender_send_list(c);
-    } else {
-        check_later(c);
-    }
-}
-
-/* The lock is granted. A list shows whether the announcement was true: immediately at the border of
- * a block, otherwise within a heartbeat, as a removal by hand is noticed. */
-static void announcement_hold(struct zkl__contender *c)
-{
-    if (c->announcement.evidence == ZKL__EVIDENCE_AT_BORDER) {
-        c->announcement.look_at = c->core->now;
-        zkl__announcement_on_time(c);
-    } else if (c->announcement.evidence == ZKL__EVIDENCE_ANNOUNCEMENT) {
-        check_later(c);
-    }
-}
-
-void zkl__announcement_on_list(struct zkl__contender *c)
-{
-    const char *before = c->event->reply->rc == ZKL__RC_OK
-                             ? zkl__list_predecessor(c, c->event->reply, c->core->index)
-                             : NULL;
-    if (before && c->suspicion.state == ZKL__SUSPICION_ARISEN && zkl__inspection_begin(c)) {
-        c->suspicion.state = ZKL__SUSPICION_INSPECTED;
-        c->out->inspect = true;
-    } else if (c->event->reply->rc != ZKL__RC_OK || (before && !zkl__predecessor_set(c, before))) {
-        check_later(c);
-    } else if (before) {
-        zkl__contender_send_of_node(c, ZKL__ROLE_WATCH, ZKL__OP_EXISTS, zkl__predecessor_name(c));
-    } else {
-        c->announcement.evidence = ZKL__EVIDENCE_LIST;
-    }
-}
-
-void zkl__announcement_on_inspected(struct zkl__contender *c)
-{
-    bool seen = false;
-    const char *nearest = zkl__inspection_nearest(c, &seen);
-    zkl__inspection_pause(c);
-    if (!nearest && !c->suspicion.inspection->stale) {
-        c->announcement.evidence = ZKL__EVIDENCE_LIST;
-    } else if (c->suspicion.inspection->broken) {
-        check_later(c);
-    } else if (c->suspicion.inspection->stale) {
-        zkl__suspect(c, true);
-        zkl__contender_send_list(c);
-    } else if (seen) {
-        zkl__grant_lose(c, LIE);
-        return;
-    } else {
-        c->suspicion.state = ZKL__SUSPICION_INSPECTED;
-        c->out->inspect = true;
-        return;
-    }
-    zkl__inspection_drop(c);
-}
-
-void zkl__announcement_on_predecessor(struct zkl__contender *c)
-{
-    const char *name = zkl__predecessor_name(c);
-    enum zkl__rc rc = c->event->reply->rc;
-    bool forged = rc == ZKL__RC_OK && zkl__list_forged(c, name, &c->event->reply->stat);
-    zkl__suspect(c, forged);
-    if ((rc == ZKL__RC_OK && !forged) || rc == ZKL__RC_NOAUTH) {
-        zkl__grant_lose(c, LIE);
-    } else if (rc == ZKL__RC_NONODE ||
-               (forged && zkl__list_pass_over(c, name, &c->event->reply->stat))) {
-        zkl__contender_send_list(c);
-    } else {
-        check_later(c);
-    }
-}
 
 /* === the mark of a release ==================================================================== */
 
@@ -238,9 +39,6 @@ void zkl__announcement_on_predecessor(struct zkl__contender *c)
  *    creates of children: PrepRequestProcessor, pRequest2TxnCreate). So nobody queued in between.
  *    This one is for contenders that came and left while another one held.
  *  - The predecessor hands over in this session, and config.mark is set for it as well.
- * An announced release is not enough. A contender without config.mark may announce, and
- * its own grant reported no crash. So the directory is read after an announcement. If it has no
- * mark of that release, the queue is listed, because the announcement may be forged.
  *
  * Otherwise the grant is unclean, after config.delay. A contender concludes this only from a read
  * that was sent after the list that shows it first. An earlier one may be older than the release.
@@ -314,10 +112,6 @@ static void note_mark(struct zkl__release_mark *mark, const struct zkl__reply *r
 static void conclude_unclean(struct zkl__contender *c)
 {
     bool delays = c->config.delay > 0;
-    if (c->announcement.evidence != ZKL__EVIDENCE_LIST) {
-        zkl__contender_move(c, ZKL__LISTING, "the announced release left no mark");
-        return;
-    }
     if (delays && c->try_only) {
         zkl__contender_fail(c, ZKL_EBUSY, 0,
                             "the last holder did not release, and delay_after_crash_ms begins");
@@ -497,7 +291,6 @@ static void notify_granted(struct zkl__contender *c)
 void zkl__grant_give(struct zkl__contender *c)
 {
     zkl__contender_move(c, ZKL__HELD, "nobody before us, and a lease");
-    announcement_hold(c);
     zkl__own_watch_hold(c);
     notify_granted(c);
 }
@@ -556,7 +349,6 @@ void zkl__grant_on_release(struct zkl__contender *c)
         keep_znode(c);
     }
     zkl__mark_leave(c);
-    zkl__announcement_release(c);
     zkl__replacement_forget(c);
     zkl__node_remember_duplicate(&c->node);
     zkl__own_watch_stop(c); /* our delete uses the watch up */

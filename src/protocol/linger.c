@@ -279,15 +279,13 @@ static bool comes_behind(const struct zkl__contender *c)
     return waits_on_server(c) && !follows_nobody(c);
 }
 
-/* A list has shown us first: what rests on an announcement alone must not be passed on for long
- * (announced release, above). The release mark would name our znode, and those behind the
- * follower's would miss the name of that one. A keeper whose znode somebody has deleted by hand may
- * not know that yet. */
+/* The release mark would name our znode, and those behind the follower's would miss the name of
+ * that one. A keeper whose znode somebody has deleted by hand may not know that yet. */
 static bool may_gather(const struct zkl__contender *c)
 {
     const struct zkl__contender *next = zkl__peers_first_follower(c);
     return c->linger.state == ZKL__LINGER_OFF && !c->config.mark && !c->linger.view->keeper &&
-           !c->linger.view->strangers && c->announcement.evidence == ZKL__EVIDENCE_LIST &&
+           !c->linger.view->strangers &&
            (next ? may_follow(c, next) : zkl__peers_others(c, comes_behind));
 }
 
@@ -480,9 +478,7 @@ void zkl__linger_on_event(struct zkl__contender *c)
 {
     const char *why = "the queue has changed";
     if (c->linger.state == ZKL__LINGER_ARMED) {
-        c->announcement.state = ZKL__ANNOUNCES_PERHAPS;
         if (c->state == ZKL__LINGERING) {
-            zkl__announcement_release(c);
             end_cached(c, ZKL__LINGER_YIELDING, why);
         } else {
             move_linger(c, ZKL__LINGER_YIELDING, why);

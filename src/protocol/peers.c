@@ -359,7 +359,7 @@ static bool may_hand_over(const struct zkl__core *core, const struct zkl__conten
                           const struct zkl__contender *follower)
 {
     return follows->grant.end == ZKL__GRANT_HANDED_OVER && core->connected &&
-           zkl__core_leased(core) && follows->announcement.evidence != ZKL__EVIDENCE_AT_BORDER &&
+           zkl__core_leased(core) &&
            !(follower->config.rule->waits_for & ~follows->config.rule->waits_for) &&
            follower->node.czxid && (follows->config.mark || !follower->config.mark) &&
            follower->retry.at <= core->now &&
@@ -405,7 +405,6 @@ bool zkl__peers_check(struct zkl__core *core, struct zkl__contender *follower,
     } else if (!handed && follows->mark.state != ZKL__MARK_WRITES &&
                may_hand_over(core, follows, follower)) {
         follower->peer.handed = true;
-        zkl__announcement_handed_on(follower, follows);
         *news = ZKL__CE_HANDED;
     } else if (!handed) {
         zkl__peers_unfollow(follower);

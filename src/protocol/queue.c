@@ -39,7 +39,7 @@ static bool name_conflicts(const struct zkl__contender *c, const char *name)
  * is. */
 static bool is_mine(const struct zkl__contender *c, const char *name)
 {
-    return strncmp(name, "_c_", 3) == 0 && zkl__uuid_same(name + 3, c->node.uuid) &&
+    return strncmp(name, "_c_", 3) == 0 && strncmp(name + 3, c->node.uuid, ZKL__UUID_LENGTH) == 0 &&
            zkl__name_parse(name).uuid && strlen(name) < ZKL__NAME_MAX &&
            !zkl__name_set_has(&c->node.strangers, name);
 }
@@ -497,7 +497,6 @@ void zkl__predecessor_wait_for(struct zkl__contender *c, const char *name)
     }
     zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
     c->predecessor.access = ZKL__ACCESS_GET;
-    c->predecessor.believed = zkl__announcement_believed(c, name);
     if (zkl__peers_follow(c, name)) {
         zkl__mark_behind(c, name);
         zkl__contender_move(c, ZKL__WATCHING, name);
@@ -532,7 +531,7 @@ static void report_position(struct zkl__contender *c, size_t follows)
  * later. */
 static void inspect_before_refusal(struct zkl__contender *c)
 {
-    c->announcement.state = ZKL__ANNOUNCES_PERHAPS;
+    c->waited = true;
     zkl__suspect(c, true);
     if (zkl__inspection_begin(c)) {
         c->suspicion.inspection->batch = limit_of(c) < MOST ? limit_of(c) + 1 : MOST;
@@ -590,10 +589,6 @@ static void watch_predecessor(struct zkl__contender *c)
 {
     if (!c->try_only) {
         c->out->watches[ZKL__WATCHED_PREDECESSOR] = ZKL__WATCH_ON;
-        if (c->predecessor.believed) {
-            zkl__own_watch_send(
-                c); /* before the other one, whose answer says that both watches are set */
-        }
     }
     struct zkl__op get = {
         .kind = ZKL__OP_GET, .dir = c->config.path, .name = zkl__predecessor_name(c)};
@@ -624,14 +619,8 @@ void zkl__predecessor_on_event(struct zkl__contender *c)
     if (c->state != ZKL__WATCHING) {
         return; /* it went on by what else it read */
     }
-    bool announced = c->event->watch == ZKL__WATCH_CHANGED && c->predecessor.believed &&
-                     c->predecessor.armed && c->own.armed;
     c->predecessor.armed = false;
-    if (announced) {
-        zkl__announcement_received(c);
-    } else {
-        zkl__contender_move(c, ZKL__LISTING, "who was before us went or changed");
-    }
+    zkl__contender_move(c, ZKL__LISTING, "who was before us went or changed");
 }
 
 /* A child of the queue came or went. Of a predecessor that may not be read we know no more than
@@ -742,10 +731,8 @@ static void on_stat_of_hidden(struct zkl__contender *c)
 void zkl__predecessor_on_reply(struct zkl__contender *c)
 {
     enum zkl__rc rc = c->event->reply->rc;
-    if (c->state == ZKL__HELD) {
-        zkl__announcement_on_predecessor(c);
-    } else if (c->predecessor.access == ZKL__ACCESS_STAT &&
-               (c->state == ZKL__WATCHING || c->state == ZKL__LISTING)) {
+    if (c->predecessor.access == ZKL__ACCESS_STAT &&
+        (c->state == ZKL__WATCHING || c->state == ZKL__LISTING)) {
         on_stat_of_hidden(c);
     } else if (c->state != ZKL__WATCHING) {
         return; /* it went meanwhile */
@@ -792,7 +779,7 @@ static void fail_by_conflict(struct zkl__contender *c)
  * own and fails. */
 bool zkl__path_conflict_seen(struct zkl__contender *c)
 {
-    if (c->announcement.state != ZKL__ANNOUNCES_NOT || c->conflict.stage == ZKL__CONFLICT_NONE) {
+    if (c->waited || c->conflict.stage == ZKL__CONFLICT_NONE) {
         return false;
     }
     const struct zkl__list_index *index = c->core->index;

@@ -811,22 +811,6 @@ void zkl__core_free(struct zkl__core *core)
     zkl__free(&heap, core);
 }
 
-void zkl__core_unseal(struct zkl__core *core)
-{
-    core->config.seal = NULL;
-}
-
-bool zkl__core_seals(const struct zkl__core *core)
-{
-    return core->config.seal && !core->seal_off;
-}
-
-void zkl__core_seal_off(struct zkl__core *core)
-{
-    zkl__core_trace(core, NULL, "seals nothing any more");
-    core->seal_off = true;
-}
-
 const struct zkl__stats *zkl__core_stats(const struct zkl__core *core)
 {
     return &core->stats;

@@ -52,9 +52,6 @@ struct zkl__core_config {
     size_t ops_max;
     uint64_t names_key; /* random: so that nobody can choose names that meet in a table */
     uint8_t seed[16];   /* uuids are made from it: never the same twice in the world */
-    /* For znodes that only this session may write; kept by the owner while the core lives. NULL:
-     * there is no such list. */
-    const zkl_acl *seal;
     /* For the simulator, whose queues are short: of the contenders in a queue so many may send a
      * create alone as this part of them (peers.c); 0: an eighth. */
     size_t unlisted_part;
@@ -65,9 +62,6 @@ struct zkl__core *zkl__core_new(const struct zkl__core_config *config,
                                 const struct zkl__port *port);
 /* Only when idle, or when the store is closed: whatever is left is dropped without a word. */
 void zkl__core_free(struct zkl__core *core);
-/* Nothing that is made from now on is sealed: the servers do not take the session's own identity.
- * Between two steps. */
-void zkl__core_unseal(struct zkl__core *core);
 
 /* --- events ---------------------------------------------------------------------------------- */
 

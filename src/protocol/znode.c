@@ -23,6 +23,10 @@ void zkl__node_new_attempt(struct zkl__contender *c)
 {
     struct zkl__node *node = &c->node;
     zkl__core_uuid(c->core, node->uuid);
+    if (!c->config.revocable) {
+        zkl__uuid_refuse_requests(node->uuid);
+    }
+    zkl__name_prefix(node->prefix, node->uuid, c->config.rule->tag);
     node->name[0] = '\0';
     node->removes_duplicate = false;
     node->czxid = 0;
@@ -74,7 +78,7 @@ struct zkl__op zkl__create_op(const struct zkl__contender *c)
                             .data = c->config.metadata,
                             .size = strlen(c->config.metadata),
                             .mode = ZKL__EPHEMERAL_SEQUENTIAL,
-                            .acl = c->node.sealed ? c->core->config.seal : c->config.acl};
+                            .acl = c->config.acl};
 }
 
 struct zkl__op zkl__delete_op(const struct zkl__contender *c)
@@ -83,23 +87,11 @@ struct zkl__op zkl__delete_op(const struct zkl__contender *c)
         .kind = ZKL__OP_DELETE, .dir = c->config.path, .name = c->node.name, .version = -1};
 }
 
-/* The znode gets its name when it is created, not when the attempt begins: by then the session may
- * have another identity, or none. */
-static void name_node(struct zkl__contender *c)
-{
-    c->node.sealed = zkl__announcement_seals(c);
-    if (c->node.sealed) {
-        zkl__uuid_seal(c->node.uuid);
-    }
-    zkl__name_prefix(c->node.prefix, c->node.uuid, c->config.rule->tag);
-}
-
 /* A contender that waits for nobody needs the list only if its create was sent twice: the reply to
  * the create shows that its znode exists. */
 void zkl__node_send_create(struct zkl__contender *c)
 {
     if (c->state == ZKL__NEW) {
-        name_node(c);
         zkl__contender_move(c, ZKL__CREATING, "asks for a place and the list together");
     } else if (zkl__node_unsure(&c->node)) {
         c->node.fate = ZKL__FATE_TWICE;
@@ -128,17 +120,6 @@ static bool is_created_name(const struct zkl__contender *c, const char *name)
     size_t length = strlen(c->node.prefix);
     return name && strncmp(name, c->node.prefix, length) == 0 && name[length] &&
            strlen(name) < ZKL__NAME_MAX;
-}
-
-/* The server refused this copy of the create. That says nothing of an earlier copy whose reply was
- * lost: a server that took the seal may have applied it. So the uuid stays, and the list behind the
- * next create shows all znodes that carry it. */
-static void create_unsealed(struct zkl__contender *c)
-{
-    c->node.sealed = false;
-    zkl__uuid_unseal(c->node.uuid);
-    zkl__name_prefix(c->node.prefix, c->node.uuid, c->config.rule->tag);
-    zkl__core_trace(c->core, c, "the servers take no seal: again without one");
 }
 
 /* Notes what the reply says of the znode. False: it does not name one of ours. */
@@ -175,10 +156,6 @@ void zkl__node_on_create(struct zkl__contender *c)
         return; /* not wanted any more */
     } else if (reply->rc == ZKL__RC_NONODE) {
         directory_missing(c);
-    } else if (reply->rc == ZKL__RC_INVALIDACL && c->node.sealed) {
-        zkl__core_seal_off(c->core); /* no digest scheme there (PrepRequestProcessor, fixupACL): as
-                                        the others do it */
-        create_unsealed(c);
     } else if (reply->rc == ZKL__RC_NODEEXISTS && zkl__node_unsure(&c->node) && !c->multi) {
         /* Perhaps somebody saw our uuid in a znode of ours and made this one by hand. The refusal
          * is a committed write, so the list behind it shows ours. */
@@ -525,7 +502,7 @@ void zkl__replacement_forget(struct zkl__contender *c)
     }
 }
 
-/* === the watch on our own znode =============================================================== */
+/* === a holder's watch on its own znode ======================================================== */
 
 void zkl__own_watch_stop(struct zkl__contender *c)
 {
@@ -535,7 +512,7 @@ void zkl__own_watch_stop(struct zkl__contender *c)
     c->own.armed = false;
 }
 
-void zkl__own_watch_send(struct zkl__contender *c)
+static void send_own_watch(struct zkl__contender *c)
 {
     struct zkl__watch *watch = &c->watches[ZKL__WATCHED_OWN];
     if (c->own.armed || (c->under_way & UNDER_WAY(ZKL__ROLE_OWN_WATCH)) ||
@@ -554,8 +531,6 @@ void zkl__own_watch_send(struct zkl__contender *c)
 
 void zkl__own_watch_hold(struct zkl__contender *c)
 {
-    c->own.armed =
-        c->own.armed && !c->config.revocable; /* a request while it waited is reported now */
     c->own.guard = ZKL__GUARD_LATER;
     c->own.guard_at = zkl__core_guard_at(c->core);
 }
@@ -576,7 +551,7 @@ void zkl__own_watch_advance(struct zkl__contender *c)
 {
     if ((c->config.revocable || c->own.guard == ZKL__GUARD_NOW) &&
         c->replacement.state == ZKL__REPLACING_NOT) {
-        zkl__own_watch_send(c);
+        send_own_watch(c);
     }
 }
 
@@ -595,15 +570,10 @@ static bool shows_another(const struct zkl__contender *c)
     return reply->rc == ZKL__RC_OK && !zkl__is_own(&reply->stat, c->core->session_id);
 }
 
-static bool shows_removal(const struct zkl__contender *c)
-{
-    return c->event->reply->rc == ZKL__RC_NONODE || shows_another(c);
-}
-
 static void on_reply_while_held(struct zkl__contender *c)
 {
     const struct zkl__reply *reply = c->event->reply;
-    if (shows_removal(c)) {
+    if (reply->rc == ZKL__RC_NONODE || shows_another(c)) {
         zkl__node_removed(c);
     } else if (reply->rc == ZKL__RC_OK) {
         if (is_revoke_request(c, reply)) {
@@ -628,16 +598,11 @@ static void on_reply_while_held(struct zkl__contender *c)
 
 /* --- its events and replies ------------------------------------------------------------------- */
 
-/* Our own node went, most likely. */
 void zkl__own_watch_on_event(struct zkl__contender *c)
 {
-    bool deleted = c->event->watch == ZKL__WATCH_DELETED;
     c->own.armed = false;
-    if (deleted && (c->state == ZKL__WATCHING || zkl__contender_is_first(c))) {
-        zkl__node_removed(c); /* a list would show another znode that has its name now */
-    } else if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING) {
-        zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
-        zkl__contender_move(c, ZKL__LISTING, "our own node went or changed");
+    if (c->event->watch == ZKL__WATCH_DELETED && zkl__contender_keeps(c)) {
+        zkl__node_removed(c);
     }
 }
 
@@ -647,8 +612,6 @@ void zkl__own_watch_on_reply(struct zkl__contender *c)
                    c->watches[ZKL__WATCHED_OWN].entry.link; /* the event may have been here first */
     if (zkl__contender_keeps(c)) {
         on_reply_while_held(c);
-    } else if (shows_removal(c) && c->state == ZKL__WATCHING && zkl__node_known(&c->node)) {
-        zkl__node_removed(c);
     }
     if (shows_another(c)) {
         c->out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_OFF; /* our delete will not use it up */
@@ -658,8 +621,8 @@ void zkl__own_watch_on_reply(struct zkl__contender *c)
 /* === the end, until no znode of ours is left ================================================== */
 
 /* The end of a contender, until no znode of ours is left. One transaction deletes the
- * znode, announces the release, and writes the release mark. A
- * search finds znodes that a create made whose response was lost. */
+ * znode and writes the release mark. A search finds znodes that a create made whose response was
+ * lost. */
 
 /* A request under way may create a znode of ours. */
 static bool may_yet_make(const struct zkl__contender *c)
@@ -680,9 +643,6 @@ static void send_delete(struct zkl__contender *c)
     size_t count = 0;
     if (zkl__mark_due(c)) {
         parts[count++] = zkl__mark_op(c);
-    }
-    if (zkl__announcement_due(c)) {
-        parts[count++] = zkl__announcement_op(c);
     }
     parts[count++] = remove;
     zkl__contender_send(
@@ -759,11 +719,9 @@ void zkl__cleanup_on_reply(struct zkl__contender *c)
         node_on_duplicate(&c->node, rc);
     } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NONODE) {
         c->node.name[0] = '\0';
-        c->announcement.state = ZKL__ANNOUNCES_NOT;
         c->mark.state = ZKL__MARK_UNKNOWN;
         c->retry.pause = 0;
-    } else if (!zkl__mark_refused(c, c->event->reply) && rc != ZKL__RC_UNKNOWN &&
-               !zkl__announcement_refused(c, rc)) {
+    } else if (!zkl__mark_refused(c, c->event->reply) && rc != ZKL__RC_UNKNOWN) {
         on_refused(c);
     }
 }

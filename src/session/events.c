@@ -122,23 +122,8 @@ static void on_suspended(void *ctx)
     step(ctx, (struct zkl__event){.kind = ZKL__EV_SUSPENDED});
 }
 
-/* A store without a seal follows. */
-static void unseal(zkl_session *session)
-{
-    pthread_mutex_lock(&session->mutex);
-    session->seal.on = false;
-    zkl__core_unseal(session->core);
-    log_line(session, ZKL_LOG_INFO, "session",
-             "the servers take no digest credentials: again, without znodes that this session "
-             "alone may write");
-    pthread_mutex_unlock(&session->mutex);
-}
-
 static void on_expired(void *ctx, enum zkl__end end)
 {
-    if (end == ZKL__END_SEAL) {
-        unseal(ctx);
-    }
     step(ctx, (struct zkl__event){.kind = ZKL__EV_EXPIRED,
                                   .code = end == ZKL__END_AUTH ? ZKL_EAUTH : ZKL_ELOST});
 }
@@ -330,7 +315,6 @@ static int replace_store(zkl_session *session, struct zkl__store *old, struct zk
         .auth_scheme = options->auth_scheme,
         .auth = options->auth,
         .auth_size = options->auth_size,
-        .seal = session->seal.on ? session->seal.credentials : NULL,
         .acl = options->acl,
         .tls = options->tls,
         .tls_host = options->tls_host,

@@ -10,44 +10,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* === the seal ================================================================================= */
-
-/* Everybody may do what may be done to an open znode but write it; who deletes it is the
- * directory's affair. Nobody may change this list, for to administer is to write. */
-static void make_list(struct zkl__seal *seal)
-{
-    seal->entries[0] =
-        (zkl_acl_entry){ZKL_PERM_READ | ZKL_PERM_CREATE | ZKL_PERM_DELETE, "world", "anyone"};
-    seal->entries[1] = (zkl_acl_entry){ZKL_PERM_WRITE, "digest", seal->identity};
-    seal->acl = (zkl_acl){2, seal->entries};
-}
-
-bool zkl__seal_make(struct zkl__seal *seal, const zkl_session_options *options)
-{
-    uint8_t secret[ZKL__SEAL_DIGITS / 2];
-    if (options->auth_scheme || options->tls || options->sasl || options->acl) {
-        return true;
-    }
-    if (getrandom(secret, sizeof secret, 0) != sizeof secret) {
-        return false;
-    }
-    size_t at = strlen(ZKL__SEAL_USER), room = sizeof seal->credentials;
-    memcpy(seal->credentials, ZKL__SEAL_USER, at);
-    for (size_t i = 0; i < sizeof secret; i++) {
-        at += (size_t)snprintf(seal->credentials + at, room - at, "%02x", secret[i]);
-    }
-    explicit_bzero(secret, sizeof secret);
-    zkl__digest_identity(seal->identity, seal->credentials, strlen(seal->credentials));
-    make_list(seal);
-    seal->on = true;
-    return true;
-}
-
-void zkl__seal_wipe(struct zkl__seal *seal)
-{
-    explicit_bzero(seal->credentials, sizeof seal->credentials);
-}
-
 /* === making a session ========================================================================= */
 
 static void *plain_alloc(void *payload, size_t size)
@@ -102,11 +64,9 @@ static int make_core(zkl_session *session)
         .ops_max = session->store_ops->ops_max,
     };
     if (getrandom(config.seed, sizeof config.seed, 0) != sizeof config.seed ||
-        getrandom(&config.names_key, sizeof config.names_key, 0) != sizeof config.names_key ||
-        !zkl__seal_make(&session->seal, options)) {
+        getrandom(&config.names_key, sizeof config.names_key, 0) != sizeof config.names_key) {
         return ZKL_ELIMIT;
     }
-    config.seal = session->seal.on ? &session->seal.acl : NULL;
     struct zkl__port port = zkl__session_port(session);
     session->core = zkl__core_new(&config, &port);
     return session->core ? ZKL_OK : ZKL_ENOMEM;
@@ -174,7 +134,6 @@ void zkl__session_free(zkl_session *session)
     zkl__signal_deinit(&session->status.changed);
     pthread_mutex_destroy(&session->mutex);
     zkl__settings_free(&session->settings, &heap);
-    zkl__seal_wipe(&session->seal);
     zkl__free(&heap, session);
 }
 

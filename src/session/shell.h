@@ -9,7 +9,6 @@
 
 #include "alarm.h"
 #include "callback.h"
-#include "digest.h"
 #include "error.h"
 #include "list.h"
 #include "options.h"
@@ -200,27 +199,6 @@ struct zkl__object {
 void zkl__session_add(zkl_session *session, struct zkl__object *object);    /* session mutex held */
 void zkl__session_remove(zkl_session *session, struct zkl__object *object); /* session mutex held */
 
-/* === the seal ================================================================================= */
-
-/* An identity that is this session's own and nobody else's, and the access list with which
- * only it may write a znode. */
-
-#define ZKL__SEAL_USER "zklock:" /* what audit logs of the servers show */
-#define ZKL__SEAL_DIGITS 32      /* hexadecimal: 128 random bits */
-
-struct zkl__seal {
-    bool on;
-    char credentials[sizeof ZKL__SEAL_USER + ZKL__SEAL_DIGITS]; /* of the digest scheme */
-    char identity[sizeof ZKL__SEAL_USER + ZKL__SEAL_DIGITS + ZKL__DIGEST_ROOM];
-    zkl_acl_entry entries[2];
-    zkl_acl acl; /* points into it: not to be moved */
-};
-
-/* Off where the user says who may do what: with credentials, a transport that brings them, or an
- * access list of his. False: the kernel has no random bytes. */
-bool zkl__seal_make(struct zkl__seal *seal, const zkl_session_options *options);
-void zkl__seal_wipe(struct zkl__seal *seal);
-
 /* === the session ============================================================================== */
 
 #define ZKL__NOTICES 16 /* changes of state kept for a state_fn that is slow */
@@ -253,8 +231,7 @@ struct zkl_session {
     uint64_t process; /* zkl__process */
     struct zkl__settings settings;
     const struct zkl__store_ops *store_ops;
-    char whoami[128];      /* "host:pid" of this process: the default metadata */
-    struct zkl__seal seal; /* switched off under the mutex, when the servers refuse it */
+    char whoami[128]; /* "host:pid" of this process: the default metadata */
 
     atomic_uint refs;
     pthread_mutex_t mutex; /* guards everything below; taken before any lock of a store's */

@@ -225,7 +225,6 @@ static void store_free(struct zkl__store *store)
     free_items(&heap, &store->queue);
     free_items(&heap, &store->faults.lost);
     zkl__free(&heap, store->who.auth);
-    zkl__free(&heap, store->who.seal);
     zkl__free(&heap, store);
 }
 
@@ -237,11 +236,8 @@ static bool take_credentials(struct zkl__store *store, const struct zkl__store_c
     if (digest) {
         who->auth = zkl__memory_identity(&store->heap, config->auth, config->auth_size);
     }
-    if (config->seal) {
-        who->seal = zkl__memory_identity(&store->heap, config->seal, strlen(config->seal));
-    }
     who->acl = config->acl ? config->acl : who->auth ? &zkl__store_creator_only : NULL;
-    return (who->auth || !digest) && (who->seal || !config->seal);
+    return who->auth || !digest;
 }
 
 /* Enqueues the first events of a session. A scheme that the server does not know ends it, as there.

@@ -78,8 +78,7 @@ bool zkl__memory_permits(const struct zkl__memory_node *node, const struct zkl__
     bool permitted = !node->acl;
     for (size_t i = 0; node->acl && i < node->acl->count && !permitted; i++) {
         const zkl_acl_entry *entry = &node->acl->entries[i];
-        permitted = (entry->perms & perm) != 0 &&
-                    (is_world(entry) || names(entry, who->auth) || names(entry, who->seal));
+        permitted = (entry->perms & perm) != 0 && (is_world(entry) || names(entry, who->auth));
     }
     return permitted;
 }

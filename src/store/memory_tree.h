@@ -38,7 +38,6 @@ struct zkl__memory_tree {
 struct zkl__memory_who {
     int64_t session_id; /* 0: a stranger */
     char *auth;         /* by its credentials: what entries of scheme "auth" mean; NULL: none */
-    char *seal;         /* by its seal; NULL: none */
     const zkl_acl *acl; /* default of creates; NULL: open */
 };
 

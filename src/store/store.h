@@ -41,8 +41,7 @@ struct zkl__connection {
 
 enum zkl__end {
     ZKL__END_EXPIRED,
-    ZKL__END_AUTH, /* the credentials were refused */
-    ZKL__END_SEAL  /* the seal was: to be opened again without one */
+    ZKL__END_AUTH /* the credentials were refused */
 };
 
 struct zkl__store_events {
@@ -65,10 +64,6 @@ struct zkl__store_config {
     const char *auth_scheme;
     const void *auth;
     size_t auth_size;
-    /* "user:password" of the digest scheme, this session's own and nobody else's. It is not what an
-     * access list means by the scheme "auth": without credentials that is refused as ever. Not
-     * together with auth, tls or sasl. NULL: none. */
-    const char *seal;
     const zkl_acl *acl; /* default of creates; NULL: open, or creator-only with auth */
     const char *tls;    /* as in the options of a session; the in-process store takes no notice */
     const char *tls_host;

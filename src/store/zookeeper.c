@@ -134,24 +134,19 @@ static bool probe(struct zkl__store *store)
 /* Credentials go out before anybody can submit, for the library puts them in front of its queue,
  * which would cut a request in two that is half sent. Not in open: the library refuses them
  * whenever its last attempt to connect has just failed (ZOOKEEPER-800). From then on it sends them
- * itself, first of all, on every connection. True: that was done, so the session may come up. A
- * probe is sent behind a user's credentials, and its response shows that they were accepted.
- * Nothing waits for a seal: a server that refuses it reads nothing behind it, and zkl_session_open
- * sends a request before it returns. */
-static bool prove(struct zkl__store *store)
+ * itself, first of all, on every connection. A probe is sent behind them, and its response shows
+ * that they were accepted. */
+static void prove(struct zkl__store *store)
 {
     const struct zkl__store_config *config = &store->config;
     if (!store->auth_given) {
         if (zoo_add_auth(store->zh, config->auth_scheme, config->auth, (int)config->auth_size, NULL,
                          NULL) != ZOK) {
-            return false; /* the connection is lost already: with the next one */
+            return; /* the connection is lost already: with the next one */
         }
         store->auth_given = true;
     }
-    if (!config->seal) {
-        probe(store);
-    }
-    return config->seal;
+    probe(store);
 }
 
 /* True: the session was notified that it is connected, and must be notified that it is not. With
@@ -192,7 +187,10 @@ static void on_connected(struct zkl__store *store)
     store->linked = true;
     store->ever = true;
     bool proven = !store->config.auth_scheme || store->fresh_reported;
-    unlock_and_report(store, store->phase == ZK_OPEN && (proven || prove(store)));
+    if (store->phase == ZK_OPEN && !proven) {
+        prove(store);
+    }
+    unlock_and_report(store, store->phase == ZK_OPEN && proven);
 }
 
 static void on_ended(struct zkl__store *store, enum zkl__end end)
@@ -224,7 +222,7 @@ static void on_session(struct zkl__store *store, int state)
     } else if (state == ZOO_EXPIRED_SESSION_STATE) {
         on_ended(store, ZKL__END_EXPIRED);
     } else if (state == ZOO_AUTH_FAILED_STATE) {
-        on_ended(store, store->config.seal ? ZKL__END_SEAL : ZKL__END_AUTH);
+        on_ended(store, ZKL__END_AUTH);
     } else {
         on_lost(store);
     }
@@ -305,11 +303,6 @@ static bool take_config(struct zkl__store *store, const struct zkl__store_config
     *own = *config;
     if (!own->acl) {
         own->acl = own->auth_scheme ? &zkl__store_creator_only : &open_to_all;
-    }
-    if (own->seal) {
-        own->auth_scheme = "digest";
-        own->auth = own->seal;
-        own->auth_size = strlen(own->seal);
     }
     if (!zkl__zk_split(&store->hosts, &store->chroot, &store->heap, own->servers)) {
         return false;

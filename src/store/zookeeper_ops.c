@@ -317,11 +317,6 @@ static void multi_done(int rc, const void *data)
 
 /* --- sending --------------------------------------------------------------------------------- */
 
-/* The server knows a seal for credentials and would put it where a list says "auth", whose znodes
- * nobody could access once the session has ended. So that entry is sent as one that every server
- * refuses, at the same place among its checks: a digest without a user. */
-static const zkl_acl_entry invalid = {ZKL_PERM_ALL, "digest", ""};
-
 /* The strings stay the caller's: the library serialises them before its call returns. */
 static bool acl_make(struct ACL_vector *out, const struct zkl__store *store,
                      const struct zkl__op *op)
@@ -330,8 +325,7 @@ static bool acl_make(struct ACL_vector *out, const struct zkl__store *store,
     out->count = (int32_t)acl->count;
     out->data = zkl__zalloc(&store->heap, acl->count * sizeof *out->data + 1);
     for (size_t i = 0; out->data && i < acl->count; i++) {
-        bool refused = store->config.seal && strcmp(acl->entries[i].scheme, "auth") == 0;
-        const zkl_acl_entry *entry = refused ? &invalid : &acl->entries[i];
+        const zkl_acl_entry *entry = &acl->entries[i];
         out->data[i].perms = entry->perms;
         out->data[i].id.scheme = (char *)(uintptr_t)entry->scheme;
         out->data[i].id.id = (char *)(uintptr_t)entry->id;

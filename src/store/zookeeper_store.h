@@ -75,7 +75,7 @@ struct zkl__store {
     zkl_heap heap;
     struct zkl__store_events events;
     void *ctx;
-    struct zkl__store_config config; /* with its default list; a seal is its credentials */
+    struct zkl__store_config config; /* with its default list */
     int log_slot;                    /* -1: none */
     log_callback_fn log_fn;
     pthread_mutex_t complaint_mutex;    /* nothing is called with it held */

@@ -92,7 +92,9 @@ true_that "at once without a server" [ $(($(now_ms) - begin)) -lt 8000 ] # of te
 mkfifo -m 600 "$work/secret"
 exec 7<>"$work/secret"
 background zklock -s 127.0.0.1:1 --auth-file "$work/secret" run signals true 7<&-
-catches_term() { (((0x$(awk '/^SigCgt:/ { print $2 }' "/proc/$pid/status") >> 14) & 1)); }
+catches_term() { # not the shell, which catches it until it is zklock
+    [ "$(cat "/proc/$pid/comm")" = zklock ] && (((0x$(awk '/^SigCgt:/ { print $2 }' "/proc/$pid/status") >> 14) & 1))
+}
 await "zklock to catch TERM" catches_term
 kill "$pid"
 echo digest:user:secret >&7

@@ -38,10 +38,6 @@ static const struct {
      "acquire, hand over: sessions open later",
      {.extra = "connection_throttle_tokens=2\nconnection_throttle_fill_time=2000\nconnection_throttle_fill_count=2"},
      "connection_rejected"},
-    {"`enforce.auth.enabled=true`, `digest`",
-     "acquire, hand over: the session's own identity is enough",
-     {.extra = "enforce.auth.enabled=true\nenforce.auth.schemes=digest"},
-     NULL},
     {"IPv6 (`[::1]:2181`)", "acquire, hand over; `doctor` is content", {.ipv6 = true}, NULL},
     {"`skipACL=yes`", "acquire, hand over", {.extra = "skipACL=yes"}, NULL},
 };
@@ -56,6 +52,26 @@ TEST(test_usual)
         ensemble_stop(e);
         holds(usual[i].name, usual[i].what);
     }
+}
+
+/* A session without credentials sends none. */
+TEST(test_enforced_authentication)
+{
+    struct ensemble *e =
+        begin(&(struct ensemble_options){.extra = "enforce.auth.enabled=true\nenforce.auth.schemes=digest"});
+    zkl_error err;
+    CU_ASSERT_EQUAL(try_session(ensemble_servers(e), TIMEOUT, TICK, &err), ZKL_ECONNECT);
+    zkl_session_options options = contest_options(TIMEOUT, TICK);
+    zkl_session *session;
+    options.auth_scheme = "digest";
+    options.auth = "ann:secret";
+    options.auth_size = strlen(options.auth);
+    ASSERT_OK_FATAL(zkl_session_open(&session, ensemble_servers(e), &options, NULL));
+    contest_once(session, "/enforced");
+    ASSERT_OK(zkl_session_close(session, SOON));
+    ensemble_stop(e);
+    holds("`enforce.auth.enabled=true`, `digest`",
+          "with credentials acquire; without, `zkl_session_open` returns `ZKL_ECONNECT`");
 }
 
 TEST(test_ticks)

@@ -347,10 +347,8 @@ static bool open_session(struct stage *stage, int slot)
 {
     static const zkl_acl_entry anyone = {ZKL_PERM_ALL, "world", "anyone"};
     static const zkl_acl open = {1, &anyone};
-    bool sealed = stage->script->features & SCRIPT_SEALS;
     struct world_plan plan = {.chroot = (stage->script->features & SCRIPT_CHROOT) ? stage->chroot : "",
-                              .identity = sealed ? NULL : script_identity(slot),
-                              .seal = sealed ? script_seal(slot) : NULL,
+                              .identity = script_identity(slot),
                               .acl = stage->script->default_acl ? NULL : &open,
                               .cuts = stage->script->features & SCRIPT_CUTS};
     if (stage->count == PLAY_SESSIONS) {

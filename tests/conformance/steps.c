@@ -1,5 +1,4 @@
 #include "dice.h"
-#include "digest.h"
 #include "steps.h"
 
 #include <stdio.h>
@@ -18,7 +17,6 @@ struct maker {
     struct script *script;
     const struct script_options *options;
     uint64_t random;
-    int slot; /* whose burst is being made */
     bool cut[SCRIPT_SLOTS];
     char known[KNOWN]
               [SCRIPT_PATH]; /* of nodes that are probably there, so that operations meet; the first is the base */
@@ -83,25 +81,8 @@ static const zkl_acl_entry odd_entries[] = {
     {ZKL_PERM_ALL, "digest", ":"},      {ZKL_PERM_ALL, "digest", "::x"},   {ZKL_PERM_ALL, "", ""},
 };
 
-static const zkl_acl *sealed_acl(struct maker *m)
+static const zkl_acl *some_acl(struct maker *m)
 {
-    const char *seal = script_seal(m->slot);
-    char *identity = keep(m, strlen(seal) + ZKL__DIGEST_ROOM);
-    zkl__digest_identity(identity, seal, strlen(seal));
-    zkl_acl_entry *list = keep(m, 2 * sizeof *list);
-    list[0] = (zkl_acl_entry){ZKL_PERM_READ | ZKL_PERM_CREATE | ZKL_PERM_DELETE, "world", "anyone"};
-    list[1] = (zkl_acl_entry){ZKL_PERM_WRITE, "digest", identity};
-    zkl_acl *acl = keep(m, sizeof *acl);
-    *acl = (zkl_acl){2, list};
-    return acl;
-}
-
-static const zkl_acl *some_acl(struct maker *m, enum zkl__create_mode mode)
-{
-    bool ephemeral = mode == ZKL__EPHEMERAL || mode == ZKL__EPHEMERAL_SEQUENTIAL;
-    if ((m->options->features & SCRIPT_SEALS) && ephemeral) {
-        return one_in(m, 4) ? NULL : sealed_acl(m);
-    }
     if (!(m->options->features & SCRIPT_ACLS) || !one_in(m, 5)) {
         return NULL;
     }
@@ -266,7 +247,7 @@ static void make_create(struct maker *m, struct zkl__op *op, bool in_multi)
     }
     set_path(m, op, path);
     some_data(m, op);
-    op->acl = some_acl(m, op->mode);
+    op->acl = some_acl(m);
 }
 
 static void make_write(struct maker *m, struct zkl__op *op, bool in_multi)
@@ -293,23 +274,8 @@ static void make_write(struct maker *m, struct zkl__op *op, bool in_multi)
     }
 }
 
-/* What a holder says and does when it releases: so does a watch tell of it. */
-static void make_release(struct maker *m, struct zkl__op *op)
-{
-    char path[SCRIPT_PATH];
-    struct zkl__op *parts = keep(m, 2 * sizeof *parts);
-    some_known(m, path);
-    parts[0] = (struct zkl__op){.kind = ZKL__OP_SET, .dir = keep_text(m, path), .version = 0};
-    parts[1] = (struct zkl__op){.kind = ZKL__OP_DELETE, .dir = parts[0].dir, .version = one_in(m, 2) ? -1 : 1};
-    *op = (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = parts, .part_count = 2};
-}
-
 static void make_multi(struct maker *m, struct zkl__op *op)
 {
-    if (one_in(m, 3)) {
-        make_release(m, op);
-        return;
-    }
     size_t count = (size_t)(1 + below(m, one_in(m, 3) ? SCRIPT_PARTS : 2));
     struct zkl__op *parts = keep(m, count * sizeof *parts);
     for (size_t i = 0; i < count; i++) {
@@ -393,7 +359,7 @@ static void add_steps(struct maker *m)
     }
     add_base(m);
     while (script->op_count < m->options->ops && script->step_count < SCRIPT_STEPS - 2 * SCRIPT_SLOTS) {
-        int slot = m->slot = below(m, script->slots);
+        int slot = below(m, script->slots);
         if (one_in(m, 12)) {
             add_incident(m, slot);
         } else if (!m->cut[slot]) {
@@ -410,8 +376,7 @@ static void add_steps(struct maker *m)
     }
 }
 
-/* Losing connections costs time: one script in five does. Access lists are in the others: see README.md. Seals are in one of three, and
- * no other lists in these. */
+/* Losing connections costs time: one script in five does. Access lists are in the others: see README.md. */
 struct script *script_make(const struct script_options *options)
 {
     struct script_options kept = *options;
@@ -424,7 +389,6 @@ struct script *script_make(const struct script_options *options)
     m.script->base = keep_text(&m, options->base);
     m.script->slots = 2 + below(&m, SCRIPT_SLOTS - 1);
     kept.features &= ~(unsigned)(one_in(&m, 5) ? SCRIPT_ACLS : SCRIPT_CUTS);
-    kept.features &= ~(unsigned)(one_in(&m, 3) ? SCRIPT_ACLS : SCRIPT_SEALS);
     m.script->default_acl = (kept.features & SCRIPT_ACLS) && one_in(&m, 4);
     kept.features &= one_in(&m, 2) ? ~0U : ~(unsigned)SCRIPT_CHROOT;
     m.script->features = kept.features;
@@ -453,10 +417,4 @@ const char *script_identity(int slot)
 {
     static const char *const identities[SCRIPT_SLOTS] = {NULL, "alice:a", "bob:b"};
     return identities[slot];
-}
-
-const char *script_seal(int slot)
-{
-    static const char *const seals[SCRIPT_SLOTS] = {"s:0", "s:1", "s:2"};
-    return seals[slot];
 }

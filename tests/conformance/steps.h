@@ -26,12 +26,11 @@ enum step_kind {
 
 /* What a store must be able to do for a script. */
 enum script_features {
-    SCRIPT_ACLS = 1,        /* access lists, digest identities */
-    SCRIPT_CUTS = 2,        /* connections can be lost */
-    SCRIPT_CHROOT = 4,      /* sessions under a chroot, where there is one */
-    SCRIPT_ROOT = 8,        /* the root itself is looked at; only with one script at a time */
-    SCRIPT_PARTS_STAT = 16, /* a set inside a multi tells the stat as it was in the middle of it */
-    SCRIPT_SEALS = 32 /* sessions have seals, not credentials, and make ephemeral nodes that they alone may write */
+    SCRIPT_ACLS = 1,       /* access lists, digest identities */
+    SCRIPT_CUTS = 2,       /* connections can be lost */
+    SCRIPT_CHROOT = 4,     /* sessions under a chroot, where there is one */
+    SCRIPT_ROOT = 8,       /* the root itself is looked at; only with one script at a time */
+    SCRIPT_PARTS_STAT = 16 /* a set inside a multi tells the stat as it was in the middle of it */
 };
 
 struct step {
@@ -66,7 +65,5 @@ void script_free(struct script *script);
 
 /* Credentials of a slot ("user:password"), or NULL. */
 const char *script_identity(int slot);
-/* Its seal ("user:password"). */
-const char *script_seal(int slot);
 
 #endif

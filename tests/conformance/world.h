@@ -14,7 +14,6 @@ struct world_session;
 struct world_plan {
     const char *chroot; /* "/k0000001", made before as a plain node; "": none. A store that has no chroots ignores it */
     const char *identity; /* "user:password" for the digest scheme; NULL: none */
-    const char *seal;     /* the same, as a seal; NULL: none */
     const zkl_acl *acl;   /* of creates; NULL: the store's own default */
     bool cuts;            /* its connection will be lost */
 };

@@ -146,7 +146,7 @@ static struct world_session *session_open(struct world *world, const struct worl
 {
     struct sim_world *self = world->state;
     bool first = true;
-    (void)plan; /* no chroots, of access lists seals alone: and that of its own client */
+    (void)plan; /* no chroots, no access lists */
     for (int i = 0; i < SIM_CLIENTS; i++) {
         first = first && !self->sessions[i];
     }
@@ -234,7 +234,7 @@ static void session_free(struct world_session *session)
 struct world *world_of_sim(enum zkl__memory_rules rules)
 {
     the_world = (struct sim_world){.world = {.name = "simulated",
-                                             .features = SCRIPT_CUTS | SCRIPT_CHROOT | SCRIPT_SEALS,
+                                             .features = SCRIPT_CUTS | SCRIPT_CHROOT,
                                              .lags = true,
                                              .small = true,
                                              .open = session_open,

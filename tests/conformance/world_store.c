@@ -96,7 +96,6 @@ static struct world_session *session_open(struct world *world, const struct worl
     config.auth_scheme = plan->identity ? "digest" : NULL;
     config.auth = plan->identity;
     config.auth_size = plan->identity ? strlen(plan->identity) : 0;
-    config.seal = plan->seal;
     session->recorder = recorder_open(self->ops, &config, NULL, &err);
     const struct record *first =
         session->recorder ? recorder_nth(session->recorder, RECORD_CONNECTED, 0, PATIENCE_MS) : NULL;
@@ -157,7 +156,7 @@ static size_t session_told(struct world_session *session, const struct record **
 }
 
 static const struct world template = {
-    .features = SCRIPT_ACLS | SCRIPT_CUTS | SCRIPT_CHROOT | SCRIPT_ROOT | SCRIPT_PARTS_STAT | SCRIPT_SEALS,
+    .features = SCRIPT_ACLS | SCRIPT_CUTS | SCRIPT_CHROOT | SCRIPT_ROOT | SCRIPT_PARTS_STAT,
     .open = session_open,
     .submit = session_submit,
     .wait = session_wait,

@@ -9,7 +9,6 @@
 #include "check.h"
 #include "contest.h"
 #include "ensemble.h"
-#include "name.h"
 #include "proxy.h"
 
 #define FDS 1024 /* more than these tests ever have open */
@@ -265,7 +264,7 @@ static void lock_try(void)
 static void lock_queue(void)
 {
     waiter_start(&waiter, lock, SOON);
-    watches_are(2); /* on the node before ours, and on our own */
+    watches_are(1); /* on the node before ours */
 }
 static void queued_before(void)
 {
@@ -288,42 +287,6 @@ static void lock_hand_over(void)
 {
     release(second);
     ASSERT_OK(waiter_end(&waiter));
-}
-/* The number that the next contender of the queue gets. */
-static int next_number(void)
-{
-    zkl_lock *taken = lock_at(far, "/cost/lock");
-    zkl_queue *queue = NULL;
-    zkl_error err;
-    acquire(taken);
-    must(zkl_queue_list(&queue, far, "/cost/lock", SOON, &err), &err);
-    int number = zkl__name_sequence(queue->entries[queue->count - 1].name);
-    zkl_queue_free(queue);
-    release(taken);
-    zkl_lock_free(taken);
-    return number + 1;
-}
-/* A holder that waited itself announces its release. Contenders whose numbers are at_border follow a multiple of eight that their
- * predecessors do not: these list (src/protocol/hold.c). Two are before the one that is to be granted. */
-static void announced_to(bool at_border)
-{
-    while (((next_number() + 2) % 8 == 0) != at_border) {
-    }
-    queued_before();
-    lock_hand_over();
-    zkl_lock *holder = lock;
-    lock = second;
-    second = holder;
-    waiter_start(&waiter, lock, SOON);
-    watches_are(3); /* the holder's is left */
-}
-static void announced_before(void)
-{
-    announced_to(false);
-}
-static void border_before(void)
-{
-    announced_to(true);
 }
 static void hand_over_and_free(void)
 {
@@ -349,7 +312,7 @@ static void long_queue_after(void)
         waiter_end(&more[i]);
         zkl_lock_free(more[i].lock);
     }
-    watches_are(1); /* the holder's, which waited, on its own node */
+    watches_are(0);
     release_and_free();
     CU_ASSERT(wire_becomes("zk_ephemerals_count\t", 0));
 }
@@ -426,8 +389,6 @@ static const struct operation operations[] = {
     {"queue behind one", far_holder_before, lock_queue, hand_over_and_free},
     {"hand-over, another session", queued_before, lock_hand_over, release_and_free},
     {"hand-over, another session (mark)", careful_queued_before, lock_hand_over, release_and_free},
-    {"hand-over, announced", announced_before, lock_hand_over, release_and_free},
-    {"hand-over, announced, every eighth", border_before, lock_hand_over, release_and_free},
     {"hand-over, same session", queued_near_before, lock_hand_over, release_and_free},
     {"hand-over, 10 more waiting", long_queue_before, lock_hand_over, long_queue_after},
     {"cancel", queued_before, lock_cancel, rival_after_cancel},

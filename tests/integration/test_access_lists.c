@@ -4,6 +4,9 @@
 #include "one_server.h"
 
 #include <stdio.h>
+#include <string.h>
+
+#include <zookeeper/zookeeper.h>
 
 #define ROUNDS 20
 #define SECOND_NS INT64_C(1000000000)
@@ -35,6 +38,40 @@ TEST(test_hand_over)
     }
     access_end(&open);
     access_end(&closed);
+}
+
+/* Whom the list of a znode permits what: that anybody may do everything, and nothing else. */
+static void expect_open(zhandle_t *zh, const char *path)
+{
+    struct ACL_vector acl = {0};
+    struct Stat stat;
+    CU_ASSERT_EQUAL_FATAL(zoo_get_acl(zh, path, &acl, &stat), ZOK);
+    CU_ASSERT_EQUAL_FATAL(acl.count, 1);
+    CU_ASSERT_EQUAL(acl.data[0].perms, ZOO_PERM_ALL);
+    CU_ASSERT_STRING_EQUAL(acl.data[0].id.scheme, "world");
+    CU_ASSERT_STRING_EQUAL(acl.data[0].id.id, "anyone");
+    deallocate_ACL_vector(&acl);
+}
+
+/* Without credentials our znodes have the list that a server keeps in no table. A list that comes and goes with the last znode that has it can
+ * be missing after a restart (ZOOKEEPER-4689): then the znode can neither be read nor deleted, or the server does not start. */
+TEST(test_default_list)
+{
+    struct queue_of queue;
+    zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
+    zhandle_t *zh = zookeeper_init(ensemble_servers(server), NULL, 60000, NULL, NULL, 0);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(zh);
+    queue_here(&queue, "/default/lock", 2);
+    expect_open(zh, "/default");
+    expect_open(zh, "/default/lock");
+    for (int i = 0; i < 2; i++) {
+        char path[ZKL_PATH_MAX], node[ZKL__NAME_MAX];
+        CU_ASSERT(zkl_lock_node(queue.locks[i], node, sizeof node) > 0);
+        snprintf(path, sizeof path, "/default/lock/%s", node);
+        expect_open(zh, path);
+    }
+    queue_drain(&queue);
+    CU_ASSERT_EQUAL(zookeeper_close(zh), ZOK);
 }
 
 TESTS_ON_ONE_SERVER("access lists")

@@ -135,7 +135,7 @@ TEST(test_limits)
     proxy_stop(proxy);
 }
 
-static void no_memory(bool sealed)
+TEST(test_no_memory)
 {
     for (long nth = 1;; nth++) {
         struct test_heap heap = TEST_HEAP_INIT;
@@ -146,10 +146,9 @@ static void no_memory(bool sealed)
         int code = ZKL_OK;
         config.heap = test_heap(&heap);
         config.acl = create.acl = &acl;
-        config.auth_scheme = sealed ? NULL : "digest";
-        config.auth = sealed ? NULL : "a:b";
-        config.auth_size = sealed ? 0 : 3;
-        config.seal = sealed ? "a:b" : NULL;
+        config.auth_scheme = "digest";
+        config.auth = "a:b";
+        config.auth_size = 3;
         test_heap_fail(&heap, nth, false);
         struct recorder *r = recorder_open(&zkl__store_zookeeper, &config, &code, NULL);
         if (r) {
@@ -167,12 +166,6 @@ static void no_memory(bool sealed)
             return;
         }
     }
-}
-
-TEST(test_no_memory)
-{
-    no_memory(false);
-    no_memory(true);
 }
 
 /* --- programs that are started meanwhile ----------------------------------------------------------------------------- */

@@ -51,10 +51,6 @@ static void port_warn(void *ctx, const char *who, const char *what)
 
 /* --- the session --------------------------------------------------------------------------------------------------- */
 
-/* For contenders that ask for it. The world takes no notice of access lists. */
-static const zkl_acl_entry seal_entry = {ZKL_PERM_WRITE, "digest", "ours"};
-static const zkl_acl seal = {1, &seal_entry};
-
 static bool init(long nth, bool on, enum zkl__observer_masters masters)
 {
     memset(&script, 0, sizeof script);
@@ -68,7 +64,6 @@ static bool init(long nth, bool on, enum zkl__observer_masters masters)
                                       .masters = masters,
                                       .watch_bytes_max = 100000,
                                       .ops_max = 400,
-                                      .seal = &seal,
                                       .seed = "fifteen letters"};
     test_heap_fail(&script.heap, nth, on);
     script.core = zkl__core_new(&config, &port);

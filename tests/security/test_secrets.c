@@ -6,12 +6,9 @@
 #include <unistd.h>
 
 #include "one_server.h"
-#include "shell.h"
 
 #define CANARY "kanari-7f3a91c2"
 #define CREDENTIALS "ann:" CANARY
-
-static char canary[100] = CANARY; /* what is looked for */
 
 /* --- a heap that looks at what it is given back -------------------------------------------------------------------------- */
 
@@ -25,7 +22,7 @@ static int dirty, seen; /* blocks given back with the canary in them; all */
 
 static bool holds_canary(const void *bytes, size_t size)
 {
-    return memmem(bytes, size, canary, strlen(canary)) != NULL;
+    return memmem(bytes, size, CANARY, strlen(CANARY)) != NULL;
 }
 
 static void *heap_alloc(void *payload, size_t size)
@@ -88,26 +85,21 @@ static zkl_session_options talkative(const char *scheme)
 {
     zkl_session_options options = contest_options(TIMEOUT, TICK);
     options.auth_scheme = scheme;
-    options.auth = scheme ? CREDENTIALS : NULL;
-    options.auth_size = scheme ? strlen(CREDENTIALS) : 0;
+    options.auth = CREDENTIALS;
+    options.auth_size = strlen(CREDENTIALS);
     options.log_fn = on_log;
     options.log_level = ZKL_LOG_DEBUG;
     options.heap = &heap;
     return options;
 }
 
-/* A life with a wait, a lost connection and a new session. Without a scheme the canary is the session's seal. */
-static void live(const char *scheme, const char *path)
+/* A life with a wait, a lost connection and a new session. */
+static void live(void)
 {
-    zkl_session_options options = talkative(scheme);
+    zkl_session_options options = talkative("digest");
     zkl_session *session;
     ASSERT_OK_FATAL(zkl_session_open(&session, ensemble_servers(server), &options, NULL));
-    if (!scheme) {
-        CU_ASSERT_TRUE(session->seal.on);
-        snprintf(canary, sizeof canary, "%s", session->seal.credentials + strlen(ZKL__SEAL_USER));
-        CU_ASSERT_EQUAL(strlen(canary), ZKL__SEAL_DIGITS);
-    }
-    zkl_lock *lock = contest_holder(session, path);
+    zkl_lock *lock = contest_holder(session, "/canary/lock");
     ensemble_kill(server, 0);
     CU_ASSERT_FATAL(ensemble_restart(server, 0));
     CU_ASSERT_FATAL(ensemble_wait(server, 4 * SOON));
@@ -130,7 +122,7 @@ TEST(test_memory_and_log)
     CU_ASSERT_FATAL(fd >= 0 && before >= 0);
     unlink(file);
     dup2(fd, STDERR_FILENO);
-    live("digest", "/canary/lock");
+    live();
     dup2(before, STDERR_FILENO);
     close(before);
     CU_ASSERT_EQUAL(pread(fd, words, sizeof words - 1, 0), 0); /* the client library, too, says nothing by itself */
@@ -143,17 +135,6 @@ TEST(test_memory_and_log)
     CU_ASSERT(log_length > 1000);
     CU_ASSERT_FALSE(holds_canary(log_text, log_length));
     CU_ASSERT_PTR_NULL(strstr(log_text, &CANARY[7]));
-}
-
-/* A session's own identity, which nobody gave it, is as secret. */
-TEST(test_seal)
-{
-    seen = dirty = 0;
-    live(NULL, "/seal/lock");
-    CU_ASSERT(seen > 20);
-    CU_ASSERT_EQUAL(dirty, 0);
-    CU_ASSERT_FALSE(holds_canary(log_text, log_length));
-    strcpy(canary, CANARY);
 }
 
 /* The client library's line about a connection has a place for the session's password. */

@@ -153,7 +153,6 @@ static bool make(struct sim *s, struct sim_attempt *attempt)
         return attempt->joint;
     }
     config.path = sim_plan_path(plan->path);
-    config.announces = true;
     config.mark = plan->mark || plan->delay > 0;
     config.max_hold = plan->max_hold;
     config.linger = plan->linger;

@@ -106,9 +106,6 @@ struct sim_attempt {
     bool reported;   /* its crash, by a later grant */
     bool exempt;     /* an operator took its node or its session: the printed exception */
     int64_t removed; /* true time: when an operator deleted the node of its grant; 0: not */
-    bool misled;     /* granted after a forged announcement, with `before` before it */
-    bool at_border;  /* and it is the one behind the block of numbers in which a lie may be handed on */
-    int before;      /* node */
 };
 struct sim_thread {
     int next;    /* acquire of the plan */

@@ -393,8 +393,8 @@ static uint64_t watches_hash(const struct sim *s, const struct sim_watches *watc
 
 static uint64_t part_hash(const struct sim *s, const struct sim_part *part)
 {
-    return HASH(part->op, part->mode, part->sealed, part->rc, path_hash(s, part->path), node_hash(s, part->node),
-                part->version, bytes_hash(part->data, part->size));
+    return HASH(part->op, part->mode, part->rc, path_hash(s, part->path), node_hash(s, part->node), part->version,
+                bytes_hash(part->data, part->size));
 }
 
 static uint64_t message_hash(const struct sim *s, int client, const struct sim_message *m)
@@ -475,7 +475,7 @@ static uint64_t tree_hash(const struct sim *s)
         if (!shows(n)) {
             continue;
         }
-        uint64_t hash = HASH(node_hash(s, i), rank(n->dzxid), n->owner, n->sealed, n->container, n->taken, n->cversion,
+        uint64_t hash = HASH(node_hash(s, i), rank(n->dzxid), n->owner, n->container, n->taken, n->cversion,
                              n->head_zxid > sim_committed_zxid(s) ? n->head_cversion : NOTHING, n->end_told);
         for (int v = n->value; v >= 0; v = s->values[v].older) {
             hash = HASH(hash, rank(s->values[v].zxid), s->values[v].version,

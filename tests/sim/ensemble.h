@@ -59,7 +59,7 @@
  * requests behind an unapplied one see it wrap to -2147483648. A container goes when it is empty and ever had a child; that is
  * checked again when the removal is proposed (ContainerManager, deleteContainer).
  *
- * ACCESS LISTS. An ephemeral node may be open, sealed, for its own process's sessions to read, or for nobody's. get, children and check
+ * ACCESS LISTS. An ephemeral node may be open, for its own process's sessions to read, or for nobody's. get, children and check
  * need READ; what happens to a node is told only to who may READ it, and the watch is used up all the same (WatchManager and
  * NIOServerCnxn.process, since CVE-2024-23944: 3.8.4, 3.9.2, Debian's 3.8.0), but not what SetWatches finds (DataTree.setWatches);
  * exists needs READ since ZOOKEEPER-2590 (3.8.4, 3.9.2). Which of these rules hold is the plan's. An operator may also take permissions on a
@@ -127,7 +127,6 @@ struct sim_node {
     int owner;            /* session, -1: not ephemeral */
     bool container;
     bool by_stranger;
-    bool sealed; /* its ACL lets nobody write it but the session that made it */
     enum sim_readers readers;
     bool taken;            /* deleted by an operator, or with a session that he closed */
     int value;             /* newest; the first is that of the node's own index */
@@ -177,7 +176,6 @@ struct sim_txn {
 struct sim_part {
     enum zkl__op_kind op;
     enum zkl__create_mode mode;
-    bool sealed; /* of a create */
     enum sim_readers readers;
     enum zkl__rc rc;
     int path; /* of a sequential create: the part before the digits */

@@ -7,7 +7,6 @@
  * reaching a follower are.
  *
  * WORDS:
- *   lists        no release is announced
  *   lingers      the locks linger, 100 ms
  *   walks        the leader takes its time to expire a session. The one fault is silence: the client's connection is lost with all
  *                that was sent, and it connects again when the leader's tracker takes its session to expire it, just before or just
@@ -321,7 +320,6 @@ static void plan_world(struct sim_plan *plan, int clients, int acquires, const c
 {
     bool semaphores = strstr(words, "semaphores");
     *plan = (struct sim_plan){.clients = clients,
-                              .seals = !strstr(words, "lists"),
                               .paths = 1,
                               .tick = 1000 * SIM_MS,
                               .timeout = 4000 * SIM_MS,

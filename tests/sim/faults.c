@@ -39,20 +39,11 @@ static int nth_contender(const struct sim *s, int dir, int64_t n)
     return count ? found[n % count] : -1;
 }
 
-static void note_lie(struct sim *s, int path)
-{
-    s->faults.lies++;
-    s->faults.lied_at = zkl__name_parse(sim_path_name(&s->paths[path])).sequence;
-}
-
 static void meddle(struct sim *s, enum zkl__op_kind op, int dir, int64_t n)
 {
     int path = s->shell ? nth_ephemeral(s, dir, n) : nth_contender(s, dir, n);
     if (path >= 0) {
         s->faults.stranger = true;
-        if (op == ZKL__OP_SET && s->nodes[s->paths[path].node].by_stranger) {
-            note_lie(s, path);
-        }
         sim_stranger_writes(s, &(struct sim_part){.op = op, .path = path, .version = -1, .data = "x", .size = 1});
     }
 }
@@ -128,37 +119,6 @@ static bool remove_foreign(struct sim *s)
         }
     }
     return gone;
-}
-
-/* Whoever may create in the queue, with a digest of its own, may seal a node as ours do. */
-static void forge_node(struct sim *s, int dir)
-{
-    if (s->shell) {
-        return; /* who was misled is known by what is inside the core */
-    }
-    char name[ZKL__NAME_MAX];
-    char uuid[ZKL__UUID_LENGTH + 1] = "11111111-2222-4333-8444-555555555555";
-    zkl__uuid_seal(uuid);
-    zkl__name_prefix(name, uuid, "lock-");
-    int path = sim_path_of(s, s->paths[dir].text, name);
-    sim_stranger_writes(
-        s, &(struct sim_part){.op = ZKL__OP_CREATE, .path = path, .mode = ZKL__EPHEMERAL_SEQUENTIAL, .sealed = true});
-}
-
-/* It announces a release though it has never held, and stays or goes. */
-static void forge_word(struct sim *s, int dir, bool goes)
-{
-    SIM_EACH_CHILD (s, node, dir, SIM_HEAD) {
-        int child = s->nodes[node].path;
-        if (!s->nodes[node].by_stranger || !s->nodes[node].sealed || s->nodes[node].value != node) {
-            continue;
-        }
-        note_lie(s, child);
-        sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_SET, .path = child, .version = 0});
-        if (goes) {
-            sim_stranger_deletes(s, child);
-        }
-    }
 }
 
 /* Once somebody has made the path. */
@@ -309,12 +269,6 @@ static void strike_queue(struct sim *s, const struct sim_fault *it, int queue)
     case SIM_FOREIGN:
         add_foreign(s, dir, it->value % 8);
         break;
-    case SIM_FORGE_NODE:
-        forge_node(s, dir);
-        break;
-    case SIM_FORGE_WORD:
-        forge_word(s, dir, it->value % 2);
-        break;
     case SIM_DENY:
         s->paths[dir].denied = (uint32_t)it->value;
         break;
@@ -360,7 +314,7 @@ static void strike(struct sim *s, int index, int client)
     } else if (it->kind == SIM_LOSE_TOUCH) {
         strike_server(s, it, it->target % s->server_count);
     } else if (it->kind <= SIM_HOLD_DOWN || it->kind == SIM_PAUSE_CLIENT || it->kind == SIM_CRASH ||
-               it->kind == SIM_EXPIRE || (it->kind >= SIM_NO_MEMORY && it->kind < SIM_FORGE_NODE)) {
+               it->kind == SIM_EXPIRE || (it->kind >= SIM_NO_MEMORY && it->kind < SIM_ROLLED_KINDS)) {
         strike_client(s, it, target < 0 ? 0 : target);
     } else if (it->kind < SIM_DELETE_NODE) {
         strike_server(s, it, (it->target < 0 ? (int)s->steps : it->target) % s->server_count);

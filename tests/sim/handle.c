@@ -428,15 +428,8 @@ static const void *keep(struct sim *s, const void *data, size_t size)
     return memcpy(copy, data, size);
 }
 
-/* Of access lists only this much is simulated (another is an operator's, sim_path.denied): that the last entry names a digest, of whoever
- * makes the node, which alone may write it. */
-static bool seals(const struct zkl__op *op)
-{
-    return op->acl && strcmp(op->acl->entries[op->acl->count - 1].scheme, "digest") == 0 &&
-           op->acl->entries[op->acl->count - 1].perms == ZKL_PERM_WRITE;
-}
-
-/* And who may read it: all whom an entry for the world permits it, or who made it, if a digest is named that may. */
+/* Of access lists only this much is simulated (another is an operator's, sim_path.denied): who may read the node. That is all whom an
+ * entry for the world permits it, or who made it, if a digest is named that may. */
 static enum sim_readers readers(const struct zkl__op *op)
 {
     bool own = false;
@@ -454,7 +447,6 @@ static struct sim_part part_of(struct sim *s, const struct zkl__op *op)
 {
     return (struct sim_part){.op = op->kind,
                              .mode = op->mode,
-                             .sealed = seals(op),
                              .readers = readers(op),
                              .path = op->dir ? sim_path_of(s, op->dir, op->name) : -1,
                              .node = -1,

@@ -72,7 +72,7 @@ bool sim_is_overdue(const struct sim *s, int client, int64_t since, int64_t dura
     return sim_now(s) > sim_max(calm, since) + duration + duration / 500 + sim_round_trip(s);
 }
 
-/* --- what an operator removed, what was held for too long, what was granted on a lie ------------------------------------ */
+/* --- what an operator removed, what was held for too long --------------------------------------------------------- */
 
 /* Heartbeats look at one lock each, in turn. */
 static int64_t heartbeats(struct sim *s, int client)
@@ -132,28 +132,11 @@ static void sim_judge_least(struct sim *s, int client)
     }
 }
 
-/* It holds as a reader behind a reader: downgraded since, it stands where it may. */
-static bool beside(const struct sim *s, const struct sim_attempt *attempt)
-{
-    return attempt->shared && zkl__name_parse(sim_node_name(s, attempt->before)).kind == ZKL_KIND_READ;
-}
-
-static void check_misled(struct sim *s, const struct sim_attempt *attempt)
-{
-    int64_t patience = attempt->at_border ? 0 : zkl__lease_heartbeat(s->plan->timeout);
-    if (attempt->misled && !beside(s, attempt) && attempt->state == SIM_HOLDING && sim_stands(s, attempt->before) &&
-        sim_is_overdue(s, attempt->client, attempt->granted, patience) && !sim_is_hindered(s)) {
-        sim_fail_of(attempt, "forged", "was granted on a forged announcement, and holds still, behind %s",
-                    sim_node_name(s, attempt->before));
-    }
-}
-
 /* Of one that holds, or has lost and not released. */
 static void sim_judge_time(struct sim *s, const struct sim_attempt *attempt)
 {
     check_removed_in_time(s, attempt);
     check_max_hold(s, attempt);
-    check_misled(s, attempt);
 }
 
 /* --- jeopardy -------------------------------------------------------------------------------------------------------- */
@@ -255,7 +238,7 @@ void sim_judge_again(struct sim *s, struct sim_attempt *attempt, int path, int n
     check_line(s, attempt);
 }
 
-enum { APART_MOST = 12 }; /* one of eight numbers lists at once, and so may gather; and a few that begin together */
+enum { APART_MOST = 4 }; /* a few begin together; whoever is granted then has a list, and so may gather */
 
 /* Whether others wait: of its session, who could be granted on the same znode; or of another one. */
 static bool is_beside(const struct sim *s, const struct sim_attempt *attempt, bool same_session)
@@ -588,14 +571,14 @@ static bool guards(struct sim *s, int client, const struct zkl__op *op)
     return false;
 }
 
-/* Nobody here waits, nothing is under way: then nothing is watched. Whoever lost a connection, could not send, or believed a
- * lie may have left a watch, until it fires. */
+/* Nobody here waits, nothing is under way: then nothing is watched. Whoever lost a connection or could not send may have
+ * left a watch, until it fires. */
 static void check_watches(struct sim *s, int client)
 {
     const struct sim_client *it = &s->clients[client];
     if (it->handle.watches.count == 0 || it->handle.count > 0 || it->handle.inbox.head || it->suspended ||
         sim_struck(s, SIM_REFUSE) || sim_struck(s, SIM_NO_MEMORY) || sim_struck(s, SIM_THROTTLE) ||
-        s->faults.lies > 0 || is_pending(s, client, true)) {
+        is_pending(s, client, true)) {
         return;
     }
     for (int i = 0; i < it->handle.watches.count; i++) {
@@ -624,13 +607,9 @@ static bool was_alone(const struct sim *s, const struct sim_attempt *attempt, in
            attempt->seats == 1 && attempt->node[0] >= 0 && attempt->session == s->clients[client].handle.session;
 }
 
-/* Whom one of the same session handed over to may be through before the other's node is gone; but its own goes after that. Whom a forged
- * announcement misled was handed nothing. */
+/* Whom one of the same session handed over to may be through before the other's node is gone; but its own goes after that. */
 static void check_order(struct sim *s, int client, int own)
 {
-    if (s->faults.lies > 0) {
-        return;
-    }
     SIM_EACH_ATTEMPT (s, before) {
         int node = before->node[0];
         if (!was_alone(s, before, client) || s->nodes[node].czxid >= s->nodes[own].czxid ||

@@ -20,8 +20,6 @@
  *  jeopardy    told exactly while no server is connected, or little of the lease is left; and then that it is safe again
  *  room        who waits for permits of a semaphore while there are enough, since leases went or the limit grew, is granted
  *  healthy     on a network without faults nobody loses
- *  forged      who was granted on a forged announcement has lost a heartbeat later, and behind the border at once
- *  chain       one forged announcement misleads, one after the other, the contenders of its block of eight numbers, and the next one
  *  bounded     an acquire ends by its deadline; a core that waits wakes up by then
  *  outcome     one completion per acquire; outcomes in the order that contender.h allows; codes that fit the plan
  *  order       who was handed over to inside its session deletes its node after the other's

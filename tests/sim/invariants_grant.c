@@ -31,10 +31,10 @@ static bool crashed(struct sim *s, const struct sim_attempt *attempt)
     return directory >= 0 && s->nodes[directory].czxid < s->nodes[attempt->node[0]].czxid;
 }
 
-/* The crash of one that was before. Whoever believed a lie, or was believed by such a one, knows nothing. */
+/* The crash of one that was before. */
 static bool is_before(struct sim *s, const struct sim_attempt *it, const struct sim_attempt *attempt, int64_t token)
 {
-    return it->path == attempt->path && s->faults.lies == 0 && crashed(s, it) && s->nodes[it->node[0]].czxid < token;
+    return it->path == attempt->path && crashed(s, it) && s->nodes[it->node[0]].czxid < token;
 }
 
 static void sim_judge_delay(struct sim *s, const struct sim_attempt *attempt, int64_t token)
@@ -115,28 +115,9 @@ static bool is_reader(zkl_kind kind)
     return kind == ZKL_KIND_READ || kind == ZKL_KIND_KAZOO_READ;
 }
 
-/* Numbers that a lie may reach from one contender to the next, and the first one behind them. */
-enum { BLOCK = 8 };
-
-static void check_chain(struct sim *s, struct sim_attempt *attempt, int32_t number)
-{
-    if (s->faults.lies != 1 || (uint32_t)number / BLOCK == (uint32_t)s->faults.lied_at / BLOCK) {
-        return;
-    }
-    attempt->at_border = true;
-    s->judge.misled_at_border += !attempt->shared;
-    if (s->judge.misled_at_border > 1) {
-        sim_fail_of(attempt, "chain",
-                    "is granted as %d, on a lie that was told as %d and has misled one behind its block", number,
-                    s->faults.lied_at);
-    }
-}
-
 static void check_fifo(struct sim *s, struct sim_attempt *attempt, int own)
 {
     const struct sim_node *mine = &s->nodes[own];
-    bool unlisted =
-        s->faults.lies > 0 && attempt->contender && attempt->contender->announcement.evidence != ZKL__EVIDENCE_LIST;
     int dir = s->paths[mine->path].parent;
     int32_t place = sim_node_number(s, own);
     int64_t now = sim_committed_zxid(s);
@@ -150,23 +131,13 @@ static void check_fifo(struct sim *s, struct sim_attempt *attempt, int own)
         bool reader = name.kind == ZKL_KIND_READ;
         bool forged = other->by_stranger && (other->owner < 0 || (other->czxid > mine->czxid && !reader));
         bool leaving = other->owner == mine->owner && !wanted_by(s, attempt->client, node);
-        if (!forged && !leaving && unlisted) { /* a lie: it will look, and lose */
-            attempt->misled = attempt->exempt = true;
-            attempt->before = node;
-        } else if (!forged && !leaving) {
+        if (!forged && !leaving) {
             fail_by_lease(s, sim_fail_of(attempt, "fifo", "is granted with %s before it", sim_node_name(s, node)));
         }
     }
 }
 
 /* --- grants ---------------------------------------------------------------------------------------------------------- */
-
-/* The first holder of that node was misled by a forged announcement, and holds it rightly by now. */
-static bool was_misled(const struct sim *s, const struct sim_attempt *attempt)
-{
-    const struct sim_attempt *first = attempt->serial > 1 ? sim_first_of(s, attempt) : NULL;
-    return first && first->misled;
-}
 
 void sim_granted_note(struct sim_granted *granted, int64_t token, int64_t serial, bool shared)
 {
@@ -181,7 +152,7 @@ static void check_token(struct sim *s, const struct sim_attempt *attempt, int pa
     struct sim_granted *granted = &s->judge.granted[path];
     int64_t last = attempt->shared ? granted->exclusive : granted->token;
     bool again = token == last && !attempt->shared && attempt->serial > granted->serial;
-    if (token < last || (token == last && !again) || (token > last && attempt->serial > 1 && !was_misled(s, attempt))) {
+    if (token < last || (token == last && !again) || (token > last && attempt->serial > 1)) {
         fail_by_lease(s, sim_fail_of(attempt, "token", "token %llx, grant %lld of it, after %llx",
                                      (unsigned long long)token, (long long)attempt->serial, (unsigned long long)last));
         return;
@@ -225,18 +196,13 @@ static void check_grant(struct sim *s, struct sim_attempt *attempt, int seat, in
         sim_fail_of(attempt, "token", "token %llx is not its node's", (unsigned long long)token);
     }
     check_fifo(s, attempt, node);
-    if (attempt->misled) {
-        check_chain(s, attempt, sim_node_number(s, node));
-    }
     if (s->seed >= SIM_LINES && s->seed < SIM_MARKS) {
         sim_judge_apart(s, attempt);
     }
     if (attempt->serial > 1) {
         sim_judge_again(s, attempt, attempt->path + seat, node);
     }
-    if (!attempt->misled) {
-        check_token(s, attempt, attempt->path + seat, s->nodes[node].czxid);
-    }
+    check_token(s, attempt, attempt->path + seat, s->nodes[node].czxid);
 }
 
 /* --- outcomes -------------------------------------------------------------------------------------------------------- */
@@ -265,8 +231,7 @@ static bool fits(const struct sim *s, const struct sim_attempt *attempt, int cod
     case ZKL_ECLOSED:
         return s->clients[attempt->client].process == SIM_CLOSING;
     case ZKL_ECONFLICT:
-        return sim_struck(s, SIM_FOREIGN) ||
-               (attempt->semaphore && (sim_struck(s, SIM_FORGE_NODE) || sim_plan_resizes(s->plan)));
+        return sim_struck(s, SIM_FOREIGN) || (attempt->semaphore && sim_plan_resizes(s->plan));
     default:
         return false;
     }

@@ -232,53 +232,6 @@ static void roll_access(struct sim_plan *plan, uint64_t dice)
     }
 }
 
-/* A stranger who may create in the queue, has an identity of its own, and lies. */
-static void roll_forger(struct sim_plan *plan, uint64_t seed)
-{
-    uint64_t dice = dice_mix(seed + 0xf0e6e4);
-    if (!plan->seals || !dice_once_in(&dice, 24)) {
-        return;
-    }
-    int target = (int)dice_below(&dice, 60);
-    int64_t when = roll_time(plan, &dice) + dice_below(&dice, plan->tick);
-    plan->faults[plan->fault_count++] =
-        (struct sim_fault){.trigger = SIM_AT, .when = when, .kind = SIM_FORGE_NODE, .target = target};
-    when += roll_time(plan, &dice);
-    plan->faults[plan->fault_count++] = (struct sim_fault){
-        .trigger = SIM_AT, .when = when, .kind = SIM_FORGE_WORD, .target = target, .value = dice_below(&dice, 8)};
-}
-
-/* The same where a lie goes furthest: many wait one behind the other, each to hold for less than it takes to find out, behind one who
- * holds for long. The first grant is that one's; the lie comes when the others have queued. */
-static void roll_chain(struct sim_plan *plan, uint64_t seed)
-{
-    uint64_t dice = dice_mix(seed + 0xc4a14);
-    if (!plan->seals || plan->fault_count > 2 || !dice_once_in(&dice, 32)) {
-        return;
-    }
-    plan->clients = (int)dice_between(&dice, 3, 5);
-    int threads = (int)dice_between(&dice, 1, SIM_THREADS), count = (int)dice_between(&dice, 12, 40);
-    bool side_by_side = dice_once_in(&dice, 3); /* those of a session */
-    for (int i = 0; i < count; i++) {
-        struct sim_acquire *it = &plan->acquires[i];
-        *it = (struct sim_acquire){.client = i % plan->clients, .timeout = -1, .cancel = -1};
-        it->thread = i / plan->clients % threads;
-        it->hold = i == 0 ? plan->timeout * 2 : dice_below(&dice, plan->delay * 2);
-        it->after = i == 0 ? 0 : plan->delay * (80 + 4 * (side_by_side ? it->client : (int)dice_below(&dice, 3)));
-        it->after = i >= plan->clients * threads ? 0 : it->after;
-        it->after += i == 0 ? 0 : dice_below(&dice, plan->delay * (side_by_side ? 1 : 4));
-        it->kind = plan->readers && dice_once_in(&dice, 4) ? SIM_READ : SIM_MUTEX;
-        it->kind = plan->readers && it->kind == SIM_MUTEX ? SIM_WRITE : it->kind;
-    }
-    plan->acquire_count = count;
-    plan->sequence = dice_below(&dice, 8);
-    plan->faults[plan->fault_count++] = (struct sim_fault){.trigger = SIM_ON_GRANT, .when = 1, .kind = SIM_FORGE_NODE};
-    plan->faults[plan->fault_count++] = (struct sim_fault){.trigger = SIM_AT,
-                                                           .when = plan->delay * dice_between(&dice, 120, 160),
-                                                           .kind = SIM_FORGE_WORD,
-                                                           .value = dice_below(&dice, 8)};
-}
-
 /* With dice of their own: the other seeds stay what they were. */
 static void roll_observers(struct sim_plan *plan, uint64_t seed)
 {
@@ -535,10 +488,7 @@ void sim_plan_roll(struct sim_plan *plan, uint64_t seed, bool shell)
     roll_observers(plan, seed);
     roll_faults(plan, &dice);
     roll_lost_touch(plan, seed);
-    plan->seals = dice_mix(seed + 0x5ea1) % 4 != 0;
     roll_access(plan, dice_mix(seed + 0xacce55));
-    roll_forger(plan, seed);
-    roll_chain(plan, seed);
     plan->bounds = dice_mix(seed + 0xb0d5) % 8 == 0;
     plan->batches = dice_mix(seed + 0xba7c4) % 8 == 0;
     plan->skew = dice_mix(seed + 0x5e3) % 4 == 0 ? 3 * SIM_SECOND : 0;

@@ -72,35 +72,34 @@ enum sim_trigger {
 };
 
 enum sim_fault_kind {
-    SIM_LOSE_REPLIES,                  /* client: connection cut; what was sent still arrives */
-    SIM_LOSE_REQUESTS,                 /* client: connection cut; nothing that was on its way arrives */
-    SIM_CUT,                           /* client: connection cut somewhere in the middle */
-    SIM_MOVE,                          /* client: cut, and on to another server */
-    SIM_HOLD_UP,                       /* client: packets to the server are held, for */
-    SIM_HOLD_DOWN,                     /* client: packets to the client */
-    SIM_HOLD_TO_LEADER,                /* server */
-    SIM_HOLD_FROM_LEADER,              /* server */
-    SIM_ISOLATE,                       /* server cut off from all others, for */
-    SIM_PAUSE_CLIENT,                  /* client, for */
-    SIM_PAUSE_SERVER,                  /* server, for */
-    SIM_PAUSE_LEADER,                  /* for */
-    SIM_KILL_SERVER,                   /* server, down for */
-    SIM_KILL_LEADER,                   /* down for */
-    SIM_CRASH,                         /* client: loses its memory, starts again after */
-    SIM_EXPIRE,                        /* client: somebody else closes its session */
-    SIM_DELETE_NODE,                   /* a stranger deletes the n-th living node of a queue (path) */
-    SIM_WRITE_NODE,                    /* a stranger writes it */
-    SIM_FOREIGN,                       /* a stranger creates a child of a queue: kind n */
-    SIM_REAP,                          /* containers that may be removed are */
-    SIM_DENY,                          /* path: an access list without the permissions n, for */
-    SIM_NO_MEMORY,                     /* client: n allocations fail */
-    SIM_THROTTLE,                      /* client: n requests are not applied, and told so */
-    SIM_REFUSE,                        /* client: n submits are refused */
-    SIM_FORGE_NODE,                    /* path: a contender of a stranger's session, with a seal of its own */
-    SIM_ROLLED_KINDS = SIM_FORGE_NODE, /* those from here on are rolled apart from the others */
-    SIM_FORGE_WORD,                    /* path: these announce a release, though others may be before them */
-    SIM_LOSE_TOUCH, /* server: whom it heard since the last ping is forgotten: beyond the lease's assumptions */
-    SIM_RESIZE,     /* path: a semaphore gets another limit, value */
+    SIM_LOSE_REPLIES,     /* client: connection cut; what was sent still arrives */
+    SIM_LOSE_REQUESTS,    /* client: connection cut; nothing that was on its way arrives */
+    SIM_CUT,              /* client: connection cut somewhere in the middle */
+    SIM_MOVE,             /* client: cut, and on to another server */
+    SIM_HOLD_UP,          /* client: packets to the server are held, for */
+    SIM_HOLD_DOWN,        /* client: packets to the client */
+    SIM_HOLD_TO_LEADER,   /* server */
+    SIM_HOLD_FROM_LEADER, /* server */
+    SIM_ISOLATE,          /* server cut off from all others, for */
+    SIM_PAUSE_CLIENT,     /* client, for */
+    SIM_PAUSE_SERVER,     /* server, for */
+    SIM_PAUSE_LEADER,     /* for */
+    SIM_KILL_SERVER,      /* server, down for */
+    SIM_KILL_LEADER,      /* down for */
+    SIM_CRASH,            /* client: loses its memory, starts again after */
+    SIM_EXPIRE,           /* client: somebody else closes its session */
+    SIM_DELETE_NODE,      /* a stranger deletes the n-th living node of a queue (path) */
+    SIM_WRITE_NODE,       /* a stranger writes it */
+    SIM_FOREIGN,          /* a stranger creates a child of a queue: kind n */
+    SIM_REAP,             /* containers that may be removed are */
+    SIM_DENY,             /* path: an access list without the permissions n, for */
+    SIM_NO_MEMORY,        /* client: n allocations fail */
+    SIM_THROTTLE,         /* client: n requests are not applied, and told so */
+    SIM_REFUSE,           /* client: n submits are refused */
+    SIM_ROLLED_KINDS,     /* those from here on are rolled apart from the others */
+    SIM_LOSE_TOUCH =
+        SIM_ROLLED_KINDS, /* server: whom it heard since the last ping is forgotten: beyond the lease's assumptions */
+    SIM_RESIZE,           /* path: a semaphore gets another limit, value */
     SIM_FAULT_KINDS
 };
 
@@ -132,7 +131,6 @@ struct sim_plan {
     bool bounds;         /* every other server grants shorter session timeouts (maxSessionTimeout) */
     int64_t walk;        /* most, that the leader takes to expire the sessions of one tick; 0: no time */
     int64_t skew;        /* most, of a server's wall clock before the others' */
-    bool seals;          /* the clients have an identity that nobody else has: they announce releases */
     enum zkl__memory_rules rules;
     enum sim_readers hides[6]; /* from whom each client hides its places in the queues, which all may list */
     bool readers, marks;       /* only while it is rolled */
@@ -184,8 +182,6 @@ struct sim_faults {
     uint32_t struck;  /* bit set */
     bool beyond;      /* an assumption of the lease was broken on purpose: leases are off */
     bool stranger;    /* an operator meddled: deleted, wrote, closed a session */
-    int lies;         /* so many releases a stranger has announced that were none */
-    int32_t lied_at;  /* number of the last one's node */
     bool healed, to_clean;
     int deferred[SIM_FAULTS], deferred_client[SIM_FAULTS], deferred_count;
     int64_t last_leader_pause; /* its end */
@@ -211,10 +207,9 @@ struct sim_judge {
     int apart[4];                  /* grants on znodes of their own in a row, beside others of the session */
     int held[4];                   /* attempts that hold, by path */
     int grants, completions, losses, expiries;
-    int misled_at_border; /* who was granted alone on a forged announcement made before its block */
-    int64_t disturbed;    /* true time: until then something may delay whatever is sent */
-    int64_t unrest;       /* shell/: when something last changed, or was about to, or somebody was not connected */
-    int off_lease;        /* what would be violations, but an assumption was broken on purpose */
+    int64_t disturbed; /* true time: until then something may delay whatever is sent */
+    int64_t unrest;    /* shell/: when something last changed, or was about to, or somebody was not connected */
+    int off_lease;     /* what would be violations, but an assumption was broken on purpose */
 };
 void sim_judge_commit(struct sim *s, int position);
 

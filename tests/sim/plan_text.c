@@ -3,7 +3,7 @@
  *   seed 12
  *   ensemble servers=3 observers=0 masters=0 batches=0 tick=2000 timeout=10000 pause=500 walk=0
  *   network pct=0 delay=1 slow-once-in=0 slow=0 inbox=0 preempt=0 ping-late=0 late=0
- *   start clients=2 paths=1 sequence=0 heal=40000 seals=0 rules=0 async=0 unlisted=0
+ *   start clients=2 paths=1 sequence=0 heal=40000 rules=0 async=0 unlisted=0
  *   client 0 ppm=999 hides=1       (rules, hides: numbers of enum zkl__memory_rules and sim_readers)
  *   acquire client=0 thread=0 path=0 after=0 timeout=-1 hold=100 cancel=-1 max-hold=0 try=0 fail=0 eager=0 let-go=0
  *           kind=mutex mark=0 downgrade=0 joint=0 recipe=by-seed linger=0 least=0 crash-delay=0
@@ -47,8 +47,6 @@ static const char *const fault_names[SIM_FAULT_KINDS + 1] = {"lose-replies",
                                                              "no-memory",
                                                              "throttle",
                                                              "refuse",
-                                                             "forge-node",
-                                                             "forge-word",
                                                              "lose-touch",
                                                              "resize"};
 
@@ -97,17 +95,11 @@ static const struct field network_fields[] = {
     {.name = NULL},
 };
 static const struct field start_fields[] = {
-    PLAN("clients", clients, NUMBER, 2),
-    PLAN("paths", paths, NUMBER, 1),
-    PLAN("sequence", sequence, NUMBER, 0),
-    PLAN("heal", heal, TIME, 0),
-    PLAN("seals", seals, NUMBER, 0),
-    PLAN("rules", rules, NUMBER, 0),
-    PLAN("bounds", bounds, NUMBER, 0),
-    PLAN("skew", skew, TIME, 0),
-    PLAN("async", async, NUMBER, 0),
-    PLAN("unlisted", unlisted, NUMBER, 0),
-    {.name = NULL},
+    PLAN("clients", clients, NUMBER, 2),   PLAN("paths", paths, NUMBER, 1),
+    PLAN("sequence", sequence, NUMBER, 0), PLAN("heal", heal, TIME, 0),
+    PLAN("rules", rules, NUMBER, 0),       PLAN("bounds", bounds, NUMBER, 0),
+    PLAN("skew", skew, TIME, 0),           PLAN("async", async, NUMBER, 0),
+    PLAN("unlisted", unlisted, NUMBER, 0), {.name = NULL},
 };
 static const struct {
     const char *name;

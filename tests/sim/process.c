@@ -119,11 +119,6 @@ void sim_timer_due(struct sim *s, int client)
 
 /* --- life ------------------------------------------------------------------------------------------------------------ */
 
-/* To the simulated servers the last entry means: whoever makes the node, and nobody else. */
-static const zkl_acl_entry seal_entries[] = {{ZKL_PERM_READ | ZKL_PERM_CREATE | ZKL_PERM_DELETE, "world", "anyone"},
-                                             {ZKL_PERM_WRITE, "digest", "the session's own"}};
-static const zkl_acl seal = {2, seal_entries};
-
 void sim_process_start(struct sim *s, int client)
 {
     struct sim_client *it = &s->clients[client];
@@ -141,9 +136,6 @@ void sim_process_start(struct sim *s, int client)
                                       .watch_bytes_max = 4096,
                                       .ops_max = SIM_OUTSTANDING - 8,
                                       .unlisted_part = s->plan->unlisted};
-    if (s->plan->seals) {
-        config.seal = &seal;
-    }
     uint64_t low = dice_at(s->seed, (SLOT_PROCESS + client), it->incarnation);
     uint64_t high = dice_mix(low);
     memcpy(config.seed, &low, sizeof low);

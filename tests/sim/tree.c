@@ -257,7 +257,6 @@ static enum zkl__rc do_create(struct sim *s, struct sim_part *part, int session,
     bool ephemeral = part->mode == ZKL__EPHEMERAL || part->mode == ZKL__EPHEMERAL_SEQUENTIAL;
     s->nodes[node].owner = ephemeral ? session : -1;
     s->nodes[node].container = part->mode == ZKL__CONTAINER;
-    s->nodes[node].sealed = part->sealed;
     s->nodes[node].readers = ephemeral ? part->readers : SIM_ANYBODY;
     note_parent(s, effect_new(s, SIM_CREATED, node), path, zxid, 1);
     part->node = node;
@@ -301,9 +300,8 @@ static enum zkl__rc do_set_or_check(struct sim *s, struct sim_part *part, int se
     if (node < 0) {
         return ZKL__RC_NONODE;
     }
-    bool kept = set ? s->nodes[node].sealed && s->nodes[node].owner != session
-                    : !sim_node_readable(s, node, s->sessions[session].client);
-    if (kept || (s->paths[part->path].denied & (set ? ZKL_PERM_WRITE : ZKL_PERM_READ))) {
+    bool hidden = !set && !sim_node_readable(s, node, s->sessions[session].client);
+    if (hidden || (s->paths[part->path].denied & (set ? ZKL_PERM_WRITE : ZKL_PERM_READ))) {
         return ZKL__RC_NOAUTH;
     }
     if (is_other_version(s, part, node)) {

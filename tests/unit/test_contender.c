@@ -612,6 +612,18 @@ TEST_IN_SCRIPT(test_request_is_told_once_over_reconnects)
     CU_ASSERT_EQUAL(me.revoked, 2);
 }
 
+/* Another contender of the session watches our znode, too. Its event comes while our own watch is not set yet. */
+TEST_IN_SCRIPT(test_an_event_before_the_reply)
+{
+    script_enter(&me, CONTENDER_CONFIG(.revocable = true));
+    script_answer_until(ZKL__OP_GET);
+    script_step((struct zkl__event){.kind = ZKL__EV_WATCH, .watch = ZKL__WATCH_CHANGED, .path = script_our_path()});
+    script_answer_all();
+    script_write(script_our_path(), "__REVOKE__");
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.revoked, 1);
+}
+
 TEST_IN_SCRIPT(test_watch_refused)
 {
     script.refuse_kind = ZKL__OP_GET;

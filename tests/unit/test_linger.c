@@ -250,29 +250,6 @@ TEST(test_not_over_a_lost_connection)
     script_finish();
 }
 
-#define LIAR "/q/_c_11111111-1111-8111-8111-111111111111-lock-0000000001"
-
-/* A forged announcement lets somebody in while another one of this session holds, and is gone: no list shows somebody else. What it let
- * in passes its znode on to nobody. */
-TEST_IN_SCRIPT(test_not_on_an_announcement)
-{
-    const struct zkl__contender_config *announcing = CONTENDER_CONFIG(.linger = KEPT, .announces = true);
-    script_enter(&me, announcing);
-    script_answer_all();
-    script_put(LIAR, SCRIPT_STRANGER);
-    script_deliver();
-    script_enter(&you, announcing);
-    script_answer_all();
-    script_change(LIAR);
-    CU_ASSERT_EQUAL(you.granted, 1); /* both hold */
-    script_remove(LIAR);
-    enter(&third);
-    script_answer_all();
-    STATE(&third, "watching");
-    script_release(&you);
-    CU_ASSERT_EQUAL(third.serial, 1);
-}
-
 /* The list of another one does not show the holder's znode, which somebody has deleted by hand: it is not passed on. */
 TEST_IN_SCRIPT(test_removed_and_another_lists)
 {

@@ -406,9 +406,6 @@ TEST_WITH_SESSIONS(test_commit_bad_calls)
         {{{.kind = ZKL_OP_CREATE, .path = "/x", .acl = &(zkl_acl){0, NULL}}}, 1, ZKL_EINVAL},
         {{{.kind = ZKL_OP_SET}}, 1, ZKL_EINVAL},
         {{{.kind = ZKL_OP_SET, .path = "x"}}, 1, ZKL_EINVAL},
-        {{{.kind = ZKL_OP_SET, .path = QUEUE "/_c_11111111-1111-8111-8111-111111111111-lock-0000000000"}},
-         1,
-         ZKL_EINVAL}, /* would be taken for a release */
         {{{.kind = ZKL_OP_SET, .path = "/x", .size = 1}}, 1, ZKL_EINVAL},
         {{large, large}, 2, ZKL_ELIMIT},
         {{{.kind = ZKL_OP_SET, .path = "/x", .data = much, .size = SIZE_MAX}}, 1, ZKL_ELIMIT},

@@ -228,6 +228,20 @@ TEST(test_uuid_format)
     CU_ASSERT_STRING_EQUAL(text, "01234567-89ab-4def-8123-456789abcdef");
 }
 
+TEST(test_uuid_that_refuses_requests)
+{
+    char text[ZKL__UUID_LENGTH + 1], name[ZKL__NAME_MAX];
+    const uint8_t zeros[16] = {0};
+    zkl__uuid_format(text, zeros);
+    zkl__name_with_number(name, text, "lock-", 7);
+    CU_ASSERT_FALSE(zkl__name_refuses_requests(name));
+    zkl__uuid_refuse_requests(text);
+    CU_ASSERT_STRING_EQUAL(text, "00000000-0000-9000-8000-000000000000");
+    zkl__name_with_number(name, text, "lock-", 7);
+    CU_ASSERT_TRUE(zkl__name_refuses_requests(name));
+    CU_ASSERT_FALSE(zkl__name_refuses_requests("readme"));
+}
+
 /* A '-' that begins the name belongs to no number, whatever stands before it in memory. */
 TEST(test_nothing_before_a_name)
 {

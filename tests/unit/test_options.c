@@ -382,36 +382,4 @@ TEST(test_tick_of_timeout)
     CU_ASSERT_EQUAL(zkl__tick_of_timeout(10000, 10000), 0);
 }
 
-TEST(test_seal)
-{
-    const zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    struct zkl__seal first = {.on = false}, second = {.on = false};
-    CU_ASSERT_TRUE(zkl__seal_make(&first, &options) && zkl__seal_make(&second, &options));
-    CU_ASSERT_TRUE(first.on && second.on);
-    CU_ASSERT_EQUAL(strlen(first.credentials), sizeof first.credentials - 1);
-    CU_ASSERT_STRING_NOT_EQUAL(first.credentials, second.credentials);
-    CU_ASSERT_STRING_NOT_EQUAL(first.identity, second.identity);
-    CU_ASSERT_EQUAL(first.acl.count, 2);
-    CU_ASSERT_EQUAL(first.acl.entries[0].perms & (ZKL_PERM_WRITE | ZKL_PERM_ADMIN), 0);
-    CU_ASSERT_EQUAL(first.acl.entries[1].perms, ZKL_PERM_WRITE);
-    CU_ASSERT_STRING_EQUAL(first.acl.entries[1].id, first.identity);
-    zkl__seal_wipe(&first);
-    CU_ASSERT_EQUAL(first.credentials[0], '\0');
-}
-
-/* Who may do what is the user's affair, then. */
-TEST(test_no_seal)
-{
-    const zkl_acl acl = {1, &(const zkl_acl_entry){ZKL_PERM_ALL, "world", "anyone"}};
-    const zkl_sasl sasl = {"GSSAPI", NULL, "zk", NULL};
-    const zkl_session_options *const options[] = {
-        SESSION_OPTIONS(.auth_scheme = "digest"), SESSION_OPTIONS(.acl = &acl),
-        SESSION_OPTIONS(.tls = "ca.pem,cert.pem,key.pem"), SESSION_OPTIONS(.sasl = &sasl)};
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        struct zkl__seal seal = {.on = false};
-        CU_ASSERT_TRUE(zkl__seal_make(&seal, options[i]));
-        CU_ASSERT_FALSE(seal.on);
-    }
-}
-
 TESTS("options")

@@ -1,4 +1,5 @@
 /* What operators see and do: zkl_queue_list, zkl_queue_revoke, zkl_queue_remove. How each ends without being waited for: unit_public_calls. */
+#include "handle_kit.h"
 #include "lock_kit.h"
 
 #include <unistd.h>
@@ -180,6 +181,7 @@ TEST_WITH_SESSIONS(test_what_they_bring)
     kit_delay(one, false);
     CU_ASSERT_TRUE(mailbox_wait(&box, 4)); /* and the next one is granted */
     CU_ASSERT_TRUE(zkl_lock_is_held(next));
+    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL), ZKL_EAUTH); /* it does not listen */
     ASSERT_OK(zkl_queue_remove_async(one, QUEUE, held_node, 0, 5000, on_ended, &box, NULL));
     CU_ASSERT_EQUAL(mailbox_code(&box, 5), ZKL_ENOTHELD);
     ASSERT_OK(zkl_queue_revoke_async(one, "/locks/none", NULL, 5000, on_ended, &box, NULL));
@@ -197,6 +199,31 @@ TEST_WITH_SESSIONS(test_revoke_is_sent_once)
     CU_ASSERT_EQUAL(mailbox_code(&box, 1), ZKL_ECONNECT);
     kit_resume(one);
     CU_ASSERT_TRUE(mailbox_wait(&requests, 1));
+}
+
+/* A holder without revoke_fn is refused the request, whatever it holds. A semaphore has no revoke_fn. */
+TEST_WITH_SESSIONS(test_only_a_holder_that_listens_hears_it)
+{
+    for (int i = 0; i < handle_recipe_count; i++) {
+        bool semaphore = handle_recipes[i].recipe == ZKL_RECIPE_SEMAPHORE;
+        for (int listens = 0; listens <= !semaphore; listens++) {
+            struct mailbox requests = MAILBOX_INIT;
+            char path[64], queue[80];
+            zkl_error err = {0};
+            snprintf(path, sizeof path, "/asked-%d/%d", i, listens);
+            snprintf(queue, sizeof queue, "%s%s", path, semaphore ? "/leases" : "");
+            zkl_lock *lock = handle_make(&handle_recipes[i], two, path,
+                                         listens ? LOCK_OPTIONS(.revoke_fn = give_way, .payload = &requests) : NULL);
+            ASSERT_OK(zkl_lock_acquire(lock, 5000, NULL, NULL));
+            CU_ASSERT_EQUAL(zkl_queue_revoke(one, queue, NULL, 5000, &err), listens ? ZKL_OK : ZKL_EAUTH);
+            if (listens) {
+                CU_ASSERT_TRUE(mailbox_wait(&requests, 1));
+            } else {
+                ASSERT_SAYS(err, "no revoke_fn");
+            }
+            zkl_lock_free(lock);
+        }
+    }
 }
 
 /* --- removal: session two removes -------------------------------------------------------------------- */
