@@ -16,7 +16,7 @@ KINDS = {
     "double-hold": "grants of one path that have no room beside each other overlap: [grant, min(release, lost, lease end)]",
     "token-order": "a grant's token is not above those of all it had to wait for",
     "stale-accepted": "the resource took a write with a token below one it had taken",
-    "refused": "a wait ended with ZKL_EUNSUPPORTED: a server refused what no fault explains",
+    "unsupported": "a wait ended with ZKL_EUNSUPPORTED: a server refused what no fault explains",
     "late-end": "a wait, or a close, went on after its deadline",
     "never-ended": "an acquire without a completion, also by the end of its session's close",
     "ended-twice": "a completion without an acquire, or of what was freed",
@@ -209,7 +209,7 @@ class Judge:
             return
         client.pending = False
         if e.result == "ZKL_EUNSUPPORTED":
-            self.accuse("refused", f"{e.client} waited for {client.path} until {e.at}: the contender's stderr has the reason")
+            self.accuse("unsupported", f"{e.client} waited for {client.path} until {e.at}: the contender's stderr has the reason")
         self.check_end(client, f"waited for {client.path}", client.deadline, e)
         if e.good and not client.leaving:
             self.grant(client, self.paths[client.path], e)
