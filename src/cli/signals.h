@@ -9,8 +9,8 @@
 /* Catches TERM INT HUP QUIT USR1 USR2 CONT WINCH, ignores PIPE XFSZ TTOU. CLI_GO_ON, or the exit
  * code after it was said why not. */
 int signals_catch(void);
-/* While true, as it is at first, one that ends a program ends this one at once: for calls that
- * cannot be interrupted and leave nothing. */
+/* yes: from now on TERM, INT, HUP or QUIT ends the process immediately. The process begins so. For
+ * calls that cannot be interrupted, and whose end leaves nothing behind. */
 void signals_end_at_once(bool yes);
 /* Readable while one waits. */
 int signals_fd(void);

@@ -477,7 +477,7 @@ struct zkl__contender {
     struct zkl__peer peer;
 
     bool started, try_only;
-    bool waited; /* for somebody, so that it was there before whoever came after that */
+    bool waited; /* it has had a predecessor: no semaphore was at the path before it (queue.c) */
     bool holder, jeopardy_notified;
     bool requeued; /* in this step: for statistics */
     int64_t deadline;

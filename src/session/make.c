@@ -3,10 +3,8 @@
 #include "shell.h"
 #include "store.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
