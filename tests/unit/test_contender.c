@@ -256,41 +256,6 @@ TEST(test_max_ahead_in_a_long_queue)
     script_finish_failed(&me, ZKL_EBUSY);
 }
 
-/* Refused, throttled, interrupted, given up, expired, freed in the middle. */
-TEST(test_flood_in_trouble)
-{
-    for (int variant = 0; variant < 12; variant++) {
-        int trouble = variant % 6;
-        for (int answered = 5; answered < 80; answered += 15) {
-            flood(FLOOD);
-            script_enter(&me, CONTENDER_CONFIG(.max_ahead = (size_t)variant / 6));
-            for (int i = 0; i < answered; i++) {
-                script_answer();
-            }
-            if (trouble == 0) {
-                script_answer_with(ZKL__RC_NOTAPPLIED);
-            } else if (trouble == 1) {
-                script.refuse_code = ZKL_ENOMEM;
-                script.refuse_skip = 20;
-                script.refuse_count = 30;
-            } else if (trouble == 2) {
-                script_reconnect(3);
-            } else if (trouble == 3) {
-                script_cancel(&me);
-            } else if (trouble == 4) {
-                script_expire();
-                script_connect();
-            } else {
-                script_deinit();
-                continue;
-            }
-            script_run(5000 * MS);
-            CU_ASSERT_EQUAL(me.granted, trouble != 3);
-            script_finish();
-        }
-    }
-}
-
 /* A writer before us makes itself a reader while it is looked at: it is gone, and its reader stands. */
 TEST(test_flood_and_a_downgrade)
 {

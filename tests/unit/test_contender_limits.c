@@ -1,5 +1,5 @@
-/* What a session can send: operations that wait for room, or find no memory; requests; starts
- * and ends out of season. */
+/* What a session can send: operations that wait for room, or find no memory; requests; replies
+ * that nobody waits for. */
 #include "script.h"
 #include "core_internal.h"
 #include "observer.h"
@@ -17,21 +17,6 @@ static void acquire_many(void)
 }
 
 /* --- operations that cannot be sent -------------------------------------------------------------------------------- */
-
-TEST_IN_SCRIPT(test_too_many_operations)
-{
-    acquire_many();
-    CU_ASSERT(script.op_count < 400); /* the others wait for room */
-    script_run(10000 * MS);
-    for (int granted = 0, i = 0; granted < MANY; i++) {
-        CU_ASSERT_FATAL(i < 100000);
-        if (many[i % MANY].contender && many[i % MANY].granted) {
-            script_release(&many[i % MANY]);
-            script_answer_all();
-            granted++;
-        }
-    }
-}
 
 /* A server that answers late: fewer operations are under way, those that wait are sent in their order, and heartbeats before all of them. */
 TEST_IN_SCRIPT(test_slow_answers)
@@ -288,26 +273,7 @@ TEST(test_window)
     CU_ASSERT(window.size <= slowed + 8);
 }
 
-/* --- starts and ends out of season --------------------------------------------------------------------------------- */
-
-TEST(test_start_after_the_end)
-{
-    enum { CLOSED, CLOSED_WHILE_AWAY, REFUSED };
-    for (int way = CLOSED; way <= REFUSED; way++) {
-        script_init();
-        if (way == REFUSED) {
-            script_end(ZKL_EAUTH);
-        } else {
-            script_connect();
-            if (way == CLOSED_WHILE_AWAY) {
-                script_suspend(0);
-            }
-            script_close();
-        }
-        script_acquire(&me);
-        script_finish_failed(&me, way == REFUSED ? ZKL_EAUTH : ZKL_ECLOSED);
-    }
-}
+/* --- replies that nobody waits for -------------------------------------------------------------------------------- */
 
 TEST_IN_SCRIPT(test_late_and_unknown_replies)
 {

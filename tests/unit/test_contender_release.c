@@ -249,29 +249,4 @@ TEST(test_downgrade_of_unknown_fate)
     }
 }
 
-/* The same, and released before anything more of it is known. */
-TEST(test_release_during_a_downgrade_of_unknown_fate)
-{
-    for (int answers = 0; answers <= 1; answers++) {
-        for (int taken = 0; taken <= 1; taken++) {
-            char reader[SCRIPT_PATH];
-            script_begin();
-            enter_with(&me, &script_writer);
-            downgrade_ours(reader);
-            if (taken) {
-                script_put(reader, 0);
-            }
-            script_reconnect(1);
-            for (int i = 0; i < answers; i++) {
-                script_answer();
-            }
-            script_release(&me);
-            script_run(1000 * MS);
-            CU_ASSERT_EQUAL(me.released, 1);
-            CU_ASSERT_EQUAL(script_ours(), 0);
-            script_finish();
-        }
-    }
-}
-
 TESTS("contender_release")

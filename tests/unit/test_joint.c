@@ -94,38 +94,6 @@ TEST_IN_BOTH(test_told_once_of_each)
     CU_ASSERT_EQUAL(me.lost, 1);
 }
 
-TEST_IN_BOTH(test_lost_when_one_is)
-{
-    hold(&me);
-    script_remove(child_of("/b")->path);
-    script_run(3000 * MS); /* heartbeats take turns on the nodes */
-    CU_ASSERT_EQUAL(me.lost, 1);
-    CU_ASSERT_FALSE(zkl__multi_holds(script.core, me.joint, script.now));
-    CU_ASSERT_EQUAL(script_ours(), 1); /* still keeping others out */
-    script_release(&me);
-    script_answer_all();
-    script_run(1000 * MS);
-    CU_ASSERT_EQUAL(me.released, 1);
-    CU_ASSERT_EQUAL(script_ours(), 0);
-}
-
-TEST_IN_BOTH(test_let_go)
-{
-    hold(&me);
-    script_let_go(&me);
-    OPS("multi(delete,delete)");
-    script_answer_all();
-    CU_ASSERT_EQUAL(script_ours(), 0);
-    hold(&me);
-    ask(&you);
-    script_answer_all();
-    script_let_go(&you);
-    script_answer_all();
-    CU_ASSERT_EQUAL(script_ours(), 2);
-    CU_ASSERT_TRUE_FATAL(script_contend_jointly(&third, ab));
-    script_let_go(&third); /* never started */
-}
-
 /* --- release ------------------------------------------------------------------------------------------------------- */
 
 /* The paths fit, but with the session's chroot before them they do not: a caller's mistake, said at once. */

@@ -477,25 +477,6 @@ TEST(test_unlisted_behind_one_that_was_removed)
     script_finish();
 }
 
-/* The same where a list is read for so many that it is sorted first. */
-static void waiter_of_many_removed(struct script_owner *removed)
-{
-    queue_up(OWNERS - 1);
-    int64_t token = removed->contender->node.czxid;
-    remove_node(removed);
-    script_acquire(&owners[OWNERS - 1]);
-    script_answer_all();
-    STATE(removed, "watching");
-    CU_ASSERT(removed->contender->node.czxid > token);
-    script_finish();
-}
-
-TEST(test_waiter_of_many_removed_by_somebody)
-{
-    waiter_of_many_removed(second);
-    waiter_of_many_removed(&owners[OWNERS - 2]);
-}
-
 /* --- when it must not be ------------------------------------------------------------------------------------------- */
 
 TEST(test_no_lease_no_hand_over)
@@ -513,35 +494,6 @@ TEST(test_no_lease_no_hand_over)
     script_run(2 * script.timeout);
     CU_ASSERT_EQUAL(second->granted, 1);
     script_finish();
-}
-
-/* --- no memory ----------------------------------------------------------------------------------------------------- */
-
-TEST(test_no_memory_for_more_buckets)
-{
-    static struct zkl__contender contenders[40];
-    struct test_heap counter = TEST_HEAP_INIT;
-    zkl_heap heap = test_heap(&counter);
-    struct zkl__peer_queues queues = {0};
-    char path[20];
-    CU_ASSERT_TRUE_FATAL(zkl__map_init(&queues.map, &heap));
-    for (int i = 0; i < 40; i++) {
-        snprintf(path, sizeof path, "/%d", i % 20);
-        if (i == 16) {
-            CU_ASSERT_EQUAL(queues.map.bucket_count, 16);
-            test_heap_fail(&counter, 2, false); /* the second allocation: the first is the queue itself */
-        }
-        CU_ASSERT_TRUE_FATAL(zkl__peers_join(&queues, &contenders[i], path));
-        CU_ASSERT_EQUAL(queues.map.count, (size_t)(i < 20 ? i + 1 : 20));
-        CU_ASSERT(i < 20 || contenders[i].peer.queue == contenders[i - 20].peer.queue);
-    }
-    CU_ASSERT_EQUAL(test_heap_failures(&counter), 1);
-    for (int i = 0; i < 40; i++) {
-        zkl__peers_leave(&queues, &contenders[i]);
-    }
-    CU_ASSERT_EQUAL(queues.map.count, 0);
-    zkl__peer_queues_deinit(&queues);
-    CU_ASSERT_EQUAL(test_heap_live(&counter), 0);
 }
 
 TESTS("linger")

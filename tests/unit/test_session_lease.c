@@ -1,26 +1,6 @@
 /* The lease of a session: what keeps it, who is told that it runs out, what may be granted on it. */
 #include "script.h"
 
-static int64_t lease_left(void)
-{
-    return zkl__core_lease_until(script.core) - script.now;
-}
-
-TEST_IN_SCRIPT(test_heartbeats_keep_the_lease)
-{
-    script_hold(&me);
-    int before = script.submits;
-    for (int i = 0; i < 600; i++) {
-        script_run(100 * MS);
-        CU_ASSERT_FATAL(i < 60 || lease_left() >= zkl__core_least_lease(script.core));
-    }
-    CU_ASSERT_EQUAL(me.jeopardy + me.safe + me.lost, 0);
-    CU_ASSERT(script.submits - before <=
-              60 * 12 / 10 + 2); /* one every twelfth of the timeout, and no syncs beside them */
-    CU_ASSERT_TRUE(zkl__contender_holds(script.core, me.contender, script.now));
-    CU_ASSERT_FALSE(zkl__contender_holds(script.core, me.contender, zkl__core_lease_until(script.core)));
-}
-
 /* The reply that would renew a lease comes when it has ended, and nobody woke before: lost is final. */
 TEST_IN_SCRIPT(test_a_reply_behind_the_end)
 {

@@ -132,6 +132,31 @@ TEST(test_watches_of_one_hash)
     zkl__map_deinit(&table.map);
 }
 
+/* More watches than buckets, and no memory for more buckets at first: all are found. */
+TEST(test_no_memory_for_more_buckets)
+{
+    enum { MANY = 40 };
+    static struct zkl__watch watches[MANY];
+    static char paths[MANY][8];
+    zkl_heap h = test_heap(&heap);
+    struct zkl__watches table = {0};
+    CU_ASSERT_TRUE_FATAL(zkl__map_init(&table.map, &h));
+    size_t buckets = table.map.bucket_count;
+    test_heap_fail(&heap, 1, false);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(paths[i], sizeof paths[i], "/%d", i);
+        watches[i].entry.path = paths[i];
+        ASSERT_OK(zkl__watches_add(&table, &watches[i], 0));
+    }
+    CU_ASSERT_EQUAL(test_heap_failures(&heap), 1);
+    CU_ASSERT(table.map.bucket_count > buckets);
+    for (int i = 0; i < MANY; i++) {
+        CU_ASSERT_PTR_EQUAL(zkl__watches_take(&table, paths[i]), &watches[i]);
+    }
+    zkl__map_deinit(&table.map);
+    CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
+}
+
 /* --- children ----------------------------------------------------------------------------------------------------------- */
 
 static bool is_short(const char *name)
