@@ -133,6 +133,7 @@ void script_expect(const char *file, int line, const char *is, const char *shoul
 int script_count(enum zkl__op_kind kind);
 /* The oldest operation is done and its answer delivered; what it was. */
 enum zkl__op_kind script_answer(void);
+void script_answer_some(int count);
 /* The same, refused by the server with rc. */
 void script_answer_with(enum zkl__rc rc);
 /* Until the oldest is of this kind. */
@@ -159,7 +160,8 @@ int script_watches(void);
 struct zkl__memory_node *script_put(const char *path, int64_t owner);
 /* Gone, whoever it belonged to; its watch is told. */
 void script_remove(const char *path);
-void script_change(const char *path); /* a write on it */
+void script_remove_node(const struct script_owner *owner); /* that this one has in /q */
+void script_change(const char *path);                      /* a write on it */
 void script_write(const char *path, const char *data);
 /* Nodes of our present session. */
 int script_ours(void);

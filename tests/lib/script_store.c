@@ -136,6 +136,13 @@ enum zkl__op_kind script_answer(void)
     return kind;
 }
 
+void script_answer_some(int count)
+{
+    while (count-- > 0) {
+        script_answer();
+    }
+}
+
 void script_answer_with(enum zkl__rc rc)
 {
     do_one(rc);
@@ -305,6 +312,13 @@ void script_remove(const char *path)
 {
     meddle(ZKL__OP_DELETE, path, "");
     script_store_deliver_all();
+}
+
+void script_remove_node(const struct script_owner *owner)
+{
+    char path[SCRIPT_PATH];
+    snprintf(path, sizeof path, "/q/%s", zkl__contender_node(owner->contender));
+    script_remove(path);
 }
 
 void script_write(const char *path, const char *data)

@@ -332,9 +332,7 @@ TEST(test_refused)
         if (refusal->way == AFTER_A_LOST_CREATE) {
             script_reconnect(2);
         }
-        for (int n = 0; n < refusal->answers; n++) {
-            script_answer();
-        }
+        script_answer_some(refusal->answers);
         OPS(refusal->under_way);
         script_answer_with(refusal->rc);
         CU_ASSERT_EQUAL(me.zk_code, -100);
@@ -438,13 +436,6 @@ TEST(test_removed_by_somebody_to_fail)
     script_finish_failed(&me, ZKL_ELOST);
 }
 
-static void remove_ours(void)
-{
-    char path[SCRIPT_PATH];
-    snprintf(path, sizeof path, "/q/%s", zkl__contender_node(me.contender));
-    script_remove(path);
-}
-
 /* One transaction deletes our znode and creates another one under its name. Our watch is not set yet, or the connection is lost meanwhile:
  * then the watch reports a change when it is set again. */
 TEST(test_replaced_by_somebody)
@@ -458,7 +449,7 @@ TEST(test_replaced_by_somebody)
             script_run(script.timeout / 2);
             script_suspend(0);
         }
-        remove_ours();
+        script_remove_node(&me);
         script_put(path, 0);
         if (lost_connection) {
             script_connect();
@@ -528,7 +519,7 @@ TEST(test_first_on_old_evidence)
 {
     wait_for_the_last_heartbeat();
     script_wait(script.timeout / 12);
-    remove_ours();
+    script_remove_node(&me);
     script_wait(MS);
     script_answer();
     CU_ASSERT_EQUAL(you.granted, 1);
@@ -541,7 +532,7 @@ TEST(test_first_on_old_evidence)
 TEST(test_first_and_not_in_the_list_of_another)
 {
     wait_for_the_last_heartbeat();
-    remove_ours();
+    script_remove_node(&me);
     enter_and_answer(&third, "/q");
     script_wait(script.timeout / 12);
     script_answer_granted(&third);

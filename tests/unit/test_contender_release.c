@@ -152,10 +152,8 @@ TEST_IN_SCRIPT(test_not_handed_over_late)
 TEST(test_handed_over_once)
 {
     hold_with_a_follower();
-    char follower[SCRIPT_PATH];
-    snprintf(follower, sizeof follower, "/q/%s", zkl__contender_node(you.contender));
     script_answer_with(ZKL__RC_NOTAPPLIED);
-    script_remove(follower);
+    script_remove_node(&you);
     enter_marked(&third);
     script_answer_all();
     STATE(&third, "watching");

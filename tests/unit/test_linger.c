@@ -149,26 +149,6 @@ TEST_WHILE_HELD(test_not_shown_lately)
     CU_ASSERT_EQUAL(third.serial, 3);
 }
 
-/* The check is not answered, or is refused: those in line queue. */
-TEST(test_check_refused)
-{
-    for (int refused = 0; refused < 2; refused++) {
-        hold();
-        let_evidence_age();
-        enter(&you);
-        release_keeps_with(&me, "check");
-        if (refused) {
-            script_answer_with(ZKL__RC_NOTAPPLIED);
-            OPS("delete create list");
-        } else {
-            script_reconnect(0);
-        }
-        script_answer_granted(&you);
-        CU_ASSERT_EQUAL(you.serial, 1);
-        script_finish();
-    }
-}
-
 /* Used all the time, it is shown again before that: the check is sent beside a grant, and nobody waits for it. */
 TEST_WHILE_HELD(test_shown_in_time)
 {
@@ -256,13 +236,11 @@ TEST_IN_SCRIPT(test_removed_and_another_lists)
     enter(&me);
     enter(&you);
     script_answer();
-    char holder[128];
-    snprintf(holder, sizeof holder, "%s", script_our_path());
     script_answer_all();
     STATE(&me, "held");
     script_enter(&third, CONTENDER_CONFIG(.linger = KEPT, .metadata = "third"));
     script_answer();
-    script_remove(holder);
+    script_remove_node(&me);
     script_answer_all();
     script_release(&me);
     script_answer_granted(&you);
@@ -365,14 +343,6 @@ static void queue_up(int count)
     }
 }
 
-/* What an operator, or the end of a session, takes away: the i-th that was made. */
-static void remove_node(struct script_owner *owner)
-{
-    char path[SCRIPT_PATH];
-    snprintf(path, sizeof path, "/q/%s", zkl__contender_node(owner->contender));
-    script_remove(path);
-}
-
 /* --- what it costs ------------------------------------------------------------------------------------------------- */
 
 /* A list that was on its way shows a holder whose delete is on its way by now. */
@@ -467,7 +437,7 @@ TEST(test_unlisted_lists_in_its_turn)
 TEST(test_unlisted_behind_one_that_was_removed)
 {
     hold_before_an_unlisted_one();
-    remove_node(last_but_one);
+    script_remove_node(last_but_one);
     script_put("/q/_c_00000000-0000-4000-8000-000000000000-lock-0000000000", 99)->stat.czxid = 1;
     script_acquire(first);
     script_answer_all();

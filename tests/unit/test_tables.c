@@ -94,21 +94,6 @@ TEST(test_the_same_time_again)
 
 static struct test_heap heap = TEST_HEAP_INIT;
 
-TEST(test_watched_bytes_have_a_limit)
-{
-    zkl_heap h = test_heap(&heap);
-    struct zkl__watches table = {0};
-    struct zkl__watch one = {.entry.path = "/12345"}, two = {.entry.path = "/123"};
-    CU_ASSERT_TRUE_FATAL(zkl__map_init(&table.map, &h));
-    CU_ASSERT_EQUAL(zkl__watches_add(&table, &one, 5), ZKL_ELIMIT);
-    CU_ASSERT_FALSE(one.entry.link);
-    ASSERT_OK(zkl__watches_add(&table, &one, 6));
-    ASSERT_OK(zkl__watches_add(&table, &one, 6)); /* on already */
-    CU_ASSERT_EQUAL(zkl__watches_add(&table, &two, 9), ZKL_ELIMIT);
-    ASSERT_OK(zkl__watches_add(&table, &two, 10));
-    zkl__map_deinit(&table.map);
-}
-
 /* Two paths of one hash (FNV-1a of 32 bits): told apart nevertheless. */
 TEST(test_watches_of_one_hash)
 {
