@@ -156,7 +156,7 @@ void script_forbid(struct zkl__memory_node *node, int perm);
 void script_number_from(int32_t number);
 /* How many watches of ours are set. */
 int script_watches(void);
-/* A node of somebody else's; name is the last component in /q. owner 0: persistent. */
+/* A node of somebody else's. owner 0: persistent. */
 struct zkl__memory_node *script_put(const char *path, int64_t owner);
 /* Gone, whoever it belonged to; its watch is told. */
 void script_remove(const char *path);

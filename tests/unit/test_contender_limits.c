@@ -291,23 +291,13 @@ TEST_IN_SCRIPT(test_late_and_unknown_replies)
 
 /* --- requests and watches ------------------------------------------------------------------------------------------ */
 
-static void request(enum zkl__op_kind kind, const char *dir)
-{
-    send_request(&(const struct zkl__op){.kind = kind, .dir = dir, .version = -1});
-}
-
-static void expect_answers(int count, enum zkl__rc rc)
-{
-    CU_ASSERT_EQUAL(answered.count, count);
-    CU_ASSERT_EQUAL(answered.reply.rc, rc);
-}
-
 TEST(test_request_without_memory)
 {
     script_init();
     test_heap_fail(&script.heap, 1, true);
-    request(ZKL__OP_GET, "/q");
-    expect_answers(1, ZKL__RC_UNSENT);
+    send_request(&(const struct zkl__op){.kind = ZKL__OP_GET, .dir = "/q"});
+    CU_ASSERT_EQUAL(answered.count, 1);
+    CU_ASSERT_EQUAL(answered.reply.rc, ZKL__RC_UNSENT);
     script_connect(); /* not even the sync finds room: later */
     OPS("");
     test_heap_fail(&script.heap, 0, false);
@@ -321,12 +311,12 @@ TEST(test_request_forgotten_after_its_wait_for_room)
 {
     script_begin();
     acquire_many();
-    request(ZKL__OP_SET, "/q");
+    send_request(&(const struct zkl__op){.kind = ZKL__OP_SET, .dir = "/q", .version = -1});
     CU_ASSERT_EQUAL(script_count(ZKL__OP_SET), 0);
     script_answer_until(ZKL__OP_SET);
     CU_ASSERT_TRUE(zkl__request_forget(script.core, &answered.request));
     script_answer_all();
-    expect_answers(0, ZKL__RC_OK);
+    CU_ASSERT_EQUAL(answered.count, 0);
     script_deinit();
 }
 

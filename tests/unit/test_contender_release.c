@@ -205,15 +205,6 @@ TEST_IN_SCRIPT(test_one_wake_up_each)
     CU_ASSERT_EQUAL(script.submits - before, 1);
 }
 
-/* A downgrade to this name. */
-static void downgrade_ours(char *reader)
-{
-    snprintf(reader, SCRIPT_PATH, "%s", script_our_path());
-    memcpy(strstr(reader, "-__WRIT__"), "-__READ__", 9);
-    script_step((struct zkl__event){.kind = ZKL__EV_DOWNGRADE, .contender = me.contender, .rule = &script_reader});
-    OPS("multi(delete,create)");
-}
-
 /* Its reply is lost, and the name is there: the replacement's, another znode that was there before and refused it, or one that was
  * created when somebody had deleted ours. */
 TEST(test_downgrade_of_unknown_fate)
@@ -224,7 +215,10 @@ TEST(test_downgrade_of_unknown_fate)
         script_begin();
         enter_with(&me, &script_writer);
         snprintf(writer, sizeof writer, "%s", script_our_path());
-        downgrade_ours(reader);
+        strcpy(reader, writer);
+        memcpy(strstr(reader, "-__WRIT__"), "-__READ__", 9);
+        script_step((struct zkl__event){.kind = ZKL__EV_DOWNGRADE, .contender = me.contender, .rule = &script_reader});
+        OPS("multi(delete,create)");
         if (way == REFUSED || way == REMOVED) {
             script_put(reader, 0);
         }

@@ -47,19 +47,6 @@ static void release_deletes(struct script_owner *owner)
     CU_ASSERT_EQUAL(script_ours(), ours - 1);
 }
 
-static void idle(void)
-{
-    hold();
-    release_keeps(&me);
-}
-
-static void queue_behind(void)
-{
-    script_put(SOMEBODY, SCRIPT_STRANGER);
-    script_number_from(78);
-    script_deliver(); /* the event */
-}
-
 /* --- the end of its time ------------------------------------------------------------------------------------------- */
 
 /* The release is read before the time. */
@@ -75,26 +62,19 @@ TEST_IN_SCRIPT(test_released_after_max_hold)
 
 static const zkl_acl_entry entries[] = {{ZKL_PERM_ALL, "world", "anyone"}, {ZKL_PERM_ALL, "ip", "10.0.0.1"}};
 
-static void idle_for(zkl_acl *acl)
-{
-    script_begin();
-    script_enter(&me, CONTENDER_CONFIG(.linger = KEPT, .acl = acl));
-    script_answer_all();
-    release_keeps(&me);
-    *acl = (zkl_acl){0, NULL}; /* its owner's memory is gone */
-}
-
-TEST(test_same_access_list)
+TEST_IN_SCRIPT(test_same_access_list)
 {
     zkl_acl acl = {2, entries}, same = {2, entries}, other = {1, entries};
-    idle_for(&acl);
+    script_enter(&me, CONTENDER_CONFIG(.linger = KEPT, .acl = &acl));
+    script_answer_all();
+    release_keeps(&me);
+    acl = (zkl_acl){0, NULL}; /* its owner's memory is gone */
     script_enter(&you, CONTENDER_CONFIG(.linger = KEPT, .acl = &same));
     CU_ASSERT_EQUAL(you.serial, 2);
     release_keeps(&you);
     script_enter(&you, CONTENDER_CONFIG(.linger = KEPT, .acl = &other));
     CU_ASSERT_EQUAL(you.granted, 0);
     OPS("create delete list");
-    script_finish();
 }
 
 /* Whoever needs a znode of another kind, or is to be in the list, queues, and what lingers gives way. */
@@ -108,7 +88,8 @@ TEST(test_who_differs)
         {.linger = KEPT, .max_ahead = 1},
     };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        idle();
+        hold();
+        release_keeps(&me);
         script_enter(&you, &others[i]);
         CU_ASSERT_EQUAL(you.granted, 0);
         script_answer_all();
@@ -121,23 +102,13 @@ TEST(test_who_differs)
 
 /* --- it gives way -------------------------------------------------------------------------------------------------- */
 
-/* No heartbeat's reply shows the node. */
-static void let_evidence_age(void)
-{
-    script_wait(script.timeout / 12 + MS);
-    while (script.op_count > 0) {
-        if (script.ops[0].op->kind == ZKL__OP_CHECK) {
-            script_answer_with(ZKL__RC_NOTAPPLIED);
-        } else {
-            script_answer();
-        }
-    }
-}
-
 /* Nothing has shown the node for longer than a heartbeat, since no reply comes: one check is sent, whoever waits, and the line stays. */
 TEST_WHILE_HELD(test_not_shown_lately)
 {
-    let_evidence_age();
+    script_wait(script.timeout / 12 + MS);
+    OPS("check get");
+    script_answer_with(ZKL__RC_NOTAPPLIED); /* does not show the node */
+    script_answer();
     enter(&you);
     release_keeps_with(&me, "check");
     enter(&third);
@@ -213,7 +184,8 @@ TEST(test_line_again)
     CU_ASSERT_EQUAL(me.serial, 4);
     CU_ASSERT_EQUAL(script_ours(), 1);
     release_keeps(&me);
-    queue_behind();
+    script_put(SOMEBODY, SCRIPT_STRANGER);
+    script_deliver(); /* the event */
     OPS("delete");
     script_finish();
 }

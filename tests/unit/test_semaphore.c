@@ -236,13 +236,6 @@ TEST_WITH_SESSIONS(test_an_operator_removes_nodes)
 /* --- a session that is refused ----------------------------------------------------------------------------------------- */
 
 /* The servers refuse the credentials at a reconnect, say: the session is over, and nothing can be given back any more. */
-static void refuse_credentials(zkl_session *session)
-{
-    ASSERT_OK_FATAL(zkl__session_enter(session, NULL));
-    zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_EXPIRED, .code = ZKL_EAUTH});
-    zkl__session_leave(session);
-}
-
 TEST(test_credentials_refused_while_waiting_and_held)
 {
     struct mailbox box = MAILBOX_INIT;
@@ -252,7 +245,9 @@ TEST(test_credentials_refused_while_waiting_and_held)
     ASSERT_EVENTUALLY(pool_queued() == 0);
     await_permits(head, 1, &box);
     ASSERT_EVENTUALLY(pool_leases() == 2);
-    refuse_credentials(two);
+    ASSERT_OK_FATAL(zkl__session_enter(two, NULL));
+    zkl__session_event(two, (struct zkl__event){.kind = ZKL__EV_EXPIRED, .code = ZKL_EAUTH});
+    zkl__session_leave(two);
     CU_ASSERT_EQUAL(mailbox_code(&box, 1), ZKL_EAUTH);
     CU_ASSERT_EQUAL(zkl_lock_state(held), ZKL_STATE_IDLE); /* the session is closed */
     kit_free(head);
