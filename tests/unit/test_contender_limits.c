@@ -271,7 +271,7 @@ TEST(test_window)
     CU_ASSERT(window.size <= slowed + 8);
 }
 
-/* --- replies that nobody waits for -------------------------------------------------------------------------------- */
+/* --- replies that nobody waits for --------------------------------------------------------------------------------- */
 
 TEST_IN_SCRIPT(test_late_and_unknown_replies)
 {
@@ -289,7 +289,7 @@ TEST_IN_SCRIPT(test_late_and_unknown_replies)
     STATE(&me, "removing");
 }
 
-/* --- requests and watches ------------------------------------------------------------------------------------------ */
+/* --- requests ------------------------------------------------------------------------------------------------------ */
 
 TEST(test_request_without_memory)
 {

@@ -164,13 +164,13 @@ TEST(test_handed_over_once)
     script_finish();
 }
 
+/* --- readers and writers ------------------------------------------------------------------------------------------- */
+
 static void enter_with(struct script_owner *owner, const struct zkl__rule *rule)
 {
     script_enter(owner, CONTENDER_CONFIG(.rule = rule));
     script_answer_all();
 }
-
-/* --- readers and writers ------------------------------------------------------------------------------------------- */
 
 /* A writer's end wakes the readers right behind it, each once, and no later writer; a reader's end wakes nobody but the writer that
  * watches it. */

@@ -64,32 +64,6 @@ TEST_IN_BOTH(test_one_refusal_ends_all)
     CU_ASSERT_EQUAL(script_ours(), 0);
 }
 
-/* --- loss ---------------------------------------------------------------------------------------------------------- */
-
-TEST_IN_BOTH(test_told_once_of_each)
-{
-    ask(&me);
-    script_answer_granted(&me);
-    script_suspend(0);
-    script_wait(100 * MS);
-    CU_ASSERT_EQUAL(me.jeopardy, 1);
-    script_connect();
-    script_run(5000 * MS);
-    CU_ASSERT_EQUAL(me.safe, 1);
-    script_suspend(0);
-    script_wait(20000 * MS);
-    CU_ASSERT_EQUAL(me.jeopardy, 2);
-    CU_ASSERT_EQUAL(me.lost, 1);
-    script_connect();
-    script_answer_all();
-    script_release(&me);
-    script_answer_all();
-    CU_ASSERT_EQUAL(me.released, 1);
-    CU_ASSERT_EQUAL(me.lost, 1);
-}
-
-/* --- release ------------------------------------------------------------------------------------------------------- */
-
 /* The paths fit, but with the session's chroot before them they do not: a caller's mistake, said at once. */
 TEST_IN_BOTH(test_paths_too_long_under_the_chroot)
 {
@@ -121,6 +95,30 @@ TEST(test_no_memory_anywhere)
         script_finish();
     }
     CU_ASSERT(granted > 0);
+}
+
+/* --- loss ---------------------------------------------------------------------------------------------------------- */
+
+TEST_IN_BOTH(test_told_once_of_each)
+{
+    ask(&me);
+    script_answer_granted(&me);
+    script_suspend(0);
+    script_wait(100 * MS);
+    CU_ASSERT_EQUAL(me.jeopardy, 1);
+    script_connect();
+    script_run(5000 * MS);
+    CU_ASSERT_EQUAL(me.safe, 1);
+    script_suspend(0);
+    script_wait(20000 * MS);
+    CU_ASSERT_EQUAL(me.jeopardy, 2);
+    CU_ASSERT_EQUAL(me.lost, 1);
+    script_connect();
+    script_answer_all();
+    script_release(&me);
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.released, 1);
+    CU_ASSERT_EQUAL(me.lost, 1);
 }
 
 TESTS("joint")
