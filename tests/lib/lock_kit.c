@@ -3,7 +3,11 @@
 #include "handle_kit.h"
 #include "thread.h"
 
+#include <arpa/inet.h>
+#include <dirent.h>
 #include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #define PATIENCE_MS 30000
@@ -104,15 +108,25 @@ bool kit_renewed(const zkl_lock *lock, int64_t ms)
     return held && later;
 }
 
-size_t kit_queue(zkl_session *session, const char *path)
+static size_t count_queue(zkl_session *session, const char *path, bool foreign_too)
 {
     zkl_queue *queue = NULL;
     if (zkl_queue_list(&queue, session, path, PATIENCE_MS, NULL) != ZKL_OK) {
         return SIZE_MAX;
     }
-    size_t count = queue->count;
+    size_t count = queue->count + (foreign_too ? queue->foreign : 0);
     zkl_queue_free(queue);
     return count;
+}
+
+size_t kit_queue(zkl_session *session, const char *path)
+{
+    return count_queue(session, path, false);
+}
+
+size_t kit_children(zkl_session *session, const char *path)
+{
+    return count_queue(session, path, true);
 }
 
 size_t kit_group(zkl_session *session, const char *path)
@@ -230,6 +244,45 @@ void kit_remove_first(const char *path)
     const zkl_queue_entry *first = &queue->entries[0];
     ASSERT_OK(zkl_queue_remove(two, path, first->name, first->token, PATIENCE_MS, NULL));
     zkl_queue_free(queue);
+}
+
+size_t kit_entries(const char *folder)
+{
+    size_t count = 0;
+    DIR *dir = opendir(folder);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(dir);
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        count += entry->d_name[0] != '.';
+    }
+    closedir(dir);
+    return count;
+}
+
+void kit_await(pid_t child)
+{
+    int status = -1;
+    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+    CU_ASSERT_EQUAL(status, 0);
+}
+
+int kit_slots_taken(const zkl_stop *stop)
+{
+    int taken = 0;
+    for (int i = 0; i < ZKL_STOP_SESSIONS_MAX; i++) {
+        taken += stop->sessions[i].descriptor != 0;
+    }
+    return taken;
+}
+
+int kit_listen(char *servers, size_t size)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    CU_ASSERT_FATAL(bind(listener, (struct sockaddr *)&address, length) == 0 && listen(listener, 16) == 0 &&
+                    getsockname(listener, (struct sockaddr *)&address, &length) == 0);
+    snprintf(servers, size, "127.0.0.1:%d", ntohs(address.sin_port));
+    return listener;
 }
 
 static void *run_acquire(void *arg)

@@ -69,6 +69,8 @@ bool kit_renewed(const zkl_lock *lock, int64_t ms);
 size_t kit_queue(zkl_session *session, const char *path);
 /* How many members the group at path has. */
 size_t kit_group(zkl_session *session, const char *path);
+/* How many children of any kind stand at path. */
+size_t kit_children(zkl_session *session, const char *path);
 /* How many requests it has sent until now. */
 uint64_t kit_requests(zkl_session *session);
 /* Whether the descriptor of a session that is dispatched says so within that time. */
@@ -99,6 +101,15 @@ enum zkl__rc kit_write(enum zkl__op_kind kind, const char *dir, const char *name
 void kit_remove_node(const zkl_lock *lock);
 /* The first contender at path is deleted by an operator in session two. */
 void kit_remove_first(const char *path);
+
+/* How many entries a folder of /proc has. */
+size_t kit_entries(const char *folder);
+/* The child ended, with 0. */
+void kit_await(pid_t child);
+/* How many sessions have entered themselves in it. */
+int kit_slots_taken(const zkl_stop *stop);
+/* Listens at a free port of the loopback, which is written to servers. Returns the descriptor. */
+int kit_listen(char *servers, size_t size);
 
 /* An acquire on a thread of its own. */
 struct acquire {
