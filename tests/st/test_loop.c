@@ -1,22 +1,21 @@
 /* libzklock_st by the in-process store: a session goes on in calls that wait, and in dispatch; nowhere else, and on no other thread. */
 #include "st_kit.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define PATH "/locks/st"
 
 TEST(test_one_thread_and_nothing_left)
 {
-    int threads = entries("/proc/self/task"), fds = entries("/proc/self/fd");
+    size_t threads = kit_entries("/proc/self/task"), fds = kit_entries("/proc/self/fd");
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(SESSION_OPTIONS(.state_fn = on_session_state, .state_payload = &box));
     CU_ASSERT(zkl_session_fd(one) >= 0);
     kit_release(kit_hold(one, PATH, NULL));
-    CU_ASSERT_EQUAL(entries("/proc/self/task"), threads);
+    CU_ASSERT_EQUAL(kit_entries("/proc/self/task"), threads);
     kit_tear_down();
-    CU_ASSERT_EQUAL(entries("/proc/self/task"), threads);
-    CU_ASSERT_EQUAL(entries("/proc/self/fd"), fds);
+    CU_ASSERT_EQUAL(kit_entries("/proc/self/task"), threads);
+    CU_ASSERT_EQUAL(kit_entries("/proc/self/fd"), fds);
 }
 
 /* While one session waits, the other goes on as well: its event brings the grant. */
@@ -77,9 +76,8 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_waits_leave_what_is_dispatched)
 TEST(test_no_spinning)
 {
     one = kit_open(NULL);
-    struct pollfd poller = {.fd = zkl_session_fd(one), .events = POLLIN};
     int in_vain = 0;
-    for (int i = 0; i < 1000 && poll(&poller, 1, 20) == 1; i++) { /* what is over from the opening */
+    for (int i = 0; i < 1000 && kit_readable(one, 20); i++) { /* what is over from the opening */
         zkl_session_dispatch(one);
         in_vain++;
     }
@@ -116,7 +114,6 @@ static bool acquired_in_a_new_session(void)
 /* The child has a loop of its own, and the parent's goes on. */
 TEST(test_fork)
 {
-    int status = -1;
     one = kit_open(NULL);
     int fd = zkl_session_fd(one);
     CU_ASSERT(fd >= 0);
@@ -126,8 +123,7 @@ TEST(test_fork)
                        zkl_session_close(one, 0) == ZKL_EFORKED;
         _exit(refused && acquired_in_a_new_session() ? 0 : 1);
     }
-    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
-    CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    kit_await(child);
     kit_free(kit_hold(one, PATH, NULL));
     kit_close(one);
 }
@@ -135,7 +131,6 @@ TEST(test_fork)
 /* A daemon closes the descriptors that it inherited. Its own files then have their numbers, and stay open. */
 TEST(test_fork_and_close_descriptors)
 {
-    int status = -1;
     one = kit_open(NULL);
     pid_t child = fork();
     if (child == 0) {
@@ -148,8 +143,7 @@ TEST(test_fork_and_close_descriptors)
         }
         _exit(kept ? 0 : 1);
     }
-    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
-    CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    kit_await(child);
     kit_close(one);
 }
 

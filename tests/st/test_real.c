@@ -1,7 +1,6 @@
 /* libzklock_st with a real server: one thread, hand-over, loss, and the end of a session. */
 #include "st_kit.h"
 
-#include <arpa/inet.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -60,7 +59,7 @@ static int hold_until_somebody_waits(int said, pid_t other)
     bool told = write(said, "x", 1) == 1;
     bool queued = EVENTUALLY(kit_queue(session, PATH) == 2);
     snprintf(path, sizeof path, "/proc/%ld/task", (long)other);
-    bool alone = entries(path) == 1 && entries("/proc/self/task") == 1;
+    bool alone = kit_entries(path) == 1 && kit_entries("/proc/self/task") == 1;
     code = code == ZKL_OK ? zkl_lock_release(lock, NULL) : code;
     kit_free(lock);
     int closed = zkl_session_close(session, 10000);
@@ -69,11 +68,11 @@ static int hold_until_somebody_waits(int said, pid_t other)
 
 TEST(test_hand_over_between_processes)
 {
-    int pipes[2], status = -1;
+    int pipes[2];
     char byte;
     pid_t here = getpid();
     CU_ASSERT_EQUAL_FATAL(pipe(pipes), 0);
-    CU_ASSERT_EQUAL(entries("/proc/self/task"), 1);
+    CU_ASSERT_EQUAL(kit_entries("/proc/self/task"), 1);
     pid_t child = fork();
     if (child == 0) {
         _exit(hold_until_somebody_waits(pipes[1], here));
@@ -82,8 +81,7 @@ TEST(test_hand_over_between_processes)
     zkl_lock *lock = lock_of(session, PATH);
     CU_ASSERT_EQUAL(read(pipes[0], &byte, 1), 1);
     ASSERT_OK(zkl_lock_acquire(lock, 30000, NULL, NULL));
-    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
-    CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    kit_await(child);
     kit_free(lock);
     kit_close(session);
     close(pipes[0]);
@@ -217,18 +215,12 @@ static _Noreturn void serve_readonly(int listener)
 TEST(test_a_server_that_offers_reading_alone)
 {
     char servers[128];
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    int listener = socket(AF_INET, SOCK_STREAM, 0);
-    CU_ASSERT_EQUAL_FATAL(bind(listener, (struct sockaddr *)&address, size), 0);
-    CU_ASSERT_EQUAL_FATAL(listen(listener, 16), 0);
-    CU_ASSERT_EQUAL_FATAL(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    int listener = kit_listen(servers, sizeof servers);
     pid_t child = fork();
     if (child == 0) {
         serve_readonly(listener);
     }
     close(listener);
-    snprintf(servers, sizeof servers, "127.0.0.1:%d", ntohs(address.sin_port));
     zkl_session *session = NULL;
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     options.connect_timeout_ms = 1000;
@@ -277,11 +269,11 @@ TEST(test_names_and_addresses)
     char servers[128];
     const char *port = strrchr(ensemble_address(server, 0), ':');
     snprintf(servers, sizeof servers, "127.0.0.1:1,localhost%s", port);
-    int fds = entries("/proc/self/fd");
+    size_t fds = kit_entries("/proc/self/fd");
     zkl_session *session = open_at(servers, ZKL_CALLBACKS_THREAD);
-    ASSERT_EVENTUALLY(entries("/proc/self/task") == 1); /* a proxy's that was joined may still be listed */
-    kit_close(session);                                 /* the server has confirmed: nothing is left */
-    CU_ASSERT_EQUAL(entries("/proc/self/fd"), fds);
+    ASSERT_EVENTUALLY(kit_entries("/proc/self/task") == 1); /* a proxy's that was joined may still be listed */
+    kit_close(session);                                     /* the server has confirmed: nothing is left */
+    CU_ASSERT_EQUAL(kit_entries("/proc/self/fd"), fds);
 }
 
 TESTS_ON_SERVERS("st", (&(struct ensemble_options){.tick_ms = TICK}))

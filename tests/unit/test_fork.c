@@ -4,7 +4,6 @@
 
 #include <stdatomic.h>
 #include <sys/eventfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <zklock/zookeeper.h>
 
@@ -32,13 +31,6 @@ static void fork_when_held(zkl_lock *lock, zkl_state state, void *payload)
     *(pid_t *)payload = fork();
 }
 
-static void wait_for(pid_t child)
-{
-    int status = -1;
-    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
-    CU_ASSERT_EQUAL(status, 0);
-}
-
 /* Of the child: what dispatch returned there. The parent goes on as if nothing had been. */
 static void dispatch_and_fork(const pid_t *child)
 {
@@ -49,7 +41,7 @@ static void dispatch_and_fork(const pid_t *child)
         _exit(fine ? 0 : 1);
     }
     CU_ASSERT(ran > 0);
-    wait_for(*child);
+    kit_await(*child);
 }
 
 TEST_WITH_SESSIONS_OF(kit_dispatched, test_fork_in_a_completion)
@@ -95,7 +87,7 @@ TEST(test_fork_in_close)
         _exit(closed == ZKL_EFORKED && zkl_session_dispatch(one) == ZKL_EFORKED ? 0 : 1);
     }
     ASSERT_OK(closed);
-    wait_for(child);
+    kit_await(child);
     kit_free(lock);
 }
 
@@ -144,7 +136,7 @@ static void check_child(const struct forker *forker, bool fine)
         fine = fine && forker->calls == 1 && zkl_session_dispatch(one) == ZKL_EFORKED && !a_call_can_be_cancelled();
         _exit(fine ? 0 : 1);
     }
-    wait_for(forker->child);
+    kit_await(forker->child);
 }
 
 TEST_WITH_SESSIONS_OF(kit_dispatched, test_fork_in_a_free_that_owes_completions)
@@ -246,7 +238,7 @@ TEST(test_a_session_of_the_child)
                       ? 0
                       : 1);
         }
-        wait_for(child);
+        kit_await(child);
     }
     atomic_store(&ends, true);
     pthread_join(thread, NULL);
@@ -285,7 +277,7 @@ TEST(test_a_raise_in_the_child)
         zkl_stop_raise(&stop);
         _exit(zkl_stop_raised(&stop) && eventfd_read(file, &written) != 0 ? 0 : 1);
     }
-    wait_for(child);
+    kit_await(child);
     CU_ASSERT_FALSE(zkl_stop_raised(&stop));
     kit_close(one);
 }
@@ -295,7 +287,7 @@ TEST(test_a_raise_in_the_child)
 static bool use_token(int parents)
 {
     eventfd_t written;
-    int file = reuse_descriptor(parents), taken = 0;
+    int file = reuse_descriptor(parents);
     zkl_session *session = open_with_token();
     zkl_lock *lock = kit_lock(session, QUEUE, NULL);
     kit_acquire(lock);
@@ -304,10 +296,7 @@ static bool use_token(int parents)
     bool ended = zkl_lock_acquire(lock, 10000, NULL, NULL) == ZKL_ECANCELED;
     kit_free(lock);
     kit_close(session);
-    for (int i = 0; i < ZKL_STOP_SESSIONS_MAX; i++) {
-        taken += stop.sessions[i].descriptor != 0;
-    }
-    return ended && taken == 0 && eventfd_read(file, &written) != 0;
+    return ended && kit_slots_taken(&stop) == 0 && eventfd_read(file, &written) != 0;
 }
 
 TEST(test_a_token_of_the_parent)
@@ -319,7 +308,7 @@ TEST(test_a_token_of_the_parent)
         alarm(20);
         _exit(use_token(stop.sessions[0].descriptor - 1) ? 0 : 1);
     }
-    wait_for(child);
+    kit_await(child);
     CU_ASSERT_FALSE(zkl_stop_raised(&stop));
     kit_close(one);
 }
@@ -352,7 +341,7 @@ TEST(test_fork_while_a_token_is_raised)
         alarm(20);
         _exit(zkl_session_open(&session, PLACE, &options, NULL) == ZKL_ECANCELED ? 0 : 1);
     }
-    wait_for(child);
+    kit_await(child);
     eventfd_read(full, &count);
     pthread_join(raiser, NULL);
     kit_close(one);

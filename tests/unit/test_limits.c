@@ -2,7 +2,6 @@
  * nothing left. Linked with --wrap for what asks for them. */
 #include "lock_kit.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
@@ -48,18 +47,6 @@ int __wrap_timerfd_create(int clock, int flags)
     return is_refused() ? no_descriptor() : __real_timerfd_create(clock, flags);
 }
 
-static int entries(const char *folder)
-{
-    DIR *dir = opendir(folder);
-    int count = 0;
-    CU_ASSERT_PTR_NOT_NULL_FATAL(dir);
-    while (readdir(dir)) {
-        count++;
-    }
-    closedir(dir);
-    return count;
-}
-
 static int section(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     (void)token;
@@ -93,7 +80,7 @@ static void refuse_each(zkl_callbacks callbacks, bool on)
 {
     bool more = true;
     ASSERT_OK(life(callbacks)); /* what the C library keeps for good is there */
-    int descriptors = entries("/proc/self/fd"), threads = entries("/proc/self/task");
+    size_t descriptors = kit_entries("/proc/self/fd"), threads = kit_entries("/proc/self/task");
     for (long nth = 1; more && nth < 50; nth++) {
         atomic_store(&asked, 0);
         atomic_store(&refused, 0);
@@ -103,9 +90,9 @@ static void refuse_each(zkl_callbacks callbacks, bool on)
         atomic_store(&refuse_at, 0);
         more = atomic_load(&refused) > 0;
         CU_ASSERT_EQUAL(code, more ? ZKL_ELIMIT : ZKL_OK);
-        CU_ASSERT_EQUAL(entries("/proc/self/fd"), descriptors);
+        CU_ASSERT_EQUAL(kit_entries("/proc/self/fd"), descriptors);
         /* a thread that was joined may still be listed when they were first counted */
-        ASSERT_EVENTUALLY(entries("/proc/self/task") <= threads);
+        ASSERT_EVENTUALLY(kit_entries("/proc/self/task") <= threads);
         CU_ASSERT(nth > 2 || more);
     }
     CU_ASSERT(!more);

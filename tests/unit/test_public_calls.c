@@ -7,7 +7,6 @@
 #include <limits.h>
 #include <stdatomic.h>
 #include <time.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <zklock/zookeeper.h>
@@ -368,7 +367,6 @@ static int in_child(struct things *t)
 TEST(test_forked)
 {
     struct things t;
-    int status = -1;
     make(&t, NULL);
     fflush(stdout);
     pid_t child = fork();
@@ -377,8 +375,7 @@ TEST(test_forked)
         fflush(stdout);
         _exit(code);
     }
-    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
-    CU_ASSERT_EQUAL(status, 0);
+    kit_await(child);
     kit_acquire(t.lock); /* the parent's session is as it was */
     end(&t);
 }
@@ -669,24 +666,13 @@ TEST(test_lost_in_the_middle)
 
 static zkl_session *keeper; /* keeps the tree, holds what others wait for, and counts what is left */
 
-static size_t children(const char *path)
-{
-    zkl_queue *queue = NULL;
-    if (zkl_queue_list(&queue, keeper, path, 10000, NULL) != ZKL_OK) {
-        return SIZE_MAX;
-    }
-    size_t count = queue->count + queue->foreign;
-    zkl_queue_free(queue);
-    return count;
-}
-
 static bool nothing_left(void)
 {
     static const char *const paths[] = {
         "/n/lock",  "/n/rw",     "/n/permits/locks", "/n/permits/leases",     "/n/a",   "/n/b", "/n/leader",
         "/n/group", "/n/double", "/n/parts/members", "/n/parts/pieces/piece", "/n/once"};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-        if (children(paths[i]) != 0) {
+        if (kit_children(keeper, paths[i]) != 0) {
             return false;
         }
     }

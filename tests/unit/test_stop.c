@@ -1,5 +1,4 @@
 /* Stop tokens: raised before, during and after a wait; what they end, and what they do not. */
-#include <arpa/inet.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -21,15 +20,6 @@ static void begin(void)
 }
 
 #define TEST_WITH_A_TOKEN(name) TEST_BETWEEN(begin(), name, kit_tear_down())
-
-static int slots_taken(const zkl_stop *token)
-{
-    int taken = 0;
-    for (int i = 0; i < ZKL_STOP_SESSIONS_MAX; i++) {
-        taken += token->sessions[i].descriptor != 0;
-    }
-    return taken;
-}
 
 static int no_section(const zkl_cancel *cancel, int64_t token, void *payload)
 {
@@ -61,7 +51,7 @@ TEST(test_raised_before_every_wait)
     kit_free(lock);
     CU_ASSERT_EQUAL((int)mailbox_count(&box), 0);
     kit_tear_down();
-    CU_ASSERT_EQUAL(slots_taken(&stop), 0);
+    CU_ASSERT_EQUAL(kit_slots_taken(&stop), 0);
 }
 
 /* The lock's own token, for every recipe. */
@@ -86,7 +76,7 @@ TEST(test_raised_while_waiting)
         CU_ASSERT_TRUE(zkl_lock_is_held(holder));
         kit_free(waiter);
         kit_free(holder);
-        CU_ASSERT_EQUAL(slots_taken(&own), 0);
+        CU_ASSERT_EQUAL(kit_slots_taken(&own), 0);
         kit_tear_down();
     }
 }
@@ -151,19 +141,7 @@ TEST(test_raised_in_a_signal_handler)
     sigaction(SIGUSR1, &before, NULL);
 }
 
-/* A server that takes the connection and says nothing. servers: where it is. */
-static int listen_somewhere(char *servers, size_t size)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    CU_ASSERT_EQUAL_FATAL(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
-    CU_ASSERT_EQUAL_FATAL(listen(fd, 1), 0);
-    CU_ASSERT_EQUAL_FATAL(getsockname(fd, (struct sockaddr *)&at, &length), 0);
-    snprintf(servers, size, "127.0.0.1:%d", ntohs(at.sin_port));
-    return fd;
-}
-
+/* A server that takes the connection and says nothing. */
 static void *raise_when_connected(void *arg)
 {
     int fd = accept(*(int *)arg, NULL, NULL);
@@ -187,7 +165,7 @@ TEST(test_calls_end)
     zkl_session_options options = kit_short();
     char servers[32];
     void *accepted;
-    int listener = listen_somewhere(servers, sizeof servers);
+    int listener = kit_listen(servers, sizeof servers);
     memset(&stop, 0, sizeof stop);
     options.stop = &stop;
     options.connect_timeout_ms = 3600000;
@@ -255,7 +233,7 @@ TEST_WITH_SESSIONS(test_no_raise_is_missed)
         pthread_create(&raiser, NULL, raise_now, &own);
         CU_ASSERT_EQUAL(zkl_lock_acquire(waiter, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_ECANCELED);
         pthread_join(raiser, NULL);
-        CU_ASSERT_EQUAL(slots_taken(&own), 0);
+        CU_ASSERT_EQUAL(kit_slots_taken(&own), 0);
     }
 }
 
@@ -276,7 +254,7 @@ TEST(test_sixteenth_session)
     for (int i = 0; i < ZKL_STOP_SESSIONS_MAX; i++) {
         kit_close(sessions[i]);
     }
-    CU_ASSERT_EQUAL(slots_taken(&stop), 0);
+    CU_ASSERT_EQUAL(kit_slots_taken(&stop), 0);
 }
 
 TESTS("stop")

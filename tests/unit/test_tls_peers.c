@@ -1,12 +1,11 @@
 /* zkl__zk_tls_check with the OpenSSL of this machine, loaded before the program as it is where the client library is linked with it: servers
  * that go on without an end, are silent, or are right; and files that cannot be loaded. */
-#include <netinet/in.h>
-#include <pthread.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-#include "check.h"
-#include "wait.h"
+#include "lock_kit.h"
 #include "zookeeper_store.h"
 
 #define LIBRARIES "libssl.so.3:libcrypto.so.3"
@@ -76,15 +75,10 @@ static void *accept_one(void *arg)
 /* The server does that with its connection; NULL: it leaves it in the queue. */
 static zkl_error check(const char *tls, void (*server)(int fd))
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
     struct zkl__store store = {.config = {.tls = tls, .tls_host = "localhost"}, .hosts = hosts};
     pthread_t thread;
     zkl_error err = {0};
-    listener = socket(AF_INET, SOCK_STREAM, 0);
-    CU_ASSERT_FATAL(bind(listener, (struct sockaddr *)&address, size) == 0 && listen(listener, 1) == 0 &&
-                    getsockname(listener, (struct sockaddr *)&address, &size) == 0);
-    snprintf(hosts, sizeof hosts, "127.0.0.1:%d", ntohs(address.sin_port));
+    listener = kit_listen(hosts, sizeof hosts);
     CU_ASSERT_FATAL(!server || pthread_create(&thread, NULL, accept_one, &server) == 0);
     int code = zkl__zk_tls_check(&store, &err);
     CU_ASSERT_EQUAL(code, err.code);
