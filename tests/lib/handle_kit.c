@@ -133,6 +133,7 @@ static void wait_behind(zkl_lock *lock, zkl_lock *rival)
     CU_ASSERT_EQUAL(completed(&cancelled), ZKL_ECANCELED);
     ASSERT_OK(zkl_lock_set_stop(rival, &stop, NULL));
     ASSERT_OK(zkl_lock_acquire_async(rival, ZKL_WAIT_FOREVER, on_done, &stopped, NULL));
+    CU_ASSERT_EQUAL(zkl_lock_set_stop(rival, NULL, NULL), ZKL_EDEADLK);
     zkl_stop_raise(&stop);
     CU_ASSERT_EQUAL(completed(&stopped), ZKL_ECANCELED);
     ASSERT_OK(zkl_lock_set_stop(rival, NULL, NULL));

@@ -1,5 +1,4 @@
-/* The library's own threads: alarms, signals, the queue of callbacks, and how the program sees
- * them. */
+/* The library's own threads: alarms, signals, and the queue of callbacks. Their names, and which signals they take: unit_session. */
 #include "alarm.h"
 #include "callback.h"
 #include "lock_kit.h"
@@ -112,23 +111,6 @@ TEST(test_callbacks_are_queued_once_and_taken_out)
     CU_ASSERT_EQUAL(boxes[2].count, 1);
     zkl__callbacks_stop(&callbacks);
     zkl__callbacks_deinit(&callbacks);
-}
-
-static void note_name(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
-{
-    (void)lock, (void)code, (void)grant, (void)err;
-    struct letter letter = {.code = 0};
-    pthread_getname_np(pthread_self(), letter.text, sizeof letter.text);
-    mailbox_put(payload, letter);
-}
-
-/* Which signals they take: unit_session. */
-TEST_WITH_SESSIONS(test_names_of_threads)
-{
-    struct mailbox box = MAILBOX_INIT;
-    ASSERT_OK(zkl_lock_acquire_async(kit_lock(one, "/threads", NULL), 10000, note_name, &box, NULL));
-    CU_ASSERT(mailbox_wait(&box, 1));
-    CU_ASSERT_STRING_EQUAL(box.letters[0].text, "zklock");
 }
 
 TESTS("alarm")

@@ -10,24 +10,29 @@
 
 /* --- completions --------------------------------------------------------------------------------------------------- */
 
+/* Of two sessions in one queue: each in its turn, and no other one then. */
 TEST_WITH_SESSIONS(test_async_acquires_complete_once)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_lock *locks[10];
     zkl_lock *holder = kit_hold(two, QUEUE, NULL);
     for (int i = 0; i < 10; i++) {
-        locks[i] = kit_lock(one, QUEUE, NULL);
+        locks[i] = kit_lock(i % 3 ? one : two, QUEUE, NULL);
         ASSERT_OK(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
         ASSERT_EVENTUALLY_FATAL(kit_queue(two, QUEUE) == (size_t)i + 2);
     }
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
+    int64_t token = zkl_lock_token(holder);
     kit_release(holder);
     for (int i = 0; i < 10; i++) {
         CU_ASSERT_FATAL(mailbox_wait(&box, (size_t)i + 1));
+        CU_ASSERT_EQUAL(mailbox_count(&box), (size_t)i + 1);
         CU_ASSERT_PTR_EQUAL(box.letters[i].from, locks[i]);
         ASSERT_OK(box.letters[i].code);
         CU_ASSERT(box.letters[i].granted);
-        CU_ASSERT_EQUAL(box.letters[i].grant.token, zkl_lock_token(locks[i]));
+        CU_ASSERT(box.letters[i].grant.token > token);
+        token = box.letters[i].grant.token;
+        CU_ASSERT_EQUAL(token, zkl_lock_token(locks[i]));
         CU_ASSERT_FALSE(pthread_equal(box.letters[i].thread, pthread_self()));
         kit_release(locks[i]);
     }
@@ -121,21 +126,6 @@ static void *free_victim(void *arg)
     struct gate *gate = arg;
     kit_free(gate->victim);
     return gate->left ? arg : NULL;
-}
-
-TEST_WITH_SESSIONS(test_free_waits_for_a_callback_that_runs)
-{
-    struct gate gate = {.entered = MAILBOX_INIT, .leave = MAILBOX_INIT};
-    pthread_t thread;
-    void *waited = NULL;
-    gate.victim = kit_lock(one, QUEUE, NULL);
-    ASSERT_OK(zkl_lock_acquire_async(gate.victim, 20000, wait_in_completion, &gate, NULL));
-    CU_ASSERT_FATAL(mailbox_wait(&gate.entered, 1));
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, free_victim, &gate), 0);
-    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0); /* the free has begun: it released */
-    mailbox_put(&gate.leave, (struct letter){0});
-    pthread_join(thread, &waited);
-    CU_ASSERT_PTR_NOT_NULL(waited);
 }
 
 /* A callback that blocks delays callbacks, but no heartbeat and no grant. */
@@ -240,20 +230,33 @@ TEST(test_free_inside_a_callback_of_the_same_lock)
 
 /* --- dispatch ------------------------------------------------------------------------------------------------------ */
 
+/* In a callback it does nothing. */
+static void dispatch_in_completion(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err,
+                                   void *payload)
+{
+    on_acquired(lock, zkl_session_dispatch(one), grant, err, payload);
+    (void)code;
+}
+
 TEST_WITH_SESSIONS_OF(kit_dispatched, test_dispatch)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    zkl_lock *a = kit_lock(one, QUEUE "/a", NULL), *b = kit_lock(one, QUEUE "/b", NULL);
     CU_ASSERT(zkl_session_fd(one) >= 0);
     CU_ASSERT_FALSE(kit_readable(one, 0));
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 0);
-    ASSERT_OK(zkl_lock_acquire_async(lock, 20000, on_acquired, &box, NULL));
+    ASSERT_OK(zkl_lock_acquire_async(a, 20000, dispatch_in_completion, &box, NULL));
+    ASSERT_OK(zkl_lock_acquire_async(b, 20000, dispatch_in_completion, &box, NULL));
+    ASSERT_EVENTUALLY(zkl_lock_is_held(a) && zkl_lock_is_held(b));
     CU_ASSERT(kit_readable(one, 10000));
     CU_ASSERT_EQUAL(box.count, 0);
-    CU_ASSERT_EQUAL(zkl_session_dispatch(one), 1);
-    CU_ASSERT_EQUAL(box.count, 1);
-    ASSERT_OK(box.letters[0].code);
-    CU_ASSERT(pthread_equal(box.letters[0].thread, pthread_self()));
+    CU_ASSERT_EQUAL(zkl_session_dispatch(one), 2);
+    CU_ASSERT_EQUAL(box.count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL(box.letters[i].code, 0);
+        CU_ASSERT(box.letters[i].granted);
+        CU_ASSERT(pthread_equal(box.letters[i].thread, pthread_self()));
+    }
     CU_ASSERT_FALSE(kit_readable(one, 0));
 }
 
@@ -281,25 +284,6 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_dispatch_thousands_from_one_thread)
         kit_free(locks[i]); /* and the waiters' completions run in here */
     }
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 0);
-}
-
-static void dispatch_in_completion(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err,
-                                   void *payload)
-{
-    on_acquired(lock, zkl_session_dispatch(one), grant, err, payload);
-    (void)code;
-}
-
-TEST_WITH_SESSIONS_OF(kit_dispatched, test_dispatch_in_a_callback_does_nothing)
-{
-    struct mailbox box = MAILBOX_INIT;
-    zkl_lock *a = kit_lock(one, QUEUE "/a", NULL), *b = kit_lock(one, QUEUE "/b", NULL);
-    ASSERT_OK(zkl_lock_acquire_async(a, 20000, dispatch_in_completion, &box, NULL));
-    ASSERT_OK(zkl_lock_acquire_async(b, 20000, dispatch_in_completion, &box, NULL));
-    ASSERT_EVENTUALLY(zkl_lock_is_held(a) && zkl_lock_is_held(b));
-    CU_ASSERT_EQUAL(zkl_session_dispatch(one), 2);
-    CU_ASSERT_EQUAL(box.letters[0].code, 0);
-    CU_ASSERT_EQUAL(box.letters[1].code, 0);
 }
 
 static zkl_session_options short_and_dispatched(void)
@@ -411,23 +395,6 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_states_are_told_as_the_latest_but_eve
     kit_release(lock);
     zkl_session_dispatch(one); /* held and released: there is nothing left to tell */
     CU_ASSERT_EQUAL(box.count, 4);
-}
-
-static void free_on_loss(zkl_lock *lock, zkl_state state, void *payload)
-{
-    on_lock_state(lock, state, payload);
-    if (state == ZKL_STATE_LOST) {
-        kit_free(lock);
-    }
-}
-
-TEST_WITH_SESSIONS(test_free_in_a_state_callback)
-{
-    struct mailbox box = MAILBOX_INIT;
-    (void)kit_hold(one, QUEUE, LOCK_OPTIONS(.state_fn = free_on_loss, .payload = &box));
-    CU_ASSERT(mailbox_wait(&box, 1));
-    kit_expire(one);
-    ASSERT_EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST);
 }
 
 /* --- several threads that dispatch: one of them runs callbacks, the others sleep ------------------------------------------ */

@@ -239,6 +239,7 @@ TEST_WITH_SESSIONS(test_recursive)
 {
     for (int i = 0; i < handle_recipe_count; i++) {
         if (i != ZKL_RECIPE_SEMAPHORE) {
+            zkl_error err;
             zkl_lock *lock = make(i, one, LOCK_OPTIONS(.recursive = true));
             kit_acquire(lock);
             kit_acquire(lock);
@@ -246,6 +247,15 @@ TEST_WITH_SESSIONS(test_recursive)
             CU_ASSERT_TRUE(zkl_lock_is_held(lock));
             kit_release(lock);
             CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ENOTHELD);
+            kit_acquire(lock);
+            kit_expire(one);
+            ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST);
+            CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_ELOST);
+            CU_ASSERT_EQUAL(zkl_lock_release(lock, &err), ZKL_ELOST);
+            ASSERT_SAYS(err, "session");
+            CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ENOTHELD);
+            kit_acquire(lock); /* in the next session */
+            kit_free(lock);
         }
     }
 }

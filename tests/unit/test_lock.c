@@ -29,31 +29,6 @@ TEST_WITH_SESSIONS(test_acquire_and_release)
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 0); /* release waited for the server's word */
 }
 
-#define CROWD 12
-
-TEST_WITH_SESSIONS(test_first_come_first_served)
-{
-    zkl_lock *holder = kit_hold(one, QUEUE, NULL);
-    zkl_lock *locks[CROWD];
-    struct acquire acquires[CROWD];
-    for (int i = 0; i < CROWD; i++) {
-        locks[i] = kit_lock(i % 3 ? one : two, QUEUE, NULL);
-        acquire_start(&acquires[i], locks[i], 20000);
-        ASSERT_EVENTUALLY_FATAL(kit_queue(one, QUEUE) == (size_t)i + 2);
-    }
-    int64_t token = zkl_lock_token(holder);
-    kit_release(holder);
-    for (int i = 0; i < CROWD; i++) {
-        ASSERT_OK(acquire_join(&acquires[i]));
-        CU_ASSERT(acquires[i].grant.token > token);
-        token = acquires[i].grant.token;
-        for (int j = 0; j < CROWD; j++) {
-            CU_ASSERT_EQUAL(zkl_lock_is_held(locks[j]), j == i);
-        }
-        kit_release(locks[i]);
-    }
-}
-
 TEST_WITH_SESSIONS(test_release_waits_only_so_long)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
@@ -76,20 +51,6 @@ TEST_WITH_SESSIONS(test_release_waits_only_so_long)
 }
 
 /* --- waits that end without a grant ------------------------------------------------------------------------------------ */
-
-TEST_WITH_SESSIONS(test_try)
-{
-    zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(two, QUEUE, NULL);
-    zkl_error err;
-    ASSERT_OK(zkl_lock_acquire(a, 0, NULL, NULL));
-    CU_ASSERT_EQUAL(zkl_lock_acquire(b, 0, NULL, &err), ZKL_EBUSY);
-    CU_ASSERT_EQUAL(err.code, ZKL_EBUSY);
-    CU_ASSERT_STRING_EQUAL(err.path, QUEUE);
-    CU_ASSERT_EQUAL(zkl_lock_state(b), ZKL_STATE_IDLE);
-    ASSERT_EVENTUALLY(kit_queue(one, QUEUE) == 1);
-    kit_release(a);
-    ASSERT_OK(zkl_lock_acquire(b, 0, NULL, NULL));
-}
 
 /* In a session that gets no response. */
 static void try_in_silence(bool suspended)
@@ -116,18 +77,6 @@ TEST(test_try_waits_no_longer_than_a_connect)
 
 /* --- loss -------------------------------------------------------------------------------------------------------------- */
 
-static struct mailbox states = MAILBOX_INIT;
-
-/* What it says goes to states. */
-static zkl_lock *hold_and_listen(bool recursive)
-{
-    mailbox_clear(&states);
-    zkl_lock *lock =
-        kit_hold(one, QUEUE, LOCK_OPTIONS(.state_fn = on_lock_state, .payload = &states, .recursive = recursive));
-    CU_ASSERT_EQUAL(mailbox_code(&states, 1), ZKL_STATE_HELD);
-    return lock;
-}
-
 static zkl_session_options ends_soon(void)
 {
     zkl_session_options options = kit_short();
@@ -137,8 +86,10 @@ static zkl_session_options ends_soon(void)
 
 TEST_WITH_SESSIONS_OF(ends_soon, test_lease_runs_out)
 {
+    struct mailbox states = MAILBOX_INIT;
     zkl_error err;
-    zkl_lock *lock = hold_and_listen(false);
+    zkl_lock *lock = kit_hold(one, QUEUE, LOCK_OPTIONS(.state_fn = on_lock_state, .payload = &states));
+    CU_ASSERT_EQUAL(mailbox_code(&states, 1), ZKL_STATE_HELD);
     kit_suspend(one);
     CU_ASSERT_EQUAL(mailbox_code(&states, 2), ZKL_STATE_JEOPARDY);
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_JEOPARDY);
@@ -159,41 +110,6 @@ TEST_WITH_SESSIONS_OF(ends_soon, test_lease_runs_out)
     ASSERT_SAYS(err, "lease");
     ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
     kit_acquire(lock);
-}
-
-TEST_WITH_SESSIONS(test_jeopardy_that_passes)
-{
-    zkl_lock *lock = hold_and_listen(false);
-    kit_suspend(one);
-    CU_ASSERT_EQUAL(mailbox_code(&states, 2), ZKL_STATE_JEOPARDY);
-    kit_resume(one);
-    CU_ASSERT_EQUAL(mailbox_code(&states, 3), ZKL_STATE_HELD);
-    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_HELD);
-    kit_release(lock);
-}
-
-/* Heartbeats move the end of a lease on and on. */
-TEST_WITH_SESSIONS(test_lease_is_renewed)
-{
-    zkl_lock *lock = kit_hold(one, QUEUE, NULL);
-    CU_ASSERT(kit_renewed(lock, 4500));
-    kit_release(lock);
-}
-
-TEST_WITH_SESSIONS(test_session_expires_while_holding)
-{
-    zkl_error err;
-    int64_t id = zkl_session_id(one);
-    zkl_lock *lock = hold_and_listen(true);
-    kit_expire(one);
-    ASSERT_EVENTUALLY(mailbox_last(&states) == ZKL_STATE_LOST);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, &err), ZKL_ELOST);
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, &err), ZKL_ELOST);
-    ASSERT_SAYS(err, "session");
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ENOTHELD);
-    kit_acquire(lock); /* in the new session */
-    CU_ASSERT(zkl_session_id(one) != id);
-    kit_release(lock);
 }
 
 /* --- recover ------------------------------------------------------------------------------------------------------- */
@@ -292,6 +208,7 @@ TEST_WITH_SESSIONS(test_waiter_is_asked)
 /* A znode without a session is first by its name, and holds nothing. */
 TEST_WITH_SESSIONS(test_no_stray_is_asked)
 {
+    static const char node[] = "_c_11111111-1111-4111-8111-111111111111-lock-0000000007"; /* of nobody */
     struct mailbox box = MAILBOX_INIT;
     zkl_lock *lock = kit_hold(one, QUEUE, LOCK_OPTIONS(.revoke_fn = on_revoke, .payload = &box));
     kit_must_write(ZKL__OP_CREATE, QUEUE, "_c_00000000-lock-0000000000", NULL);
@@ -299,45 +216,14 @@ TEST_WITH_SESSIONS(test_no_stray_is_asked)
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
     kit_release(lock);
     CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL), ZKL_ENOTHELD);
-}
-
-TEST_WITH_SESSIONS(test_nobody_to_ask)
-{
-    static const char node[] = "_c_11111111-1111-4111-8111-111111111111-lock-0000000007";
-    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL), ZKL_ENOTHELD);
     CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, node, 5000, NULL), ZKL_ENOTHELD);
     CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, "config", 5000, NULL), ZKL_EINVAL); /* no contender's */
 }
 
 /* --- the guarded transaction --------------------------------------------------------------------------------------- */
 
+/* Done whole, or not at all. */
 TEST_WITH_SESSIONS(test_commit)
-{
-    zkl_op_result results[4];
-    const zkl_op ops[] = {
-        {.kind = ZKL_OP_CREATE, .path = "/data", .data = "one", .size = 3},
-        {.kind = ZKL_OP_CREATE, .path = "/data/n-", .mode = ZKL_CREATE_PERSISTENT_SEQUENTIAL},
-        {.kind = ZKL_OP_SET, .path = "/data", .data = "two", .size = 3, .version = 0},
-        {.kind = ZKL_OP_CHECK, .path = "/data", .version = 1},
-    };
-    const zkl_op away[] = {{.kind = ZKL_OP_DELETE, .path = "/data/n-0000000000", .version = ZKL_ANY_VERSION},
-                           {.kind = ZKL_OP_DELETE, .path = "/data", .version = 1}};
-    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 4, ZKL_WAIT_FOREVER, results, NULL), ZKL_ENOTHELD);
-    kit_acquire(lock);
-    ASSERT_OK(zkl_lock_commit(lock, NULL, 0, ZKL_WAIT_FOREVER, NULL, NULL)); /* the bare question */
-    ASSERT_OK(zkl_lock_commit(lock, ops, 4, ZKL_WAIT_FOREVER, results, NULL));
-    CU_ASSERT_STRING_EQUAL(results[0].path, "/data");
-    CU_ASSERT_STRING_EQUAL(results[1].path, "/data/n-0000000000");
-    CU_ASSERT_EQUAL(results[2].version, 1);
-    for (int i = 0; i < 4; i++) {
-        ASSERT_OK(results[i].code);
-    }
-    ASSERT_OK(zkl_lock_commit(lock, away, 2, ZKL_WAIT_FOREVER, NULL, NULL));
-    CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, "/data", NULL, NULL), ZKL__RC_NONODE);
-}
-
-TEST_WITH_SESSIONS(test_commit_fails_whole)
 {
     zkl_op_result results[3];
     zkl_op ops[] = {{.kind = ZKL_OP_CREATE, .path = "/whole"},
@@ -357,19 +243,11 @@ TEST_WITH_SESSIONS(test_commit_fails_whole)
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 3, ZKL_WAIT_FOREVER, results, &err),
                     ZKL_ENOENT); /* not our node's: theirs */
     CU_ASSERT_TRUE(zkl_lock_is_held(lock));
-}
-
-TEST_WITH_SESSIONS(test_commit_after_a_loss)
-{
-    const zkl_op op = {.kind = ZKL_OP_CREATE, .path = "/late"};
-    zkl_error err;
-    zkl_lock *lock = kit_hold(one, QUEUE, NULL);
-    kit_remove_node(lock); /* and we do not know it yet */
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ELOST);
-    CU_ASSERT_EQUAL(kit_write(ZKL__OP_DELETE, "/late", NULL, NULL), ZKL__RC_NONODE);
-    kit_expire(one);
-    ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST);
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ELOST);
+    ops[1] = (zkl_op){.kind = ZKL_OP_CREATE, .path = "/whole/n-", .mode = ZKL_CREATE_PERSISTENT_SEQUENTIAL};
+    ASSERT_OK(zkl_lock_commit(lock, ops, 3, ZKL_WAIT_FOREVER, results, &err));
+    CU_ASSERT_STRING_EQUAL(results[0].path, "/whole");
+    CU_ASSERT_STRING_EQUAL(results[1].path, "/whole/n-0000000000");
+    ASSERT_OK(results[2].code);
 }
 
 /* The connection goes with the request or with the answer: both look alike from here, and the words say so. */

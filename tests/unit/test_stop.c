@@ -5,7 +5,6 @@
 #include <unistd.h>
 #include <zklock/testing.h>
 
-#include "handle_kit.h"
 #include "lock_kit.h"
 
 static zkl_stop stop;
@@ -52,33 +51,6 @@ TEST(test_raised_before_every_wait)
     CU_ASSERT_EQUAL((int)mailbox_count(&box), 0);
     kit_tear_down();
     CU_ASSERT_EQUAL(kit_slots_taken(&stop), 0);
-}
-
-/* The lock's own token, for every recipe. */
-TEST(test_raised_while_waiting)
-{
-    for (int i = 0; i < handle_recipe_count; i++) {
-        zkl_stop own = ZKL_STOP_INIT;
-        struct acquire acquire;
-        kit_set_up(NULL);
-        const struct handle_recipe *recipe = &handle_recipes[i];
-        /* readers do not wait for each other */
-        const struct handle_recipe *other = recipe->recipe == ZKL_RECIPE_READ_LOCK ? &handle_recipes[0] : recipe;
-        zkl_lock *holder = handle_make(other, two, "/locks/stop", NULL);
-        zkl_lock *waiter = handle_make(recipe, one, "/locks/stop", NULL);
-        kit_acquire(holder);
-        ASSERT_OK(zkl_lock_set_stop(waiter, &own, NULL));
-        acquire_start(&acquire, waiter, ZKL_WAIT_FOREVER);
-        ASSERT_EVENTUALLY(zkl_lock_state(waiter) != ZKL_STATE_IDLE);
-        CU_ASSERT_EQUAL(zkl_lock_set_stop(waiter, NULL, NULL), ZKL_EDEADLK);
-        zkl_stop_raise(&own);
-        CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_ECANCELED);
-        CU_ASSERT_TRUE(zkl_lock_is_held(holder));
-        kit_free(waiter);
-        kit_free(holder);
-        CU_ASSERT_EQUAL(kit_slots_taken(&own), 0);
-        kit_tear_down();
-    }
 }
 
 /* The thread that makes the calls sleeps: it is in its wait. Nothing of the library is called to see it, for libzklock_st belongs to that
