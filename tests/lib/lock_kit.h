@@ -42,7 +42,8 @@ zkl_session *kit_open(const zkl_session_options *options);
 zkl_session_options kit_short(void);
 /* Callbacks wait until they are dispatched. */
 zkl_session_options kit_dispatched(void);
-/* The defaults, but for these: SESSION_OPTIONS(.tick_ms = 100). */
+/* The defaults, but for these: SESSION_OPTIONS(.tick_ms = 100). What stands last counts. */
+#pragma GCC diagnostic ignored "-Woverride-init"
 #define SESSION_OPTIONS(...)                                           \
     (&(const zkl_session_options){.size = sizeof(zkl_session_options), \
                                   .session_timeout_ms = 10000,         \

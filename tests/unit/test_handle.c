@@ -43,44 +43,37 @@ static void make_account(void)
     kit_must_write(ZKL__OP_CREATE, ACCOUNT, NULL, "100");
 }
 
-TEST(test_every_recipe_reads_and_commits)
+/* Without waiting. The verbs that wait: test_every_recipe. */
+TEST_WITH_SESSIONS(test_reads_and_commits)
 {
-    for (int i = 0; i < handle_recipe_count; i++) {
-        struct mailbox box = MAILBOX_INIT;
-        zkl_data *data;
-        zkl_op_result result;
-        kit_set_up(NULL);
-        make_account();
-        zkl_lock *lock = kit_make((zkl_recipe)i, one, "/locks/guarded", NULL);
-        CU_ASSERT_EQUAL(zkl_lock_read(&data, lock, ACCOUNT, false, 1000, NULL), ZKL_ENOTHELD);
-        CU_ASSERT_PTR_NULL(data);
-        kit_acquire(lock);
-        for (int fresh = 0; fresh < 2; fresh++) {
-            ASSERT_OK_FATAL(zkl_lock_read(&data, lock, ACCOUNT, fresh, 10000, NULL));
-            CU_ASSERT_STRING_EQUAL(data->data, "100");
-            CU_ASSERT_EQUAL(data->size, 3);
-            CU_ASSERT_EQUAL(data->version, 0);
-            zkl_data_free(data);
-        }
-        char text[] = "90";
-        zkl_op op = {.kind = ZKL_OP_SET, .path = ACCOUNT, .data = text, .size = 2, .version = 0};
-        ASSERT_OK(zkl_lock_commit_async(lock, &op, 1, 20000, &result, on_ended, &box, NULL));
-        strcpy(text, "xx"); /* it was copied */
-        op.path = NULL;
-        ASSERT_OK(mailbox_code(&box, 1));
-        CU_ASSERT_EQUAL(result.version, 1);
-        ASSERT_OK(zkl_lock_read_async(&data, lock, ACCOUNT, true, 20000, on_ended, &box, NULL));
-        CU_ASSERT_TRUE(mailbox_wait(&box, 2));
-        CU_ASSERT_STRING_EQUAL_FATAL(data->data, "90");
-        CU_ASSERT_EQUAL(data->version, 1);
-        zkl_data_free(data);
-        CU_ASSERT_EQUAL(zkl_lock_read(&data, lock, "/nowhere", false, 20000, NULL), ZKL_ENOENT);
-        kit_release(lock);
-        CU_ASSERT_EQUAL(zkl_lock_read_async(&data, lock, ACCOUNT, false, 1000, on_ended, &box, NULL), ZKL_ENOTHELD);
-        kit_free(lock);
-        CU_ASSERT_EQUAL(mailbox_count(&box), 2);
-        kit_tear_down();
-    }
+    struct mailbox box = MAILBOX_INIT;
+    zkl_data *data;
+    zkl_op_result result;
+    make_account();
+    zkl_lock *lock = kit_hold(one, "/locks/guarded", NULL);
+    ASSERT_OK_FATAL(zkl_lock_read(&data, lock, ACCOUNT, false, 10000, NULL));
+    CU_ASSERT_STRING_EQUAL(data->data, "100");
+    CU_ASSERT_EQUAL(data->size, 3);
+    CU_ASSERT_EQUAL(data->version, 0);
+    zkl_data_free(data);
+    char text[] = "90";
+    zkl_op op = {.kind = ZKL_OP_SET, .path = ACCOUNT, .data = text, .size = 2, .version = 0};
+    ASSERT_OK(zkl_lock_commit_async(lock, &op, 1, 20000, &result, on_ended, &box, NULL));
+    strcpy(text, "xx"); /* it was copied */
+    op.path = NULL;
+    ASSERT_OK(mailbox_code(&box, 1));
+    CU_ASSERT_EQUAL(result.version, 1);
+    ASSERT_OK(zkl_lock_read_async(&data, lock, ACCOUNT, true, 20000, on_ended, &box, NULL));
+    CU_ASSERT_TRUE(mailbox_wait(&box, 2));
+    CU_ASSERT_STRING_EQUAL_FATAL(data->data, "90");
+    CU_ASSERT_EQUAL(data->version, 1);
+    zkl_data_free(data);
+    CU_ASSERT_EQUAL(zkl_lock_read(&data, lock, "/nowhere", false, 20000, NULL), ZKL_ENOENT);
+    CU_ASSERT_PTR_NULL(data);
+    kit_release(lock);
+    CU_ASSERT_EQUAL(zkl_lock_read_async(&data, lock, ACCOUNT, false, 1000, on_ended, &box, NULL), ZKL_ENOTHELD);
+    kit_free(lock);
+    CU_ASSERT_EQUAL(mailbox_count(&box), 2);
 }
 
 /* The response comes after the loss: what was read may be old. */

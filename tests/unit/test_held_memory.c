@@ -75,10 +75,8 @@ TEST(test_bytes_of_a_held_lock)
 {
     static const zkl_heap heap = {heap_alloc, heap_resize, heap_release, NULL};
     static zkl_lock *locks[LOCKS];
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.heap = &heap;
     /* The in-process server keeps its znodes in the memory of the session that makes it. They do not count. */
-    zkl_session *server = kit_open(NULL), *session = kit_open(&options);
+    zkl_session *server = kit_open(NULL), *session = kit_open(SESSION_OPTIONS(.heap = &heap));
     long long before = bytes_of_locks(session);
     for (int i = 0; i < LOCKS; i++) {
         char path[32];

@@ -55,9 +55,7 @@ TEST_WITH_SESSIONS(test_release_waits_only_so_long)
 /* In a session that gets no response. */
 static void try_in_silence(bool suspended)
 {
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.connect_timeout_ms = 500;
-    kit_set_up(&options);
+    kit_set_up(SESSION_OPTIONS(.connect_timeout_ms = 500));
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     int64_t id = zkl_session_id(one), from = now_ms();
     ASSERT_OK(suspended ? zkl__memory_suspend(id) : zkl__memory_hold(id, true));

@@ -357,19 +357,6 @@ TEST_ON_A_TREE(test_expire_while_suspended)
     expect(&one, RECORD_EXPIRED);
 }
 
-TEST(test_unknown_scheme)
-{
-    struct client odd;
-    struct zkl__store_config config = {.servers = PLACE, .auth_scheme = "kerberos", .auth = "x", .auth_size = 1};
-    ASSERT_OK_FATAL(client_open(&odd, &config));
-    const struct record *end = client_next(&odd);
-    CU_ASSERT_EQUAL(end->kind, RECORD_EXPIRED);
-    CU_ASSERT_EQUAL(end->end, ZKL__END_AUTH);
-    struct zkl__op op = op_read(ZKL__OP_GET, "/", false);
-    CU_ASSERT_EQUAL(client_try(&odd, op), ZKL_ECONNECT);
-    ASSERT_OK(client_close(&odd));
-}
-
 /* Point 6: close with replies under way, held, suspended, after the end. */
 TEST(test_close)
 {

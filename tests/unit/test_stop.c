@@ -11,10 +11,8 @@ static zkl_stop stop;
 
 static void begin(void)
 {
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     memset(&stop, 0, sizeof stop);
-    options.stop = &stop;
-    one = kit_open(&options);
+    one = kit_open(SESSION_OPTIONS(.stop = &stop));
     two = kit_open(NULL);
 }
 
@@ -42,10 +40,8 @@ TEST(test_raised_before_every_wait)
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL), ZKL_ECANCELED);
     CU_ASSERT_EQUAL(zkl_with_lock(lock, 1000, 0, no_section, NULL, NULL, NULL), ZKL_ECANCELED);
     CU_ASSERT_EQUAL((int)kit_queue(two, "/locks/stop"), 0);
-    zkl_session_options options = kit_short();
     zkl_session *third;
-    options.stop = &stop;
-    CU_ASSERT_EQUAL(zkl_session_open(&third, PLACE, &options, &err), ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(zkl_session_open(&third, PLACE, SESSION_OPTIONS(.stop = &stop), &err), ZKL_ECANCELED);
     CU_ASSERT_PTR_NULL(third);
     kit_free(lock);
     CU_ASSERT_EQUAL((int)mailbox_count(&box), 0);
@@ -134,15 +130,14 @@ TEST(test_calls_end)
     pthread_join(raiser, NULL);
     kit_tear_down();
 
-    zkl_session_options options = kit_short();
     char servers[32];
     void *accepted;
     int listener = kit_listen(servers, sizeof servers);
     memset(&stop, 0, sizeof stop);
-    options.stop = &stop;
-    options.connect_timeout_ms = 3600000;
     pthread_create(&raiser, NULL, raise_when_connected, &listener);
-    CU_ASSERT_EQUAL(zkl_session_open(&one, servers, &options, &err), ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(
+        zkl_session_open(&one, servers, SESSION_OPTIONS(.stop = &stop, .connect_timeout_ms = 3600000), &err),
+        ZKL_ECANCELED);
     pthread_join(raiser, &accepted);
     close((int)(intptr_t)accepted);
     close(listener);
@@ -212,17 +207,15 @@ TEST_WITH_SESSIONS(test_no_raise_is_missed)
 TEST(test_sixteenth_session)
 {
     zkl_session *sessions[ZKL_STOP_SESSIONS_MAX], *more;
-    zkl_session_options options = kit_short();
+    const zkl_session_options *options = SESSION_OPTIONS(.stop = &stop);
     zkl_error err;
     memset(&stop, 0, sizeof stop);
-    options.stop = &stop;
     for (int i = 0; i < ZKL_STOP_SESSIONS_MAX; i++) {
-        sessions[i] = kit_open(&options);
+        sessions[i] = kit_open(options);
     }
-    CU_ASSERT_EQUAL(zkl_session_open(&more, PLACE, &options, &err), ZKL_ELIMIT);
+    CU_ASSERT_EQUAL(zkl_session_open(&more, PLACE, options, &err), ZKL_ELIMIT);
     kit_close(sessions[3]);
-    ASSERT_OK(zkl_session_open(&more, PLACE, &options, &err));
-    sessions[3] = more;
+    sessions[3] = kit_open(options);
     for (int i = 0; i < ZKL_STOP_SESSIONS_MAX; i++) {
         kit_close(sessions[i]);
     }

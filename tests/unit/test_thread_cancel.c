@@ -115,10 +115,7 @@ static int do_everything(struct victim *victim)
 
 TEST(test_before_many_calls)
 {
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.log_fn = log_slowly;
-    options.log_level = ZKL_LOG_DEBUG;
-    kit_set_up(&options);
+    kit_set_up(SESSION_OPTIONS(.log_fn = log_slowly, .log_level = ZKL_LOG_DEBUG));
     struct victim victim = {.lock = kit_lock(one, PATH, NULL)};
     ASSERT_OK(victim_run(&victim, do_everything));
     CU_ASSERT_EQUAL(victim.calls, 1);

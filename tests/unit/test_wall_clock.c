@@ -53,12 +53,10 @@ TEST(test_it_jumps)
     CU_ASSERT(labs((long)(b.tv_sec - a.tv_sec)) > 1000);
 }
 
-TEST(test_lease_and_wait)
+TEST_WITH_SESSIONS(test_lease_and_wait)
 {
-    zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
-    int64_t timeout_ms = zkl_session_timeout_ms(session);
-    zkl_lock *lock = kit_lock(session, "/clock", NULL), *late = kit_lock(other, "/clock", NULL);
-    ASSERT_OK_FATAL(zkl_lock_acquire(lock, 10000, NULL, NULL));
+    int64_t timeout_ms = zkl_session_timeout_ms(one);
+    zkl_lock *lock = kit_hold(one, "/clock", NULL), *late = kit_lock(two, "/clock", NULL);
     int64_t token = zkl_lock_token(lock);
     int64_t began = now_ms();
     CU_ASSERT_EQUAL(zkl_lock_acquire(late, 500, NULL, NULL), ZKL_ETIMEOUT);
@@ -67,17 +65,13 @@ TEST(test_lease_and_wait)
     CU_ASSERT(kit_renewed(lock, 6000)); /* renewed again and again */
     CU_ASSERT_EQUAL(zkl_lock_token(lock), token);
     CU_ASSERT(zkl_lock_remaining_ms(lock) > 0 && zkl_lock_remaining_ms(lock) <= timeout_ms);
-    zkl__memory_suspend(zkl_session_id(session)); /* and ends when it must */
+    kit_suspend(one); /* and ends when it must */
     began = now_ms();
     while (zkl_lock_is_held(lock) && look_again(began + timeout_ms + 30000)) {
     }
     CU_ASSERT_FALSE(zkl_lock_is_held(lock));
-    zkl__memory_resume(zkl_session_id(session));
+    kit_resume(one);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
-    kit_free(lock);
-    kit_free(late);
-    kit_close(session);
-    kit_close(other);
 }
 
 TESTS("wall clock")
