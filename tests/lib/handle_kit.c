@@ -115,8 +115,7 @@ static void on_done(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_
 
 static int completed(struct outcome *outcome)
 {
-    for (int64_t end = now_ms() + SOON; atomic_load(&outcome->times) == 0 && look_again(end);) {
-    }
+    ASSERT_EVENTUALLY(atomic_load(&outcome->times) > 0);
     CU_ASSERT_EQUAL(atomic_load(&outcome->times), 1);
     return atomic_load(&outcome->code);
 }
@@ -126,9 +125,14 @@ static void wait_behind(zkl_lock *lock, zkl_lock *rival)
 {
     struct outcome cancelled = {0}, stopped = {0}, granted = {0};
     zkl_stop stop = ZKL_STOP_INIT;
+    zkl_error err = {.text = ""};
     CU_ASSERT_EQUAL(zkl_lock_acquire(rival, 0, NULL, NULL), ZKL_EBUSY);
     ASSERT_OK(zkl_lock_acquire_async(rival, ZKL_WAIT_FOREVER, on_done, &cancelled, NULL));
     CU_ASSERT_EQUAL(zkl_lock_state(rival), ZKL_STATE_WAITING);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(rival, 0, NULL, &err), ZKL_EDEADLK);
+    ASSERT_SAYS(err, "is pending");
+    CU_ASSERT_EQUAL(zkl_lock_release(rival, &err), ZKL_ENOTHELD);
+    ASSERT_SAYS(err, "still waiting; cancel it");
     ASSERT_OK(zkl_lock_cancel(rival));
     CU_ASSERT_EQUAL(completed(&cancelled), ZKL_ECANCELED);
     ASSERT_OK(zkl_lock_set_stop(rival, &stop, NULL));

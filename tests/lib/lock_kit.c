@@ -86,6 +86,14 @@ zkl_lock *kit_hold(zkl_session *session, const char *path, const zkl_lock_option
     return lock;
 }
 
+bool kit_unclean(zkl_lock *lock)
+{
+    zkl_grant grant = {0};
+    ASSERT_OK(zkl_lock_acquire(lock, PATIENCE_MS, &grant, NULL));
+    kit_release(lock);
+    return grant.unclean;
+}
+
 bool kit_held_for(const zkl_lock *lock, int64_t ms)
 {
     int64_t end_ms = now_ms() + ms;
@@ -332,10 +340,8 @@ size_t mailbox_count(struct mailbox *box)
 
 int mailbox_last(struct mailbox *box)
 {
-    pthread_mutex_lock(&box->mutex);
-    int code = box->count > 0 ? box->letters[box->count - 1].code : -1000;
-    pthread_mutex_unlock(&box->mutex);
-    return code;
+    size_t count = mailbox_count(box);
+    return count > 0 ? mailbox_code(box, count) : -1000;
 }
 
 bool mailbox_wait(struct mailbox *box, size_t count)
@@ -378,6 +384,11 @@ void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_err
 void on_lock_state(zkl_lock *lock, zkl_state state, void *payload)
 {
     mailbox_put(payload, (struct letter){.from = lock, .code = (int)state});
+}
+
+void on_revoke(zkl_lock *lock, void *payload)
+{
+    mailbox_put(payload, (struct letter){.from = lock});
 }
 
 void on_session_state(zkl_session *session, zkl_connection_state state, void *payload)

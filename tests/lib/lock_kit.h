@@ -62,6 +62,8 @@ zkl_lock *kit_hold(zkl_session *session, const char *path, const zkl_lock_option
 /* Nobody is in the way: it is granted, and given back. Macros, for the line of a failure. */
 #define kit_acquire(lock) ASSERT_OK_FATAL(zkl_lock_acquire(lock, 20000, NULL, NULL))
 #define kit_release(lock) ASSERT_OK(zkl_lock_release(lock, NULL))
+/* Acquires and releases: was the grant unclean? */
+bool kit_unclean(zkl_lock *lock);
 /* False as soon as it is not held, true after so long. */
 bool kit_held_for(const zkl_lock *lock, int64_t ms);
 /* False as soon as it is not held; true as soon as its lease ends so much later than it did at the call. However slow the machine is. */
@@ -139,14 +141,9 @@ struct mailbox {
     size_t count;
     struct letter letters[256];
 };
-#define MAILBOX_INIT                                            \
-    {                                                           \
-        PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, \
-        {                                                       \
-            {                                                   \
-                0                                               \
-            }                                                   \
-        }                                                       \
+#define MAILBOX_INIT                                                         \
+    {                                                                        \
+        .mutex = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER \
     }
 void mailbox_put(struct mailbox *box, struct letter letter);
 void mailbox_clear(struct mailbox *box);
@@ -158,6 +155,7 @@ int mailbox_code(struct mailbox *box,
 /* payload: a mailbox */
 void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload);
 void on_lock_state(zkl_lock *lock, zkl_state state, void *payload);
+void on_revoke(zkl_lock *lock, void *payload);
 void on_session_state(zkl_session *session, zkl_connection_state state, void *payload);
 void on_ended(int code, const zkl_error *err, void *payload); /* of any call that nobody waits for */
 

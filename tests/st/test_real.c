@@ -42,11 +42,6 @@ static struct proxy *proxy_here(void)
     return proxy;
 }
 
-static zkl_lock *lock_of(zkl_session *session, const char *path)
-{
-    return kit_lock(session, path, NULL);
-}
-
 /* --- another process ------------------------------------------------------------------------------------------------ */
 
 /* In the child: holds the lock, says so, waits until another process queues behind it, looks at that one's threads, releases. */
@@ -54,7 +49,7 @@ static int hold_until_somebody_waits(int said, pid_t other)
 {
     char path[64];
     zkl_session *session = open_here();
-    zkl_lock *lock = lock_of(session, PATH);
+    zkl_lock *lock = kit_lock(session, PATH, NULL);
     int code = zkl_lock_acquire(lock, 10000, NULL, NULL);
     bool told = write(said, "x", 1) == 1;
     bool queued = EVENTUALLY(kit_queue(session, PATH) == 2);
@@ -78,7 +73,7 @@ TEST(test_hand_over_between_processes)
         _exit(hold_until_somebody_waits(pipes[1], here));
     }
     zkl_session *session = open_here();
-    zkl_lock *lock = lock_of(session, PATH);
+    zkl_lock *lock = kit_lock(session, PATH, NULL);
     CU_ASSERT_EQUAL(read(pipes[0], &byte, 1), 1);
     ASSERT_OK(zkl_lock_acquire(lock, 30000, NULL, NULL));
     kit_await(child);
@@ -106,7 +101,7 @@ TEST(test_loss_by_expiry)
     struct mailbox box = MAILBOX_INIT, granted = MAILBOX_INIT;
     zkl_session *cut = open_for(proxy_address(proxy), ZKL_CALLBACKS_THREAD, SHORT), *other = open_here();
     zkl_lock *lock = held_by_cut = kit_hold(cut, PATH, LOCK_OPTIONS(.state_fn = on_lock_state, .payload = &box));
-    zkl_lock *next = lock_of(other, PATH);
+    zkl_lock *next = kit_lock(other, PATH, NULL);
     ASSERT_OK(zkl_lock_acquire_async(next, ZKL_WAIT_FOREVER, on_acquired_behind, &granted, NULL));
     int64_t before = zkl_session_id(cut);
     proxy_down(proxy);
@@ -123,32 +118,13 @@ TEST(test_loss_by_expiry)
     proxy_stop(proxy);
 }
 
-/* A connection that goes is made again, and the lock stays held: by a wait of another session's, in the same loop. */
-TEST(test_a_short_interruption)
-{
-    struct proxy *proxy = proxy_here();
-    zkl_session *session = open_at(proxy_address(proxy), ZKL_CALLBACKS_THREAD);
-    zkl_lock *lock = lock_of(session, PATH);
-    kit_acquire(lock);
-    for (int i = 0; i < 3; i++) {
-        proxy_cut(proxy);
-        ASSERT_EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_SUSPENDED);
-        ASSERT_EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED);
-    }
-    ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_HELD);
-    kit_release(lock);
-    kit_free(lock);
-    kit_close(session);
-    proxy_stop(proxy);
-}
-
-/* The same by a loop of the user's, which sleeps on the descriptor alone. */
+/* A connection that goes is made again, and the lock stays held: by a loop of the user's, which sleeps on the descriptor alone. */
 TEST(test_dispatch_through_an_interruption)
 {
     struct proxy *proxy = proxy_here();
     struct mailbox box = MAILBOX_INIT;
     zkl_session *session = open_at(proxy_address(proxy), ZKL_CALLBACKS_DISPATCH);
-    zkl_lock *lock = lock_of(session, PATH);
+    zkl_lock *lock = kit_lock(session, PATH, NULL);
     ASSERT_OK(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
     CU_ASSERT(DISPATCHED(session, mailbox_count(&box) == 1));
     proxy_cut(proxy);

@@ -105,14 +105,6 @@ TEST(test_own_hidden)
 
 /* --- what recover needs ------------------------------------------------------------------------------------------------ */
 
-static bool is_unclean(zkl_lock *lock)
-{
-    zkl_grant grant = {0};
-    ASSERT_OK(zkl_lock_acquire(lock, 10000, &grant, NULL));
-    kit_release(lock);
-    return grant.unclean;
-}
-
 /* Our own znode may be hidden from us. The directory must be writable, else releases look like crashes. */
 TEST(test_recover)
 {
@@ -124,9 +116,9 @@ TEST(test_recover)
         two = kit_open(NULL);
         ASSERT_OK(zkl_once_prepare(one, "/recover", 10000, NULL));
         zkl_lock *lock = kit_lock(two, "/recover", LOCK_OPTIONS(.acl = &of_own, .recover = true));
-        CU_ASSERT_FALSE(is_unclean(lock)); /* the first one */
-        CU_ASSERT_EQUAL(is_unclean(lock), unwritten);
-        CU_ASSERT_EQUAL(is_unclean(lock), unwritten);
+        CU_ASSERT_FALSE(kit_unclean(lock)); /* the first one */
+        CU_ASSERT_EQUAL(kit_unclean(lock), unwritten);
+        CU_ASSERT_EQUAL(kit_unclean(lock), unwritten);
         kit_tear_down();
     }
 }

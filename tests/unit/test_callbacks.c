@@ -39,67 +39,30 @@ TEST_WITH_SESSIONS(test_async_acquires_complete_once)
     CU_ASSERT_EQUAL(mailbox_count(&box), 10);
 }
 
-TEST_WITH_SESSIONS(test_async_results)
-{
-    struct mailbox box = MAILBOX_INIT;
-    zkl_lock *a = kit_lock(two, QUEUE, LOCK_OPTIONS(.recursive = true)), *b = kit_lock(one, QUEUE, NULL);
-    for (int i = 0; i < 2; i++) { /* held: counts */
-        ASSERT_OK(zkl_lock_acquire_async(a, 20000, on_acquired, &box, NULL));
-        CU_ASSERT_FATAL(mailbox_wait(&box, (size_t)i + 1));
-    }
-    CU_ASSERT_EQUAL(box.letters[1].grant.token, box.letters[0].grant.token);
-    kit_release(a);
-    CU_ASSERT(zkl_lock_is_held(a));
-    ASSERT_OK(zkl_lock_acquire_async(b, 0, on_acquired, &box, NULL));
-    CU_ASSERT_EQUAL_FATAL(mailbox_code(&box, 3), ZKL_EBUSY);
-    CU_ASSERT_FALSE(box.letters[2].granted);
-    ASSERT_OK(zkl_lock_acquire_async(b, ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
-    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, 0, on_acquired, &box, NULL), ZKL_EDEADLK); /* and no completion */
-    kit_free(b);
-    CU_ASSERT_EQUAL(box.count, 4);
-}
-
 /* --- what a completion may do -------------------------------------------------------------------------------------- */
-
-struct relay {
-    struct mailbox box;
-    zkl_lock *other;
-    int codes[4];
-};
 
 static void free_in_completion(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
-    struct relay *relay = payload;
     kit_free(lock);
-    on_acquired(lock, code, grant, err, &relay->box);
+    on_acquired(lock, code, grant, err, payload);
 }
 
-static void acquire_in_completion(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+static void acquire_again(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
-    struct relay *relay = payload;
-    zkl_grant second = {0};
-    relay->codes[0] = zkl_lock_acquire(relay->other, 5000, &second, NULL);
-    relay->codes[1] = zkl_lock_release(lock, NULL);
-    relay->codes[2] = zkl_lock_acquire_async(lock, 5000, free_in_completion, relay, NULL);
-    relay->codes[3] = zkl_session_close(one, 0);
-    on_acquired(lock, code, grant, err, &relay->box);
+    kit_release(lock);
+    ASSERT_OK(zkl_lock_acquire_async(lock, 5000, free_in_completion, payload, NULL));
+    on_acquired(lock, code, grant, err, payload);
 }
 
+/* What they are about: the same lock. Calls of other objects: test_from_callbacks of unit_public_calls. */
 TEST_WITH_SESSIONS(test_completions_may_call_the_library)
 {
-    struct relay relay = {.box = MAILBOX_INIT};
-    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    relay.other = kit_lock(one, QUEUE "/other", NULL);
-    ASSERT_OK(zkl_lock_acquire_async(lock, 20000, acquire_in_completion, &relay, NULL));
-    CU_ASSERT_FATAL(mailbox_wait(&relay.box, 2));
-    ASSERT_OK(relay.codes[0]);
-    ASSERT_OK(relay.codes[1]);
-    ASSERT_OK(relay.codes[2]);
-    CU_ASSERT_EQUAL(relay.codes[3], ZKL_EDEADLK);
-    ASSERT_OK(relay.box.letters[0].code);
-    ASSERT_OK(relay.box.letters[1].code);
+    struct mailbox box = MAILBOX_INIT;
+    ASSERT_OK(zkl_lock_acquire_async(kit_lock(one, QUEUE, NULL), 20000, acquire_again, &box, NULL));
+    CU_ASSERT_FATAL(mailbox_wait(&box, 2));
+    ASSERT_OK(box.letters[0].code);
+    ASSERT_OK(box.letters[1].code);
     ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0);
-    kit_free(relay.other);
 }
 
 struct gate {
@@ -439,46 +402,6 @@ TEST_WITH_SESSIONS_OF(kit_dispatched, test_another_thread_dispatches)
 TEST_WITH_SESSIONS_OF(kit_dispatched, test_another_thread_frees)
 {
     busy_elsewhere(free_victim); /* which runs the completion that is owed */
-}
-
-#define LOCKS 200
-
-static void *poll_and_dispatch(void *arg)
-{
-    struct mailbox *box = arg;
-    intptr_t in_vain = 0;
-    while (mailbox_count(box) < LOCKS) {
-        in_vain += kit_readable(one, 10) && zkl_session_dispatch(one) == 0;
-    }
-    return (void *)in_vain;
-}
-
-/* Announced is each post, what is left when a dispatch returns, and what was silenced meanwhile: each may wake both in vain, and no more. */
-TEST_WITH_SESSIONS_OF(kit_dispatched, test_two_threads_share_the_work)
-{
-    static zkl_lock *locks[LOCKS];
-    struct mailbox box = MAILBOX_INIT;
-    pthread_t threads[2];
-    for (size_t i = 0; i < 2; i++) {
-        CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, poll_and_dispatch, &box), 0);
-    }
-    for (size_t i = 0; i < LOCKS; i++) {
-        char path[64];
-        snprintf(path, sizeof path, QUEUE "/%zu", i);
-        locks[i] = kit_lock(one, path, NULL);
-        ASSERT_OK(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
-    }
-    CU_ASSERT(mailbox_wait(&box, LOCKS));
-    intptr_t in_vain = 0;
-    for (size_t i = 0; i < 2; i++) {
-        void *result = NULL;
-        CU_ASSERT_EQUAL(pthread_join(threads[i], &result), 0);
-        in_vain += (intptr_t)result;
-    }
-    CU_ASSERT(in_vain <= 6 * LOCKS);
-    for (size_t i = 0; i < LOCKS; i++) {
-        CU_ASSERT(zkl_lock_is_held(locks[i]));
-    }
 }
 
 /* --- the end --------------------------------------------------------------------------------------------------------- */

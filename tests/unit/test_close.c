@@ -73,24 +73,16 @@ static bool all_gone_on(zkl_session *session, zkl_session *other)
     return mailbox_count(&closed) > 0;
 }
 
-static void begin(const zkl_heap *heap, zkl_stop *stop, bool dispatched)
+static void begin(const zkl_heap *heap, bool dispatched)
 {
     mailbox_clear(&closed);
     mailbox_clear(&ended);
     mailbox_clear(&states);
-    one = kit_open(SESSION_OPTIONS(.heap = heap, .stop = stop,
-                                   .callbacks = dispatched ? ZKL_CALLBACKS_DISPATCH : ZKL_CALLBACKS_THREAD,
-                                   .state_fn = on_session_state, .state_payload = &states));
+    one =
+        kit_open(SESSION_OPTIONS(.heap = heap, .callbacks = dispatched ? ZKL_CALLBACKS_DISPATCH : ZKL_CALLBACKS_THREAD,
+                                 .state_fn = on_session_state, .state_payload = &states));
     two = kit_open(NULL);
     dispatches = zkl_session_fd(one) >= 0;
-}
-
-/* The end of session one, which is confirmed. */
-static void close_one(zkl_session *other)
-{
-    ASSERT_OK(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL));
-    ASSERT_EVENTUALLY(all_gone_on(one, other));
-    ASSERT_OK(mailbox_last(&closed));
 }
 
 static void end_everything(bool dispatched)
@@ -98,7 +90,7 @@ static void end_everything(bool dispatched)
     struct test_heap memory = TEST_HEAP_INIT;
     zkl_heap heap = test_heap(&memory);
     zkl_lock *waiting[5];
-    begin(&heap, NULL, dispatched);
+    begin(&heap, dispatched);
     zkl_lock *holder = kit_hold(one, QUEUE, NULL);
     for (int i = 0; i < 5; i++) {
         waiting[i] = kit_lock(one, QUEUE, NULL);
@@ -139,7 +131,7 @@ TEST(test_many_times)
     for (int i = 0; i < 50; i++) {
         struct test_heap memory = TEST_HEAP_INIT;
         zkl_heap heap = test_heap(&memory);
-        begin(&heap, NULL, i % 2);
+        begin(&heap, i % 2);
         zkl_lock *lock = kit_lock(one, QUEUE, NULL);
         ASSERT_OK(zkl_lock_acquire_async(lock, 20000, on_acquired, &ended, NULL));
         if (i % 3 == 0) {
@@ -148,7 +140,9 @@ TEST(test_many_times)
         if (i % 4 == 0) {
             kit_free(lock);
         }
-        close_one(two);
+        ASSERT_OK(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL));
+        ASSERT_EVENTUALLY(all_gone_on(one, two));
+        ASSERT_OK(mailbox_last(&closed));
         CU_ASSERT_EQUAL(mailbox_count(&ended), 1);
         if (i % 4 != 0) {
             kit_free(lock);
@@ -160,7 +154,7 @@ TEST(test_many_times)
 
 TEST(test_without_a_server)
 {
-    begin(NULL, NULL, true);
+    begin(NULL, true);
     zkl_lock *lock = kit_hold(one, QUEUE, NULL);
     ASSERT_OK(zkl_testing_cut(one, NULL));
     int64_t from = now_ms();
@@ -186,7 +180,7 @@ static void close_in_callback(zkl_lock *lock, int code, const zkl_grant *grant, 
 TEST(test_from_a_callback)
 {
     for (int dispatched = 0; dispatched < 2; dispatched++) {
-        begin(NULL, NULL, dispatched);
+        begin(NULL, dispatched);
         zkl_lock *lock = kit_lock(one, QUEUE, NULL);
         ASSERT_OK(zkl_lock_acquire_async(lock, 20000, close_in_callback, &ended, NULL));
         ASSERT_EVENTUALLY(all_gone_on(one, two));
@@ -198,34 +192,10 @@ TEST(test_from_a_callback)
     }
 }
 
-/* A stop token ends waits, and a close is none. */
-TEST(test_with_a_stop_token)
-{
-    zkl_stop stop = ZKL_STOP_INIT;
-    begin(NULL, &stop, true);
-    zkl_lock *lock = kit_hold(one, QUEUE, NULL);
-    zkl_stop_raise(&stop);
-    close_one(two);
-    CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 0);
-    kit_free(lock);
-    kit_close(two);
-}
-
-TEST(test_while_it_opens)
-{
-    const zkl_session_options options = kit_dispatched();
-    mailbox_clear(&closed);
-    mailbox_clear(&ended);
-    ASSERT_OK_FATAL(zkl_session_open_async(&one, PLACE, &options, on_ended, &ended, NULL));
-    dispatches = true;
-    close_one(NULL);
-    CU_ASSERT_EQUAL(mailbox_count(&ended), 1);
-}
-
 /* The dispatch that called done says so: a loop needs nothing else to know that the session is gone. */
 TEST(test_the_last_dispatch)
 {
-    begin(NULL, NULL, true);
+    begin(NULL, true);
     zkl_lock *lock = kit_hold(one, QUEUE, NULL);
     CU_ASSERT(zkl_session_dispatch(one) >= 0);
     ASSERT_OK(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL));

@@ -11,87 +11,7 @@
 
 #define QUEUE "/locks/fork"
 
-static void fork_when_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
-{
-    (void)lock, (void)code, (void)grant, (void)err;
-    *(pid_t *)payload = fork();
-}
-
-static void fork_when_suspended(zkl_session *session, zkl_connection_state state, void *payload)
-{
-    (void)session;
-    if (state == ZKL_SESSION_SUSPENDED) {
-        *(pid_t *)payload = fork();
-    }
-}
-
-static void fork_when_held(zkl_lock *lock, zkl_state state, void *payload)
-{
-    (void)lock, (void)state;
-    *(pid_t *)payload = fork();
-}
-
-/* Of the child: what dispatch returned there. The parent goes on as if nothing had been. */
-static void dispatch_and_fork(const pid_t *child)
-{
-    int ran = zkl_session_dispatch(one);
-    if (*child == 0) {
-        alarm(20); /* a child that waits for threads it does not have */
-        bool fine = ran == ZKL_EFORKED && zkl_session_dispatch(one) == ZKL_EFORKED;
-        _exit(fine ? 0 : 1);
-    }
-    CU_ASSERT(ran > 0);
-    kit_await(*child);
-}
-
-TEST_WITH_SESSIONS_OF(kit_dispatched, test_fork_in_a_completion)
-{
-    pid_t child = -1;
-    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    ASSERT_OK(zkl_lock_acquire_async(lock, 20000, fork_when_acquired, &child, NULL));
-    CU_ASSERT(kit_readable(one, 10000));
-    dispatch_and_fork(&child);
-    CU_ASSERT(zkl_lock_is_held(lock));
-}
-
-TEST(test_fork_in_state_callbacks)
-{
-    pid_t child = -1, other = -1;
-    zkl_session_options options = kit_dispatched();
-    options.state_fn = fork_when_suspended;
-    options.state_payload = &other;
-    one = kit_open(&options);
-    zkl_lock *lock = kit_hold(one, QUEUE, LOCK_OPTIONS(.state_fn = fork_when_held, .payload = &child));
-    CU_ASSERT(kit_readable(one, 10000));
-    dispatch_and_fork(&child);
-    kit_release(lock);
-    kit_free(lock);
-    kit_suspend(one);
-    CU_ASSERT(kit_readable(one, 10000));
-    dispatch_and_fork(&other);
-    kit_resume(one);
-    kit_close(one);
-}
-
-/* Close runs what waits in a session that is dispatched. */
-TEST(test_fork_in_close)
-{
-    pid_t child = -1;
-    zkl_session_options options = kit_dispatched();
-    one = kit_open(&options);
-    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    ASSERT_OK(zkl_lock_acquire_async(lock, 20000, fork_when_acquired, &child, NULL));
-    CU_ASSERT(kit_readable(one, 10000));
-    int closed = zkl_session_close(one, 10000);
-    if (child == 0) {
-        _exit(closed == ZKL_EFORKED && zkl_session_dispatch(one) == ZKL_EFORKED ? 0 : 1);
-    }
-    ASSERT_OK(closed);
-    kit_await(child);
-    kit_free(lock);
-}
-
-/* --- one of several functions that a call runs --------------------------------------------------------------------- */
+/* --- in one of the functions that a call runs ------------------------------------------------------------------------- */
 
 struct forker {
     pid_t child;
@@ -137,6 +57,57 @@ static void check_child(const struct forker *forker, bool fine)
         _exit(fine ? 0 : 1);
     }
     kit_await(forker->child);
+}
+
+static void fork_when_suspended(zkl_session *session, zkl_connection_state state, void *payload)
+{
+    (void)session;
+    if (state == ZKL_SESSION_SUSPENDED) {
+        fork_once(payload);
+    }
+}
+
+static void fork_when_held(zkl_lock *lock, zkl_state state, void *payload)
+{
+    (void)lock, (void)state;
+    fork_once(payload);
+}
+
+static void dispatch_and_fork(const struct forker *forker)
+{
+    CU_ASSERT(kit_readable(one, 10000));
+    int ran = zkl_session_dispatch(one);
+    check_child(forker, ran == ZKL_EFORKED);
+    CU_ASSERT(ran > 0);
+}
+
+TEST(test_fork_in_state_callbacks)
+{
+    struct forker of_lock = {.child = -1}, of_session = {.child = -1};
+    one = kit_open(SESSION_OPTIONS(.callbacks = ZKL_CALLBACKS_DISPATCH, .state_fn = fork_when_suspended,
+                                   .state_payload = &of_session));
+    zkl_lock *lock = kit_hold(one, QUEUE, LOCK_OPTIONS(.state_fn = fork_when_held, .payload = &of_lock));
+    dispatch_and_fork(&of_lock);
+    kit_release(lock);
+    kit_free(lock);
+    kit_suspend(one);
+    dispatch_and_fork(&of_session);
+    kit_resume(one);
+    kit_close(one);
+}
+
+/* Close runs what waits in a session that is dispatched. */
+TEST(test_fork_in_close)
+{
+    struct forker forker = {.child = -1};
+    one = kit_open(SESSION_OPTIONS(.callbacks = ZKL_CALLBACKS_DISPATCH));
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    ASSERT_OK(zkl_lock_acquire_async(lock, 20000, fork_when_granted, &forker, NULL));
+    CU_ASSERT(kit_readable(one, 10000));
+    int closed = zkl_session_close(one, 10000);
+    check_child(&forker, closed == ZKL_EFORKED);
+    ASSERT_OK(closed);
+    kit_free(lock);
 }
 
 TEST_WITH_SESSIONS_OF(kit_dispatched, test_fork_in_a_free_that_owes_completions)
@@ -252,9 +223,7 @@ static zkl_stop stop;
 
 static zkl_session *open_with_token(void)
 {
-    zkl_session_options options = kit_short();
-    options.stop = &stop;
-    return kit_open(&options);
+    return kit_open(SESSION_OPTIONS(.stop = &stop));
 }
 
 /* The child closed the descriptors of its parent, and has a file with the number of the session's. */
@@ -336,10 +305,8 @@ TEST(test_fork_while_a_token_is_raised)
     pid_t child = fork();
     if (child == 0) {
         zkl_session *session;
-        zkl_session_options options = kit_short();
-        options.stop = &stop;
         alarm(20);
-        _exit(zkl_session_open(&session, PLACE, &options, NULL) == ZKL_ECANCELED ? 0 : 1);
+        _exit(zkl_session_open(&session, PLACE, SESSION_OPTIONS(.stop = &stop), NULL) == ZKL_ECANCELED ? 0 : 1);
     }
     kit_await(child);
     eventfd_read(full, &count);

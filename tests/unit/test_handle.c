@@ -223,11 +223,6 @@ TEST_WITH_SESSIONS(test_max_hold)
     }
 }
 
-static void on_revoke(zkl_lock *lock, void *payload)
-{
-    mailbox_put(payload, (struct letter){.from = lock, .code = 1});
-}
-
 TEST_WITH_SESSIONS(test_recursive)
 {
     for (int i = 0; i < handle_recipe_count; i++) {
@@ -433,22 +428,6 @@ TEST_WITH_SESSIONS(test_wrong_acquires)
         CU_ASSERT_TRUE(told(zkl_lock_commit(lock, NULL, 0, 1000, NULL, &err), ZKL_ELOST, &err, "lost"));
         CU_ASSERT_TRUE(told(zkl_lock_release(lock, &err), ZKL_ELOST, &err, "lost while it was held"));
         ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED);
-    }
-}
-
-TEST_WITH_SESSIONS(test_a_pending_acquire)
-{
-    for (int i = 0; i < handle_recipe_count; i++) {
-        int against = i == ZKL_RECIPE_READ_LOCK ? ZKL_RECIPE_WRITE_LOCK : i;
-        zkl_lock *lock = make(i, one, NULL), *holder = kit_make((zkl_recipe)against, two, path_of(i), NULL);
-        struct mailbox box = MAILBOX_INIT;
-        zkl_error err = {0};
-        kit_acquire(holder);
-        ASSERT_OK(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, on_acquired, &box, NULL));
-        CU_ASSERT_TRUE(told(zkl_lock_acquire(lock, 0, NULL, &err), ZKL_EDEADLK, &err, "is pending"));
-        CU_ASSERT_TRUE(told(zkl_lock_release(lock, &err), ZKL_ENOTHELD, &err, "still waiting; cancel it"));
-        kit_free(lock);
-        CU_ASSERT_EQUAL(mailbox_count(&box), 1);
     }
 }
 

@@ -58,12 +58,10 @@ static int section(const zkl_cancel *cancel, int64_t token, void *payload)
 static int life(zkl_callbacks callbacks)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     zkl_session *session = NULL;
     zkl_lock *lock = NULL;
     int result;
-    options.callbacks = callbacks;
-    int code = zkl_session_open(&session, PLACE, &options, NULL);
+    int code = zkl_session_open(&session, PLACE, SESSION_OPTIONS(.callbacks = callbacks), NULL);
     if (code != ZKL_OK) {
         CU_ASSERT_PTR_NULL(session);
         return code;

@@ -118,11 +118,9 @@ TEST_WITH_SESSIONS_OF(ends_soon, test_lease_runs_out)
 static bool unclean(zkl_session *session)
 {
     zkl_lock *lock = kit_lock(session, QUEUE, RECOVERING);
-    zkl_grant grant = {0};
-    ASSERT_OK(zkl_lock_acquire(lock, 5000, &grant, NULL));
-    kit_release(lock);
+    bool was = kit_unclean(lock);
     kit_free(lock);
-    return grant.unclean;
+    return was;
 }
 
 TEST_WITH_SESSIONS(test_crash_with_nobody_queued)
@@ -139,31 +137,7 @@ TEST_WITH_SESSIONS(test_crash_with_nobody_queued)
     CU_ASSERT_FALSE(unclean(two));
 }
 
-TEST_WITH_SESSIONS(test_clean_ends_are_no_crash)
-{
-    struct acquire waiter;
-    zkl_lock *lock = kit_hold(one, QUEUE, RECOVERING), *next = kit_lock(two, QUEUE, RECOVERING);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(next, 0, NULL, NULL), ZKL_EBUSY);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(next, 30, NULL, NULL), ZKL_ETIMEOUT);
-    acquire_start(&waiter, next, ZKL_WAIT_FOREVER);
-    ASSERT_EVENTUALLY(zkl_lock_cancel(next) == ZKL_OK);
-    CU_ASSERT_EQUAL(acquire_join(&waiter), ZKL_ECANCELED);
-    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 1);
-    kit_release(lock);
-    CU_ASSERT_FALSE(unclean(two));
-    kit_acquire(lock);
-    kit_close(one); /* a close releases */
-    kit_free(lock);
-    CU_ASSERT_FALSE(unclean(two));
-    one = kit_open(NULL);
-}
-
 /* --- revocation ---------------------------------------------------------------------------------------------------- */
-
-static void on_revoke(zkl_lock *lock, void *payload)
-{
-    mailbox_put(payload, (struct letter){.from = lock});
-}
 
 TEST_WITH_SESSIONS(test_holder_is_asked)
 {

@@ -22,21 +22,18 @@ TEST(test_with_other_options)
 {
     for (int way = 0; way < 4; way++) {
         kit_set_up(NULL);
-        zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-        zkl_grant grant;
-        options.recover = way >= 2;
-        options.delay_after_crash_ms = options.recover ? 0 : LONG;
-        options.linger_ms = way % 2 == 0 ? 1000 : 0;
-        options.hold_at_least_ms = way % 2 == 1 ? SHORT : 0;
-        zkl_lock *lock = kit_lock(one, PATH, &options), *plain = kit_lock(one, PATH, NULL);
-        if (options.recover) { /* one that leaves no mark */
+        bool recover = way >= 2;
+        zkl_lock *lock =
+            kit_lock(one, PATH,
+                     LOCK_OPTIONS(.recover = recover, .delay_after_crash_ms = recover ? 0 : LONG,
+                                  .linger_ms = way % 2 == 0 ? 1000 : 0, .hold_at_least_ms = way % 2 == 1 ? SHORT : 0));
+        zkl_lock *plain = kit_lock(one, PATH, NULL);
+        if (recover) { /* one that leaves no mark */
             kit_acquire(plain);
             kit_release(plain);
         }
         for (int i = 0; i < 2; i++) {
-            ASSERT_OK(zkl_lock_acquire(lock, 5000, &grant, NULL));
-            CU_ASSERT_EQUAL(grant.unclean, options.recover && i == 0);
-            kit_release(lock);
+            CU_ASSERT_EQUAL(kit_unclean(lock), recover && i == 0);
         }
         CU_ASSERT(handle_granted_at_once(two, PATH));
         CU_ASSERT(handle_granted_at_once(one, PATH));

@@ -180,17 +180,11 @@ TEST(test_trees)
 {
     int64_t first = 0;
     for (int i = 0; i < 2; i++) {
-        struct client other;
         set_up();
         const struct zkl__reply *made = client_call(&one, op_create("/a", "", ZKL__PERSISTENT));
         CU_ASSERT_EQUAL(made->rc, ZKL__RC_OK);
         CU_ASSERT(made->stat.czxid > first);
         first = made->stat.czxid;
-        ASSERT_OK_FATAL(client_open_plain(&other, "memory:elsewhere"));
-        expect_exists(&other, "/a", ZKL__RC_NONODE);
-        CU_ASSERT_NOT_EQUAL(one.session_id, two.session_id);
-        CU_ASSERT_NOT_EQUAL(one.session_id, other.session_id);
-        client_close(&other);
         tear_down();
     }
 }
@@ -340,21 +334,6 @@ TEST_ON_A_TREE(test_expire)
     CU_ASSERT_EQUAL(zkl__memory_hold(one.session_id, true), ZKL_ENOENT);
     CU_ASSERT_EQUAL(zkl__memory_break(one.session_id, 1, 1, 1), ZKL_ENOENT);
     CU_ASSERT_EQUAL(zkl__memory_suspend(12345), ZKL_ENOENT);
-}
-
-/* A session that ends while suspended: others see it at once, its client at the reconnect. */
-TEST_ON_A_TREE(test_expire_while_suspended)
-{
-    client_rc(&one, op_create("/e", "", ZKL__EPHEMERAL));
-    client_rc(&one, op_read(ZKL__OP_GET, "/e", true));
-    client_drain(&one);
-    suspend(&one, ZKL_OK);
-    expect(&one, RECORD_SUSPENDED);
-    expire(&one, ZKL_OK);
-    expect_exists(&two, "/e", ZKL__RC_NONODE);
-    CU_ASSERT_TRUE(client_quiet(&one));
-    resume(&one, ZKL_OK);
-    expect(&one, RECORD_EXPIRED);
 }
 
 /* Point 6: close with replies under way, held, suspended, after the end. */

@@ -79,7 +79,7 @@ static void on_state(zkl_lock *lock, zkl_state state, void *payload)
     (void)lock, (void)state, (void)payload;
 }
 
-static void on_revoke(zkl_lock *lock, void *payload)
+static void ignore_revoke(zkl_lock *lock, void *payload)
 {
     (void)lock, (void)payload;
 }
@@ -203,7 +203,7 @@ static void make(struct things *t, const zkl_session_options *options)
                                 .acl = &anyone}};
     const zkl_lock_options quick = {.size = sizeof quick,
                                     .release_timeout_ms = 20}; /* a release has a time of its own */
-    const zkl_lock_options revocable = {.size = sizeof quick, .release_timeout_ms = 20, .revoke_fn = on_revoke};
+    const zkl_lock_options revocable = {.size = sizeof quick, .release_timeout_ms = 20, .revoke_fn = ignore_revoke};
     const zkl_group_options quick_group = {sizeof quick_group, NULL, 20, NULL, NULL, NULL};
     t->parts.assigned_fn = on_assigned;
     t->parts.revoked_fn = on_revoked;
@@ -519,7 +519,7 @@ TEST(test_long_paths)
     kit_close(session);
 }
 
-/* No elements, or no room for what is written. */
+/* Elements that are missing, or are too many. */
 TEST(test_nothing_given)
 {
     const char *hole[2] = {"/a", NULL};
@@ -527,11 +527,8 @@ TEST(test_nothing_given)
     make(&t, NULL);
     CU_ASSERT_EQUAL(zkl_multilock_new(&t.made.lock, t.session, hole, 2, NULL, NULL), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_multilock_new(&t.made.lock, t.session, hole, SIZE_MAX, NULL, NULL), ZKL_ELIMIT);
-    hold_all(&t);
-    ASSERT_OK(zkl_lock_commit(t.lock, NULL, 0, ZKL_WAIT_FOREVER, NULL, NULL)); /* it is held */
+    kit_acquire(t.lock);
     CU_ASSERT_EQUAL(zkl_lock_commit(t.lock, NULL, 1, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_EINVAL);
-    CU_ASSERT(zkl_lock_node(t.lock, NULL, 0) > 0);
-    CU_ASSERT(zkl_stats_write_prometheus(t.session, NULL, NULL, 0) > 0);
     CU_ASSERT_PTR_NULL(zkl_multilock_path(t.multilock, SIZE_MAX));
     end(&t);
 }
@@ -707,12 +704,10 @@ static bool begin_delayed(const struct row *row, struct things *t, zkl_stop *sto
 {
     int64_t code = ZKL_ENOTHELD;
     for (int held = 0; held < 2 && code == ZKL_ENOTHELD; held++) {
-        zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-        options.stop = stop;
         if (held) {
             end(t);
         }
-        make(t, &options);
+        make(t, SESSION_OPTIONS(.stop = stop));
         if (held) {
             hold_all(t);
         }
@@ -861,32 +856,6 @@ TEST(test_cut_at_each_request)
     }
 }
 
-/* Of every recipe: wherever its connection goes, it is granted once, and leaves nothing. */
-TEST(test_acquire_cut_at_each_request)
-{
-    keeper = kit_open(NULL);
-    zkl_session *session = kit_open(NULL);
-    for (int i = 0; i < handle_recipe_count * 24; i++) {
-        const struct handle_recipe *recipe = &handle_recipes[i / 24];
-        const char *path = recipe->recipe == ZKL_RECIPE_SEMAPHORE ? "/n/permits" : "/n/a";
-        zkl_lock *lock = handle_make(recipe, session, path, NULL);
-        bool given_up = i % 2;
-        int before = atomic_load(&completions);
-        ASSERT_EVENTUALLY(zkl__memory_break(zkl_session_id(session), (size_t)(i / 4 % 6), i / 2 % 2, 1) == ZKL_OK);
-        ASSERT_OK(zkl_lock_acquire_async(lock, 10000, on_acquire, NULL, NULL));
-        if (!given_up) {
-            ASSERT_EVENTUALLY(completed(session, before));
-            ASSERT_OK(atomic_load(&last_code));
-            CU_ASSERT_EQUAL(kit_queue(keeper, zkl_lock_path(lock)), recipe->recipe == ZKL_RECIPE_SEMAPHORE ? 0 : 1);
-        }
-        zkl_lock_free(lock);
-        (void)zkl__memory_suspend(zkl_session_id(session)); /* what is left of the plan goes with the connection */
-        ASSERT_EVENTUALLY(connected(session) && nothing_left());
-    }
-    kit_close(session);
-    kit_close(keeper);
-}
-
 /* --- memory ------------------------------------------------------------------------------------------------------------- */
 
 /* What no single call shows. All of it is freed again. */
@@ -899,7 +868,7 @@ static int with_every_option(struct things *t)
                                       .recover = true,
                                       .acl = &anyone,
                                       .state_fn = on_state,
-                                      .revoke_fn = on_revoke};
+                                      .revoke_fn = ignore_revoke};
     int code = zkl_lock_new(&t->made.lock, t->session, "/n/lock", &options, NULL);
     code = code == ZKL_OK ? zkl_lock_acquire(t->made.lock, t->ms, NULL, NULL) : code;
     code = code == ZKL_OK ? zkl_lock_acquire(t->made.lock, t->ms, NULL, NULL) : code;
@@ -932,14 +901,6 @@ static int cancelled_behind(struct things *t)
 static int granted_behind(struct things *t)
 {
     return wait_behind(t, false);
-}
-
-static int try_behind(struct things *t)
-{
-    zkl_lock *held = kit_hold(keeper, "/n/lock", NULL);
-    int code = zkl_lock_acquire(t->lock, 0, NULL, NULL);
-    kit_free(held);
-    return code;
 }
 
 static bool cut_later; /* the hook had no memory: a reply was lost, and the connection is still to follow */
@@ -987,7 +948,6 @@ static const struct scenario {
     int (*run)(struct things *t);
     int code; /* with memory enough */
 } scenarios[] = {{"with every option", with_every_option, ZKL_OK},
-                 {"try behind a holder", try_behind, ZKL_EBUSY},
                  {"cancel behind a holder", cancelled_behind, ZKL_ECANCELED},
                  {"granted when the holder goes", granted_behind, ZKL_OK},
                  {"lost reply of the create", lost_create, ZKL_OK},

@@ -1,4 +1,4 @@
-/* Sessions: options, the changes of their state, what they cost, what their log says, and those that are open at once. */
+/* Sessions: options, the changes of their state, their threads, what their log says, and those that are open at once. */
 #include "lock_kit.h"
 #include "thread.h"
 
@@ -23,44 +23,36 @@ static void expect_refusal(const char *servers, const zkl_session_options *optio
     }
 }
 
-/* 0: what ZKL_SESSION_OPTIONS_INIT says. */
 static const struct {
-    zkl_session_options options;
+    const zkl_session_options *options;
     const char *text;
 } bad_options[] = {
-    {{.size = 4}, "options.size is 4"},
-    {{.session_timeout_ms = 99}, "session_timeout_ms is 99; 100 to 86400000 is possible"},
-    {{.tick_ms = -1}, "tick_ms is -1; 1 to 86400000 is possible"},
-    {{.session_timeout_ms = INT64_MAX}, "session_timeout_ms is 9223372036854775807"},
-    {{.tick_ms = 86400001}, "tick_ms is 86400001"},
-    {{.tick_ms = INT64_MIN}, "tick_ms is -9223372036854775808"},
-    {{.leader_pause_ms = -1}, "leader_pause_ms is -1; 0 to"},
-    {{.leader_pause_ms = INT64_MAX}, "leader_pause_ms is 9223372036854775807"},
-    {{.connect_timeout_ms = -1}, "connect_timeout_ms is -1; 1 to"},
-    {{.connect_timeout_ms = INT64_MAX}, "connect_timeout_ms is 9223372036854775807"},
-    {{.log_level = (zkl_log_level)9}, "log_level is 9; 1 to 4 is possible"},
-    {{.callbacks = (zkl_callbacks)5}, "callbacks is 5"},
-    {{.auth_scheme = "digest"}, "without auth"},
-    {{.auth = "x"}, "auth_scheme"},
-    {{.auth_scheme = "", .auth = "x"}, "auth_scheme"},
-    {{.auth_scheme = "digest", .auth = "x"}, "auth_size is 0"},
-    {{.acl = &(const zkl_acl){0, NULL}}, "acl"},
-    {{.heap = &(const zkl_heap){0}}, "heap"},
+    {SESSION_OPTIONS(.size = 4), "options.size is 4"},
+    {SESSION_OPTIONS(.session_timeout_ms = 99), "session_timeout_ms is 99; 100 to 86400000 is possible"},
+    {SESSION_OPTIONS(.tick_ms = -1), "tick_ms is -1; 1 to 86400000 is possible"},
+    {SESSION_OPTIONS(.session_timeout_ms = INT64_MAX), "session_timeout_ms is 9223372036854775807"},
+    {SESSION_OPTIONS(.tick_ms = 86400001), "tick_ms is 86400001"},
+    {SESSION_OPTIONS(.tick_ms = INT64_MIN), "tick_ms is -9223372036854775808"},
+    {SESSION_OPTIONS(.leader_pause_ms = -1), "leader_pause_ms is -1; 0 to"},
+    {SESSION_OPTIONS(.leader_pause_ms = INT64_MAX), "leader_pause_ms is 9223372036854775807"},
+    {SESSION_OPTIONS(.connect_timeout_ms = -1), "connect_timeout_ms is -1; 1 to"},
+    {SESSION_OPTIONS(.connect_timeout_ms = INT64_MAX), "connect_timeout_ms is 9223372036854775807"},
+    {SESSION_OPTIONS(.log_level = (zkl_log_level)9), "log_level is 9; 1 to 4 is possible"},
+    {SESSION_OPTIONS(.callbacks = (zkl_callbacks)5), "callbacks is 5"},
+    {SESSION_OPTIONS(.auth_scheme = "digest"), "without auth"},
+    {SESSION_OPTIONS(.auth = "x"), "auth_scheme"},
+    {SESSION_OPTIONS(.auth_scheme = "", .auth = "x"), "auth_scheme"},
+    {SESSION_OPTIONS(.auth_scheme = "digest", .auth = "x"), "auth_size is 0"},
+    {SESSION_OPTIONS(.acl = &(const zkl_acl){0, NULL}), "acl"},
+    {SESSION_OPTIONS(.heap = &(const zkl_heap){0}), "heap"},
 };
 
 TEST(test_bad_options)
 {
-    const zkl_session_options good = ZKL_SESSION_OPTIONS_INIT;
     expect_refusal("", NULL, ZKL_EINVAL, "servers");
     expect_refusal("host:port", NULL, ZKL_EINVAL, "port");
     for (size_t i = 0; i < sizeof bad_options / sizeof *bad_options; i++) {
-        zkl_session_options bad = bad_options[i].options;
-        bad.size = bad.size ? bad.size : good.size;
-        bad.session_timeout_ms = bad.session_timeout_ms ? bad.session_timeout_ms : good.session_timeout_ms;
-        bad.tick_ms = bad.tick_ms ? bad.tick_ms : good.tick_ms;
-        bad.connect_timeout_ms = bad.connect_timeout_ms ? bad.connect_timeout_ms : good.connect_timeout_ms;
-        bad.log_level = bad.log_level ? bad.log_level : good.log_level;
-        expect_refusal(PLACE, &bad, ZKL_EINVAL, bad_options[i].text);
+        expect_refusal(PLACE, bad_options[i].options, ZKL_EINVAL, bad_options[i].text);
     }
 }
 
@@ -174,7 +166,7 @@ TEST(test_many_changes_for_a_slow_listener)
     kit_close(session);
 }
 
-/* --- what it costs ------------------------------------------------------------------------------------------------- */
+/* --- threads ---------------------------------------------------------------------------------------------------------- */
 
 /* Of that thread: whether it has the library's name, and whether it takes no signals. */
 static bool is_ours(const char *task, bool *takes_none)

@@ -182,44 +182,40 @@ static void visit(const char *path, const zkl_contender_stats *stats, void *payl
     CU_ASSERT(zkl__stats_sound(stats));
 }
 
-TEST(test_of_a_session)
+TEST_WITH_SESSIONS(test_of_a_session)
 {
     zkl_stats stats = ZKL_STATS_INIT;
-    zkl_session *session = kit_open(NULL);
-    use(session, "/one");
-    use(session, "/one");
-    ASSERT_OK(zkl_session_stats(session, &stats));
+    use(one, "/one");
+    use(one, "/one");
+    ASSERT_OK(zkl_session_stats(one, &stats));
     CU_ASSERT_EQUAL(stats.size, sizeof stats);
     CU_ASSERT_EQUAL(stats.contenders.grants, 2);
     CU_ASSERT_EQUAL(stats.contenders.releases, 2);
     CU_ASSERT_EQUAL(stats.sessions, 1);
     CU_ASSERT(stats.requests >= 6);
     struct rows rows = {0};
-    CU_ASSERT_EQUAL(zkl_session_path_stats(session, visit, &rows), 1);
+    CU_ASSERT_EQUAL(zkl_session_path_stats(one, visit, &rows), 1);
     CU_ASSERT_EQUAL(rows.waits, 2);
     stats.size = offsetof(zkl_stats, watches) - 1; /* shorter than the first release had it */
-    CU_ASSERT_EQUAL(zkl_session_stats(session, &stats), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_stats_write_prometheus(session, NULL, NULL, 5), ZKL_EINVAL);
-    kit_close(session);
+    CU_ASSERT_EQUAL(zkl_session_stats(one, &stats), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_stats_write_prometheus(one, NULL, NULL, 5), ZKL_EINVAL);
 }
 
-TEST(test_many_paths)
+TEST_WITH_SESSIONS(test_many_paths)
 {
-    zkl_session *session = kit_open(NULL);
     for (int i = 0; i < ZKL_STATS_PATHS_MAX + 6; i++) {
         char path[40];
         snprintf(path, sizeof path, "/many/%d", i);
-        use(session, path);
+        use(one, path);
     }
     struct rows rows = {0};
-    CU_ASSERT_EQUAL(zkl_session_path_stats(session, visit, &rows), ZKL_STATS_PATHS_MAX + 1);
+    CU_ASSERT_EQUAL(zkl_session_path_stats(one, visit, &rows), ZKL_STATS_PATHS_MAX + 1);
     CU_ASSERT_EQUAL(rows.unnamed, 1);
     CU_ASSERT_EQUAL(rows.waits, ZKL_STATS_PATHS_MAX + 6);
-    CU_ASSERT(zkl_stats_write_prometheus(session, NULL, text, sizeof text) < (int64_t)sizeof text);
+    CU_ASSERT(zkl_stats_write_prometheus(one, NULL, text, sizeof text) < (int64_t)sizeof text);
     CU_ASSERT(has_line("zklock_path_grants_total{path=\"/many/0\"} 1"));
     CU_ASSERT(has_line("zklock_path_grants_total{path=\"other\"} 6"));
     CU_ASSERT_PTR_NULL(strstr(text, "/many/64"));
-    kit_close(session);
 }
 
 /* Every sample is of the name that the last TYPE line gave, and no name comes twice. */
@@ -244,27 +240,25 @@ static void check_form(void)
     CU_ASSERT(names > 30);
 }
 
-TEST(test_prometheus)
+TEST_WITH_SESSIONS(test_prometheus)
 {
-    zkl_session *session = kit_open(NULL);
-    use(session, "/say \"hi\"\\there");
-    int64_t length = zkl_stats_write_prometheus(session, "ma\"in\n", text, sizeof text);
+    use(one, "/say \"hi\"\\there");
+    int64_t length = zkl_stats_write_prometheus(one, "ma\"in\n", text, sizeof text);
     CU_ASSERT_EQUAL(length, (int64_t)strlen(text));
     CU_ASSERT_EQUAL(text[length - 1], '\n');
     CU_ASSERT(has_line("zklock_connected{session=\"ma\\\"in\\\\x0a\"} 1"));
     CU_ASSERT(has_line("zklock_path_grants_total{session=\"ma\\\"in\\\\x0a\",path=\"/say \\\"hi\\\"\\\\there\"} 1"));
     check_form();
-    length = zkl_stats_write_prometheus(session, NULL, text, sizeof text);
+    length = zkl_stats_write_prometheus(one, NULL, text, sizeof text);
     CU_ASSERT(has_line("zklock_connected 1"));
     CU_ASSERT(has_line("zklock_grants_total 1"));
     CU_ASSERT(has_line("zklock_wait_seconds_bucket{le=\"+Inf\"} 1"));
     CU_ASSERT(has_line("zklock_wait_seconds_count 1"));
     check_form();
     char small[10];
-    CU_ASSERT_EQUAL(zkl_stats_write_prometheus(session, NULL, NULL, 0), length);
-    CU_ASSERT_EQUAL(zkl_stats_write_prometheus(session, NULL, small, sizeof small), length);
+    CU_ASSERT_EQUAL(zkl_stats_write_prometheus(one, NULL, NULL, 0), length);
+    CU_ASSERT_EQUAL(zkl_stats_write_prometheus(one, NULL, small, sizeof small), length);
     CU_ASSERT_STRING_EQUAL(small, "# HELP zk");
-    kit_close(session);
 }
 
 TESTS("stats")

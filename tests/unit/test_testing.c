@@ -1,8 +1,6 @@
 /* zklock/testing.h: each way to rehearse, seen from a service that knows the public headers alone. */
 #include "lock_kit.h"
 
-#include <zklock/zookeeper.h>
-
 #define QUEUE "/locks/test"
 
 TEST_WITH_SESSIONS_OF(kit_short, test_cut_and_heal)
@@ -49,17 +47,6 @@ TEST_WITH_SESSIONS(test_expire_an_idle_session_while_cut)
     ASSERT_EVENTUALLY(zkl_session_id(one) != id && zkl_session_id(one) != 0);
 }
 
-TEST_WITH_SESSIONS(test_delay)
-{
-    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    kit_delay(one, true);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 50, NULL, NULL), ZKL_ETIMEOUT);
-    kit_delay(one, false);
-    kit_acquire(lock);
-    kit_release(lock);
-    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0); /* the one that timed out left nothing behind */
-}
-
 static void refused_with(int code)
 {
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
@@ -95,21 +82,6 @@ TEST_WITH_SESSIONS(test_lose_reply_of_a_create)
     ASSERT_OK(acquire_join(&acquire));
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
     kit_release(lock);
-}
-
-/* Applied, and the caller is not promised so: it reads what became of it. */
-TEST_WITH_SESSIONS(test_lose_reply_of_a_commit)
-{
-    const zkl_op create = {.kind = ZKL_OP_CREATE, .path = "/locks/written"};
-    const zkl_op check = {.kind = ZKL_OP_CHECK, .path = "/locks/written", .version = ZKL_ANY_VERSION};
-    struct mailbox box = MAILBOX_INIT;
-    zkl_lock *lock = kit_hold(one, QUEUE, NULL);
-    ASSERT_OK(zkl_testing_lose_reply(one, NULL));
-    ASSERT_OK(zkl_lock_commit_async(lock, &create, 1, 5000, NULL, on_ended, &box, NULL));
-    ASSERT_EVENTUALLY(zkl_testing_heal(one, NULL) == ZKL_OK);
-    CU_ASSERT_NOT_EQUAL(mailbox_code(&box, 1), ZKL_OK);
-    ASSERT_SAYS(box.letters[0], "it may be done, or not");
-    ASSERT_EVENTUALLY(zkl_lock_commit(lock, &check, 1, 5000, NULL, NULL) == ZKL_OK); /* once it is connected */
 }
 
 TESTS("testing")
