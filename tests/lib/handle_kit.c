@@ -165,34 +165,28 @@ static int in_section(const zkl_cancel *cancel, int64_t token, void *payload)
     return 7;
 }
 
-/* While a section runs, somebody else releases the lock, the rival holds it, and the same object is
- * acquired again: that grant is not the section's. */
-struct replaced {
-    zkl_lock *lock, *rival;
-    zkl_grant second;
-};
-
-static int replace_grant(const zkl_cancel *cancel, int64_t token, void *payload)
+int handle_replace(const zkl_cancel *cancel, int64_t token, void *payload)
 {
-    struct replaced *replaced = payload;
+    struct handle_replaced *replaced = payload;
+    replaced->first = token;
     ASSERT_OK(zkl_lock_release(replaced->lock, NULL));
     ASSERT_OK(zkl_lock_acquire(replaced->rival, SOON, NULL, NULL));
     ASSERT_OK(zkl_lock_release(replaced->rival, NULL));
     ASSERT_OK(zkl_lock_acquire(replaced->lock, SOON, &replaced->second, NULL));
-    CU_ASSERT(replaced->second.token > token);
     CU_ASSERT_TRUE(zkl_cancel_raised(cancel));
     CU_ASSERT_EQUAL(zkl_cancel_remaining_ms(cancel), 0);
-    return 8;
+    return replaced->result;
 }
 
 static void replace_in_a_section(zkl_lock *lock, zkl_lock *rival)
 {
-    struct replaced replaced = {lock, rival, {0}};
+    struct handle_replaced replaced = {.lock = lock, .rival = rival, .result = 8};
     zkl_error err = {0};
     int result = 0;
-    CU_ASSERT_EQUAL(zkl_with_lock(lock, SOON, 0, replace_grant, &replaced, &result, &err), ZKL_ELOST);
+    CU_ASSERT_EQUAL(zkl_with_lock(lock, SOON, 0, handle_replace, &replaced, &result, &err), ZKL_ELOST);
     CU_ASSERT_EQUAL(err.code, ZKL_ELOST);
     CU_ASSERT_EQUAL(result, 8);
+    CU_ASSERT(replaced.second.token > replaced.first);
     CU_ASSERT_TRUE(zkl_lock_is_held(lock));
     CU_ASSERT_EQUAL(zkl_lock_token(lock), replaced.second.token);
     ASSERT_OK(zkl_lock_release(lock, NULL));

@@ -25,6 +25,16 @@ zkl_lock *handle_make(const struct handle_recipe *recipe, zkl_session *session, 
 void handle_drive(const struct handle_recipe *recipe, zkl_session *session, zkl_session *other, const char *path,
                   const char *record);
 
+/* While a section runs, the lock is released, the rival holds it, and the same object is acquired again: that grant is not the section's.
+ * A zkl_section_fn. */
+struct handle_replaced {
+    zkl_lock *lock, *rival;
+    int result;    /* of the section */
+    int64_t first; /* token */
+    zkl_grant second;
+};
+int handle_replace(const zkl_cancel *cancel, int64_t token, void *replaced);
+
 /* A lock whose delay_after_crash_ms is an hour: it is granted, so it has waited for nothing; or a try says that it would wait. */
 bool handle_granted_at_once(zkl_session *session, const char *path);
 bool handle_delayed(zkl_session *session, const char *path);

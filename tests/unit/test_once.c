@@ -1,4 +1,5 @@
 /* Once per slot, on the in-process store. */
+#include "handle_kit.h"
 #include "lock_kit.h"
 
 #define JOB "/jobs/report"
@@ -268,36 +269,19 @@ TEST_WITH_SESSIONS(test_options_that_break_the_record)
     }
 }
 
-struct replaced {
-    zkl_lock *lock, *rival;
-    int64_t second;
-};
-
-static int replace_grant(const zkl_cancel *cancel, int64_t token, void *payload)
-{
-    struct replaced *replaced = payload;
-    zkl_grant grant;
-    kit_release(replaced->lock);
-    kit_acquire(replaced->rival);
-    kit_release(replaced->rival);
-    ASSERT_OK(zkl_lock_acquire(replaced->lock, 10000, &grant, NULL));
-    CU_ASSERT(grant.token > token && zkl_cancel_raised(cancel));
-    replaced->second = grant.token;
-    return 0;
-}
-
 /* Another host held the lock while the job ran, and the same object holds it again: the job is not
  * recorded under that grant, and the grant stays. */
 TEST_WITH_SESSIONS(test_a_grant_that_is_replaced)
 {
-    struct replaced replaced = {kit_lock(one, JOB, NULL), kit_lock(two, JOB, NULL), 0};
+    struct handle_replaced replaced = {.lock = kit_lock(one, JOB, NULL), .rival = kit_lock(two, JOB, NULL)};
     bool ran = false;
     zkl_error err = {0};
-    CU_ASSERT_EQUAL(zkl_once_run(replaced.lock, HOUR, 0, 10000, replace_grant, &replaced, &ran, NULL, &err), ZKL_ELOST);
+    CU_ASSERT_EQUAL(zkl_once_run(replaced.lock, HOUR, 0, 10000, handle_replace, &replaced, &ran, NULL, &err),
+                    ZKL_ELOST);
     CU_ASSERT_EQUAL(err.code, ZKL_ELOST);
     CU_ASSERT_TRUE(ran);
     expect_last(HOUR, INT64_MIN);
-    CU_ASSERT_EQUAL(zkl_lock_token(replaced.lock), replaced.second);
+    CU_ASSERT_EQUAL(zkl_lock_token(replaced.lock), replaced.second.token);
     kit_release(replaced.lock);
 }
 

@@ -1,5 +1,6 @@
 /* Functions that run under a grant: the flag that tells them to stop, a grant that is replaced meanwhile, an election's terms, and a close,
  * which waits for them. */
+#include "handle_kit.h"
 #include "lock_kit.h"
 
 #include <poll.h>
@@ -110,52 +111,18 @@ TEST_WITH_SESSIONS(test_with_lock_is_told_by_cancel)
     ASSERT_OK(zkl_with_lock(lock, 20000, 0, cancel_itself, lock, &result, NULL)); /* the flag is down again */
 }
 
-/* --- the grant is replaced while the section runs ------------------------------------------------------------------ */
-
-struct replaced {
-    zkl_lock *lock, *between;
-    int permits;  /* of a semaphore: so many are acquired again */
-    bool lingers; /* the second grant has the token of the first */
-    zkl_grant second;
-};
-
-static int replace_grant(const zkl_cancel *cancel, int64_t token, void *payload)
-{
-    struct replaced *replaced = payload;
-    while (zkl_lock_is_held(replaced->lock)) {
-        kit_release(replaced->lock);
-    }
-    kit_acquire(replaced->between);
-    kit_release(replaced->between);
-    ASSERT_OK(replaced->permits
-                  ? zkl_semaphore_acquire(replaced->lock, replaced->permits, 10000, &replaced->second, NULL)
-                  : zkl_lock_acquire(replaced->lock, 10000, &replaced->second, NULL));
-    CU_ASSERT_EQUAL(replaced->second.token == token, replaced->lingers);
-    CU_ASSERT_TRUE(zkl_cancel_raised(cancel));
-    CU_ASSERT_EQUAL(zkl_cancel_remaining_ms(cancel), 0);
-    return 0;
-}
-
-/* The section says that it was not protected, and leaves the second grant alone. */
-static void check_replaced(struct replaced replaced)
-{
-    CU_ASSERT_EQUAL(zkl_with_lock(replaced.lock, 10000, 0, replace_grant, &replaced, NULL, NULL), ZKL_ELOST);
-    CU_ASSERT_TRUE(zkl_lock_is_held(replaced.lock));
-    CU_ASSERT_EQUAL(zkl_lock_token(replaced.lock), replaced.second.token);
-    CU_ASSERT_EQUAL(zkl_semaphore_tokens(replaced.lock, NULL, 0), replaced.permits);
-    kit_release(replaced.lock);
-    CU_ASSERT_EQUAL(zkl_lock_state(replaced.lock), ZKL_STATE_IDLE);
-    kit_free(replaced.lock); /* before its rival's session ends */
-    kit_free(replaced.between);
-}
+/* --- the grant while the section runs: what is so for every recipe is in unit_handle --------------------------------- */
 
 /* All grants of a lingering znode have one token: only the serial tells them apart. */
 TEST_WITH_SESSIONS(test_with_lock_that_lingers_is_replaced)
 {
     const zkl_lock_options *lingers = LOCK_OPTIONS(.linger_ms = 60000);
-    struct replaced replaced = {kit_hold(one, QUEUE, lingers), kit_lock(one, QUEUE, lingers), .lingers = true};
+    struct handle_replaced replaced = {.lock = kit_hold(one, QUEUE, lingers), .rival = kit_lock(one, QUEUE, lingers)};
     kit_release(replaced.lock);
-    check_replaced(replaced);
+    CU_ASSERT_EQUAL(zkl_with_lock(replaced.lock, 10000, 0, handle_replace, &replaced, NULL, NULL), ZKL_ELOST);
+    CU_ASSERT_EQUAL(replaced.second.token, replaced.first);
+    CU_ASSERT_TRUE(zkl_lock_is_held(replaced.lock));
+    kit_release(replaced.lock);
 }
 
 static int release_once(const zkl_cancel *cancel, int64_t token, void *payload)
@@ -172,14 +139,6 @@ TEST_WITH_SESSIONS(test_with_a_recursive_lock_released_once)
     zkl_lock *lock = kit_hold(one, QUEUE, LOCK_OPTIONS(.recursive = true));
     ASSERT_OK(zkl_with_lock(lock, 10000, 0, release_once, lock, NULL, NULL));
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
-}
-
-TEST_WITH_SESSIONS(test_with_a_permit_that_is_replaced)
-{
-    struct replaced replaced = {.permits = 2};
-    ASSERT_OK_FATAL(zkl_semaphore_new(&replaced.lock, one, QUEUE, 3, NULL, NULL));
-    ASSERT_OK_FATAL(zkl_semaphore_new(&replaced.between, two, QUEUE, 3, NULL, NULL));
-    check_replaced(replaced);
 }
 
 static int downgrade(const zkl_cancel *cancel, int64_t token, void *payload)
