@@ -81,42 +81,16 @@ static void clear_scene(struct scene *s)
     close_one(s->other);
 }
 
-/* When the server is frozen: never; before it is asked, so that the create waits in a socket, and is done when the server is back; while we
- * wait, with our znode in the queue; for all rounds together, which is longer than connections and sessions last. */
-enum freezing { NEVER, BEFORE, IN_THE_QUEUE, FOR_LONG };
+/* When the server is frozen: never; before it is asked, so that the create waits in a socket, and is done when the server is back; for all
+ * rounds together, which is longer than connections and sessions last. */
+enum freezing { NEVER, BEFORE, FOR_LONG };
 
-struct freezer {
-    pthread_t thread;
-    const zkl_lock *lock;
-    atomic_bool over; /* the wait: on a busy machine before there was a znode */
-    bool froze;
-};
-
-static void *freeze_when_queued(void *arg)
+static int64_t late_in_round(const struct scene *s, enum freezing when)
 {
-    struct freezer *freezer = arg;
-    ASSERT_EVENTUALLY((freezer->froze = zkl_lock_node(freezer->lock, NULL, 0) != 0) || atomic_load(&freezer->over));
-    if (freezer->froze) {
-        ensemble_freeze(server, 0);
-    }
-    return NULL;
-}
-
-/* *frozen: in so many rounds, in the queue. */
-static int64_t late_in_round(const struct scene *s, enum freezing when, int *frozen)
-{
-    struct freezer freezer = {.lock = s->lock};
     if (when == BEFORE) {
         ensemble_freeze(server, 0);
-    } else if (when == IN_THE_QUEUE) {
-        pthread_create(&freezer.thread, NULL, freeze_when_queued, &freezer);
     }
     int64_t late = late_ns(s->lock);
-    if (when == IN_THE_QUEUE) {
-        atomic_store(&freezer.over, true);
-        pthread_join(freezer.thread, NULL);
-        *frozen += freezer.froze;
-    }
     if (when != FOR_LONG) {
         ensemble_thaw(server, 0);
         CU_ASSERT(queue_becomes(eye, zkl_lock_path(s->lock), 1));
@@ -129,19 +103,15 @@ TEST(test_waits_end)
     static const struct {
         const char *path;
         enum freezing when;
-    } rows[] = {{"/queued", NEVER},
-                {"/frozen", BEFORE},
-                {"/frozen-in-the-queue", IN_THE_QUEUE},
-                {"/frozen-for-long", FOR_LONG}};
+    } rows[] = {{"/queued", NEVER}, {"/frozen", BEFORE}, {"/frozen-for-long", FOR_LONG}};
     for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
         struct scene s = set_scene(rows[row].path, rows[row].when == FOR_LONG ? 4000 : 60000);
         int64_t late[ROUNDS];
-        int frozen = 0;
         if (rows[row].when == FOR_LONG) {
             ensemble_freeze(server, 0);
         }
         for (int i = 0; i < ROUNDS; i++) {
-            late[i] = late_in_round(&s, rows[row].when, &frozen);
+            late[i] = late_in_round(&s, rows[row].when);
         }
         ensemble_thaw(server, 0);
         if (rows[row].when == FOR_LONG) {
@@ -149,7 +119,6 @@ TEST(test_waits_end)
             CU_ASSERT(queue_becomes(eye, rows[row].path, 0));
         }
         CU_ASSERT_EQUAL(zkl_lock_is_held(s.holder), rows[row].when != FOR_LONG);
-        CU_ASSERT(rows[row].when != IN_THE_QUEUE || frozen > 0);
         judge(rows[row].path, late);
         clear_scene(&s);
     }

@@ -106,19 +106,6 @@ TEST(test_session_ends_meanwhile)
     clear_scene(&s);
 }
 
-TEST(test_cancelled)
-{
-    struct scene s = set_scene("/cancelled", true);
-    lose_create(&s, ZKL_WAIT_FOREVER);
-    ASSERT_OK(zkl_lock_cancel(s.lock));
-    CU_ASSERT_EQUAL(waiter_end(&s.waiter), ZKL_ECANCELED);
-    CU_ASSERT_EQUAL(queue_length(eye, s.path), 2);
-    proxy_refuse(s.proxy, false);
-    CU_ASSERT(queue_becomes(eye, s.path, 1));
-    CU_ASSERT(zkl_lock_is_held(s.holder));
-    clear_scene(&s);
-}
-
 /* A release whose answer is lost: released all the same, and told once the server can be asked again. */
 TEST(test_lost_release)
 {

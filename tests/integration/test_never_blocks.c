@@ -17,7 +17,6 @@
 #include <zklock/zookeeper.h>
 
 #include "on_servers.h"
-#include "proxy.h"
 #include "wait.h"
 
 #define TICK 500
@@ -302,17 +301,9 @@ static void drop_results(void)
     p.members = NULL;
 }
 
-/* proxy: loses the answers to some writes, and the connection with each: the call goes on, and is done once. NULL: there is none. */
-static void run_one_by_one(struct proxy *proxy)
+static void run_one_by_one(void)
 {
-    static const struct {
-        enum row row;
-        enum proxy_op op;
-    } lost[] = {{PREPARE, PROXY_OP_CREATE}, {RECORD, PROXY_OP_MULTI}, {SET, PROXY_OP_CREATE}, {LIFT, PROXY_OP_DELETE}};
-    for (int i = 0, next = 0; i < ROWS; i++) {
-        if (proxy && next < 4 && (int)lost[next].row == i) {
-            proxy_lose_next(proxy, lost[next++].op);
-        }
+    for (int i = 0; i < ROWS; i++) {
         const struct outcome *outcome = begin_row(i);
         pump();
         if (outcome->code != ZKL_OK || outcome->count != 1) {
@@ -321,7 +312,6 @@ static void run_one_by_one(struct proxy *proxy)
         ASSERT_OK(outcome->code);
         CU_ASSERT_EQUAL(outcome->count, 1);
     }
-    CU_ASSERT(!proxy || proxy_hits(proxy) == 4);
     drop_results();
 }
 
@@ -399,7 +389,7 @@ static void open_and_wait(const char *servers)
 static void with_a_server(void)
 {
     open_and_wait(ensemble_servers(server));
-    run_one_by_one(NULL);
+    run_one_by_one();
     close_session(SOON, ZKL_OK);
 }
 
@@ -417,21 +407,11 @@ static void without_a_server(void)
 static void with_a_stopped_server(void)
 {
     open_and_wait(ensemble_servers(server));
-    run_one_by_one(NULL);
+    run_one_by_one();
     ensemble_freeze(server, 0);
     run_at_once();
     close_session(PATIENCE_MS, ZKL_ETIMEOUT);
     ensemble_thaw(server, 0);
-}
-
-static void lost_answers(void)
-{
-    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(proxy);
-    open_and_wait(proxy_address(proxy));
-    run_one_by_one(proxy);
-    close_session(SOON, ZKL_OK);
-    proxy_stop(proxy);
 }
 
 /* What would keep the program is seen: a call that waits for a server that is stopped. */
@@ -465,11 +445,6 @@ TEST(test_without_a_server)
 TEST(test_with_a_stopped_server)
 {
     measure(with_a_stopped_server);
-}
-
-TEST(test_lost_answers)
-{
-    measure(lost_answers);
 }
 
 TESTS_ON_SERVERS("never blocks", (&(struct ensemble_options){.tick_ms = TICK}))

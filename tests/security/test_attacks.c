@@ -31,23 +31,6 @@ static enum zkl__rc put(const char *dir, const char *name, enum zkl__create_mode
 
 /* --- an open queue ---------------------------------------------------------------------------------------------------- */
 
-/* Nodes that live with no session stand before everybody, for ever: they are nobody's place. */
-TEST(test_persistent_places)
-{
-    static const char *const names[] = {
-        "_c_" UUID "-lock-0000000000",  "lock-0000000001",         "lock--000000005",
-        "_c_" UUID "-lock--2147483648", UUID "__WRIT__0000000002", "_c_" UUID "__READ__0000000001",
-        "_c_" UUID "-latch-0000000000", UUID "__lock__0000000003"};
-    zkl_session *session = open_one();
-    CU_ASSERT_EQUAL(put("/", "persistent", ZKL__PERSISTENT), ZKL__RC_OK);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        CU_ASSERT_EQUAL(put("/persistent", names[i], ZKL__PERSISTENT), ZKL__RC_OK);
-    }
-    contest_once(session, "/persistent");
-    contest_once(session, "/persistent");
-    close_one(session);
-}
-
 /* A node with a low number, made by hand while others wait, lives with a session, but is younger than theirs. */
 TEST(test_barging)
 {
