@@ -1,12 +1,11 @@
 /* What a server refuses for good is not asked of it again and again, by any recipe: few requests in the first second, as the server counts
- * them. Each scene has a session of its own below a chroot of its own. All run at the same time, and what is refused begins in
+ * them. Each recipe has a session of its own below a chroot of its own. All run at the same time, and what is refused begins in
  * the middle of them: permissions, a quota, the chroot itself. */
 #include <stdio.h>
 #include <string.h>
 
 #include <zookeeper/zookeeper.h>
 
-#include "access_kit.h"
 #include "check.h"
 #include "contest.h"
 #include "ensemble.h"
@@ -18,33 +17,21 @@
 #define FEW 20
 #define OBJECTS 3 /* that a recipe has at most: each of them tries, and pauses */
 #define NEEDED 30 /* requests, of one use of a recipe to which nothing is refused: more than any has */
-#define DEEP 16   /* znodes of a scene, more than there ever are */
+#define DEEP 16   /* znodes of a stage, more than there ever are */
 #define STAGES_MAX 100
 
 static struct ensemble *server;
 static zhandle_t *operator; /* to whom nothing is refused */
-static zkl_session *others; /* of the same credentials, without a chroot: whoever else is there */
 
-/* --- scenes ----------------------------------------------------------------------------------------------------------- */
+/* --- stages ----------------------------------------------------------------------------------------------------------- */
 
 struct stage {
-    const struct scene *scene;   /* of a kind of lock; or NULL: */
     const struct recipe *recipe; /* used before, and again while something is refused */
-    const struct access_kind *kind;
-    char root[64]; /* the chroot */
+    char root[64];               /* the chroot */
     zkl_session *session;
-    zkl_lock *lock, *rival; /* rival: somebody else's */
-    pthread_t thread;       /* of what begins before anything is refused */
-    long received;          /* by the server, from session, before; and in the first second */
+    long received; /* by the server, from session, before; and in the first second */
     long sent;
     int code; /* what came of it */
-};
-
-struct scene {
-    const char *name;
-    void (*prepare)(struct stage *stage); /* nothing is refused yet */
-    int (*run)(struct stage *stage);      /* for a second at most; its end does not matter, its code is shown */
-    void (*end)(struct stage *stage);
 };
 
 static const char *below(const struct stage *stage, const char *path)
@@ -61,77 +48,6 @@ static void create(const char *path)
 {
     CU_ASSERT_EQUAL_FATAL(zoo_create(operator, path, "", 0, &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0), ZOK);
 }
-
-static void wait_for_children(const struct stage *stage, const char *path, int count)
-{
-    struct String_vector names = {0};
-    int64_t end = now_ms() + SOON;
-    do {
-        deallocate_String_vector(&names);
-        names = (struct String_vector){0};
-        (void)zoo_get_children(operator, below(stage, path), 0, &names);
-    } while (names.count != count && look_again(end));
-    CU_ASSERT_EQUAL_FATAL(names.count, count);
-    deallocate_String_vector(&names);
-}
-
-static void make_held(struct stage *stage)
-{
-    stage->lock = access_make(stage->kind, stage->session, stage->kind->path, NULL);
-    ASSERT_OK(zkl_lock_acquire(stage->lock, SOON, NULL, NULL));
-}
-
-static void *run_behind(void *arg)
-{
-    struct stage *stage = arg;
-    (void)zkl_lock_acquire(stage->lock, 15 * SECOND, NULL, NULL);
-    return NULL;
-}
-
-static void make_waiting(struct stage *stage)
-{
-    bool elsewhere = strcmp(stage->kind->path, stage->kind->queue) != 0; /* permits */
-    stage->rival = access_make(stage->kind, others, below(stage, stage->kind->path), NULL);
-    ASSERT_OK_FATAL(zkl_lock_acquire(stage->rival, SOON, NULL, NULL));
-    stage->lock = access_make(stage->kind, stage->session, stage->kind->path, NULL);
-    pthread_create(&stage->thread, NULL, run_behind, stage);
-    wait_for_children(stage, stage->kind->queue, elsewhere ? 1 : 2);
-}
-
-static int release_one(struct stage *stage)
-{
-    return zkl_lock_release(stage->lock, NULL);
-}
-
-static int keep_one(struct stage *stage)
-{
-    (void)stage;
-    return ZKL_OK;
-}
-
-static int release_rival(struct stage *stage)
-{
-    (void)zkl_lock_release(stage->rival, NULL);
-    return ZKL_OK;
-}
-
-static void free_one(struct stage *stage)
-{
-    zkl_lock_free(stage->lock);
-    if (stage->rival) {
-        zkl_lock_free(stage->rival);
-    }
-}
-
-static void free_waiting(struct stage *stage)
-{
-    pthread_join(stage->thread, NULL);
-    free_one(stage);
-}
-
-static const struct scene kind_scenes[] = {{"hold", make_held, keep_one, free_one},
-                                           {"release", make_held, release_one, free_one},
-                                           {"wait", make_waiting, release_rival, free_waiting}};
 
 static int use_recipe(struct stage *stage)
 {
@@ -218,7 +134,7 @@ struct refusal {
     bool open; /* what the sessions make may be written by anybody: its access list changes, too */
 };
 
-/* --- a run of all scenes ------------------------------------------------------------------------------------------- */
+/* --- a run of all stages ------------------------------------------------------------------------------------------- */
 
 /* What the server has received from each of the sessions: "cons" has a line for each connection. */
 static void count_requests(struct stage *stages, int count, bool before)
@@ -243,7 +159,7 @@ static void count_requests(struct stage *stages, int count, bool before)
 static void *run_stage(void *arg)
 {
     struct stage *stage = arg;
-    stage->code = stage->scene ? stage->scene->run(stage) : use_recipe(stage);
+    stage->code = use_recipe(stage);
     return NULL;
 }
 
@@ -256,29 +172,11 @@ static void begin_stage(struct stage *stage, const struct refusal *refusal, cons
     snprintf(servers, sizeof servers, "%s%s", ensemble_servers(server), stage->root);
     options.acl = refusal->open ? &open_acl : NULL;
     ASSERT_OK_FATAL(zkl_session_open(&stage->session, servers, &options, NULL));
-    if (stage->scene) {
-        stage->scene->prepare(stage);
-    } else {
-        create(below(stage, "/recipe"));
-        (void)use_recipe(stage);
-    }
+    create(below(stage, "/recipe"));
+    (void)use_recipe(stage);
 }
 
-static int set_stages(struct stage *stages)
-{
-    int count = 0;
-    for (int i = 0; i < access_kind_count; i++) {
-        for (size_t k = 0; k < sizeof kind_scenes / sizeof *kind_scenes; k++) {
-            stages[count++] = (struct stage){.scene = &kind_scenes[k], .kind = &access_kinds[i]};
-        }
-    }
-    for (int i = 0; i < recipe_count; i++) {
-        stages[count++] = (struct stage){.recipe = &recipes[i]};
-    }
-    return count;
-}
-
-/* Returns the most requests of a scene. A recipe may go on without what is refused, so the requests that it needs come on top. took_ms: from one
+/* Returns the most requests of a stage. A recipe may go on without what is refused, so the requests that it needs come on top. took_ms: from one
  * count to the next, a second or what the machine makes of it. */
 static long judge(const struct refusal *refusal, const struct stage *stages, int count, int64_t took_ms)
 {
@@ -286,9 +184,9 @@ static long judge(const struct refusal *refusal, const struct stage *stages, int
     int64_t few = FEW * (took_ms > SECOND ? took_ms : SECOND) / SECOND;
     for (int i = 0; i < count; i++) {
         const struct stage *stage = &stages[i];
-        printf("%s, %s, %s: %ld requests, %s\n", refusal->name, stage->recipe ? stage->recipe->name : stage->kind->name,
-               stage->recipe ? "use" : stage->scene->name, stage->sent, zkl_error_name(stage->code));
-        CU_ASSERT(stage->sent < few * (stage->recipe ? OBJECTS : 1) + (stage->recipe ? NEEDED : 0));
+        printf("%s, %s: %ld requests, %s\n", refusal->name, stage->recipe->name, stage->sent,
+               zkl_error_name(stage->code));
+        CU_ASSERT(stage->sent < few * OBJECTS + NEEDED);
         most = stage->sent > most ? stage->sent : most;
     }
     return most;
@@ -298,8 +196,10 @@ static void run_all(const struct refusal *refusal)
 {
     static struct stage stages[STAGES_MAX];
     pthread_t threads[STAGES_MAX];
-    int count = set_stages(stages);
+    int count = recipe_count;
+    CU_ASSERT_FATAL(count <= STAGES_MAX);
     for (int i = 0; i < count; i++) {
+        stages[i] = (struct stage){.recipe = &recipes[i]};
         begin_stage(&stages[i], refusal, refusal->name, i);
     }
     int64_t began = now_ms();
@@ -317,12 +217,9 @@ static void run_all(const struct refusal *refusal)
         pthread_join(threads[i], NULL);
     }
     for (int i = 0; i < count; i++) {
-        if (stages[i].scene) {
-            stages[i].scene->end(&stages[i]);
-        }
         (void)zkl_session_close(stages[i].session, SECOND / 20); /* it would wait for deletes that are refused */
     }
-    printf("%s: %d scenes, at most %ld requests in the first %lld ms\n", refusal->name, count,
+    printf("%s: %d recipes, at most %ld requests in the first %lld ms\n", refusal->name, count,
            judge(refusal, stages, count, took_ms), (long long)took_ms);
 }
 
@@ -355,26 +252,14 @@ static void open_operator(void)
     ASSERT_EVENTUALLY_FATAL(atomic_load(&known) == 1);
 }
 
-static void open_others(void)
-{
-    zkl_session_options options = contest_options(TIMEOUT, TICK);
-    options.auth_scheme = "digest";
-    options.auth = credentials;
-    options.auth_size = sizeof credentials - 1;
-    options.acl = &open_acl;
-    ASSERT_OK_FATAL(zkl_session_open(&others, ensemble_servers(server), &options, NULL));
-}
-
 TEST(test_refused)
 {
     server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK, .extra = "enforceQuota=true"});
     CU_ASSERT_PTR_NOT_NULL_FATAL(server);
     open_operator();
-    open_others();
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         run_all(&refusals[i]);
     }
-    ASSERT_OK(zkl_session_close(others, SOON));
     CU_ASSERT_EQUAL(zookeeper_close(operator), ZOK);
     ensemble_stop(server);
 }
