@@ -88,15 +88,19 @@ static int ended(int member)
     return mailbox_code(&members[member].ended, 1);
 }
 
-/* All of them, and how each ends. */
+static void all_succeed(void)
+{
+    for (int i = 0; i < MEMBERS; i++) {
+        ASSERT_OK(ended(i));
+    }
+}
+
 static void do_all(void (*begin)(int member))
 {
     for (int i = 0; i < MEMBERS; i++) {
         begin(i);
     }
-    for (int i = 0; i < MEMBERS; i++) {
-        ASSERT_OK(ended(i));
-    }
+    all_succeed();
 }
 
 static bool is_over(int member)
@@ -119,17 +123,13 @@ TEST_OF_MEMBERS(test_begin_and_end_together)
         ASSERT_EVENTUALLY(inside() == MEMBERS - 1);
         CU_ASSERT(!is_over(0) && !is_over(1));
         enter(2);
-        for (int i = 0; i < MEMBERS; i++) {
-            ASSERT_OK(ended(i));
-        }
+        all_succeed();
         leave(0);
         leave(1);
         ASSERT_EVENTUALLY(inside() < MEMBERS);
         CU_ASSERT(!is_over(0) && !is_over(1));
         leave(2);
-        for (int i = 0; i < MEMBERS; i++) {
-            ASSERT_OK(ended(i));
-        }
+        all_succeed();
     }
 }
 

@@ -439,34 +439,31 @@ TEST(test_stop_async_from_a_callback)
     CU_ASSERT_EQUAL(inside.revoked, 3);
 }
 
+#define BOTH .assigned_fn = on_assigned, .revoked_fn = on_revoked
+
 TEST_WITH_SESSIONS(test_bad_pieces)
 {
-    static const char *const pieces[][3] = {{"a", "b", "c"}, {"a", "b", "a"}, {"a/b"}, {""}, {".."}};
-    const zkl_partition_options good = {sizeof good, .assigned_fn = on_assigned, .revoked_fn = on_revoked};
-    struct {
-        const char *const *pieces;
+    const struct {
+        const char *pieces[3];
         size_t count;
         zkl_partition_options options;
         const char *words;
-    } cases[] = {{pieces[0], 3, good, "assigned_fn"},
-                 {pieces[0], 3, good, "revoked_fn"},
-                 {pieces[0], 3, good, "margin_ms"},
-                 {pieces[0], 3, good, "margin_ms"},
-                 {pieces[0], 0, good, ""},
-                 {pieces[1], 3, good, ""},
-                 {pieces[2], 1, good, ""},
-                 {pieces[3], 1, good, ""},
-                 {pieces[4], 1, good, ""}};
-    cases[0].options.assigned_fn = NULL;
-    cases[1].options.revoked_fn = NULL;
-    cases[2].options.margin_ms = -1;
-    cases[3].options.margin_ms = zkl_session_timeout_ms(one);
+    } cases[] = {{{"a"}, 1, {.revoked_fn = on_revoked}, "assigned_fn"},
+                 {{"a"}, 1, {.assigned_fn = on_assigned}, "revoked_fn"},
+                 {{"a"}, 1, {BOTH, .margin_ms = -1}, "margin_ms"},
+                 {{"a"}, 1, {BOTH, .margin_ms = zkl_session_timeout_ms(one)}, "margin_ms"},
+                 {{"a"}, 0, {BOTH}, ""},
+                 {{"a", "b", "a"}, 3, {BOTH}, ""},
+                 {{"a/b"}, 1, {BOTH}, ""},
+                 {{""}, 1, {BOTH}, ""},
+                 {{".."}, 1, {BOTH}, ""}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        zkl_partition_options options = cases[i].options;
         zkl_partition *partition = NULL;
         zkl_error err;
-        CU_ASSERT_EQUAL(
-            zkl_partition_new(&partition, one, PATH, cases[i].pieces, cases[i].count, &cases[i].options, &err),
-            ZKL_EINVAL);
+        options.size = sizeof options;
+        CU_ASSERT_EQUAL(zkl_partition_new(&partition, one, PATH, cases[i].pieces, cases[i].count, &options, &err),
+                        ZKL_EINVAL);
         ASSERT_SAYS(err, cases[i].words);
         CU_ASSERT_PTR_NULL(partition);
     }
