@@ -136,21 +136,6 @@ TEST_WITH_SESSIONS(test_as_many_as_there_may_be)
 
 /* --- trouble ------------------------------------------------------------------------------------------------------- */
 
-TEST_WITH_SESSIONS(test_lost_when_one_is)
-{
-    struct mailbox box = MAILBOX_INIT;
-    zkl_lock *lock = NULL;
-    ASSERT_OK_FATAL(
-        zkl_multilock_new(&lock, one, abc, 3, LOCK_OPTIONS(.state_fn = on_lock_state, .payload = &box), NULL));
-    kit_acquire(lock);
-    kit_remove_first(abc[1]);
-    CU_ASSERT_EQUAL(mailbox_code(&box, 2), ZKL_STATE_LOST);
-    CU_ASSERT_EQUAL(stand_at(abc, 3), 2); /* the others still keep others out */
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
-    ASSERT_EVENTUALLY(stand_at(abc, 3) == 0);
-    kit_free(lock);
-}
-
 TEST_WITH_SESSIONS(test_release_when_one_is_gone)
 {
     zkl_lock *lock = hold(one, abc, 3);
