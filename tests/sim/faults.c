@@ -330,7 +330,7 @@ static void arm(struct sim *s)
     int64_t due = s->faults.healed ? SIM_NEVER : s->plan->heal;
     for (int i = 0; i < s->plan->fault_count; i++) {
         const struct sim_fault *it = &s->plan->faults[i];
-        if (it->trigger == SIM_AT && !(s->faults.struck >> i & 1) && it->when < due) {
+        if (it->trigger == SIM_AT && !sim_has_struck(s, i) && it->when < due) {
             due = it->when;
         }
     }
@@ -366,7 +366,7 @@ void sim_faults_on(struct sim *s, enum sim_trigger trigger, int client)
     }
     for (int i = 0; i < s->plan->fault_count; i++) {
         const struct sim_fault *it = &s->plan->faults[i];
-        if (it->trigger != trigger || it->when != seen || s->faults.struck >> i & 1) {
+        if (it->trigger != trigger || it->when != seen || sim_has_struck(s, i)) {
             continue;
         }
         if (trigger == SIM_ON_REPLY || trigger == SIM_ON_CONNECT) {
@@ -388,8 +388,8 @@ void sim_faults_due(struct sim *s)
         strike(s, s->faults.deferred[i], s->faults.deferred_client[i]);
     }
     for (int i = 0; i < s->plan->fault_count && !s->faults.healed; i++) {
-        if (s->plan->faults[i].trigger == SIM_AT && !(s->faults.struck >> i & 1) &&
-            s->plan->faults[i].when <= sim_now(s)) {
+        const struct sim_fault *it = &s->plan->faults[i];
+        if (it->trigger == SIM_AT && !sim_has_struck(s, i) && it->when <= sim_now(s)) {
             strike(s, i, -1);
         }
     }

@@ -12,17 +12,21 @@
 bool sim_struck(const struct sim *s, enum sim_fault_kind kind)
 {
     for (int i = 0; i < s->plan->fault_count; i++) {
-        if (s->plan->faults[i].kind == kind && s->faults.struck >> i & 1) {
+        if (s->plan->faults[i].kind == kind && sim_has_struck(s, i)) {
             return true;
         }
     }
     return false;
 }
 
+static bool is_refused(const struct sim *s)
+{
+    return sim_struck(s, SIM_THROTTLE) || sim_struck(s, SIM_REFUSE) || sim_struck(s, SIM_NO_MEMORY);
+}
+
 bool sim_is_hindered(const struct sim *s)
 {
-    return sim_struck(s, SIM_DENY) || sim_struck(s, SIM_THROTTLE) || sim_struck(s, SIM_REFUSE) ||
-           sim_struck(s, SIM_NO_MEMORY);
+    return sim_struck(s, SIM_DENY) || is_refused(s);
 }
 
 /* --- an undisturbed network ------------------------------------------------------------------------------------------ */
@@ -130,13 +134,6 @@ static void sim_judge_least(struct sim *s, int client)
                         (double)(sim_now(s) - it->granted) / 1e6, (double)it->plan->least / 1e6);
         }
     }
-}
-
-/* Of one that holds, or has lost and not released. */
-static void sim_judge_time(struct sim *s, const struct sim_attempt *attempt)
-{
-    check_removed_in_time(s, attempt);
-    check_max_hold(s, attempt);
 }
 
 /* --- jeopardy -------------------------------------------------------------------------------------------------------- */
@@ -400,14 +397,6 @@ struct sim_attempt *sim_next_current(struct sim *s, int client, const struct sim
 
 /* --- lease ----------------------------------------------------------------------------------------------------------- */
 
-static void check_lease(struct sim *s, int client)
-{
-    const struct sim_client *it = &s->clients[client];
-    if (it->core && it->process != SIM_CLOSING) {
-        sim_judge_lease(s, client, it->core);
-    }
-}
-
 bool sim_shortened_untold(const struct sim *s, int client)
 {
     const struct sim_handle *handle = &s->clients[client].handle;
@@ -577,8 +566,7 @@ static void check_watches(struct sim *s, int client)
 {
     const struct sim_client *it = &s->clients[client];
     if (it->handle.watches.count == 0 || it->handle.count > 0 || it->handle.inbox.head || it->suspended ||
-        sim_struck(s, SIM_REFUSE) || sim_struck(s, SIM_NO_MEMORY) || sim_struck(s, SIM_THROTTLE) ||
-        is_pending(s, client, true)) {
+        is_refused(s) || is_pending(s, client, true)) {
         return;
     }
     for (int i = 0; i < it->handle.watches.count; i++) {
@@ -681,30 +669,33 @@ void sim_judge_refused(struct sim *s, int client, enum zkl__op_kind op, int path
 
 void sim_judge_step(struct sim *s, int client, bool timer)
 {
-    int64_t next = zkl__core_next(s->clients[client].core);
-    check_lease(s, client);
+    const struct zkl__core *core = s->clients[client].core;
+    int64_t next = zkl__core_next(core);
+    if (s->clients[client].process != SIM_CLOSING) {
+        sim_judge_lease(s, client, core);
+    }
     SIM_EACH_CURRENT (s, client, attempt) {
         if (!sim_attempt_exists(attempt)) {
             continue;
         }
-
         check_attempt(s, client, attempt, next, timer);
-        sim_judge_time(s, attempt);
+        check_removed_in_time(s, attempt);
+        check_max_hold(s, attempt);
         sim_judge_delayed(s, attempt);
         sim_judge_room(s, attempt);
     }
     check_watches(s, client);
     sim_judge_lingering(s, client);
     sim_judge_least(s, client);
-    if (!zkl__stats_sound(&zkl__core_stats(s->clients[client].core)->all.contenders)) {
+    if (!zkl__stats_sound(&zkl__core_stats(core)->all.contenders)) {
         sim_fail(s, "statistics", "the sums of client %d do not agree", client);
     }
     for (int path = 0; path < s->plan->paths; path++) {
         if (s->judge.held[path] > 1) {
             check_exclusion(s, path);
         }
+        sim_judge_permits(s, path);
     }
-    sim_judge_permits(s);
 }
 
 /* Its node, or the one that took its place: a downgrade keeps the number. */

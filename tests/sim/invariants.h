@@ -112,9 +112,12 @@ void sim_judge_apart(struct sim *s, const struct sim_attempt *attempt);
 
 /* invariants_grant.c: of one that waits. */
 void sim_judge_delayed(struct sim *s, const struct sim_attempt *attempt);
+/* The node of its grant is not there. A stranger may have deleted it meanwhile; but not before what the client was shown last, on which the
+ * grant rests. was: its newest incarnation, -1: there never was one. */
+void sim_judge_missing(struct sim *s, struct sim_attempt *attempt, int path, int was, int64_t shown);
 
 /* semaphores.c: after each step; at a grant; is that its place or a lease of its; whether a stranger who removed that node hit this attempt. */
-void sim_judge_permits(struct sim *s);
+void sim_judge_permits(struct sim *s, int path);
 void sim_judge_room(struct sim *s, struct sim_attempt *attempt);
 void sim_judge_permits_granted(struct sim *s, struct sim_attempt *attempt, int64_t token);
 bool sim_semaphore_has(const struct sim_attempt *attempt, const char *node);

@@ -168,14 +168,11 @@ static int64_t rests_on(const struct sim *s, const struct sim_attempt *attempt, 
     return handed ? client->listed_zxid[path] : client->shown_zxid[path];
 }
 
-/* A stranger may have deleted the node meanwhile; but not before the list, or the event, on which the grant rests. */
-static void check_missing(struct sim *s, struct sim_attempt *attempt, int seat, int was)
+void sim_judge_missing(struct sim *s, struct sim_attempt *attempt, int path, int was, int64_t shown)
 {
-    int path = attempt->path + seat;
     if (!s->faults.stranger) {
         fail_by_lease(s, sim_fail_of(attempt, "token", "is granted on a node that is not there"));
-    } else if (was >= 0 && s->nodes[was].dzxid <= rests_on(s, attempt, path) &&
-               sim_attempt_is_alone(s, attempt, path)) {
+    } else if (was >= 0 && s->nodes[was].dzxid <= shown && sim_attempt_is_alone(s, attempt, path)) {
         sim_fail_of(attempt, "token", "is granted though its node had gone before what it was shown last");
     }
     attempt->exempt = true;
@@ -183,10 +180,11 @@ static void check_missing(struct sim *s, struct sim_attempt *attempt, int seat, 
 
 static void check_grant(struct sim *s, struct sim_attempt *attempt, int seat, int64_t token)
 {
-    int path = sim_path_of(s, sim_plan_path(attempt->path + seat), sim_attempt_node(attempt, seat));
+    int queue = attempt->path + seat;
+    int path = sim_path_of(s, sim_plan_path(queue), sim_attempt_node(attempt, seat));
     int node = sim_node_at(s, path, sim_committed_zxid(s));
     if (node < 0) {
-        check_missing(s, attempt, seat, s->paths[path].node);
+        sim_judge_missing(s, attempt, queue, s->paths[path].node, rests_on(s, attempt, queue));
         return;
     }
     attempt->node[seat] = node;
@@ -200,9 +198,9 @@ static void check_grant(struct sim *s, struct sim_attempt *attempt, int seat, in
         sim_judge_apart(s, attempt);
     }
     if (attempt->serial > 1) {
-        sim_judge_again(s, attempt, attempt->path + seat, node);
+        sim_judge_again(s, attempt, queue, node);
     }
-    check_token(s, attempt, attempt->path + seat, s->nodes[node].czxid);
+    check_token(s, attempt, queue, s->nodes[node].czxid);
 }
 
 /* --- outcomes -------------------------------------------------------------------------------------------------------- */

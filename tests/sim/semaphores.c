@@ -84,7 +84,7 @@ int sim_semaphore_limit(const struct sim *s, int path, int64_t from, int64_t to)
 }
 
 /* Never more, by the holders' own clocks, than the highest limit since the last of them made its leases. */
-static void check_permits(struct sim *s, int path)
+void sim_judge_permits(struct sim *s, int path)
 {
     const struct sim_attempt *last = NULL;
     int held = 0;
@@ -127,25 +127,6 @@ void sim_judge_room(struct sim *s, struct sim_attempt *attempt)
     }
 }
 
-void sim_judge_permits(struct sim *s)
-{
-    for (int path = 0; path < s->plan->paths; path++) {
-        check_permits(s, path);
-    }
-}
-
-/* A stranger may have deleted it meanwhile; but not before the list on which the grant rests. */
-static void check_lease_gone(struct sim *s, struct sim_attempt *attempt, int was)
-{
-    if (!s->faults.stranger) {
-        fail_by_lease(s, sim_fail_of(attempt, "token", "is granted on a lease that is not there"));
-    } else if (was >= 0 && s->nodes[was].dzxid <= s->clients[attempt->client].leases_zxid[attempt->path] &&
-               sim_attempt_is_alone(s, attempt, attempt->path)) {
-        sim_fail_of(attempt, "token", "is granted though its lease had gone before the list");
-    }
-    attempt->exempt = true;
-}
-
 /* Each permit is a node of its own, which is there; the token is the lowest of theirs. */
 void sim_judge_permits_granted(struct sim *s, struct sim_attempt *attempt, int64_t token)
 {
@@ -160,7 +141,8 @@ void sim_judge_permits_granted(struct sim *s, struct sim_attempt *attempt, int64
         if (node >= 0 && (s->nodes[node].owner != attempt->session || s->nodes[node].czxid != its)) {
             sim_fail_of(attempt, "token", "token %llx is not its lease's", (unsigned long long)its);
         } else if (node < 0) {
-            check_lease_gone(s, attempt, s->paths[path].node);
+            sim_judge_missing(s, attempt, attempt->path, s->paths[path].node,
+                              s->clients[attempt->client].leases_zxid[attempt->path]);
         }
     }
     attempt->limit = sim_semaphore_limit(s, sim_path_of(s, sim_plan_path(attempt->path), NULL), attempt->last_lease,

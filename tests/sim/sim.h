@@ -138,6 +138,11 @@ static inline int64_t sim_now(const struct sim *s)
 {
     return s->clock.now;
 }
+/* The plan's fault of this index. */
+static inline bool sim_has_struck(const struct sim *s, int index)
+{
+    return s->faults.struck >> index & 1;
+}
 /* Arms a slot; what belongs to a paused process waits until it goes on. */
 void sim_arm(struct sim *s, int slot, int64_t due);
 

@@ -232,7 +232,6 @@ static void begin(struct sim *s)
     fiber_begin(s);
     claims_begin();
     onces_begin();
-    past_begin();
     memset(actors, 0, sizeof actors);
     for (int client = 0; client < SIM_CLIENTS; client++) {
         asyncs_forget(client);

@@ -114,11 +114,6 @@ bool past_missing(struct sim *s, const char *path, int64_t from, int64_t to)
 
 static int64_t listed[SIM_CLIENTS][SIM_PATHS];
 
-void past_begin(void)
-{
-    memset(listed, 0, sizeof listed);
-}
-
 void past_note_list(struct sim *s, int client, int path, int64_t zxid)
 {
     (void)s;
@@ -150,6 +145,7 @@ void claims_begin(void)
 {
     memset(used, 0, sizeof used);
     memset(granted, 0, sizeof granted);
+    memset(listed, 0, sizeof listed);
     count = 0;
 }
 

@@ -28,23 +28,15 @@ void asyncs_forget(int client)
     closed[client] = false;
 }
 
-static struct async_call *begin_call(struct sim *s, int client, int thread, const char *what)
-{
-    struct async_call *call = &calls[client][sim_next_of(&counts[client], CALLS)];
-
-    *call = (struct async_call){.s = s, .client = client, .thread = thread, .what = what, .stage = BEGUN};
-    return call;
-}
-
-/* The choice by itself. */
-static bool turn_is_async(struct turn *turn)
-{
-    return turn->s->plan->async && turn_dice(turn, 100 + turn->asyncs++, 2) == 0;
-}
-
 struct async_call *turn_async(struct turn *turn, const char *what)
 {
-    return turn_is_async(turn) ? begin_call(turn->s, turn->client, turn->thread, what) : NULL;
+    int client = turn->client;
+    if (!turn->s->plan->async || turn_dice(turn, 100 + turn->asyncs++, 2) != 0) {
+        return NULL;
+    }
+    struct async_call *call = &calls[client][sim_next_of(&counts[client], CALLS)];
+    *call = (struct async_call){.s = turn->s, .client = client, .thread = turn->thread, .what = what, .stage = BEGUN};
+    return call;
 }
 
 struct async_written *async_writes(struct async_call *call)
@@ -95,7 +87,7 @@ void async_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_
     async_done(code, err, payload);
 }
 
-static void note_begin(struct async_call *call, int rc)
+void async_let_be(struct async_call *call, int rc)
 {
     if (rc != ZKL_OK) {
         call->stage = REFUSED;
@@ -108,7 +100,7 @@ static void note_begin(struct async_call *call, int rc)
 int async_wait(struct turn *turn, struct async_call *call, int rc)
 {
     turn->due = SIM_NEVER; /* callbacks come one after the other, and some block */
-    note_begin(call, rc);
+    async_let_be(call, rc);
     if (rc != ZKL_OK) {
         return rc;
     }
@@ -117,11 +109,6 @@ int async_wait(struct turn *turn, struct async_call *call, int rc)
     }
     free_written(call);
     return call->code;
-}
-
-void async_let_be(struct async_call *call, int rc)
-{
-    note_begin(call, rc);
 }
 
 /* --- the close -------------------------------------------------------------------------------------------------------- */
@@ -240,10 +227,10 @@ struct claim turn_claim_of(const struct turn *turn, int resource, int64_t token,
                           .serial = turn->serial};
 }
 
-int turn_claim(const struct turn *turn, int resource, int64_t token, const void *lock)
+void turn_claim(struct turn *turn, int64_t token, const void *lock)
 {
-    struct claim claim = turn_claim_of(turn, resource, token, lock);
-    return claim_make(turn->s, &claim);
+    struct claim claim = turn_claim_of(turn, turn->plan->path, token, lock);
+    turn->claims[0] = claim_make(turn->s, &claim);
 }
 
 void turn_drop(struct turn *turn)
@@ -266,17 +253,11 @@ int turn_acquire(struct turn *turn, const char *what, zkl_lock *lock, zkl_grant 
     return turn_got(turn, what, turn_back(turn, code));
 }
 
-static int release(struct turn *turn, zkl_lock *lock)
-{
-    struct async_call *call = turn_async(turn, "release");
-    int code = call ? async_wait(turn, call, zkl_lock_release_async(lock, async_done, call, NULL)) : ZKL_ENOMEM;
-    return code == ZKL_ENOMEM ? zkl_lock_release(lock, NULL) : code; /* which needs none */
-}
-
 void turn_release(struct turn *turn, zkl_lock *lock, const char *what)
 {
     if (!turn_frees(turn)) {
-        turn_told(turn, what, release(turn, lock));
+        int code = EITHER(turn, "release", zkl_lock_release, lock);
+        turn_told(turn, what, code == ZKL_ENOMEM ? zkl_lock_release(lock, NULL) : code); /* which needs none */
     }
 }
 

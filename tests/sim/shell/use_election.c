@@ -92,7 +92,7 @@ static int lead(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     struct turn *turn = payload;
     zkl_lock *election = (zkl_lock *)(uintptr_t)turn->object;
-    turn->claims[0] = turn_claim(turn, turn->plan->path, token, election);
+    turn_claim(turn, token, election);
     for (int i = 0; i < 8 && !zkl_cancel_raised(cancel); i++) {
         fiber_sleep(turn->plan->hold / 8);
         if (!zkl_lock_is_held(election) && !zkl_cancel_raised(cancel)) {
@@ -107,7 +107,7 @@ static void campaign(struct turn *turn, zkl_lock *election)
 {
     zkl_grant grant;
     if (turn_acquire(turn, "campaign", election, &grant) == ZKL_OK) {
-        turn->claims[0] = turn_claim(turn, turn->plan->path, grant.token, election);
+        turn_claim(turn, grant.token, election);
         fiber_sleep(turn->plan->hold / 2);
         if (turn->plan->eager) {
             publish(turn, election, true);
@@ -133,7 +133,7 @@ static void on_stand(zkl_lock *election, zkl_state state, int64_t token, const z
         turn_told(turn, "leads no more", err->code);
         turn_drop(turn);
     } else if (state == ZKL_STATE_HELD && turn->claims[0] < 0) {
-        turn->claims[0] = turn_claim(turn, turn->plan->path, token, election);
+        turn_claim(turn, token, election);
     }
 }
 

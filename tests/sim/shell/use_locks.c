@@ -135,7 +135,7 @@ static bool lock_once(struct locked *locked)
         return false;
     }
     turn->serial = grant.serial;
-    turn->claims[0] = turn_claim(turn, turn->plan->path, grant.token, locked->lock);
+    turn_claim(turn, grant.token, locked->lock);
     hold_lock(locked);
     turn_drop(turn);
     read_and_commit(turn, locked->lock);
@@ -321,7 +321,8 @@ void use_multilock(struct turn *turn)
     }
     if (turn_acquire(turn, "acquire", lock, &grant) == ZKL_OK) {
         for (int i = 0; i < 2; i++) {
-            turn->claims[i] = turn_claim(turn, i, grant.token, lock);
+            struct claim claim = turn_claim_of(turn, i, grant.token, lock);
+            turn->claims[i] = claim_make(turn->s, &claim);
         }
         turn_hold(turn);
         turn_drop(turn);

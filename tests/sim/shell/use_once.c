@@ -123,7 +123,7 @@ void use_once(struct turn *turn)
     turn_told(turn, "prepare", code);
     look_at_the_record(turn);
     if (code == ZKL_OK && turn_acquire(turn, "acquire", lock, &grant) == ZKL_OK) {
-        turn->claims[0] = turn_claim(turn, turn->plan->path, grant.token, lock);
+        turn_claim(turn, grant.token, lock);
         do_job(turn, lock, grant.token);
         turn_drop(turn);
         turn_release(turn, lock, "release");

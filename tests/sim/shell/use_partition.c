@@ -180,10 +180,8 @@ static void check_shares(struct turn *turn)
 /* Without waiting it ends when all is answered, which this user does afterwards. */
 static int stop(struct turn *turn, const struct member *me)
 {
-    zkl_partition *partition = me->partition;
-    struct async_call *call = me->later ? NULL : turn_async(turn, "stop");
-    int code = call ? async_wait(turn, call, zkl_partition_stop_async(partition, async_done, call, NULL)) : ZKL_ENOMEM;
-    return code == ZKL_ENOMEM ? zkl_partition_stop(partition, NULL) : code; /* which needs none */
+    int code = me->later ? ZKL_ENOMEM : EITHER(turn, "stop", zkl_partition_stop, me->partition);
+    return code == ZKL_ENOMEM ? zkl_partition_stop(me->partition, NULL) : code; /* which needs none */
 }
 
 void use_partition(struct turn *turn)

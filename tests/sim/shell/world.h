@@ -84,7 +84,6 @@ int past_node_of(const struct sim *s, int64_t czxid);
 /* The list of this directory's children that a client was shown last. */
 void past_note_list(struct sim *s, int client, int path, int64_t zxid);
 int64_t past_listed(int client, int path);
-void past_begin(void);
 
 /* claims.c: who says that he holds what. */
 enum { PIECES = 3, RESOURCES = 16 };
@@ -191,9 +190,9 @@ int turn_got(const struct turn *turn, const char *what, int code);
 int64_t turn_timeout(const struct turn *turn);       /* ms; as the plan says: for ever, too */
 int64_t turn_short_timeout(const struct turn *turn); /* the same, but never for ever */
 zkl_on_expiry turn_expiry(const struct turn *turn);
-/* Of a lock that is held exclusively; and made. */
+/* Of a lock that is held exclusively; and made, of the turn's own path. */
 struct claim turn_claim_of(const struct turn *turn, int resource, int64_t token, const void *lock);
-int turn_claim(const struct turn *turn, int resource, int64_t token, const void *lock);
+void turn_claim(struct turn *turn, int64_t token, const void *lock);
 void turn_drop(struct turn *turn);
 /* zkl_lock_acquire by the plan's timeout, and what it came to; and zkl_lock_release; in either form. */
 int turn_acquire(struct turn *turn, const char *what, zkl_lock *lock, zkl_grant *grant);
