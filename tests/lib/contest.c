@@ -6,10 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void give_up(const char *what, const zkl_error *err)
+static void must(const char *what, int code, const zkl_error *err)
 {
-    fprintf(stderr, "%s: %s: %s\n", what, zkl_error_name(err->code), err->text);
-    abort();
+    if (code != ZKL_OK) {
+        fprintf(stderr, "%s: %s: %s\n", what, zkl_error_name(code), err->text);
+        abort();
+    }
 }
 
 /* --- sessions and locks ---------------------------------------------------------------------------------------------- */
@@ -28,9 +30,7 @@ zkl_session *contest_session(const char *servers, int64_t timeout_ms, int64_t ti
     zkl_session_options options = contest_options(timeout_ms, tick_ms);
     zkl_session *session;
     zkl_error err;
-    if (zkl_session_open(&session, servers, &options, &err) != ZKL_OK) {
-        give_up("session", &err);
-    }
+    must("session", zkl_session_open(&session, servers, &options, &err), &err);
     return session;
 }
 
@@ -38,9 +38,7 @@ zkl_lock *contest_lock(zkl_session *session, const char *path, const zkl_lock_op
 {
     zkl_lock *lock;
     zkl_error err;
-    if (zkl_lock_new(&lock, session, path, options, &err) != ZKL_OK) {
-        give_up("lock", &err);
-    }
+    must("lock", zkl_lock_new(&lock, session, path, options, &err), &err);
     return lock;
 }
 
@@ -48,9 +46,7 @@ zkl_lock *contest_holder(zkl_session *session, const char *path)
 {
     zkl_lock *lock = contest_lock(session, path, NULL);
     zkl_error err;
-    if (zkl_lock_acquire(lock, SOON, NULL, &err) != ZKL_OK) {
-        give_up("acquire", &err);
-    }
+    must("acquire", zkl_lock_acquire(lock, SOON, NULL, &err), &err);
     return lock;
 }
 
@@ -84,13 +80,10 @@ void waiter_start(struct waiter *waiter, zkl_lock *lock, int64_t timeout_ms)
 
 void waiter_queue(struct waiter *waiter, zkl_lock *lock, int64_t timeout_ms)
 {
-    int64_t end = now_ms() + SOON;
     waiter_start(waiter, lock, timeout_ms);
-    while (zkl_lock_node(lock, NULL, 0) == 0 && !atomic_load(&waiter->done)) {
-        if (!look_again(end)) {
-            fprintf(stderr, "waiter: no znode\n");
-            abort();
-        }
+    if (!EVENTUALLY(zkl_lock_node(lock, NULL, 0) > 0 || atomic_load(&waiter->done))) {
+        fprintf(stderr, "waiter: no znode\n");
+        abort();
     }
 }
 
@@ -142,24 +135,15 @@ size_t heard_count(struct heard *heard, zkl_state state)
 
 int64_t heard_when(struct heard *heard, zkl_state state, int64_t timeout_ms)
 {
-    int64_t at_ns = 0, end = now_ms() + timeout_ms;
-    while (heard_look(heard, state, &at_ns) == 0 && look_again(end)) {
-    }
-    return at_ns;
+    int64_t at_ns = 0;
+    return WITHIN(timeout_ms, heard_look(heard, state, &at_ns) > 0) ? at_ns : 0;
 }
 
 /* --- the queue ------------------------------------------------------------------------------------------------------- */
 
 struct recorder *queue_eye(const char *servers)
 {
-    struct zkl__store_config config = recorder_config(servers);
-    zkl_error err = {.code = ZKL_ECONNECT, .text = "no server"};
-    config.timeout_ms = 60000;
-    struct recorder *eye = recorder_open(&zkl__store_zookeeper, &config, NULL, &err);
-    if (!eye || !recorder_nth(eye, RECORD_CONNECTED, 0, SOON)) {
-        give_up("eye", &err);
-    }
-    return eye;
+    return recorder_connect(&zkl__store_zookeeper, servers);
 }
 
 const struct zkl__reply *queue_look(struct recorder *eye, const char *path)
@@ -186,18 +170,20 @@ bool queue_has(struct recorder *eye, const char *path, const char *name)
     return found;
 }
 
+/* False as well when there is no answer. */
+static bool has_length(struct recorder *eye, const char *path, size_t length)
+{
+    const struct zkl__reply *list = queue_look(eye, path);
+    return (list->rc == ZKL__RC_OK || list->rc == ZKL__RC_NONODE) && list->child_count == length;
+}
+
 bool queue_becomes(struct recorder *eye, const char *path, size_t length)
 {
-    int64_t end = now_ms() + SOON;
-    const struct zkl__reply *list = queue_look(eye, path);
-    while ((list->rc != ZKL__RC_OK && list->rc != ZKL__RC_NONODE) || list->child_count != length) {
-        if (!look_again(end)) {
-            fprintf(stderr, "%s: %zu contenders, not %zu\n", path, list->child_count, length);
-            return false;
-        }
-        list = queue_look(eye, path);
+    bool so = EVENTUALLY(has_length(eye, path, length));
+    if (!so) {
+        fprintf(stderr, "%s: %zu contenders, not %zu\n", path, queue_length(eye, path), length);
     }
-    return true;
+    return so;
 }
 
 bool queue_remove(struct recorder *eye, const char *path, const char *name)

@@ -47,12 +47,6 @@ struct ensemble {
     bool logs;
 };
 
-/* Between two looks at a server that cannot tell us when it is ready. */
-static void pause_briefly(void)
-{
-    poll(NULL, 0, 10);
-}
-
 static bool has_jar(const char *jars, const char *name)
 {
     char path[TEXT_MAX + 32];
@@ -139,17 +133,15 @@ static int free_port(const char *host)
     return 0;
 }
 
-static bool write_file(const char *dir, const char *name, const char *text)
+static FILE *create_file(const char *dir, const char *name)
 {
     char path[TEXT_MAX + 16];
     snprintf(path, sizeof path, "%s/%s", dir, name);
     FILE *file = fopen(path, "we");
     if (!file) {
         perror(path);
-        return false;
     }
-    bool ok = fputs(text, file) >= 0;
-    return fclose(file) == 0 && ok;
+    return file;
 }
 
 static int remove_entry(const char *path, const struct stat *stat, int type, struct FTW *ftw)
@@ -185,29 +177,31 @@ static void remove_orphans(const char *parent)
 static bool configure(struct ensemble *e, int index)
 {
     struct server *s = &e->servers[index];
-    char text[4096], id[16];
-    int length = snprintf(text, sizeof text,
-                          "tickTime=%d\ndataDir=%s\nclientPort=%d\nclientPortAddress=%s\nadmin.enableServer=false\n"
-                          "4lw.commands.whitelist=*\nmaxClientCnxns=0\nforceSync=no\nminSessionTimeout=%d\n"
-                          "maxSessionTimeout=60000\ninitLimit=20\nsyncLimit=4\n%s\n",
-                          e->tick_ms, s->dir, s->client_port, s->client_host, 2 * e->tick_ms, e->extra ? e->extra : "");
+    FILE *file = mkdir(s->dir, 0700) == 0 ? create_file(s->dir, "myid") : NULL;
+    if (!file || fprintf(file, "%d\n", index + 1) < 0 || fclose(file) != 0 ||
+        !(file = create_file(s->dir, "zoo.cfg"))) {
+        return false;
+    }
+    fprintf(file,
+            "tickTime=%d\ndataDir=%s\nclientPort=%d\nclientPortAddress=%s\nadmin.enableServer=false\n"
+            "4lw.commands.whitelist=*\nmaxClientCnxns=0\nforceSync=no\nminSessionTimeout=%d\n"
+            "maxSessionTimeout=60000\ninitLimit=20\nsyncLimit=4\n%s\n",
+            e->tick_ms, s->dir, s->client_port, s->client_host, 2 * e->tick_ms, e->extra ? e->extra : "");
     for (int i = 0; e->count > 1 && i < e->count; i++) {
         const struct server *other = &e->servers[i];
-        length += snprintf(text + length, sizeof text - (size_t)length, "server.%d=%s:%d:%d%s\n", i + 1, other->host,
-                           other->quorum_port, other->election_port, other->observes ? ":observer" : "");
+        fprintf(file, "server.%d=%s:%d:%d%s\n", i + 1, other->host, other->quorum_port, other->election_port,
+                other->observes ? ":observer" : "");
     }
     if (e->master_port) {
-        length += snprintf(text + length, sizeof text - (size_t)length, "observerMasterPort=%d\n",
-                           s->observes ? e->observer_port : e->master_port);
+        fprintf(file, "observerMasterPort=%d\n", s->observes ? e->observer_port : e->master_port);
     }
     if (s->observes) {
-        length += snprintf(text + length, sizeof text - (size_t)length, "peerType=observer\n");
+        fputs("peerType=observer\n", file);
     }
     if (e->count > 1) {
-        snprintf(text + length, sizeof text - (size_t)length, "standaloneEnabled=false\nquorumListenOnAllIPs=false\n");
+        fputs("standaloneEnabled=false\nquorumListenOnAllIPs=false\n", file);
     }
-    snprintf(id, sizeof id, "%d\n", index + 1);
-    return mkdir(s->dir, 0700) == 0 && write_file(s->dir, "zoo.cfg", text) && write_file(s->dir, "myid", id);
+    return fclose(file) == 0;
 }
 
 /* --- processes ----------------------------------------------------------------------------------------------------- */
@@ -336,26 +330,20 @@ char *ensemble_ask(struct ensemble *e, int i, const char *word)
     return text;
 }
 
-bool ensemble_ask_until(struct ensemble *e, int i, const char *word, const char *text, bool want, int64_t timeout_ms)
+static bool answers_with(struct ensemble *e, int i, const char *word, const char *text, bool want)
 {
-    int64_t deadline = now_ms() + timeout_ms;
-    for (;;) {
-        char *answer = ensemble_ask(e, i, word);
-        bool found = answer && (strstr(answer, text) != NULL) == want;
-        free(answer);
-        if (found || now_ms() >= deadline) {
-            return found;
-        }
-        pause_briefly();
+    char *answer = ensemble_ask(e, i, word);
+    bool found = answer && (strstr(answer, text) != NULL) == want;
+    free(answer);
+    if (!found) {
+        poll(NULL, 0, 10); /* it cannot tell us when it is so */
     }
+    return found;
 }
 
-static bool serves(struct ensemble *e, int i)
+bool ensemble_ask_until(struct ensemble *e, int i, const char *word, const char *text, bool want, int64_t timeout_ms)
 {
-    char *answer = ensemble_ask(e, i, "srvr");
-    bool yes = answer && strstr(answer, "Mode: ");
-    free(answer);
-    return yes;
+    return WITHIN(timeout_ms, answers_with(e, i, word, text, want));
 }
 
 int ensemble_leader(struct ensemble *e)
@@ -371,23 +359,22 @@ int ensemble_leader(struct ensemble *e)
     return -1;
 }
 
+static bool all_serve(struct ensemble *e)
+{
+    bool all = true;
+    for (int i = 0; i < e->count; i++) {
+        all = all && (e->servers[i].pid == 0 || answers_with(e, i, "srvr", "Mode: ", true));
+    }
+    return all && ensemble_leader(e) >= 0;
+}
+
 bool ensemble_wait(struct ensemble *e, int64_t timeout_ms)
 {
-    int64_t deadline = now_ms() + timeout_ms;
-    for (;;) {
-        bool all = true;
-        for (int i = 0; i < e->count; i++) {
-            all = all && (e->servers[i].pid == 0 || serves(e, i));
-        }
-        if (all && ensemble_leader(e) >= 0) {
-            return true;
-        }
-        if (now_ms() >= deadline) {
-            fprintf(stderr, "ensemble: no service after %lld ms\n", (long long)timeout_ms);
-            return false;
-        }
-        pause_briefly();
+    bool served = WITHIN(timeout_ms, all_serve(e));
+    if (!served) {
+        fprintf(stderr, "ensemble: no service after %lld ms\n", (long long)timeout_ms);
     }
+    return served;
 }
 
 /* --- whole --------------------------------------------------------------------------------------------------------- */

@@ -16,7 +16,6 @@
 #include "wait.h"
 
 #define CONNECTIONS_MAX 64
-#define COUNTERS 128
 #define FRAME_MAX (8 << 20)
 #define MARKS_MAX 256
 #define HOLD_MS 100
@@ -61,13 +60,14 @@ struct proxy {
     bool stop, hold[2], raw;
     int welcome; /* how many connections are yet to be let through; negative: all */
     int64_t delay_ns;
-    int lose, stall; /* type of request, 0: none */
+    int ordered; /* what becomes of the next request of this type; 0: nothing is ordered */
+    enum proxy_fate order;
     struct proxy_script script;
     int requests;
     const char *garbage; /* instead of the next response; NULL: none */
     size_t garbage_size;
-    bool reset; /* behind the garbage */
-    long hits, counts[COUNTERS], closes;
+    bool reset;             /* behind the garbage */
+    long hits, counts[256]; /* by the type's last byte: that of a close is negative */
     struct connection connections[CONNECTIONS_MAX];
 };
 
@@ -133,24 +133,11 @@ static void take(struct proxy *p)
 
 /* --- frames -------------------------------------------------------------------------------------------------------- */
 
-static void count(struct proxy *p, int32_t type)
-{
-    if (type == PROXY_OP_CLOSE) {
-        p->closes++;
-    } else if (type >= 0 && type < COUNTERS) {
-        p->counts[type]++;
-    }
-}
-
 static enum proxy_fate fate_of(struct proxy *p, int32_t type)
 {
-    if (p->lose && type == p->lose) {
-        p->lose = 0;
-        return PROXY_CUT_AFTER;
-    }
-    if (p->stall && type == p->stall) {
-        p->stall = 0;
-        return PROXY_STALL;
+    if (p->ordered && type == p->ordered) {
+        p->ordered = 0;
+        return p->order;
     }
     p->requests += type != PROXY_OP_PING;
     return type != PROXY_OP_PING && p->script.fate ? p->script.fate(p->script.payload, p->requests, type) : PROXY_SERVE;
@@ -182,7 +169,7 @@ static void refuse(struct connection *c, unsigned char *body, size_t *size)
 static bool see_request(struct proxy *p, struct connection *c, unsigned char *body)
 {
     int32_t xid = number_at(body), type = number_at(body + 4);
-    count(p, type);
+    p->counts[type & 0xff]++;
     c->stalled = false;
     enum proxy_fate fate = fate_of(p, type);
     if (fate == PROXY_CUT_BEFORE) {
@@ -411,9 +398,8 @@ static int watch_for(const struct proxy *p, struct pollfd *fds, int64_t *due)
     return n;
 }
 
-static void finish_connect(struct proxy *p, struct connection *c, const struct pollfd *fds, int n)
+static void finish_connect(struct connection *c, const struct pollfd *fds, int n)
 {
-    (void)p;
     for (int i = 0; i < n; i++) {
         if (fds[i].fd == c->fd[PROXY_TO_SERVER] && fds[i].revents) {
             int error = 0;
@@ -436,7 +422,7 @@ static void turn(struct proxy *p, const struct pollfd *fds, int n)
     for (int i = 0; i < CONNECTIONS_MAX; i++) {
         struct connection *c = &p->connections[i];
         if (c->open && c->connecting) {
-            finish_connect(p, c, fds, n);
+            finish_connect(c, fds, n);
         }
         if (c->open) {
             serve(p, c);
@@ -528,6 +514,13 @@ static void leave(struct proxy *p)
     }
 }
 
+static void drop_all(struct proxy *p)
+{
+    for (int i = 0; i < CONNECTIONS_MAX; i++) {
+        drop(&p->connections[i]);
+    }
+}
+
 void proxy_stop(struct proxy *p)
 {
     if (!p) {
@@ -537,9 +530,7 @@ void proxy_stop(struct proxy *p)
     p->stop = true;
     leave(p);
     pthread_join(p->thread, NULL);
-    for (int i = 0; i < CONNECTIONS_MAX; i++) {
-        drop(&p->connections[i]);
-    }
+    drop_all(p);
     close(p->listener);
     close(p->wake[0]);
     close(p->wake[1]);
@@ -581,17 +572,13 @@ void proxy_delay(struct proxy *p, int64_t ms)
 void proxy_cut(struct proxy *p)
 {
     enter(p);
-    for (int i = 0; i < CONNECTIONS_MAX; i++) {
-        drop(&p->connections[i]);
-    }
+    drop_all(p);
     leave(p);
 }
 
 void proxy_refuse(struct proxy *p, bool on)
 {
-    enter(p);
-    p->welcome = on ? 0 : -1;
-    leave(p);
+    proxy_refuse_after(p, on ? 0 : -1);
 }
 
 void proxy_down(struct proxy *p)
@@ -607,18 +594,22 @@ void proxy_refuse_after(struct proxy *p, int connections)
     leave(p);
 }
 
-void proxy_lose_next(struct proxy *p, enum proxy_op op)
+static void order(struct proxy *p, enum proxy_op op, enum proxy_fate fate)
 {
     enter(p);
-    p->lose = op;
+    p->ordered = op;
+    p->order = fate;
     leave(p);
+}
+
+void proxy_lose_next(struct proxy *p, enum proxy_op op)
+{
+    order(p, op, PROXY_CUT_AFTER);
 }
 
 void proxy_stall_next(struct proxy *p, enum proxy_op op)
 {
-    enter(p);
-    p->stall = op;
-    leave(p);
+    order(p, op, PROXY_STALL);
 }
 
 void proxy_garble_next(struct proxy *p, const char *bytes, size_t size, bool reset)
@@ -659,7 +650,7 @@ int proxy_requests(struct proxy *p)
 long proxy_count(struct proxy *p, enum proxy_op op)
 {
     enter(p);
-    long n = op == PROXY_OP_CLOSE ? p->closes : (op >= 0 && op < COUNTERS) ? p->counts[op] : 0;
+    long n = p->counts[op & 0xff];
     leave(p);
     return n;
 }

@@ -265,6 +265,8 @@ uint64_t recorder_submit(struct recorder *r, const struct zkl__op *op, int *code
     return rc == ZKL_OK ? id : 0;
 }
 
+#define ANY_RECORD ((enum record_kind) - 1)
+
 /* Waits for the nth record that is of the kind and, if id is not 0, has it. */
 static const struct record *find(struct recorder *r, enum record_kind kind, uint64_t id, size_t n, int64_t timeout_ms)
 {
@@ -274,7 +276,7 @@ static const struct record *find(struct recorder *r, enum record_kind kind, uint
     for (;;) {
         for (; at < r->count; at++) {
             const struct record *record = r->records[at];
-            if (record->kind == kind && (id == 0 || record->id == id) && n-- == 0) {
+            if ((kind == ANY_RECORD || record->kind == kind) && (id == 0 || record->id == id) && n-- == 0) {
                 pthread_mutex_unlock(&r->mutex);
                 return record;
             }
@@ -312,14 +314,7 @@ const struct record *recorder_nth(struct recorder *r, enum record_kind kind, siz
 
 const struct record *recorder_at(struct recorder *r, size_t n, int64_t timeout_ms)
 {
-    int64_t deadline = clock_ns(CLOCK_BOOTTIME) + timeout_ms * 1000000;
-    pthread_mutex_lock(&r->mutex);
-    while (r->count <= n && clock_ns(CLOCK_BOOTTIME) < deadline) {
-        sleep_until(r, deadline);
-    }
-    const struct record *record = n < r->count ? r->records[n] : NULL;
-    pthread_mutex_unlock(&r->mutex);
-    return record;
+    return find(r, ANY_RECORD, 0, n, timeout_ms);
 }
 
 size_t recorder_count(struct recorder *r, enum record_kind kind)

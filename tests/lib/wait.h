@@ -39,15 +39,16 @@ static inline bool look_again(int64_t end_ms)
     return now_ms() < end_ms;
 }
 
-/* True as soon as the condition is, false after SOON. */
-#define EVENTUALLY(condition)                              \
+/* True as soon as the condition is, false after so many ms. */
+#define WITHIN(ms, condition)                              \
     __extension__({                                        \
-        int64_t end_ = now_ms() + SOON;                    \
+        int64_t end_ = now_ms() + (ms);                    \
         bool so_;                                          \
         while (!(so_ = (condition)) && look_again(end_)) { \
         }                                                  \
         so_;                                               \
     })
+#define EVENTUALLY(condition) WITHIN(SOON, condition)
 
 static inline int compare_int64(const void *left, const void *right)
 {
