@@ -147,10 +147,7 @@ int arena_aim_server(struct arena *a, int not_this)
     char session[32];
     snprintf(session, sizeof session, "sid=0x%lx,", (unsigned long)aim(a).session);
     for (int i = 0; i < ARENA_SERVERS; i++) {
-        char *connections = i != not_this ? ensemble_ask(a->servers, i, "cons") : NULL;
-        bool there = connections && strstr(connections, session);
-        free(connections);
-        if (there) {
+        if (i != not_this && ensemble_ask_until(a->servers, i, "cons", session, true, 0)) {
             return i;
         }
     }
@@ -198,11 +195,8 @@ static void start_resource(struct arena *a)
         argv[2 + i] = a->paths[i];
     }
     a->resource = spawn("chaos_resource", argv, a->page_fd);
-    for (int64_t end = now_ms() + LONG; !atomic_load(&a->page->ready);) {
-        if (!look_again(end)) {
-            complain(a, "no resource");
-            return;
-        }
+    if (!WITHIN(LONG, atomic_load(&a->page->ready))) {
+        complain(a, "no resource");
     }
 }
 
@@ -421,14 +415,11 @@ void arena_start(struct arena *a, struct ensemble *servers, const char *parent, 
 /* Every path has taken another write: the queues move. */
 static void await_progress(struct arena *a)
 {
-    int64_t end = now_ms() + LONG;
     for (int i = 0; i < ARENA_PATHS; i++) {
         long before = atomic_load(&a->page->taken[i]);
-        while (atomic_load(&a->page->taken[i]) == before) {
-            if (!look_again(end)) {
-                complain(a, "a minute after the last fault a queue does not move");
-                return;
-            }
+        if (!WITHIN(LONG, atomic_load(&a->page->taken[i]) != before)) {
+            complain(a, "a minute after the last fault a queue does not move");
+            return;
         }
     }
 }
@@ -443,15 +434,12 @@ static const char *group_of(struct arena *a, char *path)
 static void await_rest(struct arena *a)
 {
     const int64_t bound_ms = ARENA_TIMEOUT + 4 * ARENA_TICK;
-    int64_t end = now_ms() + LONG;
     char path[HISTORY_WORD];
     atomic_store(&a->page->calm, true);
     for (int i = 0; i < ARENA_CONTENDERS; i++) {
-        while (atomic_load(&a->page->settled[i]) != PAGE_ALL) {
-            if (!look_again(end)) {
-                complain(a, "a minute after the last fault somebody is no member");
-                return;
-            }
+        if (!WITHIN(LONG, atomic_load(&a->page->settled[i]) == PAGE_ALL)) {
+            complain(a, "a minute after the last fault somebody is no member");
+            return;
         }
     }
     int64_t due = boot_ns() + bound_ms * MS;
@@ -460,13 +448,11 @@ static void await_rest(struct arena *a)
         note(a, HISTORY_owner_by, "nemesis", path, 0, due);
     }
     note(a, HISTORY_list_by, "nemesis", group_of(a, path), 0, due);
-    for (end = now_ms() + LONG; boot_ns() <= due + ARENA_TICK * MS && look_again(end);) {
-    }
+    (void)WITHIN(LONG, boot_ns() > due + ARENA_TICK * MS);
 }
 
 static void end_contenders(struct arena *a)
 {
-    int64_t end = now_ms() + LONG;
     for (int i = 0; i < ARENA_CONTENDERS; i++) {
         if (!is_gone(a, &a->contenders[i], false)) {
             kill(a->contenders[i].pid, SIGTERM);
@@ -474,13 +460,11 @@ static void end_contenders(struct arena *a)
     }
     for (int i = 0; i < ARENA_CONTENDERS; i++) {
         struct contender *c = &a->contenders[i];
-        while (!is_gone(a, c, true)) {
-            if (!look_again(end)) {
-                complain(a, "a contender does not end");
-                kill(c->pid, SIGABRT); /* a core tells where it hangs, if the machine keeps them */
-                waitpid(c->pid, NULL, 0);
-                c->pid = 0;
-            }
+        if (!WITHIN(LONG, is_gone(a, c, true))) {
+            complain(a, "a contender does not end");
+            kill(c->pid, SIGABRT); /* a core tells where it hangs, if the machine keeps them */
+            waitpid(c->pid, NULL, 0);
+            c->pid = 0;
         }
         for (int j = 0; j < ARENA_SERVERS && c->links[j]; j++) {
             proxy_stop(c->links[j]);

@@ -16,31 +16,7 @@
 
 static atomic_int callback_delay = -1; /* run_delay_open of the session's one thread for callbacks; -1: not met yet */
 
-static struct history_line line_of(const struct client *c, enum history_op op)
-{
-    return (struct history_line){.client = c->name, .session = zkl_session_id(process.session), .op = op};
-}
-
-static void note(const struct client *c, const struct object *o, enum history_op op, const char *result, int64_t token,
-                 int64_t lease)
-{
-    struct history_line line = line_of(c, op);
-    line.result = result;
-    line.token = token;
-    line.lease = lease;
-    process_note(o, &line);
-}
-
 /* --- the end of an acquire ------------------------------------------------------------------------------------------- */
-
-/* Before done: what the thread that brings it was kept from since then. */
-static void note_starved(const struct client *c, const struct object *o, int delay, int64_t before)
-{
-    int64_t starved = run_delay_ns(delay) - before;
-    if (starved > LATE) {
-        note(c, o, HISTORY_starved, NULL, 0, starved);
-    }
-}
 
 /* Of the thread that callbacks run on, which is this one. */
 static int meet_callbacks(void)
@@ -61,9 +37,9 @@ static void on_done(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_
     int delay = meet_callbacks();
     int64_t before = atomic_load(&c->cancelled_delay);
     if (before >= 0) {
-        note_starved(c, o, delay, before);
+        object_note_starved(o, delay, before);
     }
-    process_note_done(o, line_of(c, HISTORY_done), code, grant, err);
+    object_note_done(o, code, grant, err);
     c->code = code;
     c->token = grant ? grant->token : 0;
     atomic_store(&c->completed, true);
@@ -79,8 +55,8 @@ static void on_state(zkl_lock *lock, zkl_state state, void *payload)
         return;
     }
     int delay = meet_callbacks();
-    note_starved(c, o, delay, callback_before);
-    note(c, o, HISTORY_told, NULL, 0, 0);
+    object_note_starved(o, delay, callback_before);
+    object_note(o, HISTORY_told, NULL, 0, 0);
     atomic_fetch_add(&c->told, 1);
     callback_before = run_delay_ns(delay);
 }
@@ -89,19 +65,11 @@ static void on_asked(zkl_lock *lock, void *payload)
 {
     struct object *o = payload;
     struct client *c = o->owner;
-    note(c, o, HISTORY_heard, NULL, zkl_lock_token(lock), 0);
+    object_note(o, HISTORY_heard, NULL, zkl_lock_token(lock), 0);
     atomic_store(&c->asked, true);
 }
 
 /* --- acquires -------------------------------------------------------------------------------------------------------- */
-
-/* "1/3" */
-static void note_asked(const struct client *c, const struct object *o, enum history_op op, int64_t deadline)
-{
-    char part[HISTORY_WORD];
-    snprintf(part, sizeof part, "%d/%d", o->takes, o->of);
-    note(c, o, op, part, 0, deadline);
-}
 
 static int acquire(struct client *c, struct object *o, int64_t timeout_ms)
 {
@@ -110,15 +78,15 @@ static int acquire(struct client *c, struct object *o, int64_t timeout_ms)
     int64_t bound_ms =
         timeout_ms > 0 ? timeout_ms : 10000; /* a try waits for an answer no longer than connect_timeout_ms */
     int64_t deadline = boot_ns() + bound_ms * MS;
-    note_asked(c, o, HISTORY_acquire, deadline);
+    object_note_part(o, HISTORY_acquire, deadline);
     int64_t before = run_delay_ns(c->delay);
     if (timeout_ms > 0) { /* the line may have taken its time */
         int64_t left_ms = (deadline - boot_ns()) / MS;
         timeout_ms = left_ms > 1 ? left_ms : 1;
     }
     int code = object_acquire(o, timeout_ms, &grant, &err);
-    note_starved(c, o, c->delay, before);
-    process_note_done(o, line_of(c, HISTORY_done), code, &grant, &err);
+    object_note_starved(o, c->delay, before);
+    object_note_done(o, code, &grant, &err);
     c->token = code == ZKL_OK ? grant.token : 0;
     return code;
 }
@@ -126,9 +94,7 @@ static int acquire(struct client *c, struct object *o, int64_t timeout_ms)
 /* True when the completion is there. */
 static bool await_completion(struct client *c, int64_t ms)
 {
-    for (int64_t end = now_ms() + ms; !atomic_load(&c->completed) && look_again(end);) {
-    }
-    return atomic_load(&c->completed);
+    return WITHIN(ms, atomic_load(&c->completed));
 }
 
 /* An acquire without a deadline, which is cancelled if it takes too long. */
@@ -138,16 +104,16 @@ static int acquire_or_cancel(struct client *c, struct object *o, int64_t patienc
     int callbacks = atomic_load(&callback_delay);
     atomic_store(&c->completed, false);
     atomic_store(&c->cancelled_delay, -1);
-    note_asked(c, o, HISTORY_acquire, 0);
+    object_note_part(o, HISTORY_acquire, 0);
     int code = object_acquire_async(o, on_done, &err);
     if (code != ZKL_OK) {
-        process_note_done(o, line_of(c, HISTORY_done), code, NULL, &err);
+        object_note_done(o, code, NULL, &err);
         return code;
     }
     if (!await_completion(c, patience_ms)) {
         atomic_store(&c->cancelled_delay, callbacks >= 0 ? run_delay_ns(callbacks) : -1);
         if (zkl_lock_cancel(o->lock) == ZKL_OK) {
-            note(c, o, HISTORY_cancel, NULL, 0, 0);
+            object_note(o, HISTORY_cancel, NULL, 0, 0);
         }
         if (!await_completion(c, PATIENCE)) {
             fprintf(stderr, "%s: a cancelled acquire does not complete\n", c->name);
@@ -168,43 +134,38 @@ struct ledger {
 };
 
 /* One more, held or not. */
-static void ledger_commit(struct ledger *ledger, const char *client)
+static void ledger_commit(struct ledger *ledger)
 {
     char path[128];
     zkl_op op = {.kind = ZKL_OP_CREATE, .path = path, .mode = ZKL_CREATE_PERSISTENT_SEQUENTIAL};
     int number = ledger->count++;
     snprintf(path, sizeof path, "%s/ledger%s/%" PRIx64 ".%d-", process.root, strrchr(ledger->lock->paths[0], '/'),
              (uint64_t)ledger->token, number);
-    int64_t began = boot_ns();
-    int code = zkl_lock_commit(ledger->lock->lock, &op, 1, ZKL_WAIT_FOREVER, NULL, NULL);
-    process_note(ledger->lock, &(struct history_line){.at = began,
-                                                      .client = client,
-                                                      .session = zkl_session_id(process.session),
-                                                      .op = HISTORY_commit,
-                                                      .result = zkl_error_name(code),
-                                                      .token = ledger->token,
-                                                      .lease = number});
+    struct history_line line = object_line(ledger->lock, HISTORY_commit);
+    line.at = boot_ns();
+    line.result = zkl_error_name(zkl_lock_commit(ledger->lock->lock, &op, 1, ZKL_WAIT_FOREVER, NULL, NULL));
+    line.token = ledger->token;
+    line.lease = number;
+    object_write_line(ledger->lock, &line);
 }
 
 /* --- holding --------------------------------------------------------------------------------------------------------- */
 
 /* False when the holder sees that it is none any more. */
-static bool look(struct client *c, const struct object *o)
+static bool look(const struct object *o)
 {
-    int64_t now = boot_ns(), left = zkl_lock_remaining_ms(o->lock);
-    bool held = zkl_lock_is_held(o->lock);
-    struct history_line line = line_of(c, held ? HISTORY_held : HISTORY_lost);
-    line.at = held ? now : 0;
-    line.lease = held ? now + left * MS : 0;
-    process_note(o, &line);
+    bool held = object_note_held(o);
+    if (!held) {
+        object_note(o, HISTORY_lost, NULL, 0, 0);
+    }
     return held;
 }
 
 /* A writer becomes a reader. */
-static void downgrade(struct client *c, struct object *o)
+static void downgrade(struct object *o)
 {
     o->takes = 1;
-    note_asked(c, o, HISTORY_downgrade, 0);
+    object_note_part(o, HISTORY_downgrade, 0);
     zkl_write_lock_downgrade(o->lock, NULL);
 }
 
@@ -221,30 +182,30 @@ static void hold(struct client *c, struct object *o, int64_t token, int64_t ms)
     bool gives_way = dice_once_in(&c->dice, 2);
     atomic_store(&c->asked, false);
     do {
-        process_write(o, c->name, zkl_session_id(process.session), token, stubborn);
-        held = held && look(c, o);
+        object_write(o, token, stubborn);
+        held = held && look(o);
         poll(NULL, 0, (int)dice_below(&c->dice, 20));
         if (downgrades && held) {
-            downgrade(c, o);
+            downgrade(o);
             downgrades = false;
         }
         if (commits && dice_once_in(&c->dice, 4)) {
-            ledger_commit(&ledger, c->name);
+            ledger_commit(&ledger);
         }
         end = gives_way && atomic_load(&c->asked) ? 0 : end;
         in_trouble = stubborn && held && zkl_lock_remaining_ms(o->lock) < least;
     } while ((((held || careless) && now_ms() < end) || in_trouble) && !atomic_load(&process.enough));
     if (careless) {
-        process_write(o, c->name, zkl_session_id(process.session), token, stubborn);
+        object_write(o, token, stubborn);
     }
-    held = held && look(c, o);
+    held = held && look(o);
     /* Whoever lost is told: looked for so many times, not so long, for we may have been stopped. */
     for (int i = 0; !held && atomic_load(&c->told) == before && i < 5000; i++) {
         poll(NULL, 0, 1);
     }
-    note(c, o, HISTORY_release, NULL, token, 0);
+    object_note(o, HISTORY_release, NULL, token, 0);
     int code = zkl_lock_release(o->lock, NULL);
-    note(c, o, HISTORY_released, zkl_error_name(code), token, 0);
+    object_note(o, HISTORY_released, zkl_error_name(code), token, 0);
 }
 
 /* Many short ones, and so many long ones that most faults hit a holder. */
@@ -266,7 +227,7 @@ static struct object *some_object(struct client *c)
 }
 
 /* Asks the holder to give way. */
-static void ask(struct client *c, const struct object *o)
+static void ask(const struct object *o)
 {
     const int64_t hears_ms =
         process.timeout_ms + 2 * process.tick_ms; /* who holds then has been heard by the servers since */
@@ -275,13 +236,13 @@ static void ask(struct client *c, const struct object *o)
         return;
     }
     if (queue->count > 0) {
-        struct history_line line = line_of(c, HISTORY_asked);
+        struct history_line line = object_line(o, HISTORY_asked);
         line.at = boot_ns();
         int code = zkl_queue_revoke(process.session, o->paths[0], queue->entries[0].name, ASK_TIMEOUT, NULL);
         line.result = zkl_error_name(code);
         line.token = queue->entries[0].token;
         line.lease = boot_ns() + hears_ms * MS;
-        process_note(o, &line);
+        object_write_line(o, &line);
     }
     zkl_queue_free(queue);
 }
@@ -297,7 +258,7 @@ static void contend(struct client *c)
         hold(c, o, c->token, some_hold_ms(&c->dice));
     } else {
         if (o->recovers) {
-            ask(c, o);
+            ask(o);
         }
         poll(NULL, 0, (int)dice_below(&c->dice, 30)); /* tries, or there would be nothing but them */
     }
@@ -328,7 +289,7 @@ void client_init(struct client *c, int number, uint64_t seed)
             options.on_expiry = dice_once_in(&c->dice, 3) ? ZKL_ON_EXPIRY_FAIL : ZKL_ON_EXPIRY_REQUEUE;
             options.state_fn = on_state;
             options.revoke_fn = on_asked;
-            *o = (struct object){.owner = c};
+            *o = (struct object){.client = c->name, .owner = c};
             if (object_new(o, process.session, process.words[i], &options, &err) != ZKL_OK) {
                 process_give_up(process.words[i], &err);
             }

@@ -61,50 +61,6 @@ void process_settled(enum page_part part)
     atomic_fetch_or(&process.page->settled[process.number], part);
 }
 
-void process_note(const struct object *o, const struct history_line *line)
-{
-    for (int i = 0; i < o->path_count; i++) {
-        struct history_line part = *line;
-        char name[HISTORY_WORD];
-        snprintf(name, sizeof name, i == 0 ? "%.40s" : "%.40s+%d", line->client, i);
-        part.client = name;
-        part.path = o->paths[i];
-        history_write(process.record, &part);
-    }
-}
-
-void process_note_done(const struct object *o, struct history_line line, int code, const zkl_grant *grant,
-                       const zkl_error *why)
-{
-    if (code == ZKL_EUNSUPPORTED) {
-        fprintf(stderr, "%s, %" PRId64 ": %s\n", line.client, boot_ns(), why->text);
-    }
-    if (code == ZKL_OK && grant && grant->unclean) {
-        line.op = HISTORY_unclean;
-        process_note(o, &line);
-    }
-    line.at = boot_ns();
-    line.op = HISTORY_done;
-    line.result = zkl_error_name(code);
-    line.token = code == ZKL_OK && grant ? grant->token : 0;
-    line.lease = code == ZKL_OK ? line.at + zkl_lock_remaining_ms(o->lock) * MS : 0;
-    process_note(o, &line);
-}
-
-void process_write(const struct object *o, const char *client, int64_t session, int64_t token, bool stays)
-{
-    for (int i = 0; i < o->path_count; i++) {
-        char text[128];
-        int length = snprintf(text, sizeof text, "%s %s %" PRId64 " %" PRIx64 " %s", client, o->paths[i],
-                              o->takes == o->of ? token : 0, (uint64_t)session, stays ? "stays" : "passes");
-        while (send(process.resource, text, (size_t)length, 0) < 0) {
-            if (errno != EINTR) {
-                process_give_up("resource", NULL);
-            }
-        }
-    }
-}
-
 /* --- objects ------------------------------------------------------------------------------------------------------------ */
 
 #define READERS 1000 /* more than there can be at once */
@@ -198,6 +154,96 @@ int object_acquire_async(struct object *o, zkl_acquired_fn done, zkl_error *err)
 {
     return o->kind == OBJECT_SEMAPHORE ? zkl_semaphore_acquire_async(o->lock, o->takes, ZKL_WAIT_FOREVER, done, o, err)
                                        : zkl_lock_acquire_async(o->lock, ZKL_WAIT_FOREVER, done, o, err);
+}
+
+/* --- what is told of objects ---------------------------------------------------------------------------------------------- */
+
+static int64_t session_of(const struct object *o)
+{
+    return o->session_id ? atomic_load(o->session_id) : zkl_session_id(process.session);
+}
+
+struct history_line object_line(const struct object *o, enum history_op op)
+{
+    return (struct history_line){.client = o->client, .session = session_of(o), .op = op};
+}
+
+void object_write_line(const struct object *o, const struct history_line *line)
+{
+    for (int i = 0; i < o->path_count; i++) {
+        struct history_line part = *line;
+        char name[HISTORY_WORD];
+        snprintf(name, sizeof name, i == 0 ? "%.40s" : "%.40s+%d", line->client, i);
+        part.client = name;
+        part.path = o->paths[i];
+        history_write(process.record, &part);
+    }
+}
+
+void object_note(const struct object *o, enum history_op op, const char *result, int64_t token, int64_t lease)
+{
+    struct history_line line = object_line(o, op);
+    line.result = result;
+    line.token = token;
+    line.lease = lease;
+    object_write_line(o, &line);
+}
+
+void object_note_part(const struct object *o, enum history_op op, int64_t deadline)
+{
+    char part[HISTORY_WORD];
+    snprintf(part, sizeof part, "%d/%d", o->takes, o->of);
+    object_note(o, op, part, 0, deadline);
+}
+
+void object_note_done(const struct object *o, int code, const zkl_grant *grant, const zkl_error *why)
+{
+    if (code == ZKL_EUNSUPPORTED) {
+        fprintf(stderr, "%s, %" PRId64 ": %s\n", object_line(o, HISTORY_done).client, boot_ns(), why->text);
+    }
+    if (code == ZKL_OK && grant && grant->unclean) {
+        object_note(o, HISTORY_unclean, NULL, 0, 0);
+    }
+    struct history_line line = object_line(o, HISTORY_done);
+    line.at = boot_ns();
+    line.result = zkl_error_name(code);
+    line.token = code == ZKL_OK && grant ? grant->token : 0;
+    line.lease = code == ZKL_OK ? line.at + zkl_lock_remaining_ms(o->lock) * MS : 0;
+    object_write_line(o, &line);
+}
+
+bool object_note_held(const struct object *o)
+{
+    struct history_line line = object_line(o, HISTORY_held);
+    line.at = boot_ns();
+    line.lease = line.at + zkl_lock_remaining_ms(o->lock) * MS;
+    bool held = zkl_lock_is_held(o->lock);
+    if (held) {
+        object_write_line(o, &line);
+    }
+    return held;
+}
+
+void object_note_starved(const struct object *o, int delay, int64_t before)
+{
+    int64_t starved = run_delay_ns(delay) - before;
+    if (starved > LATE) {
+        object_note(o, HISTORY_starved, NULL, 0, starved);
+    }
+}
+
+void object_write(const struct object *o, int64_t token, bool stays)
+{
+    for (int i = 0; i < o->path_count; i++) {
+        char text[128];
+        int length = snprintf(text, sizeof text, "%s %s %" PRId64 " %" PRIx64 " %s", o->client, o->paths[i],
+                              o->takes == o->of ? token : 0, (uint64_t)session_of(o), stays ? "stays" : "passes");
+        while (send(process.resource, text, (size_t)length, 0) < 0) {
+            if (errno != EINTR) {
+                process_give_up("resource", NULL);
+            }
+        }
+    }
 }
 
 /* --- run delay ---------------------------------------------------------------------------------------------------------- */

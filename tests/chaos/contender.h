@@ -28,11 +28,14 @@ struct object {
     bool recovers;  /* a lock that tells of crashes, and hears when it is asked to give way */
     int of;         /* how much there is of it */
     int takes; /* of that, the next acquire, or the grant: 1 .. of; of a read/write lock 1 (reads) or all (writes) */
+    const char *client;             /* who contends for it, in the history, */
+    const atomic_llong *session_id; /* and in which session; NULL: in the process's */
     void *owner;
 };
 
 /* word: "PATH" is a lock; "rw:PATH", "sem:PATH", "elect:PATH", "multi:PATH,PATH" are the others, and "recover:PATH" a lock with that option
- * and the options' revoke_fn. The callbacks' payload is o, whose owner is the caller's to set. Results: as zkl_lock_new. */
+ * and the options' revoke_fn. The callbacks' payload is o, whose client, session_id and owner are the caller's to set. Results: as
+ * zkl_lock_new. */
 int object_new(struct object *o, zkl_session *session, const char *word, const zkl_lock_options *options,
                zkl_error *err);
 void object_free(struct object *o);
@@ -41,6 +44,23 @@ void object_roll(struct object *o, uint64_t *dice);
 /* As zkl_lock_acquire and, without a deadline, zkl_lock_acquire_async, for that part. */
 int object_acquire(struct object *o, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);
 int object_acquire_async(struct object *o, zkl_acquired_fn done, zkl_error *err);
+
+struct history_line object_line(const struct object *o, enum history_op op);
+/* One line for each path of the object: a multi-lock is judged as that many locks, of clients of their own. line->path is ignored. */
+void object_write_line(const struct object *o, const struct history_line *line);
+void object_note(const struct object *o, enum history_op op, const char *result, int64_t token, int64_t lease);
+/* What it takes, "1/3", as the result. */
+void object_note_part(const struct object *o, enum history_op op, int64_t deadline);
+/* A grant or another end of an acquire. The lease is asked for after the time was read: it runs at least so long from then. What a server
+ * refused for good (ZKL_EUNSUPPORTED) goes to stderr with its reason. */
+void object_note_done(const struct object *o, int code, const zkl_grant *grant, const zkl_error *why);
+/* Until when it is held, if it is. */
+bool object_note_held(const struct object *o);
+/* The thread of that delay (run_delay_open) was kept from a processor since it was `before`. */
+void object_note_starved(const struct object *o, int delay, int64_t before);
+/* A write to the resource. One of several that hold at once cannot be told from them by its token: it says that it is there, and nothing is
+ * fenced. */
+void object_write(const struct object *o, int64_t token, bool stays);
 
 /* --- the process -------------------------------------------------------------------------------------------------------- */
 
@@ -69,17 +89,6 @@ zkl_session *process_open_session(int64_t connect_timeout_ms, zkl_session_state_
 bool process_calm(void);
 /* Since it is calm, that part of this process has what it wants. */
 void process_settled(enum page_part part);
-
-/* One line for each path of the object: a multi-lock is judged as that many locks, of clients of their own. line->path is ignored. */
-void process_note(const struct object *o, const struct history_line *line);
-/* A grant or another end of an acquire. The lease is asked for after the time was read: it runs at least so long from then. What a server
- * refused for good (ZKL_EUNSUPPORTED) goes to stderr with its reason. */
-void process_note_done(const struct object *o, struct history_line line, int code, const zkl_grant *grant,
-                       const zkl_error *why);
-
-/* A write of that holder. One of several that hold at once cannot be told from them by its token: it says that it is there, and nothing is
- * fenced. */
-void process_write(const struct object *o, const char *client, int64_t session, int64_t token, bool stays);
 
 /* --- how long a thread stood ready to run and got no processor, as the kernel's scheduler counts it: a thread beside it cannot tell ---- */
 

@@ -34,36 +34,21 @@ struct visit {
     int delay; /* run_delay_open of the thread */
 };
 
-static struct history_line line_of(const struct guest *g, enum history_op op)
-{
-    return (struct history_line){.client = g->name, .session = atomic_load(&g->session_id), .op = op};
-}
-
-static void note(const struct guest *g, enum history_op op, const char *result, int64_t token, int64_t lease)
-{
-    struct history_line line = line_of(g, op);
-    line.result = result;
-    line.token = token;
-    line.lease = lease;
-    process_note(&g->object, &line);
-}
-
 static void on_done(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
     struct object *o = payload;
     struct guest *g = o->owner;
     (void)lock;
-    process_note_done(o, line_of(g, HISTORY_done), code, grant, err);
+    object_note_done(o, code, grant, err);
     atomic_store(&g->token, grant ? grant->token : 0);
     atomic_store(&g->granted, code == ZKL_OK);
 }
 
 static void on_state(zkl_lock *lock, zkl_state state, void *payload)
 {
-    struct object *o = payload;
     (void)lock;
     if (state == ZKL_STATE_LOST) {
-        note(o->owner, HISTORY_told, NULL, 0, 0);
+        object_note(payload, HISTORY_told, NULL, 0, 0);
     }
 }
 
@@ -71,7 +56,7 @@ static void on_asked(zkl_lock *lock, void *payload)
 {
     struct guest *g = ((struct object *)payload)->owner;
     (void)lock;
-    note(g, HISTORY_heard, NULL, atomic_load(&g->token), 0);
+    object_note(payload, HISTORY_heard, NULL, atomic_load(&g->token), 0);
 }
 
 static void on_session_state(zkl_session *session, zkl_connection_state state, void *payload)
@@ -90,19 +75,17 @@ static void ask(struct visit *v, int number)
     struct guest *g = &v->guests[number];
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     const char *word = process.words[dice_below(&v->dice, process.word_count)];
-    char part[HISTORY_WORD];
     zkl_error err;
     *g = (struct guest){.session = v->session, .session_id = zkl_session_id(v->session)};
     snprintf(g->name, sizeof g->name, "%.30s.g%d", process.name, number);
     options.state_fn = on_state;
     options.revoke_fn = on_asked;
-    g->object = (struct object){.owner = g};
+    g->object = (struct object){.client = g->name, .session_id = &g->session_id, .owner = g};
     if (object_new(&g->object, v->session, word, &options, &err) != ZKL_OK) {
         process_give_up(word, &err);
     }
     object_roll(&g->object, &v->dice);
-    snprintf(part, sizeof part, "%d/%d", g->object.takes, g->object.of);
-    note(g, HISTORY_acquire, part, 0, 0);
+    object_note_part(&g->object, HISTORY_acquire, 0);
     int code = object_acquire_async(&g->object, on_done, &err);
     if (code != ZKL_OK) {
         on_done(g->object.lock, code, NULL, &err, &g->object);
@@ -112,14 +95,9 @@ static void ask(struct visit *v, int number)
 /* It says how long it is told to hold, and never that it has lost. */
 static void hold(struct guest *g)
 {
-    int64_t now = boot_ns(), left = zkl_lock_remaining_ms(g->object.lock);
     atomic_store(&g->session_id, zkl_session_id(g->session));
-    if (zkl_lock_is_held(g->object.lock)) {
-        struct history_line line = line_of(g, HISTORY_held);
-        line.at = now;
-        line.lease = now + left * MS;
-        process_note(&g->object, &line);
-        process_write(&g->object, g->name, line.session, atomic_load(&g->token), false);
+    if (object_note_held(&g->object)) {
+        object_write(&g->object, atomic_load(&g->token), false);
     }
 }
 
@@ -141,17 +119,17 @@ static void stay(struct visit *v, int64_t ms)
 static void release(struct guest *g)
 {
     int64_t token = atomic_load(&g->token);
-    note(g, HISTORY_release, NULL, token, 0);
+    object_note(&g->object, HISTORY_release, NULL, token, 0);
     int code = zkl_lock_release(g->object.lock, NULL);
-    note(g, HISTORY_released, zkl_error_name(code), token, 0);
+    object_note(&g->object, HISTORY_released, zkl_error_name(code), token, 0);
     atomic_store(&g->granted, false);
 }
 
 static void free_one(struct guest *g)
 {
-    note(g, HISTORY_free, NULL, 0, 0);
+    object_note(&g->object, HISTORY_free, NULL, 0, 0);
     object_free(&g->object);
-    note(g, HISTORY_freed, NULL, 0, 0);
+    object_note(&g->object, HISTORY_freed, NULL, 0, 0);
 }
 
 /* With all that it has and waits for. */
@@ -160,15 +138,12 @@ static int close_session(struct visit *v, int64_t timeout_ms)
     int64_t before = run_delay_ns(v->delay);
     v->session_id = zkl_session_id(v->session);
     for (int i = 0; i < v->count; i++) {
-        note(&v->guests[i], HISTORY_close, NULL, 0, boot_ns() + (timeout_ms + CLOSE_SLACK) * MS);
+        object_note(&v->guests[i].object, HISTORY_close, NULL, 0, boot_ns() + (timeout_ms + CLOSE_SLACK) * MS);
     }
     int code = zkl_session_close(v->session, timeout_ms);
-    int64_t starved = run_delay_ns(v->delay) - before;
     for (int i = 0; i < v->count; i++) {
-        if (starved > LATE) {
-            note(&v->guests[i], HISTORY_starved, NULL, 0, starved);
-        }
-        note(&v->guests[i], HISTORY_closed, zkl_error_name(code), 0, 0);
+        object_note_starved(&v->guests[i].object, v->delay, before);
+        object_note(&v->guests[i].object, HISTORY_closed, zkl_error_name(code), 0, 0);
     }
     return code;
 }
@@ -209,7 +184,7 @@ static void look_for_remains(struct visit *v)
         for (int j = 0; j < 2 && below[j]; j++) {
             int64_t count = count_remains(v, o->paths[0], below[j]);
             if (count >= 0) {
-                note(&v->guests[i], HISTORY_remains, NULL, count, 0);
+                object_note(o, HISTORY_remains, NULL, count, 0);
             }
         }
     }
