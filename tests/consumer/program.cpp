@@ -2,39 +2,27 @@
 #include <zklock/testing.h>
 #include <zklock/zklock.hpp>
 
+#include "check.hpp"
+
 #include <atomic>
-#include <cstdio>
-#include <cstdlib>
 #include <future>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
 #include <type_traits>
 
-#define CHECK(what)                                                                 \
-    do {                                                                            \
-        if (!(what)) {                                                              \
-            std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what); \
-            std::exit(1);                                                           \
-        }                                                                           \
-    } while (0)
-
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 
-static_assert(!std::is_copy_constructible<zklock::session>::value, "one owner");
-static_assert(!std::is_copy_constructible<zklock::mutex>::value && !std::is_copy_assignable<zklock::mutex>::value, "");
-static_assert(std::is_nothrow_move_constructible<zklock::mutex>::value, "fits into containers");
-static_assert(std::is_nothrow_move_assignable<zklock::mutex>::value, "");
 static_assert(std::is_nothrow_copy_constructible<zklock::error>::value, "to copy an exception may not throw");
-template <class Type> constexpr bool is_moved()
+template <class Type> constexpr bool is_moved() // has one owner, and fits into containers
 {
     return std::is_nothrow_move_constructible<Type>::value && std::is_nothrow_move_assignable<Type>::value &&
-           !std::is_copy_constructible<Type>::value;
+           !std::is_copy_constructible<Type>::value && !std::is_copy_assignable<Type>::value;
 }
-static_assert(is_moved<zklock::session>() && is_moved<zklock::group>() && is_moved<zklock::group_observer>(), "");
+static_assert(is_moved<zklock::session>() && is_moved<zklock::mutex>() && is_moved<zklock::group>(), "");
+static_assert(is_moved<zklock::group_observer>() && is_moved<zklock::election_observer>(), "");
 static_assert(is_moved<zklock::partition>() && is_moved<zklock::double_barrier>(), "");
-static_assert(is_moved<zklock::election_observer>(), "");
 static_assert(noexcept(std::declval<zklock::mutex &>().unlock()), "unlock runs in destructors");
 
 // There is no form that returns a future: done is needed, which may be a promise's, or Asio's asio::use_future.
@@ -58,6 +46,17 @@ template <class Function> static std::error_code thrown(Function function)
         return e.code();
     }
     return ZKL_OK;
+}
+
+// The words of the exception of a function that runs under a grant: run passes it on.
+template <class Run> static std::string words_of(Run run)
+{
+    try {
+        run([](zklock::cancel_flag, int64_t) { throw std::runtime_error("of the function"); });
+    } catch (const std::runtime_error &e) {
+        return e.what();
+    }
+    return "";
 }
 
 // A done that keeps a promise, as a program would write it that wants a future.
@@ -128,11 +127,6 @@ static void guards(const zklock::session &session)
     CHECK(waited.owns_lock() && other.is_held());
     waited.release()->release();
     CHECK(!other.is_held());
-
-    // std::lock wants nothing else; multilock is better at it.
-    zklock::mutex second(session, "/cxx/second");
-    std::lock(mine, second);
-    CHECK(mine.is_held() && second.is_held());
 }
 
 static void times()
@@ -222,12 +216,8 @@ static void sections(const zklock::session &session)
         seen = token;
     });
     CHECK(seen > 0 && !mine.is_held());
-    try {
-        mine.run(patience, [](zklock::cancel_flag, int64_t) { throw std::runtime_error("of the section"); });
-        CHECK(!"reached");
-    } catch (const std::runtime_error &e) {
-        CHECK(std::string(e.what()) == "of the section");
-    }
+    auto run = [&](void (*function)(zklock::cancel_flag, int64_t)) { mine.run(patience, function); };
+    CHECK(words_of(run) == "of the function");
     CHECK(!mine.is_held());
 }
 
@@ -250,24 +240,24 @@ static void permits(const zklock::session &session)
     zklock::mutex first = zklock::semaphore(session, "/cxx/permits", 2);
     zklock::mutex second = zklock::semaphore(session, "/cxx/permits", 0);
     CHECK(first.take(2, patience) && first.permits() == 2 && !second.take(1, brief));
-    THROWS(ZKL_ETIMEOUT, ENDED(granted, second.async_take(1, brief, done)));
     auto third = BEGUN(granted, second.async_take(1, patience, done));
     ENDED(ends, zklock::async_semaphore_resize(session, "/cxx/permits", 3, patience, done));
     CHECK(third.get().token == second.token() && second.permits() == 1);
     zklock::semaphore_resize(session, "/cxx/permits", 4, patience);
     zklock::mutex last = zklock::semaphore(session, "/cxx/permits", 4);
     CHECK(last.take(1, patience));
-    THROWS(ZKL_EINVAL, BEGUN(ends, zklock::async_semaphore_resize(session, "/cxx/permits", 0, patience, done)));
 }
 
 static void callbacks()
 {
-    std::atomic<int> held(0), closed(0), logged(0);
+    std::atomic<int> held(0), closed(0), never(0), logged(0);
     zklock::session_options with;
     with.on_state([&](zkl_connection_state state) { closed += state == ZKL_SESSION_CLOSED; });
     with.on_log([&](const zkl_log_record &) { logged++; });
     with.c.log_level = ZKL_LOG_DEBUG;
     zklock::session session("memory:cxx-callbacks", with);
+    zklock::session_options copy = with;
+    copy.on_state([&](zkl_connection_state) { never++; });
     zklock::lock_options options;
     options.c.recursive = true;
     options.on_state([&](zkl_state state) { held += state == ZKL_STATE_HELD; }).on_revoke([] {});
@@ -280,7 +270,7 @@ static void callbacks()
         CHECK(mutex.is_held());
     }
     session.close(patience);
-    CHECK(held == 1 && closed == 1 && logged > 0);
+    CHECK(held == 1 && closed == 1 && never == 0 && logged > 0);
 }
 
 // Copies are independent, also of what was made with them; a callback of C keeps its payload beside one of C++.
@@ -317,15 +307,6 @@ static void options_are_own(const zklock::session &session)
     zklock::queue_revoke(session, "/cxx/own-too",
                          zklock::queue_list(session, "/cxx/own-too", patience).entries.at(0).name, patience);
     EVENTUALLY(revoked == 1);
-
-    std::atomic<int> closed(0), never(0);
-    zklock::session_options with;
-    with.on_state([&](zkl_connection_state state) { closed += state == ZKL_SESSION_CLOSED; });
-    zklock::session watched("memory:cxx", with);
-    zklock::session_options copy = with;
-    copy.on_state([&](zkl_connection_state) { never++; });
-    watched.close(patience);
-    CHECK(closed == 1 && never == 0);
 }
 
 static void futures(const zklock::session &session)
@@ -333,7 +314,6 @@ static void futures(const zklock::session &session)
     zklock::mutex mine(session, "/cxx/futures"), other(session, "/cxx/futures");
     CHECK(ENDED(granted, mine.async_acquire(patience, done)).token == mine.token());
     THROWS(ZKL_ETIMEOUT, ENDED(granted, other.async_acquire(brief, done)));
-    THROWS(ZKL_ETIMEOUT, other.acquire(brief));
     THROWS(ZKL_EBUSY, other.acquire(milliseconds(0)));
     THROWS(ZKL_EDEADLK, BEGUN(granted, mine.async_acquire(brief, done)));
     auto cancelled = BEGUN(granted, other.async_acquire(patience, done));
@@ -363,7 +343,6 @@ static void data(const zklock::session &session)
     zklock::data read = ENDED(has_read, mutex.async_read("/cxx/written", true, patience, done));
     CHECK(read.bytes == std::string("a\0b", 3) && read.version == 0 && read.mzxid > mutex.token());
     CHECK(mutex.read("/cxx/written", false, patience).mzxid == read.mzxid);
-    THROWS(ZKL_ENOENT, ENDED(has_read, mutex.async_read("/cxx/nothing", false, patience, done)));
     THROWS(ZKL_EINVAL, BEGUN(has_read, mutex.async_read("no slash", false, patience, done)));
 }
 
@@ -463,9 +442,7 @@ static void queues(const zklock::session &session)
         EVENTUALLY(!mutex.is_held());
         THROWS(ZKL_ELOST, mutex.release());
     }
-    CHECK(zklock::queue_list(session, "/cxx/no/queue", patience).entries.empty());
     CHECK(zklock::queue_list(session, "/cxx", patience).foreign_names.size() > 0);
-    THROWS(ZKL_EINVAL, BEGUN(listed, zklock::async_queue_list(session, "no slash", patience, done)));
 }
 
 static void barriers(const zklock::session &session)
@@ -496,13 +473,10 @@ static void slots(const zklock::session &session)
     const std::chrono::hours long_time(24 * 3650);
     int runs = 0;
     auto work = [&](const zklock::cancel_flag &flag, int64_t token) { runs += !flag.raised() && token > 0; };
-    auto fail = [](zklock::cancel_flag, int64_t) { throw std::runtime_error("of the work"); };
-    try {
-        zklock::once(job, long_time, milliseconds(0), patience, fail);
-        CHECK(!"reached");
-    } catch (const std::runtime_error &e) {
-        CHECK(std::string(e.what()) == "of the work");
-    }
+    auto run = [&](void (*function)(zklock::cancel_flag, int64_t)) {
+        zklock::once(job, long_time, milliseconds(0), patience, function);
+    };
+    CHECK(words_of(run) == "of the function");
     CHECK(zklock::once(job, long_time, milliseconds(0), patience, work));
     CHECK(!zklock::once(job, long_time, milliseconds(0), patience, work) && runs == 1);
 
@@ -583,7 +557,7 @@ static void opened_later()
     THROWS(ZKL_ECLOSED, open.get());
 }
 
-// What one has is ended before its functions are, when another one is moved there.
+// What one has is ended before its functions are, when another one is moved there. All classes own so: detail::owner.
 static void assigned()
 {
     zklock::session session("memory:cxx-assigned");
@@ -597,26 +571,13 @@ static void assigned()
     group.join(patience);
     EVENTUALLY(second >= 2);
     CHECK(first == 1);
-    std::atomic<int> joined(0);
-    group =
-        zklock::group(session, "/cxx/assigned", "two", "", [&](zkl_state state) { joined += state == ZKL_STATE_HELD; });
-    CHECK(group.state() == ZKL_STATE_IDLE);
-    group.join(patience);
-    EVENTUALLY(joined == 1);
-    EVENTUALLY(zklock::group_list(session, "/cxx/assigned", patience).size() == 1);
-    CHECK(zklock::group_list(session, "/cxx/assigned", patience).at(0).data.empty());
-
-    std::atomic<int> seen(0);
-    zklock::election_observer observer(session, "/cxx/assigned-leader", [&](const zklock::leader *) {});
-    observer = zklock::election_observer(session, "/cxx/assigned-leader", [&](const zklock::leader *) { seen++; });
-    EVENTUALLY(seen == 1);
     int given_up = 0;
     zklock::partition_options options;
-    options.on_assigned([&](const std::string &, int64_t) { seen++; });
+    options.on_assigned([&](const std::string &, int64_t) { first++; });
     options.on_revoked([&](const std::string &, bool) { given_up++; });
     zklock::partition partition(session, "/cxx/assigned-pieces", {"a"}, options);
     partition.start();
-    EVENTUALLY(seen == 2);
+    EVENTUALLY(first == 2);
     partition = zklock::partition(session, "/cxx/assigned-pieces", {"a"}, zklock::partition_options());
     CHECK(given_up == 1 && !partition.owns("a"));
 }

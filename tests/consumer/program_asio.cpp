@@ -3,31 +3,33 @@
 #include <zklock/queue.hpp>
 #include <zklock/testing.h>
 
+#include "check.hpp"
+
 #include <asio/bind_executor.hpp>
 #include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
 #include <asio/experimental/awaitable_operators.hpp>
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/thread_pool.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/use_future.hpp>
-#include <cstdio>
-#include <cstdlib>
 #include <thread>
-
-#define CHECK(what)                                                                 \
-    do {                                                                            \
-        if (!(what)) {                                                              \
-            std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what); \
-            std::exit(1);                                                           \
-        }                                                                           \
-    } while (0)
 
 using namespace std::chrono_literals;
 using namespace asio::experimental::awaitable_operators;
 
 static constexpr auto token = asio::use_awaitable;
+
+static void run_to_end(asio::io_context &io, asio::awaitable<void> coroutine)
+{
+    bool done = false;
+    asio::co_spawn(io, std::move(coroutine), [&](std::exception_ptr failure) {
+        CHECK(!failure);
+        done = true;
+    });
+    io.run();
+    CHECK(done);
+}
 
 static asio::awaitable<void> tick()
 {
@@ -104,35 +106,11 @@ static void run_in(const zklock::session_options &options, bool dispatched)
     if (dispatched) {
         events.reset(new zklock::asio_dispatcher(session, io.get_executor()));
     }
-    bool done = false;
-    asio::co_spawn(io, use(session, std::this_thread::get_id()), [&](std::exception_ptr failure) {
-        CHECK(!failure);
-        done = true;
+    auto used = [&]() -> asio::awaitable<void> {
+        co_await use(session, std::this_thread::get_id());
         events.reset(); // the loop ends, for nothing else keeps it
-    });
-    io.run();
-    CHECK(done);
-}
-
-// The close of a session, in the loop that dispatches it.
-static void close_in_loop()
-{
-    asio::io_context io;
-    zklock::session session("memory:asio", zklock::dispatched());
-    zklock::asio_dispatcher events(session, io.get_executor());
-    bool done = false;
-    asio::co_spawn(
-        io,
-        [&]() -> asio::awaitable<void> {
-            zklock::mutex mutex(session, "/asio/close");
-            co_await zklock::async_acquire(mutex, 5min, token);
-            co_await zklock::async_close(session, events, 5min, token);
-            CHECK(!mutex.is_held());
-            done = true;
-        },
-        asio::detached);
-    io.run();
-    CHECK(done && session.get() == nullptr);
+    };
+    run_to_end(io, used());
 }
 
 // The verbs of a mutex: their values, and as exceptions what they refuse at once and later.
@@ -172,7 +150,7 @@ static asio::awaitable<void> verbs(zklock::session &session)
 }
 
 // Opened in the loop that dispatches the session: usable at once, connected when it completes. A candidate stands, also
-// when its session is lost, until the operation is cancelled.
+// when its session is lost, until the operation is cancelled. Closed in that loop.
 static asio::awaitable<void> stand(zklock::session &session, zklock::asio_dispatcher &events, std::thread::id home)
 {
     co_await zklock::async_open(session, events, "memory:asio", zklock::dispatched(), token);
@@ -204,13 +182,8 @@ static void open_in_loop()
     asio::io_context io;
     zklock::session session;
     zklock::asio_dispatcher events(io.get_executor());
-    bool done = false;
-    asio::co_spawn(io, stand(session, events, std::this_thread::get_id()), [&](std::exception_ptr failure) {
-        CHECK(!failure);
-        done = true;
-    });
-    io.run();
-    CHECK(done && !session.get());
+    run_to_end(io, stand(session, events, std::this_thread::get_id()));
+    CHECK(!session.get());
 }
 
 // By threads of the session; and what is refused at once.
@@ -218,19 +191,13 @@ static void open_in_threads()
 {
     zklock::session session, refused;
     asio::io_context io;
-    bool done = false;
-    asio::co_spawn(
-        io,
-        [&]() -> asio::awaitable<void> {
-            co_await zklock::async_open(session, "memory:asio", nullptr, token);
-            co_await verbs(session);
-            auto open = zklock::async_open(refused, "nobody:here:at:all", nullptr, token);
-            CHECK(co_await failure_of(std::move(open)) == ZKL_EINVAL && !refused.get());
-            done = true;
-        },
-        asio::detached);
-    io.run();
-    CHECK(done);
+    auto opened = [&]() -> asio::awaitable<void> {
+        co_await zklock::async_open(session, "memory:asio", nullptr, token);
+        co_await verbs(session);
+        auto open = zklock::async_open(refused, "nobody:here:at:all", nullptr, token);
+        CHECK(co_await failure_of(std::move(open)) == ZKL_EINVAL && !refused.get());
+    };
+    run_to_end(io, opened());
     session.close(1min);
 }
 
@@ -257,7 +224,6 @@ int main()
     run_in(zklock::dispatched(), true);
     run_in(zklock::session_options(), false);
     run_in_pool();
-    close_in_loop();
     open_in_loop();
     open_in_threads();
     return 0;
