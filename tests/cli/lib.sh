@@ -96,6 +96,18 @@ await() {
 # thrice CMD...: CMD succeeds, at the third time at the latest. For bounds on time: a machine that stalls misses one by itself.
 thrice() { "$@" || "$@" || "$@"; }
 
+# finds CODE PATTERN CMD...: CMD, which asks a doctor, ends with CODE and prints PATTERN (of grep -E); its output is in $work/out and $work/err. It
+# gives a server two seconds, so in a machine that stalls it asks again, thrice at most.
+found() {
+    local got=0
+    "${@:3}" >"$work/out" 2>"$work/err" || got=$?
+    [ "$got" -eq "$1" ] && { [ -z "$2" ] || grep -qE -- "$2" "$work/out"; }
+}
+finds() {
+    ran=${*:3}
+    if thrice found "$@"; then ok; else bad "'$ran' does not end with $1 and '$2': $(head -c 300 "$work/out" "$work/err")"; fi
+}
+
 # Runs CMD in the background as $pid, with every signal as it is at first: a script's background ignores INT and QUIT.
 background() {
     env --default-signal "$@" &

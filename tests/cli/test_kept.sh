@@ -12,8 +12,7 @@ kept() { # CODE WORD...: the exit code, as the manual page had it
     code "$wanted" zklock "${global[@]}" "$@"
 }
 
-well() { zklock "${global[@]}" doctor >"$work/out" 2>&1; } # a server that stalls for two seconds is not
-true_that "doctor" thrice well
+finds 0 '' zklock "${global[@]}" doctor
 kept 0 run -w 1m --grace 500ms --max-run 1m --report "$work/report" --hook true --metrics "$work/metrics" -E 3 a true
 kept 0 run -c 'exit 0' a
 kept 0 run --command 'exit 0' --revocable --delay-after-crash 1s a

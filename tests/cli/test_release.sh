@@ -117,5 +117,5 @@ if has_kazoo; then
     prints "^BAD  /locks/strayed: $stray is no session's: .*--token [0-9]+ LOCK'"
     code 1 zklock release --force --yes strayed
     code 0 zklock release --force --yes --token "$(sed -n 's/.*--token \([0-9]*\) LOCK.*/\1/p' <(zklock doctor))" strayed
-    code 0 thrice zklock doctor # a server that needs two seconds for an answer is BAD
+    finds 0 '' zklock doctor
 fi

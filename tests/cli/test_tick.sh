@@ -6,15 +6,6 @@ need_sandbox --tick 4s sandbox -C 4lw.commands.whitelist=srvr -C maxSessionTimeo
 same "the sandbox says its tickTime" "$ZKLOCK_TICK" 4000ms
 unset ZKLOCK_TICK
 
-# finds CODE PATTERN CMD...: CMD ends with CODE and prints PATTERN, at the third time at the latest: a server that needs two seconds for an answer
-# is BAD whatever its tickTime.
-found() {
-    local got=0
-    "${@:3}" >"$work/out" 2>"$work/err" || got=$?
-    [ "$got" -eq "$1" ] && grep -qE -- "$2" "$work/out"
-}
-finds() { if thrice found "$@"; then ok; else bad "'${*:3}' does not end with $1 and '$2': $(cat "$work/out" "$work/err")"; fi; }
-
 finds 1 '^BAD .*: tickTime is 4000ms, and --tick says 2000ms: .* use --tick 4000ms, or ZKLOCK_TICK=4000ms$' \
     zklock --session-timeout 20s doctor
 ZKLOCK_TICK=4s finds 0 '^ok .*: tickTime is 4000ms, as the timeouts of two probe sessions show$' zklock --session-timeout 20s doctor
