@@ -74,7 +74,7 @@ public class Meet {
     }
 
     static int whoGo(int round) {
-        return round == rounds - 1 && !recipe.equals("barrier") ? MEMBERS / 2 : MEMBERS;
+        return round == rounds - 1 ? MEMBERS / 2 : MEMBERS;
     }
 
     static void stayOrGo(int round) throws Exception {

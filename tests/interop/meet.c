@@ -18,7 +18,7 @@
 #define LONG 60000 /* ms */
 
 static zkl_session *session;
-static const char *scene, *recipe;
+static const char *scene;
 static int rounds, own;
 static char path[1024];
 
@@ -35,14 +35,9 @@ static void ask(int code, const char *what, const zkl_error *err)
     }
 }
 
-static bool stays(int round)
-{
-    return round == rounds - 1 && own % 2 == 1 && strcmp(recipe, "barrier") != 0;
-}
-
 static int who_go(int round)
 {
-    return round == rounds - 1 && strcmp(recipe, "barrier") != 0 ? MEMBERS / 2 : MEMBERS;
+    return round == rounds - 1 ? MEMBERS / 2 : MEMBERS;
 }
 
 /* --- marks --------------------------------------------------------------------------------------------------------- */
@@ -106,9 +101,9 @@ static void stay_or_go(int round)
     if (round == rounds - 1) {
         printf("waits\n");
         fflush(stdout);
-    }
-    if (stays(round)) {
-        pause();
+        if (own % 2 == 1) {
+            pause();
+        }
     }
 }
 
@@ -178,13 +173,12 @@ int main(int argc, char **argv)
     ask(zkl_session_open(&session, getenv("ZKLOCK_SERVERS"), &options, &err), "open", &err);
     rounds = atoi(argv[2]);
     scene = argv[3];
-    recipe = argv[4];
     own = atoi(argv[5]);
     for (int round = 0; round < rounds; round++) {
         snprintf(path, sizeof path, "%s/%d", argv[1], round);
-        if (strcmp(recipe, "group") == 0) {
+        if (strcmp(argv[4], "group") == 0) {
             meet_in_group(round);
-        } else if (strcmp(recipe, "double") == 0) {
+        } else if (strcmp(argv[4], "double") == 0) {
             meet_at_double_barrier(round);
         } else {
             meet_at_barrier(round);

@@ -35,7 +35,7 @@ def wait_for(what, count, look):
 
 
 def who_go(number):
-    return MEMBERS // 2 if number == rounds - 1 and recipe != "barrier" else MEMBERS
+    return MEMBERS // 2 if number == rounds - 1 else MEMBERS
 
 
 def stay_or_go(number):
