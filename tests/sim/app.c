@@ -16,11 +16,6 @@ static void thread_in(struct sim *s, int client, int thread, int64_t delay)
     sim_arm(s, SLOT_THREAD + client * SIM_THREADS + thread, delay < 0 ? SIM_NEVER : sim_now(s) + delay);
 }
 
-static struct sim_thread *thread_of(struct sim *s, const struct sim_attempt *attempt)
-{
-    return &s->clients[attempt->client].threads[attempt->thread];
-}
-
 static const struct sim_acquire *next_of(const struct sim *s, int client, int thread)
 {
     int wanted = s->clients[client].threads[thread].next;
@@ -66,7 +61,7 @@ static void end(struct sim_attempt *attempt, enum sim_attempt_state state)
 
 static void over(struct sim *s, struct sim_attempt *attempt)
 {
-    int current = thread_of(s, attempt)->attempt;
+    int current = s->clients[attempt->client].threads[attempt->thread].attempt;
     end(attempt, SIM_OVER);
     attempt->ended = sim_now(s);
     if (current >= 0 && &s->attempts[current] == attempt) {

@@ -268,13 +268,6 @@ void sim_handle_close(struct sim *s, int client)
     arm(s, client, SIM_NEVER);
 }
 
-static void ping(struct sim *s, int client)
-{
-    struct sim_handle *handle = handle_of(s, client);
-    sim_conn_send(s, handle->conn, sim_message_new(s, SIM_MSG_PING));
-    handle->last_sent = sim_now(s);
-}
-
 void sim_handle_due(struct sim *s, int client)
 {
     struct sim_handle *handle = handle_of(s, client);
@@ -294,7 +287,8 @@ void sim_handle_due(struct sim *s, int client)
         return;
     }
     if (handle->count == 0 && sim_now(s) - handle->last_sent >= timeout_of(s, client) / 3) {
-        ping(s, client);
+        sim_conn_send(s, handle->conn, sim_message_new(s, SIM_MSG_PING));
+        handle->last_sent = sim_now(s);
     }
     int64_t due = handle->last_received + patience;
     int64_t next_ping = handle->last_sent + timeout_of(s, client) / 3;

@@ -182,7 +182,7 @@ static bool stands_before(const char *name, int64_t number)
 
 int sim_ahead(const struct sim *s, int own, int64_t zxid, int64_t number, bool of_others)
 {
-    int dir = s->paths[s->nodes[own].path].parent;
+    int dir = sim_dir_of(s, own);
     SIM_EACH_CHILD (s, node, dir, zxid) {
         bool counts = !of_others || s->nodes[node].owner != s->nodes[own].owner;
         if (counts && stands_before(sim_node_name(s, node), number)) {
@@ -601,7 +601,7 @@ static void check_order(struct sim *s, int client, int own)
     SIM_EACH_ATTEMPT (s, before) {
         int node = before->node[0];
         if (!was_alone(s, before, client) || s->nodes[node].czxid >= s->nodes[own].czxid ||
-            s->paths[s->nodes[node].path].parent != s->paths[s->nodes[own].path].parent || !sim_stands(s, node) ||
+            sim_dir_of(s, node) != sim_dir_of(s, own) || !sim_stands(s, node) ||
             delete_is_sent(s, client, s->nodes[node].path)) {
             continue;
         }
@@ -704,8 +704,7 @@ static bool is_place_of(const struct sim *s, const struct sim_attempt *attempt, 
     int32_t number = sim_node_number(s, node);
     for (int seat = 0; seat < attempt->seats; seat++) {
         int own = attempt->node[seat];
-        if (own >= 0 && s->nodes[own].owner == s->nodes[node].owner &&
-            s->paths[s->nodes[own].path].parent == s->paths[s->nodes[node].path].parent &&
+        if (own >= 0 && s->nodes[own].owner == s->nodes[node].owner && sim_dir_of(s, own) == sim_dir_of(s, node) &&
             sim_node_number(s, own) == number) {
             return true;
         }

@@ -27,7 +27,7 @@ static bool crashed(struct sim *s, const struct sim_attempt *attempt)
         sim_stands(s, attempt->node[0]) || was_never_first(s, attempt)) {
         return false;
     }
-    int directory = sim_node_at(s, s->paths[s->nodes[attempt->node[0]].path].parent, sim_committed_zxid(s));
+    int directory = sim_node_at(s, sim_dir_of(s, attempt->node[0]), sim_committed_zxid(s));
     return directory >= 0 && s->nodes[directory].czxid < s->nodes[attempt->node[0]].czxid;
 }
 

@@ -167,7 +167,7 @@ bool sim_semaphore_has(const struct sim_attempt *attempt, const char *node)
  * its name yet. */
 bool sim_semaphore_hit(const struct sim *s, const struct sim_attempt *attempt, int node)
 {
-    int dir = s->paths[s->nodes[node].path].parent;
+    int dir = sim_dir_of(s, node);
     if (!attempt->semaphore || s->nodes[node].owner < 0 ||
         strcmp(s->paths[dir].text, sim_semaphore_folder(attempt->path, true)) != 0) {
         return false;

@@ -250,6 +250,12 @@ static inline int sim_master_of(const struct sim *s, int server)
     return s->servers[server].master >= 0 ? s->servers[server].master : s->leader;
 }
 
+/* The path in which the node stands. */
+static inline int sim_dir_of(const struct sim *s, int node)
+{
+    return s->paths[s->nodes[node].path].parent;
+}
+
 /* It is there, for all that is committed. */
 static inline bool sim_stands(const struct sim *s, int node)
 {

@@ -35,7 +35,7 @@ static int64_t end_of(const struct sim *s, int64_t to)
 static bool is_first_at(const struct sim *s, int own, int64_t zxid, bool of_others)
 {
     int32_t place = sim_node_number(s, own);
-    int dir = s->paths[s->nodes[own].path].parent;
+    int dir = sim_dir_of(s, own);
     SIM_EACH_CHILD (s, node, dir, zxid) {
         struct zkl__name name = zkl__name_parse(sim_node_name(s, node));
         if (node != own && !s->nodes[node].by_stranger && name.kind != ZKL_KIND_FOREIGN &&
@@ -49,7 +49,7 @@ static bool is_first_at(const struct sim *s, int own, int64_t zxid, bool of_othe
 
 bool sim_was_first(const struct sim *s, int node, int64_t from, int64_t to, bool of_others)
 {
-    int dir = s->paths[s->nodes[node].path].parent;
+    int dir = sim_dir_of(s, node);
     to = end_of(s, to);
     bool first = is_first_at(s, node, from, of_others);
     for (int64_t at = next_change(s, dir, from, to); at && !first; at = next_change(s, dir, at, to)) {

@@ -299,7 +299,7 @@ static bool is_slow(const struct sim_plan *plan)
     return plan->slow_once_in > 0 || (plan->scheduler == SIM_PCT && plan->observers > 0);
 }
 
-bool is_quiet(const struct sim *s, int64_t ns)
+bool is_quiet_for(const struct sim *s, int64_t ns)
 {
     return s->faults.healed && !is_slow(s->plan) && sim_now(s) - s->judge.unrest > ns;
 }
@@ -309,6 +309,11 @@ int64_t quiet_time(const struct sim *s)
     return 2 * s->plan->timeout + 5 * SIM_SECOND; /* what was refused is tried again after two seconds */
 }
 
+bool is_quiet(const struct sim *s)
+{
+    return is_quiet_for(s, quiet_time(s));
+}
+
 bool turn_await_quiet(struct turn *turn)
 {
     int64_t limit = sim_now(turn->s) + turn->s->plan->heal + 4 * quiet_time(turn->s);
@@ -316,8 +321,8 @@ bool turn_await_quiet(struct turn *turn)
         return false;
     }
     turn->s->judge.unrest = sim_now(turn->s); /* what we have just asked for shows nowhere yet */
-    while (!is_quiet(turn->s, quiet_time(turn->s)) && sim_now(turn->s) < limit) {
+    while (!is_quiet(turn->s) && sim_now(turn->s) < limit) {
         fiber_sleep(quiet_time(turn->s) / 8);
     }
-    return is_quiet(turn->s, quiet_time(turn->s));
+    return is_quiet(turn->s);
 }

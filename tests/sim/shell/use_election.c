@@ -79,7 +79,7 @@ static void check_seen(const struct turn *turn, const zkl_lock *election)
 {
     char name[ZKL__NAME_MAX];
     const char *mine = seen[turn->client][turn->thread];
-    if (turn->observes && is_quiet(turn->s, quiet_time(turn->s)) && zkl_lock_node(election, name, sizeof name) > 0 &&
+    if (turn->observes && is_quiet(turn->s) && zkl_lock_node(election, name, sizeof name) > 0 &&
         zkl_lock_is_held(election) && strcmp(name, mine) != 0) {
         sim_fail_of(turn, "observed", "leads, all is quiet, and its observer sees %s", *mine ? mine : "nobody");
     }

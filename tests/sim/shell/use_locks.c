@@ -39,7 +39,7 @@ static void check_asked(const struct locked *locked)
     int64_t now = sim_committed_zxid(s);
     bool deaf = s->plan->hides[locked->turn->client] == SIM_NOBODY; /* who may not read its node hears of no request */
     if (!locked->listens || deaf || locked->asked || zkl_lock_node(locked->lock, name, sizeof name) == 0 ||
-        !is_quiet(s, 2 * s->tick)) {
+        !is_quiet_for(s, 2 * s->tick)) {
         return;
     }
     const struct sim_value *value = sim_value_at(s, sim_node_at(s, sim_path_of(s, locked->turn->path, name), now), now);

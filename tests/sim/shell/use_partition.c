@@ -125,11 +125,11 @@ static void answer_those(struct member *me, bool all)
 static bool work_on(struct member *me, int64_t until, bool ends_when_quiet)
 {
     struct turn *turn = me->turn;
-    while (sim_now(turn->s) < until && !(ends_when_quiet && is_quiet(turn->s, quiet_time(turn->s)))) {
+    while (sim_now(turn->s) < until && !(ends_when_quiet && is_quiet(turn->s))) {
         fiber_sleep(turn->s->plan->tick / 4);
         answer_those(me, false);
     }
-    return is_quiet(turn->s, quiet_time(turn->s));
+    return is_quiet(turn->s);
 }
 
 static bool await_quiet(struct member *me)
@@ -164,7 +164,7 @@ static void check_shares(struct turn *turn)
             sim_fail_of(turn, "shares", "was not told that it lost %s, and all is quiet", names[i]);
         }
     }
-    if (!is_quiet(turn->s, quiet_time(turn->s))) {
+    if (!is_quiet(turn->s)) {
         return; /* one has left while we asked what is owned */
     }
     int expected = (int)sim_min(allowed, PIECES);

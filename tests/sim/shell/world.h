@@ -203,9 +203,10 @@ void turn_hold(struct turn *turn);
 /* The object is freed as it is, without a release. */
 bool turn_frees(const struct turn *turn);
 /* Faults are healed, everybody is connected, and nothing has changed on the servers for so long. */
-bool is_quiet(const struct sim *s, int64_t ns);
-/* Long enough for whatever follows from the last change. */
+bool is_quiet_for(const struct sim *s, int64_t ns);
+/* Long enough for whatever follows from the last change; and so long. */
 int64_t quiet_time(const struct sim *s);
+bool is_quiet(const struct sim *s);
 /* Waits until it is so. False: it does not become so. */
 bool turn_await_quiet(struct turn *turn);
 /* The last zxid that the process has seen: older it sees nothing. */
