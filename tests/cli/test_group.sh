@@ -37,9 +37,7 @@ same "what the keeper says" "$(cat "$work/said")" "zklock: zklock has ended: sto
 mkfifo "$work/full"
 exec 7<>"$work/full"
 dd if=/dev/zero of="$work/full" oflag=nonblock bs=4096 count=1000 2>/dev/null
-export PIDS=$work/unread.pids
-background zklock --session-timeout 20s run unread bash -c "$stubborn" 2>&7
-await "all of CMD" lines "$PIDS" 3
+start_stubborn unread 2>&7
 kill -KILL "$pid"
 await "all of CMD to die after zklock, unread" all_gone "$PIDS"
 exec 7>&-
@@ -52,9 +50,7 @@ true_that "nobody is left after the keeper" all_gone "$PIDS"
 patience_ms=12000 await "released after the keeper's death" queued unkept 0
 
 # The keeper stopped, and the lock lost: zklock sees to CMD itself, also when more signals came for CMD than the keeper has room for.
-export PIDS=$work/frozen.pids
-background zklock --session-timeout 20s run frozen bash -c "$stubborn"
-await "all of CMD" lines "$PIDS" 3
+start_stubborn frozen
 kill -STOP "$(keeper_of "$pid")"
 for _ in $(seq 200); do
     kill -WINCH "$pid"
