@@ -414,7 +414,7 @@ static void many_commits(void)
     free(all);
 }
 
-static void hold_with_states(void)
+static void many_losses(void)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.state_fn = on_state;
@@ -422,11 +422,6 @@ static void hold_with_states(void)
     acquire_locks();
     await_events(count);
     begin_phases();
-}
-
-static void many_losses(void)
-{
-    hold_with_states();
     must(zkl_testing_cut(session, &err));
     await_events(count);
     phase("jeopardy");

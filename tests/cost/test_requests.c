@@ -252,10 +252,6 @@ static void far_holder_before(void)
 {
     rival_before(far);
 }
-static void near_holder_before(void)
-{
-    rival_before(near);
-}
 static void lock_try(void)
 {
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EBUSY);
@@ -280,7 +276,7 @@ static void careful_queued_before(void)
 }
 static void queued_near_before(void)
 {
-    near_holder_before();
+    rival_before(near);
     waiter_queue(&waiter, lock, SOON);
 }
 static void lock_hand_over(void)
@@ -550,12 +546,6 @@ static struct passed passed_since(struct passed before, struct proxy *proxy, zkl
                            .unanswered = before.unanswered};
 }
 
-/* Not exactly two: on a busy machine the holder has been watching its own node, too. */
-static void await_watches(void)
-{
-    ASSERT_EVENTUALLY(wire_counter("zk_watch_count\t") >= 2);
-}
-
 /* For one session timeout: a heartbeat each twelfth of it while held, which takes the place of the syncs; a sync each sixth and nothing
  * written while waiting. One more of each, for where the time was cut. */
 TEST(test_time)
@@ -567,7 +557,8 @@ TEST(test_time)
     acquire(second);
     lock = lock_at(others, "/cost/lock");
     waiter_queue(&waiter, lock, SOON);
-    await_watches();
+    /* Not exactly two: on a busy machine the holder has been watching its own node, too. */
+    ASSERT_EVENTUALLY(wire_counter("zk_watch_count\t") >= 2);
     int64_t began = now_ms();
     struct passed held = passed(holder, holders), waited = passed(other, others);
     poll(NULL, 0, SHORT);
