@@ -59,15 +59,14 @@ static void arena_close(struct arena *arena)
 }
 
 /* What the server tells of a znode that may not be read: its version's rules, for the models. */
-static enum zkl__memory_rules rules_of_server(const struct options *options)
+static enum zkl__memory_rules rules_of_server(struct ensemble *ensemble)
 {
-    bool new = options->servers > 0 && ensemble_version() >= 30902;
-    return new ? ZKL__RULES_EXISTS_NEEDS_READ : ZKL__RULES_EVENTS_NEED_READ;
+    int version = ensemble ? ensemble_version(ensemble) : 0;
+    return version >= 30902 ? ZKL__RULES_EXISTS_NEEDS_READ : ZKL__RULES_EVENTS_NEED_READ;
 }
 
 static bool arena_open(struct arena *arena)
 {
-    enum zkl__memory_rules rules = rules_of_server(arena->options);
     struct ensemble_options how = {.servers = arena->options->servers,
                                    .java = "-Dznode.container.checkIntervalMs=86400000"};
     struct world_plan plan = {.chroot = ""};
@@ -78,6 +77,9 @@ static bool arena_open(struct arena *arena)
         if (!arena->ensemble) {
             return false;
         }
+    }
+    enum zkl__memory_rules rules = rules_of_server(arena->ensemble);
+    if (arena->ensemble) {
         arena->worlds[REAL] = world_of_store(ensemble_servers(arena->ensemble), rules);
     }
     arena->worlds[MEMORY] = world_of_store("memory:conformance", rules);

@@ -46,7 +46,7 @@ static bool stays_calm(struct queue_of *q, int64_t ms, int64_t *least)
         *least = left < *least ? left : *least;
         calm = calm && zkl_lock_state(q->locks[0]) == ZKL_STATE_HELD && !atomic_load(&q->waiters[1].done);
     } while (look_again(end));
-    return calm && heard_count(&q->heard, ZKL_STATE_JEOPARDY) == 0 && heard_count(&q->heard, ZKL_STATE_LOST) == 0;
+    return calm && heard_when(&q->heard, ZKL_STATE_JEOPARDY, 0) == 0 && heard_when(&q->heard, ZKL_STATE_LOST, 0) == 0;
 }
 
 static void end_scene(struct queue_of *q)

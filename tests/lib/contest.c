@@ -104,39 +104,15 @@ int waiter_end(struct waiter *waiter)
 void heard_fn(zkl_lock *lock, zkl_state state, void *arg)
 {
     struct heard *heard = arg;
+    long long never = 0;
     (void)lock;
-    pthread_mutex_lock(&heard->mutex);
-    if (heard->count < HEARD_MAX) {
-        heard->all[heard->count].state = state;
-        heard->all[heard->count++].at_ns = boot_ns();
-    }
-    pthread_mutex_unlock(&heard->mutex);
-}
-
-/* How often; *at_ns is when first. */
-static size_t heard_look(struct heard *heard, zkl_state state, int64_t *at_ns)
-{
-    size_t count = 0;
-    pthread_mutex_lock(&heard->mutex);
-    for (size_t i = 0; i < heard->count; i++) {
-        if (heard->all[i].state == state && count++ == 0) {
-            *at_ns = heard->all[i].at_ns;
-        }
-    }
-    pthread_mutex_unlock(&heard->mutex);
-    return count;
-}
-
-size_t heard_count(struct heard *heard, zkl_state state)
-{
-    int64_t at_ns;
-    return heard_look(heard, state, &at_ns);
+    atomic_compare_exchange_strong(&heard->first_ns[state], &never, boot_ns());
 }
 
 int64_t heard_when(struct heard *heard, zkl_state state, int64_t timeout_ms)
 {
-    int64_t at_ns = 0;
-    return WITHIN(timeout_ms, heard_look(heard, state, &at_ns) > 0) ? at_ns : 0;
+    (void)WITHIN(timeout_ms, atomic_load(&heard->first_ns[state]) > 0);
+    return atomic_load(&heard->first_ns[state]);
 }
 
 /* --- the queue ------------------------------------------------------------------------------------------------------- */
@@ -211,7 +187,7 @@ void queue_join(struct queue_of *q)
 
 void queue_up(struct queue_of *q, const struct field *field, const char *path, int count)
 {
-    *q = (struct queue_of){.field = *field, .path = path, .heard = HEARD_INIT};
+    *q = (struct queue_of){.field = *field, .path = path};
     while (q->count < count) {
         queue_join(q);
     }

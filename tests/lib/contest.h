@@ -42,24 +42,12 @@ int waiter_end(struct waiter *waiter);
 
 /* --- what a lock's state callback was told ----------------------------------------------------------------------------- */
 
-#define HEARD_MAX 64
-
+/* When each state was told first, CLOCK_BOOTTIME; 0: never. */
 struct heard {
-    pthread_mutex_t mutex;
-    size_t count;
-    struct {
-        zkl_state state;
-        int64_t at_ns; /* CLOCK_BOOTTIME */
-    } all[HEARD_MAX];
+    atomic_llong first_ns[ZKL_STATE_LOST + 1];
 };
 
-#define HEARD_INIT                         \
-    {                                      \
-        .mutex = PTHREAD_MUTEX_INITIALIZER \
-    }
-
 void heard_fn(zkl_lock *lock, zkl_state state, void *heard);
-size_t heard_count(struct heard *heard, zkl_state state);
 /* When it was told first; 0: not within timeout_ms. */
 int64_t heard_when(struct heard *heard, zkl_state state, int64_t timeout_ms);
 

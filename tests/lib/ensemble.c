@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <glob.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -58,19 +57,6 @@ const char *ensemble_jars(void)
 {
     const char *jars = getenv("ZKLOCK_TEST_JARS");
     return jars && *jars ? jars : INSTALLED_JARS;
-}
-
-int ensemble_version(void)
-{
-    char pattern[TEXT_MAX + 32];
-    glob_t found = {0};
-    int major = 0, minor = 0, patch = 0;
-    snprintf(pattern, sizeof pattern, "%s/zookeeper-[0-9]*.jar", ensemble_jars());
-    if (glob(pattern, 0, NULL, &found) == 0) {
-        sscanf(strrchr(found.gl_pathv[0], '/'), "/zookeeper-%d.%d.%d", &major, &minor, &patch);
-    }
-    globfree(&found);
-    return (major * 100 + minor) * 100 + patch;
 }
 
 static bool jars_complete(const char *jars)
@@ -344,6 +330,15 @@ static bool answers_with(struct ensemble *e, int i, const char *word, const char
 bool ensemble_ask_until(struct ensemble *e, int i, const char *word, const char *text, bool want, int64_t timeout_ms)
 {
     return WITHIN(timeout_ms, answers_with(e, i, word, text, want));
+}
+
+int ensemble_version(struct ensemble *e)
+{
+    int major = 0, minor = 0, patch = 0;
+    char *answer = ensemble_ask(e, 0, "srvr");
+    sscanf(answer ? answer : "", "Zookeeper version: %d.%d.%d", &major, &minor, &patch);
+    free(answer);
+    return (major * 100 + minor) * 100 + patch;
 }
 
 int ensemble_leader(struct ensemble *e)

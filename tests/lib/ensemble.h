@@ -34,8 +34,6 @@ struct ensemble_options {
 bool ensemble_available(void);
 /* The folder of the jars that servers are started from: $ZKLOCK_TEST_JARS, or the installed ones'. */
 const char *ensemble_jars(void);
-/* Of the server in it, by its jar's name: 3.9.3 is 30903; 0: there is none. */
-int ensemble_version(void);
 /* Returns when every server serves. NULL: it does not. options may be NULL. */
 struct ensemble *ensemble_start(const struct ensemble_options *options);
 /* Kills what runs, removes the data. NULL is fine. */
@@ -58,6 +56,8 @@ bool ensemble_restart(struct ensemble *e, int i);
 bool ensemble_restart_with_jars(struct ensemble *e, int i, const char *jars);
 /* Waits until all that run serve, with a leader if there are several. */
 bool ensemble_wait(struct ensemble *e, int64_t timeout_ms);
+/* Of server 0: 3.9.3 is 30903. */
+int ensemble_version(struct ensemble *e);
 /* Who leads (0 when alone); -1: nobody at the moment. */
 int ensemble_leader(struct ensemble *e);
 
