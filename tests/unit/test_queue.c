@@ -206,7 +206,7 @@ TEST_WITH_SESSIONS(test_only_a_holder_that_listens_hears_it)
 {
     for (int i = 0; i < handle_recipe_count; i++) {
         bool semaphore = handle_recipes[i].recipe == ZKL_RECIPE_SEMAPHORE;
-        for (int listens = 0; listens <= !semaphore; listens++) {
+        for (int listens = 0; listens <= (semaphore ? 0 : 1); listens++) {
             struct mailbox requests = MAILBOX_INIT;
             char path[64], queue[80];
             zkl_error err = {0};
