@@ -75,12 +75,26 @@ type_when_stopped() { await "CMD is stopped" grep -q 'stopped by SIGSTOP' "$work
 : >"$work/said"
 same "Ctrl-C at a CMD that is stopped" "$(type_when_stopped '\003' |
     on_terminal "zklock run x sh -c 'kill -STOP \$\$' 2>$work/said; echo code \$?" | tr -d '\r' | tail -1 | sed 's|^^C||')" "code 130"
-# hold in the background reads nothing that is typed.
+# hold in the background reads nothing that is typed, however often it looks: a read would stop it.
 rm -f "$work/up"
 cat >"$work/job" <<'EOF'
 set -m
-zklock hold --for 1s x >"$UP" &
+zklock hold x >"$UP" &
+echo $! >"$UP.pid"
 wait $!
 echo "code $?"
 EOF
-same "hold in the background" "$(type_when_up 'typed\n' | UP=$work/up on_terminal "bash $work/job" | tr -d '\r' | tail -1)" "code 0"
+switches() { awk '$1 == "voluntary_ctxt_switches:" { print $2 }' "/proc/$1/status"; }
+looked() { [ ! -e "/proc/$1" ] || [ "$(switches "$1")" -ge "$2" ]; } # one that was stopped ends with its shell
+type_and_end() {
+    local pid
+    type_when_up 'typed\n'
+    await "an echo of what is typed" grep -q typed "$work/seen" >&2
+    pid=$(cat "$work/up.pid")
+    await "two looks of hold" looked "$pid" $(($(switches "$pid") + 2)) >&2
+    kill "$pid"
+}
+: >"$work/seen"
+# shellcheck disable=SC2094 # one side reads what the other one writes: that is the point
+type_and_end | UP=$work/up on_terminal "bash $work/job" >>"$work/seen"
+same "hold in the background" "$(tr -d '\r' <"$work/seen" | tail -1)" "code 143"
