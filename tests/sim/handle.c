@@ -104,9 +104,6 @@ static void tell_reply(struct sim *s, int client, const struct sim_message *mess
         reply.children = children;
         reply.child_count = list_children(s, asked->path, message->zxid, children);
         note_shown(s, client, asked->path, message->zxid, true);
-        if (s->shell) {
-            s->shell->listed(s, client, asked->path, message->zxid);
-        }
     }
     if (asked->op == ZKL__OP_MULTI && message->parts >= 0) {
         reply.part_count = message->part_count;

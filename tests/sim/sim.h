@@ -64,7 +64,6 @@ struct sim_shell {
     void (*event)(struct sim *s, int client, const struct zkl__event *event);
     bool (*done)(const struct sim *s);
     void (*judge)(struct sim *s);
-    void (*listed)(struct sim *s, int client, int path, int64_t zxid); /* it is shown the children of a path */
 };
 
 struct sim {

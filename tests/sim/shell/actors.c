@@ -238,4 +238,4 @@ static void begin(struct sim *s)
     }
 }
 
-const struct sim_shell actors_shell = {begin, start, stop, due, store_event, done, judge, past_note_list};
+const struct sim_shell actors_shell = {begin, start, stop, due, store_event, done, judge};

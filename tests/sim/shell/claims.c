@@ -110,21 +110,6 @@ bool past_missing(struct sim *s, const char *path, int64_t from, int64_t to)
     return !there;
 }
 
-/* --- what a client was shown ------------------------------------------------------------------------------------------ */
-
-static int64_t listed[SIM_CLIENTS][SIM_PATHS];
-
-void past_note_list(struct sim *s, int client, int path, int64_t zxid)
-{
-    (void)s;
-    listed[client][path] = zxid;
-}
-
-int64_t past_listed(int client, int path)
-{
-    return listed[client][path];
-}
-
 int past_node_of(const struct sim *s, int64_t czxid)
 {
     for (int node = s->node_count - 1; node >= 0; node--) {
@@ -145,7 +130,6 @@ void claims_begin(void)
 {
     memset(used, 0, sizeof used);
     memset(granted, 0, sizeof granted);
-    memset(listed, 0, sizeof listed);
     count = 0;
 }
 

@@ -257,9 +257,8 @@ static void resize(struct turn *turn)
 static void check_lease(const struct turn *turn, int64_t token)
 {
     int node = past_node_of(turn->s, token);
-    int dir = node < 0 ? -1 : turn->s->paths[turn->s->nodes[node].path].parent;
     if (node >= 0 && processes[turn->client].semaphores[turn->plan->path] == 1 &&
-        turn->s->nodes[node].dzxid <= past_listed(turn->client, dir)) {
+        turn->s->nodes[node].dzxid <= turn->s->clients[turn->client].leases_zxid[turn->plan->path]) {
         sim_fail_of(turn, "token", "is granted, and the list it was shown last lacks its lease");
     }
 }

@@ -81,10 +81,6 @@ bool past_sign(struct sim *s, const char *dir, int64_t after);
 /* The node that was made by this transaction, -1: none. */
 int past_node_of(const struct sim *s, int64_t czxid);
 
-/* The list of this directory's children that a client was shown last. */
-void past_note_list(struct sim *s, int client, int path, int64_t zxid);
-int64_t past_listed(int client, int path);
-
 /* claims.c: who says that he holds what. */
 enum { PIECES = 3, RESOURCES = 16 };
 struct claim {
