@@ -71,7 +71,7 @@ static void open_session(struct sim *s, int client)
     options.log_payload = (void *)(intptr_t)client;
     options.log_level = ZKL_LOG_DEBUG;
     while (zkl_session_open(&actors[client].session, "sim", &options, NULL) != ZKL_OK) {
-        memset(processes[client].starts, 0, sizeof processes[client].starts);
+        processes[client].threads = false;
         fiber_sleep(100 * SIM_MS);
     }
     actors[client].opened = true;
@@ -138,7 +138,7 @@ static void close_session(struct sim *s, int client)
     actor->closed = true;
 }
 
-static void live(void *arg)
+static void *live(void *arg)
 {
     int number = (int)(intptr_t)arg;
     int client = number / SIM_THREADS, thread = number % SIM_THREADS;
@@ -163,6 +163,7 @@ static void live(void *arg)
     if (thread == 0) {
         close_session(s, client);
     }
+    return NULL;
 }
 
 static bool start(struct sim *s, int client)

@@ -1,11 +1,8 @@
 /* fiber.c - the threads of a simulated process, and over them thread.h, alarm.h and what of pthread the library calls besides (the linker's
  * --wrap). */
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/types.h>
 #include <ucontext.h>
-#include <zklock/error.h>
 
 #include "world.h"
 #include "alarm.h"
@@ -17,7 +14,7 @@ struct fiber {
     void *stack;
     bool used, finished;
     int client, slot;
-    void (*run)(void *);
+    void *(*run)(void *);
     void *arg;
     const void *waits_for;
 };
@@ -52,8 +49,8 @@ void fiber_begin(struct sim *s)
     chances = 0;
     owners = 0;
     memset(processes, 0, sizeof processes);
-    for (int i = 0; i < FIBERS; i++) {
-        fibers[i].used = false;
+    SIM_EACH (it, fibers, FIBERS) {
+        it->used = false;
     }
 }
 
@@ -62,18 +59,16 @@ static void body(void)
     struct fiber *it = &fibers[current];
     it->run(it->arg);
     it->finished = true;
-    fiber_wake(it);
-    swapcontext(&it->context, &scheduler);
+    fiber_wake(it); /* then on to uc_link */
 }
 
-int fiber_start(int client, int slot, void (*run)(void *), void *arg)
+int fiber_start(int client, int slot, void *(*run)(void *), void *arg)
 {
-    int index = 0;
-    while (index < FIBERS && fibers[index].used) {
-        index++;
+    struct fiber *it = fibers;
+    while (it->used) {
+        it++;
+        assert(it < fibers + FIBERS);
     }
-    assert(index < FIBERS);
-    struct fiber *it = &fibers[index];
     void *stack = it->stack ? it->stack : malloc(STACK);
     *it = (struct fiber){.stack = stack, .used = true, .client = client, .slot = slot, .run = run, .arg = arg};
     getcontext(&it->context);
@@ -82,23 +77,18 @@ int fiber_start(int client, int slot, void (*run)(void *), void *arg)
     it->context.uc_link = &scheduler;
     makecontext(&it->context, body, 0);
     sim_arm(world, slot, sim_now(world));
-    return index;
-}
-
-static void go_on(int index)
-{
-    assert(current < 0);
-    current = index;
-    swapcontext(&scheduler, &fibers[index].context);
-    current = -1;
+    return (int)(it - fibers);
 }
 
 void fiber_due(int slot)
 {
     sim_arm(world, slot, SIM_NEVER);
-    for (int i = 0; i < FIBERS; i++) {
-        if (fibers[i].used && !fibers[i].finished && fibers[i].slot == slot) {
-            go_on(i);
+    SIM_EACH (it, fibers, FIBERS) {
+        if (it->used && !it->finished && it->slot == slot) {
+            assert(current < 0);
+            current = (int)(it - fibers);
+            swapcontext(&scheduler, &it->context);
+            current = -1;
             return;
         }
     }
@@ -106,10 +96,10 @@ void fiber_due(int slot)
 
 void fiber_drop(int client)
 {
-    for (int i = 0; i < FIBERS; i++) {
-        if (fibers[i].used && fibers[i].client == client) {
-            fibers[i].used = false;
-            sim_clock_set(&world->clock, fibers[i].slot, SIM_NEVER);
+    SIM_EACH (it, fibers, FIBERS) {
+        if (it->used && it->client == client) {
+            it->used = false;
+            sim_clock_set(&world->clock, it->slot, SIM_NEVER);
         }
     }
 }
@@ -137,8 +127,7 @@ void fiber_wait(const void *what, int64_t deadline)
 /* Whoever wakes up does so a little later, each in its own time. */
 void fiber_wake(const void *what)
 {
-    for (int i = 0; i < FIBERS; i++) {
-        struct fiber *it = &fibers[i];
+    SIM_EACH (it, fibers, FIBERS) {
         if (it->used && !it->finished && it->waits_for == what) {
             it->waits_for = NULL;
             uint64_t roll = dice_at(world->seed, (uint64_t)it->slot + 500, world->steps);
@@ -161,33 +150,20 @@ static void fiber_preempt(void)
 
 int64_t zkl__clock_now(void)
 {
-    return sim_local(fiber_world(), fiber_client(), sim_now(fiber_world()));
+    return sim_local(world, fiber_client(), sim_now(world));
 }
 
 /* --- threads --------------------------------------------------------------------------------------------------------- */
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* of what the linker puts in the place of another */
 
-static void run_start(void *arg)
-{
-    struct start *start = arg;
-    start->run(start->arg);
-}
-
 /* The library starts two: for its alarms, and for callbacks. */
-static int free_slot(int client)
-{
-    int slot = SLOT_FIBER + 2 * client;
-    return processes[client].starts[0].run ? slot + 1 : slot;
-}
-
 int zkl__thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
 {
     int client = fiber_client();
-    int slot = free_slot(client);
-    struct start *start = &processes[client].starts[slot - SLOT_FIBER - 2 * client];
-    *start = (struct start){run, arg};
-    *thread = (pthread_t)(fiber_start(client, slot, run_start, start) + 1);
+    int slot = SLOT_FIBER + 2 * client + processes[client].threads;
+    processes[client].threads = true;
+    *thread = (pthread_t)(fiber_start(client, slot, run, arg) + 1);
     return ZKL_OK;
 }
 
@@ -219,19 +195,6 @@ void zkl__cancel_allow(void) {}
 
 /* --- mutexes: nobody is switched away while he has one ---------------------------------------------------------------- */
 
-int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attr)
-{
-    (void)attr;
-    memset(mutex, 0, sizeof *mutex);
-    return 0;
-}
-
-int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex)
-{
-    (void)mutex;
-    return 0;
-}
-
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 {
     (void)mutex;
@@ -254,7 +217,7 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
 
 int zkl__signal_init(struct zkl__signal *signal)
 {
-    memset(signal, 0, sizeof *signal);
+    (void)signal;
     return ZKL_OK;
 }
 
@@ -283,27 +246,6 @@ void zkl__signal_wait(struct zkl__signal *signal, pthread_mutex_t *mutex, int64_
 
 /* --- alarms: one thread that rings what is due ------------------------------------------------------------------------- */
 
-/* A list by the first children, the latest at its head: of alarms at one time the last to be set rings first. */
-static struct zkl__timer **earliest(struct zkl__alarms *alarms)
-{
-    struct zkl__timer **first = NULL;
-    for (struct zkl__timer **at = &alarms->timers.root; *at; at = &(*at)->child[0]) {
-        if (!first || (*at)->at < (*first)->at) {
-            first = at;
-        }
-    }
-    return first;
-}
-
-/* Whoever rings again and again at one moment keeps the mutex for ever. */
-static bool is_stuck(int *rings, int64_t *last)
-{
-    int64_t now = sim_now(fiber_world());
-    *rings = now == *last ? *rings + 1 : 0;
-    *last = now;
-    return *rings > 1000;
-}
-
 static void *ring_all(void *arg)
 {
     struct zkl__alarms *alarms = arg;
@@ -311,17 +253,18 @@ static void *ring_all(void *arg)
     int64_t last = 0;
     pthread_mutex_lock(alarms->mutex);
     while (!alarms->stop) {
-        struct zkl__timer **at = earliest(alarms);
-        if (at && (*at)->at <= zkl__clock_now()) {
-            struct zkl__alarm *alarm = (struct zkl__alarm *)*at;
+        if (zkl__timers_next(&alarms->timers) <= zkl__clock_now()) {
+            struct zkl__alarm *alarm = (struct zkl__alarm *)alarms->timers.root;
             zkl__alarms_unset(alarms, alarm);
             alarm->ring(alarm->owner);
-            if (is_stuck(&rings, &last)) {
-                sim_fail(fiber_world(), "liveness", "the alarms of %d ring without end", fiber_client());
+            rings = sim_now(world) == last ? rings + 1 : 0;
+            last = sim_now(world);
+            if (rings > 1000) { /* it keeps the mutex for ever */
+                sim_fail(world, "liveness", "the alarms of %d ring without end", fiber_client());
                 zkl__signal_wait((struct zkl__signal *)alarms, alarms->mutex, zkl__clock_now() + SIM_SECOND);
             }
         } else {
-            zkl__signal_wait((struct zkl__signal *)alarms, alarms->mutex, at ? (*at)->at : INT64_MAX);
+            zkl__signal_wait((struct zkl__signal *)alarms, alarms->mutex, zkl__timers_next(&alarms->timers));
         }
     }
     void (*left)(void *owner) = alarms->left;
@@ -336,8 +279,6 @@ static void *ring_all(void *arg)
 int zkl__alarms_start(struct zkl__alarms *alarms, pthread_mutex_t *mutex)
 {
     alarms->mutex = mutex;
-    alarms->timers.root = NULL;
-    alarms->stop = false;
     alarms->started = true;
     return zkl__thread_start(&alarms->thread, ring_all, alarms);
 }
@@ -350,7 +291,6 @@ void zkl__alarms_stop(struct zkl__alarms *alarms)
         fiber_wake(alarms);
         pthread_mutex_unlock(alarms->mutex);
         pthread_join(alarms->thread, NULL);
-        alarms->started = false;
     }
 }
 
@@ -395,10 +335,15 @@ void zkl__alarms_set(struct zkl__alarms *alarms, struct zkl__alarm *alarm, int64
     if (at == INT64_MAX) {
         return;
     }
+    /* A list by the first children, in order: of alarms at one time the last to be set rings first. */
+    struct zkl__timer **place = &alarms->timers.root;
+    while (*place && (*place)->at < at) {
+        place = &(*place)->child[0];
+    }
     alarm->timer.at = at;
     alarm->timer.set = true;
-    alarm->timer.child[0] = alarms->timers.root;
-    alarms->timers.root = &alarm->timer;
+    alarm->timer.child[0] = *place;
+    *place = &alarm->timer;
     fiber_wake(alarms);
 }
 
@@ -407,7 +352,7 @@ void zkl__alarms_set(struct zkl__alarms *alarms, struct zkl__alarm *alarm, int64
 ssize_t __wrap_getrandom(void *out, size_t size, unsigned flags)
 {
     (void)flags;
-    uint64_t stream = dice_at(fiber_world()->seed, fiber_client(), fiber_world()->steps);
+    uint64_t stream = dice_at(world->seed, fiber_client(), world->steps);
     for (size_t i = 0; i < size; i++) {
         ((unsigned char *)out)[i] = (unsigned char)dice_next(&stream);
     }

@@ -2,11 +2,6 @@
 #include "store.h"
 #include "world.h"
 
-#include <assert.h>
-#include <string.h>
-
-#include "error.h"
-
 struct zkl__store {
     int client;
     struct zkl__store_events events;
@@ -16,7 +11,7 @@ static struct zkl__store stores[SIM_CLIENTS];
 
 /* --- the completion thread -------------------------------------------------------------------------------------------- */
 
-static void complete(void *arg)
+static void *complete(void *arg)
 {
     int client = (int)(intptr_t)arg;
     struct sim *s = fiber_world();
@@ -31,6 +26,7 @@ static void complete(void *arg)
         sim_channel_rearm(s, inbox, SLOT_INBOX + client);
         fiber_wait(inbox, INT64_MAX);
     }
+    return NULL;
 }
 
 /* Something for the core came in. */

@@ -48,7 +48,7 @@ void fiber_begin(struct sim *s);
 void fiber_act_for(int client);
 
 /* Begins at the slot's next due time. Its index. */
-int fiber_start(int client, int slot, void (*run)(void *), void *arg);
+int fiber_start(int client, int slot, void *(*run)(void *), void *arg);
 /* The slot is due: goes on, if it is not finished. */
 void fiber_due(int slot);
 /* All of the process's: dropped where they stand. */
@@ -234,15 +234,11 @@ struct entry {
     zkl_double_barrier *barrier;
     int64_t owed_since; /* true time; 0: nothing is owed */
 };
-struct start {
-    void *(*run)(void *);
-    void *arg;
-};
 extern struct process {
-    struct start starts[2]; /* the library's threads */
-    bool open;              /* its store */
-    bool running, busy;     /* the store's completion thread */
-    int semaphores[4];      /* threads at it, by path */
+    bool threads;       /* the library has started one */
+    bool open;          /* its store */
+    bool running, busy; /* the store's completion thread */
+    int semaphores[4];  /* threads at it, by path */
     struct entry entries[SIM_THREADS];
     struct member members[SIM_THREADS];
 } processes[SIM_CLIENTS];
