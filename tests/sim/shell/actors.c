@@ -20,6 +20,7 @@ static struct actor {
     zkl_session *session;
     int threads_left;
     bool opened, closed;
+    int calls, code; /* back from a close that did not wait: how often, with what */
 } actors[SIM_CLIENTS];
 
 static use_fn *recipe_at(const struct sim *s, int path)
@@ -39,16 +40,6 @@ static use_fn *recipe_for(const struct sim *s, const struct sim_acquire *plan)
 }
 
 /* --- the process ----------------------------------------------------------------------------------------------------- */
-
-static void take_turn(struct turn *turn)
-{
-    memset(turn->claims, 0xff, sizeof turn->claims); /* -1: none */
-    turn->path = sim_plan_path(turn->plan->path);
-    turn->session = actors[turn->client].session;
-    fiber_sleep(turn->plan->after);
-    sim_say(turn->s, "app", "%d.%d wants %s", turn->client, turn->thread, turn->path);
-    recipe_for(turn->s, turn->plan)(turn);
-}
 
 static void log_line(const zkl_log_record *record, void *payload)
 {
@@ -81,40 +72,35 @@ static void open_session(struct sim *s, int client)
 
 /* Without waiting: the last that the process is called back for. */
 
-static struct closing {
-    struct sim *s;
-    int client, times, code;
-} closings[SIM_CLIENTS];
-
 static void on_closed(int code, const zkl_error *err, void *payload)
 {
-    struct closing *closing = payload;
+    struct actor *actor = payload;
+    int client = (int)(actor - actors);
     (void)err;
-    asyncs_close(closing->client);
-    closing->code = code;
-    if (closing->times++ > 0) {
-        sim_fail(closing->s, "completion", "the close of %d is called back twice", closing->client);
+    asyncs_close(client);
+    actor->code = code;
+    if (actor->calls++ > 0) {
+        sim_fail(fiber_world(), "completion", "the close of %d is called back twice", client);
     }
-    fiber_wake(closing);
+    fiber_wake(&actor->calls);
 }
 
 /* Its threads may take a moment more to end, with memory from the heap. */
 static int close_async(struct sim *s, int client, zkl_session *session)
 {
-    struct closing *closing = &closings[client];
-    *closing = (struct closing){.s = s, .client = client};
-    int code = zkl_session_close_async(session, 5000, on_closed, closing, NULL);
+    struct actor *actor = &actors[client];
+    int code = zkl_session_close_async(session, 5000, on_closed, actor, NULL);
     if (code != ZKL_OK) { /* no thread to call back on */
         sim_say(s, "app", "%d cannot close without waiting: %s", client, zkl_error_name(code));
         return zkl_session_close(session, 5000);
     }
-    while (closing->times == 0) {
-        fiber_wait(closing, INT64_MAX);
+    while (actor->calls == 0) {
+        fiber_wait(&actor->calls, INT64_MAX);
     }
     for (int i = 0; i < 100 && s->clients[client].heap.live != 0; i++) {
         fiber_sleep(100 * SIM_MS);
     }
-    return closing->code;
+    return actor->code;
 }
 
 static void close_session(struct sim *s, int client)
@@ -154,8 +140,16 @@ static void *live(void *arg)
     SIM_EACH_ACQUIRE (s->plan, plan) {
         if (plan->client == client && plan->thread == thread && at++ >= me->next) {
             me->next = at; /* a process that starts again goes on behind it */
-            struct turn turn = {.s = s, .client = client, .thread = thread, .plan = plan};
-            take_turn(&turn);
+            struct turn turn = {.s = s,
+                                .client = client,
+                                .thread = thread,
+                                .plan = plan,
+                                .path = sim_plan_path(plan->path),
+                                .session = actors[client].session,
+                                .claims = {-1, -1, -1}};
+            fiber_sleep(plan->after);
+            sim_say(s, "app", "%d.%d wants %s", client, thread, turn.path);
+            recipe_for(s, plan)(&turn);
         }
     }
     actors[client].threads_left--;
@@ -184,7 +178,6 @@ static void stop(struct sim *s, int client)
 {
     claims_drop_all(client);
     fiber_drop(client);
-    asyncs_forget(client);
     processes[client] = (struct process){.open = false};
     actors[client].session = NULL;
     sim_heap_reset(&s->clients[client].heap);
@@ -201,17 +194,12 @@ static void due(struct sim *s, int slot)
 
 static bool done(const struct sim *s)
 {
-    for (int client = 0; client < s->client_count; client++) {
-        if (!actors[client].closed) {
+    SIM_EACH (it, actors, s->client_count) {
+        if (!it->closed) {
             return false;
         }
     }
     return true;
-}
-
-static bool is_settled(const struct sim *s, int client)
-{
-    return actors[client].closed || s->clients[client].handle.state == SIM_HANDLE_CONNECTED;
 }
 
 static void judge(struct sim *s)
@@ -219,11 +207,12 @@ static void judge(struct sim *s)
     claims_check(s);
     entries_check(s);
     for (int client = 0; client < s->client_count; client++) {
-        if (!s->faults.healed || !is_settled(s, client)) {
+        bool settled = actors[client].closed || s->clients[client].handle.state == SIM_HANDLE_CONNECTED;
+        if (!s->faults.healed || !settled) {
             s->judge.unrest = sim_now(s);
         }
         if (actors[client].session && actors[client].opened) {
-            sim_judge_lease(s, client, (actors[client].session)->core);
+            sim_judge_lease(s, client, actors[client].session->core);
         }
     }
 }
@@ -234,9 +223,6 @@ static void begin(struct sim *s)
     claims_begin();
     onces_begin();
     memset(actors, 0, sizeof actors);
-    for (int client = 0; client < SIM_CLIENTS; client++) {
-        asyncs_forget(client);
-    }
 }
 
 const struct sim_shell actors_shell = {begin, start, stop, due, store_event, done, judge};

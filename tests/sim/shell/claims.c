@@ -6,12 +6,6 @@
 #include "name.h"
 #include "world.h"
 
-/* Transactions that were taken back have no node in the tree any more; those under way do not count. */
-static bool stands(const struct sim *s, const struct sim_node *node, int64_t zxid)
-{
-    return node->czxid <= zxid && zxid < node->dzxid && zxid <= sim_committed_zxid(s);
-}
-
 /* The next zxid, up to `to`, at which a child of dir was made or went; 0: none. */
 static int64_t next_change(const struct sim *s, int dir, int64_t after, int64_t to)
 {
@@ -44,7 +38,8 @@ static bool is_first_at(const struct sim *s, int own, int64_t zxid, bool of_othe
             return false;
         }
     }
-    return stands(s, &s->nodes[own], zxid);
+    /* Transactions that were taken back have no node in the tree any more; those under way do not count. */
+    return sim_node_at(s, s->nodes[own].path, zxid) == own && zxid <= sim_committed_zxid(s);
 }
 
 bool sim_was_first(const struct sim *s, int node, int64_t from, int64_t to, bool of_others)
@@ -81,16 +76,6 @@ struct past_count past_members(struct sim *s, const char *dir, int64_t from, int
     return past;
 }
 
-bool past_there(struct sim *s, const char *path, int64_t from, int64_t to)
-{
-    for (int node = s->paths[sim_path_of(s, path, NULL)].node; node >= 0; node = s->nodes[node].older) {
-        if (s->nodes[node].czxid <= end_of(s, to) && s->nodes[node].dzxid > from) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Newest incarnation first; a value that was written is one more sign. */
 bool past_sign(struct sim *s, const char *dir, int64_t after)
 {
@@ -98,16 +83,17 @@ bool past_sign(struct sim *s, const char *dir, int64_t after)
     return sim_value_at(s, node, SIM_HEAD)->zxid > after;
 }
 
-bool past_missing(struct sim *s, const char *path, int64_t from, int64_t to)
+/* A transaction at least lies between the end of an incarnation and the next one's birth. */
+bool past_was(struct sim *s, const char *path, bool there, int64_t from, int64_t to)
 {
     int index = sim_path_of(s, path, NULL);
-    bool there = sim_node_at(s, index, from) >= 0;
-    for (int node = s->paths[index].node; there && node >= 0; node = s->nodes[node].older) {
-        if (s->nodes[node].dzxid > from && s->nodes[node].dzxid <= end_of(s, to)) {
-            return true; /* a transaction at least lies between its end and the next one's birth */
-        }
+    int first = sim_node_at(s, index, from);
+    bool so = there ? first >= 0 : first < 0;
+    for (int node = s->paths[index].node; !so && node >= 0; node = s->nodes[node].older) {
+        int64_t began = there ? s->nodes[node].czxid : s->nodes[node].dzxid;
+        so = began > from && began <= end_of(s, to);
     }
-    return !there;
+    return so;
 }
 
 int past_node_of(const struct sim *s, int64_t czxid)
@@ -122,33 +108,27 @@ int past_node_of(const struct sim *s, int64_t czxid)
 
 enum { CLAIMS = SIM_CLIENTS * SIM_THREADS * PIECES + 8 };
 static struct claim claims[CLAIMS];
-static bool used[CLAIMS];
 static int count;
 static struct sim_granted granted[RESOURCES];
 
 void claims_begin(void)
 {
-    memset(used, 0, sizeof used);
+    memset(claims, 0, sizeof claims);
     memset(granted, 0, sizeof granted);
     count = 0;
 }
 
 /* An operator deleted a node of this session, or closed it: the printed exception. */
-static bool is_exempt(const struct sim *s, int session)
+static bool is_excused(const struct sim *s, const struct claim *claim)
 {
-    if (!s->faults.stranger || session < 0) {
-        return false;
+    bool excused = s->faults.beyond;
+    if (s->faults.stranger && claim->session >= 0) {
+        excused = excused || s->sessions[claim->session].by_operator;
+        SIM_EACH_NODE (s, it) {
+            excused = excused || (it->owner == claim->session && it->taken);
+        }
     }
-    bool taken = s->sessions[session].by_operator;
-    SIM_EACH_NODE (s, it) {
-        taken = taken || (it->owner == session && it->taken);
-    }
-    return taken;
-}
-
-static bool excused(const struct sim *s, const struct claim *claim)
-{
-    return s->faults.beyond || is_exempt(s, claim->session);
+    return excused;
 }
 
 static bool holds(const struct claim *claim)
@@ -161,12 +141,10 @@ static bool holds(const struct claim *claim)
 
 static void check_token(struct sim *s, const struct claim *claim)
 {
-    if (claim->permits) {
-        return; /* permits have no order that fences */
-    }
     struct sim_granted *before = &granted[claim->resource];
     int64_t last = claim->shared ? before->exclusive : before->token;
-    if (excused(s, claim) || !holds(claim)) { /* it may have stood still since it was told */
+    /* Permits have no order that fences; and it may have stood still since it was told. */
+    if (claim->permits || is_excused(s, claim) || !holds(claim)) {
         return;
     }
     bool again = claim->serial > before->serial;                                     /* of a lock that lingered */
@@ -179,15 +157,13 @@ static void check_token(struct sim *s, const struct claim *claim)
 
 int claim_make(struct sim *s, const struct claim *claim)
 {
-    int number = 0;
-    while (used[number]) {
-        number++;
+    struct claim *mine = claims;
+    while (mine->object) {
+        mine++;
     }
-    struct claim *mine = &claims[number];
     *mine = *claim;
     int node = past_node_of(s, claim->token);
     mine->session = node < 0 ? -1 : s->nodes[node].owner;
-    used[number] = true;
     count++;
     s->judge.grants++;
     sim_hash(s, claim->token);
@@ -197,13 +173,13 @@ int claim_make(struct sim *s, const struct claim *claim)
                  (unsigned long long)claim->token);
     }
     check_token(s, mine);
-    return number;
+    return (int)(mine - claims);
 }
 
 void claim_drop(int number)
 {
-    if (number >= 0 && used[number]) {
-        used[number] = false;
+    if (number >= 0 && claims[number].object) {
+        claims[number].object = NULL;
         count--;
     }
 }
@@ -211,7 +187,7 @@ void claim_drop(int number)
 void claims_drop_all(int client)
 {
     for (int i = 0; i < CLAIMS; i++) {
-        if (used[i] && claims[i].client == client) {
+        if (claims[i].client == client) {
             claim_drop(i);
         }
     }
@@ -222,9 +198,8 @@ void claims_check(struct sim *s)
     int permits[RESOURCES] = {0}, limit[RESOURCES] = {0};
     int64_t last[RESOURCES] = {0};
     bool alone[RESOURCES] = {false}, some[RESOURCES] = {false};
-    for (int i = 0; i < CLAIMS && count > 1; i++) {
-        const struct claim *claim = &claims[i];
-        if (!used[i] || excused(s, claim) || !holds(claim)) {
+    SIM_EACH (claim, claims, count > 1 ? CLAIMS : 0) {
+        if (!claim->object || is_excused(s, claim) || !holds(claim)) {
             continue;
         }
         int at = claim->resource;
@@ -249,9 +224,9 @@ int claims_held(int first, int resources)
 {
     bool held[RESOURCES] = {false};
     int sum = 0;
-    for (int i = 0; i < CLAIMS; i++) {
-        if (used[i] && claims[i].resource >= first && claims[i].resource < first + resources && holds(&claims[i])) {
-            held[claims[i].resource] = true;
+    SIM_EACH (claim, claims, CLAIMS) {
+        if (claim->object && claim->resource >= first && claim->resource < first + resources && holds(claim)) {
+            held[claim->resource] = true;
         }
     }
     for (int i = first; i < first + resources; i++) {

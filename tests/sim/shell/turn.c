@@ -1,32 +1,19 @@
 /* turn.c - what all turns share; and calls without waiting: each is called back exactly once, before its session's close has been, and never when
  * it was refused (invariant `completion`). What the library writes for such a call is kept here, since the user of an object may be gone by
  * then. */
-#include <string.h>
-
 #include "world.h"
-#include "shell.h"
 
 enum { CALLS = 512 }; /* of a process, in its life */
-enum stage { NONE, BEGUN, REFUSED };
 struct async_call {
     struct sim *s;
     int client, thread;
     const char *what;
-    enum stage stage;
+    bool refused;
     int times; /* it was called back */
     int code;
     struct async_written written;
 };
 static struct async_call calls[SIM_CLIENTS][CALLS];
-static int counts[SIM_CLIENTS];
-static bool closed[SIM_CLIENTS]; /* nothing may come any more */
-
-void asyncs_forget(int client)
-{
-    memset(calls[client], 0, counts[client] * sizeof calls[client][0]);
-    counts[client] = 0;
-    closed[client] = false;
-}
 
 struct async_call *turn_async(struct turn *turn, const char *what)
 {
@@ -34,8 +21,8 @@ struct async_call *turn_async(struct turn *turn, const char *what)
     if (!turn->s->plan->async || turn_dice(turn, 100 + turn->asyncs++, 2) != 0) {
         return NULL;
     }
-    struct async_call *call = &calls[client][sim_next_of(&counts[client], CALLS)];
-    *call = (struct async_call){.s = turn->s, .client = client, .thread = turn->thread, .what = what, .stage = BEGUN};
+    struct async_call *call = &calls[client][sim_next_of(&processes[client].calls, CALLS)];
+    *call = (struct async_call){.s = turn->s, .client = client, .thread = turn->thread, .what = what};
     return call;
 }
 
@@ -49,10 +36,8 @@ struct async_written *async_writes(struct async_call *call)
 static void free_written(struct async_call *call)
 {
     zkl_queue_free(call->written.queue);
-    zkl_queue_free(call->written.above);
     zkl_data_free(call->written.data);
     call->written.queue = NULL;
-    call->written.above = NULL;
     call->written.data = NULL;
 }
 
@@ -61,11 +46,11 @@ void async_done(int code, const zkl_error *err, void *payload)
     struct async_call *call = payload;
     sim_say(call->s, "app", "%d.%d is called back for %s: %s", call->client, call->thread, call->what,
             zkl_error_name(code));
-    if (call->stage != BEGUN || call->times > 0 || closed[call->client]) {
+    if (call->refused || call->times > 0 || processes[call->client].closed) {
         sim_fail_of(call, "completion", "%s is called back %s", call->what,
-                    call->times > 0          ? "twice"
-                    : call->stage == REFUSED ? "though it was refused"
-                                             : "when the close of its session has been");
+                    call->times > 0 ? "twice"
+                    : call->refused ? "though it was refused"
+                                    : "when the close of its session has been");
     }
     if (err && code != ZKL_OK && err->code != code) {
         sim_fail(call->s, "completion", "%s ends with %s, and its text is of %s", call->what, zkl_error_name(code),
@@ -77,7 +62,7 @@ void async_done(int code, const zkl_error *err, void *payload)
     fiber_wake(call);
 }
 
-void async_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+static void async_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
     struct async_call *call = payload;
     (void)lock;
@@ -90,7 +75,7 @@ void async_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_
 void async_let_be(struct async_call *call, int rc)
 {
     if (rc != ZKL_OK) {
-        call->stage = REFUSED;
+        call->refused = true;
         if (call->times > 0) {
             sim_fail_of(call, "completion", "%s is refused, and was called back", call->what);
         }
@@ -115,14 +100,13 @@ int async_wait(struct turn *turn, struct async_call *call, int rc)
 
 void asyncs_close(int client)
 {
-    for (int i = 0; i < counts[client]; i++) {
-        struct async_call *call = &calls[client][i];
-        if (call->stage == BEGUN && call->times != 1) {
+    SIM_EACH (call, calls[client], processes[client].calls) {
+        if (!call->refused && call->times != 1) {
             sim_fail_of(call, "completion", "%s was not called back before the close of its session", call->what);
         }
         free_written(call);
     }
-    closed[client] = true;
+    processes[client].closed = true;
 }
 
 int64_t turn_dice(const struct turn *turn, unsigned what, int64_t bound)
@@ -282,12 +266,6 @@ bool turn_frees(const struct turn *turn)
 int64_t turn_seen(const struct turn *turn)
 {
     return turn->s->clients[turn->client].handle.last_zxid;
-}
-
-bool lease_lasts(const zkl_session *session, int64_t session_id)
-{
-    const struct zkl__core *core = ((zkl_session *)(uintptr_t)session)->core;
-    return zkl__core_session_id(core) == session_id && zkl__core_lease_until(core) > zkl__clock_now();
 }
 
 /* --- quiet ------------------------------------------------------------------------------------------------------------ */

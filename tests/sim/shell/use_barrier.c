@@ -1,40 +1,22 @@
 /* use_barrier.c - one who puts a barrier up and takes it away, others who wait; and members who begin and end together. */
 #include "world.h"
 
-#include <string.h>
-
-#include "invariants.h"
 #include "lock.h"
 
 /* What a process may believe is what was so at some time since it last looked. */
-static void check_there(struct turn *turn, int64_t since, int code)
-{
-    turn_told(turn, "set", code);
-    if (code == ZKL_OK && !past_there(turn->s, turn->path, since, sim_committed_zxid(turn->s))) {
-        sim_fail_of(turn, "barrier", "has put the barrier up, and it never was");
-    }
-}
-
-static void check_missing(struct turn *turn, int64_t since, const char *what, int code)
+static void check_was(struct turn *turn, bool there, int64_t since, const char *what, int code)
 {
     turn_told(turn, what, code);
-    if (code == ZKL_OK && !past_missing(turn->s, turn->path, since, sim_committed_zxid(turn->s))) {
-        sim_fail_of(turn, "barrier", "%s, and the barrier was there all the time", what);
+    if (code == ZKL_OK && !past_was(turn->s, turn->path, there, since, sim_committed_zxid(turn->s))) {
+        sim_fail_of(turn, "barrier", "%s, and the barrier was %s all the time", what, there ? "missing" : "there");
     }
 }
 
-static bool may_fail(const struct turn *turn, int code)
+static void check_code(const struct turn *turn, const char *what, int code)
 {
     const struct sim_plan *plan = turn->s->plan;
-    return code == ZKL_OK || code == ZKL_ETIMEOUT || plan->fault_count > 0 || plan->slow_once_in > 0;
-}
-
-/* A wait that the close of the session ends, if nothing else does. */
-static void wait_no_more(struct turn *turn)
-{
-    struct async_call *call = turn_async(turn, "a wait that nobody waits for");
-    if (call) {
-        async_let_be(call, zkl_barrier_wait_async(turn->session, turn->path, ZKL_WAIT_FOREVER, async_done, call, NULL));
+    if (code != ZKL_OK && code != ZKL_ETIMEOUT && plan->fault_count == 0 && plan->slow_once_in == 0) {
+        sim_fail(turn->s, "outcome", "%s fails with %s", what, zkl_error_name(code));
     }
 }
 
@@ -45,17 +27,16 @@ void use_barrier(struct turn *turn)
     turn->s->judge.completions++;
     if (turn_dice(turn, 10, 3) > 0) {
         int code = EITHER_IN_TIME(turn, "wait", zkl_barrier_wait, turn->session, turn->path);
-        check_missing(turn, since, "wait", code);
-        if (!may_fail(turn, code)) {
-            sim_fail(turn->s, "outcome", "wait fails with %s", zkl_error_name(code));
-        }
+        check_was(turn, false, since, "wait", code);
+        check_code(turn, "wait", code);
         return;
     }
-    check_there(turn, since, EITHER_IN_TIME(turn, "set", zkl_barrier_set, turn->session, turn->path));
-    wait_no_more(turn);
+    check_was(turn, true, since, "set", EITHER_IN_TIME(turn, "set", zkl_barrier_set, turn->session, turn->path));
+    /* the close of the session ends it, if nothing else does */
+    LET_BE(turn, "a wait that nobody waits for", zkl_barrier_wait, turn->session, turn->path, ZKL_WAIT_FOREVER);
     turn_hold(turn);
     since = turn_seen(turn);
-    check_missing(turn, since, "lift", EITHER_IN_TIME(turn, "lift", zkl_barrier_lift, turn->session, turn->path));
+    check_was(turn, false, since, "lift", EITHER_IN_TIME(turn, "lift", zkl_barrier_lift, turn->session, turn->path));
 }
 
 /* --- double barrier ------------------------------------------------------------------------------------------------------ */
@@ -79,9 +60,7 @@ static void check_leave(struct turn *turn, int64_t since, int code)
     if (code == ZKL_OK && fewest > 0) {
         sim_fail_of(turn, "early", "is out, and %d were in all the time", fewest);
     }
-    if (code != ZKL_OK && !may_fail(turn, code)) {
-        sim_fail(turn->s, "outcome", "leave fails with %s", zkl_error_name(code));
-    }
+    check_code(turn, "leave", code);
 }
 
 static bool is_owed(struct sim *s, const struct entry *entry)
@@ -112,11 +91,12 @@ static void check_entry(struct sim *s, struct entry *entry)
 
 void entries_check(struct sim *s)
 {
-    for (int i = 0; i < SIM_CLIENTS * SIM_THREADS; i++) {
-        struct entry *entry = &processes[i / SIM_THREADS].entries[i % SIM_THREADS];
-        /* What is refused is tried again later, and operators may delete a sign. */
-        if (entry->turn && !sim_is_hindered(s) && !s->faults.stranger) {
-            check_entry(s, entry);
+    SIM_EACH (process, processes, SIM_CLIENTS) {
+        SIM_EACH (entry, process->entries, SIM_THREADS) {
+            /* What is refused is tried again later, and operators may delete a sign. */
+            if (entry->turn && !sim_is_hindered(s) && !s->faults.stranger) {
+                check_entry(s, entry);
+            }
         }
     }
 }

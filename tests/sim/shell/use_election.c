@@ -55,14 +55,11 @@ static void check_leader(struct turn *turn, const zkl_leader *leader)
     }
 }
 
-static char seen[SIM_CLIENTS][SIM_THREADS][ZKL__NAME_MAX]; /* who leads, as each observer was told last; "": nobody */
-
 static void told(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
 {
     struct turn *turn = payload;
-    char *mine = seen[turn->client][turn->thread];
     (void)observer;
-    snprintf(mine, ZKL__NAME_MAX, "%s", leader ? leader->node : "");
+    snprintf(turn->seen, sizeof turn->seen, "%s", leader ? leader->node : "");
     turn_told(turn, leader ? "observes" : "observes nobody", ZKL_OK);
     if (leader) {
         sim_say(turn->s, "app", "%d.%d sees %s lead, with %s", turn->client, turn->thread, leader->node,
@@ -78,10 +75,10 @@ static void told(zkl_election_observer *observer, const zkl_leader *leader, void
 static void check_seen(const struct turn *turn, const zkl_lock *election)
 {
     char name[ZKL__NAME_MAX];
-    const char *mine = seen[turn->client][turn->thread];
     if (turn->observes && is_quiet(turn->s) && zkl_lock_node(election, name, sizeof name) > 0 &&
-        zkl_lock_is_held(election) && strcmp(name, mine) != 0) {
-        sim_fail_of(turn, "observed", "leads, all is quiet, and its observer sees %s", *mine ? mine : "nobody");
+        zkl_lock_is_held(election) && strcmp(name, turn->seen) != 0) {
+        sim_fail_of(turn, "observed", "leads, all is quiet, and its observer sees %s",
+                    *turn->seen ? turn->seen : "nobody");
     }
 }
 
@@ -162,7 +159,6 @@ void use_election(struct turn *turn)
         return;
     }
     turn->object = election;
-    seen[turn->client][turn->thread][0] = '\0';
     if (turn_dice(turn, 4, 2)) {
         turn->observes = zkl_election_observe(&observer, turn->session, turn->path, told, turn, NULL) == ZKL_OK;
     }

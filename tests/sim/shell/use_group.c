@@ -53,12 +53,6 @@ static void list_now(struct sim *s, int dir, char *ids)
     }
 }
 
-/* An id that several processes want: one has it, the others wait. */
-static bool is_shared(const char *id)
-{
-    return strcmp(id, "all") == 0;
-}
-
 /* Whoever joined is in it, under its own session. */
 static void check_member(struct turn *turn, const char *id)
 {
@@ -83,7 +77,7 @@ static void check_sight(struct turn *turn, const struct sight *sight)
 static void check(struct turn *turn, zkl_group *group, const char *id, const struct sight *sight)
 {
     bool member = zkl_group_state(group) == ZKL_STATE_HELD;
-    if (!member && !is_shared(id)) {
+    if (!member && strcmp(id, "all") != 0) { /* which several processes want: one has it, the others wait */
         sim_fail_of(turn, "member", "has not joined again as %s, and all is quiet", id);
     }
     if (member) {

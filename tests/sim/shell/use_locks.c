@@ -1,4 +1,5 @@
 /* use_locks.c - whatever stands in a queue and holds: lock, read/write lock, semaphore, multi-lock. */
+#include "text.h"
 #include "world.h"
 
 #include <stdlib.h>
@@ -6,15 +7,7 @@
 
 /* --- lock: with guarded transactions, and asked to give way ------------------------------------------------------------ */
 
-static const char request[] = "__REVOKE__";
 static const char guarded[] = "/locks"; /* what the holders of /locks/a write; it is there while anybody queues */
-
-struct locked {
-    struct turn *turn;
-    zkl_lock *lock;
-    bool listens; /* for requests to give way */
-    bool asked;   /* it was told of one */
-};
 
 static void on_lock(zkl_lock *lock, zkl_state state, void *payload)
 {
@@ -25,26 +18,26 @@ static void on_lock(zkl_lock *lock, zkl_state state, void *payload)
 
 static void on_revoke(zkl_lock *lock, void *payload)
 {
-    struct locked *locked = payload;
+    struct turn *turn = payload;
     (void)lock;
-    locked->asked = true;
-    turn_told(locked->turn, "is asked to give way", ZKL_OK);
+    turn->asked = true;
+    turn_told(turn, "is asked to give way", ZKL_OK);
 }
 
 /* Does our node ask for it, and nobody has told us, though all is quiet? */
-static void check_asked(const struct locked *locked)
+static void check_asked(const struct turn *turn, const zkl_lock *lock)
 {
-    struct sim *s = locked->turn->s;
+    struct sim *s = turn->s;
     char name[ZKL__NAME_MAX];
     int64_t now = sim_committed_zxid(s);
-    bool deaf = s->plan->hides[locked->turn->client] == SIM_NOBODY; /* who may not read its node hears of no request */
-    if (!locked->listens || deaf || locked->asked || zkl_lock_node(locked->lock, name, sizeof name) == 0 ||
+    bool deaf = s->plan->hides[turn->client] == SIM_NOBODY; /* who may not read its node hears of no request */
+    if (!turn->listens || deaf || turn->asked || zkl_lock_node(lock, name, sizeof name) == 0 ||
         !is_quiet_for(s, 2 * s->tick)) {
         return;
     }
-    const struct sim_value *value = sim_value_at(s, sim_node_at(s, sim_path_of(s, locked->turn->path, name), now), now);
-    if (value->size == sizeof request - 1 && memcmp(value->data, request, value->size) == 0) {
-        sim_fail_of(locked->turn, "revoked", "was asked to give way, and is not told");
+    const struct sim_value *value = sim_value_at(s, sim_node_at(s, sim_path_of(s, turn->path, name), now), now);
+    if (value->size == strlen(ZKL__REVOKE) && memcmp(value->data, ZKL__REVOKE, value->size) == 0) {
+        sim_fail_of(turn, "revoked", "was asked to give way, and is not told");
     }
 }
 
@@ -76,14 +69,9 @@ static void commit(struct turn *turn, zkl_lock *lock)
 /* Calls that nobody waits for: the release of the lock comes before them, or the close. */
 static void read_and_commit(struct turn *turn, zkl_lock *lock)
 {
-    struct async_call *read = turn_async(turn, "read"), *check = turn_async(turn, "check");
-    if (read) {
-        async_let_be(read, zkl_lock_read_async(&async_writes(read)->data, lock, guarded, true, turn_short_timeout(turn),
-                                               async_done, read, NULL));
-    }
-    if (check) {
-        async_let_be(check, zkl_lock_commit_async(lock, NULL, 0, ZKL_WAIT_FOREVER, NULL, async_done, check, NULL));
-    }
+    LET_BE(turn, "read", zkl_lock_read, &async_writes(turn->async)->data, lock, guarded, true,
+           turn_short_timeout(turn));
+    LET_BE(turn, "check", zkl_lock_commit, lock, NULL, 0, ZKL_WAIT_FOREVER, NULL);
 }
 
 /* What operators do, but for harm: the znode is nobody's. */
@@ -92,19 +80,10 @@ static void look_around(struct turn *turn)
     static const char node[] = "_c_00000000-0000-0000-0000-000000000000-lock-2147483646";
     int64_t timeout = turn_short_timeout(turn);
     zkl_session *session = turn->session;
-    struct async_call *list = turn_async(turn, "list"), *above = turn_async(turn, "list above");
-    struct async_call *revoke = turn_async(turn, "revoke"), *remove = turn_async(turn, "remove");
-    if (list) {
-        async_let_be(list, zkl_queue_list_async(&async_writes(list)->queue, session, turn->path, timeout, async_done,
-                                                list, NULL));
-    }
-    if (above) {
-        async_let_be(above, zkl_queue_list_async(&async_writes(above)->above, session, guarded, timeout, async_done,
-                                                 above, NULL));
-    }
-    if (revoke) {
-        async_let_be(revoke, zkl_queue_revoke_async(session, turn->path, NULL, timeout, async_done, revoke, NULL));
-    }
+    LET_BE(turn, "list", zkl_queue_list, &async_writes(turn->async)->queue, session, turn->path, timeout);
+    LET_BE(turn, "list above", zkl_queue_list, &async_writes(turn->async)->queue, session, guarded, timeout);
+    LET_BE(turn, "revoke", zkl_queue_revoke, session, turn->path, NULL, timeout);
+    struct async_call *remove = turn_async(turn, "remove");
     if (remove) {
         int code = async_wait(turn, remove,
                               zkl_queue_remove_async(session, turn->path, node, 1, timeout, async_done, remove, NULL));
@@ -114,39 +93,38 @@ static void look_around(struct turn *turn)
     }
 }
 
-static void hold_lock(struct locked *locked)
+static void hold_lock(struct turn *turn, zkl_lock *lock)
 {
-    struct turn *turn = locked->turn;
-    for (int i = 0; i < 8 && !locked->asked; i++) {
+    for (int i = 0; i < 8 && !turn->asked; i++) {
         if (turn->plan->path == 0 && i % (turn->plan->linger > 0 ? 8 : 2) == 0) {
-            commit(turn, locked->lock);
+            commit(turn, lock);
         }
         fiber_sleep(turn->plan->hold / 8);
     }
-    check_asked(locked);
+    check_asked(turn, lock);
 }
 
 /* One acquire. False: it was not granted, or is to be freed as it is. */
-static bool lock_once(struct locked *locked)
+static bool lock_once(struct turn *turn, zkl_lock *lock)
 {
-    struct turn *turn = locked->turn;
     zkl_grant grant;
-    if (turn_acquire(turn, "acquire", locked->lock, &grant) != ZKL_OK) {
+    if (turn_acquire(turn, "acquire", lock, &grant) != ZKL_OK) {
         return false;
     }
     turn->serial = grant.serial;
-    turn_claim(turn, grant.token, locked->lock);
-    hold_lock(locked);
+    turn_claim(turn, grant.token, lock);
+    hold_lock(turn, lock);
     turn_drop(turn);
-    read_and_commit(turn, locked->lock);
-    turn_release(turn, locked->lock, "release");
+    read_and_commit(turn, lock);
+    turn_release(turn, lock, "release");
     return !turn_frees(turn);
 }
 
 void use_lock(struct turn *turn)
 {
     bool lingers = turn->plan->linger > 0;
-    struct locked locked = {.turn = turn, .listens = turn->thread < 2 && !lingers};
+    zkl_lock *lock;
+    turn->listens = turn->thread < 2 && !lingers;
     zkl_lock_options options = turn_options(turn);
     options.recover = turn->plan->mark;
     options.hold_at_least_ms = turn->plan->least > 0 && !lingers ? turn->plan->least / SIM_MS + 1 : 0;
@@ -154,21 +132,21 @@ void use_lock(struct turn *turn)
     options.linger_ms = lingers ? turn->plan->linger / SIM_MS + 1 : 0;
     options.release_timeout_ms = turn->plan->eager ? 0 : 1000;
     options.state_fn = turn->thread == 0 ? on_lock : NULL;
-    options.revoke_fn = locked.listens ? on_revoke : NULL;
-    options.payload = &locked;
-    if (zkl_lock_new(&locked.lock, turn->session, turn->path, &options, NULL) != ZKL_OK) {
+    options.revoke_fn = turn->listens ? on_revoke : NULL;
+    options.payload = turn;
+    if (zkl_lock_new(&lock, turn->session, turn->path, &options, NULL) != ZKL_OK) {
         return;
     }
     if (turn_dice(turn, 1, 4) == 0) {
         turn_told(turn, "asks the first to give way", zkl_queue_revoke(turn->session, turn->path, NULL, 500, NULL));
     }
     look_around(turn);
-    bool more = lock_once(&locked);
+    bool more = lock_once(turn, lock);
     for (int i = 0; more && lingers && i < 2; i++) {
         fiber_sleep(turn_dice(turn, 4 + i, turn->plan->linger * 2));
-        more = lock_once(&locked);
+        more = lock_once(turn, lock);
     }
-    zkl_lock_free(locked.lock);
+    zkl_lock_free(lock);
 }
 
 /* --- read/write lock ---------------------------------------------------------------------------------------------------- */
@@ -228,7 +206,7 @@ void use_rwlock(struct turn *turn)
 
 /* --- semaphore ---------------------------------------------------------------------------------------------------------- */
 
-enum { LIMIT = 2, RESIZED_MOST = 4, RESIZED = 0x4e512f };
+enum { RESIZED = 0x4e512f };
 
 /* With dice of its own: the other seeds stay what they were. */
 static bool is_resized(const struct turn *turn)
@@ -239,7 +217,7 @@ static bool is_resized(const struct turn *turn)
 static void resize(struct turn *turn)
 {
     struct sim *s = turn->s;
-    int limit = 1 + (int)turn_dice(turn, 10, RESIZED_MOST);
+    int limit = 1 + (int)turn_dice(turn, 10, SIM_RESIZED_MOST);
     int64_t before = sim_committed_zxid(s);
     int code = turn_back(turn, zkl_semaphore_resize(turn->session, turn->path, limit,
                                                     turn_within(turn, turn_short_timeout(turn)), NULL));
@@ -266,8 +244,8 @@ static void check_lease(const struct turn *turn, int64_t token)
 static int claim_permits(const struct turn *turn, zkl_lock *semaphore, int count, int64_t token)
 {
     struct sim *s = turn->s;
-    int64_t tokens[LIMIT] = {0};
-    int held = zkl_semaphore_tokens(semaphore, tokens, LIMIT); /* 0: it has lost them meanwhile */
+    int64_t tokens[SIM_LIMIT] = {0};
+    int held = zkl_semaphore_tokens(semaphore, tokens, SIM_LIMIT); /* 0: it has lost them meanwhile */
     struct claim claim = turn_claim_of(turn, turn->plan->path, token, semaphore);
     claim.count = count;
     claim.permits = held > 0 ? tokens[held - 1] : token;
@@ -280,9 +258,9 @@ void use_semaphore(struct turn *turn)
     zkl_lock *semaphore;
     zkl_grant grant;
     zkl_lock_options options = turn_options(turn);
-    int count = 1 + (int)turn_dice(turn, 3, LIMIT);
+    int count = 1 + (int)turn_dice(turn, 3, SIM_LIMIT);
     bool resized = is_resized(turn);
-    int limit = resized && turn_dice(turn, 8, 4) > 0 ? 0 : LIMIT;
+    int limit = resized && turn_dice(turn, 8, 4) > 0 ? 0 : SIM_LIMIT;
     if (resized && turn_dice(turn, 9, 3) == 0) {
         resize(turn);
     }

@@ -19,8 +19,8 @@ void onces_begin(void)
 /* At most one success of a slot over all processes. */
 static void note_success(struct turn *turn, int64_t round_ms)
 {
-    for (int i = 0; i < record_count; i++) {
-        if (records[i].path == turn->plan->path && records[i].round_ms == round_ms) {
+    SIM_EACH (it, records, record_count) {
+        if (it->path == turn->plan->path && it->round_ms == round_ms) {
             sim_fail_of(turn, "once", "records slot %lld, which is done", (long long)round_ms);
         }
     }
@@ -64,35 +64,12 @@ static void check_done(const struct turn *turn, const zkl_once_slot *slot)
     }
 }
 
-static int look(struct turn *turn, zkl_lock *lock, int64_t phase_ms, zkl_once_slot *slot)
-{
-    int64_t timeout = turn_within(turn, turn_short_timeout(turn));
-    struct async_call *call = turn_async(turn, "look");
-    if (!call) {
-        return zkl_once_look(lock, LENGTH_MS, phase_ms, timeout, slot, NULL);
-    }
-    zkl_once_slot *written = &async_writes(call)->slot;
-    int code = async_wait(turn, call,
-                          zkl_once_look_async(lock, LENGTH_MS, phase_ms, timeout, written, async_done, call, NULL));
-    *slot = *written;
-    return code;
-}
-
-static void look_at_the_record(struct turn *turn)
-{
-    struct async_call *call = turn_async(turn, "last");
-    if (call) {
-        struct async_written *to = async_writes(call);
-        async_let_be(call, zkl_once_last_async(turn->session, turn->path, LENGTH_MS, turn_short_timeout(turn),
-                                               &to->last_ms, &to->recorded_ms, async_done, call, NULL));
-    }
-}
-
 static void do_job(struct turn *turn, zkl_lock *lock, int64_t token)
 {
     int64_t phase_ms = dice_at(turn->s->seed, 98, turn->plan->path) % LENGTH_MS;
     zkl_once_slot slot;
-    int code = turn_back(turn, look(turn, lock, phase_ms, &slot));
+    int code = turn_back(turn, EITHER(turn, "look", zkl_once_look, lock, LENGTH_MS, phase_ms,
+                                      turn_within(turn, turn_short_timeout(turn)), &slot));
     turn_told(turn, "look", code);
     if (code != ZKL_OK) {
         return;
@@ -121,7 +98,8 @@ void use_once(struct turn *turn)
     }
     int code = EITHER_IN_TIME(turn, "prepare", zkl_once_prepare, turn->session, turn->path);
     turn_told(turn, "prepare", code);
-    look_at_the_record(turn);
+    LET_BE(turn, "last", zkl_once_last, turn->session, turn->path, LENGTH_MS, turn_short_timeout(turn),
+           &async_writes(turn->async)->last_ms, &async_writes(turn->async)->recorded_ms);
     if (code == ZKL_OK && turn_acquire(turn, "acquire", lock, &grant) == ZKL_OK) {
         turn_claim(turn, grant.token, lock);
         do_job(turn, lock, grant.token);

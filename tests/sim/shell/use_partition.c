@@ -7,10 +7,12 @@
 
 static const char *const names[PIECES] = {"x", "y", "z"};
 
+/* By the local clock, of the session that is this one. */
 static bool is_used(const void *object)
 {
     const struct used *used = object;
-    return lease_lasts(used->member->turn->session, used->session_id);
+    const struct zkl__core *core = used->member->turn->session->core;
+    return zkl__core_session_id(core) == used->session_id && zkl__core_lease_until(core) > zkl__clock_now();
 }
 
 static int index_of(const char *piece)
@@ -144,12 +146,14 @@ static bool await_quiet(struct member *me)
 
 /* --- when all is quiet: every piece that cap allows is somebody's, evenly; unless a member leaves in that very moment ------- */
 
-static void check_shares(struct turn *turn)
+static void check_shares(struct turn *turn, const struct member *me)
 {
     int path = turn->plan->path, running = 0, most = 0, allowed = 0;
-    for (int i = 0; i < SIM_CLIENTS * SIM_THREADS; i++) {
-        const struct member *it = &processes[i / SIM_THREADS].members[i % SIM_THREADS];
-        if (it->turn && it->turn->plan->path == path) {
+    SIM_EACH (process, processes, SIM_CLIENTS) {
+        SIM_EACH (it, process->members, SIM_THREADS) {
+            if (!it->turn || it->turn->plan->path != path) {
+                continue;
+            }
             if (it->leaves) {
                 return;
             }
@@ -159,8 +163,7 @@ static void check_shares(struct turn *turn)
         }
     }
     for (int i = 0; i < PIECES; i++) {
-        if (turn->claims[i] >= 0 &&
-            !zkl_partition_owns(processes[turn->client].members[turn->thread].partition, names[i])) {
+        if (turn->claims[i] >= 0 && !zkl_partition_owns(me->partition, names[i])) {
             sim_fail_of(turn, "shares", "was not told that it lost %s, and all is quiet", names[i]);
         }
     }
@@ -207,11 +210,11 @@ void use_partition(struct turn *turn)
         turn_hold(turn);
     }
     if (turn_dice(turn, 6, 2) && await_quiet(me)) {
-        check_shares(turn);
+        check_shares(turn, me);
     }
     me->leaves = true;
-    me->turn->s->judge.unrest = sim_now(turn->s);
-    me->turn->s->judge.completions++;
+    turn->s->judge.unrest = sim_now(turn->s);
+    turn->s->judge.completions++;
     turn_told(turn, "stop", stop(turn, me));
     answer_those(me, true);
     for (int i = 0; i < PIECES; i++) {

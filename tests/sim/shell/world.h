@@ -31,11 +31,9 @@
 #ifndef SIM_SHELL_WORLD_H
 #define SIM_SHELL_WORLD_H
 
-#include <pthread.h>
 #include <zklock/zklock.h>
 #include <zklock/zookeeper.h>
 #include "invariants.h"
-#include "sim.h"
 
 /* --- fiber.c: the threads of a simulated process: run one at a time, switched where they wait and, now and then, where they take a
  * mutex. So the library's session room and recipes run here as they are; thread.h and alarm.h are ours. --- */
@@ -73,9 +71,8 @@ struct past_count {
     int most, fewest;
 };
 struct past_count past_members(struct sim *s, const char *dir, int64_t from, int64_t to);
-/* Was path there, was it missing, at any time in between? */
-bool past_there(struct sim *s, const char *path, int64_t from, int64_t to);
-bool past_missing(struct sim *s, const char *path, int64_t from, int64_t to);
+/* Was path there, or missing, at any time in between? */
+bool past_was(struct sim *s, const char *path, bool there, int64_t from, int64_t to);
 /* Was the sign of the double barrier at dir put up, or renewed, after this zxid? */
 bool past_sign(struct sim *s, const char *dir, int64_t after);
 /* The node that was made by this transaction, -1: none. */
@@ -119,13 +116,15 @@ struct turn {
     const struct sim_acquire *plan;
     const char *path;
     zkl_session *session;
-    int claims[PIECES];
+    int claims[PIECES];       /* -1: none */
     const void *object;       /* for callbacks */
     bool observes;            /* an election that it stands for */
+    char seen[ZKL__NAME_MAX]; /* who leads, as it was told last; "": nobody */
+    bool listens, asked;      /* for requests to give way; it was told of one */
     int64_t serial;           /* of the last grant; 0: the recipe has none */
     int64_t due;              /* true time: by when the call is to be back */
     unsigned asyncs;          /* calls that were either blocking or not, so far */
-    struct async_call *async; /* of EITHER */
+    struct async_call *async; /* of EITHER, and of LET_BE */
 };
 
 /* The recipes: whole turns. */
@@ -146,12 +145,11 @@ void entries_check(struct sim *s);
 /* A call that may wait for so many ms, and what it came to: it is back by then, but for what its process stood still. */
 int64_t turn_within(struct turn *turn, int64_t timeout_ms);
 int turn_back(struct turn *turn, int code);
-/* A call that does not block, by the dice; NULL: make the blocking one. async_done, or async_acquired, and what is returned
- * are the done and the payload of the call of C. */
+/* A call that does not block, by the dice; NULL: make the blocking one. async_done and what is returned are the done and
+ * the payload of the call of C. */
 struct async_call;
 struct async_call *turn_async(struct turn *turn, const char *what);
 void async_done(int code, const zkl_error *err, void *call);
-void async_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *call);
 /* rc: what the call of C returned. Waits until it was called back; its code. Not in a callback. */
 int async_wait(struct turn *turn, struct async_call *call, int rc);
 /* The code of a call of C with these arguments and an err, in either form. */
@@ -164,17 +162,22 @@ int async_wait(struct turn *turn, struct async_call *call, int rc);
     turn_back(turn, EITHER(turn, what, function, __VA_ARGS__, turn_within(turn, turn_short_timeout(turn))))
 /* Does not wait: its object's end, or its session's, may come before. */
 void async_let_be(struct async_call *call, int rc);
+/* Such a call of C, by the dice; what it writes is in async_writes(turn->async). */
+#define LET_BE(turn, what, function, ...)                                                                \
+    do {                                                                                                 \
+        if (((turn)->async = turn_async(turn, what))) {                                                  \
+            async_let_be((turn)->async, function##_async(__VA_ARGS__, async_done, (turn)->async, NULL)); \
+        }                                                                                                \
+    } while (0)
 /* What such a call writes for its caller, until it was waited for or the session is closed. */
 struct async_written {
-    zkl_queue *queue, *above;
+    zkl_queue *queue;
     zkl_data *data;
     zkl_grant grant;
-    zkl_once_slot slot;
     int64_t last_ms, recorded_ms;
     struct turn *turn; /* of a candidate that stands */
 };
 struct async_written *async_writes(struct async_call *call);
-void asyncs_forget(int client);
 /* The close of the session is back, or has been called back: all calls have been before. */
 void asyncs_close(int client);
 
@@ -207,8 +210,6 @@ bool is_quiet(const struct sim *s);
 bool turn_await_quiet(struct turn *turn);
 /* The last zxid that the process has seen: older it sees nothing. */
 int64_t turn_seen(const struct turn *turn);
-/* By the local clock, of the session that is this one. */
-bool lease_lasts(const zkl_session *session, int64_t session_id);
 
 /* --- what the files here keep of a process: forgotten when it is gone ------------------------------------------------ */
 
@@ -238,6 +239,8 @@ extern struct process {
     bool threads;       /* the library has started one */
     bool open;          /* its store */
     bool running, busy; /* the store's completion thread */
+    int calls;          /* without waiting, so far */
+    bool closed;        /* none of them may be called back any more */
     int semaphores[4];  /* threads at it, by path */
     struct entry entries[SIM_THREADS];
     struct member members[SIM_THREADS];
