@@ -8,8 +8,6 @@
 #ifndef SIM_CLIENT_H
 #define SIM_CLIENT_H
 
-#include <stdio.h>
-
 #include "contender.h"
 #include "ensemble.h"
 #include "session_step.h"
@@ -128,8 +126,7 @@ struct sim_client {
     int64_t clock_base, clock_ppm;
     struct sim_handle handle;
     struct zkl__core *core;
-    bool reopen; /* the core asked for a new session */
-    bool stepping;
+    bool reopen;            /* the core asked for a new session */
     int throttled;          /* so many requests are refused with NOTAPPLIED */
     int refused;            /* so many submits are refused here */
     int64_t last_step;      /* local */

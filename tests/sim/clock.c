@@ -9,13 +9,6 @@ static uint64_t key_of(const struct sim_clock *clock, int slot)
     return due << 7 | clock->tie[slot];
 }
 
-static void play(struct sim_clock *clock, int place)
-{
-    uint64_t left = clock->first[2 * place];
-    uint64_t right = clock->first[2 * place + 1];
-    clock->first[place] = right < left ? right : left;
-}
-
 void sim_clock_init(struct sim_clock *clock, uint64_t seed)
 {
     clock->now = 0;
@@ -28,7 +21,8 @@ void sim_clock_init(struct sim_clock *clock, uint64_t seed)
         clock->first[SIM_LEAVES + i] = key_of(clock, i);
     }
     for (int place = SIM_LEAVES - 1; place > 0; place--) {
-        play(clock, place);
+        uint64_t left = clock->first[2 * place], right = clock->first[2 * place + 1];
+        clock->first[place] = right < left ? right : left;
     }
 }
 

@@ -12,39 +12,35 @@ static int64_t until_heal(const struct sim *s, int64_t duration)
 
 /* --- strangers ------------------------------------------------------------------------------------------------------- */
 
-/* shell/: the n-th living node below that goes with a session, wherever a recipe has put it. -1: none. */
-static int nth_ephemeral(const struct sim *s, int dir, int64_t n)
+/* Of the queue's living nodes those that look like a contender's. shell/: of those below that go with a session, wherever a recipe has
+ * put them. How many. */
+static int find_living(const struct sim *s, int dir, int *found)
 {
-    int found[SIM_NODES], count = 0;
-    size_t length = strlen(s->paths[dir].text);
-    SIM_EACH_NODE (s, it) {
-        const char *text = s->paths[it->path].text;
-        if (it->owner > SIM_STRANGER && it->dzxid == SIM_NEVER && memcmp(text, s->paths[dir].text, length) == 0 &&
-            text[length] == '/') {
-            found[count++] = it->path;
-        }
-    }
-    return count ? found[n % count] : -1;
-}
-
-/* The n-th of the queue's living nodes that look like a contender's, -1: none. */
-static int nth_contender(const struct sim *s, int dir, int64_t n)
-{
-    int found[SIM_PATHS], count = 0;
+    int count = 0;
     SIM_EACH_CHILD (s, node, dir, SIM_HEAD) {
-        if (zkl__name_parse(sim_node_name(s, node)).kind != ZKL_KIND_FOREIGN) {
+        if (!s->shell && zkl__name_parse(sim_node_name(s, node)).kind != ZKL_KIND_FOREIGN) {
             found[count++] = s->nodes[node].path;
         }
     }
-    return count ? found[n % count] : -1;
+    size_t length = strlen(s->paths[dir].text);
+    SIM_EACH_NODE (s, it) {
+        const char *text = s->paths[it->path].text;
+        if (s->shell && it->owner > SIM_STRANGER && it->dzxid == SIM_NEVER &&
+            memcmp(text, s->paths[dir].text, length) == 0 && text[length] == '/') {
+            found[count++] = it->path;
+        }
+    }
+    return count;
 }
 
+/* With the n-th of them. */
 static void meddle(struct sim *s, enum zkl__op_kind op, int dir, int64_t n)
 {
-    int path = s->shell ? nth_ephemeral(s, dir, n) : nth_contender(s, dir, n);
-    if (path >= 0) {
+    int found[SIM_NODES], count = find_living(s, dir, found);
+    if (count > 0) {
         s->faults.stranger = true;
-        sim_stranger_writes(s, &(struct sim_part){.op = op, .path = path, .version = -1, .data = "x", .size = 1});
+        sim_stranger_writes(
+            s, &(struct sim_part){.op = op, .path = found[n % count], .version = -1, .data = "x", .size = 1});
     }
 }
 
@@ -110,12 +106,11 @@ static bool remove_foreign(struct sim *s)
 {
     bool gone = true;
     SIM_EACH_NODE (s, it) {
-        if (!it->by_stranger || it->owner != SIM_STRANGER || it->dzxid <= sim_committed_zxid(s)) {
-            continue;
-        }
-        gone = false;
-        if (it->dzxid == SIM_NEVER) {
-            sim_stranger_deletes(s, it->path);
+        if (it->by_stranger && it->owner == SIM_STRANGER && it->dzxid > sim_committed_zxid(s)) {
+            gone = false;
+            if (it->dzxid == SIM_NEVER) {
+                sim_stranger_deletes(s, it->path);
+            }
         }
     }
     return gone;
@@ -246,6 +241,9 @@ static void strike_server(struct sim *s, const struct sim_fault *it, int server)
     case SIM_PAUSE_SERVER:
         pause_server(s, server, server == s->leader ? sim_min(duration, s->plan->pause) : duration);
         break;
+    case SIM_PAUSE_LEADER:
+        pause_server(s, server, duration);
+        break;
     default:
         sim_server_kill(s, server, duration);
         break;
@@ -306,17 +304,13 @@ static void strike(struct sim *s, int index, int client)
     note_disturbance(s, it);
     int target = it->target < 0 ? client : it->target % s->client_count;
     if (it->kind == SIM_PAUSE_LEADER || it->kind == SIM_KILL_LEADER) {
-        if (s->leader >= 0 && it->kind == SIM_PAUSE_LEADER) {
-            pause_server(s, s->leader, until_heal(s, it->value));
-        } else if (s->leader >= 0) {
-            sim_server_kill(s, s->leader, until_heal(s, it->value));
+        if (s->leader >= 0) {
+            strike_server(s, it, s->leader);
         }
-    } else if (it->kind == SIM_LOSE_TOUCH) {
-        strike_server(s, it, it->target % s->server_count);
     } else if (it->kind <= SIM_HOLD_DOWN || it->kind == SIM_PAUSE_CLIENT || it->kind == SIM_CRASH ||
                it->kind == SIM_EXPIRE || (it->kind >= SIM_NO_MEMORY && it->kind < SIM_ROLLED_KINDS)) {
         strike_client(s, it, target < 0 ? 0 : target);
-    } else if (it->kind < SIM_DELETE_NODE) {
+    } else if (it->kind < SIM_DELETE_NODE || it->kind == SIM_LOSE_TOUCH) {
         strike_server(s, it, (it->target < 0 ? (int)s->steps : it->target) % s->server_count);
     } else {
         strike_queue(s, it, target < 0 ? 0 : target % s->plan->paths);
@@ -341,20 +335,19 @@ static void heal(struct sim *s)
 {
     sim_say(s, "fault", "everything heals");
     s->faults.healed = true;
-    for (int path = 0; path < s->path_count; path++) {
-        s->paths[path].denied = 0;
+    SIM_EACH (path, s->paths, s->path_count) {
+        path->denied = 0;
     }
-    for (int client = 0; client < s->client_count; client++) {
-        s->clients[client].heap.fail_from = -1;
-        s->clients[client].throttled = 0;
-        s->clients[client].refused = 0;
+    SIM_EACH (client, s->clients, s->client_count) {
+        client->heap.fail_from = -1;
+        client->throttled = 0;
+        client->refused = 0;
     }
     s->faults.to_clean = true;
 }
 
 void sim_faults_start(struct sim *s)
 {
-    s->faults.last_leader_pause = 0;
     arm(s);
 }
 

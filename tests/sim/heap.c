@@ -38,10 +38,7 @@ void sim_heap_deinit(struct sim_heap *heap)
 
 void sim_heap_reset(struct sim_heap *heap)
 {
-    char *base = heap->base;
-    size_t size = heap->size;
-    uint32_t *starts = heap->starts;
-    *heap = (struct sim_heap){.base = base, .size = size, .starts = starts, .fail_from = -1};
+    *heap = (struct sim_heap){.base = heap->base, .size = heap->size, .starts = heap->starts, .fail_from = -1};
 }
 
 bool sim_heap_mapped(struct sim_heap *heap)
@@ -52,43 +49,26 @@ bool sim_heap_mapped(struct sim_heap *heap)
     return heap->starts;
 }
 
-static unsigned class_of(size_t size)
-{
-    unsigned class = LEAST_CLASS;
-    while ((size_t)1 << class < size) {
-        class ++;
-    }
-    return class;
-}
-
-static bool fails(struct sim_heap *heap)
-{
-    long number = heap->allocations++;
-    return heap->fail_from >= 0 && number >= heap->fail_from && number < heap->fail_from + heap->fail_count;
-}
-
-static void map_block(struct sim_heap *heap, size_t size)
-{
-    size_t first = heap->used >> LEAST_CLASS;
-    for (size_t i = 0; heap->starts && i < size >> LEAST_CLASS; i++) {
-        heap->starts[first + i] = (uint32_t)first;
-    }
-}
-
 static struct block *take(struct sim_heap *heap, size_t size)
 {
-    size_t whole = sizeof(struct block) + size;
-    unsigned class = class_of(whole);
+    size_t whole = sizeof(struct block) + size, room = 1 << LEAST_CLASS;
+    unsigned class = LEAST_CLASS;
     struct block *block = NULL;
+    for (; room < whole; room *= 2) {
+        class ++;
+    }
     if (PLAIN_MALLOC && !heap->starts) {
         block = malloc(whole);
     } else if (class < SIM_HEAP_CLASSES && heap->spare[class]) {
         block = heap->spare[class];
         memcpy(&heap->spare[class], block->data, sizeof(void *));
-    } else if (class < SIM_HEAP_CLASSES && heap->used + ((size_t)1 << class) <= heap->size) {
+    } else if (heap->used + room <= heap->size) {
         block = (struct block *)(heap->base + heap->used);
-        map_block(heap, (size_t)1 << class);
-        heap->used += (size_t)1 << class;
+        size_t first = heap->used >> LEAST_CLASS;
+        heap->used += room;
+        for (size_t i = first; heap->starts && i < heap->used >> LEAST_CLASS; i++) {
+            heap->starts[i] = (uint32_t)first;
+        }
     }
     if (block) {
         block->class = class;
@@ -104,7 +84,9 @@ static struct block *take(struct sim_heap *heap, size_t size)
 static void *sim_alloc(void *payload, size_t size)
 {
     struct sim_heap *heap = payload;
-    struct block *block = fails(heap) ? NULL : take(heap, size);
+    long number = heap->allocations++;
+    bool fails = heap->fail_from >= 0 && number >= heap->fail_from && number < heap->fail_from + heap->fail_count;
+    struct block *block = fails ? NULL : take(heap, size);
     return block ? block->data : NULL;
 }
 

@@ -43,9 +43,7 @@ static void port_state(void *ctx, zkl_connection_state state, int code)
     struct port *port = ctx;
     struct sim_client *client = &port->s->clients[port->client];
     sim_hash(port->s, (uint64_t)state * 31 + code);
-    if (state == ZKL_SESSION_LOST || state == ZKL_SESSION_CLOSED) {
-        client->reopen = state == ZKL_SESSION_LOST;
-    }
+    client->reopen = state == ZKL_SESSION_LOST;
 }
 
 static void port_trace(void *ctx, const char *who, const char *what)
@@ -71,20 +69,6 @@ static void arm_timer(struct sim *s, int client)
     sim_arm(s, SLOT_TIMER + client, sim_max(due, sim_now(s)) + late);
 }
 
-static void after_step(struct sim *s, int client)
-{
-    struct sim_client *it = &s->clients[client];
-    arm_timer(s, client);
-    if (it->reopen) {
-        it->reopen = false;
-        sim_handle_close(s, client);
-        sim_handle_open(s, client);
-    }
-    if (it->process == SIM_CLOSING && zkl__core_idle(it->core)) {
-        sim_process_free(s, client);
-    }
-}
-
 void sim_core_event(struct sim *s, int client, struct zkl__event event)
 {
     struct sim_client *it = &s->clients[client];
@@ -108,7 +92,15 @@ void sim_core_event(struct sim *s, int client, struct zkl__event event)
     zkl__session_step(it->core, &event);
     s->stepping = false;
     sim_judge_step(s, client, event.kind == ZKL__EV_TIME);
-    after_step(s, client);
+    arm_timer(s, client);
+    if (it->reopen) {
+        it->reopen = false;
+        sim_handle_close(s, client);
+        sim_handle_open(s, client);
+    }
+    if (it->process == SIM_CLOSING && zkl__core_idle(it->core)) {
+        sim_process_free(s, client);
+    }
 }
 
 void sim_timer_due(struct sim *s, int client)
@@ -136,10 +128,9 @@ void sim_process_start(struct sim *s, int client)
                                       .watch_bytes_max = 4096,
                                       .ops_max = SIM_OUTSTANDING - 8,
                                       .unlisted_part = s->plan->unlisted};
-    uint64_t low = dice_at(s->seed, (SLOT_PROCESS + client), it->incarnation);
-    uint64_t high = dice_mix(low);
-    memcpy(config.seed, &low, sizeof low);
-    memcpy(config.seed + sizeof low, &high, sizeof high);
+    uint64_t seed[2] = {dice_at(s->seed, (SLOT_PROCESS + client), it->incarnation)};
+    seed[1] = dice_mix(seed[0]);
+    memcpy(config.seed, seed, sizeof config.seed);
     it->core = zkl__core_new(&config, &port);
     if (!it->core) { /* no memory: the process tries again */
         sim_arm(s, SLOT_PROCESS + client, sim_now(s) + 10 * SIM_MS);
@@ -193,7 +184,7 @@ void sim_process_due(struct sim *s, int client)
 void sim_process_close(struct sim *s, int client)
 {
     struct sim_client *it = &s->clients[client];
-    if (it->process == SIM_RUNNING && !s->shell) {
+    if (it->process == SIM_RUNNING) {
         it->process = SIM_CLOSING;
         sim_core_event(s, client, (struct zkl__event){.kind = ZKL__EV_CLOSE});
     }
