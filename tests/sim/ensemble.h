@@ -318,7 +318,6 @@ void sim_ensemble_start(struct sim *s);
 int sim_path_of(struct sim *s, const char *dir, const char *name);
 /* Incarnation alive at zxid, -1: none. SIM_NEVER: as the next proposal finds it. */
 int sim_node_at(const struct sim *s, int path, int64_t zxid);
-const char *sim_path_name(const struct sim_path *path);
 const char *sim_node_name(const struct sim *s, int node);
 /* In its queue. */
 int32_t sim_node_number(const struct sim *s, int node);

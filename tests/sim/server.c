@@ -387,7 +387,11 @@ static enum zkl__rc read_tree(struct sim *s, struct sim_conn *conn, struct sim_m
     if (part->op == ZKL__OP_UNWATCH) {
         return sim_watch_take(&conn->watches, part->path, ~0u) ? ZKL__RC_OK : ZKL__RC_NOWATCH;
     }
-    enum zkl__rc rc = sim_tree_read(s, conn->client, part->op, part->path, zxid, node);
+    *node = sim_node_at(s, part->path, zxid);
+    bool needed = part->op != ZKL__OP_EXISTS || s->plan->rules == ZKL__RULES_EXISTS_NEEDS_READ;
+    bool hidden =
+        *node >= 0 && ((s->paths[part->path].denied & ZKL_PERM_READ) || !sim_node_readable(s, *node, conn->client));
+    enum zkl__rc rc = *node < 0 ? ZKL__RC_NONODE : hidden && needed ? ZKL__RC_NOAUTH : ZKL__RC_OK;
     if (request->watch) {
         sim_watch_set(&conn->watches, part->op, part->path, rc, SIM_WATCH_DATA); /* with the others */
     }

@@ -126,9 +126,9 @@ struct sim {
 };
 
 /* In the order of their numbers; the children of a path that live at zxid in none. */
-#define SIM_EACH_ATTEMPT(s, it) SIM_EACH(it, (s)->attempts, (s)->attempt_count)
-#define SIM_EACH_ACQUIRE(plan, it) SIM_EACH(it, (plan)->acquires, (plan)->acquire_count)
-#define SIM_EACH_NODE(s, it) SIM_EACH(it, (s)->nodes, (s)->node_count)
+#define SIM_EACH_ATTEMPT(s, it) SIM_EACH (it, (s)->attempts, (s)->attempt_count)
+#define SIM_EACH_ACQUIRE(plan, it) SIM_EACH (it, (plan)->acquires, (plan)->acquire_count)
+#define SIM_EACH_NODE(s, it) SIM_EACH (it, (s)->nodes, (s)->node_count)
 #define SIM_EACH_CHILD(s, node, path, zxid) \
     for (int node = sim_first_child(s, path, zxid); node >= 0; node = sim_next_child(s, node, zxid))
 #define SIM_EACH(it, all, count) for (__auto_type it = &(all)[0]; it < (all) + (count); it++)
@@ -192,8 +192,6 @@ enum zkl__rc sim_tree_do(struct sim *s, struct sim_part *part, int session, int6
 void sim_tree_close_session(struct sim *s, int session, int64_t zxid);
 void sim_tree_commit(struct sim *s, const struct sim_txn *txn);
 void sim_tree_undo(struct sim *s, int first_effect);
-/* Answers a client's read from the tree at zxid: rc, and the node in *node. */
-enum zkl__rc sim_tree_read(const struct sim *s, int client, enum zkl__op_kind op, int path, int64_t zxid, int *node);
 /* By the node's own list. */
 bool sim_node_readable(const struct sim *s, int node, int client);
 int64_t sim_tree_changed(const struct sim *s, int path, int64_t zxid, bool children);

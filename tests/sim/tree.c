@@ -8,11 +8,6 @@
 
 /* --- paths ---------------------------------------------------------------------------------------------------------- */
 
-const char *sim_path_name(const struct sim_path *path)
-{
-    return path->text + path->dir_length + 1;
-}
-
 static int path_find(struct sim *s, const char *text)
 {
     int *bucket = &s->path_hash[zkl__path_hash(text) % (SIM_PATHS * 2)];
@@ -22,21 +17,20 @@ static int path_find(struct sim *s, const char *text)
         }
     }
     char above[SIM_PATH_TEXT];
-    size_t length = zkl__path_join(above, sizeof above, text, NULL);
-    bool deep = length > 1 && zkl__path_shorten(above);
-    int parent = length > 1 ? path_find(s, deep ? above : "/") : -1;
+    int dir_length = (int)(strrchr(text, '/') - text);
+    snprintf(above, sizeof above, "%.*s", dir_length > 0 ? dir_length : 1, text);
+    int parent = text[1] ? path_find(s, above) : -1;
     int index = sim_next_of(&s->path_count, SIM_PATHS);
     struct sim_path *path = &s->paths[index];
     *path = (struct sim_path){.parent = parent,
                               .first_child = -1,
-                              .sibling = -1,
+                              .sibling = parent < 0 ? -1 : s->paths[parent].first_child,
                               .node = -1,
                               .next = *bucket,
-                              .dir_length = deep ? (int)strlen(above) : 0};
-    memcpy(path->text, text, length + 1);
+                              .dir_length = dir_length};
+    strcpy(path->text, text);
     *bucket = index;
     if (parent >= 0) {
-        path->sibling = s->paths[parent].first_child;
         s->paths[parent].first_child = index;
     }
     return index;
@@ -52,23 +46,26 @@ int sim_path_of(struct sim *s, const char *dir, const char *name)
 
 /* --- nodes ---------------------------------------------------------------------------------------------------------- */
 
-/* By the wall clock of the server that leads. */
-static int64_t wall_skew(const struct sim *s)
-{
-    return s->leader < 0 ? 0 : (dice_at(s->seed, 8123, s->leader) % s->plan->skew);
-}
-
 /* What it is created with is the value of its own index. */
-static int node_new(struct sim *s, const struct sim_part *part, int path, int64_t zxid)
+static int node_new(struct sim *s, const struct sim_part *part, int path, int session, int64_t zxid)
 {
+    bool ephemeral = part->mode == ZKL__EPHEMERAL || part->mode == ZKL__EPHEMERAL_SEQUENTIAL;
     int index = sim_next_of(&s->node_count, SIM_NODES);
-    s->nodes[index] = (struct sim_node){
-        .path = path, .older = s->paths[path].node, .czxid = zxid, .dzxid = SIM_NEVER, .owner = -1, .value = index};
-    s->values[index] = (struct sim_value){.zxid = zxid,
-                                          .time = sim_now(s) + (s->plan->skew ? wall_skew(s) : 0),
-                                          .older = -1,
-                                          .size = part->size,
-                                          .data = part->data};
+    bool skewed = s->plan->skew && s->leader >= 0; /* by the wall clock of the server that leads */
+    s->nodes[index] = (struct sim_node){.path = path,
+                                        .older = s->paths[path].node,
+                                        .czxid = zxid,
+                                        .dzxid = SIM_NEVER,
+                                        .owner = ephemeral ? session : -1,
+                                        .container = part->mode == ZKL__CONTAINER,
+                                        .readers = ephemeral ? part->readers : SIM_ANYBODY,
+                                        .value = index};
+    s->values[index] =
+        (struct sim_value){.zxid = zxid,
+                           .time = sim_now(s) + (skewed ? dice_at(s->seed, 8123, s->leader) % s->plan->skew : 0),
+                           .older = -1,
+                           .size = part->size,
+                           .data = part->data};
     s->paths[path].node = index;
     return index;
 }
@@ -77,12 +74,13 @@ void sim_tree_init(struct sim *s)
 {
     memset(s->path_hash, 0xff, sizeof s->path_hash);
     path_find(s, "/");
-    node_new(s, &(struct sim_part){.path = 0}, 0, 0);
+    node_new(s, &(struct sim_part){.path = 0}, 0, SIM_STRANGER, 0);
 }
 
 const char *sim_node_name(const struct sim *s, int node)
 {
-    return sim_path_name(&s->paths[s->nodes[node].path]);
+    const struct sim_path *path = &s->paths[s->nodes[node].path];
+    return path->text + path->dir_length + 1;
 }
 
 int32_t sim_node_number(const struct sim *s, int node)
@@ -193,17 +191,6 @@ bool sim_node_readable(const struct sim *s, int node, int client)
     return n->readers == SIM_ANYBODY || (n->readers == SIM_OWN_PROCESS && s->sessions[n->owner].client == client);
 }
 
-enum zkl__rc sim_tree_read(const struct sim *s, int client, enum zkl__op_kind op, int path, int64_t zxid, int *node)
-{
-    *node = sim_node_at(s, path, zxid);
-    if (*node < 0) {
-        return ZKL__RC_NONODE;
-    }
-    bool needed = op != ZKL__OP_EXISTS || s->plan->rules == ZKL__RULES_EXISTS_NEEDS_READ;
-    bool hidden = (s->paths[path].denied & ZKL_PERM_READ) || !sim_node_readable(s, *node, client);
-    return hidden && needed ? ZKL__RC_NOAUTH : ZKL__RC_OK;
-}
-
 /* --- writes: carried out in the proposed tree ----------------------------------------------------------------------- */
 
 static struct sim_effect *effect_new(struct sim *s, enum sim_effect_kind kind, int node)
@@ -231,20 +218,12 @@ static void note_parent(struct sim *s, struct sim_effect *effect, int path, int6
     effect->cversion = parent->head_cversion;
 }
 
-static enum zkl__rc do_create(struct sim *s, struct sim_part *part, int session, int64_t zxid)
+static enum zkl__rc create(struct sim *s, struct sim_part *part, int parent, int session, int64_t zxid)
 {
-    const struct sim_path *wanted = &s->paths[part->path];
-    int parent = sim_node_at(s, wanted->parent, SIM_HEAD);
-    if (parent < 0) {
-        return ZKL__RC_NONODE;
-    }
-    if (s->paths[wanted->parent].denied & ZKL_PERM_CREATE) {
-        return ZKL__RC_NOAUTH;
-    }
     int path = part->path;
     if (part->mode == ZKL__EPHEMERAL_SEQUENTIAL || part->mode == ZKL__PERSISTENT_SEQUENTIAL) {
         char text[SIM_PATH_TEXT + 16];
-        snprintf(text, sizeof text, "%s%010d", wanted->text, head_cversion(s, &s->nodes[parent]));
+        snprintf(text, sizeof text, "%s%010d", s->paths[path].text, head_cversion(s, &s->nodes[parent]));
         path = path_find(s, text);
     }
     if (sim_node_at(s, path, SIM_HEAD) >= 0) {
@@ -253,89 +232,61 @@ static enum zkl__rc do_create(struct sim *s, struct sim_part *part, int session,
     if (s->nodes[parent].owner >= 0) {
         return ZKL__RC_EPHEMERALPARENT;
     }
-    int node = node_new(s, part, path, zxid);
-    bool ephemeral = part->mode == ZKL__EPHEMERAL || part->mode == ZKL__EPHEMERAL_SEQUENTIAL;
-    s->nodes[node].owner = ephemeral ? session : -1;
-    s->nodes[node].container = part->mode == ZKL__CONTAINER;
-    s->nodes[node].readers = ephemeral ? part->readers : SIM_ANYBODY;
-    note_parent(s, effect_new(s, SIM_CREATED, node), path, zxid, 1);
-    part->node = node;
+    part->node = node_new(s, part, path, session, zxid);
+    note_parent(s, effect_new(s, SIM_CREATED, part->node), path, zxid, 1);
     return ZKL__RC_OK;
 }
 
-static bool is_other_version(const struct sim *s, const struct sim_part *part, int node)
+static void set(struct sim *s, const struct sim_part *part, int64_t zxid)
 {
-    return part->version != -1 && part->version != s->values[s->nodes[node].value].version;
-}
-
-static enum zkl__rc do_delete(struct sim *s, struct sim_part *part, int64_t zxid)
-{
-    int parent = s->paths[part->path].parent;
-    if (sim_node_at(s, parent, SIM_HEAD) < 0) {
-        return ZKL__RC_NONODE;
-    }
-    if (s->paths[parent].denied & ZKL_PERM_DELETE) {
-        return ZKL__RC_NOAUTH;
-    }
-    int node = sim_node_at(s, part->path, SIM_HEAD);
-    if (node < 0) {
-        return ZKL__RC_NONODE;
-    }
-    if (is_other_version(s, part, node)) {
-        return ZKL__RC_BADVERSION;
-    }
-    if (sim_child_count(s, part->path, SIM_HEAD) > 0) {
-        return ZKL__RC_NOTEMPTY;
-    }
-    s->nodes[node].dzxid = zxid;
-    note_parent(s, effect_new(s, SIM_DELETED, node), part->path, zxid, 0);
-    part->node = node;
-    return ZKL__RC_OK;
-}
-
-static enum zkl__rc do_set_or_check(struct sim *s, struct sim_part *part, int session, int64_t zxid)
-{
-    bool set = part->op == ZKL__OP_SET;
-    int node = sim_node_at(s, part->path, SIM_HEAD);
-    if (node < 0) {
-        return ZKL__RC_NONODE;
-    }
-    bool hidden = !set && !sim_node_readable(s, node, s->sessions[session].client);
-    if (hidden || (s->paths[part->path].denied & (set ? ZKL_PERM_WRITE : ZKL_PERM_READ))) {
-        return ZKL__RC_NOAUTH;
-    }
-    if (is_other_version(s, part, node)) {
-        return ZKL__RC_BADVERSION;
-    }
-    part->node = node;
-    if (!set) {
-        return ZKL__RC_OK;
-    }
-    int older = s->nodes[node].value, newest = sim_next_of(&s->value_count, SIM_VALUES);
+    struct sim_node *node = &s->nodes[part->node];
+    int newest = sim_next_of(&s->value_count, SIM_VALUES);
     s->values[newest] = (struct sim_value){.zxid = zxid,
                                            .time = sim_now(s),
-                                           .older = older,
-                                           .version = s->values[older].version + 1,
+                                           .older = node->value,
+                                           .version = s->values[node->value].version + 1,
                                            .size = part->size,
                                            .data = part->data};
-    s->nodes[node].value = newest;
-    effect_new(s, SIM_CHANGED, node);
-    return ZKL__RC_OK;
+    node->value = newest;
+    effect_new(s, SIM_CHANGED, part->node);
 }
 
 enum zkl__rc sim_tree_do(struct sim *s, struct sim_part *part, int session, int64_t zxid)
 {
-    switch (part->op) {
-    case ZKL__OP_CREATE:
-        return do_create(s, part, session, zxid);
-    case ZKL__OP_DELETE:
-        return do_delete(s, part, zxid);
-    case ZKL__OP_SET:
-    case ZKL__OP_CHECK:
-        return do_set_or_check(s, part, session, zxid);
-    default:
-        return ZKL__RC_REFUSED;
+    static const uint32_t needed[] = {[ZKL__OP_CREATE] = ZKL_PERM_CREATE,
+                                      [ZKL__OP_DELETE] = ZKL_PERM_DELETE,
+                                      [ZKL__OP_SET] = ZKL_PERM_WRITE,
+                                      [ZKL__OP_CHECK] = ZKL_PERM_READ};
+    bool of_parent = part->op == ZKL__OP_CREATE || part->op == ZKL__OP_DELETE;
+    int of = of_parent ? s->paths[part->path].parent : part->path;
+    int there = sim_node_at(s, of, SIM_HEAD), node = sim_node_at(s, part->path, SIM_HEAD);
+    if (there < 0) {
+        return ZKL__RC_NONODE;
     }
+    bool hidden = part->op == ZKL__OP_CHECK && !sim_node_readable(s, node, s->sessions[session].client);
+    if (hidden || (s->paths[of].denied & needed[part->op])) {
+        return ZKL__RC_NOAUTH;
+    }
+    if (part->op == ZKL__OP_CREATE) {
+        return create(s, part, there, session, zxid);
+    }
+    if (node < 0) {
+        return ZKL__RC_NONODE;
+    }
+    if (part->version != -1 && part->version != s->values[s->nodes[node].value].version) {
+        return ZKL__RC_BADVERSION;
+    }
+    if (part->op == ZKL__OP_DELETE && sim_child_count(s, part->path, SIM_HEAD) > 0) {
+        return ZKL__RC_NOTEMPTY;
+    }
+    part->node = node;
+    if (part->op == ZKL__OP_DELETE) {
+        s->nodes[node].dzxid = zxid;
+        note_parent(s, effect_new(s, SIM_DELETED, node), part->path, zxid, 0);
+    } else if (part->op == ZKL__OP_SET) {
+        set(s, part, zxid);
+    }
+    return ZKL__RC_OK;
 }
 
 /* closeSession: every ephemeral node that the proposed tree has of it (PrepRequestProcessor). The parents' records stay as they are. */
@@ -352,13 +303,11 @@ void sim_tree_close_session(struct sim *s, int session, int64_t zxid)
 /* The counter sticks at INT32_MAX: DataTree.createNode takes the new value only if it is greater. */
 void sim_tree_commit(struct sim *s, const struct sim_txn *txn)
 {
-    for (int i = txn->first_effect; i < txn->first_effect + txn->effect_count; i++) {
-        const struct sim_effect *effect = &s->effects[i];
-        if (effect->kind != SIM_CREATED) {
-            continue;
+    SIM_EACH (effect, &s->effects[txn->first_effect], txn->effect_count) {
+        if (effect->kind == SIM_CREATED) {
+            struct sim_node *parent = &s->nodes[effect->parent];
+            parent->cversion = (int32_t)sim_max(parent->cversion, effect->cversion);
         }
-        struct sim_node *parent = &s->nodes[effect->parent];
-        parent->cversion = (int32_t)sim_max(parent->cversion, effect->cversion);
     }
 }
 
