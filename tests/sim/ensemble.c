@@ -3,11 +3,6 @@
 
 #include "sim.h"
 
-static int majority(const struct sim *s)
-{
-    return s->voters / 2 + 1;
-}
-
 int64_t sim_committed_zxid(const struct sim *s)
 {
     return s->committed ? s->log[s->committed - 1].zxid : 0;
@@ -47,22 +42,19 @@ static void tell_followers(struct sim *s, enum sim_message_kind kind, int positi
 
 /* --- sessions at the leader ----------------------------------------------------------------------------------------- */
 
-/* ExpiryQueue.roundToNextInterval: (time / interval + 1) * interval, on the leader's own clock. */
-static int64_t round_up(const struct sim *s, int64_t time)
+static bool lives(const struct sim_session *session)
 {
-    int64_t phase = s->servers[s->leader].phase;
-    return ((time + phase) / s->tick + 1) * s->tick - phase;
+    return !session->closing && !session->ended;
 }
 
 static void arm_expiry(struct sim *s)
 {
     int64_t deadline = SIM_NEVER, turn = SIM_NEVER;
-    for (const struct sim_session *session = s->sessions; session < s->sessions + s->session_count; session++) {
-        if (session->closing || session->ended) {
-            continue;
+    SIM_EACH (session, s->sessions, s->session_count) {
+        if (lives(session)) {
+            deadline = sim_min(deadline, session->deadline);
+            turn = sim_min(turn, session->taken ? session->turn : SIM_NEVER);
         }
-        deadline = sim_min(deadline, session->deadline);
-        turn = sim_min(turn, session->taken ? session->turn : SIM_NEVER);
     }
     sim_arm(s, SLOT_EXPIRY, turn < SIM_NEVER ? turn : deadline);
 }
@@ -70,10 +62,12 @@ static void arm_expiry(struct sim *s)
 void sim_leader_touch(struct sim *s, int index, int64_t timeout)
 {
     struct sim_session *session = &s->sessions[index];
-    if (session->closing || session->ended) {
+    if (!lives(session)) {
         return; /* SessionTrackerImpl.touchSession: a closing session is not revived */
     }
-    int64_t deadline = round_up(s, sim_now(s) + timeout);
+    /* ExpiryQueue.roundToNextInterval: (time / interval + 1) * interval, on the leader's own clock. */
+    int64_t phase = s->servers[s->leader].phase;
+    int64_t deadline = ((sim_now(s) + timeout + phase) / s->tick + 1) * s->tick - phase;
     session->shortest = sim_min(session->shortest, timeout);
     if (deadline != session->deadline) {
         session->deadline = deadline;
@@ -88,24 +82,17 @@ static bool is_master_of(const struct sim *s, int master, int server)
     return sim_observes(s, server) && s->servers[server].master == master && s->servers[master].linked[server];
 }
 
-/* A follower hands on what the leader has committed (ObserverMaster.proposalCommitted). */
-static void inform_observers(struct sim *s, int master, int position)
-{
-    for (int i = s->voters; i < s->server_count; i++) {
-        if (is_master_of(s, master, i)) {
-            tell_follower(s, i, SIM_MSG_COMMIT, position);
-        }
-    }
-}
-
 static void apply(struct sim *s, int server, int position)
 {
     if (s->plan->batches && sim_server_reads_first(s, server, &s->log[position])) {
         sim_server_ends_batch(s, server);
     }
     s->servers[server].applied = position + 1;
-    if (s->leader != server) {
-        inform_observers(s, server, position);
+    /* A follower hands on what the leader has committed (ObserverMaster.proposalCommitted). */
+    for (int i = s->voters; i < s->server_count && s->leader != server; i++) {
+        if (is_master_of(s, server, i)) {
+            tell_follower(s, i, SIM_MSG_COMMIT, position);
+        }
     }
     const struct sim_txn *txn = &s->log[position];
     sim_server_fire(s, server, txn);
@@ -158,7 +145,7 @@ static void answer_syncs(struct sim *s)
 
 static void try_commit(struct sim *s)
 {
-    while (s->committed < s->proposed && __builtin_popcount(s->log[s->committed].acks) >= majority(s)) {
+    while (s->committed < s->proposed && 2 * __builtin_popcount(s->log[s->committed].acks) > s->voters) {
         int position = s->committed;
         commit_next(s);
         tell_followers(s, SIM_MSG_COMMIT, position);
@@ -170,13 +157,15 @@ static void try_commit(struct sim *s)
     }
 }
 
-static struct sim_txn *txn_new(struct sim *s, enum sim_txn_kind kind, int session)
+/* request: who is to be answered; NULL: nobody. */
+static struct sim_txn *txn_new(struct sim *s, enum sim_txn_kind kind, int session, const struct sim_message *request)
 {
     struct sim_txn *txn = &s->log[sim_next_of(&s->proposed, SIM_TXNS)];
     *txn = (struct sim_txn){.zxid = ++s->last_zxid,
                             .kind = kind,
                             .session = session,
-                            .conn = -1,
+                            .conn = request ? request->conn : -1,
+                            .conn_serial = request ? request->conn_serial : 0,
                             .node = -1,
                             .parts = -1,
                             .first_effect = s->effect_count,
@@ -190,6 +179,13 @@ static void propose(struct sim *s, struct sim_txn *txn)
     s->servers[s->leader].logged = s->proposed;
     tell_followers(s, SIM_MSG_PROPOSAL, s->proposed - 1);
     try_commit(s);
+}
+
+static void do_one(struct sim *s, struct sim_txn *txn, struct sim_part part)
+{
+    part.node = -1;
+    txn->rc = sim_tree_do(s, &part, txn->session, txn->zxid);
+    txn->node = part.node;
 }
 
 /* All or nothing; the answers of the parts are kept behind the request's own. */
@@ -210,20 +206,13 @@ static void do_multi(struct sim *s, struct sim_txn *txn, int parts, int count)
     }
 }
 
-static bool session_lives(const struct sim *s, int session)
-{
-    return !s->sessions[session].closing && !s->sessions[session].ended;
-}
-
-static void start_closing(struct sim *s, int session, int conn, uint32_t serial)
+static void start_closing(struct sim *s, int session, const struct sim_message *request)
 {
     if (!s->sessions[session].closing) {
         s->sessions[session].closing = true;
         s->sessions[session].decided = sim_now(s);
     }
-    struct sim_txn *txn = txn_new(s, SIM_TXN_CLOSE, session);
-    txn->conn = conn;
-    txn->conn_serial = serial;
+    struct sim_txn *txn = txn_new(s, SIM_TXN_CLOSE, session, request);
     sim_say(s, "leader", "closes session %d", session);
     sim_tree_close_session(s, session, txn->zxid);
     propose(s, txn);
@@ -233,9 +222,7 @@ static void start_closing(struct sim *s, int session, int conn, uint32_t serial)
 static void open_session(struct sim *s, int from, const struct sim_message *request)
 {
     struct sim_session *session = &s->sessions[request->session];
-    struct sim_txn *txn = txn_new(s, SIM_TXN_OPEN, request->session);
-    txn->conn = request->conn;
-    txn->conn_serial = request->conn_serial;
+    struct sim_txn *txn = txn_new(s, SIM_TXN_OPEN, request->session, request);
     session->owner = from;
     session->owner_serial = s->servers[from].link_serial;
     session->closing = false; /* it is tracked from the proposal on */
@@ -244,18 +231,12 @@ static void open_session(struct sim *s, int from, const struct sim_message *requ
 }
 
 /* PrepRequestProcessor.checkSession: the session must live, and speak through the server it was last seen at. */
-static enum zkl__rc check_session(struct sim *s, int from, struct sim_txn *txn)
+static enum zkl__rc check_session(const struct sim *s, int from, const struct sim_session *session)
 {
-    struct sim_session *session = &s->sessions[txn->session];
-    if (!session_lives(s, txn->session)) {
+    if (!lives(session)) {
         return ZKL__RC_REFUSED;
     }
-
-    if (session->owner < 0) {
-        session->owner = from;
-        session->owner_serial = s->servers[from].link_serial;
-    }
-    if (session->owner != from || session->owner_serial != s->servers[from].link_serial) {
+    if (session->owner_serial != s->servers[from].link_serial) {
         return ZKL__RC_NOTAPPLIED;
     }
     return ZKL__RC_OK;
@@ -268,22 +249,16 @@ void sim_leader_takes(struct sim *s, int from, const struct sim_message *request
         return;
     }
     if (request->kind == SIM_MSG_CLOSE) {
-        start_closing(s, request->session, request->conn, request->conn_serial);
+        start_closing(s, request->session, request);
         return;
     }
-    struct sim_txn *txn = txn_new(s, SIM_TXN_OP, request->session);
-    txn->conn = request->conn;
-    txn->conn_serial = request->conn_serial;
-    txn->rc = check_session(s, from, txn);
-    struct sim_part part = request->part;
-    if (txn->rc != ZKL__RC_OK) {
-        txn->parts = -1;
-    } else if (part.op == ZKL__OP_MULTI) {
+    struct sim_txn *txn = txn_new(s, SIM_TXN_OP, request->session, request);
+    txn->rc = check_session(s, from, &s->sessions[request->session]);
+    const struct sim_part part = request->part;
+    if (txn->rc == ZKL__RC_OK && part.op == ZKL__OP_MULTI) {
         do_multi(s, txn, request->parts, request->part_count);
-    } else {
-        part.node = -1;
-        txn->rc = sim_tree_do(s, &part, request->session, txn->zxid);
-        txn->node = part.node;
+    } else if (txn->rc == ZKL__RC_OK) {
+        do_one(s, txn, part);
     }
     sim_say(s, "leader", "%s %s of session %d: %s", zkl__op_name(part.op),
             part.path < 0 ? "" : s->paths[txn->node < 0 ? part.path : s->nodes[txn->node].path].text, request->session,
@@ -291,20 +266,9 @@ void sim_leader_takes(struct sim *s, int from, const struct sim_message *request
     propose(s, txn);
 }
 
-/* Leader.processSync: answered at once when nothing is outstanding, else when the last proposal is committed. */
-static void sim_leader_syncs(struct sim *s, int from, const struct sim_message *request)
-{
-    s->syncs[sim_next_of(&s->sync_count, SIM_SYNCS)] = (struct sim_waiting_sync){.position = s->proposed,
-                                                                                 .server = from,
-                                                                                 .conn = request->conn,
-                                                                                 .conn_serial = request->conn_serial,
-                                                                                 .id = request->id};
-    answer_syncs(s);
-}
-
 int sim_leader_validates(struct sim *s, int from, int session)
 {
-    if (!session_lives(s, session)) {
+    if (!lives(&s->sessions[session])) {
         return -1;
     }
     sim_leader_touch(s, session, sim_granted_timeout(s, from));
@@ -317,64 +281,55 @@ int sim_leader_validates(struct sim *s, int from, int session)
 static void take_tick(struct sim *s)
 {
     int64_t tick = s->plan->walk ? SIM_NEVER : sim_now(s);
-    for (int i = 0; i < s->session_count; i++) {
-        bool earlier = session_lives(s, i) && s->sessions[i].deadline < tick;
-        tick = s->plan->walk && earlier ? s->sessions[i].deadline : tick;
+    SIM_EACH (session, s->sessions, s->session_count) {
+        bool earlier = lives(session) && session->deadline < tick;
+        tick = s->plan->walk && earlier ? session->deadline : tick;
     }
     for (int i = 0; i < s->session_count && tick <= sim_now(s); i++) {
         struct sim_session *session = &s->sessions[i];
-        session->taken = session_lives(s, i) && session->deadline <= tick;
+        session->taken = lives(session) && session->deadline <= tick;
         session->turn = sim_now(s) + sim_plan_turn(s->plan, s->seed, i, s->steps);
     }
     s->taken_at = sim_now(s);
-}
-
-/* The lease rests on a leader that does not walk for longer, and on that a session is not heard by one that was replaced. */
-static void note_assumptions(struct sim *s, const struct sim_session *session)
-{
-    int64_t most = s->plan->bounds ? sim_shorter_timeout(s) : s->plan->timeout;
-    s->faults.beyond = s->faults.beyond || sim_now(s) - s->taken_at > most || session->strayed == s->epoch;
 }
 
 /* SessionTrackerImpl.run. */
 void sim_leader_expires(struct sim *s)
 {
     bool walks = false;
-    for (int i = 0; i < s->session_count; i++) {
-        walks = walks || (s->sessions[i].taken && session_lives(s, i));
+    SIM_EACH (session, s->sessions, s->session_count) {
+        walks = walks || (session->taken && lives(session));
     }
     if (!walks) {
         take_tick(s);
     }
     for (int i = 0; i < s->session_count; i++) {
         struct sim_session *session = &s->sessions[i];
-        if (session->taken && session_lives(s, i) && session->turn <= sim_now(s)) {
+        if (session->taken && lives(session) && session->turn <= sim_now(s)) {
             sim_say(s, "leader", "session %d expires", i);
             if (s->plan->walk) {
-                note_assumptions(s, session);
+                /* The lease rests on a leader that does not walk for longer, and on that a session is not heard by one that was replaced. */
+                int64_t most = s->plan->bounds ? sim_shorter_timeout(s) : s->plan->timeout;
+                s->faults.beyond = s->faults.beyond || sim_now(s) - s->taken_at > most || session->strayed == s->epoch;
             }
-            start_closing(s, i, -1, 0);
+            start_closing(s, i, NULL);
         }
     }
     arm_expiry(s);
 }
 
-bool sim_stranger_writes(struct sim *s, const struct sim_part *part)
+void sim_stranger_writes(struct sim *s, const struct sim_part *part)
 {
     if (s->leader < 0) {
-        return false;
+        return;
     }
-    struct sim_txn *txn = txn_new(s, SIM_TXN_OP, SIM_STRANGER);
-    struct sim_part copy = *part;
-    copy.node = -1;
-    txn->rc = sim_tree_do(s, &copy, SIM_STRANGER, txn->zxid);
-    txn->node = copy.node;
+    struct sim_txn *txn = txn_new(s, SIM_TXN_OP, SIM_STRANGER, NULL);
+    do_one(s, txn, *part);
     if (part->op == ZKL__OP_CREATE && txn->rc == ZKL__RC_OK) {
-        s->nodes[copy.node].by_stranger = true;
+        s->nodes[txn->node].by_stranger = true;
     }
     sim_say(s, "stranger", "%s %s: %s", zkl__op_name(part->op), s->paths[part->path].text, zkl__rc_name(txn->rc));
     propose(s, txn);
-    return txn->rc == ZKL__RC_OK;
 }
 
 void sim_stranger_deletes(struct sim *s, int path)
@@ -395,21 +350,13 @@ void sim_stranger_prepares(struct sim *s, int path, const void *data, uint32_t s
 
 void sim_stranger_closes(struct sim *s, int session)
 {
-    if (s->leader >= 0 && session_lives(s, session) && s->sessions[session].committed) {
+    if (s->leader >= 0 && lives(&s->sessions[session]) && s->sessions[session].committed) {
         s->sessions[session].by_operator = true;
-        start_closing(s, session, -1, 0);
+        start_closing(s, session, NULL);
     }
 }
 
 /* --- a follower's word at the leader -------------------------------------------------------------------------------- */
-
-static void acked(struct sim *s, int server, int position)
-{
-    for (int i = s->committed; i <= position && i < s->proposed; i++) {
-        s->log[i].acks |= 1u << server;
-    }
-    try_commit(s);
-}
 
 static void heard(struct sim *s, struct sim_touches touches)
 {
@@ -466,7 +413,10 @@ void sim_leader_hears(struct sim *s, int server)
         join(s, server);
         break;
     case SIM_MSG_ACK:
-        acked(s, server, message->position);
+        for (int i = s->committed; i <= message->position && i < s->proposed; i++) {
+            s->log[i].acks |= 1u << server;
+        }
+        try_commit(s);
         break;
     case SIM_MSG_HEARD:
         heard(s, message->touches);
@@ -474,7 +424,14 @@ void sim_leader_hears(struct sim *s, int server)
     case SIM_MSG_FORWARD:
         message->kind = (enum sim_message_kind)message->event;
         if (message->kind == SIM_MSG_REQUEST && message->part.op == ZKL__OP_SYNC) {
-            sim_leader_syncs(s, server, message);
+            /* Leader.processSync: answered at once when nothing is outstanding, else when the last proposal is committed. */
+            s->syncs[sim_next_of(&s->sync_count, SIM_SYNCS)] =
+                (struct sim_waiting_sync){.position = s->proposed,
+                                          .server = server,
+                                          .conn = message->conn,
+                                          .conn_serial = message->conn_serial,
+                                          .id = message->id};
+            answer_syncs(s);
         } else {
             sim_leader_takes(s, message->via, message);
         }
@@ -529,26 +486,6 @@ void sim_follower_answers(struct sim *s, int server)
     sim_to_leader(s, server, message);
 }
 
-static void take_commit(struct sim *s, int server, int position)
-{
-    struct sim_server *it = &s->servers[server];
-    if (sim_observes(s, server)) {
-        it->logged = (int)sim_max(it->logged, position + 1); /* INFORM brings the transaction along */
-    }
-
-    if (position >= it->applied) {
-        assert(position == it->applied && position < it->logged);
-        apply(s, server, position);
-    }
-}
-
-static void take_proposal(struct sim *s, int server, int position)
-{
-    struct sim_server *it = &s->servers[server];
-    it->logged = (int)sim_max(it->logged, position + 1); /* who joins again may have it, and has said so */
-    ack(s, server);
-}
-
 static bool is_of_batch(const struct sim *s, int server)
 {
     const struct sim_channel *channel = &s->servers[server].from_leader;
@@ -560,12 +497,19 @@ static bool is_of_batch(const struct sim *s, int server)
 
 static void take_one_of_batch(struct sim *s, int server, const struct sim_message *message)
 {
-    if (message->kind == SIM_MSG_COMMIT) {
-        take_commit(s, server, message->position);
-    } else if (message->kind == SIM_MSG_PROPOSAL) {
-        take_proposal(s, server, message->position);
-    } else {
+    struct sim_server *it = &s->servers[server];
+    if (message->kind == SIM_MSG_SYNCED) {
         sim_server_answer_sync(s, message);
+        return;
+    }
+    if (message->kind == SIM_MSG_PROPOSAL || sim_observes(s, server)) { /* INFORM brings the transaction along */
+        it->logged = (int)sim_max(it->logged, message->position + 1); /* who joins again may have it, and has said so */
+    }
+    if (message->kind == SIM_MSG_PROPOSAL) {
+        ack(s, server);
+    } else if (message->position >= it->applied) {
+        assert(message->position == it->applied && it->applied < it->logged);
+        apply(s, server, message->position);
     }
 }
 
@@ -605,7 +549,6 @@ void sim_follower_hears(struct sim *s, int server)
     case SIM_MSG_JOINED:
         follower->role = SIM_FOLLOWING;
         follower->logged = (int)sim_max(follower->logged, message->position);
-
         sim_master_starts(s, server);
         /* Nobody watched: a server that looks for a leader has no clients. A master may be behind its observer. */
         if (!sim_observes(s, server) || follower->applied < message->position) {
@@ -615,22 +558,15 @@ void sim_follower_hears(struct sim *s, int server)
         sim_say(s, "server", "%d follows %d", server, sim_master_of(s, server));
         break;
     case SIM_MSG_PROPOSAL:
-        take_proposal(s, server, message->position);
-        break;
     case SIM_MSG_COMMIT:
-        take_commit(s, server, message->position);
-        if (s->plan->batches) {
+    case SIM_MSG_SYNCED:
+        take_one_of_batch(s, server, message);
+        if (s->plan->batches && message->kind != SIM_MSG_PROPOSAL) {
             take_batch(s, server);
         }
         break;
     case SIM_MSG_ASK:
         take_ping(s, server);
-        break;
-    case SIM_MSG_SYNCED:
-        sim_server_answer_sync(s, message);
-        if (s->plan->batches) {
-            take_batch(s, server);
-        }
         break;
     case SIM_MSG_VALID:
         sim_server_validated(s, message->conn, message->conn_serial, message->session);

@@ -305,7 +305,7 @@ struct sim_session {
     bool ended;     /* its closeSession is committed */
     int ended_position;
     bool by_operator; /* ended by somebody who had its password: no lease holds against that */
-    int owner;        /* server through which it speaks, -1: whoever comes first */
+    int owner;        /* server through which it speaks, -1: it has not come to this leader yet */
     uint32_t owner_serial;
 };
 
@@ -328,8 +328,8 @@ int sim_next_child(const struct sim *s, int node, int64_t zxid);
 int sim_child_count(const struct sim *s, int path, int64_t zxid);
 void sim_stat_at(const struct sim *s, int node, int64_t zxid, struct zkl__stat *stat);
 
-/* A transaction of nobody's: operators, strangers, the reaper. False: there is no leader who could. */
-bool sim_stranger_writes(struct sim *s, const struct sim_part *part);
+/* A transaction of nobody's: operators, strangers, the reaper. Nothing, without a leader. */
+void sim_stranger_writes(struct sim *s, const struct sim_part *part);
 void sim_stranger_deletes(struct sim *s, int path);
 /* A persistent node that was there from the beginning, with all above it. */
 void sim_stranger_prepares(struct sim *s, int path, const void *data, uint32_t size);
