@@ -54,10 +54,10 @@ struct sim_handle {
     int server;  /* the one to try next */
     bool ever_connected;
     int64_t last_zxid, last_received, last_sent;
-    int64_t began;         /* local: before the attempt was sent */
-    int64_t timeout;       /* granted; 0: not yet */
-    int64_t shortest_told; /* to the core, of those granted in this session */
-    uint32_t connections, connections_told;
+    int64_t began;              /* local: before the attempt was sent */
+    int64_t timeout;            /* granted, or wanted */
+    int64_t shortest_told;      /* to the core, of those granted in this session */
+    int untold;                 /* in the inbox: that it is connected, or that its session has ended */
     struct sim_watches watches; /* SIM_WATCH_EXIST is only known here */
     struct sim_outstanding outstanding[SIM_OUTSTANDING];
     unsigned first, count;

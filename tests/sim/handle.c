@@ -87,7 +87,7 @@ static void tell_reply(struct sim *s, int client, const struct sim_message *mess
     static struct zkl__reply all_parts[SIM_CLIENTS][SIM_PARTS];
     const char **children = all_children[client];
     struct zkl__reply *parts = all_parts[client];
-    struct zkl__reply reply = {.rc = message->rc, .zk_code = message->zk_code};
+    struct zkl__reply reply = {.rc = message->rc, .zk_code = sim_zk_code(message->rc)};
     const struct sim_part *asked = &message->part;
 
     bool told = asked->op != ZKL__OP_DELETE && asked->op != ZKL__OP_CHECK;
@@ -135,7 +135,7 @@ static void tell(struct sim *s, int client, const struct sim_message *message)
         event.path = s->paths[message->path].text;
         break;
     case SIM_MSG_WELCOME:
-        handle->connections_told++;
+        handle->untold--;
         event.kind = message->session < 0 ? ZKL__EV_EXPIRED : ZKL__EV_CONNECTED;
         event.code = ZKL_ELOST;
         event.session_id = message->session + 1;
@@ -179,12 +179,6 @@ static struct sim_handle *handle_of(struct sim *s, int client)
     return &s->clients[client].handle;
 }
 
-static int64_t timeout_of(const struct sim *s, int client)
-{
-    int64_t granted = s->clients[client].handle.timeout;
-    return granted ? granted : s->plan->timeout;
-}
-
 /* --- connecting ------------------------------------------------------------------------------------------------------ */
 
 static void arm(struct sim *s, int client, int64_t due)
@@ -205,26 +199,33 @@ static void attempt(struct sim *s, int client)
     message->zxid = handle->last_zxid;
     message->timeout = s->plan->timeout;
     sim_conn_send(s, handle->conn, message);
-    arm(s, client, sim_now(s) + timeout_of(s, client) * 2 / 3);
+    arm(s, client, sim_now(s) + handle->timeout * 2 / 3);
 }
 
 void sim_handle_open(struct sim *s, int client)
 {
     struct sim_handle *handle = handle_of(s, client);
     int server = (int)(dice_at(s->seed, (SLOT_LIBRARY + client), s->clients[client].incarnation++) % s->server_count);
-    *handle = (struct sim_handle){.state = SIM_HANDLE_WAITING, .conn = -1, .session = -1, .server = server};
+    *handle = (struct sim_handle){
+        .state = SIM_HANDLE_WAITING, .conn = -1, .session = -1, .server = server, .timeout = s->plan->timeout};
     arm(s, client, sim_now(s) + SIM_MS);
 }
 
-static struct sim_message *unknown_reply(struct sim *s, const struct sim_outstanding *each)
+static struct sim_message *unknown_reply(struct sim *s, uint64_t id, enum zkl__op_kind op, int path)
 {
     struct sim_message *message = sim_message_new(s, SIM_MSG_REPLY);
-    message->id = each->id;
+    message->id = id;
     message->rc = ZKL__RC_UNKNOWN;
-    message->zk_code = -4;
-    message->part.op = each->op;
-    message->part.path = each->path;
+    message->part.op = op;
+    message->part.path = path;
     return message;
+}
+
+static struct sim_outstanding take_outstanding(struct sim_handle *handle)
+{
+    assert(handle->count > 0);
+    handle->count--;
+    return handle->outstanding[handle->first++ % SIM_OUTSTANDING];
 }
 
 void sim_handle_cut(struct sim *s, int client, int keep)
@@ -234,18 +235,16 @@ void sim_handle_cut(struct sim *s, int client, int keep)
     sim_conn_abandon(s, handle->conn, keep);
     handle->conn = -1;
     handle->state = SIM_HANDLE_WAITING;
-    arm(s, client, sim_now(s) + SIM_MS + timeout_of(s, client) / 60);
+    arm(s, client, sim_now(s) + SIM_MS + handle->timeout / 60);
     if (!connected) {
         return;
     }
     put(s, client, sim_message_new(s, SIM_MSG_EOF));
-    unsigned count = handle->count; /* those before the loss; the core submits nothing after `suspended` */
-    for (unsigned i = 0; i < count; i++) {
-        struct sim_outstanding each = handle->outstanding[handle->first % SIM_OUTSTANDING];
-        handle->first++;
-        handle->count--;
+    /* Those before the loss; the core submits nothing after `suspended`. */
+    for (unsigned left = handle->count; left > 0; left--) {
+        struct sim_outstanding each = take_outstanding(handle);
         if (each.id > 0) {
-            put(s, client, unknown_reply(s, &each));
+            put(s, client, unknown_reply(s, each.id, each.op, each.path));
         }
     }
 }
@@ -269,7 +268,7 @@ void sim_handle_due(struct sim *s, int client)
 {
     struct sim_handle *handle = handle_of(s, client);
     int64_t silent = sim_now(s) - handle->last_received;
-    int64_t patience = timeout_of(s, client) * 2 / 3;
+    int64_t patience = handle->timeout * 2 / 3;
     if (handle->state == SIM_HANDLE_WAITING) {
         attempt(s, client);
         return;
@@ -283,28 +282,25 @@ void sim_handle_due(struct sim *s, int client)
         sim_handle_cut(s, client, SIM_MESSAGES);
         return;
     }
-    if (handle->count == 0 && sim_now(s) - handle->last_sent >= timeout_of(s, client) / 3) {
+    if (handle->count == 0 && sim_now(s) - handle->last_sent >= handle->timeout / 3) {
         sim_conn_send(s, handle->conn, sim_message_new(s, SIM_MSG_PING));
         handle->last_sent = sim_now(s);
     }
     int64_t due = handle->last_received + patience;
-    int64_t next_ping = handle->last_sent + timeout_of(s, client) / 3;
+    int64_t next_ping = handle->last_sent + handle->timeout / 3;
     arm(s, client, next_ping > sim_now(s) && next_ping < due ? next_ping : due);
 }
 
 /* --- what a server says ---------------------------------------------------------------------------------------------- */
 
-static void welcomed(struct sim *s, int client, int session, int64_t timeout)
+static void welcomed(struct sim *s, int client, struct sim_message *message)
 {
     struct sim_handle *handle = handle_of(s, client);
-    struct sim_message *message = sim_message_new(s, SIM_MSG_WELCOME);
-    message->session = session;
     message->watch = !handle->ever_connected;
+    handle->timeout = message->zxid = message->timeout;
     message->timeout = handle->began;
-    message->zxid = timeout;
-    handle->timeout = timeout;
-    handle->connections++;
-    if (session < 0) {
+    handle->untold++;
+    if (message->session < 0) {
         sim_conn_abandon(s, handle->conn, 0);
         handle->conn = -1;
         handle->state = SIM_HANDLE_OFF;
@@ -313,10 +309,10 @@ static void welcomed(struct sim *s, int client, int session, int64_t timeout)
         return;
     }
     handle->state = SIM_HANDLE_CONNECTED;
-    handle->session = session;
+    handle->session = message->session;
     handle->ever_connected = true;
     handle->last_sent = sim_now(s);
-    arm(s, client, sim_now(s) + timeout_of(s, client) / 3);
+    arm(s, client, sim_now(s) + handle->timeout / 3);
     if (handle->watches.count > 0) {
         struct sim_message *again = sim_message_new(s, SIM_MSG_SETWATCHES);
         again->zxid = handle->last_zxid;
@@ -325,27 +321,18 @@ static void welcomed(struct sim *s, int client, int session, int64_t timeout)
     put(s, client, message);
 }
 
-/* A watch is registered here when the reply says that the server has it (zookeeper.c, activateWatcher). */
-static void note_watch(struct sim_handle *handle, const struct sim_outstanding *asked, enum zkl__rc rc)
-{
-    if (asked->op == ZKL__OP_UNWATCH) {
-        sim_watch_take(&handle->watches, asked->path, ~0u);
-    } else if (asked->watch) {
-        sim_watch_set(&handle->watches, asked->op, asked->path, rc, SIM_WATCH_EXIST);
-    }
-}
-
 static void take_reply(struct sim *s, int client, struct sim_message *message)
 {
     struct sim_handle *handle = handle_of(s, client);
-    assert(handle->count > 0);
-    struct sim_outstanding asked = handle->outstanding[handle->first % SIM_OUTSTANDING];
+    struct sim_outstanding asked = take_outstanding(handle);
     assert(asked.id == message->id || asked.id == 0);
-    handle->first++;
-    handle->count--;
     handle->last_zxid = sim_max(handle->last_zxid, message->zxid);
-
-    note_watch(handle, &asked, message->rc);
+    /* A watch is registered here when the reply says that the server has it (zookeeper.c, activateWatcher). */
+    if (asked.op == ZKL__OP_UNWATCH) {
+        sim_watch_take(&handle->watches, asked.path, ~0u);
+    } else if (asked.watch) {
+        sim_watch_set(&handle->watches, asked.op, asked.path, message->rc, SIM_WATCH_EXIST);
+    }
     if (message->rc == ZKL__RC_NOAUTH) {
         sim_judge_refused(s, client, asked.op, asked.path);
     }
@@ -395,8 +382,8 @@ void sim_client_hears_server(struct sim *s, int index)
         take_event(s, client, message);
         return;
     case SIM_MSG_WELCOME:
-        welcomed(s, client, message->session, message->timeout);
-        break;
+        welcomed(s, client, message);
+        return;
     case SIM_MSG_EOF:
         sim_handle_cut(s, client, 0);
         break;
@@ -419,26 +406,18 @@ static const void *keep(struct sim *s, const void *data, size_t size)
     return memcpy(copy, data, size);
 }
 
-/* Of access lists only this much is simulated (another is an operator's, sim_path.denied): who may read the node. That is all whom an
- * entry for the world permits it, or who made it, if a digest is named that may. */
-static enum sim_readers readers(const struct zkl__op *op)
+/* Of access lists only this much is simulated (another is an operator's, sim_path.denied): who may read the node. Ephemeral nodes
+ * have those of app.c, which permit it to who made it, or to nobody. */
+static enum sim_readers readers(const zkl_acl *acl)
 {
-    bool own = false;
-    for (size_t i = 0; op->acl && i < op->acl->count; i++) {
-        const zkl_acl_entry *entry = &op->acl->entries[i];
-        if ((entry->perms & ZKL_PERM_READ) && strcmp(entry->scheme, "world") == 0) {
-            return SIM_ANYBODY;
-        }
-        own = own || (entry->perms & ZKL_PERM_READ);
-    }
-    return !op->acl ? SIM_ANYBODY : own ? SIM_OWN_PROCESS : SIM_NOBODY;
+    return !acl ? SIM_ANYBODY : acl->entries[0].perms & ZKL_PERM_READ ? SIM_OWN_PROCESS : SIM_NOBODY;
 }
 
 static struct sim_part part_of(struct sim *s, const struct zkl__op *op)
 {
     return (struct sim_part){.op = op->kind,
                              .mode = op->mode,
-                             .readers = readers(op),
+                             .readers = readers(op->acl),
                              .path = op->dir ? sim_path_of(s, op->dir, op->name) : -1,
                              .node = -1,
                              .version = op->version,
@@ -462,13 +441,13 @@ static struct sim_message *request_of(struct sim *s, int client, uint64_t id, co
     if (s->clients[client].throttled > 0) {
         s->clients[client].throttled--;
         message->rc = ZKL__RC_NOTAPPLIED;
-        message->zk_code = -127;
     }
     return message;
 }
 
-static void remember(struct sim *s, struct sim_handle *handle, uint64_t id, const struct sim_message *request)
+static void send(struct sim *s, int client, uint64_t id, struct sim_message *request)
 {
+    struct sim_handle *handle = handle_of(s, client);
     assert(handle->count < SIM_OUTSTANDING);
     const struct sim_part *last = request->part_count ? &s->parts[request->parts + request->part_count - 1] : NULL;
     handle->outstanding[(handle->first + handle->count++) % SIM_OUTSTANDING] =
@@ -477,12 +456,6 @@ static void remember(struct sim *s, struct sim_handle *handle, uint64_t id, cons
                                  .path = request->part.path,
                                  .deletes = last && last->op == ZKL__OP_DELETE ? last->path : -1,
                                  .watch = request->watch};
-}
-
-static void send(struct sim *s, int client, uint64_t id, struct sim_message *request)
-{
-    struct sim_handle *handle = handle_of(s, client);
-    remember(s, handle, id, request);
     handle->last_sent = sim_now(s);
     sim_conn_send(s, handle->conn, request);
 }
@@ -493,12 +466,11 @@ static int submit_late(struct sim *s, int client, uint64_t id, const struct zkl_
 {
     struct sim_handle *handle = handle_of(s, client);
     struct sim_message *request = request_of(s, client, id, op);
-    struct sim_outstanding each = {.id = id, .op = request->part.op, .path = request->part.path};
     struct sim_message **link = &handle->inbox.head;
     while (*link && (*link)->kind != SIM_MSG_WELCOME) {
         link = &(*link)->next;
     }
-    struct sim_message *answer = unknown_reply(s, &each);
+    struct sim_message *answer = unknown_reply(s, id, request->part.op, request->part.path);
     if (!*link) {
         put(s, client, answer);
     } else {
@@ -546,8 +518,7 @@ int sim_handle_submit(struct sim *s, int client, uint64_t id, const struct zkl__
         s->clients[client].refused--;
         return s->clients[client].refused % 2 ? ZKL_ELIMIT : ZKL_ENOMEM;
     }
-    if (handle->connections_told != handle->connections ||
-        (handle->inbox.head && handle->state != SIM_HANDLE_CONNECTED)) {
+    if (handle->untold > 0 || (handle->inbox.head && handle->state != SIM_HANDLE_CONNECTED)) {
         return submit_late(s, client, id, op);
     }
     if (handle->state != SIM_HANDLE_CONNECTED) {

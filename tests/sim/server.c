@@ -349,27 +349,12 @@ void sim_server_validated(struct sim *s, int index, uint32_t serial, int session
 
 int sim_zk_code(enum zkl__rc rc)
 {
-    switch (rc) {
-    case ZKL__RC_NONODE:
-        return -101;
-    case ZKL__RC_NODEEXISTS:
-        return -110;
-    case ZKL__RC_NOTEMPTY:
-        return -111;
-    case ZKL__RC_BADVERSION:
-        return -103;
-    case ZKL__RC_NOAUTH:
-        return -102;
-
-    case ZKL__RC_EPHEMERALPARENT:
-        return -108;
-    case ZKL__RC_NOWATCH:
-        return -121;
-    case ZKL__RC_ROLLEDBACK:
-        return -2;
-    default:
-        return 0;
-    }
+    static const int codes[ZKL__RC_UNKNOWN + 1] = {
+        [ZKL__RC_NONODE] = -101,     [ZKL__RC_NODEEXISTS] = -110, [ZKL__RC_NOTEMPTY] = -111,
+        [ZKL__RC_BADVERSION] = -103, [ZKL__RC_NOAUTH] = -102,     [ZKL__RC_EPHEMERALPARENT] = -108,
+        [ZKL__RC_NOWATCH] = -121,    [ZKL__RC_ROLLEDBACK] = -2,   [ZKL__RC_UNKNOWN] = -4,
+    };
+    return codes[rc];
 }
 
 static enum zkl__rc read_tree(struct sim *s, struct sim_conn *conn, struct sim_message *request, int64_t zxid,
@@ -408,7 +393,6 @@ static void reply(struct sim *s, int index, enum zkl__rc rc, int node, int parts
     message->part.path = conn->pending.head->part.path;
     message->part_count = conn->pending.head->part_count;
     message->rc = rc;
-    message->zk_code = sim_zk_code(rc);
     message->node = node;
     message->parts = parts;
     message->zxid = sim_server_zxid(s, conn->server);
