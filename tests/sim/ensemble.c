@@ -1,6 +1,4 @@
 /* ensemble.c - the log: proposed by a leader, acknowledged by followers, committed, applied; the leader's session tracker. */
-#include <stdio.h>
-
 #include "sim.h"
 
 int64_t sim_committed_zxid(const struct sim *s)
@@ -84,8 +82,11 @@ static bool is_master_of(const struct sim *s, int master, int server)
 
 static void apply(struct sim *s, int server, int position)
 {
-    if (s->plan->batches && sim_server_reads_first(s, server, &s->log[position])) {
-        sim_server_ends_batch(s, server);
+    const struct sim_txn *txn = &s->log[position];
+    const struct sim_conn *conn = txn->conn < 0 ? NULL : &s->conns[txn->conn];
+    bool here = conn && conn->server == server && conn->serial == txn->conn_serial;
+    if (s->plan->batches && here && conn->pending.head && conn->pending.head->answered) {
+        sim_server_ends_batch(s, server); /* its session reads before it, and has not been answered */
     }
     s->servers[server].applied = position + 1;
     /* A follower hands on what the leader has committed (ObserverMaster.proposalCommitted). */
@@ -94,9 +95,8 @@ static void apply(struct sim *s, int server, int position)
             tell_follower(s, i, SIM_MSG_COMMIT, position);
         }
     }
-    const struct sim_txn *txn = &s->log[position];
     sim_server_fire(s, server, txn);
-    if (txn->conn >= 0 && s->conns[txn->conn].server == server && s->conns[txn->conn].serial == txn->conn_serial) {
+    if (here) {
         sim_server_answer(s, txn);
     }
     if (txn->kind == SIM_TXN_CLOSE) {
@@ -308,7 +308,8 @@ void sim_leader_expires(struct sim *s)
         if (session->taken && lives(session) && session->turn <= sim_now(s)) {
             sim_say(s, "leader", "session %d expires", i);
             if (s->plan->walk) {
-                /* The lease rests on a leader that does not walk for longer, and on that a session is not heard by one that was replaced. */
+                /* The lease rests on a leader that does not walk for longer, and on that a session is not heard by one that
+                 * was replaced. */
                 int64_t most = s->plan->bounds ? sim_shorter_timeout(s) : s->plan->timeout;
                 s->faults.beyond = s->faults.beyond || sim_now(s) - s->taken_at > most || session->strayed == s->epoch;
             }
@@ -385,7 +386,7 @@ static void master_hears(struct sim *s, int master, int server, const struct sim
         join(s, server);
     } else if (message->kind == SIM_MSG_HEARD) {
         sim_touches_add(&follower->touched, message->touches);
-    } else if (message->kind == SIM_MSG_FORWARD || message->kind == SIM_MSG_REVALIDATE) {
+    } else {
         sim_to_leader(s, master, sim_message_copy(s, message));
     }
 }
@@ -407,7 +408,6 @@ void sim_leader_hears(struct sim *s, int server)
         return;
     }
     s->servers[s->leader].heard[server] = sim_now(s);
-    struct sim_message *answer;
     switch (message->kind) {
     case SIM_MSG_JOIN:
         join(s, server);
@@ -421,8 +421,9 @@ void sim_leader_hears(struct sim *s, int server)
     case SIM_MSG_HEARD:
         heard(s, message->touches);
         break;
-    case SIM_MSG_FORWARD:
-        message->kind = (enum sim_message_kind)message->event;
+    case SIM_MSG_CONNECT:
+    case SIM_MSG_REQUEST:
+    case SIM_MSG_CLOSE:
         if (message->kind == SIM_MSG_REQUEST && message->part.op == ZKL__OP_SYNC) {
             /* Leader.processSync: answered at once when nothing is outstanding, else when the last proposal is committed. */
             s->syncs[sim_next_of(&s->sync_count, SIM_SYNCS)] =
@@ -437,12 +438,10 @@ void sim_leader_hears(struct sim *s, int server)
         }
         break;
     case SIM_MSG_REVALIDATE:
-        answer = sim_message_new(s, SIM_MSG_VALID);
-        answer->session = sim_leader_validates(s, message->via, message->session);
-        answer->conn = message->conn;
-        answer->conn_serial = message->conn_serial;
-        sim_to_follower(s, server, answer);
-        break;
+        message->kind = SIM_MSG_VALID;
+        message->session = sim_leader_validates(s, message->via, message->session);
+        sim_to_follower(s, server, message);
+        return;
     default:
         assert(false && "a follower says no such thing");
     }
@@ -541,8 +540,7 @@ void sim_follower_hears(struct sim *s, int server)
             sim_server_heard(s, server, message->session,
                              s->conns[message->conn].server); /* ObserverMaster.revalidateLearnerSession */
         }
-        sim_to_follower(s, s->conns[message->conn].server, sim_message_copy(s, message));
-        sim_message_free(s, message);
+        sim_to_follower(s, s->conns[message->conn].server, message);
         return;
     }
     switch (message->kind) {
@@ -569,7 +567,7 @@ void sim_follower_hears(struct sim *s, int server)
         take_ping(s, server);
         break;
     case SIM_MSG_VALID:
-        sim_server_validated(s, message->conn, message->conn_serial, message->session);
+        sim_server_validated(s, message);
         break;
     default:
         assert(false && "a leader says no such thing");

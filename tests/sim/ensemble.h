@@ -200,11 +200,10 @@ enum sim_message_kind {
     SIM_MSG_REPLY,   /* id, rc, node, zxid: the tree as it was */
     SIM_MSG_EVENT,   /* path, event */
     SIM_MSG_PONG,
-    /* follower to leader */
+    /* follower to leader: a client's CONNECT, REQUEST, CLOSE, and */
     SIM_MSG_JOIN,
     SIM_MSG_ACK,        /* position */
     SIM_MSG_HEARD,      /* answer to a ping: touches */
-    SIM_MSG_FORWARD,    /* a request */
     SIM_MSG_REVALIDATE, /* session, conn */
     /* leader to follower */
     SIM_MSG_JOINED,   /* position: committed */

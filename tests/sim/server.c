@@ -1,7 +1,5 @@
 /* server.c - a server as its clients meet it: channels, watches, connections, reads, the order of answers. A channel is ordered: a message is
  * read when its delay is over, after all before it, and not while the channel is held. */
-#include <stdio.h>
-
 #include "sim.h"
 
 struct sim_message *sim_message_new(struct sim *s, enum sim_message_kind kind)
@@ -75,18 +73,17 @@ struct sim_message *sim_channel_pop(struct sim *s, struct sim_channel *channel, 
 
 void sim_channel_cut(struct sim *s, struct sim_channel *channel, int slot, int keep)
 {
-    struct sim_channel kept = {.head = NULL};
-    while (channel->head) {
-        struct sim_message *message = take_first(channel);
-        if (kept.count < keep) {
-            append(&kept, message);
+    struct sim_channel all = *channel;
+    channel->head = channel->tail = NULL;
+    channel->count = 0;
+    while (all.head) {
+        struct sim_message *message = take_first(&all);
+        if (channel->count < keep) {
+            append(channel, message);
         } else {
             sim_message_free(s, message);
         }
     }
-    channel->head = kept.head;
-    channel->tail = kept.tail;
-    channel->count = kept.count;
     sim_channel_rearm(s, channel, slot);
 }
 
@@ -99,9 +96,9 @@ void sim_channel_hold(struct sim *s, struct sim_channel *channel, int slot, int6
 
 static struct sim_watch *find_watch(struct sim_watches *watches, int path)
 {
-    for (int i = 0; i < watches->count; i++) {
-        if (watches->all[i].path == path) {
-            return &watches->all[i];
+    SIM_EACH (it, watches->all, watches->count) {
+        if (it->path == path) {
+            return it;
         }
     }
     return NULL;
@@ -139,51 +136,39 @@ unsigned sim_watch_take(struct sim_watches *watches, int path, unsigned bits)
     return had;
 }
 
-static void send(struct sim *s, int index, struct sim_message *message)
+static void send(struct sim *s, struct sim_conn *conn, struct sim_message *message)
 {
-    struct sim_conn *conn = &s->conns[index];
     if (conn->client_open) {
-        sim_channel_push(s, &conn->to_client, SLOT_TO_CLIENT + index, message);
+        sim_channel_push(s, &conn->to_client, SLOT_TO_CLIENT + (int)(conn - s->conns), message);
     } else {
         sim_message_free(s, message);
     }
 }
 
-static void tell(struct sim *s, int index, int path, enum zkl__watch_event event, int64_t zxid)
+static void tell(struct sim *s, struct sim_conn *conn, int path, enum zkl__watch_event event, int64_t zxid)
 {
     struct sim_message *message = sim_message_new(s, SIM_MSG_EVENT);
     message->path = path;
     message->event = (uint8_t)event;
     message->zxid = zxid;
-    send(s, index, message);
+    send(s, conn, message);
 }
 
-/* That a node went, or was written because it goes. Whose node it is may hear of it as well: that wakes nobody. */
-static void note_told(struct sim *s, const struct sim_conn *conn, int node)
-{
-    s->nodes[node].end_told += conn->session != s->nodes[node].owner;
-}
-
-/* What becomes of a node is told to who may read it. */
-static bool is_told(const struct sim *s, const struct sim_conn *conn, int node)
-{
-    return s->plan->rules == ZKL__RULES_NOTHING_NEEDS_READ || sim_node_readable(s, node, conn->client);
-}
-
-static void fire_effect(struct sim *s, int index, const struct sim_effect *effect, int64_t zxid)
+static void fire_effect(struct sim *s, struct sim_conn *conn, const struct sim_effect *effect, int64_t zxid)
 {
     static const enum zkl__watch_event events[] = {
         [SIM_CREATED] = ZKL__WATCH_CREATED, [SIM_DELETED] = ZKL__WATCH_DELETED, [SIM_CHANGED] = ZKL__WATCH_CHANGED};
-    struct sim_conn *conn = &s->conns[index];
-    int path = s->nodes[effect->node].path;
+    struct sim_node *node = &s->nodes[effect->node];
     unsigned bits = effect->kind == SIM_DELETED ? SIM_WATCH_DATA | SIM_WATCH_CHILD : SIM_WATCH_DATA;
-    if (sim_watch_take(&conn->watches, path, bits) && is_told(s, conn, effect->node)) {
-        note_told(s, conn, effect->node);
-        tell(s, index, path, events[effect->kind], zxid);
+    /* What becomes of a node is told to who may read it. */
+    if (sim_watch_take(&conn->watches, node->path, bits) &&
+        (s->plan->rules == ZKL__RULES_NOTHING_NEEDS_READ || sim_node_readable(s, effect->node, conn->client))) {
+        node->end_told += conn->session != node->owner; /* whose node it is may hear of it as well: that wakes nobody */
+        tell(s, conn, node->path, events[effect->kind], zxid);
     }
-    int parent = s->paths[path].parent;
+    int parent = s->paths[node->path].parent;
     if (effect->kind != SIM_CHANGED && sim_watch_take(&conn->watches, parent, SIM_WATCH_CHILD)) {
-        tell(s, index, parent, ZKL__WATCH_CHILDREN, zxid);
+        tell(s, conn, parent, ZKL__WATCH_CHILDREN, zxid);
     }
 }
 
@@ -192,39 +177,38 @@ void sim_server_fire(struct sim *s, int server, const struct sim_txn *txn)
     if (txn->effect_count == 0) {
         return;
     }
-    for (int i = 0; i < SIM_CONNS; i++) {
-        const struct sim_conn *conn = &s->conns[i];
-        for (int k = 0; k < txn->effect_count && conn->used && conn->server == server && conn->watches.count > 0; k++) {
-            fire_effect(s, i, &s->effects[txn->first_effect + k], txn->zxid);
+    SIM_EACH (conn, s->conns, SIM_CONNS) {
+        bool watches = conn->server == server && conn->watches.count > 0;
+        SIM_EACH (effect, &s->effects[txn->first_effect], watches ? txn->effect_count : 0) {
+            fire_effect(s, conn, effect, txn->zxid);
         }
     }
 }
 
 /* DataTree.setWatches: what changed since the client last heard is told at once. One of the watch's bits. */
-static void reset_watch(struct sim *s, int index, int path, unsigned bit, int64_t since)
+static void reset_watch(struct sim *s, struct sim_conn *conn, int path, unsigned bit, int64_t since)
 {
-    struct sim_conn *conn = &s->conns[index];
     int64_t zxid = sim_server_zxid(s, conn->server);
     bool there = sim_node_at(s, path, zxid) >= 0, children = bit == SIM_WATCH_CHILD;
     if (bit != SIM_WATCH_EXIST && !there) {
-        tell(s, index, path, ZKL__WATCH_DELETED, zxid);
+        tell(s, conn, path, ZKL__WATCH_DELETED, zxid);
     } else if (bit == SIM_WATCH_EXIST && there) {
-        tell(s, index, path, ZKL__WATCH_CREATED, zxid);
+        tell(s, conn, path, ZKL__WATCH_CREATED, zxid);
     } else if (there && sim_tree_changed(s, path, zxid, children) > since) {
-        tell(s, index, path, children ? ZKL__WATCH_CHILDREN : ZKL__WATCH_CHANGED, zxid);
+        tell(s, conn, path, children ? ZKL__WATCH_CHILDREN : ZKL__WATCH_CHANGED, zxid);
     } else {
         watch_add(&conn->watches, path, children ? SIM_WATCH_CHILD : SIM_WATCH_DATA);
     }
 }
 
-static void set_watches(struct sim *s, int index, int64_t since)
+static void set_watches(struct sim *s, struct sim_conn *conn, int64_t since)
 {
     static const unsigned bits[] = {SIM_WATCH_EXIST, SIM_WATCH_DATA, SIM_WATCH_CHILD};
-    const struct sim_handle *handle = &s->clients[s->conns[index].client].handle;
-    for (int i = 0; handle->conn == index && i < 3 * handle->watches.count; i++) {
+    const struct sim_handle *handle = &s->clients[conn->client].handle;
+    for (int i = 0; handle->conn == conn - s->conns && i < 3 * handle->watches.count; i++) {
         const struct sim_watch *watch = &handle->watches.all[i / 3];
         if (watch->bits & bits[i % 3]) {
-            reset_watch(s, index, watch->path, bits[i % 3], since);
+            reset_watch(s, conn, watch->path, bits[i % 3], since);
         }
     }
 }
@@ -238,50 +222,39 @@ static void drop_pending(struct sim *s, struct sim_conn *conn)
     }
 }
 
-static void clear(struct sim *s, int index)
-{
-    struct sim_conn *conn = &s->conns[index];
-    drop_pending(s, conn);
-    sim_channel_cut(s, &conn->to_server, SLOT_TO_SERVER + index, 0);
-    sim_channel_cut(s, &conn->to_client, SLOT_TO_CLIENT + index, 0);
-    conn->used = false;
-}
-
 /* An abandoned one may still have something to say to its server: it is used again last. */
-static int find_room(struct sim *s)
+static struct sim_conn *find_room(struct sim *s)
 {
-    int spare = -1;
-    for (int i = 0; i < SIM_CONNS; i++) {
-        struct sim_conn *conn = &s->conns[i];
-        if (!conn->used || (!conn->client_open && (!conn->server_open || !conn->to_server.head))) {
-            return i;
+    struct sim_conn *spare = NULL;
+    SIM_EACH (conn, s->conns, SIM_CONNS) {
+        if (!conn->client_open && (!conn->server_open || !conn->to_server.head)) {
+            return conn;
         }
-        if (!conn->client_open && (spare < 0 || conn->serial < s->conns[spare].serial)) {
-            spare = i;
+        if (!conn->client_open && (!spare || conn->serial < spare->serial)) {
+            spare = conn;
         }
     }
-    assert(spare >= 0);
+    assert(spare);
     return spare;
 }
 
 int sim_conn_open(struct sim *s, int client, int server)
 {
-    int index = find_room(s);
-    clear(s, index);
-    struct sim_conn *conn = &s->conns[index];
-    conn->used = true;
-    conn->serial = ++s->conn_serial;
-    conn->client = client;
-    conn->server = server;
-    conn->session = -1;
-    conn->client_open = true;
-    conn->server_open = true;
-    conn->welcomed = false;
-    conn->to_server.last_due = 0;
-    conn->to_client.last_due = 0;
-    conn->to_server.held_until = s->clients[client].held_up_until;
-    conn->to_client.held_until = s->clients[client].held_down_until;
-    conn->watches.count = 0;
+    struct sim_conn *conn = find_room(s);
+    int index = (int)(conn - s->conns);
+    const struct sim_client *of = &s->clients[client];
+    drop_pending(s, conn);
+    sim_channel_cut(s, &conn->to_server, SLOT_TO_SERVER + index, 0);
+    sim_channel_cut(s, &conn->to_client, SLOT_TO_CLIENT + index, 0);
+    *conn = (struct sim_conn){.used = true,
+                              .serial = ++s->conn_serial,
+                              .client = client,
+                              .server = server,
+                              .session = -1,
+                              .client_open = true,
+                              .server_open = true,
+                              .to_server = {.sent = conn->to_server.sent, .held_until = of->held_up_until},
+                              .to_client = {.sent = conn->to_client.sent, .held_until = of->held_down_until}};
     return index;
 }
 
@@ -304,44 +277,42 @@ void sim_conn_abandon(struct sim *s, int index, int keep)
     }
 }
 
-static void close_conn(struct sim *s, int index)
+static void close_conn(struct sim *s, struct sim_conn *conn)
 {
-    struct sim_conn *conn = &s->conns[index];
     if (!conn->server_open) {
         return;
     }
     conn->server_open = false;
     conn->watches.count = 0;
     drop_pending(s, conn);
-    sim_channel_cut(s, &conn->to_server, SLOT_TO_SERVER + index, 0);
-    send(s, index, sim_message_new(s, SIM_MSG_EOF));
+    sim_channel_cut(s, &conn->to_server, SLOT_TO_SERVER + (int)(conn - s->conns), 0);
+    send(s, conn, sim_message_new(s, SIM_MSG_EOF));
 }
 
 void sim_server_close_conns(struct sim *s, int server, int session)
 {
-    for (int i = 0; i < SIM_CONNS; i++) {
-        const struct sim_conn *conn = &s->conns[i];
-        if (conn->used && conn->server == server && (session < 0 || conn->session == session)) {
-            close_conn(s, i);
+    SIM_EACH (conn, s->conns, SIM_CONNS) {
+        if (conn->server == server && (session < 0 || conn->session == session)) {
+            close_conn(s, conn);
         }
     }
 }
 
-static void welcome(struct sim *s, int index, int session)
+static void welcome(struct sim *s, struct sim_conn *conn, int session)
 {
-    struct sim_conn *conn = &s->conns[index];
     struct sim_message *message = sim_message_new(s, SIM_MSG_WELCOME);
     message->session = session;
     message->timeout = sim_granted_timeout(s, conn->server);
     conn->session = session;
     conn->welcomed = session >= 0;
-    send(s, index, message);
+    send(s, conn, message);
 }
 
-void sim_server_validated(struct sim *s, int index, uint32_t serial, int session)
+void sim_server_validated(struct sim *s, const struct sim_message *message)
 {
-    if (s->conns[index].serial == serial && s->conns[index].server_open) {
-        welcome(s, index, session);
+    struct sim_conn *conn = &s->conns[message->conn];
+    if (conn->serial == message->conn_serial && conn->server_open) {
+        welcome(s, conn, message->session);
     }
 }
 
@@ -357,22 +328,18 @@ int sim_zk_code(enum zkl__rc rc)
     return codes[rc];
 }
 
-static enum zkl__rc read_tree(struct sim *s, struct sim_conn *conn, struct sim_message *request, int64_t zxid,
-                              int *node)
+/* For the oldest of the requests that wait. */
+static enum zkl__rc read_tree(struct sim *s, struct sim_conn *conn, int *node)
 {
+    const struct sim_message *request = conn->pending.head;
     const struct sim_part *part = &request->part;
-    *node = -1;
-    if (request->rc != ZKL__RC_OK) {
+    if (request->rc != ZKL__RC_OK || part->op == ZKL__OP_SYNC) {
         return request->rc;
     }
-    if (part->op == ZKL__OP_SYNC) {
-        return ZKL__RC_OK;
-    }
-
     if (part->op == ZKL__OP_UNWATCH) {
         return sim_watch_take(&conn->watches, part->path, ~0u) ? ZKL__RC_OK : ZKL__RC_NOWATCH;
     }
-    *node = sim_node_at(s, part->path, zxid);
+    *node = sim_node_at(s, part->path, sim_server_zxid(s, conn->server));
     bool needed = part->op != ZKL__OP_EXISTS || s->plan->rules == ZKL__RULES_EXISTS_NEEDS_READ;
     bool hidden =
         *node >= 0 && ((s->paths[part->path].denied & ZKL_PERM_READ) || !sim_node_readable(s, *node, conn->client));
@@ -383,126 +350,85 @@ static enum zkl__rc read_tree(struct sim *s, struct sim_conn *conn, struct sim_m
     return rc;
 }
 
-/* To the oldest of the requests that wait. */
-static void reply(struct sim *s, int index, enum zkl__rc rc, int node, int parts)
+/* It becomes its answer. */
+static void reply(struct sim *s, struct sim_conn *conn, enum zkl__rc rc, int node, int parts)
 {
-    struct sim_conn *conn = &s->conns[index];
-    struct sim_message *message = sim_message_new(s, SIM_MSG_REPLY);
-    message->id = conn->pending.head->id;
-    message->part.op = conn->pending.head->part.op;
-    message->part.path = conn->pending.head->part.path;
-    message->part_count = conn->pending.head->part_count;
+    struct sim_message *message = take_first(&conn->pending);
+    message->kind = SIM_MSG_REPLY;
     message->rc = rc;
     message->node = node;
     message->parts = parts;
     message->zxid = sim_server_zxid(s, conn->server);
-    send(s, index, message);
+    send(s, conn, message);
 }
 
 /* --- the order of answers: a read waits behind the session's own pending writes (CommitProcessor) ------------------- */
 
-static bool is_write(const struct sim_message *request)
+static void answer_reads(struct sim *s, struct sim_conn *conn)
 {
-    if (request->kind != SIM_MSG_REQUEST) {
-        return true;
-    }
-    if (request->rc != ZKL__RC_OK) {
-        return false; /* throttled: refused here */
-    }
-    switch (request->part.op) {
-    case ZKL__OP_CREATE:
-    case ZKL__OP_DELETE:
-    case ZKL__OP_SET:
-    case ZKL__OP_CHECK:
-    case ZKL__OP_MULTI:
-        return true;
-    default:
-        return false;
-    }
-}
-
-static void answer_reads(struct sim *s, int index)
-{
-    struct sim_conn *conn = &s->conns[index];
     while (conn->pending.head && conn->pending.head->answered) {
-        int node;
-        int64_t zxid = sim_server_zxid(s, conn->server);
-        enum zkl__rc rc = read_tree(s, conn, conn->pending.head, zxid, &node);
-        reply(s, index, rc, node, -1);
-        sim_message_free(s, take_first(&conn->pending));
+        int node = -1;
+        enum zkl__rc rc = read_tree(s, conn, &node);
+        reply(s, conn, rc, node, -1);
     }
 }
 
 /* The connection's oldest write is applied here: its answer, then the reads behind it. */
 void sim_server_answer(struct sim *s, const struct sim_txn *txn)
 {
-    int index = txn->conn;
-    struct sim_conn *conn = &s->conns[index];
+    struct sim_conn *conn = &s->conns[txn->conn];
     if (!conn->server_open) {
         return;
     }
     if (txn->rc == ZKL__RC_NOTAPPLIED) {
-        close_conn(s, index);
+        close_conn(s, conn);
         return;
     }
-    assert(conn->pending.head && is_write(conn->pending.head));
-    if (txn->kind == SIM_TXN_OPEN) {
-        welcome(s, index, txn->session);
-    } else if (txn->kind == SIM_TXN_OP) {
-        reply(s, index, txn->rc, txn->node, txn->parts);
+    assert(conn->pending.head && !conn->pending.head->answered);
+    if (txn->kind == SIM_TXN_OP) {
+        reply(s, conn, txn->rc, txn->node, txn->parts);
+    } else {
+        sim_message_free(s, take_first(&conn->pending));
     }
-    sim_message_free(s, take_first(&conn->pending));
+    if (txn->kind == SIM_TXN_OPEN) {
+        welcome(s, conn, txn->session);
+    }
     if (!s->plan->batches) {
-        answer_reads(s, index);
+        answer_reads(s, conn);
     }
 }
 
 void sim_server_ends_batch(struct sim *s, int server)
 {
-    for (int i = 0; i < SIM_CONNS; i++) {
-        if (s->conns[i].used && s->conns[i].server_open && s->conns[i].server == server) {
-            answer_reads(s, i);
+    SIM_EACH (conn, s->conns, SIM_CONNS) {
+        if (conn->server_open && conn->server == server) {
+            answer_reads(s, conn);
         }
     }
 }
 
-bool sim_server_reads_first(const struct sim *s, int server, const struct sim_txn *txn)
-{
-    const struct sim_conn *conn = txn->conn < 0 ? NULL : &s->conns[txn->conn];
-    return conn && conn->server == server && conn->serial == txn->conn_serial && conn->pending.head &&
-           conn->pending.head->answered;
-}
-
 /* Syncs are answered in their order. Several requests of a connection may have the id 0: those that the client has given up. */
-static bool is_unanswered_sync(const struct sim_message *request)
-{
-    return request->kind == SIM_MSG_REQUEST && request->part.op == ZKL__OP_SYNC && !request->answered;
-}
-
 void sim_server_answer_sync(struct sim *s, const struct sim_message *message)
 {
-    int index = message->conn;
-    struct sim_conn *conn = &s->conns[index];
+    struct sim_conn *conn = &s->conns[message->conn];
     if (conn->serial != message->conn_serial || !conn->server_open) {
         return;
     }
     struct sim_message *request = conn->pending.head;
-    while (!is_unanswered_sync(request)) {
+    while (request->kind != SIM_MSG_REQUEST || request->part.op != ZKL__OP_SYNC || request->answered) {
         request = request->next;
     }
-
     assert(request->id == message->id);
     if (!s->plan->batches) {
         request->answered = true;
-        answer_reads(s, index);
+        answer_reads(s, conn);
         return;
     }
     if (request != conn->pending.head) {
-        answer_reads(s, index); /* what stands before it ends the batch */
+        answer_reads(s, conn); /* what stands before it ends the batch */
     }
     assert(request == conn->pending.head);
-    reply(s, index, ZKL__RC_OK, -1, -1);
-    sim_message_free(s, take_first(&conn->pending));
+    reply(s, conn, ZKL__RC_OK, -1, -1);
 }
 
 /* --- requests ------------------------------------------------------------------------------------------------------- */
@@ -521,18 +447,6 @@ void sim_server_heard(struct sim *s, int server, int session, int by)
     sim_touches_add(&s->servers[server].touched, (struct sim_touches){bit, shorter ? bit : 0});
 }
 
-static void touch(struct sim *s, int server, int session)
-{
-    if (s->leader == server) {
-        sim_leader_touch(s, session, sim_granted_timeout(s, server));
-    } else {
-        sim_server_heard(s, server, session, server);
-    }
-    if (s->servers[server].role == SIM_LEADING && s->leader != server) {
-        s->sessions[session].strayed = s->epoch;
-    }
-}
-
 /* To the leader: over the link, or here. A deposed leader keeps it for ever. */
 static void hand_up(struct sim *s, int server, const struct sim_message *request)
 {
@@ -540,26 +454,24 @@ static void hand_up(struct sim *s, int server, const struct sim_message *request
         sim_leader_takes(s, server, request);
     } else if (s->servers[server].role == SIM_FOLLOWING) {
         struct sim_message *forward = sim_message_copy(s, request);
-        forward->event = (uint8_t)request->kind;
-        forward->kind = SIM_MSG_FORWARD;
         forward->via = server;
         sim_to_leader(s, server, forward);
     }
 }
 
-static void take_request(struct sim *s, int index, struct sim_message *request)
+static void take_request(struct sim *s, struct sim_conn *conn, struct sim_message *request)
 {
-    struct sim_conn *conn = &s->conns[index];
-    int server = conn->server;
-    bool sync_up = request->kind == SIM_MSG_REQUEST && request->part.op == ZKL__OP_SYNC && request->rc == ZKL__RC_OK &&
-                   s->servers[server].role == SIM_FOLLOWING;
-    bool up = is_write(request) || sync_up;
+    enum zkl__op_kind op = request->part.op;
+    /* What was throttled is refused here. The kinds up to multi write. */
+    bool up = request->kind != SIM_MSG_REQUEST ||
+              (request->rc == ZKL__RC_OK &&
+               (op <= ZKL__OP_MULTI || (op == ZKL__OP_SYNC && s->servers[conn->server].role == SIM_FOLLOWING)));
     request->answered = !up;
     append(&conn->pending, request);
     if (up) {
-        hand_up(s, server, request);
+        hand_up(s, conn->server, request);
     } else {
-        answer_reads(s, index);
+        answer_reads(s, conn);
     }
 }
 
@@ -573,54 +485,48 @@ int64_t sim_granted_timeout(const struct sim *s, int server)
     return s->plan->bounds && server % 2 == 1 ? sim_shorter_timeout(s) : s->plan->timeout;
 }
 
-static void revalidate(struct sim *s, int index, int session)
+static void revalidate(struct sim *s, struct sim_conn *conn, struct sim_message *request)
 {
-    int server = s->conns[index].server;
+    int server = conn->server, session = request->session;
     const struct sim_session *it = &s->sessions[session];
-    if (s->leader == server) {
-        welcome(s, index, sim_leader_validates(s, server, session));
-    } else if (s->servers[server].role == SIM_LEADING) { /* deposed: goes by what it has applied */
-        welcome(s, index, it->ended && it->ended_position < s->servers[server].applied ? -1 : session);
-    } else {
-        struct sim_message *question = sim_message_new(s, SIM_MSG_REVALIDATE);
-        question->session = session;
-        question->conn = index;
-        question->conn_serial = s->conns[index].serial;
-        question->via = server;
-        sim_to_leader(s, server, question);
+    if (s->servers[server].role == SIM_FOLLOWING) {
+        request->kind = SIM_MSG_REVALIDATE;
+        request->via = server;
+        request->zxid = 0; /* the leader does not ask for it */
+        sim_to_leader(s, server, request);
+        return;
     }
+    if (s->leader == server) {
+        session = sim_leader_validates(s, server, session);
+    } else if (it->ended && it->ended_position < s->servers[server].applied) {
+        session = -1; /* who is deposed goes by what it has applied */
+    }
+    welcome(s, conn, session);
+    sim_message_free(s, request);
 }
 
-static int session_new(struct sim *s, int client, int64_t timeout)
+static void take_connect(struct sim *s, struct sim_conn *conn, struct sim_message *request)
 {
-    int index = sim_next_of(&s->session_count, SIM_SESSIONS);
-    s->sessions[index] = (struct sim_session){.client = client,
-                                              .timeout = timeout,
-                                              .shortest = timeout,
-                                              .deadline = SIM_NEVER,
-                                              .decided = SIM_NEVER,
-                                              .closing = true, /* not tracked before it is proposed */
-                                              .owner = -1};
-    return index;
-}
-
-static void take_connect(struct sim *s, int index, struct sim_message *request)
-{
-    struct sim_conn *conn = &s->conns[index];
     bool serves = s->servers[conn->server].role == SIM_FOLLOWING || s->servers[conn->server].role == SIM_LEADING;
     if (!serves || request->zxid > sim_server_zxid(s, conn->server)) {
-        close_conn(s, index);
+        close_conn(s, conn);
         sim_message_free(s, request);
         return;
     }
     if (request->session >= 0) {
-        int session = request->session;
-        sim_server_close_conns(s, conn->server, session);
-        revalidate(s, index, session);
-        sim_message_free(s, request);
+        sim_server_close_conns(s, conn->server, request->session);
+        revalidate(s, conn, request);
         return;
     }
-    request->session = session_new(s, conn->client, sim_granted_timeout(s, conn->server));
+    int64_t timeout = sim_granted_timeout(s, conn->server);
+    request->session = sim_next_of(&s->session_count, SIM_SESSIONS);
+    s->sessions[request->session] = (struct sim_session){.client = conn->client,
+                                                         .timeout = timeout,
+                                                         .shortest = timeout,
+                                                         .deadline = SIM_NEVER,
+                                                         .decided = SIM_NEVER,
+                                                         .closing = true, /* not tracked before it is proposed */
+                                                         .owner = -1};
     append(&conn->pending, request);
     hand_up(s, conn->server, request);
 }
@@ -629,29 +535,32 @@ void sim_server_hears_client(struct sim *s, int index)
 {
     struct sim_conn *conn = &s->conns[index];
     struct sim_message *message = sim_channel_pop(s, &conn->to_server, SLOT_TO_SERVER + index);
-    if (!conn->server_open) {
+    if (!conn->server_open || message->kind == SIM_MSG_EOF) {
         sim_message_free(s, message);
+        close_conn(s, conn);
         return;
     }
     if (message->kind == SIM_MSG_CONNECT) {
-        take_connect(s, index, message);
+        take_connect(s, conn, message);
         return;
     }
-    if (message->kind == SIM_MSG_EOF) {
-        sim_message_free(s, message);
-        close_conn(s, index);
-        return;
+    if (s->leader == conn->server) {
+        sim_leader_touch(s, conn->session, sim_granted_timeout(s, conn->server));
+    } else {
+        sim_server_heard(s, conn->server, conn->session, conn->server);
+        if (s->servers[conn->server].role == SIM_LEADING) {
+            s->sessions[conn->session].strayed = s->epoch;
+        }
     }
-    touch(s, conn->server, conn->session);
     message->session = conn->session;
     if (message->kind == SIM_MSG_REQUEST || message->kind == SIM_MSG_CLOSE) {
-        take_request(s, index, message);
+        take_request(s, conn, message);
         return;
     }
     if (message->kind == SIM_MSG_PING) {
-        send(s, index, sim_message_new(s, SIM_MSG_PONG));
+        send(s, conn, sim_message_new(s, SIM_MSG_PONG));
     } else {
-        set_watches(s, index, message->zxid);
+        set_watches(s, conn, message->zxid);
     }
     sim_message_free(s, message);
 }

@@ -211,12 +211,10 @@ void sim_server_close_conns(struct sim *s, int server, int session);
 void sim_server_fire(struct sim *s, int server, const struct sim_txn *txn);
 void sim_server_answer(struct sim *s, const struct sim_txn *txn);
 void sim_server_answer_sync(struct sim *s, const struct sim_message *message);
-void sim_server_validated(struct sim *s, int conn, uint32_t serial, int session);
+void sim_server_validated(struct sim *s, const struct sim_message *message);
 int64_t sim_server_zxid(const struct sim *s, int server);
 /* A batch of transactions is applied: what its sessions read behind their own writes. */
 void sim_server_ends_batch(struct sim *s, int server);
-/* This transaction's session reads before it, and has not been answered: the batch ends here. */
-bool sim_server_reads_first(const struct sim *s, int server, const struct sim_txn *txn);
 
 /* One-shot watches, of a server's connection or of a client library: the bits that it had. */
 void sim_watch_set(struct sim_watches *watches, enum zkl__op_kind op, int path, enum zkl__rc rc,
