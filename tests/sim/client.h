@@ -52,7 +52,6 @@ struct sim_handle {
     int conn;    /* -1: none */
     int session; /* -1: none yet */
     int server;  /* the one to try next */
-    bool ever_connected;
     int64_t last_zxid, last_received, last_sent;
     int64_t began;              /* local: before the attempt was sent */
     int64_t timeout;            /* granted, or wanted */

@@ -363,7 +363,7 @@ static uint64_t node_hash(const struct sim *s, int node)
 
 static bool closed(const struct sim_conn *conn)
 {
-    return !conn->used || (!conn->client_open && !conn->server_open && !conn->to_server.head);
+    return !conn->client_open && !conn->server_open && !conn->to_server.head;
 }
 
 static uint64_t conn_hash(const struct sim *s, int index, uint32_t serial)
@@ -400,9 +400,9 @@ static uint64_t part_hash(const struct sim *s, const struct sim_part *part)
 static uint64_t message_hash(const struct sim *s, int client, const struct sim_message *m)
 {
     client = client < 0 && m->conn >= 0 ? s->conns[m->conn].client : client;
-    uint64_t hash = HASH(m->kind, m->rc, m->zk_code, m->session, m->event, m->watch, m->answered, m->due,
-                         m->position - base, m->touches.all, conn_hash(s, m->conn, m->conn_serial),
-                         path_hash(s, m->path), node_hash(s, m->node), part_hash(s, &m->part));
+    uint64_t hash = HASH(m->kind, m->rc, m->session, m->event, m->watch, m->answered, m->due, m->position - base,
+                         m->touches.all, conn_hash(s, m->conn, m->conn_serial), path_hash(s, m->path),
+                         node_hash(s, m->node), part_hash(s, &m->part));
     hash = client < 0 ? hash : HASH(hash, id_hash(s, client, m->id), seen(s, client, m->zxid));
     for (int i = 0; m->parts >= 0 && i < m->part_count; i++) {
         hash = blend(hash, part_hash(s, &s->parts[m->parts + i]));
@@ -529,19 +529,17 @@ static uint64_t one_conn_hash(const struct sim *s, int index)
 {
     const struct sim_conn *conn = &s->conns[index];
     return HASH(conn_hash(s, index, conn->serial), conn->server, conn->session, conn->client_open, conn->server_open,
-                conn->welcomed, channel_hash(s, conn->client, &conn->to_server),
-                channel_hash(s, conn->client, &conn->to_client), channel_hash(s, conn->client, &conn->pending),
-                s->clock.due[SLOT_TO_SERVER + index], s->clock.due[SLOT_TO_CLIENT + index],
-                watches_hash(s, &conn->watches));
+                channel_hash(s, conn->client, &conn->to_server), channel_hash(s, conn->client, &conn->to_client),
+                channel_hash(s, conn->client, &conn->pending), s->clock.due[SLOT_TO_SERVER + index],
+                s->clock.due[SLOT_TO_CLIENT + index], watches_hash(s, &conn->watches));
 }
 
 static uint64_t handle_hash(const struct sim *s, int client)
 {
     const struct sim_handle *it = &s->clients[client].handle;
-    uint64_t hash =
-        HASH(it->state, it->server, it->ever_connected,
-             it->conn < 0 ? NOTHING : conn_hash(s, it->conn, s->conns[it->conn].serial), it->session,
-             seen(s, client, it->last_zxid), it->last_received, it->last_sent, it->began, replies_hash(s, it));
+    uint64_t hash = HASH(
+        it->state, it->server, it->conn < 0 ? NOTHING : conn_hash(s, it->conn, s->conns[it->conn].serial), it->session,
+        seen(s, client, it->last_zxid), it->last_received, it->last_sent, it->began, replies_hash(s, it));
     for (int i = 0; i < it->watches.count; i++) {
         hash = HASH(hash, path_hash(s, it->watches.all[i].path), it->watches.all[i].bits);
     }

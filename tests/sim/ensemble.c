@@ -466,7 +466,6 @@ static void take_ping(struct sim *s, int server)
     follower->answering = follower->touched;
     follower->touched = (struct sim_touches){0};
     int64_t preempted = sim_plan_preempted(s->plan, s->seed, server, s->steps);
-    follower->is_answering = true;
     if (preempted == 0) {
         sim_follower_answers(s, server);
         return;
@@ -479,7 +478,6 @@ void sim_follower_answers(struct sim *s, int server)
 {
     struct sim_server *follower = &s->servers[server];
     sim_arm(s, SLOT_ANSWER + server, SIM_NEVER);
-    follower->is_answering = false;
     struct sim_message *message = sim_message_new(s, SIM_MSG_HEARD);
     message->touches = follower->answering;
     sim_to_leader(s, server, message);
@@ -529,7 +527,7 @@ static void take_batch(struct sim *s, int server)
 void sim_follower_hears(struct sim *s, int server)
 {
     struct sim_server *follower = &s->servers[server];
-    if (follower->is_answering) {
+    if (s->clock.due[SLOT_ANSWER + server] != SIM_NEVER) {
         sim_follower_answers(s, server); /* one thread reads the leader and answers it, so first things first */
     }
     struct sim_message *message = sim_channel_pop(s, &follower->from_leader, SLOT_FROM_LEADER + server);

@@ -225,7 +225,6 @@ struct sim_message {
     int64_t due;
     enum sim_message_kind kind;
     enum zkl__rc rc;
-    int zk_code;
     int session, conn, position, path, node;
     int via; /* to the leader: the server that the client is connected to */
     uint32_t conn_serial;
@@ -260,13 +259,11 @@ struct sim_watches {
 };
 
 struct sim_conn {
-    bool used;
     uint32_t serial;
     int client, server;
     int session;      /* -1 until welcomed */
     bool client_open; /* the client has not given it up */
     bool server_open; /* nor the server */
-    bool welcomed;    /* the server has said welcome */
     struct sim_channel to_server, to_client;
     struct sim_channel pending; /* server: requests not answered yet, in order */
     struct sim_watches watches;
@@ -286,8 +283,7 @@ struct sim_server {
     struct sim_channel to_leader, from_leader; /* follower; an observer's to and from its master */
     struct sim_touches touched;                /* follower: who was heard since the last answer to a ping */
     struct sim_touches answering;              /* and who is in the answer being written */
-    bool is_answering;
-    int64_t phase; /* of its clock against the ticks */
+    int64_t phase;                             /* of its clock against the ticks */
 };
 
 struct sim_session {

@@ -115,7 +115,7 @@ static bool is_unheard(const struct sim *s, int client)
 {
     const struct sim_handle *handle = &s->clients[client].handle;
     const struct sim_message *first = handle->conn < 0 ? NULL : s->conns[handle->conn].to_server.head;
-    return s->clients[client].incarnation == 1 && !handle->ever_connected &&
+    return s->clients[client].incarnation == 1 && handle->session < 0 &&
            (handle->state == SIM_HANDLE_WAITING || (first && first->kind == SIM_MSG_CONNECT));
 }
 

@@ -296,7 +296,7 @@ void sim_handle_due(struct sim *s, int client)
 static void welcomed(struct sim *s, int client, struct sim_message *message)
 {
     struct sim_handle *handle = handle_of(s, client);
-    message->watch = !handle->ever_connected;
+    message->watch = handle->session < 0;
     handle->timeout = message->zxid = message->timeout;
     message->timeout = handle->began;
     handle->untold++;
@@ -310,7 +310,6 @@ static void welcomed(struct sim *s, int client, struct sim_message *message)
     }
     handle->state = SIM_HANDLE_CONNECTED;
     handle->session = message->session;
-    handle->ever_connected = true;
     handle->last_sent = sim_now(s);
     arm(s, client, sim_now(s) + handle->timeout / 3);
     if (handle->watches.count > 0) {

@@ -41,7 +41,6 @@ static void reset_link(struct sim *s, int server)
     it->to_leader.held_until = 0;
     it->from_leader.held_until = 0;
     it->link_serial = ++s->link_serial;
-    it->is_answering = false;
     it->touched = (struct sim_touches){0};
     it->heard_leader = sim_now(s);
     sim_arm(s, SLOT_ANSWER + server, SIM_NEVER);

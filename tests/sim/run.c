@@ -45,7 +45,7 @@ void sim_reset(struct sim *s, const struct sim_plan *plan, uint64_t seed)
     sim_clock_init(&s->clock, seed);
     for (int i = 0; i < SIM_CONNS; i++) {
         struct sim_conn *conn = &s->conns[i];
-        conn->used = conn->client_open = conn->server_open = false;
+        conn->client_open = conn->server_open = false;
         conn->serial = 0;
         conn->server = conn->client = 0;
         conn->to_server = conn->to_client = conn->pending = (struct sim_channel){.head = NULL};

@@ -246,8 +246,7 @@ int sim_conn_open(struct sim *s, int client, int server)
     drop_pending(s, conn);
     sim_channel_cut(s, &conn->to_server, SLOT_TO_SERVER + index, 0);
     sim_channel_cut(s, &conn->to_client, SLOT_TO_CLIENT + index, 0);
-    *conn = (struct sim_conn){.used = true,
-                              .serial = ++s->conn_serial,
+    *conn = (struct sim_conn){.serial = ++s->conn_serial,
                               .client = client,
                               .server = server,
                               .session = -1,
@@ -304,7 +303,6 @@ static void welcome(struct sim *s, struct sim_conn *conn, int session)
     message->session = session;
     message->timeout = sim_granted_timeout(s, conn->server);
     conn->session = session;
-    conn->welcomed = session >= 0;
     send(s, conn, message);
 }
 
