@@ -174,9 +174,6 @@ static void fire_effect(struct sim *s, struct sim_conn *conn, const struct sim_e
 
 void sim_server_fire(struct sim *s, int server, const struct sim_txn *txn)
 {
-    if (txn->effect_count == 0) {
-        return;
-    }
     SIM_EACH (conn, s->conns, SIM_CONNS) {
         bool watches = conn->server == server && conn->watches.count > 0;
         SIM_EACH (effect, &s->effects[txn->first_effect], watches ? txn->effect_count : 0) {
@@ -326,7 +323,7 @@ int sim_zk_code(enum zkl__rc rc)
     return codes[rc];
 }
 
-/* For the oldest of the requests that wait. */
+/* What the oldest of the requests that wait reads. */
 static enum zkl__rc read_tree(struct sim *s, struct sim_conn *conn, int *node)
 {
     const struct sim_message *request = conn->pending.head;
@@ -348,7 +345,7 @@ static enum zkl__rc read_tree(struct sim *s, struct sim_conn *conn, int *node)
     return rc;
 }
 
-/* It becomes its answer. */
+/* That request becomes its answer. */
 static void reply(struct sim *s, struct sim_conn *conn, enum zkl__rc rc, int node, int parts)
 {
     struct sim_message *message = take_first(&conn->pending);

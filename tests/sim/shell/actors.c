@@ -45,7 +45,7 @@ static void log_line(const zkl_log_record *record, void *payload)
 {
     char who[16];
     snprintf(who, sizeof who, "%d", (int)(intptr_t)payload);
-    sim_say(fiber_world(), who, "%s", record->line);
+    sim_say(world, who, "%s", record->line);
 }
 
 static void open_session(struct sim *s, int client)
@@ -80,7 +80,7 @@ static void on_closed(int code, const zkl_error *err, void *payload)
     asyncs_close(client);
     actor->code = code;
     if (actor->calls++ > 0) {
-        sim_fail(fiber_world(), "completion", "the close of %d is called back twice", client);
+        sim_fail(world, "completion", "the close of %d is called back twice", client);
     }
     fiber_wake(&actor->calls);
 }
@@ -128,7 +128,7 @@ static void *live(void *arg)
 {
     int number = (int)(intptr_t)arg;
     int client = number / SIM_THREADS, thread = number % SIM_THREADS;
-    struct sim *s = fiber_world();
+    struct sim *s = world;
     struct sim_thread *me = &s->clients[client].threads[thread];
     if (thread == 0) {
         open_session(s, client);

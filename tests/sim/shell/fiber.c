@@ -21,16 +21,11 @@ struct fiber {
 static struct fiber fibers[FIBERS];
 struct process processes[SIM_CLIENTS];
 static ucontext_t scheduler;
-static struct sim *world;
+struct sim *world;
 static uint64_t chances; /* to be switched away: so far */
 static int current = -1;
 static int owners; /* of mutexes in all the world, for a check */
 static int acting = -1;
-
-struct sim *fiber_world(void)
-{
-    return world;
-}
 
 int fiber_client(void)
 {

@@ -14,7 +14,7 @@ static struct zkl__store stores[SIM_CLIENTS];
 static void *complete(void *arg)
 {
     int client = (int)(intptr_t)arg;
-    struct sim *s = fiber_world();
+    struct sim *s = world;
     for (;;) {
         struct sim_channel *inbox = &s->clients[client].handle.inbox;
         if (inbox->head && inbox->head->due <= sim_now(s)) {
@@ -82,14 +82,14 @@ static int sim_open(struct zkl__store **out, const struct zkl__store_config *con
     int client = fiber_client();
     stores[client] = (struct zkl__store){.client = client, .events = *events, .ctx = ctx};
     processes[client].open = true;
-    sim_handle_open(fiber_world(), client);
+    sim_handle_open(world, client);
     *out = &stores[client];
     return ZKL_OK;
 }
 
 static int sim_submit(struct zkl__store *store, uint64_t id, const struct zkl__op *op)
 {
-    return sim_handle_submit(fiber_world(), store->client, id, op);
+    return sim_handle_submit(world, store->client, id, op);
 }
 
 static int64_t sim_tick(struct zkl__store *store, int64_t now)
@@ -101,7 +101,7 @@ static int64_t sim_tick(struct zkl__store *store, int64_t now)
 
 static int sim_close(struct zkl__store *store, int64_t timeout_ms)
 {
-    struct sim *s = fiber_world();
+    struct sim *s = world;
     bool connected = s->clients[store->client].handle.state == SIM_HANDLE_CONNECTED;
     (void)timeout_ms;
     while (processes[store->client].busy) {

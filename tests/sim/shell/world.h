@@ -39,7 +39,7 @@
  * mutex. So the library's session room and recipes run here as they are; thread.h and alarm.h are ours. --- */
 
 /* The world that runs, and the process whose code does: -1 in between. */
-struct sim *fiber_world(void);
+extern struct sim *world;
 int fiber_client(void);
 void fiber_begin(struct sim *s);
 /* For a look at the library's objects from outside of their process: nobody is switched away meanwhile. -1: that is over. */
