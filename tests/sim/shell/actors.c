@@ -7,7 +7,6 @@
 #include "shell.h"
 
 /* One more here changes what every seed means: the kept plans are then to be found anew, with the mutants. */
-typedef void use_fn(struct turn *turn);
 static use_fn *const recipes[SIM_RECIPES] = {
     [SIM_LOCK] = use_lock,           [SIM_RWLOCK] = use_rwlock,
     [SIM_SEMAPHORE] = use_semaphore, [SIM_MULTILOCK] = use_multilock,

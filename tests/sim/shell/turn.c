@@ -4,15 +4,6 @@
 #include "world.h"
 
 enum { CALLS = 512 }; /* of a process, in its life */
-struct async_call {
-    struct sim *s;
-    int client, thread;
-    const char *what;
-    bool refused;
-    int times; /* it was called back */
-    int code;
-    struct async_written written;
-};
 static struct async_call calls[SIM_CLIENTS][CALLS];
 
 struct async_call *turn_async(struct turn *turn, const char *what)
@@ -26,19 +17,14 @@ struct async_call *turn_async(struct turn *turn, const char *what)
     return call;
 }
 
-struct async_written *async_writes(struct async_call *call)
-{
-    return &call->written;
-}
-
 /* --- called back ------------------------------------------------------------------------------------------------------ */
 
 static void free_written(struct async_call *call)
 {
-    zkl_queue_free(call->written.queue);
-    zkl_data_free(call->written.data);
-    call->written.queue = NULL;
-    call->written.data = NULL;
+    zkl_queue_free(call->queue);
+    zkl_data_free(call->data);
+    call->queue = NULL;
+    call->data = NULL;
 }
 
 void async_done(int code, const zkl_error *err, void *payload)
@@ -67,7 +53,7 @@ static void async_acquired(zkl_lock *lock, int code, const zkl_grant *grant, con
     struct async_call *call = payload;
     (void)lock;
     if (grant) {
-        call->written.grant = *grant;
+        call->grant = *grant;
     }
     async_done(code, err, payload);
 }
@@ -232,7 +218,7 @@ int turn_acquire(struct turn *turn, const char *what, zkl_lock *lock, zkl_grant 
     int code = call ? async_wait(turn, call, zkl_lock_acquire_async(lock, timeout, async_acquired, call, NULL))
                     : zkl_lock_acquire(lock, timeout, grant, NULL);
     if (call) {
-        *grant = async_writes(call)->grant;
+        *grant = call->grant;
     }
     return turn_got(turn, what, turn_back(turn, code));
 }

@@ -122,7 +122,7 @@ static void campaign(struct turn *turn, zkl_lock *election)
 static void on_stand(zkl_lock *election, zkl_state state, int64_t token, const zkl_error *err, void *payload)
 {
     struct async_call *call = payload;
-    struct turn *turn = async_writes(call)->turn;
+    struct turn *turn = call->turn;
     if (state == ZKL_STATE_IDLE) {
         turn_drop(turn);
         async_done(err->code, err, call);
@@ -137,7 +137,7 @@ static void on_stand(zkl_lock *election, zkl_state state, int64_t token, const z
 /* Until it has held for so long, or a while. */
 static void stand(struct turn *turn, zkl_lock *election, struct async_call *call)
 {
-    async_writes(call)->turn = turn;
+    call->turn = turn;
     int code = zkl_election_stand(election, on_stand, call, NULL);
     turn_told(turn, "stands", code);
     if (code == ZKL_OK) {

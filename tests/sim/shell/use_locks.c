@@ -69,8 +69,7 @@ static void commit(struct turn *turn, zkl_lock *lock)
 /* Calls that nobody waits for: the release of the lock comes before them, or the close. */
 static void read_and_commit(struct turn *turn, zkl_lock *lock)
 {
-    LET_BE(turn, "read", zkl_lock_read, &async_writes(turn->async)->data, lock, guarded, true,
-           turn_short_timeout(turn));
+    LET_BE(turn, "read", zkl_lock_read, &turn->async->data, lock, guarded, true, turn_short_timeout(turn));
     LET_BE(turn, "check", zkl_lock_commit, lock, NULL, 0, ZKL_WAIT_FOREVER, NULL);
 }
 
@@ -80,8 +79,8 @@ static void look_around(struct turn *turn)
     static const char node[] = "_c_00000000-0000-0000-0000-000000000000-lock-2147483646";
     int64_t timeout = turn_short_timeout(turn);
     zkl_session *session = turn->session;
-    LET_BE(turn, "list", zkl_queue_list, &async_writes(turn->async)->queue, session, turn->path, timeout);
-    LET_BE(turn, "list above", zkl_queue_list, &async_writes(turn->async)->queue, session, guarded, timeout);
+    LET_BE(turn, "list", zkl_queue_list, &turn->async->queue, session, turn->path, timeout);
+    LET_BE(turn, "list above", zkl_queue_list, &turn->async->queue, session, guarded, timeout);
     LET_BE(turn, "revoke", zkl_queue_revoke, session, turn->path, NULL, timeout);
     struct async_call *remove = turn_async(turn, "remove");
     if (remove) {

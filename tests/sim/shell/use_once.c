@@ -99,7 +99,7 @@ void use_once(struct turn *turn)
     int code = EITHER_IN_TIME(turn, "prepare", zkl_once_prepare, turn->session, turn->path);
     turn_told(turn, "prepare", code);
     LET_BE(turn, "last", zkl_once_last, turn->session, turn->path, LENGTH_MS, turn_short_timeout(turn),
-           &async_writes(turn->async)->last_ms, &async_writes(turn->async)->recorded_ms);
+           &turn->async->last_ms, &turn->async->recorded_ms);
     if (code == ZKL_OK && turn_acquire(turn, "acquire", lock, &grant) == ZKL_OK) {
         turn_claim(turn, grant.token, lock);
         do_job(turn, lock, grant.token);

@@ -128,16 +128,9 @@ struct turn {
 };
 
 /* The recipes: whole turns. */
-void use_lock(struct turn *turn);
-void use_rwlock(struct turn *turn);
-void use_semaphore(struct turn *turn);
-void use_multilock(struct turn *turn);
-void use_election(struct turn *turn);
-void use_partition(struct turn *turn);
-void use_group(struct turn *turn);
-void use_barrier(struct turn *turn);
-void use_double_barrier(struct turn *turn);
-void use_once(struct turn *turn);
+typedef void use_fn(struct turn *turn);
+use_fn use_lock, use_rwlock, use_semaphore, use_multilock, use_election, use_partition, use_group, use_barrier,
+    use_double_barrier, use_once;
 void onces_begin(void);
 /* Whoever waits to enter a double barrier, and must be let in, is let in. */
 void entries_check(struct sim *s);
@@ -147,7 +140,20 @@ int64_t turn_within(struct turn *turn, int64_t timeout_ms);
 int turn_back(struct turn *turn, int code);
 /* A call that does not block, by the dice; NULL: make the blocking one. async_done and what is returned are the done and
  * the payload of the call of C. */
-struct async_call;
+struct async_call {
+    struct sim *s;
+    int client, thread;
+    const char *what;
+    bool refused;
+    int times; /* it was called back */
+    int code;
+    /* What it writes for its caller, until it was waited for or the session is closed. */
+    zkl_queue *queue;
+    zkl_data *data;
+    zkl_grant grant;
+    int64_t last_ms, recorded_ms;
+    struct turn *turn; /* of a candidate that stands */
+};
 struct async_call *turn_async(struct turn *turn, const char *what);
 void async_done(int code, const zkl_error *err, void *call);
 /* rc: what the call of C returned. Waits until it was called back; its code. Not in a callback. */
@@ -162,22 +168,13 @@ int async_wait(struct turn *turn, struct async_call *call, int rc);
     turn_back(turn, EITHER(turn, what, function, __VA_ARGS__, turn_within(turn, turn_short_timeout(turn))))
 /* Does not wait: its object's end, or its session's, may come before. */
 void async_let_be(struct async_call *call, int rc);
-/* Such a call of C, by the dice; what it writes is in async_writes(turn->async). */
+/* Such a call of C, by the dice; what it writes is turn->async's. */
 #define LET_BE(turn, what, function, ...)                                                                \
     do {                                                                                                 \
         if (((turn)->async = turn_async(turn, what))) {                                                  \
             async_let_be((turn)->async, function##_async(__VA_ARGS__, async_done, (turn)->async, NULL)); \
         }                                                                                                \
     } while (0)
-/* What such a call writes for its caller, until it was waited for or the session is closed. */
-struct async_written {
-    zkl_queue *queue;
-    zkl_data *data;
-    zkl_grant grant;
-    int64_t last_ms, recorded_ms;
-    struct turn *turn; /* of a candidate that stands */
-};
-struct async_written *async_writes(struct async_call *call);
 /* The close of the session is back, or has been called back: all calls have been before. */
 void asyncs_close(int client);
 
