@@ -63,39 +63,41 @@ static void check_leave(struct turn *turn, int64_t since, int code)
     check_code(turn, "leave", code);
 }
 
-static bool is_owed(struct sim *s, const struct entry *entry)
+/* From the moment on at which all are in at once, or a sign that is younger than it stands or stood, whoever waits in enter is to be let in,
+ * whoever leaves. */
+static bool is_owed(struct sim *s, const struct turn *turn)
 {
     int64_t now = sim_committed_zxid(s);
-    int64_t token = zkl__lock_status_locked((const zkl_lock *)entry->barrier).token;
+    int64_t token = zkl__lock_status_locked(turn->object).token;
     int node = token > 0 ? past_node_of(s, token) : -1;
     return node >= 0 && s->nodes[node].dzxid > now &&
-           (past_members(s, entry->turn->path, now, now).fewest >= COUNT || past_sign(s, entry->turn->path, token));
+           (past_members(s, turn->path, now, now).fewest >= COUNT || past_sign(s, turn->path, token));
 }
 
 /* A lease that is long enough to be granted on is there a timeout after a connect, at the latest. */
-static void check_entry(struct sim *s, struct entry *entry)
+static void check_entry(struct sim *s, struct turn *turn)
 {
-    int client = entry->turn->client;
+    int client = turn->client;
     int64_t calm = sim_calm_since(s, client);
-    if (calm == SIM_NEVER || !is_owed(s, entry)) {
-        entry->owed_since = 0;
+    if (calm == SIM_NEVER || !is_owed(s, turn)) {
+        turn->owed_since = 0;
         return;
     }
-    entry->owed_since = entry->owed_since ? entry->owed_since : sim_now(s);
+    turn->owed_since = turn->owed_since ? turn->owed_since : sim_now(s);
     calm = sim_max(calm, s->clients[client].connected_at + s->plan->timeout);
-    int64_t owed = sim_now(s) - sim_max(calm, entry->owed_since);
+    int64_t owed = sim_now(s) - sim_max(calm, turn->owed_since);
     if (owed > 10 * sim_round_trip(s)) {
-        sim_fail_of(entry->turn, "enter", "waits to enter, and could be in since %.3f ms", (double)owed / 1e6);
+        sim_fail_of(turn, "enter", "waits to enter, and could be in since %.3f ms", (double)owed / 1e6);
     }
 }
 
 void entries_check(struct sim *s)
 {
     SIM_EACH (process, processes, SIM_CLIENTS) {
-        SIM_EACH (entry, process->entries, SIM_THREADS) {
+        SIM_EACH (turn, process->entering, SIM_THREADS) {
             /* What is refused is tried again later, and operators may delete a sign. */
-            if (entry->turn && !sim_is_hindered(s) && !s->faults.stranger) {
-                check_entry(s, entry);
+            if (*turn && !sim_is_hindered(s) && !s->faults.stranger) {
+                check_entry(s, *turn);
             }
         }
     }
@@ -103,10 +105,11 @@ void entries_check(struct sim *s)
 
 static int enter(struct turn *turn, zkl_double_barrier *barrier)
 {
-    struct entry *entry = &processes[turn->client].entries[turn->thread];
-    *entry = (struct entry){.turn = turn, .barrier = barrier};
+    struct turn **entering = &processes[turn->client].entering[turn->thread];
+    turn->object = barrier;
+    *entering = turn;
     int code = EITHER_IN_TIME(turn, "enter", zkl_double_barrier_enter, barrier);
-    entry->turn = NULL;
+    *entering = NULL;
     return code;
 }
 

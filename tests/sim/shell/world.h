@@ -123,6 +123,7 @@ struct turn {
     bool listens, asked;      /* for requests to give way; it was told of one */
     int64_t serial;           /* of the last grant; 0: the recipe has none */
     int64_t due;              /* true time: by when the call is to be back */
+    int64_t owed_since;       /* entering: true time; 0: nothing is owed */
     unsigned asyncs;          /* calls that were either blocking or not, so far */
     struct async_call *async; /* of EITHER, and of LET_BE */
 };
@@ -225,21 +226,14 @@ struct member {
     int count; /* of those it works on */
     struct used used[PIECES];
 };
-/* One that waits in enter. What it is owed: from the moment on at which all are in at once, or a sign that is younger than it stands or
- * stood, it is to be let in, whoever leaves. */
-struct entry {
-    const struct turn *turn; /* NULL: none */
-    zkl_double_barrier *barrier;
-    int64_t owed_since; /* true time; 0: nothing is owed */
-};
 extern struct process {
-    bool threads;       /* the library has started one */
-    bool open;          /* its store */
-    bool running, busy; /* the store's completion thread */
-    int calls;          /* without waiting, so far */
-    bool closed;        /* none of them may be called back any more */
-    int semaphores[4];  /* threads at it, by path */
-    struct entry entries[SIM_THREADS];
+    bool threads;                       /* the library has started one */
+    bool open;                          /* its store */
+    bool running, busy;                 /* the store's completion thread */
+    int calls;                          /* without waiting, so far */
+    bool closed;                        /* none of them may be called back any more */
+    int semaphores[4];                  /* threads at it, by path */
+    struct turn *entering[SIM_THREADS]; /* a double barrier; NULL: not */
     struct member members[SIM_THREADS];
 } processes[SIM_CLIENTS];
 
