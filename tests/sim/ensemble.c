@@ -359,15 +359,6 @@ void sim_stranger_closes(struct sim *s, int session)
 
 /* --- a follower's word at the leader -------------------------------------------------------------------------------- */
 
-static void heard(struct sim *s, struct sim_touches touches)
-{
-    for (int i = 0; i < s->session_count; i++) {
-        if (touches.all >> i & 1) {
-            sim_leader_touch(s, i, touches.shorter >> i & 1 ? sim_shorter_timeout(s) : s->plan->timeout);
-        }
-    }
-}
-
 static void join(struct sim *s, int server)
 {
     int master = sim_master_of(s, server);
@@ -419,7 +410,12 @@ void sim_leader_hears(struct sim *s, int server)
         try_commit(s);
         break;
     case SIM_MSG_HEARD:
-        heard(s, message->touches);
+        for (int i = 0; i < s->session_count; i++) {
+            if (message->touches.all >> i & 1) {
+                bool shorter = message->touches.shorter >> i & 1;
+                sim_leader_touch(s, i, shorter ? sim_shorter_timeout(s) : s->plan->timeout);
+            }
+        }
         break;
     case SIM_MSG_CONNECT:
     case SIM_MSG_REQUEST:

@@ -180,76 +180,6 @@ static void pause_server(struct sim *s, int server, int64_t duration)
     sim_process_pause(s, &s->servers[server].paused_until, duration);
 }
 
-static void strike_client(struct sim *s, const struct sim_fault *it, int client)
-{
-    struct sim_client *victim = &s->clients[client];
-    int64_t duration = until_heal(s, it->value);
-    switch (it->kind) {
-    case SIM_MOVE:
-        victim->handle.server = (int)(it->value % (uint64_t)s->server_count);
-        cut(s, client, it->kind);
-        break;
-    case SIM_HOLD_UP:
-    case SIM_HOLD_DOWN:
-        hold_client(s, client, it->kind == SIM_HOLD_UP, duration);
-        break;
-    case SIM_PAUSE_CLIENT:
-        sim_process_pause(s, &victim->paused_until, duration);
-        break;
-    case SIM_CRASH:
-        sim_process_crash(s, client, it->value);
-        break;
-    case SIM_EXPIRE:
-        if (victim->handle.session >= 0) {
-            s->faults.stranger = true;
-            sim_stranger_closes(s, victim->handle.session);
-        }
-        break;
-    case SIM_NO_MEMORY:
-        victim->heap.fail_from = victim->heap.allocations;
-        victim->heap.fail_count = it->value;
-        break;
-    case SIM_THROTTLE:
-        victim->throttled = (int)it->value;
-        break;
-    case SIM_REFUSE:
-        victim->refused = (int)it->value;
-        break;
-    default:
-        cut(s, client, it->kind);
-        break;
-    }
-}
-
-static void strike_server(struct sim *s, const struct sim_fault *it, int server)
-{
-    int64_t duration = until_heal(s, it->value);
-    switch (it->kind) {
-    case SIM_LOSE_TOUCH: /* LearnerSessionTracker: touchTable.get().put() races with getAndSet() */
-        s->faults.beyond = true;
-        s->servers[server].touched = (struct sim_touches){0};
-        break;
-    case SIM_HOLD_TO_LEADER:
-        sim_channel_hold(s, &s->servers[server].to_leader, SLOT_TO_LEADER + server, duration);
-        break;
-    case SIM_HOLD_FROM_LEADER:
-        sim_channel_hold(s, &s->servers[server].from_leader, SLOT_FROM_LEADER + server, duration);
-        break;
-    case SIM_ISOLATE:
-        sim_server_isolate(s, server, duration);
-        break;
-    case SIM_PAUSE_SERVER:
-        pause_server(s, server, server == s->leader ? sim_min(duration, s->plan->pause) : duration);
-        break;
-    case SIM_PAUSE_LEADER:
-        pause_server(s, server, duration);
-        break;
-    default:
-        sim_server_kill(s, server, duration);
-        break;
-    }
-}
-
 static void strike_queue(struct sim *s, const struct sim_fault *it, int queue)
 {
     int dir = sim_path_of(s, sim_plan_path(queue), NULL);
@@ -280,16 +210,15 @@ static void strike_queue(struct sim *s, const struct sim_fault *it, int queue)
 }
 
 /* How long what is sent may be late for it. Servers that were cut off may follow nobody for another while: five ticks. */
-static void note_disturbance(struct sim *s, const struct sim_fault *it)
+static void note_disturbance(struct sim *s, enum sim_fault_kind kind, int64_t duration)
 {
-    if (it->kind <= SIM_MOVE) {
+    if (kind <= SIM_MOVE) {
         sim_judge_disturbed(s, 0);
-    } else if (it->kind < SIM_HOLD_TO_LEADER || it->kind == SIM_PAUSE_CLIENT) {
-        sim_judge_disturbed(s, until_heal(s, it->value));
-    } else if (it->kind <= SIM_KILL_LEADER) {
-        sim_judge_disturbed(s, until_heal(s, it->value) + 7 * s->tick);
-    } else if (it->kind == SIM_THROTTLE || it->kind == SIM_REFUSE || it->kind == SIM_NO_MEMORY ||
-               it->kind == SIM_DENY) {
+    } else if (kind < SIM_HOLD_TO_LEADER || kind == SIM_PAUSE_CLIENT) {
+        sim_judge_disturbed(s, duration);
+    } else if (kind <= SIM_KILL_LEADER) {
+        sim_judge_disturbed(s, duration + 7 * s->tick);
+    } else if (kind == SIM_THROTTLE || kind == SIM_REFUSE || kind == SIM_NO_MEMORY || kind == SIM_DENY) {
         sim_judge_disturbed(s,
                             until_heal(s, SIM_NEVER) + 3 * SIM_SECOND); /* what was refused is tried again after that */
     }
@@ -301,19 +230,79 @@ static void strike(struct sim *s, int index, int client)
     s->faults.struck |= 1u << index;
     sim_say(s, "fault", "%s", sim_fault_name(it->kind));
     sim_hash(s, (uint64_t)index + 77);
-    note_disturbance(s, it);
-    int target = it->target < 0 ? client : it->target % s->client_count;
-    if (it->kind == SIM_PAUSE_LEADER || it->kind == SIM_KILL_LEADER) {
-        if (s->leader >= 0) {
-            strike_server(s, it, s->leader);
+    int64_t duration = until_heal(s, it->value);
+    note_disturbance(s, it->kind, duration);
+    int server = (it->target < 0 ? (int)s->steps : it->target) % s->server_count;
+    int target = it->target < 0 ? (int)sim_max(client, 0) : it->target % s->client_count;
+    struct sim_client *victim = &s->clients[target];
+    switch (it->kind) {
+    case SIM_MOVE:
+        victim->handle.server = (int)(it->value % (uint64_t)s->server_count);
+        cut(s, target, it->kind);
+        break;
+    case SIM_LOSE_REPLIES:
+    case SIM_LOSE_REQUESTS:
+    case SIM_CUT:
+        cut(s, target, it->kind);
+        break;
+    case SIM_HOLD_UP:
+    case SIM_HOLD_DOWN:
+        hold_client(s, target, it->kind == SIM_HOLD_UP, duration);
+        break;
+    case SIM_PAUSE_CLIENT:
+        sim_process_pause(s, &victim->paused_until, duration);
+        break;
+    case SIM_CRASH:
+        sim_process_crash(s, target, it->value);
+        break;
+    case SIM_EXPIRE:
+        if (victim->handle.session >= 0) {
+            s->faults.stranger = true;
+            sim_stranger_closes(s, victim->handle.session);
         }
-    } else if (it->kind <= SIM_HOLD_DOWN || it->kind == SIM_PAUSE_CLIENT || it->kind == SIM_CRASH ||
-               it->kind == SIM_EXPIRE || (it->kind >= SIM_NO_MEMORY && it->kind < SIM_ROLLED_KINDS)) {
-        strike_client(s, it, target < 0 ? 0 : target);
-    } else if (it->kind < SIM_DELETE_NODE || it->kind == SIM_LOSE_TOUCH) {
-        strike_server(s, it, (it->target < 0 ? (int)s->steps : it->target) % s->server_count);
-    } else {
-        strike_queue(s, it, target < 0 ? 0 : target % s->plan->paths);
+        break;
+    case SIM_NO_MEMORY:
+        victim->heap.fail_from = victim->heap.allocations;
+        victim->heap.fail_count = it->value;
+        break;
+    case SIM_THROTTLE:
+        victim->throttled = (int)it->value;
+        break;
+    case SIM_REFUSE:
+        victim->refused = (int)it->value;
+        break;
+    case SIM_LOSE_TOUCH: /* LearnerSessionTracker: touchTable.get().put() races with getAndSet() */
+        s->faults.beyond = true;
+        s->servers[server].touched = (struct sim_touches){0};
+        break;
+    case SIM_HOLD_TO_LEADER:
+        sim_channel_hold(s, &s->servers[server].to_leader, SLOT_TO_LEADER + server, duration);
+        break;
+    case SIM_HOLD_FROM_LEADER:
+        sim_channel_hold(s, &s->servers[server].from_leader, SLOT_FROM_LEADER + server, duration);
+        break;
+    case SIM_ISOLATE:
+        sim_server_isolate(s, server, duration);
+        break;
+    case SIM_PAUSE_SERVER:
+        pause_server(s, server, server == s->leader ? sim_min(duration, s->plan->pause) : duration);
+        break;
+    case SIM_KILL_SERVER:
+        sim_server_kill(s, server, duration);
+        break;
+    case SIM_PAUSE_LEADER:
+        if (s->leader >= 0) {
+            pause_server(s, s->leader, duration);
+        }
+        break;
+    case SIM_KILL_LEADER:
+        if (s->leader >= 0) {
+            sim_server_kill(s, s->leader, duration);
+        }
+        break;
+    default:
+        strike_queue(s, it, target % s->plan->paths);
+        break;
     }
 }
 

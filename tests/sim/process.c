@@ -141,9 +141,13 @@ void sim_process_start(struct sim *s, int client)
     sim_app_start(s, client);
 }
 
-static void stop(struct sim *s, int client)
+void sim_process_free(struct sim *s, int client)
 {
     struct sim_client *it = &s->clients[client];
+    if (it->process == SIM_STOPPED) {
+        return;
+    }
+    sim_handle_close(s, client);
     if (s->shell) {
         s->shell->stop(s, client);
     } else if (it->core) {
@@ -167,11 +171,10 @@ void sim_process_crash(struct sim *s, int client, int64_t down_for)
         sim_conn_abandon(s, it->handle.conn, SIM_MESSAGES); /* the kernel sends what it has, and a FIN */
         it->handle.conn = -1;
     }
-    sim_handle_close(s, client);
     if (!s->shell) {
         sim_app_crashed(s, client);
     }
-    stop(s, client);
+    sim_process_free(s, client);
     sim_clock_set(&s->clock, SLOT_PROCESS + client, sim_now(s) + down_for);
 }
 
@@ -188,15 +191,6 @@ void sim_process_close(struct sim *s, int client)
         it->process = SIM_CLOSING;
         sim_core_event(s, client, (struct zkl__event){.kind = ZKL__EV_CLOSE});
     }
-}
-
-void sim_process_free(struct sim *s, int client)
-{
-    if (s->clients[client].process == SIM_STOPPED) {
-        return;
-    }
-    sim_handle_close(s, client);
-    stop(s, client);
 }
 
 /* --- the trace ------------------------------------------------------------------------------------------------------- */
