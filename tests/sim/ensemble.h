@@ -317,9 +317,8 @@ const char *sim_node_name(const struct sim *s, int node);
 /* In its queue. */
 int32_t sim_node_number(const struct sim *s, int node);
 int64_t sim_committed_zxid(const struct sim *s);
-/* The children of a path that live at zxid, one after the other; -1: no more. */
-int sim_first_child(const struct sim *s, int path, int64_t zxid);
-int sim_next_child(const struct sim *s, int node, int64_t zxid);
+/* The first that lives at zxid, of this path and those behind it in the same directory; -1: none. */
+int sim_first_living(const struct sim *s, int path, int64_t zxid);
 int sim_child_count(const struct sim *s, int path, int64_t zxid);
 void sim_stat_at(const struct sim *s, int node, int64_t zxid, struct zkl__stat *stat);
 

@@ -181,11 +181,6 @@ static struct sim_handle *handle_of(struct sim *s, int client)
 
 /* --- connecting ------------------------------------------------------------------------------------------------------ */
 
-static void arm(struct sim *s, int client, int64_t due)
-{
-    sim_arm(s, SLOT_LIBRARY + client, due);
-}
-
 static void attempt(struct sim *s, int client)
 {
     struct sim_handle *handle = handle_of(s, client);
@@ -199,7 +194,7 @@ static void attempt(struct sim *s, int client)
     message->zxid = handle->last_zxid;
     message->timeout = s->plan->timeout;
     sim_conn_send(s, handle->conn, message);
-    arm(s, client, sim_now(s) + handle->timeout * 2 / 3);
+    sim_arm(s, SLOT_LIBRARY + client, sim_now(s) + handle->timeout * 2 / 3);
 }
 
 void sim_handle_open(struct sim *s, int client)
@@ -208,7 +203,7 @@ void sim_handle_open(struct sim *s, int client)
     int server = (int)(dice_at(s->seed, (SLOT_LIBRARY + client), s->clients[client].incarnation++) % s->server_count);
     *handle = (struct sim_handle){
         .state = SIM_HANDLE_WAITING, .conn = -1, .session = -1, .server = server, .timeout = s->plan->timeout};
-    arm(s, client, sim_now(s) + SIM_MS);
+    sim_arm(s, SLOT_LIBRARY + client, sim_now(s) + SIM_MS);
 }
 
 static struct sim_message *unknown_reply(struct sim *s, uint64_t id, enum zkl__op_kind op, int path)
@@ -235,7 +230,7 @@ void sim_handle_cut(struct sim *s, int client, int keep)
     sim_conn_abandon(s, handle->conn, keep);
     handle->conn = -1;
     handle->state = SIM_HANDLE_WAITING;
-    arm(s, client, sim_now(s) + SIM_MS + handle->timeout / 60);
+    sim_arm(s, SLOT_LIBRARY + client, sim_now(s) + SIM_MS + handle->timeout / 60);
     if (!connected) {
         return;
     }
@@ -261,7 +256,7 @@ void sim_handle_close(struct sim *s, int client)
     handle->conn = -1;
     handle->state = SIM_HANDLE_OFF;
     sim_channel_cut(s, &handle->inbox, SLOT_INBOX + client, 0);
-    arm(s, client, SIM_NEVER);
+    sim_arm(s, SLOT_LIBRARY + client, SIM_NEVER);
 }
 
 void sim_handle_due(struct sim *s, int client)
@@ -288,7 +283,7 @@ void sim_handle_due(struct sim *s, int client)
     }
     int64_t due = handle->last_received + patience;
     int64_t next_ping = handle->last_sent + handle->timeout / 3;
-    arm(s, client, next_ping > sim_now(s) && next_ping < due ? next_ping : due);
+    sim_arm(s, SLOT_LIBRARY + client, next_ping > sim_now(s) && next_ping < due ? next_ping : due);
 }
 
 /* --- what a server says ---------------------------------------------------------------------------------------------- */
@@ -304,14 +299,14 @@ static void welcomed(struct sim *s, int client, struct sim_message *message)
         sim_conn_abandon(s, handle->conn, 0);
         handle->conn = -1;
         handle->state = SIM_HANDLE_OFF;
-        arm(s, client, SIM_NEVER);
+        sim_arm(s, SLOT_LIBRARY + client, SIM_NEVER);
         put(s, client, message);
         return;
     }
     handle->state = SIM_HANDLE_CONNECTED;
     handle->session = message->session;
     handle->last_sent = sim_now(s);
-    arm(s, client, sim_now(s) + handle->timeout / 3);
+    sim_arm(s, SLOT_LIBRARY + client, sim_now(s) + handle->timeout / 3);
     if (handle->watches.count > 0) {
         struct sim_message *again = sim_message_new(s, SIM_MSG_SETWATCHES);
         again->zxid = handle->last_zxid;

@@ -129,8 +129,9 @@ struct sim {
 #define SIM_EACH_ATTEMPT(s, it) SIM_EACH (it, (s)->attempts, (s)->attempt_count)
 #define SIM_EACH_ACQUIRE(plan, it) SIM_EACH (it, (plan)->acquires, (plan)->acquire_count)
 #define SIM_EACH_NODE(s, it) SIM_EACH (it, (s)->nodes, (s)->node_count)
-#define SIM_EACH_CHILD(s, node, path, zxid) \
-    for (int node = sim_first_child(s, path, zxid); node >= 0; node = sim_next_child(s, node, zxid))
+#define SIM_EACH_CHILD(s, node, dir, zxid)                                             \
+    for (int node = sim_first_living(s, (s)->paths[dir].first_child, zxid); node >= 0; \
+         node = sim_first_living(s, (s)->paths[(s)->nodes[node].path].sibling, zxid))
 #define SIM_EACH(it, all, count) for (__auto_type it = &(all)[0]; it < (all) + (count); it++)
 
 static inline int64_t sim_now(const struct sim *s)

@@ -97,23 +97,13 @@ int sim_node_at(const struct sim *s, int path, int64_t zxid)
     return node >= 0 && s->nodes[node].dzxid > zxid ? node : -1;
 }
 
-static int first_living(const struct sim *s, int child, int64_t zxid)
+int sim_first_living(const struct sim *s, int child, int64_t zxid)
 {
     int node = -1;
     for (; child >= 0 && node < 0; child = s->paths[child].sibling) {
         node = sim_node_at(s, child, zxid);
     }
     return node;
-}
-
-int sim_first_child(const struct sim *s, int path, int64_t zxid)
-{
-    return first_living(s, s->paths[path].first_child, zxid);
-}
-
-int sim_next_child(const struct sim *s, int node, int64_t zxid)
-{
-    return first_living(s, s->paths[s->nodes[node].path].sibling, zxid);
 }
 
 int sim_child_count(const struct sim *s, int path, int64_t zxid)

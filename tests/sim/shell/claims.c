@@ -21,11 +21,6 @@ static int64_t next_change(const struct sim *s, int dir, int64_t after, int64_t 
     return next;
 }
 
-static int64_t end_of(const struct sim *s, int64_t to)
-{
-    return sim_min(to, sim_committed_zxid(s));
-}
-
 static bool is_first_at(const struct sim *s, int own, int64_t zxid, bool of_others)
 {
     int32_t place = sim_node_number(s, own);
@@ -42,12 +37,10 @@ static bool is_first_at(const struct sim *s, int own, int64_t zxid, bool of_othe
     return sim_node_at(s, s->nodes[own].path, zxid) == own && zxid <= sim_committed_zxid(s);
 }
 
-bool sim_was_first(const struct sim *s, int node, int64_t from, int64_t to, bool of_others)
+bool sim_was_first(const struct sim *s, int node, int64_t to, bool of_others)
 {
-    int dir = sim_dir_of(s, node);
-    to = end_of(s, to);
-    bool first = is_first_at(s, node, from, of_others);
-    for (int64_t at = next_change(s, dir, from, to); at && !first; at = next_change(s, dir, at, to)) {
+    bool first = false;
+    for (int64_t at = s->nodes[node].czxid; at && !first; at = next_change(s, sim_dir_of(s, node), at, to)) {
         first = is_first_at(s, node, at, of_others);
     }
     return first;
@@ -62,12 +55,12 @@ static int members_at(const struct sim *s, int dir, int64_t zxid)
     return count;
 }
 
-struct past_count past_members(struct sim *s, const char *dir, int64_t from, int64_t to)
+struct past_count past_members(struct sim *s, const char *dir, int64_t from)
 {
+    int64_t to = sim_committed_zxid(s);
     int path = sim_path_of(s, dir, NULL);
     int count = members_at(s, path, from);
     struct past_count past = {count, count};
-    to = end_of(s, to);
     for (int64_t at = next_change(s, path, from, to); at; at = next_change(s, path, at, to)) {
         count = members_at(s, path, at);
         past.most = (int)sim_max(past.most, count);
@@ -84,14 +77,14 @@ bool past_sign(struct sim *s, const char *dir, int64_t after)
 }
 
 /* A transaction at least lies between the end of an incarnation and the next one's birth. */
-bool past_was(struct sim *s, const char *path, bool there, int64_t from, int64_t to)
+bool past_was(struct sim *s, const char *path, bool there, int64_t from)
 {
     int index = sim_path_of(s, path, NULL);
     int first = sim_node_at(s, index, from);
     bool so = there ? first >= 0 : first < 0;
     for (int node = s->paths[index].node; !so && node >= 0; node = s->nodes[node].older) {
         int64_t began = there ? s->nodes[node].czxid : s->nodes[node].dzxid;
-        so = began > from && began <= end_of(s, to);
+        so = began > from && began <= sim_committed_zxid(s);
     }
     return so;
 }

@@ -7,7 +7,7 @@
 static void check_was(struct turn *turn, bool there, int64_t since, const char *what, int code)
 {
     turn_told(turn, what, code);
-    if (code == ZKL_OK && !past_was(turn->s, turn->path, there, since, sim_committed_zxid(turn->s))) {
+    if (code == ZKL_OK && !past_was(turn->s, turn->path, there, since)) {
         sim_fail_of(turn, "barrier", "%s, and the barrier was %s all the time", what, there ? "missing" : "there");
     }
 }
@@ -46,7 +46,7 @@ enum { COUNT = 2 };
 /* Nobody is in before all were there at once, and nobody out before all had gone. */
 static void check_enter(struct turn *turn, int64_t since, int code)
 {
-    int most = past_members(turn->s, turn->path, since, sim_committed_zxid(turn->s)).most;
+    int most = past_members(turn->s, turn->path, since).most;
     turn_told(turn, "enter", code);
     if (code == ZKL_OK && most < COUNT) {
         sim_fail_of(turn, "early", "is in, and there never were more than %d of %d", most, COUNT);
@@ -55,7 +55,7 @@ static void check_enter(struct turn *turn, int64_t since, int code)
 
 static void check_leave(struct turn *turn, int64_t since, int code)
 {
-    int fewest = past_members(turn->s, turn->path, since, sim_committed_zxid(turn->s)).fewest;
+    int fewest = past_members(turn->s, turn->path, since).fewest;
     turn_told(turn, "leave", code);
     if (code == ZKL_OK && fewest > 0) {
         sim_fail_of(turn, "early", "is out, and %d were in all the time", fewest);
@@ -71,7 +71,7 @@ static bool is_owed(struct sim *s, const struct turn *turn)
     int64_t token = zkl__lock_status_locked(turn->object).token;
     int node = token > 0 ? past_node_of(s, token) : -1;
     return node >= 0 && s->nodes[node].dzxid > now &&
-           (past_members(s, turn->path, now, now).fewest >= COUNT || past_sign(s, turn->path, token));
+           (past_members(s, turn->path, now).fewest >= COUNT || past_sign(s, turn->path, token));
 }
 
 /* A lease that is long enough to be granted on is there a timeout after a connect, at the latest. */

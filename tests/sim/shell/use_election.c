@@ -14,7 +14,7 @@ static void check_published(struct sim *s, int dir)
         int node = s->paths[child].node;
         const struct sim_value *value = sim_value_at(s, node, now);
         if (value->older >= 0 && s->nodes[node].owner > SIM_STRANGER && memchr(value->data, '+', value->size) &&
-            !sim_was_first(s, node, s->nodes[node].czxid, value->zxid, true)) {
+            !sim_was_first(s, node, value->zxid, true)) {
             sim_fail(s, "observed", "%s carries a leader's value, and was never first", s->paths[child].text);
         }
     }
@@ -41,12 +41,12 @@ static void check_leader(struct turn *turn, const zkl_leader *leader)
     if (node < 0 || s->nodes[node].by_stranger) {
         return;
     }
-    int64_t born = s->nodes[node].czxid, now = sim_committed_zxid(s);
+    int64_t born = s->nodes[node].czxid;
     if (leader->token != born && leader->readable) {
         sim_fail_of(turn, "observed", "is told token %llx of a leader who has %llx", (unsigned long long)leader->token,
                     (unsigned long long)born);
     }
-    if (!sim_was_first(s, node, born, now, false)) {
+    if (!sim_was_first(s, node, sim_committed_zxid(s), false)) {
         sim_fail_of(turn, "observed", "is told of a leader who never stood first");
     }
     char owner = (char)('0' + s->sessions[s->nodes[node].owner].client);

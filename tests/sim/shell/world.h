@@ -66,13 +66,13 @@ void store_event(struct sim *s, int client, const struct zkl__event *event);
 extern const struct sim_shell actors_shell;
 
 /* claims.c: what was so, by the log. Zxids up to the last one committed. */
-/* The most and the fewest members of the double barrier at dir, at any time from one zxid to another: every child that lives with a session. */
+/* The most and the fewest members of the double barrier at dir, at any time since a zxid: every child that lives with a session. */
 struct past_count {
     int most, fewest;
 };
-struct past_count past_members(struct sim *s, const char *dir, int64_t from, int64_t to);
-/* Was path there, or missing, at any time in between? */
-bool past_was(struct sim *s, const char *path, bool there, int64_t from, int64_t to);
+struct past_count past_members(struct sim *s, const char *dir, int64_t from);
+/* Was path there, or missing, at any time since? */
+bool past_was(struct sim *s, const char *path, bool there, int64_t from);
 /* Was the sign of the double barrier at dir put up, or renewed, after this zxid? */
 bool past_sign(struct sim *s, const char *dir, int64_t after);
 /* The node that was made by this transaction, -1: none. */
@@ -105,8 +105,8 @@ void claims_check(struct sim *s);
 /* How many are held of these resources. */
 int claims_held(int first, int resources);
 
-/* Did this contender ever stand before all others (of_others: of other sessions), at any time from one zxid to another? */
-bool sim_was_first(const struct sim *s, int node, int64_t from, int64_t to, bool of_others);
+/* Did this contender ever stand before all others (of_others: of other sessions), at any time until that zxid? */
+bool sim_was_first(const struct sim *s, int node, int64_t to, bool of_others);
 
 /* --- turn.c: one use of one recipe, by one thread of a simulated process: what a line `acquire` of the plan becomes. --- */
 
