@@ -101,11 +101,12 @@ int64_t turn_dice(const struct turn *turn, unsigned what, int64_t bound)
     return ((roll >> 1) % bound);
 }
 
-void turn_told(const struct turn *turn, const char *what, int code)
+int turn_told(const struct turn *turn, const char *what, int code)
 {
     sim_say(turn->s, "app", "%d.%d %s: %s", turn->client, turn->thread, what, zkl_error_name(code));
     sim_hash(turn->s, (uint64_t)code + 77);
     turn->s->judge.unrest = sim_now(turn->s);
+    return code;
 }
 
 static bool fits(const struct turn *turn, int code)

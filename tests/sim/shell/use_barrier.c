@@ -6,7 +6,6 @@
 /* What a process may believe is what was so at some time since it last looked. */
 static void check_was(struct turn *turn, bool there, int64_t since, const char *what, int code)
 {
-    turn_told(turn, what, code);
     if (code == ZKL_OK && !past_was(turn->s, turn->path, there, since)) {
         sim_fail_of(turn, "barrier", "%s, and the barrier was %s all the time", what, there ? "missing" : "there");
     }
@@ -47,7 +46,6 @@ enum { COUNT = 2 };
 static void check_enter(struct turn *turn, int64_t since, int code)
 {
     int most = past_members(turn->s, turn->path, since).most;
-    turn_told(turn, "enter", code);
     if (code == ZKL_OK && most < COUNT) {
         sim_fail_of(turn, "early", "is in, and there never were more than %d of %d", most, COUNT);
     }
@@ -56,7 +54,6 @@ static void check_enter(struct turn *turn, int64_t since, int code)
 static void check_leave(struct turn *turn, int64_t since, int code)
 {
     int fewest = past_members(turn->s, turn->path, since).fewest;
-    turn_told(turn, "leave", code);
     if (code == ZKL_OK && fewest > 0) {
         sim_fail_of(turn, "early", "is out, and %d were in all the time", fewest);
     }

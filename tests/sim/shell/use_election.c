@@ -24,9 +24,9 @@ static void check_published(struct sim *s, int dir)
 static int publish(struct turn *turn, zkl_lock *election, bool either)
 {
     char value[3] = {(char)('0' + turn->client), '+', '\0'};
-    int code = either ? EITHER(turn, "publish", zkl_election_publish, election, value, 500)
-                      : zkl_election_publish(election, value, 500, NULL);
-    turn_told(turn, "publish", code);
+    int code = turn_told(turn, "publish",
+                         either ? EITHER(turn, "publish", zkl_election_publish, election, value, 500)
+                                : zkl_election_publish(election, value, 500, NULL));
     check_published(turn->s, sim_path_of(turn->s, turn->path, NULL));
     return code;
 }
@@ -138,8 +138,7 @@ static void on_stand(zkl_lock *election, zkl_state state, int64_t token, const z
 static void stand(struct turn *turn, zkl_lock *election, struct async_call *call)
 {
     call->turn = turn;
-    int code = zkl_election_stand(election, on_stand, call, NULL);
-    turn_told(turn, "stands", code);
+    int code = turn_told(turn, "stands", zkl_election_stand(election, on_stand, call, NULL));
     if (code == ZKL_OK) {
         fiber_sleep(turn_short_timeout(turn) * SIM_MS / 4);
         fiber_sleep(turn->plan->hold);

@@ -110,7 +110,6 @@ void use_group(struct turn *turn)
     }
     if (zkl_group_new(&group, turn->session, turn->path, id, NULL, NULL) == ZKL_OK) {
         int code = EITHER_IN_TIME(turn, "join", zkl_group_join, group);
-        turn_told(turn, "join", code);
         if (code == ZKL_OK) {
             turn->s->judge.grants++;
             turn_hold(turn);

@@ -61,8 +61,7 @@ static void commit(struct turn *turn, zkl_lock *lock)
     char text[20] = {0};
     snprintf(text, sizeof text, "%llx", (unsigned long long)zkl_lock_token(lock));
     const zkl_op op = {.kind = ZKL_OP_SET, .path = guarded, .data = text, .size = strlen(text) + 1, .version = -1};
-    int code = EITHER(turn, "commit", zkl_lock_commit, lock, &op, 1, ZKL_WAIT_FOREVER, NULL);
-    turn_told(turn, "commit", code);
+    turn_told(turn, "commit", EITHER(turn, "commit", zkl_lock_commit, lock, &op, 1, ZKL_WAIT_FOREVER, NULL));
     check_guarded(turn->s);
 }
 
@@ -167,8 +166,7 @@ static void downgrade(struct turn *turn, zkl_lock *lock)
 /* A writer that was downgraded may not become one again: two of them would wait for each other. */
 static void upgrade(struct turn *turn, zkl_lock *lock)
 {
-    int code = zkl_lock_acquire(lock, 0, NULL, NULL);
-    turn_told(turn, "upgrade", code);
+    int code = turn_told(turn, "upgrade", zkl_lock_acquire(lock, 0, NULL, NULL));
     if (code != ZKL_EDEADLK && code != ZKL_ELOST) {
         sim_fail_of(turn, "outcome", "reads, asks to write, and gets %s", zkl_error_name(code));
     }
@@ -218,9 +216,9 @@ static void resize(struct turn *turn)
     struct sim *s = turn->s;
     int limit = 1 + (int)turn_dice(turn, 10, SIM_RESIZED_MOST);
     int64_t before = sim_committed_zxid(s);
-    int code = turn_back(turn, zkl_semaphore_resize(turn->session, turn->path, limit,
-                                                    turn_within(turn, turn_short_timeout(turn)), NULL));
-    turn_told(turn, "resize", code);
+    int code = turn_told(turn, "resize",
+                         turn_back(turn, zkl_semaphore_resize(turn->session, turn->path, limit,
+                                                              turn_within(turn, turn_short_timeout(turn)), NULL)));
     int most = sim_semaphore_limit(s, sim_path_of(s, turn->path, NULL), before, sim_committed_zxid(s));
     bool fits = code == ZKL_OK || code == ZKL_ENOENT || code == ZKL_ECONFLICT || code == ZKL_ETIMEOUT;
     if (!fits && s->plan->fault_count == 0) {

@@ -68,9 +68,9 @@ static void do_job(struct turn *turn, zkl_lock *lock, int64_t token)
 {
     int64_t phase_ms = dice_at(turn->s->seed, 98, turn->plan->path) % LENGTH_MS;
     zkl_once_slot slot;
-    int code = turn_back(turn, EITHER(turn, "look", zkl_once_look, lock, LENGTH_MS, phase_ms,
-                                      turn_within(turn, turn_short_timeout(turn)), &slot));
-    turn_told(turn, "look", code);
+    int code = turn_told(turn, "look",
+                         turn_back(turn, EITHER(turn, "look", zkl_once_look, lock, LENGTH_MS, phase_ms,
+                                                turn_within(turn, turn_short_timeout(turn)), &slot)));
     if (code != ZKL_OK) {
         return;
     }
@@ -79,7 +79,6 @@ static void do_job(struct turn *turn, zkl_lock *lock, int64_t token)
     turn_hold(turn);
     if (!slot.done) {
         code = EITHER_IN_TIME(turn, "record", zkl_once_record, lock, &slot);
-        turn_told(turn, "record", code);
         if (code == ZKL_OK) {
             note_success(turn, slot.round_ms);
         }
@@ -97,7 +96,6 @@ void use_once(struct turn *turn)
         return;
     }
     int code = EITHER_IN_TIME(turn, "prepare", zkl_once_prepare, turn->session, turn->path);
-    turn_told(turn, "prepare", code);
     LET_BE(turn, "last", zkl_once_last, turn->session, turn->path, LENGTH_MS, turn_short_timeout(turn),
            &turn->async->last_ms, &turn->async->recorded_ms);
     if (code == ZKL_OK && turn_acquire(turn, "acquire", lock, &grant) == ZKL_OK) {

@@ -106,8 +106,7 @@ static void answer(struct member *me, int index)
     struct turn *turn = me->turn;
     put_down(me, index);
     me->used[index].due = 0;
-    int code = zkl_partition_done(me->partition, names[index], NULL);
-    turn_told(turn, "done", code);
+    int code = turn_told(turn, "done", zkl_partition_done(me->partition, names[index], NULL));
     if (code != ZKL_OK) {
         sim_fail_of(turn, "outcome", "may not answer for %s: %s", names[index], zkl_error_name(code));
     }

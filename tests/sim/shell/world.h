@@ -164,9 +164,10 @@ int async_wait(struct turn *turn, struct async_call *call, int rc);
     (((turn)->async = turn_async(turn, what))                                                              \
          ? async_wait(turn, (turn)->async, function##_async(__VA_ARGS__, async_done, (turn)->async, NULL)) \
          : function(__VA_ARGS__, NULL))
-/* The same of what may wait for the turn's short timeout, its last argument: it is back by then. */
+/* The same of what may wait for the turn's short timeout, its last argument: it is back by then; and told. */
 #define EITHER_IN_TIME(turn, what, function, ...) \
-    turn_back(turn, EITHER(turn, what, function, __VA_ARGS__, turn_within(turn, turn_short_timeout(turn))))
+    turn_told(turn, what,                         \
+              turn_back(turn, EITHER(turn, what, function, __VA_ARGS__, turn_within(turn, turn_short_timeout(turn)))))
 /* Does not wait: its object's end, or its session's, may come before. */
 void async_let_be(struct async_call *call, int rc);
 /* Such a call of C, by the dice; what it writes is turn->async's. */
@@ -181,7 +182,7 @@ void asyncs_close(int client);
 
 /* Random, and the same in every run. */
 int64_t turn_dice(const struct turn *turn, unsigned what, int64_t bound);
-void turn_told(const struct turn *turn, const char *what, int code);
+int turn_told(const struct turn *turn, const char *what, int code); /* returns it */
 /* The result of what may wait: one that nothing explains is a violation. Returns it. */
 int turn_got(const struct turn *turn, const char *what, int code);
 int64_t turn_timeout(const struct turn *turn);       /* ms; as the plan says: for ever, too */
