@@ -22,20 +22,20 @@ static struct actor {
     int calls, code; /* back from a close that did not wait: how often, with what */
 } actors[SIM_CLIENTS];
 
-static use_fn *recipe_at(const struct sim *s, int path)
+static use_fn *recipe_at(int path)
 {
-    use_fn *recipe = recipes[1 + dice_at(s->seed, 4242, (uint64_t)path) % (SIM_RECIPES - 1)];
-    return recipe == use_multilock && (path != 0 || s->plan->paths < 2) ? use_lock : recipe;
+    use_fn *recipe = recipes[1 + dice_at(world->seed, 4242, (uint64_t)path) % (SIM_RECIPES - 1)];
+    return recipe == use_multilock && (path != 0 || world->plan->paths < 2) ? use_lock : recipe;
 }
 
 /* What stands at both paths must go together: a multi-lock is a lock at each. */
-static use_fn *recipe_for(const struct sim *s, const struct sim_acquire *plan)
+static use_fn *recipe_for(const struct sim_acquire *plan)
 {
     int path = plan->path;
     if (plan->recipe) {
         return recipes[plan->recipe];
     }
-    return path == 1 && recipe_at(s, 0) == use_multilock ? use_lock : recipe_at(s, path);
+    return path == 1 && recipe_at(0) == use_multilock ? use_lock : recipe_at(path);
 }
 
 /* --- the process ----------------------------------------------------------------------------------------------------- */
@@ -47,17 +47,17 @@ static void log_line(const zkl_log_record *record, void *payload)
     sim_say(world, who, "%s", record->line);
 }
 
-static void open_session(struct sim *s, int client)
+static void open_session(int client)
 {
-    zkl_heap heap = sim_heap_api(&s->clients[client].heap);
+    zkl_heap heap = sim_heap_api(&world->clients[client].heap);
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.session_timeout_ms = s->plan->timeout / SIM_MS;
-    options.tick_ms = s->plan->tick / SIM_MS;
-    options.leader_pause_ms = s->plan->pause / SIM_MS;
-    options.connect_timeout_ms = s->plan->timeout * 4 / SIM_MS;
-    options.observer_masters = s->plan->observers ? ZKL_OBSERVER_MASTERS_DETECT : ZKL_OBSERVER_MASTERS_NONE;
+    options.session_timeout_ms = world->plan->timeout / SIM_MS;
+    options.tick_ms = world->plan->tick / SIM_MS;
+    options.leader_pause_ms = world->plan->pause / SIM_MS;
+    options.connect_timeout_ms = world->plan->timeout * 4 / SIM_MS;
+    options.observer_masters = world->plan->observers ? ZKL_OBSERVER_MASTERS_DETECT : ZKL_OBSERVER_MASTERS_NONE;
     options.heap = &heap;
-    options.log_fn = s->trace ? log_line : NULL;
+    options.log_fn = world->trace ? log_line : NULL;
     options.log_payload = (void *)(intptr_t)client;
     options.log_level = ZKL_LOG_DEBUG;
     while (zkl_session_open(&actors[client].session, "sim", &options, NULL) != ZKL_OK) {
@@ -66,7 +66,7 @@ static void open_session(struct sim *s, int client)
     }
     actors[client].opened = true;
     fiber_wake(&actors[client]);
-    sim_say(s, "app", "%d has a session", client);
+    sim_say(world, "app", "%d has a session", client);
 }
 
 /* Without waiting: the last that the process is called back for. */
@@ -85,40 +85,41 @@ static void on_closed(int code, const zkl_error *err, void *payload)
 }
 
 /* Its threads may take a moment more to end, with memory from the heap. */
-static int close_async(struct sim *s, int client, zkl_session *session)
+static int close_async(int client, zkl_session *session)
 {
     struct actor *actor = &actors[client];
     int code = zkl_session_close_async(session, 5000, on_closed, actor, NULL);
     if (code != ZKL_OK) { /* no thread to call back on */
-        sim_say(s, "app", "%d cannot close without waiting: %s", client, zkl_error_name(code));
+        sim_say(world, "app", "%d cannot close without waiting: %s", client, zkl_error_name(code));
         return zkl_session_close(session, 5000);
     }
     while (actor->calls == 0) {
         fiber_wait(&actor->calls, INT64_MAX);
     }
-    for (int i = 0; i < 100 && s->clients[client].heap.live != 0; i++) {
+    for (int i = 0; i < 100 && world->clients[client].heap.live != 0; i++) {
         fiber_sleep(100 * SIM_MS);
     }
     return actor->code;
 }
 
-static void close_session(struct sim *s, int client)
+static void close_session(int client)
 {
     struct actor *actor = &actors[client];
     while (actor->threads_left > 0) {
         fiber_wait(&actor->threads_left, INT64_MAX);
     }
-    while (!s->faults.healed) {
-        fiber_sleep(s->plan->heal - sim_now(s) > 0 ? s->plan->heal - sim_now(s) : s->plan->tick);
+    while (!world->faults.healed) {
+        fiber_sleep(world->plan->heal - sim_now(world) > 0 ? world->plan->heal - sim_now(world) : world->plan->tick);
     }
     zkl_session *session = actor->session;
     actor->session = NULL;
-    int code = s->plan->async && dice_at(s->seed, 4243, (uint64_t)client) % 2 == 0 ? close_async(s, client, session)
-                                                                                   : zkl_session_close(session, 5000);
-    sim_say(s, "app", "%d closes its session: %s", client, zkl_error_name(code));
+    int code = world->plan->async && dice_at(world->seed, 4243, (uint64_t)client) % 2 == 0
+                   ? close_async(client, session)
+                   : zkl_session_close(session, 5000);
+    sim_say(world, "app", "%d closes its session: %s", client, zkl_error_name(code));
     asyncs_close(client);
-    if (s->clients[client].heap.live != 0) {
-        sim_fail(s, "memory", "client %d leaves %ld blocks behind", client, s->clients[client].heap.live);
+    if (world->clients[client].heap.live != 0) {
+        sim_fail(world, "memory", "client %d leaves %ld blocks behind", client, world->clients[client].heap.live);
     }
     actor->closed = true;
 }
@@ -127,19 +128,18 @@ static void *live(void *arg)
 {
     int number = (int)(intptr_t)arg;
     int client = number / SIM_THREADS, thread = number % SIM_THREADS;
-    struct sim *s = world;
-    struct sim_thread *me = &s->clients[client].threads[thread];
+    struct sim_thread *me = &world->clients[client].threads[thread];
     if (thread == 0) {
-        open_session(s, client);
+        open_session(client);
     }
     while (!actors[client].opened) {
         fiber_wait(&actors[client], INT64_MAX);
     }
     int at = 0;
-    SIM_EACH_ACQUIRE (s->plan, plan) {
+    SIM_EACH_ACQUIRE (world->plan, plan) {
         if (plan->client == client && plan->thread == thread && at++ >= me->next) {
             me->next = at; /* a process that starts again goes on behind it */
-            struct turn turn = {.s = s,
+            struct turn turn = {.s = world,
                                 .client = client,
                                 .thread = thread,
                                 .plan = plan,
@@ -147,14 +147,14 @@ static void *live(void *arg)
                                 .session = actors[client].session,
                                 .claims = {-1, -1, -1}};
             fiber_sleep(plan->after);
-            sim_say(s, "app", "%d.%d wants %s", client, thread, turn.path);
-            recipe_for(s, plan)(&turn);
+            sim_say(world, "app", "%d.%d wants %s", client, thread, turn.path);
+            recipe_for(plan)(&turn);
         }
     }
     actors[client].threads_left--;
     fiber_wake(&actors[client].threads_left);
     if (thread == 0) {
-        close_session(s, client);
+        close_session(client);
     }
     return NULL;
 }
@@ -203,8 +203,8 @@ static bool done(const struct sim *s)
 
 static void judge(struct sim *s)
 {
-    claims_check(s);
-    entries_check(s);
+    claims_check();
+    entries_check();
     for (int client = 0; client < s->client_count; client++) {
         bool settled = actors[client].closed || s->clients[client].handle.state == SIM_HANDLE_CONNECTED;
         if (!s->faults.healed || !settled) {

@@ -7,12 +7,12 @@
 #include "world.h"
 
 /* The next zxid, up to `to`, at which a child of dir was made or went; 0: none. */
-static int64_t next_change(const struct sim *s, int dir, int64_t after, int64_t to)
+static int64_t next_change(int dir, int64_t after, int64_t to)
 {
     int64_t next = 0;
-    SIM_EACH_NODE (s, it) {
+    SIM_EACH_NODE (world, it) {
         const int64_t changes[] = {it->czxid, it->dzxid};
-        for (int i = 0; i < 2 && s->paths[it->path].parent == dir; i++) {
+        for (int i = 0; i < 2 && world->paths[it->path].parent == dir; i++) {
             if (changes[i] > after && changes[i] <= to && (!next || changes[i] < next)) {
                 next = changes[i];
             }
@@ -21,48 +21,48 @@ static int64_t next_change(const struct sim *s, int dir, int64_t after, int64_t 
     return next;
 }
 
-static bool is_first_at(const struct sim *s, int own, int64_t zxid, bool of_others)
+static bool is_first_at(int own, int64_t zxid, bool of_others)
 {
-    int32_t place = sim_node_number(s, own);
-    int dir = sim_dir_of(s, own);
-    SIM_EACH_CHILD (s, node, dir, zxid) {
-        struct zkl__name name = zkl__name_parse(sim_node_name(s, node));
-        if (node != own && !s->nodes[node].by_stranger && name.kind != ZKL_KIND_FOREIGN &&
+    int32_t place = sim_node_number(world, own);
+    int dir = sim_dir_of(world, own);
+    SIM_EACH_CHILD (world, node, dir, zxid) {
+        struct zkl__name name = zkl__name_parse(sim_node_name(world, node));
+        if (node != own && !world->nodes[node].by_stranger && name.kind != ZKL_KIND_FOREIGN &&
             zkl__sequence_diff(name.sequence, place) < 0 &&
-            !(of_others && s->nodes[node].owner == s->nodes[own].owner)) {
+            !(of_others && world->nodes[node].owner == world->nodes[own].owner)) {
             return false;
         }
     }
     /* Transactions that were taken back have no node in the tree any more; those under way do not count. */
-    return sim_node_at(s, s->nodes[own].path, zxid) == own && zxid <= sim_committed_zxid(s);
+    return sim_node_at(world, world->nodes[own].path, zxid) == own && zxid <= sim_committed_zxid(world);
 }
 
-bool sim_was_first(const struct sim *s, int node, int64_t to, bool of_others)
+bool sim_was_first(int node, int64_t to, bool of_others)
 {
     bool first = false;
-    for (int64_t at = s->nodes[node].czxid; at && !first; at = next_change(s, sim_dir_of(s, node), at, to)) {
-        first = is_first_at(s, node, at, of_others);
+    for (int64_t at = world->nodes[node].czxid; at && !first; at = next_change(sim_dir_of(world, node), at, to)) {
+        first = is_first_at(node, at, of_others);
     }
     return first;
 }
 
-static int members_at(const struct sim *s, int dir, int64_t zxid)
+static int members_at(int dir, int64_t zxid)
 {
     int count = 0;
-    SIM_EACH_CHILD (s, node, dir, zxid) {
-        count += s->nodes[node].owner != -1;
+    SIM_EACH_CHILD (world, node, dir, zxid) {
+        count += world->nodes[node].owner != -1;
     }
     return count;
 }
 
-struct past_count past_members(struct sim *s, const char *dir, int64_t from)
+struct past_count past_members(const char *dir, int64_t from)
 {
-    int64_t to = sim_committed_zxid(s);
-    int path = sim_path_of(s, dir, NULL);
-    int count = members_at(s, path, from);
+    int64_t to = sim_committed_zxid(world);
+    int path = sim_path_of(world, dir, NULL);
+    int count = members_at(path, from);
     struct past_count past = {count, count};
-    for (int64_t at = next_change(s, path, from, to); at; at = next_change(s, path, at, to)) {
-        count = members_at(s, path, at);
+    for (int64_t at = next_change(path, from, to); at; at = next_change(path, at, to)) {
+        count = members_at(path, at);
         past.most = (int)sim_max(past.most, count);
         past.fewest = (int)sim_min(past.fewest, count);
     }
@@ -70,29 +70,29 @@ struct past_count past_members(struct sim *s, const char *dir, int64_t from)
 }
 
 /* Newest incarnation first; a value that was written is one more sign. */
-bool past_sign(struct sim *s, const char *dir, int64_t after)
+bool past_sign(const char *dir, int64_t after)
 {
-    int node = s->paths[sim_path_of(s, dir, "ready")].node;
-    return sim_value_at(s, node, SIM_HEAD)->zxid > after;
+    int node = world->paths[sim_path_of(world, dir, "ready")].node;
+    return sim_value_at(world, node, SIM_HEAD)->zxid > after;
 }
 
 /* A transaction at least lies between the end of an incarnation and the next one's birth. */
-bool past_was(struct sim *s, const char *path, bool there, int64_t from)
+bool past_was(const char *path, bool there, int64_t from)
 {
-    int index = sim_path_of(s, path, NULL);
-    int first = sim_node_at(s, index, from);
+    int index = sim_path_of(world, path, NULL);
+    int first = sim_node_at(world, index, from);
     bool so = there ? first >= 0 : first < 0;
-    for (int node = s->paths[index].node; !so && node >= 0; node = s->nodes[node].older) {
-        int64_t began = there ? s->nodes[node].czxid : s->nodes[node].dzxid;
-        so = began > from && began <= sim_committed_zxid(s);
+    for (int node = world->paths[index].node; !so && node >= 0; node = world->nodes[node].older) {
+        int64_t began = there ? world->nodes[node].czxid : world->nodes[node].dzxid;
+        so = began > from && began <= sim_committed_zxid(world);
     }
     return so;
 }
 
-int past_node_of(const struct sim *s, int64_t czxid)
+int past_node_of(int64_t czxid)
 {
-    for (int node = s->node_count - 1; node >= 0; node--) {
-        if (s->nodes[node].czxid == czxid) {
+    for (int node = world->node_count - 1; node >= 0; node--) {
+        if (world->nodes[node].czxid == czxid) {
             return node;
         }
     }
@@ -112,12 +112,12 @@ void claims_begin(void)
 }
 
 /* An operator deleted a node of this session, or closed it: the printed exception. */
-static bool is_excused(const struct sim *s, const struct claim *claim)
+static bool is_excused(const struct claim *claim)
 {
-    bool excused = s->faults.beyond;
-    if (s->faults.stranger && claim->session >= 0) {
-        excused = excused || s->sessions[claim->session].by_operator;
-        SIM_EACH_NODE (s, it) {
+    bool excused = world->faults.beyond;
+    if (world->faults.stranger && claim->session >= 0) {
+        excused = excused || world->sessions[claim->session].by_operator;
+        SIM_EACH_NODE (world, it) {
             excused = excused || (it->owner == claim->session && it->taken);
         }
     }
@@ -132,40 +132,40 @@ static bool holds(const struct claim *claim)
     return held;
 }
 
-static void check_token(struct sim *s, const struct claim *claim)
+static void check_token(const struct claim *claim)
 {
     struct sim_granted *before = &granted[claim->resource];
     int64_t last = claim->shared ? before->exclusive : before->token;
     /* Permits have no order that fences; and it may have stood still since it was told. */
-    if (claim->permits || is_excused(s, claim) || !holds(claim)) {
+    if (claim->permits || is_excused(claim) || !holds(claim)) {
         return;
     }
     bool again = claim->serial > before->serial;                                     /* of a lock that lingered */
     if (claim->token < last || (claim->token == last && !claim->shared && !again)) { /* who downgrades keeps his */
-        sim_fail(s, "token", "%d.%d: token %llx, grant %lld of it, after %llx", claim->client, claim->thread,
+        sim_fail(world, "token", "%d.%d: token %llx, grant %lld of it, after %llx", claim->client, claim->thread,
                  (unsigned long long)claim->token, (long long)claim->serial, (unsigned long long)last);
     }
     sim_granted_note(before, claim->token, claim->serial, claim->shared);
 }
 
-int claim_make(struct sim *s, const struct claim *claim)
+int claim_make(const struct claim *claim)
 {
     struct claim *mine = claims;
     while (mine->object) {
         mine++;
     }
     *mine = *claim;
-    int node = past_node_of(s, claim->token);
-    mine->session = node < 0 ? -1 : s->nodes[node].owner;
+    int node = past_node_of(claim->token);
+    mine->session = node < 0 ? -1 : world->nodes[node].owner;
     count++;
-    s->judge.grants++;
-    sim_hash(s, claim->token);
-    sim_say(s, "app", "%d.%d holds %d", claim->client, claim->thread, claim->resource);
+    world->judge.grants++;
+    sim_hash(world, claim->token);
+    sim_say(world, "app", "%d.%d holds %d", claim->client, claim->thread, claim->resource);
     if (node < 0) {
-        sim_fail(s, "token", "%d.%d: token %llx is no node's", claim->client, claim->thread,
+        sim_fail(world, "token", "%d.%d: token %llx is no node's", claim->client, claim->thread,
                  (unsigned long long)claim->token);
     }
-    check_token(s, mine);
+    check_token(mine);
     return (int)(mine - claims);
 }
 
@@ -186,19 +186,19 @@ void claims_drop_all(int client)
     }
 }
 
-void claims_check(struct sim *s)
+void claims_check(void)
 {
     int permits[RESOURCES] = {0}, limit[RESOURCES] = {0};
     int64_t last[RESOURCES] = {0};
     bool alone[RESOURCES] = {false}, some[RESOURCES] = {false};
     SIM_EACH (claim, claims, count > 1 ? CLAIMS : 0) {
-        if (!claim->object || is_excused(s, claim) || !holds(claim)) {
+        if (!claim->object || is_excused(claim) || !holds(claim)) {
             continue;
         }
         int at = claim->resource;
         bool exclusive = !claim->permits && !claim->shared;
         if (alone[at] || (exclusive && some[at])) {
-            sim_fail(s, "exclusion", "%d.%d holds %d, and is not the only one", claim->client, claim->thread, at);
+            sim_fail(world, "exclusion", "%d.%d holds %d, and is not the only one", claim->client, claim->thread, at);
         }
         alone[at] = alone[at] || exclusive;
         some[at] = true;
@@ -208,7 +208,7 @@ void claims_check(struct sim *s)
     }
     for (int at = 0; at < RESOURCES; at++) {
         if (permits[at] > limit[at]) {
-            sim_fail(s, "exclusion", "%d permits of %d are held of %d", permits[at], limit[at], at);
+            sim_fail(world, "exclusion", "%d permits of %d are held of %d", permits[at], limit[at], at);
         }
     }
 }

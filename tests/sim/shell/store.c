@@ -14,16 +14,15 @@ static struct zkl__store stores[SIM_CLIENTS];
 static void *complete(void *arg)
 {
     int client = (int)(intptr_t)arg;
-    struct sim *s = world;
     for (;;) {
-        struct sim_channel *inbox = &s->clients[client].handle.inbox;
-        if (inbox->head && inbox->head->due <= sim_now(s)) {
+        struct sim_channel *inbox = &world->clients[client].handle.inbox;
+        if (inbox->head && inbox->head->due <= sim_now(world)) {
             processes[client].busy = true;
-            sim_inbox_due(s, client);
+            sim_inbox_due(world, client);
             processes[client].busy = false;
             continue;
         }
-        sim_channel_rearm(s, inbox, SLOT_INBOX + client);
+        sim_channel_rearm(world, inbox, SLOT_INBOX + client);
         fiber_wait(inbox, INT64_MAX);
     }
     return NULL;
@@ -101,13 +100,12 @@ static int64_t sim_tick(struct zkl__store *store, int64_t now)
 
 static int sim_close(struct zkl__store *store, int64_t timeout_ms)
 {
-    struct sim *s = world;
-    bool connected = s->clients[store->client].handle.state == SIM_HANDLE_CONNECTED;
+    bool connected = world->clients[store->client].handle.state == SIM_HANDLE_CONNECTED;
     (void)timeout_ms;
     while (processes[store->client].busy) {
         fiber_sleep(10000);
     }
-    sim_handle_close(s, store->client);
+    sim_handle_close(world, store->client);
     processes[store->client].open = false;
     return connected ? ZKL_OK : ZKL_ECONNECT;
 }

@@ -9,7 +9,7 @@ static struct async_call calls[SIM_CLIENTS][CALLS];
 struct async_call *turn_async(struct turn *turn, const char *what)
 {
     int client = turn->client;
-    if (!turn->s->plan->async || turn_dice(turn, 100 + turn->asyncs++, 2) != 0) {
+    if (!world->plan->async || turn_dice(turn, 100 + turn->asyncs++, 2) != 0) {
         return NULL;
     }
     struct async_call *call = &calls[client][sim_next_of(&processes[client].calls, CALLS)];
@@ -97,21 +97,21 @@ void asyncs_close(int client)
 
 int64_t turn_dice(const struct turn *turn, unsigned what, int64_t bound)
 {
-    uint64_t roll = dice_at(turn->s->seed, 7000u + (turn->plan - turn->s->plan->acquires), what);
+    uint64_t roll = dice_at(world->seed, 7000u + (turn->plan - world->plan->acquires), what);
     return ((roll >> 1) % bound);
 }
 
 int turn_told(const struct turn *turn, const char *what, int code)
 {
-    sim_say(turn->s, "app", "%d.%d %s: %s", turn->client, turn->thread, what, zkl_error_name(code));
-    sim_hash(turn->s, (uint64_t)code + 77);
-    turn->s->judge.unrest = sim_now(turn->s);
+    sim_say(world, "app", "%d.%d %s: %s", turn->client, turn->thread, what, zkl_error_name(code));
+    sim_hash(world, (uint64_t)code + 77);
+    world->judge.unrest = sim_now(world);
     return code;
 }
 
 static bool fits(const struct turn *turn, int code)
 {
-    const struct sim_plan *plan = turn->s->plan;
+    const struct sim_plan *plan = world->plan;
     switch (code) {
     case ZKL_OK:
         return true;
@@ -136,7 +136,7 @@ static bool fits(const struct turn *turn, int code)
 int turn_got(const struct turn *turn, const char *what, int code)
 {
     turn_told(turn, what, code);
-    turn->s->judge.completions++;
+    world->judge.completions++;
     if (!fits(turn, code)) {
         sim_fail_of(turn, "outcome", "%s fails with %s, and nothing here explains it", what, zkl_error_name(code));
     }
@@ -146,16 +146,16 @@ int turn_got(const struct turn *turn, const char *what, int code)
 int64_t turn_within(struct turn *turn, int64_t timeout_ms)
 {
     int64_t ns = timeout_ms * SIM_MS;
-    turn->due = timeout_ms > 0 ? sim_now(turn->s) + ns + ns / 500 : SIM_NEVER; /* 0: a try waits for the server */
+    turn->due = timeout_ms > 0 ? sim_now(world) + ns + ns / 500 : SIM_NEVER; /* 0: a try waits for the server */
     return timeout_ms;
 }
 
 int turn_back(struct turn *turn, int code)
 {
-    int64_t due = sim_max(turn->due, turn->s->clients[turn->client].paused_until);
-    if (due != SIM_NEVER && sim_now(turn->s) > due + 50 * SIM_MS) {
+    int64_t due = sim_max(turn->due, world->clients[turn->client].paused_until);
+    if (due != SIM_NEVER && sim_now(world) > due + 50 * SIM_MS) {
         sim_fail_of(turn, "bounded", "a call with a timeout is back %.3f ms late, with %s",
-                    (double)(sim_now(turn->s) - due) / 1e6, zkl_error_name(code));
+                    (double)(sim_now(world) - due) / 1e6, zkl_error_name(code));
     }
     return code;
 }
@@ -172,7 +172,7 @@ int64_t turn_timeout(const struct turn *turn)
 
 int64_t turn_short_timeout(const struct turn *turn)
 {
-    return turn->plan->timeout < 0 ? ms(2 * turn->s->plan->timeout) : ms(turn->plan->timeout);
+    return turn->plan->timeout < 0 ? ms(2 * world->plan->timeout) : ms(turn->plan->timeout);
 }
 
 zkl_on_expiry turn_expiry(const struct turn *turn)
@@ -201,7 +201,7 @@ struct claim turn_claim_of(const struct turn *turn, int resource, int64_t token,
 void turn_claim(struct turn *turn, int64_t token, const void *lock)
 {
     struct claim claim = turn_claim_of(turn, turn->plan->path, token, lock);
-    turn->claims[0] = claim_make(turn->s, &claim);
+    turn->claims[0] = claim_make(&claim);
 }
 
 void turn_drop(struct turn *turn)
@@ -236,7 +236,7 @@ zkl_lock_options turn_options(const struct turn *turn)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.on_expiry = turn_expiry(turn);
-    options.acl = sim_acl_of(turn->s, turn->client);
+    options.acl = sim_acl_of(world, turn->client);
     return options;
 }
 
@@ -252,7 +252,7 @@ bool turn_frees(const struct turn *turn)
 
 int64_t turn_seen(const struct turn *turn)
 {
-    return turn->s->clients[turn->client].handle.last_zxid;
+    return world->clients[turn->client].handle.last_zxid;
 }
 
 /* --- quiet ------------------------------------------------------------------------------------------------------------ */
@@ -264,30 +264,30 @@ static bool is_slow(const struct sim_plan *plan)
     return plan->slow_once_in > 0 || (plan->scheduler == SIM_PCT && plan->observers > 0);
 }
 
-bool is_quiet_for(const struct sim *s, int64_t ns)
+bool is_quiet_for(int64_t ns)
 {
-    return s->faults.healed && !is_slow(s->plan) && sim_now(s) - s->judge.unrest > ns;
+    return world->faults.healed && !is_slow(world->plan) && sim_now(world) - world->judge.unrest > ns;
 }
 
-int64_t quiet_time(const struct sim *s)
+int64_t quiet_time(void)
 {
-    return 2 * s->plan->timeout + 5 * SIM_SECOND; /* what was refused is tried again after two seconds */
+    return 2 * world->plan->timeout + 5 * SIM_SECOND; /* what was refused is tried again after two seconds */
 }
 
-bool is_quiet(const struct sim *s)
+bool is_quiet(void)
 {
-    return is_quiet_for(s, quiet_time(s));
+    return is_quiet_for(quiet_time());
 }
 
-bool turn_await_quiet(struct turn *turn)
+bool await_quiet(void)
 {
-    int64_t limit = sim_now(turn->s) + turn->s->plan->heal + 4 * quiet_time(turn->s);
-    if (is_slow(turn->s->plan)) {
+    int64_t limit = sim_now(world) + world->plan->heal + 4 * quiet_time();
+    if (is_slow(world->plan)) {
         return false;
     }
-    turn->s->judge.unrest = sim_now(turn->s); /* what we have just asked for shows nowhere yet */
-    while (!is_quiet(turn->s) && sim_now(turn->s) < limit) {
-        fiber_sleep(quiet_time(turn->s) / 8);
+    world->judge.unrest = sim_now(world); /* what we have just asked for shows nowhere yet */
+    while (!is_quiet() && sim_now(world) < limit) {
+        fiber_sleep(quiet_time() / 8);
     }
-    return is_quiet(turn->s);
+    return is_quiet();
 }

@@ -6,24 +6,24 @@
 /* What a process may believe is what was so at some time since it last looked. */
 static void check_was(struct turn *turn, bool there, int64_t since, const char *what, int code)
 {
-    if (code == ZKL_OK && !past_was(turn->s, turn->path, there, since)) {
+    if (code == ZKL_OK && !past_was(turn->path, there, since)) {
         sim_fail_of(turn, "barrier", "%s, and the barrier was %s all the time", what, there ? "missing" : "there");
     }
 }
 
 static void check_code(const struct turn *turn, const char *what, int code)
 {
-    const struct sim_plan *plan = turn->s->plan;
+    const struct sim_plan *plan = world->plan;
     if (code != ZKL_OK && code != ZKL_ETIMEOUT && plan->fault_count == 0 && plan->slow_once_in == 0) {
-        sim_fail(turn->s, "outcome", "%s fails with %s", what, zkl_error_name(code));
+        sim_fail_of(turn, "outcome", "%s fails with %s", what, zkl_error_name(code));
     }
 }
 
 void use_barrier(struct turn *turn)
 {
     /* whatever this process has seen: a wait asks for what is so now */
-    int64_t since = turn_dice(turn, 10, 3) > 0 ? sim_committed_zxid(turn->s) : turn_seen(turn);
-    turn->s->judge.completions++;
+    int64_t since = turn_dice(turn, 10, 3) > 0 ? sim_committed_zxid(world) : turn_seen(turn);
+    world->judge.completions++;
     if (turn_dice(turn, 10, 3) > 0) {
         int code = EITHER_IN_TIME(turn, "wait", zkl_barrier_wait, turn->session, turn->path);
         check_was(turn, false, since, "wait", code);
@@ -45,7 +45,7 @@ enum { COUNT = 2 };
 /* Nobody is in before all were there at once, and nobody out before all had gone. */
 static void check_enter(struct turn *turn, int64_t since, int code)
 {
-    int most = past_members(turn->s, turn->path, since).most;
+    int most = past_members(turn->path, since).most;
     if (code == ZKL_OK && most < COUNT) {
         sim_fail_of(turn, "early", "is in, and there never were more than %d of %d", most, COUNT);
     }
@@ -53,7 +53,7 @@ static void check_enter(struct turn *turn, int64_t since, int code)
 
 static void check_leave(struct turn *turn, int64_t since, int code)
 {
-    int fewest = past_members(turn->s, turn->path, since).fewest;
+    int fewest = past_members(turn->path, since).fewest;
     if (code == ZKL_OK && fewest > 0) {
         sim_fail_of(turn, "early", "is out, and %d were in all the time", fewest);
     }
@@ -62,39 +62,39 @@ static void check_leave(struct turn *turn, int64_t since, int code)
 
 /* From the moment on at which all are in at once, or a sign that is younger than it stands or stood, whoever waits in enter is to be let in,
  * whoever leaves. */
-static bool is_owed(struct sim *s, const struct turn *turn)
+static bool is_owed(const struct turn *turn)
 {
-    int64_t now = sim_committed_zxid(s);
+    int64_t now = sim_committed_zxid(world);
     int64_t token = zkl__lock_status_locked(turn->object).token;
-    int node = token > 0 ? past_node_of(s, token) : -1;
-    return node >= 0 && s->nodes[node].dzxid > now &&
-           (past_members(s, turn->path, now).fewest >= COUNT || past_sign(s, turn->path, token));
+    int node = token > 0 ? past_node_of(token) : -1;
+    return node >= 0 && world->nodes[node].dzxid > now &&
+           (past_members(turn->path, now).fewest >= COUNT || past_sign(turn->path, token));
 }
 
 /* A lease that is long enough to be granted on is there a timeout after a connect, at the latest. */
-static void check_entry(struct sim *s, struct turn *turn)
+static void check_entry(struct turn *turn)
 {
     int client = turn->client;
-    int64_t calm = sim_calm_since(s, client);
-    if (calm == SIM_NEVER || !is_owed(s, turn)) {
+    int64_t calm = sim_calm_since(world, client);
+    if (calm == SIM_NEVER || !is_owed(turn)) {
         turn->owed_since = 0;
         return;
     }
-    turn->owed_since = turn->owed_since ? turn->owed_since : sim_now(s);
-    calm = sim_max(calm, s->clients[client].connected_at + s->plan->timeout);
-    int64_t owed = sim_now(s) - sim_max(calm, turn->owed_since);
-    if (owed > 10 * sim_round_trip(s)) {
+    turn->owed_since = turn->owed_since ? turn->owed_since : sim_now(world);
+    calm = sim_max(calm, world->clients[client].connected_at + world->plan->timeout);
+    int64_t owed = sim_now(world) - sim_max(calm, turn->owed_since);
+    if (owed > 10 * sim_round_trip(world)) {
         sim_fail_of(turn, "enter", "waits to enter, and could be in since %.3f ms", (double)owed / 1e6);
     }
 }
 
-void entries_check(struct sim *s)
+void entries_check(void)
 {
     SIM_EACH (process, processes, SIM_CLIENTS) {
         SIM_EACH (turn, process->entering, SIM_THREADS) {
             /* What is refused is tried again later, and operators may delete a sign. */
-            if (*turn && !sim_is_hindered(s) && !s->faults.stranger) {
-                check_entry(s, *turn);
+            if (*turn && !sim_is_hindered(world) && !world->faults.stranger) {
+                check_entry(*turn);
             }
         }
     }
@@ -117,11 +117,11 @@ void use_double_barrier(struct turn *turn)
     if (zkl_double_barrier_new(&barrier, turn->session, turn->path, COUNT, NULL) != ZKL_OK) {
         return;
     }
-    turn->s->judge.completions++;
+    world->judge.completions++;
     int code = enter(turn, barrier);
     check_enter(turn, since, code);
     if (code == ZKL_OK) {
-        turn->s->judge.grants++;
+        world->judge.grants++;
         turn_hold(turn);
         since = turn_seen(turn);
         if (!turn_frees(turn)) {

@@ -7,15 +7,15 @@
 
 /* What leaders alone may publish stands on the znode of one who was first: with nobody before it but nodes of its own session, for these hand
  * over to each other before the delete is done. */
-static void check_published(struct sim *s, int dir)
+static void check_published(int dir)
 {
-    int64_t now = sim_committed_zxid(s);
-    for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
-        int node = s->paths[child].node;
-        const struct sim_value *value = sim_value_at(s, node, now);
-        if (value->older >= 0 && s->nodes[node].owner > SIM_STRANGER && memchr(value->data, '+', value->size) &&
-            !sim_was_first(s, node, value->zxid, true)) {
-            sim_fail(s, "observed", "%s carries a leader's value, and was never first", s->paths[child].text);
+    int64_t now = sim_committed_zxid(world);
+    for (int child = world->paths[dir].first_child; child >= 0; child = world->paths[child].sibling) {
+        int node = world->paths[child].node;
+        const struct sim_value *value = sim_value_at(world, node, now);
+        if (value->older >= 0 && world->nodes[node].owner > SIM_STRANGER && memchr(value->data, '+', value->size) &&
+            !sim_was_first(node, value->zxid, true)) {
+            sim_fail(world, "observed", "%s carries a leader's value, and was never first", world->paths[child].text);
         }
     }
 }
@@ -27,7 +27,7 @@ static int publish(struct turn *turn, zkl_lock *election, bool either)
     int code = turn_told(turn, "publish",
                          either ? EITHER(turn, "publish", zkl_election_publish, election, value, 500)
                                 : zkl_election_publish(election, value, 500, NULL));
-    check_published(turn->s, sim_path_of(turn->s, turn->path, NULL));
+    check_published(sim_path_of(world, turn->path, NULL));
     return code;
 }
 
@@ -36,21 +36,20 @@ static int publish(struct turn *turn, zkl_lock *election, bool either)
 /* Whose znode it is, and what it published: a candidate its process's number, a leader the same with a plus. */
 static void check_leader(struct turn *turn, const zkl_leader *leader)
 {
-    struct sim *s = turn->s;
-    int node = s->paths[sim_path_of(s, turn->path, leader->node)].node;
-    if (node < 0 || s->nodes[node].by_stranger) {
+    int node = world->paths[sim_path_of(world, turn->path, leader->node)].node;
+    if (node < 0 || world->nodes[node].by_stranger) {
         return;
     }
-    int64_t born = s->nodes[node].czxid;
+    int64_t born = world->nodes[node].czxid;
     if (leader->token != born && leader->readable) {
         sim_fail_of(turn, "observed", "is told token %llx of a leader who has %llx", (unsigned long long)leader->token,
                     (unsigned long long)born);
     }
-    if (!sim_was_first(s, node, sim_committed_zxid(s), false)) {
+    if (!sim_was_first(node, sim_committed_zxid(world), false)) {
         sim_fail_of(turn, "observed", "is told of a leader who never stood first");
     }
-    char owner = (char)('0' + s->sessions[s->nodes[node].owner].client);
-    if (leader->readable && leader->value_size > 0 && leader->value[0] != owner && !s->faults.stranger) {
+    char owner = (char)('0' + world->sessions[world->nodes[node].owner].client);
+    if (leader->readable && leader->value_size > 0 && leader->value[0] != owner && !world->faults.stranger) {
         sim_fail_of(turn, "observed", "is told %s of a leader in process %c", leader->value, owner);
     }
 }
@@ -62,7 +61,7 @@ static void told(zkl_election_observer *observer, const zkl_leader *leader, void
     snprintf(turn->seen, sizeof turn->seen, "%s", leader ? leader->node : "");
     turn_told(turn, leader ? "observes" : "observes nobody", ZKL_OK);
     if (leader) {
-        sim_say(turn->s, "app", "%d.%d sees %s lead, with %s", turn->client, turn->thread, leader->node,
+        sim_say(world, "app", "%d.%d sees %s lead, with %s", turn->client, turn->thread, leader->node,
                 leader->value_size > 0 ? leader->value : "no value");
         check_leader(turn, leader);
         if (turn_dice(turn, 11, 4) == 0) {
@@ -75,8 +74,8 @@ static void told(zkl_election_observer *observer, const zkl_leader *leader, void
 static void check_seen(const struct turn *turn, const zkl_lock *election)
 {
     char name[ZKL__NAME_MAX];
-    if (turn->observes && is_quiet(turn->s) && zkl_lock_node(election, name, sizeof name) > 0 &&
-        zkl_lock_is_held(election) && strcmp(name, turn->seen) != 0) {
+    if (turn->observes && is_quiet() && zkl_lock_node(election, name, sizeof name) > 0 && zkl_lock_is_held(election) &&
+        strcmp(name, turn->seen) != 0) {
         sim_fail_of(turn, "observed", "leads, all is quiet, and its observer sees %s",
                     *turn->seen ? turn->seen : "nobody");
     }

@@ -27,21 +27,21 @@ static void changed(zkl_group_observer *watcher, const char *const *ids, size_t 
     for (size_t i = 0; i < count && i < IDS; i++) {
         put_id(sight->ids, ids[i]);
     }
-    sim_say(sight->turn->s, "app", "%d.%d is told of %s", sight->turn->client, sight->turn->thread,
+    sim_say(world, "app", "%d.%d is told of %s", sight->turn->client, sight->turn->thread,
             count ? sight->ids : "nobody");
 }
 
 /* The children that live with a session, sorted. */
-static void list_now(struct sim *s, int dir, char *ids)
+static void list_now(int dir, char *ids)
 {
     const char *last = "";
-    int64_t now = sim_committed_zxid(s);
+    int64_t now = sim_committed_zxid(world);
     ids[0] = '\0';
     for (int i = 0; i < IDS; i++) {
         const char *next = NULL;
-        SIM_EACH_CHILD (s, node, dir, now) {
-            const char *name = sim_node_name(s, node);
-            if (s->nodes[node].owner != -1 && strcmp(name, last) > 0 && (!next || strcmp(name, next) < 0)) {
+        SIM_EACH_CHILD (world, node, dir, now) {
+            const char *name = sim_node_name(world, node);
+            if (world->nodes[node].owner != -1 && strcmp(name, last) > 0 && (!next || strcmp(name, next) < 0)) {
                 next = name;
             }
         }
@@ -56,10 +56,9 @@ static void list_now(struct sim *s, int dir, char *ids)
 /* Whoever joined is in it, under its own session. */
 static void check_member(struct turn *turn, const char *id)
 {
-    struct sim *s = turn->s;
     int64_t session_id = zkl__core_session_id(turn->session->core);
-    int node = sim_node_at(s, sim_path_of(s, turn->path, id), sim_committed_zxid(s));
-    if (node < 0 || s->nodes[node].owner != (int)session_id - 1) {
+    int node = sim_node_at(world, sim_path_of(world, turn->path, id), sim_committed_zxid(world));
+    if (node < 0 || world->nodes[node].owner != (int)session_id - 1) {
         sim_fail_of(turn, "member", "is no member as %s, and all is quiet", id);
     }
 }
@@ -67,7 +66,7 @@ static void check_member(struct turn *turn, const char *id)
 static void check_sight(struct turn *turn, const struct sight *sight)
 {
     char ids[IDS * ID];
-    list_now(turn->s, sim_path_of(turn->s, turn->path, NULL), ids);
+    list_now(sim_path_of(world, turn->path, NULL), ids);
     if (!sight->told || strcmp(ids, sight->ids) != 0) {
         sim_fail_of(turn, "member", "was told %s, and all is quiet, and there are %s",
                     sight->told ? sight->ids : "nothing", ids);
@@ -111,13 +110,13 @@ void use_group(struct turn *turn)
     if (zkl_group_new(&group, turn->session, turn->path, id, NULL, NULL) == ZKL_OK) {
         int code = EITHER_IN_TIME(turn, "join", zkl_group_join, group);
         if (code == ZKL_OK) {
-            turn->s->judge.grants++;
+            world->judge.grants++;
             turn_hold(turn);
             if (turn->plan->eager) {
                 turn_told(turn, "update",
                           EITHER(turn, "update", zkl_group_update, group, "news", turn_short_timeout(turn)));
             }
-            if (turn_dice(turn, 9, 2) && turn_await_quiet(turn)) {
+            if (turn_dice(turn, 9, 2) && await_quiet()) {
                 check(turn, group, id, watcher ? &sight : NULL);
             }
             if (!turn_frees(turn)) {

@@ -27,29 +27,30 @@ static void on_revoke(zkl_lock *lock, void *payload)
 /* Does our node ask for it, and nobody has told us, though all is quiet? */
 static void check_asked(const struct turn *turn, const zkl_lock *lock)
 {
-    struct sim *s = turn->s;
     char name[ZKL__NAME_MAX];
-    int64_t now = sim_committed_zxid(s);
-    bool deaf = s->plan->hides[turn->client] == SIM_NOBODY; /* who may not read its node hears of no request */
+    int64_t now = sim_committed_zxid(world);
+    bool deaf = world->plan->hides[turn->client] == SIM_NOBODY; /* who may not read its node hears of no request */
     if (!turn->listens || deaf || turn->asked || zkl_lock_node(lock, name, sizeof name) == 0 ||
-        !is_quiet_for(s, 2 * s->tick)) {
+        !is_quiet_for(2 * world->tick)) {
         return;
     }
-    const struct sim_value *value = sim_value_at(s, sim_node_at(s, sim_path_of(s, turn->path, name), now), now);
+    const struct sim_value *value =
+        sim_value_at(world, sim_node_at(world, sim_path_of(world, turn->path, name), now), now);
     if (value->size == strlen(ZKL__REVOKE) && memcmp(value->data, ZKL__REVOKE, value->size) == 0) {
         sim_fail_of(turn, "revoked", "was asked to give way, and is not told");
     }
 }
 
 /* Tokens written under the guard never fall, whatever an operator does. */
-static void check_guarded(struct sim *s)
+static void check_guarded(void)
 {
-    int64_t last = INT64_MAX, now = sim_committed_zxid(s);
-    const struct sim_value *value = sim_value_at(s, sim_node_at(s, sim_path_of(s, guarded, NULL), now), now);
-    for (; value->older >= 0; value = &s->values[value->older]) {
+    int64_t last = INT64_MAX, now = sim_committed_zxid(world);
+    const struct sim_value *value =
+        sim_value_at(world, sim_node_at(world, sim_path_of(world, guarded, NULL), now), now);
+    for (; value->older >= 0; value = &world->values[value->older]) {
         int64_t token = strtoll(value->data, NULL, 16);
         if (token > last) {
-            sim_fail(s, "guard", "a write under token %llx came after one under %llx", (unsigned long long)token,
+            sim_fail(world, "guard", "a write under token %llx came after one under %llx", (unsigned long long)token,
                      (unsigned long long)last);
         }
         last = token;
@@ -62,7 +63,7 @@ static void commit(struct turn *turn, zkl_lock *lock)
     snprintf(text, sizeof text, "%llx", (unsigned long long)zkl_lock_token(lock));
     const zkl_op op = {.kind = ZKL_OP_SET, .path = guarded, .data = text, .size = strlen(text) + 1, .version = -1};
     turn_told(turn, "commit", EITHER(turn, "commit", zkl_lock_commit, lock, &op, 1, ZKL_WAIT_FOREVER, NULL));
-    check_guarded(turn->s);
+    check_guarded();
 }
 
 /* Calls that nobody waits for: the release of the lock comes before them, or the close. */
@@ -153,7 +154,7 @@ static int claim_rwlock(struct turn *turn, zkl_lock *lock, bool shared)
 {
     struct claim claim = turn_claim_of(turn, turn->plan->path, zkl_lock_token(lock), lock);
     claim.shared = shared;
-    return claim.token ? claim_make(turn->s, &claim) : -1;
+    return claim.token ? claim_make(&claim) : -1;
 }
 
 static void downgrade(struct turn *turn, zkl_lock *lock)
@@ -208,22 +209,21 @@ enum { RESIZED = 0x4e512f };
 /* With dice of its own: the other seeds stay what they were. */
 static bool is_resized(const struct turn *turn)
 {
-    return dice_at(turn->s->seed, RESIZED, turn->plan->path) % 4 == 0;
+    return dice_at(world->seed, RESIZED, turn->plan->path) % 4 == 0;
 }
 
 static void resize(struct turn *turn)
 {
-    struct sim *s = turn->s;
     int limit = 1 + (int)turn_dice(turn, 10, SIM_RESIZED_MOST);
-    int64_t before = sim_committed_zxid(s);
+    int64_t before = sim_committed_zxid(world);
     int code = turn_told(turn, "resize",
                          turn_back(turn, zkl_semaphore_resize(turn->session, turn->path, limit,
                                                               turn_within(turn, turn_short_timeout(turn)), NULL)));
-    int most = sim_semaphore_limit(s, sim_path_of(s, turn->path, NULL), before, sim_committed_zxid(s));
+    int most = sim_semaphore_limit(world, sim_path_of(world, turn->path, NULL), before, sim_committed_zxid(world));
     bool fits = code == ZKL_OK || code == ZKL_ENOENT || code == ZKL_ECONFLICT || code == ZKL_ETIMEOUT;
-    if (!fits && s->plan->fault_count == 0) {
+    if (!fits && world->plan->fault_count == 0) {
         sim_fail_of(turn, "outcome", "resize fails with %s, and nothing here explains it", zkl_error_name(code));
-    } else if (code == ZKL_OK && most < limit && s->plan->fault_count == 0) {
+    } else if (code == ZKL_OK && most < limit && world->plan->fault_count == 0) {
         sim_fail_of(turn, "outcome", "the limit has never been %d", limit);
     }
 }
@@ -231,23 +231,23 @@ static void resize(struct turn *turn)
 /* The list on which the grant rests shows our own lease; when nobody else of this process has asked for another one since. */
 static void check_lease(const struct turn *turn, int64_t token)
 {
-    int node = past_node_of(turn->s, token);
+    int node = past_node_of(token);
     if (node >= 0 && processes[turn->client].semaphores[turn->plan->path] == 1 &&
-        turn->s->nodes[node].dzxid <= turn->s->clients[turn->client].leases_zxid[turn->plan->path]) {
+        world->nodes[node].dzxid <= world->clients[turn->client].leases_zxid[turn->plan->path]) {
         sim_fail_of(turn, "token", "is granted, and the list it was shown last lacks its lease");
     }
 }
 
 static int claim_permits(const struct turn *turn, zkl_lock *semaphore, int count, int64_t token)
 {
-    struct sim *s = turn->s;
     int64_t tokens[SIM_LIMIT] = {0};
     int held = zkl_semaphore_tokens(semaphore, tokens, SIM_LIMIT); /* 0: it has lost them meanwhile */
     struct claim claim = turn_claim_of(turn, turn->plan->path, token, semaphore);
     claim.count = count;
     claim.permits = held > 0 ? tokens[held - 1] : token;
-    claim.limit = sim_semaphore_limit(s, sim_path_of(s, turn->path, NULL), claim.permits, sim_committed_zxid(s));
-    return claim_make(s, &claim);
+    claim.limit =
+        sim_semaphore_limit(world, sim_path_of(world, turn->path, NULL), claim.permits, sim_committed_zxid(world));
+    return claim_make(&claim);
 }
 
 void use_semaphore(struct turn *turn)
@@ -296,7 +296,7 @@ void use_multilock(struct turn *turn)
     if (turn_acquire(turn, "acquire", lock, &grant) == ZKL_OK) {
         for (int i = 0; i < 2; i++) {
             struct claim claim = turn_claim_of(turn, i, grant.token, lock);
-            turn->claims[i] = claim_make(turn->s, &claim);
+            turn->claims[i] = claim_make(&claim);
         }
         turn_hold(turn);
         turn_drop(turn);

@@ -30,15 +30,15 @@ static void note_success(struct turn *turn, int64_t round_ms)
 /* What stands on the servers rises with every write. */
 static void check_record(struct turn *turn)
 {
-    struct sim *s = turn->s;
-    int64_t later = INT64_MAX, now = sim_committed_zxid(s);
-    const struct sim_value *value = sim_value_at(s, sim_node_at(s, sim_path_of(s, turn->path, NULL), now), now);
-    for (; value->older >= 0; value = &s->values[value->older]) {
+    int64_t later = INT64_MAX, now = sim_committed_zxid(world);
+    const struct sim_value *value =
+        sim_value_at(world, sim_node_at(world, sim_path_of(world, turn->path, NULL), now), now);
+    for (; value->older >= 0; value = &world->values[value->older]) {
         char text[24] = {0};
         memcpy(text, value->data, value->size < sizeof text - 1 ? value->size : 0);
         int64_t round_ms = strtoll(text, NULL, 10);
         if (round_ms >= later) {
-            sim_fail(s, "once", "slot %lld was recorded, and then %lld", (long long)round_ms, (long long)later);
+            sim_fail(world, "once", "slot %lld was recorded, and then %lld", (long long)round_ms, (long long)later);
         }
         later = round_ms;
     }
@@ -47,8 +47,8 @@ static void check_record(struct turn *turn)
 /* The slot is that of the moment when our node was made, by the servers' clock. */
 static void check_slot(struct turn *turn, int64_t token, const zkl_once_slot *slot)
 {
-    int node = past_node_of(turn->s, token);
-    int64_t arrival_ms = node < 0 ? 0 : turn->s->values[node].time / SIM_MS;
+    int node = past_node_of(token);
+    int64_t arrival_ms = node < 0 ? 0 : world->values[node].time / SIM_MS;
     if (node >= 0 && llabs(slot->round_ms - arrival_ms) > LENGTH_MS / 2) {
         sim_fail_of(turn, "once", "came at %lld, and is given slot %lld", (long long)arrival_ms,
                     (long long)slot->round_ms);
@@ -66,7 +66,7 @@ static void check_done(const struct turn *turn, const zkl_once_slot *slot)
 
 static void do_job(struct turn *turn, zkl_lock *lock, int64_t token)
 {
-    int64_t phase_ms = dice_at(turn->s->seed, 98, turn->plan->path) % LENGTH_MS;
+    int64_t phase_ms = dice_at(world->seed, 98, turn->plan->path) % LENGTH_MS;
     zkl_once_slot slot;
     int code = turn_told(turn, "look",
                          turn_back(turn, EITHER(turn, "look", zkl_once_look, lock, LENGTH_MS, phase_ms,

@@ -44,7 +44,7 @@ static void assigned(zkl_partition *partition, const char *piece, int64_t token,
     me->used[index] = (struct used){.member = me, .session_id = zkl__core_session_id(turn->session->core)};
     struct claim claim = turn_claim_of(turn, claim_piece(turn->plan->path, index), token, &me->used[index]);
     claim.holds = is_used;
-    turn->claims[index] = claim_make(turn->s, &claim);
+    turn->claims[index] = claim_make(&claim);
     me->count++;
     if (me->cap && (size_t)me->count > me->cap) {
         sim_fail_of(turn, "cap", "has %d pieces, its cap is %zu", me->count, me->cap);
@@ -55,11 +55,11 @@ static void assigned(zkl_partition *partition, const char *piece, int64_t token,
 static bool was_lost(const struct turn *turn, int64_t session_id)
 {
     const struct zkl__core *core = turn->session->core;
-    int64_t until = sim_true(turn->s, turn->client, zkl__core_lease_until(core));
+    int64_t until = sim_true(world, turn->client, zkl__core_lease_until(core));
     if (zkl__core_session_id(core) != session_id) {
-        until = turn->s->clients[turn->client].expired_at;
+        until = world->clients[turn->client].expired_at;
     }
-    return sim_max(until, turn->s->clients[turn->client].paused_until) + 5 * SIM_MS < sim_now(turn->s);
+    return sim_max(until, world->clients[turn->client].paused_until) + 5 * SIM_MS < sim_now(world);
 }
 
 static void put_down(struct member *me, int index)
@@ -81,11 +81,11 @@ static void revoked(zkl_partition *partition, const char *piece, bool lost, void
         sim_fail_of(turn, "told", "is told that %s is given up, and it was lost before", piece);
     }
     if (me->later) {
-        me->used[index].due = sim_now(turn->s) + 1 + turn_dice(turn, 7 + index, turn->s->plan->tick);
+        me->used[index].due = sim_now(world) + 1 + turn_dice(turn, 7 + index, world->plan->tick);
         return;
     }
     if (!lost) {
-        fiber_sleep(turn->s->plan->tick / 8); /* still at work */
+        fiber_sleep(world->plan->tick / 8); /* still at work */
     }
     put_down(me, index);
 }
@@ -116,7 +116,7 @@ static void answer(struct member *me, int index)
 static void answer_those(struct member *me, bool all)
 {
     for (int i = 0; i < PIECES; i++) {
-        if (me->used[i].due > 0 && (all || me->used[i].due <= sim_now(me->turn->s))) {
+        if (me->used[i].due > 0 && (all || me->used[i].due <= sim_now(world))) {
             answer(me, i);
         }
     }
@@ -125,22 +125,20 @@ static void answer_those(struct member *me, bool all)
 /* So long, or until all is quiet. */
 static bool work_on(struct member *me, int64_t until, bool ends_when_quiet)
 {
-    struct turn *turn = me->turn;
-    while (sim_now(turn->s) < until && !(ends_when_quiet && is_quiet(turn->s))) {
-        fiber_sleep(turn->s->plan->tick / 4);
+    while (sim_now(world) < until && !(ends_when_quiet && is_quiet())) {
+        fiber_sleep(world->plan->tick / 4);
         answer_those(me, false);
     }
-    return is_quiet(turn->s);
+    return is_quiet();
 }
 
-static bool await_quiet(struct member *me)
+static bool work_until_quiet(struct member *me)
 {
-    struct turn *turn = me->turn;
-    if (!me->later || turn->s->plan->slow_once_in > 0) {
-        return turn_await_quiet(turn);
+    if (!me->later || world->plan->slow_once_in > 0) {
+        return await_quiet();
     }
-    turn->s->judge.unrest = sim_now(turn->s);
-    return work_on(me, sim_now(turn->s) + turn->s->plan->heal + 4 * quiet_time(turn->s), true);
+    world->judge.unrest = sim_now(world);
+    return work_on(me, sim_now(world) + world->plan->heal + 4 * quiet_time(), true);
 }
 
 /* --- when all is quiet: every piece that cap allows is somebody's, evenly; unless a member leaves in that very moment ------- */
@@ -166,16 +164,16 @@ static void check_shares(struct turn *turn, const struct member *me)
             sim_fail_of(turn, "shares", "was not told that it lost %s, and all is quiet", names[i]);
         }
     }
-    if (!is_quiet(turn->s)) {
+    if (!is_quiet()) {
         return; /* one has left while we asked what is owned */
     }
     int expected = (int)sim_min(allowed, PIECES);
     int owned = claims_held(claim_piece(path, 0), PIECES);
     if (owned < expected) {
-        sim_fail(turn->s, "shares", "all is quiet, and %d members own %d pieces, not %d", running, owned, expected);
+        sim_fail(world, "shares", "all is quiet, and %d members own %d pieces, not %d", running, owned, expected);
     }
     if (most > (PIECES + running - 1) / running) {
-        sim_fail(turn->s, "shares", "one of %d members owns %d of %d pieces", running, most, PIECES);
+        sim_fail(world, "shares", "one of %d members owns %d of %d pieces", running, most, PIECES);
     }
 }
 
@@ -190,13 +188,13 @@ void use_partition(struct turn *turn)
 {
     struct member *me = &processes[turn->client].members[turn->thread];
     zkl_partition_options options = ZKL_PARTITION_OPTIONS_INIT;
-    options.cap = (dice_at(turn->s->seed, 99, turn->plan->path) % 3);
+    options.cap = (dice_at(world->seed, 99, turn->plan->path) % 3);
     options.assigned_fn = assigned;
     options.revoked_fn = revoked;
     options.state_fn = changed;
     options.payload = me;
     options.done_later = turn_dice(turn, 48, 2) == 1;
-    options.margin_ms = turn_dice(turn, 5, 2) * turn->s->plan->tick / 4 / SIM_MS;
+    options.margin_ms = turn_dice(turn, 5, 2) * world->plan->tick / 4 / SIM_MS;
     *me = (struct member){.cap = options.cap, .later = options.done_later};
     if (zkl_partition_new(&me->partition, turn->session, turn->path, names, PIECES, &options, NULL) != ZKL_OK) {
         return;
@@ -204,16 +202,16 @@ void use_partition(struct turn *turn)
     me->turn = turn;
     turn_told(turn, "start", zkl_partition_start(me->partition, NULL));
     if (me->later) {
-        work_on(me, sim_now(turn->s) + turn->plan->hold, false);
+        work_on(me, sim_now(world) + turn->plan->hold, false);
     } else {
         turn_hold(turn);
     }
-    if (turn_dice(turn, 6, 2) && await_quiet(me)) {
+    if (turn_dice(turn, 6, 2) && work_until_quiet(me)) {
         check_shares(turn, me);
     }
     me->leaves = true;
-    turn->s->judge.unrest = sim_now(turn->s);
-    turn->s->judge.completions++;
+    world->judge.unrest = sim_now(world);
+    world->judge.completions++;
     turn_told(turn, "stop", stop(turn, me));
     answer_those(me, true);
     for (int i = 0; i < PIECES; i++) {

@@ -70,13 +70,13 @@ extern const struct sim_shell actors_shell;
 struct past_count {
     int most, fewest;
 };
-struct past_count past_members(struct sim *s, const char *dir, int64_t from);
+struct past_count past_members(const char *dir, int64_t from);
 /* Was path there, or missing, at any time since? */
-bool past_was(struct sim *s, const char *path, bool there, int64_t from);
+bool past_was(const char *path, bool there, int64_t from);
 /* Was the sign of the double barrier at dir put up, or renewed, after this zxid? */
-bool past_sign(struct sim *s, const char *dir, int64_t after);
+bool past_sign(const char *dir, int64_t after);
 /* The node that was made by this transaction, -1: none. */
-int past_node_of(const struct sim *s, int64_t czxid);
+int past_node_of(int64_t czxid);
 
 /* claims.c: who says that he holds what. */
 enum { PIECES = 3, RESOURCES = 16 };
@@ -98,15 +98,15 @@ static inline int claim_piece(int path, int piece)
 }
 void claims_begin(void);
 /* The grant is checked against earlier ones. Its number. */
-int claim_make(struct sim *s, const struct claim *claim);
+int claim_make(const struct claim *claim);
 void claim_drop(int number); /* -1: nothing */
 void claims_drop_all(int client);
-void claims_check(struct sim *s);
+void claims_check(void);
 /* How many are held of these resources. */
 int claims_held(int first, int resources);
 
 /* Did this contender ever stand before all others (of_others: of other sessions), at any time until that zxid? */
-bool sim_was_first(const struct sim *s, int node, int64_t to, bool of_others);
+bool sim_was_first(int node, int64_t to, bool of_others);
 
 /* --- turn.c: one use of one recipe, by one thread of a simulated process: what a line `acquire` of the plan becomes. --- */
 
@@ -134,7 +134,7 @@ use_fn use_lock, use_rwlock, use_semaphore, use_multilock, use_election, use_par
     use_double_barrier, use_once;
 void onces_begin(void);
 /* Whoever waits to enter a double barrier, and must be let in, is let in. */
-void entries_check(struct sim *s);
+void entries_check(void);
 
 /* A call that may wait for so many ms, and what it came to: it is back by then, but for what its process stood still. */
 int64_t turn_within(struct turn *turn, int64_t timeout_ms);
@@ -201,12 +201,12 @@ void turn_hold(struct turn *turn);
 /* The object is freed as it is, without a release. */
 bool turn_frees(const struct turn *turn);
 /* Faults are healed, everybody is connected, and nothing has changed on the servers for so long. */
-bool is_quiet_for(const struct sim *s, int64_t ns);
+bool is_quiet_for(int64_t ns);
 /* Long enough for whatever follows from the last change; and so long. */
-int64_t quiet_time(const struct sim *s);
-bool is_quiet(const struct sim *s);
+int64_t quiet_time(void);
+bool is_quiet(void);
 /* Waits until it is so. False: it does not become so. */
-bool turn_await_quiet(struct turn *turn);
+bool await_quiet(void);
 /* The last zxid that the process has seen: older it sees nothing. */
 int64_t turn_seen(const struct turn *turn);
 
