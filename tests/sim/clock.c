@@ -45,38 +45,27 @@ void sim_clock_set(struct sim_clock *clock, int slot, int64_t due)
 /* Whose event it is: of which process nothing happens while that is paused. */
 static int64_t paused_until(const struct sim *s, int slot)
 {
+    int server = -1, client = -1;
     if (slot < SLOT_TO_CLIENT) {
-        return s->servers[s->conns[slot].server].paused_until;
+        server = s->conns[slot].server;
+    } else if (slot < SLOT_TO_LEADER) {
+        client = s->conns[slot - SLOT_TO_CLIENT].client;
+    } else if (slot < SLOT_FROM_LEADER) {
+        server = sim_master_of(s, slot - SLOT_TO_LEADER);
+    } else if (slot < SLOT_EXPIRY) {
+        server = (slot - SLOT_FROM_LEADER) % SIM_SERVERS;
+    } else if (slot == SLOT_EXPIRY) {
+        server = s->leader;
+    } else if (slot >= SLOT_PING) {
+        server = slot - SLOT_PING;
+    } else if (slot >= SLOT_FIBER) {
+        client = (slot - SLOT_FIBER) / 2;
+    } else if (slot >= SLOT_THREAD) {
+        client = (slot - SLOT_THREAD) / SIM_THREADS;
+    } else if (slot >= SLOT_LIBRARY && slot < SLOT_PROCESS) {
+        client = (slot - SLOT_LIBRARY) % SIM_CLIENTS;
     }
-    if (slot < SLOT_TO_LEADER) {
-        return s->clients[s->conns[slot - SLOT_TO_CLIENT].client].paused_until;
-    }
-    if (slot < SLOT_FROM_LEADER) {
-        int master = sim_master_of(s, slot - SLOT_TO_LEADER);
-        return master < 0 ? 0 : s->servers[master].paused_until;
-    }
-    if (slot < SLOT_EXPIRY) {
-        return s->servers[(slot - SLOT_FROM_LEADER) % SIM_SERVERS].paused_until;
-    }
-    if (slot == SLOT_EXPIRY) {
-        return s->servers[s->leader].paused_until;
-    }
-    if (slot < SLOT_LIBRARY) {
-        return 0;
-    }
-    if (slot < SLOT_PROCESS) {
-        return s->clients[(slot - SLOT_LIBRARY) % SIM_CLIENTS].paused_until;
-    }
-    if (slot < SLOT_THREAD) {
-        return 0;
-    }
-    if (slot < SLOT_FIBER) {
-        return s->clients[(slot - SLOT_THREAD) / SIM_THREADS].paused_until;
-    }
-    if (slot >= SLOT_PING) {
-        return s->servers[slot - SLOT_PING].paused_until;
-    }
-    return s->clients[(slot - SLOT_FIBER) / 2].paused_until;
+    return server >= 0 ? s->servers[server].paused_until : client >= 0 ? s->clients[client].paused_until : 0;
 }
 
 void sim_arm(struct sim *s, int slot, int64_t due)

@@ -269,7 +269,7 @@ struct sim_conn {
     struct sim_watches watches;
 };
 
-enum sim_role { SIM_DOWN, SIM_LOOKING, SIM_JOINING, SIM_FOLLOWING, SIM_LEADING };
+enum sim_role { SIM_DOWN, SIM_LOOKING, SIM_JOINING, SIM_FOLLOWING, SIM_LEADING }; /* the last two serve */
 struct sim_server {
     enum sim_role role;
     int logged, applied; /* positions: how many of the log */

@@ -71,8 +71,8 @@ static void downgrade(struct sim *s, int dir)
     char text[SIM_PATH_TEXT];
     snprintf(text, sizeof text, "%s", s->paths[first].text);
     memcpy(strstr(text, "-__WRIT__"), "-__READ__", 9);
-    struct sim_part read = {.op = ZKL__OP_CREATE, .path = sim_path_of(s, text, NULL), .mode = ZKL__EPHEMERAL};
-    sim_stranger_writes(s, &read);
+    int read = sim_path_of(s, text, NULL);
+    sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_CREATE, .path = read, .mode = ZKL__EPHEMERAL});
     sim_stranger_deletes(s, first);
 }
 
@@ -157,13 +157,10 @@ static void cut(struct sim *s, int client, enum sim_fault_kind kind)
 static void hold_client(struct sim *s, int client, bool up, int64_t duration)
 {
     struct sim_client *it = &s->clients[client];
-    int64_t *until = up ? &it->held_up_until : &it->held_down_until;
-    *until = sim_now(s) + duration;
-    int conn = it->handle.conn;
-    if (conn >= 0 && up) {
-        sim_channel_hold(s, &s->conns[conn].to_server, SLOT_TO_SERVER + conn, duration);
-    } else if (conn >= 0) {
-        sim_channel_hold(s, &s->conns[conn].to_client, SLOT_TO_CLIENT + conn, duration);
+    *(up ? &it->held_up_until : &it->held_down_until) = sim_now(s) + duration;
+    int conn = it->handle.conn, slot = up ? SLOT_TO_SERVER : SLOT_TO_CLIENT;
+    if (conn >= 0) {
+        sim_channel_hold(s, up ? &s->conns[conn].to_server : &s->conns[conn].to_client, slot + conn, duration);
     }
 }
 

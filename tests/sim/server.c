@@ -502,7 +502,7 @@ static void revalidate(struct sim *s, struct sim_conn *conn, struct sim_message 
 
 static void take_connect(struct sim *s, struct sim_conn *conn, struct sim_message *request)
 {
-    bool serves = s->servers[conn->server].role == SIM_FOLLOWING || s->servers[conn->server].role == SIM_LEADING;
+    bool serves = s->servers[conn->server].role >= SIM_FOLLOWING;
     if (!serves || request->zxid > sim_server_zxid(s, conn->server)) {
         close_conn(s, conn);
         sim_message_free(s, request);

@@ -97,11 +97,11 @@ int sim_node_at(const struct sim *s, int path, int64_t zxid)
     return node >= 0 && s->nodes[node].dzxid > zxid ? node : -1;
 }
 
-int sim_first_living(const struct sim *s, int child, int64_t zxid)
+int sim_first_living(const struct sim *s, int path, int64_t zxid)
 {
     int node = -1;
-    for (; child >= 0 && node < 0; child = s->paths[child].sibling) {
-        node = sim_node_at(s, child, zxid);
+    for (; path >= 0 && node < 0; path = s->paths[path].sibling) {
+        node = sim_node_at(s, path, zxid);
     }
     return node;
 }
@@ -196,14 +196,14 @@ static int32_t head_cversion(const struct sim *s, const struct sim_node *parent)
     return parent->head_zxid > sim_committed_zxid(s) ? parent->head_cversion : parent->cversion;
 }
 
-static void note_parent(struct sim *s, struct sim_effect *effect, int path, int64_t zxid, int32_t add)
+static void note_parent(struct sim *s, struct sim_effect *effect, int64_t zxid)
 {
-    effect->parent = s->paths[s->paths[path].parent].node;
+    effect->parent = s->paths[sim_dir_of(s, effect->node)].node;
     struct sim_node *parent = &s->nodes[effect->parent];
     int32_t now = head_cversion(s, parent);
     effect->old_cversion = parent->head_cversion;
     effect->old_head_zxid = parent->head_zxid;
-    parent->head_cversion = (now + (uint32_t)add); /* wraps, as Java does */
+    parent->head_cversion = (now + (uint32_t)(effect->kind == SIM_CREATED)); /* wraps, as Java does */
     parent->head_zxid = zxid;
     effect->cversion = parent->head_cversion;
 }
@@ -223,7 +223,7 @@ static enum zkl__rc create(struct sim *s, struct sim_part *part, int parent, int
         return ZKL__RC_EPHEMERALPARENT;
     }
     part->node = node_new(s, part, path, session, zxid);
-    note_parent(s, effect_new(s, SIM_CREATED, part->node), path, zxid, 1);
+    note_parent(s, effect_new(s, SIM_CREATED, part->node), zxid);
     return ZKL__RC_OK;
 }
 
@@ -272,7 +272,7 @@ enum zkl__rc sim_tree_do(struct sim *s, struct sim_part *part, int session, int6
     part->node = node;
     if (part->op == ZKL__OP_DELETE) {
         s->nodes[node].dzxid = zxid;
-        note_parent(s, effect_new(s, SIM_DELETED, node), part->path, zxid, 0);
+        note_parent(s, effect_new(s, SIM_DELETED, node), zxid);
     } else if (part->op == ZKL__OP_SET) {
         set(s, part, zxid);
     }

@@ -184,8 +184,9 @@ static void stop(struct sim *s, int client)
 
 static void due(struct sim *s, int slot)
 {
+    (void)s;
     if (slot < SLOT_TIMER) {
-        store_inbox_due(s, slot - SLOT_INBOX);
+        store_inbox_due(slot - SLOT_INBOX);
     } else {
         fiber_due(slot);
     }

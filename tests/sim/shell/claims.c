@@ -148,22 +148,22 @@ static void check_token(const struct claim *claim)
     sim_granted_note(before, claim->token, claim->serial, claim->shared);
 }
 
-int claim_make(const struct claim *claim)
+int claim_make(struct claim claim)
 {
     struct claim *mine = claims;
     while (mine->object) {
         mine++;
     }
-    *mine = *claim;
-    int node = past_node_of(claim->token);
+    *mine = claim;
+    int node = past_node_of(claim.token);
     mine->session = node < 0 ? -1 : world->nodes[node].owner;
     count++;
     world->judge.grants++;
-    sim_hash(world, claim->token);
-    sim_say(world, "app", "%d.%d holds %d", claim->client, claim->thread, claim->resource);
+    sim_hash(world, claim.token);
+    sim_say(world, "app", "%d.%d holds %d", claim.client, claim.thread, claim.resource);
     if (node < 0) {
-        sim_fail(world, "token", "%d.%d: token %llx is no node's", claim->client, claim->thread,
-                 (unsigned long long)claim->token);
+        sim_fail(world, "token", "%d.%d: token %llx is no node's", claim.client, claim.thread,
+                 (unsigned long long)claim.token);
     }
     check_token(mine);
     return (int)(mine - claims);
@@ -213,16 +213,16 @@ void claims_check(void)
     }
 }
 
-int claims_held(int first, int resources)
+int claims_held(int path)
 {
     bool held[RESOURCES] = {false};
-    int sum = 0;
+    int first = claim_piece(path, 0), sum = 0;
     SIM_EACH (claim, claims, CLAIMS) {
-        if (claim->object && claim->resource >= first && claim->resource < first + resources && holds(claim)) {
+        if (claim->object && claim->resource >= first && claim->resource < first + PIECES && holds(claim)) {
             held[claim->resource] = true;
         }
     }
-    for (int i = first; i < first + resources; i++) {
+    for (int i = first; i < first + PIECES; i++) {
         sum += held[i];
     }
     return sum;

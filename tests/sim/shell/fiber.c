@@ -99,15 +99,10 @@ void fiber_drop(int client)
     }
 }
 
-static void yield(void)
-{
-    swapcontext(&fibers[current].context, &scheduler);
-}
-
 void fiber_sleep(int64_t ns)
 {
     sim_arm(world, fibers[current].slot, sim_now(world) + ns);
-    yield();
+    swapcontext(&fibers[current].context, &scheduler);
 }
 
 void fiber_wait(const void *what, int64_t deadline)
@@ -115,7 +110,7 @@ void fiber_wait(const void *what, int64_t deadline)
     struct fiber *it = &fibers[current];
     it->waits_for = what;
     sim_arm(world, it->slot, deadline == INT64_MAX ? SIM_NEVER : sim_true(world, it->client, deadline));
-    yield();
+    swapcontext(&it->context, &scheduler);
     it->waits_for = NULL;
 }
 

@@ -29,14 +29,14 @@ static void *complete(void *arg)
 }
 
 /* Something for the core came in. */
-void store_inbox_due(struct sim *s, int client)
+void store_inbox_due(int client)
 {
-    sim_arm(s, SLOT_INBOX + client, SIM_NEVER);
+    sim_arm(world, SLOT_INBOX + client, SIM_NEVER);
     if (!processes[client].running) {
         processes[client].running = true;
         fiber_start(client, SLOT_TIMER + client, complete, (void *)(intptr_t)client);
     } else if (!processes[client].busy) {
-        fiber_wake(&s->clients[client].handle.inbox);
+        fiber_wake(&world->clients[client].handle.inbox);
     }
 }
 

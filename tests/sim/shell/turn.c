@@ -30,7 +30,7 @@ static void free_written(struct async_call *call)
 void async_done(int code, const zkl_error *err, void *payload)
 {
     struct async_call *call = payload;
-    sim_say(call->s, "app", "%d.%d is called back for %s: %s", call->client, call->thread, call->what,
+    sim_say(world, "app", "%d.%d is called back for %s: %s", call->client, call->thread, call->what,
             zkl_error_name(code));
     if (call->refused || call->times > 0 || processes[call->client].closed) {
         sim_fail_of(call, "completion", "%s is called back %s", call->what,
@@ -39,12 +39,12 @@ void async_done(int code, const zkl_error *err, void *payload)
                                     : "when the close of its session has been");
     }
     if (err && code != ZKL_OK && err->code != code) {
-        sim_fail(call->s, "completion", "%s ends with %s, and its text is of %s", call->what, zkl_error_name(code),
+        sim_fail(world, "completion", "%s ends with %s, and its text is of %s", call->what, zkl_error_name(code),
                  zkl_error_name(err->code));
     }
     call->times++;
     call->code = code;
-    sim_hash(call->s, (uint64_t)code + 78);
+    sim_hash(world, (uint64_t)code + 78);
     fiber_wake(call);
 }
 
@@ -172,7 +172,7 @@ int64_t turn_timeout(const struct turn *turn)
 
 int64_t turn_short_timeout(const struct turn *turn)
 {
-    return turn->plan->timeout < 0 ? ms(2 * world->plan->timeout) : ms(turn->plan->timeout);
+    return ms(turn->plan->timeout < 0 ? 2 * world->plan->timeout : turn->plan->timeout);
 }
 
 zkl_on_expiry turn_expiry(const struct turn *turn)
@@ -200,8 +200,7 @@ struct claim turn_claim_of(const struct turn *turn, int resource, int64_t token,
 
 void turn_claim(struct turn *turn, int64_t token, const void *lock)
 {
-    struct claim claim = turn_claim_of(turn, turn->plan->path, token, lock);
-    turn->claims[0] = claim_make(&claim);
+    turn->claims[0] = claim_make(turn_claim_of(turn, turn->plan->path, token, lock));
 }
 
 void turn_drop(struct turn *turn)
@@ -259,14 +258,14 @@ int64_t turn_seen(const struct turn *turn)
 
 /* Then a lease may end again and again, and nobody gets anywhere: behind an observer's master a chain is five round trips, and a
  * session in doubt needs a timeout in which each is complete in time. */
-static bool is_slow(const struct sim_plan *plan)
+static bool is_slow(void)
 {
-    return plan->slow_once_in > 0 || (plan->scheduler == SIM_PCT && plan->observers > 0);
+    return world->plan->slow_once_in > 0 || (world->plan->scheduler == SIM_PCT && world->plan->observers > 0);
 }
 
 bool is_quiet_for(int64_t ns)
 {
-    return world->faults.healed && !is_slow(world->plan) && sim_now(world) - world->judge.unrest > ns;
+    return world->faults.healed && !is_slow() && sim_now(world) - world->judge.unrest > ns;
 }
 
 int64_t quiet_time(void)
@@ -282,7 +281,7 @@ bool is_quiet(void)
 bool await_quiet(void)
 {
     int64_t limit = sim_now(world) + world->plan->heal + 4 * quiet_time();
-    if (is_slow(world->plan)) {
+    if (is_slow()) {
         return false;
     }
     world->judge.unrest = sim_now(world); /* what we have just asked for shows nowhere yet */

@@ -42,15 +42,7 @@ void use_barrier(struct turn *turn)
 
 enum { COUNT = 2 };
 
-/* Nobody is in before all were there at once, and nobody out before all had gone. */
-static void check_enter(struct turn *turn, int64_t since, int code)
-{
-    int most = past_members(turn->path, since).most;
-    if (code == ZKL_OK && most < COUNT) {
-        sim_fail_of(turn, "early", "is in, and there never were more than %d of %d", most, COUNT);
-    }
-}
-
+/* Nobody is out before all had gone. */
 static void check_leave(struct turn *turn, int64_t since, int code)
 {
     int fewest = past_members(turn->path, since).fewest;
@@ -100,16 +92,6 @@ void entries_check(void)
     }
 }
 
-static int enter(struct turn *turn, zkl_double_barrier *barrier)
-{
-    struct turn **entering = &processes[turn->client].entering[turn->thread];
-    turn->object = barrier;
-    *entering = turn;
-    int code = EITHER_IN_TIME(turn, "enter", zkl_double_barrier_enter, barrier);
-    *entering = NULL;
-    return code;
-}
-
 void use_double_barrier(struct turn *turn)
 {
     zkl_double_barrier *barrier;
@@ -118,9 +100,16 @@ void use_double_barrier(struct turn *turn)
         return;
     }
     world->judge.completions++;
-    int code = enter(turn, barrier);
-    check_enter(turn, since, code);
+    struct turn **entering = &processes[turn->client].entering[turn->thread];
+    turn->object = barrier;
+    *entering = turn;
+    int code = EITHER_IN_TIME(turn, "enter", zkl_double_barrier_enter, barrier);
+    *entering = NULL;
+    int most = past_members(turn->path, since).most;
     if (code == ZKL_OK) {
+        if (most < COUNT) { /* nobody is in before all were there at once */
+            sim_fail_of(turn, "early", "is in, and there never were more than %d of %d", most, COUNT);
+        }
         world->judge.grants++;
         turn_hold(turn);
         since = turn_seen(turn);

@@ -154,7 +154,7 @@ static int claim_rwlock(struct turn *turn, zkl_lock *lock, bool shared)
 {
     struct claim claim = turn_claim_of(turn, turn->plan->path, zkl_lock_token(lock), lock);
     claim.shared = shared;
-    return claim.token ? claim_make(&claim) : -1;
+    return claim.token ? claim_make(claim) : -1;
 }
 
 static void downgrade(struct turn *turn, zkl_lock *lock)
@@ -204,14 +204,6 @@ void use_rwlock(struct turn *turn)
 
 /* --- semaphore ---------------------------------------------------------------------------------------------------------- */
 
-enum { RESIZED = 0x4e512f };
-
-/* With dice of its own: the other seeds stay what they were. */
-static bool is_resized(const struct turn *turn)
-{
-    return dice_at(world->seed, RESIZED, turn->plan->path) % 4 == 0;
-}
-
 static void resize(struct turn *turn)
 {
     int limit = 1 + (int)turn_dice(turn, 10, SIM_RESIZED_MOST);
@@ -247,7 +239,7 @@ static int claim_permits(const struct turn *turn, zkl_lock *semaphore, int count
     claim.permits = held > 0 ? tokens[held - 1] : token;
     claim.limit =
         sim_semaphore_limit(world, sim_path_of(world, turn->path, NULL), claim.permits, sim_committed_zxid(world));
-    return claim_make(&claim);
+    return claim_make(claim);
 }
 
 void use_semaphore(struct turn *turn)
@@ -256,7 +248,8 @@ void use_semaphore(struct turn *turn)
     zkl_grant grant;
     zkl_lock_options options = turn_options(turn);
     int count = 1 + (int)turn_dice(turn, 3, SIM_LIMIT);
-    bool resized = is_resized(turn);
+    /* With dice of its own: the other seeds stay what they were. */
+    bool resized = dice_at(world->seed, 0x4e512f, turn->plan->path) % 4 == 0;
     int limit = resized && turn_dice(turn, 8, 4) > 0 ? 0 : SIM_LIMIT;
     if (resized && turn_dice(turn, 9, 3) == 0) {
         resize(turn);
@@ -295,8 +288,7 @@ void use_multilock(struct turn *turn)
     }
     if (turn_acquire(turn, "acquire", lock, &grant) == ZKL_OK) {
         for (int i = 0; i < 2; i++) {
-            struct claim claim = turn_claim_of(turn, i, grant.token, lock);
-            turn->claims[i] = claim_make(&claim);
+            turn->claims[i] = claim_make(turn_claim_of(turn, i, grant.token, lock));
         }
         turn_hold(turn);
         turn_drop(turn);

@@ -55,15 +55,6 @@ static void check_slot(struct turn *turn, int64_t token, const zkl_once_slot *sl
     }
 }
 
-/* Where the record is at a later slot, ours is done as well: servers' clocks differ, and who leads changes. */
-static void check_done(const struct turn *turn, const zkl_once_slot *slot)
-{
-    if (slot->last_ms >= slot->round_ms && !slot->done) {
-        sim_fail_of(turn, "once", "slot %lld is done, with %lld recorded, and is given out", (long long)slot->round_ms,
-                    (long long)slot->last_ms);
-    }
-}
-
 static void do_job(struct turn *turn, zkl_lock *lock, int64_t token)
 {
     int64_t phase_ms = dice_at(world->seed, 98, turn->plan->path) % LENGTH_MS;
@@ -75,7 +66,11 @@ static void do_job(struct turn *turn, zkl_lock *lock, int64_t token)
         return;
     }
     check_slot(turn, token, &slot);
-    check_done(turn, &slot);
+    /* Where the record is at a later slot, ours is done as well: servers' clocks differ, and who leads changes. */
+    if (slot.last_ms >= slot.round_ms && !slot.done) {
+        sim_fail_of(turn, "once", "slot %lld is done, with %lld recorded, and is given out", (long long)slot.round_ms,
+                    (long long)slot.last_ms);
+    }
     turn_hold(turn);
     if (!slot.done) {
         code = EITHER_IN_TIME(turn, "record", zkl_once_record, lock, &slot);

@@ -44,7 +44,7 @@ static void assigned(zkl_partition *partition, const char *piece, int64_t token,
     me->used[index] = (struct used){.member = me, .session_id = zkl__core_session_id(turn->session->core)};
     struct claim claim = turn_claim_of(turn, claim_piece(turn->plan->path, index), token, &me->used[index]);
     claim.holds = is_used;
-    turn->claims[index] = claim_make(&claim);
+    turn->claims[index] = claim_make(claim);
     me->count++;
     if (me->cap && (size_t)me->count > me->cap) {
         sim_fail_of(turn, "cap", "has %d pieces, its cap is %zu", me->count, me->cap);
@@ -168,7 +168,7 @@ static void check_shares(struct turn *turn, const struct member *me)
         return; /* one has left while we asked what is owned */
     }
     int expected = (int)sim_min(allowed, PIECES);
-    int owned = claims_held(claim_piece(path, 0), PIECES);
+    int owned = claims_held(path);
     if (owned < expected) {
         sim_fail(world, "shares", "all is quiet, and %d members own %d pieces, not %d", running, owned, expected);
     }

@@ -59,7 +59,7 @@ void fiber_wait(const void *what, int64_t deadline);
 void fiber_wake(const void *what);
 
 /* store.c */
-void store_inbox_due(struct sim *s, int client);
+void store_inbox_due(int client);
 void store_event(struct sim *s, int client, const struct zkl__event *event);
 
 /* actors.c */
@@ -86,8 +86,8 @@ struct claim {
     int count;    /* permits; an exclusive claim takes all */
     int limit;    /* of the resource, the highest since the last lease was made; 1 for an exclusive claim */
     bool shared;
-    int64_t permits; /* of a semaphore: the last lease's czxid; 0: it is none */
-    const void *object;
+    int64_t permits;    /* of a semaphore: the last lease's czxid; 0: it is none */
+    const void *object; /* NULL: there is no claim here */
     bool (*holds)(const void *object);
     int64_t token, serial;
     int session; /* filled in: whose node has the token */
@@ -98,12 +98,12 @@ static inline int claim_piece(int path, int piece)
 }
 void claims_begin(void);
 /* The grant is checked against earlier ones. Its number. */
-int claim_make(const struct claim *claim);
+int claim_make(struct claim claim);
 void claim_drop(int number); /* -1: nothing */
 void claims_drop_all(int client);
 void claims_check(void);
-/* How many are held of these resources. */
-int claims_held(int first, int resources);
+/* How many of the pieces at this path are held. */
+int claims_held(int path);
 
 /* Did this contender ever stand before all others (of_others: of other sessions), at any time until that zxid? */
 bool sim_was_first(int node, int64_t to, bool of_others);
