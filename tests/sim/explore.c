@@ -324,7 +324,6 @@ static void plan_world(struct sim_plan *plan, int clients, int acquires, const c
                               .tick = 1000 * SIM_MS,
                               .timeout = 4000 * SIM_MS,
                               .pause = 250 * SIM_MS,
-                              .lingers = strstr(words, "lingers"),
                               .walk = strstr(words, "walks") ? 4000 * SIM_MS : 0,
                               .sequence = !semaphores, /* the directory is there */
                               .folders = semaphores};
@@ -332,7 +331,7 @@ static void plan_world(struct sim_plan *plan, int clients, int acquires, const c
         plan->acquires[plan->acquire_count++] = (struct sim_acquire){.client = i / acquires,
                                                                      .timeout = -1,
                                                                      .cancel = -1,
-                                                                     .linger = plan->lingers ? LINGERS : 0,
+                                                                     .linger = strstr(words, "lingers") ? LINGERS : 0,
                                                                      .recipe = semaphores ? SIM_SEMAPHORE : SIM_BY_SEED,
                                                                      .permits = 1};
     }

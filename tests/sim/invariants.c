@@ -109,33 +109,6 @@ static void check_max_hold(struct sim *s, const struct sim_attempt *attempt)
     }
 }
 
-/* By a clock that is fast. */
-static bool went_early(const struct sim *s, const struct sim_attempt *attempt)
-{
-    if (attempt->node[0] < 0) {
-        return false; /* a permit is not held for a least time */
-    }
-    const struct sim_node *node = &s->nodes[attempt->node[0]];
-    int64_t least = attempt->plan->least - attempt->plan->least / 500;
-    return !sim_stands(s, attempt->node[0]) && !node->taken && sim_now(s) < attempt->granted + least;
-}
-
-static void sim_judge_least(struct sim *s, int client)
-{
-    if (s->clients[client].process != SIM_RUNNING) {
-        return;
-    }
-    SIM_EACH_ATTEMPT (s, it) {
-        bool released = it->state == SIM_OVER || it->state == SIM_LEFT;
-        bool kept = it->client == client && it->plan->least > 0 && released && it->granted > 0 && !it->lost &&
-                    !it->lapsed && !it->removed && !it->exempt && it->session == s->clients[client].handle.session;
-        if (kept && !s->sessions[it->session].ended && went_early(s, it)) {
-            sim_fail_of(it, "least", "has released it, and its node went %.3f ms after the grant, not %.3f",
-                        (double)(sim_now(s) - it->granted) / 1e6, (double)it->plan->least / 1e6);
-        }
-    }
-}
-
 /* --- jeopardy -------------------------------------------------------------------------------------------------------- */
 
 /* Told exactly while no server is connected, or a quarter of the least lease is left, and before it is too late to act. */
@@ -262,12 +235,6 @@ void sim_judge_apart(struct sim *s, const struct sim_attempt *attempt)
 
 /* --- until it goes --------------------------------------------------------------------------------------------------- */
 
-static bool stands(const struct sim *s, const struct sim_attempt *attempt)
-{
-    int node = attempt->seats == 1 ? attempt->node[0] : -1;
-    return sim_stands(s, node) && attempt->session == s->clients[attempt->client].handle.session;
-}
-
 /* Somebody has it again, or is about to. */
 static bool is_in_use(const struct sim *s, const struct sim_attempt *released)
 {
@@ -324,15 +291,28 @@ static void check_idle(struct sim *s, const struct sim_attempt *attempt)
     }
 }
 
-static void sim_judge_lingering(struct sim *s, int client)
+static void check_released(struct sim *s, const struct sim_attempt *it)
 {
-    if (!s->plan->lingers || s->clients[client].process != SIM_RUNNING || sim_is_hindered(s)) {
-        return;
+    bool stands = sim_stands(s, it->node[0]);
+    bool kept = !it->lost && !it->lapsed && !it->removed && !it->exempt && !s->nodes[it->node[0]].taken;
+    int64_t least = it->plan->least - it->plan->least / 500; /* by a clock that is fast */
+    if (kept && !stands && !s->sessions[it->session].ended && sim_now(s) < it->granted + least) {
+        sim_fail_of(it, "least", "has released it, and its node went %.3f ms after the grant, not %.3f",
+                    (double)(sim_now(s) - it->granted) / 1e6, (double)it->plan->least / 1e6);
     }
-    SIM_EACH_ATTEMPT (s, each) {
-        if (each->client == client && each->state == SIM_OVER && each->plan->linger > 0 && each->ended > 0 &&
-            stands(s, each) && !is_in_use(s, each)) {
-            check_idle(s, each);
+    if (stands && it->plan->linger > 0 && it->ended > 0 && !is_in_use(s, it) && !sim_is_hindered(s)) {
+        check_idle(s, it);
+    }
+}
+
+/* Of a session that lasts, not of permits. */
+static void check_all_released(struct sim *s, int client)
+{
+    SIM_EACH_ATTEMPT (s, it) {
+        if (it->client == client && (it->state == SIM_OVER || it->state == SIM_LEFT) && it->seats == 1 &&
+            it->node[0] >= 0 && it->session == s->clients[client].handle.session &&
+            s->clients[client].process == SIM_RUNNING) {
+            check_released(s, it);
         }
     }
 }
@@ -685,8 +665,7 @@ void sim_judge_step(struct sim *s, int client, bool timer)
         sim_judge_room(s, attempt);
     }
     check_watches(s, client);
-    sim_judge_lingering(s, client);
-    sim_judge_least(s, client);
+    check_all_released(s, client);
     if (!zkl__stats_sound(&zkl__core_stats(core)->all.contenders)) {
         sim_fail(s, "statistics", "the sums of client %d do not agree", client);
     }

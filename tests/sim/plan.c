@@ -18,33 +18,33 @@ const char *sim_plan_path(int path)
  * places of each channel the priority changes. */
 static int64_t pct_delay(const struct sim_plan *plan, uint64_t seed, int slot, uint32_t count, uint64_t roll)
 {
-    uint64_t rank = dice_at(seed, (uint64_t)slot + 1000, count / 24) % 4;
+    uint64_t rank = dice_at(seed, slot + 1000, count / 24) % 4;
     int64_t unit = plan->delay >> 3;
-    return (unit << (2 * rank)) + (int64_t)(roll % (uint64_t)(unit + 1));
+    return (unit << (2 * rank)) + roll % (unit + 1);
 }
 
 int64_t sim_plan_delay(const struct sim_plan *plan, uint64_t seed, int slot, uint32_t count, bool quick)
 {
-    uint64_t roll = dice_at(seed, (uint64_t)slot, count);
+    uint64_t roll = dice_at(seed, slot, count);
     if (plan->delay == 0) {
         return 0; /* explore.c: order is all, time is nothing */
     }
     if (slot >= SLOT_INBOX && slot < SLOT_TIMER) {
-        return plan->inbox_delay ? (int64_t)(roll % (uint64_t)plan->inbox_delay) : 0;
+        return plan->inbox_delay ? roll % plan->inbox_delay : 0;
     }
-    if (!quick && plan->slow_once_in && (roll >> 40) % (uint64_t)plan->slow_once_in == 0) {
-        return (int64_t)(roll % (uint64_t)plan->slow);
+    if (!quick && plan->slow_once_in && (roll >> 40) % plan->slow_once_in == 0) {
+        return roll % plan->slow;
     }
     if (!quick && plan->scheduler == SIM_PCT) {
         return pct_delay(plan, seed, slot, count, roll);
     }
-    return plan->delay / 2 + (int64_t)(roll % (uint64_t)plan->delay);
+    return plan->delay / 2 + roll % plan->delay;
 }
 
 int64_t sim_plan_preempted(const struct sim_plan *plan, uint64_t seed, int server, uint64_t count)
 {
-    uint64_t roll = dice_at(seed, (uint64_t)(SLOT_ANSWER + server), count);
-    return plan->preempt && (roll >> 40) % 4 == 0 ? (int64_t)(roll % (uint64_t)plan->preempt) : 0;
+    uint64_t roll = dice_at(seed, SLOT_ANSWER + server, count);
+    return plan->preempt && (roll >> 40) % 4 == 0 ? roll % plan->preempt : 0;
 }
 
 int64_t sim_plan_turn(const struct sim_plan *plan, uint64_t seed, int session, uint64_t count)
@@ -52,8 +52,7 @@ int64_t sim_plan_turn(const struct sim_plan *plan, uint64_t seed, int session, u
     if (plan->delay == 0) {
         return plan->walk; /* explore.c: at the latest then */
     }
-    uint64_t roll = dice_at(seed, (uint64_t)SLOT_EXPIRY + ((uint64_t)session << 32), count);
-    return plan->walk ? (int64_t)(roll % (uint64_t)(plan->walk + 1)) : 0;
+    return dice_at(seed, SLOT_EXPIRY + ((uint64_t)session << 32), count) % (plan->walk + 1);
 }
 
 /* --- rolling --------------------------------------------------------------------------------------------------------- */
@@ -104,7 +103,6 @@ static int64_t roll_time(const struct sim_plan *plan, uint64_t *dice)
 
 static void roll_acquire(struct sim_plan *plan, uint64_t *dice, int client, int thread, bool crowd)
 {
-
     struct sim_acquire *it = &plan->acquires[plan->acquire_count++];
     *it = (struct sim_acquire){.client = client, .thread = thread, .timeout = -1, .cancel = -1};
     it->path = (int)dice_below(dice, plan->paths);
@@ -236,8 +234,6 @@ static void roll_access(struct sim_plan *plan, uint64_t dice)
 static void roll_observers(struct sim_plan *plan, uint64_t seed)
 {
     uint64_t dice = dice_mix(seed + 0x0b5e);
-    plan->observers = 0;
-    plan->masters = false;
     if (plan->servers == 3 && dice_once_in(&dice, 6)) {
         plan->observers = (int)dice_between(&dice, 1, 2);
         plan->servers += plan->observers;
@@ -288,15 +284,10 @@ static void roll_more(struct sim_plan *plan, uint64_t *dice)
 static void roll_lingering(struct sim_plan *plan, uint64_t seed)
 {
     uint64_t dice = dice_mix(seed + 0x11e6e4);
-    plan->lingers = false;
-    if (seed < SIM_LINGERING || seed >= 2 * SIM_LINGERING) {
-        return;
-    }
     roll_more(plan, &dice);
     SIM_EACH_ACQUIRE (plan, it) {
         int64_t linger = roll_linger(plan, &dice);
         it->linger = it->kind != SIM_READ && !it->mark && !it->joint ? linger : 0;
-        plan->lingers = plan->lingers || it->linger > 0;
     }
 }
 
@@ -305,8 +296,7 @@ static void roll_least(struct sim_plan *plan, uint64_t seed)
     uint64_t dice = dice_mix(seed + 0x1ea57);
     SIM_EACH_ACQUIRE (plan, it) {
         int64_t least = 1 + dice_below(&dice, plan->timeout * 2);
-        bool range = (seed >= SIM_LEAST && seed < SIM_WALKING) || (seed >= SIM_MARKS && seed < SIM_CROWDS);
-        bool may = range && it->kind == SIM_MUTEX && !it->mark && !it->joint && !dice_once_in(&dice, 4);
+        bool may = it->kind == SIM_MUTEX && !it->mark && !it->joint && !dice_once_in(&dice, 4);
         it->least = may ? least : 0;
         it->max_hold = may && it->max_hold < least ? 0 : it->max_hold;
     }
@@ -339,9 +329,6 @@ static void roll_marks(struct sim_plan *plan, uint64_t *dice)
 static void roll_delays(struct sim_plan *plan, uint64_t seed)
 {
     uint64_t dice = dice_mix(seed + 0xde1a7);
-    if (seed < SIM_DELAYS || (seed >= SIM_WALKING && seed < SIM_MARKS) || seed >= SIM_CROWDS) {
-        return;
-    }
     int64_t delay = 1 + dice_below(&dice, dice_once_in(&dice, 3) ? plan->tick : plan->timeout * 3 / 2);
     bool lingers = dice_once_in(&dice, 4);
     if (dice_once_in(&dice, 2)) {
@@ -353,7 +340,6 @@ static void roll_delays(struct sim_plan *plan, uint64_t seed)
         it->delay = delay;
         it->least = dice_once_in(&dice, 4) ? it->least : 0;
         it->linger = lingers && it->least == 0 ? roll_linger(plan, &dice) : 0;
-        plan->lingers = plan->lingers || it->linger > 0;
     }
     if (dice_once_in(&dice, 3)) {
         calm_down(plan);
@@ -379,10 +365,6 @@ static void add_silence(struct sim_plan *plan, uint64_t *dice, enum sim_trigger 
 static void roll_walking(struct sim_plan *plan, uint64_t seed)
 {
     uint64_t dice = dice_mix(seed + 0x3a1c);
-    plan->walk = 0;
-    if (seed < SIM_WALKING || seed >= SIM_LINES) {
-        return;
-    }
     plan->walk = dice_once_in(&dice, 2) ? plan->timeout : 1 + dice_below(&dice, 2 * plan->tick);
     for (int count = (int)dice_between(&dice, 1, 4); count > 0; count--) {
         add_silence(plan, &dice, SIM_AT, dice_below(&dice, plan->timeout * 2));
@@ -397,13 +379,9 @@ static void roll_walking(struct sim_plan *plan, uint64_t seed)
 static void roll_lines(struct sim_plan *plan, uint64_t seed)
 {
     uint64_t dice = dice_mix(seed + 0x11e5);
-    if (seed < SIM_LINES || seed >= SIM_MARKS) {
-        return;
-    }
     calm_down(plan);
     plan->clients = 2;
     plan->paths = 1;
-    plan->lingers = true;
     plan->acquire_count = 0;
     int threads = (int)dice_between(&dice, 2, SIM_THREADS), others = (int)dice_between(&dice, 0, 4);
     int64_t span = plan->delay << dice_below(&dice, 6);
@@ -425,10 +403,7 @@ static void roll_lines(struct sim_plan *plan, uint64_t seed)
 static void roll_crowds(struct sim_plan *plan, uint64_t seed)
 {
     uint64_t dice = dice_mix(seed + 0xc40d);
-    plan->unlisted = seed < SIM_CROWDS ? 0 : (int)dice_between(&dice, 1, 3);
-    if (!plan->unlisted) {
-        return;
-    }
+    plan->unlisted = (int)dice_between(&dice, 1, 3);
     roll_more(plan, &dice);
     plan->clients = (int)sim_min(plan->clients, dice_between(&dice, 1, 3));
     SIM_EACH_ACQUIRE (plan, it) {
@@ -474,15 +449,29 @@ static void roll_semaphores(struct sim_plan *plan, uint64_t seed)
     roll_resizes(plan, seed, path);
 }
 
+/* What the seeds of its range have. */
+static void roll_range(struct sim_plan *plan, uint64_t seed)
+{
+    if (seed >= SIM_CROWDS) {
+        roll_crowds(plan, seed);
+    } else if (seed >= SIM_LINES && seed < SIM_MARKS) {
+        roll_lines(plan, seed);
+    } else if (seed >= SIM_WALKING && seed < SIM_LINES) {
+        roll_walking(plan, seed);
+    } else if (seed >= SIM_LEAST) {
+        roll_least(plan, seed);
+        if (seed >= SIM_DELAYS) {
+            roll_delays(plan, seed);
+        }
+    } else if (seed >= SIM_LINGERING) {
+        roll_lingering(plan, seed);
+    }
+}
+
 void sim_plan_roll(struct sim_plan *plan, uint64_t seed, bool shell)
 {
     uint64_t dice = dice_mix(seed + 0x5eed);
-    plan->acquire_count = 0;
-    plan->fault_count = 0;
-    plan->slow_once_in = 0;
-    plan->slow = 0;
-    memset(plan->ppm, 0, sizeof plan->ppm);
-    memset(plan->hides, 0, sizeof plan->hides);
+    *plan = (struct sim_plan){.servers = 0};
     roll_world(plan, &dice);
     roll_application(plan, &dice);
     roll_observers(plan, seed);
@@ -492,12 +481,7 @@ void sim_plan_roll(struct sim_plan *plan, uint64_t seed, bool shell)
     plan->bounds = dice_mix(seed + 0xb0d5) % 8 == 0;
     plan->batches = dice_mix(seed + 0xba7c4) % 8 == 0;
     plan->skew = dice_mix(seed + 0x5e3) % 4 == 0 ? 3 * SIM_SECOND : 0;
-    roll_lingering(plan, seed);
-    roll_least(plan, seed);
-    roll_delays(plan, seed);
-    roll_walking(plan, seed);
-    roll_lines(plan, seed);
-    roll_crowds(plan, seed);
+    roll_range(plan, seed);
     plan->async = dice_mix(seed + 0xdc7) % 2 == 0; /* of no seed that a mutant names */
     plan->heal = plan->fault_count ? plan->timeout * 4 : 0;
     if (!shell) {

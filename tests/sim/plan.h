@@ -134,7 +134,6 @@ struct sim_plan {
     enum zkl__memory_rules rules;
     enum sim_readers hides[6]; /* from whom each client hides its places in the queues, which all may list */
     bool readers, marks;       /* only while it is rolled */
-    bool lingers;              /* some acquire does */
     int unlisted;              /* of the core's configuration: as few contenders as this share lists; 0: as usual */
     bool async;                /* shell/: calls that wait are made without waiting, now and then */
     int64_t sequence;          /* the queues' counters start there */
@@ -147,9 +146,9 @@ struct sim_plan {
 
 /* shell: for the recipes, which roll theirs. */
 void sim_plan_roll(struct sim_plan *plan, uint64_t seed, bool shell);
-/* From this seed on locks linger, up to twice as many. */
+/* From this seed on locks linger. */
 #define SIM_LINGERING (UINT64_C(1) << 40)
-/* From this one on some are held for a least time. */
+/* From this one on none lingers, and some are held for a least time. */
 #define SIM_LEAST (UINT64_C(1) << 42)
 /* From this one on all wait after a crash. */
 #define SIM_DELAYS (UINT64_C(1) << 43)

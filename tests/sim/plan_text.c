@@ -284,9 +284,7 @@ static bool read_acquire(struct sim_plan *plan, const char *line)
 {
     struct sim_acquire *it = &plan->acquires[plan->acquire_count++];
     set_defaults(it, acquire_fields);
-    bool read = read_fields(it, acquire_fields, line) && fits(plan, it);
-    plan->lingers = plan->lingers || it->linger > 0;
-    return read;
+    return read_fields(it, acquire_fields, line) && fits(plan, it);
 }
 
 static bool read_line(struct sim_plan *plan, uint64_t *seed, const char *line)
