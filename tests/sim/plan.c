@@ -84,7 +84,7 @@ static void roll_world(struct sim_plan *plan, uint64_t *dice)
     }
     plan->readers = dice_once_in(dice, 4);
     plan->marks = dice_once_in(dice, 6);
-    plan->sequence = dice_once_in(dice, 40) ? INT32_MAX - dice_below(dice, 4) : 0;
+    plan->sequence = dice_once_in(dice, 40) ? INT32_MAX - (int)dice_below(dice, 4) : 0;
 }
 
 static int64_t roll_time(const struct sim_plan *plan, uint64_t *dice)

@@ -136,7 +136,7 @@ struct sim_plan {
     bool readers, marks;       /* only while it is rolled */
     int unlisted;              /* of the core's configuration: as few contenders as this share lists; 0: as usual */
     bool async;                /* shell/: calls that wait are made without waiting, now and then */
-    int64_t sequence;          /* the queues' counters start there */
+    int sequence;              /* the queues' counters start there */
     bool folders;              /* a semaphore is there from the beginning, with its limit */
     int64_t heal;              /* ns: no fault strikes later, and those that last end */
     int acquire_count, fault_count;

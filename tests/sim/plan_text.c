@@ -11,7 +11,8 @@
  *   fault on=create n=1 do=lose-replies target=0 value=0
  *   fault on=at n=1500 do=isolate target=1 value=9000
  *
- * What is left out has its default, most often zero. '#' begins a remark. */
+ * What is left out has its default, most often zero. What the first three say may stand in any line of theirs. '#' begins a remark. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,97 +58,95 @@ const char *sim_fault_name(enum sim_fault_kind kind)
 
 /* --- what stands in a line --------------------------------------------------------------------------------------------- */
 
-enum form { NUMBER, TIME, WORD };
 struct field {
+    const char *line; /* written before it: the first word of its line */
     const char *name; /* NULL ends them */
-    size_t at, size;  /* in the struct of the line */
-    enum form form;
+    size_t at, size;  /* in the struct of the line: an int64_t is a time */
     int64_t otherwise;
     const char *const *words; /* by value; NULL ends them */
 };
-#define FIELD(type, name_, member, form_, otherwise_, words_)                                                          \
-    {                                                                                                                  \
-        .name = name_, .at = offsetof(struct type, member), .size = sizeof(((struct type *)0)->member), .form = form_, \
-        .otherwise = otherwise_, .words = words_                                                                       \
+#define FIELD(type, name_, member, ...)                                                                             \
+    {                                                                                                               \
+        .name = name_, .at = offsetof(struct type, member), .size = sizeof(((struct type *)0)->member), __VA_ARGS__ \
     }
 
-#define PLAN(name, member, form, otherwise) FIELD(sim_plan, name, member, form, otherwise, NULL)
-static const struct field ensemble_fields[] = {
-    PLAN("servers", servers, NUMBER, 3),
-    PLAN("observers", observers, NUMBER, 0),
-    PLAN("masters", masters, NUMBER, 0),
-    PLAN("batches", batches, NUMBER, 0),
-    PLAN("tick", tick, TIME, 2000 * SIM_MS),
-    PLAN("timeout", timeout, TIME, 10000 * SIM_MS),
-    PLAN("pause", pause, TIME, 500 * SIM_MS),
-    PLAN("walk", walk, TIME, 0),
+#define PLAN(name, member, ...) FIELD(sim_plan, name, member, __VA_ARGS__)
+static const struct field plan_fields[] = {
+    PLAN("servers", servers, .line = "ensemble", .otherwise = 3),
+    PLAN("observers", observers),
+    PLAN("masters", masters),
+    PLAN("batches", batches),
+    PLAN("tick", tick, .otherwise = 2000 * SIM_MS),
+    PLAN("timeout", timeout, .otherwise = 10000 * SIM_MS),
+    PLAN("pause", pause, .otherwise = 500 * SIM_MS),
+    PLAN("walk", walk),
+    PLAN("pct", scheduler, .line = "network"),
+    PLAN("delay", delay, .otherwise = SIM_MS),
+    PLAN("slow-once-in", slow_once_in),
+    PLAN("slow", slow),
+    PLAN("inbox", inbox_delay),
+    PLAN("preempt", preempt),
+    PLAN("ping-late", ping_late),
+    PLAN("late", late),
+    PLAN("clients", clients, .line = "start", .otherwise = 2),
+    PLAN("paths", paths, .otherwise = 1),
+    PLAN("sequence", sequence),
+    PLAN("heal", heal),
+    PLAN("rules", rules),
+    PLAN("bounds", bounds),
+    PLAN("skew", skew),
+    PLAN("async", async),
+    PLAN("unlisted", unlisted),
     {.name = NULL},
 };
-static const struct field network_fields[] = {
-    PLAN("pct", scheduler, NUMBER, 0),
-    PLAN("delay", delay, TIME, SIM_MS),
-    PLAN("slow-once-in", slow_once_in, NUMBER, 0),
-    PLAN("slow", slow, TIME, 0),
-    PLAN("inbox", inbox_delay, TIME, 0),
-    PLAN("preempt", preempt, TIME, 0),
-    PLAN("ping-late", ping_late, TIME, 0),
-    PLAN("late", late, TIME, 0),
-    {.name = NULL},
-};
-static const struct field start_fields[] = {
-    PLAN("clients", clients, NUMBER, 2),   PLAN("paths", paths, NUMBER, 1),
-    PLAN("sequence", sequence, NUMBER, 0), PLAN("heal", heal, TIME, 0),
-    PLAN("rules", rules, NUMBER, 0),       PLAN("bounds", bounds, NUMBER, 0),
-    PLAN("skew", skew, TIME, 0),           PLAN("async", async, NUMBER, 0),
-    PLAN("unlisted", unlisted, NUMBER, 0), {.name = NULL},
-};
-static const struct {
-    const char *name;
-    const struct field *fields;
-} plan_lines[] = {{"ensemble", ensemble_fields}, {"network", network_fields}, {"start", start_fields}, {NULL, NULL}};
 
-#define ACQUIRE(name, member, form, otherwise) FIELD(sim_acquire, name, member, form, otherwise, NULL)
+#define ACQUIRE(name, member, ...) FIELD(sim_acquire, name, member, __VA_ARGS__)
 static const struct field acquire_fields[] = {
-    ACQUIRE("client", client, NUMBER, 0),
-    ACQUIRE("thread", thread, NUMBER, 0),
-    ACQUIRE("path", path, NUMBER, 0),
-    ACQUIRE("after", after, TIME, 0),
-    ACQUIRE("timeout", timeout, TIME, -1),
-    ACQUIRE("hold", hold, TIME, 0),
-    ACQUIRE("cancel", cancel, TIME, -1),
-    ACQUIRE("max-hold", max_hold, TIME, 0),
-    ACQUIRE("try", try_only, NUMBER, 0),
-    ACQUIRE("fail", fail_on_expiry, NUMBER, 0),
-    ACQUIRE("eager", eager, NUMBER, 0),
-    ACQUIRE("let-go", ending, NUMBER, 0),
-    FIELD(sim_acquire, "kind", kind, WORD, 0, kind_names),
-    ACQUIRE("mark", mark, NUMBER, 0),
-    ACQUIRE("downgrade", downgrade, NUMBER, 0),
-    ACQUIRE("joint", joint, NUMBER, 0),
-    FIELD(sim_acquire, "recipe", recipe, WORD, 0, recipe_names),
-    ACQUIRE("linger", linger, TIME, 0),
-    ACQUIRE("least", least, TIME, 0),
-    ACQUIRE("crash-delay", delay, TIME, 0),
+    ACQUIRE("client", client, .line = "acquire"),
+    ACQUIRE("thread", thread),
+    ACQUIRE("path", path),
+    ACQUIRE("after", after),
+    ACQUIRE("timeout", timeout, .otherwise = -1),
+    ACQUIRE("hold", hold),
+    ACQUIRE("cancel", cancel, .otherwise = -1),
+    ACQUIRE("max-hold", max_hold),
+    ACQUIRE("try", try_only),
+    ACQUIRE("fail", fail_on_expiry),
+    ACQUIRE("eager", eager),
+    ACQUIRE("let-go", ending),
+    ACQUIRE("kind", kind, .words = kind_names),
+    ACQUIRE("mark", mark),
+    ACQUIRE("downgrade", downgrade),
+    ACQUIRE("joint", joint),
+    ACQUIRE("recipe", recipe, .words = recipe_names),
+    ACQUIRE("linger", linger),
+    ACQUIRE("least", least),
+    ACQUIRE("crash-delay", delay),
     {.name = NULL},
 };
 
-/* `n` and `value` are times or numbers, as the other two say. */
 enum { N = 1, VALUE = 4 };
-#define FAULT(name, member, form, otherwise) FIELD(sim_fault, name, member, form, otherwise, NULL)
+#define FAULT(name, member, ...) FIELD(sim_fault, name, member, __VA_ARGS__)
 static const struct field fault_fields[] = {
-    FIELD(sim_fault, "on", trigger, WORD, 0, trigger_names),
-    [N] = FAULT("n", when, NUMBER, 0),
-    FIELD(sim_fault, "do", kind, WORD, 0, fault_names),
-    FAULT("target", target, NUMBER, 0),
-    [VALUE] = FAULT("value", value, NUMBER, 0),
+    FAULT("on", trigger, .line = "fault", .words = trigger_names),
+    [N] = FAULT("n", when),
+    FAULT("do", kind, .words = fault_names),
+    FAULT("target", target),
+    [VALUE] = FAULT("value", value),
     {.name = NULL},
 };
 
-static enum form form_in_fault(const struct field *field, const struct sim_fault *fault)
+/* `n` and `value` of a fault are times or numbers, as the other two say. */
+static bool is_time(const struct field *field, const void *of)
 {
-    bool holds = fault->kind >= SIM_HOLD_UP && fault->kind <= SIM_CRASH;
-    bool time = (field == &fault_fields[N] && fault->trigger == SIM_AT) || (field == &fault_fields[VALUE] && holds);
-    return time ? TIME : field->form;
+    const struct sim_fault *fault = of;
+    if (field == &fault_fields[N]) {
+        return fault->trigger == SIM_AT;
+    }
+    if (field == &fault_fields[VALUE]) {
+        return fault->kind >= SIM_HOLD_UP && fault->kind <= SIM_CRASH;
+    }
+    return field->size == sizeof(int64_t);
 }
 
 static int64_t get(const void *of, const struct field *field)
@@ -179,43 +178,37 @@ static void set_defaults(void *of, const struct field *fields)
 
 /* --- writing --------------------------------------------------------------------------------------------------------- */
 
-static void write_field(FILE *out, const struct field *field, enum form form, int64_t value)
+static void write_fields(FILE *out, const struct field *fields, const void *of)
 {
-    if (form == WORD) {
-        fprintf(out, " %s=%s", field->name, field->words[value]);
-    } else if (form == TIME) {
-        fprintf(out, " %s=%.6f", field->name, value < 0 ? -1 : (double)value / 1e6);
-    } else {
-        fprintf(out, " %s=%lld", field->name, (long long)value);
-    }
-}
-
-static void write_line(FILE *out, const char *name, const struct field *fields, const void *of)
-{
-    fputs(name, out);
     for (const struct field *it = fields; it->name; it++) {
-        write_field(out, it, fields == fault_fields ? form_in_fault(it, of) : it->form, get(of, it));
+        int64_t value = get(of, it);
+        fprintf(out, "%s%s %s=", it->line ? "\n" : "", it->line ? it->line : "", it->name);
+        if (it->words) {
+            fputs(it->words[value], out);
+        } else if (is_time(it, of)) {
+            fprintf(out, "%.6f", value < 0 ? -1 : (double)value / 1e6);
+        } else {
+            fprintf(out, "%" PRId64, value);
+        }
     }
-    fputc('\n', out);
 }
 
 void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out)
 {
-    fprintf(out, "seed %llu\n", (unsigned long long)seed);
-    for (int i = 0; plan_lines[i].name; i++) {
-        write_line(out, plan_lines[i].name, plan_lines[i].fields, plan);
-    }
+    fprintf(out, "seed %" PRIu64, seed);
+    write_fields(out, plan_fields, plan);
     for (int i = 0; i < plan->clients; i++) {
         if (plan->ppm[i] || plan->hides[i]) {
-            fprintf(out, "client %d ppm=%lld hides=%d\n", i, (long long)plan->ppm[i], (int)plan->hides[i]);
+            fprintf(out, "\nclient %d ppm=%" PRId64 " hides=%d", i, plan->ppm[i], plan->hides[i]);
         }
     }
     SIM_EACH_ACQUIRE (plan, it) {
-        write_line(out, "acquire", acquire_fields, it);
+        write_fields(out, acquire_fields, it);
     }
     for (int i = 0; i < plan->fault_count; i++) {
-        write_line(out, "fault", fault_fields, &plan->faults[i]);
+        write_fields(out, fault_fields, &plan->faults[i]);
     }
+    fputc('\n', out);
 }
 
 /* --- reading --------------------------------------------------------------------------------------------------------- */
@@ -234,13 +227,8 @@ static const char *word(const char *line, const char *name)
 
 static int64_t time_of(const char *text)
 {
-    char *end;
-    int64_t time = strtoll(text, &end, 10) * SIM_MS, unit = SIM_MS / 10;
-    for (const char *at = *end == '.' ? end + 1 : end; *at >= '0' && *at <= '9' && unit > 0; at++) {
-        time += (*at - '0') * unit;
-        unit /= 10;
-    }
-    return time < 0 ? -1 : time;
+    double ms = strtod(text, NULL);
+    return ms < 0 ? -1 : (int64_t)(ms * 1e6 + 0.5);
 }
 
 /* -1: none of them. */
@@ -261,13 +249,12 @@ static bool read_fields(void *of, const struct field *fields, const char *line)
     bool known = false;
     for (const struct field *it = fields; it->name; it++) {
         const char *text = word(line, it->name);
-        enum form form = fields == fault_fields ? form_in_fault(it, of) : it->form;
         if (!text) {
             continue;
         }
         known = true;
-        set(of, it, form == WORD ? choice(text, it->words) : form == TIME ? time_of(text) : strtoll(text, NULL, 10));
-        if (form == WORD && get(of, it) < 0) {
+        set(of, it, it->words ? choice(text, it->words) : is_time(it, of) ? time_of(text) : strtoll(text, NULL, 10));
+        if (it->words && get(of, it) < 0) {
             return false;
         }
     }
@@ -301,12 +288,7 @@ static bool read_line(struct sim_plan *plan, uint64_t *seed, const char *line)
     } else if (strncmp(line, "fault ", 6) == 0) {
         return plan->fault_count < SIM_FAULTS && read_fields(&plan->faults[plan->fault_count++], fault_fields, line);
     } else if (line[0] != '#' && line[0] != '\n') {
-        int i = 0;
-        while (plan_lines[i].name && strncmp(line, plan_lines[i].name, strlen(plan_lines[i].name)) != 0) {
-            i++;
-        }
-        return plan_lines[i].name && read_fields(plan, plan_lines[i].fields, line) && plan->clients <= SIM_CLIENTS &&
-               plan->paths <= 3;
+        return read_fields(plan, plan_fields, line) && plan->clients <= SIM_CLIENTS && plan->paths <= 3;
     }
     return true;
 }
@@ -315,9 +297,7 @@ int sim_plan_read(struct sim_plan *plan, uint64_t *seed, FILE *in)
 {
     char line[512];
     *plan = (struct sim_plan){.servers = 0};
-    for (int i = 0; plan_lines[i].name; i++) {
-        set_defaults(plan, plan_lines[i].fields);
-    }
+    set_defaults(plan, plan_fields);
     *seed = 1;
     for (int number = 1; fgets(line, sizeof line, in); number++) {
         if (!read_line(plan, seed, line)) {

@@ -60,7 +60,7 @@ static void use_up_sequence(struct sim *s)
     for (int i = 0; i < s->plan->paths && s->plan->sequence; i++) {
         int path = sim_path_of(s, sim_plan_path(i), NULL);
         sim_stranger_prepares(s, path, NULL, 0);
-        s->nodes[s->paths[path].node].cversion = (int32_t)s->plan->sequence;
+        s->nodes[s->paths[path].node].cversion = s->plan->sequence;
     }
 }
 
