@@ -260,8 +260,9 @@ static void act(struct sim *s, struct sim_attempt *attempt)
     }
 }
 
-void sim_thread_due(struct sim *s, int client, int thread)
+void sim_thread_due(struct sim *s, int number)
 {
+    int client = number / SIM_THREADS, thread = number % SIM_THREADS;
     thread_in(s, client, thread, -1);
     int index = s->clients[client].threads[thread].attempt;
     if (index < 0) {

@@ -168,7 +168,7 @@ void sim_process_free(struct sim *s, int client);
 
 /* app.c */
 void sim_app_start(struct sim *s, int client);
-void sim_thread_due(struct sim *s, int client, int thread);
+void sim_thread_due(struct sim *s, int number); /* client * SIM_THREADS + thread */
 void sim_app_crashed(struct sim *s, int client);
 bool sim_app_done(const struct sim *s);
 /* Of the client's places; NULL: open to all. */

@@ -5,53 +5,29 @@
 
 #include "invariants.h"
 
-static void reset_clients(struct sim *s)
-{
-    for (int i = 0; i < s->client_count; i++) {
-        struct sim_client *it = &s->clients[i];
-        struct sim_heap heap = it->heap;
-        *it = (struct sim_client){.process = SIM_STOPPED, .clock_ppm = s->plan->ppm[i]};
-        it->heap = heap;
-        sim_heap_reset(&it->heap);
-        it->clock_base = (dice_at(s->seed, (SLOT_TIMER + i), 0) % (1000 * SIM_SECOND)) + 1;
-        it->handle.conn = -1;
-        it->connected_at = SIM_NEVER;
-        it->expired_at = 0;
-    }
-}
-
 void sim_reset(struct sim *s, const struct sim_plan *plan, uint64_t seed)
 {
+    memset((char *)s + offsetof(struct sim, plan), 0, sizeof *s - offsetof(struct sim, plan));
     s->plan = plan;
     s->seed = seed;
-    s->steps = 0;
     s->hash = 0xcbf29ce484222325u;
     s->server_count = plan->servers;
     s->voters = plan->servers - plan->observers;
     s->tick = plan->tick;
     s->leader = -1;
-    s->proposed = s->committed = 0;
-    s->effect_count = s->path_count = s->node_count = s->part_count = 0;
     s->value_count = SIM_NODES;
-    s->session_count = s->sync_count = s->message_count = s->attempt_count = 0;
-    s->free_messages = NULL;
-    s->data_used = 0;
-    s->conn_serial = s->link_serial = 0;
     s->client_count = plan->clients;
-    s->stepping = s->over = s->quick = false;
-    s->judge = (struct sim_judge){.failed = false};
-    s->faults = (struct sim_faults){.healed = false};
-    memset(s->servers, 0, sizeof s->servers);
     sim_clock_init(&s->clock, seed);
-    for (int i = 0; i < SIM_CONNS; i++) {
-        struct sim_conn *conn = &s->conns[i];
-        conn->client_open = conn->server_open = false;
-        conn->serial = 0;
-        conn->server = conn->client = 0;
-        conn->to_server = conn->to_client = conn->pending = (struct sim_channel){.head = NULL};
-        conn->watches.count = 0;
+    for (int i = 0; i < s->client_count; i++) {
+        struct sim_client *it = &s->clients[i];
+        *it = (struct sim_client){.process = SIM_STOPPED,
+                                  .clock_ppm = plan->ppm[i],
+                                  .clock_base = dice_at(seed, SLOT_TIMER + i, 0) % (1000 * SIM_SECOND) + 1,
+                                  .handle.conn = -1,
+                                  .connected_at = SIM_NEVER,
+                                  .heap = it->heap};
+        sim_heap_reset(&it->heap);
     }
-    reset_clients(s);
 }
 
 /* Queues whose counter is nearly used up. */
@@ -73,40 +49,43 @@ static void make_config(struct sim *s)
     }
 }
 
+/* What happens in the slots from that one on. */
+static const struct {
+    int first;
+    void (*happen)(struct sim *s, int index);
+} events[] = {
+    {SLOT_TO_SERVER, sim_server_hears_client},
+    {SLOT_TO_CLIENT, sim_client_hears_server},
+    {SLOT_TO_LEADER, sim_leader_hears},
+    {SLOT_FROM_LEADER, sim_follower_hears},
+    {SLOT_TICK, sim_server_ticks},
+    {SLOT_ANSWER, sim_follower_answers},
+    {SLOT_LIBRARY, sim_handle_due},
+    {SLOT_INBOX, sim_inbox_due},
+    {SLOT_TIMER, sim_timer_due},
+    {SLOT_PROCESS, sim_process_due},
+    {SLOT_THREAD, sim_thread_due},
+    {SLOT_PING, sim_master_pings},
+    {SLOTS, NULL},
+};
+
 static void happen(struct sim *s, int slot)
 {
-    if (slot < SLOT_TO_CLIENT) {
-        sim_server_hears_client(s, slot);
-    } else if (slot < SLOT_TO_LEADER) {
-        sim_client_hears_server(s, slot - SLOT_TO_CLIENT);
-    } else if (slot < SLOT_FROM_LEADER) {
-        sim_leader_hears(s, slot - SLOT_TO_LEADER);
-    } else if (slot < SLOT_TICK) {
-        sim_follower_hears(s, slot - SLOT_FROM_LEADER);
-    } else if (slot < SLOT_ANSWER) {
-        sim_server_ticks(s, slot - SLOT_TICK);
-    } else if (slot < SLOT_EXPIRY) {
-        sim_follower_answers(s, slot - SLOT_ANSWER);
+    bool of_shell = (slot >= SLOT_INBOX && slot < SLOT_PROCESS) || (slot >= SLOT_THREAD && slot < SLOT_PING);
+    if (s->shell && of_shell) {
+        s->shell->due(s, slot);
     } else if (slot == SLOT_EXPIRY) {
         sim_leader_expires(s);
     } else if (slot == SLOT_ELECTION) {
         sim_election(s);
     } else if (slot == SLOT_FAULT) {
         sim_faults_due(s);
-    } else if (slot < SLOT_INBOX) {
-        sim_handle_due(s, slot - SLOT_LIBRARY);
-    } else if (slot >= SLOT_PING) {
-        sim_master_pings(s, slot - SLOT_PING);
-    } else if (s->shell && (slot < SLOT_PROCESS || slot >= SLOT_THREAD)) {
-        s->shell->due(s, slot);
-    } else if (slot < SLOT_TIMER) {
-        sim_inbox_due(s, slot - SLOT_INBOX);
-    } else if (slot < SLOT_PROCESS) {
-        sim_timer_due(s, slot - SLOT_TIMER);
-    } else if (slot < SLOT_THREAD) {
-        sim_process_due(s, slot - SLOT_PROCESS);
     } else {
-        sim_thread_due(s, (slot - SLOT_THREAD) / SIM_THREADS, (slot - SLOT_THREAD) % SIM_THREADS);
+        int i = 0;
+        while (events[i + 1].first <= slot) {
+            i++;
+        }
+        events[i].happen(s, slot - events[i].first);
     }
 }
 

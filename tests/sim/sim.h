@@ -67,7 +67,29 @@ struct sim_shell {
 };
 
 struct sim {
+    /* of all runs */
     const struct sim_shell *shell; /* NULL: none */
+    const char *without;           /* an invariant that does not count; NULL: none */
+    FILE *trace;                   /* NULL: nobody reads it */
+    bool story;                    /* told shorter */
+    /* Tests of the ensemble alone, without a core: what the handles tell. */
+    void (*listener)(struct sim *s, int client, const struct zkl__event *event);
+
+    /* room, as much of it as is counted below */
+    struct sim_txn log[SIM_TXNS];
+    struct sim_effect effects[SIM_EFFECTS];
+    struct sim_path paths[SIM_PATHS];
+    int path_hash[SIM_PATHS * 2];
+    struct sim_node nodes[SIM_NODES];
+    struct sim_value values[SIM_VALUES];
+    struct sim_part parts[SIM_PARTS];
+    struct sim_session sessions[SIM_SESSIONS];
+    struct sim_message messages[SIM_MESSAGES];
+    char data[SIM_DATA]; /* contents of nodes */
+    struct sim_client clients[SIM_CLIENTS];
+    struct sim_attempt attempts[SIM_ATTEMPTS];
+
+    /* From here on all is zero when a run begins. */
     const struct sim_plan *plan;
     uint64_t seed;
     struct sim_clock clock;
@@ -80,49 +102,25 @@ struct sim {
     int64_t tick;
     int64_t epoch, last_zxid;
     int proposed, committed; /* positions */
-    struct sim_txn log[SIM_TXNS];
-    struct sim_effect effects[SIM_EFFECTS];
-    int effect_count;
-    struct sim_path paths[SIM_PATHS];
-    int path_count;
-    int path_hash[SIM_PATHS * 2];
-    struct sim_node nodes[SIM_NODES];
-    int node_count;
-    struct sim_value values[SIM_VALUES];
-    int value_count;
-    struct sim_part parts[SIM_PARTS];
-    int part_count;
+    int effect_count, path_count, node_count, value_count, part_count, session_count, message_count;
     struct sim_server servers[SIM_SERVERS];
-    struct sim_session sessions[SIM_SESSIONS];
-    int session_count;
     int64_t taken_at; /* when the leader took the sessions that it is expiring */
     struct sim_conn conns[SIM_CONNS];
     uint32_t conn_serial, link_serial;
     struct sim_waiting_sync syncs[SIM_SYNCS];
     int sync_count;
-    struct sim_message messages[SIM_MESSAGES];
-    int message_count;
     struct sim_message *free_messages;
-    char data[SIM_DATA]; /* contents of nodes */
     uint32_t data_used;
 
     /* the processes */
-    struct sim_client clients[SIM_CLIENTS];
-    int client_count;
-    struct sim_attempt attempts[SIM_ATTEMPTS];
-    int attempt_count;
+    int client_count, attempt_count;
 
     /* faults and judgement */
     struct sim_judge judge;
     struct sim_faults faults;
-    bool stepping;       /* inside a core's step */
-    bool over;           /* what the plan wants is done: nobody starts any more */
-    bool quick;          /* the network has become as fast as it can be */
-    const char *without; /* an invariant that does not count; NULL: none */
-    FILE *trace;         /* NULL: nobody reads it */
-    bool story;          /* told shorter */
-    /* Tests of the ensemble alone, without a core: what the handles tell. */
-    void (*listener)(struct sim *s, int client, const struct zkl__event *event);
+    bool stepping; /* inside a core's step */
+    bool over;     /* what the plan wants is done: nobody starts any more */
+    bool quick;    /* the network has become as fast as it can be */
 };
 
 /* In the order of their numbers; the children of a path that live at zxid in none. */
