@@ -30,7 +30,7 @@ static const struct sim_acquire *next_of(const struct sim *s, int client, int th
 static void go_on(struct sim *s, int client, int thread)
 {
     struct sim_thread *it = &s->clients[client].threads[thread];
-    it->attempt = -1;
+    it->attempt = NULL;
     const struct sim_acquire *next = next_of(s, client, thread);
     thread_in(s, client, thread, next ? next->after : -1);
 }
@@ -44,12 +44,6 @@ void sim_app_start(struct sim *s, int client)
 
 /* --- outcomes -------------------------------------------------------------------------------------------------------- */
 
-/* Inside a step: note it, and let the thread act later. */
-static void notify(void *owner, const struct zkl__outcome *outcome)
-{
-    sim_judge_outcome(owner, outcome);
-}
-
 /* Nothing of it is to be used any more. */
 static void end(struct sim_attempt *attempt, enum sim_attempt_state state)
 {
@@ -61,15 +55,14 @@ static void end(struct sim_attempt *attempt, enum sim_attempt_state state)
 
 static void over(struct sim *s, struct sim_attempt *attempt)
 {
-    int current = s->clients[attempt->client].threads[attempt->thread].attempt;
     end(attempt, SIM_OVER);
     attempt->ended = sim_now(s);
-    if (current >= 0 && &s->attempts[current] == attempt) {
+    if (s->clients[attempt->client].threads[attempt->thread].attempt == attempt) {
         go_on(s, attempt->client, attempt->thread);
     }
 }
 
-/* Called by the judge when it has looked at an outcome. */
+/* Called by the judge when it has looked at an outcome, inside a step: the thread acts later. */
 void sim_app_outcome(struct sim_attempt *attempt, const struct zkl__outcome *outcome)
 {
     struct sim *s = attempt->s;
@@ -136,7 +129,7 @@ static bool make(struct sim *s, struct sim_attempt *attempt)
                                            .metadata = "host:1",
                                            .acl = sim_acl_of(s, attempt->client),
                                            .fail_on_expiry = plan->fail_on_expiry,
-                                           .notify = notify,
+                                           .notify = sim_judge_outcome,
                                            .owner = attempt};
     if (plan->recipe == SIM_SEMAPHORE) {
         attempt->semaphore = sim_semaphore_make(attempt, &config);
@@ -160,7 +153,6 @@ static bool make(struct sim *s, struct sim_attempt *attempt)
 static void start(struct sim *s, int client, int thread)
 {
     const struct sim_acquire *plan = next_of(s, client, thread);
-    assert(s->attempt_count < SIM_ATTEMPTS);
     struct sim_attempt *attempt = &s->attempts[s->attempt_count];
     int64_t now = sim_local(s, client, sim_now(s));
     *attempt = (struct sim_attempt){.s = s,
@@ -169,9 +161,7 @@ static void start(struct sim *s, int client, int thread)
                                     .thread = thread,
                                     .plan = plan,
                                     .path = plan->path,
-                                    .seats = plan->recipe == SIM_SEMAPHORE ? 0
-                                             : plan->joint                 ? 2
-                                                                           : 1,
+                                    .seats = plan->recipe == SIM_SEMAPHORE ? 0 : 1 + plan->joint,
                                     .shared = plan->kind == SIM_READ,
                                     .node = {-1, -1},
                                     .session = -1,
@@ -180,7 +170,8 @@ static void start(struct sim *s, int client, int thread)
         thread_in(s, client, thread, SIM_MS); /* no memory: the caller would be told, and tries again */
         return;
     }
-    s->clients[client].threads[thread].attempt = s->attempt_count++;
+    s->attempt_count++;
+    s->clients[client].threads[thread].attempt = attempt;
     s->clients[client].threads[thread].next++;
     thread_in(s, client, thread, plan->cancel);
     sim_say(s, "app", "%d.%d asks for %s%s%s", client, thread, sim_plan_path(plan->path), plan->joint ? " and " : "",
@@ -245,8 +236,7 @@ bool sim_attempt_holds(const struct sim *s, const struct sim_attempt *attempt)
 
 static void act(struct sim *s, struct sim_attempt *attempt)
 {
-    bool over = attempt->state == SIM_OVER || attempt->state == SIM_LEFT || attempt->state == SIM_RELEASING;
-    if (over) {
+    if (attempt->state >= SIM_RELEASING) {
         return;
     }
     if (attempt->plan->ending == SIM_END_LET_GO) {
@@ -264,11 +254,11 @@ void sim_thread_due(struct sim *s, int number)
 {
     int client = number / SIM_THREADS, thread = number % SIM_THREADS;
     thread_in(s, client, thread, -1);
-    int index = s->clients[client].threads[thread].attempt;
-    if (index < 0) {
-        start(s, client, thread);
+    struct sim_attempt *attempt = s->clients[client].threads[thread].attempt;
+    if (attempt) {
+        act(s, attempt);
     } else {
-        act(s, &s->attempts[index]);
+        start(s, client, thread);
     }
 }
 
@@ -291,17 +281,9 @@ void sim_app_crashed(struct sim *s, int client)
 
 bool sim_app_done(const struct sim *s)
 {
+    bool done = s->attempt_count == s->plan->acquire_count;
     SIM_EACH_ATTEMPT (s, it) {
-        if (it->state != SIM_OVER && it->state != SIM_LEFT) {
-            return false;
-        }
+        done = done && it->state >= SIM_LEFT;
     }
-    for (int client = 0; client < s->client_count; client++) {
-        for (int thread = 0; thread < SIM_THREADS; thread++) {
-            if (next_of(s, client, thread)) {
-                return false;
-            }
-        }
-    }
-    return true;
+    return done;
 }

@@ -13,7 +13,7 @@
 #include "session_step.h"
 
 #define SIM_IN_LINE INT64_MAX
-enum { SIM_THREADS = 3, SIM_ATTEMPTS = 192, SIM_OUTSTANDING = 128, SIM_HEAP_CLASSES = 24 };
+enum { SIM_THREADS = 3, SIM_OUTSTANDING = 128, SIM_HEAP_CLASSES = 24 };
 
 /* --- memory: classes of sizes in one block; can be told to fail ------------------------------------------------------ */
 
@@ -65,13 +65,13 @@ struct sim_handle {
 
 /* --- the application ------------------------------------------------------------------------------------------------- */
 
-enum sim_attempt_state {
-    SIM_PENDING,
-    SIM_HOLDING,
-    SIM_LOST,      /* told so, not released yet */
-    SIM_RELEASING, /* RELEASED is owed */
-    SIM_LEFT,      /* let go: nothing is owed */
-    SIM_OVER
+enum sim_attempt_state { /* in this order */
+                         SIM_PENDING,
+                         SIM_HOLDING,
+                         SIM_LOST,      /* told so, not released yet */
+                         SIM_RELEASING, /* RELEASED is owed */
+                         SIM_LEFT,      /* let go: nothing is owed */
+                         SIM_OVER
 };
 struct sim_attempt {
     struct sim *s; /* a notice has no other way to it */
@@ -105,8 +105,8 @@ struct sim_attempt {
     int64_t removed; /* true time: when an operator deleted the node of its grant; 0: not */
 };
 struct sim_thread {
-    int next;    /* acquire of the plan */
-    int attempt; /* -1: none */
+    int next;                    /* acquire of the plan */
+    struct sim_attempt *attempt; /* NULL: none */
 };
 
 /* Requests that were refused for their access lists: how many of a kind on a path, since when. */

@@ -23,7 +23,7 @@
 #include "run.h"
 #include "core_internal.h"
 
-enum { BIRTHS = SIM_NODES + SIM_VALUES + SIM_ATTEMPTS + SIM_TXNS, NOTHING = 0x4e6f6e65 };
+enum { BIRTHS = SIM_NODES + SIM_VALUES + SIM_ACQUIRES + SIM_TXNS, NOTHING = 0x4e6f6e65 };
 
 static uint64_t blend(uint64_t hash, uint64_t value)
 {
@@ -602,8 +602,8 @@ static uint64_t client_hash(const struct sim *s, int client)
     uint64_t hash = HASH(it->incarnation, it->heap.live, it->suspended, it->last_step, handle_hash(s, client),
                          core_hash(s, client));
     for (int thread = 0; thread < SIM_THREADS; thread++) {
-        int attempt = it->threads[thread].attempt;
-        hash = HASH(hash, it->threads[thread].next, attempt < 0 ? NOTHING : attempt_hash(s, &s->attempts[attempt]));
+        const struct sim_attempt *attempt = it->threads[thread].attempt;
+        hash = HASH(hash, it->threads[thread].next, attempt ? attempt_hash(s, attempt) : NOTHING);
     }
     SIM_EACH_ATTEMPT (s, attempt) { /* a thread may have gone on */
         hash = attempt->client == client ? blend(hash, attempt_hash(s, attempt)) : hash;

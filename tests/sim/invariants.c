@@ -309,9 +309,8 @@ static void check_released(struct sim *s, const struct sim_attempt *it)
 static void check_all_released(struct sim *s, int client)
 {
     SIM_EACH_ATTEMPT (s, it) {
-        if (it->client == client && (it->state == SIM_OVER || it->state == SIM_LEFT) && it->seats == 1 &&
-            it->node[0] >= 0 && it->session == s->clients[client].handle.session &&
-            s->clients[client].process == SIM_RUNNING) {
+        if (it->client == client && it->state >= SIM_LEFT && it->seats == 1 && it->node[0] >= 0 &&
+            it->session == s->clients[client].handle.session && s->clients[client].process == SIM_RUNNING) {
             check_released(s, it);
         }
     }
@@ -367,9 +366,9 @@ struct sim_attempt *sim_next_current(struct sim *s, int client, const struct sim
     int from = (client < 0 ? 0 : client) * SIM_THREADS,
         to = client < 0 ? s->client_count * SIM_THREADS : from + SIM_THREADS;
     for (int at = last ? last->client * SIM_THREADS + last->thread + 1 : from; at < to; at++) {
-        int index = s->clients[at / SIM_THREADS].threads[at % SIM_THREADS].attempt;
-        if (index >= 0) {
-            return &s->attempts[index];
+        struct sim_attempt *attempt = s->clients[at / SIM_THREADS].threads[at % SIM_THREADS].attempt;
+        if (attempt) {
+            return attempt;
         }
     }
     return NULL;

@@ -47,7 +47,7 @@ void sim_judge_before(struct sim *s, int client);
 void sim_judge_step(struct sim *s, int client, bool timer);
 /* What this core of the client's believes of its session. */
 void sim_judge_lease(struct sim *s, int client, const struct zkl__core *core);
-void sim_judge_outcome(struct sim_attempt *attempt, const struct zkl__outcome *outcome);
+void sim_judge_outcome(void *attempt, const struct zkl__outcome *outcome);
 /* For so long from now on, whatever is sent may be late. */
 void sim_judge_disturbed(struct sim *s, int64_t duration);
 /* What this client's core is told. */

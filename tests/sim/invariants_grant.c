@@ -53,7 +53,7 @@ static void sim_judge_delay(struct sim *s, const struct sim_attempt *attempt, in
 /* Nobody gives up, nothing is lost, and everybody at this path leaves a mark. */
 static bool all_release(const struct sim *s, int path)
 {
-    bool all = s->plan->fault_count == 0 && s->judge.losses == 0 && s->judge.expiries == 0 && s->plan->sequence == 0;
+    bool all = s->plan->fault_count == 0 && s->judge.losses == 0 && s->plan->sequence == 0;
     for (int i = 0; i < s->client_count; i++) {
         all = all && !s->clients[i].suspended && s->plan->hides[i] == SIM_ANYBODY;
     }
@@ -273,8 +273,9 @@ static void check_loss(struct sim *s, struct sim_attempt *attempt)
 static const char *const outcome_names[] = {"granted",  "failed",     "jeopardy", "safe",          "loss",
                                             "released", "downgraded", "revoked",  "not downgraded"};
 
-void sim_judge_outcome(struct sim_attempt *attempt, const struct zkl__outcome *outcome)
+void sim_judge_outcome(void *owner, const struct zkl__outcome *outcome)
 {
+    struct sim_attempt *attempt = owner;
     struct sim *s = attempt->s;
     sim_say(s, "app", "%d.%d %s%s%s: %s", attempt->client, attempt->thread, outcome_names[outcome->kind],
             outcome->code ? " " : "", outcome->code ? zkl_error_name(outcome->code) : "",

@@ -87,7 +87,7 @@ struct sim {
     struct sim_message messages[SIM_MESSAGES];
     char data[SIM_DATA]; /* contents of nodes */
     struct sim_client clients[SIM_CLIENTS];
-    struct sim_attempt attempts[SIM_ATTEMPTS];
+    struct sim_attempt attempts[SIM_ACQUIRES];
 
     /* From here on all is zero when a run begins. */
     const struct sim_plan *plan;
