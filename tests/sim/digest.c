@@ -30,16 +30,21 @@ static uint64_t blend(uint64_t hash, uint64_t value)
     return dice_mix(hash ^ (value + 0x9e3779b97f4a7c15u + (hash << 6)));
 }
 
-static uint64_t hash_of(const uint64_t *values, size_t count)
+static uint64_t bytes_hash(const void *data, size_t size)
 {
-    uint64_t hash = 0;
-    for (size_t i = 0; i < count; i++) {
-        hash = blend(hash, values[i]);
+    const char *at = data;
+    uint64_t hash = size, word = 0;
+    for (; size >= sizeof word; size -= sizeof word) {
+        memcpy(&word, at, sizeof word);
+        hash = blend(hash, word);
+        at += sizeof word;
     }
-    return hash;
+    word = 0;
+    memcpy(&word, at, size);
+    return size ? blend(hash, word) : hash;
 }
 /* Of these values, in this order. */
-#define HASH(...) hash_of((const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+#define HASH(...) bytes_hash((const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}))
 
 /* --- zxids: by their order --------------------------------------------------------------------------------------------- */
 
@@ -118,9 +123,10 @@ static void know_clients(const struct sim *s)
         know_replies(s, &s->clients[client].handle);
     }
     SIM_EACH_ATTEMPT (s, it) {
-        bool counts = it->state != SIM_OVER && it->state != SIM_LEFT;
-        know(counts ? it->token : 0);
-        know(counts ? it->last_lease : 0);
+        if (it->state < SIM_LEFT) {
+            know(it->token);
+            know(it->last_lease);
+        }
     }
     for (int path = 0; path < s->plan->paths; path++) {
         know(s->judge.granted[path].token);
@@ -167,9 +173,9 @@ static uint64_t seen(const struct sim *s, int client, int64_t zxid)
 enum { BLOCKS = 512 };
 
 struct walk {
+    const struct sim *s;
     const struct sim_heap *heap;
     const struct zkl__core *core;
-    const struct sim_plan *plan;
     uint32_t blocks[BLOCKS]; /* in the order in which they were met */
     uint32_t count;
 };
@@ -197,107 +203,97 @@ static void end_text(char *text, size_t room)
     memset(text + length, 0, room - length);
 }
 
-/* An acquire of the application; or a semaphore, or its permit: these are in the heap. */
-static void *plain_owner(const struct walk *w, void *owner)
+static void plain_semaphore(struct zkl__semaphore *it)
 {
-    uint32_t offset;
-    bool inner = sim_heap_find(w->heap, (uintptr_t)owner, &offset) >= 0;
-    return inner || !owner ? owner : (void *)(((struct sim_attempt *)owner)->plan - w->plan->acquires + 1);
-}
-
-static void plain_semaphore(const struct walk *w, struct zkl__semaphore *it)
-{
-    it->config.contender.owner = plain_owner(w, it->config.contender.owner);
-    it->config.conflict = NULL;
     end_text(it->last, sizeof it->last);
     for (int i = 0; i < it->config.count; i++) {
         it->permits[i].token = rank(it->permits[i].token);
     }
 }
 
-static void plain_contender(const struct walk *w, struct zkl__contender *c)
+static void plain_contender(struct zkl__contender *c)
 {
     c->path_stats = NULL;
     c->since = 0;
-    c->config.owner = plain_owner(w, c->config.owner);
     c->node.czxid = rank(c->node.czxid);
     c->own.revoked = rank(c->own.revoked);
     end_text(c->node.prefix, sizeof c->node.prefix);
     end_text(c->node.name, sizeof c->node.name);
 }
 
-static bool is_contender(const struct zkl__core *core, const void *data)
+/* The list that a semaphore judges. */
+static void plain_leases(struct zkl__children *leases)
 {
-    ZKL__EACH (const struct zkl__contender, c, &core->contenders, in_session) {
-        if ((const void *)c == data) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static const struct zkl__semaphore *semaphore_of(const struct zkl__core *core, const void *data)
-{
-    ZKL__EACH (const struct zkl__semaphore, it, &core->semaphores, in_session) {
-        if ((const void *)it == data || (const void *)it->leases == data) {
-            return it;
-        }
-    }
-    return NULL;
-}
-
-/* Its own memory, or the list that it judges. */
-static void plain_memory_of(const struct walk *w, const struct zkl__semaphore *it, const void *data)
-{
-    if (data == (const void *)it) {
-        plain_semaphore(w, (void *)scratch);
-        return;
-    }
-    struct zkl__children *leases = (void *)scratch;
     leases->czxid = rank(leases->czxid);
     for (size_t i = 0; i < leases->count; i++) {
         leases->all[i].czxid = 0; /* noted for groups */
     }
 }
 
-/* The block's words, without what does not count. */
-static const uint64_t *words_of(const struct walk *w, const void *data, size_t size)
+static void plain_core(struct zkl__core *core)
 {
-    if (size > sizeof scratch) {
-        __builtin_trap();
+    memset(&core->stats, 0, sizeof core->stats);
+    core->connected_at = core->broken = 0; /* for a warning only, as the next ones */
+    core->set_again = core->set_again_bytes = 0;
+}
+
+static void plain_pendings(struct zkl__pending *slots, size_t room)
+{
+    for (size_t i = 0; i < room; i++) {
+        slots[i].uses = 0;
     }
-    scratch[size / 8] = 0;
-    memcpy(scratch, data, size);
-    if (data == (const void *)w->core) {
-        struct zkl__core *core = (void *)scratch;
-        memset(&core->stats, 0, sizeof core->stats);
-        core->connected_at = core->broken = 0; /* for a warning only, as the next ones */
-        core->set_again = core->set_again_bytes = 0;
-    } else if (data == (const void *)w->core->pendings.slots) {
-        struct zkl__pending *slots = (void *)scratch;
-        for (size_t i = 0; i < w->core->pendings.room; i++) {
-            slots[i].uses = 0;
+}
+
+/* A copy of that block without what does not count. */
+static void make_plain(const struct zkl__core *core, const void *block, void *copy)
+{
+    if (block == core) {
+        plain_core(copy);
+    }
+    if (block == core->pendings.slots) {
+        plain_pendings(copy, core->pendings.room);
+    }
+    ZKL__EACH (const struct zkl__contender, c, &core->contenders, in_session) {
+        if (block == c) {
+            plain_contender(copy);
         }
-    } else if (is_contender(w->core, data)) {
-        plain_contender(w, (void *)scratch);
-    } else if (semaphore_of(w->core, data)) {
-        plain_memory_of(w, semaphore_of(w->core, data), data);
     }
-    return scratch;
+    ZKL__EACH (const struct zkl__semaphore, it, &core->semaphores, in_session) {
+        if (block == it) {
+            plain_semaphore(copy);
+        } else if (block == it->leases) {
+            plain_leases(copy);
+        }
+    }
+}
+
+/* The application's acquire that an address is in; NULL: none. */
+static const struct sim_attempt *find_attempt(const struct sim *s, uint64_t word)
+{
+    uint64_t at = word - (uintptr_t)s->attempts;
+    return at < sizeof s->attempts ? &s->attempts[at / sizeof s->attempts[0]] : NULL;
 }
 
 static uint64_t block_hash(struct walk *w, uint32_t block)
 {
     size_t size;
     const void *data = sim_heap_block(w->heap, block, &size);
-    const uint64_t *words = words_of(w, data, size);
+    if (size > sizeof scratch) {
+        __builtin_trap();
+    }
+    scratch[size / 8] = 0;
+    memcpy(scratch, data, size);
+    make_plain(w->core, data, scratch);
     uint64_t hash = size;
     for (size_t i = 0; i < (size + 7) / 8; i++) {
-        uint64_t word = words[i];
+        uint64_t word = scratch[i];
         uint32_t offset;
         int32_t to = sim_heap_find(w->heap, word, &offset);
+        const struct sim_attempt *attempt = find_attempt(w->s, word);
         if (to >= 0) {
-            word = UINT64_C(0xadd) << 48 | number_of(w, (uint32_t)to) << 24 | offset;
+            word = UINT64_C(0xadd) << 48 | number_of(w, to) << 24 | offset;
+        } else if (attempt) {
+            word = UINT64_C(0xacc) << 48 | (attempt->plan - w->s->plan->acquires);
         }
         hash = blend(hash, word);
     }
@@ -309,11 +305,10 @@ static uint64_t core_hash(const struct sim *s, int client)
     static struct walk walk;
     struct walk *w = &walk;
     uint32_t offset;
+    w->s = s;
     w->heap = &s->clients[client].heap;
     w->core = s->clients[client].core;
-    w->plan = s->plan;
     w->count = 0;
-
     uint64_t hash = number_of(w, sim_heap_find(w->heap, (uintptr_t)w->core, &offset));
     for (uint32_t i = 0; i < w->count; i++) {
         hash = blend(hash, block_hash(w, w->blocks[i]));
@@ -336,20 +331,6 @@ static uint64_t id_hash(const struct sim *s, int client, uint64_t id)
 }
 
 /* --- labels ------------------------------------------------------------------------------------------------------------ */
-
-static uint64_t bytes_hash(const void *data, size_t size)
-{
-    const char *at = data;
-    uint64_t hash = size;
-    for (; size > 0; at += 8) {
-        uint64_t word = 0;
-        size_t now = size < 8 ? size : 8;
-        memcpy(&word, at, now);
-        hash = blend(hash, word);
-        size -= now;
-    }
-    return hash;
-}
 
 static uint64_t path_hash(const struct sim *s, int path)
 {
@@ -583,7 +564,7 @@ static uint64_t permits_hash(const struct sim *s, const struct sim_attempt *it)
 
 static uint64_t attempt_hash(const struct sim *s, const struct sim_attempt *it)
 {
-    if (it->state == SIM_OVER || it->state == SIM_LEFT) {
+    if (it->state >= SIM_LEFT) {
         return it->state;
     }
     uint64_t hash = HASH(it->state, it->plan - s->plan->acquires, it->contender != NULL,
