@@ -3,12 +3,12 @@
  *  exclusion   leases of two holders of one lock never overlap, by the holders' own clocks; no more permits of a semaphore are held than
  *              its limit
  *  lease       what a core believes of its session's life never exceeds what the leader's tracker gives it
- *  token       rises from grant to grant of a path (of a lock that lingers its serial does), and is the czxid of a node that is there and is the grantee's
+ *  token       rises from grant to grant of a path (of a lock that lingers its serial does), so nobody is passed over who is granted later; and is the
+ *              czxid of a node that is there and is the grantee's
  *  linger      a lock that lingers is granted again only to its own session, while it was told of nobody else in the queue since, on the
  *              connection on which it was first, in order; it goes when its time is over, or when somebody queues
  *  line        without faults, contenders of one session that wait for a lock that lingers are granted on one znode after a few grants, as
  *              long as no other session waits
- *  fifo        whoever is granted has nobody before him in the queue but what this session itself is deleting
  *  mark        the first one granted after the end of a holder that did not release is told; and nobody is told where all release
  *  final       a grant whose lease has ended never comes back
  *  told        a core that holds wakes up by the end of its lease; after that nobody believes to hold

@@ -88,55 +88,6 @@ static void sim_judge_mark(struct sim *s, const struct sim_attempt *attempt, int
     }
 }
 
-/* --- fifo ------------------------------------------------------------------------------------------------------------ */
-
-/* The attempt of this client whose node it is, if it is not given up. A downgrade's transaction replaces a node by another one of
- * the same number, and is done before its client hears of it. */
-static bool wanted_by(struct sim *s, int client, int node)
-{
-    const struct sim_path *path = &s->paths[s->nodes[node].path];
-    const char *dir = s->paths[path->parent].text;
-    int32_t number = sim_node_number(s, node);
-    SIM_EACH_ATTEMPT (s, each) {
-        bool wants = each->client == client && (each->state == SIM_PENDING || each->state == SIM_HOLDING);
-        for (int seat = 0; wants && sim_attempt_exists(each) && seat < each->seats; seat++) {
-            struct zkl__name own = zkl__name_parse(sim_attempt_node(each, seat));
-            if (own.kind != ZKL_KIND_FOREIGN && own.sequence == number &&
-                strcmp(sim_plan_path(each->path + seat), dir) == 0) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-static bool is_reader(zkl_kind kind)
-{
-    return kind == ZKL_KIND_READ || kind == ZKL_KIND_KAZOO_READ;
-}
-
-static void check_fifo(struct sim *s, struct sim_attempt *attempt, int own)
-{
-    const struct sim_node *mine = &s->nodes[own];
-    int dir = s->paths[mine->path].parent;
-    int32_t place = sim_node_number(s, own);
-    int64_t now = sim_committed_zxid(s);
-    SIM_EACH_CHILD (s, node, dir, now) {
-        struct zkl__name name = zkl__name_parse(sim_node_name(s, node));
-        if (node == own || name.kind == ZKL_KIND_FOREIGN || zkl__sequence_diff(name.sequence, place) >= 0 ||
-            (attempt->shared && is_reader(name.kind))) {
-            continue;
-        }
-        const struct sim_node *other = &s->nodes[node];
-        bool reader = name.kind == ZKL_KIND_READ;
-        bool forged = other->by_stranger && (other->owner < 0 || (other->czxid > mine->czxid && !reader));
-        bool leaving = other->owner == mine->owner && !wanted_by(s, attempt->client, node);
-        if (!forged && !leaving) {
-            fail_by_lease(s, sim_fail_of(attempt, "fifo", "is granted with %s before it", sim_node_name(s, node)));
-        }
-    }
-}
-
 /* --- grants ---------------------------------------------------------------------------------------------------------- */
 
 void sim_granted_note(struct sim_granted *granted, int64_t token, int64_t serial, bool shared)
@@ -193,7 +144,6 @@ static void check_grant(struct sim *s, struct sim_attempt *attempt, int seat, in
     if (!right || s->nodes[node].owner != s->clients[attempt->client].handle.session) {
         sim_fail_of(attempt, "token", "token %llx is not its node's", (unsigned long long)token);
     }
-    check_fifo(s, attempt, node);
     if (s->seed >= SIM_LINES && s->seed < SIM_MARKS) {
         sim_judge_apart(s, attempt);
     }
