@@ -31,25 +31,6 @@ static bool crashed(struct sim *s, const struct sim_attempt *attempt)
     return directory >= 0 && s->nodes[directory].czxid < s->nodes[attempt->node[0]].czxid;
 }
 
-/* The crash of one that was before. */
-static bool is_before(struct sim *s, const struct sim_attempt *it, const struct sim_attempt *attempt, int64_t token)
-{
-    return it->path == attempt->path && crashed(s, it) && s->nodes[it->node[0]].czxid < token;
-}
-
-static void sim_judge_delay(struct sim *s, const struct sim_attempt *attempt, int64_t token)
-{
-    int64_t least = attempt->plan->delay - attempt->plan->delay / 500; /* by a clock that is fast */
-    SIM_EACH_ATTEMPT (s, it) {
-        if (least > 0 && is_before(s, it, attempt, token) && sim_now(s) < s->nodes[it->node[0]].died + least) {
-            fail_by_lease(s, sim_fail_of(attempt, "delay",
-                                         "is granted %.3f ms after the end of %d.%d, which did not release, not %.3f",
-                                         (double)(sim_now(s) - s->nodes[it->node[0]].died) / 1e6, it->client,
-                                         it->thread, (double)attempt->plan->delay / 1e6));
-        }
-    }
-}
-
 /* Nobody gives up, nothing is lost, and everybody at this path leaves a mark. */
 static bool all_release(const struct sim *s, int path)
 {
@@ -72,15 +53,29 @@ void sim_judge_delayed(struct sim *s, const struct sim_attempt *attempt)
     }
 }
 
-static void sim_judge_mark(struct sim *s, const struct sim_attempt *attempt, int64_t token, bool unclean)
+/* Of one that was before. */
+static void check_crash(struct sim *s, const struct sim_attempt *attempt, struct sim_attempt *crash, bool unclean)
+{
+    int64_t least = attempt->plan->delay - attempt->plan->delay / 500; /* by a clock that is fast */
+    int64_t since = sim_now(s) - s->nodes[crash->node[0]].died;
+    if (since < least) {
+        fail_by_lease(s, sim_fail_of(attempt, "delay",
+                                     "is granted %.3f ms after the end of %d.%d, which did not release, not %.3f",
+                                     (double)since / 1e6, crash->client, crash->thread,
+                                     (double)attempt->plan->delay / 1e6));
+    }
+    if (!crash->reported && !unclean) {
+        sim_fail_of(attempt, "mark", "is granted after the crash of %d.%d, and not told", crash->client, crash->thread);
+    }
+    crash->reported = true;
+}
+
+static void check_crashes(struct sim *s, const struct sim_attempt *attempt, int64_t token, bool unclean)
 {
     SIM_EACH_ATTEMPT (s, it) {
-        if (!marks(attempt->plan) || it->reported || !is_before(s, it, attempt, token)) {
-            continue;
-        }
-        it->reported = true;
-        if (!unclean) {
-            sim_fail_of(attempt, "mark", "is granted after the crash of %d.%d, and not told", it->client, it->thread);
+        if (marks(attempt->plan) && it->path == attempt->path && crashed(s, it) &&
+            s->nodes[it->node[0]].czxid < token) {
+            check_crash(s, attempt, it, unclean);
         }
     }
     if (unclean && all_release(s, attempt->path)) {
@@ -200,10 +195,9 @@ static bool legal(const struct sim_attempt *attempt, enum zkl__outcome_kind kind
         return holding;
     case ZKL__DOWNGRADED:
         return holding && attempt->plan->downgrade && attempt->shared;
-    case ZKL__NOT_DOWNGRADED:
-        return false; /* nobody makes such a name */
-    case ZKL__REVOKED:
-        return false; /* nobody asked */
+    case ZKL__NOT_DOWNGRADED: /* nobody makes such a name */
+    case ZKL__REVOKED:        /* nobody asked */
+        return false;
     case ZKL__RELEASED:
         return attempt->state == SIM_RELEASING;
     }
@@ -251,8 +245,7 @@ void sim_judge_outcome(void *owner, const struct zkl__outcome *outcome)
         if (attempt->semaphore) {
             sim_judge_permits_granted(s, attempt, outcome->token);
         }
-        sim_judge_delay(s, attempt, outcome->token);
-        sim_judge_mark(s, attempt, outcome->token, outcome->unclean);
+        check_crashes(s, attempt, outcome->token, outcome->unclean);
     } else if (outcome->kind == ZKL__FAILED) {
         s->judge.completions++;
         if (!fits(s, attempt, outcome->code)) {
