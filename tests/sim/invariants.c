@@ -588,19 +588,13 @@ static void check_order(struct sim *s, int client, int own)
     }
 }
 
-/* What a core may delete: nodes of its own session, in order. Told when it asks, by the name. */
+/* What a core deletes, in order. Told when it asks, by the name. */
 static void check_delete(struct sim *s, int client, const struct zkl__op *op)
 {
-    if (op->kind != ZKL__OP_DELETE) {
+    if (op->kind != ZKL__OP_DELETE || s->clients[client].handle.inbox.head) {
         return;
     }
-    int path = sim_path_of(s, op->dir, op->name), node = sim_node_at(s, path, sim_committed_zxid(s));
-    if (node >= 0 && s->nodes[node].owner != s->clients[client].handle.session) {
-        sim_fail(s, "foreign", "client %d deletes %s, which is not its own", client, s->paths[path].text);
-    }
-    if (s->clients[client].handle.inbox.head) {
-        return;
-    }
+    int path = sim_path_of(s, op->dir, op->name);
     SIM_EACH_ATTEMPT (s, attempt) {
         if (was_alone(s, attempt, client) && s->nodes[attempt->node[0]].path == path) {
             check_order(s, client, attempt->node[0]);
@@ -690,48 +684,50 @@ static bool is_place_of(const struct sim *s, const struct sim_attempt *attempt, 
     return false;
 }
 
-/* shell/: what a session deleted, whatever it thought that it asked for. A stranger's hand may have put another session's node where its own
- * was: no client can tell these apart in time. */
-static void check_deleted(struct sim *s, const struct sim_txn *txn)
+/* An operator took this node: removed it, or closed its session. */
+static void note_taken(struct sim *s, int node, bool removed)
 {
-    for (int i = 0; i < txn->effect_count && txn->kind == SIM_TXN_OP && txn->session >= 0; i++) {
-        const struct sim_effect *effect = &s->effects[txn->first_effect + i];
-        const struct sim_node *node = &s->nodes[effect->node];
-        if (effect->kind == SIM_DELETED && node->owner != -1 && node->owner != txn->session && !s->faults.stranger) {
-            sim_fail(s, "foreign", "session %d deletes %s of session %d", txn->session, s->paths[node->path].text,
-                     node->owner);
-        }
+    SIM_EACH_ATTEMPT (s, attempt) {
+        bool lease = sim_semaphore_hit(s, attempt, node);
+        bool hit = is_place_of(s, attempt, node) || (lease && attempt->state == SIM_HOLDING);
+        attempt->exempt = attempt->exempt || hit || lease;
+        attempt->removed = hit && removed && !attempt->removed ? sim_now(s) : attempt->removed;
+    }
+}
+
+/* What a session deletes is its own. In shell/ a stranger's hand may have put another session's node where its own was: no client can tell
+ * these apart in time. */
+static void check_deleted(struct sim *s, int session, const struct sim_node *node)
+{
+    if (node->owner != -1 && node->owner != session && !(s->shell && s->faults.stranger)) {
+        sim_fail(s, "foreign", "session %d deletes %s of session %d", session, s->paths[node->path].text, node->owner);
     }
 }
 
 void sim_judge_commit(struct sim *s, int position)
 {
     const struct sim_txn *txn = &s->log[position];
-    if (s->shell) {
-        check_deleted(s, txn);
-    }
-    bool meddled = txn->kind == SIM_TXN_OP && txn->session == SIM_STRANGER;
-    meddled = meddled || (txn->kind == SIM_TXN_CLOSE && s->sessions[txn->session].by_operator);
+    bool is_op = txn->kind == SIM_TXN_OP;
+    bool meddled =
+        is_op ? txn->session == SIM_STRANGER : txn->kind == SIM_TXN_CLOSE && s->sessions[txn->session].by_operator;
     s->judge.unrest = txn->effect_count > 0 ? sim_now(s) : s->judge.unrest;
     for (int i = 0; i < txn->effect_count; i++) {
         const struct sim_effect *effect = &s->effects[txn->first_effect + i];
         struct sim_node *node = &s->nodes[effect->node];
-        bool deleted = effect->kind == SIM_DELETED;
-        node->born = effect->kind == SIM_CREATED ? sim_now(s) : node->born;
-        node->died = deleted ? sim_now(s) : node->died;
-        node->taken = meddled ? deleted : node->taken;
-        if (!deleted || !meddled) {
-            continue;
-        }
-        SIM_EACH_ATTEMPT (s, attempt) {
-            bool lease = sim_semaphore_hit(s, attempt, effect->node);
-            bool hit = is_place_of(s, attempt, effect->node) || (lease && attempt->state == SIM_HOLDING);
-            attempt->exempt = attempt->exempt || hit || lease;
-            attempt->removed = hit && txn->kind == SIM_TXN_OP && !attempt->removed ? sim_now(s) : attempt->removed;
+        if (effect->kind == SIM_CREATED) {
+            node->born = sim_now(s);
+        } else if (effect->kind == SIM_DELETED) {
+            node->died = sim_now(s);
+            node->taken = meddled;
+            if (meddled) {
+                note_taken(s, effect->node, is_op);
+            } else if (is_op && !s->listener) { /* whoever tests the ensemble alone deletes what it likes */
+                check_deleted(s, txn->session, node);
+            }
         }
     }
     sim_faults_on(s, SIM_ON_COMMIT, -1);
-    if (txn->kind == SIM_TXN_OP && txn->node >= 0 && s->nodes[txn->node].container && txn->effect_count > 0) {
+    if (is_op && txn->node >= 0 && s->nodes[txn->node].container && txn->effect_count > 0) {
         sim_faults_on(s, SIM_ON_MAKE, -1);
     }
 }
