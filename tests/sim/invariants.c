@@ -83,9 +83,9 @@ static int64_t heartbeats(struct sim *s, int client)
 {
     int locks = 0;
     SIM_EACH_CURRENT (s, client, each) {
-        locks += sim_attempt_exists(each) && each->state <= SIM_HOLDING
-                     ? each->semaphore ? sim_semaphore_count(each) : each->seats
-                     : 0;
+        if (each->state <= SIM_HOLDING) {
+            locks += each->semaphore ? sim_semaphore_count(each) : each->seats;
+        }
     }
     return (locks + 1) * zkl__lease_heartbeat(s->plan->timeout);
 }
@@ -334,17 +334,11 @@ void sim_fail_at(struct sim *s, int client, int thread, const char *invariant, c
     sim_say(s, "VIOLATION", "%s", s->judge.verdict);
 }
 
-bool sim_attempt_exists(const struct sim_attempt *attempt)
-{
-    return attempt->contender || attempt->joint || attempt->semaphore;
-}
-
 bool sim_attempt_is_alone(struct sim *s, const struct sim_attempt *attempt, int path)
 {
     SIM_EACH_CURRENT (s, attempt->client, other) {
         bool there = attempt->semaphore ? other->semaphore && other->path == path : sim_attempt_queues_at(other, path);
-
-        if (there && other != attempt && sim_attempt_exists(other)) {
+        if (there && other != attempt) {
             return false;
         }
     }
@@ -394,19 +388,15 @@ void sim_judge_lease(struct sim *s, int client, const struct zkl__core *core)
     if (session->by_operator) {
         return;
     }
-    int64_t end = session->decided;
-    if (end == SIM_NEVER) {
-        if (s->leader < 0) {
-            return; /* nobody can end it */
-        }
-        end = session->deadline;
+    if (session->decided == SIM_NEVER && s->leader < 0) {
+        return; /* nobody can end it */
     }
-    if (until > sim_local(s, client, end) && sim_shortened_untold(s, client)) {
-        s->faults.beyond = true;
-    }
-    if (until > sim_local(s, client, end)) {
+    int64_t end = session->decided == SIM_NEVER ? session->deadline : session->decided;
+    int64_t more = until - sim_local(s, client, end);
+    if (more > 0) {
+        s->faults.beyond = s->faults.beyond || sim_shortened_untold(s, client);
         fail_by_lease(s, sim_fail(s, "lease", "client %d believes in its session for %.3f ms more than the leader",
-                                  client, (double)(until - sim_local(s, client, end)) / 1e6));
+                                  client, (double)more / 1e6));
     }
 }
 
@@ -497,22 +487,11 @@ static void check_attempt(struct sim *s, int client, struct sim_attempt *attempt
     }
 }
 
-/* Somebody here has not been granted. tries: also if it has no patience to wait. */
-static bool is_pending(struct sim *s, int client, bool tries)
+/* Somebody here has not been granted. */
+static bool is_pending(struct sim *s, int client)
 {
     SIM_EACH_CURRENT (s, client, attempt) {
-        if (attempt->state == SIM_PENDING && (tries || !attempt->plan->try_only)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The list of a try that is granted is to be watched as well. */
-static bool may_linger(struct sim *s, int client)
-{
-    SIM_EACH_CURRENT (s, client, attempt) {
-        if (attempt->plan->linger > 0) {
+        if (attempt->state == SIM_PENDING) {
             return true;
         }
     }
@@ -520,23 +499,28 @@ static bool may_linger(struct sim *s, int client)
 }
 
 /* A holder's, of its own node. */
-static bool guards(struct sim *s, int client, const struct zkl__op *op)
+static bool guards(const struct sim_attempt *attempt, const struct zkl__op *op)
 {
     if (op->kind != ZKL__OP_GET || !op->name) {
         return false;
     }
+    bool own = sim_semaphore_has(attempt, op->name);
+    for (int seat = 0; attempt->state != SIM_PENDING && seat < attempt->seats; seat++) {
+        own = own || strcmp(sim_attempt_node(attempt, seat), op->name) == 0;
+    }
+    return own;
+}
+
+/* One waits, or guards its node; and the list of a try that is granted is to be watched if it may linger. */
+static bool may_watch(struct sim *s, int client, const struct zkl__op *op)
+{
     SIM_EACH_CURRENT (s, client, attempt) {
-        if (sim_semaphore_has(attempt, op->name)) {
+        bool waits = attempt->state == SIM_PENDING && !attempt->plan->try_only;
+        if (waits || attempt->plan->linger > 0 || guards(attempt, op)) {
             return true;
         }
-        bool granted = sim_attempt_exists(attempt) && attempt->state != SIM_PENDING;
-        for (int seat = 0; granted && seat < attempt->seats; seat++) {
-            if (strcmp(sim_attempt_node(attempt, seat), op->name) == 0) {
-                return true;
-            }
-        }
     }
-    return false;
+    return sim_lingers_at(s, client, sim_path_of(s, op->dir, NULL));
 }
 
 /* Nobody here waits, nothing is under way: then nothing is watched. Whoever lost a connection or could not send may have
@@ -545,7 +529,7 @@ static void check_watches(struct sim *s, int client)
 {
     const struct sim_client *it = &s->clients[client];
     if (it->handle.watches.count == 0 || it->handle.count > 0 || it->handle.inbox.head || it->suspended ||
-        is_refused(s) || is_pending(s, client, true)) {
+        is_refused(s) || is_pending(s, client)) {
         return;
     }
     for (int i = 0; i < it->handle.watches.count; i++) {
@@ -610,8 +594,7 @@ void sim_judge_submit(struct sim *s, int client, const struct zkl__op *op)
     if (!s->clients[client].core) {
         return; /* a test of the ensemble alone, or shell/ */
     }
-    bool lingers = op->watch && sim_lingers_at(s, client, sim_path_of(s, op->dir, NULL));
-    if (op->watch && !is_pending(s, client, false) && !guards(s, client, op) && !may_linger(s, client) && !lingers) {
+    if (op->watch && !may_watch(s, client, op)) {
         sim_fail(s, "outcome", "client %d sets a watch, and has only tries", client);
     }
     check_delete(s, client, op);
@@ -648,9 +631,6 @@ void sim_judge_step(struct sim *s, int client, bool timer)
         sim_judge_lease(s, client, core);
     }
     SIM_EACH_CURRENT (s, client, attempt) {
-        if (!sim_attempt_exists(attempt)) {
-            continue;
-        }
         check_attempt(s, client, attempt, next, timer);
         check_removed_in_time(s, attempt);
         check_max_hold(s, attempt);

@@ -77,8 +77,6 @@ void sim_fail_at(struct sim *s, int client, int thread, const char *invariant, c
         }                           \
     } while (0)
 
-/* Its core knows it still. */
-bool sim_attempt_exists(const struct sim_attempt *attempt);
 bool sim_attempt_queues_at(const struct sim_attempt *attempt, int path);
 /* No other attempt of its process is in the queue of that path, or at its semaphore: the lists it gets are this one's. */
 bool sim_attempt_is_alone(struct sim *s, const struct sim_attempt *attempt, int path);
