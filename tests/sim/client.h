@@ -90,7 +90,6 @@ struct sim_attempt {
     int64_t granted, ended;           /* true time */
     int64_t token, serial;
     int64_t number;     /* of the znode with which it waited, when it is granted; SIM_IN_LINE: it had none */
-    int64_t gone_since; /* true time at which its node was first seen to be gone by an operator's hand; 0: not */
     int64_t last_lease; /* semaphore: czxid of the last of its leases */
     int limit;          /* the highest since then and until its grant */
     int64_t room_since; /* true time at which it was first seen to wait while there is room; 0: it is not so */

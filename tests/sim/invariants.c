@@ -90,10 +90,33 @@ static int64_t heartbeats(struct sim *s, int client)
     return (locks + 1) * zkl__lease_heartbeat(s->plan->timeout);
 }
 
-static void check_removed_in_time(struct sim *s, const struct sim_attempt *attempt)
+/* Nothing but operators disturbs this plan, and no packet is slow. */
+static bool only_removals(const struct sim *s)
 {
-    if (attempt->removed && attempt->state == SIM_HOLDING &&
-        sim_is_overdue(s, attempt->client, attempt->removed, heartbeats(s, attempt->client))) {
+    bool only = s->plan->fault_count > 0 && s->plan->slow_once_in == 0;
+    for (int i = 0; i < s->plan->fault_count; i++) {
+        only = only && s->plan->faults[i].kind == SIM_DELETE_NODE;
+    }
+    return only;
+}
+
+/* A heartbeat after a removal by hand (and a step of the core, some round trips, and what a preempted follower and a late process keep
+ * of them) its holder has been told, however many others its session holds. */
+static bool is_told_soon(const struct sim *s, const struct sim_attempt *attempt)
+{
+    const struct sim_plan *plan = s->plan;
+    int64_t bound = plan->timeout / 12 + 50 * plan->delay + 2 * plan->preempt + 2 * plan->inbox_delay + 4 * plan->late;
+    return attempt->seats == 0 || attempt->plan->downgrade || plan->hides[attempt->client] == SIM_NOBODY ||
+           sim_now(s) - attempt->removed <= bound || !only_removals(s);
+}
+
+static void check_removed(struct sim *s, const struct sim_attempt *attempt)
+{
+    if (!attempt->removed || attempt->state != SIM_HOLDING) {
+        return;
+    }
+    bool overdue = sim_is_overdue(s, attempt->client, attempt->removed, heartbeats(s, attempt->client));
+    if (overdue || !is_told_soon(s, attempt)) {
         sim_fail_of(attempt, "removed", "holds, and its node was deleted %.3f ms ago",
                     (double)(sim_now(s) - attempt->removed) / 1e6);
     }
@@ -430,35 +453,6 @@ void sim_judge_before(struct sim *s, int client)
     }
 }
 
-/* Nothing but operators disturbs this plan, and no packet is slow. */
-static bool only_removals(const struct sim *s)
-{
-    bool only = s->plan->fault_count > 0 && s->plan->slow_once_in == 0;
-    for (int i = 0; i < s->plan->fault_count; i++) {
-        only = only && s->plan->faults[i].kind == SIM_DELETE_NODE;
-    }
-    return only;
-}
-
-/* A heartbeat after a removal by hand (and a step of the core, some round trips, and what a preempted follower and a late process keep
- * of them) its holder has been told, however many others its session holds. */
-static void check_removed(struct sim *s, struct sim_attempt *attempt)
-{
-    const struct sim_plan *plan = s->plan;
-    int64_t bound = plan->timeout / 12 + 50 * plan->delay + 2 * plan->preempt + 2 * plan->inbox_delay + 4 * plan->late;
-    for (int seat = 0; seat < attempt->seats; seat++) {
-        const struct sim_node *node = &s->nodes[attempt->node[seat]];
-        if (!node->taken || sim_stands(s, attempt->node[seat])) {
-            continue;
-        }
-        attempt->gone_since = attempt->gone_since ? attempt->gone_since : sim_now(s);
-        if (sim_now(s) - attempt->gone_since > bound) {
-            sim_fail_of(attempt, "told", "still holds, %.0f ms after its node was removed by hand",
-                        (double)(sim_now(s) - attempt->gone_since) / 1e6);
-        }
-    }
-}
-
 static void check_attempt(struct sim *s, int client, struct sim_attempt *attempt, int64_t next, bool timer)
 {
     int64_t now = s->clients[client].last_step;
@@ -472,9 +466,6 @@ static void check_attempt(struct sim *s, int client, struct sim_attempt *attempt
     } else if (attempt->state == SIM_HOLDING) {
         sim_judge_jeopardy(s, attempt, next);
         int64_t until = zkl__core_lease_until(s->clients[client].core);
-        if (only_removals(s) && !attempt->plan->downgrade && s->plan->hides[client] != SIM_NOBODY) {
-            check_removed(s, attempt);
-        }
         if (attempt->lapsed) {
             sim_fail_of(attempt, "final", "still holds after its lease had ended");
         }
@@ -632,7 +623,7 @@ void sim_judge_step(struct sim *s, int client, bool timer)
     }
     SIM_EACH_CURRENT (s, client, attempt) {
         check_attempt(s, client, attempt, next, timer);
-        check_removed_in_time(s, attempt);
+        check_removed(s, attempt);
         check_max_hold(s, attempt);
         sim_judge_delayed(s, attempt);
         sim_judge_room(s, attempt);

@@ -13,7 +13,7 @@
  *  final       a grant whose lease has ended never comes back
  *  told        a core that holds wakes up by the end of its lease; after that nobody believes to hold
  *  removed     a holder whose node an operator deletes is told so within a heartbeat of each lock of its session; where nothing but
- *              operators disturbs, within one heartbeat (`told`)
+ *              operators disturbs, within one heartbeat
  *  max-hold    a node is gone once its holder has held it for max_hold
  *  least       a node stands for the least time after its grant, unless its holder lost, its session ended, or an operator took it
  *  delay       nobody is granted within the delay after the end of a holder that did not release; and nobody waits for it where all do
