@@ -18,6 +18,7 @@
  * sessions one is tried. */
 #include "run.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "invariants.h"
@@ -316,10 +317,12 @@ static bool run(struct explorer *e)
 /* Less than a heartbeat: its end is one of the events. */
 #define LINGERS (100 * SIM_MS)
 
-static void plan_world(struct sim_plan *plan, int clients, int acquires, const char *words)
+static void plan_world(struct sim_plan *plan, char **scope, const char *words)
 {
+    int acquires = atoi(scope[2]);
     bool semaphores = strstr(words, "semaphores");
-    *plan = (struct sim_plan){.clients = clients,
+    *plan = (struct sim_plan){.servers = atoi(scope[0]),
+                              .clients = atoi(scope[1]),
                               .paths = 1,
                               .tick = 1000 * SIM_MS,
                               .timeout = 4000 * SIM_MS,
@@ -327,7 +330,7 @@ static void plan_world(struct sim_plan *plan, int clients, int acquires, const c
                               .walk = strstr(words, "walks") ? 4000 * SIM_MS : 0,
                               .sequence = !semaphores, /* the directory is there */
                               .folders = semaphores};
-    for (int i = 0; i < clients * acquires; i++) {
+    for (int i = 0; i < plan->clients * acquires; i++) {
         plan->acquires[plan->acquire_count++] = (struct sim_acquire){.client = i / acquires,
                                                                      .timeout = -1,
                                                                      .cancel = -1,
@@ -368,10 +371,9 @@ static bool explore_once(struct explorer *e, FILE *trace)
 
 static void report(const struct explorer *e, char **scope, bool closed)
 {
-    printf("%s servers, %s clients, %s acquires each, %s faults: %llu worlds, %llu runs, %llu steps, %d choices deep: "
-           "%s\n",
-           scope[0], scope[1], scope[2], scope[3], (unsigned long long)e->seen.count, (unsigned long long)e->runs,
-           (unsigned long long)e->steps, e->deepest,
+    printf("%s servers, %s clients, %s acquires each, %s faults: %" PRIu64 " worlds, %" PRIu64 " runs, %" PRIu64
+           " steps, %d choices deep: %s\n",
+           scope[0], scope[1], scope[2], scope[3], e->seen.count, e->runs, e->steps, e->deepest,
            e->s->judge.failed ? e->s->judge.verdict
            : closed           ? "closed, nothing violated"
                               : "not closed: no memory");
@@ -382,8 +384,7 @@ int sim_explore(struct sim *s, char **scope, const char *words)
     static struct explorer explorer;
     struct explorer *e = &explorer;
     *e = (struct explorer){.s = s, .reduces = strstr(words, "semaphores"), .faults = atoi(scope[3])};
-    plan_world(&e->plan, atoi(scope[1]), atoi(scope[2]), words);
-    e->plan.servers = atoi(scope[0]);
+    plan_world(&e->plan, scope, words);
     for (int client = 0; client < e->plan.clients; client++) {
         e->full = e->full || !sim_heap_mapped(&s->clients[client].heap);
     }

@@ -1,4 +1,5 @@
 /* invariants_grant.c - the judge of grants and of all else that an owner is told. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "core_internal.h"
@@ -99,8 +100,8 @@ static void check_token(struct sim *s, const struct sim_attempt *attempt, int pa
     int64_t last = attempt->shared ? granted->exclusive : granted->token;
     bool again = token == last && !attempt->shared && attempt->serial > granted->serial;
     if (token < last || (token == last && !again) || (token > last && attempt->serial > 1)) {
-        fail_by_lease(s, sim_fail_of(attempt, "token", "token %llx, grant %lld of it, after %llx",
-                                     (unsigned long long)token, (long long)attempt->serial, (unsigned long long)last));
+        fail_by_lease(s, sim_fail_of(attempt, "token", "token %" PRIx64 ", grant %" PRId64 " of it, after %" PRIx64,
+                                     token, attempt->serial, last));
         return;
     }
     sim_granted_note(granted, token, attempt->serial, attempt->shared);
@@ -137,7 +138,7 @@ static void check_grant(struct sim *s, struct sim_attempt *attempt, int seat, in
     attempt->session = s->nodes[node].owner;
     bool right = seat > 0 || attempt->joint || s->nodes[node].czxid == token;
     if (!right || s->nodes[node].owner != s->clients[attempt->client].handle.session) {
-        sim_fail_of(attempt, "token", "token %llx is not its node's", (unsigned long long)token);
+        sim_fail_of(attempt, "token", "token %" PRIx64 " is not its node's", token);
     }
     if (s->seed >= SIM_LINES && s->seed < SIM_MARKS) {
         sim_judge_apart(s, attempt);

@@ -10,6 +10,7 @@
  *       WORDS: explore.c
  *
  * Exit code 0: nothing was violated. 1: something was; the line says seed, verdict and how to see it again. 2: usage. */
+#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,8 +26,7 @@ static struct sim_plan plan; /* what it runs */
 static void crashed(int signal_number)
 {
     char line[80];
-    int length =
-        snprintf(line, sizeof line, "seed %llu: crash: signal %d\n", (unsigned long long)seed_now, signal_number);
+    int length = snprintf(line, sizeof line, "seed %" PRIu64 ": crash: signal %d\n", seed_now, signal_number);
     ssize_t written = write(STDOUT_FILENO, line, length);
     _exit(written < 0 ? 3 : 1);
 }
@@ -38,8 +38,8 @@ static int run_seeds(struct sim *s, uint64_t from, uint64_t count)
         seed_now = seed;
         sim_plan_roll(&plan, seed, s->shell);
         if (!sim_run(s, &plan, seed, NULL)) {
-            printf("seed %llu: %s\nsee it: --seed %llu --trace\nmake it small: tests/sim/shrink\n",
-                   (unsigned long long)seed, s->judge.verdict, (unsigned long long)seed);
+            printf("seed %" PRIu64 ": %s\nsee it: --seed %" PRIu64 " --trace\nmake it small: tests/sim/shrink\n", seed,
+                   s->judge.verdict, seed);
             return 1;
         }
         hash = (hash ^ s->hash) * 0x100000001b3u;
@@ -49,11 +49,10 @@ static int run_seeds(struct sim *s, uint64_t from, uint64_t count)
         losses += s->judge.losses;
         off_lease += s->judge.off_lease;
     }
-    printf("%llu schedules, %llu steps, %llu grants, %llu completions, %llu losses, %llu would-be violations with an "
-           "assumption of the lease broken\ntrace hash %016llx\n",
-           (unsigned long long)count, (unsigned long long)steps, (unsigned long long)grants,
-           (unsigned long long)completions, (unsigned long long)losses, (unsigned long long)off_lease,
-           (unsigned long long)hash);
+    printf("%" PRIu64 " schedules, %" PRIu64 " steps, %" PRIu64 " grants, %" PRIu64 " completions, %" PRIu64
+           " losses, %" PRIu64 " would-be violations with an assumption of the lease broken\ntrace hash %016" PRIx64
+           "\n",
+           count, steps, grants, completions, losses, off_lease, hash);
     return 0;
 }
 
@@ -84,8 +83,8 @@ static int run_one(struct sim *s, const char *what, bool trace)
 {
     bool fine = sim_run(s, &plan, seed_now, trace ? stdout : NULL);
     if (!s->story || !fine) {
-        printf("%s: %s (%llu steps, hash %016llx)\n", what, fine ? "nothing violated" : s->judge.verdict,
-               (unsigned long long)s->steps, (unsigned long long)s->hash);
+        printf("%s: %s (%" PRIu64 " steps, hash %016" PRIx64 ")\n", what, fine ? "nothing violated" : s->judge.verdict,
+               s->steps, s->hash);
     }
     return fine ? 0 : 1;
 }

@@ -18,7 +18,7 @@ static bool reachable(const struct sim *s, int server)
 
 static int64_t roll(const struct sim *s, int server, int64_t most)
 {
-    return 1 + (dice_at(s->seed, (SLOT_TICK + server), s->steps) % most);
+    return 1 + dice_at(s->seed, SLOT_TICK + server, s->steps) % most;
 }
 
 static void tick_in(struct sim *s, int server, int64_t delay)
@@ -61,7 +61,6 @@ static void look(struct sim *s, int server)
     }
     s->servers[server].master = -1;
     drop_followers(s, server); /* ObserverMaster.stop */
-
     tick_in(s, server, roll(s, server, s->tick / 4));
 }
 
@@ -108,10 +107,7 @@ static int heard_lately(const struct sim *s, int server)
 
 static int64_t ping_lateness(const struct sim *s, int server)
 {
-    if (!s->plan->ping_late) {
-        return 0;
-    }
-    uint64_t roll = dice_at(s->seed, (SLOT_TICK + server), s->steps); /* often not, often as much as can be */
+    uint64_t roll = dice_at(s->seed, SLOT_TICK + server, s->steps); /* often not, often as much as can be */
     int64_t late = (roll >> 40) % 3 == 0 ? s->plan->ping_late : (int64_t)(roll % (s->plan->ping_late + 1));
     return (roll >> 50) % 3 == 0 ? 0 : late;
 }
@@ -333,7 +329,6 @@ void sim_server_isolate(struct sim *s, int server, int64_t duration)
 {
     struct sim_server *it = &s->servers[server];
     it->isolated_until = sim_max(it->isolated_until, sim_now(s) + duration);
-
     for (int i = 0; i < s->server_count; i++) {
         if (i == server || s->leader == server || s->servers[i].master == server) {
             sim_channel_hold(s, &s->servers[i].to_leader, SLOT_TO_LEADER + i, duration);
@@ -353,9 +348,10 @@ void sim_ensemble_start(struct sim *s)
     s->leader = (int)(dice_at(s->seed, SLOT_ELECTION, 0) % s->voters);
     struct sim_server *leader = &s->servers[s->leader];
     for (int i = 0; i < s->server_count; i++) {
-        s->servers[i] = (struct sim_server){.role = SIM_FOLLOWING, .master = -1};
-        s->servers[i].phase = (dice_at(s->seed, SLOT_TICK, i) % s->tick);
-        s->servers[i].link_serial = ++s->link_serial;
+        s->servers[i] = (struct sim_server){.role = SIM_FOLLOWING,
+                                            .master = -1,
+                                            .phase = dice_at(s->seed, SLOT_TICK, i) % s->tick,
+                                            .link_serial = ++s->link_serial};
         tick_in(s, i, patience(s));
     }
     leader->role = SIM_LEADING;
@@ -366,7 +362,7 @@ void sim_ensemble_start(struct sim *s)
         }
     }
     for (int i = 0; i < s->voters && s->plan->masters; i++) {
-        sim_arm(s, SLOT_PING + i, 1 + (dice_at(s->seed, SLOT_PING, i) % (s->tick / 2)));
+        sim_arm(s, SLOT_PING + i, 1 + dice_at(s->seed, SLOT_PING, i) % (s->tick / 2));
     }
-    tick_in(s, s->leader, 1 + (dice_at(s->seed, SLOT_TICK, 99) % (s->tick / 2)));
+    tick_in(s, s->leader, 1 + dice_at(s->seed, SLOT_TICK, 99) % (s->tick / 2));
 }

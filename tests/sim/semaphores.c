@@ -2,6 +2,7 @@
  * path: it stands in PATH/locks, and holds in PATH/leases. */
 #include "core_internal.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "invariants.h"
@@ -139,7 +140,7 @@ void sim_judge_permits_granted(struct sim *s, struct sim_attempt *attempt, int64
         lowest = sim_min(lowest, its);
         attempt->last_lease = sim_max(attempt->last_lease, its);
         if (node >= 0 && (s->nodes[node].owner != attempt->session || s->nodes[node].czxid != its)) {
-            sim_fail_of(attempt, "token", "token %llx is not its lease's", (unsigned long long)its);
+            sim_fail_of(attempt, "token", "token %" PRIx64 " is not its lease's", its);
         } else if (node < 0) {
             sim_judge_missing(s, attempt, attempt->path, s->paths[path].node,
                               s->clients[attempt->client].leases_zxid[attempt->path]);
@@ -148,7 +149,7 @@ void sim_judge_permits_granted(struct sim *s, struct sim_attempt *attempt, int64
     attempt->limit = sim_semaphore_limit(s, sim_path_of(s, sim_plan_path(attempt->path), NULL), attempt->last_lease,
                                          sim_committed_zxid(s));
     if (lowest != token) {
-        sim_fail_of(attempt, "token", "token %llx is not its lowest", (unsigned long long)token);
+        sim_fail_of(attempt, "token", "token %" PRIx64 " is not its lowest", token);
     }
 }
 
