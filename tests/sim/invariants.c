@@ -148,27 +148,6 @@ static void sim_judge_jeopardy(struct sim *s, const struct sim_attempt *attempt,
     }
 }
 
-/* Without faults, on a network that answers long before a quarter of the least lease has passed, a holder keeps its lease. */
-bool sim_judge_healthy(const struct sim *s, int client)
-{
-    const struct sim_plan *plan = s->plan;
-    enum zkl__hops hops = plan->observers ? ZKL__HOPS_TWO : ZKL__HOPS_ONE;
-    int64_t least = zkl__lease_least(plan->timeout, plan->tick / 2 + plan->pause, hops);
-    return plan->fault_count == 0 && plan->slow_once_in == 0 && !plan->bounds &&
-           s->clients[client].connected_at != SIM_NEVER && 2 * sim_round_trip(s) < least / 4;
-}
-
-const struct sim_attempt *sim_first_of(const struct sim *s, const struct sim_attempt *attempt)
-{
-    SIM_EACH_ATTEMPT (s, each) {
-        if (each->client == attempt->client && each->token == attempt->token && each->serial == 1 &&
-            each->path == attempt->path) {
-            return each;
-        }
-    }
-    return NULL;
-}
-
 static bool stands_before(const char *name, int64_t number)
 {
     struct zkl__name parsed = zkl__name_parse(name);
@@ -186,74 +165,6 @@ int sim_ahead(const struct sim *s, int own, int64_t zxid, int64_t number, bool o
         }
     }
     return -1;
-}
-
-/* Then what a client was shown of a queue is not known here (lists_apart in handle.c). */
-static bool has_joints(const struct sim *s, int client)
-{
-    SIM_EACH_ACQUIRE (s->plan, it) {
-        if (it->client == client && it->joint) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Of those of its session that stand in line the first. */
-static void check_line(struct sim *s, const struct sim_attempt *attempt)
-{
-    SIM_EACH_ATTEMPT (s, each) {
-        bool before = each->client == attempt->client && each->path == attempt->path && each->contender &&
-                      each->state == SIM_PENDING && each < attempt;
-        if (before && each->contender->linger.in_line && !each->canceled &&
-            sim_local(s, each->client, sim_now(s)) < each->deadline && s->plan->fault_count == 0) {
-            sim_fail_of(attempt, "linger", "is granted, and %d.%d asked before", each->client, each->thread);
-        }
-    }
-}
-
-void sim_judge_again(struct sim *s, struct sim_attempt *attempt, int path, int node)
-{
-    const struct sim_client *client = &s->clients[attempt->client];
-    attempt->token = s->nodes[node].czxid;
-    const struct sim_attempt *first = sim_first_of(s, attempt);
-    int other = sim_ahead(s, node, client->shown_zxid[path], attempt->number, true);
-    if (!first || attempt->plan->linger == 0 || attempt->plan->kind != first->plan->kind) {
-        sim_fail_of(attempt, "linger", "is granted again what it never was");
-    } else if (sim_local(s, attempt->client, sim_now(s)) >= zkl__core_lease_until(client->core)) {
-        sim_fail_of(attempt, "linger", "is granted again, and the lease has ended");
-    } else if (client->connected_at == SIM_NEVER || first->granted < client->connected_at) {
-        sim_fail_of(attempt, "linger",
-                    "is granted again, and nothing has shown its node since the connection was lost");
-    } else if (other >= 0 && !has_joints(s, attempt->client)) {
-        sim_fail_of(attempt, "linger", "is granted again, and its session was told of %s", sim_node_name(s, other));
-    }
-    check_line(s, attempt);
-}
-
-enum { APART_MOST = 4 }; /* a few begin together; whoever is granted then has a list, and so may gather */
-
-/* Whether others wait: of its session, who could be granted on the same znode; or of another one. */
-static bool is_beside(const struct sim *s, const struct sim_attempt *attempt, bool same_session)
-{
-    SIM_EACH_ATTEMPT (s, each) {
-        if (each != attempt && each->state == SIM_PENDING && each->path == attempt->path &&
-            (each->client == attempt->client) == same_session) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Without faults and without another session, whoever waits in one session becomes a line after a few grants. */
-void sim_judge_apart(struct sim *s, const struct sim_attempt *attempt)
-{
-    int *apart = &s->judge.apart[attempt->path];
-    bool counts = attempt->serial == 1 && attempt->plan->linger > 0 && is_beside(s, attempt, true);
-    *apart = counts && !is_beside(s, attempt, false) ? *apart + 1 : 0;
-    if (*apart > APART_MOST) {
-        sim_fail_of(attempt, "line", "is the %d. in a row to be granted on a znode of its own", *apart);
-    }
 }
 
 /* --- until it goes --------------------------------------------------------------------------------------------------- */
@@ -357,22 +268,6 @@ void sim_fail_at(struct sim *s, int client, int thread, const char *invariant, c
     sim_say(s, "VIOLATION", "%s", s->judge.verdict);
 }
 
-bool sim_attempt_is_alone(struct sim *s, const struct sim_attempt *attempt, int path)
-{
-    SIM_EACH_CURRENT (s, attempt->client, other) {
-        bool there = attempt->semaphore ? other->semaphore && other->path == path : sim_attempt_queues_at(other, path);
-        if (there && other != attempt) {
-            return false;
-        }
-    }
-    return true;
-}
-
-bool sim_attempt_queues_at(const struct sim_attempt *attempt, int path)
-{
-    return path >= attempt->path && path < attempt->path + attempt->seats;
-}
-
 const char *sim_attempt_node(const struct sim_attempt *attempt, int seat)
 {
     return attempt->joint ? zkl__multi_node(attempt->joint, seat) : zkl__contender_node(attempt->contender);
@@ -425,11 +320,16 @@ void sim_judge_lease(struct sim *s, int client, const struct zkl__core *core)
 
 /* --- exclusion ------------------------------------------------------------------------------------------------------- */
 
+static bool queues_at(const struct sim_attempt *attempt, int path)
+{
+    return path >= attempt->path && path < attempt->path + attempt->seats;
+}
+
 static void check_exclusion(struct sim *s, int path)
 {
     const struct sim_attempt *first = NULL;
     SIM_EACH_CURRENT (s, -1, each) {
-        if (!sim_attempt_queues_at(each, path) || each->exempt || !sim_attempt_holds(s, each)) {
+        if (!queues_at(each, path) || each->exempt || !sim_attempt_holds(s, each)) {
             continue;
         }
         if (first && !(first->shared && each->shared)) {

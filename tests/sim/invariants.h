@@ -77,9 +77,6 @@ void sim_fail_at(struct sim *s, int client, int thread, const char *invariant, c
         }                           \
     } while (0)
 
-bool sim_attempt_queues_at(const struct sim_attempt *attempt, int path);
-/* No other attempt of its process is in the queue of that path, or at its semaphore: the lists it gets are this one's. */
-bool sim_attempt_is_alone(struct sim *s, const struct sim_attempt *attempt, int path);
 /* Name of its node in the queue of that seat. */
 const char *sim_attempt_node(const struct sim_attempt *attempt, int seat);
 /* What the threads of this client are at, one after the other; -1: of all clients. last: NULL, or the one before. */
@@ -92,8 +89,6 @@ int64_t sim_calm_since(const struct sim *s, int client);
 int64_t sim_round_trip(const struct sim *s);
 /* So much time has passed since then, and at least a round trip in calm. */
 bool sim_is_overdue(const struct sim *s, int client, int64_t since, int64_t duration);
-/* Nothing excuses that a holder loses. */
-bool sim_judge_healthy(const struct sim *s, int client);
 
 /* Whoever stands in the queue of that node at that zxid, before that number, of_others: and is another session's; -1: nobody. */
 int sim_ahead(const struct sim *s, int own, int64_t zxid, int64_t number, bool of_others);
@@ -101,23 +96,12 @@ int sim_ahead(const struct sim *s, int own, int64_t zxid, int64_t number, bool o
 /* Servers that grant different timeouts: the session ends before its client can know (an assumption of the lease). */
 bool sim_shortened_untold(const struct sim *s, int client);
 
-/* invariants.c: the first grant on its node; NULL: a process that crashed had it. */
-const struct sim_attempt *sim_first_of(const struct sim *s, const struct sim_attempt *attempt);
-/* Of a grant on a node that was granted before; after each step. */
-void sim_judge_again(struct sim *s, struct sim_attempt *attempt, int path, int node);
-/* At a grant, in a plan of SIM_LINES. */
-void sim_judge_apart(struct sim *s, const struct sim_attempt *attempt);
-
 /* invariants_grant.c: of one that waits. */
 void sim_judge_delayed(struct sim *s, const struct sim_attempt *attempt);
-/* The node of its grant is not there. A stranger may have deleted it meanwhile; but not before what the client was shown last, on which the
- * grant rests. was: its newest incarnation, -1: there never was one. */
-void sim_judge_missing(struct sim *s, struct sim_attempt *attempt, int path, int was, int64_t shown);
 
-/* semaphores.c: after each step; at a grant; is that its place or a lease of its; whether a stranger who removed that node hit this attempt. */
+/* semaphores.c: after each step; is that its place or a lease of its; whether a stranger who removed that node hit this attempt. */
 void sim_judge_permits(struct sim *s, int path);
 void sim_judge_room(struct sim *s, struct sim_attempt *attempt);
-void sim_judge_permits_granted(struct sim *s, struct sim_attempt *attempt, int64_t token);
 bool sim_semaphore_has(const struct sim_attempt *attempt, const char *node);
 bool sim_semaphore_hit(const struct sim *s, const struct sim_attempt *attempt, int node);
 

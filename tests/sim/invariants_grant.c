@@ -4,6 +4,7 @@
 
 #include "core_internal.h"
 #include "invariants.h"
+#include "lease.h"
 #include "name.h"
 
 static bool marks(const struct sim_acquire *plan)
@@ -84,6 +85,89 @@ static void check_crashes(struct sim *s, const struct sim_attempt *attempt, int6
     }
 }
 
+/* --- locks that linger ---------------------------------------------------------------------------------------------- */
+
+/* The first grant on its node; NULL: a process that crashed had it. */
+static const struct sim_attempt *first_of(const struct sim *s, const struct sim_attempt *attempt)
+{
+    SIM_EACH_ATTEMPT (s, each) {
+        if (each->client == attempt->client && each->token == attempt->token && each->serial == 1 &&
+            each->path == attempt->path) {
+            return each;
+        }
+    }
+    return NULL;
+}
+
+/* Then what a client was shown of a queue is not known here (lists_apart in handle.c). */
+static bool has_joints(const struct sim *s, int client)
+{
+    SIM_EACH_ACQUIRE (s->plan, it) {
+        if (it->client == client && it->joint) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of those of its session that stand in line the first. */
+static void check_line(struct sim *s, const struct sim_attempt *attempt)
+{
+    SIM_EACH_ATTEMPT (s, each) {
+        bool before = each->client == attempt->client && each->path == attempt->path && each->contender &&
+                      each->state == SIM_PENDING && each < attempt;
+        if (before && each->contender->linger.in_line && !each->canceled &&
+            sim_local(s, each->client, sim_now(s)) < each->deadline && s->plan->fault_count == 0) {
+            sim_fail_of(attempt, "linger", "is granted, and %d.%d asked before", each->client, each->thread);
+        }
+    }
+}
+
+/* Of a grant on a node that was granted before. */
+static void check_again(struct sim *s, struct sim_attempt *attempt, int path, int node)
+{
+    const struct sim_client *client = &s->clients[attempt->client];
+    attempt->token = s->nodes[node].czxid;
+    const struct sim_attempt *first = first_of(s, attempt);
+    int other = sim_ahead(s, node, client->shown_zxid[path], attempt->number, true);
+    if (!first || attempt->plan->linger == 0 || attempt->plan->kind != first->plan->kind) {
+        sim_fail_of(attempt, "linger", "is granted again what it never was");
+    } else if (sim_local(s, attempt->client, sim_now(s)) >= zkl__core_lease_until(client->core)) {
+        sim_fail_of(attempt, "linger", "is granted again, and the lease has ended");
+    } else if (client->connected_at == SIM_NEVER || first->granted < client->connected_at) {
+        sim_fail_of(attempt, "linger",
+                    "is granted again, and nothing has shown its node since the connection was lost");
+    } else if (other >= 0 && !has_joints(s, attempt->client)) {
+        sim_fail_of(attempt, "linger", "is granted again, and its session was told of %s", sim_node_name(s, other));
+    }
+    check_line(s, attempt);
+}
+
+enum { APART_MOST = 4 }; /* a few begin together; whoever is granted then has a list, and so may gather */
+
+/* Whether others wait: of its session, who could be granted on the same znode; or of another one. */
+static bool is_beside(const struct sim *s, const struct sim_attempt *attempt, bool same_session)
+{
+    SIM_EACH_ATTEMPT (s, each) {
+        if (each != attempt && each->state == SIM_PENDING && each->path == attempt->path &&
+            (each->client == attempt->client) == same_session) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Without faults and without another session, whoever waits in one session becomes a line after a few grants. */
+static void check_apart(struct sim *s, const struct sim_attempt *attempt)
+{
+    int *apart = &s->judge.apart[attempt->path];
+    bool counts = attempt->serial == 1 && attempt->plan->linger > 0 && is_beside(s, attempt, true);
+    *apart = counts && !is_beside(s, attempt, false) ? *apart + 1 : 0;
+    if (*apart > APART_MOST) {
+        sim_fail_of(attempt, "line", "is the %d. in a row to be granted on a znode of its own", *apart);
+    }
+}
+
 /* --- grants ---------------------------------------------------------------------------------------------------------- */
 
 void sim_granted_note(struct sim_granted *granted, int64_t token, int64_t serial, bool shared)
@@ -115,38 +199,78 @@ static int64_t rests_on(const struct sim *s, const struct sim_attempt *attempt, 
     return handed ? client->listed_zxid[path] : client->shown_zxid[path];
 }
 
-void sim_judge_missing(struct sim *s, struct sim_attempt *attempt, int path, int was, int64_t shown)
+/* No other attempt of its process is in the queue of that path, or at its semaphore: the lists it gets are this one's. */
+static bool is_alone(struct sim *s, const struct sim_attempt *attempt, int path)
+{
+    SIM_EACH_CURRENT (s, attempt->client, other) {
+        bool there = attempt->semaphore ? other->semaphore && other->path == path
+                                        : path >= other->path && path < other->path + other->seats;
+        if (there && other != attempt) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The node of its grant is not there. A stranger may have deleted it meanwhile; but not before what the client was shown last, on which the
+ * grant rests. was: its newest incarnation, -1: there never was one. */
+static void check_missing(struct sim *s, struct sim_attempt *attempt, int queue, int was, int64_t shown)
 {
     if (!s->faults.stranger) {
         fail_by_lease(s, sim_fail_of(attempt, "token", "is granted on a node that is not there"));
-    } else if (was >= 0 && s->nodes[was].dzxid <= shown && sim_attempt_is_alone(s, attempt, path)) {
+    } else if (was >= 0 && s->nodes[was].dzxid <= shown && is_alone(s, attempt, queue)) {
         sim_fail_of(attempt, "token", "is granted though its node had gone before what it was shown last");
     }
     attempt->exempt = true;
+}
+
+/* A node of its grant, which is its session's and has that token (-1: of a joint, whichever); -1: it is not there. */
+static int check_node(struct sim *s, struct sim_attempt *attempt, int queue, int path, int64_t shown, int64_t token)
+{
+    int node = sim_node_at(s, path, sim_committed_zxid(s));
+    attempt->session = s->clients[attempt->client].handle.session;
+    if (node < 0) {
+        check_missing(s, attempt, queue, s->paths[path].node, shown);
+    } else if (s->nodes[node].owner != attempt->session || (token >= 0 && s->nodes[node].czxid != token)) {
+        sim_fail_of(attempt, "token", "token %" PRIx64 " is not its node's", token);
+    }
+    return node;
 }
 
 static void check_grant(struct sim *s, struct sim_attempt *attempt, int seat, int64_t token)
 {
     int queue = attempt->path + seat;
     int path = sim_path_of(s, sim_plan_path(queue), sim_attempt_node(attempt, seat));
-    int node = sim_node_at(s, path, sim_committed_zxid(s));
+    int node = check_node(s, attempt, queue, path, rests_on(s, attempt, queue), attempt->joint ? -1 : token);
     if (node < 0) {
-        sim_judge_missing(s, attempt, queue, s->paths[path].node, rests_on(s, attempt, queue));
         return;
     }
     attempt->node[seat] = node;
-    attempt->session = s->nodes[node].owner;
-    bool right = seat > 0 || attempt->joint || s->nodes[node].czxid == token;
-    if (!right || s->nodes[node].owner != s->clients[attempt->client].handle.session) {
-        sim_fail_of(attempt, "token", "token %" PRIx64 " is not its node's", token);
-    }
     if (s->seed >= SIM_LINES && s->seed < SIM_MARKS) {
-        sim_judge_apart(s, attempt);
+        check_apart(s, attempt);
     }
     if (attempt->serial > 1) {
-        sim_judge_again(s, attempt, queue, node);
+        check_again(s, attempt, queue, node);
     }
     check_token(s, attempt, queue, s->nodes[node].czxid);
+}
+
+/* Each permit is a node of its own; the token is the lowest of theirs. */
+static void check_permits(struct sim *s, struct sim_attempt *attempt, int64_t token)
+{
+    int64_t lowest = INT64_MAX, its, shown = s->clients[attempt->client].leases_zxid[attempt->path];
+    for (int i = 0; i < sim_semaphore_count(attempt); i++) {
+        const char *name = zkl__semaphore_permit(attempt->semaphore, i, &its);
+        int path = sim_path_of(s, sim_semaphore_folder(attempt->path, true), name);
+        check_node(s, attempt, attempt->path, path, shown, its);
+        lowest = sim_min(lowest, its);
+        attempt->last_lease = sim_max(attempt->last_lease, its);
+    }
+    attempt->limit = sim_semaphore_limit(s, sim_path_of(s, sim_plan_path(attempt->path), NULL), attempt->last_lease,
+                                         sim_committed_zxid(s));
+    if (lowest != token) {
+        sim_fail_of(attempt, "token", "token %" PRIx64 " is not its lowest", token);
+    }
 }
 
 /* --- outcomes -------------------------------------------------------------------------------------------------------- */
@@ -205,12 +329,22 @@ static bool legal(const struct sim_attempt *attempt, enum zkl__outcome_kind kind
     return false;
 }
 
+/* Without faults, on a network that answers long before a quarter of the least lease has passed, a holder keeps its lease. */
+static bool is_healthy(const struct sim *s, int client)
+{
+    const struct sim_plan *plan = s->plan;
+    enum zkl__hops hops = plan->observers ? ZKL__HOPS_TWO : ZKL__HOPS_ONE;
+    int64_t least = zkl__lease_least(plan->timeout, plan->tick / 2 + plan->pause, hops);
+    return plan->fault_count == 0 && plan->slow_once_in == 0 && !plan->bounds &&
+           s->clients[client].connected_at != SIM_NEVER && 2 * sim_round_trip(s) < least / 4;
+}
+
 static void check_loss(struct sim *s, struct sim_attempt *attempt)
 {
     int64_t limit = attempt->plan->max_hold;
     /* By a clock that is fast; a limit of less than 500 ns may end a whole ns earlier. */
     bool overran = limit > 0 && sim_now(s) - attempt->granted >= limit - limit / 500 - 1;
-    if (!overran && !attempt->exempt && sim_judge_healthy(s, attempt->client)) {
+    if (!overran && !attempt->exempt && is_healthy(s, attempt->client)) {
         sim_fail_of(attempt, "healthy", "has lost, and nothing was wrong");
     }
 }
@@ -244,7 +378,7 @@ void sim_judge_outcome(void *owner, const struct zkl__outcome *outcome)
             check_grant(s, attempt, seat, outcome->token);
         }
         if (attempt->semaphore) {
-            sim_judge_permits_granted(s, attempt, outcome->token);
+            check_permits(s, attempt, outcome->token);
         }
         check_crashes(s, attempt, outcome->token, outcome->unclean);
     } else if (outcome->kind == ZKL__FAILED) {

@@ -2,7 +2,6 @@
  * path: it stands in PATH/locks, and holds in PATH/leases. */
 #include "core_internal.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "invariants.h"
@@ -125,31 +124,6 @@ void sim_judge_room(struct sim *s, struct sim_attempt *attempt)
         attempt->room_since = sim_now(s);
     } else if (sim_is_overdue(s, attempt->client, attempt->room_since, 0) && !sim_struck(s, SIM_DENY)) {
         sim_fail_of(attempt, "room", "waits for permits of %s, and there are enough", sim_plan_path(attempt->path));
-    }
-}
-
-/* Each permit is a node of its own, which is there; the token is the lowest of theirs. */
-void sim_judge_permits_granted(struct sim *s, struct sim_attempt *attempt, int64_t token)
-{
-    int64_t lowest = INT64_MAX, its;
-    attempt->session = s->clients[attempt->client].handle.session;
-    for (int i = 0; i < sim_semaphore_count(attempt); i++) {
-        const char *name = zkl__semaphore_permit(attempt->semaphore, i, &its);
-        int path = sim_path_of(s, sim_semaphore_folder(attempt->path, true), name);
-        int node = sim_node_at(s, path, sim_committed_zxid(s));
-        lowest = sim_min(lowest, its);
-        attempt->last_lease = sim_max(attempt->last_lease, its);
-        if (node >= 0 && (s->nodes[node].owner != attempt->session || s->nodes[node].czxid != its)) {
-            sim_fail_of(attempt, "token", "token %" PRIx64 " is not its lease's", its);
-        } else if (node < 0) {
-            sim_judge_missing(s, attempt, attempt->path, s->paths[path].node,
-                              s->clients[attempt->client].leases_zxid[attempt->path]);
-        }
-    }
-    attempt->limit = sim_semaphore_limit(s, sim_path_of(s, sim_plan_path(attempt->path), NULL), attempt->last_lease,
-                                         sim_committed_zxid(s));
-    if (lowest != token) {
-        sim_fail_of(attempt, "token", "token %" PRIx64 " is not its lowest", token);
     }
 }
 
