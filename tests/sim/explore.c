@@ -200,20 +200,15 @@ static int node_of(const struct sim *s, int session)
 static bool tells(const struct explorer *e, const struct sim_handle *handle, int kind)
 {
     const struct sim *s = e->s;
-    bool strikes = e->faults_left > 0 && handle->state == SIM_HANDLE_CONNECTED;
     const struct sim_session *session = handle->session < 0 ? NULL : &s->sessions[handle->session];
-    switch (kind) {
-    case EXPIRE: /* no fault of its own */
+    if (kind == EXPIRE) { /* no fault of its own */
         return session && session->taken && !session->closing;
-    case SILENCE:
-        return strikes && e->plan.walk > 0;
-    case CUT_AND_LOSE:
-        return strikes && e->plan.walk == 0 && s->conns[handle->conn].to_server.count > 0;
-    case DELETE:
-        return strikes && e->plan.walk == 0 && node_of(s, handle->session) >= 0;
-    default:
-        return strikes && e->plan.walk == 0;
     }
+    if (e->faults_left == 0 || handle->state != SIM_HANDLE_CONNECTED || (kind == SILENCE) != (e->plan.walk > 0)) {
+        return false;
+    }
+    return kind == CUT_AND_LOSE ? s->conns[handle->conn].to_server.count > 0
+                                : kind != DELETE || node_of(s, handle->session) >= 0;
 }
 
 static int add_faults(const struct explorer *e, int *options, int count)
@@ -314,9 +309,6 @@ static bool run(struct explorer *e)
     return s->judge.failed || visit(e);
 }
 
-/* Less than a heartbeat: its end is one of the events. */
-#define LINGERS (100 * SIM_MS)
-
 static void plan_world(struct sim_plan *plan, char **scope, const char *words)
 {
     int acquires = atoi(scope[2]);
@@ -331,12 +323,13 @@ static void plan_world(struct sim_plan *plan, char **scope, const char *words)
                               .sequence = !semaphores, /* the directory is there */
                               .folders = semaphores};
     for (int i = 0; i < plan->clients * acquires; i++) {
-        plan->acquires[plan->acquire_count++] = (struct sim_acquire){.client = i / acquires,
-                                                                     .timeout = -1,
-                                                                     .cancel = -1,
-                                                                     .linger = strstr(words, "lingers") ? LINGERS : 0,
-                                                                     .recipe = semaphores ? SIM_SEMAPHORE : SIM_BY_SEED,
-                                                                     .permits = 1};
+        plan->acquires[plan->acquire_count++] =
+            (struct sim_acquire){.client = i / acquires,
+                                 .timeout = -1,
+                                 .cancel = -1,
+                                 .linger = strstr(words, "lingers") ? 100 * SIM_MS /* less than a heartbeat */ : 0,
+                                 .recipe = semaphores ? SIM_SEMAPHORE : SIM_BY_SEED,
+                                 .permits = 1};
     }
 }
 

@@ -38,11 +38,12 @@ void sim_judge_disturbed(struct sim *s, int64_t duration)
 
 void sim_judge_connection(struct sim *s, int client, enum zkl__event_kind kind)
 {
+    struct sim_client *it = &s->clients[client];
     if (kind == ZKL__EV_CONNECTED) {
-        s->clients[client].connected_at = sim_now(s);
+        it->connected_at = sim_now(s);
     } else if (kind == ZKL__EV_SUSPENDED || kind == ZKL__EV_EXPIRED) {
-        s->clients[client].connected_at = SIM_NEVER;
-        s->clients[client].expired_at = kind == ZKL__EV_EXPIRED ? sim_now(s) : s->clients[client].expired_at;
+        it->connected_at = SIM_NEVER;
+        it->expired_at = kind == ZKL__EV_EXPIRED ? sim_now(s) : it->expired_at;
     }
 }
 
@@ -125,8 +126,8 @@ static void check_removed(struct sim *s, const struct sim_attempt *attempt)
 static void check_max_hold(struct sim *s, const struct sim_attempt *attempt)
 {
     int64_t limit = attempt->plan->max_hold + attempt->plan->max_hold / 500; /* by a clock that is slow */
-    bool over = limit > 0 && !attempt->joint && attempt->granted > 0 &&
-                (attempt->state == SIM_HOLDING || attempt->state == SIM_LOST) && sim_stands(s, attempt->node[0]);
+    bool over = limit > 0 && !attempt->joint && (attempt->state == SIM_HOLDING || attempt->state == SIM_LOST) &&
+                sim_stands(s, attempt->node[0]);
     if (over && sim_is_overdue(s, attempt->client, attempt->granted + limit, 0) && !sim_is_hindered(s)) {
         sim_fail_of(attempt, "max-hold", "has held for longer than max_hold, and its node stands");
     }
@@ -148,19 +149,14 @@ static void sim_judge_jeopardy(struct sim *s, const struct sim_attempt *attempt,
     }
 }
 
-static bool stands_before(const char *name, int64_t number)
-{
-    struct zkl__name parsed = zkl__name_parse(name);
-    return parsed.kind != ZKL_KIND_FOREIGN &&
-           (number == SIM_IN_LINE || zkl__sequence_diff(parsed.sequence, (int32_t)number) < 0);
-}
-
 int sim_ahead(const struct sim *s, int own, int64_t zxid, int64_t number, bool of_others)
 {
     int dir = sim_dir_of(s, own);
     SIM_EACH_CHILD (s, node, dir, zxid) {
+        struct zkl__name name = zkl__name_parse(sim_node_name(s, node));
+        bool before = number == SIM_IN_LINE || zkl__sequence_diff(name.sequence, (int32_t)number) < 0;
         bool counts = !of_others || s->nodes[node].owner != s->nodes[own].owner;
-        if (counts && stands_before(sim_node_name(s, node), number)) {
+        if (counts && before && name.kind != ZKL_KIND_FOREIGN) {
             return node;
         }
     }
@@ -255,17 +251,16 @@ void sim_fail_at(struct sim *s, int client, int thread, const char *invariant, c
     if (s->judge.failed || (s->without && strcmp(s->without, invariant) == 0)) {
         return; /* the first one is the one to look at */
     }
-    char who[24] = "", what[200];
+    char *verdict = s->judge.verdict;
+    size_t room = sizeof s->judge.verdict;
+    int length = client < 0 ? snprintf(verdict, room, "%s: ", invariant)
+                            : snprintf(verdict, room, "%s: %d.%d ", invariant, client, thread);
     va_list args;
     va_start(args, format);
-    vsnprintf(what, sizeof what, format, args);
+    vsnprintf(verdict + length, room - length, format, args);
     va_end(args);
-    if (client >= 0) {
-        snprintf(who, sizeof who, "%d.%d ", client, thread);
-    }
     s->judge.failed = true;
-    snprintf(s->judge.verdict, sizeof s->judge.verdict, "%s: %s%s", invariant, who, what);
-    sim_say(s, "VIOLATION", "%s", s->judge.verdict);
+    sim_say(s, "VIOLATION", "%s", verdict);
 }
 
 const char *sim_attempt_node(const struct sim_attempt *attempt, int seat)
@@ -275,9 +270,9 @@ const char *sim_attempt_node(const struct sim_attempt *attempt, int seat)
 
 struct sim_attempt *sim_next_current(struct sim *s, int client, const struct sim_attempt *last)
 {
-    int from = (client < 0 ? 0 : client) * SIM_THREADS,
-        to = client < 0 ? s->client_count * SIM_THREADS : from + SIM_THREADS;
-    for (int at = last ? last->client * SIM_THREADS + last->thread + 1 : from; at < to; at++) {
+    int at = last ? last->client * SIM_THREADS + last->thread + 1 : client < 0 ? 0 : client * SIM_THREADS;
+    int end = (client < 0 ? s->client_count : client + 1) * SIM_THREADS;
+    for (; at < end; at++) {
         struct sim_attempt *attempt = s->clients[at / SIM_THREADS].threads[at % SIM_THREADS].attempt;
         if (attempt) {
             return attempt;
@@ -445,8 +440,8 @@ static bool delete_is_sent(const struct sim *s, int client, int path)
 
 static bool was_alone(const struct sim *s, const struct sim_attempt *attempt, int client)
 {
-    return attempt->client == client && attempt->granted && !attempt->shared && !attempt->joint && !attempt->exempt &&
-           attempt->seats == 1 && attempt->node[0] >= 0 && attempt->session == s->clients[client].handle.session;
+    return attempt->client == client && attempt->granted && !attempt->shared && !attempt->exempt &&
+           attempt->seats == 1 && attempt->session == s->clients[client].handle.session;
 }
 
 /* Whom one of the same session handed over to may be through before the other's node is gone; but its own goes after that. */
@@ -607,9 +602,8 @@ void sim_judge_commit(struct sim *s, int position)
 
 void sim_judge_freed(struct sim *s, int client)
 {
-    long live = s->clients[client].heap.live;
-    if (live != 0 && !s->shell) {
-        sim_fail(s, "memory", "client %d leaves %ld blocks behind", client, live);
+    if (s->clients[client].heap.live != 0 && !s->shell) {
+        sim_fail(s, "memory", "client %d leaves %ld blocks behind", client, s->clients[client].heap.live);
     }
 }
 

@@ -25,7 +25,7 @@ static bool was_never_first(struct sim *s, const struct sim_attempt *attempt)
  * is known. */
 static bool crashed(struct sim *s, const struct sim_attempt *attempt)
 {
-    if (!marks(attempt->plan) || attempt->granted == 0 || attempt->node[0] < 0 || (attempt->let_go && !attempt->lost) ||
+    if (!marks(attempt->plan) || attempt->node[0] < 0 || (attempt->let_go && !attempt->lost) ||
         sim_stands(s, attempt->node[0]) || was_never_first(s, attempt)) {
         return false;
     }

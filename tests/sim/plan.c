@@ -425,7 +425,6 @@ static void roll_resizes(struct sim_plan *plan, uint64_t seed, int path)
         *it = (struct sim_fault){.trigger = roll_trigger(&dice), .kind = SIM_RESIZE, .target = path};
         it->when = it->trigger == SIM_AT ? roll_time(plan, &dice) : roll_count(&dice, it->trigger);
         it->value = dice_between(&dice, 1, SIM_RESIZED_MOST);
-        plan->heal = plan->timeout * 4;
     }
 }
 
@@ -483,8 +482,8 @@ void sim_plan_roll(struct sim_plan *plan, uint64_t seed, bool shell)
     plan->skew = dice_mix(seed + 0x5e3) % 4 == 0 ? 3 * SIM_SECOND : 0;
     roll_range(plan, seed);
     plan->async = dice_mix(seed + 0xdc7) % 2 == 0; /* of no seed that a mutant names */
-    plan->heal = plan->fault_count ? plan->timeout * 4 : 0;
     if (!shell) {
         roll_semaphores(plan, seed);
     }
+    plan->heal = plan->fault_count ? plan->timeout * 4 : 0;
 }

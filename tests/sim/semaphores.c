@@ -129,9 +129,12 @@ void sim_judge_room(struct sim *s, struct sim_attempt *attempt)
 
 bool sim_semaphore_has(const struct sim_attempt *attempt, const char *node)
 {
+    if (!attempt->semaphore) {
+        return false;
+    }
     int64_t token;
-    bool has = attempt->semaphore && strcmp(zkl__semaphore_queue_node(attempt->semaphore), node) == 0;
-    for (int i = 0; attempt->semaphore && !has && i < sim_semaphore_count(attempt); i++) {
+    bool has = strcmp(zkl__semaphore_queue_node(attempt->semaphore), node) == 0;
+    for (int i = 0; !has && i < sim_semaphore_count(attempt); i++) {
         const char *name = zkl__semaphore_permit(attempt->semaphore, i, &token);
         has = name && strcmp(name, node) == 0;
     }
