@@ -378,28 +378,6 @@ static uint64_t part_hash(const struct sim *s, const struct sim_part *part)
                 bytes_hash(part->data, part->size));
 }
 
-static uint64_t message_hash(const struct sim *s, int client, const struct sim_message *m)
-{
-    client = client < 0 && m->conn >= 0 ? s->conns[m->conn].client : client;
-    uint64_t hash = HASH(m->kind, m->rc, m->session, m->event, m->watch, m->answered, m->due, m->position - base,
-                         m->touches.all, conn_hash(s, m->conn, m->conn_serial), path_hash(s, m->path),
-                         node_hash(s, m->node), part_hash(s, &m->part));
-    hash = client < 0 ? hash : HASH(hash, id_hash(s, client, m->id), seen(s, client, m->zxid));
-    for (int i = 0; m->parts >= 0 && i < m->part_count; i++) {
-        hash = blend(hash, part_hash(s, &s->parts[m->parts + i]));
-    }
-    return hash;
-}
-
-static uint64_t channel_hash(const struct sim *s, int client, const struct sim_channel *channel)
-{
-    uint64_t hash = 0;
-    for (const struct sim_message *m = channel->head; m; m = m->next) {
-        hash = blend(hash, message_hash(s, client, m));
-    }
-    return hash;
-}
-
 /* What a stat says that a core reads, but for zxids. */
 static uint64_t stat_hash(const struct sim *s, int node, int64_t zxid)
 {
@@ -434,12 +412,25 @@ static uint64_t content_hash(const struct sim *s, const struct sim_message *m)
     return hash;
 }
 
-static uint64_t replies_hash(const struct sim *s, const struct sim_handle *handle)
+static uint64_t message_hash(const struct sim *s, int client, const struct sim_message *m)
+{
+    client = client < 0 && m->conn >= 0 ? s->conns[m->conn].client : client;
+    uint64_t hash = HASH(m->kind, m->rc, m->session, m->event, m->watch, m->answered, m->due, m->position - base,
+                         m->touches.all, conn_hash(s, m->conn, m->conn_serial), path_hash(s, m->path),
+                         node_hash(s, m->node), part_hash(s, &m->part));
+    hash = client < 0 ? hash : HASH(hash, id_hash(s, client, m->id), seen(s, client, m->zxid));
+    hash = m->kind == SIM_MSG_REPLY ? HASH(hash, content_hash(s, m)) : hash;
+    for (int i = 0; m->parts >= 0 && i < m->part_count; i++) {
+        hash = blend(hash, part_hash(s, &s->parts[m->parts + i]));
+    }
+    return hash;
+}
+
+static uint64_t channel_hash(const struct sim *s, int client, const struct sim_channel *channel)
 {
     uint64_t hash = 0;
-    const struct sim_message *m = handle->conn < 0 ? NULL : s->conns[handle->conn].to_client.head;
-    for (; m; m = m->next) {
-        hash = m->kind == SIM_MSG_REPLY ? blend(hash, content_hash(s, m)) : hash;
+    for (const struct sim_message *m = channel->head; m; m = m->next) {
+        hash = blend(hash, message_hash(s, client, m));
     }
     return hash;
 }
@@ -518,9 +509,9 @@ static uint64_t one_conn_hash(const struct sim *s, int index)
 static uint64_t handle_hash(const struct sim *s, int client)
 {
     const struct sim_handle *it = &s->clients[client].handle;
-    uint64_t hash = HASH(
-        it->state, it->server, it->conn < 0 ? NOTHING : conn_hash(s, it->conn, s->conns[it->conn].serial), it->session,
-        seen(s, client, it->last_zxid), it->last_received, it->last_sent, it->began, replies_hash(s, it));
+    uint64_t hash =
+        HASH(it->state, it->server, it->conn < 0 ? NOTHING : conn_hash(s, it->conn, s->conns[it->conn].serial),
+             it->session, seen(s, client, it->last_zxid), it->last_received, it->last_sent, it->began);
     for (int i = 0; i < it->watches.count; i++) {
         hash = HASH(hash, path_hash(s, it->watches.all[i].path), it->watches.all[i].bits);
     }
