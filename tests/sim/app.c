@@ -182,18 +182,10 @@ static void start(struct sim *s, int client, int thread)
 
 /* --- ending ---------------------------------------------------------------------------------------------------------- */
 
-static void note_end(struct sim *s, struct sim_attempt *attempt, enum sim_attempt_state state)
-{
-    if (attempt->state == SIM_HOLDING) {
-        attempt->let_go = true;
-        sim_judge_left(s, attempt);
-    }
-    attempt->state = state;
-}
-
 static void let_go(struct sim *s, struct sim_attempt *attempt)
 {
-    note_end(s, attempt, SIM_LEFT);
+    attempt->let_go = attempt->state == SIM_HOLDING;
+    attempt->state = SIM_LEFT;
     sim_say(s, "app", "%d.%d lets go", attempt->client, attempt->thread);
     tell_core(s, attempt, (struct zkl__event){.kind = ZKL__EV_LET_GO});
     end(attempt, SIM_LEFT);
@@ -209,7 +201,8 @@ static void cancel(struct sim *s, struct sim_attempt *attempt)
 
 static void release(struct sim *s, struct sim_attempt *attempt)
 {
-    note_end(s, attempt, SIM_RELEASING);
+    attempt->let_go = attempt->state == SIM_HOLDING;
+    attempt->state = SIM_RELEASING;
     sim_say(s, "app", "%d.%d releases", attempt->client, attempt->thread);
     if (attempt->plan->eager) {
         go_on(s, attempt->client, attempt->thread);
@@ -266,10 +259,7 @@ void sim_thread_due(struct sim *s, int number)
 void sim_app_crashed(struct sim *s, int client)
 {
     SIM_EACH_ATTEMPT (s, attempt) {
-        if (attempt->client == client && attempt->state != SIM_OVER) {
-            if (attempt->state == SIM_HOLDING) {
-                sim_judge_left(s, attempt);
-            }
+        if (attempt->client == client) {
             end(attempt, SIM_OVER);
         }
     }

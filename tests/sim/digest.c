@@ -575,7 +575,7 @@ static uint64_t client_hash(const struct sim *s, int client)
                          core_hash(s, client));
     for (int thread = 0; thread < SIM_THREADS; thread++) {
         const struct sim_attempt *attempt = it->threads[thread].attempt;
-        hash = HASH(hash, it->threads[thread].next, attempt ? attempt_hash(s, attempt) : NOTHING);
+        hash = HASH(hash, it->threads[thread].next, attempt != NULL);
     }
     SIM_EACH_ATTEMPT (s, attempt) { /* a thread may have gone on */
         hash = attempt->client == client ? blend(hash, attempt_hash(s, attempt)) : hash;
@@ -587,8 +587,7 @@ static uint64_t judge_hash(const struct sim *s)
 {
     uint64_t hash = HASH(s->faults.stranger, s->faults.struck != 0);
     for (int path = 0; path < s->plan->paths; path++) {
-        hash =
-            HASH(hash, rank(s->judge.granted[path].token), rank(s->judge.granted[path].exclusive), s->judge.held[path]);
+        hash = HASH(hash, rank(s->judge.granted[path].token), rank(s->judge.granted[path].exclusive));
     }
     return hash;
 }

@@ -283,7 +283,8 @@ struct sim_attempt *sim_next_current(struct sim *s, int client, const struct sim
 
 /* --- lease ----------------------------------------------------------------------------------------------------------- */
 
-bool sim_shortened_untold(const struct sim *s, int client)
+/* Servers that grant different timeouts: the session ends before its client can know (an assumption of the lease). */
+static bool is_shortened_untold(const struct sim *s, int client)
 {
     const struct sim_handle *handle = &s->clients[client].handle;
     return handle->session >= 0 && s->sessions[handle->session].shortest < handle->shortest_told;
@@ -307,7 +308,7 @@ void sim_judge_lease(struct sim *s, int client, const struct zkl__core *core)
     int64_t end = session->decided == SIM_NEVER ? session->deadline : session->decided;
     int64_t more = until - sim_local(s, client, end);
     if (more > 0) {
-        s->faults.beyond = s->faults.beyond || sim_shortened_untold(s, client);
+        s->faults.beyond = s->faults.beyond || is_shortened_untold(s, client);
         fail_by_lease(s, sim_fail(s, "lease", "client %d believes in its session for %.3f ms more than the leader",
                                   client, (double)more / 1e6));
     }
@@ -320,20 +321,34 @@ static bool queues_at(const struct sim_attempt *attempt, int path)
     return path >= attempt->path && path < attempt->path + attempt->seats;
 }
 
+/* By the holders' own clocks. There are never more permits than the highest limit since the last of them made its leases. */
 static void check_exclusion(struct sim *s, int path)
 {
-    const struct sim_attempt *first = NULL;
+    const struct sim_attempt *first = NULL, *last = NULL;
+    int permits = 0;
+    bool shortened = false;
     SIM_EACH_CURRENT (s, -1, each) {
-        if (!queues_at(each, path) || each->exempt || !sim_attempt_holds(s, each)) {
+        bool here = each->semaphore ? each->path == path : queues_at(each, path);
+        if (!here || each->exempt || !sim_attempt_holds(s, each)) {
+            continue;
+        }
+        shortened = shortened || is_shortened_untold(s, each->client);
+        if (each->semaphore) {
+            permits += sim_semaphore_count(each);
+            last = !last || each->last_lease > last->last_lease ? each : last;
             continue;
         }
         if (first && !(first->shared && each->shared)) {
-            s->faults.beyond =
-                s->faults.beyond || sim_shortened_untold(s, first->client) || sim_shortened_untold(s, each->client);
+            s->faults.beyond = s->faults.beyond || shortened;
             fail_by_lease(s, sim_fail(s, "exclusion", "%d.%d and %d.%d hold %s", first->client, first->thread,
                                       each->client, each->thread, sim_plan_path(path)));
         }
         first = !first || !each->shared ? each : first; /* one that is alone meets all others */
+    }
+    if (last && permits > last->limit) {
+        s->faults.beyond = s->faults.beyond || shortened;
+        fail_by_lease(
+            s, sim_fail(s, "exclusion", "%d permits of %d are held of %s", permits, last->limit, sim_plan_path(path)));
     }
 }
 
@@ -529,10 +544,7 @@ void sim_judge_step(struct sim *s, int client, bool timer)
         sim_fail(s, "statistics", "the sums of client %d do not agree", client);
     }
     for (int path = 0; path < s->plan->paths; path++) {
-        if (s->judge.held[path] > 1) {
-            check_exclusion(s, path);
-        }
-        sim_judge_permits(s, path);
+        check_exclusion(s, path);
     }
 }
 

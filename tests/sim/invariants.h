@@ -52,8 +52,6 @@ void sim_judge_outcome(void *attempt, const struct zkl__outcome *outcome);
 void sim_judge_disturbed(struct sim *s, int64_t duration);
 /* What this client's core is told. */
 void sim_judge_connection(struct sim *s, int client, enum zkl__event_kind kind);
-/* It holds no more, by its own will or by its process's end. */
-void sim_judge_left(struct sim *s, struct sim_attempt *attempt);
 void sim_judge_freed(struct sim *s, int client);
 void sim_judge_end(struct sim *s, bool in_time);
 void sim_app_outcome(struct sim_attempt *attempt, const struct zkl__outcome *outcome);
@@ -93,14 +91,10 @@ bool sim_is_overdue(const struct sim *s, int client, int64_t since, int64_t dura
 /* Whoever stands in the queue of that node at that zxid, before that number, of_others: and is another session's; -1: nobody. */
 int sim_ahead(const struct sim *s, int own, int64_t zxid, int64_t number, bool of_others);
 
-/* Servers that grant different timeouts: the session ends before its client can know (an assumption of the lease). */
-bool sim_shortened_untold(const struct sim *s, int client);
-
 /* invariants_grant.c: of one that waits. */
 void sim_judge_delayed(struct sim *s, const struct sim_attempt *attempt);
 
 /* semaphores.c: after each step; is that its place or a lease of its; whether a stranger who removed that node hit this attempt. */
-void sim_judge_permits(struct sim *s, int path);
 void sim_judge_room(struct sim *s, struct sim_attempt *attempt);
 bool sim_semaphore_has(const struct sim_attempt *attempt, const char *node);
 bool sim_semaphore_hit(const struct sim *s, const struct sim_attempt *attempt, int node);

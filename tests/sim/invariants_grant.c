@@ -374,7 +374,6 @@ void sim_judge_outcome(void *owner, const struct zkl__outcome *outcome)
             attempt->contender = outcome->contender;
         }
         for (int seat = 0; seat < attempt->seats; seat++) {
-            s->judge.held[attempt->path + seat]++;
             check_grant(s, attempt, seat, outcome->token);
         }
         if (attempt->semaphore) {
@@ -390,19 +389,9 @@ void sim_judge_outcome(void *owner, const struct zkl__outcome *outcome)
     } else if (outcome->kind == ZKL__LOSS) {
         s->judge.losses++;
         check_loss(s, attempt);
-        if (!attempt->asking) {
-            sim_judge_left(s, attempt);
-        }
     }
     sim_app_outcome(attempt, outcome);
     if (outcome->kind == ZKL__GRANTED) {
         sim_faults_on(s, SIM_ON_GRANT, attempt->client);
-    }
-}
-
-void sim_judge_left(struct sim *s, struct sim_attempt *attempt)
-{
-    for (int seat = 0; seat < attempt->seats; seat++) {
-        s->judge.held[attempt->path + seat]--;
     }
 }

@@ -204,7 +204,6 @@ struct sim_judge {
     bool failed;
     struct sim_granted granted[4]; /* by path */
     int apart[4];                  /* grants on znodes of their own in a row, beside others of the session */
-    int held[4];                   /* attempts that hold, by path */
     int grants, completions, losses;
     int64_t disturbed; /* true time: until then something may delay whatever is sent */
     int64_t unrest;    /* shell/: when something last changed, or was about to, or somebody was not connected */

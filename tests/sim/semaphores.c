@@ -83,27 +83,6 @@ int sim_semaphore_limit(const struct sim *s, int path, int64_t from, int64_t to)
     return most;
 }
 
-/* Never more, by the holders' own clocks, than the highest limit since the last of them made its leases. */
-void sim_judge_permits(struct sim *s, int path)
-{
-    const struct sim_attempt *last = NULL;
-    int held = 0;
-    SIM_EACH_CURRENT (s, -1, each) {
-        bool counts = each->semaphore && each->path == path && !each->exempt;
-        if (counts && sim_attempt_holds(s, each)) {
-            held += sim_semaphore_count(each);
-            last = !last || each->last_lease > last->last_lease ? each : last;
-        }
-    }
-    if (last && held > last->limit) {
-        for (int client = 0; client < s->client_count; client++) {
-            s->faults.beyond = s->faults.beyond || sim_shortened_untold(s, client);
-        }
-        fail_by_lease(
-            s, sim_fail(s, "exclusion", "%d permits of %d are held of %s", held, last->limit, sim_plan_path(path)));
-    }
-}
-
 /* It waits, and all leases that stand are no more than the limit. */
 static bool has_room(struct sim *s, const struct sim_attempt *attempt)
 {
