@@ -68,7 +68,7 @@ int64_t sim_round_trip(const struct sim *s)
 }
 
 /* So much time has passed since then, and at least a round trip in calm. */
-bool sim_is_overdue(const struct sim *s, int client, int64_t since, int64_t duration)
+static bool is_overdue(const struct sim *s, int client, int64_t since, int64_t duration)
 {
     int64_t calm = sim_calm_since(s, client);
     if (calm == SIM_NEVER) {
@@ -116,7 +116,7 @@ static void check_removed(struct sim *s, const struct sim_attempt *attempt)
     if (!attempt->removed || attempt->state != SIM_HOLDING) {
         return;
     }
-    bool overdue = sim_is_overdue(s, attempt->client, attempt->removed, heartbeats(s, attempt->client));
+    bool overdue = is_overdue(s, attempt->client, attempt->removed, heartbeats(s, attempt->client));
     if (overdue || !is_told_soon(s, attempt)) {
         sim_fail_of(attempt, "removed", "holds, and its node was deleted %.3f ms ago",
                     (double)(sim_now(s) - attempt->removed) / 1e6);
@@ -128,9 +128,64 @@ static void check_max_hold(struct sim *s, const struct sim_attempt *attempt)
     int64_t limit = attempt->plan->max_hold + attempt->plan->max_hold / 500; /* by a clock that is slow */
     bool over = limit > 0 && !attempt->joint && (attempt->state == SIM_HOLDING || attempt->state == SIM_LOST) &&
                 sim_stands(s, attempt->node[0]);
-    if (over && sim_is_overdue(s, attempt->client, attempt->granted + limit, 0) && !sim_is_hindered(s)) {
+    if (over && is_overdue(s, attempt->client, attempt->granted + limit, 0) && !sim_is_hindered(s)) {
         sim_fail_of(attempt, "max-hold", "has held for longer than max_hold, and its node stands");
     }
+}
+
+/* --- semaphores ------------------------------------------------------------------------------------------------------ */
+
+/* It waits, and all leases that stand are no more than the limit. */
+static bool has_room(struct sim *s, const struct sim_attempt *attempt)
+{
+    if (!attempt->semaphore || attempt->state != SIM_PENDING || attempt->semaphore->state != ZKL__SEMAPHORE_WAITING) {
+        return false;
+    }
+    int64_t now = sim_committed_zxid(s);
+    int leases = sim_path_of(s, sim_semaphore_folder(attempt->path, true), NULL);
+    int path = sim_path_of(s, sim_plan_path(attempt->path), NULL);
+    return sim_child_count(s, leases, now) <= sim_semaphore_limit(s, path, now, now);
+}
+
+static void check_room(struct sim *s, struct sim_attempt *attempt)
+{
+    if (!has_room(s, attempt)) {
+        attempt->room_since = 0;
+    } else if (attempt->room_since == 0) {
+        attempt->room_since = sim_now(s);
+    } else if (is_overdue(s, attempt->client, attempt->room_since, 0) && !sim_struck(s, SIM_DENY)) {
+        sim_fail_of(attempt, "room", "waits for permits of %s, and there are enough", sim_plan_path(attempt->path));
+    }
+}
+
+/* Its place, or a permit of its. */
+static bool semaphore_has(const struct sim_attempt *attempt, const char *node)
+{
+    if (!attempt->semaphore) {
+        return false;
+    }
+    int64_t token;
+    bool has = strcmp(zkl__semaphore_queue_node(attempt->semaphore), node) == 0;
+    for (int i = 0; !has && i < sim_semaphore_count(attempt); i++) {
+        const char *name = zkl__semaphore_permit(attempt->semaphore, i, &token);
+        has = name && strcmp(name, node) == 0;
+    }
+    return has;
+}
+
+/* A stranger's hand on that node touches this attempt: of whoever waits, any node that its session has there, for the core may not know
+ * its name yet. */
+static bool semaphore_hit(const struct sim *s, const struct sim_attempt *attempt, int node)
+{
+    int dir = sim_dir_of(s, node);
+    if (!attempt->semaphore || s->nodes[node].owner < 0 ||
+        strcmp(s->paths[dir].text, sim_semaphore_folder(attempt->path, true)) != 0) {
+        return false;
+    }
+    if (attempt->state == SIM_PENDING) {
+        return s->nodes[node].owner == s->clients[attempt->client].handle.session;
+    }
+    return semaphore_has(attempt, sim_node_name(s, node));
 }
 
 /* --- jeopardy -------------------------------------------------------------------------------------------------------- */
@@ -210,11 +265,11 @@ static bool sim_lingers_at(const struct sim *s, int client, int path)
 static void check_idle(struct sim *s, const struct sim_attempt *attempt)
 {
     int client = attempt->client, other = sim_ahead(s, attempt->node[0], sim_committed_zxid(s), SIM_IN_LINE, true);
-    if (sim_is_overdue(s, client, attempt->ended, attempt->plan->linger)) {
+    if (is_overdue(s, client, attempt->ended, attempt->plan->linger)) {
         sim_fail_of(attempt, "linger", "has released it %.3f ms ago, and it lingers",
                     (double)(sim_now(s) - attempt->ended) / 1e6);
     } else if (other >= 0) {
-        if (sim_is_overdue(s, client, sim_max(s->nodes[other].born, attempt->ended), 0)) {
+        if (is_overdue(s, client, sim_max(s->nodes[other].born, attempt->ended), 0)) {
             sim_fail(s, "linger", "%s waits for what lingers of %d.%d", sim_node_name(s, other), client,
                      attempt->thread);
         }
@@ -405,7 +460,7 @@ static bool guards(const struct sim_attempt *attempt, const struct zkl__op *op)
     if (op->kind != ZKL__OP_GET || !op->name) {
         return false;
     }
-    bool own = sim_semaphore_has(attempt, op->name);
+    bool own = semaphore_has(attempt, op->name);
     for (int seat = 0; attempt->state != SIM_PENDING && seat < attempt->seats; seat++) {
         own = own || strcmp(sim_attempt_node(attempt, seat), op->name) == 0;
     }
@@ -536,7 +591,7 @@ void sim_judge_step(struct sim *s, int client, bool timer)
         check_removed(s, attempt);
         check_max_hold(s, attempt);
         sim_judge_delayed(s, attempt);
-        sim_judge_room(s, attempt);
+        check_room(s, attempt);
     }
     check_watches(s, client);
     check_all_released(s, client);
@@ -566,7 +621,7 @@ static bool is_place_of(const struct sim *s, const struct sim_attempt *attempt, 
 static void note_taken(struct sim *s, int node, bool removed)
 {
     SIM_EACH_ATTEMPT (s, attempt) {
-        bool lease = sim_semaphore_hit(s, attempt, node);
+        bool lease = semaphore_hit(s, attempt, node);
         bool hit = is_place_of(s, attempt, node) || (lease && attempt->state == SIM_HOLDING);
         attempt->exempt = attempt->exempt || hit || lease;
         attempt->removed = hit && removed && !attempt->removed ? sim_now(s) : attempt->removed;

@@ -85,19 +85,12 @@ struct sim_attempt *sim_next_current(struct sim *s, int client, const struct sim
 /* Since when what this client sends arrives in time and is answered; SIM_NEVER: it does not. */
 int64_t sim_calm_since(const struct sim *s, int client);
 int64_t sim_round_trip(const struct sim *s);
-/* So much time has passed since then, and at least a round trip in calm. */
-bool sim_is_overdue(const struct sim *s, int client, int64_t since, int64_t duration);
 
 /* Whoever stands in the queue of that node at that zxid, before that number, of_others: and is another session's; -1: nobody. */
 int sim_ahead(const struct sim *s, int own, int64_t zxid, int64_t number, bool of_others);
 
 /* invariants_grant.c: of one that waits. */
 void sim_judge_delayed(struct sim *s, const struct sim_attempt *attempt);
-
-/* semaphores.c: after each step; is that its place or a lease of its; whether a stranger who removed that node hit this attempt. */
-void sim_judge_room(struct sim *s, struct sim_attempt *attempt);
-bool sim_semaphore_has(const struct sim_attempt *attempt, const char *node);
-bool sim_semaphore_hit(const struct sim *s, const struct sim_attempt *attempt, int node);
 
 /* A fault of this kind has struck in this run. */
 bool sim_struck(const struct sim *s, enum sim_fault_kind kind);

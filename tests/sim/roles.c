@@ -46,24 +46,6 @@ static void reset_link(struct sim *s, int server)
     sim_arm(s, SLOT_ANSWER + server, SIM_NEVER);
 }
 
-static void drop_followers(struct sim *s, int leader);
-
-static void look(struct sim *s, int server)
-{
-    sim_say(s, "server", "%d looks for a leader", server);
-    sim_judge_disturbed(s, 2 * s->tick);
-    int master = sim_master_of(s, server);
-    s->servers[server].role = SIM_LOOKING;
-    sim_server_close_conns(s, server, -1);
-    reset_link(s, server);
-    if (master >= 0) {
-        s->servers[master].linked[server] = false;
-    }
-    s->servers[server].master = -1;
-    drop_followers(s, server); /* ObserverMaster.stop */
-    tick_in(s, server, roll(s, server, s->tick / 4));
-}
-
 /* The links of a leader, or of an observers' master, break, with what was on its way. Followers that can be reached notice at once,
  * the others by their own patience; until then they serve. */
 static void drop_followers(struct sim *s, int leader)
@@ -81,6 +63,22 @@ static void drop_followers(struct sim *s, int leader)
             tick_in(s, i, roll(s, i, 5 * SIM_MS));
         }
     }
+}
+
+static void look(struct sim *s, int server)
+{
+    sim_say(s, "server", "%d looks for a leader", server);
+    sim_judge_disturbed(s, 2 * s->tick);
+    int master = sim_master_of(s, server);
+    s->servers[server].role = SIM_LOOKING;
+    sim_server_close_conns(s, server, -1);
+    reset_link(s, server);
+    if (master >= 0) {
+        s->servers[master].linked[server] = false;
+    }
+    s->servers[server].master = -1;
+    drop_followers(s, server); /* ObserverMaster.stop */
+    tick_in(s, server, roll(s, server, s->tick / 4));
 }
 
 static void abdicate(struct sim *s, int server)
