@@ -404,11 +404,6 @@ static uint64_t content_hash(const struct sim *s, const struct sim_message *m)
         hash = HASH(hash, s->nodes[m->node].owner,
                     request->op == ZKL__OP_EXISTS ? stat_hash(s, m->node, m->zxid) : NOTHING);
     }
-    for (int i = 0; m->parts >= 0 && i < m->part_count; i++) {
-        const struct sim_part *part = &s->parts[m->parts + i];
-        bool set = part->op == ZKL__OP_SET && m->rc == ZKL__RC_OK;
-        hash = HASH(hash, set ? stat_hash(s, part->node, m->zxid) : NOTHING);
-    }
     return hash;
 }
 
@@ -421,7 +416,9 @@ static uint64_t message_hash(const struct sim *s, int client, const struct sim_m
     hash = client < 0 ? hash : HASH(hash, id_hash(s, client, m->id), seen(s, client, m->zxid));
     hash = m->kind == SIM_MSG_REPLY ? HASH(hash, content_hash(s, m)) : hash;
     for (int i = 0; m->parts >= 0 && i < m->part_count; i++) {
-        hash = blend(hash, part_hash(s, &s->parts[m->parts + i]));
+        const struct sim_part *part = &s->parts[m->parts + i];
+        bool is_set = m->kind == SIM_MSG_REPLY && m->rc == ZKL__RC_OK && part->op == ZKL__OP_SET;
+        hash = HASH(hash, part_hash(s, part), is_set ? stat_hash(s, part->node, m->zxid) : NOTHING);
     }
     return hash;
 }

@@ -268,11 +268,8 @@ static void check_idle(struct sim *s, const struct sim_attempt *attempt)
     if (is_overdue(s, client, attempt->ended, attempt->plan->linger)) {
         sim_fail_of(attempt, "linger", "has released it %.3f ms ago, and it lingers",
                     (double)(sim_now(s) - attempt->ended) / 1e6);
-    } else if (other >= 0) {
-        if (is_overdue(s, client, sim_max(s->nodes[other].born, attempt->ended), 0)) {
-            sim_fail(s, "linger", "%s waits for what lingers of %d.%d", sim_node_name(s, other), client,
-                     attempt->thread);
-        }
+    } else if (other >= 0 && is_overdue(s, client, sim_max(s->nodes[other].born, attempt->ended), 0)) {
+        sim_fail(s, "linger", "%s waits for what lingers of %d.%d", sim_node_name(s, other), client, attempt->thread);
     }
 }
 
@@ -347,18 +344,15 @@ static bool is_shortened_untold(const struct sim *s, int client)
 
 void sim_judge_lease(struct sim *s, int client, const struct zkl__core *core)
 {
-    const struct sim_client *it = &s->clients[client];
     int64_t id = zkl__core_session_id(core);
     int64_t until = zkl__core_lease_until(core);
-    if (id <= 0 || until <= 0 || it->handle.session != (int)id - 1) {
+    if (id <= 0 || until <= 0 || s->clients[client].handle.session != (int)id - 1) {
         return;
     }
     const struct sim_session *session = &s->sessions[id - 1];
-    if (session->by_operator) {
+    bool endless = session->decided == SIM_NEVER && s->leader < 0; /* nobody can end it */
+    if (session->by_operator || endless) {
         return;
-    }
-    if (session->decided == SIM_NEVER && s->leader < 0) {
-        return; /* nobody can end it */
     }
     int64_t end = session->decided == SIM_NEVER ? session->deadline : session->decided;
     int64_t more = until - sim_local(s, client, end);

@@ -261,17 +261,13 @@ static bool read_fields(void *of, const struct field *fields, const char *line)
     return known;
 }
 
-/* As the simulator has room for it. */
-static bool fits(const struct sim_plan *plan, const struct sim_acquire *it)
-{
-    return it->client < plan->clients && it->thread < SIM_THREADS && it->path < 3;
-}
-
+/* False as well: the simulator has no room for it. */
 static bool read_acquire(struct sim_plan *plan, const char *line)
 {
     struct sim_acquire *it = &plan->acquires[plan->acquire_count++];
     set_defaults(it, acquire_fields);
-    return read_fields(it, acquire_fields, line) && fits(plan, it);
+    return read_fields(it, acquire_fields, line) && it->client < plan->clients && it->thread < SIM_THREADS &&
+           it->path < 3;
 }
 
 static bool read_line(struct sim_plan *plan, uint64_t *seed, const char *line)
