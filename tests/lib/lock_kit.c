@@ -62,6 +62,13 @@ zkl_session_options kit_short(void)
     return options;
 }
 
+zkl_session_options kit_ends_soon(void)
+{
+    zkl_session_options options = kit_short();
+    options.session_timeout_ms = 8000;
+    return options;
+}
+
 zkl_session_options kit_dispatched(void)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
@@ -228,13 +235,29 @@ void kit_tear_down(void)
     kit_close(two);
 }
 
-enum zkl__rc kit_write(enum zkl__op_kind kind, const char *dir, const char *name, const char *data)
+static enum zkl__rc write_as(enum zkl__op_kind kind, const char *dir, const char *name, const char *data,
+                             const zkl_acl *acl)
 {
     enum zkl__rc rc = ZKL__RC_UNKNOWN;
-    struct zkl__op op = {
-        .kind = kind, .dir = dir, .name = name, .data = data, .size = data ? strlen(data) : 0, .version = -1};
+    struct zkl__op op = {.kind = kind,
+                         .dir = dir,
+                         .name = name,
+                         .data = data,
+                         .size = data ? strlen(data) : 0,
+                         .version = -1,
+                         .acl = acl};
     ASSERT_OK(zkl__memory_meddle(PLACE, &op, &rc));
     return rc;
+}
+
+enum zkl__rc kit_write(enum zkl__op_kind kind, const char *dir, const char *name, const char *data)
+{
+    return write_as(kind, dir, name, data, NULL);
+}
+
+void kit_create(const char *dir, const char *name, const char *data, const zkl_acl *acl)
+{
+    CU_ASSERT_EQUAL(write_as(ZKL__OP_CREATE, dir, name, data, acl), ZKL__RC_OK);
 }
 
 void kit_remove_node(const zkl_lock *lock)

@@ -40,6 +40,8 @@ bool look_again(int64_t end_ms); /* a millisecond later; false when there is to 
 zkl_session *kit_open(const zkl_session_options *options);
 /* A short session timeout, for leases that are to end within a test: 2000 ms, tick 100, pause 20. */
 zkl_session_options kit_short(void);
+/* The same, and a lease that lasts so long that a machine which stands still sees it, and its end within a test: 8000 ms. */
+zkl_session_options kit_ends_soon(void);
 /* Callbacks wait until they are dispatched. */
 zkl_session_options kit_dispatched(void);
 /* The defaults, but for these: SESSION_OPTIONS(.tick_ms = 100). What stands last counts. */
@@ -100,6 +102,8 @@ void kit_free(zkl_lock *lock);
 /* Somebody else writes to the store; name and data may be NULL. What is created is persistent. */
 enum zkl__rc kit_write(enum zkl__op_kind kind, const char *dir, const char *name, const char *data);
 #define kit_must_write(kind, ...) CU_ASSERT_EQUAL(kit_write(kind, __VA_ARGS__), ZKL__RC_OK)
+/* Creates, with that access list. */
+void kit_create(const char *dir, const char *name, const char *data, const zkl_acl *acl);
 /* The child of path that this lock has is deleted by a stranger. */
 void kit_remove_node(const zkl_lock *lock);
 /* The first contender at path is deleted by an operator in session two. */

@@ -335,11 +335,7 @@ static void hide_sign(void)
 {
     static const zkl_acl_entry nobody[] = {{ZKL_PERM_DELETE, "world", "anyone"}};
     static const zkl_acl hidden = {1, nobody};
-    const struct zkl__op op = {
-        .kind = ZKL__OP_CREATE, .dir = PATH, .name = "ready", .mode = ZKL__PERSISTENT, .acl = &hidden};
-    enum zkl__rc rc = ZKL__RC_UNKNOWN;
-    ASSERT_OK(zkl__memory_meddle(PLACE, &op, &rc));
-    CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
+    kit_create(PATH, "ready", NULL, &hidden);
     ASSERT_OK(zkl__memory_set_rules("kit", ZKL__RULES_EXISTS_NEEDS_READ));
 }
 

@@ -6,21 +6,13 @@
 #define FORGED 1500
 #define AT_ONCE 500 /* requests under way */
 
-static void meddle(enum zkl__op_kind kind, const char *name)
-{
-    const struct zkl__op op = {.kind = kind, .dir = PATH, .name = name, .mode = ZKL__PERSISTENT, .version = -1};
-    enum zkl__rc rc = ZKL__RC_UNKNOWN;
-    ASSERT_OK(zkl__memory_meddle("kit", &op, &rc));
-    CU_ASSERT(rc == ZKL__RC_OK || rc == ZKL__RC_NODEEXISTS);
-}
-
 static void forge(int from, int to)
 {
-    meddle(ZKL__OP_CREATE, NULL); /* the queue */
+    (void)kit_write(ZKL__OP_CREATE, PATH, NULL, NULL); /* if it is not there */
     for (int i = from; i < to; i++) {
         char name[40];
         snprintf(name, sizeof name, "x-lock-%010d", i);
-        meddle(ZKL__OP_CREATE, name);
+        kit_must_write(ZKL__OP_CREATE, PATH, name, NULL);
     }
 }
 
@@ -66,12 +58,12 @@ TEST_WITH_SESSIONS(test_a_reader_with_a_name_that_was_forged)
     zkl_lock *next = kit_make(ZKL_RECIPE_WRITE_LOCK, one, PATH, NULL);
     kit_acquire(writer);
     const char *reader = name_as_reader(writer);
-    meddle(ZKL__OP_CREATE, reader);
-    meddle(ZKL__OP_CREATE, "x-lock-0000000001");
+    kit_must_write(ZKL__OP_CREATE, PATH, reader, NULL);
+    kit_must_write(ZKL__OP_CREATE, PATH, "x-lock-0000000001", NULL);
     acquire_start(&acquire, next, 20000);
     ASSERT_EVENTUALLY(kit_requests(one) >= 5); /* it has looked at both, and watches the writer */
     CU_ASSERT(kit_held_for(writer, 50));
-    meddle(ZKL__OP_DELETE, reader);
+    kit_must_write(ZKL__OP_DELETE, PATH, reader, NULL);
     uint64_t before = kit_requests(one);
     ASSERT_OK(zkl_write_lock_downgrade(writer, NULL));
     ASSERT_EVENTUALLY(kit_requests(one) > before); /* it sees the reader */
@@ -89,7 +81,7 @@ TEST_WITH_SESSIONS(test_a_downgrade_to_a_name_that_is_taken)
     zkl_lock *next = kit_make(ZKL_RECIPE_READ_LOCK, one, PATH, NULL);
     kit_acquire(writer);
     const char *reader = name_as_reader(writer);
-    meddle(ZKL__OP_CREATE, reader);
+    kit_must_write(ZKL__OP_CREATE, PATH, reader, NULL);
     for (int i = 0; i < 2; i++) {
         zkl_error err;
         CU_ASSERT_EQUAL(zkl_write_lock_downgrade(writer, &err), ZKL_ECONFLICT);
@@ -100,7 +92,7 @@ TEST_WITH_SESSIONS(test_a_downgrade_to_a_name_that_is_taken)
     kit_release(writer);
     kit_acquire(next); /* nothing of the writer's is left */
     kit_release(next);
-    meddle(ZKL__OP_DELETE, reader); /* it stands: meddle would complain */
+    kit_must_write(ZKL__OP_DELETE, PATH, reader, NULL); /* it stands */
 }
 
 TESTS("flood")
