@@ -1,22 +1,14 @@
-/* Several locks at once, on the in-process store. */
+/* Several locks at once: on the in-process store, and the core's part of them, step by step. */
 #include "lock_kit.h"
+#include "script.h"
 
-#include <stdatomic.h>
+static const char *const abc[] = {"/m/a", "/m/b", "/m/c"};
 
-static const char *const abc[] = {"/m/a", "/m/b", "/m/c"}, *const cba[] = {"/m/c", "/m/b", "/m/a"};
-
-static zkl_lock *make(zkl_session *session, const char *const *paths, size_t count)
+static zkl_lock *make(void)
 {
     zkl_lock *lock = NULL;
-    ASSERT_OK_FATAL(zkl_multilock_new(&lock, session, paths, count, NULL, NULL));
+    ASSERT_OK_FATAL(zkl_multilock_new(&lock, one, abc, 3, NULL, NULL));
     return kit_keep(lock);
-}
-
-static zkl_lock *hold(zkl_session *session, const char *const *paths, size_t count)
-{
-    zkl_lock *lock = make(session, paths, count);
-    kit_acquire(lock);
-    return lock;
 }
 
 static size_t stand_at(const char *const *paths, size_t count)
@@ -30,33 +22,12 @@ static size_t stand_at(const char *const *paths, size_t count)
 
 /* --- all or none --------------------------------------------------------------------------------------------------- */
 
-TEST_WITH_SESSIONS(test_acquire_and_release)
-{
-    zkl_lock *lock = make(one, abc, 3);
-    zkl_grant grant = {.token = -1};
-    CU_ASSERT_STRING_EQUAL(zkl_multilock_path(lock, 2), "/m/c");
-    CU_ASSERT_PTR_NULL(zkl_multilock_path(lock, 3));
-    for (int round = 0; round < 2; round++) { /* the directories are new, and then they are there */
-        ASSERT_OK_FATAL(zkl_lock_acquire(lock, 5000, &grant, NULL));
-        CU_ASSERT_EQUAL(zkl_lock_token(lock), grant.token);
-        for (size_t i = 0; i < 3; i++) {
-            zkl_queue *queue = NULL;
-            ASSERT_OK_FATAL(zkl_queue_list(&queue, two, abc[i], 5000, NULL));
-            CU_ASSERT_EQUAL_FATAL(queue->count, 1);
-            CU_ASSERT_EQUAL(queue->entries[0].token, grant.token); /* of one transaction */
-            zkl_queue_free(queue);
-        }
-        kit_release(lock);
-        CU_ASSERT_EQUAL(stand_at(abc, 3), 0);
-    }
-}
-
 TEST_WITH_SESSIONS(test_single_locks_queue_with_it)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_lock *single = kit_lock(two, "/m/b", NULL);
     ASSERT_OK(zkl_lock_acquire(single, 0, NULL, NULL));
-    zkl_lock *lock = make(one, abc, 3);
+    zkl_lock *lock = make();
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EBUSY);
     ASSERT_EVENTUALLY(stand_at(abc, 3) == 1); /* nowhere, not even where it was first */
     ASSERT_OK(zkl_lock_acquire_async(lock, 10000, on_acquired, &box, NULL));
@@ -66,49 +37,6 @@ TEST_WITH_SESSIONS(test_single_locks_queue_with_it)
     zkl_lock_release(single, NULL);
     ASSERT_OK(mailbox_code(&box, 1));
     CU_ASSERT_EQUAL(zkl_lock_acquire(single, 0, NULL, NULL), ZKL_EBUSY);
-}
-
-static atomic_int held[3], overlaps, turns;
-
-static void *work(void *arg)
-{
-    static atomic_int numbers;
-    int number = numbers++;
-    const char *const *paths = number % 2 ? abc : cba;
-    size_t first = (size_t)number % 3, count = first == 2 ? 1 : 2; /* a b, b c, c; c b, b a, a */
-    zkl_lock *lock = make(arg, paths + first, count);
-    for (int i = 0; i < 40; i++) {
-        if (zkl_lock_acquire(lock, 30000, NULL, NULL) != ZKL_OK) {
-            break;
-        }
-        for (size_t j = 0; j < count; j++) {
-            overlaps += atomic_fetch_add(&held[zkl_multilock_path(lock, j)[3] - 'a'], 1) != 0;
-        }
-        turns++;
-        for (size_t j = 0; j < count; j++) {
-            atomic_fetch_sub(&held[zkl_multilock_path(lock, j)[3] - 'a'], 1);
-        }
-        if (zkl_lock_release(lock, NULL) != ZKL_OK) {
-            break;
-        }
-    }
-    kit_free(lock);
-    return NULL;
-}
-
-TEST_WITH_SESSIONS(test_no_deadlock_in_any_order)
-{
-    pthread_t threads[6];
-    overlaps = turns = 0;
-    for (int i = 0; i < 6; i++) {
-        CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, work, i % 2 ? one : two), 0);
-    }
-    for (int i = 0; i < 6; i++) {
-        pthread_join(threads[i], NULL);
-    }
-    CU_ASSERT_EQUAL(turns, 6 * 40);
-    CU_ASSERT_EQUAL(overlaps, 0);
-    CU_ASSERT_EQUAL(stand_at(abc, 3), 0);
 }
 
 TEST_WITH_SESSIONS(test_as_many_as_there_may_be)
@@ -129,6 +57,9 @@ TEST_WITH_SESSIONS(test_as_many_as_there_may_be)
     ASSERT_OK_FATAL(zkl_multilock_new(&lock, one, paths, ZKL_MULTILOCK_MAX, LOCK_OPTIONS(.metadata = text), NULL));
     kit_acquire(lock);
     CU_ASSERT_EQUAL(stand_at(paths, ZKL_MULTILOCK_MAX), ZKL_MULTILOCK_MAX);
+    CU_ASSERT_STRING_EQUAL(zkl_multilock_path(lock, ZKL_MULTILOCK_MAX - 1), paths[ZKL_MULTILOCK_MAX - 1]);
+    CU_ASSERT_PTR_NULL(zkl_multilock_path(lock, ZKL_MULTILOCK_MAX));
+    CU_ASSERT_PTR_NULL(zkl_multilock_path(lock, SIZE_MAX));
     kit_release(lock);
     CU_ASSERT_EQUAL(stand_at(paths, ZKL_MULTILOCK_MAX), 0);
     kit_free(lock);
@@ -138,7 +69,8 @@ TEST_WITH_SESSIONS(test_as_many_as_there_may_be)
 
 TEST_WITH_SESSIONS(test_release_when_one_is_gone)
 {
-    zkl_lock *lock = hold(one, abc, 3);
+    zkl_lock *lock = make();
+    kit_acquire(lock);
     kit_remove_first(abc[2]);
     kit_release(lock); /* the lease covered it; nobody has told us */
     CU_ASSERT_EQUAL(stand_at(abc, 3), 0);
@@ -146,15 +78,140 @@ TEST_WITH_SESSIONS(test_release_when_one_is_gone)
 
 TEST_WITH_SESSIONS(test_bad_calls)
 {
-    static const char *const twice[] = {"/m/a", "/m/b", "/m/a"}, *const wrong[] = {"/m/a", "m"};
+    static const char *const twice[] = {"/m/a", "/m/b", "/m/a"}, *const wrong[] = {"/m/a", "m"},
+                             *const hole[] = {"/m/a", NULL};
     zkl_lock *lock = NULL;
     zkl_error err;
     CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, twice, 3, NULL, &err), ZKL_EINVAL);
     ASSERT_SAYS(err, "/m/a is there twice");
     CU_ASSERT_STRING_EQUAL(err.path, "/m/a");
     CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, wrong, 2, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, hole, 2, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, abc, SIZE_MAX, NULL, &err), ZKL_ELIMIT);
     CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, abc, 0, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NULL(lock);
+}
+
+/* --- the core: what it asks, and what its owner hears --------------------------------------------------------------------- */
+
+static const char *const ab[] = {"/a", "/b"};
+
+static void begin(void)
+{
+    script_init();
+    script_put("/a", 0);
+    script_put("/b", 0);
+    script_connect();
+    script_answer_all();
+    OPS("");
+}
+
+#define TEST_IN_BOTH(name) TEST_BETWEEN(begin(), name, script_finish())
+
+static void ask(struct script_owner *owner)
+{
+    CU_ASSERT_TRUE_FATAL(script_contend_jointly(owner, ab));
+    script_start(owner, INT64_MAX, false);
+}
+
+static struct zkl__memory_node *child_of(const char *dir)
+{
+    return ZKL__OWNER(script_find(dir)->children.first, struct zkl__memory_node, sibling);
+}
+
+/* --- one transaction ---------------------------------------------------------------------------------------------- */
+
+TEST_IN_BOTH(test_one_transaction_gives_all)
+{
+    ask(&me);
+    OPS("multi(create,create) list list");
+    script_answer();
+    script_answer();
+    script_answer();
+    OPS("exists exists"); /* a multi tells no czxid */
+    script_answer();
+    CU_ASSERT_EQUAL(me.granted, 0);
+    script_answer();
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_EQUAL(me.token, child_of("/a")->stat.czxid);
+    CU_ASSERT_EQUAL(me.token, child_of("/b")->stat.czxid); /* one token, good for both */
+    CU_ASSERT_STRING_EQUAL(zkl__multi_node(me.joint, 1), child_of("/b")->path + 3);
+    CU_ASSERT_TRUE(zkl__multi_holds(script.core, me.joint, script.now));
+    script_release(&me);
+    OPS("multi(delete,delete)");
+    CU_ASSERT_EQUAL(me.released, 0);
+    script_answer();
+    CU_ASSERT_EQUAL(me.released, 1);
+    ASSERT_OK(me.code);
+}
+
+/* --- ends without a grant ------------------------------------------------------------------------------------------ */
+
+/* One queue refuses us: the other is left, too. */
+TEST_IN_BOTH(test_one_refusal_ends_all)
+{
+    script_find("/b")->creates = INT32_MAX;
+    ask(&me);
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.code, ZKL_EEXHAUSTED);
+    CU_ASSERT_EQUAL(script_ours(), 0);
+}
+
+/* The paths fit, but with the session's chroot before them they do not: a caller's mistake, said at once. */
+TEST_IN_BOTH(test_paths_too_long_under_the_chroot)
+{
+    script.refuse_kind = ZKL__OP_MULTI;
+    script.refuse_code = ZKL_EINVAL;
+    script.refuse_count = 1000;
+    ask(&me);
+    CU_ASSERT_EQUAL(me.code, ZKL_EINVAL);
+}
+
+/* Any allocation may fail: it ends, one way or another, and leaves nothing. */
+TEST(test_no_memory_anywhere)
+{
+    int granted = 0;
+    for (long nth = 1; nth < 80; nth++) {
+        if (!script_init_failing(nth, false)) {
+            script_deinit();
+            continue;
+        }
+        script_put("/a", 0);
+        script_connect();
+        script_answer_all();
+        if (script_contend_jointly(&me, ab)) {
+            script_start(&me, script.now + 5000 * MS, false);
+            script_run(6000 * MS);
+            CU_ASSERT_EQUAL(me.granted + me.failed, 1);
+            granted += me.granted;
+        }
+        script_finish();
+    }
+    CU_ASSERT(granted > 0);
+}
+
+/* --- loss ---------------------------------------------------------------------------------------------------------- */
+
+TEST_IN_BOTH(test_told_once_of_each)
+{
+    ask(&me);
+    script_answer_granted(&me);
+    script_suspend(0);
+    script_wait(100 * MS);
+    CU_ASSERT_EQUAL(me.jeopardy, 1);
+    script_connect();
+    script_run(5000 * MS);
+    CU_ASSERT_EQUAL(me.safe, 1);
+    script_suspend(0);
+    script_wait(20000 * MS);
+    CU_ASSERT_EQUAL(me.jeopardy, 2);
+    CU_ASSERT_EQUAL(me.lost, 1);
+    script_connect();
+    script_answer_all();
+    script_release(&me);
+    script_answer_all();
+    CU_ASSERT_EQUAL(me.released, 1);
+    CU_ASSERT_EQUAL(me.lost, 1);
 }
 
 TESTS("multilock")
