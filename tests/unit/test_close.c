@@ -8,35 +8,12 @@
 #define QUEUE "/locks/close"
 #define CLOSE_MS 20000 /* all the time that a close has */
 
-static void *release(void *arg)
-{
-    zkl_lock_release(arg, NULL);
-    return NULL;
-}
-
-TEST_WITH_SESSIONS(test_close_ends_a_release_that_waits)
-{
-    pthread_t thread;
-    zkl_lock *lock = kit_hold(one, QUEUE, LOCK_OPTIONS(.release_timeout_ms = 60000));
-    kit_delay(one, true);
-    int64_t from = now_ms();
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, release, lock), 0);
-    ASSERT_EVENTUALLY(kit_queue(two, QUEUE) == 0); /* gone on the server, but nobody is told */
-    ASSERT_OK(zkl_session_close(one, 50));
-    pthread_join(thread, NULL);
-    CU_ASSERT(now_ms() - from < 15000);
-    kit_free(lock);
-    one = kit_open(NULL);
-}
-
 /* The servers refuse to delete what the session made in a directory without DELETE. Its end does that: there is nothing to wait for. */
 TEST_WITH_SESSIONS(test_close_where_no_delete_is_permitted)
 {
     static const zkl_acl_entry entry[] = {{ZKL_PERM_ALL & ~ZKL_PERM_DELETE, "world", "anyone"}};
     static const zkl_acl fixed = {1, entry};
-    const struct zkl__op make = {.kind = ZKL__OP_CREATE, .dir = "/fixed", .mode = ZKL__PERSISTENT, .acl = &fixed};
-    enum zkl__rc rc;
-    CU_ASSERT(zkl__memory_meddle("kit", &make, &rc) == ZKL_OK && rc == ZKL__RC_OK);
+    kit_create("/fixed", NULL, NULL, &fixed);
     (void)kit_hold(one, "/fixed", NULL);
     struct acquire waiting;
     acquire_start(&waiting, kit_lock(one, "/fixed", NULL), ZKL_WAIT_FOREVER);
@@ -123,33 +100,6 @@ TEST(test_ends_everything)
 {
     end_everything(true);
     end_everything(false);
-}
-
-/* Whatever was under way: exactly once, and nothing is left. */
-TEST(test_many_times)
-{
-    for (int i = 0; i < 50; i++) {
-        struct test_heap memory = TEST_HEAP_INIT;
-        zkl_heap heap = test_heap(&memory);
-        begin(&heap, i % 2);
-        zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-        ASSERT_OK(zkl_lock_acquire_async(lock, 20000, on_acquired, &ended, NULL));
-        if (i % 3 == 0) {
-            zkl_testing_expire(one, NULL); /* a new session is being opened */
-        }
-        if (i % 4 == 0) {
-            kit_free(lock);
-        }
-        ASSERT_OK(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL));
-        ASSERT_EVENTUALLY(all_gone_on(one, two));
-        ASSERT_OK(mailbox_last(&closed));
-        CU_ASSERT_EQUAL(mailbox_count(&ended), 1);
-        if (i % 4 != 0) {
-            kit_free(lock);
-        }
-        kit_close(two);
-        ASSERT_EVENTUALLY(test_heap_live(&memory) == 0);
-    }
 }
 
 TEST(test_without_a_server)

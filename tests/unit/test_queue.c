@@ -1,5 +1,4 @@
 /* What operators see and do: zkl_queue_list, zkl_queue_revoke, zkl_queue_remove. How each ends without being waited for: unit_public_calls. */
-#include "handle_kit.h"
 #include "lock_kit.h"
 
 #include <unistd.h>
@@ -7,21 +6,6 @@
 
 #define QUEUE "/locks/queue"
 #define UUID "00000000-1111-4222-8333-444444444444"
-
-/* A stranger puts a node there, by its whole name. */
-static void put(const char *dir, const char *name, const char *data, const zkl_acl *acl)
-{
-    enum zkl__rc rc;
-    struct zkl__op op = {.kind = ZKL__OP_CREATE,
-                         .dir = dir,
-                         .name = name,
-                         .data = data,
-                         .size = data ? strlen(data) : 0,
-                         .mode = ZKL__PERSISTENT,
-                         .acl = acl};
-    ASSERT_OK(zkl__memory_meddle(PLACE, &op, &rc));
-    CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
-}
 
 static zkl_queue *list(const char *path)
 {
@@ -68,12 +52,12 @@ TEST_WITH_SESSIONS(test_strangers_in_the_queue)
         "_c_" UUID "-lock--2147483648", /* after the wrap */
     };
     static const zkl_kind kinds[] = {ZKL_KIND_KAZOO, ZKL_KIND_READ, ZKL_KIND_WRITE, ZKL_KIND_LATCH};
-    put("/mixed", NULL, NULL, NULL);
+    kit_create("/mixed", NULL, NULL, NULL);
     for (size_t i = 0; i < 4; i++) {
-        put("/mixed", names[i], NULL, NULL);
+        kit_create("/mixed", names[i], NULL, NULL);
     }
-    put("/mixed", "readme", NULL, NULL);
-    put("/mixed", "lock-", NULL, NULL);
+    kit_create("/mixed", "readme", NULL, NULL);
+    kit_create("/mixed", "lock-", NULL, NULL);
     zkl_queue *queue = list("/mixed");
     CU_ASSERT_EQUAL_FATAL(queue->foreign, 2);
     bool first = strcmp(queue->foreign_names[0], "readme") == 0; /* in no order */
@@ -85,9 +69,9 @@ TEST_WITH_SESSIONS(test_strangers_in_the_queue)
     }
     CU_ASSERT_EQUAL(queue->entries[0].session_id, 0);
     zkl_queue_free(queue);
-    put("/wrap", NULL, NULL, NULL);
-    put("/wrap", names[4], NULL, NULL);
-    put("/wrap", names[2], NULL, NULL);
+    kit_create("/wrap", NULL, NULL, NULL);
+    kit_create("/wrap", names[4], NULL, NULL);
+    kit_create("/wrap", names[2], NULL, NULL);
     queue = list("/wrap");
     CU_ASSERT_EQUAL_FATAL(queue->count, 2);
     CU_ASSERT_EQUAL(queue->entries[0].sequence, INT32_MAX);
@@ -101,9 +85,9 @@ TEST_WITH_SESSIONS(test_entries_that_may_not_be_read)
     char large[ZKL_DATA_MAX + 100];
     memset(large, 'x', sizeof large - 1);
     large[sizeof large - 1] = '\0';
-    put("/shy", NULL, NULL, NULL);
-    put("/shy", "_c_" UUID "-lock-0000000001", "secret", &nobody);
-    put("/shy", "_c_" UUID "-lock-0000000002", large, NULL);
+    kit_create("/shy", NULL, NULL, NULL);
+    kit_create("/shy", "_c_" UUID "-lock-0000000001", "secret", &nobody);
+    kit_create("/shy", "_c_" UUID "-lock-0000000002", large, NULL);
     zkl_queue *queue = list("/shy");
     CU_ASSERT_EQUAL_FATAL(queue->count, 2);
     CU_ASSERT_FALSE(queue->entries[0].readable);
@@ -112,7 +96,7 @@ TEST_WITH_SESSIONS(test_entries_that_may_not_be_read)
     CU_ASSERT_EQUAL(queue->entries[1].data_size, ZKL_DATA_MAX);
     CU_ASSERT_EQUAL(strlen(queue->entries[1].data), ZKL_DATA_MAX);
     zkl_queue_free(queue);
-    put("/closed", NULL, NULL, &nobody);
+    kit_create("/closed", NULL, NULL, &nobody);
     zkl_error err;
     CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, "/closed", 1000, &err), ZKL_EAUTH);
     CU_ASSERT_STRING_EQUAL(err.path, "/closed");
@@ -121,10 +105,10 @@ TEST_WITH_SESSIONS(test_entries_that_may_not_be_read)
 TEST_WITH_SESSIONS(test_a_thousand_entries)
 {
     char name[64];
-    put("/long", NULL, NULL, NULL);
+    kit_create("/long", NULL, NULL, NULL);
     for (int i = 0; i < 1000; i++) {
         snprintf(name, sizeof name, "_c_" UUID "-lock-%010d", (i * 7) % 1000);
-        put("/long", name, "somebody waits here", NULL);
+        kit_create("/long", name, "somebody waits here", NULL);
     }
     zkl_queue *queue = list("/long");
     CU_ASSERT_EQUAL_FATAL(queue->count, 1000);
@@ -156,6 +140,7 @@ TEST_WITH_SESSIONS(test_what_they_bring)
 {
     struct mailbox box = MAILBOX_INIT, requests = MAILBOX_INIT;
     zkl_queue *queue = NULL;
+    zkl_error err = {0};
     char path[] = QUEUE, node[sizeof held_node];
     zkl_lock *lock = hold(&requests);
     zkl_lock *next = kit_lock(one, QUEUE, NULL);
@@ -181,7 +166,8 @@ TEST_WITH_SESSIONS(test_what_they_bring)
     kit_delay(one, false);
     CU_ASSERT_TRUE(mailbox_wait(&box, 4)); /* and the next one is granted */
     CU_ASSERT_TRUE(zkl_lock_is_held(next));
-    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL), ZKL_EAUTH); /* it does not listen */
+    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, &err), ZKL_EAUTH); /* it does not listen */
+    ASSERT_SAYS(err, "no revoke_fn");
     ASSERT_OK(zkl_queue_remove_async(one, QUEUE, held_node, 0, 5000, on_ended, &box, NULL));
     CU_ASSERT_EQUAL(mailbox_code(&box, 5), ZKL_ENOTHELD);
     ASSERT_OK(zkl_queue_revoke_async(one, "/locks/none", NULL, 5000, on_ended, &box, NULL));
@@ -199,31 +185,6 @@ TEST_WITH_SESSIONS(test_revoke_is_sent_once)
     CU_ASSERT_EQUAL(mailbox_code(&box, 1), ZKL_ECONNECT);
     kit_resume(one);
     CU_ASSERT_TRUE(mailbox_wait(&requests, 1));
-}
-
-/* A holder without revoke_fn is refused the request, whatever it holds. A semaphore has no revoke_fn. */
-TEST_WITH_SESSIONS(test_only_a_holder_that_listens_hears_it)
-{
-    for (int i = 0; i < handle_recipe_count; i++) {
-        bool semaphore = handle_recipes[i].recipe == ZKL_RECIPE_SEMAPHORE;
-        for (int listens = 0; listens <= (semaphore ? 0 : 1); listens++) {
-            struct mailbox requests = MAILBOX_INIT;
-            char path[64], queue[80];
-            zkl_error err = {0};
-            snprintf(path, sizeof path, "/asked-%d/%d", i, listens);
-            snprintf(queue, sizeof queue, "%s%s", path, semaphore ? "/leases" : "");
-            zkl_lock *lock = handle_make(&handle_recipes[i], two, path,
-                                         listens ? LOCK_OPTIONS(.revoke_fn = give_way, .payload = &requests) : NULL);
-            ASSERT_OK(zkl_lock_acquire(lock, 5000, NULL, NULL));
-            CU_ASSERT_EQUAL(zkl_queue_revoke(one, queue, NULL, 5000, &err), listens ? ZKL_OK : ZKL_EAUTH);
-            if (listens) {
-                CU_ASSERT_TRUE(mailbox_wait(&requests, 1));
-            } else {
-                ASSERT_SAYS(err, "no revoke_fn");
-            }
-            zkl_lock_free(lock);
-        }
-    }
 }
 
 /* --- removal: session two removes -------------------------------------------------------------------- */
@@ -273,28 +234,6 @@ TEST_WITH_SESSIONS(test_waiter)
     CU_ASSERT(zkl_lock_is_held(a));
     kit_release(a);
     ASSERT_OK(acquire_join(&waiting)); /* queued again */
-}
-
-#define NODE "nobody-lock-0000000001" /* as a client names it that has no uuid: the name comes again */
-
-static void make_node(void)
-{
-    kit_must_write(ZKL__OP_CREATE, QUEUE, NODE, NULL);
-}
-
-/* The delete is done, its answer lost, and before it is known another one has the name. */
-TEST_WITH_SESSIONS(test_another_one_of_that_name_meanwhile)
-{
-    struct mailbox box = MAILBOX_INIT;
-    kit_hold(one, QUEUE, NULL);
-    make_node();
-    ASSERT_OK(zkl__memory_break(zkl_session_id(two), 1, 1, 0)); /* a look, the delete */
-    ASSERT_OK(zkl_queue_remove_async(two, QUEUE, NODE, 0, 5000, on_ended, &box, NULL));
-    ASSERT_EVENTUALLY(zkl_session_state(two) == ZKL_SESSION_SUSPENDED);
-    make_node();
-    kit_resume(two);
-    ASSERT_OK(mailbox_code(&box, 1));
-    CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 2);
 }
 
 /* A request to give way is a write: the version differs, the znode does not. */
