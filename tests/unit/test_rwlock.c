@@ -49,25 +49,6 @@ static bool writes(const zkl_lock *lock)
 
 /* --- who excludes whom --------------------------------------------------------------------------------------------- */
 
-TEST_WITH_SESSIONS(test_readers_share)
-{
-    zkl_lock *first = hold(make_reader(one, NULL)), *second = hold(make_reader(two, NULL)),
-             *writer = make_writer(one, NULL);
-    CU_ASSERT_TRUE(reads(first) && reads(second) && !zkl_lock_is_held(writer));
-    expect_try(writer, ZKL_EBUSY);
-    kit_release(first);
-    expect_try(writer, ZKL_EBUSY);
-    int64_t token = zkl_lock_token(second);
-    kit_release(second);
-    expect_try(writer, ZKL_OK);
-    CU_ASSERT(zkl_lock_token(writer) > token);
-    CU_ASSERT_TRUE(writes(writer));
-    expect_try(first, ZKL_EBUSY);
-    CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 1);
-    kit_free(writer);
-    CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 0);
-}
-
 /* A reader does not pass a writer that waits: no writer starves. */
 TEST_WITH_SESSIONS(test_nobody_barges)
 {
@@ -164,33 +145,19 @@ TEST_WITH_SESSIONS(test_downgrade)
     downgrade(lock, ZKL_ENOTHELD);
 }
 
-TEST_WITH_SESSIONS(test_downgrade_without_an_answer)
-{
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    options.release_timeout_ms = 100;
-    zkl_lock *lock = make_writer(one, &options), *reader = make_reader(two, NULL);
-    zkl_error err;
-    expect_try(lock, ZKL_OK);
-    kit_suspend(one);
-    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, &err), ZKL_ETIMEOUT);
-    ASSERT_SAYS(err, "goes on");
-    expect_try(reader, ZKL_EBUSY);
-    kit_resume(one);
-    downgrade(lock, ZKL_OK); /* waits for the one under way */
-    expect_try(reader, ZKL_OK);
-    kit_release(lock);
-}
-
 /* The connection goes in the middle of it: applied or not, one node is left, and it is a reader's. */
 TEST(test_downgrade_when_the_connection_goes)
 {
     for (size_t half = 0; half <= 1; half++) {
+        zkl_error err;
         kit_set_up(NULL);
-        zkl_lock *lock = hold(make_writer(one, NULL)), *reader = make_reader(two, NULL);
+        zkl_lock *lock = hold(make_writer(one, LOCK_OPTIONS(.release_timeout_ms = 100))),
+                 *reader = make_reader(two, NULL);
         ASSERT_OK(zkl__memory_break(zkl_session_id(one), 0, half, 1 - half));
-        zkl_write_lock_downgrade(lock, NULL); /* no answer comes: ZKL_ETIMEOUT */
+        CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, &err), ZKL_ETIMEOUT); /* no answer comes */
+        ASSERT_SAYS(err, "goes on");
         kit_resume(one);
-        downgrade(lock, ZKL_OK);
+        downgrade(lock, ZKL_OK); /* waits for the one under way */
         CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
         expect_try(reader, ZKL_OK);
         kit_release(lock);
@@ -203,9 +170,7 @@ TEST(test_downgrade_when_the_connection_goes)
 
 TEST_WITH_SESSIONS_OF(kit_short, test_lost_while_it_downgrades)
 {
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    options.release_timeout_ms = 60000;
-    zkl_lock *lock = hold(make_writer(one, &options));
+    zkl_lock *lock = hold(make_writer(one, LOCK_OPTIONS(.release_timeout_ms = 60000)));
     int64_t from = now_ms();
     kit_suspend(one);
     downgrade(lock, ZKL_ELOST); /* at the lease end, not after a minute */

@@ -61,16 +61,6 @@ static bool limit_is(const char *text, int32_t version)
     return is;
 }
 
-/* Removes the nth node of a queue. */
-static void pool_remove_node(const char *dir, size_t nth)
-{
-    zkl_queue *queue;
-    ASSERT_OK_FATAL(zkl_queue_list(&queue, two, dir, 5000, NULL));
-    CU_ASSERT_FATAL(queue->count > nth);
-    kit_must_write(ZKL__OP_DELETE, dir, queue->entries[nth].name, NULL);
-    zkl_queue_free(queue);
-}
-
 /* A holder of so many permits of as many. */
 static zkl_lock *held(int limit)
 {
@@ -82,42 +72,32 @@ static zkl_lock *held(int limit)
 
 /* --- permits ------------------------------------------------------------------------------------------------------- */
 
-TEST_WITH_SESSIONS(test_acquire_and_release)
+/* What is so for a lock of every recipe: unit_handle. */
+TEST_WITH_SESSIONS(test_some_of_several)
 {
-    zkl_lock *a = pool_contender(one, 3), *b = pool_contender(two, 3), *c = pool_contender(two, 3);
+    zkl_lock *a = pool_contender(one, 3), *b = pool_contender(two, 3);
     zkl_grant grant;
     int64_t tokens[3] = {0};
-    CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_ENOTHELD);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(a, 1, NULL), ZKL_ENOTHELD);
     ASSERT_OK_FATAL(zkl_semaphore_acquire(a, 2, 5000, &grant, NULL));
-    CU_ASSERT_EQUAL(zkl_lock_state(a), ZKL_STATE_HELD);
-    CU_ASSERT(grant.token > 0);
-    CU_ASSERT_EQUAL(zkl_lock_token(a), grant.token);
     CU_ASSERT_EQUAL(zkl_semaphore_tokens(a, tokens, 3), 2);
     CU_ASSERT_EQUAL(tokens[0], grant.token);
     CU_ASSERT(tokens[1] > tokens[0]);
-    try_permits(a, 1, ZKL_EDEADLK);
     ASSERT_EVENTUALLY(pool_queued() == 0); /* who holds does not queue */
-    try_permits(b, 2, ZKL_EBUSY);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(b, 2, 50, NULL, NULL), ZKL_ETIMEOUT);
-    ASSERT_EVENTUALLY(pool_queued() == 0 && pool_leases() == 2); /* and nothing is left */
     ASSERT_OK_FATAL(zkl_semaphore_acquire(b, 1, 5000, &grant, NULL));
     CU_ASSERT(grant.token > tokens[1]);
-    ASSERT_EVENTUALLY(pool_queued() == 0);
-    try_permits(c, 1, ZKL_EBUSY);
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, 3, NULL), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, -1, NULL), ZKL_EINVAL);
     release_permits(a, 1); /* the later one */
     CU_ASSERT_EQUAL(zkl_semaphore_tokens(a, NULL, 0), 1);
     CU_ASSERT_EQUAL(zkl_lock_token(a), tokens[0]);
-    acquire_permits(c, 1);
     release_permits(a, 1);
     CU_ASSERT_EQUAL(zkl_lock_state(a), ZKL_STATE_IDLE);
-    CU_ASSERT_EQUAL(zkl_semaphore_tokens(a, NULL, 0), 0);
-    release_permits(b, 0);
     CU_ASSERT_EQUAL(pool_leases(), 1);
-    kit_free(c);
-    ASSERT_EVENTUALLY(pool_leases() == 0 && pool_queued() == 0);
+    kit_expire(two);
+    ASSERT_EVENTUALLY(zkl_lock_state(b) == ZKL_STATE_LOST);
+    CU_ASSERT_EQUAL(zkl_semaphore_tokens(b, NULL, 0), 0);
+    CU_ASSERT_EQUAL(zkl_semaphore_release(b, 1, NULL), ZKL_ELOST);
 }
 
 /* Leases that live with no session are nobody's permits. */
@@ -186,51 +166,6 @@ TEST_WITH_SESSIONS(test_big_requests_are_not_starved)
     for (int i = 0; i < 4; i++) {
         kit_free(small[i]);
     }
-}
-
-TEST_WITH_SESSIONS(test_expiry_while_holding)
-{
-    struct mailbox states = MAILBOX_INIT;
-    zkl_lock *a = NULL;
-    ASSERT_OK_FATAL(
-        zkl_semaphore_new(&a, one, POOL, 3, LOCK_OPTIONS(.state_fn = on_lock_state, .payload = &states), NULL));
-    kit_keep(a);
-    acquire_permits(a, 3);
-    CU_ASSERT_EQUAL(mailbox_code(&states, 1), ZKL_STATE_HELD);
-    kit_suspend(one);
-    CU_ASSERT_EQUAL(mailbox_code(&states, 2), ZKL_STATE_JEOPARDY); /* once, not once for each */
-    CU_ASSERT_EQUAL(zkl_lock_state(a), ZKL_STATE_JEOPARDY);
-    kit_resume(one);
-    CU_ASSERT_EQUAL(mailbox_code(&states, 3), ZKL_STATE_HELD);
-    kit_expire(one);
-    ASSERT_EVENTUALLY(mailbox_last(&states) == ZKL_STATE_LOST);
-    size_t told = mailbox_count(&states);
-    CU_ASSERT_EQUAL(zkl_semaphore_tokens(a, NULL, 0), 0);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(a, 1, NULL), ZKL_ELOST);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_ELOST);
-    acquire_permits(a, 3);
-    CU_ASSERT(mailbox_wait(&states, told + 1));
-    kit_free(a);
-}
-
-TEST_WITH_SESSIONS(test_an_operator_removes_nodes)
-{
-    struct mailbox box = MAILBOX_INIT;
-    zkl_lock *a = pool_contender(one, 2), *b = pool_contender(two, 2);
-    acquire_permits(a, 2);
-    ASSERT_EVENTUALLY(pool_queued() == 0);
-    await_permits(b, 2, &box);
-    ASSERT_EVENTUALLY(pool_leases() == 4);
-    pool_remove_node(POOL "/leases", 3); /* of the head that waits: it begins again */
-    ASSERT_EVENTUALLY(pool_leases() == 4 && pool_queued() == 1);
-    pool_remove_node(POOL "/locks", 0); /* its place in the queue: the same */
-    ASSERT_EVENTUALLY(pool_leases() == 4 && pool_queued() == 1);
-    CU_ASSERT_EQUAL(mailbox_count(&box), 0);
-    pool_remove_node(POOL "/leases", 0); /* one that is held: all of it is lost */
-    ASSERT_EVENTUALLY(!zkl_lock_is_held(a));
-    CU_ASSERT_EQUAL(zkl_lock_state(a), ZKL_STATE_LOST);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_ELOST);
-    ASSERT_OK(mailbox_code(&box, 1));
 }
 
 /* --- a session that is refused ----------------------------------------------------------------------------------------- */
@@ -431,30 +366,12 @@ TEST_WITH_SESSIONS(test_no_limit_there)
     acquire_permits(adopts, 2);
 }
 
-/* What is no limit is never overwritten, and nobody is granted by it. */
-TEST_WITH_SESSIONS(test_garbled_limit)
-{
-    struct mailbox box = MAILBOX_INIT;
-    zkl_lock *holder = held(2), *head = pool_contender(one, 0), *adopts = pool_contender(one, 0);
-    await_permits(head, 1, &box);
-    ASSERT_EVENTUALLY(pool_leases() == 3);
-    kit_must_write(ZKL__OP_SET, POOL, NULL, "many");
-    CU_ASSERT_EQUAL(mailbox_code(&box, 1), ZKL_ECONFLICT); /* also who waits already */
-    ASSERT_SAYS(box.letters[0], "is no limit");
-    expect_conflict(adopts, 1, "is no limit");
-    expect_no_resize(POOL, 5, ZKL_ECONFLICT, "is no limit");
-    CU_ASSERT(limit_is("many", -1));
-    CU_ASSERT(zkl_lock_is_held(holder));
-}
-
 /* Who may read the limit, and not write it. */
 TEST_WITH_SESSIONS(test_without_permission)
 {
     static const zkl_acl_entry entry = {ZKL_PERM_ALL & ~ZKL_PERM_WRITE, "world", "anyone"};
     static const zkl_acl acl = {1, &entry};
-    const struct zkl__op make = {.kind = ZKL__OP_CREATE, .dir = "/closed", .data = "3", .size = 1, .acl = &acl};
-    enum zkl__rc rc;
-    ASSERT_OK(zkl__memory_meddle(PLACE, &make, &rc));
+    kit_create("/closed", NULL, "3", &acl);
     expect_no_resize("/closed", 2, ZKL_EAUTH, "cannot be written");
     expect_no_resize("/closed", 3, ZKL_EAUTH, "cannot be written"); /* nor what it is */
 }
