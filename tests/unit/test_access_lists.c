@@ -103,26 +103,6 @@ TEST(test_own_hidden)
     }
 }
 
-/* --- what recover needs ------------------------------------------------------------------------------------------------ */
-
-/* Our own znode may be hidden from us. The directory must be writable, else releases look like crashes. */
-TEST(test_recover)
-{
-    for (int unwritten = 0; unwritten <= 1; unwritten++) {
-        const zkl_acl_entry directory = {ZKL_PERM_ALL & ~(unwritten ? ZKL_PERM_WRITE : 0), "world", "anyone"};
-        const zkl_acl_entry own = {ZKL_PERM_ALL & ~ZKL_PERM_READ, "world", "anyone"};
-        const zkl_acl of_directory = {1, &directory}, of_own = {1, &own};
-        one = kit_open(SESSION_OPTIONS(.acl = &of_directory));
-        two = kit_open(NULL);
-        ASSERT_OK(zkl_once_prepare(one, "/recover", 10000, NULL));
-        zkl_lock *lock = kit_lock(two, "/recover", LOCK_OPTIONS(.acl = &of_own, .recover = true));
-        CU_ASSERT_FALSE(kit_unclean(lock)); /* the first one */
-        CU_ASSERT_EQUAL(kit_unclean(lock), unwritten);
-        CU_ASSERT_EQUAL(kit_unclean(lock), unwritten);
-        kit_tear_down();
-    }
-}
-
 /* A barrier that may not be read might be a directory that the servers delete: nobody is told that it is up. */
 TEST(test_barrier)
 {
