@@ -5,18 +5,15 @@
 #define CLUB "/clubs/test"
 
 #define MEMBER(session, id, ...) \
-    make_member(session, id, &(zkl_group_options){.size = sizeof(zkl_group_options), __VA_ARGS__})
+    make_member(session, id,     \
+                &(zkl_group_options){.size = sizeof(zkl_group_options), .leave_timeout_ms = 1000, __VA_ARGS__})
+#define member(session, id, text) MEMBER(session, id, .data = text)
 
 static zkl_group *make_member(zkl_session *session, const char *id, const zkl_group_options *options)
 {
     zkl_group *group = NULL;
     ASSERT_OK_FATAL(zkl_group_new(&group, session, CLUB, id, options, NULL));
     return group;
-}
-
-static zkl_group *member(zkl_session *session, const char *id, const char *data)
-{
-    return make_member(session, id, &(zkl_group_options){sizeof(zkl_group_options), data, 1000, NULL, NULL, NULL});
 }
 
 #define join(group) ASSERT_OK(zkl_group_join(group, 5000, NULL))
@@ -122,9 +119,7 @@ TEST_WITH_SESSIONS(test_join_list_and_leave)
     TOLD(8, "a;");
     LISTED("a=new;");
     zkl_group_free(a);
-    zkl_group_free(NULL);
     zkl_group_observer_free(watcher);
-    zkl_group_observer_free(NULL);
     ASSERT_EVENTUALLY(kit_group(one, CLUB) == 0);
 }
 
@@ -219,7 +214,7 @@ TEST_WITH_SESSIONS(test_a_lock_is_no_group)
 TEST_WITH_SESSIONS(test_joins_again)
 {
     struct mailbox box = MAILBOX_INIT, states = MAILBOX_INIT;
-    zkl_group *a = MEMBER(one, "a", .data = "x", .leave_timeout_ms = 1000, .state_fn = on_state, .payload = &states);
+    zkl_group *a = MEMBER(one, "a", .data = "x", .state_fn = on_state, .payload = &states);
     zkl_group_observer *watcher = watch(two, &box);
     TOLD(1, "");
     join(a);

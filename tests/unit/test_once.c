@@ -55,14 +55,6 @@ TEST_WITH_SESSIONS(test_once_over_all_hosts)
     }
 }
 
-TEST_WITH_SESSIONS(test_a_failure_is_not_recorded)
-{
-    zkl_lock *lock = kit_lock(one, JOB, NULL);
-    once(lock, 1, true);
-    once(lock, 0, true);
-    once(lock, 0, false);
-}
-
 /* What operators are told: nothing, nothing of a failure, and then the slot, with its time. */
 TEST_WITH_SESSIONS(test_what_is_recorded)
 {
@@ -193,11 +185,8 @@ static int succeed_and_go_away(const zkl_cancel *cancel, int64_t token, void *pa
 }
 
 /* ZKL_OK says that the slot is recorded, also when the lock is lost by then. */
-TEST(test_recorded_after_the_lease)
+TEST_WITH_SESSIONS_OF(kit_ends_soon, test_recorded_after_the_lease)
 {
-    zkl_session_options options = kit_short();
-    options.session_timeout_ms = 8000; /* the record is sent while it lasts */
-    kit_set_up(&options);
     struct away away = {.lock = kit_lock(one, JOB, NULL)};
     zkl_error err = {.code = 77};
     bool ran = false;
@@ -206,7 +195,6 @@ TEST(test_recorded_after_the_lease)
     CU_ASSERT(ran);
     CU_ASSERT_EQUAL(err.code, 77);
     look(kit_hold(two, JOB, NULL), true);
-    kit_tear_down();
 }
 
 /* Two readers would both run the job; permits have a queue of their own. */
