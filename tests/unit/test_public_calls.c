@@ -14,7 +14,7 @@
 #include "public_calls.h"
 
 enum { NULLS = 5, ANY = INT_MIN };
-#define MS timeout_of(t)
+#define MS t->ms
 #define HOUR INT64_C(3600000)
 #define NODE "nobody-lock-0000000001"
 
@@ -27,7 +27,6 @@ struct things {
     const char *paths[2], *pieces[1];
     zkl_partition_options parts;
     int64_t ms;                         /* the timeout of calls */
-    bool is_timed;                      /* the last one has a timeout */
     const zkl_session_options *starved; /* of a session that is to be opened */
     bool closes;                        /* the session may be closed: it is not in use */
     struct {                            /* what calls make */
@@ -50,12 +49,6 @@ struct things {
     char text[64];
     int64_t raised, remaining, descriptor; /* as a section has seen them */
 };
-
-static int64_t timeout_of(struct things *t)
-{
-    t->is_timed = true;
-    return t->ms;
-}
 
 /* --- callbacks --------------------------------------------------------------------------------------------------------- */
 
@@ -145,14 +138,16 @@ static int section(const zkl_cancel *cancel, int64_t token, void *payload)
     }
 PUBLIC_CALLS(AS_CODE, AS_IDLE, AS_PURE, AS_ODD)
 
-#define ROW_CODE(name, nulls, starved, call) {#name, call_##name, nulls, ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, starved},
-#define ROW_IDLE(name, nulls, call) {#name, call_##name, nulls, 0, 0, 0, ANY},
-#define ROW_PURE(name, nulls, same, call) {#name, call_##name, nulls, same, same, same, same},
+#define ROW_CODE(name, nulls, starved, call) ROW_ODD(name, nulls, ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, starved, call)
+#define ROW_IDLE(name, nulls, call) ROW_ODD(name, nulls, 0, 0, 0, ANY, call)
+#define ROW_PURE(name, nulls, same, call) ROW_ODD(name, nulls, same, same, same, same, call)
 #define ROW_ODD(name, nulls, if_null, if_closed, if_forked, starved, call) \
-    {#name, call_##name, nulls, if_null, if_closed, if_forked, starved},
+    {#name, call_##name, TEXT(call), nulls, if_null, if_closed, if_forked, starved},
+#define TEXT(...) #__VA_ARGS__ /* with what macros stand for */
 static const struct row {
     const char *name;
     int64_t (*call)(struct things *t, int null, zkl_error *err);
+    const char *text;
     int nulls; /* arguments that may not be NULL */
     int64_t if_null, if_closed, if_forked, starved;
 } rows[] = {PUBLIC_CALLS(ROW_CODE, ROW_IDLE, ROW_PURE, ROW_ODD)};
@@ -166,6 +161,11 @@ static bool returns_a_code(const struct row *row)
 static bool is_async(const struct row *row)
 {
     return strstr(row->name, "_async") != NULL;
+}
+
+static bool is_timed(const struct row *row)
+{
+    return strstr(row->text, "t->ms") != NULL;
 }
 
 /* Calls it, and tells whether that came to what the row says; words, where there are any, belong to it. */
@@ -201,17 +201,16 @@ static void make(struct things *t, const zkl_session_options *options)
                                 .size = 1,
                                 .mode = ZKL_CREATE_EPHEMERAL_SEQUENTIAL,
                                 .acl = &anyone}};
-    const zkl_lock_options quick = {.size = sizeof quick,
-                                    .release_timeout_ms = 20}; /* a release has a time of its own */
-    const zkl_lock_options revocable = {.size = sizeof quick, .release_timeout_ms = 20, .revoke_fn = ignore_revoke};
+    const zkl_lock_options *quick = LOCK_OPTIONS(.release_timeout_ms = 20); /* a release has a time of its own */
+    const zkl_lock_options *revocable = LOCK_OPTIONS(.release_timeout_ms = 20, .revoke_fn = ignore_revoke);
     const zkl_group_options quick_group = {sizeof quick_group, NULL, 20, NULL, NULL, NULL};
     t->parts.assigned_fn = on_assigned;
     t->parts.revoked_fn = on_revoked;
-    ASSERT_OK_FATAL(zkl_lock_new(&t->lock, t->session, "/n/lock", &revocable, NULL));
-    ASSERT_OK_FATAL(zkl_write_lock_new(&t->writer, t->session, "/n/rw", &quick, NULL));
-    ASSERT_OK_FATAL(zkl_multilock_new(&t->multilock, t->session, t->paths, 2, &quick, NULL));
-    ASSERT_OK_FATAL(zkl_semaphore_new(&t->semaphore, t->session, "/n/permits", 2, &quick, NULL));
-    ASSERT_OK_FATAL(zkl_election_new(&t->election, t->session, "/n/leader", &quick, NULL));
+    ASSERT_OK_FATAL(zkl_lock_new(&t->lock, t->session, "/n/lock", revocable, NULL));
+    ASSERT_OK_FATAL(zkl_write_lock_new(&t->writer, t->session, "/n/rw", quick, NULL));
+    ASSERT_OK_FATAL(zkl_multilock_new(&t->multilock, t->session, t->paths, 2, quick, NULL));
+    ASSERT_OK_FATAL(zkl_semaphore_new(&t->semaphore, t->session, "/n/permits", 2, quick, NULL));
+    ASSERT_OK_FATAL(zkl_election_new(&t->election, t->session, "/n/leader", quick, NULL));
     ASSERT_OK_FATAL(zkl_group_new(&t->group, t->session, "/n/group", "me", &quick_group, NULL));
     ASSERT_OK_FATAL(zkl_double_barrier_new(&t->barrier, t->session, "/n/double", 1, NULL));
     ASSERT_OK_FATAL(zkl_partition_new(&t->partition, t->session, "/n/parts", t->pieces, 1, &t->parts, NULL));
@@ -280,7 +279,6 @@ static bool connected(zkl_session *session)
 static int64_t call_to_its_end(const struct row *row, struct things *t, zkl_error *err)
 {
     int before = atomic_load(&completions);
-    t->is_timed = false;
     int64_t code = row->call(t, 0, err);
     if (code == ZKL_OK && is_async(row) && (t->closes || !strstr(row->name, "close"))) {
         ASSERT_EVENTUALLY(atomic_load(&completions) > before);
@@ -409,8 +407,7 @@ TEST(test_from_callbacks)
     call_each(&t, codes_outside);
     end(&t);
     for (int dispatched = 0; dispatched < 2; dispatched++) {
-        zkl_session_options options = dispatched ? kit_dispatched() : (zkl_session_options)ZKL_SESSION_OPTIONS_INIT;
-        make(&t, &options);
+        make(&t, SESSION_OPTIONS(.callbacks = dispatched ? ZKL_CALLBACKS_DISPATCH : ZKL_CALLBACKS_THREAD));
         t.ms = 30000;
         zkl_lock *trigger = kit_lock(t.session, "/trigger", NULL);
         memset(codes_inside, 0, sizeof codes_inside);
@@ -443,9 +440,9 @@ TEST(test_wrong_timeouts)
         for (int i = 0; i < ROWS; i++) {
             zkl_error err = {.text = ""};
             int64_t code = call_to_its_end(&rows[i], &t, &err);
-            CU_ASSERT(!t.is_timed || code == ZKL_EINVAL);
-            CU_ASSERT(!t.is_timed || err.code == 0 || strstr(err.text, "timeout_ms is -"));
-            timed += t.is_timed;
+            CU_ASSERT(!is_timed(&rows[i]) || code == ZKL_EINVAL);
+            CU_ASSERT(!is_timed(&rows[i]) || err.code == 0 || strstr(err.text, "timeout_ms is -"));
+            timed += is_timed(&rows[i]);
             free_made(&t);
         }
         CU_ASSERT(timed > 40);
@@ -465,7 +462,7 @@ TEST(test_long_timeouts)
         t.ms = right[j];
         for (int i = 0; i < ROWS; i++) {
             int64_t code = call_to_its_end(&rows[i], &t, NULL);
-            CU_ASSERT(!t.is_timed || (code != ZKL_EINVAL && code != ZKL_ETIMEOUT && code != ZKL_EBUSY));
+            CU_ASSERT(!is_timed(&rows[i]) || (code != ZKL_EINVAL && code != ZKL_ETIMEOUT && code != ZKL_EBUSY));
             free_made(&t);
         }
         free_all(&t);
@@ -491,46 +488,26 @@ static void long_path(char *path, size_t length)
     path[length] = '\0';
 }
 
-/* Each name of a znode below it has 50 bytes or so more: those are no longer the user's business. */
+/* Each name of a znode below it has 50 bytes or so more: those are no longer the user's business. What is longer: unit_text. */
 TEST(test_long_paths)
 {
-    static const size_t lengths[] = {990, 1000, 1014, 1015, 1018, 1020, 1024, 1025, 1026, 5000, 70000};
-    static char path[70001];
+    static const size_t lengths[] = {990, 1000, 1014, 1015, 1018, 1020, ZKL_PATH_MAX};
+    char path[ZKL_PATH_MAX + 1];
     zkl_session *session = kit_open(NULL);
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        zkl_error err = {.text = ""};
-        zkl_lock *made = NULL;
         long_path(path, lengths[i]);
-        bool fits = lengths[i] <= ZKL_PATH_MAX;
-        CU_ASSERT_EQUAL(zkl_lock_new(&made, session, path, NULL, &err), fits ? ZKL_OK : ZKL_EINVAL);
-        CU_ASSERT(fits || (!made && strstr(err.text, "1024")));
-        CU_ASSERT(!fits || zkl_lock_acquire(made, 10000, NULL, &err) == ZKL_OK);
-        zkl_lock_free(made);
+        kit_free(kit_hold(session, path, NULL));
     }
+    long_path(path, 1000);
     for (int i = 0; i < handle_recipe_count; i++) {
-        long_path(path, 1000);
         path[999] = (char)('a' + i);
-        zkl_lock *lock = handle_make(&handle_recipes[i], session, path, NULL);
+        zkl_lock *lock = kit_make((zkl_recipe)i, session, path, NULL);
         kit_acquire(lock);
-        zkl_lock_free(lock);
+        kit_free(lock);
     }
     path[999] = 'y';
     use_double_barrier(session, path);
     kit_close(session);
-}
-
-/* Elements that are missing, or are too many. */
-TEST(test_nothing_given)
-{
-    const char *hole[2] = {"/a", NULL};
-    struct things t;
-    make(&t, NULL);
-    CU_ASSERT_EQUAL(zkl_multilock_new(&t.made.lock, t.session, hole, 2, NULL, NULL), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_multilock_new(&t.made.lock, t.session, hole, SIZE_MAX, NULL, NULL), ZKL_ELIMIT);
-    kit_acquire(t.lock);
-    CU_ASSERT_EQUAL(zkl_lock_commit(t.lock, NULL, 1, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_EINVAL);
-    CU_ASSERT_PTR_NULL(zkl_multilock_path(t.multilock, SIZE_MAX));
-    end(&t);
 }
 
 TEST(test_margins_and_slots)
@@ -559,18 +536,13 @@ enum {
     TRIES = 40 /* the best of them counts: others run on this machine too */
 };
 
-static const struct world {
-    const char *name;
-    enum { SUSPENDED, HUNG, LOST } way;
-    size_t answers; /* LOST: behind so many */
-} worlds[] = {{"suspended", SUSPENDED, 0}, {"hung", HUNG, 0},         {"lost", LOST, 0},
-              {"lost after 1", LOST, 1},   {"lost after 2", LOST, 2}, {"lost after 3", LOST, 3}};
+enum world { SUSPENDED, HUNG, LOST /* behind so many answers: LOST + 1, ... */ };
 
-static void spoil(const struct world *world, int64_t session_id)
+static void spoil(int world, int64_t session_id)
 {
-    ASSERT_OK(world->way == SUSPENDED ? zkl__memory_suspend(session_id)
-              : world->way == HUNG    ? zkl__memory_hold(session_id, true)
-                                      : zkl__memory_break(session_id, world->answers, 1, 0));
+    ASSERT_OK(world == SUSPENDED ? zkl__memory_suspend(session_id)
+              : world == HUNG    ? zkl__memory_hold(session_id, true)
+                                 : zkl__memory_break(session_id, (size_t)(world - LOST), 1, 0));
 }
 
 static void *wait_plainly(void *took_ms)
@@ -582,7 +554,7 @@ static void *wait_plainly(void *took_ms)
 }
 
 /* How much longer the call takes than a plain wait of a thread that begins with it, in ms. */
-static int64_t excess(const struct row *row, bool held, const struct world *world)
+static int64_t excess(const struct row *row, bool held, int world)
 {
     pthread_t control;
     int64_t plain_ms = 0;
@@ -608,35 +580,19 @@ static int64_t excess(const struct row *row, bool held, const struct world *worl
     return took_ms - plain_ms;
 }
 
-/* Which rows have a timeout: one that is wrong is refused before anything is sent. */
-static void find_timed(bool timed[ROWS])
-{
-    struct things t;
-    make(&t, NULL);
-    t.ms = -2;
-    for (int i = 0; i < ROWS; i++) {
-        (void)call_to_its_end(&rows[i], &t, NULL);
-        timed[i] = t.is_timed;
-        free_made(&t);
-    }
-    end(&t);
-}
-
 /* Less than half of the wait over the control's, in one of the tries. */
-static void in_time(const struct world *world)
+static void in_time(int world)
 {
-    bool timed[ROWS];
-    find_timed(timed);
     for (int i = 0; i < 2 * ROWS; i++) {
         const struct row *row = &rows[i / 2];
         int64_t least = INT64_MAX;
-        bool waits = timed[i / 2] && !is_async(row);
+        bool waits = is_timed(row) && !is_async(row);
         for (int try = 0; waits && try < TRIES && least > WAIT / 2; try++) {
             int64_t late = excess(row, i % 2, world);
             least = late < least ? late : least;
         }
         if (waits && least > WAIT / 2) {
-            printf("(%s, %s: %lld ms more) ", row->name, world->name, (long long)least);
+            printf("(%s, world %d: %lld ms more) ", row->name, world, (long long)least);
             CU_FAIL("late");
         }
     }
@@ -644,18 +600,18 @@ static void in_time(const struct world *world)
 
 TEST(test_without_a_server)
 {
-    in_time(&worlds[SUSPENDED]);
+    in_time(SUSPENDED);
 }
 
 TEST(test_with_a_server_that_hangs)
 {
-    in_time(&worlds[HUNG]);
+    in_time(HUNG);
 }
 
 TEST(test_lost_in_the_middle)
 {
     for (int answers = 0; answers < 4; answers++) {
-        in_time(&worlds[LOST + answers]);
+        in_time(LOST + answers);
     }
 }
 
@@ -861,15 +817,11 @@ TEST(test_cut_at_each_request)
 /* What no single call shows. All of it is freed again. */
 static int with_every_option(struct things *t)
 {
-    const zkl_lock_options options = {.size = sizeof options,
-                                      .release_timeout_ms = 20,
-                                      .metadata = "who I am",
-                                      .recursive = true,
-                                      .recover = true,
-                                      .acl = &anyone,
-                                      .state_fn = on_state,
-                                      .revoke_fn = ignore_revoke};
-    int code = zkl_lock_new(&t->made.lock, t->session, "/n/lock", &options, NULL);
+    int code =
+        zkl_lock_new(&t->made.lock, t->session, "/n/lock",
+                     LOCK_OPTIONS(.release_timeout_ms = 20, .metadata = "who I am", .recursive = true, .recover = true,
+                                  .acl = &anyone, .state_fn = on_state, .revoke_fn = ignore_revoke),
+                     NULL);
     code = code == ZKL_OK ? zkl_lock_acquire(t->made.lock, t->ms, NULL, NULL) : code;
     code = code == ZKL_OK ? zkl_lock_acquire(t->made.lock, t->ms, NULL, NULL) : code;
     return code == ZKL_OK ? zkl_lock_release(t->made.lock, NULL) : code;
@@ -972,14 +924,13 @@ static int64_t fail_at(const struct starving *starving, long nth, bool sticky, b
 {
     struct test_heap heap = TEST_HEAP_INIT;
     const zkl_heap functions = test_heap(&heap);
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    const zkl_session_options *options = SESSION_OPTIONS(.heap = &functions);
     struct things t;
-    options.heap = &functions;
-    make(&t, &options);
+    make(&t, options);
     if (starving->held) {
         hold_all(&t);
     }
-    t.starved = &options;
+    t.starved = options;
     t.ms = sticky ? 40 : 5000; /* without any memory most calls end by the time */
     test_heap_fail(&heap, nth, sticky);
     int64_t code = starving->row ? call_to_its_end(starving->row, &t, NULL) : starving->scenario->run(&t);
