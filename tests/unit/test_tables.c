@@ -75,21 +75,6 @@ TEST(test_timers_against_a_list)
     check_seeds(100, walk_timers);
 }
 
-TEST(test_the_same_time_again)
-{
-    struct zkl__timers timers = {0};
-    struct zkl__timer c = {0};
-    zkl__timers_set(&timers, &c, 5);
-    zkl__timers_set(&timers, &c, 5);
-    CU_ASSERT_EQUAL(timers.count, 1);
-    CU_ASSERT_PTR_EQUAL(zkl__timers_due(&timers, 5), &c);
-    zkl__timers_set(&timers, &c, 5); /* the same as the last time: it was taken out, so it is set */
-    CU_ASSERT_EQUAL(timers.count, 1);
-    CU_ASSERT_PTR_NULL(zkl__timers_due(&timers, 4));
-    zkl__timers_set(&timers, &c, INT64_MAX);
-    CU_ASSERT_EQUAL(zkl__timers_next(&timers), INT64_MAX);
-}
-
 /* --- watches ------------------------------------------------------------------------------------------------------------ */
 
 static struct test_heap heap = TEST_HEAP_INIT;
