@@ -414,6 +414,18 @@ void on_revoke(zkl_lock *lock, void *payload)
     mailbox_put(payload, (struct letter){.from = lock});
 }
 
+void on_leader(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
+{
+    struct letter letter = {.from = observer, .granted = leader != NULL};
+    if (leader) {
+        CU_ASSERT(leader->session_id != 0 || !leader->readable);
+        CU_ASSERT_EQUAL(leader->readable ? strlen(leader->value) : 0, leader->value_size);
+        letter.grant.token = leader->token;
+        snprintf(letter.text, sizeof letter.text, "%s", leader->readable ? leader->value : leader->node);
+    }
+    mailbox_put(payload, letter);
+}
+
 void on_session_state(zkl_session *session, zkl_connection_state state, void *payload)
 {
     mailbox_put(payload, (struct letter){.from = session, .code = (int)state});

@@ -35,18 +35,6 @@ TEST(test_hand_over_and_nothing_repeated)
 
 /* --- observers ----------------------------------------------------------------------------------------------------- */
 
-static void on_leader(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
-{
-    struct letter letter = {.from = observer, .granted = leader != NULL};
-    if (leader) {
-        CU_ASSERT_FALSE(leader->readable);
-        CU_ASSERT_EQUAL(leader->value_size, 0);
-        letter.grant.token = leader->token;
-        snprintf(letter.text, sizeof letter.text, "%s", leader->node);
-    }
-    mailbox_put(payload, letter);
-}
-
 TEST(test_observer)
 {
     const struct access_kind *kind = &access_kinds[4];

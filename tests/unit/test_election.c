@@ -10,18 +10,6 @@ static zkl_lock *candidate(zkl_session *session, const char *value)
 
 /* --- observers ----------------------------------------------------------------------------------------------------- */
 
-static void on_leader(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
-{
-    struct letter letter = {.from = observer, .granted = leader != NULL};
-    if (leader) {
-        CU_ASSERT(leader->session_id != 0);
-        CU_ASSERT_EQUAL(strlen(leader->value), leader->value_size);
-        letter.grant.token = leader->token;
-        snprintf(letter.text, sizeof letter.text, "%s", leader->value);
-    }
-    mailbox_put(payload, letter);
-}
-
 static zkl_election_observer *observe(zkl_session *session, struct mailbox *box)
 {
     zkl_election_observer *observer = NULL;

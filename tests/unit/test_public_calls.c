@@ -92,7 +92,7 @@ static void on_stand(zkl_lock *lock, zkl_state state, int64_t token, const zkl_e
     (void)lock, (void)state, (void)token, (void)err, (void)payload;
 }
 
-static void on_leader(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
+static void skip_leader(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
 {
     (void)observer, (void)leader, (void)payload;
 }

@@ -378,11 +378,6 @@ static void visit(const char *path, zkl_state state, int64_t token, void *payloa
     }
 }
 
-static void on_leader(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
-{
-    (void)observer, (void)leader, (void)payload;
-}
-
 TEST_WITH_SESSIONS(test_every_kind)
 {
     struct mailbox ended = MAILBOX_INIT;
@@ -394,7 +389,7 @@ TEST_WITH_SESSIONS(test_every_kind)
     locks[RECIPES] = locks[ZKL_RECIPE_MULTILOCK]; /* its other path */
     locks[WAITS] = kit_lock(one, paths[WAITS], NULL);
     kit_make(ZKL_RECIPE_ELECTION, one, "/idle", NULL);
-    ASSERT_OK_FATAL(zkl_election_observe(&observer, one, "/election", on_leader, NULL, NULL));
+    ASSERT_OK_FATAL(zkl_election_observe(&observer, one, "/election", on_leader, &ended, NULL));
     CU_ASSERT_EQUAL(zkl_session_locks(one, visit, NULL), 0);
 
     for (int i = 0; i < RECIPES; i++) {
