@@ -126,14 +126,20 @@ TEST(test_unreadable_and_forged)
 
 #define FLOOD 300
 
-static void flood(int count)
+/* owner 0: of nobody. */
+static void put_places(int count, int64_t owner)
 {
     char path[SCRIPT_PATH];
-    script_begin();
     for (int i = 0; i < count; i++) {
-        snprintf(path, sizeof path, "/q/x%d-lock-%010d", i, i % 50);
-        script_put(path, 0);
+        snprintf(path, sizeof path, "/q/%c%d-lock-%010d", owner ? 'y' : 'x', i, i % 50);
+        script_put(path, owner);
     }
+}
+
+static void flood(void)
+{
+    script_begin();
+    put_places(FLOOD, 0);
 }
 
 struct tally {
@@ -159,7 +165,7 @@ static struct tally answer_and_count(void)
 
 TEST(test_flood)
 {
-    flood(FLOOD);
+    flood();
     script_acquire(&me);
     struct tally tally = answer_and_count();
     CU_ASSERT_EQUAL(me.granted, 1);
@@ -213,21 +219,12 @@ TEST(test_unreadable_and_forged_reader)
     }
 }
 
-static void stand(int count)
-{
-    char path[SCRIPT_PATH];
-    for (int i = 0; i < count; i++) {
-        snprintf(path, sizeof path, "/q/y%d-lock-%010d", i, i % 50);
-        script_put(path, SCRIPT_STRANGER);
-    }
-}
-
 /* max_ahead counts contenders, not names. */
 TEST(test_flood_and_max_ahead)
 {
     for (int standing = 0; standing < 4; standing++) {
-        flood(FLOOD);
-        stand(standing);
+        flood();
+        put_places(standing, SCRIPT_STRANGER);
         script_enter(&me, CONTENDER_CONFIG(.max_ahead = 2));
         struct tally tally = answer_and_count();
         CU_ASSERT(tally.looks <= FLOOD + standing + 1);
@@ -247,8 +244,8 @@ TEST(test_flood_and_max_ahead)
 /* One round trip more, and no more requests than are needed to know. */
 TEST(test_max_ahead_in_a_long_queue)
 {
-    flood(0);
-    stand(FLOOD);
+    script_begin();
+    put_places(FLOOD, SCRIPT_STRANGER);
     script_enter(&me, CONTENDER_CONFIG(.max_ahead = 2));
     struct tally tally = answer_and_count();
     CU_ASSERT_EQUAL(tally.looks, 3);

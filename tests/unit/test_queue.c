@@ -122,15 +122,10 @@ TEST_WITH_SESSIONS(test_a_thousand_entries)
 
 static char held_node[128]; /* the name of the holder's znode */
 
-static void give_way(zkl_lock *lock, void *payload)
-{
-    mailbox_put(payload, (struct letter){.from = lock});
-}
-
 /* Held by the second session, which gives way. */
 static zkl_lock *hold(struct mailbox *requests)
 {
-    zkl_lock *lock = kit_hold(two, QUEUE, LOCK_OPTIONS(.revoke_fn = give_way, .payload = requests));
+    zkl_lock *lock = kit_hold(two, QUEUE, LOCK_OPTIONS(.revoke_fn = on_revoke, .payload = requests));
     zkl_lock_node(lock, held_node, sizeof held_node);
     return lock;
 }
