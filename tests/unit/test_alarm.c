@@ -1,6 +1,5 @@
-/* The library's own threads: alarms, signals, and the queue of callbacks. Their names, and which signals they take: unit_session. */
+/* The library's own threads: alarms and signals. Their names, and which signals they take: unit_session. */
 #include "alarm.h"
-#include "callback.h"
 #include "lock_kit.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -23,19 +22,14 @@ static void ring(void *owner)
     mailbox_put(owner, (struct letter){.code = (int)(zkl__clock_now() / ZKL__MS)});
 }
 
-static void start(void)
-{
-    alarms = (struct zkl__alarms){.fd = -1};
-    ASSERT_OK_FATAL(zkl__alarms_start(&alarms, &mutex));
-}
-
 TEST(test_alarms_ring_in_their_order)
 {
     struct mailbox late = MAILBOX_INIT, early = MAILBOX_INIT, never = MAILBOX_INIT;
     struct zkl__alarm a = {.ring = ring, .owner = &late}, b = {.ring = ring, .owner = &early},
                       c = {.ring = ring, .owner = &never}, d = {.ring = ring, .owner = &never};
     int64_t from = zkl__clock_now() / ZKL__MS;
-    start();
+    alarms = (struct zkl__alarms){.fd = -1};
+    ASSERT_OK_FATAL(zkl__alarms_start(&alarms, &mutex));
     set(&d, 3600000); /* one that is left when all is stopped */
     pthread_mutex_lock(&mutex);
     set_locked(&a, 60);
@@ -83,34 +77,6 @@ TEST(test_signals)
     pthread_mutex_unlock(&mutex);
     pthread_join(thread, NULL);
     zkl__signal_deinit(&signal);
-}
-
-TEST(test_callbacks_are_queued_once_and_taken_out)
-{
-    struct zkl__callbacks callbacks;
-    struct mailbox boxes[3] = {MAILBOX_INIT, MAILBOX_INIT, MAILBOX_INIT};
-    struct zkl__callback queue[3];
-    ASSERT_OK_FATAL(zkl__callbacks_init(&callbacks, &mutex, true));
-    pthread_mutex_lock(&mutex);
-    for (int i = 0; i < 3; i++) {
-        queue[i] = (struct zkl__callback){.run = ring, .owner = &boxes[i]};
-        zkl__callbacks_post(&callbacks, &queue[i]);
-        zkl__callbacks_post(&callbacks, &queue[i]);
-    }
-    zkl__callbacks_unpost(&callbacks, &queue[2]); /* the last one: the queue goes on behind the others */
-    zkl__callbacks_unpost(&callbacks, &queue[2]);
-    zkl__callbacks_post(&callbacks, &queue[2]);
-    zkl__callbacks_unpost(&callbacks, &queue[0]);
-    zkl__callbacks_finish(&callbacks, &queue[1]); /* runs it here and now */
-    zkl__callbacks_finish(&callbacks, &queue[1]); /* nothing owed */
-    CU_ASSERT_EQUAL(zkl__callbacks_dispatch(&callbacks), 1);
-    CU_ASSERT_FALSE(zkl__callbacks_inside(&callbacks, NULL));
-    pthread_mutex_unlock(&mutex);
-    CU_ASSERT_EQUAL(boxes[0].count, 0);
-    CU_ASSERT_EQUAL(boxes[1].count, 1);
-    CU_ASSERT_EQUAL(boxes[2].count, 1);
-    zkl__callbacks_stop(&callbacks);
-    zkl__callbacks_deinit(&callbacks);
 }
 
 TESTS("alarm")

@@ -1,5 +1,4 @@
-/* What a session can send: operations that wait for room, or find no memory; requests; replies
- * that nobody waits for. */
+/* What a session can send: operations that wait for room, or find no memory; requests. */
 #include "script.h"
 #include "core_internal.h"
 #include "observer.h"
@@ -268,24 +267,6 @@ TEST(test_window)
     }
     CU_ASSERT(window.size > slowed);
     CU_ASSERT(window.size <= slowed + 8);
-}
-
-/* --- replies that nobody waits for --------------------------------------------------------------------------------- */
-
-TEST_IN_SCRIPT(test_late_and_unknown_replies)
-{
-    static const uint64_t ids[] = {0, 1, 15, 400, UINT64_MAX, UINT64_C(1) << 32, UINT64_C(77) << 32};
-    const struct zkl__reply reply = {.rc = ZKL__RC_OK};
-    script_hold(&me);
-    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
-        script_step((struct zkl__event){.kind = ZKL__EV_REPLY, .id = ids[i], .reply = &reply});
-    }
-    script_step((struct zkl__event){.kind = ZKL__EV_WATCH, .path = "/nobody/answered"});
-    STATE(&me, "held");
-    script_release(&me);
-    uint64_t earlier = script.ops[0].id - (UINT64_C(1) << 32); /* the same slot, the use before */
-    script_step((struct zkl__event){.kind = ZKL__EV_REPLY, .id = earlier, .reply = &reply});
-    STATE(&me, "removing");
 }
 
 /* --- requests ------------------------------------------------------------------------------------------------------ */

@@ -174,28 +174,6 @@ TEST_WITH_SESSIONS(test_an_id_has_one_member)
     zkl_group_free(d);
 }
 
-/* What lives with no session is nobody, in the list and for the watcher; its name may become a member's. */
-TEST_WITH_SESSIONS(test_strays_are_no_members)
-{
-    struct mailbox box = MAILBOX_INIT;
-    zkl_group *a = member(one, "a", "x"), *late = member(two, "ghost-7", "x");
-    join(a);
-    for (int i = 0; i < 40; i++) { /* more than are looked at at once */
-        char name[16];
-        snprintf(name, sizeof name, "ghost-%d", i);
-        kit_must_write(ZKL__OP_CREATE, CLUB, name, NULL);
-    }
-    zkl_group_observer *watcher = watch(two, &box);
-    TOLD(1, "a;");
-    kit_must_write(ZKL__OP_DELETE, CLUB, "ghost-7", NULL);
-    join(late);
-    TOLD(2, "a;ghost-7;");
-    CU_ASSERT_EQUAL(kit_group(two, CLUB), 2);
-    zkl_group_observer_free(watcher);
-    zkl_group_free(a);
-    zkl_group_free(late);
-}
-
 TEST_WITH_SESSIONS(test_a_lock_is_no_group)
 {
     zkl_members *members;

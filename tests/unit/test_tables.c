@@ -134,36 +134,6 @@ static bool is_short(const char *name)
     return strlen(name) == 1;
 }
 
-/* What lives is not asked again, what does not is; what went, or may not be looked at, is not overlooked. */
-TEST(test_verdicts_on_children)
-{
-    const char *list[] = {"b", "a", "d", "c"}, *later[] = {"e", "c", "b", "a"};
-    const struct zkl__reply reply = {.children = list, .child_count = 4, .stat = {.child_count = 4, .cversion = 4}};
-    const struct zkl__reply next = {.children = later, .child_count = 4, .stat = {.child_count = 4, .cversion = 6}};
-    const struct zkl__reply living = {.stat = {.ephemeral_owner = 7, .czxid = 5}}, stray = {.rc = ZKL__RC_OK};
-    const struct zkl__reply gone = {.rc = ZKL__RC_NONODE}, refused = {.rc = ZKL__RC_NOAUTH};
-    struct zkl__children *children = NULL;
-    CU_ASSERT_TRUE_FATAL(zkl__children_renew(&plain_heap, &children, &reply, NULL));
-    CU_ASSERT_EQUAL(zkl__children_unknown(children, 0), 0);
-    zkl__child_judge(&children->all[0], &living);
-    zkl__child_judge(&children->all[1], &stray);
-    CU_ASSERT_EQUAL(zkl__children_unknown(children, 0), 2);
-    CU_ASSERT_EQUAL(zkl__children_ephemeral(children), 1);
-    CU_ASSERT_EQUAL(zkl__children_that_may_count(children), 3);
-    zkl__child_judge(&children->all[2], &gone);
-    zkl__child_judge(&children->all[3], &refused);
-    CU_ASSERT_EQUAL(zkl__children_unknown(children, 0), 4);
-    CU_ASSERT_EQUAL(zkl__children_ephemeral(children), 2);
-    CU_ASSERT_EQUAL(zkl__children_that_may_count(children), 3);
-    CU_ASSERT_TRUE_FATAL(zkl__children_renew(&plain_heap, &children, &next, NULL));
-    CU_ASSERT_EQUAL(children->all[0].verdict, ZKL__CHILD_EPHEMERAL);
-    CU_ASSERT_EQUAL(children->all[0].czxid, 5);
-    CU_ASSERT_EQUAL(children->all[1].verdict, ZKL__CHILD_UNKNOWN);
-    CU_ASSERT_EQUAL(children->all[2].verdict, ZKL__CHILD_UNKNOWN);
-    CU_ASSERT_EQUAL(children->all[3].verdict, ZKL__CHILD_UNKNOWN);
-    free(children);
-}
-
 /* Whether a child that lives is still known to live after the next list, which has this stat. */
 static bool still_lives(const char **names, size_t count, struct zkl__stat stat)
 {
