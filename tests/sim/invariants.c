@@ -381,14 +381,15 @@ static void check_exclusion(struct sim *s, int path)
         if (!here || each->exempt || !sim_attempt_holds(s, each)) {
             continue;
         }
-        shortened = shortened || is_shortened_untold(s, each->client);
         if (each->semaphore) {
+            shortened = shortened || is_shortened_untold(s, each->client);
             permits += sim_semaphore_count(each);
             last = !last || each->last_lease > last->last_lease ? each : last;
             continue;
         }
         if (first && !(first->shared && each->shared)) {
-            s->faults.beyond = s->faults.beyond || shortened;
+            s->faults.beyond =
+                s->faults.beyond || is_shortened_untold(s, first->client) || is_shortened_untold(s, each->client);
             fail_by_lease(s, sim_fail(s, "exclusion", "%d.%d and %d.%d hold %s", first->client, first->thread,
                                       each->client, each->thread, sim_plan_path(path)));
         }
@@ -622,11 +623,12 @@ static void note_taken(struct sim *s, int node, bool removed)
     }
 }
 
-/* What a session deletes is its own. In shell/ a stranger's hand may have put another session's node where its own was: no client can tell
- * these apart in time. */
+/* What a session deletes is its own. In shell/ it may be a recipe's that goes with no session, or a stranger's hand may have put another
+ * session's node where its own was: no client can tell these apart in time. */
 static void check_deleted(struct sim *s, int session, const struct sim_node *node)
 {
-    if (node->owner != -1 && node->owner != session && !(s->shell && s->faults.stranger)) {
+    bool excused = s->shell && (node->owner == -1 || s->faults.stranger);
+    if (node->owner != session && !excused) {
         sim_fail(s, "foreign", "session %d deletes %s of session %d", session, s->paths[node->path].text, node->owner);
     }
 }
