@@ -225,6 +225,16 @@ static const zkl_group_options group_options = ZKL_GROUP_OPTIONS_INIT;
 static const zkl_partition_options partition_options = {.assigned_fn = on_assigned, .revoked_fn = on_revoked};
 static const zkl_stats stats = ZKL_STATS_INIT;
 
+static const zkl_session_options *const kits_session_options = SESSION_OPTIONS();
+static const zkl_lock_options *const kits_lock_options = LOCK_OPTIONS();
+
+/* What the tests begin from is what users get. */
+TEST(test_defaults_of_the_kit)
+{
+    CU_ASSERT_EQUAL(memcmp(kits_session_options, &session_options, sizeof session_options), 0);
+    CU_ASSERT_EQUAL(memcmp(kits_lock_options, &lock_options, sizeof lock_options), 0);
+}
+
 /* Its size with that member as the last one, and now. */
 #define SIZES(type, last) offsetof(type, last) + sizeof(((type *)0)->last), sizeof(type)
 

@@ -636,9 +636,7 @@ static bool nothing_left(void)
  * next. */
 static void clean_up(void)
 {
-    const struct zkl__op forget = {.kind = ZKL__OP_SET, .dir = "/n/lock", .data = "", .version = -1};
-    enum zkl__rc rc;
-    ASSERT_OK(zkl__memory_meddle(PLACE, &forget, &rc));
+    (void)kit_write(ZKL__OP_SET, "/n/lock", NULL, "");
     (void)zkl_semaphore_resize(keeper, "/n/permits", 2, 10000, NULL); /* if there is one */
     ASSERT_OK(zkl_barrier_lift(keeper, "/n/barrier", 10000, NULL));
     use_double_barrier(keeper, "/n/double");
