@@ -151,9 +151,6 @@ void zkl__lock_unref(zkl_lock *lock)
     }
     zkl__free(heap, (void *)(uintptr_t)lock->options.metadata);
     zkl__free(heap, (void *)(uintptr_t)lock->options.acl);
-    for (size_t i = 0; lock->paths && i < lock->path_count; i++) {
-        zkl__free(heap, lock->paths[i]);
-    }
     zkl__free(heap, lock->paths);
     zkl__free(heap, lock);
     zkl__session_drop(session);
@@ -178,28 +175,43 @@ void zkl__lock_let_go(zkl_lock *lock)
     }
 }
 
+/* All of them in one block; NULL: no memory. */
+static char **copy_paths(const zkl_heap *heap, const char *const *paths, size_t count)
+{
+    size_t size = count * sizeof(char *);
+    for (size_t i = 0; i < count; i++) {
+        size += strlen(paths[i]) + 1;
+    }
+    char **copies = zkl__alloc(heap, size);
+    if (!copies) {
+        return NULL;
+    }
+    char *end = (char *)(copies + count);
+    for (size_t i = 0; i < count; i++) {
+        size_t length = strlen(paths[i]) + 1;
+        copies[i] = memcpy(end, paths[i], length);
+        end += length;
+    }
+    return copies;
+}
+
 /* False: no memory. */
 static bool copy(zkl_lock *lock, const char *const *paths, size_t count,
                  const zkl_lock_options *options)
 {
     const zkl_heap *heap = &lock->session->heap;
-    bool whole = true;
     lock->options = *options;
     lock->options.metadata = NULL;
     lock->options.acl = NULL;
-    lock->paths = zkl__zalloc(heap, count * sizeof *lock->paths);
+    lock->paths = copy_paths(heap, paths, count);
     lock->path_count = count;
-    for (size_t i = 0; lock->paths && i < count; i++) {
-        lock->paths[i] = zkl__copy(heap, paths[i], strlen(paths[i]));
-        whole = whole && lock->paths[i];
-    }
     if (options->metadata) {
         lock->options.metadata = zkl__copy(heap, options->metadata, strlen(options->metadata));
     }
     if (options->acl) {
         lock->options.acl = zkl__acl_copy(heap, options->acl);
     }
-    return whole && lock->paths && !options->metadata == !lock->options.metadata &&
+    return lock->paths && !options->metadata == !lock->options.metadata &&
            !options->acl == !lock->options.acl;
 }
 

@@ -161,7 +161,7 @@ void zkl__name_copy(char *out, const char *name)
 
 void zkl__name_with_number(char *out, const char *uuid, const char *tag, int32_t number)
 {
-    snprintf(out, ZKL__NAME_MAX, "_c_%s-%s%010d", uuid, tag, (int)number);
+    snprintf(out, ZKL__NAME_MAX, "_c_%.*s-%s%010d", ZKL__UUID_LENGTH, uuid, tag, (int)number);
 }
 
 void zkl__uuid_format(char *out, const uint8_t bytes[16])

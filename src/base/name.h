@@ -57,7 +57,8 @@ void zkl__name_prefix(char *out, const char *uuid, const char *tag);
  * none is: out is "". */
 void zkl__name_copy(char *out, const char *name);
 
-/* "_c_<uuid>-<tag><number>" as the server would have named it: for a znode that replaces ours. */
+/* "_c_<uuid>-<tag><number>" as the server would have named it: for a znode that replaces ours.
+ * uuid: the first ZKL__UUID_LENGTH characters count. */
 void zkl__name_with_number(char *out, const char *uuid, const char *tag, int32_t number);
 
 /* Serial arithmetic of 32 bits (RFC 1982): the sign of a - b, right also across the wrap while both

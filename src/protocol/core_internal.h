@@ -39,7 +39,6 @@ enum zkl__fate {
 };
 
 struct zkl__node {
-    char uuid[ZKL__UUID_LENGTH + 1];
     char prefix[ZKL__NAME_MAX]; /* "_c_<uuid>-<tag>" */
     char name[ZKL__NAME_MAX];   /* "": none is known */
     int64_t czxid;              /* 0: not known */
@@ -776,7 +775,7 @@ void zkl__multi_disown(struct zkl__multi *multi);
 /* The operations that were handed to the store and have no reply yet. */
 
 struct zkl__pending {
-    uint32_t uses; /* of this slot: an id names slot and use, so a late reply finds nothing */
+    uint32_t use; /* an id names slot and use, so a late reply finds nothing */
     bool on;
     enum zkl__op_kind kind;
     int role;                   /* what for: the owner's number */
@@ -793,6 +792,7 @@ struct zkl__pendings {
     struct zkl__pending *slots;
     size_t room, on_count;
     size_t free; /* chain, index + 1 */
+    uint32_t uses;
 };
 
 /* NULL: no memory. What is taken moves with the next take: keep ids, not pointers. */
@@ -802,6 +802,8 @@ void zkl__pending_own(struct zkl__pendings *pendings, struct zkl__pending *pendi
                       struct zkl__machine *owner);
 void zkl__pending_disown(struct zkl__pendings *pendings, struct zkl__pending *pending);
 void zkl__pending_drop(struct zkl__pendings *pendings, struct zkl__pending *pending);
+/* A session that acquired thousands of locks together gives their room back when none is on. */
+void zkl__pendings_shrink(struct zkl__pendings *pendings);
 uint64_t zkl__pending_id(const struct zkl__pendings *pendings, const struct zkl__pending *pending);
 /* NULL: it has its reply already, or was never sent. */
 struct zkl__pending *zkl__pending_find(const struct zkl__pendings *pendings, uint64_t id);

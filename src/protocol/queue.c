@@ -39,7 +39,7 @@ static bool name_conflicts(const struct zkl__contender *c, const char *name)
  * is. */
 static bool is_mine(const struct zkl__contender *c, const char *name)
 {
-    return strncmp(name, "_c_", 3) == 0 && strncmp(name + 3, c->node.uuid, ZKL__UUID_LENGTH) == 0 &&
+    return strncmp(name, c->node.prefix, strlen("_c_") + ZKL__UUID_LENGTH) == 0 &&
            zkl__name_parse(name).uuid && strlen(name) < ZKL__NAME_MAX &&
            !zkl__name_set_has(&c->node.strangers, name);
 }

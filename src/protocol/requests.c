@@ -8,6 +8,7 @@
 /* === operations under way ===================================================================== */
 
 #define ROOM_LEAST 16
+#define ROOM_KEPT 256
 
 static bool add_slots(struct zkl__pendings *pendings)
 {
@@ -34,7 +35,7 @@ struct zkl__pending *zkl__pending_take(struct zkl__pendings *pendings)
     struct zkl__pending *p = &pendings->slots[pendings->free - 1];
     pendings->free = p->next;
     p->on = true;
-    p->uses++;
+    p->use = ++pendings->uses;
     pendings->on_count++;
     return p;
 }
@@ -76,16 +77,25 @@ void zkl__pending_drop(struct zkl__pendings *pendings, struct zkl__pending *p)
     pendings->on_count--;
 }
 
+void zkl__pendings_shrink(struct zkl__pendings *pendings)
+{
+    if (pendings->on_count == 0 && pendings->room > ROOM_KEPT) {
+        zkl__free(pendings->heap, pendings->slots);
+        pendings->slots = NULL;
+        pendings->room = pendings->free = 0;
+    }
+}
+
 uint64_t zkl__pending_id(const struct zkl__pendings *pendings, const struct zkl__pending *p)
 {
-    return (uint64_t)p->uses << 32 | (uint64_t)(p - pendings->slots);
+    return (uint64_t)p->use << 32 | (uint64_t)(p - pendings->slots);
 }
 
 struct zkl__pending *zkl__pending_find(const struct zkl__pendings *pendings, uint64_t id)
 {
     size_t slot = (size_t)(id & UINT32_MAX);
     if (slot >= pendings->room || !pendings->slots[slot].on ||
-        pendings->slots[slot].uses != id >> 32) {
+        pendings->slots[slot].use != id >> 32) {
         return NULL;
     }
     return &pendings->slots[slot];

@@ -414,6 +414,7 @@ static void core_finish(struct zkl__core *core)
     while ((machine = take_ready(core, ZKL__RANK_ENDED))) {
         machine->ops->free(core, machine);
     }
+    zkl__pendings_shrink(&core->pendings);
     core->stepping = false;
 }
 

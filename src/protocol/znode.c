@@ -22,11 +22,12 @@ static void directory_missing(struct zkl__contender *c);
 void zkl__node_new_attempt(struct zkl__contender *c)
 {
     struct zkl__node *node = &c->node;
-    zkl__core_uuid(c->core, node->uuid);
+    char uuid[ZKL__UUID_LENGTH + 1];
+    zkl__core_uuid(c->core, uuid);
     if (!c->config.revocable) {
-        zkl__uuid_refuse_requests(node->uuid);
+        zkl__uuid_refuse_requests(uuid);
     }
-    zkl__name_prefix(node->prefix, node->uuid, c->config.rule->tag);
+    zkl__name_prefix(node->prefix, uuid, c->config.rule->tag);
     node->name[0] = '\0';
     node->removes_duplicate = false;
     node->czxid = 0;
@@ -377,7 +378,8 @@ void zkl__directory_on_reply(struct zkl__contender *c)
 /* out has ZKL__NAME_MAX bytes. */
 static void make_name(const struct zkl__contender *c, char *out)
 {
-    zkl__name_with_number(out, c->node.uuid, c->replacement.rule->tag, c->replacement.sequence);
+    const char *uuid = c->node.prefix + strlen("_c_");
+    zkl__name_with_number(out, uuid, c->replacement.rule->tag, c->replacement.sequence);
 }
 
 void zkl__replacement_on_downgrade(struct zkl__contender *c)

@@ -76,7 +76,7 @@ static void check_list(const struct zkl__reply *list, int32_t sequence, uint32_t
 {
     struct zkl__rule rule = {.waits_for = waits_for & ZKL__KIND_ANY}; /* nobody waits for what is nobody's */
     struct zkl__peer_queue queue = {0};                               /* nothing is known to be forged */
-    struct zkl__contender c = {.config.rule = &rule, .node.uuid = OWN_UUID, .peer.queue = &queue};
+    struct zkl__contender c = {.config.rule = &rule, .node.prefix = "_c_" OWN_UUID "-lock-", .peer.queue = &queue};
     const char *lowest, *other;
     snprintf(c.node.name, sizeof c.node.name, "_c_" OWN_UUID "-lock-%010d", sequence);
     const char *blocker = zkl__list_predecessor(&c, list, NULL);

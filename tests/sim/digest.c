@@ -235,12 +235,13 @@ static void plain_core(struct zkl__core *core)
     memset(&core->stats, 0, sizeof core->stats);
     core->connected_at = core->broken = 0; /* for a warning only, as the next ones */
     core->set_again = core->set_again_bytes = 0;
+    core->pendings.uses = 0;
 }
 
 static void plain_pendings(struct zkl__pending *slots, size_t room)
 {
     for (size_t i = 0; i < room; i++) {
-        slots[i].uses = 0;
+        slots[i].use = 0;
     }
 }
 
