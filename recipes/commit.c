@@ -5,7 +5,6 @@
 #include "acl.h"
 #include "error.h"
 #include "heap.h"
-#include "name.h"
 #include "path.h"
 
 #include <zklock/zookeeper.h>
