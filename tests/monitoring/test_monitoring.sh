@@ -63,6 +63,7 @@ code 0 promtool check config "$work/prometheus.yml"
 port=$(free_port)
 prometheus --config.file="$work/prometheus.yml" --storage.tsdb.path="$work/tsdb" --web.listen-address="127.0.0.1:$port" \
     --log.level=error &
+moment() { sleep 0.5; } # it evaluates its rules as often, and each look takes two interpreters
 fires() { # ALERT SESSION
     get "http://127.0.0.1:$port/api/v1/alerts" | python3 -c '
 import json, sys
