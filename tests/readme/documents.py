@@ -9,17 +9,6 @@ import sys
 SHOWN = {"text", "yaml"}
 
 
-def without_code(text):
-    text = re.sub(r"<!--.*?-->", lambda m: "\n" * m.group().count("\n"), text, flags=re.S)
-    kept, in_code = [], False
-    for line in text.splitlines():
-        if line.lstrip().startswith("```"):
-            in_code = not in_code
-            line = ""
-        kept.append("" if in_code else line)
-    return kept
-
-
 def tested_blocks(root):
     """(language, page) of all blocks that tests/readme/CMakeLists.txt compiles or runs."""
     text = (root / "tests/readme/CMakeLists.txt").read_text()

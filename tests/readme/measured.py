@@ -33,27 +33,20 @@ GIVEN = re.compile(r"Sections that last 50 ms|sections of 50 ms|tried every 10 m
 WRITTEN = r"\d[\d,]*(?:\.\d+)?(?:\s(?:us|ms))?"
 
 
-class Tables:
-    """The tables of the file, by name."""
-
-    def __init__(self, path):
-        self.figures = json.loads(path.read_text())
-
-    def cell(self, name, column, *first):
+def sentences(figures):
+    """The sentences with figures of docs/measurements.md."""
+    def whole(name, column, *first):
         """The cell in that column (name, or number from 0) of the row that begins with these cells."""
-        head, *rows = self.figures[name]
+        head, *rows = figures[name]
         number = column if isinstance(column, int) else head.index(column)
         found = [row[number] for row in rows if row[:len(first)] == list(first)]
         if len(found) != 1:
             sys.exit(f"docs/measurements.json: {len(found)} rows of '{name}' begin with {first}")
         return found[0]
 
-
-def sentences(t):
-    """The sentences with figures of docs/measurements.md."""
     def cell(name, column, *first):
         """The median, without its quartiles."""
-        return t.cell(name, column, *first).partition(" (")[0]
+        return whole(name, column, *first).partition(" (")[0]
 
     def free(system, where=MEMORY):
         return cell(FREE, "acquire + release", where, system)
@@ -70,9 +63,9 @@ def sentences(t):
     def three(column, system):
         return cell(EIGHT, column, THREE, system)
     own = "its own server"
-    goals = t.figures[GOALS][1:]
+    goals = figures[GOALS][1:]
     missed = [goal for goal in goals if goal[3] != "yes"]
-    many_heap = t.cell(MANY, 1, "10,000 locks held by one session: heap, each")
+    many_heap = whole(MANY, 1, "10,000 locks held by one session: heap, each")
     return [
         f"Of {len(goals)} goals, {len(missed)} were missed",
         f"Eight sessions made {cell(GOALS, 'measured', EIGHT_WORK, EIGHT_GOAL)} Curator's grants, and {GIVEN_FACTOR.search(EIGHT_GOAL)[0]} was the goal. "
@@ -91,15 +84,15 @@ def sentences(t):
         f"of the raw client's {three('p99', BARE)}, and of Curator's {three('p99', CURATOR)}.",
         f"zklock needs {cell(EIGHT, 'requests per grant', MEMORY, 'zklock')} requests for a grant, as the bare recipe does.",
         f"Redis, tried every 10 ms, makes {grants(EIGHT, REDIS10, own)} grants a second.",
-        f"the grants of the luckiest and the unluckiest contender are {t.cell(EIGHT, 'luckiest : unluckiest', MEMORY, 'zklock')} with zklock.",
-        f"With sections of 50 ms, they are {t.cell(BUSY, 'luckiest : unluckiest', REDIS10)} with Redis.",
+        f"the grants of the luckiest and the unluckiest contender are {whole(EIGHT, 'luckiest : unluckiest', MEMORY, 'zklock')} with zklock.",
+        f"With sections of 50 ms, they are {whole(BUSY, 'luckiest : unluckiest', REDIS10)} with Redis.",
         f"The median hand-over takes {waiters('10', 'hand-over')} with 10 waiters, and {waiters('5,000', 'hand-over')} with 5,000. "
         f"The 99th percentile is {waiters('10', 'p99')} and {waiters('5,000', 'p99')}.",
         f"takes {command(RUN)} from the start of the process to its end, `etcdctl lock` {command('`etcdctl lock LOCK true`')}. "
         f"`flock` on a local file takes {command('`flock FILE true` (no server)')}.",
         f"`zklock ls` of a queue of 1,000 takes {command(LS)}.",
         f"needs {many_heap} of heap for each,",
-        f"all of them: {t.cell(LONG, 1, 'zklock, one that holds')} requests a minute. A session that waits sends {t.cell(LONG, 1, 'zklock, one that waits')}, "
+        f"all of them: {whole(LONG, 1, 'zklock, one that holds')} requests a minute. A session that waits sends {whole(LONG, 1, 'zklock, one that waits')}, "
         f"and writes nothing. That is {cell(GOALS, 'measured', '', PINGS_GOAL)} the raw client's pings, and {GIVEN_FACTOR.search(PINGS_GOAL)[0]} was the goal.",
     ]
 
@@ -129,18 +122,18 @@ def without_block(text):
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    t = Tables(root / "docs/measurements.json")
+    figures = json.loads((root / "docs/measurements.json").read_text())
     if sys.argv[2:] == ["--write"]:
         path = root / "docs/measurements.md"
         page = path.read_text()
-        for sentence in sentences(t):
+        for sentence in sentences(figures):
             page = with_figures(page, sentence)
         path.write_text(page)
-    wrong, count = [], 0
-    for path, expected in (("README.md", []), ("docs/measurements.md", sentences(t))):
+    wrong = []
+    for path, expected in (("README.md", []), ("docs/measurements.md", sentences(figures))):
         page = (root / path).read_text()
         lines = [line for line in short(page, path).splitlines() if line.startswith("- ")]
-        if not short(page, path).startswith(t.figures["run"]) or (path == "README.md" and len(lines) < 4) or not set(lines) <= set(by_figure(t.figures["short"]).values()):
+        if not short(page, path).startswith(figures["run"]) or (path == "README.md" and len(lines) < 4) or not set(lines) <= set(by_figure(figures["short"]).values()):
             wrong.append(f"{path} has another date, commit or figure than docs/measurements.json: scripts/bench writes both")
         # README has figures in one section only.
         prose = page[page.index("## Measured"):page.index("## Where to read on")] if path == "README.md" else page
@@ -148,11 +141,11 @@ def main():
         for sentence in expected:
             if sentence not in prose:
                 wrong.append(f"{path} should say: {sentence}")
-            prose, count = prose.replace(sentence, " "), count + 1
+            prose = prose.replace(sentence, " ")
         prose = GIVEN.sub(" ", prose)
         wrong += [f"{path}: '{prose[max(0, m.start() - 40):m.end() + 20]}': a figure that no sentence of tests/readme/measured.py has"
                   for m in FIGURE.finditer(prose)]
-    print(*wrong, f"{count} sentences", sep="\n")
+    print(*wrong, sep="\n")
     return bool(wrong)
 
 
