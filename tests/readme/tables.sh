@@ -15,9 +15,7 @@ complain() {
 # The file of a program, if its tests have names.
 source_of() {
     case $1 in
-    unit_*) echo "tests/unit/test_${1#unit_}.c" ;;
-    integration_*) echo "tests/integration/test_${1#integration_}.c" ;;
-    security_*) echo "tests/security/test_${1#security_}.c" ;;
+    unit_* | integration_* | security_*) echo "tests/${1%%_*}/test_${1#*_}.c" ;;
     shell_*) echo "tests/shell/test_$1.c" ;;
     esac
 }
