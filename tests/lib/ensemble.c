@@ -35,15 +35,11 @@ struct server {
 };
 
 struct ensemble {
+    struct ensemble_options options;
     int count;
-    int tick_ms;
-    int master_port, observer_port;
     char dir[TEXT_MAX / 2];
     char servers_text[TEXT_MAX];
     struct server servers[SERVERS_MAX];
-    char *extra;
-    char *java;
-    bool logs;
 };
 
 static bool has_jar(const char *jars, const char *name)
@@ -132,9 +128,7 @@ static FILE *create_file(const char *dir, const char *name)
 
 static int remove_entry(const char *path, const struct stat *stat, int type, struct FTW *ftw)
 {
-    (void)stat;
-    (void)type;
-    (void)ftw;
+    (void)stat, (void)type, (void)ftw;
     return remove(path);
 }
 
@@ -162,6 +156,7 @@ static void remove_orphans(const char *parent)
 
 static bool configure(struct ensemble *e, int index)
 {
+    const struct ensemble_options *o = &e->options;
     struct server *s = &e->servers[index];
     FILE *file = mkdir(s->dir, 0700) == 0 ? create_file(s->dir, "myid") : NULL;
     if (!file || fprintf(file, "%d\n", index + 1) < 0 || fclose(file) != 0 ||
@@ -172,14 +167,14 @@ static bool configure(struct ensemble *e, int index)
             "tickTime=%d\ndataDir=%s\nclientPort=%d\nclientPortAddress=%s\nadmin.enableServer=false\n"
             "4lw.commands.whitelist=*\nmaxClientCnxns=0\nforceSync=no\nminSessionTimeout=%d\n"
             "maxSessionTimeout=60000\ninitLimit=20\nsyncLimit=4\n%s\n",
-            e->tick_ms, s->dir, s->client_port, s->client_host, 2 * e->tick_ms, e->extra ? e->extra : "");
+            o->tick_ms, s->dir, s->client_port, s->client_host, 2 * o->tick_ms, o->extra ? o->extra : "");
     for (int i = 0; e->count > 1 && i < e->count; i++) {
         const struct server *other = &e->servers[i];
         fprintf(file, "server.%d=%s:%d:%d%s\n", i + 1, other->host, other->quorum_port, other->election_port,
                 other->observes ? ":observer" : "");
     }
-    if (e->master_port) {
-        fprintf(file, "observerMasterPort=%d\n", s->observes ? e->observer_port : e->master_port);
+    if (o->master_port) {
+        fprintf(file, "observerMasterPort=%d\n", s->observes ? o->observer_port : o->master_port);
     }
     if (s->observes) {
         fputs("peerType=observer\n", file);
@@ -225,7 +220,7 @@ bool ensemble_restart(struct ensemble *e, int i)
     pid_t parent = getpid();
     s->pid = fork();
     if (s->pid == 0) {
-        become_server(s, e->java ? e->java : "-Dzklock.test=true", e->logs, parent);
+        become_server(s, e->options.java ? e->options.java : "-Dzklock.test=true", e->options.logs, parent);
     }
     if (s->pid < 0) {
         perror("fork");
@@ -292,24 +287,13 @@ char *ensemble_ask(struct ensemble *e, int i, const char *word)
     if (fd < 0) {
         return NULL;
     }
-    size_t used = 0, size = 4096;
-    char *text = malloc(size);
-    ssize_t got = send(fd, word, strlen(word), MSG_NOSIGNAL);
-    while (got > 0) {
-        if (size - used < 2048) {
-            char *grown = realloc(text, size *= 2);
-            if (!grown) {
-                abort();
-            }
-            text = grown;
-        }
-        got = read(fd, text + used, size - used - 1);
-        used += got > 0 ? (size_t)got : 0;
-    }
-    used = got < 0 && errno == EAGAIN ? 0 : used; /* half an answer is none */
-    close(fd);
-    text[used] = '\0';
-    if (used == 0) {
+    size_t size = 0;
+    char *text = NULL;
+    FILE *stream = fdopen(fd, "r");
+    bool whole = send(fd, word, strlen(word), MSG_NOSIGNAL) > 0 && getdelim(&text, &size, '\0', stream) > 0 &&
+                 !ferror(stream); /* half an answer is none */
+    fclose(stream);
+    if (!whole) {
         free(text);
         return NULL;
     }
@@ -374,8 +358,9 @@ bool ensemble_wait(struct ensemble *e, int64_t timeout_ms)
 
 /* --- whole --------------------------------------------------------------------------------------------------------- */
 
-static void lay_out(struct ensemble *e, const struct ensemble_options *o)
+static void lay_out(struct ensemble *e)
 {
+    const struct ensemble_options *o = &e->options;
     size_t length = 0;
     for (int i = 0; i < e->count; i++) {
         struct server *s = &e->servers[i];
@@ -397,26 +382,20 @@ static void lay_out(struct ensemble *e, const struct ensemble_options *o)
 
 struct ensemble *ensemble_start(const struct ensemble_options *options)
 {
-    struct ensemble_options o = options ? *options : (struct ensemble_options){0};
     struct ensemble *e = calloc(1, sizeof *e);
-    e->count = o.servers > 0 && o.servers <= SERVERS_MAX ? o.servers : 1;
-    e->tick_ms = o.tick_ms > 0 ? o.tick_ms : 500;
-    e->master_port = o.master_port;
-    e->observer_port = o.observer_port;
-    e->extra = o.extra ? strdup(o.extra) : NULL;
-    e->java = o.java ? strdup(o.java) : NULL;
-    e->logs = o.logs;
+    struct ensemble_options *o = &e->options;
+    *o = options ? *options : *o;
+    o->tick_ms = o->tick_ms > 0 ? o->tick_ms : 500;
+    e->count = o->servers > 0 && o->servers <= SERVERS_MAX ? o->servers : 1;
     const char *parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     remove_orphans(parent);
     snprintf(e->dir, sizeof e->dir, "%s/zklock-test-%d-XXXXXX", parent, (int)getpid());
     if (!mkdtemp(e->dir)) {
         perror(e->dir);
-        free(e->extra);
-        free(e->java);
         free(e);
         return NULL;
     }
-    lay_out(e, &o);
+    lay_out(e);
     bool ok = true;
     for (int i = 0; ok && i < e->count; i++) {
         ok = configure(e, i) && ensemble_restart(e, i);
@@ -435,8 +414,6 @@ void ensemble_stop(struct ensemble *e)
             ensemble_kill(e, i);
         }
         remove_tree(e->dir);
-        free(e->extra);
-        free(e->java);
         free(e);
     }
 }

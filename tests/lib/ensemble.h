@@ -23,8 +23,8 @@ struct ensemble_options {
     bool own_hosts;    /* server i listens on 127.0.1.(i + 1), so that packet filters can tell the servers apart */
     int master_port;   /* where followers serve observers (observerMasterPort); 0: nowhere. With own_hosts */
     int observer_port; /* where observers look for it: that, or a relay's */
-    const char *extra; /* more lines of zoo.cfg, or NULL */
-    const char *java;  /* one more argument for java ("-Dname=value"), or NULL */
+    const char *extra; /* more lines of zoo.cfg, or NULL; until ensemble_start returns */
+    const char *java;  /* one more argument for java ("-Dname=value"), or NULL; until ensemble_stop */
     int observers;     /* the last so many of servers observe, and do not vote */
     bool ipv6;         /* clients come to ::1; the servers talk to each other as ever */
     bool logs;         /* the servers write their log, to stderr: the file "output" in their directory */
