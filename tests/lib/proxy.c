@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -10,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -37,7 +37,7 @@ struct way {
 
 struct connection {
     int fd[2]; /* by proxy_way: where that way writes to */
-    bool connecting, open, stalled;
+    bool open, stalled;
     bool refusing; /* behind what waits for its client, */
     bool refused;  /* nothing is passed on any more, and its client is to close it */
     struct way ways[2];
@@ -53,7 +53,7 @@ struct connection {
 struct proxy {
     pthread_t thread;
     pthread_mutex_t mutex;
-    int listener, wake[2];
+    int listener, wake; /* an eventfd */
     int port;
     char address[32];
     struct sockaddr_in6 server; /* an IPv4 address in IPv6's form: see set_server */
@@ -108,12 +108,10 @@ static int new_socket(int family)
 
 static void take(struct proxy *p)
 {
-    int one = 1;
-    int client = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int client = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK); /* its TCP_NODELAY is the listener's */
     if (client < 0) {
         return;
     }
-    setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     struct connection *c = NULL;
     for (int i = 0; i < CONNECTIONS_MAX && !c; i++) {
         c = p->connections[i].open ? NULL : &p->connections[i];
@@ -127,8 +125,7 @@ static void take(struct proxy *p)
         }
         return;
     }
-    *c = (struct connection){
-        .fd = {[PROXY_TO_SERVER] = server, [PROXY_TO_CLIENT] = client}, .connecting = true, .open = true};
+    *c = (struct connection){.fd = {[PROXY_TO_SERVER] = server, [PROXY_TO_CLIENT] = client}, .open = true};
 }
 
 /* --- frames -------------------------------------------------------------------------------------------------------- */
@@ -369,10 +366,10 @@ static void serve(struct proxy *p, struct connection *c)
 {
     bool ok = true;
     for (int way = 0; ok && way < 2; way++) {
-        ok = c->connecting || (pull(p, c, way) && push(p, c, way));
+        ok = pull(p, c, way) && push(p, c, way); /* EAGAIN as well while the server's connection is being made */
     }
     /* A request seen just now may have set free what waits for the client. */
-    if (!ok || (!c->connecting && !push(p, c, PROXY_TO_CLIENT))) {
+    if (!ok || !push(p, c, PROXY_TO_CLIENT)) {
         drop(c);
     }
 }
@@ -381,14 +378,13 @@ static int watch_for(const struct proxy *p, struct pollfd *fds, int64_t *due)
 {
     int n = 0;
     int64_t now = clock_ns(CLOCK_MONOTONIC);
-    fds[n++] = (struct pollfd){.fd = p->wake[0], .events = POLLIN};
+    fds[n++] = (struct pollfd){.fd = p->wake, .events = POLLIN};
     fds[n++] = (struct pollfd){.fd = p->listener, .events = POLLIN};
     for (int i = 0; i < CONNECTIONS_MAX; i++) {
         const struct connection *c = &p->connections[i];
         for (int way = 0; c->open && way < 2; way++) {
-            short out = ready(p, c, way, now) || (c->connecting && way == PROXY_TO_SERVER) ? POLLOUT : 0;
-            short in = c->connecting ? 0 : POLLIN;
-            fds[n++] = (struct pollfd){.fd = c->fd[way], .events = (short)(in | out)};
+            short out = ready(p, c, way, now) ? POLLOUT : 0;
+            fds[n++] = (struct pollfd){.fd = c->fd[way], .events = (short)(POLLIN | out)};
             const struct frame *head = c->ways[way].head;
             if (head && head->due_ns > now && head->due_ns < *due) {
                 *due = head->due_ns;
@@ -398,39 +394,16 @@ static int watch_for(const struct proxy *p, struct pollfd *fds, int64_t *due)
     return n;
 }
 
-static void finish_connect(struct connection *c, const struct pollfd *fds, int n)
+static void turn(struct proxy *p)
 {
-    for (int i = 0; i < n; i++) {
-        if (fds[i].fd == c->fd[PROXY_TO_SERVER] && fds[i].revents) {
-            int error = 0;
-            socklen_t size = sizeof error;
-            getsockopt(fds[i].fd, SOL_SOCKET, SO_ERROR, &error, &size);
-            c->connecting = false;
-            if (error != 0) {
-                drop(c);
-            }
-            return;
-        }
-    }
-}
-
-static void turn(struct proxy *p, const struct pollfd *fds, int n)
-{
-    char bytes[64];
-    while (read(p->wake[0], bytes, sizeof bytes) > 0) {
-    }
+    eventfd_t woken;
+    eventfd_read(p->wake, &woken);
     for (int i = 0; i < CONNECTIONS_MAX; i++) {
-        struct connection *c = &p->connections[i];
-        if (c->open && c->connecting) {
-            finish_connect(c, fds, n);
-        }
-        if (c->open) {
-            serve(p, c);
+        if (p->connections[i].open) {
+            serve(p, &p->connections[i]);
         }
     }
-    if (fds[1].revents) {
-        take(p);
-    }
+    take(p);
 }
 
 static void *run(void *arg)
@@ -445,7 +418,7 @@ static void *run(void *arg)
         int64_t left = due == INT64_MAX ? -1 : (due - clock_ns(CLOCK_MONOTONIC) + 999999) / 1000000;
         poll(fds, (nfds_t)n, due == INT64_MAX ? -1 : left < 0 ? 0 : (int)left);
         pthread_mutex_lock(&p->mutex);
-        turn(p, fds, n);
+        turn(p);
     }
     pthread_mutex_unlock(&p->mutex);
     return NULL;
@@ -480,7 +453,8 @@ static bool listen_at(struct proxy *p, const char *host, int port)
     }
     p->port = ntohs(address.sin_port);
     snprintf(p->address, sizeof p->address, "%s:%d", host, p->port);
-    return pipe2(p->wake, O_CLOEXEC | O_NONBLOCK) == 0;
+    p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return p->wake >= 0;
 }
 
 struct proxy *proxy_start_at(const char *host, int port, const char *address)
@@ -509,9 +483,7 @@ static void enter(struct proxy *p)
 static void leave(struct proxy *p)
 {
     pthread_mutex_unlock(&p->mutex);
-    if (write(p->wake[1], "", 1) < 0 && errno != EAGAIN) {
-        perror("proxy");
-    }
+    eventfd_write(p->wake, 1);
 }
 
 static void drop_all(struct proxy *p)
@@ -532,8 +504,7 @@ void proxy_stop(struct proxy *p)
     pthread_join(p->thread, NULL);
     drop_all(p);
     close(p->listener);
-    close(p->wake[0]);
-    close(p->wake[1]);
+    close(p->wake);
     pthread_mutex_destroy(&p->mutex);
     free(p);
 }

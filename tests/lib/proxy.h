@@ -24,8 +24,6 @@ enum proxy_op {
     PROXY_OP_CREATE = 15, /* create2 */
     PROXY_OP_UNWATCH = 18,
     PROXY_OP_CONTAINER = 19,
-    PROXY_OP_AUTH = 100,
-    PROXY_OP_SET_WATCHES = 101,
     PROXY_OP_CLOSE = -11
 };
 
