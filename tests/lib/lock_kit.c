@@ -342,7 +342,6 @@ void mailbox_put(struct mailbox *box, struct letter letter)
     if (box->count < sizeof box->letters / sizeof *box->letters) {
         box->letters[box->count++] = letter;
     }
-    pthread_cond_broadcast(&box->cond);
     pthread_mutex_unlock(&box->mutex);
 }
 
@@ -369,20 +368,7 @@ int mailbox_last(struct mailbox *box)
 
 bool mailbox_wait(struct mailbox *box, size_t count)
 {
-    struct timespec until;
-    if (zkl__threadless) {
-        return EVENTUALLY(mailbox_count(box) >= count);
-    }
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += PATIENCE_MS / 1000;
-    pthread_mutex_lock(&box->mutex);
-    int rc = 0;
-    while (box->count < count && rc == 0) {
-        rc = pthread_cond_timedwait(&box->cond, &box->mutex, &until);
-    }
-    bool enough = box->count >= count;
-    pthread_mutex_unlock(&box->mutex);
-    return enough;
+    return EVENTUALLY(mailbox_count(box) >= count);
 }
 
 int mailbox_code(struct mailbox *box, size_t nth)

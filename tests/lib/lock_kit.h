@@ -141,19 +141,18 @@ struct letter {
 };
 struct mailbox {
     pthread_mutex_t mutex;
-    pthread_cond_t cond;
     size_t count;
     struct letter letters[256];
 };
-#define MAILBOX_INIT                                                         \
-    {                                                                        \
-        .mutex = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER \
+#define MAILBOX_INIT                        \
+    {                                       \
+        .mutex = PTHREAD_MUTEX_INITIALIZER, \
     }
 void mailbox_put(struct mailbox *box, struct letter letter);
 void mailbox_clear(struct mailbox *box);
 size_t mailbox_count(struct mailbox *box);
 int mailbox_last(struct mailbox *box);                /* code of the last letter; -1000: there is none */
-bool mailbox_wait(struct mailbox *box, size_t count); /* until there are as many; false after half a minute */
+bool mailbox_wait(struct mailbox *box, size_t count); /* until there are as many; false if that is never so */
 int mailbox_code(struct mailbox *box,
                  size_t nth); /* of the letter of that number (from 1), for which it waits as long; or -1000 */
 /* payload: a mailbox */
