@@ -101,7 +101,7 @@ int waiter_end(struct waiter *waiter)
 
 /* --- what was heard -------------------------------------------------------------------------------------------------- */
 
-void heard_fn(zkl_lock *lock, zkl_state state, void *arg)
+static void heard_fn(zkl_lock *lock, zkl_state state, void *arg)
 {
     struct heard *heard = arg;
     long long never = 0;
@@ -170,7 +170,8 @@ bool queue_remove(struct recorder *eye, const char *path, const char *name)
 
 /* --- contenders in a known order ------------------------------------------------------------------------------------- */
 
-void queue_join(struct queue_of *q)
+/* One more. */
+static void queue_join(struct queue_of *q)
 {
     int i = q->count++;
     const struct field *field = &q->field;

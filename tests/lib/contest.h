@@ -40,14 +40,13 @@ void waiter_queue(struct waiter *waiter, zkl_lock *lock, int64_t timeout_ms);
 /* Waits until the acquire has returned; its code. A wait without end ends the program. */
 int waiter_end(struct waiter *waiter);
 
-/* --- what a lock's state callback was told ----------------------------------------------------------------------------- */
+/* --- what the state callback of a queue's first lock was told ---------------------------------------------------------- */
 
 /* When each state was told first, CLOCK_BOOTTIME; 0: never. */
 struct heard {
     atomic_llong first_ns[ZKL_STATE_LOST + 1];
 };
 
-void heard_fn(zkl_lock *lock, zkl_state state, void *heard);
 /* When it was told first; 0: not within timeout_ms. */
 int64_t heard_when(struct heard *heard, zkl_state state, int64_t timeout_ms);
 
@@ -87,8 +86,6 @@ struct queue_of {
 };
 
 void queue_up(struct queue_of *queue, const struct field *field, const char *path, int count);
-/* One more. */
-void queue_join(struct queue_of *queue);
 /* Each is granted when it is the first, and none before; frees all. */
 void queue_drain(struct queue_of *queue);
 void queue_free(struct queue_of *queue);

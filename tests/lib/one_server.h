@@ -6,9 +6,8 @@
 #include "on_servers.h"
 #include "proxy.h"
 
-#define TICK 500           /* ms, of the server */
-#define TIMEOUT 12000      /* ms, of sessions: a process that stands still for seconds keeps its locks */
-#define TIMEOUT_MAX 600000 /* ms, that the server grants */
+#define TICK 500      /* ms, of the server */
+#define TIMEOUT 12000 /* ms, of sessions: a process that stands still for seconds keeps its locks */
 
 extern struct recorder *eye;      /* on its queues */
 extern struct recorder *intruder; /* somebody who is no client of ours */

@@ -79,9 +79,10 @@ void record_free(struct record *record)
     free(record);
 }
 
-static void note(struct recorder *r, struct record *record)
+static void note(struct recorder *r, struct record event)
 {
-    record->at_ns = clock_ns(CLOCK_BOOTTIME);
+    struct record *record = malloc(sizeof event);
+    *record = event;
     pthread_mutex_lock(&r->mutex);
     if (r->count < RECORDS_MAX) {
         r->records[r->count++] = record;
@@ -93,46 +94,31 @@ static void note(struct recorder *r, struct record *record)
     pthread_mutex_unlock(&r->mutex);
 }
 
-static struct record *new_record(enum record_kind kind)
-{
-    struct record *record = calloc(1, sizeof *record);
-    record->kind = kind;
-    return record;
-}
-
 static void on_connected(void *ctx, const struct zkl__connection *connection)
 {
-    struct record *record = new_record(RECORD_CONNECTED);
-    record->connection = *connection;
-    note(ctx, record);
+    note(ctx, (struct record){.kind = RECORD_CONNECTED, .connection = *connection});
 }
 
 static void on_suspended(void *ctx)
 {
-    note(ctx, new_record(RECORD_SUSPENDED));
+    note(ctx, (struct record){.kind = RECORD_SUSPENDED});
 }
 
 static void on_expired(void *ctx, enum zkl__end end)
 {
-    struct record *record = new_record(RECORD_EXPIRED);
-    record->end = end;
-    note(ctx, record);
+    note(ctx, (struct record){.kind = RECORD_EXPIRED, .end = end});
 }
 
 static void on_reply(void *ctx, uint64_t id, const struct zkl__reply *reply)
 {
-    struct record *record = new_record(RECORD_REPLY);
-    record->id = id;
-    record_copy_reply(&record->reply, reply);
+    struct record record = {.kind = RECORD_REPLY, .id = id};
+    record_copy_reply(&record.reply, reply);
     note(ctx, record);
 }
 
 static void on_watch(void *ctx, enum zkl__watch_event event, const char *path)
 {
-    struct record *record = new_record(RECORD_WATCH);
-    record->watch = event;
-    record->path = strdup(path);
-    note(ctx, record);
+    note(ctx, (struct record){.kind = RECORD_WATCH, .watch = event, .path = strdup(path)});
 }
 
 static void on_log(void *ctx, zkl_log_level level, const char *line)

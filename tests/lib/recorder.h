@@ -10,7 +10,6 @@ enum record_kind { RECORD_CONNECTED, RECORD_SUSPENDED, RECORD_EXPIRED, RECORD_RE
 
 struct record {
     enum record_kind kind;
-    int64_t at_ns; /* CLOCK_BOOTTIME */
     struct zkl__connection connection;
     enum zkl__end end;
     enum zkl__watch_event watch;

@@ -70,9 +70,7 @@ void script_init(void);
 void script_deinit(void);
 /* Init; connected, with nothing under way. */
 void script_begin(void);
-/* Begin, with a stranger's znode in /q. */
-void script_begin_behind(const char *path);
-/* Behind SCRIPT_BLOCKER. */
+/* Begin, with a stranger's znode in /q: SCRIPT_BLOCKER. */
 void script_begin_blocked(void);
 /* Begin; the session's lease runs out, and then the contender waits for nothing but a new one: it is "proving". */
 void script_begin_proving(struct script_owner *owner);
@@ -161,7 +159,6 @@ struct zkl__memory_node *script_put(const char *path, int64_t owner);
 /* Gone, whoever it belonged to; its watch is told. */
 void script_remove(const char *path);
 void script_remove_node(const struct script_owner *owner); /* that this one has in /q */
-void script_change(const char *path);                      /* a write on it */
 void script_write(const char *path, const char *data);
 /* Nodes of our present session. */
 int script_ours(void);

@@ -327,11 +327,6 @@ void script_write(const char *path, const char *data)
     script_store_deliver_all();
 }
 
-void script_change(const char *path)
-{
-    script_write(path, "changed");
-}
-
 /* The newest node of our session, and how many there are. */
 static const struct zkl__memory_node *newest_of_ours(int *count)
 {
