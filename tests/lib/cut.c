@@ -1,53 +1,39 @@
 #include "cut.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define CHAIN "zklock-cut"
 
 /* --- the filter ------------------------------------------------------------------------------------------------------ */
 
-/* iptables with these arguments; they are separated by single spaces. */
-static bool iptables(const char *words)
+/* Runs iptables with these arguments. */
+static bool iptables(const char *format, ...)
 {
-    char line[256], *args[32] = {"iptables", "-w"}, *rest = line;
-    int count = 2, status = -1;
-    snprintf(line, sizeof line, "%s", words);
-    while (rest && count < 31) {
-        args[count++] = strsep(&rest, " ");
-    }
-    pid_t pid = fork();
-    if (pid == 0) {
-        execvp(args[0], args);
-        perror("iptables");
-        _exit(127);
-    }
-    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+    char line[256] = "iptables -w ";
+    size_t used = strlen(line);
+    va_list values;
+    va_start(values, format);
+    vsnprintf(line + used, sizeof line - used, format, values);
+    va_end(values);
+    return system(line) == 0;
 }
 
-/* What comes from one port to another, 0 for any, is dealt with like that. */
-static bool rule(int from, int to, const char *target)
+/* What goes from one port to the other, 0 for any, and back is dealt with like that. */
+static bool rule(int port, int other, const char *target)
 {
-    char words[128];
-    int used = snprintf(words, sizeof words, "-A " CHAIN " -p tcp");
-    if (from) {
-        used += snprintf(words + used, sizeof words - (size_t)used, " --sport %d", from);
-    }
-    if (to) {
-        used += snprintf(words + used, sizeof words - (size_t)used, " --dport %d", to);
-    }
-    snprintf(words + used, sizeof words - (size_t)used, " -j %s", target);
-    return iptables(words);
+    int last = other ? other : 65535;
+    return iptables("-A " CHAIN " -p tcp --sport %d --dport %d:%d -j %s", port, other, last, target) &&
+           iptables("-A " CHAIN " -p tcp --dport %d --sport %d:%d -j %s", port, other, last, target);
 }
 
 /* --- a network of our own -------------------------------------------------------------------------------------------- */
@@ -65,21 +51,12 @@ static bool write_file(const char *path, const char *text)
 /* Root may have a network alone; anybody else needs to be root of a user namespace first. */
 static bool leave_network(void)
 {
-    char map[64];
-    uid_t uid = getuid();
-    gid_t gid = getgid();
-    if (unshare(CLONE_NEWNET) == 0) {
-        return true;
-    }
-    if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0 || !write_file("/proc/self/setgroups", "deny")) {
-        return false;
-    }
-    snprintf(map, sizeof map, "0 %u 1", gid);
-    if (!write_file("/proc/self/gid_map", map)) {
-        return false;
-    }
-    snprintf(map, sizeof map, "0 %u 1", uid);
-    return write_file("/proc/self/uid_map", map);
+    char users[64], groups[64];
+    snprintf(users, sizeof users, "0 %u 1", getuid());
+    snprintf(groups, sizeof groups, "0 %u 1", getgid());
+    return unshare(CLONE_NEWNET) == 0 ||
+           (unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0 && write_file("/proc/self/setgroups", "deny") &&
+            write_file("/proc/self/gid_map", groups) && write_file("/proc/self/uid_map", users));
 }
 
 static bool raise_loopback(void)
@@ -109,21 +86,9 @@ bool cut_prepare(void)
 
 static bool owns(int pid, unsigned long inode)
 {
-    char dir[64], path[320], target[64], wanted[64];
-    snprintf(dir, sizeof dir, "/proc/%d/fd", pid);
-    snprintf(wanted, sizeof wanted, "socket:[%lu]", inode);
-    DIR *fds = opendir(dir);
-    bool found = false;
-    for (struct dirent *fd; fds && !found && (fd = readdir(fds));) {
-        snprintf(path, sizeof path, "%s/%s", dir, fd->d_name);
-        ssize_t size = readlink(path, target, sizeof target - 1);
-        target[size > 0 ? size : 0] = '\0';
-        found = strcmp(target, wanted) == 0;
-    }
-    if (fds) {
-        closedir(fds);
-    }
-    return found;
+    char command[128];
+    snprintf(command, sizeof command, "ls -l /proc/%d/fd | grep -qF 'socket:[%lu]'", pid, inode);
+    return system(command) == 0;
 }
 
 /* The local port of the process's established connection to that port; 0: it has none. */
@@ -164,10 +129,10 @@ bool cut_quorum_link(struct ensemble *e, int follower)
         if (i != leader && i != follower) {
             int other = local_port("/proc/net/tcp6", ensemble_pid(e, i), port);
             other = other ? other : local_port("/proc/net/tcp", ensemble_pid(e, i), port);
-            ok = other && rule(other, port, "RETURN") && rule(port, other, "RETURN");
+            ok = other && rule(port, other, "RETURN");
         }
     }
-    ok = ok && rule(0, port, "DROP") && rule(port, 0, "DROP");
+    ok = ok && rule(port, 0, "DROP");
     if (!ok) {
         fprintf(stderr, "cut: the link of server %d was not cut\n", follower);
     }
