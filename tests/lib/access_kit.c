@@ -57,23 +57,15 @@ static zkl_session *open_session(const char *servers, const char *auth, int64_t 
     return session;
 }
 
-/* Persistent, and open to all. */
-static void make_directories(zkl_session *session)
-{
-    static const char *const more[] = {"/access/multi-other", "/access/semaphore/locks", "/access/semaphore/leases"};
-    for (int i = 0; i < access_kind_count; i++) {
-        ASSERT_OK_FATAL(zkl_once_prepare(session, access_kinds[i].path, SOON, NULL));
-    }
-    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
-        ASSERT_OK_FATAL(zkl_once_prepare(session, more[i], SOON, NULL));
-    }
-}
-
 void access_begin(struct access *access, const char *servers, bool auth, int64_t tick_ms)
 {
     static const char *const credentials[] = {"ann:first secret", "bob:second secret", "ann:first secret"};
     access->eye = open_session(servers, NULL, tick_ms);
-    make_directories(access->eye);
+    for (int i = 0; i < access_kind_count; i++) { /* persistent, and open to all */
+        ASSERT_OK_FATAL(zkl_once_prepare(access->eye, access_kinds[i].queue, SOON, NULL));
+    }
+    ASSERT_OK_FATAL(zkl_once_prepare(access->eye, "/access/semaphore/leases", SOON, NULL));
+    ASSERT_OK_FATAL(zkl_once_prepare(access->eye, "/access/multi-other", SOON, NULL));
     for (int i = 0; i < 3; i++) {
         access->sessions[i] = open_session(servers, auth ? credentials[i] : NULL, tick_ms);
     }
@@ -89,11 +81,16 @@ void access_end(struct access *access)
 
 /* --- waiting ------------------------------------------------------------------------------------------------------- */
 
-uint64_t access_sent(zkl_session *session)
+static zkl_stats stats_of(zkl_session *session)
 {
     zkl_stats stats = ZKL_STATS_INIT;
     ASSERT_OK(zkl_session_stats(session, &stats));
-    return stats.requests;
+    return stats;
+}
+
+uint64_t access_sent(zkl_session *session)
+{
+    return stats_of(session).requests;
 }
 
 static size_t queued(const struct access *access, const struct access_kind *kind)
@@ -107,15 +104,16 @@ static size_t queued(const struct access *access, const struct access_kind *kind
 
 static bool all_answered(zkl_session *session)
 {
-    zkl_stats stats = ZKL_STATS_INIT;
-    ASSERT_OK(zkl_session_stats(session, &stats));
+    zkl_stats stats = stats_of(session);
     return stats.request.count + stats.unanswered == stats.requests;
 }
 
-/* Begins to wait, and returns when there is nothing more that it asks for: its watch is set. */
+/* Begins to wait, in that session, and returns when there is nothing more that it asks for: its watch is set. */
 static void wait_begin(struct access *access, const struct access_kind *kind, struct waiter *waiter, zkl_lock *lock,
-                       int number, size_t length)
+                       int number)
 {
+    bool holder_stays = strcmp(kind->path, kind->queue) == 0; /* a permit is held elsewhere */
+    size_t length = (size_t)number + holder_stays;
     int64_t end = now_ms() + SOON;
     int calm = 0;
     waiter_start(waiter, lock, 2 * SOON);
@@ -131,13 +129,12 @@ int64_t access_hand_over(struct access *access, const struct access_kind *kind, 
     zkl_lock *locks[3];
     struct waiter waits[3];
     int64_t took[3] = {0};
-    bool holder_leaves_queue = strcmp(kind->path, kind->queue) != 0; /* a permit is held elsewhere */
     for (int i = 0; i < 3; i++) {
         locks[i] = access_make(kind, access->sessions[i], kind->path, acl);
     }
     ASSERT_OK_FATAL(zkl_lock_acquire(locks[0], SOON, NULL, NULL));
     for (int i = 1; i < 3; i++) {
-        wait_begin(access, kind, &waits[i], locks[i], i, (size_t)i + !holder_leaves_queue);
+        wait_begin(access, kind, &waits[i], locks[i], i);
     }
     for (int i = 1; i < 3; i++) {
         int64_t since = boot_ns();
@@ -154,12 +151,11 @@ int64_t access_hand_over(struct access *access, const struct access_kind *kind, 
 
 uint64_t access_requests(struct access *access, const struct access_kind *kind, const zkl_acl *acl)
 {
-    bool holder_leaves_queue = strcmp(kind->path, kind->queue) != 0;
     zkl_session *holds = access->sessions[0], *waits = access->sessions[1];
     zkl_lock *holder = access_make(kind, holds, kind->path, acl), *lock = access_make(kind, waits, kind->path, acl);
     struct waiter waiter;
     ASSERT_OK_FATAL(zkl_lock_acquire(holder, SOON, NULL, NULL));
-    wait_begin(access, kind, &waiter, lock, 1, 1 + !holder_leaves_queue);
+    wait_begin(access, kind, &waiter, lock, 1);
     uint64_t sent = access_sent(waits), usual = access_sent(holds);
     poll(NULL, 0, LOOK_MS);
     sent = access_sent(waits) - sent;
