@@ -26,6 +26,12 @@ void check_seeds(uint64_t count, void (*walk)(uint64_t seed))
     }
 }
 
+long check_setting(const char *name, long otherwise)
+{
+    const char *text = getenv(name);
+    return text ? atol(text) : otherwise;
+}
+
 static struct check_case *first;
 
 void check_add(struct check_case *test)

@@ -62,6 +62,9 @@ void check_add(struct check_case *test);
 /* walk for the seeds from 1 to count, until one fails, which is printed. */
 void check_seeds(uint64_t count, void (*walk)(uint64_t seed));
 
+/* A number from the environment. */
+long check_setting(const char *name, long otherwise);
+
 int check_main(const char *suite_name, int argc, char **argv);
 
 #endif

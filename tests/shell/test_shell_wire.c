@@ -17,13 +17,22 @@
 #define HEADER 16 /* bytes of an answer: xid, zxid, code */
 #define STAT 68
 
+struct play {
+    enum proxy_fate fate;
+    int nth; /* whose fate it is */
+    char path[64];
+    struct proxy *proxy;
+    struct recorder *eye;
+    zkl_lock *holder, *lock;
+};
+
 static atomic_int wrong;
 
-static bool right(bool so, const char *what, int fate, int nth, int code)
+static bool right(const struct play *play, bool so, const char *what, int code)
 {
     static const char *const fates[] = {"serve", "cut before", "cut after", "expire before", "expire after", "hold"};
     if (!so) {
-        fprintf(stderr, "%s request %d: %s (%s)\n", fates[fate], nth, what, zkl_error_name(code));
+        fprintf(stderr, "%s request %d: %s (%s)\n", fates[play->fate], play->nth, what, zkl_error_name(code));
         atomic_fetch_add(&wrong, 1);
     }
     return so;
@@ -56,15 +65,6 @@ static void close_at(zkl_session *session, struct proxy *proxy)
 
 /* --- every request in turn ------------------------------------------------------------------------------------------- */
 
-struct play {
-    enum proxy_fate fate;
-    int nth; /* whose fate it is */
-    char path[64];
-    struct proxy *proxy;
-    struct recorder *eye;
-    zkl_lock *holder, *lock;
-};
-
 static enum proxy_fate fate_of_play(void *payload, int nth, int type)
 {
     const struct play *play = payload;
@@ -82,12 +82,12 @@ static void play_scene(struct play *p)
     if (code == ZKL_ELOST) { /* granted, and the session ended before its thread ran */
         code = zkl_lock_acquire(p->lock, SOON, NULL, NULL);
     }
-    right(code == ZKL_OK, "acquire", (int)p->fate, p->nth, code);
+    right(p, code == ZKL_OK, "acquire", code);
     int before = proxy_requests(p->proxy);
     bool beats = EVENTUALLY(!zkl_lock_is_held(p->lock) || proxy_requests(p->proxy) >= before + 2);
-    right(beats, "no heartbeat", (int)p->fate, p->nth, 0);
+    right(p, beats, "no heartbeat", 0);
     code = zkl_lock_release(p->lock, NULL);
-    right(code == ZKL_OK || code == ZKL_ELOST, "release", (int)p->fate, p->nth, code);
+    right(p, code == ZKL_OK || code == ZKL_ELOST, "release", code);
 }
 
 /* True when the script's request came. */
@@ -102,13 +102,13 @@ static bool play_one(enum proxy_fate fate, int nth)
     play_scene(&p);
     zkl_lock_free(p.lock);
     int code = zkl_session_close(session, SOON);
-    right(code == ZKL_OK || code == ZKL_ETIMEOUT, "close", (int)fate, nth, code);
+    right(&p, code == ZKL_OK || code == ZKL_ETIMEOUT, "close", code);
     if (code == ZKL_OK) {
-        right(queue_length(p.eye, p.path) == 0, "closed, and its znode stands", (int)fate, nth, 0);
+        right(&p, queue_length(p.eye, p.path) == 0, "closed, and its znode stands", 0);
     }
     bool came = proxy_requests(p.proxy) >= nth;
     proxy_stop(p.proxy);
-    right(queue_becomes(p.eye, p.path, 0), "orphan", (int)fate, nth, 0);
+    right(&p, queue_becomes(p.eye, p.path, 0), "orphan", 0);
     zkl_lock_free(p.holder);
     zkl_session_close(rival, SOON);
     recorder_free(p.eye);
@@ -130,18 +130,12 @@ static void *run_player(void *arg)
     return NULL;
 }
 
-static long number_of(const char *name, long otherwise)
-{
-    const char *text = getenv(name);
-    return text ? atol(text) : otherwise;
-}
-
 TEST(test_every_request)
 {
     struct player players[PROXY_FATES] = {0};
     int plays = 0;
     if (getenv("ZKLOCK_FATE")) {
-        play_one((enum proxy_fate)number_of("ZKLOCK_FATE", 0), (int)number_of("ZKLOCK_NTH", 1));
+        play_one((enum proxy_fate)check_setting("ZKLOCK_FATE", 0), (int)check_setting("ZKLOCK_NTH", 1));
         CU_ASSERT_EQUAL(atomic_load(&wrong), 0);
         return;
     }
@@ -160,28 +154,26 @@ TEST(test_every_request)
 
 /* --- by chance ------------------------------------------------------------------------------------------------------- */
 
-struct chance {
-    uint64_t dice;
+static struct {
+    uint64_t dice; /* the proxy's thread alone throws it */
     atomic_bool off;
     atomic_long faults, grants, completed, accepted;
-};
+} chance;
 
-/* On the proxy's thread alone. */
 static enum proxy_fate fate_by_chance(void *payload, int nth, int type)
 {
-    struct chance *chance = payload;
+    (void)payload;
     (void)nth;
     (void)type;
-    if (atomic_load(&chance->off) || !dice_once_in(&chance->dice, 40)) {
+    if (atomic_load(&chance.off) || !dice_once_in(&chance.dice, 40)) {
         return PROXY_SERVE;
     }
-    atomic_fetch_add(&chance->faults, 1);
-    return (enum proxy_fate)dice_between(&chance->dice, 1, PROXY_FATES - 1);
+    atomic_fetch_add(&chance.faults, 1);
+    return (enum proxy_fate)dice_between(&chance.dice, 1, PROXY_FATES - 1);
 }
 
 struct contender {
     pthread_t thread;
-    struct chance *chance;
     zkl_session *session;
     uint64_t dice;
     int64_t end;
@@ -189,12 +181,12 @@ struct contender {
 
 static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
-    struct chance *chance = payload;
     (void)grant;
     (void)err;
-    atomic_fetch_add(&chance->completed, 1);
+    (void)payload;
+    atomic_fetch_add(&chance.completed, 1);
     if (code == ZKL_OK) {
-        atomic_fetch_add(&chance->grants, 1);
+        atomic_fetch_add(&chance.grants, 1);
         zkl_lock_release(lock, NULL);
     }
 }
@@ -211,12 +203,12 @@ static void *run_contender(void *arg)
             break;
         }
         if (dice_once_in(&c->dice, 3)) {
-            atomic_fetch_add(&c->chance->accepted, 1);
-            zkl_lock_acquire_async(lock, dice_below(&c->dice, 200), on_acquired, c->chance, NULL);
+            atomic_fetch_add(&chance.accepted, 1);
+            zkl_lock_acquire_async(lock, dice_below(&c->dice, 200), on_acquired, NULL, NULL);
             poll(NULL, 0, (int)dice_below(&c->dice, 20));
             zkl_lock_cancel(lock);
         } else if (zkl_lock_acquire(lock, dice_below(&c->dice, 300), NULL, NULL) == ZKL_OK) {
-            atomic_fetch_add(&c->chance->grants, 1);
+            atomic_fetch_add(&chance.grants, 1);
             if (dice_once_in(&c->dice, 2)) {
                 zkl_lock_release(lock, NULL);
             }
@@ -228,20 +220,19 @@ static void *run_contender(void *arg)
 
 TEST(test_by_chance)
 {
-    uint64_t seed = (uint64_t)number_of("ZKLOCK_SEED", 1);
-    struct chance chance = {.dice = seed};
+    uint64_t seed = (uint64_t)check_setting("ZKLOCK_SEED", 1);
     struct contender contenders[6];
     zkl_session *sessions[3];
+    chance.dice = seed;
     struct recorder *eye = queue_eye(ensemble_servers(server));
-    struct proxy *proxy = proxy_with((struct proxy_script){.fate = fate_by_chance, .payload = &chance});
+    struct proxy *proxy = proxy_with((struct proxy_script){.fate = fate_by_chance});
     for (int i = 0; i < 3; i++) {
         sessions[i] = session_at(proxy_address(proxy));
     }
     for (int i = 0; i < 6; i++) {
-        contenders[i] = (struct contender){.chance = &chance,
-                                           .session = sessions[i % 3],
+        contenders[i] = (struct contender){.session = sessions[i % 3],
                                            .dice = dice_at(seed, 3, (uint64_t)i),
-                                           .end = now_ms() + 1000 * number_of("ZKLOCK_SECONDS", 5)};
+                                           .end = now_ms() + 1000 * check_setting("ZKLOCK_SECONDS", 5)};
         pthread_create(&contenders[i].thread, NULL, run_contender, &contenders[i]);
     }
     for (int i = 0; i < 6; i++) {
@@ -311,7 +302,6 @@ static void list_everything(zkl_session *session)
 TEST(test_a_count_too_high)
 {
     atomic_int told = 0;
-    zkl_lock *lock = NULL;
     zkl_group *group = NULL;
     zkl_group_observer *watcher = NULL;
     struct proxy *proxy = proxy_with((struct proxy_script){.fate = fate_of_lists, .lie = count_too_high});
@@ -323,10 +313,8 @@ TEST(test_a_count_too_high)
     list_everything(session);
     CU_ASSERT_EQUAL(atomic_load(&told), 0);
     atomic_store(&lying, false);
-    ASSERT_OK(zkl_lock_new(&lock, session, PATH, NULL, NULL));
-    ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, NULL));
+    contest_once(session, PATH);
     ASSERT_EVENTUALLY(atomic_load(&told) > 0);
-    zkl_lock_free(lock);
     zkl_group_observer_free(watcher);
     zkl_group_free(group);
     close_at(session, proxy);
@@ -401,7 +389,8 @@ static enum proxy_fate fate_by_age(void *payload, int nth, int type)
 
 static void unsupported(const char *what, int code, const zkl_error *err)
 {
-    if (!right(code == ZKL_EUNSUPPORTED && strstr(err->text, "3.5"), what, PROXY_SERVE, 0, code)) {
+    static const struct play nothing = {.fate = PROXY_SERVE};
+    if (!right(&nothing, code == ZKL_EUNSUPPORTED && strstr(err->text, "3.5"), what, code)) {
         fprintf(stderr, "  %s\n", err->text);
     }
 }
@@ -438,23 +427,17 @@ TEST(test_servers_without_containers_or_removal)
     for (size_t i = 0; i < sizeof ages / sizeof *ages; i++) {
         char path[32];
         snprintf(path, sizeof path, "/old-%zu/lock", i);
-        zkl_session *sessions[2];
-        zkl_lock *locks[2];
         struct proxy *proxy = proxy_with((struct proxy_script){.fate = fate_by_age, .payload = ages[i]});
-        for (int k = 0; k < 2; k++) {
-            sessions[k] = lasting_at(proxy_address(proxy));
-            locks[k] = contest_lock(sessions[k], path, NULL);
-        }
-        ASSERT_OK(zkl_lock_acquire(locks[0], SOON, NULL, NULL));
-        CU_ASSERT_EQUAL(zkl_lock_acquire(locks[1], 200, NULL, NULL), ZKL_ETIMEOUT); /* its watch is no use any more */
-        ASSERT_OK(zkl_lock_release(locks[0], NULL));
-        ASSERT_OK(zkl_lock_acquire(locks[1], SOON, NULL, NULL));
-        ASSERT_OK(zkl_lock_release(locks[1], NULL));
-        for (int k = 0; k < 2; k++) {
-            zkl_lock_free(locks[k]);
-            ASSERT_OK(zkl_session_close(sessions[k], SOON));
-        }
-        proxy_stop(proxy);
+        zkl_session *first = lasting_at(proxy_address(proxy)), *second = lasting_at(proxy_address(proxy));
+        zkl_lock *held = contest_holder(first, path), *next = contest_lock(second, path, NULL);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(next, 200, NULL, NULL), ZKL_ETIMEOUT); /* its watch is no use any more */
+        ASSERT_OK(zkl_lock_release(held, NULL));
+        ASSERT_OK(zkl_lock_acquire(next, SOON, NULL, NULL));
+        ASSERT_OK(zkl_lock_release(next, NULL));
+        zkl_lock_free(held);
+        zkl_lock_free(next);
+        ASSERT_OK(zkl_session_close(first, SOON));
+        close_at(second, proxy);
     }
 }
 
