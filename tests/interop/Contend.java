@@ -1,67 +1,30 @@
-import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
-import java.util.List;
+import java.time.Instant;
+import java.time.temporal.ChronoUnit;
 import java.util.UUID;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
-import java.util.stream.Collectors;
-import java.util.stream.Stream;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
-import org.apache.curator.framework.recipes.leader.LeaderLatch;
-import org.apache.curator.framework.recipes.leader.LeaderSelector;
-import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
-import org.apache.curator.framework.recipes.locks.InterProcessMutex;
-import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
-import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
-import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.framework.recipes.leader.*;
+import org.apache.curator.framework.recipes.locks.*;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.zookeeper.CreateMode;
 
-/** Contend PATH ROUNDS SCENE RECIPE: the same as contend.c, as Curator's contender: lock, rw, latch, selector, semaphore. */
+/** Contend PATH ROUNDS RECIPE: the same as contend.c, as Curator's contender: lock, rw, latch, selector, semaphore. */
 public class Contend {
     static final long PID = ProcessHandle.current().pid();
-    static Path scene;
-    static boolean met;
+    static boolean joined;
 
-    static boolean look(String mode) throws IOException {
-        List<String> names;
-        try (Stream<Path> files = Files.list(scene)) {
-            names = files.map(file -> file.getFileName().toString()).collect(Collectors.toList());
-        }
-        boolean company = false;
-        for (String name : names) {
-            String[] parts = name.split("\\.");
-            long pid = Long.parseLong(parts[2]);
-            if (pid == PID) {
-                continue;
-            }
-            if (!ProcessHandle.of(pid).map(ProcessHandle::isAlive).orElse(false)) {
-                Files.deleteIfExists(scene.resolve(name));
-                continue;
-            }
-            if (mode.equals("w") || parts[0].equals("w")) {
-                System.out.println("OVERLAP " + mode + ".curator." + PID + " with " + name);
-            }
-            company |= !parts[1].equals("curator");
-        }
-        return company;
+    static void printTime(String event, String mode) {
+        long now = ChronoUnit.NANOS.between(Instant.EPOCH, Instant.now());
+        System.out.println(now + " " + event + " " + mode + " curator " + PID);
     }
 
     static void visit(String mode) throws Exception {
-        Path own = scene.resolve(mode + ".curator." + PID);
-        Files.createFile(own);
-        boolean company = look(mode);
-        for (int i = 0; mode.equals("r") && !company && i < (met ? 20 : 300); i++) {
-            Thread.sleep(1);
-            company = look(mode);
-        }
-        if (mode.equals("r") && company) {
-            System.out.println("together");
-            met = true;
-        }
-        Files.delete(own);
+        printTime("in", mode);
+        Thread.sleep(mode.equals("w") ? 1 : joined ? 20 : 300);
+        joined |= mode.equals("r");
+        printTime("out", mode);
     }
 
     interface Contender {
@@ -151,11 +114,10 @@ public class Contend {
     }
 
     public static void main(String[] args) throws Exception {
-        scene = Path.of(args[2]);
         CuratorFramework client = newClient();
         client.start();
         int rounds = Integer.parseInt(args[1]);
-        if (args[3].equals("rw")) {
+        if (args[2].equals("rw")) {
             InterProcessReadWriteLock lock = new InterProcessReadWriteLock(client, args[0]);
             Contender writer = mutex(lock.writeLock());
             Contender reader = mutex(lock.readLock());
@@ -167,7 +129,7 @@ public class Contend {
                 }
             }
         } else {
-            Contender contender = contender(client, args[0], args[3]);
+            Contender contender = contender(client, args[0], args[2]);
             for (int i = 0; i < rounds; i++) {
                 play(contender, "w");
             }

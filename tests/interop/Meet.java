@@ -4,8 +4,7 @@ import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.function.IntSupplier;
 import org.apache.curator.framework.CuratorFramework;
-import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
-import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
+import org.apache.curator.framework.recipes.barriers.*;
 import org.apache.curator.framework.recipes.nodes.GroupMember;
 import org.apache.curator.framework.state.ConnectionState;
 

@@ -1,12 +1,9 @@
-/* contend PATH ROUNDS SCENE RECIPE: takes and gives back, so many times, what RECIPE says is at PATH, as this library's contender: lock, rw
+/* contend PATH ROUNDS RECIPE: takes and gives back, so many times, what RECIPE says is at PATH, as this library's contender: lock, rw
  * (writes, reads, and becomes a reader while it writes, in turn), latch (leads), semaphore (of one permit). The same in contend.py,
  * contend.go and Contend.java; see run.sh.
  *
- * The scene is a directory. Whoever is inside has a file there, MODE.KIND.PID, with mode w (alone) or r (with other readers); it makes
- * that file first and looks for others then, so of two who overlap one sees it at the least. */
-#include <dirent.h>
-#include <fcntl.h>
-#include <signal.h>
+ * It prints when it was inside: TIME in|out MODE KIND PID, with the time in ns, and mode w (alone) or r (with other readers). run.sh compares
+ * those of all contenders. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,50 +22,24 @@ static void ask(int code, const char *what, const zkl_error *err)
     }
 }
 
-/* --- the scene ----------------------------------------------------------------------------------------------------- */
-
-/* Looks at the others inside: true when one of another kind is. A file whose owner was killed is none: its znode is gone, or we would not be
- * here. */
-static bool look(const char *scene, char mode)
+static void print_time(const char *event, char mode)
 {
-    char their_mode, kind[16];
-    int pid;
-    bool company = false;
-    DIR *directory = opendir(scene);
-    for (struct dirent *entry; directory && (entry = readdir(directory));) {
-        if (sscanf(entry->d_name, "%c.%15[a-z].%d", &their_mode, kind, &pid) != 3 || pid == getpid()) {
-            continue;
-        }
-        if (kill(pid, 0) != 0) {
-            unlinkat(dirfd(directory), entry->d_name, 0);
-            continue;
-        }
-        if (mode == 'w' || their_mode == 'w') {
-            printf("OVERLAP %c." KIND ".%d with %s\n", mode, (int)getpid(), entry->d_name);
-        }
-        company = company || strcmp(kind, KIND) != 0;
-    }
-    closedir(directory);
-    return company;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    printf("%lld%09ld %s %c " KIND " %d\n", (long long)now.tv_sec, now.tv_nsec, event, mode, (int)getpid());
+    fflush(stdout);
 }
 
-/* A reader stays until it has seen one of another kind, 20 ms at most; the first time, which is what is to be shown, 300 ms. */
-static void visit(const char *scene, char mode)
+/* Whoever writes stays for 1 ms, so that an overlap shows; a reader for 20 ms, so that others join it, and the first time, which is what
+ * is to be shown, for 300 ms. */
+static void visit(char mode)
 {
-    static bool met;
-    char name[4096];
-    snprintf(name, sizeof name, "%s/%c." KIND ".%d", scene, mode, (int)getpid());
-    close(open(name, O_CREAT | O_WRONLY, 0600));
-    bool company = look(scene, mode);
-    for (int i = 0; mode == 'r' && !company && i < (met ? 20 : 300); i++) {
-        nanosleep(&(struct timespec){0, 1000000}, NULL);
-        company = look(scene, mode);
-    }
-    if (mode == 'r' && company) {
-        printf("together\n");
-        met = true;
-    }
-    unlink(name);
+    static bool joined;
+    int ms = mode == 'w' ? 1 : joined ? 20 : 300;
+    print_time("in", mode);
+    nanosleep(&(struct timespec){0, ms * 1000000}, NULL);
+    joined = joined || mode == 'r';
+    print_time("out", mode);
 }
 
 /* --- the recipe ------------------------------------------------------------------------------------------------------ */
@@ -95,15 +66,15 @@ static int make(zkl_session *session, const char *path, const char *recipe, zkl_
 
 enum { WRITE, READ, DOWNGRADE, WAYS };
 
-static void play(int way, const char *scene)
+static void play(int way)
 {
     zkl_error err = {0};
     zkl_lock *taken = way == READ ? reader : lock;
     ask(zkl_lock_acquire(taken, 60000, NULL, &err), "acquire", &err);
-    visit(scene, way == READ ? 'r' : 'w');
+    visit(way == READ ? 'r' : 'w');
     if (way == DOWNGRADE) {
         ask(zkl_write_lock_downgrade(lock, &err), "downgrade", &err);
-        visit(scene, 'r');
+        visit('r');
     }
     printf("round " KIND "\n");
     fflush(stdout);
@@ -112,18 +83,15 @@ static void play(int way, const char *scene)
 
 int main(int argc, char **argv)
 {
+    (void)argc;
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     zkl_session *session;
     zkl_error err = {0};
-    if (argc != 5 || !getenv("ZKLOCK_SERVERS")) {
-        fprintf(stderr, "usage: ZKLOCK_SERVERS=... contend PATH ROUNDS SCENE RECIPE\n");
-        return 2;
-    }
     options.session_timeout_ms = 15000; /* others.sh says why */
     ask(zkl_session_open(&session, getenv("ZKLOCK_SERVERS"), &options, &err), "open", &err);
-    ask(make(session, argv[1], argv[4], &err), "make", &err);
+    ask(make(session, argv[1], argv[3], &err), "make", &err);
     for (int round = 0; round < atoi(argv[2]); round++) {
-        play(reader ? round % WAYS : WRITE, argv[3]);
+        play(reader ? round % WAYS : WRITE);
     }
     zkl_lock_free(lock);
     zkl_lock_free(reader);

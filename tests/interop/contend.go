@@ -1,13 +1,11 @@
-// contend PATH ROUNDS SCENE RECIPE: the same as contend.c, as go-zookeeper's contender: lock.
+// contend PATH ROUNDS RECIPE: the same as contend.c, as go-zookeeper's contender: lock.
 package main
 
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/samuel/go-zookeeper/zk"
@@ -20,24 +18,8 @@ func check(err error) {
 	}
 }
 
-func visit(scene string) {
-	own := fmt.Sprintf("w.go.%d", os.Getpid())
-	check(os.WriteFile(filepath.Join(scene, own), nil, 0600))
-	others, err := os.ReadDir(scene)
-	check(err)
-	for _, entry := range others {
-		pid, err := strconv.Atoi(entry.Name()[strings.LastIndex(entry.Name(), ".")+1:])
-		check(err)
-		if pid == os.Getpid() {
-			continue
-		}
-		if syscall.Kill(pid, 0) != nil {
-			os.Remove(filepath.Join(scene, entry.Name()))
-			continue
-		}
-		fmt.Println("OVERLAP", own, "with", entry.Name())
-	}
-	check(os.Remove(filepath.Join(scene, own)))
+func printTime(event string) {
+	fmt.Println(time.Now().UnixNano(), event, "w go", os.Getpid())
 }
 
 func main() {
@@ -49,7 +31,9 @@ func main() {
 	lock := zk.NewLock(conn, os.Args[1], zk.WorldACL(zk.PermAll))
 	for ; rounds > 0; rounds-- {
 		check(lock.Lock())
-		visit(os.Args[3])
+		printTime("in")
+		time.Sleep(time.Millisecond)
+		printTime("out")
 		fmt.Println("round go")
 		check(lock.Unlock())
 	}

@@ -1,4 +1,4 @@
-"""contend.py PATH ROUNDS SCENE RECIPE: the same as contend.c, as kazoo's contender: lock, rw, election (kazoo's, at a path of locks),
+"""contend.py PATH ROUNDS RECIPE: the same as contend.c, as kazoo's contender: lock, rw, election (kazoo's, at a path of locks),
 latch (kazoo's election among ours)."""
 import os
 import sys
@@ -9,42 +9,19 @@ from kazoo.client import KazooClient
 from kazoo.recipe.lock import ReadLock
 
 KIND = "kazoo"
-met = []
+joined = []
 
 
-def look(scene, mode):
-    company = False
-    for name in os.listdir(scene):
-        their_mode, kind, pid = name.split(".")
-        if int(pid) == os.getpid():
-            continue
-        try:
-            os.kill(int(pid), 0)
-        except ProcessLookupError:
-            try:
-                os.unlink(os.path.join(scene, name))
-            except FileNotFoundError:
-                pass
-            continue
-        if "w" in (mode, their_mode):
-            print("OVERLAP %s.%s.%d with %s" % (mode, KIND, os.getpid(), name))
-        company = company or kind != KIND
-    return company
+def print_time(event, mode):
+    print(time.time_ns(), event, mode, KIND, os.getpid(), flush=True)
 
 
-def visit(scene, mode):
-    name = os.path.join(scene, "%s.%s.%d" % (mode, KIND, os.getpid()))
-    os.close(os.open(name, os.O_CREAT | os.O_WRONLY, 0o600))
-    company = look(scene, mode)
-    for _ in range(20 if met else 300):
-        if mode == "w" or company:
-            break
-        time.sleep(0.001)
-        company = look(scene, mode)
-    if mode == "r" and company:
-        print("together")
-        met.append(name)
-    os.unlink(name)
+def visit(mode):
+    print_time("in", mode)
+    time.sleep(0.001 if mode == "w" else 0.02 if joined else 0.3)
+    if mode == "r":
+        joined.append(mode)
+    print_time("out", mode)
 
 
 class Reader(ReadLock):
@@ -56,17 +33,17 @@ class Reader(ReadLock):
         return max((name for name in before if name[-10:] < own), key=lambda name: name[-10:], default=None)
 
 
-def play(lock, scene, mode):
+def play(lock, mode):
     # Without a context manager, whose __enter__ takes no timeout.
     if not lock.acquire(timeout=60):
         sys.exit("kazoo: acquire failed")
-    visit(scene, mode)
+    visit(mode)
     print("round kazoo", flush=True)
     lock.release()
 
 
 def main():
-    path, rounds, scene, recipe = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
+    path, rounds, recipe = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     client = KazooClient(hosts=os.environ["ZKLOCK_SERVERS"], timeout=15.0)
     client.start()
     # Without patterns kazoo does not see contenders of other clients at all.
@@ -83,10 +60,10 @@ def main():
         if recipe in ("election", "latch"):
             election = client.Election(path, KIND)
             election.lock = lock  # it has no option for patterns
-            election.run(visit, scene, mode)
+            election.run(visit, mode)
             print("round kazoo", flush=True)
         else:
-            play(lock, scene, mode)
+            play(lock, mode)
     client.stop()
     client.close()
 

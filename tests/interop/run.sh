@@ -10,11 +10,10 @@ here=$(dirname "$(readlink -f "$0")")
 enter "$@"
 prepare "$who" contend
 
-mkdir "$room/scene"
 pids=()
 victims=()
 start() { # KIND ROUNDS
-    "$1" "/interop/$recipe" "$2" "$room/scene" "$recipe" >"$room/$1.$RANDOM$RANDOM" 2>&1 &
+    "$1" "/interop/$recipe" "$2" "$recipe" >"$room/$1.$RANDOM$RANDOM" 2>&1 &
 }
 for kind in ours other; do
     start $kind $(((rounds + 1) / 2)); pids+=($!)
@@ -29,13 +28,27 @@ for kind in ours other; do
     done
 done
 kill -9 "${victims[@]}"
+# Their znodes stand for some seconds more: nobody can have followed them yet.
+printf "$(date +%s%N) out - victim %d\n" "${victims[@]}" >"$room/killed"
 bad=0
 for pid in "${pids[@]}"; do
     wait "$pid" || bad=1
 done
 wait "${victims[@]}" 2>/dev/null
-cat "$room"/ours.* "$room"/other.* >"$room/all"
-grep -v -e '^round' -e '^together' "$room/all"
+# Who is inside with whom, by the times that all have printed.
+grep -h '^[0-9]' "$room"/ours.* "$room"/other.* "$room/killed" | sort -n | awk '
+    $2 == "in" {
+        for (pid in mode)
+            if ($3 == "w" || mode[pid] == "w")
+                print "OVERLAP: " $0 " beside " mode[pid] " " kind[pid] " " pid
+            else if ($4 != kind[pid])
+                print "together"
+        mode[$5] = $3
+        kind[$5] = $4
+    }
+    $2 == "out" { delete mode[$5] }' >"$room/all"
+cat "$room"/ours.* "$room"/other.* >>"$room/all"
+grep -v -e '^round' -e '^together' -e '^[0-9]' "$room/all"
 overlaps=$(grep -c '^OVERLAP' "$room/all")
 together=$(grep -c '^together' "$room/all")
 mine=$(cat "$room"/ours.* | grep -c '^round')
