@@ -65,5 +65,4 @@ while IFS=: read -r page reference; do
     check_link "$reference" .
 done < <(grep -rIoHE '(\bdocs/[a-z-]+|\bSECURITY|\bRELEASING|\bCONTRIBUTING)\.md(#[a-z0-9_-]+)?' \
     include src recipes bench man examples scripts docker monitoring systemd packaging | sort -u)
-echo "$(wc -w <<<"$pages") pages"
 exit $wrong

@@ -48,7 +48,7 @@ class Interface:
             if name not in self.c and not (star and any(word.startswith(name) for word in self.c)):
                 yield name
         for name in re.findall(r"\bzklock::((?:\w+::)*\w+)", text):
-            yield from (f"zklock::{name}" for part in name.split("::") if part not in self.cpp | {"zklock", "zklock_st"})
+            yield from (f"zklock::{name}" for part in name.split("::") if part not in self.cpp)
 
     def missing_in_span(self, span):
         for member in re.findall(r"(?<![\w.-])[a-z][a-z_]+_(?:ms|fn)\b(?!\()", span):

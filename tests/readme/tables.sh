@@ -80,7 +80,6 @@ for file in tests/features.tsv tests/faults.tsv tests/security/attacks.tsv; do
         check_clause "$clause"
     done < <(tr ';' '\n' <<<"$shown" | sed 's/^ *//; s/ *$//' | grep .)
     check_quoted "$shown"
-    echo "$file: $(wc -l <<<"$shown") rows"
 done
 file=docs/lessons.md
 check_quoted "$(cat "$file")"
