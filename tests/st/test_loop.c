@@ -60,18 +60,6 @@ TEST(test_hand_over_by_dispatch)
     hand_over_by_dispatch(ZKL_CALLBACKS_THREAD);
 }
 
-/* As in libzklock: what is to be dispatched waits for that. */
-TEST_WITH_SESSIONS_OF(kit_dispatched, test_waits_leave_what_is_dispatched)
-{
-    struct mailbox box = MAILBOX_INIT;
-    zkl_lock *first = kit_lock(one, PATH, NULL);
-    ASSERT_OK(zkl_lock_acquire_async(first, 20000, on_acquired, &box, NULL));
-    kit_hold(one, PATH "/2", NULL);
-    ASSERT_EVENTUALLY(zkl_lock_is_held(first));
-    CU_ASSERT_EQUAL(mailbox_count(&box), 0);
-    CU_ASSERT(DISPATCHED(one, mailbox_count(&box) == 1));
-}
-
 /* The loop's descriptor is silent when there is nothing to do. */
 TEST(test_no_spinning)
 {
