@@ -27,9 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static inline char *fuzz_text(const uint8_t *data, size_t size)
 {
     char *text = malloc(size + 1);
-    if (!text) {
-        abort();
-    }
+    MUST(text);
     if (size > 0) {
         memcpy(text, data, size);
     }
@@ -47,6 +45,12 @@ static inline bool fuzz_one_line(const char *text, size_t room)
         }
     }
     return length < room;
+}
+
+static inline bool fuzz_ends_with(const char *text, size_t length, const char *end)
+{
+    size_t size = strlen(end);
+    return length >= size && memcmp(text + length - size, end, size) == 0;
 }
 
 /* One code point, or -1; *at goes on. A plain decoder, to hold the library's against. */

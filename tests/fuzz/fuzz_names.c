@@ -26,11 +26,10 @@ static void check_name(const char *text)
     char number[16];
     size_t digits = (size_t)snprintf(number, sizeof number, "%010d", name.sequence);
     bool tagged = false;
-    MUST(length >= digits && strcmp(text + length - digits, number) == 0);
+    MUST(fuzz_ends_with(text, length, number));
     MUST(zkl__name_sequence(text) == name.sequence);
     for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
-        size_t tag = strlen(tags[i]);
-        tagged = tagged || (length >= digits + tag && memcmp(text + length - digits - tag, tags[i], tag) == 0);
+        tagged = tagged || fuzz_ends_with(text, length - digits, tags[i]);
     }
     MUST(tagged);
 }
@@ -106,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_round_trip(sequence);
     for (char *rest = text, *line = strsep(&rest, "\n"); line && list.child_count < NAMES_MAX;
          line = strsep(&rest, "\n")) {
-        names[list.child_count] = fuzz_text((const uint8_t *)line, strlen(line));
+        names[list.child_count] = strdup(line);
         check_name(names[list.child_count++]);
     }
     check_list(&list, list.child_count > 0 ? zkl__name_parse(names[0]).sequence : 0, size > 0 ? data[size - 1] : 0);

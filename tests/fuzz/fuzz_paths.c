@@ -19,12 +19,6 @@ static bool is_utf8(const char *text, size_t length, bool path)
     return true;
 }
 
-static bool ends_with(const char *text, size_t length, const char *end)
-{
-    size_t size = strlen(end);
-    return length >= size && memcmp(text + length - size, end, size) == 0;
-}
-
 /* A tag, and what a server prints with %010d. A sign that belongs to the number stands behind a tag. */
 static bool is_contender(const char *component)
 {
@@ -39,12 +33,12 @@ static bool is_contender(const char *component)
     if (strspn(number + negative, "0123456789") != (negative ? 9 : 10) || strcmp(number, "-000000000") == 0) {
         return false;
     }
-    if (!negative && (ends_with(component, head, "--") || ends_with(component, head, "_-")) &&
+    if (!negative && (fuzz_ends_with(component, head, "--") || fuzz_ends_with(component, head, "_-")) &&
         strcmp(number, "1000000000") >= 0 && strcmp(number, "2147483648") <= 0) {
         head--;
     }
     for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
-        if (ends_with(component, head, tags[i])) {
+        if (fuzz_ends_with(component, head, tags[i])) {
             return true;
         }
     }
@@ -103,29 +97,11 @@ static void check_text(const char *text)
     }
 }
 
-/* The input in two halves, into rooms that are too small and just large enough. */
-static void check_join(const char *path)
-{
-    size_t length = strlen(path);
-    char *dir = fuzz_text((const uint8_t *)path, length / 2);
-    const char *name = path + length / 2;
-    size_t whole = (strcmp(dir, "/") == 0 ? 0 : strlen(dir)) + 1 + strlen(name);
-    for (size_t room = whole > 2 ? whole - 2 : 0; room <= whole + 1; room++) {
-        char *out = malloc(room + 1);
-        size_t joined = room > 0 && out ? zkl__path_join(out, room, dir, name) : 0;
-        MUST(joined == (room > whole ? whole : 0));
-        MUST(joined == 0 || (out[joined] == '\0' && strcmp(out + joined - strlen(name), name) == 0));
-        free(out);
-    }
-    free(dir);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = fuzz_text(data, size);
     check_path(text);
     check_text(text);
-    check_join(text);
     free(text);
     return 0;
 }
