@@ -7,7 +7,7 @@
 #include "plain_heap.h"
 #include "share.h"
 
-#define MEMBERS 3
+enum { MEMBERS = 3, MOST = 4000 };
 
 /* What is counted: not static, so that it is a function of its own. */
 int look_for_all(const struct zkl__name_set *set, char (*names)[32], int count);
@@ -22,23 +22,20 @@ int look_for_all(const struct zkl__name_set *set, char (*names)[32], int count)
 
 int main(int argc, char **argv)
 {
+    static char names[MOST][32];
+    static const char *pieces[MOST];
+    static size_t owners[MOST];
+    static const char *const members[MEMBERS] = {"a", "b", "c"};
     struct zkl__name_set set = {.key = UINT64_C(0x0123456789abcdef)};
     int count = argc > 1 ? atoi(argv[1]) : 0;
-    char(*names)[32] = calloc((size_t)count + 1, sizeof *names);
-    const char **pieces = calloc((size_t)count + 1, sizeof *pieces);
-    size_t *owners = calloc((size_t)count + 1, sizeof *owners);
-    const char *const members[MEMBERS] = {"a", "b", "c"};
-    bool kept = names && pieces && owners;
-    for (int i = 0; kept && i < count; i++) {
+    bool right = count <= MOST;
+    for (int i = 0; right && i < count; i++) {
         snprintf(names[i], sizeof names[i], "x%d-lock--%09d", i, 1);
         pieces[i] = names[i];
-        kept = zkl__name_set_add(&set, &plain_heap, names[i]);
+        right = zkl__name_set_add(&set, &plain_heap, names[i]);
     }
     const struct zkl__share share = {members, MEMBERS, pieces, (size_t)count, 0};
-    bool right = kept && look_for_all(&set, names, count) == count && zkl__share_out(owners, &share, &plain_heap);
+    right = right && look_for_all(&set, names, count) == count && zkl__share_out(owners, &share, &plain_heap);
     zkl__name_set_clear(&set, &plain_heap);
-    free(names);
-    free(pieces);
-    free(owners);
     return right ? 0 : 1;
 }
