@@ -61,36 +61,27 @@ static asio::awaitable<void> use(zklock::session &session, std::thread::id home)
     auto first = co_await (zklock::async_acquire(other, 5min, token) || timer.async_wait(token));
     CHECK(first.index() == 1 && other.state() == ZKL_STATE_IDLE);
     // Plain handlers: they have no executor of their own.
-    int plain = 0;
     std::atomic<int> calls(0);
     bool dispatched = session.executor() && *session.executor();
-    auto here = [&](std::exception_ptr failure, std::error_code expected) {
-        std::error_code code;
-        try {
-            failure ? std::rethrow_exception(failure) : void();
-        } catch (const zklock::error &e) {
-            code = e.code();
-        }
-        plain += dispatched == (std::this_thread::get_id() == home) && code == expected;
-        calls++;
-    };
-    auto called = [&](int times) -> asio::awaitable<void> {
-        while (calls < times) {
-            co_await tick();
-        }
+    auto plain = [&](std::error_code expected) {
+        return [&, expected](std::exception_ptr failure, auto) {
+            std::error_code code;
+            try {
+                failure ? std::rethrow_exception(failure) : void();
+            } catch (const zklock::error &e) {
+                code = e.code();
+            }
+            CHECK(dispatched == (std::this_thread::get_id() == home) && code == expected);
+            calls++;
+        };
     };
     auto list = [&](auto done) { zklock::async_queue_list(session, "/asio/lock", 5min, done); };
-    zklock::async_read(mine, "/asio", false, 5min,
-                       [&](std::exception_ptr failure, zklock::data) { here(failure, {}); });
-    co_await called(1);
-    zklock::async_call<zklock::queue>(session, list,
-                                      [&](std::exception_ptr failure, zklock::queue) { here(failure, {}); });
-    co_await called(2);
-    zklock::async_acquire(mine, 5min, [&](std::exception_ptr failure, zkl_grant) {
-        here(failure, ZKL_EDEADLK);
-    }); // refused by the call itself
-    co_await called(3);
-    CHECK(plain == 3);
+    zklock::async_read(mine, "/asio", false, 5min, plain({}));
+    zklock::async_call<zklock::queue>(session, list, plain({}));
+    zklock::async_acquire(mine, 5min, plain(ZKL_EDEADLK)); // refused by the call itself
+    while (calls < 3) {
+        co_await tick();
+    }
     auto queue = co_await zklock::async_call<zklock::queue>(session, list, token);
     CHECK(std::this_thread::get_id() == home && queue.entries.size() == 1 && queue.entries[0].token == grant.token);
     mine.release();
