@@ -6,9 +6,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "check.h"
 #include "contest.h"
-#include "ensemble.h"
+#include "on_servers.h"
 #include "proxy.h"
 
 #define FDS 1024 /* more than these tests ever have open */
@@ -20,11 +19,10 @@
 #define TRIP_MS 25 /* on the way to or from the server, while trips are counted; twice as long at each new try: */
 #define TRIP_DOUBLINGS 6
 
-static struct ensemble *server;
-/* Two sessions: straight to the server while packets are counted, through slow proxies while trips are. */
+/* Two sessions: straight to the server while packets are counted, through a slow proxy while trips are. */
 static zkl_session *near, *far;
+static struct proxy *slow_proxy;
 static struct pair {
-    struct proxy *near_proxy, *far_proxy;
     zkl_session *near, *far;
 } straight, slow;
 
@@ -69,17 +67,14 @@ static long wire_counter(const char *name)
     return ask_number("mntr", name, 10);
 }
 
-/* Waits for it; false at the deadline. */
-static bool wire_becomes(const char *name, long value)
+static void ephemerals_are(long count)
 {
-    int64_t end = now_ms() + SOON;
-    while (wire_counter(name) != value) {
-        if (!look_again(end)) {
-            fprintf(stderr, "%s: %ld, not %ld\n", name, wire_counter(name), value);
-            return false;
-        }
-    }
-    return true;
+    ASSERT_EVENTUALLY(wire_counter("zk_ephemerals_count\t") == count);
+}
+
+static void watches_are(long count)
+{
+    ASSERT_EVENTUALLY(wire_counter("zk_watch_count\t") == count);
 }
 
 /* The library's sockets are found among this process's by where they lead to. */
@@ -117,8 +112,7 @@ static struct wire wire_minus(struct wire after, struct wire before)
 
 static bool wire_same(struct wire a, struct wire b)
 {
-    return a.requests == b.requests && a.events == b.events && a.writes == b.writes && a.bytes_out == b.bytes_out &&
-           a.bytes_in == b.bytes_in;
+    return memcmp(&a, &b, sizeof a) == 0;
 }
 
 /* --- contenders ---------------------------------------------------------------------------------------------------------- */
@@ -134,14 +128,6 @@ static const zkl_lock_options options = {
 static zkl_lock *lock, *second;
 static struct waiter waiter;
 
-static void must(int code, const zkl_error *err)
-{
-    if (code != ZKL_OK) {
-        fprintf(stderr, "cost: %s: %s\n", zkl_error_name(code), err->text);
-        abort();
-    }
-}
-
 static zkl_lock *lock_at(zkl_session *session, const char *path)
 {
     return contest_lock(session, path, &options);
@@ -149,19 +135,12 @@ static zkl_lock *lock_at(zkl_session *session, const char *path)
 
 static void acquire(zkl_lock *which)
 {
-    zkl_error err;
-    must(zkl_lock_acquire(which, SOON, NULL, &err), &err);
+    ASSERT_OK_FATAL(zkl_lock_acquire(which, SOON, NULL, NULL));
 }
 
 static void release(zkl_lock *which)
 {
-    zkl_error err;
-    must(zkl_lock_release(which, &err), &err);
-}
-
-static void watches_are(long count)
-{
-    CU_ASSERT(wire_becomes("zk_watch_count\t", count));
+    ASSERT_OK_FATAL(zkl_lock_release(which, NULL));
 }
 
 /* --- operations: what comes before, what is counted, what comes after ------------------------------------------------------ */
@@ -177,11 +156,6 @@ static void lock_acquire(void)
 static void lock_release(void)
 {
     release(lock);
-}
-static void held_before(void)
-{
-    free_before();
-    acquire(lock);
 }
 static void lock_free(void)
 {
@@ -216,9 +190,8 @@ static void lingering_before(void)
 static void release_and_acquire(void)
 {
     zkl_grant grant;
-    zkl_error err;
     release(lock);
-    must(zkl_lock_acquire(lock, SOON, &grant, &err), &err);
+    ASSERT_OK_FATAL(zkl_lock_acquire(lock, SOON, &grant, NULL));
     CU_ASSERT_EQUAL(grant.serial, 2);
 }
 
@@ -236,11 +209,6 @@ static void careful_before(void)
     acquire(lock);
     release(lock);
 }
-static void careful_held_before(void)
-{
-    careful_before();
-    acquire(lock);
-}
 
 static void rival_before(zkl_session *holders)
 {
@@ -255,7 +223,7 @@ static void far_holder_before(void)
 static void lock_try(void)
 {
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EBUSY);
-    CU_ASSERT(wire_becomes("zk_ephemerals_count\t", 1)); /* the background's */
+    ephemerals_are(1); /* the background's */
 }
 static void lock_queue(void)
 {
@@ -298,7 +266,7 @@ static void long_queue_before(void)
     lock_queue();
     for (int i = 0; i < MORE; i++) {
         waiter_start(&more[i], lock_at(far, "/cost/lock"), SOON);
-        CU_ASSERT(wire_becomes("zk_ephemerals_count\t", 3 + i)); /* one session: they follow each other, unwatched */
+        ephemerals_are(3 + i); /* one session: they follow each other, unwatched */
     }
 }
 static void long_queue_after(void)
@@ -310,14 +278,14 @@ static void long_queue_after(void)
     }
     watches_are(0);
     release_and_free();
-    CU_ASSERT(wire_becomes("zk_ephemerals_count\t", 0));
+    ephemerals_are(0);
 }
 
 static void lock_cancel(void)
 {
     zkl_lock_cancel(lock);
     CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_ECANCELED);
-    CU_ASSERT(wire_becomes("zk_ephemerals_count\t", 1));
+    ephemerals_are(1);
 }
 static void rival_after(void)
 {
@@ -350,54 +318,41 @@ static int make_multilock(zkl_lock **out, zkl_session *session, const char *path
 struct operation {
     const char *name; /* in the page */
     void (*before)(void), (*act)(void), (*after)(void);
-};
-
-struct use {
-    struct operation operation;
-    make_fn make;
+    make_fn make; /* what made_before makes, or NULL */
     const char *path;
 };
-static const struct use *use; /* the one that is counted */
+static const struct operation *operation; /* the one that is counted */
 
 static void made_before(void)
 {
     zkl_lock_options o = options;
-    zkl_error err;
     o.position_fn = NULL;
-    must(use->make(&lock, near, use->path, &o, &err), &err);
-}
-static void made_held_before(void)
-{
-    made_before();
-    acquire(lock);
+    ASSERT_OK_FATAL(operation->make(&lock, near, operation->path, &o, NULL));
 }
 
 /* --- the table -------------------------------------------------------------------------------------------------------------- */
 
 static const struct operation operations[] = {
-    {"acquire, free lock", free_before, lock_acquire, release_and_free},
-    {"acquire, no directory yet", nowhere_before, lock_acquire, release_and_free},
-    {"release", held_before, lock_release, lock_free},
-    {"release and acquire, lingering", lingering_before, release_and_acquire, release_and_free},
-    {"acquire, after a release (mark)", careful_before, lock_acquire, release_and_free},
-    {"release (mark)", careful_held_before, lock_release, lock_free},
-    {"try, held by another", far_holder_before, lock_try, rival_after},
-    {"queue behind one", far_holder_before, lock_queue, hand_over_and_free},
-    {"hand-over, another session", queued_before, lock_hand_over, release_and_free},
-    {"hand-over, another session (mark)", careful_queued_before, lock_hand_over, release_and_free},
-    {"hand-over, same session", queued_near_before, lock_hand_over, release_and_free},
-    {"hand-over, 10 more waiting", long_queue_before, lock_hand_over, long_queue_after},
-    {"cancel", queued_before, lock_cancel, rival_after_cancel},
-};
-
-static const struct use uses[] = {
-    {{"read lock", made_before, lock_acquire, release_and_free}, zkl_read_lock_new, "/cost/rwlock"},
-    {{"write lock", made_before, lock_acquire, release_and_free}, zkl_write_lock_new, "/cost/rwlock"},
-    {{"semaphore, a permit", made_before, lock_acquire, release_and_free}, make_semaphore, "/cost/semaphore"},
-    {{"semaphore, release", made_held_before, lock_release, lock_free}, make_semaphore, "/cost/semaphore"},
-    {{"election, campaign", made_before, lock_acquire, release_and_free}, zkl_election_new, "/cost/election"},
-    {{"multi-lock of two", made_before, lock_acquire, release_and_free}, make_multilock, "/cost/one"},
-    {{"multi-lock of two, release", made_held_before, lock_release, lock_free}, make_multilock, "/cost/one"},
+    {"acquire, free lock", free_before, lock_acquire, .after = release_and_free},
+    {"acquire, no directory yet", nowhere_before, lock_acquire, .after = release_and_free},
+    {"release", free_before, lock_release, .after = lock_free},
+    {"release and acquire, lingering", lingering_before, release_and_acquire, .after = release_and_free},
+    {"acquire, after a release (mark)", careful_before, lock_acquire, .after = release_and_free},
+    {"release (mark)", careful_before, lock_release, .after = lock_free},
+    {"try, held by another", far_holder_before, lock_try, .after = rival_after},
+    {"queue behind one", far_holder_before, lock_queue, .after = hand_over_and_free},
+    {"hand-over, another session", queued_before, lock_hand_over, .after = release_and_free},
+    {"hand-over, another session (mark)", careful_queued_before, lock_hand_over, .after = release_and_free},
+    {"hand-over, same session", queued_near_before, lock_hand_over, .after = release_and_free},
+    {"hand-over, 10 more waiting", long_queue_before, lock_hand_over, .after = long_queue_after},
+    {"cancel", queued_before, lock_cancel, .after = rival_after_cancel},
+    {"read lock", made_before, lock_acquire, release_and_free, zkl_read_lock_new, "/cost/rwlock"},
+    {"write lock", made_before, lock_acquire, release_and_free, zkl_write_lock_new, "/cost/rwlock"},
+    {"semaphore, a permit", made_before, lock_acquire, release_and_free, make_semaphore, "/cost/semaphore"},
+    {"semaphore, release", made_before, lock_release, lock_free, make_semaphore, "/cost/semaphore"},
+    {"election, campaign", made_before, lock_acquire, release_and_free, zkl_election_new, "/cost/election"},
+    {"multi-lock of two", made_before, lock_acquire, release_and_free, make_multilock, "/cost/one"},
+    {"multi-lock of two, release", made_before, lock_release, lock_free, make_multilock, "/cost/one"},
 };
 
 /* Answers that nobody waits for are on their way for a moment yet. */
@@ -412,34 +367,35 @@ static struct wire settled(void)
     return again;
 }
 
-static void prepare(const struct operation *op, const struct pair *pair)
+static void prepare(const struct pair *pair)
 {
     near = pair->near;
     far = pair->far;
-    op->before();
+    operation->before();
+    if (operation->act == lock_release) {
+        acquire(lock);
+    }
 }
 
-static struct wire count_once(const struct operation *op)
+static struct wire count_once(void)
 {
-    prepare(op, &straight);
+    prepare(&straight);
     struct wire before = settled();
-    op->act();
+    operation->act();
     struct wire after = settled();
-    op->after();
+    operation->after();
     return wire_minus(after, before);
 }
 
-static long trips_once(const struct operation *op, int trip_ms)
+static long trips_once(int trip_ms)
 {
-    prepare(op, &slow);
-    proxy_delay(slow.near_proxy, trip_ms);
-    proxy_delay(slow.far_proxy, trip_ms);
+    prepare(&slow);
+    proxy_delay(slow_proxy, trip_ms);
     int64_t began = now_ms();
-    op->act();
+    operation->act();
     int64_t ended = now_ms();
-    proxy_delay(slow.near_proxy, 0);
-    proxy_delay(slow.far_proxy, 0);
-    op->after();
+    proxy_delay(slow_proxy, 0);
+    operation->after();
     return (long)((ended - began) / trip_ms);
 }
 
@@ -471,68 +427,70 @@ static struct cost expected(const char *name)
 
 /* Trips are counted by the time that they take, of which the machine's own is no part: on one that is busy for longer than a trip, a
  * trip that takes longer still. */
-static long count_trips(const struct operation *op, long expected)
+static long count_trips(long expected)
 {
     long trips = -1;
     for (int doublings = 0; doublings <= TRIP_DOUBLINGS && trips != expected; doublings++) {
-        trips = trips_once(op, TRIP_MS << doublings);
+        trips = trips_once(TRIP_MS << doublings);
     }
     return trips;
 }
 
 /* Several tries: a ping in between. */
-static void check(const struct operation *op)
+static void check_operation(void)
 {
-    struct cost should = expected(op->name);
-    struct wire wire = count_once(op);
-    long trips = count_trips(op, should.trips);
+    struct cost should = expected(operation->name);
+    struct wire wire = count_once();
+    long trips = count_trips(should.trips);
     for (int i = 1; i < TRIES && !wire_same(wire, should.wire); i++) {
-        wire = count_once(op);
+        wire = count_once();
     }
     bool same = wire_same(wire, should.wire) && trips == should.trips;
-    printf("%s| %s | %ld | %ld | %ld | %ld | %ld | %ld |\n", same ? "" : PAGE " says otherwise:\n", op->name,
+    printf("%s| %s | %ld | %ld | %ld | %ld | %ld | %ld |\n", same ? "" : PAGE " says otherwise:\n", operation->name,
            wire.requests, wire.events, wire.writes, wire.bytes_out, wire.bytes_in, trips);
     CU_ASSERT(same);
 }
 
+static struct pair open_pair(const char *servers)
+{
+    return (struct pair){contest_session(servers, LONG, TICK), contest_session(servers, LONG, TICK)};
+}
+
+static void close_pair(struct pair pair)
+{
+    zkl_session_close(pair.near, SOON);
+    zkl_session_close(pair.far, SOON);
+}
+
 TEST(test_operations)
 {
+    slow_proxy = proxy_start(ensemble_address(server, 0));
+    straight = open_pair(ensemble_servers(server));
+    slow = open_pair(proxy_address(slow_proxy));
     printf("\n");
-    for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
-        check(&operations[i]);
+    for (operation = operations; operation < operations + sizeof operations / sizeof *operations; operation++) {
+        check_operation();
     }
-    for (use = uses; use < uses + sizeof uses / sizeof *uses; use++) {
-        check(&use->operation);
-    }
+    close_pair(straight);
+    close_pair(slow);
+    proxy_stop(slow_proxy);
 }
 
 /* --- as time goes by --------------------------------------------------------------------------------------------------------- */
 
-/* But exists, which nobody asks here except the adapter, of a server that has not answered for 100 ms: that is the machine's affair. */
-static long count_all(struct proxy *proxy)
-{
-    static const enum proxy_op ops[] = {PROXY_OP_DELETE, PROXY_OP_GET,     PROXY_OP_SET,
-                                        PROXY_OP_SYNC,   PROXY_OP_PING,    PROXY_OP_MULTI,
-                                        PROXY_OP_CREATE, PROXY_OP_UNWATCH, PROXY_OP_CHILDREN};
-    long sum = 0;
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
-        sum += proxy_count(proxy, ops[i]);
-    }
-    return sum;
-}
-
 /* What passed a proxy, and what the session behind it has sent and had no reply to: that may not have passed yet. */
 struct passed {
-    long all, beats, creates, unanswered;
+    long all, writes, unanswered;
 };
 
+/* All but exists, which nobody asks here except the adapter, of a server that has not answered for 100 ms: that is the machine's affair. */
 static struct passed passed(struct proxy *proxy, zkl_session *session)
 {
     zkl_stats stats = ZKL_STATS_INIT;
     ASSERT_OK(zkl_session_stats(session, &stats));
-    return (struct passed){.all = count_all(proxy),
-                           .beats = proxy_count(proxy, PROXY_OP_MULTI),
-                           .creates = proxy_count(proxy, PROXY_OP_CREATE),
+    return (struct passed){.all = proxy_requests(proxy) + proxy_count(proxy, PROXY_OP_PING) -
+                                  proxy_count(proxy, PROXY_OP_EXISTS),
+                           .writes = proxy_count(proxy, PROXY_OP_MULTI) + proxy_count(proxy, PROXY_OP_CREATE),
                            .unanswered = (long)stats.unanswered};
 }
 
@@ -540,10 +498,7 @@ static struct passed passed(struct proxy *proxy, zkl_session *session)
 static struct passed passed_since(struct passed before, struct proxy *proxy, zkl_session *session)
 {
     struct passed now = passed(proxy, session);
-    return (struct passed){.all = now.all - before.all,
-                           .beats = now.beats - before.beats,
-                           .creates = now.creates - before.creates,
-                           .unanswered = before.unanswered};
+    return (struct passed){now.all - before.all, now.writes - before.writes, before.unanswered};
 }
 
 /* For one session timeout: a heartbeat each twelfth of it while held, which takes the place of the syncs; a sync each sixth and nothing
@@ -566,11 +521,11 @@ TEST(test_time)
     waited = passed_since(waited, other, others);
     long late = (long)((now_ms() - began - SHORT) * 12 / SHORT); /* twelfths, on a busy machine */
     printf("\n    in a session timeout: held %ld requests, %ld heartbeats; waited %ld requests, %ld writes\n", held.all,
-           held.beats, waited.all, waited.beats + waited.creates);
-    CU_ASSERT(held.beats <= 12 + 1 + late + held.unanswered && held.all <= 12 + 2 + late + held.unanswered);
+           held.writes, waited.all, waited.writes);
+    CU_ASSERT(held.writes <= 12 + 1 + late + held.unanswered && held.all <= 12 + 2 + late + held.unanswered);
     /* The servers' roles, once in a connection; a watch on our own node, once in a hold that outlasts its first heartbeat. */
     CU_ASSERT_EQUAL(proxy_count(holder, PROXY_OP_GET), 2);
-    CU_ASSERT(waited.all <= 6 + 1 + late + waited.unanswered && waited.beats + waited.creates == 0);
+    CU_ASSERT(waited.all <= 6 + 1 + late + waited.unanswered && waited.writes == 0);
     hand_over_and_free();
     zkl_session_close(holders, SOON);
     zkl_session_close(others, SOON);
@@ -578,34 +533,4 @@ TEST(test_time)
     proxy_stop(other);
 }
 
-static void end(struct pair *pair)
-{
-    zkl_session_close(pair->near, SOON);
-    zkl_session_close(pair->far, SOON);
-    if (pair->near_proxy) {
-        proxy_stop(pair->near_proxy);
-        proxy_stop(pair->far_proxy);
-    }
-}
-
-int main(int argc, char **argv)
-{
-    if (!ensemble_available()) {
-        return 77;
-    }
-    server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK});
-    if (!server) {
-        return 1;
-    }
-    straight.near = contest_session(ensemble_servers(server), LONG, TICK);
-    straight.far = contest_session(ensemble_servers(server), LONG, TICK);
-    slow.near_proxy = proxy_start(ensemble_address(server, 0));
-    slow.far_proxy = proxy_start(ensemble_address(server, 0));
-    slow.near = contest_session(proxy_address(slow.near_proxy), LONG, TICK);
-    slow.far = contest_session(proxy_address(slow.far_proxy), LONG, TICK);
-    int failed = check_main("what it costs", argc, argv);
-    end(&straight);
-    end(&slow);
-    ensemble_stop(server);
-    return failed;
-}
+TESTS_ON_SERVERS("what it costs", (&(struct ensemble_options){.tick_ms = TICK}))
