@@ -11,7 +11,7 @@
  *   op         who        meaning of the other words
  *   acquire    client     asks for path; lease: when the wait has to be over (0: no deadline yet); result: "2/3" asks for 2 of 3 that
  *                         are there at once, "1/1000" for a reader's part, which leaves no room for a writer ("1000/1000"); "-" is 1/1
- *   cancel     client     its pending acquire was told to end: the deadline is now
+ *   cancel     client     its pending acquire, which had no deadline, was told to end: the deadline is now
  *   done       client     the acquire's completion: result; with ZKL_OK the token, and until when the lease runs
  *   held       client     the holder looked: the lease runs until then
  *   lost       client     the holder looked: it is not held any more
@@ -36,7 +36,8 @@
  *   joined     process    is a member of the group at path from now on, by the name of the process
  *   left       process    is none, from now on
  *   listed     process    was told who is a member: result, "p0-0+p1-3", sorted
- *   owner_by, list_by     whoever: nothing is broken any more. By then (lease) path has an owner, or is listed by all as it is
+ *   owner_by, list_by     whoever: nothing is broken any more. By then (lease, the same of all) path has an owner, or is listed by all
+ *                         as it is
  *   stopped, continued, killed   process, by who did it
  *   breach     whoever    an assumption of the lease was broken: until then (lease) only fencing has to hold
  *   write      resource   a write with a token came: result accepted or refused

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""judge.py [--slack MS] [--grants N] [--losses N] [--refused N] HISTORY...: what histories (history.h) prove against the library.
+"""judge.py [--slack MS] [--grants N] [--losses N] HISTORY...: what histories (history.h) prove against the library.
 
 One rule for all recipes: a grant takes so much of what a path has, and at no time may more be taken than there is (history.h, acquire).
 Two grants that cannot be together are in the order of their tokens.
 
-One line that sums up, on stdout; each violation on stderr. --grants, --losses, --refused: fewer than that are a failure, too: then
+One line that sums up, on stdout; each violation on stderr. --grants, --losses: fewer than that are a failure, too: then
 nothing was tried. Exit: 0 clean, 1 violations, 2 no history."""
 import argparse
 import bisect
@@ -51,7 +51,7 @@ class NoHistory(Exception):
 def parse(line):
     at, client, session, op, path, result, token, lease = line.split(" ")
     int(session, 16)
-    event = SimpleNamespace(at=int(at), client=client, process=client.split(".")[0], op=op, path=None if path == "-" else path, result=result,
+    event = SimpleNamespace(at=int(at), client=client, process=client.split(".")[0], op=op, path=path, result=result,
                             token=int(token), lease=int(lease), good=result in ("ZKL_OK", "accepted"), takes=1, of=1)
     if op in ("acquire", "downgrade") and result != "-":
         event.takes, event.of = map(int, result.split("/"))
@@ -94,9 +94,9 @@ class Spans:
         """One of those that touch: where they begin, where they end, and how long those before each are."""
         starts, ends, before = [], [], []
         for start, end in spans:
-            if start < end and ends and start <= ends[-1]:
+            if ends and start <= ends[-1]:
                 ends[-1] = max(end, ends[-1])
-            elif start < end:
+            else:
                 before.append(before[-1] + ends[-1] - starts[-1] if ends else 0)
                 starts.append(start)
                 ends.append(end)
@@ -124,10 +124,10 @@ def new_client():
 
 def new_path():
     """of: how much there is; 0: nobody asked yet. crashed: the holder before was killed, and nobody has released since. clearing: the token of
-    who was told, and called release. rest: since when nothing is
-    broken; 0: nobody said so, or it was looked at."""
+    who was told, and called release. rest: since when nothing is broken; 0: nobody said so, or it was looked at. rest_op: what then has to
+    be so."""
     return SimpleNamespace(used=False, looked=False, of=0, recovers=False, crashed=False, clearing=0, last_grant=0, left=0,
-                           accepted=0, rest=0, owner_by=0, list_by=0)
+                           accepted=0, rest=0, rest_op=None)
 
 
 def new_member():
@@ -175,7 +175,6 @@ class Judge:
     def see(self, e):
         client = self.clients[e.client]
         client.process = e.process
-        self.members[e.process]
         method = getattr(self, "see_" + e.op, None)
         if method:
             method(client, e)
@@ -185,8 +184,8 @@ class Judge:
     def see_acquire(self, client, e):
         if client.pending:
             self.accuse("never-ended", f"{e.client} asked again at {e.at}, its acquire before that had no end")
-        if client.hold or not e.path:
-            self.accuse("garbled", f"{e.client} asks at {e.at} while it holds, or for nothing")
+        if client.hold:
+            self.accuse("garbled", f"{e.client} asks at {e.at} while it holds")
             return
         client.pending, client.unclean, client.starved = True, False, 0
         client.path, client.takes, client.deadline = e.path, e.takes, e.lease
@@ -254,18 +253,16 @@ class Judge:
 
     def see_downgrade(self, client, e):
         """It may take effect at any time from the call on: others may come in immediately."""
-        whole = client.hold
-        if not whole or e.takes > whole.takes:
-            self.accuse("garbled", f"{e.client} downgrades at {e.at} what it has not")
+        whole = self.hold_of(client, e)
+        if not whole:
             return
         client.hold = SimpleNamespace(**{**vars(whole), "takes": e.takes, "start": e.at, "downgraded": True})
         self.holds.append(client.hold)
         whole.end = min(whole.end, e.at)
 
     def see_release(self, client, e):
-        hold = client.hold
+        hold = self.hold_of(client, e)
         if not hold:
-            self.accuse("garbled", f"{e.client} releases at {e.at} and holds nothing")
             return
         if hold.lost and not hold.told:
             self.accuse("not-told", f"{e.client} lost {hold.path}, token {hold.token}, and was never told")
@@ -279,7 +276,7 @@ class Judge:
     def see_released(self, client, e):
         if e.good and client.lost:
             self.accuse("released-lost", f"{e.client} had lost {e.path}, and its release at {e.at} says it had not")
-        path = self.paths[e.path] if e.path else new_path()
+        path = self.paths[e.path]
         if e.good:
             path.crashed = False
         elif path.clearing == path.last_grant == e.token:
@@ -327,7 +324,7 @@ class Judge:
         self.members[e.process] = new_member()
 
     def see_removed(self, _, e):
-        if e.path and e.good:
+        if e.good:
             self.crash(self.paths[e.path], e.token)
 
     def see_recovers(self, _, e):
@@ -339,9 +336,6 @@ class Judge:
     # --- who is in a group, who was told of whom, what has to be so when nothing is broken any more
 
     def see_joined(self, _, e):
-        if not e.path:
-            self.accuse("garbled", f"a member of nothing at {e.at}")
-            return
         self.members[e.process].joined = e.op == "joined"
         self.paths[e.path].used = True
 
@@ -352,30 +346,26 @@ class Judge:
         self.count["listed"] += 1
 
     def see_owner_by(self, _, e):
-        path = self.paths[e.path]
-        path.rest = e.at
-        setattr(path, e.op, e.lease)
-        self.rest_by = min(self.rest_by, e.lease) if self.rest_by else e.lease
+        self.paths[e.path].rest, self.paths[e.path].rest_op = e.at, e.op
+        self.rest_by = e.lease
 
     see_list_by = see_owner_by
 
     def check_rest(self, now):
-        if self.rest_by and now > self.rest_by:
+        due = self.rest_by
+        if due and now > due:
             self.rest_by = 0
             for name, path in self.paths.items():
-                due = max(path.list_by, path.owner_by)
-                if path.rest and now > due:
+                if path.rest:
                     if not any(self.spans.cover(owner, path.rest, due) > REST_BROKEN for owner in self.spans.of if owner != EVERYBODY):
-                        (self.check_lists if path.list_by else self.check_owner)(name, path)
+                        (self.check_lists if path.rest_op == "list_by" else self.check_owner)(name, path)
                     path.rest = 0
-                elif path.rest:
-                    self.rest_by = min(self.rest_by, due) if self.rest_by else due
 
     def check_owner(self, name, path):
         """Seen to hold since nothing is broken."""
         holds = [client.hold for client in self.clients.values() if client.hold]
         if not any(hold.path == name and hold.end >= path.rest for hold in holds):
-            self.accuse("unowned", f"{name}, {(path.owner_by - path.rest) // MS} ms after the last fault")
+            self.accuse("unowned", f"{name}, long after the last fault at {path.rest}")
 
     def check_lists(self, name, _):
         """Who joins watches, too: a member that was told of nobody has no list."""
@@ -388,9 +378,6 @@ class Judge:
     # --- the resource, transactions, the end
 
     def see_write(self, _, e):
-        if not e.path:
-            self.accuse("garbled", f"a write to nothing at {e.at}")
-            return
         path = self.paths[e.path]
         self.count["writes"] += 1
         self.count["refused"] += not e.good
@@ -399,13 +386,12 @@ class Judge:
         path.accepted = max(path.accepted, e.token) if e.good else path.accepted
 
     def see_commit(self, _, e):
-        if e.good and e.path and e.token < self.paths[e.path].last_grant:
+        if e.good and e.token < self.paths[e.path].last_grant:
             self.accuse("stale-committed", f"{e.path}: {e.client} began one under {e.token} at {e.at}, which was done; "
                         f"{self.paths[e.path].last_grant} had been granted")
 
     def see_queue(self, _, e):
-        if e.path:
-            self.paths[e.path].looked, self.paths[e.path].left = True, e.token
+        self.paths[e.path].looked, self.paths[e.path].left = True, e.token
 
     def see_the_end(self):
         for name, client in self.clients.items():
@@ -465,7 +451,7 @@ class Judge:
     def judge_commits(self):
         """Grants of one path have rising tokens: so have their transactions. Done is done, not done is not; no answer is either."""
         highest, ledger = collections.Counter(), set()
-        for e in sorted((e for e in self.events if e.op == "committed" and e.path), key=lambda e: e.result):
+        for e in sorted((e for e in self.events if e.op == "committed"), key=lambda e: e.result):
             if e.token < highest[e.path]:
                 self.accuse("stale-committed", f"{e.path}: one of grant {e.token} after one of grant {highest[e.path]}")
             highest[e.path] = max(highest[e.path], e.token)
@@ -480,7 +466,7 @@ class Judge:
     def judge_requests(self):
         heard, seen = {}, {}
         for e in self.events:
-            if e.op == "heard" and e.path:
+            if e.op == "heard":
                 heard[e.path, e.token] = e.at
                 self.count["heard"] += 1
         for hold in self.holds:
@@ -504,7 +490,7 @@ class Judge:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--slack", type=int, default=300, metavar="MS")
-    for least in ("grants", "losses", "refused"):
+    for least in ("grants", "losses"):
         parser.add_argument("--" + least, type=int, default=0, metavar="N")
     parser.add_argument("histories", nargs="+", metavar="HISTORY")
     options = parser.parse_args()
@@ -519,7 +505,7 @@ def main():
     judge = Judge(sorted(events, key=lambda event: event.at), options.slack * MS)
     print(judge.summary())
     clean = not judge.found
-    for least in ("grants", "losses", "refused"):
+    for least in ("grants", "losses"):
         if judge.count[least] < getattr(options, least):
             print(f"only {judge.count[least]} {least} of at least {getattr(options, least)}", file=sys.stderr)
             clean = False
