@@ -91,12 +91,6 @@ static int acquire(struct client *c, struct object *o, int64_t timeout_ms)
     return code;
 }
 
-/* True when the completion is there. */
-static bool await_completion(struct client *c, int64_t ms)
-{
-    return WITHIN(ms, atomic_load(&c->completed));
-}
-
 /* An acquire without a deadline, which is cancelled if it takes too long. */
 static int acquire_or_cancel(struct client *c, struct object *o, int64_t patience_ms)
 {
@@ -110,12 +104,12 @@ static int acquire_or_cancel(struct client *c, struct object *o, int64_t patienc
         object_note_done(o, code, NULL, &err);
         return code;
     }
-    if (!await_completion(c, patience_ms)) {
+    if (!WITHIN(patience_ms, atomic_load(&c->completed))) {
         atomic_store(&c->cancelled_delay, callbacks >= 0 ? run_delay_ns(callbacks) : -1);
         if (zkl_lock_cancel(o->lock) == ZKL_OK) {
             object_note(o, HISTORY_cancel, NULL, 0, 0);
         }
-        if (!await_completion(c, PATIENCE)) {
+        if (!WITHIN(PATIENCE, atomic_load(&c->completed))) {
             fprintf(stderr, "%s: a cancelled acquire does not complete\n", c->name);
             exit(1); /* the history says so */
         }
@@ -203,9 +197,7 @@ static void hold(struct client *c, struct object *o, int64_t token, int64_t ms)
     for (int i = 0; !held && atomic_load(&c->told) == before && i < 5000; i++) {
         poll(NULL, 0, 1);
     }
-    object_note(o, HISTORY_release, NULL, token, 0);
-    int code = zkl_lock_release(o->lock, NULL);
-    object_note(o, HISTORY_released, zkl_error_name(code), token, 0);
+    object_release(o, token);
 }
 
 /* Many short ones, and so many long ones that most faults hit a holder. */

@@ -189,6 +189,13 @@ void object_note(const struct object *o, enum history_op op, const char *result,
     object_write_line(o, &line);
 }
 
+void object_release(const struct object *o, int64_t token)
+{
+    object_note(o, HISTORY_release, NULL, token, 0);
+    int code = zkl_lock_release(o->lock, NULL);
+    object_note(o, HISTORY_released, zkl_error_name(code), token, 0);
+}
+
 void object_note_part(const struct object *o, enum history_op op, int64_t deadline)
 {
     char part[HISTORY_WORD];
@@ -323,21 +330,18 @@ static void run_all(uint64_t seed)
 {
     static struct client clients[CLIENTS];
     static void *(*const others[])(void *) = {run_control, guest_run, member_run, pieces_run};
-    enum { OTHERS = sizeof others / sizeof *others };
-    pthread_t threads[OTHERS];
+    enum { OTHERS = sizeof others / sizeof *others, ALL = CLIENTS + OTHERS };
+    pthread_t threads[ALL];
     uint64_t seeds[OTHERS];
     for (int i = 0; i < CLIENTS; i++) {
         client_init(&clients[i], i, seed);
-        pthread_create(&clients[i].thread, NULL, client_run, &clients[i]);
+        pthread_create(&threads[i], NULL, client_run, &clients[i]);
     }
     for (int i = 0; i < OTHERS; i++) {
         seeds[i] = dice_at(seed, 2, (uint64_t)i);
-        pthread_create(&threads[i], NULL, others[i], &seeds[i]);
+        pthread_create(&threads[CLIENTS + i], NULL, others[i], &seeds[i]);
     }
-    for (int i = 0; i < CLIENTS; i++) {
-        pthread_join(clients[i].thread, NULL);
-    }
-    for (int i = 0; i < OTHERS; i++) {
+    for (int i = 0; i < ALL; i++) {
         pthread_join(threads[i], NULL);
     }
     for (int i = 0; i < CLIENTS; i++) {

@@ -49,6 +49,8 @@ struct history_line object_line(const struct object *o, enum history_op op);
 /* One line for each path of the object: a multi-lock is judged as that many locks, of clients of their own. line->path is ignored. */
 void object_write_line(const struct object *o, const struct history_line *line);
 void object_note(const struct object *o, enum history_op op, const char *result, int64_t token, int64_t lease);
+/* Releases the grant of that token. */
+void object_release(const struct object *o, int64_t token);
 /* What it takes, "1/3", as the result. */
 void object_note_part(const struct object *o, enum history_op op, int64_t deadline);
 /* A grant or another end of an acquire. The lease is asked for after the time was read: it runs at least so long from then. What a server
@@ -104,7 +106,6 @@ int64_t run_delay_ns(int fd);
 /* One that contends: for one thing after the other, and holds it for a while. */
 struct client {
     char name[HISTORY_WORD];
-    pthread_t thread;
     uint64_t dice;
     struct object objects[CLIENT_OBJECTS][2]; /* of each word of the process, without and with max_hold_ms */
     atomic_bool completed;                    /* the acquire that is pending, with: */

@@ -16,7 +16,6 @@
 /* One thing that a visit asks for. */
 struct guest {
     char name[HISTORY_WORD];
-    zkl_session *session;
     struct object object;
     atomic_llong session_id; /* the session itself goes with its close and its last object */
     atomic_bool granted;
@@ -76,7 +75,7 @@ static void ask(struct visit *v, int number)
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     const char *word = process.words[dice_below(&v->dice, process.word_count)];
     zkl_error err;
-    *g = (struct guest){.session = v->session, .session_id = zkl_session_id(v->session)};
+    *g = (struct guest){.session_id = zkl_session_id(v->session)};
     snprintf(g->name, sizeof g->name, "%.30s.g%d", process.name, number);
     options.state_fn = on_state;
     options.revoke_fn = on_asked;
@@ -93,9 +92,9 @@ static void ask(struct visit *v, int number)
 }
 
 /* It says how long it is told to hold, and never that it has lost. */
-static void hold(struct guest *g)
+static void hold(struct guest *g, zkl_session *session)
 {
-    atomic_store(&g->session_id, zkl_session_id(g->session));
+    atomic_store(&g->session_id, zkl_session_id(session));
     if (object_note_held(&g->object)) {
         object_write(&g->object, atomic_load(&g->token), false);
     }
@@ -107,7 +106,7 @@ static void stay(struct visit *v, int64_t ms)
     do {
         for (int i = 0; i < v->count; i++) {
             if (atomic_load(&v->guests[i].granted)) {
-                hold(&v->guests[i]);
+                hold(&v->guests[i], v->session);
             }
         }
         poll(NULL, 0, (int)dice_below(&v->dice, 20));
@@ -115,15 +114,6 @@ static void stay(struct visit *v, int64_t ms)
 }
 
 /* --- its end --------------------------------------------------------------------------------------------------------- */
-
-static void release(struct guest *g)
-{
-    int64_t token = atomic_load(&g->token);
-    object_note(&g->object, HISTORY_release, NULL, token, 0);
-    int code = zkl_lock_release(g->object.lock, NULL);
-    object_note(&g->object, HISTORY_released, zkl_error_name(code), token, 0);
-    atomic_store(&g->granted, false);
-}
 
 static void free_one(struct guest *g)
 {
@@ -202,7 +192,7 @@ static void leave(struct visit *v)
     int64_t way = dice_below(&v->dice, 3);
     for (int i = 0; way == 0 && i < v->count; i++) {
         if (atomic_load(&v->guests[i].granted)) {
-            release(&v->guests[i]);
+            object_release(&v->guests[i].object, atomic_load(&v->guests[i].token));
         }
     }
     for (int i = 0; way <= 1 && i < v->count; i++) {

@@ -16,8 +16,6 @@
 
 #include "history.h"
 
-#define PATHS_MAX PAGE_PATHS
-
 static int path_number(char **paths, int count, const char *path)
 {
     for (int i = 0; i < count; i++) {
@@ -44,14 +42,14 @@ static int listen_at(const char *dir)
 int main(int argc, char **argv)
 {
     char text[128], client[HISTORY_WORD], path[HISTORY_WORD], way[HISTORY_WORD];
-    int64_t highest[PATHS_MAX] = {0}, token;
+    int64_t highest[PAGE_PATHS] = {0}, token;
     uint64_t session;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (argc < 3 || argc - 2 > PATHS_MAX) {
+    if (argc < 3 || argc - 2 > PAGE_PATHS) {
         fprintf(stderr, "usage: resource DIR PATH...\n");
         return 2;
     }
-    struct page *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, 3, 0);
+    struct page *page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, 3, 0);
     int record = history_open(argv[1], "resource"), fd = listen_at(argv[1]);
     if (record < 0 || page == MAP_FAILED) {
         return 1;
