@@ -94,15 +94,6 @@ static void stop_contender(struct arena *a)
     arena_pace(a, 100, 700);
 }
 
-static void remove_holder(struct arena *a);
-
-static void contenders(struct arena *a)
-{
-    static void (*const all[])(struct arena *) = {kill_contender, remove_holder, stop_contender, stop_contender,
-                                                  stop_contender};
-    all[some(a, (int)(sizeof all / sizeof *all))](a);
-}
-
 /* Followers for as long as you like, the leader within what the sessions allow for. */
 static void freeze_server(struct arena *a)
 {
@@ -212,6 +203,13 @@ static void remove_holder(struct arena *a)
     }
 }
 
+static void contenders(struct arena *a)
+{
+    static void (*const all[])(struct arena *) = {kill_contender, remove_holder, stop_contender, stop_contender,
+                                                  stop_contender};
+    all[some(a, (int)(sizeof all / sizeof *all))](a);
+}
+
 static void client_link(struct arena *a)
 {
     static const struct {
@@ -232,27 +230,27 @@ struct nemesis {
     const char *name;
     const char *words;
     void (*strike)(struct arena *a);
-    bool cuts;  /* needs cut_prepare */
-    bool links; /* contenders connect through proxies */
+    /* Nothing, cut_prepare, or contenders that connect through proxies. */
+    enum { NOTHING, CUTS, LINKS } needs;
 };
 
 static const struct nemesis all[] = {
-    {"kill-server", "a server is killed with SIGKILL and starts again", kill_server, false, false},
-    {"kill-contender", "a contender is killed with SIGKILL, another takes its place", kill_contender, false, false},
-    {"stop-contender", "a contender is stopped and goes on, before or after its session's end", stop_contender, false,
-     false},
+    {"kill-server", "a server is killed with SIGKILL and starts again", kill_server, NOTHING},
+    {"kill-contender", "a contender is killed with SIGKILL, another takes its place", kill_contender, NOTHING},
+    {"stop-contender", "a contender is stopped and goes on, before or after its session's end", stop_contender,
+     NOTHING},
     {"remove-holder", "an operator removes the znode of a holder, who may be cut off just then, or of the next one",
-     remove_holder, false, true},
-    {"contenders", "these three", contenders, false, false},
-    {"freeze-server", "a follower is frozen for long, the leader for less than leader_pause_ms", freeze_server, false,
-     false},
-    {"stale-follower", "the link between a follower and the leader is cut", stale_follower, true, false},
+     remove_holder, LINKS},
+    {"contenders", "these three", contenders, NOTHING},
+    {"freeze-server", "a follower is frozen for long, the leader for less than leader_pause_ms", freeze_server,
+     NOTHING},
+    {"stale-follower", "the link between a follower and the leader is cut", stale_follower, CUTS},
     {"client-link", "the link between a contender and all servers is cut, held, slow, or loses a reply", client_link,
-     false, true},
-    {"leader-churn", "whoever leads is killed", leader_churn, false, false},
-    {"rolling-restart", "one server after the other", rolling_restart, false, false},
+     LINKS},
+    {"leader-churn", "whoever leads is killed", leader_churn, NOTHING},
+    {"rolling-restart", "one server after the other", rolling_restart, NOTHING},
     {"frozen-leader", "the leader is frozen for longer than leader_pause_ms: only fencing has to hold", frozen_leader,
-     false, false},
+     NOTHING},
 };
 #define COUNT ((int)(sizeof all / sizeof *all))
 
@@ -290,14 +288,15 @@ static bool judge(const char *dir)
 static void run_kind(struct run *run, const struct nemesis *nemesis)
 {
     struct arena a;
-    if (nemesis->cuts && !run->cuts) {
+    if (nemesis->needs == CUTS && !run->cuts) {
         printf(
             "%-15s SKIPPED: this machine permits neither a network namespace nor a packet filter in one (root may)\n",
             nemesis->name);
         return;
     }
     run->tried++;
-    arena_start(&a, run->servers, run->dir, nemesis->name, dice_at(run->seed, 7, (uint64_t)run->tried), nemesis->links);
+    arena_start(&a, run->servers, run->dir, nemesis->name, dice_at(run->seed, 7, (uint64_t)run->tried),
+                nemesis->needs == LINKS);
     int64_t began = now_ms();
     while (now_ms() - began < run->seconds * 1000 && !a.failed) {
         nemesis->strike(&a);
