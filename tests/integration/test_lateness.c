@@ -12,29 +12,12 @@
 /* --- the control ----------------------------------------------------------------------------------------------------- */
 
 /* A thread that nobody wakes. */
-struct control {
-    pthread_t thread;
-    int64_t took_ns;
-};
-
-static void *run_control(void *arg)
+static void *run_control(void *took_ns)
 {
-    struct control *control = arg;
     int64_t began = boot_ns();
     poll(NULL, 0, WAIT);
-    control->took_ns = boot_ns() - began;
+    *(int64_t *)took_ns = boot_ns() - began;
     return NULL;
-}
-
-static void control_start(struct control *control)
-{
-    pthread_create(&control->thread, NULL, run_control, control);
-}
-
-static int64_t control_end(struct control *control)
-{
-    pthread_join(control->thread, NULL);
-    return control->took_ns;
 }
 
 /* --- rounds ------------------------------------------------------------------------------------------------------------ */
@@ -42,13 +25,15 @@ static int64_t control_end(struct control *control)
 /* How much later than the control's this thread's wait for a lock that is not to be had returns; and that it does. */
 static int64_t late_ns(zkl_lock *lock)
 {
-    struct control control;
-    control_start(&control);
+    pthread_t control;
+    int64_t control_ns;
+    pthread_create(&control, NULL, run_control, &control_ns);
     int64_t began = boot_ns();
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, WAIT, NULL, NULL), ZKL_ETIMEOUT);
     int64_t took = boot_ns() - began;
     CU_ASSERT(took >= (WAIT - 1) * MS);
-    return took - control_end(&control);
+    pthread_join(control, NULL);
+    return took - control_ns;
 }
 
 static void judge(const char *what, int64_t late[ROUNDS])
@@ -59,41 +44,19 @@ static void judge(const char *what, int64_t late[ROUNDS])
     CU_ASSERT(middle < MORE);
 }
 
-struct scene {
-    zkl_session *other, *session;
-    zkl_lock *holder, *lock;
-};
-
-static struct scene set_scene(const char *path, int64_t timeout_ms)
-{
-    struct scene s = {.other = contest_session(ensemble_servers(server), timeout_ms, TICK),
-                      .session = contest_session(ensemble_servers(server), timeout_ms, TICK)};
-    s.holder = contest_holder(s.other, path);
-    s.lock = contest_lock(s.session, path, NULL);
-    return s;
-}
-
-static void clear_scene(struct scene *s)
-{
-    zkl_lock_free(s->lock);
-    zkl_lock_free(s->holder);
-    close_one(s->session);
-    close_one(s->other);
-}
-
 /* When the server is frozen: never; before it is asked, so that the create waits in a socket, and is done when the server is back; for all
  * rounds together, which is longer than connections and sessions last. */
 enum freezing { NEVER, BEFORE, FOR_LONG };
 
-static int64_t late_in_round(const struct scene *s, enum freezing when)
+static int64_t late_in_round(zkl_lock *lock, enum freezing when)
 {
     if (when == BEFORE) {
         ensemble_freeze(server, 0);
     }
-    int64_t late = late_ns(s->lock);
+    int64_t late = late_ns(lock);
     if (when != FOR_LONG) {
         ensemble_thaw(server, 0);
-        CU_ASSERT(queue_becomes(eye, zkl_lock_path(s->lock), 1));
+        CU_ASSERT(queue_becomes(eye, zkl_lock_path(lock), 1));
     }
     return late;
 }
@@ -105,22 +68,29 @@ TEST(test_waits_end)
         enum freezing when;
     } rows[] = {{"/queued", NEVER}, {"/frozen", BEFORE}, {"/frozen-for-long", FOR_LONG}};
     for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
-        struct scene s = set_scene(rows[row].path, rows[row].when == FOR_LONG ? 4000 : 60000);
+        const char *path = rows[row].path;
+        bool for_long = rows[row].when == FOR_LONG;
+        zkl_session *other = contest_session(ensemble_servers(server), for_long ? 4000 : 60000, TICK);
+        zkl_session *session = contest_session(ensemble_servers(server), for_long ? 4000 : 60000, TICK);
+        zkl_lock *holder = contest_holder(other, path), *lock = contest_lock(session, path, NULL);
         int64_t late[ROUNDS];
-        if (rows[row].when == FOR_LONG) {
+        if (for_long) {
             ensemble_freeze(server, 0);
         }
         for (int i = 0; i < ROUNDS; i++) {
-            late[i] = late_in_round(&s, rows[row].when);
+            late[i] = late_in_round(lock, rows[row].when);
         }
         ensemble_thaw(server, 0);
-        if (rows[row].when == FOR_LONG) {
-            CU_ASSERT_EQUAL(zkl_lock_release(s.holder, NULL), ZKL_ELOST);
-            CU_ASSERT(queue_becomes(eye, rows[row].path, 0));
+        if (for_long) {
+            CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_ELOST);
+            CU_ASSERT(queue_becomes(eye, path, 0));
         }
-        CU_ASSERT_EQUAL(zkl_lock_is_held(s.holder), rows[row].when != FOR_LONG);
-        judge(rows[row].path, late);
-        clear_scene(&s);
+        CU_ASSERT_EQUAL(zkl_lock_is_held(holder), !for_long);
+        judge(path, late);
+        zkl_lock_free(lock);
+        zkl_lock_free(holder);
+        close_one(session);
+        close_one(other);
     }
 }
 
