@@ -44,12 +44,7 @@ TEST(test_nothing_is_rehearsed_here)
     zkl_session *session = open_one();
     zkl_error err;
     CU_ASSERT_EQUAL(zkl_testing_cut(session, &err), ZKL_EINVAL);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "memory:NAME"));
-    CU_ASSERT_EQUAL(zkl_testing_heal(session, NULL), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_testing_expire(session, NULL), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_testing_delay(session, true, NULL), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_testing_refuse(session, ZKL_EAUTH, 1, NULL), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_testing_lose_reply(session, NULL), ZKL_EINVAL);
+    ASSERT_SAYS(err, "memory:NAME");
     close_one(session);
 }
 
