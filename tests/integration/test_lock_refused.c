@@ -16,18 +16,25 @@ TEST(test_session_timeout_too_short)
     CU_ASSERT_PTR_NOT_NULL_FATAL(strict);
     CU_ASSERT_EQUAL(zkl_session_open(&session, ensemble_servers(strict), &options, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NULL(session);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "1200"));
+    ASSERT_SAYS(err, "1200");
     ensemble_stop(strict);
 }
 
-#define WATCHED 100 /* their paths together are more than the server takes */
+/* Warnings with these words. */
+struct warnings {
+    const char *words;
+    atomic_int count;
+};
 
-static void on_log(const zkl_log_record *record, void *warnings)
+static void count_warning(const zkl_log_record *record, void *payload)
 {
-    if (record->level == ZKL_LOG_WARN && strstr(record->text, "jute.maxbuffer")) {
-        atomic_fetch_add((atomic_int *)warnings, 1);
+    struct warnings *warnings = payload;
+    if (record->level == ZKL_LOG_WARN && strstr(record->text, warnings->words)) {
+        atomic_fetch_add(&warnings->count, 1);
     }
 }
+
+#define WATCHED 100 /* their paths together are more than the server takes */
 
 static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
@@ -48,8 +55,8 @@ TEST(test_watches_too_large)
     zkl_session *holder = contest_session(ensemble_servers(small), TIMEOUT, TICK), *session = NULL;
     zkl_session_options options = contest_options(TIMEOUT, TICK);
     zkl_lock *held[WATCHED], *wanted[WATCHED];
-    atomic_int warnings = 0;
-    options.log_fn = on_log;
+    struct warnings warnings = {.words = "jute.maxbuffer"};
+    options.log_fn = count_warning;
     options.log_payload = &warnings;
     ASSERT_OK_FATAL(zkl_session_open(&session, proxy_address(proxy), &options, NULL));
     for (int i = 0; i < WATCHED; i++) {
@@ -60,9 +67,9 @@ TEST(test_watches_too_large)
         ASSERT_OK(zkl_lock_acquire_async(wanted[i], 2 * SOON, on_acquired, NULL, NULL));
     }
     ASSERT_EVENTUALLY(proxy_count(proxy, PROXY_OP_GET) >= WATCHED); /* of the holder's znodes */
-    CU_ASSERT_EQUAL(atomic_load(&warnings), 0);
+    CU_ASSERT_EQUAL(atomic_load(&warnings.count), 0);
     proxy_cut(proxy);
-    ASSERT_EVENTUALLY(atomic_load(&warnings) == 1);
+    ASSERT_EVENTUALLY(atomic_load(&warnings.count) == 1);
     for (int i = 0; i < WATCHED; i++) {
         zkl_lock_free(wanted[i]);
         zkl_lock_free(held[i]);
@@ -74,21 +81,6 @@ TEST(test_watches_too_large)
 }
 
 /* --- no descriptor left ------------------------------------------------------------------------------------------------ */
-
-static void count_naming(const zkl_log_record *record, void *payload)
-{
-    if (record->level == ZKL_LOG_WARN && strcmp(record->source, "session") == 0 && strstr(record->text, "ulimit -n")) {
-        atomic_fetch_add((atomic_int *)payload, 1);
-    }
-}
-
-static void limit_descriptors(rlim_t most)
-{
-    struct rlimit limit;
-    CU_ASSERT_EQUAL(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    limit.rlim_cur = most;
-    CU_ASSERT_EQUAL(setrlimit(RLIMIT_NOFILE, &limit), 0);
-}
 
 #define FEW 16 /* poll takes no more descriptors than the limit says */
 
@@ -108,7 +100,7 @@ static void take_numbers(int taken[FEW], int *count)
 TEST(test_no_descriptor)
 {
     struct rlimit before;
-    atomic_int named = 0;
+    struct warnings named = {.words = "ulimit -n"};
     zkl_error err = {0};
     zkl_session *session = NULL;
     zkl_session_options options = contest_options(60000, TICK); /* the session is there when the limit is raised */
@@ -117,25 +109,25 @@ TEST(test_no_descriptor)
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     CU_ASSERT_PTR_NOT_NULL_FATAL(proxy);
     options.connect_timeout_ms = 1000; /* how long a try waits for a connection */
-    options.log_fn = count_naming;
+    options.log_fn = count_warning;
     options.log_payload = &named;
     ASSERT_EVENTUALLY_FATAL(zkl_session_open(&session, proxy_address(proxy), &options, NULL) == ZKL_OK);
     zkl_lock *lock = contest_lock(session, "/descriptors", NULL);
     zkl_lock *permit = NULL;
     ASSERT_OK_FATAL(zkl_semaphore_new(&permit, session, "/permits", 1, NULL, NULL));
     CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_NOFILE, &before), 0);
-    limit_descriptors(FEW);
+    CU_ASSERT_EQUAL(setrlimit(RLIMIT_NOFILE, &(struct rlimit){FEW, before.rlim_max}), 0);
     proxy_cut(proxy);
     ASSERT_EVENTUALLY(zkl_session_state(session) != ZKL_SESSION_CONNECTED);
-    ASSERT_EVENTUALLY(atomic_load(&named) == 1); /* once for each time that the connection is gone */
+    ASSERT_EVENTUALLY(atomic_load(&named.count) == 1); /* once for each time that the connection is gone */
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 500, NULL, &err), ZKL_ETIMEOUT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "descriptor"));
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "ulimit -n"));
+    ASSERT_SAYS(err, "descriptor");
+    ASSERT_SAYS(err, "ulimit -n");
     CU_ASSERT_EQUAL(zkl_lock_acquire(permit, 0, NULL, &err), ZKL_ETIMEOUT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "ulimit -n"));
-    limit_descriptors(before.rlim_cur);
+    ASSERT_SAYS(err, "ulimit -n");
+    CU_ASSERT_EQUAL(setrlimit(RLIMIT_NOFILE, &before), 0);
     ASSERT_OK(zkl_lock_acquire(lock, SOON, NULL, &err));
-    CU_ASSERT_EQUAL(atomic_load(&named), 1);
+    CU_ASSERT_EQUAL(atomic_load(&named.count), 1);
     /* There is no connection either while the server refuses it: that is no want of descriptors. */
     zkl_lock *other = contest_lock(session, "/descriptors/other", NULL);
     proxy_down(proxy);
@@ -150,7 +142,7 @@ TEST(test_no_descriptor)
     while (count > 0) {
         close(taken[--count]);
     }
-    CU_ASSERT_EQUAL(atomic_load(&named), 1);
+    CU_ASSERT_EQUAL(atomic_load(&named.count), 1);
 }
 
 TESTS_ON_ONE_SERVER("lock refused")
