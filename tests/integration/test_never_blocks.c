@@ -120,17 +120,21 @@ static bool is_kept(const struct cost *cost)
     return cost->ran > LIMIT_NS || cost->slept > LIMIT_NS + control.cost.slept;
 }
 
+static void show(const struct cost *cost, const char *remark)
+{
+    printf("%-22s %5d calls: ran %7.3f ms, slept %7.3f ms at most%s\n", cost->name, cost->calls,
+           (double)cost->ran / 1e6, (double)cost->slept / 1e6, remark);
+}
+
 /* True: each call was short. */
 static bool judge(void)
 {
     bool kept = false;
     for (const struct cost *cost = costs; cost->name; cost++) {
-        printf("%-22s %5d calls: ran %7.3f ms, slept %7.3f ms at most%s\n", cost->name, cost->calls,
-               (double)cost->ran / 1e6, (double)cost->slept / 1e6, is_kept(cost) ? "  TOO LONG" : "");
+        show(cost, is_kept(cost) ? "  TOO LONG" : "");
         kept = kept || is_kept(cost);
     }
-    printf("%-22s %5d calls: ran %7.3f ms, slept %7.3f ms at most\n", control.cost.name, control.cost.calls,
-           (double)control.cost.ran / 1e6, (double)control.cost.slept / 1e6);
+    show(&control.cost, "");
     return !kept;
 }
 
@@ -184,7 +188,6 @@ static struct {
 } p;
 
 static struct outcome {
-    const char *name;
     int code, count;
 } outcomes[COSTS];
 static int begun, ended;
@@ -284,7 +287,7 @@ static struct outcome *begin_row(int i)
 {
     struct outcome *outcome = &outcomes[i];
     int code = ZKL_OK;
-    *outcome = (struct outcome){.name = row_names[i]};
+    *outcome = (struct outcome){0};
     TIMED(row_names[i], code = begin((enum row)i, outcome));
     begun += code == ZKL_OK;
     outcome->code = code == ZKL_OK ? outcome->code : code;
@@ -296,9 +299,6 @@ static void drop_results(void)
     zkl_data_free(p.data);
     zkl_queue_free(p.queue);
     zkl_members_free(p.members);
-    p.data = NULL;
-    p.queue = NULL;
-    p.members = NULL;
 }
 
 static void run_one_by_one(void)
@@ -307,7 +307,7 @@ static void run_one_by_one(void)
         const struct outcome *outcome = begin_row(i);
         pump();
         if (outcome->code != ZKL_OK || outcome->count != 1) {
-            printf("%s: %s, %d completions\n", outcome->name, zkl_error_name(outcome->code), outcome->count);
+            printf("%s: %s, %d completions\n", row_names[i], zkl_error_name(outcome->code), outcome->count);
         }
         ASSERT_OK(outcome->code);
         CU_ASSERT_EQUAL(outcome->count, 1);
@@ -340,7 +340,7 @@ static void open_session(const char *servers, struct outcome *outcome)
     options.session_timeout_ms = TIMEOUT;
     options.tick_ms = TICK;
     options.callbacks = ZKL_CALLBACKS_DISPATCH;
-    *outcome = (struct outcome){.name = "open"};
+    *outcome = (struct outcome){0};
     begun = ended = 0;
     TIMED("open", code = zkl_session_open_async(&p.session, servers, &options, on_done, outcome, NULL));
     ASSERT_OK_FATAL(code);
@@ -359,7 +359,7 @@ static void open_session(const char *servers, struct outcome *outcome)
 /* Closed with what it still holds and waits for, then freed. */
 static void close_session(int64_t timeout_ms, int expected)
 {
-    struct outcome closed = {.name = "close"};
+    struct outcome closed = {0};
     int code = ZKL_OK;
     TIMED("close", code = zkl_session_close_async(p.session, timeout_ms, on_closed, &closed, NULL));
     ASSERT_OK_FATAL(code);
@@ -425,7 +425,7 @@ TEST(test_a_call_that_waits_is_found)
     struct cost cost = {.name = "a list that waits"};
     CU_ASSERT_NOT_EQUAL(zkl_queue_list(&queue, p.session, p.path, PATIENCE_MS, NULL), ZKL_OK);
     add(&cost, from, now_is());
-    printf("%s: ran %.3f ms, slept %.3f ms\n", cost.name, (double)cost.ran / 1e6, (double)cost.slept / 1e6);
+    show(&cost, "");
     CU_ASSERT(is_kept(&cost));
     ensemble_thaw(server, 0);
     close_session(SOON, ZKL_OK);
