@@ -2,20 +2,10 @@
  * what goes wrong with connections in test_store_faults.c. */
 #include <dirent.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "on_servers.h"
-#include "proxy.h"
-#include "recorder.h"
+#include "one_server.h"
 #include "store_client.h"
 #include "test_heap.h"
-#include "wait.h"
-
-static struct recorder *session(void)
-{
-    return recorder_connect(&zkl__store_zookeeper, ensemble_servers(server));
-}
 
 /* Bit n of the field SigBlk says whether signal n + 1 is blocked. */
 static int threads_that_block(int signal)
@@ -44,7 +34,7 @@ static int threads_that_block(int signal)
 TEST(test_signals)
 {
     int before = threads_that_block(SIGUSR1), before_fault = threads_that_block(SIGSEGV);
-    struct recorder *r = session();
+    struct recorder *r = queue_eye(ensemble_servers(server));
     ASSERT_EVENTUALLY(threads_that_block(SIGUSR1) == before + 2);
     ASSERT_EVENTUALLY(threads_that_block(SIGSEGV) == before_fault);
     recorder_free(r);
@@ -55,7 +45,7 @@ TEST(test_signals)
 /* What would abort the process inside the client library, or let it free what is ours. */
 TEST(test_refused_parts)
 {
-    struct recorder *r = session();
+    struct recorder *r = queue_eye(ensemble_servers(server));
     struct zkl__op parts[] = {op_check("/", 0), op_create("/part", NULL, ZKL__CONTAINER)};
     struct zkl__op refused = op_multi(parts, 2);
     int code;
@@ -95,7 +85,7 @@ TEST(test_auth_refused)
 /* What is told of it: conformance. Here, that the server has none left. */
 TEST(test_unwatch)
 {
-    struct recorder *r = session();
+    struct recorder *r = queue_eye(ensemble_servers(server));
     CU_ASSERT_EQUAL(recorder_rc(r, op_create("/un", NULL, ZKL__PERSISTENT)), ZKL__RC_OK);
     CU_ASSERT_EQUAL(recorder_rc(r, op_read(ZKL__OP_GET, "/un", true)), ZKL__RC_OK);
     CU_ASSERT_EQUAL(recorder_rc(r, op_read(ZKL__OP_CHILDREN, "/un", true)), ZKL__RC_OK);
@@ -111,7 +101,8 @@ TEST(test_limits)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     struct zkl__store_config config = recorder_config(proxy_address(proxy));
-    config.timeout_ms = 600000; /* the client library cuts a connection that is silent for two thirds of it */
+    config.timeout_ms =
+        600000; /* what the server grants at most: the client library cuts a connection that is silent for two thirds of it */
     struct recorder *r = recorder_open(&zkl__store_zookeeper, &config, NULL, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(r, RECORD_CONNECTED, 0, SOON));
     struct zkl__op exists = op_read(ZKL__OP_EXISTS, "/", false), large = op_set("/", NULL, -1);
@@ -130,7 +121,6 @@ TEST(test_limits)
     CU_ASSERT_EQUAL(taken, zkl__store_zookeeper.ops_max);
     proxy_hold(proxy, PROXY_TO_CLIENT, false);
     CU_ASSERT_PTR_NOT_NULL(recorder_nth(r, RECORD_REPLY, taken - 1, SOON));
-    CU_ASSERT(recorder_log_count(r) > 0);
     recorder_free(r);
     proxy_stop(proxy);
 }
@@ -180,11 +170,11 @@ static void list_in_child(char *out, size_t size)
     pclose(child);
 }
 
-static int count_lines(const char *text, const char *word)
+static int count_lines(const char *text)
 {
     int count = 0;
-    for (const char *at = text; (at = strstr(at, word)); at++) {
-        count++;
+    for (; *text; text++) {
+        count += *text == '\n';
     }
     return count;
 }
@@ -193,10 +183,8 @@ static void expect_as_before(const char *when, const char *before)
 {
     char now[4096];
     list_in_child(now, sizeof now);
-    CU_ASSERT_EQUAL(count_lines(now, "socket:"), count_lines(before, "socket:"));
-    CU_ASSERT_EQUAL(count_lines(now, "pipe:"), count_lines(before, "pipe:"));
-    CU_ASSERT_EQUAL(count_lines(now, "event"), count_lines(before, "event"));
-    if (count_lines(now, ":") != count_lines(before, ":")) {
+    CU_ASSERT_EQUAL(count_lines(now), count_lines(before));
+    if (count_lines(now) != count_lines(before)) {
         fprintf(stderr, "\n%s: a program finds\n%s", when, now);
     }
 }
@@ -210,18 +198,17 @@ TEST(test_nothing_is_inherited)
 {
     char before[4096];
     list_in_child(before, sizeof before);
-    zkl_session *session = NULL, *other = NULL;
-    ASSERT_OK_FATAL(zkl_session_open(&session, ensemble_servers(server), NULL, NULL));
+    zkl_session *session = open_one();
     expect_as_before("one session", before);
-    ASSERT_OK_FATAL(zkl_session_open(&other, ensemble_servers(server), NULL, NULL));
+    zkl_session *other = open_one();
     expect_as_before("two sessions", before);
     ensemble_kill(server, 0);
     CU_ASSERT(both_become(session, other, ZKL_SESSION_SUSPENDED));
     CU_ASSERT(ensemble_restart(server, 0) && ensemble_wait(server, 4 * SOON));
     CU_ASSERT(both_become(session, other, ZKL_SESSION_CONNECTED));
     expect_as_before("connected again", before);
-    zkl_session_close(session, 5000);
-    zkl_session_close(other, 5000);
+    close_one(session);
+    close_one(other);
 }
 
 TESTS_ON_SERVERS("store", &(struct ensemble_options){.extra = "maxSessionTimeout=600000"})

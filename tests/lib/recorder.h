@@ -50,7 +50,5 @@ const struct record *recorder_at(struct recorder *r, size_t n, int64_t timeout_m
 size_t recorder_count(struct recorder *r, enum record_kind kind);
 /* All records so far, in order of telling. */
 size_t recorder_all(struct recorder *r, const struct record **out, size_t max);
-/* Lines logged so far. */
-size_t recorder_log_count(struct recorder *r);
 
 #endif
