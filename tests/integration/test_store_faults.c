@@ -10,21 +10,14 @@
 #include "store_client.h"
 #include "wait.h"
 
-/* A session behind the proxy, with that timeout. */
-static struct recorder *session(struct proxy *proxy, int64_t timeout_ms)
-{
-    struct zkl__store_config config = recorder_config(proxy_address(proxy));
-    config.timeout_ms = timeout_ms;
-    struct recorder *r = recorder_open(&zkl__store_zookeeper, &config, NULL, NULL);
-    if (!recorder_nth(r, RECORD_CONNECTED, 0, SOON)) {
-        abort();
-    }
-    return r;
-}
-
 static struct recorder *direct(void)
 {
     return recorder_connect(&zkl__store_zookeeper, ensemble_servers(server));
+}
+
+static struct recorder *behind(struct proxy *proxy)
+{
+    return recorder_connect(&zkl__store_zookeeper, proxy_address(proxy));
 }
 
 /* Every op that was taken was answered once, in the order of submission. */
@@ -132,7 +125,7 @@ static void *load_run(void *arg)
 TEST(test_cuts_under_load)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
-    struct load load = {.r = session(proxy, 60000)};
+    struct load load = {.r = behind(proxy)};
     pthread_t thread;
     pthread_create(&thread, NULL, load_run, &load);
     for (size_t i = 1; i <= 20; i++) {
@@ -151,24 +144,22 @@ TEST(test_cuts_under_load)
 
 /* --- expiry -------------------------------------------------------------------------------------------------------- */
 
-static bool session_gone(struct ensemble *e, int64_t session_id, int64_t timeout_ms)
-{
-    char text[32];
-    snprintf(text, sizeof text, "0x%llx", (unsigned long long)session_id);
-    return ensemble_ask_until(e, 0, "dump", text, false, timeout_ms);
-}
-
 /* An expired handle frees what is not its own in zoo_amulti, and may never complete what it took: neither reaches the session. */
 TEST(test_expiry_under_load)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
-    struct load load = {.r = session(proxy, 10000)}; /* it is to last for 200 replies */
-    int64_t id = recorder_nth(load.r, RECORD_CONNECTED, 0, 0)->connection.session_id;
+    struct zkl__store_config config = recorder_config(proxy_address(proxy));
+    config.timeout_ms = 10000; /* it is to last for 200 replies */
+    struct load load = {.r = recorder_open(&zkl__store_zookeeper, &config, NULL, NULL)};
+    const struct record *first = recorder_nth(load.r, RECORD_CONNECTED, 0, SOON);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(first);
+    char id[32];
+    snprintf(id, sizeof id, "0x%llx", (unsigned long long)first->connection.session_id);
     pthread_t thread;
     pthread_create(&thread, NULL, load_run, &load);
     CU_ASSERT_PTR_NOT_NULL(recorder_nth(load.r, RECORD_REPLY, 200, SOON));
     proxy_down(proxy);
-    CU_ASSERT(session_gone(server, id, SOON));
+    CU_ASSERT(ensemble_ask_until(server, 0, "dump", id, false, SOON));
     proxy_refuse(proxy, false);
     const struct record *end = recorder_nth(load.r, RECORD_EXPIRED, 0, SOON);
     CU_ASSERT(end && end->end == ZKL__END_EXPIRED);
@@ -186,11 +177,11 @@ TEST(test_expiry_under_load)
 
 /* --- a write that the server has done and does not answer ------------------------------------------------------------ */
 
-/* ZOOKEEPER-4537: until something else is asked. Without the nudge it takes two thirds of the session timeout and the connection. */
+/* ZOOKEEPER-4537: until something else is asked. Without the nudge it takes two thirds of the session timeout, which is a minute, and the connection. */
 TEST(test_stalled_answer)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
-    struct recorder *r = session(proxy, 30000);
+    struct recorder *r = behind(proxy);
     int64_t took[10];
     for (int i = 0; i < 10; i++) {
         proxy_stall_next(proxy, PROXY_OP_CREATE);
@@ -233,7 +224,7 @@ TEST(test_close_without_answers)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
     for (int64_t timeout = 0; timeout <= 200; timeout += 200) {
-        struct recorder *r = session(proxy, 60000); /* a silent connection lasts for two thirds of that */
+        struct recorder *r = behind(proxy); /* a silent connection lasts for two thirds of a minute */
         struct zkl__op exists = op_read(ZKL__OP_EXISTS, "/", false);
         proxy_hold(proxy, PROXY_TO_CLIENT, true);
         for (int i = 0; i < 500; i++) {
@@ -256,7 +247,7 @@ TEST(test_close_without_answers)
 TEST(test_close_while_suspended)
 {
     struct proxy *proxy = proxy_start(ensemble_address(server, 0));
-    struct recorder *r = session(proxy, 60000), *observer = direct();
+    struct recorder *r = behind(proxy), *observer = direct();
     CU_ASSERT_EQUAL(recorder_rc(r, op_create("/suspended", NULL, ZKL__EPHEMERAL)), ZKL__RC_OK);
     proxy_cut(proxy);
     CU_ASSERT_PTR_NOT_NULL(recorder_nth(r, RECORD_SUSPENDED, 0, SOON));
