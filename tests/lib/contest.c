@@ -136,16 +136,6 @@ size_t queue_length(struct recorder *eye, const char *path)
     return queue_look(eye, path)->child_count;
 }
 
-bool queue_has(struct recorder *eye, const char *path, const char *name)
-{
-    const struct zkl__reply *list = queue_look(eye, path);
-    bool found = false;
-    for (size_t i = 0; i < list->child_count; i++) {
-        found = found || strcmp(list->children[i], name) == 0;
-    }
-    return found;
-}
-
 /* False as well when there is no answer. */
 static bool has_length(struct recorder *eye, const char *path, size_t length)
 {

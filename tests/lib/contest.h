@@ -57,7 +57,6 @@ struct recorder *queue_eye(const char *servers);
 /* The list of path, behind a sync; a path that does not exist has none. Lives as long as the eye. */
 const struct zkl__reply *queue_look(struct recorder *eye, const char *path);
 size_t queue_length(struct recorder *eye, const char *path);
-bool queue_has(struct recorder *eye, const char *path, const char *name);
 /* Whether it has that many within SOON. */
 bool queue_becomes(struct recorder *eye, const char *path, size_t length);
 /* Removes a child, as an operator does. */
