@@ -91,25 +91,20 @@ class Spans:
 
     @staticmethod
     def settle(spans):
-        """One of those that touch: where they begin, where they end, and how long those before each are."""
-        starts, ends, before = [], [], []
+        """One of those that touch."""
+        settled = []
         for start, end in spans:
-            if ends and start <= ends[-1]:
-                ends[-1] = max(end, ends[-1])
-            else:
-                before.append(before[-1] + ends[-1] - starts[-1] if ends else 0)
-                starts.append(start)
-                ends.append(end)
-        return starts, ends, before
-
-    def before(self, owner, time):
-        starts, ends, before = self.of.get(owner, ([], [], []))
-        i = bisect.bisect_left(starts, time) - 1
-        return before[i] + min(time, ends[i]) - starts[i] if i >= 0 else 0
+            if settled and start <= settled[-1][1]:
+                start, last = settled.pop()
+                end = max(end, last)
+            settled.append((start, end))
+        return settled
 
     def cover(self, owner, start, end):
         """How much of [start, end) the owner's spans cover."""
-        return self.before(owner, end) - self.before(owner, start) if start < end else 0
+        spans = self.of.get(owner, [])
+        near = spans[max(bisect.bisect(spans, (start,)) - 1, 0):bisect.bisect(spans, (end,))]
+        return sum(max(min(end, last) - max(start, first), 0) for first, last in near)
 
 
 # --- the judge --------------------------------------------------------------------------------------------------------------
