@@ -32,8 +32,6 @@ static const struct {
     {"elect:", "e", {""}, true},
     {"recover:", "w", {""}, true},
 };
-/* Two of the locks at once. */
-#define MULTILOCK "multi:%s,%s", a->paths[0], a->paths[1]
 
 static void complain(struct arena *a, const char *what)
 {
@@ -380,7 +378,7 @@ void arena_start(struct arena *a, struct ensemble *servers, const char *parent, 
         snprintf(a->paths[i], sizeof a->paths[i], "%s/%s", a->root, all_paths[i].name);
         snprintf(a->words[i], sizeof a->words[i], "%s%s", all_paths[i].recipe, a->paths[i]);
     }
-    snprintf(a->words[ARENA_PATHS], sizeof *a->words, MULTILOCK);
+    snprintf(a->words[ARENA_PATHS], sizeof *a->words, "multi:%s,%s", a->paths[0], a->paths[1]);
     if (mkdir(a->dir, 0700) != 0 || (a->record = history_open(a->dir, "nemesis")) < 0) {
         complain(a, "no directory for histories");
         return;
