@@ -162,11 +162,6 @@ static void hold_to_client(struct proxy *p, bool on)
 {
     proxy_hold(p, PROXY_TO_CLIENT, on);
 }
-static void silence(struct proxy *p, bool on)
-{
-    hold_to_server(p, on);
-    hold_to_client(p, on);
-}
 static void slow_down(struct proxy *p, bool on)
 {
     proxy_delay(p, on ? 100 : 0);
@@ -176,7 +171,7 @@ static void lose_reply(struct proxy *p, bool on)
     static const enum proxy_op ops[] = {PROXY_OP_CREATE, PROXY_OP_DELETE, PROXY_OP_MULTI, PROXY_OP_CHILDREN};
     static unsigned next;
     if (on) {
-        proxy_lose_next(p, ops[next++ % 4]);
+        proxy_order_next(p, ops[next++ % 4], PROXY_CUT_AFTER);
     }
 }
 
@@ -191,13 +186,13 @@ static void remove_holder(struct arena *a)
     bool silent = a->contenders[who].links[0] && dice_once_in(&a->dice, 2);
     if (silent) {
         arena_tell(a, "silence-link", who);
-        on_links(&a->contenders[who], silence, true);
+        on_links(&a->contenders[who], proxy_silence, true);
         arena_pace(a, 0, 300);
     }
     arena_remove(a, path);
     arena_pace(a, 100, 800);
     if (silent) {
-        on_links(&a->contenders[who], silence, false);
+        on_links(&a->contenders[who], proxy_silence, false);
         arena_tell(a, "mend-link", who);
         arena_pace(a, 50, 500);
     }
@@ -215,8 +210,8 @@ static void client_link(struct arena *a)
     static const struct {
         void (*fn)(struct proxy *, bool);
         const char *words;
-    } ways[] = {{cut_link, "cut-link"},    {hold_to_server, "hold-requests"}, {hold_to_client, "hold-replies"},
-                {silence, "silence-link"}, {slow_down, "slow-link"},          {lose_reply, "lose-reply"}};
+    } ways[] = {{cut_link, "cut-link"},          {hold_to_server, "hold-requests"}, {hold_to_client, "hold-replies"},
+                {proxy_silence, "silence-link"}, {slow_down, "slow-link"},          {lose_reply, "lose-reply"}};
     int who = arena_aim(a), way = some(a, (int)(sizeof ways / sizeof *ways));
     arena_tell(a, ways[way].words, who);
     on_links(&a->contenders[who], ways[way].fn, true);

@@ -1,8 +1,6 @@
 /* The end of a session whose server is silent, slow or restarted. One that holds and waits for many locks: unit_close. */
 #include <arpa/inet.h>
 #include <dirent.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -61,8 +59,8 @@ TEST(test_frozen)
 /* The servers have ended the session, and the next one is not there yet: nothing of ours is left, which is all that close asks. */
 TEST(test_lost)
 {
-    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
-    zkl_session *session = contest_session(proxy_address(proxy), TIMEOUT, TICK);
+    struct proxy *proxy;
+    zkl_session *session = open_behind(&proxy);
     zkl_lock *lock = contest_holder(session, "/lost");
     int64_t id = zkl_session_id(session);
     proxy_down(proxy);
@@ -96,15 +94,6 @@ static void *run_close(void *session)
     return (void *)(intptr_t)zkl_session_close(session, SOON);
 }
 
-static int connect_to(int port)
-{
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CU_ASSERT_EQUAL_FATAL(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
-    return fd;
-}
-
 /* Another connection of the process to the same server ends while the session is closed, without a response: it was made later, so it is
  * not the session's. */
 TEST(test_beside_another_connection)
@@ -113,7 +102,11 @@ TEST(test_beside_another_connection)
     pthread_t thread;
     void *code = NULL;
     zkl_session *session = open_behind(&proxy);
-    int other = connect_to(proxy_port(proxy));
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)proxy_port(proxy)),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int other = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CU_ASSERT_EQUAL_FATAL(connect(other, (struct sockaddr *)&address, sizeof address), 0);
     long closes = proxy_count(proxy, PROXY_OP_CLOSE);
     proxy_delay(proxy, 300);
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, run_close, session), 0);

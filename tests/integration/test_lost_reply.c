@@ -1,8 +1,5 @@
 /* A create that the server did, and whose answer was lost with the connection: however it goes on, exactly one znode is in the queue
  * for one who waits or holds, and none for one who gave up. */
-#include <stdio.h>
-#include <string.h>
-
 #include "one_server.h"
 
 /* Somebody holds the lock; we are behind a proxy. */
@@ -16,9 +13,8 @@ struct scene {
 
 static struct scene set_scene(const char *path, bool held)
 {
-    struct scene s = {.path = path, .proxy = proxy_start(ensemble_address(server, 0))};
-    s.other = open_one();
-    s.session = contest_session(proxy_address(s.proxy), TIMEOUT, TICK);
+    struct scene s = {.path = path, .other = open_one()};
+    s.session = open_behind(&s.proxy);
     s.holder = contest_holder(s.other, path); /* and so the directory is there: the first create is ours */
     if (!held) {
         ASSERT_OK(zkl_lock_release(s.holder, NULL));
@@ -32,16 +28,15 @@ static void clear_scene(struct scene *s)
     zkl_lock_free(s->lock);
     zkl_lock_free(s->holder);
     CU_ASSERT(queue_becomes(eye, s->path, 0));
-    close_one(s->session);
+    close_behind(s->session, s->proxy);
     close_one(s->other);
-    proxy_stop(s->proxy);
 }
 
 /* Starts to wait; returns when the server has made a node that nobody was told of, and the connection is gone and stays away. */
 static void lose_create(struct scene *s, int64_t timeout_ms)
 {
     long hits = proxy_hits(s->proxy);
-    proxy_lose_next(s->proxy, PROXY_OP_CREATE);
+    proxy_order_next(s->proxy, PROXY_OP_CREATE, PROXY_CUT_AFTER);
     proxy_refuse(s->proxy, true); /* the next connection; this one lasts until the reply is lost */
     waiter_start(&s->waiter, s->lock, timeout_ms);
     ASSERT_EVENTUALLY(proxy_hits(s->proxy) == hits + 1);
@@ -110,7 +105,7 @@ TEST(test_lost_release)
 {
     struct scene s = set_scene("/release", false);
     ASSERT_OK(zkl_lock_acquire(s.lock, SOON, NULL, NULL));
-    proxy_lose_next(s.proxy, PROXY_OP_DELETE);
+    proxy_order_next(s.proxy, PROXY_OP_DELETE, PROXY_CUT_AFTER);
     ASSERT_OK(zkl_lock_release(s.lock, NULL));
     CU_ASSERT(queue_becomes(eye, s.path, 0));
     ASSERT_OK(zkl_lock_acquire(s.lock, SOON, NULL, NULL));

@@ -1,8 +1,5 @@
 /* One session asks for thousands of free locks at once, and the server is slow: none is lost for that its own requests stand before its
  * heartbeats, and who asks for few beside it is served. */
-#include <signal.h>
-#include <stdio.h>
-
 #include "one_server.h"
 
 #define MANY 2500 /* unless $ZKLOCK_LOCKS says otherwise: scripts/soak many-locks */
@@ -19,7 +16,6 @@
 
 struct slow {
     pthread_t thread;
-    pid_t pid;
     atomic_bool stop;
     int64_t stopped_ns, ran_ns; /* measured, by whoever stops it */
 };
@@ -31,9 +27,9 @@ static void *run_slow(void *arg)
         int64_t began = boot_ns();
         poll(NULL, 0, RUNS);
         int64_t ran = boot_ns() - began, most = STOPPED_MOST * MS;
-        kill(slow->pid, SIGSTOP);
+        ensemble_freeze(server, 0);
         poll(NULL, 0, (int)((STOPPED * ran < most ? STOPPED * ran : most) / MS));
-        kill(slow->pid, SIGCONT);
+        ensemble_thaw(server, 0);
         slow->ran_ns += ran;
         slow->stopped_ns += boot_ns() - began - ran;
     }
@@ -43,9 +39,8 @@ static void *run_slow(void *arg)
 static void slow_down(struct slow *slow)
 {
     *slow = (struct slow){0};
-    slow->pid = ensemble_pid(server, 0);
     atomic_init(&slow->stop, false);
-    CU_ASSERT_FATAL(slow->pid > 0 && pthread_create(&slow->thread, NULL, run_slow, slow) == 0);
+    CU_ASSERT_FATAL(pthread_create(&slow->thread, NULL, run_slow, slow) == 0);
 }
 
 static void speed_up(struct slow *slow)
@@ -94,9 +89,7 @@ static void ask_for_many(zkl_lock **locks, int count, zkl_session *session, int6
 /* Granted or refused. */
 static void await_ends(int count, int64_t timeout_ms)
 {
-    int64_t end = now_ms() + timeout_ms;
-    while (atomic_load(&heard.granted) + atomic_load(&heard.refused) < count && look_again(end)) {
-    }
+    (void)WITHIN(timeout_ms, atomic_load(&heard.granted) + atomic_load(&heard.refused) >= count);
 }
 
 /* ms for all of them, one after the other. */
@@ -116,8 +109,7 @@ static int64_t acquire_few(zkl_session *session, const char *name)
 /* True: as it should be. What a process that stands still for seconds does to a lease of four does not come each time. */
 static bool many_on_a_slow_server(void)
 {
-    const char *wanted = getenv("ZKLOCK_LOCKS");
-    int count = wanted ? atoi(wanted) : MANY, held = 0;
+    int count = (int)check_setting("ZKLOCK_LOCKS", MANY), held = 0;
     int64_t timeout_ms = (int64_t)count * PATIENCE;
     zkl_lock **locks = calloc((size_t)count, sizeof *locks);
     struct slow slow;

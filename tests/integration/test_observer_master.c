@@ -4,9 +4,6 @@
  * lost before the next one is granted.
  *
  * ZKLOCK_ROUNDS: how many times (1). */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "access_kit.h"
 #include "contest.h"
@@ -59,18 +56,6 @@ static int start_relays(void)
     return target;
 }
 
-/* The session is idle but for its own syncs: returns when it has just sent one, and that is answered. */
-static void await_sync(zkl_session *session, int64_t not_before_ms)
-{
-    while (look_again(not_before_ms)) {
-    }
-    uint64_t before = access_sent(session);
-    ASSERT_EVENTUALLY(access_sent(session) != before);
-    int64_t answered = now_ms() + 30; /* and no longer: the observer's next answer to a ping would hand it on */
-    while (look_again(answered)) {
-    }
-}
-
 static void show(int round, int64_t granted, int64_t lost, int64_t next)
 {
     printf("\n    %2d: %s; lost after %6.3f s, the next one granted after %6.3f s: %s by %.3f s", round + 1,
@@ -90,16 +75,15 @@ static void stall_once(int round)
     int master = relay_host();
     CU_ASSERT_FATAL(leader >= 0 && master >= 0 && master != leader);
 
-    await_sync(session, now_ms() + TIMEOUT / 2 - 100 + round * 617 % 1000);
+    poll(NULL, 0, TIMEOUT / 2 - 100 + round * 617 % 1000);
+    access_await_request(session); /* idle but for its own syncs, it has just sent one */
+    poll(NULL, 0, 30); /* that is answered; and no longer: the observer's next answer to a ping would hand it on */
     relay_hold(true);
-    for (int64_t end = now_ms() + SILENT_MS + 100; look_again(end);) {
-    }
+    poll(NULL, 0, SILENT_MS + 100);
     relay_hold(false);
-    for (int64_t end = now_ms() + 50; look_again(end);) { /* what was kept is answered */
-    }
+    poll(NULL, 0, 50); /* what was kept is answered */
     waiter_start(&first, lock, ZKL_WAIT_FOREVER);
-    for (int64_t end = now_ms() + 400; !atomic_load(&first.done) && look_again(end);) {
-    }
+    (void)WITHIN(400, atomic_load(&first.done));
     ensemble_freeze(server, master);
     waiter_start(&second, next, ZKL_WAIT_FOREVER);
 
@@ -137,8 +121,7 @@ static void stall_once(int round)
 
 TEST(test_stalled_observer)
 {
-    const char *text = getenv("ZKLOCK_ROUNDS");
-    int rounds = text ? atoi(text) : 1;
+    int rounds = (int)check_setting("ZKLOCK_ROUNDS", 1);
     for (int round = 0; round < rounds; round++) {
         stall_once(round);
     }

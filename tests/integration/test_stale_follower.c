@@ -4,8 +4,6 @@
  *
  * ZKLOCK_ROUNDS: how many cuts (1). ZKLOCK_CALM: for how many seconds a holder is watched without one (3). */
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "contest.h"
 #include "cut.h"
@@ -14,12 +12,6 @@
 #define TICK 2000
 #define TIMEOUT 4000
 #define LONG 120000 /* ms: for servers that have to find each other again */
-
-static int wish(const char *name, int otherwise)
-{
-    const char *text = getenv(name);
-    return text ? atoi(text) : otherwise;
-}
 
 /* --- the scene --------------------------------------------------------------------------------------------------------- */
 
@@ -73,7 +65,7 @@ static int set_calm_scene(struct queue_of *q, int round, int64_t ms, int64_t *le
 TEST(test_calm)
 {
     struct queue_of q;
-    int seconds = wish("ZKLOCK_CALM", 3);
+    int seconds = (int)check_setting("ZKLOCK_CALM", 3);
     int64_t least;
     CU_ASSERT_FATAL(set_calm_scene(&q, 0, seconds * 1000, &least) >= 0);
     printf("%d s undisturbed, never less than %" PRId64 " ms of lease (%" PRId64 " expected); ", seconds, least,
@@ -165,7 +157,7 @@ static bool cut_once(int round)
 
 TEST(test_cut)
 {
-    int rounds = wish("ZKLOCK_ROUNDS", 1);
+    int rounds = (int)check_setting("ZKLOCK_ROUNDS", 1);
     for (int round = 0; round < rounds; round++) {
         CU_ASSERT(cut_once(round) || cut_once(round) || cut_once(round));
     }

@@ -1,12 +1,9 @@
 /* The ZooKeeper store when connections, servers and the client library go wrong. Each test names the fault it guards against. */
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "on_servers.h"
 #include "proxy.h"
-#include "recorder.h"
 #include "store_client.h"
 #include "wait.h"
 
@@ -184,7 +181,7 @@ TEST(test_stalled_answer)
     struct recorder *r = behind(proxy);
     int64_t took[10];
     for (int i = 0; i < 10; i++) {
-        proxy_stall_next(proxy, PROXY_OP_CREATE);
+        proxy_order_next(proxy, PROXY_OP_CREATE, PROXY_STALL);
         int64_t began = now_ms();
         CU_ASSERT_EQUAL(recorder_rc(r, op_create("/stall-", NULL, ZKL__EPHEMERAL_SEQUENTIAL)), ZKL__RC_OK);
         took[i] = now_ms() - began;

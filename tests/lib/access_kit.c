@@ -93,6 +93,12 @@ uint64_t access_sent(zkl_session *session)
     return stats_of(session).requests;
 }
 
+void access_await_request(zkl_session *session)
+{
+    uint64_t before = access_sent(session);
+    ASSERT_EVENTUALLY(access_sent(session) != before);
+}
+
 static size_t queued(const struct access *access, const struct access_kind *kind)
 {
     zkl_queue *queue = NULL;

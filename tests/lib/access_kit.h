@@ -34,5 +34,7 @@ int64_t access_hand_over(struct access *access, const struct access_kind *kind, 
 uint64_t access_requests(struct access *access, const struct access_kind *kind, const zkl_acl *acl);
 /* Sent by the session until now. */
 uint64_t access_sent(zkl_session *session);
+/* Returns when it has sent another one. */
+void access_await_request(zkl_session *session);
 
 #endif

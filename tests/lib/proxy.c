@@ -533,6 +533,12 @@ void proxy_pass_bytes(struct proxy *p)
     leave(p);
 }
 
+void proxy_silence(struct proxy *p, bool on)
+{
+    proxy_hold(p, PROXY_TO_SERVER, on);
+    proxy_hold(p, PROXY_TO_CLIENT, on);
+}
+
 void proxy_delay(struct proxy *p, int64_t ms)
 {
     enter(p);
@@ -565,22 +571,12 @@ void proxy_refuse_after(struct proxy *p, int connections)
     leave(p);
 }
 
-static void order(struct proxy *p, enum proxy_op op, enum proxy_fate fate)
+void proxy_order_next(struct proxy *p, enum proxy_op op, enum proxy_fate fate)
 {
     enter(p);
     p->ordered = op;
     p->order = fate;
     leave(p);
-}
-
-void proxy_lose_next(struct proxy *p, enum proxy_op op)
-{
-    order(p, op, PROXY_CUT_AFTER);
-}
-
-void proxy_stall_next(struct proxy *p, enum proxy_op op)
-{
-    order(p, op, PROXY_STALL);
 }
 
 void proxy_garble_next(struct proxy *p, const char *bytes, size_t size, bool reset)

@@ -38,7 +38,7 @@ enum proxy_fate {
     PROXY_EXPIRE_AFTER,  /* it is done, and the session ends in its answer's stead */
     PROXY_HOLD_ANSWER,   /* its answer, and everything behind it, watch events too, comes 100 ms later */
     PROXY_FATES,
-    PROXY_STALL = PROXY_FATES, /* the same, until the client sends another request */
+    PROXY_STALL = PROXY_FATES, /* the same, until the client sends another request (ZOOKEEPER-4537) */
     PROXY_UNIMPLEMENTED,       /* an older server (UnimplementedRequestProcessor): refused, and the connection cut */
     PROXY_LIE                  /* the script's lie is told */
 };
@@ -66,6 +66,8 @@ int proxy_port(const struct proxy *p);
 
 /* Frames of that way are kept, in order, until switched off again: a network that is silent. */
 void proxy_hold(struct proxy *p, enum proxy_way way, bool on);
+/* The same of both ways. */
+void proxy_silence(struct proxy *p, bool on);
 /* Every frame of both ways takes that long, but for those of a side that closes the connection: they arrive at its end. */
 void proxy_delay(struct proxy *p, int64_t ms);
 /* Closes every connection; later ones are accepted. */
@@ -77,11 +79,8 @@ void proxy_down(struct proxy *p);
 /* The same as proxy_refuse, once so many more connections were let through. */
 void proxy_refuse_after(struct proxy *p, int connections);
 
-/* The server does the next request of that type, but instead of its answer the client sees the connection close. */
-void proxy_lose_next(struct proxy *p, enum proxy_op op);
-/* The answer to the next request of that type, and all behind it, are kept until the client sends another request
- * (ZOOKEEPER-4537 as seen from outside). */
-void proxy_stall_next(struct proxy *p, enum proxy_op op);
+/* What becomes of the next request of that type. */
+void proxy_order_next(struct proxy *p, enum proxy_op op, enum proxy_fate fate);
 
 /* Instead of passing on what a client sends next (the request for a session, too), the proxy responds with these bytes, and the
  * connection ends, with RST when reset is set. bytes: until it is done (proxy_hits). */
