@@ -3,7 +3,6 @@
  * others are guests, a member of a group, an owner of pieces. What they do and see goes to DIR/NAME.history (history.h); holders write to the
  * resource (DIR/resource), now and then without looking whether they still hold. Descriptor 3 is a page of numbers (history.h). */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -49,16 +48,6 @@ zkl_session *process_open_session(int64_t connect_timeout_ms, zkl_session_state_
         process_give_up("session", &err);
     }
     return code == ZKL_OK ? session : NULL;
-}
-
-bool process_calm(void)
-{
-    return atomic_load(&process.page->calm);
-}
-
-void process_settled(enum page_part part)
-{
-    atomic_fetch_or(&process.page->settled[process.number], part);
 }
 
 /* --- objects ------------------------------------------------------------------------------------------------------------ */
@@ -251,22 +240,6 @@ void object_write(const struct object *o, int64_t token, bool stays)
             }
         }
     }
-}
-
-/* --- run delay ---------------------------------------------------------------------------------------------------------- */
-
-int run_delay_open(void)
-{
-    return open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
-}
-
-int64_t run_delay_ns(int fd)
-{
-    char text[128];
-    long long ran, delayed;
-    ssize_t length = fd >= 0 ? pread(fd, text, sizeof text - 1, 0) : 0;
-    text[length > 0 ? length : 0] = '\0';
-    return sscanf(text, "%lld %lld", &ran, &delayed) == 2 ? delayed : 0;
 }
 
 /* --- whole --------------------------------------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "history.h"
+#include "wait.h"
 
 #include <zklock/zklock.h>
 
@@ -87,17 +88,6 @@ extern struct process process;
 void process_give_up(const char *what, const zkl_error *err);
 /* Servers may be down just now: tries until there is one. state_fn may be NULL. NULL: enough of it. */
 zkl_session *process_open_session(int64_t connect_timeout_ms, zkl_session_state_fn state_fn, void *payload);
-/* The nemesis is at rest: nobody is to come and go any more. */
-bool process_calm(void);
-/* Since it is calm, that part of this process has what it wants. */
-void process_settled(enum page_part part);
-
-/* --- how long a thread stood ready to run and got no processor, as the kernel's scheduler counts it: a thread beside it cannot tell ---- */
-
-/* A descriptor for the calling thread's count; -1: this kernel does not tell. */
-int run_delay_open(void);
-/* ns since the thread began; 0 for -1. Any thread. */
-int64_t run_delay_ns(int fd);
 
 /* --- the threads --------------------------------------------------------------------------------------------------------- */
 

@@ -1,6 +1,5 @@
 #include "contender.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "dice.h"
@@ -115,13 +114,6 @@ static void stay(struct visit *v, int64_t ms)
 
 /* --- its end --------------------------------------------------------------------------------------------------------- */
 
-static void free_one(struct guest *g)
-{
-    object_note(&g->object, HISTORY_free, NULL, 0, 0);
-    object_free(&g->object);
-    object_note(&g->object, HISTORY_freed, NULL, 0, 0);
-}
-
 /* With all that it has and waits for. */
 static int close_session(struct visit *v, int64_t timeout_ms)
 {
@@ -196,7 +188,10 @@ static void leave(struct visit *v)
         }
     }
     for (int i = 0; way <= 1 && i < v->count; i++) {
-        free_one(&v->guests[i]);
+        struct object *o = &v->guests[i].object;
+        object_note(o, HISTORY_free, NULL, 0, 0);
+        object_free(o);
+        object_note(o, HISTORY_freed, NULL, 0, 0);
     }
     if (close_session(v, some_patience_ms(&v->dice)) == ZKL_OK && v->session_id != 0 && !atomic_load(&v->lost)) {
         look_for_remains(v);

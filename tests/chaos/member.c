@@ -40,11 +40,11 @@ static void on_changed(zkl_group_observer *watcher, const char *const *ids, size
 /* For a while, long enough to lose a session or two in it, or not; when all is calm, to the end. True: a moment has passed. */
 static bool stays(int64_t end, enum page_part part)
 {
-    if (process_calm()) {
-        process_settled(part);
+    if (atomic_load(&process.page->calm)) {
+        atomic_fetch_or(&process.page->settled[process.number], part);
     }
     poll(NULL, 0, 10);
-    return !atomic_load(&process.enough) && (process_calm() || now_ms() < end);
+    return !atomic_load(&process.enough) && (atomic_load(&process.page->calm) || now_ms() < end);
 }
 
 static void join_and_leave(struct member *m)

@@ -5,11 +5,14 @@
 #ifndef ZKL_TESTS_WAIT_H
 #define ZKL_TESTS_WAIT_H
 
+#include <fcntl.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #define SOON 30000 /* ms: nothing that is expected takes that long, on any machine */
 #define MS INT64_C(1000000)
@@ -61,6 +64,24 @@ static inline int64_t median(int64_t *values, size_t count)
 {
     qsort(values, count, sizeof *values, compare_int64);
     return values[count / 2];
+}
+
+/* How long a thread stood ready to run and got no processor, as the kernel's scheduler counts it: a thread beside it cannot tell. */
+
+/* A descriptor for the calling thread's count; -1: this kernel does not tell. */
+static inline int run_delay_open(void)
+{
+    return open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+}
+
+/* ns since the thread began; 0 for -1. Any thread. */
+static inline int64_t run_delay_ns(int fd)
+{
+    char text[128];
+    long long ran, delayed;
+    ssize_t length = fd >= 0 ? pread(fd, text, sizeof text - 1, 0) : 0;
+    text[length > 0 ? length : 0] = '\0';
+    return sscanf(text, "%lld %lld", &ran, &delayed) == 2 ? delayed : 0;
 }
 
 #endif
