@@ -1,7 +1,5 @@
 #include "workout.h"
 
-#include <string.h>
-
 #define CROWD 4
 #define ROUNDS 10
 
@@ -89,18 +87,6 @@ bool counted(struct ensemble *e, int i, const char *counter)
     bool some = line && atol(line + strlen(name)) > 0;
     free(answer);
     return some;
-}
-
-int try_session(const char *servers, int64_t timeout_ms, int64_t tick_ms, zkl_error *err)
-{
-    zkl_session_options options = contest_options(timeout_ms, tick_ms);
-    zkl_session *session = NULL;
-    options.connect_timeout_ms = 3000;
-    int code = zkl_session_open(&session, servers, &options, err);
-    if (code == ZKL_OK) {
-        ASSERT_OK(zkl_session_close(session, SOON));
-    }
-    return code;
 }
 
 void holds(const char *configuration, const char *what)

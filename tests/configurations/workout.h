@@ -3,8 +3,6 @@
 #ifndef ZKL_CONFIGURATIONS_WORKOUT_H
 #define ZKL_CONFIGURATIONS_WORKOUT_H
 
-#include <stdatomic.h>
-
 #include "check.h"
 #include "contest.h"
 #include "ensemble.h"
@@ -21,7 +19,5 @@ bool counted(struct ensemble *e, int i, const char *counter);
 /* The result of a test, for docs/compatibility.md: printed if nothing has failed in it.
  * Ends with "HOLDS|configuration|what". */
 void holds(const char *configuration, const char *what);
-/* What zkl_session_open says: its code, with the error in err. Closes what it opened. */
-int try_session(const char *servers, int64_t timeout_ms, int64_t tick_ms, zkl_error *err);
 
 #endif

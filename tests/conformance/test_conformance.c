@@ -61,7 +61,7 @@ static void arena_close(struct arena *arena)
 /* What the server tells of a znode that may not be read: its version's rules, for the models. */
 static enum zkl__memory_rules rules_of_server(struct ensemble *ensemble)
 {
-    int version = ensemble ? ensemble_version(ensemble) : 0;
+    int version = ensemble ? ensemble_version(ensemble, 0) : 0;
     return version >= 30902 ? ZKL__RULES_EXISTS_NEEDS_READ : ZKL__RULES_EVENTS_NEED_READ;
 }
 

@@ -49,7 +49,7 @@ static bool has_jar(const char *jars, const char *name)
     return access(path, R_OK) == 0;
 }
 
-const char *ensemble_jars(void)
+static const char *default_jars(void)
 {
     const char *jars = getenv("ZKLOCK_TEST_JARS");
     return jars && *jars ? jars : INSTALLED_JARS;
@@ -65,11 +65,11 @@ bool ensemble_available(void)
     if (access("/usr/bin/java", X_OK) != 0) {
         return false;
     }
-    if (!jars_complete(ensemble_jars()) && getenv("ZKLOCK_TEST_JARS")) {
-        fprintf(stderr, "ZKLOCK_TEST_JARS: %s: no server's jars in it\n", ensemble_jars());
+    if (!jars_complete(default_jars()) && getenv("ZKLOCK_TEST_JARS")) {
+        fprintf(stderr, "ZKLOCK_TEST_JARS: %s: no server's jars in it\n", default_jars());
         exit(1); /* a developer who names a version does not want its tests skipped */
     }
-    return jars_complete(ensemble_jars());
+    return jars_complete(default_jars());
 }
 
 /* --- files and ports ----------------------------------------------------------------------------------------------- */
@@ -316,10 +316,10 @@ bool ensemble_ask_until(struct ensemble *e, int i, const char *word, const char 
     return WITHIN(timeout_ms, answers_with(e, i, word, text, want));
 }
 
-int ensemble_version(struct ensemble *e)
+int ensemble_version(struct ensemble *e, int i)
 {
     int major = 0, minor = 0, patch = 0;
-    char *answer = ensemble_ask(e, 0, "srvr");
+    char *answer = ensemble_ask(e, i, "srvr");
     sscanf(answer ? answer : "", "Zookeeper version: %d.%d.%d", &major, &minor, &patch);
     free(answer);
     return (major * 100 + minor) * 100 + patch;
@@ -374,7 +374,7 @@ static void lay_out(struct ensemble *e)
         s->election_port = free_port(host);
         snprintf(s->address, sizeof s->address, o->ipv6 ? "[%s]:%d" : "%s:%d", s->client_host, s->client_port);
         snprintf(s->dir, sizeof s->dir, "%.200s/%d", e->dir, i + 1);
-        snprintf(s->jars, sizeof s->jars, "%.500s", ensemble_jars());
+        snprintf(s->jars, sizeof s->jars, "%.500s", default_jars());
         length += (size_t)snprintf(e->servers_text + length, sizeof e->servers_text - length, "%s%.31s", i ? "," : "",
                                    s->address);
     }

@@ -32,8 +32,6 @@ struct ensemble_options {
 
 /* False when the machine has no java or no ZooKeeper: the test should be skipped (exit code 77). */
 bool ensemble_available(void);
-/* The folder of the jars that servers are started from: $ZKLOCK_TEST_JARS, or the installed ones'. */
-const char *ensemble_jars(void);
 /* Returns when every server serves. NULL: it does not. options may be NULL. */
 struct ensemble *ensemble_start(const struct ensemble_options *options);
 /* Kills what runs, removes the data. NULL is fine. */
@@ -56,8 +54,8 @@ bool ensemble_restart(struct ensemble *e, int i);
 bool ensemble_restart_with_jars(struct ensemble *e, int i, const char *jars);
 /* Waits until all that run serve, with a leader if there are several. */
 bool ensemble_wait(struct ensemble *e, int64_t timeout_ms);
-/* Of server 0: 3.9.3 is 30903. */
-int ensemble_version(struct ensemble *e);
+/* 3.9.3 is 30903. */
+int ensemble_version(struct ensemble *e, int i);
 /* Who leads (0 when alone); -1: nobody at the moment. */
 int ensemble_leader(struct ensemble *e);
 
