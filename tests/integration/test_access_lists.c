@@ -3,9 +3,6 @@
 #include "access_kit.h"
 #include "one_server.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include <zookeeper/zookeeper.h>
 
 #define ROUNDS 20

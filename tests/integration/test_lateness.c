@@ -1,8 +1,5 @@
 /* A wait ends when its time is up, whatever the servers do: late by no more than a plain timed wait of a thread is that starts with it,
  * and without a znode left behind. */
-#include <pthread.h>
-#include <stdio.h>
-
 #include "one_server.h"
 
 #define WAIT 500       /* ms */

@@ -1,7 +1,4 @@
 /* The lock on one real server: numbers that begin anew, and a lock of every recipe. */
-#include <stdio.h>
-#include <string.h>
-
 #include "handle_kit.h"
 #include "one_server.h"
 #include "store_client.h"

@@ -1,6 +1,4 @@
 /* What a real server refuses, and what is refused before it is asked. */
-#include <stdatomic.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

@@ -1,6 +1,5 @@
 /* Three servers lose their majority, and all of them: nobody is granted, everybody's time ends, and whoever's lease lasts goes on. */
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "contest.h"
 #include "on_servers.h"

@@ -3,12 +3,9 @@
 #include <dlfcn.h>
 #include <netdb.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "on_servers.h"
 #include "proxy.h"
-#include "recorder.h"
 #include "store_client.h"
 #include "wait.h"
 
