@@ -8,7 +8,6 @@
 /* Of what the player itself asks, so that it knows when all was told. Behind the second one watches may be told in any order, until the
  * next of either. */
 enum { FENCE = -1, LOOSE_FENCE = -2 };
-enum { RECORDS = 65536 };
 
 struct player {
     struct world_session *session;
@@ -17,8 +16,7 @@ struct player {
     bool closed, cut;
     long *ops; /* by id of the reply: index of the op, or a fence */
     uint64_t last_id;
-    const struct record **records;
-    size_t record_count;
+    size_t told; /* before the last sessions were closed */
 };
 
 struct moment {
@@ -204,7 +202,7 @@ static void write_reply(FILE *out, const struct stage *stage, const struct zkl__
     if (reply->child_count > 0 || op->kind == ZKL__OP_CHILDREN) {
         write_children(out, reply);
     }
-    if (!in_multi || (stage->script->features & SCRIPT_PARTS_STAT)) {
+    if (!in_multi || (stage->script->options.features & SCRIPT_PARTS_STAT)) {
         write_stat(out, stage, &reply->stat);
     }
     for (size_t i = 0; i < reply->part_count; i++) {
@@ -249,7 +247,7 @@ static void add_line(struct stage *stage, const struct player *player, const str
     }
     fputs(record ? "" : zkl_strerror(code), out);
     fclose(out);
-    without_base(text, stage->script->base);
+    without_base(text, stage->script->options.base);
     lines->lines = room_for(lines->lines, lines->count + 1, sizeof *lines->lines);
     lines->lines[lines->count++] = text;
 }
@@ -268,8 +266,8 @@ static void add_lines(struct stage *stage, const struct player *player)
     struct play_lines *lines = &stage->out->sessions[player - stage->players];
     size_t free_from = lines->count;
     bool loose = false;
-    for (size_t i = 0; i < player->record_count; i++) {
-        const struct record *record = player->records[i];
+    for (size_t i = 0; i < player->told; i++) {
+        const struct record *record = stage->world->told(player->session, i);
         long index = record->kind == RECORD_REPLY ? player->ops[record->id] : 0;
         bool free = loose && record->kind == RECORD_WATCH;
         if (!free) {
@@ -285,13 +283,12 @@ static void add_lines(struct stage *stage, const struct player *player)
     sort_lines(lines, free_from);
 }
 
-/* Once all was told: what the player was told, and the moments in it. */
-static void collect(struct stage *stage, struct player *player)
+/* Once all was told: the moments in what the player was told. */
+static void see_moments(struct stage *stage, struct player *player)
 {
-    player->records = room_for(NULL, RECORDS, sizeof *player->records);
-    player->record_count = stage->world->told(player->session, player->records, RECORDS);
-    for (size_t i = 0; i < player->record_count; i++) {
-        const struct zkl__reply *reply = &player->records[i]->reply; /* of all else: of nothing */
+    const struct record *record;
+    for (; (record = stage->world->told(player->session, player->told)); player->told++) {
+        const struct zkl__reply *reply = &record->reply; /* of all else: of nothing */
         see_stat(stage, &reply->stat);
         for (size_t k = 0; k < reply->part_count; k++) {
             see_stat(stage, &reply->parts[k].stat);
@@ -347,10 +344,10 @@ static bool open_session(struct stage *stage, int slot)
 {
     static const zkl_acl_entry anyone = {ZKL_PERM_ALL, "world", "anyone"};
     static const zkl_acl open = {1, &anyone};
-    struct world_plan plan = {.chroot = (stage->script->features & SCRIPT_CHROOT) ? stage->chroot : "",
+    struct world_plan plan = {.chroot = (stage->script->options.features & SCRIPT_CHROOT) ? stage->chroot : "",
                               .identity = script_identity(slot),
                               .acl = stage->script->default_acl ? NULL : &open,
-                              .cuts = stage->script->features & SCRIPT_CUTS};
+                              .cuts = stage->script->options.features & SCRIPT_CUTS};
     if (stage->count == PLAY_SESSIONS) {
         fprintf(stderr, "play: more than %d sessions\n", PLAY_SESSIONS);
         return false;
@@ -466,7 +463,7 @@ static bool perform(struct stage *stage)
         const struct step *step = &stage->script->steps[i];
         if (!act(stage, step)) {
             fprintf(stderr, "%s: seed %llu, step %zu (%s)\n", stage->world->name,
-                    (unsigned long long)stage->script->seed, i, step_names[step->kind]);
+                    (unsigned long long)stage->script->options.seed, i, step_names[step->kind]);
             return false;
         }
     }
@@ -481,7 +478,7 @@ bool play(struct transcript *out, struct world *world, const struct script *scri
     memset(stage.in_slot, 0xff, sizeof stage.in_slot); /* -1 */
     bool ok = perform(&stage);
     for (int i = 0; ok && i < stage.count; i++) {
-        collect(&stage, &stage.players[i]);
+        see_moments(&stage, &stage.players[i]);
     }
     for (int i = 0; i < stage.count; i++) { /* what the last one to close leaves behind is nobody's to watch */
         ok = (stage.players[i].closed || world->close(stage.players[i].session)) && ok;
@@ -494,10 +491,7 @@ bool play(struct transcript *out, struct world *world, const struct script *scri
             add_lines(&stage, player);
         }
         free(player->ops);
-        free(player->records);
-    }
-    for (int i = 0; i < stage.count; i++) {
-        world->free(stage.players[i].session);
+        world->free(player->session);
     }
     free(stage.moments);
     return ok;

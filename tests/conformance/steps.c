@@ -15,7 +15,7 @@ enum { KNOWN = 20 };
 
 struct maker {
     struct script *script;
-    const struct script_options *options;
+    const struct script_options *options; /* the script's */
     uint64_t random;
     bool cut[SCRIPT_SLOTS];
     char known[KNOWN]
@@ -148,7 +148,7 @@ static void append_name(struct maker *m, char *path)
 /* Paths that are out of place: of a bad form, the root, what a server has from the beginning. */
 static bool odd_path(struct maker *m, char out[SCRIPT_PATH])
 {
-    bool root = (m->options->features & SCRIPT_ROOT) && !(m->script->features & SCRIPT_CHROOT);
+    bool root = (m->options->features & SCRIPT_ROOT) && !(m->options->features & SCRIPT_CHROOT);
     if (one_in(m, 80)) {
         snprintf(out, SCRIPT_PATH, "%s", PICK(m, bad_paths));
         return true;
@@ -379,27 +379,17 @@ static void add_steps(struct maker *m)
 /* Losing connections costs time: one script in five does. Access lists are in the others: see README.md. */
 struct script *script_make(const struct script_options *options)
 {
-    struct script_options kept = *options;
-    struct maker m = {.options = &kept, .random = options->seed};
-    m.script = calloc(1, sizeof *m.script);
-    if (!m.script) {
-        abort();
-    }
-    m.script->seed = options->seed;
-    m.script->base = keep_text(&m, options->base);
-    m.script->slots = 2 + below(&m, SCRIPT_SLOTS - 1);
-    kept.features &= ~(unsigned)(one_in(&m, 5) ? SCRIPT_ACLS : SCRIPT_CUTS);
-    m.script->default_acl = (kept.features & SCRIPT_ACLS) && one_in(&m, 4);
-    kept.features &= one_in(&m, 2) ? ~0U : ~(unsigned)SCRIPT_CHROOT;
-    m.script->features = kept.features;
-    m.script->ops = calloc(options->ops + 2, sizeof *m.script->ops);
-    if (!m.script->ops) {
-        abort();
-    }
-    m.known_count = 1;
+    struct script *script = calloc(1, sizeof *script);
+    struct maker m = {.script = script, .options = &script->options, .random = options->seed, .known_count = 1};
+    script->options = *options;
+    script->slots = 2 + below(&m, SCRIPT_SLOTS - 1);
+    script->options.features &= ~(unsigned)(one_in(&m, 5) ? SCRIPT_ACLS : SCRIPT_CUTS);
+    script->default_acl = (script->options.features & SCRIPT_ACLS) && one_in(&m, 4);
+    script->options.features &= one_in(&m, 2) ? ~0U : ~(unsigned)SCRIPT_CHROOT;
+    script->ops = keep(&m, (options->ops + 2) * sizeof *script->ops);
     snprintf(m.known[0], SCRIPT_PATH, "%s", options->base);
     add_steps(&m);
-    return m.script;
+    return script;
 }
 
 void script_free(struct script *script)
@@ -409,7 +399,6 @@ void script_free(struct script *script)
         script->texts = text->next;
         free(text);
     }
-    free(script->ops);
     free(script);
 }
 

@@ -39,7 +39,7 @@ struct step {
     size_t first, count; /* burst: which ops */
 };
 
-/* Bounds of one script, and what differs between runs of the same one. */
+/* Bounds of one script, and what differs between runs of the same one. base lives as long as the script. */
 struct script_options {
     uint64_t seed;
     size_t ops;
@@ -48,11 +48,9 @@ struct script_options {
 };
 
 struct script {
-    uint64_t seed;
-    const char *base;
-    int slots;         /* sessions in it: 2 or 3 */
-    unsigned features; /* those in use */
-    bool default_acl;  /* sessions have no access list of their own for creates */
+    struct script_options options; /* with the features that are in use */
+    int slots;                     /* sessions in it: 2 or 3 */
+    bool default_acl;              /* sessions have no access list of their own for creates */
     struct step steps[SCRIPT_STEPS];
     size_t step_count;
     struct zkl__op *ops;

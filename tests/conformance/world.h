@@ -37,9 +37,8 @@ struct world {
     /* Loses the connection, returns when `suspended` was told; and the other way round. With SCRIPT_CUTS only. */
     bool (*cut)(struct world_session *session);
     bool (*heal)(struct world_session *session);
-    /* All it was told so far, in order; the records live until free. */
-    size_t (*told)(struct world_session *session, const struct record **out, size_t max);
-
+    /* The nth (from 0) that it was told, NULL: no more. Records live until free. */
+    const struct record *(*told)(struct world_session *session, size_t n);
     void (*free)(struct world_session *session);
 };
 

@@ -214,13 +214,9 @@ static bool session_heal(struct world_session *session)
     return until(session, is_connected, 0) || failed(session, "not connected again");
 }
 
-static size_t session_told(struct world_session *session, const struct record **out, size_t max)
+static const struct record *session_told(struct world_session *session, size_t n)
 {
-    size_t count = session->count < max ? session->count : max;
-    for (size_t i = 0; i < count; i++) {
-        out[i] = session->records[i];
-    }
-    return count;
+    return n < session->count ? session->records[n] : NULL;
 }
 
 static void session_free(struct world_session *session)
@@ -244,7 +240,6 @@ struct world *world_of_sim(enum zkl__memory_rules rules)
                                              .cut = session_cut,
                                              .heal = session_heal,
                                              .told = session_told,
-
                                              .free = session_free},
                                    .s = sim_new()};
     the_world.world.state = &the_world;

@@ -150,9 +150,9 @@ static bool session_heal(struct world_session *session)
            failed(session, "not connected again");
 }
 
-static size_t session_told(struct world_session *session, const struct record **out, size_t max)
+static const struct record *session_told(struct world_session *session, size_t n)
 {
-    return recorder_all(session->recorder, out, max);
+    return recorder_at(session->recorder, n, 0);
 }
 
 static const struct world template = {
@@ -164,7 +164,6 @@ static const struct world template = {
     .cut = session_cut,
     .heal = session_heal,
     .told = session_told,
-
     .free = session_free,
 };
 
