@@ -56,11 +56,15 @@ code() {
     same "exit code of '$ran' ($(head -c 300 "$work/err"))" "$got" "$wanted"
 }
 
+# file_matches WHAT FILE PATTERN, file_is WHAT FILE TEXT: what FILE in $work has matches, or is that.
+file_matches() { matches "$1" "$(cat "$work/$2")" "$3"; }
+file_is() { same "$1" "$(cat "$work/$2")" "$3"; }
+
 # What the last `code` left: says PATTERN, prints PATTERN: standard error, or standard output, matches; says_only TEXT, prints_only TEXT: it is that.
-says() { matches "what '$ran' says" "$(cat "$work/err")" "$1"; }
-prints() { matches "what '$ran' prints" "$(cat "$work/out")" "$1"; }
-says_only() { same "what '$ran' says" "$(cat "$work/err")" "$1"; }
-prints_only() { same "what '$ran' prints" "$(cat "$work/out")" "$1"; }
+says() { file_matches "what '$ran' says" err "$1"; }
+prints() { file_matches "what '$ran' prints" out "$1"; }
+says_only() { file_is "what '$ran' says" err "$1"; }
+prints_only() { file_is "what '$ran' prints" out "$1"; }
 
 # ends WHAT WANTED [PID]: waits for the end of that process, or of $pid: its exit code.
 ends() {
@@ -74,6 +78,11 @@ ended_by() {
     kill "-$1" "${4:-$pid}"
     ends "${@:2}"
 }
+
+# shellcheck disable=SC2086 # one pid for each server
+freeze_servers() { kill -STOP $ZKLOCK_SANDBOX_PIDS; }
+# shellcheck disable=SC2086
+thaw_servers() { kill -CONT $ZKLOCK_SANDBOX_PIDS; }
 
 now_ms() { echo $((${EPOCHREALTIME/./} / 1000)); }
 

@@ -25,7 +25,7 @@ run_jobs() {
     done
     wait
     for ((i = 0; i < rounds; i++)); do
-        same "$name, job $i" "$(cat "$work/$name.$i")" 0
+        file_is "$name, job $i" "$name.$i" 0
     done
 }
 

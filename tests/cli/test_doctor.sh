@@ -63,7 +63,7 @@ said_to_stranger() {
     done
     kill "${strangers[at]}"
     same "exit code, who answers '${answers[at]}'" "$got" 122
-    matches "who answers '${answers[at]}'" "$(cat "$work/stranger$1")" "${patterns[at]}"
+    file_matches "who answers '${answers[at]}'" "stranger$1" "${patterns[at]}"
 }
 answer_is $'HTTP/1.1 400 Bad Request\r\n' '^BAD  127\.0\.0\.1:[0-9]+: what answers there is no ZooKeeper$'
 answer_is $'Zookeeper version: 3.8.0-x, built\nMode: leader\n' \

@@ -15,7 +15,7 @@ code 126 zk elect x /etc/passwd
 code 3 zk elect --once x sh -c 'exit 3'
 code 125 zk elect --grace 60s x true
 code 0 zk elect --report "$work/report" x true
-matches "report" "$(cat "$work/report")" '"outcome":"ran","exit_code":0,"lock":"x".*latch'
+file_matches "report" report '"outcome":"ran","exit_code":0,"lock":"x".*latch'
 patience_ms=12000 await "nobody stands any more" queued x 0
 
 # CMD that fails is tried again, with a back-off that grows; standard files are there for each term.
@@ -37,7 +37,7 @@ kill -KILL "$(last_pid a)"
 await "b to lead" lines "$work/b.terms" 1
 await "a to stand again" queued y 2
 true_that "a's CMD did not start meanwhile" [ "$(wc -l <"$work/a.terms")" -eq 1 ]
-matches "a says why" "$(cat "$work/a.said")" 'bash failed \(137\): standing again in 1\.0 s'
+file_matches "a says why" a.said 'bash failed \(137\): standing again in 1\.0 s'
 code 0 zklock check --is-me y
 
 # An operator removes the leader: its CMD is stopped, and it stands again behind the other.
@@ -55,9 +55,9 @@ kill -CONT "$a"
 await "a to stand again after CONT" queued y 2
 
 # The server is frozen beyond the lease: CMD stops, and somebody leads again after it.
-kill -STOP "$ZKLOCK_SANDBOX_PIDS"
+freeze_servers
 await "b's CMD to die" gone "$(last_pid b)"
-kill -CONT "$ZKLOCK_SANDBOX_PIDS"
+thaw_servers
 terms() { [ "$(cat "$work/a.terms" "$work/b.terms" | wc -l)" -ge "$1" ]; }
 await "a fifth term" terms 5
 await "both to stand" queued y 2

@@ -15,7 +15,7 @@ code 0 zk run --hook "$work/log.hook" h -- sh -c 'echo "$ZKLOCK_TOKEN"'
 token=$(cat "$work/out")
 same "what a hook prints is not CMD's output" "$(wc -l <"$work/out")" 1
 await "two events" lines "$work/events" 2
-same "the events of a grant" "$(cat "$work/events")" "granted /locks/h $token
+file_is "the events of a grant" events "granted /locks/h $token
 released /locks/h $token"
 
 # A removal by hand is a loss; the hook hears of it though zklock has ended by then.
@@ -31,9 +31,9 @@ same "a loss" "$(events)" "granted lost "
 rm "$work/events"
 run_as h --grace 100ms --hook "$work/log.hook" h
 up h
-kill -STOP "$ZKLOCK_SANDBOX_PIDS"
+freeze_servers
 await "jeopardy" grep -q '^jeopardy ' "$work/events"
-kill -CONT "$ZKLOCK_SANDBOX_PIDS"
+thaw_servers
 wait_end() { grep -qE '^(safe|lost) ' "$work/events"; }
 await "what came of it" wait_end
 kill -TERM "$pid"
@@ -73,7 +73,7 @@ dead=$(last_pid a)
 rm "$work/healthy"
 await "b to lead" lines "$work/b.terms" 1
 true_that "a's CMD is dead" gone "$dead"
-matches "a says why" "$(cat "$work/a.said")" '"e": --health failed: stopping bash'
+file_matches "a says why" a.said '"e": --health failed: stopping bash'
 await "a to be out of the queue" queued e 1
 # A waiter that is not healthy leaves the queue, and comes back.
 touch "$work/healthy"
@@ -99,7 +99,7 @@ true_that "no check is left" all_gone <(sed '$d' "$work/c.checks")
 checker=$(pgrep -P "$c" zklock-health)
 kill -KILL "$checker"
 ends "exit code without a checker" 125 "$c"
-matches "it says why" "$(cat "$work/c.said")" 'the process that runs --health was killed'
+file_matches "it says why" c.said 'the process that runs --health was killed'
 code 125 zk elect --every 1s e true
 says '--health, which is missing'
 
@@ -132,10 +132,10 @@ matches "HEAD" "$(get m HEAD /healthz)" '^200 $'
 matches "another path" "$(get m GET /)" '^404 .*/healthz, /leader and /metrics'
 matches "another method" "$(get m POST /leader 100000)" '^405 .*GET and HEAD'
 # The servers are silent for longer than the lease: nobody leads, and both say so, l by its own clock.
-kill -STOP "$ZKLOCK_SANDBOX_PIDS"
+freeze_servers
 await "l to lead no more" answers l /leader '^503 '
 await "m to be cut off" answers m /healthz '^503 .*"connected":false'
-kill -CONT "$ZKLOCK_SANDBOX_PIDS"
+thaw_servers
 either_leads() { answers l /leader '^200 ' || answers m /leader '^200 '; }
 await "somebody to lead" either_leads
 # Bad addresses; a port that is taken.

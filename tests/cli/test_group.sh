@@ -31,7 +31,7 @@ keeper=$(keeper_of "$pid")
 kill -KILL "$pid"
 await "all of CMD to die after zklock" all_gone "$PIDS"
 await "the keeper to end" gone "$keeper"
-same "what the keeper says" "$(cat "$work/said")" "zklock: zklock has ended: stopping bash; its lock is free after the session timeout, then run it again"
+file_is "what the keeper says" said "zklock: zklock has ended: stopping bash; its lock is free after the session timeout, then run it again"
 
 # The same, and nobody reads standard error: the keeper does not wait to say so.
 mkfifo "$work/full"
@@ -56,7 +56,7 @@ for _ in $(seq 200); do
     kill -WINCH "$pid"
     moment
 done
-kill -STOP "$ZKLOCK_SANDBOX_PIDS"
+freeze_servers
 await "all of CMD to die of its zklock" all_gone "$PIDS"
 kill -CONT "$(keeper_of "$pid")" "$ZKLOCK_SANDBOX_PIDS"
 ends "exit code of a stopped keeper" 120

@@ -31,18 +31,18 @@ true_that "no hand-over after kill -9 was in time" thrice killed
 frozen() {
     local begin took grace
     run_lively frozen run --grace 1s --report "$work/report"
-    kill -STOP "$ZKLOCK_SANDBOX_PIDS"
+    freeze_servers
     begin=$(now_ms)
     await "CMD to die" gone "$(cat "$FILE.pid")"
     took=$(($(tail -n 1 "$FILE.beat") / 1000 - begin))
-    kill -CONT "$ZKLOCK_SANDBOX_PIDS"
+    thaw_servers
     ends "exit code of a CMD whose server froze" 120
     grace=$((($(tail -n 1 "$FILE.beat") - $(cat "$FILE.term" || echo 0)) / 1000))
     echo "CMD died after $took ms of a session of 4000; TERM came $grace ms before the end, --grace was 1000"
     [ "$took" -lt 4000 ] && [ "$grace" -ge 500 ] && [ -s "$FILE.term" ]
 }
 true_that "TERM never came in time for --grace, or CMD never died in time" thrice frozen
-matches "report" "$(cat "$work/report")" '"outcome":"lost","exit_code":120,.*"exit":null,"signal":9'
+file_matches "report" report '"outcome":"lost","exit_code":120,.*"exit":null,"signal":9'
 
 # A freeze shorter than what the grace leaves disturbs nobody.
 brief() {
@@ -54,9 +54,9 @@ brief() {
         bash -c "echo up >$work/brief; read -r <$work/go; exit 5"
     await "CMD" lines "$work/brief" 1
     begin=$(now_ms)
-    kill -STOP "$ZKLOCK_SANDBOX_PIDS"
+    freeze_servers
     while [ "$(now_ms)" -lt $((begin + 700)) ]; do moment; done
-    kill -CONT "$ZKLOCK_SANDBOX_PIDS"
+    thaw_servers
     took=$(($(now_ms) - begin))
     echo >&7
     wait "$pid" || got=$?
@@ -72,12 +72,12 @@ await "a holder" lines "$work/held" 1
 zklock --session-timeout 4s run -w 20s held true 2>"$work/waits.err" &
 waiter=$!
 await "a waiter" queued held 2
-kill -STOP "$ZKLOCK_SANDBOX_PIDS"
+freeze_servers
 ends "exit code of hold whose server froze" 120
-matches "what hold says then" "$(cat "$work/held.err")" '"held": lost while it was held: the lease ended$'
+file_matches "what hold says then" held.err '"held": lost while it was held: the lease ended$'
 ends "exit code of a waiter whose server froze" 124 "$waiter"
-matches "what it says then" "$(cat "$work/waits.err")" '^zklock: "held" was not granted in 20.0 s: no response from the servers; .zklock doctor. asks each$'
-kill -CONT "$ZKLOCK_SANDBOX_PIDS"
+file_matches "what it says then" waits.err '^zklock: "held" was not granted in 20.0 s: no response from the servers; .zklock doctor. asks each$'
+thaw_servers
 
 # Held for a while, and stopped before that is over, until that and the session were.
 zklock --session-timeout 20s hold --for 15s stopped <>"$work/never" >"$work/stopped" 2>"$work/stopped.err" &
@@ -87,7 +87,7 @@ kill -STOP "$pid"
 is_free() { local got=0; zklock -q check "$1" || got=$?; [ $got -eq 1 ]; }
 await "its session's end" is_free stopped
 ended_by CONT "exit code of hold that was stopped" 120
-matches "what it says then" "$(cat "$work/stopped.err")" '"stopped": lost while it was held: '
+file_matches "what it says then" stopped.err '"stopped": lost while it was held: '
 
 # The keeper is stopped between the start of CMD and its report of that: a lease on the file (fcntl) stops the exec there. zklock alone is
 # left to act.

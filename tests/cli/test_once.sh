@@ -17,14 +17,14 @@ slot=87600h
 code 3 zklock once --slot $slot fails sh -c 'exit 3'
 code 0 zklock once --slot $slot --report "$work/report" fails echo ran
 prints_only ran
-matches "its report" "$(cat "$work/report")" '"outcome": *"ran"'
+file_matches "its report" report '"outcome": *"ran"'
 code 0 zklock once --slot $slot --report "$work/report" fails echo again
 prints_only ""
 says_only ""
 code 0 zklock -v once --slot $slot fails echo again
 says 'was done in this slot already'
 matches "it says so on a terminal" "$(on_terminal "zklock once --slot $slot fails echo again")" 'was done in this slot already'
-matches "its report" "$(cat "$work/report")" '"outcome": *"done"'
+file_matches "its report" report '"outcome": *"done"'
 
 # The winner is killed half-way: who queued behind it in the slot runs it, when the winner's session has ended.
 zklock --session-timeout 20s once --slot $slot dies -- sh -c "echo winner >>'$work/dies'; sleep 60" &
@@ -44,7 +44,7 @@ prints_only ""
 # open for the next host. Of a signal to the job itself zklock knows nothing, and the exit code decides.
 stopped() { # JOB: its slot is not recorded, and the report says why
     code 1 zklock once --status --slot $slot "$1"
-    matches "$1: its report" "$(cat "$work/report")" '"exit_code": *125.*"reason": *".*the slot is not recorded'
+    file_matches "$1: its report" report '"exit_code": *125.*"reason": *".*the slot is not recorded'
 }
 calm='trap "exit 0" TERM INT QUIT; echo $$ >"$0"; while :; do sleep 0.05; done'
 # So long that its trap is set by then, however slowly it starts.

@@ -127,7 +127,7 @@ hooks=$(ps -eo pid,comm,args | awk -v hook="$work/hook" '$2 == "zklock-hook" && 
 kill -9 "$hooks"
 await "the end of the process that runs the hooks" gone "$hooks"
 ended_by TERM "exit code without the process that runs the hooks" 143
-same "what is said of it" "$(cat "$work/hook.err")" "zklock: --hook $work/hook: released is dropped: the process that runs the hooks was killed; start zklock again"
+file_is "what is said of it" hook.err "zklock: --hook $work/hook: released is dropped: the process that runs the hooks was killed; start zklock again"
 # A hook that hangs keeps nobody who reads CMD's output waiting, and lets no health check go on.
 mkfifo "$work/hang"
 printf '#!/bin/bash\ncase $ZKLOCK_EVENT in jeopardy | safe) exit ;; esac\n[ "$ZKLOCK_EVENT" != released ] || read -rt 20 <>%s/hang\necho >>%s/hook.ended\n' "$work" "$work" >"$work/hook"
@@ -145,7 +145,7 @@ await "a waiter" queued busy 2
 kill -9 "$(pgrep -P "$pid")"
 kill "$holder"
 ends "exit code of a waiter without its keeper" 125
-matches "what it says" "$(cat "$work/queued.err")" 'the keeper process was killed, before it started touch; run it again'
+file_matches "what it says" queued.err 'the keeper process was killed, before it started touch; run it again'
 # The terminal is closed: CMD gets HUP, the lock is released.
 python3 - "$work" <<'PY'
 import os, pty, sys, time
@@ -158,7 +158,7 @@ os.close(terminal)
 _, status = os.waitpid(pid, 0)
 print(os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status), file=open(sys.argv[1] + "/closed", "w"))
 PY
-same "exit code when the terminal is closed" "$(cat "$work/closed")" 129
+file_is "exit code when the terminal is closed" closed 129
 code 1 zklock check closed
 # Somebody sets the clock, a day on and a day back: no lock is lost, and CMD has its time.
 if [ -n "${CLOCK_STEP:-}" ]; then
@@ -182,11 +182,9 @@ fi
 # The servers stand still: a holder is stopped by its lease, with a line that names the remedy.
 run_as silent silent
 up silent
-# shellcheck disable=SC2086
-kill -STOP $ZKLOCK_SANDBOX_PIDS
+freeze_servers
 await "the end of CMD" grep -q 'the lease ends in' "$work/silent.err"
-# shellcheck disable=SC2086
-kill -CONT $ZKLOCK_SANDBOX_PIDS
+thaw_servers
 matches "what a holder says" "$(head -1 "$work/silent.err")" "^zklock: \"silent\": no response from the servers, the lease ends in [0-9]+ms: stopping bash; 'zklock doctor' asks each server\$"
 ends "exit code of a holder without servers" 120
 kill "$strangers"

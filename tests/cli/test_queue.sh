@@ -21,7 +21,7 @@ mkfifo "$work/end"
 zklock --session-timeout 30s hold queue <"$work/end" >"$work/granted" &
 exec 8>"$work/end"
 await "a holder" lines "$work/granted" 1
-matches "what hold says" "$(cat "$work/granted")" '^\{"v":1,"event":"granted","lock":"queue","path":"/locks/queue","node":"/locks/queue/_c_.*","token":[1-9][0-9]*,"wait_ms":[0-9]+\}$'
+file_matches "what hold says" granted '^\{"v":1,"event":"granted","lock":"queue","path":"/locks/queue","node":"/locks/queue/_c_.*","token":[1-9][0-9]*,"wait_ms":[0-9]+\}$'
 for n in 1 2 3 4 5 6; do
     zklock run queue bash -c "mkdir $work/inside || echo overlap; echo $n \$ZKLOCK_TOKEN; rmdir $work/inside" >>"$work/order" 8>&- &
     await "waiter $n" queued queue $((n + 1))

@@ -17,18 +17,18 @@ true_that "nobody was removed" queued x 2
 # A terminal: no is no, and so is anything but yes.
 for answer in n '' maybe; do
     echo "$answer" | on_terminal "zklock release --force x; echo code \$?" | tr -d '\r' >"$work/seen"
-    matches "what it shows" "$(cat "$work/seen")" "^  who      $me, holds for 00:0[0-9]:[0-9]{2}\$"
-    matches "the session" "$(cat "$work/seen")" '^  session  0x[0-9a-f]+$'
-    matches "the znode" "$(cat "$work/seen")" '^  znode    _c_[-0-9a-f]{36}-lock-[0-9]{10}$'
-    matches "answer '$answer'" "$(cat "$work/seen")" '^code 1$'
+    file_matches "what it shows" seen "^  who      $me, holds for 00:0[0-9]:[0-9]{2}\$"
+    file_matches "the session" seen '^  session  0x[0-9a-f]+$'
+    file_matches "the znode" seen '^  znode    _c_[-0-9a-f]{36}-lock-[0-9]{10}$'
+    file_matches "answer '$answer'" seen '^code 1$'
 done
 true_that "still nobody was removed" queued x 2
 
 # Yes: the next one is granted, the removed one's CMD is stopped.
 echo y | on_terminal "zklock release --force x; echo code \$?" | tr -d '\r' >"$work/seen"
-matches "answer y" "$(cat "$work/seen")" '^code 0$'
+file_matches "answer y" seen '^code 0$'
 ends "exit code of the removed holder" 120 "$first"
-matches "why it was lost" "$(cat "$work/first.err")" '"x": lost while it was held: our node was removed by somebody$'
+file_matches "why it was lost" first.err '"x": lost while it was held: our node was removed by somebody$'
 true_that "its CMD is dead" gone "$(cat "$work/first.cmd")"
 up second
 

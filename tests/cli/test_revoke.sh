@@ -18,9 +18,9 @@ code 0 zklock revoke -w 1m x
 says "^  who      $me, holds for 00:0[0-9]:[0-9]{2}\$"
 says '^zklock: "x": the holder released after [0-9]+\.[0-9] s$'
 ends "exit code of the holder: CMD's" 143 "$first"
-same "what the holder says" "$(cat "$work/first.err")" 'zklock: "x": another client requests the lock: stopping bash'
+file_is "what the holder says" first.err 'zklock: "x": another client requests the lock: stopping bash'
 true_that "its CMD is dead" gone "$(cat "$work/first.cmd")"
-matches "its report" "$(cat "$work/report")" '"outcome":"revoked","exit_code":143,.*"signal":15'
+file_matches "its report" report '"outcome":"revoked","exit_code":143,.*"signal":15'
 ends "exit code of the next one" 0 "$next"
 true_that "the next one ran" [ -e "$work/next" ]
 # A second request finds a lock that may be asked again, and JSON is one line.

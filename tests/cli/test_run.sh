@@ -52,7 +52,7 @@ says_only "err"
 exec 7>"$work/seven"
 zklock run x sh -c 'echo seven >&7'
 exec 7>&-
-same "another descriptor" "$(cat "$work/seven")" "seven"
+file_is "another descriptor" seven "seven"
 # A reader of CMD's output sees its end although CMD closes it long before it ends.
 same "an output closed early" "$(zklock run x sh -c 'echo gone; exec >&- ; :' | cat)" "gone"
 
@@ -122,7 +122,7 @@ reader=$!
 await "a reader" lines "$work/read" 1
 code 0 zklock run --report "$work/pipe" x true
 ends "the reader of a report" 0 $reader
-matches "a report through a pipe" "$(cat "$work/read")" '"outcome":"ran"'
+file_matches "a report through a pipe" read '"outcome":"ran"'
 code 125 zklock run --report "$work/pipe" x true
 says 'No such device or address; start what reads it first'
 matches "unreachable" "$(zklock -s 127.0.0.1:1 run --report /dev/stdout -w 200ms x true 2>/dev/null)" '"outcome":"unreachable","exit_code":122'

@@ -21,7 +21,7 @@ for n in 1 3; do
     start_sandbox -n "$n"
     took=$(($(now_ms) - begin))
     true_that "$n servers took $took ms" [ "$took" -lt 60000 ] # on a machine that is busy with more
-    matches "what it says" "$(cat "$work/said")" "^ZKLOCK_SERVERS=(127\.0\.0\.1:[0-9]+,?){$n}\$"
+    file_matches "what it says" said "^ZKLOCK_SERVERS=(127\.0\.0\.1:[0-9]+,?){$n}\$"
     code 0 env "$(cat "$work/said")" zklock run x true
     ended_by TERM "exit code after TERM" 143
     true_that "TERM leaves nothing at once" nothing_left
@@ -94,7 +94,7 @@ code 0 zklock sandbox -n 3 -- zklock run x true
 ends "another sandbox" 0
 
 start_sandbox --json
-matches "as JSON" "$(cat "$work/said")" '^\{"v":1,"servers":"127\.0\.0\.1:[0-9]+","pids":\[[0-9]+\],"folder":"/.*"\}$'
+file_matches "as JSON" said '^\{"v":1,"servers":"127\.0\.0\.1:[0-9]+","pids":\[[0-9]+\],"folder":"/.*"\}$'
 kill -TERM "$pid"
 wait "$pid"
 

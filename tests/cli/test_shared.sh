@@ -32,7 +32,7 @@ await "the writer" said "in w"
 let_go w
 wait
 same "order" "$(log | sed 's/out r2,out r1/out r1,out r2/')" "in r1,in r2,out r1,out r2,in w,out w,"
-matches "a reader's znode" "$(cat "$work/log")" '^in r1 [1-9][0-9]* /locks/x/_c_[-0-9a-f]{36}-__READ__[0-9]{10}$'
+file_matches "a reader's znode" log '^in r1 [1-9][0-9]* /locks/x/_c_[-0-9a-f]{36}-__READ__[0-9]{10}$'
 
 # Two at a time, in the order they came.
 : >"$work/log"
@@ -52,7 +52,7 @@ let_go a
 let_go c
 wait
 same "order of slots" "$(log | cut -d, -f1-4)" "in a,in b,out b,in c"
-matches "a slot's znode" "$(cat "$work/log")" '^in a [1-9][0-9]* /locks/y/leases/_c_[-0-9a-f]{36}-lease-[0-9]{10}$'
+file_matches "a slot's znode" log '^in a [1-9][0-9]* /locks/y/leases/_c_[-0-9a-f]{36}-lease-[0-9]{10}$'
 code 1 zklock check y
 
 # A slot and a reader's share are stopped in time as a lock is.

@@ -66,7 +66,7 @@ for pair in TERM:143 INT:130 HUP:129 QUIT:131; do
     kill "-${pair%:*}" "$pid"
     ends "exit code of a waiter after ${pair%:*}" "${pair#*:}"
     true_that "the znode is gone at once after ${pair%:*}" queued busy 1
-    matches "report" "$(cat "$work/report")" '"outcome":"signal"'
+    file_matches "report" report '"outcome":"signal"'
 done
 zklock run busy touch "$work/ran" &
 pid=$!

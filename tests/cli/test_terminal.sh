@@ -7,7 +7,7 @@ need_sandbox sandbox
 hold busy
 
 until_seen "held by $me for 00:0" "zklock run busy true"
-matches "a terminal" "$(cat "$work/seen")" "waiting for \"busy\": 1 ahead; held by $me for 00:0[0-9]:[0-5][0-9]"
+file_matches "a terminal" seen "waiting for \"busy\": 1 ahead; held by $me for 00:0[0-9]:[0-5][0-9]"
 # Narrow terminals: one line stays one line, a table is cut.
 plain() { tr -d '\r' | sed 's/\x1b\[[0-9;?]*[A-Za-z]/\n/g'; }
 until_seen 'busy.: 1' "stty cols 30; zklock run busy true"
@@ -23,7 +23,7 @@ same "nothing but text where TERM is dumb" "$(grep -c $'\e' "$work/seen")" 0
 short() { on_terminal "zklock run -w 500ms busy true" </dev/null >"$work/seen"; ! grep waiting "$work/seen"; }
 true_that "a short wait on a terminal shows nothing" thrice short
 on_terminal "zklock -q run -w 10s busy true" </dev/null >"$work/seen"
-same "a quiet wait on a terminal" "$(cat "$work/seen")" ""
+file_is "a quiet wait on a terminal" seen ""
 code 124 zklock run -w 10s busy true
 says_only 'zklock: "busy" was not granted in 10.0 s; '"'zklock ls busy' shows who holds it"
 kill "$holder"
@@ -46,9 +46,9 @@ fg >/dev/null
 echo "code $?"
 EOF
 type_when_up '\032typed\n' | UP=$work/up on_terminal "bash $work/job" | tr -d '\r' >"$work/seen"
-matches "Ctrl-Z" "$(cat "$work/seen")" '^code 148'
-matches "Ctrl-Z" "$(cat "$work/seen")" '^\[1\].*Stopped'
-matches "Ctrl-Z and fg" "$(cat "$work/seen")" '^CMD read typed'
+file_matches "Ctrl-Z" seen '^code 148'
+file_matches "Ctrl-Z" seen '^\[1\].*Stopped'
+file_matches "Ctrl-Z and fg" seen '^CMD read typed'
 matches "Ctrl-Z and fg" "$(tail -1 "$work/seen")" '^code 0'
 
 # In a pipeline, or with its input from elsewhere, CMD has the terminal when it asks for it, as ssh does for a password.
@@ -56,7 +56,7 @@ ask="echo up >$work/up; read -r line </dev/tty; echo \"CMD read \$line\""
 for how in "zklock run x bash -c '$ask' | cat" "zklock run x bash -c '$ask' </dev/null"; do
     rm -f "$work/up"
     type_when_up 'typed\n' | on_terminal "$how" | tr -d '\r' >"$work/seen"
-    matches "terminal of $how" "$(cat "$work/seen")" '^CMD read typed'
+    file_matches "terminal of $how" seen '^CMD read typed'
 done
 # In the background it waits for fg.
 rm -f "$work/up"
@@ -68,7 +68,7 @@ fg >/dev/null
 echo "code $?"
 EOF
 type_when_up 'typed\n' | UP=$work/up SAID=$work/said on_terminal "bash $work/job" | tr -d '\r' >"$work/seen"
-matches "background and fg" "$(cat "$work/seen")" '^CMD read typed'
+file_matches "background and fg" seen '^CMD read typed'
 matches "background and fg" "$(tail -1 "$work/seen")" '^code 0'
 # A CMD that is stopped for good leaves its terminal to Ctrl-C.
 type_when_stopped() { await "CMD is stopped" grep -q 'stopped by SIGSTOP' "$work/said" >&2 && printf '%b' "$1"; }

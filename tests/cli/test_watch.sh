@@ -18,21 +18,17 @@ code 0 timeout 100 bash -c 'zklock watch watched | head -n 1'
 # Servers that are away for a while do not end it; a signal does, also then.
 background zklock watch away >"$work/away" 2>"$work/said"
 await "the stream" lines "$work/away" 1
-# shellcheck disable=SC2086
-kill -STOP $ZKLOCK_SANDBOX_PIDS
+freeze_servers
 await "word of the silence" grep -q 'no response from the servers' "$work/said"
-# shellcheck disable=SC2086
-kill -CONT $ZKLOCK_SANDBOX_PIDS
+thaw_servers
 hold away
 await "the stream to go on" lines "$work/away" 2
-# shellcheck disable=SC2086
-kill -STOP $ZKLOCK_SANDBOX_PIDS
+freeze_servers
 begin=$(now_ms)
 ended_by INT "exit code of watch after INT, without servers" 130
 true_that "at once" [ $(($(now_ms) - begin)) -lt 30000 ]
-# shellcheck disable=SC2086
-kill -CONT $ZKLOCK_SANDBOX_PIDS
+thaw_servers
 kill "$holder"
 wait "$holder"
 until_seen "  nobody" "export TERM=xterm; zklock watch watched"
-matches "watch on a terminal" "$(cat "$work/seen")" '/locks/watched'
+file_matches "watch on a terminal" seen '/locks/watched'

@@ -94,7 +94,7 @@ for option in --report --metrics; do
     ln -s "$work/precious" "$file"
     code 125 zklock run $option "$file" x true
     says "it is a symbolic link: name the file itself"
-    same "what the link leads to" "$(cat "$work/precious")" precious
+    file_is "what the link leads to" precious precious
     rm "$file"
     (umask 0 && zklock run $option "$file" x true)
     same "mode of $option" "$(stat -c %a "$file")" 644
@@ -111,6 +111,6 @@ done
 echo old >"$work/report"
 code 0 zklock run --report "$work/report" x cat "$work/report"
 prints_only old
-matches "the report after it" "$(cat "$work/report")" '"outcome":"ran"'
+file_matches "the report after it" report '"outcome":"ran"'
 code 0 zklock run --report /dev/stderr x true
 matches "a report to a pipe" "$(zklock run --report /proc/self/fd/1 x true 2>&1 | cat)" 'symbolic link'

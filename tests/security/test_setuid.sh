@@ -31,11 +31,11 @@ same "it is said once" "$(grep -cE "$beyond" "$work/long.err")" 1
 
 # The lock is lost: the same, and 120 when it has ended.
 start lost
-kill -STOP "$ZKLOCK_SANDBOX_PIDS"
+freeze_servers
 await "that is said at a loss" said lost
 touch "$work/open/lost.end"
 ends "exit code of a loss" 120
-kill -CONT "$ZKLOCK_SANDBOX_PIDS"
+thaw_servers
 
 # The keeper killed: zklock itself says so.
 start unkept
