@@ -1,6 +1,6 @@
 #!/bin/bash
-# An operator's script that used every option of the manual pages of November 2026 (commit 054faf0) goes on working, or is told what took
-# the place of an option.
+# An operator's script that used every option of the manual pages of November 2026 (commit 054faf0) goes on working. What took the place of an
+# option: test_usage.sh.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_sandbox --tick 500ms sandbox -n 1 -C maxClientCnxns=0 --respawn 100ms
@@ -59,15 +59,3 @@ for refused in "--tls ca.pem,cert.pem,key.pem --tls-host zk run a true" "--sasl 
     kept 125 $refused
     says 'built without (TLS|SASL)'
 done
-
-# What is no more names what took its place.
-instead() { # WORDS PATTERN
-    # shellcheck disable=SC2086 # words
-    kept 125 $1
-    says "$2"
-}
-instead "explain a" "'run --report FILE'.*'zklock --json ls'"
-instead "watch --record f a" "redirect 'zklock --json watch"
-instead "watch --replay f" "'zklock --json watch LOCK'"
-instead "watch --speed 2 a" "--replay"
-instead "watch --span 1m a" "'zklock ls'"

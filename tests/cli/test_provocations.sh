@@ -5,15 +5,7 @@
 need_sandbox sandbox -C maxClientCnxns=60
 
 hold busy
-run_as slots -j 2 slots # until the table is through: the server reaps what nobody uses after a minute
-slots=$pid
-up slots
-zklock run -w 20s plain true || bad "plain"
-printf 'nosuch:me:secret\n' >"$work/unknown"
-printf 'digest:me:secret\n' >"$work/open"
-chmod 600 "$work/unknown"
-chmod 644 "$work/open"
-ln -s "$work/target" "$work/link"
+secret unknown nosuch:me:secret
 printf '#!/nowhere/interpreter\n' >"$work/script"
 chmod +x "$work/script"
 # Somebody who is no ZooKeeper, and somebody who accepts and is silent.
@@ -51,42 +43,25 @@ while IFS='|' read -r what wanted pattern words; do
 done <<TABLE
 disk full: --report|125|--report /dev/full: No space left on device; make room there, or name another file|zklock run --report /dev/full x true
 disk full: --metrics|125|--metrics /dev/full: No space left on device; make room there|zklock run --metrics /dev/full x true
-disk full: standard output|125|standard output: No space left on device|zklock check x >/dev/full
-a report into a directory that is not there|125|No such file or directory; make its directory first|zklock run --report $work/none/report x true
-a report onto a directory|125|Is a directory; name a file in it|zklock run --report $work x true
-a report through a link|125|it is a symbolic link: name the file itself|zklock run --report $work/link x true
-no such hook|125|--hook /no/hook: No such file or directory; name a program|zklock run --hook /no/hook x true
 a hook that may not be executed|125|--hook /etc/passwd: Permission denied; name a program|zklock run --hook /etc/passwd x true
 no DNS|122|no response from nosuch.invalid:2181 .*: no (server )?name .*; .*'zklock doctor'|zklock -s nosuch.invalid:2181 run -w 2s x true
-nobody at the port|122|no response from 127.0.0.1:1 within .*'zklock doctor' asks each|zklock -s 127.0.0.1:1 run -w 2s x true
 somebody else at the port|122|no response from 127.0.0.1:$http within .*'zklock doctor' asks each|zklock -s 127.0.0.1:$http run -w 2s x true
 a server that is silent|122|no response from 127.0.0.1:$silent within .*'zklock doctor' asks each|zklock -s 127.0.0.1:$silent run -w 2s x true
 no chroot|125|chroot of .* does not exist; create it first|zklock -s $ZKLOCK_SERVERS/none run x true
 credentials of an unknown kind|121|credentials of scheme "nosuch" refused; --auth-file has to give|zklock --auth-file $work/unknown run x true
-a secret that others may read|125|others can read it; chmod 600 it, and change the secret|zklock --auth-file $work/open run x true
-the secret is not there|125|--auth-file $work/none: No such file or directory|zklock --auth-file $work/none run x true
 held by another one, -n|124|"busy" is held by somebody else; 'zklock ls busy' shows by whom|zklock run -n busy true
-held by another one, -w|124|"busy" was not granted in 10.0 s; 'zklock ls busy' shows who holds it|zklock run -w 10s busy true
-semaphore used as a lock|125|the path is in use as a semaphore.*; all who use one LOCK say the same -j|zklock run slots true
 lock used as a semaphore|125|the path is in use as a lock.*; all who use one LOCK say the same -j|zklock run -j 2 busy true
-another number of slots|125|limit is 3, .*; all who use one LOCK say the same -j|zklock run -j 3 slots true
-CMD is not there|127|no-such-cmd: No such file or directory|zklock run x no-such-cmd
-CMD may not be executed|126|/etc/passwd: Permission denied|zklock run x /etc/passwd
 CMD's interpreter is not there|127|$work/script: No such file or directory|zklock run x $work/script
 CMD is killed, as for lack of memory|137|"x": somebody killed sh \\(SIGKILL\\); 'journalctl -k' shows a lack of memory|zklock run x sh -c 'kill -9 \$\$'
 the keeper is killed|125|"x": the keeper process was killed, (and with it)?(before it started)? sh; run it again|zklock run x sh -c 'kill -9 \$PPID; sleep 60'
 CMD leaves a process behind|0|sh has ended, processes it left behind have not: "x" is held until they end|zklock run x sh -c 'for n in \$(seq 300); do ! grep -q behind $work/err || break; sleep 0.1; done & exit 0'
 CMD runs for too long|143|sleep ran for 0.3 s \\(--max-run\\): stopping it|zklock run --max-run 300ms x sleep 60
-a grace that does not fit|125|shorten --grace or lengthen --session-timeout|zklock run --grace 9s x true
-a tick that leaves no lease|125|session timeout of .* leaves no lease with tick_ms 20000|zklock --tick 20s run x true
 too few descriptors|125|no [a-z ]*descriptor [a-z ]*: raise the limits? \\(ulimit -n|limited -n 8 zklock run x true
 too few descriptors for the keeper|125|zklock-keeper: cannot start this process: Too many open files; raise the limit \\(ulimit -n for files|limited -n 5 zklock run x true 3</dev/null
 nothing to release|1|"free": nobody holds it|zklock release --force --yes free
-release without a terminal|125|standard input is no terminal to ask on; --yes does without|zklock release --force busy
 a holder that does not listen|121|accepts no request: it runs without --revocable, .*release --force|zklock -q revoke busy
 no Java|125|no java in .JAVA_HOME or .PATH; on Debian: apt-get install|env -u JAVA_HOME PATH=/nowhere $(command -v zklock) sandbox
 TABLE
-kill "$slots"
 
 if unshare --map-root-user --mount true 2>/dev/null; then
     one_line "no /proc" 125 "/proc cannot be read: No such file or directory; mount it" \

@@ -46,6 +46,7 @@ code 124 zklock run -n -j 2 y true
 says 'no slot is free'
 code 0 zklock check y
 code 125 zklock run -n -r y true
+says 'the path is in use as a semaphore.*; all who use one LOCK say the same -j'
 let_go b
 await "c" said "in c"
 let_go a

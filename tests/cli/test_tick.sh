@@ -34,10 +34,6 @@ if [ -z "${INSIDE:-}" ]; then
         env INSIDE=1 zklock --tick 4s sandbox -C 4lw.commands.whitelist=srvr -- zklock --session-timeout 20s doctor
 fi
 
-# The sandbox does not wait for an answer that it forbids.
-code 125 zklock sandbox -C 4lw.commands.whitelist=ruok -- true
-says "^zklock: -C: '4lw.commands.whitelist=ruok': the sandbox itself needs srvr"
-
 # CMD, and a hook, find the servers with what belongs to them, whatever the variables said before.
 ZKLOCK_TICK=1s code 0 zklock --session-timeout 40s --tick 5s --observer-masters none run x sh -c 'echo $ZKLOCK_TICK $ZKLOCK_OBSERVER_MASTERS'
 prints_only "5000ms none"

@@ -30,8 +30,8 @@ done <<'TABLE'
 125|watch --replay f|^zklock: --replay is no more: 'zklock --json watch LOCK' prints every change
 125|watch --replay f --speed 3|^zklock: --replay is no more
 125|watch --speed 3 x|^zklock: --speed is no more: removed together with --replay
-125|watch --span 5m x|^zklock: --span is no more: on a terminal, watch shows the table
-125|explain x|^zklock: 'explain' is no more: 'run --report FILE' says how a run ended
+125|watch --span 5m x|^zklock: --span is no more: on a terminal, watch shows the table of 'zklock ls'
+125|explain x|^zklock: 'explain' is no more: 'run --report FILE' says how a run ended, 'zklock --json ls' who queues
 125|explain --record f x|^zklock: 'explain' is no more
 125|help explain|^zklock: 'explain' is no more
 125|completion zsh|^zklock: completion zsh is no more: only bash is completed
@@ -97,7 +97,7 @@ done <<'TABLE'
 125|run --and -n x true|'-n': options come before LOCK
 125|run --and y|which lock
 125|run $(printf -- '-a l%d ' {1..100}) x true|--and: more than 100 LOCKs
-125|run --report /nonexistent/file x true|--report /nonexistent/file: No such file
+125|run --report /nonexistent/file x true|--report /nonexistent/file: No such file or directory; make its directory first
 125|run --report|missing argument
 125|--session-timeout 0 run x true|out of range
 125|--session-timeout 1ms run x true|100ms to 24h is possible
@@ -108,7 +108,7 @@ done <<'TABLE'
 125|--leader-pause 25h run x true|--leader-pause: '25h' is out of range
 125|--leader-pause|--leader-pause: missing argument
 125|--observer-masters maybe run x true|--observer-masters: 'maybe' is none of detect, none, some
-125|sandbox -C 4lw.commands.whitelist=conf|the sandbox itself needs srvr
+125|sandbox -C 4lw.commands.whitelist=ruok|the sandbox itself needs srvr
 125|sandbox -C tickTime=4000|use zklock --tick DUR sandbox
 125|--tls a,b,c run x true|built without TLS.*SECURITY.md
 125|--tls ,a run x true|ca.pem.,cert.pem,key.pem
@@ -157,13 +157,16 @@ done <<'TABLE'
 125|elect --fails 2 x true|--health, which is missing
 125|elect --listen here x true|'here' is no address
 125|elect --listen 99999 x true|'99999' is no address
-125|elect --hook /nowhere x true|/nowhere: No such file
+125|elect --hook /nowhere x true|--hook /nowhere: No such file or directory; name a program
 125|run --hook '' x true|No such file
 125|once x true --slot 15m|which slots
+125|once --slot 10ms x true|a slot is a second
+125|once --slot 10s@10s x true|the phase is less than the slot
+125|once --slot 10s x|which command
 125|once x true -h|which slots
 125|release|which lock
 125|release x|--force removes
-125|release --force x|--yes
+125|release --force x|standard input is no terminal to ask on; --yes does without
 125|release --force --yes --token x y|'x' is none
 122|run -w 200ms x true|^zklock: no response from 127.0.0.1:1 within 200 ms; is it running\? -s or .ZKLOCK_SERVERS .* 'zklock doctor'
 122|run -n -w 200ms x true|127.0.0.1:1

@@ -103,7 +103,7 @@ for option in --report --metrics; do
     # shellcheck disable=SC2012
     same "nothing is left beside it" "$(ls -d "$file"* | wc -l)" 1
     code 125 zklock run $option "$work" x true
-    says 'Is a directory'
+    says 'Is a directory; name a file in it'
     code 0 zklock run $option /dev/null x true
     true_that "/dev/null is one" [ -c /dev/null ]
 done
