@@ -132,6 +132,9 @@ secret() {
 # token_of LOCK: of the last in its queue
 token_of() { zklock --json ls "$1" | sed 's/.*"token":\([0-9]*\).*/\1/'; }
 
+# In front of a command: as a user who owns nothing. Root only.
+nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+
 # for_others DIR: a copy of the command in DIR, which another user can reach wherever the build is.
 for_others() { install -D -m 755 "$(command -v zklock)" "$1/zklock"; }
 
@@ -143,6 +146,17 @@ run_as() {
     background zklock --session-timeout 30s run "$@" bash -c "echo \$\$ >$work/$name.cmd; exec sleep 600" 2>"$work/$name.err"
 }
 up() { await "CMD of $1" lines "$work/$1.cmd" 1; }
+
+# start NAME ARG...: zklock run with ARG in the background. CMD says "in NAME" in $work/log, stays until let_go NAME, and says "out NAME"; said WORDS:
+# whether it has.
+start() {
+    local name=$1
+    shift
+    mkfifo "$work/$name.go"
+    background zklock --session-timeout 30s run "$@" bash -c "echo in $name \$ZKLOCK_TOKEN \$ZKLOCK_NODE >>$work/log; read -r <$work/$name.go; echo out $name >>$work/log"
+}
+let_go() { echo >"$work/$1.go"; }
+said() { grep -q "^$1\( \|\$\)" "$work/log"; }
 
 # queued LOCK N: N contenders stand in the queue, the holder included.
 queued() { [ "$(zklock ls "$1" | grep -cE '^  (holds|[0-9]+) ')" -eq "$2" ]; }
@@ -167,13 +181,21 @@ all_gone() {
 
 # The shell around zklock is named, or the one of whoever runs the tests decides: Ctrl-C reaches it, too, when zklock has the
 # terminal, and unlike bash, dash ends of it at once.
-on_terminal() { SHELL=/bin/bash script -qec "$1" /dev/null; }
+typescript() { SHELL=/bin/bash script -qec "$1" /dev/null; }
+# on_terminal CMD: what it shows as text, without carriage returns.
+on_terminal() { typescript "$1" | tr -d '\r'; }
 
 # until_seen PATTERN CMD: CMD on a terminal, what it shows in $work/seen; Ctrl-C as soon as that is like PATTERN (of grep -E).
 until_seen() {
     : >"$work/seen"
     # shellcheck disable=SC2094 # one side reads what the other one writes: that is the point
-    { await "a terminal with '$1'" grep -qE -- "$1" "$work/seen" >&2; printf '\003'; } | on_terminal "stty -echo; $2" >>"$work/seen"
+    { await "a terminal with '$1'" grep -qE -- "$1" "$work/seen" >&2; printf '\003'; } | typescript "stty -echo; $2" >>"$work/seen"
+}
+
+# mode_of HOST:PORT: what that server says that it is.
+mode_of() {
+    exec 8<>"/dev/tcp/${1%:*}/${1##*:}" && echo srvr >&8 && sed -n 's/^Mode: //p' <&8
+    exec 8<&-
 }
 
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
@@ -187,7 +209,8 @@ elect() { # NAME ARG...: zklock elect in the background
     shift
     background zklock --session-timeout 20s elect "$@" 2>>"$work/$name.said"
 }
-# CMD of NAME: a line with its pid for each term, then it stays.
+# leads NAME N: waits for its Nth term. stay NAME: CMD of it, a line with its pid for each term, then it stays.
+leads() { await "term $2 of $1" lines "$work/$1.terms" "$2"; }
 stay() { echo "echo \$\$ >>$work/$1.terms; exec sleep 600"; }
 last_pid() { tail -n 1 "$work/$1.terms"; }
 

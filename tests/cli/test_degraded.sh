@@ -7,6 +7,7 @@
 need_sandbox sandbox -n 3
 rounds=${ZKLOCK_ROUNDS:-3}
 IFS=, read -ra address <<<"$ZKLOCK_SERVERS"
+read -ra process <<<"$ZKLOCK_SANDBOX_PIDS"
 
 # run_jobs NAME SERVERS SECONDS: so many jobs as there are rounds, each with a lock of its own and four at a time
 # ($at_once); all end with 0.
@@ -29,22 +30,6 @@ run_jobs() {
     done
 }
 
-mode_of() {
-    local host=${1%:*} port=${1##*:}
-    exec 8<>"/dev/tcp/$host/$port" && echo srvr >&8 && sed -n 's/^Mode: //p' <&8
-    exec 8<&-
-}
-
-# The process of server N, counted from 1.
-process_of() {
-    local each
-    for each in /proc/[0-9]*; do
-        if grep -qzxF -- "-Djava.io.tmpdir=$ZKLOCK_SANDBOX_DIR/$1" "$each/cmdline" 2>/dev/null; then
-            echo "${each#/proc/}"
-        fi
-    done
-}
-
 followers=()
 for i in 0 1 2; do
     [ "$(mode_of "${address[i]}")" = leader ] || followers+=("$i")
@@ -53,17 +38,17 @@ stopped=${followers[0]} good=${followers[1]}
 same "followers" "${#followers[@]}" 2
 
 # Stopped: it accepts connections and says nothing.
-kill -STOP "$(process_of $((stopped + 1)))"
+kill -STOP "${process[stopped]}"
 run_jobs stopped "$ZKLOCK_SERVERS" 3
 run_jobs hung-and-good "${address[stopped]},${address[good]}" 1
 run_jobs hung-first "${address[stopped]},${address[good]},127.0.0.1:1" 1
-kill -CONT "$(process_of $((stopped + 1)))"
+kill -CONT "${process[stopped]}"
 
 # One that refuses: nothing listens there.
 run_jobs refusing "127.0.0.1:1,${address[good]}" 1
 
 # Dead.
-kill -KILL "$(process_of $((stopped + 1)))"
+kill -KILL "${process[stopped]}"
 run_jobs dead "$ZKLOCK_SERVERS" 3
 
 # The same, in a sandbox of its own: apart NAME OPTION...; its commands come on standard input.
@@ -72,7 +57,7 @@ apart() {
     shift
     {
         echo ". '$(realpath "$(dirname "$0")/lib.sh")'"
-        declare -f run_jobs process_of
+        declare -f run_jobs
         cat
     } >"$work/$name.sh"
     true_that "$name" zklock sandbox "$@" -- bash "$work/$name.sh"

@@ -28,13 +28,13 @@ same "standard input" "$(echo typed | zk elect x cat)" typed
 # Two candidates: the first leads; failing hands over to the second; what they publish.
 elect a --value "node a" y bash -c "$(stay a)"
 a=$pid
-await "a to lead" lines "$work/a.terms" 1
+leads a 1
 elect b --backoff 100ms y bash -c "$(stay b)"
 b=$pid
 await "b to stand" queued y 2
 matches "candidates" "$(zklock ls y)" 'holds .* latch +node a$'
 kill -KILL "$(last_pid a)"
-await "b to lead" lines "$work/b.terms" 1
+leads b 1
 await "a to stand again" queued y 2
 true_that "a's CMD did not start meanwhile" [ "$(wc -l <"$work/a.terms")" -eq 1 ]
 file_matches "a says why" a.said 'bash failed \(137\): standing again in 1\.0 s'
@@ -42,14 +42,14 @@ code 0 zklock check --is-me y
 
 # An operator removes the leader: its CMD is stopped, and it stands again behind the other.
 code 0 zklock release --force --yes y
-await "a to lead again" lines "$work/a.terms" 2
+leads a 2
 await "b's CMD to die" gone "$(last_pid b)"
 await "b to stand again" queued y 2
 
 # zklock is stopped beyond its session: CMD is dead before the next one leads; after CONT it stands again.
 dead=$(last_pid a)
 kill -STOP "$a"
-await "b to lead" lines "$work/b.terms" 2
+leads b 2
 true_that "a's CMD is dead" gone "$dead"
 kill -CONT "$a"
 await "a to stand again after CONT" queued y 2
@@ -87,24 +87,24 @@ ended_by TERM "CMD's own code after TERM" 5
 
 # HUP is CMD's: one that reads its configuration again goes on, and elect with it.
 elect h --backoff 50ms z bash -c "trap 'echo again >>$work/hup' HUP; echo \$\$ >>$work/h.terms; while :; do read -rt 0.01 <> <(:); done"
-await "h to lead" lines "$work/h.terms" 1
+leads h 1
 kill -HUP "$pid"
 await "HUP at CMD" lines "$work/hup" 1
 kill -KILL "$(last_pid h)"
-await "h to lead again" lines "$work/h.terms" 2
+leads h 2
 ended_by TERM "exit code after TERM in the second term" 143
 
 # --once: lost is 120.
 elect e --once z bash -c "$(stay e)"
-await "e to lead" lines "$work/e.terms" 1
+leads e 1
 code 0 zklock release --force --yes z
 ends "exit code of a lost term with --once" 120
 
 # zklock killed: so is CMD, by the keeper, in the second term as in the first.
 elect f --backoff 50ms z bash -c "$(stay f)"
-await "f to lead" lines "$work/f.terms" 1
+leads f 1
 kill -KILL "$(last_pid f)"
-await "f to lead again" lines "$work/f.terms" 2
+leads f 2
 kill -KILL "$pid"
 await "CMD to die" gone "$(last_pid f)"
 

@@ -59,13 +59,13 @@ a=$pid
 await "a to stay out" grep -q 'out of the queue until it succeeds' "$work/a.said"
 true_that "a is not queued" queued e 0
 touch "$work/healthy"
-await "a to lead" lines "$work/a.terms" 1
+leads a 1
 elect b e bash -c "$(stay b)"
 b=$pid
 await "b to queue" queued e 2
 dead=$(last_pid a)
 rm "$work/healthy"
-await "b to lead" lines "$work/b.terms" 1
+leads b 1
 true_that "a's CMD is dead" gone "$dead"
 file_matches "a says why" a.said '"e": --health failed: stopping bash'
 await "a to be out of the queue" queued e 1
@@ -78,16 +78,16 @@ touch "$work/healthy"
 await "a to queue again" queued e 2
 kill -TERM "$b"
 wait "$b"
-await "a to lead again" lines "$work/a.terms" 2
+leads a 2
 # A check that hangs has failed; its process group is killed.
 ended_by TERM "exit code after TERM" 143 "$a"
 elect c --health "echo \$\$ >>$work/c.checks; test ! -e $work/hang || exec sleep 600" --every 5s --fails 1 e bash -c "$(stay c)"
 c=$pid
-await "c to lead" lines "$work/c.terms" 1
+leads c 1
 touch "$work/hang"
 await "c to be stopped" gone "$(last_pid c)"
 rm "$work/hang"
-await "c to lead again" lines "$work/c.terms" 2
+leads c 2
 true_that "no check is left" all_gone <(sed '$d' "$work/c.checks")
 # Whoever kills the process that checks learns nothing of the host any more: it ends, by name.
 checker=$(pgrep -P "$c" zklock-health)
@@ -111,7 +111,7 @@ print(r.status, r.read().decode())' "$(port_of "$1")" "$2" "$3" "${4:-0}"
 answers() { get "$1" GET "$2" | grep -qE -- "$3"; }
 elect l --listen 0 --value 'host "l"' w bash -c "$(stay l)"
 l=$pid
-await "l to lead" lines "$work/l.terms" 1
+leads l 1
 elect m --listen 127.0.0.1:0 w bash -c "$(stay m)"
 m=$pid
 await "m to listen" has_port m
@@ -147,8 +147,8 @@ elect n --listen 0 x bash -c "$(stay n)"
 n=$pid
 elect q --listen 0 y bash -c "$(stay q)"
 q=$pid
-await "n to lead" lines "$work/n.terms" 1
-await "q to lead" lines "$work/q.terms" 1
+leads n 1
+leads q 1
 ulimit -Sn "$(ulimit -Hn)"
 matches "a thousand clients" "$(python3 - "$(port_of n)" "$(port_of q)" <<'PYTHON'
 import re, socket, sys

@@ -74,8 +74,8 @@ if [ "$(id -u)" -eq 0 ] && unshare --mount true 2>/dev/null; then
     chmod 711 "$work"
     mkfifo -m 666 "$work/hidden"
     # shellcheck disable=SC2016
-    unshare --mount bash -c 'mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"' - \
-        "$work/bin/zklock" --session-timeout 30s run --revocable --grace 6s hidden python3 -c '
+    unshare --mount bash -c 'mount -t proc -o hidepid=2 proc /proc && exec "$@"' - \
+        "${nobody[@]}" "$work/bin/zklock" --session-timeout 30s run --revocable --grace 6s hidden python3 -c '
 import ctypes, os, sys, time
 if os.fork() == 0:
     os.setsid()

@@ -16,7 +16,7 @@ true_that "nobody was removed" queued x 2
 
 # A terminal: no is no, and so is anything but yes.
 for answer in n '' maybe; do
-    echo "$answer" | on_terminal "zklock release --force x; echo code \$?" | tr -d '\r' >"$work/seen"
+    echo "$answer" | on_terminal "zklock release --force x; echo code \$?" >"$work/seen"
     file_matches "what it shows" seen "^  who      $me, holds for 00:0[0-9]:[0-9]{2}\$"
     file_matches "the session" seen '^  session  0x[0-9a-f]+$'
     file_matches "the znode" seen '^  znode    _c_[-0-9a-f]{36}-lock-[0-9]{10}$'
@@ -25,7 +25,7 @@ done
 true_that "still nobody was removed" queued x 2
 
 # Yes: the next one is granted, the removed one's CMD is stopped.
-echo y | on_terminal "zklock release --force x; echo code \$?" | tr -d '\r' >"$work/seen"
+echo y | on_terminal "zklock release --force x; echo code \$?" >"$work/seen"
 file_matches "answer y" seen '^code 0$'
 ends "exit code of the removed holder" 120 "$first"
 file_matches "why it was lost" first.err '"x": lost while it was held: our node was removed by somebody$'

@@ -4,15 +4,8 @@
 . "$(dirname "$0")/lib.sh"
 need_sandbox sandbox
 
-run_slot() { # NAME K: zklock run -j K; CMD says so and stays until its fifo is written
-    mkfifo "$work/$1.fifo"
-    background zklock --session-timeout 30s run -j "$2" builds bash -c "echo \$\$ >$work/$1.cmd; read -r <$work/$1.fifo"
-}
-runs() {
-    [ -e "$work/$1.cmd" ]
-}
 end_of() { # NAME PID
-    echo >"$work/$1.fifo"
+    let_go "$1"
     ends "exit code of $1" 0 "$2"
 }
 
@@ -22,33 +15,33 @@ code 125 zklock run -j 0 builds true
 says 'nobody has set a limit: .*; all who use one LOCK say the same -j'
 
 # Growing: the waiters are granted immediately.
-run_slot first 1
+start first -j 1 builds
 first=$pid
-await "the first" runs first
-run_slot second 0
+await "the first" said "in first"
+start second -j 0 builds
 second=$pid
-run_slot third 0
+start third -j 0 builds
 third=$pid
 await "the waiters" queued builds/locks 2
 code 0 zklock resize builds 3
 says_only 'zklock: "builds": 3 at a time from now on'
 prints_only ""
-await "the second" runs second
-await "the third" runs third
+await "the second" said "in second"
+await "the third" said "in third"
 
 # Shrinking: holders finish, and a waiter is granted when few enough are left.
 code 0 zklock --json resize /locks/builds 2
 prints_only '{"v":1,"event":"resized","path":"/locks/builds","limit":2}'
-run_slot fourth 0
+start fourth -j 0 builds
 fourth=$pid
 await "the waiter" queued builds/locks 1
 code 125 zklock run -j 3 builds true
 says 'limit is 3, the path is in use with 2 .*; all who use one LOCK say the same -j'
 end_of first "$first"
 code 124 zklock run -n -j 0 builds true
-runs fourth && bad "the fourth runs beside two others"
+said "in fourth" && bad "the fourth runs beside two others"
 end_of second "$second"
-await "the fourth" runs fourth
+await "the fourth" said "in fourth"
 end_of third "$third"
 end_of fourth "$fourth"
 

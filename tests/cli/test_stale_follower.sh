@@ -22,15 +22,13 @@ fi
 IFS=, read -ra addresses <<<"$ZKLOCK_SERVERS"
 read -ra pids <<<"$ZKLOCK_SANDBOX_PIDS"
 
-mode_of() { zklock -s "${addresses[$1]}" doctor 2>/dev/null | sed -n 's/.*, \(leader\|follower\), .*/\1/p'; }
-
 # Sets leader, follower, and the two ports of the link between them.
 find_link() {
     local n
     leader=
     follower=
     for n in 0 1 2; do
-        case $(mode_of "$n") in
+        case $(mode_of "${addresses[n]}") in
         leader) leader=$n ;;
         follower) follower=$n ;;
         esac

@@ -30,11 +30,11 @@ kill "$holder"
 wait "$holder"
 
 # CMD may read the terminal, and gets what is typed on it.
-same "what is typed" "$(echo typed | on_terminal "zklock run x head -n 1" | tr -d '\r' | tail -1)" typed
+same "what is typed" "$(echo typed | on_terminal "zklock run x head -n 1" | tail -1)" typed
 # Ctrl-C ends CMD, which is in the foreground.
 type_when_up() { await "CMD" lines "$work/up" 1 >&2 && printf '%b' "$1"; }
 same "Ctrl-C" "$(type_when_up '\003' | on_terminal "zklock run x sh -c 'echo up >$work/up; exec sleep 60'; echo code \$?" |
-    tr -d '\r' | tail -1 | sed 's|^^C||')" "code 130"
+    tail -1 | sed 's|^^C||')" "code 130"
 rm "$work/up"
 # Ctrl-Z stops the job as a shell expects it, fg goes on.
 cat >"$work/job" <<'EOF'
@@ -45,7 +45,7 @@ jobs
 fg >/dev/null
 echo "code $?"
 EOF
-type_when_up '\032typed\n' | UP=$work/up on_terminal "bash $work/job" | tr -d '\r' >"$work/seen"
+type_when_up '\032typed\n' | UP=$work/up on_terminal "bash $work/job" >"$work/seen"
 file_matches "Ctrl-Z" seen '^code 148'
 file_matches "Ctrl-Z" seen '^\[1\].*Stopped'
 file_matches "Ctrl-Z and fg" seen '^CMD read typed'
@@ -55,7 +55,7 @@ matches "Ctrl-Z and fg" "$(tail -1 "$work/seen")" '^code 0'
 ask="echo up >$work/up; read -r line </dev/tty; echo \"CMD read \$line\""
 for how in "zklock run x bash -c '$ask' | cat" "zklock run x bash -c '$ask' </dev/null"; do
     rm -f "$work/up"
-    type_when_up 'typed\n' | on_terminal "$how" | tr -d '\r' >"$work/seen"
+    type_when_up 'typed\n' | on_terminal "$how" >"$work/seen"
     file_matches "terminal of $how" seen '^CMD read typed'
 done
 # In the background it waits for fg.
@@ -67,14 +67,14 @@ for _ in $(seq 3000); do ! grep -q 'when this job is in the foreground' "$SAID" 
 fg >/dev/null
 echo "code $?"
 EOF
-type_when_up 'typed\n' | UP=$work/up SAID=$work/said on_terminal "bash $work/job" | tr -d '\r' >"$work/seen"
+type_when_up 'typed\n' | UP=$work/up SAID=$work/said on_terminal "bash $work/job" >"$work/seen"
 file_matches "background and fg" seen '^CMD read typed'
 matches "background and fg" "$(tail -1 "$work/seen")" '^code 0'
 # A CMD that is stopped for good leaves its terminal to Ctrl-C.
 type_when_stopped() { await "CMD is stopped" grep -q 'stopped by SIGSTOP' "$work/said" >&2 && printf '%b' "$1"; }
 : >"$work/said"
 same "Ctrl-C at a CMD that is stopped" "$(type_when_stopped '\003' |
-    on_terminal "zklock run x sh -c 'kill -STOP \$\$' 2>$work/said; echo code \$?" | tr -d '\r' | tail -1 | sed 's|^^C||')" "code 130"
+    on_terminal "zklock run x sh -c 'kill -STOP \$\$' 2>$work/said; echo code \$?" | tail -1 | sed 's|^^C||')" "code 130"
 # hold in the background reads nothing that is typed, however often it looks: a read would stop it.
 rm -f "$work/up"
 cat >"$work/job" <<'EOF'
@@ -96,5 +96,5 @@ type_and_end() {
 }
 : >"$work/seen"
 # shellcheck disable=SC2094 # one side reads what the other one writes: that is the point
-type_and_end | UP=$work/up on_terminal "bash $work/job" >>"$work/seen"
+type_and_end | UP=$work/up typescript "bash $work/job" >>"$work/seen"
 same "hold in the background" "$(tr -d '\r' <"$work/seen" | tail -1)" "code 143"

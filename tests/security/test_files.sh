@@ -66,7 +66,7 @@ owner() { stat -c %u "/proc/$1/fd"; }
 as=(env)
 others=$(mktemp -d)
 if [ "$(id -u)" = 0 ]; then
-    as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+    as=("${nobody[@]}")
     cp "$work/secret" "$others/secret"
     access_list "$others/secret" 0 2 65534
     chown 65534:65534 "$others"

@@ -8,7 +8,7 @@ chmod 755 "$work"
 mkdir -m 777 "$work/open"
 install -m 4755 "$SLEEPER" "$work/sleeper"
 for_others "$work/bin"
-as=(setpriv --reuid=65534 --regid=65534 --clear-groups "$work/bin/zklock" --session-timeout 15s)
+as=("${nobody[@]}" "$work/bin/zklock" --session-timeout 15s)
 beyond='process [0-9]+ \(sleeper\) under .*/sleeper runs as another user and cannot be stopped: it may go on beside the next holder; run zklock itself as that user \(sudo zklock \.\.\.\)'
 
 start() { # NAME ARG...
