@@ -39,7 +39,7 @@
 
 /* --- names ------------------------------------------------------------------------------------------------------------ */
 
-enum { NAMES_MAX = 1000, NAME_BYTES = 256 };
+enum { NAMES_MAX = 1000, NAME_BYTES = 256, PATH_BYTES = 512 };
 
 /* Alone in its directory it may take another way through the code than among others: by its number in a queue, by its length
  * wherever a name is copied. */
@@ -89,14 +89,15 @@ static const char *const other_names[] = {"ready",
                                           "\x01"};
 enum { OTHERS = sizeof other_names / sizeof *other_names };
 
-static struct foreign_name all_names[NAMES_MAX];
+/* Every tag, number and length that some code decides by. */
+static struct foreign_name names[NAMES_MAX];
 static size_t name_count;
 
 static void add_name(const char *text, enum decides decides)
 {
     if (name_count < NAMES_MAX) {
-        snprintf(all_names[name_count].text, sizeof all_names[name_count].text, "%s", text);
-        all_names[name_count++].decides = decides;
+        snprintf(names[name_count].text, NAME_BYTES, "%s", text);
+        names[name_count++].decides = decides;
     }
 }
 
@@ -136,28 +137,29 @@ static void fill_names(void)
     }
 }
 
-/* Every tag, number and length that some code decides by. Not from two threads the first time. */
-static const struct foreign_name *foreign_names(size_t *out)
-{
-    if (name_count == 0) {
-        fill_names();
-    }
-    *out = name_count;
-    return all_names;
-}
-
 /* --- scenes ----------------------------------------------------------------------------------------------------------- */
 
-enum znode { PERSISTENT, EPHEMERAL, CONTAINER, UNREADABLE, UNREADABLE_EPHEMERAL, ZNODES };
-static const char *const znode_names[] = {"persistent", "ephemeral", "container", "unreadable", "unreadable-ephemeral"};
+enum { PERSISTENT, EPHEMERAL }; /* the first two */
+static const struct znode {
+    const char *name;
+    enum zkl__create_mode mode;
+    bool unreadable;
+} znodes[] = {{"persistent", ZKL__PERSISTENT, false},
+              {"ephemeral", ZKL__EPHEMERAL, false},
+              {"container", ZKL__CONTAINER, false},
+              {"unreadable", ZKL__PERSISTENT, true},
+              {"unreadable-ephemeral", ZKL__EPHEMERAL, true}};
+enum { ZNODES = sizeof znodes / sizeof *znodes };
 
-static const char *const places[] = {"", "/locks", "/leases", "/members", "/pieces"};
+/* Only beside the other of the pair it looks like the other recipe's. */
+static const struct {
+    const char *name, *other;
+} places[] = {{"", ""}, {"/locks", "/leases"}, {"/leases", "/locks"}, {"/members", "/pieces"}, {"/pieces", "/members"}};
 enum { PLACES = sizeof places / sizeof *places };
 
 /* What others have made before each recipe is used. */
 struct scene {
-    enum znode znode;
-    int place;
+    int znode, place;
     const struct foreign_name *first;
     size_t names, step; /* so many of them, each step-th */
     size_t bytes;       /* of data */
@@ -178,7 +180,7 @@ static void complain(const struct scene *scene, const char *recipe, bool async, 
 {
     atomic_fetch_add(&all.bad, 1);
     printf("%s%s, %s znodes in '%s' (%zu, the first '%.40s', %zu bytes): %s%s%s\n", recipe, async ? " async" : "",
-           znode_names[scene->znode], places[scene->place], scene->names, scene->first->text, scene->bytes, what,
+           znodes[scene->znode].name, places[scene->place].name, scene->names, scene->first->text, scene->bytes, what,
            err ? ": " : "", err ? err->text : "");
 }
 
@@ -200,9 +202,11 @@ static bool exists_needs_read(void)
     return refused;
 }
 
-static void make_directory(struct recorder *stranger, const char *path)
+/* Makes the directory path + below, and writes its path to out. */
+static void make_directory(char out[PATH_BYTES], struct recorder *stranger, const char *path, const char *below)
 {
-    const struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__PERSISTENT};
+    snprintf(out, PATH_BYTES, "%s%s", path, below);
+    const struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = out, .mode = ZKL__PERSISTENT};
     recorder_do(stranger, &op);
 }
 
@@ -210,26 +214,18 @@ static void make_directory(struct recorder *stranger, const char *path)
 static size_t populate(struct recorder *stranger, const struct scene *scene, const char *path)
 {
     static const char data[MEGABYTE] = "x";
-    static const enum zkl__create_mode modes[] = {ZKL__PERSISTENT, ZKL__EPHEMERAL, ZKL__CONTAINER, ZKL__PERSISTENT,
-                                                  ZKL__EPHEMERAL};
-    bool unreadable_kind = scene->znode == UNREADABLE || scene->znode == UNREADABLE_EPHEMERAL;
+    const struct znode *znode = &znodes[scene->znode];
     uint64_t last = 0;
-    make_directory(stranger, path);
-    char dir[512];
-    snprintf(dir, sizeof dir, "%s%s", path, places[scene->place]);
-    make_directory(stranger, dir);
-    if (scene->place > 0) { /* the other of the pair: only with both it looks like the other recipe's */
-        static const char *const pairs[] = {"", "/leases", "/locks", "/pieces", "/members"};
-        char other[512];
-        snprintf(other, sizeof other, "%s%s", path, pairs[scene->place]);
-        make_directory(stranger, other);
-    }
+    char dir[PATH_BYTES];
+    make_directory(dir, stranger, path, "");
+    make_directory(dir, stranger, path, places[scene->place].other);
+    make_directory(dir, stranger, path, places[scene->place].name);
     for (size_t i = 0; i < scene->names; i++) {
         const struct zkl__op op = {.kind = ZKL__OP_CREATE,
                                    .dir = dir,
                                    .name = scene->first[i * scene->step].text,
-                                   .mode = modes[scene->znode],
-                                   .acl = unreadable_kind ? &unreadable : NULL,
+                                   .mode = znode->mode,
+                                   .acl = znode->unreadable ? &unreadable : NULL,
                                    .data = data,
                                    .size = scene->bytes};
         uint64_t id = recorder_submit(stranger, &op, NULL);
@@ -247,8 +243,8 @@ static void count_children(struct recorder *stranger, const struct scene *scene,
                            size_t *ours)
 {
     static const char *const made[] = {"locks", "leases", "members", "pieces", "ready"};
-    char dir[512];
-    snprintf(dir, sizeof dir, "%s%s", path, places[scene->place]);
+    char dir[PATH_BYTES];
+    snprintf(dir, sizeof dir, "%s%s", path, places[scene->place].name);
     const struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = dir};
     const struct zkl__reply *reply = &recorder_do(stranger, &list)->reply;
     *foreign = *ours = 0;
@@ -270,8 +266,8 @@ static void count_children(struct recorder *stranger, const struct scene *scene,
 /* A session owns it, or nobody can know that none does. */
 static bool must_count(const struct scene *scene)
 {
-    return scene->znode == EPHEMERAL || scene->znode == UNREADABLE_EPHEMERAL ||
-           (scene->znode == UNREADABLE && all.hides_owners);
+    const struct znode *znode = &znodes[scene->znode];
+    return znode->mode == ZKL__EPHEMERAL || (znode->unreadable && all.hides_owners);
 }
 
 static bool is_one_line(const char *text)
@@ -286,24 +282,24 @@ static bool is_one_line(const char *text)
 
 static void judge(const struct scene *scene, const struct recipe *recipe, const struct use *use, int code)
 {
+    const char *wrong = NULL;
     atomic_fetch_add(&all.uses, 1);
     if (code == ZKL_OK) {
         atomic_fetch_add(&all.grants, 1);
-        return;
-    }
-    if (code == STUCK) {
-        complain(scene, recipe->name, use->async, "no completion", NULL);
+    } else if (code == STUCK) {
+        wrong = "no completion";
     } else if (code == ZKL_EBUSY || code == ZKL_ETIMEOUT) {
-        if (!must_count(scene) && strcmp(recipe->name, "double-barrier") != 0) {
-            complain(scene, recipe->name, use->async, "waits behind what no session owns", &use->err);
-        }
+        wrong = must_count(scene) || strcmp(recipe->name, "double-barrier") == 0 ? NULL
+                                                                                 : "waits behind what no session owns";
     } else if (code != ZKL_ECONFLICT) {
-        complain(scene, recipe->name, use->async, "another error", &use->err);
+        wrong = "another error";
     } else if (scene->place == 0 && !must_count(scene)) {
-        complain(scene, recipe->name, use->async, "a conflict with what no session owns", &use->err);
+        wrong = "a conflict with what no session owns";
     } else if (use->err.path[0] != '/' || !is_one_line(use->err.text)) {
-        complain(scene, recipe->name, use->async, "an error that names no znode, or with control characters",
-                 &use->err);
+        wrong = "an error that names no znode, or with control characters";
+    }
+    if (wrong) {
+        complain(scene, recipe->name, use->async, wrong, &use->err);
     }
 }
 
@@ -390,14 +386,13 @@ static bool verbs_are_good(const char *servers, const char *verbs, const char *z
     } queues[] = {{"/locks/plain", 0},     {"/locks/semaphore", 1}, {"/locks/semaphore", 2},
                   {"/locks/semaphore", 0}, {"/locks/partition", 3}, {"/locks/partition", 4}};
     struct recorder *stranger = recorder_connect(&zkl__store_zookeeper, servers);
-    size_t count;
-    const struct foreign_name *names = foreign_names(&count);
-    make_directory(stranger, "/locks");
+    char locks[PATH_BYTES];
+    make_directory(locks, stranger, "/locks", "");
     for (size_t i = 0; i < sizeof queues / sizeof *queues; i++) {
         int place = queues[i].place;
         populate(stranger, &(struct scene){EPHEMERAL, place, names + 2, 2, 400, MEGABYTE, 0}, queues[i].path);
-        populate(stranger, &(struct scene){PERSISTENT, place, names, count / 6, 6, 0, 0}, queues[i].path);
-        populate(stranger, &(struct scene){EPHEMERAL, place, names + 3, count / 6 - 1, 6, 1, 0}, queues[i].path);
+        populate(stranger, &(struct scene){PERSISTENT, place, names, name_count / 6, 6, 0, 0}, queues[i].path);
+        populate(stranger, &(struct scene){EPHEMERAL, place, names + 3, name_count / 6 - 1, 6, 1, 0}, queues[i].path);
     }
     char command[1000];
     snprintf(command, sizeof command, "'%s' '%s' '%s' /locks/plain /locks/semaphore /locks/partition", verbs, zklock,
@@ -418,18 +413,16 @@ static void add_scene(struct scene scene)
 /* All names together in each place, then alone what decides by its form. step: a real server gets fewer. */
 static void write_scenes(size_t step)
 {
-    size_t count;
-    const struct foreign_name *names = foreign_names(&count);
     const int groups = recipes[recipe_count - 1].group + 1;
     for (int place = 0; place < PLACES; place++) {
-        for (enum znode znode = 0; znode < ZNODES; znode++) {
-            add_scene((struct scene){znode, place, names, count / step, step, 0, groups});
+        for (int znode = 0; znode < ZNODES; znode++) {
+            add_scene((struct scene){znode, place, names, name_count / step, step, 0, groups});
         }
         add_scene((struct scene){PERSISTENT, place, names, 2, 1, MEGABYTE, groups});
         add_scene((struct scene){EPHEMERAL, place, names, 2, 1, MEGABYTE, groups});
         add_scene((struct scene){EPHEMERAL, place, names, 2, 1, 1, groups});
     }
-    for (size_t i = 0; i < count; i += step) {
+    for (size_t i = 0; i < name_count; i += step) {
         int places_used = names[i].decides == DECIDES_EVERYWHERE  ? PLACES
                           : names[i].decides == DECIDES_IN_QUEUES ? 2
                                                                   : 0;
@@ -464,6 +457,7 @@ static int sweep(const char *servers, const struct zkl__store_ops *store, size_t
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
+    fill_names();
     if (argc == 2 && strcmp(argv[1], "memory") == 0) {
         zkl_session *keeper = NULL; /* the tree lasts as long as a session */
         zkl_session_open(&keeper, MEMORY, NULL, NULL);
