@@ -1,5 +1,6 @@
 /* Where a password may be, and where not: a canary in the credentials, looked for in every block of memory that the library gives
  * back, in its log at its most talkative, in errors and statistics, and on stderr. */
+#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +13,6 @@
 
 /* --- a heap that looks at what it is given back -------------------------------------------------------------------------- */
 
-struct block {
-    size_t size;
-    max_align_t bytes[];
-};
-
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static int dirty, seen; /* blocks given back with the canary in them; all */
 
@@ -28,25 +24,18 @@ static bool holds_canary(const void *bytes, size_t size)
 static void *heap_alloc(void *payload, size_t size)
 {
     (void)payload;
-    struct block *block = calloc(1, sizeof *block + size);
-    if (!block) {
-        return NULL;
-    }
-    block->size = size;
-    // cppcheck-suppress memleak ; heap_release finds the block again
-    return block->bytes;
+    return calloc(1, size);
 }
 
 static void heap_release(void *payload, void *ptr)
 {
     (void)payload;
     if (ptr) {
-        struct block *block = (struct block *)(void *)((char *)ptr - offsetof(struct block, bytes));
         pthread_mutex_lock(&mutex);
-        dirty += holds_canary(ptr, block->size);
+        dirty += holds_canary(ptr, malloc_usable_size(ptr));
         seen++;
         pthread_mutex_unlock(&mutex);
-        free(block);
+        free(ptr);
     }
 }
 
@@ -54,8 +43,8 @@ static void *heap_resize(void *payload, void *ptr, size_t size)
 {
     void *fresh = heap_alloc(payload, size);
     if (fresh && ptr) {
-        const struct block *block = (const struct block *)(const void *)((char *)ptr - offsetof(struct block, bytes));
-        memcpy(fresh, ptr, block->size < size ? block->size : size);
+        size_t old = malloc_usable_size(ptr);
+        memcpy(fresh, ptr, old < size ? old : size);
         heap_release(payload, ptr);
     }
     return fresh;
@@ -65,25 +54,21 @@ static const zkl_heap heap = {heap_alloc, heap_resize, heap_release, NULL};
 
 /* --- a log that keeps everything ------------------------------------------------------------------------------------------ */
 
-static char log_text[1 << 20];
+static FILE *log_stream;
+static char *log_text;
 static size_t log_length;
 
 static void on_log(const zkl_log_record *record, void *payload)
 {
     (void)payload;
-    pthread_mutex_lock(&mutex);
-    size_t length = strlen(record->line);
-    if (log_length + length + 2 < sizeof log_text) {
-        memcpy(log_text + log_length, record->line, length);
-        log_length += length;
-        log_text[log_length++] = '\n';
-    }
-    pthread_mutex_unlock(&mutex);
+    fprintf(log_stream, "%s\n", record->line);
+    fflush(log_stream);
 }
 
 static zkl_session_options talkative(const char *scheme)
 {
     zkl_session_options options = contest_options(TIMEOUT, TICK);
+    log_stream = log_stream ? log_stream : open_memstream(&log_text, &log_length);
     options.auth_scheme = scheme;
     options.auth = CREDENTIALS;
     options.auth_size = strlen(CREDENTIALS);
