@@ -6,28 +6,6 @@ has_kazoo || exit 77
 need_sandbox sandbox
 code 0 zklock run first true # or /locks would be somebody's alone
 
-# A session that lives until the end of this script, and does what is written into the pipe.
-mkfifo "$work/orders"
-/usr/bin/python3 -c '
-import os, sys
-from kazoo.client import KazooClient
-from kazoo.security import make_digest_acl
-zk = KazooClient(hosts=os.environ["ZKLOCK_SERVERS"], auth_data=[("digest", "eve:secret")])
-zk.start()
-mine = [make_digest_acl("eve", "secret", all=True)]
-print("ready", flush=True)
-for line in sys.stdin:
-    exec(line)
-    print("done", flush=True)' <"$work/orders" >"$work/done" 2>"$work/kazoo" &
-eve=$!
-exec 9>"$work/orders"
-orders=0
-eve() {
-    orders=$((orders + 1))
-    echo "$1" >&9
-    await "eve: $1 ($(cat "$work/kazoo"))" lines "$work/done" $((orders + 1))
-}
-
 # A place with a lower number, made later: it holds nothing, and removing the holder does not mean it.
 zklock run other true
 for _ in 1 2 3 4 5 6; do zklock run forged true; done
@@ -35,7 +13,8 @@ run_as holder forged
 holder=$pid
 up holder
 real=$(token_of forged)
-eve 'zk.create("/locks/forged/x-lock--000000003", b"'"$(hostname)"':4711 ('"$(id -un)"')", ephemeral=True)'
+name="b'$(hostname):4711 ($(id -un))'"
+stranger "zk.create('/locks/forged/x-lock--000000003', $name, ephemeral=True)"
 code 0 zklock ls forged
 prints '^  stray .*:4711 '
 prints "^  holds .* $real "
@@ -48,21 +27,22 @@ prints '"holds":false,"stray":true,"name":"x-lock--000000003"'
 code 0 zklock --json release --force --yes forged
 prints "\"token\":$real,"
 ends "the holder's exit code" 120 "$holder"
-# Nobody but it is there now: by its age it is a place like any other.
-eve 'zk.delete("/locks/forged/x-lock--000000003")'
 
 # --is-me: a place with our name is not us, when somebody else holds.
-eve 'zk.create("/locks/theirs/x-lock-", b"elsewhere:1 (eve)", ephemeral=True, sequence=True, makepath=True)'
-eve 'zk.create("/locks/theirs/y-lock-", b"elsewhere:1 (eve)", ephemeral=True, sequence=True)'
-eve 'zk.delete("/locks/theirs/x-lock-0000000000")'
-eve 'zk.create("/locks/theirs/x-lock-0000000000", b"'"$(hostname)"':4711 ('"$(id -un)"')", ephemeral=True)'
+stranger "zk.create('/locks/theirs', makepath=True)
+for number in 1, 0:
+    zk.create(f'/locks/theirs/x-lock-000000000{number}', b'elsewhere:1 (eve)' if number else $name, ephemeral=True)"
 code 1 zklock check --is-me theirs
 prints 'held by elsewhere:1'
 
 # What may not be listed is said, and the rest is shown.
-eve 'zk.create("/locks/priv", b"", acl=mine)'
-eve 'zk.create("/locks/priv/x-lock-", b"eve", ephemeral=True, sequence=True)'
-eve 'zk.create("/locks/open/x-lock-", b"in the open", ephemeral=True, sequence=True, makepath=True)'
+stranger '
+closed = [make_acl("digest", "eve:nobodyhasthatone", all=True)]
+for name in "priv", "open", "hidden":
+    zk.create(f"/locks/{name}/x-lock-", b"in the " + name.encode(), ephemeral=True, sequence=True, makepath=True)
+zk.create("/only/locks/secret", makepath=True)
+for path in "/locks/priv", "/locks/hidden/x-lock-0000000000", "/only/locks/secret":
+    zk.set_acls(path, closed)'
 code 121 zklock ls
 says '^zklock: /locks/priv: its children may not be listed'
 prints 'in the open'
@@ -73,8 +53,6 @@ code 121 zklock check priv
 code 1 zklock doctor
 prints '^BAD  /locks/priv: its children may not be listed'
 prints 'as far as they may be listed'
-eve 'zk.create("/locks/hidden/x-lock-", b"eve", ephemeral=True, sequence=True, makepath=True, acl=None)'
-eve 'zk.set_acls("/locks/hidden/x-lock-0000000000", mine)'
 code 0 zklock ls hidden
 prints '^  holds  -  *-  -  *lock  *\(not readable\)$'
 hidden='"token":null,"session":null,"created":null,"created_ms":null,"age_ms":null,"readable":false,"identity":null'
@@ -84,21 +62,17 @@ matches "watch, a znode that is not readable" "$(zklock watch hidden | head -n 1
 matches "doctor, a znode that is not readable" "$(zklock doctor)" '^BAD  /locks/hidden: x-lock-0000000000 is not readable'
 
 # Nothing but what may not be listed: not "nobody".
-eve 'zk.create("/only/locks/secret", b"", makepath=True)'
-eve 'zk.set_acls("/only/locks/secret", mine)'
 code 121 zklock -s "$ZKLOCK_SERVERS/only" ls
 same "it is not said that nobody holds" "$(grep -c 'no lock below' "$work/err")" 0
 
 # One whose name leaves no room for a request does not stop the others.
-eve 'zk.create("/locks/long/" + "A" * 5000 + "-lock--000000001", b"", makepath=True)'
+stranger 'zk.create("/locks/long/" + "A" * 5000 + "-lock--000000001", makepath=True)'
 code 121 zklock ls
 prints '^/locks/open$'
 code 0 zklock ls long
 # Such a name is longer than any library makes, has a contender's end, and is before everybody: nobody's place, and none to ask about.
-eve 'zk.create("/locks/long/" + "A" * 900000 + "-lock--000000001", b"")'
-eve 'zk.create("/locks/few/locks/" + "A" * 5000 + "-lock--000000001", b"", makepath=True)'
+stranger '
+zk.create("/locks/long/" + "A" * 900000 + "-lock--000000001")
+zk.create("/locks/few/locks/" + "A" * 5000 + "-lock--000000001", makepath=True)'
 code 0 zklock run -w 20s long true
 code 0 zklock run -w 20s -j 1 few true
-
-exec 9>&-
-wait "$eve"
