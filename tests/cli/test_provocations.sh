@@ -8,24 +8,6 @@ hold busy
 secret unknown nosuch:me:secret
 printf '#!/nowhere/interpreter\n' >"$work/script"
 chmod +x "$work/script"
-# Somebody who is no ZooKeeper, and somebody who accepts and is silent.
-python3 - "$work/ports" <<'PY' &
-import socket, sys, threading
-http, silent = socket.socket(), socket.socket()
-for one in (http, silent):
-    one.bind(("127.0.0.1", 0))
-    one.listen(50)
-print(http.getsockname()[1], silent.getsockname()[1], file=open(sys.argv[1], "w"))
-def serve(connection):
-    connection.recv(100)
-    connection.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
-    connection.close()
-while True:
-    threading.Thread(target=serve, args=http.accept()[:1], daemon=True).start()
-PY
-strangers=$!
-await "the strangers" lines "$work/ports" 1
-read -r http silent <"$work/ports"
 
 # Runs the line with no more of what -n limits.
 limited() { (ulimit "$1" "$2" && shift 2 && exec "$@"); }
@@ -45,8 +27,6 @@ disk full: --report|125|--report /dev/full: No space left on device; make room t
 disk full: --metrics|125|--metrics /dev/full: No space left on device; make room there|zklock run --metrics /dev/full x true
 a hook that may not be executed|125|--hook /etc/passwd: Permission denied; name a program|zklock run --hook /etc/passwd x true
 no DNS|122|no response from nosuch.invalid:2181 .*: no (server )?name .*; .*'zklock doctor'|zklock -s nosuch.invalid:2181 run -w 2s x true
-somebody else at the port|122|no response from 127.0.0.1:$http within .*'zklock doctor' asks each|zklock -s 127.0.0.1:$http run -w 2s x true
-a server that is silent|122|no response from 127.0.0.1:$silent within .*'zklock doctor' asks each|zklock -s 127.0.0.1:$silent run -w 2s x true
 no chroot|125|chroot of .* does not exist; create it first|zklock -s $ZKLOCK_SERVERS/none run x true
 credentials of an unknown kind|121|credentials of scheme "nosuch" refused; --auth-file has to give|zklock --auth-file $work/unknown run x true
 held by another one, -n|124|"busy" is held by somebody else; 'zklock ls busy' shows by whom|zklock run -n busy true
@@ -162,7 +142,6 @@ await "the end of CMD" grep -q 'the lease ends in' "$work/silent.err"
 thaw_servers
 matches "what a holder says" "$(head -1 "$work/silent.err")" "^zklock: \"silent\": no response from the servers, the lease ends in [0-9]+ms: stopping bash; 'zklock doctor' asks each server\$"
 ends "exit code of a holder without servers" 120
-kill "$strangers"
 # More connections from one host than the servers permit.
 one_line "too many connections" 122 "no response from .*; is it running\\? .*'zklock doctor' asks each" \
     "env -u ZKLOCK_SANDBOX_DIR zklock sandbox -C maxClientCnxns=1 -- zklock -q run -w 60s x sh -c 'exec zklock run -w 3s y true'"
