@@ -39,13 +39,7 @@ await "what came of it" wait_end
 kill -TERM "$pid"
 wait "$pid"
 
-# A hook that hangs delays nobody; one that fails is told.
-mkfifo "$work/never"
-hook hangs "read -r line <$work/never"
-code 0 zk run --hook "$work/hangs.hook" h -- true
-exec 9<>"$work/never"
-echo >&9
-echo >&9
+# A hook that fails is told; one that hangs: test_provocations.sh.
 hook fails 'exit 7'
 code 0 zk run --hook "$work/fails.hook" h -- true
 # What the hook's process says comes when zklock may have ended: it has the same standard error.
