@@ -1,7 +1,7 @@
-/* drivers.c - programs for mutate.py: each uses one recipe through the address of a liar, beside a
+/* drivers.c - programs for mutate.py: each uses one or two recipes through the address of a liar, beside a
  * rival whose server is honest. They judge one thing: whether both held at once.
  *
- *   mutate_drivers PROGRAM LIAR HONEST PATH */
+ *   mutate_drivers LIAR HONEST PATH RECIPE... */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -94,22 +94,19 @@ static void read_once(void)
 }
 
 /* After the verb of its own that its recipe has. */
-static int release(zkl_lock *lock)
+static void release(zkl_lock *lock)
 {
-    switch (zkl_lock_recipe(lock)) {
-    case ZKL_RECIPE_WRITE_LOCK:
+    zkl_recipe recipe = zkl_lock_recipe(lock);
+    if (recipe == ZKL_RECIPE_WRITE_LOCK) {
         zkl_write_lock_downgrade(lock, NULL);
-        zkl_lock_release(lock, NULL);
-        read_once();
-        return ZKL_OK;
-    case ZKL_RECIPE_SEMAPHORE:
+    } else if (recipe == ZKL_RECIPE_SEMAPHORE) {
         zkl_semaphore_release(lock, 1, NULL);
-        return zkl_semaphore_release(lock, 1, NULL);
-    case ZKL_RECIPE_ELECTION:
+    } else if (recipe == ZKL_RECIPE_ELECTION) {
         zkl_election_publish(lock, "here I am", SHORT_MS, NULL);
-        return zkl_lock_release(lock, NULL);
-    default:
-        return zkl_lock_release(lock, NULL);
+    }
+    zkl_lock_release(lock, NULL);
+    if (recipe == ZKL_RECIPE_WRITE_LOCK) {
+        read_once();
     }
 }
 
@@ -145,7 +142,7 @@ static void hold(const struct contest *c, int64_t ms)
 /* Ours is behind the rival, which releases; then the other way round. */
 static void contest_round(struct contest *c)
 {
-    if (c->rival && acquire(c->rival, LONG_MS) == ZKL_OK) {
+    if (acquire(c->rival, LONG_MS) == ZKL_OK) {
         pthread_create(&c->thread, NULL, wait_in_queue, c);
         int64_t end = now_ms() + SHORT_MS;
         while (look_again(end)) {
@@ -158,7 +155,7 @@ static void contest_round(struct contest *c)
     }
     if (c->code == ZKL_OK) {
         atomic_fetch_add(&grants, 1);
-        if (c->rival && acquire(c->rival, 0) == ZKL_OK) {
+        if (acquire(c->rival, 0) == ZKL_OK) {
             judge(c);
             release(c->rival);
         }
@@ -170,33 +167,16 @@ static void contest_round(struct contest *c)
 static void run_contest(const struct recipe *recipe)
 {
     for (int i = 0; i < ROUNDS; i++) {
-        struct contest c = {.ours = make(recipe, liar), .rival = honest ? make(recipe, honest) : NULL};
-        if (c.ours) {
+        struct contest c = {.ours = make(recipe, liar), .rival = make(recipe, honest)};
+        if (c.ours && c.rival) {
             contest_round(&c);
-            zkl_lock_free(c.ours);
         }
-        if (c.rival) {
-            zkl_lock_free(c.rival);
-        }
+        zkl_lock_free(c.ours);
+        zkl_lock_free(c.rival);
     }
 }
 
 /* --- every recipe ----------------------------------------------------------------------------------------------------- */
-
-/* The recipes (../foreign/recipes.h) of a program. A lock is contested with the rival; the others are used through the liar, beside the
- * rival's at the same path. */
-static const struct {
-    const char *name, *recipes[3];
-} programs[] = {{"lock", {"lock"}},
-                {"rwlock", {"write"}},
-                {"semaphore", {"semaphore"}},
-                {"multilock", {"multilock"}},
-                {"election", {"election", "observer"}},
-                {"group", {"group-watch", "group"}},
-                {"partition", {"partition"}},
-                {"barrier", {"barrier", "double-barrier"}},
-                {"once", {"once"}},
-                {"queue", {"queue-list", "queue-verbs"}}};
 
 struct rival {
     pthread_t thread;
@@ -241,21 +221,17 @@ static void run_recipe(const struct recipe *recipe)
     zkl_lock_free(holder);
 }
 
-/* False: there is no program of that name. */
-static bool run_program(const char *name)
+/* A lock is contested with the rival; what else there is in ../foreign/recipes.h is used through the liar, beside the rival's at the same path.
+ * False: there is no recipe of that name. */
+static bool run_named(const char *name)
 {
-    bool known = false;
-    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
-        for (int k = 0; strcmp(programs[i].name, name) == 0 && programs[i].recipes[k]; k++) {
-            const struct recipe *recipe = recipes;
-            while (strcmp(recipe->name, programs[i].recipes[k]) != 0) {
-                recipe++;
-            }
-            (recipe->run ? run_recipe : run_contest)(recipe);
-            known = true;
+    for (int i = 0; i < recipe_count; i++) {
+        if (strcmp(recipes[i].name, name) == 0) {
+            (recipes[i].run ? run_recipe : run_contest)(&recipes[i]);
+            return true;
         }
     }
-    return known;
+    return false;
 }
 
 /* --- whole ------------------------------------------------------------------------------------------------------------ */
@@ -263,16 +239,19 @@ static bool run_program(const char *name)
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (argc == 5) {
-        path = argv[4];
-        liar = open_session(argv[2]);
-        honest = open_session(argv[3]);
-        bool known = !liar || !honest || run_program(argv[1]);
+    if (argc > 4) {
+        path = argv[3];
+        liar = open_session(argv[1]);
+        honest = open_session(argv[2]);
+        bool known = true;
+        for (int i = 4; liar && honest && i < argc; i++) {
+            known = run_named(argv[i]) && known;
+        }
         zkl_session_close(liar, 500);
         zkl_session_close(honest, 500);
         printf("%d grants\n", atomic_load(&grants));
         return known ? 0 : 2;
     }
-    fprintf(stderr, "mutate_drivers PROGRAM LIAR HONEST PATH\n");
+    fprintf(stderr, "mutate_drivers LIAR HONEST PATH RECIPE...\n");
     return 2;
 }

@@ -26,7 +26,9 @@ import tempfile
 sys.dont_write_bytecode = True  # the tree of sources stays as it is
 import lies  # noqa: E402
 
-LIBRARY = ("lock", "rwlock", "semaphore", "multilock", "election", "group", "partition", "barrier", "once", "queue")
+# By the recipes that they use (../foreign/recipes.h).
+LIBRARY = ("lock", "write", "semaphore", "multilock", "election+observer", "group-watch+group", "partition", "barrier+double-barrier", "once",
+           "queue-list+queue-verbs")
 PROGRAMS = LIBRARY + ("run", "ls", "doctor")
 DEADLINE = 60  # s: the slowest program's own deadlines add up to 20 s
 MEMORY_KB = 64 * 1024
@@ -164,7 +166,7 @@ class Run:
         listener = await asyncio.start_server(lambda *sides: Link(self).serve(*sides), "127.0.0.1", 0)
         liar = "127.0.0.1:%d" % listener.sockets[0].getsockname()[1]
         if self.program in LIBRARY:
-            argv = [self.drivers, self.program, liar, self.servers, self.path]
+            argv = [self.drivers, liar, self.servers, self.path, *self.program.split("+")]
         else:
             more = ["-w", "700ms", self.path, "--", "true"] if self.program == "run" else []
             argv = [self.command, "-s", liar, "--session-timeout", "2s", "--tick", "100ms", self.program] + more
@@ -263,7 +265,7 @@ class Everything:
 
     def report(self, programs):
         for program in programs:
-            print(f"{program:10} {self.done[program]} runs, {self.grants[program]} grants")
+            print(f"{program:22} {self.done[program]} runs, {self.grants[program]} grants")
         print(", ".join(f"{lie} {self.told[lie]}" for lie in lies.LIES), "lies")
         print(f"{self.client_library} ended by the client library's own faults, {self.two_holders} with two holders after a lie that a client "
               f"cannot see; {self.bad} runs were bad")
