@@ -22,10 +22,9 @@ done
 goes_on 0 5
 goes_on 1 5
 goes_on 2 1
-for round in {0..5}; do # the others go on as soon as its session has ended
-    victim=$((round % 3))
+for victim in 0 1 2; do # the others go on as soon as its session has ended
     kill -STOP "${pids[victim]}"
-    goes_on $(((round + 1) % 3)) 20
+    goes_on $(((victim + 1) % 3)) 20
     sleep 3 # the fault itself: so long it is stopped
     kill -CONT "${pids[victim]}"
     goes_on $victim 1
