@@ -58,7 +58,7 @@ static bool becomes(struct biller *biller, zkl_state state)
 
 static void rehearse(zkl_session *session, struct biller *biller)
 {
-    expect(zkl_lock_acquire(biller->lock, 5000, NULL, NULL) == ZKL_OK &&
+    expect(zkl_lock_acquire(biller->lock, 30000, NULL, NULL) == ZKL_OK &&
                becomes(biller, ZKL_STATE_HELD),
            "granted");
     expect(bill_one(biller), "bills while it holds");
@@ -72,7 +72,7 @@ static void rehearse(zkl_session *session, struct biller *biller)
 
     zkl_testing_heal(session, NULL);
     expect(zkl_lock_release(biller->lock, NULL) == ZKL_ELOST, "the release says that it was lost");
-    expect(zkl_lock_acquire(biller->lock, 5000, NULL, NULL) == ZKL_OK &&
+    expect(zkl_lock_acquire(biller->lock, 30000, NULL, NULL) == ZKL_OK &&
                becomes(biller, ZKL_STATE_HELD),
            "granted again");
     expect(bill_one(biller) && biller->billed == 2, "goes on");
@@ -80,7 +80,7 @@ static void rehearse(zkl_session *session, struct biller *biller)
 
     zkl_error err;
     zkl_testing_refuse(session, ZKL_EAUTH, 1, NULL);
-    expect(zkl_lock_acquire(biller->lock, 5000, NULL, &err) == ZKL_EAUTH, "an access list refuses");
+    expect(zkl_lock_acquire(biller->lock, 30000, NULL, &err) == ZKL_EAUTH, "an access list refuses");
 }
 
 int main(void)
