@@ -351,39 +351,31 @@ static int run_nothing(const zkl_cancel *cancel, int64_t token, void *payload)
     return 1;
 }
 
-static int call_verb(int verb, zkl_lock *lock, zkl_error *err)
-{
-    switch (verb) {
-    case 0:
-        return zkl_write_lock_downgrade(lock, err);
-    case 1:
-        return zkl_semaphore_acquire(lock, 1, 0, NULL, err);
-    case 2:
-        return zkl_semaphore_acquire_async(lock, 1, 0, on_acquired, NULL, err);
-    case 3:
-        return zkl_semaphore_release(lock, 1, err);
-    case 4:
-        return zkl_election_publish(lock, "value", 0, err);
-    default:
-        return zkl_election_run(lock, 0, run_nothing, NULL, NULL, err);
-    }
-}
-
 TEST_WITH_SESSIONS(test_refused_verbs)
 {
-    static const int of[] = {ZKL_RECIPE_WRITE_LOCK, ZKL_RECIPE_SEMAPHORE, ZKL_RECIPE_SEMAPHORE,
-                             ZKL_RECIPE_SEMAPHORE,  ZKL_RECIPE_ELECTION,  ZKL_RECIPE_ELECTION};
+    struct mailbox box = MAILBOX_INIT;
     for (int i = 0; i < handle_recipe_count; i++) {
         zkl_lock *lock = make(i, one, NULL);
+        zkl_error errors[6] = {{0}};
+        const struct {
+            int of, code;
+        } verbs[] = {
+            {ZKL_RECIPE_WRITE_LOCK, zkl_write_lock_downgrade(lock, &errors[0])},
+            {ZKL_RECIPE_SEMAPHORE, zkl_semaphore_acquire(lock, 1, 0, NULL, &errors[1])},
+            {ZKL_RECIPE_SEMAPHORE, zkl_semaphore_acquire_async(lock, 1, 0, on_acquired, &box, &errors[2])},
+            {ZKL_RECIPE_SEMAPHORE, zkl_semaphore_release(lock, 1, &errors[3])},
+            {ZKL_RECIPE_ELECTION, zkl_election_publish(lock, "value", 0, &errors[4])},
+            {ZKL_RECIPE_ELECTION, zkl_election_run(lock, 0, run_nothing, NULL, NULL, &errors[5])},
+        };
         for (int verb = 0; verb < 6; verb++) {
-            zkl_error err = {0};
-            if (of[verb] != i) {
-                CU_ASSERT_EQUAL(call_verb(verb, lock, &err), ZKL_EINVAL);
-                CU_ASSERT(quotes(&err, of[verb]) && quotes(&err, i));
+            if (verbs[verb].of != i) {
+                CU_ASSERT_EQUAL(verbs[verb].code, ZKL_EINVAL);
+                CU_ASSERT(quotes(&errors[verb], verbs[verb].of) && quotes(&errors[verb], i));
             }
         }
         CU_ASSERT_EQUAL(zkl_multilock_path(lock, 0) != NULL, i == ZKL_RECIPE_MULTILOCK);
         CU_ASSERT_EQUAL(zkl_semaphore_tokens(lock, NULL, 0), 0);
+        kit_free(lock); /* its own verbs were called, too */
     }
 }
 
