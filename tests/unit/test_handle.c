@@ -391,29 +391,25 @@ TEST_WITH_SESSIONS(test_a_revocable_writer_is_not_downgraded)
 
 /* --- wrong uses, each told by name --------------------------------------------------------------------------------- */
 
-static bool told(int got, int wanted, const zkl_error *err, const char *words)
-{
-    bool is = got == wanted && err->code == wanted && strstr(err->text, words);
-    if (!is) {
-        fprintf(stderr, "%s: %s, not: %s\n", zkl_error_name(got), err->text, words);
-    }
-    return is;
-}
-
 TEST_WITH_SESSIONS(test_wrong_acquires)
 {
     for (int i = 0; i < handle_recipe_count; i++) {
         zkl_lock *lock = make(i, one, NULL);
         zkl_error err = {0};
-        CU_ASSERT_TRUE(told(zkl_lock_release(lock, &err), ZKL_ENOTHELD, &err, "never granted, or released"));
+        CU_ASSERT_EQUAL(zkl_lock_release(lock, &err), ZKL_ENOTHELD);
+        ASSERT_SAYS(err, "never granted, or released");
         kit_acquire(lock);
-        CU_ASSERT_TRUE(told(zkl_lock_acquire(lock, 0, NULL, &err), ZKL_EDEADLK, &err, "is not recursive"));
+        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, &err), ZKL_EDEADLK);
+        ASSERT_SAYS(err, "is not recursive");
         kit_expire(one);
         ASSERT_EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST);
-        CU_ASSERT_TRUE(told(zkl_lock_acquire(lock, 0, NULL, &err), ZKL_EDEADLK, &err, "lost it"));
+        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, &err), ZKL_EDEADLK);
+        ASSERT_SAYS(err, "lost it");
         ASSERT_SAYS(err, "release it first");
-        CU_ASSERT_TRUE(told(zkl_lock_commit(lock, NULL, 0, 1000, NULL, &err), ZKL_ELOST, &err, "lost"));
-        CU_ASSERT_TRUE(told(zkl_lock_release(lock, &err), ZKL_ELOST, &err, "lost while it was held"));
+        CU_ASSERT_EQUAL(zkl_lock_commit(lock, NULL, 0, 1000, NULL, &err), ZKL_ELOST);
+        ASSERT_SAYS(err, "not done: the lock was lost");
+        CU_ASSERT_EQUAL(zkl_lock_release(lock, &err), ZKL_ELOST);
+        ASSERT_SAYS(err, "lost while it was held");
         ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED);
     }
 }
