@@ -30,14 +30,9 @@ static const struct {
 } bad_options[] = {
     {SESSION_OPTIONS(.size = 4), "options.size is 4"},
     {SESSION_OPTIONS(.session_timeout_ms = 99), "session_timeout_ms is 99; 100 to 86400000 is possible"},
-    {SESSION_OPTIONS(.tick_ms = -1), "tick_ms is -1; 1 to 86400000 is possible"},
-    {SESSION_OPTIONS(.session_timeout_ms = INT64_MAX), "session_timeout_ms is 9223372036854775807"},
-    {SESSION_OPTIONS(.tick_ms = 86400001), "tick_ms is 86400001"},
-    {SESSION_OPTIONS(.tick_ms = INT64_MIN), "tick_ms is -9223372036854775808"},
-    {SESSION_OPTIONS(.leader_pause_ms = -1), "leader_pause_ms is -1; 0 to"},
-    {SESSION_OPTIONS(.leader_pause_ms = INT64_MAX), "leader_pause_ms is 9223372036854775807"},
-    {SESSION_OPTIONS(.connect_timeout_ms = -1), "connect_timeout_ms is -1; 1 to"},
-    {SESSION_OPTIONS(.connect_timeout_ms = INT64_MAX), "connect_timeout_ms is 9223372036854775807"},
+    {SESSION_OPTIONS(.tick_ms = 86400001), "tick_ms is 86400001; 1 to 86400000 is possible"},
+    {SESSION_OPTIONS(.leader_pause_ms = INT64_MAX), "leader_pause_ms is 9223372036854775807; 0 to 86400000 is"},
+    {SESSION_OPTIONS(.connect_timeout_ms = INT64_MIN), "connect_timeout_ms is -9223372036854775808; 1 to 86400000 is"},
     {SESSION_OPTIONS(.log_level = (zkl_log_level)9), "log_level is 9; 1 to 4 is possible"},
     {SESSION_OPTIONS(.callbacks = (zkl_callbacks)5), "callbacks is 5"},
     {SESSION_OPTIONS(.auth_scheme = "digest"), "without auth"},
@@ -101,14 +96,6 @@ TEST(test_credentials_refused)
 
 /* --- states -------------------------------------------------------------------------------------------------------- */
 
-static void suspend_and_resume(zkl_session *session)
-{
-    kit_suspend(session);
-    ASSERT_EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_SUSPENDED);
-    kit_resume(session);
-    ASSERT_EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED);
-}
-
 static void expire(zkl_session *session)
 {
     int64_t id = zkl_session_id(session);
@@ -133,7 +120,10 @@ TEST(test_many_changes_for_a_slow_listener)
     zkl_session *session = kit_open(
         SESSION_OPTIONS(.state_fn = on_session_state, .state_payload = &box, .callbacks = ZKL_CALLBACKS_DISPATCH));
     for (int i = 0; i < 20; i++) {
-        suspend_and_resume(session);
+        kit_suspend(session);
+        ASSERT_EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_SUSPENDED);
+        kit_resume(session);
+        ASSERT_EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED);
         if (i == 10) {
             expire(session);
         }
@@ -404,13 +394,7 @@ TEST_WITH_SESSIONS(test_every_kind)
     for (int i = 0; i <= WAITS; i++) {
         CU_ASSERT_EQUAL(shown[i], 1);
     }
-
     zkl_election_observer_free(observer);
-    kit_free(locks[WAITS]);
-    for (int i = 0; i < RECIPES; i++) {
-        kit_free(locks[i]);
-    }
-    CU_ASSERT_EQUAL(zkl_session_locks(one, visit, NULL), 0);
 }
 
 TESTS("session")
