@@ -97,7 +97,7 @@
     CODE(zkl_election_stand, 2, ZKL_ENOMEM, zkl_election_stand(P(1, t->election), P(2, on_stand), NULL, err))         \
     CODE(zkl_election_leave, 1, ZKL_ENOTWAITING, zkl_election_leave(P(1, t->election), err))                          \
     CODE(zkl_election_observe, 4, ZKL_ENOMEM,                                                                         \
-         zkl_election_observe(P(1, &t->made.observer), P(2, t->session), P(3, "/n/leader"), P(4, skip_leader), NULL,  \
+         zkl_election_observe(P(1, &t->made.observer), P(2, t->session), P(3, "/n/leader"), P(4, on_leader), &unread, \
                               err))                                                                                   \
     FREE(PURE, zkl_election_observer_free)                                                                            \
     /* zookeeper.h */                                                                                                 \

@@ -53,6 +53,7 @@ struct things {
 /* --- callbacks --------------------------------------------------------------------------------------------------------- */
 
 static atomic_int completions, last_code;
+static struct mailbox unread = MAILBOX_INIT;
 
 static void on_done(int code, const zkl_error *err, void *payload)
 {
@@ -65,16 +66,6 @@ static void on_acquire(zkl_lock *lock, int code, const zkl_grant *grant, const z
 {
     (void)lock, (void)grant;
     on_done(code, err, payload);
-}
-
-static void on_state(zkl_lock *lock, zkl_state state, void *payload)
-{
-    (void)lock, (void)state, (void)payload;
-}
-
-static void ignore_revoke(zkl_lock *lock, void *payload)
-{
-    (void)lock, (void)payload;
 }
 
 static void on_path(const char *path, const zkl_contender_stats *stats, void *payload)
@@ -90,11 +81,6 @@ static void on_lock(const char *path, zkl_state state, int64_t token, void *payl
 static void on_stand(zkl_lock *lock, zkl_state state, int64_t token, const zkl_error *err, void *payload)
 {
     (void)lock, (void)state, (void)token, (void)err, (void)payload;
-}
-
-static void skip_leader(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
-{
-    (void)observer, (void)leader, (void)payload;
 }
 
 static void on_members(zkl_group_observer *watcher, const char *const *ids, size_t count, void *payload)
@@ -202,7 +188,8 @@ static void make(struct things *t, const zkl_session_options *options)
                                 .mode = ZKL_CREATE_EPHEMERAL_SEQUENTIAL,
                                 .acl = &anyone}};
     const zkl_lock_options *quick = LOCK_OPTIONS(.release_timeout_ms = 20); /* a release has a time of its own */
-    const zkl_lock_options *revocable = LOCK_OPTIONS(.release_timeout_ms = 20, .revoke_fn = ignore_revoke);
+    const zkl_lock_options *revocable =
+        LOCK_OPTIONS(.release_timeout_ms = 20, .revoke_fn = on_revoke, .payload = &unread);
     const zkl_group_options quick_group = {sizeof quick_group, NULL, 20, NULL, NULL, NULL};
     t->parts.assigned_fn = on_assigned;
     t->parts.revoked_fn = on_revoked;
@@ -536,13 +523,6 @@ enum {
 
 enum world { SUSPENDED, HUNG, LOST /* behind so many answers: LOST + 1, ... */ };
 
-static void spoil(int world, int64_t session_id)
-{
-    ASSERT_OK(world == SUSPENDED ? zkl__memory_suspend(session_id)
-              : world == HUNG    ? zkl__memory_hold(session_id, true)
-                                 : zkl__memory_break(session_id, (size_t)(world - LOST), 1, 0));
-}
-
 static void *wait_plainly(void *took_ms)
 {
     int64_t began = now_ms();
@@ -563,7 +543,9 @@ static int64_t excess(const struct row *row, bool held, int world)
     }
     t.ms = WAIT;
     int64_t id = zkl_session_id(t.session);
-    spoil(world, id);
+    ASSERT_OK(world == SUSPENDED ? zkl__memory_suspend(id)
+              : world == HUNG    ? zkl__memory_hold(id, true)
+                                 : zkl__memory_break(id, (size_t)(world - LOST), 1, 0));
     CU_ASSERT_EQUAL_FATAL(pthread_create(&control, NULL, wait_plainly, &plain_ms), 0);
     int64_t began = now_ms();
     (void)row->call(&t, 0, NULL);
@@ -571,8 +553,7 @@ static int64_t excess(const struct row *row, bool held, int world)
     pthread_join(control, NULL);
     (void)zkl__memory_hold(id, false);
     (void)zkl__memory_break(id, 0, 0, 0);
-    (void)zkl__memory_resume(id);
-    ASSERT_EVENTUALLY(zkl_session_state(t.session) == ZKL_SESSION_CONNECTED);
+    ASSERT_EVENTUALLY(connected(t.session));
     free_made(&t);
     end(&t);
     return took_ms - plain_ms;
@@ -761,13 +742,6 @@ TEST(test_ways_to_end)
     }
 }
 
-/* A connection that was lost comes again. */
-static bool completed(zkl_session *session, int before)
-{
-    (void)zkl__memory_resume(zkl_session_id(session));
-    return atomic_load(&completions) > before;
-}
-
 /* The connection goes after so many requests, before the next is applied or behind it: the call goes on when it is back. What must not be
  * done twice says that nobody knows whether it was. */
 static void cut_at(const struct row *row, bool held, size_t whole, bool applied)
@@ -784,7 +758,7 @@ static void cut_at(const struct row *row, bool held, size_t whole, bool applied)
     int64_t code = row->call(&t, 0, NULL);
     if (code == ZKL_OK) {
         ASSERT_OK(zkl_barrier_lift(keeper, "/n/barrier", 10000, NULL)); /* somebody may wait for that */
-        ASSERT_EVENTUALLY(completed(t.session, before));
+        ASSERT_EVENTUALLY(connected(t.session) && atomic_load(&completions) > before);
         code = atomic_load(&last_code);
         bool once = strstr(row->name, "commit") || strstr(row->name, "revoke");
         if (code != ZKL_OK && code != ZKL_ENOENT && !is_refused_idle(code) && !is_refused_held(code) &&
@@ -813,11 +787,11 @@ TEST(test_cut_at_each_request)
 /* What no single call shows. All of it is freed again. */
 static int with_every_option(struct things *t)
 {
-    int code =
-        zkl_lock_new(&t->made.lock, t->session, "/n/lock",
-                     LOCK_OPTIONS(.release_timeout_ms = 20, .metadata = "who I am", .recursive = true, .recover = true,
-                                  .acl = &anyone, .state_fn = on_state, .revoke_fn = ignore_revoke),
-                     NULL);
+    int code = zkl_lock_new(&t->made.lock, t->session, "/n/lock",
+                            LOCK_OPTIONS(.release_timeout_ms = 20, .metadata = "who I am", .recursive = true,
+                                         .recover = true, .acl = &anyone, .state_fn = on_lock_state,
+                                         .revoke_fn = on_revoke, .payload = &unread),
+                            NULL);
     code = code == ZKL_OK ? zkl_lock_acquire(t->made.lock, t->ms, NULL, NULL) : code;
     code = code == ZKL_OK ? zkl_lock_acquire(t->made.lock, t->ms, NULL, NULL) : code;
     return code == ZKL_OK ? zkl_lock_release(t->made.lock, NULL) : code;
