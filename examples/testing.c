@@ -80,7 +80,8 @@ static void rehearse(zkl_session *session, struct biller *biller)
 
     zkl_error err;
     zkl_testing_refuse(session, ZKL_EAUTH, 1, NULL);
-    expect(zkl_lock_acquire(biller->lock, 30000, NULL, &err) == ZKL_EAUTH, "an access list refuses");
+    expect(zkl_lock_acquire(biller->lock, 30000, NULL, &err) == ZKL_EAUTH,
+           "an access list refuses");
 }
 
 int main(void)
