@@ -231,9 +231,8 @@ static void roll_access(struct sim_plan *plan, uint64_t dice)
 }
 
 /* With dice of their own: the other seeds stay what they were. */
-static void roll_observers(struct sim_plan *plan, uint64_t seed)
+static void roll_observers(struct sim_plan *plan, uint64_t dice)
 {
-    uint64_t dice = dice_mix(seed + 0x0b5e);
     if (plan->servers == 3 && dice_once_in(&dice, 6)) {
         plan->observers = (int)dice_between(&dice, 1, 2);
         plan->servers += plan->observers;
@@ -242,9 +241,8 @@ static void roll_observers(struct sim_plan *plan, uint64_t seed)
     }
 }
 
-static void roll_lost_touch(struct sim_plan *plan, uint64_t seed)
+static void roll_lost_touch(struct sim_plan *plan, uint64_t dice)
 {
-    uint64_t dice = dice_mix(seed + 0x70c4);
     if (plan->fault_count > 0 && dice_once_in(&dice, 64)) {
         plan->faults[plan->fault_count++] = (struct sim_fault){.trigger = SIM_AT,
                                                                .when = dice_below(&dice, plan->timeout * 2),
@@ -281,22 +279,20 @@ static void roll_more(struct sim_plan *plan, uint64_t *dice)
     }
 }
 
-static void roll_lingering(struct sim_plan *plan, uint64_t seed)
+static void roll_lingering(struct sim_plan *plan, uint64_t *dice)
 {
-    uint64_t dice = dice_mix(seed + 0x11e6e4);
-    roll_more(plan, &dice);
+    roll_more(plan, dice);
     SIM_EACH_ACQUIRE (plan, it) {
-        int64_t linger = roll_linger(plan, &dice);
+        int64_t linger = roll_linger(plan, dice);
         it->linger = it->kind != SIM_READ && !it->mark && !it->joint ? linger : 0;
     }
 }
 
-static void roll_least(struct sim_plan *plan, uint64_t seed)
+static void roll_least(struct sim_plan *plan, uint64_t *dice)
 {
-    uint64_t dice = dice_mix(seed + 0x1ea57);
     SIM_EACH_ACQUIRE (plan, it) {
-        int64_t least = 1 + dice_below(&dice, plan->timeout * 2);
-        bool may = it->kind == SIM_MUTEX && !it->mark && !it->joint && !dice_once_in(&dice, 4);
+        int64_t least = 1 + dice_below(dice, plan->timeout * 2);
+        bool may = it->kind == SIM_MUTEX && !it->mark && !it->joint && !dice_once_in(dice, 4);
         it->least = may ? least : 0;
         it->max_hold = may && it->max_hold < least ? 0 : it->max_hold;
     }
@@ -315,37 +311,34 @@ static void calm_down(struct sim_plan *plan)
     }
 }
 
-/* Most report crashes. In half of these plans they wait after a crash, in a third some do neither. */
-static void roll_marks(struct sim_plan *plan, uint64_t *dice)
-{
-    bool waits = dice_once_in(dice, 2), mixed = dice_once_in(dice, 3);
-    SIM_EACH_ACQUIRE (plan, it) {
-        it->mark = !mixed || !dice_once_in(dice, 3);
-        it->delay = waits && it->mark ? it->delay : 0;
-    }
-}
-
 /* Mutexes alone, all with the same delay. */
-static void roll_delays(struct sim_plan *plan, uint64_t seed)
+static void roll_delays(struct sim_plan *plan, uint64_t *dice)
 {
-    uint64_t dice = dice_mix(seed + 0xde1a7);
-    int64_t delay = 1 + dice_below(&dice, dice_once_in(&dice, 3) ? plan->tick : plan->timeout * 3 / 2);
-    bool lingers = dice_once_in(&dice, 4);
-    if (dice_once_in(&dice, 2)) {
-        roll_more(plan, &dice);
+    int64_t delay = 1 + dice_below(dice, dice_once_in(dice, 3) ? plan->tick : plan->timeout * 3 / 2);
+    bool lingers = dice_once_in(dice, 4);
+    if (dice_once_in(dice, 2)) {
+        roll_more(plan, dice);
     }
     SIM_EACH_ACQUIRE (plan, it) {
         it->kind = SIM_MUTEX;
         it->mark = it->downgrade = it->joint = false;
         it->delay = delay;
-        it->least = dice_once_in(&dice, 4) ? it->least : 0;
-        it->linger = lingers && it->least == 0 ? roll_linger(plan, &dice) : 0;
+        it->least = dice_once_in(dice, 4) ? it->least : 0;
+        it->linger = lingers && it->least == 0 ? roll_linger(plan, dice) : 0;
     }
-    if (dice_once_in(&dice, 3)) {
+    if (dice_once_in(dice, 3)) {
         calm_down(plan);
     }
-    if (seed >= SIM_MARKS) {
-        roll_marks(plan, &dice);
+}
+
+/* Most report crashes. In half of these plans they wait after a crash, in a third some do neither. */
+static void roll_marks(struct sim_plan *plan, uint64_t *dice)
+{
+    roll_delays(plan, dice);
+    bool waits = dice_once_in(dice, 2), mixed = dice_once_in(dice, 3);
+    SIM_EACH_ACQUIRE (plan, it) {
+        it->mark = !mixed || !dice_once_in(dice, 3);
+        it->delay = waits && it->mark ? it->delay : 0;
     }
 }
 
@@ -362,29 +355,27 @@ static void add_silence(struct sim_plan *plan, uint64_t *dice, enum sim_trigger 
 
 /* The leader takes up to a session timeout to expire the sessions of a tick. A client is silent for about as long as its session
  * lasts, and once more as soon as it is granted. */
-static void roll_walking(struct sim_plan *plan, uint64_t seed)
+static void roll_walking(struct sim_plan *plan, uint64_t *dice)
 {
-    uint64_t dice = dice_mix(seed + 0x3a1c);
-    plan->walk = dice_once_in(&dice, 2) ? plan->timeout : 1 + dice_below(&dice, 2 * plan->tick);
-    for (int count = (int)dice_between(&dice, 1, 4); count > 0; count--) {
-        add_silence(plan, &dice, SIM_AT, dice_below(&dice, plan->timeout * 2));
+    plan->walk = dice_once_in(dice, 2) ? plan->timeout : 1 + dice_below(dice, 2 * plan->tick);
+    for (int count = (int)dice_between(dice, 1, 4); count > 0; count--) {
+        add_silence(plan, dice, SIM_AT, dice_below(dice, plan->timeout * 2));
     }
-    if (dice_once_in(&dice, 2)) {
-        add_silence(plan, &dice, SIM_ON_GRANT, dice_between(&dice, 1, 4));
+    if (dice_once_in(dice, 2)) {
+        add_silence(plan, dice, SIM_ON_GRANT, dice_between(dice, 1, 4));
         plan->faults[plan->fault_count - 1].target = -1;
     }
 }
 
 /* Threads of one session acquire a lock that lingers, again and again; another session may come between. Nothing goes wrong. */
-static void roll_lines(struct sim_plan *plan, uint64_t seed)
+static void roll_lines(struct sim_plan *plan, uint64_t *dice)
 {
-    uint64_t dice = dice_mix(seed + 0x11e5);
     calm_down(plan);
     plan->clients = 2;
     plan->paths = 1;
     plan->acquire_count = 0;
-    int threads = (int)dice_between(&dice, 2, SIM_THREADS), others = (int)dice_between(&dice, 0, 4);
-    int64_t span = plan->delay << dice_below(&dice, 6);
+    int threads = (int)dice_between(dice, 2, SIM_THREADS), others = (int)dice_between(dice, 0, 4);
+    int64_t span = plan->delay << dice_below(dice, 6);
     for (int i = 0; i < threads * 16 + others; i++) {
         bool other = i >= threads * 16;
         plan->acquires[plan->acquire_count++] =
@@ -392,23 +383,22 @@ static void roll_lines(struct sim_plan *plan, uint64_t seed)
                                  .thread = other ? 0 : i % threads,
                                  .timeout = -1,
                                  .cancel = -1,
-                                 .after = dice_below(&dice, other ? plan->timeout : span),
-                                 .hold = dice_once_in(&dice, 2) ? 0 : dice_below(&dice, span),
+                                 .after = dice_below(dice, other ? plan->timeout : span),
+                                 .hold = dice_once_in(dice, 2) ? 0 : dice_below(dice, span),
                                  .eager = true,
                                  .linger = other ? 0 : plan->timeout * 4};
     }
 }
 
 /* Few processes, and most of what their threads acquire is one mutex. */
-static void roll_crowds(struct sim_plan *plan, uint64_t seed)
+static void roll_crowds(struct sim_plan *plan, uint64_t *dice)
 {
-    uint64_t dice = dice_mix(seed + 0xc40d);
-    plan->unlisted = (int)dice_between(&dice, 1, 3);
-    roll_more(plan, &dice);
-    plan->clients = (int)sim_min(plan->clients, dice_between(&dice, 1, 3));
+    plan->unlisted = (int)dice_between(dice, 1, 3);
+    roll_more(plan, dice);
+    plan->clients = (int)sim_min(plan->clients, dice_between(dice, 1, 3));
     SIM_EACH_ACQUIRE (plan, it) {
         it->client %= plan->clients;
-        if (!dice_once_in(&dice, 4)) {
+        if (!dice_once_in(dice, 4)) {
             it->path = 0;
             it->kind = SIM_MUTEX;
             it->mark = it->downgrade = it->joint = it->try_only = false;
@@ -416,9 +406,8 @@ static void roll_crowds(struct sim_plan *plan, uint64_t seed)
     }
 }
 
-static void roll_resizes(struct sim_plan *plan, uint64_t seed, int path)
+static void roll_resizes(struct sim_plan *plan, uint64_t dice, int path)
 {
-    uint64_t dice = dice_mix(seed + 0x4e512e);
     int count = dice_once_in(&dice, 3) ? (int)dice_between(&dice, 1, 4) : 0;
     for (int i = 0; i < count; i++) {
         struct sim_fault *it = &plan->faults[plan->fault_count++];
@@ -445,25 +434,27 @@ static void roll_semaphores(struct sim_plan *plan, uint64_t seed)
             it->mark = it->downgrade = false;
         }
     }
-    roll_resizes(plan, seed, path);
+    roll_resizes(plan, dice_mix(seed + 0x4e512e), path);
 }
 
-/* What the seeds of its range have. */
-static void roll_range(struct sim_plan *plan, uint64_t seed)
+/* What the seeds from one on and before another have besides; each with dice of its own. */
+static const struct {
+    uint64_t from, before, salt;
+    void (*roll)(struct sim_plan *plan, uint64_t *dice);
+} ranges[] = {
+    {SIM_LINGERING, SIM_LEAST, 0x11e6e4, roll_lingering}, {SIM_LEAST, SIM_WALKING, 0x1ea57, roll_least},
+    {SIM_DELAYS, SIM_WALKING, 0xde1a7, roll_delays},      {SIM_WALKING, SIM_LINES, 0x3a1c, roll_walking},
+    {SIM_LINES, SIM_MARKS, 0x11e5, roll_lines},           {SIM_MARKS, SIM_CROWDS, 0x1ea57, roll_least},
+    {SIM_MARKS, SIM_CROWDS, 0xde1a7, roll_marks},         {SIM_CROWDS, UINT64_MAX, 0xc40d, roll_crowds},
+};
+
+static void roll_ranges(struct sim_plan *plan, uint64_t seed)
 {
-    if (seed >= SIM_CROWDS) {
-        roll_crowds(plan, seed);
-    } else if (seed >= SIM_LINES && seed < SIM_MARKS) {
-        roll_lines(plan, seed);
-    } else if (seed >= SIM_WALKING && seed < SIM_LINES) {
-        roll_walking(plan, seed);
-    } else if (seed >= SIM_LEAST) {
-        roll_least(plan, seed);
-        if (seed >= SIM_DELAYS) {
-            roll_delays(plan, seed);
+    SIM_EACH (it, ranges, sizeof ranges / sizeof ranges[0]) {
+        uint64_t dice = dice_mix(seed + it->salt);
+        if (seed >= it->from && seed < it->before) {
+            it->roll(plan, &dice);
         }
-    } else if (seed >= SIM_LINGERING) {
-        roll_lingering(plan, seed);
     }
 }
 
@@ -473,14 +464,14 @@ void sim_plan_roll(struct sim_plan *plan, uint64_t seed, bool shell)
     *plan = (struct sim_plan){.servers = 0};
     roll_world(plan, &dice);
     roll_application(plan, &dice);
-    roll_observers(plan, seed);
+    roll_observers(plan, dice_mix(seed + 0x0b5e));
     roll_faults(plan, &dice);
-    roll_lost_touch(plan, seed);
+    roll_lost_touch(plan, dice_mix(seed + 0x70c4));
     roll_access(plan, dice_mix(seed + 0xacce55));
     plan->bounds = dice_mix(seed + 0xb0d5) % 8 == 0;
     plan->batches = dice_mix(seed + 0xba7c4) % 8 == 0;
     plan->skew = dice_mix(seed + 0x5e3) % 4 == 0 ? 3 * SIM_SECOND : 0;
-    roll_range(plan, seed);
+    roll_ranges(plan, seed);
     plan->async = dice_mix(seed + 0xdc7) % 2 == 0; /* of no seed that a mutant names */
     if (!shell) {
         roll_semaphores(plan, seed);
