@@ -107,20 +107,17 @@ static void know_nodes(const struct sim *s)
 
 static void know_clients(const struct sim *s)
 {
-    for (int client = 0; client < s->client_count; client++) {
-        const struct zkl__core *core = s->clients[client].core;
-        ZKL__EACH (const struct zkl__contender, c, &core->contenders, in_session) {
-
+    SIM_EACH (client, s->clients, s->client_count) {
+        ZKL__EACH (const struct zkl__contender, c, &client->core->contenders, in_session) {
             know(c->node.czxid);
             know(c->own.revoked);
         }
-        ZKL__EACH (const struct zkl__semaphore, it, &core->semaphores, in_session) {
-
-            for (int i = 0; i < it->config.count; i++) {
-                know(it->permits[i].token);
+        ZKL__EACH (const struct zkl__semaphore, it, &client->core->semaphores, in_session) {
+            SIM_EACH (permit, it->permits, it->config.count) {
+                know(permit->token);
             }
         }
-        know_replies(s, &s->clients[client].handle);
+        know_replies(s, &client->handle);
     }
     SIM_EACH_ATTEMPT (s, it) {
         if (it->state < SIM_LEFT) {
@@ -128,41 +125,41 @@ static void know_clients(const struct sim *s)
             know(it->last_lease);
         }
     }
-    for (int path = 0; path < s->plan->paths; path++) {
-        know(s->judge.granted[path].token);
-        know(s->judge.granted[path].exclusive);
+    SIM_EACH (granted, s->judge.granted, s->plan->paths) {
+        know(granted->token);
+        know(granted->exclusive);
     }
 }
 
 static void know_all(const struct sim *s)
 {
     base = s->committed;
-    for (int i = 0; i < s->server_count; i++) {
-        base = (int)sim_min(base, s->servers[i].applied);
+    SIM_EACH (server, s->servers, s->server_count) {
+        base = (int)sim_min(base, server->applied);
     }
     base_zxid = base ? s->log[base - 1].zxid : 0;
     known_count = 0;
     know_nodes(s);
     know_clients(s);
-    for (int i = base; i < s->proposed; i++) {
-        know(s->log[i].zxid);
+    SIM_EACH (txn, &s->log[base], s->proposed - base) {
+        know(txn->zxid);
     }
 }
 
 /* What a client has last seen is compared with changes of what it watches, and with what a server has applied. */
 static uint64_t seen(const struct sim *s, int client, int64_t zxid)
 {
-    const struct sim_handle *handle = &s->clients[client].handle;
+    const struct sim_watches *watches = &s->clients[client].handle.watches;
     uint64_t hash = zxid > 0;
-    for (int i = base; i < s->proposed; i++) {
-        hash += s->log[i].zxid <= zxid ? 2 : 0;
+    SIM_EACH (txn, &s->log[base], s->proposed - base) {
+        hash += txn->zxid <= zxid ? 2 : 0;
     }
-    for (int i = 0; i < handle->watches.count; i++) {
-        int path = handle->watches.all[i].path, newest = s->paths[path].node;
-        bool there = sim_node_at(s, path, SIM_HEAD) >= 0;
-        bool children = handle->watches.all[i].bits & SIM_WATCH_CHILD;
-        bool changed =
-            there ? sim_tree_changed(s, path, SIM_HEAD, children) > zxid : newest >= 0 && s->nodes[newest].dzxid > zxid;
+    SIM_EACH (watch, watches->all, watches->count) {
+        int newest = s->paths[watch->path].node;
+        bool there = sim_node_at(s, watch->path, SIM_HEAD) >= 0;
+        bool children = watch->bits & SIM_WATCH_CHILD;
+        bool changed = there ? sim_tree_changed(s, watch->path, SIM_HEAD, children) > zxid
+                             : newest >= 0 && s->nodes[newest].dzxid > zxid;
         hash = HASH(hash, there, changed);
     }
     return hash;
@@ -206,8 +203,8 @@ static void end_text(char *text, size_t room)
 static void plain_semaphore(struct zkl__semaphore *it)
 {
     end_text(it->last, sizeof it->last);
-    for (int i = 0; i < it->config.count; i++) {
-        it->permits[i].token = rank(it->permits[i].token);
+    SIM_EACH (permit, it->permits, it->config.count) {
+        permit->token = rank(permit->token);
     }
 }
 
@@ -225,8 +222,8 @@ static void plain_contender(struct zkl__contender *c)
 static void plain_leases(struct zkl__children *leases)
 {
     leases->czxid = rank(leases->czxid);
-    for (size_t i = 0; i < leases->count; i++) {
-        leases->all[i].czxid = 0; /* noted for groups */
+    SIM_EACH (child, leases->all, leases->count) {
+        child->czxid = 0; /* noted for groups */
     }
 }
 
@@ -238,13 +235,6 @@ static void plain_core(struct zkl__core *core)
     core->pendings.uses = 0;
 }
 
-static void plain_pendings(struct zkl__pending *slots, size_t room)
-{
-    for (size_t i = 0; i < room; i++) {
-        slots[i].use = 0;
-    }
-}
-
 /* A copy of that block without what does not count. */
 static void make_plain(const struct zkl__core *core, const void *block, void *copy)
 {
@@ -252,7 +242,9 @@ static void make_plain(const struct zkl__core *core, const void *block, void *co
         plain_core(copy);
     }
     if (block == core->pendings.slots) {
-        plain_pendings(copy, core->pendings.room);
+        SIM_EACH (slot, (struct zkl__pending *)copy, core->pendings.room) {
+            slot->use = 0;
+        }
     }
     ZKL__EACH (const struct zkl__contender, c, &core->contenders, in_session) {
         if (block == c) {
@@ -354,8 +346,7 @@ static uint64_t conn_hash(const struct sim *s, int index, uint32_t serial)
         return NOTHING;
     }
     uint64_t older = 0;
-    for (int i = 0; i < SIM_CONNS; i++) {
-        const struct sim_conn *each = &s->conns[i];
+    SIM_EACH (each, s->conns, SIM_CONNS) {
         older += !closed(each) && each->client == s->conns[index].client && each->serial < serial;
     }
     return HASH(s->conns[index].client, older);
@@ -365,8 +356,8 @@ static uint64_t conn_hash(const struct sim *s, int index, uint32_t serial)
 static uint64_t watches_hash(const struct sim *s, const struct sim_watches *watches)
 {
     uint64_t sum = 0;
-    for (int i = 0; i < watches->count; i++) {
-        sum += HASH(path_hash(s, watches->all[i].path), watches->all[i].bits);
+    SIM_EACH (watch, watches->all, watches->count) {
+        sum += HASH(path_hash(s, watch->path), watch->bits);
     }
     return sum;
 }
@@ -439,14 +430,14 @@ static uint64_t tree_hash(const struct sim *s)
 {
     uint64_t sum = 0;
     bool woke_two = false;
-    for (int i = 0; i < s->node_count; i++) {
-        const struct sim_node *n = &s->nodes[i];
+    SIM_EACH_NODE (s, n) {
         woke_two = woke_two || n->end_told > 1;
         if (!shows(n)) {
             continue;
         }
-        uint64_t hash = HASH(node_hash(s, i), rank(n->dzxid), n->owner, n->container, n->taken, n->cversion,
-                             n->head_zxid > sim_committed_zxid(s) ? n->head_cversion : NOTHING, n->end_told);
+        uint64_t hash =
+            HASH(node_hash(s, (int)(n - s->nodes)), rank(n->dzxid), n->owner, n->container, n->taken, n->cversion,
+                 n->head_zxid > sim_committed_zxid(s) ? n->head_cversion : NOTHING, n->end_told);
         for (int v = n->value; v >= 0; v = s->values[v].older) {
             hash = HASH(hash, rank(s->values[v].zxid), s->values[v].version,
                         bytes_hash(s->values[v].data, s->values[v].size));
@@ -459,26 +450,22 @@ static uint64_t tree_hash(const struct sim *s)
 static uint64_t log_hash(const struct sim *s)
 {
     uint64_t hash = s->committed - base;
-    for (int i = base; i < s->proposed; i++) {
-        const struct sim_txn *txn = &s->log[i];
+    SIM_EACH (txn, &s->log[base], s->proposed - base) {
         hash = HASH(hash, txn->kind, txn->rc, txn->session, conn_hash(s, txn->conn, txn->conn_serial),
                     node_hash(s, txn->node), txn->acks);
-        for (int k = 0; k < txn->effect_count; k++) {
-            const struct sim_effect *effect = &s->effects[txn->first_effect + k];
+        SIM_EACH (effect, &s->effects[txn->first_effect], txn->effect_count) {
             hash = HASH(hash, effect->kind, effect->cversion, node_hash(s, effect->node));
         }
     }
-    for (int i = 0; i < s->sync_count; i++) {
-        const struct sim_waiting_sync *sync = &s->syncs[i];
+    SIM_EACH (sync, s->syncs, s->sync_count) {
         hash = HASH(hash, sync->position - base, sync->server, conn_hash(s, sync->conn, sync->conn_serial),
                     id_hash(s, s->conns[sync->conn].client, sync->id));
     }
     return hash;
 }
 
-static uint64_t server_hash(const struct sim *s, int server)
+static uint64_t server_hash(const struct sim *s, const struct sim_server *it)
 {
-    const struct sim_server *it = &s->servers[server];
     uint64_t heard = 0;
     for (int i = 0; i < s->server_count; i++) {
         heard = HASH(heard, it->heard[i], it->linked[i]);
@@ -487,17 +474,16 @@ static uint64_t server_hash(const struct sim *s, int server)
                 channel_hash(s, -1, &it->to_leader), channel_hash(s, -1, &it->from_leader));
 }
 
-static uint64_t session_hash(const struct sim *s, int session)
+static uint64_t session_hash(const struct sim_session *it)
 {
-    const struct sim_session *it = &s->sessions[session];
     return HASH(it->client, it->closing, it->committed, it->ended, it->by_operator, it->deadline,
                 it->taken ? it->turn : NOTHING, it->decided,
                 it->ended && it->ended_position >= base ? it->ended_position - base : NOTHING, it->owner);
 }
 
-static uint64_t one_conn_hash(const struct sim *s, int index)
+static uint64_t one_conn_hash(const struct sim *s, const struct sim_conn *conn)
 {
-    const struct sim_conn *conn = &s->conns[index];
+    int index = (int)(conn - s->conns);
     return HASH(conn_hash(s, index, conn->serial), conn->server, conn->session, conn->client_open, conn->server_open,
                 channel_hash(s, conn->client, &conn->to_server), channel_hash(s, conn->client, &conn->to_client),
                 channel_hash(s, conn->client, &conn->pending), s->clock.due[SLOT_TO_SERVER + index],
@@ -510,8 +496,8 @@ static uint64_t handle_hash(const struct sim *s, int client)
     uint64_t hash =
         HASH(it->state, it->server, it->conn < 0 ? NOTHING : conn_hash(s, it->conn, s->conns[it->conn].serial),
              it->session, seen(s, client, it->last_zxid), it->last_received, it->last_sent, it->began);
-    for (int i = 0; i < it->watches.count; i++) {
-        hash = HASH(hash, path_hash(s, it->watches.all[i].path), it->watches.all[i].bits);
+    SIM_EACH (watch, it->watches.all, it->watches.count) {
+        hash = HASH(hash, path_hash(s, watch->path), watch->bits);
     }
     for (unsigned i = 0; i < it->count; i++) {
         const struct sim_outstanding *each = &it->outstanding[(it->first + i) % SIM_OUTSTANDING];
@@ -571,9 +557,8 @@ static uint64_t client_hash(const struct sim *s, int client)
     const struct sim_client *it = &s->clients[client];
     uint64_t hash = HASH(it->incarnation, it->heap.live, it->suspended, it->last_step, handle_hash(s, client),
                          core_hash(s, client));
-    for (int thread = 0; thread < SIM_THREADS; thread++) {
-        const struct sim_attempt *attempt = it->threads[thread].attempt;
-        hash = HASH(hash, it->threads[thread].next, attempt != NULL);
+    SIM_EACH (thread, it->threads, SIM_THREADS) {
+        hash = HASH(hash, thread->next, thread->attempt != NULL);
     }
     SIM_EACH_ATTEMPT (s, attempt) { /* a thread may have gone on */
         hash = attempt->client == client ? blend(hash, attempt_hash(s, attempt)) : hash;
@@ -584,8 +569,8 @@ static uint64_t client_hash(const struct sim *s, int client)
 static uint64_t judge_hash(const struct sim *s)
 {
     uint64_t hash = HASH(s->faults.stranger, s->faults.struck != 0);
-    for (int path = 0; path < s->plan->paths; path++) {
-        hash = HASH(hash, rank(s->judge.granted[path].token), rank(s->judge.granted[path].exclusive));
+    SIM_EACH (granted, s->judge.granted, s->plan->paths) {
+        hash = HASH(hash, rank(granted->token), rank(granted->exclusive));
     }
     return hash;
 }
@@ -594,17 +579,17 @@ uint64_t sim_digest(const struct sim *s)
 {
     know_all(s);
     uint64_t hash = HASH(sim_now(s), tree_hash(s), log_hash(s), judge_hash(s)), conns = 0;
-    for (int slot = SLOT_TO_LEADER; slot < SLOTS; slot++) {
-        hash = blend(hash, s->clock.due[slot]);
+    SIM_EACH (due, &s->clock.due[SLOT_TO_LEADER], SLOTS - SLOT_TO_LEADER) {
+        hash = blend(hash, *due);
     }
-    for (int server = 0; server < s->server_count; server++) {
+    SIM_EACH (server, s->servers, s->server_count) {
         hash = blend(hash, server_hash(s, server));
     }
-    for (int session = 0; session < s->session_count; session++) {
-        hash = blend(hash, session_hash(s, session));
+    SIM_EACH (session, s->sessions, s->session_count) {
+        hash = blend(hash, session_hash(session));
     }
-    for (int i = 0; i < SIM_CONNS; i++) {
-        conns += closed(&s->conns[i]) ? 0 : one_conn_hash(s, i);
+    SIM_EACH (conn, s->conns, SIM_CONNS) {
+        conns += closed(conn) ? 0 : one_conn_hash(s, conn);
     }
     for (int client = 0; client < s->client_count; client++) {
         hash = blend(hash, client_hash(s, client));
