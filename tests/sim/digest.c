@@ -17,7 +17,7 @@
  *              acquires that are over; the judge's counts.
  *  the room    of sim.h, which is much larger than these worlds.
  *  the same    What is so in each of these worlds: no pauses, held channels, preemption, elections, access lists of readers, shorter
- *              timeouts, inboxes, joints, readers, deadlines, cancels. */
+ *              timeouts, inboxes, joints, readers, dirty markers (and so no multi), deadlines, cancels. */
 #include <string.h>
 
 #include "run.h"
@@ -86,10 +86,6 @@ static void know_replies(const struct sim *s, const struct sim_handle *handle)
     for (; m; m = m->next) {
         if (m->node >= 0) {
             know(s->nodes[m->node].czxid);
-        }
-        for (int i = 0; m->parts >= 0 && i < m->part_count; i++) {
-            int node = s->parts[m->parts + i].node;
-            know(node < 0 ? 0 : s->nodes[node].czxid);
         }
     }
 }
@@ -364,12 +360,6 @@ static uint64_t watches_hash(const struct sim *s, const struct sim_watches *watc
 
 /* --- messages ---------------------------------------------------------------------------------------------------------- */
 
-static uint64_t part_hash(const struct sim *s, const struct sim_part *part)
-{
-    return HASH(part->op, part->mode, part->rc, path_hash(s, part->path), node_hash(s, part->node), part->version,
-                bytes_hash(part->data, part->size));
-}
-
 /* What a stat says that a core reads, but for zxids. */
 static uint64_t stat_hash(const struct sim *s, int node, int64_t zxid)
 {
@@ -401,18 +391,15 @@ static uint64_t content_hash(const struct sim *s, const struct sim_message *m)
 
 static uint64_t message_hash(const struct sim *s, int client, const struct sim_message *m)
 {
+    const struct sim_part *part = &m->part;
+    assert(part->op != ZKL__OP_MULTI);
     client = client < 0 && m->conn >= 0 ? s->conns[m->conn].client : client;
     uint64_t hash = HASH(m->kind, m->rc, m->session, m->event, m->watch, m->answered, m->due, m->position - base,
                          m->touches.all, conn_hash(s, m->conn, m->conn_serial), path_hash(s, m->path),
-                         node_hash(s, m->node), part_hash(s, &m->part));
+                         node_hash(s, m->node), part->op, part->mode, part->rc, path_hash(s, part->path),
+                         node_hash(s, part->node), part->version, bytes_hash(part->data, part->size));
     hash = client < 0 ? hash : HASH(hash, id_hash(s, client, m->id), seen(s, client, m->zxid));
-    hash = m->kind == SIM_MSG_REPLY ? HASH(hash, content_hash(s, m)) : hash;
-    for (int i = 0; m->parts >= 0 && i < m->part_count; i++) {
-        const struct sim_part *part = &s->parts[m->parts + i];
-        bool is_set = m->kind == SIM_MSG_REPLY && m->rc == ZKL__RC_OK && part->op == ZKL__OP_SET;
-        hash = HASH(hash, part_hash(s, part), is_set ? stat_hash(s, part->node, m->zxid) : NOTHING);
-    }
-    return hash;
+    return m->kind == SIM_MSG_REPLY ? HASH(hash, content_hash(s, m)) : hash;
 }
 
 static uint64_t channel_hash(const struct sim *s, int client, const struct sim_channel *channel)
@@ -501,8 +488,7 @@ static uint64_t handle_hash(const struct sim *s, int client)
     }
     for (unsigned i = 0; i < it->count; i++) {
         const struct sim_outstanding *each = &it->outstanding[(it->first + i) % SIM_OUTSTANDING];
-        hash = HASH(hash, id_hash(s, client, each->id), each->op, each->watch, path_hash(s, each->path),
-                    each->op == ZKL__OP_MULTI ? path_hash(s, each->deletes) : NOTHING);
+        hash = HASH(hash, id_hash(s, client, each->id), each->op, each->watch, path_hash(s, each->path));
     }
     return hash;
 }

@@ -100,24 +100,20 @@ static bool visit(struct explorer *e)
 /* Between servers only a commit, or what stands behind one, shows in more than one order. */
 static bool is_inner(const struct sim *s, int slot)
 {
-    if (slot >= SLOT_TO_LEADER && slot < SLOT_FROM_LEADER) {
-        enum sim_message_kind kind = s->servers[slot - SLOT_TO_LEADER].to_leader.head->kind;
-        return kind == SIM_MSG_ACK || kind == SIM_MSG_HEARD;
+    if (slot < SLOT_TO_LEADER || slot >= SLOT_TICK) {
+        return false;
     }
-    if (slot >= SLOT_FROM_LEADER && slot < SLOT_TICK) {
-        enum sim_message_kind kind = s->servers[slot - SLOT_FROM_LEADER].from_leader.head->kind;
-        return kind == SIM_MSG_PROPOSAL || kind == SIM_MSG_ASK;
-    }
-    return false;
+    const struct sim_server *server = &s->servers[(slot - SLOT_TO_LEADER) % SIM_SERVERS];
+    enum sim_message_kind kind = (slot < SLOT_FROM_LEADER ? &server->to_leader : &server->from_leader)->head->kind;
+    return kind == SIM_MSG_ACK || kind == SIM_MSG_HEARD || kind == SIM_MSG_PROPOSAL || kind == SIM_MSG_ASK;
 }
 
 /* The client has not begun to connect for the first time, or no server has read that it wants a session. */
 static bool is_unheard(const struct sim *s, int client)
 {
     const struct sim_handle *handle = &s->clients[client].handle;
-    const struct sim_message *first = handle->conn < 0 ? NULL : s->conns[handle->conn].to_server.head;
     return s->clients[client].incarnation == 1 && handle->session < 0 &&
-           (handle->state == SIM_HANDLE_WAITING || (first && first->kind == SIM_MSG_CONNECT));
+           (handle->conn < 0 || s->conns[handle->conn].to_server.head);
 }
 
 /* Clients of one server are alike, so they get their sessions in one order only: every other is the same world under other names. */
@@ -186,14 +182,15 @@ static int enabled(const struct sim *s, int *options)
 
 enum { CUT, CUT_AND_LOSE, CLOSE, DELETE, SILENCE, EXPIRE, KINDS };
 
-static int node_of(const struct sim *s, int session)
+/* NULL: the session has none. */
+static const struct sim_node *node_of(const struct sim *s, int session)
 {
-    for (int node = 0; node < s->node_count; node++) {
-        if (s->nodes[node].owner == session && s->nodes[node].dzxid == SIM_NEVER) {
-            return node;
+    SIM_EACH_NODE (s, it) {
+        if (it->owner == session && it->dzxid == SIM_NEVER) {
+            return it;
         }
     }
-    return -1;
+    return NULL;
 }
 
 /* One that would do nothing, or the same as another, is left out. */
@@ -208,7 +205,7 @@ static bool tells(const struct explorer *e, const struct sim_handle *handle, int
         return false;
     }
     return kind == CUT_AND_LOSE ? s->conns[handle->conn].to_server.count > 0
-                                : kind != DELETE || node_of(s, handle->session) >= 0;
+                                : kind != DELETE || node_of(s, handle->session);
 }
 
 static int add_faults(const struct explorer *e, int *options, int count)
@@ -226,9 +223,7 @@ static int add_faults(const struct explorer *e, int *options, int count)
 static void strike(struct explorer *e, int option)
 {
     struct sim *s = e->s;
-    int client = option / KINDS;
-    int kind = option % KINDS, session = s->clients[client].handle.session;
-    bool at_leader = kind == CLOSE || kind == DELETE || kind == EXPIRE;
+    int client = option / KINDS, kind = option % KINDS, session = s->clients[client].handle.session;
     sim_say(s, "fault", "%d of client %d", kind, client);
     if (kind == EXPIRE) {
         s->sessions[session].turn = sim_now(s);
@@ -237,7 +232,7 @@ static void strike(struct explorer *e, int option)
     }
     e->faults_left--;
     s->faults.struck = 1;
-    if (!at_leader) {
+    if (kind != CLOSE && kind != DELETE) {
         sim_handle_cut(s, client, kind == CUT ? SIM_MESSAGES : 0);
         if (kind == SILENCE) {
             sim_arm(s, SLOT_LIBRARY + client, s->sessions[session].deadline);
@@ -248,7 +243,7 @@ static void strike(struct explorer *e, int option)
     if (kind == CLOSE) {
         sim_stranger_closes(s, session);
     } else {
-        sim_stranger_deletes(s, s->nodes[node_of(s, session)].path);
+        sim_stranger_deletes(s, node_of(s, session)->path);
     }
 }
 
@@ -362,24 +357,14 @@ static bool explore_once(struct explorer *e, FILE *trace)
     return !s->judge.failed;
 }
 
-static void report(const struct explorer *e, char **scope, bool closed)
-{
-    printf("%s servers, %s clients, %s acquires each, %s faults: %" PRIu64 " worlds, %" PRIu64 " runs, %" PRIu64
-           " steps, %d choices deep: %s\n",
-           scope[0], scope[1], scope[2], scope[3], e->seen.count, e->runs, e->steps, e->deepest,
-           e->s->judge.failed ? e->s->judge.verdict
-           : closed           ? "closed, nothing violated"
-                              : "not closed: no memory");
-}
-
 int sim_explore(struct sim *s, char **scope, const char *words)
 {
     static struct explorer explorer;
     struct explorer *e = &explorer;
     *e = (struct explorer){.s = s, .reduces = strstr(words, "semaphores"), .faults = atoi(scope[3])};
     plan_world(&e->plan, scope, words);
-    for (int client = 0; client < e->plan.clients; client++) {
-        e->full = e->full || !sim_heap_mapped(&s->clients[client].heap);
+    SIM_EACH (client, s->clients, e->plan.clients) {
+        e->full = e->full || !sim_heap_mapped(&client->heap);
     }
     bool more = true, fine = true;
     while (more && fine && !e->full) {
@@ -388,12 +373,16 @@ int sim_explore(struct sim *s, char **scope, const char *words)
         e->deepest = (int)sim_max(e->deepest, e->depth);
         more = fine && next_path(e);
     }
-    bool closed = fine && !e->full;
     if (!fine) { /* once more, told */
         e->known = e->depth;
         explore_once(e, stdout);
     }
-    report(e, scope, closed);
+    printf("%s servers, %s clients, %s acquires each, %s faults: %" PRIu64 " worlds, %" PRIu64 " runs, %" PRIu64
+           " steps, %d choices deep: %s\n",
+           scope[0], scope[1], scope[2], scope[3], e->seen.count, e->runs, e->steps, e->deepest,
+           !fine     ? s->judge.verdict
+           : e->full ? "not closed: no memory"
+                     : "closed, nothing violated");
     free(e->seen.hashes);
-    return closed ? 0 : 1;
+    return !fine || e->full;
 }
