@@ -1,6 +1,7 @@
 /* claims.c - the judge of those that hold something: what their users are told by is_held, at every step; and questions to the log. The tree
  * keeps every node with the zxids of its birth and death, so a judge need not look on: he asks afterwards what was so at any time between two
  * zxids. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "name.h"
@@ -99,6 +100,22 @@ int past_node_of(int64_t czxid)
     return -1;
 }
 
+int64_t past_fall(const char *path, int base, bool strictly)
+{
+    int64_t later = INT64_MAX, now = sim_committed_zxid(world);
+    const struct sim_value *value = sim_value_at(world, sim_node_at(world, sim_path_of(world, path, NULL), now), now);
+    for (; value->older >= 0; value = &world->values[value->older]) {
+        char text[24] = {0};
+        memcpy(text, value->data, value->size < sizeof text - 1 ? value->size : 0);
+        int64_t number = strtoll(text, NULL, base);
+        if (number > later - strictly) {
+            return later;
+        }
+        later = number;
+    }
+    return -1;
+}
+
 enum { CLAIMS = SIM_CLIENTS * SIM_THREADS * PIECES + 8 };
 static struct claim claims[CLAIMS];
 static int count;
@@ -179,36 +196,40 @@ void claim_drop(int number)
 
 void claims_drop_all(int client)
 {
-    for (int i = 0; i < CLAIMS; i++) {
-        if (claims[i].client == client) {
-            claim_drop(i);
+    SIM_EACH (claim, claims, CLAIMS) {
+        if (claim->client == client) {
+            claim_drop((int)(claim - claims));
         }
     }
 }
 
 void claims_check(void)
 {
-    int permits[RESOURCES] = {0}, limit[RESOURCES] = {0};
-    int64_t last[RESOURCES] = {0};
-    bool alone[RESOURCES] = {false}, some[RESOURCES] = {false};
+    struct {
+        int permits, limit;
+        int64_t last;
+        bool alone, some;
+    } resources[RESOURCES] = {0};
     SIM_EACH (claim, claims, count > 1 ? CLAIMS : 0) {
         if (!claim->object || is_excused(claim) || !holds(claim)) {
             continue;
         }
-        int at = claim->resource;
+        __auto_type at = &resources[claim->resource];
         bool exclusive = !claim->permits && !claim->shared;
-        if (alone[at] || (exclusive && some[at])) {
-            sim_fail(world, "exclusion", "%d.%d holds %d, and is not the only one", claim->client, claim->thread, at);
+        if (at->alone || (exclusive && at->some)) {
+            sim_fail(world, "exclusion", "%d.%d holds %d, and is not the only one", claim->client, claim->thread,
+                     claim->resource);
         }
-        alone[at] = alone[at] || exclusive;
-        some[at] = true;
-        permits[at] += claim->permits ? claim->count : 0;
-        limit[at] = claim->permits > last[at] ? claim->limit : limit[at];
-        last[at] = sim_max(last[at], claim->permits);
+        at->alone = at->alone || exclusive;
+        at->some = true;
+        at->permits += claim->permits ? claim->count : 0;
+        at->limit = claim->permits > at->last ? claim->limit : at->limit;
+        at->last = sim_max(at->last, claim->permits);
     }
-    for (int at = 0; at < RESOURCES; at++) {
-        if (permits[at] > limit[at]) {
-            sim_fail(world, "exclusion", "%d permits of %d are held of %d", permits[at], limit[at], at);
+    SIM_EACH (at, resources, RESOURCES) {
+        if (at->permits > at->limit) {
+            sim_fail(world, "exclusion", "%d permits of %d are held of %d", at->permits, at->limit,
+                     (int)(at - resources));
         }
     }
 }
@@ -216,14 +237,12 @@ void claims_check(void)
 int claims_held(int path)
 {
     bool held[RESOURCES] = {false};
-    int first = claim_piece(path, 0), sum = 0;
     SIM_EACH (claim, claims, CLAIMS) {
-        if (claim->object && claim->resource >= first && claim->resource < first + PIECES && holds(claim)) {
-            held[claim->resource] = true;
-        }
+        held[claim->resource] = held[claim->resource] || (claim->object && holds(claim));
     }
-    for (int i = first; i < first + PIECES; i++) {
-        sum += held[i];
+    int sum = 0;
+    SIM_EACH (piece, &held[claim_piece(path, 0)], PIECES) {
+        sum += *piece;
     }
     return sum;
 }

@@ -44,9 +44,6 @@ void store_inbox_due(int client)
 void store_event(struct sim *s, int client, const struct zkl__event *event)
 {
     struct zkl__store *store = &stores[client];
-    if (!processes[client].open) {
-        return;
-    }
     sim_hash(s, event->kind ^ (uint64_t)event->now ^ event->id << 32);
     struct zkl__connection connection = {.session_id = event->session_id,
                                          .timeout_ms = event->timeout / SIM_MS,
@@ -80,7 +77,6 @@ static int sim_open(struct zkl__store **out, const struct zkl__store_config *con
     (void)err;
     int client = fiber_client();
     stores[client] = (struct zkl__store){.client = client, .events = *events, .ctx = ctx};
-    processes[client].open = true;
     sim_handle_open(world, client);
     *out = &stores[client];
     return ZKL_OK;
@@ -106,7 +102,6 @@ static int sim_close(struct zkl__store *store, int64_t timeout_ms)
         fiber_sleep(10000);
     }
     sim_handle_close(world, store->client);
-    processes[store->client].open = false;
     return connected ? ZKL_OK : ZKL_ECONNECT;
 }
 

@@ -175,11 +175,6 @@ int64_t turn_short_timeout(const struct turn *turn)
     return ms(turn->plan->timeout < 0 ? 2 * world->plan->timeout : turn->plan->timeout);
 }
 
-zkl_on_expiry turn_expiry(const struct turn *turn)
-{
-    return turn->plan->fail_on_expiry ? ZKL_ON_EXPIRY_FAIL : ZKL_ON_EXPIRY_REQUEUE;
-}
-
 static bool lock_holds(const void *lock)
 {
     return zkl_lock_is_held(lock);
@@ -234,7 +229,7 @@ void turn_release(struct turn *turn, zkl_lock *lock, const char *what)
 zkl_lock_options turn_options(const struct turn *turn)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    options.on_expiry = turn_expiry(turn);
+    options.on_expiry = turn->plan->fail_on_expiry ? ZKL_ON_EXPIRY_FAIL : ZKL_ON_EXPIRY_REQUEUE;
     options.acl = sim_acl_of(world, turn->client);
     return options;
 }

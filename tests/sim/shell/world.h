@@ -77,6 +77,8 @@ bool past_was(const char *path, bool there, int64_t from);
 bool past_sign(const char *dir, int64_t after);
 /* The node that was made by this transaction, -1: none. */
 int past_node_of(int64_t czxid);
+/* Of the numbers that were written to path one after the other, one that is lower than that before it (strictly: or the same); -1: none. */
+int64_t past_fall(const char *path, int base, bool strictly);
 
 /* claims.c: who says that he holds what. */
 enum { PIECES = 3, RESOURCES = 16 };
@@ -187,7 +189,6 @@ int turn_told(const struct turn *turn, const char *what, int code); /* returns i
 int turn_got(const struct turn *turn, const char *what, int code);
 int64_t turn_timeout(const struct turn *turn);       /* ms; as the plan says: for ever, too */
 int64_t turn_short_timeout(const struct turn *turn); /* the same, but never for ever */
-zkl_on_expiry turn_expiry(const struct turn *turn);
 /* Of a lock that is held exclusively; and made, of the turn's own path. */
 struct claim turn_claim_of(const struct turn *turn, int resource, int64_t token, const void *lock);
 void turn_claim(struct turn *turn, int64_t token, const void *lock);
@@ -229,7 +230,6 @@ struct member {
 };
 extern struct process {
     bool threads;                       /* the library has started one */
-    bool open;                          /* its store */
     bool running, busy;                 /* the store's completion thread */
     int calls;                          /* without waiting, so far */
     bool closed;                        /* none of them may be called back any more */
