@@ -89,16 +89,15 @@ static void roll_world(struct sim_plan *plan, uint64_t *dice)
 
 static int64_t roll_time(const struct sim_plan *plan, uint64_t *dice)
 {
-    switch (dice_below(dice, 4)) {
-    case 0:
-        return 0;
-    case 1:
-        return dice_below(dice, plan->delay * 8);
-    case 2:
-        return dice_below(dice, plan->tick);
-    default:
-        return dice_below(dice, plan->timeout * 3 / 2);
-    }
+    const int64_t below[] = {0, plan->delay * 8, plan->tick, plan->timeout * 3 / 2};
+    int64_t most = below[dice_below(dice, 4)];
+    return most ? dice_below(dice, most) : 0;
+}
+
+static void make_mutex(struct sim_acquire *it)
+{
+    it->kind = SIM_MUTEX;
+    it->mark = it->downgrade = it->joint = false;
 }
 
 static void roll_acquire(struct sim_plan *plan, uint64_t *dice, int client, int thread, bool crowd)
@@ -156,6 +155,7 @@ static int64_t roll_count(uint64_t *dice, enum sim_trigger trigger)
 
 static int64_t roll_value(const struct sim_plan *plan, uint64_t *dice, enum sim_fault_kind kind)
 {
+    int64_t most;
     switch (kind) {
     case SIM_PAUSE_LEADER:
         return dice_once_in(dice, 2) ? plan->pause : 1 + dice_below(dice, plan->pause);
@@ -163,25 +163,32 @@ static int64_t roll_value(const struct sim_plan *plan, uint64_t *dice, enum sim_
     case SIM_HOLD_FROM_LEADER:
     case SIM_HOLD_TO_LEADER:
     case SIM_ISOLATE:
-        return 1 + dice_below(dice, plan->tick * (dice_once_in(dice, 2) ? 8 : 2));
+        most = plan->tick * (dice_once_in(dice, 2) ? 8 : 2);
+        break;
     case SIM_KILL_SERVER:
     case SIM_KILL_LEADER:
-        return 1 + dice_below(dice, plan->timeout);
+        most = plan->timeout;
+        break;
     case SIM_HOLD_UP:
     case SIM_HOLD_DOWN:
     case SIM_PAUSE_CLIENT:
     case SIM_CRASH:
-        return 1 + dice_below(dice, dice_once_in(dice, 2) ? plan->timeout * 2 : plan->timeout / 2);
+        most = dice_once_in(dice, 2) ? plan->timeout * 2 : plan->timeout / 2;
+        break;
     case SIM_DENY:
-        return 1 + dice_below(dice, 15);
+        most = 15;
+        break;
     case SIM_NO_MEMORY:
-        return 1 + dice_below(dice, dice_once_in(dice, 2) ? 1 : 8);
+        most = dice_once_in(dice, 2) ? 1 : 8;
+        break;
     case SIM_THROTTLE:
     case SIM_REFUSE:
-        return 1 + dice_below(dice, 4);
+        most = 4;
+        break;
     default:
         return dice_below(dice, 8);
     }
+    return 1 + dice_below(dice, most);
 }
 
 static enum sim_trigger roll_trigger(uint64_t *dice)
@@ -253,16 +260,9 @@ static void roll_lost_touch(struct sim_plan *plan, uint64_t dice)
 
 static int64_t roll_linger(const struct sim_plan *plan, uint64_t *dice)
 {
-    switch (dice_below(dice, 6)) {
-    case 0:
-        return 0;
-    case 1:
-        return 1 + dice_below(dice, plan->delay * 16);
-    case 2:
-        return 1 + dice_below(dice, plan->tick);
-    default:
-        return 1 + dice_below(dice, plan->timeout * 3);
-    }
+    const int64_t most[] = {0, plan->delay * 16, plan->tick};
+    int64_t chosen = dice_below(dice, 6);
+    return chosen ? 1 + dice_below(dice, chosen < 3 ? most[chosen] : plan->timeout * 3) : 0;
 }
 
 /* Threads come back soon, again and again. */
@@ -320,8 +320,7 @@ static void roll_delays(struct sim_plan *plan, uint64_t *dice)
         roll_more(plan, dice);
     }
     SIM_EACH_ACQUIRE (plan, it) {
-        it->kind = SIM_MUTEX;
-        it->mark = it->downgrade = it->joint = false;
+        make_mutex(it);
         it->delay = delay;
         it->least = dice_once_in(dice, 4) ? it->least : 0;
         it->linger = lingers && it->least == 0 ? roll_linger(plan, dice) : 0;
@@ -400,8 +399,8 @@ static void roll_crowds(struct sim_plan *plan, uint64_t *dice)
         it->client %= plan->clients;
         if (!dice_once_in(dice, 4)) {
             it->path = 0;
-            it->kind = SIM_MUTEX;
-            it->mark = it->downgrade = it->joint = it->try_only = false;
+            it->try_only = false;
+            make_mutex(it);
         }
     }
 }
@@ -430,8 +429,7 @@ static void roll_semaphores(struct sim_plan *plan, uint64_t seed)
         it->joint = false;
         if (it->path == path) {
             it->recipe = SIM_SEMAPHORE;
-            it->kind = SIM_MUTEX;
-            it->mark = it->downgrade = false;
+            make_mutex(it);
         }
     }
     roll_resizes(plan, dice_mix(seed + 0x4e512e), path);

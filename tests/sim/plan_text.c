@@ -205,8 +205,8 @@ void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out)
     SIM_EACH_ACQUIRE (plan, it) {
         write_fields(out, acquire_fields, it);
     }
-    for (int i = 0; i < plan->fault_count; i++) {
-        write_fields(out, fault_fields, &plan->faults[i]);
+    SIM_EACH (it, plan->faults, plan->fault_count) {
+        write_fields(out, fault_fields, it);
     }
     fputc('\n', out);
 }
