@@ -144,14 +144,9 @@ static void cut(struct sim *s, int client, enum sim_fault_kind kind)
     if (handle->conn < 0) {
         return;
     }
-    int on_their_way = s->conns[handle->conn].to_server.count;
-    int keep = on_their_way;
-    if (kind == SIM_LOSE_REQUESTS) {
-        keep = 0;
-    } else if (kind != SIM_LOSE_REPLIES) {
-        keep = (int)(dice_at(s->seed, SLOT_FAULT, s->steps) % (on_their_way + 1));
-    }
-    sim_handle_cut(s, client, keep);
+    int sent = s->conns[handle->conn].to_server.count;
+    int some = (int)(dice_at(s->seed, SLOT_FAULT, s->steps) % (sent + 1));
+    sim_handle_cut(s, client, kind == SIM_LOSE_REPLIES ? sent : kind == SIM_LOSE_REQUESTS ? 0 : some);
 }
 
 static void hold_client(struct sim *s, int client, bool up, int64_t duration)
@@ -226,7 +221,7 @@ static void strike(struct sim *s, int index, int client)
     const struct sim_fault *it = &s->plan->faults[index];
     s->faults.struck |= 1u << index;
     sim_say(s, "fault", "%s", sim_fault_name(it->kind));
-    sim_hash(s, (uint64_t)index + 77);
+    sim_hash(s, index + 77);
     int64_t duration = until_heal(s, it->value);
     note_disturbance(s, it->kind, duration);
     int server = (it->target < 0 ? (int)s->steps : it->target) % s->server_count;
@@ -234,7 +229,7 @@ static void strike(struct sim *s, int index, int client)
     struct sim_client *victim = &s->clients[target];
     switch (it->kind) {
     case SIM_MOVE:
-        victim->handle.server = (int)(it->value % (uint64_t)s->server_count);
+        victim->handle.server = (int)(it->value % s->server_count);
         cut(s, target, it->kind);
         break;
     case SIM_LOSE_REPLIES:

@@ -7,6 +7,11 @@
 #include "sim.h"
 #include "invariants.h"
 
+static struct sim_handle *handle_of(struct sim *s, int client)
+{
+    return &s->clients[client].handle;
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -117,7 +122,7 @@ static void tell_reply(struct sim *s, int client, const struct sim_message *mess
 
 static void tell(struct sim *s, int client, const struct sim_message *message)
 {
-    struct sim_handle *handle = &s->clients[client].handle;
+    struct sim_handle *handle = handle_of(s, client);
     const struct zkl__core *core = s->clients[client].core;
     struct zkl__event event = {.kind = ZKL__EV_SUSPENDED};
     switch (message->kind) {
@@ -158,9 +163,8 @@ static void tell(struct sim *s, int client, const struct sim_message *message)
 /* Kinds in the inbox: REPLY, EVENT, WELCOME (connected or expired), EOF (suspended). */
 static void put(struct sim *s, int client, struct sim_message *message)
 {
-    struct sim_handle *handle = &s->clients[client].handle;
-    if (s->shell || s->plan->inbox_delay > 0 || handle->inbox.head) {
-        sim_channel_push(s, &handle->inbox, SLOT_INBOX + client, message);
+    if (s->shell || s->plan->inbox_delay > 0) {
+        sim_channel_push(s, &handle_of(s, client)->inbox, SLOT_INBOX + client, message);
         return;
     }
     tell(s, client, message);
@@ -169,14 +173,9 @@ static void put(struct sim *s, int client, struct sim_message *message)
 
 void sim_inbox_due(struct sim *s, int client)
 {
-    struct sim_message *message = sim_channel_pop(s, &s->clients[client].handle.inbox, SLOT_INBOX + client);
+    struct sim_message *message = sim_channel_pop(s, &handle_of(s, client)->inbox, SLOT_INBOX + client);
     tell(s, client, message);
     sim_message_free(s, message);
-}
-
-static struct sim_handle *handle_of(struct sim *s, int client)
-{
-    return &s->clients[client].handle;
 }
 
 /* --- connecting ------------------------------------------------------------------------------------------------------ */
@@ -200,7 +199,7 @@ static void attempt(struct sim *s, int client)
 void sim_handle_open(struct sim *s, int client)
 {
     struct sim_handle *handle = handle_of(s, client);
-    int server = (int)(dice_at(s->seed, (SLOT_LIBRARY + client), s->clients[client].incarnation++) % s->server_count);
+    int server = (int)(dice_at(s->seed, SLOT_LIBRARY + client, s->clients[client].incarnation++) % s->server_count);
     *handle = (struct sim_handle){
         .state = SIM_HANDLE_WAITING, .conn = -1, .session = -1, .server = server, .timeout = s->plan->timeout};
     sim_arm(s, SLOT_LIBRARY + client, sim_now(s) + SIM_MS);
@@ -330,11 +329,11 @@ static void take_reply(struct sim *s, int client, struct sim_message *message)
     if (message->rc == ZKL__RC_NOAUTH) {
         sim_judge_refused(s, client, asked.op, asked.path);
     }
-    if (asked.id == 0) {
+    if (asked.id > 0) {
+        put(s, client, message);
+    } else {
         sim_message_free(s, message);
-        return;
     }
-    put(s, client, message);
 }
 
 static void take_event(struct sim *s, int client, struct sim_message *message)
