@@ -291,21 +291,16 @@ static uint64_t block_hash(struct walk *w, uint32_t block)
 
 static uint64_t core_hash(const struct sim *s, int client)
 {
-    static struct walk walk;
-    struct walk *w = &walk;
+    struct walk w = {.s = s, .heap = &s->clients[client].heap, .core = s->clients[client].core};
     uint32_t offset;
-    w->s = s;
-    w->heap = &s->clients[client].heap;
-    w->core = s->clients[client].core;
-    w->count = 0;
-    uint64_t hash = number_of(w, sim_heap_find(w->heap, (uintptr_t)w->core, &offset));
-    for (uint32_t i = 0; i < w->count; i++) {
-        hash = blend(hash, block_hash(w, w->blocks[i]));
+    uint64_t hash = number_of(&w, sim_heap_find(w.heap, (uintptr_t)w.core, &offset));
+    for (uint32_t i = 0; i < w.count; i++) {
+        hash = blend(hash, block_hash(&w, w.blocks[i]));
     }
     SIM_EACH_ATTEMPT (s, attempt) { /* where the application's pointers lead */
         const void *mine = attempt->contender ? (const void *)attempt->contender : attempt->semaphore;
         if (attempt->client == client && mine) {
-            hash = blend(hash, number_of(w, sim_heap_find(w->heap, (uintptr_t)mine, &offset)));
+            hash = blend(hash, number_of(&w, sim_heap_find(w.heap, (uintptr_t)mine, &offset)));
         }
     }
     return hash;

@@ -18,13 +18,13 @@ static use_fn *const recipes[SIM_RECIPES] = {
 static struct actor {
     zkl_session *session;
     int threads_left;
-    bool opened, closed;
+    bool closed;
     int calls, code; /* back from a close that did not wait: how often, with what */
 } actors[SIM_CLIENTS];
 
 static use_fn *recipe_at(int path)
 {
-    use_fn *recipe = recipes[1 + dice_at(world->seed, 4242, (uint64_t)path) % (SIM_RECIPES - 1)];
+    use_fn *recipe = recipes[1 + dice_at(world->seed, 4242, path) % (SIM_RECIPES - 1)];
     return recipe == use_multilock && (path != 0 || world->plan->paths < 2) ? use_lock : recipe;
 }
 
@@ -60,11 +60,12 @@ static void open_session(int client)
     options.log_fn = world->trace ? log_line : NULL;
     options.log_payload = (void *)(intptr_t)client;
     options.log_level = ZKL_LOG_DEBUG;
-    while (zkl_session_open(&actors[client].session, "sim", &options, NULL) != ZKL_OK) {
+    zkl_session *session;
+    while (zkl_session_open(&session, "sim", &options, NULL) != ZKL_OK) {
         processes[client].threads = false;
         fiber_sleep(100 * SIM_MS);
     }
-    actors[client].opened = true;
+    actors[client].session = session;
     fiber_wake(&actors[client]);
     sim_say(world, "app", "%d has a session", client);
 }
@@ -109,9 +110,8 @@ static void close_session(int client)
     }
     zkl_session *session = actor->session;
     actor->session = NULL;
-    int code = world->plan->async && dice_at(world->seed, 4243, (uint64_t)client) % 2 == 0
-                   ? close_async(client, session)
-                   : zkl_session_close(session, 5000);
+    int code = world->plan->async && dice_at(world->seed, 4243, client) % 2 == 0 ? close_async(client, session)
+                                                                                 : zkl_session_close(session, 5000);
     sim_say(world, "app", "%d closes its session: %s", client, zkl_error_name(code));
     asyncs_close(client);
     if (world->clients[client].heap.live != 0) {
@@ -128,7 +128,7 @@ static void *live(void *arg)
     if (thread == 0) {
         open_session(client);
     }
-    while (!actors[client].opened) {
+    while (!actors[client].session) {
         fiber_wait(&actors[client], INT64_MAX);
     }
     int at = 0;
@@ -207,7 +207,7 @@ static void judge(struct sim *s)
         if (!s->faults.healed || !settled) {
             s->judge.unrest = sim_now(s);
         }
-        if (actors[client].session && actors[client].opened) {
+        if (actors[client].session) {
             sim_judge_lease(s, client, actors[client].session->core);
         }
     }

@@ -120,7 +120,7 @@ void fiber_wake(const void *what)
     SIM_EACH (it, fibers, FIBERS) {
         if (it->used && !it->finished && it->waits_for == what) {
             it->waits_for = NULL;
-            uint64_t roll = dice_at(world->seed, (uint64_t)it->slot + 500, world->steps);
+            uint64_t roll = dice_at(world->seed, it->slot + 500, world->steps);
             sim_arm(world, it->slot, sim_now(world) + 1 + (roll % 20000));
         }
     }
@@ -132,7 +132,7 @@ static void fiber_preempt(void)
     if (current < 0 || acting >= 0) {
         return;
     }
-    uint64_t roll = dice_at(world->seed, (uint64_t)fibers[current].slot + 900, ++chances);
+    uint64_t roll = dice_at(world->seed, fibers[current].slot + 900, ++chances);
     if (roll % 16 == 0) {
         fiber_sleep((int64_t)(roll >> 32) % 100000);
     }
@@ -307,10 +307,10 @@ void zkl__alarms_close(struct zkl__alarms *alarms)
 void zkl__alarms_unset(struct zkl__alarms *alarms, struct zkl__alarm *alarm)
 {
     struct zkl__timer **at = &alarms->timers.root;
-    while (alarm->timer.set && *at != &alarm->timer) {
+    while (*at && *at != &alarm->timer) {
         at = &(*at)->child[0];
     }
-    if (alarm->timer.set) {
+    if (*at) {
         *at = alarm->timer.child[0];
         alarm->timer.set = false;
     }

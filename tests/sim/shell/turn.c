@@ -19,14 +19,6 @@ struct async_call *turn_async(struct turn *turn, const char *what)
 
 /* --- called back ------------------------------------------------------------------------------------------------------ */
 
-static void free_written(struct async_call *call)
-{
-    zkl_queue_free(call->queue);
-    zkl_data_free(call->data);
-    call->queue = NULL;
-    call->data = NULL;
-}
-
 void async_done(int code, const zkl_error *err, void *payload)
 {
     struct async_call *call = payload;
@@ -44,7 +36,7 @@ void async_done(int code, const zkl_error *err, void *payload)
     }
     call->times++;
     call->code = code;
-    sim_hash(world, (uint64_t)code + 78);
+    sim_hash(world, code + 78);
     fiber_wake(call);
 }
 
@@ -78,7 +70,6 @@ int async_wait(struct turn *turn, struct async_call *call, int rc)
     while (call->times == 0) {
         fiber_wait(call, INT64_MAX);
     }
-    free_written(call);
     return call->code;
 }
 
@@ -90,7 +81,10 @@ void asyncs_close(int client)
         if (!call->refused && call->times != 1) {
             sim_fail_of(call, "completion", "%s was not called back before the close of its session", call->what);
         }
-        free_written(call);
+        zkl_queue_free(call->queue);
+        zkl_data_free(call->data);
+        call->queue = NULL;
+        call->data = NULL;
     }
     processes[client].closed = true;
 }
@@ -98,13 +92,13 @@ void asyncs_close(int client)
 int64_t turn_dice(const struct turn *turn, unsigned what, int64_t bound)
 {
     uint64_t roll = dice_at(world->seed, 7000u + (turn->plan - world->plan->acquires), what);
-    return ((roll >> 1) % bound);
+    return (roll >> 1) % bound;
 }
 
 int turn_told(const struct turn *turn, const char *what, int code)
 {
     sim_say(world, "app", "%d.%d %s: %s", turn->client, turn->thread, what, zkl_error_name(code));
-    sim_hash(world, (uint64_t)code + 77);
+    sim_hash(world, code + 77);
     world->judge.unrest = sim_now(world);
     return code;
 }

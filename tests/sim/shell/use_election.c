@@ -65,7 +65,7 @@ static void told(zkl_election_observer *observer, const zkl_leader *leader, void
                 leader->value_size > 0 ? leader->value : "no value");
         check_leader(turn, leader);
         if (turn_dice(turn, 11, 4) == 0) {
-            publish(turn, (zkl_lock *)(uintptr_t)turn->object, false); /* leads or not */
+            publish(turn, turn->object, false); /* leads or not */
         }
     }
 }
@@ -87,7 +87,7 @@ static void check_seen(const struct turn *turn, const zkl_lock *election)
 static int lead(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     struct turn *turn = payload;
-    zkl_lock *election = (zkl_lock *)(uintptr_t)turn->object;
+    zkl_lock *election = turn->object;
     turn_claim(turn, token, election);
     for (int i = 0; i < 8 && !zkl_cancel_raised(cancel); i++) {
         fiber_sleep(turn->plan->hold / 8);

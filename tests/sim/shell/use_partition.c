@@ -188,7 +188,7 @@ void use_partition(struct turn *turn)
 {
     struct member *me = &processes[turn->client].members[turn->thread];
     zkl_partition_options options = ZKL_PARTITION_OPTIONS_INIT;
-    options.cap = (dice_at(world->seed, 99, turn->plan->path) % 3);
+    options.cap = dice_at(world->seed, 99, turn->plan->path) % 3;
     options.assigned_fn = assigned;
     options.revoked_fn = revoked;
     options.state_fn = changed;

@@ -119,7 +119,7 @@ struct turn {
     const char *path;
     zkl_session *session;
     int claims[PIECES];       /* -1: none */
-    const void *object;       /* for callbacks */
+    void *object;             /* for callbacks */
     bool observes;            /* an election that it stands for */
     char seen[ZKL__NAME_MAX]; /* who leads, as it was told last; "": nobody */
     bool listens, asked;      /* for requests to give way; it was told of one */
@@ -150,7 +150,7 @@ struct async_call {
     bool refused;
     int times; /* it was called back */
     int code;
-    /* What it writes for its caller, until it was waited for or the session is closed. */
+    /* What it writes for its caller, until the session is closed. */
     zkl_queue *queue;
     zkl_data *data;
     zkl_grant grant;
