@@ -80,27 +80,6 @@ static bool shows(const struct sim_node *node)
     return node->dzxid > base_zxid;
 }
 
-static void know_replies(const struct sim *s, const struct sim_handle *handle)
-{
-    const struct sim_message *m = handle->conn < 0 ? NULL : s->conns[handle->conn].to_client.head;
-    for (; m; m = m->next) {
-        if (m->node >= 0) {
-            know(s->nodes[m->node].czxid);
-        }
-    }
-}
-
-static void know_nodes(const struct sim *s)
-{
-    SIM_EACH_NODE (s, node) {
-        if (shows(node)) {
-            for (int v = node->value; v >= 0; v = s->values[v].older) {
-                know(s->values[v].zxid);
-            }
-        }
-    }
-}
-
 static void know_clients(const struct sim *s)
 {
     SIM_EACH (client, s->clients, s->client_count) {
@@ -113,7 +92,10 @@ static void know_clients(const struct sim *s)
                 know(permit->token);
             }
         }
-        know_replies(s, &client->handle);
+        int conn = client->handle.conn;
+        for (const struct sim_message *m = conn < 0 ? NULL : s->conns[conn].to_client.head; m; m = m->next) {
+            know(m->node < 0 ? 0 : s->nodes[m->node].czxid);
+        }
     }
     SIM_EACH_ATTEMPT (s, it) {
         if (it->state < SIM_LEFT) {
@@ -135,7 +117,11 @@ static void know_all(const struct sim *s)
     }
     base_zxid = base ? s->log[base - 1].zxid : 0;
     known_count = 0;
-    know_nodes(s);
+    SIM_EACH_NODE (s, node) {
+        for (int v = shows(node) ? node->value : -1; v >= 0; v = s->values[v].older) {
+            know(s->values[v].zxid);
+        }
+    }
     know_clients(s);
     SIM_EACH (txn, &s->log[base], s->proposed - base) {
         know(txn->zxid);

@@ -263,24 +263,6 @@ static int choose(struct explorer *e, int count)
     return e->choices[e->depth++].taken;
 }
 
-/* One event, or one fault. False: nothing will happen any more. */
-static bool take(struct explorer *e, int option)
-{
-    struct sim *s = e->s;
-    if (option >= SLOTS) {
-        strike(e, option - SLOTS);
-        return true;
-    }
-    e->steps++;
-    if (!sim_step_slot(s, option)) {
-        return false;
-    }
-    if (sim_now(s) > 20 * e->plan.timeout) {
-        sim_fail(s, "liveness", "not all acquires have ended");
-    }
-    return true;
-}
-
 /* True: went to an end. False: came to a world that was seen before. */
 static bool run(struct explorer *e)
 {
@@ -297,8 +279,17 @@ static bool run(struct explorer *e)
         if (count > 1 && e->depth >= e->known && !visit(e)) {
             return false;
         }
-        if (!take(e, options[count > 1 ? choose(e, count) : 0])) {
+        int option = options[count > 1 ? choose(e, count) : 0];
+        if (option >= SLOTS) {
+            strike(e, option - SLOTS);
+            continue;
+        }
+        e->steps++;
+        if (!sim_step_slot(s, option)) { /* nothing will happen any more */
             return true;
+        }
+        if (sim_now(s) > 20 * e->plan.timeout) {
+            sim_fail(s, "liveness", "not all acquires have ended");
         }
     }
     return s->judge.failed || visit(e);
