@@ -210,7 +210,7 @@ static void note_disturbance(struct sim *s, enum sim_fault_kind kind, int64_t du
         sim_judge_disturbed(s, duration);
     } else if (kind <= SIM_KILL_LEADER) {
         sim_judge_disturbed(s, duration + 7 * s->tick);
-    } else if (kind == SIM_THROTTLE || kind == SIM_REFUSE || kind == SIM_NO_MEMORY || kind == SIM_DENY) {
+    } else if (kind >= SIM_DENY && kind <= SIM_REFUSE) {
         sim_judge_disturbed(s,
                             until_heal(s, SIM_NEVER) + 3 * SIM_SECOND); /* what was refused is tried again after that */
     }

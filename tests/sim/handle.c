@@ -267,10 +267,6 @@ void sim_handle_due(struct sim *s, int client)
         attempt(s, client);
         return;
     }
-    if (handle->state == SIM_HANDLE_CONNECTING) {
-        sim_handle_cut(s, client, SIM_MESSAGES);
-        return;
-    }
     if (silent >= patience) {
         sim_say(s, "handle", "%d: nothing heard for too long", client);
         sim_handle_cut(s, client, SIM_MESSAGES);

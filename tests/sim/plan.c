@@ -405,18 +405,7 @@ static void roll_crowds(struct sim_plan *plan, uint64_t *dice)
     }
 }
 
-static void roll_resizes(struct sim_plan *plan, uint64_t dice, int path)
-{
-    int count = dice_once_in(&dice, 3) ? (int)dice_between(&dice, 1, 4) : 0;
-    for (int i = 0; i < count; i++) {
-        struct sim_fault *it = &plan->faults[plan->fault_count++];
-        *it = (struct sim_fault){.trigger = roll_trigger(&dice), .kind = SIM_RESIZE, .target = path};
-        it->when = it->trigger == SIM_AT ? roll_time(plan, &dice) : roll_count(&dice, it->trigger);
-        it->value = dice_between(&dice, 1, SIM_RESIZED_MOST);
-    }
-}
-
-/* For the core's simulator: in some plans a path is a semaphore. With dice of their own: the other seeds
+/* For the core's simulator: in some plans a path is a semaphore, and in some of these its limit changes. With dice of their own: the other seeds
  * stay what they were. */
 static void roll_semaphores(struct sim_plan *plan, uint64_t seed)
 {
@@ -432,7 +421,13 @@ static void roll_semaphores(struct sim_plan *plan, uint64_t seed)
             make_mutex(it);
         }
     }
-    roll_resizes(plan, dice_mix(seed + 0x4e512e), path);
+    dice = dice_mix(seed + 0x4e512e);
+    for (int count = dice_once_in(&dice, 3) ? (int)dice_between(&dice, 1, 4) : 0; count > 0; count--) {
+        struct sim_fault *it = &plan->faults[plan->fault_count++];
+        *it = (struct sim_fault){.trigger = roll_trigger(&dice), .kind = SIM_RESIZE, .target = path};
+        it->when = it->trigger == SIM_AT ? roll_time(plan, &dice) : roll_count(&dice, it->trigger);
+        it->value = dice_between(&dice, 1, SIM_RESIZED_MOST);
+    }
 }
 
 /* What the seeds from one on and before another have besides; each with dice of its own. */

@@ -275,7 +275,7 @@ static bool read_line(struct sim_plan *plan, uint64_t *seed, const char *line)
     if (strncmp(line, "seed ", 5) == 0) {
         *seed = strtoull(line + 5, NULL, 10);
     } else if (strncmp(line, "client ", 7) == 0) {
-        int client = line[7] - '0' < SIM_CLIENTS ? line[7] - '0' : 0;
+        int client = (line[7] - '0') % SIM_CLIENTS;
         const char *ppm = word(line, "ppm"), *hides = word(line, "hides");
         plan->ppm[client] = ppm ? strtoll(ppm, NULL, 10) : 0;
         plan->hides[client] = hides ? (enum sim_readers)atoi(hides) : SIM_ANYBODY;
