@@ -106,7 +106,8 @@ static void close_session(int client)
         fiber_wait(&actor->threads_left, INT64_MAX);
     }
     while (!world->faults.healed) {
-        fiber_sleep(world->plan->heal - sim_now(world) > 0 ? world->plan->heal - sim_now(world) : world->plan->tick);
+        int64_t left = world->plan->heal - sim_now(world);
+        fiber_sleep(left > 0 ? left : world->plan->tick);
     }
     zkl_session *session = actor->session;
     actor->session = NULL;

@@ -53,16 +53,6 @@ static void list_now(int dir, char *ids)
     }
 }
 
-/* Whoever joined is in it, under its own session. */
-static void check_member(struct turn *turn, const char *id)
-{
-    int64_t session_id = zkl__core_session_id(turn->session->core);
-    int node = sim_node_at(world, sim_path_of(world, turn->path, id), sim_committed_zxid(world));
-    if (node < 0 || world->nodes[node].owner != (int)session_id - 1) {
-        sim_fail_of(turn, "member", "is no member as %s, and all is quiet", id);
-    }
-}
-
 static void check_sight(struct turn *turn, const struct sight *sight)
 {
     char ids[IDS * ID];
@@ -73,14 +63,17 @@ static void check_sight(struct turn *turn, const struct sight *sight)
     }
 }
 
+/* Whoever joined is in it, under its own session. */
 static void check(struct turn *turn, zkl_group *group, const char *id, const struct sight *sight)
 {
     bool member = zkl_group_state(group) == ZKL_STATE_HELD;
+    int64_t session_id = zkl__core_session_id(turn->session->core);
+    int node = sim_node_at(world, sim_path_of(world, turn->path, id), sim_committed_zxid(world));
     if (!member && strcmp(id, "all") != 0) { /* which several processes want: one has it, the others wait */
         sim_fail_of(turn, "member", "has not joined again as %s, and all is quiet", id);
     }
-    if (member) {
-        check_member(turn, id);
+    if (member && (node < 0 || world->nodes[node].owner != (int)session_id - 1)) {
+        sim_fail_of(turn, "member", "is no member as %s, and all is quiet", id);
     }
     if (sight) {
         check_sight(turn, sight);

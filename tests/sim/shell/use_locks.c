@@ -143,16 +143,12 @@ static int claim_rwlock(struct turn *turn, zkl_lock *lock, bool shared)
     return claim.token ? claim_make(claim) : -1;
 }
 
+/* A writer that was downgraded may not become one again: two of them would wait for each other. */
 static void downgrade(struct turn *turn, zkl_lock *lock)
 {
     turn_drop(turn); /* from here on others may read */
     turn_told(turn, "downgrade", zkl_write_lock_downgrade(lock, NULL));
     turn->claims[0] = claim_rwlock(turn, lock, true);
-}
-
-/* A writer that was downgraded may not become one again: two of them would wait for each other. */
-static void upgrade(struct turn *turn, zkl_lock *lock)
-{
     int code = turn_told(turn, "upgrade", zkl_lock_acquire(lock, 0, NULL, NULL));
     if (code != ZKL_EDEADLK && code != ZKL_ELOST) {
         sim_fail_of(turn, "outcome", "reads, asks to write, and gets %s", zkl_error_name(code));
@@ -165,7 +161,6 @@ static void hold_rwlock(struct turn *turn, zkl_lock *lock, bool read)
     fiber_sleep(turn->plan->hold / 2);
     if (turn->plan->eager && !read) {
         downgrade(turn, lock);
-        upgrade(turn, lock);
     }
     fiber_sleep(turn->plan->hold / 2);
     turn_drop(turn);

@@ -101,23 +101,18 @@ static void changed(zkl_partition *partition, const char *piece, zkl_state state
 
 /* --- answers ------------------------------------------------------------------------------------------------------------ */
 
-static void answer(struct member *me, int index)
-{
-    struct turn *turn = me->turn;
-    put_down(me, index);
-    me->used[index].due = 0;
-    int code = turn_told(turn, "done", zkl_partition_done(me->partition, names[index], NULL));
-    if (code != ZKL_OK) {
-        sim_fail_of(turn, "outcome", "may not answer for %s: %s", names[index], zkl_error_name(code));
-    }
-}
-
 /* What is due, or all of it. */
 static void answer_those(struct member *me, bool all)
 {
+    struct turn *turn = me->turn;
     for (int i = 0; i < PIECES; i++) {
         if (me->used[i].due > 0 && (all || me->used[i].due <= sim_now(world))) {
-            answer(me, i);
+            put_down(me, i);
+            me->used[i].due = 0;
+            int code = turn_told(turn, "done", zkl_partition_done(me->partition, names[i], NULL));
+            if (code != ZKL_OK) {
+                sim_fail_of(turn, "outcome", "may not answer for %s: %s", names[i], zkl_error_name(code));
+            }
         }
     }
 }
@@ -177,13 +172,6 @@ static void check_shares(struct turn *turn, const struct member *me)
     }
 }
 
-/* Without waiting it ends when all is answered, which this user does afterwards. */
-static int stop(struct turn *turn, const struct member *me)
-{
-    int code = me->later ? ZKL_ENOMEM : EITHER(turn, "stop", zkl_partition_stop, me->partition);
-    return code == ZKL_ENOMEM ? zkl_partition_stop(me->partition, NULL) : code; /* which needs none */
-}
-
 void use_partition(struct turn *turn)
 {
     struct member *me = &processes[turn->client].members[turn->thread];
@@ -212,7 +200,9 @@ void use_partition(struct turn *turn)
     me->leaves = true;
     world->judge.unrest = sim_now(world);
     world->judge.completions++;
-    turn_told(turn, "stop", stop(turn, me));
+    /* Without waiting it ends when all is answered, which this user does afterwards; and the call that waits needs no memory. */
+    int code = me->later ? ZKL_ENOMEM : EITHER(turn, "stop", zkl_partition_stop, me->partition);
+    turn_told(turn, "stop", code == ZKL_ENOMEM ? zkl_partition_stop(me->partition, NULL) : code);
     answer_those(me, true);
     for (int i = 0; i < PIECES; i++) {
         if (turn->claims[i] >= 0) {
