@@ -1,6 +1,6 @@
 /* A server that puts off what it is asked ("try again": throttled, or the session has moved) is
  * asked again later, each time later than before. And a store that ends while replies are under
- * way, or while the next one opens. */
+ * way, or while the next one opens, or that connects before the call which opens it goes on. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -16,7 +16,8 @@
 static atomic_int opened, closed; /* how many there have been */
 /* The next one takes its time to open until this is false again; and it is at it. */
 static atomic_bool slow_to_open, opening;
-static atomic_bool swallows; /* what is submitted has no reply: */
+static atomic_bool connects_first; /* the next session is connected before its call takes the mutex again */
+static atomic_bool swallows;       /* what is submitted has no reply: */
 static atomic_ullong swallowed;
 static struct zkl__store_events events; /* of the newest */
 static void *events_ctx;
@@ -31,6 +32,16 @@ static int open_it(struct zkl__store **out, const struct zkl__store_config *conf
     events = *of_session;
     events_ctx = ctx;
     return zkl__store_memory.open(out, config, of_session, ctx, err);
+}
+
+int __real_zkl__session_enter_even_closed(zkl_session *session, zkl_error *err);
+int __wrap_zkl__session_enter_even_closed(zkl_session *session, zkl_error *err);
+int __wrap_zkl__session_enter_even_closed(zkl_session *session, zkl_error *err)
+{
+    if (atomic_exchange(&connects_first, false)) {
+        EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED);
+    }
+    return __real_zkl__session_enter_even_closed(session, err);
 }
 
 static int submit_it(struct zkl__store *store, uint64_t id, const struct zkl__op *op)
@@ -217,6 +228,21 @@ TEST(test_replies_after_the_end)
     ASSERT_EVENTUALLY_FATAL(zkl_session_id(one) != before); /* else close would not end either */
     ASSERT_OK(mailbox_code(&box, 1));
     kit_close(one);
+}
+
+/* However early the store's thread is: it may be before the call has taken the session's mutex again. */
+TEST(test_connected_is_reported)
+{
+    struct mailbox done = MAILBOX_INIT, states = MAILBOX_INIT;
+    const zkl_session_options *options = SESSION_OPTIONS(.state_fn = on_session_state, .state_payload = &states);
+    atomic_store(&connects_first, true);
+    ASSERT_OK_FATAL(zkl_session_open_async(&one, PLACE, options, on_ended, &done, NULL));
+    CU_ASSERT_FALSE(atomic_load(&connects_first));
+    ASSERT_OK(mailbox_code(&done, 1));
+    kit_close(one);
+    CU_ASSERT_EQUAL_FATAL(mailbox_count(&states), 2);
+    CU_ASSERT_EQUAL(states.letters[0].code, ZKL_SESSION_CONNECTED);
+    CU_ASSERT_EQUAL(states.letters[1].code, ZKL_SESSION_CLOSED);
 }
 
 /* The session is closed, without waiting, while its next store is being opened: that one is closed as well. */

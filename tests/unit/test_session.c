@@ -274,21 +274,6 @@ TEST(test_used_at_once)
     CU_ASSERT_EQUAL(mailbox_count(&opened), 1);
 }
 
-/* However early the store's thread is: it may be before the call has taken the session's mutex again. */
-TEST(test_connected_is_reported)
-{
-    enum { TIMES = 400 };
-    for (int i = 0; i < TIMES; i++) {
-        struct mailbox opened = MAILBOX_INIT, states = MAILBOX_INIT;
-        open_async(PLACE, SESSION_OPTIONS(.state_fn = on_session_state, .state_payload = &states), &opened);
-        CU_ASSERT_TRUE(mailbox_wait(&opened, 1));
-        kit_close(one);
-        CU_ASSERT_EQUAL_FATAL(mailbox_count(&states), 2);
-        CU_ASSERT_EQUAL(states.letters[0].code, ZKL_SESSION_CONNECTED);
-        CU_ASSERT_EQUAL(states.letters[1].code, ZKL_SESSION_CLOSED);
-    }
-}
-
 TEST(test_without_a_server)
 {
     struct mailbox opened = MAILBOX_INIT, acquired = MAILBOX_INIT;
