@@ -355,7 +355,7 @@ static void visit(const char *path, zkl_state state, int64_t token, void *payloa
 
 TEST_WITH_SESSIONS(test_every_kind)
 {
-    struct mailbox ended = MAILBOX_INIT;
+    static struct mailbox ended = MAILBOX_INIT; /* outlives this function: the acquire ends with the session */
     zkl_lock *locks[WAITS + 1];
     zkl_election_observer *observer;
     for (int i = 0; i < RECIPES; i++) {
