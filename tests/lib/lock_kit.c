@@ -66,6 +66,7 @@ zkl_session_options kit_ends_soon(void)
 {
     zkl_session_options options = kit_short();
     options.session_timeout_ms = 8000;
+    options.connect_timeout_ms = 60000; /* so long a slot may be recorded after its section, on a busy machine */
     return options;
 }
 
