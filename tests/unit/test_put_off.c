@@ -39,7 +39,7 @@ int __wrap_zkl__session_enter_even_closed(zkl_session *session, zkl_error *err);
 int __wrap_zkl__session_enter_even_closed(zkl_session *session, zkl_error *err)
 {
     if (atomic_exchange(&connects_first, false)) {
-        EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED);
+        ASSERT_EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED);
     }
     return __real_zkl__session_enter_even_closed(session, err);
 }
