@@ -50,7 +50,7 @@ static void ping(int count)
 {
     static const unsigned char ping[] = {0, 0, 0, 8, 255, 255, 255, 254, 0, 0, 0, 11};
     for (int i = 0; i < count; i++) {
-        CU_ASSERT_EQUAL(write(crowd[i], ping, sizeof ping), (ssize_t)sizeof ping);
+        CU_ASSERT_EQUAL(send(crowd[i], ping, sizeof ping, MSG_NOSIGNAL), (ssize_t)sizeof ping);
     }
 }
 
@@ -105,7 +105,7 @@ static void once(int round)
     proxy_silence(link, true);
     ASSERT_OK(zkl_lock_release(q.locks[0], NULL));
     int64_t end = now_ms() + LONG, granted = 0, lost = 0, after = 0;
-    int at_return = 0;
+    int at_return;
     while ((at_return = expired()) == 0 && look_again(end)) {
     }
     proxy_silence(link, false);
