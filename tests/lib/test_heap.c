@@ -1,6 +1,12 @@
 #include "test_heap.h"
 
+#include <stddef.h>
 #include <stdlib.h>
+
+union block {
+    size_t size;
+    max_align_t aligned;
+};
 
 static bool refuses(struct test_heap *heap)
 {
@@ -13,11 +19,17 @@ static bool refuses(struct test_heap *heap)
 static void *heap_resize(void *payload, void *ptr, size_t size)
 {
     struct test_heap *heap = payload;
+    union block *old = ptr ? (union block *)ptr - 1 : NULL;
+    size_t before = old ? old->size : 0;
     pthread_mutex_lock(&heap->mutex);
-    void *out = refuses(heap) ? NULL : realloc(ptr, size);
-    heap->live += out && !ptr;
+    union block *block = refuses(heap) ? NULL : realloc(old, sizeof *block + size);
+    if (block) {
+        heap->live += !old;
+        heap->bytes += (long)size - (long)before;
+        block->size = size;
+    }
     pthread_mutex_unlock(&heap->mutex);
-    return out;
+    return block ? block + 1 : NULL;
 }
 
 static void *heap_alloc(void *payload, size_t size)
@@ -28,10 +40,14 @@ static void *heap_alloc(void *payload, size_t size)
 static void heap_release(void *payload, void *ptr)
 {
     struct test_heap *heap = payload;
-    pthread_mutex_lock(&heap->mutex);
-    heap->live -= ptr != NULL;
-    pthread_mutex_unlock(&heap->mutex);
-    free(ptr);
+    if (ptr) {
+        union block *block = (union block *)ptr - 1;
+        pthread_mutex_lock(&heap->mutex);
+        heap->live--;
+        heap->bytes -= (long)block->size;
+        pthread_mutex_unlock(&heap->mutex);
+        free(block);
+    }
 }
 
 zkl_heap test_heap(struct test_heap *heap)
@@ -60,6 +76,10 @@ static long read_field(struct test_heap *heap, const long *field)
 long test_heap_live(struct test_heap *heap)
 {
     return read_field(heap, &heap->live);
+}
+long test_heap_bytes(struct test_heap *heap)
+{
+    return read_field(heap, &heap->bytes);
 }
 long test_heap_failures(struct test_heap *heap)
 {
