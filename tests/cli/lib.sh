@@ -147,12 +147,18 @@ run_as() {
 }
 up() { await "CMD of $1" lines "$work/$1.cmd" 1; }
 
+# gate FILE: a FIFO at which CMD waits for a line. To write one waits for nobody, even if CMD has ended: this shell has it open as well.
+gate() {
+    mkfifo "$1"
+    exec {gate}<>"$1"
+}
+
 # start NAME ARG...: zklock run with ARG in the background. CMD says "in NAME" in $work/log, stays until let_go NAME, and says "out NAME"; said WORDS:
 # whether it has.
 start() {
     local name=$1
     shift
-    mkfifo "$work/$name.go"
+    gate "$work/$name.go"
     background zklock --session-timeout 30s run "$@" bash -c "echo in $name \$ZKLOCK_TOKEN \$ZKLOCK_NODE >>$work/log; read -r <$work/$name.go; echo out $name >>$work/log"
 }
 let_go() { echo >"$work/$1.go"; }

@@ -125,7 +125,7 @@ with open(sys.argv[2] + "/told", "a") as told:
     await "a listener" lines "$work/listens" 1
 }
 told() { grep -qE -- "$1" "$work/told"; }
-mkfifo "$work/go"
+gate "$work/go"
 for address in "$work/notify" "@zklock-test-$$"; do
     rm -f "$work/env"
     listen "$address"

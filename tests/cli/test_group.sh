@@ -69,7 +69,7 @@ await "CMD to die" gone "$(head -1 "$PIDS")"
 xargs -r kill -KILL <"$PIDS" 2>/dev/null
 
 # What CMD leaves behind holds the lock, whichever session it went to.
-mkfifo "$work/go"
+gate "$work/go"
 for how in "" setsid; do
     background zklock run lingers bash -c "$how bash -c 'read -r <$work/go' & exit 6"
     await "CMD to linger" queued lingers 1

@@ -48,8 +48,7 @@ file_matches "report" report '"outcome":"lost","exit_code":120,.*"exit":null,"si
 brief() {
     local begin took got=0
     rm -f "$work/brief" "$work/go"
-    mkfifo "$work/go"
-    exec 7<>"$work/go"
+    gate "$work/go"
     background zklock --session-timeout 4s run --grace 200ms brief \
         bash -c "echo up >$work/brief; read -r <$work/go; exit 5"
     await "CMD" lines "$work/brief" 1
@@ -58,7 +57,7 @@ brief() {
     while [ "$(now_ms)" -lt $((begin + 700)) ]; do moment; done
     thaw_servers
     took=$(($(now_ms) - begin))
-    echo >&7
+    echo >"$work/go"
     wait "$pid" || got=$?
     echo "exit code after a freeze of $took ms: $got"
     [ "$got" -eq 5 ]

@@ -103,7 +103,8 @@ code 0 zklock once --slot 1h@0s hourly true
 code 0 zklock once --status --slot 1h@0s hourly
 
 # Who is at it.
-zklock once --slot $slot busy -- sh -c "echo >'$work/begun'; until [ -e '$work/go' ]; do sleep 0.05; done" &
+gate "$work/go"
+zklock once --slot $slot busy -- sh -c "echo >'$work/begun'; read -r line <'$work/go'" &
 worker=$!
 await "the job at work" test -s "$work/begun"
 code 1 zklock once --status --slot $slot busy

@@ -16,9 +16,9 @@ struct test_heap {
     long failures; /* that were made */
 };
 
-#define TEST_HEAP_INIT                                  \
-    {                                                   \
-        PTHREAD_MUTEX_INITIALIZER, 0, 0, 0, 0, false, 0 \
+#define TEST_HEAP_INIT                     \
+    {                                      \
+        .mutex = PTHREAD_MUTEX_INITIALIZER \
     }
 
 zkl_heap test_heap(struct test_heap *heap);
