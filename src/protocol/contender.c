@@ -429,18 +429,14 @@ void zkl__contender_post_reply(struct zkl__contender *c, enum zkl__role role,
 {
     if (reply->rc == ZKL__RC_UNKNOWN) {
         c->mail.unknown |= UNDER_WAY(role);
+    } else if (reply->rc == ZKL__RC_UNSENT) {
+        c->mail.unsent |= UNDER_WAY(role);
+        c->mail.why_unsent[role] = (signed char)reply->unsent;
     } else {
         ZKL__ENSURE(!c->mail.reply); /* a step brings one reply, and deals it out once */
         c->mail.role = role;
         c->mail.reply = reply;
     }
-    zkl__contender_post(c, ZKL__CE_REPLY);
-}
-
-void zkl__contender_post_refusal(struct zkl__contender *c, enum zkl__role role, int code)
-{
-    c->mail.unsent |= UNDER_WAY(role);
-    c->mail.why_unsent[role] = (signed char)code;
     zkl__contender_post(c, ZKL__CE_REPLY);
 }
 
@@ -798,14 +794,16 @@ static void carry_out(struct zkl__core *core, struct zkl__contender *c,
     }
     for (int i = 0; i < actions->op_count; i++) {
         const struct zkl__contender_op *op = &actions->ops[i];
-        int code = op->role == ZKL__ROLE_WATCH       ? codes[ZKL__WATCHED_PREDECESSOR]
-                   : op->role == ZKL__ROLE_OWN_WATCH ? codes[ZKL__WATCHED_OWN]
-                   : op->role == ZKL__ROLE_LIST      ? codes[ZKL__WATCHED_QUEUE]
-                                                     : ZKL_OK;
-        if (code == ZKL_OK) {
+        const struct zkl__reply refusal = {
+            .rc = ZKL__RC_UNSENT,
+            .unsent = op->role == ZKL__ROLE_WATCH       ? codes[ZKL__WATCHED_PREDECESSOR]
+                      : op->role == ZKL__ROLE_OWN_WATCH ? codes[ZKL__WATCHED_OWN]
+                      : op->role == ZKL__ROLE_LIST      ? codes[ZKL__WATCHED_QUEUE]
+                                                        : ZKL_OK};
+        if (refusal.unsent == ZKL_OK) {
             carry_out_op(core, c, op);
         } else {
-            zkl__contender_post_refusal(c, op->role, code);
+            zkl__contender_post_reply(c, op->role, &refusal);
         }
     }
     if (actions->inspect) {
@@ -924,23 +922,6 @@ static void on_contender_reply(struct zkl__core *core, struct zkl__machine *mach
     zkl__contender_post_reply(c, (enum zkl__role)role, reply);
 }
 
-static void on_contender_refused(struct zkl__core *core, struct zkl__machine *machine, int role,
-                                 int code)
-{
-    struct zkl__contender *c = (struct zkl__contender *)machine;
-    if (role >= ZKL__ROLES) {
-        const struct zkl__reply unsent = {.rc = ZKL__RC_UNSENT, .unsent = code};
-        on_contender_reply(core, machine, role, 0, &unsent);
-        return;
-    }
-    if (role == ZKL__ROLE_LIST && !c->multi) {
-        zkl__peers_refuse_list(core, c, code);
-        return;
-    }
-    c->in_flight--;
-    zkl__contender_post_refusal(c, (enum zkl__role)role, code);
-}
-
 /* Nothing is created for a contender that waits no more, neither its znode nor its directory. */
 static bool still_wants(const struct zkl__machine *machine, int role)
 {
@@ -958,7 +939,6 @@ static void free_ended(struct zkl__core *core, struct zkl__machine *machine);
 static const struct zkl__machine_ops contender_ops = {.rank = ZKL__RANK_FIRST,
                                                       .step = read_mail,
                                                       .answered = on_contender_reply,
-                                                      .refused = on_contender_refused,
                                                       .wants = still_wants,
                                                       .due = on_contender_due,
                                                       .free = free_ended};

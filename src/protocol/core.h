@@ -31,11 +31,11 @@ struct zkl__machine_ops {
     enum zkl__rank rank;
     /* Takes its mail and acts on it. */
     void (*step)(struct zkl__core *core, struct zkl__machine *machine);
-    /* The reply to an operation of its own, which was sent at that time; or it could not be sent.
-     * The machine notes that and is posted. The reply lives until the session's step is over. */
+    /* The reply to an operation of its own, which was sent at that time, and lives until the
+     * session's step is over. ZKL__RC_UNSENT: the operation could not be sent, and the reply lives
+     * until this returns. The machine notes it and is posted. */
     void (*answered)(struct zkl__core *core, struct zkl__machine *machine, int role, int64_t sent,
                      const struct zkl__reply *reply);
-    void (*refused)(struct zkl__core *core, struct zkl__machine *machine, int role, int code);
     /* False: an operation that waits for room is not wanted any more. NULL: all are. */
     bool (*wants)(const struct zkl__machine *machine, int role);
     /* Its time has come: it is posted. NULL, as the next: it has no time of its own, or no end. */
@@ -88,7 +88,8 @@ struct zkl__watch {
 void zkl__core_post(struct zkl__core *core, struct zkl__machine *machine);
 /* It has ended: freed when the step of the session is over. */
 void zkl__core_bury(struct zkl__core *core, struct zkl__machine *machine);
-/* A reply comes, or `refused` is called before this returns. owner NULL: the session itself. */
+/* A reply comes; that it could not be sent is told before this returns. owner NULL: the session
+ * itself. */
 void zkl__core_send(struct zkl__core *core, struct zkl__machine *owner, int role,
                     const struct zkl__op *op);
 /* The same for a request. Its done is called in either case, never before this returns. */

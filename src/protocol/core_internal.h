@@ -527,9 +527,9 @@ bool zkl__contender_shown_within(const struct zkl__contender *contender, int64_t
 void zkl__contender_leave(struct zkl__contender *contender);
 void zkl__contender_start(struct zkl__contender *contender, int64_t deadline, bool try_only);
 void zkl__contender_post(struct zkl__contender *contender, enum zkl__contender_event_kind kind);
+/* Of ZKL__RC_UNKNOWN and ZKL__RC_UNSENT no more is kept than that, and why. */
 void zkl__contender_post_reply(struct zkl__contender *contender, enum zkl__role role,
                                const struct zkl__reply *reply);
-void zkl__contender_post_refusal(struct zkl__contender *contender, enum zkl__role role, int code);
 
 /* === what its files use of each other ========================================================= */
 
@@ -718,10 +718,9 @@ void zkl__peers_note_list(struct zkl__peer_queues *queues, struct zkl__contender
 
 /* c wants a list. It is sent when no machine has mail, or when the one under way has its reply. */
 void zkl__peers_want_list(struct zkl__core *core, struct zkl__contender *c);
-/* The reply to the list that was sent for c; or that could not be sent. */
+/* The reply to the list that was sent for c. */
 void zkl__peers_on_list(struct zkl__core *core, struct zkl__contender *c,
                         const struct zkl__reply *reply);
-void zkl__peers_refuse_list(struct zkl__core *core, struct zkl__contender *c, int code);
 
 /* === the multi-contender ====================================================================== */
 

@@ -293,12 +293,12 @@ static void send_all(struct zkl__multi *multi, enum zkl__role role)
 /* Not wanted any more before the others asked: it was never sent. */
 static void withdraw(struct zkl__contender *c)
 {
-    uint32_t held_back = c->held_back;
-    c->held_back = 0;
-    if (held_back & UNDER_WAY(ZKL__ROLE_LIST)) {
-        zkl__contender_post_refusal(c, ZKL__ROLE_LIST, ZKL_ECONNECT);
+    static const struct zkl__reply unsent = {.rc = ZKL__RC_UNSENT, .unsent = ZKL_ECONNECT};
+    if (is_held_back(c, ZKL__ROLE_LIST)) {
+        zkl__contender_post_reply(c, ZKL__ROLE_LIST, &unsent);
     }
-    zkl__contender_post_refusal(c, ZKL__ROLE_CREATE, ZKL_ECONNECT);
+    zkl__contender_post_reply(c, ZKL__ROLE_CREATE, &unsent);
+    c->held_back = 0;
 }
 
 static void cancel_others(struct zkl__multi *multi)

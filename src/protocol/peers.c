@@ -553,20 +553,6 @@ void zkl__peers_on_list(struct zkl__core *core, struct zkl__contender *c,
     }
 }
 
-void zkl__peers_refuse_list(struct zkl__core *core, struct zkl__contender *c, int code)
-{
-    struct zkl__peer_queue *q = c->peer.queue;
-    uint64_t list = c->peer.list;
-    ended(core, q);
-    ZKL__EACH (struct zkl__contender, each, &q->contenders, peer.in_queue) {
-        if (each->peer.list == list) {
-            each->peer.list = 0;
-            each->in_flight--;
-            zkl__contender_post_refusal(each, ZKL__ROLE_LIST, code);
-        }
-    }
-}
-
 static void send_list(struct zkl__core *core, struct zkl__machine *machine)
 {
     struct zkl__peer_queue *q = (struct zkl__peer_queue *)machine;

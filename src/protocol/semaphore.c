@@ -696,12 +696,6 @@ static void on_semaphore_reply(struct zkl__core *core, struct zkl__machine *mach
     }
 }
 
-static void on_refusal(struct zkl__core *core, struct zkl__machine *machine, int role, int code)
-{
-    const struct zkl__reply unsent = {.rc = ZKL__RC_UNSENT, .unsent = code};
-    on_semaphore_reply(core, machine, role, 0, &unsent);
-}
-
 /* --- its step --------------------------------------------------------------------------------- */
 
 static bool all_made(const struct zkl__semaphore *s)
@@ -921,7 +915,6 @@ static void free_semaphore(struct zkl__core *core, struct zkl__machine *machine)
 static const struct zkl__machine_ops ops = {.rank = ZKL__RANK_LAST,
                                             .step = step_semaphore,
                                             .answered = on_semaphore_reply,
-                                            .refused = on_refusal,
                                             .due = on_due,
                                             .free = free_semaphore};
 

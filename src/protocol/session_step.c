@@ -19,14 +19,20 @@ static bool proves_much(enum zkl__op_kind kind)
            kind == ZKL__OP_CHECK || kind == ZKL__OP_MULTI || kind == ZKL__OP_SYNC;
 }
 
-static void report_refusal(struct zkl__core *core, struct zkl__machine *owner, int role, int code)
+static void report(struct zkl__core *core, struct zkl__machine *owner, int role, int64_t sent,
+                   const struct zkl__reply *reply)
 {
     if (owner) {
-        owner->ops->refused(core, owner, role, code);
+        owner->ops->answered(core, owner, role, sent, reply);
     } else if (role == ZKL__ROLE_CONFIG) {
-        const struct zkl__reply reply = {.rc = ZKL__RC_UNSENT, .unsent = code};
-        zkl__core_take_roles(core, &reply);
+        zkl__core_take_roles(core, reply);
     }
+}
+
+static void report_refusal(struct zkl__core *core, struct zkl__machine *owner, int role, int code)
+{
+    const struct zkl__reply unsent = {.rc = ZKL__RC_UNSENT, .unsent = code};
+    report(core, owner, role, 0, &unsent);
 }
 
 /* Not of a contender, whose roles are its own. */
@@ -211,11 +217,7 @@ static void take_reply(struct zkl__core *core, struct zkl__pending *p,
     } else if (reply->rc == ZKL__RC_UNKNOWN) {
         core->stats.all.unanswered++;
     }
-    if (was.owner) {
-        was.owner->ops->answered(core, was.owner, was.role, was.sent, reply);
-    } else if (was.role == ZKL__ROLE_CONFIG) {
-        zkl__core_take_roles(core, reply);
-    }
+    report(core, was.owner, was.role, was.sent, reply);
 }
 
 /* Everything under way: nobody knows what became of it. */
@@ -249,17 +251,12 @@ static void request_answered(struct zkl__core *core, struct zkl__machine *machin
                              int64_t sent, const struct zkl__reply *reply)
 {
     struct zkl__request *request = (struct zkl__request *)machine;
-    (void)core;
-    (void)role;
-    (void)sent;
-    request->done(request, reply);
-}
-
-static void request_refused(struct zkl__core *core, struct zkl__machine *machine, int role,
-                            int code)
-{
-    (void)role;
-    ((struct zkl__request *)machine)->unsent = code;
+    (void)role, (void)sent;
+    if (reply->rc != ZKL__RC_UNSENT) {
+        request->done(request, reply);
+        return;
+    }
+    request->unsent = reply->unsent;
     zkl__core_post(core, machine); /* not now: its owner may be about to ask for more */
 }
 
@@ -271,10 +268,8 @@ static void report_unsent(struct zkl__core *core, struct zkl__machine *machine)
     request->done(request, &reply);
 }
 
-static const struct zkl__machine_ops request_ops = {.rank = ZKL__RANK_FIRST,
-                                                    .step = report_unsent,
-                                                    .answered = request_answered,
-                                                    .refused = request_refused};
+static const struct zkl__machine_ops request_ops = {
+    .rank = ZKL__RANK_FIRST, .step = report_unsent, .answered = request_answered};
 
 void zkl__core_request(struct zkl__core *core, struct zkl__request *request,
                        const struct zkl__op *op)

@@ -157,13 +157,6 @@ static void on_watcher_reply(struct zkl__core *core, struct zkl__machine *machin
     }
 }
 
-static void on_watcher_refused(struct zkl__core *core, struct zkl__machine *machine, int role,
-                               int code)
-{
-    const struct zkl__reply unsent = {.rc = ZKL__RC_UNSENT, .unsent = code};
-    on_watcher_reply(core, machine, role, 0, &unsent);
-}
-
 static void on_fired(struct zkl__watch *fired, enum zkl__watch_event event)
 {
     struct zkl__watcher *w = fired->owner;
@@ -196,7 +189,6 @@ void zkl__watchers_over(struct zkl__core *core)
 static const struct zkl__machine_ops machine_ops = {.rank = ZKL__RANK_LATER,
                                                     .step = step_watcher,
                                                     .answered = on_watcher_reply,
-                                                    .refused = on_watcher_refused,
                                                     .due = on_watcher_due};
 
 void zkl__watcher_begin(struct zkl__watcher *w, struct zkl__core *core,
