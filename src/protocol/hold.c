@@ -130,7 +130,7 @@ void zkl__mark_on_read(struct zkl__contender *c)
     if (rc == ZKL__RC_OK) {
         note_mark(&c->mark, c->event->reply);
     }
-    if (first && (!zkl__rc_is_response(rc) || rc == ZKL__RC_NOTAPPLIED)) {
+    if (first && !zkl__rc_decides(rc)) {
         zkl__contender_fail_by_reply(c);
         return;
     }
@@ -198,7 +198,7 @@ static void warn_of_mark(const struct zkl__contender *c)
 bool zkl__mark_refused(struct zkl__contender *c, const struct zkl__reply *reply)
 {
     enum zkl__rc rc = reply->part_count > 0 ? reply->parts[0].rc : reply->rc;
-    bool refused = zkl__rc_is_response(rc) && rc != ZKL__RC_NOTAPPLIED && rc != ZKL__RC_ROLLEDBACK;
+    bool refused = zkl__rc_decides(rc) && rc != ZKL__RC_ROLLEDBACK;
     if (c->config.mark && c->grant.end == ZKL__GRANT_HANDED_OVER) {
         /* The one that it handed over to may have ended since, while our znode stands. */
         c->grant.end = ZKL__GRANT_RELEASED;

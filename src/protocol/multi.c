@@ -219,8 +219,7 @@ static bool reply_of_part(struct zkl__reply *mine, const struct zkl__reply *repl
 {
     *mine =
         (struct zkl__reply){.rc = reply->rc, .zk_code = reply->zk_code, .unsent = reply->unsent};
-    if (!zkl__rc_is_response(reply->rc) || reply->rc == ZKL__RC_NOTAPPLIED ||
-        i >= reply->part_count) {
+    if (!zkl__rc_decides(reply->rc) || i >= reply->part_count) {
         return true;
     }
     if (reply->rc == ZKL__RC_OK) {

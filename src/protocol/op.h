@@ -123,6 +123,12 @@ static inline bool zkl__rc_is_response(enum zkl__rc rc)
     return rc < ZKL__RC_UNSENT;
 }
 
+/* The same, but for "try again", which decides nothing. */
+static inline bool zkl__rc_decides(enum zkl__rc rc)
+{
+    return rc < ZKL__RC_NOTAPPLIED;
+}
+
 /* "create", "delete", ... and "ok", "no-node", ...: for traces and logs. */
 const char *zkl__op_name(enum zkl__op_kind kind);
 const char *zkl__rc_name(enum zkl__rc rc);

@@ -717,7 +717,7 @@ static void on_stat_of_hidden(struct zkl__contender *c)
         on_forged(c);
     } else if (rc == ZKL__RC_NONODE && c->state == ZKL__WATCHING) {
         zkl__contender_move(c, ZKL__LISTING, "who was before us is gone already");
-    } else if (!zkl__rc_is_response(rc) || rc == ZKL__RC_NOTAPPLIED) {
+    } else if (!zkl__rc_decides(rc)) {
         zkl__contender_fail_by_reply(c);
     } else if (c->try_only && rc != ZKL__RC_NONODE) {
         zkl__contender_fail(c, ZKL_EBUSY, 0, "somebody is before us");
@@ -827,7 +827,7 @@ void zkl__path_conflict_on_reply(struct zkl__contender *c)
     bool lists = c->conflict.stage == ZKL__CONFLICT_LISTS,
          stats = c->conflict.stage == ZKL__CONFLICT_STATS;
     if (c->state != ZKL__LISTING || !(lists || stats)) {
-    } else if (!zkl__rc_is_response(reply->rc) || reply->rc == ZKL__RC_NOTAPPLIED) {
+    } else if (!zkl__rc_decides(reply->rc)) {
         zkl__contender_fail_by_reply(c);
     } else if (stats && reply->rc == ZKL__RC_OK && zkl__is_ephemeral(&reply->stat)) {
         fail_by_conflict(c);

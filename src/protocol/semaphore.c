@@ -674,8 +674,7 @@ static void on_semaphore_reply(struct zkl__core *core, struct zkl__machine *mach
 {
     struct zkl__semaphore *s = (struct zkl__semaphore *)machine;
     (void)core, (void)sent;
-    /* "Try again" is no answer. */
-    reply = zkl__rc_is_response(reply->rc) && reply->rc != ZKL__RC_NOTAPPLIED ? reply : NULL;
+    reply = zkl__rc_decides(reply->rc) ? reply : NULL;
     if (role == ZKL__ROLE_SEMAPHORE) {
         s->busy = false;
         s->reply = reply;

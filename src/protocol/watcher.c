@@ -149,7 +149,7 @@ static void on_watcher_reply(struct zkl__core *core, struct zkl__machine *machin
 {
     struct zkl__watcher *w = (struct zkl__watcher *)machine;
     (void)core, (void)sent;
-    reply = zkl__rc_is_response(reply->rc) && reply->rc != ZKL__RC_NOTAPPLIED ? reply : NULL;
+    reply = zkl__rc_decides(reply->rc) ? reply : NULL;
     if (role < ROLE_LOOK) {
         on_reply(w, reply);
     } else {

@@ -291,8 +291,7 @@ void zkl__node_on_check(struct zkl__contender *c)
 /* The list sent with the delete says what is left. */
 static void node_on_duplicate(struct zkl__node *node, enum zkl__rc rc)
 {
-    if (zkl__rc_is_response(rc) && rc != ZKL__RC_OK && rc != ZKL__RC_NONODE &&
-        rc != ZKL__RC_NOTAPPLIED) {
+    if (zkl__rc_decides(rc) && rc != ZKL__RC_OK && rc != ZKL__RC_NONODE) {
         /* it stands behind us: it can wait until we go */
         node->fate = zkl__node_unsure(node) ? ZKL__FATE_TWICE_STAYS : ZKL__FATE_DUPLICATE_STAYS;
     }
@@ -744,9 +743,7 @@ static void cleanup_on_stat(struct zkl__contender *c)
 
 void zkl__cleanup_on_sync_point(struct zkl__contender *c)
 {
-    bool passed =
-        zkl__rc_is_response(c->event->reply->rc) && c->event->reply->rc != ZKL__RC_NOTAPPLIED;
-    if (passed) {
+    if (zkl__rc_decides(c->event->reply->rc)) {
         c->node.fate = zkl__node_unsure(&c->node) ? ZKL__FATE_LISTED : c->node.fate;
     } else if (c->event->reply->rc != ZKL__RC_UNKNOWN) {
         zkl__contender_retry_later(c);
