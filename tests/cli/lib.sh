@@ -192,10 +192,16 @@ typescript() { SHELL=/bin/bash script -qec "$1" /dev/null; }
 on_terminal() { typescript "$1" | tr -d '\r'; }
 
 # until_seen PATTERN CMD: CMD on a terminal, what it shows in $work/seen; Ctrl-C as soon as that is like PATTERN (of grep -E).
+# It waits in this shell: a failure in the shell of a pipe would not count.
 until_seen() {
+    local keyboard pid
     : >"$work/seen"
-    # shellcheck disable=SC2094 # one side reads what the other one writes: that is the point
-    { await "a terminal with '$1'" grep -qE -- "$1" "$work/seen" >&2; printf '\003'; } | typescript "stty -echo; $2" >>"$work/seen"
+    exec {keyboard}> >(typescript "stty -echo; $2" >>"$work/seen")
+    pid=$!
+    await "a terminal with '$1'" grep -qE -- "$1" "$work/seen"
+    printf '\003' >&"$keyboard"
+    exec {keyboard}>&-
+    wait "$pid"
 }
 
 # mode_of HOST:PORT: what that server says that it is.
