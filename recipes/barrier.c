@@ -1,8 +1,7 @@
 /* barrier.c - a barrier: a znode, and calls that wait until it is deleted. */
 #include "call.h"
 
-#include "error.h"
-#include "heap.h"
+#include "base.h"
 #include "name.h"
 
 #include <zklock/barrier.h>

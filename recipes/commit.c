@@ -3,9 +3,8 @@
 #include "lock.h"
 
 #include "acl.h"
-#include "error.h"
-#include "heap.h"
-#include "path.h"
+#include "base.h"
+#include "name.h"
 
 #include <zklock/zookeeper.h>
 

@@ -9,10 +9,8 @@
 
 #include "call.h"
 
-#include "error.h"
-#include "heap.h"
+#include "base.h"
 #include "name.h"
-#include "path.h"
 
 #include <zklock/barrier.h>
 

@@ -2,13 +2,11 @@
  * that runs while its candidate leads, the published value, and observers of the leader. */
 
 #include "watch_handle.h"
-#include "error.h"
-#include "heap.h"
+#include "base.h"
 #include "lock.h"
 #include "name.h"
 #include "observer.h"
 #include "section.h"
-#include "text.h"
 
 #include <zklock/election.h>
 

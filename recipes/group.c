@@ -5,14 +5,11 @@
 #include "acl.h"
 #include "watch_handle.h"
 #include "call.h"
-#include "error.h"
-#include "heap.h"
+#include "base.h"
 #include "member_list.h"
 #include "membership.h"
 #include "name.h"
-#include "path.h"
-#include "sized.h"
-#include "text.h"
+#include "options.h"
 
 #include <zklock/group.h>
 

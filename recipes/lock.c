@@ -4,14 +4,11 @@
 
 #include "acl.h"
 #include "call.h"
-#include "error.h"
-#include "heap.h"
+#include "base.h"
 #include "lock.h"
 #include "name.h"
-#include "path.h"
 #include "section.h"
-#include "sized.h"
-#include "text.h"
+#include "options.h"
 
 #include <zklock/multilock.h>
 #include <zklock/zookeeper.h>

@@ -1,8 +1,8 @@
 /* multilock.c - several locks, all or none: one contender in several queues. */
 #include "lock.h"
 
-#include "error.h"
-#include "path.h"
+#include "base.h"
+#include "name.h"
 
 #include <zklock/multilock.h>
 

@@ -4,9 +4,8 @@
 #include "call.h"
 #include "lock.h"
 
-#include "error.h"
+#include "base.h"
 #include "name.h"
-#include "slot.h"
 
 #include <zklock/once.h>
 

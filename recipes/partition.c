@@ -15,12 +15,10 @@
 #include "name_set.h"
 #include "call.h"
 #include <zklock/partition.h>
-#include "error.h"
-#include "heap.h"
+#include "base.h"
 #include "name.h"
-#include "path.h"
 #include "share.h"
-#include "sized.h"
+#include "options.h"
 
 #include <zklock/zookeeper.h>
 

@@ -2,13 +2,10 @@
  * holder to release. */
 #include "call.h"
 
-#include "error.h"
-#include "heap.h"
+#include "base.h"
 #include "name.h"
 #include "options.h"
-#include "path.h"
 #include "queue_order.h"
-#include "text.h"
 
 #include <zklock/lock.h>
 #include <zklock/queue.h>

@@ -2,7 +2,7 @@
  * a flag that is raised early enough before the lease ends. */
 #include "section.h"
 
-#include "error.h"
+#include "base.h"
 
 #include <stddef.h>
 #include <sys/eventfd.h>

@@ -4,12 +4,11 @@
  * (protocol/semaphore.h). */
 
 #include "call.h"
-#include "error.h"
+#include "base.h"
 #include "lock.h"
 #include "name.h"
-#include "path.h"
 #include "semaphore.h"
-#include "sort.h"
+#include "collections.h"
 
 #include <zklock/semaphore.h>
 

@@ -1,8 +1,8 @@
 #include "children.h"
 
-#include "heap.h"
+#include "base.h"
 #include "op.h"
-#include "sort.h"
+#include "collections.h"
 
 #include <string.h>
 

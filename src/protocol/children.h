@@ -8,7 +8,7 @@
 #ifndef ZKL_PROTOCOL_CHILDREN_H
 #define ZKL_PROTOCOL_CHILDREN_H
 
-#include "heap.h"
+#include "base.h"
 #include "op.h"
 
 struct zkl__child {

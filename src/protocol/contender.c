@@ -2,7 +2,7 @@
  * and each reply means. */
 #include "core_internal.h"
 #include "lease.h"
-#include "path.h"
+#include "name.h"
 
 #include <string.h>
 

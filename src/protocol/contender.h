@@ -13,7 +13,7 @@
 #ifndef ZKL_PROTOCOL_CONTENDER_H
 #define ZKL_PROTOCOL_CONTENDER_H
 
-#include "heap.h"
+#include "base.h"
 #include "name.h"
 #include "op.h"
 

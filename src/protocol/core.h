@@ -3,11 +3,9 @@
 #ifndef ZKL_PROTOCOL_CORE_H
 #define ZKL_PROTOCOL_CORE_H
 
-#include "list.h"
-#include "map.h"
+#include "collections.h"
 #include "name.h"
 #include "op.h"
-#include "timers.h"
 
 /* === machines that are ready ================================================================== */
 

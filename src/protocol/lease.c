@@ -1,6 +1,6 @@
 #include "lease.h"
 
-#include "error.h"
+#include "base.h"
 
 #include <stddef.h>
 

@@ -3,7 +3,7 @@
 #define ZKL_PROTOCOL_LINGER_H
 
 #include "contender.h"
-#include "list.h"
+#include "collections.h"
 
 enum zkl__linger_state {
     ZKL__LINGER_OFF,       /* a release deletes the znode, unless it may gather */

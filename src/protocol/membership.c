@@ -2,7 +2,7 @@
 
 #include "core.h"
 #include "op.h"
-#include "path.h"
+#include "name.h"
 #include "core_internal.h"
 
 #include <stdio.h>

@@ -8,8 +8,8 @@
 #ifndef ZKL_PROTOCOL_MEMBERSHIP_H
 #define ZKL_PROTOCOL_MEMBERSHIP_H
 
-#include "heap.h"
-#include "list.h"
+#include "base.h"
+#include "collections.h"
 #include "watcher.h"
 
 /* What the servers have of us. */

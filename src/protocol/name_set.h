@@ -3,7 +3,7 @@
 #ifndef ZKL_PROTOCOL_NAME_SET_H
 #define ZKL_PROTOCOL_NAME_SET_H
 
-#include "heap.h"
+#include "base.h"
 
 #include <stdbool.h>
 #include <stdint.h>

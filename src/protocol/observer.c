@@ -3,7 +3,7 @@
 #include "core_internal.h"
 
 #include "op.h"
-#include "sort.h"
+#include "collections.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #ifndef ZKL_PROTOCOL_OP_H
 #define ZKL_PROTOCOL_OP_H
 
-#include "heap.h"
+#include "base.h"
 
 #include <zklock/types.h>
 

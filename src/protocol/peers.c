@@ -18,7 +18,7 @@
  * may_hand_over has the conditions. */
 #include "core_internal.h"
 
-#include "path.h"
+#include "name.h"
 
 #include <string.h>
 

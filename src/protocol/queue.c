@@ -2,9 +2,9 @@
  * are no contenders. */
 
 #include "core_internal.h"
-#include "heap.h"
+#include "base.h"
 #include "op.h"
-#include "sort.h"
+#include "collections.h"
 
 #include <stdio.h>
 #include <string.h>

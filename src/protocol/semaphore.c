@@ -20,10 +20,9 @@
  * guide, ZooKeeper Watches). */
 #include "core_internal.h"
 
-#include "error.h"
+#include "base.h"
 #include "name.h"
 #include "op.h"
-#include "text.h"
 
 #include <stdio.h>
 #include <string.h>

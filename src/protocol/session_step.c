@@ -1,6 +1,6 @@
 /* session_step.c - a session of the core: its events, its contenders, its operations, and the
  * drain. */
-#include "heap.h"
+#include "base.h"
 #include "name.h"
 #include "core_internal.h"
 

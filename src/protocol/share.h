@@ -7,7 +7,7 @@
 #ifndef ZKL_PROTOCOL_SHARE_H
 #define ZKL_PROTOCOL_SHARE_H
 
-#include "heap.h"
+#include "base.h"
 
 #include <stdbool.h>
 #include <stddef.h>

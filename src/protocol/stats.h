@@ -5,7 +5,7 @@
 #include <zklock/stats.h>
 
 #include "contender.h"
-#include "heap.h"
+#include "base.h"
 
 /* The contenders of one path. Lives as long as the core. */
 struct zkl__path_stats {

@@ -1,6 +1,6 @@
 #include "watcher.h"
 
-#include "path.h"
+#include "name.h"
 #include "core_internal.h"
 
 #include <string.h>

@@ -2,9 +2,9 @@
  * replaces it, the watch on it, its delete. */
 
 #include "core_internal.h"
-#include "path.h"
+#include "name.h"
 #include "stats.h"
-#include "text.h"
+#include "base.h"
 
 #include <string.h>
 

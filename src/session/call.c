@@ -1,7 +1,6 @@
 #include "call.h"
-#include "error.h"
-#include "heap.h"
-#include "path.h"
+#include "base.h"
+#include "name.h"
 #include "shell.h"
 
 #include <string.h>

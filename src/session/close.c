@@ -8,7 +8,7 @@
 #include "shell.h"
 #include "store.h"
 
-#include "error.h"
+#include "base.h"
 
 /* --- what runs, what is pending, what is held: session mutex held ---------------------------- */
 

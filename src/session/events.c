@@ -3,7 +3,7 @@
 #include "call.h"
 #include "shell.h"
 #include "store.h"
-#include "text.h"
+#include "base.h"
 #include "lease.h"
 
 #include <stdio.h>

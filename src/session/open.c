@@ -3,8 +3,8 @@
 #include "shell.h"
 #include "store.h"
 
-#include "error.h"
-#include "sized.h"
+#include "base.h"
+#include "options.h"
 #include "lease.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #include "shell.h"
 #include "stats.h"
 
-#include "text.h"
+#include "base.h"
 
 #include <zklock/version.h>
 

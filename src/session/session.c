@@ -1,8 +1,8 @@
 /* session.c - the session as its user sees it: callbacks, facts. */
 
-#include "error.h"
+#include "base.h"
 #include "shell.h"
-#include "sized.h"
+#include "options.h"
 #include "stats.h"
 
 #include <zklock/stats.h>

@@ -3,7 +3,7 @@
 #include "call.h"
 #include "shell.h"
 #include "options.h"
-#include "path.h"
+#include "name.h"
 
 #include <errno.h>
 #include <pthread.h>

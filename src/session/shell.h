@@ -9,8 +9,8 @@
 
 #include "alarm.h"
 #include "callback.h"
-#include "error.h"
-#include "list.h"
+#include "base.h"
+#include "collections.h"
 #include "options.h"
 #include "session_step.h"
 

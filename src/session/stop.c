@@ -1,6 +1,6 @@
 #include "shell.h"
 
-#include "error.h"
+#include "base.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -1,8 +1,7 @@
 #include "watch_handle.h"
 
-#include "error.h"
-#include "heap.h"
-#include "path.h"
+#include "base.h"
+#include "name.h"
 
 #include <string.h>
 

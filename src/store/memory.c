@@ -19,7 +19,7 @@
  *  - while a connection is suspended, submit returns ZKL_ECONNECT; nothing waits for the reconnect.
  */
 #include "memory_session.h"
-#include "error.h"
+#include "base.h"
 
 #include <string.h>
 

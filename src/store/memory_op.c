@@ -1,6 +1,6 @@
 /* Operations of the in-process store, and the watches that they set and fire. */
 #include "memory_session.h"
-#include "path.h"
+#include "name.h"
 
 #include <string.h>
 

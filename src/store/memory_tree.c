@@ -1,7 +1,6 @@
 #include "memory_tree.h"
 #include "acl.h"
-#include "digest.h"
-#include "path.h"
+#include "name.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -3,9 +3,8 @@
 #ifndef ZKL_STORE_MEMORY_TREE_H
 #define ZKL_STORE_MEMORY_TREE_H
 
-#include "heap.h"
-#include "list.h"
-#include "map.h"
+#include "base.h"
+#include "collections.h"
 #include "store.h"
 
 enum { ZKL__MEMORY_DIGITS = 11 }; /* "-2147483648" */

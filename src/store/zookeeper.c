@@ -68,7 +68,7 @@
 #include <time.h>
 
 #include "acl.h"
-#include "error.h"
+#include "base.h"
 #include "signals.h"
 #include "zookeeper_store.h"
 

@@ -27,7 +27,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "text.h"
+#include "base.h"
 #include "zookeeper_store.h"
 
 #define ADDRESS_MAX 96 /* "fe80::...%interface:65535" */

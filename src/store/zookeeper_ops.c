@@ -7,7 +7,6 @@
 
 #include "acl.h"
 #include "name.h"
-#include "path.h"
 #include "zookeeper_store.h"
 
 #define SENT_PATH_MAX (ZKL_PATH_MAX + ZKL__STORE_PATH) /* a chroot, and a path */

@@ -21,8 +21,7 @@
 #include <unistd.h>
 #include <zookeeper/zookeeper_version.h>
 
-#include "error.h"
-#include "text.h"
+#include "base.h"
 #include "zookeeper_store.h"
 
 /* Not there in every client library, or in every process. */

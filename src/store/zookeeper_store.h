@@ -14,8 +14,8 @@
 
 #include <zookeeper/zookeeper.h>
 
-#include "heap.h"
-#include "list.h"
+#include "base.h"
+#include "collections.h"
 #include "store.h"
 
 #define MS INT64_C(1000000) /* in ns */

@@ -1,6 +1,6 @@
 /* testing.c - the in-process store's fault hooks for the unit tests of services: zklock/testing.h.
  */
-#include "error.h"
+#include "base.h"
 #include "memory.h"
 #include "shell.h"
 

@@ -4,7 +4,7 @@
 #define ZKL_THREAD_ALARM_H
 
 #include "thread.h"
-#include "timers.h"
+#include "collections.h"
 
 /* Something to do at a time. The owner's memory while it is set. */
 struct zkl__alarm {

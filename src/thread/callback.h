@@ -3,7 +3,7 @@
 #ifndef ZKL_THREAD_CALLBACK_H
 #define ZKL_THREAD_CALLBACK_H
 
-#include "list.h"
+#include "collections.h"
 #include "thread.h"
 
 /* Part of the object it belongs to, so that a notice never needs memory. */

@@ -1,8 +1,8 @@
 /* Paths of locks and text for znodes, as a user types them or an environment has them. */
 #include "fuzz.h"
 
-#include "path.h"
-#include "text.h"
+#include "name.h"
+#include "base.h"
 
 #include <zklock/types.h>
 

@@ -2,7 +2,7 @@
 #include "fuzz.h"
 
 #include "memory.h"
-#include "path.h"
+#include "name.h"
 #include "zookeeper_store.h"
 #include "plain_heap.h"
 

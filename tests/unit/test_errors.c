@@ -1,6 +1,6 @@
 /* The table of results, and the words and names of the language between core and store. */
 #include "check.h"
-#include "error.h"
+#include "base.h"
 #include "op.h"
 
 #include <string.h>

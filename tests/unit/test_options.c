@@ -4,7 +4,6 @@
 #include "shell.h"
 #include "lock_kit.h"
 #include "options.h"
-#include "sized.h"
 #include "test_heap.h"
 #include "lease.h"
 

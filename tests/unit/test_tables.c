@@ -2,13 +2,13 @@
 #include "check.h"
 #include "children.h"
 #include "dice.h"
-#include "path.h"
+#include "name.h"
 #include "plain_heap.h"
 #include "core_internal.h"
 #include "share.h"
-#include "slot.h"
+#include "base.h"
 #include "test_heap.h"
-#include "timers.h"
+#include "collections.h"
 
 /* --- timers ------------------------------------------------------------------------------------------------------------- */
 

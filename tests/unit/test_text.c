@@ -3,9 +3,9 @@
  * /usr/share/java/?*.jar)" org.apache.zookeeper.server.auth.DigestAuthenticationProvider
  * super:test */
 #include "check.h"
-#include "digest.h"
-#include "path.h"
-#include "text.h"
+#include "acl.h"
+#include "name.h"
+#include "base.h"
 
 #include <zklock/types.h>
 

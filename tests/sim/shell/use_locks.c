@@ -1,5 +1,5 @@
 /* use_locks.c - whatever stands in a queue and holds: lock, read/write lock, semaphore, multi-lock. */
-#include "text.h"
+#include "base.h"
 #include "world.h"
 
 #include <string.h>

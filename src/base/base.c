@@ -1,0 +1,248 @@
+#include "base.h"
+
+#include <zklock/types.h>
+#include <zklock/version.h>
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* === memory =================================================================================== */
+
+void *zkl__zalloc(const zkl_heap *heap, size_t size)
+{
+    void *ptr = zkl__alloc(heap, size);
+    if (ptr) {
+        memset(ptr, 0, size);
+    }
+    return ptr;
+}
+
+char *zkl__copy(const zkl_heap *heap, const void *data, size_t size)
+{
+    char *copy = zkl__alloc(heap, size + 1);
+    if (copy) {
+        if (size > 0) {
+            memcpy(copy, data, size);
+        }
+        copy[size] = '\0';
+    }
+    return copy;
+}
+
+const char *zkl__text_put(char **end, const char *text)
+{
+    char *here = *end;
+    size_t size = strlen(text) + 1;
+    memcpy(here, text, size);
+    *end += size;
+    return here;
+}
+
+/* === errors =================================================================================== */
+
+static const struct {
+    int code;
+    zkl_class class;
+    const char *name;
+    const char *text;
+} table[] = {
+#define ROW(name, value, class, text) {name, class, #name, text},
+    ZKL_ERRORS(ROW)
+#undef ROW
+};
+
+#define TABLE_COUNT (sizeof table / sizeof *table)
+
+static size_t row_of(int code)
+{
+    for (size_t i = 0; i < TABLE_COUNT; i++) {
+        if (table[i].code == code) {
+            return i;
+        }
+    }
+    return TABLE_COUNT;
+}
+
+const char *zkl_strerror(int code)
+{
+    size_t row = row_of(code);
+    return row < TABLE_COUNT ? table[row].text : "unknown result";
+}
+
+const char *zkl_error_name(int code)
+{
+    size_t row = row_of(code);
+    return row < TABLE_COUNT ? table[row].name : "ZKL_?";
+}
+
+zkl_class zkl_error_class(int code)
+{
+    size_t row = row_of(code);
+    return row < TABLE_COUNT ? table[row].class : ZKL_CLASS_FATAL;
+}
+
+int(zkl__fail)(zkl_error *err, int code, int zk_code, const char *path, const char *format, ...)
+{
+    if (err) {
+        char text[sizeof err->text];
+        va_list args;
+        err->code = code;
+        err->zk_code = zk_code;
+        memset(err->reserved, 0, sizeof err->reserved);
+        snprintf(err->path, sizeof err->path, "%s", path ? path : "");
+        va_start(args, format);
+        vsnprintf(text, sizeof text, format, args);
+        va_end(args);
+        zkl__text_escape(err->text, sizeof err->text, text); /* it may name what others named */
+    }
+    return code;
+}
+
+/* === texts ==================================================================================== */
+
+size_t zkl__utf8_decode(const unsigned char *s, uint32_t *out)
+{
+    if (s[0] < 0x80) {
+        *out = s[0];
+        return 1;
+    }
+    size_t length = (s[0] & 0xe0) == 0xc0   ? 2
+                    : (s[0] & 0xf0) == 0xe0 ? 3
+                    : (s[0] & 0xf8) == 0xf0 ? 4
+                                            : 0;
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    uint32_t point = length == 2 ? s[0] & 0x1f : length == 3 ? s[0] & 0x0f : s[0] & 0x07;
+    for (size_t i = 1; i < length; i++) {
+        if ((s[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+        point = point << 6 | (s[i] & 0x3f);
+    }
+    if (length == 0 || point < least[length] || point > 0x10ffff ||
+        (point >= 0xd800 && point <= 0xdfff)) {
+        return 0;
+    }
+    *out = point;
+    return length;
+}
+
+struct zkl__text zkl__text_in(char *array, size_t size)
+{
+    array[0] = '\0';
+    return (struct zkl__text){.bytes = array, .size = size};
+}
+
+void zkl__text_add(struct zkl__text *text, const char *piece)
+{
+    size_t room = text->size - text->length, length = strnlen(piece, room);
+    text->too_long = text->too_long || length == room;
+    if (text->too_long) {
+        text->length = 0;
+    } else {
+        memcpy(text->bytes + text->length, piece, length);
+        text->length += length;
+    }
+    text->bytes[text->length] = '\0';
+}
+
+bool zkl__text_copy(char *array, size_t size, const char *text)
+{
+    struct zkl__text copy = zkl__text_in(array, size);
+    zkl__text_add(&copy, text);
+    return !copy.too_long;
+}
+
+int zkl__text_check(const char *name, const char *text, zkl_error *err)
+{
+    size_t length = strnlen(text, ZKL_DATA_MAX + 1);
+    if (length > ZKL_DATA_MAX) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s: longer than %d bytes", name, ZKL_DATA_MAX);
+    }
+    if (strcmp(text, ZKL__REVOKE) == 0) {
+        return zkl__fail(
+            err, ZKL_EINVAL, 0, NULL,
+            "%s: \"" ZKL__REVOKE "\" asks the holder to give way, in Curator's protocol", name);
+    }
+    const unsigned char *s = (const unsigned char *)text;
+    while (*s) {
+        uint32_t point;
+        size_t step = zkl__utf8_decode(s, &point);
+        if (step == 0) {
+            return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s: byte %zu is not valid UTF-8", name,
+                             (size_t)(s - (const unsigned char *)text));
+        }
+        s += step;
+    }
+    return ZKL_OK;
+}
+
+/* Control characters of seven and eight bits, line separators, and characters that change the
+ * direction of the text behind them. */
+static bool moves_the_terminal(uint32_t point)
+{
+    return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x61c || point == 0x200e ||
+           point == 0x200f || (point >= 0x2028 && point <= 0x202e) ||
+           (point >= 0x2066 && point <= 0x2069);
+}
+
+void zkl__text_escape(char *out, size_t size, const char *text)
+{
+    size_t at = 0;
+    const unsigned char *in = (const unsigned char *)text;
+    while (*in) {
+        uint32_t point;
+        size_t length = zkl__utf8_decode(in, &point);
+        bool plain = length > 0 && !moves_the_terminal(point);
+        length += length == 0;
+        if (at + (plain ? length : 4 * length) >= size) {
+            break;
+        }
+        for (size_t i = 0; i < length; i++) {
+            at += (size_t)snprintf(out + at, size - at, plain ? "%c" : "\\x%02x", in[i]);
+        }
+        in += length;
+    }
+    out[at] = '\0';
+}
+
+/* === time slots =============================================================================== */
+
+/* A server may say anything: a time that far away is in no slot of ours, but must not overflow. */
+#define MOST_MS (INT64_MAX / 4)
+
+int64_t zkl__slot_of(int64_t time_ms, int64_t length_ms, int64_t phase_ms)
+{
+    time_ms = time_ms > MOST_MS ? MOST_MS : time_ms < -MOST_MS ? -MOST_MS : time_ms;
+    int64_t since = time_ms - phase_ms + length_ms / 2;
+    int64_t number = since / length_ms - (since % length_ms < 0);
+    return number * length_ms + phase_ms;
+}
+
+bool zkl__slot_parse(const void *data, size_t size, int64_t *out)
+{
+    const char *text = data;
+    int64_t value = 0;
+    if (size == 0) {
+        *out = INT64_MIN;
+        return true;
+    }
+    if (size > 18) {
+        return false;
+    }
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] < '0' || text[i] > '9') {
+            return false;
+        }
+        value = value * 10 + (text[i] - '0');
+    }
+    *out = value;
+    return true;
+}
+
+/* === the version ============================================================================== */
+
+const char *zkl_version(void)
+{
+    return ZKL_VERSION;
+}

@@ -1,0 +1,276 @@
+#include "collections.h"
+
+#include "name.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* === maps ===================================================================================== */
+
+#define BUCKETS_LEAST 16
+
+static struct zkl__map_entry **bucket_of(const struct zkl__map *map, const char *path)
+{
+    return &map->buckets[zkl__path_hash(path) & (map->bucket_count - 1)];
+}
+
+static void link_at(struct zkl__map_entry **link, struct zkl__map_entry *entry)
+{
+    *link = entry;
+    if (entry) {
+        entry->link = link;
+    }
+}
+
+static void push(struct zkl__map *map, struct zkl__map_entry *entry)
+{
+    struct zkl__map_entry **bucket = bucket_of(map, entry->path);
+    link_at(&entry->next, *bucket);
+    link_at(bucket, entry);
+}
+
+bool zkl__map_init(struct zkl__map *map, const zkl_heap *heap)
+{
+    *map = (struct zkl__map){.heap = heap, .bucket_count = BUCKETS_LEAST};
+    map->buckets = zkl__zalloc(heap, BUCKETS_LEAST * sizeof *map->buckets);
+    return map->buckets != NULL;
+}
+
+void zkl__map_deinit(struct zkl__map *map)
+{
+    zkl__free(map->heap, map->buckets);
+}
+
+static void grow(struct zkl__map *map)
+{
+    struct zkl__map grown = *map;
+    grown.bucket_count *= 2;
+    grown.buckets = zkl__zalloc(map->heap, grown.bucket_count * sizeof *grown.buckets);
+    if (!grown.buckets) {
+        return;
+    }
+    for (size_t i = 0; i < map->bucket_count; i++) {
+        for (struct zkl__map_entry *entry = map->buckets[i], *next; entry; entry = next) {
+            next = entry->next;
+            push(&grown, entry);
+        }
+    }
+    zkl__free(map->heap, map->buckets);
+    *map = grown;
+}
+
+void zkl__map_add(struct zkl__map *map, struct zkl__map_entry *entry)
+{
+    if (map->count >= map->bucket_count) {
+        grow(map);
+    }
+    push(map, entry);
+    map->count++;
+}
+
+void zkl__map_remove(struct zkl__map *map, struct zkl__map_entry *entry)
+{
+    link_at(entry->link, entry->next);
+    entry->next = NULL;
+    entry->link = NULL;
+    map->count--;
+}
+
+struct zkl__map_entry *zkl__map_find(const struct zkl__map *map, const char *path)
+{
+    struct zkl__map_entry *entry = *bucket_of(map, path);
+    while (entry && strcmp(entry->path, path) != 0) {
+        entry = entry->next;
+    }
+    return entry;
+}
+
+struct zkl__map_entry *zkl__map_any(const struct zkl__map *map)
+{
+    for (size_t i = 0; map->count > 0; i++) {
+        if (map->buckets[i]) {
+            return map->buckets[i];
+        }
+    }
+    return NULL;
+}
+
+/* === timers =================================================================================== */
+
+/* The nodes are numbered from 1, level by level. The bits of a number below its first one say where
+ * to turn on the way down from the root. */
+static struct zkl__timer **link_of(struct zkl__timers *timers, size_t number,
+                                   struct zkl__timer **parent)
+{
+    struct zkl__timer **at = &timers->root;
+    size_t bit = 1;
+    while (bit <= number / 2) {
+        bit *= 2;
+    }
+    *parent = NULL;
+    for (bit /= 2; bit > 0; bit /= 2) {
+        *parent = *at;
+        at = &(*at)->child[(number & bit) != 0];
+    }
+    return at;
+}
+
+static struct zkl__timer **link_to(struct zkl__timers *timers, const struct zkl__timer *timer)
+{
+    struct zkl__timer *parent = timer->parent;
+    return parent ? &parent->child[parent->child[1] == timer] : &timers->root;
+}
+
+static void adopt_children(struct zkl__timer *timer)
+{
+    for (int side = 0; side < 2; side++) {
+        if (timer->child[side]) {
+            timer->child[side]->parent = timer;
+        }
+    }
+}
+
+/* The child and its parent change places. */
+static void swap_with_parent(struct zkl__timers *timers, struct zkl__timer *child)
+{
+    struct zkl__timer *parent = child->parent, was = *child;
+    int side = parent->child[1] == child;
+    *link_to(timers, parent) = child;
+    child->parent = parent->parent;
+    child->child[side] = parent;
+    child->child[!side] = parent->child[!side];
+    parent->child[0] = was.child[0];
+    parent->child[1] = was.child[1];
+    adopt_children(parent);
+    adopt_children(child);
+}
+
+static void move_up(struct zkl__timers *timers, struct zkl__timer *timer)
+{
+    while (timer->parent && timer->parent->at > timer->at) {
+        swap_with_parent(timers, timer);
+    }
+}
+
+static void move_down(struct zkl__timers *timers, struct zkl__timer *timer)
+{
+    while (timer->child[0]) {
+        struct zkl__timer *least = timer->child[0];
+        if (timer->child[1] && timer->child[1]->at < least->at) {
+            least = timer->child[1];
+        }
+        if (least->at >= timer->at) {
+            return;
+        }
+        swap_with_parent(timers, least);
+    }
+}
+
+static void insert(struct zkl__timers *timers, struct zkl__timer *timer)
+{
+    timers->count++;
+    timer->set = true;
+    timer->child[0] = timer->child[1] = NULL;
+    *link_of(timers, timers->count, &timer->parent) = timer;
+    move_up(timers, timer);
+}
+
+/* The last one takes its place. */
+static void take_out(struct zkl__timers *timers, struct zkl__timer *timer)
+{
+    struct zkl__timer *parent, **end = link_of(timers, timers->count, &parent), *last = *end;
+    *end = NULL;
+    timers->count--;
+    timer->set = false;
+    if (last != timer) {
+        *link_to(timers, timer) = last;
+        last->parent = timer->parent;
+        last->child[0] = timer->child[0];
+        last->child[1] = timer->child[1];
+        adopt_children(last);
+        move_down(timers, last);
+        move_up(timers, last);
+    }
+}
+
+void zkl__timers_set(struct zkl__timers *timers, struct zkl__timer *timer, int64_t at)
+{
+    if (timer->set && timer->at == at) {
+        return;
+    }
+    if (timer->set) {
+        take_out(timers, timer);
+    }
+    timer->at = at;
+    if (at != INT64_MAX) {
+        insert(timers, timer);
+    }
+}
+
+struct zkl__timer *zkl__timers_due(struct zkl__timers *timers, int64_t now)
+{
+    struct zkl__timer *timer = timers->root;
+    if (!timer || timer->at > now) {
+        return NULL;
+    }
+    take_out(timers, timer);
+    return timer;
+}
+
+int64_t zkl__timers_next(const struct zkl__timers *timers)
+{
+    return timers->root ? timers->root->at : INT64_MAX;
+}
+
+/* === sorting ================================================================================== */
+
+struct sorting {
+    char *base;
+    size_t size;
+    int (*compare)(const void *one, const void *other, const void *context);
+    const void *context;
+};
+
+static bool is_less(const struct sorting *s, size_t one, size_t other)
+{
+    return s->compare(s->base + one * s->size, s->base + other * s->size, s->context) < 0;
+}
+
+static void swap_items(const struct sorting *s, size_t one, size_t other)
+{
+    char *a = s->base + one * s->size, *b = s->base + other * s->size;
+    for (size_t i = 0; i < s->size; i += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, a + i, sizeof word);
+        memcpy(a + i, b + i, sizeof word);
+        memcpy(b + i, &word, sizeof word);
+    }
+}
+
+/* Below `at` the greatest stands on top already; from here on at `at`, too. */
+static void sift(const struct sorting *s, size_t at, size_t count)
+{
+    for (size_t child; (child = 2 * at + 1) < count; at = child) {
+        child += child + 1 < count && is_less(s, child, child + 1);
+        if (!is_less(s, at, child)) {
+            return;
+        }
+        swap_items(s, at, child);
+    }
+}
+
+/* Heapsort. */
+void zkl__sort(void *base, size_t count, size_t size,
+               int (*compare)(const void *one, const void *other, const void *context),
+               const void *context)
+{
+    const struct sorting s = {base, size, compare, context};
+    for (size_t i = count / 2; i > 0; i--) {
+        sift(&s, i - 1, count);
+    }
+    for (size_t left = count; left > 1; left--) {
+        swap_items(&s, 0, left - 1);
+        sift(&s, 0, left - 1);
+    }
+}

@@ -1,6 +1,0 @@
-#include <zklock/version.h>
-
-const char *zkl_version(void)
-{
-    return ZKL_VERSION;
-}
