@@ -1,8 +1,5 @@
 #include "acl.h"
 
-#include "base.h"
-
-#include <stdint.h>
 #include <string.h>
 
 /* === access lists ============================================================================= */

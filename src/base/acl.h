@@ -4,10 +4,6 @@
 
 #include "base.h"
 
-#include <zklock/types.h>
-
-#include <stddef.h>
-
 /* === access lists ============================================================================= */
 
 /* Copies of access lists. */

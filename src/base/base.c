@@ -1,6 +1,5 @@
 #include "base.h"
 
-#include <zklock/types.h>
 #include <zklock/version.h>
 
 #include <stdarg.h>

@@ -3,11 +3,6 @@
 #define ZKL_BASE_BASE_H
 
 #include <zklock/types.h>
-#include <zklock/error.h>
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 /* === memory =================================================================================== */
 

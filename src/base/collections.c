@@ -2,8 +2,6 @@
 
 #include "name.h"
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 
 /* === maps ===================================================================================== */

@@ -5,10 +5,6 @@
 
 #include "base.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 /* === lists ==================================================================================== */
 
 /* A list whose links are part of what is in it, so that nothing here needs memory and

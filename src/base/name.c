@@ -3,9 +3,7 @@
 #include "base.h"
 
 #include <zklock/semaphore.h>
-#include <zklock/types.h>
 
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 

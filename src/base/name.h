@@ -3,11 +3,6 @@
 #define ZKL_BASE_NAME_H
 
 #include <zklock/queue.h>
-#include <zklock/error.h>
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 /* === contenders =============================================================================== */
 

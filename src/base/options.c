@@ -1,12 +1,10 @@
 #include "options.h"
 
-#include "base.h"
 #include "acl.h"
 #include "name.h"
 
 #include <zklock/version.h>
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 

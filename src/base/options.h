@@ -3,10 +3,7 @@
 #ifndef ZKL_BASE_OPTIONS_H
 #define ZKL_BASE_OPTIONS_H
 
-#include <zklock/error.h>
 #include <zklock/session.h>
-
-#include <stddef.h>
 
 /* === structs with a size ====================================================================== */
 

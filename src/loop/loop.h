@@ -1,6 +1,6 @@
 /* loop.h - one loop for all sessions of a process in which no thread is ours (libzklock_st).
  *
- * Whoever waits turns it (signal.c, thread.h), and the user's own loop does by
+ * Whoever waits turns it (thread.h), and the user's own loop does by
  * zkl_session_dispatch. A turn asks every source what to wait for, sleeps until something is due,
  * lets the sources go on, rings alarms, and runs callbacks last: they may turn the loop again, and
  * end what they like.
@@ -9,7 +9,6 @@
 #ifndef ZKL_LOOP_LOOP_H
 #define ZKL_LOOP_LOOP_H
 
-#include "alarm.h"
 #include "thread.h"
 
 /* Something that would have a thread of its own elsewhere. The owner's memory between add and

@@ -1,7 +1,4 @@
 #include "call.h"
-#include "base.h"
-#include "name.h"
-#include "shell.h"
 
 #include <string.h>
 

@@ -1,10 +1,7 @@
 /* events.c - events of the store become steps of the core, operations of the core go to the store,
  * and changes of the session are reported to the user. */
 #include "call.h"
-#include "shell.h"
 #include "store.h"
-#include "base.h"
-#include "lease.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,6 @@
 #include "shell.h"
 #include "stats.h"
 
-#include "base.h"
-
 #include <zklock/version.h>
 
 #include <inttypes.h>

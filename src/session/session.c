@@ -1,11 +1,7 @@
 /* session.c - the session as its user sees it: callbacks, facts. */
 
-#include "base.h"
 #include "shell.h"
-#include "options.h"
 #include "stats.h"
-
-#include <zklock/stats.h>
 
 /* === the session ============================================================================== */
 

@@ -2,12 +2,8 @@
 
 #include "call.h"
 #include "shell.h"
-#include "options.h"
-#include "name.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <stdbool.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -2,25 +2,16 @@
  * threads, waiting, the clock. Nothing is decided here.
  *
  * The simulator runs this object code and the recipes' on one thread in virtual time: it has
- * implementations of its own of thread.h and alarm.h. So a recipe calls nothing of pthread or time
+ * an implementation of its own of thread.h. So a recipe calls nothing of pthread or time
  * by itself. */
 #ifndef ZKL_SESSION_SHELL_H
 #define ZKL_SESSION_SHELL_H
 
-#include "alarm.h"
-#include "callback.h"
-#include "base.h"
-#include "collections.h"
+#include "thread.h"
 #include "options.h"
 #include "session_step.h"
 
-#include <zklock/error.h>
-#include <zklock/session.h>
-#include <zklock/stop.h>
-#include <zklock/types.h>
-
 #include <stdatomic.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 /* === which process this is ==================================================================== */

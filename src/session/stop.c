@@ -1,7 +1,5 @@
 #include "shell.h"
 
-#include "base.h"
-
 #include <errno.h>
 #include <sched.h>
 #include <string.h>

@@ -1,8 +1,5 @@
 #include "watch_handle.h"
 
-#include "base.h"
-#include "name.h"
-
 #include <string.h>
 
 void zkl__watch_handle_stop(struct zkl__watch_handle *handle)

@@ -1,6 +1,4 @@
-#include "callback.h"
-
-#include <zklock/error.h>
+#include "thread.h"
 
 #include <stdlib.h>
 #include <sys/eventfd.h>

@@ -1,9 +1,7 @@
+/* thread.c - what libzklock and libzklock_st have in common. */
 #include "thread.h"
 
-#include <zklock/error.h>
-
 #include <signal.h>
-#include <stddef.h>
 #include <time.h>
 
 static int64_t clock_ns(clockid_t clock)
@@ -50,5 +48,35 @@ void zkl__cancel_allow(void)
 {
     if (--cancel_holds == 0) {
         pthread_setcancelstate(cancel_before, NULL);
+    }
+}
+
+/* === alarms =================================================================================== */
+
+/* Which alarms are set, and those that are due: whatever rings them, a thread or a
+ * loop. */
+
+void zkl__alarms_unset(struct zkl__alarms *alarms, struct zkl__alarm *alarm)
+{
+    zkl__timers_set(&alarms->timers, &alarm->timer, INT64_MAX);
+}
+
+void zkl__alarms_set(struct zkl__alarms *alarms, struct zkl__alarm *alarm, int64_t at)
+{
+    zkl__timers_set(&alarms->timers, &alarm->timer, at);
+    if (at != INT64_MAX) {
+        zkl__alarms_arm(alarms, at);
+    }
+}
+
+void zkl__alarms_ring(struct zkl__alarms *alarms)
+{
+    struct zkl__alarm *alarm = NULL;
+    while (!alarms->stop &&
+           (alarm = (struct zkl__alarm *)zkl__timers_due(&alarms->timers, zkl__clock_now()))) {
+        alarm->ring(alarm->owner);
+    }
+    if (zkl__timers_next(&alarms->timers) != INT64_MAX) {
+        zkl__alarms_arm(alarms, zkl__timers_next(&alarms->timers));
     }
 }

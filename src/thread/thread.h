@@ -1,10 +1,13 @@
-/* thread.h - threads, the clock, and waiting. Nothing in this folder knows of sessions or locks. */
+/* thread.h - threads, the clock, and waiting; alarms; callbacks. Nothing in this folder knows of
+ * sessions or locks. */
 #ifndef ZKL_THREAD_THREAD_H
 #define ZKL_THREAD_THREAD_H
 
+#include "collections.h"
+
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdint.h>
+
+/* === threads, the clock, waiting ============================================================== */
 
 #define ZKL__MS ((int64_t)1000000) /* in ns */
 
@@ -32,7 +35,7 @@ void zkl__signal_raise(struct zkl__signal *signal);
 /* Sleeps until raised, the deadline (CLOCK_BOOTTIME ns, INT64_MAX: none), or for no reason. */
 void zkl__signal_wait(struct zkl__signal *signal, pthread_mutex_t *mutex, int64_t deadline);
 
-/* --- where there is no thread but the caller's (libzklock_st): src/loop ---------------------- */
+/* === where there is no thread but the caller's (libzklock_st): src/loop ======================= */
 
 /* Nothing here starts a thread then, and who waits for a signal drives a loop until something has
  * happened. In libzklock, false, and the functions do nothing. */
@@ -56,5 +59,126 @@ struct zkl__visitor {
 };
 void zkl__loop_invite(struct zkl__visitor *visitor);
 void zkl__loop_dismiss(struct zkl__visitor *visitor);
+
+/* === alarms =================================================================================== */
+
+/* One thread that does things at their time, on a timer that goes on while the machine
+ * sleeps. */
+
+/* Something to do at a time. The owner's memory while it is set. */
+struct zkl__alarm {
+    struct zkl__timer timer; /* first. CLOCK_BOOTTIME ns */
+    /* With the mutex held, on the alarms' thread; may drop the mutex meanwhile. No longer set then,
+     * may be set again. */
+    void (*ring)(void *owner);
+    void *owner;
+};
+
+struct zkl__alarms {
+    pthread_mutex_t *mutex; /* guards everything here */
+    pthread_t thread;
+    bool started, stop;
+    int fd;                   /* timerfd */
+    int64_t armed;            /* when fd fires; INT64_MAX: not before somebody sets an alarm */
+    int poke_fd;              /* eventfd; -1: nobody has asked for it */
+    struct zkl__alarm *poked; /* rings when somebody has written to it */
+    struct zkl__poke *poke;   /* where there is no thread: who hears of that */
+    struct zkl__timers timers;
+    void (*left)(void *owner); /* see zkl__alarms_retire */
+    void *owner;
+    struct zkl__alarms *next; /* of those that the loop rings, where there is no thread */
+};
+
+/* Takes zeroed memory. ZKL_OK, ZKL_ELIMIT; stop in either case. */
+int zkl__alarms_start(struct zkl__alarms *alarms, pthread_mutex_t *mutex);
+/* Without the mutex. Nothing rings afterwards. */
+void zkl__alarms_stop(struct zkl__alarms *alarms);
+void zkl__alarms_close(struct zkl__alarms *alarms);
+/* The same in a ring, with the mutex, and nobody waits: nothing rings any more behind this one.
+ * left: called without the mutex when the memory is not looked at any more, by the thread as its
+ * last act; where there is none, at once. */
+void zkl__alarms_retire(struct zkl__alarms *alarms, void (*left)(void *owner), void *owner);
+
+/* With the mutex. A descriptor (an eventfd that never blocks) for who can take no mutex, as a
+ * signal handler: a write to it sets the alarm, which is the same in every call, for now. -1: there
+ * is no descriptor. It stays open until zkl__alarms_close, for who still writes to it. */
+int zkl__alarms_poke_descriptor(struct zkl__alarms *alarms, struct zkl__alarm *poked);
+
+/* With the mutex. Set already: moves it. INT64_MAX: as unset. */
+void zkl__alarms_set(struct zkl__alarms *alarms, struct zkl__alarm *alarm, int64_t at);
+void zkl__alarms_unset(struct zkl__alarms *alarms, struct zkl__alarm *alarm);
+
+/* With the mutex; between the list of alarms and what rings them. Somebody is to call ring at this
+ * time, or earlier. */
+void zkl__alarms_arm(struct zkl__alarms *alarms, int64_t at);
+void zkl__alarms_ring(struct zkl__alarms *alarms); /* what is due */
+
+/* === callbacks ================================================================================ */
+
+/* A queue of calls to user code: one at a time, with no lock held, on a thread of its
+ * own or in dispatch; where there is no thread, in whatever waits, or in dispatch. */
+
+/* Part of the object it belongs to, so that a notice never needs memory. */
+struct zkl__callback {
+    void (*run)(void *owner); /* without the mutex; may free the callback */
+    void *owner;
+    struct zkl__link link;
+    bool queued;
+};
+
+struct zkl__callbacks {
+    pthread_mutex_t *mutex; /* guards everything here */
+    pthread_t thread;
+    bool dispatched, started, stop;
+    int fd;      /* eventfd when dispatched, else -1; where there is no thread, once it is wanted */
+    int poll_fd; /* what the user polls: see zkl__callbacks_fd */
+    bool hushed; /* a dispatch with nothing to do emptied fd: it is set again when the callback that
+                    runs is done */
+    struct zkl__list queue;
+    struct zkl__frame *running; /* the callbacks that run, each inside the next one */
+    pthread_t runner;           /* while running */
+    struct zkl__signal posted, done;
+    struct zkl__visitor visitor; /* where there is no thread, and */
+    bool visited;                /* it runs them just now */
+    void (*left)(void *owner);   /* see zkl__callbacks_retire */
+    void *owner;
+};
+
+/* ZKL_OK, ZKL_ELIMIT, ZKL_ENOMEM: then there is nothing to deinit. */
+int zkl__callbacks_init(struct zkl__callbacks *callbacks, pthread_mutex_t *mutex, bool dispatched);
+void zkl__callbacks_deinit(struct zkl__callbacks *callbacks);
+/* Without the mutex, not from a callback: runs what waits, joins the thread. A callback may fork:
+ * in the child nothing is touched then. */
+void zkl__callbacks_stop(struct zkl__callbacks *callbacks);
+
+/* The rest with the mutex. */
+
+/* The same from a callback, the last one, and nobody waits. left: called without the mutex when the
+ * memory is not looked at any more, by the thread as its last act; in a dispatch of the user's, who
+ * keeps the memory, at once. */
+void zkl__callbacks_retire(struct zkl__callbacks *callbacks, void (*left)(void *owner),
+                           void *owner);
+
+/* Starts the thread if one is needed and there is none. ZKL_OK, ZKL_ELIMIT. */
+int zkl__callbacks_want(struct zkl__callbacks *callbacks);
+/* Queued already: once is enough. */
+void zkl__callbacks_post(struct zkl__callbacks *callbacks, struct zkl__callback *callback);
+/* Takes it out of the queue. Running on another thread: waits until it is done, dropping the mutex.
+ */
+void zkl__callbacks_unpost(struct zkl__callbacks *callbacks, struct zkl__callback *callback);
+/* The callback, if it was queued or running, has run when this returns, unless this is called from
+ * it. Waits for the thread; where there is none, or this is it, runs it here. Drops the mutex. It
+ * may fork: in the child this returns without the mutex. */
+void zkl__callbacks_finish(struct zkl__callbacks *callbacks, struct zkl__callback *callback);
+/* What is readable while something waits; where there is no thread, also when there is anything
+ * else to go on with. -1: there is none. With the mutex. */
+int zkl__callbacks_fd(struct zkl__callbacks *callbacks);
+/* Runs what waits now; how many. None when another thread is at it, or this one: callbacks run one
+ * at a time; fd is silent then until that callback is done. ZKL_EFORKED: one of them has forked,
+ * and this is the child; then without the mutex. */
+int zkl__callbacks_dispatch(struct zkl__callbacks *callbacks);
+/* Is this thread running this callback (NULL: any)? */
+bool zkl__callbacks_inside(const struct zkl__callbacks *callbacks,
+                           const struct zkl__callback *callback);
 
 #endif

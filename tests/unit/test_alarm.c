@@ -1,5 +1,5 @@
 /* The library's own threads: alarms and signals. Their names, and which signals they take: unit_session. */
-#include "alarm.h"
+#include "thread.h"
 #include "lock_kit.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

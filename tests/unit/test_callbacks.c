@@ -1,5 +1,5 @@
 /* Callbacks: how often, on which thread, in which order, and what may be done in them. */
-#include "callback.h"
+#include "thread.h"
 #include "lock_kit.h"
 
 #include <stdatomic.h>

@@ -1,11 +1,11 @@
-/* fiber.c - the threads of a simulated process, and over them thread.h, alarm.h and what of pthread the library calls besides (the linker's
+/* fiber.c - the threads of a simulated process, and over them thread.h and what of pthread the library calls besides (the linker's
  * --wrap). */
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
 
 #include "world.h"
-#include "alarm.h"
+#include "thread.h"
 
 enum { FIBERS = SIM_CLIENTS * (SIM_THREADS + 3), STACK = 256 * 1024 };
 

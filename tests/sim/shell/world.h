@@ -36,7 +36,7 @@
 #include "invariants.h"
 
 /* --- fiber.c: the threads of a simulated process: run one at a time, switched where they wait and, now and then, where they take a
- * mutex. So the library's session room and recipes run here as they are; thread.h and alarm.h are ours. --- */
+ * mutex. So the library's session room and recipes run here as they are; thread.h is ours. --- */
 
 /* The world that runs, and the process whose code does: -1 in between. */
 extern struct sim *world;
