@@ -716,11 +716,10 @@ static int change_watch(struct zkl__core *core, struct zkl__watch *watch,
     if (change == ZKL__WATCH_ON) {
         return zkl__watches_add(&core->watches, watch, bytes_max);
     }
-    if (change != ZKL__WATCH_KEEP && watch->entry.link) {
+    if (change == ZKL__WATCH_FORGET) {
         zkl__watches_remove(&core->watches, watch);
-        if (change == ZKL__WATCH_OFF) {
-            zkl__core_unwatch(core, watch->entry.path);
-        }
+    } else if (change == ZKL__WATCH_OFF) {
+        zkl__watch_remove(core, watch);
     }
     return ZKL_OK;
 }

@@ -795,14 +795,9 @@ struct zkl__pendings {
 
 /* NULL: no memory. What is taken moves with the next take: keep ids, not pointers. */
 struct zkl__pending *zkl__pending_take(struct zkl__pendings *pendings);
-/* owner: as of the field. Until it is dropped or disowned, its machine knows it. */
-void zkl__pending_own(struct zkl__pendings *pendings, struct zkl__pending *pending,
-                      struct zkl__machine *owner);
-void zkl__pending_disown(struct zkl__pendings *pendings, struct zkl__pending *pending);
 void zkl__pending_drop(struct zkl__pendings *pendings, struct zkl__pending *pending);
 /* A session that acquired thousands of locks together gives their room back when none is on. */
 void zkl__pendings_shrink(struct zkl__pendings *pendings);
-uint64_t zkl__pending_id(const struct zkl__pendings *pendings, const struct zkl__pending *pending);
 /* NULL: it has its reply already, or was never sent. */
 struct zkl__pending *zkl__pending_find(const struct zkl__pendings *pendings, uint64_t id);
 
@@ -827,8 +822,6 @@ struct zkl__window {
 };
 
 void zkl__window_init(struct zkl__window *window, size_t most);
-bool zkl__window_has_room(const struct zkl__window *window);
-void zkl__window_sent(struct zkl__window *window);
 /* answered: the server replied; otherwise nothing is learned. heartbeat: their interval. */
 void zkl__window_ended(struct zkl__window *window, bool answered, int64_t sent, int64_t now,
                        int64_t heartbeat);
@@ -903,9 +896,6 @@ struct zkl__core {
 
 /* --- the drain -------------------------------------------------------------------------------- */
 
-/* Takes the watch back from the server when nobody here watches the path. */
-void zkl__core_unwatch(struct zkl__core *core, const char *path);
-
 /* Whether all events have had their effect on what a caller reads now: no machine has mail, or it
  * is called in a step. */
 bool zkl__core_settled(const struct zkl__core *core);
@@ -950,31 +940,18 @@ void zkl__watchers_over(struct zkl__core *core);
 
 /* --- its operations --------------------------------------------------------------------------- */
 
+/* Sends operations that wait for room, as far as there is some, in the order of their requests.
+ * Not connected: refuses them. */
+void zkl__core_send_waiting(struct zkl__core *core);
+/* The reply to this operation, if it has none yet. */
+void zkl__core_take_reply(struct zkl__core *core, uint64_t id, const struct zkl__reply *reply);
+/* Not connected any more: nobody knows what became of everything under way. */
+void zkl__core_end_unknown(struct zkl__core *core);
+/* The servers' roles, for the number of hops. */
+void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply);
 /* The machine needs no replies any more. Its operations that wait for room are never sent. True:
  * others were sent and have no reply yet. */
 bool zkl__core_forget(struct zkl__core *core, struct zkl__machine *owner);
-
-/* --- session_time.c -------------------------------------------------------------------------- */
-
-/* A holder beyond the end of the lease has lost; jeopardy is reported. */
-void zkl__core_check_lease(struct zkl__core *core); /* while somebody holds */
-static inline void zkl__core_end_lapsed_leases(struct zkl__core *core)
-{
-    if (core->held > 0) {
-        zkl__core_check_lease(core);
-    } else {
-        core->jeopardy =
-            false; /* that was the last holder's: the next one is warned in its own time */
-    }
-}
-/* True when some were due. */
-bool zkl__core_post_due_timers(struct zkl__core *core);
-/* Heartbeat, keep-alive and roles, as far as they are due. */
-void zkl__core_keep_alive(struct zkl__core *core);
-/* Finds out how many hops a new connection has. That request is sent before all others, so its
- * reply comes before any grant. */
-void zkl__core_find_hops(struct zkl__core *core);
-void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply);
 
 /* === the semaphore =========================================================================== */
 

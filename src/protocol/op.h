@@ -16,7 +16,8 @@
 
 enum zkl__op_kind {
     ZKL__OP_NONE,
-    ZKL__OP_CREATE,   /* answers name and stat (create2), so the czxid comes for free */
+    ZKL__OP_CREATE,   /* answers name and stat (create2), so the czxid comes for free. As the next
+                         four a transaction */
     ZKL__OP_DELETE,   /* at `version`, -1: any */
     ZKL__OP_SET,      /* data, at `version` */
     ZKL__OP_CHECK,    /* multi of this one check: a committed write that changes nothing */
@@ -116,6 +117,11 @@ enum zkl__watch_event {
 /* The operation and all that it points to, in one block: free it with zkl__free. NULL: no memory.
  */
 struct zkl__op *zkl__op_copy(const zkl_heap *heap, const struct zkl__op *op);
+
+static inline bool zkl__op_commits(enum zkl__op_kind kind)
+{
+    return kind >= ZKL__OP_CREATE && kind <= ZKL__OP_MULTI;
+}
 
 /* True for the server's own word, whatever it was. */
 static inline bool zkl__rc_is_response(enum zkl__rc rc)

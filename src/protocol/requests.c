@@ -1,6 +1,6 @@
-/* requests.c - operations under way, room for them, and watches. */
+/* requests.c - the operations of a session: sent as soon as there is room for them, answered once
+ * whatever happens, and what each answer proves for the lease; and the session's watches. */
 
-#include "core.h"
 #include "core_internal.h"
 
 #include <string.h>
@@ -40,8 +40,8 @@ struct zkl__pending *zkl__pending_take(struct zkl__pendings *pendings)
     return p;
 }
 
-void zkl__pending_own(struct zkl__pendings *pendings, struct zkl__pending *p,
-                      struct zkl__machine *owner)
+/* owner: as of the field. Until it is dropped or disowned, its machine knows it. */
+static void own(struct zkl__pendings *pendings, struct zkl__pending *p, struct zkl__machine *owner)
 {
     p->owner = owner;
     if (owner) {
@@ -55,7 +55,7 @@ void zkl__pending_own(struct zkl__pendings *pendings, struct zkl__pending *p,
     }
 }
 
-void zkl__pending_disown(struct zkl__pendings *pendings, struct zkl__pending *p)
+static void disown(struct zkl__pendings *pendings, struct zkl__pending *p)
 {
     if (!p->owner) {
         return;
@@ -70,7 +70,7 @@ void zkl__pending_disown(struct zkl__pendings *pendings, struct zkl__pending *p)
 
 void zkl__pending_drop(struct zkl__pendings *pendings, struct zkl__pending *p)
 {
-    zkl__pending_disown(pendings, p);
+    disown(pendings, p);
     p->on = false;
     p->next = pendings->free;
     pendings->free = (size_t)(p - pendings->slots) + 1;
@@ -84,11 +84,6 @@ void zkl__pendings_shrink(struct zkl__pendings *pendings)
         pendings->slots = NULL;
         pendings->room = pendings->free = 0;
     }
-}
-
-uint64_t zkl__pending_id(const struct zkl__pendings *pendings, const struct zkl__pending *p)
-{
-    return (uint64_t)p->use << 32 | (uint64_t)(p - pendings->slots);
 }
 
 struct zkl__pending *zkl__pending_find(const struct zkl__pendings *pendings, uint64_t id)
@@ -112,14 +107,9 @@ void zkl__window_init(struct zkl__window *window, size_t most)
     *window = (struct zkl__window){.size = most && most < FIRST ? most : FIRST, .most = most};
 }
 
-bool zkl__window_has_room(const struct zkl__window *window)
+static bool has_room(const struct zkl__window *window)
 {
     return window->under_way < window->size;
-}
-
-void zkl__window_sent(struct zkl__window *window)
-{
-    window->under_way++;
 }
 
 static void widen(struct zkl__window *window)
@@ -155,6 +145,253 @@ void zkl__window_ended(struct zkl__window *window, bool answered, int64_t sent, 
     }
 }
 
+/* === what is sent ============================================================================= */
+
+static bool proves_much(enum zkl__op_kind kind)
+{
+    return zkl__op_commits(kind) || kind == ZKL__OP_SYNC;
+}
+
+static void deliver(struct zkl__core *core, struct zkl__machine *owner, int role, int64_t sent,
+                    const struct zkl__reply *reply)
+{
+    if (owner) {
+        owner->ops->answered(core, owner, role, sent, reply);
+    } else if (role == ZKL__ROLE_CONFIG) {
+        zkl__core_take_roles(core, reply);
+    }
+}
+
+static void report_refusal(struct zkl__core *core, struct zkl__machine *owner, int role, int code)
+{
+    const struct zkl__reply reply = {.rc = ZKL__RC_UNSENT, .unsent = code};
+    deliver(core, owner, role, 0, &reply);
+}
+
+/* A write. Not of a contender, whose roles are its own. */
+static bool is_users_write(const struct zkl__pending *p)
+{
+    return p->role == ZKL__ROLE_NONE && zkl__op_commits(p->kind) && p->kind != ZKL__OP_CHECK;
+}
+
+static void drop(struct zkl__core *core, struct zkl__pending *p)
+{
+    core->writes -= is_users_write(p);
+    zkl__pending_drop(&core->pendings, p);
+}
+
+static void refuse(struct zkl__core *core, struct zkl__pending *p, int code)
+{
+    struct zkl__machine *owner = p->owner;
+    int role = p->role;
+    drop(core, p);
+    report_refusal(core, owner, role, code);
+}
+
+static void submit(struct zkl__core *core, struct zkl__pending *p, const struct zkl__op *op)
+{
+    p->sent = core->now;
+    uint64_t id = (uint64_t)p->use << 32 | (uint64_t)(p - core->pendings.slots);
+    int code = core->port.submit(core->port.ctx, id, op);
+    if (code != ZKL_OK) {
+        refuse(core, p, code);
+        return;
+    }
+    core->window.under_way += p->counted;
+    core->stats.all.requests++;
+    core->stats.all.heartbeats += p->role == ZKL__ROLE_BEAT;
+    core->beats_under_way += p->role == ZKL__ROLE_BEAT;
+    if (proves_much(op->kind)) {
+        core->proof_at = core->now + zkl__lease_keepalive(core->lease.timeout, core->lease.gap,
+                                                          core->lease.hops);
+    }
+}
+
+/* --- waiting for room ------------------------------------------------------------------------ */
+
+static void wait_for_room(struct zkl__core *core, struct zkl__pending *p, const struct zkl__op *op)
+{
+    size_t at = (size_t)(p - core->pendings.slots) + 1;
+    p->waiting = zkl__op_copy(&core->config.heap, op);
+    if (!p->waiting) {
+        refuse(core, p, ZKL_ENOMEM);
+        return;
+    }
+    p->next = 0;
+    *(core->last_waiting ? &core->pendings.slots[core->last_waiting - 1].next
+                         : &core->first_waiting) = at;
+    core->last_waiting = at;
+}
+
+static bool is_stale(const struct zkl__pending *p)
+{
+    return p->owner && p->owner->ops->wants && !p->owner->ops->wants(p->owner, p->role);
+}
+
+void zkl__core_send_waiting(struct zkl__core *core)
+{
+    while (core->first_waiting && (!core->connected || has_room(&core->window))) {
+        struct zkl__pending *p = &core->pendings.slots[core->first_waiting - 1];
+        struct zkl__op *op = p->waiting; /* NULL: its owner has ended */
+        p->waiting = NULL;
+        core->first_waiting = p->next;
+        core->last_waiting = core->first_waiting ? core->last_waiting : 0;
+        if (!core->connected || !op || is_stale(p)) {
+            refuse(core, p, ZKL_ECONNECT);
+        } else {
+            submit(core, p, op);
+        }
+        zkl__free(&core->config.heap, op);
+    }
+}
+
+/* Heartbeats and keep-alives go before all that waits for room: none of it is about a node that
+ * they look at. */
+void zkl__core_send(struct zkl__core *core, struct zkl__machine *owner, int role,
+                    const struct zkl__op *op)
+{
+    struct zkl__pending *p = zkl__pending_take(&core->pendings);
+    if (!p) {
+        report_refusal(core, owner, role, ZKL_ENOMEM);
+        return;
+    }
+    p->kind = op->kind;
+    p->role = role;
+    own(&core->pendings, p, owner);
+    core->writes += is_users_write(p);
+    p->counted = role != ZKL__ROLE_BEAT && (owner || op->kind != ZKL__OP_SYNC);
+    if (!core->connected) {
+        refuse(core, p, ZKL_ECONNECT);
+    } else if (p->counted && (core->first_waiting || !has_room(&core->window))) {
+        wait_for_room(core, p, op);
+    } else {
+        submit(core, p, op);
+    }
+}
+
+static enum zkl__proof proof_of(enum zkl__op_kind kind, enum zkl__rc rc)
+{
+    /* A check that is refused for the node's access list is a transaction of a living session, too
+     * (OpCode.error): who may not read its own node lives by it. */
+    bool done = rc == ZKL__RC_OK || (rc == ZKL__RC_NOAUTH && kind == ZKL__OP_CHECK);
+    if (!done || !proves_much(kind)) {
+        return ZKL__PROOF_RESPONSE;
+    }
+    return kind == ZKL__OP_SYNC ? ZKL__PROOF_SYNC : ZKL__PROOF_COMMIT;
+}
+
+/* The lease is a fact that others read. asker: reads it with the answer itself. */
+static void prove(struct zkl__core *core, const struct zkl__machine *asker, enum zkl__op_kind kind,
+                  int64_t sent, enum zkl__rc rc)
+{
+    int64_t left = core->lease.until - core->now;
+    if (!zkl__lease_response(&core->lease, proof_of(kind, rc), sent, core->now)) {
+        return;
+    }
+    if (core->held > 0) {
+        zkl__stats_slack(&core->stats, left);
+    }
+    bool leased = core->provers.first && zkl__core_leased(core);
+    if (!leased) {
+        return;
+    }
+    ZKL__EACH (struct zkl__contender, c, &core->provers, proving) {
+        if (&c->machine != asker) {
+            zkl__contender_post(c, ZKL__CE_LOOK);
+        }
+    }
+}
+
+static void take_reply(struct zkl__core *core, struct zkl__pending *p,
+                       const struct zkl__reply *reply)
+{
+    struct zkl__pending was = *p;
+    drop(core, p);
+    if (was.counted) {
+        zkl__window_ended(&core->window, zkl__rc_is_response(reply->rc), was.sent, core->now,
+                          zkl__lease_heartbeat(core->timeout));
+    }
+    core->beats_under_way -= was.role == ZKL__ROLE_BEAT;
+    if (zkl__rc_is_response(reply->rc)) {
+        zkl__histogram_add(&core->stats.all.request, core->now - was.sent);
+        prove(core, was.role == ZKL__ROLE_PROVE ? was.owner : NULL, was.kind, was.sent, reply->rc);
+    } else if (reply->rc == ZKL__RC_UNKNOWN) {
+        core->stats.all.unanswered++;
+    }
+    deliver(core, was.owner, was.role, was.sent, reply);
+}
+
+void zkl__core_take_reply(struct zkl__core *core, uint64_t id, const struct zkl__reply *reply)
+{
+    struct zkl__pending *p = zkl__pending_find(&core->pendings, id);
+    if (p) {
+        take_reply(core, p, reply);
+    }
+}
+
+void zkl__core_end_unknown(struct zkl__core *core)
+{
+    const struct zkl__reply reply = {.rc = ZKL__RC_UNKNOWN};
+    zkl__core_send_waiting(core);
+    for (size_t i = 0; i < core->pendings.room; i++) {
+        if (core->pendings.slots[i].on) {
+            take_reply(core, &core->pendings.slots[i], &reply);
+        }
+    }
+}
+
+bool zkl__core_forget(struct zkl__core *core, struct zkl__machine *owner)
+{
+    bool sent = false;
+    while (owner->pending > 0) {
+        struct zkl__pending *p = &core->pendings.slots[owner->pending - 1];
+        sent = sent || !p->waiting;
+        zkl__free(&core->config.heap, p->waiting);
+        p->waiting = NULL;
+        disown(&core->pendings, p);
+    }
+    return sent;
+}
+
+/* --- requests -------------------------------------------------------------------------------- */
+
+static void request_answered(struct zkl__core *core, struct zkl__machine *machine, int role,
+                             int64_t sent, const struct zkl__reply *reply)
+{
+    struct zkl__request *request = (struct zkl__request *)machine;
+    (void)role, (void)sent;
+    if (reply->rc == ZKL__RC_UNSENT) {
+        request->unsent = reply->unsent;
+        zkl__core_post(core, machine); /* not now: its owner may be about to ask for more */
+    } else {
+        request->done(request, reply);
+    }
+}
+
+static void report_unsent(struct zkl__core *core, struct zkl__machine *machine)
+{
+    struct zkl__request *request = (struct zkl__request *)machine;
+    const struct zkl__reply reply = {.rc = ZKL__RC_UNSENT, .unsent = request->unsent};
+    (void)core;
+    request->done(request, &reply);
+}
+
+static const struct zkl__machine_ops request_ops = {
+    .rank = ZKL__RANK_FIRST, .step = report_unsent, .answered = request_answered};
+
+void zkl__core_request(struct zkl__core *core, struct zkl__request *request,
+                       const struct zkl__op *op)
+{
+    request->machine = (struct zkl__machine){.ops = &request_ops};
+    zkl__core_send(core, &request->machine, ZKL__ROLE_NONE, op);
+}
+
+bool zkl__request_forget(struct zkl__core *core, struct zkl__request *request)
+{
+    zkl__machine_unready(&request->machine);
+    return zkl__core_forget(core, &request->machine);
+}
+
 /* === watches ================================================================================== */
 
 int zkl__watches_add(struct zkl__watches *watches, struct zkl__watch *watch, size_t bytes_max)
@@ -188,4 +425,22 @@ struct zkl__watch *zkl__watches_take(struct zkl__watches *watches, const char *p
         taken = entry;
     }
     return (struct zkl__watch *)taken;
+}
+
+int zkl__watch_add(struct zkl__core *core, struct zkl__watch *watch)
+{
+    return zkl__watches_add(&core->watches, watch, core->config.watch_bytes_max);
+}
+
+void zkl__watch_remove(struct zkl__core *core, struct zkl__watch *watch)
+{
+    if (!watch->entry.link) {
+        return;
+    }
+    zkl__watches_remove(&core->watches, watch);
+    if (core->connected && !zkl__map_find(&core->watches.map, watch->entry.path)) {
+        struct zkl__op op = {.kind = ZKL__OP_UNWATCH, .dir = watch->entry.path};
+        zkl__core_send(core, NULL, ZKL__ROLE_NONE,
+                       &op); /* if not: it stays until it fires or the session ends */
+    }
 }

@@ -1,312 +1,11 @@
-/* session_step.c - a session of the core: its events, its contenders, its operations, and the
- * drain. */
+/* session_step.c - a session of the core: its events, the drain, its times, its contenders. */
+#include "core_internal.h"
 #include "base.h"
 #include "name.h"
-#include "core_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-/* === its operations =========================================================================== */
-
-/* Operations under way: sent, answered once whatever happens, and what each
- * answer proves for the lease. */
-
-static bool proves_much(enum zkl__op_kind kind)
-{
-    return kind == ZKL__OP_CREATE || kind == ZKL__OP_DELETE || kind == ZKL__OP_SET ||
-           kind == ZKL__OP_CHECK || kind == ZKL__OP_MULTI || kind == ZKL__OP_SYNC;
-}
-
-static void report(struct zkl__core *core, struct zkl__machine *owner, int role, int64_t sent,
-                   const struct zkl__reply *reply)
-{
-    if (owner) {
-        owner->ops->answered(core, owner, role, sent, reply);
-    } else if (role == ZKL__ROLE_CONFIG) {
-        zkl__core_take_roles(core, reply);
-    }
-}
-
-static void report_refusal(struct zkl__core *core, struct zkl__machine *owner, int role, int code)
-{
-    const struct zkl__reply unsent = {.rc = ZKL__RC_UNSENT, .unsent = code};
-    report(core, owner, role, 0, &unsent);
-}
-
-/* Not of a contender, whose roles are its own. */
-static bool is_users_write(const struct zkl__pending *p)
-{
-    return p->role == ZKL__ROLE_NONE && (p->kind == ZKL__OP_CREATE || p->kind == ZKL__OP_SET ||
-                                         p->kind == ZKL__OP_DELETE || p->kind == ZKL__OP_MULTI);
-}
-
-static void drop(struct zkl__core *core, struct zkl__pending *p)
-{
-    core->writes -= is_users_write(p);
-    zkl__pending_drop(&core->pendings, p);
-}
-
-static void refuse(struct zkl__core *core, struct zkl__pending *p, int code)
-{
-    struct zkl__machine *owner = p->owner;
-    int role = p->role;
-    drop(core, p);
-    report_refusal(core, owner, role, code);
-}
-
-static void submit(struct zkl__core *core, struct zkl__pending *p, const struct zkl__op *op)
-{
-    p->sent = core->now;
-    int code = core->port.submit(core->port.ctx, zkl__pending_id(&core->pendings, p), op);
-    if (code != ZKL_OK) {
-        refuse(core, p, code);
-        return;
-    }
-    if (p->counted) {
-        zkl__window_sent(&core->window);
-    }
-    core->stats.all.requests++;
-    core->stats.all.heartbeats += p->role == ZKL__ROLE_BEAT;
-    core->beats_under_way += p->role == ZKL__ROLE_BEAT;
-    if (proves_much(op->kind)) {
-        core->proof_at = core->now + zkl__lease_keepalive(core->lease.timeout, core->lease.gap,
-                                                          core->lease.hops);
-    }
-}
-
-/* --- waiting for room ------------------------------------------------------------------------ */
-
-static void wait_for_room(struct zkl__core *core, struct zkl__pending *p, const struct zkl__op *op)
-{
-    size_t at = (size_t)(p - core->pendings.slots) + 1;
-    p->waiting = zkl__op_copy(&core->config.heap, op);
-    if (!p->waiting) {
-        refuse(core, p, ZKL_ENOMEM);
-        return;
-    }
-    p->next = 0;
-    *(core->last_waiting ? &core->pendings.slots[core->last_waiting - 1].next
-                         : &core->first_waiting) = at;
-    core->last_waiting = at;
-}
-
-/* *op NULL: its owner has ended. */
-static struct zkl__pending *first_waiting(struct zkl__core *core, struct zkl__op **op)
-{
-    struct zkl__pending *p = &core->pendings.slots[core->first_waiting - 1];
-    core->first_waiting = p->next;
-    core->last_waiting = core->first_waiting ? core->last_waiting : 0;
-    *op = p->waiting;
-    p->waiting = NULL;
-    return p;
-}
-
-static bool is_stale(const struct zkl__pending *p)
-{
-    return p->owner && p->owner->ops->wants && !p->owner->ops->wants(p->owner, p->role);
-}
-
-/* Sends operations that wait for room, as far as there is some, in the order of their requests. */
-static void core_send_waiting(struct zkl__core *core)
-{
-    while (core->first_waiting && core->connected && zkl__window_has_room(&core->window)) {
-        struct zkl__op *op;
-        struct zkl__pending *p = first_waiting(core, &op);
-        if (!op || is_stale(p)) {
-            refuse(core, p, ZKL_ECONNECT);
-        } else {
-            submit(core, p, op);
-        }
-        zkl__free(&core->config.heap, op);
-    }
-}
-
-static void refuse_waiting(struct zkl__core *core)
-{
-    while (core->first_waiting) {
-        struct zkl__op *op;
-        refuse(core, first_waiting(core, &op), ZKL_ECONNECT);
-        zkl__free(&core->config.heap, op);
-    }
-}
-
-/* The core goes: without a word. */
-static void core_drop_waiting(struct zkl__core *core)
-{
-    while (core->first_waiting) {
-        struct zkl__op *op;
-        (void)first_waiting(core, &op);
-        zkl__free(&core->config.heap, op);
-    }
-}
-
-/* Heartbeats and keep-alives go before all that waits for room: none of it is about a node that
- * they look at. */
-void zkl__core_send(struct zkl__core *core, struct zkl__machine *owner, int role,
-                    const struct zkl__op *op)
-{
-    struct zkl__pending *p = zkl__pending_take(&core->pendings);
-    if (!p) {
-        report_refusal(core, owner, role, ZKL_ENOMEM);
-        return;
-    }
-    p->kind = op->kind;
-    p->role = role;
-    zkl__pending_own(&core->pendings, p, owner);
-    p->sent = core->now;
-    p->waiting = NULL;
-    core->writes += is_users_write(p);
-    p->counted = role != ZKL__ROLE_BEAT && (owner || op->kind != ZKL__OP_SYNC);
-    if (!core->connected) {
-        refuse(core, p, ZKL_ECONNECT);
-    } else if (p->counted && (core->first_waiting || !zkl__window_has_room(&core->window))) {
-        wait_for_room(core, p, op);
-    } else {
-        submit(core, p, op);
-    }
-}
-
-static enum zkl__proof proof_of(enum zkl__op_kind kind, enum zkl__rc rc)
-{
-    /* A check that is refused for the node's access list is a transaction of a living session, too
-     * (OpCode.error): who may not read its own node lives by it. */
-    bool done = rc == ZKL__RC_OK || (rc == ZKL__RC_NOAUTH && kind == ZKL__OP_CHECK);
-    if (!done || !proves_much(kind)) {
-        return ZKL__PROOF_RESPONSE;
-    }
-    return kind == ZKL__OP_SYNC ? ZKL__PROOF_SYNC : ZKL__PROOF_COMMIT;
-}
-
-/* The lease is a fact that others read. asker: reads it with the answer itself. */
-static void prove(struct zkl__core *core, const struct zkl__machine *asker, enum zkl__op_kind kind,
-                  int64_t sent, enum zkl__rc rc)
-{
-    int64_t left = core->lease.until - core->now;
-    if (!zkl__lease_response(&core->lease, proof_of(kind, rc), sent, core->now)) {
-        return;
-    }
-    if (core->held > 0) {
-        zkl__stats_slack(&core->stats, left);
-    }
-    bool leased = core->provers.first && zkl__core_leased(core);
-    if (!leased) {
-        return;
-    }
-    ZKL__EACH (struct zkl__contender, c, &core->provers, proving) {
-        if (&c->machine != asker) {
-            zkl__contender_post(c, ZKL__CE_LOOK);
-        }
-    }
-}
-
-static void take_reply(struct zkl__core *core, struct zkl__pending *p,
-                       const struct zkl__reply *reply)
-{
-    struct zkl__pending was = *p;
-    drop(core, p);
-    if (was.counted) {
-        zkl__window_ended(&core->window, zkl__rc_is_response(reply->rc), was.sent, core->now,
-                          zkl__lease_heartbeat(core->timeout));
-    }
-    core->beats_under_way -= was.role == ZKL__ROLE_BEAT;
-    if (zkl__rc_is_response(reply->rc)) {
-        zkl__histogram_add(&core->stats.all.request, core->now - was.sent);
-        prove(core, was.role == ZKL__ROLE_PROVE ? was.owner : NULL, was.kind, was.sent, reply->rc);
-    } else if (reply->rc == ZKL__RC_UNKNOWN) {
-        core->stats.all.unanswered++;
-    }
-    report(core, was.owner, was.role, was.sent, reply);
-}
-
-/* Everything under way: nobody knows what became of it. */
-static void end_all_unknown(struct zkl__core *core)
-{
-    const struct zkl__reply reply = {.rc = ZKL__RC_UNKNOWN};
-    refuse_waiting(core);
-    for (size_t i = 0; i < core->pendings.room; i++) {
-        if (core->pendings.slots[i].on) {
-            take_reply(core, &core->pendings.slots[i], &reply);
-        }
-    }
-}
-
-bool zkl__core_forget(struct zkl__core *core, struct zkl__machine *owner)
-{
-    bool sent = false;
-    while (owner->pending > 0) {
-        struct zkl__pending *p = &core->pendings.slots[owner->pending - 1];
-        sent = sent || !p->waiting;
-        zkl__free(&core->config.heap, p->waiting);
-        p->waiting = NULL;
-        zkl__pending_disown(&core->pendings, p);
-    }
-    return sent;
-}
-
-/* --- requests -------------------------------------------------------------------------------- */
-
-static void request_answered(struct zkl__core *core, struct zkl__machine *machine, int role,
-                             int64_t sent, const struct zkl__reply *reply)
-{
-    struct zkl__request *request = (struct zkl__request *)machine;
-    (void)role, (void)sent;
-    if (reply->rc != ZKL__RC_UNSENT) {
-        request->done(request, reply);
-        return;
-    }
-    request->unsent = reply->unsent;
-    zkl__core_post(core, machine); /* not now: its owner may be about to ask for more */
-}
-
-static void report_unsent(struct zkl__core *core, struct zkl__machine *machine)
-{
-    struct zkl__request *request = (struct zkl__request *)machine;
-    const struct zkl__reply reply = {.rc = ZKL__RC_UNSENT, .unsent = request->unsent};
-    (void)core;
-    request->done(request, &reply);
-}
-
-static const struct zkl__machine_ops request_ops = {
-    .rank = ZKL__RANK_FIRST, .step = report_unsent, .answered = request_answered};
-
-void zkl__core_request(struct zkl__core *core, struct zkl__request *request,
-                       const struct zkl__op *op)
-{
-    request->machine = (struct zkl__machine){.ops = &request_ops};
-    zkl__core_send(core, &request->machine, ZKL__ROLE_NONE, op);
-}
-
-bool zkl__request_forget(struct zkl__core *core, struct zkl__request *request)
-{
-    zkl__machine_unready(&request->machine);
-    return zkl__core_forget(core, &request->machine);
-}
-
-/* === its watches ============================================================================== */
-
-void zkl__core_unwatch(struct zkl__core *core, const char *path)
-{
-    if (core->connected && !zkl__map_find(&core->watches.map, path)) {
-        struct zkl__op op = {.kind = ZKL__OP_UNWATCH, .dir = path};
-        zkl__core_send(core, NULL, ZKL__ROLE_NONE,
-                       &op); /* if not: it stays until it fires or the session ends */
-    }
-}
-
-int zkl__watch_add(struct zkl__core *core, struct zkl__watch *watch)
-{
-    return zkl__watches_add(&core->watches, watch, core->config.watch_bytes_max);
-}
-
-void zkl__watch_remove(struct zkl__core *core, struct zkl__watch *watch)
-{
-    if (watch->entry.link) {
-        zkl__watches_remove(&core->watches, watch);
-        zkl__core_unwatch(core, watch->entry.path);
-    }
-}
 
 /* === the drain ================================================================================ */
 
@@ -349,7 +48,7 @@ static struct zkl__machine *next_ready(struct zkl__core *core)
 {
     struct zkl__machine *machine = take_ready(core, ZKL__RANK_FIRST);
     if (!machine && core->first_waiting) {
-        core_send_waiting(core); /* what is not wanted any more is refused, which is mail */
+        zkl__core_send_waiting(core); /* what is not wanted any more is refused, which is mail */
         machine = take_ready(core, ZKL__RANK_FIRST);
     }
     machine = machine ? machine : take_ready(core, ZKL__RANK_LATER);
@@ -395,25 +94,7 @@ bool zkl__core_settled(const struct zkl__core *core)
 
 /* A step of the session begins and ends: the last phase frees what has ended. Nobody else drains.
  */
-static void core_begin(struct zkl__core *core, int64_t now)
-{
-    ZKL__ENSURE(!core->stepping); /* nobody enters the core from what it calls */
-    core->stepping = true;
-    core->now = now > core->now ? now : core->now;
-}
-
-static void core_finish(struct zkl__core *core)
-{
-    drain(core);
-    struct zkl__machine *machine;
-    while ((machine = take_ready(core, ZKL__RANK_ENDED))) {
-        machine->ops->free(core, machine);
-    }
-    zkl__pendings_shrink(&core->pendings);
-    core->stepping = false;
-}
-
-/* === its step ================================================================================= */
+/* === what it tells of itself ================================================================== */
 
 /* path NULL: the session itself. */
 __attribute__((format(printf, 5, 0))) static void
@@ -483,6 +164,244 @@ void zkl__core_uuid(struct zkl__core *core, char out[ZKL__UUID_LENGTH + 1])
     zkl__uuid_format(out, (const uint8_t *)words);
 }
 
+/* === its times =============================================================================== */
+
+/* How much lease is left, the heartbeat that renews it, who has to be told. */
+
+#define BEATS_MOST \
+    4 /* heartbeats under way: more would only pile up behind a server that does not answer */
+
+static int64_t lease_left(const struct zkl__core *core)
+{
+    return core->lease.until - core->now;
+}
+
+/* A timeout that leaves so little is refused when the session is opened; a later connection may
+ * have more hops. */
+static bool is_too_short(const struct zkl__core *core, int64_t least)
+{
+    return least < core->lease.timeout / 10;
+}
+
+/* A grant on the last crumbs of a lease would be lost again soon. Nor is there one that would be in
+ * jeopardy before the lease grows: a connection that was long in coming has used up much of its
+ * first lease, and its first chain takes a while. */
+bool zkl__core_leased(const struct zkl__core *core)
+{
+    int64_t least = zkl__core_least_lease(core);
+    return !is_too_short(core, least) && lease_left(core) > 0 && lease_left(core) >= least / 3 &&
+           zkl__lease_low(&core->lease, core->now) >= least / 4;
+}
+
+/* --- hops ------------------------------------------------------------------------------------ */
+
+/* The servers' roles, as they were configured or reconfigured. Everybody may read it by default,
+ * and no chroot moves it (ZooDefs.CONFIG_NODE). It does not say who has an observerMasterPort, so
+ * any observer counts. */
+static void read_roles(struct zkl__core *core)
+{
+    struct zkl__op op = {.kind = ZKL__OP_GET, .dir = "/zookeeper/config", .outside = true};
+    core->roles_at = INT64_MAX;
+    zkl__core_send(core, NULL, ZKL__ROLE_CONFIG, &op);
+}
+
+/* Finds out how many hops a new connection has. That request is sent before all others, so its
+ * reply comes before any grant. */
+static void find_hops(struct zkl__core *core)
+{
+    core->lease.hops = core->config.masters == ZKL__MASTERS_NONE ? ZKL__HOPS_ONE : ZKL__HOPS_TWO;
+    core->roles_at = INT64_MAX;
+    if (core->config.masters == ZKL__MASTERS_ASK) {
+        read_roles(core);
+    }
+}
+
+/* "server.4=host:2888:3888:observer;2181" (QuorumPeer.QuorumServer.toString). */
+static bool lists_an_observer(const struct zkl__reply *reply)
+{
+    static const char role[] = ":observer";
+    const char *text = reply->data;
+    for (size_t at = 0; at + sizeof role - 1 <= reply->size; at++) {
+        if (memcmp(text + at, role, sizeof role - 1) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply)
+{
+    if (reply->rc == ZKL__RC_UNKNOWN) {
+        return; /* the next connection asks */
+    }
+    if (reply->rc == ZKL__RC_UNSENT || reply->rc == ZKL__RC_NOTAPPLIED) {
+        core->roles_at = core->now + zkl__lease_heartbeat(core->lease.timeout);
+        return;
+    }
+    /* A server before 3.5 has no such node, and no observer masters (3.6). */
+    bool none =
+        reply->rc == ZKL__RC_NONODE || (reply->rc == ZKL__RC_OK && !lists_an_observer(reply));
+    core->lease.hops = none ? ZKL__HOPS_ONE : ZKL__HOPS_TWO;
+    zkl__core_trace(core, NULL,
+                    none ? "no observers: one hop" : "observers, or nobody knows: two hops");
+    if (reply->rc != ZKL__RC_OK && !none) {
+        zkl__core_warn(
+            core, NULL,
+            "/zookeeper/config cannot be read: leases allow for observers that follow a follower");
+    }
+    if (is_too_short(core, zkl__core_least_lease(core))) {
+        zkl__core_warn(
+            core, NULL,
+            "the session timeout is too short for servers with observers: nothing is granted here");
+    }
+}
+
+/* --- heartbeats ------------------------------------------------------------------------------ */
+
+int64_t zkl__core_now(const struct zkl__core *core)
+{
+    return core->now;
+}
+
+bool zkl__core_grants(const struct zkl__core *core)
+{
+    return core->connected && zkl__core_leased(core);
+}
+
+#define GUARDS_MOST 4096 /* that begin in one heartbeat */
+#define GUARD_SLOTS 64   /* moments in one heartbeat at which they do */
+
+int64_t zkl__core_guard_at(struct zkl__core *core)
+{
+    int64_t heartbeat = zkl__lease_heartbeat(core->timeout), slot = heartbeat / GUARD_SLOTS + 1;
+    int64_t next = core->guard_at + heartbeat / GUARDS_MOST + 1, least = core->now + heartbeat;
+    core->guard_at = next > least ? next : least;
+    return (core->guard_at / slot + 1) * slot;
+}
+
+static void beat(struct zkl__core *core)
+{
+    struct zkl__contender *c = ZKL__OWNER(core->holders.first, struct zkl__contender, holding);
+    core->beat_at = core->now + zkl__lease_heartbeat(core->lease.timeout);
+    if (!c || core->beats_under_way >= BEATS_MOST) {
+        return;
+    }
+    /* The next one is on another one's node. */
+    zkl__list_remove(&core->holders, &c->holding);
+    zkl__list_append(&core->holders, &c->holding);
+    if (c->state == ZKL__PROVING) {
+        zkl__list_remove(&core->provers, &c->proving);
+        zkl__list_append(&core->provers, &c->proving);
+    }
+    /* A node that is being replaced may be gone when its answer comes: then the directory's will
+     * do. */
+    struct zkl__op op = {.kind = ZKL__OP_CHECK,
+                         .dir = c->config.path,
+                         .name = c->replacement.state != ZKL__REPLACING_NOT ? NULL : c->node.name,
+                         .version = -1};
+    c->in_flight++;
+    zkl__core_send(core, &c->machine, ZKL__ROLE_BEAT, &op);
+}
+
+static void notify_jeopardy(struct zkl__core *core)
+{
+    if (core->warned == (core->jeopardy ? core->granted : 0)) {
+        return; /* everybody knows: a step costs what it changes, not what the session holds */
+    }
+    ZKL__EACH (struct zkl__contender, c, &core->holders, holding) {
+        if (c->state == ZKL__HELD && c->jeopardy_notified != core->jeopardy) {
+            struct zkl__outcome outcome = {.kind = core->jeopardy ? ZKL__JEOPARDY : ZKL__SAFE,
+                                           .now = core->now,
+                                           .why = core->connected ? "the servers do not answer"
+                                                                  : "not connected"};
+            if (!core->jeopardy) {
+                outcome.why = "the lease is renewed";
+            }
+            c->jeopardy_notified = core->jeopardy;
+            core->warned += core->jeopardy ? 1 : -1u;
+            zkl__owner_notify(c, &outcome);
+        }
+    }
+}
+
+static void lapse(struct zkl__core *core)
+{
+    ZKL__EACH_LEAVING (struct zkl__contender, c, &core->holders, holding) {
+        if (zkl__contender_keeps(c)) {
+            zkl__contender_lapse(core, c);
+        }
+    }
+}
+
+/* A holder beyond the end of the lease has lost; jeopardy is reported. */
+static void end_lapsed_leases(struct zkl__core *core)
+{
+    if (core->held == 0) {
+        /* that was the last holder's: the next one is warned in its own time */
+        core->jeopardy = false;
+    } else if (lease_left(core) <= 0) {
+        zkl__stats_slack(&core->stats, 0);
+        lapse(core);
+    } else {
+        core->jeopardy = !core->connected || lease_left(core) < zkl__core_least_lease(core) / 4;
+        notify_jeopardy(core);
+    }
+}
+
+/* True when some were due. */
+static bool post_due_timers(struct zkl__core *core)
+{
+    struct zkl__timer *timer;
+    bool any = false;
+    while ((timer = zkl__timers_due(&core->timers, core->now))) {
+        struct zkl__machine *machine = (struct zkl__machine *)timer;
+        machine->ops->due(machine);
+        any = true;
+    }
+    return any;
+}
+
+/* Heartbeat, keep-alive and roles, as far as they are due. */
+static void keep_alive(struct zkl__core *core)
+{
+    if (!core->connected || core->closing) {
+        return;
+    }
+    if (core->roles_at <= core->now) {
+        read_roles(core);
+    }
+    if (core->holders.first && core->beat_at <= core->now) {
+        beat(core);
+    }
+    if (core->proof_at <= core->now) {
+        struct zkl__op op = {.kind = ZKL__OP_SYNC, .dir = "/"};
+        core->proof_at = core->now + zkl__lease_keepalive(core->lease.timeout, core->lease.gap,
+                                                          core->lease.hops);
+        zkl__core_send(core, NULL, ZKL__ROLE_NONE, &op);
+    }
+}
+
+int64_t zkl__core_next(const struct zkl__core *core)
+{
+    ZKL__ENSURE(zkl__core_settled(core));
+    int64_t next = zkl__timers_next(&core->timers);
+    if (core->held > 0) {
+        int64_t warn = core->lease.until - zkl__core_least_lease(core) / 4 + 1;
+        int64_t look = core->jeopardy ? core->lease.until : warn;
+        next = look < next ? look : next;
+    }
+    if (core->connected && !core->closing) {
+        next = core->proof_at < next ? core->proof_at : next;
+        next = core->roles_at < next ? core->roles_at : next;
+        if (core->holders.first && core->beat_at < next) {
+            next = core->beat_at;
+        }
+    }
+    return next;
+}
+
+/* === its step ================================================================================= */
+
 /* --- connections ----------------------------------------------------------------------------- */
 
 static void on_connected(struct zkl__core *core, const struct zkl__event *ev)
@@ -501,7 +420,7 @@ static void on_connected(struct zkl__core *core, const struct zkl__event *ev)
     }
     core->proof_at = core->beat_at = core->now; /* the chain begins immediately */
     zkl__core_trace(core, NULL, ev->fresh ? "a new session" : "connected again");
-    zkl__core_find_hops(core);
+    find_hops(core);
     core->port.state(core->port.ctx, ZKL_SESSION_CONNECTED, ZKL_OK);
     zkl__contenders_post(core, ZKL__CE_CONNECTED, ZKL_OK);
     zkl__semaphores_post(core, ZKL__CE_CONNECTED, ZKL_OK);
@@ -566,7 +485,7 @@ static void on_suspended(struct zkl__core *core)
         }
     }
     zkl__core_trace(core, NULL, "no server");
-    end_all_unknown(core);
+    zkl__core_end_unknown(core);
     owe_state(core, ZKL_SESSION_SUSPENDED, ZKL_ECONNECT);
 }
 
@@ -589,7 +508,7 @@ static void on_expired(struct zkl__core *core, int code)
     core->stats.all.expiries++;
     zkl__lease_end(&core->lease);
     zkl__core_trace(core, NULL, "the session ended");
-    end_all_unknown(core);
+    zkl__core_end_unknown(core);
     core->ended = code == ZKL_EAUTH;
     zkl__contenders_post(core, ZKL__CE_EXPIRED, code);
     if (core->ended) {
@@ -674,14 +593,6 @@ static void on_let_go(const struct zkl__event *ev)
     }
 }
 
-static void on_reply(struct zkl__core *core, const struct zkl__event *ev)
-{
-    struct zkl__pending *p = zkl__pending_find(&core->pendings, ev->id);
-    if (p) {
-        take_reply(core, p, ev->reply);
-    }
-}
-
 /* Changes what the event changes, and posts mail to every machine that it concerns. */
 static void admit(struct zkl__core *core, const struct zkl__event *ev)
 {
@@ -696,7 +607,7 @@ static void admit(struct zkl__core *core, const struct zkl__event *ev)
         on_expired(core, ev->code);
         break;
     case ZKL__EV_REPLY:
-        on_reply(core, ev);
+        zkl__core_take_reply(core, ev->id, ev->reply);
         break;
     case ZKL__EV_WATCH:
         on_watch(core, ev->watch, ev->path);
@@ -739,27 +650,35 @@ static void admit(struct zkl__core *core, const struct zkl__event *ev)
 
 void zkl__session_step(struct zkl__core *core, const struct zkl__event *event)
 {
-    core_begin(core, event->now);
+    ZKL__ENSURE(!core->stepping); /* nobody enters the core from what it calls */
+    core->stepping = true;
+    core->now = event->now > core->now ? event->now : core->now;
     if (event->kind == ZKL__EV_LET_GO && event->semaphore) {
         event->semaphore->config.contender.notify = NULL; /* also not of what this step finds */
     }
     /* Time first: who has lost by the clock has lost, whatever the event says. */
-    zkl__core_end_lapsed_leases(core);
+    end_lapsed_leases(core);
     drain(core);
     admit(core, event);
     drain(core);
     report_state(core);
     zkl__free(&core->config.heap, core->index); /* the reply that it is of was read by all */
     core->index = NULL;
-    bool due = zkl__core_post_due_timers(core);
-    zkl__core_keep_alive(core);
+    bool due = post_due_timers(core);
+    keep_alive(core);
     while (due) {
         drain(core);
-        due = zkl__core_post_due_timers(core);
+        due = post_due_timers(core);
     }
     drain(core);
-    zkl__core_end_lapsed_leases(core);
-    core_finish(core);
+    end_lapsed_leases(core);
+    drain(core);
+    struct zkl__machine *machine;
+    while ((machine = take_ready(core, ZKL__RANK_ENDED))) {
+        machine->ops->free(core, machine);
+    }
+    zkl__pendings_shrink(&core->pendings);
+    core->stepping = false;
 }
 
 bool zkl__core_holds(const struct zkl__core *core, const struct zkl__contender *contender,
@@ -799,7 +718,9 @@ void zkl__core_free(struct zkl__core *core)
     zkl_heap heap = core->config.heap;
     zkl__contenders_drop(core);
     zkl__semaphores_drop(core);
-    core_drop_waiting(core);
+    for (size_t i = 0; i < core->pendings.room; i++) {
+        zkl__free(&heap, core->pendings.slots[i].waiting);
+    }
     zkl__map_deinit(&core->watches.map);
     zkl__stats_deinit(&core->stats, &heap);
     zkl__peer_queues_deinit(&core->queues);
