@@ -5,7 +5,6 @@
 #include "base.h"
 #include "lock.h"
 #include "name.h"
-#include "observer.h"
 #include "section.h"
 
 #include <zklock/election.h>
@@ -487,7 +486,7 @@ int zkl_election_publish_async(zkl_lock *lock, const char *value, int64_t timeou
 
 /* === observing ================================================================================ */
 
-/* Reports each change of the leader. protocol/observer.h reads the leader. */
+/* Reports each change of the leader. protocol/observer.c reads the leader. */
 
 struct view {
     zkl_leader leader; /* its strings follow */

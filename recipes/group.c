@@ -1,13 +1,11 @@
 /* group.c - the members of a group, each an ephemeral znode that is created again whenever it is
- * deleted. protocol/membership.h decides which requests a membership sends and what a lost reply
+ * deleted. protocol/membership.c decides which requests a membership sends and what a lost reply
  * means; this file has the public calls and the reports to the user. */
 
 #include "acl.h"
 #include "watch_handle.h"
 #include "call.h"
 #include "base.h"
-#include "member_list.h"
-#include "membership.h"
 #include "name.h"
 #include "options.h"
 
@@ -17,7 +15,7 @@
 
 /* === observing ================================================================================ */
 
-/* Reports each change of the members. protocol/member_list.h reads them. */
+/* Reports each change of the members. protocol/member_list.c reads them. */
 
 struct zkl_group_observer {
     struct zkl__watch_handle handle; /* first */
@@ -318,7 +316,7 @@ void zkl_group_free(zkl_group *group)
 
 /* Each call changes what the membership wants, and waits until the servers have it. The membership
  * sends the requests, also again after a lost reply, and also when no call waits any more
- * (protocol/membership.h). */
+ * (protocol/membership.c). */
 struct change {
     struct zkl__call call; /* first */
     zkl_group *group;

@@ -11,7 +11,6 @@
 
 #include "watch_handle.h"
 #include "lock.h"
-#include "member_list.h"
 #include "name_set.h"
 #include "call.h"
 #include <zklock/partition.h>

@@ -3,24 +3,11 @@
 #ifndef ZKL_PROTOCOL_CORE_INTERNAL_H
 #define ZKL_PROTOCOL_CORE_INTERNAL_H
 
-#include "children.h"
 #include "core.h"
 #include "linger.h"
-#include "collections.h"
-#include "name.h"
-#include "name_set.h"
-#include "op.h"
 #include "queue_order.h"
 #include "semaphore.h"
-#include "session_step.h"
-#include "stats.h"
 #include "watcher.h"
-
-#include <zklock/types.h>
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 /* === the znode, and the fate of its create ==================================================== */
 
@@ -952,6 +939,28 @@ void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply
 /* The machine needs no replies any more. Its operations that wait for room are never sent. True:
  * others were sent and have no reply yet. */
 bool zkl__core_forget(struct zkl__core *core, struct zkl__machine *owner);
+
+/* === counting ================================================================================= */
+
+void zkl__stats_init(struct zkl__stats *stats);
+void zkl__stats_deinit(struct zkl__stats *stats, const zkl_heap *heap);
+/* The row of a path; that of the others when there are too many, or no memory. */
+struct zkl__path_stats *zkl__stats_path(struct zkl__stats *stats, const zkl_heap *heap,
+                                        const char *path);
+
+/* A contender is at the end of a step. before: the state in which it began. */
+void zkl__stats_step(struct zkl__stats *stats, struct zkl__contender *contender,
+                     enum zkl__contender_state before);
+/* What zklock/stats.h says of the sums: for tests and the simulator. */
+static inline bool zkl__stats_sound(const zkl_contender_stats *c)
+{
+    return c->waits == c->grants + c->timeouts + c->busy + c->cancels + c->failures + c->waiting &&
+           c->grants == c->releases + c->losses + c->held;
+}
+
+/* What a holder had left of its lease, ns. */
+void zkl__stats_slack(struct zkl__stats *stats, int64_t left);
+void zkl__histogram_add(zkl_histogram *histogram, int64_t ns);
 
 /* === the semaphore =========================================================================== */
 

@@ -2,7 +2,6 @@
 
 #include "core_internal.h"
 #include "lease.h"
-#include "stats.h"
 
 #include <string.h>
 

@@ -1,5 +1,3 @@
-#include "member_list.h"
-
 #include "core_internal.h"
 
 #define S(state) (1u << (ZKL__LIST_##state))

@@ -1,8 +1,3 @@
-#include "membership.h"
-
-#include "core.h"
-#include "op.h"
-#include "name.h"
 #include "core_internal.h"
 
 #include <stdio.h>

@@ -9,7 +9,6 @@
  * others: the multi-contender fails. The end of a session is different. It deletes all znodes, and
  * all members queue again. */
 #include "core_internal.h"
-#include "session_step.h"
 
 #include <string.h>
 

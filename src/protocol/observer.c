@@ -1,9 +1,4 @@
-#include "observer.h"
-
 #include "core_internal.h"
-
-#include "op.h"
-#include "collections.h"
 
 #include <string.h>
 

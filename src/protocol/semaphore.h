@@ -8,7 +8,7 @@
 #ifndef ZKL_PROTOCOL_SEMAPHORE_H
 #define ZKL_PROTOCOL_SEMAPHORE_H
 
-#include "session_step.h"
+#include "core.h"
 
 #define ZKL__CONFLICT_MAX 160
 

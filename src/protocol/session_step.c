@@ -1,7 +1,5 @@
 /* session_step.c - a session of the core: its events, the drain, its times, its contenders. */
 #include "core_internal.h"
-#include "base.h"
-#include "name.h"
 
 #include <stdarg.h>
 #include <stdio.h>

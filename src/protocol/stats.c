@@ -1,4 +1,3 @@
-#include "stats.h"
 #include "core_internal.h"
 
 #include <string.h>

@@ -1,6 +1,3 @@
-#include "watcher.h"
-
-#include "name.h"
 #include "core_internal.h"
 
 #include <string.h>

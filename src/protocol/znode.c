@@ -3,7 +3,6 @@
 
 #include "core_internal.h"
 #include "name.h"
-#include "stats.h"
 #include "base.h"
 
 #include <string.h>

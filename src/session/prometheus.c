@@ -1,5 +1,4 @@
 #include "shell.h"
-#include "stats.h"
 
 #include <zklock/version.h>
 

@@ -1,7 +1,6 @@
 /* session.c - the session as its user sees it: callbacks, facts. */
 
 #include "shell.h"
-#include "stats.h"
 
 /* === the session ============================================================================== */
 

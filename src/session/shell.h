@@ -9,7 +9,7 @@
 
 #include "thread.h"
 #include "options.h"
-#include "session_step.h"
+#include "core.h"
 
 #include <stdatomic.h>
 #include <sys/types.h>

@@ -8,7 +8,7 @@
 
 #include "contender.h"
 #include "plain_heap.h"
-#include "session_step.h"
+#include "core.h"
 
 #define MS INT64_C(1000000)
 #define PREFIX "_c_00000000-0000-4000-8000-000000000000-lock-"

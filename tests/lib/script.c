@@ -2,7 +2,6 @@
 
 #include "plain_heap.h"
 #include "script_store.h"
-#include "stats.h"
 
 struct script script;
 struct script_owner me, you, third;

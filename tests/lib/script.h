@@ -11,7 +11,6 @@
 #include "check.h"
 #include "core_internal.h"
 #include "memory_session.h"
-#include "session_step.h"
 #include "test_heap.h"
 
 #define MS INT64_C(1000000)

@@ -10,7 +10,7 @@
 
 #include "contender.h"
 #include "ensemble.h"
-#include "session_step.h"
+#include "core.h"
 
 #define SIM_IN_LINE INT64_MAX
 enum { SIM_THREADS = 3, SIM_OUTSTANDING = 128, SIM_HEAP_CLASSES = 24 };

@@ -7,7 +7,6 @@
 #include "invariants.h"
 #include "lease.h"
 #include "name.h"
-#include "stats.h"
 
 bool sim_struck(const struct sim *s, enum sim_fault_kind kind)
 {

@@ -1,7 +1,7 @@
 /* What a session can send: operations that wait for room, or find no memory; requests. */
 #include "script.h"
 #include "core_internal.h"
-#include "observer.h"
+#include "watcher.h"
 
 #define MANY 450
 

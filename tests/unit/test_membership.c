@@ -1,7 +1,7 @@
 /* A membership: pure, against a model of one name on a server, with answers that are lost, creates that come late, other sessions. */
 #include "check.h"
 #include "dice.h"
-#include "membership.h"
+#include "watcher.h"
 
 #define PATH "/clubs/test"
 #define STRAY 0

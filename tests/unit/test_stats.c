@@ -2,7 +2,6 @@
 #include "lock_kit.h"
 #include "shell.h"
 #include "script.h"
-#include "stats.h"
 
 static const zkl_stats *all(void)
 {
