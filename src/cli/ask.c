@@ -1,13 +1,8 @@
-#include "ask.h"
-
-#include "clock.h"
-
-#include <errno.h>
 #include <netdb.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
+
+#include "cli.h"
 
 /* Waits for a connect under way; errno says how it went. */
 static bool connected(int fd, int timeout_ms)

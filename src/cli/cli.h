@@ -1,14 +1,20 @@
-/* cli.h - shared by the subcommands: the command table, options, messages, text for a terminal.
+/* cli.h - shared by the subcommands: the command table, options, messages, text for a terminal,
+ * clocks, signals, the session, files that others read.
  *
  * Data goes to stdout, everything else to stderr. Every message names the thing and what to do
  * about it. A process runs one subcommand, so what its options say stands in static variables. */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
+#include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <zklock/zklock.h>
 
 /* What the exit codes mean; scripts rely on the numbers. */
 enum cli_exit {
@@ -185,5 +191,93 @@ const char *cli_remedy(int result);
 /* LOCK as a znode path that can be one: itself when absolute, else below /locks. Malloced; NULL
  * after it was said why. */
 char *cli_lock_path(const char *lock);
+
+/* "host:pid (user)": who stands behind a contender's znode. */
+struct identity {
+    char host[256];
+    int pid;
+    char user[128];
+};
+
+void identity_own(struct identity *identity);
+/* As metadata of a contender. */
+void identity_format(const struct identity *identity, char *text, size_t size);
+/* False when the text is of another form: other clients write what they like. */
+bool identity_parse(struct identity *identity, const char *text, size_t size);
+
+/* --- clocks ----------------------------------------------------------------------------------- */
+
+/* CLOCK_BOOTTIME counts while the machine sleeps: leases are measured by it. */
+#define NS_PER_MS 1000000LL
+
+static inline int64_t clock_ns(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+static inline int64_t clock_ms(clockid_t clock)
+{
+    return clock_ns(clock) / NS_PER_MS;
+}
+
+static inline int64_t now_ms(void)
+{
+    return clock_ms(CLOCK_MONOTONIC);
+}
+
+/* --- signals ---------------------------------------------------------------------------------- */
+
+/* Signals as bytes in a pipe, for a loop that polls. Ones that were ignored at the start stay
+ * ignored; INT and QUIT, which a script's shell has its background ignore, only when they come from
+ * the keyboard: who sends one means it. */
+
+/* Catches TERM INT HUP QUIT USR1 USR2 CONT WINCH, ignores PIPE XFSZ TTOU. CLI_GO_ON, or the exit
+ * code after it was said why not. */
+int signals_catch(void);
+/* yes: from now on TERM, INT, HUP or QUIT ends the process immediately. The process begins so. For
+ * calls that cannot be interrupted, and whose end leaves nothing behind. */
+void signals_end_at_once(bool yes);
+/* Readable while one waits. */
+int signals_fd(void);
+/* The next one; 0: none waits. */
+int signals_next(void);
+/* TERM, INT, HUP or QUIT. */
+bool signals_is_end(int number);
+
+/* --- servers ---------------------------------------------------------------------------------- */
+
+/* Before a CMD is started: a descriptor that --auth-file names is not for CMD. False after it was
+ * said why not. */
+bool cli_hide_secret(void);
+/* Opens a session by the global options: for what does not contend. Says why not. */
+int cli_connect(int64_t connect_timeout_ms, zkl_session **session);
+/* The tickTime of a server by the bounds of its sessions; 0: they do not tell. CLI_GO_ON, or an
+ * exit code, with error. */
+int cli_probe_tick(const char *server, int64_t connect_timeout_ms, int64_t *tick_ms,
+                   zkl_error *error);
+/* What an error of the library means for the command's exit code. */
+int cli_exit_code(int zkl_code);
+
+/* Sends one of ZooKeeper's four-letter commands ("srvr", "conf") to host:port; the response is all
+ * that arrives until the server closes the connection. timeout_ms: for each connection, and for the
+ * whole response. False, with *why (static), when there is no response. */
+bool ask(const char *host, const char *port, const char *question, int timeout_ms, char *answer,
+         size_t size, const char **why);
+
+/* --- files that others read ------------------------------------------------------------------- */
+
+/* What stands in a file that is written here is the old content or the new one, never a part. The
+ * new content is written beside it and renamed. A name that is a symbolic link is refused: whoever
+ * may write in the directory would choose what is overwritten. What is there and is no regular file
+ * (a pipe, a terminal) is written to as it is. */
+
+/* Can file be written? Nothing is changed. False with errno. */
+bool newfile_check(const char *file);
+/* Writes text to file, readable to all. False with errno, and then nothing is left behind. */
+bool newfile_write(const char *file, const char *text);
+/* What to say about errno after one of these: the reason and what to do. Until the next call. */
+const char *newfile_reason(void);
 
 #endif

@@ -1,15 +1,9 @@
 /* cmd_bench.c - what this machine and this ensemble give: the lock's times beside those of plain
  * round trips. */
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include <zklock/zookeeper.h>
 
-#include "clock.h"
-#include "session.h"
 #include "queues.h"
-#include "signals.h"
 
 #define CALL_MS 10000
 #define SAMPLES_MAX ((size_t)1 << 20) /* of each: then it ends */

@@ -1,14 +1,7 @@
 /* cmd_doctor.c - checks the servers, the session, the client library and the locks. */
 #include <dlfcn.h>
-#include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "ask.h"
-#include "clock.h"
-#include "session.h"
 #include "queues.h"
 
 #define ASK_MS 2000

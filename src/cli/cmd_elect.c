@@ -1,17 +1,9 @@
 /* cmd_elect.c - for daemons: run CMD while leader, stop it on loss, stand again. */
 #include <fcntl.h>
-#include <inttypes.h>
-#include <signal.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "clock.h"
-#include "http.h"
-#include "notify.h"
 #include "queues.h"
 #include "runner.h"
-#include "supervise/health.h"
 
 /* The longest pause between failures. A CMD that ran for longer fails as if for the first time. */
 #define PAUSE_MAX_MS 60000

@@ -1,12 +1,8 @@
 /* cmd_hold.c - a lock without a command: for scripts and units that bring their own. */
-#include <errno.h>
 #include <poll.h>
-#include <unistd.h>
 
-#include "clock.h"
 #include "queues.h"
 #include "runner.h"
-#include "signals.h"
 
 #define LOOK_MS 50
 

@@ -1,9 +1,7 @@
-/* cmd_ls.c - who holds and who waits. */
-
-#include "session.h"
+/* cmd_ls.c - ls: who holds and who waits; check: is the lock held, for probes. */
 #include "queues.h"
 
-static const struct cli_option options[] = {{.name = NULL}};
+static const struct cli_option ls_options[] = {{.name = NULL}};
 
 static int print(const char *path, const zkl_queue *queue, void *payload)
 {
@@ -36,7 +34,7 @@ static int show_named(zkl_session *session, char **paths)
     return code;
 }
 
-static int run(int count, const char **locks)
+static int run_ls(int count, const char **locks)
 {
     zkl_session *session;
     char **paths = queues_paths(count, locks);
@@ -50,7 +48,7 @@ static int run(int count, const char **locks)
 
 const struct cli_command cmd_ls = {
     .name = "ls",
-    .run = run,
+    .run = run_ls,
     .arguments = "[LOCK...]",
     .most = CLI_ANY_NUMBER,
     .summary = "holder and queue, in order",
@@ -62,5 +60,85 @@ const struct cli_command cmd_ls = {
              "clients write what they like. Ages compare the servers' clock with the one\n"
              "here. Stray: a znode made by hand, which zklock goes past. What may not be\n"
              "listed is named, and the exit code is 121.\n",
-    .options = options,
+    .options = ls_options,
+};
+
+/* --- check ------------------------------------------------------------------------------------ */
+
+static bool want_me;
+
+static const struct cli_option check_options[] = {
+    OPTION_FLAG("is-me", '\0', &want_me, "does a process of this user on this host hold it?"),
+    {.name = NULL},
+};
+
+static bool is_me(const zkl_queue_entry *holder)
+{
+    struct identity own;
+    struct identity theirs;
+    identity_own(&own);
+    return holder->readable && identity_parse(&theirs, holder->data, holder->data_size) &&
+           strcmp(own.host, theirs.host) == 0 && strcmp(own.user, theirs.user) == 0;
+}
+
+/* One of those who hold it together, where several may. */
+static bool one_is_me(const zkl_queue *queue)
+{
+    bool mine = false;
+    for (size_t i = 0; !mine && i < queue->count; i++) {
+        mine = queue->entries[i].holds && is_me(&queue->entries[i]);
+    }
+    return mine;
+}
+
+static bool print_holder(const char *path, const zkl_queue *queue)
+{
+    if (cli.json) {
+        return queues_print_json(queues_json(path, queue));
+    }
+    if (cli.quiet) {
+        return true;
+    }
+    size_t holder = queues_holder(queue);
+    if (holder == queue->count) {
+        return cli_line(stdout, CLI_FOLD, "%s is free", path);
+    }
+    char who[256];
+    queues_who(&queue->entries[holder], who, sizeof who);
+    return cli_line(stdout, CLI_FOLD, "%s is held by %s", path, who);
+}
+
+static int check(zkl_session *session, const char *path)
+{
+    zkl_queue *queue;
+    char at[ZKL_PATH_MAX + 16];
+    int code = queues_list_holders(&queue, session, path, at, sizeof at);
+    if (code == CLI_GO_ON) {
+        bool held = queues_holder(queue) < queue->count && (!want_me || one_is_me(queue));
+        code = !print_holder(path, queue) ? EXIT_FAILED : held ? EXIT_DONE : EXIT_NOBODY;
+        zkl_queue_free(queue);
+    }
+    return code;
+}
+
+static int run_check(int count, const char **words)
+{
+    (void)count;
+    return queues_act(words[0], check);
+}
+
+const struct cli_command cmd_check = {
+    .name = "check",
+    .run = run_check,
+    .arguments = "LOCK",
+    .least = 1,
+    .most = 1,
+    .wanted = "which lock? One, please",
+    .summary = "exit 0 when somebody holds LOCK, 1 when nobody does",
+    .examples = "  zklock check backup && echo busy\n"
+                "  zklock -q check --is-me daemon     # a readiness probe\n",
+    .notes = "--is-me goes by the host and user that a zklock writes on its znode, so not by\n"
+             "what 'elect --value' publishes. Exit codes: 0 held; 1 not held (by this host\n"
+             "and user); others as of 'zklock run'.\n",
+    .options = check_options,
 };

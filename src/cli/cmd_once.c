@@ -1,10 +1,4 @@
 /* cmd_once.c - cron's form: once per time slot over all hosts; and what is recorded of a job. */
-#include <string.h>
-#include <unistd.h>
-
-#include <zklock/once.h>
-
-#include "clock.h"
 #include "queues.h"
 #include "runner.h"
 

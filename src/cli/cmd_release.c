@@ -1,16 +1,99 @@
-/* cmd_release.c - an operator removes a holder that is stuck. */
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
+/* cmd_release.c - what operators do to a lock: remove a holder, request that it release, give a
+ * semaphore another limit. */
+#include <poll.h>
 
 #include "queues.h"
 
+/* The one contender that an operator means: by its token, or since it holds alone. */
+static struct chosen {
+    const char *name; /* LOCK as it was typed */
+    int64_t token;    /* 0: the holder */
+    /* Found: */
+    char path[ZKL_PATH_MAX + 16];
+    zkl_queue *queue;
+    const zkl_queue_entry *entry;
+} chosen;
+
+static bool take_token(const char *value)
+{
+    char *end;
+    chosen.token = strtoll(value, &end, 10);
+    bool fine = chosen.token > 0 && !*end;
+    if (!fine) {
+        cli_error("--token: '%s' is none; 'zklock ls' shows them", value);
+    }
+    return fine;
+}
+
+/* Sets entry when it is only one; returns how many are meant. */
+static size_t choose(void)
+{
+    size_t meant = 0;
+    for (size_t i = 0; i < chosen.queue->count; i++) {
+        const zkl_queue_entry *entry = &chosen.queue->entries[i];
+        if (chosen.token ? entry->token == chosen.token : entry->holds) {
+            chosen.entry = entry;
+            meant++;
+        }
+    }
+    return meant;
+}
+
+/* verb: what is to be done to it, for messages. CLI_GO_ON, or the exit code after it was said why
+ * not. */
+static int find_chosen(zkl_session *session, const char *path, const char *verb)
+{
+    char *below = chosen.path + strlen(path);
+    int code = queues_list_holders(&chosen.queue, session, path, chosen.path, sizeof chosen.path);
+    size_t meant = code == CLI_GO_ON ? choose() : 0;
+    if (code == CLI_GO_ON && meant == 0 && chosen.token && strcmp(below, "/leases") == 0) {
+        /* Of a semaphore a token may be a waiter's, too. */
+        zkl_queue_free(chosen.queue);
+        snprintf(below, sizeof "/leases", "/locks");
+        code = queues_list(&chosen.queue, session, chosen.path);
+        meant = code == CLI_GO_ON ? choose() : 0;
+    }
+    if (code == CLI_GO_ON && meant == 0) {
+        cli_note(chosen.token ? "\"%s\": no contender has this token" : "\"%s\": nobody holds it",
+                 chosen.name);
+        return EXIT_NOBODY;
+    }
+    if (meant > 1) {
+        queues_print(stderr, chosen.path, chosen.queue);
+        cli_error("\"%s\" is held by several: say with --token which one to %s", chosen.name, verb);
+        return EXIT_FAILED;
+    }
+    return code;
+}
+
+/* Prints on standard error who it is. */
+static void show_chosen(void)
+{
+    const zkl_queue_entry *entry = chosen.entry;
+    char age[32], session[32], who[256];
+    queues_session(entry, session, sizeof session);
+    queues_age(queues_entry_age_ms(entry), age, sizeof age);
+    queues_who(entry, who, sizeof who);
+    const char *what = entry->holds ? "holds" : entry->forged ? "stray" : "waits";
+    cli_line(stderr, CLI_FOLD, "%s", chosen.path);
+    if (entry->readable) {
+        cli_line(stderr, CLI_FOLD, "  who      %s, %s for %s", who, what, age);
+        cli_line(stderr, CLI_FOLD, "  session  %s", session);
+        cli_line(stderr, CLI_FOLD, "  token    %" PRId64, entry->token);
+    } else {
+        cli_line(stderr, CLI_FOLD, "  who      (not readable), %s", what);
+    }
+    cli_line(stderr, CLI_FOLD, "  znode    %s", entry->name);
+}
+
+/* --- release ---------------------------------------------------------------------------------- */
+
 static bool force, yes;
 
-static const struct cli_option options[] = {
+static const struct cli_option release_options[] = {
     OPTION_FLAG("force", 'f', &force, "required: it is removed from outside, not released"),
     OPTION_FLAG("yes", 'y', &yes, "do not ask; for scripts"),
-    OPTION_TAKEN("token", '\0', "TOKEN", chosen_take_token,
+    OPTION_TAKEN("token", '\0', "TOKEN", take_token,
                  "this contender, holding or waiting, as 'zklock ls' shows it"),
     {.name = NULL},
 };
@@ -55,12 +138,12 @@ static int remove_it(zkl_session *session)
 
 static int find_and_remove(zkl_session *session, const char *path)
 {
-    int code = chosen_find(session, path, "remove");
+    int code = find_chosen(session, path, "remove");
     if (code != CLI_GO_ON) {
         return code;
     }
     if (!yes || !cli.quiet) {
-        chosen_show();
+        show_chosen();
     }
     if (!yes && !confirm_removal()) {
         cli_note("nothing was removed");
@@ -69,7 +152,7 @@ static int find_and_remove(zkl_session *session, const char *path)
     return remove_it(session);
 }
 
-static int run(int count, const char **words)
+static int run_release(int count, const char **words)
 {
     (void)count;
     if (!force) {
@@ -87,7 +170,7 @@ static int run(int count, const char **words)
 
 const struct cli_command cmd_release = {
     .name = "release",
-    .run = run,
+    .run = run_release,
     .arguments = "LOCK",
     .least = 1,
     .most = 1,
@@ -103,5 +186,182 @@ const struct cli_command cmd_release = {
              "the lock is free after its session timeout, without this.\n\n"
              "Exit codes: 0 removed; 1 nothing was removed (nobody held it, or you said no);\n"
              "121 access refused; 122 no ensemble reached; 125 usage or own failure.\n",
-    .options = options,
+    .options = release_options,
+};
+
+/* --- revoke ----------------------------------------------------------------------------------- */
+
+#define LOOK_MS 200
+
+static int64_t wait_ms = 10000;
+
+static const struct cli_option revoke_options[] = {
+    OPTION_DURATION("wait", 'w', &wait_ms, 0, CLI_LONGEST_MS,
+                    "how long to wait for its release (10s)"),
+    OPTION_TAKEN("token", '\0', "TOKEN", take_token,
+                 "this one of several holders, as 'zklock ls' shows it"),
+    {.name = NULL},
+};
+
+/* CLI_GO_ON when the request is written, or the exit code. */
+static int request(zkl_session *session)
+{
+    zkl_error error;
+    int result = zkl_queue_revoke(session, chosen.path, chosen.entry->name, QUEUES_LIST_MS, &error);
+    if (result == ZKL_OK) {
+        return CLI_GO_ON;
+    }
+    if (result == ZKL_ENOTHELD) {
+        cli_note("\"%s\": it has ended by itself meanwhile", chosen.name);
+        return EXIT_NOBODY;
+    }
+    if (result == ZKL_EAUTH) {
+        cli_error("\"%s\": the holder accepts no request: it runs without --revocable, or its "
+                  "access list refuses us; stop it on its host, or remove it with 'zklock release "
+                  "--force'",
+                  chosen.name);
+        return EXIT_DENIED;
+    }
+    return queues_complain(chosen.path, result, &error);
+}
+
+/* Whether the znode is still there. CLI_GO_ON or an exit code. */
+static int find_node(zkl_session *session, bool *there)
+{
+    zkl_queue *queue;
+    int code = queues_list(&queue, session, chosen.path);
+    *there = false;
+    if (code == CLI_GO_ON) {
+        for (size_t i = 0; i < queue->count; i++) {
+            *there = *there || strcmp(queue->entries[i].name, chosen.entry->name) == 0;
+        }
+        zkl_queue_free(queue);
+    }
+    return code;
+}
+
+static int report(bool gave_way, int64_t waited_ms)
+{
+    if (!gave_way) {
+        cli_error("\"%s\": the holder did not release within %.1f s; wait longer with -w, stop it "
+                  "on its host, or remove it with 'zklock release --force'",
+                  chosen.name, (double)waited_ms / 1000);
+    } else if (!cli.json) {
+        cli_note("\"%s\": the holder released after %.1f s", chosen.name, (double)waited_ms / 1000);
+    }
+    if (cli.json) {
+        json_t *contender =
+            queues_entry_json(chosen.queue, (size_t)(chosen.entry - chosen.queue->entries));
+        json_t *revoked = json_pack("{s:i, s:s, s:s, s:b, s:I, s:o}", "v", QUEUES_VERSION, "event",
+                                    "revoked", "path", chosen.path, "gave_way", gave_way, "wait_ms",
+                                    (json_int_t)waited_ms, "contender", contender);
+        if (!queues_print_json(revoked)) {
+            return EXIT_FAILED;
+        }
+    }
+    return gave_way ? EXIT_DONE : EXIT_NOT_GRANTED;
+}
+
+static int request_and_wait(zkl_session *session, const char *path)
+{
+    bool there = true;
+    int code = find_chosen(session, path, "ask");
+    if (code == CLI_GO_ON && !cli.quiet) {
+        show_chosen();
+    }
+    code = code == CLI_GO_ON ? request(session) : code;
+    int64_t begin_ms = now_ms(), waited_ms = 0;
+    while (code == CLI_GO_ON) {
+        code = find_node(session, &there);
+        waited_ms = now_ms() - begin_ms;
+        if (code == CLI_GO_ON && (!there || waited_ms >= wait_ms)) {
+            return report(!there, waited_ms);
+        }
+        int64_t left_ms = wait_ms - waited_ms;
+        poll(NULL, 0, left_ms < LOOK_MS ? (int)left_ms : LOOK_MS);
+    }
+    return code;
+}
+
+static int run_revoke(int count, const char **words)
+{
+    (void)count;
+    chosen.name = words[0];
+    return queues_act(chosen.name, request_and_wait);
+}
+
+const struct cli_command cmd_revoke = {
+    .name = "revoke",
+    .run = run_revoke,
+    .arguments = "LOCK",
+    .least = 1,
+    .most = 1,
+    .wanted = "which lock? One, please",
+    .summary = "request that the holder release",
+    .examples = "  zklock revoke backup               # shows whom, and waits for 10 s\n"
+                "  zklock revoke -w 5m backup\n",
+    .notes = "The holder accepts it if it was started with 'zklock run --revocable', or is a\n"
+             "client that made its lock revocable (Curator's makeRevocable). It stops its CMD\n"
+             "and releases: nothing is taken away by force. Exit codes: 0 it released; 1\n"
+             "nobody holds LOCK; 121 the holder accepts no request; 122 no ensemble reached;\n"
+             "124 it did not release in time; 125 usage or own failure.\n",
+    .options = revoke_options,
+};
+
+/* --- resize ----------------------------------------------------------------------------------- */
+
+static const struct cli_option resize_options[] = {{.name = NULL}};
+
+static const char *name; /* LOCK as it was typed */
+static int limit;
+
+static int print_limit(const char *path)
+{
+    if (!cli.json) {
+        cli_note("\"%s\": %d at a time from now on", name, limit);
+        return EXIT_DONE;
+    }
+    json_t *resized = json_pack("{s:i, s:s, s:s, s:i}", "v", QUEUES_VERSION, "event", "resized",
+                                "path", path, "limit", limit);
+    return queues_print_json(resized) ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int resize(zkl_session *session, const char *path)
+{
+    zkl_error error;
+    int result = zkl_semaphore_resize(session, path, limit, QUEUES_LIST_MS, &error);
+    if (result == ZKL_OK) {
+        return print_limit(path);
+    }
+    if (result == ZKL_ENOENT || result == ZKL_ECONFLICT) {
+        cli_error("\"%s\": %s; the first 'zklock run -j K' sets a limit", name, error.text);
+        return EXIT_NOBODY;
+    }
+    return queues_complain(path, result, &error);
+}
+
+static int run_resize(int count, const char **words)
+{
+    (void)count;
+    name = words[0];
+    bool fine = cli_take_number("K", words[1], 1, ZKL_PERMITS_MAX, &limit);
+    return fine ? queues_act(name, resize) : EXIT_FAILED;
+}
+
+const struct cli_command cmd_resize = {
+    .name = "resize",
+    .run = run_resize,
+    .arguments = "LOCK K",
+    .least = 2,
+    .most = 2,
+    .wanted = "which lock, and how many at a time? LOCK K, please",
+    .summary = "let K run at a time from now on, where 'run -j' is used",
+    .examples = "  zklock resize builds 8     # grants four waiters more, if K was 4\n"
+                "  zklock resize builds 2     # jobs that run finish\n",
+    .notes = "For 'zklock run -j 0 LOCK', which goes by what LOCK says. A 'run' with another\n"
+             "-j is refused from then on: give all of them 0. The limit goes when nobody has\n"
+             "used LOCK for a while, unless somebody made it as a persistent znode with the\n"
+             "limit as its data. Needs WRITE on it. Exit codes: 0 it is so; 1 LOCK has no\n"
+             "limit; 121 access refused; 122 no ensemble reached; 125 usage or own failure.\n",
+    .options = resize_options,
 };

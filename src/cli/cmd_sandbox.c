@@ -1,20 +1,13 @@
 /* cmd_sandbox.c - a throw-away ZooKeeper for one command. */
-#include <errno.h>
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "clock.h"
 #include "queues.h"
-#include "supervise/guardian.h"
-#include "supervise/process.h"
+#include "supervise/supervise.h"
 
 #define SETTINGS_MAX 32
 #define ORPHAN_MS 5000 /* CMD may take this long to end when our parent has ended */

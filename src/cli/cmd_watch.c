@@ -1,15 +1,9 @@
 /* cmd_watch.c - queues, live: the table of ls on a terminal, a JSON object for each change into a
  * pipe. */
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
-#include "session.h"
 #include "queues.h"
-#include "signals.h"
 
 #define LOOK_MS 1000
 

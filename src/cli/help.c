@@ -1,6 +1,5 @@
-/* help.c - --help: examples first, then the tables, folded to 79 columns. */
-#include <string.h>
-
+/* help.c - --help: examples first, then the tables, folded to 79 columns; and the
+ * script with which bash completes our words, from the tables that parse them. */
 #include "cli.h"
 
 #define WIDTH 79
@@ -82,3 +81,156 @@ void cli_help(const struct cli_command *command)
         printf("\n%s", command->notes);
     }
 }
+
+/* --- completion ------------------------------------------------------------------------------- */
+
+static const struct cli_option options[] = {{.name = NULL}};
+
+static const char script_begin[] =
+    "# bash completion of zklock, made from its own tables by 'zklock completion bash'\n"
+    "\n"
+    "# Of a subcommand: its options, those that take a value, those whose value is a file; how "
+    "many words come before its CMD,\n"
+    "# -1: it has none.\n"
+    "_zklock_tables() {\n"
+    "    commands='help";
+
+static const char script_end[] =
+    "    esac\n"
+    "}\n"
+    "\n"
+    "# Goes over the words before the cursor, as zklock does: options end with LOCK, what follows "
+    "it is CMD's.\n"
+    "# Bash splits words at : and = as well: parts without a blank between them are one word.\n"
+    "_zklock() {\n"
+    "    local word=$2 command='' operands=0 owner='' cmd_at=0 i last=-1\n"
+    "    local commands options valued files before line=\" $COMP_LINE\" words=() starts=()\n"
+    "    for ((i = 0; i <= COMP_CWORD; i++)); do\n"
+    "        [[ $line != [[:blank:]]* ]] || starts[++last]=$i\n"
+    "        words[last]+=${COMP_WORDS[i]}\n"
+    "        line=${line#*\"${COMP_WORDS[i]}\"}\n"
+    "    done\n"
+    "    _zklock_tables ''\n"
+    "    for ((i = 1; i < last && cmd_at == 0; i++)); do\n"
+    "        case ${words[i]} in\n"
+    "        --) ((before == operands)) && cmd_at=$((i + 1)) ;;\n"
+    "        -*) if ((before >= 0 && operands > 0)); then\n"
+    "                cmd_at=$i\n"
+    "            elif [[ \" $valued \" == *\" ${words[i]} \"* ]] && ((++i == last)); then\n"
+    "                owner=${words[i - 1]}\n"
+    "            fi ;;\n"
+    "        *) if [[ -z $command ]]; then\n"
+    "                command=${words[i]}\n"
+    "                _zklock_tables \"$command\"\n"
+    "            elif ((before >= 0 && operands == before)); then\n"
+    "                cmd_at=$i\n"
+    "            else\n"
+    "                ((operands++))\n"
+    "            fi ;;\n"
+    "        esac\n"
+    "    done\n"
+    "    ((cmd_at > 0 || before < 1 || operands < before)) || cmd_at=$last\n"
+    "    ((cmd_at > 0)) || [[ ${words[last]} != -*=* ]] || owner=${words[last]%%=*}\n"
+    "    COMPREPLY=()\n"
+    "    if [[ -n $owner ]]; then\n"
+    "        [[ \" $files \" != *\" $owner \"* ]] || mapfile -t COMPREPLY < <(compgen -f -- "
+    "\"${word#=}\")\n"
+    "    elif ((cmd_at > 0)) && declare -F _command_offset >/dev/null; then\n"
+    "        _command_offset \"${starts[cmd_at]}\"\n"
+    "    elif ((cmd_at == last)); then\n"
+    "        mapfile -t COMPREPLY < <(compgen -c -- \"$word\")\n"
+    "    elif ((cmd_at > 0)); then\n"
+    "        mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n"
+    "    elif [[ $word == -* && $operands -eq 0 ]]; then\n"
+    "        mapfile -t COMPREPLY < <(compgen -W \"$options\" -- \"$word\")\n"
+    "    elif [[ -z $command || $command == help ]]; then\n"
+    "        mapfile -t COMPREPLY < <(compgen -W \"$commands\" -- \"$word\")\n"
+    "    fi\n"
+    "}\n"
+    "complete -F _zklock zklock\n";
+
+enum which { ALL, VALUED, FILES };
+
+static void print_names(const struct cli_option *list, enum which which)
+{
+    for (; list->name; list++) {
+        if ((which == VALUED && !list->value) ||
+            (which == FILES && !(list->value && strcmp(list->value, "FILE") == 0))) {
+            continue;
+        }
+        if (list->letter) {
+            printf(" -%c", list->letter);
+        }
+        printf(" --%s", list->name);
+    }
+}
+
+/* Words before a CMD; -1: there is none. */
+static int before_command(const struct cli_command *command)
+{
+    if (!strstr(command->arguments, "CMD")) {
+        return -1;
+    }
+    return strncmp(command->arguments, "[-- CMD", 7) == 0 ? 0 : 1;
+}
+
+/* One branch; command NULL: the last one. */
+static void print_branch(const struct cli_command *command)
+{
+    static const char *const names[] = {"options", "valued", "files"};
+    printf("    %s)\n", command ? command->name : "*");
+    for (int which = ALL; which <= FILES; which++) {
+        printf("        %s='", names[which]);
+        print_names(command ? command->options : options, (enum which)which);
+        print_names(cli_global_options, (enum which)which);
+        puts("'");
+    }
+    printf("        before=%d\n        ;;\n", command ? before_command(command) : -1);
+}
+
+static void print_script(void)
+{
+    fputs(script_begin, stdout);
+    for (int i = 0; cli_commands[i]; i++) {
+        if (!cli_commands[i]->hidden) {
+            printf(" %s", cli_commands[i]->name);
+        }
+    }
+    puts("'\n    case $1 in");
+    for (int i = 0; cli_commands[i]; i++) {
+        if (!cli_commands[i]->hidden) {
+            print_branch(cli_commands[i]);
+        }
+    }
+    print_branch(NULL);
+    fputs(script_end, stdout);
+}
+
+static int run_completion(int count, const char **words)
+{
+    const char *instead = cli_instead("completion", words[0]);
+    (void)count;
+    if (instead) {
+        cli_error("completion %s is no more: %s", words[0], instead);
+        return EXIT_FAILED;
+    }
+    if (strcmp(words[0], "bash") != 0) {
+        return cli_usage("completion", "completion: for which shell? bash");
+    }
+    print_script();
+    return EXIT_DONE;
+}
+
+const struct cli_command cmd_completion = {
+    .name = "completion",
+    .run = run_completion,
+    .arguments = "bash",
+    .least = 1,
+    .most = 1,
+    .wanted = "for which shell? bash",
+    .summary = "print the script that completes zklock's words",
+    .examples = "  zklock completion bash >/etc/bash_completion.d/zklock\n",
+    .notes = NULL,
+    .hidden = true,
+    .options = options,
+};

@@ -1,23 +1,9 @@
-#include "job.h"
-
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "clock.h"
-#include "contend.h"
-#include "metrics.h"
-#include "notify.h"
-#include "signals.h"
-#include "supervise/health.h"
-#include "supervise/hook.h"
-#include "supervise/keeper.h"
+#include "runner.h"
 
 #define REFRESH_MS 50  /* how often the keeper's page is written */
 #define LATE_MS 100    /* which a busy machine may add to that */

@@ -1,12 +1,7 @@
 /* main.c - the table of subcommands, and the way to one of them. */
-#include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
 #include <malloc.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "cli.h"
 

@@ -1,12 +1,7 @@
-#include "newfile.h"
-
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
+
+#include "cli.h"
 
 /* The names of one's own descriptors are links, too. */
 static bool is_own_descriptor(const char *file)

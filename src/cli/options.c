@@ -1,10 +1,5 @@
 /* options.c - the table of the global options, and the parsing of all: popt does the work. */
-#include <errno.h>
-#include <inttypes.h>
 #include <popt.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <zklock/version.h>
 
 #include "cli.h"

@@ -1,15 +1,5 @@
 #include "queues.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "cli.h"
-#include "clock.h"
-#include "session.h"
-#include "identity.h"
-
 int queues_complain(const char *what, int result, const zkl_error *error)
 {
     cli_error("%s: %s%s", what, error->text, cli_remedy(result));
@@ -194,14 +184,14 @@ void queues_age(int64_t age_ms, char *text, size_t size)
 }
 
 /* "0x10000ba885e002a", as ZooKeeper writes a session in its logs. */
-static void session_text(const zkl_queue_entry *entry, char *text, size_t size)
+void queues_session(const zkl_queue_entry *entry, char *text, size_t size)
 {
     snprintf(text, size, "0x%" PRIx64, (uint64_t)entry->session_id);
 }
 
 /* Since it was made, by the servers' clock and ours: two clocks that differ make ages that differ.
  */
-static int64_t entry_age_ms(const zkl_queue_entry *entry)
+int64_t queues_entry_age_ms(const zkl_queue_entry *entry)
 {
     int64_t age;
     bool fits = !__builtin_sub_overflow(clock_ms(CLOCK_REALTIME), entry->created_ms,
@@ -264,14 +254,14 @@ json_t *queues_entry_json(const zkl_queue *queue, size_t index)
     const zkl_queue_entry *entry = &queue->entries[index];
     char session[32];
     char created[40];
-    session_text(entry, session, sizeof session);
+    queues_session(entry, session, sizeof session);
     queues_utc(entry->created_ms, created, sizeof created);
     json_t *object =
         json_pack("{s:I, s:b, s:b, s:s?, s:s, s:I, s:s, s:s, s:I, s:I}", "position",
                   (json_int_t)index, "holds", entry->holds, "stray", entry->forged, "name",
                   entry->name, "kind", kind_name(entry->kind), "token", (json_int_t)entry->token,
                   "session", session, "created", created, "created_ms",
-                  (json_int_t)entry->created_ms, "age_ms", (json_int_t)entry_age_ms(entry));
+                  (json_int_t)entry->created_ms, "age_ms", (json_int_t)queues_entry_age_ms(entry));
     if (object) {
         json_object_set_new(object, "readable", json_boolean(entry->readable));
         add_identity(object, entry);
@@ -302,8 +292,8 @@ static void print_entry(FILE *out, const zkl_queue *queue, size_t index)
     char who[256] = "(not readable)";
     char position[24];
     if (entry->readable) {
-        session_text(entry, session, sizeof session);
-        queues_age(entry_age_ms(entry), age, sizeof age);
+        queues_session(entry, session, sizeof session);
+        queues_age(queues_entry_age_ms(entry), age, sizeof age);
         queues_who(entry, who, sizeof who);
         snprintf(token, sizeof token, "%" PRId64, entry->token);
     }
@@ -339,77 +329,4 @@ bool queues_print_json(json_t *object)
                    putchar('\n') != EOF;
     json_decref(object);
     return printed && fflush(stdout) == 0;
-}
-
-/* --- the one contender that an operator means ------------------------------------------------- */
-
-struct chosen chosen;
-
-bool chosen_take_token(const char *value)
-{
-    char *end;
-    chosen.token = strtoll(value, &end, 10);
-    bool fine = chosen.token > 0 && !*end;
-    if (!fine) {
-        cli_error("--token: '%s' is none; 'zklock ls' shows them", value);
-    }
-    return fine;
-}
-
-/* Sets entry when it is only one; returns how many are meant. */
-static size_t choose(void)
-{
-    size_t meant = 0;
-    for (size_t i = 0; i < chosen.queue->count; i++) {
-        const zkl_queue_entry *entry = &chosen.queue->entries[i];
-        if (chosen.token ? entry->token == chosen.token : entry->holds) {
-            chosen.entry = entry;
-            meant++;
-        }
-    }
-    return meant;
-}
-
-int chosen_find(zkl_session *session, const char *path, const char *verb)
-{
-    char *below = chosen.path + strlen(path);
-    int code = queues_list_holders(&chosen.queue, session, path, chosen.path, sizeof chosen.path);
-    size_t meant = code == CLI_GO_ON ? choose() : 0;
-    if (code == CLI_GO_ON && meant == 0 && chosen.token && strcmp(below, "/leases") == 0) {
-        /* Of a semaphore a token may be a waiter's, too. */
-        zkl_queue_free(chosen.queue);
-        snprintf(below, sizeof "/leases", "/locks");
-        code = queues_list(&chosen.queue, session, chosen.path);
-        meant = code == CLI_GO_ON ? choose() : 0;
-    }
-    if (code == CLI_GO_ON && meant == 0) {
-        cli_note(chosen.token ? "\"%s\": no contender has this token" : "\"%s\": nobody holds it",
-                 chosen.name);
-        return EXIT_NOBODY;
-    }
-    if (meant > 1) {
-        queues_print(stderr, chosen.path, chosen.queue);
-        cli_error("\"%s\" is held by several: say with --token which one to %s", chosen.name, verb);
-        return EXIT_FAILED;
-    }
-    return code;
-}
-
-void chosen_show(void)
-{
-    const zkl_queue_entry *entry = chosen.entry;
-    char age[32], session[32], who[256];
-    session_text(entry, session, sizeof session);
-    queues_age(entry_age_ms(entry), age, sizeof age);
-    queues_who(entry, who, sizeof who);
-    const char *what = entry->holds ? "holds" : entry->forged ? "stray" : "waits";
-    cli_line(stderr, CLI_FOLD, "%s", chosen.path);
-    if (entry->readable) {
-        cli_line(stderr, CLI_FOLD, "  who      %s, %s for %s", who, what, age);
-        cli_line(stderr, CLI_FOLD, "  session  %s", session);
-        cli_line(stderr, CLI_FOLD, "  token    %" PRId64, entry->token);
-    } else {
-        cli_line(stderr, CLI_FOLD, "  who      (not readable), %s", what);
-    }
-    cli_line(stderr, CLI_FOLD, "  znode    %s", entry->name);
 }

@@ -3,8 +3,6 @@
 #define CLI_QUEUES_H
 
 #include <jansson.h>
-#include <stdio.h>
-#include <zklock/zklock.h>
 
 #include "cli.h"
 
@@ -55,22 +53,9 @@ json_t *queues_json(const char *path, const zkl_queue *queue);
 void queues_print(FILE *out, const char *path, const zkl_queue *queue);
 /* Prints an object on a line of its own, and drops it. False when it could not be written. */
 bool queues_print_json(json_t *object);
-
-/* The one contender that an operator means: by its token, or since it holds alone. */
-extern struct chosen {
-    const char *name; /* LOCK as it was typed */
-    int64_t token;    /* 0: the holder */
-    /* Found: */
-    char path[ZKL_PATH_MAX + 16];
-    zkl_queue *queue;
-    const zkl_queue_entry *entry;
-} chosen;
-/* Takes the value of --token. False after it was said why. */
-bool chosen_take_token(const char *value);
-/* Finds it in the queue at path; verb: what is to be done to it, for messages. CLI_GO_ON, or the
- * exit code after it was said why not. */
-int chosen_find(zkl_session *session, const char *path, const char *verb);
-/* Prints on standard error who it is. */
-void chosen_show(void);
+/* "0x10000ba885e002a", as ZooKeeper writes a session in its logs. */
+void queues_session(const zkl_queue_entry *entry, char *text, size_t size);
+/* Age of its znode by the servers' clock and ours: two clocks that differ make ages that differ. */
+int64_t queues_entry_age_ms(const zkl_queue_entry *entry);
 
 #endif

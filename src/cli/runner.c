@@ -1,16 +1,422 @@
-#include "runner.h"
-
-#include <errno.h>
-#include <inttypes.h>
+/* runner.c - a lock, from the words of the command line to the report. */
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
+#include <poll.h>
+#include <stdarg.h>
 #include <sys/wait.h>
 
-#include "clock.h"
-#include "identity.h"
-#include "newfile.h"
-#include "signals.h"
+#include "queues.h"
+#include "runner.h"
+
+#define CONNECT_MS 10000
+#define LEAVE_MS 2000 /* for the server's response that our znode is deleted */
+
+struct contend contend = {.wait_ms = ZKL_WAIT_FOREVER, .not_granted = EXIT_NOT_GRANTED};
+
+/* --- who is before us, on a terminal and to the service manager:
+ * waiting for "backup": 2 ahead; held by db3:4121 (deploy) for 00:02:13 */
+
+#define FIRST_MS 1000 /* a shorter wait shows nothing */
+#define NEXT_MS 5000
+#define LIST_MS 1000
+
+static struct {
+    bool terminal; /* standard error is one, and not -q */
+    bool wanted;   /* there, or by the service manager */
+    bool shown;
+    int64_t next_ms; /* CLOCK_MONOTONIC */
+} progress;
+
+static void begin_line(void)
+{
+    progress.terminal = !cli.quiet && isatty(STDERR_FILENO);
+    progress.wanted = progress.terminal || notify_is_open();
+    progress.next_ms = now_ms() + FIRST_MS;
+}
+
+/* For poll: milliseconds until it is due; -1: never. */
+static int line_timeout(void)
+{
+    int64_t left = progress.next_ms - now_ms();
+    return !progress.wanted ? -1 : left > 0 ? (int)left : 0;
+}
+
+/* Our position in the queue: one session has one contender. The queue's length: we are not in it.
+ */
+static size_t position(const zkl_queue *queue, int64_t session_id)
+{
+    size_t i = 0;
+    while (i < queue->count && queue->entries[i].session_id != session_id) {
+        i++;
+    }
+    return i;
+}
+
+/* Cut to the width of the terminal: a line that wraps cannot be wiped. */
+__attribute__((format(printf, 2, 3))) static void print(const char *name, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    if (!progress.terminal) {
+        return;
+    }
+    int length = snprintf(text, sizeof text, "zklock: waiting for \"%.900s\": ", name);
+    va_start(arguments, format);
+    vsnprintf(text + length, sizeof text - (size_t)length, format, arguments);
+    va_end(arguments);
+    cli_cut(text, (size_t)cli_columns(STDERR_FILENO) - 1);
+    fprintf(stderr, "\r\033[K%s", text);
+    progress.shown = true;
+}
+
+/* The age of the holder's znode when ours was created, by the server's times, and the time since by
+ * our own clock. */
+static void print_holder(const char *name, const zkl_queue *queue, size_t ahead)
+{
+    size_t first = queues_holder(queue);
+    const zkl_queue_entry *holder = &queue->entries[first < queue->count ? first : 0];
+    char who[128];
+    char age[32];
+    queues_who(holder, who, sizeof who);
+    int64_t since_ms;
+    if (ahead >= queue->count ||
+        __builtin_sub_overflow(queue->entries[ahead].created_ms, holder->created_ms, &since_ms) ||
+        since_ms > CLI_LONGEST_MS) {
+        since_ms = 0; /* the server's times may be nonsense */
+    }
+    queues_age(since_ms + now_ms() - contend.begun_ms, age, sizeof age);
+    print(name, "%zu ahead; held by %s for %s", ahead, who, age);
+}
+
+static void show_queue(const char *name, const zkl_queue *queue, size_t ahead)
+{
+    notify_send("STATUS=waiting, %zu ahead", ahead);
+    if (contend.recipe == ZKL_RECIPE_SEMAPHORE && contend.limit == 0) {
+        print(contend.name, "%zu ahead", ahead);
+    } else if (contend.recipe == ZKL_RECIPE_SEMAPHORE) {
+        print(contend.name, "%zu ahead; %d at a time", ahead, contend.limit);
+    } else if (ahead > 0) {
+        print_holder(name, queue, ahead);
+    } else {
+        print(contend.name, "nobody ahead");
+    }
+}
+
+/* Shows the first of several locks at which a contender is ahead. False: none is ahead at this one,
+ * and there are more locks. */
+static bool show_one(size_t number)
+{
+    char path[ZKL_PATH_MAX + 16];
+    zkl_queue *queue;
+    snprintf(path, sizeof path, "%s%s", contend.paths[number],
+             contend.recipe == ZKL_RECIPE_SEMAPHORE ? "/locks" : "");
+    if (zkl_queue_list(&queue, contend.session, path, LIST_MS, NULL) != ZKL_OK) {
+        notify_send("STATUS=waiting, no server responds");
+        print(contend.name, "no server responds");
+        return true;
+    }
+    size_t ahead = position(queue, zkl_session_id(contend.session));
+    bool show = number + 1 == contend.path_count || (ahead > 0 && ahead < queue->count);
+    if (show) {
+        show_queue(number == 0 ? contend.name : path, queue, ahead);
+    }
+    zkl_queue_free(queue);
+    return show;
+}
+
+/* Shows it if it is due. */
+static void show_line(void)
+{
+    size_t number = 0;
+    if (!progress.wanted || line_timeout() > 0) {
+        return;
+    }
+    progress.next_ms = now_ms() + NEXT_MS;
+    while (!show_one(number)) {
+        number++;
+    }
+}
+
+static void wipe_line(void)
+{
+    if (progress.shown) {
+        fputs("\r\033[K", stderr);
+        progress.shown = false;
+    }
+}
+
+/* --- the lock -------------------------------------------------------------------------------- */
+
+int contend_complain(int result, const zkl_error *error)
+{
+    cli_error("\"%s\": %s%s", contend.name, error->text, cli_remedy(result));
+    return cli_exit_code(result);
+}
+
+static void on_decided(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *error,
+                       void *payload)
+{
+    (void)lock;
+    (void)payload;
+    contend.decided = true;
+    contend.result = code;
+    if (grant) {
+        contend.grant = *grant;
+    }
+    if (error) {
+        contend.error = *error;
+    }
+}
+
+static void on_revoked(zkl_lock *lock, void *payload)
+{
+    (void)lock;
+    (void)payload;
+    contend.revoked = true;
+}
+
+static int make_by_recipe(const zkl_lock_options *options, zkl_error *error)
+{
+    zkl_session *session = contend.session;
+    const char *path = contend.paths[0];
+    switch (contend.recipe) {
+    case ZKL_RECIPE_READ_LOCK:
+        return zkl_read_lock_new(&contend.lock, session, path, options, error);
+    case ZKL_RECIPE_SEMAPHORE:
+        return zkl_semaphore_new(&contend.lock, session, path, contend.limit, options, error);
+    case ZKL_RECIPE_ELECTION:
+        return zkl_election_new(&contend.lock, session, path, options, error);
+    case ZKL_RECIPE_MULTILOCK:
+        return zkl_multilock_new(&contend.lock, session, contend.paths, contend.path_count, options,
+                                 error);
+    default:
+        return zkl_lock_new(&contend.lock, session, path, options, error);
+    }
+}
+
+static int make_lock(void)
+{
+    char who[512];
+    struct identity own;
+    zkl_error error;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.revoke_fn = contend.revocable ? on_revoked : NULL;
+    options.delay_after_crash_ms = contend.delay_ms;
+    identity_own(&own);
+    identity_format(&own, who, sizeof who);
+    options.metadata = contend.metadata ? contend.metadata : who;
+    int result = make_by_recipe(&options, &error);
+    return result == ZKL_OK ? CLI_GO_ON : contend_complain(result, &error);
+}
+
+int contend_open(void)
+{
+    contend.begun_ms = now_ms();
+    bool brief = contend.wait_ms > 0 && contend.wait_ms < CONNECT_MS;
+    int code = cli_connect(brief ? contend.wait_ms : CONNECT_MS, &contend.session);
+    if (code == CLI_GO_ON && strncmp(cli.servers, "memory:", 7) == 0) {
+        cli_note("%s is inside this process: nobody else is kept out", cli.servers);
+    }
+    if (code == CLI_GO_ON && !metrics_write()) {
+        return EXIT_FAILED;
+    }
+    return code == CLI_GO_ON ? make_lock() : code;
+}
+
+void contend_dispatch(void)
+{
+    zkl_session_dispatch(contend.session);
+    metrics_write_due();
+    notify_alive(contend.session);
+}
+
+static bool is_end(int number)
+{
+    return signals_is_end(number) && !(number == SIGHUP && contend.reloads);
+}
+
+/* Waits for callbacks, a signal or the time. Returns the signal that ends the wait, 0 for none. */
+static int wait_once(int timeout_ms)
+{
+    struct pollfd fds[] = {{.fd = zkl_session_fd(contend.session), .events = POLLIN},
+                           {.fd = signals_fd(), .events = POLLIN},
+                           {.fd = health.socket, .events = POLLIN}};
+    poll(fds, 3, notify_timeout(metrics_timeout(timeout_ms)));
+    contend_dispatch();
+    int number = signals_next();
+    return is_end(number) ? number : 0;
+}
+
+static bool answered;
+static zkl_error answer;
+
+void contend_answered(int code, const zkl_error *error, void *payload)
+{
+    (void)code, (void)payload;
+    answered = true;
+    answer = *error;
+}
+
+int contend_await(int begun, const zkl_error *error)
+{
+    if (begun != ZKL_OK) {
+        return contend_complain(begun, error);
+    }
+    for (answered = false; !answered && !contend.signal;) {
+        contend.signal = wait_once(-1);
+    }
+    if (contend.signal) {
+        return EXIT_SIGNAL + contend.signal;
+    }
+    return answer.code == ZKL_OK ? CLI_GO_ON : contend_complain(answer.code, &answer);
+}
+
+/* A signal, or a host that is not healthy, ends the wait: leave the queue, and wait until the znode
+ * is deleted. */
+static void leave(void)
+{
+    int64_t deadline = now_ms() + LEAVE_MS;
+    zkl_lock_cancel(contend.lock);
+    while (!contend.decided && now_ms() < deadline) {
+        int number = wait_once(50);
+        contend.signal = number ? number : contend.signal;
+    }
+    if (contend.decided && contend.result == ZKL_OK) {
+        zkl_lock_release(contend.lock, NULL); /* granted in the same moment */
+    }
+}
+
+static void wait_decided(void)
+{
+    begin_line();
+    while (!contend.decided && !contend.signal && health_update() == HEALTH_GOOD) {
+        contend.signal = wait_once(line_timeout());
+        if (!contend.decided) {
+            show_line();
+        }
+    }
+    wipe_line();
+}
+
+static void report_not_granted(void)
+{
+    const char *name = contend.name;
+    double waited_s = (double)contend.wait_ms / 1000;
+    if (strstr(contend.error.text, "delay_after_crash_ms")) { /* and 'zklock ls' shows nothing */
+        cli_note("\"%s\" was not granted: its last holder did not release, and "
+                 "--delay-after-crash is not over",
+                 name);
+    } else if (contend.result == ZKL_EBUSY) {
+        cli_note("\"%s\" is held%s; 'zklock ls %s' shows by whom", name,
+                 contend.recipe == ZKL_RECIPE_SEMAPHORE ? ": no slot is free"
+                 : contend.recipe == ZKL_RECIPE_MULTILOCK
+                     ? " by somebody else, or one of those that --and names"
+                     : " by somebody else",
+                 name);
+    } else if (zkl_session_state(contend.session) == ZKL_SESSION_CONNECTED) {
+        cli_note("\"%s\" was not granted in %.1f s; 'zklock ls %s' shows who holds it", name,
+                 waited_s, name);
+    } else {
+        cli_note("\"%s\" was not granted in %.1f s: no response from the servers; 'zklock doctor' "
+                 "asks each",
+                 name, waited_s);
+    }
+}
+
+bool contend_is_busy(void)
+{
+    return contend.result == ZKL_EBUSY || (contend.result == ZKL_ETIMEOUT && contend.wait_ms > 0);
+}
+
+int contend_acquire(void)
+{
+    zkl_error error;
+    int64_t left = contend.wait_ms;
+    if (left > 0) {
+        left -= now_ms() - contend.begun_ms;
+        left = left > 0 ? left : 1;
+    }
+    int result = zkl_lock_acquire_async(contend.lock, left, on_decided, NULL, &error);
+    if (result != ZKL_OK) {
+        return contend_complain(result, &error);
+    }
+    wait_decided();
+    if (contend.signal || !contend.decided) {
+        leave();
+        contend.result = ZKL_ECANCELED;
+        return contend.signal ? EXIT_SIGNAL + contend.signal : EXIT_NOT_GRANTED;
+    }
+    if (contend_is_busy()) {
+        report_not_granted();
+        return contend.not_granted;
+    }
+    if (contend.result != ZKL_OK) {
+        return contend_complain(contend.result, &contend.error);
+    }
+    int length = snprintf(contend.node, sizeof contend.node, "%s/", contend.paths[0]);
+    zkl_lock_node(contend.lock, contend.node + length, sizeof contend.node - (size_t)length);
+    metrics_write();
+    return CLI_GO_ON;
+}
+
+void contend_begin(void)
+{
+    contend.begun_ms = now_ms();
+    contend.decided = false;
+    contend.result = ZKL_OK;
+    contend.grant = (zkl_grant){.token = 0};
+    contend.node[0] = '\0';
+    contend.revoked = false;
+}
+
+/* Waits out of the queue. CLI_GO_ON, or the exit code that a signal means. */
+static int wait_outside(int timeout_ms)
+{
+    contend.signal = wait_once(timeout_ms);
+    return contend.signal ? EXIT_SIGNAL + contend.signal : CLI_GO_ON;
+}
+
+int contend_pause(int64_t pause_ms)
+{
+    int64_t left_ms, end_ms = now_ms() + pause_ms;
+    int code = CLI_GO_ON;
+    while (code == CLI_GO_ON && (left_ms = end_ms - now_ms()) > 0) {
+        code = wait_outside((int)left_ms);
+    }
+    return code;
+}
+
+int contend_await_health(void)
+{
+    bool said = false;
+    int code = CLI_GO_ON;
+    while (code == CLI_GO_ON && health_update() != HEALTH_GOOD) {
+        if (health.state == HEALTH_BAD && !said) {
+            cli_note("\"%s\": --health failed: out of the queue until it succeeds", contend.name);
+            said = true;
+        }
+        if (health.state == HEALTH_UNWATCHED) {
+            cli_error("\"%s\": the process that runs --health was killed", contend.name);
+            return EXIT_FAILED;
+        }
+        code = wait_outside(-1);
+    }
+    return code;
+}
+
+int contend_release(void)
+{
+    return zkl_lock_release(contend.lock, &contend.error);
+}
+
+void contend_close(void)
+{
+    metrics_write();
+    if (contend.session && zkl_session_close(contend.session, LEAVE_MS) != ZKL_OK) {
+        cli_detail(
+            "the servers did not confirm the end; what is left goes with the session timeout");
+    }
+    zkl_lock_free(contend.lock);
+}
 
 #define REPORT_VERSION 1
 
@@ -53,7 +459,7 @@ static const char *outcome(int code)
 }
 
 /* NULL, which is null in JSON, where it is not known. */
-static json_t *number(bool known, int64_t value)
+static json_t *number_or_null(bool known, int64_t value)
 {
     return known ? json_integer(value) : NULL;
 }
@@ -74,14 +480,14 @@ static json_t *report_json(int code)
                      "s:o?, s:o?, s:s?}",
                      "v", REPORT_VERSION, "outcome", outcome(code), "exit_code", code, "lock",
                      contend.name, "path", contend.paths[0], "node", granted ? contend.node : NULL,
-                     "token", number(granted, contend.grant.token), "child", "exit",
-                     number(job.ran && !killed, WEXITSTATUS(job.status)), "signal",
-                     number(job.ran && killed, WTERMSIG(job.status)), "wait_ms",
+                     "token", number_or_null(granted, contend.grant.token), "child", "exit",
+                     number_or_null(job.ran && !killed, WEXITSTATUS(job.status)), "signal",
+                     number_or_null(job.ran && killed, WTERMSIG(job.status)), "wait_ms",
                      (json_int_t)((granted ? runner.granted_ms : now_ms()) - contend.begun_ms),
-                     "held_ms", number(granted, runner.ended_ms - runner.granted_ms), "who", who,
-                     "queued_at_ms", (json_int_t)(offset_ms + contend.begun_ms), "granted_at_ms",
-                     number(granted, offset_ms + runner.granted_ms), "ended_at_ms",
-                     number(granted, offset_ms + runner.ended_ms), "reason",
+                     "held_ms", number_or_null(granted, runner.ended_ms - runner.granted_ms), "who",
+                     who, "queued_at_ms", (json_int_t)(offset_ms + contend.begun_ms),
+                     "granted_at_ms", number_or_null(granted, offset_ms + runner.granted_ms),
+                     "ended_at_ms", number_or_null(granted, offset_ms + runner.ended_ms), "reason",
                      ended_well || runner.skipped || !*cli_last_words() ? NULL : cli_last_words());
 }
 

@@ -3,10 +3,114 @@
 #ifndef CLI_RUNNER_H
 #define CLI_RUNNER_H
 
-#include "contend.h"
-#include "job.h"
-#include "metrics.h"
-#include "supervise/hook.h"
+#include <stdatomic.h>
+
+#include "supervise/supervise.h"
+
+/* --- the lock, of whatever recipe, from the connection to the release ------------------------- */
+
+/* Everything happens in the calling thread: the library's callbacks are dispatched from the loops
+ * here. */
+
+extern struct contend {
+    /* The caller's. */
+    const char *name; /* LOCK as it was typed */
+    const char *paths[ZKL_MULTILOCK_MAX];
+    size_t path_count;
+    int64_t wait_ms;      /* over everything; ZKL_WAIT_FOREVER; 0: a try */
+    int not_granted;      /* exit code for that */
+    zkl_recipe recipe;    /* of its lock; of an election metadata is what it publishes */
+    int limit;            /* of a semaphore; 0: what the path says */
+    const char *metadata; /* on our znode; NULL: host, process and user */
+    bool reloads;         /* HUP does not end the wait */
+    bool revocable;       /* notices requests to release */
+    int64_t delay_ms;     /* after a holder that did not release */
+    /* Results. */
+    int64_t begun_ms; /* CLOCK_MONOTONIC */
+    zkl_session *session;
+    zkl_lock *lock; /* NULL: not made */
+    bool decided;   /* the acquire ended: */
+    int result;     /* ZKL_ECANCELED: canceled, because this host is not healthy */
+    zkl_grant grant;
+    zkl_error error;
+    int signal;                   /* which ended the wait; 0: none */
+    bool revoked;                 /* another client requests that we release */
+    char node[ZKL_PATH_MAX + 64]; /* path of our znode, once granted */
+} contend;
+
+/* These return CLI_GO_ON, or the exit code to end with after a message. */
+int contend_open(void);
+int contend_acquire(void);
+/* Of an asynchronous call: its done, and the wait for that, which a signal ends. begun, error: what
+ * the call itself returned. */
+void contend_answered(int code, const zkl_error *error, void *payload);
+int contend_await(int begun, const zkl_error *error);
+/* Waits, out of the queue; a signal ends that. */
+int contend_pause(int64_t pause_ms);
+/* The same until this host is healthy. */
+int contend_await_health(void);
+
+/* Clears the results, before another contend_acquire. */
+void contend_begin(void);
+/* Releases the lock: ZKL_OK, or ZKL_ELOST when it was not held to the end; error has the reason. */
+int contend_release(void);
+/* Another client holds it, or did until the time was up. With silent servers a try knows nothing.
+ */
+bool contend_is_busy(void);
+/* Reports why a call for this lock failed, and what to do about it. Returns the exit code. */
+int contend_complain(int result, const zkl_error *error);
+/* Closes the session and frees all, in whatever state they are. */
+void contend_close(void);
+
+/* Runs the callbacks that are due, and notifies the watchdog. */
+void contend_dispatch(void);
+
+/* --- CMD under the lock ----------------------------------------------------------------------- */
+
+/* Started at the grant, sent the signals that zklock gets, stopped before the lease ends. */
+
+#define JOB_UNSET (-1)
+
+/* Why CMD was stopped by our order. */
+enum job_stop { JOB_NOT_STOPPED, JOB_TOO_LONG, JOB_UNHEALTHY, JOB_REVOKED };
+
+extern struct job {
+    /* From the options. */
+    const char **command;
+    const char *name;   /* of CMD, for messages */
+    int64_t grace_ms;   /* JOB_UNSET: half of what the lease leaves */
+    int64_t max_run_ms; /* JOB_UNSET: no limit */
+    bool again;         /* job_run may be called more than once */
+    /* Called when CMD has ended, before the lock is released: CLI_GO_ON, or the exit code instead
+     * of CMD's. NULL: nothing to do. */
+    int (*ended)(void);
+    /* How it went. */
+    bool ran;
+    enum job_stop stop;
+    bool lost;
+    bool
+        proved; /* by `ended`: the servers confirmed after CMD's end that the lock was still held */
+    bool stop_requested; /* zklock got TERM, INT or QUIT, and passed it on */
+    bool overruled;      /* `ended` gave another exit code than CMD */
+    bool unkept;         /* the keeper has died: nothing can be run any more */
+    int status;          /* CMD's wait status, if it ran */
+    int code;            /* exit code */
+} job;
+
+/* Starts the keeper; to be called before there is a session or a thread. CLI_GO_ON, or the exit
+ * code after a message. */
+int job_prepare(void);
+/* Refuses a grace that is longer than what a lease of this session leaves. CLI_GO_ON or the exit
+ * code. */
+int job_fit(void);
+/* Clears the results, before each wait for a grant. */
+void job_begin(void);
+/* Runs CMD under the lock just granted, until CMD and its descendants have ended, and releases the
+ * lock. Returns the exit code. */
+int job_run(void);
+void job_close(void);
+
+/* --- the engine ------------------------------------------------------------------------------- */
 
 /* Each function returns CLI_GO_ON, or the exit code to end with after a message. NULL: nothing to
  * do. */
@@ -63,5 +167,61 @@ bool runner_take_try(const char *value);
 /* Queues, runs, reports: everything. words: LOCK, and CMD unless the policy has `held`. Returns the
  * exit code. */
 int runner_main(const struct runner_policy *policy, int count, const char **words);
+
+/* --- --metrics FILE --------------------------------------------------------------------------- */
+
+/* What the session counts, as text for Prometheus, in a file that the node exporter collects. */
+
+extern const char *metrics_file;       /* NULL: none wanted */
+extern _Atomic unsigned metrics_stops; /* of CMD, for the lock's sake: exit code 120 */
+
+/* What the session counts, and the stops, as text for Prometheus: malloced. NULL without memory.
+ * Any thread may call it. */
+char *metrics_text(void);
+/* Writes the file anew, whole or not at all. False when it could not; the first time with a
+ * message.
+ */
+bool metrics_write(void);
+/* The same when the next write is due. */
+void metrics_write_due(void);
+/* How long a poll may wait: timeout_ms (-1: for ever) or until the next write. */
+int metrics_timeout(int timeout_ms);
+
+/* --- the service manager ---------------------------------------------------------------------- */
+
+/* Messages of sd_notify(3), one datagram each. */
+
+/* Takes $NOTIFY_SOCKET and the watchdog's variables out of the environment, so that CMD sends none
+ * in our name. False after a message about it. */
+bool notify_open(void);
+/* A service manager wants messages. */
+bool notify_is_open(void);
+/* Notifies the watchdog when it is due; to be called from every loop that waits. Not when the
+ * session is connected and has sent nothing for a session timeout: its thread hangs then, and a
+ * restart helps. */
+void notify_alive(zkl_session *session);
+/* timeout_ms (-1: none), or less, so that the watchdog is notified in time. */
+int notify_timeout(int timeout_ms);
+/* One or more lines KEY=VALUE. Dropped if it cannot be sent: no lock depends on it. */
+void notify_send(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* --- elect --listen --------------------------------------------------------------------------- */
+
+/* Who leads, whether this candidate takes part, and its metrics, by HTTP.
+ *
+ * libmicrohttpd responds in a thread of its own, so a slow client does not delay heartbeats. That
+ * thread reads what zklock has published here, and calls functions of the library that any thread
+ * may call. It listens on the loopback address unless another one is named. */
+
+/* The state of the candidate, as /healthz names it. */
+enum http_state { HTTP_QUEUED, HTTP_LEADING, HTTP_PAUSED, HTTP_UNHEALTHY, HTTP_ENDING };
+
+/* Takes the address, "[ADDR:]PORT". False after a message about it. */
+bool http_take_address(const char *value);
+/* Without an address these do nothing. */
+/* Begins to listen, once there is a session. False after a message. */
+bool http_open(void);
+void http_set_state(enum http_state standing);
+void http_close(void);
 
 #endif

@@ -1,19 +1,12 @@
-#include "session.h"
-
 #include <dirent.h>
 #include <dlfcn.h>
 #include <endian.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
-#include "signals.h"
+#include "cli.h"
 
 /* --- SASL ------------------------------------------------------------------------------------- */
 

@@ -1,10 +1,5 @@
-#include "signals.h"
-
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "cli.h"
 

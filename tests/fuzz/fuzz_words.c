@@ -2,9 +2,6 @@
 #include "fuzz.h"
 
 #include "cli.h"
-#include "identity.h"
-
-#include <zklock/types.h>
 
 struct cli cli;
 static const struct cli_command run = {.name = "run"}, hold = {.name = "hold"}, sandbox = {.name = "sandbox"};

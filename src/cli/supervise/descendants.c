@@ -1,13 +1,123 @@
-#include "supervise/descendants.h"
-
+/* descendants.c - everybody below a process, in a control group or one by one. */
 #include <dirent.h>
-#include <errno.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+#include "supervise/supervise.h"
+
+/* --- a control group -------------------------------------------------------------------------- */
+
+static struct {
+    bool made;
+    char folder[PATH_MAX];
+    int procs, kill; /* descriptors */
+} cage = {.procs = -1, .kill = -1};
+
+/* Copies what follows the prefix in the first line that has it, up to its end; false when there is
+ * none. */
+static bool line_with(const char *file, const char *prefix, char *rest, size_t size)
+{
+    char line[PATH_MAX + 64];
+    bool found = false;
+    FILE *stream = fopen(file, "re");
+    while (stream && !found && fgets(line, sizeof line, stream)) {
+        found = strncmp(line, prefix, strlen(prefix)) == 0;
+    }
+    if (stream) {
+        fclose(stream);
+    }
+    return found && (size_t)snprintf(rest, size, "%.*s", (int)strcspn(line + strlen(prefix), "\n"),
+                                     line + strlen(prefix)) < size;
+}
+
+/* Where control groups of version 2 are mounted: alone, or beside those of version 1. */
+static const char *mount_point(void)
+{
+    static const char *const places[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char controllers[64];
+        snprintf(controllers, sizeof controllers, "%s/cgroup.controllers", places[i]);
+        if (access(controllers, F_OK) == 0) {
+            return places[i];
+        }
+    }
+    return NULL;
+}
+
+/* Ours to divide: root may everywhere, and must not where a service manager did not say so (systemd
+ * marks what it delegates). */
+static bool is_delegated(const char *folder)
+{
+    struct stat status;
+    char mark[8];
+    if (getxattr(folder, "user.delegate", mark, sizeof mark) > 0 ||
+        getxattr(folder, "trusted.delegate", mark, sizeof mark) > 0) {
+        return true;
+    }
+    return geteuid() != 0 && stat(folder, &status) == 0 && status.st_uid == geteuid();
+}
+
+static int open_in_cage(const char *name)
+{
+    char path[PATH_MAX + 32];
+    snprintf(path, sizeof path, "%s/%s", cage.folder, name);
+    return open(path, O_WRONLY | O_CLOEXEC);
+}
+
+void cage_make(void)
+{
+    char own[PATH_MAX / 2];
+    const char *mounted = mount_point();
+    if (!mounted || !line_with("/proc/self/cgroup", "0::", own, sizeof own)) {
+        return;
+    }
+    snprintf(cage.folder, sizeof cage.folder, "%s%s", mounted, own);
+    bool delegated = is_delegated(cage.folder);
+    snprintf(cage.folder, sizeof cage.folder, "%s%s/zklock-%d", mounted, own, (int)getpid());
+    cage.made = delegated && mkdir(cage.folder, 0755) == 0;
+    if (cage.made) {
+        cage.procs = open_in_cage("cgroup.procs");
+        cage.kill = open_in_cage("cgroup.kill"); /* since Linux 5.14 */
+    }
+    if (cage.procs < 0 || cage.kill < 0) {
+        cage_remove();
+    }
+}
+
+bool cage_is_made(void)
+{
+    return cage.made;
+}
+
+static void put(int fd, const char *text)
+{
+    if (fd >= 0 && write(fd, text, strlen(text)) < 0) {
+        /* Then it is as without a cage: one by one. */
+    }
+}
+
+void cage_enter(void)
+{
+    put(cage.procs, "0");
+}
+
+void cage_kill(void)
+{
+    put(cage.kill, "1");
+}
+
+void cage_remove(void)
+{
+    if (cage.made) {
+        rmdir(cage.folder);
+    }
+    cage.made = false;
+    cage.procs = cage.kill = -1; /* its end closes them, and an exec */
+}
+
+/* --- one by one ------------------------------------------------------------------------------- */
 
 struct process {
     pid_t pid, parent, group;

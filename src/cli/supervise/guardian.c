@@ -1,25 +1,15 @@
-#include "supervise/guardian.h"
-
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "ask.h"
-#include "clock.h"
-#include "supervise/process.h"
+#include "supervise/supervise.h"
 
 #define MAIN_CLASS "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 #define ANSWER_MS 500

@@ -1,26 +1,12 @@
-#include "supervise/keeper.h"
-
-#include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "supervise/cage.h"
-#include "cli.h"
-#include "clock.h"
-#include "supervise/descendants.h"
-#include "supervise/health.h"
-#include "supervise/process.h"
-#include "signals.h"
+#include "supervise/supervise.h"
 
 #define KILL_AGAIN_NS (5 * NS_PER_MS)
 #define KILL_REFUSED_NS (200 * NS_PER_MS) /* a process refuses the signal: wait for its own end */
@@ -54,7 +40,6 @@ static struct {
     bool stopped;      /* CMD is, by a signal */
     bool zklock_ended; /* no process reads our events any more */
     pid_t unstoppable; /* a process of another user, which refuses our signals. 0: none */
-    struct cage cage;
     enum keeper_cause cause;
     int64_t kill_ns; /* of a stop: the end of its grace */
 } supervisor;
@@ -99,13 +84,13 @@ static void report_unstoppable(pid_t pid)
 static void signal_all(int number)
 {
     if (number == SIGKILL) {
-        cage_kill(&supervisor.cage);
+        cage_kill();
     }
     if (supervisor.pid > 0) {
         kill(-supervisor.pid, number);
     }
     pid_t refused = descendants_signal(getpid(), supervisor.pid, number).refused;
-    if (refused && !*supervisor.cage.folder && !supervisor.unstoppable) {
+    if (refused && !cage_is_made() && !supervisor.unstoppable) {
         report_unstoppable(refused);
     }
     supervisor.unstoppable = refused;
@@ -133,7 +118,7 @@ static _Noreturn void become_command(const struct order *order, pid_t keeper, vo
     if (getppid() != keeper) {
         _exit(EXIT_FAILED);
     }
-    cage_enter(&supervisor.cage);
+    cage_enter();
     process_set_lock(command.path);
     process_set_grant(order->node, order->token);
     sigprocmask(SIG_SETMASK, supervisor.mask, NULL);
@@ -330,13 +315,13 @@ static void keeper_main(int socket, const sigset_t *before, void *payload)
                   strerror(errno));
         _exit(EXIT_FAILED); /* blind, it would not keep the lease */
     }
-    cage_make(&supervisor.cage);
+    cage_make();
     bool more = true;
     while (more && !supervisor.zklock_ended && wait_for_start(&order)) {
         keep(&order);
         more = command.again;
     }
-    cage_remove(&supervisor.cage);
+    cage_remove();
     _exit(EXIT_SUCCESS);
 }
 

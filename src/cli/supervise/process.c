@@ -1,20 +1,11 @@
-#include "supervise/process.h"
-
-#include "cli.h"
-
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
+
+#include "supervise/supervise.h"
 
 pid_t process_start(const char *name, int *socket,
                     void (*run)(int socket, const sigset_t *before, void *payload), void *payload)
