@@ -1,5 +1,4 @@
 #include <netdb.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include "cli.h"

@@ -7,7 +7,11 @@
 #define CLI_CLI_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,15 +161,15 @@ const char *cli_suggest_command(const char *word);
 
 /* --- messages -------------------------------------------------------------------------------- */
 
-/* Writes "zklock: ..." to stderr. */
-void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Writes "zklock: ..." to stderr: an error always, a note unless -q, a detail with -v only. */
+enum cli_rank { CLI_DETAIL, CLI_NOTE, CLI_ERROR };
+void cli_say(enum cli_rank rank, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define cli_error(...) cli_say(CLI_ERROR, __VA_ARGS__)
+#define cli_note(...) cli_say(CLI_NOTE, __VA_ARGS__)
+#define cli_detail(...) cli_say(CLI_DETAIL, __VA_ARGS__)
 /* The last message of cli_error or cli_usage, without "zklock: "; if there was none, of cli_note.
  */
 const char *cli_last_words(void);
-/* The same unless -q. */
-void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same with -v only. */
-void cli_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A usage error: the message, then where help is. Returns EXIT_FAILED. */
 int cli_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -1,6 +1,5 @@
 /* cmd_bench.c - what this machine and this ensemble give: the lock's times beside those of plain
  * round trips. */
-#include <poll.h>
 #include <zklock/zookeeper.h>
 
 #include "queues.h"

@@ -1,6 +1,5 @@
 /* cmd_doctor.c - checks the servers, the session, the client library and the locks. */
 #include <dlfcn.h>
-#include <stdarg.h>
 
 #include "queues.h"
 

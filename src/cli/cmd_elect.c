@@ -1,6 +1,4 @@
 /* cmd_elect.c - for daemons: run CMD while leader, stop it on loss, stand again. */
-#include <fcntl.h>
-#include <sys/wait.h>
 
 #include "queues.h"
 #include "runner.h"
@@ -70,12 +68,6 @@ static int opened(void)
         campaign();
     }
     return code;
-}
-
-static void closing(void)
-{
-    http_close();
-    health_close();
 }
 
 static int granted(void)
@@ -162,7 +154,7 @@ static int begin_checks(void)
 static int run(int count, const char **words)
 {
     static const struct runner_policy policy = {
-        .name = "elect", .opened = opened, .granted = granted, .next = next, .closing = closing};
+        .name = "elect", .opened = opened, .granted = granted, .next = next};
     contend.recipe = ZKL_RECIPE_ELECTION;
     contend.reloads = !has_terminal();
     int code = begin_checks();

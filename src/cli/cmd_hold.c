@@ -1,5 +1,4 @@
 /* cmd_hold.c - a lock without a command: for scripts and units that bring their own. */
-#include <poll.h>
 
 #include "queues.h"
 #include "runner.h"
@@ -35,18 +34,14 @@ static bool at_end(int fd)
 static int hold_on(void)
 {
     int64_t end_ms = for_ms < 0 ? INT64_MAX : now_ms() + for_ms;
-    struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN},
-                           {.fd = signals_fd(), .events = POLLIN},
-                           {.fd = zkl_session_fd(contend.session), .events = POLLIN}};
     if (!announce()) {
         return EXIT_FAILED;
     }
     while (now_ms() < end_ms) {
         /* In the background a read from the terminal would stop us. */
         pid_t foreground = tcgetpgrp(STDIN_FILENO);
-        fds[0].fd = foreground < 0 || foreground == getpgrp() ? STDIN_FILENO : -1;
-        bool ready = poll(fds, 3, LOOK_MS) > 0;
-        contend_dispatch();
+        int input = foreground < 0 || foreground == getpgrp() ? STDIN_FILENO : -1;
+        bool ready = contend_wait(input, true, LOOK_MS);
         int number = signals_next();
         if (zkl_lock_state(contend.lock) == ZKL_STATE_LOST) { /* the release says why */
             return EXIT_LOST;
@@ -54,7 +49,7 @@ static int hold_on(void)
         if (signals_is_end(number)) {
             return EXIT_SIGNAL + number;
         }
-        if (ready && fds[0].revents && at_end(STDIN_FILENO)) {
+        if (ready && at_end(STDIN_FILENO)) {
             return EXIT_DONE;
         }
     }

@@ -1,6 +1,5 @@
 /* cmd_release.c - what operators do to a lock: remove a holder, request that it release, give a
  * semaphore another limit. */
-#include <poll.h>
 
 #include "queues.h"
 

@@ -1,20 +1,14 @@
 /* cmd_sandbox.c - a throw-away ZooKeeper for one command. */
 #include <limits.h>
-#include <poll.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 #include "queues.h"
 #include "supervise/supervise.h"
 
-#define SETTINGS_MAX 32
 #define ORPHAN_MS 5000 /* CMD may take this long to end when our parent has ended */
 
-static const char *settings[SETTINGS_MAX + 1];
 static int settings_count;
-static struct guardian_order order = {.servers = 1, .respawn_ms = -1, .settings = settings};
 
 static struct {
     pid_t guardian;
@@ -32,7 +26,7 @@ static bool take_servers(const char *value)
         cli_error("-n: '%s': a sandbox has 1 server or 3", value);
         return false;
     }
-    order.servers = value[0] - '0';
+    guardian_order.servers = value[0] - '0';
     return true;
 }
 
@@ -44,8 +38,8 @@ static bool sets(const char *setting, const char *key)
 
 static bool take_setting(const char *value)
 {
-    if (settings_count == SETTINGS_MAX || !strchr(value, '=')) {
-        cli_error("-C: '%s': want KEY=VALUE, %d times at most", value, SETTINGS_MAX);
+    if (settings_count == GUARDIAN_SETTINGS_MAX || !strchr(value, '=')) {
+        cli_error("-C: '%s': want KEY=VALUE, %d times at most", value, GUARDIAN_SETTINGS_MAX);
         return false;
     }
     if (sets(value, "tickTime")) {
@@ -56,7 +50,7 @@ static bool take_setting(const char *value)
         cli_error("-C: '%s': the sandbox itself needs srvr; add it to the list", value);
         return false;
     }
-    settings[settings_count++] = value;
+    guardian_order.settings[settings_count++] = value;
     return true;
 }
 
@@ -64,7 +58,7 @@ static const struct cli_option options[] = {
     OPTION_TAKEN("number", 'n', "N", take_servers, "how many servers: 1 or 3 (1)"),
     OPTION_TAKEN("config", 'C', "KEY=VALUE", take_setting,
                  "a further line for zoo.cfg; may be repeated"),
-    OPTION_DURATION("respawn", '\0', &order.respawn_ms, 0, CLI_LONGEST_MS,
+    OPTION_DURATION("respawn", '\0', &guardian_order.respawn_ms, 0, CLI_LONGEST_MS,
                     "start a server that died again, after DUR"),
     {.name = NULL},
 };
@@ -76,8 +70,8 @@ static bool find_java(void)
     static char java[PATH_MAX];
     const char *home = getenv("JAVA_HOME");
     snprintf(java, sizeof java, "%s/bin/java", home ? home : "");
-    order.java = home && *home && access(java, X_OK) == 0 ? java : "java";
-    if (execute_check(order.java) == 0) {
+    guardian_order.java = home && *home && access(java, X_OK) == 0 ? java : "java";
+    if (execute_check(guardian_order.java) == 0) {
         return true;
     }
     cli_error(
@@ -99,10 +93,9 @@ static bool have_jar(const char *folder, const char *name, const char *package)
 static bool find_parts(void)
 {
     const char *jars = getenv("ZKLOCK_SANDBOX_JARS");
-    order.jars = jars && *jars ? jars : "/usr/share/java";
-    order.tick_ms = cli.tick_ms;
-    return find_java() && have_jar(order.jars, "zookeeper.jar", "zookeeper") &&
-           have_jar(order.jars, "slf4j-nop.jar", "libslf4j-java");
+    guardian_order.jars = jars && *jars ? jars : "/usr/share/java";
+    return find_java() && have_jar(guardian_order.jars, "zookeeper.jar", "zookeeper") &&
+           have_jar(guardian_order.jars, "slf4j-nop.jar", "libslf4j-java");
 }
 
 /* --- CMD ------------------------------------------------------------------------------------- */
@@ -111,16 +104,13 @@ static bool find_parts(void)
 static void set_environment(void)
 {
     const struct guardian_report *report = &sandbox.report;
-    char tick[32];
     char pids[64] = "";
     size_t used = 0;
-    for (int i = 0; i < order.servers; i++) {
+    for (int i = 0; i < guardian_order.servers; i++) {
         used += (size_t)snprintf(pids + used, sizeof pids - used, "%s%d", i ? " " : "",
                                  (int)report->pids[i]);
     }
-    snprintf(tick, sizeof tick, "%lldms", (long long)order.tick_ms);
-    setenv("ZKLOCK_SERVERS", report->servers, 1);
-    setenv("ZKLOCK_TICK", tick, 1);
+    process_set_servers(report->servers);
     setenv("ZKLOCK_SANDBOX_PIDS", pids, 1);
     setenv("ZKLOCK_SANDBOX_DIR", report->folder, 1);
 }
@@ -262,7 +252,7 @@ static bool print_servers(void)
     const struct guardian_report *report = &sandbox.report;
     if (cli.json) {
         json_t *pids = json_array();
-        for (int i = 0; i < order.servers; i++) {
+        for (int i = 0; i < guardian_order.servers; i++) {
             json_array_append_new(pids, json_integer(report->pids[i]));
         }
         return queues_print_json(json_pack("{s:i, s:s, s:o, s:s}", "v", QUEUES_VERSION, "servers",
@@ -281,7 +271,7 @@ static int run(int count, const char **words)
         return EXIT_FAILED;
     }
     catch_signals();
-    sandbox.guardian = guardian_start(&order, &sandbox.from_guardian);
+    sandbox.guardian = guardian_start(&sandbox.from_guardian);
     if (sandbox.guardian < 0) {
         return EXIT_FAILED;
     }

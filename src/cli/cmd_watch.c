@@ -1,6 +1,5 @@
 /* cmd_watch.c - queues, live: the table of ls on a terminal, a JSON object for each change into a
  * pipe. */
-#include <poll.h>
 #include <sys/ioctl.h>
 
 #include "queues.h"

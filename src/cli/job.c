@@ -1,7 +1,3 @@
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 
 #include "runner.h"
 
@@ -50,14 +46,12 @@ static void lend_terminal(void)
 
 int job_prepare(void)
 {
-    const char *path = contend.paths[0];
-    struct keeper_command command = {.argv = job.command, .path = path, .again = job.again};
     if (access("/proc/self/stat", R_OK) != 0) {
         cli_error("/proc cannot be read: %s; mount it, for it shows the processes that CMD starts",
                   strerror(errno));
         return EXIT_FAILED;
     }
-    if (!hook_open(path) || !cli_hide_secret() || !keeper_open(&command)) {
+    if (!hook_open() || !cli_hide_secret() || !keeper_open()) {
         return EXIT_FAILED;
     }
     own.terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -92,7 +86,7 @@ void job_begin(void)
     job.status = job.code = 0;
     own.group = 0;
     own.lease_end_ns = 0;
-    keeper_begin();
+    keeper_no_lease();
 }
 
 /* Reads the clock first, so the end that it writes is never later than the true one. Returns the
@@ -104,7 +98,7 @@ static int64_t refresh_lease(void)
     zkl_state state = zkl_lock_state(contend.lock);
     hook_follow(state);
     if (state == ZKL_STATE_LOST) {
-        keeper_lost();
+        keeper_no_lease();
     } else if (left_ms > 0) {
         own.lease_end_ns = now + left_ms * NS_PER_MS;
         keeper_lease(own.lease_end_ns);
@@ -241,7 +235,7 @@ static void on_signals(void)
             job.stop_requested = true;
             notify_send("STOPPING=1\nSTATUS=stopping CMD");
         }
-        keeper_signal(number);
+        keeper_order(KEEPER_SIGNAL, number);
     }
 }
 
@@ -257,10 +251,9 @@ static void on_time(void)
 {
     int64_t now = now_ms();
     lend_terminal();
-    metrics_write_due();
     if (job.stop == JOB_NOT_STOPPED) {
         enum job_stop reason = why_stop(now);
-        if (reason != JOB_NOT_STOPPED && keeper_stop()) {
+        if (reason != JOB_NOT_STOPPED && keeper_order(KEEPER_STOP, 0)) {
             job.stop = reason; /* else the keeper is stopped: the order is sent again */
         }
     }
@@ -273,14 +266,9 @@ static void on_time(void)
 
 static void wait_once(bool started)
 {
-    struct pollfd fds[] = {{.fd = keeper_socket(), .events = POLLIN},
-                           {.fd = zkl_session_fd(contend.session), .events = POLLIN},
-                           {.fd = started ? signals_fd() : -1, .events = POLLIN}};
-    poll(fds, 3, REFRESH_MS);
-    if (fds[0].revents) {
+    if (contend_wait(keeper_socket, started, REFRESH_MS)) {
         on_event();
     }
-    contend_dispatch();
 }
 
 /* A grant may come with a lease that is old: it may become too short for the grace before its next
@@ -346,13 +334,13 @@ static void release_lock(void)
     }
 }
 
-int job_run(void)
+int job_run(int (*ended)(void))
 {
     hook_granted(contend.node, contend.grant.token);
     if (wait_for_room()) {
         watch();
     }
-    int code = job.ended ? job.ended() : CLI_GO_ON;
+    int code = ended ? ended() : CLI_GO_ON;
     job.overruled = code != CLI_GO_ON;
     job.code = job.overruled ? code : job.code;
     release_lock();

@@ -1,5 +1,4 @@
 /* main.c - the table of subcommands, and the way to one of them. */
-#include <fcntl.h>
 #include <locale.h>
 #include <malloc.h>
 

@@ -4,8 +4,6 @@
 #include <microhttpd.h>
 #include <netdb.h>
 #include <pthread.h>
-#include <stdarg.h>
-#include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
 

@@ -1,8 +1,5 @@
 /* runner.c - a lock, from the words of the command line to the report. */
 #include <jansson.h>
-#include <poll.h>
-#include <stdarg.h>
-#include <sys/wait.h>
 
 #include "queues.h"
 #include "runner.h"
@@ -146,9 +143,13 @@ static void wipe_line(void)
 
 /* --- the lock -------------------------------------------------------------------------------- */
 
-int contend_complain(int result, const zkl_error *error)
+/* Reports why a call for this lock failed, and what to do about it. Returns the exit code, or
+ * CLI_GO_ON if it has not failed. */
+static int complain_unless_ok(int result, const zkl_error *error)
 {
-    cli_error("\"%s\": %s%s", contend.name, error->text, cli_remedy(result));
+    if (result != ZKL_OK) {
+        cli_error("\"%s\": %s%s", contend.name, error->text, cli_remedy(result));
+    }
     return cli_exit_code(result);
 }
 
@@ -193,22 +194,28 @@ static int make_by_recipe(const zkl_lock_options *options, zkl_error *error)
     }
 }
 
+/* As metadata of a contender. */
+static const char *own_identity(void)
+{
+    static char text[512];
+    struct identity own;
+    identity_own(&own);
+    identity_format(&own, text, sizeof text);
+    return text;
+}
+
 static int make_lock(void)
 {
-    char who[512];
-    struct identity own;
     zkl_error error;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.revoke_fn = contend.revocable ? on_revoked : NULL;
     options.delay_after_crash_ms = contend.delay_ms;
-    identity_own(&own);
-    identity_format(&own, who, sizeof who);
-    options.metadata = contend.metadata ? contend.metadata : who;
+    options.metadata = contend.metadata ? contend.metadata : own_identity();
     int result = make_by_recipe(&options, &error);
-    return result == ZKL_OK ? CLI_GO_ON : contend_complain(result, &error);
+    return complain_unless_ok(result, &error);
 }
 
-int contend_open(void)
+static int contend_open(void)
 {
     contend.begun_ms = now_ms();
     bool brief = contend.wait_ms > 0 && contend.wait_ms < CONNECT_MS;
@@ -222,28 +229,25 @@ int contend_open(void)
     return code == CLI_GO_ON ? make_lock() : code;
 }
 
-void contend_dispatch(void)
+bool contend_wait(int fd, bool for_signals, int timeout_ms)
 {
+    struct pollfd fds[] = {{.fd = fd, .events = POLLIN},
+                           {.fd = zkl_session_fd(contend.session), .events = POLLIN},
+                           {.fd = for_signals ? signals_fd() : -1, .events = POLLIN},
+                           {.fd = fd < 0 ? health.socket : -1, .events = POLLIN}};
+    bool ready = poll(fds, 4, notify_timeout(metrics_timeout(timeout_ms))) > 0 && fds[0].revents;
     zkl_session_dispatch(contend.session);
     metrics_write_due();
     notify_alive(contend.session);
-}
-
-static bool is_end(int number)
-{
-    return signals_is_end(number) && !(number == SIGHUP && contend.reloads);
+    return ready;
 }
 
 /* Waits for callbacks, a signal or the time. Returns the signal that ends the wait, 0 for none. */
 static int wait_once(int timeout_ms)
 {
-    struct pollfd fds[] = {{.fd = zkl_session_fd(contend.session), .events = POLLIN},
-                           {.fd = signals_fd(), .events = POLLIN},
-                           {.fd = health.socket, .events = POLLIN}};
-    poll(fds, 3, notify_timeout(metrics_timeout(timeout_ms)));
-    contend_dispatch();
+    contend_wait(-1, true, timeout_ms);
     int number = signals_next();
-    return is_end(number) ? number : 0;
+    return signals_is_end(number) && !(number == SIGHUP && contend.reloads) ? number : 0;
 }
 
 static bool answered;
@@ -259,7 +263,7 @@ void contend_answered(int code, const zkl_error *error, void *payload)
 int contend_await(int begun, const zkl_error *error)
 {
     if (begun != ZKL_OK) {
-        return contend_complain(begun, error);
+        return complain_unless_ok(begun, error);
     }
     for (answered = false; !answered && !contend.signal;) {
         contend.signal = wait_once(-1);
@@ -267,7 +271,7 @@ int contend_await(int begun, const zkl_error *error)
     if (contend.signal) {
         return EXIT_SIGNAL + contend.signal;
     }
-    return answer.code == ZKL_OK ? CLI_GO_ON : contend_complain(answer.code, &answer);
+    return complain_unless_ok(answer.code, &answer);
 }
 
 /* A signal, or a host that is not healthy, ends the wait: leave the queue, and wait until the znode
@@ -322,12 +326,14 @@ static void report_not_granted(void)
     }
 }
 
-bool contend_is_busy(void)
+/* Another client holds it, or did until the time was up. With silent servers a try knows nothing.
+ */
+static bool contend_is_busy(void)
 {
     return contend.result == ZKL_EBUSY || (contend.result == ZKL_ETIMEOUT && contend.wait_ms > 0);
 }
 
-int contend_acquire(void)
+static int contend_acquire(void)
 {
     zkl_error error;
     int64_t left = contend.wait_ms;
@@ -337,7 +343,7 @@ int contend_acquire(void)
     }
     int result = zkl_lock_acquire_async(contend.lock, left, on_decided, NULL, &error);
     if (result != ZKL_OK) {
-        return contend_complain(result, &error);
+        return complain_unless_ok(result, &error);
     }
     wait_decided();
     if (contend.signal || !contend.decided) {
@@ -350,7 +356,7 @@ int contend_acquire(void)
         return contend.not_granted;
     }
     if (contend.result != ZKL_OK) {
-        return contend_complain(contend.result, &contend.error);
+        return complain_unless_ok(contend.result, &contend.error);
     }
     int length = snprintf(contend.node, sizeof contend.node, "%s/", contend.paths[0]);
     zkl_lock_node(contend.lock, contend.node + length, sizeof contend.node - (size_t)length);
@@ -358,7 +364,8 @@ int contend_acquire(void)
     return CLI_GO_ON;
 }
 
-void contend_begin(void)
+/* Clears the results, before another contend_acquire. */
+static void contend_begin(void)
 {
     contend.begun_ms = now_ms();
     contend.decided = false;
@@ -408,7 +415,8 @@ int contend_release(void)
     return zkl_lock_release(contend.lock, &contend.error);
 }
 
-void contend_close(void)
+/* Closes the session and frees all, in whatever state they are. */
+static void contend_close(void)
 {
     metrics_write();
     if (contend.session && zkl_session_close(contend.session, LEAVE_MS) != ZKL_OK) {
@@ -467,15 +475,11 @@ static json_t *number_or_null(bool known, int64_t value)
 /* One JSON object, for wrappers that must not guess from an exit code. */
 static json_t *report_json(int code)
 {
-    char who[512];
-    struct identity own;
     int64_t offset_ms =
         clock_ms(CLOCK_REALTIME) - now_ms(); /* to ms since 1970, by the clock here */
     bool granted = runner.granted_ms > 0, killed = WIFSIGNALED(job.status);
     bool ended_well =
         job.ran && !job.lost && !job.unkept && !job.overruled && job.stop == JOB_NOT_STOPPED;
-    identity_own(&own);
-    identity_format(&own, who, sizeof who);
     return json_pack("{s:i, s:s, s:i, s:s, s:s, s:s?, s:o?, s:{s:o?, s:o?}, s:I, s:o?, s:s, s:I, "
                      "s:o?, s:o?, s:s?}",
                      "v", REPORT_VERSION, "outcome", outcome(code), "exit_code", code, "lock",
@@ -485,7 +489,7 @@ static json_t *report_json(int code)
                      number_or_null(job.ran && killed, WTERMSIG(job.status)), "wait_ms",
                      (json_int_t)((granted ? runner.granted_ms : now_ms()) - contend.begun_ms),
                      "held_ms", number_or_null(granted, runner.ended_ms - runner.granted_ms), "who",
-                     who, "queued_at_ms", (json_int_t)(offset_ms + contend.begun_ms),
+                     own_identity(), "queued_at_ms", (json_int_t)(offset_ms + contend.begun_ms),
                      "granted_at_ms", number_or_null(granted, offset_ms + runner.granted_ms),
                      "ended_at_ms", number_or_null(granted, offset_ms + runner.ended_ms), "reason",
                      ended_well || runner.skipped || !*cli_last_words() ? NULL : cli_last_words());
@@ -529,10 +533,9 @@ static int take_command(int count, const char **words)
         return cli_usage(policy->name, "%s: which command?", policy->name);
     }
     shell[2] = runner.shell;
-    job.command = runner.shell ? shell : command;
+    supervised.argv = runner.shell ? shell : command;
+    supervised.again = policy->next != NULL;
     job.name = runner.shell ? runner.shell : *command;
-    job.ended = policy->ended;
-    job.again = policy->next != NULL;
     return CLI_GO_ON;
 }
 
@@ -574,7 +577,7 @@ static int queue_and_run(void)
     if (code != CLI_GO_ON) {
         contend_release();
     } else {
-        code = policy->held ? hold() : job_run();
+        code = policy->held ? hold() : job_run(policy->ended);
     }
     runner.ended_ms = now_ms();
     cli_detail("\"%s\": given back after %" PRId64 "ms, exit code %d", contend.name,
@@ -621,7 +624,7 @@ int runner_main(const struct runner_policy *own, int count, const char **words)
         return code;
     }
     contend.name = words[0];
-    contend.paths[0] = cli_lock_path(contend.name);
+    supervised.path = contend.paths[0] = cli_lock_path(contend.name);
     if (!contend.paths[0]) {
         return EXIT_FAILED;
     }
@@ -636,9 +639,8 @@ int runner_main(const struct runner_policy *own, int count, const char **words)
         return code;
     }
     code = open_and_queue();
-    if (policy->closing) {
-        policy->closing();
-    }
+    http_close();
+    health_close();
     contend_close();
     if (!policy->held) {
         job_close();

@@ -39,8 +39,6 @@ extern struct contend {
 } contend;
 
 /* These return CLI_GO_ON, or the exit code to end with after a message. */
-int contend_open(void);
-int contend_acquire(void);
 /* Of an asynchronous call: its done, and the wait for that, which a signal ends. begun, error: what
  * the call itself returned. */
 void contend_answered(int code, const zkl_error *error, void *payload);
@@ -50,20 +48,12 @@ int contend_pause(int64_t pause_ms);
 /* The same until this host is healthy. */
 int contend_await_health(void);
 
-/* Clears the results, before another contend_acquire. */
-void contend_begin(void);
 /* Releases the lock: ZKL_OK, or ZKL_ELOST when it was not held to the end; error has the reason. */
 int contend_release(void);
-/* Another client holds it, or did until the time was up. With silent servers a try knows nothing.
- */
-bool contend_is_busy(void);
-/* Reports why a call for this lock failed, and what to do about it. Returns the exit code. */
-int contend_complain(int result, const zkl_error *error);
-/* Closes the session and frees all, in whatever state they are. */
-void contend_close(void);
-
-/* Runs the callbacks that are due, and notifies the watchdog. */
-void contend_dispatch(void);
+/* Waits for callbacks, the time, news in fd (-1: there is none; those of the host's health instead)
+ * or, if wanted, a signal. Runs the callbacks that are due, and notifies the watchdog. True: fd is
+ * readable. */
+bool contend_wait(int fd, bool for_signals, int timeout_ms);
 
 /* --- CMD under the lock ----------------------------------------------------------------------- */
 
@@ -76,14 +66,9 @@ enum job_stop { JOB_NOT_STOPPED, JOB_TOO_LONG, JOB_UNHEALTHY, JOB_REVOKED };
 
 extern struct job {
     /* From the options. */
-    const char **command;
     const char *name;   /* of CMD, for messages */
     int64_t grace_ms;   /* JOB_UNSET: half of what the lease leaves */
     int64_t max_run_ms; /* JOB_UNSET: no limit */
-    bool again;         /* job_run may be called more than once */
-    /* Called when CMD has ended, before the lock is released: CLI_GO_ON, or the exit code instead
-     * of CMD's. NULL: nothing to do. */
-    int (*ended)(void);
     /* How it went. */
     bool ran;
     enum job_stop stop;
@@ -106,8 +91,9 @@ int job_fit(void);
 /* Clears the results, before each wait for a grant. */
 void job_begin(void);
 /* Runs CMD under the lock just granted, until CMD and its descendants have ended, and releases the
- * lock. Returns the exit code. */
-int job_run(void);
+ * lock. Returns the exit code. `ended` is called before the release: CLI_GO_ON, or the exit code
+ * instead of CMD's. NULL: nothing to do. */
+int job_run(int (*ended)(void));
 void job_close(void);
 
 /* --- the engine ------------------------------------------------------------------------------- */
@@ -123,7 +109,6 @@ struct runner_policy {
     /* After each grant, or the failure to get one, with the exit code it gave: CLI_GO_ON to queue
      * again, or the exit code to end with. NULL: end. */
     int (*next)(int code);
-    void (*closing)(void); /* before the session is closed */
 };
 
 extern struct runner {

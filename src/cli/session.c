@@ -1,7 +1,6 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <endian.h>
-#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -112,36 +111,22 @@ static bool name_server(void)
     return true;
 }
 
-static bool cli_sasl(const char *secret, zkl_sasl *sasl)
-{
-    int (*begin)(const struct sasl_callback *);
-    void *found = dlsym(RTLD_DEFAULT, "sasl_client_init");
-    memcpy(&begin, &found, sizeof begin);
-    if (!name_server() || !take_password(secret)) {
-        return false;
-    }
-    if (begin && begin(NULL) != SASL_OK) { /* without it the session is refused, with the remedy */
-        cli_error(
-            "--sasl %s: Cyrus SASL does not start; are its plug-ins installed (libsasl2-modules)?",
-            cli.sasl);
-        return false;
-    }
-    *sasl = (zkl_sasl){.mechanisms = cli.sasl,
-                       .service = account.service[0] ? account.service : NULL,
-                       .host = account.host,
-                       .callbacks = callbacks};
-    return true;
-}
-
 /* --- the session ------------------------------------------------------------------------------ */
 
 #define AUTH_MAX 4096
+
+/* Of one connection; the secret until that has been opened. */
+static struct {
+    char secret[AUTH_MAX];
+    zkl_sasl sasl;
+    zkl_session_options options;
+} own;
 
 int cli_exit_code(int zkl_code)
 {
     switch (zkl_code) {
     case ZKL_OK:
-        return EXIT_DONE;
+        return CLI_GO_ON;
     case ZKL_EBUSY:
         return EXIT_NOT_GRANTED;
     case ZKL_ETIMEOUT: /* of a request; of a wait with -w: contend_acquire */
@@ -234,31 +219,25 @@ static bool is_one_line(const char *file, char *text, size_t length)
 static bool read_secret(const char *file, char *text, size_t size)
 {
     struct stat status;
+    ssize_t length = -1;
     int fd = open(file, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &status) != 0) {
+    bool opened = fd >= 0 && fstat(fd, &status) == 0;
+    bool trusted = opened && is_private(file, fd, &status);
+    if (trusted) {
+        length = read_all(fd, text, size);
+    }
+    if (!opened || (trusted && length < 0)) {
         cli_error("--auth-file %s: %s", file, strerror(errno));
-        if (fd >= 0) {
-            close(fd);
-        }
-        return false;
     }
-    if (!is_private(file, fd, &status)) {
+    if (fd >= 0) {
         close(fd);
-        return false;
     }
-    ssize_t length = read_all(fd, text, size);
-    int reason = errno;
-    close(fd);
-    if (length < 0) {
-        cli_error("--auth-file %s: %s", file, strerror(reason));
-        return false;
-    }
-    if ((size_t)length == size) {
+    if (length == (ssize_t)size) {
         cli_error("--auth-file %s: longer than the %zu bytes that credentials may have", file,
                   size - 1);
         return false;
     }
-    return is_one_line(file, text, (size_t)length);
+    return length >= 0 && is_one_line(file, text, (size_t)length);
 }
 
 /* Closes nothing yet: the secret is read when there is a connection to make. */
@@ -300,21 +279,21 @@ bool cli_hide_secret(void)
 }
 
 /* Splits "SCHEME:CREDENTIALS" in place. */
-static bool take_secret(const char *file, char *text, zkl_session_options *options)
+static bool take_secret(const char *file)
 {
-    if (!read_secret(file, text, AUTH_MAX)) {
+    if (!read_secret(file, own.secret, sizeof own.secret)) {
         return false;
     }
-    char *colon = strchr(text, ':');
-    if (!colon || colon == text || !colon[1]) {
+    char *colon = strchr(own.secret, ':');
+    if (!colon || colon == own.secret || !colon[1]) {
         cli_error("--auth-file %s: want one line, SCHEME:CREDENTIALS, as in digest:user:password",
                   file);
         return false;
     }
     *colon = '\0';
-    options->auth_scheme = text;
-    options->auth = colon + 1;
-    options->auth_size = strlen(colon + 1);
+    own.options.auth_scheme = own.secret;
+    own.options.auth = colon + 1;
+    own.options.auth_size = strlen(colon + 1);
     return true;
 }
 
@@ -330,49 +309,39 @@ static void on_log(const zkl_log_record *record, void *payload)
     cli_line(stderr, CLI_FOLD, "zklock: [%s] %s", names[record->level], record->line);
 }
 
-static int open_session(const zkl_session_options *options, void *payload)
-{
-    zkl_session **session = payload;
-    zkl_error error;
-    signals_end_at_once(true);
-    int result = zkl_session_open(session, cli.servers, options, &error);
-    signals_end_at_once(false);
-    if (result != ZKL_OK) {
-        cli_error("%s%s", error.text, cli_remedy(result));
-        return cli_exit_code(result);
-    }
-    return CLI_GO_ON;
-}
-
 /* What --auth-file says is then SASL's: "sasl:USER:PASSWORD". */
-static bool take_sasl(zkl_session_options *options, zkl_sasl *sasl)
+static bool take_sasl(void)
 {
-    if (!cli.sasl) {
-        return true;
-    }
-    bool is_ours = options->auth_scheme && strcmp(options->auth_scheme, "sasl") == 0;
-    if (options->auth_scheme && !is_ours) {
+    zkl_session_options *options = &own.options;
+    int (*begin)(const struct sasl_callback *);
+    void *found = dlsym(RTLD_DEFAULT, "sasl_client_init");
+    memcpy(&begin, &found, sizeof begin);
+    if (options->auth_scheme && strcmp(options->auth_scheme, "sasl") != 0) {
         cli_error("--auth-file %s: with --sasl it has one line, sasl:USER:PASSWORD", cli.auth_file);
         return false;
     }
-    if (!cli_sasl(is_ours ? options->auth : NULL, sasl)) {
+    if (!name_server() || !take_password(options->auth)) {
         return false;
     }
-    options->sasl = sasl;
-    options->auth_scheme = NULL;
-    options->auth = NULL;
+    if (begin && begin(NULL) != SASL_OK) { /* without it the session is refused, with the remedy */
+        cli_error(
+            "--sasl %s: Cyrus SASL does not start; are its plug-ins installed (libsasl2-modules)?",
+            cli.sasl);
+        return false;
+    }
+    own.sasl = (zkl_sasl){.mechanisms = cli.sasl,
+                          .service = account.service[0] ? account.service : NULL,
+                          .host = account.host,
+                          .callbacks = callbacks};
+    options->sasl = &own.sasl;
+    options->auth_scheme = options->auth = NULL;
     options->auth_size = 0;
     return true;
 }
 
-/* Calls use with the session options that the global options mean; the credentials live until it
- * returns. */
-static int with_options(int64_t connect_timeout_ms,
-                        int (*use)(const zkl_session_options *options, void *payload),
-                        void *payload)
+/* The session options that the global options mean. Wipe the secret when they have been used. */
+static bool take_options(int64_t connect_timeout_ms)
 {
-    char secret[AUTH_MAX];
-    zkl_sasl sasl;
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     options.session_timeout_ms = cli.session_timeout_ms;
     options.tick_ms = cli.tick_ms;
@@ -387,46 +356,48 @@ static int with_options(int64_t connect_timeout_ms,
     options.callbacks = ZKL_CALLBACKS_DISPATCH;
     options.log_fn = on_log;
     options.log_level = cli.verbose ? options.log_level : ZKL_LOG_WARN;
-    if (!cli.auth_file) {
-        return take_sasl(&options, &sasl) ? use(&options, payload) : EXIT_FAILED;
+    own.options = options;
+    if (cli.auth_file) {
+        prctl(PR_SET_DUMPABLE, 0); /* as in cli_hide_secret, which is for those who start a CMD */
     }
-    prctl(PR_SET_DUMPABLE, 0); /* as in cli_hide_secret, which is for those who start a CMD */
-    bool taken = take_secret(cli.auth_file, secret, &options) && take_sasl(&options, &sasl);
-    int code = taken ? use(&options, payload) : EXIT_FAILED;
-    explicit_bzero(secret, sizeof secret);
-    return code;
+    return (!cli.auth_file || take_secret(cli.auth_file)) && (!cli.sasl || take_sasl());
 }
 
 int cli_connect(int64_t connect_timeout_ms, zkl_session **session)
 {
-    return with_options(connect_timeout_ms, open_session, session);
+    zkl_error error;
+    int code = EXIT_FAILED;
+    if (take_options(connect_timeout_ms)) {
+        signals_end_at_once(true);
+        int result = zkl_session_open(session, cli.servers, &own.options, &error);
+        signals_end_at_once(false);
+        if (result != ZKL_OK) {
+            cli_error("%s%s", error.text, cli_remedy(result));
+        }
+        code = cli_exit_code(result);
+    }
+    explicit_bzero(own.secret, sizeof own.secret);
+    return code;
 }
 
 /* --- the tickTime of a server ---------------------------------------------------------------- */
 
 #define PROBE_LOW_MS 1000 /* a client that gives up sooner may never be connected */
 
-struct probe {
-    const char *server;
-    int64_t tick_ms;
-    zkl_error *error;
-};
-
-/* What the server makes of this timeout. The session holds nothing, so it needs no lease. */
-static int negotiate(const struct probe *probe, const zkl_session_options *options,
-                     int64_t asked_ms, int64_t *granted_ms)
+/* What the server makes of this timeout; CLI_GO_ON, or an exit code, with error. The session holds
+ * nothing, so it needs no lease. */
+static int negotiate(const char *server, int64_t asked_ms, int64_t *granted_ms, zkl_error *error)
 {
-    zkl_session_options own = *options;
     zkl_session *session;
-    own.session_timeout_ms = asked_ms;
-    own.tick_ms = 1;
-    own.leader_pause_ms = 0;
-    int result = zkl_session_open(&session, probe->server, &own, probe->error);
+    own.options.session_timeout_ms = asked_ms;
+    own.options.tick_ms = 1;
+    own.options.leader_pause_ms = 0;
+    int result = zkl_session_open(&session, server, &own.options, error);
     if (result == ZKL_OK) {
         *granted_ms = zkl_session_timeout_ms(session);
         zkl_session_close(session, PROBE_LOW_MS);
     }
-    return result;
+    return cli_exit_code(result);
 }
 
 /* Unless they are configured, the bounds of a server's timeouts are 2 and 20 ticks
@@ -440,28 +411,21 @@ static int64_t tick_of_bounds(int64_t asked_ms, int64_t low_ms, int64_t high_ms)
     return agree && high_ms < CLI_DAY_MS ? tick_ms : 0;
 }
 
-static int probe_tick(const zkl_session_options *options, void *payload)
-{
-    struct probe *probe = payload;
-    int64_t asked_ms = cli.tick_ms > PROBE_LOW_MS ? cli.tick_ms : PROBE_LOW_MS, low_ms, high_ms;
-    signals_end_at_once(true);
-    int result = negotiate(probe, options, asked_ms, &low_ms);
-    if (result == ZKL_OK) {
-        result = negotiate(probe, options, CLI_DAY_MS, &high_ms);
-    }
-    signals_end_at_once(false);
-    if (result != ZKL_OK) {
-        return cli_exit_code(result);
-    }
-    probe->tick_ms = tick_of_bounds(asked_ms, low_ms, high_ms);
-    return CLI_GO_ON;
-}
-
 int cli_probe_tick(const char *server, int64_t connect_timeout_ms, int64_t *tick_ms,
                    zkl_error *error)
 {
-    struct probe probe = {.server = server, .error = error};
-    int code = with_options(connect_timeout_ms, probe_tick, &probe);
-    *tick_ms = probe.tick_ms;
+    int64_t asked_ms = cli.tick_ms > PROBE_LOW_MS ? cli.tick_ms : PROBE_LOW_MS, low_ms, high_ms;
+    int code = EXIT_FAILED;
+    *tick_ms = 0;
+    if (take_options(connect_timeout_ms)) {
+        signals_end_at_once(true);
+        code = negotiate(server, asked_ms, &low_ms, error);
+        code = code == CLI_GO_ON ? negotiate(server, CLI_DAY_MS, &high_ms, error) : code;
+        signals_end_at_once(false);
+    }
+    explicit_bzero(own.secret, sizeof own.secret);
+    if (code == CLI_GO_ON) {
+        *tick_ms = tick_of_bounds(asked_ms, low_ms, high_ms);
+    }
     return code;
 }

@@ -1,5 +1,3 @@
-#include <fcntl.h>
-#include <signal.h>
 
 #include "cli.h"
 

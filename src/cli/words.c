@@ -3,7 +3,6 @@
 #include <ctype.h>
 #include <pthread.h>
 #include <pwd.h>
-#include <stdarg.h>
 #include <sys/ioctl.h>
 #include <wchar.h>
 
@@ -12,16 +11,16 @@
 #define MESSAGE_MAX 2048
 
 static pthread_mutex_t last_mutex = PTHREAD_MUTEX_INITIALIZER; /* the HTTP server has threads */
-static enum rank { DETAIL, NOTE, ERROR } last_rank = NOTE;
+static enum cli_rank last_rank = CLI_NOTE;
 static char last_words[MESSAGE_MAX];
 
 /* One write per message: lines of several processes on one terminal stay whole. */
-__attribute__((format(printf, 3, 0))) static void say(enum rank rank, bool shown,
-                                                      const char *format, va_list arguments)
+__attribute__((format(printf, 2, 0))) static void say(enum cli_rank rank, const char *format,
+                                                      va_list arguments)
 {
     char line[MESSAGE_MAX];
     int size = vsnprintf(line, sizeof line, format, arguments);
-    if (shown) {
+    if (rank == CLI_ERROR || (rank == CLI_NOTE ? !cli.quiet : cli.verbose)) {
         cli_line(stderr, CLI_FOLD, "zklock: %s%s", line, size >= MESSAGE_MAX ? "..." : "");
     }
     pthread_mutex_lock(&last_mutex);
@@ -37,27 +36,11 @@ const char *cli_last_words(void)
     return last_words;
 }
 
-void cli_error(const char *format, ...)
+void cli_say(enum cli_rank rank, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    say(ERROR, true, format, arguments);
-    va_end(arguments);
-}
-
-void cli_note(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    say(NOTE, !cli.quiet, format, arguments);
-    va_end(arguments);
-}
-
-void cli_detail(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    say(DETAIL, cli.verbose, format, arguments);
+    say(rank, format, arguments);
     va_end(arguments);
 }
 
@@ -65,13 +48,9 @@ int cli_usage(const char *command, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    say(ERROR, true, format, arguments);
+    say(CLI_ERROR, format, arguments);
     va_end(arguments);
-    if (command) {
-        fprintf(stderr, "Try 'zklock %s --help'.\n", command);
-    } else {
-        fputs("Try 'zklock --help'.\n", stderr);
-    }
+    fprintf(stderr, "Try 'zklock %s%s--help'.\n", command ? command : "", command ? " " : "");
     return EXIT_FAILED;
 }
 
@@ -446,13 +425,13 @@ bool cli_line(FILE *out, enum cli_long too_long, const char *format, ...)
     va_end(arguments);
     cli_printable(raw, strlen(raw), text, sizeof text);
     size_t columns = (size_t)cli_columns(fileno(out));
-    if (!isatty(fileno(out))) {
-        return fprintf(out, "%s\n", text) > 0;
+    bool terminal = isatty(fileno(out));
+    if (terminal && too_long == CLI_FOLD) {
+        put_folded(out, text, columns);
+        return !ferror(out);
     }
-    if (too_long == CLI_CUT) {
+    if (terminal) {
         cli_cut(text, columns);
-        return fprintf(out, "%s\n", text) > 0;
     }
-    put_folded(out, text, columns);
-    return !ferror(out);
+    return fprintf(out, "%s\n", text) > 0;
 }

@@ -1,6 +1,5 @@
 /* descendants.c - everybody below a process, in a control group or one by one. */
 #include <dirent.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>

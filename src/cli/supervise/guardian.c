@@ -1,13 +1,8 @@
 #include <dirent.h>
-#include <fcntl.h>
 #include <ftw.h>
 #include <netinet/in.h>
-#include <poll.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 #include "supervise/supervise.h"
 
@@ -19,8 +14,9 @@
 
 enum { PORT_CLIENT, PORT_QUORUM, PORT_ELECTION, PORTS };
 
+struct guardian_order guardian_order = {.servers = 1, .respawn_ms = -1};
+
 static struct {
-    struct guardian_order order;
     int zklock, children; /* descriptors: the socket, ends of servers */
     char folder[GUARDIAN_PATH_MAX];
     struct server {
@@ -38,7 +34,7 @@ static struct {
 static bool pick_ports(void)
 {
     int sockets[GUARDIAN_SERVERS_MAX * PORTS];
-    int wanted = guard.order.servers * PORTS, bound = 0;
+    int wanted = guardian_order.servers * PORTS, bound = 0;
     bool fine = true;
     for (; fine && bound < wanted; bound++) {
         struct sockaddr_in address = {.sin_family = AF_INET};
@@ -73,17 +69,17 @@ static void write_settings(int index, FILE *file)
             "maxSessionTimeout=60000\nmaxClientCnxns=0\nforceSync=no\n"
             "admin.enableServer=false\n4lw.commands.whitelist=*\n",
             guard.folder, index + 1, guard.servers[index].ports[PORT_CLIENT],
-            (long long)guard.order.tick_ms);
-    for (int i = 0; guard.order.servers > 1 && i < guard.order.servers; i++) {
+            (long long)cli.tick_ms);
+    for (int i = 0; guardian_order.servers > 1 && i < guardian_order.servers; i++) {
         const int *ports = guard.servers[i].ports;
         fprintf(file, "server.%d=127.0.0.1:%d:%d\n", i + 1, ports[PORT_QUORUM],
                 ports[PORT_ELECTION]);
     }
-    if (guard.order.servers > 1) {
+    if (guardian_order.servers > 1) {
         fputs("initLimit=20\nsyncLimit=5\nstandaloneEnabled=false\nquorumListenOnAllIPs=false\n",
               file);
     }
-    for (const char *const *setting = guard.order.settings; *setting; setting++) {
+    for (const char **setting = guardian_order.settings; *setting; setting++) {
         fprintf(file, "%s\n", *setting);
     }
 }
@@ -115,8 +111,8 @@ static void become_server(int index, bool loud, pid_t guardian)
     char class_path[2 * GUARDIAN_PATH_MAX];
     char temporary[GUARDIAN_PATH_MAX + 64];
     snprintf(folder, sizeof folder, "%s/%d", guard.folder, index + 1);
-    snprintf(class_path, sizeof class_path, "%s/zookeeper.jar:%s/slf4j-%s.jar", guard.order.jars,
-             guard.order.jars, loud ? "simple" : "nop");
+    snprintf(class_path, sizeof class_path, "%s/zookeeper.jar:%s/slf4j-%s.jar", guardian_order.jars,
+             guardian_order.jars, loud ? "simple" : "nop");
     snprintf(temporary, sizeof temporary, "-Djava.io.tmpdir=%s", folder);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != guardian || chdir(folder) != 0) {
@@ -130,7 +126,7 @@ static void become_server(int index, bool loud, pid_t guardian)
     sigprocmask(SIG_SETMASK, &none, NULL);
     /* Small and quick to start; no hsperfdata file outside the folder; logs of 1 MB instead of 64.
      */
-    execlp(guard.order.java, guard.order.java, "-Xms16m", "-Xmx256m", "-XX:+UseSerialGC",
+    execlp(guardian_order.java, guardian_order.java, "-Xms16m", "-Xmx256m", "-XX:+UseSerialGC",
            "-XX:-UsePerfData", "-XX:TieredStopAtLevel=1", "-Dzookeeper.preAllocSize=1024",
            temporary, "-cp", class_path, MAIN_CLASS, "zoo.cfg", (char *)NULL);
     _exit(EXIT_FAILURE);
@@ -152,7 +148,7 @@ static bool start_server(int index, bool loud)
 /* Kills them and waits for their end. */
 static void stop_servers(void)
 {
-    for (int i = 0; i < guard.order.servers; i++) {
+    for (int i = 0; i < guardian_order.servers; i++) {
         if (guard.servers[i].pid > 0) {
             kill(guard.servers[i].pid, SIGKILL);
             waitpid(guard.servers[i].pid, NULL, 0);
@@ -165,7 +161,7 @@ static void stop_servers(void)
 static bool start_servers(bool loud)
 {
     bool fine = pick_ports();
-    for (int i = 0; fine && i < guard.order.servers; i++) {
+    for (int i = 0; fine && i < guardian_order.servers; i++) {
         fine = write_config(i) && start_server(i, loud);
     }
     return fine;
@@ -175,7 +171,7 @@ static bool start_servers(bool loud)
 static int reap(void)
 {
     int running = 0;
-    for (int i = 0; i < guard.order.servers; i++) {
+    for (int i = 0; i < guardian_order.servers; i++) {
         struct server *server = &guard.servers[i];
         if (server->pid > 0 && waitpid(server->pid, NULL, WNOHANG) == server->pid) {
             server->pid = 0;
@@ -251,7 +247,7 @@ static bool serve(void)
 {
     int leaders = 0;
     int followers = 0;
-    for (int i = 0; i < guard.order.servers; i++) {
+    for (int i = 0; i < guardian_order.servers; i++) {
         char answer[4096];
         if (!is_ours(&guard.servers[i]) ||
             !request_status(&guard.servers[i], answer, sizeof answer)) {
@@ -260,7 +256,7 @@ static bool serve(void)
         leaders += strstr(answer, "Mode: leader") || strstr(answer, "Mode: standalone");
         followers += strstr(answer, "Mode: follower") != NULL;
     }
-    return leaders == 1 && followers == guard.order.servers - 1;
+    return leaders == 1 && followers == guardian_order.servers - 1;
 }
 
 /* --- their directory ------------------------------------------------------------------------- */
@@ -318,7 +314,7 @@ static enum start wait_serving(void)
 {
     int64_t deadline = now_ms() + START_MS;
     while (!serve()) {
-        if (reap() < guard.order.servers) {
+        if (reap() < guardian_order.servers) {
             return FAILED;
         }
         if (now_ms() > deadline) {
@@ -369,7 +365,7 @@ static void report_serving(struct guardian_report *report)
 {
     size_t used = 0;
     report->serving = true;
-    for (int i = 0; i < guard.order.servers; i++) {
+    for (int i = 0; i < guardian_order.servers; i++) {
         report->pids[i] = guard.servers[i].pid;
         used +=
             (size_t)snprintf(report->servers + used, sizeof report->servers - used,
@@ -396,10 +392,10 @@ static void report_problem(enum start started, char *problem, size_t size)
 
 static void watch_over(void)
 {
-    int64_t respawn_ms = guard.order.respawn_ms;
+    int64_t respawn_ms = guardian_order.respawn_ms;
     do {
         reap();
-        for (int i = 0; respawn_ms >= 0 && i < guard.order.servers; i++) {
+        for (int i = 0; respawn_ms >= 0 && i < guardian_order.servers; i++) {
             if (guard.servers[i].pid == 0 && now_ms() - guard.servers[i].died_ms >= respawn_ms) {
                 start_server(i, false);
             }
@@ -423,12 +419,11 @@ static int keep_only(int socket)
     return 3;
 }
 
-static void guard_main(int socket, const sigset_t *before, void *payload)
+static void guard_main(int socket, const sigset_t *before)
 {
     struct guardian_report report = {.serving = false};
     (void)before;
     setsid();
-    guard.order = *(const struct guardian_order *)payload;
     guard.zklock = keep_only(socket);
     guard.children = process_children();
     if (!make_folder(guard.folder, sizeof guard.folder)) {
@@ -454,9 +449,9 @@ static void guard_main(int socket, const sigset_t *before, void *payload)
 
 /* --- the sandbox's side ---------------------------------------------------------------------- */
 
-pid_t guardian_start(const struct guardian_order *order, int *socket)
+pid_t guardian_start(int *socket)
 {
-    return process_start("zklock-guard", socket, guard_main, (void *)(uintptr_t)order);
+    return process_start("zklock-guard", socket, guard_main);
 }
 
 void guardian_stop(pid_t guardian, int socket, const char *folder)

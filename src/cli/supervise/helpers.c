@@ -1,8 +1,4 @@
 /* helpers.c - the processes that run what the user gave: elect --health, and --hook. */
-#include <poll.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 
 #include "supervise/supervise.h"
 
@@ -62,11 +58,10 @@ static bool run_check(struct checker *checker, int64_t end_ms)
     return status == 0;
 }
 
-static void check_again_and_again(int socket, const sigset_t *before, void *payload)
+static void check_again_and_again(int socket, const sigset_t *before)
 {
     struct checker checker = {.socket = socket, .children = process_children(), .mask = before};
     int failed = 0;
-    (void)payload;
     setpgid(0, 0); /* what is typed on the terminal is for CMD */
     process_close_standard_files();
     while (!checker.alone) {
@@ -95,7 +90,7 @@ bool health_open(void)
         return true;
     }
     health.state = HEALTH_UNKNOWN;
-    return process_start("zklock-health", &health.socket, check_again_and_again, NULL) > 0;
+    return process_start("zklock-health", &health.socket, check_again_and_again) > 0;
 }
 
 enum health_state health_update(void)
@@ -174,7 +169,7 @@ static void run_program(const struct hook_event *event, const sigset_t *mask)
 /* The first process ends immediately, so that the second one is not our child: zklock kills and
  * waits for what is below it. That one ends when zklock has closed its side, or has died, and
  * everything that was sent is done. */
-static void run_all(int socket, const sigset_t *before, void *path)
+static void run_all(int socket, const sigset_t *before)
 {
     struct hook_event event;
     pid_t pid = fork();
@@ -187,7 +182,7 @@ static void run_all(int socket, const sigset_t *before, void *path)
     health_close(); /* its process must see the end of zklock, not ours */
     process_close_standard_files();
     setpgid(0, 0); /* what is typed on the terminal is for CMD */
-    process_set_lock(path);
+    process_set_lock();
     while (recv(socket, &event, sizeof event, 0) == (ssize_t)sizeof event) {
         run_program(&event, before);
     }
@@ -196,7 +191,7 @@ static void run_all(int socket, const sigset_t *before, void *path)
 
 /* --- zklock's side --------------------------------------------------------------------------- */
 
-bool hook_open(const char *path)
+bool hook_open(void)
 {
     int status = 0;
     if (!hook_program) {
@@ -208,7 +203,7 @@ bool hook_open(const char *path)
                   strerror(reason));
         return false;
     }
-    pid_t pid = process_start("zklock-hook", &to_process, run_all, (void *)(uintptr_t)path);
+    pid_t pid = process_start("zklock-hook", &to_process, run_all);
     return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
 

@@ -1,20 +1,14 @@
-#include <poll.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/timerfd.h>
-#include <sys/wait.h>
 
 #include "supervise/supervise.h"
 
 #define KILL_AGAIN_NS (5 * NS_PER_MS)
 #define KILL_REFUSED_NS (200 * NS_PER_MS) /* a process refuses the signal: wait for its own end */
 
-enum order_kind { ORDER_START, ORDER_SIGNAL, ORDER_STOP, ORDER_LOOK };
-
 struct order {
-    enum order_kind kind;
+    enum keeper_order kind;
     int number;
     int64_t token;
     int64_t grace_ms;
@@ -23,7 +17,6 @@ struct order {
 
 /* What both sides have. */
 bool keeper_has_terminal;
-static struct keeper_command command;
 static _Atomic int64_t *lease_end_ns; /* CLOCK_BOOTTIME, on a page that both see */
 
 /* --- the keeper's own side ------------------------------------------------------------------- */
@@ -74,7 +67,7 @@ static void report_unstoppable(pid_t pid)
             "process %d (%s) under %s runs as another user and cannot be stopped: it may go on "
             "beside the next holder; "
             "run zklock itself as that user (sudo zklock ...), or in a unit with Delegate=yes",
-            (int)pid, name, command.argv[0]);
+            (int)pid, name, supervised.argv[0]);
     }
 }
 
@@ -119,10 +112,10 @@ static _Noreturn void become_command(const struct order *order, pid_t keeper, vo
         _exit(EXIT_FAILED);
     }
     cage_enter();
-    process_set_lock(command.path);
+    process_set_lock();
     process_set_grant(order->node, order->token);
     sigprocmask(SIG_SETMASK, supervisor.mask, NULL);
-    *reason = execute((const char *const *)command.argv);
+    *reason = execute(supervised.argv);
     _exit(EXIT_CANNOT_EXECUTE);
 }
 
@@ -214,7 +207,7 @@ static void report_zklock_ended(void)
     if (can_write_error()) {
         cli_error("zklock has ended: stopping %s; its lock is free after the session timeout, "
                   "then run it again",
-                  command.argv[0]);
+                  supervised.argv[0]);
     }
 }
 
@@ -229,9 +222,9 @@ static void take_order(void)
         supervisor.zklock_ended = true;
         stop(KEEPER_BY_DEATH);
         report_zklock_ended();
-    } else if (order.kind == ORDER_SIGNAL) {
+    } else if (order.kind == KEEPER_SIGNAL) {
         forward(order.number);
-    } else if (order.kind == ORDER_STOP) {
+    } else if (order.kind == KEEPER_STOP) {
         stop(KEEPER_BY_ORDER);
     }
 }
@@ -272,7 +265,7 @@ static bool wait_for_start(struct order *order)
     ssize_t size;
     do {
         size = recv(supervisor.socket, order, sizeof *order, 0);
-    } while (size == (ssize_t)sizeof *order && order->kind != ORDER_START);
+    } while (size == (ssize_t)sizeof *order && order->kind != KEEPER_START);
     return size == (ssize_t)sizeof *order;
 }
 
@@ -289,7 +282,7 @@ static void keep(const struct order *order)
         return;
     }
     int reason = start_command(order);
-    if (!command.again) {
+    if (!supervised.again) {
         process_close_standard_files();
     }
     send_event(reason ? KEEPER_REFUSED : KEEPER_STARTED, reason);
@@ -298,10 +291,9 @@ static void keep(const struct order *order)
     }
 }
 
-static void keeper_main(int socket, const sigset_t *before, void *payload)
+static void keeper_main(int socket, const sigset_t *before)
 {
     struct order order;
-    (void)payload;
     setpgid(0,
             0); /* signals of the terminal, and a stop of zklock's group, do not reach the keeper */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -319,7 +311,7 @@ static void keeper_main(int socket, const sigset_t *before, void *payload)
     bool more = true;
     while (more && !supervisor.zklock_ended && wait_for_start(&order)) {
         keep(&order);
-        more = command.again;
+        more = supervised.again;
     }
     cage_remove();
     _exit(EXIT_SUCCESS);
@@ -328,7 +320,7 @@ static void keeper_main(int socket, const sigset_t *before, void *payload)
 /* --- zklock's side --------------------------------------------------------------------------- */
 
 static pid_t keeper;
-static int to_keeper = -1;
+int keeper_socket = -1;
 
 /* A job alone in the foreground gets the terminal, as a shell would give it; in a pipeline the
  * terminal is shared. */
@@ -337,9 +329,8 @@ static bool owns_terminal(void)
     return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
-bool keeper_open(const struct keeper_command *given)
+bool keeper_open(void)
 {
-    command = *given;
     keeper_has_terminal = owns_terminal();
     lease_end_ns =
         mmap(NULL, sizeof *lease_end_ns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -347,25 +338,16 @@ bool keeper_open(const struct keeper_command *given)
         cli_error("no memory: %s; raise the limit (ulimit -v)", strerror(errno));
         return false;
     }
-    keeper = process_start("zklock-keeper", &to_keeper, keeper_main, NULL);
+    keeper = process_start("zklock-keeper", &keeper_socket, keeper_main);
     return keeper > 0;
-}
-
-int keeper_socket(void)
-{
-    return to_keeper;
 }
 
 /* Without MSG_DONTWAIT in flags it waits for a keeper that is stopped. Meanwhile nothing enforces
  * the end of the lease. */
 static bool send_order(const struct order *order, int flags)
 {
-    return send(to_keeper, order, sizeof *order, MSG_NOSIGNAL | flags) == (ssize_t)sizeof *order;
-}
-
-void keeper_begin(void)
-{
-    atomic_store(lease_end_ns, 0);
+    return send(keeper_socket, order, sizeof *order, MSG_NOSIGNAL | flags) ==
+           (ssize_t)sizeof *order;
 }
 
 void keeper_lease(int64_t end_ns)
@@ -375,29 +357,23 @@ void keeper_lease(int64_t end_ns)
     }
 }
 
-void keeper_lost(void)
+bool keeper_order(enum keeper_order kind, int number)
+{
+    return send_order(&(struct order){.kind = kind, .number = number}, MSG_DONTWAIT);
+}
+
+void keeper_no_lease(void)
 {
     if (atomic_exchange(lease_end_ns, 0) != 0) {
-        send_order(&(struct order){.kind = ORDER_LOOK},
-                   MSG_DONTWAIT); /* a full socket wakes the keeper as well */
+        keeper_order(KEEPER_LOOK, 0); /* a full socket wakes the keeper as well */
     }
 }
 
 void keeper_start(const char *node, int64_t token, int64_t grace_ms)
 {
-    struct order start = {.kind = ORDER_START, .token = token, .grace_ms = grace_ms};
+    struct order start = {.kind = KEEPER_START, .token = token, .grace_ms = grace_ms};
     snprintf(start.node, sizeof start.node, "%s", node);
     send_order(&start, 0);
-}
-
-void keeper_signal(int number)
-{
-    send_order(&(struct order){.kind = ORDER_SIGNAL, .number = number}, MSG_DONTWAIT);
-}
-
-bool keeper_stop(void)
-{
-    return send_order(&(struct order){.kind = ORDER_STOP}, MSG_DONTWAIT);
 }
 
 struct keeper_event keeper_next(void)
@@ -407,7 +383,7 @@ struct keeper_event keeper_next(void)
     do {
         /* ECONNRESET comes first: the keeper ended with an order unread. The events that it sent
          * before follow. */
-        size = recv(to_keeper, &event, sizeof event, 0);
+        size = recv(keeper_socket, &event, sizeof event, 0);
     } while (size < 0 && (errno == EINTR || errno == ECONNRESET));
     if (size != (ssize_t)sizeof event) {
         event = (struct keeper_event){.news = KEEPER_DIED};
@@ -448,6 +424,6 @@ void keeper_clear_up(pid_t group)
 
 void keeper_close(void)
 {
-    close(to_keeper);
+    close(keeper_socket);
     waitpid(keeper, NULL, 0);
 }

@@ -1,14 +1,12 @@
-#include <fcntl.h>
 #include <limits.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "supervise/supervise.h"
 
-pid_t process_start(const char *name, int *socket,
-                    void (*run)(int socket, const sigset_t *before, void *payload), void *payload)
+struct supervised supervised;
+
+pid_t process_start(const char *name, int *socket, void (*run)(int socket, const sigset_t *before))
 {
     int sockets[2];
     bool connected = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) == 0;
@@ -20,7 +18,7 @@ pid_t process_start(const char *name, int *socket,
         sigprocmask(SIG_SETMASK, &all, &before);
         signal(SIGCHLD, SIG_DFL); /* were it ignored, no status would come */
         prctl(PR_SET_NAME, name);
-        run(sockets[1], &before, payload);
+        run(sockets[1], &before);
     }
     if (pid < 0) {
         cli_error("%s: cannot start this process: %s; raise the limit (ulimit -n for files, ulimit "
@@ -56,13 +54,18 @@ void process_forget_children(int children)
     }
 }
 
-void process_set_lock(const char *path)
+void process_set_servers(const char *servers)
 {
     char tick[32];
     snprintf(tick, sizeof tick, "%lldms", (long long)cli.tick_ms);
-    setenv("ZKLOCK_PATH", path, 1);
-    setenv("ZKLOCK_SERVERS", cli.servers, 1);
+    setenv("ZKLOCK_SERVERS", servers, 1);
     setenv("ZKLOCK_TICK", tick, 1);
+}
+
+void process_set_lock(void)
+{
+    process_set_servers(cli.servers);
+    setenv("ZKLOCK_PATH", supervised.path, 1);
     setenv("ZKLOCK_OBSERVER_MASTERS", cli.observer_masters, 1);
 }
 

@@ -3,18 +3,26 @@
 #ifndef CLI_SUPERVISE_H
 #define CLI_SUPERVISE_H
 
-#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 
 #include "cli.h"
 
 /* --- how a process begins, and how it becomes a command --------------------------------------- */
 
-/* Starts a process that calls run with its end of a socket, of whole messages, and with payload,
- * and must not return from that. Its name is for ps. All signals are blocked in it; `before` is the
+/* CMD, and the lock that it is run under: of the whole process. */
+extern struct supervised {
+    const char *const *argv;
+    const char *path;
+    bool again; /* CMD is started at each grant, not once */
+} supervised;
+
+/* Starts a process that calls run with its end of a socket, of whole messages, and must not return
+ * from that. Its name is for ps. All signals are blocked in it; `before` is the
  * signal mask that it had, for its children. To be called while there is one thread. The other end
  * of the socket is *socket. -1 after a message. */
-pid_t process_start(const char *name, int *socket,
-                    void (*run)(int socket, const sigset_t *before, void *payload), void *payload);
+pid_t process_start(const char *name, int *socket, void (*run)(int socket, const sigset_t *before));
 /* Only CMD needs standard input and output: a reader of CMD's output must see its end when CMD has
  * ended. Standard error stays open. */
 void process_close_standard_files(void);
@@ -23,9 +31,11 @@ int process_children(void);
 /* Empties that descriptor. */
 void process_forget_children(int children);
 
-/* Puts the lock and the servers into the environment, for CMD or a hook: with the servers what
- * belongs to them, for a zklock in there that is told neither. */
-void process_set_lock(const char *path);
+/* Puts the servers into the environment, and their tickTime, for a zklock in there. */
+void process_set_servers(const char *servers);
+/* Puts the lock and the servers there, for CMD or a hook: with the servers what belongs to them,
+ * for a zklock in there that is told neither. */
+void process_set_lock(void);
 /* Puts the grant there, too. */
 void process_set_grant(const char *node, int64_t token);
 /* As execvp(); returns only when that failed: errno, ENOENT when the command is nowhere. */
@@ -84,13 +94,9 @@ void cage_remove(void);
 /* KILL is sent this long before the lease ends: a process takes time to die. */
 #define KEEPER_MARGIN_MS 100
 
-struct keeper_command {
-    const char **argv;
-    const char *path;
-    bool again; /* CMD is started at each grant, not once */
-};
-
 enum keeper_cause { KEEPER_BY_ITSELF, KEEPER_BY_LEASE, KEEPER_BY_ORDER, KEEPER_BY_DEATH };
+
+enum keeper_order { KEEPER_START, KEEPER_SIGNAL, KEEPER_STOP, KEEPER_LOOK };
 
 enum keeper_news {
     KEEPER_STARTED,   /* CMD runs; pid */
@@ -111,24 +117,20 @@ struct keeper_event {
 
 /* Starts the keeper; CMD not yet. To be called while the process has one thread. False after a
  * message. */
-bool keeper_open(const struct keeper_command *command);
+bool keeper_open(void);
 /* CMD's group is given the terminal on standard input. */
 extern bool keeper_has_terminal;
 /* Readable when there is an event. */
-int keeper_socket(void);
-/* Before each grant: nothing is known of its lease. */
-void keeper_begin(void);
+extern int keeper_socket;
 /* Writes the lease's end; an earlier one than before is the rounding of clocks, and ignored. */
 void keeper_lease(int64_t lease_end_ns);
-/* The lock is lost: there is no lease any more. The keeper sees it immediately. */
-void keeper_lost(void);
+/* There is no lease: before a grant, and when the lock is lost. The keeper sees it immediately. */
+void keeper_no_lease(void);
 /* Has CMD started, with the grant in its environment. */
 void keeper_start(const char *node, int64_t token, int64_t grace_ms);
-/* Sends a signal to CMD's process group. Dropped when a hundred wait already, for a keeper that is
- * stopped. */
-void keeper_signal(int number);
-/* TERM, the grace, KILL. False: try again, the keeper is stopped and has too much to read. */
-bool keeper_stop(void);
+/* Has a signal sent to CMD's process group, or CMD stopped: TERM, the grace, KILL. False: dropped,
+ * for the keeper is stopped and has too much to read: a hundred orders. */
+bool keeper_order(enum keeper_order kind, int number);
 /* Takes the next event; the socket was readable. */
 struct keeper_event keeper_next(void);
 /* Kills all descendants of the keeper in its place, for it may be stopped. group: CMD's, 0 when CMD
@@ -180,9 +182,9 @@ void health_close(void);
 
 extern const char *hook_program; /* NULL: there is none, and every function does nothing */
 
-/* Starts the process; to be called while there is one thread. path is for the environment. False
- * after a message: the program cannot be found or executed. */
-bool hook_open(const char *path);
+/* Starts the process; to be called while there is one thread. False after a message: the program
+ * cannot be found or executed. */
+bool hook_open(void);
 /* The lock was granted: begins to follow its state. */
 void hook_granted(const char *node, int64_t token);
 /* Reports jeopardy, safe and lost when the state has changed. */
@@ -202,17 +204,17 @@ void hook_close(void);
 
 #define GUARDIAN_SERVERS_MAX 3
 #define GUARDIAN_PATH_MAX 512
+#define GUARDIAN_SETTINGS_MAX 32
 
-/* What servers are wanted. */
-struct guardian_order {
+/* What servers are wanted, with the tickTime that the global options say. */
+extern struct guardian_order {
     int servers; /* 1 or 3 */
-    int64_t tick_ms;
     /* a server that dies is started again after this; negative: it stays dead */
     int64_t respawn_ms;
-    const char *java;            /* the program */
-    const char *jars;            /* folder of zookeeper.jar */
-    const char *const *settings; /* further lines of zoo.cfg; ends with NULL */
-};
+    const char *java;                                /* the program */
+    const char *jars;                                /* folder of zookeeper.jar */
+    const char *settings[GUARDIAN_SETTINGS_MAX + 1]; /* further lines of zoo.cfg; ends with NULL */
+} guardian_order;
 
 /* Its only report: the servers serve, or why they do not. */
 struct guardian_report {
@@ -225,7 +227,7 @@ struct guardian_report {
 
 /* Starts it. *socket: one guardian_report can be read, then the end when the guardian has ended.
  * Closing it ends the guardian. -1 after a message. */
-pid_t guardian_start(const struct guardian_order *order, int *socket);
+pid_t guardian_start(int *socket);
 /* Ends it and waits until nothing is left. folder: removed here too if the guardian was killed. */
 void guardian_stop(pid_t guardian, int socket, const char *folder);
 
