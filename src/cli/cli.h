@@ -107,9 +107,9 @@ struct cli_command {
     const char *summary;   /* one line */
     /* whole lines of 79 columns at most: each a command to type, or a # comment */
     const char *examples;
-    const char *notes; /* the same, of prose, below the options. NULL: none */
-    bool hidden;       /* not for people: left out of lists */
-    const struct cli_option *options;
+    const char *notes;                /* the same, of prose, below the options. NULL: none */
+    bool hidden;                      /* not for people: left out of lists */
+    const struct cli_option *options; /* NULL: none */
 };
 #define CLI_ANY_NUMBER INT32_MAX
 
@@ -172,6 +172,11 @@ void cli_say(enum cli_rank rank, const char *format, ...) __attribute__((format(
 const char *cli_last_words(void);
 /* A usage error: the message, then where help is. Returns EXIT_FAILED. */
 int cli_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A short text, until the end of the statement that it was made in. */
+struct cli_text {
+    char bytes[256];
+};
 
 /* Copies text from the network without characters that control a terminal. Bytes that are not UTF-8
  * become '?'. Cut to the room. */

@@ -184,9 +184,9 @@ static int measure(const struct measurement *what)
     }
     bench.holder = 0;
     qsort(bench.samples, bench.count, sizeof *bench.samples, compare_values);
-    return result != ZKL_OK         ? queues_complain(bench.path, result, &bench.error)
-           : signals_is_end(number) ? EXIT_SIGNAL + number
-                                    : CLI_GO_ON;
+    return result == ZKL_OK && signals_is_end(number)
+               ? EXIT_SIGNAL + number
+               : queues_outcome(bench.path, result, &bench.error);
 }
 
 static bool print(const struct measurement *what, int64_t read_ns)
@@ -247,7 +247,7 @@ static int open_side(struct side *side)
         return code;
     }
     int result = zkl_lock_new(&side->lock, side->session, bench.path, &lock, &bench.error);
-    return result == ZKL_OK ? CLI_GO_ON : queues_complain(bench.path, result, &bench.error);
+    return queues_outcome(bench.path, result, &bench.error);
 }
 
 static void close_side(struct side *side)

@@ -6,8 +6,6 @@
 #define ASK_MS 2000
 #define PROBE_MS 5000
 
-static const struct cli_option options[] = {{.name = NULL}};
-
 static struct {
     int problems;
     int serving; /* servers that say they belong to a quorum, or need none */
@@ -223,9 +221,8 @@ static void examine_entry(const char *path, const zkl_queue_entry *entry)
     }
 }
 
-static int examine_queue(const char *path, const zkl_queue *queue, void *payload)
+static int examine_queue(const char *path, const zkl_queue *queue)
 {
-    (void)payload;
     found.queues++;
     found.contenders += queue->count;
     examine_kinds(path, queue);
@@ -242,9 +239,8 @@ static int examine_queue(const char *path, const zkl_queue *queue, void *payload
     return CLI_GO_ON;
 }
 
-static int examine_failure(const char *path, int result, const zkl_error *error, void *payload)
+static int examine_failure(const char *path, int result, const zkl_error *error)
 {
-    (void)payload;
     if (result == ZKL_EAUTH) {
         find(false, path, "its children may not be listed: what is below is not known%s",
              cli_remedy(ZKL_EAUTH));
@@ -257,7 +253,7 @@ static int examine_failure(const char *path, int result, const zkl_error *error,
 static void examine_locks(zkl_session *session)
 {
     size_t count;
-    queues_visit_below(session, "/locks", examine_queue, examine_failure, NULL, &count);
+    queues_visit_below(session, "/locks", examine_queue, examine_failure, &count);
     find(true, "/locks", "%zu locks in use, %zu contenders%s", found.queues, found.contenders,
          count > found.queues ? ", as far as they may be listed" : "");
 }
@@ -301,5 +297,4 @@ const struct cli_command cmd_doctor = {
              "its tickTime, by the bounds of their timeouts. Opens a session, and lists the\n"
              "locks below /locks for znodes that should not be there. What cannot be\n"
              "verified is BAD as well.\n",
-    .options = options,
 };

@@ -72,9 +72,8 @@ static int opened(void)
 
 static int granted(void)
 {
-    char since[40];
-    queues_utc(clock_ms(CLOCK_REALTIME), since, sizeof since);
-    notify_send("STATUS=leader since %s, token %" PRId64, since, contend.grant.token);
+    notify_send("STATUS=leader since %s, token %" PRId64,
+                queues_utc(clock_ms(CLOCK_REALTIME)).bytes, contend.grant.token);
     http_set_state(HTTP_LEADING);
     cli_note("\"%s\": leader, token %" PRId64, contend.name, contend.grant.token);
     return CLI_GO_ON;

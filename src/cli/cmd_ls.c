@@ -1,11 +1,8 @@
 /* cmd_ls.c - ls: who holds and who waits; check: is the lock held, for probes. */
 #include "queues.h"
 
-static const struct cli_option ls_options[] = {{.name = NULL}};
-
-static int print(const char *path, const zkl_queue *queue, void *payload)
+static int print(const char *path, const zkl_queue *queue)
 {
-    (void)payload;
     if (!cli.json) {
         queues_print(stdout, path, queue);
         return CLI_GO_ON;
@@ -16,7 +13,7 @@ static int print(const char *path, const zkl_queue *queue, void *payload)
 static int show_all(zkl_session *session)
 {
     size_t count;
-    int code = queues_visit_below(session, "/locks", print, queues_say_failure, NULL, &count);
+    int code = queues_visit_below(session, "/locks", print, queues_say_failure, &count);
     if (count == 0 && code == CLI_GO_ON) {
         cli_note("no lock below /locks is held or waited for");
     }
@@ -28,7 +25,7 @@ static int show_named(zkl_session *session, char **paths)
 {
     int code = CLI_GO_ON;
     for (; *paths; paths++) {
-        int own = queues_visit(session, *paths, print, NULL);
+        int own = queues_visit(session, *paths, print);
         code = code == CLI_GO_ON ? own : code;
     }
     return code;
@@ -60,7 +57,6 @@ const struct cli_command cmd_ls = {
              "clients write what they like. Ages compare the servers' clock with the one\n"
              "here. Stray: a znode made by hand, which zklock goes past. What may not be\n"
              "listed is named, and the exit code is 121.\n",
-    .options = ls_options,
 };
 
 /* --- check ------------------------------------------------------------------------------------ */
@@ -103,9 +99,8 @@ static bool print_holder(const char *path, const zkl_queue *queue)
     if (holder == queue->count) {
         return cli_line(stdout, CLI_FOLD, "%s is free", path);
     }
-    char who[256];
-    queues_who(&queue->entries[holder], who, sizeof who);
-    return cli_line(stdout, CLI_FOLD, "%s is held by %s", path, who);
+    return cli_line(stdout, CLI_FOLD, "%s is held by %s", path,
+                    queues_who(&queue->entries[holder]).bytes);
 }
 
 static int check(zkl_session *session, const char *path)

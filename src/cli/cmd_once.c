@@ -10,7 +10,6 @@ static bool want_status;
 /* --- --status --------------------------------------------------------------------------------- */
 
 #define UNKNOWN INT64_MIN
-#define UTC_MAX 40
 
 struct status {
     const char *path;
@@ -38,10 +37,9 @@ static int64_t ago_ms(int64_t time_ms)
 
 static void add_time(json_t *object, const char *text_name, const char *ms_name, int64_t time_ms)
 {
-    char text[UTC_MAX];
     bool known = time_ms != UNKNOWN;
-    queues_utc(known ? time_ms : 0, text, sizeof text);
-    json_object_set_new(object, text_name, known ? json_string(text) : json_null());
+    json_object_set_new(object, text_name,
+                        known ? json_string(queues_utc(time_ms).bytes) : json_null());
     json_object_set_new(object, ms_name, known ? json_integer((json_int_t)time_ms) : json_null());
 }
 
@@ -61,37 +59,29 @@ static bool print_json(const struct status *status)
 
 static bool print_record(const struct status *status)
 {
-    char slot[UTC_MAX], recorded[UTC_MAX], age[32];
     if (status->last_ms == UNKNOWN) {
         return cli_line(stdout, CLI_FOLD, "%s: nothing is recorded", status->path);
     }
-    queues_utc(status->last_ms, slot, sizeof slot);
-    queues_utc(status->recorded_ms, recorded, sizeof recorded);
-    queues_age(ago_ms(status->recorded_ms), age, sizeof age);
     return cli_line(stdout, CLI_FOLD, "%s: last recorded slot %s, at %s, %s ago", status->path,
-                    slot, recorded, age);
+                    queues_utc(status->last_ms).bytes, queues_utc(status->recorded_ms).bytes,
+                    queues_age(ago_ms(status->recorded_ms)).bytes);
 }
 
 static bool print_due(const struct status *status)
 {
-    char due[UTC_MAX];
-    if (status->due_ms == UNKNOWN) {
-        return true;
-    }
-    queues_utc(status->due_ms, due, sizeof due);
-    return cli_line(stdout, CLI_FOLD, "%s: slot %s is %s", status->path, due,
-                    status->done ? "done" : "not done");
+    return status->due_ms == UNKNOWN ||
+           cli_line(stdout, CLI_FOLD, "%s: slot %s is %s", status->path,
+                    queues_utc(status->due_ms).bytes, status->done ? "done" : "not done");
 }
 
 static bool print_queue(const struct status *status)
 {
-    char who[256];
     size_t holder = queues_holder(status->queue);
     if (holder == status->queue->count) {
         return cli_line(stdout, CLI_FOLD, "%s: nobody is at it", status->path);
     }
-    queues_who(&status->queue->entries[holder], who, sizeof who);
-    return cli_line(stdout, CLI_FOLD, "%s: at it now: %s; %zu behind", status->path, who,
+    return cli_line(stdout, CLI_FOLD, "%s: at it now: %s; %zu behind", status->path,
+                    queues_who(&status->queue->entries[holder]).bytes,
                     status->queue->count - holder - 1);
 }
 
@@ -109,7 +99,7 @@ static int read_record(zkl_session *session, struct status *status)
     int result = zkl_once_last(session, status->path, length_ms, QUEUES_LIST_MS, &status->last_ms,
                                &status->recorded_ms, &error);
     if (result != ZKL_OK) {
-        return queues_complain(status->path, result, &error);
+        return queues_outcome(status->path, result, &error);
     }
     /* A semaphore's limit is a number as well: a slot in the first seconds of 1970. */
     if (status->last_ms > 0 && status->last_ms <= ZKL_PERMITS_MAX) {

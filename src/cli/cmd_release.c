@@ -69,15 +69,12 @@ static int find_chosen(zkl_session *session, const char *path, const char *verb)
 static void show_chosen(void)
 {
     const zkl_queue_entry *entry = chosen.entry;
-    char age[32], session[32], who[256];
-    queues_session(entry, session, sizeof session);
-    queues_age(queues_entry_age_ms(entry), age, sizeof age);
-    queues_who(entry, who, sizeof who);
     const char *what = entry->holds ? "holds" : entry->forged ? "stray" : "waits";
     cli_line(stderr, CLI_FOLD, "%s", chosen.path);
     if (entry->readable) {
-        cli_line(stderr, CLI_FOLD, "  who      %s, %s for %s", who, what, age);
-        cli_line(stderr, CLI_FOLD, "  session  %s", session);
+        cli_line(stderr, CLI_FOLD, "  who      %s, %s for %s", queues_who(entry).bytes, what,
+                 queues_age(queues_entry_age_ms(entry)).bytes);
+        cli_line(stderr, CLI_FOLD, "  session  %s", queues_session(entry).bytes);
         cli_line(stderr, CLI_FOLD, "  token    %" PRId64, entry->token);
     } else {
         cli_line(stderr, CLI_FOLD, "  who      (not readable), %s", what);
@@ -122,7 +119,7 @@ static int remove_it(zkl_session *session)
         return EXIT_NOBODY;
     }
     if (result != ZKL_OK) {
-        return queues_complain(chosen.path, result, &error);
+        return queues_outcome(chosen.path, result, &error);
     }
     if (cli.json) {
         json_t *contender =
@@ -207,9 +204,6 @@ static int request(zkl_session *session)
 {
     zkl_error error;
     int result = zkl_queue_revoke(session, chosen.path, chosen.entry->name, QUEUES_LIST_MS, &error);
-    if (result == ZKL_OK) {
-        return CLI_GO_ON;
-    }
     if (result == ZKL_ENOTHELD) {
         cli_note("\"%s\": it has ended by itself meanwhile", chosen.name);
         return EXIT_NOBODY;
@@ -221,7 +215,7 @@ static int request(zkl_session *session)
                   chosen.name);
         return EXIT_DENIED;
     }
-    return queues_complain(chosen.path, result, &error);
+    return queues_outcome(chosen.path, result, &error);
 }
 
 /* Whether the znode is still there. CLI_GO_ON or an exit code. */
@@ -309,8 +303,6 @@ const struct cli_command cmd_revoke = {
 
 /* --- resize ----------------------------------------------------------------------------------- */
 
-static const struct cli_option resize_options[] = {{.name = NULL}};
-
 static const char *name; /* LOCK as it was typed */
 static int limit;
 
@@ -336,7 +328,7 @@ static int resize(zkl_session *session, const char *path)
         cli_error("\"%s\": %s; the first 'zklock run -j K' sets a limit", name, error.text);
         return EXIT_NOBODY;
     }
-    return queues_complain(path, result, &error);
+    return queues_outcome(path, result, &error);
 }
 
 static int run_resize(int count, const char **words)
@@ -362,5 +354,4 @@ const struct cli_command cmd_resize = {
              "used LOCK for a while, unless somebody made it as a persistent znode with the\n"
              "limit as its data. Needs WRITE on it. Exit codes: 0 it is so; 1 LOCK has no\n"
              "limit; 121 access refused; 122 no ensemble reached; 125 usage or own failure.\n",
-    .options = resize_options,
 };

@@ -6,8 +6,6 @@
 
 #define LOOK_MS 1000
 
-static const struct cli_option options[] = {{.name = NULL}};
-
 /* A queue that was seen at or below one of the paths. */
 struct watched {
     struct watched *next;
@@ -79,11 +77,10 @@ static char *content_of(const zkl_queue *queue)
     return text;
 }
 
-static int show(const char *path, const zkl_queue *queue, void *payload)
+static int show(const char *path, const zkl_queue *queue)
 {
     struct watched *known = find(path);
     char *content = known ? content_of(queue) : NULL;
-    (void)payload;
     if (!content) {
         cli_error("out of memory");
         return EXIT_FAILED;
@@ -110,7 +107,7 @@ static int show_unused(void)
     for (const struct watched *known = watch.queues; known && code == CLI_GO_ON;
          known = known->next) {
         if (known->root == watch.root && !known->in_use) {
-            code = show(known->path, &nobody, NULL);
+            code = show(known->path, &nobody);
         }
     }
     return code;
@@ -123,7 +120,7 @@ static int look(void)
         known->in_use = false;
     }
     for (watch.root = 0; code == CLI_GO_ON && watch.paths[watch.root]; watch.root++) {
-        code = queues_visit(watch.session, watch.paths[watch.root], show, NULL);
+        code = queues_visit(watch.session, watch.paths[watch.root], show);
         code = code == CLI_GO_ON ? show_unused() : code;
     }
     return code;
@@ -208,5 +205,4 @@ const struct cli_command cmd_watch = {
                 "  zklock watch backup | logger      # piped: one JSON object for every change\n",
     .notes = "Lists once a second, and goes on when servers were away. What happens between\n"
              "two lists is not seen. Where TERM is dumb, it prints the table at every change.\n",
-    .options = options,
 };

@@ -26,10 +26,10 @@ static void print_folded(const char *text, size_t at, size_t indent)
 
 static void print_options(const char *title, const struct cli_option *options)
 {
-    if (options->name) {
+    if (options) {
         printf("\n%s:\n", title);
     }
-    for (; options->name; options++) {
+    for (; options && options->name; options++) {
         char names[96], letter[] = "    ";
         if (options->letter) {
             memcpy(letter, (char[]){'-', options->letter, ','}, 3);
@@ -83,8 +83,6 @@ void cli_help(const struct cli_command *command)
 }
 
 /* --- completion ------------------------------------------------------------------------------- */
-
-static const struct cli_option options[] = {{.name = NULL}};
 
 static const char script_begin[] =
     "# bash completion of zklock, made from its own tables by 'zklock completion bash'\n"
@@ -153,7 +151,7 @@ enum which { ALL, VALUED, FILES };
 
 static void print_names(const struct cli_option *list, enum which which)
 {
-    for (; list->name; list++) {
+    for (; list && list->name; list++) {
         if ((which == VALUED && !list->value) ||
             (which == FILES && !(list->value && strcmp(list->value, "FILE") == 0))) {
             continue;
@@ -181,7 +179,7 @@ static void print_branch(const struct cli_command *command)
     printf("    %s)\n", command ? command->name : "*");
     for (int which = ALL; which <= FILES; which++) {
         printf("        %s='", names[which]);
-        print_names(command ? command->options : options, (enum which)which);
+        print_names(command ? command->options : NULL, (enum which)which);
         print_names(cli_global_options, (enum which)which);
         puts("'");
     }
@@ -232,5 +230,4 @@ const struct cli_command cmd_completion = {
     .examples = "  zklock completion bash >/etc/bash_completion.d/zklock\n",
     .notes = NULL,
     .hidden = true,
-    .options = options,
 };

@@ -140,7 +140,7 @@ static bool take_environment(void)
 
 static void compare_all(struct cli_nearest *nearest, const struct cli_option *options)
 {
-    for (; options->name; options++) {
+    for (; options && options->name; options++) {
         cli_compare(nearest, options->name);
     }
 }
@@ -148,7 +148,7 @@ static void compare_all(struct cli_nearest *nearest, const struct cli_option *op
 static bool has(const struct cli_option *options, const char *bad)
 {
     bool is_long = strncmp(bad, "--", 2) == 0;
-    for (; options->name; options++) {
+    for (; options && options->name; options++) {
         if (is_long ? strcmp(options->name, bad + 2) == 0 : options->letter == bad[1]) {
             return true;
         }
@@ -199,7 +199,7 @@ static int value_count;
 static int add(const struct cli_option *options, struct poptOption *table,
                const struct cli_option **known, int count)
 {
-    for (; options->name; options++) {
+    for (; options && options->name; options++) {
         known[count] = options;
         table[count] = (struct poptOption){
             .longName = options->name,

@@ -1,8 +1,10 @@
 #include "queues.h"
 
-int queues_complain(const char *what, int result, const zkl_error *error)
+int queues_outcome(const char *what, int result, const zkl_error *error)
 {
-    cli_error("%s: %s%s", what, error->text, cli_remedy(result));
+    if (result != ZKL_OK) {
+        cli_error("%s: %s%s", what, error->text, cli_remedy(result));
+    }
     return cli_exit_code(result);
 }
 
@@ -38,7 +40,7 @@ int queues_list(zkl_queue **queue, zkl_session *session, const char *path)
 {
     zkl_error error;
     int result = zkl_queue_list(queue, session, path, QUEUES_LIST_MS, &error);
-    return result == ZKL_OK ? CLI_GO_ON : queues_complain(path, result, &error);
+    return queues_outcome(path, result, &error);
 }
 
 /* Nobody stands at the path itself, and whoever holds a semaphore stands in "leases". */
@@ -55,7 +57,6 @@ struct walk {
     zkl_session *session;
     queues_visit_fn visit;
     queues_fail_fn fail;
-    void *payload;
     size_t count;
     int code; /* the first failure's; CLI_GO_ON: none */
 };
@@ -106,40 +107,39 @@ static void walk_to(struct walk *walk, const char *path)
     int result = zkl_queue_list(&queue, walk->session, path, QUEUES_LIST_MS, &error);
     if (result != ZKL_OK) {
         walk->count++;
-        note_code(walk, walk->fail(path, result, &error, walk->payload));
+        note_code(walk, walk->fail(path, result, &error));
         return;
     }
     if (queue->count > 0) {
         walk->count++;
-        note_code(walk, walk->visit(path, queue, walk->payload));
+        note_code(walk, walk->visit(path, queue));
     }
     walk_below(walk, path, queue);
     zkl_queue_free(queue);
 }
 
 int queues_visit_below(zkl_session *session, const char *prefix, queues_visit_fn visit,
-                       queues_fail_fn fail, void *payload, size_t *count)
+                       queues_fail_fn fail, size_t *count)
 {
-    struct walk walk = {session, visit, fail, payload, 0, CLI_GO_ON};
+    struct walk walk = {session, visit, fail, 0, CLI_GO_ON};
     walk_to(&walk, prefix);
     *count = walk.count;
     return walk.code;
 }
 
-int queues_say_failure(const char *path, int result, const zkl_error *error, void *payload)
+int queues_say_failure(const char *path, int result, const zkl_error *error)
 {
-    (void)payload;
     if (result != ZKL_EAUTH) {
-        return queues_complain(path, result, error);
+        return queues_outcome(path, result, error);
     }
     cli_error("%s: its children may not be listed, so nothing is known of what is below%s", path,
               cli_remedy(ZKL_EAUTH));
     return EXIT_DENIED;
 }
 
-int queues_visit(zkl_session *session, const char *path, queues_visit_fn visit, void *payload)
+int queues_visit(zkl_session *session, const char *path, queues_visit_fn visit)
 {
-    struct walk walk = {session, visit, queues_say_failure, payload, 0, CLI_GO_ON};
+    struct walk walk = {session, visit, queues_say_failure, 0, CLI_GO_ON};
     zkl_queue *queue;
     int code = queues_list(&queue, session, path);
     if (code != CLI_GO_ON) {
@@ -149,7 +149,7 @@ int queues_visit(zkl_session *session, const char *path, queues_visit_fn visit, 
         walk_below(&walk, path, queue);
     }
     if (walk.count == 0) {
-        note_code(&walk, visit(path, queue, payload));
+        note_code(&walk, visit(path, queue));
     }
     zkl_queue_free(queue);
     return walk.code;
@@ -177,16 +177,21 @@ size_t queues_holder(const zkl_queue *queue)
     return i;
 }
 
-void queues_age(int64_t age_ms, char *text, size_t size)
+struct cli_text queues_age(int64_t age_ms)
 {
+    struct cli_text text;
     int64_t s = age_ms > 0 ? age_ms / 1000 : 0;
-    snprintf(text, size, "%02" PRId64 ":%02" PRId64 ":%02" PRId64, s / 3600, s / 60 % 60, s % 60);
+    snprintf(text.bytes, sizeof text.bytes, "%02" PRId64 ":%02" PRId64 ":%02" PRId64, s / 3600,
+             s / 60 % 60, s % 60);
+    return text;
 }
 
 /* "0x10000ba885e002a", as ZooKeeper writes a session in its logs. */
-void queues_session(const zkl_queue_entry *entry, char *text, size_t size)
+struct cli_text queues_session(const zkl_queue_entry *entry)
 {
-    snprintf(text, size, "0x%" PRIx64, (uint64_t)entry->session_id);
+    struct cli_text text;
+    snprintf(text.bytes, sizeof text.bytes, "0x%" PRIx64, (uint64_t)entry->session_id);
+    return text;
 }
 
 /* Since it was made, by the servers' clock and ours: two clocks that differ make ages that differ.
@@ -199,12 +204,14 @@ int64_t queues_entry_age_ms(const zkl_queue_entry *entry)
     return fits && age > 0 ? age : 0;
 }
 
-void queues_who(const zkl_queue_entry *entry, char *text, size_t size)
+struct cli_text queues_who(const zkl_queue_entry *entry)
 {
-    cli_printable(entry->data, entry->data_size, text, size);
-    if (!*text) {
-        cli_printable(entry->name, strlen(entry->name), text, size);
+    struct cli_text text = {""};
+    cli_printable(entry->data, entry->data_size, text.bytes, sizeof text.bytes);
+    if (!*text.bytes) {
+        cli_printable(entry->name, strlen(entry->name), text.bytes, sizeof text.bytes);
     }
+    return text;
 }
 
 static void add_identity(json_t *object, const zkl_queue_entry *entry)
@@ -229,13 +236,15 @@ static void hide_numbers(json_t *object)
     }
 }
 
-void queues_utc(int64_t time_ms, char *text, size_t size)
+struct cli_text queues_utc(int64_t time_ms)
 {
+    struct cli_text text = {"?"}; /* a year that no calendar has: a server may say anything */
     time_t seconds = (time_t)(time_ms / 1000);
     struct tm utc;
-    if (!gmtime_r(&seconds, &utc) || strftime(text, size, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0) {
-        snprintf(text, size, "?"); /* a year that no calendar has: a server may say anything */
+    if (gmtime_r(&seconds, &utc)) {
+        strftime(text.bytes, sizeof text.bytes, "%Y-%m-%dT%H:%M:%SZ", &utc);
     }
+    return text;
 }
 
 static const char *kind_name(zkl_kind kind)
@@ -252,16 +261,12 @@ static const char *kind_name(zkl_kind kind)
 json_t *queues_entry_json(const zkl_queue *queue, size_t index)
 {
     const zkl_queue_entry *entry = &queue->entries[index];
-    char session[32];
-    char created[40];
-    queues_session(entry, session, sizeof session);
-    queues_utc(entry->created_ms, created, sizeof created);
-    json_t *object =
-        json_pack("{s:I, s:b, s:b, s:s?, s:s, s:I, s:s, s:s, s:I, s:I}", "position",
-                  (json_int_t)index, "holds", entry->holds, "stray", entry->forged, "name",
-                  entry->name, "kind", kind_name(entry->kind), "token", (json_int_t)entry->token,
-                  "session", session, "created", created, "created_ms",
-                  (json_int_t)entry->created_ms, "age_ms", (json_int_t)queues_entry_age_ms(entry));
+    json_t *object = json_pack(
+        "{s:I, s:b, s:b, s:s?, s:s, s:I, s:s, s:s, s:I, s:I}", "position", (json_int_t)index,
+        "holds", entry->holds, "stray", entry->forged, "name", entry->name, "kind",
+        kind_name(entry->kind), "token", (json_int_t)entry->token, "session",
+        queues_session(entry).bytes, "created", queues_utc(entry->created_ms).bytes, "created_ms",
+        (json_int_t)entry->created_ms, "age_ms", (json_int_t)queues_entry_age_ms(entry));
     if (object) {
         json_object_set_new(object, "readable", json_boolean(entry->readable));
         add_identity(object, entry);
@@ -286,15 +291,10 @@ json_t *queues_json(const char *path, const zkl_queue *queue)
 static void print_entry(FILE *out, const zkl_queue *queue, size_t index)
 {
     const zkl_queue_entry *entry = &queue->entries[index];
-    char age[32] = "-";
+    bool known = entry->readable;
     char token[24] = "-";
-    char session[32] = "-";
-    char who[256] = "(not readable)";
     char position[24];
-    if (entry->readable) {
-        queues_session(entry, session, sizeof session);
-        queues_age(queues_entry_age_ms(entry), age, sizeof age);
-        queues_who(entry, who, sizeof who);
+    if (known) {
         snprintf(token, sizeof token, "%" PRId64, entry->token);
     }
     snprintf(position, sizeof position,
@@ -302,8 +302,10 @@ static void print_entry(FILE *out, const zkl_queue *queue, size_t index)
              : entry->forged ? "stray"
                              : "%zu",
              index);
-    cli_line(out, CLI_CUT, "  %-5s  %-8s  %8s  %-18s  %-10s  %s", position, age, token, session,
-             kind_name(entry->kind), who);
+    cli_line(out, CLI_CUT, "  %-5s  %-8s  %8s  %-18s  %-10s  %s", position,
+             known ? queues_age(queues_entry_age_ms(entry)).bytes : "-", token,
+             known ? queues_session(entry).bytes : "-", kind_name(entry->kind),
+             known ? queues_who(entry).bytes : "(not readable)");
 }
 
 void queues_print(FILE *out, const char *path, const zkl_queue *queue)

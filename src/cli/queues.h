@@ -22,29 +22,29 @@ int queues_list(zkl_queue **queue, zkl_session *session, const char *path);
 int queues_list_holders(zkl_queue **queue, zkl_session *session, const char *path, char *at,
                         size_t at_size);
 /* Told of a queue; CLI_GO_ON, or the exit code to end with. */
-typedef int (*queues_visit_fn)(const char *path, const zkl_queue *queue, void *payload);
+typedef int (*queues_visit_fn)(const char *path, const zkl_queue *queue);
 /* Visits the queue at path; where nobody stands there but znodes do, the queues in use below it: a
  * semaphore's permits and waiters, the locks of a directory. One that fails stops none of the
  * others. CLI_GO_ON, or the first failure's exit code after it was said. */
-int queues_visit(zkl_session *session, const char *path, queues_visit_fn visit, void *payload);
+int queues_visit(zkl_session *session, const char *path, queues_visit_fn visit);
 /* Told of a path that could not be listed; CLI_GO_ON, or the exit code to end with. */
-typedef int (*queues_fail_fn)(const char *path, int result, const zkl_error *error, void *payload);
+typedef int (*queues_fail_fn)(const char *path, int result, const zkl_error *error);
 /* Says it. */
-int queues_say_failure(const char *path, int result, const zkl_error *error, void *payload);
+int queues_say_failure(const char *path, int result, const zkl_error *error);
 /* Visits all queues in use at and below prefix, as queues_visit does. *count: how many there are,
  * with the paths that could not be listed. */
 int queues_visit_below(zkl_session *session, const char *prefix, queues_visit_fn visit,
-                       queues_fail_fn fail, void *payload, size_t *count);
+                       queues_fail_fn fail, size_t *count);
 /* Index of the first that holds; the queue's count when nobody does. */
 size_t queues_holder(const zkl_queue *queue);
-/* Says why a question to the servers failed; returns the exit code. */
-int queues_complain(const char *what, int result, const zkl_error *error);
+/* Says why a question to the servers failed, and returns the exit code; CLI_GO_ON if it did not. */
+int queues_outcome(const char *what, int result, const zkl_error *error);
 /* "00:02:13". */
-void queues_age(int64_t age_ms, char *text, size_t size);
-/* "2026-02-03T04:05:06Z" of ms since 1970; 40 bytes will do. */
-void queues_utc(int64_t time_ms, char *text, size_t size);
+struct cli_text queues_age(int64_t age_ms);
+/* "2026-02-03T04:05:06Z" of ms since 1970. */
+struct cli_text queues_utc(int64_t time_ms);
 /* Who it is, printable: what its znode says, else the znode's name. */
-void queues_who(const zkl_queue_entry *entry, char *text, size_t size);
+struct cli_text queues_who(const zkl_queue_entry *entry);
 /* One contender. NULL without memory. */
 json_t *queues_entry_json(const zkl_queue *queue, size_t index);
 /* One object: {"v":1,"path":...,"contenders":[...],"foreign":0}. NULL without memory. */
@@ -54,7 +54,7 @@ void queues_print(FILE *out, const char *path, const zkl_queue *queue);
 /* Prints an object on a line of its own, and drops it. False when it could not be written. */
 bool queues_print_json(json_t *object);
 /* "0x10000ba885e002a", as ZooKeeper writes a session in its logs. */
-void queues_session(const zkl_queue_entry *entry, char *text, size_t size);
+struct cli_text queues_session(const zkl_queue_entry *entry);
 /* Age of its znode by the servers' clock and ours: two clocks that differ make ages that differ. */
 int64_t queues_entry_age_ms(const zkl_queue_entry *entry);
 

@@ -71,17 +71,14 @@ static void print_holder(const char *name, const zkl_queue *queue, size_t ahead)
 {
     size_t first = queues_holder(queue);
     const zkl_queue_entry *holder = &queue->entries[first < queue->count ? first : 0];
-    char who[128];
-    char age[32];
-    queues_who(holder, who, sizeof who);
     int64_t since_ms;
     if (ahead >= queue->count ||
         __builtin_sub_overflow(queue->entries[ahead].created_ms, holder->created_ms, &since_ms) ||
         since_ms > CLI_LONGEST_MS) {
         since_ms = 0; /* the server's times may be nonsense */
     }
-    queues_age(since_ms + now_ms() - contend.begun_ms, age, sizeof age);
-    print(name, "%zu ahead; held by %s for %s", ahead, who, age);
+    print(name, "%zu ahead; held by %s for %s", ahead, queues_who(holder).bytes,
+          queues_age(since_ms + now_ms() - contend.begun_ms).bytes);
 }
 
 static void show_queue(const char *name, const zkl_queue *queue, size_t ahead)
