@@ -23,13 +23,6 @@ static struct {
     int64_t next_ms; /* CLOCK_MONOTONIC */
 } progress;
 
-static void begin_line(void)
-{
-    progress.terminal = !cli.quiet && isatty(STDERR_FILENO);
-    progress.wanted = progress.terminal || notify_is_open();
-    progress.next_ms = now_ms() + FIRST_MS;
-}
-
 /* For poll: milliseconds until it is due; -1: never. */
 static int line_timeout(void)
 {
@@ -130,14 +123,6 @@ static void show_line(void)
     }
 }
 
-static void wipe_line(void)
-{
-    if (progress.shown) {
-        fputs("\r\033[K", stderr);
-        progress.shown = false;
-    }
-}
-
 /* --- the lock -------------------------------------------------------------------------------- */
 
 /* Reports why a call for this lock failed, and what to do about it. Returns the exit code, or
@@ -217,13 +202,13 @@ static int contend_open(void)
     contend.begun_ms = now_ms();
     bool brief = contend.wait_ms > 0 && contend.wait_ms < CONNECT_MS;
     int code = cli_connect(brief ? contend.wait_ms : CONNECT_MS, &contend.session);
-    if (code == CLI_GO_ON && strncmp(cli.servers, "memory:", 7) == 0) {
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    if (strncmp(cli.servers, "memory:", 7) == 0) {
         cli_note("%s is inside this process: nobody else is kept out", cli.servers);
     }
-    if (code == CLI_GO_ON && !metrics_write()) {
-        return EXIT_FAILED;
-    }
-    return code == CLI_GO_ON ? make_lock() : code;
+    return metrics_write() ? make_lock() : EXIT_FAILED;
 }
 
 bool contend_wait(int fd, bool for_signals, int timeout_ms)
@@ -239,12 +224,16 @@ bool contend_wait(int fd, bool for_signals, int timeout_ms)
     return ready;
 }
 
-/* Waits for callbacks, a signal or the time. Returns the signal that ends the wait, 0 for none. */
+/* Waits for callbacks, a signal or the time. CLI_GO_ON, or the exit code that a signal means. */
 static int wait_once(int timeout_ms)
 {
     contend_wait(-1, true, timeout_ms);
     int number = signals_next();
-    return signals_is_end(number) && !(number == SIGHUP && contend.reloads) ? number : 0;
+    if (!signals_is_end(number) || (number == SIGHUP && contend.reloads)) {
+        return CLI_GO_ON;
+    }
+    contend.signal = number;
+    return EXIT_SIGNAL + number;
 }
 
 static bool answered;
@@ -259,16 +248,14 @@ void contend_answered(int code, const zkl_error *error, void *payload)
 
 int contend_await(int begun, const zkl_error *error)
 {
-    if (begun != ZKL_OK) {
-        return complain_unless_ok(begun, error);
+    int code = complain_unless_ok(begun, error);
+    if (code != CLI_GO_ON) {
+        return code;
     }
-    for (answered = false; !answered && !contend.signal;) {
-        contend.signal = wait_once(-1);
+    for (answered = false; code == CLI_GO_ON && !answered;) {
+        code = wait_once(-1);
     }
-    if (contend.signal) {
-        return EXIT_SIGNAL + contend.signal;
-    }
-    return complain_unless_ok(answer.code, &answer);
+    return code == CLI_GO_ON ? complain_unless_ok(answer.code, &answer) : code;
 }
 
 /* A signal, or a host that is not healthy, ends the wait: leave the queue, and wait until the znode
@@ -278,8 +265,7 @@ static void leave(void)
     int64_t deadline = now_ms() + LEAVE_MS;
     zkl_lock_cancel(contend.lock);
     while (!contend.decided && now_ms() < deadline) {
-        int number = wait_once(50);
-        contend.signal = number ? number : contend.signal;
+        wait_once(50);
     }
     if (contend.decided && contend.result == ZKL_OK) {
         zkl_lock_release(contend.lock, NULL); /* granted in the same moment */
@@ -288,14 +274,20 @@ static void leave(void)
 
 static void wait_decided(void)
 {
-    begin_line();
-    while (!contend.decided && !contend.signal && health_update() == HEALTH_GOOD) {
-        contend.signal = wait_once(line_timeout());
+    int code = CLI_GO_ON;
+    progress.terminal = !cli.quiet && isatty(STDERR_FILENO);
+    progress.wanted = progress.terminal || notify_is_open();
+    progress.next_ms = now_ms() + FIRST_MS;
+    while (!contend.decided && code == CLI_GO_ON && health_update() == HEALTH_GOOD) {
+        code = wait_once(line_timeout());
         if (!contend.decided) {
             show_line();
         }
     }
-    wipe_line();
+    if (progress.shown) {
+        fputs("\r\033[K", stderr);
+        progress.shown = false;
+    }
 }
 
 static void report_not_granted(void)
@@ -339,8 +331,9 @@ static int contend_acquire(void)
         left = left > 0 ? left : 1;
     }
     int result = zkl_lock_acquire_async(contend.lock, left, on_decided, NULL, &error);
-    if (result != ZKL_OK) {
-        return complain_unless_ok(result, &error);
+    int code = complain_unless_ok(result, &error);
+    if (code != CLI_GO_ON) {
+        return code;
     }
     wait_decided();
     if (contend.signal || !contend.decided) {
@@ -352,8 +345,9 @@ static int contend_acquire(void)
         report_not_granted();
         return contend.not_granted;
     }
-    if (contend.result != ZKL_OK) {
-        return complain_unless_ok(contend.result, &contend.error);
+    code = complain_unless_ok(contend.result, &contend.error);
+    if (code != CLI_GO_ON) {
+        return code;
     }
     int length = snprintf(contend.node, sizeof contend.node, "%s/", contend.paths[0]);
     zkl_lock_node(contend.lock, contend.node + length, sizeof contend.node - (size_t)length);
@@ -372,19 +366,12 @@ static void contend_begin(void)
     contend.revoked = false;
 }
 
-/* Waits out of the queue. CLI_GO_ON, or the exit code that a signal means. */
-static int wait_outside(int timeout_ms)
-{
-    contend.signal = wait_once(timeout_ms);
-    return contend.signal ? EXIT_SIGNAL + contend.signal : CLI_GO_ON;
-}
-
 int contend_pause(int64_t pause_ms)
 {
     int64_t left_ms, end_ms = now_ms() + pause_ms;
     int code = CLI_GO_ON;
     while (code == CLI_GO_ON && (left_ms = end_ms - now_ms()) > 0) {
-        code = wait_outside((int)left_ms);
+        code = wait_once((int)left_ms);
     }
     return code;
 }
@@ -402,7 +389,7 @@ int contend_await_health(void)
             cli_error("\"%s\": the process that runs --health was killed", contend.name);
             return EXIT_FAILED;
         }
-        code = wait_outside(-1);
+        code = wait_once(-1);
     }
     return code;
 }
@@ -536,16 +523,6 @@ static int take_command(int count, const char **words)
     return CLI_GO_ON;
 }
 
-/* The keeper comes first: it must know nothing of a session, its threads or its connection. */
-static int prepare(void)
-{
-    if (runner.report_file && !newfile_check(runner.report_file)) {
-        return complain_of_report();
-    }
-    int code = policy->held ? CLI_GO_ON : job_prepare();
-    return code == CLI_GO_ON ? signals_catch() : code;
-}
-
 /* Whether it was ours to the end decides what `held` has given. */
 static int hold(void)
 {
@@ -631,7 +608,12 @@ int runner_main(const struct runner_policy *own, int count, const char **words)
         cli_error("%s: '%s' is named twice", policy->name, twice);
         return EXIT_FAILED;
     }
-    code = prepare();
+    if (runner.report_file && !newfile_check(runner.report_file)) {
+        return complain_of_report();
+    }
+    /* The keeper comes first: it must know nothing of a session, its threads or its connection. */
+    code = policy->held ? CLI_GO_ON : job_prepare();
+    code = code == CLI_GO_ON ? signals_catch() : code;
     if (code != CLI_GO_ON) {
         return code;
     }
