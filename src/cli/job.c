@@ -126,45 +126,19 @@ static void on_stopping(enum keeper_cause cause)
     }
 }
 
-static void on_refused(int reason)
+static void on_ended(const struct keeper_event *event)
 {
-    cli_error("%s: %s%s", *job.name ? job.name : "\"\"", strerror(reason),
-              *job.name == '-' ? "; options of ours come before LOCK" : "");
-    job.code = reason == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
-    own.over = true;
-}
-
-/* Neither zklock nor the keeper sent that KILL. The kernel does when memory runs out. */
-static void report_kill(const struct keeper_event *event)
-{
-    if (event->cause == KEEPER_BY_ITSELF && !job.lost && WIFSIGNALED(event->value) &&
-        WTERMSIG(event->value) == SIGKILL) {
+    bool killed = WIFSIGNALED(event->value);
+    int number = WTERMSIG(event->value);
+    if (event->cause == KEEPER_BY_ITSELF && !job.lost && killed && number == SIGKILL) {
+        /* Neither zklock nor the keeper sent that KILL. The kernel does when memory runs out. */
         cli_note("\"%s\": somebody killed %s (SIGKILL); 'journalctl -k' shows a lack of memory",
                  contend.name, job.name);
     }
-}
-
-static void on_ended(const struct keeper_event *event)
-{
-    report_kill(event);
     own.group = 0;
     job.status = event->value;
     job.lost = job.lost || event->cause == KEEPER_BY_LEASE;
-    job.code =
-        WIFSIGNALED(job.status) ? EXIT_SIGNAL + WTERMSIG(job.status) : WEXITSTATUS(job.status);
-    own.over = true;
-}
-
-/* CMD died with the keeper. Its other descendants are zklock's children now. */
-static void on_died(void)
-{
-    cli_error("\"%s\": the keeper process was killed, %s %s; run it again ('journalctl -k' shows a "
-              "lack of memory)",
-              contend.name, job.ran ? "and with it" : "before it started", job.name);
-    keeper_clear_up(own.group);
-    job.status = SIGKILL;
-    job.code = EXIT_FAILED;
-    job.unkept = true;
+    job.code = killed ? EXIT_SIGNAL + number : WEXITSTATUS(job.status);
     own.over = true;
 }
 
@@ -203,7 +177,10 @@ static void on_event(void)
         own.group = event.pid;
         break;
     case KEEPER_REFUSED:
-        on_refused(event.value);
+        cli_error("%s: %s%s", *job.name ? job.name : "\"\"", strerror(event.value),
+                  *job.name == '-' ? "; options of ours come before LOCK" : "");
+        job.code = event.value == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
+        own.over = true;
         break;
     case KEEPER_SUSPENDED:
         on_suspended(event.value);
@@ -218,8 +195,16 @@ static void on_event(void)
     case KEEPER_ENDED:
         on_ended(&event);
         break;
-    case KEEPER_DIED:
-        on_died();
+    case KEEPER_DIED: /* CMD with it. Its other descendants are zklock's children now. */
+        cli_error(
+            "\"%s\": the keeper process was killed, %s %s; run it again ('journalctl -k' shows "
+            "a lack of memory)",
+            contend.name, job.ran ? "and with it" : "before it started", job.name);
+        keeper_clear_up(own.group);
+        job.status = SIGKILL;
+        job.code = EXIT_FAILED;
+        job.unkept = true;
+        own.over = true;
         break;
     }
 }
@@ -239,20 +224,15 @@ static void on_signals(void)
     }
 }
 
-static enum job_stop why_stop(int64_t now)
-{
-    return health_update() != HEALTH_GOOD ? JOB_UNHEALTHY
-           : contend.revoked              ? JOB_REVOKED
-           : now >= own.stop_ms           ? JOB_TOO_LONG
-                                          : JOB_NOT_STOPPED;
-}
-
 static void on_time(void)
 {
     int64_t now = now_ms();
     lend_terminal();
     if (job.stop == JOB_NOT_STOPPED) {
-        enum job_stop reason = why_stop(now);
+        enum job_stop reason = health_update() != HEALTH_GOOD ? JOB_UNHEALTHY
+                               : contend.revoked              ? JOB_REVOKED
+                               : now >= own.stop_ms           ? JOB_TOO_LONG
+                                                              : JOB_NOT_STOPPED;
         if (reason != JOB_NOT_STOPPED && keeper_order(KEEPER_STOP, 0)) {
             job.stop = reason; /* else the keeper is stopped: the order is sent again */
         }
@@ -346,10 +326,4 @@ int job_run(int (*ended)(void))
     release_lock();
     hook_ended(job.lost);
     return job.code;
-}
-
-void job_close(void)
-{
-    keeper_close();
-    hook_close();
 }

@@ -622,7 +622,8 @@ int runner_main(const struct runner_policy *own, int count, const char **words)
     health_close();
     contend_close();
     if (!policy->held) {
-        job_close();
+        keeper_close();
+        hook_close();
     }
     return runner.report_file ? write_report(code) : code;
 }

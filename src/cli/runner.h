@@ -94,7 +94,6 @@ void job_begin(void);
  * lock. Returns the exit code. `ended` is called before the release: CLI_GO_ON, or the exit code
  * instead of CMD's. NULL: nothing to do. */
 int job_run(int (*ended)(void));
-void job_close(void);
 
 /* --- the engine ------------------------------------------------------------------------------- */
 

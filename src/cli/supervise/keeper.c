@@ -201,16 +201,6 @@ static void reap(void)
     }
 }
 
-/* Does not delay CMD's end. */
-static void report_zklock_ended(void)
-{
-    if (can_write_error()) {
-        cli_error("zklock has ended: stopping %s; its lock is free after the session timeout, "
-                  "then run it again",
-                  supervised.argv[0]);
-    }
-}
-
 static void take_order(void)
 {
     struct order order;
@@ -221,7 +211,11 @@ static void take_order(void)
     if (size != (ssize_t)sizeof order) {
         supervisor.zklock_ended = true;
         stop(KEEPER_BY_DEATH);
-        report_zklock_ended();
+        if (can_write_error()) { /* does not delay CMD's end */
+            cli_error("zklock has ended: stopping %s; its lock is free after the session timeout, "
+                      "then run it again",
+                      supervised.argv[0]);
+        }
     } else if (order.kind == KEEPER_SIGNAL) {
         forward(order.number);
     } else if (order.kind == KEEPER_STOP) {
@@ -322,16 +316,12 @@ static void keeper_main(int socket, const sigset_t *before)
 static pid_t keeper;
 int keeper_socket = -1;
 
-/* A job alone in the foreground gets the terminal, as a shell would give it; in a pipeline the
- * terminal is shared. */
-static bool owns_terminal(void)
-{
-    return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
-}
-
 bool keeper_open(void)
 {
-    keeper_has_terminal = owns_terminal();
+    /* A job alone in the foreground gets the terminal, as a shell would give it; in a pipeline the
+     * terminal is shared. */
+    keeper_has_terminal =
+        isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
     lease_end_ns =
         mmap(NULL, sizeof *lease_end_ns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (lease_end_ns == MAP_FAILED) {
