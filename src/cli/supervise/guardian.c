@@ -16,16 +16,14 @@ enum { PORT_CLIENT, PORT_QUORUM, PORT_ELECTION, PORTS };
 
 struct guardian_order guardian_order = {.servers = 1, .respawn_ms = -1};
 
-static struct {
-    int zklock, children; /* descriptors: the socket, ends of servers */
-    char folder[GUARDIAN_PATH_MAX];
-    struct server {
-        pid_t pid; /* 0: not running */
-        int ports[PORTS];
-        int64_t died_ms; /* CLOCK_MONOTONIC */
-    } servers[GUARDIAN_SERVERS_MAX];
-    int refused; /* errno, when the servers could not even be begun */
-} guard;
+static int zklock, children; /* descriptors: the socket, ends of servers */
+static struct server {
+    int ports[PORTS];
+    int64_t died_ms; /* CLOCK_MONOTONIC */
+} servers[GUARDIAN_SERVERS_MAX];
+static int refused; /* errno, when the servers could not even be begun */
+/* What `zklock sandbox` will be told, and what is so: a pid of 0 does not run. */
+static struct guardian_report report;
 
 /* --- a server -------------------------------------------------------------------------------- */
 
@@ -43,7 +41,7 @@ static bool pick_ports(void)
         sockets[bound] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         fine = bind(sockets[bound], (struct sockaddr *)&address, size) == 0 &&
                getsockname(sockets[bound], (struct sockaddr *)&address, &size) == 0;
-        guard.servers[bound / PORTS].ports[bound % PORTS] = ntohs(address.sin_port);
+        servers[bound / PORTS].ports[bound % PORTS] = ntohs(address.sin_port);
     }
     int reason = errno;
     while (bound > 0) {
@@ -57,7 +55,7 @@ static bool pick_ports(void)
 static FILE *open_file(int index, const char *name, const char *mode)
 {
     char path[GUARDIAN_PATH_MAX + 32];
-    snprintf(path, sizeof path, "%s/%d/%s", guard.folder, index + 1, name);
+    snprintf(path, sizeof path, "%s/%d/%s", report.folder, index + 1, name);
     return fopen(path, mode);
 }
 
@@ -68,10 +66,9 @@ static void write_settings(int index, FILE *file)
             "dataDir=%s/%d\nclientPort=%d\nclientPortAddress=127.0.0.1\ntickTime=%lld\n"
             "maxSessionTimeout=60000\nmaxClientCnxns=0\nforceSync=no\n"
             "admin.enableServer=false\n4lw.commands.whitelist=*\n",
-            guard.folder, index + 1, guard.servers[index].ports[PORT_CLIENT],
-            (long long)cli.tick_ms);
+            report.folder, index + 1, servers[index].ports[PORT_CLIENT], (long long)cli.tick_ms);
     for (int i = 0; guardian_order.servers > 1 && i < guardian_order.servers; i++) {
-        const int *ports = guard.servers[i].ports;
+        const int *ports = servers[i].ports;
         fprintf(file, "server.%d=127.0.0.1:%d:%d\n", i + 1, ports[PORT_QUORUM],
                 ports[PORT_ELECTION]);
     }
@@ -87,20 +84,21 @@ static void write_settings(int index, FILE *file)
 static bool write_config(int index)
 {
     char path[GUARDIAN_PATH_MAX + 32];
-    snprintf(path, sizeof path, "%s/%d", guard.folder, index + 1);
+    char id[16];
+    snprintf(path, sizeof path, "%s/%d", report.folder, index + 1);
     if (mkdir(path, 0700) != 0 && errno != EEXIST) {
         return false;
     }
     FILE *config = open_file(index, "zoo.cfg", "we");
-    FILE *id = config ? open_file(index, "myid", "we") : NULL;
-    if (!id) {
+    if (!config) {
         return false;
     }
     write_settings(index, config);
-    fprintf(id, "%d\n", index + 1);
-    bool written = !ferror(config) && !ferror(id);
+    bool written = !ferror(config);
     written = fclose(config) == 0 && written;
-    return fclose(id) == 0 && written;
+    snprintf(path, sizeof path, "%s/%d/myid", report.folder, index + 1);
+    snprintf(id, sizeof id, "%d\n", index + 1);
+    return written && newfile_write(path, id);
 }
 
 /* In the child: becomes the server. Everything it writes stays in its folder, and it dies with the
@@ -110,7 +108,7 @@ static void become_server(int index, bool loud, pid_t guardian)
     char folder[GUARDIAN_PATH_MAX + 32];
     char class_path[2 * GUARDIAN_PATH_MAX];
     char temporary[GUARDIAN_PATH_MAX + 64];
-    snprintf(folder, sizeof folder, "%s/%d", guard.folder, index + 1);
+    snprintf(folder, sizeof folder, "%s/%d", report.folder, index + 1);
     snprintf(class_path, sizeof class_path, "%s/zookeeper.jar:%s/slf4j-%s.jar", guardian_order.jars,
              guardian_order.jars, loud ? "simple" : "nop");
     snprintf(temporary, sizeof temporary, "-Djava.io.tmpdir=%s", folder);
@@ -139,7 +137,7 @@ static bool start_server(int index, bool loud)
     if (pid == 0) {
         become_server(index, loud, guardian);
     }
-    guard.servers[index].pid = pid > 0 ? pid : 0;
+    report.pids[index] = pid > 0 ? pid : 0;
     return pid > 0;
 }
 
@@ -149,10 +147,10 @@ static bool start_server(int index, bool loud)
 static void stop_servers(void)
 {
     for (int i = 0; i < guardian_order.servers; i++) {
-        if (guard.servers[i].pid > 0) {
-            kill(guard.servers[i].pid, SIGKILL);
-            waitpid(guard.servers[i].pid, NULL, 0);
-            guard.servers[i].pid = 0;
+        if (report.pids[i] > 0) {
+            kill(report.pids[i], SIGKILL);
+            waitpid(report.pids[i], NULL, 0);
+            report.pids[i] = 0;
         }
     }
 }
@@ -172,12 +170,11 @@ static int reap(void)
 {
     int running = 0;
     for (int i = 0; i < guardian_order.servers; i++) {
-        struct server *server = &guard.servers[i];
-        if (server->pid > 0 && waitpid(server->pid, NULL, WNOHANG) == server->pid) {
-            server->pid = 0;
-            server->died_ms = now_ms();
+        if (report.pids[i] > 0 && waitpid(report.pids[i], NULL, WNOHANG) == report.pids[i]) {
+            report.pids[i] = 0;
+            servers[i].died_ms = now_ms();
         }
-        running += server->pid > 0;
+        running += report.pids[i] > 0;
     }
     return running;
 }
@@ -225,32 +222,27 @@ static bool has_open(pid_t pid, unsigned long inode)
 
 /* Somebody else's server may sit on the port. Four-letter commands would tell, too, but the user
  * may have forbidden them (-C). */
-static bool is_ours(const struct server *server)
+static bool is_ours(int index)
 {
-    unsigned long inode = listening_inode("/proc/net/tcp6", server->ports[PORT_CLIENT]);
-    inode = inode ? inode : listening_inode("/proc/net/tcp", server->ports[PORT_CLIENT]);
-    return inode && has_open(server->pid, inode);
-}
-
-/* Not every server that accepts a question answers it: one that starts may forget it. */
-static bool request_status(const struct server *server, char *answer, size_t size)
-{
-    const char *why;
-    char port[16];
-    snprintf(port, sizeof port, "%d", server->ports[PORT_CLIENT]);
-    return ask("127.0.0.1", port, "srvr", ANSWER_MS, answer, size, &why);
+    int port = servers[index].ports[PORT_CLIENT];
+    unsigned long inode = listening_inode("/proc/net/tcp6", port);
+    inode = inode ? inode : listening_inode("/proc/net/tcp", port);
+    return inode && has_open(report.pids[index], inode);
 }
 
 /* True once every server serves: it is ours by its socket, and of three one leads and two follow.
- */
+ * Not every server that accepts a question answers it: one that starts may forget it. */
 static bool serve(void)
 {
     int leaders = 0;
     int followers = 0;
     for (int i = 0; i < guardian_order.servers; i++) {
         char answer[4096];
-        if (!is_ours(&guard.servers[i]) ||
-            !request_status(&guard.servers[i], answer, sizeof answer)) {
+        char port[16];
+        const char *why;
+        snprintf(port, sizeof port, "%d", servers[i].ports[PORT_CLIENT]);
+        if (!is_ours(i) ||
+            !ask("127.0.0.1", port, "srvr", ANSWER_MS, answer, sizeof answer, &why)) {
             return false;
         }
         leaders += strstr(answer, "Mode: leader") || strstr(answer, "Mode: standalone");
@@ -261,24 +253,21 @@ static bool serve(void)
 
 /* --- their directory ------------------------------------------------------------------------- */
 
-static bool make_below(const char *parent, char *path, size_t size)
+static bool make_below(const char *parent)
 {
-    int length = snprintf(path, size, "%s/zklock-sandbox-XXXXXX", parent);
-    if (length < 0 || (size_t)length >= size) {
+    int length = snprintf(report.folder, sizeof report.folder, "%s/zklock-sandbox-XXXXXX", parent);
+    if (length < 0 || (size_t)length >= sizeof report.folder) {
         errno = ENAMETOOLONG;
         return false;
     }
-    return mkdtemp(path) != NULL;
+    return mkdtemp(report.folder) != NULL;
 }
 
 /* A directory for us alone below $TMPDIR, else /dev/shm (memory), else /tmp. False, with errno. */
-static bool make_folder(char *path, size_t size)
+static bool make_folder(void)
 {
     const char *wanted = getenv("TMPDIR");
-    if (wanted && *wanted) {
-        return make_below(wanted, path, size);
-    }
-    return make_below("/dev/shm", path, size) || make_below("/tmp", path, size);
+    return wanted && *wanted ? make_below(wanted) : make_below("/dev/shm") || make_below("/tmp");
 }
 
 static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *where)
@@ -303,10 +292,9 @@ enum start { STARTED, ABANDONED, FAILED, SILENT };
 /* Sleeps until the time, a child's end, or the end of `zklock sandbox`: false then. */
 static bool sleep_on(int timeout_ms)
 {
-    struct pollfd wake[] = {{.fd = guard.zklock, .events = POLLIN},
-                            {.fd = guard.children, .events = POLLIN}};
+    struct pollfd wake[] = {{.fd = zklock, .events = POLLIN}, {.fd = children, .events = POLLIN}};
     poll(wake, 2, timeout_ms);
-    process_forget_children(guard.children);
+    process_forget_children(children);
     return wake[0].revents == 0;
 }
 
@@ -332,11 +320,11 @@ static enum start wait_serving(void)
 static enum start start(void)
 {
     enum start result = FAILED;
-    for (int i = 1; i <= START_TRIES && result == FAILED && !guard.refused; i++) {
+    for (int i = 1; i <= START_TRIES && result == FAILED && !refused; i++) {
         if (start_servers(i == START_TRIES)) {
             result = wait_serving();
         } else {
-            guard.refused = errno;
+            refused = errno;
         }
         if (result == FAILED || result == SILENT) {
             stop_servers();
@@ -361,28 +349,28 @@ static void read_log(char *text, size_t size)
     text[got] = '\0';
 }
 
-static void report_serving(struct guardian_report *report)
+static void report_serving(void)
 {
-    size_t used = 0;
-    report->serving = true;
+    size_t used = 0, size = sizeof report.servers;
+    report.serving = true;
     for (int i = 0; i < guardian_order.servers; i++) {
-        report->pids[i] = guard.servers[i].pid;
-        used +=
-            (size_t)snprintf(report->servers + used, sizeof report->servers - used,
-                             "%s127.0.0.1:%d", i ? "," : "", guard.servers[i].ports[PORT_CLIENT]);
+        used += (size_t)snprintf(report.servers + used, size - used, "%s127.0.0.1:%d", i ? "," : "",
+                                 servers[i].ports[PORT_CLIENT]);
     }
 }
 
-static void report_problem(enum start started, char *problem, size_t size)
+static void report_problem(enum start started)
 {
+    char *problem = report.problem;
+    size_t size = sizeof report.problem;
     char words[768];
     if (started == SILENT) {
         snprintf(problem, size,
                  "the servers run, and do not serve within %d s; is it a setting of -C?",
                  START_MS / 1000);
-    } else if (guard.refused) {
+    } else if (refused) {
         snprintf(problem, size, "no server can be started in %s: %s; TMPDIR says where",
-                 guard.folder, strerror(guard.refused));
+                 report.folder, strerror(refused));
     } else {
         read_log(words, sizeof words);
         snprintf(problem, size, "the server did not start (%d tries)%s%s", START_TRIES,
@@ -396,7 +384,7 @@ static void watch_over(void)
     do {
         reap();
         for (int i = 0; respawn_ms >= 0 && i < guardian_order.servers; i++) {
-            if (guard.servers[i].pid == 0 && now_ms() - guard.servers[i].died_ms >= respawn_ms) {
+            if (report.pids[i] == 0 && now_ms() - servers[i].died_ms >= respawn_ms) {
                 start_server(i, false);
             }
         }
@@ -421,29 +409,27 @@ static int keep_only(int socket)
 
 static void guard_main(int socket, const sigset_t *before)
 {
-    struct guardian_report report = {.serving = false};
     (void)before;
     setsid();
-    guard.zklock = keep_only(socket);
-    guard.children = process_children();
-    if (!make_folder(guard.folder, sizeof guard.folder)) {
+    zklock = keep_only(socket);
+    children = process_children();
+    enum start started = FAILED;
+    bool made = make_folder();
+    if (!made) {
         snprintf(report.problem, sizeof report.problem, "no temporary directory: %s; set TMPDIR",
                  strerror(errno));
-        _exit(send(guard.zklock, &report, sizeof report, MSG_NOSIGNAL) < 0);
-    }
-    memcpy(report.folder, guard.folder, sizeof report.folder);
-    enum start started = start();
-    if (started == STARTED) {
-        report_serving(&report);
+        report.folder[0] = '\0';
+    } else if ((started = start()) == STARTED) {
+        report_serving();
     } else if (started != ABANDONED) {
-        report_problem(started, report.problem, sizeof report.problem);
+        report_problem(started);
     }
-    send(guard.zklock, &report, sizeof report, MSG_NOSIGNAL); /* nobody may be there any more */
+    send(zklock, &report, sizeof report, MSG_NOSIGNAL); /* nobody may be there any more */
     if (started == STARTED) {
         watch_over();
     }
     stop_servers();
-    remove_folder(guard.folder);
+    remove_folder(report.folder);
     _exit(EXIT_SUCCESS);
 }
 
