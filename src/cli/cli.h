@@ -208,9 +208,8 @@ struct identity {
     char user[128];
 };
 
-void identity_own(struct identity *identity);
-/* As metadata of a contender. */
-void identity_format(const struct identity *identity, char *text, size_t size);
+/* Ours, as metadata of a contender. */
+const char *identity_own(void);
 /* False when the text is of another form: other clients write what they like. */
 bool identity_parse(struct identity *identity, const char *text, size_t size);
 

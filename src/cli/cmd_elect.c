@@ -40,21 +40,20 @@ static const struct cli_option options[] = {
     {.name = NULL},
 };
 
-/* Out of the queue until a check succeeds. */
-static int stay_out(void)
+/* Out of the queue until a check succeeds; then in it. */
+static int campaign(void)
 {
-    if (health_update() == HEALTH_GOOD) {
-        return CLI_GO_ON;
+    if (health_update() != HEALTH_GOOD) {
+        http_set_state(HTTP_UNHEALTHY);
+        notify_send("STATUS=not healthy: out of the queue");
+        int code = contend_await_health();
+        if (code != CLI_GO_ON) {
+            return code;
+        }
     }
-    http_set_state(HTTP_UNHEALTHY);
-    notify_send("STATUS=not healthy: out of the queue");
-    return contend_await_health();
-}
-
-static void campaign(void)
-{
     http_set_state(HTTP_QUEUED);
     notify_send("STATUS=waiting");
+    return CLI_GO_ON;
 }
 
 static int opened(void)
@@ -63,11 +62,7 @@ static int opened(void)
         return EXIT_FAILED;
     }
     notify_send("READY=1\nSTATUS=waiting");
-    int code = stay_out();
-    if (code == CLI_GO_ON) {
-        campaign();
-    }
-    return code;
+    return campaign();
 }
 
 static int granted(void)
@@ -112,11 +107,9 @@ static int next(int code)
         !left && (once || job.stop_requested || job.unkept || (!again && !(job.ran && failed())));
     if (!ends) {
         code = again ? CLI_GO_ON : pause_and_campaign(code);
-        code = code == CLI_GO_ON ? stay_out() : code;
+        code = code == CLI_GO_ON ? campaign() : code;
     }
-    if (code == CLI_GO_ON) {
-        campaign();
-    } else {
+    if (code != CLI_GO_ON) {
         http_set_state(HTTP_ENDING);
         notify_send("STOPPING=1\nSTATUS=ending");
     }

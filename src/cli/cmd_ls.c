@@ -72,8 +72,9 @@ static bool is_me(const zkl_queue_entry *holder)
 {
     struct identity own;
     struct identity theirs;
-    identity_own(&own);
-    return holder->readable && identity_parse(&theirs, holder->data, holder->data_size) &&
+    const char *text = identity_own();
+    return holder->readable && identity_parse(&own, text, strlen(text)) &&
+           identity_parse(&theirs, holder->data, holder->data_size) &&
            strcmp(own.host, theirs.host) == 0 && strcmp(own.user, theirs.user) == 0;
 }
 

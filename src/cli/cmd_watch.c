@@ -9,10 +9,10 @@
 /* A queue that was seen at or below one of the paths. */
 struct watched {
     struct watched *next;
-    char *path;
     char *content; /* what was last shown, but for times */
     size_t root;   /* of the paths, the one at or below which it is */
     bool in_use;   /* as this look shows it */
+    char path[];
 };
 
 static struct {
@@ -44,14 +44,13 @@ static struct watched *find(const char *path)
     while (known && strcmp(known->path, path) != 0) {
         known = known->next;
     }
-    if (known || !(known = malloc(sizeof *known))) {
+    size_t size = strlen(path) + 1;
+    if (known || !(known = calloc(1, sizeof *known + size))) {
         return known;
     }
-    *known = (struct watched){.next = watch.queues, .path = strdup(path), .root = watch.root};
-    if (!known->path) {
-        free(known);
-        return NULL;
-    }
+    known->next = watch.queues;
+    known->root = watch.root;
+    memcpy(known->path, path, size);
     watch.queues = known;
     return known;
 }

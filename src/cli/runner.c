@@ -176,23 +176,13 @@ static int make_by_recipe(const zkl_lock_options *options, zkl_error *error)
     }
 }
 
-/* As metadata of a contender. */
-static const char *own_identity(void)
-{
-    static char text[512];
-    struct identity own;
-    identity_own(&own);
-    identity_format(&own, text, sizeof text);
-    return text;
-}
-
 static int make_lock(void)
 {
     zkl_error error;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.revoke_fn = contend.revocable ? on_revoked : NULL;
     options.delay_after_crash_ms = contend.delay_ms;
-    options.metadata = contend.metadata ? contend.metadata : own_identity();
+    options.metadata = contend.metadata ? contend.metadata : identity_own();
     int result = make_by_recipe(&options, &error);
     return complain_unless_ok(result, &error);
 }
@@ -473,7 +463,7 @@ static json_t *report_json(int code)
                      number_or_null(job.ran && killed, WTERMSIG(job.status)), "wait_ms",
                      (json_int_t)((granted ? runner.granted_ms : now_ms()) - contend.begun_ms),
                      "held_ms", number_or_null(granted, runner.ended_ms - runner.granted_ms), "who",
-                     own_identity(), "queued_at_ms", (json_int_t)(offset_ms + contend.begun_ms),
+                     identity_own(), "queued_at_ms", (json_int_t)(offset_ms + contend.begun_ms),
                      "granted_at_ms", number_or_null(granted, offset_ms + runner.granted_ms),
                      "ended_at_ms", number_or_null(granted, offset_ms + runner.ended_ms), "reason",
                      ended_well || runner.skipped || !*cli_last_words() ? NULL : cli_last_words());

@@ -162,8 +162,7 @@ const char *cli_instead(const char *command, const char *word)
     static const struct {
         const char *command, *word, *instead;
     } removed[] = {
-        {NULL, "explain",
-         "'run --report FILE' says how a run ended, 'zklock --json ls' who queues"},
+        {"", "explain", "'run --report FILE' says how a run ended, 'zklock --json ls' who queues"},
         {"watch", "--record",
          "redirect 'zklock --json watch LOCK' to a file, or pipe it to logger"},
         {"watch", "--replay", "'zklock --json watch LOCK' prints every change as a line of text"},
@@ -173,9 +172,8 @@ const char *cli_instead(const char *command, const char *word)
         {"completion", "fish", "only bash is completed: 'zklock completion bash'"},
     };
     for (size_t i = 0; i < sizeof removed / sizeof *removed; i++) {
-        bool same = command && removed[i].command ? strcmp(command, removed[i].command) == 0
-                                                  : command == removed[i].command;
-        if (same && strcmp(word, removed[i].word) == 0) {
+        if (strcmp(command ? command : "", removed[i].command) == 0 &&
+            strcmp(word, removed[i].word) == 0) {
             return removed[i].instead;
         }
     }
@@ -189,78 +187,52 @@ static const struct {
     int64_t ms;
 } units[] = {{"ms", 1}, {"s", 1000}, {"", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
 
-static int64_t unit_ms(const char *name)
-{
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        if (strcmp(units[i].name, name) == 0) {
-            return units[i].ms;
-        }
-    }
-    return 0;
-}
-
-/* Digits after the point, as thousandths; finer ones are dropped. */
-static int64_t thousandths(const char **text)
-{
-    int64_t value = 0;
-    int64_t weight = 100;
-    for (; isdigit((unsigned char)**text); (*text)++) {
-        value += (**text - '0') * weight;
-        weight /= 10;
-    }
-    return value;
-}
-
 bool duration_parse(const char *text, int64_t *ms)
 {
-    int64_t whole = 0;
-    int64_t fraction = 0;
+    char *unit;
+    int64_t thousandths = 0;
     if (!isdigit((unsigned char)*text)) {
         return false;
     }
-    for (; isdigit((unsigned char)*text); text++) {
-        whole = whole * 10 + (*text - '0');
-        if (whole > CLI_LONGEST_MS) {
+    unsigned long long whole = strtoull(text, &unit, 10); /* ULLONG_MAX: too many digits */
+    if (*unit == '.') {
+        unit++;
+        if (!isdigit((unsigned char)*unit)) {
             return false;
         }
-    }
-    if (*text == '.') {
-        text++;
-        if (!isdigit((unsigned char)*text)) {
-            return false;
+        for (int64_t weight = 100; isdigit((unsigned char)*unit); unit++, weight /= 10) {
+            thousandths += (*unit - '0') * weight; /* finer digits are dropped */
         }
-        fraction = thousandths(&text);
     }
-    int64_t unit = unit_ms(text);
-    if (unit == 0 || whole > CLI_LONGEST_MS / unit) {
-        return false;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (strcmp(units[i].name, unit) == 0 &&
+            whole <= (unsigned long long)(CLI_LONGEST_MS / units[i].ms)) {
+            *ms = (int64_t)whole * units[i].ms + thousandths * units[i].ms / 1000;
+            return true;
+        }
     }
-    *ms = whole * unit + fraction * unit / 1000;
-    return true;
+    return false;
 }
 
 /* --- who we are ------------------------------------------------------------------------------- */
 
 /* Names are UTF-8 by habit only, and metadata always. */
-void identity_own(struct identity *identity)
+const char *identity_own(void)
 {
-    char host[sizeof identity->host] = "";
-    *identity = (struct identity){.pid = (int)getpid()};
+    static char text[512];
+    char host[256] = "", plain[256], name[128];
     if (gethostname(host, sizeof host - 1) != 0) {
         snprintf(host, sizeof host, "?");
     }
-    cli_printable(host, strlen(host), identity->host, sizeof identity->host);
+    cli_printable(host, strlen(host), plain, sizeof plain);
     const struct passwd *user = getpwuid(geteuid());
     if (user) {
-        cli_printable(user->pw_name, strlen(user->pw_name), identity->user, sizeof identity->user);
+        cli_printable(user->pw_name, strlen(user->pw_name), name, sizeof name);
     } else {
-        snprintf(identity->user, sizeof identity->user, "%u", (unsigned)geteuid());
+        snprintf(name, sizeof name, "%u", (unsigned)geteuid());
     }
-}
-
-void identity_format(const struct identity *identity, char *text, size_t size)
-{
-    snprintf(text, size, "%s:%d (%s)", identity->host, identity->pid, identity->user);
+    snprintf(text, sizeof text, "%s:%d (%s)", plain, (int)getpid(), name);
+    return text;
 }
 
 bool identity_parse(struct identity *identity, const char *text, size_t size)

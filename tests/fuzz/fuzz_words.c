@@ -26,7 +26,7 @@ static void check_identity(const char *data, size_t size)
     }
     char text[512];
     MUST(identity.pid > 0);
-    identity_format(&identity, text, sizeof text);
+    snprintf(text, sizeof text, "%s:%d (%s)", identity.host, identity.pid, identity.user);
     MUST(identity_parse(&again, text, strlen(text)));
     MUST(again.pid == identity.pid && strcmp(again.host, identity.host) == 0 && strcmp(again.user, identity.user) == 0);
 }

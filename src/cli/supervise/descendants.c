@@ -118,29 +118,25 @@ void cage_remove(void)
 
 /* --- one by one ------------------------------------------------------------------------------- */
 
-struct process {
+static struct process {
     pid_t pid, parent, group;
     bool ours;
     bool dead; /* and not waited for yet */
-};
+} * processes;
+static size_t process_count, capacity;
 
-struct table {
-    struct process *rows;
-    size_t count, capacity;
-};
-
-static bool add(struct table *table, struct process row)
+static bool add(struct process process)
 {
-    if (table->count == table->capacity) {
-        size_t capacity = table->capacity ? 2 * table->capacity : 256;
-        struct process *rows = realloc(table->rows, capacity * sizeof *rows);
+    if (process_count == capacity) {
+        size_t larger = capacity ? 2 * capacity : 256;
+        struct process *rows = realloc(processes, larger * sizeof *rows);
         if (!rows) {
             return false;
         }
-        table->rows = rows;
-        table->capacity = capacity;
+        processes = rows;
+        capacity = larger;
     }
-    table->rows[table->count++] = row;
+    processes[process_count++] = process;
     return true;
 }
 
@@ -174,7 +170,7 @@ static bool read_process(const char *pid, struct process *row)
 /* A /proc that is mounted with hidepid shows neither a process of another user nor one that hides
  * its memory (PR_SET_DUMPABLE), but it lists the children of root. A child of a hidden process
  * becomes a child of root when that one is dead. */
-static bool add_hidden(struct table *table, pid_t root)
+static bool add_hidden(pid_t root)
 {
     char text[64];
     bool fine = true;
@@ -184,7 +180,7 @@ static bool add_hidden(struct table *table, pid_t root)
         struct process row;
         pid_t pid = (pid_t)atoi(text);
         fine = read_process(text, &row) ||
-               add(table, (struct process){.pid = pid, .parent = root, .group = getpgid(pid)});
+               add((struct process){.pid = pid, .parent = root, .group = getpgid(pid)});
     }
     if (file) {
         fclose(file);
@@ -192,7 +188,7 @@ static bool add_hidden(struct table *table, pid_t root)
     return fine;
 }
 
-static bool read_table(struct table *table, pid_t root)
+static bool read_processes(pid_t root)
 {
     DIR *folder = opendir("/proc");
     if (!folder) {
@@ -200,39 +196,40 @@ static bool read_table(struct table *table, pid_t root)
     }
     bool fine = true;
     struct dirent *entry;
+    process_count = 0;
     while (fine && (entry = readdir(folder))) {
         struct process row;
         if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
             read_process(entry->d_name, &row)) {
-            fine = add(table, row);
+            fine = add(row);
         }
     }
     closedir(folder);
-    return fine && add_hidden(table, root);
+    return fine && add_hidden(root);
 }
 
-static bool is_below(const struct table *table, pid_t parent, pid_t root)
+static bool is_below(pid_t parent, pid_t root)
 {
     if (parent == root) {
         return true;
     }
-    for (size_t i = 0; i < table->count; i++) {
-        if (table->rows[i].pid == parent) {
-            return table->rows[i].ours;
+    for (size_t i = 0; i < process_count; i++) {
+        if (processes[i].pid == parent) {
+            return processes[i].ours;
         }
     }
     return false;
 }
 
 /* Children may stand before their parents: go over the table until nothing is added. */
-static void mark(struct table *table, pid_t root)
+static void mark(pid_t root)
 {
     bool changed = true;
     while (changed) {
         changed = false;
-        for (size_t i = 0; i < table->count; i++) {
-            struct process *row = &table->rows[i];
-            if (!row->ours && is_below(table, row->parent, root)) {
+        for (size_t i = 0; i < process_count; i++) {
+            struct process *row = &processes[i];
+            if (!row->ours && is_below(row->parent, root)) {
                 row->ours = true;
                 changed = true;
             }
@@ -242,20 +239,20 @@ static void mark(struct table *table, pid_t root)
 
 /* A group that is nobody else's can be killed as a whole: the kernel lets none of it fork
  * meanwhile. */
-static bool is_ours(const struct table *table, pid_t group)
+static bool is_ours(pid_t group)
 {
     bool ours = true;
-    for (size_t i = 0; ours && i < table->count; i++) {
-        ours = table->rows[i].group != group || table->rows[i].ours;
+    for (size_t i = 0; ours && i < process_count; i++) {
+        ours = processes[i].group != group || processes[i].ours;
     }
     return ours;
 }
 
 /* True when it may not be signalled. */
-static bool signal_one(const struct table *table, const struct process *row, int number)
+static bool signal_one(const struct process *row, int number)
 {
     bool refused = kill(row->pid, number) != 0 && errno == EPERM && !row->dead;
-    if (number == SIGKILL && row->group > 1 && is_ours(table, row->group)) {
+    if (number == SIGKILL && row->group > 1 && is_ours(row->group)) {
         kill(-row->group, SIGKILL);
     }
     return refused;
@@ -263,19 +260,17 @@ static bool signal_one(const struct table *table, const struct process *row, int
 
 struct signalled descendants_signal(pid_t root, pid_t skip, int number)
 {
-    struct table table = {.rows = NULL};
     struct signalled signalled = {.refused = 0};
-    if (read_table(&table, root)) {
-        mark(&table, root);
-        for (size_t i = 0; i < table.count; i++) {
-            const struct process *row = &table.rows[i];
+    if (read_processes(root)) {
+        mark(root);
+        for (size_t i = 0; i < process_count; i++) {
+            const struct process *row = &processes[i];
             bool meant = skip == 0 || row->group != skip;
             signalled.alive += row->ours && !row->dead;
-            if (row->ours && signal_one(&table, row, meant ? number : 0)) {
+            if (row->ours && signal_one(row, meant ? number : 0)) {
                 signalled.refused = row->pid;
             }
         }
     }
-    free(table.rows);
     return signalled;
 }

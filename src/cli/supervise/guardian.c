@@ -414,8 +414,7 @@ static void guard_main(int socket, const sigset_t *before)
     zklock = keep_only(socket);
     children = process_children();
     enum start started = FAILED;
-    bool made = make_folder();
-    if (!made) {
+    if (!make_folder()) {
         snprintf(report.problem, sizeof report.problem, "no temporary directory: %s; set TMPDIR",
                  strerror(errno));
         report.folder[0] = '\0';

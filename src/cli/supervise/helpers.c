@@ -8,47 +8,47 @@ struct health health = {.every_ms = 10000, .fails = 3, .socket = -1, .state = HE
 
 /* --- the process that checks ----------------------------------------------------------------- */
 
-struct checker {
+static struct {
     int socket, children;
     const sigset_t *mask; /* the signal mask of a check */
     bool alone;           /* zklock has ended */
-};
+} checker;
 
-static void become_check(const struct checker *checker)
+static void become_check(void)
 {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(STDERR_FILENO, STDOUT_FILENO); /* standard output is CMD's */
-    sigprocmask(SIG_SETMASK, checker->mask, NULL);
+    sigprocmask(SIG_SETMASK, checker.mask, NULL);
     execl("/bin/sh", "sh", "-c", health.command, (char *)NULL);
     _exit(EXIT_CANNOT_EXECUTE);
 }
 
 /* Waits until the child or zklock has ended, or the time has come. */
-static void wait_until(struct checker *checker, int64_t end_ms)
+static void wait_until(int64_t end_ms)
 {
-    struct pollfd fds[] = {{.fd = checker->socket, .events = POLLIN},
-                           {.fd = checker->children, .events = POLLIN}};
+    struct pollfd fds[] = {{.fd = checker.socket, .events = POLLIN},
+                           {.fd = checker.children, .events = POLLIN}};
     int64_t left_ms = end_ms - now_ms();
     poll(fds, 2, left_ms > 0 ? (int)left_ms : 0);
-    checker->alone =
-        checker->alone || fds[0].revents != 0; /* zklock sends nothing: this is its end */
-    process_forget_children(checker->children);
+    checker.alone =
+        checker.alone || fds[0].revents != 0; /* zklock sends nothing: this is its end */
+    process_forget_children(checker.children);
 }
 
-static bool run_check(struct checker *checker, int64_t end_ms)
+static bool run_check(int64_t end_ms)
 {
     int status = 0;
     pid_t ended = 0, pid = fork();
     if (pid == 0) {
-        become_check(checker);
+        become_check();
     }
     if (pid < 0) {
         return false;
     }
     setpgid(pid, pid);
-    while ((ended = waitpid(pid, &status, WNOHANG)) == 0 && !checker->alone && now_ms() < end_ms) {
-        wait_until(checker, end_ms);
+    while ((ended = waitpid(pid, &status, WNOHANG)) == 0 && !checker.alone && now_ms() < end_ms) {
+        wait_until(end_ms);
     }
     if (ended == 0) {
         kill(-pid, SIGKILL);
@@ -60,13 +60,15 @@ static bool run_check(struct checker *checker, int64_t end_ms)
 
 static void check_again_and_again(int socket, const sigset_t *before)
 {
-    struct checker checker = {.socket = socket, .children = process_children(), .mask = before};
     int failed = 0;
+    checker.socket = socket;
+    checker.children = process_children();
+    checker.mask = before;
     setpgid(0, 0); /* what is typed on the terminal is for CMD */
     process_close_standard_files();
     while (!checker.alone) {
         int64_t next_ms = now_ms() + health.every_ms;
-        failed = run_check(&checker, next_ms) ? 0 : failed + (failed < health.fails);
+        failed = run_check(next_ms) ? 0 : failed + (failed < health.fails);
         char state = failed == 0              ? HEALTH_GOOD
                      : failed == health.fails ? HEALTH_BAD
                                               : HEALTH_UNKNOWN;
@@ -76,7 +78,7 @@ static void check_again_and_again(int socket, const sigset_t *before)
             send(socket, &state, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
         }
         while (!checker.alone && now_ms() < next_ms) {
-            wait_until(&checker, next_ms);
+            wait_until(next_ms);
         }
     }
     _exit(EXIT_SUCCESS);
@@ -128,7 +130,7 @@ struct hook_event {
 
 const char *hook_program;
 static int to_process = -1;
-static zkl_state last_state; /* of the state that was last_state reported */
+static zkl_state last_state; /* the one that was last reported */
 static bool dropped;         /* an event could not be sent, which was said */
 
 /* --- the process that runs the hooks --------------------------------------------------------- */
