@@ -3,30 +3,25 @@
 
 #include "cli.h"
 
-/* Waits for a connect under way; errno says how it went. */
-static bool connected(int fd, int timeout_ms)
-{
-    struct pollfd writable = {.fd = fd, .events = POLLOUT};
-    int reason = ETIMEDOUT;
-    socklen_t size = sizeof reason;
-    if (poll(&writable, 1, timeout_ms) == 1) {
-        getsockopt(fd, SOL_SOCKET, SO_ERROR, &reason, &size);
-    }
-    errno = reason;
-    return reason == 0;
-}
-
+/* -1 with errno. */
 static int connect_one(const struct addrinfo *address, int timeout_ms)
 {
     int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
         return -1;
     }
-    if (connect(fd, address->ai_addr, address->ai_addrlen) == 0 ||
-        (errno == EINPROGRESS && connected(fd, timeout_ms))) {
+    int reason = connect(fd, address->ai_addr, address->ai_addrlen) == 0 ? 0 : errno;
+    if (reason == EINPROGRESS) {
+        struct pollfd writable = {.fd = fd, .events = POLLOUT};
+        socklen_t size = sizeof reason;
+        reason = ETIMEDOUT;
+        if (poll(&writable, 1, timeout_ms) == 1) {
+            getsockopt(fd, SOL_SOCKET, SO_ERROR, &reason, &size);
+        }
+    }
+    if (reason == 0) {
         return fd;
     }
-    int reason = errno;
     close(fd);
     errno = reason;
     return -1;

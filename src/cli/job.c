@@ -297,11 +297,18 @@ static void watch(void)
     terminal_to(getpgrp());
 }
 
-/* Releases the lock and decides whether it was held to the end of CMD. A late release, because
- * zklock was stopped after that, is no loss. A loss before the end of the lease is one: somebody
- * removed the znode. It is none if the servers confirmed the lock after CMD's end. */
-static void release_lock(void)
+int job_run(int (*ended)(void))
 {
+    hook_granted(contend.node, contend.grant.token);
+    if (wait_for_room()) {
+        watch();
+    }
+    int code = ended ? ended() : CLI_GO_ON;
+    job.overruled = code != CLI_GO_ON;
+    job.code = job.overruled ? code : job.code;
+    /* A late release, because zklock was stopped after CMD's end, is no loss. A loss before the end
+     * of the lease is one: somebody removed the znode. It is none if the servers confirmed the lock
+     * after CMD's end. */
     bool in_time = clock_ns(CLOCK_BOOTTIME) < own.lease_end_ns;
     bool lost = contend_release() == ZKL_ELOST;
     if (lost && (job.lost || (in_time && !job.proved))) {
@@ -312,18 +319,6 @@ static void release_lock(void)
         atomic_fetch_add(&metrics_stops, 1);
         job.code = EXIT_LOST;
     }
-}
-
-int job_run(int (*ended)(void))
-{
-    hook_granted(contend.node, contend.grant.token);
-    if (wait_for_room()) {
-        watch();
-    }
-    int code = ended ? ended() : CLI_GO_ON;
-    job.overruled = code != CLI_GO_ON;
-    job.code = job.overruled ? code : job.code;
-    release_lock();
     hook_ended(job.lost);
     return job.code;
 }

@@ -40,16 +40,6 @@ static int help(int count, const char **words)
     return EXIT_DONE;
 }
 
-static int bare(void)
-{
-    fputs("zklock runs a command on one host at a time.\n\n"
-          "  zklock run backup -- pg_dump shop          # queue, run, release\n"
-          "  zklock sandbox -- zklock run demo -- date  # try it without a server of your own\n\n"
-          "'zklock --help' has the rest.\n",
-          stderr);
-    return EXIT_FAILED;
-}
-
 static int run(const struct cli_command *command, int argc, const char **argv)
 {
     int count;
@@ -73,7 +63,13 @@ static int dispatch(int argc, const char **argv)
         return code;
     }
     if (count == 0) {
-        return bare();
+        fputs(
+            "zklock runs a command on one host at a time.\n\n"
+            "  zklock run backup -- pg_dump shop          # queue, run, release\n"
+            "  zklock sandbox -- zklock run demo -- date  # try it without a server of your own\n\n"
+            "'zklock --help' has the rest.\n",
+            stderr);
+        return EXIT_FAILED;
     }
     if (strcmp(words[0], "help") == 0) {
         return help(count - 1, words + 1);

@@ -2,18 +2,13 @@
 
 #include "cli.h"
 
-/* The names of one's own descriptors are links, too. */
-static bool is_own_descriptor(const char *file)
-{
-    return strncmp(file, "/dev/std", 8) == 0 || strncmp(file, "/dev/fd/", 8) == 0;
-}
-
 /* The descriptor of something that is no regular file, or -1: with errno 0, a new file can take its
  * place. */
 static int open_as_it_is(const char *file)
 {
     struct stat status;
-    if (is_own_descriptor(file)) {
+    if (strncmp(file, "/dev/std", 8) == 0 || strncmp(file, "/dev/fd/", 8) == 0) {
+        /* The names of one's own descriptors are links, too. */
         return open(file, O_WRONLY | O_CLOEXEC | O_NOCTTY);
     }
     errno = 0;
@@ -34,11 +29,6 @@ static int make_beside(const char *file, char **name)
         return -1;
     }
     return mkostemp(*name, O_CLOEXEC); /* O_EXCL: it follows no link */
-}
-
-static bool put(int fd, const char *text)
-{
-    return dprintf(fd, "%s", text) >= 0;
 }
 
 static void forget(const char *name)
@@ -70,13 +60,12 @@ bool newfile_write(const char *file, const char *text)
 {
     char *name = NULL;
     int fd = open_as_it_is(file);
-    if (fd >= 0 || errno != 0) {
-        return fd >= 0 && put(fd, text) && close(fd) == 0;
+    if (fd < 0 && errno == 0) {
+        fd = make_beside(file, &name);
     }
-    fd = make_beside(file, &name);
-    bool written = fd >= 0 && put(fd, text) && fchmod(fd, 0644) == 0;
-    written = fd >= 0 && close(fd) == 0 && written && rename(name, file) == 0;
-    if (fd >= 0 && !written) {
+    bool written = fd >= 0 && dprintf(fd, "%s", text) >= 0 && (!name || fchmod(fd, 0644) == 0);
+    written = fd >= 0 && close(fd) == 0 && written && (!name || rename(name, file) == 0);
+    if (name && fd >= 0 && !written) {
         forget(name);
     }
     free(name);

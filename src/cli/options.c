@@ -145,22 +145,16 @@ static void compare_all(struct cli_nearest *nearest, const struct cli_option *op
     }
 }
 
-static bool has(const struct cli_option *options, const char *bad)
-{
-    bool is_long = strncmp(bad, "--", 2) == 0;
-    for (; options && options->name; options++) {
-        if (is_long ? strcmp(options->name, bad + 2) == 0 : options->letter == bad[1]) {
-            return true;
-        }
-    }
-    return false;
-}
-
+/* The subcommand that has this option. */
 static const struct cli_command *whose(const char *bad)
 {
+    bool is_long = strncmp(bad, "--", 2) == 0;
     for (int i = 0; cli_commands[i]; i++) {
-        if (has(cli_commands[i]->options, bad)) {
-            return cli_commands[i];
+        const struct cli_option *option = cli_commands[i]->options;
+        for (; option && option->name; option++) {
+            if (is_long ? strcmp(option->name, bad + 2) == 0 : option->letter == bad[1]) {
+                return cli_commands[i];
+            }
         }
     }
     return NULL;
