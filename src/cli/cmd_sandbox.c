@@ -11,9 +11,7 @@
 static int settings_count;
 
 static struct {
-    pid_t guardian;
-    int from_guardian; /* -1: it was killed */
-    struct guardian_report report;
+    int from_guardian;  /* -1: it was killed */
     sigset_t inherited; /* the signal mask CMD gets back */
     int signals;        /* signalfd */
     int parent;         /* pidfd of the process that started us; -1: none */
@@ -103,16 +101,15 @@ static bool find_parts(void)
 /* What tests of failures need: whom to stop and where to look. */
 static void set_environment(void)
 {
-    const struct guardian_report *report = &sandbox.report;
     char pids[64] = "";
     size_t used = 0;
     for (int i = 0; i < guardian_order.servers; i++) {
         used += (size_t)snprintf(pids + used, sizeof pids - used, "%s%d", i ? " " : "",
-                                 (int)report->pids[i]);
+                                 (int)guardian_report.pids[i]);
     }
-    process_set_servers(report->servers);
+    process_set_servers(guardian_report.servers);
     setenv("ZKLOCK_SANDBOX_PIDS", pids, 1);
-    setenv("ZKLOCK_SANDBOX_DIR", report->folder, 1);
+    setenv("ZKLOCK_SANDBOX_DIR", guardian_report.folder, 1);
 }
 
 static void become_command(const char **argv, pid_t parent)
@@ -225,41 +222,35 @@ static int wait_for(bool starting)
 
 /* --- from the beginning to the end ------------------------------------------------------------ */
 
-/* The last lines of a server's log are among it. */
-static void complain(char *problem)
-{
-    cli_error("sandbox: %s", strsep(&problem, "\n"));
-    for (char *line; (line = strsep(&problem, "\n"));) {
-        cli_line(stderr, CLI_FOLD, "%s", line);
-    }
-}
-
 static bool read_report(void)
 {
-    struct guardian_report *report = &sandbox.report;
-    if (read(sandbox.from_guardian, report, sizeof *report) != (ssize_t)sizeof *report) {
+    if (read(sandbox.from_guardian, &guardian_report, sizeof guardian_report) !=
+        (ssize_t)sizeof guardian_report) {
         cli_error("sandbox: the guardian process ended while starting the servers");
         return false;
     }
-    if (!report->serving) {
-        complain(report->problem);
+    if (!guardian_report.serving) {
+        char *rest = guardian_report.problem; /* the last lines of a server's log are among it */
+        cli_error("sandbox: %s", strsep(&rest, "\n"));
+        for (char *line; (line = strsep(&rest, "\n"));) {
+            cli_line(stderr, CLI_FOLD, "%s", line);
+        }
     }
-    return report->serving;
+    return guardian_report.serving;
 }
 
 static bool print_servers(void)
 {
-    const struct guardian_report *report = &sandbox.report;
     if (cli.json) {
         json_t *pids = json_array();
         for (int i = 0; i < guardian_order.servers; i++) {
-            json_array_append_new(pids, json_integer(report->pids[i]));
+            json_array_append_new(pids, json_integer(guardian_report.pids[i]));
         }
         return queues_print_json(json_pack("{s:i, s:s, s:o, s:s}", "v", QUEUES_VERSION, "servers",
-                                           report->servers, "pids", pids, "folder",
-                                           report->folder));
+                                           guardian_report.servers, "pids", pids, "folder",
+                                           guardian_report.folder));
     }
-    return printf("ZKLOCK_SERVERS=%s\n", report->servers) > 0 && fflush(stdout) == 0;
+    return printf("ZKLOCK_SERVERS=%s\n", guardian_report.servers) > 0 && fflush(stdout) == 0;
 }
 
 static int run(int count, const char **words)
@@ -271,22 +262,21 @@ static int run(int count, const char **words)
         return EXIT_FAILED;
     }
     catch_signals();
-    sandbox.guardian = guardian_start(&sandbox.from_guardian);
-    if (sandbox.guardian < 0) {
+    sandbox.from_guardian = guardian_start();
+    if (sandbox.from_guardian < 0) {
         return EXIT_FAILED;
     }
-    int socket = sandbox.from_guardian;
     int code = wait_for(true);
     if (code == CLI_GO_ON) {
         code = read_report() ? CLI_GO_ON : EXIT_FAILED;
     }
     if (code == CLI_GO_ON) {
-        cli_detail("%s up after %lld ms, in %s", sandbox.report.servers,
-                   (long long)(now_ms() - begin_ms), sandbox.report.folder);
+        cli_detail("%s up after %lld ms, in %s", guardian_report.servers,
+                   (long long)(now_ms() - begin_ms), guardian_report.folder);
         bool begun = count > 0 ? start_command(words) : print_servers();
         code = begun ? wait_for(false) : EXIT_FAILED;
     }
-    guardian_stop(sandbox.guardian, socket, sandbox.report.folder);
+    guardian_stop();
     return code;
 }
 

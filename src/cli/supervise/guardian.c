@@ -22,8 +22,8 @@ static struct server {
     int64_t died_ms; /* CLOCK_MONOTONIC */
 } servers[GUARDIAN_SERVERS_MAX];
 static int refused; /* errno, when the servers could not even be begun */
-/* What `zklock sandbox` will be told, and what is so: a pid of 0 does not run. */
-static struct guardian_report report;
+/* In the guardian what is so, and a pid of 0 does not run; in `zklock sandbox` what it was told. */
+struct guardian_report guardian_report;
 
 /* --- a server -------------------------------------------------------------------------------- */
 
@@ -55,7 +55,7 @@ static bool pick_ports(void)
 static FILE *open_file(int index, const char *name, const char *mode)
 {
     char path[GUARDIAN_PATH_MAX + 32];
-    snprintf(path, sizeof path, "%s/%d/%s", report.folder, index + 1, name);
+    snprintf(path, sizeof path, "%s/%d/%s", guardian_report.folder, index + 1, name);
     return fopen(path, mode);
 }
 
@@ -66,7 +66,8 @@ static void write_settings(int index, FILE *file)
             "dataDir=%s/%d\nclientPort=%d\nclientPortAddress=127.0.0.1\ntickTime=%lld\n"
             "maxSessionTimeout=60000\nmaxClientCnxns=0\nforceSync=no\n"
             "admin.enableServer=false\n4lw.commands.whitelist=*\n",
-            report.folder, index + 1, servers[index].ports[PORT_CLIENT], (long long)cli.tick_ms);
+            guardian_report.folder, index + 1, servers[index].ports[PORT_CLIENT],
+            (long long)cli.tick_ms);
     for (int i = 0; guardian_order.servers > 1 && i < guardian_order.servers; i++) {
         const int *ports = servers[i].ports;
         fprintf(file, "server.%d=127.0.0.1:%d:%d\n", i + 1, ports[PORT_QUORUM],
@@ -85,7 +86,7 @@ static bool write_config(int index)
 {
     char path[GUARDIAN_PATH_MAX + 32];
     char id[16];
-    snprintf(path, sizeof path, "%s/%d", report.folder, index + 1);
+    snprintf(path, sizeof path, "%s/%d", guardian_report.folder, index + 1);
     if (mkdir(path, 0700) != 0 && errno != EEXIST) {
         return false;
     }
@@ -96,24 +97,24 @@ static bool write_config(int index)
     write_settings(index, config);
     bool written = !ferror(config);
     written = fclose(config) == 0 && written;
-    snprintf(path, sizeof path, "%s/%d/myid", report.folder, index + 1);
+    snprintf(path, sizeof path, "%s/%d/myid", guardian_report.folder, index + 1);
     snprintf(id, sizeof id, "%d\n", index + 1);
     return written && newfile_write(path, id);
 }
 
 /* In the child: becomes the server. Everything it writes stays in its folder, and it dies with the
  * guardian. */
-static void become_server(int index, bool loud, pid_t guardian)
+static void become_server(int index, bool loud, pid_t parent)
 {
     char folder[GUARDIAN_PATH_MAX + 32];
     char class_path[2 * GUARDIAN_PATH_MAX];
     char temporary[GUARDIAN_PATH_MAX + 64];
-    snprintf(folder, sizeof folder, "%s/%d", report.folder, index + 1);
+    snprintf(folder, sizeof folder, "%s/%d", guardian_report.folder, index + 1);
     snprintf(class_path, sizeof class_path, "%s/zookeeper.jar:%s/slf4j-%s.jar", guardian_order.jars,
              guardian_order.jars, loud ? "simple" : "nop");
     snprintf(temporary, sizeof temporary, "-Djava.io.tmpdir=%s", folder);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != guardian || chdir(folder) != 0) {
+    if (getppid() != parent || chdir(folder) != 0) {
         _exit(EXIT_FAILURE);
     }
     int log = open("log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -132,12 +133,12 @@ static void become_server(int index, bool loud, pid_t guardian)
 
 static bool start_server(int index, bool loud)
 {
-    pid_t guardian = getpid();
+    pid_t self = getpid();
     pid_t pid = fork();
     if (pid == 0) {
-        become_server(index, loud, guardian);
+        become_server(index, loud, self);
     }
-    report.pids[index] = pid > 0 ? pid : 0;
+    guardian_report.pids[index] = pid > 0 ? pid : 0;
     return pid > 0;
 }
 
@@ -147,10 +148,10 @@ static bool start_server(int index, bool loud)
 static void stop_servers(void)
 {
     for (int i = 0; i < guardian_order.servers; i++) {
-        if (report.pids[i] > 0) {
-            kill(report.pids[i], SIGKILL);
-            waitpid(report.pids[i], NULL, 0);
-            report.pids[i] = 0;
+        if (guardian_report.pids[i] > 0) {
+            kill(guardian_report.pids[i], SIGKILL);
+            waitpid(guardian_report.pids[i], NULL, 0);
+            guardian_report.pids[i] = 0;
         }
     }
 }
@@ -170,11 +171,12 @@ static int reap(void)
 {
     int running = 0;
     for (int i = 0; i < guardian_order.servers; i++) {
-        if (report.pids[i] > 0 && waitpid(report.pids[i], NULL, WNOHANG) == report.pids[i]) {
-            report.pids[i] = 0;
+        if (guardian_report.pids[i] > 0 &&
+            waitpid(guardian_report.pids[i], NULL, WNOHANG) == guardian_report.pids[i]) {
+            guardian_report.pids[i] = 0;
             servers[i].died_ms = now_ms();
         }
-        running += report.pids[i] > 0;
+        running += guardian_report.pids[i] > 0;
     }
     return running;
 }
@@ -227,7 +229,7 @@ static bool is_ours(int index)
     int port = servers[index].ports[PORT_CLIENT];
     unsigned long inode = listening_inode("/proc/net/tcp6", port);
     inode = inode ? inode : listening_inode("/proc/net/tcp", port);
-    return inode && has_open(report.pids[index], inode);
+    return inode && has_open(guardian_report.pids[index], inode);
 }
 
 /* True once every server serves: it is ours by its socket, and of three one leads and two follow.
@@ -255,12 +257,13 @@ static bool serve(void)
 
 static bool make_below(const char *parent)
 {
-    int length = snprintf(report.folder, sizeof report.folder, "%s/zklock-sandbox-XXXXXX", parent);
-    if (length < 0 || (size_t)length >= sizeof report.folder) {
+    int length = snprintf(guardian_report.folder, sizeof guardian_report.folder,
+                          "%s/zklock-sandbox-XXXXXX", parent);
+    if (length < 0 || (size_t)length >= sizeof guardian_report.folder) {
         errno = ENAMETOOLONG;
         return false;
     }
-    return mkdtemp(report.folder) != NULL;
+    return mkdtemp(guardian_report.folder) != NULL;
 }
 
 /* A directory for us alone below $TMPDIR, else /dev/shm (memory), else /tmp. False, with errno. */
@@ -351,18 +354,18 @@ static void read_log(char *text, size_t size)
 
 static void report_serving(void)
 {
-    size_t used = 0, size = sizeof report.servers;
-    report.serving = true;
+    size_t used = 0, size = sizeof guardian_report.servers;
+    guardian_report.serving = true;
     for (int i = 0; i < guardian_order.servers; i++) {
-        used += (size_t)snprintf(report.servers + used, size - used, "%s127.0.0.1:%d", i ? "," : "",
-                                 servers[i].ports[PORT_CLIENT]);
+        used += (size_t)snprintf(guardian_report.servers + used, size - used, "%s127.0.0.1:%d",
+                                 i ? "," : "", servers[i].ports[PORT_CLIENT]);
     }
 }
 
 static void report_problem(enum start started)
 {
-    char *problem = report.problem;
-    size_t size = sizeof report.problem;
+    char *problem = guardian_report.problem;
+    size_t size = sizeof guardian_report.problem;
     char words[768];
     if (started == SILENT) {
         snprintf(problem, size,
@@ -370,7 +373,7 @@ static void report_problem(enum start started)
                  START_MS / 1000);
     } else if (refused) {
         snprintf(problem, size, "no server can be started in %s: %s; TMPDIR says where",
-                 report.folder, strerror(refused));
+                 guardian_report.folder, strerror(refused));
     } else {
         read_log(words, sizeof words);
         snprintf(problem, size, "the server did not start (%d tries)%s%s", START_TRIES,
@@ -384,7 +387,7 @@ static void watch_over(void)
     do {
         reap();
         for (int i = 0; respawn_ms >= 0 && i < guardian_order.servers; i++) {
-            if (report.pids[i] == 0 && now_ms() - servers[i].died_ms >= respawn_ms) {
+            if (guardian_report.pids[i] == 0 && now_ms() - servers[i].died_ms >= respawn_ms) {
                 start_server(i, false);
             }
         }
@@ -415,36 +418,41 @@ static void guard_main(int socket, const sigset_t *before)
     children = process_children();
     enum start started = FAILED;
     if (!make_folder()) {
-        snprintf(report.problem, sizeof report.problem, "no temporary directory: %s; set TMPDIR",
-                 strerror(errno));
-        report.folder[0] = '\0';
+        snprintf(guardian_report.problem, sizeof guardian_report.problem,
+                 "no temporary directory: %s; set TMPDIR", strerror(errno));
+        guardian_report.folder[0] = '\0';
     } else if ((started = start()) == STARTED) {
         report_serving();
     } else if (started != ABANDONED) {
         report_problem(started);
     }
-    send(zklock, &report, sizeof report, MSG_NOSIGNAL); /* nobody may be there any more */
+    send(zklock, &guardian_report, sizeof guardian_report,
+         MSG_NOSIGNAL); /* nobody may be there any more */
     if (started == STARTED) {
         watch_over();
     }
     stop_servers();
-    remove_folder(report.folder);
+    remove_folder(guardian_report.folder);
     _exit(EXIT_SUCCESS);
 }
 
 /* --- the sandbox's side ---------------------------------------------------------------------- */
 
-pid_t guardian_start(int *socket)
+static pid_t guardian;
+static int to_guardian;
+
+int guardian_start(void)
 {
-    return process_start("zklock-guard", socket, guard_main);
+    guardian = process_start("zklock-guard", &to_guardian, guard_main);
+    return guardian > 0 ? to_guardian : -1;
 }
 
-void guardian_stop(pid_t guardian, int socket, const char *folder)
+void guardian_stop(void)
 {
     int status = 0;
-    close(socket);
+    close(to_guardian);
     waitpid(guardian, &status, 0);
-    if (WIFSIGNALED(status) && *folder) {
-        remove_folder(folder);
+    if (WIFSIGNALED(status) && *guardian_report.folder) {
+        remove_folder(guardian_report.folder);
     }
 }

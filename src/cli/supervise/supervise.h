@@ -217,18 +217,19 @@ extern struct guardian_order {
 } guardian_order;
 
 /* Its only report: the servers serve, or why they do not. */
-struct guardian_report {
+extern struct guardian_report {
     bool serving;
     char servers[128]; /* "127.0.0.1:41234,..." */
     pid_t pids[GUARDIAN_SERVERS_MAX];
     char folder[GUARDIAN_PATH_MAX];
     char problem[1024];
-};
+} guardian_report;
 
-/* Starts it. *socket: one guardian_report can be read, then the end when the guardian has ended.
- * Closing it ends the guardian. -1 after a message. */
-pid_t guardian_start(int *socket);
-/* Ends it and waits until nothing is left. folder: removed here too if the guardian was killed. */
-void guardian_stop(pid_t guardian, int socket, const char *folder);
+/* Starts it. Its socket: one guardian_report can be read, then the end when the guardian has ended.
+ * -1 after a message. */
+int guardian_start(void);
+/* Ends it and waits until nothing is left: of a guardian that was killed, the folder is removed
+ * here. */
+void guardian_stop(void);
 
 #endif
