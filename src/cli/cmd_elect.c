@@ -43,17 +43,28 @@ static const struct cli_option options[] = {
 /* Out of the queue until a check succeeds; then in it. */
 static int campaign(void)
 {
+    bool said = false;
+    int code = CLI_GO_ON;
     if (health_update() != HEALTH_GOOD) {
         http_set_state(HTTP_UNHEALTHY);
         notify_send("STATUS=not healthy: out of the queue");
-        int code = contend_await_health();
-        if (code != CLI_GO_ON) {
-            return code;
-        }
     }
-    http_set_state(HTTP_QUEUED);
-    notify_send("STATUS=waiting");
-    return CLI_GO_ON;
+    while (code == CLI_GO_ON && health_update() != HEALTH_GOOD) {
+        if (health.state == HEALTH_BAD && !said) {
+            cli_note("\"%s\": --health failed: out of the queue until it succeeds", contend.name);
+            said = true;
+        }
+        if (health.state == HEALTH_UNWATCHED) {
+            cli_error("\"%s\": the process that runs --health was killed", contend.name);
+            return EXIT_FAILED;
+        }
+        code = contend_wait_or_end(-1);
+    }
+    if (code == CLI_GO_ON) {
+        http_set_state(HTTP_QUEUED);
+        notify_send("STATUS=waiting");
+    }
+    return code;
 }
 
 static int opened(void)
@@ -94,7 +105,12 @@ static int pause_and_campaign(int code)
              (double)pause_ms / 1000);
     http_set_state(HTTP_PAUSED);
     notify_send("STATUS=CMD failed (%d), stands again in %.1f s", code, (double)pause_ms / 1000);
-    return contend_pause(pause_ms);
+    int64_t left_ms, end_ms = now_ms() + pause_ms;
+    int ended = CLI_GO_ON;
+    while (ended == CLI_GO_ON && (left_ms = end_ms - now_ms()) > 0) {
+        ended = contend_wait_or_end((int)left_ms);
+    }
+    return ended;
 }
 
 /* Leadership lost, or host not healthy: stand again. CMD failed: stand again after a pause. CMD

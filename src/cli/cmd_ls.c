@@ -21,7 +21,7 @@ static int show_all(zkl_session *session)
 }
 
 /* One that fails stops none of the others; the first failure is the exit code. */
-static int show_named(zkl_session *session, char **paths)
+static int show_named(zkl_session *session, const char **paths)
 {
     int code = CLI_GO_ON;
     for (; *paths; paths++) {
@@ -34,10 +34,9 @@ static int show_named(zkl_session *session, char **paths)
 static int run_ls(int count, const char **locks)
 {
     zkl_session *session;
-    char **paths = queues_paths(count, locks);
-    int code = paths ? cli_connect(QUEUES_LIST_MS, &session) : EXIT_FAILED;
+    int code = queues_paths(count, locks) ? cli_connect(QUEUES_LIST_MS, &session) : EXIT_FAILED;
     if (code == CLI_GO_ON) {
-        code = count > 0 ? show_named(session, paths) : show_all(session);
+        code = count > 0 ? show_named(session, locks) : show_all(session);
         zkl_session_close(session, QUEUES_LIST_MS);
     }
     return code;

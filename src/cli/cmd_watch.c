@@ -16,7 +16,7 @@ struct watched {
 };
 
 static struct {
-    char **paths;
+    const char **paths; /* with NULL behind them */
     enum { WATCH_SCREEN, WATCH_TEXT, WATCH_JSON } form;
     zkl_session *session;
     size_t root;  /* of the paths, the one that is looked at */
@@ -182,8 +182,8 @@ static int run(int count, const char **locks)
     bool has_cursor = terminal && *terminal && strcmp(terminal, "dumb") != 0;
     bool piped = cli.json || !isatty(STDOUT_FILENO);
     watch.form = piped ? WATCH_JSON : has_cursor ? WATCH_SCREEN : WATCH_TEXT;
-    watch.paths = queues_paths(count, locks);
-    int code = watch.paths ? signals_catch() : EXIT_FAILED;
+    watch.paths = locks;
+    int code = queues_paths(count, locks) ? signals_catch() : EXIT_FAILED;
     code = code == CLI_GO_ON ? cli_connect(QUEUES_LIST_MS, &watch.session) : code;
     if (code == CLI_GO_ON) {
         code = show_until_signal();

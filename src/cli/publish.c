@@ -326,8 +326,8 @@ bool http_take_address(const char *value)
 static enum MHD_Result reply(struct MHD_Connection *connection, unsigned status, const char *type,
                              char *text)
 {
-    struct MHD_Response *response = http_library.create_response_from_buffer(
-        text ? strlen(text) : 0, text, MHD_RESPMEM_MUST_FREE);
+    struct MHD_Response *response =
+        http_library.create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE);
     if (!response) {
         free(text);
         return MHD_NO;

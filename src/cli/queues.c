@@ -21,19 +21,14 @@ int queues_act(const char *lock, int (*act)(zkl_session *session, const char *pa
     return code;
 }
 
-char **queues_paths(int count, const char **locks)
+bool queues_paths(int count, const char **locks)
 {
-    static char **paths;
-    paths = calloc((size_t)count + 1, sizeof *paths);
-    bool fine = paths != NULL;
-    if (!fine) {
-        cli_error("out of memory");
-    }
+    bool fine = true;
     for (int i = 0; fine && i < count; i++) {
-        paths[i] = cli_lock_path(locks[i]);
-        fine = paths[i] != NULL;
+        locks[i] = cli_lock_path(locks[i]);
+        fine = locks[i] != NULL;
     }
-    return fine ? paths : NULL;
+    return fine;
 }
 
 int queues_list(zkl_queue **queue, zkl_session *session, const char *path)

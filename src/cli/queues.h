@@ -12,9 +12,8 @@
 /* Calls act with the path of LOCK and a session. Returns what it does, or another exit code after
  * it was said why. */
 int queues_act(const char *lock, int (*act)(zkl_session *session, const char *path));
-/* The paths of LOCKs, with NULL behind them, until the process ends; NULL after it was said why
- * not. */
-char **queues_paths(int count, const char **locks);
+/* Makes paths of LOCKs, in place. False after it was said why not. */
+bool queues_paths(int count, const char **locks);
 /* Lists a queue; CLI_GO_ON, or the exit code after it was said why not. Free with zkl_queue_free.
  */
 int queues_list(zkl_queue **queue, zkl_session *session, const char *path);

@@ -214,8 +214,7 @@ bool contend_wait(int fd, bool for_signals, int timeout_ms)
     return ready;
 }
 
-/* Waits for callbacks, a signal or the time. CLI_GO_ON, or the exit code that a signal means. */
-static int wait_once(int timeout_ms)
+int contend_wait_or_end(int timeout_ms)
 {
     contend_wait(-1, true, timeout_ms);
     int number = signals_next();
@@ -243,7 +242,7 @@ int contend_await(int begun, const zkl_error *error)
         return code;
     }
     for (answered = false; code == CLI_GO_ON && !answered;) {
-        code = wait_once(-1);
+        code = contend_wait_or_end(-1);
     }
     return code == CLI_GO_ON ? complain_unless_ok(answer.code, &answer) : code;
 }
@@ -255,7 +254,7 @@ static void leave(void)
     int64_t deadline = now_ms() + LEAVE_MS;
     zkl_lock_cancel(contend.lock);
     while (!contend.decided && now_ms() < deadline) {
-        wait_once(50);
+        contend_wait_or_end(50);
     }
     if (contend.decided && contend.result == ZKL_OK) {
         zkl_lock_release(contend.lock, NULL); /* granted in the same moment */
@@ -269,7 +268,7 @@ static void wait_decided(void)
     progress.wanted = progress.terminal || notify_is_open();
     progress.next_ms = now_ms() + FIRST_MS;
     while (!contend.decided && code == CLI_GO_ON && health_update() == HEALTH_GOOD) {
-        code = wait_once(line_timeout());
+        code = contend_wait_or_end(line_timeout());
         if (!contend.decided) {
             show_line();
         }
@@ -354,34 +353,6 @@ static void contend_begin(void)
     contend.grant = (zkl_grant){.token = 0};
     contend.node[0] = '\0';
     contend.revoked = false;
-}
-
-int contend_pause(int64_t pause_ms)
-{
-    int64_t left_ms, end_ms = now_ms() + pause_ms;
-    int code = CLI_GO_ON;
-    while (code == CLI_GO_ON && (left_ms = end_ms - now_ms()) > 0) {
-        code = wait_once((int)left_ms);
-    }
-    return code;
-}
-
-int contend_await_health(void)
-{
-    bool said = false;
-    int code = CLI_GO_ON;
-    while (code == CLI_GO_ON && health_update() != HEALTH_GOOD) {
-        if (health.state == HEALTH_BAD && !said) {
-            cli_note("\"%s\": --health failed: out of the queue until it succeeds", contend.name);
-            said = true;
-        }
-        if (health.state == HEALTH_UNWATCHED) {
-            cli_error("\"%s\": the process that runs --health was killed", contend.name);
-            return EXIT_FAILED;
-        }
-        code = wait_once(-1);
-    }
-    return code;
 }
 
 int contend_release(void)

@@ -43,10 +43,9 @@ extern struct contend {
  * the call itself returned. */
 void contend_answered(int code, const zkl_error *error, void *payload);
 int contend_await(int begun, const zkl_error *error);
-/* Waits, out of the queue; a signal ends that. */
-int contend_pause(int64_t pause_ms);
-/* The same until this host is healthy. */
-int contend_await_health(void);
+/* Waits for callbacks, news of the host's health, a signal or the time. A signal may mean an exit
+ * code. */
+int contend_wait_or_end(int timeout_ms);
 
 /* Releases the lock: ZKL_OK, or ZKL_ELOST when it was not held to the end; error has the reason. */
 int contend_release(void);
