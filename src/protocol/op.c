@@ -92,16 +92,6 @@ int zkl__rc_code(enum zkl__rc rc)
 
 /* An operation that outlives whoever asked for it. */
 
-static size_t list_size(const struct zkl__op *op)
-{
-    return op->acl ? zkl__acl_size(op->acl) : 0;
-}
-
-static size_t bytes_size(const struct zkl__op *op)
-{
-    return op->size + (op->dir ? strlen(op->dir) + 1 : 0) + (op->name ? strlen(op->name) + 1 : 0);
-}
-
 /* The copies begin where lists (aligned) and bytes point to, which then point behind them. */
 static void point_to_copies(struct zkl__op *op, char **lists, char **bytes)
 {
@@ -121,23 +111,22 @@ static void point_to_copies(struct zkl__op *op, char **lists, char **bytes)
 /* The block: the operation, its parts, their access lists, their texts and data. */
 struct zkl__op *zkl__op_copy(const zkl_heap *heap, const struct zkl__op *op)
 {
-    size_t parts = op->kind == ZKL__OP_MULTI ? op->part_count : 0;
-    size_t lists_size = list_size(op), rest_size = bytes_size(op);
-    for (size_t i = 0; i < parts; i++) {
-        lists_size += list_size(&op->parts[i]);
-        rest_size += bytes_size(&op->parts[i]);
+    size_t count = 1 + op->part_count, lists_size = 0, bytes_size = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct zkl__op *each = i == 0 ? op : &op->parts[i - 1];
+        lists_size += each->acl ? zkl__acl_size(each->acl) : 0;
+        bytes_size += (each->dir ? strlen(each->dir) + 1 : 0) +
+                      (each->name ? strlen(each->name) + 1 : 0) + each->size;
     }
-    struct zkl__op *copy = zkl__alloc(heap, (1 + parts) * sizeof *copy + lists_size + rest_size);
+    struct zkl__op *copy = zkl__alloc(heap, count * sizeof *copy + lists_size + bytes_size);
     if (!copy) {
         return NULL;
     }
-    char *lists = (char *)(copy + 1 + parts), *bytes = lists + lists_size;
-    copy[0] = *op;
-    point_to_copies(&copy[0], &lists, &bytes);
-    for (size_t i = 0; i < parts; i++) {
-        copy[1 + i] = op->parts[i];
-        point_to_copies(&copy[1 + i], &lists, &bytes);
+    char *lists = (char *)(copy + count), *bytes = lists + lists_size;
+    for (size_t i = 0; i < count; i++) {
+        copy[i] = i == 0 ? *op : op->parts[i - 1];
+        point_to_copies(&copy[i], &lists, &bytes);
     }
-    copy->parts = parts > 0 ? copy + 1 : NULL;
+    copy->parts = op->parts ? copy + 1 : NULL;
     return copy;
 }
