@@ -4,14 +4,7 @@
 
 #define ROOM_LEAST 8
 
-/* Each step is a bijection that nobody can follow without the key (splitmix64's finisher). */
-static uint64_t mix(uint64_t x)
-{
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
-
+/* Nobody can follow it without the key. */
 static uint64_t hash_of(uint64_t key, const char *name)
 {
     size_t length = strlen(name);
@@ -19,9 +12,9 @@ static uint64_t hash_of(uint64_t key, const char *name)
     for (size_t i = 0; i < length; i += sizeof hash) {
         uint64_t word = 0;
         memcpy(&word, name + i, length - i < sizeof word ? length - i : sizeof word);
-        hash = mix(hash ^ word) + key;
+        hash = zkl__mix(hash ^ word) + key;
     }
-    return mix(hash);
+    return zkl__mix(hash);
 }
 
 /* Where it is, or would be. There is always a free one. */

@@ -8,6 +8,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* splitmix64: a bijection, so two numbers never give one. */
+static inline uint64_t zkl__mix(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+/* The same with its step before, for numbers that are close to each other. */
+static inline uint64_t zkl__next_mix(uint64_t x)
+{
+    return zkl__mix(x + UINT64_C(0x9e3779b97f4a7c15));
+}
+
 /* Zeroes: empty. */
 struct zkl__name_set {
     struct zkl__name_entry {

@@ -143,22 +143,13 @@ void zkl__core_warn(struct zkl__core *core, const struct zkl__contender *contend
     va_end(args);
 }
 
-static uint64_t mix(uint64_t x)
-{
-    x += UINT64_C(
-        0x9e3779b97f4a7c15); /* splitmix64: a bijection, so two counts never give one number */
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
-
 void zkl__core_uuid(struct zkl__core *core, char out[ZKL__UUID_LENGTH + 1])
 {
     uint64_t seed[2], words[2];
     memcpy(seed, core->config.seed, sizeof seed);
     core->uuids++;
-    words[0] = mix(seed[0] ^ mix(core->uuids));
-    words[1] = mix(seed[1] + core->uuids);
+    words[0] = zkl__next_mix(seed[0] ^ zkl__next_mix(core->uuids));
+    words[1] = zkl__next_mix(seed[1] + core->uuids);
     zkl__uuid_format(out, (const uint8_t *)words);
 }
 

@@ -1,5 +1,7 @@
 #include "share.h"
 
+#include "name_set.h"
+
 #include <string.h>
 
 /* A member and a piece, and how well they go together. */
@@ -21,13 +23,6 @@ struct table {
     size_t extras;    /* how many get one more */
 };
 
-static uint64_t mix(uint64_t x)
-{
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
-
 /* FNV-1a. */
 static uint64_t hash(const char *name)
 {
@@ -35,7 +30,7 @@ static uint64_t hash(const char *name)
     for (; *name; name++) {
         sum = (sum ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
     }
-    return mix(sum);
+    return zkl__mix(sum);
 }
 
 /* The better one has the higher number; of two that are the same by chance, the lower name. Never
@@ -59,10 +54,10 @@ static bool has_room(const struct table *table, size_t member)
 static void find_best(const struct table *table, struct pair *best)
 {
     const struct zkl__share *share = table->share;
-    uint64_t piece = mix(hash(share->pieces[best->piece]) + UINT64_C(0x9e3779b97f4a7c15));
+    uint64_t piece = zkl__next_mix(hash(share->pieces[best->piece]));
     best->member = NONE;
     for (size_t m = 0; m < share->member_count; m++) {
-        const struct pair pair = {mix(piece ^ table->hashes[m]), (uint32_t)m, best->piece};
+        const struct pair pair = {zkl__mix(piece ^ table->hashes[m]), (uint32_t)m, best->piece};
         if (has_room(table, m) && (best->member == NONE || is_better(share, &pair, best))) {
             *best = pair;
         }
