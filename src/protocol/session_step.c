@@ -752,13 +752,6 @@ int64_t zkl__core_low_lease(const struct zkl__core *core)
 {
     return core->connected ? zkl__lease_low(&core->lease, core->now) : 0;
 }
-/* The servers refuse to delete its node by its name: only the session's end does that, which asks
- * for no permission (PrepRequestProcessor.pRequest2Txn, closeSession). */
-static bool ends_with_the_session(const struct zkl__contender *c)
-{
-    return c->state == ZKL__REMOVING && c->node.stays && !zkl__node_unsure(&c->node);
-}
-
 bool zkl__core_idle(const struct zkl__core *core)
 {
     ZKL__ENSURE(zkl__core_settled(core));
@@ -766,7 +759,10 @@ bool zkl__core_idle(const struct zkl__core *core)
         return false;
     }
     ZKL__EACH (const struct zkl__contender, c, &core->contenders, in_session) {
-        if (!ends_with_the_session(c)) {
+        /* The servers refuse to delete its node by its name: only the session's end does that,
+         * which asks for no permission (PrepRequestProcessor.pRequest2Txn, closeSession). */
+        bool stays = c->state == ZKL__REMOVING && c->node.stays && !zkl__node_unsure(&c->node);
+        if (!stays) {
             return false;
         }
     }
