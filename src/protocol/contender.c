@@ -219,20 +219,6 @@ void zkl__contender_send_of_node(struct zkl__contender *c, enum zkl__role role,
         (struct zkl__op){.kind = kind, .dir = c->config.path, .name = name, .version = -1});
 }
 
-bool zkl__child_path(const struct zkl__contender *c, char **path, size_t *room, const char *name)
-{
-    size_t need = strlen(c->config.path) + strlen(name) + 2;
-    if (need > *room) {
-        char *grown = zkl__resize(c->heap, *path, need);
-        if (!grown) {
-            return false;
-        }
-        *path = grown;
-        *room = need;
-    }
-    return zkl__path_join(*path, *room, c->config.path, name) > 0;
-}
-
 /* --- the next request ------------------------------------------------------------------------- */
 
 static void advance_waiting(struct zkl__contender *c)

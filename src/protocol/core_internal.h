@@ -553,8 +553,6 @@ void zkl__contender_send(struct zkl__contender *c, enum zkl__role role, struct z
 void zkl__contender_send_list(struct zkl__contender *c);
 void zkl__contender_send_of_node(struct zkl__contender *c, enum zkl__role role,
                                  enum zkl__op_kind kind, const char *name);
-/* The path of a child of the queue, into a buffer that grows. False: no memory. */
-bool zkl__child_path(const struct zkl__contender *c, char **path, size_t *room, const char *name);
 
 void zkl__directory_send_create(struct zkl__contender *c);
 void zkl__directory_on_reply(struct zkl__contender *c);
@@ -827,6 +825,9 @@ struct zkl__watches {
  * than bytes_max bytes (0: no limit). */
 int zkl__watches_add(struct zkl__watches *watches, struct zkl__watch *watch, size_t bytes_max);
 void zkl__watches_remove(struct zkl__watches *watches, struct zkl__watch *watch);
+/* zkl__path_join into a buffer that grows. False: no memory. */
+bool zkl__path_put(const zkl_heap *heap, char **path, size_t *room, const char *dir,
+                   const char *name);
 /* Takes all watches of path out of the table. They are chained by their entries' next. */
 struct zkl__watch *zkl__watches_take(struct zkl__watches *watches, const char *path);
 
@@ -917,13 +918,6 @@ void zkl__semaphore_let_go(struct zkl__semaphore *semaphore);
 void zkl__semaphore_give_back(struct zkl__semaphore *semaphore, int count);
 /* The core goes: all of them. */
 void zkl__semaphores_drop(struct zkl__core *core);
-
-/* --- watcher.c ------------------------------------------------------------------------------- */
-
-/* All of them act. */
-void zkl__watchers_wake(struct zkl__core *core);
-/* Notifies all of them that the session is over. */
-void zkl__watchers_over(struct zkl__core *core);
 
 /* --- its operations --------------------------------------------------------------------------- */
 

@@ -65,7 +65,6 @@ static bool next_look(struct zkl__member_list *list, struct zkl__op *op, int *lo
 static bool next(struct zkl__watcher *watcher, struct zkl__op *op, int *look)
 {
     struct zkl__member_list *list = (struct zkl__member_list *)watcher;
-    *look = -1;
     *op = (struct zkl__op){.kind = ZKL__OP_CHILDREN, .dir = list->dir, .watch = true};
     if (list->wanted && !list->wanted(watcher->owner)) {
         return false;

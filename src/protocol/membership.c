@@ -342,49 +342,25 @@ void zkl__membership_on_end(struct zkl__membership *m)
 
 /* --- as a watcher ---------------------------------------------------------------------------- */
 
-/* The next membership of this session with our path and id, from this link on; NULL: there is none.
- */
-static struct zkl__membership *next_peer(const struct zkl__membership *m, struct zkl__link *at)
-{
-    at = at == &m->peer ? at->next : at;
-    return at ? ZKL__OWNER(at, struct zkl__membership, peer) : NULL;
-}
-
-static struct zkl__membership *first_peer(const struct zkl__membership *m)
-{
-    return next_peer(m, m->queue->members.first);
-}
-
 bool zkl__membership_has_rival(const struct zkl__membership *m, bool leaving)
 {
-    struct zkl__membership *peer = first_peer(m);
-    for (; peer; peer = next_peer(m, peer->peer.next)) {
-        if (leaving ? !peer->wanted && peer->node != ZKL__MEMBER_NONE : peer->wanted) {
+    ZKL__EACH (const struct zkl__membership, other, &m->queue->members, peer) {
+        bool is_one = leaving ? !other->wanted && other->node != ZKL__MEMBER_NONE : other->wanted;
+        if (is_one && other != m) {
             return true;
         }
     }
     return false;
 }
 
-static void wake_rivals(const struct zkl__membership *m)
-{
-    struct zkl__membership *peer = first_peer(m);
-    for (; peer; peer = next_peer(m, peer->peer.next)) {
-        if (peer->wanted) {
-            zkl__watcher_wake(&peer->watcher);
-        }
-    }
-}
-
 static bool next(struct zkl__watcher *watcher, struct zkl__op *op, int *look)
 {
     struct zkl__membership *m = (struct zkl__membership *)watcher;
-    bool creates = m->wanted && m->step == ZKL__MEMBER_CREATE;
-    *look = -1;
+    (void)look;
     if (!m->wanted) {
         zkl__watcher_unwatch(watcher);
     }
-    return zkl__membership_next(m, !creates || !zkl__membership_has_rival(m, true), op);
+    return zkl__membership_next(m, !zkl__membership_has_rival(m, true), op);
 }
 
 static void answered(struct zkl__watcher *watcher, const struct zkl__reply *reply)
@@ -409,8 +385,10 @@ static void changed(struct zkl__watcher *watcher, bool session_over)
 static void rests(struct zkl__watcher *watcher)
 {
     struct zkl__membership *m = (struct zkl__membership *)watcher;
-    if (!m->wanted) {
-        wake_rivals(m);
+    ZKL__EACH (struct zkl__membership, other, &m->queue->members, peer) {
+        if (!m->wanted && other->wanted) {
+            zkl__watcher_wake(&other->watcher);
+        }
     }
     m->rests(watcher->owner);
 }

@@ -37,7 +37,7 @@ static void move(struct zkl__observer *o, enum zkl__observer_state state, const 
 static bool next(struct zkl__watcher *watcher, struct zkl__op *op, int *look)
 {
     struct zkl__observer *o = (struct zkl__observer *)watcher;
-    *look = -1;
+    (void)look;
     *op = (struct zkl__op){.kind = ZKL__OP_CHILDREN, .dir = o->dir, .watch = true};
     switch (o->state) {
     case ZKL__OBSERVER_STALE:

@@ -468,7 +468,8 @@ void zkl__predecessor_unwatch(struct zkl__contender *c, enum zkl__watch_change h
 
 bool zkl__predecessor_set(struct zkl__contender *c, const char *name)
 {
-    bool done = zkl__child_path(c, &c->predecessor.path, &c->predecessor.room, name);
+    bool done =
+        zkl__path_put(c->heap, &c->predecessor.path, &c->predecessor.room, c->config.path, name);
     c->watches[ZKL__WATCHED_PREDECESSOR].entry.path = c->predecessor.path;
     return done;
 }

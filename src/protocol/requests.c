@@ -394,6 +394,21 @@ bool zkl__request_forget(struct zkl__core *core, struct zkl__request *request)
 
 /* === watches ================================================================================== */
 
+bool zkl__path_put(const zkl_heap *heap, char **path, size_t *room, const char *dir,
+                   const char *name)
+{
+    size_t need = strlen(dir) + (name ? strlen(name) : 0) + 2;
+    if (need > *room) {
+        char *grown = zkl__resize(heap, *path, need);
+        if (!grown) {
+            return false;
+        }
+        *path = grown;
+        *room = need;
+    }
+    return zkl__path_join(*path, *room, dir, name) > 0;
+}
+
 int zkl__watches_add(struct zkl__watches *watches, struct zkl__watch *watch, size_t bytes_max)
 {
     if (watch->entry.link) {

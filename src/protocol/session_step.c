@@ -413,7 +413,9 @@ static void on_connected(struct zkl__core *core, const struct zkl__event *ev)
     core->port.state(core->port.ctx, ZKL_SESSION_CONNECTED, ZKL_OK);
     zkl__contenders_post(core, ZKL__CE_CONNECTED, ZKL_OK);
     zkl__semaphores_post(core, ZKL__CE_CONNECTED, ZKL_OK);
-    zkl__watchers_wake(core);
+    ZKL__EACH (struct zkl__watcher, w, &core->watchers, in_session) {
+        zkl__watcher_wake(w);
+    }
 }
 
 /* Told when everybody has acted on it. */
@@ -509,7 +511,9 @@ static void on_expired(struct zkl__core *core, int code)
         zkl__watches_remove(&core->watches, (struct zkl__watch *)any);
         fire((struct zkl__watch *)any, ZKL__WATCH_CHANGED);
     }
-    zkl__watchers_over(core);
+    ZKL__EACH (struct zkl__watcher, w, &core->watchers, in_session) {
+        w->ops->changed(w, true);
+    }
     owe_state(core, core->ended ? ZKL_SESSION_CLOSED : ZKL_SESSION_LOST, code);
 }
 

@@ -1,7 +1,5 @@
 #include "core_internal.h"
 
-#include <string.h>
-
 /* After what was refused, was put off by the server, or was not sent though connected (a limit was
  * reached, or no memory). */
 #define PAUSE_LEAST INT64_C(200000000) /* ns */
@@ -10,17 +8,11 @@
 /* Of looks, + the number: none that the session or a contender has. */
 #define ROLE_LOOK ZKL__ROLES
 
-/* It acts at that time. */
-static void set_retry(struct zkl__watcher *w, int64_t at)
-{
-    w->retry_at = at;
-    zkl__timers_set(&w->core->timers, &w->machine.timer, at);
-}
-
 void zkl__watcher_retry(struct zkl__watcher *w)
 {
     w->pause = zkl__backoff(w->pause, PAUSE_LEAST, PAUSE_MOST);
-    set_retry(w, w->core->now + w->pause);
+    w->retry_at = w->core->now + w->pause;
+    zkl__timers_set(&w->core->timers, &w->machine.timer, w->retry_at);
 }
 
 void zkl__watcher_wake(struct zkl__watcher *w)
@@ -45,16 +37,9 @@ void zkl__watcher_unwatch(struct zkl__watcher *w)
 /* False: no memory, or too many watches. */
 static bool set_watch(struct zkl__watcher *w, const struct zkl__op *op)
 {
-    size_t need = strlen(op->dir) + (op->name ? strlen(op->name) : 0) + 2;
-    if (need > w->room) {
-        char *grown = zkl__resize(&w->core->config.heap, w->path, need);
-        if (!grown) {
-            return false;
-        }
-        w->path = grown;
-        w->room = need;
+    if (!zkl__path_put(&w->core->config.heap, &w->path, &w->room, op->dir, op->name)) {
+        return false;
     }
-    zkl__path_join(w->path, w->room, op->dir, op->name);
     w->watch.entry.path = w->path;
     int rc = zkl__watch_add(w->core, &w->watch);
     if (rc == ZKL_ELIMIT && !w->over_limit) {
@@ -95,6 +80,7 @@ static void step_watcher(struct zkl__core *core, struct zkl__machine *machine)
             w->looks++;
             zkl__core_send(core, machine, ROLE_LOOK + look, &op);
         }
+        look = -1;
     }
     bool idle = core->connected && !w->busy && w->looks == 0 && w->retry_at == 0;
     w->pause = idle ? 0 : w->pause; /* what was refused before has come to its end */
@@ -164,21 +150,6 @@ static void on_fired(struct zkl__watch *fired, enum zkl__watch_event event)
     }
     zkl__watcher_wake(w);
     w->ops->changed(w, false);
-}
-
-void zkl__watchers_wake(struct zkl__core *core)
-{
-    for (struct zkl__link *at = core->watchers.first; at; at = at->next) {
-        zkl__watcher_wake(ZKL__OWNER(at, struct zkl__watcher, in_session));
-    }
-}
-
-void zkl__watchers_over(struct zkl__core *core)
-{
-    for (struct zkl__link *at = core->watchers.first; at; at = at->next) {
-        struct zkl__watcher *w = ZKL__OWNER(at, struct zkl__watcher, in_session);
-        w->ops->changed(w, true);
-    }
 }
 
 /* --- life ------------------------------------------------------------------------------------ */

@@ -14,7 +14,8 @@
 struct zkl__watcher;
 struct zkl__watcher_ops {
     /* Connected, and its operation is not under way: the next one; false: none is to be sent now.
-     * *look: -1, or the number of a look, of which several may be under way beside each other. */
+     * *look: -1 as it was, or the number of a look, of which several may be under way beside each
+     * other. */
     bool (*next)(struct zkl__watcher *watcher, struct zkl__op *op, int *look);
     /* The server's reply, but for "try again" (ZKL__RC_NOTAPPLIED), which is none. No look that was
      * sent before is answered any more. */

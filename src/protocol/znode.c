@@ -516,7 +516,8 @@ static void send_own_watch(struct zkl__contender *c)
 {
     struct zkl__watch *watch = &c->watches[ZKL__WATCHED_OWN];
     if (c->own.armed || (c->under_way & UNDER_WAY(ZKL__ROLE_OWN_WATCH)) ||
-        (!watch->entry.link && !zkl__child_path(c, &c->own.path, &c->own.room, c->node.name))) {
+        (!watch->entry.link &&
+         !zkl__path_put(c->heap, &c->own.path, &c->own.room, c->config.path, c->node.name))) {
         return; /* no memory: with the next heartbeat's answer, or never */
     }
     watch->entry.path = c->own.path;
