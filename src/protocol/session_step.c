@@ -65,23 +65,19 @@ static size_t steps_most(const struct zkl__core *core)
     return STEPS_EACH * (core->machines + core->queues.map.count + core->pendings.room + 16);
 }
 
-static void step_ready(struct zkl__core *core)
+/* Steps machines until none has mail. Most times none has: a step of the session drains several
+ * times. */
+static void drain(struct zkl__core *core)
 {
+    if (!core->first_waiting && !is_any_ready(core)) {
+        return;
+    }
     size_t most = 0;
     struct zkl__machine *machine = next_ready(core);
     for (size_t steps = 1; machine; steps++, machine = next_ready(core)) {
         most = steps <= most ? most : steps_most(core);
         ZKL__ENSURE(steps <= most);
         machine->ops->step(core, machine);
-    }
-}
-
-/* Steps machines until none has mail. Most times none has: a step of the session drains several
- * times. */
-static void drain(struct zkl__core *core)
-{
-    if (core->first_waiting || is_any_ready(core)) {
-        step_ready(core);
     }
 }
 
@@ -529,13 +525,6 @@ static void on_watch(struct zkl__core *core, enum zkl__watch_event event, const 
     }
 }
 
-static void on_close(struct zkl__core *core)
-{
-    core->closing = true;
-    zkl__contenders_post(core, ZKL__CE_END, ZKL_ECLOSED);
-    zkl__semaphores_post(core, ZKL__CE_END, ZKL_ECLOSED);
-}
-
 /* --- the step -------------------------------------------------------------------------------- */
 
 static void cancel(const struct zkl__event *ev, int code)
@@ -611,7 +600,9 @@ static void admit(struct zkl__core *core, const struct zkl__event *ev)
         zkl__core_stop_lingering(core, ev->path);
         break;
     case ZKL__EV_CLOSE:
-        on_close(core);
+        core->closing = true;
+        zkl__contenders_post(core, ZKL__CE_END, ZKL_ECLOSED);
+        zkl__semaphores_post(core, ZKL__CE_END, ZKL_ECLOSED);
         break;
     case ZKL__EV_START:
         on_start(core, ev);
