@@ -356,11 +356,12 @@ bool zkl__membership_has_rival(const struct zkl__membership *m, bool leaving)
 static bool next(struct zkl__watcher *watcher, struct zkl__op *op, int *look)
 {
     struct zkl__membership *m = (struct zkl__membership *)watcher;
+    bool creates = m->wanted && m->step == ZKL__MEMBER_CREATE;
     (void)look;
     if (!m->wanted) {
         zkl__watcher_unwatch(watcher);
     }
-    return zkl__membership_next(m, !zkl__membership_has_rival(m, true), op);
+    return zkl__membership_next(m, !creates || !zkl__membership_has_rival(m, true), op);
 }
 
 static void answered(struct zkl__watcher *watcher, const struct zkl__reply *reply)
@@ -385,9 +386,11 @@ static void changed(struct zkl__watcher *watcher, bool session_over)
 static void rests(struct zkl__watcher *watcher)
 {
     struct zkl__membership *m = (struct zkl__membership *)watcher;
-    ZKL__EACH (struct zkl__membership, other, &m->queue->members, peer) {
-        if (!m->wanted && other->wanted) {
-            zkl__watcher_wake(&other->watcher);
+    if (!m->wanted) {
+        ZKL__EACH (struct zkl__membership, other, &m->queue->members, peer) {
+            if (other->wanted) {
+                zkl__watcher_wake(&other->watcher);
+            }
         }
     }
     m->rests(watcher->owner);
