@@ -1,4 +1,5 @@
-/* cmd_ls.c - ls: who holds and who waits; check: is the lock held, for probes. */
+/* cmd_ls.c - two commands: ls prints who holds a lock and who waits for it, check tests for a probe
+ * whether it is held. */
 #include "queues.h"
 
 static int print(const char *path, const zkl_queue *queue)

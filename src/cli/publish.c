@@ -1,4 +1,5 @@
-/* publish.c - what others are told of a lock: files for Prometheus, the service manager, HTTP. */
+/* publish.c - reports the state of a lock: in files for Prometheus, to the service manager, over
+ * HTTP. */
 #include <dlfcn.h>
 #include <jansson.h>
 #include <microhttpd.h>
@@ -169,8 +170,8 @@ bool notify_is_open(void)
     return notify.socket >= 0;
 }
 
-/* A look at the session takes its lock: who holds that for ever keeps us from saying anything, too.
- */
+/* Both calls lock the session's mutex. If a thread never unlocks it, no message is sent
+ * either, and the watchdog of the service manager ends the process. */
 static bool lives(zkl_session *session, int64_t now)
 {
     zkl_stats stats = ZKL_STATS_INIT;

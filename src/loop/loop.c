@@ -446,7 +446,7 @@ void zkl__alarms_retire(struct zkl__alarms *alarms, void (*left)(void *owner), v
 
 /* === waiting ================================================================================== */
 
-/* Waiting where nobody else does the work: who waits turns the loop. */
+/* No other thread runs the session, so a caller that waits runs the loop. */
 
 const bool zkl__threadless = true;
 
@@ -461,7 +461,8 @@ void zkl__signal_deinit(struct zkl__signal *signal)
     (void)signal;
 }
 
-/* Who waits looks again after every turn: it is enough that no turn sleeps over this. */
+/* A waiting caller checks its condition after each turn of the loop, so it suffices that the next
+ * turn does not block. */
 void zkl__signal_raise(struct zkl__signal *signal)
 {
     (void)signal;

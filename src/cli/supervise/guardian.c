@@ -22,7 +22,8 @@ static struct server {
     int64_t died_ms; /* CLOCK_MONOTONIC */
 } servers[GUARDIAN_SERVERS_MAX];
 static int refused; /* errno, when the servers could not even be begun */
-/* In the guardian what is so, and a pid of 0 does not run; in `zklock sandbox` what it was told. */
+/* In the guardian its own state, where pid 0 means that the server does not run; in
+ * `zklock sandbox` the last report that it received. */
 struct guardian_report guardian_report;
 
 /* --- a server -------------------------------------------------------------------------------- */

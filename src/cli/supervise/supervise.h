@@ -33,8 +33,8 @@ void process_forget_children(int children);
 
 /* Puts the servers into the environment, and their tickTime, for a zklock in there. */
 void process_set_servers(const char *servers);
-/* Puts the lock and the servers there, for CMD or a hook: with the servers what belongs to them,
- * for a zklock in there that is told neither. */
+/* Puts the lock and the servers there, for CMD or a hook, with the servers' tickTime and whether
+ * observers have masters: a zklock that CMD starts uses these unless its options say otherwise. */
 void process_set_lock(void);
 /* Puts the grant there, too. */
 void process_set_grant(const char *node, int64_t token);
