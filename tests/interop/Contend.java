@@ -13,7 +13,6 @@ import org.apache.zookeeper.CreateMode;
 /** Contend PATH ROUNDS RECIPE: the same as contend.c, as Curator's contender: lock, rw, latch, selector, semaphore. */
 public class Contend {
     static final long PID = ProcessHandle.current().pid();
-    static boolean joined;
 
     static void printTime(String event, String mode) {
         long now = ChronoUnit.NANOS.between(Instant.EPOCH, Instant.now());
@@ -22,8 +21,7 @@ public class Contend {
 
     static void visit(String mode) throws Exception {
         printTime("in", mode);
-        Thread.sleep(mode.equals("w") ? 1 : joined ? 20 : 300);
-        joined |= mode.equals("r");
+        Thread.sleep(mode.equals("w") ? 1 : 20);
         printTime("out", mode);
     }
 
@@ -116,6 +114,9 @@ public class Contend {
     public static void main(String[] args) throws Exception {
         CuratorFramework client = newClient();
         client.start();
+        client.blockUntilConnected();
+        System.out.println("ready");
+        System.in.read();
         int rounds = Integer.parseInt(args[1]);
         if (args[2].equals("rw")) {
             InterProcessReadWriteLock lock = new InterProcessReadWriteLock(client, args[0]);

@@ -2,7 +2,7 @@
  * (writes, reads, and becomes a reader while it writes, in turn), latch (leads), semaphore (of one permit). The same in contend.py,
  * contend.go and Contend.java; see run.sh.
  *
- * It prints when it was inside: TIME in|out MODE KIND PID, with the time in ns, and mode w (alone) or r (with other readers). run.sh compares
+ * It begins when its standard input ends, and prints when it was inside: TIME in|out MODE KIND PID, with the time in ns, and mode w (alone) or r (with other readers). run.sh compares
  * those of all contenders. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,18 +27,13 @@ static void print_time(const char *event, char mode)
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     printf("%lld%09ld %s %c " KIND " %d\n", (long long)now.tv_sec, now.tv_nsec, event, mode, (int)getpid());
-    fflush(stdout);
 }
 
-/* Whoever writes stays for 1 ms, so that an overlap shows; a reader for 20 ms, so that others join it, and the first time, which is what
- * is to be shown, for 300 ms. */
+/* Whoever writes stays for 1 ms, so that an overlap shows; a reader for 20 ms, so that others join it. */
 static void visit(char mode)
 {
-    static bool joined;
-    int ms = mode == 'w' ? 1 : joined ? 20 : 300;
     print_time("in", mode);
-    nanosleep(&(struct timespec){0, ms * 1000000}, NULL);
-    joined = joined || mode == 'r';
+    nanosleep(&(struct timespec){0, mode == 'w' ? 1000000 : 20000000}, NULL);
     print_time("out", mode);
 }
 
@@ -77,7 +72,6 @@ static void play(int way)
         visit('r');
     }
     printf("round " KIND "\n");
-    fflush(stdout);
     ask(zkl_lock_release(taken, &err), "release", &err);
 }
 
@@ -88,8 +82,11 @@ int main(int argc, char **argv)
     zkl_session *session;
     zkl_error err = {0};
     options.session_timeout_ms = 15000; /* others.sh says why */
+    setlinebuf(stdout);
     ask(zkl_session_open(&session, getenv("ZKLOCK_SERVERS"), &options, &err), "open", &err);
     ask(make(session, argv[1], argv[3], &err), "make", &err);
+    puts("ready");
+    getchar();
     for (int round = 0; round < atoi(argv[2]); round++) {
         play(reader ? round % WAYS : WRITE);
     }

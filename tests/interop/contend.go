@@ -28,6 +28,10 @@ func main() {
 	quiet := func(c *zk.Conn) { c.SetLogger(nobody{}) }
 	conn, _, err := zk.Connect(strings.Split(os.Getenv("ZKLOCK_SERVERS"), ","), 15*time.Second, quiet)
 	check(err)
+	_, _, err = conn.Exists("/")
+	check(err)
+	fmt.Println("ready")
+	os.Stdin.Read(make([]byte, 1))
 	lock := zk.NewLock(conn, os.Args[1], zk.WorldACL(zk.PermAll))
 	for ; rounds > 0; rounds-- {
 		check(lock.Lock())

@@ -9,7 +9,6 @@ from kazoo.client import KazooClient
 from kazoo.recipe.lock import ReadLock
 
 KIND = "kazoo"
-joined = []
 
 
 def print_time(event, mode):
@@ -18,9 +17,7 @@ def print_time(event, mode):
 
 def visit(mode):
     print_time("in", mode)
-    time.sleep(0.001 if mode == "w" else 0.02 if joined else 0.3)
-    if mode == "r":
-        joined.append(mode)
+    time.sleep(0.001 if mode == "w" else 0.02)
     print_time("out", mode)
 
 
@@ -46,6 +43,8 @@ def main():
     path, rounds, recipe = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     client = KazooClient(hosts=os.environ["ZKLOCK_SERVERS"], timeout=15.0)
     client.start()
+    print("ready", flush=True)
+    sys.stdin.read()
     # Without patterns kazoo does not see contenders of other clients at all.
     if recipe == "rw":
         reader = Reader if kazoo.__version__ < "2.9" else ReadLock

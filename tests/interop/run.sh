@@ -12,21 +12,29 @@ prepare "$who" contend
 
 pids=()
 victims=()
+# The input of all, which ends when each has its session: otherwise one kind can be done before a virtual machine has started.
+mkfifo "$room/begin"
+exec 3<>"$room/begin"
 start() { # KIND ROUNDS
-    "$1" "/interop/$recipe" "$2" "$recipe" >"$room/$1.$RANDOM$RANDOM" 2>&1 &
+    "$1" "/interop/$recipe" "$2" "$recipe" <"$room/begin" >"$room/$1.$RANDOM$RANDOM" 2>&1 3>&- &
 }
 for kind in ours other; do
     start $kind $(((rounds + 1) / 2)); pids+=($!)
     start $kind $(((rounds + 1) / 2)); pids+=($!)
     start $kind 100000; victims+=($!)
 done
-# Each victim once its kind has been inside: by then it holds or queues nearly all the time.
-for kind in ours other; do
-    for _ in $(seq 600); do
-        [ "$(cat "$room/$kind".* | grep -c '^round')" -ge 6 ] && break
-        sleep 0.05
+await() { # NUMBER WORD: until so many lines of each kind begin so
+    for kind in ours other; do
+        for _ in $(seq 1200); do
+            [ "$(cat "$room/$kind".* | grep -c "^$2")" -ge "$1" ] && break
+            sleep 0.05
+        done
     done
-done
+}
+await 3 ready
+exec 3>&-
+# Each victim once its kind has been inside: by then it holds or queues nearly all the time.
+await 6 round
 kill -9 "${victims[@]}"
 # Their znodes stand for some seconds more: nobody can have followed them yet.
 printf "$(date +%s%N) out - victim %d\n" "${victims[@]}" >"$room/killed"
@@ -48,7 +56,7 @@ grep -h '^[0-9]' "$room"/ours.* "$room"/other.* "$room/killed" | sort -n | awk '
     }
     $2 == "out" { delete mode[$5] }' >"$room/all"
 cat "$room"/ours.* "$room"/other.* >>"$room/all"
-grep -v -e '^round' -e '^together' -e '^[0-9]' "$room/all"
+grep -v -e '^ready' -e '^round' -e '^together' -e '^[0-9]' "$room/all"
 overlaps=$(grep -c '^OVERLAP' "$room/all")
 together=$(grep -c '^together' "$room/all")
 mine=$(cat "$room"/ours.* | grep -c '^round')
