@@ -27,9 +27,7 @@ struct zkl_double_barrier {
 };
 
 static const struct zkl__recipe recipe = {
-    .object = {.noun = "double barrier",
-               .give_up = zkl__lock_give_up,
-               .describe = zkl__lock_describe},
+    .noun = "double barrier",
     .size = sizeof(zkl_double_barrier),
     .rule = &member,
     .internal = true,

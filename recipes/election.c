@@ -307,7 +307,7 @@ void zkl__campaign_finish(zkl_lock *lock)
 static const struct zkl__rule rule = {"latch-", ZKL__KIND_ANY};
 
 static const struct zkl__recipe election = {
-    .object = {.noun = "election", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
+    .noun = "election",
     .id = ZKL_RECIPE_ELECTION,
     .size = sizeof(zkl_lock),
     .rule = &rule,
@@ -551,7 +551,7 @@ static void stop_observing(struct zkl__watch_handle *handle)
 }
 
 static const struct zkl__watch_handle_ops ops = {
-    .object = {"election observer", zkl__watch_handle_give_up, zkl__watch_handle_describe},
+    .object.give_up = zkl__watch_handle_give_up,
     .report = on_change,
     .stop = stop_observing,
 };

@@ -65,7 +65,7 @@ static void stop_observing(struct zkl__watch_handle *handle)
 }
 
 static const struct zkl__watch_handle_ops ops = {
-    .object = {"group observer", zkl__watch_handle_give_up, zkl__watch_handle_describe},
+    .object.give_up = zkl__watch_handle_give_up,
     .report = report_members,
     .stop = stop_observing,
 };
@@ -193,7 +193,7 @@ static void destroy(struct zkl__watch_handle *handle)
     zkl__free(group_heap(group), group->make_path);
 }
 
-static bool give_up(struct zkl__object *object, int code)
+static void give_up(struct zkl__object *object, int code)
 {
     struct zkl_group *group = (struct zkl_group *)object;
     zkl__watch_handle_give_up(object, code);
@@ -201,11 +201,10 @@ static bool give_up(struct zkl__object *object, int code)
         wake_calls(group);
         on_left(group);
     }
-    return false;
 }
 
 static const struct zkl__watch_handle_ops group_ops = {
-    .object = {"group", give_up, zkl__watch_handle_describe},
+    .object.give_up = give_up,
     .report = report_state,
     .stop = stop_membership,
     .destroy = destroy,

@@ -49,7 +49,7 @@ static int check_applies(const struct zkl__recipe *recipe, const zkl_lock_option
         if (options[i].set && !(options[i].recipes & 1u << recipe->id)) {
             return zkl__fail(err, ZKL_EINVAL, 0, NULL,
                              "the option %s does not apply to the recipe \"%s\"", options[i].name,
-                             recipe->object.noun);
+                             recipe->noun);
         }
     }
     return ZKL_OK;
@@ -212,6 +212,13 @@ static bool copy(zkl_lock *lock, const char *const *paths, size_t count,
            !options->acl == !lock->options.acl;
 }
 
+static bool is_waiting(const struct zkl__object *object)
+{
+    return zkl__lock_status_locked((const zkl_lock *)object).state == ZKL_STATE_WAITING;
+}
+
+static const struct zkl__object_ops lock_ops = {zkl__lock_give_up, is_waiting};
+
 static int make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *session,
                 const char *const *paths, size_t count, const zkl_lock_options *options,
                 zkl_error *err)
@@ -238,7 +245,7 @@ static int make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *s
         return zkl__fail(err, ZKL_ENOMEM, 0, paths[0], "no memory");
     }
     lock->path = lock->paths[0];
-    lock->object.ops = &recipe->object;
+    lock->object.ops = &lock_ops;
     lock->notice = (struct zkl__callback){.run = zkl__lock_run_notice, .owner = lock};
     zkl__session_add(session, &lock->object);
     *out = lock;
@@ -307,7 +314,7 @@ void zkl_lock_free(zkl_lock *lock)
 /* --- the plain lock -------------------------------------------------------------------------- */
 
 const struct zkl__recipe zkl__plain_lock = {
-    .object = {.noun = "lock", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
+    .noun = "lock",
     .id = ZKL_RECIPE_LOCK,
     .size = sizeof(zkl_lock),
     .rule = &zkl__rule_mutex,
@@ -798,13 +805,13 @@ int zkl__lock_check(const zkl_lock *lock, const struct zkl__recipe *recipe, zkl_
 {
     if (!lock) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "lock is NULL; the recipe needed is \"%s\"",
-                         recipe->object.noun);
+                         recipe->noun);
     }
     return lock->recipe == recipe
                ? ZKL_OK
                : zkl__fail(err, ZKL_EINVAL, 0, lock->path,
                            "this function is for the recipe \"%s\", the lock's recipe is \"%s\"",
-                           recipe->object.noun, lock->recipe->object.noun);
+                           recipe->noun, lock->recipe->noun);
 }
 
 int zkl__lock_enter(zkl_lock *lock, int64_t timeout_ms, zkl_error *err)
@@ -947,11 +954,11 @@ int zkl__lock_release_grant(zkl_lock *lock, const zkl_grant *grant, int64_t dead
     return rc;
 }
 
-bool zkl__lock_give_up(struct zkl__object *object, int code)
+void zkl__lock_give_up(struct zkl__object *object, int code)
 {
     zkl_lock *lock = (zkl_lock *)object;
     if (!lock->acquisition) {
-        return false;
+        return;
     }
     if (lock->acquisition->settled) {
         lock->acquisition->code = code; /* for a thread that the grant has not reached yet */
@@ -960,7 +967,6 @@ bool zkl__lock_give_up(struct zkl__object *object, int code)
     } else {
         zkl__acquisition_cancel(lock->acquisition, code);
     }
-    return true;
 }
 
 /* --- queries of the current state ------------------------------------------------------------ */
@@ -1086,17 +1092,6 @@ const char *zkl_state_name(zkl_state state)
 
 /* --- all locks of a session ------------------------------------------------------------------ */
 
-int zkl__lock_describe(const struct zkl__object *object, zkl__visit_fn visit, void *payload)
-{
-    const zkl_lock *lock = (const zkl_lock *)object;
-    struct zkl__lock_status now = zkl__lock_status_locked(lock);
-    size_t count = now.state == ZKL_STATE_IDLE ? 0 : lock->path_count;
-    for (size_t i = 0; i < count; i++) {
-        visit(lock->paths[i], now.state, now.token, payload);
-    }
-    return (int)count;
-}
-
 int zkl_session_locks(zkl_session *session, zkl_session_locks_fn visit, void *payload)
 {
     int count = session && visit ? zkl__session_enter(session, NULL) : ZKL_EINVAL;
@@ -1104,7 +1099,15 @@ int zkl_session_locks(zkl_session *session, zkl_session_locks_fn visit, void *pa
         return count;
     }
     ZKL__EACH (struct zkl__object, object, &session->objects, link) {
-        count += object->ops->describe(object, visit, payload);
+        if (object->ops != &lock_ops) {
+            continue; /* no lock */
+        }
+        const zkl_lock *lock = (const zkl_lock *)object;
+        struct zkl__lock_status now = zkl__lock_status_locked(lock);
+        for (size_t i = 0; now.state != ZKL_STATE_IDLE && i < lock->path_count; i++) {
+            visit(lock->paths[i], now.state, now.token, payload);
+            count++;
+        }
     }
     zkl__session_leave(session);
     return count;

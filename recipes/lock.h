@@ -39,7 +39,7 @@ struct zkl__semaphore_ops {
 };
 
 struct zkl__recipe {
-    struct zkl__object_ops object; /* noun, zkl__lock_give_up, zkl__lock_describe */
+    const char *noun; /* "lock" */
     zkl_recipe id;
     size_t size;                  /* of the struct that begins with the zkl_lock */
     const struct zkl__rule *rule; /* how it queues */
@@ -142,9 +142,8 @@ void zkl__lock_let_go(zkl_lock *lock);
 void zkl__lock_listen(zkl_lock *lock, struct zkl__listener *listener);
 void zkl__lock_unlisten(zkl_lock *lock, struct zkl__listener *listener);
 
-/* For zkl__object_ops. */
-bool zkl__lock_give_up(struct zkl__object *object, int code);
-int zkl__lock_describe(const struct zkl__object *object, zkl__visit_fn visit, void *payload);
+/* Session mutex held. Of its zkl__object_ops. */
+void zkl__lock_give_up(struct zkl__object *object, int code);
 
 /* === acquisitions and completions ============================================================= */
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 static const struct zkl__recipe multilock = {
-    .object = {.noun = "multi-lock", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
+    .noun = "multi-lock",
     .id = ZKL_RECIPE_MULTILOCK,
     .size = sizeof(zkl_lock),
     .rule = &zkl__rule_mutex,

@@ -641,32 +641,32 @@ static void stop_watching(struct zkl__watch_handle *handle)
 }
 
 /* The session closes: the callback that follows revokes every piece. */
-static bool give_up(struct zkl__object *object, int code)
+static void give_up(struct zkl__object *object, int code)
 {
     zkl_partition *partition = (zkl_partition *)object;
     if (code == ZKL_ECLOSED && partition->phase == ZKL__PARTITION_RUNNING) {
         enter_phase(partition, ZKL__PARTITION_STOPPING);
         zkl__watch_handle_post(&partition->handle);
     }
-    return zkl__watch_handle_give_up(object, code);
+    zkl__watch_handle_give_up(object, code);
 }
 
 static const struct zkl__watch_handle_ops partition_ops = {
-    .object = {"partition", give_up, zkl__watch_handle_describe},
+    .object.give_up = give_up,
     .report = on_change,
     .stop = stop_watching,
     .destroy = destroy,
 };
 
 static const struct zkl__recipe piece_recipe = {
-    .object = {.noun = "piece", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
+    .noun = "piece",
     .size = sizeof(struct zkl__piece),
     .rule = &zkl__rule_mutex,
     .internal = true,
 };
 
 static const struct zkl__recipe member_recipe = {
-    .object = {.noun = "member", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
+    .noun = "member",
     .size = sizeof(struct zkl__member),
     .rule = &member_rule,
     .internal = true,

@@ -8,14 +8,14 @@ static const struct zkl__rule writer = {"__WRIT__", ZKL__KIND_ANY};
 static const struct zkl__rule reader = {"__READ__", ZKL__KIND_ANY & ~ZKL__KIND_READERS};
 
 static const struct zkl__recipe read_lock = {
-    .object = {.noun = "read lock", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
+    .noun = "read lock",
     .id = ZKL_RECIPE_READ_LOCK,
     .size = sizeof(zkl_lock),
     .rule = &reader,
 };
 
 static const struct zkl__recipe write_lock = {
-    .object = {.noun = "write lock", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
+    .noun = "write lock",
     .id = ZKL_RECIPE_WRITE_LOCK,
     .size = sizeof(zkl_lock),
     .rule = &writer,

@@ -189,7 +189,7 @@ static void destroy(zkl_lock *lock)
 static const struct zkl__semaphore_ops ops = {make, nodes};
 
 static const struct zkl__recipe semaphore = {
-    .object = {"semaphore", zkl__lock_give_up, zkl__lock_describe},
+    .noun = "semaphore",
     .id = ZKL_RECIPE_SEMAPHORE,
     .size = sizeof(struct semaphore),
     .rule = &zkl__semaphore_queue,

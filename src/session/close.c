@@ -12,12 +12,6 @@
 
 /* --- what runs, what is pending, what is held: session mutex held ---------------------------- */
 
-static void note_waiting(const char *path, zkl_state state, int64_t token, void *payload)
-{
-    (void)path, (void)token;
-    *(bool *)payload = state == ZKL_STATE_WAITING;
-}
-
 /* Close requests that each function under a grant ends, and its lock stays held until then: while
  * there is time nobody else is granted it. Acquires that wait are given up immediately, because
  * such a function may wait for one of them. */
@@ -25,9 +19,7 @@ static void stop_tasks(zkl_session *session)
 {
     zkl__session_stop_tasks(session);
     ZKL__EACH_LEAVING (struct zkl__object, object, &session->objects, link) {
-        bool waiting = false;
-        object->ops->describe(object, note_waiting, &waiting);
-        if (waiting) {
+        if (object->ops->is_waiting && object->ops->is_waiting(object)) {
             object->ops->give_up(object, ZKL_ECLOSED);
         }
     }

@@ -168,19 +168,15 @@ void zkl__session_task_end(zkl_session *session, struct zkl__task *task);
 void zkl__session_stop_tasks(zkl_session *session); /* requests that they end, and does not wait */
 bool zkl__session_in_task(const zkl_session *session); /* does this thread run one? */
 
-/* --- objects of a session: they end when it closes, and are listed for operators -------------- */
-
-typedef void (*zkl__visit_fn)(const char *path, zkl_state state, int64_t token, void *payload);
+/* --- objects of a session: they end when it closes ------------------------------------------- */
 
 struct zkl__object;
 struct zkl__object_ops {
-    const char *noun; /* "lock" */
     /* Session mutex held, before the core is closed: gives up what is pending, which ends with this
-     * code (ZKL_ECLOSED), and what is held. Returns whether there was anything. */
-    bool (*give_up)(struct zkl__object *object, int code);
-    /* Session mutex held: calls visit for each contender that it has in a queue, and returns how
-     * many there are (zkl_session_locks). */
-    int (*describe)(const struct zkl__object *object, zkl__visit_fn visit, void *payload);
+     * code (ZKL_ECLOSED), and what is held. */
+    void (*give_up)(struct zkl__object *object, int code);
+    /* Session mutex held: whether an acquire of it is pending. NULL: it acquires nothing. */
+    bool (*is_waiting)(const struct zkl__object *object);
 };
 struct zkl__object {
     const struct zkl__object_ops *ops;

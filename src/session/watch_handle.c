@@ -146,16 +146,9 @@ void zkl__watch_handle_free(struct zkl__watch_handle *handle, bool goes_on)
 
 /* --- as an object of the session ------------------------------------------------------------- */
 
-bool zkl__watch_handle_give_up(struct zkl__object *object, int code)
+void zkl__watch_handle_give_up(struct zkl__object *object, int code)
 {
     if (code == ZKL_ECLOSED) {
         zkl__watch_handle_stop((struct zkl__watch_handle *)object);
     }
-    return false;
-}
-
-int zkl__watch_handle_describe(const struct zkl__object *object, zkl__visit_fn visit, void *payload)
-{
-    (void)object, (void)visit, (void)payload; /* stands in no queue */
-    return 0;
 }

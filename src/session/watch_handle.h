@@ -11,7 +11,7 @@
 
 struct zkl__watch_handle;
 struct zkl__watch_handle_ops {
-    struct zkl__object_ops object; /* noun, and the zkl__watch_handle_ functions at the end */
+    struct zkl__object_ops object;
     /* Session mutex not held: calls the user, if there is something to report. */
     void (*report)(struct zkl__watch_handle *handle);
     /* Ends its machine. Also when that has ended, or was not begun. */
@@ -57,8 +57,6 @@ const void *zkl__watch_handle_news(struct zkl__watch_handle *handle,
                                    bool (*same)(const void *a, const void *b));
 
 /* For zkl__object_ops. */
-bool zkl__watch_handle_give_up(struct zkl__object *object, int code);
-int zkl__watch_handle_describe(const struct zkl__object *object, zkl__visit_fn visit,
-                               void *payload);
+void zkl__watch_handle_give_up(struct zkl__object *object, int code);
 
 #endif
