@@ -192,20 +192,21 @@ static int check_reacquire(zkl_lock *lock, zkl_error *err)
     struct zkl__acquisition *acquisition = lock->acquisition;
     const struct zkl__rule *asked = lock->recipe->rule, *has = acquisition->rule;
     if (!acquisition->granted) {
-        return zkl__fail(err, ZKL_EDEADLK, 0, lock->path, "an acquire of this object is pending");
+        return zkl__fail_at(err, ZKL_EDEADLK, lock->path, "an acquire of this object is pending");
     }
     if (!zkl__acquisition_holds(acquisition)) {
-        return zkl__fail(err, lock->options.recursive ? ZKL_ELOST : ZKL_EDEADLK, 0, lock->path,
-                         "this object held it and lost it: %s; release it first", acquisition->why);
+        return zkl__fail_at(err, lock->options.recursive ? ZKL_ELOST : ZKL_EDEADLK, lock->path,
+                            "this object held it and lost it: %s; release it first",
+                            acquisition->why);
     }
     if (asked->waits_for & ~has->waits_for) {
-        return zkl__fail(
-            err, ZKL_EDEADLK, 0, lock->path,
+        return zkl__fail_at(
+            err, ZKL_EDEADLK, lock->path,
             "this object was downgraded; an upgrade would wait for itself: release it first");
     }
     if (!lock->options.recursive) {
-        return zkl__fail(err, ZKL_EDEADLK, 0, lock->path,
-                         "this object holds it, and is not recursive");
+        return zkl__fail_at(err, ZKL_EDEADLK, lock->path,
+                            "this object holds it, and is not recursive");
     }
     acquisition->depth++;
     return ZKL_OK;
@@ -256,16 +257,16 @@ static int begin_stops(struct zkl__acquisition *acquisition, zkl_error *err)
 int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int count, zkl_error *err)
 {
     if (lock->freed) {
-        return zkl__fail(err, ZKL_ECANCELED, 0, lock->path, "the object is being freed");
+        return zkl__fail_at(err, ZKL_ECANCELED, lock->path, "the object is being freed");
     }
     if (lock->refuses_acquires) {
-        return zkl__fail(err, ZKL_ECANCELED, 0, lock->path, "cancelled");
+        return zkl__fail_at(err, ZKL_ECANCELED, lock->path, "cancelled");
     }
     if (lock->campaign && !lock->campaign_acquires) {
-        return zkl__fail(err, ZKL_EDEADLK, 0, lock->path, "this candidate stands for election");
+        return zkl__fail_at(err, ZKL_EDEADLK, lock->path, "this candidate stands for election");
     }
     if (lock->session->status.stopping) {
-        return zkl__fail(err, ZKL_ECLOSED, 0, lock->path, "the session is being closed");
+        return zkl__fail_at(err, ZKL_ECLOSED, lock->path, "the session is being closed");
     }
     if (lock->acquisition) {
         int rc = check_reacquire(lock, err);
@@ -284,7 +285,7 @@ int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int co
         if (acquisition) {
             zkl__acquisition_unref(acquisition);
         }
-        return rc == ZKL_ENOMEM ? zkl__fail(err, rc, 0, lock->path, "no memory for an acquire")
+        return rc == ZKL_ENOMEM ? zkl__fail_at(err, rc, lock->path, "no memory for an acquire")
                                 : rc;
     }
     lock->acquisition = acquisition;
@@ -419,8 +420,8 @@ int zkl__acquisition_result(struct zkl__acquisition *acquisition, bool again, zk
         if (--acquisition->depth == 0) {
             zkl__acquisition_drop(lock);
         }
-        return zkl__fail(err, ZKL_ELOST, 0, lock->path,
-                         "granted, and lost before the grant could be used");
+        return zkl__fail_at(err, ZKL_ELOST, lock->path,
+                            "granted, and lost before the grant could be used");
     }
     if (grant) {
         *grant = (zkl_grant){.token = acquisition->token,

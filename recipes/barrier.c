@@ -1,6 +1,7 @@
 /* barrier.c - a barrier: a znode, and calls that wait until it is deleted. */
 #include "call.h"
 
+#include "error.h"
 #include "base.h"
 #include "name.h"
 
@@ -43,9 +44,8 @@ static int check_use(struct barrier *barrier)
     for (size_t i = 0; i < barrier->contenders->count; i++) {
         const struct zkl__child *child = &barrier->contenders->all[i];
         if (child->verdict == ZKL__CHILD_EPHEMERAL && child->czxid != 0) {
-            RETURN(&barrier->checking,
-                   zkl__fail(call->err, ZKL_ECONFLICT, 0, path,
-                             "the path is in use as a lock or an election: %.80s", child->name));
+            FAIL(&barrier->checking, ZKL_ECONFLICT,
+                 "the path is in use as a lock or an election: %.80s", child->name);
         }
     }
     CALL_END(&barrier->checking);
@@ -76,8 +76,7 @@ static int run_set(struct zkl__call *call)
     }
     if (call->answer.stat.cversion != 0) {
         AWAIT_CALL(call, check_use(barrier));
-        RETURN(call, zkl__fail(call->err, ZKL_ECONFLICT, 0, path,
-                               "the znode there has or had children: the servers may delete it"));
+        FAIL(call, ZKL_ECONFLICT, "the znode there has or had children: the servers may delete it");
     }
     CALL_END(call);
 }

@@ -3,6 +3,7 @@
 #include "lock.h"
 
 #include "acl.h"
+#include "error.h"
 #include "base.h"
 #include "name.h"
 
@@ -28,8 +29,8 @@ struct commit {
 static int check_op(const zkl_op *op, size_t index, zkl_error *err)
 {
     if (op->reserved[0] != 0 || op->reserved[1] != 0) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "operation %zu: reserved is not zero: start from ZKL_OP_INIT", index);
+        return zkl__fail_at(err, ZKL_EINVAL, NULL,
+                            "operation %zu: reserved is not zero: start from ZKL_OP_INIT", index);
     }
     int rc = zkl__range_check("kind", (int64_t)op->kind, ZKL_OP_CREATE, ZKL_OP_CHECK, err);
     if (rc != ZKL_OK) {
@@ -46,12 +47,12 @@ static int check_op(const zkl_op *op, size_t index, zkl_error *err)
     }
     bool sequential = create && op->mode >= ZKL_CREATE_PERSISTENT_SEQUENTIAL;
     if (!op->path || strlen(op->path) > ZKL_PATH_MAX || !zkl__path_form(op->path, sequential)) {
-        return zkl__fail(err, ZKL_EINVAL, 0, op->path, "operation %zu: not an absolute znode path",
-                         index);
+        return zkl__fail_at(err, ZKL_EINVAL, op->path, "operation %zu: not an absolute znode path",
+                            index);
     }
     if (data && op->size > 0 && !op->data) {
-        return zkl__fail(err, ZKL_EINVAL, 0, op->path, "operation %zu: data is NULL, size is %zu",
-                         index, op->size);
+        return zkl__fail_at(err, ZKL_EINVAL, op->path, "operation %zu: data is NULL, size is %zu",
+                            index, op->size);
     }
     return ZKL_OK;
 }
@@ -60,11 +61,11 @@ static int check_ops(const zkl_op *ops, size_t count, zkl_error *err)
 {
     size_t bytes = 0;
     if (count > 0 && !ops) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "ops is NULL");
+        return zkl__fail_null(err, "ops");
     }
     if (count > ZKL_COMMIT_MAX) {
-        return zkl__fail(err, ZKL_ELIMIT, 0, NULL, "%zu operations are more than %d", count,
-                         ZKL_COMMIT_MAX);
+        return zkl__fail_at(err, ZKL_ELIMIT, NULL, "%zu operations are more than %d", count,
+                            ZKL_COMMIT_MAX);
     }
     for (size_t i = 0; i < count; i++) {
         int rc = check_op(&ops[i], i, err);
@@ -75,8 +76,8 @@ static int check_ops(const zkl_op *ops, size_t count, zkl_error *err)
             bytes = ops[i].size <= ZKL_COMMIT_DATA_MAX ? bytes + ops[i].size : SIZE_MAX;
         }
         if (bytes > ZKL_COMMIT_DATA_MAX) {
-            return zkl__fail(err, ZKL_ELIMIT, 0, NULL, "more than %d bytes of data",
-                             ZKL_COMMIT_DATA_MAX);
+            return zkl__fail_at(err, ZKL_ELIMIT, NULL, "more than %d bytes of data",
+                                ZKL_COMMIT_DATA_MAX);
         }
     }
     return ZKL_OK;
@@ -189,14 +190,14 @@ static int run(struct zkl__call *call)
 static int check_held(const zkl_lock *lock, const struct zkl__lock_status *now, zkl_error *err)
 {
     if (now->state == ZKL_STATE_IDLE || now->state == ZKL_STATE_WAITING) {
-        return zkl__fail(err, ZKL_ENOTHELD, 0, lock->path, "not done: the lock is not held");
+        return zkl__fail_at(err, ZKL_ENOTHELD, lock->path, "not done: the lock is not held");
     }
     if (now->state == ZKL_STATE_LOST) {
-        return zkl__fail(err, ZKL_ELOST, 0, lock->path, "not done: the lock was lost");
+        return zkl__fail_at(err, ZKL_ELOST, lock->path, "not done: the lock was lost");
     }
     return zkl__core_connected(lock->session->core)
                ? ZKL_OK
-               : zkl__fail(err, ZKL_ECONNECT, 0, lock->path, "not done: no connection");
+               : zkl__fail_at(err, ZKL_ECONNECT, lock->path, "not done: no connection");
 }
 
 /* Copies everything: while the call waits, the hold may end, and the user may free its memory. */
@@ -206,9 +207,9 @@ static int make_transaction(struct commit *commit, zkl_error *err)
     struct zkl__held_node nodes[ZKL_COMMIT_MAX];
     commit->checks = zkl__lock_nodes(commit->lock, nodes, ZKL_COMMIT_MAX);
     if (commit->checks > ZKL_COMMIT_MAX) {
-        return zkl__fail(err, ZKL_ELIMIT, 0, commit->lock->path,
-                         "not done: the hold has %zu znodes, more than %d", commit->checks,
-                         ZKL_COMMIT_MAX);
+        return zkl__fail_at(err, ZKL_ELIMIT, commit->lock->path,
+                            "not done: the hold has %zu znodes, more than %d", commit->checks,
+                            ZKL_COMMIT_MAX);
     }
     size_t count = commit->checks + commit->count;
     struct zkl__op *parts = zkl__alloc(heap, count * sizeof *parts);
@@ -224,7 +225,7 @@ static int make_transaction(struct commit *commit, zkl_error *err)
     zkl__free(heap, parts);
     return commit->transaction
                ? ZKL_OK
-               : zkl__fail(err, ZKL_ENOMEM, 0, commit->lock->path, "not done: no memory");
+               : zkl__fail_at(err, ZKL_ENOMEM, commit->lock->path, "not done: no memory");
 }
 
 static int begin(struct zkl__call *call, zkl_error *err)

@@ -9,6 +9,7 @@
 
 #include "call.h"
 
+#include "error.h"
 #include "base.h"
 #include "name.h"
 
@@ -38,7 +39,7 @@ int zkl_double_barrier_new(zkl_double_barrier **out, zkl_session *session, const
 {
     ZKL__CLEAR(out);
     if (!out || count == 0) {
-        return zkl__fail(err, ZKL_EINVAL, 0, path, out ? "count is 0" : "out is NULL");
+        return zkl__fail_at(err, ZKL_EINVAL, path, out ? "count is 0" : "out is NULL");
     }
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.on_expiry = ZKL_ON_EXPIRY_FAIL;
@@ -97,7 +98,7 @@ static int list(struct passage *p)
         RETURN(&p->listing, zkl__call_refused(call, path, "its members may not be listed"));
     }
     if (!p->members) {
-        RETURN(&p->listing, zkl__fail(call->err, ZKL_ENOMEM, 0, path, "no memory for the members"));
+        FAIL(&p->listing, ZKL_ENOMEM, "no memory for the members");
     }
     CALL_END(&p->listing);
 }
@@ -133,13 +134,13 @@ static int membership_lost(const struct passage *p)
     const zkl_lock *lock = p->lock;
     zkl_error *err = p->call.err;
     if (lock->freed) {
-        return zkl__fail(err, ZKL_ECANCELED, 0, lock->path, "the object is being freed");
+        return zkl__fail_at(err, ZKL_ECANCELED, lock->path, "the object is being freed");
     }
     if (lock->session->status.closing) {
-        return zkl__fail(err, ZKL_ECLOSED, 0, lock->path, "the session was closed meanwhile");
+        return zkl__fail_at(err, ZKL_ECLOSED, lock->path, "the session was closed meanwhile");
     }
-    return zkl__fail(err, ZKL_ELOST, 0, lock->path,
-                     "our membership was lost while we waited for the others");
+    return zkl__fail_at(err, ZKL_ELOST, lock->path,
+                        "our membership was lost while we waited for the others");
 }
 
 static int begin_acquire(struct passage *p)
@@ -162,8 +163,8 @@ static int check_use(const struct passage *p)
         zkl_kind kind = zkl__name_parse(child->name).kind;
         if (child->verdict == ZKL__CHILD_EPHEMERAL && kind != ZKL_KIND_FOREIGN &&
             kind != ZKL_KIND_LOCK) {
-            return zkl__fail(p->call.err, ZKL_ECONFLICT, 0, p->lock->path,
-                             "the path is in use as a lock: %.80s", child->name);
+            return zkl__fail_at(p->call.err, ZKL_ECONFLICT, p->lock->path,
+                                "the path is in use as a lock: %.80s", child->name);
         }
     }
     return ZKL_OK;
@@ -241,8 +242,8 @@ static int run_enter(struct zkl__call *call)
                 (p->renew && (ready == ZKL__RC_BADVERSION || ready == ZKL__RC_NONODE))) {
                 continue; /* the members or the ready node have changed: list again */
             }
-            RETURN(call, zkl__fail(call->err, zkl__rc_code(ready), 0, p->ready_path,
-                                   "the ready node cannot be written: %s", zkl__rc_name(ready)));
+            RETURN(call, zkl__fail_at(call->err, zkl__rc_code(ready), p->ready_path,
+                                      "the ready node cannot be written: %s", zkl__rc_name(ready)));
         }
         /* Some members are missing, still or again. A ready node that is younger than our member
          * node says that all were there at once. */
@@ -352,7 +353,7 @@ static int begin_enter(struct zkl__call *call, zkl_error *err)
 {
     struct passage *p = (struct passage *)call;
     if (p->lock->freed) {
-        return zkl__fail(err, ZKL_ECANCELED, 0, p->lock->path, "the object is being freed");
+        return zkl__fail_at(err, ZKL_ECANCELED, p->lock->path, "the object is being freed");
     }
     zkl__lock_ref(p->lock);
     call->owner = &p->lock->object;
@@ -376,7 +377,7 @@ static int call_go(const struct zkl__call_kind *kind, zkl_double_barrier *barrie
                    int64_t timeout_ms, const struct zkl__later *later, zkl_error *err)
 {
     if (!barrier) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "barrier is NULL");
+        return zkl__fail_null(err, "barrier");
     }
     zkl_lock *lock = &barrier->lock;
     const struct passage given = {.lock = lock, .count = barrier->count};

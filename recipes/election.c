@@ -2,6 +2,7 @@
  * that runs while its candidate leads, the published value, and observers of the leader. */
 
 #include "watch_handle.h"
+#include "error.h"
 #include "base.h"
 #include "lock.h"
 #include "name.h"
@@ -132,7 +133,7 @@ static bool term_over(struct zkl__campaign *campaign, struct report *report)
             ZKL_STATE_WAITING; /* it is released when the user's call has returned */
         report->state = ZKL_STATE_LOST;
         report->token = acquisition->token;
-        zkl__fail(&report->err, ZKL_ELOST, 0, campaign->lock->path, "%s", acquisition->why);
+        zkl__fail_at(&report->err, ZKL_ELOST, campaign->lock->path, "%s", acquisition->why);
         return true;
     }
     int code = lost ? ZKL_OK : acquisition->code;
@@ -226,18 +227,19 @@ static int make(zkl_lock *lock, zkl_election_state_fn changed, void *payload, zk
 {
     zkl_session *session = lock->session;
     if (lock->freed) {
-        return zkl__fail(err, ZKL_ECANCELED, 0, lock->path, "the object is being freed");
+        return zkl__fail_at(err, ZKL_ECANCELED, lock->path, "the object is being freed");
     }
     if (lock->campaign || lock->acquisition || lock->run) {
-        return zkl__fail(err, ZKL_EDEADLK, 0, lock->path,
-                         "this object stands already, or an acquire or a run of it is under way");
+        return zkl__fail_at(
+            err, ZKL_EDEADLK, lock->path,
+            "this object stands already, or an acquire or a run of it is under way");
     }
     if (zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
-        return zkl__fail(err, ZKL_ELIMIT, 0, lock->path, "no thread for callbacks");
+        return zkl__fail_at(err, ZKL_ELIMIT, lock->path, "no thread for callbacks");
     }
     struct zkl__campaign *campaign = zkl__zalloc(&session->heap, sizeof *campaign);
     if (!campaign) {
-        return zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory to stand for election");
+        return zkl__fail_at(err, ZKL_ENOMEM, lock->path, "no memory to stand for election");
     }
     campaign->lock = lock;
     campaign->changed = changed;
@@ -261,7 +263,7 @@ int zkl_election_stand(zkl_lock *lock, zkl_election_state_fn changed, void *payl
 {
     int rc = check_election(lock, err);
     if (rc == ZKL_OK && !changed) {
-        rc = zkl__fail(err, ZKL_EINVAL, 0, NULL, "changed is NULL");
+        rc = zkl__fail_null(err, "changed");
     }
     rc = rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
     if (rc == ZKL_OK) {
@@ -282,7 +284,7 @@ int zkl_election_leave(zkl_lock *lock, zkl_error *err)
         lock->campaign->target = LEAVES;
         zkl__campaign_wake(lock);
     } else {
-        rc = zkl__fail(err, ZKL_ENOTWAITING, 0, lock->path, "this candidate does not stand");
+        rc = zkl__fail_at(err, ZKL_ENOTWAITING, lock->path, "this candidate does not stand");
     }
     zkl__session_leave(lock->session);
     return rc;
@@ -333,8 +335,8 @@ static int begin_run(zkl_lock *lock, zkl_cancel *cancel, zkl_error *err)
         return rc;
     }
     if (lock->run || lock->acquisition || lock->campaign) {
-        rc = zkl__fail(err, ZKL_EDEADLK, 0, lock->path,
-                       "an acquire or a run of this object is under way");
+        rc = zkl__fail_at(err, ZKL_EDEADLK, lock->path,
+                          "an acquire or a run of this object is under way");
     } else {
         lock->run = cancel;
     }
@@ -377,7 +379,7 @@ int zkl_election_run(zkl_lock *lock, int64_t margin_ms, zkl_section_fn lead, voi
     zkl_cancel cancel;
     int rc = zkl__lock_check(lock, &election, err);
     if (rc == ZKL_OK && !lead) {
-        rc = zkl__fail(err, ZKL_EINVAL, 0, NULL, "lead is NULL");
+        rc = zkl__fail_null(err, "lead");
     }
     rc = rc == ZKL_OK ? zkl__section_init(&cancel, lock, margin_ms, err) : rc;
     if (rc != ZKL_OK) {
@@ -437,12 +439,12 @@ static int begin_publish(struct zkl__call *call, zkl_error *err)
     zkl_lock *lock = publishing->lock;
     struct zkl__lock_status now = zkl__lock_status_locked(lock);
     if (now.token == 0) {
-        return zkl__fail(err, ZKL_ENOTHELD, 0, lock->path, "only the leader publishes a value");
+        return zkl__fail_at(err, ZKL_ENOTHELD, lock->path, "only the leader publishes a value");
     }
     publishing->value =
         zkl__copy(&lock->session->heap, publishing->given, strlen(publishing->given));
     if (!publishing->value) {
-        return zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory for the value");
+        return zkl__fail_at(err, ZKL_ENOMEM, lock->path, "no memory for the value");
     }
     publishing->token = now.token;
     zkl__name_copy(publishing->node, now.node);
@@ -467,7 +469,7 @@ static int publish(zkl_lock *lock, const char *value, int64_t timeout_ms,
     const struct publishing given = {.lock = lock, .given = value};
     int rc = zkl__lock_check(lock, &election, err);
     if (rc == ZKL_OK && !value) {
-        rc = zkl__fail(err, ZKL_EINVAL, 0, NULL, "value is NULL");
+        rc = zkl__fail_null(err, "value");
     }
     rc = rc == ZKL_OK ? zkl__text_check("value", value, err) : rc;
     return rc == ZKL_OK ? zkl__lock_call(&kind, &given, lock, NULL, timeout_ms, later, err) : rc;
@@ -561,7 +563,7 @@ int zkl_election_observe(zkl_election_observer **out, zkl_session *session, cons
 {
     ZKL__CLEAR(out);
     if (!out || !changed) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "changed" : "out");
+        return zkl__fail_null(err, out ? "changed" : "out");
     }
     struct zkl__watch_handle *handle;
     int rc = zkl__watch_handle_new(&handle, sizeof(zkl_election_observer), &ops, session, path,

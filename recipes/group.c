@@ -5,6 +5,7 @@
 #include "acl.h"
 #include "watch_handle.h"
 #include "call.h"
+#include "error.h"
 #include "base.h"
 #include "name.h"
 #include "options.h"
@@ -75,7 +76,7 @@ int zkl_group_observe(zkl_group_observer **out, zkl_session *session, const char
 {
     ZKL__CLEAR(out);
     if (!out || !changed) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "changed" : "out");
+        return zkl__fail_null(err, out ? "changed" : "out");
     }
     struct zkl__watch_handle *handle;
     int rc =
@@ -219,12 +220,12 @@ static int check_arguments(zkl_group **out, const char *path, const char *id,
 {
     char whole[ZKL_PATH_MAX + 1];
     if (!out || !id) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "id" : "out");
+        return zkl__fail_null(err, out ? "id" : "out");
     }
     int rc = zkl__path_check(path, err);
     if (rc == ZKL_OK && (strchr(id, '/') || zkl__path_join(whole, sizeof whole, path, id) == 0)) {
-        rc = zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                       "the id is no component of a path, or too long for this one");
+        rc = zkl__fail_at(err, ZKL_EINVAL, NULL,
+                          "the id is no component of a path, or too long for this one");
     }
     rc = rc == ZKL_OK ? zkl__path_check(whole, err) : rc;
     if (rc == ZKL_OK && o->data) {
@@ -277,7 +278,7 @@ int zkl_group_new(zkl_group **out, zkl_session *session, const char *path, const
     if (fill_in((struct zkl_group *)handle, id, &o)) {
         *out = (struct zkl_group *)handle;
     } else {
-        rc = zkl__fail(err, ZKL_ENOMEM, 0, path, "no memory");
+        rc = zkl__fail_at(err, ZKL_ENOMEM, path, "no memory");
         zkl__watch_handle_unref(handle);
     }
     zkl__session_leave(session);
@@ -335,7 +336,7 @@ static int await_member(struct change *change, bool is_so)
 {
     struct zkl__call *call = &change->call;
     if (has_departed(change)) {
-        return zkl__fail(call->err, ZKL_ECANCELED, 0, NULL, "it left meanwhile");
+        return zkl__fail_at(call->err, ZKL_ECANCELED, NULL, "it left meanwhile");
     }
     call->late = change->group->m.step == ZKL__MEMBER_WAIT
                      ? "the time is up: another member has this id"
@@ -400,14 +401,14 @@ static int begin_join(struct zkl__call *call, zkl_error *err)
     struct change *change = (struct change *)call;
     struct zkl_group *group = change->group;
     if (group->handle.freed) {
-        return zkl__fail(err, ZKL_ECANCELED, 0, group->handle.path, "the object is being freed");
+        return zkl__fail_at(err, ZKL_ECANCELED, group->handle.path, "the object is being freed");
     }
     if (group->m.wanted) {
-        return zkl__fail(err, ZKL_EDEADLK, 0, group->handle.path, "joined already, or about to");
+        return zkl__fail_at(err, ZKL_EDEADLK, group->handle.path, "joined already, or about to");
     }
     if (zkl__membership_has_rival(&group->m, false)) {
-        return zkl__fail(err, ZKL_ECONFLICT, 0, group->handle.path,
-                         "another object of this session has the id");
+        return zkl__fail_at(err, ZKL_ECONFLICT, group->handle.path,
+                            "another object of this session has the id");
     }
     return bind(change);
 }
@@ -423,7 +424,7 @@ static int begin_leave(struct zkl__call *call, zkl_error *err)
 {
     struct change *change = (struct change *)call;
     if (!change->group->m.wanted) {
-        return zkl__fail(err, ZKL_ENOTHELD, 0, change->group->handle.path, "has not joined");
+        return zkl__fail_at(err, ZKL_ENOTHELD, change->group->handle.path, "has not joined");
     }
     return bind(change);
 }
@@ -433,11 +434,11 @@ static int begin_update(struct zkl__call *call, zkl_error *err)
     struct change *change = (struct change *)call;
     struct zkl_group *group = change->group;
     if (!group->m.wanted) {
-        return zkl__fail(err, ZKL_ENOTHELD, 0, group->handle.path, "has not joined");
+        return zkl__fail_at(err, ZKL_ENOTHELD, group->handle.path, "has not joined");
     }
     change->data = zkl__copy(group_heap(group), change->given, strlen(change->given));
     return change->data ? bind(change)
-                        : zkl__fail(err, ZKL_ENOMEM, 0, group->handle.path, "no memory");
+                        : zkl__fail_at(err, ZKL_ENOMEM, group->handle.path, "no memory");
 }
 
 /* A join that has failed is not tried again. */
@@ -457,7 +458,7 @@ static int change_membership(const struct zkl__call_kind *kind, struct change *g
 {
     const zkl_group *group = given->group;
     if (!group) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "group is NULL");
+        return zkl__fail_null(err, "group");
     }
     zkl_session *session = group->handle.session;
     int rc = zkl__session_enter_at(session, group->handle.path, timeout_ms, err);
@@ -497,8 +498,7 @@ static int update(zkl_group *group, const char *data, int64_t timeout_ms,
     static const struct zkl__call_kind kind = {
         .size = sizeof(struct change), .run = run_update, .begin = begin_update, .end = end_change};
     struct change given = {.group = group, .given = data};
-    int rc = data ? zkl__text_check("data", data, err)
-                  : zkl__fail(err, ZKL_EINVAL, 0, NULL, "data is NULL");
+    int rc = data ? zkl__text_check("data", data, err) : zkl__fail_null(err, "data");
     return rc == ZKL_OK ? change_membership(&kind, &given, timeout_ms, later, err) : rc;
 }
 
@@ -649,12 +649,11 @@ static int run_list(struct zkl__call *call)
                        {.kind = ZKL__OP_GET, .dir = path});
     }
     if (listing->snapshot && listing->snapshot->contender) {
-        RETURN(call, zkl__fail(call->err, ZKL_ECONFLICT, 0, path,
-                               "the path is in use as a lock or an election: %.80s",
-                               listing->snapshot->contender));
+        FAIL(call, ZKL_ECONFLICT, "the path is in use as a lock or an election: %.80s",
+             listing->snapshot->contender);
     }
     if (!listing->snapshot || listing->snapshot->failed) {
-        RETURN(call, zkl__fail(call->err, ZKL_ENOMEM, 0, path, "no memory for the members"));
+        FAIL(call, ZKL_ENOMEM, "no memory for the members");
     }
     remove_empty(listing->snapshot);
     *listing->out = &listing->snapshot->public;
@@ -676,7 +675,7 @@ static int list_members(zkl_members **out, zkl_session *session, const char *pat
     const struct listing given = {.out = out};
     ZKL__CLEAR(out);
     if (!out || !session) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "session" : "out");
+        return zkl__fail_null(err, out ? "session" : "out");
     }
     return zkl__call_go(&kind, &given, session, path, timeout_ms, later, err);
 }

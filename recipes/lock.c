@@ -4,6 +4,7 @@
 
 #include "acl.h"
 #include "call.h"
+#include "error.h"
 #include "base.h"
 #include "lock.h"
 #include "name.h"
@@ -47,9 +48,9 @@ static int check_applies(const struct zkl__recipe *recipe, const zkl_lock_option
     };
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         if (options[i].set && !(options[i].recipes & 1u << recipe->id)) {
-            return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                             "the option %s does not apply to the recipe \"%s\"", options[i].name,
-                             recipe->noun);
+            return zkl__fail_at(err, ZKL_EINVAL, NULL,
+                                "the option %s does not apply to the recipe \"%s\"",
+                                options[i].name, recipe->noun);
         }
     }
     return ZKL_OK;
@@ -58,9 +59,9 @@ static int check_applies(const struct zkl__recipe *recipe, const zkl_lock_option
 static int check_linger(const zkl_lock_options *o, zkl_error *err)
 {
     if (o->linger_ms != 0 && o->revoke_fn) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "the options linger_ms and revoke_fn exclude each other: a lock that "
-                         "lingers is not deleted at its release");
+        return zkl__fail_at(err, ZKL_EINVAL, NULL,
+                            "the options linger_ms and revoke_fn exclude each other: a lock that "
+                            "lingers is not deleted at its release");
     }
     return zkl__range_check("linger_ms", o->linger_ms, 0, ZKL__DAY_MS, err);
 }
@@ -69,13 +70,13 @@ static int check_linger(const zkl_lock_options *o, zkl_error *err)
 static int check_least(const zkl_lock_options *o, zkl_error *err)
 {
     if (o->hold_at_least_ms != 0 && o->linger_ms != 0) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "the options hold_at_least_ms and linger_ms exclude each other");
+        return zkl__fail_at(err, ZKL_EINVAL, NULL,
+                            "the options hold_at_least_ms and linger_ms exclude each other");
     }
     if (o->max_hold_ms > 0 && o->hold_at_least_ms > o->max_hold_ms) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "hold_at_least_ms is %lld, more than max_hold_ms, which is %lld",
-                         (long long)o->hold_at_least_ms, (long long)o->max_hold_ms);
+        return zkl__fail_at(err, ZKL_EINVAL, NULL,
+                            "hold_at_least_ms is %lld, more than max_hold_ms, which is %lld",
+                            (long long)o->hold_at_least_ms, (long long)o->max_hold_ms);
     }
     return zkl__range_check("hold_at_least_ms", o->hold_at_least_ms, 0, ZKL__DAY_MS, err);
 }
@@ -225,11 +226,11 @@ static int make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *s
 {
     bool calls = options->state_fn || options->revoke_fn || options->position_fn;
     if (calls && zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
-        return zkl__fail(err, ZKL_ELIMIT, 0, paths[0], "no thread for callbacks");
+        return zkl__fail_at(err, ZKL_ELIMIT, paths[0], "no thread for callbacks");
     }
     zkl_lock *lock = zkl__zalloc(&session->heap, recipe->size);
     if (!lock) {
-        return zkl__fail(err, ZKL_ENOMEM, 0, paths[0], "no memory");
+        return zkl__fail_at(err, ZKL_ENOMEM, paths[0], "no memory");
     }
     zkl__session_retain(session);
     lock->session = session;
@@ -242,7 +243,7 @@ static int make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *s
     }
     if (!made) {
         zkl__lock_unref(lock);
-        return zkl__fail(err, ZKL_ENOMEM, 0, paths[0], "no memory");
+        return zkl__fail_at(err, ZKL_ENOMEM, paths[0], "no memory");
     }
     lock->path = lock->paths[0];
     lock->object.ops = &lock_ops;
@@ -259,7 +260,7 @@ int zkl__lock_make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session
     zkl_lock_options own;
     ZKL__CLEAR(out);
     if (!out || !session) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "session" : "out");
+        return zkl__fail_null(err, out ? "session" : "out");
     }
     int rc = zkl__sized_take(&own, options, &sized, err);
     rc = rc == ZKL_OK ? check_applies(recipe, &own, err) : rc;
@@ -397,14 +398,13 @@ static int read_run(struct zkl__call *call)
         AWAIT_REPLY(call, take_data, {.kind = ZKL__OP_GET, .dir = path});
     }
     if (zkl__lock_status_locked(reading->lock).token != reading->token) {
-        RETURN(call, zkl__fail(call->err, ZKL_ELOST, 0, path,
-                               "the lock was lost or released before the response came"));
+        FAIL(call, ZKL_ELOST, "the lock was lost or released before the response came");
     }
     if (call->answer.rc != ZKL__RC_OK) {
         RETURN(call, zkl__call_refused(call, path, "read"));
     }
     if (!reading->data) {
-        RETURN(call, zkl__fail(call->err, ZKL_ENOMEM, 0, path, "no memory for the data"));
+        FAIL(call, ZKL_ENOMEM, "no memory for the data");
     }
     *reading->out = &reading->data->public;
     reading->data = NULL;
@@ -417,10 +417,10 @@ static int read_begin(struct zkl__call *call, zkl_error *err)
     zkl_lock *lock = reading->lock;
     struct zkl__lock_status held = zkl__lock_status_locked(lock);
     if (held.state == ZKL_STATE_LOST) {
-        return zkl__fail(err, ZKL_ELOST, 0, lock->path, "not read: the lock was lost");
+        return zkl__fail_at(err, ZKL_ELOST, lock->path, "not read: the lock was lost");
     }
     if (!zkl__state_holds(held.state)) {
-        return zkl__fail(err, ZKL_ENOTHELD, 0, lock->path, "not read: the lock is not held");
+        return zkl__fail_at(err, ZKL_ENOTHELD, lock->path, "not read: the lock is not held");
     }
     reading->token = held.token;
     zkl__call_bind_lease(call, lock, &held);
@@ -442,10 +442,10 @@ static int read_znode(zkl_data **out, zkl_lock *lock, const char *path, bool fre
     const struct reading given = {.lock = lock, .fresh = fresh, .out = out};
     ZKL__CLEAR(out);
     if (!lock || !out) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", lock ? "out" : "lock");
+        return zkl__fail_null(err, lock ? "out" : "lock");
     }
     if (!path || strlen(path) > ZKL_PATH_MAX || !zkl__path_form(path, false)) {
-        return zkl__fail(err, ZKL_EINVAL, 0, path, "not an absolute znode path");
+        return zkl__fail_at(err, ZKL_EINVAL, path, "not an absolute znode path");
     }
     return zkl__lock_call(&kind, &given, lock, path, timeout_ms, later, err);
 }
@@ -476,8 +476,8 @@ static int release_conclude(struct zkl__call *call, int rc)
 {
     const struct releasing *releasing = (const struct releasing *)call;
     (void)rc;
-    return releasing->lost ? zkl__fail(call->err, ZKL_ELOST, 0, NULL, "lost while it was held: %s",
-                                       releasing->lost)
+    return releasing->lost ? zkl__fail_at(call->err, ZKL_ELOST, NULL, "lost while it was held: %s",
+                                          releasing->lost)
                            : ZKL_OK;
 }
 
@@ -523,7 +523,7 @@ static int check_granted(const zkl_lock *lock, zkl_error *err)
     }
     return zkl__callbacks_want(&lock->session->callbacks) == ZKL_OK
                ? ZKL_OK
-               : zkl__fail(err, ZKL_ELIMIT, 0, lock->path, "no thread for callbacks");
+               : zkl__fail_at(err, ZKL_ELIMIT, lock->path, "no thread for callbacks");
 }
 
 int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_error *err)
@@ -536,7 +536,7 @@ int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_
                                                .finishes = true};
     const struct releasing given = {.lock = lock};
     if (!lock || !done) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", lock ? "done" : "lock");
+        return zkl__fail_null(err, lock ? "done" : "lock");
     }
     zkl_session *session = lock->session; /* the lock may be freed meanwhile */
     int rc = zkl__session_enter(session, err);
@@ -720,7 +720,7 @@ int zkl__lock_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, zkl_a
                             void *payload, zkl_error *err)
 {
     if (!done) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "done is NULL");
+        return zkl__fail_null(err, "done");
     }
     int rc = zkl__lock_enter(lock, timeout_ms, err);
     if (rc != ZKL_OK) {
@@ -729,9 +729,9 @@ int zkl__lock_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, zkl_a
     zkl_session *session = lock->session;
     struct zkl__completion *completion = zkl__zalloc(&session->heap, sizeof *completion);
     if (zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
-        rc = zkl__fail(err, ZKL_ELIMIT, 0, lock->path, "no thread for callbacks");
+        rc = zkl__fail_at(err, ZKL_ELIMIT, lock->path, "no thread for callbacks");
     } else if (!completion) {
-        rc = zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory for an acquire");
+        rc = zkl__fail_at(err, ZKL_ENOMEM, lock->path, "no memory for an acquire");
     } else {
         completion->done = done;
         completion->payload = payload;
@@ -804,20 +804,20 @@ void zkl__call_bind_lease(struct zkl__call *call, zkl_lock *lock,
 int zkl__lock_check(const zkl_lock *lock, const struct zkl__recipe *recipe, zkl_error *err)
 {
     if (!lock) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "lock is NULL; the recipe needed is \"%s\"",
-                         recipe->noun);
+        return zkl__fail_at(err, ZKL_EINVAL, NULL, "lock is NULL; the recipe needed is \"%s\"",
+                            recipe->noun);
     }
     return lock->recipe == recipe
                ? ZKL_OK
-               : zkl__fail(err, ZKL_EINVAL, 0, lock->path,
-                           "this function is for the recipe \"%s\", the lock's recipe is \"%s\"",
-                           recipe->noun, lock->recipe->noun);
+               : zkl__fail_at(err, ZKL_EINVAL, lock->path,
+                              "this function is for the recipe \"%s\", the lock's recipe is \"%s\"",
+                              recipe->noun, lock->recipe->noun);
 }
 
 int zkl__lock_enter(zkl_lock *lock, int64_t timeout_ms, zkl_error *err)
 {
     if (!lock) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "lock is NULL");
+        return zkl__fail_null(err, "lock");
     }
     int rc = zkl__timeout_check(timeout_ms, err);
     return rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
@@ -894,16 +894,17 @@ int zkl_lock_cancel(zkl_lock *lock)
 int zkl_lock_set_stop(zkl_lock *lock, zkl_stop *stop, zkl_error *err)
 {
     if (!lock) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "lock is NULL");
+        return zkl__fail_null(err, "lock");
     }
     int rc = zkl__session_enter(lock->session, err);
     if (rc != ZKL_OK) {
         return rc;
     }
     if (lock->acquisition || lock->listeners || lock->campaign) {
-        rc = zkl__fail(err, ZKL_EDEADLK, 0, lock->path,
-                       "this object stands for election, an acquire of it is pending, or it holds "
-                       "the lock");
+        rc = zkl__fail_at(
+            err, ZKL_EDEADLK, lock->path,
+            "this object stands for election, an acquire of it is pending, or it holds "
+            "the lock");
     } else {
         lock->options.stop = stop;
     }
@@ -913,8 +914,9 @@ int zkl_lock_set_stop(zkl_lock *lock, zkl_stop *stop, zkl_error *err)
 
 int zkl__lock_not_granted(const zkl_lock *lock, zkl_error *err)
 {
-    return zkl__fail(err, ZKL_ENOTHELD, 0, lock->path,
-                     lock->acquisition ? "still waiting; cancel it" : "never granted, or released");
+    return zkl__fail_at(err, ZKL_ENOTHELD, lock->path,
+                        lock->acquisition ? "still waiting; cancel it"
+                                          : "never granted, or released");
 }
 
 int zkl_lock_release(zkl_lock *lock, zkl_error *err)
@@ -931,7 +933,7 @@ int zkl__lock_release_grant(zkl_lock *lock, const zkl_grant *grant, int64_t dead
                             zkl_error *err)
 {
     if (!lock) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "lock is NULL");
+        return zkl__fail_null(err, "lock");
     }
     int rc = zkl__session_enter(lock->session, err);
     if (rc != ZKL_OK) {
@@ -943,8 +945,8 @@ int zkl__lock_release_grant(zkl_lock *lock, const zkl_grant *grant, int64_t dead
         rc = zkl__lock_not_granted(lock, err);
     } else {
         if (!zkl__acquisition_holds(acquisition)) {
-            rc = zkl__fail(err, ZKL_ELOST, 0, lock->path, "lost while it was held: %s",
-                           acquisition->why);
+            rc = zkl__fail_at(err, ZKL_ELOST, lock->path, "lost while it was held: %s",
+                              acquisition->why);
         }
         if (--acquisition->depth == 0) {
             zkl__acquisition_release(lock, deadline);

@@ -11,7 +11,7 @@
 #define ZKL_RECIPES_LOCK_H
 
 #include "call.h"
-#include "base.h"
+#include "error.h"
 #include "semaphore.h"
 #include "shell.h"
 

@@ -1,7 +1,7 @@
 /* multilock.c - several locks, all or none: one contender in several queues. */
 #include "lock.h"
 
-#include "base.h"
+#include "error.h"
 #include "name.h"
 
 #include <zklock/multilock.h>
@@ -20,18 +20,18 @@ static const struct zkl__recipe multilock = {
 static int check_paths(const char *const *paths, size_t count, zkl_error *err)
 {
     if (!paths || count == 0) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "paths: at least one is needed");
+        return zkl__fail_at(err, ZKL_EINVAL, NULL, "paths: at least one is needed");
     }
     if (count > ZKL_MULTILOCK_MAX) {
-        return zkl__fail(err, ZKL_ELIMIT, 0, NULL, "paths: %zu are more than %d", count,
-                         ZKL_MULTILOCK_MAX);
+        return zkl__fail_at(err, ZKL_ELIMIT, NULL, "paths: %zu are more than %d", count,
+                            ZKL_MULTILOCK_MAX);
     }
     for (size_t i = 0; i < count; i++) {
         int rc = zkl__path_check(paths[i], err);
         for (size_t j = 0; rc == ZKL_OK && j < i; j++) {
             if (strcmp(paths[i], paths[j]) == 0) {
-                rc = zkl__fail(err, ZKL_EINVAL, 0, paths[i], "paths: %.200s is there twice",
-                               paths[i]);
+                rc = zkl__fail_at(err, ZKL_EINVAL, paths[i], "paths: %.200s is there twice",
+                                  paths[i]);
             }
         }
         if (rc != ZKL_OK) {

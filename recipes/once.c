@@ -4,8 +4,9 @@
 #include "call.h"
 #include "lock.h"
 
-#include "base.h"
+#include "error.h"
 #include "name.h"
+#include "base.h"
 
 #include <zklock/once.h>
 
@@ -83,13 +84,13 @@ static void take_record(struct zkl__call *call, const struct zkl__reply *reply)
 static int check_record(const struct zkl__call *call)
 {
     if (call->answer.rc != ZKL__RC_OK) {
-        return zkl__fail(call->err, zkl__rc_code(call->answer.rc), 0, NULL, "the record: %s",
-                         zkl__rc_name(call->answer.rc));
+        return zkl__fail_at(call->err, zkl__rc_code(call->answer.rc), NULL, "the record: %s",
+                            zkl__rc_name(call->answer.rc));
     }
     return ((const struct once *)call)->is_record
                ? ZKL_OK
-               : zkl__fail(call->err, ZKL_ECONFLICT, 0, NULL,
-                           "its data is not the number of a slot: used as something else");
+               : zkl__fail_at(call->err, ZKL_ECONFLICT, NULL,
+                              "its data is not the number of a slot: used as something else");
 }
 
 /* The writer of a record created its znode in that slot, so the slot had begun. A record of a slot
@@ -114,15 +115,15 @@ static int check_held(const zkl_lock *lock, const zkl_grant *grant, char node[ZK
     struct zkl__lock_status now = zkl__lock_status_locked(lock);
     zkl__name_copy(node, now.node);
     if (now.state == ZKL_STATE_LOST) {
-        return zkl__fail(err, ZKL_ELOST, 0, lock->path, "the lock was lost");
+        return zkl__fail_at(err, ZKL_ELOST, lock->path, "the lock was lost");
     }
     if (grant && !zkl__is_held_under(&now, grant)) {
-        return zkl__fail(err, ZKL_ELOST, 0, lock->path,
-                         "somebody else released the lock while the job ran");
+        return zkl__fail_at(err, ZKL_ELOST, lock->path,
+                            "somebody else released the lock while the job ran");
     }
     return zkl__state_holds(now.state)
                ? ZKL_OK
-               : zkl__fail(err, ZKL_ENOTHELD, 0, lock->path, "the lock is not held");
+               : zkl__fail_at(err, ZKL_ENOTHELD, lock->path, "the lock is not held");
 }
 
 static int begin_held(struct zkl__call *call, zkl_error *err)
@@ -151,10 +152,11 @@ static int check(const zkl_lock *lock, bool given, const char *what, zkl_error *
     }
     const zkl_lock_options *o = &lock->options;
     if (o->linger_ms > 0 || o->recover || o->delay_after_crash_ms > 0) {
-        return zkl__fail(err, ZKL_EINVAL, 0, lock->path,
-                         "once needs a lock without linger_ms, recover and delay_after_crash_ms");
+        return zkl__fail_at(
+            err, ZKL_EINVAL, lock->path,
+            "once needs a lock without linger_ms, recover and delay_after_crash_ms");
     }
-    return given ? ZKL_OK : zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", what);
+    return given ? ZKL_OK : zkl__fail_null(err, what);
 }
 
 /* --- look ------------------------------------------------------------------------------------ */
@@ -167,8 +169,8 @@ static int run_look(struct zkl__call *call)
     AWAIT(call, {.kind = ZKL__OP_EXISTS, .dir = path, .name = once->node});
     if (call->answer.rc != ZKL__RC_OK) {
         enum zkl__rc rc = call->answer.rc;
-        RETURN(call, zkl__fail(call->err, rc == ZKL__RC_NONODE ? ZKL_ELOST : zkl__rc_code(rc), 0,
-                               path, "our znode: %s", zkl__rc_name(rc)));
+        FAIL(call, rc == ZKL__RC_NONODE ? ZKL_ELOST : zkl__rc_code(rc), "our znode: %s",
+             zkl__rc_name(rc));
     }
     once->arrival_ms = call->answer.stat.ctime_ms; /* by the servers' clock */
     AWAIT_REPLY(call, take_record, {.kind = ZKL__OP_GET, .dir = path});
@@ -245,10 +247,7 @@ static int last(zkl_session *session, const char *path, int64_t length_ms, int64
     static const struct zkl__call_kind kind = {.size = sizeof(struct once), .run = run_last};
     const struct once given = {.length_ms = length_ms, .last = last_ms, .recorded = recorded_ms};
     if (!session || !last_ms || !recorded_ms) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL",
-                         !session   ? "session"
-                         : !last_ms ? "last_ms"
-                                    : "recorded_ms");
+        return zkl__fail_null(err, !session ? "session" : !last_ms ? "last_ms" : "recorded_ms");
     }
     int rc = length_ms == 0 ? ZKL_OK
                             : zkl__range_check("length_ms", length_ms, LENGTH_MIN, LENGTH_MAX, err);
@@ -307,15 +306,13 @@ static int run_record(struct zkl__call *call)
     *once->written = rc == ZKL_OK && is_ours(once);
     call->doubt = NULL;
     if (once->lost) { /* the record cannot tell our write from the next holder's */
-        RETURN(call, zkl__fail(call->err, ZKL_ELOST, 0, path,
-                               *once->written
-                                   ? "the lock was lost; the slot is recorded, by us or by the "
-                                     "next holder"
-                                   : "the lock was lost before the slot could be recorded"));
+        FAIL(call, ZKL_ELOST,
+             *once->written ? "the lock was lost; the slot is recorded, by us or by the "
+                              "next holder"
+                            : "the lock was lost before the slot could be recorded");
     }
     if (!*once->written) { /* nobody else may write while our znode is first */
-        RETURN(call, zkl__fail(call->err, ZKL_ECONFLICT, 0, path,
-                               "the record was changed by somebody else"));
+        FAIL(call, ZKL_ECONFLICT, "the record was changed by somebody else");
     }
     CALL_END(call);
 }
@@ -346,11 +343,11 @@ static int record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms,
 {
     int rc = check(lock, slot, "slot", err);
     if (rc == ZKL_OK && slot->done) {
-        rc = zkl__fail(err, ZKL_EINVAL, 0, NULL, "the slot is done");
+        rc = zkl__fail_at(err, ZKL_EINVAL, NULL, "the slot is done");
     } else if (rc == ZKL_OK && (slot->last_ms >= slot->round_ms || /* as in a struct of zeros */
                                 slot->reserved[0] != 0 || slot->reserved[1] != 0)) {
-        rc = zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                       "slot is not filled: give the one that zkl_once_look has written");
+        rc = zkl__fail_at(err, ZKL_EINVAL, NULL,
+                          "slot is not filled: give the one that zkl_once_look has written");
     }
     return rc == ZKL_OK ? record_slot(lock, NULL, slot, timeout_ms, NULL, later, err) : rc;
 }

@@ -14,6 +14,7 @@
 #include "name_set.h"
 #include "call.h"
 #include <zklock/partition.h>
+#include "error.h"
 #include "base.h"
 #include "name.h"
 #include "share.h"
@@ -678,17 +679,16 @@ static int check_arguments(const zkl_session *session, const char *const *pieces
                            const zkl_partition_options *options, zkl_error *err)
 {
     if (!options->assigned_fn || !options->revoked_fn) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL",
-                         options->assigned_fn ? "revoked_fn" : "assigned_fn");
+        return zkl__fail_null(err, options->assigned_fn ? "revoked_fn" : "assigned_fn");
     }
     if (!pieces || count == 0 || count > ZKL_PARTITION_PIECES_MAX) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%zu pieces; from 1 to %d", pieces ? count : 0,
-                         ZKL_PARTITION_PIECES_MAX);
+        return zkl__fail_at(err, ZKL_EINVAL, NULL, "%zu pieces; from 1 to %d", pieces ? count : 0,
+                            ZKL_PARTITION_PIECES_MAX);
     }
     for (size_t i = 0; i < count; i++) {
         if (!pieces[i] || !*pieces[i] || strchr(pieces[i], '/')) {
-            return zkl__fail(err, ZKL_EINVAL, 0, NULL, "piece %zu is not one component of a path",
-                             i);
+            return zkl__fail_at(err, ZKL_EINVAL, NULL, "piece %zu is not one component of a path",
+                                i);
         }
     }
     /* With a margin longer than the longest lease no piece would ever be assigned. */
@@ -712,7 +712,7 @@ static int make_lock(zkl_lock **out, const struct zkl__recipe *recipe, zkl_lock_
     own.state_fn = state_fn;
     if (zkl__path_join(parent, sizeof parent, path, directory) == 0 ||
         zkl__path_join(whole, sizeof whole, parent, name) == 0) {
-        return zkl__fail(err, ZKL_EINVAL, 0, path, "too long with the names of its pieces");
+        return zkl__fail_at(err, ZKL_EINVAL, path, "too long with the names of its pieces");
     }
     return zkl__lock_make(out, recipe, session, paths, 1, &own, err);
 }
@@ -734,11 +734,11 @@ static int make_piece(struct parts *parts, zkl_session *session, const char *pat
     const int64_t *same = zkl__name_set_find(&parts->index, name);
     size_t at = parts->count;
     if (same) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "pieces %zu and %zu are the same: %.80s",
-                         (size_t)*same, at, name);
+        return zkl__fail_at(err, ZKL_EINVAL, NULL, "pieces %zu and %zu are the same: %.80s",
+                            (size_t)*same, at, name);
     }
     if (!zkl__name_set_put(&parts->index, heap, name, (int64_t)at)) {
-        return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "no memory");
+        return zkl__fail_at(err, ZKL_ENOMEM, NULL, "no memory");
     }
     zkl_lock *lock;
     int rc = make_lock(&lock, &piece_recipe, on_piece_state, session, path, "pieces", name, options,
@@ -760,7 +760,7 @@ static int make_parts(struct parts *parts, zkl_session *session, const char *pat
     parts->names = zkl__zalloc(heap, count * sizeof *parts->names);
     parts->owners = zkl__zalloc(heap, count * sizeof *parts->owners);
     if (!parts->pieces || !parts->names || !parts->owners) {
-        return zkl__fail(err, ZKL_ENOMEM, 0, path, "no memory");
+        return zkl__fail_at(err, ZKL_ENOMEM, path, "no memory");
     }
     zkl_lock *lock;
     int rc = make_lock(&lock, &member_recipe, on_member_state, session, path, "members", NULL,
@@ -829,7 +829,7 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
 {
     ZKL__CLEAR(out);
     if (!out || !session) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "session" : "out");
+        return zkl__fail_null(err, out ? "session" : "out");
     }
     zkl_partition_options own;
     int rc = zkl__sized_take(&own, options, &sized, err);
@@ -859,13 +859,13 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
 
 static int refuse_freed(const zkl_partition *partition, zkl_error *err)
 {
-    return zkl__fail(err, ZKL_ECANCELED, 0, partition->handle.path, "the object is being freed");
+    return zkl__fail_at(err, ZKL_ECANCELED, partition->handle.path, "the object is being freed");
 }
 
 int zkl_partition_start(zkl_partition *partition, zkl_error *err)
 {
     if (!partition) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "partition is NULL");
+        return zkl__fail_null(err, "partition");
     }
     int rc = zkl__session_enter(partition->handle.session, err);
     if (rc == ZKL_OK) {
@@ -904,7 +904,7 @@ static int stop(zkl_partition *partition, bool frees, zkl_error *err)
         begin_stop(partition);
         zkl__callbacks_finish(&session->callbacks, &partition->handle.notice);
         if (zkl__session_forked(session)) {
-            rc = zkl__fail(err, ZKL_EFORKED, 0, NULL, "a callback forked, and this is the child");
+            rc = zkl__fail_at(err, ZKL_EFORKED, NULL, "a callback forked, and this is the child");
         }
         zkl__session_leave(session);
     }
@@ -913,8 +913,7 @@ static int stop(zkl_partition *partition, bool frees, zkl_error *err)
 
 int zkl_partition_stop(zkl_partition *partition, zkl_error *err)
 {
-    return partition ? stop(partition, false, err)
-                     : zkl__fail(err, ZKL_EINVAL, 0, NULL, "partition is NULL");
+    return partition ? stop(partition, false, err) : zkl__fail_null(err, "partition");
 }
 
 /* --- zkl_partition_stop_async ---------------------------------------------------------------- */
@@ -932,8 +931,7 @@ static int run_stop(struct zkl__call *call)
     AWAIT_UNTIL(call, partition->phase == ZKL__PARTITION_IDLE ||
                           partition->phase == ZKL__PARTITION_RUNNING);
     if (partition->phase == ZKL__PARTITION_RUNNING) {
-        RETURN(call,
-               zkl__fail(call->err, ZKL_ECANCELED, 0, NULL, "it was started again meanwhile"));
+        FAIL(call, ZKL_ECANCELED, "it was started again meanwhile");
     }
     CALL_END(call);
 }
@@ -972,7 +970,7 @@ int zkl_partition_stop_async(zkl_partition *partition, zkl_done_fn done, void *p
                                                .finishes = true};
     const struct stopping given = {.partition = partition};
     if (!partition) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "partition is NULL");
+        return zkl__fail_null(err, "partition");
     }
     return zkl__call_go(&kind, &given, partition->handle.session, partition->handle.path,
                         ZKL_WAIT_FOREVER, &(struct zkl__later){done, payload}, err);
@@ -1022,12 +1020,12 @@ static int require_piece(struct zkl__piece **piece, const zkl_partition *partiti
                          const char *name, zkl_error *err)
 {
     if (!partition || !name) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", partition ? "piece" : "partition");
+        return zkl__fail_null(err, partition ? "piece" : "partition");
     }
     *piece = find_piece(partition, name);
     return *piece ? ZKL_OK
-                  : zkl__fail(err, ZKL_EINVAL, 0, partition->handle.path,
-                              "no piece of this partition: %.80s", name);
+                  : zkl__fail_at(err, ZKL_EINVAL, partition->handle.path,
+                                 "no piece of this partition: %.80s", name);
 }
 
 int zkl_partition_done(zkl_partition *partition, const char *name, zkl_error *err)
@@ -1039,11 +1037,12 @@ int zkl_partition_done(zkl_partition *partition, const char *name, zkl_error *er
         return rc;
     }
     if (!partition->options.done_later || piece->work != ZKL__WORK_ENDS) {
-        rc = zkl__fail(err, ZKL_ENOTHELD, 0, partition->handle.path,
-                       partition->options.done_later
-                           ? "revoked was not called for %.80s, or is answered"
-                           : "without the option done_later the return of revoked answers: %.80s",
-                       name);
+        rc =
+            zkl__fail_at(err, ZKL_ENOTHELD, partition->handle.path,
+                         partition->options.done_later
+                             ? "revoked was not called for %.80s, or is answered"
+                             : "without the option done_later the return of revoked answers: %.80s",
+                         name);
     } else {
         end_work(piece);
         zkl__watch_handle_post(&partition->handle);
@@ -1116,8 +1115,8 @@ static int require_lock(zkl_lock **lock, zkl_partition *partition, const char *n
     if (rc == ZKL_OK) {
         *lock = &piece->lock;
         if (piece->work == ZKL__WORK_NONE) {
-            rc = zkl__fail(err, ZKL_ENOTHELD, 0, piece->lock.path,
-                           "not done: the piece is not assigned to this member");
+            rc = zkl__fail_at(err, ZKL_ENOTHELD, piece->lock.path,
+                              "not done: the piece is not assigned to this member");
         }
         zkl__session_leave(partition->handle.session);
     }

@@ -2,6 +2,7 @@
  * holder to release. */
 #include "call.h"
 
+#include "error.h"
 #include "base.h"
 #include "name.h"
 #include "options.h"
@@ -158,7 +159,7 @@ static int read_queue(struct queue_call *q)
                        {.kind = ZKL__OP_GET, .dir = path});
     }
     if (!q->snapshot || q->snapshot->failed) {
-        RETURN(&q->reading, zkl__fail(call->err, ZKL_ENOMEM, 0, path, "no memory for the queue"));
+        FAIL(&q->reading, ZKL_ENOMEM, "no memory for the queue");
     }
     put_in_order(q->snapshot, &call->answer.stat); /* of the list */
     CALL_END(&q->reading);
@@ -188,7 +189,7 @@ static int list(zkl_queue **out, zkl_session *session, const char *path, int64_t
     const struct queue_call given = {.out = out};
     ZKL__CLEAR(out);
     if (!out || !session) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "session" : "out");
+        return zkl__fail_null(err, out ? "session" : "out");
     }
     if (!path || strcmp(path, "/") != 0) {
         return zkl__call_go(&kind, &given, session, path, timeout_ms, later, err);
@@ -226,8 +227,8 @@ static bool take_node(struct queue_call *q, const char *node)
 
 static int no_such(const struct zkl__call *call)
 {
-    return zkl__fail(call->err, ZKL_ENOTHELD, 0, NULL,
-                     "no such contender: it released, or left the queue");
+    return zkl__fail_at(call->err, ZKL_ENOTHELD, NULL,
+                        "no such contender: it released, or left the queue");
 }
 
 static int run_remove(struct zkl__call *call)
@@ -260,13 +261,13 @@ static int remove_contender(zkl_session *session, const char *path, const char *
                                                .run = run_remove};
     struct queue_call given = {.token = token};
     if (!session || !node) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", session ? "node" : "session");
+        return zkl__fail_null(err, session ? "node" : "session");
     }
     if (token < 0) {
-        return zkl__fail(err, ZKL_EINVAL, 0, path, "token is %lld", (long long)token);
+        return zkl__fail_at(err, ZKL_EINVAL, path, "token is %lld", (long long)token);
     }
     if (!take_node(&given, node)) {
-        return zkl__fail(err, ZKL_EINVAL, 0, path, "node is not the name of a contender's znode");
+        return zkl__fail_at(err, ZKL_EINVAL, path, "node is not the name of a contender's znode");
     }
     return zkl__call_go(&kind, &given, session, path, timeout_ms, later, err);
 }
@@ -307,8 +308,7 @@ static int run_revoke(struct zkl__call *call)
         AWAIT_CALL(call, read_queue(q));
         q->node = find_holder(&q->snapshot->public);
         if (!q->node) {
-            RETURN(call,
-                   zkl__fail(call->err, ZKL_ENOTHELD, 0, path, "nobody holds it or waits for it"));
+            FAIL(call, ZKL_ENOTHELD, "nobody holds it or waits for it");
         }
     }
     q->refuses = zkl__name_refuses_requests(q->node);
@@ -326,10 +326,10 @@ static int run_revoke(struct zkl__call *call)
         RETURN(call, no_such(call));
     }
     if (call->answer.rc == ZKL__RC_NOAUTH || (call->answer.rc == ZKL__RC_OK && q->refuses)) {
-        RETURN(call, zkl__fail(call->err, ZKL_EAUTH, 0, path,
-                               "the request may not be written: the holder does not listen (it has "
-                               "no revoke_fn), or the access list of its znode does not permit "
-                               "it"));
+        FAIL(call, ZKL_EAUTH,
+             "the request may not be written: the holder does not listen (it has "
+             "no revoke_fn), or the access list of its znode does not permit "
+             "it");
     }
     if (call->answer.rc != ZKL__RC_OK) {
         RETURN(call, zkl__call_refused(call, path, "the request may not be written"));
@@ -344,7 +344,7 @@ static int revoke(zkl_session *session, const char *path, const char *node, int6
         .size = sizeof(struct queue_call), .run = run_revoke, .end = end};
     struct queue_call given = {.token = 0};
     if (node && !take_node(&given, node)) {
-        return zkl__fail(err, ZKL_EINVAL, 0, path, "node is not the name of a contender's znode");
+        return zkl__fail_at(err, ZKL_EINVAL, path, "node is not the name of a contender's znode");
     }
     return zkl__call_go(&kind, &given, session, path, timeout_ms, later, err);
 }

@@ -47,17 +47,17 @@ static int await_downgrade(zkl_lock *lock, struct zkl__acquisition *acquisition,
         more = zkl__session_wait(session, &acquisition->changed, deadline);
     }
     if (!zkl__acquisition_holds(acquisition)) {
-        return zkl__fail(err, ZKL_ELOST, 0, lock->path, "lost or released meanwhile: %s",
-                         acquisition->why);
+        return zkl__fail_at(err, ZKL_ELOST, lock->path, "lost or released meanwhile: %s",
+                            acquisition->why);
     }
     if (acquisition->rule != &reader) {
-        return zkl__fail(
-            err, ZKL_ECONFLICT, 0, lock->path,
+        return zkl__fail_at(
+            err, ZKL_ECONFLICT, lock->path,
             "still a write lock: another znode has the name that the reader's would get");
     }
     if (!acquisition->downgraded) {
-        return zkl__fail(err, ZKL_ETIMEOUT, 0, lock->path,
-                         "the servers have not answered yet; it goes on");
+        return zkl__fail_at(err, ZKL_ETIMEOUT, lock->path,
+                            "the servers have not answered yet; it goes on");
     }
     return ZKL_OK;
 }
@@ -69,13 +69,13 @@ static int downgrade(zkl_lock *lock, zkl_error *err)
         return zkl__lock_not_granted(lock, err);
     }
     if (!zkl__acquisition_holds(acquisition)) {
-        return zkl__fail(err, ZKL_ELOST, 0, lock->path, "lost while it was held: %s",
-                         acquisition->why);
+        return zkl__fail_at(err, ZKL_ELOST, lock->path, "lost while it was held: %s",
+                            acquisition->why);
     }
     if (acquisition->rule != &reader && acquisition->depth > 1) {
-        return zkl__fail(err, ZKL_EDEADLK, 0, lock->path,
-                         "acquired %u times: all but one must be released first",
-                         acquisition->depth);
+        return zkl__fail_at(err, ZKL_EDEADLK, lock->path,
+                            "acquired %u times: all but one must be released first",
+                            acquisition->depth);
     }
     acquisition->refs++;
     if (acquisition->rule != &reader) {
@@ -93,8 +93,8 @@ int zkl_write_lock_downgrade(zkl_lock *lock, zkl_error *err)
 {
     int rc = zkl__lock_check(lock, &write_lock, err);
     if (rc == ZKL_OK && lock->options.revoke_fn) {
-        rc = zkl__fail(err, ZKL_EINVAL, 0, lock->path,
-                       "a write lock with the option revoke_fn cannot be downgraded");
+        rc = zkl__fail_at(err, ZKL_EINVAL, lock->path,
+                          "a write lock with the option revoke_fn cannot be downgraded");
     }
     rc = rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
     if (rc == ZKL_OK) {

@@ -2,7 +2,7 @@
  * a flag that is raised early enough before the lease ends. */
 #include "section.h"
 
-#include "base.h"
+#include "error.h"
 
 #include <stddef.h>
 #include <sys/eventfd.h>
@@ -145,8 +145,8 @@ static int release_grant(zkl_cancel *cancel, zkl_error *err)
     zkl_error last;
     int rc = zkl__lock_release_grant(cancel->lock, &cancel->grant, cancel->release_by, &last);
     if (rc == ZKL_ENOTHELD) {
-        return zkl__fail(err, ZKL_ELOST, 0, cancel->lock->path,
-                         "somebody else released the lock while the function ran");
+        return zkl__fail_at(err, ZKL_ELOST, cancel->lock->path,
+                            "somebody else released the lock while the function ran");
     }
     if (rc != ZKL_OK && err) {
         *err = last;
@@ -210,7 +210,7 @@ static int init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl_error
     if (rc == ZKL_OK) {
         cancel->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         rc = cancel->fd < 0
-                 ? zkl__fail(err, ZKL_ELIMIT, 0, lock->path, "no descriptor for the flag")
+                 ? zkl__fail_at(err, ZKL_ELIMIT, lock->path, "no descriptor for the flag")
                  : ZKL_OK;
     }
     if (rc != ZKL_OK) {
@@ -242,7 +242,7 @@ int zkl_with_lock(zkl_lock *lock, int64_t timeout_ms, int64_t margin_ms, zkl_sec
                   void *payload, int *result, zkl_error *err)
 {
     if (!lock || !section) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", lock ? "section" : "lock");
+        return zkl__fail_null(err, lock ? "section" : "lock");
     }
     struct zkl_cancel cancel;
     int rc = zkl__section_init(&cancel, lock, margin_ms, err);

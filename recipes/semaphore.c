@@ -4,7 +4,7 @@
  * (protocol/semaphore.h). */
 
 #include "call.h"
-#include "base.h"
+#include "error.h"
 #include "lock.h"
 #include "name.h"
 #include "semaphore.h"
@@ -75,11 +75,10 @@ static int run(struct zkl__call *call)
             RETURN(call, ZKL_OK);
         }
         if (resize->stored == 0) {
-            RETURN(call,
-                   zkl__fail(call->err, ZKL_ECONFLICT, 0, path,
-                             answer->empty ? "nobody has set a limit: the data of the path is empty"
-                                           : "the data of the path is no limit: is it a lock with "
-                                             "recovery?"));
+            FAIL(call, ZKL_ECONFLICT,
+                 answer->empty ? "nobody has set a limit: the data of the path is empty"
+                               : "the data of the path is no limit: is it a lock with "
+                                 "recovery?");
         }
         resize->unknown = resize->unknown && answer->stat.version == resize->version;
         resize->version = answer->stat.version;
@@ -203,7 +202,7 @@ static int check_arguments(const char *path, int limit, zkl_error *err)
     int rc = zkl__range_check("limit", limit, 0, ZKL_PERMITS_MAX, err);
     rc = rc == ZKL_OK ? zkl__path_check(path, err) : rc;
     if (rc == ZKL_OK && zkl__path_join(longest, sizeof longest, path, "leases") == 0) {
-        rc = zkl__fail(err, ZKL_EINVAL, 0, NULL, "the path is too long for \"/leases\" behind it");
+        rc = zkl__fail_at(err, ZKL_EINVAL, NULL, "the path is too long for \"/leases\" behind it");
     }
     return rc;
 }
@@ -231,7 +230,7 @@ int zkl_semaphore_new(zkl_lock **out, zkl_session *session, const char *path, in
     if (!made->locks || !made->leases) {
         zkl_lock_free(*out);
         *out = NULL;
-        return zkl__fail(err, ZKL_ENOMEM, 0, path, "no memory");
+        return zkl__fail_at(err, ZKL_ENOMEM, path, "no memory");
     }
     return ZKL_OK;
 }
@@ -272,14 +271,14 @@ static int release_some(zkl_lock *lock, int count, bool *all, zkl_error *err)
         return ZKL_OK;
     }
     if (count < 0 || count > held) {
-        return zkl__fail(err, ZKL_EINVAL, 0, lock->path, "count is %d, of %d permits held", count,
-                         held);
+        return zkl__fail_at(err, ZKL_EINVAL, lock->path, "count is %d, of %d permits held", count,
+                            held);
     }
     zkl__session_event(
         lock->session,
         (struct zkl__event){.kind = ZKL__EV_GIVE_BACK, .semaphore = it, .count = count});
     return state == ZKL_STATE_LOST
-               ? zkl__fail(err, ZKL_ELOST, 0, lock->path, "lost while they were held")
+               ? zkl__fail_at(err, ZKL_ELOST, lock->path, "lost while they were held")
                : ZKL_OK;
 }
 

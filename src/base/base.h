@@ -50,6 +50,11 @@ static inline int zkl__fail_code(int done, int code)
 /* The same; an analyzer that does not look into the function sees what it returns. */
 #define zkl__fail(err, code, ...) zkl__fail_code(zkl__fail(err, code, __VA_ARGS__), code)
 
+/* The same for what no server has said. */
+#define zkl__fail_at(err, code, ...) zkl__fail(err, code, 0, __VA_ARGS__)
+/* For an argument that has this name. */
+#define zkl__fail_null(err, name) zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", name)
+
 /* First of all in whatever makes something: who cleans up after a failure frees what out says, and
  * NULL is fine everywhere. */
 #define ZKL__CLEAR(out) ((out) ? (void)(*(out) = NULL) : (void)0)

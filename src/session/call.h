@@ -257,6 +257,10 @@ struct zkl__part {
         return (code);   \
     } while (0)
 
+/* Ends it with an error that no server has sent, about the call's path. The rest is as of printf.
+ */
+#define FAIL(it, code, ...) RETURN(it, zkl__fail((it)->call->err, code, 0, NULL, __VA_ARGS__))
+
 #define CALL_END(it) \
     }                \
     RETURN(it, ZKL_OK)
