@@ -118,7 +118,7 @@ static void on_loss(struct zkl__acquisition *acquisition, const struct zkl__outc
     acquisition->why = outcome->why;
     zkl__signal_raise(&acquisition->changed); /* a thread may wait for a downgrade */
     zkl__campaign_wake(lock);
-    zkl__lock_notify_ended(lock);
+    zkl__sections_raise(lock);
     zkl__lock_notify_state(lock, ZKL_STATE_LOST);
 }
 
@@ -347,7 +347,7 @@ static struct zkl__acquisition *detach_acquisition(zkl_lock *lock)
     lock->acquisition = NULL;
     lock->revoked = false;
     lock->latest = lock->reported = ZKL_STATE_IDLE; /* a loss that was not reported yet will be */
-    zkl__lock_notify_ended(lock);
+    zkl__sections_raise(lock);
     zkl__campaign_wake(lock);
     return acquisition;
 }

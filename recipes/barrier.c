@@ -1,7 +1,6 @@
 /* barrier.c - a barrier: a znode, and calls that wait until it is deleted. */
 #include "call.h"
 
-#include "error.h"
 #include "base.h"
 #include "name.h"
 

@@ -3,7 +3,6 @@
 #include "lock.h"
 
 #include "acl.h"
-#include "error.h"
 #include "base.h"
 #include "name.h"
 

@@ -9,7 +9,6 @@
 
 #include "call.h"
 
-#include "error.h"
 #include "base.h"
 #include "name.h"
 

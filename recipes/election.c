@@ -2,11 +2,9 @@
  * that runs while its candidate leads, the published value, and observers of the leader. */
 
 #include "watch_handle.h"
-#include "error.h"
 #include "base.h"
 #include "lock.h"
 #include "name.h"
-#include "section.h"
 
 #include <zklock/election.h>
 

@@ -5,7 +5,6 @@
 #include "acl.h"
 #include "watch_handle.h"
 #include "call.h"
-#include "error.h"
 #include "base.h"
 #include "name.h"
 #include "options.h"

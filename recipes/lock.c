@@ -4,11 +4,9 @@
 
 #include "acl.h"
 #include "call.h"
-#include "error.h"
 #include "base.h"
 #include "lock.h"
 #include "name.h"
-#include "section.h"
 #include "options.h"
 
 #include <zklock/multilock.h>
@@ -636,28 +634,6 @@ void zkl__lock_run_notice(void *owner)
     zkl__session_leave(session);
 }
 
-void zkl__lock_notify_ended(zkl_lock *lock)
-{
-    for (struct zkl__listener *listener = lock->listeners; listener; listener = listener->next) {
-        listener->ended(listener->owner);
-    }
-}
-
-void zkl__lock_listen(zkl_lock *lock, struct zkl__listener *listener)
-{
-    listener->next = lock->listeners;
-    lock->listeners = listener;
-}
-
-void zkl__lock_unlisten(zkl_lock *lock, struct zkl__listener *listener)
-{
-    struct zkl__listener **at = &lock->listeners;
-    while (*at != listener) {
-        at = &(*at)->next;
-    }
-    *at = listener->next;
-}
-
 /* === acquire without waiting ================================================================== */
 
 /* One completion is one call of the user. */
@@ -900,7 +876,7 @@ int zkl_lock_set_stop(zkl_lock *lock, zkl_stop *stop, zkl_error *err)
     if (rc != ZKL_OK) {
         return rc;
     }
-    if (lock->acquisition || lock->listeners || lock->campaign) {
+    if (lock->acquisition || lock->sections || lock->campaign) {
         rc = zkl__fail_at(
             err, ZKL_EDEADLK, lock->path,
             "this object stands for election, an acquire of it is pending, or it holds "

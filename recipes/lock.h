@@ -11,11 +11,13 @@
 #define ZKL_RECIPES_LOCK_H
 
 #include "call.h"
-#include "error.h"
+#include "base.h"
 #include "semaphore.h"
 #include "shell.h"
 
 #include <zklock/lock.h>
+
+#include <stdatomic.h>
 
 /* === the lock ================================================================================= */
 
@@ -50,13 +52,6 @@ struct zkl__recipe {
         zkl_lock *lock); /* frees what the recipe allocated, but not the lock. NULL: nothing */
 };
 
-/* Called when a hold ends, by loss or by release. Session mutex held. The owner's memory. */
-struct zkl__listener {
-    void (*ended)(void *owner);
-    void *owner;
-    struct zkl__listener *next;
-};
-
 struct zkl_lock {
     struct zkl__object object; /* first */
     const struct zkl__recipe *recipe;
@@ -74,7 +69,7 @@ struct zkl_lock {
     struct zkl__acquisition *acquisition; /* pending or held; NULL: idle */
     struct zkl__campaign *campaign;       /* of zkl_election_stand; NULL: there is none */
     struct zkl__completion *completions;
-    struct zkl__listener *listeners;
+    zkl_cancel *sections; /* their flags are raised when a hold ends, by loss or by release */
     struct zkl__callback notice;
     /* What notice reports to the user: */
     zkl_state latest; /* ZKL_STATE_IDLE: no state */
@@ -138,10 +133,6 @@ void zkl__lock_unref(zkl_lock *lock);
 int zkl__lock_keep(zkl_lock *lock, zkl_error *err);
 void zkl__lock_let_go(zkl_lock *lock);
 
-/* Session mutex held. */
-void zkl__lock_listen(zkl_lock *lock, struct zkl__listener *listener);
-void zkl__lock_unlisten(zkl_lock *lock, struct zkl__listener *listener);
-
 /* Session mutex held. Of its zkl__object_ops. */
 void zkl__lock_give_up(struct zkl__object *object, int code);
 
@@ -193,7 +184,6 @@ int zkl__lock_not_granted(const zkl_lock *lock, zkl_error *err);
 void zkl__lock_notify_state(zkl_lock *lock, zkl_state state);
 void zkl__lock_notify_revoked(zkl_lock *lock);
 void zkl__lock_run_notice(void *lock); /* session mutex not held: of lock->notice */
-void zkl__lock_notify_ended(zkl_lock *lock);
 
 /* acquisition.c */
 
@@ -230,6 +220,39 @@ void zkl__campaign_wake(zkl_lock *lock);
 /* For zkl_lock_free: the campaign ends, and its last callback has returned when this returns, but
  * for one that this very thread is in. */
 void zkl__campaign_finish(zkl_lock *lock);
+
+/* === sections ================================================================================= */
+
+/* section.c: a function of the user under a grant, and the flag that asks it to end. */
+struct zkl_cancel {
+    zkl_lock *lock;
+    zkl_cancel *next; /* of the lock's sections */
+    int fd;
+    atomic_bool raised;
+    bool ran;           /* the function was called */
+    zkl_grant grant;    /* the section ends with this grant, and releases no other one */
+    int64_t release_by; /* deadline of the release; INT64_MAX: only release_timeout_ms counts */
+    struct zkl__margin margin;
+    struct zkl__task task;
+    struct zkl__stops stops;
+};
+
+/* Session mutex not held. Until deinit the thread is not cancelled. Errors: ZKL_EINVAL (a margin
+ * that does not fit the lease), ZKL_ELIMIT (no descriptor), ZKL_ECLOSED, ZKL_EFORKED: then there is
+ * nothing to deinit. */
+int zkl__section_init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl_error *err);
+void zkl__section_deinit(zkl_cancel *cancel);
+
+/* Session mutex not held. Acquires, runs, releases: as zkl_with_lock. May be called again, with the
+ * flag down.
+ */
+int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn section, void *payload,
+                     int *result, zkl_error *err);
+/* Session mutex not held. Raises the flag of whatever runs under this lock, and ends its
+ * zkl_election_run; false when nothing does. */
+bool zkl__section_cancel(zkl_lock *lock);
+/* Session mutex held. Raises the flag of whatever runs under this lock. */
+void zkl__sections_raise(zkl_lock *lock);
 
 /* === calls on a lock ========================================================================== */
 

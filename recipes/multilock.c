@@ -1,7 +1,7 @@
 /* multilock.c - several locks, all or none: one contender in several queues. */
 #include "lock.h"
 
-#include "error.h"
+#include "base.h"
 #include "name.h"
 
 #include <zklock/multilock.h>

@@ -1,12 +1,9 @@
 /* once.c - once per time slot: a lock, and the last slot done in the data of its path. */
-#include "section.h"
-
 #include "call.h"
 #include "lock.h"
 
-#include "error.h"
-#include "name.h"
 #include "base.h"
+#include "name.h"
 
 #include <zklock/once.h>
 
@@ -367,7 +364,6 @@ int zkl_once_record_async(zkl_lock *lock, const zkl_once_slot *slot, int64_t tim
 
 struct once_run {
     zkl_lock *lock;
-    zkl_cancel cancel;
     int64_t deadline; /* of everything but the section */
     int64_t length_ms, phase_ms;
     zkl_section_fn section;
@@ -396,7 +392,7 @@ static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
     run->code = look(run->lock, &cancel->grant, run->length_ms, run->phase_ms,
                      lease_ms < left_ms ? lease_ms : left_ms, &slot, NULL, &run->err);
     if (run->code != ZKL_OK) {
-        run->cancel.release_by = run->deadline;
+        ((zkl_cancel *)(uintptr_t)cancel)->release_by = run->deadline;
     }
     run->done = run->code == ZKL_OK && slot.done;
     if (run->code == ZKL_OK && !slot.done) {
@@ -411,16 +407,6 @@ static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
     return 0;
 }
 
-static int run_under_lock(struct once_run *run, int64_t timeout_ms, zkl_error *err)
-{
-    int rc = zkl__section_init(&run->cancel, run->lock, 0, err);
-    if (rc == ZKL_OK) {
-        rc = zkl__section_run(&run->cancel, timeout_ms, run_if_due, run, NULL, err);
-        zkl__section_deinit(&run->cancel);
-    }
-    return rc;
-}
-
 /* Once the slot is recorded, a lock that is lost or closed afterwards is no error for the caller.
  */
 static int run_once(struct once_run *run, int64_t timeout_ms, zkl_error *err)
@@ -430,7 +416,7 @@ static int run_once(struct once_run *run, int64_t timeout_ms, zkl_error *err)
     if (timeout_ms > 0) {
         timeout_ms = left_ms > 0 ? left_ms : 1; /* 0 would mean a try */
     }
-    int rc = run_under_lock(run, timeout_ms, &last);
+    int rc = zkl_with_lock(run->lock, timeout_ms, 0, run_if_due, run, NULL, &last);
     if (run->done) {
         return ZKL_OK;
     }

@@ -14,7 +14,6 @@
 #include "name_set.h"
 #include "call.h"
 #include <zklock/partition.h>
-#include "error.h"
 #include "base.h"
 #include "name.h"
 #include "share.h"

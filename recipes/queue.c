@@ -2,7 +2,6 @@
  * holder to release. */
 #include "call.h"
 
-#include "error.h"
 #include "base.h"
 #include "name.h"
 #include "options.h"

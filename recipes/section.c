@@ -1,10 +1,7 @@
 /* section.c - zkl_with_lock, and what other recipes run under a grant: a function of the user, and
  * a flag that is raised early enough before the lease ends. */
-#include "section.h"
+#include "lock.h"
 
-#include "error.h"
-
-#include <stddef.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -16,6 +13,13 @@ static void raise_flag(zkl_cancel *cancel)
     }
 }
 
+void zkl__sections_raise(zkl_lock *lock)
+{
+    for (zkl_cancel *cancel = lock->sections; cancel; cancel = cancel->next) {
+        raise_flag(cancel);
+    }
+}
+
 static void on_end(void *owner)
 {
     raise_flag(owner);
@@ -23,7 +27,7 @@ static void on_end(void *owner)
 
 static int64_t lease_until(const void *owner)
 {
-    const struct zkl_cancel *cancel = owner;
+    const zkl_cancel *cancel = owner;
     struct zkl__lock_status now = zkl__lock_status_locked(cancel->lock);
     return zkl__is_held_under(&now, &cancel->grant) ? now.until : 0;
 }
@@ -54,11 +58,11 @@ int zkl_cancel_fd(const zkl_cancel *cancel)
 
 static void on_stop(struct zkl__task *task)
 {
-    raise_flag((struct zkl_cancel *)((char *)task - offsetof(struct zkl_cancel, task)));
+    raise_flag(ZKL__OWNER(task, zkl_cancel, task));
 }
 
 /* Before the acquire, so that a cancel or a close reaches the section from then on. */
-static int begin_listening(struct zkl_cancel *cancel, zkl_error *err)
+static int begin_listening(zkl_cancel *cancel, zkl_error *err)
 {
     zkl_session *session = cancel->lock->session;
     int rc = zkl__session_enter(session, err);
@@ -69,7 +73,8 @@ static int begin_listening(struct zkl_cancel *cancel, zkl_error *err)
     rc = zkl__stops_begin(session, &cancel->stops, cancel->lock->options.stop, on_end, cancel, err);
     rc = rc == ZKL_OK ? zkl__session_task_begin(session, &cancel->task, err) : rc;
     if (rc == ZKL_OK) {
-        zkl__lock_listen(cancel->lock, &cancel->listener);
+        cancel->next = cancel->lock->sections;
+        cancel->lock->sections = cancel;
     } else {
         zkl__stops_end(session, &cancel->stops);
     }
@@ -77,19 +82,23 @@ static int begin_listening(struct zkl_cancel *cancel, zkl_error *err)
     return rc;
 }
 
-static void end_listening(struct zkl_cancel *cancel)
+static void end_listening(zkl_cancel *cancel)
 {
     zkl_session *session = cancel->lock->session;
     if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
         zkl__alarms_unset(&cancel->margin.session->alarms, &cancel->margin.alarm);
-        zkl__lock_unlisten(cancel->lock, &cancel->listener);
+        zkl_cancel **at = &cancel->lock->sections;
+        while (*at != cancel) {
+            at = &(*at)->next;
+        }
+        *at = cancel->next;
         zkl__stops_end(session, &cancel->stops);
         zkl__session_leave(session);
     }
 }
 
 /* After the release: until then zkl_session_close waits for the section. */
-static void end_task(struct zkl_cancel *cancel)
+static void end_task(zkl_cancel *cancel)
 {
     zkl_session *session = cancel->lock->session;
     if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
@@ -98,7 +107,7 @@ static void end_task(struct zkl_cancel *cancel)
     }
 }
 
-static void watch_lease(struct zkl_cancel *cancel)
+static void watch_lease(zkl_cancel *cancel)
 {
     zkl_session *session = cancel->lock->session;
     if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
@@ -111,102 +120,74 @@ bool zkl__section_cancel(zkl_lock *lock)
 {
     bool runs = false;
     if (zkl__session_enter_even_closed(lock->session, NULL) == ZKL_OK) {
-        for (struct zkl__listener *listener = lock->listeners; listener;
-             listener = listener->next) {
-            if (listener->ended == on_end) {
-                raise_flag(listener->owner);
-                runs = true;
-            }
-        }
+        runs = lock->sections || lock->run;
+        zkl__sections_raise(lock);
         if (lock->run) { /* without leaving the mutex: no acquire of the run begins in between */
             lock->refuses_acquires = true;
             raise_flag(lock->run);
-            runs = true;
         }
         zkl__session_leave(lock->session);
     }
     return runs;
 }
 
-static void lower_flag(struct zkl_cancel *cancel)
+/* Another thread may have released the lock while the function ran (zkl_lock_free and
+ * zkl_session_close do, too). Then the function was not protected to its end. The lock may have
+ * been acquired again since, and that grant is not released here. */
+static int release_grant(const zkl_cancel *cancel, zkl_error *err)
+{
+    int rc = zkl__lock_release_grant(cancel->lock, &cancel->grant, cancel->release_by, err);
+    return rc == ZKL_ENOTHELD
+               ? zkl__fail_at(err, ZKL_ELOST, cancel->lock->path,
+                              "somebody else released the lock while the function ran")
+               : rc;
+}
+
+int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn section, void *payload,
+                     int *result, zkl_error *err)
 {
     eventfd_t count;
     if (atomic_exchange(&cancel->raised, false)) {
         eventfd_read(cancel->fd, &count);
     }
     cancel->ran = false;
-}
-
-/* Another thread may have released the lock while the function ran (zkl_lock_free and
- * zkl_session_close do, too). Then the function was not protected to its end. The lock may have
- * been acquired again since, and that grant is not released here. */
-static int release_grant(zkl_cancel *cancel, zkl_error *err)
-{
-    zkl_error last;
-    int rc = zkl__lock_release_grant(cancel->lock, &cancel->grant, cancel->release_by, &last);
-    if (rc == ZKL_ENOTHELD) {
-        return zkl__fail_at(err, ZKL_ELOST, cancel->lock->path,
-                            "somebody else released the lock while the function ran");
-    }
-    if (rc != ZKL_OK && err) {
-        *err = last;
-    }
-    return rc;
-}
-
-static int acquire_and_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn section,
-                           void *payload, int *result, zkl_error *err)
-{
-    int rc = zkl_lock_acquire(cancel->lock, timeout_ms, &cancel->grant, err);
+    int rc = begin_listening(cancel, err);
     if (rc != ZKL_OK) {
-        end_listening(cancel);
         return rc;
     }
-    watch_lease(cancel);
-    cancel->ran = true;
-    int value = section(cancel, cancel->grant.token, payload);
+    rc = zkl_lock_acquire(cancel->lock, timeout_ms, &cancel->grant, err);
+    if (rc == ZKL_OK) {
+        watch_lease(cancel);
+        cancel->ran = true;
+        int value = section(cancel, cancel->grant.token, payload);
+        if (result) {
+            *result = value;
+        }
+    }
     end_listening(cancel);
-    if (result) {
-        *result = value;
-    }
-    return release_grant(cancel, err);
-}
-
-int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn section, void *payload,
-                     int *result, zkl_error *err)
-{
-    lower_flag(cancel);
-    int rc = begin_listening(cancel, err);
-    if (rc == ZKL_OK) {
-        rc = acquire_and_run(cancel, timeout_ms, section, payload, result, err);
-        end_task(cancel);
-    }
+    rc = rc == ZKL_OK ? release_grant(cancel, err) : rc;
+    end_task(cancel);
     return rc;
 }
 
-/* Refuses a margin below which a healthy lease falls between two heartbeats. */
-static int set_margin(struct zkl_cancel *cancel, int64_t margin_ms, zkl_error *err)
+int zkl__section_init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl_error *err)
 {
-    int64_t least_ms = zkl_session_least_lease_ms(cancel->lock->session);
-    int rc = zkl__range_check("margin_ms", margin_ms, 0, least_ms > 0 ? least_ms - 1 : 0, err);
-    if (rc == ZKL_OK) {
-        cancel->margin.ns = margin_ms > 0 ? margin_ms * ZKL__MS : least_ms * ZKL__MS / 3;
-    }
-    return rc;
-}
-
-static int init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl_error *err)
-{
-    *cancel = (struct zkl_cancel){.lock = lock, .fd = -1, .release_by = INT64_MAX};
+    *cancel = (zkl_cancel){.lock = lock, .fd = -1, .release_by = INT64_MAX};
     atomic_init(&cancel->raised, false);
     cancel->margin = (struct zkl__margin){
         .session = lock->session, .until = lease_until, .reached = on_end, .owner = cancel};
-    cancel->listener = (struct zkl__listener){.ended = on_end, .owner = cancel};
+    /* A thread that was cancelled within the function would leave the lock held, and the flag on a
+     * stack that no longer exists. */
+    zkl__cancel_hold();
     int rc = zkl__lock_keep(lock, err); /* a closed or forked session is refused first */
     if (rc != ZKL_OK) {
+        zkl__cancel_allow();
         return rc;
     }
-    rc = set_margin(cancel, margin_ms, err);
+    /* Below this margin a healthy lease falls between two heartbeats. */
+    int64_t least_ms = zkl_session_least_lease_ms(lock->session);
+    rc = zkl__range_check("margin_ms", margin_ms, 0, least_ms > 0 ? least_ms - 1 : 0, err);
+    cancel->margin.ns = margin_ms > 0 ? margin_ms * ZKL__MS : least_ms * ZKL__MS / 3;
     if (rc == ZKL_OK) {
         cancel->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         rc = cancel->fd < 0
@@ -215,17 +196,6 @@ static int init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl_error
     }
     if (rc != ZKL_OK) {
         zkl__lock_let_go(lock);
-    }
-    return rc;
-}
-
-int zkl__section_init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl_error *err)
-{
-    /* A thread that was cancelled within the function would leave the lock held, and the flag on a
-     * stack that no longer exists. */
-    zkl__cancel_hold();
-    int rc = init(cancel, lock, margin_ms, err);
-    if (rc != ZKL_OK) {
         zkl__cancel_allow();
     }
     return rc;

@@ -4,7 +4,7 @@
  * (protocol/semaphore.h). */
 
 #include "call.h"
-#include "error.h"
+#include "base.h"
 #include "lock.h"
 #include "name.h"
 #include "semaphore.h"
