@@ -1,6 +1,7 @@
 /* acquisition.c - one acquire: from its beginning to its release. */
 #include "lock.h"
-#include "call.h"
+
+#include "base.h"
 
 #include <stdio.h>
 
@@ -52,6 +53,90 @@ void zkl__acquisition_event(struct zkl__acquisition *acquisition, struct zkl__ev
     event.multi = acquisition->multi;
     event.semaphore = acquisition->semaphore;
     zkl__session_event(acquisition->lock->session, event);
+}
+
+/* --- reports to the user --------------------------------------------------------------------- */
+
+/* The user is called for each loss, for the latest state, and for a request to release. */
+
+static void notify_state(zkl_lock *lock, zkl_state state)
+{
+    if (!lock->options.state_fn || lock->freed) {
+        return;
+    }
+    if (state == ZKL_STATE_LOST) {
+        lock->losses++;
+        lock->latest = lock->reported = ZKL_STATE_IDLE;
+    } else {
+        lock->latest = state;
+    }
+    zkl__callbacks_post(&lock->session->callbacks, &lock->notice);
+}
+
+static void notify_revoked(zkl_lock *lock)
+{
+    if (!lock->freed) {
+        lock->revoked = true;
+        zkl__callbacks_post(&lock->session->callbacks, &lock->notice);
+    }
+}
+
+/* ZKL_STATE_IDLE: no state is left to report. */
+static zkl_state next_state(zkl_lock *lock)
+{
+    zkl_state state = lock->latest;
+    if (lock->freed) {
+        return ZKL_STATE_IDLE;
+    }
+    if (lock->losses > 0) {
+        lock->losses--;
+        return ZKL_STATE_LOST;
+    }
+    lock->latest = ZKL_STATE_IDLE;
+    if (state == ZKL_STATE_IDLE ||
+        state == lock->reported) { /* it changed and changed back before the callback ran */
+        return ZKL_STATE_IDLE;
+    }
+    lock->reported = state;
+    return state;
+}
+
+void zkl__lock_run_notice(void *owner)
+{
+    zkl_lock *lock = owner;
+    zkl_session *session = lock->session;
+    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+        return;
+    }
+    lock->refs++;
+    bool position_changed =
+        lock->position_changed && !lock->freed && lock->acquisition && !lock->acquisition->settled;
+    lock->position_changed = false;
+    if (position_changed) {
+        size_t position = lock->position;
+        zkl__session_leave(session);
+        lock->options.position_fn(lock, position, lock->options.payload);
+        if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+            return;
+        }
+    }
+    for (zkl_state state; (state = next_state(lock)) != ZKL_STATE_IDLE;) {
+        zkl__session_leave(session);
+        lock->options.state_fn(lock, state, lock->options.payload);
+        if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+            return;
+        }
+    }
+    if (lock->revoked && !lock->freed) {
+        lock->revoked = false;
+        zkl__session_leave(session);
+        lock->options.revoke_fn(lock, lock->options.payload);
+        if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+            return;
+        }
+    }
+    zkl__lock_unref(lock);
+    zkl__session_leave(session);
 }
 
 /* --- outcomes from the core: in a step ------------------------------------------------------- */
@@ -119,7 +204,7 @@ static void on_loss(struct zkl__acquisition *acquisition, const struct zkl__outc
     zkl__signal_raise(&acquisition->changed); /* a thread may wait for a downgrade */
     zkl__campaign_wake(lock);
     zkl__sections_raise(lock);
-    zkl__lock_notify_state(lock, ZKL_STATE_LOST);
+    notify_state(lock, ZKL_STATE_LOST);
 }
 
 static void on_outcome(void *owner, const struct zkl__outcome *outcome)
@@ -133,7 +218,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
             acquisition->contender = outcome->contender; /* another one, if the lock lingered */
         }
         settle(acquisition, outcome);
-        zkl__lock_notify_state(lock, ZKL_STATE_HELD);
+        notify_state(lock, ZKL_STATE_HELD);
         break;
     case ZKL__FAILED:
         on_failed(acquisition, outcome);
@@ -144,8 +229,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         if (current) {
             log_change(lock, outcome);
             zkl__campaign_wake(lock);
-            zkl__lock_notify_state(lock,
-                                   acquisition->jeopardy ? ZKL_STATE_JEOPARDY : ZKL_STATE_HELD);
+            notify_state(lock, acquisition->jeopardy ? ZKL_STATE_JEOPARDY : ZKL_STATE_HELD);
         }
         break;
     case ZKL__LOSS:
@@ -163,7 +247,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         break;
     case ZKL__REVOKED:
         if (current) {
-            zkl__lock_notify_revoked(lock);
+            notify_revoked(lock);
         }
         break;
     case ZKL__RELEASED:
@@ -217,17 +301,31 @@ static bool enter_core(struct zkl__acquisition *acquisition, int count)
 {
     zkl_lock *lock = acquisition->lock;
     struct zkl__core *core = lock->session->core;
-    struct zkl__contender_config config = zkl__lock_config(lock);
-    config.position = lock->options.position_fn ? on_position : NULL;
-    config.notify = on_outcome;
-    config.owner = acquisition;
+    const zkl_lock_options *o = &lock->options;
+    const struct zkl__contender_config config = {
+        .rule = lock->recipe->rule,
+        .path = lock->path,
+        .metadata = o->metadata ? o->metadata : lock->session->whoami,
+        .acl = o->acl,
+        .fail_on_expiry = o->on_expiry == ZKL_ON_EXPIRY_FAIL,
+        .mark = o->recover || o->delay_after_crash_ms > 0,
+        .revocable = o->revoke_fn != NULL,
+        .max_hold = o->max_hold_ms * ZKL__MS,
+        .linger = o->linger_ms * ZKL__MS,
+        .least = o->hold_at_least_ms * ZKL__MS,
+        .delay = o->delay_after_crash_ms * ZKL__MS,
+        .max_ahead = (size_t)o->max_ahead,
+        .position = o->position_fn ? on_position : NULL,
+        .notify = on_outcome,
+        .owner = acquisition,
+    };
     acquisition->rule = config.rule;
     acquisition->downgraded = true;
     if (lock->recipe->several) {
         acquisition->multi =
             zkl__multi_new(core, &config, (const char *const *)lock->paths, lock->path_count);
-    } else if (lock->recipe->semaphore) {
-        acquisition->semaphore = lock->recipe->semaphore->make(lock, count, &config);
+    } else if (lock->recipe->make) {
+        acquisition->semaphore = lock->recipe->make(lock, count, &config);
     } else {
         acquisition->contender = zkl__contender_new(core, &config);
     }
@@ -306,7 +404,7 @@ void zkl__acquisition_start(struct zkl__acquisition *acquisition, int64_t timeou
     acquisition->requested_at = zkl__core_now(session->core);
 }
 
-void zkl__acquisition_await(struct zkl__acquisition *acquisition)
+static void await_result(struct zkl__acquisition *acquisition)
 {
     zkl_session *session = acquisition->lock->session;
     while (!acquisition->settled) {
@@ -318,87 +416,6 @@ void zkl__acquisition_await(struct zkl__acquisition *acquisition)
         if (!acquisition->settled) {
             zkl__acquisition_cancel(acquisition, ZKL_ETIMEOUT);
         }
-    }
-}
-
-/* --- the release ----------------------------------------------------------------------------- */
-
-bool zkl__acquisition_holds(const struct zkl__acquisition *acquisition)
-{
-    return acquisition->granted && is_in_core(acquisition) &&
-           acquisition->lock->acquisition == acquisition &&
-           zkl__session_holds(acquisition->lock->session, acquisition->contender,
-                              acquisition->multi, acquisition->semaphore);
-}
-
-/* The core removes what there is, and reports nothing more. */
-static void end_acquisition(struct zkl__acquisition *acquisition)
-{
-    if (is_in_core(acquisition)) {
-        zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_LET_GO});
-    }
-    leave_core(acquisition);
-}
-
-/* The lock object is idle again. Its reference to the acquisition goes to the caller. */
-static struct zkl__acquisition *detach_acquisition(zkl_lock *lock)
-{
-    struct zkl__acquisition *acquisition = lock->acquisition;
-    lock->acquisition = NULL;
-    lock->revoked = false;
-    lock->latest = lock->reported = ZKL_STATE_IDLE; /* a loss that was not reported yet will be */
-    zkl__sections_raise(lock);
-    zkl__campaign_wake(lock);
-    return acquisition;
-}
-
-void zkl__acquisition_drop(zkl_lock *lock)
-{
-    struct zkl__acquisition *acquisition = detach_acquisition(lock);
-    end_acquisition(acquisition);
-    zkl__acquisition_unref(acquisition);
-}
-
-void zkl__acquisition_cancel(struct zkl__acquisition *acquisition, int code)
-{
-    zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_CANCEL, .code = code});
-}
-
-struct zkl__acquisition *zkl__acquisition_send_release(zkl_lock *lock)
-{
-    struct zkl__acquisition *acquisition = detach_acquisition(lock);
-    if (!is_in_core(acquisition)) {
-        zkl__acquisition_let_go(acquisition);
-        return NULL;
-    }
-    zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_RELEASE});
-    return acquisition;
-}
-
-void zkl__lock_stop_lingering(zkl_lock *lock)
-{
-    zkl__session_event(lock->session,
-                       (struct zkl__event){.kind = ZKL__EV_LINGER_STOP, .path = lock->path});
-}
-
-void zkl__acquisition_let_go(struct zkl__acquisition *acquisition)
-{
-    end_acquisition(acquisition);
-    zkl__acquisition_unref(acquisition);
-}
-
-void zkl__acquisition_release(zkl_lock *lock, int64_t deadline)
-{
-    zkl_session *session = lock->session;
-    int64_t usual = zkl__session_deadline(session, lock->options.release_timeout_ms);
-    deadline = deadline < usual ? deadline : usual;
-    struct zkl__acquisition *acquisition = zkl__acquisition_send_release(lock);
-    bool more = acquisition != NULL;
-    while (more && !acquisition->released) {
-        more = zkl__session_wait(session, &acquisition->changed, deadline);
-    }
-    if (acquisition) {
-        zkl__acquisition_let_go(acquisition);
     }
 }
 
@@ -430,4 +447,334 @@ int zkl__acquisition_result(struct zkl__acquisition *acquisition, bool again, zk
                              .unclean = !again && acquisition->unclean};
     }
     return ZKL_OK;
+}
+
+/* A caller that is granted a lingering lock again and again never waits. In libzklock_st a wait
+ * drives the loop, so the events of other contenders have to be read here. */
+static void drive_loop(const zkl_lock *lock)
+{
+    if (lock && lock->options.linger_ms > 0 && !zkl__session_forked(lock->session)) {
+        zkl__loop_go_on();
+    }
+}
+
+int zkl__lock_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *grant,
+                      zkl_error *err)
+{
+    drive_loop(lock);
+    int rc = zkl__lock_enter(lock, timeout_ms, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    zkl_session *session = lock->session;
+    struct zkl__acquisition *acquisition;
+    rc = zkl__acquisition_begin(&acquisition, lock, count, err);
+    if (rc == ZKL_OK) {
+        bool again = acquisition->granted;
+        if (!again) {
+            zkl__acquisition_start(acquisition, timeout_ms);
+        }
+        await_result(acquisition);
+        rc = zkl__acquisition_result(acquisition, again, grant, err);
+        zkl__acquisition_unref(acquisition);
+    }
+    zkl__session_leave(session);
+    return rc;
+}
+
+int zkl_lock_acquire(zkl_lock *lock, int64_t timeout_ms, zkl_grant *grant, zkl_error *err)
+{
+    return zkl__lock_acquire(lock, 1, timeout_ms, grant, err);
+}
+
+/* --- acquire without waiting ----------------------------------------------------------------- */
+
+static void run_completion(void *owner)
+{
+    struct zkl__completion *completion = owner;
+    struct zkl__acquisition *acquisition = completion->acquisition;
+    zkl_lock *lock = acquisition->lock;
+    zkl_session *session = lock->session;
+    zkl_error err = {.code = ZKL_OK};
+    zkl_grant grant;
+    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+        return;
+    }
+    int code = zkl__acquisition_result(acquisition, completion->again, &grant, &err);
+    zkl__session_leave(session);
+    completion->done(lock, code, code == ZKL_OK ? &grant : NULL, &err, completion->payload);
+    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+        return;
+    }
+    struct zkl__completion **at = &lock->completions;
+    while (*at != completion) {
+        at = &(*at)->next;
+    }
+    *at = completion->next;
+    zkl__free(&session->heap, completion);
+    zkl__acquisition_unref(acquisition);
+    zkl__session_leave(session);
+}
+
+int zkl__lock_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, zkl_acquired_fn done,
+                            void *payload, zkl_error *err)
+{
+    if (!done) {
+        return zkl__fail_null(err, "done");
+    }
+    int rc = zkl__lock_enter(lock, timeout_ms, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    zkl_session *session = lock->session;
+    struct zkl__acquisition *acquisition;
+    struct zkl__completion *completion = zkl__zalloc(&session->heap, sizeof *completion);
+    if (zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
+        rc = zkl__fail_at(err, ZKL_ELIMIT, lock->path, "no thread for callbacks");
+    } else if (!completion) {
+        rc = zkl__fail_at(err, ZKL_ENOMEM, lock->path, "no memory for an acquire");
+    } else {
+        rc = zkl__acquisition_begin(&acquisition, lock, count, err);
+    }
+    if (rc != ZKL_OK) {
+        zkl__free(&session->heap, completion);
+        zkl__session_leave(session);
+        return rc;
+    }
+    *completion = (struct zkl__completion){
+        .callback = {.run = run_completion, .owner = completion},
+        .acquisition = acquisition,
+        .next = lock->completions,
+        .again = acquisition->granted,
+        .done = done,
+        .payload = payload,
+    };
+    lock->completions = completion;
+    if (completion->again) {
+        zkl__callbacks_post(&session->callbacks, &completion->callback);
+    } else {
+        acquisition->completion = completion;
+        zkl__acquisition_start(acquisition, timeout_ms);
+    }
+    zkl__session_leave(session);
+    return ZKL_OK;
+}
+
+int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acquired_fn done, void *payload,
+                           zkl_error *err)
+{
+    return zkl__lock_acquire_async(lock, 1, timeout_ms, done, payload, err);
+}
+
+/* Runs the outstanding completions, or waits for them, but for those that this very thread runs.
+ * When one of them forks, no other runs in the child. */
+void zkl__lock_finish_completions(zkl_lock *lock)
+{
+    struct zkl__callbacks *callbacks = &lock->session->callbacks;
+    struct zkl__completion *completion = lock->completions;
+    while (completion && !zkl__session_forked(lock->session)) {
+        if (zkl__callbacks_inside(callbacks, &completion->callback)) {
+            completion = completion->next;
+        } else {
+            zkl__callbacks_finish(callbacks, &completion->callback);
+            completion = lock->completions;
+        }
+    }
+}
+
+/* --- the release ----------------------------------------------------------------------------- */
+
+bool zkl__acquisition_holds(const struct zkl__acquisition *acquisition)
+{
+    return acquisition->granted && is_in_core(acquisition) &&
+           acquisition->lock->acquisition == acquisition &&
+           zkl__session_holds(acquisition->lock->session, acquisition->contender,
+                              acquisition->multi, acquisition->semaphore);
+}
+
+void zkl__acquisition_let_go(struct zkl__acquisition *acquisition)
+{
+    if (is_in_core(acquisition)) {
+        zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_LET_GO});
+    }
+    leave_core(acquisition);
+    zkl__acquisition_unref(acquisition);
+}
+
+/* The lock object is idle again. Its reference to the acquisition goes to the caller. */
+static struct zkl__acquisition *detach_acquisition(zkl_lock *lock)
+{
+    struct zkl__acquisition *acquisition = lock->acquisition;
+    lock->acquisition = NULL;
+    lock->revoked = false;
+    lock->latest = lock->reported = ZKL_STATE_IDLE; /* a loss that was not reported yet will be */
+    zkl__sections_raise(lock);
+    zkl__campaign_wake(lock);
+    return acquisition;
+}
+
+void zkl__acquisition_drop(zkl_lock *lock)
+{
+    zkl__acquisition_let_go(detach_acquisition(lock));
+}
+
+void zkl__acquisition_cancel(struct zkl__acquisition *acquisition, int code)
+{
+    zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_CANCEL, .code = code});
+}
+
+struct zkl__acquisition *zkl__acquisition_send_release(zkl_lock *lock)
+{
+    struct zkl__acquisition *acquisition = detach_acquisition(lock);
+    if (!is_in_core(acquisition)) {
+        zkl__acquisition_let_go(acquisition);
+        return NULL;
+    }
+    zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_RELEASE});
+    return acquisition;
+}
+
+void zkl__lock_give_up(struct zkl__object *object, int code)
+{
+    zkl_lock *lock = (zkl_lock *)object;
+    if (!lock->acquisition) {
+        return;
+    }
+    if (lock->acquisition->settled) {
+        lock->acquisition->code = code; /* for a thread that the grant has not reached yet */
+        lock->acquisition->why = "given up before the grant could be used";
+        zkl__acquisition_drop(lock);
+    } else {
+        zkl__acquisition_cancel(lock->acquisition, code);
+    }
+}
+
+int zkl__lock_not_granted(const zkl_lock *lock, zkl_error *err)
+{
+    return zkl__fail_at(err, ZKL_ENOTHELD, lock->path,
+                        lock->acquisition ? "still waiting; cancel it"
+                                          : "never granted, or released");
+}
+
+/* Waits for the server's response as long as the options say, and until the deadline at most. */
+static void await_release(zkl_lock *lock, int64_t deadline)
+{
+    zkl_session *session = lock->session;
+    int64_t usual = zkl__session_deadline(session, lock->options.release_timeout_ms);
+    deadline = deadline < usual ? deadline : usual;
+    struct zkl__acquisition *acquisition = zkl__acquisition_send_release(lock);
+    if (acquisition) {
+        while (!acquisition->released &&
+               zkl__session_wait(session, &acquisition->changed, deadline)) {
+        }
+        zkl__acquisition_let_go(acquisition);
+    }
+}
+
+static bool is_of(const struct zkl__acquisition *acquisition, const zkl_grant *grant)
+{
+    return acquisition->token == grant->token && acquisition->serial == grant->serial;
+}
+
+int zkl__lock_release_grant(zkl_lock *lock, const zkl_grant *grant, int64_t deadline,
+                            zkl_error *err)
+{
+    int rc = zkl__lock_enter(lock, 0, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    zkl_session *session = lock->session;
+    struct zkl__acquisition *acquisition = lock->acquisition;
+    if (!acquisition || !acquisition->granted || (grant && !is_of(acquisition, grant))) {
+        rc = zkl__lock_not_granted(lock, err);
+    } else {
+        if (!zkl__acquisition_holds(acquisition)) {
+            rc = zkl__fail_at(err, ZKL_ELOST, lock->path, "lost while it was held: %s",
+                              acquisition->why);
+        }
+        if (--acquisition->depth == 0) {
+            await_release(lock, deadline);
+        }
+    }
+    zkl__session_leave(session);
+    return rc;
+}
+
+int zkl_lock_release(zkl_lock *lock, zkl_error *err)
+{
+    return zkl__lock_release_grant(lock, NULL, INT64_MAX, err);
+}
+
+/* --- release without waiting ----------------------------------------------------------------- */
+
+struct releasing {
+    struct zkl__call call;                /* first */
+    zkl_lock *lock;                       /* with a reference */
+    struct zkl__acquisition *acquisition; /* NULL: the lock stays held, it was acquired again */
+    const char *lost; /* why the lease did not cover the hold, known at the call; NULL: it did */
+};
+
+/* The call waits for the server's response, but the response does not change the result. */
+static int conclude_release(struct zkl__call *call, int rc)
+{
+    const struct releasing *releasing = (const struct releasing *)call;
+    (void)rc;
+    return releasing->lost ? zkl__fail_at(call->err, ZKL_ELOST, NULL, "lost while it was held: %s",
+                                          releasing->lost)
+                           : ZKL_OK;
+}
+
+static int run_release(struct zkl__call *call)
+{
+    const struct releasing *releasing = (const struct releasing *)call;
+    CALL_BEGIN(call);
+    AWAIT_UNTIL(call, !releasing->acquisition || releasing->acquisition->released);
+    RETURN(call, conclude_release(call, ZKL_OK));
+    CALL_END(call);
+}
+
+/* The grant ends here, unless the release is refused. The contender sends the delete again until
+ * its znode is deleted, so a lost reply does not matter. */
+static int begin_release(struct zkl__call *call, zkl_error *err)
+{
+    struct releasing *releasing = (struct releasing *)call;
+    zkl_lock *lock = releasing->lock;
+    if (!lock->acquisition || !lock->acquisition->granted) {
+        return zkl__lock_not_granted(lock, err);
+    }
+    if (zkl__callbacks_want(&lock->session->callbacks) != ZKL_OK) {
+        return zkl__fail_at(err, ZKL_ELIMIT, lock->path, "no thread for callbacks");
+    }
+    lock->refs++;
+    call->owner = &lock->object;
+    releasing->lost = zkl__acquisition_holds(lock->acquisition) ? NULL : lock->acquisition->why;
+    if (--lock->acquisition->depth == 0) {
+        releasing->acquisition = zkl__acquisition_send_release(lock);
+    }
+    return ZKL_OK;
+}
+
+static void end_release(struct zkl__call *call)
+{
+    struct releasing *releasing = (struct releasing *)call;
+    if (releasing->acquisition) {
+        zkl__acquisition_let_go(releasing->acquisition);
+    }
+    zkl__lock_unref(releasing->lock);
+}
+
+int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_error *err)
+{
+    static const struct zkl__call_kind kind = {.size = sizeof(struct releasing),
+                                               .run = run_release,
+                                               .conclude = conclude_release,
+                                               .begin = begin_release,
+                                               .end = end_release,
+                                               .finishes = true};
+    const struct releasing given = {.lock = lock};
+    if (!lock || !done) {
+        return zkl__fail_null(err, lock ? "done" : "lock");
+    }
+    return zkl__call_go(&kind, &given, lock->session, lock->path, lock->options.release_timeout_ms,
+                        &(struct zkl__later){done, payload}, err);
 }

@@ -1,5 +1,5 @@
-/* commit.c - the guarded transaction: a check of each znode of the hold, and the user's operations,
- * all or none. */
+/* commit.c - what only the holder may do with znodes: the guarded transaction, which is a check of
+ * each znode of the hold and the user's operations, all or none; and a read. */
 #include "lock.h"
 
 #include "acl.h"
@@ -158,7 +158,7 @@ static void take_results(struct zkl__call *call, const struct zkl__reply *reply)
 
 /* A transaction that is sent twice could be carried out twice, so it is sent once. When its reply
  * is lost, the error says that it may be done, or not. */
-static int run(struct zkl__call *call)
+static int run_commit(struct zkl__call *call)
 {
     const struct commit *commit = (const struct commit *)call;
     const struct zkl__answer *answer = &call->answer;
@@ -227,7 +227,7 @@ static int make_transaction(struct commit *commit, zkl_error *err)
                : zkl__fail_at(err, ZKL_ENOMEM, commit->lock->path, "not done: no memory");
 }
 
-static int begin(struct zkl__call *call, zkl_error *err)
+static int begin_commit(struct zkl__call *call, zkl_error *err)
 {
     struct commit *commit = (struct commit *)call;
     struct zkl__lock_status held = zkl__lock_status_locked(commit->lock);
@@ -239,7 +239,7 @@ static int begin(struct zkl__call *call, zkl_error *err)
     return rc;
 }
 
-static void end(struct zkl__call *call)
+static void end_commit(struct zkl__call *call)
 {
     const struct commit *commit = (const struct commit *)call;
     zkl__free(&call->session->heap, commit->transaction);
@@ -250,7 +250,7 @@ static int commit_under(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t
                         zkl_op_result *results, const struct zkl__later *later, zkl_error *err)
 {
     static const struct zkl__call_kind kind = {
-        .size = sizeof(struct commit), .run = run, .begin = begin, .end = end};
+        .size = sizeof(struct commit), .run = run_commit, .begin = begin_commit, .end = end_commit};
     const struct commit given = {
         .lock = lock, .ops = ops, .count = count, .results = results, .failed = count};
     int rc = check_ops(ops, count, err);
@@ -268,4 +268,134 @@ int zkl_lock_commit_async(zkl_lock *lock, const zkl_op *ops, size_t count, int64
 {
     return commit_under(lock, ops, count, timeout_ms, results, &(struct zkl__later){done, payload},
                         err);
+}
+
+/* === reading under a grant ==================================================================== */
+
+/* A read carries no check of our znode, because a transaction cannot read data. It needs none: the
+ * server that has shown us our grant replies, and it had applied by then what earlier holders wrote
+ * (ZooKeeper Programmer's Guide, Consistency Guarantees: single system image, and updates in
+ * order). The lease says afterwards whether another holder may have written in between. */
+
+/* The caller gets a pointer to the first member. */
+struct data {
+    zkl_data public;
+    zkl_heap heap;
+};
+
+struct reading {
+    struct zkl__call call; /* first */
+    zkl_lock *lock;
+    int64_t token; /* of the grant that it began under */
+    bool fresh;
+    zkl_data **out;
+    struct data *data; /* NULL: not read, or no memory */
+};
+
+void zkl_data_free(zkl_data *data)
+{
+    if (data) {
+        zkl_heap heap = ((struct data *)data)->heap;
+        zkl__free(&heap, (void *)(uintptr_t)data->data);
+        zkl__free(&heap, data);
+    }
+}
+
+/* In a step. */
+static void take_data(struct zkl__call *call, const struct zkl__reply *reply)
+{
+    struct reading *reading = (struct reading *)call;
+    const zkl_heap *heap = &reading->call.session->heap;
+    if (reply->rc != ZKL__RC_OK) {
+        return;
+    }
+    struct data *data = zkl__zalloc(heap, sizeof *data);
+    char *bytes = data ? zkl__copy(heap, reply->data, reply->size) : NULL;
+    if (!bytes) {
+        zkl__free(heap, data);
+        return;
+    }
+    data->heap = *heap;
+    data->public = (zkl_data){.data = bytes,
+                              .size = reply->size,
+                              .version = reply->stat.version,
+                              .mzxid = reply->stat.mzxid};
+    reading->data = data;
+}
+
+/* Requests that change nothing: when a reply is lost, the request is sent again. */
+static int run_read(struct zkl__call *call)
+{
+    struct reading *reading = (struct reading *)call;
+    const char *path = call->path;
+    CALL_BEGIN(call);
+    if (reading->fresh) {
+        AWAIT(call, {.kind = ZKL__OP_SYNC, .dir = path});
+    }
+    if (call->answer.rc == ZKL__RC_OK) { /* of the sync, if there was one */
+        AWAIT_REPLY(call, take_data, {.kind = ZKL__OP_GET, .dir = path});
+    }
+    if (zkl__lock_status_locked(reading->lock).token != reading->token) {
+        FAIL(call, ZKL_ELOST, "the lock was lost or released before the response came");
+    }
+    if (call->answer.rc != ZKL__RC_OK) {
+        RETURN(call, zkl__call_refused(call, path, "read"));
+    }
+    if (!reading->data) {
+        FAIL(call, ZKL_ENOMEM, "no memory for the data");
+    }
+    *reading->out = &reading->data->public;
+    reading->data = NULL;
+    CALL_END(call);
+}
+
+static int begin_read(struct zkl__call *call, zkl_error *err)
+{
+    struct reading *reading = (struct reading *)call;
+    zkl_lock *lock = reading->lock;
+    struct zkl__lock_status held = zkl__lock_status_locked(lock);
+    if (held.state == ZKL_STATE_LOST) {
+        return zkl__fail_at(err, ZKL_ELOST, lock->path, "not read: the lock was lost");
+    }
+    if (!zkl__state_holds(held.state)) {
+        return zkl__fail_at(err, ZKL_ENOTHELD, lock->path, "not read: the lock is not held");
+    }
+    reading->token = held.token;
+    zkl__call_bind_lease(call, lock, &held);
+    return ZKL_OK;
+}
+
+static void end_read(struct zkl__call *call)
+{
+    const struct reading *reading = (const struct reading *)call;
+    zkl_data_free(reading->data ? &reading->data->public : NULL);
+    zkl__lock_unref(reading->lock);
+}
+
+static int read_znode(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
+                      int64_t timeout_ms, const struct zkl__later *later, zkl_error *err)
+{
+    static const struct zkl__call_kind kind = {
+        .size = sizeof(struct reading), .run = run_read, .begin = begin_read, .end = end_read};
+    const struct reading given = {.lock = lock, .fresh = fresh, .out = out};
+    ZKL__CLEAR(out);
+    if (!lock || !out) {
+        return zkl__fail_null(err, lock ? "out" : "lock");
+    }
+    if (!path || strlen(path) > ZKL_PATH_MAX || !zkl__path_form(path, false)) {
+        return zkl__fail_at(err, ZKL_EINVAL, path, "not an absolute znode path");
+    }
+    return zkl__lock_call(&kind, &given, lock, path, timeout_ms, later, err);
+}
+
+int zkl_lock_read(zkl_data **out, zkl_lock *lock, const char *path, bool fresh, int64_t timeout_ms,
+                  zkl_error *err)
+{
+    return read_znode(out, lock, path, fresh, timeout_ms, NULL, err);
+}
+
+int zkl_lock_read_async(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
+                        int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
+{
+    return read_znode(out, lock, path, fresh, timeout_ms, &(struct zkl__later){done, payload}, err);
 }

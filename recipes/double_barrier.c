@@ -354,7 +354,7 @@ static int begin_enter(struct zkl__call *call, zkl_error *err)
     if (p->lock->freed) {
         return zkl__fail_at(err, ZKL_ECANCELED, p->lock->path, "the object is being freed");
     }
-    zkl__lock_ref(p->lock);
+    p->lock->refs++;
     call->owner = &p->lock->object;
     zkl__name_copy(p->own, zkl__lock_status_locked(p->lock).node);
     zkl__path_join(p->ready_path, sizeof p->ready_path, p->lock->path, READY);

@@ -201,7 +201,7 @@ static void run(void *owner)
         zkl__session_leave(session);
         return;
     }
-    zkl__lock_ref(lock);
+    lock->refs++;
     while (campaign->target != ENDED && next_report(campaign, &report)) {
         campaign->in_callback = true;
         zkl__session_leave(session);

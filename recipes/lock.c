@@ -1,22 +1,18 @@
-/* lock.c - the handle of every recipe: its options, its acquires, releases and reads, the reports
- * to its user, and its current state. And the plain lock, which the first contender in the queue
- * holds. */
+/* lock.c - the handle of every recipe: its options, its memory, the end of its waits, and its
+ * current state. And the recipes that are no more than a rule: the plain lock, which the first
+ * contender in the queue holds, the read/write lock, and several locks as one. */
+#include "lock.h"
 
 #include "acl.h"
-#include "call.h"
 #include "base.h"
-#include "lock.h"
 #include "name.h"
 #include "options.h"
 
 #include <zklock/multilock.h>
-#include <zklock/zookeeper.h>
+#include <zklock/rwlock.h>
 
 #include <stdio.h>
 #include <string.h>
-
-/* Defined below. */
-static void finish_completions(zkl_lock *lock);
 
 /* === the lock ================================================================================= */
 
@@ -54,19 +50,34 @@ static int check_applies(const struct zkl__recipe *recipe, const zkl_lock_option
     return ZKL_OK;
 }
 
-static int check_linger(const zkl_lock_options *o, zkl_error *err)
+static int check_values(const zkl_lock_options *o, zkl_error *err)
 {
+    const struct {
+        const char *name;
+        int64_t value, most;
+    } ranges[] = {
+        {"on_expiry", (int64_t)o->on_expiry, ZKL_ON_EXPIRY_FAIL},
+        {"max_ahead", o->max_ahead, INT32_MAX},
+        {"max_hold_ms", o->max_hold_ms, 10000 * ZKL__DAY_MS},
+        {"release_timeout_ms", o->release_timeout_ms, ZKL__DAY_MS},
+        {"linger_ms", o->linger_ms, ZKL__DAY_MS},
+        {"hold_at_least_ms", o->hold_at_least_ms, ZKL__DAY_MS},
+        {"delay_after_crash_ms", o->delay_after_crash_ms, ZKL__DAY_MS},
+    };
+    int rc = o->metadata ? zkl__text_check("metadata", o->metadata, err) : ZKL_OK;
+    rc = rc == ZKL_OK ? zkl__acl_check(o->acl, err) : rc;
+    for (size_t i = 0; rc == ZKL_OK && i < sizeof ranges / sizeof *ranges; i++) {
+        rc = zkl__range_check(ranges[i].name, ranges[i].value, 0, ranges[i].most, err);
+    }
+    if (rc != ZKL_OK) {
+        return rc;
+    }
     if (o->linger_ms != 0 && o->revoke_fn) {
         return zkl__fail_at(err, ZKL_EINVAL, NULL,
                             "the options linger_ms and revoke_fn exclude each other: a lock that "
                             "lingers is not deleted at its release");
     }
-    return zkl__range_check("linger_ms", o->linger_ms, 0, ZKL__DAY_MS, err);
-}
-
-/* A lingering lock is given up as soon as another session queues. */
-static int check_least(const zkl_lock_options *o, zkl_error *err)
-{
+    /* A lingering lock is given up as soon as another session queues. */
     if (o->hold_at_least_ms != 0 && o->linger_ms != 0) {
         return zkl__fail_at(err, ZKL_EINVAL, NULL,
                             "the options hold_at_least_ms and linger_ms exclude each other");
@@ -76,64 +87,10 @@ static int check_least(const zkl_lock_options *o, zkl_error *err)
                             "hold_at_least_ms is %lld, more than max_hold_ms, which is %lld",
                             (long long)o->hold_at_least_ms, (long long)o->max_hold_ms);
     }
-    return zkl__range_check("hold_at_least_ms", o->hold_at_least_ms, 0, ZKL__DAY_MS, err);
-}
-
-static int check_values(const zkl_lock_options *o, zkl_error *err)
-{
-    int rc = o->metadata ? zkl__text_check("metadata", o->metadata, err) : ZKL_OK;
-    rc = rc == ZKL_OK ? zkl__acl_check(o->acl, err) : rc;
-    if (rc == ZKL_OK) {
-        rc = zkl__range_check("on_expiry", (int64_t)o->on_expiry, ZKL_ON_EXPIRY_REQUEUE,
-                              ZKL_ON_EXPIRY_FAIL, err);
-    }
-    if (rc == ZKL_OK) {
-        rc = zkl__range_check("max_ahead", o->max_ahead, 0, INT32_MAX, err);
-    }
-    if (rc == ZKL_OK) {
-        rc = zkl__range_check("max_hold_ms", o->max_hold_ms, 0, 10000 * ZKL__DAY_MS, err);
-    }
-    if (rc == ZKL_OK) {
-        rc = zkl__range_check("release_timeout_ms", o->release_timeout_ms, 0, ZKL__DAY_MS, err);
-    }
-    rc = rc == ZKL_OK ? check_linger(o, err) : rc;
-    rc = rc == ZKL_OK ? check_least(o, err) : rc;
-    if (rc == ZKL_OK) {
-        rc = zkl__range_check("delay_after_crash_ms", o->delay_after_crash_ms, 0, ZKL__DAY_MS, err);
-    }
-    return rc;
-}
-
-static int64_t max_hold_ns(const zkl_lock *lock)
-{
-    return lock->options.max_hold_ms * ZKL__MS;
-}
-
-struct zkl__contender_config zkl__lock_config(const zkl_lock *lock)
-{
-    const zkl_lock_options *o = &lock->options;
-    return (struct zkl__contender_config){
-        .rule = lock->recipe->rule,
-        .path = lock->path,
-        .metadata = o->metadata ? o->metadata : lock->session->whoami,
-        .acl = o->acl,
-        .fail_on_expiry = o->on_expiry == ZKL_ON_EXPIRY_FAIL,
-        .mark = o->recover || o->delay_after_crash_ms > 0,
-        .revocable = o->revoke_fn != NULL,
-        .max_hold = max_hold_ns(lock),
-        .linger = o->linger_ms * ZKL__MS,
-        .least = o->hold_at_least_ms * ZKL__MS,
-        .delay = o->delay_after_crash_ms * ZKL__MS,
-        .max_ahead = (size_t)o->max_ahead,
-    };
+    return ZKL_OK;
 }
 
 /* --- memory ---------------------------------------------------------------------------------- */
-
-void zkl__lock_ref(zkl_lock *lock)
-{
-    lock->refs++;
-}
 
 void zkl__lock_unref(zkl_lock *lock)
 {
@@ -156,7 +113,7 @@ int zkl__lock_keep(zkl_lock *lock, zkl_error *err)
 {
     int rc = zkl__session_enter(lock->session, err);
     if (rc == ZKL_OK) {
-        zkl__lock_ref(lock);
+        lock->refs++;
         zkl__session_leave(lock->session);
     }
     return rc;
@@ -264,6 +221,12 @@ int zkl__lock_make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session
     rc = rc == ZKL_OK ? check_applies(recipe, &own, err) : rc;
     for (size_t i = 0; rc == ZKL_OK && i < count; i++) {
         rc = zkl__path_check(paths[i], err);
+        for (size_t j = 0; rc == ZKL_OK && j < i; j++) {
+            if (strcmp(paths[i], paths[j]) == 0) { /* a contender would wait for itself */
+                rc = zkl__fail_at(err, ZKL_EINVAL, paths[i], "paths: %.200s is there twice",
+                                  paths[i]);
+            }
+        }
     }
     rc = rc == ZKL_OK ? check_values(&own, err) : rc;
     rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
@@ -280,7 +243,8 @@ static void leave_lingering(zkl_lock *lock)
     struct zkl__peer_queue *lingers = lock->lingers;
     lock->lingers = NULL;
     if (lingers && zkl__linger_resign(lock->session->core, lingers)) {
-        zkl__lock_stop_lingering(lock);
+        zkl__session_event(lock->session,
+                           (struct zkl__event){.kind = ZKL__EV_LINGER_STOP, .path = lock->path});
     }
 }
 
@@ -299,7 +263,7 @@ void zkl_lock_free(zkl_lock *lock)
     zkl__campaign_finish(lock);
     if (!zkl__session_forked(session)) {
         zkl__calls_end(session, &lock->object, ZKL_ECANCELED);
-        finish_completions(lock);
+        zkl__lock_finish_completions(lock);
         zkl__calls_deliver(session, &lock->object);
     }
     if (!zkl__session_forked(session)) { /* else a callback forked, and this is the child */
@@ -308,438 +272,6 @@ void zkl_lock_free(zkl_lock *lock)
         zkl__lock_unref(lock);
     }
     zkl__session_leave(session);
-}
-
-/* --- the plain lock -------------------------------------------------------------------------- */
-
-const struct zkl__recipe zkl__plain_lock = {
-    .noun = "lock",
-    .id = ZKL_RECIPE_LOCK,
-    .size = sizeof(zkl_lock),
-    .rule = &zkl__rule_mutex,
-};
-
-int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path,
-                 const zkl_lock_options *options, zkl_error *err)
-{
-    return zkl__lock_make(out, &zkl__plain_lock, session, &path, 1, options, err);
-}
-
-int zkl_path_check(const char *path, zkl_error *err)
-{
-    return zkl__path_check(path, err);
-}
-
-/* === reading under a grant ==================================================================== */
-
-/* A read carries no check of our znode, because a transaction cannot read data. It needs none: the
- * server that has shown us our grant replies, and it had applied by then what earlier holders wrote
- * (ZooKeeper Programmer's Guide, Consistency Guarantees: single system image, and updates in
- * order). The lease says afterwards whether another holder may have written in between. */
-
-/* The caller gets a pointer to the first member. */
-struct data {
-    zkl_data public;
-    zkl_heap heap;
-};
-
-struct reading {
-    struct zkl__call call; /* first */
-    zkl_lock *lock;
-    int64_t token; /* of the grant that it began under */
-    bool fresh;
-    zkl_data **out;
-    struct data *data; /* NULL: not read, or no memory */
-};
-
-void zkl_data_free(zkl_data *data)
-{
-    if (data) {
-        zkl_heap heap = ((struct data *)data)->heap;
-        zkl__free(&heap, (void *)(uintptr_t)data->data);
-        zkl__free(&heap, data);
-    }
-}
-
-/* In a step. */
-static void take_data(struct zkl__call *call, const struct zkl__reply *reply)
-{
-    struct reading *reading = (struct reading *)call;
-    const zkl_heap *heap = &reading->call.session->heap;
-    if (reply->rc != ZKL__RC_OK) {
-        return;
-    }
-    struct data *data = zkl__zalloc(heap, sizeof *data);
-    char *bytes = data ? zkl__copy(heap, reply->data, reply->size) : NULL;
-    if (!bytes) {
-        zkl__free(heap, data);
-        return;
-    }
-    data->heap = *heap;
-    data->public = (zkl_data){.data = bytes,
-                              .size = reply->size,
-                              .version = reply->stat.version,
-                              .mzxid = reply->stat.mzxid};
-    reading->data = data;
-}
-
-/* Requests that change nothing: when a reply is lost, the request is sent again. */
-static int read_run(struct zkl__call *call)
-{
-    struct reading *reading = (struct reading *)call;
-    const char *path = call->path;
-    CALL_BEGIN(call);
-    if (reading->fresh) {
-        AWAIT(call, {.kind = ZKL__OP_SYNC, .dir = path});
-    }
-    if (call->answer.rc == ZKL__RC_OK) { /* of the sync, if there was one */
-        AWAIT_REPLY(call, take_data, {.kind = ZKL__OP_GET, .dir = path});
-    }
-    if (zkl__lock_status_locked(reading->lock).token != reading->token) {
-        FAIL(call, ZKL_ELOST, "the lock was lost or released before the response came");
-    }
-    if (call->answer.rc != ZKL__RC_OK) {
-        RETURN(call, zkl__call_refused(call, path, "read"));
-    }
-    if (!reading->data) {
-        FAIL(call, ZKL_ENOMEM, "no memory for the data");
-    }
-    *reading->out = &reading->data->public;
-    reading->data = NULL;
-    CALL_END(call);
-}
-
-static int read_begin(struct zkl__call *call, zkl_error *err)
-{
-    struct reading *reading = (struct reading *)call;
-    zkl_lock *lock = reading->lock;
-    struct zkl__lock_status held = zkl__lock_status_locked(lock);
-    if (held.state == ZKL_STATE_LOST) {
-        return zkl__fail_at(err, ZKL_ELOST, lock->path, "not read: the lock was lost");
-    }
-    if (!zkl__state_holds(held.state)) {
-        return zkl__fail_at(err, ZKL_ENOTHELD, lock->path, "not read: the lock is not held");
-    }
-    reading->token = held.token;
-    zkl__call_bind_lease(call, lock, &held);
-    return ZKL_OK;
-}
-
-static void read_end(struct zkl__call *call)
-{
-    const struct reading *reading = (const struct reading *)call;
-    zkl_data_free(reading->data ? &reading->data->public : NULL);
-    zkl__lock_unref(reading->lock);
-}
-
-static int read_znode(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
-                      int64_t timeout_ms, const struct zkl__later *later, zkl_error *err)
-{
-    static const struct zkl__call_kind kind = {
-        .size = sizeof(struct reading), .run = read_run, .begin = read_begin, .end = read_end};
-    const struct reading given = {.lock = lock, .fresh = fresh, .out = out};
-    ZKL__CLEAR(out);
-    if (!lock || !out) {
-        return zkl__fail_null(err, lock ? "out" : "lock");
-    }
-    if (!path || strlen(path) > ZKL_PATH_MAX || !zkl__path_form(path, false)) {
-        return zkl__fail_at(err, ZKL_EINVAL, path, "not an absolute znode path");
-    }
-    return zkl__lock_call(&kind, &given, lock, path, timeout_ms, later, err);
-}
-
-int zkl_lock_read(zkl_data **out, zkl_lock *lock, const char *path, bool fresh, int64_t timeout_ms,
-                  zkl_error *err)
-{
-    return read_znode(out, lock, path, fresh, timeout_ms, NULL, err);
-}
-
-int zkl_lock_read_async(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
-                        int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
-{
-    return read_znode(out, lock, path, fresh, timeout_ms, &(struct zkl__later){done, payload}, err);
-}
-
-/* === release without waiting ================================================================== */
-
-struct releasing {
-    struct zkl__call call;                /* first */
-    zkl_lock *lock;                       /* with a reference */
-    struct zkl__acquisition *acquisition; /* NULL: the lock stays held, it was acquired again */
-    const char *lost; /* why the lease did not cover the hold, known at the call; NULL: it did */
-};
-
-/* The call waits for the server's response, but the response does not change the result. */
-static int release_conclude(struct zkl__call *call, int rc)
-{
-    const struct releasing *releasing = (const struct releasing *)call;
-    (void)rc;
-    return releasing->lost ? zkl__fail_at(call->err, ZKL_ELOST, NULL, "lost while it was held: %s",
-                                          releasing->lost)
-                           : ZKL_OK;
-}
-
-static int release_run(struct zkl__call *call)
-{
-    const struct releasing *releasing = (const struct releasing *)call;
-    CALL_BEGIN(call);
-    AWAIT_UNTIL(call, !releasing->acquisition || releasing->acquisition->released);
-    RETURN(call, release_conclude(call, ZKL_OK));
-    CALL_END(call);
-}
-
-/* The grant ends here. The contender sends the delete again until its znode is deleted, so a lost
- * reply does not matter. */
-static int release_begin(struct zkl__call *call, zkl_error *err)
-{
-    struct releasing *releasing = (struct releasing *)call;
-    zkl_lock *lock = releasing->lock;
-    (void)err;
-    zkl__lock_ref(lock);
-    call->owner = &lock->object;
-    releasing->lost = zkl__acquisition_holds(lock->acquisition) ? NULL : lock->acquisition->why;
-    if (--lock->acquisition->depth == 0) {
-        releasing->acquisition = zkl__acquisition_send_release(lock);
-    }
-    return ZKL_OK;
-}
-
-static void release_end(struct zkl__call *call)
-{
-    struct releasing *releasing = (struct releasing *)call;
-    if (releasing->acquisition) {
-        zkl__acquisition_let_go(releasing->acquisition);
-    }
-    zkl__lock_unref(releasing->lock);
-}
-
-/* Session mutex held. After this check the release can fail only with ZKL_ENOMEM. */
-static int check_granted(const zkl_lock *lock, zkl_error *err)
-{
-    if (!lock->acquisition || !lock->acquisition->granted) {
-        return zkl__lock_not_granted(lock, err);
-    }
-    return zkl__callbacks_want(&lock->session->callbacks) == ZKL_OK
-               ? ZKL_OK
-               : zkl__fail_at(err, ZKL_ELIMIT, lock->path, "no thread for callbacks");
-}
-
-int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_error *err)
-{
-    static const struct zkl__call_kind kind = {.size = sizeof(struct releasing),
-                                               .run = release_run,
-                                               .conclude = release_conclude,
-                                               .begin = release_begin,
-                                               .end = release_end,
-                                               .finishes = true};
-    const struct releasing given = {.lock = lock};
-    if (!lock || !done) {
-        return zkl__fail_null(err, lock ? "done" : "lock");
-    }
-    zkl_session *session = lock->session; /* the lock may be freed meanwhile */
-    int rc = zkl__session_enter(session, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    rc = check_granted(lock, err);
-    if (rc == ZKL_OK) {
-        rc = zkl__call_begin(&kind, &given, session, lock->path, lock->options.release_timeout_ms,
-                             &(struct zkl__later){done, payload}, err);
-    }
-    zkl__session_leave(session);
-    return rc;
-}
-
-/* === reports to the user ====================================================================== */
-
-/* The user is called for each loss, for the latest state, and for a request to release. */
-
-void zkl__lock_notify_state(zkl_lock *lock, zkl_state state)
-{
-    if (!lock->options.state_fn || lock->freed) {
-        return;
-    }
-    if (state == ZKL_STATE_LOST) {
-        lock->losses++;
-        lock->latest = lock->reported = ZKL_STATE_IDLE;
-    } else {
-        lock->latest = state;
-    }
-    zkl__callbacks_post(&lock->session->callbacks, &lock->notice);
-}
-
-void zkl__lock_notify_revoked(zkl_lock *lock)
-{
-    if (!lock->freed) {
-        lock->revoked = true;
-        zkl__callbacks_post(&lock->session->callbacks, &lock->notice);
-    }
-}
-
-/* ZKL_STATE_IDLE: no state is left to report. */
-static zkl_state next_state(zkl_lock *lock)
-{
-    zkl_state state = lock->latest;
-    if (lock->freed) {
-        return ZKL_STATE_IDLE;
-    }
-    if (lock->losses > 0) {
-        lock->losses--;
-        return ZKL_STATE_LOST;
-    }
-    lock->latest = ZKL_STATE_IDLE;
-    if (state == ZKL_STATE_IDLE ||
-        state == lock->reported) { /* it changed and changed back before the callback ran */
-        return ZKL_STATE_IDLE;
-    }
-    lock->reported = state;
-    return state;
-}
-
-void zkl__lock_run_notice(void *owner)
-{
-    zkl_lock *lock = owner;
-    zkl_session *session = lock->session;
-    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
-        return;
-    }
-    lock->refs++;
-    bool position_changed =
-        lock->position_changed && !lock->freed && lock->acquisition && !lock->acquisition->settled;
-    lock->position_changed = false;
-    if (position_changed) {
-        size_t position = lock->position;
-        zkl__session_leave(session);
-        lock->options.position_fn(lock, position, lock->options.payload);
-        if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
-            return;
-        }
-    }
-    for (zkl_state state; (state = next_state(lock)) != ZKL_STATE_IDLE;) {
-        zkl__session_leave(session);
-        lock->options.state_fn(lock, state, lock->options.payload);
-        if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
-            return;
-        }
-    }
-    if (lock->revoked && !lock->freed) {
-        lock->revoked = false;
-        zkl__session_leave(session);
-        lock->options.revoke_fn(lock, lock->options.payload);
-        if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
-            return;
-        }
-    }
-    zkl__lock_unref(lock);
-    zkl__session_leave(session);
-}
-
-/* === acquire without waiting ================================================================== */
-
-/* One completion is one call of the user. */
-
-static void completion_unlink(struct zkl__completion *completion)
-{
-    struct zkl__completion **at = &completion->acquisition->lock->completions;
-    while (*at != completion) {
-        at = &(*at)->next;
-    }
-    *at = completion->next;
-}
-
-static void run_completion(void *owner)
-{
-    struct zkl__completion *completion = owner;
-    struct zkl__acquisition *acquisition = completion->acquisition;
-    zkl_lock *lock = acquisition->lock;
-    zkl_session *session = lock->session;
-    zkl_error err = {.code = ZKL_OK};
-    zkl_grant grant;
-    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
-        return;
-    }
-    int code = zkl__acquisition_result(acquisition, completion->again, &grant, &err);
-    zkl__session_leave(session);
-    completion->done(lock, code, code == ZKL_OK ? &grant : NULL, &err, completion->payload);
-    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
-        return;
-    }
-    completion_unlink(completion);
-    zkl__free(&session->heap, completion);
-    zkl__acquisition_unref(acquisition);
-    zkl__session_leave(session);
-}
-
-static int begin_async(struct zkl__completion *completion, zkl_lock *lock, int count,
-                       int64_t timeout_ms, zkl_error *err)
-{
-    struct zkl__acquisition *acquisition;
-    int rc = zkl__acquisition_begin(&acquisition, lock, count, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    completion->callback = (struct zkl__callback){.run = run_completion, .owner = completion};
-    completion->acquisition = acquisition;
-    completion->again = acquisition->granted;
-    completion->next = lock->completions;
-    lock->completions = completion;
-    if (acquisition->granted) {
-        zkl__callbacks_post(&lock->session->callbacks, &completion->callback);
-    } else {
-        acquisition->completion = completion;
-        zkl__acquisition_start(acquisition, timeout_ms);
-    }
-    return ZKL_OK;
-}
-
-int zkl__lock_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, zkl_acquired_fn done,
-                            void *payload, zkl_error *err)
-{
-    if (!done) {
-        return zkl__fail_null(err, "done");
-    }
-    int rc = zkl__lock_enter(lock, timeout_ms, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    zkl_session *session = lock->session;
-    struct zkl__completion *completion = zkl__zalloc(&session->heap, sizeof *completion);
-    if (zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
-        rc = zkl__fail_at(err, ZKL_ELIMIT, lock->path, "no thread for callbacks");
-    } else if (!completion) {
-        rc = zkl__fail_at(err, ZKL_ENOMEM, lock->path, "no memory for an acquire");
-    } else {
-        completion->done = done;
-        completion->payload = payload;
-        rc = begin_async(completion, lock, count, timeout_ms, err);
-    }
-    if (rc != ZKL_OK) {
-        zkl__free(&session->heap, completion);
-    }
-    zkl__session_leave(session);
-    return rc;
-}
-
-int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acquired_fn done, void *payload,
-                           zkl_error *err)
-{
-    return zkl__lock_acquire_async(lock, 1, timeout_ms, done, payload, err);
-}
-
-/* Runs the outstanding completions, or waits for them, but for those that this very thread runs.
- * When one of them forks, no other runs in the child. */
-static void finish_completions(zkl_lock *lock)
-{
-    struct zkl__callbacks *callbacks = &lock->session->callbacks;
-    struct zkl__completion *completion = lock->completions;
-    while (completion && !zkl__session_forked(lock->session)) {
-        if (zkl__callbacks_inside(callbacks, &completion->callback)) {
-            completion = completion->next;
-        } else {
-            zkl__callbacks_finish(callbacks, &completion->callback);
-            completion = lock->completions;
-        }
-    }
 }
 
 /* === calls on a lock ========================================================================== */
@@ -760,7 +292,7 @@ int zkl__lock_call(const struct zkl__call_kind *kind, const void *given, zkl_loc
 
 void zkl__call_bind(struct zkl__call *call, zkl_lock *lock)
 {
-    zkl__lock_ref(lock);
+    lock->refs++;
     call->owner = &lock->object;
     call->stop = lock->options.stop;
 }
@@ -775,7 +307,7 @@ void zkl__call_bind_lease(struct zkl__call *call, zkl_lock *lock,
     }
 }
 
-/* === acquire, cancel and release ============================================================== */
+/* === checks, and the end of waits ============================================================= */
 
 int zkl__lock_check(const zkl_lock *lock, const struct zkl__recipe *recipe, zkl_error *err)
 {
@@ -797,44 +329,6 @@ int zkl__lock_enter(zkl_lock *lock, int64_t timeout_ms, zkl_error *err)
     }
     int rc = zkl__timeout_check(timeout_ms, err);
     return rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
-}
-
-/* A caller that is granted a lingering lock again and again never waits. In libzklock_st a wait
- * drives the loop, so the events of other contenders have to be read here. */
-static void drive_loop(const zkl_lock *lock)
-{
-    if (lock && lock->options.linger_ms > 0 && !zkl__session_forked(lock->session)) {
-        zkl__loop_go_on();
-    }
-}
-
-int zkl__lock_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *grant,
-                      zkl_error *err)
-{
-    drive_loop(lock);
-    int rc = zkl__lock_enter(lock, timeout_ms, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    zkl_session *session = lock->session;
-    struct zkl__acquisition *acquisition;
-    rc = zkl__acquisition_begin(&acquisition, lock, count, err);
-    if (rc == ZKL_OK) {
-        bool again = acquisition->granted;
-        if (!again) {
-            zkl__acquisition_start(acquisition, timeout_ms);
-        }
-        zkl__acquisition_await(acquisition);
-        rc = zkl__acquisition_result(acquisition, again, grant, err);
-        zkl__acquisition_unref(acquisition);
-    }
-    zkl__session_leave(session);
-    return rc;
-}
-
-int zkl_lock_acquire(zkl_lock *lock, int64_t timeout_ms, zkl_grant *grant, zkl_error *err)
-{
-    return zkl__lock_acquire(lock, 1, timeout_ms, grant, err);
 }
 
 static int cancel_waits(zkl_lock *lock)
@@ -869,10 +363,7 @@ int zkl_lock_cancel(zkl_lock *lock)
 
 int zkl_lock_set_stop(zkl_lock *lock, zkl_stop *stop, zkl_error *err)
 {
-    if (!lock) {
-        return zkl__fail_null(err, "lock");
-    }
-    int rc = zkl__session_enter(lock->session, err);
+    int rc = zkl__lock_enter(lock, 0, err);
     if (rc != ZKL_OK) {
         return rc;
     }
@@ -886,65 +377,6 @@ int zkl_lock_set_stop(zkl_lock *lock, zkl_stop *stop, zkl_error *err)
     }
     zkl__session_leave(lock->session);
     return rc;
-}
-
-int zkl__lock_not_granted(const zkl_lock *lock, zkl_error *err)
-{
-    return zkl__fail_at(err, ZKL_ENOTHELD, lock->path,
-                        lock->acquisition ? "still waiting; cancel it"
-                                          : "never granted, or released");
-}
-
-int zkl_lock_release(zkl_lock *lock, zkl_error *err)
-{
-    return zkl__lock_release_grant(lock, NULL, INT64_MAX, err);
-}
-
-static bool is_of(const struct zkl__acquisition *acquisition, const zkl_grant *grant)
-{
-    return acquisition->token == grant->token && acquisition->serial == grant->serial;
-}
-
-int zkl__lock_release_grant(zkl_lock *lock, const zkl_grant *grant, int64_t deadline,
-                            zkl_error *err)
-{
-    if (!lock) {
-        return zkl__fail_null(err, "lock");
-    }
-    int rc = zkl__session_enter(lock->session, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    zkl_session *session = lock->session;
-    struct zkl__acquisition *acquisition = lock->acquisition;
-    if (!acquisition || !acquisition->granted || (grant && !is_of(acquisition, grant))) {
-        rc = zkl__lock_not_granted(lock, err);
-    } else {
-        if (!zkl__acquisition_holds(acquisition)) {
-            rc = zkl__fail_at(err, ZKL_ELOST, lock->path, "lost while it was held: %s",
-                              acquisition->why);
-        }
-        if (--acquisition->depth == 0) {
-            zkl__acquisition_release(lock, deadline);
-        }
-    }
-    zkl__session_leave(session);
-    return rc;
-}
-
-void zkl__lock_give_up(struct zkl__object *object, int code)
-{
-    zkl_lock *lock = (zkl_lock *)object;
-    if (!lock->acquisition) {
-        return;
-    }
-    if (lock->acquisition->settled) {
-        lock->acquisition->code = code; /* for a thread that the grant has not reached yet */
-        lock->acquisition->why = "given up before the grant could be used";
-        zkl__acquisition_drop(lock);
-    } else {
-        zkl__acquisition_cancel(lock->acquisition, code);
-    }
 }
 
 /* --- queries of the current state ------------------------------------------------------------ */
@@ -963,14 +395,13 @@ struct zkl__lock_status zkl__lock_status_locked(const zkl_lock *lock)
         now.state = acquisition->granted ? ZKL_STATE_LOST : ZKL_STATE_WAITING;
         return now;
     }
-    int64_t until = zkl__core_lease_until(lock->session->core);
-    if (lock->options.max_hold_ms > 0 && acquisition->settled_at + max_hold_ns(lock) < until) {
-        until = acquisition->settled_at + max_hold_ns(lock);
-    }
+    int64_t lease = zkl__core_lease_until(lock->session->core),
+            max_hold_ms = lock->options.max_hold_ms,
+            most = acquisition->settled_at + max_hold_ms * ZKL__MS;
     now.state = acquisition->jeopardy ? ZKL_STATE_JEOPARDY : ZKL_STATE_HELD;
     now.token = acquisition->token;
     now.serial = acquisition->serial;
-    now.until = until;
+    now.until = max_hold_ms > 0 && most < lease ? most : lease;
     return now;
 }
 
@@ -978,9 +409,8 @@ struct zkl__lock_status zkl__lock_status(const zkl_lock *lock)
 {
     struct zkl__lock_status now = {.state = ZKL_STATE_IDLE};
     if (lock && zkl__session_enter(lock->session, NULL) == ZKL_OK) {
-        zkl_session *session = lock->session;
         now = zkl__lock_status_locked(lock);
-        zkl__session_leave(session);
+        zkl__session_leave(lock->session);
     }
     return now;
 }
@@ -989,7 +419,7 @@ size_t zkl__lock_nodes(const zkl_lock *lock, struct zkl__held_node *nodes, size_
 {
     const struct zkl__acquisition *acquisition = lock->acquisition;
     if (acquisition && acquisition->semaphore) {
-        return lock->recipe->semaphore->nodes(lock, acquisition->semaphore, nodes, room);
+        return lock->recipe->nodes(lock, acquisition->semaphore, nodes, room);
     }
     if (!acquisition || (!acquisition->contender && !acquisition->multi)) {
         return 0;
@@ -1028,6 +458,11 @@ zkl_recipe zkl_lock_recipe(const zkl_lock *lock)
     return lock ? lock->recipe->id : ZKL_RECIPE_LOCK;
 }
 
+int zkl_path_check(const char *path, zkl_error *err)
+{
+    return zkl__path_check(path, err);
+}
+
 const char *zkl_lock_path(const zkl_lock *lock)
 {
     return lock ? lock->path : "";
@@ -1053,13 +488,7 @@ size_t zkl_lock_node(const zkl_lock *lock, char *name, size_t size)
         }
         zkl__session_leave(lock->session);
     }
-    size_t length = strlen(node);
-    if (size > 0) {
-        size_t fits = length < size ? length : size - 1;
-        memcpy(name, node, fits);
-        name[fits] = '\0';
-    }
-    return length;
+    return (size_t)snprintf(name, size, "%s", node);
 }
 
 const char *zkl_state_name(zkl_state state)
@@ -1089,4 +518,153 @@ int zkl_session_locks(zkl_session *session, zkl_session_locks_fn visit, void *pa
     }
     zkl__session_leave(session);
     return count;
+}
+
+/* === the recipes ============================================================================== */
+
+/* --- the plain lock -------------------------------------------------------------------------- */
+
+const struct zkl__recipe zkl__plain_lock = {
+    .noun = "lock",
+    .id = ZKL_RECIPE_LOCK,
+    .size = sizeof(zkl_lock),
+    .rule = &zkl__rule_mutex,
+};
+
+int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path,
+                 const zkl_lock_options *options, zkl_error *err)
+{
+    return zkl__lock_make(out, &zkl__plain_lock, session, &path, 1, options, err);
+}
+
+/* --- several locks, all or none: one contender in several queues ----------------------------- */
+
+static const struct zkl__recipe multilock = {
+    .noun = "multi-lock",
+    .id = ZKL_RECIPE_MULTILOCK,
+    .size = sizeof(zkl_lock),
+    .rule = &zkl__rule_mutex,
+    .several = true,
+};
+
+int zkl_multilock_new(zkl_lock **out, zkl_session *session, const char *const *paths, size_t count,
+                      const zkl_lock_options *options, zkl_error *err)
+{
+    ZKL__CLEAR(out);
+    if (!paths || count == 0) {
+        return zkl__fail_at(err, ZKL_EINVAL, NULL, "paths: at least one is needed");
+    }
+    if (count > ZKL_MULTILOCK_MAX) {
+        return zkl__fail_at(err, ZKL_ELIMIT, NULL, "paths: %zu are more than %d", count,
+                            ZKL_MULTILOCK_MAX);
+    }
+    return zkl__lock_make(out, &multilock, session, paths, count, options, err);
+}
+
+const char *zkl_multilock_path(const zkl_lock *lock, size_t index)
+{
+    bool has = lock && lock->recipe == &multilock && index < lock->path_count;
+    return has ? lock->paths[index] : NULL;
+}
+
+/* --- the read/write lock: a reader waits for all but readers, a writer for everything -------- */
+
+static const struct zkl__rule writer = {"__WRIT__", ZKL__KIND_ANY};
+static const struct zkl__rule reader = {"__READ__", ZKL__KIND_ANY & ~ZKL__KIND_READERS};
+
+static const struct zkl__recipe read_lock = {
+    .noun = "read lock",
+    .id = ZKL_RECIPE_READ_LOCK,
+    .size = sizeof(zkl_lock),
+    .rule = &reader,
+};
+
+static const struct zkl__recipe write_lock = {
+    .noun = "write lock",
+    .id = ZKL_RECIPE_WRITE_LOCK,
+    .size = sizeof(zkl_lock),
+    .rule = &writer,
+};
+
+int zkl_read_lock_new(zkl_lock **out, zkl_session *session, const char *path,
+                      const zkl_lock_options *options, zkl_error *err)
+{
+    return zkl__lock_make(out, &read_lock, session, &path, 1, options, err);
+}
+
+int zkl_write_lock_new(zkl_lock **out, zkl_session *session, const char *path,
+                       const zkl_lock_options *options, zkl_error *err)
+{
+    return zkl__lock_make(out, &write_lock, session, &path, 1, options, err);
+}
+
+/* --- from a writer to a reader --------------------------------------------------------------- */
+
+/* Until the server has released the write side or refused that, the lock is lost, or the time is
+ * up. */
+static int await_downgrade(zkl_lock *lock, struct zkl__acquisition *acquisition, zkl_error *err)
+{
+    zkl_session *session = lock->session;
+    int64_t deadline = zkl__session_deadline(session, lock->options.release_timeout_ms);
+    while (!acquisition->downgraded && acquisition->rule == &reader &&
+           zkl__acquisition_holds(acquisition) &&
+           zkl__session_wait(session, &acquisition->changed, deadline)) {
+    }
+    if (!zkl__acquisition_holds(acquisition)) {
+        return zkl__fail_at(err, ZKL_ELOST, lock->path, "lost or released meanwhile: %s",
+                            acquisition->why);
+    }
+    if (acquisition->rule != &reader) {
+        return zkl__fail_at(
+            err, ZKL_ECONFLICT, lock->path,
+            "still a write lock: another znode has the name that the reader's would get");
+    }
+    if (!acquisition->downgraded) {
+        return zkl__fail_at(err, ZKL_ETIMEOUT, lock->path,
+                            "the servers have not answered yet; it goes on");
+    }
+    return ZKL_OK;
+}
+
+static int downgrade(zkl_lock *lock, zkl_error *err)
+{
+    struct zkl__acquisition *acquisition = lock->acquisition;
+    if (!acquisition || !acquisition->granted) {
+        return zkl__lock_not_granted(lock, err);
+    }
+    if (!zkl__acquisition_holds(acquisition)) {
+        return zkl__fail_at(err, ZKL_ELOST, lock->path, "lost while it was held: %s",
+                            acquisition->why);
+    }
+    if (acquisition->rule != &reader && acquisition->depth > 1) {
+        return zkl__fail_at(err, ZKL_EDEADLK, lock->path,
+                            "acquired %u times: all but one must be released first",
+                            acquisition->depth);
+    }
+    acquisition->refs++;
+    if (acquisition->rule != &reader) {
+        acquisition->rule = &reader;
+        acquisition->downgraded = false;
+        zkl__acquisition_event(acquisition,
+                               (struct zkl__event){.kind = ZKL__EV_DOWNGRADE, .rule = &reader});
+    }
+    int rc = await_downgrade(lock, acquisition, err);
+    zkl__acquisition_unref(acquisition);
+    return rc;
+}
+
+int zkl_write_lock_downgrade(zkl_lock *lock, zkl_error *err)
+{
+    int rc = zkl__lock_check(lock, &write_lock, err);
+    if (rc == ZKL_OK && lock->options.revoke_fn) {
+        rc = zkl__fail_at(err, ZKL_EINVAL, lock->path,
+                          "a write lock with the option revoke_fn cannot be downgraded");
+    }
+    rc = rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
+    if (rc == ZKL_OK) {
+        zkl_session *session = lock->session;
+        rc = downgrade(lock, err);
+        zkl__session_leave(session);
+    }
+    return rc;
 }

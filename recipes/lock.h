@@ -30,16 +30,6 @@ struct zkl__held_node {
     const char *name;
 };
 
-/* Of a recipe whose acquire is one of a semaphore. Session mutex held. */
-struct zkl__semaphore_ops {
-    /* For count permits. NULL: no memory. */
-    struct zkl__semaphore *(*make)(zkl_lock *lock, int count,
-                                   const struct zkl__contender_config *config);
-    /* The znodes that it has, in the order of their tokens, room at most; how many there are. */
-    size_t (*nodes)(const zkl_lock *lock, const struct zkl__semaphore *semaphore,
-                    struct zkl__held_node *nodes, size_t room);
-};
-
 struct zkl__recipe {
     const char *noun; /* "lock" */
     zkl_recipe id;
@@ -47,7 +37,13 @@ struct zkl__recipe {
     const struct zkl__rule *rule; /* how it queues */
     bool several;                 /* in the queues of all its paths at once */
     bool internal; /* part of another object: no stop token of the session ends its waits */
-    const struct zkl__semaphore_ops *semaphore; /* NULL: a contender, or several as one */
+    /* Session mutex held. Of a recipe whose acquire is one of a semaphore, for count permits.
+     * Returns NULL without memory. NULL: an acquire is a contender, or several as one. */
+    struct zkl__semaphore *(*make)(zkl_lock *lock, int count,
+                                   const struct zkl__contender_config *config);
+    /* The znodes that it has, in the order of their tokens, room at most; how many there are. */
+    size_t (*nodes)(const zkl_lock *lock, const struct zkl__semaphore *semaphore,
+                    struct zkl__held_node *nodes, size_t room);
     void (*destroy)(
         zkl_lock *lock); /* frees what the recipe allocated, but not the lock. NULL: nothing */
 };
@@ -124,9 +120,8 @@ static inline bool zkl__state_holds(zkl_state state)
  * Their names live as long as the mutex is held. */
 size_t zkl__lock_nodes(const zkl_lock *lock, struct zkl__held_node *nodes, size_t room);
 
-/* Session mutex held, around a call that waits: its object may be freed meanwhile. Leave the
- * session after the second one. */
-void zkl__lock_ref(zkl_lock *lock);
+/* Session mutex held. A call that waits counts in refs, because its object may be freed meanwhile;
+ * then it calls this, and leaves the session. */
 void zkl__lock_unref(zkl_lock *lock);
 /* The same around several calls, session mutex not held. Errors: ZKL_ECLOSED, ZKL_EFORKED; then
  * there is no reference to give back. */
@@ -173,26 +168,21 @@ struct zkl__completion {
     void *payload;
 };
 
-/* lock.c */
-/* The options as a contender has them; without position, notify and owner. */
-struct zkl__contender_config zkl__lock_config(const zkl_lock *lock);
 int zkl__lock_enter(zkl_lock *lock, int64_t timeout_ms,
                     zkl_error *err); /* for an acquire; session mutex not held */
 /* Session mutex held. Returns ZKL_ENOTHELD, and err says that the lock was not granted. */
 int zkl__lock_not_granted(const zkl_lock *lock, zkl_error *err);
 
-void zkl__lock_notify_state(zkl_lock *lock, zkl_state state);
-void zkl__lock_notify_revoked(zkl_lock *lock);
 void zkl__lock_run_notice(void *lock); /* session mutex not held: of lock->notice */
-
-/* acquisition.c */
+/* Runs the outstanding completions, or waits for them, but for those that this very thread runs.
+ * When one of them forks, no other runs in the child. */
+void zkl__lock_finish_completions(zkl_lock *lock);
 
 /* An acquisition that is not started yet, or the one that is held already and counts; with a
  * reference for the caller. */
 int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int count,
                            zkl_error *err);
 void zkl__acquisition_start(struct zkl__acquisition *acquisition, int64_t timeout_ms);
-void zkl__acquisition_await(struct zkl__acquisition *acquisition);
 /* Fills the caller's grant or error after an acquire. It compares the lease with the clock again,
  * because the caller's thread may have slept since the grant. */
 int zkl__acquisition_result(struct zkl__acquisition *acquisition, bool again, zkl_grant *grant,
@@ -203,16 +193,11 @@ void zkl__acquisition_event(struct zkl__acquisition *acquisition, struct zkl__ev
 void zkl__acquisition_cancel(struct zkl__acquisition *acquisition, int code);
 /* The lock is idle again; what was held is deleted in the background. */
 void zkl__acquisition_drop(zkl_lock *lock);
-/* The same, but waits for the server's response as long as the options say, and until the deadline
- * at most. */
-void zkl__acquisition_release(zkl_lock *lock, int64_t deadline);
 /* The two halves of a release, between which the caller waits. The lock is idle again, and the
  * caller gets its reference to the acquisition: it waits for `released` and then lets go. NULL:
  * there is nothing to wait for. */
 struct zkl__acquisition *zkl__acquisition_send_release(zkl_lock *lock);
 void zkl__acquisition_let_go(struct zkl__acquisition *acquisition);
-/* Deletes what lingers at the lock's path. */
-void zkl__lock_stop_lingering(zkl_lock *lock);
 void zkl__acquisition_unref(struct zkl__acquisition *acquisition);
 
 /* election.c: the acquisition has changed; also in a step. */

@@ -185,14 +185,13 @@ static void destroy(zkl_lock *lock)
     zkl__free(heap, ((struct semaphore *)lock)->leases);
 }
 
-static const struct zkl__semaphore_ops ops = {make, nodes};
-
 static const struct zkl__recipe semaphore = {
     .noun = "semaphore",
     .id = ZKL_RECIPE_SEMAPHORE,
     .size = sizeof(struct semaphore),
     .rule = &zkl__semaphore_queue,
-    .semaphore = &ops,
+    .make = make,
+    .nodes = nodes,
     .destroy = destroy,
 };
 
