@@ -1,8 +1,6 @@
 /* acquisition.c - one acquire: from its beginning to its release. */
 #include "lock.h"
 
-#include "base.h"
-
 #include <stdio.h>
 
 static void end_stops(struct zkl__acquisition *acquisition)

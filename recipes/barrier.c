@@ -1,7 +1,5 @@
 /* barrier.c - a barrier: a znode, and calls that wait until it is deleted. */
 #include "call.h"
-
-#include "base.h"
 #include "name.h"
 
 #include <zklock/barrier.h>

@@ -7,9 +7,6 @@
  * that live with a session count (protocol/own.h). */
 #include "lock.h"
 
-#include "call.h"
-
-#include "base.h"
 #include "name.h"
 
 #include <zklock/barrier.h>

@@ -2,9 +2,9 @@
  * that runs while its candidate leads, the published value, and observers of the leader. */
 
 #include "watch_handle.h"
-#include "base.h"
 #include "lock.h"
 #include "name.h"
+#include "base.h"
 
 #include <zklock/election.h>
 

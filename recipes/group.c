@@ -5,9 +5,9 @@
 #include "acl.h"
 #include "watch_handle.h"
 #include "call.h"
-#include "base.h"
 #include "name.h"
 #include "options.h"
+#include "base.h"
 
 #include <zklock/group.h>
 

@@ -2,11 +2,10 @@
  * current state. And the recipes that are no more than a rule: the plain lock, which the first
  * contender in the queue holds, the read/write lock, and several locks as one. */
 #include "lock.h"
-
 #include "acl.h"
-#include "base.h"
 #include "name.h"
 #include "options.h"
+#include "base.h"
 
 #include <zklock/multilock.h>
 #include <zklock/rwlock.h>
@@ -98,9 +97,6 @@ void zkl__lock_unref(zkl_lock *lock)
     const zkl_heap *heap = &session->heap;
     if (--lock->refs > 0) {
         return;
-    }
-    if (lock->recipe->destroy) {
-        lock->recipe->destroy(lock);
     }
     zkl__free(heap, (void *)(uintptr_t)lock->options.metadata);
     zkl__free(heap, (void *)(uintptr_t)lock->options.acl);

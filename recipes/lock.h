@@ -11,13 +11,9 @@
 #define ZKL_RECIPES_LOCK_H
 
 #include "call.h"
-#include "base.h"
 #include "semaphore.h"
-#include "shell.h"
 
 #include <zklock/lock.h>
-
-#include <stdatomic.h>
 
 /* === the lock ================================================================================= */
 
@@ -44,8 +40,6 @@ struct zkl__recipe {
     /* The znodes that it has, in the order of their tokens, room at most; how many there are. */
     size_t (*nodes)(const zkl_lock *lock, const struct zkl__semaphore *semaphore,
                     struct zkl__held_node *nodes, size_t room);
-    void (*destroy)(
-        zkl_lock *lock); /* frees what the recipe allocated, but not the lock. NULL: nothing */
 };
 
 struct zkl_lock {

@@ -1,9 +1,7 @@
 /* once.c - once per time slot: a lock, and the last slot done in the data of its path. */
-#include "call.h"
 #include "lock.h"
-
-#include "base.h"
 #include "name.h"
+#include "base.h"
 
 #include <zklock/once.h>
 

@@ -3,11 +3,8 @@
  * than the limit exist, its own included. An acquire is a machine of the core
  * (protocol/semaphore.h). */
 
-#include "call.h"
-#include "base.h"
 #include "lock.h"
 #include "name.h"
-#include "semaphore.h"
 #include "collections.h"
 
 #include <zklock/semaphore.h>
@@ -133,10 +130,11 @@ int zkl_semaphore_resize_async(zkl_session *session, const char *path, int limit
 
 /* === the semaphore ============================================================================ */
 
+enum { PATH, LOCKS, LEASES }; /* its paths: an acquire is of the first one */
+
 struct semaphore {
-    zkl_lock lock; /* first; its path is PATH */
+    zkl_lock lock; /* first */
     int limit;
-    char *locks, *leases;
     char conflict[ZKL__CONFLICT_MAX]; /* text of the last ZKL_ECONFLICT */
 };
 
@@ -145,8 +143,8 @@ static struct zkl__semaphore *make(zkl_lock *lock, int count,
 {
     struct semaphore *it = (struct semaphore *)lock;
     const struct zkl__semaphore_config whole = {.path = lock->path,
-                                                .locks = it->locks,
-                                                .leases = it->leases,
+                                                .locks = lock->paths[LOCKS],
+                                                .leases = lock->paths[LEASES],
                                                 .conflict = it->conflict,
                                                 .limit = it->limit,
                                                 .count = count,
@@ -158,11 +156,11 @@ static struct zkl__semaphore *make(zkl_lock *lock, int count,
 static size_t nodes(const zkl_lock *lock, const struct zkl__semaphore *semaphore,
                     struct zkl__held_node *nodes, size_t room)
 {
-    const struct semaphore *it = (const struct semaphore *)lock;
     int64_t first = zkl__semaphore_token(semaphore), token;
     size_t count = 0, others = 0;
     if (!zkl__semaphore_granted(semaphore)) {
-        nodes[0] = (struct zkl__held_node){it->locks, zkl__semaphore_queue_node(semaphore)};
+        nodes[0] =
+            (struct zkl__held_node){lock->paths[LOCKS], zkl__semaphore_queue_node(semaphore)};
         return 1;
     }
     for (int i = 0; i < zkl__semaphore_count(semaphore); i++) {
@@ -170,19 +168,12 @@ static size_t nodes(const zkl_lock *lock, const struct zkl__semaphore *semaphore
         if (name) {
             size_t at = token == first ? 0 : ++others;
             if (at < room) {
-                nodes[at] = (struct zkl__held_node){it->leases, name};
+                nodes[at] = (struct zkl__held_node){lock->paths[LEASES], name};
             }
             count++;
         }
     }
     return count;
-}
-
-static void destroy(zkl_lock *lock)
-{
-    const zkl_heap *heap = &lock->session->heap;
-    zkl__free(heap, ((struct semaphore *)lock)->locks);
-    zkl__free(heap, ((struct semaphore *)lock)->leases);
 }
 
 static const struct zkl__recipe semaphore = {
@@ -192,46 +183,28 @@ static const struct zkl__recipe semaphore = {
     .rule = &zkl__semaphore_queue,
     .make = make,
     .nodes = nodes,
-    .destroy = destroy,
 };
-
-static int check_arguments(const char *path, int limit, zkl_error *err)
-{
-    char longest[ZKL_PATH_MAX + 1];
-    int rc = zkl__range_check("limit", limit, 0, ZKL_PERMITS_MAX, err);
-    rc = rc == ZKL_OK ? zkl__path_check(path, err) : rc;
-    if (rc == ZKL_OK && zkl__path_join(longest, sizeof longest, path, "leases") == 0) {
-        rc = zkl__fail_at(err, ZKL_EINVAL, NULL, "the path is too long for \"/leases\" behind it");
-    }
-    return rc;
-}
-
-static char *join(const zkl_heap *heap, const char *path, const char *name)
-{
-    char whole[ZKL_PATH_MAX + 1];
-    size_t length = zkl__path_join(whole, sizeof whole, path, name);
-    return zkl__copy(heap, whole, length);
-}
 
 int zkl_semaphore_new(zkl_lock **out, zkl_session *session, const char *path, int limit,
                       const zkl_lock_options *options, zkl_error *err)
 {
+    char locks[ZKL_PATH_MAX + 1], leases[ZKL_PATH_MAX + 1];
+    const char *const paths[] = {[PATH] = path, [LOCKS] = locks, [LEASES] = leases};
     ZKL__CLEAR(out);
-    int rc = check_arguments(path, limit, err);
-    rc = rc == ZKL_OK ? zkl__lock_make(out, &semaphore, session, &path, 1, options, err) : rc;
-    if (rc != ZKL_OK) {
-        return rc;
+    int rc = zkl__range_check("limit", limit, 0, ZKL_PERMITS_MAX, err);
+    rc = rc == ZKL_OK ? zkl__path_check(path, err) : rc;
+    if (rc == ZKL_OK && zkl__path_join(leases, sizeof leases, path, "leases") == 0) {
+        rc = zkl__fail_at(err, ZKL_EINVAL, NULL, "the path is too long for \"/leases\" behind it");
     }
-    struct semaphore *made = (struct semaphore *)*out;
-    made->limit = limit;
-    made->locks = join(&session->heap, path, "locks");
-    made->leases = join(&session->heap, path, "leases");
-    if (!made->locks || !made->leases) {
-        zkl_lock_free(*out);
-        *out = NULL;
-        return zkl__fail_at(err, ZKL_ENOMEM, path, "no memory");
+    if (rc == ZKL_OK) {
+        zkl__path_join(locks, sizeof locks, path, "locks");
+        rc = zkl__lock_make(out, &semaphore, session, paths, 3, options, err);
     }
-    return ZKL_OK;
+    if (rc == ZKL_OK) {
+        ((struct semaphore *)*out)->limit = limit;
+        (*out)->path_count = 1;
+    }
+    return rc;
 }
 
 static int check_count(const zkl_lock *lock, int count, zkl_error *err)
