@@ -9,16 +9,14 @@
  * state with the assignment and do what is missing. The order of events does not matter, and an
  * event may be missed. The session's mutex guards what other threads read. */
 
-#include "watch_handle.h"
 #include "lock.h"
-#include "name_set.h"
-#include "call.h"
-#include <zklock/partition.h>
-#include "base.h"
 #include "name.h"
+#include "name_set.h"
 #include "share.h"
 #include "options.h"
+#include "watch_handle.h"
 
+#include <zklock/partition.h>
 #include <zklock/zookeeper.h>
 
 #include <stdio.h>
@@ -38,6 +36,7 @@ enum zkl__work {
     ZKL__WORK_ENDS  /* revoked; we keep the lock until the user says that the work has ended */
 };
 
+/* The lock of a piece, and the work on it. Our membership is one, too, and has no work. */
 struct zkl__piece {
     zkl_lock lock; /* first */
     zkl_partition *partition;
@@ -49,12 +48,6 @@ struct zkl__piece {
     bool refusal_logged; /* the servers refuse it, and the log says so */
 };
 
-struct zkl__member {
-    zkl_lock lock; /* first */
-    zkl_partition *partition;
-    bool refusal_logged;
-};
-
 struct zkl_partition {
     struct zkl__watch_handle handle; /* first */
     zkl_partition_options options;
@@ -63,7 +56,7 @@ struct zkl_partition {
     const char **names;         /* of the pieces */
     struct zkl__name_set index; /* from a name to the position in pieces */
     size_t *owners;             /* room for an assignment: the member that owns each piece */
-    struct zkl__member *member;
+    struct zkl__piece *member;
     struct zkl__names *view; /* the members by which the pieces are assigned now */
     struct zkl__member_list list;
     /* Guarded by the session's mutex: */
@@ -80,15 +73,95 @@ struct zkl_partition {
     struct zkl__margin margin; /* of the lease, while there is work */
 };
 
-/* Defined below. */
-static const struct zkl__watch_handle_ops partition_ops;
-static const struct zkl__recipe piece_recipe, member_recipe;
-static void enter_phase(zkl_partition *partition, enum zkl__partition_phase phase);
-static void begin_acquire(zkl_partition *partition, zkl_lock *lock, zkl_acquired_fn done,
-                          bool *logged);
-static void retry_later(zkl_partition *partition);
-static void on_piece_acquired(zkl_lock *lock, int code, const zkl_grant *grant,
-                              const zkl_error *err, void *payload);
+/* === phases =================================================================================== */
+
+/* Session mutex held. RUNNING may follow any phase; the others follow it in their order. */
+static void enter_phase(zkl_partition *partition, enum zkl__partition_phase phase)
+{
+    static const enum zkl__partition_phase before[] = {
+        [ZKL__PARTITION_STOPPING] = ZKL__PARTITION_RUNNING,
+        [ZKL__PARTITION_UNWINDING] = ZKL__PARTITION_STOPPING,
+        [ZKL__PARTITION_IDLE] = ZKL__PARTITION_UNWINDING,
+    };
+    ZKL__ENSURE(phase == ZKL__PARTITION_RUNNING || before[phase] == partition->phase);
+    partition->phase = phase;
+}
+
+/* === acquires, and refusals =================================================================== */
+
+/* Schedules another attempt, with exponential backoff. */
+static void retry_later(zkl_partition *partition)
+{
+    if (zkl__session_enter(partition->handle.session, NULL) == ZKL_OK) {
+        if (!partition->retry.alarm.timer.set) {
+            zkl__retry_later(partition->handle.session, &partition->retry);
+        }
+        zkl__session_leave(partition->handle.session);
+    }
+}
+
+/* Session mutex held. Logs a refusal once, until the servers accept again. */
+static void log_refusal(const zkl_partition *partition, const char *path, bool *logged, int code,
+                        const char *what)
+{
+    if (!*logged) {
+        char text[ZKL_ERROR_TEXT_MAX + 160];
+        snprintf(text, sizeof text, "refused: %s%s; it is tried again", what,
+                 code == ZKL_EAUTH
+                     ? ". Let this session read, create and delete there, or give it credentials"
+                     : "");
+        zkl__session_log(partition->handle.session, ZKL_LOG_WARN, "partition", path, text);
+        *logged = true;
+    }
+}
+
+static void on_refused(struct zkl__piece *piece, const zkl_error *err)
+{
+    zkl_partition *partition = piece->partition;
+    if (zkl__session_enter(partition->handle.session, NULL) == ZKL_OK) {
+        log_refusal(partition, piece->lock.path, &piece->refusal_logged, err->code, err->text);
+        zkl__session_leave(partition->handle.session);
+    }
+    retry_later(partition);
+}
+
+static void on_accepted(struct zkl__piece *piece)
+{
+    zkl_session *session = piece->partition->handle.session;
+    if (zkl__session_enter(session, NULL) == ZKL_OK) {
+        if (piece->refusal_logged) {
+            zkl__session_log(session, ZKL_LOG_INFO, "partition", piece->lock.path,
+                             "not refused any more");
+        }
+        piece->refusal_logged = false;
+        piece->partition->retry.pause = 0;
+        zkl__session_leave(session);
+    }
+}
+
+static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err,
+                        void *payload)
+{
+    struct zkl__piece *piece = (struct zkl__piece *)lock;
+    (void)payload, (void)grant;
+    if (code == ZKL_OK) {
+        on_accepted(piece);
+    } else if (code != ZKL_ECANCELED && code != ZKL_ELOST) {
+        on_refused(piece, err); /* the servers would refuse the next one, too */
+        return;
+    }
+    lock->options.state_fn(lock, ZKL_STATE_HELD, NULL);
+}
+
+/* Begins an acquire. A refusal is logged, and tried again later. */
+static void begin_acquire(struct zkl__piece *piece)
+{
+    zkl_error err;
+    int rc = zkl_lock_acquire_async(&piece->lock, ZKL_WAIT_FOREVER, on_acquired, NULL, &err);
+    if (rc != ZKL_OK && rc != ZKL_ECLOSED && rc != ZKL_EFORKED) {
+        on_refused(piece, &err);
+    }
+}
 
 /* === one piece ================================================================================ */
 
@@ -230,7 +303,7 @@ static bool reconcile_idle(struct zkl__piece *piece, const struct zkl__lock_stat
         zkl_lock_cancel(&piece->lock);
     } else if (now->state == ZKL_STATE_IDLE && piece->wanted &&
                zkl_lock_is_held(&piece->partition->member->lock)) {
-        begin_acquire(piece->partition, &piece->lock, on_piece_acquired, &piece->refusal_logged);
+        begin_acquire(piece);
     }
     return false;
 }
@@ -294,84 +367,6 @@ static void reconcile_piece(struct zkl__piece *piece)
 
 /* A member is granted as soon as its node exists: no rule makes it wait. */
 static const struct zkl__rule member_rule = {"lock-", 0};
-
-static void on_member_acquired(zkl_lock *lock, int code, const zkl_grant *grant,
-                               const zkl_error *err, void *payload);
-
-/* --- refusals ------------------------------------------------------------------------------- */
-
-/* Schedules another attempt, with exponential backoff. */
-static void retry_later(zkl_partition *partition)
-{
-    if (zkl__session_enter(partition->handle.session, NULL) == ZKL_OK) {
-        if (!partition->retry.alarm.timer.set) {
-            zkl__retry_later(partition->handle.session, &partition->retry);
-        }
-        zkl__session_leave(partition->handle.session);
-    }
-}
-
-/* Session mutex held. Logs a refusal once, until the servers accept again. */
-static void log_refusal(const zkl_partition *partition, const char *path, bool *logged, int code,
-                        const char *what)
-{
-    if (!*logged) {
-        char text[ZKL_ERROR_TEXT_MAX + 160];
-        snprintf(text, sizeof text, "refused: %s%s; it is tried again", what,
-                 code == ZKL_EAUTH
-                     ? ". Let this session read, create and delete there, or give it credentials"
-                     : "");
-        zkl__session_log(partition->handle.session, ZKL_LOG_WARN, "partition", path, text);
-        *logged = true;
-    }
-}
-
-static void on_refused(zkl_partition *partition, const zkl_lock *lock, bool *logged,
-                       const zkl_error *err)
-{
-    if (zkl__session_enter(partition->handle.session, NULL) == ZKL_OK) {
-        log_refusal(partition, lock->path, logged, err->code, err->text);
-        zkl__session_leave(partition->handle.session);
-    }
-    retry_later(partition);
-}
-
-static void on_accepted(zkl_partition *partition, const zkl_lock *lock, bool *logged)
-{
-    if (zkl__session_enter(partition->handle.session, NULL) == ZKL_OK) {
-        if (*logged) {
-            zkl__session_log(partition->handle.session, ZKL_LOG_INFO, "partition", lock->path,
-                             "not refused any more");
-        }
-        *logged = false;
-        partition->retry.pause = 0;
-        zkl__session_leave(partition->handle.session);
-    }
-}
-
-/* Begins an acquire. A refusal is logged, and tried again later. */
-static void begin_acquire(zkl_partition *partition, zkl_lock *lock, zkl_acquired_fn done,
-                          bool *logged)
-{
-    zkl_error err;
-    int rc = zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, done, NULL, &err);
-    if (rc != ZKL_OK && rc != ZKL_ECLOSED && rc != ZKL_EFORKED) {
-        on_refused(partition, lock, logged, &err);
-    }
-}
-
-/* Returns false when the servers refused the acquire: they would refuse the next one, too. */
-static bool note_result(zkl_partition *partition, const zkl_lock *lock, bool *logged, int code,
-                        const zkl_error *err)
-{
-    if (code == ZKL_OK) {
-        on_accepted(partition, lock, logged);
-    } else if (code != ZKL_ECANCELED && code != ZKL_ELOST) {
-        on_refused(partition, lock, logged, err);
-        return false;
-    }
-    return true;
-}
 
 /* --- a lease that becomes too short ---------------------------------------------------------- */
 
@@ -459,28 +454,19 @@ static void keep_membership(zkl_partition *partition, zkl_state state, bool runn
         zkl_lock_cancel(lock);
     }
     if (running && (state == ZKL_STATE_IDLE || state == ZKL_STATE_LOST)) {
-        begin_acquire(partition, lock, on_member_acquired, &partition->member->refusal_logged);
+        begin_acquire(partition->member);
     }
 }
 
-static void reconcile(zkl_partition *partition)
+/* --- callbacks begin and end ----------------------------------------------------------------- */
+
+static void free_locks(zkl_partition *partition)
 {
-    struct zkl__lock_status now;
-    bool running = observe_membership(partition, &now);
-    keep_membership(partition, now.state, running);
-    assign_pieces(partition, running && zkl__state_holds(now.state) ? now.node : NULL);
-    for (size_t i = 0; i < partition->count; i++) { /* revoke first, so cap is never exceeded */
-        if (!partition->pieces[i]->wanted) {
-            reconcile_piece(partition->pieces[i]);
-        }
-    }
+    zkl_lock_free((zkl_lock *)partition->member);
     for (size_t i = 0; i < partition->count; i++) {
-        reconcile_piece(partition->pieces[i]);
+        zkl_lock_free(&partition->pieces[i]->lock);
     }
-    watch_lease(partition);
 }
-
-/* --- phases ---------------------------------------------------------------------------------- */
 
 /* Session mutex not held, no callback runs. Stops what would call reconcile, then frees the locks
  * that it uses. */
@@ -495,23 +481,8 @@ static void dismantle(zkl_partition *partition)
     zkl__alarms_unset(&partition->margin.session->alarms, &partition->margin.alarm);
     zkl__callbacks_unpost(&session->callbacks, &partition->handle.notice);
     zkl__session_leave(session);
-    zkl_lock_free(&partition->member->lock);
-    for (size_t i = 0; i < partition->count; i++) {
-        zkl_lock_free(&partition->pieces[i]->lock);
-    }
+    free_locks(partition);
     zkl__watch_handle_free(&partition->handle, false);
-}
-
-/* Session mutex held. RUNNING may follow any phase; the others follow it in their order. */
-static void enter_phase(zkl_partition *partition, enum zkl__partition_phase phase)
-{
-    static const enum zkl__partition_phase before[] = {
-        [ZKL__PARTITION_STOPPING] = ZKL__PARTITION_RUNNING,
-        [ZKL__PARTITION_UNWINDING] = ZKL__PARTITION_STOPPING,
-        [ZKL__PARTITION_IDLE] = ZKL__PARTITION_UNWINDING,
-    };
-    ZKL__ENSURE(phase == ZKL__PARTITION_RUNNING || before[phase] == partition->phase);
-    partition->phase = phase;
 }
 
 /* This and leave_callback surround everything that runs in callbacks. */
@@ -542,6 +513,25 @@ static void leave_callback(zkl_partition *partition)
     }
 }
 
+static void reconcile(zkl_partition *partition)
+{
+    struct zkl__lock_status now;
+    enter_callback(partition);
+    bool running = observe_membership(partition, &now);
+    keep_membership(partition, now.state, running);
+    assign_pieces(partition, running && zkl__state_holds(now.state) ? now.node : NULL);
+    for (size_t i = 0; i < partition->count; i++) { /* revoke first, so cap is never exceeded */
+        if (!partition->pieces[i]->wanted) {
+            reconcile_piece(partition->pieces[i]);
+        }
+    }
+    for (size_t i = 0; i < partition->count; i++) {
+        reconcile_piece(partition->pieces[i]);
+    }
+    watch_lease(partition);
+    leave_callback(partition);
+}
+
 static void destroy(struct zkl__watch_handle *handle)
 {
     zkl_partition *partition = (zkl_partition *)handle;
@@ -567,41 +557,15 @@ static void on_piece_state(zkl_lock *lock, zkl_state state, void *payload)
     leave_callback(partition);
 }
 
-static void on_piece_acquired(zkl_lock *lock, int code, const zkl_grant *grant,
-                              const zkl_error *err, void *payload)
-{
-    struct zkl__piece *piece = (struct zkl__piece *)lock;
-    (void)payload, (void)grant;
-    if (note_result(piece->partition, lock, &piece->refusal_logged, code, err)) {
-        on_piece_state(lock, ZKL_STATE_HELD, NULL);
-    }
-}
-
 static void on_member_state(zkl_lock *lock, zkl_state state, void *payload)
 {
-    zkl_partition *partition = ((struct zkl__member *)lock)->partition;
     (void)state, (void)payload;
-    enter_callback(partition);
-    reconcile(partition);
-    leave_callback(partition);
-}
-
-static void on_member_acquired(zkl_lock *lock, int code, const zkl_grant *grant,
-                               const zkl_error *err, void *payload)
-{
-    struct zkl__member *member = (struct zkl__member *)lock;
-    (void)payload, (void)grant;
-    if (note_result(member->partition, lock, &member->refusal_logged, code, err)) {
-        on_member_state(lock, ZKL_STATE_HELD, NULL);
-    }
+    reconcile(((struct zkl__piece *)lock)->partition);
 }
 
 static void on_change(struct zkl__watch_handle *handle)
 {
-    zkl_partition *partition = (zkl_partition *)handle;
-    enter_callback(partition);
-    reconcile(partition);
-    leave_callback(partition);
+    reconcile((zkl_partition *)handle);
 }
 
 /* In a step, as the next two. */
@@ -667,7 +631,7 @@ static const struct zkl__recipe piece_recipe = {
 
 static const struct zkl__recipe member_recipe = {
     .noun = "member",
-    .size = sizeof(struct zkl__member),
+    .size = sizeof(struct zkl__piece),
     .rule = &member_rule,
     .internal = true,
 };
@@ -697,116 +661,69 @@ static int check_arguments(const zkl_session *session, const char *const *pieces
 
 ZKL__SIZED(sized, zkl_partition_options, ZKL_PARTITION_OPTIONS_INIT, acl, state_fn);
 
-/* A lock at PATH/directory[/name]. */
-static int make_lock(zkl_lock **out, const struct zkl__recipe *recipe, zkl_lock_state_fn state_fn,
-                     zkl_session *session, const char *path, const char *directory,
-                     const char *name, const zkl_partition_options *options, zkl_error *err)
+/* The lock of a piece, at PATH/pieces/NAME. name NULL: our membership, at PATH/members. */
+static int make_lock(struct zkl__piece **out, const zkl_partition *made, const char *path,
+                     const char *name, zkl_error *err)
 {
-    char parent[ZKL_PATH_MAX + 1], whole[ZKL_PATH_MAX + 1];
+    char directory[ZKL_PATH_MAX + 1], whole[ZKL_PATH_MAX + 1];
     const char *const paths[] = {whole};
     zkl_lock_options own = ZKL_LOCK_OPTIONS_INIT;
-    own.metadata = options->metadata;
-    own.acl = options->acl;
+    own.metadata = made->options.metadata;
+    own.acl = made->options.acl;
     own.release_timeout_ms = 0;
-    own.state_fn = state_fn;
-    if (zkl__path_join(parent, sizeof parent, path, directory) == 0 ||
-        zkl__path_join(whole, sizeof whole, parent, name) == 0) {
+    own.state_fn = name ? on_piece_state : on_member_state;
+    if (zkl__path_join(directory, sizeof directory, path, name ? "pieces" : "members") == 0 ||
+        zkl__path_join(whole, sizeof whole, directory, name) == 0) {
         return zkl__fail_at(err, ZKL_EINVAL, path, "too long with the names of its pieces");
     }
-    return zkl__lock_make(out, recipe, session, paths, 1, &own, err);
+    zkl_lock *lock;
+    int rc = zkl__lock_make(&lock, name ? &piece_recipe : &member_recipe, made->handle.session,
+                            paths, 1, &own, err);
+    *out = (struct zkl__piece *)lock;
+    return rc;
 }
 
-/* The locks of a partition that does not exist yet. */
-struct parts {
-    struct zkl__piece **pieces;
-    const char **names;
-    size_t *owners;
-    struct zkl__name_set index; /* of names */
-    struct zkl__member *member;
-    size_t count;
-};
-
-static int make_piece(struct parts *parts, zkl_session *session, const char *path, const char *name,
-                      const zkl_partition_options *options, zkl_error *err)
+static int make_piece(zkl_partition *made, const char *path, const char *name, zkl_error *err)
 {
-    const zkl_heap *heap = &session->heap;
-    const int64_t *same = zkl__name_set_find(&parts->index, name);
-    size_t at = parts->count;
+    const int64_t *same = zkl__name_set_find(&made->index, name);
+    size_t at = made->count;
     if (same) {
         return zkl__fail_at(err, ZKL_EINVAL, NULL, "pieces %zu and %zu are the same: %.80s",
                             (size_t)*same, at, name);
     }
-    if (!zkl__name_set_put(&parts->index, heap, name, (int64_t)at)) {
+    if (!zkl__name_set_put(&made->index, &made->handle.session->heap, name, (int64_t)at)) {
         return zkl__fail_at(err, ZKL_ENOMEM, NULL, "no memory");
     }
-    zkl_lock *lock;
-    int rc = make_lock(&lock, &piece_recipe, on_piece_state, session, path, "pieces", name, options,
-                       err);
+    struct zkl__piece *piece;
+    int rc = make_lock(&piece, made, path, name, err);
     if (rc == ZKL_OK) {
-        parts->pieces[at] = (struct zkl__piece *)lock;
-        parts->names[at] = parts->pieces[at]->name = strrchr(lock->path, '/') + 1;
-        parts->count++;
+        made->pieces[at] = piece;
+        made->names[at] = piece->name = strrchr(piece->lock.path, '/') + 1;
+        made->count++;
     }
     return rc;
 }
 
-static int make_parts(struct parts *parts, zkl_session *session, const char *path,
-                      const char *const *pieces, size_t count, const zkl_partition_options *options,
-                      zkl_error *err)
+/* Makes all but the handle, in a partition that has none yet. */
+static int make_parts(zkl_partition *made, const char *path, const char *const *pieces,
+                      size_t count, zkl_error *err)
 {
-    const zkl_heap *heap = &session->heap;
-    parts->pieces = zkl__zalloc(heap, count * sizeof *parts->pieces);
-    parts->names = zkl__zalloc(heap, count * sizeof *parts->names);
-    parts->owners = zkl__zalloc(heap, count * sizeof *parts->owners);
-    if (!parts->pieces || !parts->names || !parts->owners) {
+    const zkl_heap *heap = &made->handle.session->heap;
+    made->pieces = zkl__zalloc(heap, count * sizeof *made->pieces);
+    made->names = zkl__zalloc(heap, count * sizeof *made->names);
+    made->owners = zkl__zalloc(heap, count * sizeof *made->owners);
+    if (!made->pieces || !made->names || !made->owners) {
         return zkl__fail_at(err, ZKL_ENOMEM, path, "no memory");
     }
-    zkl_lock *lock;
-    int rc = make_lock(&lock, &member_recipe, on_member_state, session, path, "members", NULL,
-                       options, err);
-    if (rc == ZKL_OK) {
-        parts->member = (struct zkl__member *)lock;
-    }
+    int rc = make_lock(&made->member, made, path, NULL, err);
     for (size_t i = 0; rc == ZKL_OK && i < count; i++) {
-        rc = make_piece(parts, session, path, pieces[i], options, err);
+        rc = make_piece(made, path, pieces[i], err);
     }
     return rc;
 }
 
-static void free_parts(struct parts *parts, zkl_session *session)
-{
-    const zkl_heap *heap = &session->heap;
-    zkl_lock_free((zkl_lock *)parts->member);
-    for (size_t i = 0; i < parts->count; i++) {
-        zkl_lock_free(&parts->pieces[i]->lock);
-    }
-    zkl__free(heap, parts->pieces);
-    zkl__free(heap, parts->names);
-    zkl__free(heap, parts->owners);
-    zkl__name_set_clear(&parts->index, heap);
-}
-
 /* Session mutex held. */
-static void assemble(zkl_partition *partition, const struct parts *parts,
-                     const zkl_partition_options *options)
-{
-    partition->options = *options;
-    partition->options.metadata = NULL; /* the locks have copies */
-    partition->options.acl = NULL;
-    partition->count = parts->count;
-    partition->pieces = parts->pieces;
-    partition->names = parts->names;
-    partition->index = parts->index;
-    partition->owners = parts->owners;
-    partition->member = parts->member;
-    partition->member->partition = partition;
-    for (size_t i = 0; i < parts->count; i++) {
-        partition->pieces[i]->partition = partition;
-    }
-}
-
-/* Session mutex held. */
-static void begin_machines(zkl_partition *partition, const char *members)
+static void begin_machines(zkl_partition *partition)
 {
     partition->retry.alarm.ring = post_change;
     partition->retry.alarm.owner = partition;
@@ -814,7 +731,7 @@ static void begin_machines(zkl_partition *partition, const char *members)
                                              .until = lease_until,
                                              .reached = post_change,
                                              .owner = partition};
-    partition->list = (struct zkl__member_list){.dir = members,
+    partition->list = (struct zkl__member_list){.dir = partition->member->lock.path,
                                                 .counts = zkl__name_contends,
                                                 .wanted = is_member,
                                                 .show = on_members,
@@ -830,26 +747,31 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
     if (!out || !session) {
         return zkl__fail_null(err, out ? "session" : "out");
     }
-    zkl_partition_options own;
-    int rc = zkl__sized_take(&own, options, &sized, err);
-    rc = rc == ZKL_OK ? check_arguments(session, pieces, count, &own, err) : rc;
-    rc = rc == ZKL_OK ? zkl__path_check(path, err) : rc;
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    struct parts parts = {0};
+    zkl_partition made = {.handle.session = session};
     struct zkl__watch_handle *handle;
-    rc = make_parts(&parts, session, path, pieces, count, &own, err);
+    int rc = zkl__sized_take(&made.options, options, &sized, err);
+    rc = rc == ZKL_OK ? check_arguments(session, pieces, count, &made.options, err) : rc;
+    rc = rc == ZKL_OK ? zkl__path_check(path, err) : rc;
+    rc = rc == ZKL_OK ? make_parts(&made, path, pieces, count, err) : rc;
     rc = rc == ZKL_OK ? zkl__watch_handle_new(&handle, sizeof(zkl_partition), &partition_ops,
                                               session, path, true, err)
                       : rc;
     if (rc != ZKL_OK) {
-        free_parts(&parts, session);
+        free_locks(&made);
+        destroy(&made.handle);
         return rc;
     }
-    begin_machines((zkl_partition *)handle, parts.member->lock.path);
-    assemble((zkl_partition *)handle, &parts, &own);
-    *out = (zkl_partition *)handle;
+    zkl_partition *partition = (zkl_partition *)handle;
+    made.handle = *handle;
+    made.options.metadata = NULL; /* the locks have copies */
+    made.options.acl = NULL;
+    *partition = made;
+    partition->member->partition = partition;
+    for (size_t i = 0; i < count; i++) {
+        partition->pieces[i]->partition = partition;
+    }
+    begin_machines(partition);
+    *out = partition;
     zkl__session_leave(session);
     return ZKL_OK;
 }
