@@ -320,8 +320,7 @@ static bool enter_core(struct zkl__acquisition *acquisition, int count)
     acquisition->rule = config.rule;
     acquisition->downgraded = true;
     if (lock->recipe->several) {
-        acquisition->multi =
-            zkl__multi_new(core, &config, (const char *const *)lock->paths, lock->path_count);
+        acquisition->multi = zkl__multi_new(core, &config, lock->paths, lock->path_count);
     } else if (lock->recipe->make) {
         acquisition->semaphore = lock->recipe->make(lock, count, &config);
     } else {

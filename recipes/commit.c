@@ -23,6 +23,11 @@ struct commit {
 
 /* --- the user's operations ------------------------------------------------------------------- */
 
+static bool has_data(const zkl_op *op)
+{
+    return op->kind == ZKL_OP_CREATE || op->kind == ZKL_OP_SET;
+}
+
 static int check_op(const zkl_op *op, size_t index, zkl_error *err)
 {
     if (op->reserved[0] != 0 || op->reserved[1] != 0) {
@@ -30,11 +35,8 @@ static int check_op(const zkl_op *op, size_t index, zkl_error *err)
                             "operation %zu: reserved is not zero: start from ZKL_OP_INIT", index);
     }
     int rc = zkl__range_check("kind", (int64_t)op->kind, ZKL_OP_CREATE, ZKL_OP_CHECK, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    bool create = op->kind == ZKL_OP_CREATE, data = create || op->kind == ZKL_OP_SET;
-    if (create) {
+    bool create = op->kind == ZKL_OP_CREATE;
+    if (rc == ZKL_OK && create) {
         rc = zkl__range_check("mode", (int64_t)op->mode, ZKL_CREATE_PERSISTENT,
                               ZKL_CREATE_EPHEMERAL_SEQUENTIAL, err);
         rc = rc == ZKL_OK ? zkl__acl_check(op->acl, err) : rc;
@@ -47,7 +49,7 @@ static int check_op(const zkl_op *op, size_t index, zkl_error *err)
         return zkl__fail_at(err, ZKL_EINVAL, op->path, "operation %zu: not an absolute znode path",
                             index);
     }
-    if (data && op->size > 0 && !op->data) {
+    if (has_data(op) && op->size > 0 && !op->data) {
         return zkl__fail_at(err, ZKL_EINVAL, op->path, "operation %zu: data is NULL, size is %zu",
                             index, op->size);
     }
@@ -69,7 +71,7 @@ static int check_ops(const zkl_op *ops, size_t count, zkl_error *err)
         if (rc != ZKL_OK) {
             return rc;
         }
-        if (ops[i].kind == ZKL_OP_CREATE || ops[i].kind == ZKL_OP_SET) {
+        if (has_data(&ops[i])) {
             bytes = ops[i].size <= ZKL_COMMIT_DATA_MAX ? bytes + ops[i].size : SIZE_MAX;
         }
         if (bytes > ZKL_COMMIT_DATA_MAX) {
@@ -91,7 +93,7 @@ static struct zkl__op part_of(const zkl_op *op)
         part.mode = modes[op->mode];
         part.acl = op->acl;
     }
-    if (op->kind == ZKL_OP_CREATE || op->kind == ZKL_OP_SET) {
+    if (has_data(op)) {
         part.data = op->data;
         part.size = op->size;
     }
@@ -184,19 +186,6 @@ static int run_commit(struct zkl__call *call)
     CALL_END(call);
 }
 
-static int check_held(const zkl_lock *lock, const struct zkl__lock_status *now, zkl_error *err)
-{
-    if (now->state == ZKL_STATE_IDLE || now->state == ZKL_STATE_WAITING) {
-        return zkl__fail_at(err, ZKL_ENOTHELD, lock->path, "not done: the lock is not held");
-    }
-    if (now->state == ZKL_STATE_LOST) {
-        return zkl__fail_at(err, ZKL_ELOST, lock->path, "not done: the lock was lost");
-    }
-    return zkl__core_connected(lock->session->core)
-               ? ZKL_OK
-               : zkl__fail_at(err, ZKL_ECONNECT, lock->path, "not done: no connection");
-}
-
 /* Copies everything: while the call waits, the hold may end, and the user may free its memory. */
 static int make_transaction(struct commit *commit, zkl_error *err)
 {
@@ -228,8 +217,11 @@ static int make_transaction(struct commit *commit, zkl_error *err)
 static int begin_commit(struct zkl__call *call, zkl_error *err)
 {
     struct commit *commit = (struct commit *)call;
-    struct zkl__lock_status held = zkl__lock_status_locked(commit->lock);
-    int rc = check_held(commit->lock, &held, err);
+    struct zkl__lock_status held;
+    int rc = zkl__lock_check_held(commit->lock, &held, "not done: ", err);
+    if (rc == ZKL_OK && !zkl__core_connected(call->session->core)) {
+        rc = zkl__fail_at(err, ZKL_ECONNECT, commit->lock->path, "not done: no connection");
+    }
     rc = rc == ZKL_OK ? make_transaction(commit, err) : rc;
     if (rc == ZKL_OK) {
         zkl__call_bind_lease(call, commit->lock, &held);
@@ -350,17 +342,13 @@ static int run_read(struct zkl__call *call)
 static int begin_read(struct zkl__call *call, zkl_error *err)
 {
     struct reading *reading = (struct reading *)call;
-    zkl_lock *lock = reading->lock;
-    struct zkl__lock_status held = zkl__lock_status_locked(lock);
-    if (held.state == ZKL_STATE_LOST) {
-        return zkl__fail_at(err, ZKL_ELOST, lock->path, "not read: the lock was lost");
+    struct zkl__lock_status held;
+    int rc = zkl__lock_check_held(reading->lock, &held, "not read: ", err);
+    if (rc == ZKL_OK) {
+        reading->token = held.token;
+        zkl__call_bind_lease(call, reading->lock, &held);
     }
-    if (!zkl__state_holds(held.state)) {
-        return zkl__fail_at(err, ZKL_ENOTHELD, lock->path, "not read: the lock is not held");
-    }
-    reading->token = held.token;
-    zkl__call_bind_lease(call, lock, &held);
-    return ZKL_OK;
+    return rc;
 }
 
 static void end_read(struct zkl__call *call)

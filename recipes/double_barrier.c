@@ -59,7 +59,7 @@ struct passage {
     bool releases;                        /* and with the lock's reference, too */
     char own[ZKL__NAME_MAX];              /* our member node */
     char ready_path[ZKL_PATH_MAX + sizeof READY + 1];
-    struct zkl__part listing, checking, reading;
+    struct zkl__part part;         /* of list, check_live and read_ready, one after the other */
     struct zkl__children *members; /* of the last list */
     bool ready;                    /* the last list may have had the ready node */
     bool renew;                    /* the ready node is too old, and has this version: */
@@ -87,40 +87,36 @@ static int list(struct passage *p)
 {
     struct zkl__call *call = &p->call;
     const char *path = p->lock->path;
-    p->listing.call = call;
-    CALL_BEGIN(&p->listing);
-    AWAIT_REPLY(&p->listing, take_list, {.kind = ZKL__OP_CHILDREN, .dir = path, .watch = true});
+    CALL_BEGIN(&p->part);
+    AWAIT_REPLY(&p->part, take_list, {.kind = ZKL__OP_CHILDREN, .dir = path, .watch = true});
     if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
-        RETURN(&p->listing, zkl__call_refused(call, path, "its members may not be listed"));
+        RETURN(&p->part, zkl__call_refused(call, path, "its members may not be listed"));
     }
     if (!p->members) {
-        FAIL(&p->listing, ZKL_ENOMEM, "no memory for the members");
+        FAIL(&p->part, ZKL_ENOMEM, "no memory for the members");
     }
-    CALL_END(&p->listing);
+    CALL_END(&p->part);
 }
 
 /* Reads which members live with a session, where the name does not say it. */
 static int check_live(struct passage *p)
 {
-    p->checking.call = &p->call;
-    CALL_BEGIN(&p->checking);
-    AWAIT_CHILDREN(&p->checking, p->members, zkl__judge_child,
+    CALL_BEGIN(&p->part);
+    AWAIT_CHILDREN(&p->part, p->members, zkl__judge_child,
                    {.kind = ZKL__OP_EXISTS, .dir = p->lock->path});
-    CALL_END(&p->checking);
+    CALL_END(&p->part);
 }
 
 /* Reads the ready node, with a watch that fires when it is renewed. */
 static int read_ready(struct passage *p)
 {
     struct zkl__call *call = &p->call;
-    p->reading.call = call;
-    CALL_BEGIN(&p->reading);
-    AWAIT(&p->reading, {.kind = ZKL__OP_EXISTS, .dir = p->ready_path, .watch = true});
+    CALL_BEGIN(&p->part);
+    AWAIT(&p->part, {.kind = ZKL__OP_EXISTS, .dir = p->ready_path, .watch = true});
     if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
-        RETURN(&p->reading,
-               zkl__call_refused(call, p->ready_path, "the ready node may not be read"));
+        RETURN(&p->part, zkl__call_refused(call, p->ready_path, "the ready node may not be read"));
     }
-    CALL_END(&p->reading);
+    CALL_END(&p->part);
 }
 
 /* --- enter ----------------------------------------------------------------------------------- */
@@ -212,7 +208,7 @@ static int run_enter(struct zkl__call *call)
                 p->version = call->answer.stat.version;
                 p->entered = p->renew && call->answer.stat.mzxid > youngest_member(p);
                 if (p->entered) {
-                    RETURN(call, ZKL_OK);
+                    break;
                 }
             }
             if (!is_still_member(p)) {
@@ -232,7 +228,7 @@ static int run_enter(struct zkl__call *call)
             }
             p->entered = ready == ZKL__RC_OK || (!p->renew && ready == ZKL__RC_NODEEXISTS);
             if (p->entered) {
-                RETURN(call, ZKL_OK);
+                break;
             }
             if (ready == ZKL__RC_ROLLEDBACK ||
                 (p->renew && (ready == ZKL__RC_BADVERSION || ready == ZKL__RC_NONODE))) {
@@ -249,7 +245,7 @@ static int run_enter(struct zkl__call *call)
             p->entered =
                 call->answer.rc == ZKL__RC_OK && token > 0 && call->answer.stat.mzxid > token;
             if (p->entered) {
-                RETURN(call, ZKL_OK);
+                break;
             }
         }
         AWAIT_CHANGE(call);
@@ -262,8 +258,7 @@ static int run_enter(struct zkl__call *call)
 /* The member whose node has the first name leaves last: Curator's members watch that node alone. */
 static bool leaves_last(const struct passage *p)
 {
-    bool in = zkl__children_find(p->members, p->own) != NULL;
-    return in && strcmp(p->members->all[0].name, p->own) == 0 && p->members->count > 1;
+    return p->members->count > 1 && strcmp(p->members->all[0].name, p->own) == 0;
 }
 
 static int begin_release(struct passage *p)
@@ -295,9 +290,6 @@ static int run_leave(struct zkl__call *call)
     AWAIT_UNTIL(call, !p->releases || p->acquisition->released);
     for (;;) {
         AWAIT_CALL(call, list(p));
-        if (p->members->count == 0) {
-            break;
-        }
         AWAIT_CALL(call, check_live(p));
         if (zkl__children_that_may_count(p->members) == 0) {
             break;
@@ -353,6 +345,7 @@ static int begin_enter(struct zkl__call *call, zkl_error *err)
     }
     p->lock->refs++;
     call->owner = &p->lock->object;
+    p->part.call = call;
     zkl__name_copy(p->own, zkl__lock_status_locked(p->lock).node);
     zkl__path_join(p->ready_path, sizeof p->ready_path, p->lock->path, READY);
     return ZKL_OK;

@@ -125,21 +125,19 @@ void zkl__lock_let_go(zkl_lock *lock)
 }
 
 /* All of them in one block; NULL: no memory. */
-static char **copy_paths(const zkl_heap *heap, const char *const *paths, size_t count)
+static const char **copy_paths(const zkl_heap *heap, const char *const *paths, size_t count)
 {
     size_t size = count * sizeof(char *);
     for (size_t i = 0; i < count; i++) {
         size += strlen(paths[i]) + 1;
     }
-    char **copies = zkl__alloc(heap, size);
+    const char **copies = zkl__alloc(heap, size);
     if (!copies) {
         return NULL;
     }
     char *end = (char *)(copies + count);
     for (size_t i = 0; i < count; i++) {
-        size_t length = strlen(paths[i]) + 1;
-        copies[i] = memcpy(end, paths[i], length);
-        end += length;
+        copies[i] = zkl__text_put(&end, paths[i]);
     }
     return copies;
 }
@@ -318,6 +316,18 @@ int zkl__lock_check(const zkl_lock *lock, const struct zkl__recipe *recipe, zkl_
                               recipe->noun, lock->recipe->noun);
 }
 
+int zkl__lock_check_held(const zkl_lock *lock, struct zkl__lock_status *held, const char *before,
+                         zkl_error *err)
+{
+    *held = zkl__lock_status_locked(lock);
+    if (held->state == ZKL_STATE_LOST) {
+        return zkl__fail_at(err, ZKL_ELOST, lock->path, "%sthe lock was lost", before);
+    }
+    return zkl__state_holds(held->state)
+               ? ZKL_OK
+               : zkl__fail_at(err, ZKL_ENOTHELD, lock->path, "%sthe lock is not held", before);
+}
+
 int zkl__lock_enter(zkl_lock *lock, int64_t timeout_ms, zkl_error *err)
 {
     if (!lock) {
@@ -327,34 +337,25 @@ int zkl__lock_enter(zkl_lock *lock, int64_t timeout_ms, zkl_error *err)
     return rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
 }
 
-static int cancel_waits(zkl_lock *lock)
-{
-    int rc = zkl__session_enter(lock->session, NULL);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    zkl_session *session = lock->session;
-    rc = ZKL_ENOTWAITING;
-    if (lock->acquisition && !lock->acquisition->settled) {
-        zkl__acquisition_cancel(lock->acquisition, ZKL_ECANCELED);
-        rc = ZKL_OK;
-    }
-    if (zkl__calls_cancel(session, &lock->object) > 0) {
-        rc = ZKL_OK;
-    }
-    zkl__session_leave(session);
-    return rc;
-}
-
 int zkl_lock_cancel(zkl_lock *lock)
 {
     if (!lock) {
         return ZKL_EINVAL;
     }
     /* The section first: a pending acquire may become a running section, never the reverse. */
-    bool runs = zkl__section_cancel(lock);
-    int rc = cancel_waits(lock);
-    return rc == ZKL_ENOTWAITING && runs ? ZKL_OK : rc;
+    bool ends = zkl__section_cancel(lock);
+    int rc = zkl__session_enter(lock->session, NULL);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    zkl_session *session = lock->session;
+    if (lock->acquisition && !lock->acquisition->settled) {
+        zkl__acquisition_cancel(lock->acquisition, ZKL_ECANCELED);
+        ends = true;
+    }
+    ends = zkl__calls_cancel(session, &lock->object) > 0 || ends;
+    zkl__session_leave(session);
+    return ends ? ZKL_OK : ZKL_ENOTWAITING;
 }
 
 int zkl_lock_set_stop(zkl_lock *lock, zkl_stop *stop, zkl_error *err)
@@ -465,22 +466,15 @@ const char *zkl_lock_path(const zkl_lock *lock)
 }
 
 /* The name relative to the lock's path: a semaphore's znodes have a directory in between. */
-static void write_node(const char *path, const struct zkl__held_node *node,
-                       char out[ZKL__NAME_MAX + 8])
-{
-    size_t length = strlen(path);
-    const char *directory = strlen(node->dir) > length ? node->dir + length + 1 : "";
-    snprintf(out, ZKL__NAME_MAX + 8, "%s%s%s", node->name[0] ? directory : "",
-             node->name[0] && *directory ? "/" : "", node->name);
-}
-
 size_t zkl_lock_node(const zkl_lock *lock, char *name, size_t size)
 {
     struct zkl__held_node first;
     char node[ZKL__NAME_MAX + 8] = "";
     if (lock && zkl__session_enter(lock->session, NULL) == ZKL_OK) {
-        if (zkl__lock_nodes(lock, &first, 1) > 0) {
-            write_node(lock->path, &first, node);
+        if (zkl__lock_nodes(lock, &first, 1) > 0 && first.name[0]) {
+            const char *directory = first.dir + strlen(lock->path); /* "", or "/locks" */
+            snprintf(node, sizeof node, "%s%s%s", *directory ? directory + 1 : "",
+                     *directory ? "/" : "", first.name);
         }
         zkl__session_leave(lock->session);
     }

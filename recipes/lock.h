@@ -47,7 +47,7 @@ struct zkl_lock {
     const struct zkl__recipe *recipe;
     zkl_session *session;
     const char *path; /* the first of: */
-    char **paths;
+    const char **paths;
     size_t path_count;
     zkl_lock_options options;        /* its metadata and acl are ours */
     struct zkl__peer_queue *lingers; /* where it may linger; NULL: it may not */
@@ -110,6 +110,9 @@ static inline bool zkl__state_holds(zkl_state state)
 {
     return state == ZKL_STATE_HELD || state == ZKL_STATE_JEOPARDY;
 }
+/* Session mutex held. ZKL_ENOTHELD, ZKL_ELOST; before begins the text. */
+int zkl__lock_check_held(const zkl_lock *lock, struct zkl__lock_status *held, const char *before,
+                         zkl_error *err);
 /* Session mutex held. The znodes of what is pending or held, room at most; how many there are.
  * Their names live as long as the mutex is held. */
 size_t zkl__lock_nodes(const zkl_lock *lock, struct zkl__held_node *nodes, size_t room);

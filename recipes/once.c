@@ -104,29 +104,19 @@ static void ignore_future_record(struct once *once)
     }
 }
 
-static int check_held(const zkl_lock *lock, const zkl_grant *grant, char node[ZKL__NAME_MAX],
-                      zkl_error *err)
-{
-    struct zkl__lock_status now = zkl__lock_status_locked(lock);
-    zkl__name_copy(node, now.node);
-    if (now.state == ZKL_STATE_LOST) {
-        return zkl__fail_at(err, ZKL_ELOST, lock->path, "the lock was lost");
-    }
-    if (grant && !zkl__is_held_under(&now, grant)) {
-        return zkl__fail_at(err, ZKL_ELOST, lock->path,
-                            "somebody else released the lock while the job ran");
-    }
-    return zkl__state_holds(now.state)
-               ? ZKL_OK
-               : zkl__fail_at(err, ZKL_ENOTHELD, lock->path, "the lock is not held");
-}
-
 static int begin_held(struct zkl__call *call, zkl_error *err)
 {
     struct once *once = (struct once *)call;
-    int rc = check_held(once->lock, once->grant, once->node, err);
+    zkl_lock *lock = once->lock;
+    struct zkl__lock_status now;
+    int rc = zkl__lock_check_held(lock, &now, "", err);
+    zkl__name_copy(once->node, now.node);
+    if (now.state != ZKL_STATE_LOST && once->grant && !zkl__is_held_under(&now, once->grant)) {
+        rc = zkl__fail_at(err, ZKL_ELOST, lock->path,
+                          "somebody else released the lock while the job ran");
+    }
     if (rc == ZKL_OK) {
-        zkl__call_bind(call, once->lock);
+        zkl__call_bind(call, lock);
     }
     return rc;
 }
