@@ -138,12 +138,10 @@ static int membership_lost(const struct passage *p)
 static int begin_acquire(struct passage *p)
 {
     int rc = zkl__acquisition_begin(&p->acquisition, p->lock, 1, p->call.err);
-    if (rc != ZKL_OK) {
-        p->acquisition = NULL;
-        return rc;
+    if (rc == ZKL_OK) { /* the call itself has a deadline */
+        zkl__acquisition_start(p->acquisition, ZKL_WAIT_FOREVER);
     }
-    zkl__acquisition_start(p->acquisition, ZKL_WAIT_FOREVER); /* the call itself has a deadline */
-    return ZKL_OK;
+    return rc;
 }
 
 /* Readers and writers have names that no member has. The contenders of a mutex look like members.

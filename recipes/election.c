@@ -22,6 +22,7 @@ static int check_election(const zkl_lock *lock, zkl_error *err);
  * event loop that dispatches callbacks runs the whole campaign in its one thread. */
 
 struct zkl__campaign {
+    int line; /* where it goes on */
     zkl_lock *lock;
     zkl_election_state_fn changed;
     void *payload;
@@ -29,14 +30,10 @@ struct zkl__campaign {
     struct zkl__retry next; /* of an acquire that failed */
     struct zkl__stops stops;
     struct zkl__acquisition *acquisition; /* with a reference; NULL between two acquires */
-    zkl_state reported;                   /* HELD or JEOPARDY while the user leads, else WAITING */
     enum { CAMPAIGNS, LEAVES, STOPPED, ENDED } target; /* ENDED: the user had the last call */
-    bool in_callback;                                  /* the user's function runs */
-};
-
-/* The state that the next callback reports to the user. */
-struct report {
-    zkl_state state;
+    /* The user's function is to be called, or runs, with these: */
+    bool reports;
+    zkl_state state; /* HELD or JEOPARDY while the user leads */
     int64_t token;
     zkl_error err;
 };
@@ -79,100 +76,107 @@ static void withdraw(struct zkl__campaign *campaign)
     zkl__acquisition_unref(acquisition);
 }
 
-static bool report_end(struct zkl__campaign *campaign, struct report *report, int code, int zk_code,
-                       const char *why)
+static void report(struct zkl__campaign *campaign, zkl_state state, int64_t token)
 {
-    report->state = ZKL_STATE_IDLE;
-    report->err = (zkl_error){.code = ZKL_OK};
-    if (code != ZKL_OK) {
-        zkl__fail(&report->err, code, zk_code, campaign->lock->path, "%s", why);
-    }
+    campaign->reports = true;
+    campaign->state = state;
+    campaign->token = token;
+    campaign->err = (zkl_error){.code = ZKL_OK};
+}
+
+static void report_end(struct zkl__campaign *campaign, int code, int zk_code, const char *why)
+{
+    report(campaign, ZKL_STATE_IDLE, 0);
     campaign->target = ENDED;
-    return true;
+    if (code != ZKL_OK) {
+        zkl__fail(&campaign->err, code, zk_code, campaign->lock->path, "%s", why);
+    }
 }
 
 /* After a failed acquire: schedules another one, or ends the campaign. */
-static bool campaign_failed(struct zkl__campaign *campaign, struct report *report, int code,
-                            int zk_code, const char *why)
+static void try_again(struct zkl__campaign *campaign, int code, int zk_code, const char *why)
 {
     zkl_class class = zkl_error_class(code);
     if (code == ZKL_ECANCELED || (class != ZKL_CLASS_RETRY && class != ZKL_CLASS_LOST)) {
-        return report_end(campaign, report, code, zk_code, why);
+        report_end(campaign, code, zk_code, why);
+    } else {
+        zkl__retry_later(campaign->lock->session, &campaign->next);
     }
-    zkl__retry_later(campaign->lock->session, &campaign->next);
-    return false;
 }
 
-static bool begin_acquire(struct zkl__campaign *campaign, struct report *report)
+static bool begin_acquire(struct zkl__campaign *campaign)
 {
     zkl_error err;
-    campaign->reported = ZKL_STATE_WAITING;
-    if (campaign->next.alarm.timer.set) {
-        return false;
-    }
+    campaign->state = ZKL_STATE_WAITING;
     campaign->lock->campaign_acquires = true; /* any other acquire of this object is refused now */
     int rc = zkl__acquisition_begin(&campaign->acquisition, campaign->lock, 1, &err);
     campaign->lock->campaign_acquires = false;
     if (rc != ZKL_OK) {
-        campaign->acquisition = NULL;
-        return campaign_failed(campaign, report, rc, 0, err.text);
-    }
-    zkl__acquisition_start(campaign->acquisition, ZKL_WAIT_FOREVER);
-    return false; /* its end posts the callback */
-}
-
-/* The acquire was granted, and its lock is no longer held. */
-static bool term_over(struct zkl__campaign *campaign, struct report *report)
-{
-    struct zkl__acquisition *acquisition = campaign->acquisition;
-    bool lost = campaign->lock->acquisition == acquisition;
-    if (lost && campaign->reported != ZKL_STATE_WAITING) {
-        campaign->reported =
-            ZKL_STATE_WAITING; /* it is released when the user's call has returned */
-        report->state = ZKL_STATE_LOST;
-        report->token = acquisition->token;
-        zkl__fail_at(&report->err, ZKL_ELOST, campaign->lock->path, "%s", acquisition->why);
-        return true;
-    }
-    int code = lost ? ZKL_OK : acquisition->code;
-    withdraw(campaign);
-    return code == ZKL_OK
-               ? begin_acquire(campaign, report) /* lost, or released by the user */
-               : report_end(campaign, report, code, 0, "given up with all of the session");
-}
-
-/* Returns true if there is something to report. */
-static bool next_report(struct zkl__campaign *campaign, struct report *report)
-{
-    const struct zkl__acquisition *acquisition = campaign->acquisition;
-    *report = (struct report){.state = ZKL_STATE_IDLE};
-    if (campaign->target == LEAVES) {
-        return report_end(campaign, report, ZKL_OK, 0, NULL);
-    }
-    if (campaign->target == STOPPED) {
-        return report_end(campaign, report, ZKL_ECANCELED, 0, "the stop token is raised");
-    }
-    if (!acquisition) {
-        return begin_acquire(campaign, report);
-    }
-    if (!acquisition->settled) {
+        try_again(campaign, rc, 0, err.text);
         return false;
     }
-    if (!acquisition->granted) {
-        int code = acquisition->code, zk_code = acquisition->zk_code;
-        const char *why = acquisition->why;
-        withdraw(campaign);
-        return campaign_failed(campaign, report, code, zk_code, why);
+    zkl__acquisition_start(campaign->acquisition, ZKL_WAIT_FOREVER);
+    return true;
+}
+
+/* Of the acquire that was granted. */
+static zkl_state term_state(const struct zkl__campaign *campaign)
+{
+    const struct zkl__acquisition *acquisition = campaign->acquisition;
+    zkl_state held = acquisition->jeopardy ? ZKL_STATE_JEOPARDY : ZKL_STATE_HELD;
+    return zkl__acquisition_holds(acquisition) ? held : ZKL_STATE_LOST;
+}
+
+/* Term after term: until there is something to report, or to wait for (call.h). */
+static int campaign_on(struct zkl__campaign *it)
+{
+    const zkl_lock *lock = it->lock;
+    CALL_BEGIN(it);
+    for (;;) {
+        AWAIT_UNTIL(it, it->target == CAMPAIGNS && !it->next.alarm.timer.set);
+        if (!begin_acquire(it)) {
+            continue;
+        }
+        AWAIT_UNTIL(it, it->acquisition->settled);
+        if (!it->acquisition->granted) {
+            try_again(it, it->acquisition->code, it->acquisition->zk_code, it->acquisition->why);
+            withdraw(it);
+            continue;
+        }
+        it->next.pause = 0;
+        for (;;) {
+            AWAIT_UNTIL(it, !it->reports && term_state(it) != it->state);
+            if (term_state(it) == ZKL_STATE_LOST) {
+                break;
+            }
+            report(it, term_state(it), it->acquisition->token);
+        }
+        /* Lost, and not released by the user, who has led. */
+        if (lock->acquisition == it->acquisition && it->state != ZKL_STATE_WAITING) {
+            report(it, ZKL_STATE_LOST, it->acquisition->token);
+            zkl__fail_at(&it->err, ZKL_ELOST, lock->path, "%s", it->acquisition->why);
+        }
+        /* It is released when the user's call has returned. */
+        AWAIT_UNTIL(it, !it->reports);
+        if (lock->acquisition != it->acquisition && it->acquisition->code != ZKL_OK) {
+            report_end(it, it->acquisition->code, 0, "given up with all of the session");
+        }
+        withdraw(it);
     }
-    if (!zkl__acquisition_holds(acquisition)) {
-        return term_over(campaign, report);
+    CALL_END(it);
+}
+
+static bool next_report(struct zkl__campaign *campaign)
+{
+    campaign->reports = false;
+    if (campaign->target == CAMPAIGNS) {
+        campaign_on(campaign);
+    } else if (campaign->target == LEAVES) {
+        report_end(campaign, ZKL_OK, 0, NULL);
+    } else if (campaign->target == STOPPED) {
+        report_end(campaign, ZKL_ECANCELED, 0, "the stop token is raised");
     }
-    campaign->next.pause = 0;
-    report->state = acquisition->jeopardy ? ZKL_STATE_JEOPARDY : ZKL_STATE_HELD;
-    report->token = acquisition->token;
-    bool news = report->state != campaign->reported;
-    campaign->reported = report->state;
-    return news;
+    return campaign->reports;
 }
 
 /* --- reports: session mutex not held --------------------------------------------------------- */
@@ -193,23 +197,21 @@ static void run(void *owner)
     struct zkl__campaign *campaign = owner;
     zkl_lock *lock = campaign->lock;
     zkl_session *session = lock->session;
-    struct report report;
     if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
         return;
     }
-    if (campaign->in_callback) { /* a free within the user's function: the outer call goes on */
+    if (campaign->reports) { /* a free within the user's function: the outer call goes on */
         zkl__session_leave(session);
         return;
     }
     lock->refs++;
-    while (campaign->target != ENDED && next_report(campaign, &report)) {
-        campaign->in_callback = true;
+    while (next_report(campaign)) {
         zkl__session_leave(session);
-        campaign->changed(lock, report.state, report.token, &report.err, campaign->payload);
+        campaign->changed(lock, campaign->state, campaign->token, &campaign->err,
+                          campaign->payload);
         if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
             return;
         }
-        campaign->in_callback = false;
     }
     if (campaign->target == ENDED) {
         destroy(campaign);
@@ -242,7 +244,6 @@ static int make(zkl_lock *lock, zkl_election_state_fn changed, void *payload, zk
     campaign->lock = lock;
     campaign->changed = changed;
     campaign->payload = payload;
-    campaign->reported = ZKL_STATE_WAITING;
     campaign->callback = (struct zkl__callback){.run = run, .owner = campaign};
     campaign->next.alarm.ring = on_next;
     campaign->next.alarm.owner = campaign;
