@@ -730,18 +730,13 @@ static int run_release(struct zkl__call *call)
     CALL_END(call);
 }
 
-/* The grant ends here, unless the release is refused. The contender sends the delete again until
+/* The grant ends here. The contender sends the delete again until
  * its znode is deleted, so a lost reply does not matter. */
 static int begin_release(struct zkl__call *call, zkl_error *err)
 {
     struct releasing *releasing = (struct releasing *)call;
     zkl_lock *lock = releasing->lock;
-    if (!lock->acquisition || !lock->acquisition->granted) {
-        return zkl__lock_not_granted(lock, err);
-    }
-    if (zkl__callbacks_want(&lock->session->callbacks) != ZKL_OK) {
-        return zkl__fail_at(err, ZKL_ELIMIT, lock->path, "no thread for callbacks");
-    }
+    (void)err;
     lock->refs++;
     call->owner = &lock->object;
     releasing->lost = zkl__acquisition_holds(lock->acquisition) ? NULL : lock->acquisition->why;
@@ -772,6 +767,20 @@ int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_
     if (!lock || !done) {
         return zkl__fail_null(err, lock ? "done" : "lock");
     }
-    return zkl__call_go(&kind, &given, lock->session, lock->path, lock->options.release_timeout_ms,
-                        &(struct zkl__later){done, payload}, err);
+    zkl_session *session = lock->session; /* the lock may be freed meanwhile */
+    int rc = zkl__session_enter(session, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    /* After these checks the release can fail only with ZKL_ENOMEM. */
+    if (!lock->acquisition || !lock->acquisition->granted) {
+        rc = zkl__lock_not_granted(lock, err);
+    } else if (zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
+        rc = zkl__fail_at(err, ZKL_ELIMIT, lock->path, "no thread for callbacks");
+    } else {
+        rc = zkl__call_begin(&kind, &given, session, lock->path, lock->options.release_timeout_ms,
+                             &(struct zkl__later){done, payload}, err);
+    }
+    zkl__session_leave(session);
+    return rc;
 }

@@ -69,7 +69,7 @@ static int run_set(struct zkl__call *call)
     CALL_BEGIN(call);
     AWAIT_CALL(call, zkl__make_persistent(&barrier->znode, call, path, acl_of(call->session)));
     if (call->answer.rc != ZKL__RC_OK) {
-        RETURN(call, zkl__call_refused(call, path, "the znode there may not be read or replaced"));
+        REFUSED(call, path, "the znode there may not be read or replaced");
     }
     if (call->answer.stat.cversion != 0) {
         AWAIT_CALL(call, check_use(barrier));
@@ -89,7 +89,7 @@ static int run_lift(struct zkl__call *call)
     barrier->removal = (struct zkl__removal){.call = call, .dir = path};
     AWAIT_CALL(call, zkl__remove(&barrier->removal));
     if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
-        RETURN(call, zkl__call_refused(call, path, "the barrier may not be lifted"));
+        REFUSED(call, path, "the barrier may not be lifted");
     }
     CALL_END(call);
 }
@@ -111,7 +111,7 @@ static int run_wait(struct zkl__call *call)
             RETURN(call, ZKL_OK);
         }
         if (call->answer.rc != ZKL__RC_OK) {
-            RETURN(call, zkl__call_refused(call, path, "the barrier cannot be read"));
+            REFUSED(call, path, "the barrier cannot be read");
         }
         if (call->answer.stat.child_count > 0) {
             AWAIT_CALL(call, check_use(barrier));

@@ -182,7 +182,7 @@ static int run_commit(struct zkl__call *call)
         RETURN(call, zkl__fail(call->err, ZKL_ECONNECT, answer->zk_code, NULL,
                                "the servers ask to try again"));
     }
-    RETURN(call, zkl__call_refused(call, NULL, "the transaction"));
+    REFUSED(call, NULL, "the transaction");
     CALL_END(call);
 }
 
@@ -329,7 +329,7 @@ static int run_read(struct zkl__call *call)
         FAIL(call, ZKL_ELOST, "the lock was lost or released before the response came");
     }
     if (call->answer.rc != ZKL__RC_OK) {
-        RETURN(call, zkl__call_refused(call, path, "read"));
+        REFUSED(call, path, "read");
     }
     if (!reading->data) {
         FAIL(call, ZKL_ENOMEM, "no memory for the data");

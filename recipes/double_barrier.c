@@ -90,7 +90,7 @@ static int list(struct passage *p)
     CALL_BEGIN(&p->part);
     AWAIT_REPLY(&p->part, take_list, {.kind = ZKL__OP_CHILDREN, .dir = path, .watch = true});
     if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
-        RETURN(&p->part, zkl__call_refused(call, path, "its members may not be listed"));
+        REFUSED(&p->part, path, "its members may not be listed");
     }
     if (!p->members) {
         FAIL(&p->part, ZKL_ENOMEM, "no memory for the members");
@@ -114,7 +114,7 @@ static int read_ready(struct passage *p)
     CALL_BEGIN(&p->part);
     AWAIT(&p->part, {.kind = ZKL__OP_EXISTS, .dir = p->ready_path, .watch = true});
     if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
-        RETURN(&p->part, zkl__call_refused(call, p->ready_path, "the ready node may not be read"));
+        REFUSED(&p->part, p->ready_path, "the ready node may not be read");
     }
     CALL_END(&p->part);
 }

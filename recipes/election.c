@@ -10,8 +10,23 @@
 
 #include <string.h>
 
-/* Defined below. */
-static int check_election(const zkl_lock *lock, zkl_error *err);
+/* === the election ============================================================================= */
+
+/* Curator's LeaderLatch: _c_<uuid>-latch-<ten digits>. */
+static const struct zkl__rule rule = {"latch-", ZKL__KIND_ANY};
+
+static const struct zkl__recipe election = {
+    .noun = "election",
+    .id = ZKL_RECIPE_ELECTION,
+    .size = sizeof(zkl_lock),
+    .rule = &rule,
+};
+
+int zkl_election_new(zkl_lock **out, zkl_session *session, const char *path,
+                     const zkl_lock_options *options, zkl_error *err)
+{
+    return zkl__lock_make(out, &election, session, &path, 1, options, err);
+}
 
 /* === the campaign ============================================================================= */
 
@@ -260,7 +275,7 @@ static int make(zkl_lock *lock, zkl_election_state_fn changed, void *payload, zk
 
 int zkl_election_stand(zkl_lock *lock, zkl_election_state_fn changed, void *payload, zkl_error *err)
 {
-    int rc = check_election(lock, err);
+    int rc = zkl__lock_check(lock, &election, err);
     if (rc == ZKL_OK && !changed) {
         rc = zkl__fail_null(err, "changed");
     }
@@ -274,7 +289,7 @@ int zkl_election_stand(zkl_lock *lock, zkl_election_state_fn changed, void *payl
 
 int zkl_election_leave(zkl_lock *lock, zkl_error *err)
 {
-    int rc = check_election(lock, err);
+    int rc = zkl__lock_check(lock, &election, err);
     rc = rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
@@ -302,28 +317,8 @@ void zkl__campaign_finish(zkl_lock *lock)
     }
 }
 
-/* === the election ============================================================================= */
-
-/* Curator's LeaderLatch: _c_<uuid>-latch-<ten digits>. */
-static const struct zkl__rule rule = {"latch-", ZKL__KIND_ANY};
-
-static const struct zkl__recipe election = {
-    .noun = "election",
-    .id = ZKL_RECIPE_ELECTION,
-    .size = sizeof(zkl_lock),
-    .rule = &rule,
-};
-
-int zkl_election_new(zkl_lock **out, zkl_session *session, const char *path,
-                     const zkl_lock_options *options, zkl_error *err)
-{
-    return zkl__lock_make(out, &election, session, &path, 1, options, err);
-}
-
-static int check_election(const zkl_lock *lock, zkl_error *err)
-{
-    return zkl__lock_check(lock, &election, err);
-}
+/* === a term, as its leader sees it =============================================================
+ */
 
 /* --- run while leader ------------------------------------------------------------------------ */
 

@@ -106,7 +106,7 @@ void zkl_group_observer_free(zkl_group_observer *watcher)
 
 struct zkl_group {
     struct zkl__watch_handle handle; /* first */
-    char *id, *data, *make_path;
+    char *id, *data;
     zkl_acl *acl;
     int64_t leave_timeout_ms;
     zkl_group_state_fn state_fn;
@@ -128,12 +128,6 @@ static zkl_state group_state(const struct zkl_group *group)
         return ZKL_STATE_IDLE;
     }
     return zkl__member_stands(&group->m) ? ZKL_STATE_HELD : ZKL_STATE_WAITING;
-}
-
-/* No znode of ours exists, and none can appear any more. */
-static bool has_left(const struct zkl_group *group)
-{
-    return group->m.node == ZKL__MEMBER_NONE;
 }
 
 /* Wakes the calls that wait for the membership. Also in a step. */
@@ -190,7 +184,7 @@ static void destroy(struct zkl__watch_handle *handle)
     zkl__free(group_heap(group), group->id);
     zkl__free(group_heap(group), group->data);
     zkl__free(group_heap(group), group->acl);
-    zkl__free(group_heap(group), group->make_path);
+    zkl__free(group_heap(group), group->m.make_path);
 }
 
 static void give_up(struct zkl__object *object, int code)
@@ -244,7 +238,6 @@ static bool fill_in(struct zkl_group *group, const char *id, const zkl_group_opt
     const char *data = o->data ? o->data : group->handle.session->whoami;
     group->id = zkl__copy(heap, id, strlen(id));
     group->data = zkl__copy(heap, data, strlen(data));
-    group->make_path = zkl__copy(heap, path, strlen(path));
     group->acl = o->acl ? zkl__acl_copy(heap, o->acl) : NULL;
     group->m = (struct zkl__membership){.note = on_membership_changed,
                                         .rests = on_left,
@@ -252,11 +245,11 @@ static bool fill_in(struct zkl_group *group, const char *id, const zkl_group_opt
                                         .id = group->id,
                                         .data = group->data,
                                         .acl = group->acl,
-                                        .make_path = group->make_path};
+                                        .make_path = zkl__copy(heap, path, strlen(path))};
     group->leave_timeout_ms = o->leave_timeout_ms;
     group->state_fn = o->state_fn;
     group->payload = o->payload;
-    return group->id && group->data && group->make_path && !group->acl == !o->acl &&
+    return group->id && group->data && group->m.make_path && !group->acl == !o->acl &&
            zkl__membership_begin(&group->m, group->handle.session->core, group);
 }
 
@@ -304,7 +297,7 @@ void zkl_group_free(zkl_group *group)
     begin_leaving(group);
     zkl__calls_end(session, &group->handle.object, ZKL_ECANCELED);
     zkl__calls_deliver(session, &group->handle.object);
-    group->outlives_handle = group->m.watcher.core && !has_left(group);
+    group->outlives_handle = group->m.watcher.core && group->m.node != ZKL__MEMBER_NONE;
     bool goes_on = group->outlives_handle;
     group->handle.refs += goes_on;
     zkl__session_leave(session);
@@ -368,7 +361,7 @@ static int run_leave(struct zkl__call *call)
     struct zkl_group *group = ((struct change *)call)->group;
     CALL_BEGIN(call);
     begin_leaving(group);
-    AWAIT_UNTIL(call, has_left(group) || group->m.wanted);
+    AWAIT_UNTIL(call, group->m.node == ZKL__MEMBER_NONE || group->m.wanted);
     CALL_END(call);
 }
 
@@ -641,7 +634,7 @@ static int run_list(struct zkl__call *call)
     CALL_BEGIN(call);
     AWAIT_REPLY(call, take_list, {.kind = ZKL__OP_CHILDREN, .dir = path});
     if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
-        RETURN(call, zkl__call_refused(call, path, "its members may not be listed"));
+        REFUSED(call, path, "its members may not be listed");
     }
     if (listing->snapshot) {
         AWAIT_CHILDREN(call, listing->snapshot->names, take_member,

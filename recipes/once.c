@@ -159,10 +159,7 @@ static int run_look(struct zkl__call *call)
     }
     once->arrival_ms = call->answer.stat.ctime_ms; /* by the servers' clock */
     AWAIT_REPLY(call, take_record, {.kind = ZKL__OP_GET, .dir = path});
-    int code = check_record(call);
-    if (code != ZKL_OK) {
-        RETURN(call, code);
-    }
+    AWAIT_CALL(call, check_record(call));
     ignore_future_record(once);
     int64_t round_ms = zkl__slot_of(once->arrival_ms, once->length_ms, once->phase_ms);
     *once->slot = (zkl_once_slot){.round_ms = round_ms,
@@ -210,15 +207,13 @@ static int run_last(struct zkl__call *call)
     struct once *once = (struct once *)call;
     CALL_BEGIN(call);
     AWAIT_REPLY(call, take_record, {.kind = ZKL__OP_GET, .dir = call->path});
-    bool none = call->answer.rc == ZKL__RC_NONODE;
-    int rc = none ? ZKL_OK : check_record(call);
-    if (rc != ZKL_OK) {
-        RETURN(call, rc);
-    }
-    if (none) {
+    if (call->answer.rc == ZKL__RC_NONODE) {
         once->last_ms = INT64_MIN;
-    } else if (once->length_ms > 0) {
-        ignore_future_record(once);
+    } else {
+        AWAIT_CALL(call, check_record(call));
+        if (once->length_ms > 0) {
+            ignore_future_record(once);
+        }
     }
     *once->last = once->last_ms;
     *once->recorded = once->last_ms == INT64_MIN ? INT64_MIN : call->answer.stat.mtime_ms;

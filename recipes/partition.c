@@ -73,6 +73,21 @@ struct zkl_partition {
     struct zkl__margin margin; /* of the lease, while there is work */
 };
 
+static bool enter(const zkl_partition *partition)
+{
+    return zkl__session_enter(partition->handle.session, NULL) == ZKL_OK;
+}
+
+static bool enter_even_closed(const zkl_partition *partition)
+{
+    return zkl__session_enter_even_closed(partition->handle.session, NULL) == ZKL_OK;
+}
+
+static void leave(const zkl_partition *partition)
+{
+    zkl__session_leave(partition->handle.session);
+}
+
 /* === phases =================================================================================== */
 
 /* Session mutex held. RUNNING may follow any phase; the others follow it in their order. */
@@ -92,11 +107,11 @@ static void enter_phase(zkl_partition *partition, enum zkl__partition_phase phas
 /* Schedules another attempt, with exponential backoff. */
 static void retry_later(zkl_partition *partition)
 {
-    if (zkl__session_enter(partition->handle.session, NULL) == ZKL_OK) {
+    if (enter(partition)) {
         if (!partition->retry.alarm.timer.set) {
             zkl__retry_later(partition->handle.session, &partition->retry);
         }
-        zkl__session_leave(partition->handle.session);
+        leave(partition);
     }
 }
 
@@ -118,9 +133,9 @@ static void log_refusal(const zkl_partition *partition, const char *path, bool *
 static void on_refused(struct zkl__piece *piece, const zkl_error *err)
 {
     zkl_partition *partition = piece->partition;
-    if (zkl__session_enter(partition->handle.session, NULL) == ZKL_OK) {
+    if (enter(partition)) {
         log_refusal(partition, piece->lock.path, &piece->refusal_logged, err->code, err->text);
-        zkl__session_leave(partition->handle.session);
+        leave(partition);
     }
     retry_later(partition);
 }
@@ -209,7 +224,7 @@ static bool begin_call(struct zkl__piece *piece, enum zkl__work from, enum zkl__
                        zkl_state reported)
 {
     zkl_partition *partition = piece->partition;
-    zkl__session_enter_even_closed(partition->handle.session, NULL);
+    enter_even_closed(partition);
     bool calls = !partition->freed_in_callback && piece->work == from;
     if (calls) {
         set_work(piece, to);
@@ -218,17 +233,8 @@ static bool begin_call(struct zkl__piece *piece, enum zkl__work from, enum zkl__
     } else if (partition->freed_in_callback) {
         end_work(piece);
     }
-    zkl__session_leave(partition->handle.session);
+    leave(partition);
     return calls;
-}
-
-static void assign(struct zkl__piece *piece, int64_t token)
-{
-    const zkl_partition_options *o = &piece->partition->options;
-    if (begin_call(piece, ZKL__WORK_NONE, ZKL__WORK_RUNS, ZKL_STATE_HELD)) {
-        o->assigned_fn(piece->partition, piece->name, token, o->payload);
-        piece->in_callback = false;
-    }
 }
 
 static void revoke(struct zkl__piece *piece, bool lost)
@@ -241,10 +247,9 @@ static void revoke(struct zkl__piece *piece, bool lost)
     }
     o->revoked_fn(partition, piece->name, lost, o->payload);
     piece->in_callback = false;
-    if (!o->done_later &&
-        zkl__session_enter_even_closed(partition->handle.session, NULL) == ZKL_OK) {
+    if (!o->done_later && enter_even_closed(partition)) {
         end_work(piece);
-        zkl__session_leave(partition->handle.session);
+        leave(partition);
     }
 }
 
@@ -269,10 +274,10 @@ static bool report_state(struct zkl__piece *piece, zkl_state state, enum zkl__wo
 static bool has_room(zkl_partition *partition)
 {
     size_t cap = partition->options.cap;
-    zkl__session_enter_even_closed(partition->handle.session, NULL);
+    enter_even_closed(partition);
     bool room = cap == 0 || partition->busy < cap;
     partition->waits_for_cap = partition->waits_for_cap || !room;
-    zkl__session_leave(partition->handle.session);
+    leave(partition);
     return room;
 }
 
@@ -285,7 +290,11 @@ static bool begin_work(struct zkl__piece *piece, const struct zkl__lock_status *
     if (!has_room(piece->partition)) {
         return false;
     }
-    assign(piece, now->token);
+    if (begin_call(piece, ZKL__WORK_NONE, ZKL__WORK_RUNS, ZKL_STATE_HELD)) {
+        const zkl_partition_options *o = &piece->partition->options;
+        o->assigned_fn(piece->partition, piece->name, now->token, o->payload);
+        piece->in_callback = false;
+    }
     return true;
 }
 
@@ -379,11 +388,10 @@ static int64_t lease_until(const void *owner)
 
 static void watch_lease(zkl_partition *partition)
 {
-    if (partition->options.margin_ms > 0 &&
-        zkl__session_enter(partition->handle.session, NULL) == ZKL_OK) {
+    if (partition->options.margin_ms > 0 && enter(partition)) {
         partition->margin.ns = partition->options.margin_ms * ZKL__MS;
         zkl__margin_watch(&partition->margin);
-        zkl__session_leave(partition->handle.session);
+        leave(partition);
     }
 }
 
@@ -488,14 +496,14 @@ static void dismantle(zkl_partition *partition)
 /* This and leave_callback surround everything that runs in callbacks. */
 static void enter_callback(zkl_partition *partition)
 {
-    zkl__session_enter_even_closed(partition->handle.session, NULL);
+    enter_even_closed(partition);
     partition->callback_depth++;
-    zkl__session_leave(partition->handle.session);
+    leave(partition);
 }
 
 static void leave_callback(zkl_partition *partition)
 {
-    if (zkl__session_enter_even_closed(partition->handle.session, NULL) != ZKL_OK) {
+    if (!enter_even_closed(partition)) {
         return;
     }
     bool outermost = --partition->callback_depth == 0,
@@ -507,14 +515,15 @@ static void leave_callback(zkl_partition *partition)
     if (last) {
         partition->freed_in_callback = false; /* dismantle's own callbacks do not come here again */
     }
-    zkl__session_leave(partition->handle.session);
+    leave(partition);
     if (last) {
         dismantle(partition);
     }
 }
 
-static void reconcile(zkl_partition *partition)
+static void reconcile(struct zkl__watch_handle *handle)
 {
+    zkl_partition *partition = (zkl_partition *)handle;
     struct zkl__lock_status now;
     enter_callback(partition);
     bool running = observe_membership(partition, &now);
@@ -560,12 +569,7 @@ static void on_piece_state(zkl_lock *lock, zkl_state state, void *payload)
 static void on_member_state(zkl_lock *lock, zkl_state state, void *payload)
 {
     (void)state, (void)payload;
-    reconcile(((struct zkl__piece *)lock)->partition);
-}
-
-static void on_change(struct zkl__watch_handle *handle)
-{
-    reconcile((zkl_partition *)handle);
+    reconcile(&((struct zkl__piece *)lock)->partition->handle);
 }
 
 /* In a step, as the next two. */
@@ -617,7 +621,7 @@ static void give_up(struct zkl__object *object, int code)
 
 static const struct zkl__watch_handle_ops partition_ops = {
     .object.give_up = give_up,
-    .report = on_change,
+    .report = reconcile,
     .stop = stop_watching,
     .destroy = destroy,
 };
@@ -798,7 +802,7 @@ int zkl_partition_start(zkl_partition *partition, zkl_error *err)
             zkl__calls_poke(partition->handle.session, &partition->handle.object);
             zkl__watch_handle_post(&partition->handle);
         }
-        zkl__session_leave(partition->handle.session);
+        leave(partition);
     }
     return rc;
 }
@@ -931,22 +935,17 @@ void zkl_partition_free(zkl_partition *partition)
 
 /* --- the end of the work --------------------------------------------------------------------- */
 
-static struct zkl__piece *find_piece(const zkl_partition *partition, const char *name)
-{
-    const int64_t *at = zkl__name_set_find(&partition->index, name);
-    return at ? partition->pieces[*at] : NULL;
-}
-
 static int require_piece(struct zkl__piece **piece, const zkl_partition *partition,
                          const char *name, zkl_error *err)
 {
     if (!partition || !name) {
         return zkl__fail_null(err, partition ? "piece" : "partition");
     }
-    *piece = find_piece(partition, name);
-    return *piece ? ZKL_OK
-                  : zkl__fail_at(err, ZKL_EINVAL, partition->handle.path,
-                                 "no piece of this partition: %.80s", name);
+    const int64_t *at = zkl__name_set_find(&partition->index, name);
+    *piece = at ? partition->pieces[*at] : NULL;
+    return at ? ZKL_OK
+              : zkl__fail_at(err, ZKL_EINVAL, partition->handle.path,
+                             "no piece of this partition: %.80s", name);
 }
 
 int zkl_partition_done(zkl_partition *partition, const char *name, zkl_error *err)
@@ -968,7 +967,7 @@ int zkl_partition_done(zkl_partition *partition, const char *name, zkl_error *er
         end_work(piece);
         zkl__watch_handle_post(&partition->handle);
     }
-    zkl__session_leave(partition->handle.session);
+    leave(partition);
     return rc;
 }
 
@@ -977,7 +976,7 @@ int zkl_partition_done(zkl_partition *partition, const char *name, zkl_error *er
 size_t zkl_partition_owned(const zkl_partition *partition, const char **names, size_t room)
 {
     size_t owned = 0;
-    if (!partition || zkl__session_enter(partition->handle.session, NULL) != ZKL_OK) {
+    if (!partition || !enter(partition)) {
         return 0;
     }
     for (size_t i = 0; i < partition->count; i++) {
@@ -990,7 +989,7 @@ size_t zkl_partition_owned(const zkl_partition *partition, const char **names, s
             owned++;
         }
     }
-    zkl__session_leave(partition->handle.session);
+    leave(partition);
     return owned;
 }
 
@@ -1000,11 +999,11 @@ static struct zkl__lock_status piece_standing(const zkl_partition *partition, co
 {
     struct zkl__lock_status now = {.state = ZKL_STATE_IDLE};
     *work = ZKL__WORK_NONE;
-    const struct zkl__piece *piece = partition && name ? find_piece(partition, name) : NULL;
-    if (piece && zkl__session_enter(partition->handle.session, NULL) == ZKL_OK) {
+    struct zkl__piece *piece;
+    if (require_piece(&piece, partition, name, NULL) == ZKL_OK && enter(partition)) {
         *work = piece->work;
         now = *work == ZKL__WORK_NONE ? now : zkl__lock_status_locked(&piece->lock);
-        zkl__session_leave(partition->handle.session);
+        leave(partition);
     }
     return now;
 }
@@ -1039,7 +1038,7 @@ static int require_lock(zkl_lock **lock, zkl_partition *partition, const char *n
             rc = zkl__fail_at(err, ZKL_ENOTHELD, piece->lock.path,
                               "not done: the piece is not assigned to this member");
         }
-        zkl__session_leave(partition->handle.session);
+        leave(partition);
     }
     return rc;
 }

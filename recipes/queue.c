@@ -41,7 +41,7 @@ void zkl_queue_free(zkl_queue *queue)
         return;
     }
     zkl_heap heap = snapshot->heap;
-    for (size_t i = 0; snapshot->names && i < snapshot->names->count; i++) {
+    for (size_t i = 0; i < snapshot->names->count; i++) {
         zkl__free(&heap, (void *)(uintptr_t)snapshot->entries[i].data);
     }
     zkl__free(&heap, snapshot->names);
@@ -128,10 +128,7 @@ static int compare_entries(const void *left, const void *right)
 static void put_in_order(struct snapshot *snapshot, const struct zkl__stat *directory)
 {
     zkl_queue *public = &snapshot->public;
-    if (snapshot->names->count > 0) {
-        qsort(snapshot->entries, snapshot->names->count, sizeof *snapshot->entries,
-              compare_entries);
-    }
+    qsort(snapshot->entries, snapshot->names->count, sizeof *snapshot->entries, compare_entries);
     while (public->count < snapshot->names->count && snapshot->entries[public->count].name) {
         int64_t created_ms = snapshot->entries[public->count++].created_ms;
         public->server_ms = created_ms > public->server_ms ? created_ms : public->server_ms;
@@ -247,7 +244,7 @@ static int run_remove(struct zkl__call *call)
         AWAIT(call, {.kind = ZKL__OP_DELETE, .dir = path, .name = q->given, .version = -1});
     }
     if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
-        RETURN(call, zkl__call_refused(call, NULL, "the contender's znode may not be removed"));
+        REFUSED(call, NULL, "the contender's znode may not be removed");
     }
     CALL_END(call);
 }
@@ -330,7 +327,7 @@ static int run_revoke(struct zkl__call *call)
              "it");
     }
     if (call->answer.rc != ZKL__RC_OK) {
-        RETURN(call, zkl__call_refused(call, path, "the request may not be written"));
+        REFUSED(call, path, "the request may not be written");
     }
     CALL_END(call);
 }

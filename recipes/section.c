@@ -58,7 +58,7 @@ int zkl_cancel_fd(const zkl_cancel *cancel)
 
 static void on_stop(struct zkl__task *task)
 {
-    raise_flag(ZKL__OWNER(task, zkl_cancel, task));
+    raise_flag((zkl_cancel *)((char *)task - offsetof(zkl_cancel, task)));
 }
 
 /* Before the acquire, so that a cancel or a close reaches the section from then on. */

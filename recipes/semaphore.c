@@ -66,7 +66,7 @@ static int run(struct zkl__call *call)
                                    "there is no semaphore: the path does not exist"));
         }
         if (answer->rc != ZKL__RC_OK) {
-            RETURN(call, zkl__call_refused(call, path, "the limit of the path cannot be read"));
+            REFUSED(call, path, "the limit of the path cannot be read");
         }
         if (resize->unknown && is_done(resize)) {
             RETURN(call, ZKL_OK);
@@ -101,7 +101,7 @@ static int run(struct zkl__call *call)
         case ZKL__RC_NONODE:
             break;
         default:
-            RETURN(call, zkl__call_refused(call, path, "the limit cannot be written to the path"));
+            REFUSED(call, path, "the limit cannot be written to the path");
         }
     }
     CALL_END(call);

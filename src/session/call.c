@@ -644,7 +644,7 @@ int zkl__make_persistent(struct zkl__persistent *it, struct zkl__call *call, con
             RETURN(it, ZKL_OK);
         }
         if (call->answer.rc != ZKL__RC_NODEEXISTS) {
-            RETURN(it, zkl__call_refused(call, path, "create"));
+            REFUSED(it, path, "create");
         }
         AWAIT(it, {.kind = ZKL__OP_GET, .dir = path});
         if (may_be_container(&call->answer)) {

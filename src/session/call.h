@@ -261,6 +261,9 @@ struct zkl__part {
  */
 #define FAIL(it, code, ...) RETURN(it, zkl__fail((it)->call->err, code, 0, NULL, __VA_ARGS__))
 
+/* The same, with what the servers said to the last request: as zkl__call_refused. */
+#define REFUSED(it, path, what) RETURN(it, zkl__call_refused((it)->call, path, what))
+
 #define CALL_END(it) \
     }                \
     RETURN(it, ZKL_OK)
