@@ -4,7 +4,7 @@
  *
  * A ready node counts for the members that are older than its last write: nobody deletes it while
  * their nodes exist, and members that see all others renew a ready node that is older. Only members
- * that live with a session count (protocol/own.h). */
+ * that live with a session count (protocol/op.h). */
 #include "lock.h"
 
 #include "name.h"
