@@ -12,18 +12,18 @@ int zkl__acl_check(const zkl_acl *acl, zkl_error *err)
         return ZKL_OK;
     }
     if (acl->count < 1 || acl->count > ENTRIES_MAX || !acl->entries) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "acl has %zu entries; 1 to %d are possible",
-                         acl->count, ENTRIES_MAX);
+        return zkl__fail_at(err, ZKL_EINVAL, NULL, "acl has %zu entries; 1 to %d are possible",
+                            acl->count, ENTRIES_MAX);
     }
     for (size_t i = 0; i < acl->count; i++) {
         const zkl_acl_entry *entry = &acl->entries[i];
         if (!entry->scheme || !entry->id || !entry->scheme[0]) {
-            return zkl__fail(err, ZKL_EINVAL, 0, NULL, "acl entry %zu has no scheme or no id", i);
+            return zkl__fail_at(err, ZKL_EINVAL, NULL, "acl entry %zu has no scheme or no id", i);
         }
         if (entry->perms < 1 || entry->perms > ZKL_PERM_ALL) {
-            return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                             "acl entry %zu has permissions %d; 1 to %d are possible", i,
-                             entry->perms, ZKL_PERM_ALL);
+            return zkl__fail_at(err, ZKL_EINVAL, NULL,
+                                "acl entry %zu has permissions %d; 1 to %d are possible", i,
+                                entry->perms, ZKL_PERM_ALL);
         }
     }
     return ZKL_OK;

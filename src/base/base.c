@@ -156,11 +156,11 @@ int zkl__text_check(const char *name, const char *text, zkl_error *err)
 {
     size_t length = strnlen(text, ZKL_DATA_MAX + 1);
     if (length > ZKL_DATA_MAX) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s: longer than %d bytes", name, ZKL_DATA_MAX);
+        return zkl__fail_at(err, ZKL_EINVAL, NULL, "%s: longer than %d bytes", name, ZKL_DATA_MAX);
     }
     if (strcmp(text, ZKL__REVOKE) == 0) {
-        return zkl__fail(
-            err, ZKL_EINVAL, 0, NULL,
+        return zkl__fail_at(
+            err, ZKL_EINVAL, NULL,
             "%s: \"" ZKL__REVOKE "\" asks the holder to give way, in Curator's protocol", name);
     }
     const unsigned char *s = (const unsigned char *)text;
@@ -168,8 +168,8 @@ int zkl__text_check(const char *name, const char *text, zkl_error *err)
         uint32_t point;
         size_t step = zkl__utf8_decode(s, &point);
         if (step == 0) {
-            return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s: byte %zu is not valid UTF-8", name,
-                             (size_t)(s - (const unsigned char *)text));
+            return zkl__fail_at(err, ZKL_EINVAL, NULL, "%s: byte %zu is not valid UTF-8", name,
+                                (size_t)(s - (const unsigned char *)text));
         }
         s += step;
     }

@@ -217,12 +217,12 @@ static int check_characters(const char *path, zkl_error *err)
         size_t length = zkl__utf8_decode(s, &point);
         size_t at = (size_t)(s - (const unsigned char *)path);
         if (length == 0) {
-            return zkl__fail(err, ZKL_EINVAL, 0, path, "path: byte %zu is not valid UTF-8", at);
+            return zkl__fail_at(err, ZKL_EINVAL, path, "path: byte %zu is not valid UTF-8", at);
         }
         if (refused_in_path(point)) {
-            return zkl__fail(err, ZKL_EINVAL, 0, path,
-                             "path: character U+%04X at byte %zu is not allowed in a znode path",
-                             (unsigned)point, at);
+            return zkl__fail_at(err, ZKL_EINVAL, path,
+                                "path: character U+%04X at byte %zu is not allowed in a znode path",
+                                (unsigned)point, at);
         }
         s += length;
     }
@@ -238,18 +238,19 @@ static bool is_component(const char *name, size_t length)
 static int check_component(const char *path, const char *name, size_t length, zkl_error *err)
 {
     if (length == 0) {
-        return zkl__fail(err, ZKL_EINVAL, 0, path,
-                         "path: empty component (two slashes, or one at the end)");
+        return zkl__fail_at(err, ZKL_EINVAL, path,
+                            "path: empty component (two slashes, or one at the end)");
     }
     if (!is_component(name, length)) {
-        return zkl__fail(err, ZKL_EINVAL, 0, path, "path: '%.*s' is not allowed as a component",
-                         (int)length, name);
+        return zkl__fail_at(err, ZKL_EINVAL, path, "path: '%.*s' is not allowed as a component",
+                            (int)length, name);
     }
     if (zkl__name_looks(name, length)) {
-        return zkl__fail(err, ZKL_EINVAL, 0, path,
-                         "path: a component looks like a contender: '-' or a tag such as __READ__ "
-                         "before ten digits; choose another name for '%.*s'",
-                         (int)length, name);
+        return zkl__fail_at(
+            err, ZKL_EINVAL, path,
+            "path: a component looks like a contender: '-' or a tag such as __READ__ "
+            "before ten digits; choose another name for '%.*s'",
+            (int)length, name);
     }
     return ZKL_OK;
 }
@@ -257,19 +258,19 @@ static int check_component(const char *path, const char *name, size_t length, zk
 int zkl__path_check(const char *path, zkl_error *err)
 {
     if (!path || path[0] == '\0') {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "path: missing; give an absolute znode path such as /locks/backup");
+        return zkl__fail_at(err, ZKL_EINVAL, NULL,
+                            "path: missing; give an absolute znode path such as /locks/backup");
     }
     if (path[0] != '/') {
-        return zkl__fail(err, ZKL_EINVAL, 0, path,
-                         "path: must be absolute, that is, begin with '/'");
+        return zkl__fail_at(err, ZKL_EINVAL, path,
+                            "path: must be absolute, that is, begin with '/'");
     }
     size_t length = strnlen(path, ZKL_PATH_MAX + 1);
     if (length > ZKL_PATH_MAX) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "path: longer than %d bytes", ZKL_PATH_MAX);
+        return zkl__fail_at(err, ZKL_EINVAL, NULL, "path: longer than %d bytes", ZKL_PATH_MAX);
     }
     if (length == 1) {
-        return zkl__fail(err, ZKL_EINVAL, 0, path, "path: '/' itself cannot be a lock");
+        return zkl__fail_at(err, ZKL_EINVAL, path, "path: '/' itself cannot be a lock");
     }
     int code = check_characters(path, err);
     for (const char *name = path + 1; code == ZKL_OK;) {
@@ -282,8 +283,8 @@ int zkl__path_check(const char *path, zkl_error *err)
     }
     if (code == ZKL_OK && strncmp(path, "/zookeeper", 10) == 0 &&
         (path[10] == '/' || path[10] == '\0')) {
-        return zkl__fail(err, ZKL_EINVAL, 0, path,
-                         "path: /zookeeper belongs to the ensemble itself");
+        return zkl__fail_at(err, ZKL_EINVAL, path,
+                            "path: /zookeeper belongs to the ensemble itself");
     }
     return code;
 }

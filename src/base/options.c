@@ -22,9 +22,9 @@ static int check(size_t size, const struct zkl__sized *kind, zkl_error *err)
     if (size >= kind->first && size <= MOST && whole) {
         return ZKL_OK;
     }
-    return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                     "%s.size is %zu, and %zu in libzklock %s: start from %s", kind->name, size,
-                     kind->size, ZKL_VERSION, kind->init);
+    return zkl__fail_at(err, ZKL_EINVAL, NULL,
+                        "%s.size is %zu, and %zu in libzklock %s: start from %s", kind->name, size,
+                        kind->size, ZKL_VERSION, kind->init);
 }
 
 int zkl__sized_take(void *own, const void *given, const struct zkl__sized *kind, zkl_error *err)
@@ -33,11 +33,12 @@ int zkl__sized_take(void *own, const void *given, const struct zkl__sized *kind,
     int rc = check(size, kind, err);
     for (size_t i = kind->size; rc == ZKL_OK && given && i < size; i++) {
         if (((const unsigned char *)given)[i] != 0) {
-            rc = zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                           "%s of %zu bytes sets an option that libzklock %s, with %zu, does not "
-                           "have: leave it out, or "
-                           "install the libzklock that the program was built with",
-                           kind->name, size, ZKL_VERSION, kind->size);
+            rc =
+                zkl__fail_at(err, ZKL_EINVAL, NULL,
+                             "%s of %zu bytes sets an option that libzklock %s, with %zu, does not "
+                             "have: leave it out, or "
+                             "install the libzklock that the program was built with",
+                             kind->name, size, ZKL_VERSION, kind->size);
         }
     }
     if (rc == ZKL_OK) {
@@ -73,16 +74,16 @@ int zkl__range_check(const char *name, int64_t value, int64_t least, int64_t mos
     if (value >= least && value <= most) {
         return ZKL_OK;
     }
-    return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is %lld; %lld to %lld is possible", name,
-                     (long long)value, (long long)least, (long long)most);
+    return zkl__fail_at(err, ZKL_EINVAL, NULL, "%s is %lld; %lld to %lld is possible", name,
+                        (long long)value, (long long)least, (long long)most);
 }
 
 int zkl__timeout_check(int64_t timeout_ms, zkl_error *err)
 {
     return timeout_ms >= ZKL_WAIT_FOREVER
                ? ZKL_OK
-               : zkl__fail(err, ZKL_EINVAL, 0, NULL, "timeout_ms is %lld; ZKL_WAIT_FOREVER is -1",
-                           (long long)timeout_ms);
+               : zkl__fail_at(err, ZKL_EINVAL, NULL, "timeout_ms is %lld; ZKL_WAIT_FOREVER is -1",
+                              (long long)timeout_ms);
 }
 
 static int check_numbers(const zkl_session_options *o, zkl_error *err)
@@ -111,11 +112,11 @@ static int check_numbers(const zkl_session_options *o, zkl_error *err)
 static int check_auth(const zkl_session_options *options, zkl_error *err)
 {
     if (!options->auth_scheme) {
-        return options->auth ? zkl__fail(err, ZKL_EINVAL, 0, NULL, "auth comes without auth_scheme")
+        return options->auth ? zkl__fail_at(err, ZKL_EINVAL, NULL, "auth comes without auth_scheme")
                              : ZKL_OK;
     }
     if (!options->auth_scheme[0] || !options->auth) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "auth_scheme is empty, or comes without auth");
+        return zkl__fail_at(err, ZKL_EINVAL, NULL, "auth_scheme is empty, or comes without auth");
     }
     return zkl__range_check("auth_size", (int64_t)options->auth_size, 1, 65536, err);
 }
@@ -124,16 +125,16 @@ static int check_transport(const zkl_session_options *options, zkl_error *err)
 {
     const zkl_sasl *sasl = options->sasl;
     if (options->tls && sasl) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "tls and sasl: the client library has no call for both");
+        return zkl__fail_at(err, ZKL_EINVAL, NULL,
+                            "tls and sasl: the client library has no call for both");
     }
     if (sasl && (!sasl->mechanisms || !sasl->host)) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "sasl lacks its mechanisms or its host");
+        return zkl__fail_at(err, ZKL_EINVAL, NULL, "sasl lacks its mechanisms or its host");
     }
     /* A CA alone is enough for some versions of the client library, which checks that itself. */
     return options->tls && (options->tls[0] == '\0' || options->tls[0] == ',')
-               ? zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                           "tls is not of the form \"ca.pem[,cert.pem,key.pem]\"")
+               ? zkl__fail_at(err, ZKL_EINVAL, NULL,
+                              "tls is not of the form \"ca.pem[,cert.pem,key.pem]\"")
                : ZKL_OK;
 }
 
@@ -141,7 +142,7 @@ int zkl__options_check(const zkl_session_options *options, zkl_error *err)
 {
     const zkl_heap *heap = options->heap;
     if (heap && (!heap->alloc || !heap->resize || !heap->release)) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "heap lacks one of its three functions");
+        return zkl__fail_at(err, ZKL_EINVAL, NULL, "heap lacks one of its three functions");
     }
     int rc = check_numbers(options, err);
     rc = rc == ZKL_OK ? check_auth(options, err) : rc;

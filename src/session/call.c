@@ -21,15 +21,15 @@ static int end_from_outside(struct zkl__call *call)
 {
     const struct zkl__status *status = &call->session->status;
     if (status->closing || status->state == ZKL_SESSION_CLOSED) {
-        return zkl__fail(call->err, ZKL_ECLOSED, 0, NULL, "the session was closed meanwhile");
+        return zkl__fail_at(call->err, ZKL_ECLOSED, NULL, "the session was closed meanwhile");
     }
     if (call->stopped) {
-        return zkl__fail(call->err, ZKL_ECANCELED, 0, NULL, "the stop token is raised");
+        return zkl__fail_at(call->err, ZKL_ECANCELED, NULL, "the stop token is raised");
     }
     if (zkl__clock_now() >= call->deadline) {
-        return zkl__fail(call->err, call->late_code != ZKL_OK ? call->late_code : ZKL_ETIMEOUT, 0,
-                         NULL, "%s",
-                         call->late ? call->late : "no response from the servers in time");
+        return zkl__fail_at(call->err, call->late_code != ZKL_OK ? call->late_code : ZKL_ETIMEOUT,
+                            NULL, "%s",
+                            call->late ? call->late : "no response from the servers in time");
     }
     return ZKL__PENDING;
 }
@@ -78,7 +78,7 @@ static int begin_stops(struct zkl__call *call)
         return ZKL_OK;
     }
     int rc = zkl__stops_begin(call->session, &call->stops, call->stop, on_stop, call, call->err);
-    return rc == ZKL_OK ? ZKL_OK : zkl__fail(call->err, rc, 0, call->path, "%s", call->err->text);
+    return rc == ZKL_OK ? ZKL_OK : zkl__fail_at(call->err, rc, call->path, "%s", call->err->text);
 }
 
 static void end(struct zkl__call *call)
@@ -148,7 +148,7 @@ static int wait_for(struct zkl__call *call, zkl_error *err)
 {
     int rc = zkl__signal_init(&call->news);
     if (rc != ZKL_OK) {
-        zkl__fail(call->err, rc, 0, NULL, "no memory to wait with");
+        zkl__fail_at(call->err, rc, NULL, "no memory to wait with");
         return give_result(call, rc, err);
     }
     call->blocking = true;
@@ -208,9 +208,9 @@ static int start(struct zkl__call *call, const struct zkl__later *later, zkl_err
     zkl_session *session = call->session;
     int rc = ZKL_OK;
     if (!later->done) {
-        rc = zkl__fail(call->err, ZKL_EINVAL, 0, NULL, "done is NULL");
+        rc = zkl__fail_at(call->err, ZKL_EINVAL, NULL, "done is NULL");
     } else if (zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
-        rc = zkl__fail(call->err, ZKL_ELIMIT, 0, NULL, "no thread for callbacks");
+        rc = zkl__fail_at(call->err, ZKL_ELIMIT, NULL, "no thread for callbacks");
     }
     rc = rc == ZKL_OK ? begin_stops(call) : rc;
     if (rc != ZKL_OK) {
@@ -257,7 +257,7 @@ int zkl__call_begin(const struct zkl__call_kind *kind, const void *given, zkl_se
     const size_t base = sizeof(struct zkl__call), length = strlen(path);
     struct zkl__call *call = zkl__alloc(&session->heap, kind->size + length + 1);
     if (!call) {
-        return zkl__fail(err, ZKL_ENOMEM, 0, path, "no memory for the call");
+        return zkl__fail_at(err, ZKL_ENOMEM, path, "no memory for the call");
     }
     memcpy((char *)call + base, (const char *)given + base, kind->size - base);
     path = memcpy((char *)call + kind->size, path, length + 1);
@@ -307,8 +307,8 @@ static int end_some(zkl_session *session, const struct zkl__object *owner, int c
     int count = 0;
     for (struct zkl__call *at = first_of(session, owner); at; at = next_of(at, owner)) {
         if (!at->over && !at->blocking && (all || !at->kind->finishes)) {
-            zkl__fail(at->err, code, 0, NULL,
-                      code == ZKL_ECLOSED ? "the session was closed meanwhile" : "cancelled");
+            zkl__fail_at(at->err, code, NULL,
+                         code == ZKL_ECLOSED ? "the session was closed meanwhile" : "cancelled");
             finish(at, conclude(at, code));
             count++;
         }
@@ -349,9 +349,9 @@ int zkl__call_refused(const struct zkl__call *call, const char *path, const char
     const struct zkl__answer *answer = &call->answer;
     bool unsent = answer->rc == ZKL__RC_UNSENT;
     if (unsent || answer->rc == ZKL__RC_UNKNOWN) {
-        return zkl__fail(call->err, ZKL_ECONNECT, 0, path, "%s: %s", what,
-                         unsent ? "there is no connection"
-                                : "the connection went before the answer came");
+        return zkl__fail_at(call->err, ZKL_ECONNECT, path, "%s: %s", what,
+                            unsent ? "there is no connection"
+                                   : "the connection went before the answer came");
     }
     return zkl__fail(call->err, zkl__rc_code(answer->rc), answer->zk_code, path, "%s: %s", what,
                      zkl__rc_name(answer->rc));
@@ -466,8 +466,8 @@ int zkl__call_answered(struct zkl__call *call)
     bool open = !status->closing && status->state != ZKL_SESSION_CLOSED;
     if (waiting && !requests->children && open) {
         if (requests->unsent != ZKL_OK && requests->unsent != ZKL_ECONNECT) {
-            return zkl__fail(call->err, requests->unsent, 0, NULL, "not sent: %s",
-                             zkl_strerror(requests->unsent));
+            return zkl__fail_at(call->err, requests->unsent, NULL, "not sent: %s",
+                                zkl_strerror(requests->unsent));
         }
         if (requests->once && requests->tried) {
             return ZKL_OK;
@@ -540,8 +540,8 @@ void zkl__call_send_each(struct zkl__call *call, struct zkl__children *children,
     }
     requests->sent = zkl__zalloc(&call->session->heap, window * sizeof *requests->sent);
     if (!requests->sent) {
-        requests->failed = zkl__fail(call->err, ZKL_ENOMEM, 0, op.dir, "no memory for %zu children",
-                                     children->count);
+        requests->failed = zkl__fail_at(call->err, ZKL_ENOMEM, op.dir, "no memory for %zu children",
+                                        children->count);
         return;
     }
     requests->window = window;
@@ -579,7 +579,7 @@ static int watch(struct zkl__call *call, const char *path)
     ZKL__ENSURE(strcmp(watch->entry.path, path) == 0);
     int rc = watch->entry.link ? ZKL_OK : zkl__watch_add(call->session->core, watch);
     return rc == ZKL_OK ? ZKL_OK
-                        : zkl__fail(call->err, rc, 0, path, "the session watches too much already");
+                        : zkl__fail_at(call->err, rc, path, "the session watches too much already");
 }
 
 int zkl__call_changed(struct zkl__call *call)
@@ -589,7 +589,7 @@ int zkl__call_changed(struct zkl__call *call)
         return ZKL_OK;
     }
     if (call->session->status.stopping) {
-        return zkl__fail(call->err, ZKL_ECLOSED, 0, NULL, "the session is being closed");
+        return zkl__fail_at(call->err, ZKL_ECLOSED, NULL, "the session is being closed");
     }
     call->late = "the time is up";
     return ZKL__PENDING;
@@ -616,8 +616,8 @@ int zkl__make_parents(struct zkl__parents *it, struct zkl__call *call, const cha
                 RETURN(it, ZKL_OK);
             }
         } else if (rc != ZKL__RC_NONODE || !zkl__path_shorten(it->level)) {
-            RETURN(it, zkl__fail(call->err, zkl__rc_code(rc), 0, it->level, "cannot be created: %s",
-                                 zkl__rc_why(rc)));
+            RETURN(it, zkl__fail_at(call->err, zkl__rc_code(rc), it->level, "cannot be created: %s",
+                                    zkl__rc_why(rc)));
         }
     }
     CALL_END(it);

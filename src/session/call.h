@@ -259,7 +259,7 @@ struct zkl__part {
 
 /* Ends it with an error that no server has sent, about the call's path. The rest is as of printf.
  */
-#define FAIL(it, code, ...) RETURN(it, zkl__fail((it)->call->err, code, 0, NULL, __VA_ARGS__))
+#define FAIL(it, code, ...) RETURN(it, zkl__fail_at((it)->call->err, code, NULL, __VA_ARGS__))
 
 /* The same, with what the servers said to the last request: as zkl__call_refused. */
 #define REFUSED(it, path, what) RETURN(it, zkl__call_refused((it)->call, path, what))

@@ -127,8 +127,8 @@ static void run_done(void *owner)
     zkl__session_drop(session); /* the user's */
     zkl__session_leave(session);
     if (closing.code != ZKL_OK) {
-        zkl__fail(&err, closing.code, 0, NULL,
-                  "closed; the servers did not confirm in time that the session has ended");
+        zkl__fail_at(&err, closing.code, NULL,
+                     "closed; the servers did not confirm in time that the session has ended");
     }
     closing.done(closing.code, &err, closing.payload);
 }
@@ -183,19 +183,19 @@ static void go_on(void *owner)
 static int check(zkl_session *session, zkl_error *err)
 {
     if (is_closed(session)) {
-        return zkl__fail(err, ZKL_ECLOSED, 0, NULL,
-                         "the session is closed: zkl_session_close was called");
+        return zkl__fail_at(err, ZKL_ECLOSED, NULL,
+                            "the session is closed: zkl_session_close was called");
     }
     return zkl__callbacks_want(&session->callbacks) == ZKL_OK
                ? ZKL_OK
-               : zkl__fail(err, ZKL_ELIMIT, 0, NULL, "no thread for callbacks");
+               : zkl__fail_at(err, ZKL_ELIMIT, NULL, "no thread for callbacks");
 }
 
 int zkl_session_close_async(zkl_session *session, int64_t timeout_ms, zkl_done_fn done,
                             void *payload, zkl_error *err)
 {
     if (!session || !done) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", session ? "done" : "session");
+        return zkl__fail_null(err, session ? "done" : "session");
     }
     int rc = zkl__timeout_check(timeout_ms, err);
     rc = rc == ZKL_OK ? zkl__session_enter_even_closed(session, err) : rc;

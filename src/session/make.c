@@ -146,13 +146,13 @@ int zkl__session_start(zkl_session **out, const char *servers, const zkl_session
     }
     rc = make(&session, servers, options, store_ops);
     if (rc != ZKL_OK) {
-        return zkl__fail(err, rc, 0, NULL, "no memory, descriptor or random bytes for a session");
+        return zkl__fail_at(err, rc, NULL, "no memory, descriptor or random bytes for a session");
     }
     rc = zkl__alarms_start(&session->alarms, &session->mutex);
     if (rc != ZKL_OK) {
         zkl__session_stop(session, 0);
-        return zkl__fail(
-            err, rc, 0, NULL,
+        return zkl__fail_at(
+            err, rc, NULL,
             "no thread or no descriptor for a session: raise the limits (ulimit -n, ulimit -u)");
     }
     pthread_mutex_lock(&session->mutex);

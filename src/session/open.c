@@ -32,13 +32,13 @@ static int refused(zkl_session *session, zkl_error *err)
     if (settings->sasl) {
         char words[160];
         get_complaint(session, words, sizeof words);
-        return zkl__fail(err, session->status.why, 0, NULL, "%.60s: SASL failed: %s",
-                         settings->servers,
-                         words[0] ? words : "the servers refuse the credentials");
+        return zkl__fail_at(err, session->status.why, NULL, "%.60s: SASL failed: %s",
+                            settings->servers,
+                            words[0] ? words : "the servers refuse the credentials");
     }
-    return zkl__fail(err, session->status.why, 0, NULL,
-                     "%.120s: credentials of scheme \"%s\" refused", settings->servers,
-                     settings->scheme ? settings->scheme : "none");
+    return zkl__fail_at(err, session->status.why, NULL,
+                        "%.120s: credentials of scheme \"%s\" refused", settings->servers,
+                        settings->scheme ? settings->scheme : "none");
 }
 
 /* A port that was forgotten is the likeliest reason where one is missing. */
@@ -56,9 +56,9 @@ static int fail_unreachable(zkl_session *session, zkl_error *err)
     if (!words[0]) {
         get_complaint(session, words, sizeof words);
     }
-    return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "no response from %.120s within %lld ms%s%s%s",
-                     settings->servers, (long long)settings->options.connect_timeout_ms, hint,
-                     words[0] ? ": " : "", words);
+    return zkl__fail_at(err, ZKL_ECONNECT, NULL, "no response from %.120s within %lld ms%s%s%s",
+                        settings->servers, (long long)settings->options.connect_timeout_ms, hint,
+                        words[0] ? ": " : "", words);
 }
 
 /* No connection can be begun. */
@@ -66,7 +66,7 @@ static int failed(const zkl_session *session, zkl_error *err)
 {
     const zkl_error *why = &session->status.open_error;
     if (zkl__out_of_descriptors()) {
-        return zkl__fail(err, ZKL_ELIMIT, 0, NULL, "%s", ZKL__NO_DESCRIPTOR);
+        return zkl__fail_at(err, ZKL_ELIMIT, NULL, "%s", ZKL__NO_DESCRIPTOR);
     }
     return zkl__fail(err, why->code, why->zk_code, NULL, "%s", why->text);
 }
@@ -114,8 +114,8 @@ static int await_session(struct opening *opening)
     AWAIT(call, {.kind = ZKL__OP_EXISTS, .dir = "/"});
     if (call->answer.rc == ZKL__RC_NONODE) {
         const char *servers = session->settings.servers;
-        RETURN(call, zkl__fail(call->err, ZKL_ENOENT, 0, strchr(servers, '/'),
-                               "the chroot of %.120s does not exist", servers));
+        RETURN(call, zkl__fail_at(call->err, ZKL_ENOENT, strchr(servers, '/'),
+                                  "the chroot of %.120s does not exist", servers));
     }
     RETURN(call, check_lease(session, call->err));
     CALL_END(call);
@@ -131,9 +131,9 @@ static int run(struct zkl__call *call)
         return rc;
     }
     if (opening->connected) {
-        return zkl__fail(call->err, ZKL_ECONNECT, 0, NULL,
-                         "%.120s took the connection and gave no further answer",
-                         session->settings.servers);
+        return zkl__fail_at(call->err, ZKL_ECONNECT, NULL,
+                            "%.120s took the connection and gave no further answer",
+                            session->settings.servers);
     }
     return zkl__out_of_descriptors() ? failed(session, call->err)
                                      : fail_unreachable(session, call->err);
@@ -162,7 +162,7 @@ static int await_open(zkl_session *session, zkl_error *err)
     struct opening opening = {.connected = false};
     int rc = zkl__call_wait(&kind, &opening.call, session, NULL, options->connect_timeout_ms, err);
     if (rc == ZKL_OK && options->state_fn && zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
-        rc = zkl__fail(err, ZKL_ELIMIT, 0, NULL, "no thread for callbacks");
+        rc = zkl__fail_at(err, ZKL_ELIMIT, NULL, "no thread for callbacks");
     }
     session->status.reports_changes = rc == ZKL_OK;
     return rc;
@@ -210,10 +210,7 @@ static int open_session(zkl_session **out, const char *servers, const zkl_sessio
 {
     ZKL__CLEAR(out);
     if (!out || !servers || (later && !later->done)) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL",
-                         !out       ? "out"
-                         : !servers ? "servers"
-                                    : "done");
+        return zkl__fail_null(err, !out ? "out" : !servers ? "servers" : "done");
     }
     zkl__cancel_hold();
     int rc = start(out, servers, options, later, err);

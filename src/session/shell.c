@@ -66,9 +66,9 @@ int zkl__session_enter_even_closed(zkl_session *session, zkl_error *err)
     /* In a child of fork the mutex may be held by a thread that does not exist there: it is not
      * even looked at. */
     if (zkl__session_forked(session)) {
-        return zkl__fail(err, ZKL_EFORKED, 0, NULL,
-                         "the session was opened by process %ld: open one in this process",
-                         (long)session->pid);
+        return zkl__fail_at(err, ZKL_EFORKED, NULL,
+                            "the session was opened by process %ld: open one in this process",
+                            (long)session->pid);
     }
     zkl__cancel_hold();
     zkl__session_retain(session);
@@ -85,14 +85,13 @@ int zkl__session_enter(zkl_session *session, zkl_error *err)
     const char *why = session->status.closing ? "zkl_session_close was called"
                                               : zkl_strerror(session->status.why);
     zkl__session_leave(session);
-    return zkl__fail(err, ZKL_ECLOSED, 0, NULL, "the session is closed: %s", why);
+    return zkl__fail_at(err, ZKL_ECLOSED, NULL, "the session is closed: %s", why);
 }
 
 int zkl__session_enter_at(zkl_session *session, const char *path, int64_t timeout_ms,
                           zkl_error *err)
 {
-    int rc = session ? zkl__timeout_check(timeout_ms, err)
-                     : zkl__fail(err, ZKL_EINVAL, 0, NULL, "session is NULL");
+    int rc = session ? zkl__timeout_check(timeout_ms, err) : zkl__fail_null(err, "session");
     rc = rc == ZKL_OK ? zkl__path_check(path, err) : rc;
     return rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
 }
@@ -221,7 +220,7 @@ void zkl__margin_watch(struct zkl__margin *margin)
 int zkl__session_task_begin(zkl_session *session, struct zkl__task *task, zkl_error *err)
 {
     if (session->status.stopping || session->status.closing) {
-        return zkl__fail(err, ZKL_ECLOSED, 0, NULL, "the session is being closed");
+        return zkl__fail_at(err, ZKL_ECLOSED, NULL, "the session is being closed");
     }
     task->thread = pthread_self();
     zkl__list_prepend(&session->tasks, &task->link);

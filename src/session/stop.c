@@ -111,10 +111,10 @@ static int begin(zkl_session *session, struct zkl__stop_wait *wait, zkl_error *e
     wait->slot = descriptor >= 0 ? take_slot(stop, descriptor) : -1;
     if (wait->slot < 0) {
         wait->stop = NULL;
-        return zkl__fail(err, ZKL_ELIMIT, 0, NULL,
-                         descriptor >= 0 ? "%d sessions wait under this stop token already"
-                                         : "no descriptor for a stop token",
-                         ZKL_STOP_SESSIONS_MAX);
+        return zkl__fail_at(err, ZKL_ELIMIT, NULL,
+                            descriptor >= 0 ? "%d sessions wait under this stop token already"
+                                            : "no descriptor for a stop token",
+                            ZKL_STOP_SESSIONS_MAX);
     }
     stop->sessions[wait->slot].waits++; /* the session's mutex guards it: the slot is its own */
     wait->in = &session->stop_waits;
@@ -159,7 +159,7 @@ int zkl__stops_begin(zkl_session *session, struct zkl__stops *stops, zkl_stop *o
     }
     /* Behind taking the slots: raised before that, and nobody has written to us. */
     if (rc == ZKL_OK && (zkl_stop_raised(both[0]) || zkl_stop_raised(both[1]))) {
-        rc = zkl__fail(err, ZKL_ECANCELED, 0, NULL, "the stop token is raised");
+        rc = zkl__fail_at(err, ZKL_ECANCELED, NULL, "the stop token is raised");
     }
     if (rc != ZKL_OK) {
         zkl__stops_end(session, stops);

@@ -89,14 +89,14 @@ static int make(struct zkl__watch_handle **out, size_t size,
 {
     const zkl_heap *heap = &session->heap;
     if (has_callback && zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
-        return zkl__fail(err, ZKL_ELIMIT, 0, path, "no thread for callbacks");
+        return zkl__fail_at(err, ZKL_ELIMIT, path, "no thread for callbacks");
     }
     struct zkl__watch_handle *handle = zkl__zalloc(heap, size);
     char *copy = zkl__copy(heap, path, strlen(path));
     if (!handle || !copy) {
         zkl__free(heap, copy);
         zkl__free(heap, handle);
-        return zkl__fail(err, ZKL_ENOMEM, 0, path, "no memory");
+        return zkl__fail_at(err, ZKL_ENOMEM, path, "no memory");
     }
     handle->object.ops = &ops->object;
     handle->ops = ops;
@@ -115,7 +115,7 @@ int zkl__watch_handle_new(struct zkl__watch_handle **out, size_t size,
                           const char *path, bool has_callback, zkl_error *err)
 {
     if (!session) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "session is NULL");
+        return zkl__fail_null(err, "session");
     }
     int rc = zkl__path_check(path, err);
     rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;

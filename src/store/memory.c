@@ -301,8 +301,8 @@ static int memory_open(struct zkl__store **out, const struct zkl__store_config *
     if (store) {
         store_free(store);
     }
-    return zkl__fail(err, code, 0, NULL, "%s: %s", config->servers,
-                     code == ZKL_ELIMIT ? "no thread could be started" : "out of memory");
+    return zkl__fail_at(err, code, NULL, "%s: %s", config->servers,
+                        code == ZKL_ELIMIT ? "no thread could be started" : "out of memory");
 }
 
 static int memory_close(struct zkl__store *store, int64_t timeout_ms)

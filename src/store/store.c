@@ -32,8 +32,8 @@ struct zkl__server zkl__server_at(const char **at)
 
 static int bad(zkl_error *err, struct zkl__slice entry, const char *what)
 {
-    return zkl__fail(err, ZKL_EINVAL, 0, NULL, "servers: '%.*s': %s",
-                     (int)(entry.length < 100 ? entry.length : 100), entry.text, what);
+    return zkl__fail_at(err, ZKL_EINVAL, NULL, "servers: '%.*s': %s",
+                        (int)(entry.length < 100 ? entry.length : 100), entry.text, what);
 }
 
 static bool is_port(struct zkl__slice port)
@@ -85,14 +85,14 @@ static int check_host(const struct zkl__server *server, zkl_error *err)
 static int check_hosts(const char *servers, zkl_error *err)
 {
     if (*servers == '/') {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "servers: no server before the chroot; give host:port");
+        return zkl__fail_at(err, ZKL_EINVAL, NULL,
+                            "servers: no server before the chroot; give host:port");
     }
     for (const char *at = servers; at;) {
         struct zkl__server server = zkl__server_at(&at);
         if (server.entry.length == 0) {
-            return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                             "servers: an empty entry (a comma too many)");
+            return zkl__fail_at(err, ZKL_EINVAL, NULL,
+                                "servers: an empty entry (a comma too many)");
         }
         int code =
             *server.entry.text == '[' ? check_address(&server, err) : check_host(&server, err);
@@ -117,7 +117,7 @@ static int check_chroot(const char *chroot, zkl_error *err)
     if (code == ZKL_OK) {
         return ZKL_OK;
     }
-    return zkl__fail(err, code, 0, inner.path, "servers: bad chroot: %.200s", inner.text);
+    return zkl__fail_at(err, code, inner.path, "servers: bad chroot: %.200s", inner.text);
 }
 
 static int check_zookeeper(const char *servers, zkl_error *err)
@@ -130,16 +130,17 @@ static int check_memory(const char *name, zkl_error *err)
 {
     size_t length = strlen(name);
     if (length == 0) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "servers: memory: needs a name, as in memory:test");
+        return zkl__fail_at(err, ZKL_EINVAL, NULL,
+                            "servers: memory: needs a name, as in memory:test");
     }
     if (length > NAME_MAX_BYTES) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "servers: the name after memory: is longer than %d bytes", NAME_MAX_BYTES);
+        return zkl__fail_at(err, ZKL_EINVAL, NULL,
+                            "servers: the name after memory: is longer than %d bytes",
+                            NAME_MAX_BYTES);
     }
     if (strpbrk(name, "/,")) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "servers: memory: has neither a chroot nor a list; no '/' or ','");
+        return zkl__fail_at(err, ZKL_EINVAL, NULL,
+                            "servers: memory: has neither a chroot nor a list; no '/' or ','");
     }
     return ZKL_OK;
 }
@@ -147,15 +148,15 @@ static int check_memory(const char *name, zkl_error *err)
 const struct zkl__store_ops *zkl__store_find(const char *servers, zkl_error *err)
 {
     if (!servers || servers[0] == '\0') {
-        zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                  "servers: missing; give host:port[,host:port...][/chroot]");
+        zkl__fail_at(err, ZKL_EINVAL, NULL,
+                     "servers: missing; give host:port[,host:port...][/chroot]");
         return NULL;
     }
     for (const char *c = servers; *c; c++) {
         if ((unsigned char)*c <= ' ' || *c == 0x7f) {
-            zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                      "servers: white space or a control character at byte %zu",
-                      (size_t)(c - servers));
+            zkl__fail_at(err, ZKL_EINVAL, NULL,
+                         "servers: white space or a control character at byte %zu",
+                         (size_t)(c - servers));
             return NULL;
         }
     }

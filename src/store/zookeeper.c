@@ -317,15 +317,15 @@ static int start_error(const struct zkl__store *store, int error, zkl_error *err
 {
     switch (error) {
     case ENOMEM:
-        return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
+        return zkl__fail_at(err, ZKL_ENOMEM, NULL, "out of memory");
     case EMFILE:
     case ENFILE:
-        return zkl__fail(
-            err, ZKL_ELIMIT, 0, NULL,
+        return zkl__fail_at(
+            err, ZKL_ELIMIT, NULL,
             "no file descriptor is left for a connection: raise the limit (ulimit -n)");
     default:
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "servers: the client library refuses %s",
-                         store->addresses);
+        return zkl__fail_at(err, ZKL_EINVAL, NULL, "servers: the client library refuses %s",
+                            store->addresses);
     }
 }
 
@@ -381,7 +381,7 @@ static int take_addresses(struct zkl__store *store, zkl_error *err)
 {
     char *list;
     if (zkl__zk_names_list(&list, store->names, &store->heap) != ZKL_OK) {
-        return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
+        return zkl__fail_at(err, ZKL_ENOMEM, NULL, "out of memory");
     }
     if (!list) {
         return ZKL_OK;
@@ -401,8 +401,8 @@ static int reach_servers(struct zkl__store **out, struct zkl__store *store, zkl_
     zkl__zk_names_resolve(store->names);
     bool answered = zkl__zk_names_wait(store->names, NAMES_WAIT_MS);
     if (store->config.tls && !answered) {
-        return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "the names of %s are not resolved yet",
-                         store->hosts);
+        return zkl__fail_at(err, ZKL_ECONNECT, NULL, "the names of %s are not resolved yet",
+                            store->hosts);
     }
     int code = zkl__zk_tls_check(store, err);
     if (code != ZKL_OK) {
@@ -411,7 +411,7 @@ static int reach_servers(struct zkl__store **out, struct zkl__store *store, zkl_
     pthread_mutex_lock(&store->mutex);
     code = take_addresses(store, err);
     if (code == ZKL_OK && answered && !store->zh) {
-        code = zkl__fail(err, ZKL_ECONNECT, 0, NULL, "no server name of %s resolves", store->hosts);
+        code = zkl__fail_at(err, ZKL_ECONNECT, NULL, "no server name of %s resolves", store->hosts);
     }
     if (code == ZKL_OK) {
         *out = store;
@@ -429,7 +429,7 @@ static int store_open(struct zkl__store **out, const struct zkl__store_config *c
     }
     struct zkl__store *store = zkl__zalloc(&config->heap, sizeof *store);
     if (!store) {
-        return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
+        return zkl__fail_at(err, ZKL_ENOMEM, NULL, "out of memory");
     }
     store->heap = config->heap;
     store->events = *events;
@@ -440,7 +440,7 @@ static int store_open(struct zkl__store **out, const struct zkl__store_config *c
     zkl__zk_log_open(store);
     code = take_config(store, config) ? zkl__zk_drive_start(store) : ZKL_ENOMEM;
     if (code != ZKL_OK) {
-        zkl__fail(err, code, 0, NULL, "%s", zkl_strerror(code));
+        zkl__fail_at(err, code, NULL, "%s", zkl_strerror(code));
     } else {
         code = reach_servers(out, store, err);
     }

@@ -97,35 +97,38 @@ static bool other_is_loaded(void)
 int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
 {
     if (other_is_loaded()) {
-        return zkl__fail(err, ZKL_EUNSUPPORTED, 0, NULL,
-                         "%s is in this process beside %s, with the same names: link one of them, "
-                         "and one of libzklock and libzklock_st",
-                         zkl__zk_other_library, zkl__zk_library);
+        return zkl__fail_at(
+            err, ZKL_EUNSUPPORTED, NULL,
+            "%s is in this process beside %s, with the same names: link one of them, "
+            "and one of libzklock and libzklock_st",
+            zkl__zk_other_library, zkl__zk_library);
     }
     if (!zkl__zk_has_threads && (config->tls || config->sasl)) {
-        return zkl__fail(err, ZKL_EUNSUPPORTED, 0, NULL,
-                         "%s is not for libzklock_st, for it would stop the caller's loop: use "
-                         "libzklock, or put stunnel in front of the servers (SECURITY.md)",
-                         config->tls ? "tls" : "sasl");
+        return zkl__fail_at(err, ZKL_EUNSUPPORTED, NULL,
+                            "%s is not for libzklock_st, for it would stop the caller's loop: use "
+                            "libzklock, or put stunnel in front of the servers (SECURITY.md)",
+                            config->tls ? "tls" : "sasl");
     }
     if (config->tls && !find_tls()) {
-        return zkl__fail(err, ZKL_EUNSUPPORTED, 0, NULL,
-                         "the ZooKeeper client library linked here is built without TLS: use one "
-                         "built with OpenSSL, or "
-                         "put stunnel in front of the servers (SECURITY.md)");
+        return zkl__fail_at(
+            err, ZKL_EUNSUPPORTED, NULL,
+            "the ZooKeeper client library linked here is built without TLS: use one "
+            "built with OpenSSL, or "
+            "put stunnel in front of the servers (SECURITY.md)");
     }
     if (config->tls && !strchr(config->tls, ',') && !zkl__zk_takes_ca_alone(ZOO_VERSION)) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "tls is a CA alone, and the ZooKeeper client library (%s) wants a "
-                         "certificate and a key "
-                         "beside it: \"ca.pem,cert.pem,key.pem\"",
-                         ZOO_VERSION);
+        return zkl__fail_at(err, ZKL_EINVAL, NULL,
+                            "tls is a CA alone, and the ZooKeeper client library (%s) wants a "
+                            "certificate and a key "
+                            "beside it: \"ca.pem,cert.pem,key.pem\"",
+                            ZOO_VERSION);
     }
     if (config->sasl && !find_sasl()) {
-        return zkl__fail(err, ZKL_EUNSUPPORTED, 0, NULL,
-                         "the ZooKeeper client library linked here is built without SASL: use one "
-                         "built with Cyrus "
-                         "SASL, or digest credentials over stunnel (SECURITY.md)");
+        return zkl__fail_at(
+            err, ZKL_EUNSUPPORTED, NULL,
+            "the ZooKeeper client library linked here is built without SASL: use one "
+            "built with Cyrus "
+            "SASL, or digest credentials over stunnel (SECURITY.md)");
     }
     return ZKL_OK;
 }
@@ -236,21 +239,22 @@ static int load_files(void *ctx, char *files, zkl_error *err)
     char *password = strtok_r(NULL, ",", &last);
     ERR_clear_error();
     if (SSL_CTX_load_verify_locations(ctx, ca, NULL) != 1) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "tls: the authorities in %.120s cannot be loaded: %s", ca ? ca : "",
-                         reason());
+        return zkl__fail_at(err, ZKL_EINVAL, NULL,
+                            "tls: the authorities in %.120s cannot be loaded: %s", ca ? ca : "",
+                            reason());
     }
     SSL_CTX_set_default_verify_paths(ctx); /* as the client library does */
     SSL_CTX_set_verify(ctx, VERIFY_PEER, NULL);
     /* Without a password OpenSSL would ask for one on the terminal. */
     SSL_CTX_set_default_passwd_cb_userdata(ctx, password ? password : "");
     if (certificate && SSL_CTX_use_certificate_chain_file(ctx, certificate) != 1) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "tls: the certificate %.120s cannot be loaded: %s", certificate, reason());
+        return zkl__fail_at(err, ZKL_EINVAL, NULL,
+                            "tls: the certificate %.120s cannot be loaded: %s", certificate,
+                            reason());
     }
     if (key && SSL_CTX_use_PrivateKey_file(ctx, key, FILETYPE_PEM) != 1) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "tls: the key %.120s cannot be loaded: %s", key,
-                         reason());
+        return zkl__fail_at(err, ZKL_EINVAL, NULL, "tls: the key %.120s cannot be loaded: %s", key,
+                            reason());
     }
     return ZKL_OK;
 }
@@ -286,15 +290,15 @@ static void shake_hands(void *ssl, int fd, const struct zk_server *server, struc
         verdict->trusted = true;
     } else if (verified) {
         verdict->misnamed = verified == HOSTNAME_MISMATCH || verified == ADDRESS_MISMATCH;
-        zkl__fail(
-            &verdict->failed, ZKL_ECONNECT, 0, NULL,
+        zkl__fail_at(
+            &verdict->failed, ZKL_ECONNECT, NULL,
             verdict->misnamed
                 ? "tls: the certificate of %.80s:%s is for another name: %s (tls_host, --tls-host)"
                 : "tls: the certificate of %.80s:%s is not trusted: %s",
             server->host, server->port, X509_verify_cert_error_string(verified));
     } else if (!ready.events) {
-        zkl__fail(&verdict->failed, ZKL_ECONNECT, 0, NULL, "tls: %.80s:%s ends the handshake: %s",
-                  server->host, server->port, reason());
+        zkl__fail_at(&verdict->failed, ZKL_ECONNECT, NULL, "tls: %.80s:%s ends the handshake: %s",
+                     server->host, server->port, reason());
     }
 }
 
@@ -331,15 +335,15 @@ static int judge_all(const struct zkl__store *store, void *ctx, zkl_error *err)
     for (const char *at = store->hosts; at && !verdict.misnamed;) {
         struct zk_server server = zkl__zk_server_at(&at);
         if (verdict.failed.code == ZKL_OK) { /* replaced when a server shows more than that */
-            zkl__fail(&verdict.failed, ZKL_ECONNECT, 0, NULL, "tls: no connection to %.80s:%s",
-                      server.host, server.port);
+            zkl__fail_at(&verdict.failed, ZKL_ECONNECT, NULL, "tls: no connection to %.80s:%s",
+                         server.host, server.port);
         }
         judge_server(ctx, store->config.tls_host ? store->config.tls_host : server.host, &server,
                      &verdict);
     }
     return verdict.trusted && !verdict.misnamed
                ? ZKL_OK
-               : zkl__fail(err, ZKL_ECONNECT, 0, NULL, "%s", verdict.failed.text);
+               : zkl__fail_at(err, ZKL_ECONNECT, NULL, "%s", verdict.failed.text);
 }
 
 int zkl__zk_tls_check(const struct zkl__store *store, zkl_error *err)
@@ -349,11 +353,11 @@ int zkl__zk_tls_check(const struct zkl__store *store, zkl_error *err)
         return ZKL_OK;
     }
     if (!zkl__text_copy(files, sizeof files, store->config.tls)) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "tls: the names of the files are too long");
+        return zkl__fail_at(err, ZKL_EINVAL, NULL, "tls: the names of the files are too long");
     }
     void *ctx = SSL_CTX_new(TLS_client_method());
     int code =
-        ctx ? load_files(ctx, files, err) : zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
+        ctx ? load_files(ctx, files, err) : zkl__fail_at(err, ZKL_ENOMEM, NULL, "out of memory");
     if (code == ZKL_OK) {
         code = judge_all(store, ctx, err);
     }

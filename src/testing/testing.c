@@ -16,15 +16,15 @@ static const char *servers_of(const zkl_session *session)
 static int find(zkl_session *session, int64_t *id, zkl_error *err)
 {
     if (!session) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "session is NULL");
+        return zkl__fail_null(err, "session");
     }
     if (zkl__session_forked(session)) {
-        return zkl__fail(err, ZKL_EFORKED, 0, NULL, "the session belongs to the parent process");
+        return zkl__fail_at(err, ZKL_EFORKED, NULL, "the session belongs to the parent process");
     }
     if (zkl__store_find(servers_of(session), NULL) != &zkl__store_memory) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "only sessions of \"memory:NAME\" are tested so: this one is of %.120s",
-                         servers_of(session));
+        return zkl__fail_at(err, ZKL_EINVAL, NULL,
+                            "only sessions of \"memory:NAME\" are tested so: this one is of %.120s",
+                            servers_of(session));
     }
     *id = zkl_session_id(session);
     return ZKL_OK;
@@ -37,9 +37,9 @@ static int tell(int code, const char *what, zkl_error *err)
     case ZKL_OK:
         return ZKL_OK;
     case ZKL_ENOMEM:
-        return zkl__fail(err, code, 0, NULL, "no memory to %s", what);
+        return zkl__fail_at(err, code, NULL, "no memory to %s", what);
     default: /* no such session there, or in another state */
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "the session is not in a state to %s", what);
+        return zkl__fail_at(err, ZKL_EINVAL, NULL, "the session is not in a state to %s", what);
     }
 }
 
@@ -79,9 +79,10 @@ int zkl_testing_expire(zkl_session *session, zkl_error *err)
         zkl_session_locks(session, note_held, &held);
     }
     if (held) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "the session is cut off and still holds a lock by its lease, so servers "
-                         "would not end it yet: wait until zkl_lock_is_held is false");
+        return zkl__fail_at(
+            err, ZKL_EINVAL, NULL,
+            "the session is cut off and still holds a lock by its lease, so servers "
+            "would not end it yet: wait until zkl_lock_is_held is false");
     }
     return change(session, zkl__memory_expire, "be ended: there is none on the servers", err);
 }
@@ -114,8 +115,8 @@ int zkl_testing_refuse(zkl_session *session, int code, size_t count, zkl_error *
     case ZKL_EUNSUPPORTED:
         return tell(zkl__memory_refuse(id, ZKL__RC_LOCAL, count), "be refused", err);
     default:
-        return zkl__fail(
-            err, ZKL_EINVAL, 0, NULL,
+        return zkl__fail_at(
+            err, ZKL_EINVAL, NULL,
             "servers refuse with ZKL_EAUTH, ZKL_ELIMIT or ZKL_EUNSUPPORTED, and not with %s",
             zkl_strerror(code));
     }

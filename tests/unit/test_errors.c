@@ -55,9 +55,9 @@ TEST(test_fail)
     CU_ASSERT_EQUAL(err.zk_code, -108);
     CU_ASSERT_STRING_EQUAL(err.path, "/a/b");
     CU_ASSERT_STRING_EQUAL(err.text, "no children below 3");
-    CU_ASSERT_EQUAL(zkl__fail(&err, ZKL_EINVAL, 0, NULL, "plain"), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl__fail_at(&err, ZKL_EINVAL, NULL, "plain"), ZKL_EINVAL);
     CU_ASSERT_STRING_EQUAL(err.path, "");
-    CU_ASSERT_EQUAL(zkl__fail(NULL, ZKL_ENOMEM, 0, "/a", "nobody reads this"), ZKL_ENOMEM);
+    CU_ASSERT_EQUAL(zkl__fail_at(NULL, ZKL_ENOMEM, "/a", "nobody reads this"), ZKL_ENOMEM);
 }
 
 TEST(test_fail_cuts_what_is_too_long)
@@ -66,7 +66,7 @@ TEST(test_fail_cuts_what_is_too_long)
     char path[3000];
     memset(path, 'p', sizeof path - 1);
     path[sizeof path - 1] = '\0';
-    zkl__fail(&err, ZKL_EINVAL, 0, path, "%s", path);
+    zkl__fail_at(&err, ZKL_EINVAL, path, "%s", path);
     CU_ASSERT_EQUAL(strlen(err.path), ZKL_ERROR_PATH_MAX - 1);
     CU_ASSERT_EQUAL(strlen(err.text), ZKL_ERROR_TEXT_MAX - 1);
 }
@@ -110,7 +110,7 @@ TEST(test_rc)
 TEST(test_one_line)
 {
     zkl_error err;
-    CU_ASSERT_EQUAL(zkl__fail(&err, ZKL_ECONFLICT, 0, "/x", "in use: %s", "a\x1b[2J\nb\xff"), ZKL_ECONFLICT);
+    CU_ASSERT_EQUAL(zkl__fail_at(&err, ZKL_ECONFLICT, "/x", "in use: %s", "a\x1b[2J\nb\xff"), ZKL_ECONFLICT);
     CU_ASSERT_STRING_EQUAL(err.text, "in use: a\\x1b[2J\\x0ab\\xff");
 }
 
