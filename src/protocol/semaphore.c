@@ -192,18 +192,13 @@ static void forget_looks(struct zkl__semaphore *s)
     s->unanswered = false;
 }
 
-static void forget_leases(struct zkl__semaphore *s)
+/* It waits no more: gives up its queue node, its requests and its watches. */
+static void stop_waiting(struct zkl__semaphore *s)
 {
     forget_looks(s);
     s->busy = false;
     zkl__free(&s->core->config.heap, s->leases);
     s->leases = NULL;
-}
-
-/* It waits no more: gives up its queue node, its requests and its watches. */
-static void stop_waiting(struct zkl__semaphore *s)
-{
-    forget_leases(s);
     zkl__watch_remove(s->core, &s->watch);
     zkl__watch_remove(s->core, &s->limit_watch);
     drop_contender(&s->queue_node);
@@ -271,17 +266,6 @@ static bool all_leased(const struct zkl__semaphore *s, int64_t now)
     return true;
 }
 
-/* Its leases were notified of jeopardy before it was granted. */
-static bool in_jeopardy(const struct zkl__semaphore *s)
-{
-    for (int i = 0; i < s->config.count; i++) {
-        if (s->permits[i].contender && s->permits[i].contender->jeopardy_notified) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void grant_permits(struct zkl__semaphore *s, const char *why)
 {
     int64_t max_hold = s->config.contender.max_hold;
@@ -289,7 +273,12 @@ static void grant_permits(struct zkl__semaphore *s, const char *why)
     stop_waiting(s);
     s->deadline = max_hold > 0 ? s->core->now + max_hold : INT64_MAX;
     notify_owner(s, ZKL__GRANTED, "granted");
-    s->jeopardy = in_jeopardy(s);
+    /* Its leases may have been notified before it was granted. */
+    s->jeopardy = false;
+    for (int i = 0; i < s->config.count; i++) {
+        const struct zkl__contender *lease = s->permits[i].contender;
+        s->jeopardy = s->jeopardy || (lease && lease->jeopardy_notified);
+    }
     if (s->jeopardy) {
         notify_owner(s, ZKL__JEOPARDY, "little of the lease was left at the grant");
     }
@@ -346,24 +335,6 @@ static bool parse_limit(struct zkl__semaphore *s, const struct zkl__reply *reply
     return true;
 }
 
-static void send_limit_request(struct zkl__semaphore *s)
-{
-    struct zkl__op op = {.kind = ZKL__OP_GET, .dir = s->config.path};
-    char text[16];
-    if (s->state == ZKL__SEMAPHORE_SEARCHING) {
-        op.kind = ZKL__OP_CHILDREN;
-    } else if (s->state == ZKL__SEMAPHORE_SEARCHED) {
-        op.kind = ZKL__OP_EXISTS;
-        op.name = s->last;
-    } else if (s->state == ZKL__SEMAPHORE_SETTING) {
-        op.kind = ZKL__OP_SET;
-        op.data = text;
-        op.size = (size_t)snprintf(text, sizeof text, "%d", s->config.limit);
-        op.version = s->version;
-    }
-    send_request(s, op);
-}
-
 /* The replies of ASKING, SEARCHING, SEARCHED and SETTING. */
 static void on_limit_reply(struct zkl__semaphore *s, const struct zkl__reply *reply)
 {
@@ -416,17 +387,6 @@ static void on_limit_reply(struct zkl__semaphore *s, const struct zkl__reply *re
     }
 }
 
-/* The head reads the limit beside the leases, unless a watch says that it is what it was. */
-static void send_limit_read(struct zkl__semaphore *s)
-{
-    if (s->limit != ZKL__LIMIT_UNREAD) {
-        return;
-    }
-    const struct zkl__op op = {
-        .kind = ZKL__OP_GET, .dir = s->config.path, .watch = s->limit_watch.entry.link};
-    zkl__core_send(s->core, &s->machine, ZKL__ROLE_LIMIT, &op);
-}
-
 /* Without a word of the server's it stays unread, which the reply with the leases finds. */
 static void on_limit_read(struct zkl__semaphore *s)
 {
@@ -449,39 +409,28 @@ static void on_limit_read(struct zkl__semaphore *s)
 
 /* --- the leases, as the head reads them ------------------------------------------------------- */
 
-static bool all_listed(const struct zkl__semaphore *s, const struct zkl__reply *list)
-{
-    for (int i = 0; i < s->config.count; i++) {
-        if (!zkl__list_has(list, NULL, zkl__contender_node(s->permits[i].contender))) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static bool is_lease(const char *name)
 {
     return zkl__name_parse(name).kind == ZKL_KIND_LEASE;
 }
 
-/* Forgets the requests for the last list. Of a lease that is still listed it keeps what it knows.
- */
-static void take_leases(struct zkl__semaphore *s, const struct zkl__reply *list)
+static void on_leases_listed(struct zkl__semaphore *s, const struct zkl__reply *list)
 {
-    if (!zkl__children_renew(&s->core->config.heap, &s->leases, list, is_lease)) {
-        fail_acquire(s, ZKL_ENOMEM, 0, "out of memory");
+    if (list->rc == ZKL__RC_NONODE) {
+        queue_again(s);
         return;
     }
-    for (int i = 0; i < s->config.count; i++) { /* our own need no look */
-        const char *own = zkl__contender_node(s->permits[i].contender);
-        zkl__children_find(s->leases, own)->verdict = ZKL__CHILD_EPHEMERAL;
+    if (list->rc != ZKL__RC_OK) {
+        fail_acquire(s, zkl__rc_code(list->rc), list->zk_code, "the leases cannot be listed");
+        return;
     }
-    forget_looks(s);
-    move_to(s, ZKL__SEMAPHORE_JUDGING, "too many leases");
-}
-
-static void decide_by_list(struct zkl__semaphore *s, const struct zkl__reply *list)
-{
+    if (s->over_limit) { /* one of before may have fired meanwhile: the list has set it again */
+        (void)zkl__watch_add(s->core, &s->watch);
+    }
+    bool ours = all_leased(s, s->core->now);
+    for (int i = 0; i < s->config.count; i++) {
+        ours = ours && zkl__list_has(list, NULL, zkl__contender_node(s->permits[i].contender));
+    }
     s->lease_count = 0;
     for (size_t i = 0; i < list->child_count; i++) {
         s->lease_count += is_lease(list->children[i]);
@@ -490,7 +439,7 @@ static void decide_by_list(struct zkl__semaphore *s, const struct zkl__reply *li
         zkl__core_trace_at(s->core, s->config.path, s->number, "%d leases stand, the limit is %d",
                            s->lease_count, s->limit);
     }
-    if (!all_listed(s, list) || !all_leased(s, s->core->now)) {
+    if (!ours) {
         queue_again(s);
     } else if (s->lease_count <= s->limit) {
         grant_permits(s, "no more leases than the limit");
@@ -504,27 +453,26 @@ static void decide_by_list(struct zkl__semaphore *s, const struct zkl__reply *li
     } else if (!s->over_limit && !s->try_only) {
         s->over_limit = true;
         move_to(s, ZKL__SEMAPHORE_MAKING, "too many leases: once more, with watches");
-    } else {
-        take_leases(s, list);
-    }
-}
-
-static void on_leases_listed(struct zkl__semaphore *s, const struct zkl__reply *reply)
-{
-    if (reply->rc == ZKL__RC_OK) {
-        if (s->over_limit) { /* one of before may have fired meanwhile: the list has set it again */
-            (void)zkl__watch_add(s->core, &s->watch);
+    } else if (!zkl__children_renew(&s->core->config.heap, &s->leases, list, is_lease)) {
+        fail_acquire(s, ZKL_ENOMEM, 0, "out of memory");
+    } else { /* of a lease that is still listed it keeps what it knows, and our own need no look */
+        for (int i = 0; i < s->config.count; i++) {
+            const char *own = zkl__contender_node(s->permits[i].contender);
+            zkl__children_find(s->leases, own)->verdict = ZKL__CHILD_EPHEMERAL;
         }
-        decide_by_list(s, reply);
-    } else if (reply->rc == ZKL__RC_NONODE) {
-        queue_again(s);
-    } else {
-        fail_acquire(s, zkl__rc_code(reply->rc), reply->zk_code, "the leases cannot be listed");
+        forget_looks(s);
+        move_to(s, ZKL__SEMAPHORE_JUDGING, "too many leases");
     }
 }
 
+/* With the limit beside them, unless a watch says that it is what it was. */
 static void read_leases(struct zkl__semaphore *s)
 {
+    for (int i = 0; i < s->config.count; i++) {
+        if (s->permits[i].token == 0) {
+            return;
+        }
+    }
     if (!s->limit_watch.entry.link) {
         s->limit = ZKL__LIMIT_UNREAD;
     }
@@ -534,31 +482,32 @@ static void read_leases(struct zkl__semaphore *s)
         return;
     }
     move_to(s, ZKL__SEMAPHORE_READING, "our leases are there");
-    send_limit_read(s); /* first: its reply comes first */
+    if (s->limit == ZKL__LIMIT_UNREAD) { /* first: its reply comes first */
+        const struct zkl__op op = {
+            .kind = ZKL__OP_GET, .dir = s->config.path, .watch = s->limit_watch.entry.link};
+        zkl__core_send(s->core, &s->machine, ZKL__ROLE_LIMIT, &op);
+    }
     send_request(s, (struct zkl__op){
                         .kind = ZKL__OP_CHILDREN, .dir = s->config.leases, .watch = s->over_limit});
 }
 
 /* --- which of them live ---------------------------------------------------------------------- */
 
-static bool send_looks(struct zkl__semaphore *s)
-{
-    size_t at = zkl__children_unknown(s->leases, 0);
-    bool some = at < s->leases->count;
-    while (at < s->leases->count && s->looks < LOOKS_MOST && !s->unanswered) {
-        const struct zkl__op op = {
-            .kind = ZKL__OP_EXISTS, .dir = s->config.leases, .name = s->leases->all[at].name};
-        s->looks++; /* before it can be refused */
-        zkl__core_send(s->core, &s->machine, ZKL__ROLE_LEASE + (int)at, &op);
-        at = zkl__children_unknown(s->leases, at + 1);
-    }
-    return some;
-}
-
 /* A lease that lives with no session is nobody's permit, and would never be given back. */
 static void judge_leases(struct zkl__semaphore *s)
 {
-    if (s->looks > 0 || send_looks(s)) {
+    if (s->looks > 0) {
+        return;
+    }
+    size_t at = zkl__children_unknown(s->leases, 0);
+    if (at < s->leases->count) {
+        while (at < s->leases->count && s->looks < LOOKS_MOST && !s->unanswered) {
+            const struct zkl__op op = {
+                .kind = ZKL__OP_EXISTS, .dir = s->config.leases, .name = s->leases->all[at].name};
+            s->looks++; /* before it can be refused */
+            zkl__core_send(s->core, &s->machine, ZKL__ROLE_LEASE + (int)at, &op);
+            at = zkl__children_unknown(s->leases, at + 1);
+        }
         return;
     }
     size_t may_count = zkl__children_that_may_count(s->leases);
@@ -607,25 +556,6 @@ static void on_queue_node_outcome(void *owner, const struct zkl__outcome *outcom
     }
 }
 
-static void on_lease_released(struct zkl__semaphore *s, struct zkl__permit *permit)
-{
-    permit->contender = NULL;
-    if (s->state == ZKL__SEMAPHORE_RELEASING && zkl__semaphore_held(s) == 0) {
-        end_acquire(s, "no lease of ours is left");
-        notify_owner(s, ZKL__RELEASED, "released");
-    }
-}
-
-static void on_lease_lost(struct zkl__semaphore *s, const struct zkl__outcome *outcome)
-{
-    if (s->state == ZKL__SEMAPHORE_HELD) {
-        move_to(s, ZKL__SEMAPHORE_LOST, outcome->why);
-        notify_owner(s, ZKL__LOSS, outcome->why);
-    } else if (zkl__semaphore_waits(s)) {
-        post(s, ZKL__SM_AGAIN);
-    }
-}
-
 /* Inside a step of a lease. What a holder has to know is no mail, and never late. */
 static void on_lease_outcome(void *owner, const struct zkl__outcome *outcome)
 {
@@ -641,7 +571,12 @@ static void on_lease_outcome(void *owner, const struct zkl__outcome *outcome)
         post_failure(s, outcome);
         break;
     case ZKL__LOSS:
-        on_lease_lost(s, outcome);
+        if (s->state == ZKL__SEMAPHORE_HELD) {
+            move_to(s, ZKL__SEMAPHORE_LOST, outcome->why);
+            notify_owner(s, ZKL__LOSS, outcome->why);
+        } else if (zkl__semaphore_waits(s)) {
+            post(s, ZKL__SM_AGAIN);
+        }
         break;
     case ZKL__JEOPARDY:
     case ZKL__SAFE:
@@ -651,7 +586,11 @@ static void on_lease_outcome(void *owner, const struct zkl__outcome *outcome)
         }
         break;
     case ZKL__RELEASED:
-        on_lease_released(s, permit);
+        permit->contender = NULL;
+        if (s->state == ZKL__SEMAPHORE_RELEASING && zkl__semaphore_held(s) == 0) {
+            end_acquire(s, "no lease of ours is left");
+            notify_owner(s, ZKL__RELEASED, "released");
+        }
         break;
     default:
         break;
@@ -696,28 +635,31 @@ static void on_semaphore_reply(struct zkl__core *core, struct zkl__machine *mach
 
 /* --- its step --------------------------------------------------------------------------------- */
 
-static bool all_made(const struct zkl__semaphore *s)
-{
-    for (int i = 0; i < s->config.count; i++) {
-        if (s->permits[i].token == 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Asks for what its state needs. */
 static void send_what_is_needed(struct zkl__semaphore *s)
 {
     if (s->busy || !s->core->connected || s->core->now < s->retry_at) {
         return;
     }
+    char text[16];
     switch (s->state) {
     case ZKL__SEMAPHORE_ASKING:
+        send_request(s, (struct zkl__op){.kind = ZKL__OP_GET, .dir = s->config.path});
+        break;
     case ZKL__SEMAPHORE_SEARCHING:
+        send_request(s, (struct zkl__op){.kind = ZKL__OP_CHILDREN, .dir = s->config.path});
+        break;
     case ZKL__SEMAPHORE_SEARCHED:
+        send_request(
+            s, (struct zkl__op){.kind = ZKL__OP_EXISTS, .dir = s->config.path, .name = s->last});
+        break;
     case ZKL__SEMAPHORE_SETTING:
-        send_limit_request(s);
+        send_request(
+            s, (struct zkl__op){.kind = ZKL__OP_SET,
+                                .dir = s->config.path,
+                                .data = text,
+                                .size = (size_t)snprintf(text, sizeof text, "%d", s->config.limit),
+                                .version = s->version});
         break;
     case ZKL__SEMAPHORE_QUEUED:
         if (zkl__contender_state(s->queue_node) == ZKL__HELD) {
@@ -726,9 +668,7 @@ static void send_what_is_needed(struct zkl__semaphore *s)
         }
         break;
     case ZKL__SEMAPHORE_MAKING:
-        if (all_made(s)) {
-            read_leases(s);
-        }
+        read_leases(s);
         break;
     case ZKL__SEMAPHORE_JUDGING:
         judge_leases(s);
@@ -782,23 +722,6 @@ static void cancel_acquire(struct zkl__semaphore *s)
                  : s->code == ZKL_ECLOSED ? "the session is closed"
                  : s->code == ZKL_EAUTH   ? "the servers refuse our credentials"
                                           : "cancelled");
-}
-
-static void on_time(struct zkl__semaphore *s)
-{
-    if (s->core->now < s->deadline) {
-        return;
-    }
-    if (zkl__semaphore_waits(s)) {
-        fail_acquire(s, ZKL_ETIMEOUT, 0, "the time is up");
-        return;
-    }
-    s->deadline = INT64_MAX;
-    drop_leases(s); /* also of an owner that lost before, and hangs */
-    if (s->state == ZKL__SEMAPHORE_HELD) {
-        move_to(s, ZKL__SEMAPHORE_LOST, "held for longer than max_hold_ms");
-        notify_owner(s, ZKL__LOSS, "held for longer than max_hold_ms");
-    }
 }
 
 static void read_mail(struct zkl__semaphore *s, enum zkl__semaphore_mail kind)
@@ -859,20 +782,23 @@ static void read_mail(struct zkl__semaphore *s, enum zkl__semaphore_mail kind)
         }
         break;
     case ZKL__SM_TIME:
-        on_time(s);
+        if (s->core->now < s->deadline) {
+            break;
+        }
+        if (waits) {
+            fail_acquire(s, ZKL_ETIMEOUT, 0, "the time is up");
+            break;
+        }
+        s->deadline = INT64_MAX;
+        drop_leases(s); /* also of an owner that lost before, and hangs */
+        if (s->state == ZKL__SEMAPHORE_HELD) {
+            move_to(s, ZKL__SEMAPHORE_LOST, "held for longer than max_hold_ms");
+            notify_owner(s, ZKL__LOSS, "held for longer than max_hold_ms");
+        }
         break;
     default: /* LOOK: what it needs next is sent below */
         break;
     }
-}
-
-static int64_t wake(const struct zkl__semaphore *s)
-{
-    if (s->state == ZKL__SEMAPHORE_NEW || s->state == ZKL__SEMAPHORE_ENDED) {
-        return INT64_MAX;
-    }
-    bool soon = s->retry_at > s->core->now && s->retry_at < s->deadline;
-    return soon ? s->retry_at : s->deadline;
 }
 
 static void step_semaphore(struct zkl__core *core, struct zkl__machine *machine)
@@ -885,7 +811,12 @@ static void step_semaphore(struct zkl__core *core, struct zkl__machine *machine)
     }
     send_what_is_needed(s);
     check_sound(s);
-    zkl__timers_set(&core->timers, &machine->timer, wake(s));
+    bool runs = s->state != ZKL__SEMAPHORE_NEW && s->state != ZKL__SEMAPHORE_ENDED;
+    bool soon = s->retry_at > core->now && s->retry_at < s->deadline;
+    zkl__timers_set(&core->timers, &machine->timer,
+                    !runs  ? INT64_MAX
+                    : soon ? s->retry_at
+                           : s->deadline);
     if (s->state == ZKL__SEMAPHORE_ENDED) {
         zkl__core_bury(core, machine);
     }
@@ -1038,19 +969,18 @@ int zkl__semaphore_held(const struct zkl__semaphore *s)
     return count;
 }
 
-static struct zkl__permit *last_permit(struct zkl__semaphore *s)
-{
-    struct zkl__permit *last = NULL;
-    for (int i = 0; i < s->config.count; i++) {
-        struct zkl__permit *permit = &s->permits[i];
-        last = permit->contender && (!last || permit->token > last->token) ? permit : last;
-    }
-    return last;
-}
-
+/* The youngest ones first. */
 void zkl__semaphore_give_back(struct zkl__semaphore *semaphore, int count)
 {
-    for (struct zkl__permit *last; count > 0 && (last = last_permit(semaphore)); count--) {
+    for (; count > 0; count--) {
+        struct zkl__permit *last = NULL;
+        for (int i = 0; i < semaphore->config.count; i++) {
+            struct zkl__permit *permit = &semaphore->permits[i];
+            last = permit->contender && (!last || permit->token > last->token) ? permit : last;
+        }
+        if (!last) {
+            return;
+        }
         zkl__contender_leave(last->contender);
         last->contender = NULL;
     }
