@@ -10,8 +10,6 @@ here=$(dirname "$(readlink -f "$0")")
 enter "$@"
 prepare "$who" contend
 
-pids=()
-victims=()
 # The input of all, which ends when each has its session: otherwise one kind can be done before a virtual machine has started.
 mkfifo "$room/begin"
 exec 3<>"$room/begin"
