@@ -59,12 +59,6 @@ static bool is_any_ready(const struct zkl__core *core)
            core->ready[ZKL__RANK_LAST].first;
 }
 
-/* Some steps make machines. */
-static size_t steps_most(const struct zkl__core *core)
-{
-    return STEPS_EACH * (core->machines + core->queues.map.count + core->pendings.room + 16);
-}
-
 /* Steps machines until none has mail. Most times none has: a step of the session drains several
  * times. */
 static void drain(struct zkl__core *core)
@@ -75,7 +69,10 @@ static void drain(struct zkl__core *core)
     size_t most = 0;
     struct zkl__machine *machine = next_ready(core);
     for (size_t steps = 1; machine; steps++, machine = next_ready(core)) {
-        most = steps <= most ? most : steps_most(core);
+        if (steps > most) { /* some steps make machines */
+            most =
+                STEPS_EACH * (core->machines + core->queues.map.count + core->pendings.room + 16);
+        }
         ZKL__ENSURE(steps <= most);
         machine->ops->step(core, machine);
     }
@@ -86,8 +83,6 @@ bool zkl__core_settled(const struct zkl__core *core)
     return core->stepping || !is_any_ready(core);
 }
 
-/* A step of the session begins and ends: the last phase frees what has ended. Nobody else drains.
- */
 /* === what it tells of itself ================================================================== */
 
 /* path NULL: the session itself. */
@@ -190,30 +185,6 @@ static void read_roles(struct zkl__core *core)
     zkl__core_send(core, NULL, ZKL__ROLE_CONFIG, &op);
 }
 
-/* Finds out how many hops a new connection has. That request is sent before all others, so its
- * reply comes before any grant. */
-static void find_hops(struct zkl__core *core)
-{
-    core->lease.hops = core->config.masters == ZKL__MASTERS_NONE ? ZKL__HOPS_ONE : ZKL__HOPS_TWO;
-    core->roles_at = INT64_MAX;
-    if (core->config.masters == ZKL__MASTERS_ASK) {
-        read_roles(core);
-    }
-}
-
-/* "server.4=host:2888:3888:observer;2181" (QuorumPeer.QuorumServer.toString). */
-static bool lists_an_observer(const struct zkl__reply *reply)
-{
-    static const char role[] = ":observer";
-    const char *text = reply->data;
-    for (size_t at = 0; at + sizeof role - 1 <= reply->size; at++) {
-        if (memcmp(text + at, role, sizeof role - 1) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply)
 {
     if (reply->rc == ZKL__RC_UNKNOWN) {
@@ -223,9 +194,11 @@ void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply
         core->roles_at = core->now + zkl__lease_heartbeat(core->lease.timeout);
         return;
     }
-    /* A server before 3.5 has no such node, and no observer masters (3.6). */
-    bool none =
-        reply->rc == ZKL__RC_NONODE || (reply->rc == ZKL__RC_OK && !lists_an_observer(reply));
+    /* "server.4=host:2888:3888:observer;2181" (QuorumPeer.QuorumServer.toString). A server before
+     * 3.5 has no such node, and no observer masters (3.6). */
+    static const char role[] = ":observer";
+    bool listed = reply->size > 0 && memmem(reply->data, reply->size, role, sizeof role - 1);
+    bool none = reply->rc == ZKL__RC_NONODE || (reply->rc == ZKL__RC_OK && !listed);
     core->lease.hops = none ? ZKL__HOPS_ONE : ZKL__HOPS_TWO;
     zkl__core_trace(core, NULL,
                     none ? "no observers: one hop" : "observers, or nobody knows: two hops");
@@ -268,7 +241,7 @@ static void beat(struct zkl__core *core)
 {
     struct zkl__contender *c = ZKL__OWNER(core->holders.first, struct zkl__contender, holding);
     core->beat_at = core->now + zkl__lease_heartbeat(core->lease.timeout);
-    if (!c || core->beats_under_way >= BEATS_MOST) {
+    if (core->beats_under_way >= BEATS_MOST) {
         return;
     }
     /* The next one is on another one's node. */
@@ -288,48 +261,38 @@ static void beat(struct zkl__core *core)
     zkl__core_send(core, &c->machine, ZKL__ROLE_BEAT, &op);
 }
 
-static void notify_jeopardy(struct zkl__core *core)
-{
-    if (core->warned == (core->jeopardy ? core->granted : 0)) {
-        return; /* everybody knows: a step costs what it changes, not what the session holds */
-    }
-    ZKL__EACH (struct zkl__contender, c, &core->holders, holding) {
-        if (c->state == ZKL__HELD && c->jeopardy_notified != core->jeopardy) {
-            struct zkl__outcome outcome = {.kind = core->jeopardy ? ZKL__JEOPARDY : ZKL__SAFE,
-                                           .now = core->now,
-                                           .why = core->connected ? "the servers do not answer"
-                                                                  : "not connected"};
-            if (!core->jeopardy) {
-                outcome.why = "the lease is renewed";
-            }
-            c->jeopardy_notified = core->jeopardy;
-            core->warned += core->jeopardy ? 1 : -1u;
-            zkl__owner_notify(c, &outcome);
-        }
-    }
-}
-
-static void lapse(struct zkl__core *core)
-{
-    ZKL__EACH_LEAVING (struct zkl__contender, c, &core->holders, holding) {
-        if (zkl__contender_keeps(c)) {
-            zkl__contender_lapse(core, c);
-        }
-    }
-}
-
 /* A holder beyond the end of the lease has lost; jeopardy is reported. */
 static void end_lapsed_leases(struct zkl__core *core)
 {
     if (core->held == 0) {
         /* that was the last holder's: the next one is warned in its own time */
         core->jeopardy = false;
-    } else if (lease_left(core) <= 0) {
+        return;
+    }
+    if (lease_left(core) <= 0) {
         zkl__stats_slack(&core->stats, 0);
-        lapse(core);
-    } else {
-        core->jeopardy = !core->connected || lease_left(core) < zkl__core_least_lease(core) / 4;
-        notify_jeopardy(core);
+        ZKL__EACH_LEAVING (struct zkl__contender, c, &core->holders, holding) {
+            if (zkl__contender_keeps(c)) {
+                zkl__contender_lapse(core, c);
+            }
+        }
+        return;
+    }
+    core->jeopardy = !core->connected || lease_left(core) < zkl__core_least_lease(core) / 4;
+    if (core->warned == (core->jeopardy ? core->granted : 0)) {
+        return; /* everybody knows: a step costs what it changes, not what the session holds */
+    }
+    const struct zkl__outcome outcome = {.kind = core->jeopardy ? ZKL__JEOPARDY : ZKL__SAFE,
+                                         .now = core->now,
+                                         .why = !core->jeopardy   ? "the lease is renewed"
+                                                : core->connected ? "the servers do not answer"
+                                                                  : "not connected"};
+    ZKL__EACH (struct zkl__contender, c, &core->holders, holding) {
+        if (c->state == ZKL__HELD && c->jeopardy_notified != core->jeopardy) {
+            c->jeopardy_notified = core->jeopardy;
+            core->warned += core->jeopardy ? 1 : -1u;
+            zkl__owner_notify(c, &outcome);
+        }
     }
 }
 
@@ -405,7 +368,13 @@ static void on_connected(struct zkl__core *core, const struct zkl__event *ev)
     }
     core->proof_at = core->beat_at = core->now; /* the chain begins immediately */
     zkl__core_trace(core, NULL, ev->fresh ? "a new session" : "connected again");
-    find_hops(core);
+    /* How many hops does it have? This request is sent before all others, so its reply comes before
+     * any grant. */
+    core->lease.hops = core->config.masters == ZKL__MASTERS_NONE ? ZKL__HOPS_ONE : ZKL__HOPS_TWO;
+    core->roles_at = INT64_MAX;
+    if (core->config.masters == ZKL__MASTERS_ASK) {
+        read_roles(core);
+    }
     core->port.state(core->port.ctx, ZKL_SESSION_CONNECTED, ZKL_OK);
     zkl__contenders_post(core, ZKL__CE_CONNECTED, ZKL_OK);
     zkl__semaphores_post(core, ZKL__CE_CONNECTED, ZKL_OK);
@@ -422,27 +391,20 @@ static void owe_state(struct zkl__core *core, zkl_connection_state state, int co
     core->state_code = code;
 }
 
-static void report_state(struct zkl__core *core)
-{
-    if (core->owes_state) {
-        core->port.state(core->port.ctx, core->state, core->state_code);
-        core->owes_state = false;
-        core->state = (zkl_connection_state)0;
-        core->state_code = ZKL_OK;
-    }
-}
-
 #define AT_ONCE INT64_C(1000000000) /* ns */
 #define BROKEN_MOST 5               /* in a row */
 
-/* Behind its connect the client library sets all watches again in one request; a server that takes
- * no request so large (jute.maxbuffer, NIOServerCnxn.readLength) closes the connection, and that
- * goes on for ever. */
-static void note_broken(struct zkl__core *core)
+static void on_suspended(struct zkl__core *core)
 {
+    if (!core->connected) {
+        return;
+    }
+    core->connected = false;
+    /* Behind its connect the client library sets all watches again in one request; a server that
+     * takes no request so large (jute.maxbuffer, NIOServerCnxn.readLength) closes the connection,
+     * and that goes on for ever. Contenders look anew; the library forgets none. */
     bool at_once = core->now - core->connected_at < AT_ONCE;
-    if (!at_once || core->watches.map.count >
-                        core->set_again) { /* contenders look anew; the library forgets none */
+    if (!at_once || core->watches.map.count > core->set_again) {
         core->set_again = core->watches.map.count;
         core->set_again_bytes = core->watches.bytes;
     }
@@ -456,15 +418,6 @@ static void note_broken(struct zkl__core *core)
             "jute.maxbuffer there, or wait for fewer locks in one session",
             BROKEN_MOST, core->set_again, core->set_again_bytes);
     }
-}
-
-static void on_suspended(struct zkl__core *core)
-{
-    if (!core->connected) {
-        return;
-    }
-    core->connected = false;
-    note_broken(core);
     core->stats.all.suspensions++;
     ZKL__EACH (struct zkl__contender, c, &core->holders, holding) {
         if (c->config.linger > 0) {
@@ -539,42 +492,6 @@ static void cancel(const struct zkl__event *ev, int code)
     }
 }
 
-static void on_start(struct zkl__core *core, const struct zkl__event *ev)
-{
-    if (ev->multi) {
-        zkl__multi_start(ev->multi, ev->deadline, ev->try_only);
-    } else if (ev->semaphore) {
-        zkl__semaphore_start(ev->semaphore, ev->deadline, ev->try_only);
-    } else {
-        zkl__contender_start(ev->contender, ev->deadline, ev->try_only);
-    }
-    if (core->ended || core->closing) {
-        cancel(ev, core->ended ? ZKL_EAUTH : ZKL_ECLOSED);
-    }
-}
-
-static void on_release(const struct zkl__event *ev)
-{
-    if (ev->multi) {
-        zkl__multi_release(ev->multi);
-    } else if (ev->semaphore) {
-        zkl__semaphore_release(ev->semaphore);
-    } else {
-        zkl__contender_post(ev->contender, ZKL__CE_RELEASE);
-    }
-}
-
-static void on_let_go(const struct zkl__event *ev)
-{
-    if (ev->multi) {
-        zkl__multi_end(ev->multi);
-    } else if (ev->semaphore) {
-        zkl__semaphore_let_go(ev->semaphore);
-    } else {
-        zkl__contender_leave(ev->contender);
-    }
-}
-
 /* Changes what the event changes, and posts mail to every machine that it concerns. */
 static void admit(struct zkl__core *core, const struct zkl__event *ev)
 {
@@ -605,16 +522,37 @@ static void admit(struct zkl__core *core, const struct zkl__event *ev)
         zkl__semaphores_post(core, ZKL__CE_END, ZKL_ECLOSED);
         break;
     case ZKL__EV_START:
-        on_start(core, ev);
+        if (ev->multi) {
+            zkl__multi_start(ev->multi, ev->deadline, ev->try_only);
+        } else if (ev->semaphore) {
+            zkl__semaphore_start(ev->semaphore, ev->deadline, ev->try_only);
+        } else {
+            zkl__contender_start(ev->contender, ev->deadline, ev->try_only);
+        }
+        if (core->ended || core->closing) {
+            cancel(ev, core->ended ? ZKL_EAUTH : ZKL_ECLOSED);
+        }
         break;
     case ZKL__EV_CANCEL:
         cancel(ev, ev->code);
         break;
     case ZKL__EV_RELEASE:
-        on_release(ev);
+        if (ev->multi) {
+            zkl__multi_release(ev->multi);
+        } else if (ev->semaphore) {
+            zkl__semaphore_release(ev->semaphore);
+        } else {
+            zkl__contender_post(ev->contender, ZKL__CE_RELEASE);
+        }
         break;
     case ZKL__EV_LET_GO:
-        on_let_go(ev);
+        if (ev->multi) {
+            zkl__multi_end(ev->multi);
+        } else if (ev->semaphore) {
+            zkl__semaphore_let_go(ev->semaphore);
+        } else {
+            zkl__contender_leave(ev->contender);
+        }
         break;
     case ZKL__EV_GIVE_BACK:
         zkl__semaphore_give_back(ev->semaphore, ev->count);
@@ -645,7 +583,10 @@ void zkl__session_step(struct zkl__core *core, const struct zkl__event *event)
     drain(core);
     admit(core, event);
     drain(core);
-    report_state(core);
+    if (core->owes_state) {
+        core->owes_state = false;
+        core->port.state(core->port.ctx, core->state, core->state_code);
+    }
     zkl__free(&core->config.heap, core->index); /* the reply that it is of was read by all */
     core->index = NULL;
     bool due = post_due_timers(core);
