@@ -10,27 +10,22 @@
 #define ROOM_LEAST 16
 #define ROOM_KEPT 256
 
-static bool add_slots(struct zkl__pendings *pendings)
-{
-    size_t room = pendings->room ? pendings->room * 2 : ROOM_LEAST;
-    struct zkl__pending *grown = zkl__resize(pendings->heap, pendings->slots, room * sizeof *grown);
-    if (!grown) {
-        return false;
-    }
-    memset(grown + pendings->room, 0, (room - pendings->room) * sizeof *grown);
-    for (size_t i = pendings->room; i < room; i++) {
-        grown[i].next = pendings->free;
-        pendings->free = i + 1;
-    }
-    pendings->slots = grown;
-    pendings->room = room;
-    return true;
-}
-
 struct zkl__pending *zkl__pending_take(struct zkl__pendings *pendings)
 {
-    if (pendings->free == 0 && !add_slots(pendings)) {
-        return NULL;
+    if (pendings->free == 0) {
+        size_t room = pendings->room ? pendings->room * 2 : ROOM_LEAST;
+        struct zkl__pending *grown =
+            zkl__resize(pendings->heap, pendings->slots, room * sizeof *grown);
+        if (!grown) {
+            return NULL;
+        }
+        memset(grown + pendings->room, 0, (room - pendings->room) * sizeof *grown);
+        for (size_t i = pendings->room; i < room; i++) {
+            grown[i].next = pendings->free;
+            pendings->free = i + 1;
+        }
+        pendings->slots = grown;
+        pendings->room = room;
     }
     struct zkl__pending *p = &pendings->slots[pendings->free - 1];
     pendings->free = p->next;
@@ -38,21 +33,6 @@ struct zkl__pending *zkl__pending_take(struct zkl__pendings *pendings)
     p->use = ++pendings->uses;
     pendings->on_count++;
     return p;
-}
-
-/* owner: as of the field. Until it is dropped or disowned, its machine knows it. */
-static void own(struct zkl__pendings *pendings, struct zkl__pending *p, struct zkl__machine *owner)
-{
-    p->owner = owner;
-    if (owner) {
-        size_t at = (size_t)(p - pendings->slots) + 1;
-        p->prev_owned = 0;
-        p->next_owned = owner->pending;
-        if (p->next_owned) {
-            pendings->slots[p->next_owned - 1].prev_owned = at;
-        }
-        owner->pending = at;
-    }
 }
 
 static void disown(struct zkl__pendings *pendings, struct zkl__pending *p)
@@ -112,36 +92,27 @@ static bool has_room(const struct zkl__window *window)
     return window->under_way < window->size;
 }
 
-static void widen(struct zkl__window *window)
-{
-    window->credit++;
-    if ((!window->slowed || window->credit >= window->size) &&
-        (window->most == 0 || window->size < window->most)) {
-        window->size++;
-        window->credit = 0;
-    }
-}
-
-/* Once for all that was under way together. */
-static void narrow(struct zkl__window *window, int64_t sent, int64_t now)
-{
-    if (sent >= window->slowed_at && window->size > LEAST) {
-        window->size = window->size / 2 > LEAST ? window->size / 2 : LEAST;
-        window->slowed = true;
-        window->slowed_at = now;
-        window->credit = 0;
-    }
-}
-
 void zkl__window_ended(struct zkl__window *window, bool answered, int64_t sent, int64_t now,
                        int64_t heartbeat)
 {
     bool used = 2 * window->under_way > window->size; /* else its size is not what is measured */
     window->under_way--;
-    if (answered && used && now - sent > heartbeat / PART) {
-        narrow(window, sent, now);
-    } else if (answered && used) {
-        widen(window);
+    if (!answered || !used) {
+        return;
+    }
+    if (now - sent <= heartbeat / PART) {
+        window->credit++;
+        if ((!window->slowed || window->credit >= window->size) &&
+            (window->most == 0 || window->size < window->most)) {
+            window->size++;
+            window->credit = 0;
+        }
+    } else if (sent >= window->slowed_at && window->size > LEAST) {
+        /* Once for all that was under way together. */
+        window->size = window->size / 2 > LEAST ? window->size / 2 : LEAST;
+        window->slowed = true;
+        window->slowed_at = now;
+        window->credit = 0;
     }
 }
 
@@ -207,27 +178,6 @@ static void submit(struct zkl__core *core, struct zkl__pending *p, const struct 
     }
 }
 
-/* --- waiting for room ------------------------------------------------------------------------ */
-
-static void wait_for_room(struct zkl__core *core, struct zkl__pending *p, const struct zkl__op *op)
-{
-    size_t at = (size_t)(p - core->pendings.slots) + 1;
-    p->waiting = zkl__op_copy(&core->config.heap, op);
-    if (!p->waiting) {
-        refuse(core, p, ZKL_ENOMEM);
-        return;
-    }
-    p->next = 0;
-    *(core->last_waiting ? &core->pendings.slots[core->last_waiting - 1].next
-                         : &core->first_waiting) = at;
-    core->last_waiting = at;
-}
-
-static bool is_stale(const struct zkl__pending *p)
-{
-    return p->owner && p->owner->ops->wants && !p->owner->ops->wants(p->owner, p->role);
-}
-
 void zkl__core_send_waiting(struct zkl__core *core)
 {
     while (core->first_waiting && (!core->connected || has_room(&core->window))) {
@@ -236,7 +186,9 @@ void zkl__core_send_waiting(struct zkl__core *core)
         p->waiting = NULL;
         core->first_waiting = p->next;
         core->last_waiting = core->first_waiting ? core->last_waiting : 0;
-        if (!core->connected || !op || is_stale(p)) {
+        const struct zkl__machine *owner = p->owner;
+        bool wanted = !owner || !owner->ops->wants || owner->ops->wants(owner, p->role);
+        if (!core->connected || !op || !wanted) {
             refuse(core, p, ZKL_ECONNECT);
         } else {
             submit(core, p, op);
@@ -257,27 +209,35 @@ void zkl__core_send(struct zkl__core *core, struct zkl__machine *owner, int role
     }
     p->kind = op->kind;
     p->role = role;
-    own(&core->pendings, p, owner);
+    size_t at = (size_t)(p - core->pendings.slots) + 1;
+    p->owner = owner; /* until it is dropped or disowned, its machine knows it */
+    if (owner) {
+        p->prev_owned = 0;
+        p->next_owned = owner->pending;
+        if (p->next_owned) {
+            core->pendings.slots[p->next_owned - 1].prev_owned = at;
+        }
+        owner->pending = at;
+    }
     core->writes += is_users_write(p);
     p->counted = role != ZKL__ROLE_BEAT && (owner || op->kind != ZKL__OP_SYNC);
     if (!core->connected) {
         refuse(core, p, ZKL_ECONNECT);
-    } else if (p->counted && (core->first_waiting || !has_room(&core->window))) {
-        wait_for_room(core, p, op);
-    } else {
+        return;
+    }
+    if (!p->counted || (!core->first_waiting && has_room(&core->window))) {
         submit(core, p, op);
+        return;
     }
-}
-
-static enum zkl__proof proof_of(enum zkl__op_kind kind, enum zkl__rc rc)
-{
-    /* A check that is refused for the node's access list is a transaction of a living session, too
-     * (OpCode.error): who may not read its own node lives by it. */
-    bool done = rc == ZKL__RC_OK || (rc == ZKL__RC_NOAUTH && kind == ZKL__OP_CHECK);
-    if (!done || !proves_much(kind)) {
-        return ZKL__PROOF_RESPONSE;
+    p->waiting = zkl__op_copy(&core->config.heap, op);
+    if (!p->waiting) {
+        refuse(core, p, ZKL_ENOMEM);
+        return;
     }
-    return kind == ZKL__OP_SYNC ? ZKL__PROOF_SYNC : ZKL__PROOF_COMMIT;
+    p->next = 0;
+    *(core->last_waiting ? &core->pendings.slots[core->last_waiting - 1].next
+                         : &core->first_waiting) = at;
+    core->last_waiting = at;
 }
 
 /* The lease is a fact that others read. asker: reads it with the answer itself. */
@@ -285,14 +245,20 @@ static void prove(struct zkl__core *core, const struct zkl__machine *asker, enum
                   int64_t sent, enum zkl__rc rc)
 {
     int64_t left = core->lease.until - core->now;
-    if (!zkl__lease_response(&core->lease, proof_of(kind, rc), sent, core->now)) {
+    enum zkl__proof proof = ZKL__PROOF_RESPONSE;
+    /* A check that is refused for the node's access list is a transaction of a living session, too
+     * (OpCode.error): who may not read its own node lives by it. */
+    bool done = rc == ZKL__RC_OK || (rc == ZKL__RC_NOAUTH && kind == ZKL__OP_CHECK);
+    if (done && proves_much(kind)) {
+        proof = kind == ZKL__OP_SYNC ? ZKL__PROOF_SYNC : ZKL__PROOF_COMMIT;
+    }
+    if (!zkl__lease_response(&core->lease, proof, sent, core->now)) {
         return;
     }
     if (core->held > 0) {
         zkl__stats_slack(&core->stats, left);
     }
-    bool leased = core->provers.first && zkl__core_leased(core);
-    if (!leased) {
+    if (!core->provers.first || !zkl__core_leased(core)) {
         return;
     }
     ZKL__EACH (struct zkl__contender, c, &core->provers, proving) {
