@@ -18,12 +18,12 @@
  * come;
  *  - while a connection is suspended, submit returns ZKL_ECONNECT; nothing waits for the reconnect.
  */
-#include "memory_session.h"
+#include "memory_store.h"
+#include "acl.h"
 #include "base.h"
 
 #include <string.h>
 
-#define PREFIX "memory:"
 #define SWEEP_NS (60 * INT64_C(1000000000)) /* znode.container.checkIntervalMs of the server */
 #define LEAST_TIMEOUT_MS 100
 
@@ -110,53 +110,42 @@ bool zkl__memory_was_answered(const struct zkl__memory_item *item)
            ((const struct zkl__memory_reply *)item)->reply.rc != ZKL__RC_UNKNOWN;
 }
 
-/* NULL: none may be delivered. */
-static struct zkl__memory_item *next_item(struct zkl__store *store)
+bool zkl__memory_deliver_next(struct zkl__store *store)
 {
     struct zkl__memory_item *item = (struct zkl__memory_item *)store->queue.first;
     if (!item || store->closing || store->held) {
-        return NULL;
+        return false;
     }
     zkl__list_remove(&store->queue, &item->link);
     store->outstanding -= item->kind == ZKL__ITEM_REPLY;
     if (zkl__memory_was_answered(item)) {
         store->told = ((struct zkl__memory_reply *)item)->seen;
     }
-    return item;
-}
-
-bool zkl__memory_deliver_next(struct zkl__store *store)
-{
-    struct zkl__memory_item *item = next_item(store);
-    if (item) {
-        pthread_mutex_unlock(&store->space->mutex);
-        call(store, item);
-        zkl__free(&store->heap, item);
-        pthread_mutex_lock(&store->space->mutex);
-    }
-    return item != NULL;
+    pthread_mutex_unlock(&store->space->mutex);
+    call(store, item);
+    zkl__free(&store->heap, item);
+    pthread_mutex_lock(&store->space->mutex);
+    return true;
 }
 
 /* --- spaces ---------------------------------------------------------------------------------- */
 
 static void space_free(struct zkl__memory_space *space)
 {
-    zkl_heap heap = space->tree.heap;
-    zkl__memory_tree_deinit(&space->tree);
-    pthread_mutex_destroy(&space->mutex);
-    zkl__free(&heap, space->name);
+    zkl_heap heap = space->heap;
+    zkl__memory_space_deinit(space);
+    zkl__free(&heap, space->servers);
     zkl__free(&heap, space);
 }
 
-static struct zkl__memory_space *space_new(const zkl_heap *heap, const char *name)
+static struct zkl__memory_space *space_new(const zkl_heap *heap, const char *servers)
 {
     struct zkl__memory_space *space = zkl__zalloc(heap, sizeof *space);
     if (!space) {
         return NULL;
     }
-    space->name = zkl__copy(heap, name, strlen(name));
-    pthread_mutex_init(&space->mutex, NULL);
-    if (!zkl__memory_tree_init(&space->tree, heap, zkl__memory_registry.zxid) || !space->name) {
+    space->servers = zkl__copy(heap, servers, strlen(servers));
+    if (!zkl__memory_space_init(space, heap, zkl__memory_registry.zxid) || !space->servers) {
         space_free(space);
         return NULL;
     }
@@ -164,33 +153,27 @@ static struct zkl__memory_space *space_new(const zkl_heap *heap, const char *nam
     return space;
 }
 
-static const char *plain_name(const char *servers)
+struct zkl__memory_space *zkl__memory_find_space(const char *servers)
 {
-    return strncmp(servers, PREFIX, strlen(PREFIX)) == 0 ? servers + strlen(PREFIX) : servers;
-}
-
-struct zkl__memory_space *zkl__memory_find_space(const char *name)
-{
-    name = plain_name(name);
     struct zkl__link *at = zkl__memory_registry.spaces.first;
-    while (at && strcmp(((struct zkl__memory_space *)at)->name, name) != 0) {
+    while (at && strcmp(((struct zkl__memory_space *)at)->servers, servers) != 0) {
         at = at->next;
     }
     return (struct zkl__memory_space *)at;
 }
 
 /* False: no memory. */
-static bool space_join(struct zkl__store *store, const char *name)
+static bool space_join(struct zkl__store *store, const char *servers)
 {
     lock_registry();
-    struct zkl__memory_space *space = zkl__memory_find_space(name);
-    space = space ? space : space_new(&store->heap, name);
+    struct zkl__memory_space *space = zkl__memory_find_space(servers);
+    space = space ? space : space_new(&store->heap, servers);
     if (space) {
         pthread_mutex_lock(&space->mutex);
         store->who.session_id = (INT64_C(1) << 48) + ++zkl__memory_registry.sessions;
         store->space = space;
         zkl__list_append(&space->sessions, &store->link);
-        space->tree.zxid++;
+        space->zxid++;
         pthread_mutex_unlock(&space->mutex);
     }
     unlock_registry();
@@ -206,8 +189,8 @@ static void space_part(struct zkl__store *store)
     bool last = !space->sessions.first;
     if (last) {
         zkl__list_remove(&zkl__memory_registry.spaces, &space->link);
-        if (space->tree.zxid > zkl__memory_registry.zxid) {
-            zkl__memory_registry.zxid = space->tree.zxid;
+        if (space->zxid > zkl__memory_registry.zxid) {
+            zkl__memory_registry.zxid = space->zxid;
         }
     }
     pthread_mutex_unlock(&space->mutex);
@@ -234,7 +217,10 @@ static bool take_credentials(struct zkl__store *store, const struct zkl__store_c
     struct zkl__memory_who *who = &store->who;
     bool digest = config->auth_scheme && strcmp(config->auth_scheme, "digest") == 0;
     if (digest) {
-        who->auth = zkl__memory_identity(&store->heap, config->auth, config->auth_size);
+        who->auth = zkl__alloc(&store->heap, config->auth_size + ZKL__DIGEST_ROOM);
+    }
+    if (who->auth) {
+        zkl__digest_identity(who->auth, config->auth, config->auth_size);
     }
     who->acl = config->acl ? config->acl : who->auth ? &zkl__store_creator_only : NULL;
     return who->auth || !digest;
@@ -266,7 +252,7 @@ static int greet(struct zkl__store *store, const struct zkl__store_config *confi
 
 static int store_start(struct zkl__store *store, const struct zkl__store_config *config)
 {
-    if (!take_credentials(store, config) || !space_join(store, plain_name(config->servers))) {
+    if (!take_credentials(store, config) || !space_join(store, config->servers)) {
         return ZKL_ENOMEM;
     }
     pthread_mutex_lock(&store->space->mutex); /* its id is known already */
@@ -293,12 +279,10 @@ static int memory_open(struct zkl__store **out, const struct zkl__store_config *
         store->ctx = ctx;
         store->timeout_ms = timeout_ms > LEAST_TIMEOUT_MS ? timeout_ms : LEAST_TIMEOUT_MS;
         code = store_start(store, config);
-    }
-    if (code == ZKL_OK) {
-        *out = store;
-        return ZKL_OK;
-    }
-    if (store) {
+        if (code == ZKL_OK) {
+            *out = store;
+            return ZKL_OK;
+        }
         store_free(store);
     }
     return zkl__fail_at(err, code, NULL, "%s: %s", config->servers,
@@ -331,7 +315,7 @@ int zkl__memory_take_reply(struct zkl__store *store, struct zkl__memory_reply *r
     if (!reply) {
         return ZKL_ENOMEM;
     }
-    reply->seen.zxid = store->space->tree.zxid;
+    reply->seen.zxid = store->space->zxid;
     store->numbers++;
     store->outstanding++;
     zkl__memory_enqueue(store, &reply->item);
@@ -343,13 +327,13 @@ static int accept_op(struct zkl__store *store, uint64_t id, const struct zkl__op
     if (store->link_state != ZKL__LINK_UP) {
         return ZKL_ECONNECT;
     }
-    if (store->outstanding >= ZKL__MEMORY_OPS) {
+    if (store->outstanding >= zkl__store_memory.ops_max) {
         return ZKL_ELIMIT;
     }
     if (store->faults.accept) {
         return store->faults.accept(store, id, op);
     }
-    return zkl__memory_take_reply(store, zkl__memory_perform(store, id, op, ZKL__RC_OK));
+    return zkl__memory_take_reply(store, zkl__memory_perform(store, id, op));
 }
 
 static int memory_submit(struct zkl__store *store, uint64_t id, const struct zkl__op *op)
@@ -369,7 +353,7 @@ static int64_t memory_tick(struct zkl__store *store, int64_t now_ns)
     struct zkl__memory_space *space = store->space;
     pthread_mutex_lock(&space->mutex);
     if (space->sweep_ns != 0 && now_ns >= space->sweep_ns) {
-        zkl__memory_sweep(space);
+        zkl__memory_delete_nodes(space, ZKL__MEMORY_CONTAINER_OWNER);
     }
     if (now_ns >= space->sweep_ns) {
         space->sweep_ns = now_ns + SWEEP_NS;
@@ -382,7 +366,7 @@ static int64_t memory_tick(struct zkl__store *store, int64_t now_ns)
 const struct zkl__store_ops zkl__store_memory = {
     .name = "memory",
     .watch_bytes_max = 700000,
-    .ops_max = ZKL__MEMORY_OPS,
+    .ops_max = 10000,
     .open = memory_open,
     .submit = memory_submit,
     .tick = memory_tick,

@@ -1,7 +1,7 @@
 /* memory_thread.c - the thread that delivers the events of one session of the in-process store. */
 #include <assert.h>
 
-#include "memory_session.h"
+#include "memory_store.h"
 #include "signals.h"
 
 struct zkl__memory_notifier {

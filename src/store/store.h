@@ -113,6 +113,15 @@ struct zkl__store_ops {
 extern const struct zkl__store_ops zkl__store_zookeeper;
 extern const struct zkl__store_ops zkl__store_memory;
 
+/* What a session learns of a znode that it may not READ. Two things changed in ZooKeeper 3.8.4 and
+ * 3.9.2; Debian has added only one of them to its 3.8.0. */
+enum zkl__memory_rules {
+    ZKL__RULES_EVENTS_NEED_READ,   /* the default, as Debian's 3.8.0-11+deb12u2: its stat, but no
+                                      watch event (CVE-2024-23944) */
+    ZKL__RULES_NOTHING_NEEDS_READ, /* before that, as 3.8.0: both */
+    ZKL__RULES_EXISTS_NEEDS_READ   /* as 3.8.4 and 3.9.2: neither (ZOOKEEPER-2590) */
+};
+
 /* Checks a servers string and finds its adapter: NULL with a message in err (ZKL_EINVAL) for a bad
  * one.
  */

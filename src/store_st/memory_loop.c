@@ -1,6 +1,6 @@
 /* memory_loop.c - the loop delivers the events of the in-process store. */
 #include "loop.h"
-#include "memory_session.h"
+#include "memory_store.h"
 
 #define AT_A_TIME 64 /* in one iteration: alarms ring between them */
 

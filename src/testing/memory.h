@@ -6,7 +6,6 @@
 #ifndef ZKL_TESTING_MEMORY_H
 #define ZKL_TESTING_MEMORY_H
 
-#include "memory_tree.h"
 #include "store.h"
 
 /* The connection is lost now: replies and watch events not told yet are lost with it. The watches
@@ -35,13 +34,13 @@ int zkl__memory_lose_reply(int64_t session_id);
 int zkl__memory_refuse(int64_t session_id, enum zkl__rc rc, size_t count);
 
 /* Removes empty containers, as the server does once a minute and tick does here. */
-int zkl__memory_reap(const char *name);
+int zkl__memory_reap(const char *servers);
 /* Sets how many children path ever had: where its sequence goes on. */
-int zkl__memory_set_counter(const char *name, const char *path, int32_t creates);
+int zkl__memory_set_counter(const char *servers, const char *path, int32_t creates);
 /* What a session learns of a znode that it may not READ. */
-int zkl__memory_set_rules(const char *name, enum zkl__memory_rules rules);
-/* A stranger, without a session or an identity, writes: what became of it is in *rc. Not ephemeral.
- */
-int zkl__memory_meddle(const char *name, const struct zkl__op *op, enum zkl__rc *rc);
+int zkl__memory_set_rules(const char *servers, enum zkl__memory_rules rules);
+/* A stranger, without a session or an identity, does one valid write or check, not ephemeral: what
+ * became of it is in *rc. */
+int zkl__memory_meddle(const char *servers, const struct zkl__op *op, enum zkl__rc *rc);
 
 #endif

@@ -1,6 +1,6 @@
 /* Lost connections, ended sessions, meddling strangers: what tests do to the in-process store. */
 #include "memory.h"
-#include "memory_session.h"
+#include "memory_store.h"
 
 #include <string.h>
 
@@ -12,31 +12,45 @@ static void leave(struct zkl__memory_space *space)
     pthread_mutex_unlock(&zkl__memory_registry.mutex);
 }
 
-/* Finds and locks; NULL and nothing locked when there is no such session. */
-static struct zkl__store *enter_session(int64_t session_id)
+/* With the registry locked. NULL: there is no such session; else its space is locked, too. */
+static struct zkl__store *find_session(int64_t session_id)
 {
-    pthread_mutex_lock(&zkl__memory_registry.mutex);
-    struct zkl__link *each = zkl__memory_registry.spaces.first;
-    for (; each; each = each->next) {
-        struct zkl__memory_space *space = (struct zkl__memory_space *)each;
+    ZKL__EACH (struct zkl__memory_space, space, &zkl__memory_registry.spaces, link) {
         pthread_mutex_lock(&space->mutex);
-        for (struct zkl__link *at = space->sessions.first; at; at = at->next) {
-            struct zkl__store *store = (struct zkl__store *)at;
+        ZKL__EACH (struct zkl__store, store, &space->sessions, link) {
             if (store->who.session_id == session_id) {
                 return store;
             }
         }
         pthread_mutex_unlock(&space->mutex);
     }
+    return NULL;
+}
+
+/* Finds and locks a session whose connection is in this state (ZKL__LINK_OVER: up or down); NULL
+ * and nothing locked: *code says why not. */
+static struct zkl__store *enter(int64_t session_id, enum zkl__memory_link wanted, int *code)
+{
+    pthread_mutex_lock(&zkl__memory_registry.mutex);
+    struct zkl__store *store = find_session(session_id);
+    *code = !store || store->link_state == ZKL__LINK_OVER             ? ZKL_ENOENT
+            : wanted != ZKL__LINK_OVER && store->link_state != wanted ? ZKL_EINVAL
+                                                                      : ZKL_OK;
+    if (store && *code == ZKL_OK) {
+        return store;
+    }
+    if (store) {
+        pthread_mutex_unlock(&store->space->mutex);
+    }
     pthread_mutex_unlock(&zkl__memory_registry.mutex);
     return NULL;
 }
 
-/* The same for a tree. */
-static struct zkl__memory_space *enter_tree(const char *name)
+/* Finds and locks a tree; NULL and nothing locked: there is none. */
+static struct zkl__memory_space *enter_tree(const char *servers)
 {
     pthread_mutex_lock(&zkl__memory_registry.mutex);
-    struct zkl__memory_space *space = zkl__memory_find_space(name);
+    struct zkl__memory_space *space = zkl__memory_find_space(servers);
     if (space) {
         pthread_mutex_lock(&space->mutex);
     } else {
@@ -78,7 +92,7 @@ static void go_down(struct zkl__store *store, struct zkl__memory_notice *suspens
     store->link_state = ZKL__LINK_DOWN;
     store->held = store->faults.broken = false;
     store->faults.plan = (struct zkl__memory_plan){.write = false};
-    zkl__memory_discard_watches(store, NULL, store->sure.number);
+    zkl__memory_discard_watches(store, store->sure.number);
     zkl__memory_enqueue(store, &suspension->item);
     while ((at = lost->first)) {
         struct zkl__memory_item *item = (struct zkl__memory_item *)at;
@@ -96,7 +110,7 @@ static void go_down(struct zkl__store *store, struct zkl__memory_notice *suspens
  */
 static bool missed(const struct zkl__memory_watch *watch, enum zkl__watch_event *event)
 {
-    const struct zkl__memory_node *node = zkl__memory_find(&watch->store->space->tree, watch->path);
+    const struct zkl__memory_node *node = zkl__memory_find(watch->store->space, watch->path);
     int64_t seen = watch->store->sure.zxid;
     if (watch->absent) {
         *event = ZKL__WATCH_CREATED;
@@ -113,22 +127,19 @@ static bool missed(const struct zkl__memory_watch *watch, enum zkl__watch_event 
 /* At a reconnect: fires the watches of what changed meanwhile. */
 static void fire_missed(struct zkl__store *store)
 {
-    for (size_t i = 0; i < ZKL__MEMORY_WATCH_BUCKETS; i++) {
-        struct zkl__memory_watch **bucket = &store->space->watches[i], **at = bucket;
-        while (*at) {
-            struct zkl__memory_watch *watch = *at;
-            enum zkl__watch_event event;
-            if (watch->store != store || !missed(watch, &event)) {
-                at = &watch->next;
-                continue;
-            }
-            *at = watch->next;
-            if (event == ZKL__WATCH_DELETED) {
-                /* The client drops its other watches of the path with the first notice. */
-                zkl__memory_discard_watches(store, watch->path, 0);
-                at = bucket;
-            }
-            zkl__memory_fire(watch, event);
+    struct zkl__link *at = store->watches.first;
+    while (at) {
+        struct zkl__memory_watch *watch = ZKL__OWNER(at, struct zkl__memory_watch, of_session);
+        enum zkl__watch_event event;
+        at = at->next;
+        if (!missed(watch, &event)) {
+            continue;
+        }
+        zkl__memory_fire(watch, event);
+        if (event == ZKL__WATCH_DELETED) {
+            /* The client drops its other watches of the path with the first notice. */
+            zkl__memory_unwatch(store, watch->path);
+            at = store->watches.first;
         }
     }
 }
@@ -153,24 +164,20 @@ static int accept_by_plan(struct zkl__store *store, uint64_t id, const struct zk
     struct zkl__memory_plan *plan = &faults->plan;
     size_t *left = planned(plan, op);
     bool last = left && plan->whole + plan->half + plan->lost == 1;
-    bool arrives = !left || left != &plan->lost;
-    bool refused = arrives && faults->refusals > 0 && zkl__memory_writes(op);
     bool was_broken = faults->broken;
     struct zkl__memory_notice *suspension =
         last ? zkl__memory_notice_new(store, ZKL__ITEM_SUSPENDED) : NULL;
     struct zkl__memory_reply *reply = NULL;
     faults->broken = was_broken || (left && left != &plan->whole);
     if (suspension || !last) {
-        enum zkl__rc rc = refused ? faults->refusal : ZKL__RC_OK;
-        reply =
-            arrives ? zkl__memory_perform(store, id, op, rc) : zkl__memory_reply_new(store, id, 0);
+        reply = left == &plan->lost ? zkl__memory_reply_new(store, id, 0)
+                                    : zkl__memory_perform(store, id, op);
     }
     if (zkl__memory_take_reply(store, reply) != ZKL_OK) {
         faults->broken = was_broken;
         zkl__free(&store->heap, suspension);
         return ZKL_ENOMEM;
     }
-    faults->refusals -= refused;
     if (left) {
         --*left;
     }
@@ -182,33 +189,19 @@ static int accept_by_plan(struct zkl__store *store, uint64_t id, const struct zk
 
 /* --- hooks on a session ---------------------------------------------------------------------- */
 
-/* Enters a session whose connection is in this state; NULL: *code says why not. */
-static struct zkl__store *enter(int64_t session_id, enum zkl__memory_link wanted, int *code)
-{
-    struct zkl__store *store = enter_session(session_id);
-    *code = !store || store->link_state == ZKL__LINK_OVER ? ZKL_ENOENT
-            : store->link_state != wanted                 ? ZKL_EINVAL
-                                                          : ZKL_OK;
-    if (store && *code != ZKL_OK) {
-        leave(store->space);
-        store = NULL;
-    }
-    return store;
-}
-
 int zkl__memory_suspend(int64_t session_id)
 {
     int code;
     struct zkl__store *store = enter(session_id, ZKL__LINK_UP, &code);
-    if (!store) {
-        return code;
+    if (store) {
+        struct zkl__memory_notice *suspension = zkl__memory_notice_new(store, ZKL__ITEM_SUSPENDED);
+        code = suspension ? ZKL_OK : ZKL_ENOMEM;
+        if (suspension) {
+            go_down(store, suspension, true);
+        }
+        leave(store->space);
     }
-    struct zkl__memory_notice *suspension = zkl__memory_notice_new(store, ZKL__ITEM_SUSPENDED);
-    if (suspension) {
-        go_down(store, suspension, true);
-    }
-    leave(store->space);
-    return suspension ? ZKL_OK : ZKL_ENOMEM;
+    return code;
 }
 
 /* The notice is of the connection, or of the end that the server tells on it. */
@@ -223,16 +216,16 @@ int zkl__memory_resume(int64_t session_id)
 {
     int code;
     struct zkl__store *store = enter(session_id, ZKL__LINK_DOWN, &code);
-    if (!store) {
-        return code;
+    if (store) {
+        struct zkl__memory_notice *notice =
+            zkl__memory_notice_new(store, store->ended ? ZKL__ITEM_EXPIRED : ZKL__ITEM_CONNECTED);
+        code = notice ? ZKL_OK : ZKL_ENOMEM;
+        if (notice) {
+            reconnect(store, notice);
+        }
+        leave(store->space);
     }
-    struct zkl__memory_notice *notice =
-        zkl__memory_notice_new(store, store->ended ? ZKL__ITEM_EXPIRED : ZKL__ITEM_CONNECTED);
-    if (notice) {
-        reconnect(store, notice);
-    }
-    leave(store->space);
-    return notice ? ZKL_OK : ZKL_ENOMEM;
+    return code;
 }
 
 bool zkl__memory_is_cut(int64_t session_id)
@@ -266,12 +259,12 @@ static int expire(struct zkl__store *store)
 
 int zkl__memory_expire(int64_t session_id)
 {
-    struct zkl__store *store = enter_session(session_id);
-    if (!store) {
-        return ZKL_ENOENT;
+    int code;
+    struct zkl__store *store = enter(session_id, ZKL__LINK_OVER, &code);
+    if (store) {
+        code = store->ended ? ZKL_ENOENT : expire(store);
+        leave(store->space);
     }
-    int code = store->ended ? ZKL_ENOENT : expire(store);
-    leave(store->space);
     return code;
 }
 
@@ -291,16 +284,15 @@ static int set_plan(int64_t session_id, struct zkl__memory_plan plan)
 {
     int code;
     struct zkl__store *store = enter(session_id, ZKL__LINK_UP, &code);
-    if (!store) {
-        return code;
-    }
-    if (store->faults.broken) {
+    if (store && store->faults.broken) {
         code = ZKL_EINVAL;
-    } else {
+    } else if (store) {
         store->faults.accept = accept_by_plan;
         store->faults.plan = plan;
     }
-    leave(store->space);
+    if (store) {
+        leave(store->space);
+    }
     return code;
 }
 
@@ -317,34 +309,32 @@ int zkl__memory_lose_reply(int64_t session_id)
 
 int zkl__memory_refuse(int64_t session_id, enum zkl__rc rc, size_t count)
 {
-    struct zkl__store *store = enter_session(session_id);
-    if (!store) {
-        return ZKL_ENOENT;
+    int code;
+    struct zkl__store *store = enter(session_id, ZKL__LINK_OVER, &code);
+    if (store) {
+        store->faults.refusals = count;
+        store->faults.refusal = rc;
+        leave(store->space);
     }
-    bool over = store->link_state == ZKL__LINK_OVER;
-    store->faults.accept = accept_by_plan;
-    store->faults.refusals = count;
-    store->faults.refusal = rc;
-    leave(store->space);
-    return over ? ZKL_ENOENT : ZKL_OK;
+    return code;
 }
 
 /* --- hooks on a tree ------------------------------------------------------------------------- */
 
-int zkl__memory_reap(const char *name)
+int zkl__memory_reap(const char *servers)
 {
-    struct zkl__memory_space *space = enter_tree(name);
+    struct zkl__memory_space *space = enter_tree(servers);
     if (!space) {
         return ZKL_ENOENT;
     }
-    zkl__memory_sweep(space);
+    zkl__memory_delete_nodes(space, ZKL__MEMORY_CONTAINER_OWNER);
     leave(space);
     return ZKL_OK;
 }
 
-int zkl__memory_set_rules(const char *name, enum zkl__memory_rules rules)
+int zkl__memory_set_rules(const char *servers, enum zkl__memory_rules rules)
 {
-    struct zkl__memory_space *space = enter_tree(name);
+    struct zkl__memory_space *space = enter_tree(servers);
     if (!space) {
         return ZKL_ENOENT;
     }
@@ -353,13 +343,13 @@ int zkl__memory_set_rules(const char *name, enum zkl__memory_rules rules)
     return ZKL_OK;
 }
 
-int zkl__memory_set_counter(const char *name, const char *path, int32_t creates)
+int zkl__memory_set_counter(const char *servers, const char *path, int32_t creates)
 {
-    struct zkl__memory_space *space = enter_tree(name);
+    struct zkl__memory_space *space = enter_tree(servers);
     if (!space) {
         return ZKL_ENOENT;
     }
-    struct zkl__memory_node *node = zkl__memory_find(&space->tree, path);
+    struct zkl__memory_node *node = zkl__memory_find(space, path);
     if (node) {
         node->creates = creates;
     }
@@ -367,21 +357,14 @@ int zkl__memory_set_counter(const char *name, const char *path, int32_t creates)
     return node ? ZKL_OK : ZKL_ENOENT;
 }
 
-int zkl__memory_meddle(const char *name, const struct zkl__op *op, enum zkl__rc *rc)
+int zkl__memory_meddle(const char *servers, const struct zkl__op *op, enum zkl__rc *rc)
 {
-    bool ephemeral = op->kind == ZKL__OP_CREATE &&
-                     (op->mode == ZKL__EPHEMERAL || op->mode == ZKL__EPHEMERAL_SEQUENTIAL);
-    bool single =
-        op->kind == ZKL__OP_CHECK || (zkl__memory_writes(op) && op->kind != ZKL__OP_MULTI);
-    if (ephemeral || !single || zkl__store_check(op, 0) != ZKL_OK) {
-        return ZKL_EINVAL;
-    }
-    struct zkl__memory_space *space = enter_tree(name);
+    struct zkl__memory_space *space = enter_tree(servers);
     if (!space) {
         return ZKL_ENOENT;
     }
-    struct zkl__store stranger = {.space = space, .heap = space->tree.heap};
-    struct zkl__memory_reply *reply = zkl__memory_perform(&stranger, 0, op, ZKL__RC_OK);
+    struct zkl__store stranger = {.space = space, .heap = space->heap};
+    struct zkl__memory_reply *reply = zkl__memory_perform(&stranger, 0, op);
     if (reply) {
         *rc = reply->reply.rc;
         zkl__free(&stranger.heap, reply);

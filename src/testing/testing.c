@@ -7,11 +7,6 @@
 #include <zklock/lock.h>
 #include <zklock/testing.h>
 
-static const char *servers_of(const zkl_session *session)
-{
-    return session->settings.servers;
-}
-
 /* ZKL_OK: a session of the in-process store, and *id is the present one's. */
 static int find(zkl_session *session, int64_t *id, zkl_error *err)
 {
@@ -21,10 +16,10 @@ static int find(zkl_session *session, int64_t *id, zkl_error *err)
     if (zkl__session_forked(session)) {
         return zkl__fail_at(err, ZKL_EFORKED, NULL, "the session belongs to the parent process");
     }
-    if (zkl__store_find(servers_of(session), NULL) != &zkl__store_memory) {
+    if (session->store_ops != &zkl__store_memory) {
         return zkl__fail_at(err, ZKL_EINVAL, NULL,
                             "only sessions of \"memory:NAME\" are tested so: this one is of %.120s",
-                            servers_of(session));
+                            session->settings.servers);
     }
     *id = zkl_session_id(session);
     return ZKL_OK;
@@ -33,14 +28,14 @@ static int find(zkl_session *session, int64_t *id, zkl_error *err)
 /* What a hook of the store answered. */
 static int tell(int code, const char *what, zkl_error *err)
 {
-    switch (code) {
-    case ZKL_OK:
+    if (code == ZKL_OK) {
         return ZKL_OK;
-    case ZKL_ENOMEM:
-        return zkl__fail_at(err, code, NULL, "no memory to %s", what);
-    default: /* no such session there, or in another state */
-        return zkl__fail_at(err, ZKL_EINVAL, NULL, "the session is not in a state to %s", what);
     }
+    if (code == ZKL_ENOMEM) {
+        return zkl__fail_at(err, code, NULL, "no memory to %s", what);
+    }
+    /* no such session there, or in another state */
+    return zkl__fail_at(err, ZKL_EINVAL, NULL, "the session is not in a state to %s", what);
 }
 
 static int change(zkl_session *session, int (*hook)(int64_t session_id), const char *what,
@@ -107,17 +102,22 @@ int zkl_testing_refuse(zkl_session *session, int code, size_t count, zkl_error *
     if (rc != ZKL_OK) {
         return rc;
     }
+    enum zkl__rc refusal;
     switch (code) {
     case ZKL_EAUTH:
-        return tell(zkl__memory_refuse(id, ZKL__RC_NOAUTH, count), "be refused", err);
+        refusal = ZKL__RC_NOAUTH;
+        break;
     case ZKL_ELIMIT:
-        return tell(zkl__memory_refuse(id, ZKL__RC_QUOTA, count), "be refused", err);
+        refusal = ZKL__RC_QUOTA;
+        break;
     case ZKL_EUNSUPPORTED:
-        return tell(zkl__memory_refuse(id, ZKL__RC_LOCAL, count), "be refused", err);
+        refusal = ZKL__RC_LOCAL;
+        break;
     default:
         return zkl__fail_at(
             err, ZKL_EINVAL, NULL,
             "servers refuse with ZKL_EAUTH, ZKL_ELIMIT or ZKL_EUNSUPPORTED, and not with %s",
             zkl_strerror(code));
     }
+    return tell(zkl__memory_refuse(id, refusal, count), "be refused", err);
 }

@@ -106,7 +106,7 @@ static struct world_session *session_open(struct world *world, const struct worl
     }
     *id = session->id = first->connection.session_id;
     if (is_memory(self->ops)) { /* a tree of its own for each chroot */
-        zkl__memory_set_rules(servers + sizeof "memory:" - 1, self->rules);
+        zkl__memory_set_rules(servers, self->rules);
     }
     return session;
 }

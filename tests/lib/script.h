@@ -10,7 +10,7 @@
 
 #include "check.h"
 #include "core_internal.h"
-#include "memory_session.h"
+#include "memory_store.h"
 #include "test_heap.h"
 
 #define MS INT64_C(1000000)

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static char name[] = "script";
+static char servers[] = "memory:script";
 
 /* --- what the store tells the core --------------------------------------------------------------------------------- */
 
@@ -39,9 +39,8 @@ static void on_watch(void *ctx, enum zkl__watch_event event, const char *path)
 
 void script_store_init(void)
 {
-    script.space.name = name;
-    pthread_mutex_init(&script.space.mutex, NULL);
-    CU_ASSERT_TRUE_FATAL(zkl__memory_tree_init(&script.space.tree, &plain_heap, 100));
+    script.space.servers = servers;
+    CU_ASSERT_TRUE_FATAL(zkl__memory_space_init(&script.space, &plain_heap, 100));
     script.store = (struct zkl__store){
         .space = &script.space,
         .heap = plain_heap,
@@ -110,7 +109,7 @@ static enum zkl__op_kind do_one(enum zkl__rc refusal)
         reply->reply = (struct zkl__reply){.rc = refusal, .zk_code = -100};
     } else {
         forget_lists(oldest.op);
-        reply = zkl__memory_perform(&script.store, oldest.id, oldest.op, ZKL__RC_OK);
+        reply = zkl__memory_perform(&script.store, oldest.id, oldest.op);
     }
     ASSERT_OK_FATAL(zkl__memory_take_reply(&script.store, reply));
     free(oldest.op);
@@ -256,17 +255,16 @@ void script_store_deinit(void)
         zkl__list_remove(&script.store.queue, item);
         free(item);
     }
-    zkl__memory_discard_watches(&script.store, NULL, 0);
-    zkl__memory_tree_deinit(&script.space.tree);
+    zkl__memory_discard_watches(&script.store, 0);
     zkl__list_remove(&zkl__memory_registry.spaces, &script.space.link);
-    pthread_mutex_destroy(&script.space.mutex);
+    zkl__memory_space_deinit(&script.space);
 }
 
 /* --- other people -------------------------------------------------------------------------------------------------- */
 
 struct zkl__memory_node *script_find(const char *path)
 {
-    return zkl__memory_find(&script.space.tree, path);
+    return zkl__memory_find(&script.space, path);
 }
 
 void script_forbid(struct zkl__memory_node *node, int perm)
@@ -283,20 +281,14 @@ void script_number_from(int32_t number)
 
 int script_watches(void)
 {
-    int count = 0;
-    for (int i = 0; i < ZKL__MEMORY_WATCH_BUCKETS; i++) {
-        for (const struct zkl__memory_watch *watch = script.space.watches[i]; watch; watch = watch->next) {
-            count++;
-        }
-    }
-    return count;
+    return (int)script.space.watches.count;
 }
 
 static void meddle(enum zkl__op_kind kind, const char *path, const char *data)
 {
     const struct zkl__op op = {.kind = kind, .dir = path, .data = data, .size = strlen(data), .version = -1};
     enum zkl__rc rc = ZKL__RC_UNKNOWN;
-    ASSERT_OK(zkl__memory_meddle(name, &op, &rc));
+    ASSERT_OK(zkl__memory_meddle(servers, &op, &rc));
     CU_ASSERT_EQUAL_FATAL(rc, ZKL__RC_OK);
 }
 
@@ -330,7 +322,7 @@ void script_write(const char *path, const char *data)
 /* The newest node of our session, and how many there are. */
 static const struct zkl__memory_node *newest_of_ours(int *count)
 {
-    const struct zkl__map *nodes = &script.space.tree.nodes;
+    const struct zkl__map *nodes = &script.space.nodes;
     const struct zkl__memory_node *newest = NULL;
     *count = 0;
     for (size_t i = 0; i < nodes->bucket_count && script.store.who.session_id; i++) {

@@ -76,7 +76,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "memory_tree.h"
+#include "store.h"
 #include "op.h"
 
 /* Session 0 is a stranger's, never expires, and owns what strangers make that is ephemeral. */

@@ -2,8 +2,7 @@
 #include "access_kit.h"
 #include "lock_kit.h"
 
-#define NAME "access"
-#define SERVERS "memory:" NAME
+#define SERVERS "memory:access"
 #define ROUNDS 3
 #define FEW 200 /* requests of an observer in a second: a loop without backoff sends thousands */
 
@@ -16,7 +15,7 @@ static struct access all;
 static void set_up(enum zkl__memory_rules rules)
 {
     access_begin(&all, SERVERS, true, 2000);
-    ASSERT_OK(zkl__memory_set_rules(NAME, rules));
+    ASSERT_OK(zkl__memory_set_rules(SERVERS, rules));
 }
 
 TEST(test_hand_over_and_nothing_repeated)

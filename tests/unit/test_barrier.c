@@ -325,7 +325,7 @@ static void hide_sign(void)
     static const zkl_acl_entry nobody[] = {{ZKL_PERM_DELETE, "world", "anyone"}};
     static const zkl_acl hidden = {1, nobody};
     kit_create(PATH, "ready", NULL, &hidden);
-    ASSERT_OK(zkl__memory_set_rules("kit", ZKL__RULES_EXISTS_NEEDS_READ));
+    ASSERT_OK(zkl__memory_set_rules("memory:kit", ZKL__RULES_EXISTS_NEEDS_READ));
 }
 
 /* Refused by name, and asked once: whether all are there, or one looks for the sign because they are not. */

@@ -1,6 +1,6 @@
 /* Fork, in a callback and while holding: the child touches nothing of the session, and the parent's goes on. */
 #include "lock_kit.h"
-#include "memory_session.h"
+#include "memory_store.h"
 
 #include <stdatomic.h>
 #include <sys/eventfd.h>

@@ -1,7 +1,7 @@
 /* How much memory a held lock takes: what its session has asked its allocator for, whatever the allocator adds. */
 #include "shell.h"
 #include "lock_kit.h"
-#include "memory_session.h"
+#include "memory_store.h"
 #include "test_heap.h"
 #include "core_internal.h"
 

@@ -13,7 +13,7 @@ TEST_WITH_SESSIONS(test_persistent)
     (void)kit_hold(one, PATH, LOCK_OPTIONS(.delay_after_crash_ms = LONG));
     kit_expire(one);
     ASSERT_EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED);
-    ASSERT_OK(zkl__memory_reap("kit"));
+    ASSERT_OK(zkl__memory_reap("memory:kit"));
     CU_ASSERT(handle_delayed(two, PATH));
 }
 

@@ -5,8 +5,7 @@
 #include "store_client.h"
 #include "test_heap.h"
 
-#define NAME "unit"
-#define PLACE "memory:" NAME
+#define PLACE "memory:unit"
 
 static struct client one, two;
 
@@ -112,7 +111,7 @@ static void ignore(void *ctx, const struct zkl__connection *connection)
 static enum zkl__rc meddle(struct zkl__op op)
 {
     enum zkl__rc rc = ZKL__RC_UNKNOWN;
-    ASSERT_OK(zkl__memory_meddle("ticked", &op, &rc));
+    ASSERT_OK(zkl__memory_meddle("memory:ticked", &op, &rc));
     return rc;
 }
 
@@ -164,13 +163,13 @@ TEST_ON_A_TREE(test_unreadable_by_other_rules)
     struct zkl__op create = op_create("/b", "", ZKL__PERSISTENT);
     create.acl = &blind;
     CU_ASSERT_EQUAL(zkl__memory_set_rules("no such tree", ZKL__RULES_NOTHING_NEEDS_READ), ZKL_ENOENT);
-    ASSERT_OK(zkl__memory_set_rules(NAME, ZKL__RULES_NOTHING_NEEDS_READ));
+    ASSERT_OK(zkl__memory_set_rules(PLACE, ZKL__RULES_NOTHING_NEEDS_READ));
     client_rc(&one, op_read(ZKL__OP_EXISTS, "/b", true));
     client_drain(&one);
     CU_ASSERT_EQUAL(client_rc(&two, create), ZKL__RC_OK);
     expect_watch(&one, ZKL__WATCH_CREATED, "/b");
     CU_ASSERT_EQUAL(client_rc(&one, op_read(ZKL__OP_EXISTS, "/b", true)), ZKL__RC_OK);
-    ASSERT_OK(zkl__memory_set_rules(NAME, ZKL__RULES_EXISTS_NEEDS_READ));
+    ASSERT_OK(zkl__memory_set_rules(PLACE, ZKL__RULES_EXISTS_NEEDS_READ));
     expect_exists(&one, "/b", ZKL__RC_NOAUTH);
     CU_ASSERT_EQUAL(client_rc(&two, op_delete("/b", -1)), ZKL__RC_OK);
     expect_exists(&one, "/b", ZKL__RC_NONODE);

@@ -257,7 +257,7 @@ TEST_WITH_SESSIONS(test_unreadable)
     kit_release(kit_hold(one, "/open", NULL)); /* makes the directory for everybody */
     hold_with("/open", &hidden);
     expect_removal("/open", held_node, 1, ZKL_ENOTHELD);
-    ASSERT_OK(zkl__memory_set_rules("kit", ZKL__RULES_EXISTS_NEEDS_READ));
+    ASSERT_OK(zkl__memory_set_rules("memory:kit", ZKL__RULES_EXISTS_NEEDS_READ));
     expect_removal("/open", held_node, 1, ZKL_EAUTH); /* whether it is that one is not told */
     expect_removal("/open", held_node, 0, ZKL_OK);
     expect_removal("/open", held_node, 0, ZKL_ENOTHELD);

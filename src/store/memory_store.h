@@ -1,18 +1,36 @@
-/* memory_session.h - the in-process store's internals: spaces, sessions, events to be delivered,
- * watches.
+/* memory_store.h - the in-process store's internals: spaces with their znodes, sessions, events to
+ * be delivered, watches.
  *
  * One mutex per space guards all of it; the registry's mutex is taken before it. User functions are
  * called with neither held. */
-#ifndef ZKL_STORE_MEMORY_SESSION_H
-#define ZKL_STORE_MEMORY_SESSION_H
+#ifndef ZKL_STORE_MEMORY_STORE_H
+#define ZKL_STORE_MEMORY_STORE_H
 
 #include <pthread.h>
 #include <stdalign.h>
 
-#include "memory_tree.h"
+#include "base.h"
+#include "collections.h"
 #include "store.h"
 
-enum { ZKL__MEMORY_OPS = 10000, ZKL__MEMORY_WATCH_BUCKETS = 1024 };
+/* --- znodes ---------------------------------------------------------------------------------- */
+
+/* What marks a container inside, as in the server. */
+#define ZKL__MEMORY_CONTAINER_OWNER INT64_MIN
+
+struct zkl__memory_node {
+    struct zkl__map_entry entry; /* first of all in it */
+    struct zkl__link sibling;
+    struct zkl__memory_node *parent;
+    struct zkl__list children;
+    zkl_acl *acl; /* NULL: open */
+    void *data;
+    struct zkl__stat stat; /* clients see it through show_stat */
+    int32_t
+        creates; /* of children, ever: the server's own cversion, and the next sequence number */
+    bool own;    /* a new server has it, and refuses to delete it */
+    char path[];
+};
 
 /* --- events to be delivered ------------------------------------------------------------------ */
 
@@ -53,11 +71,12 @@ struct zkl__memory_reply {
  * the first. */
 enum zkl__memory_table { ZKL__WATCHES_DATA, ZKL__WATCHES_CHILD };
 
-/* Armed (in a bucket), then fired (an item of its session's queue: so firing needs no memory). It
- * does not fire while its session has no connection. */
+/* Armed (in the space's map and the session's list), then fired (an item of its session's queue: so
+ * firing needs no memory). It does not fire while its session has no connection. */
 struct zkl__memory_watch {
     struct zkl__memory_item item;
-    struct zkl__memory_watch *next;
+    struct zkl__map_entry entry;
+    struct zkl__link of_session;
     struct zkl__store *store;
     enum zkl__memory_table table;
     bool absent;     /* set by an exists that found nothing */
@@ -68,17 +87,25 @@ struct zkl__memory_watch {
 
 /* --- sessions and spaces --------------------------------------------------------------------- */
 
+/* On whose behalf. */
+struct zkl__memory_who {
+    int64_t session_id; /* 0: a stranger */
+    char *auth;         /* by its credentials: what entries of scheme "auth" mean; NULL: none */
+    const zkl_acl *acl; /* default of creates; NULL: open */
+};
+
 enum zkl__memory_link { ZKL__LINK_UP, ZKL__LINK_DOWN, ZKL__LINK_OVER };
 
 struct zkl__memory_space {
     struct zkl__link link; /* first of all in it */
-    char *name;
+    char *servers;         /* "memory:NAME" */
     pthread_mutex_t mutex;
     struct zkl__list sessions;
     enum zkl__memory_rules rules;
     int64_t sweep_ns; /* when empty containers are next looked for */
-    struct zkl__memory_tree tree;
-    struct zkl__memory_watch *watches[ZKL__MEMORY_WATCH_BUCKETS];
+    zkl_heap heap;
+    int64_t zxid, time_ms; /* of the latest transaction */
+    struct zkl__map nodes, watches;
 };
 
 /* Loses a connection in the middle of things: `whole` operations get their replies, `half` ones
@@ -113,7 +140,7 @@ struct zkl__store {
     bool ended;   /* on the server */
     bool closing; /* nothing is delivered any more */
     bool held;    /* nothing is delivered for now */
-    struct zkl__list queue;
+    struct zkl__list queue, watches;
     size_t outstanding;
     uint64_t numbers; /* given to ops */
     /* The last reply that was delivered; and, at the loss of the connection, the last that was or
@@ -140,8 +167,8 @@ extern struct zkl__memory_registry {
     int64_t sessions;        /* how many there ever were */
     int64_t zxid;            /* the highest of the spaces that were deleted */
 } zkl__memory_registry;
-/* With the registry locked. NULL: there is none of this name. */
-struct zkl__memory_space *zkl__memory_find_space(const char *name);
+/* With the registry locked. NULL: there is none of these servers. */
+struct zkl__memory_space *zkl__memory_find_space(const char *servers);
 
 /* NULL: no memory. */
 struct zkl__memory_notice *zkl__memory_notice_new(const struct zkl__store *store,
@@ -152,28 +179,34 @@ bool zkl__memory_was_answered(const struct zkl__memory_item *item);
 /* Enqueues the reply to an op that was accepted. ZKL_OK; reply NULL: ZKL_ENOMEM. */
 int zkl__memory_take_reply(struct zkl__store *store, struct zkl__memory_reply *reply);
 
-/* --- operations (memory_op.c) ---------------------------------------------------------------- */
+/* --- operations (memory_ops.c) --------------------------------------------------------------- */
+
+/* Of a zeroed space. False: no memory. */
+bool zkl__memory_space_init(struct zkl__memory_space *space, const zkl_heap *heap, int64_t zxid);
+void zkl__memory_space_deinit(struct zkl__memory_space *space);
+struct zkl__memory_node *zkl__memory_find(const struct zkl__memory_space *space, const char *path);
 
 /* One of the writes, or a multi, which has at least one (a lone check is none). */
 bool zkl__memory_writes(const struct zkl__op *op);
-/* Carries out a valid op. NULL: no memory, and nothing was done. refused: a write is refused with
- * that instead; ZKL__RC_OK: none is. */
+/* Carries out a valid op. NULL: no memory, and nothing was done. */
 struct zkl__memory_reply *zkl__memory_perform(struct zkl__store *store, uint64_t id,
-                                              const struct zkl__op *op, enum zkl__rc refused);
+                                              const struct zkl__op *op);
 /* Room for a reply without contents; NULL: no memory. */
 struct zkl__memory_reply *zkl__memory_reply_new(struct zkl__store *store, uint64_t id, size_t room);
 /* The session is over on the server: its watches go, its ephemeral nodes go. */
 void zkl__memory_end(struct zkl__store *store);
-void zkl__memory_sweep(struct zkl__memory_space *space);
+/* Deletes the nodes of a session that ends, or the empty containers (ContainerManager): a container
+ * is deleted if it ever had a child; one that this empties is deleted the next time. */
+void zkl__memory_delete_nodes(struct zkl__memory_space *space, int64_t owner);
 
-/* --- watches (memory_op.c) ------------------------------------------------------------------- */
+/* --- watches (memory_ops.c) ------------------------------------------------------------------ */
 
-/* Of the session's armed watches those of path (NULL: of all paths) that were set after the op of
- * this number. False: there was none. */
-bool zkl__memory_discard_watches(struct zkl__store *store, const char *path, uint64_t after);
 /* Frees a watch that another one of its session makes unneeded. */
 void zkl__memory_arm(struct zkl__memory_watch *watch);
-/* It is in no bucket any more. */
 void zkl__memory_fire(struct zkl__memory_watch *watch, enum zkl__watch_event event);
+/* Of the session's armed watches those that were set after the op of this number. */
+void zkl__memory_discard_watches(struct zkl__store *store, uint64_t after);
+/* Those of this path. False: there was none. */
+bool zkl__memory_unwatch(struct zkl__store *store, const char *path);
 
 #endif

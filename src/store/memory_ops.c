@@ -1,0 +1,717 @@
+/* memory_ops.c - the tree of the in-process store, the operations on it, and the watches that they
+ * set and fire. */
+#include "memory_store.h"
+#include "acl.h"
+#include "name.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { DIGITS = 11 }; /* "-2147483648" */
+
+/* --- access lists: world, auth, digest ------------------------------------------------------- */
+
+static bool is_world(const zkl_acl_entry *entry)
+{
+    return strcmp(entry->scheme, "world") == 0 && strcmp(entry->id, "anyone") == 0;
+}
+
+/* "user:hash", as DigestAuthenticationProvider.isValid has it: two pieces when split at colons,
+ * empty ones at the end not counted. */
+static bool is_digest_id(const char *id)
+{
+    size_t length = strlen(id), colons = 0;
+    while (length > 0 && id[length - 1] == ':') {
+        length--;
+    }
+    for (size_t i = 0; i < length; i++) {
+        colons += id[i] == ':';
+    }
+    return colons == 1;
+}
+
+/* Whether a server takes the list from this session: not empty, known schemes only. */
+static bool is_valid(const zkl_acl *acl, const struct zkl__memory_who *who)
+{
+    bool valid = acl->count > 0;
+    for (size_t i = 0; i < acl->count && valid; i++) {
+        const zkl_acl_entry *entry = &acl->entries[i];
+        valid = (is_world(entry) || (strcmp(entry->scheme, "auth") == 0 && who->auth) ||
+                 (strcmp(entry->scheme, "digest") == 0 && is_digest_id(entry->id)));
+    }
+    return valid;
+}
+
+/* As it is stored: entries of scheme "auth" become the session's identity. NULL: no memory. */
+static zkl_acl *resolve(const zkl_heap *heap, const zkl_acl *acl, const struct zkl__memory_who *who)
+{
+    zkl_acl_entry *entries = zkl__alloc(heap, acl->count * sizeof *entries);
+    if (!entries) {
+        return NULL;
+    }
+    for (size_t i = 0; i < acl->count; i++) {
+        entries[i] = acl->entries[i];
+        if (strcmp(entries[i].scheme, "auth") == 0) {
+            entries[i] = (zkl_acl_entry){entries[i].perms, "digest", who->auth};
+        }
+    }
+    zkl_acl *copy = zkl__acl_copy(heap, &(zkl_acl){acl->count, entries});
+    zkl__free(heap, entries);
+    return copy;
+}
+
+static bool names(const zkl_acl_entry *entry, const char *identity)
+{
+    return identity && strcmp(entry->scheme, "digest") == 0 && strcmp(entry->id, identity) == 0;
+}
+
+static bool permits(const struct zkl__memory_node *node, const struct zkl__memory_who *who,
+                    int perm)
+{
+    bool permitted = !node->acl;
+    for (size_t i = 0; node->acl && i < node->acl->count && !permitted; i++) {
+        const zkl_acl_entry *entry = &node->acl->entries[i];
+        permitted = (entry->perms & perm) != 0 && (is_world(entry) || names(entry, who->auth));
+    }
+    return permitted;
+}
+
+/* --- nodes ----------------------------------------------------------------------------------- */
+
+struct zkl__memory_node *zkl__memory_find(const struct zkl__memory_space *space, const char *path)
+{
+    return (struct zkl__memory_node *)zkl__map_find(&space->nodes, path);
+}
+
+static struct zkl__memory_node *find_parent(const struct zkl__memory_space *space, const char *path)
+{
+    char parent[ZKL__STORE_PATH + DIGITS];
+    memcpy(parent, path, strlen(path) + 1);
+    return zkl__memory_find(space, zkl__path_shorten(parent) ? parent : "/");
+}
+
+static const char *base_of(const struct zkl__memory_node *node)
+{
+    return strrchr(node->path, '/') + 1;
+}
+
+/* As DataNode.copyStat shows a node: "cversion" counts creates and deletes of children, worked out
+ * from the creates that the server keeps; a container has no owner. */
+static void show_stat(struct zkl__stat *out, const struct zkl__memory_node *node)
+{
+    *out = node->stat;
+    out->cversion = (int32_t)(2u * (uint32_t)node->creates - (uint32_t)node->stat.child_count);
+    if (out->ephemeral_owner == ZKL__MEMORY_CONTAINER_OWNER) {
+        out->ephemeral_owner = 0;
+    }
+}
+
+/* NULL: no memory. */
+static struct zkl__memory_node *node_new(const struct zkl__memory_space *space, const char *path)
+{
+    size_t size = strlen(path) + 1;
+    struct zkl__memory_node *node = zkl__zalloc(&space->heap, sizeof *node + size);
+    if (node) {
+        node->entry.path = memcpy(node->path, path, size);
+        node->parent = find_parent(space, path); /* NULL: it is the root */
+    }
+    return node;
+}
+
+static void node_free(const struct zkl__memory_space *space, struct zkl__memory_node *node)
+{
+    zkl__free(&space->heap, node->acl);
+    zkl__free(&space->heap, node->data);
+    zkl__free(&space->heap, node);
+}
+
+/* A server lists children in no order. Newest first here, so that nobody comes to rely on one. */
+static void link_in(struct zkl__memory_space *space, struct zkl__memory_node *node)
+{
+    zkl__map_add(&space->nodes, &node->entry);
+    if (node->parent) {
+        zkl__list_prepend(&node->parent->children, &node->sibling);
+        node->parent->stat.child_count++;
+    }
+}
+
+static void link_out(struct zkl__memory_space *space, struct zkl__memory_node *node)
+{
+    zkl__map_remove(&space->nodes, &node->entry);
+    zkl__list_remove(&node->parent->children, &node->sibling);
+    node->parent->stat.child_count--;
+    node->parent->stat.pzxid = space->zxid;
+}
+
+bool zkl__memory_space_init(struct zkl__memory_space *space, const zkl_heap *heap, int64_t zxid)
+{
+    static const char *const own[] = {"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"};
+    static const zkl_acl_entry read = {ZKL_PERM_READ, "world", "anyone"};
+    static const zkl_acl read_only = {1, &read};
+    struct zkl__memory_node *node = NULL;
+    space->heap = *heap;
+    space->zxid = zxid;
+    pthread_mutex_init(&space->mutex, NULL);
+    if (!zkl__map_init(&space->nodes, &space->heap) ||
+        !zkl__map_init(&space->watches, &space->heap)) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        node = node_new(space, own[i]);
+        if (!node) {
+            return false;
+        }
+        node->own = true;
+        link_in(space, node);
+    }
+    /* Nobody may write the configuration (ZooDefs.Ids.READ_ACL_UNSAFE). */
+    node->acl = zkl__acl_copy(heap, &read_only);
+    return node->acl != NULL;
+}
+
+void zkl__memory_space_deinit(struct zkl__memory_space *space)
+{
+    for (size_t i = 0; space->nodes.buckets && i < space->nodes.bucket_count; i++) {
+        for (struct zkl__map_entry *entry = space->nodes.buckets[i], *next; entry; entry = next) {
+            next = entry->next;
+            node_free(space, (struct zkl__memory_node *)entry);
+        }
+    }
+    zkl__map_deinit(&space->nodes);
+    zkl__map_deinit(&space->watches);
+    pthread_mutex_destroy(&space->mutex);
+}
+
+/* --- watches: one-shot, as the server keeps them and as the C client sets them again after a
+ * reconnect ---------------------------------------------------------------------------------- */
+
+static struct zkl__memory_watch *watch_new(struct zkl__store *store, const char *path,
+                                           enum zkl__op_kind kind)
+{
+    size_t size = strlen(path) + 1;
+    struct zkl__memory_watch *watch = zkl__zalloc(&store->heap, sizeof *watch + size);
+    if (watch) {
+        watch->item.kind = ZKL__ITEM_WATCH;
+        watch->store = store;
+        watch->table = kind == ZKL__OP_CHILDREN ? ZKL__WATCHES_CHILD : ZKL__WATCHES_DATA;
+        watch->entry.path = memcpy(watch->path, path, size);
+    }
+    return watch;
+}
+
+/* The next one of its path from this entry on; NULL: there is none. */
+static struct zkl__memory_watch *watch_from(const struct zkl__map_entry *entry, const char *path)
+{
+    while (entry && strcmp(entry->path, path) != 0) {
+        entry = entry->next;
+    }
+    return ZKL__OWNER(entry, struct zkl__memory_watch, entry);
+}
+
+/* Frees an armed one without an event. */
+static void forget(struct zkl__memory_watch *watch)
+{
+    zkl__map_remove(&watch->store->space->watches, &watch->entry);
+    zkl__list_remove(&watch->store->watches, &watch->of_session);
+    zkl__free(&watch->store->heap, watch);
+}
+
+void zkl__memory_arm(struct zkl__memory_watch *watch)
+{
+    struct zkl__store *store = watch->store;
+    struct zkl__map *map = &store->space->watches;
+    struct zkl__memory_watch *other = watch_from(zkl__map_find(map, watch->path), watch->path);
+    while (other && (other->store != store || other->table != watch->table)) {
+        other = watch_from(other->entry.next, watch->path);
+    }
+    if (other) {
+        zkl__free(&store->heap, watch);
+        return;
+    }
+    zkl__map_add(map, &watch->entry);
+    zkl__list_append(&store->watches, &watch->of_session);
+}
+
+void zkl__memory_fire(struct zkl__memory_watch *watch, enum zkl__watch_event event)
+{
+    struct zkl__store *store = watch->store;
+    zkl__map_remove(&store->space->watches, &watch->entry);
+    zkl__list_remove(&store->watches, &watch->of_session);
+    watch->event = event;
+    zkl__memory_enqueue(store, &watch->item);
+}
+
+/* The last thing put to the session is that this path is deleted. */
+static bool was_just_enqueued(const struct zkl__store *store, const char *path)
+{
+    const struct zkl__memory_watch *last = (const struct zkl__memory_watch *)store->queue.last;
+    return last && last->item.kind == ZKL__ITEM_WATCH && last->event == ZKL__WATCH_DELETED &&
+           strcmp(last->path, path) == 0;
+}
+
+/* A watch that fires on a node which its session may not read is removed without an event
+ * (WatchManager.triggerWatch). */
+static bool may_know(const struct zkl__memory_watch *watch, const struct zkl__memory_node *node)
+{
+    return watch->store->space->rules == ZKL__RULES_NOTHING_NEEDS_READ ||
+           permits(node, &watch->store->who, ZKL_PERM_READ);
+}
+
+static void trigger(struct zkl__memory_space *space, enum zkl__memory_table table,
+                    enum zkl__watch_event event, const struct zkl__memory_node *node)
+{
+    struct zkl__map_entry *first = zkl__map_find(&space->watches, node->path);
+    for (struct zkl__memory_watch *watch = watch_from(first, node->path), *next; watch;
+         watch = next) {
+        next = watch_from(watch->entry.next, node->path);
+        /* No server keeps the watches of a session without a connection. */
+        if (watch->table != table || watch->store->link_state == ZKL__LINK_DOWN) {
+            continue;
+        }
+        bool again = table == ZKL__WATCHES_CHILD && event == ZKL__WATCH_DELETED &&
+                     was_just_enqueued(watch->store, node->path);
+        if (again || !may_know(watch, node)) {
+            forget(watch);
+        } else {
+            zkl__memory_fire(watch, event);
+        }
+    }
+}
+
+/* Who watches data and children of a node hears of its end once (DataTree.deleteNode: "processed").
+ */
+static void fire(struct zkl__memory_space *space, enum zkl__watch_event event,
+                 const struct zkl__memory_node *node)
+{
+    trigger(space, ZKL__WATCHES_DATA, event, node);
+    if (event == ZKL__WATCH_DELETED) {
+        trigger(space, ZKL__WATCHES_CHILD, event, node);
+    }
+    if (event != ZKL__WATCH_CHANGED) {
+        trigger(space, ZKL__WATCHES_CHILD, ZKL__WATCH_CHILDREN, node->parent);
+    }
+}
+
+void zkl__memory_discard_watches(struct zkl__store *store, uint64_t after)
+{
+    ZKL__EACH_LEAVING (struct zkl__memory_watch, watch, &store->watches, of_session) {
+        if (watch->number > after) {
+            forget(watch);
+        }
+    }
+}
+
+bool zkl__memory_unwatch(struct zkl__store *store, const char *path)
+{
+    bool any = false;
+    struct zkl__map_entry *first = zkl__map_find(&store->space->watches, path);
+    for (struct zkl__memory_watch *watch = watch_from(first, path), *next; watch; watch = next) {
+        next = watch_from(watch->entry.next, path);
+        if (watch->store == store) {
+            forget(watch);
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* --- replies --------------------------------------------------------------------------------- */
+
+struct zkl__memory_reply *zkl__memory_reply_new(struct zkl__store *store, uint64_t id, size_t room)
+{
+    struct zkl__memory_reply *reply = zkl__zalloc(&store->heap, sizeof *reply + room);
+    if (reply) {
+        reply->item.kind = ZKL__ITEM_REPLY;
+        reply->id = id;
+        reply->seen.number = store->numbers + 1;
+    }
+    return reply;
+}
+
+static struct zkl__reply reply_of(enum zkl__rc rc)
+{
+    return (struct zkl__reply){.rc = rc, .zk_code = zkl__store_code(rc)};
+}
+
+/* --- writes ---------------------------------------------------------------------------------- */
+
+bool zkl__memory_writes(const struct zkl__op *op)
+{
+    return op->kind == ZKL__OP_CREATE || op->kind == ZKL__OP_DELETE || op->kind == ZKL__OP_SET ||
+           op->kind == ZKL__OP_MULTI;
+}
+
+/* One write. It is applied, and then kept or undone. */
+struct change {
+    struct zkl__memory_node *node; /* the one made, set or taken out; NULL: nothing changed */
+    /* Of a set the node, else its parent; and what of it changed, as it was. */
+    struct zkl__memory_node *changed;
+    struct zkl__stat old_stat;
+    int32_t old_creates;
+    void *old_data; /* of a set */
+};
+
+static bool other_version(const struct zkl__memory_node *node, int32_t version)
+{
+    return version != -1 && version != node->stat.version;
+}
+
+static bool is_ephemeral(const struct zkl__memory_node *node)
+{
+    return node->stat.ephemeral_owner != 0 &&
+           node->stat.ephemeral_owner != ZKL__MEMORY_CONTAINER_OWNER;
+}
+
+static int64_t owner_of(const struct zkl__op *op, int64_t session_id)
+{
+    bool ephemeral = op->mode == ZKL__EPHEMERAL || op->mode == ZKL__EPHEMERAL_SEQUENTIAL;
+    return ephemeral ? session_id : op->mode == ZKL__CONTAINER ? ZKL__MEMORY_CONTAINER_OWNER : 0;
+}
+
+/* The order of checks is that of PrepRequestProcessor.pRequest2TxnCreate. A sequential path gets
+ * its digits. */
+static enum zkl__rc check_create(const struct zkl__store *store, const struct zkl__op *op,
+                                 const zkl_acl *acl, char *path)
+{
+    const struct zkl__memory_node *parent = find_parent(store->space, path);
+    if (acl && !is_valid(acl, &store->who)) {
+        return ZKL__RC_INVALIDACL;
+    }
+    if (!parent) {
+        return ZKL__RC_NONODE;
+    }
+    if (!permits(parent, &store->who, ZKL_PERM_CREATE)) {
+        return ZKL__RC_NOAUTH;
+    }
+    if (zkl__store_is_sequential(op)) {
+        snprintf(path + strlen(path), DIGITS + 1, "%010d", parent->creates);
+    }
+    if (zkl__memory_find(store->space, path)) {
+        return ZKL__RC_NODEEXISTS;
+    }
+    return is_ephemeral(parent) ? ZKL__RC_EPHEMERALPARENT : ZKL__RC_OK;
+}
+
+static enum zkl__rc apply_create(struct change *change, struct zkl__store *store,
+                                 const struct zkl__op *op, char *path)
+{
+    struct zkl__memory_space *space = store->space;
+    const zkl_acl *acl = op->acl ? op->acl : store->who.acl;
+    enum zkl__rc rc = check_create(store, op, acl, path);
+    if (rc != ZKL__RC_OK) {
+        return rc;
+    }
+    struct zkl__memory_node *node = node_new(space, path);
+    if (!node) {
+        return ZKL__RC_UNSENT;
+    }
+    node->acl = acl ? resolve(&space->heap, acl, &store->who) : NULL;
+    node->data = zkl__copy(&space->heap, op->data, op->size);
+    if ((acl && !node->acl) || !node->data) {
+        node_free(space, node);
+        return ZKL__RC_UNSENT;
+    }
+    struct zkl__memory_node *parent = node->parent;
+    *change = (struct change){node, parent, parent->stat, parent->creates, NULL};
+    node->stat.data_size = (int32_t)op->size;
+    node->stat.czxid = node->stat.mzxid = node->stat.pzxid = space->zxid;
+    node->stat.ctime_ms = node->stat.mtime_ms = space->time_ms;
+    node->stat.ephemeral_owner = owner_of(op, store->who.session_id);
+    link_in(space, node);
+    /* DataTree.createNode takes over a larger cversion only, so the counter sticks at its end, and
+     * pzxid with it. */
+    if (parent->creates < INT32_MAX) {
+        parent->creates++;
+        parent->stat.pzxid = space->zxid;
+    }
+    return ZKL__RC_OK;
+}
+
+/* A delete is permitted by the parent's list, not by the node's own. */
+static enum zkl__rc apply_delete(struct change *change, struct zkl__store *store,
+                                 const struct zkl__op *op, const char *path)
+{
+    struct zkl__memory_node *node = zkl__memory_find(store->space, path);
+    if (node && node->own) {
+        return ZKL__RC_REFUSED;
+    }
+    struct zkl__memory_node *parent = find_parent(store->space, path);
+    if (parent && !permits(parent, &store->who, ZKL_PERM_DELETE)) {
+        return ZKL__RC_NOAUTH;
+    }
+    if (!node) {
+        return ZKL__RC_NONODE;
+    }
+    if (other_version(node, op->version)) {
+        return ZKL__RC_BADVERSION;
+    }
+    if (node->children.first) {
+        return ZKL__RC_NOTEMPTY;
+    }
+    *change = (struct change){node, parent, parent->stat, parent->creates, NULL};
+    link_out(store->space, node);
+    return ZKL__RC_OK;
+}
+
+/* A set, or the check that comes before it. */
+static enum zkl__rc apply_set(struct change *change, struct zkl__store *store,
+                              const struct zkl__op *op, const char *path)
+{
+    struct zkl__memory_space *space = store->space;
+    bool set = op->kind == ZKL__OP_SET;
+    struct zkl__memory_node *node = zkl__memory_find(space, path);
+    if (!node) {
+        return ZKL__RC_NONODE;
+    }
+    if (!permits(node, &store->who, set ? ZKL_PERM_WRITE : ZKL_PERM_READ)) {
+        return ZKL__RC_NOAUTH;
+    }
+    if (other_version(node, op->version)) {
+        return ZKL__RC_BADVERSION;
+    }
+    if (!set) {
+        return ZKL__RC_OK;
+    }
+    void *data = zkl__copy(&space->heap, op->data, op->size);
+    if (!data) {
+        return ZKL__RC_UNSENT;
+    }
+    *change = (struct change){node, node, node->stat, node->creates, node->data};
+    node->data = data;
+    node->stat.data_size = (int32_t)op->size;
+    node->stat.version = (int32_t)((uint32_t)node->stat.version + 1);
+    node->stat.mzxid = space->zxid;
+    node->stat.mtime_ms = space->time_ms;
+    return ZKL__RC_OK;
+}
+
+static enum zkl__rc apply(struct change *change, struct zkl__store *store, const struct zkl__op *op)
+{
+    char path[ZKL__STORE_PATH + DIGITS];
+    zkl__store_path(path, op);
+    return op->kind == ZKL__OP_CREATE   ? apply_create(change, store, op, path)
+           : op->kind == ZKL__OP_DELETE ? apply_delete(change, store, op, path)
+                                        : apply_set(change, store, op, path);
+}
+
+static void undo(const struct change *change, struct zkl__memory_space *space,
+                 enum zkl__op_kind kind)
+{
+    struct zkl__memory_node *node = change->node;
+    if (kind == ZKL__OP_CREATE) {
+        link_out(space, node);
+        node_free(space, node);
+    } else if (kind == ZKL__OP_DELETE) {
+        link_in(space, node);
+    } else {
+        zkl__free(&space->heap, node->data);
+        node->data = change->old_data;
+    }
+    change->changed->stat = change->old_stat;
+    change->changed->creates = change->old_creates;
+}
+
+static const enum zkl__watch_event events[] = {[ZKL__OP_CREATE] = ZKL__WATCH_CREATED,
+                                               [ZKL__OP_DELETE] = ZKL__WATCH_DELETED,
+                                               [ZKL__OP_SET] = ZKL__WATCH_CHANGED};
+
+static void keep(const struct change *change, struct zkl__memory_space *space,
+                 enum zkl__op_kind kind)
+{
+    fire(space, events[kind], change->node);
+    zkl__free(&space->heap, change->old_data);
+    if (kind == ZKL__OP_DELETE) {
+        node_free(space, change->node);
+    }
+}
+
+/* One write, or all of a multi, or none of it: then it has the code of the part that failed. What
+ * each part replies is in the reply's room, with the names behind. */
+static struct zkl__memory_reply *perform_write(struct zkl__store *store, uint64_t id,
+                                               const struct zkl__op *op)
+{
+    struct zkl__memory_space *space = store->space;
+    bool multi = op->kind == ZKL__OP_MULTI;
+    bool refused = store->faults.refusals > 0 && zkl__memory_writes(op);
+    const struct zkl__op *ops = multi ? op->parts : op;
+    size_t count = multi ? op->part_count : 1, size = count * sizeof(struct zkl__reply);
+    size_t applied = 0;
+    for (size_t i = 0; i < count; i++) {
+        size += strlen(ops[i].name ? ops[i].name : ops[i].dir) + DIGITS + 1;
+    }
+    struct zkl__memory_reply *reply = zkl__memory_reply_new(store, id, size);
+    struct change *changes = zkl__zalloc(&store->heap, count * sizeof *changes);
+    if (!reply || !changes) {
+        zkl__free(&store->heap, reply);
+        zkl__free(&store->heap, changes);
+        return NULL;
+    }
+    struct zkl__reply *parts = (struct zkl__reply *)reply->room;
+    char *room = (char *)(parts + count);
+    enum zkl__rc rc = refused ? store->faults.refusal : ZKL__RC_OK;
+    store->faults.refusals -= refused;
+    /* A failed write is a transaction, too; its parts are of one time (TxnHeader). */
+    space->zxid++;
+    space->time_ms = zkl__store_now(CLOCK_REALTIME) / 1000000;
+    while (rc == ZKL__RC_OK && applied < count) {
+        struct change *change = &changes[applied];
+        struct zkl__reply *part = &parts[applied];
+        bool create = ops[applied].kind == ZKL__OP_CREATE;
+        rc = apply(change, store, &ops[applied]);
+        if (rc == ZKL__RC_OK) {
+            part->name = create ? zkl__text_put(&room, base_of(change->node)) : NULL;
+            if (create ? !multi : ops[applied].kind == ZKL__OP_SET) {
+                show_stat(&part->stat, change->node);
+            }
+            applied++;
+        }
+    }
+    for (size_t i = applied; rc != ZKL__RC_OK && i > 0; i--) {
+        if (changes[i - 1].node) {
+            undo(&changes[i - 1], space, ops[i - 1].kind);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (rc != ZKL__RC_OK) {
+            /* Before the part that failed, the server's error record says 0. */
+            parts[i] = reply_of(i == applied ? rc : ZKL__RC_ROLLEDBACK);
+            parts[i].zk_code = i < applied ? 0 : parts[i].zk_code;
+        } else if (changes[i].node) {
+            keep(&changes[i], space, ops[i].kind);
+        }
+    }
+    zkl__free(&store->heap, changes);
+    if (rc == ZKL__RC_UNSENT) {
+        zkl__free(&store->heap, reply);
+        return NULL;
+    }
+    reply->reply = multi ? reply_of(rc) : parts[0];
+    reply->reply.parts = multi ? parts : NULL;
+    reply->reply.part_count = multi ? count : 0;
+    return reply;
+}
+
+/* --- reads ----------------------------------------------------------------------------------- */
+
+static enum zkl__rc check_read(const struct zkl__store *store, const struct zkl__op *op,
+                               const struct zkl__memory_node *node)
+{
+    if (!node) {
+        return ZKL__RC_NONODE;
+    }
+    bool needed = op->kind != ZKL__OP_EXISTS || store->space->rules == ZKL__RULES_EXISTS_NEEDS_READ;
+    bool permitted = !needed || permits(node, &store->who, ZKL_PERM_READ);
+    return permitted ? ZKL__RC_OK : ZKL__RC_NOAUTH;
+}
+
+static size_t read_size(const struct zkl__op *op, const struct zkl__memory_node *node)
+{
+    size_t size = op->kind == ZKL__OP_GET ? (size_t)node->stat.data_size : 0;
+    if (op->kind == ZKL__OP_CHILDREN) {
+        ZKL__EACH (const struct zkl__memory_node, child, &node->children, sibling) {
+            size += sizeof(char *) + strlen(base_of(child)) + 1;
+        }
+    }
+    return size;
+}
+
+static void answer_read(struct zkl__memory_reply *reply, const struct zkl__op *op,
+                        const struct zkl__memory_node *node)
+{
+    struct zkl__reply *out = &reply->reply;
+    show_stat(&out->stat, node);
+    if (op->kind == ZKL__OP_CHILDREN) {
+        const char **names = (const char **)reply->room;
+        char *end = (char *)(names + node->stat.child_count);
+        ZKL__EACH (const struct zkl__memory_node, child, &node->children, sibling) {
+            names[out->child_count++] = zkl__text_put(&end, base_of(child));
+        }
+        out->children = names;
+    } else if (op->kind == ZKL__OP_GET && node->data) {
+        out->size = (size_t)node->stat.data_size;
+        out->data = memcpy(reply->room, node->data, out->size);
+    }
+}
+
+/* A watch stays where the client keeps one: on success, and for `exists` also where there is
+ * nothing yet. */
+static struct zkl__memory_reply *perform_read(struct zkl__store *store, uint64_t id,
+                                              const struct zkl__op *op)
+{
+    char path[ZKL__STORE_PATH];
+    zkl__store_path(path, op);
+    const struct zkl__memory_node *node = zkl__memory_find(store->space, path);
+    enum zkl__rc rc = check_read(store, op, node);
+    bool watched = op->watch && (rc == ZKL__RC_OK || (op->kind == ZKL__OP_EXISTS && !node));
+    size_t room = rc == ZKL__RC_OK ? read_size(op, node) : 0;
+    struct zkl__memory_watch *watch = watched ? watch_new(store, path, op->kind) : NULL;
+    struct zkl__memory_reply *reply = zkl__memory_reply_new(store, id, room);
+    if (!reply || (watched && !watch)) {
+        zkl__free(&store->heap, watch);
+        zkl__free(&store->heap, reply);
+        return NULL;
+    }
+    reply->reply = reply_of(rc);
+    if (rc == ZKL__RC_OK) {
+        answer_read(reply, op, node);
+    }
+    if (watch) {
+        watch->absent = !node;
+        watch->number = reply->seen.number;
+        zkl__memory_arm(watch);
+    }
+    return reply;
+}
+
+struct zkl__memory_reply *zkl__memory_perform(struct zkl__store *store, uint64_t id,
+                                              const struct zkl__op *op)
+{
+    char path[ZKL__STORE_PATH];
+    struct zkl__memory_reply *reply;
+    switch (op->kind) {
+    case ZKL__OP_CHILDREN:
+    case ZKL__OP_GET:
+    case ZKL__OP_EXISTS:
+        return perform_read(store, id, op);
+    case ZKL__OP_SYNC: /* has nothing to wait for */
+        return zkl__memory_reply_new(store, id, 0);
+    case ZKL__OP_UNWATCH:
+        reply = zkl__memory_reply_new(store, id, 0);
+        zkl__store_path(path, op);
+        if (reply && !zkl__memory_unwatch(store, path)) {
+            reply->reply = reply_of(ZKL__RC_NOWATCH);
+        }
+        return reply;
+    default:
+        return perform_write(store, id, op);
+    }
+}
+
+/* --- transactions of the server's own -------------------------------------------------------- */
+
+void zkl__memory_delete_nodes(struct zkl__memory_space *space, int64_t owner)
+{
+    int64_t began = space->zxid;
+    bool containers = owner == ZKL__MEMORY_CONTAINER_OWNER;
+    for (size_t i = 0; i < space->nodes.bucket_count; i++) {
+        for (struct zkl__map_entry *entry = space->nodes.buckets[i], *next; entry; entry = next) {
+            struct zkl__memory_node *node = (struct zkl__memory_node *)entry;
+            bool used = node->creates > 0 && !node->children.first && node->stat.pzxid <= began;
+            next = entry->next;
+            if (node->stat.ephemeral_owner == owner && (used || !containers)) {
+                space->zxid += containers;
+                link_out(space, node);
+                fire(space, ZKL__WATCH_DELETED, node);
+                node_free(space, node);
+            }
+        }
+    }
+}
+
+void zkl__memory_end(struct zkl__store *store)
+{
+    store->ended = true;
+    zkl__memory_discard_watches(store, 0);
+    store->space->zxid++;
+    zkl__memory_delete_nodes(store->space, store->who.session_id);
+}
