@@ -235,7 +235,7 @@ static int greet(struct zkl__store *store, const struct zkl__store_config *confi
         return ZKL_ENOMEM;
     }
     hello->connection.fresh = true;
-    hello->connection.began_ns = zkl__store_now(CLOCK_BOOTTIME);
+    hello->connection.began_ns = zkl__clock_now();
     zkl__memory_enqueue(store, &hello->item);
     if (config->auth_scheme && !store->who.auth) {
         struct zkl__memory_notice *refusal = zkl__memory_notice_new(store, ZKL__ITEM_EXPIRED);
@@ -250,39 +250,36 @@ static int greet(struct zkl__store *store, const struct zkl__store_config *confi
     return ZKL_OK;
 }
 
-static int store_start(struct zkl__store *store, const struct zkl__store_config *config)
-{
-    if (!take_credentials(store, config) || !space_join(store, config->servers)) {
-        return ZKL_ENOMEM;
-    }
-    pthread_mutex_lock(&store->space->mutex); /* its id is known already */
-    int code = greet(store, config);
-    pthread_mutex_unlock(&store->space->mutex);
-    if (code == ZKL_OK) {
-        code = zkl__memory_notifier_start(store);
-    }
-    if (code != ZKL_OK) {
-        space_part(store);
-    }
-    return code;
-}
-
 static int memory_open(struct zkl__store **out, const struct zkl__store_config *config,
                        const struct zkl__store_events *events, void *ctx, zkl_error *err)
 {
     struct zkl__store *store = zkl__zalloc(&config->heap, sizeof *store);
     int64_t timeout_ms = config->timeout_ms;
     int code = ZKL_ENOMEM;
+    bool joined = false;
     if (store) {
         store->heap = config->heap;
         store->events = *events;
         store->ctx = ctx;
         store->timeout_ms = timeout_ms > LEAST_TIMEOUT_MS ? timeout_ms : LEAST_TIMEOUT_MS;
-        code = store_start(store, config);
-        if (code == ZKL_OK) {
-            *out = store;
-            return ZKL_OK;
-        }
+        joined = take_credentials(store, config) && space_join(store, config->servers);
+    }
+    if (joined) {
+        pthread_mutex_lock(&store->space->mutex); /* its id is known already */
+        code = greet(store, config);
+        pthread_mutex_unlock(&store->space->mutex);
+    }
+    if (code == ZKL_OK) {
+        code = zkl__memory_notifier_start(store);
+    }
+    if (code == ZKL_OK) {
+        *out = store;
+        return ZKL_OK;
+    }
+    if (joined) {
+        space_part(store);
+    }
+    if (store) {
         store_free(store);
     }
     return zkl__fail_at(err, code, NULL, "%s: %s", config->servers,

@@ -42,36 +42,17 @@ static bool is_valid(const zkl_acl *acl, const struct zkl__memory_who *who)
     return valid;
 }
 
-/* As it is stored: entries of scheme "auth" become the session's identity. NULL: no memory. */
-static zkl_acl *resolve(const zkl_heap *heap, const zkl_acl *acl, const struct zkl__memory_who *who)
-{
-    zkl_acl_entry *entries = zkl__alloc(heap, acl->count * sizeof *entries);
-    if (!entries) {
-        return NULL;
-    }
-    for (size_t i = 0; i < acl->count; i++) {
-        entries[i] = acl->entries[i];
-        if (strcmp(entries[i].scheme, "auth") == 0) {
-            entries[i] = (zkl_acl_entry){entries[i].perms, "digest", who->auth};
-        }
-    }
-    zkl_acl *copy = zkl__acl_copy(heap, &(zkl_acl){acl->count, entries});
-    zkl__free(heap, entries);
-    return copy;
-}
-
-static bool names(const zkl_acl_entry *entry, const char *identity)
-{
-    return identity && strcmp(entry->scheme, "digest") == 0 && strcmp(entry->id, identity) == 0;
-}
-
+/* A known scheme that is not "world" has an identity: entries of scheme "auth" that of the session
+ * which made the node. */
 static bool permits(const struct zkl__memory_node *node, const struct zkl__memory_who *who,
                     int perm)
 {
     bool permitted = !node->acl;
     for (size_t i = 0; node->acl && i < node->acl->count && !permitted; i++) {
         const zkl_acl_entry *entry = &node->acl->entries[i];
-        permitted = (entry->perms & perm) != 0 && (is_world(entry) || names(entry, who->auth));
+        const char *identity = strcmp(entry->scheme, "auth") == 0 ? node->auth : entry->id;
+        bool named = who->auth && strcmp(identity, who->auth) == 0;
+        permitted = (entry->perms & perm) != 0 && (is_world(entry) || named);
     }
     return permitted;
 }
@@ -121,6 +102,7 @@ static struct zkl__memory_node *node_new(const struct zkl__memory_space *space, 
 static void node_free(const struct zkl__memory_space *space, struct zkl__memory_node *node)
 {
     zkl__free(&space->heap, node->acl);
+    zkl__free(&space->heap, node->auth);
     zkl__free(&space->heap, node->data);
     zkl__free(&space->heap, node);
 }
@@ -356,12 +338,6 @@ static bool other_version(const struct zkl__memory_node *node, int32_t version)
     return version != -1 && version != node->stat.version;
 }
 
-static bool is_ephemeral(const struct zkl__memory_node *node)
-{
-    return node->stat.ephemeral_owner != 0 &&
-           node->stat.ephemeral_owner != ZKL__MEMORY_CONTAINER_OWNER;
-}
-
 static int64_t owner_of(const struct zkl__op *op, int64_t session_id)
 {
     bool ephemeral = op->mode == ZKL__EPHEMERAL || op->mode == ZKL__EPHEMERAL_SEQUENTIAL;
@@ -389,7 +365,9 @@ static enum zkl__rc check_create(const struct zkl__store *store, const struct zk
     if (zkl__memory_find(store->space, path)) {
         return ZKL__RC_NODEEXISTS;
     }
-    return is_ephemeral(parent) ? ZKL__RC_EPHEMERALPARENT : ZKL__RC_OK;
+    bool ephemeral = parent->stat.ephemeral_owner != 0 &&
+                     parent->stat.ephemeral_owner != ZKL__MEMORY_CONTAINER_OWNER;
+    return ephemeral ? ZKL__RC_EPHEMERALPARENT : ZKL__RC_OK;
 }
 
 static enum zkl__rc apply_create(struct change *change, struct zkl__store *store,
@@ -397,6 +375,7 @@ static enum zkl__rc apply_create(struct change *change, struct zkl__store *store
 {
     struct zkl__memory_space *space = store->space;
     const zkl_acl *acl = op->acl ? op->acl : store->who.acl;
+    const char *auth = store->who.auth;
     enum zkl__rc rc = check_create(store, op, acl, path);
     if (rc != ZKL__RC_OK) {
         return rc;
@@ -405,9 +384,10 @@ static enum zkl__rc apply_create(struct change *change, struct zkl__store *store
     if (!node) {
         return ZKL__RC_UNSENT;
     }
-    node->acl = acl ? resolve(&space->heap, acl, &store->who) : NULL;
+    node->acl = acl ? zkl__acl_copy(&space->heap, acl) : NULL;
+    node->auth = auth ? zkl__copy(&space->heap, auth, strlen(auth)) : NULL;
     node->data = zkl__copy(&space->heap, op->data, op->size);
-    if ((acl && !node->acl) || !node->data) {
+    if ((acl && !node->acl) || (auth && !node->auth) || !node->data) {
         node_free(space, node);
         return ZKL__RC_UNSENT;
     }
@@ -552,7 +532,7 @@ static struct zkl__memory_reply *perform_write(struct zkl__store *store, uint64_
     store->faults.refusals -= refused;
     /* A failed write is a transaction, too; its parts are of one time (TxnHeader). */
     space->zxid++;
-    space->time_ms = zkl__store_now(CLOCK_REALTIME) / 1000000;
+    space->time_ms = zkl__clock_read(CLOCK_REALTIME) / ZKL__MS;
     while (rc == ZKL__RC_OK && applied < count) {
         struct change *change = &changes[applied];
         struct zkl__reply *part = &parts[applied];

@@ -6,12 +6,12 @@
 #ifndef ZKL_STORE_MEMORY_STORE_H
 #define ZKL_STORE_MEMORY_STORE_H
 
-#include <pthread.h>
 #include <stdalign.h>
 
 #include "base.h"
 #include "collections.h"
 #include "store.h"
+#include "thread.h"
 
 /* --- znodes ---------------------------------------------------------------------------------- */
 
@@ -24,6 +24,7 @@ struct zkl__memory_node {
     struct zkl__memory_node *parent;
     struct zkl__list children;
     zkl_acl *acl; /* NULL: open */
+    char *auth;   /* the identity of the session that made it: who `auth` is in its list */
     void *data;
     struct zkl__stat stat; /* clients see it through show_stat */
     int32_t

@@ -2,11 +2,10 @@
 #include <assert.h>
 
 #include "memory_store.h"
-#include "signals.h"
 
 struct zkl__memory_notifier {
     pthread_t thread;
-    pthread_cond_t cond;
+    struct zkl__signal signal;
 };
 
 static void *run(void *arg)
@@ -15,14 +14,14 @@ static void *run(void *arg)
     pthread_mutex_lock(&store->space->mutex);
     while (!store->closing) {
         if (!zkl__memory_deliver_next(store)) {
-            pthread_cond_wait(&store->notifier->cond, &store->space->mutex);
+            zkl__signal_wait(&store->notifier->signal, &store->space->mutex, INT64_MAX);
         }
     }
     pthread_mutex_unlock(&store->space->mutex);
     return NULL;
 }
 
-/* The program's signal handlers do not run on our threads. The thread is held up by the mutex until
+/* The thread is held up by the mutex until
  * the store knows its notifier. */
 int zkl__memory_notifier_start(struct zkl__store *store)
 {
@@ -30,23 +29,22 @@ int zkl__memory_notifier_start(struct zkl__store *store)
     if (!notifier) {
         return ZKL_ENOMEM;
     }
-    pthread_cond_init(&notifier->cond, NULL);
+    zkl__signal_init(&notifier->signal);
     pthread_mutex_lock(&store->space->mutex);
-    bool started = zkl__start_thread(&notifier->thread, run, store);
-    store->notifier = started ? notifier : NULL;
+    int code = zkl__thread_start(&notifier->thread, run, store);
+    store->notifier = code == ZKL_OK ? notifier : NULL;
     pthread_mutex_unlock(&store->space->mutex);
-    if (!started) {
-        pthread_cond_destroy(&notifier->cond);
+    if (code != ZKL_OK) {
+        zkl__signal_deinit(&notifier->signal);
         zkl__free(&store->heap, notifier);
-        return ZKL_ELIMIT;
     }
-    return ZKL_OK;
+    return code;
 }
 
 void zkl__memory_notifier_wake(struct zkl__store *store)
 {
     if (store->notifier) {
-        pthread_cond_signal(&store->notifier->cond);
+        zkl__signal_raise(&store->notifier->signal);
     }
 }
 
@@ -54,7 +52,7 @@ void zkl__memory_notifier_end(struct zkl__store *store)
 {
     assert(!pthread_equal(pthread_self(), store->notifier->thread));
     pthread_join(store->notifier->thread, NULL);
-    pthread_cond_destroy(&store->notifier->cond);
+    zkl__signal_deinit(&store->notifier->signal);
     zkl__free(&store->heap, store->notifier);
     store->notifier = NULL;
 }

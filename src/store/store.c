@@ -5,12 +5,12 @@
 #include "name.h"
 
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MEMORY "memory:"
-#define NAME_MAX_BYTES \
-    255 /* of a host, a DNS name's limit; of a memory: NAME, for no reason but to have one */
+#define NAME_LONGEST 255 /* of a memory: NAME, for no reason but to have a limit */
 #define DIGITS "0123456789"
 #define HOST_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" DIGITS ".-_"
 
@@ -21,44 +21,43 @@ struct zkl__server zkl__server_at(const char **at)
     const char *host = bracket ? entry + 1 : entry, *rest = bracket ? bracket : entry;
     const char *colon = memchr(rest, ':', (size_t)(end - rest));
     const char *host_end = bracket ? bracket : colon ? colon : end;
+    struct zkl__server server = {
+        .entry = entry, .length = (size_t)(end - entry), .port = "2181", .has_port = colon};
+    snprintf(server.host, sizeof server.host, "%.*s", (int)(host_end - host), host);
+    if (colon) {
+        snprintf(server.port, sizeof server.port, "%.*s", (int)(end - colon) - 1, colon + 1);
+    }
     *at = *end == ',' ? end + 1 : NULL;
-    return (struct zkl__server){
-        .entry = {entry, (size_t)(end - entry)},
-        .host = {host, (size_t)(host_end - host)},
-        .port = {colon ? colon + 1 : NULL, colon ? (size_t)(end - colon) - 1 : 0}};
+    return server;
 }
 
 /* --- checks ---------------------------------------------------------------------------------- */
 
-static int bad(zkl_error *err, struct zkl__slice entry, const char *what)
+static int bad(zkl_error *err, const struct zkl__server *server, const char *what)
 {
     return zkl__fail_at(err, ZKL_EINVAL, NULL, "servers: '%.*s': %s",
-                        (int)(entry.length < 100 ? entry.length : 100), entry.text, what);
+                        (int)(server->length < 100 ? server->length : 100), server->entry, what);
 }
 
-static bool is_port(struct zkl__slice port)
+static bool is_port(const char *port)
 {
-    long value = strtol(port.text, NULL, 10);
-    return port.length <= 5 && strspn(port.text, DIGITS) == port.length && value >= 1 &&
+    long value = strtol(port, NULL, 10);
+    return strlen(port) <= 5 && strspn(port, DIGITS) == strlen(port) && value >= 1 &&
            value <= 65535;
 }
 
 static int check_address(const struct zkl__server *server, zkl_error *err)
 {
-    char address[INET6_ADDRSTRLEN] = "";
     struct in6_addr parsed;
-    const char *behind = server->host.text + server->host.length;
-    if (*behind != ']') {
-        return bad(err, server->entry, "'[' without ']'");
+    const char *bracket = memchr(server->entry, ']', server->length);
+    if (!bracket) {
+        return bad(err, server, "'[' without ']'");
     }
-    if (server->host.length < sizeof address) {
-        memcpy(address, server->host.text, server->host.length);
+    if (inet_pton(AF_INET6, server->host, &parsed) != 1) {
+        return bad(err, server, "not an IPv6 address between the brackets");
     }
-    if (inet_pton(AF_INET6, address, &parsed) != 1) {
-        return bad(err, server->entry, "not an IPv6 address between the brackets");
-    }
-    if (!strchr(":,/", behind[1])) {
-        return bad(err, server->entry, "only ':port' may follow ']'");
+    if (!strchr(":,/", bracket[1])) {
+        return bad(err, server, "only ':port' may follow ']'");
     }
     return ZKL_OK;
 }
@@ -66,18 +65,19 @@ static int check_address(const struct zkl__server *server, zkl_error *err)
 /* A host name or an IPv4 address; the resolver decides. */
 static int check_host(const struct zkl__server *server, zkl_error *err)
 {
-    if (server->port.text && memchr(server->port.text, ':', server->port.length)) {
-        return bad(err, server->entry,
+    size_t length = strlen(server->host);
+    if (length > ZKL__HOST_LONGEST) {
+        return bad(err, server, "the host name is too long");
+    }
+    if (server->has_port && memchr(server->entry + length + 1, ':', server->length - length - 1)) {
+        return bad(err, server,
                    "more than one ':'; an IPv6 address stands in brackets, as in [::1]:2181");
     }
-    if (server->host.length == 0) {
-        return bad(err, server->entry, "no host before the port");
+    if (length == 0) {
+        return bad(err, server, "no host before the port");
     }
-    if (server->host.length > NAME_MAX_BYTES) {
-        return bad(err, server->entry, "the host name is too long");
-    }
-    if (strspn(server->host.text, HOST_CHARS) < server->host.length) {
-        return bad(err, server->entry, "a host name has letters, digits, '.', '-' and '_' only");
+    if (strspn(server->host, HOST_CHARS) < length) {
+        return bad(err, server, "a host name has letters, digits, '.', '-' and '_' only");
     }
     return ZKL_OK;
 }
@@ -90,14 +90,13 @@ static int check_hosts(const char *servers, zkl_error *err)
     }
     for (const char *at = servers; at;) {
         struct zkl__server server = zkl__server_at(&at);
-        if (server.entry.length == 0) {
+        if (server.length == 0) {
             return zkl__fail_at(err, ZKL_EINVAL, NULL,
                                 "servers: an empty entry (a comma too many)");
         }
-        int code =
-            *server.entry.text == '[' ? check_address(&server, err) : check_host(&server, err);
-        if (code == ZKL_OK && server.port.text && !is_port(server.port)) {
-            code = bad(err, server.entry, "the port must be a number from 1 to 65535");
+        int code = *server.entry == '[' ? check_address(&server, err) : check_host(&server, err);
+        if (code == ZKL_OK && server.has_port && !is_port(server.port)) {
+            code = bad(err, &server, "the port must be a number from 1 to 65535");
         }
         if (code != ZKL_OK) {
             return code;
@@ -106,24 +105,19 @@ static int check_hosts(const char *servers, zkl_error *err)
     return ZKL_OK;
 }
 
-/* "/" alone is no chroot. */
-static int check_chroot(const char *chroot, zkl_error *err)
-{
-    if (chroot[0] == '\0' || strcmp(chroot, "/") == 0) {
-        return ZKL_OK;
-    }
-    zkl_error inner = {0};
-    int code = zkl__path_check(chroot, &inner);
-    if (code == ZKL_OK) {
-        return ZKL_OK;
-    }
-    return zkl__fail_at(err, code, inner.path, "servers: bad chroot: %.200s", inner.text);
-}
-
 static int check_zookeeper(const char *servers, zkl_error *err)
 {
+    const char *chroot = servers + strcspn(servers, "/");
+    zkl_error inner = {0};
     int code = check_hosts(servers, err);
-    return code == ZKL_OK ? check_chroot(servers + strcspn(servers, "/"), err) : code;
+    /* "/" alone is no chroot. */
+    if (code != ZKL_OK || chroot[0] == '\0' || strcmp(chroot, "/") == 0) {
+        return code;
+    }
+    code = zkl__path_check(chroot, &inner);
+    return code == ZKL_OK
+               ? ZKL_OK
+               : zkl__fail_at(err, code, inner.path, "servers: bad chroot: %.200s", inner.text);
 }
 
 static int check_memory(const char *name, zkl_error *err)
@@ -133,10 +127,10 @@ static int check_memory(const char *name, zkl_error *err)
         return zkl__fail_at(err, ZKL_EINVAL, NULL,
                             "servers: memory: needs a name, as in memory:test");
     }
-    if (length > NAME_MAX_BYTES) {
+    if (length > NAME_LONGEST) {
         return zkl__fail_at(err, ZKL_EINVAL, NULL,
                             "servers: the name after memory: is longer than %d bytes",
-                            NAME_MAX_BYTES);
+                            NAME_LONGEST);
     }
     if (strpbrk(name, "/,")) {
         return zkl__fail_at(err, ZKL_EINVAL, NULL,
@@ -168,12 +162,11 @@ const struct zkl__store_ops *zkl__store_find(const char *servers, zkl_error *err
 
 const char *zkl__store_without_port(const char *servers, size_t *length)
 {
-    bool memory = strncmp(servers, MEMORY, strlen(MEMORY)) == 0;
-    for (const char *at = memory ? NULL : servers; at;) {
+    for (const char *at = servers; at;) { /* "memory:NAME" looks as if it had one */
         struct zkl__server server = zkl__server_at(&at);
-        if (!server.port.text) {
-            *length = server.entry.length;
-            return server.entry.text;
+        if (!server.has_port) {
+            *length = server.length;
+            return server.entry;
         }
     }
     return NULL;
@@ -226,13 +219,6 @@ int zkl__store_check(const struct zkl__op *op, size_t part_bytes)
         return ZKL_EINVAL;
     }
     return bytes <= REQUEST_BYTES_MAX ? ZKL_OK : ZKL_ELIMIT;
-}
-
-int64_t zkl__store_now(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 static const zkl_acl_entry creator = {ZKL_PERM_ALL, "auth", ""};

@@ -27,8 +27,6 @@
 
 #include <zklock/session.h>
 
-#include <time.h>
-
 struct zkl__store;
 
 struct zkl__connection {
@@ -126,14 +124,14 @@ enum zkl__memory_rules {
  * one.
  */
 const struct zkl__store_ops *zkl__store_find(const char *servers, zkl_error *err);
-/* A part of the servers string: text that ends by length. */
-struct zkl__slice {
-    const char *text;
-    size_t length;
-};
-/* host, host:port, [IPv6] or [IPv6]:port: without the brackets; without a port its text is NULL. */
+#define ZKL__HOST_LONGEST 255 /* bytes, a DNS name's limit */
+/* host, host:port, [IPv6] or [IPv6]:port */
 struct zkl__server {
-    struct zkl__slice entry, host, port;
+    const char *entry; /* of this length, in the servers string */
+    size_t length;
+    char host[ZKL__HOST_LONGEST + 2]; /* without the brackets; cut if it is longer */
+    char port[8];                     /* 2181 if it has none */
+    bool has_port;
 };
 /* The entry at *at, which goes to the next one; NULL: there is none. It may have any form in a
  * string that zkl__store_find does not take. */
@@ -149,8 +147,6 @@ bool zkl__store_is_sequential(const struct zkl__op *op);
 int zkl__store_check(const struct zkl__op *op, size_t part_bytes);
 /* What a session with credentials creates when its options name no list. */
 extern const zkl_acl zkl__store_creator_only;
-/* ns */
-int64_t zkl__store_now(clockid_t clock);
 /* ZooKeeper's number for what became of an op; 0: none. */
 int zkl__store_code(enum zkl__rc rc);
 /* The first server in it that is named without a port, so that 2181 is tried, and the length of

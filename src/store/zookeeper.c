@@ -11,9 +11,9 @@
  *  - It resolves names on its I/O thread, and spins when that fails. It is given addresses
  *    (zookeeper_addresses.c). Test: test_store_names.c.
  *  - ZOOKEEPER-1998: it parses all addresses in every iteration of its loop. Switched off
- *    (zkl__zk_start). No test: only speed suffers.
+ *    (start). No test: only speed suffers.
  *  - ZOOKEEPER-4699, repaired in 3.9.4: zoo_set_servers takes no care of the I/O thread. Called
- *    only without a connection (give_addresses). Test: test_server_moves.
+ *    only without a connection (zkl__zk_take_addresses). Test: test_server_moves.
  *  - ZOOKEEPER-4810: zoo_get_current_server shares one buffer. What is no address of ours is not
  *    believed (current_address). No test: a race in the library.
  *  - A server that is silent holds an attempt for two thirds of the timeout. An attempt has a limit
@@ -25,7 +25,7 @@
  *  - It does not report a loss when its socket is closed from outside its I/O thread. A loss
  *    precedes every connection (on_connected). Test: test_cuts_under_load.
  *  - It reports whatever state a server puts into a watch event, also behind the end of the
- *    session. That is ignored (on_session). Test: test_garbage.c.
+ *    session. That is ignored (zkl__zk_watcher). Test: test_garbage.c.
  *  - ZOOKEEPER-4537, a server of 3.6.0 to 3.8.0: it sleeps on a committed write; and the library
  *    sends no ping while it waits for a response. A request is sent (nudge_next). Test:
  *    test_stalled_answer.
@@ -34,7 +34,7 @@
  *  - Its socket and its pipe stay open in programs that are started. They are found and marked
  *    (zkl__zk_init_hidden, zkl__zk_hide_socket). Test:
  *    test_nothing_is_inherited.
- *  - Its signal mask is the caller's (zkl__block_signals). Test: test_signals.
+ *  - Its signal mask is the caller's (zkl__signals_hold). Test: test_signals.
  * Operations
  *  - Its blocking calls have no time limit, and its read-only mode makes up responses. Neither is
  *    used. Test: test_never_blocks.c.
@@ -56,41 +56,22 @@
  *  - zookeeper_close takes up to 4.5 s and does not report whether the server responded. It runs on
  *    a thread of its own, which looks for the response (close_and_confirm). Test:
  * test_slow_goodbye, test_goodbye_without_an_answer. Security
- *  - A failure of SASL ends its I/O thread without an event (zkl__zk_sasl_failed); its TLS never
+ *  - A failure of SASL ends its I/O thread without an event (store_tick); its TLS never
  *    compares the server's name, and names no cause (zkl__zk_tls_check). Test:
  *    tests/unit/test_tls_peers.c, tests/security/soak_secure.sh.
  *  - Repaired in 3.10: its TLS takes no authority alone (zkl__zk_takes_ca_alone). Test:
  *    tests/security/test_transport.c. */
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "acl.h"
 #include "base.h"
-#include "signals.h"
 #include "zookeeper_store.h"
 
-#define REFRESH_NS (1000 * MS)
-#define RESOLVE_NS (5000 * MS)
+#define REFRESH_NS (1000 * ZKL__MS)
+#define RESOLVE_NS (5000 * ZKL__MS)
 #define NAMES_WAIT_MS 200
-#define NUDGE_NS (100 * MS)
-
-void zkl__zk_cond_init(pthread_cond_t *cond)
-{
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(cond, &attr);
-    pthread_condattr_destroy(&attr);
-}
-
-void zkl__zk_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline)
-{
-    struct timespec at = {.tv_sec = deadline / 1000000000, .tv_nsec = deadline % 1000000000};
-    pthread_cond_timedwait(cond, mutex, &at);
-}
+#define NUDGE_NS (100 * ZKL__MS)
 
 /* --- events, on the library's completion thread ---------------------------------------------- */
 
@@ -103,7 +84,7 @@ static void unlock_and_report(struct zkl__store *store, bool up)
                                          .began_ns = store->began_ns};
     store->up = store->up || up;
     store->fresh_reported = store->fresh_reported || up;
-    pthread_cond_broadcast(&store->changed);
+    zkl__signal_raise(&store->changed);
     pthread_mutex_unlock(&store->mutex);
     if (up) {
         store->events.connected(store->ctx, &connection);
@@ -114,8 +95,8 @@ static void probed(int rc, const struct Stat *stat, const void *data)
 {
     struct zkl__store *store = (struct zkl__store *)(uintptr_t)data;
     (void)stat;
-    (void)zkl__zk_enter(store, store->zh);
     pthread_mutex_lock(&store->mutex);
+    store->inside = true;
     store->probe_count--;
     bool answered = zkl__rc_is_response(zkl__zk_rc(rc)) && store->linked;
     store->drained = answered ? store->phase == ZK_CLOSING : store->drained;
@@ -124,11 +105,9 @@ static void probed(int rc, const struct Stat *stat, const void *data)
 }
 
 /* exists("/"), with the mutex held. Its response proves that all earlier ones have arrived. */
-static bool probe(struct zkl__store *store)
+static void probe(struct zkl__store *store)
 {
-    bool sent = zoo_aexists(store->zh, "/", 0, probed, store) == ZOK;
-    store->probe_count += sent;
-    return sent;
+    store->probe_count += zoo_aexists(store->zh, "/", 0, probed, store) == ZOK;
 }
 
 /* Credentials go out before anybody can submit, for the library puts them in front of its queue,
@@ -159,7 +138,7 @@ static bool go_down(struct zkl__store *store)
     store->drained = false;
     store->answered_ns = 0;
     store->resolve_ns = 0;
-    pthread_cond_broadcast(&store->changed);
+    zkl__signal_raise(&store->changed);
     return was_up && store->phase != ZK_CLOSED;
 }
 
@@ -207,16 +186,8 @@ static void on_ended(struct zkl__store *store, enum zkl__end end)
     zkl__zk_reply_unknown(store);
 }
 
-/* The library passes on whatever state a server puts into a watch event (deliverWatchers), also one
- * behind the end of the session: that is no news. */
 static void on_session(struct zkl__store *store, int state)
 {
-    pthread_mutex_lock(&store->mutex);
-    bool over = store->ended;
-    pthread_mutex_unlock(&store->mutex);
-    if (over) {
-        return;
-    }
     if (state == ZOO_CONNECTED_STATE) {
         on_connected(store);
     } else if (state == ZOO_EXPIRED_SESSION_STATE) {
@@ -226,16 +197,6 @@ static void on_session(struct zkl__store *store, int state)
     } else {
         on_lost(store);
     }
-}
-
-/* path under the chroot; NULL when it is not under it. */
-static const char *path_of(const struct zkl__store *store, const char *path)
-{
-    if (!path || strncmp(path, store->chroot, store->chroot_length) != 0) {
-        return NULL;
-    }
-    path += store->chroot_length;
-    return *path == '\0' ? "/" : path;
 }
 
 static void on_watch(struct zkl__store *store, int type, const char *path)
@@ -248,26 +209,30 @@ static void on_watch(struct zkl__store *store, int type, const char *path)
     } else if (type == ZOO_CHILD_EVENT) {
         event = ZKL__WATCH_CHILDREN;
     }
-    pthread_mutex_lock(&store->mutex);
-    bool tell = store->phase != ZK_CLOSED && !store->ended;
-    pthread_mutex_unlock(&store->mutex);
-    path = path_of(store, path);
-    if (tell && path) {
-        store->events.watch(store->ctx, event, path);
+    size_t length = strlen(store->chroot);
+    if (path && strncmp(path, store->chroot, length) == 0) {
+        path += length;
+        store->events.watch(store->ctx, event, *path == '\0' ? "/" : path);
     }
 }
 
 /* One function and one context for all watches of a handle: the library calls every distinct pair
- * for every session event, and finds them by a linear search with a lock held. */
+ * for every session event, and finds them by a linear search with a lock held. It passes on
+ * whatever state a server puts into a watch event (deliverWatchers), also one behind the end of the
+ * session: that is no news. Nor is what comes of a handle that was given up. */
 void zkl__zk_watcher(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 {
     struct zkl__store *store = ctx;
-    if (!zkl__zk_enter(store, zh)) {
+    pthread_mutex_lock(&store->mutex);
+    bool ours = zh == store->zh, over = store->ended, tell = store->phase != ZK_CLOSED;
+    store->inside = store->inside || ours;
+    pthread_mutex_unlock(&store->mutex);
+    if (!ours) {
         return;
     }
-    if (type == ZOO_SESSION_EVENT) {
+    if (!over && type == ZOO_SESSION_EVENT) {
         on_session(store, state);
-    } else {
+    } else if (!over && tell) {
         on_watch(store, type, path);
     }
     zkl__zk_leave(store);
@@ -285,9 +250,7 @@ void zkl__zk_free(struct zkl__store *store)
     zkl__free(&heap, store->addresses);
     zkl__free(&heap, store->given);
     zkl__free(&heap, store->left_out);
-    zkl__free(&heap, store->hosts);
-    zkl__free(&heap, store->chroot);
-    pthread_cond_destroy(&store->changed);
+    zkl__signal_deinit(&store->changed);
     pthread_mutex_destroy(&store->mutex);
     pthread_mutex_destroy(&store->complaint_mutex);
     zkl__free(&heap, store);
@@ -296,122 +259,26 @@ void zkl__zk_free(struct zkl__store *store)
 static const zkl_acl_entry anyone = {ZKL_PERM_ALL, "world", "anyone"};
 static const zkl_acl open_to_all = {1, &anyone};
 
-/* False: no memory. */
-static bool take_config(struct zkl__store *store, const struct zkl__store_config *config)
-{
-    struct zkl__store_config *own = &store->config;
-    *own = *config;
-    if (!own->acl) {
-        own->acl = own->auth_scheme ? &zkl__store_creator_only : &open_to_all;
-    }
-    if (!zkl__zk_split(&store->hosts, &store->chroot, &store->heap, own->servers)) {
-        return false;
-    }
-    store->chroot_length = strlen(store->chroot);
-    store->part_bytes = store->chroot_length + zkl__acl_size(own->acl);
-    store->names = zkl__zk_names_new(store->hosts);
-    return store->names;
-}
-
-static int start_error(const struct zkl__store *store, int error, zkl_error *err)
-{
-    switch (error) {
-    case ENOMEM:
-        return zkl__fail_at(err, ZKL_ENOMEM, NULL, "out of memory");
-    case EMFILE:
-    case ENFILE:
-        return zkl__fail_at(
-            err, ZKL_ELIMIT, NULL,
-            "no file descriptor is left for a connection: raise the limit (ulimit -n)");
-    default:
-        return zkl__fail_at(err, ZKL_EINVAL, NULL, "servers: the client library refuses %s",
-                            store->addresses);
-    }
-}
-
-/* Signals are blocked meanwhile, for the library's threads inherit the mask: the program's handlers
- * are not to run on them. With the mutex held, at which events wait. */
-int zkl__zk_start(struct zkl__store *store)
-{
-    sigset_t before;
-    int64_t timeout_ms = store->config.timeout_ms;
-    int timeout = timeout_ms > INT_MAX ? INT_MAX : (int)timeout_ms;
-    int64_t began = zkl__store_now(CLOCK_BOOTTIME);
-    zkl__block_signals(&before);
-    zhandle_t *zh = zkl__zk_init_hidden(store, timeout);
-    pthread_sigmask(SIG_SETMASK, &before, NULL); /* which leaves errno alone */
-    if (!zh) {
-        return ZKL_ECONNECT;
-    }
-    store->zh = zh;
-    store->began_ns = began;
-    /* ZOOKEEPER-1998: else it parses all addresses in every iteration of its loop. */
-    zoo_set_servers_resolution_delay(store->zh, -1);
-    zkl__zk_attempt_begins(store);
-    return ZKL_OK;
-}
-
-/* The addresses are for a first handle; or for the one there is, only without a connection: the
- * library closes the socket of its attempt to connect in this thread, without an event. It takes no
- * care of its I/O thread then (ZOOKEEPER-4699), which at worst misprints a log line or finds its
- * attempt closed, in the microseconds of this call and only when servers have moved. */
-static int give_addresses(struct zkl__store *store, zkl_error *err)
-{
-    char *before = store->given,
-         *given = zkl__copy(&store->heap, store->addresses, strlen(store->addresses));
-    if (!given) {
-        return start_error(store, ENOMEM, err);
-    }
-    store->given = given;
-    bool taken =
-        store->zh ? zoo_set_servers(store->zh, given) == ZOK : zkl__zk_start(store) == ZKL_OK;
-    if (taken) {
-        zkl__free(&store->heap, before);
-        return ZKL_OK;
-    }
-    int error = errno;
-    store->given = before; /* with a handle the next tick tries again */
-    zkl__free(&store->heap, given);
-    return start_error(store, error, err);
-}
-
-/* New addresses, if there are any: to the library, or for a start with them. With the mutex held.
- */
-static int take_addresses(struct zkl__store *store, zkl_error *err)
-{
-    char *list;
-    if (zkl__zk_names_list(&list, store->names, &store->heap) != ZKL_OK) {
-        return zkl__fail_at(err, ZKL_ENOMEM, NULL, "out of memory");
-    }
-    if (!list) {
-        return ZKL_OK;
-    }
-    bool same = store->addresses && strcmp(list, store->addresses) == 0;
-    zkl__free(&store->heap, store->addresses);
-    store->addresses = list;
-    /* An attempt at a first connection leaves out addresses on purpose. */
-    bool known = store->ever ? strcmp(list, store->given) == 0 : same;
-    return store->zh && known ? ZKL_OK : give_addresses(store, err);
-}
-
 /* A name server that does not respond soon is left to tick, and with TLS to the next try, which
  * checks the servers' certificates first. Events wait at the mutex until *out is written. */
 static int reach_servers(struct zkl__store **out, struct zkl__store *store, zkl_error *err)
 {
+    int hosts = (int)strcspn(store->config.servers, "/");
     zkl__zk_names_resolve(store->names);
     bool answered = zkl__zk_names_wait(store->names, NAMES_WAIT_MS);
     if (store->config.tls && !answered) {
-        return zkl__fail_at(err, ZKL_ECONNECT, NULL, "the names of %s are not resolved yet",
-                            store->hosts);
+        return zkl__fail_at(err, ZKL_ECONNECT, NULL, "the names of %.*s are not resolved yet",
+                            hosts, store->config.servers);
     }
     int code = zkl__zk_tls_check(store, err);
     if (code != ZKL_OK) {
         return code;
     }
     pthread_mutex_lock(&store->mutex);
-    code = take_addresses(store, err);
+    code = zkl__zk_take_addresses(store, err);
     if (code == ZKL_OK && answered && !store->zh) {
-        code = zkl__fail_at(err, ZKL_ECONNECT, NULL, "no server name of %s resolves", store->hosts);
+        code = zkl__fail_at(err, ZKL_ECONNECT, NULL, "no server name of %.*s resolves", hosts,
+                            store->config.servers);
     }
     if (code == ZKL_OK) {
         *out = store;
@@ -434,11 +301,19 @@ static int store_open(struct zkl__store **out, const struct zkl__store_config *c
     store->heap = config->heap;
     store->events = *events;
     store->ctx = ctx;
+    store->config = *config;
+    if (!config->acl) {
+        store->config.acl = config->auth_scheme ? &zkl__store_creator_only : &open_to_all;
+    }
+    store->chroot = config->servers + strcspn(config->servers, "/");
+    store->chroot += strcmp(store->chroot, "/") == 0;
+    store->part_bytes = strlen(store->chroot) + zkl__acl_size(store->config.acl);
+    store->names = zkl__zk_names_new(config->servers);
     pthread_mutex_init(&store->complaint_mutex, NULL);
     pthread_mutex_init(&store->mutex, NULL);
-    zkl__zk_cond_init(&store->changed);
+    zkl__signal_init(&store->changed);
     zkl__zk_log_open(store);
-    code = take_config(store, config) ? zkl__zk_drive_start(store) : ZKL_ENOMEM;
+    code = store->names ? zkl__zk_drive_start(store) : ZKL_ENOMEM;
     if (code != ZKL_OK) {
         zkl__fail_at(err, code, NULL, "%s", zkl_strerror(code));
     } else {
@@ -462,7 +337,7 @@ static int64_t refresh_addresses(struct zkl__store *store, int64_t now)
     }
     bool answered = zkl__zk_names_wait(store->names, 0);
     if (answered || !store->zh) {
-        (void)take_addresses(store, NULL); /* what fails now is tried again */
+        (void)zkl__zk_take_addresses(store, NULL); /* what fails now is tried again */
     }
     int64_t attempt = zkl__zk_attempt_next(store, now);
     int64_t next = now + (answered ? REFRESH_NS : NUDGE_NS);
@@ -487,13 +362,15 @@ static int64_t store_tick(struct zkl__store *store, int64_t now)
 {
     int64_t next = INT64_MAX;
     pthread_mutex_lock(&store->mutex);
-    bool failed = store->phase == ZK_OPEN && zkl__zk_sasl_failed(store);
-    if (store->phase == ZK_OPEN && !store->ended && !failed) {
-        if (!store->linked) {
-            next = refresh_addresses(store, now);
-        } else if (store->waiting.first) {
-            next = nudge_next(store, now);
-        }
+    bool open = store->phase == ZK_OPEN && !store->ended;
+    /* The library does not report that SASL failed: it sets the state of the handle, and its I/O
+     * thread ends (zk_sasl.c, zoo_sasl_mark_failed). */
+    bool failed =
+        open && store->config.sasl && store->zh && zoo_state(store->zh) == ZOO_AUTH_FAILED_STATE;
+    if (open && !failed && !store->linked) {
+        next = refresh_addresses(store, now);
+    } else if (open && !failed && store->waiting.first) {
+        next = nudge_next(store, now);
     }
     pthread_mutex_unlock(&store->mutex);
     if (failed) {
@@ -505,7 +382,7 @@ static int64_t store_tick(struct zkl__store *store, int64_t now)
 static void store_complaint(struct zkl__store *store, char *text, size_t size)
 {
     pthread_mutex_lock(&store->mutex);
-    bool known = store->addresses;
+    bool known = store->addresses != NULL;
     pthread_mutex_unlock(&store->mutex);
     pthread_mutex_lock(&store->complaint_mutex);
     snprintf(text, size, "%s", known ? store->complaint : "no name server says where that is");
@@ -519,9 +396,9 @@ static void store_complaint(struct zkl__store *store, char *text, size_t size)
  * (zookeeper_interest). */
 static bool just_answered(const struct zkl__store *store)
 {
-    int64_t silence = zkl__store_now(CLOCK_BOOTTIME) - store->answered_ns;
+    int64_t silence = zkl__clock_now() - store->answered_ns;
     return store->linked && store->op_count == 0 && store->answered_ns > 0 &&
-           silence < zoo_recv_timeout(store->zh) * MS / 6;
+           silence < zoo_recv_timeout(store->zh) * ZKL__MS / 6;
 }
 
 /* Until every response was read: a socket that is closed with responses unread resets the
@@ -531,7 +408,7 @@ static bool just_answered(const struct zkl__store *store)
  * its way. False: responses are still to be read, and there is time; again at *wake. */
 static bool drain(struct zkl__store *store, int64_t deadline, int64_t *wake)
 {
-    int64_t now = zkl__store_now(CLOCK_MONOTONIC);
+    int64_t now = zkl__clock_now();
     if (store->phase == ZK_OPEN) {
         store->phase = ZK_CLOSING;
         store->drain_ns = store->probe_ns = now;
@@ -539,8 +416,9 @@ static bool drain(struct zkl__store *store, int64_t deadline, int64_t *wake)
     }
     bool all = store->drained && !store->waiting.first && store->probe_count == 0;
     if (!store->ever || store->ended || all || now >= deadline) {
-        store->result =
-            (struct zk_close){all, store->linked, store->ended && store->end == ZKL__END_EXPIRED};
+        bool expired = store->ended && store->end == ZKL__END_EXPIRED;
+        store->all_read = all;
+        store->close_code = expired ? ZKL_OK : store->linked ? ZKL_ETIMEOUT : ZKL_ECONNECT;
         return true;
     }
     if (store->linked && now >= store->probe_ns) {
@@ -560,30 +438,26 @@ static bool close_step(struct zkl__store *store, int64_t deadline, int *rc, int6
         return false;
     }
     store->phase = ZK_CLOSED;
-    struct zk_close result = store->result;
     pthread_mutex_unlock(&store->mutex);
-    bool parted = zkl__zk_part(store, deadline, result.drained);
+    bool parted = zkl__zk_part(store, deadline);
     pthread_mutex_lock(&store->mutex);
     if (!parted) {
         *wake = deadline;
         return false;
     }
-    bool heard = store->confirmed;
+    *rc = store->all_read && store->confirmed ? ZKL_OK : store->close_code;
     bool orphaned = store->orphaned = store->parting > 0;
     pthread_mutex_unlock(&store->mutex);
     if (!orphaned) {
         zkl__zk_free(store);
     }
-    *rc = (result.drained && heard) || result.expired ? ZKL_OK
-          : result.linked                             ? ZKL_ETIMEOUT
-                                                      : ZKL_ECONNECT;
     return true;
 }
 
 static int64_t deadline_of(int64_t timeout_ms)
 {
-    bool limited = timeout_ms >= 0 && timeout_ms <= INT64_MAX / MS / 2;
-    return limited ? zkl__store_now(CLOCK_MONOTONIC) + timeout_ms * MS : INT64_MAX;
+    bool limited = timeout_ms >= 0 && timeout_ms <= INT64_MAX / ZKL__MS / 2;
+    return limited ? zkl__clock_now() + timeout_ms * ZKL__MS : INT64_MAX;
 }
 
 static int store_close(struct zkl__store *store, int64_t timeout_ms)
@@ -592,7 +466,7 @@ static int store_close(struct zkl__store *store, int64_t timeout_ms)
     int64_t deadline = deadline_of(timeout_ms), wake;
     pthread_mutex_lock(&store->mutex);
     while (!close_step(store, deadline, &rc, &wake)) {
-        zkl__zk_wait(store, wake);
+        zkl__signal_wait(&store->changed, &store->mutex, wake);
     }
     return rc;
 }
@@ -610,8 +484,8 @@ static bool store_close_on(struct zkl__store *store, int64_t timeout_ms, int *rc
         return true;
     }
     pthread_mutex_unlock(&store->mutex);
-    int64_t left = wake - zkl__store_now(CLOCK_MONOTONIC);
-    *again_ms = wake == INT64_MAX ? ZKL_WAIT_FOREVER : left / MS + 1;
+    int64_t left = wake - zkl__clock_now();
+    *again_ms = wake == INT64_MAX ? ZKL_WAIT_FOREVER : left / ZKL__MS + 1;
     return false;
 }
 

@@ -20,21 +20,19 @@
  * A handle that is given up may still get a session: zookeeper_close ends it, and nothing was made
  * in it. Once there is a session to keep, its handle stays: only the library can move it to another
  * server. */
+#include <errno.h>
+#include <limits.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include "base.h"
 #include "zookeeper_store.h"
 
-#define ADDRESS_MAX 96 /* "fe80::...%interface:65535" */
-#define ADDRESSES_MAX 255
-#define LIST_MAX ((ADDRESSES_MAX + 1) * (ADDRESS_MAX + 1))
-#define LIMIT_LEAST (200 * MS)
-#define LIMIT_FIRST_MOST (1000 * MS)
+#define LIMIT_LEAST (200 * ZKL__MS)
+#define LIMIT_FIRST_MOST (1000 * ZKL__MS)
 #define PARTING_MOST 8 /* handles that are being closed: a blocked SSL_connect may hold one up */
 
 /* --- lists of addresses, separated by commas ------------------------------------------------- */
@@ -80,45 +78,9 @@ static void remaining(char *out, const char *all, const char *left_out)
     }
 }
 
-bool zkl__zk_split(char **hosts, char **chroot, const zkl_heap *heap, const char *servers)
-{
-    size_t length = strcspn(servers, "/"), end = strlen(servers);
-    while (end > length && servers[end - 1] == '/') {
-        end--;
-    }
-    *hosts = zkl__copy(heap, servers, length);
-    *chroot = zkl__copy(heap, servers + length, end - length);
-    return *hosts && *chroot;
-}
-
 /* --- names ----------------------------------------------------------------------------------- */
 
-struct zk_names {
-    pthread_mutex_t mutex;
-    pthread_cond_t answered;
-    int holders;      /* the store, and each thread while it resolves a name */
-    size_t resolving; /* threads that are at it, and who starts them */
-    bool numeric;     /* addresses already: the list never changes */
-    bool complete; /* the list has the addresses of all names, not only of those that were quick */
-    size_t found_count; /* since the last resolution of all names began */
-    char found[ADDRESSES_MAX][ADDRESS_MAX];
-    char list[LIST_MAX]; /* the last result, in the library's form; empty: none yet, or no name
-                            resolves */
-    char hosts[];
-};
-
-struct zk_server zkl__zk_server_at(const char **at)
-{
-    struct zkl__server from = zkl__server_at(at);
-    struct zk_server to = {.port = "2181"};
-    snprintf(to.host, sizeof to.host, "%.*s", (int)from.host.length, from.host.text);
-    if (from.port.text) {
-        snprintf(to.port, sizeof to.port, "%.*s", (int)from.port.length, from.port.text);
-    }
-    return to;
-}
-
-struct addrinfo *zkl__zk_look_up(const struct zk_server *server, int flags)
+struct addrinfo *zkl__zk_look_up(const struct zkl__server *server, int flags)
 {
     struct addrinfo hints = {.ai_flags = flags, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *list = NULL;
@@ -132,14 +94,14 @@ struct addrinfo *zkl__zk_look_up(const struct zk_server *server, int flags)
 
 static void add_addresses(struct zk_names *names, struct addrinfo *list)
 {
-    for (const struct addrinfo *at = list; at && names->found_count < ADDRESSES_MAX;
+    for (const struct addrinfo *at = list; at && names->found_count < ZK_ADDRESSES_MAX;
          at = at->ai_next) {
-        char host[NI_MAXHOST], port[NI_MAXSERV], text[sizeof host + sizeof port + 1];
+        char host[NI_MAXHOST], port[NI_MAXSERV];
         if (getnameinfo(at->ai_addr, at->ai_addrlen, host, sizeof host, port, sizeof port,
                         NI_NUMERICHOST | NI_NUMERICSERV) == 0) {
-            snprintf(text, sizeof text, "%s:%s", host, port);
+            char *found = names->found[names->found_count];
             names->found_count +=
-                zkl__text_copy(names->found[names->found_count], ADDRESS_MAX, text);
+                snprintf(found, ZK_ADDRESS_MAX, "%s:%s", host, port) < ZK_ADDRESS_MAX;
         }
     }
     if (list) {
@@ -156,8 +118,8 @@ static int by_text(const void *a, const void *b)
  * found, the list stays as it is: a name server that fails removes no server. */
 static void publish(struct zk_names *names)
 {
-    char all[LIST_MAX] = "";
-    qsort(names->found, names->found_count, ADDRESS_MAX, by_text);
+    char all[ZK_LIST_MAX] = "";
+    qsort(names->found, names->found_count, ZK_ADDRESS_MAX, by_text);
     for (size_t i = 0; i < names->found_count; i++) {
         append_entry(all, names->found[i], strlen(names->found[i]));
     }
@@ -166,20 +128,20 @@ static void publish(struct zk_names *names)
     }
 }
 
-struct zk_names *zkl__zk_names_new(const char *hosts)
+struct zk_names *zkl__zk_names_new(const char *servers)
 {
-    size_t size = strlen(hosts) + 1;
+    size_t size = strlen(servers) + 1;
     struct zk_names *names = calloc(1, sizeof *names + size);
     if (!names) {
         return NULL;
     }
-    memcpy(names->hosts, hosts, size);
+    memcpy(names->servers, servers, size);
     names->holders = 1;
     names->numeric = true;
     pthread_mutex_init(&names->mutex, NULL);
-    zkl__zk_cond_init(&names->answered);
-    for (const char *at = hosts; at && names->numeric;) {
-        struct zk_server server = zkl__zk_server_at(&at);
+    zkl__signal_init(&names->answered);
+    for (const char *at = servers; at && names->numeric;) {
+        struct zkl__server server = zkl__server_at(&at);
         size_t before = names->found_count;
         add_addresses(names, zkl__zk_look_up(&server, AI_NUMERICHOST));
         names->numeric = names->found_count > before;
@@ -199,66 +161,45 @@ void zkl__zk_names_drop(struct zk_names *names)
     bool last = --names->holders == 0;
     pthread_mutex_unlock(&names->mutex);
     if (last) {
-        pthread_cond_destroy(&names->answered);
+        zkl__signal_deinit(&names->answered);
         pthread_mutex_destroy(&names->mutex);
         free(names);
     }
 }
 
-/* One name has been resolved. Its addresses need not wait for the other names if there is no
- * complete list yet. */
-static void settle(struct zk_names *names)
+/* One name has been resolved, or cannot be. Its addresses need not wait for the other names if
+ * there is no complete list yet. */
+static void settle(struct zk_names *names, struct addrinfo *list)
 {
+    pthread_mutex_lock(&names->mutex);
+    add_addresses(names, list);
     names->resolving--;
     if (names->resolving == 0 || !names->complete) {
         publish(names);
     }
     if (names->resolving == 0) {
         names->complete = names->list[0] != '\0';
-        pthread_cond_broadcast(&names->answered);
+        zkl__signal_raise(&names->answered);
     }
+    pthread_mutex_unlock(&names->mutex);
+    zkl__zk_names_drop(names);
 }
 
 struct lookup {
     struct zk_names *names;
-    struct zk_server server;
+    struct zkl__server server;
 };
 
 static void *resolve(void *arg)
 {
     struct lookup lookup = *(struct lookup *)arg;
-    struct zk_names *names = lookup.names;
     free(arg);
-    struct addrinfo *list = zkl__zk_look_up(&lookup.server, AI_ADDRCONFIG);
-    pthread_mutex_lock(&names->mutex);
-    add_addresses(names, list);
-    settle(names);
-    pthread_mutex_unlock(&names->mutex);
-    zkl__zk_names_drop(names);
+    settle(lookup.names, zkl__zk_look_up(&lookup.server, AI_ADDRCONFIG));
     return NULL;
 }
 
-/* On a thread of its own, or, where there is none, here and now; no memory or no thread: not at
+/* On threads of their own, or, where there are none, here and now; no memory or no thread: not at
  * all. */
-static void resolve_apart(struct zk_names *names, struct zk_server server)
-{
-    struct lookup *lookup = malloc(sizeof *lookup);
-    pthread_mutex_lock(&names->mutex);
-    names->resolving++;
-    names->holders++;
-    pthread_mutex_unlock(&names->mutex);
-    if (lookup) {
-        *lookup = (struct lookup){names, server};
-    }
-    if (!lookup || !zkl__zk_apart(resolve, lookup)) {
-        pthread_mutex_lock(&names->mutex);
-        names->resolving--;
-        names->holders--;
-        pthread_mutex_unlock(&names->mutex);
-        free(lookup);
-    }
-}
-
 void zkl__zk_names_resolve(struct zk_names *names)
 {
     pthread_mutex_lock(&names->mutex);
@@ -267,50 +208,141 @@ void zkl__zk_names_resolve(struct zk_names *names)
     bool begin = !known && names->resolving == 0;
     if (begin) {
         names->resolving = 1;
+        names->holders++;
         names->found_count = 0;
     }
     pthread_mutex_unlock(&names->mutex);
     if (!begin) {
         return;
     }
-    for (const char *at = names->hosts; at;) {
-        resolve_apart(names, zkl__zk_server_at(&at));
+    for (const char *at = names->servers; at;) {
+        struct zkl__server server = zkl__server_at(&at);
+        struct lookup *lookup = malloc(sizeof *lookup);
+        pthread_mutex_lock(&names->mutex);
+        names->resolving++;
+        names->holders++;
+        pthread_mutex_unlock(&names->mutex);
+        if (lookup) {
+            *lookup = (struct lookup){names, server};
+        }
+        if (!lookup || !zkl__zk_apart(resolve, lookup)) {
+            free(lookup);
+            settle(names, NULL);
+        }
     }
-    pthread_mutex_lock(&names->mutex);
-    settle(names);
-    pthread_mutex_unlock(&names->mutex);
+    settle(names, NULL);
 }
 
 bool zkl__zk_names_wait(struct zk_names *names, int64_t timeout_ms)
 {
-    int64_t until = zkl__store_now(CLOCK_MONOTONIC) + timeout_ms * MS;
+    int64_t until = zkl__clock_now() + timeout_ms * ZKL__MS;
     pthread_mutex_lock(&names->mutex);
-    while (names->resolving > 0 && zkl__store_now(CLOCK_MONOTONIC) < until) {
-        zkl__zk_cond_wait(&names->answered, &names->mutex, until);
+    while (names->resolving > 0 && zkl__clock_now() < until) {
+        zkl__signal_wait(&names->answered, &names->mutex, until);
     }
     bool answered = names->resolving == 0;
     pthread_mutex_unlock(&names->mutex);
     return answered;
 }
 
-int zkl__zk_names_list(char **list, struct zk_names *names, const zkl_heap *heap)
+/* --- handles --------------------------------------------------------------------------------- */
+
+/* A list that the store has from now on in the place of the one before. False: no memory. */
+static bool keep(const struct zkl__store *store, char **to, const char *list)
 {
+    char *copy = zkl__copy(&store->heap, list, strlen(list));
+    if (copy) {
+        zkl__free(&store->heap, *to);
+        *to = copy;
+    }
+    return copy != NULL;
+}
+
+/* A handle for these addresses. 0, or errno is why not. With the mutex held, at which events wait.
+ */
+static int start(struct zkl__store *store, const char *list)
+{
+    int64_t timeout_ms = store->config.timeout_ms;
+    int64_t limit = timeout_ms * ZKL__MS / 8;
+    int64_t began = zkl__clock_now();
+    char *given = zkl__copy(&store->heap, list, strlen(list));
+    if (!given) {
+        return ENOMEM;
+    }
+    zhandle_t *zh =
+        zkl__zk_init_hidden(store, list, timeout_ms > INT_MAX ? INT_MAX : (int)timeout_ms);
+    if (!zh) {
+        int error = errno;
+        zkl__free(&store->heap, given);
+        return error;
+    }
+    zkl__free(&store->heap, store->given);
+    store->given = given;
+    store->zh = zh;
+    store->began_ns = began;
+    /* ZOOKEEPER-1998: else it parses all addresses in every iteration of its loop. */
+    zoo_set_servers_resolution_delay(zh, -1);
+    if (store->limit_ns == 0) {
+        limit = limit > LIMIT_LEAST ? limit : LIMIT_LEAST;
+        store->limit_ns = limit < LIMIT_FIRST_MOST ? limit : LIMIT_FIRST_MOST;
+    }
+    store->attempt_ns = began + store->limit_ns;
+    return 0;
+}
+
+static int start_error(int error, const char *list, zkl_error *err)
+{
+    switch (error) {
+    case ENOMEM:
+        return zkl__fail_at(err, ZKL_ENOMEM, NULL, "out of memory");
+    case EMFILE:
+    case ENFILE:
+        return zkl__fail_at(
+            err, ZKL_ELIMIT, NULL,
+            "no file descriptor is left for a connection: raise the limit (ulimit -n)");
+    default:
+        return zkl__fail_at(err, ZKL_EINVAL, NULL, "servers: the client library refuses %s", list);
+    }
+}
+
+/* The addresses are for a first handle; or for the one there is, only without a connection: the
+ * library closes the socket of its attempt to connect in this thread, without an event. It takes no
+ * care of its I/O thread then (ZOOKEEPER-4699), which at worst misprints a log line or finds its
+ * attempt closed, in the microseconds of this call and only when servers have moved. */
+int zkl__zk_take_addresses(struct zkl__store *store, zkl_error *err)
+{
+    struct zk_names *names = store->names;
+    char list[ZK_LIST_MAX];
     pthread_mutex_lock(&names->mutex);
-    bool known = names->list[0] != '\0';
-    *list = known ? zkl__copy(heap, names->list, strlen(names->list)) : NULL;
+    memcpy(list, names->list, sizeof list);
     pthread_mutex_unlock(&names->mutex);
-    return known && !*list ? ZKL_ENOMEM : ZKL_OK;
+    /* An attempt at a first connection leaves out addresses on purpose. */
+    if (list[0] == '\0' ||
+        (store->zh && strcmp(list, store->ever ? store->given : store->addresses) == 0)) {
+        return ZKL_OK;
+    }
+    int error = 0;
+    if (!keep(store, &store->addresses, list)) {
+        error = ENOMEM;
+    } else if (!store->zh) {
+        error = start(store, list);
+    } else if (zoo_set_servers(store->zh, list) != ZOK) {
+        error = errno;
+    } else if (!keep(store, &store->given, list)) {
+        error = ENOMEM;
+    }
+    return error == 0 ? ZKL_OK : start_error(error, list, err); /* the next tick tries again */
 }
 
 /* --- attempts -------------------------------------------------------------------------------- */
 
 /* The address that the attempt is at now, as the list has it: the library puts brackets around
  * those of IPv6, into one buffer for all handles of the process (ZOOKEEPER-4810), so what it says
- * may be none. */
-static void current_address(char out[ADDRESS_MAX], const struct zkl__store *store)
+ * may be none. Returns its length. */
+static size_t current_address(char out[ZK_ADDRESS_MAX], const struct zkl__store *store)
 {
     size_t length = 0;
-    for (const char *at = zoo_get_current_server(store->zh); *at && length < ADDRESS_MAX - 1;
+    for (const char *at = zoo_get_current_server(store->zh); *at && length < ZK_ADDRESS_MAX - 1;
          at++) {
         out[length] = *at;
         length += *at != '[' && *at != ']';
@@ -319,63 +351,35 @@ static void current_address(char out[ADDRESS_MAX], const struct zkl__store *stor
         length = strcspn(store->given, ",");
         memcpy(out, store->given, length);
     }
-    out[length] = '\0';
+    return length;
 }
 
-/* The list for the next attempt, which the caller owns; NULL: no memory. */
-static char *next_list(struct zkl__store *store)
+/* A handle that hung is replaced by one for the addresses that are not left out. False: it is kept,
+ * for want of memory, descriptors or threads. */
+static bool begin_next(struct zkl__store *store)
 {
-    char address[ADDRESS_MAX];
-    size_t known = store->left_out ? strlen(store->left_out) : 0;
-    size_t room = strlen(store->addresses) + known + (size_t)2 * ADDRESS_MAX;
-    char *left_out = zkl__zalloc(&store->heap, room), *list = zkl__zalloc(&store->heap, room);
-    if (!left_out || !list) {
-        zkl__free(&store->heap, left_out);
-        zkl__free(&store->heap, list);
-        return NULL;
+    char address[ZK_ADDRESS_MAX], list[ZK_LIST_MAX], left_out[ZK_LIST_MAX];
+    size_t length = current_address(address, store);
+    snprintf(left_out, sizeof left_out, "%s", store->left_out ? store->left_out : "");
+    if (!has_entry(left_out, address, length) && strlen(left_out) + length + 1 < sizeof left_out) {
+        append_entry(left_out, address, length);
     }
-    current_address(address, store);
-    memcpy(left_out, known ? store->left_out : "", known);
-    append_entry(left_out, address, strlen(address));
     remaining(list, store->addresses, left_out);
     if (!*list) {
         *left_out = '\0';
         remaining(list, store->addresses, left_out);
-        int64_t most = store->config.timeout_ms * MS * 2 / 3;
+        int64_t most = store->config.timeout_ms * ZKL__MS * 2 / 3;
         store->limit_ns = 2 * store->limit_ns < most ? 2 * store->limit_ns : most;
     }
-    zkl__free(&store->heap, store->left_out);
-    store->left_out = left_out;
-    return list;
-}
-
-void zkl__zk_attempt_begins(struct zkl__store *store)
-{
-    if (store->limit_ns == 0) {
-        int64_t limit = store->config.timeout_ms * MS / 8;
-        limit = limit > LIMIT_LEAST ? limit : LIMIT_LEAST;
-        store->limit_ns = limit < LIMIT_FIRST_MOST ? limit : LIMIT_FIRST_MOST;
-    }
-    store->attempt_ns = store->began_ns + store->limit_ns;
-}
-
-/* A handle that hung is replaced by the one for list. False: it is kept, for want of memory,
- * descriptors or threads. */
-static bool replace_handle(struct zkl__store *store, char *list)
-{
     struct zk_parting *parting = zkl__zalloc(&store->heap, sizeof *parting);
-    char *given = store->given;
     if (!parting) {
         return false;
     }
     *parting = (struct zk_parting){store, store->zh};
-    store->given = list;
-    if (zkl__zk_start(store) != ZKL_OK) {
-        store->given = given;
+    if (!keep(store, &store->left_out, left_out) || start(store, list) != 0) {
         zkl__free(&store->heap, parting);
         return false;
     }
-    zkl__free(&store->heap, given);
     zkl__zk_part_from(parting);
     return true;
 }
@@ -392,9 +396,7 @@ int64_t zkl__zk_attempt_next(struct zkl__store *store, int64_t now)
     if (now < store->attempt_ns && !refused) {
         return now < rests ? rests : store->attempt_ns;
     }
-    char *list = store->inside || store->parting >= PARTING_MOST ? NULL : next_list(store);
-    if (!list || !replace_handle(store, list)) {
-        zkl__free(&store->heap, list);
+    if (store->inside || store->parting >= PARTING_MOST || !begin_next(store)) {
         store->attempt_ns = now + store->limit_ns;
     }
     return store->attempt_ns;

@@ -99,7 +99,7 @@ static void op_remove(struct zk_op *op)
     struct zkl__store *store = op->store;
     zkl__list_remove(op->replied ? &store->replied : &store->waiting, &op->link);
     store->op_count--;
-    pthread_cond_broadcast(&store->changed);
+    zkl__signal_raise(&store->changed);
 }
 
 static void op_mark_replied(struct zk_op *op)
@@ -121,28 +121,20 @@ void zkl__zk_drop_all(struct zkl__store *store)
 
 /* --- between the library and the session ----------------------------------------------------- */
 
-bool zkl__zk_enter(struct zkl__store *store, const zhandle_t *zh)
-{
-    pthread_mutex_lock(&store->mutex);
-    bool ours = zh == store->zh;
-    store->inside = ours || store->inside;
-    pthread_mutex_unlock(&store->mutex);
-    return ours;
-}
-
 void zkl__zk_leave(struct zkl__store *store)
 {
     pthread_mutex_lock(&store->mutex);
     store->inside = false;
     if (store->phase == ZK_CLOSED) {
-        pthread_cond_broadcast(&store->changed);
+        zkl__signal_raise(&store->changed);
     }
     pthread_mutex_unlock(&store->mutex);
 }
 
-/* The library has completed op. */
-static void op_done(struct zk_op *op, int zk_code, struct zkl__reply *reply)
+/* The library has completed an op; const in its prototypes only. */
+static void op_done(const void *data, int zk_code, struct zkl__reply *reply)
 {
+    struct zk_op *op = (struct zk_op *)(uintptr_t)data;
     struct zkl__store *store = op->store;
     reply->zk_code = zk_code;
     reply->rc = zkl__zk_rc(zk_code);
@@ -179,7 +171,7 @@ void zkl__zk_reply_unknown(struct zkl__store *store)
         if (op) {
             id = op->id;
             op_mark_replied(op);
-            pthread_cond_broadcast(&store->changed);
+            zkl__signal_raise(&store->changed);
         }
         bool tell = op && store->phase != ZK_CLOSED;
         pthread_mutex_unlock(&store->mutex);
@@ -216,21 +208,16 @@ static const char *name_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static struct zk_op *op_of(const void *data)
-{
-    return (struct zk_op *)(uintptr_t)data; /* const in the library's prototypes only */
-}
-
 static void created(int rc, const char *path, const struct Stat *stat, const void *data)
 {
     struct zkl__reply reply = {.name = name_of(path), .stat = stat_of(stat)};
-    op_done(op_of(data), rc, &reply);
+    op_done(data, rc, &reply);
 }
 
 static void done(int rc, const void *data)
 {
     struct zkl__reply reply = {0};
-    op_done(op_of(data), rc, &reply);
+    op_done(data, rc, &reply);
 }
 
 static void synced(int rc, const char *path, const void *data)
@@ -242,7 +229,7 @@ static void synced(int rc, const char *path, const void *data)
 static void stat_came(int rc, const struct Stat *stat, const void *data)
 {
     struct zkl__reply reply = {.stat = stat_of(stat)};
-    op_done(op_of(data), rc, &reply);
+    op_done(data, rc, &reply);
 }
 
 static void data_came(int rc, const char *value, int length, const struct Stat *stat,
@@ -253,7 +240,7 @@ static void data_came(int rc, const char *value, int length, const struct Stat *
         reply.data = value;
         reply.size = (size_t)length;
     }
-    op_done(op_of(data), rc, &reply);
+    op_done(data, rc, &reply);
 }
 
 /* The library takes a reply that ends too early for a whole one: the names that are missing are
@@ -280,7 +267,7 @@ static void children_came(int rc, const struct String_vector *names, const struc
         reply.children = (const char *const *)names->data;
         reply.child_count = (size_t)names->count;
     }
-    op_done(op_of(data), rc, &reply);
+    op_done(data, rc, &reply);
 }
 
 /* A failed multi has the reason at one part; the others have ZRUNTIMEINCONSISTENCY or ZOK. */
@@ -296,15 +283,15 @@ static enum zkl__rc part_rc(int multi_code, int part_code)
 
 static void multi_done(int rc, const void *data)
 {
-    struct zk_op *op = op_of(data);
+    const struct zk_op *op = data;
     struct zkl__reply reply = {0};
     for (size_t i = 0; i < op->part_count; i++) {
         struct zkl__reply *part = &op->replies[i];
         part->zk_code = op->results[i].err;
         part->rc = part_rc(rc, op->results[i].err);
         if (part->rc == ZKL__RC_OK) {
-            part->name = op->parts[i].kind == ZKL__OP_CREATE ? name_of(op->parts[i].path) : NULL;
-            part->stat = stat_of(op->parts[i].kind == ZKL__OP_SET ? &op->parts[i].stat : NULL);
+            part->name = op->zoo[i].type == ZOO_CREATE_OP ? name_of(op->parts[i].path) : NULL;
+            part->stat = stat_of(&op->parts[i].stat);
         }
     }
     if (op->kind == ZKL__OP_MULTI) {
@@ -325,9 +312,8 @@ static bool acl_make(struct ACL_vector *out, const struct zkl__store *store,
     out->data = zkl__zalloc(&store->heap, acl->count * sizeof *out->data + 1);
     for (size_t i = 0; out->data && i < acl->count; i++) {
         const zkl_acl_entry *entry = &acl->entries[i];
-        out->data[i].perms = entry->perms;
-        out->data[i].id.scheme = (char *)(uintptr_t)entry->scheme;
-        out->data[i].id.id = (char *)(uintptr_t)entry->id;
+        struct Id id = {(char *)(uintptr_t)entry->scheme, (char *)(uintptr_t)entry->id};
+        out->data[i] = (struct ACL){entry->perms, id};
     }
     return out->data != NULL;
 }
@@ -338,7 +324,7 @@ static bool acl_make(struct ACL_vector *out, const struct zkl__store *store,
 static void path_make(const struct zkl__store *store, char out[SENT_PATH_MAX],
                       const struct zkl__op *op)
 {
-    size_t chroot_length = op->outside ? 0 : store->chroot_length;
+    size_t chroot_length = op->outside ? 0 : strlen(store->chroot);
     char *inner = out + chroot_length;
     memcpy(out, store->chroot, chroot_length);
     zkl__store_path(inner, op);
@@ -391,7 +377,6 @@ static bool part_make(struct zkl__store *store, struct zk_part *part, zoo_op_t *
     char path[SENT_PATH_MAX];
     path_make(store, path, op);
     size_t length = strlen(path), size = length + SEQUENCE_DIGITS + 1;
-    part->kind = op->kind;
     part->path = zkl__zalloc(&store->heap, size);
     if (!part->path || (op->kind == ZKL__OP_CREATE && !acl_make(&part->acl, store, op))) {
         return false;
@@ -474,31 +459,10 @@ static int send_one(struct zk_op *to, const struct zkl__op *op, const char *path
     return ZBADARGUMENTS;
 }
 
-/* With the mutex held. */
-static int submit_locked(struct zkl__store *store, struct zk_op *to, const struct zkl__op *op)
-{
-    char path[SENT_PATH_MAX] = "/";
-    if (op->kind != ZKL__OP_MULTI) {
-        path_make(store, path, op);
-    }
-    zkl__list_append(&store->waiting, &to->link);
-    store->op_count++;
-    int rc = send_one(to, op, path);
-    if (rc == ZOK) {
-        return ZKL_OK;
-    }
-    if (rc == ZMARSHALLINGERROR) {
-        op_mark_replied(
-            to); /* no memory half way: the library may keep it, and complete it later */
-    } else {
-        op_remove(to);
-    }
-    return refusal(rc, is_unrecoverable(store->zh) != ZOK);
-}
-
 int zkl__zk_submit(struct zkl__store *store, uint64_t id, const struct zkl__op *op)
 {
-    int code = zkl__store_check(op, store->part_bytes);
+    char path[SENT_PATH_MAX] = "/";
+    int code = zkl__store_check(op, store->part_bytes), rc;
     if (code != ZKL_OK) {
         return code;
     }
@@ -506,15 +470,26 @@ int zkl__zk_submit(struct zkl__store *store, uint64_t id, const struct zkl__op *
     if (!to) {
         return ZKL_ENOMEM;
     }
-    *to = (struct zk_op){
-        .store = store, .id = id, .sent_ns = zkl__store_now(CLOCK_BOOTTIME), .kind = op->kind};
+    *to = (struct zk_op){.store = store, .id = id, .sent_ns = zkl__clock_now(), .kind = op->kind};
+    if (op->kind != ZKL__OP_MULTI) {
+        path_make(store, path, op);
+    }
     pthread_mutex_lock(&store->mutex);
     if (store->phase != ZK_OPEN || !store->up) {
         code = ZKL_ECONNECT;
     } else if (store->op_count >= zkl__store_zookeeper.ops_max) {
         code = ZKL_ELIMIT;
     } else {
-        code = submit_locked(store, to, op);
+        zkl__list_append(&store->waiting, &to->link);
+        store->op_count++;
+        rc = send_one(to, op, path);
+        code = rc == ZOK ? ZKL_OK : refusal(rc, is_unrecoverable(store->zh) != ZOK);
+        if (rc == ZMARSHALLINGERROR) {
+            /* no memory half way: the library may keep it, and complete it later */
+            op_mark_replied(to);
+        } else if (rc != ZOK) {
+            op_remove(to);
+        }
     }
     bool kept = to->replied || code == ZKL_OK;
     pthread_mutex_unlock(&store->mutex);
@@ -530,7 +505,7 @@ int zkl__zk_submit(struct zkl__store *store, uint64_t id, const struct zkl__op *
 #define LOG_SLOTS 32
 
 static _Atomic(struct zkl__store *) slots[LOG_SLOTS];
-static atomic_bool muted[LOG_SLOTS];   /* the slot is taken, its store closed */
+static struct zkl__store muted; /* in the slot of a store that is closed: its log level is none */
 static atomic_uint logging[LOG_SLOTS]; /* threads that are at it */
 
 /* "2026-01-31 12:00:00,000:123(0x7f):ZOO_WARN@function@123: words". The client library calls every
@@ -596,7 +571,7 @@ static void log_line(int slot, const char *message)
 {
     /* before the look: mute sees either us, or that we have seen it */
     atomic_fetch_add(&logging[slot], 1);
-    struct zkl__store *store = atomic_load(&muted[slot]) ? NULL : atomic_load(&slots[slot]);
+    struct zkl__store *store = atomic_load(&slots[slot]);
     if (store && message) {
         char line[LOG_LINE_MAX];
         keep_complaint(store, message);
@@ -650,7 +625,7 @@ void zkl__zk_log_open(struct zkl__store *store)
 void zkl__zk_log_mute(struct zkl__store *store)
 {
     if (store->log_slot >= 0) {
-        atomic_store(&muted[store->log_slot], true);
+        atomic_store(&slots[store->log_slot], &muted);
         while (atomic_load(&logging[store->log_slot]) > 0) {
             sched_yield(); /* for the time of one line */
         }
@@ -660,7 +635,6 @@ void zkl__zk_log_mute(struct zkl__store *store)
 void zkl__zk_log_close(struct zkl__store *store)
 {
     if (store->log_slot >= 0) {
-        atomic_store(&muted[store->log_slot], false);
         atomic_store(&slots[store->log_slot], NULL);
     }
 }

@@ -48,26 +48,17 @@ typedef zhandle_t *init_sasl_fn(const char *host, watcher_fn fn, int recv_timeou
 MAYBE init_tls_fn zookeeper_init_ssl;
 MAYBE init_sasl_fn zookeeper_init_sasl;
 
-typedef void any_fn(void);
-
 /* NULL: the client library has no such function. */
-static any_fn *find(const char *name, any_fn *linked)
-{
-    void *found = linked ? NULL : dlsym(RTLD_DEFAULT, name);
-    if (found) {
-        memcpy(&linked, &found, sizeof linked);
-    }
-    return linked;
-}
-
 static init_tls_fn *find_tls(void)
 {
-    return (init_tls_fn *)find("zookeeper_init_ssl", (any_fn *)zookeeper_init_ssl);
+    return zookeeper_init_ssl ? zookeeper_init_ssl
+                              : (init_tls_fn *)dlsym(RTLD_DEFAULT, "zookeeper_init_ssl");
 }
 
 static init_sasl_fn *find_sasl(void)
 {
-    return (init_sasl_fn *)find("zookeeper_init_sasl", (any_fn *)zookeeper_init_sasl);
+    return zookeeper_init_sasl ? zookeeper_init_sasl
+                               : (init_sasl_fn *)dlsym(RTLD_DEFAULT, "zookeeper_init_sasl");
 }
 
 bool zkl__zk_takes_ca_alone(const char *version)
@@ -133,13 +124,7 @@ int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
     return ZKL_OK;
 }
 
-bool zkl__zk_sasl_failed(const struct zkl__store *store)
-{
-    return store->config.sasl && store->zh && !store->ended &&
-           zoo_state(store->zh) == ZOO_AUTH_FAILED_STATE;
-}
-
-zhandle_t *zkl__zk_init(const struct zkl__store *store, int timeout_ms)
+zhandle_t *zkl__zk_init(const struct zkl__store *store, const char *list, int timeout_ms)
 {
     void *ctx = (void *)(uintptr_t)store;
     const zkl_sasl *sasl = store->config.sasl;
@@ -148,20 +133,20 @@ zhandle_t *zkl__zk_init(const struct zkl__store *store, int timeout_ms)
         // cppcheck-suppress returnDanglingLifetime ; of params it copies the texts and keeps the
         // callbacks
         // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): zkl__zk_secure_check has found it
-        return find_sasl()(store->given, zkl__zk_watcher, timeout_ms, NULL, ctx,
-                           ZOO_NO_LOG_CLIENTENV, store->log_fn, &params);
+        return find_sasl()(list, zkl__zk_watcher, timeout_ms, NULL, ctx, ZOO_NO_LOG_CLIENTENV,
+                           store->log_fn, &params);
     }
     if (!store->config.tls) {
-        return zookeeper_init2(store->given, zkl__zk_watcher, timeout_ms, NULL, ctx,
-                               ZOO_NO_LOG_CLIENTENV, store->log_fn);
+        return zookeeper_init2(list, zkl__zk_watcher, timeout_ms, NULL, ctx, ZOO_NO_LOG_CLIENTENV,
+                               store->log_fn);
     }
     /* This call takes no log callback: the library would write its first lines to stderr. Lines
      * that other sessions log meanwhile are dropped, for its level is one for all. */
     ZooLogLevel before = logLevel;
     zoo_set_debug_level((ZooLogLevel)0);
     // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): zkl__zk_secure_check has found it
-    zhandle_t *zh = find_tls()(store->given, store->config.tls, zkl__zk_watcher, timeout_ms, NULL,
-                               ctx, ZOO_NO_LOG_CLIENTENV);
+    zhandle_t *zh = find_tls()(list, store->config.tls, zkl__zk_watcher, timeout_ms, NULL, ctx,
+                               ZOO_NO_LOG_CLIENTENV);
     if (zh) {
         zoo_set_log_callback(zh, store->log_fn);
     }
@@ -270,12 +255,13 @@ struct verdict {
  * four-letter command is sent, to which it responds even when it does not know it
  * (NettyServerCnxn.checkFourLetterWord). On a socket that blocks OpenSSL would wait for a whole
  * record, of which a server may send a byte from time to time. */
-static void shake_hands(void *ssl, int fd, const struct zk_server *server, struct verdict *verdict)
+static void shake_hands(void *ssl, int fd, const struct zkl__server *server,
+                        struct verdict *verdict)
 {
     char answer[64];
     int sent = 0, got;
     struct pollfd ready = {.fd = fd};
-    int64_t end = zkl__store_now(CLOCK_MONOTONIC) + HANDSHAKE_MS * MS;
+    int64_t end = zkl__clock_now() + HANDSHAKE_MS * ZKL__MS;
     ERR_clear_error();
     SSL_set_fd(ssl, fd);
     SSL_set_connect_state(ssl);
@@ -284,7 +270,7 @@ static void shake_hands(void *ssl, int fd, const struct zk_server *server, struc
         got = sent > 0 ? SSL_read(ssl, answer, sizeof answer) : sent;
         int error = SSL_get_error(ssl, got);
         ready.events = error == WANT_READ ? POLLIN : error == WANT_WRITE ? POLLOUT : 0;
-    } while (ready.events && zkl__store_now(CLOCK_MONOTONIC) < end && poll(&ready, 1, STEP_MS));
+    } while (ready.events && zkl__clock_now() < end && poll(&ready, 1, STEP_MS));
     long verified = SSL_get_verify_result(ssl);
     if (got > 0) {
         verdict->trusted = true;
@@ -303,7 +289,7 @@ static void shake_hands(void *ssl, int fd, const struct zk_server *server, struc
 }
 
 /* At all its addresses. */
-static void judge_server(void *ctx, const char *name, const struct zk_server *server,
+static void judge_server(void *ctx, const char *name, const struct zkl__server *server,
                          struct verdict *verdict)
 {
     const struct timeval limit = {.tv_sec = STEP_MS / 1000};
@@ -332,8 +318,8 @@ static void judge_server(void *ctx, const char *name, const struct zk_server *se
 static int judge_all(const struct zkl__store *store, void *ctx, zkl_error *err)
 {
     struct verdict verdict = {0};
-    for (const char *at = store->hosts; at && !verdict.misnamed;) {
-        struct zk_server server = zkl__zk_server_at(&at);
+    for (const char *at = store->config.servers; at && !verdict.misnamed;) {
+        struct zkl__server server = zkl__server_at(&at);
         if (verdict.failed.code == ZKL_OK) { /* replaced when a server shows more than that */
             zkl__fail_at(&verdict.failed, ZKL_ECONNECT, NULL, "tls: no connection to %.80s:%s",
                          server.host, server.port);

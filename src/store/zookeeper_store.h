@@ -9,22 +9,17 @@
 #ifndef ZKL_STORE_ZOOKEEPER_STORE_H
 #define ZKL_STORE_ZOOKEEPER_STORE_H
 
-#include <pthread.h>
-#include <time.h>
-
 #include <zookeeper/zookeeper.h>
 
 #include "base.h"
 #include "collections.h"
 #include "store.h"
-
-#define MS INT64_C(1000000) /* in ns */
+#include "thread.h"
 
 struct zk_part {
-    enum zkl__op_kind kind;
     char *path; /* sent; of a create, where the library then writes the path that it made */
     struct ACL_vector acl; /* of a create */
-    struct Stat stat;
+    struct Stat stat;      /* of a set */
 };
 
 struct zk_op {
@@ -51,12 +46,22 @@ enum zk_phase {
     ZK_CLOSED   /* nothing is delivered any more */
 };
 
-/* The state of the session when it was drained, as far as the result of close depends on it. */
-struct zk_close {
-    bool drained, linked, expired;
+#define ZK_ADDRESS_MAX 96 /* "fe80::...%interface:65535" */
+#define ZK_ADDRESSES_MAX 255
+#define ZK_LIST_MAX ((ZK_ADDRESSES_MAX + 1) * (ZK_ADDRESS_MAX + 1))
+/* What is known of the servers' addresses, in lists as the library takes them. */
+struct zk_names {
+    pthread_mutex_t mutex;
+    struct zkl__signal answered;
+    int holders;      /* the store, and each thread while it resolves a name */
+    size_t resolving; /* threads that are at it, and who starts them */
+    bool numeric;     /* addresses already: the list never changes */
+    bool complete; /* the list has the addresses of all names, not only of those that were quick */
+    size_t found_count; /* since the last resolution of all names began */
+    char found[ZK_ADDRESSES_MAX][ZK_ADDRESS_MAX];
+    char list[ZK_LIST_MAX]; /* the last result; empty: none yet, or no name resolves */
+    char servers[];         /* as zkl__store_find takes it */
 };
-
-struct zk_names;
 struct zk_drive;
 struct addrinfo;
 
@@ -80,27 +85,26 @@ struct zkl__store {
     log_callback_fn log_fn;
     pthread_mutex_t complaint_mutex;    /* nothing is called with it held */
     char complaint[ZKL_ERROR_TEXT_MAX]; /* the library's last error line about SASL */
-    char *chroot;                       /* "/a/b", or "" */
-    size_t chroot_length;
-    bool auth_given;   /* the library has the credentials, and sends them itself */
-    size_t part_bytes; /* of each operation, for its chroot and its default list */
-    char *hosts;
+    const char *chroot;                 /* "/a/b", or ""; the servers string's, until close */
+    bool auth_given;                    /* the library has the credentials, and sends them itself */
+    size_t part_bytes;                  /* of each operation, for its chroot and its default list */
     struct zk_names *names;
     struct zk_drive *drive; /* where there is no thread, else NULL */
 
     /* Protects what follows, and keeps submits and probes out of zookeeper_close. Held while zoo_a*
      * functions run, never while a function of `events` does (the log apart, which only queues). */
     pthread_mutex_t mutex;
-    pthread_cond_t changed; /* for close, which waits for all responses */
-    zhandle_t *zh;          /* NULL until an address is known */
-    char *addresses;        /* all that are known */
-    char *given;            /* those that zh was given */
-    char *left_out;         /* those that an attempt of this round hung at; NULL: none */
-    int64_t began_ns;       /* before zh was made */
-    int64_t limit_ns;       /* of each attempt of this round to get a first connection */
-    int64_t attempt_ns;     /* when the present one is given up */
-    int parting;            /* threads that close handles */
-    bool orphaned;          /* closed: the last of them frees the store */
+    struct zkl__signal changed; /* for close, which waits for all responses */
+    zhandle_t *zh;              /* NULL until an address is known */
+    /* Lists of addresses; NULL: none yet. */
+    char *addresses;    /* the last result that was seen */
+    char *given;        /* those that zh was given */
+    char *left_out;     /* those that an attempt of this round hung at */
+    int64_t began_ns;   /* before zh was made */
+    int64_t limit_ns;   /* of each attempt of this round to get a first connection */
+    int64_t attempt_ns; /* when the present one is given up */
+    int parting;        /* threads that close handles */
+    bool orphaned;      /* closed: the last of them frees the store */
     enum zk_phase phase;
     bool linked; /* the library has a connection */
     bool up;     /* `connected` was delivered, and neither `suspended` nor `expired` since */
@@ -116,8 +120,9 @@ struct zkl__store {
     struct zkl__list replied; /* replied by us, still the library's */
     size_t op_count;          /* of both */
     int64_t drain_ns;         /* closing: since when */
-    int64_t probe_ns;         /* and when to ask next, both CLOCK_MONOTONIC */
-    struct zk_close result;   /* closed: of which the result depends */
+    int64_t probe_ns;         /* and when to ask next */
+    bool all_read;            /* closed: every response was read before */
+    int close_code;           /* and what close returns, if the server does not confirm that */
     size_t probe_count;       /* exists("/") of our own, unanswered */
     int64_t resolve_ns;       /* when to ask for addresses next */
     int64_t nudge_ns;         /* when the last nudge was sent */
@@ -128,13 +133,8 @@ struct zkl__store {
 };
 
 /* zookeeper.c */
-/* Of CLOCK_MONOTONIC. The wait ends at the deadline at the latest, or for no reason. */
-void zkl__zk_cond_init(pthread_cond_t *cond);
-void zkl__zk_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline);
 /* The one watcher of everything; its context is the store, which outlives the handle. */
 void zkl__zk_watcher(zhandle_t *zh, int type, int state, const char *path, void *ctx);
-/* A handle for the addresses in `given`; with the mutex held. ZKL_OK, or errno is why not. */
-int zkl__zk_start(struct zkl__store *store);
 /* When no other thread uses it any more. */
 void zkl__zk_free(struct zkl__store *store);
 
@@ -145,10 +145,8 @@ int zkl__zk_submit(struct zkl__store *store, uint64_t id, const struct zkl__op *
 void zkl__zk_reply_unknown(struct zkl__store *store);
 /* Frees what the library never completed; after zookeeper_close. */
 void zkl__zk_drop_all(struct zkl__store *store);
-/* Around every callback of the library's, on its completion thread. After leave nothing of the
- * store is touched. False: it is one of a handle that was given up, and there is nothing to leave.
- */
-bool zkl__zk_enter(struct zkl__store *store, const zhandle_t *zh);
+/* At the end of every callback of the library's, on its completion thread, which has set `inside`.
+ * Behind it nothing of the store is touched. */
 void zkl__zk_leave(struct zkl__store *store);
 enum zkl__rc zkl__zk_rc(int zk_code);
 /* The library gives its log callback no context, so each store has a function of its own from a
@@ -165,11 +163,8 @@ int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
  * on (zookeeper.c, init_ssl_for_socket). Older ones load a file that was not named, and never
  * connect. */
 bool zkl__zk_takes_ca_alone(const char *version);
-/* SASL failed, which the library does not report: it sets the state of the handle, and its I/O
- * thread ends (zk_sasl.c, zoo_sasl_mark_failed). With the mutex held. */
-bool zkl__zk_sasl_failed(const struct zkl__store *store);
 /* zookeeper_init2, or what is in its place; NULL with errno. */
-zhandle_t *zkl__zk_init(const struct zkl__store *store, int timeout_ms);
+zhandle_t *zkl__zk_init(const struct zkl__store *store, const char *list, int timeout_ms);
 /* A handshake with each server that can be reached. ZKL_OK: one at least has a certificate that is
  * trusted and has its name, and none has one of another name; or there is no TLS. ZKL_ECONNECT,
  * with what is wrong; ZKL_EINVAL: the files are bad. Takes a second for each address that is
@@ -177,30 +172,19 @@ zhandle_t *zkl__zk_init(const struct zkl__store *store, int timeout_ms);
 int zkl__zk_tls_check(const struct zkl__store *store, zkl_error *err);
 
 /* zookeeper_addresses.c */
-/* "hosts/chroot" (zkl__store_find has looked at it) into its halves, both the caller's to free, on
- * failure too. False: no memory. */
-bool zkl__zk_split(char **hosts, char **chroot, const zkl_heap *heap, const char *servers);
-struct zk_server {
-    char host[256];
-    char port[8];
-};
-/* The server at *at in such a list of hosts, and *at at the next one; NULL: there is none. */
-struct zk_server zkl__zk_server_at(const char **at);
-/* Its addresses, the caller's to free; NULL: none. May wait for a name server. */
-struct addrinfo *zkl__zk_look_up(const struct zk_server *server, int flags);
-/* What is known of the addresses of hosts. None of these but _wait waits. NULL: no memory. */
-struct zk_names *zkl__zk_names_new(const char *hosts);
+/* A server's addresses, the caller's to free; NULL: none. May wait for a name server. */
+struct addrinfo *zkl__zk_look_up(const struct zkl__server *server, int flags);
+/* None of these but _wait waits. NULL: no memory. */
+struct zk_names *zkl__zk_names_new(const char *servers);
 void zkl__zk_names_drop(struct zk_names *names);
-/* Asks the name service, on a thread for each name; nothing to ask when hosts are addresses, or
+/* Asks the name service, on a thread for each name; nothing to ask when these are addresses, or
  * when it is being asked. */
 void zkl__zk_names_resolve(struct zk_names *names);
 /* Waits until nothing is being asked; false at the timeout. */
 bool zkl__zk_names_wait(struct zk_names *names, int64_t timeout_ms);
-/* The list for the library: addresses in order, an odd number; NULL when none is known. ZKL_OK,
- * ZKL_ENOMEM. */
-int zkl__zk_names_list(char **list, struct zk_names *names, const zkl_heap *heap);
-/* A handle was made; with the mutex held. */
-void zkl__zk_attempt_begins(struct zkl__store *store);
+/* New addresses, if there are any: to the library, or for a start with them. With the mutex held.
+ */
+int zkl__zk_take_addresses(struct zkl__store *store, zkl_error *err);
 /* Gives up an attempt that takes too long, and begins the next one; with the mutex held. When to
  * call it again; INT64_MAX: there is a session. */
 int64_t zkl__zk_attempt_next(struct zkl__store *store, int64_t now);
@@ -215,10 +199,8 @@ void zkl__zk_drive_end(struct zkl__store *store);
 /* Runs it on a thread of its own, on which the program's signal handlers do not run and which
  * nobody joins; without threads here and now. False: no thread could be started. */
 bool zkl__zk_apart(void *(*run)(void *), void *arg);
-/* Until `changed`, or the deadline (CLOCK_MONOTONIC, ns), or for no reason. With the mutex held. */
-void zkl__zk_wait(struct zkl__store *store, int64_t deadline);
 /* zkl__zk_init; nobody else's program gets the library's descriptors. */
-zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, int timeout_ms);
+zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, const char *list, int timeout_ms);
 /* The connection's socket, which has just come up; on the library's completion thread, with the
  * mutex held. It becomes one of the store's candidates. */
 void zkl__zk_hide_socket(struct zkl__store *store);
@@ -229,9 +211,9 @@ struct zk_parting {
     zhandle_t *zh;
 };
 void zkl__zk_part_from(struct zk_parting *parting);
-/* Ends the session and the handle; drained: every answer has been read. Sets `heard` when the
+/* Ends the session and the handle. Sets `heard` when the
  * server has said goodbye. With threads, they may go on with it beyond the deadline. Without,
  * false: to be called again when the loop tells `closing`, and at the deadline. */
-bool zkl__zk_part(struct zkl__store *store, int64_t deadline, bool drained);
+bool zkl__zk_part(struct zkl__store *store, int64_t deadline);
 
 #endif

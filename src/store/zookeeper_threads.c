@@ -11,13 +11,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "signals.h"
 #include "zookeeper_store.h"
 
 /* zookeeper_close waits 1500 ms for the server's word and does not say whether it came. */
-#define WORD_NS (1400 * MS)
-#define ROUND_MS 60000   /* what poll waits at a time */
-#define PART_NS (5 * MS) /* what parting takes when nothing hinders it, and more */
+#define WORD_NS (1400 * ZKL__MS)
+#define DESCRIPTORS "/proc/self/fd"
+#define ROUND_MS 60000        /* what poll waits at a time */
+#define PART_NS (5 * ZKL__MS) /* what parting takes when nothing hinders it, and more */
 
 /* --- descriptors ----------------------------------------------------------------------------- *
  *
@@ -30,13 +30,8 @@
  * harm, but not see their own. */
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
-/* For each open descriptor of the process; -1 at the end, where the folder is closed. No /proc:
- * none. */
-static DIR *list_descriptors(void)
-{
-    return opendir("/proc/self/fd");
-}
-
+/* For each open descriptor of the process, of a folder of them; -1 at the end, where the folder is
+ * closed. No /proc, so no folder: none. */
 static int next_descriptor(DIR *folder)
 {
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
@@ -51,144 +46,72 @@ static int next_descriptor(DIR *folder)
     return -1;
 }
 
-static void close_on_exec(int fd)
-{
-    int flags = fcntl(fd, F_GETFD);
-    if (flags >= 0) {
-        fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
-    }
-}
-
 /* 0: it is of another kind. A number that may be another thread's by now is asked for by name. */
 static unsigned long inode_of(int fd, bool pipe)
 {
     char name[32], link[64] = "";
     unsigned long inode = 0;
-    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    snprintf(name, sizeof name, DESCRIPTORS "/%d", fd);
     if (readlink(name, link, sizeof link - 1) > 0) {
         sscanf(link, pipe ? "pipe:[%lu]" : "socket:[%lu]", &inode);
     }
     return inode;
 }
 
-/* The library's pipe does not block. Both ends are new, and among the first descriptors that are
+/* Signals are blocked meanwhile, for the library's threads inherit the mask: the program's handlers
+ * are not to run on them.
+ *
+ * The library's pipe does not block. Both ends are new, and among the first descriptors that are
  * free, or the process has more than a set has room for. What another thread of the program makes
  * meanwhile is hardly such a pipe. */
-static void hide_pipe(const fd_set *before)
-{
-    DIR *folder = list_descriptors();
-    for (int fd; (fd = next_descriptor(folder)) >= 0;) {
-        if (fd < FD_SETSIZE && !FD_ISSET(fd, before) && (fcntl(fd, F_GETFL) & O_NONBLOCK) &&
-            inode_of(fd, true) != 0) {
-            close_on_exec(fd);
-        }
-    }
-}
-
-zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, int timeout_ms)
+zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, const char *list, int timeout_ms)
 {
     fd_set before;
+    zkl__signals_hold();
     FD_ZERO(&before);
     pthread_mutex_lock(&opening);
-    DIR *folder = list_descriptors();
+    DIR *folder = opendir(DESCRIPTORS);
     for (int fd; (fd = next_descriptor(folder)) >= 0;) {
         if (fd < FD_SETSIZE) {
             FD_SET(fd, &before);
         }
     }
-    zhandle_t *zh = zkl__zk_init(store, timeout_ms);
+    zhandle_t *zh = zkl__zk_init(store, list, timeout_ms);
     int error = errno;
-    hide_pipe(&before);
+    folder = opendir(DESCRIPTORS);
+    for (int fd; (fd = next_descriptor(folder)) >= 0;) {
+        if (fd < FD_SETSIZE && !FD_ISSET(fd, &before) && (fcntl(fd, F_GETFL) & O_NONBLOCK) &&
+            inode_of(fd, true) != 0) {
+            fcntl(fd, F_SETFD, FD_CLOEXEC);
+        }
+    }
     pthread_mutex_unlock(&opening);
+    zkl__signals_allow();
     errno = error;
     return zh;
-}
-
-struct peer {
-    struct sockaddr_storage address;
-    socklen_t size;
-};
-
-static bool find_peer(const struct zkl__store *store, struct peer *peer)
-{
-    *peer = (struct peer){.size = sizeof peer->address};
-    return zookeeper_get_connected_host(store->zh, (struct sockaddr *)&peer->address, &peer->size);
-}
-
-static bool is_peer(int fd, const struct peer *wanted)
-{
-    struct peer peer = {.size = sizeof peer.address};
-    return getpeername(fd, (struct sockaddr *)&peer.address, &peer.size) == 0 &&
-           peer.size == wanted->size && memcmp(&peer.address, &wanted->address, peer.size) == 0;
 }
 
 /* Other connections of this process to the same server are a ZooKeeper client's, too. */
 void zkl__zk_hide_socket(struct zkl__store *store)
 {
     struct zk_candidates *candidates = &store->candidates;
-    struct peer peer;
+    struct sockaddr_storage server, peer;
+    socklen_t server_size = sizeof server, size = sizeof peer;
     candidates->count = 0;
-    DIR *folder = find_peer(store, &peer) ? list_descriptors() : NULL;
-    for (int fd; (fd = next_descriptor(folder)) >= 0;) {
-        if (is_peer(fd, &peer)) {
-            close_on_exec(fd);
-            if (candidates->count < ZK_SOCKETS) {
-                candidates->each[candidates->count] = (struct zk_socket){fd, inode_of(fd, false)};
-            }
-            candidates->count++;
+    bool found =
+        zookeeper_get_connected_host(store->zh, (struct sockaddr *)&server, &server_size) != NULL;
+    DIR *folder = found ? opendir(DESCRIPTORS) : NULL;
+    for (int fd; (fd = next_descriptor(folder)) >= 0; size = sizeof peer) {
+        if (getpeername(fd, (struct sockaddr *)&peer, &size) != 0 || size != server_size ||
+            memcmp(&peer, &server, size) != 0) {
+            continue;
         }
-    }
-}
-
-/* --- connections that are kept open beyond the library's close -------------------------------- */
-
-static bool is_open(const struct zk_socket *socket)
-{
-    return inode_of(socket->fd, false) == socket->inode;
-}
-
-/* Of each connection that may be the session's, for nobody says which of them is, a descriptor; -1:
- * it was closed since, or no descriptor is left. */
-static void keep_sockets(const struct zk_candidates *sockets, int kept[ZK_SOCKETS])
-{
-    for (int i = 0; i < sockets->count; i++) {
-        kept[i] = fcntl(sockets->each[i].fd, F_DUPFD_CLOEXEC, 0);
-        if (kept[i] >= 0 && inode_of(kept[i], false) != sockets->each[i].inode) {
-            close(kept[i]);
-            kept[i] = -1;
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+        if (candidates->count < ZK_SOCKETS) {
+            candidates->each[candidates->count] = (struct zk_socket){fd, inode_of(fd, false)};
         }
+        candidates->count++;
     }
-}
-
-/* What is there is left there: it may belong to another session, which reads it itself. */
-static bool has_response(int fd, int64_t deadline)
-{
-    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
-    int64_t left_ms;
-    char byte;
-    do {
-        left_ms = (deadline - zkl__store_now(CLOCK_MONOTONIC)) / MS;
-        left_ms = left_ms < 0 ? 0 : left_ms < ROUND_MS ? left_ms : ROUND_MS;
-    } while (poll(&poll_fd, 1, (int)left_ms) <= 0 && left_ms > 0);
-    return recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
-}
-
-/* The session's connection is one that a library has closed by now. Others that were open when it
- * came up may have been closed at the same time: then each must have its response. quick: whether
- * zookeeper_close was, when none of the sockets is known. Closes what was kept. */
-static bool have_response(const struct zk_candidates *sockets, const int kept[ZK_SOCKETS],
-                          bool quick, int64_t deadline)
-{
-    bool heard = quick, silent = false;
-    for (int i = 0; i < sockets->count; i++) {
-        // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): see keep_sockets
-        if (kept[i] >= 0 && !is_open(&sockets->each[i]) && !silent) {
-            heard = has_response(kept[i], deadline);
-            silent = !heard;
-        }
-        close(kept[i]);
-    }
-    return heard && !silent;
 }
 
 /* --- threads --------------------------------------------------------------------------------- */
@@ -209,19 +132,14 @@ void zkl__zk_drive_end(struct zkl__store *store)
     (void)store;
 }
 
-void zkl__zk_wait(struct zkl__store *store, int64_t deadline)
-{
-    zkl__zk_cond_wait(&store->changed, &store->mutex, deadline);
-}
-
 bool zkl__zk_apart(void *(*run)(void *), void *arg)
 {
     pthread_t thread;
-    if (!zkl__start_thread(&thread, run, arg)) {
-        return false;
+    bool started = zkl__thread_start(&thread, run, arg) == ZKL_OK;
+    if (started) {
+        pthread_detach(thread);
     }
-    pthread_detach(thread);
-    return true;
+    return started;
 }
 
 /* A handle is closed. Who is the last, when the store was closed meanwhile, frees it. */
@@ -231,7 +149,7 @@ static void end_parting(struct zkl__store *store, bool heard)
     store->confirmed = store->confirmed || heard;
     store->parting--;
     bool last = store->parting == 0 && store->orphaned;
-    pthread_cond_broadcast(&store->changed);
+    zkl__signal_raise(&store->changed);
     pthread_mutex_unlock(&store->mutex);
     if (last) {
         zkl__zk_free(store);
@@ -262,24 +180,57 @@ void zkl__zk_part_from(struct zk_parting *parting)
 
 /* --- the goodbye ----------------------------------------------------------------------------- */
 
+/* What is there is left there: it may belong to another session, which reads it itself. */
+static bool has_response(int fd, int64_t deadline)
+{
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    int64_t left_ms;
+    char byte;
+    do {
+        left_ms = (deadline - zkl__clock_now()) / ZKL__MS;
+        left_ms = left_ms < 0 ? 0 : left_ms < ROUND_MS ? left_ms : ROUND_MS;
+    } while (poll(&poll_fd, 1, (int)left_ms) <= 0 && left_ms > 0);
+    return recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
+}
+
 /* The library waits 1.5 s for the first byte of the response to closeSession, or for the
  * connection's end, and does not say which it was (wait_for_session_to_be_closed). A server that
  * steps down ends it too, and has not ended the session; one with a slow disk takes longer. So the
- * connection is kept open, and looked at. Nothing else is unread: the session was drained. */
+ * connection is kept open, and looked at. Nothing else is unread: the session was drained.
+ *
+ * Nobody says which of the candidates is the session's connection: a descriptor is kept of each.
+ * The session's is one that a library has closed behind zookeeper_close. Others that were open when
+ * it came up may have been closed at the same time: then each must have its response. When none of
+ * the sockets is known, it counts whether zookeeper_close was quick. */
 static bool close_and_confirm(struct zkl__store *store)
 {
     struct zk_candidates sockets = {.count = 0};
-    int kept[ZK_SOCKETS];
-    int64_t began = zkl__store_now(CLOCK_MONOTONIC);
+    int kept[ZK_SOCKETS]; /* -1: it was closed since, or no descriptor is left */
+    int64_t began = zkl__clock_now();
     pthread_mutex_lock(&store->mutex);
     if (store->linked && !store->config.tls && store->candidates.count <= ZK_SOCKETS) {
         sockets = store->candidates;
-        keep_sockets(&sockets, kept);
+    }
+    for (int i = 0; i < sockets.count; i++) {
+        kept[i] = fcntl(sockets.each[i].fd, F_DUPFD_CLOEXEC, 0);
+        if (kept[i] >= 0 && inode_of(kept[i], false) != sockets.each[i].inode) {
+            close(kept[i]);
+            kept[i] = -1;
+        }
     }
     pthread_mutex_unlock(&store->mutex);
     zookeeper_close(store->zh);
-    bool quick = zkl__store_now(CLOCK_MONOTONIC) - began < WORD_NS;
-    return have_response(&sockets, kept, quick, store->part_deadline);
+    bool heard = zkl__clock_now() - began < WORD_NS, silent = false;
+    for (int i = 0; i < sockets.count; i++) {
+        bool closed = inode_of(sockets.each[i].fd, false) != sockets.each[i].inode;
+        // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): each was set above
+        if (kept[i] >= 0 && closed && !silent) {
+            heard = has_response(kept[i], store->part_deadline);
+            silent = !heard;
+        }
+        close(kept[i]);
+    }
+    return heard && !silent;
 }
 
 static void *part(void *arg)
@@ -293,28 +244,27 @@ static void *part(void *arg)
  * whatever time we are given: so it does that on a thread of its own, which may go on beyond the
  * deadline. Handles that were given up on the way to the first connection are usually closed long
  * since. */
-bool zkl__zk_part(struct zkl__store *store, int64_t deadline, bool drained)
+bool zkl__zk_part(struct zkl__store *store, int64_t deadline)
 {
-    int64_t least = zkl__store_now(CLOCK_MONOTONIC) + PART_NS;
+    int64_t least = zkl__clock_now() + PART_NS;
     int64_t until = deadline > least ? deadline : least;
     pthread_t thread;
-    (void)drained;
     store->part_deadline = deadline;
     pthread_mutex_lock(&store->mutex);
     store->parting++;
     pthread_mutex_unlock(&store->mutex);
     /* An ended session has nobody to say goodbye to. */
-    bool apart = !store->ended && store->zh && zkl__start_thread(&thread, part, store);
+    bool apart = !store->ended && store->zh && zkl__thread_start(&thread, part, store) == ZKL_OK;
     if (!apart) {
         part(store);
     }
     pthread_mutex_lock(&store->mutex);
-    while (store->parting > 0 && zkl__store_now(CLOCK_MONOTONIC) < until) {
-        zkl__zk_wait(store, until);
+    while (store->parting > 0 && zkl__clock_now() < until) {
+        zkl__signal_wait(&store->changed, &store->mutex, until);
     }
     /* Nobody is told anything any more, and nobody is being told. */
     while (store->parting > 0 && store->inside) {
-        pthread_cond_wait(&store->changed, &store->mutex);
+        zkl__signal_wait(&store->changed, &store->mutex, INT64_MAX);
     }
     bool parted = store->parting == 0;
     pthread_mutex_unlock(&store->mutex);

@@ -14,8 +14,8 @@
 #include "loop.h"
 #include "zookeeper_store.h"
 
-#define AT_A_TIME 64        /* responses in one iteration: alarms ring between them */
-#define AGAIN_NS (100 * MS) /* for a descriptor that could not be had */
+#define AT_A_TIME 64             /* responses in one iteration: alarms ring between them */
+#define AGAIN_NS (100 * ZKL__MS) /* for a descriptor that could not be had */
 
 struct zk_drive {
     struct zkl__source source;
@@ -73,7 +73,7 @@ static int64_t prepare(struct zkl__source *source, int64_t now)
         zkl__source_drop(source);
         return now; /* the next server */
     }
-    int64_t due = now + (int64_t)tv.tv_sec * 1000 * MS + (int64_t)tv.tv_usec * 1000;
+    int64_t due = now + (int64_t)tv.tv_sec * 1000 * ZKL__MS + (int64_t)tv.tv_usec * 1000;
     if (fd < 0) {
         drive->rest_ns = due;
     } else if (!watch(drive, fd, interest)) {
@@ -176,18 +176,10 @@ bool zkl__zk_apart(void *(*run)(void *), void *arg)
     return true;
 }
 
-void zkl__zk_wait(struct zkl__store *store, int64_t deadline)
-{
-    int64_t left = deadline - zkl__store_now(CLOCK_MONOTONIC);
-    pthread_mutex_unlock(&store->mutex);
-    zkl__loop_turn(deadline == INT64_MAX ? INT64_MAX : zkl__clock_now() + left);
-    pthread_mutex_lock(&store->mutex);
-}
-
 /* It makes no pipe, and its socket is hidden when the loop first sees it. */
-zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, int timeout_ms)
+zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, const char *list, int timeout_ms)
 {
-    return zkl__zk_init(store, timeout_ms);
+    return zkl__zk_init(store, list, timeout_ms);
 }
 
 void zkl__zk_hide_socket(struct zkl__store *store)
@@ -217,7 +209,7 @@ static bool close_and_confirm(const struct zk_drive *drive)
                                          MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof goodbye;
 }
 
-bool zkl__zk_part(struct zkl__store *store, int64_t deadline, bool drained)
+bool zkl__zk_part(struct zkl__store *store, int64_t deadline)
 {
     struct zk_drive *drive = store->drive;
     if (!store->zh) {
@@ -225,10 +217,10 @@ bool zkl__zk_part(struct zkl__store *store, int64_t deadline, bool drained)
     }
     if (!drive->parting) {
         drive->parting = true;
-        drive->gone = !store->linked || !close_and_confirm(drive) || !drained ||
+        drive->gone = !store->linked || !close_and_confirm(drive) || !store->all_read ||
                       !zkl__source_watch(&drive->source, drive->source.fd, EPOLLIN);
     }
-    if (!drive->gone && zkl__store_now(CLOCK_MONOTONIC) < deadline) {
+    if (!drive->gone && zkl__clock_now() < deadline) {
         return false;
     }
     if (drive->source.fd >= 0) {

@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
 /* === alarms =================================================================================== */
@@ -119,13 +118,6 @@ int zkl__alarms_poke_descriptor(struct zkl__alarms *alarms, struct zkl__alarm *p
 
 /* Waiting where threads of the library do the work meanwhile. */
 
-static int64_t monotonic_ns(void)
-{
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    return (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
-}
-
 int zkl__signal_init(struct zkl__signal *signal)
 {
     pthread_condattr_t attr;
@@ -160,7 +152,7 @@ void zkl__signal_wait(struct zkl__signal *signal, pthread_mutex_t *mutex, int64_
     }
     /* Condition variables do not know CLOCK_BOOTTIME. After the machine slept this one is late; an
      * alarm is not. */
-    int64_t until = monotonic_ns() + (deadline - now);
+    int64_t until = zkl__clock_read(CLOCK_MONOTONIC) + (deadline - now);
     struct timespec at = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
     pthread_cond_timedwait(&signal->cond, mutex, &at);
 }

@@ -2,9 +2,8 @@
 #include "thread.h"
 
 #include <signal.h>
-#include <time.h>
 
-static int64_t clock_ns(clockid_t clock)
+int64_t zkl__clock_read(clockid_t clock)
 {
     struct timespec at;
     clock_gettime(clock, &at);
@@ -13,25 +12,38 @@ static int64_t clock_ns(clockid_t clock)
 
 int64_t zkl__clock_now(void)
 {
-    return clock_ns(CLOCK_BOOTTIME);
+    return zkl__clock_read(CLOCK_BOOTTIME);
 }
 
-int zkl__thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
+static _Thread_local sigset_t signals_before; /* the thread's own mask */
+
+void zkl__signals_hold(void)
 {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
-    sigset_t program, before;
+    sigset_t program;
     sigfillset(&program);
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         sigdelset(&program, faults[i]); /* blocked, they would end the process without the handler
                                            that it has for them */
     }
-    pthread_sigmask(SIG_SETMASK, &program, &before);
+    pthread_sigmask(SIG_SETMASK, &program, &signals_before);
+}
+
+void zkl__signals_allow(void)
+{
+    pthread_sigmask(SIG_SETMASK, &signals_before, NULL);
+}
+
+int zkl__thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
+{
+    zkl__signals_hold();
     int rc = pthread_create(thread, NULL, run, arg);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (rc == 0) {
-        pthread_setname_np(*thread, "zklock");
+    zkl__signals_allow();
+    if (rc != 0) {
+        return ZKL_ELIMIT;
     }
-    return rc == 0 ? ZKL_OK : ZKL_ELIMIT;
+    pthread_setname_np(*thread, "zklock");
+    return ZKL_OK;
 }
 
 static _Thread_local unsigned cancel_holds;

@@ -6,14 +6,20 @@
 #include "collections.h"
 
 #include <pthread.h>
+#include <time.h>
 
 /* === threads, the clock, waiting ============================================================== */
 
 #define ZKL__MS ((int64_t)1000000) /* in ns */
 
+int64_t zkl__clock_read(clockid_t clock); /* ns */
 /* CLOCK_BOOTTIME, ns: goes on while the machine sleeps, as the servers' clocks do. */
 int64_t zkl__clock_now(void);
 
+/* Between the two the calling thread takes no signal of the program's, but those of its own faults,
+ * and a thread that it starts never does. */
+void zkl__signals_hold(void);
+void zkl__signals_allow(void);
 /* A thread that takes no signal of the program's, but those of its own faults. ZKL_OK, ZKL_ELIMIT.
  */
 int zkl__thread_start(pthread_t *thread, void *(*run)(void *), void *arg);

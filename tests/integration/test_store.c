@@ -152,7 +152,7 @@ TEST(test_no_memory)
         }
         CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
         if (test_heap_failures(&heap) == 0) {
-            CU_ASSERT(nth > 10);
+            CU_ASSERT(nth > 8);
             return;
         }
     }

@@ -12,6 +12,7 @@
 struct recorder {
     const struct zkl__store_ops *ops;
     struct zkl__store *store;
+    char *servers;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     pthread_mutex_t submit_mutex; /* keeps submits in order */
@@ -178,7 +179,10 @@ struct recorder *recorder_open(const struct zkl__store_ops *ops, const struct zk
     pthread_mutex_init(&r->mutex, NULL);
     pthread_mutex_init(&r->submit_mutex, NULL);
     r->ops = ops;
-    int rc = ops->open(&r->store, config, &events, r, err);
+    r->servers = copy_text(config->servers); /* they outlive the store */
+    struct zkl__store_config kept = *config;
+    kept.servers = r->servers;
+    int rc = ops->open(&r->store, &kept, &events, r, err);
     if (code) {
         *code = rc;
     }
@@ -230,6 +234,7 @@ void recorder_free(struct recorder *r)
     pthread_cond_destroy(&r->changed);
     pthread_mutex_destroy(&r->mutex);
     pthread_mutex_destroy(&r->submit_mutex);
+    free(r->servers);
     free(r);
 }
 

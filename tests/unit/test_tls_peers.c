@@ -75,7 +75,7 @@ static void *accept_one(void *arg)
 /* The server does that with its connection; NULL: it leaves it in the queue. */
 static zkl_error check(const char *tls, void (*server)(int fd))
 {
-    struct zkl__store store = {.config = {.tls = tls, .tls_host = "localhost"}, .hosts = hosts};
+    struct zkl__store store = {.config = {.servers = hosts, .tls = tls, .tls_host = "localhost"}};
     pthread_t thread;
     zkl_error err = {0};
     listener = kit_listen(hosts, sizeof hosts);
