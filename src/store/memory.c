@@ -80,8 +80,24 @@ static void free_items(const zkl_heap *heap, struct zkl__list *list)
     }
 }
 
-static void call(const struct zkl__store *store, const struct zkl__memory_item *item)
+bool zkl__memory_was_answered(const struct zkl__memory_item *item)
 {
+    return item->kind == ZKL__ITEM_REPLY &&
+           ((const struct zkl__memory_reply *)item)->reply.rc != ZKL__RC_UNKNOWN;
+}
+
+bool zkl__memory_deliver_next(struct zkl__store *store)
+{
+    struct zkl__memory_item *item = (struct zkl__memory_item *)store->queue.first;
+    if (!item || store->closing || store->held) {
+        return false;
+    }
+    zkl__list_remove(&store->queue, &item->link);
+    store->outstanding -= item->kind == ZKL__ITEM_REPLY;
+    if (zkl__memory_was_answered(item)) {
+        store->told = ((struct zkl__memory_reply *)item)->seen;
+    }
+    pthread_mutex_unlock(&store->space->mutex);
     const struct zkl__memory_notice *notice = (const struct zkl__memory_notice *)item;
     const struct zkl__memory_reply *reply = (const struct zkl__memory_reply *)item;
     const struct zkl__memory_watch *watch = (const struct zkl__memory_watch *)item;
@@ -102,27 +118,6 @@ static void call(const struct zkl__store *store, const struct zkl__memory_item *
         store->events.watch(store->ctx, watch->event, watch->path);
         break;
     }
-}
-
-bool zkl__memory_was_answered(const struct zkl__memory_item *item)
-{
-    return item->kind == ZKL__ITEM_REPLY &&
-           ((const struct zkl__memory_reply *)item)->reply.rc != ZKL__RC_UNKNOWN;
-}
-
-bool zkl__memory_deliver_next(struct zkl__store *store)
-{
-    struct zkl__memory_item *item = (struct zkl__memory_item *)store->queue.first;
-    if (!item || store->closing || store->held) {
-        return false;
-    }
-    zkl__list_remove(&store->queue, &item->link);
-    store->outstanding -= item->kind == ZKL__ITEM_REPLY;
-    if (zkl__memory_was_answered(item)) {
-        store->told = ((struct zkl__memory_reply *)item)->seen;
-    }
-    pthread_mutex_unlock(&store->space->mutex);
-    call(store, item);
     zkl__free(&store->heap, item);
     pthread_mutex_lock(&store->space->mutex);
     return true;
@@ -136,21 +131,6 @@ static void space_free(struct zkl__memory_space *space)
     zkl__memory_space_deinit(space);
     zkl__free(&heap, space->servers);
     zkl__free(&heap, space);
-}
-
-static struct zkl__memory_space *space_new(const zkl_heap *heap, const char *servers)
-{
-    struct zkl__memory_space *space = zkl__zalloc(heap, sizeof *space);
-    if (!space) {
-        return NULL;
-    }
-    space->servers = zkl__copy(heap, servers, strlen(servers));
-    if (!zkl__memory_space_init(space, heap, zkl__memory_registry.zxid) || !space->servers) {
-        space_free(space);
-        return NULL;
-    }
-    zkl__list_append(&zkl__memory_registry.spaces, &space->link);
-    return space;
 }
 
 struct zkl__memory_space *zkl__memory_find_space(const char *servers)
@@ -167,7 +147,16 @@ static bool space_join(struct zkl__store *store, const char *servers)
 {
     lock_registry();
     struct zkl__memory_space *space = zkl__memory_find_space(servers);
-    space = space ? space : space_new(&store->heap, servers);
+    if (!space && (space = zkl__zalloc(&store->heap, sizeof *space))) {
+        space->servers = zkl__copy(&store->heap, servers, strlen(servers));
+        if (zkl__memory_space_init(space, &store->heap, zkl__memory_registry.zxid) &&
+            space->servers) {
+            zkl__list_append(&zkl__memory_registry.spaces, &space->link);
+        } else {
+            space_free(space);
+            space = NULL;
+        }
+    }
     if (space) {
         pthread_mutex_lock(&space->mutex);
         store->who.session_id = (INT64_C(1) << 48) + ++zkl__memory_registry.sessions;
@@ -211,66 +200,49 @@ static void store_free(struct zkl__store *store)
     zkl__free(&heap, store);
 }
 
-/* False: no memory. */
-static bool take_credentials(struct zkl__store *store, const struct zkl__store_config *config)
-{
-    struct zkl__memory_who *who = &store->who;
-    bool digest = config->auth_scheme && strcmp(config->auth_scheme, "digest") == 0;
-    if (digest) {
-        who->auth = zkl__alloc(&store->heap, config->auth_size + ZKL__DIGEST_ROOM);
-    }
-    if (who->auth) {
-        zkl__digest_identity(who->auth, config->auth, config->auth_size);
-    }
-    who->acl = config->acl ? config->acl : who->auth ? &zkl__store_creator_only : NULL;
-    return who->auth || !digest;
-}
-
-/* Enqueues the first events of a session. A scheme that the server does not know ends it, as there.
- */
-static int greet(struct zkl__store *store, const struct zkl__store_config *config)
-{
-    struct zkl__memory_notice *hello = zkl__memory_notice_new(store, ZKL__ITEM_CONNECTED);
-    if (!hello) {
-        return ZKL_ENOMEM;
-    }
-    hello->connection.fresh = true;
-    hello->connection.began_ns = zkl__clock_now();
-    zkl__memory_enqueue(store, &hello->item);
-    if (config->auth_scheme && !store->who.auth) {
-        struct zkl__memory_notice *refusal = zkl__memory_notice_new(store, ZKL__ITEM_EXPIRED);
-        if (!refusal) {
-            return ZKL_ENOMEM;
-        }
-        refusal->end = ZKL__END_AUTH;
-        zkl__memory_enqueue(store, &refusal->item);
-        store->link_state = ZKL__LINK_OVER;
-        store->ended = true;
-    }
-    return ZKL_OK;
-}
-
 static int memory_open(struct zkl__store **out, const struct zkl__store_config *config,
                        const struct zkl__store_events *events, void *ctx, zkl_error *err)
 {
     struct zkl__store *store = zkl__zalloc(&config->heap, sizeof *store);
     int64_t timeout_ms = config->timeout_ms;
     int code = ZKL_ENOMEM;
+    bool digest = config->auth_scheme && strcmp(config->auth_scheme, "digest") == 0;
     bool joined = false;
     if (store) {
+        struct zkl__memory_who *who = &store->who;
         store->heap = config->heap;
         store->events = *events;
         store->ctx = ctx;
         store->timeout_ms = timeout_ms > LEAST_TIMEOUT_MS ? timeout_ms : LEAST_TIMEOUT_MS;
-        joined = take_credentials(store, config) && space_join(store, config->servers);
+        if (digest) {
+            who->auth = zkl__alloc(&store->heap, config->auth_size + ZKL__DIGEST_ROOM);
+        }
+        if (who->auth) {
+            zkl__digest_identity(who->auth, config->auth, config->auth_size);
+        }
+        who->acl = config->acl ? config->acl : who->auth ? &zkl__store_creator_only : NULL;
+        joined = (who->auth || !digest) && space_join(store, config->servers);
     }
     if (joined) {
+        /* A scheme that the server does not know ends the session, as there. */
+        bool refused = config->auth_scheme && !digest;
+        struct zkl__memory_notice *hello = zkl__memory_notice_new(store, ZKL__ITEM_CONNECTED);
+        struct zkl__memory_notice *refusal =
+            refused ? zkl__memory_notice_new(store, ZKL__ITEM_EXPIRED) : NULL;
         pthread_mutex_lock(&store->space->mutex); /* its id is known already */
-        code = greet(store, config);
+        if (hello) {
+            hello->connection.fresh = true;
+            hello->connection.began_ns = zkl__clock_now();
+            zkl__memory_enqueue(store, &hello->item);
+        }
+        if (refusal) {
+            refusal->end = ZKL__END_AUTH;
+            zkl__memory_enqueue(store, &refusal->item);
+            store->link_state = ZKL__LINK_OVER;
+            store->ended = true;
+        }
         pthread_mutex_unlock(&store->space->mutex);
-    }
-    if (code == ZKL_OK) {
-        code = zkl__memory_notifier_start(store);
+        code = hello && (refusal || !refused) ? zkl__memory_notifier_start(store) : ZKL_ENOMEM;
     }
     if (code == ZKL_OK) {
         *out = store;
@@ -288,8 +260,8 @@ static int memory_open(struct zkl__store **out, const struct zkl__store_config *
 
 static int memory_close(struct zkl__store *store, int64_t timeout_ms)
 {
-    (void)timeout_ms; /* nothing here takes time but a callback under way, which is waited for in
-                         any case */
+    (void)timeout_ms; /* nothing here takes time but a callback under way, which is
+                         waited for in any case */
     pthread_mutex_lock(&store->space->mutex);
     bool unreachable = store->link_state == ZKL__LINK_DOWN && !store->ended;
     if (!store->ended) {
@@ -319,20 +291,6 @@ int zkl__memory_take_reply(struct zkl__store *store, struct zkl__memory_reply *r
     return ZKL_OK;
 }
 
-static int accept_op(struct zkl__store *store, uint64_t id, const struct zkl__op *op)
-{
-    if (store->link_state != ZKL__LINK_UP) {
-        return ZKL_ECONNECT;
-    }
-    if (store->outstanding >= zkl__store_memory.ops_max) {
-        return ZKL_ELIMIT;
-    }
-    if (store->faults.accept) {
-        return store->faults.accept(store, id, op);
-    }
-    return zkl__memory_take_reply(store, zkl__memory_perform(store, id, op));
-}
-
 static int memory_submit(struct zkl__store *store, uint64_t id, const struct zkl__op *op)
 {
     int code = zkl__store_check(op, 0);
@@ -340,7 +298,15 @@ static int memory_submit(struct zkl__store *store, uint64_t id, const struct zkl
         return code;
     }
     pthread_mutex_lock(&store->space->mutex);
-    code = accept_op(store, id, op);
+    if (store->link_state != ZKL__LINK_UP) {
+        code = ZKL_ECONNECT;
+    } else if (store->outstanding >= zkl__store_memory.ops_max) {
+        code = ZKL_ELIMIT;
+    } else if (store->faults.accept) {
+        code = store->faults.accept(store, id, op);
+    } else {
+        code = zkl__memory_take_reply(store, zkl__memory_perform(store, id, op));
+    }
     pthread_mutex_unlock(&store->space->mutex);
     return code;
 }

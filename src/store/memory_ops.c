@@ -167,20 +167,6 @@ void zkl__memory_space_deinit(struct zkl__memory_space *space)
 /* --- watches: one-shot, as the server keeps them and as the C client sets them again after a
  * reconnect ---------------------------------------------------------------------------------- */
 
-static struct zkl__memory_watch *watch_new(struct zkl__store *store, const char *path,
-                                           enum zkl__op_kind kind)
-{
-    size_t size = strlen(path) + 1;
-    struct zkl__memory_watch *watch = zkl__zalloc(&store->heap, sizeof *watch + size);
-    if (watch) {
-        watch->item.kind = ZKL__ITEM_WATCH;
-        watch->store = store;
-        watch->table = kind == ZKL__OP_CHILDREN ? ZKL__WATCHES_CHILD : ZKL__WATCHES_DATA;
-        watch->entry.path = memcpy(watch->path, path, size);
-    }
-    return watch;
-}
-
 /* The next one of its path from this entry on; NULL: there is none. */
 static struct zkl__memory_watch *watch_from(const struct zkl__map_entry *entry, const char *path)
 {
@@ -223,36 +209,28 @@ void zkl__memory_fire(struct zkl__memory_watch *watch, enum zkl__watch_event eve
     zkl__memory_enqueue(store, &watch->item);
 }
 
-/* The last thing put to the session is that this path is deleted. */
-static bool was_just_enqueued(const struct zkl__store *store, const char *path)
-{
-    const struct zkl__memory_watch *last = (const struct zkl__memory_watch *)store->queue.last;
-    return last && last->item.kind == ZKL__ITEM_WATCH && last->event == ZKL__WATCH_DELETED &&
-           strcmp(last->path, path) == 0;
-}
-
-/* A watch that fires on a node which its session may not read is removed without an event
- * (WatchManager.triggerWatch). */
-static bool may_know(const struct zkl__memory_watch *watch, const struct zkl__memory_node *node)
-{
-    return watch->store->space->rules == ZKL__RULES_NOTHING_NEEDS_READ ||
-           permits(node, &watch->store->who, ZKL_PERM_READ);
-}
-
 static void trigger(struct zkl__memory_space *space, enum zkl__memory_table table,
                     enum zkl__watch_event event, const struct zkl__memory_node *node)
 {
     struct zkl__map_entry *first = zkl__map_find(&space->watches, node->path);
     for (struct zkl__memory_watch *watch = watch_from(first, node->path), *next; watch;
          watch = next) {
+        const struct zkl__store *store = watch->store;
+        const struct zkl__memory_watch *last = (const struct zkl__memory_watch *)store->queue.last;
         next = watch_from(watch->entry.next, node->path);
         /* No server keeps the watches of a session without a connection. */
-        if (watch->table != table || watch->store->link_state == ZKL__LINK_DOWN) {
+        if (watch->table != table || store->link_state == ZKL__LINK_DOWN) {
             continue;
         }
-        bool again = table == ZKL__WATCHES_CHILD && event == ZKL__WATCH_DELETED &&
-                     was_just_enqueued(watch->store, node->path);
-        if (again || !may_know(watch, node)) {
+        /* The last thing put to the session is that this path is deleted. */
+        bool again = table == ZKL__WATCHES_CHILD && event == ZKL__WATCH_DELETED && last &&
+                     last->item.kind == ZKL__ITEM_WATCH && last->event == ZKL__WATCH_DELETED &&
+                     strcmp(last->path, node->path) == 0;
+        /* A watch that fires on a node which its session may not read is removed without an event
+         * (WatchManager.triggerWatch). */
+        bool may_know = space->rules == ZKL__RULES_NOTHING_NEEDS_READ ||
+                        permits(node, &store->who, ZKL_PERM_READ);
+        if (again || !may_know) {
             forget(watch);
         } else {
             zkl__memory_fire(watch, event);
@@ -338,18 +316,16 @@ static bool other_version(const struct zkl__memory_node *node, int32_t version)
     return version != -1 && version != node->stat.version;
 }
 
-static int64_t owner_of(const struct zkl__op *op, int64_t session_id)
-{
-    bool ephemeral = op->mode == ZKL__EPHEMERAL || op->mode == ZKL__EPHEMERAL_SEQUENTIAL;
-    return ephemeral ? session_id : op->mode == ZKL__CONTAINER ? ZKL__MEMORY_CONTAINER_OWNER : 0;
-}
-
 /* The order of checks is that of PrepRequestProcessor.pRequest2TxnCreate. A sequential path gets
  * its digits. */
-static enum zkl__rc check_create(const struct zkl__store *store, const struct zkl__op *op,
-                                 const zkl_acl *acl, char *path)
+static enum zkl__rc apply_create(struct change *change, struct zkl__store *store,
+                                 const struct zkl__op *op, char *path)
 {
-    const struct zkl__memory_node *parent = find_parent(store->space, path);
+    struct zkl__memory_space *space = store->space;
+    const zkl_acl *acl = op->acl ? op->acl : store->who.acl;
+    const char *auth = store->who.auth;
+    bool ephemeral = op->mode == ZKL__EPHEMERAL || op->mode == ZKL__EPHEMERAL_SEQUENTIAL;
+    struct zkl__memory_node *parent = find_parent(space, path);
     if (acl && !is_valid(acl, &store->who)) {
         return ZKL__RC_INVALIDACL;
     }
@@ -362,23 +338,12 @@ static enum zkl__rc check_create(const struct zkl__store *store, const struct zk
     if (zkl__store_is_sequential(op)) {
         snprintf(path + strlen(path), DIGITS + 1, "%010d", parent->creates);
     }
-    if (zkl__memory_find(store->space, path)) {
+    if (zkl__memory_find(space, path)) {
         return ZKL__RC_NODEEXISTS;
     }
-    bool ephemeral = parent->stat.ephemeral_owner != 0 &&
-                     parent->stat.ephemeral_owner != ZKL__MEMORY_CONTAINER_OWNER;
-    return ephemeral ? ZKL__RC_EPHEMERALPARENT : ZKL__RC_OK;
-}
-
-static enum zkl__rc apply_create(struct change *change, struct zkl__store *store,
-                                 const struct zkl__op *op, char *path)
-{
-    struct zkl__memory_space *space = store->space;
-    const zkl_acl *acl = op->acl ? op->acl : store->who.acl;
-    const char *auth = store->who.auth;
-    enum zkl__rc rc = check_create(store, op, acl, path);
-    if (rc != ZKL__RC_OK) {
-        return rc;
+    if (parent->stat.ephemeral_owner != 0 &&
+        parent->stat.ephemeral_owner != ZKL__MEMORY_CONTAINER_OWNER) {
+        return ZKL__RC_EPHEMERALPARENT;
     }
     struct zkl__memory_node *node = node_new(space, path);
     if (!node) {
@@ -391,12 +356,13 @@ static enum zkl__rc apply_create(struct change *change, struct zkl__store *store
         node_free(space, node);
         return ZKL__RC_UNSENT;
     }
-    struct zkl__memory_node *parent = node->parent;
     *change = (struct change){node, parent, parent->stat, parent->creates, NULL};
     node->stat.data_size = (int32_t)op->size;
     node->stat.czxid = node->stat.mzxid = node->stat.pzxid = space->zxid;
     node->stat.ctime_ms = node->stat.mtime_ms = space->time_ms;
-    node->stat.ephemeral_owner = owner_of(op, store->who.session_id);
+    node->stat.ephemeral_owner = ephemeral                    ? store->who.session_id
+                                 : op->mode == ZKL__CONTAINER ? ZKL__MEMORY_CONTAINER_OWNER
+                                                              : 0;
     link_in(space, node);
     /* DataTree.createNode takes over a larger cversion only, so the counter sticks at its end, and
      * pzxid with it. */
@@ -465,45 +431,9 @@ static enum zkl__rc apply_set(struct change *change, struct zkl__store *store,
     return ZKL__RC_OK;
 }
 
-static enum zkl__rc apply(struct change *change, struct zkl__store *store, const struct zkl__op *op)
-{
-    char path[ZKL__STORE_PATH + DIGITS];
-    zkl__store_path(path, op);
-    return op->kind == ZKL__OP_CREATE   ? apply_create(change, store, op, path)
-           : op->kind == ZKL__OP_DELETE ? apply_delete(change, store, op, path)
-                                        : apply_set(change, store, op, path);
-}
-
-static void undo(const struct change *change, struct zkl__memory_space *space,
-                 enum zkl__op_kind kind)
-{
-    struct zkl__memory_node *node = change->node;
-    if (kind == ZKL__OP_CREATE) {
-        link_out(space, node);
-        node_free(space, node);
-    } else if (kind == ZKL__OP_DELETE) {
-        link_in(space, node);
-    } else {
-        zkl__free(&space->heap, node->data);
-        node->data = change->old_data;
-    }
-    change->changed->stat = change->old_stat;
-    change->changed->creates = change->old_creates;
-}
-
 static const enum zkl__watch_event events[] = {[ZKL__OP_CREATE] = ZKL__WATCH_CREATED,
                                                [ZKL__OP_DELETE] = ZKL__WATCH_DELETED,
                                                [ZKL__OP_SET] = ZKL__WATCH_CHANGED};
-
-static void keep(const struct change *change, struct zkl__memory_space *space,
-                 enum zkl__op_kind kind)
-{
-    fire(space, events[kind], change->node);
-    zkl__free(&space->heap, change->old_data);
-    if (kind == ZKL__OP_DELETE) {
-        node_free(space, change->node);
-    }
-}
 
 /* One write, or all of a multi, or none of it: then it has the code of the part that failed. What
  * each part replies is in the reply's room, with the names behind. */
@@ -534,30 +464,53 @@ static struct zkl__memory_reply *perform_write(struct zkl__store *store, uint64_
     space->zxid++;
     space->time_ms = zkl__clock_read(CLOCK_REALTIME) / ZKL__MS;
     while (rc == ZKL__RC_OK && applied < count) {
+        const struct zkl__op *each = &ops[applied];
         struct change *change = &changes[applied];
         struct zkl__reply *part = &parts[applied];
-        bool create = ops[applied].kind == ZKL__OP_CREATE;
-        rc = apply(change, store, &ops[applied]);
+        bool create = each->kind == ZKL__OP_CREATE;
+        char path[ZKL__STORE_PATH + DIGITS];
+        zkl__store_path(path, each);
+        rc = create                         ? apply_create(change, store, each, path)
+             : each->kind == ZKL__OP_DELETE ? apply_delete(change, store, each, path)
+                                            : apply_set(change, store, each, path);
         if (rc == ZKL__RC_OK) {
             part->name = create ? zkl__text_put(&room, base_of(change->node)) : NULL;
-            if (create ? !multi : ops[applied].kind == ZKL__OP_SET) {
+            if (create ? !multi : each->kind == ZKL__OP_SET) {
                 show_stat(&part->stat, change->node);
             }
             applied++;
         }
     }
     for (size_t i = applied; rc != ZKL__RC_OK && i > 0; i--) {
-        if (changes[i - 1].node) {
-            undo(&changes[i - 1], space, ops[i - 1].kind);
+        const struct change *change = &changes[i - 1];
+        struct zkl__memory_node *node = change->node;
+        if (!node) {
+            continue;
         }
+        if (ops[i - 1].kind == ZKL__OP_CREATE) {
+            link_out(space, node);
+            node_free(space, node);
+        } else if (ops[i - 1].kind == ZKL__OP_DELETE) {
+            link_in(space, node);
+        } else {
+            zkl__free(&space->heap, node->data);
+            node->data = change->old_data;
+        }
+        change->changed->stat = change->old_stat;
+        change->changed->creates = change->old_creates;
     }
     for (size_t i = 0; i < count; i++) {
+        struct zkl__memory_node *node = changes[i].node;
         if (rc != ZKL__RC_OK) {
             /* Before the part that failed, the server's error record says 0. */
             parts[i] = reply_of(i == applied ? rc : ZKL__RC_ROLLEDBACK);
             parts[i].zk_code = i < applied ? 0 : parts[i].zk_code;
-        } else if (changes[i].node) {
-            keep(&changes[i], space, ops[i].kind);
+        } else if (node) {
+            fire(space, events[ops[i].kind], node);
+            zkl__free(&space->heap, changes[i].old_data);
+            if (ops[i].kind == ZKL__OP_DELETE) {
+                node_free(space, node);
+            }
         }
     }
     zkl__free(&store->heap, changes);
@@ -573,46 +526,6 @@ static struct zkl__memory_reply *perform_write(struct zkl__store *store, uint64_
 
 /* --- reads ----------------------------------------------------------------------------------- */
 
-static enum zkl__rc check_read(const struct zkl__store *store, const struct zkl__op *op,
-                               const struct zkl__memory_node *node)
-{
-    if (!node) {
-        return ZKL__RC_NONODE;
-    }
-    bool needed = op->kind != ZKL__OP_EXISTS || store->space->rules == ZKL__RULES_EXISTS_NEEDS_READ;
-    bool permitted = !needed || permits(node, &store->who, ZKL_PERM_READ);
-    return permitted ? ZKL__RC_OK : ZKL__RC_NOAUTH;
-}
-
-static size_t read_size(const struct zkl__op *op, const struct zkl__memory_node *node)
-{
-    size_t size = op->kind == ZKL__OP_GET ? (size_t)node->stat.data_size : 0;
-    if (op->kind == ZKL__OP_CHILDREN) {
-        ZKL__EACH (const struct zkl__memory_node, child, &node->children, sibling) {
-            size += sizeof(char *) + strlen(base_of(child)) + 1;
-        }
-    }
-    return size;
-}
-
-static void answer_read(struct zkl__memory_reply *reply, const struct zkl__op *op,
-                        const struct zkl__memory_node *node)
-{
-    struct zkl__reply *out = &reply->reply;
-    show_stat(&out->stat, node);
-    if (op->kind == ZKL__OP_CHILDREN) {
-        const char **names = (const char **)reply->room;
-        char *end = (char *)(names + node->stat.child_count);
-        ZKL__EACH (const struct zkl__memory_node, child, &node->children, sibling) {
-            names[out->child_count++] = zkl__text_put(&end, base_of(child));
-        }
-        out->children = names;
-    } else if (op->kind == ZKL__OP_GET && node->data) {
-        out->size = (size_t)node->stat.data_size;
-        out->data = memcpy(reply->room, node->data, out->size);
-    }
-}
-
 /* A watch stays where the client keeps one: on success, and for `exists` also where there is
  * nothing yet. */
 static struct zkl__memory_reply *perform_read(struct zkl__store *store, uint64_t id,
@@ -620,22 +533,53 @@ static struct zkl__memory_reply *perform_read(struct zkl__store *store, uint64_t
 {
     char path[ZKL__STORE_PATH];
     zkl__store_path(path, op);
-    const struct zkl__memory_node *node = zkl__memory_find(store->space, path);
-    enum zkl__rc rc = check_read(store, op, node);
-    bool watched = op->watch && (rc == ZKL__RC_OK || (op->kind == ZKL__OP_EXISTS && !node));
-    size_t room = rc == ZKL__RC_OK ? read_size(op, node) : 0;
-    struct zkl__memory_watch *watch = watched ? watch_new(store, path, op->kind) : NULL;
+    const struct zkl__memory_space *space = store->space;
+    const struct zkl__memory_node *node = zkl__memory_find(space, path);
+    bool exists = op->kind == ZKL__OP_EXISTS, list = op->kind == ZKL__OP_CHILDREN;
+    enum zkl__rc rc = node ? ZKL__RC_OK : ZKL__RC_NONODE;
+    if (node && (!exists || space->rules == ZKL__RULES_EXISTS_NEEDS_READ) &&
+        !permits(node, &store->who, ZKL_PERM_READ)) {
+        rc = ZKL__RC_NOAUTH;
+    }
+    size_t size = rc == ZKL__RC_OK && op->kind == ZKL__OP_GET ? (size_t)node->stat.data_size : 0;
+    size_t room = size, path_size = strlen(path) + 1;
+    if (rc == ZKL__RC_OK && list) {
+        ZKL__EACH (const struct zkl__memory_node, child, &node->children, sibling) {
+            room += sizeof(char *) + strlen(base_of(child)) + 1;
+        }
+    }
+    bool watched = op->watch && (rc == ZKL__RC_OK || (exists && !node));
+    struct zkl__memory_watch *watch = NULL;
+    if (watched) {
+        watch = zkl__zalloc(&store->heap, sizeof *watch + path_size);
+    }
     struct zkl__memory_reply *reply = zkl__memory_reply_new(store, id, room);
     if (!reply || (watched && !watch)) {
         zkl__free(&store->heap, watch);
         zkl__free(&store->heap, reply);
         return NULL;
     }
-    reply->reply = reply_of(rc);
+    struct zkl__reply *out = &reply->reply;
+    *out = reply_of(rc);
     if (rc == ZKL__RC_OK) {
-        answer_read(reply, op, node);
+        show_stat(&out->stat, node);
+    }
+    if (rc == ZKL__RC_OK && list) {
+        const char **names = (const char **)reply->room;
+        char *end = (char *)(names + node->stat.child_count);
+        ZKL__EACH (const struct zkl__memory_node, child, &node->children, sibling) {
+            names[out->child_count++] = zkl__text_put(&end, base_of(child));
+        }
+        out->children = names;
+    } else if (size > 0) {
+        out->size = size;
+        out->data = memcpy(reply->room, node->data, size);
     }
     if (watch) {
+        watch->item.kind = ZKL__ITEM_WATCH;
+        watch->store = store;
+        watch->table = list ? ZKL__WATCHES_CHILD : ZKL__WATCHES_DATA;
+        watch->entry.path = memcpy(watch->path, path, path_size);
         watch->absent = !node;
         watch->number = reply->seen.number;
         zkl__memory_arm(watch);
