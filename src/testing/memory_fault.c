@@ -12,35 +12,24 @@ static void leave(struct zkl__memory_space *space)
     pthread_mutex_unlock(&zkl__memory_registry.mutex);
 }
 
-/* With the registry locked. NULL: there is no such session; else its space is locked, too. */
-static struct zkl__store *find_session(int64_t session_id)
-{
-    ZKL__EACH (struct zkl__memory_space, space, &zkl__memory_registry.spaces, link) {
-        pthread_mutex_lock(&space->mutex);
-        ZKL__EACH (struct zkl__store, store, &space->sessions, link) {
-            if (store->who.session_id == session_id) {
-                return store;
-            }
-        }
-        pthread_mutex_unlock(&space->mutex);
-    }
-    return NULL;
-}
-
 /* Finds and locks a session whose connection is in this state (ZKL__LINK_OVER: up or down); NULL
  * and nothing locked: *code says why not. */
 static struct zkl__store *enter(int64_t session_id, enum zkl__memory_link wanted, int *code)
 {
+    *code = ZKL_ENOENT;
     pthread_mutex_lock(&zkl__memory_registry.mutex);
-    struct zkl__store *store = find_session(session_id);
-    *code = !store || store->link_state == ZKL__LINK_OVER             ? ZKL_ENOENT
-            : wanted != ZKL__LINK_OVER && store->link_state != wanted ? ZKL_EINVAL
-                                                                      : ZKL_OK;
-    if (store && *code == ZKL_OK) {
-        return store;
-    }
-    if (store) {
-        pthread_mutex_unlock(&store->space->mutex);
+    ZKL__EACH (struct zkl__memory_space, space, &zkl__memory_registry.spaces, link) {
+        pthread_mutex_lock(&space->mutex);
+        ZKL__EACH (struct zkl__store, store, &space->sessions, link) {
+            if (store->who.session_id == session_id && store->link_state != ZKL__LINK_OVER) {
+                bool fits = wanted == ZKL__LINK_OVER || store->link_state == wanted;
+                *code = fits ? ZKL_OK : ZKL_EINVAL;
+                if (fits) {
+                    return store;
+                }
+            }
+        }
+        pthread_mutex_unlock(&space->mutex);
     }
     pthread_mutex_unlock(&zkl__memory_registry.mutex);
     return NULL;
@@ -60,17 +49,6 @@ static struct zkl__memory_space *enter_tree(const char *servers)
 }
 
 /* --- lost connections ------------------------------------------------------------------------ */
-
-/* A watch that was fired and not told is armed again if the client knows of it, for a client
- * registers a watch when the reply comes. */
-static void take_back(struct zkl__memory_watch *watch)
-{
-    if (watch->number > watch->store->sure.number) {
-        zkl__free(&watch->store->heap, watch);
-    } else {
-        zkl__memory_arm(watch);
-    }
-}
 
 /* The connection is lost: with all that came on it and has not been told, or only with what came
  * once it was broken. Takes the notice over. */
@@ -101,68 +79,36 @@ static void go_down(struct zkl__store *store, struct zkl__memory_notice *suspens
             ((struct zkl__memory_reply *)item)->reply = (struct zkl__reply){.rc = ZKL__RC_UNKNOWN};
             zkl__memory_enqueue(store, item);
         } else {
-            take_back((struct zkl__memory_watch *)item);
-        }
-    }
-}
-
-/* What DataTree.setWatches makes of a watch, given the zxid of the last reply that the client saw.
- */
-static bool missed(const struct zkl__memory_watch *watch, enum zkl__watch_event *event)
-{
-    const struct zkl__memory_node *node = zkl__memory_find(watch->store->space, watch->path);
-    int64_t seen = watch->store->sure.zxid;
-    if (watch->absent) {
-        *event = ZKL__WATCH_CREATED;
-        return node != NULL;
-    }
-    if (!node) {
-        *event = ZKL__WATCH_DELETED;
-        return true;
-    }
-    *event = watch->table == ZKL__WATCHES_CHILD ? ZKL__WATCH_CHILDREN : ZKL__WATCH_CHANGED;
-    return (watch->table == ZKL__WATCHES_CHILD ? node->stat.pzxid : node->stat.mzxid) > seen;
-}
-
-/* At a reconnect: fires the watches of what changed meanwhile. */
-static void fire_missed(struct zkl__store *store)
-{
-    struct zkl__link *at = store->watches.first;
-    while (at) {
-        struct zkl__memory_watch *watch = ZKL__OWNER(at, struct zkl__memory_watch, of_session);
-        enum zkl__watch_event event;
-        at = at->next;
-        if (!missed(watch, &event)) {
-            continue;
-        }
-        zkl__memory_fire(watch, event);
-        if (event == ZKL__WATCH_DELETED) {
-            /* The client drops its other watches of the path with the first notice. */
-            zkl__memory_unwatch(store, watch->path);
-            at = store->watches.first;
+            /* A watch that was fired and not told is armed again if the client knows of it, for a
+             * client registers a watch when the reply comes. */
+            struct zkl__memory_watch *watch = (struct zkl__memory_watch *)item;
+            if (watch->number > store->sure.number) {
+                zkl__free(&store->heap, watch);
+            } else {
+                zkl__memory_arm(watch);
+            }
         }
     }
 }
 
 /* --- operations ------------------------------------------------------------------------------ */
 
-/* How many more operations of this one's fate the plan has; NULL: it says nothing of this one. */
-static size_t *planned(struct zkl__memory_plan *plan, const struct zkl__op *op)
-{
-    if (plan->write && !zkl__memory_writes(op)) {
-        return NULL;
-    }
-    return plan->whole > 0  ? &plan->whole
-           : plan->half > 0 ? &plan->half
-           : plan->lost > 0 ? &plan->lost
-                            : NULL;
-}
-
 static int accept_by_plan(struct zkl__store *store, uint64_t id, const struct zkl__op *op)
 {
     struct zkl__memory_faults *faults = &store->faults;
     struct zkl__memory_plan *plan = &faults->plan;
-    size_t *left = planned(plan, op);
+    /* How many more operations of this one's fate the plan has; NULL: it says nothing of this one.
+     */
+    size_t *left = NULL;
+    if (plan->write && !zkl__memory_writes(op)) {
+        left = NULL;
+    } else if (plan->whole > 0) {
+        left = &plan->whole;
+    } else if (plan->half > 0) {
+        left = &plan->half;
+    } else if (plan->lost > 0) {
+        left = &plan->lost;
+    }
     bool last = left && plan->whole + plan->half + plan->lost == 1;
     bool was_broken = faults->broken;
     struct zkl__memory_notice *suspension =
@@ -204,12 +150,31 @@ int zkl__memory_suspend(int64_t session_id)
     return code;
 }
 
-/* The notice is of the connection, or of the end that the server tells on it. */
+/* The notice is of the connection, or of the end that the server tells on it. Then the watches fire
+ * of what changed meanwhile: what DataTree.setWatches makes of each, given the zxid of the last
+ * reply that the client saw. */
 static void reconnect(struct zkl__store *store, struct zkl__memory_notice *notice)
 {
     store->link_state = store->ended ? ZKL__LINK_OVER : ZKL__LINK_UP;
     zkl__memory_enqueue(store, &notice->item);
-    fire_missed(store);
+    struct zkl__link *at = store->watches.first;
+    while (at) {
+        struct zkl__memory_watch *watch = ZKL__OWNER(at, struct zkl__memory_watch, of_session);
+        const struct zkl__memory_node *node = zkl__memory_find(store->space, watch->path);
+        bool children = watch->table == ZKL__WATCHES_CHILD;
+        at = at->next;
+        if (watch->absent && node) {
+            zkl__memory_fire(watch, ZKL__WATCH_CREATED);
+        } else if (!watch->absent && !node) {
+            zkl__memory_fire(watch, ZKL__WATCH_DELETED);
+            /* The client drops its other watches of the path with the first notice. */
+            zkl__memory_unwatch(store, watch->path);
+            at = store->watches.first;
+        } else if (!watch->absent &&
+                   (children ? node->stat.pzxid : node->stat.mzxid) > store->sure.zxid) {
+            zkl__memory_fire(watch, children ? ZKL__WATCH_CHILDREN : ZKL__WATCH_CHANGED);
+        }
+    }
 }
 
 int zkl__memory_resume(int64_t session_id)
@@ -238,33 +203,31 @@ bool zkl__memory_is_cut(int64_t session_id)
     return store != NULL;
 }
 
-static int expire(struct zkl__store *store)
-{
-    if (store->link_state == ZKL__LINK_DOWN) {
-        zkl__memory_end(store);
-        return ZKL_OK;
-    }
-    struct zkl__memory_notice *end = zkl__memory_notice_new(store, ZKL__ITEM_EXPIRED);
-    struct zkl__memory_notice *suspension = zkl__memory_notice_new(store, ZKL__ITEM_SUSPENDED);
-    if (!end || !suspension) {
-        zkl__free(&store->heap, end);
-        zkl__free(&store->heap, suspension);
-        return ZKL_ENOMEM;
-    }
-    go_down(store, suspension, true);
-    zkl__memory_end(store);
-    reconnect(store, end);
-    return ZKL_OK;
-}
-
 int zkl__memory_expire(int64_t session_id)
 {
     int code;
     struct zkl__store *store = enter(session_id, ZKL__LINK_OVER, &code);
-    if (store) {
-        code = store->ended ? ZKL_ENOENT : expire(store);
-        leave(store->space);
+    if (!store) {
+        return code;
     }
+    if (store->ended) {
+        code = ZKL_ENOENT;
+    } else if (store->link_state == ZKL__LINK_DOWN) {
+        zkl__memory_end(store);
+    } else {
+        struct zkl__memory_notice *end = zkl__memory_notice_new(store, ZKL__ITEM_EXPIRED);
+        struct zkl__memory_notice *suspension = zkl__memory_notice_new(store, ZKL__ITEM_SUSPENDED);
+        if (end && suspension) {
+            go_down(store, suspension, true);
+            zkl__memory_end(store);
+            reconnect(store, end);
+        } else {
+            zkl__free(&store->heap, end);
+            zkl__free(&store->heap, suspension);
+            code = ZKL_ENOMEM;
+        }
+    }
+    leave(store->space);
     return code;
 }
 
