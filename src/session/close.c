@@ -137,20 +137,14 @@ static void run_done(void *owner)
 static bool close_store(zkl_session *session, int *rc, int64_t *again)
 {
     struct zkl__closing *closing = &session->closing;
-    const struct zkl__store_ops *ops = session->store_ops;
-    int64_t left_ms = zkl__left_ms(closing->deadline), again_ms = ZKL_WAIT_FOREVER;
-    bool over = true;
+    int64_t left_ms = zkl__left_ms(closing->deadline), again_ms = 0;
     if (closing->store) {
         pthread_mutex_unlock(&session->mutex);
-        if (ops->close_on) {
-            over = ops->close_on(closing->store, left_ms, rc, &again_ms);
-        } else {
-            *rc = ops->close(closing->store, left_ms);
-        }
+        *rc = session->store_ops->close(closing->store, left_ms, &again_ms);
         pthread_mutex_lock(&session->mutex);
     }
     *again = zkl__session_deadline(session, again_ms);
-    return over;
+    return again_ms == 0;
 }
 
 /* The ring of closing->alarm. */

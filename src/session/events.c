@@ -320,7 +320,7 @@ static int replace_store(zkl_session *session, struct zkl__store *old, struct zk
         .heap = session->heap,
     };
     if (old) {
-        session->store_ops->close(old, 0);
+        session->store_ops->close(old, 0, NULL);
     }
     return session->store_ops->open(fresh, &config, &events, session, err);
 }

@@ -200,7 +200,7 @@ int zkl__session_stop(zkl_session *session, int64_t deadline)
     pthread_mutex_lock(&session->mutex);
     struct zkl__store *store = zkl__session_take_store(session, &nothing_left);
     pthread_mutex_unlock(&session->mutex);
-    int rc = store ? session->store_ops->close(store, left) : ZKL_OK;
+    int rc = store ? session->store_ops->close(store, left, NULL) : ZKL_OK;
     pthread_mutex_lock(&session->mutex);
     zkl__session_mark_closed(session);
     pthread_mutex_unlock(&session->mutex);

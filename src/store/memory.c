@@ -258,9 +258,9 @@ static int memory_open(struct zkl__store **out, const struct zkl__store_config *
                         code == ZKL_ELIMIT ? "no thread could be started" : "out of memory");
 }
 
-static int memory_close(struct zkl__store *store, int64_t timeout_ms)
+static int memory_close(struct zkl__store *store, int64_t timeout_ms, int64_t *again_ms)
 {
-    (void)timeout_ms; /* nothing here takes time but a callback under way, which is
+    (void)timeout_ms, (void)again_ms; /* nothing here takes time but a callback under way, which is
                          waited for in any case */
     pthread_mutex_lock(&store->space->mutex);
     bool unreachable = store->link_state == ZKL__LINK_DOWN && !store->ended;

@@ -39,49 +39,6 @@ static int bad(zkl_error *err, const struct zkl__server *server, const char *wha
                         (int)(server->length < 100 ? server->length : 100), server->entry, what);
 }
 
-static bool is_port(const char *port)
-{
-    long value = strtol(port, NULL, 10);
-    return strlen(port) <= 5 && strspn(port, DIGITS) == strlen(port) && value >= 1 &&
-           value <= 65535;
-}
-
-static int check_address(const struct zkl__server *server, zkl_error *err)
-{
-    struct in6_addr parsed;
-    const char *bracket = memchr(server->entry, ']', server->length);
-    if (!bracket) {
-        return bad(err, server, "'[' without ']'");
-    }
-    if (inet_pton(AF_INET6, server->host, &parsed) != 1) {
-        return bad(err, server, "not an IPv6 address between the brackets");
-    }
-    if (!strchr(":,/", bracket[1])) {
-        return bad(err, server, "only ':port' may follow ']'");
-    }
-    return ZKL_OK;
-}
-
-/* A host name or an IPv4 address; the resolver decides. */
-static int check_host(const struct zkl__server *server, zkl_error *err)
-{
-    size_t length = strlen(server->host);
-    if (length > ZKL__HOST_LONGEST) {
-        return bad(err, server, "the host name is too long");
-    }
-    if (server->has_port && memchr(server->entry + length + 1, ':', server->length - length - 1)) {
-        return bad(err, server,
-                   "more than one ':'; an IPv6 address stands in brackets, as in [::1]:2181");
-    }
-    if (length == 0) {
-        return bad(err, server, "no host before the port");
-    }
-    if (strspn(server->host, HOST_CHARS) < length) {
-        return bad(err, server, "a host name has letters, digits, '.', '-' and '_' only");
-    }
-    return ZKL_OK;
-}
-
 static int check_hosts(const char *servers, zkl_error *err)
 {
     if (*servers == '/') {
@@ -90,51 +47,45 @@ static int check_hosts(const char *servers, zkl_error *err)
     }
     for (const char *at = servers; at;) {
         struct zkl__server server = zkl__server_at(&at);
+        const char *bracket = memchr(server.entry, ']', server.length);
+        size_t length = strlen(server.host), port_length = strlen(server.port);
+        struct in6_addr parsed;
         if (server.length == 0) {
             return zkl__fail_at(err, ZKL_EINVAL, NULL,
                                 "servers: an empty entry (a comma too many)");
         }
-        int code = *server.entry == '[' ? check_address(&server, err) : check_host(&server, err);
-        if (code == ZKL_OK && server.has_port && !is_port(server.port)) {
-            code = bad(err, &server, "the port must be a number from 1 to 65535");
+        if (*server.entry == '[') {
+            if (!bracket) {
+                return bad(err, &server, "'[' without ']'");
+            }
+            if (inet_pton(AF_INET6, server.host, &parsed) != 1) {
+                return bad(err, &server, "not an IPv6 address between the brackets");
+            }
+            if (!strchr(":,/", bracket[1])) {
+                return bad(err, &server, "only ':port' may follow ']'");
+            }
+        } else { /* a host name or an IPv4 address; the resolver decides */
+            if (length > ZKL__HOST_LONGEST) {
+                return bad(err, &server, "the host name is too long");
+            }
+            if (server.has_port &&
+                memchr(server.entry + length + 1, ':', server.length - length - 1)) {
+                return bad(
+                    err, &server,
+                    "more than one ':'; an IPv6 address stands in brackets, as in [::1]:2181");
+            }
+            if (length == 0) {
+                return bad(err, &server, "no host before the port");
+            }
+            if (strspn(server.host, HOST_CHARS) < length) {
+                return bad(err, &server, "a host name has letters, digits, '.', '-' and '_' only");
+            }
         }
-        if (code != ZKL_OK) {
-            return code;
+        long port = strtol(server.port, NULL, 10);
+        if (port_length > 5 || strspn(server.port, DIGITS) < port_length || port < 1 ||
+            port > 65535) {
+            return bad(err, &server, "the port must be a number from 1 to 65535");
         }
-    }
-    return ZKL_OK;
-}
-
-static int check_zookeeper(const char *servers, zkl_error *err)
-{
-    const char *chroot = servers + strcspn(servers, "/");
-    zkl_error inner = {0};
-    int code = check_hosts(servers, err);
-    /* "/" alone is no chroot. */
-    if (code != ZKL_OK || chroot[0] == '\0' || strcmp(chroot, "/") == 0) {
-        return code;
-    }
-    code = zkl__path_check(chroot, &inner);
-    return code == ZKL_OK
-               ? ZKL_OK
-               : zkl__fail_at(err, code, inner.path, "servers: bad chroot: %.200s", inner.text);
-}
-
-static int check_memory(const char *name, zkl_error *err)
-{
-    size_t length = strlen(name);
-    if (length == 0) {
-        return zkl__fail_at(err, ZKL_EINVAL, NULL,
-                            "servers: memory: needs a name, as in memory:test");
-    }
-    if (length > NAME_LONGEST) {
-        return zkl__fail_at(err, ZKL_EINVAL, NULL,
-                            "servers: the name after memory: is longer than %d bytes",
-                            NAME_LONGEST);
-    }
-    if (strpbrk(name, "/,")) {
-        return zkl__fail_at(err, ZKL_EINVAL, NULL,
-                            "servers: memory: has neither a chroot nor a list; no '/' or ','");
     }
     return ZKL_OK;
 }
@@ -155,9 +106,34 @@ const struct zkl__store_ops *zkl__store_find(const char *servers, zkl_error *err
         }
     }
     if (strncmp(servers, MEMORY, strlen(MEMORY)) == 0) {
-        return check_memory(servers + strlen(MEMORY), err) == ZKL_OK ? &zkl__store_memory : NULL;
+        const char *name = servers + strlen(MEMORY);
+        if (*name == '\0') {
+            zkl__fail_at(err, ZKL_EINVAL, NULL, "servers: memory: needs a name, as in memory:test");
+            return NULL;
+        }
+        if (strlen(name) > NAME_LONGEST) {
+            zkl__fail_at(err, ZKL_EINVAL, NULL,
+                         "servers: the name after memory: is longer than %d bytes", NAME_LONGEST);
+            return NULL;
+        }
+        if (strpbrk(name, "/,")) {
+            zkl__fail_at(err, ZKL_EINVAL, NULL,
+                         "servers: memory: has neither a chroot nor a list; no '/' or ','");
+            return NULL;
+        }
+        return &zkl__store_memory;
     }
-    return check_zookeeper(servers, err) == ZKL_OK ? &zkl__store_zookeeper : NULL;
+    const char *chroot = servers + strcspn(servers, "/");
+    zkl_error inner = {0};
+    if (check_hosts(servers, err) != ZKL_OK) {
+        return NULL;
+    }
+    /* "/" alone is no chroot. */
+    if (*chroot != '\0' && strcmp(chroot, "/") != 0 && zkl__path_check(chroot, &inner) != ZKL_OK) {
+        zkl__fail_at(err, inner.code, inner.path, "servers: bad chroot: %.200s", inner.text);
+        return NULL;
+    }
+    return &zkl__store_zookeeper;
 }
 
 const char *zkl__store_without_port(const char *servers, size_t *length)
@@ -191,29 +167,26 @@ bool zkl__store_path(char *out, const struct zkl__op *op)
            zkl__path_form(out, zkl__store_is_sequential(op));
 }
 
-/* A container in a multi would abort the process: the C client decodes the response as another kind
- * than the server sends. */
-static bool is_part(const struct zkl__op *op)
-{
-    return op->kind == ZKL__OP_DELETE || op->kind == ZKL__OP_SET || op->kind == ZKL__OP_CHECK ||
-           (op->kind == ZKL__OP_CREATE && op->mode != ZKL__CONTAINER);
-}
-
 int zkl__store_check(const struct zkl__op *op, size_t part_bytes)
 {
     bool multi = op->kind == ZKL__OP_MULTI;
     const struct zkl__op *parts = multi ? op->parts : op;
     size_t count = multi ? op->part_count : 1, bytes = 0;
     for (size_t i = 0; i < count; i++) {
+        const struct zkl__op *part = &parts[i];
         char path[ZKL__STORE_PATH];
-        if (multi && !is_part(&parts[i])) {
+        /* A container in a multi would abort the process: the C client decodes the response as
+         * another kind than the server sends. */
+        if (multi && part->kind != ZKL__OP_DELETE && part->kind != ZKL__OP_SET &&
+            part->kind != ZKL__OP_CHECK &&
+            (part->kind != ZKL__OP_CREATE || part->mode == ZKL__CONTAINER)) {
             return ZKL_EUNSUPPORTED;
         }
-        if (!zkl__store_path(path, &parts[i])) {
+        if (!zkl__store_path(path, part)) {
             return ZKL_EINVAL;
         }
-        bytes += parts[i].size + strlen(path) + PART_BYTES + part_bytes;
-        bytes += parts[i].acl ? zkl__acl_size(parts[i].acl) : 0;
+        bytes += part->size + strlen(path) + PART_BYTES + part_bytes;
+        bytes += part->acl ? zkl__acl_size(part->acl) : 0;
     }
     if (count == 0 || op->kind == ZKL__OP_NONE || op->kind > ZKL__OP_UNWATCH) {
         return ZKL_EINVAL;

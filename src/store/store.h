@@ -49,7 +49,7 @@ struct zkl__store_events {
     void (*reply)(void *ctx, uint64_t id, const struct zkl__reply *reply);
     void (*watch)(void *ctx, enum zkl__watch_event event,
                   const char *path); /* path under the chroot */
-    /* NULL: not wanted. `close_on` may have something to go on with. */
+    /* NULL: not wanted. `close` may have something to go on with. */
     void (*closing)(void *ctx);
     /* May be called with locks of the client library held and on any thread: only queue or copy. */
     void (*log)(void *ctx, zkl_log_level level, const char *line);
@@ -96,13 +96,11 @@ struct zkl__store_ops {
      * may wait for a name server while there is no connection. */
     int64_t (*tick)(struct zkl__store *store, int64_t now_ns);
     /* ZKL_OK: the server ended the session. ZKL_ETIMEOUT, ZKL_ECONNECT: it will end by its timeout.
-     */
-    int (*close)(struct zkl__store *store, int64_t timeout_ms);
-    /* The same in steps, where close would run a loop that others run already (libzklock_st).
-     * timeout_ms: what is left. True: the store is closed, and *rc is what close returns. False: to
-     * be called again when `closing` was told, and after *again_ms at most. Nothing else is called
-     * meanwhile. NULL: close will do. */
-    bool (*close_on)(struct zkl__store *store, int64_t timeout_ms, int *rc, int64_t *again_ms);
+     * again_ms: NULL, or 0 where the caller need not wait. Then a store without threads
+     * (libzklock_st), whose loop others run, may set it: nothing is closed yet, and close is to be
+     * called again, with the time that is left, when `closing` was told, and after *again_ms at
+     * most. Nothing else is called meanwhile. */
+    int (*close)(struct zkl__store *store, int64_t timeout_ms, int64_t *again_ms);
     /* The reason why the session has no server, as text: the name service is silent, SASL failed.
      * Empty: nothing is known. NULL: nothing ever is. */
     void (*complaint)(struct zkl__store *store, char *text, size_t size);

@@ -15,19 +15,19 @@
  *  - ZOOKEEPER-4699, repaired in 3.9.4: zoo_set_servers takes no care of the I/O thread. Called
  *    only without a connection (zkl__zk_take_addresses). Test: test_server_moves.
  *  - ZOOKEEPER-4810: zoo_get_current_server shares one buffer. What is no address of ours is not
- *    believed (current_address). No test: a race in the library.
+ *    believed (begin_next). No test: a race in the library.
  *  - A server that is silent holds an attempt for two thirds of the timeout. An attempt has a limit
  *    of ours (zkl__zk_attempt_next). Test: test_frozen_server.
  * Connections
  *  - ZOOKEEPER-800: zoo_add_auth is refused without a connection, and cuts a request in two that is
- *    half sent. Called first of all on the first connection (prove). Test:
+ *    half sent. Called first of all on the first connection (on_connected). Test:
  *    test_auth_after_reconnect.
  *  - It does not report a loss when its socket is closed from outside its I/O thread. A loss
  *    precedes every connection (on_connected). Test: test_cuts_under_load.
  *  - It reports whatever state a server puts into a watch event, also behind the end of the
  *    session. That is ignored (zkl__zk_watcher). Test: test_garbage.c.
  *  - ZOOKEEPER-4537, a server of 3.6.0 to 3.8.0: it sleeps on a committed write; and the library
- *    sends no ping while it waits for a response. A request is sent (nudge_next). Test:
+ *    sends no ping while it waits for a response. A request is sent (store_tick). Test:
  *    test_stalled_answer.
  *  - ZOOKEEPER-706: it sets all watches again in one packet. Their bytes are limited
  *    (watch_bytes_max). Test: unit_tables.
@@ -110,110 +110,56 @@ static void probe(struct zkl__store *store)
     store->probe_count += zoo_aexists(store->zh, "/", 0, probed, store) == ZOK;
 }
 
-/* Credentials go out before anybody can submit, for the library puts them in front of its queue,
- * which would cut a request in two that is half sent. Not in open: the library refuses them
- * whenever its last attempt to connect has just failed (ZOOKEEPER-800). From then on it sends them
- * itself, first of all, on every connection. A probe is sent behind them, and its response shows
- * that they were accepted. */
-static void prove(struct zkl__store *store)
-{
-    const struct zkl__store_config *config = &store->config;
-    if (!store->auth_given) {
-        if (zoo_add_auth(store->zh, config->auth_scheme, config->auth, (int)config->auth_size, NULL,
-                         NULL) != ZOK) {
-            return; /* the connection is lost already: with the next one */
-        }
-        store->auth_given = true;
-    }
-    probe(store);
-}
-
-/* True: the session was notified that it is connected, and must be notified that it is not. With
- * the mutex held. */
-static bool go_down(struct zkl__store *store)
-{
-    bool was_up = store->up;
-    store->linked = false;
-    store->up = false;
-    store->drained = false;
-    store->answered_ns = 0;
-    store->resolve_ns = 0;
-    zkl__signal_raise(&store->changed);
-    return was_up && store->phase != ZK_CLOSED;
-}
-
-/* The library queues this event before the responses that it makes up for pending operations.
- * Nothing waits for them: an op that is submitted while the connection breaks is kept for the next
- * one. */
-static void on_lost(struct zkl__store *store)
+/* A connection or, when it has ended, the session is lost. The library queues this event before the
+ * responses that it makes up for pending operations. Nothing waits for them: an op that is
+ * submitted while the connection breaks is kept for the next one. */
+static void on_lost(struct zkl__store *store, bool ended, enum zkl__end end)
 {
     pthread_mutex_lock(&store->mutex);
-    bool tell = go_down(store);
+    bool was_up = store->up, tell = store->phase != ZK_CLOSED;
+    store->linked = store->up = store->drained = false;
+    store->answered_ns = store->resolve_ns = 0;
+    if (ended) {
+        store->ended = true;
+        store->end = end;
+    }
+    zkl__signal_raise(&store->changed);
     pthread_mutex_unlock(&store->mutex);
-    if (tell) {
+    if (tell && ended) {
+        store->events.expired(store->ctx, end);
+    } else if (tell && was_up) {
         store->events.suspended(store->ctx);
     }
     zkl__zk_reply_unknown(store);
 }
 
 /* First the loss of the connection before: the library does not report it when its socket is closed
- * from outside its I/O thread (a full pipe, zoo_set_servers). */
+ * from outside its I/O thread (a full pipe, zoo_set_servers).
+ *
+ * Credentials go out before anybody can submit, for the library puts them in front of its queue,
+ * which would cut a request in two that is half sent. Not in open: the library refuses them
+ * whenever its last attempt to connect has just failed (ZOOKEEPER-800). From then on it sends them
+ * itself, first of all, on every connection. A probe is sent behind them, and its response shows
+ * that they were accepted. */
 static void on_connected(struct zkl__store *store)
 {
-    on_lost(store);
+    const struct zkl__store_config *config = &store->config;
+    on_lost(store, false, ZKL__END_EXPIRED);
     pthread_mutex_lock(&store->mutex);
     zkl__zk_hide_socket(store);
     store->linked = true;
     store->ever = true;
-    bool proven = !store->config.auth_scheme || store->fresh_reported;
+    bool proven = !config->auth_scheme || store->fresh_reported;
     if (store->phase == ZK_OPEN && !proven) {
-        prove(store);
+        /* Refused, it is lost already: with the next one. */
+        store->auth_given =
+            store->auth_given || zoo_add_auth(store->zh, config->auth_scheme, config->auth,
+                                              (int)config->auth_size, NULL, NULL) == ZOK;
+        if (store->auth_given) {
+            probe(store);
+        }
     }
     unlock_and_report(store, store->phase == ZK_OPEN && proven);
-}
-
-static void on_ended(struct zkl__store *store, enum zkl__end end)
-{
-    pthread_mutex_lock(&store->mutex);
-    go_down(store);
-    bool tell = store->phase != ZK_CLOSED;
-    store->ended = true;
-    store->end = end;
-    pthread_mutex_unlock(&store->mutex);
-    if (tell) {
-        store->events.expired(store->ctx, end);
-    }
-    zkl__zk_reply_unknown(store);
-}
-
-static void on_session(struct zkl__store *store, int state)
-{
-    if (state == ZOO_CONNECTED_STATE) {
-        on_connected(store);
-    } else if (state == ZOO_EXPIRED_SESSION_STATE) {
-        on_ended(store, ZKL__END_EXPIRED);
-    } else if (state == ZOO_AUTH_FAILED_STATE) {
-        on_ended(store, ZKL__END_AUTH);
-    } else {
-        on_lost(store);
-    }
-}
-
-static void on_watch(struct zkl__store *store, int type, const char *path)
-{
-    enum zkl__watch_event event = ZKL__WATCH_CHANGED;
-    if (type == ZOO_CREATED_EVENT) {
-        event = ZKL__WATCH_CREATED;
-    } else if (type == ZOO_DELETED_EVENT) {
-        event = ZKL__WATCH_DELETED;
-    } else if (type == ZOO_CHILD_EVENT) {
-        event = ZKL__WATCH_CHILDREN;
-    }
-    size_t length = strlen(store->chroot);
-    if (path && strncmp(path, store->chroot, length) == 0) {
-        path += length;
-        store->events.watch(store->ctx, event, *path == '\0' ? "/" : path);
-    }
 }
 
 /* One function and one context for all watches of a handle: the library calls every distinct pair
@@ -230,10 +176,24 @@ void zkl__zk_watcher(zhandle_t *zh, int type, int state, const char *path, void 
     if (!ours) {
         return;
     }
-    if (!over && type == ZOO_SESSION_EVENT) {
-        on_session(store, state);
-    } else if (!over && tell) {
-        on_watch(store, type, path);
+    bool session = !over && type == ZOO_SESSION_EVENT;
+    if (session && state == ZOO_CONNECTED_STATE) {
+        on_connected(store);
+    } else if (session) {
+        bool refused = state == ZOO_AUTH_FAILED_STATE;
+        on_lost(store, refused || state == ZOO_EXPIRED_SESSION_STATE,
+                refused ? ZKL__END_AUTH : ZKL__END_EXPIRED);
+    } else if (!over && tell && path && strncmp(path, store->chroot, strlen(store->chroot)) == 0) {
+        enum zkl__watch_event event = ZKL__WATCH_CHANGED;
+        if (type == ZOO_CREATED_EVENT) {
+            event = ZKL__WATCH_CREATED;
+        } else if (type == ZOO_DELETED_EVENT) {
+            event = ZKL__WATCH_DELETED;
+        } else if (type == ZOO_CHILD_EVENT) {
+            event = ZKL__WATCH_CHILDREN;
+        }
+        path += strlen(store->chroot);
+        store->events.watch(store->ctx, event, *path == '\0' ? "/" : path);
     }
     zkl__zk_leave(store);
 }
@@ -327,37 +287,6 @@ static int store_open(struct zkl__store **out, const struct zkl__store_config *c
 
 /* --- housekeeping ---------------------------------------------------------------------------- */
 
-/* Servers may have moved to other addresses while we were connected to one: ask, when the
- * connection is lost, and again. */
-static int64_t refresh_addresses(struct zkl__store *store, int64_t now)
-{
-    if (now >= store->resolve_ns) {
-        zkl__zk_names_resolve(store->names);
-        store->resolve_ns = now + RESOLVE_NS;
-    }
-    bool answered = zkl__zk_names_wait(store->names, 0);
-    if (answered || !store->zh) {
-        (void)zkl__zk_take_addresses(store, NULL); /* what fails now is tried again */
-    }
-    int64_t attempt = zkl__zk_attempt_next(store, now);
-    int64_t next = now + (answered ? REFRESH_NS : NUDGE_NS);
-    return attempt < next ? attempt : next;
-}
-
-/* ZOOKEEPER-4537: a server may commit a write and then sleep on it until it gets another request;
- * and the library sends no pings while it waits for a response. So send a request. */
-static int64_t nudge_next(struct zkl__store *store, int64_t now)
-{
-    int64_t sent = ((struct zk_op *)store->waiting.first)->sent_ns;
-    int64_t since = sent > store->nudge_ns ? sent : store->nudge_ns;
-    if (now - since < NUDGE_NS) {
-        return since + NUDGE_NS;
-    }
-    probe(store);
-    store->nudge_ns = now;
-    return now + NUDGE_NS;
-}
-
 static int64_t store_tick(struct zkl__store *store, int64_t now)
 {
     int64_t next = INT64_MAX;
@@ -368,13 +297,34 @@ static int64_t store_tick(struct zkl__store *store, int64_t now)
     bool failed =
         open && store->config.sasl && store->zh && zoo_state(store->zh) == ZOO_AUTH_FAILED_STATE;
     if (open && !failed && !store->linked) {
-        next = refresh_addresses(store, now);
+        /* Servers may have moved to other addresses while we were connected to one: ask, when the
+         * connection is lost, and again. */
+        if (now >= store->resolve_ns) {
+            zkl__zk_names_resolve(store->names);
+            store->resolve_ns = now + RESOLVE_NS;
+        }
+        bool answered = zkl__zk_names_wait(store->names, 0);
+        if (answered || !store->zh) {
+            (void)zkl__zk_take_addresses(store, NULL); /* what fails now is tried again */
+        }
+        int64_t attempt = zkl__zk_attempt_next(store, now);
+        next = now + (answered ? REFRESH_NS : NUDGE_NS);
+        next = attempt < next ? attempt : next;
     } else if (open && !failed && store->waiting.first) {
-        next = nudge_next(store, now);
+        /* ZOOKEEPER-4537: a server may commit a write and then sleep on it until it gets another
+         * request; and the library sends no pings while it waits for a response. So send a request.
+         */
+        int64_t sent = ((struct zk_op *)store->waiting.first)->sent_ns;
+        int64_t since = sent > store->nudge_ns ? sent : store->nudge_ns;
+        if (now - since >= NUDGE_NS) {
+            probe(store);
+            since = store->nudge_ns = now;
+        }
+        next = since + NUDGE_NS;
     }
     pthread_mutex_unlock(&store->mutex);
     if (failed) {
-        on_ended(store, ZKL__END_AUTH);
+        on_lost(store, true, ZKL__END_AUTH);
     }
     return next;
 }
@@ -391,16 +341,6 @@ static void store_complaint(struct zkl__store *store, char *text, size_t size)
 
 /* --- close ----------------------------------------------------------------------------------- */
 
-/* The last request was sent a moment ago and has its response, so no ping is on its way either: the
- * library sends one when it has sent nothing for a third of the session timeout
- * (zookeeper_interest). */
-static bool just_answered(const struct zkl__store *store)
-{
-    int64_t silence = zkl__clock_now() - store->answered_ns;
-    return store->linked && store->op_count == 0 && store->answered_ns > 0 &&
-           silence < zoo_recv_timeout(store->zh) * ZKL__MS / 6;
-}
-
 /* Until every response was read: a socket that is closed with responses unread resets the
  * connection, the server then drops the library's closeSession, and the session with its znodes
  * lives on for its whole timeout. Sends a probe, unless nothing is on its way. Sends it again,
@@ -412,7 +352,11 @@ static bool drain(struct zkl__store *store, int64_t deadline, int64_t *wake)
     if (store->phase == ZK_OPEN) {
         store->phase = ZK_CLOSING;
         store->drain_ns = store->probe_ns = now;
-        store->drained = just_answered(store);
+        /* The last request was sent a moment ago and has its response, so no ping is on its way
+         * either: the library sends one when it has sent nothing for a third of the session timeout
+         * (zookeeper_interest). */
+        store->drained = store->linked && store->op_count == 0 && store->answered_ns > 0 &&
+                         now - store->answered_ns < zoo_recv_timeout(store->zh) * ZKL__MS / 6;
     }
     bool all = store->drained && !store->waiting.first && store->probe_count == 0;
     if (!store->ever || store->ended || all || now >= deadline) {
@@ -430,63 +374,36 @@ static bool drain(struct zkl__store *store, int64_t deadline, int64_t *wake)
     return false;
 }
 
-/* One step, with the mutex held. True: it is closed, nothing of it may be touched, and *rc is what
- * close returns. False: again at *wake. */
-static bool close_step(struct zkl__store *store, int64_t deadline, int *rc, int64_t *wake)
+static int store_close(struct zkl__store *store, int64_t timeout_ms, int64_t *again_ms)
 {
-    if (store->phase != ZK_CLOSED && !drain(store, deadline, wake)) {
-        return false;
-    }
-    store->phase = ZK_CLOSED;
-    pthread_mutex_unlock(&store->mutex);
-    bool parted = zkl__zk_part(store, deadline);
+    bool limited = timeout_ms >= 0 && timeout_ms <= INT64_MAX / ZKL__MS / 2, parted = false;
+    int64_t deadline = limited ? zkl__clock_now() + timeout_ms * ZKL__MS : INT64_MAX, wake;
     pthread_mutex_lock(&store->mutex);
-    if (!parted) {
-        *wake = deadline;
-        return false;
+    while (!parted) {
+        if (store->phase == ZK_CLOSED || drain(store, deadline, &wake)) {
+            store->phase = ZK_CLOSED;
+            wake = deadline;
+            pthread_mutex_unlock(&store->mutex);
+            parted = zkl__zk_part(store, deadline);
+            pthread_mutex_lock(&store->mutex);
+        }
+        if (!parted && again_ms && !zkl__zk_has_threads) {
+            int64_t left = wake - zkl__clock_now();
+            *again_ms = wake == INT64_MAX ? ZKL_WAIT_FOREVER : left > 0 ? left / ZKL__MS + 1 : 1;
+            pthread_mutex_unlock(&store->mutex);
+            return ZKL_OK;
+        }
+        if (!parted) {
+            zkl__signal_wait(&store->changed, &store->mutex, wake);
+        }
     }
-    *rc = store->all_read && store->confirmed ? ZKL_OK : store->close_code;
+    int code = store->all_read && store->confirmed ? ZKL_OK : store->close_code;
     bool orphaned = store->orphaned = store->parting > 0;
     pthread_mutex_unlock(&store->mutex);
     if (!orphaned) {
         zkl__zk_free(store);
     }
-    return true;
-}
-
-static int64_t deadline_of(int64_t timeout_ms)
-{
-    bool limited = timeout_ms >= 0 && timeout_ms <= INT64_MAX / ZKL__MS / 2;
-    return limited ? zkl__clock_now() + timeout_ms * ZKL__MS : INT64_MAX;
-}
-
-static int store_close(struct zkl__store *store, int64_t timeout_ms)
-{
-    int rc = ZKL_OK;
-    int64_t deadline = deadline_of(timeout_ms), wake;
-    pthread_mutex_lock(&store->mutex);
-    while (!close_step(store, deadline, &rc, &wake)) {
-        zkl__signal_wait(&store->changed, &store->mutex, wake);
-    }
-    return rc;
-}
-
-/* With threads it is one that has nothing else to do. */
-static bool store_close_on(struct zkl__store *store, int64_t timeout_ms, int *rc, int64_t *again_ms)
-{
-    if (zkl__zk_has_threads) {
-        *rc = store_close(store, timeout_ms);
-        return true;
-    }
-    int64_t wake;
-    pthread_mutex_lock(&store->mutex);
-    if (close_step(store, deadline_of(timeout_ms), rc, &wake)) {
-        return true;
-    }
-    pthread_mutex_unlock(&store->mutex);
-    int64_t left = wake - zkl__clock_now();
-    *again_ms = wake == INT64_MAX ? ZKL_WAIT_FOREVER : left / ZKL__MS + 1;
-    return false;
+    return code;
 }
 
 const struct zkl__store_ops zkl__store_zookeeper = {
@@ -499,6 +416,5 @@ const struct zkl__store_ops zkl__store_zookeeper = {
     .submit = zkl__zk_submit,
     .tick = store_tick,
     .close = store_close,
-    .close_on = store_close_on,
     .complaint = store_complaint,
 };

@@ -290,21 +290,6 @@ static int start(struct zkl__store *store, const char *list)
     return 0;
 }
 
-static int start_error(int error, const char *list, zkl_error *err)
-{
-    switch (error) {
-    case ENOMEM:
-        return zkl__fail_at(err, ZKL_ENOMEM, NULL, "out of memory");
-    case EMFILE:
-    case ENFILE:
-        return zkl__fail_at(
-            err, ZKL_ELIMIT, NULL,
-            "no file descriptor is left for a connection: raise the limit (ulimit -n)");
-    default:
-        return zkl__fail_at(err, ZKL_EINVAL, NULL, "servers: the client library refuses %s", list);
-    }
-}
-
 /* The addresses are for a first handle; or for the one there is, only without a connection: the
  * library closes the socket of its attempt to connect in this thread, without an event. It takes no
  * care of its I/O thread then (ZOOKEEPER-4699), which at worst misprints a log line or finds its
@@ -331,39 +316,50 @@ int zkl__zk_take_addresses(struct zkl__store *store, zkl_error *err)
     } else if (!keep(store, &store->given, list)) {
         error = ENOMEM;
     }
-    return error == 0 ? ZKL_OK : start_error(error, list, err); /* the next tick tries again */
+    switch (error) { /* the next tick tries again */
+    case 0:
+        return ZKL_OK;
+    case ENOMEM:
+        return zkl__fail_at(err, ZKL_ENOMEM, NULL, "out of memory");
+    case EMFILE:
+    case ENFILE:
+        return zkl__fail_at(
+            err, ZKL_ELIMIT, NULL,
+            "no file descriptor is left for a connection: raise the limit (ulimit -n)");
+    default:
+        return zkl__fail_at(err, ZKL_EINVAL, NULL, "servers: the client library refuses %s", list);
+    }
 }
 
 /* --- attempts -------------------------------------------------------------------------------- */
-
-/* The address that the attempt is at now, as the list has it: the library puts brackets around
- * those of IPv6, into one buffer for all handles of the process (ZOOKEEPER-4810), so what it says
- * may be none. Returns its length. */
-static size_t current_address(char out[ZK_ADDRESS_MAX], const struct zkl__store *store)
-{
-    size_t length = 0;
-    for (const char *at = zoo_get_current_server(store->zh); *at && length < ZK_ADDRESS_MAX - 1;
-         at++) {
-        out[length] = *at;
-        length += *at != '[' && *at != ']';
-    }
-    if (!has_entry(store->given, out, length)) {
-        length = strcspn(store->given, ",");
-        memcpy(out, store->given, length);
-    }
-    return length;
-}
 
 /* A handle that hung is replaced by one for the addresses that are not left out. False: it is kept,
  * for want of memory, descriptors or threads. */
 static bool begin_next(struct zkl__store *store)
 {
-    char address[ZK_ADDRESS_MAX], list[ZK_LIST_MAX], left_out[ZK_LIST_MAX];
-    size_t length = current_address(address, store);
-    snprintf(left_out, sizeof left_out, "%s", store->left_out ? store->left_out : "");
-    if (!has_entry(left_out, address, length) && strlen(left_out) + length + 1 < sizeof left_out) {
-        append_entry(left_out, address, length);
+    char address[ZK_ADDRESS_MAX], list[ZK_LIST_MAX];
+    size_t length = 0, before = store->left_out ? strlen(store->left_out) : 0;
+    struct zk_parting *parting = zkl__zalloc(&store->heap, sizeof *parting);
+    char *left_out = zkl__zalloc(&store->heap, before + ZK_ADDRESS_MAX + 1);
+    if (!parting || !left_out) {
+        zkl__free(&store->heap, parting);
+        zkl__free(&store->heap, left_out);
+        return false;
     }
+    /* The address that the attempt is at now, as the list has it: the library puts brackets around
+     * those of IPv6, into one buffer for all handles of the process (ZOOKEEPER-4810), so what it
+     * says may be none. */
+    for (const char *at = zoo_get_current_server(store->zh); *at && length < sizeof address - 1;
+         at++) {
+        address[length] = *at;
+        length += *at != '[' && *at != ']';
+    }
+    if (!has_entry(store->given, address, length)) {
+        length = strcspn(store->given, ",");
+        memcpy(address, store->given, length);
+    }
+    memcpy(left_out, before > 0 ? store->left_out : "", before);
+    append_entry(left_out, address, length);
     remaining(list, store->addresses, left_out);
     if (!*list) {
         *left_out = '\0';
@@ -371,12 +367,10 @@ static bool begin_next(struct zkl__store *store)
         int64_t most = store->config.timeout_ms * ZKL__MS * 2 / 3;
         store->limit_ns = 2 * store->limit_ns < most ? 2 * store->limit_ns : most;
     }
-    struct zk_parting *parting = zkl__zalloc(&store->heap, sizeof *parting);
-    if (!parting) {
-        return false;
-    }
+    zkl__free(&store->heap, store->left_out);
+    store->left_out = left_out;
     *parting = (struct zk_parting){store, store->zh};
-    if (!keep(store, &store->left_out, left_out) || start(store, list) != 0) {
+    if (start(store, list) != 0) {
         zkl__free(&store->heap, parting);
         return false;
     }

@@ -72,15 +72,6 @@ int zkl__store_code(enum zkl__rc rc)
                                     : ZOK;
 }
 
-/* What submit returns for a code with which a zoo_a* function refused; dead: the handle is. */
-static int refusal(int zk_code, bool dead)
-{
-    if (dead || zk_code == ZINVALIDSTATE) {
-        return ZKL_ECONNECT;
-    }
-    return zk_code == ZBADARGUMENTS ? ZKL_EINVAL : ZKL_ENOMEM;
-}
-
 /* --- the table of operations; with the mutex held -------------------------------------------- */
 
 static void op_free(struct zk_op *op)
@@ -243,27 +234,16 @@ static void data_came(int rc, const char *value, int length, const struct Stat *
     op_done(data, rc, &reply);
 }
 
-/* The library takes a reply that ends too early for a whole one: the names that are missing are
- * NULL. */
-static bool is_whole(const struct String_vector *names)
-{
-    for (int32_t i = 0; names && i < names->count; i++) {
-        if (!names->data[i]) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static void children_came(int rc, const struct String_vector *names, const struct Stat *stat,
                           const void *data)
 {
     struct zkl__reply reply = {.stat = stat_of(stat)};
-    if (rc == ZOK && !is_whole(names)) {
-        rc = ZTHROTTLEDOP; /* as if the server had put it off: it is sent again later */
-        names = NULL;
+    /* The library takes a reply that ends too early for a whole one: the names that are missing are
+     * NULL. Then as if the server had put it off: it is sent again later. */
+    for (int32_t i = 0; rc == ZOK && names && i < names->count; i++) {
+        rc = names->data[i] ? ZOK : ZTHROTTLEDOP;
     }
-    if (names && names->count > 0) {
+    if (rc == ZOK && names && names->count > 0) {
         reply.children = (const char *const *)names->data;
         reply.child_count = (size_t)names->count;
     }
@@ -271,24 +251,21 @@ static void children_came(int rc, const struct String_vector *names, const struc
 }
 
 /* A failed multi has the reason at one part; the others have ZRUNTIMEINCONSISTENCY or ZOK. */
-static enum zkl__rc part_rc(int multi_code, int part_code)
-{
-    enum zkl__rc rc = zkl__zk_rc(multi_code);
-    if (rc == ZKL__RC_OK || !zkl__rc_is_response(rc)) {
-        return rc;
-    }
-    return part_code == ZOK || part_code == ZRUNTIMEINCONSISTENCY ? ZKL__RC_ROLLEDBACK
-                                                                  : zkl__zk_rc(part_code);
-}
-
-static void multi_done(int rc, const void *data)
+static void multi_done(int zk_code, const void *data)
 {
     const struct zk_op *op = data;
     struct zkl__reply reply = {0};
+    enum zkl__rc rc = zkl__zk_rc(zk_code);
+    bool failed = rc != ZKL__RC_OK && zkl__rc_is_response(rc);
     for (size_t i = 0; i < op->part_count; i++) {
         struct zkl__reply *part = &op->replies[i];
         part->zk_code = op->results[i].err;
-        part->rc = part_rc(rc, op->results[i].err);
+        part->rc = rc;
+        if (failed && (part->zk_code == ZOK || part->zk_code == ZRUNTIMEINCONSISTENCY)) {
+            part->rc = ZKL__RC_ROLLEDBACK;
+        } else if (failed) {
+            part->rc = zkl__zk_rc(part->zk_code);
+        }
         if (part->rc == ZKL__RC_OK) {
             part->name = op->zoo[i].type == ZOO_CREATE_OP ? name_of(op->parts[i].path) : NULL;
             part->stat = stat_of(&op->parts[i].stat);
@@ -298,7 +275,7 @@ static void multi_done(int rc, const void *data)
         reply.parts = op->replies;
         reply.part_count = op->part_count;
     }
-    op_done(op, rc, &reply);
+    op_done(op, zk_code, &reply);
 }
 
 /* --- sending --------------------------------------------------------------------------------- */
@@ -357,44 +334,6 @@ static const char *data_of(const struct zkl__op *op)
 
 /* The functions below return ZOK when the library took the op, else its code. */
 
-static int send_create(struct zk_op *to, const struct zkl__op *op, const char *path)
-{
-    struct zkl__store *store = to->store;
-    struct ACL_vector acl;
-    if (!acl_make(&acl, store, op)) {
-        return ZSYSTEMERROR;
-    }
-    int mode = mode_of(store, op->mode);
-    to->container = mode == ZOO_CONTAINER;
-    int rc = zoo_acreate2(store->zh, path, data_of(op), (int)op->size, &acl, mode, created, to);
-    zkl__free(&store->heap, acl.data);
-    return rc;
-}
-
-static bool part_make(struct zkl__store *store, struct zk_part *part, zoo_op_t *zoo,
-                      const struct zkl__op *op)
-{
-    char path[SENT_PATH_MAX];
-    path_make(store, path, op);
-    size_t length = strlen(path), size = length + SEQUENCE_DIGITS + 1;
-    part->path = zkl__zalloc(&store->heap, size);
-    if (!part->path || (op->kind == ZKL__OP_CREATE && !acl_make(&part->acl, store, op))) {
-        return false;
-    }
-    memcpy(part->path, path, length);
-    if (op->kind == ZKL__OP_DELETE) {
-        zoo_delete_op_init(zoo, part->path, op->version);
-    } else if (op->kind == ZKL__OP_SET) {
-        zoo_set_op_init(zoo, part->path, data_of(op), (int)op->size, op->version, &part->stat);
-    } else if (op->kind == ZKL__OP_CHECK) {
-        zoo_check_op_init(zoo, part->path, op->version);
-    } else {
-        zoo_create_op_init(zoo, part->path, data_of(op), (int)op->size, &part->acl,
-                           mode_of(store, op->mode), part->path, (int)size);
-    }
-    return true;
-}
-
 /* On a dead handle the library frees pointers it never had, when a multi has several parts: the
  * state is looked at here, as late as can be, and the core uses single ones. */
 static int send_multi(struct zk_op *to, const struct zkl__op *parts, size_t count)
@@ -410,8 +349,26 @@ static int send_multi(struct zk_op *to, const struct zkl__op *parts, size_t coun
     to->results = (zoo_op_result_t *)(to->zoo + count);
     to->replies = (struct zkl__reply *)(to->results + count);
     for (size_t i = 0; i < count; i++) {
-        if (!part_make(store, &to->parts[i], &to->zoo[i], &parts[i])) {
+        struct zk_part *part = &to->parts[i];
+        zoo_op_t *zoo = &to->zoo[i];
+        const struct zkl__op *op = &parts[i];
+        char path[SENT_PATH_MAX];
+        path_make(store, path, op);
+        size_t length = strlen(path), size = length + SEQUENCE_DIGITS + 1;
+        part->path = zkl__zalloc(&store->heap, size);
+        if (!part->path || (op->kind == ZKL__OP_CREATE && !acl_make(&part->acl, store, op))) {
             return ZSYSTEMERROR;
+        }
+        memcpy(part->path, path, length);
+        if (op->kind == ZKL__OP_DELETE) {
+            zoo_delete_op_init(zoo, part->path, op->version);
+        } else if (op->kind == ZKL__OP_SET) {
+            zoo_set_op_init(zoo, part->path, data_of(op), (int)op->size, op->version, &part->stat);
+        } else if (op->kind == ZKL__OP_CHECK) {
+            zoo_check_op_init(zoo, part->path, op->version);
+        } else {
+            zoo_create_op_init(zoo, part->path, data_of(op), (int)op->size, &part->acl,
+                               mode_of(store, op->mode), part->path, (int)size);
         }
     }
     return zoo_state(store->zh) != ZOO_CONNECTED_STATE
@@ -419,22 +376,23 @@ static int send_multi(struct zk_op *to, const struct zkl__op *parts, size_t coun
                : zoo_amulti(store->zh, (int)count, to->zoo, to->results, multi_done, to);
 }
 
-/* The library declares a pointer to the function type, which is itself a pointer, and then uses the
- * argument as the function. */
-static int send_unwatch(struct zk_op *to, const char *path)
-{
-    void_completion_t *function = (void_completion_t *)(uintptr_t)done;
-    return zoo_aremove_all_watches(to->store->zh, path, ZWATCHTYPE_ANY, 0, function, to);
-}
-
 static int send_one(struct zk_op *to, const struct zkl__op *op, const char *path)
 {
-    zhandle_t *zh = to->store->zh;
+    struct zkl__store *store = to->store;
+    zhandle_t *zh = store->zh;
     watcher_fn watcher = op->watch ? zkl__zk_watcher : NULL;
-    void *ctx = to->store;
+    struct ACL_vector acl;
+    int mode, rc;
     switch (op->kind) {
     case ZKL__OP_CREATE:
-        return send_create(to, op, path);
+        if (!acl_make(&acl, store, op)) {
+            return ZSYSTEMERROR;
+        }
+        mode = mode_of(store, op->mode);
+        to->container = mode == ZOO_CONTAINER;
+        rc = zoo_acreate2(zh, path, data_of(op), (int)op->size, &acl, mode, created, to);
+        zkl__free(&store->heap, acl.data);
+        return rc;
     case ZKL__OP_DELETE:
         return zoo_adelete(zh, path, op->version, done, to);
     case ZKL__OP_SET:
@@ -446,13 +404,16 @@ static int send_one(struct zk_op *to, const struct zkl__op *op, const char *path
     case ZKL__OP_SYNC:
         return zoo_async(zh, path, synced, to);
     case ZKL__OP_CHILDREN:
-        return zoo_awget_children2(zh, path, watcher, ctx, children_came, to);
+        return zoo_awget_children2(zh, path, watcher, store, children_came, to);
     case ZKL__OP_GET:
-        return zoo_awget(zh, path, watcher, ctx, data_came, to);
+        return zoo_awget(zh, path, watcher, store, data_came, to);
     case ZKL__OP_EXISTS:
-        return zoo_awexists(zh, path, watcher, ctx, stat_came, to);
+        return zoo_awexists(zh, path, watcher, store, stat_came, to);
     case ZKL__OP_UNWATCH:
-        return send_unwatch(to, path);
+        /* The library declares a pointer to the function type, which is itself a pointer, and then
+         * uses the argument as the function. */
+        return zoo_aremove_all_watches(zh, path, ZWATCHTYPE_ANY, 0,
+                                       (void_completion_t *)(uintptr_t)done, to);
     case ZKL__OP_NONE:
         break;
     }
@@ -483,7 +444,13 @@ int zkl__zk_submit(struct zkl__store *store, uint64_t id, const struct zkl__op *
         zkl__list_append(&store->waiting, &to->link);
         store->op_count++;
         rc = send_one(to, op, path);
-        code = rc == ZOK ? ZKL_OK : refusal(rc, is_unrecoverable(store->zh) != ZOK);
+        if (rc == ZOK) {
+            code = ZKL_OK;
+        } else if (rc == ZINVALIDSTATE || is_unrecoverable(store->zh) != ZOK) {
+            code = ZKL_ECONNECT;
+        } else {
+            code = rc == ZBADARGUMENTS ? ZKL_EINVAL : ZKL_ENOMEM;
+        }
         if (rc == ZMARSHALLINGERROR) {
             /* no memory half way: the library may keep it, and complete it later */
             op_mark_replied(to);
@@ -508,24 +475,6 @@ static _Atomic(struct zkl__store *) slots[LOG_SLOTS];
 static struct zkl__store muted; /* in the slot of a store that is closed: its log level is none */
 static atomic_uint logging[LOG_SLOTS]; /* threads that are at it */
 
-/* "2026-01-31 12:00:00,000:123(0x7f):ZOO_WARN@function@123: words". The client library calls every
- * lost connection an error and reports its connecting as information: one level lower than it says,
- * so that an alarm on errors rings for losses alone. */
-static zkl_log_level level_of(const char *line)
-{
-    if (strstr(line, ":ZOO_ERROR@")) {
-        return ZKL_LOG_WARN;
-    }
-    return strstr(line, ":ZOO_WARN@") ? ZKL_LOG_INFO : ZKL_LOG_DEBUG;
-}
-
-static const char *words_of(const char *line)
-{
-    const char *mark = strstr(line, ":ZOO_");
-    const char *words = mark ? strstr(mark, ": ") : NULL;
-    return words ? words + 2 : line;
-}
-
 /* Some of the library's lines end in a newline of their own; server addresses and the like come
  * from outside. */
 static void copy_line(char *out, size_t size, const char *words)
@@ -541,31 +490,6 @@ static void copy_line(char *out, size_t size, const char *words)
     out[length] = '\0';
 }
 
-/* "Starting SASL negotiation: generic failure SASL(-1): generic failure: GSSAPI Error: Unspecified
- * GSS failure.  Minor code may provide more information (Server ... not found in Kerberos
- * database)": what is worth a person's time is at the end. */
-static const char *cause_of(const char *words)
-{
-    static const char *const prefixes[] = {
-        "SASL negotiation: ", "generic failure: ", "GSSAPI Error: ", "more information "};
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
-        const char *found = strstr(words, prefixes[i]);
-        words = found ? found + strlen(prefixes[i]) : words;
-    }
-    return words;
-}
-
-/* The line after this one only has a number. */
-static void keep_complaint(struct zkl__store *store, const char *message)
-{
-    if (store->config.sasl && strstr(message, ":ZOO_ERROR@") &&
-        strstr(message, "SASL negotiation")) {
-        pthread_mutex_lock(&store->complaint_mutex);
-        copy_line(store->complaint, sizeof store->complaint, cause_of(words_of(message)));
-        pthread_mutex_unlock(&store->complaint_mutex);
-    }
-}
-
 /* May run with the library's locks held, on its threads and in our calls of it. */
 static void log_line(int slot, const char *message)
 {
@@ -574,10 +498,37 @@ static void log_line(int slot, const char *message)
     struct zkl__store *store = atomic_load(&slots[slot]);
     if (store && message) {
         char line[LOG_LINE_MAX];
-        keep_complaint(store, message);
-        if (level_of(message) <= store->config.log_level) {
-            copy_line(line, sizeof line, words_of(message));
-            store->events.log(store->ctx, level_of(message), line);
+        /* "2026-01-31 12:00:00,000:123(0x7f):ZOO_WARN@function@123: words". The client library
+         * calls every lost connection an error and reports its connecting as information: one level
+         * lower than it says, so that an alarm on errors rings for losses alone. */
+        const char *mark = strstr(message, ":ZOO_");
+        const char *words = mark ? strstr(mark, ": ") : NULL;
+        words = words ? words + 2 : message;
+        zkl_log_level level = ZKL_LOG_DEBUG;
+        if (strstr(message, ":ZOO_ERROR@")) {
+            level = ZKL_LOG_WARN;
+        } else if (strstr(message, ":ZOO_WARN@")) {
+            level = ZKL_LOG_INFO;
+        }
+        /* The line after this one only has a number. "Starting SASL negotiation: generic failure
+         * SASL(-1): generic failure: GSSAPI Error: Unspecified GSS failure.  Minor code may provide
+         * more information (Server ... not found in Kerberos database)": what is worth a person's
+         * time is at the end. */
+        if (store->config.sasl && level == ZKL_LOG_WARN && strstr(words, "SASL negotiation")) {
+            static const char *const prefixes[] = {
+                "SASL negotiation: ", "generic failure: ", "GSSAPI Error: ", "more information "};
+            const char *cause = words;
+            for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+                const char *found = strstr(cause, prefixes[i]);
+                cause = found ? found + strlen(prefixes[i]) : cause;
+            }
+            pthread_mutex_lock(&store->complaint_mutex);
+            copy_line(store->complaint, sizeof store->complaint, cause);
+            pthread_mutex_unlock(&store->complaint_mutex);
+        }
+        if (level <= store->config.log_level) {
+            copy_line(line, sizeof line, words);
+            store->events.log(store->ctx, level, line);
         }
     }
     atomic_fetch_sub(&logging[slot], 1);

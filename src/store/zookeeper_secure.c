@@ -75,19 +75,14 @@ static int note_other(struct dl_phdr_info *info, size_t size, void *other)
     return 0;
 }
 
-/* The two client libraries export the same names: chance decides which one is called. The blocking
- * functions are in the threaded one alone. dlopen with RTLD_NOLOAD would open the file to compare
- * it with those that are loaded, at each start of the command. */
-static bool other_is_loaded(void)
-{
-    bool other = !zkl__zk_has_threads && dlsym(RTLD_DEFAULT, "zoo_wget_children2");
-    dl_iterate_phdr(note_other, &other);
-    return other;
-}
-
 int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
 {
-    if (other_is_loaded()) {
+    /* The two client libraries export the same names: chance decides which one is called. The
+     * blocking functions are in the threaded one alone. dlopen with RTLD_NOLOAD would open the file
+     * to compare it with those that are loaded, at each start of the command. */
+    bool other = !zkl__zk_has_threads && dlsym(RTLD_DEFAULT, "zoo_wget_children2");
+    dl_iterate_phdr(note_other, &other);
+    if (other) {
         return zkl__fail_at(
             err, ZKL_EUNSUPPORTED, NULL,
             "%s is in this process beside %s, with the same names: link one of them, "
@@ -189,13 +184,6 @@ MAYBE void ERR_clear_error(void);
 #define ADDRESS_MISMATCH 64
 #define SYSTEM_ERROR 0x80000000UL /* ERR_SYSTEM_FLAG */
 
-/* The first three are not in every OpenSSL, the last one is not in every part of a static one. */
-static bool has_openssl(void)
-{
-    return TLS_client_method && SSL_set1_host && X509_VERIFY_PARAM_set1_ip_asc &&
-           X509_verify_cert_error_string;
-}
-
 /* The text for the first error in this thread's queue. OpenSSL 3 has none for errors of the
  * system. */
 static const char *reason(void)
@@ -288,44 +276,38 @@ static void shake_hands(void *ssl, int fd, const struct zkl__server *server,
     }
 }
 
-/* At all its addresses. */
-static void judge_server(void *ctx, const char *name, const struct zkl__server *server,
-                         struct verdict *verdict)
+/* With all servers, at all their addresses. */
+static int judge(const struct zkl__store *store, void *ctx, zkl_error *err)
 {
     const struct timeval limit = {.tv_sec = STEP_MS / 1000};
-    struct addrinfo *list = zkl__zk_look_up(server, 0);
-    for (const struct addrinfo *at = list; at && !verdict->misnamed; at = at->ai_next) {
-        void *ssl = SSL_new(ctx);
-        int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-        if (ssl && connect(fd, at->ai_addr, at->ai_addrlen) == 0) {
-            if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) != 1) {
-                SSL_set1_host(ssl, name);
-            }
-            fcntl(fd, F_SETFL, O_NONBLOCK);
-            shake_hands(ssl, fd, server, verdict);
-        }
-        SSL_free(ssl);
-        if (fd >= 0) {
-            close(fd);
-        }
-    }
-    if (list) {
-        freeaddrinfo(list);
-    }
-}
-
-static int judge_all(const struct zkl__store *store, void *ctx, zkl_error *err)
-{
     struct verdict verdict = {0};
-    for (const char *at = store->config.servers; at && !verdict.misnamed;) {
-        struct zkl__server server = zkl__server_at(&at);
+    for (const char *next = store->config.servers; next && !verdict.misnamed;) {
+        struct zkl__server server = zkl__server_at(&next);
+        const char *name = store->config.tls_host ? store->config.tls_host : server.host;
+        struct addrinfo *list = zkl__zk_look_up(&server, 0);
         if (verdict.failed.code == ZKL_OK) { /* replaced when a server shows more than that */
             zkl__fail_at(&verdict.failed, ZKL_ECONNECT, NULL, "tls: no connection to %.80s:%s",
                          server.host, server.port);
         }
-        judge_server(ctx, store->config.tls_host ? store->config.tls_host : server.host, &server,
-                     &verdict);
+        for (const struct addrinfo *at = list; at && !verdict.misnamed; at = at->ai_next) {
+            void *ssl = SSL_new(ctx);
+            int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+            setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+            if (ssl && connect(fd, at->ai_addr, at->ai_addrlen) == 0) {
+                if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) != 1) {
+                    SSL_set1_host(ssl, name);
+                }
+                fcntl(fd, F_SETFL, O_NONBLOCK);
+                shake_hands(ssl, fd, &server, &verdict);
+            }
+            SSL_free(ssl);
+            if (fd >= 0) {
+                close(fd);
+            }
+        }
+        if (list) {
+            freeaddrinfo(list);
+        }
     }
     return verdict.trusted && !verdict.misnamed
                ? ZKL_OK
@@ -335,7 +317,10 @@ static int judge_all(const struct zkl__store *store, void *ctx, zkl_error *err)
 int zkl__zk_tls_check(const struct zkl__store *store, zkl_error *err)
 {
     char files[FILES_MAX];
-    if (!store->config.tls || !has_openssl()) {
+    /* The first three are not in every OpenSSL, the last one is not in every part of a static one.
+     */
+    if (!store->config.tls || !TLS_client_method || !SSL_set1_host ||
+        !X509_VERIFY_PARAM_set1_ip_asc || !X509_verify_cert_error_string) {
         return ZKL_OK;
     }
     if (!zkl__text_copy(files, sizeof files, store->config.tls)) {
@@ -345,7 +330,7 @@ int zkl__zk_tls_check(const struct zkl__store *store, zkl_error *err)
     int code =
         ctx ? load_files(ctx, files, err) : zkl__fail_at(err, ZKL_ENOMEM, NULL, "out of memory");
     if (code == ZKL_OK) {
-        code = judge_all(store, ctx, err);
+        code = judge(store, ctx, err);
     }
     SSL_CTX_free(ctx);
     ERR_clear_error();

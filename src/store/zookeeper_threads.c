@@ -180,19 +180,6 @@ void zkl__zk_part_from(struct zk_parting *parting)
 
 /* --- the goodbye ----------------------------------------------------------------------------- */
 
-/* What is there is left there: it may belong to another session, which reads it itself. */
-static bool has_response(int fd, int64_t deadline)
-{
-    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
-    int64_t left_ms;
-    char byte;
-    do {
-        left_ms = (deadline - zkl__clock_now()) / ZKL__MS;
-        left_ms = left_ms < 0 ? 0 : left_ms < ROUND_MS ? left_ms : ROUND_MS;
-    } while (poll(&poll_fd, 1, (int)left_ms) <= 0 && left_ms > 0);
-    return recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
-}
-
 /* The library waits 1.5 s for the first byte of the response to closeSession, or for the
  * connection's end, and does not say which it was (wait_for_session_to_be_closed). A server that
  * steps down ends it too, and has not ended the session; one with a slow disk takes longer. So the
@@ -225,7 +212,16 @@ static bool close_and_confirm(struct zkl__store *store)
         bool closed = inode_of(sockets.each[i].fd, false) != sockets.each[i].inode;
         // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): each was set above
         if (kept[i] >= 0 && closed && !silent) {
-            heard = has_response(kept[i], store->part_deadline);
+            struct pollfd fd = {.fd = kept[i], .events = POLLIN};
+            int64_t left_ms;
+            char byte;
+            do {
+                left_ms = (store->part_deadline - zkl__clock_now()) / ZKL__MS;
+                left_ms = left_ms < 0 ? 0 : left_ms < ROUND_MS ? left_ms : ROUND_MS;
+            } while (poll(&fd, 1, (int)left_ms) <= 0 && left_ms > 0);
+            /* What is there is left there: it may belong to another session, which reads it itself.
+             */
+            heard = recv(kept[i], &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
             silent = !heard;
         }
         close(kept[i]);

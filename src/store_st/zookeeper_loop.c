@@ -28,21 +28,6 @@ struct zk_drive {
 
 /* --- iterations of the loop ------------------------------------------------------------------ */
 
-static uint32_t wanted(int interest)
-{
-    return (interest & ZOOKEEPER_READ ? (uint32_t)EPOLLIN : 0) |
-           (interest & ZOOKEEPER_WRITE ? (uint32_t)EPOLLOUT : 0);
-}
-
-/* A program that is executed does not inherit the connection. */
-static bool watch(struct zk_drive *drive, int fd, int interest)
-{
-    if (drive->source.fd < 0) {
-        fcntl(fd, F_SETFD, FD_CLOEXEC);
-    }
-    return zkl__source_watch(&drive->source, fd, wanted(interest));
-}
-
 static int64_t prepare(struct zkl__source *source, int64_t now)
 {
     struct zk_drive *drive = (struct zk_drive *)source;
@@ -76,50 +61,14 @@ static int64_t prepare(struct zkl__source *source, int64_t now)
     int64_t due = now + (int64_t)tv.tv_sec * 1000 * ZKL__MS + (int64_t)tv.tv_usec * 1000;
     if (fd < 0) {
         drive->rest_ns = due;
-    } else if (!watch(drive, fd, interest)) {
-        return now + AGAIN_NS;
+        return due;
     }
-    return due;
-}
-
-/* A connection that has failed is found out by reading and writing. */
-static int events_of(uint32_t ready)
-{
-    uint32_t failed = EPOLLERR | EPOLLHUP;
-    return (ready & (EPOLLIN | failed) ? ZOOKEEPER_READ : 0) |
-           (ready & (EPOLLOUT | failed) ? ZOOKEEPER_WRITE : 0);
-}
-
-/* The server responds to closeSession, and then closes the connection. One that steps down closes
- * it, too, and has not ended the session. Every other response has been read (drain in
- * zookeeper.c). */
-static void read_close_response(struct zk_drive *drive)
-{
-    char rest[512];
-    ssize_t got = 1;
-    while (got > 0) {
-        got = recv(drive->source.fd, rest, sizeof rest, MSG_DONTWAIT);
-        drive->answered = drive->answered || got > 0;
+    if (source->fd < 0) { /* a program that is executed does not inherit the connection */
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
     }
-    if (got == 0) {
-        drive->store->confirmed = drive->answered;
-        drive->gone = true;
-        zkl__loop_news();
-    }
-}
-
-static void process(struct zk_drive *drive, uint32_t ready)
-{
-    struct zkl__store *store = drive->store;
-    int events = events_of(ready);
-    int rc = zookeeper_process(store->zh, events);
-    for (int i = 1; i < AT_A_TIME && rc == ZOK && events == ZOOKEEPER_READ; i++) {
-        rc = zookeeper_process(store->zh, events);
-    }
-    if (rc != ZOK && rc != ZNOTHING) {
-        zkl__source_drop(&drive->source);
-        zkl__source_wake(&drive->source); /* the next server */
-    }
+    uint32_t wanted = (interest & ZOOKEEPER_READ ? (uint32_t)EPOLLIN : 0) |
+                      (interest & ZOOKEEPER_WRITE ? (uint32_t)EPOLLOUT : 0);
+    return zkl__source_watch(source, fd, wanted) ? due : now + AGAIN_NS;
 }
 
 static void go_on(struct zkl__source *source, uint32_t ready)
@@ -130,9 +79,33 @@ static void go_on(struct zkl__source *source, uint32_t ready)
         return;
     }
     if (drive->parting) {
-        read_close_response(drive);
+        /* The server responds to closeSession, and then closes the connection. One that steps down
+         * closes it, too, and has not ended the session. Every other response has been read (drain
+         * in zookeeper.c). */
+        char rest[512];
+        ssize_t got = 1;
+        while (got > 0) {
+            got = recv(source->fd, rest, sizeof rest, MSG_DONTWAIT);
+            drive->answered = drive->answered || got > 0;
+        }
+        if (got == 0) {
+            store->confirmed = drive->answered;
+            drive->gone = true;
+            zkl__loop_news();
+        }
     } else {
-        process(drive, ready);
+        /* A connection that has failed is found out by reading and writing. */
+        uint32_t failed = EPOLLERR | EPOLLHUP;
+        int events = (ready & (EPOLLIN | failed) ? ZOOKEEPER_READ : 0) |
+                     (ready & (EPOLLOUT | failed) ? ZOOKEEPER_WRITE : 0);
+        int rc = zookeeper_process(store->zh, events);
+        for (int i = 1; i < AT_A_TIME && rc == ZOK && events == ZOOKEEPER_READ; i++) {
+            rc = zookeeper_process(store->zh, events);
+        }
+        if (rc != ZOK && rc != ZNOTHING) {
+            zkl__source_drop(source);
+            zkl__source_wake(source); /* the next server */
+        }
     }
     if (store->phase != ZK_OPEN && store->events.closing) {
         store->events.closing(store->ctx);
@@ -200,15 +173,6 @@ void zkl__zk_part_from(struct zk_parting *parting)
     zkl__free(&store->heap, parting);
 }
 
-/* closeSession, as the library sends it (zookeeper_close): length, xid, type -11. Behind half a
- * request it does no harm, for the connection ends. */
-static bool close_and_confirm(const struct zk_drive *drive)
-{
-    const uint32_t goodbye[] = {htonl(8), 0, htonl((uint32_t)-11)};
-    return drive->source.fd >= 0 && send(drive->source.fd, goodbye, sizeof goodbye,
-                                         MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof goodbye;
-}
-
 bool zkl__zk_part(struct zkl__store *store, int64_t deadline)
 {
     struct zk_drive *drive = store->drive;
@@ -216,9 +180,15 @@ bool zkl__zk_part(struct zkl__store *store, int64_t deadline)
         return true;
     }
     if (!drive->parting) {
+        /* closeSession, as the library sends it (zookeeper_close): length, xid, type -11. Behind
+         * half a request it does no harm, for the connection ends. */
+        const uint32_t goodbye[] = {htonl(8), 0, htonl((uint32_t)-11)};
+        int fd = drive->source.fd;
         drive->parting = true;
-        drive->gone = !store->linked || !close_and_confirm(drive) || !store->all_read ||
-                      !zkl__source_watch(&drive->source, drive->source.fd, EPOLLIN);
+        drive->gone =
+            !store->linked || fd < 0 ||
+            send(fd, goodbye, sizeof goodbye, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof goodbye ||
+            !store->all_read || !zkl__source_watch(&drive->source, fd, EPOLLIN);
     }
     if (!drive->gone && zkl__clock_now() < deadline) {
         return false;

@@ -215,7 +215,7 @@ int recorder_close(struct recorder *r, int64_t timeout_ms)
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->mutex);
     pthread_join(r->ticker, NULL);
-    int code = r->ops->close(r->store, timeout_ms);
+    int code = r->ops->close(r->store, timeout_ms, NULL);
     r->ops = NULL;
     return code;
 }

@@ -131,7 +131,7 @@ TEST(test_tick)
     CU_ASSERT_EQUAL(meddle(op_check("/c", -1)), ZKL__RC_OK);
     CU_ASSERT_EQUAL(zkl__store_memory.tick(store, next), next + 60 * INT64_C(1000000000));
     CU_ASSERT_EQUAL(meddle(op_check("/c", -1)), ZKL__RC_NONODE);
-    ASSERT_OK(zkl__store_memory.close(store, 0));
+    ASSERT_OK(zkl__store_memory.close(store, 0, NULL));
 }
 
 /* As the server's, since the header of a transaction has it. Long ones, many of which are carried out while a millisecond ends. */

@@ -53,7 +53,7 @@ static int submit_it(struct zkl__store *store, uint64_t id, const struct zkl__op
     return zkl__store_memory.submit(store, id, op);
 }
 
-static int close_it(struct zkl__store *store, int64_t timeout_ms)
+static int close_it(struct zkl__store *store, int64_t timeout_ms, int64_t *again_ms)
 {
     const struct zkl__reply unknown = {.rc = ZKL__RC_UNKNOWN};
     uint64_t id = atomic_exchange(&swallowed, 0);
@@ -61,7 +61,7 @@ static int close_it(struct zkl__store *store, int64_t timeout_ms)
         events.reply(events_ctx, id, &unknown);
     }
     atomic_fetch_add(&closed, 1);
-    return zkl__store_memory.close(store, timeout_ms);
+    return zkl__store_memory.close(store, timeout_ms, again_ms);
 }
 
 static struct zkl__store_ops ops;

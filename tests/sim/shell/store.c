@@ -94,10 +94,10 @@ static int64_t sim_tick(struct zkl__store *store, int64_t now)
     return INT64_MAX;
 }
 
-static int sim_close(struct zkl__store *store, int64_t timeout_ms)
+static int sim_close(struct zkl__store *store, int64_t timeout_ms, int64_t *again_ms)
 {
     bool connected = world->clients[store->client].handle.state == SIM_HANDLE_CONNECTED;
-    (void)timeout_ms;
+    (void)timeout_ms, (void)again_ms;
     while (processes[store->client].busy) {
         fiber_sleep(10000);
     }
