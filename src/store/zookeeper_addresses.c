@@ -168,10 +168,9 @@ void zkl__zk_names_drop(struct zk_names *names)
 }
 
 /* One name has been resolved, or cannot be. Its addresses need not wait for the other names if
- * there is no complete list yet. */
+ * there is no complete list yet. With the mutex held. */
 static void settle(struct zk_names *names, struct addrinfo *list)
 {
-    pthread_mutex_lock(&names->mutex);
     add_addresses(names, list);
     names->resolving--;
     if (names->resolving == 0 || !names->complete) {
@@ -181,8 +180,6 @@ static void settle(struct zk_names *names, struct addrinfo *list)
         names->complete = names->list[0] != '\0';
         zkl__signal_raise(&names->answered);
     }
-    pthread_mutex_unlock(&names->mutex);
-    zkl__zk_names_drop(names);
 }
 
 struct lookup {
@@ -193,8 +190,13 @@ struct lookup {
 static void *resolve(void *arg)
 {
     struct lookup lookup = *(struct lookup *)arg;
+    struct zk_names *names = lookup.names;
     free(arg);
-    settle(lookup.names, zkl__zk_look_up(&lookup.server, AI_ADDRCONFIG));
+    struct addrinfo *list = zkl__zk_look_up(&lookup.server, AI_ADDRCONFIG);
+    pthread_mutex_lock(&names->mutex);
+    settle(names, list);
+    pthread_mutex_unlock(&names->mutex);
+    zkl__zk_names_drop(names);
     return NULL;
 }
 
@@ -208,7 +210,6 @@ void zkl__zk_names_resolve(struct zk_names *names)
     bool begin = !known && names->resolving == 0;
     if (begin) {
         names->resolving = 1;
-        names->holders++;
         names->found_count = 0;
     }
     pthread_mutex_unlock(&names->mutex);
@@ -227,10 +228,15 @@ void zkl__zk_names_resolve(struct zk_names *names)
         }
         if (!lookup || !zkl__zk_apart(resolve, lookup)) {
             free(lookup);
+            pthread_mutex_lock(&names->mutex);
+            names->holders--;
             settle(names, NULL);
+            pthread_mutex_unlock(&names->mutex);
         }
     }
+    pthread_mutex_lock(&names->mutex);
     settle(names, NULL);
+    pthread_mutex_unlock(&names->mutex);
 }
 
 bool zkl__zk_names_wait(struct zk_names *names, int64_t timeout_ms)
