@@ -779,7 +779,7 @@ int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_
         rc = zkl__fail_at(err, ZKL_ELIMIT, lock->path, "no thread for callbacks");
     } else {
         rc = zkl__call_begin(&kind, &given, session, lock->path, lock->options.release_timeout_ms,
-                             &(struct zkl__later){done, payload}, err);
+                             done, payload, err);
     }
     zkl__session_leave(session);
     return rc;

@@ -129,46 +129,43 @@ static void end(struct zkl__call *call)
     zkl__free(&call->session->heap, barrier->contenders);
 }
 
-static const struct zkl__call_kind set = {
-    .size = sizeof(struct barrier), .run = run_set, .end = end};
-static const struct zkl__call_kind lift = {
-    .size = sizeof(struct barrier), .run = run_lift, .end = end, .finishes = true};
-static const struct zkl__call_kind wait_down = {
-    .size = sizeof(struct barrier), .run = run_wait, .end = end};
 static const struct barrier none;
-
-int zkl_barrier_set(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
-{
-    return zkl__call_go(&set, &none, session, path, timeout_ms, NULL, err);
-}
 
 int zkl_barrier_set_async(zkl_session *session, const char *path, int64_t timeout_ms,
                           zkl_done_fn done, void *payload, zkl_error *err)
 {
-    return zkl__call_go(&set, &none, session, path, timeout_ms, &(struct zkl__later){done, payload},
-                        err);
+    static const struct zkl__call_kind kind = {
+        .size = sizeof(struct barrier), .run = run_set, .end = end};
+    return zkl__call_go(&kind, &none, session, path, timeout_ms, done, payload, err);
 }
 
-int zkl_barrier_lift(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
+int zkl_barrier_set(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
 {
-    return zkl__call_go(&lift, &none, session, path, timeout_ms, NULL, err);
+    return zkl_barrier_set_async(session, path, timeout_ms, zkl__caller_waits, NULL, err);
 }
 
 int zkl_barrier_lift_async(zkl_session *session, const char *path, int64_t timeout_ms,
                            zkl_done_fn done, void *payload, zkl_error *err)
 {
-    return zkl__call_go(&lift, &none, session, path, timeout_ms,
-                        &(struct zkl__later){done, payload}, err);
+    static const struct zkl__call_kind kind = {
+        .size = sizeof(struct barrier), .run = run_lift, .end = end, .finishes = true};
+    return zkl__call_go(&kind, &none, session, path, timeout_ms, done, payload, err);
 }
 
-int zkl_barrier_wait(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
+int zkl_barrier_lift(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
 {
-    return zkl__call_go(&wait_down, &none, session, path, timeout_ms, NULL, err);
+    return zkl_barrier_lift_async(session, path, timeout_ms, zkl__caller_waits, NULL, err);
 }
 
 int zkl_barrier_wait_async(zkl_session *session, const char *path, int64_t timeout_ms,
                            zkl_done_fn done, void *payload, zkl_error *err)
 {
-    return zkl__call_go(&wait_down, &none, session, path, timeout_ms,
-                        &(struct zkl__later){done, payload}, err);
+    static const struct zkl__call_kind kind = {
+        .size = sizeof(struct barrier), .run = run_wait, .end = end};
+    return zkl__call_go(&kind, &none, session, path, timeout_ms, done, payload, err);
+}
+
+int zkl_barrier_wait(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
+{
+    return zkl_barrier_wait_async(session, path, timeout_ms, zkl__caller_waits, NULL, err);
 }

@@ -236,28 +236,23 @@ static void end_commit(struct zkl__call *call)
     zkl__lock_unref(commit->lock);
 }
 
-static int commit_under(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
-                        zkl_op_result *results, const struct zkl__later *later, zkl_error *err)
+int zkl_lock_commit_async(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
+                          zkl_op_result *results, zkl_done_fn done, void *payload, zkl_error *err)
 {
     static const struct zkl__call_kind kind = {
         .size = sizeof(struct commit), .run = run_commit, .begin = begin_commit, .end = end_commit};
     const struct commit given = {
         .lock = lock, .ops = ops, .count = count, .results = results, .failed = count};
     int rc = check_ops(ops, count, err);
-    return rc == ZKL_OK ? zkl__lock_call(&kind, &given, lock, NULL, timeout_ms, later, err) : rc;
+    return rc == ZKL_OK ? zkl__lock_call(&kind, &given, lock, NULL, timeout_ms, done, payload, err)
+                        : rc;
 }
 
 int zkl_lock_commit(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
                     zkl_op_result *results, zkl_error *err)
 {
-    return commit_under(lock, ops, count, timeout_ms, results, NULL, err);
-}
-
-int zkl_lock_commit_async(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
-                          zkl_op_result *results, zkl_done_fn done, void *payload, zkl_error *err)
-{
-    return commit_under(lock, ops, count, timeout_ms, results, &(struct zkl__later){done, payload},
-                        err);
+    return zkl_lock_commit_async(lock, ops, count, timeout_ms, results, zkl__caller_waits, NULL,
+                                 err);
 }
 
 /* === reading under a grant ==================================================================== */
@@ -358,8 +353,8 @@ static void end_read(struct zkl__call *call)
     zkl__lock_unref(reading->lock);
 }
 
-static int read_znode(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
-                      int64_t timeout_ms, const struct zkl__later *later, zkl_error *err)
+int zkl_lock_read_async(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
+                        int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
     static const struct zkl__call_kind kind = {
         .size = sizeof(struct reading), .run = run_read, .begin = begin_read, .end = end_read};
@@ -371,17 +366,11 @@ static int read_znode(zkl_data **out, zkl_lock *lock, const char *path, bool fre
     if (!path || strlen(path) > ZKL_PATH_MAX || !zkl__path_form(path, false)) {
         return zkl__fail_at(err, ZKL_EINVAL, path, "not an absolute znode path");
     }
-    return zkl__lock_call(&kind, &given, lock, path, timeout_ms, later, err);
+    return zkl__lock_call(&kind, &given, lock, path, timeout_ms, done, payload, err);
 }
 
 int zkl_lock_read(zkl_data **out, zkl_lock *lock, const char *path, bool fresh, int64_t timeout_ms,
                   zkl_error *err)
 {
-    return read_znode(out, lock, path, fresh, timeout_ms, NULL, err);
-}
-
-int zkl_lock_read_async(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
-                        int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
-{
-    return read_znode(out, lock, path, fresh, timeout_ms, &(struct zkl__later){done, payload}, err);
+    return zkl_lock_read_async(out, lock, path, fresh, timeout_ms, zkl__caller_waits, NULL, err);
 }

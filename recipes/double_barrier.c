@@ -361,44 +361,43 @@ static int begin_leave(struct zkl__call *call, zkl_error *err)
 }
 
 static int call_go(const struct zkl__call_kind *kind, zkl_double_barrier *barrier,
-                   int64_t timeout_ms, const struct zkl__later *later, zkl_error *err)
+                   int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
     if (!barrier) {
         return zkl__fail_null(err, "barrier");
     }
     zkl_lock *lock = &barrier->lock;
     const struct passage given = {.lock = lock, .count = barrier->count};
-    return zkl__call_go(kind, &given, lock->session, lock->path, timeout_ms, later, err);
-}
-
-static const struct zkl__call_kind entering = {
-    .size = sizeof(struct passage), .run = run_enter, .begin = begin_enter, .end = end};
-static const struct zkl__call_kind leaving = {.size = sizeof(struct passage),
-                                              .run = run_leave,
-                                              .begin = begin_leave,
-                                              .end = end,
-                                              .finishes = true};
-
-int zkl_double_barrier_enter(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)
-{
-    return call_go(&entering, barrier, timeout_ms, NULL, err);
+    return zkl__call_go(kind, &given, lock->session, lock->path, timeout_ms, done, payload, err);
 }
 
 int zkl_double_barrier_enter_async(zkl_double_barrier *barrier, int64_t timeout_ms,
                                    zkl_done_fn done, void *payload, zkl_error *err)
 {
-    return call_go(&entering, barrier, timeout_ms, &(struct zkl__later){done, payload}, err);
+    static const struct zkl__call_kind kind = {
+        .size = sizeof(struct passage), .run = run_enter, .begin = begin_enter, .end = end};
+    return call_go(&kind, barrier, timeout_ms, done, payload, err);
 }
 
-int zkl_double_barrier_leave(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)
+int zkl_double_barrier_enter(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)
 {
-    return call_go(&leaving, barrier, timeout_ms, NULL, err);
+    return zkl_double_barrier_enter_async(barrier, timeout_ms, zkl__caller_waits, NULL, err);
 }
 
 int zkl_double_barrier_leave_async(zkl_double_barrier *barrier, int64_t timeout_ms,
                                    zkl_done_fn done, void *payload, zkl_error *err)
 {
-    return call_go(&leaving, barrier, timeout_ms, &(struct zkl__later){done, payload}, err);
+    static const struct zkl__call_kind kind = {.size = sizeof(struct passage),
+                                               .run = run_leave,
+                                               .begin = begin_leave,
+                                               .end = end,
+                                               .finishes = true};
+    return call_go(&kind, barrier, timeout_ms, done, payload, err);
+}
+
+int zkl_double_barrier_leave(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)
+{
+    return zkl_double_barrier_leave_async(barrier, timeout_ms, zkl__caller_waits, NULL, err);
 }
 
 void zkl_double_barrier_free(zkl_double_barrier *barrier)

@@ -453,8 +453,8 @@ static void end_publish(struct zkl__call *call)
     zkl__lock_unref(publishing->lock);
 }
 
-static int publish(zkl_lock *lock, const char *value, int64_t timeout_ms,
-                   const struct zkl__later *later, zkl_error *err)
+int zkl_election_publish_async(zkl_lock *lock, const char *value, int64_t timeout_ms,
+                               zkl_done_fn done, void *payload, zkl_error *err)
 {
     static const struct zkl__call_kind kind = {.size = sizeof(struct publishing),
                                                .run = run_publish,
@@ -466,18 +466,13 @@ static int publish(zkl_lock *lock, const char *value, int64_t timeout_ms,
         rc = zkl__fail_null(err, "value");
     }
     rc = rc == ZKL_OK ? zkl__text_check("value", value, err) : rc;
-    return rc == ZKL_OK ? zkl__lock_call(&kind, &given, lock, NULL, timeout_ms, later, err) : rc;
+    return rc == ZKL_OK ? zkl__lock_call(&kind, &given, lock, NULL, timeout_ms, done, payload, err)
+                        : rc;
 }
 
 int zkl_election_publish(zkl_lock *lock, const char *value, int64_t timeout_ms, zkl_error *err)
 {
-    return publish(lock, value, timeout_ms, NULL, err);
-}
-
-int zkl_election_publish_async(zkl_lock *lock, const char *value, int64_t timeout_ms,
-                               zkl_done_fn done, void *payload, zkl_error *err)
-{
-    return publish(lock, value, timeout_ms, &(struct zkl__later){done, payload}, err);
+    return zkl_election_publish_async(lock, value, timeout_ms, zkl__caller_waits, NULL, err);
 }
 
 /* === observing ================================================================================ */

@@ -446,7 +446,7 @@ static void end_change(struct zkl__call *call)
 
 /* A blocking call allocates nothing but the copy of an update's data. */
 static int change_membership(const struct zkl__call_kind *kind, struct change *given,
-                             int64_t timeout_ms, const struct zkl__later *later, zkl_error *err)
+                             int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
     const zkl_group *group = given->group;
     if (!group) {
@@ -457,22 +457,24 @@ static int change_membership(const struct zkl__call_kind *kind, struct change *g
     if (rc != ZKL_OK) {
         return rc;
     }
-    rc = later ? zkl__call_begin(kind, given, session, group->handle.path, timeout_ms, later, err)
-               : zkl__call_wait(kind, &given->call, session, group->handle.path, timeout_ms, err);
+    rc = done == zkl__caller_waits
+             ? zkl__call_wait(kind, &given->call, session, group->handle.path, timeout_ms, err)
+             : zkl__call_begin(kind, given, session, group->handle.path, timeout_ms, done, payload,
+                               err);
     zkl__session_leave(session);
     return rc;
 }
 
-static int join(zkl_group *group, int64_t timeout_ms, const struct zkl__later *later,
-                zkl_error *err)
+int zkl_group_join_async(zkl_group *group, int64_t timeout_ms, zkl_done_fn done, void *payload,
+                         zkl_error *err)
 {
     static const struct zkl__call_kind kind = {
         .size = sizeof(struct change), .run = run_join, .begin = begin_join, .end = end_change};
     struct change given = {.group = group};
-    return change_membership(&kind, &given, timeout_ms, later, err);
+    return change_membership(&kind, &given, timeout_ms, done, payload, err);
 }
 
-static int leave(zkl_group *group, const struct zkl__later *later, zkl_error *err)
+int zkl_group_leave_async(zkl_group *group, zkl_done_fn done, void *payload, zkl_error *err)
 {
     static const struct zkl__call_kind kind = {.size = sizeof(struct change),
                                                .run = run_leave,
@@ -481,49 +483,33 @@ static int leave(zkl_group *group, const struct zkl__later *later, zkl_error *er
                                                .end = end_change,
                                                .finishes = true};
     struct change given = {.group = group};
-    return change_membership(&kind, &given, group ? group->leave_timeout_ms : 0, later, err);
-}
-
-static int update(zkl_group *group, const char *data, int64_t timeout_ms,
-                  const struct zkl__later *later, zkl_error *err)
-{
-    static const struct zkl__call_kind kind = {
-        .size = sizeof(struct change), .run = run_update, .begin = begin_update, .end = end_change};
-    struct change given = {.group = group, .given = data};
-    int rc = data ? zkl__text_check("data", data, err) : zkl__fail_null(err, "data");
-    return rc == ZKL_OK ? change_membership(&kind, &given, timeout_ms, later, err) : rc;
-}
-
-int zkl_group_join(zkl_group *group, int64_t timeout_ms, zkl_error *err)
-{
-    return join(group, timeout_ms, NULL, err);
-}
-
-int zkl_group_join_async(zkl_group *group, int64_t timeout_ms, zkl_done_fn done, void *payload,
-                         zkl_error *err)
-{
-    return join(group, timeout_ms, &(struct zkl__later){done, payload}, err);
-}
-
-int zkl_group_leave(zkl_group *group, zkl_error *err)
-{
-    return leave(group, NULL, err);
-}
-
-int zkl_group_leave_async(zkl_group *group, zkl_done_fn done, void *payload, zkl_error *err)
-{
-    return leave(group, &(struct zkl__later){done, payload}, err);
-}
-
-int zkl_group_update(zkl_group *group, const char *data, int64_t timeout_ms, zkl_error *err)
-{
-    return update(group, data, timeout_ms, NULL, err);
+    return change_membership(&kind, &given, group ? group->leave_timeout_ms : 0, done, payload,
+                             err);
 }
 
 int zkl_group_update_async(zkl_group *group, const char *data, int64_t timeout_ms, zkl_done_fn done,
                            void *payload, zkl_error *err)
 {
-    return update(group, data, timeout_ms, &(struct zkl__later){done, payload}, err);
+    static const struct zkl__call_kind kind = {
+        .size = sizeof(struct change), .run = run_update, .begin = begin_update, .end = end_change};
+    struct change given = {.group = group, .given = data};
+    int rc = data ? zkl__text_check("data", data, err) : zkl__fail_null(err, "data");
+    return rc == ZKL_OK ? change_membership(&kind, &given, timeout_ms, done, payload, err) : rc;
+}
+
+int zkl_group_join(zkl_group *group, int64_t timeout_ms, zkl_error *err)
+{
+    return zkl_group_join_async(group, timeout_ms, zkl__caller_waits, NULL, err);
+}
+
+int zkl_group_leave(zkl_group *group, zkl_error *err)
+{
+    return zkl_group_leave_async(group, zkl__caller_waits, NULL, err);
+}
+
+int zkl_group_update(zkl_group *group, const char *data, int64_t timeout_ms, zkl_error *err)
+{
+    return zkl_group_update_async(group, data, timeout_ms, zkl__caller_waits, NULL, err);
 }
 
 /* --- queries of the current state ------------------------------------------------------------- */
@@ -659,8 +645,8 @@ static void end_list(struct zkl__call *call)
     zkl_members_free(snapshot ? &snapshot->public : NULL);
 }
 
-static int list_members(zkl_members **out, zkl_session *session, const char *path,
-                        int64_t timeout_ms, const struct zkl__later *later, zkl_error *err)
+int zkl_group_list_async(zkl_members **out, zkl_session *session, const char *path,
+                         int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
     static const struct zkl__call_kind kind = {
         .size = sizeof(struct listing), .run = run_list, .end = end_list};
@@ -669,17 +655,11 @@ static int list_members(zkl_members **out, zkl_session *session, const char *pat
     if (!out || !session) {
         return zkl__fail_null(err, out ? "session" : "out");
     }
-    return zkl__call_go(&kind, &given, session, path, timeout_ms, later, err);
+    return zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err);
 }
 
 int zkl_group_list(zkl_members **out, zkl_session *session, const char *path, int64_t timeout_ms,
                    zkl_error *err)
 {
-    return list_members(out, session, path, timeout_ms, NULL, err);
-}
-
-int zkl_group_list_async(zkl_members **out, zkl_session *session, const char *path,
-                         int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
-{
-    return list_members(out, session, path, timeout_ms, &(struct zkl__later){done, payload}, err);
+    return zkl_group_list_async(out, session, path, timeout_ms, zkl__caller_waits, NULL, err);
 }

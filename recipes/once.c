@@ -27,24 +27,18 @@ static int run_prepare(struct zkl__call *call)
     return zkl__make_persistent(&preparation->record, call, call->path, NULL);
 }
 
-static int prepare(zkl_session *session, const char *path, int64_t timeout_ms,
-                   const struct zkl__later *later, zkl_error *err)
+int zkl_once_prepare_async(zkl_session *session, const char *path, int64_t timeout_ms,
+                           zkl_done_fn done, void *payload, zkl_error *err)
 {
     static const struct zkl__call_kind kind = {.size = sizeof(struct preparation),
                                                .run = run_prepare};
     static const struct preparation given;
-    return zkl__call_go(&kind, &given, session, path, timeout_ms, later, err);
+    return zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err);
 }
 
 int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
 {
-    return prepare(session, path, timeout_ms, NULL, err);
-}
-
-int zkl_once_prepare_async(zkl_session *session, const char *path, int64_t timeout_ms,
-                           zkl_done_fn done, void *payload, zkl_error *err)
-{
-    return prepare(session, path, timeout_ms, &(struct zkl__later){done, payload}, err);
+    return zkl_once_prepare_async(session, path, timeout_ms, zkl__caller_waits, NULL, err);
 }
 
 /* --- the record ------------------------------------------------------------------------------ */
@@ -170,7 +164,7 @@ static int run_look(struct zkl__call *call)
 }
 
 static int look(zkl_lock *lock, const zkl_grant *grant, int64_t length_ms, int64_t phase_ms,
-                int64_t timeout_ms, zkl_once_slot *slot, const struct zkl__later *later,
+                int64_t timeout_ms, zkl_once_slot *slot, zkl_done_fn done, void *payload,
                 zkl_error *err)
 {
     static const struct zkl__call_kind kind = {
@@ -180,22 +174,22 @@ static int look(zkl_lock *lock, const zkl_grant *grant, int64_t length_ms, int64
     int rc = check(lock, slot, "slot", err);
     rc = rc == ZKL_OK ? zkl__range_check("length_ms", length_ms, LENGTH_MIN, LENGTH_MAX, err) : rc;
     rc = rc == ZKL_OK ? zkl__range_check("phase_ms", phase_ms, 0, length_ms - 1, err) : rc;
-    return rc == ZKL_OK
-               ? zkl__call_go(&kind, &given, lock->session, lock->path, timeout_ms, later, err)
-               : rc;
+    return rc == ZKL_OK ? zkl__call_go(&kind, &given, lock->session, lock->path, timeout_ms, done,
+                                       payload, err)
+                        : rc;
 }
 
 int zkl_once_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms,
                   zkl_once_slot *slot, zkl_error *err)
 {
-    return look(lock, NULL, length_ms, phase_ms, timeout_ms, slot, NULL, err);
+    return zkl_once_look_async(lock, length_ms, phase_ms, timeout_ms, slot, zkl__caller_waits, NULL,
+                               err);
 }
 
 int zkl_once_look_async(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms,
                         zkl_once_slot *slot, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    return look(lock, NULL, length_ms, phase_ms, timeout_ms, slot,
-                &(struct zkl__later){done, payload}, err);
+    return look(lock, NULL, length_ms, phase_ms, timeout_ms, slot, done, payload, err);
 }
 
 /* --- last ------------------------------------------------------------------------------------ */
@@ -220,9 +214,9 @@ static int run_last(struct zkl__call *call)
     CALL_END(call);
 }
 
-static int last(zkl_session *session, const char *path, int64_t length_ms, int64_t timeout_ms,
-                int64_t *last_ms, int64_t *recorded_ms, const struct zkl__later *later,
-                zkl_error *err)
+int zkl_once_last_async(zkl_session *session, const char *path, int64_t length_ms,
+                        int64_t timeout_ms, int64_t *last_ms, int64_t *recorded_ms,
+                        zkl_done_fn done, void *payload, zkl_error *err)
 {
     static const struct zkl__call_kind kind = {.size = sizeof(struct once), .run = run_last};
     const struct once given = {.length_ms = length_ms, .last = last_ms, .recorded = recorded_ms};
@@ -231,21 +225,15 @@ static int last(zkl_session *session, const char *path, int64_t length_ms, int64
     }
     int rc = length_ms == 0 ? ZKL_OK
                             : zkl__range_check("length_ms", length_ms, LENGTH_MIN, LENGTH_MAX, err);
-    return rc == ZKL_OK ? zkl__call_go(&kind, &given, session, path, timeout_ms, later, err) : rc;
+    return rc == ZKL_OK ? zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err)
+                        : rc;
 }
 
 int zkl_once_last(zkl_session *session, const char *path, int64_t length_ms, int64_t timeout_ms,
                   int64_t *last_ms, int64_t *recorded_ms, zkl_error *err)
 {
-    return last(session, path, length_ms, timeout_ms, last_ms, recorded_ms, NULL, err);
-}
-
-int zkl_once_last_async(zkl_session *session, const char *path, int64_t length_ms,
-                        int64_t timeout_ms, int64_t *last_ms, int64_t *recorded_ms,
-                        zkl_done_fn done, void *payload, zkl_error *err)
-{
-    return last(session, path, length_ms, timeout_ms, last_ms, recorded_ms,
-                &(struct zkl__later){done, payload}, err);
+    return zkl_once_last_async(session, path, length_ms, timeout_ms, last_ms, recorded_ms,
+                               zkl__caller_waits, NULL, err);
 }
 
 /* --- record ---------------------------------------------------------------------------------- */
@@ -305,7 +293,7 @@ static int begin_record(struct zkl__call *call, zkl_error *err)
 }
 
 static int record_slot(zkl_lock *lock, const zkl_grant *grant, const zkl_once_slot *slot,
-                       int64_t timeout_ms, bool *written, const struct zkl__later *later,
+                       int64_t timeout_ms, bool *written, zkl_done_fn done, void *payload,
                        zkl_error *err)
 {
     static const struct zkl__call_kind kind = {.size = sizeof(struct once),
@@ -315,11 +303,11 @@ static int record_slot(zkl_lock *lock, const zkl_grant *grant, const zkl_once_sl
                                                .finishes = true};
     const struct once given = {
         .lock = lock, .grant = grant, .to_record = *slot, .written = written};
-    return zkl__call_go(&kind, &given, lock->session, lock->path, timeout_ms, later, err);
+    return zkl__call_go(&kind, &given, lock->session, lock->path, timeout_ms, done, payload, err);
 }
 
-static int record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms,
-                  const struct zkl__later *later, zkl_error *err)
+int zkl_once_record_async(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms,
+                          zkl_done_fn done, void *payload, zkl_error *err)
 {
     int rc = check(lock, slot, "slot", err);
     if (rc == ZKL_OK && slot->done) {
@@ -329,18 +317,12 @@ static int record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms,
         rc = zkl__fail_at(err, ZKL_EINVAL, NULL,
                           "slot is not filled: give the one that zkl_once_look has written");
     }
-    return rc == ZKL_OK ? record_slot(lock, NULL, slot, timeout_ms, NULL, later, err) : rc;
+    return rc == ZKL_OK ? record_slot(lock, NULL, slot, timeout_ms, NULL, done, payload, err) : rc;
 }
 
 int zkl_once_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms, zkl_error *err)
 {
-    return record(lock, slot, timeout_ms, NULL, err);
-}
-
-int zkl_once_record_async(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms,
-                          zkl_done_fn done, void *payload, zkl_error *err)
-{
-    return record(lock, slot, timeout_ms, &(struct zkl__later){done, payload}, err);
+    return zkl_once_record_async(lock, slot, timeout_ms, zkl__caller_waits, NULL, err);
 }
 
 /* --- run ------------------------------------------------------------------------------------- */
@@ -372,8 +354,9 @@ static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
     struct once_run *run = payload;
     int64_t lease_ms = zkl_cancel_remaining_ms(cancel), left_ms = time_left_ms(run);
     zkl_once_slot slot = {0};
-    run->code = look(run->lock, &cancel->grant, run->length_ms, run->phase_ms,
-                     lease_ms < left_ms ? lease_ms : left_ms, &slot, NULL, &run->err);
+    run->code =
+        look(run->lock, &cancel->grant, run->length_ms, run->phase_ms,
+             lease_ms < left_ms ? lease_ms : left_ms, &slot, zkl__caller_waits, NULL, &run->err);
     if (run->code != ZKL_OK) {
         ((zkl_cancel *)(uintptr_t)cancel)->release_by = run->deadline;
     }
@@ -384,7 +367,7 @@ static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
         /* The write is guarded by our znode, so it may be tried beyond the lease. */
         if (run->result == 0) {
             run->code = record_slot(run->lock, &cancel->grant, &slot, connect_timeout_ms(run),
-                                    &run->done, NULL, &run->err);
+                                    &run->done, zkl__caller_waits, NULL, &run->err);
         }
     }
     return 0;

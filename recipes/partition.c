@@ -898,7 +898,7 @@ int zkl_partition_stop_async(zkl_partition *partition, zkl_done_fn done, void *p
         return zkl__fail_null(err, "partition");
     }
     return zkl__call_go(&kind, &given, partition->handle.session, partition->handle.path,
-                        ZKL_WAIT_FOREVER, &(struct zkl__later){done, payload}, err);
+                        ZKL_WAIT_FOREVER, done, payload, err);
 }
 
 /* Session mutex held, after a stop. By the free the user says that the work has ended. */

@@ -176,8 +176,8 @@ static void end(struct zkl__call *call)
     zkl_queue_free(snapshot ? &snapshot->public : NULL);
 }
 
-static int list(zkl_queue **out, zkl_session *session, const char *path, int64_t timeout_ms,
-                const struct zkl__later *later, zkl_error *err)
+int zkl_queue_list_async(zkl_queue **out, zkl_session *session, const char *path,
+                         int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
     static const struct zkl__call_kind kind = {
         .size = sizeof(struct queue_call), .run = run_list, .end = end};
@@ -187,13 +187,13 @@ static int list(zkl_queue **out, zkl_session *session, const char *path, int64_t
         return zkl__fail_null(err, out ? "session" : "out");
     }
     if (!path || strcmp(path, "/") != 0) {
-        return zkl__call_go(&kind, &given, session, path, timeout_ms, later, err);
+        return zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err);
     }
     /* "/" is no queue, but may be listed */
     int rc = zkl__timeout_check(timeout_ms, err);
     rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
     if (rc == ZKL_OK) {
-        rc = zkl__call_begin(&kind, &given, session, path, timeout_ms, later, err);
+        rc = zkl__call_begin(&kind, &given, session, path, timeout_ms, done, payload, err);
         zkl__session_leave(session);
     }
     return rc;
@@ -202,13 +202,7 @@ static int list(zkl_queue **out, zkl_session *session, const char *path, int64_t
 int zkl_queue_list(zkl_queue **out, zkl_session *session, const char *path, int64_t timeout_ms,
                    zkl_error *err)
 {
-    return list(out, session, path, timeout_ms, NULL, err);
-}
-
-int zkl_queue_list_async(zkl_queue **out, zkl_session *session, const char *path,
-                         int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
-{
-    return list(out, session, path, timeout_ms, &(struct zkl__later){done, payload}, err);
+    return zkl_queue_list_async(out, session, path, timeout_ms, zkl__caller_waits, NULL, err);
 }
 
 /* False: node is not the name of a contender's znode. */
@@ -249,8 +243,8 @@ static int run_remove(struct zkl__call *call)
     CALL_END(call);
 }
 
-static int remove_contender(zkl_session *session, const char *path, const char *node, int64_t token,
-                            int64_t timeout_ms, const struct zkl__later *later, zkl_error *err)
+int zkl_queue_remove_async(zkl_session *session, const char *path, const char *node, int64_t token,
+                           int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
     static const struct zkl__call_kind kind = {.size = sizeof(struct queue_call),
                                                .run = run_remove};
@@ -264,20 +258,14 @@ static int remove_contender(zkl_session *session, const char *path, const char *
     if (!take_node(&given, node)) {
         return zkl__fail_at(err, ZKL_EINVAL, path, "node is not the name of a contender's znode");
     }
-    return zkl__call_go(&kind, &given, session, path, timeout_ms, later, err);
+    return zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err);
 }
 
 int zkl_queue_remove(zkl_session *session, const char *path, const char *node, int64_t token,
                      int64_t timeout_ms, zkl_error *err)
 {
-    return remove_contender(session, path, node, token, timeout_ms, NULL, err);
-}
-
-int zkl_queue_remove_async(zkl_session *session, const char *path, const char *node, int64_t token,
-                           int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
-{
-    return remove_contender(session, path, node, token, timeout_ms,
-                            &(struct zkl__later){done, payload}, err);
+    return zkl_queue_remove_async(session, path, node, token, timeout_ms, zkl__caller_waits, NULL,
+                                  err);
 }
 
 /* --- the request to release ------------------------------------------------------------------ */
@@ -332,8 +320,8 @@ static int run_revoke(struct zkl__call *call)
     CALL_END(call);
 }
 
-static int revoke(zkl_session *session, const char *path, const char *node, int64_t timeout_ms,
-                  const struct zkl__later *later, zkl_error *err)
+int zkl_queue_revoke_async(zkl_session *session, const char *path, const char *node,
+                           int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
     static const struct zkl__call_kind kind = {
         .size = sizeof(struct queue_call), .run = run_revoke, .end = end};
@@ -341,17 +329,11 @@ static int revoke(zkl_session *session, const char *path, const char *node, int6
     if (node && !take_node(&given, node)) {
         return zkl__fail_at(err, ZKL_EINVAL, path, "node is not the name of a contender's znode");
     }
-    return zkl__call_go(&kind, &given, session, path, timeout_ms, later, err);
+    return zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err);
 }
 
 int zkl_queue_revoke(zkl_session *session, const char *path, const char *node, int64_t timeout_ms,
                      zkl_error *err)
 {
-    return revoke(session, path, node, timeout_ms, NULL, err);
-}
-
-int zkl_queue_revoke_async(zkl_session *session, const char *path, const char *node,
-                           int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
-{
-    return revoke(session, path, node, timeout_ms, &(struct zkl__later){done, payload}, err);
+    return zkl_queue_revoke_async(session, path, node, timeout_ms, zkl__caller_waits, NULL, err);
 }

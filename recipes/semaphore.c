@@ -107,25 +107,21 @@ static int run(struct zkl__call *call)
     CALL_END(call);
 }
 
-static int resize_to(zkl_session *session, const char *path, int limit, int64_t timeout_ms,
-                     const struct zkl__later *later, zkl_error *err)
+int zkl_semaphore_resize_async(zkl_session *session, const char *path, int limit,
+                               int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
     static const struct zkl__call_kind kind = {.size = sizeof(struct resize), .run = run};
     const struct resize given = {.limit = limit};
     int rc = zkl__range_check("limit", limit, 1, ZKL_PERMITS_MAX, err);
-    return rc == ZKL_OK ? zkl__call_go(&kind, &given, session, path, timeout_ms, later, err) : rc;
+    return rc == ZKL_OK ? zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err)
+                        : rc;
 }
 
 int zkl_semaphore_resize(zkl_session *session, const char *path, int limit, int64_t timeout_ms,
                          zkl_error *err)
 {
-    return resize_to(session, path, limit, timeout_ms, NULL, err);
-}
-
-int zkl_semaphore_resize_async(zkl_session *session, const char *path, int limit,
-                               int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
-{
-    return resize_to(session, path, limit, timeout_ms, &(struct zkl__later){done, payload}, err);
+    return zkl_semaphore_resize_async(session, path, limit, timeout_ms, zkl__caller_waits, NULL,
+                                      err);
 }
 
 /* === the semaphore ============================================================================ */

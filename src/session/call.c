@@ -203,11 +203,11 @@ static void run_done(void *owner)
     }
 }
 
-static int start(struct zkl__call *call, const struct zkl__later *later, zkl_error *err)
+static int start(struct zkl__call *call, zkl_done_fn done, void *payload, zkl_error *err)
 {
     zkl_session *session = call->session;
     int rc = ZKL_OK;
-    if (!later->done) {
+    if (!done) {
         rc = zkl__fail_at(call->err, ZKL_EINVAL, NULL, "done is NULL");
     } else if (zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
         rc = zkl__fail_at(call->err, ZKL_ELIMIT, NULL, "no thread for callbacks");
@@ -216,8 +216,8 @@ static int start(struct zkl__call *call, const struct zkl__later *later, zkl_err
     if (rc != ZKL_OK) {
         return give_result(call, rc, err);
     }
-    call->done = later->done;
-    call->payload = later->payload;
+    call->done = done;
+    call->payload = payload;
     call->alarm = (struct zkl__alarm){.ring = go_on_later, .owner = call};
     call->callback = (struct zkl__callback){.run = run_done, .owner = call};
     link_call(call);
@@ -250,8 +250,13 @@ int zkl__call_wait(const struct zkl__call_kind *kind, struct zkl__call *call, zk
     return rc == ZKL_OK ? wait_for(call, err) : rc;
 }
 
+void zkl__caller_waits(int code, const zkl_error *err, void *payload)
+{
+    (void)code, (void)err, (void)payload;
+}
+
 int zkl__call_begin(const struct zkl__call_kind *kind, const void *given, zkl_session *session,
-                    const char *path, int64_t timeout_ms, const struct zkl__later *later,
+                    const char *path, int64_t timeout_ms, zkl_done_fn done, void *payload,
                     zkl_error *err)
 {
     const size_t base = sizeof(struct zkl__call), length = strlen(path);
@@ -262,22 +267,23 @@ int zkl__call_begin(const struct zkl__call_kind *kind, const void *given, zkl_se
     memcpy((char *)call + base, (const char *)given + base, kind->size - base);
     path = memcpy((char *)call + kind->size, path, length + 1);
     int rc = prepare(call, kind, session, path, timeout_ms, err);
+    bool waits = done == zkl__caller_waits;
     if (rc == ZKL_OK) {
-        rc = later ? start(call, later, err) : wait_for(call, err);
+        rc = waits ? wait_for(call, err) : start(call, done, payload, err);
     }
-    if (rc != ZKL_OK || !later) {
+    if (rc != ZKL_OK || waits) {
         zkl__free(&session->heap, call);
     }
     return rc;
 }
 
 int zkl__call_go(const struct zkl__call_kind *kind, const void *given, zkl_session *session,
-                 const char *path, int64_t timeout_ms, const struct zkl__later *later,
+                 const char *path, int64_t timeout_ms, zkl_done_fn done, void *payload,
                  zkl_error *err)
 {
     int rc = zkl__session_enter_at(session, path, timeout_ms, err);
     if (rc == ZKL_OK) {
-        rc = zkl__call_begin(kind, given, session, path, timeout_ms, later, err);
+        rc = zkl__call_begin(kind, given, session, path, timeout_ms, done, payload, err);
         zkl__session_leave(session);
     }
     return rc;

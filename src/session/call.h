@@ -138,24 +138,21 @@ struct zkl__call {
 
 /* --- a call begins, and ends ----------------------------------------------------------------- */
 
-/* The completion of an asynchronous call. One function serves the asynchronous and the blocking
- * form of a call: it gets NULL for the blocking one, whose caller waits. */
-struct zkl__later {
-    zkl_done_fn done;
-    void *payload;
-};
+/* The asynchronous form of a call serves the blocking one, too, which gives it this as its done:
+ * the function returns when the call is over, with its result. It is never called. */
+void zkl__caller_waits(int code, const zkl_error *err, void *payload);
 
 /* The entry of every call, session mutex not held. given: a struct of the kind, of which all behind
  * the zkl__call is copied: the arguments of the user. Checks the session, the timeout and the path,
- * and copies the path. With later, ZKL_OK means that its done will be called exactly once, and not
- * before this returns. Errors of its own: ZKL_EINVAL (no done), ZKL_ECANCELED (a stop token is
- * raised), ZKL_ELIMIT, ZKL_ENOMEM. */
+ * and copies the path. Unless the caller waits, ZKL_OK means that done will be called exactly once,
+ * and not before this returns. Errors of its own: ZKL_EINVAL (no done), ZKL_ECANCELED (a stop token
+ * is raised), ZKL_ELIMIT, ZKL_ENOMEM. */
 int zkl__call_go(const struct zkl__call_kind *kind, const void *given, zkl_session *session,
-                 const char *path, int64_t timeout_ms, const struct zkl__later *later,
+                 const char *path, int64_t timeout_ms, zkl_done_fn done, void *payload,
                  zkl_error *err);
 /* The same with the session mutex held, for arguments that are checked. */
 int zkl__call_begin(const struct zkl__call_kind *kind, const void *given, zkl_session *session,
-                    const char *path, int64_t timeout_ms, const struct zkl__later *later,
+                    const char *path, int64_t timeout_ms, zkl_done_fn done, void *payload,
                     zkl_error *err);
 
 /* The same for a blocking call in the caller's memory: it allocates nothing. path lives until it

@@ -169,10 +169,10 @@ static int await_open(zkl_session *session, zkl_error *err)
 }
 
 /* Session mutex held. */
-static int begin_open(zkl_session *session, const struct zkl__later *later, zkl_error *err)
+static int begin_open(zkl_session *session, zkl_done_fn done, void *payload, zkl_error *err)
 {
     static const struct opening given;
-    int rc = zkl__call_begin(&kind, &given, session, "", ZKL_WAIT_FOREVER, later, err);
+    int rc = zkl__call_begin(&kind, &given, session, "", ZKL_WAIT_FOREVER, done, payload, err);
     if (rc == ZKL_OK) {
         zkl__session_report_states(session); /* the store's thread may have been here before us */
     }
@@ -182,8 +182,9 @@ static int begin_open(zkl_session *session, const struct zkl__later *later, zkl_
 /* --- the calls ------------------------------------------------------------------------------- */
 
 static int start(zkl_session **out, const char *servers, const zkl_session_options *options,
-                 const struct zkl__later *later, zkl_error *err)
+                 zkl_done_fn done, void *payload, zkl_error *err)
 {
+    bool waits = done == zkl__caller_waits;
     zkl_session_options o;
     zkl_session *session = NULL;
     int rc = zkl__sized_take(&o, options, &sized, err);
@@ -193,27 +194,28 @@ static int start(zkl_session **out, const char *servers, const zkl_session_optio
     }
     rc = zkl__session_enter_even_closed(session, err);
     if (rc == ZKL_OK) {
-        rc = later ? begin_open(session, later, err) : await_open(session, err);
+        rc = waits ? await_open(session, err) : begin_open(session, done, payload, err);
         session->status.closing = rc != ZKL_OK;
         *out = rc == ZKL_OK ? session : NULL; /* before done or state_fn can be called */
         zkl__session_leave(session);
     }
     if (rc != ZKL_OK) {
-        int64_t give_up = later ? 0 : GIVE_UP_MS;
+        int64_t give_up = waits ? GIVE_UP_MS : 0;
         zkl__session_stop(session, zkl__session_deadline(session, give_up));
     }
     return rc;
 }
 
-static int open_session(zkl_session **out, const char *servers, const zkl_session_options *options,
-                        const struct zkl__later *later, zkl_error *err)
+int zkl_session_open_async(zkl_session **out, const char *servers,
+                           const zkl_session_options *options, zkl_done_fn done, void *payload,
+                           zkl_error *err)
 {
     ZKL__CLEAR(out);
-    if (!out || !servers || (later && !later->done)) {
+    if (!out || !servers || !done) {
         return zkl__fail_null(err, !out ? "out" : !servers ? "servers" : "done");
     }
     zkl__cancel_hold();
-    int rc = start(out, servers, options, later, err);
+    int rc = start(out, servers, options, done, payload, err);
     zkl__cancel_allow();
     return rc;
 }
@@ -221,13 +223,5 @@ static int open_session(zkl_session **out, const char *servers, const zkl_sessio
 int zkl_session_open(zkl_session **out, const char *servers, const zkl_session_options *options,
                      zkl_error *err)
 {
-    return open_session(out, servers, options, NULL, err);
-}
-
-int zkl_session_open_async(zkl_session **out, const char *servers,
-                           const zkl_session_options *options, zkl_done_fn done, void *payload,
-                           zkl_error *err)
-{
-    const struct zkl__later later = {done, payload};
-    return open_session(out, servers, options, &later, err);
+    return zkl_session_open_async(out, servers, options, zkl__caller_waits, NULL, err);
 }
