@@ -244,7 +244,11 @@ int zkl_lock_commit_async(zkl_lock *lock, const zkl_op *ops, size_t count, int64
     const struct commit given = {
         .lock = lock, .ops = ops, .count = count, .results = results, .failed = count};
     int rc = check_ops(ops, count, err);
-    return rc == ZKL_OK ? zkl__lock_call(&kind, &given, lock, NULL, timeout_ms, done, payload, err)
+    if (rc == ZKL_OK && !lock) {
+        rc = zkl__fail_null(err, "lock");
+    }
+    return rc == ZKL_OK ? zkl__call_go(&kind, &given, lock->session, lock->path, timeout_ms, done,
+                                       payload, err)
                         : rc;
 }
 
@@ -356,8 +360,11 @@ static void end_read(struct zkl__call *call)
 int zkl_lock_read_async(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
                         int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {
-        .size = sizeof(struct reading), .run = run_read, .begin = begin_read, .end = end_read};
+    static const struct zkl__call_kind kind = {.size = sizeof(struct reading),
+                                               .run = run_read,
+                                               .begin = begin_read,
+                                               .end = end_read,
+                                               .any_path = true};
     const struct reading given = {.lock = lock, .fresh = fresh, .out = out};
     ZKL__CLEAR(out);
     if (!lock || !out) {
@@ -366,7 +373,7 @@ int zkl_lock_read_async(zkl_data **out, zkl_lock *lock, const char *path, bool f
     if (!path || strlen(path) > ZKL_PATH_MAX || !zkl__path_form(path, false)) {
         return zkl__fail_at(err, ZKL_EINVAL, path, "not an absolute znode path");
     }
-    return zkl__lock_call(&kind, &given, lock, path, timeout_ms, done, payload, err);
+    return zkl__call_go(&kind, &given, lock->session, path, timeout_ms, done, payload, err);
 }
 
 int zkl_lock_read(zkl_data **out, zkl_lock *lock, const char *path, bool fresh, int64_t timeout_ms,

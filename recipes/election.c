@@ -466,7 +466,8 @@ int zkl_election_publish_async(zkl_lock *lock, const char *value, int64_t timeou
         rc = zkl__fail_null(err, "value");
     }
     rc = rc == ZKL_OK ? zkl__text_check("value", value, err) : rc;
-    return rc == ZKL_OK ? zkl__lock_call(&kind, &given, lock, NULL, timeout_ms, done, payload, err)
+    return rc == ZKL_OK ? zkl__call_go(&kind, &given, lock->session, lock->path, timeout_ms, done,
+                                       payload, err)
                         : rc;
 }
 

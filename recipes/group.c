@@ -453,7 +453,8 @@ static int change_membership(const struct zkl__call_kind *kind, struct change *g
         return zkl__fail_null(err, "group");
     }
     zkl_session *session = group->handle.session;
-    int rc = zkl__session_enter_at(session, group->handle.path, timeout_ms, err);
+    int rc = zkl__timeout_check(timeout_ms, err);
+    rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }

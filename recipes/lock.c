@@ -270,20 +270,6 @@ void zkl_lock_free(zkl_lock *lock)
 
 /* === calls on a lock ========================================================================== */
 
-int zkl__lock_call(const struct zkl__call_kind *kind, const void *given, zkl_lock *lock,
-                   const char *path, int64_t timeout_ms, zkl_done_fn done, void *payload,
-                   zkl_error *err)
-{
-    int rc = zkl__lock_enter(lock, timeout_ms, err);
-    if (rc == ZKL_OK) {
-        zkl_session *session = lock->session; /* the lock may be freed while the call waits */
-        rc = zkl__call_begin(kind, given, session, path ? path : lock->path, timeout_ms, done,
-                             payload, err);
-        zkl__session_leave(session);
-    }
-    return rc;
-}
-
 void zkl__call_bind(struct zkl__call *call, zkl_lock *lock)
 {
     lock->refs++;

@@ -238,11 +238,6 @@ void zkl__sections_raise(zkl_lock *lock);
 
 /* === calls on a lock ========================================================================== */
 
-/* zkl__call_go on a lock, session mutex not held. path: checked; NULL: the lock's. */
-int zkl__lock_call(const struct zkl__call_kind *kind, const void *given, zkl_lock *lock,
-                   const char *path, int64_t timeout_ms, zkl_done_fn done, void *payload,
-                   zkl_error *err);
-
 /* For the begin of a call that ends with the lock and with its stop token. Takes a reference to the
  * lock, which the call's end gives back. */
 void zkl__call_bind(struct zkl__call *call, zkl_lock *lock);

@@ -180,23 +180,16 @@ int zkl_queue_list_async(zkl_queue **out, zkl_session *session, const char *path
                          int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
     static const struct zkl__call_kind kind = {
-        .size = sizeof(struct queue_call), .run = run_list, .end = end};
+        .size = sizeof(struct queue_call), .run = run_list, .end = end, .any_path = true};
     const struct queue_call given = {.out = out};
+    bool root = path && strcmp(path, "/") == 0; /* it is no queue, but may be listed */
     ZKL__CLEAR(out);
     if (!out || !session) {
         return zkl__fail_null(err, out ? "session" : "out");
     }
-    if (!path || strcmp(path, "/") != 0) {
-        return zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err);
-    }
-    /* "/" is no queue, but may be listed */
-    int rc = zkl__timeout_check(timeout_ms, err);
-    rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
-    if (rc == ZKL_OK) {
-        rc = zkl__call_begin(&kind, &given, session, path, timeout_ms, done, payload, err);
-        zkl__session_leave(session);
-    }
-    return rc;
+    int rc = root ? ZKL_OK : zkl__path_check(path, err);
+    return rc == ZKL_OK ? zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err)
+                        : rc;
 }
 
 int zkl_queue_list(zkl_queue **out, zkl_session *session, const char *path, int64_t timeout_ms,

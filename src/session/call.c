@@ -281,7 +281,9 @@ int zkl__call_go(const struct zkl__call_kind *kind, const void *given, zkl_sessi
                  const char *path, int64_t timeout_ms, zkl_done_fn done, void *payload,
                  zkl_error *err)
 {
-    int rc = zkl__session_enter_at(session, path, timeout_ms, err);
+    int rc = session ? zkl__timeout_check(timeout_ms, err) : zkl__fail_null(err, "session");
+    rc = rc == ZKL_OK && !kind->any_path ? zkl__path_check(path, err) : rc;
+    rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
     if (rc == ZKL_OK) {
         rc = zkl__call_begin(kind, given, session, path, timeout_ms, done, payload, err);
         zkl__session_leave(session);

@@ -62,6 +62,7 @@ struct zkl__call_kind {
      */
     void (*end)(struct zkl__call *call);
     bool finishes; /* it releases or records something, so no stop token and no cancel ends it */
+    bool any_path; /* zkl__call_go does not check the path: its caller has */
 };
 
 /* The server's reply to the last request. */

@@ -88,14 +88,6 @@ int zkl__session_enter(zkl_session *session, zkl_error *err)
     return zkl__fail_at(err, ZKL_ECLOSED, NULL, "the session is closed: %s", why);
 }
 
-int zkl__session_enter_at(zkl_session *session, const char *path, int64_t timeout_ms,
-                          zkl_error *err)
-{
-    int rc = session ? zkl__timeout_check(timeout_ms, err) : zkl__fail_null(err, "session");
-    rc = rc == ZKL_OK ? zkl__path_check(path, err) : rc;
-    return rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
-}
-
 void zkl__session_leave(zkl_session *session)
 {
     /* When a callback forked since enter, the child has no mutex, and the timer is the parent's,

@@ -88,11 +88,6 @@ struct zkl__status {
 /* Takes the session mutex, and keeps its memory until leave; the thread is not cancelled meanwhile.
  * On any result but ZKL_OK it is not taken: ZKL_EFORKED, ZKL_ECLOSED, with the text in err. */
 int zkl__session_enter(zkl_session *session, zkl_error *err);
-/* The same for a call about path that takes so long at most. All three are checked: also
- * ZKL_EINVAL.
- */
-int zkl__session_enter_at(zkl_session *session, const char *path, int64_t timeout_ms,
-                          zkl_error *err);
 /* The same for what sends no request (free, callbacks, facts): the session may be closed.
  * ZKL_EFORKED. */
 int zkl__session_enter_even_closed(zkl_session *session, zkl_error *err);
