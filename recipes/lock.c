@@ -21,52 +21,36 @@ ZKL__SIZED(sized, zkl_lock_options, ZKL_LOCK_OPTIONS_INIT, payload, delay_after_
 
 #define R(recipe) (1u << ZKL_RECIPE_##recipe)
 
-/* Options that not every recipe has, and the recipes that have them. */
-static int check_applies(const struct zkl__recipe *recipe, const zkl_lock_options *o,
+/* Each option with the most that it may be, and the recipes that have it. */
+static int check_options(const struct zkl__recipe *recipe, const zkl_lock_options *o,
                          zkl_error *err)
 {
     const struct {
         const char *name;
-        bool set;
+        int64_t value, most;
         unsigned recipes;
     } options[] = {
-        {"recursive", o->recursive, ~R(SEMAPHORE)},
-        {"recover", o->recover, R(LOCK) | R(ELECTION)},
-        {"revoke_fn", o->revoke_fn != NULL, ~R(SEMAPHORE)},
-        {"max_ahead", o->max_ahead != 0, ~(R(MULTILOCK) | R(SEMAPHORE))},
-        {"position_fn", o->position_fn != NULL, ~(R(MULTILOCK) | R(SEMAPHORE))},
-        {"linger_ms", o->linger_ms != 0, R(LOCK) | R(WRITE_LOCK)},
-        {"hold_at_least_ms", o->hold_at_least_ms != 0, R(LOCK)},
-        {"delay_after_crash_ms", o->delay_after_crash_ms != 0, R(LOCK) | R(ELECTION)},
+        {"recursive", o->recursive, 1, ~R(SEMAPHORE)},
+        {"recover", o->recover, 1, R(LOCK) | R(ELECTION)},
+        {"revoke_fn", o->revoke_fn != NULL, 1, ~R(SEMAPHORE)},
+        {"on_expiry", (int64_t)o->on_expiry, ZKL_ON_EXPIRY_FAIL, ~0U},
+        {"max_ahead", o->max_ahead, INT32_MAX, ~(R(MULTILOCK) | R(SEMAPHORE))},
+        {"position_fn", o->position_fn != NULL, 1, ~(R(MULTILOCK) | R(SEMAPHORE))},
+        {"max_hold_ms", o->max_hold_ms, 10000 * ZKL__DAY_MS, ~0U},
+        {"release_timeout_ms", o->release_timeout_ms, ZKL__DAY_MS, ~0U},
+        {"linger_ms", o->linger_ms, ZKL__DAY_MS, R(LOCK) | R(WRITE_LOCK)},
+        {"hold_at_least_ms", o->hold_at_least_ms, ZKL__DAY_MS, R(LOCK)},
+        {"delay_after_crash_ms", o->delay_after_crash_ms, ZKL__DAY_MS, R(LOCK) | R(ELECTION)},
     };
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        if (options[i].set && !(options[i].recipes & 1u << recipe->id)) {
+    int rc = o->metadata ? zkl__text_check("metadata", o->metadata, err) : ZKL_OK;
+    rc = rc == ZKL_OK ? zkl__acl_check(o->acl, err) : rc;
+    for (size_t i = 0; rc == ZKL_OK && i < sizeof options / sizeof *options; i++) {
+        if (options[i].value != 0 && !(options[i].recipes & 1u << recipe->id)) {
             return zkl__fail_at(err, ZKL_EINVAL, NULL,
                                 "the option %s does not apply to the recipe \"%s\"",
                                 options[i].name, recipe->noun);
         }
-    }
-    return ZKL_OK;
-}
-
-static int check_values(const zkl_lock_options *o, zkl_error *err)
-{
-    const struct {
-        const char *name;
-        int64_t value, most;
-    } ranges[] = {
-        {"on_expiry", (int64_t)o->on_expiry, ZKL_ON_EXPIRY_FAIL},
-        {"max_ahead", o->max_ahead, INT32_MAX},
-        {"max_hold_ms", o->max_hold_ms, 10000 * ZKL__DAY_MS},
-        {"release_timeout_ms", o->release_timeout_ms, ZKL__DAY_MS},
-        {"linger_ms", o->linger_ms, ZKL__DAY_MS},
-        {"hold_at_least_ms", o->hold_at_least_ms, ZKL__DAY_MS},
-        {"delay_after_crash_ms", o->delay_after_crash_ms, ZKL__DAY_MS},
-    };
-    int rc = o->metadata ? zkl__text_check("metadata", o->metadata, err) : ZKL_OK;
-    rc = rc == ZKL_OK ? zkl__acl_check(o->acl, err) : rc;
-    for (size_t i = 0; rc == ZKL_OK && i < sizeof ranges / sizeof *ranges; i++) {
-        rc = zkl__range_check(ranges[i].name, ranges[i].value, 0, ranges[i].most, err);
+        rc = zkl__range_check(options[i].name, options[i].value, 0, options[i].most, err);
     }
     if (rc != ZKL_OK) {
         return rc;
@@ -124,40 +108,24 @@ void zkl__lock_let_go(zkl_lock *lock)
     }
 }
 
-/* All of them in one block; NULL: no memory. */
-static const char **copy_paths(const zkl_heap *heap, const char *const *paths, size_t count)
-{
-    size_t size = count * sizeof(char *);
-    for (size_t i = 0; i < count; i++) {
-        size += strlen(paths[i]) + 1;
-    }
-    const char **copies = zkl__alloc(heap, size);
-    if (!copies) {
-        return NULL;
-    }
-    char *end = (char *)(copies + count);
-    for (size_t i = 0; i < count; i++) {
-        copies[i] = zkl__text_put(&end, paths[i]);
-    }
-    return copies;
-}
-
-/* False: no memory. */
+/* The paths in one block. False: no memory. */
 static bool copy(zkl_lock *lock, const char *const *paths, size_t count,
                  const zkl_lock_options *options)
 {
     const zkl_heap *heap = &lock->session->heap;
+    size_t size = count * sizeof(char *);
+    for (size_t i = 0; i < count; i++) {
+        size += strlen(paths[i]) + 1;
+    }
+    lock->paths = zkl__alloc(heap, size);
+    char *end = lock->paths ? (char *)(lock->paths + count) : NULL;
+    for (; lock->paths && lock->path_count < count; lock->path_count++) {
+        lock->paths[lock->path_count] = zkl__text_put(&end, paths[lock->path_count]);
+    }
     lock->options = *options;
-    lock->options.metadata = NULL;
-    lock->options.acl = NULL;
-    lock->paths = copy_paths(heap, paths, count);
-    lock->path_count = count;
-    if (options->metadata) {
-        lock->options.metadata = zkl__copy(heap, options->metadata, strlen(options->metadata));
-    }
-    if (options->acl) {
-        lock->options.acl = zkl__acl_copy(heap, options->acl);
-    }
+    lock->options.metadata =
+        options->metadata ? zkl__copy(heap, options->metadata, strlen(options->metadata)) : NULL;
+    lock->options.acl = options->acl ? zkl__acl_copy(heap, options->acl) : NULL;
     return lock->paths && !options->metadata == !lock->options.metadata &&
            !options->acl == !lock->options.acl;
 }
@@ -212,7 +180,6 @@ int zkl__lock_make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session
         return zkl__fail_null(err, out ? "session" : "out");
     }
     int rc = zkl__sized_take(&own, options, &sized, err);
-    rc = rc == ZKL_OK ? check_applies(recipe, &own, err) : rc;
     for (size_t i = 0; rc == ZKL_OK && i < count; i++) {
         rc = zkl__path_check(paths[i], err);
         for (size_t j = 0; rc == ZKL_OK && j < i; j++) {
@@ -222,24 +189,13 @@ int zkl__lock_make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session
             }
         }
     }
-    rc = rc == ZKL_OK ? check_values(&own, err) : rc;
+    rc = rc == ZKL_OK ? check_options(recipe, &own, err) : rc;
     rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
     if (rc == ZKL_OK) {
         rc = make(out, recipe, session, paths, count, &own, err);
         zkl__session_leave(session);
     }
     return rc;
-}
-
-/* The last lock object that could be granted a lingering znode deletes it. */
-static void leave_lingering(zkl_lock *lock)
-{
-    struct zkl__peer_queue *lingers = lock->lingers;
-    lock->lingers = NULL;
-    if (lingers && zkl__linger_resign(lock->session->core, lingers)) {
-        zkl__session_event(lock->session,
-                           (struct zkl__event){.kind = ZKL__EV_LINGER_STOP, .path = lock->path});
-    }
 }
 
 void zkl_lock_free(zkl_lock *lock)
@@ -253,7 +209,13 @@ void zkl_lock_free(zkl_lock *lock)
      */
     lock->freed = true;
     zkl__lock_give_up(&lock->object, ZKL_ECANCELED);
-    leave_lingering(lock);
+    struct zkl__peer_queue *lingers = lock->lingers;
+    lock->lingers = NULL;
+    if (lingers && zkl__linger_resign(session->core, lingers)) {
+        /* It was the last lock object that could be granted the lingering znode. */
+        zkl__session_event(session,
+                           (struct zkl__event){.kind = ZKL__EV_LINGER_STOP, .path = lock->path});
+    }
     zkl__campaign_finish(lock);
     if (!zkl__session_forked(session)) {
         zkl__calls_end(session, &lock->object, ZKL_ECANCELED);
