@@ -24,22 +24,6 @@ void zkl__acquisition_unref(struct zkl__acquisition *acquisition)
     }
 }
 
-static struct zkl__acquisition *acquisition_new(zkl_lock *lock)
-{
-    const zkl_heap *heap = &lock->session->heap;
-    struct zkl__acquisition *acquisition = zkl__zalloc(heap, sizeof *acquisition);
-    if (acquisition && zkl__signal_init(&acquisition->changed) != ZKL_OK) {
-        zkl__free(heap, acquisition);
-        acquisition = NULL;
-    }
-    if (acquisition) {
-        acquisition->lock = lock;
-        acquisition->refs = acquisition->depth = 1;
-        lock->refs++;
-    }
-    return acquisition;
-}
-
 static bool is_in_core(const struct zkl__acquisition *acquisition)
 {
     return acquisition->contender || acquisition->multi || acquisition->semaphore;
@@ -69,14 +53,6 @@ static void notify_state(zkl_lock *lock, zkl_state state)
         lock->latest = state;
     }
     zkl__callbacks_post(&lock->session->callbacks, &lock->notice);
-}
-
-static void notify_revoked(zkl_lock *lock)
-{
-    if (!lock->freed) {
-        lock->revoked = true;
-        zkl__callbacks_post(&lock->session->callbacks, &lock->notice);
-    }
 }
 
 /* ZKL_STATE_IDLE: no state is left to report. */
@@ -185,26 +161,6 @@ static void leave_core(struct zkl__acquisition *acquisition)
     acquisition->semaphore = NULL;
 }
 
-static void on_failed(struct zkl__acquisition *acquisition, const struct zkl__outcome *outcome)
-{
-    leave_core(acquisition);
-    settle(acquisition, outcome);
-    acquisition->lock->acquisition = NULL;
-    /* Not the last reference: a thread or a completion waits for the result. */
-    zkl__acquisition_unref(acquisition);
-}
-
-static void on_loss(struct zkl__acquisition *acquisition, const struct zkl__outcome *outcome)
-{
-    zkl_lock *lock = acquisition->lock;
-    log_change(lock, outcome);
-    acquisition->why = outcome->why;
-    zkl__signal_raise(&acquisition->changed); /* a thread may wait for a downgrade */
-    zkl__campaign_wake(lock);
-    zkl__sections_raise(lock);
-    notify_state(lock, ZKL_STATE_LOST);
-}
-
 static void on_outcome(void *owner, const struct zkl__outcome *outcome)
 {
     struct zkl__acquisition *acquisition = owner;
@@ -219,7 +175,11 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         notify_state(lock, ZKL_STATE_HELD);
         break;
     case ZKL__FAILED:
-        on_failed(acquisition, outcome);
+        leave_core(acquisition);
+        settle(acquisition, outcome);
+        lock->acquisition = NULL;
+        /* Not the last reference: a thread or a completion waits for the result. */
+        zkl__acquisition_unref(acquisition);
         break;
     case ZKL__JEOPARDY:
     case ZKL__SAFE:
@@ -232,7 +192,12 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         break;
     case ZKL__LOSS:
         if (current) {
-            on_loss(acquisition, outcome);
+            log_change(lock, outcome);
+            acquisition->why = outcome->why;
+            zkl__signal_raise(&acquisition->changed); /* a thread may wait for a downgrade */
+            zkl__campaign_wake(lock);
+            zkl__sections_raise(lock);
+            notify_state(lock, ZKL_STATE_LOST);
         }
         break;
     case ZKL__DOWNGRADED:
@@ -244,8 +209,9 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         zkl__signal_raise(&acquisition->changed);
         break;
     case ZKL__REVOKED:
-        if (current) {
-            notify_revoked(lock);
+        if (current && !lock->freed) {
+            lock->revoked = true;
+            zkl__callbacks_post(&lock->session->callbacks, &lock->notice);
         }
         break;
     case ZKL__RELEASED:
@@ -334,21 +300,6 @@ static void on_stop(void *owner)
     zkl__acquisition_cancel(owner, ZKL_ECANCELED);
 }
 
-/* A stop token ends waits, not objects: what an object acquires by itself (a partition's pieces)
- * goes on. */
-static int begin_stops(struct zkl__acquisition *acquisition, zkl_error *err)
-{
-    zkl_lock *lock = acquisition->lock;
-    const zkl_stop *of_session = lock->session->settings.options.stop;
-    if (lock->recipe->internal || (!of_session && !lock->options.stop)) {
-        return ZKL_OK;
-    }
-    acquisition->stops = zkl__zalloc(&lock->session->heap, sizeof *acquisition->stops);
-    return acquisition->stops ? zkl__stops_begin(lock->session, acquisition->stops,
-                                                 lock->options.stop, on_stop, acquisition, err)
-                              : ZKL_ENOMEM;
-}
-
 int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int count, zkl_error *err)
 {
     if (lock->freed) {
@@ -371,15 +322,29 @@ int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int co
         }
         return rc;
     }
-    struct zkl__acquisition *acquisition = acquisition_new(lock);
-    int rc = acquisition ? begin_stops(acquisition, err) : ZKL_ENOMEM;
+    const zkl_heap *heap = &lock->session->heap;
+    struct zkl__acquisition *acquisition = zkl__zalloc(heap, sizeof *acquisition);
+    if (!acquisition || zkl__signal_init(&acquisition->changed) != ZKL_OK) {
+        zkl__free(heap, acquisition);
+        return zkl__fail_at(err, ZKL_ENOMEM, lock->path, "no memory for an acquire");
+    }
+    acquisition->lock = lock;
+    acquisition->refs = acquisition->depth = 1;
+    lock->refs++;
+    int rc = ZKL_OK;
+    /* A stop token ends waits, not objects: what an object acquires by itself (a partition's
+     * pieces) goes on. */
+    if (!lock->recipe->internal && (lock->session->settings.options.stop || lock->options.stop)) {
+        acquisition->stops = zkl__zalloc(heap, sizeof *acquisition->stops);
+        rc = acquisition->stops ? zkl__stops_begin(lock->session, acquisition->stops,
+                                                   lock->options.stop, on_stop, acquisition, err)
+                                : ZKL_ENOMEM;
+    }
     if (rc == ZKL_OK && !enter_core(acquisition, count)) {
         rc = ZKL_ENOMEM;
     }
     if (rc != ZKL_OK) {
-        if (acquisition) {
-            zkl__acquisition_unref(acquisition);
-        }
+        zkl__acquisition_unref(acquisition);
         return rc == ZKL_ENOMEM ? zkl__fail_at(err, rc, lock->path, "no memory for an acquire")
                                 : rc;
     }
@@ -399,21 +364,6 @@ void zkl__acquisition_start(struct zkl__acquisition *acquisition, int64_t timeou
                                                             .deadline = acquisition->deadline,
                                                             .try_only = timeout_ms == 0});
     acquisition->requested_at = zkl__core_now(session->core);
-}
-
-static void await_result(struct zkl__acquisition *acquisition)
-{
-    zkl_session *session = acquisition->lock->session;
-    while (!acquisition->settled) {
-        if (zkl__session_wait(session, &acquisition->changed, acquisition->deadline)) {
-            continue;
-        }
-        /* Not left to the thread of the alarms: another wake-up would make this call late. */
-        zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_TIME});
-        if (!acquisition->settled) {
-            zkl__acquisition_cancel(acquisition, ZKL_ETIMEOUT);
-        }
-    }
 }
 
 int zkl__acquisition_result(struct zkl__acquisition *acquisition, bool again, zkl_grant *grant,
@@ -446,19 +396,14 @@ int zkl__acquisition_result(struct zkl__acquisition *acquisition, bool again, zk
     return ZKL_OK;
 }
 
-/* A caller that is granted a lingering lock again and again never waits. In libzklock_st a wait
- * drives the loop, so the events of other contenders have to be read here. */
-static void drive_loop(const zkl_lock *lock)
-{
-    if (lock && lock->options.linger_ms > 0 && !zkl__session_forked(lock->session)) {
-        zkl__loop_go_on();
-    }
-}
-
 int zkl__lock_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *grant,
                       zkl_error *err)
 {
-    drive_loop(lock);
+    /* A caller that is granted a lingering lock again and again never waits. In libzklock_st a wait
+     * drives the loop, so the events of other contenders have to be read here. */
+    if (lock && lock->options.linger_ms > 0 && !zkl__session_forked(lock->session)) {
+        zkl__loop_go_on();
+    }
     int rc = zkl__lock_enter(lock, timeout_ms, err);
     if (rc != ZKL_OK) {
         return rc;
@@ -471,7 +416,16 @@ int zkl__lock_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *
         if (!again) {
             zkl__acquisition_start(acquisition, timeout_ms);
         }
-        await_result(acquisition);
+        while (!acquisition->settled) {
+            if (zkl__session_wait(session, &acquisition->changed, acquisition->deadline)) {
+                continue;
+            }
+            /* Not left to the thread of the alarms: another wake-up would make this call late. */
+            zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_TIME});
+            if (!acquisition->settled) {
+                zkl__acquisition_cancel(acquisition, ZKL_ETIMEOUT);
+            }
+        }
         rc = zkl__acquisition_result(acquisition, again, grant, err);
         zkl__acquisition_unref(acquisition);
     }
@@ -653,26 +607,6 @@ int zkl__lock_not_granted(const zkl_lock *lock, zkl_error *err)
                                           : "never granted, or released");
 }
 
-/* Waits for the server's response as long as the options say, and until the deadline at most. */
-static void await_release(zkl_lock *lock, int64_t deadline)
-{
-    zkl_session *session = lock->session;
-    int64_t usual = zkl__session_deadline(session, lock->options.release_timeout_ms);
-    deadline = deadline < usual ? deadline : usual;
-    struct zkl__acquisition *acquisition = zkl__acquisition_send_release(lock);
-    if (acquisition) {
-        while (!acquisition->released &&
-               zkl__session_wait(session, &acquisition->changed, deadline)) {
-        }
-        zkl__acquisition_let_go(acquisition);
-    }
-}
-
-static bool is_of(const struct zkl__acquisition *acquisition, const zkl_grant *grant)
-{
-    return acquisition->token == grant->token && acquisition->serial == grant->serial;
-}
-
 int zkl__lock_release_grant(zkl_lock *lock, const zkl_grant *grant, int64_t deadline,
                             zkl_error *err)
 {
@@ -682,15 +616,23 @@ int zkl__lock_release_grant(zkl_lock *lock, const zkl_grant *grant, int64_t dead
     }
     zkl_session *session = lock->session;
     struct zkl__acquisition *acquisition = lock->acquisition;
-    if (!acquisition || !acquisition->granted || (grant && !is_of(acquisition, grant))) {
+    bool other = acquisition && grant &&
+                 (acquisition->token != grant->token || acquisition->serial != grant->serial);
+    if (!acquisition || !acquisition->granted || other) {
         rc = zkl__lock_not_granted(lock, err);
     } else {
         if (!zkl__acquisition_holds(acquisition)) {
             rc = zkl__fail_at(err, ZKL_ELOST, lock->path, "lost while it was held: %s",
                               acquisition->why);
         }
-        if (--acquisition->depth == 0) {
-            await_release(lock, deadline);
+        acquisition = --acquisition->depth == 0 ? zkl__acquisition_send_release(lock) : NULL;
+        if (acquisition) {
+            int64_t usual = zkl__session_deadline(session, lock->options.release_timeout_ms);
+            deadline = deadline < usual ? deadline : usual;
+            while (!acquisition->released &&
+                   zkl__session_wait(session, &acquisition->changed, deadline)) {
+            }
+            zkl__acquisition_let_go(acquisition);
         }
     }
     zkl__session_leave(session);

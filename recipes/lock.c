@@ -538,32 +538,6 @@ int zkl_write_lock_new(zkl_lock **out, zkl_session *session, const char *path,
 
 /* --- from a writer to a reader --------------------------------------------------------------- */
 
-/* Until the server has released the write side or refused that, the lock is lost, or the time is
- * up. */
-static int await_downgrade(zkl_lock *lock, struct zkl__acquisition *acquisition, zkl_error *err)
-{
-    zkl_session *session = lock->session;
-    int64_t deadline = zkl__session_deadline(session, lock->options.release_timeout_ms);
-    while (!acquisition->downgraded && acquisition->rule == &reader &&
-           zkl__acquisition_holds(acquisition) &&
-           zkl__session_wait(session, &acquisition->changed, deadline)) {
-    }
-    if (!zkl__acquisition_holds(acquisition)) {
-        return zkl__fail_at(err, ZKL_ELOST, lock->path, "lost or released meanwhile: %s",
-                            acquisition->why);
-    }
-    if (acquisition->rule != &reader) {
-        return zkl__fail_at(
-            err, ZKL_ECONFLICT, lock->path,
-            "still a write lock: another znode has the name that the reader's would get");
-    }
-    if (!acquisition->downgraded) {
-        return zkl__fail_at(err, ZKL_ETIMEOUT, lock->path,
-                            "the servers have not answered yet; it goes on");
-    }
-    return ZKL_OK;
-}
-
 static int downgrade(zkl_lock *lock, zkl_error *err)
 {
     struct zkl__acquisition *acquisition = lock->acquisition;
@@ -586,7 +560,25 @@ static int downgrade(zkl_lock *lock, zkl_error *err)
         zkl__acquisition_event(acquisition,
                                (struct zkl__event){.kind = ZKL__EV_DOWNGRADE, .rule = &reader});
     }
-    int rc = await_downgrade(lock, acquisition, err);
+    /* Until the server has released the write side or refused that, the lock is lost, or the time
+     * is up. */
+    int64_t deadline = zkl__session_deadline(lock->session, lock->options.release_timeout_ms);
+    while (!acquisition->downgraded && acquisition->rule == &reader &&
+           zkl__acquisition_holds(acquisition) &&
+           zkl__session_wait(lock->session, &acquisition->changed, deadline)) {
+    }
+    int rc = ZKL_OK;
+    if (!zkl__acquisition_holds(acquisition)) {
+        rc = zkl__fail_at(err, ZKL_ELOST, lock->path, "lost or released meanwhile: %s",
+                          acquisition->why);
+    } else if (acquisition->rule != &reader) {
+        rc = zkl__fail_at(
+            err, ZKL_ECONFLICT, lock->path,
+            "still a write lock: another znode has the name that the reader's would get");
+    } else if (!acquisition->downgraded) {
+        rc = zkl__fail_at(err, ZKL_ETIMEOUT, lock->path,
+                          "the servers have not answered yet; it goes on");
+    }
     zkl__acquisition_unref(acquisition);
     return rc;
 }
