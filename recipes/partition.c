@@ -140,30 +140,24 @@ static void on_refused(struct zkl__piece *piece, const zkl_error *err)
     retry_later(partition);
 }
 
-static void on_accepted(struct zkl__piece *piece)
+static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err,
+                        void *payload)
 {
-    zkl_session *session = piece->partition->handle.session;
-    if (zkl__session_enter(session, NULL) == ZKL_OK) {
+    struct zkl__piece *piece = (struct zkl__piece *)lock;
+    zkl_session *session = lock->session;
+    (void)payload, (void)grant;
+    if (code != ZKL_OK && code != ZKL_ECANCELED && code != ZKL_ELOST) {
+        on_refused(piece, err); /* the servers would refuse the next one, too */
+        return;
+    }
+    if (code == ZKL_OK && zkl__session_enter(session, NULL) == ZKL_OK) {
         if (piece->refusal_logged) {
-            zkl__session_log(session, ZKL_LOG_INFO, "partition", piece->lock.path,
+            zkl__session_log(session, ZKL_LOG_INFO, "partition", lock->path,
                              "not refused any more");
         }
         piece->refusal_logged = false;
         piece->partition->retry.pause = 0;
         zkl__session_leave(session);
-    }
-}
-
-static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err,
-                        void *payload)
-{
-    struct zkl__piece *piece = (struct zkl__piece *)lock;
-    (void)payload, (void)grant;
-    if (code == ZKL_OK) {
-        on_accepted(piece);
-    } else if (code != ZKL_ECANCELED && code != ZKL_ELOST) {
-        on_refused(piece, err); /* the servers would refuse the next one, too */
-        return;
     }
     lock->options.state_fn(lock, ZKL_STATE_HELD, NULL);
 }
@@ -183,14 +177,6 @@ static void begin_acquire(struct zkl__piece *piece)
 /* Callbacks run everything but zkl_partition_done, which any thread may call. It ends the work and
  * releases the lock without leaving the session's mutex, so a piece with work always has the lock
  * that protects the work. */
-
-/* Whether the rest of the lease is long enough to begin, or to go on with, the work. */
-static bool lease_suffices(const struct zkl__piece *piece, const struct zkl__lock_status *now)
-{
-    const zkl_partition *partition = piece->partition;
-    return zkl__session_left(partition->handle.session, now->until) >
-           partition->options.margin_ms * ZKL__MS;
-}
 
 static void set_work(struct zkl__piece *piece, enum zkl__work work)
 {
@@ -237,23 +223,7 @@ static bool begin_call(struct zkl__piece *piece, enum zkl__work from, enum zkl__
     return calls;
 }
 
-static void revoke(struct zkl__piece *piece, bool lost)
-{
-    zkl_partition *partition = piece->partition;
-    const zkl_partition_options *o = &partition->options;
-    if (!begin_call(piece, ZKL__WORK_RUNS, ZKL__WORK_ENDS,
-                    lost ? ZKL_STATE_LOST : piece->reported)) {
-        return;
-    }
-    o->revoked_fn(partition, piece->name, lost, o->payload);
-    piece->in_callback = false;
-    if (!o->done_later && enter_even_closed(partition)) {
-        end_work(piece);
-        leave(partition);
-    }
-}
-
-/* Returns true if something changed, as all the functions below do. */
+/* Returns true if something changed. */
 static bool report_state(struct zkl__piece *piece, zkl_state state, enum zkl__work work)
 {
     const zkl_partition_options *o = &piece->partition->options;
@@ -270,98 +240,79 @@ static bool report_state(struct zkl__piece *piece, zkl_state state, enum zkl__wo
 
 /* --- from the current state to the assigned one ---------------------------------------------- */
 
-/* Without room, the end of the work on another piece starts the next attempt (end_work). */
-static bool has_room(zkl_partition *partition)
+/* Returns true if something changed, so that the piece is to be looked at again. */
+static bool reconcile_piece_once(struct zkl__piece *piece)
 {
-    size_t cap = partition->options.cap;
-    enter_even_closed(partition);
-    bool room = cap == 0 || partition->busy < cap;
-    partition->waits_for_cap = partition->waits_for_cap || !room;
-    leave(partition);
-    return room;
-}
-
-static bool begin_work(struct zkl__piece *piece, const struct zkl__lock_status *now)
-{
-    if (!lease_suffices(piece, now)) {
-        retry_later(piece->partition);
-        return false;
+    zkl_partition *partition = piece->partition;
+    zkl_session *session = partition->handle.session;
+    const zkl_partition_options *o = &partition->options;
+    struct zkl__lock_status now = {.state = ZKL_STATE_IDLE};
+    if (zkl__session_forked(session)) {
+        return false; /* a function of the user has forked, and this is the child */
     }
-    if (!has_room(piece->partition)) {
-        return false;
-    }
-    if (begin_call(piece, ZKL__WORK_NONE, ZKL__WORK_RUNS, ZKL_STATE_HELD)) {
-        const zkl_partition_options *o = &piece->partition->options;
-        o->assigned_fn(piece->partition, piece->name, now->token, o->payload);
-        piece->in_callback = false;
-    }
-    return true;
-}
-
-static bool reconcile_idle(struct zkl__piece *piece, const struct zkl__lock_status *now)
-{
-    bool held = zkl__state_holds(now->state);
-    if (now->state == ZKL_STATE_LOST || (held && !piece->wanted)) {
-        zkl_lock_release(&piece->lock, NULL);
-        return true;
-    }
-    if (held) {
-        return begin_work(piece, now);
-    }
-    if (now->state == ZKL_STATE_WAITING && !piece->wanted) {
-        zkl_lock_cancel(&piece->lock);
-    } else if (now->state == ZKL_STATE_IDLE && piece->wanted &&
-               zkl_lock_is_held(&piece->partition->member->lock)) {
-        begin_acquire(piece);
-    }
-    return false;
-}
-
-static bool reconcile_running(struct zkl__piece *piece, const struct zkl__lock_status *now)
-{
-    bool held = zkl__state_holds(now->state);
-    bool ends = !held || !piece->wanted || !lease_suffices(piece, now);
-    if (ends) {
-        revoke(piece, !held);
-        return true;
-    }
-    return report_state(piece, now->state, ZKL__WORK_RUNS);
-}
-
-/* Reads the state of the lock and of the work together, because zkl_partition_done changes both.
- * In a closed session nothing is held. */
-static enum zkl__work observe_piece(const struct zkl__piece *piece, struct zkl__lock_status *now)
-{
-    zkl_session *session = piece->partition->handle.session;
-    *now = (struct zkl__lock_status){.state = ZKL_STATE_IDLE};
+    /* The state of the lock and of the work together, because zkl_partition_done changes both. In a
+     * closed session nothing is held. */
     if (zkl__session_enter(session, NULL) == ZKL_OK) {
-        *now = zkl__lock_status_locked(&piece->lock);
+        now = zkl__lock_status_locked(&piece->lock);
     } else {
         zkl__session_enter_even_closed(session, NULL);
     }
     enum zkl__work work = piece->work;
     zkl__session_leave(session);
-    return work;
-}
-
-static bool reconcile_piece_once(struct zkl__piece *piece)
-{
-    struct zkl__lock_status now;
-    if (zkl__session_forked(piece->partition->handle.session)) {
-        return false; /* a function of the user has forked, and this is the child */
-    }
-    enum zkl__work work = observe_piece(piece, &now);
     if (piece->in_callback) {
         return false; /* the caller of that function goes on when it returns */
     }
-    switch (work) {
-    case ZKL__WORK_RUNS:
-        return reconcile_running(piece, &now);
-    case ZKL__WORK_ENDS:
+    bool held = zkl__state_holds(now.state);
+    /* The rest of the lease is long enough to begin, or to go on with, the work. */
+    bool suffices = zkl__session_left(session, now.until) > o->margin_ms * ZKL__MS;
+
+    if (work == ZKL__WORK_ENDS) {
         return report_state(piece, now.state, ZKL__WORK_ENDS);
-    default:
-        return reconcile_idle(piece, &now);
     }
+    if (work == ZKL__WORK_RUNS) {
+        bool ends = !held || !piece->wanted || !suffices;
+        if (!ends) {
+            return report_state(piece, now.state, ZKL__WORK_RUNS);
+        }
+        if (begin_call(piece, ZKL__WORK_RUNS, ZKL__WORK_ENDS,
+                       held ? piece->reported : ZKL_STATE_LOST)) {
+            o->revoked_fn(partition, piece->name, !held, o->payload);
+            piece->in_callback = false;
+            if (!o->done_later && enter_even_closed(partition)) {
+                end_work(piece);
+                leave(partition);
+            }
+        }
+        return true;
+    }
+
+    if (now.state == ZKL_STATE_LOST || (held && !piece->wanted)) {
+        zkl_lock_release(&piece->lock, NULL);
+        return true;
+    }
+    if (held && !suffices) {
+        retry_later(partition);
+        return false;
+    }
+    if (held) {
+        /* Without room, the end of the work on another piece starts the next attempt (end_work). */
+        enter_even_closed(partition);
+        bool room = o->cap == 0 || partition->busy < o->cap;
+        partition->waits_for_cap = partition->waits_for_cap || !room;
+        leave(partition);
+        if (room && begin_call(piece, ZKL__WORK_NONE, ZKL__WORK_RUNS, ZKL_STATE_HELD)) {
+            o->assigned_fn(partition, piece->name, now.token, o->payload);
+            piece->in_callback = false;
+        }
+        return room;
+    }
+    if (now.state == ZKL_STATE_WAITING && !piece->wanted) {
+        zkl_lock_cancel(&piece->lock);
+    } else if (now.state == ZKL_STATE_IDLE && piece->wanted &&
+               zkl_lock_is_held(&partition->member->lock)) {
+        begin_acquire(piece);
+    }
+    return false;
 }
 
 /* From a callback, session mutex not held. Acquires or releases the lock, and calls the user's
@@ -397,23 +348,14 @@ static void watch_lease(zkl_partition *partition)
 
 /* --- members and membership ------------------------------------------------------------------ */
 
-/* ZKL__NOBODY: the members that we know do not include us. */
-static size_t own_index(const zkl_partition *partition, const char *node)
-{
-    const struct zkl__names *view = partition->view;
-    for (size_t i = 0; view && i < view->count; i++) {
-        if (strcmp(view->all[i], node) == 0) {
-            return i;
-        }
-    }
-    return ZKL__NOBODY;
-}
-
 /* node: our member node. NULL: we are no member, so no piece is ours. */
 static void assign_pieces(zkl_partition *partition, const char *node)
 {
-    size_t us = node ? own_index(partition, node) : ZKL__NOBODY;
+    size_t us = ZKL__NOBODY; /* also if the members that we know do not include us */
     const struct zkl__names *view = partition->view;
+    for (size_t i = 0; node && view && i < view->count; i++) {
+        us = strcmp(view->all[i], node) == 0 ? i : us;
+    }
     if (us != ZKL__NOBODY) {
         const struct zkl__share share = {view->all, view->count, partition->names, partition->count,
                                          partition->options.cap};
@@ -424,45 +366,6 @@ static void assign_pieces(zkl_partition *partition, const char *node)
     }
     for (size_t i = 0; i < partition->count; i++) {
         partition->pieces[i]->wanted = us != ZKL__NOBODY && partition->owners[i] == us;
-    }
-}
-
-/* Takes over the newest list of members, and reads the state of our membership. Returns whether the
- * partition runs. */
-static bool observe_membership(zkl_partition *partition, struct zkl__lock_status *now)
-{
-    zkl_session *session = partition->handle.session;
-    zkl__session_enter_even_closed(session, NULL);
-    *now = zkl__lock_status_locked(&partition->member->lock);
-    if (partition->newer_view) {
-        zkl__free(&session->heap, partition->view);
-        partition->view = partition->newer_view;
-        partition->newer_view = NULL;
-    }
-    if (partition->phase == ZKL__PARTITION_RUNNING && zkl__state_holds(now->state) &&
-        strcmp(now->node, partition->node) != 0) {
-        zkl__name_copy(partition->node, now->node);
-        zkl__member_list_renew(&partition->list);
-        zkl__watch_handle_wake(&partition->handle, &partition->list.watcher);
-    }
-    bool running = partition->phase == ZKL__PARTITION_RUNNING;
-    if (partition->phase == ZKL__PARTITION_STOPPING) {
-        enter_phase(partition, ZKL__PARTITION_UNWINDING);
-    }
-    zkl__session_leave(session);
-    return running;
-}
-
-static void keep_membership(zkl_partition *partition, zkl_state state, bool running)
-{
-    zkl_lock *lock = &partition->member->lock;
-    if (state == ZKL_STATE_LOST || (zkl__state_holds(state) && !running)) {
-        zkl_lock_release(lock, NULL);
-    } else if (state == ZKL_STATE_WAITING && !running) {
-        zkl_lock_cancel(lock);
-    }
-    if (running && (state == ZKL_STATE_IDLE || state == ZKL_STATE_LOST)) {
-        begin_acquire(partition->member);
     }
 }
 
@@ -524,11 +427,39 @@ static void leave_callback(zkl_partition *partition)
 static void reconcile(struct zkl__watch_handle *handle)
 {
     zkl_partition *partition = (zkl_partition *)handle;
-    struct zkl__lock_status now;
+    zkl_session *session = handle->session;
+    zkl_lock *membership = &partition->member->lock;
     enter_callback(partition);
-    bool running = observe_membership(partition, &now);
-    keep_membership(partition, now.state, running);
-    assign_pieces(partition, running && zkl__state_holds(now.state) ? now.node : NULL);
+
+    /* Takes over the newest list of members, and reads the state of our membership. */
+    zkl__session_enter_even_closed(session, NULL);
+    struct zkl__lock_status now = zkl__lock_status_locked(membership);
+    bool member = zkl__state_holds(now.state), running = partition->phase == ZKL__PARTITION_RUNNING;
+    if (partition->newer_view) {
+        zkl__free(&session->heap, partition->view);
+        partition->view = partition->newer_view;
+        partition->newer_view = NULL;
+    }
+    if (running && member && strcmp(now.node, partition->node) != 0) {
+        zkl__name_copy(partition->node, now.node);
+        zkl__member_list_renew(&partition->list);
+        zkl__watch_handle_wake(&partition->handle, &partition->list.watcher);
+    }
+    if (partition->phase == ZKL__PARTITION_STOPPING) {
+        enter_phase(partition, ZKL__PARTITION_UNWINDING);
+    }
+    zkl__session_leave(session);
+
+    if (now.state == ZKL_STATE_LOST || (member && !running)) {
+        zkl_lock_release(membership, NULL);
+    } else if (now.state == ZKL_STATE_WAITING && !running) {
+        zkl_lock_cancel(membership);
+    }
+    if (running && (now.state == ZKL_STATE_IDLE || now.state == ZKL_STATE_LOST)) {
+        begin_acquire(partition->member);
+    }
+
+    assign_pieces(partition, running && member ? now.node : NULL);
     for (size_t i = 0; i < partition->count; i++) { /* revoke first, so cap is never exceeded */
         if (!partition->pieces[i]->wanted) {
             reconcile_piece(partition->pieces[i]);
@@ -687,27 +618,6 @@ static int make_lock(struct zkl__piece **out, const zkl_partition *made, const c
     return rc;
 }
 
-static int make_piece(zkl_partition *made, const char *path, const char *name, zkl_error *err)
-{
-    const int64_t *same = zkl__name_set_find(&made->index, name);
-    size_t at = made->count;
-    if (same) {
-        return zkl__fail_at(err, ZKL_EINVAL, NULL, "pieces %zu and %zu are the same: %.80s",
-                            (size_t)*same, at, name);
-    }
-    if (!zkl__name_set_put(&made->index, &made->handle.session->heap, name, (int64_t)at)) {
-        return zkl__fail_at(err, ZKL_ENOMEM, NULL, "no memory");
-    }
-    struct zkl__piece *piece;
-    int rc = make_lock(&piece, made, path, name, err);
-    if (rc == ZKL_OK) {
-        made->pieces[at] = piece;
-        made->names[at] = piece->name = strrchr(piece->lock.path, '/') + 1;
-        made->count++;
-    }
-    return rc;
-}
-
 /* Makes all but the handle, in a partition that has none yet. */
 static int make_parts(zkl_partition *made, const char *path, const char *const *pieces,
                       size_t count, zkl_error *err)
@@ -721,26 +631,23 @@ static int make_parts(zkl_partition *made, const char *path, const char *const *
     }
     int rc = make_lock(&made->member, made, path, NULL, err);
     for (size_t i = 0; rc == ZKL_OK && i < count; i++) {
-        rc = make_piece(made, path, pieces[i], err);
+        const int64_t *same = zkl__name_set_find(&made->index, pieces[i]);
+        if (same) {
+            return zkl__fail_at(err, ZKL_EINVAL, NULL, "pieces %zu and %zu are the same: %.80s",
+                                (size_t)*same, i, pieces[i]);
+        }
+        if (!zkl__name_set_put(&made->index, heap, pieces[i], (int64_t)i)) {
+            return zkl__fail_at(err, ZKL_ENOMEM, NULL, "no memory");
+        }
+        struct zkl__piece *piece;
+        rc = make_lock(&piece, made, path, pieces[i], err);
+        if (rc == ZKL_OK) {
+            made->pieces[i] = piece;
+            made->names[i] = piece->name = strrchr(piece->lock.path, '/') + 1;
+            made->count++;
+        }
     }
     return rc;
-}
-
-/* Session mutex held. */
-static void begin_machines(zkl_partition *partition)
-{
-    partition->retry.alarm.ring = post_change;
-    partition->retry.alarm.owner = partition;
-    partition->margin = (struct zkl__margin){.session = partition->handle.session,
-                                             .until = lease_until,
-                                             .reached = post_change,
-                                             .owner = partition};
-    partition->list = (struct zkl__member_list){.dir = partition->member->lock.path,
-                                                .counts = zkl__name_contends,
-                                                .wanted = is_member,
-                                                .show = on_members,
-                                                .refused = on_list_refused};
-    zkl__member_list_begin(&partition->list, partition->handle.session->core, partition);
 }
 
 int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *path,
@@ -774,7 +681,16 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
     for (size_t i = 0; i < count; i++) {
         partition->pieces[i]->partition = partition;
     }
-    begin_machines(partition);
+    partition->retry.alarm.ring = post_change;
+    partition->retry.alarm.owner = partition;
+    partition->margin = (struct zkl__margin){
+        .session = session, .until = lease_until, .reached = post_change, .owner = partition};
+    partition->list = (struct zkl__member_list){.dir = partition->member->lock.path,
+                                                .counts = zkl__name_contends,
+                                                .wanted = is_member,
+                                                .show = on_members,
+                                                .refused = on_list_refused};
+    zkl__member_list_begin(&partition->list, session->core, partition);
     *out = partition;
     zkl__session_leave(session);
     return ZKL_OK;
@@ -901,19 +817,6 @@ int zkl_partition_stop_async(zkl_partition *partition, zkl_done_fn done, void *p
                         ZKL_WAIT_FOREVER, done, payload, err);
 }
 
-/* Session mutex held, after a stop. By the free the user says that the work has ended. */
-static void end_all_work(zkl_partition *partition)
-{
-    for (size_t i = 0; i < partition->count; i++) {
-        if (partition->pieces[i]->work == ZKL__WORK_ENDS) {
-            end_work(partition->pieces[i]);
-        }
-    }
-    if (partition->callback_depth == 0 && partition->phase == ZKL__PARTITION_UNWINDING) {
-        enter_phase(partition, ZKL__PARTITION_IDLE);
-    }
-}
-
 void zkl_partition_free(zkl_partition *partition)
 {
     if (!partition || stop(partition, true, NULL) != ZKL_OK) {
@@ -921,7 +824,14 @@ void zkl_partition_free(zkl_partition *partition)
     }
     zkl_session *session = partition->handle.session;
     zkl__session_enter_even_closed(session, NULL);
-    end_all_work(partition);
+    for (size_t i = 0; i < partition->count; i++) {
+        if (partition->pieces[i]->work == ZKL__WORK_ENDS) { /* by the free the user ends it */
+            end_work(partition->pieces[i]);
+        }
+    }
+    if (partition->callback_depth == 0 && partition->phase == ZKL__PARTITION_UNWINDING) {
+        enter_phase(partition, ZKL__PARTITION_IDLE);
+    }
     zkl__calls_end(session, &partition->handle.object, ZKL_ECANCELED);
     zkl__calls_deliver(session, &partition->handle.object);
     bool in_callback =
