@@ -62,6 +62,7 @@ struct passage {
     struct zkl__part part;         /* of list, check_live and read_ready, one after the other */
     struct zkl__children *members; /* of the last list */
     bool ready;                    /* the last list may have had the ready node */
+    int64_t youngest;              /* czxid of the youngest member */
     bool renew;                    /* the ready node is too old, and has this version: */
     int32_t version;
 };
@@ -135,68 +136,45 @@ static int membership_lost(const struct passage *p)
                         "our membership was lost while we waited for the others");
 }
 
-static int begin_acquire(struct passage *p)
+/* Finds the youngest member. Readers and writers have names that no member has. The contenders of a
+ * mutex look like members. */
+static int judge_members(struct passage *p)
 {
-    int rc = zkl__acquisition_begin(&p->acquisition, p->lock, 1, p->call.err);
-    if (rc == ZKL_OK) { /* the call itself has a deadline */
-        zkl__acquisition_start(p->acquisition, ZKL_WAIT_FOREVER);
-    }
-    return rc;
-}
-
-/* Readers and writers have names that no member has. The contenders of a mutex look like members.
- */
-static int check_use(const struct passage *p)
-{
+    p->youngest = 0;
     for (size_t i = 0; i < p->members->count; i++) {
         const struct zkl__child *child = &p->members->all[i];
         zkl_kind kind = zkl__name_parse(child->name).kind;
-        if (child->verdict == ZKL__CHILD_EPHEMERAL && kind != ZKL_KIND_FOREIGN &&
-            kind != ZKL_KIND_LOCK) {
+        if (child->verdict != ZKL__CHILD_EPHEMERAL) {
+            continue;
+        }
+        if (kind != ZKL_KIND_FOREIGN && kind != ZKL_KIND_LOCK) {
             return zkl__fail_at(p->call.err, ZKL_ECONFLICT, p->lock->path,
                                 "the path is in use as a lock: %.80s", child->name);
         }
+        p->youngest = child->czxid > p->youngest ? child->czxid : p->youngest;
     }
     return ZKL_OK;
-}
-
-/* Returns the czxid of the youngest member. */
-static int64_t youngest_member(const struct passage *p)
-{
-    int64_t last = 0;
-    for (size_t i = 0; i < p->members->count; i++) {
-        const struct zkl__child *child = &p->members->all[i];
-        last = child->verdict == ZKL__CHILD_EPHEMERAL && child->czxid > last ? child->czxid : last;
-    }
-    return last;
-}
-
-/* Only a member may create the ready node. One that was created after its creator had lost its
- * member node, and after all others had left, would let in the next member alone. */
-static bool is_still_member(struct passage *p)
-{
-    struct zkl__lock_status now = zkl__lock_status_locked(p->lock);
-    zkl__name_copy(p->own, now.node);
-    return now.token != 0;
 }
 
 static int run_enter(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
     const char *path = p->lock->path;
+    struct zkl__lock_status now = zkl__lock_status_locked(p->lock);
     CALL_BEGIN(call);
-    AWAIT_CALL(call, begin_acquire(p));
+    AWAIT_CALL(call, zkl__acquisition_begin(&p->acquisition, p->lock, 1, call->err));
+    zkl__acquisition_start(p->acquisition, ZKL_WAIT_FOREVER); /* the call itself has a deadline */
     AWAIT_UNTIL(call,
                 p->acquisition->settled); /* our member node exists, and the lease covers it */
     AWAIT_CALL(call, zkl__acquisition_result(p->acquisition, false, NULL, call->err));
     for (;;) {
         AWAIT_CALL(call, list(p));
-        if (!zkl__state_holds(zkl__lock_status_locked(p->lock).state)) {
+        if (!zkl__state_holds(now.state)) {
             RETURN(call, membership_lost(p));
         }
         if (p->members->count >= p->count) {
             AWAIT_CALL(call, check_live(p));
-            AWAIT_CALL(call, check_use(p));
+            AWAIT_CALL(call, judge_members(p));
         }
         if (p->members->count >= p->count && zkl__children_ephemeral(p->members) >= p->count) {
             p->renew = false;
@@ -204,12 +182,16 @@ static int run_enter(struct zkl__call *call)
                 AWAIT_CALL(call, read_ready(p));
                 p->renew = call->answer.rc == ZKL__RC_OK;
                 p->version = call->answer.stat.version;
-                p->entered = p->renew && call->answer.stat.mzxid > youngest_member(p);
+                p->entered = p->renew && call->answer.stat.mzxid > p->youngest;
                 if (p->entered) {
                     break;
                 }
             }
-            if (!is_still_member(p)) {
+            /* Only a member may create the ready node. One that was created after its creator had
+             * lost its member node, and after all others had left, would let in the next member
+             * alone. */
+            zkl__name_copy(p->own, now.node);
+            if (now.token == 0) {
                 RETURN(call, membership_lost(p));
             }
             /* After a lost reply, a second copy changes nothing: the ready node exists or has
@@ -239,9 +221,8 @@ static int run_enter(struct zkl__call *call)
          * node says that all were there at once. */
         if (p->ready) {
             AWAIT_CALL(call, read_ready(p));
-            int64_t token = zkl__lock_status_locked(p->lock).token;
-            p->entered =
-                call->answer.rc == ZKL__RC_OK && token > 0 && call->answer.stat.mzxid > token;
+            p->entered = call->answer.rc == ZKL__RC_OK && now.token > 0 &&
+                         call->answer.stat.mzxid > now.token;
             if (p->entered) {
                 break;
             }
@@ -253,21 +234,6 @@ static int run_enter(struct zkl__call *call)
 
 /* --- leave ----------------------------------------------------------------------------------- */
 
-/* The member whose node has the first name leaves last: Curator's members watch that node alone. */
-static bool leaves_last(const struct passage *p)
-{
-    return p->members->count > 1 && strcmp(p->members->all[0].name, p->own) == 0;
-}
-
-static int begin_release(struct passage *p)
-{
-    if (p->lock->acquisition != p->acquisition) {
-        return zkl__lock_not_granted(p->lock, p->call.err); /* another call has left meanwhile */
-    }
-    p->releases = zkl__acquisition_send_release(p->lock) != NULL;
-    return ZKL_OK;
-}
-
 static int run_leave(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
@@ -275,7 +241,9 @@ static int run_leave(struct zkl__call *call)
     CALL_BEGIN(call);
     while (p->own[0]) { /* without a member node, which was lost, nobody waits for us */
         AWAIT_CALL(call, list(p));
-        if (!leaves_last(p)) {
+        /* The member whose node has the first name leaves last: Curator's members watch that node
+         * alone. */
+        if (p->members->count < 2 || strcmp(p->members->all[0].name, p->own) != 0) {
             break;
         }
         AWAIT_CALL(call, check_live(p));
@@ -284,7 +252,10 @@ static int run_leave(struct zkl__call *call)
         }
         AWAIT_CHANGE(call);
     }
-    AWAIT_CALL(call, begin_release(p));
+    if (p->lock->acquisition != p->acquisition) { /* another call has left meanwhile */
+        RETURN(call, zkl__lock_not_granted(p->lock, call->err));
+    }
+    p->releases = zkl__acquisition_send_release(p->lock) != NULL;
     AWAIT_UNTIL(call, !p->releases || p->acquisition->released);
     for (;;) {
         AWAIT_CALL(call, list(p));
@@ -308,30 +279,24 @@ static int run_leave(struct zkl__call *call)
 /* --- the calls ------------------------------------------------------------------------------- */
 
 /* Deletes our member node, unless the call has entered. A call that was refused changes nothing. */
-static void end_membership(struct passage *p)
-{
-    struct zkl__acquisition *acquisition = p->acquisition;
-    bool begun = p->call.blocking || p->call.done;
-    bool ours = p->lock->acquisition == acquisition && !p->entered && begun;
-    if (!acquisition) {
-        return;
-    }
-    if (ours && acquisition->settled) {
-        zkl__acquisition_drop(p->lock);
-    } else if (ours) {
-        zkl__acquisition_cancel(acquisition, ZKL_ECANCELED);
-    }
-    if (p->releases) {
-        zkl__acquisition_let_go(acquisition);
-    }
-    zkl__acquisition_unref(acquisition);
-}
-
 static void end(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
+    struct zkl__acquisition *acquisition = p->acquisition;
     zkl__free(&call->session->heap, p->members);
-    end_membership(p);
+    if (acquisition) {
+        bool begun = call->blocking || call->done;
+        bool ours = p->lock->acquisition == acquisition && !p->entered && begun;
+        if (ours && acquisition->settled) {
+            zkl__acquisition_drop(p->lock);
+        } else if (ours) {
+            zkl__acquisition_cancel(acquisition, ZKL_ECANCELED);
+        }
+        if (p->releases) {
+            zkl__acquisition_let_go(acquisition);
+        }
+        zkl__acquisition_unref(acquisition);
+    }
     zkl__lock_unref(p->lock);
 }
 
