@@ -50,24 +50,20 @@ static int check_use(struct barrier *barrier)
 
 /* --- set ------------------------------------------------------------------------------------- */
 
-/* A znode with a child cannot be deleted, so a child would keep the barrier set. The access list
- * therefore lets nobody create one. A session with credentials, or with its own access list,
- * decides by those. */
-static const zkl_acl *acl_of(const zkl_session *session)
-{
-    static const zkl_acl_entry childless[] = {{ZKL_PERM_READ, "world", "anyone"}};
-    static const zkl_acl acl = {1, childless};
-    const zkl_session_options *options = &session->settings.options;
-    return options->acl || options->auth_scheme ? NULL : &acl;
-}
-
 /* What has or had children may be a container still: its servers would lift it. */
 static int run_set(struct zkl__call *call)
 {
     struct barrier *barrier = (struct barrier *)call;
     const char *path = call->path;
+    /* A znode with a child cannot be deleted, so a child would keep the barrier set. The access
+     * list therefore lets nobody create one. A session with credentials, or with its own access
+     * list, decides by those. */
+    static const zkl_acl_entry childless[] = {{ZKL_PERM_READ, "world", "anyone"}};
+    static const zkl_acl acl = {1, childless};
+    const zkl_session_options *o = &call->session->settings.options;
+    bool decides = o->acl || o->auth_scheme;
     CALL_BEGIN(call);
-    AWAIT_CALL(call, zkl__make_persistent(&barrier->znode, call, path, acl_of(call->session)));
+    AWAIT_CALL(call, zkl__make_persistent(&barrier->znode, call, path, decides ? NULL : &acl));
     if (call->answer.rc != ZKL__RC_OK) {
         REFUSED(call, path, "the znode there may not be read or replaced");
     }

@@ -102,17 +102,6 @@ static struct zkl__op part_of(const zkl_op *op)
 
 /* --- the reply ------------------------------------------------------------------------------- */
 
-/* The path's directory, and the name that the server has given. */
-static void put_created(zkl_op_result *result, const struct zkl__op *op, const char *name)
-{
-    size_t dir = (size_t)(strrchr(op->dir, '/') - op->dir) + 1;
-    size_t length = strlen(name);
-    if (dir + length < sizeof result->path) {
-        memcpy(result->path, op->dir, dir);
-        memcpy(result->path + dir, name, length + 1);
-    }
-}
-
 static void put_result(zkl_op_result *result, const struct zkl__op *op,
                        const struct zkl__reply *part, bool done)
 {
@@ -120,8 +109,13 @@ static void put_result(zkl_op_result *result, const struct zkl__op *op,
     if (done) {
         result->code = ZKL_OK;
         result->version = op->kind == ZKL__OP_SET ? part->stat.version : 0;
-        if (op->kind == ZKL__OP_CREATE) {
-            put_created(result, op, part->name);
+        if (op->kind == ZKL__OP_CREATE) { /* the directory, and the name that the server gave */
+            size_t dir = (size_t)(strrchr(op->dir, '/') - op->dir) + 1;
+            size_t length = strlen(part->name);
+            if (dir + length < sizeof result->path) {
+                memcpy(result->path, op->dir, dir);
+                memcpy(result->path + dir, part->name, length + 1);
+            }
         }
     } else if (part->rc != ZKL__RC_OK && part->rc != ZKL__RC_ROLLEDBACK) {
         result->code = zkl__rc_code(part->rc);

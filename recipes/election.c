@@ -196,17 +196,6 @@ static bool next_report(struct zkl__campaign *campaign)
 
 /* --- reports: session mutex not held --------------------------------------------------------- */
 
-static void destroy(struct zkl__campaign *campaign)
-{
-    zkl_lock *lock = campaign->lock;
-    lock->campaign = NULL; /* what follows must not wake it */
-    withdraw(campaign);
-    zkl__callbacks_unpost(&lock->session->callbacks, &campaign->callback);
-    zkl__stops_end(lock->session, &campaign->stops);
-    zkl__alarms_unset(&lock->session->alarms, &campaign->next.alarm);
-    zkl__free(&lock->session->heap, campaign);
-}
-
 static void run(void *owner)
 {
     struct zkl__campaign *campaign = owner;
@@ -229,7 +218,12 @@ static void run(void *owner)
         }
     }
     if (campaign->target == ENDED) {
-        destroy(campaign);
+        lock->campaign = NULL; /* what follows must not wake it */
+        withdraw(campaign);
+        zkl__callbacks_unpost(&session->callbacks, &campaign->callback);
+        zkl__stops_end(session, &campaign->stops);
+        zkl__alarms_unset(&session->alarms, &campaign->next.alarm);
+        zkl__free(&session->heap, campaign);
     }
     zkl__lock_unref(lock);
     zkl__session_leave(session);
@@ -322,51 +316,7 @@ void zkl__campaign_finish(zkl_lock *lock)
 
 /* --- run while leader ------------------------------------------------------------------------ */
 
-static int begin_run(zkl_lock *lock, zkl_cancel *cancel, zkl_error *err)
-{
-    int rc = zkl__session_enter(lock->session, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    if (lock->run || lock->acquisition || lock->campaign) {
-        rc = zkl__fail_at(err, ZKL_EDEADLK, lock->path,
-                          "an acquire or a run of this object is under way");
-    } else {
-        lock->run = cancel;
-    }
-    zkl__session_leave(lock->session);
-    return rc;
-}
-
-static void end_run(zkl_lock *lock)
-{
-    if (zkl__session_enter_even_closed(lock->session, NULL) == ZKL_OK) {
-        lock->run = NULL;
-        lock->refuses_acquires = false;
-        zkl__session_leave(lock->session);
-    }
-}
-
 /* Runs term after term, until the function returns a result or no further term can follow. */
-static int run_terms(zkl_lock *lock, zkl_section_fn lead, void *payload, int *result,
-                     zkl_error *err)
-{
-    zkl_cancel *cancel = lock->run;
-    bool keeps_on = lock->options.on_expiry == ZKL_ON_EXPIRY_REQUEUE;
-    zkl_error last;
-    int rc, value = 0;
-    do {
-        rc = zkl__section_run(cancel, ZKL_WAIT_FOREVER, lead, payload, &value, &last);
-    } while (value == 0 && (cancel->ran || (rc == ZKL_ELOST && keeps_on)));
-    if (value != 0 && result) {
-        *result = value;
-    }
-    if (rc != ZKL_OK && err) {
-        *err = last;
-    }
-    return rc;
-}
-
 int zkl_election_run(zkl_lock *lock, int64_t margin_ms, zkl_section_fn lead, void *payload,
                      int *result, zkl_error *err)
 {
@@ -379,10 +329,34 @@ int zkl_election_run(zkl_lock *lock, int64_t margin_ms, zkl_section_fn lead, voi
     if (rc != ZKL_OK) {
         return rc;
     }
-    rc = begin_run(lock, &cancel, err);
+    rc = zkl__session_enter(lock->session, err);
     if (rc == ZKL_OK) {
-        rc = run_terms(lock, lead, payload, result, err);
-        end_run(lock);
+        if (lock->run || lock->acquisition || lock->campaign) {
+            rc = zkl__fail_at(err, ZKL_EDEADLK, lock->path,
+                              "an acquire or a run of this object is under way");
+        } else {
+            lock->run = &cancel;
+        }
+        zkl__session_leave(lock->session);
+    }
+    if (rc == ZKL_OK) {
+        bool keeps_on = lock->options.on_expiry == ZKL_ON_EXPIRY_REQUEUE;
+        zkl_error last;
+        int value = 0;
+        do {
+            rc = zkl__section_run(&cancel, ZKL_WAIT_FOREVER, lead, payload, &value, &last);
+        } while (value == 0 && (cancel.ran || (rc == ZKL_ELOST && keeps_on)));
+        if (value != 0 && result) {
+            *result = value;
+        }
+        if (rc != ZKL_OK && err) {
+            *err = last;
+        }
+        if (zkl__session_enter_even_closed(lock->session, NULL) == ZKL_OK) {
+            lock->run = NULL;
+            lock->refuses_acquires = false;
+            zkl__session_leave(lock->session);
+        }
     }
     zkl__section_deinit(&cancel);
     return rc;

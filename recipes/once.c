@@ -238,13 +238,6 @@ int zkl_once_last(zkl_session *session, const char *path, int64_t length_ms, int
 
 /* --- record ---------------------------------------------------------------------------------- */
 
-/* The record names this slot, and was written once since zkl_once_look. */
-static bool is_ours(const struct once *once)
-{
-    return once->last_ms == once->to_record.round_ms &&
-           once->call.answer.stat.version == once->to_record.version + 1;
-}
-
 /* When the reply to the write is lost, the servers refuse the second copy. The record then says
  * whether the first one was carried out. */
 static int run_record(struct zkl__call *call)
@@ -271,7 +264,9 @@ static int run_record(struct zkl__call *call)
     if (rc != ZKL_OK && !(once->lost && rc == ZKL_ENOENT)) {
         RETURN(call, rc);
     }
-    *once->written = rc == ZKL_OK && is_ours(once);
+    /* Ours names this slot, and was written once since zkl_once_look. */
+    *once->written = rc == ZKL_OK && once->last_ms == once->to_record.round_ms &&
+                     call->answer.stat.version == once->to_record.version + 1;
     call->doubt = NULL;
     if (once->lost) { /* the record cannot tell our write from the next holder's */
         FAIL(call, ZKL_ELOST,

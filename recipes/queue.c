@@ -125,17 +125,6 @@ static int compare_entries(const void *left, const void *right)
     return diff ? (diff > 0) - (diff < 0) : strcmp(a->name, b->name);
 }
 
-static void put_in_order(struct snapshot *snapshot, const struct zkl__stat *directory)
-{
-    zkl_queue *public = &snapshot->public;
-    qsort(snapshot->entries, snapshot->names->count, sizeof *snapshot->entries, compare_entries);
-    while (public->count < snapshot->names->count && snapshot->entries[public->count].name) {
-        int64_t created_ms = snapshot->entries[public->count++].created_ms;
-        public->server_ms = created_ms > public->server_ms ? created_ms : public->server_ms;
-    }
-    zkl__queue_judge(snapshot->entries, public->count, directory);
-}
-
 /* When a reply is lost, the request is sent again. */
 static int read_queue(struct queue_call *q)
 {
@@ -156,7 +145,14 @@ static int read_queue(struct queue_call *q)
     if (!q->snapshot || q->snapshot->failed) {
         FAIL(&q->reading, ZKL_ENOMEM, "no memory for the queue");
     }
-    put_in_order(q->snapshot, &call->answer.stat); /* of the list */
+    zkl_queue *public = &q->snapshot->public;
+    qsort(q->snapshot->entries, q->snapshot->names->count, sizeof *q->snapshot->entries,
+          compare_entries);
+    while (public->count < q->snapshot->names->count && q->snapshot->entries[public->count].name) {
+        int64_t created_ms = q->snapshot->entries[public->count++].created_ms;
+        public->server_ms = created_ms > public->server_ms ? created_ms : public->server_ms;
+    }
+    zkl__queue_judge(q->snapshot->entries, public->count, &call->answer.stat); /* of the list */
     CALL_END(&q->reading);
 }
 
@@ -263,16 +259,6 @@ int zkl_queue_remove(zkl_session *session, const char *path, const char *node, i
 
 /* --- the request to release ------------------------------------------------------------------ */
 
-/* NULL: nobody holds it. */
-static const char *find_holder(const zkl_queue *queue)
-{
-    size_t i = 0;
-    while (i < queue->count && !queue->entries[i].holds) {
-        i++;
-    }
-    return i < queue->count ? queue->entries[i].name : NULL;
-}
-
 /* The contender has the holder's side of it (protocol/contender.h, revocable). */
 static int run_revoke(struct zkl__call *call)
 {
@@ -282,10 +268,15 @@ static int run_revoke(struct zkl__call *call)
     q->node = q->given;
     if (!q->given[0]) {
         AWAIT_CALL(call, read_queue(q));
-        q->node = find_holder(&q->snapshot->public);
-        if (!q->node) {
+        const zkl_queue *queue = &q->snapshot->public;
+        size_t i = 0;
+        while (i < queue->count && !queue->entries[i].holds) {
+            i++;
+        }
+        if (i == queue->count) {
             FAIL(call, ZKL_ENOTHELD, "nobody holds it or waits for it");
         }
+        q->node = queue->entries[i].name;
     }
     q->refuses = zkl__name_refuses_requests(q->node);
     /* Sent once, because a second copy would be a second request. When the reply is lost, the error

@@ -61,61 +61,6 @@ static void on_stop(struct zkl__task *task)
     raise_flag((zkl_cancel *)((char *)task - offsetof(zkl_cancel, task)));
 }
 
-/* Before the acquire, so that a cancel or a close reaches the section from then on. */
-static int begin_listening(zkl_cancel *cancel, zkl_error *err)
-{
-    zkl_session *session = cancel->lock->session;
-    int rc = zkl__session_enter(session, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    cancel->task.stop = on_stop;
-    rc = zkl__stops_begin(session, &cancel->stops, cancel->lock->options.stop, on_end, cancel, err);
-    rc = rc == ZKL_OK ? zkl__session_task_begin(session, &cancel->task, err) : rc;
-    if (rc == ZKL_OK) {
-        cancel->next = cancel->lock->sections;
-        cancel->lock->sections = cancel;
-    } else {
-        zkl__stops_end(session, &cancel->stops);
-    }
-    zkl__session_leave(session);
-    return rc;
-}
-
-static void end_listening(zkl_cancel *cancel)
-{
-    zkl_session *session = cancel->lock->session;
-    if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
-        zkl__alarms_unset(&cancel->margin.session->alarms, &cancel->margin.alarm);
-        zkl_cancel **at = &cancel->lock->sections;
-        while (*at != cancel) {
-            at = &(*at)->next;
-        }
-        *at = cancel->next;
-        zkl__stops_end(session, &cancel->stops);
-        zkl__session_leave(session);
-    }
-}
-
-/* After the release: until then zkl_session_close waits for the section. */
-static void end_task(zkl_cancel *cancel)
-{
-    zkl_session *session = cancel->lock->session;
-    if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
-        zkl__session_task_end(session, &cancel->task);
-        zkl__session_leave(session);
-    }
-}
-
-static void watch_lease(zkl_cancel *cancel)
-{
-    zkl_session *session = cancel->lock->session;
-    if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
-        zkl__margin_watch(&cancel->margin); /* raises the flag here if the lock is lost already */
-        zkl__session_leave(session);
-    }
-}
-
 bool zkl__section_cancel(zkl_lock *lock)
 {
     bool runs = false;
@@ -131,42 +76,74 @@ bool zkl__section_cancel(zkl_lock *lock)
     return runs;
 }
 
-/* Another thread may have released the lock while the function ran (zkl_lock_free and
- * zkl_session_close do, too). Then the function was not protected to its end. The lock may have
- * been acquired again since, and that grant is not released here. */
-static int release_grant(const zkl_cancel *cancel, zkl_error *err)
-{
-    int rc = zkl__lock_release_grant(cancel->lock, &cancel->grant, cancel->release_by, err);
-    return rc == ZKL_ENOTHELD
-               ? zkl__fail_at(err, ZKL_ELOST, cancel->lock->path,
-                              "somebody else released the lock while the function ran")
-               : rc;
-}
-
 int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn section, void *payload,
                      int *result, zkl_error *err)
 {
+    zkl_lock *lock = cancel->lock;
+    zkl_session *session = lock->session;
     eventfd_t count;
     if (atomic_exchange(&cancel->raised, false)) {
         eventfd_read(cancel->fd, &count);
     }
     cancel->ran = false;
-    int rc = begin_listening(cancel, err);
+
+    /* Before the acquire, so that a cancel or a close reaches the section from then on. */
+    int rc = zkl__session_enter(session, err);
     if (rc != ZKL_OK) {
         return rc;
     }
-    rc = zkl_lock_acquire(cancel->lock, timeout_ms, &cancel->grant, err);
+    cancel->task.stop = on_stop;
+    rc = zkl__stops_begin(session, &cancel->stops, lock->options.stop, on_end, cancel, err);
+    rc = rc == ZKL_OK ? zkl__session_task_begin(session, &cancel->task, err) : rc;
     if (rc == ZKL_OK) {
-        watch_lease(cancel);
+        cancel->next = lock->sections;
+        lock->sections = cancel;
+    } else {
+        zkl__stops_end(session, &cancel->stops);
+    }
+    zkl__session_leave(session);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+
+    rc = zkl_lock_acquire(lock, timeout_ms, &cancel->grant, err);
+    if (rc == ZKL_OK) {
+        if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
+            zkl__margin_watch(&cancel->margin); /* raises the flag if the lock is lost already */
+            zkl__session_leave(session);
+        }
         cancel->ran = true;
         int value = section(cancel, cancel->grant.token, payload);
         if (result) {
             *result = value;
         }
     }
-    end_listening(cancel);
-    rc = rc == ZKL_OK ? release_grant(cancel, err) : rc;
-    end_task(cancel);
+
+    if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
+        zkl__alarms_unset(&session->alarms, &cancel->margin.alarm);
+        zkl_cancel **at = &lock->sections;
+        while (*at != cancel) {
+            at = &(*at)->next;
+        }
+        *at = cancel->next;
+        zkl__stops_end(session, &cancel->stops);
+        zkl__session_leave(session);
+    }
+    if (rc == ZKL_OK) {
+        rc = zkl__lock_release_grant(lock, &cancel->grant, cancel->release_by, err);
+    }
+    /* Another thread may have released the lock while the function ran (zkl_lock_free and
+     * zkl_session_close do, too). Then the function was not protected to its end. The lock may have
+     * been acquired again since, and that grant is not released here. */
+    if (rc == ZKL_ENOTHELD) {
+        rc = zkl__fail_at(err, ZKL_ELOST, lock->path,
+                          "somebody else released the lock while the function ran");
+    }
+    /* After the release: until then zkl_session_close waits for the section. */
+    if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
+        zkl__session_task_end(session, &cancel->task);
+        zkl__session_leave(session);
+    }
     return rc;
 }
 

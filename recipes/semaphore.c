@@ -43,18 +43,12 @@ static void take_limit(struct zkl__call *call, const struct zkl__reply *reply)
         reply->rc == ZKL__RC_OK ? zkl__limit_parse(reply->data, reply->size) : 0;
 }
 
-/* After a write whose reply was lost. */
-static bool is_done(const struct resize *resize)
-{
-    int64_t later = (int64_t)resize->call.answer.stat.version - resize->version;
-    return later > 1 || (later == 1 && resize->stored == resize->limit);
-}
-
 static int run(struct zkl__call *call)
 {
     struct resize *resize = (struct resize *)call;
     const struct zkl__answer *answer = &call->answer;
     const char *path = call->path;
+    int64_t later = (int64_t)answer->stat.version - resize->version; /* after a read */
     CALL_BEGIN(call);
     snprintf(resize->text, sizeof resize->text, "%d", resize->limit);
     call->doubt = "it may be done, or not: ";
@@ -68,7 +62,8 @@ static int run(struct zkl__call *call)
         if (answer->rc != ZKL__RC_OK) {
             REFUSED(call, path, "the limit of the path cannot be read");
         }
-        if (resize->unknown && is_done(resize)) {
+        /* After a write whose reply was lost. */
+        if (resize->unknown && (later > 1 || (later == 1 && resize->stored == resize->limit))) {
             RETURN(call, ZKL_OK);
         }
         if (resize->stored == 0) {
