@@ -89,47 +89,6 @@ void zkl__lock_unref(zkl_lock *lock)
     zkl__session_drop(session);
 }
 
-int zkl__lock_keep(zkl_lock *lock, zkl_error *err)
-{
-    int rc = zkl__session_enter(lock->session, err);
-    if (rc == ZKL_OK) {
-        lock->refs++;
-        zkl__session_leave(lock->session);
-    }
-    return rc;
-}
-
-void zkl__lock_let_go(zkl_lock *lock)
-{
-    zkl_session *session = lock->session;
-    if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
-        zkl__lock_unref(lock);
-        zkl__session_leave(session);
-    }
-}
-
-/* The paths in one block. False: no memory. */
-static bool copy(zkl_lock *lock, const char *const *paths, size_t count,
-                 const zkl_lock_options *options)
-{
-    const zkl_heap *heap = &lock->session->heap;
-    size_t size = count * sizeof(char *);
-    for (size_t i = 0; i < count; i++) {
-        size += strlen(paths[i]) + 1;
-    }
-    lock->paths = zkl__alloc(heap, size);
-    char *end = lock->paths ? (char *)(lock->paths + count) : NULL;
-    for (; lock->paths && lock->path_count < count; lock->path_count++) {
-        lock->paths[lock->path_count] = zkl__text_put(&end, paths[lock->path_count]);
-    }
-    lock->options = *options;
-    lock->options.metadata =
-        options->metadata ? zkl__copy(heap, options->metadata, strlen(options->metadata)) : NULL;
-    lock->options.acl = options->acl ? zkl__acl_copy(heap, options->acl) : NULL;
-    return lock->paths && !options->metadata == !lock->options.metadata &&
-           !options->acl == !lock->options.acl;
-}
-
 static bool is_waiting(const struct zkl__object *object)
 {
     return zkl__lock_status_locked((const zkl_lock *)object).state == ZKL_STATE_WAITING;
@@ -145,7 +104,8 @@ static int make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *s
     if (calls && zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
         return zkl__fail_at(err, ZKL_ELIMIT, paths[0], "no thread for callbacks");
     }
-    zkl_lock *lock = zkl__zalloc(&session->heap, recipe->size);
+    const zkl_heap *heap = &session->heap;
+    zkl_lock *lock = zkl__zalloc(heap, recipe->size);
     if (!lock) {
         return zkl__fail_at(err, ZKL_ENOMEM, paths[0], "no memory");
     }
@@ -153,7 +113,21 @@ static int make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *s
     lock->session = session;
     lock->recipe = recipe;
     lock->refs = 1;
-    bool made = copy(lock, paths, count, options);
+    size_t size = count * sizeof(char *); /* the paths are one block */
+    for (size_t i = 0; i < count; i++) {
+        size += strlen(paths[i]) + 1;
+    }
+    lock->paths = zkl__alloc(heap, size);
+    char *end = lock->paths ? (char *)(lock->paths + count) : NULL;
+    for (; end && lock->path_count < count; lock->path_count++) {
+        lock->paths[lock->path_count] = zkl__text_put(&end, paths[lock->path_count]);
+    }
+    lock->options = *options;
+    lock->options.metadata =
+        options->metadata ? zkl__copy(heap, options->metadata, strlen(options->metadata)) : NULL;
+    lock->options.acl = options->acl ? zkl__acl_copy(heap, options->acl) : NULL;
+    bool made = lock->paths && !options->metadata == !lock->options.metadata &&
+                !options->acl == !lock->options.acl;
     if (made && options->linger_ms > 0) {
         lock->lingers = zkl__linger_enroll(session->core, paths[0]);
         made = lock->lingers != NULL;

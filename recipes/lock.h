@@ -120,10 +120,6 @@ size_t zkl__lock_nodes(const zkl_lock *lock, struct zkl__held_node *nodes, size_
 /* Session mutex held. A call that waits counts in refs, because its object may be freed meanwhile;
  * then it calls this, and leaves the session. */
 void zkl__lock_unref(zkl_lock *lock);
-/* The same around several calls, session mutex not held. Errors: ZKL_ECLOSED, ZKL_EFORKED; then
- * there is no reference to give back. */
-int zkl__lock_keep(zkl_lock *lock, zkl_error *err);
-void zkl__lock_let_go(zkl_lock *lock);
 
 /* Session mutex held. Of its zkl__object_ops. */
 void zkl__lock_give_up(struct zkl__object *object, int code);

@@ -323,6 +323,7 @@ int zkl_once_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_m
 /* --- run ------------------------------------------------------------------------------------- */
 
 struct once_run {
+    zkl_cancel cancel;
     zkl_lock *lock;
     int64_t deadline; /* of everything but the section */
     int64_t length_ms, phase_ms;
@@ -332,12 +333,6 @@ struct once_run {
     int result, code;
     zkl_error err; /* of the code; the release that follows has its own */
 };
-
-static int64_t connect_timeout_ms(const struct once_run *run)
-{
-    zkl_session *session = run->lock->session;
-    return session->settings.options.connect_timeout_ms;
-}
 
 static int64_t time_left_ms(const struct once_run *run)
 {
@@ -353,7 +348,7 @@ static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
         look(run->lock, &cancel->grant, run->length_ms, run->phase_ms,
              lease_ms < left_ms ? lease_ms : left_ms, &slot, zkl__caller_waits, NULL, &run->err);
     if (run->code != ZKL_OK) {
-        ((zkl_cancel *)(uintptr_t)cancel)->release_by = run->deadline;
+        run->cancel.release_by = run->deadline;
     }
     run->done = run->code == ZKL_OK && slot.done;
     if (run->code == ZKL_OK && !slot.done) {
@@ -361,34 +356,12 @@ static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
         run->result = run->section(cancel, token, run->payload);
         /* The write is guarded by our znode, so it may be tried beyond the lease. */
         if (run->result == 0) {
-            run->code = record_slot(run->lock, &cancel->grant, &slot, connect_timeout_ms(run),
-                                    &run->done, zkl__caller_waits, NULL, &run->err);
+            int64_t timeout_ms = run->lock->session->settings.options.connect_timeout_ms;
+            run->code = record_slot(run->lock, &cancel->grant, &slot, timeout_ms, &run->done,
+                                    zkl__caller_waits, NULL, &run->err);
         }
     }
     return 0;
-}
-
-/* Once the slot is recorded, a lock that is lost or closed afterwards is no error for the caller.
- */
-static int run_once(struct once_run *run, int64_t timeout_ms, zkl_error *err)
-{
-    zkl_error last;
-    int64_t left_ms = time_left_ms(run);
-    if (timeout_ms > 0) {
-        timeout_ms = left_ms > 0 ? left_ms : 1; /* 0 would mean a try */
-    }
-    int rc = zkl_with_lock(run->lock, timeout_ms, 0, run_if_due, run, NULL, &last);
-    if (run->done) {
-        return ZKL_OK;
-    }
-    if (run->code != ZKL_OK) {
-        rc = run->code;
-        last = run->err;
-    }
-    if (rc != ZKL_OK && err) {
-        *err = last;
-    }
-    return rc;
 }
 
 int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms,
@@ -399,22 +372,42 @@ int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t ti
                            .phase_ms = phase_ms,
                            .section = section,
                            .payload = payload};
+    zkl_error last;
     int rc = check(lock, section, "section", err);
     rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
-    rc = rc == ZKL_OK ? zkl__lock_keep(lock, err) : rc;
+    rc = rc == ZKL_OK ? zkl__section_init(&run.cancel, lock, 0, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
-    int64_t most_ms = timeout_ms == 0 ? connect_timeout_ms(&run) : timeout_ms;
+    int64_t most_ms =
+        timeout_ms == 0 ? lock->session->settings.options.connect_timeout_ms : timeout_ms;
     run.deadline = zkl__session_deadline(lock->session, most_ms);
-    rc = zkl_once_prepare(lock->session, lock->path, most_ms, err);
-    rc = rc == ZKL_OK ? run_once(&run, timeout_ms, err) : rc;
-    zkl__lock_let_go(lock);
+    rc = zkl_once_prepare(lock->session, lock->path, most_ms, &last);
+    if (rc == ZKL_OK) {
+        int64_t left_ms = time_left_ms(&run);
+        if (timeout_ms > 0) {
+            timeout_ms = left_ms > 0 ? left_ms : 1; /* 0 would mean a try */
+        }
+        rc = zkl__section_run(&run.cancel, timeout_ms, run_if_due, &run, NULL, &last);
+    }
+    zkl__section_deinit(&run.cancel);
     if (ran) {
         *ran = run.ran;
     }
     if (result && run.ran) {
         *result = run.result;
+    }
+    /* Once the slot is recorded, a lock that is lost or closed afterwards is no error for the
+     * caller. */
+    if (run.done) {
+        return ZKL_OK;
+    }
+    if (run.code != ZKL_OK) {
+        rc = run.code;
+        last = run.err;
+    }
+    if (rc != ZKL_OK && err) {
+        *err = last;
     }
     return rc;
 }

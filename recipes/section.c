@@ -156,11 +156,13 @@ int zkl__section_init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl
     /* A thread that was cancelled within the function would leave the lock held, and the flag on a
      * stack that no longer exists. */
     zkl__cancel_hold();
-    int rc = zkl__lock_keep(lock, err); /* a closed or forked session is refused first */
+    int rc = zkl__session_enter(lock->session, err); /* a closed or forked one is refused first */
     if (rc != ZKL_OK) {
         zkl__cancel_allow();
         return rc;
     }
+    lock->refs++;
+    zkl__session_leave(lock->session);
     /* Below this margin a healthy lease falls between two heartbeats. */
     int64_t least_ms = zkl_session_least_lease_ms(lock->session);
     rc = zkl__range_check("margin_ms", margin_ms, 0, least_ms > 0 ? least_ms - 1 : 0, err);
@@ -172,16 +174,21 @@ int zkl__section_init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl
                  : ZKL_OK;
     }
     if (rc != ZKL_OK) {
-        zkl__lock_let_go(lock);
-        zkl__cancel_allow();
+        zkl__section_deinit(cancel);
     }
     return rc;
 }
 
 void zkl__section_deinit(zkl_cancel *cancel)
 {
-    close(cancel->fd);
-    zkl__lock_let_go(cancel->lock);
+    zkl_session *session = cancel->lock->session;
+    if (cancel->fd >= 0) {
+        close(cancel->fd);
+    }
+    if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
+        zkl__lock_unref(cancel->lock);
+        zkl__session_leave(session);
+    }
     zkl__cancel_allow();
 }
 
