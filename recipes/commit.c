@@ -28,34 +28,6 @@ static bool has_data(const zkl_op *op)
     return op->kind == ZKL_OP_CREATE || op->kind == ZKL_OP_SET;
 }
 
-static int check_op(const zkl_op *op, size_t index, zkl_error *err)
-{
-    if (op->reserved[0] != 0 || op->reserved[1] != 0) {
-        return zkl__fail_at(err, ZKL_EINVAL, NULL,
-                            "operation %zu: reserved is not zero: start from ZKL_OP_INIT", index);
-    }
-    int rc = zkl__range_check("kind", (int64_t)op->kind, ZKL_OP_CREATE, ZKL_OP_CHECK, err);
-    bool create = op->kind == ZKL_OP_CREATE;
-    if (rc == ZKL_OK && create) {
-        rc = zkl__range_check("mode", (int64_t)op->mode, ZKL_CREATE_PERSISTENT,
-                              ZKL_CREATE_EPHEMERAL_SEQUENTIAL, err);
-        rc = rc == ZKL_OK ? zkl__acl_check(op->acl, err) : rc;
-    }
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    bool sequential = create && op->mode >= ZKL_CREATE_PERSISTENT_SEQUENTIAL;
-    if (!op->path || strlen(op->path) > ZKL_PATH_MAX || !zkl__path_form(op->path, sequential)) {
-        return zkl__fail_at(err, ZKL_EINVAL, op->path, "operation %zu: not an absolute znode path",
-                            index);
-    }
-    if (has_data(op) && op->size > 0 && !op->data) {
-        return zkl__fail_at(err, ZKL_EINVAL, op->path, "operation %zu: data is NULL, size is %zu",
-                            index, op->size);
-    }
-    return ZKL_OK;
-}
-
 static int check_ops(const zkl_op *ops, size_t count, zkl_error *err)
 {
     size_t bytes = 0;
@@ -67,12 +39,32 @@ static int check_ops(const zkl_op *ops, size_t count, zkl_error *err)
                             ZKL_COMMIT_MAX);
     }
     for (size_t i = 0; i < count; i++) {
-        int rc = check_op(&ops[i], i, err);
+        const zkl_op *op = &ops[i];
+        if (op->reserved[0] != 0 || op->reserved[1] != 0) {
+            return zkl__fail_at(err, ZKL_EINVAL, NULL,
+                                "operation %zu: reserved is not zero: start from ZKL_OP_INIT", i);
+        }
+        int rc = zkl__range_check("kind", (int64_t)op->kind, ZKL_OP_CREATE, ZKL_OP_CHECK, err);
+        bool create = op->kind == ZKL_OP_CREATE;
+        if (rc == ZKL_OK && create) {
+            rc = zkl__range_check("mode", (int64_t)op->mode, ZKL_CREATE_PERSISTENT,
+                                  ZKL_CREATE_EPHEMERAL_SEQUENTIAL, err);
+            rc = rc == ZKL_OK ? zkl__acl_check(op->acl, err) : rc;
+        }
         if (rc != ZKL_OK) {
             return rc;
         }
-        if (has_data(&ops[i])) {
-            bytes = ops[i].size <= ZKL_COMMIT_DATA_MAX ? bytes + ops[i].size : SIZE_MAX;
+        bool sequential = create && op->mode >= ZKL_CREATE_PERSISTENT_SEQUENTIAL;
+        if (!op->path || strlen(op->path) > ZKL_PATH_MAX || !zkl__path_form(op->path, sequential)) {
+            return zkl__fail_at(err, ZKL_EINVAL, op->path,
+                                "operation %zu: not an absolute znode path", i);
+        }
+        if (has_data(op) && op->size > 0 && !op->data) {
+            return zkl__fail_at(err, ZKL_EINVAL, op->path,
+                                "operation %zu: data is NULL, size is %zu", i, op->size);
+        }
+        if (has_data(op)) {
+            bytes = op->size <= ZKL_COMMIT_DATA_MAX ? bytes + op->size : SIZE_MAX;
         }
         if (bytes > ZKL_COMMIT_DATA_MAX) {
             return zkl__fail_at(err, ZKL_ELIMIT, NULL, "more than %d bytes of data",

@@ -412,25 +412,20 @@ static int conclude_leave(struct zkl__call *call, int rc)
     return ZKL_OK;
 }
 
-static int begin_leave(struct zkl__call *call, zkl_error *err)
-{
-    struct change *change = (struct change *)call;
-    if (!change->group->m.wanted) {
-        return zkl__fail_at(err, ZKL_ENOTHELD, change->group->handle.path, "has not joined");
-    }
-    return bind(change);
-}
-
-static int begin_update(struct zkl__call *call, zkl_error *err)
+/* Of a leave or an update. */
+static int begin_change(struct zkl__call *call, zkl_error *err)
 {
     struct change *change = (struct change *)call;
     struct zkl_group *group = change->group;
     if (!group->m.wanted) {
         return zkl__fail_at(err, ZKL_ENOTHELD, group->handle.path, "has not joined");
     }
-    change->data = zkl__copy(group_heap(group), change->given, strlen(change->given));
-    return change->data ? bind(change)
-                        : zkl__fail_at(err, ZKL_ENOMEM, group->handle.path, "no memory");
+    if (change->given) {
+        change->data = zkl__copy(group_heap(group), change->given, strlen(change->given));
+    }
+    return !change->given == !change->data
+               ? bind(change)
+               : zkl__fail_at(err, ZKL_ENOMEM, group->handle.path, "no memory");
 }
 
 /* A join that has failed is not tried again. */
@@ -480,7 +475,7 @@ int zkl_group_leave_async(zkl_group *group, zkl_done_fn done, void *payload, zkl
     static const struct zkl__call_kind kind = {.size = sizeof(struct change),
                                                .run = run_leave,
                                                .conclude = conclude_leave,
-                                               .begin = begin_leave,
+                                               .begin = begin_change,
                                                .end = end_change,
                                                .finishes = true};
     struct change given = {.group = group};
@@ -492,7 +487,7 @@ int zkl_group_update_async(zkl_group *group, const char *data, int64_t timeout_m
                            void *payload, zkl_error *err)
 {
     static const struct zkl__call_kind kind = {
-        .size = sizeof(struct change), .run = run_update, .begin = begin_update, .end = end_change};
+        .size = sizeof(struct change), .run = run_update, .begin = begin_change, .end = end_change};
     struct change given = {.group = group, .given = data};
     int rc = data ? zkl__text_check("data", data, err) : zkl__fail_null(err, "data");
     return rc == ZKL_OK ? change_membership(&kind, &given, timeout_ms, done, payload, err) : rc;
@@ -600,19 +595,6 @@ static void take_member(struct zkl__call *call, const struct zkl__reply *reply)
     }
 }
 
-/* Removes the entries without a member. */
-static void remove_empty(struct snapshot *snapshot)
-{
-    for (size_t i = 0; i < snapshot->names->count; i++) {
-        if (snapshot->members[i].id) {
-            zkl_member member = snapshot->members[i];
-            snapshot->members[i] = (zkl_member){.id = NULL};
-            snapshot->members[snapshot->public.count++] = member;
-        }
-    }
-    snapshot->public.members = snapshot->members;
-}
-
 /* Reads only: when a reply is lost, the request is sent again. */
 static int run_list(struct zkl__call *call)
 {
@@ -634,8 +616,16 @@ static int run_list(struct zkl__call *call)
     if (!listing->snapshot || listing->snapshot->failed) {
         FAIL(call, ZKL_ENOMEM, "no memory for the members");
     }
-    remove_empty(listing->snapshot);
-    *listing->out = &listing->snapshot->public;
+    struct snapshot *snapshot = listing->snapshot;
+    for (size_t i = 0; i < snapshot->names->count; i++) {
+        if (snapshot->members[i].id) { /* else it was deleted before the read, or is no member */
+            zkl_member member = snapshot->members[i];
+            snapshot->members[i] = (zkl_member){.id = NULL};
+            snapshot->members[snapshot->public.count++] = member;
+        }
+    }
+    snapshot->public.members = snapshot->members;
+    *listing->out = &snapshot->public;
     listing->snapshot = NULL;
     CALL_END(call);
 }

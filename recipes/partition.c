@@ -935,39 +935,30 @@ bool zkl_partition_owns(const zkl_partition *partition, const char *piece)
 /* --- a transaction under a piece's lock ------------------------------------------------------ */
 
 /* ZKL_ENOTHELD: there is no work on the piece. */
-static int require_lock(zkl_lock **lock, zkl_partition *partition, const char *name,
-                        int64_t timeout_ms, zkl_error *err)
+int zkl_partition_commit_async(zkl_partition *partition, const char *name, const zkl_op *ops,
+                               size_t count, int64_t timeout_ms, zkl_op_result *results,
+                               zkl_done_fn done, void *payload, zkl_error *err)
 {
     struct zkl__piece *piece;
     int rc = require_piece(&piece, partition, name, err);
     rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
     rc = rc == ZKL_OK ? zkl__session_enter(partition->handle.session, err) : rc;
-    if (rc == ZKL_OK) {
-        *lock = &piece->lock;
-        if (piece->work == ZKL__WORK_NONE) {
-            rc = zkl__fail_at(err, ZKL_ENOTHELD, piece->lock.path,
-                              "not done: the piece is not assigned to this member");
-        }
-        leave(partition);
+    if (rc != ZKL_OK) {
+        return rc;
     }
-    return rc;
+    if (piece->work == ZKL__WORK_NONE) {
+        rc = zkl__fail_at(err, ZKL_ENOTHELD, piece->lock.path,
+                          "not done: the piece is not assigned to this member");
+    }
+    leave(partition);
+    return rc == ZKL_OK ? zkl_lock_commit_async(&piece->lock, ops, count, timeout_ms, results, done,
+                                                payload, err)
+                        : rc;
 }
 
 int zkl_partition_commit(zkl_partition *partition, const char *piece, const zkl_op *ops,
                          size_t count, int64_t timeout_ms, zkl_op_result *results, zkl_error *err)
 {
-    zkl_lock *lock;
-    int rc = require_lock(&lock, partition, piece, timeout_ms, err);
-    return rc == ZKL_OK ? zkl_lock_commit(lock, ops, count, timeout_ms, results, err) : rc;
-}
-
-int zkl_partition_commit_async(zkl_partition *partition, const char *piece, const zkl_op *ops,
-                               size_t count, int64_t timeout_ms, zkl_op_result *results,
-                               zkl_done_fn done, void *payload, zkl_error *err)
-{
-    zkl_lock *lock;
-    int rc = require_lock(&lock, partition, piece, timeout_ms, err);
-    return rc == ZKL_OK
-               ? zkl_lock_commit_async(lock, ops, count, timeout_ms, results, done, payload, err)
-               : rc;
+    return zkl_partition_commit_async(partition, piece, ops, count, timeout_ms, results,
+                                      zkl__caller_waits, NULL, err);
 }

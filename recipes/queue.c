@@ -194,11 +194,12 @@ int zkl_queue_list(zkl_queue **out, zkl_session *session, const char *path, int6
     return zkl_queue_list_async(out, session, path, timeout_ms, zkl__caller_waits, NULL, err);
 }
 
-/* False: node is not the name of a contender's znode. */
-static bool take_node(struct queue_call *q, const char *node)
+static int take_node(struct queue_call *q, const char *path, const char *node, zkl_error *err)
 {
     return !strchr(node, '/') && zkl__name_contends(node) &&
-           zkl__text_copy(q->given, sizeof q->given, node);
+                   zkl__text_copy(q->given, sizeof q->given, node)
+               ? ZKL_OK
+               : zkl__fail_at(err, ZKL_EINVAL, path, "node is not the name of a contender's znode");
 }
 
 /* --- the removal of a contender -------------------------------------------------------------- */
@@ -244,10 +245,9 @@ int zkl_queue_remove_async(zkl_session *session, const char *path, const char *n
     if (token < 0) {
         return zkl__fail_at(err, ZKL_EINVAL, path, "token is %lld", (long long)token);
     }
-    if (!take_node(&given, node)) {
-        return zkl__fail_at(err, ZKL_EINVAL, path, "node is not the name of a contender's znode");
-    }
-    return zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err);
+    int rc = take_node(&given, path, node, err);
+    return rc == ZKL_OK ? zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err)
+                        : rc;
 }
 
 int zkl_queue_remove(zkl_session *session, const char *path, const char *node, int64_t token,
@@ -310,10 +310,9 @@ int zkl_queue_revoke_async(zkl_session *session, const char *path, const char *n
     static const struct zkl__call_kind kind = {
         .size = sizeof(struct queue_call), .run = run_revoke, .end = end};
     struct queue_call given = {.token = 0};
-    if (node && !take_node(&given, node)) {
-        return zkl__fail_at(err, ZKL_EINVAL, path, "node is not the name of a contender's znode");
-    }
-    return zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err);
+    int rc = node ? take_node(&given, path, node, err) : ZKL_OK;
+    return rc == ZKL_OK ? zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err)
+                        : rc;
 }
 
 int zkl_queue_revoke(zkl_session *session, const char *path, const char *node, int64_t timeout_ms,

@@ -223,42 +223,35 @@ int zkl_semaphore_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, z
 
 /* --- release of some permits ----------------------------------------------------------------- */
 
-/* Session mutex held. *all: no permit would be left, so the caller releases the whole lock. */
-static int release_some(zkl_lock *lock, int count, bool *all, zkl_error *err)
+int zkl_semaphore_release(zkl_lock *lock, int count, zkl_error *err)
 {
+    int rc = zkl__lock_check(lock, &semaphore, err);
+    if (rc != ZKL_OK || count == 0) {
+        return rc == ZKL_OK ? zkl_lock_release(lock, err) : rc;
+    }
+    zkl_session *session = lock->session;
+    rc = zkl__session_enter(session, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
     struct zkl__semaphore *it = lock->acquisition ? lock->acquisition->semaphore : NULL;
     zkl_state state = zkl__lock_status_locked(lock).state;
     int held = it ? zkl__semaphore_held(it) : 0;
-    *all = state == ZKL_STATE_IDLE || state == ZKL_STATE_WAITING || count == held || held == 0;
-    if (*all) {
-        return ZKL_OK;
+    /* No permit would be left: the whole lock is released. */
+    bool all = state == ZKL_STATE_IDLE || state == ZKL_STATE_WAITING || count == held || held == 0;
+    if (!all && (count < 0 || count > held)) {
+        rc = zkl__fail_at(err, ZKL_EINVAL, lock->path, "count is %d, of %d permits held", count,
+                          held);
+    } else if (!all) {
+        zkl__session_event(
+            session,
+            (struct zkl__event){.kind = ZKL__EV_GIVE_BACK, .semaphore = it, .count = count});
+        rc = state == ZKL_STATE_LOST
+                 ? zkl__fail_at(err, ZKL_ELOST, lock->path, "lost while they were held")
+                 : ZKL_OK;
     }
-    if (count < 0 || count > held) {
-        return zkl__fail_at(err, ZKL_EINVAL, lock->path, "count is %d, of %d permits held", count,
-                            held);
-    }
-    zkl__session_event(
-        lock->session,
-        (struct zkl__event){.kind = ZKL__EV_GIVE_BACK, .semaphore = it, .count = count});
-    return state == ZKL_STATE_LOST
-               ? zkl__fail_at(err, ZKL_ELOST, lock->path, "lost while they were held")
-               : ZKL_OK;
-}
-
-int zkl_semaphore_release(zkl_lock *lock, int count, zkl_error *err)
-{
-    bool all = count == 0;
-    int rc = zkl__lock_check(lock, &semaphore, err);
-    if (rc == ZKL_OK && !all) {
-        zkl_session *session = lock->session;
-        rc = zkl__session_enter(session, err);
-        if (rc != ZKL_OK) {
-            return rc;
-        }
-        rc = release_some(lock, count, &all, err);
-        zkl__session_leave(session);
-    }
-    return rc == ZKL_OK && all ? zkl_lock_release(lock, err) : rc;
+    zkl__session_leave(session);
+    return all ? zkl_lock_release(lock, err) : rc;
 }
 
 /* --- queries of the current state ------------------------------------------------------------- */
