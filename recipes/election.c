@@ -335,6 +335,7 @@ int zkl_election_run(zkl_lock *lock, int64_t margin_ms, zkl_section_fn lead, voi
             rc = zkl__fail_at(err, ZKL_EDEADLK, lock->path,
                               "an acquire or a run of this object is under way");
         } else {
+            // cppcheck-suppress autoVariables ; it is NULL again before this returns
             lock->run = &cancel;
         }
         zkl__session_leave(lock->session);
