@@ -94,27 +94,6 @@ static struct zkl__op part_of(const zkl_op *op)
 
 /* --- the reply ------------------------------------------------------------------------------- */
 
-static void put_result(zkl_op_result *result, const struct zkl__op *op,
-                       const struct zkl__reply *part, bool done)
-{
-    *result = (zkl_op_result){.code = ZKL_ECANCELED};
-    if (done) {
-        result->code = ZKL_OK;
-        result->version = op->kind == ZKL__OP_SET ? part->stat.version : 0;
-        if (op->kind == ZKL__OP_CREATE) { /* the directory, and the name that the server gave */
-            size_t dir = (size_t)(strrchr(op->dir, '/') - op->dir) + 1;
-            size_t length = strlen(part->name);
-            if (dir + length < sizeof result->path) {
-                memcpy(result->path, op->dir, dir);
-                memcpy(result->path + dir, part->name, length + 1);
-            }
-        }
-    } else if (part->rc != ZKL__RC_OK && part->rc != ZKL__RC_ROLLEDBACK) {
-        result->code = zkl__rc_code(part->rc);
-        result->zk_code = part->zk_code;
-    }
-}
-
 /* In a step. The call's answer becomes the one of the operation that failed. */
 static void take_results(struct zkl__call *call, const struct zkl__reply *reply)
 {
@@ -134,8 +113,27 @@ static void take_results(struct zkl__call *call, const struct zkl__reply *reply)
             call->answer.rc = part->rc;
             call->answer.zk_code = part->zk_code;
         }
-        if (commit->results) {
-            put_result(&commit->results[i], &ops[i], part, reply->rc == ZKL__RC_OK);
+        if (!commit->results) {
+            continue;
+        }
+        zkl_op_result *result = &commit->results[i];
+        *result = (zkl_op_result){.code = ZKL_ECANCELED};
+        if (reply->rc != ZKL__RC_OK) {
+            if (part->rc != ZKL__RC_OK && part->rc != ZKL__RC_ROLLEDBACK) {
+                result->code = zkl__rc_code(part->rc);
+                result->zk_code = part->zk_code;
+            }
+            continue;
+        }
+        result->code = ZKL_OK;
+        result->version = ops[i].kind == ZKL__OP_SET ? part->stat.version : 0;
+        if (ops[i].kind == ZKL__OP_CREATE) { /* the directory, and the name that the server gave */
+            size_t dir = (size_t)(strrchr(ops[i].dir, '/') - ops[i].dir) + 1;
+            size_t length = strlen(part->name);
+            if (dir + length < sizeof result->path) {
+                memcpy(result->path, ops[i].dir, dir);
+                memcpy(result->path + dir, part->name, length + 1);
+            }
         }
     }
 }

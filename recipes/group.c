@@ -208,28 +208,6 @@ static const struct zkl__watch_handle_ops group_ops = {
 
 ZKL__SIZED(sized, zkl_group_options, ZKL_GROUP_OPTIONS_INIT, payload, payload);
 
-static int check_arguments(zkl_group **out, const char *path, const char *id,
-                           const zkl_group_options *o, zkl_error *err)
-{
-    char whole[ZKL_PATH_MAX + 1];
-    if (!out || !id) {
-        return zkl__fail_null(err, out ? "id" : "out");
-    }
-    int rc = zkl__path_check(path, err);
-    if (rc == ZKL_OK && (strchr(id, '/') || zkl__path_join(whole, sizeof whole, path, id) == 0)) {
-        rc = zkl__fail_at(err, ZKL_EINVAL, NULL,
-                          "the id is no component of a path, or too long for this one");
-    }
-    rc = rc == ZKL_OK ? zkl__path_check(whole, err) : rc;
-    if (rc == ZKL_OK && o->data) {
-        rc = zkl__text_check("data", o->data, err);
-    }
-    rc = rc == ZKL_OK ? zkl__acl_check(o->acl, err) : rc;
-    return rc == ZKL_OK
-               ? zkl__range_check("leave_timeout_ms", o->leave_timeout_ms, 0, ZKL__DAY_MS, err)
-               : rc;
-}
-
 /* Session mutex held. Returns false without memory. */
 static bool fill_in(struct zkl_group *group, const char *id, const zkl_group_options *o)
 {
@@ -259,8 +237,24 @@ int zkl_group_new(zkl_group **out, zkl_session *session, const char *path, const
     ZKL__CLEAR(out);
     zkl_group_options o;
     struct zkl__watch_handle *handle;
+    char whole[ZKL_PATH_MAX + 1];
     int rc = zkl__sized_take(&o, options, &sized, err);
-    rc = rc == ZKL_OK ? check_arguments(out, path, id, &o, err) : rc;
+    if (rc == ZKL_OK && (!out || !id)) {
+        rc = zkl__fail_null(err, out ? "id" : "out");
+    }
+    rc = rc == ZKL_OK ? zkl__path_check(path, err) : rc;
+    if (rc == ZKL_OK && (strchr(id, '/') || zkl__path_join(whole, sizeof whole, path, id) == 0)) {
+        rc = zkl__fail_at(err, ZKL_EINVAL, NULL,
+                          "the id is no component of a path, or too long for this one");
+    }
+    rc = rc == ZKL_OK ? zkl__path_check(whole, err) : rc;
+    if (rc == ZKL_OK && o.data) {
+        rc = zkl__text_check("data", o.data, err);
+    }
+    rc = rc == ZKL_OK ? zkl__acl_check(o.acl, err) : rc;
+    rc = rc == ZKL_OK
+             ? zkl__range_check("leave_timeout_ms", o.leave_timeout_ms, 0, ZKL__DAY_MS, err)
+             : rc;
     rc = rc == ZKL_OK ? zkl__watch_handle_new(&handle, sizeof(zkl_group), &group_ops, session, path,
                                               o.state_fn != NULL, err)
                       : rc;

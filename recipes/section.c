@@ -5,9 +5,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Session mutex held. */
-static void raise_flag(zkl_cancel *cancel)
+/* Session mutex held. owner: the section's flag. */
+static void raise_flag(void *owner)
 {
+    zkl_cancel *cancel = owner;
     if (!atomic_exchange(&cancel->raised, true)) {
         eventfd_write(cancel->fd, 1);
     }
@@ -18,11 +19,6 @@ void zkl__sections_raise(zkl_lock *lock)
     for (zkl_cancel *cancel = lock->sections; cancel; cancel = cancel->next) {
         raise_flag(cancel);
     }
-}
-
-static void on_end(void *owner)
-{
-    raise_flag(owner);
 }
 
 static int64_t lease_until(const void *owner)
@@ -58,7 +54,7 @@ int zkl_cancel_fd(const zkl_cancel *cancel)
 
 static void on_stop(struct zkl__task *task)
 {
-    raise_flag((zkl_cancel *)((char *)task - offsetof(zkl_cancel, task)));
+    raise_flag((char *)task - offsetof(zkl_cancel, task));
 }
 
 bool zkl__section_cancel(zkl_lock *lock)
@@ -93,7 +89,7 @@ int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn sect
         return rc;
     }
     cancel->task.stop = on_stop;
-    rc = zkl__stops_begin(session, &cancel->stops, lock->options.stop, on_end, cancel, err);
+    rc = zkl__stops_begin(session, &cancel->stops, lock->options.stop, raise_flag, cancel, err);
     rc = rc == ZKL_OK ? zkl__session_task_begin(session, &cancel->task, err) : rc;
     if (rc == ZKL_OK) {
         cancel->next = lock->sections;
@@ -152,7 +148,7 @@ int zkl__section_init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl
     *cancel = (zkl_cancel){.lock = lock, .fd = -1, .release_by = INT64_MAX};
     atomic_init(&cancel->raised, false);
     cancel->margin = (struct zkl__margin){
-        .session = lock->session, .until = lease_until, .reached = on_end, .owner = cancel};
+        .session = lock->session, .until = lease_until, .reached = raise_flag, .owner = cancel};
     /* A thread that was cancelled within the function would leave the lock held, and the flag on a
      * stack that no longer exists. */
     zkl__cancel_hold();
