@@ -154,8 +154,7 @@ static int run_commit(struct zkl__call *call)
         RETURN(call, ZKL_OK);
     }
     if (commit->lost) {
-        RETURN(call, zkl__fail(call->err, ZKL_ELOST, answer->zk_code, NULL,
-                               "a znode of the hold is deleted, the lock was lost"));
+        FAIL_REPLY(call, ZKL_ELOST, "a znode of the hold is deleted, the lock was lost");
     }
     if (commit->failed < commit->count) {
         RETURN(call, zkl__fail(call->err, zkl__rc_code(answer->rc), answer->zk_code,
@@ -163,8 +162,7 @@ static int run_commit(struct zkl__call *call)
                                "operation %zu: %s", commit->failed, zkl__rc_name(answer->rc)));
     }
     if (answer->rc == ZKL__RC_NOTAPPLIED) {
-        RETURN(call, zkl__fail(call->err, ZKL_ECONNECT, answer->zk_code, NULL,
-                               "the servers ask to try again"));
+        FAIL_REPLY(call, ZKL_ECONNECT, "the servers ask to try again");
     }
     REFUSED(call, NULL, "the transaction");
     CALL_END(call);

@@ -134,9 +134,7 @@ static int read_queue(struct queue_call *q)
     CALL_BEGIN(&q->reading);
     AWAIT_REPLY(&q->reading, take_list, {.kind = ZKL__OP_CHILDREN, .dir = path});
     if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
-        RETURN(&q->reading,
-               zkl__fail(call->err, zkl__rc_code(call->answer.rc), call->answer.zk_code, path,
-                         "its children may not be listed"));
+        FAIL_REPLY(&q->reading, zkl__rc_code(call->answer.rc), "its children may not be listed");
     }
     if (q->snapshot && !q->snapshot->failed) {
         AWAIT_CHILDREN(&q->reading, q->snapshot->names, take_entry,

@@ -56,8 +56,7 @@ static int run(struct zkl__call *call)
     for (;;) {
         AWAIT_REPLY(call, take_limit, {.kind = ZKL__OP_GET, .dir = path});
         if (answer->rc == ZKL__RC_NONODE) {
-            RETURN(call, zkl__fail(call->err, ZKL_ENOENT, answer->zk_code, path,
-                                   "there is no semaphore: the path does not exist"));
+            FAIL_REPLY(call, ZKL_ENOENT, "there is no semaphore: the path does not exist");
         }
         if (answer->rc != ZKL__RC_OK) {
             REFUSED(call, path, "the limit of the path cannot be read");

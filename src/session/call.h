@@ -259,6 +259,10 @@ struct zkl__part {
  */
 #define FAIL(it, code, ...) RETURN(it, zkl__fail_at((it)->call->err, code, NULL, __VA_ARGS__))
 
+/* The same, with the servers' code of the last reply. */
+#define FAIL_REPLY(it, code, ...) \
+    RETURN(it, zkl__fail((it)->call->err, code, (it)->call->answer.zk_code, NULL, __VA_ARGS__))
+
 /* The same, with what the servers said to the last request: as zkl__call_refused. */
 #define REFUSED(it, path, what) RETURN(it, zkl__call_refused((it)->call, path, what))
 
