@@ -480,13 +480,11 @@ int zkl__lock_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, zkl_a
     zkl_session *session = lock->session;
     struct zkl__acquisition *acquisition;
     struct zkl__completion *completion = zkl__zalloc(&session->heap, sizeof *completion);
-    if (zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
-        rc = zkl__fail_at(err, ZKL_ELIMIT, lock->path, "no thread for callbacks");
-    } else if (!completion) {
+    rc = zkl__session_want_callbacks(session, lock->path, err);
+    if (rc == ZKL_OK && !completion) {
         rc = zkl__fail_at(err, ZKL_ENOMEM, lock->path, "no memory for an acquire");
-    } else {
-        rc = zkl__acquisition_begin(&acquisition, lock, count, err);
     }
+    rc = rc == ZKL_OK ? zkl__acquisition_begin(&acquisition, lock, count, err) : rc;
     if (rc != ZKL_OK) {
         zkl__free(&session->heap, completion);
         zkl__session_leave(session);
@@ -715,11 +713,10 @@ int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_
         return rc;
     }
     /* After these checks the release can fail only with ZKL_ENOMEM. */
-    if (!lock->acquisition || !lock->acquisition->granted) {
-        rc = zkl__lock_not_granted(lock, err);
-    } else if (zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
-        rc = zkl__fail_at(err, ZKL_ELIMIT, lock->path, "no thread for callbacks");
-    } else {
+    rc = lock->acquisition && lock->acquisition->granted
+             ? zkl__session_want_callbacks(session, lock->path, err)
+             : zkl__lock_not_granted(lock, err);
+    if (rc == ZKL_OK) {
         rc = zkl__call_begin(&kind, &given, session, lock->path, lock->options.release_timeout_ms,
                              done, payload, err);
     }

@@ -243,8 +243,9 @@ static int make(zkl_lock *lock, zkl_election_state_fn changed, void *payload, zk
             err, ZKL_EDEADLK, lock->path,
             "this object stands already, or an acquire or a run of it is under way");
     }
-    if (zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
-        return zkl__fail_at(err, ZKL_ELIMIT, lock->path, "no thread for callbacks");
+    int rc = zkl__session_want_callbacks(session, lock->path, err);
+    if (rc != ZKL_OK) {
+        return rc;
     }
     struct zkl__campaign *campaign = zkl__zalloc(&session->heap, sizeof *campaign);
     if (!campaign) {
@@ -256,8 +257,7 @@ static int make(zkl_lock *lock, zkl_election_state_fn changed, void *payload, zk
     campaign->callback = (struct zkl__callback){.run = run, .owner = campaign};
     campaign->next.alarm.ring = on_next;
     campaign->next.alarm.owner = campaign;
-    int rc =
-        zkl__stops_begin(session, &campaign->stops, lock->options.stop, on_stop, campaign, err);
+    rc = zkl__stops_begin(session, &campaign->stops, lock->options.stop, on_stop, campaign, err);
     if (rc != ZKL_OK) {
         zkl__free(&session->heap, campaign);
         return rc;
@@ -389,12 +389,10 @@ static int run_publish(struct zkl__call *call)
                  .version = -1});
     if (call->answer.rc == ZKL__RC_NONODE ||
         zkl__lock_status_locked(lock).token != publishing->token) {
-        RETURN(call, zkl__fail(call->err, ZKL_ELOST, call->answer.zk_code, NULL,
-                               "leadership was lost meanwhile"));
+        FAIL_REPLY(call, ZKL_ELOST, "leadership was lost meanwhile");
     }
     if (call->answer.rc != ZKL__RC_OK) {
-        RETURN(call, zkl__fail(call->err, zkl__rc_code(call->answer.rc), call->answer.zk_code, NULL,
-                               "%s", zkl__rc_why(call->answer.rc)));
+        FAIL_REPLY(call, zkl__rc_code(call->answer.rc), "%s", zkl__rc_why(call->answer.rc));
     }
     zkl__free(&lock->session->heap, (void *)(uintptr_t)lock->options.metadata);
     lock->options.metadata = publishing->value;

@@ -101,8 +101,9 @@ static int make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *s
                 zkl_error *err)
 {
     bool calls = options->state_fn || options->revoke_fn || options->position_fn;
-    if (calls && zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
-        return zkl__fail_at(err, ZKL_ELIMIT, paths[0], "no thread for callbacks");
+    int rc = calls ? zkl__session_want_callbacks(session, paths[0], err) : ZKL_OK;
+    if (rc != ZKL_OK) {
+        return rc;
     }
     const zkl_heap *heap = &session->heap;
     zkl_lock *lock = zkl__zalloc(heap, recipe->size);

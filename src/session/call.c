@@ -206,12 +206,8 @@ static void run_done(void *owner)
 static int start(struct zkl__call *call, zkl_done_fn done, void *payload, zkl_error *err)
 {
     zkl_session *session = call->session;
-    int rc = ZKL_OK;
-    if (!done) {
-        rc = zkl__fail_at(call->err, ZKL_EINVAL, NULL, "done is NULL");
-    } else if (zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
-        rc = zkl__fail_at(call->err, ZKL_ELIMIT, NULL, "no thread for callbacks");
-    }
+    int rc = done ? zkl__session_want_callbacks(session, NULL, call->err)
+                  : zkl__fail_null(call->err, "done");
     rc = rc == ZKL_OK ? begin_stops(call) : rc;
     if (rc != ZKL_OK) {
         return give_result(call, rc, err);

@@ -161,8 +161,8 @@ static int await_open(zkl_session *session, zkl_error *err)
     const zkl_session_options *options = &session->settings.options;
     struct opening opening = {.connected = false};
     int rc = zkl__call_wait(&kind, &opening.call, session, NULL, options->connect_timeout_ms, err);
-    if (rc == ZKL_OK && options->state_fn && zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
-        rc = zkl__fail_at(err, ZKL_ELIMIT, NULL, "no thread for callbacks");
+    if (rc == ZKL_OK && options->state_fn) {
+        rc = zkl__session_want_callbacks(session, NULL, err);
     }
     session->status.reports_changes = rc == ZKL_OK;
     return rc;

@@ -100,6 +100,13 @@ void zkl__session_leave(zkl_session *session)
     zkl__cancel_allow();
 }
 
+int zkl__session_want_callbacks(zkl_session *session, const char *path, zkl_error *err)
+{
+    return zkl__callbacks_want(&session->callbacks) == ZKL_OK
+               ? ZKL_OK
+               : zkl__fail_at(err, ZKL_ELIMIT, path, "no thread for callbacks");
+}
+
 void zkl__session_retain(zkl_session *session)
 {
     atomic_fetch_add(&session->refs, 1);

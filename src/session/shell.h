@@ -111,6 +111,8 @@ void zkl__session_arm(zkl_session *session);
 /* Into the user's log: what happened to an object, by its noun and path. */
 void zkl__session_log(const zkl_session *session, zkl_log_level level, const char *noun,
                       const char *path, const char *what);
+/* Before the session calls the user: it needs a thread for that. ZKL_ELIMIT. Session mutex held. */
+int zkl__session_want_callbacks(zkl_session *session, const char *path, zkl_error *err);
 /* The client library does not say that it got no socket: whether this process gets a descriptor,
  * and what to say when it gets none. */
 #define ZKL__NO_DESCRIPTOR \

@@ -88,8 +88,9 @@ static int make(struct zkl__watch_handle **out, size_t size,
                 bool has_callback, zkl_error *err)
 {
     const zkl_heap *heap = &session->heap;
-    if (has_callback && zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
-        return zkl__fail_at(err, ZKL_ELIMIT, path, "no thread for callbacks");
+    int rc = has_callback ? zkl__session_want_callbacks(session, path, err) : ZKL_OK;
+    if (rc != ZKL_OK) {
+        return rc;
     }
     struct zkl__watch_handle *handle = zkl__zalloc(heap, size);
     char *copy = zkl__copy(heap, path, strlen(path));
