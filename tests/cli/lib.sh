@@ -212,6 +212,13 @@ mode_of() {
 
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
+# http METHOD PORT PATH [SIZE]: "STATUS BODY" of what a server on this machine answers to a request with a body of that size.
+http() {
+    exec 8<>"/dev/tcp/127.0.0.1/$2" && printf "$1 $3 HTTP/1.0\r\nContent-Length: %d\r\n\r\n%${4:-0}s" "${4:-0}" "" >&8 &&
+        awk 'NR == 1 { printf "%s ", $2 } body; /^\r?$/ { body = 1 }' <&8
+    exec 8<&-
+}
+
 lines() { [ -e "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]; }
 
 # A session that outlives a stall of several seconds of the machine, for a sandbox with a short tick.

@@ -94,14 +94,7 @@ says '--health, which is missing'
 # --- HTTP ----------------------------------------------------------------------------------------------------------------
 port_of() { sed -n 's/.*listening on port //p' "$work/$1.said"; }
 has_port() { [ -n "$(port_of "$1")" ]; }
-get() { # NAME METHOD URL: "STATUS BODY"
-    python3 -c '
-import http.client, sys
-c = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=60)
-c.request(sys.argv[2], sys.argv[3], body="x" * int(sys.argv[4]))
-r = c.getresponse()
-print(r.status, r.read().decode())' "$(port_of "$1")" "$2" "$3" "${4:-0}"
-}
+get() { http "$2" "$(port_of "$1")" "${@:3}"; } # NAME METHOD PATH [SIZE]
 answers() { get "$1" GET "$2" | grep -qE -- "$3"; }
 elect l --listen 0 --value 'host "l"' w bash -c "$(stay l)"
 l=$pid
