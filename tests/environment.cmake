@@ -14,6 +14,11 @@ foreach(line IN LISTS lines)
   endif()
 endforeach()
 set(ENV{LC_ALL} C.UTF-8)
+# Servers start with the classes that scripts/test has archived.
+set(archive ${CMAKE_CURRENT_LIST_DIR}/../build/server.jsa)
+if(EXISTS ${archive})
+  set(ENV{JAVA_TOOL_OPTIONS} "-XX:SharedArchiveFile=${archive} -Xlog:disable")
+endif()
 # A name that a script would take apart, or with which that of a socket gets too long.
 string(LENGTH "$ENV{TMPDIR}" length)
 if(NOT "$ENV{TMPDIR}" MATCHES "^/[A-Za-z0-9_./-]*$" OR length GREATER 40 OR NOT IS_DIRECTORY "$ENV{TMPDIR}")

@@ -196,9 +196,11 @@ static void become_server(const struct server *s, const char *argument, bool log
     }
     snprintf(config, sizeof config, "%s/zoo.cfg", s->dir);
     snprintf(log, sizeof log, "%s/output", s->dir);
-    /* Jute first: Debian's zookeeper.jar names it by its installed path, where another version of it lies. */
+    /* Debian's zookeeper.jar names Jute by its installed path: for another version, its own comes first. Without it the path is that of
+     * the sandbox, whose classes are archived. */
     snprintf(class_path, sizeof class_path, "%s/zookeeper-jute.jar:%s/zookeeper.jar:%s/slf4j-%s.jar", s->jars, s->jars,
              s->jars, logs ? "simple" : "nop");
+    const char *path = strcmp(s->jars, INSTALLED_JARS) == 0 ? strchr(class_path, ':') + 1 : class_path;
     int out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
     int in = open("/dev/null", O_RDONLY);
     dup2(in, 0);
@@ -209,8 +211,8 @@ static void become_server(const struct server *s, const char *argument, bool log
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     execl("/usr/bin/java", "java", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-          "-Dzookeeper.preAllocSize=1024", argument, "-cp", class_path,
-          "org.apache.zookeeper.server.quorum.QuorumPeerMain", config, (char *)NULL);
+          "-Dzookeeper.preAllocSize=1024", argument, "-cp", path, "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+          config, (char *)NULL);
     _exit(127);
 }
 
