@@ -21,7 +21,7 @@ start() { # NAME ARG...
 said() { grep -qE "$beyond" "$work/$1.err"; }
 
 # Told to end: it is said that it does not, and the lock stays held until it has.
-start long --max-run 300ms --grace 200ms
+start long --max-run 3s --grace 200ms
 await "that is said" said long
 true_that "the lock is still held" zklock -q check long
 if gone "$(head -1 "$work/open/long.pid")"; then bad "CMD was stopped: nothing is shown here"; else ok; fi
