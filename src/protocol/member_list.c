@@ -10,76 +10,53 @@ static const unsigned next_states[ZKL__LIST_STATES] = {
     [ZKL__LIST_SHOWN] = S(STALE),
 };
 
-/* A list is shown only when each of its children has been read. */
-static void check_sound(const struct zkl__member_list *list)
-{
-    bool listed = list->state == ZKL__LIST_LOOKS || list->state == ZKL__LIST_SHOWN;
-    ZKL__ENSURE(!listed || list->children);
-    ZKL__ENSURE(list->state != ZKL__LIST_SHOWN ||
-                zkl__children_unknown(list->children, 0) == list->children->count);
-    ZKL__ENSURE(list->watcher.looks <= ZKL__LOOKS_MOST);
-}
-
 static void move(struct zkl__member_list *list, enum zkl__member_list_state state, const char *why)
 {
     ZKL__ENSURE(next_states[list->state] & (1u << state));
     list->state = state;
     zkl__core_trace_at(list->watcher.core, list->dir, 0, "%s", why);
-    check_sound(list);
+    /* A list is shown only when each of its children has been read. */
+    bool shown = state == ZKL__LIST_SHOWN;
+    ZKL__ENSURE((!shown && state != ZKL__LIST_LOOKS) || list->children);
+    ZKL__ENSURE(!shown || zkl__children_unknown(list->children, 0) == list->children->count);
+    ZKL__ENSURE(list->watcher.looks <= ZKL__LOOKS_MOST);
 }
 
 /* --- what is sent ---------------------------------------------------------------------------- */
 
-/* All are judged. */
-static void show(struct zkl__member_list *list)
-{
-    struct zkl__names *members =
-        zkl__children_names(&list->watcher.core->config.heap, list->children);
-    if (!members) {
-        zkl__watcher_retry(&list->watcher);
-        return;
-    }
-    move(list, ZKL__LIST_SHOWN, "each child was looked at: shown");
-    list->show(list->watcher.owner, members);
-}
-
-/* Children whose read got no reply are read again when no read is under way. */
-static bool next_look(struct zkl__member_list *list, struct zkl__op *op, int *look)
-{
-    struct zkl__children *children = list->children;
-    size_t under_way = list->watcher.looks;
-    list->looked = zkl__children_unknown(children, under_way > 0 ? list->looked : 0);
-    if (list->looked == children->count || under_way == ZKL__LOOKS_MOST) {
-        if (under_way == 0) {
-            show(list);
-        }
-        return false;
-    }
-    *look = (int)list->looked;
-    *op = (struct zkl__op){
-        .kind = ZKL__OP_EXISTS, .dir = list->dir, .name = children->all[list->looked].name};
-    list->looked++;
-    return true;
-}
-
 static bool next(struct zkl__watcher *watcher, struct zkl__op *op, int *look)
 {
     struct zkl__member_list *list = (struct zkl__member_list *)watcher;
+    struct zkl__children *children = list->children;
     *op = (struct zkl__op){.kind = ZKL__OP_CHILDREN, .dir = list->dir, .watch = true};
-    if (list->wanted && !list->wanted(watcher->owner)) {
+    if (list->state == ZKL__LIST_SHOWN || (list->wanted && !list->wanted(watcher->owner))) {
         return false;
     }
-    switch (list->state) {
-    case ZKL__LIST_MISSING:
+    if (list->state == ZKL__LIST_MISSING) {
         op->kind = ZKL__OP_EXISTS;
-        return true;
-    case ZKL__LIST_LOOKS:
-        return next_look(list, op, look);
-    case ZKL__LIST_SHOWN:
-        return false;
-    default:
+    }
+    if (list->state != ZKL__LIST_LOOKS) {
         return true;
     }
+    /* Children whose read got no reply are read again when no read is under way. */
+    list->looked = zkl__children_unknown(children, watcher->looks > 0 ? list->looked : 0);
+    if (list->looked < children->count && watcher->looks < ZKL__LOOKS_MOST) {
+        *look = (int)list->looked;
+        *op = (struct zkl__op){
+            .kind = ZKL__OP_EXISTS, .dir = list->dir, .name = children->all[list->looked].name};
+        list->looked++;
+        return true;
+    }
+    if (watcher->looks == 0) { /* all are judged */
+        struct zkl__names *members = zkl__children_names(&watcher->core->config.heap, children);
+        if (members) {
+            move(list, ZKL__LIST_SHOWN, "each child was looked at: shown");
+            list->show(watcher->owner, members);
+        } else {
+            zkl__watcher_retry(watcher);
+        }
+    }
+    return false;
 }
 
 /* --- what the replies mean ------------------------------------------------------------------- */

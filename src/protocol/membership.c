@@ -95,18 +95,6 @@ static bool next_of_leaving(struct zkl__membership *m, struct zkl__op *op)
     }
 }
 
-static bool next_create(struct zkl__membership *m, struct zkl__op *op)
-{
-    move(m, m->node == ZKL__MEMBER_NONE ? ZKL__MEMBER_ASKED : ZKL__MEMBER_UNSURE);
-    return send(m, ZKL__MEMBER_CREATING, op,
-                (struct zkl__op){.kind = ZKL__OP_CREATE,
-                                 .name = m->id,
-                                 .data = m->data,
-                                 .size = strlen(m->data),
-                                 .mode = ZKL__EPHEMERAL,
-                                 .acl = m->acl});
-}
-
 static bool next_of_wanted(struct zkl__membership *m, bool free, struct zkl__op *op)
 {
     switch (m->step) {
@@ -114,7 +102,17 @@ static bool next_of_wanted(struct zkl__membership *m, bool free, struct zkl__op 
         if (zkl__member_stands(m)) { /* of a leave that was not answered yet */
             break;
         }
-        return free && next_create(m, op);
+        if (!free) {
+            return false;
+        }
+        move(m, m->node == ZKL__MEMBER_NONE ? ZKL__MEMBER_ASKED : ZKL__MEMBER_UNSURE);
+        return send(m, ZKL__MEMBER_CREATING, op,
+                    (struct zkl__op){.kind = ZKL__OP_CREATE,
+                                     .name = m->id,
+                                     .data = m->data,
+                                     .size = strlen(m->data),
+                                     .mode = ZKL__EPHEMERAL,
+                                     .acl = m->acl});
     case ZKL__MEMBER_MAKE:
         return send(m, ZKL__MEMBER_MAKING, op,
                     (struct zkl__op){.kind = ZKL__OP_CREATE,
@@ -139,18 +137,13 @@ static bool next_of_wanted(struct zkl__membership *m, bool free, struct zkl__op 
                 (struct zkl__op){.kind = ZKL__OP_GET, .name = m->id, .watch = true});
 }
 
-/* No answer: done or not, and if it was, the name is free for anybody. */
-static void settle_unanswered(struct zkl__membership *m)
+bool zkl__membership_next(struct zkl__membership *m, bool free, struct zkl__op *op)
 {
     m->doing = ZKL__MEMBER_IDLE;
+    /* No answer: done or not, and if it was, the name is free for anybody. */
     if (m->node == ZKL__MEMBER_ASKED || m->node == ZKL__MEMBER_DELETING) {
         move(m, ZKL__MEMBER_UNSURE);
     }
-}
-
-bool zkl__membership_next(struct zkl__membership *m, bool free, struct zkl__op *op)
-{
-    settle_unanswered(m);
     bool sends = m->wanted ? next_of_wanted(m, free, op) : next_of_leaving(m, op);
     check_sound(m);
     return sends;
@@ -217,13 +210,6 @@ static unsigned on_make(struct zkl__membership *m, const struct zkl__reply *repl
     return 0;
 }
 
-/* data may be NULL where there is none */
-static bool has_our_data(const struct zkl__membership *m, const struct zkl__reply *reply)
-{
-    size_t size = strlen(m->data);
-    return reply->size == size && (size == 0 || memcmp(reply->data, m->data, size) == 0);
-}
-
 static unsigned on_look(struct zkl__membership *m, const struct zkl__reply *reply,
                         int64_t session_id)
 {
@@ -235,7 +221,8 @@ static unsigned on_look(struct zkl__membership *m, const struct zkl__reply *repl
     if (stands && had && zkl__is_own(&reply->stat, session_id)) {
         move(m, ZKL__MEMBER_STANDS);
         m->version = reply->stat.version;
-        m->stale = !has_our_data(m, reply);
+        size_t size = strlen(m->data); /* data may be NULL where there is none */
+        m->stale = reply->size != size || (size > 0 && memcmp(reply->data, m->data, size) != 0);
         m->step = ZKL__MEMBER_SETTLED;
         m->joined = m->joined || m->wanted;
         return ZKL__MEMBER_CHANGED;
@@ -251,72 +238,59 @@ static unsigned on_look(struct zkl__membership *m, const struct zkl__reply *repl
     return ZKL__MEMBER_CHANGED;
 }
 
-static unsigned on_write(struct zkl__membership *m, const struct zkl__reply *reply)
-{
-    bool changed = reply->rc == ZKL__RC_NONODE ||
-                   reply->rc == ZKL__RC_BADVERSION; /* by others: looked at next */
-    return reply->rc == ZKL__RC_OK || changed ? 0 : refuse_by_reply(m, reply);
-}
-
-/* Behind the barrier: what is not there now will not come. */
-static unsigned on_last_look(struct zkl__membership *m, const struct zkl__reply *reply,
-                             int64_t session_id)
-{
-    if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NONODE) {
-        return ZKL__MEMBER_REFUSED;
-    }
-    bool ours = reply->rc == ZKL__RC_OK && zkl__is_own(&reply->stat, session_id);
-    move(m, ours ? ZKL__MEMBER_STANDS : ZKL__MEMBER_NONE);
-    m->version = reply->stat.version;
-    return ZKL__MEMBER_CHANGED;
-}
-
-/* What has our name now may be somebody else's, and names are all that a delete knows. ZooKeeper
- * has no check of an owner, so when the version differs: a committed write, behind which no earlier
- * delete of ours comes any more (a server answers reads behind what it has committed for the same
- * session); then a look at whose it is. */
-static unsigned on_remove(struct zkl__membership *m, const struct zkl__reply *reply)
-{
-    if (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_NONODE) {
-        move(m, ZKL__MEMBER_NONE);
-        return ZKL__MEMBER_CHANGED;
-    }
-    move(m, ZKL__MEMBER_UNSURE); /* written, or another one, or so when it is sent again */
-    return reply->rc == ZKL__RC_BADVERSION
-               ? 0
-               : ZKL__MEMBER_REFUSED; /* never forgotten: until it is gone, or the session is */
-}
-
-static unsigned take(struct zkl__membership *m, enum zkl__member_doing doing,
-                     const struct zkl__reply *reply, int64_t session_id)
-{
-    switch (doing) {
-    case ZKL__MEMBER_CREATING:
-        return on_create(m, reply);
-    case ZKL__MEMBER_MAKING:
-        return on_make(m, reply);
-    case ZKL__MEMBER_LOOKING:
-        return on_look(m, reply, session_id);
-    case ZKL__MEMBER_WRITING:
-        return on_write(m, reply);
-    case ZKL__MEMBER_SYNC_POINT:
-        move(m, ZKL__MEMBER_SYNCED);
-        return 0;
-    case ZKL__MEMBER_LAST_LOOK:
-        return on_last_look(m, reply, session_id);
-    case ZKL__MEMBER_REMOVING:
-        return on_remove(m, reply);
-    default:
-        return 0;
-    }
-}
-
 unsigned zkl__membership_on_reply(struct zkl__membership *m, const struct zkl__reply *reply,
                                   int64_t session_id)
 {
     enum zkl__member_doing doing = m->doing;
+    bool done = reply->rc == ZKL__RC_OK, missing = reply->rc == ZKL__RC_NONODE;
+    bool differs = reply->rc == ZKL__RC_BADVERSION;
+    unsigned bits = 0;
     m->doing = ZKL__MEMBER_IDLE;
-    unsigned bits = take(m, doing, reply, session_id);
+    switch (doing) {
+    case ZKL__MEMBER_CREATING:
+        bits = on_create(m, reply);
+        break;
+    case ZKL__MEMBER_MAKING:
+        bits = on_make(m, reply);
+        break;
+    case ZKL__MEMBER_LOOKING:
+        bits = on_look(m, reply, session_id);
+        break;
+    case ZKL__MEMBER_WRITING:
+        if (!done && !missing && !differs) { /* changed by others: looked at next */
+            bits = refuse_by_reply(m, reply);
+        }
+        break;
+    case ZKL__MEMBER_SYNC_POINT:
+        move(m, ZKL__MEMBER_SYNCED);
+        break;
+    case ZKL__MEMBER_LAST_LOOK:
+        /* Behind the barrier: what is not there now will not come. */
+        bits = ZKL__MEMBER_REFUSED;
+        if (done || missing) {
+            bool ours = done && zkl__is_own(&reply->stat, session_id);
+            move(m, ours ? ZKL__MEMBER_STANDS : ZKL__MEMBER_NONE);
+            m->version = reply->stat.version;
+            bits = ZKL__MEMBER_CHANGED;
+        }
+        break;
+    case ZKL__MEMBER_REMOVING:
+        /* What has our name now may be somebody else's, and names are all that a delete knows.
+         * ZooKeeper has no check of an owner, so when the version differs: a committed write,
+         * behind which no earlier delete of ours comes any more (a server answers reads behind what
+         * it has committed for the same session); then a look at whose it is. */
+        if (done || missing) {
+            move(m, ZKL__MEMBER_NONE);
+            bits = ZKL__MEMBER_CHANGED;
+            break;
+        }
+        move(m, ZKL__MEMBER_UNSURE); /* written, or another one, or so when it is sent again */
+        /* Refused, never forgotten: until it is gone, or the session is. */
+        bits = differs ? 0 : ZKL__MEMBER_REFUSED;
+        break;
+    default:
+        break;
+    }
     check_sound(m);
     return bits;
 }

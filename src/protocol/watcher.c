@@ -91,30 +91,28 @@ static void step_watcher(struct zkl__core *core, struct zkl__machine *machine)
 
 /* --- what it hears --------------------------------------------------------------------------- */
 
-static void on_look(struct zkl__watcher *w, int look, const struct zkl__reply *reply)
+static void on_watcher_reply(struct zkl__core *core, struct zkl__machine *machine, int role,
+                             int64_t sent, const struct zkl__reply *reply)
 {
-    w->looks--;
-    if (reply) {
-        w->ops->looked(w, look, reply);
-    } else if (w->retry_at == 0) {
-        zkl__watcher_retry(w); /* or when it is connected again */
+    struct zkl__watcher *w = (struct zkl__watcher *)machine;
+    bool decides = zkl__rc_decides(reply->rc);
+    (void)sent;
+    if (role >= ROLE_LOOK) {
+        w->looks--;
+        if (decides) {
+            w->ops->looked(w, role - ROLE_LOOK, reply);
+        } else if (w->retry_at == 0) {
+            zkl__watcher_retry(w); /* or when it is connected again */
+        }
+        zkl__core_post(core, machine);
+        return;
     }
-    zkl__core_post(w->core, &w->machine);
-}
-
-static void forget_looks(struct zkl__watcher *w)
-{
-    if (w->looks > 0) {
-        zkl__core_forget(w->core, &w->machine);
-        w->looks = 0;
-    }
-}
-
-static void on_reply(struct zkl__watcher *w, const struct zkl__reply *reply)
-{
     w->busy = false;
-    if (reply) {
-        forget_looks(w);
+    if (decides) {
+        if (w->looks > 0) {
+            zkl__core_forget(core, machine);
+            w->looks = 0;
+        }
         zkl__watcher_wake(w);
         w->ops->answered(w, reply); /* may put it off */
     } else {
@@ -124,19 +122,6 @@ static void on_reply(struct zkl__watcher *w, const struct zkl__reply *reply)
         w->missed = false;
         zkl__watcher_wake(w);
         w->ops->changed(w, false);
-    }
-}
-
-static void on_watcher_reply(struct zkl__core *core, struct zkl__machine *machine, int role,
-                             int64_t sent, const struct zkl__reply *reply)
-{
-    struct zkl__watcher *w = (struct zkl__watcher *)machine;
-    (void)core, (void)sent;
-    reply = zkl__rc_decides(reply->rc) ? reply : NULL;
-    if (role < ROLE_LOOK) {
-        on_reply(w, reply);
-    } else {
-        on_look(w, role - ROLE_LOOK, reply);
     }
 }
 
