@@ -92,22 +92,6 @@ int zkl__rc_code(enum zkl__rc rc)
 
 /* An operation that outlives whoever asked for it. */
 
-/* The copies begin where lists (aligned) and bytes point to, which then point behind them. */
-static void point_to_copies(struct zkl__op *op, char **lists, char **bytes)
-{
-    if (op->acl) {
-        size_t size = zkl__acl_size(op->acl);
-        op->acl = zkl__acl_put(*lists, op->acl);
-        *lists += size;
-    }
-    op->dir = op->dir ? zkl__text_put(bytes, op->dir) : NULL;
-    op->name = op->name ? zkl__text_put(bytes, op->name) : NULL;
-    if (op->data) {
-        op->data = memcpy(*bytes, op->data, op->size);
-        *bytes += op->size;
-    }
-}
-
 /* The block: the operation, its parts, their access lists, their texts and data. */
 struct zkl__op *zkl__op_copy(const zkl_heap *heap, const struct zkl__op *op)
 {
@@ -124,8 +108,19 @@ struct zkl__op *zkl__op_copy(const zkl_heap *heap, const struct zkl__op *op)
     }
     char *lists = (char *)(copy + count), *bytes = lists + lists_size;
     for (size_t i = 0; i < count; i++) {
-        copy[i] = i == 0 ? *op : op->parts[i - 1];
-        point_to_copies(&copy[i], &lists, &bytes);
+        struct zkl__op *each = &copy[i];
+        *each = i == 0 ? *op : op->parts[i - 1];
+        if (each->acl) {
+            size_t size = zkl__acl_size(each->acl);
+            each->acl = zkl__acl_put(lists, each->acl);
+            lists += size;
+        }
+        each->dir = each->dir ? zkl__text_put(&bytes, each->dir) : NULL;
+        each->name = each->name ? zkl__text_put(&bytes, each->name) : NULL;
+        if (each->data) {
+            each->data = memcpy(bytes, each->data, each->size);
+            bytes += each->size;
+        }
     }
     copy->parts = op->parts ? copy + 1 : NULL;
     return copy;
