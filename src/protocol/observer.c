@@ -77,11 +77,6 @@ static void show(struct zkl__observer *o, const struct zkl__leader *leader, cons
     move(o, hidden ? ZKL__OBSERVER_SHOWN_HIDDEN : ZKL__OBSERVER_SHOWN, why);
 }
 
-static void show_nobody(struct zkl__observer *o, const char *why)
-{
-    show(o, &(struct zkl__leader){.node = NULL}, why);
-}
-
 static void start_anew(struct zkl__observer *o, const char *why)
 {
     move(o, ZKL__OBSERVER_STALE, why);
@@ -122,18 +117,6 @@ static const char *find_first(const struct zkl__observer *o, const struct zkl__r
 
 /* --- what the replies mean ------------------------------------------------------------------- */
 
-/* Behind one that is no candidate may be thousands. Then the whole list is kept, in its order. */
-static void keep_list(struct zkl__observer *o, const struct zkl__reply *list)
-{
-    zkl__free(heap_of(o), o->listed);
-    o->listed = NULL;
-    o->next = 0;
-    if (o->skipped.count > 0 &&
-        zkl__children_renew(heap_of(o), &o->listed, list, zkl__name_contends)) {
-        zkl__sort(o->listed->all, o->listed->count, sizeof *o->listed->all, compare_order, NULL);
-    }
-}
-
 static void read_first(struct zkl__observer *o, const char *name, const char *why)
 {
     char *first = zkl__copy(heap_of(o), name, strlen(name));
@@ -164,95 +147,87 @@ static void skip_first(struct zkl__observer *o)
     }
 }
 
-static void on_list(struct zkl__observer *o, const struct zkl__reply *reply)
-{
-    const char *first = find_first(o, reply);
-    if (reply->rc == ZKL__RC_NONODE) {
-        move(o, ZKL__OBSERVER_MISSING, "nothing there: its making is watched");
-    } else if (first) {
-        keep_list(o, reply);
-        read_first(o, first, "listed: the first is read");
-    } else if (o->state == ZKL__OBSERVER_STALE) {
-        move(o, ZKL__OBSERVER_EMPTY, "no candidate: the list is watched");
-    } else {
-        show_nobody(o, "still no candidate: nobody leads");
-    }
-}
-
-static void on_missing(struct zkl__observer *o, const struct zkl__reply *reply)
-{
-    if (reply->rc == ZKL__RC_NONODE) {
-        show_nobody(o, "still nothing there: nobody leads");
-    } else {
-        move(o, ZKL__OBSERVER_STALE, "made meanwhile");
-    }
-}
-
-static void on_first(struct zkl__observer *o, const struct zkl__reply *reply)
-{
-    if (reply->rc == ZKL__RC_NONODE) {
-        move(o, ZKL__OBSERVER_STALE, "the first was deleted");
-    } else if (reply->rc == ZKL__RC_NOAUTH) {
-        move(o, ZKL__OBSERVER_REFUSED, "the first may not be read");
-    } else if (!zkl__is_ephemeral(&reply->stat)) {
-        skip_first(o);
-    } else {
-        show(o,
-             &(struct zkl__leader){.node = o->first,
-                                   .readable = true,
-                                   .stat = reply->stat,
-                                   .data = reply->data,
-                                   .size = reply->size},
-             "the first leads");
-    }
-}
-
-/* A stat that is refused, too, says nothing: it counts as a candidate. */
-static void on_stat(struct zkl__observer *o, const struct zkl__reply *reply)
-{
-    if (reply->rc == ZKL__RC_NONODE) {
-        start_anew(o, "the first was deleted");
-    } else if (reply->rc == ZKL__RC_OK && !zkl__is_ephemeral(&reply->stat)) {
-        skip_first(o);
-    } else {
-        o->stat = reply->stat;
-        move(o, ZKL__OBSERVER_HIDDEN, "the first is hidden: the list is watched");
-    }
-}
-
-/* The list is watched from here on. Another one may be first by now: then all begins anew. */
-static void on_list_of_hidden(struct zkl__observer *o, const struct zkl__reply *reply)
-{
-    const char *first = find_first(o, reply);
-    if (first && strcmp(first, o->first) == 0) {
-        show(o, &(struct zkl__leader){.node = o->first, .stat = o->stat}, "the hidden one leads");
-    } else {
-        start_anew(o, "the hidden one is not the first any more");
-    }
-}
-
-/* Neither "ok" nor "no such znode". NOAUTH to a read shows that the znode exists; to a list it
- * shows nothing. */
-static bool is_refused(const struct zkl__observer *o, const struct zkl__reply *reply)
-{
-    bool of_first = o->state == ZKL__OBSERVER_READS || o->state == ZKL__OBSERVER_REFUSED;
-    return reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NONODE &&
-           !(of_first && reply->rc == ZKL__RC_NOAUTH);
-}
-
 static void answered(struct zkl__watcher *watcher, const struct zkl__reply *reply)
 {
-    static void (*const on_reply[ZKL__OBSERVER_STATES])(struct zkl__observer * o,
-                                                        const struct zkl__reply *reply) = {
-        [ZKL__OBSERVER_STALE] = on_list,   [ZKL__OBSERVER_MISSING] = on_missing,
-        [ZKL__OBSERVER_EMPTY] = on_list,   [ZKL__OBSERVER_READS] = on_first,
-        [ZKL__OBSERVER_REFUSED] = on_stat, [ZKL__OBSERVER_HIDDEN] = on_list_of_hidden,
-    };
     struct zkl__observer *o = (struct zkl__observer *)watcher;
-    if (is_refused(o, reply)) {
+    bool of_first = o->state == ZKL__OBSERVER_READS || o->state == ZKL__OBSERVER_REFUSED;
+    bool done = reply->rc == ZKL__RC_OK, missing = reply->rc == ZKL__RC_NONODE;
+    const struct zkl__leader nobody = {.node = NULL};
+    const char *first;
+    /* NOAUTH to a read shows that the znode exists; to a list it shows nothing. */
+    if (!done && !missing && !(of_first && reply->rc == ZKL__RC_NOAUTH)) {
         zkl__watcher_retry(watcher);
-    } else {
-        on_reply[o->state](o, reply);
+        return;
+    }
+    switch (o->state) {
+    case ZKL__OBSERVER_STALE:
+    case ZKL__OBSERVER_EMPTY:
+        first = find_first(o, reply);
+        if (missing) {
+            move(o, ZKL__OBSERVER_MISSING, "nothing there: its making is watched");
+        } else if (first) {
+            /* Behind one that is no candidate may be thousands. Then the whole list is kept, in its
+             * order. */
+            zkl__free(heap_of(o), o->listed);
+            o->listed = NULL;
+            o->next = 0;
+            if (o->skipped.count > 0 &&
+                zkl__children_renew(heap_of(o), &o->listed, reply, zkl__name_contends)) {
+                zkl__sort(o->listed->all, o->listed->count, sizeof *o->listed->all, compare_order,
+                          NULL);
+            }
+            read_first(o, first, "listed: the first is read");
+        } else if (o->state == ZKL__OBSERVER_STALE) {
+            move(o, ZKL__OBSERVER_EMPTY, "no candidate: the list is watched");
+        } else {
+            show(o, &nobody, "still no candidate: nobody leads");
+        }
+        break;
+    case ZKL__OBSERVER_MISSING:
+        if (missing) {
+            show(o, &nobody, "still nothing there: nobody leads");
+        } else {
+            move(o, ZKL__OBSERVER_STALE, "made meanwhile");
+        }
+        break;
+    case ZKL__OBSERVER_READS:
+        if (missing) {
+            move(o, ZKL__OBSERVER_STALE, "the first was deleted");
+        } else if (!done) {
+            move(o, ZKL__OBSERVER_REFUSED, "the first may not be read");
+        } else if (!zkl__is_ephemeral(&reply->stat)) {
+            skip_first(o);
+        } else {
+            show(o,
+                 &(struct zkl__leader){.node = o->first,
+                                       .readable = true,
+                                       .stat = reply->stat,
+                                       .data = reply->data,
+                                       .size = reply->size},
+                 "the first leads");
+        }
+        break;
+    case ZKL__OBSERVER_REFUSED:
+        /* A stat that is refused, too, says nothing: it counts as a candidate. */
+        if (missing) {
+            start_anew(o, "the first was deleted");
+        } else if (done && !zkl__is_ephemeral(&reply->stat)) {
+            skip_first(o);
+        } else {
+            o->stat = reply->stat;
+            move(o, ZKL__OBSERVER_HIDDEN, "the first is hidden: the list is watched");
+        }
+        break;
+    default:
+        /* The list is watched from here on. Another one may be first by now: then all begins anew.
+         */
+        first = find_first(o, reply);
+        if (first && strcmp(first, o->first) == 0) {
+            show(o, &(struct zkl__leader){.node = o->first, .stat = o->stat},
+                 "the hidden one leads");
+        } else {
+            start_anew(o, "the hidden one is not the first any more");
+        }
     }
 }
 
