@@ -466,18 +466,6 @@ static void on_expired(struct zkl__core *core, int code)
     owe_state(core, core->ended ? ZKL_SESSION_CLOSED : ZKL_SESSION_LOST, code);
 }
 
-static void on_watch(struct zkl__core *core, enum zkl__watch_event event, const char *path)
-{
-    struct zkl__watch *fired = zkl__watches_take(&core->watches, path);
-    core->stats.all.watches++;
-    while (fired) {
-        struct zkl__watch *watch = fired;
-        fired = (struct zkl__watch *)watch->entry.next;
-        watch->entry.next = NULL;
-        fire(watch, event);
-    }
-}
-
 /* --- the step -------------------------------------------------------------------------------- */
 
 static void cancel(const struct zkl__event *ev, int code)
@@ -495,6 +483,7 @@ static void cancel(const struct zkl__event *ev, int code)
 /* Changes what the event changes, and posts mail to every machine that it concerns. */
 static void admit(struct zkl__core *core, const struct zkl__event *ev)
 {
+    struct zkl__watch *fired;
     switch (ev->kind) {
     case ZKL__EV_CONNECTED:
         on_connected(core, ev);
@@ -509,7 +498,14 @@ static void admit(struct zkl__core *core, const struct zkl__event *ev)
         zkl__core_take_reply(core, ev->id, ev->reply);
         break;
     case ZKL__EV_WATCH:
-        on_watch(core, ev->watch, ev->path);
+        core->stats.all.watches++;
+        fired = zkl__watches_take(&core->watches, ev->path);
+        while (fired) {
+            struct zkl__watch *watch = fired;
+            fired = (struct zkl__watch *)watch->entry.next;
+            watch->entry.next = NULL;
+            fire(watch, ev->watch);
+        }
         break;
     case ZKL__EV_TIME:
         break;

@@ -75,25 +75,6 @@ void zkl__stats_slack(struct zkl__stats *stats, int64_t left)
 
 /* --- one contender's step -------------------------------------------------------------------- */
 
-static void count_failure(zkl_contender_stats *counts, int code)
-{
-    counts->waiting--;
-    switch (code) {
-    case ZKL_ETIMEOUT:
-        counts->timeouts++;
-        break;
-    case ZKL_EBUSY:
-        counts->busy++;
-        break;
-    case ZKL_ECANCELED:
-    case ZKL_ECLOSED:
-        counts->cancels++;
-        break;
-    default:
-        counts->failures++;
-    }
-}
-
 /* Into the sums of one row: the session's, or a path's. lasted: what came to its end. */
 static void count(zkl_contender_stats *counts, const struct zkl__contender *c,
                   enum zkl__contender_state before, int64_t lasted)
@@ -115,7 +96,21 @@ static void count(zkl_contender_stats *counts, const struct zkl__contender *c,
         counts->held--;
         counts->hold_us += microseconds(lasted);
     } else if (c->out->has_outcome && c->out->outcome.kind == ZKL__FAILED) {
-        count_failure(counts, c->out->outcome.code);
+        counts->waiting--;
+        switch (c->out->outcome.code) {
+        case ZKL_ETIMEOUT:
+            counts->timeouts++;
+            break;
+        case ZKL_EBUSY:
+            counts->busy++;
+            break;
+        case ZKL_ECANCELED:
+        case ZKL_ECLOSED:
+            counts->cancels++;
+            break;
+        default:
+            counts->failures++;
+        }
     }
 }
 
