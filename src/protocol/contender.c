@@ -710,14 +710,14 @@ static int change_watch(struct zkl__core *core, struct zkl__watch *watch,
     return ZKL_OK;
 }
 
-void zkl__owner_notify(struct zkl__contender *c, const struct zkl__outcome *outcome)
+void zkl__owner_notify(struct zkl__contender_config *config, const struct zkl__outcome *outcome)
 {
-    void (*notify)(void *, const struct zkl__outcome *) = c->config.notify;
+    void (*notify)(void *, const struct zkl__outcome *) = config->notify;
     if (outcome->kind == ZKL__FAILED || outcome->kind == ZKL__RELEASED) {
-        c->config.notify = NULL; /* its last word */
+        config->notify = NULL; /* its last word */
     }
     if (notify) {
-        notify(c->config.owner, outcome);
+        notify(config->owner, outcome);
     }
 }
 
@@ -809,7 +809,7 @@ static void step_and_carry_out(struct zkl__core *core, struct zkl__contender *c,
     carry_out(core, c, &actions);
     zkl__peers_stepped(c);
     if (actions.has_outcome) { /* behind what was sent: whoever wakes up finds it done */
-        zkl__owner_notify(c, &actions.outcome);
+        zkl__owner_notify(&c->config, &actions.outcome);
     }
 }
 

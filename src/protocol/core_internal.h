@@ -479,8 +479,9 @@ struct zkl__contender {
     struct zkl__link holding; /* in the list of holders: proving, held and lingering */
     struct zkl__link proving;
     struct zkl__multi *multi; /* NULL: alone */
+    struct zkl__link in_multi;
+    size_t member; /* which one it is */
     struct zkl__mail mail;
-    unsigned member;
     uint32_t held_back; /* roles of requests that the multi-contender has not sent yet */
     int64_t listed_at;  /* when its last list was sent */
     int64_t shown_at;   /* when what last showed our node was sent: its create, a list, a check */
@@ -711,19 +712,15 @@ void zkl__peers_on_list(struct zkl__core *core, struct zkl__contender *c,
 struct zkl__multi {
     struct zkl__machine machine; /* first. Its step follows those of its members */
     struct zkl__core *core;
-    /* The owner's, until its last word. */
-    void (*notify)(void *owner, const struct zkl__outcome *outcome);
-    void *owner;
-    size_t count, refs; /* refs: the owner until its last word, members not freed, the core while it
-                           is ready */
-    struct zkl__contender **members; /* NULL: freed */
+    struct zkl__contender_config config; /* notify and owner: the owner's, until its last word */
+    size_t count, refs;                  /* refs: the owner until its last word, members not freed,
+                                            the core while it is ready */
+    struct zkl__list members;            /* that are not freed */
 
     /* the transaction */
     struct zkl__request request;
     enum zkl__role under_way; /* ZKL__ROLE_NONE: none is */
     struct zkl__op *parts;
-    struct zkl__contender **dealt; /* the owners of the parts under way */
-    struct zkl__reply *replies;    /* the response of each of them, until its mail is read */
     size_t dealt_count;
     bool gathering; /* deletes wait until all members have sent theirs */
 
@@ -734,6 +731,10 @@ struct zkl__multi {
     bool open;         /* all are first: members may be granted */
     int64_t listed_at; /* the time of the newest list when all were first for the first time; 0: not
                           yet */
+    struct {
+        struct zkl__contender *member; /* the owner of this part of the transaction */
+        struct zkl__reply reply;       /* its part of the response, until its mail is read */
+    } dealt[];                         /* the parts stand behind them */
 };
 
 /* For session_*.c. */
@@ -897,8 +898,8 @@ void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind
 void zkl__contenders_drop(struct zkl__core *core);
 /* The lease ended: not by mail. */
 void zkl__contender_lapse(struct zkl__core *core, struct zkl__contender *c);
-/* Notifies its owner of the outcome; of none after FAILED or RELEASED. */
-void zkl__owner_notify(struct zkl__contender *c, const struct zkl__outcome *outcome);
+/* Notifies the owner of the outcome; of none after FAILED or RELEASED. */
+void zkl__owner_notify(struct zkl__contender_config *config, const struct zkl__outcome *outcome);
 
 /* --- peers.c --------------------------------------------------------------------------- */
 

@@ -14,27 +14,17 @@
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-static void free_multi(struct zkl__multi *multi)
-{
-    const zkl_heap *heap = &multi->core->config.heap;
-    zkl__free(heap, multi->parts);
-    zkl__free(heap, multi->members);
-    zkl__free(heap, multi->dealt);
-    zkl__free(heap, multi->replies);
-    zkl__free(heap, multi);
-}
-
 static void multi_unref(struct zkl__multi *multi)
 {
     if (--multi->refs == 0) {
-        free_multi(multi);
+        zkl__free(&multi->core->config.heap, multi);
     }
 }
 
 void zkl__multi_disown(struct zkl__multi *multi)
 {
-    if (multi->notify) {
-        multi->notify = NULL;
+    if (multi->config.notify) {
+        multi->config.notify = NULL;
         multi_unref(multi);
     }
 }
@@ -42,7 +32,7 @@ void zkl__multi_disown(struct zkl__multi *multi)
 void zkl__multi_leave(struct zkl__contender *c)
 {
     if (c->multi) {
-        c->multi->members[c->member] = NULL;
+        zkl__list_remove(&c->multi->members, &c->in_multi);
         multi_unref(c->multi);
         c->multi = NULL;
     }
@@ -54,42 +44,25 @@ static void step_multi(struct zkl__core *core, struct zkl__machine *machine);
 
 static const struct zkl__machine_ops multi_ops = {.rank = ZKL__RANK_LATER, .step = step_multi};
 
-static struct zkl__multi *multi_make(struct zkl__core *core, size_t count)
+struct zkl__multi *zkl__multi_new(struct zkl__core *core,
+                                  const struct zkl__contender_config *config,
+                                  const char *const *paths, size_t count)
 {
-    const zkl_heap *heap = &core->config.heap;
-    struct zkl__multi *multi = zkl__zalloc(heap, sizeof *multi);
+    struct zkl__multi *multi = zkl__zalloc(
+        &core->config.heap, sizeof *multi + count * (sizeof *multi->dealt + sizeof *multi->parts));
     if (!multi) {
         return NULL;
     }
     multi->machine.ops = &multi_ops;
     multi->core = core;
+    multi->config = *config;
     multi->count = count;
     multi->refs = 1;
     multi->request = (struct zkl__request){.done = on_done, .owner = multi};
-    multi->parts = zkl__zalloc(heap, count * sizeof *multi->parts);
-    multi->members = zkl__zalloc(heap, count * sizeof *multi->members);
-    multi->dealt = zkl__zalloc(heap, count * sizeof *multi->dealt);
-    multi->replies = zkl__zalloc(heap, count * sizeof *multi->replies);
-    if (!multi->parts || !multi->members || !multi->dealt || !multi->replies) {
-        free_multi(multi);
-        return NULL;
-    }
-    return multi;
-}
-
-struct zkl__multi *zkl__multi_new(struct zkl__core *core,
-                                  const struct zkl__contender_config *config,
-                                  const char *const *paths, size_t count)
-{
-    struct zkl__multi *multi = multi_make(core, count);
-    if (!multi) {
-        return NULL;
-    }
+    multi->parts = (struct zkl__op *)&multi->dealt[count];
     struct zkl__contender_config member = *config;
     member.notify = on_outcome;
     member.owner = multi;
-    multi->notify = config->notify;
-    multi->owner = config->owner;
     for (size_t i = 0; i < count; i++) {
         member.path = paths[i];
         struct zkl__contender *c = zkl__contender_new(core, &member);
@@ -98,8 +71,8 @@ struct zkl__multi *zkl__multi_new(struct zkl__core *core,
             return NULL;
         }
         c->multi = multi;
-        c->member = (unsigned)i;
-        multi->members[i] = c;
+        c->member = i;
+        zkl__list_append(&multi->members, &c->in_multi);
         multi->refs++;
     }
     return multi;
@@ -110,43 +83,38 @@ void zkl__multi_end(struct zkl__multi *multi)
     if (multi->granted == multi->count && multi->released == 0) {
         zkl__multi_release(multi); /* read first, so one transaction deletes all znodes */
     }
-    for (size_t i = 0; i < multi->count; i++) {
-        if (multi->members[i]) {
-            zkl__contender_leave(multi->members[i]);
-        }
+    ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
+        zkl__contender_leave(c);
     }
     zkl__multi_disown(multi);
 }
 
 bool zkl__multi_holds(const struct zkl__core *core, const struct zkl__multi *multi, int64_t now)
 {
-    for (size_t i = 0; i < multi->count; i++) {
-        if (!multi->members[i] || !zkl__contender_holds(core, multi->members[i], now)) {
-            return false;
-        }
+    size_t held = 0;
+    ZKL__EACH (const struct zkl__contender, c, &multi->members, in_multi) {
+        held += zkl__contender_holds(core, c, now);
     }
-    return true;
+    return held == multi->count;
 }
 
 const char *zkl__multi_node(const struct zkl__multi *multi, size_t member)
 {
-    return multi->members[member] ? zkl__contender_node(multi->members[member]) : "";
+    ZKL__EACH (const struct zkl__contender, c, &multi->members, in_multi) {
+        if (c->member == member) {
+            return c->node.name;
+        }
+    }
+    return "";
 }
 
 /* --- reports to the owner -------------------------------------------------------------------- */
 
 static void notify_owner(struct zkl__multi *multi, const struct zkl__outcome *outcome)
 {
-    if (multi->notify) {
-        multi->notify(multi->owner, outcome);
-    }
-}
-
-static void notify_owner_last(struct zkl__multi *multi, const struct zkl__outcome *outcome)
-{
-    if (multi->notify) {
-        multi->notify(multi->owner, outcome);
-        multi->notify = NULL;
+    bool owned = multi->config.notify;
+    zkl__owner_notify(&multi->config, outcome);
+    if (owned && !multi->config.notify) {
         multi_unref(multi); /* not the last reference: the member that reports has one */
     }
 }
@@ -166,7 +134,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
     case ZKL__FAILED:
         if (!multi->failed) {
             multi->failed = true;
-            notify_owner_last(multi, outcome);
+            notify_owner(multi, outcome);
         }
         break;
     case ZKL__JEOPARDY:
@@ -186,7 +154,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         multi->code = outcome->code != ZKL_OK ? outcome->code : multi->code;
         last.code = multi->code;
         if (++multi->released == multi->count) {
-            notify_owner_last(multi, &last);
+            notify_owner(multi, &last);
         }
         break;
     default: /* REVOKED */
@@ -198,7 +166,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
 
 static bool is_held_back(const struct zkl__contender *c, enum zkl__role role)
 {
-    return c && (c->held_back & UNDER_WAY(role));
+    return c->held_back & UNDER_WAY(role);
 }
 
 bool zkl__multi_holds_back(struct zkl__contender *c, enum zkl__role role)
@@ -236,8 +204,8 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
     enum zkl__role role = multi->under_way;
     multi->under_way = ZKL__ROLE_NONE;
     for (size_t i = 0; i < multi->dealt_count; i++) {
-        struct zkl__contender *c = multi->dealt[i];
-        struct zkl__reply *mine = &multi->replies[i];
+        struct zkl__contender *c = multi->dealt[i].member;
+        struct zkl__reply *mine = &multi->dealt[i].reply;
         c->in_flight--;
         if (reply_of_part(mine, reply, i)) {
             zkl__contender_post_reply(c, role, mine);
@@ -253,8 +221,7 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
 
 static void send_lists(struct zkl__multi *multi)
 {
-    for (size_t i = 0; i < multi->count; i++) {
-        struct zkl__contender *c = multi->members[i];
+    ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
         if (is_held_back(c, ZKL__ROLE_LIST)) {
             struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = c->config.path};
             c->held_back &= ~UNDER_WAY(ZKL__ROLE_LIST);
@@ -270,14 +237,16 @@ static void send_lists(struct zkl__multi *multi)
 static void send_all(struct zkl__multi *multi, enum zkl__role role)
 {
     size_t n = 0;
-    for (size_t i = 0; i < multi->count; i++) {
-        struct zkl__contender *c = multi->members[i];
+    ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
         if (is_held_back(c, role)) {
             c->held_back &= ~UNDER_WAY(role);
             c->in_flight++;
             multi->parts[n] = role == ZKL__ROLE_CREATE ? zkl__create_op(c) : zkl__delete_op(c);
-            multi->dealt[n++] = c;
+            multi->dealt[n++].member = c;
         }
+    }
+    if (n == 0) {
+        return;
     }
     multi->under_way = role;
     multi->dealt_count = n;
@@ -301,9 +270,8 @@ static void withdraw(struct zkl__contender *c)
 
 static void cancel_others(struct zkl__multi *multi)
 {
-    for (size_t i = 0; i < multi->count; i++) {
-        struct zkl__contender *c = multi->members[i];
-        if (c && zkl__contender_waits(c)) {
+    ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
+        if (zkl__contender_waits(c)) {
             c->mail.code = ZKL_ECANCELED;
             zkl__contender_post(c, ZKL__CE_CANCEL);
         }
@@ -318,9 +286,8 @@ static bool has_lost_znodes(const struct zkl__multi *multi)
 {
     bool asked = false, placed = false;
     int64_t czxid = 0;
-    for (size_t i = 0; i < multi->count && multi->under_way == ZKL__ROLE_NONE; i++) {
-        const struct zkl__contender *c = multi->members[i];
-        if (!c || !zkl__contender_waits(c)) {
+    ZKL__EACH (const struct zkl__contender, c, &multi->members, in_multi) {
+        if (!zkl__contender_waits(c)) {
             continue;
         }
         /* The transaction was sent twice, and somebody deleted a part of the first copy. Znodes of
@@ -339,30 +306,20 @@ static bool has_lost_znodes(const struct zkl__multi *multi)
 
 static bool all_held_back(const struct zkl__multi *multi)
 {
-    bool all = multi->under_way == ZKL__ROLE_NONE;
-    for (size_t i = 0; i < multi->count; i++) {
-        all = all && is_held_back(multi->members[i], ZKL__ROLE_CREATE);
+    size_t held_back = 0;
+    ZKL__EACH (const struct zkl__contender, c, &multi->members, in_multi) {
+        held_back += is_held_back(c, ZKL__ROLE_CREATE);
     }
-    return all;
+    return held_back == multi->count;
 }
 
 static bool all_ready(const struct zkl__multi *multi)
 {
-    int64_t now = multi->core->now;
-    bool all = zkl__core_grants(multi->core);
-    for (size_t i = 0; i < multi->count; i++) {
-        all = all && multi->members[i] && zkl__contender_ready(multi->members[i], now);
+    size_t ready = 0;
+    ZKL__EACH (const struct zkl__contender, c, &multi->members, in_multi) {
+        ready += zkl__contender_ready(c, multi->core->now);
     }
-    return all;
-}
-
-static void post_all(struct zkl__multi *multi, enum zkl__contender_event_kind kind)
-{
-    for (size_t i = 0; i < multi->count; i++) {
-        if (multi->members[i]) {
-            zkl__contender_post(multi->members[i], kind);
-        }
-    }
+    return ready == multi->count && zkl__core_grants(multi->core);
 }
 
 /* Somebody may have deleted a znode since a list showed it first. So all lists must be as young as
@@ -370,16 +327,14 @@ static void post_all(struct zkl__multi *multi, enum zkl__contender_event_kind ki
  * members list again. */
 static bool look_again(struct zkl__multi *multi)
 {
-    bool old = false;
-    if (multi->listed_at == 0) {
-        for (size_t i = 0; i < multi->count; i++) {
-            int64_t at = multi->members[i]->listed_at;
-            multi->listed_at = at > multi->listed_at ? at : multi->listed_at;
+    bool old = false, first = multi->listed_at == 0;
+    ZKL__EACH (const struct zkl__contender, c, &multi->members, in_multi) {
+        if (first && c->listed_at > multi->listed_at) {
+            multi->listed_at = c->listed_at;
         }
     }
-    for (size_t i = 0; i < multi->count; i++) {
-        struct zkl__contender *c = multi->members[i];
-        if (c && c->listed_at < multi->listed_at) {
+    ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
+        if (c->listed_at < multi->listed_at) {
             old = true;
             zkl__contender_post(c, ZKL__CE_LIST);
         }
@@ -387,35 +342,26 @@ static bool look_again(struct zkl__multi *multi)
     return old;
 }
 
-/* The members that held ask for their deletes: one transaction for all of these. */
-static void send_deletes(struct zkl__multi *multi)
-{
-    bool asked = false;
-    for (size_t i = 0; i < multi->count; i++) {
-        asked = asked || is_held_back(multi->members[i], ZKL__ROLE_DELETE);
-    }
-    multi->gathering = false;
-    if (asked) {
-        send_all(multi, ZKL__ROLE_DELETE);
-    }
-}
-
 static void step_multi(struct zkl__core *core, struct zkl__machine *machine)
 {
     struct zkl__multi *multi = (struct zkl__multi *)machine;
     (void)core;
     multi->open = false; /* whoever could be granted has been */
+    bool idle = multi->under_way == ZKL__ROLE_NONE;
     if (multi->gathering) {
-        send_deletes(multi);
-    } else if (!multi->failed && has_lost_znodes(multi)) {
-        zkl__multi_cancel(multi, ZKL_ELOST);
+        multi->gathering = false;
+        send_all(multi, ZKL__ROLE_DELETE); /* of the members that held */
     } else if (multi->failed) {
         cancel_others(multi);
-    } else if (all_held_back(multi)) {
+    } else if (idle && has_lost_znodes(multi)) {
+        zkl__multi_cancel(multi, ZKL_ELOST);
+    } else if (idle && all_held_back(multi)) {
         send_all(multi, ZKL__ROLE_CREATE);
     } else if (all_ready(multi) && !look_again(multi)) {
         multi->open = true;
-        post_all(multi, ZKL__CE_LOOK);
+        ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
+            zkl__contender_post(c, ZKL__CE_LOOK);
+        }
     }
     multi_unref(multi);
 }
@@ -428,29 +374,24 @@ void zkl__multi_post(struct zkl__multi *multi)
 
 void zkl__multi_start(struct zkl__multi *multi, int64_t deadline, bool try_only)
 {
-    for (size_t i = 0; i < multi->count; i++) {
-        if (multi->members[i]) {
-            zkl__contender_start(multi->members[i], deadline, try_only);
-        }
+    ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
+        zkl__contender_start(c, deadline, try_only);
     }
 }
 
 void zkl__multi_cancel(struct zkl__multi *multi, int code)
 {
-    for (size_t i = 0; i < multi->count; i++) {
-        if (multi->members[i]) {
-            multi->members[i]->mail.code = code;
-        }
+    ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
+        c->mail.code = code;
+        zkl__contender_post(c, ZKL__CE_CANCEL);
     }
-    post_all(multi, ZKL__CE_CANCEL);
 }
 
 void zkl__multi_release(struct zkl__multi *multi)
 {
     multi->gathering = multi->under_way == ZKL__ROLE_NONE;
-    for (size_t i = 0; i < multi->count; i++) {
-        struct zkl__contender *c = multi->members[i];
-        if (c && (c->state == ZKL__HELD || c->state == ZKL__LOST)) {
+    ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
+        if (c->state == ZKL__HELD || c->state == ZKL__LOST) {
             zkl__contender_post(c, ZKL__CE_RELEASE);
         }
     }

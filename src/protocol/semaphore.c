@@ -127,7 +127,6 @@ static void post(struct zkl__semaphore *s, enum zkl__semaphore_mail kind)
 
 static void notify_owner(struct zkl__semaphore *s, enum zkl__outcome_kind kind, const char *why)
 {
-    void (*notify)(void *, const struct zkl__outcome *) = s->config.contender.notify;
     const struct zkl__outcome outcome = {.kind = kind,
                                          .code = s->code,
                                          .zk_code = s->zk_code,
@@ -135,12 +134,7 @@ static void notify_owner(struct zkl__semaphore *s, enum zkl__outcome_kind kind, 
                                          .now = s->core->now,
                                          .token =
                                              kind == ZKL__GRANTED ? zkl__semaphore_token(s) : 0};
-    if (kind == ZKL__FAILED || kind == ZKL__RELEASED) {
-        s->config.contender.notify = NULL; /* its last word */
-    }
-    if (notify) {
-        notify(s->config.contender.owner, &outcome);
-    }
+    zkl__owner_notify(&s->config.contender, &outcome);
 }
 
 /* --- its contenders -------------------------------------------------------------------------- */

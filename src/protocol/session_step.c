@@ -291,7 +291,7 @@ static void end_lapsed_leases(struct zkl__core *core)
         if (c->state == ZKL__HELD && c->jeopardy_notified != core->jeopardy) {
             c->jeopardy_notified = core->jeopardy;
             core->warned += core->jeopardy ? 1 : -1u;
-            zkl__owner_notify(c, &outcome);
+            zkl__owner_notify(&c->config, &outcome);
         }
     }
 }
