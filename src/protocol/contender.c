@@ -83,7 +83,6 @@ void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state sta
     c->state = state;
     if (state != ZKL__WATCHING) {
         zkl__inspection_drop(c);
-        zkl__inspection_pause(c);
     }
     if (zkl__linger_cares(&c->linger)) {
         zkl__linger_moved(c, before);

@@ -204,15 +204,10 @@ struct zkl__suspicion {
                                            forged ones */
 };
 
-/* The predecessor was forged, so the next list starts an inspection; or it was not. */
-void zkl__suspect(struct zkl__contender *c, bool forged);
 /* Starts an inspection of this list, if the predecessor was forged. False: there is none. Without
  * memory, and while replies for an earlier inspection are due, predecessors are read one by one. */
 bool zkl__inspection_begin(struct zkl__contender *c);
-/* Requests no further batch for now. */
-void zkl__inspection_pause(struct zkl__contender *c);
-
-/* Ends the inspection. */
+/* Ends the inspection: no further batch of it is requested. */
 void zkl__inspection_drop(struct zkl__contender *c);
 /* The nearest znode that is not excluded; NULL: none is left. *seen: it was inspected, and may be a
  * contender. */
@@ -274,7 +269,6 @@ void zkl__mark_on_time(struct zkl__contender *c);
 void zkl__mark_leave(struct zkl__contender *c);
 /* Whether the delete that is sent now does. */
 bool zkl__mark_due(struct zkl__contender *c);
-struct zkl__op zkl__mark_op(const struct zkl__contender *c);
 /* The delete was not done, or its reply was lost. True: it was refused for the mark, and
  * goes without it, because a directory that may not be written must not keep the znode. */
 bool zkl__mark_refused(struct zkl__contender *c, const struct zkl__reply *reply);
@@ -692,10 +686,6 @@ bool zkl__peers_hands_over(const struct zkl__contender *c);
 /* One it was handed over from, at any remove, is still there, and the delete of that one's node is
  * not on its way. */
 bool zkl__peers_delete_waits(const struct zkl__contender *c);
-
-/* Another contender of this session there is so. */
-bool zkl__peers_others(const struct zkl__contender *c,
-                       bool (*is_so)(const struct zkl__contender *other));
 
 /* A list of its queue came, for whomever. */
 void zkl__peers_note_list(struct zkl__peer_queues *queues, struct zkl__contender *c,

@@ -172,16 +172,6 @@ bool zkl__mark_due(struct zkl__contender *c)
     return c->mark.state == ZKL__MARK_WRITES;
 }
 
-struct zkl__op zkl__mark_op(const struct zkl__contender *c)
-{
-    const char *name = c->node.name;
-    return (struct zkl__op){.kind = ZKL__OP_SET,
-                            .dir = c->config.path,
-                            .data = name,
-                            .size = strlen(name),
-                            .version = -1};
-}
-
 static void warn_of_mark(const struct zkl__contender *c)
 {
     if (!c->path_stats->warned_of_write) {

@@ -111,10 +111,16 @@ static void move_linger(struct zkl__contender *c, enum zkl__linger_state state, 
 
 /* --- moves of its contender ------------------------------------------------------------------- */
 
-void zkl__linger_join(struct zkl__contender *c, struct zkl__linger_view *view)
+/* Another contender of this session in the queue is so. */
+static bool any_other(const struct zkl__contender *c,
+                      bool (*is_so)(const struct zkl__contender *other))
 {
-    c->linger.view = view;
-    view->used = view->used || c->config.linger > 0;
+    ZKL__EACH (struct zkl__contender, other, &c->peer.queue->contenders, peer.in_queue) {
+        if (other != c && is_so(other)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Its znode is in the queue, or its create was sent, and it still waits or holds. */
@@ -236,7 +242,7 @@ static bool is_alone(const struct zkl__contender *c, const struct zkl__reply *li
 
 void zkl__linger_listed(struct zkl__contender *c)
 {
-    if (!zkl__peers_others(c, is_queued) && is_alone(c, c->event->reply)) {
+    if (!any_other(c, is_queued) && is_alone(c, c->event->reply)) {
         move_linger(c, ZKL__LINGER_ARMED, "alone in the queue, which is watched");
     }
 }
@@ -285,8 +291,7 @@ static bool may_gather(const struct zkl__contender *c)
 {
     const struct zkl__contender *next = zkl__peers_first_follower(c);
     return c->linger.state == ZKL__LINGER_OFF && !c->config.mark && !c->linger.view->keeper &&
-           !c->linger.view->strangers &&
-           (next ? may_follow(c, next) : zkl__peers_others(c, comes_behind));
+           !c->linger.view->strangers && (next ? may_follow(c, next) : any_other(c, comes_behind));
 }
 
 bool zkl__linger_keep(struct zkl__contender *c)
@@ -451,8 +456,7 @@ void zkl__linger_on_list(struct zkl__contender *c)
         if (c->state == ZKL__LINGERING) {
             zkl__linger_on_time(c);
         }
-    } else if (rc == ZKL__RC_OK && zkl__peers_others(c, waits_on_server) &&
-               !zkl__peers_others(c, follows_nobody)) {
+    } else if (rc == ZKL__RC_OK && any_other(c, waits_on_server) && !any_other(c, follows_nobody)) {
         return;
     } else if (rc == ZKL__RC_OK && c->linger.lists_again) {
         send_list_of_keeper(c);
@@ -485,14 +489,6 @@ void zkl__linger_on_event(struct zkl__contender *c)
         }
     } else if (c->under_way & UNDER_WAY(ZKL__ROLE_LIST)) {
         (void)zkl__linger_list_watches(c);
-    }
-}
-
-void zkl__linger_note_list(struct zkl__linger_view *view, bool strangers)
-{
-    view->strangers = strangers;
-    if (strangers && view->keeper) {
-        zkl__contender_post(view->keeper, ZKL__CE_YIELD);
     }
 }
 

@@ -35,7 +35,6 @@ struct zkl__linger_view {
     bool strangers; /* the last list has shown others than contenders of this session */
 };
 
-void zkl__linger_join(struct zkl__contender *c, struct zkl__linger_view *view);
 /* Aborts if its fields contradict each other. Between two steps. */
 void zkl__linger_check(const struct zkl__contender *c);
 /* Whether a move of its contender to another state concerns a lock that lingers, or may linger. */
@@ -62,8 +61,6 @@ void zkl__linger_on_taken(struct zkl__contender *c);
 bool zkl__linger_list_watches(struct zkl__contender *c);
 /* The list that showed nobody before us. */
 void zkl__linger_listed(struct zkl__contender *c);
-/* A list of the queue, whoever sent it, shows contenders that are not of this session, or none. */
-void zkl__linger_note_list(struct zkl__linger_view *view, bool strangers);
 /* Gathering, and the reply to its own list. */
 void zkl__linger_on_list(struct zkl__contender *c);
 /* Released, and the reply to a check of its znode, which exists. */

@@ -101,7 +101,8 @@ bool zkl__peers_join(struct zkl__peer_queues *queues, struct zkl__contender *c, 
         queues->remembered -= q->forged.count;
     }
     c->peer.queue = q;
-    zkl__linger_join(c, &q->linger);
+    c->linger.view = &q->linger;
+    q->linger.used = q->linger.used || c->config.linger > 0;
     zkl__list_append(&q->contenders, &c->peer.in_queue);
     q->count++;
     return true;
@@ -157,17 +158,6 @@ bool zkl__linger_resign(struct zkl__core *core, struct zkl__peer_queue *q)
     bool last = --q->lingerers == 0;
     drop_unused(&core->queues, q);
     return last;
-}
-
-bool zkl__peers_others(const struct zkl__contender *c,
-                       bool (*is_so)(const struct zkl__contender *other))
-{
-    ZKL__EACH (struct zkl__contender, other, &c->peer.queue->contenders, peer.in_queue) {
-        if (other != c && is_so(other)) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* --- who follows whom ------------------------------------------------------------------------ */
@@ -527,7 +517,10 @@ static void note_strangers(struct zkl__core *core, struct zkl__peer_queue *q,
     ZKL__EACH (struct zkl__contender, c, &q->contenders, peer.in_queue) {
         ours += zkl__node_known(&c->node) && zkl__list_has(reply, core->index, c->node.name);
     }
-    zkl__linger_note_list(&q->linger, contenders > ours);
+    q->linger.strangers = contenders > ours;
+    if (q->linger.strangers && q->linger.keeper) {
+        zkl__contender_post(q->linger.keeper, ZKL__CE_YIELD);
+    }
 }
 
 static void ended(struct zkl__core *core, struct zkl__peer_queue *q)

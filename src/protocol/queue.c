@@ -300,14 +300,12 @@ void zkl__inspection_drop(struct zkl__contender *c)
     } else {
         zkl__inspection_free(c);
     }
+    if (c->suspicion.state == ZKL__SUSPICION_INSPECTED) {
+        c->suspicion.state = ZKL__SUSPICION_NONE;
+    }
 }
 
 /* --- whether there is one -------------------------------------------------------------------- */
-
-void zkl__suspect(struct zkl__contender *c, bool forged)
-{
-    c->suspicion.state = forged ? ZKL__SUSPICION_ARISEN : ZKL__SUSPICION_NONE;
-}
 
 bool zkl__inspection_begin(struct zkl__contender *c)
 {
@@ -325,13 +323,6 @@ bool zkl__inspection_begin(struct zkl__contender *c)
     c->suspicion.inspection = index ? new_inspection(c, index) : NULL;
     zkl__free(c->heap, own);
     return c->suspicion.inspection;
-}
-
-void zkl__inspection_pause(struct zkl__contender *c)
-{
-    if (c->suspicion.state == ZKL__SUSPICION_INSPECTED) {
-        c->suspicion.state = ZKL__SUSPICION_NONE;
-    }
 }
 
 /* --- what is known --------------------------------------------------------------------------- */
@@ -358,13 +349,6 @@ static size_t inspection_count(const struct zkl__contender *c, enum zkl__verdict
         count += inspection->candidates[i].verdict == verdict;
     }
     return count;
-}
-
-/* The nearest one is no contender. */
-static void inspection_exclude(const struct zkl__contender *c)
-{
-    struct zkl__inspection *inspection = c->suspicion.inspection;
-    inspection->candidates[inspection->nearest].verdict = ZKL__EXCLUDED;
 }
 
 /* --- requests and replies -------------------------------------------------------------------- */
@@ -533,7 +517,7 @@ static void report_position(struct zkl__contender *c, size_t follows)
 static void inspect_before_refusal(struct zkl__contender *c)
 {
     c->waited = true;
-    zkl__suspect(c, true);
+    c->suspicion.state = ZKL__SUSPICION_ARISEN;
     if (zkl__inspection_begin(c)) {
         c->suspicion.inspection->batch = limit_of(c) < MOST ? limit_of(c) + 1 : MOST;
         c->suspicion.state = ZKL__SUSPICION_INSPECTED;
@@ -650,7 +634,7 @@ static void look_further(struct zkl__contender *c)
     size_t most = inspection_count(c, ZKL__STANDS) + inspection_count(c, ZKL__UNSEEN);
     bool watched = c->out->watches[ZKL__WATCHED_PREDECESSOR] !=
                    ZKL__WATCH_KEEP; /* one after the other: its path is in use in this step */
-    zkl__inspection_pause(c);
+    c->suspicion.state = ZKL__SUSPICION_NONE;
     if (!nearest) {
         zkl__predecessor_none(c);
     } else if (seen && !watched && most <= limit_of(c)) {
@@ -664,7 +648,7 @@ static void look_further(struct zkl__contender *c)
 /* For another inspection. */
 static void list_again(struct zkl__contender *c, const char *why)
 {
-    zkl__suspect(c, true);
+    c->suspicion.state = ZKL__SUSPICION_ARISEN;
     zkl__contender_move(c, ZKL__LISTING, why);
 }
 
@@ -674,11 +658,12 @@ static void on_forged(struct zkl__contender *c)
     if (!zkl__list_pass_over(c, zkl__predecessor_name(c), &c->event->reply->stat)) {
         zkl__contender_fail(c, ZKL_ENOMEM, 0, "out of memory");
     } else if (c->state != ZKL__WATCHING) {
-        zkl__suspect(c, true); /* the list under way is read without it */
+        c->suspicion.state = ZKL__SUSPICION_ARISEN; /* the list under way is read without it */
     } else {
+        struct zkl__inspection *inspection = c->suspicion.inspection;
         zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
-        if (c->suspicion.inspection && !c->suspicion.inspection->dropped) {
-            inspection_exclude(c);
+        if (inspection && !inspection->dropped) {
+            inspection->candidates[inspection->nearest].verdict = ZKL__EXCLUDED;
             look_further(c);
         } else {
             list_again(c, "what is before us is no contender");

@@ -27,10 +27,8 @@ void zkl__node_new_attempt(struct zkl__contender *c)
         zkl__uuid_refuse_requests(uuid);
     }
     zkl__name_prefix(node->prefix, uuid, c->config.rule->tag);
-    node->name[0] = '\0';
-    node->removes_duplicate = false;
+    zkl__node_ended(node);
     node->czxid = 0;
-    node->fate = ZKL__FATE_KNOWN;
     node->stays = false;
 }
 
@@ -325,12 +323,12 @@ static void directory_missing(struct zkl__contender *c)
 {
     c->make_path =
         c->make_path ? c->make_path : zkl__copy(c->heap, c->config.path, strlen(c->config.path));
-    if (!c->make_path) {
+    if (c->make_path) {
+        memcpy(c->make_path, c->config.path, strlen(c->config.path) + 1);
+        zkl__contender_move(c, ZKL__MAKING, "no such directory");
+    } else {
         zkl__contender_fail(c, ZKL_ENOMEM, 0, "out of memory");
-        return;
     }
-    memcpy(c->make_path, c->config.path, strlen(c->config.path) + 1);
-    zkl__contender_move(c, ZKL__MAKING, "no such directory");
 }
 
 void zkl__directory_send_create(struct zkl__contender *c)
@@ -365,7 +363,6 @@ void zkl__directory_on_reply(struct zkl__contender *c)
         }
     } else {
         zkl__contender_fail_by_reply(c);
-        return;
     }
 }
 
@@ -405,13 +402,9 @@ void zkl__replacement_on_downgrade(struct zkl__contender *c)
 static void send_replace(struct zkl__contender *c)
 {
     c->out->parts[0] = zkl__delete_op(c);
-    c->out->parts[1] = (struct zkl__op){.kind = ZKL__OP_CREATE,
-                                        .dir = c->config.path,
-                                        .name = c->out->replacement,
-                                        .data = c->config.metadata,
-                                        .size = strlen(c->config.metadata),
-                                        .mode = ZKL__EPHEMERAL,
-                                        .acl = c->config.acl};
+    c->out->parts[1] = zkl__create_op(c);
+    c->out->parts[1].name = c->out->replacement;
+    c->out->parts[1].mode = ZKL__EPHEMERAL;
     zkl__contender_send(
         c, ZKL__ROLE_REPLACE,
         (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = c->out->parts, .part_count = 2});
@@ -641,15 +634,16 @@ bool zkl__cleanup_done(const struct zkl__contender *c)
 static void send_delete(struct zkl__contender *c)
 {
     struct zkl__op remove = zkl__delete_op(c), *parts = c->out->parts;
-    size_t count = 0;
     if (zkl__mark_due(c)) {
-        parts[count++] = zkl__mark_op(c);
+        parts[0] = (struct zkl__op){.kind = ZKL__OP_SET,
+                                    .dir = c->config.path,
+                                    .data = c->node.name,
+                                    .size = strlen(c->node.name),
+                                    .version = -1};
+        parts[1] = remove;
+        remove = (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = parts, .part_count = 2};
     }
-    parts[count++] = remove;
-    zkl__contender_send(
-        c, ZKL__ROLE_DELETE,
-        count == 1 ? remove
-                   : (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = parts, .part_count = count});
+    zkl__contender_send(c, ZKL__ROLE_DELETE, remove);
 }
 
 /* A write is the one barrier that no server can skip, for it holds a session's reads back until the
