@@ -15,6 +15,9 @@ const struct zkl__rule zkl__rule_mutex = {"lock-", ZKL__KIND_ANY};
 /* --- states ---------------------------------------------------------------------------------- */
 
 #define S(state) (1u << (state))
+/* zkl__contender_keeps, zkl__contender_is_first */
+#define KEEPS (S(ZKL__HELD) | S(ZKL__LINGERING))
+#define FIRST (KEEPS | S(ZKL__PROVING))
 
 static const struct {
     const char *name;
@@ -547,17 +550,13 @@ static void on_time(struct zkl__contender *c)
     }
 }
 
-static void on_cancel(struct zkl__contender *c)
+const char *zkl__cancel_text(int code)
 {
-    if (zkl__contender_waits(c)) {
-        zkl__contender_fail(c, c->event->code, 0,
-                            c->event->code == ZKL_ECLOSED ? "the session is closed"
-                            : c->event->code == ZKL_EAUTH ? "the servers refuse our credentials"
-                            : c->event->code == ZKL_ELOST
-                                ? "one of our nodes was removed by somebody"
-                            : c->event->code == ZKL_ETIMEOUT ? "the time is up"
-                                                             : "cancelled");
-    }
+    return code == ZKL_ECLOSED    ? "the session is closed"
+           : code == ZKL_EAUTH    ? "the servers refuse our credentials"
+           : code == ZKL_ELOST    ? "one of our nodes was removed by somebody"
+           : code == ZKL_ETIMEOUT ? "the time is up"
+                                  : "cancelled";
 }
 
 /* Another contender of this session releases, and ours is next. It is granted without a look at the
@@ -630,7 +629,9 @@ static void read_event(struct zkl__contender *c)
         }
         break;
     case ZKL__CE_CANCEL:
-        on_cancel(c);
+        if (zkl__contender_waits(c)) {
+            zkl__contender_fail(c, c->event->code, 0, zkl__cancel_text(c->event->code));
+        }
         break;
     case ZKL__CE_RELEASE:
         zkl__grant_on_release(c);
@@ -723,29 +724,26 @@ void zkl__owner_notify(struct zkl__contender_config *config, const struct zkl__o
 static void update_session_lists(struct zkl__core *core, struct zkl__contender *c,
                                  enum zkl__contender_state before)
 {
-    bool holder = zkl__contender_is_first(c);
-    if (holder != c->holder) {
-        if (holder) {
-            if (!core->holders.first) {
-                core->beat_at = core->now + zkl__lease_heartbeat(core->lease.timeout);
-            }
-            zkl__list_append(&core->holders, &c->holding);
-        } else {
-            zkl__list_remove(&core->holders, &c->holding);
-        }
-        c->holder = holder;
+    const uint32_t now = S(c->state), was = S(before), changed = now ^ was;
+    if (!(changed & FIRST)) {
+        return;
     }
-    if ((c->state == ZKL__PROVING) != (before == ZKL__PROVING)) {
-        if (c->state == ZKL__PROVING) {
-            zkl__list_append(&core->provers, &c->proving);
-        } else {
-            zkl__list_remove(&core->provers, &c->proving);
+    if (!(was & FIRST)) {
+        if (!core->holders.first) {
+            core->beat_at = core->now + zkl__lease_heartbeat(core->lease.timeout);
         }
+        zkl__list_append(&core->holders, &c->holding);
+    } else if (!(now & FIRST)) {
+        zkl__list_remove(&core->holders, &c->holding);
     }
-    bool kept = before == ZKL__HELD || before == ZKL__LINGERING;
-    core->held += (unsigned)zkl__contender_keeps(c) - (unsigned)kept;
-    if ((c->state == ZKL__HELD) != (before == ZKL__HELD)) {
-        core->granted += (unsigned)(c->state == ZKL__HELD) - (unsigned)(before == ZKL__HELD);
+    if (now == S(ZKL__PROVING)) {
+        zkl__list_append(&core->provers, &c->proving);
+    } else if (was == S(ZKL__PROVING)) {
+        zkl__list_remove(&core->provers, &c->proving);
+    }
+    core->held += (now & KEEPS ? 1u : 0u) - (was & KEEPS ? 1u : 0u);
+    if (changed & S(ZKL__HELD)) {
+        core->granted += now == S(ZKL__HELD) ? 1 : -1u;
         core->warned -= c->jeopardy_notified;
         c->jeopardy_notified = false;
     }
@@ -975,10 +973,6 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core,
     return c;
 }
 
-enum zkl__contender_state zkl__contender_state(const struct zkl__contender *contender)
-{
-    return contender->state;
-}
 const char *zkl__contender_node(const struct zkl__contender *contender)
 {
     return contender->node.name;
@@ -992,8 +986,6 @@ bool zkl__contender_holds(const struct zkl__core *core, const struct zkl__conten
            zkl__grant_lasts(&contender->grant, now);
 }
 
-/* To all of them, the earliest acquire first: on a new connection they send their creates in the
- * order in which they read this. code: of ZKL__CE_END. */
 void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code)
 {
     ZKL__EACH (struct zkl__contender, c, &core->contenders, in_session) {
@@ -1022,7 +1014,6 @@ static void free_ended(struct zkl__core *core, struct zkl__machine *machine)
     release_memory(core, c);
 }
 
-/* The core goes: all of them. */
 void zkl__contenders_drop(struct zkl__core *core)
 {
     ZKL__EACH (struct zkl__contender, c, &core->contenders, in_session) {

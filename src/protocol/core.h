@@ -248,7 +248,6 @@ bool zkl__core_holds(const struct zkl__core *core, const struct zkl__contender *
                      const struct zkl__multi *multi, const struct zkl__semaphore *semaphore,
                      int64_t now);
 
-enum zkl__contender_state zkl__contender_state(const struct zkl__contender *contender);
 /* Name of its node, "" while there is none. */
 const char *zkl__contender_node(const struct zkl__contender *contender);
 /* Held, by the lease: false from its end on. */

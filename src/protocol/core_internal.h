@@ -457,7 +457,7 @@ struct zkl__contender {
 
     bool started, try_only;
     bool waited; /* it has had a predecessor: no semaphore was at the path before it (queue.c) */
-    bool holder, jeopardy_notified;
+    bool jeopardy_notified;
     bool requeued; /* in this step: for statistics */
     int64_t deadline;
     struct {
@@ -525,6 +525,8 @@ void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state sta
 /* The one outcome of this step. */
 void zkl__contender_notify(struct zkl__contender *c, enum zkl__outcome_kind kind, int code,
                            int zk_code, const char *why);
+/* Why a contender or a semaphore fails by an order with this code. */
+const char *zkl__cancel_text(int code);
 /* Schedules a retry with exponential backoff, 20 ms to 2 s. */
 void zkl__contender_retry_later(struct zkl__contender *c);
 /* It waits no more: the znodes that it has left are deleted in the background. */

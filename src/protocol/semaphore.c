@@ -656,7 +656,7 @@ static void send_what_is_needed(struct zkl__semaphore *s)
                                 .version = s->version});
         break;
     case ZKL__SEMAPHORE_QUEUED:
-        if (zkl__contender_state(s->queue_node) == ZKL__HELD) {
+        if (s->queue_node->state == ZKL__HELD) {
             move_to(s, ZKL__SEMAPHORE_MAKING, "we are the head");
             make_leases(s);
         }
@@ -711,11 +711,7 @@ static void release_leases(struct zkl__semaphore *s)
 
 static void cancel_acquire(struct zkl__semaphore *s)
 {
-    fail_acquire(s, s->code, 0,
-                 s->code == ZKL_ETIMEOUT  ? "the time is up"
-                 : s->code == ZKL_ECLOSED ? "the session is closed"
-                 : s->code == ZKL_EAUTH   ? "the servers refuse our credentials"
-                                          : "cancelled");
+    fail_acquire(s, s->code, 0, zkl__cancel_text(s->code));
 }
 
 static void read_mail(struct zkl__semaphore *s, enum zkl__semaphore_mail kind)

@@ -330,7 +330,7 @@ void script_hold(struct script_owner *owner)
 
 const char *script_state(const struct script_owner *owner)
 {
-    return owner->contender ? zkl__contender_state_name(zkl__contender_state(owner->contender)) : "told";
+    return owner->contender ? zkl__contender_state_name(owner->contender->state) : "told";
 }
 
 void script_expect(const char *file, int line, const char *is, const char *should)

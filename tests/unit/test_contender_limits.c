@@ -205,7 +205,7 @@ static void live_without_memory(bool lost_create)
     script_run(1000 * MS);
     CU_ASSERT(me.granted + me.failed <= 1);
     CU_ASSERT(me.granted || me.code == ZKL_ENOMEM || !me.failed);
-    if (me.contender && zkl__contender_state(me.contender) == ZKL__HELD) {
+    if (me.contender && me.contender->state == ZKL__HELD) {
         script_release(&me);
     }
     script_run(4000 * MS);
