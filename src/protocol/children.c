@@ -28,20 +28,15 @@ static bool only_added(const struct zkl__children *fresh, const struct zkl__chil
     return fresh->czxid == old->czxid && fresh->created - old->created == 2 * (uint32_t)added;
 }
 
-/* Both by name: one walk through both. */
-static void inherit(struct zkl__children *fresh, const struct zkl__children *old)
+static void inherit(struct zkl__children *fresh, struct zkl__children *old)
 {
-    size_t at = 0, kept = 0;
+    size_t kept = 0;
     for (size_t i = 0; i < fresh->count; i++) {
-        while (at < old->count && strcmp(old->all[at].name, fresh->all[i].name) < 0) {
-            at++;
-        }
-        if (at < old->count && strcmp(old->all[at].name, fresh->all[i].name) == 0) {
-            kept++;
-            if (old->all[at].verdict == ZKL__CHILD_EPHEMERAL) {
-                fresh->all[i].verdict = ZKL__CHILD_EPHEMERAL;
-                fresh->all[i].czxid = old->all[at].czxid;
-            }
+        const struct zkl__child *was = zkl__children_find(old, fresh->all[i].name);
+        kept += was != NULL;
+        if (was && was->verdict == ZKL__CHILD_EPHEMERAL) {
+            fresh->all[i].verdict = ZKL__CHILD_EPHEMERAL;
+            fresh->all[i].czxid = was->czxid;
         }
     }
     bool known = only_added(fresh, old, kept);

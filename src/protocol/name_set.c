@@ -38,11 +38,6 @@ const int64_t *zkl__name_set_find(const struct zkl__name_set *set, const char *n
     return entry->name ? &entry->value : NULL;
 }
 
-bool zkl__name_set_has(const struct zkl__name_set *set, const char *name)
-{
-    return zkl__name_set_find(set, name) != NULL;
-}
-
 static bool grow(struct zkl__name_set *set, const zkl_heap *heap)
 {
     struct zkl__name_set grown = {
@@ -76,11 +71,6 @@ bool zkl__name_set_put(struct zkl__name_set *set, const zkl_heap *heap, const ch
     }
     entry->value = value;
     return entry->name != NULL;
-}
-
-bool zkl__name_set_add(struct zkl__name_set *set, const zkl_heap *heap, const char *name)
-{
-    return zkl__name_set_put(set, heap, name, 0);
 }
 
 void zkl__name_set_keep(struct zkl__name_set *set, const zkl_heap *heap, const char *const *names,

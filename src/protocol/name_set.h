@@ -33,13 +33,11 @@ struct zkl__name_set {
     uint64_t key;
 };
 
-bool zkl__name_set_has(const struct zkl__name_set *set, const char *name);
 /* NULL: it is not there. */
 const int64_t *zkl__name_set_find(const struct zkl__name_set *set, const char *name);
 /* Copies it; the number of one that is there already changes. False: no memory. */
 bool zkl__name_set_put(struct zkl__name_set *set, const zkl_heap *heap, const char *name,
                        int64_t value);
-bool zkl__name_set_add(struct zkl__name_set *set, const zkl_heap *heap, const char *name);
 /* Forgets all but these. */
 void zkl__name_set_keep(struct zkl__name_set *set, const zkl_heap *heap, const char *const *names,
                         size_t count);

@@ -100,7 +100,7 @@ static bool may_lead(const struct zkl__observer *o, const char *name)
 {
     struct zkl__name parsed = zkl__name_parse(name);
     return parsed.kind != ZKL_KIND_FOREIGN && !zkl__sequence_used_up(parsed.sequence) &&
-           !zkl__name_set_has(&o->skipped, name);
+           !zkl__name_set_find(&o->skipped, name);
 }
 
 static const char *find_first(const struct zkl__observer *o, const struct zkl__reply *list)
@@ -134,7 +134,7 @@ static void read_first(struct zkl__observer *o, const char *name, const char *wh
 static void skip_first(struct zkl__observer *o)
 {
     struct zkl__children *listed = o->listed;
-    bool added = zkl__name_set_add(&o->skipped, heap_of(o), o->first);
+    bool added = zkl__name_set_put(&o->skipped, heap_of(o), o->first, 0);
     while (listed && o->next < listed->count && !may_lead(o, listed->all[o->next].name)) {
         o->next++;
     }

@@ -41,7 +41,7 @@ static bool is_mine(const struct zkl__contender *c, const char *name)
 {
     return strncmp(name, c->node.prefix, strlen("_c_") + ZKL__UUID_LENGTH) == 0 &&
            zkl__name_parse(name).uuid && strlen(name) < ZKL__NAME_MAX &&
-           !zkl__name_set_has(&c->node.strangers, name);
+           !zkl__name_set_find(&c->node.strangers, name);
 }
 
 /* --- the index ------------------------------------------------------------------------------- */

@@ -727,7 +727,7 @@ static void cleanup_on_stat(struct zkl__contender *c)
 {
     if (c->event->reply->rc == ZKL__RC_OK && zkl__node_known(&c->node) &&
         c->event->reply->stat.ephemeral_owner != c->core->session_id &&
-        zkl__name_set_add(&c->node.strangers, c->heap, c->node.name)) {
+        zkl__name_set_put(&c->node.strangers, c->heap, c->node.name, 0)) {
         c->node.name[0] = '\0';
         c->retry.at = 0;
     }

@@ -15,7 +15,7 @@ int look_for_all(const struct zkl__name_set *set, char (*names)[32], int count)
 {
     int found = 0;
     for (int i = 0; i < count; i++) {
-        found += zkl__name_set_has(set, names[i]);
+        found += zkl__name_set_find(set, names[i]) != NULL;
     }
     return found;
 }
@@ -32,7 +32,7 @@ int main(int argc, char **argv)
     for (int i = 0; right && i < count; i++) {
         snprintf(names[i], sizeof names[i], "x%d-lock--%09d", i, 1);
         pieces[i] = names[i];
-        right = zkl__name_set_add(&set, &plain_heap, names[i]);
+        right = zkl__name_set_put(&set, &plain_heap, names[i], 0);
     }
     const struct zkl__share share = {members, MEMBERS, pieces, (size_t)count, 0};
     right = right && look_for_all(&set, names, count) == count && zkl__share_out(owners, &share, &plain_heap);
