@@ -1,10 +1,10 @@
 /* queue.c - for operators: the list of a queue, the removal of a contender, and the request to a
  * holder to release. */
 #include "call.h"
+#include "base.h"
+#include "children.h"
 #include "name.h"
 #include "options.h"
-#include "queue_order.h"
-#include "base.h"
 
 #include <zklock/lock.h>
 #include <zklock/queue.h>

@@ -1,5 +1,5 @@
-/* children.h - the children of a znode that some recipe counts, and which of them a session owns
- * (op.h).
+/* children.h - the children of a znode: which of them a session owns (op.h), and which znodes of a
+ * queue are contenders and hold, for contenders and for operators alike.
  *
  * A list brings names only, so each child is read once. That a session owns it is known as long as
  * the lists show its name and nobody can have created that name anew: as many children were created
@@ -10,6 +10,8 @@
 
 #include "base.h"
 #include "op.h"
+
+#include <zklock/queue.h>
 
 struct zkl__child {
     const char *name;
@@ -53,5 +55,17 @@ struct zkl__names {
 struct zkl__names *zkl__children_names(const zkl_heap *heap, const struct zkl__children *children);
 struct zkl__child *zkl__children_find(struct zkl__children *children,
                                       const char *name); /* NULL: not there */
+
+/* === of a queue ================================================================================
+ */
+
+/* A znode is a contender only if a session owns it. If its number is lower than ours, it must be
+ * older than ours, too, except Curator's downgraded reader, which is created with its writer's
+ * number. Any other znode was put there by hand. czxid: of our node; 0: not known yet. */
+bool zkl__stat_forged(zkl_kind kind, const struct zkl__stat *stat, int64_t czxid);
+
+/* Fills in forged and holds of all entries, which are in queue order. directory: its stat, as it
+ * came with the list. */
+void zkl__queue_judge(zkl_queue_entry *entries, size_t count, const struct zkl__stat *directory);
 
 #endif

@@ -2,7 +2,7 @@
  * like one; and which of a queue hold. */
 #include "check.h"
 #include "name.h"
-#include "queue_order.h"
+#include "children.h"
 
 #define UUID "0f8fad5b-d9cb-469f-a165-70867728950e"
 #define HEX32 "0f8fad5bd9cb469fa16570867728950e"
