@@ -77,7 +77,7 @@ struct zkl__contender_config {
     const zkl_acl *acl;   /* kept by the owner until its last word; NULL: the store's default */
     bool fail_on_expiry;
     bool mark;      /* a release writes a mark into the directory, so that the next holder learns of
-                       a crash: hold.c. The directory is made persistent. Not for a
+                       a crash: contender.c. The directory is made persistent. Not for a
                        multi-contender, and only with a rule that waits for every kind */
     bool revocable; /* REVOKED is wanted: our node is watched while it is held */
     int64_t max_hold; /* ns; 0: none */

@@ -257,14 +257,8 @@ struct zkl__release_mark {
 /* It waits for this one. Only of what is known to be a contender: behind another child of the queue
  * somebody may hold. */
 void zkl__mark_behind(struct zkl__contender *c, const char *name);
-/* The last holder is of this session, and released. */
-void zkl__mark_clean(struct zkl__contender *c);
 /* Reads the directory, beside the other requests of this step. */
 void zkl__mark_send_read(struct zkl__contender *c);
-void zkl__mark_on_read(struct zkl__contender *c);
-int64_t zkl__mark_wake(const struct zkl__contender *c);
-void zkl__mark_on_time(struct zkl__contender *c);
-
 /* The contender leaves: decides whether the delete of its znode writes the mark. */
 void zkl__mark_leave(struct zkl__contender *c);
 /* Whether the delete that is sent now does. */
@@ -289,34 +283,12 @@ struct zkl__grant {
     bool proved; /* the check that renews the lease for this grant was sent */
 };
 
-/* False once max_hold_ms have passed. */
-static inline bool zkl__grant_lasts(const struct zkl__grant *grant, int64_t now)
-{
-    return now < grant->hold_until;
-}
-
 /* No conflicting contender precedes this one: it waits for what else a grant needs (enum gate in
- * hold.c). */
+ * contender.c). */
 void zkl__grant_prove(struct zkl__contender *c, const char *why);
-/* Grants the lock, or sends the request that the grant still needs. */
-void zkl__grant_advance(struct zkl__contender *c);
-void zkl__grant_give(struct zkl__contender *c);
 /* Grants a lock that lingered to its next owner. */
 void zkl__grant_again(struct zkl__contender *c);
-/* The time at which max_hold_ms will have passed; INT64_MAX: there is nothing to wait for. */
-int64_t zkl__grant_wake(const struct zkl__contender *c);
-/* max_hold_ms have passed: the znode is deleted, also if the owner had lost the lock before and
- * does not release it. */
-void zkl__grant_overstay(struct zkl__contender *c);
 void zkl__grant_lose(struct zkl__contender *c, const char *why);
-/* The session is being closed: a release deletes its node. True: it was released, and stayed. */
-static inline bool zkl__grant_stay_no_longer(struct zkl__grant *grant)
-{
-    bool stayed = grant->stay_until != 0;
-    grant->least_until = grant->stay_until = 0;
-    return stayed;
-}
-void zkl__grant_on_release(struct zkl__contender *c);
 
 /* === a lock that lingers ====================================================================== */
 

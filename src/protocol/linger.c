@@ -296,8 +296,7 @@ static bool may_gather(const struct zkl__contender *c)
 
 bool zkl__linger_keep(struct zkl__contender *c)
 {
-    if (c->config.linger == 0 || !c->core->connected ||
-        !zkl__grant_lasts(&c->grant, c->core->now)) {
+    if (c->config.linger == 0 || !c->core->connected || c->core->now >= c->grant.hold_until) {
         return false;
     }
     bool gathers = may_gather(c);

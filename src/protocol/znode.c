@@ -94,7 +94,7 @@ void zkl__node_send_create(struct zkl__contender *c)
     } else if (zkl__node_unsure(&c->node)) {
         c->node.fate = ZKL__FATE_TWICE;
     }
-    zkl__mark_send_read(c); /* before the create: hold.c */
+    zkl__mark_send_read(c); /* before the create: contender.c */
     zkl__contender_send(c, ZKL__ROLE_CREATE, zkl__create_op(c));
     if (c->node.fate >= ZKL__FATE_TWICE ||
         (c->config.rule->waits_for && !zkl__peers_spares_list(c))) {
