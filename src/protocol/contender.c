@@ -48,9 +48,19 @@ bool zkl__contender_waits(const struct zkl__contender *c)
     return c->started && c->state < ZKL__HELD;
 }
 
-/* What each state says about our node. */
-static void check_sound(const struct zkl__contender *c)
+void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state state, const char *why)
 {
+    enum zkl__contender_state before = c->state;
+    ZKL__ENSURE(states[c->state].next & S(state));
+    zkl__core_trace(c->core, c, "%s -> %s: %s", states[c->state].name, states[state].name, why);
+    c->state = state;
+    if (state != ZKL__WATCHING) {
+        zkl__inspection_drop(c);
+    }
+    if (zkl__linger_cares(&c->linger)) {
+        zkl__linger_moved(c, before);
+    }
+    /* What each state says about our node. */
     bool node = zkl__node_known(&c->node);
     switch (c->state) {
     case ZKL__NEW:
@@ -75,21 +85,6 @@ static void check_sound(const struct zkl__contender *c)
     default:
         break;
     }
-}
-
-void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state state, const char *why)
-{
-    enum zkl__contender_state before = c->state;
-    ZKL__ENSURE(states[c->state].next & S(state));
-    zkl__core_trace(c->core, c, "%s -> %s: %s", states[c->state].name, states[state].name, why);
-    c->state = state;
-    if (state != ZKL__WATCHING) {
-        zkl__inspection_drop(c);
-    }
-    if (zkl__linger_cares(&c->linger)) {
-        zkl__linger_moved(c, before);
-    }
-    check_sound(c);
 }
 
 /* --- moves that several events make ---------------------------------------------------------- */
@@ -271,58 +266,43 @@ void zkl__mark_send_read(struct zkl__contender *c)
     }
 }
 
-/* The name of a contender, and nothing else; -1: it is none. */
-static int32_t number_in(const struct zkl__reply *reply)
-{
-    char name[ZKL__NAME_LONGEST + 1];
-    if (reply->size == 0 || reply->size > ZKL__NAME_LONGEST) {
-        return -1;
-    }
-    memcpy(name, reply->data, reply->size);
-    name[reply->size] = '\0';
-    return strlen(name) == reply->size && zkl__name_contends(name) ? zkl__name_sequence(name) : -1;
-}
-
-static void note_mark(struct zkl__release_mark *mark, const struct zkl__reply *reply)
-{
-    const struct zkl__stat *stat = &reply->stat;
-    bool rests = stat->child_count == 0 && stat->pzxid == stat->mzxid;
-    mark->released = number_in(reply);
-    /* "cversion" counts creates and deletes (DataNode.copyStat): without children, half of each. */
-    mark->next = rests ? (int32_t)((uint32_t)stat->cversion / 2) : mark->next;
-}
-
-static void conclude_unclean(struct zkl__contender *c)
-{
-    bool delays = c->config.delay > 0;
-    if (delays && c->try_only) {
-        zkl__contender_fail(c, ZKL_EBUSY, 0,
-                            "the last holder did not release, and delay_after_crash_ms begins");
-        return;
-    }
-    c->mark.state = delays ? ZKL__MARK_DELAYS : ZKL__MARK_UNCLEAN;
-    c->mark.until = c->core->now + c->config.delay;
-    zkl__core_trace(c->core, c, "first, behind one that did not release%s",
-                    delays ? ": it waits" : "");
-}
-
 static void mark_on_read(struct zkl__contender *c)
 {
-    enum zkl__rc rc = c->event->reply->rc;
-    bool first = c->state == ZKL__PROVING;
-    if (rc == ZKL__RC_OK) {
-        note_mark(&c->mark, c->event->reply);
+    const struct zkl__reply *reply = c->event->reply;
+    const struct zkl__stat *stat = &reply->stat;
+    if (reply->rc == ZKL__RC_OK) {
+        /* The name of a contender, and nothing else. */
+        char name[ZKL__NAME_LONGEST + 1] = "";
+        if (reply->size <= ZKL__NAME_LONGEST) {
+            memcpy(name, reply->data, reply->size);
+            name[reply->size] = '\0';
+        }
+        bool marks = strlen(name) == reply->size && zkl__name_contends(name);
+        c->mark.released = marks ? zkl__name_sequence(name) : -1;
+        /* "cversion" counts creates and deletes (DataNode.copyStat): without children, half of
+         * each. */
+        if (stat->child_count == 0 && stat->pzxid == stat->mzxid) {
+            c->mark.next = (int32_t)((uint32_t)stat->cversion / 2);
+        }
     }
-    if (first && !zkl__rc_decides(rc)) {
+    if (c->state != ZKL__PROVING) {
+        return;
+    }
+    bool delays = c->config.delay > 0;
+    if (!zkl__rc_decides(reply->rc)) {
         zkl__contender_fail_by_reply(c);
-        return;
-    }
-    if (first && rc == ZKL__RC_NONODE) {
+    } else if (reply->rc == ZKL__RC_NONODE) {
         zkl__node_removed(c); /* with the directory */
+    } else if (c->mark.state != ZKL__MARK_UNKNOWN || is_clean(c)) {
         return;
-    }
-    if (first && c->mark.state == ZKL__MARK_UNKNOWN && !is_clean(c)) {
-        conclude_unclean(c);
+    } else if (delays && c->try_only) {
+        zkl__contender_fail(c, ZKL_EBUSY, 0,
+                            "the last holder did not release, and delay_after_crash_ms begins");
+    } else {
+        c->mark.state = delays ? ZKL__MARK_DELAYS : ZKL__MARK_UNCLEAN;
+        c->mark.until = c->core->now + c->config.delay;
+        zkl__core_trace(c->core, c, "first, behind one that did not release%s",
+                        delays ? ": it waits" : "");
     }
 }
 
@@ -331,13 +311,6 @@ static void mark_on_read(struct zkl__contender *c)
 static int64_t mark_wake(const struct zkl__contender *c)
 {
     return c->mark.state == ZKL__MARK_DELAYS ? c->mark.until : INT64_MAX;
-}
-
-static void mark_on_time(struct zkl__contender *c)
-{
-    if (mark_wake(c) <= c->core->now) {
-        c->mark.state = ZKL__MARK_UNCLEAN;
-    }
 }
 
 /* --- with the znode's delete ----------------------------------------------------------------- */
@@ -356,17 +329,6 @@ bool zkl__mark_due(struct zkl__contender *c)
     return c->mark.state == ZKL__MARK_WRITES;
 }
 
-static void warn_of_mark(const struct zkl__contender *c)
-{
-    if (!c->path_stats->warned_of_write) {
-        c->path_stats->warned_of_write = true;
-        zkl__core_warn(c->core, c,
-                       "a release could not write its mark into the directory, and looks like a "
-                       "crash to those who have recover or delay_after_crash_ms. Give WRITE on the "
-                       "directory to those who contend there (setAcl)");
-    }
-}
-
 /* The mark is the first part. A part that is rolled back did not fail by itself. */
 bool zkl__mark_refused(struct zkl__contender *c, const struct zkl__reply *reply)
 {
@@ -379,8 +341,12 @@ bool zkl__mark_refused(struct zkl__contender *c, const struct zkl__reply *reply)
     if (c->mark.state != ZKL__MARK_WRITES || !refused) {
         return false;
     }
-    if (rc == ZKL__RC_NOAUTH) {
-        warn_of_mark(c);
+    if (rc == ZKL__RC_NOAUTH && !c->path_stats->warned_of_write) {
+        c->path_stats->warned_of_write = true;
+        zkl__core_warn(c->core, c,
+                       "a release could not write its mark into the directory, and looks like a "
+                       "crash to those who have recover or delay_after_crash_ms. Give WRITE on the "
+                       "directory to those who contend there (setAcl)");
     }
     c->mark.state = ZKL__MARK_UNKNOWN;
     return true;
@@ -404,25 +370,10 @@ bool zkl__contender_shown_within(const struct zkl__contender *c, int64_t parts)
     return c->core->now - c->shown_at <= zkl__lease_heartbeat(c->core->timeout) / parts;
 }
 
-/* Somebody may delete our znode by hand, and another contender of this session may notice that and
- * be granted before us. So a response that shows our znode counts for one heartbeat. A
- * multi-contender has a rule of its own (multi.c, look_again). */
-static bool is_shown(const struct zkl__contender *c)
-{
-    return c->multi || zkl__contender_shown_within(c, 1) ||
-           (c->event->kind == ZKL__CE_REPLY && c->event->role == ZKL__ROLE_PROVE);
-}
-
 static unsigned own_closed_gates(const struct zkl__contender *c)
 {
     bool mark = !c->config.mark || c->mark.state == ZKL__MARK_UNCLEAN || is_clean(c);
     return (mark ? 0u : GATE_MARK) | (c->node.czxid ? 0u : GATE_TOKEN);
-}
-
-static unsigned closed_gates(const struct zkl__contender *c)
-{
-    return own_closed_gates(c) | (c->multi && !c->multi->open ? GATE_OTHERS : 0u) |
-           (zkl__core_leased(c->core) ? 0u : GATE_LEASE) | (is_shown(c) ? 0u : GATE_SHOWN);
 }
 
 bool zkl__contender_ready(const struct zkl__contender *c, int64_t now)
@@ -457,7 +408,13 @@ static void grant(struct zkl__contender *c)
 /* Grants the lock, or sends the request that the grant still needs. */
 static void try_to_grant(struct zkl__contender *c)
 {
-    unsigned shut = closed_gates(c);
+    /* Somebody may delete our znode by hand, and another contender of this session may notice that
+     * and be granted before us. So a response that shows our znode counts for one heartbeat. A
+     * multi-contender has a rule of its own (multi.c, look_again). */
+    bool shown = c->multi || zkl__contender_shown_within(c, 1) ||
+                 (c->event->kind == ZKL__CE_REPLY && c->event->role == ZKL__ROLE_PROVE);
+    unsigned shut = own_closed_gates(c) | (c->multi && !c->multi->open ? GATE_OTHERS : 0u) |
+                    (zkl__core_leased(c->core) ? 0u : GATE_LEASE) | (shown ? 0u : GATE_SHOWN);
     if (!shut) {
         grant(c);
     } else if (shut & GATE_MARK) {
@@ -487,31 +444,11 @@ static int64_t grant_wake(const struct zkl__contender *c)
     return owed ? c->grant.hold_until : INT64_MAX;
 }
 
-/* max_hold_ms have passed: the znode is deleted, also if the owner had lost the lock before and
- * does not release it. */
-static void overstay(struct zkl__contender *c)
-{
-    c->grant.end = ZKL__GRANT_OVERSTAYED;
-    zkl__replacement_forget(c);
-    if (c->state == ZKL__HELD) {
-        zkl__grant_lose(c, "held for longer than max_hold_ms");
-    }
-}
-
 void zkl__grant_lose(struct zkl__contender *c, const char *why)
 {
     zkl__contender_notify(c, ZKL__LOSS, ZKL_ELOST, 0, why);
     zkl__own_watch_stop(c);
     zkl__contender_move(c, ZKL__LOST, why);
-}
-
-/* The owner is notified now, and does not wait for the delete. That hands the lock over to nobody,
- * because somebody may have deleted the znode by hand meanwhile. */
-static void keep_znode(struct zkl__contender *c)
-{
-    c->grant.end = ZKL__GRANT_RELEASED;
-    c->grant.stay_until = c->grant.least_until;
-    zkl__contender_notify(c, ZKL__RELEASED, ZKL_OK, 0, "released, and its znode stays");
 }
 
 static void on_release(struct zkl__contender *c)
@@ -523,7 +460,11 @@ static void on_release(struct zkl__contender *c)
         return;
     }
     if (hands_over && c->core->now < c->grant.least_until) {
-        keep_znode(c);
+        /* The owner is notified now, and does not wait for the delete. That hands the lock over to
+         * nobody, because somebody may have deleted the znode by hand meanwhile. */
+        c->grant.end = ZKL__GRANT_RELEASED;
+        c->grant.stay_until = c->grant.least_until;
+        zkl__contender_notify(c, ZKL__RELEASED, ZKL_OK, 0, "released, and its znode stays");
     }
     zkl__mark_leave(c);
     zkl__replacement_forget(c);
@@ -643,10 +584,7 @@ static void decide_by_list(struct zkl__contender *c)
         zkl__contender_fail(c, ZKL_EEXHAUSTED, 0, EXHAUSTED);
         return;
     }
-    if (zkl__path_conflict_seen(c)) {
-        return;
-    }
-    if (!zkl__predecessor_position(c)) {
+    if (zkl__path_conflict_seen(c) || !zkl__predecessor_position(c)) {
         return;
     }
     bool seen;
@@ -666,34 +604,31 @@ static void decide_by_list(struct zkl__contender *c)
     }
 }
 
-/* Another znode has the name that our create would have got: the list shows which ones are ours. */
-static void on_list_behind_refused_create(struct zkl__contender *c)
-{
-    c->node.fate = ZKL__FATE_TWICE;
-    if (c->event->reply->rc == ZKL__RC_OK) {
-        decide_by_list(c);
-    } else if (c->event->reply->rc == ZKL__RC_NONODE) {
-        zkl__node_removed(c); /* with the directory */
-    } else {
-        zkl__contender_fail_by_reply(c);
-    }
-}
-
 static void on_list(struct zkl__contender *c)
 {
+    enum zkl__rc rc = c->event->reply->rc;
     if (c->state == ZKL__REMOVING || c->state == ZKL__LOST) {
         zkl__cleanup_on_list(c);
     } else if (c->linger.state == ZKL__LINGER_GATHERING) {
         zkl__linger_on_list(c);
     } else if (c->state == ZKL__CREATING && c->node.fate == ZKL__FATE_LISTED) {
-        on_list_behind_refused_create(c);
+        /* Another znode has the name that our create would have got: the list shows which ones are
+         * ours. */
+        c->node.fate = ZKL__FATE_TWICE;
+        if (rc == ZKL__RC_OK) {
+            decide_by_list(c);
+        } else if (rc == ZKL__RC_NONODE) {
+            zkl__node_removed(c); /* with the directory */
+        } else {
+            zkl__contender_fail_by_reply(c);
+        }
     } else if ((c->state != ZKL__CREATING && c->state != ZKL__LISTING) ||
                !zkl__node_known(&c->node)) {
         return; /* of the last attempt, or the create before it was not applied: the next one
                    waited for it, and is sent below */
-    } else if (c->event->reply->rc == ZKL__RC_OK) {
+    } else if (rc == ZKL__RC_OK) {
         decide_by_list(c);
-    } else if (c->event->reply->rc == ZKL__RC_NONODE) {
+    } else if (rc == ZKL__RC_NONODE) {
         zkl__contender_queue_again(c, "the directory was removed by somebody");
     } else {
         if (c->state == ZKL__CREATING) {
@@ -780,25 +715,6 @@ static enum zkl__role take_role(uint32_t *roles)
     return role;
 }
 
-static void next_reply(struct zkl__mail *mail, struct zkl__contender_event *event,
-                       struct zkl__reply *refusal)
-{
-    static const struct zkl__reply unknown = {.rc = ZKL__RC_UNKNOWN};
-    if (mail->reply) {
-        event->role = mail->role;
-        event->reply = mail->reply;
-        mail->reply = NULL;
-    } else if (mail->unknown) {
-        event->role = take_role(&mail->unknown);
-        event->reply = &unknown;
-    } else {
-        event->role = take_role(&mail->unsent);
-        *refusal =
-            (struct zkl__reply){.rc = ZKL__RC_UNSENT, .unsent = mail->why_unsent[event->role]};
-        event->reply = refusal;
-    }
-}
-
 static bool mail_next(struct zkl__mail *mail, struct zkl__contender_event *event,
                       struct zkl__reply *refusal)
 {
@@ -810,8 +726,15 @@ static bool mail_next(struct zkl__mail *mail, struct zkl__contender_event *event
         .watch = mail->watch,
         .code = mail->code,
         .rule = mail->rule};
-    if (event->kind == ZKL__CE_REPLY) {
-        next_reply(mail, event, refusal);
+    if (event->kind == ZKL__CE_REPLY && mail->reply) {
+        event->role = mail->role;
+        event->reply = mail->reply;
+        mail->reply = NULL;
+    } else if (event->kind == ZKL__CE_REPLY) {
+        *refusal = (struct zkl__reply){.rc = mail->unknown ? ZKL__RC_UNKNOWN : ZKL__RC_UNSENT};
+        event->role = take_role(mail->unknown ? &mail->unknown : &mail->unsent);
+        refusal->unsent = mail->why_unsent[event->role];
+        event->reply = refusal;
     }
     if (event->kind != ZKL__CE_REPLY || !(mail->reply || mail->unknown || mail->unsent)) {
         mail->kinds &= ~ZKL__MAIL(event->kind);
@@ -825,50 +748,6 @@ static bool mail_next(struct zkl__mail *mail, struct zkl__contender_event *event
 
 /* === events and the step ====================================================================== */
 
-static void on_connected(struct zkl__contender *c)
-{
-    c->retry.at = 0;
-    c->node.removes_duplicate = false;
-    c->predecessor.access = ZKL__ACCESS_GET;
-    if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING ||
-        (c->state == ZKL__CREATING && zkl__node_known(&c->node))) {
-        zkl__predecessor_unwatch(c, ZKL__WATCH_FORGET);
-        zkl__contender_move(c, ZKL__LISTING, "connected again: look again");
-    }
-}
-
-static void on_expired(struct zkl__contender *c)
-{
-    c->under_way = 0;
-    c->retry.at = 0;
-    if (zkl__contender_waits(c)) {
-        if (c->state == ZKL__NEW) {
-            return;
-        }
-        zkl__contender_queue_again(c, "the session ended");
-        return;
-    }
-    zkl__node_ended(&c->node);
-    c->replacement.state = ZKL__REPLACING_NOT;
-    if (c->state == ZKL__HELD) {
-        zkl__grant_lose(c, "the session ended");
-    } else if (c->state == ZKL__REMOVING || c->state == ZKL__LINGERING) {
-        zkl__contender_finish(c, ZKL_ELOST, "the session ended");
-    }
-}
-
-static void on_time_of_holder(struct zkl__contender *c)
-{
-    if (zkl__contender_keeps(c)) {
-        zkl__own_watch_on_time(c);
-    }
-    if (c->state == ZKL__LINGERING) {
-        zkl__linger_on_time(c);
-    } else if (grant_wake(c) <= c->core->now) {
-        overstay(c);
-    }
-}
-
 static void on_time(struct zkl__contender *c)
 {
     if (c->retry.at && c->retry.at <= c->core->now) {
@@ -877,7 +756,12 @@ static void on_time(struct zkl__contender *c)
     if (c->grant.stay_until <= c->core->now) {
         c->grant.stay_until = 0;
     }
-    mark_on_time(c);
+    if (mark_wake(c) <= c->core->now) {
+        c->mark.state = ZKL__MARK_UNCLEAN;
+    }
+    if (zkl__contender_keeps(c)) {
+        zkl__own_watch_on_time(c);
+    }
     if (zkl__contender_waits(c) && c->deadline <= c->core->now) {
         zkl__contender_fail(
             c, ZKL_ETIMEOUT, 0,
@@ -888,8 +772,16 @@ static void on_time(struct zkl__contender *c)
                 ? "the time is up: no server was reached for a session timeout, and "
                   "nothing is granted until another one has passed"
                 : "the time is up");
-    } else {
-        on_time_of_holder(c);
+    } else if (c->state == ZKL__LINGERING) {
+        zkl__linger_on_time(c);
+    } else if (grant_wake(c) <= c->core->now) {
+        /* max_hold_ms have passed: the znode is deleted, also if the owner had lost the lock before
+         * and does not release it. */
+        c->grant.end = ZKL__GRANT_OVERSTAYED;
+        zkl__replacement_forget(c);
+        if (c->state == ZKL__HELD) {
+            zkl__grant_lose(c, "held for longer than max_hold_ms");
+        }
     }
 }
 
@@ -900,17 +792,6 @@ const char *zkl__cancel_text(int code)
            : code == ZKL_ELOST    ? "one of our nodes was removed by somebody"
            : code == ZKL_ETIMEOUT ? "the time is up"
                                   : "cancelled";
-}
-
-/* Another contender of this session releases, and ours is next. It is granted without a look at the
- * gates, because may_hand_over (peers.c) has already asked for the same: the predecessor
- * waited for every kind that we wait for and held until its release, our czxid is known, the
- * session has a lease, and a list within a heartbeat showed our znode. */
-static void on_handed(struct zkl__contender *c)
-{
-    mark_clean(c);
-    zkl__grant_prove(c, "released by another one of this session, and we are next");
-    grant(c);
 }
 
 static void read_event(struct zkl__contender *c)
@@ -934,13 +815,41 @@ static void read_event(struct zkl__contender *c)
         zkl__predecessor_on_queue_event(c);
         break;
     case ZKL__CE_HANDED:
-        on_handed(c);
+        /* Another contender of this session releases, and ours is next. It is granted without a
+         * look at the gates, because may_hand_over (peers.c) has already asked for the same: the
+         * predecessor waited for every kind that we wait for and held until its release, our czxid
+         * is known, the session has a lease, and a list within a heartbeat showed our znode. */
+        mark_clean(c);
+        zkl__grant_prove(c, "released by another one of this session, and we are next");
+        grant(c);
         break;
     case ZKL__CE_CONNECTED:
-        on_connected(c);
+        c->retry.at = 0;
+        c->node.removes_duplicate = false;
+        c->predecessor.access = ZKL__ACCESS_GET;
+        if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING ||
+            (c->state == ZKL__CREATING && zkl__node_known(&c->node))) {
+            zkl__predecessor_unwatch(c, ZKL__WATCH_FORGET);
+            zkl__contender_move(c, ZKL__LISTING, "connected again: look again");
+        }
         break;
     case ZKL__CE_EXPIRED:
-        on_expired(c);
+        c->held_back = c->under_way = 0;
+        c->retry.at = 0;
+        if (c->state == ZKL__NEW) {
+            break;
+        }
+        if (zkl__contender_waits(c)) {
+            zkl__contender_queue_again(c, "the session ended");
+            break;
+        }
+        zkl__node_ended(&c->node);
+        c->replacement.state = ZKL__REPLACING_NOT;
+        if (c->state == ZKL__HELD) {
+            zkl__grant_lose(c, "the session ended");
+        } else if (c->state == ZKL__REMOVING || c->state == ZKL__LINGERING) {
+            zkl__contender_finish(c, ZKL_ELOST, "the session ended");
+        }
         break;
     case ZKL__CE_LAPSED:
         if (c->state == ZKL__HELD) {
@@ -990,29 +899,6 @@ static void read_event(struct zkl__contender *c)
     }
 }
 
-static void contender_step(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                           struct zkl__contender_actions *out)
-{
-    enum zkl__contender_state first = c->state, before;
-    ZKL__ENSURE(!c->event);
-    c->event = ev;
-    c->out = out;
-    out->op_count = 0;
-    memset(out->watches, 0, sizeof out->watches); /* ZKL__WATCH_KEEP */
-    out->has_outcome = out->inspect = false;
-    read_event(c);
-    do { /* to send the next request may be a move, and the next state needs another one */
-        before = c->state;
-        zkl__contender_advance(c);
-    } while (c->state != before);
-    if (c->watches[ZKL__WATCHED_LINGER].entry.link) {
-        zkl__linger_stepped(c);
-    }
-    zkl__stats_step(&c->core->stats, c, first);
-    c->event = NULL;
-    c->out = NULL;
-}
-
 static int64_t earlier(int64_t one, int64_t other)
 {
     return one < other ? one : other;
@@ -1039,20 +925,6 @@ static int64_t contender_wake(const struct zkl__contender *c)
 
 /* === what a step changes for its session ====================================================== */
 
-static int change_watch(struct zkl__core *core, struct zkl__watch *watch,
-                        enum zkl__watch_change change, size_t bytes_max)
-{
-    if (change == ZKL__WATCH_ON) {
-        return zkl__watches_add(&core->watches, watch, bytes_max);
-    }
-    if (change == ZKL__WATCH_FORGET) {
-        zkl__watches_remove(&core->watches, watch);
-    } else if (change == ZKL__WATCH_OFF) {
-        zkl__watch_remove(core, watch);
-    }
-    return ZKL_OK;
-}
-
 void zkl__owner_notify(struct zkl__contender_config *config, const struct zkl__outcome *outcome)
 {
     void (*notify)(void *, const struct zkl__outcome *) = config->notify;
@@ -1064,6 +936,7 @@ void zkl__owner_notify(struct zkl__contender_config *config, const struct zkl__o
     }
 }
 
+/* What its new state is to its session. */
 static void update_session_lists(struct zkl__core *core, struct zkl__contender *c,
                                  enum zkl__contender_state before)
 {
@@ -1092,64 +965,68 @@ static void update_session_lists(struct zkl__core *core, struct zkl__contender *
     }
 }
 
-static void carry_out_op(struct zkl__core *core, struct zkl__contender *c,
-                         const struct zkl__contender_op *op)
+static void step_and_carry_out(struct zkl__core *core, struct zkl__contender *c,
+                               const struct zkl__contender_event *event)
 {
-    if (op->role == ZKL__ROLE_LIST && !c->multi) {
-        zkl__peers_want_list(core, c);
-    } else if (!(c->multi && zkl__multi_holds_back(c, op->role))) {
-        c->in_flight++;
-        c->listed_at = op->role == ZKL__ROLE_LIST ? core->now : c->listed_at;
-        zkl__core_send(core, &c->machine, op->role, &op->op);
+    struct zkl__contender_actions out;
+    enum zkl__contender_state first = c->state, before;
+    ZKL__ENSURE(!c->event);
+    c->event = event;
+    c->out = &out;
+    out.op_count = 0;
+    memset(out.watches, 0, sizeof out.watches); /* ZKL__WATCH_KEEP */
+    out.has_outcome = out.inspect = false;
+    read_event(c);
+    do { /* to send the next request may be a move, and the next state needs another one */
+        before = c->state;
+        zkl__contender_advance(c);
+    } while (c->state != before);
+    if (c->watches[ZKL__WATCHED_LINGER].entry.link) {
+        zkl__linger_stepped(c);
     }
-}
-
-/* The watches first: a response may come as soon as its request is sent. */
-static void carry_out(struct zkl__core *core, struct zkl__contender *c,
-                      const struct zkl__contender_actions *actions)
-{
-    int codes[ZKL__WATCHED];
+    zkl__stats_step(&core->stats, c, first);
+    c->event = NULL;
+    c->out = NULL;
+    update_session_lists(core, c, first);
+    /* The watches first: a response may come as soon as its request is sent. */
+    int codes[ZKL__WATCHED] = {ZKL_OK};
     for (int i = 0; i < ZKL__WATCHED; i++) {
-        /* Who does not watch its own node lists instead, and without a watch on the queue no lock
-         * lingers: these leave the room to the watches that nobody can wait without. */
-        bool half = i == ZKL__WATCHED_OWN || i == ZKL__WATCHED_LINGER;
-        codes[i] =
-            change_watch(core, &c->watches[i], actions->watches[i],
-                         half ? core->config.watch_bytes_max / 2 : core->config.watch_bytes_max);
-    }
-    for (int i = 0; i < actions->op_count; i++) {
-        const struct zkl__contender_op *op = &actions->ops[i];
-        const struct zkl__reply refusal = {
-            .rc = ZKL__RC_UNSENT,
-            .unsent = op->role == ZKL__ROLE_WATCH       ? codes[ZKL__WATCHED_PREDECESSOR]
-                      : op->role == ZKL__ROLE_OWN_WATCH ? codes[ZKL__WATCHED_OWN]
-                      : op->role == ZKL__ROLE_LIST      ? codes[ZKL__WATCHED_QUEUE]
-                                                        : ZKL_OK};
-        if (refusal.unsent == ZKL_OK) {
-            carry_out_op(core, c, op);
-        } else {
-            zkl__contender_post_reply(c, op->role, &refusal);
+        if (out.watches[i] == ZKL__WATCH_ON) {
+            /* Who does not watch its own node lists instead, and without a watch on the queue no
+             * lock lingers: these leave the room to the watches that nobody can wait without. */
+            bool half = i == ZKL__WATCHED_OWN || i == ZKL__WATCHED_LINGER;
+            codes[i] = zkl__watches_add(&core->watches, &c->watches[i],
+                                        core->config.watch_bytes_max / (half ? 2 : 1));
+        } else if (out.watches[i] == ZKL__WATCH_FORGET) {
+            zkl__watches_remove(&core->watches, &c->watches[i]);
+        } else if (out.watches[i] == ZKL__WATCH_OFF) {
+            zkl__watch_remove(core, &c->watches[i]);
         }
     }
-    if (actions->inspect) {
+    for (int i = 0; i < out.op_count; i++) {
+        enum zkl__role role = out.ops[i].role;
+        const struct zkl__reply refusal = {
+            .rc = ZKL__RC_UNSENT,
+            .unsent = role == ZKL__ROLE_WATCH       ? codes[ZKL__WATCHED_PREDECESSOR]
+                      : role == ZKL__ROLE_OWN_WATCH ? codes[ZKL__WATCHED_OWN]
+                      : role == ZKL__ROLE_LIST      ? codes[ZKL__WATCHED_QUEUE]
+                                                    : ZKL_OK};
+        if (refusal.unsent != ZKL_OK) {
+            zkl__contender_post_reply(c, role, &refusal);
+        } else if (role == ZKL__ROLE_LIST && !c->multi) {
+            zkl__peers_want_list(core, c);
+        } else if (!(c->multi && zkl__multi_holds_back(c, role))) {
+            c->in_flight++;
+            c->listed_at = role == ZKL__ROLE_LIST ? core->now : c->listed_at;
+            zkl__core_send(core, &c->machine, role, &out.ops[i].op);
+        }
+    }
+    if (out.inspect) {
         zkl__inspection_send(core, c);
     }
-}
-
-static void step_and_carry_out(struct zkl__core *core, struct zkl__contender *c,
-                               struct zkl__contender_event *event)
-{
-    struct zkl__contender_actions actions;
-    enum zkl__contender_state before = c->state;
-    if (event->kind == ZKL__CE_EXPIRED) {
-        c->held_back = 0;
-    }
-    contender_step(c, event, &actions);
-    update_session_lists(core, c, before);
-    carry_out(core, c, &actions);
     zkl__peers_stepped(c);
-    if (actions.has_outcome) { /* behind what was sent: whoever wakes up finds it done */
-        zkl__owner_notify(&c->config, &actions.outcome);
+    if (out.has_outcome) { /* behind what was sent: whoever wakes up finds it done */
+        zkl__owner_notify(&c->config, &out.outcome);
     }
 }
 
@@ -1220,15 +1097,6 @@ void zkl__contender_lapse(struct zkl__core *core, struct zkl__contender *c)
 
 /* --- replies and refusals of the session ------------------------------------------------------ */
 
-/* Such an answer says that our node was there; that of a check also where we may not read it (see
- * proof_of). */
-static bool shows_node(enum zkl__role role, enum zkl__rc rc)
-{
-    bool check = role == ZKL__ROLE_PROVE || role == ZKL__ROLE_BEAT;
-    bool other = role == ZKL__ROLE_CREATE || role == ZKL__ROLE_STAT;
-    return rc == ZKL__RC_OK ? check || other : rc == ZKL__RC_NOAUTH && check;
-}
-
 static void on_contender_reply(struct zkl__core *core, struct zkl__machine *machine, int role,
                                int64_t sent, const struct zkl__reply *reply)
 {
@@ -1245,7 +1113,13 @@ static void on_contender_reply(struct zkl__core *core, struct zkl__machine *mach
         zkl__peers_on_list(core, c, reply);
         return;
     }
-    c->shown_at = shows_node((enum zkl__role)role, reply->rc) ? sent : c->shown_at;
+    /* Such an answer says that our node was there; that of a check also where we may not read it
+     * (see proof_of). */
+    bool check = role == ZKL__ROLE_PROVE || role == ZKL__ROLE_BEAT;
+    if ((reply->rc == ZKL__RC_OK && (role == ZKL__ROLE_CREATE || role == ZKL__ROLE_STAT)) ||
+        (check && (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_NOAUTH))) {
+        c->shown_at = sent;
+    }
     c->in_flight--;
     zkl__contender_post_reply(c, (enum zkl__role)role, reply);
 }
@@ -1262,15 +1136,6 @@ static void on_contender_due(struct zkl__machine *machine)
     zkl__contender_post((struct zkl__contender *)machine, ZKL__CE_TIME);
 }
 
-static void free_ended(struct zkl__core *core, struct zkl__machine *machine);
-
-static const struct zkl__machine_ops contender_ops = {.rank = ZKL__RANK_FIRST,
-                                                      .step = read_mail,
-                                                      .answered = on_contender_reply,
-                                                      .wants = still_wants,
-                                                      .due = on_contender_due,
-                                                      .free = free_ended};
-
 /* --- life ------------------------------------------------------------------------------------ */
 
 static void release_memory(struct zkl__core *core, struct zkl__contender *c)
@@ -1286,6 +1151,33 @@ static void release_memory(struct zkl__core *core, struct zkl__contender *c)
     zkl__free(heap, (void *)(uintptr_t)c->config.metadata);
     zkl__free(heap, c);
 }
+
+static void unlink_contender(struct zkl__core *core, struct zkl__contender *c)
+{
+    for (int i = 0; i < ZKL__WATCHED; i++) {
+        zkl__watches_remove(&core->watches, &c->watches[i]);
+    }
+    zkl__timers_set(&core->timers, &c->machine.timer, INT64_MAX);
+    core->machines--;
+    zkl__multi_leave(c);
+    zkl__peers_unfollow(c);
+    zkl__list_remove(&core->contenders, &c->in_session);
+}
+
+static void free_ended(struct zkl__core *core, struct zkl__machine *machine)
+{
+    struct zkl__contender *c = (struct zkl__contender *)machine;
+    ZKL__ENSURE(c->in_flight == 0 && !c->peer.followers.first);
+    unlink_contender(core, c);
+    release_memory(core, c);
+}
+
+static const struct zkl__machine_ops contender_ops = {.rank = ZKL__RANK_FIRST,
+                                                      .step = read_mail,
+                                                      .answered = on_contender_reply,
+                                                      .wants = still_wants,
+                                                      .due = on_contender_due,
+                                                      .free = free_ended};
 
 struct zkl__contender *zkl__contender_new(struct zkl__core *core,
                                           const struct zkl__contender_config *config)
@@ -1338,26 +1230,6 @@ void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind
         c->mail.code = code;
         zkl__contender_post(c, kind);
     }
-}
-
-static void unlink_contender(struct zkl__core *core, struct zkl__contender *c)
-{
-    for (int i = 0; i < ZKL__WATCHED; i++) {
-        zkl__watches_remove(&core->watches, &c->watches[i]);
-    }
-    zkl__timers_set(&core->timers, &c->machine.timer, INT64_MAX);
-    core->machines--;
-    zkl__multi_leave(c);
-    zkl__peers_unfollow(c);
-    zkl__list_remove(&core->contenders, &c->in_session);
-}
-
-static void free_ended(struct zkl__core *core, struct zkl__machine *machine)
-{
-    struct zkl__contender *c = (struct zkl__contender *)machine;
-    ZKL__ENSURE(c->in_flight == 0 && !c->peer.followers.first);
-    unlink_contender(core, c);
-    release_memory(core, c);
 }
 
 void zkl__contenders_drop(struct zkl__core *core)
