@@ -1,5 +1,6 @@
-/* contender.c - a contender: its states and moves, its grant and the mark of its release, what each
- * state requests, and what each event and each reply means. */
+/* contender.c - a contender: its states and moves, the mark of its release, its znode from the
+ * create to the delete, its grant, what each state requests, and what each event and each reply
+ * means. */
 #include "core_internal.h"
 #include "lease.h"
 
@@ -8,6 +9,10 @@
 #define MILLISECOND INT64_C(1000000)
 #define BACKOFF_LEAST (20 * MILLISECOND)
 #define BACKOFF_MOST (2000 * MILLISECOND)
+
+#define NO_LIST "we have a place, but no list"
+#define EXHAUSTED \
+    "the directory has given out all its 2147483647 sequence numbers: remove it when it is empty"
 
 const struct zkl__rule zkl__rule_mutex = {"lock-", ZKL__KIND_ANY};
 
@@ -104,14 +109,40 @@ void zkl__contender_retry_later(struct zkl__contender *c)
     c->retry.at = c->core->now + c->retry.pause;
 }
 
-/* Where it begins anew, with a znode of its own. */
+/* The session ended, which deletes all its znodes. */
+static void node_ended(struct zkl__node *node)
+{
+    node->name[0] = '\0';
+    node->removes_duplicate = false;
+    node->fate = ZKL__FATE_KNOWN;
+}
+
+/* It begins anew, with a new uuid. A uuid belongs to one attempt in one session, so a name that
+ * carries it is ours, and nobody has to read its owner. */
 static void new_attempt(struct zkl__contender *c)
 {
-    zkl__node_new_attempt(c);
-    zkl__predecessor_new_attempt(c);
+    char uuid[ZKL__UUID_LENGTH + 1];
+    zkl__core_uuid(c->core, uuid);
+    if (!c->config.revocable) {
+        zkl__uuid_refuse_requests(uuid);
+    }
+    zkl__name_prefix(c->node.prefix, uuid, c->config.rule->tag);
+    node_ended(&c->node);
+    c->node.czxid = 0;
+    c->node.stays = false;
+    c->predecessor.armed = false;
+    c->predecessor.access = ZKL__ACCESS_GET;
     c->mark = (struct zkl__release_mark){.before = -1, .released = -1, .next = -1};
     c->linger.serial = 0;
     c->conflict = (struct zkl__path_conflict){.stage = ZKL__CONFLICT_UNSEEN};
+}
+
+/* A duplicate that we could not delete is deleted now, too: a list will show it. */
+static void node_remember_duplicate(struct zkl__node *node)
+{
+    if (node->fate == ZKL__FATE_DUPLICATE_STAYS) {
+        node->fate = ZKL__FATE_UNKNOWN;
+    }
 }
 
 void zkl__contender_withdraw(struct zkl__contender *c, const char *why)
@@ -119,7 +150,7 @@ void zkl__contender_withdraw(struct zkl__contender *c, const char *why)
     zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
     c->started = false;
     c->retry.at = 0;
-    zkl__node_remember_duplicate(&c->node);
+    node_remember_duplicate(&c->node);
     zkl__mark_leave(c);
     zkl__contender_move(c, ZKL__REMOVING, why);
 }
@@ -130,7 +161,15 @@ void zkl__contender_fail(struct zkl__contender *c, int code, int zk_code, const 
     zkl__contender_withdraw(c, why);
 }
 
-void zkl__contender_finish(struct zkl__contender *c, int code, const char *why)
+static void grant_lose(struct zkl__contender *c, const char *why)
+{
+    zkl__contender_notify(c, ZKL__LOSS, ZKL_ELOST, 0, why);
+    zkl__own_watch_stop(c);
+    zkl__contender_move(c, ZKL__LOST, why);
+}
+
+/* Nothing of ours is left. */
+static void contender_finish(struct zkl__contender *c, int code, const char *why)
 {
     zkl__contender_move(c, ZKL__ENDED, why);
     if (c->grant.end >= ZKL__GRANT_RELEASED) {
@@ -138,7 +177,9 @@ void zkl__contender_finish(struct zkl__contender *c, int code, const char *why)
     }
 }
 
-void zkl__contender_queue_again(struct zkl__contender *c, const char *why)
+/* Our znode was deleted by somebody else, or with the session. The contender queues again at the
+ * tail, or fails if config.fail_on_expiry says so. */
+static void contender_queue_again(struct zkl__contender *c, const char *why)
 {
     new_attempt(c);
     if (c->config.fail_on_expiry) {
@@ -257,7 +298,8 @@ static bool is_clean(const struct zkl__contender *c)
     return own == 0 || mark->released == own - 1 || mark->next == own;
 }
 
-void zkl__mark_send_read(struct zkl__contender *c)
+/* Reads the directory, beside the other requests of this step. */
+static void mark_send_read(struct zkl__contender *c)
 {
     if (c->config.mark && c->mark.state == ZKL__MARK_UNKNOWN &&
         !(c->under_way & UNDER_WAY(ZKL__ROLE_READ))) {
@@ -321,7 +363,8 @@ void zkl__mark_leave(struct zkl__contender *c)
     c->mark.state = c->config.mark && writes ? ZKL__MARK_WRITES : ZKL__MARK_UNKNOWN;
 }
 
-bool zkl__mark_due(struct zkl__contender *c)
+/* Whether the delete that is sent now writes the mark. */
+static bool mark_due(struct zkl__contender *c)
 {
     if (c->mark.state == ZKL__MARK_WRITES && zkl__peers_hands_over(c)) {
         c->mark.state = ZKL__MARK_UNKNOWN;
@@ -329,8 +372,10 @@ bool zkl__mark_due(struct zkl__contender *c)
     return c->mark.state == ZKL__MARK_WRITES;
 }
 
-/* The mark is the first part. A part that is rolled back did not fail by itself. */
-bool zkl__mark_refused(struct zkl__contender *c, const struct zkl__reply *reply)
+/* The delete was not done, or its reply was lost. True: it was refused for the mark, and goes
+ * without it, because a directory that may not be written must not keep the znode. The mark is the
+ * first part. A part that is rolled back did not fail by itself. */
+static bool mark_refused(struct zkl__contender *c, const struct zkl__reply *reply)
 {
     enum zkl__rc rc = reply->part_count > 0 ? reply->parts[0].rc : reply->rc;
     bool refused = zkl__rc_decides(rc) && rc != ZKL__RC_ROLLEDBACK;
@@ -350,6 +395,527 @@ bool zkl__mark_refused(struct zkl__contender *c, const struct zkl__reply *reply)
     }
     c->mark.state = ZKL__MARK_UNKNOWN;
     return true;
+}
+
+/* === the znode, and the fate of its create ==================================================== */
+
+/* A create whose response was lost is sent again with the same uuid. So a name that carries the
+ * uuid is ours, and a list behind a committed write shows all copies that were created. */
+
+/* A response was lost. */
+static void node_doubt(struct zkl__node *node)
+{
+    node->fate = zkl__node_unsure(node) ? node->fate : ZKL__FATE_UNKNOWN;
+}
+
+void zkl__node_removed(struct zkl__contender *c)
+{
+    const char *why = "our node was removed by somebody";
+    if (c->state == ZKL__HELD) {
+        c->node.name[0] = '\0';
+        grant_lose(c, why);
+    } else if (c->state == ZKL__LINGERING) {
+        c->node.name[0] = '\0';
+        contender_finish(c, ZKL_OK, why);
+    } else {
+        contender_queue_again(c, why);
+    }
+}
+
+struct zkl__op zkl__create_op(const struct zkl__contender *c)
+{
+    return (struct zkl__op){.kind = ZKL__OP_CREATE,
+                            .dir = c->config.path,
+                            .name = c->node.prefix,
+                            .data = c->config.metadata,
+                            .size = strlen(c->config.metadata),
+                            .mode = ZKL__EPHEMERAL_SEQUENTIAL,
+                            .acl = c->config.acl};
+}
+
+struct zkl__op zkl__delete_op(const struct zkl__contender *c)
+{
+    return (struct zkl__op){
+        .kind = ZKL__OP_DELETE, .dir = c->config.path, .name = c->node.name, .version = -1};
+}
+
+/* A contender that waits for nobody needs the list only if its create was sent twice: the reply to
+ * the create shows that its znode exists. */
+static void node_send_create(struct zkl__contender *c)
+{
+    if (c->state == ZKL__NEW) {
+        zkl__contender_move(c, ZKL__CREATING, "asks for a place and the list together");
+    } else if (zkl__node_unsure(&c->node)) {
+        c->node.fate = ZKL__FATE_TWICE;
+    }
+    mark_send_read(c); /* before the create: see there */
+    zkl__contender_send(c, ZKL__ROLE_CREATE, zkl__create_op(c));
+    if (c->node.fate >= ZKL__FATE_TWICE ||
+        (c->config.rule->waits_for && !zkl__peers_spares_list(c))) {
+        zkl__contender_send_list(c);
+    }
+}
+
+/* --- the reply to the create ------------------------------------------------------------------ */
+
+static void node_on_create(struct zkl__contender *c)
+{
+    const struct zkl__reply *reply = c->event->reply;
+    const char *before;
+    size_t length = strlen(c->node.prefix);
+    /* Our prefix and a number. A damaged reply may have no name, an empty one, or another's. */
+    bool named = reply->name && strncmp(reply->name, c->node.prefix, length) == 0 &&
+                 reply->name[length] && strlen(reply->name) < ZKL__NAME_MAX;
+    if (reply->rc == ZKL__RC_OK && named) {
+        zkl__name_copy(c->node.name, reply->name);
+        c->node.czxid = reply->stat.czxid;
+        c->retry.pause = 0;
+        zkl__core_trace(c->core, c, "our node is %s", c->node.name);
+    } else if (reply->rc == ZKL__RC_OK) {
+        node_doubt(&c->node); /* whether there is one, the list shows */
+        zkl__core_trace(c->core, c,
+                        "the create's reply names no node of ours: its fate is unknown");
+    } else if (reply->rc == ZKL__RC_UNKNOWN) {
+        node_doubt(&c->node);
+        zkl__core_trace(c->core, c, "fate of the create unknown");
+    } else if (reply->rc == ZKL__RC_NONODE && zkl__node_unsure(&c->node)) {
+        c->node.fate = ZKL__FATE_KNOWN; /* no directory: no earlier copy in it either */
+    }
+    // NOLINTBEGIN(bugprone-branch-clone): the order of the tests counts
+    if (reply->rc == ZKL__RC_OK && !named) {
+        zkl__contender_retry_later(c);
+    } else if (c->state != ZKL__CREATING) {
+        return; /* not wanted any more */
+    } else if (reply->rc == ZKL__RC_NONODE) {
+        /* The directory of the queue is missing: it is created, part by part. */
+        c->make_path = c->make_path ? c->make_path
+                                    : zkl__copy(c->heap, c->config.path, strlen(c->config.path));
+        if (c->make_path) {
+            memcpy(c->make_path, c->config.path, strlen(c->config.path) + 1);
+            zkl__contender_move(c, ZKL__MAKING, "no such directory");
+        } else {
+            zkl__contender_fail(c, ZKL_ENOMEM, 0, "out of memory");
+        }
+    } else if (reply->rc == ZKL__RC_NODEEXISTS && zkl__node_unsure(&c->node) && !c->multi) {
+        /* Perhaps somebody saw our uuid in a znode of ours and made this one by hand. The refusal
+         * is a committed write, so the list behind it shows ours. */
+        c->node.fate = ZKL__FATE_LISTED;
+    } else if (reply->rc != ZKL__RC_OK) {
+        zkl__contender_fail_by_reply(c);
+    } else if (c->under_way & UNDER_WAY(ZKL__ROLE_LIST)) {
+        return; /* which shows who is before us */
+    } else if (zkl__sequence_used_up(zkl__name_sequence(c->node.name)) ||
+               c->node.fate >= ZKL__FATE_TWICE) {
+        zkl__contender_move(c, ZKL__LISTING, NO_LIST);
+    } else if (!c->config.rule->waits_for) {
+        zkl__predecessor_none(c);
+    } else if ((before = zkl__peers_neighbour(c))) {
+        zkl__predecessor_wait_for(c, before);
+    } else {
+        zkl__contender_move(c, ZKL__LISTING, NO_LIST);
+    }
+    // NOLINTEND(bugprone-branch-clone)
+}
+
+static void directory_on_reply(struct zkl__contender *c)
+{
+    enum zkl__rc rc = c->event->reply->rc;
+    if (c->state != ZKL__MAKING) {
+        return;
+    }
+    if (rc == ZKL__RC_NONODE) {
+        if (!zkl__path_shorten(c->make_path)) {
+            zkl__contender_fail(c, ZKL_ENOENT, c->event->reply->zk_code,
+                                "the chroot of the connect string does not exist");
+        }
+    } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NODEEXISTS) {
+        if (!zkl__path_lengthen(c->make_path, c->config.path)) {
+            zkl__free(c->heap, c->make_path);
+            c->make_path = NULL;
+            zkl__contender_move(c, ZKL__CREATING, "the directory is there");
+        }
+    } else {
+        zkl__contender_fail_by_reply(c);
+    }
+}
+
+/* --- lists, stats and checks that show it ----------------------------------------------------- */
+
+/* Whether the list shows our znode and no other of ours. If not, this function has already acted on
+ * it. */
+static bool node_in_list(struct zkl__contender *c)
+{
+    const char *lowest, *other;
+    if (c->node.fate < ZKL__FATE_TWICE) {
+        bool shown = zkl__list_has(c->event->reply, c->core->index, c->node.name);
+        if (!shown) {
+            zkl__node_removed(c);
+        }
+        return shown;
+    }
+    /* The create was sent twice: keep the lowest node, delete what else carries our uuid. */
+    zkl__list_mine(c, c->event->reply, &lowest, &other);
+    if (!lowest) {
+        zkl__node_removed(c);
+        return false;
+    }
+    if (strcmp(lowest, c->node.name) != 0) {
+        zkl__name_copy(c->node.name, lowest);
+        c->node.czxid = 0;
+    }
+    if (!other || c->node.fate == ZKL__FATE_TWICE_STAYS) {
+        c->node.fate =
+            c->node.fate == ZKL__FATE_TWICE_STAYS ? ZKL__FATE_DUPLICATE_STAYS : ZKL__FATE_KNOWN;
+        return true;
+    }
+    if (c->state == ZKL__CREATING) {
+        zkl__contender_move(c, ZKL__LISTING, "the lost create was applied: its double is removed");
+    }
+    c->node.removes_duplicate = true;
+    zkl__contender_send_of_node(c, ZKL__ROLE_DELETE, ZKL__OP_DELETE, other);
+    zkl__contender_send_list(c);
+    return false;
+}
+
+static void node_on_stat(struct zkl__contender *c)
+{
+    const struct zkl__reply *reply = c->event->reply;
+    bool strange = reply->rc == ZKL__RC_OK && reply->stat.ephemeral_owner != c->core->session_id;
+    if (!zkl__node_known(&c->node)) {
+        return;
+    }
+    if (c->state == ZKL__REMOVING && zkl__node_unsure(&c->node)) {
+        /* We may not delete it: perhaps it only carries our uuid, and is somebody else's. Without
+         * memory to note that, it is deleted and read again. */
+        if (strange && zkl__name_set_put(&c->node.strangers, c->heap, c->node.name, 0)) {
+            c->node.name[0] = '\0';
+            c->retry.at = 0;
+        }
+    } else if (!zkl__contender_waits(c) || c->node.czxid) {
+        return;
+    } else if (strange) {
+        /* carries our uuid and is not ours: a forgery, and our own node is elsewhere, or gone */
+        contender_queue_again(c, "the node with our uuid is a stranger's");
+    } else if (reply->rc == ZKL__RC_OK) {
+        c->node.czxid = reply->stat.czxid;
+    } else if (reply->rc == ZKL__RC_NONODE) {
+        zkl__node_removed(c);
+    } else if (reply->rc == ZKL__RC_NOAUTH) {
+        zkl__contender_fail(
+            c, ZKL_EAUTH, reply->zk_code,
+            "its access list hides our own znode from us, and so the token: let us read it");
+    } else {
+        zkl__contender_fail_by_reply(c);
+    }
+}
+
+/* A node that we may not read is there all the same: the leader looks for the session, then for the
+ * node, then at its access list (PrepRequestProcessor.pRequest2Txn, OpCode.check), so NOAUTH says
+ * that both are there. */
+static void node_on_check(struct zkl__contender *c)
+{
+    enum zkl__rc rc = c->event->reply->rc;
+    bool replacing = c->replacement.state != ZKL__REPLACING_NOT;
+    /* Once for each path: who contends there has the same credentials the next time. */
+    if (rc == ZKL__RC_NOAUTH && c->event->role == ZKL__ROLE_BEAT && c->state == ZKL__HELD &&
+        !replacing && !c->path_stats->warned_of_read) {
+        c->path_stats->warned_of_read = true;
+        zkl__core_warn(c->core, c,
+                       "READ on our own znode %s is missing: the lock is held, but a removal by "
+                       "hand is noticed late, "
+                       "and nobody sees who holds. Let the access list of what is created "
+                       "(zkl_acl) give READ to us",
+                       c->node.name);
+    }
+    if (rc == ZKL__RC_NONODE && zkl__node_known(&c->node) && !replacing) {
+        if (zkl__contender_is_first(c)) {
+            zkl__node_removed(c);
+        }
+    } else if (c->state == ZKL__LINGERING) {
+        zkl__linger_on_check(c);
+    } else if (c->state == ZKL__PROVING && c->event->role == ZKL__ROLE_PROVE && rc != ZKL__RC_OK &&
+               rc != ZKL__RC_NOAUTH) {
+        c->grant.proved = false;
+        zkl__contender_fail_by_reply(c);
+    }
+}
+
+/* === the weaker znode of a downgrade ========================================================== */
+
+/* A downgrade: a znode of a weaker kind replaces ours and keeps its number. */
+
+/* out has ZKL__NAME_MAX bytes. */
+static void make_name(const struct zkl__contender *c, char *out)
+{
+    const char *uuid = c->node.prefix + strlen("_c_");
+    zkl__name_with_number(out, uuid, c->replacement.rule->tag, c->replacement.sequence);
+}
+
+/* As Curator's downgrade, but in one transaction. It is sent again after a lost reply. The delete
+ * is first, so each refusal has one reason: NONODE that our znode is deleted already, NODEEXISTS
+ * that it is there and another znode has the new name. */
+static void replacement_send(struct zkl__contender *c)
+{
+    struct zkl__op *parts = c->out->parts;
+    if (c->replacement.state == ZKL__REPLACING_NOT ||
+        (c->under_way & UNDER_WAY(ZKL__ROLE_REPLACE))) {
+        return;
+    }
+    make_name(c, c->out->replacement);
+    if (c->replacement.state == ZKL__REPLACED_OR_REMOVED) {
+        zkl__contender_send_of_node(c, ZKL__ROLE_REPLACE, ZKL__OP_EXISTS, c->out->replacement);
+        return;
+    }
+    parts[0] = zkl__delete_op(c);
+    parts[1] = zkl__create_op(c);
+    parts[1].name = c->out->replacement;
+    parts[1].mode = ZKL__EPHEMERAL;
+    zkl__contender_send(c, ZKL__ROLE_REPLACE,
+                        (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = parts, .part_count = 2});
+}
+
+static void replacement_on_reply(struct zkl__contender *c)
+{
+    struct zkl__replacement *replacement = &c->replacement;
+    const struct zkl__reply *reply = c->event->reply;
+    enum zkl__rc rc = reply->rc;
+    bool held = c->state == ZKL__HELD;
+    bool stats = replacement->state == ZKL__REPLACED_OR_REMOVED;
+    bool perhaps = replacement->state == ZKL__REPLACED_PERHAPS;
+    bool another = stats && rc == ZKL__RC_OK && !zkl__is_own(&reply->stat, c->core->session_id);
+    if (rc == ZKL__RC_NODEEXISTS) {
+        /* Somebody made a znode of that name by hand, for the name is no secret. We hold as what we
+         * were. */
+        replacement->state = ZKL__REPLACING_NOT;
+        if (held) {
+            zkl__contender_notify(c, ZKL__NOT_DOWNGRADED, ZKL_ECONFLICT, 0,
+                                  "another znode has the name");
+        }
+    } else if (rc == ZKL__RC_NONODE && perhaps && held) {
+        replacement->state = ZKL__REPLACED_OR_REMOVED;
+    } else if ((rc == ZKL__RC_NONODE && !perhaps) || another) {
+        replacement->state = ZKL__REPLACING_NOT;
+        c->node.name[0] = '\0';
+        if (held) {
+            zkl__node_removed(c);
+        }
+    } else if (rc == ZKL__RC_OK || (stats && rc == ZKL__RC_NOAUTH)) {
+        make_name(c, c->node.name);
+        replacement->state = ZKL__REPLACING_NOT;
+        c->config.rule = replacement->rule;
+        c->retry.pause = 0;
+        if (held) {
+            zkl__contender_notify(c, ZKL__DOWNGRADED, ZKL_OK, 0, "downgraded");
+        }
+    } else if (!held) {
+        if (rc == ZKL__RC_UNKNOWN || replacement->state != ZKL__REPLACING) {
+            node_doubt(&c->node); /* then the list shows which of the two exists */
+        }
+        replacement->state = ZKL__REPLACING_NOT;
+    } else if (rc != ZKL__RC_UNKNOWN) {
+        zkl__contender_retry_later(c);
+    } else if (!stats) {
+        replacement->state = ZKL__REPLACED_PERHAPS;
+    }
+}
+
+/* The downgrade is given up. If it was sent and its reply is lost, there are two names to look for.
+ */
+static void replacement_forget(struct zkl__contender *c)
+{
+    if (c->replacement.state != ZKL__REPLACING_NOT &&
+        !(c->under_way & UNDER_WAY(ZKL__ROLE_REPLACE))) {
+        node_doubt(&c->node);
+        c->replacement.state = ZKL__REPLACING_NOT;
+    }
+}
+
+/* === a holder's watch on its own znode ======================================================== */
+
+void zkl__own_watch_stop(struct zkl__contender *c)
+{
+    if (c->watches[ZKL__WATCHED_OWN].entry.link) {
+        c->out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_FORGET;
+    }
+    c->own.armed = false;
+}
+
+static int64_t own_watch_wake(const struct zkl__contender *c)
+{
+    return c->own.guard == ZKL__GUARD_LATER ? c->own.guard_at : INT64_MAX;
+}
+
+/* Sends the request that the watch of a holder needs. */
+static void own_watch_advance(struct zkl__contender *c)
+{
+    struct zkl__watch *watch = &c->watches[ZKL__WATCHED_OWN];
+    bool wanted = (c->config.revocable || c->own.guard == ZKL__GUARD_NOW) &&
+                  c->replacement.state == ZKL__REPLACING_NOT;
+    if (!wanted || c->own.armed || (c->under_way & UNDER_WAY(ZKL__ROLE_OWN_WATCH)) ||
+        (!watch->entry.link &&
+         !zkl__path_put(c->heap, &c->own.path, &c->own.room, c->config.path, c->node.name))) {
+        return; /* no memory: with the next heartbeat's answer, or never */
+    }
+    watch->entry.path = c->own.path;
+    c->out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_ON;
+    zkl__contender_send(
+        c, ZKL__ROLE_OWN_WATCH,
+        (struct zkl__op){
+            .kind = ZKL__OP_GET, .dir = c->config.path, .name = c->node.name, .watch = true});
+}
+
+static void own_watch_on_reply(struct zkl__contender *c)
+{
+    const struct zkl__reply *reply = c->event->reply;
+    bool read = reply->rc == ZKL__RC_OK;
+    /* One transaction can delete our znode and create another one under its name. Only the owner
+     * tells the two apart. */
+    bool another = read && !zkl__is_own(&reply->stat, c->core->session_id);
+    c->own.armed = read && !another &&
+                   c->watches[ZKL__WATCHED_OWN].entry.link; /* the event may have been here first */
+    if (!zkl__contender_keeps(c) || reply->rc == ZKL__RC_UNKNOWN) {
+    } else if (reply->rc == ZKL__RC_NONODE || another) {
+        zkl__node_removed(c);
+    } else if (read) {
+        /* Is that Curator's request? A write of anything else is none. */
+        if (c->config.revocable && reply->size == sizeof ZKL__REVOKE - 1 &&
+            memcmp(reply->data, ZKL__REVOKE, reply->size) == 0 &&
+            reply->stat.mzxid > c->own.revoked) {
+            c->own.revoked = reply->stat.mzxid;
+            zkl__contender_notify(c, ZKL__REVOKED, ZKL_OK, 0, "asked to release");
+        }
+    } else if (!c->config.revocable && reply->rc != ZKL__RC_NOTAPPLIED) {
+        if (c->own.guard == ZKL__GUARD_NOW) { /* it may not be read, or too much is watched: the
+                                                 heartbeats go round */
+            c->own.guard = ZKL__GUARD_NOT;
+        }
+        zkl__own_watch_stop(c);
+        zkl__core_trace(
+            c->core, c,
+            "our node is not watched (%s): a removal by hand is noticed by a heartbeat on it",
+            zkl__rc_name(reply->rc));
+    } else {
+        zkl__contender_retry_later(c);
+    }
+    if (another) {
+        c->out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_OFF; /* our delete will not use it up */
+    }
+}
+
+/* === the end, until no znode of ours is left ================================================== */
+
+/* One transaction deletes the znode and writes the release mark. A search finds znodes that a
+ * create made whose response was lost. */
+
+/* A request under way may create a znode of ours. */
+static bool may_yet_make(const struct zkl__contender *c)
+{
+    return c->under_way & (UNDER_WAY(ZKL__ROLE_CREATE) | UNDER_WAY(ZKL__ROLE_REPLACE));
+}
+
+static void cleanup_advance(struct zkl__contender *c)
+{
+    const uint32_t busy = UNDER_WAY(ZKL__ROLE_CREATE) | UNDER_WAY(ZKL__ROLE_LIST) |
+                          UNDER_WAY(ZKL__ROLE_DELETE) | UNDER_WAY(ZKL__ROLE_SYNC_POINT);
+    if (may_yet_make(c) || c->grant.stay_until > c->core->now) {
+        return;
+    }
+    if (zkl__node_known(&c->node)) {
+        if (zkl__peers_delete_waits(c) || (c->under_way & UNDER_WAY(ZKL__ROLE_DELETE))) {
+            return;
+        }
+        struct zkl__op remove = zkl__delete_op(c), *parts = c->out->parts;
+        if (mark_due(c)) {
+            parts[0] = (struct zkl__op){.kind = ZKL__OP_SET,
+                                        .dir = c->config.path,
+                                        .data = c->node.name,
+                                        .size = strlen(c->node.name),
+                                        .version = -1};
+            parts[1] = remove;
+            remove = (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = parts, .part_count = 2};
+        }
+        zkl__contender_send(c, ZKL__ROLE_DELETE, remove);
+    } else if (zkl__node_unsure(&c->node) && !(c->under_way & busy)) {
+        /* A write is the one barrier that no server can skip, for it holds a session's reads back
+         * until the write before them is committed (CommitProcessor, pendingRequests): what was
+         * sent before it is in the list behind it, or nowhere. */
+        c->node.fate = ZKL__FATE_UNKNOWN;
+        zkl__contender_send_of_node(c, ZKL__ROLE_SYNC_POINT, ZKL__OP_CHECK, NULL);
+        zkl__contender_send_list(c);
+    }
+}
+
+static void cleanup_on_reply(struct zkl__contender *c)
+{
+    enum zkl__rc rc = c->event->reply->rc;
+    bool unsure = zkl__node_unsure(&c->node);
+    if (c->node.removes_duplicate) { /* the list sent with the delete says what is left */
+        if (zkl__rc_decides(rc) && rc != ZKL__RC_OK && rc != ZKL__RC_NONODE) {
+            /* it stands behind us: it can wait until we go */
+            c->node.fate = unsure ? ZKL__FATE_TWICE_STAYS : ZKL__FATE_DUPLICATE_STAYS;
+        }
+        c->node.removes_duplicate = false;
+    } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NONODE) {
+        c->node.name[0] = '\0';
+        c->mark.state = ZKL__MARK_UNKNOWN;
+        c->retry.pause = 0;
+    } else if (!mark_refused(c, c->event->reply) && rc != ZKL__RC_UNKNOWN) {
+        /* The delete is sent again until the znode is deleted or the session is over. */
+        zkl__contender_retry_later(c);
+        if (rc != ZKL__RC_NOAUTH) {
+            return;
+        }
+        c->node.stays = true;
+        /* DELETE is a permission on the parent (PrepRequestProcessor, OpCode.delete: checkACL of
+         * the parent's record). What may be another one's, as our uuid in a name of unknown fate,
+         * is not warned of. */
+        if (unsure && !(c->under_way & UNDER_WAY(ZKL__ROLE_STAT))) {
+            zkl__contender_send_of_node(c, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node.name);
+        } else if (!unsure && !c->path_stats->warned_of_delete) {
+            c->path_stats->warned_of_delete = true;
+            zkl__core_warn(c->core, c,
+                           "DELETE on the directory is missing: our znode %s cannot be removed, "
+                           "and keeps its place until "
+                           "the session ends. Give DELETE on the directory to those who contend "
+                           "there (setAcl)",
+                           c->node.name);
+        }
+    }
+}
+
+/* --- search for what is left ------------------------------------------------------------------ */
+
+static void cleanup_on_sync_point(struct zkl__contender *c)
+{
+    if (zkl__rc_decides(c->event->reply->rc)) {
+        c->node.fate = zkl__node_unsure(&c->node) ? ZKL__FATE_LISTED : c->node.fate;
+    } else if (c->event->reply->rc != ZKL__RC_UNKNOWN) {
+        zkl__contender_retry_later(c);
+    }
+}
+
+static void cleanup_on_list(struct zkl__contender *c)
+{
+    enum zkl__rc rc = c->event->reply->rc;
+    const char *lowest = NULL, *other;
+    bool tells = c->node.fate == ZKL__FATE_LISTED;
+    if (tells) {
+        c->node.fate = ZKL__FATE_UNKNOWN;
+    }
+    if (tells && rc == ZKL__RC_OK && !zkl__node_known(&c->node)) {
+        zkl__list_mine(c, c->event->reply, &lowest, &other);
+    } else if (!tells || rc != ZKL__RC_NONODE) {
+        if (rc != ZKL__RC_OK && rc != ZKL__RC_NONODE && rc != ZKL__RC_UNKNOWN) {
+            zkl__contender_retry_later(c);
+        }
+        return;
+    }
+    /* It shows all znodes of ours that are left. */
+    if (lowest) {
+        zkl__name_copy(c->node.name, lowest);
+    } else {
+        c->node.fate = ZKL__FATE_KNOWN;
+    }
 }
 
 /* === the grant ================================================================================ */
@@ -401,7 +967,8 @@ static void notify_granted(struct zkl__contender *c)
 static void grant(struct zkl__contender *c)
 {
     zkl__contender_move(c, ZKL__HELD, "nobody before us, and a lease");
-    zkl__own_watch_hold(c);
+    c->own.guard = ZKL__GUARD_LATER;
+    c->own.guard_at = zkl__core_guard_at(c->core);
     notify_granted(c);
 }
 
@@ -418,7 +985,7 @@ static void try_to_grant(struct zkl__contender *c)
     if (!shut) {
         grant(c);
     } else if (shut & GATE_MARK) {
-        zkl__mark_send_read(c);
+        mark_send_read(c);
     } else if (!(c->under_way & UNDER_WAY(ZKL__ROLE_PROVE)) &&
                (shut & GATE_LEASE ? !c->grant.proved : shut & GATE_SHOWN)) {
         c->grant.proved = true;
@@ -444,13 +1011,6 @@ static int64_t grant_wake(const struct zkl__contender *c)
     return owed ? c->grant.hold_until : INT64_MAX;
 }
 
-void zkl__grant_lose(struct zkl__contender *c, const char *why)
-{
-    zkl__contender_notify(c, ZKL__LOSS, ZKL_ELOST, 0, why);
-    zkl__own_watch_stop(c);
-    zkl__contender_move(c, ZKL__LOST, why);
-}
-
 static void on_release(struct zkl__contender *c)
 {
     ZKL__ENSURE(c->state == ZKL__HELD || c->state == ZKL__LOST);
@@ -467,8 +1027,8 @@ static void on_release(struct zkl__contender *c)
         zkl__contender_notify(c, ZKL__RELEASED, ZKL_OK, 0, "released, and its znode stays");
     }
     zkl__mark_leave(c);
-    zkl__replacement_forget(c);
-    zkl__node_remember_duplicate(&c->node);
+    replacement_forget(c);
+    node_remember_duplicate(&c->node);
     zkl__own_watch_stop(c); /* our delete uses the watch up */
     zkl__contender_move(c, ZKL__REMOVING, "released");
 }
@@ -514,29 +1074,39 @@ static void advance_waiting(struct zkl__contender *c)
      * no czxid yet. Each other one reads its own before it reads its predecessor: without it, it
      * cannot say whether that znode is older. */
     bool follows = c->state == ZKL__WATCHING && c->peer.follows;
-    if (!follows && !(c->state == ZKL__CREATING && lists)) {
-        zkl__node_send_stat(c);
+    if (!follows && !(c->state == ZKL__CREATING && lists) && zkl__node_known(&c->node) &&
+        !c->node.czxid && !zkl__node_unsure(&c->node) &&
+        !(c->under_way & UNDER_WAY(ZKL__ROLE_STAT))) {
+        zkl__contender_send_of_node(c, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node.name);
     }
     switch (c->state) {
     case ZKL__NEW:
         if (!lists &&
             !(zkl__linger_cares(&c->linger) &&
               zkl__linger_waits(c))) { /* one of the last attempt: its answer comes first */
-            zkl__node_send_create(c);
+            node_send_create(c);
         }
         break;
     case ZKL__CREATING:
         if (!lists && !(c->under_way & UNDER_WAY(ZKL__ROLE_CREATE))) {
-            zkl__node_send_create(c);
+            node_send_create(c);
         }
         break;
     case ZKL__MAKING:
-        zkl__directory_send_create(c);
+        if (!(c->under_way & UNDER_WAY(ZKL__ROLE_MAKE))) {
+            /* Servers delete an empty container, and the mark with it. */
+            zkl__contender_send(
+                c, ZKL__ROLE_MAKE,
+                (struct zkl__op){.kind = ZKL__OP_CREATE,
+                                 .dir = c->make_path,
+                                 .mode = c->config.mark ? ZKL__PERSISTENT : ZKL__CONTAINER,
+                                 .acl = c->config.acl});
+        }
         break;
     case ZKL__LISTING:
         if (!zkl__path_conflict_send(c) && !lists) {
             zkl__contender_send_list(c);
-            zkl__mark_send_read(c);
+            mark_send_read(c);
         }
         break;
     case ZKL__WATCHING:
@@ -554,8 +1124,11 @@ static void advance_waiting(struct zkl__contender *c)
 
 void zkl__contender_advance(struct zkl__contender *c)
 {
-    if (c->state == ZKL__REMOVING && zkl__cleanup_done(c)) {
-        zkl__contender_finish(c, ZKL_OK, "nothing of ours is left");
+    /* No znode of ours is left, as far as the responses of this session say, and none can be
+     * created any more. */
+    if (c->state == ZKL__REMOVING && !zkl__node_known(&c->node) && !zkl__node_unsure(&c->node) &&
+        !may_yet_make(c)) {
+        contender_finish(c, ZKL_OK, "nothing of ours is left");
         return;
     }
     if (!c->core->connected || c->retry.at > c->core->now) {
@@ -565,10 +1138,10 @@ void zkl__contender_advance(struct zkl__contender *c)
         advance_waiting(c);
     } else if (c->state == ZKL__REMOVING ||
                (c->state == ZKL__LOST && c->grant.end == ZKL__GRANT_OVERSTAYED)) {
-        zkl__cleanup_advance(c);
+        cleanup_advance(c);
     } else if (zkl__contender_keeps(c)) {
-        zkl__replacement_send(c);
-        zkl__own_watch_advance(c);
+        replacement_send(c);
+        own_watch_advance(c);
     }
 }
 
@@ -577,7 +1150,7 @@ void zkl__contender_advance(struct zkl__contender *c)
 static void decide_by_list(struct zkl__contender *c)
 {
     c->retry.pause = 0;
-    if (!zkl__node_in_list(c)) {
+    if (!node_in_list(c)) {
         return;
     }
     if (zkl__sequence_used_up(zkl__name_sequence(c->node.name))) {
@@ -608,7 +1181,7 @@ static void on_list(struct zkl__contender *c)
 {
     enum zkl__rc rc = c->event->reply->rc;
     if (c->state == ZKL__REMOVING || c->state == ZKL__LOST) {
-        zkl__cleanup_on_list(c);
+        cleanup_on_list(c);
     } else if (c->linger.state == ZKL__LINGER_GATHERING) {
         zkl__linger_on_list(c);
     } else if (c->state == ZKL__CREATING && c->node.fate == ZKL__FATE_LISTED) {
@@ -629,10 +1202,10 @@ static void on_list(struct zkl__contender *c)
     } else if (rc == ZKL__RC_OK) {
         decide_by_list(c);
     } else if (rc == ZKL__RC_NONODE) {
-        zkl__contender_queue_again(c, "the directory was removed by somebody");
+        contender_queue_again(c, "the directory was removed by somebody");
     } else {
         if (c->state == ZKL__CREATING) {
-            zkl__contender_move(c, ZKL__LISTING, ZKL__NO_LIST);
+            zkl__contender_move(c, ZKL__LISTING, NO_LIST);
         }
         zkl__contender_fail_by_reply(c);
     }
@@ -641,18 +1214,18 @@ static void on_list(struct zkl__contender *c)
 static void on_reply(struct zkl__contender *c)
 {
     static void (*const handlers[ZKL__ROLES])(struct zkl__contender *) = {
-        [ZKL__ROLE_CREATE] = zkl__node_on_create,
+        [ZKL__ROLE_CREATE] = node_on_create,
         [ZKL__ROLE_LIST] = on_list,
         [ZKL__ROLE_WATCH] = zkl__predecessor_on_reply,
-        [ZKL__ROLE_STAT] = zkl__node_on_stat,
-        [ZKL__ROLE_PROVE] = zkl__node_on_check,
-        [ZKL__ROLE_BEAT] = zkl__node_on_check,
-        [ZKL__ROLE_DELETE] = zkl__cleanup_on_reply,
-        [ZKL__ROLE_SYNC_POINT] = zkl__cleanup_on_sync_point,
-        [ZKL__ROLE_MAKE] = zkl__directory_on_reply,
-        [ZKL__ROLE_REPLACE] = zkl__replacement_on_reply,
+        [ZKL__ROLE_STAT] = node_on_stat,
+        [ZKL__ROLE_PROVE] = node_on_check,
+        [ZKL__ROLE_BEAT] = node_on_check,
+        [ZKL__ROLE_DELETE] = cleanup_on_reply,
+        [ZKL__ROLE_SYNC_POINT] = cleanup_on_sync_point,
+        [ZKL__ROLE_MAKE] = directory_on_reply,
+        [ZKL__ROLE_REPLACE] = replacement_on_reply,
         [ZKL__ROLE_READ] = mark_on_read,
-        [ZKL__ROLE_OWN_WATCH] = zkl__own_watch_on_reply,
+        [ZKL__ROLE_OWN_WATCH] = own_watch_on_reply,
         [ZKL__ROLE_CONFLICT] = zkl__path_conflict_on_reply,
     };
     c->under_way &= ~UNDER_WAY(c->event->role);
@@ -759,8 +1332,8 @@ static void on_time(struct zkl__contender *c)
     if (mark_wake(c) <= c->core->now) {
         c->mark.state = ZKL__MARK_UNCLEAN;
     }
-    if (zkl__contender_keeps(c)) {
-        zkl__own_watch_on_time(c);
+    if (zkl__contender_keeps(c) && own_watch_wake(c) <= c->core->now) {
+        c->own.guard = ZKL__GUARD_NOW;
     }
     if (zkl__contender_waits(c) && c->deadline <= c->core->now) {
         zkl__contender_fail(
@@ -778,9 +1351,9 @@ static void on_time(struct zkl__contender *c)
         /* max_hold_ms have passed: the znode is deleted, also if the owner had lost the lock before
          * and does not release it. */
         c->grant.end = ZKL__GRANT_OVERSTAYED;
-        zkl__replacement_forget(c);
+        replacement_forget(c);
         if (c->state == ZKL__HELD) {
-            zkl__grant_lose(c, "held for longer than max_hold_ms");
+            grant_lose(c, "held for longer than max_hold_ms");
         }
     }
 }
@@ -809,7 +1382,10 @@ static void read_event(struct zkl__contender *c)
         zkl__predecessor_on_event(c);
         break;
     case ZKL__CE_OWN_WATCH:
-        zkl__own_watch_on_event(c);
+        c->own.armed = false;
+        if (c->event->watch == ZKL__WATCH_DELETED && zkl__contender_keeps(c)) {
+            zkl__node_removed(c);
+        }
         break;
     case ZKL__CE_QUEUE_WATCH:
         zkl__predecessor_on_queue_event(c);
@@ -840,20 +1416,20 @@ static void read_event(struct zkl__contender *c)
             break;
         }
         if (zkl__contender_waits(c)) {
-            zkl__contender_queue_again(c, "the session ended");
+            contender_queue_again(c, "the session ended");
             break;
         }
-        zkl__node_ended(&c->node);
+        node_ended(&c->node);
         c->replacement.state = ZKL__REPLACING_NOT;
         if (c->state == ZKL__HELD) {
-            zkl__grant_lose(c, "the session ended");
+            grant_lose(c, "the session ended");
         } else if (c->state == ZKL__REMOVING || c->state == ZKL__LINGERING) {
-            zkl__contender_finish(c, ZKL_ELOST, "the session ended");
+            contender_finish(c, ZKL_ELOST, "the session ended");
         }
         break;
     case ZKL__CE_LAPSED:
         if (c->state == ZKL__HELD) {
-            zkl__grant_lose(c, "the lease ended");
+            grant_lose(c, "the lease ended");
         } else if (c->state == ZKL__LINGERING) {
             zkl__linger_end(c, "the lease ended");
         }
@@ -889,7 +1465,19 @@ static void read_event(struct zkl__contender *c)
         on_release(c);
         break;
     case ZKL__CE_DOWNGRADE:
-        zkl__replacement_on_downgrade(c);
+        ZKL__ENSURE((c->state == ZKL__HELD || c->state == ZKL__LOST) &&
+                    c->replacement.state == ZKL__REPLACING_NOT && !c->config.revocable);
+        if (c->state == ZKL__LOST) {
+            break; /* the lease ended between the owner's look and this step */
+        }
+        zkl__linger_disarm(c, "downgraded");
+        zkl__own_watch_stop(c); /* the transaction uses the watch up */
+        c->replacement.state = ZKL__REPLACING;
+        c->replacement.rule = c->event->rule;
+        c->replacement.sequence = zkl__name_sequence(c->node.name);
+        char name[ZKL__NAME_MAX];
+        make_name(c, name);
+        zkl__core_trace(c->core, c, "downgrades to %s", name);
         break;
     case ZKL__CE_END: /* of one that lingers: for the others it comes to another event */
         zkl__linger_end(c, "nobody is to have it any more");
@@ -914,9 +1502,9 @@ static int64_t contender_wake(const struct zkl__contender *c)
     if (zkl__contender_waits(c)) {
         wake = earlier(wake, earlier(c->deadline, mark_wake(c)));
     } else if (c->state == ZKL__HELD) {
-        wake = earlier(wake, zkl__own_watch_wake(c));
+        wake = earlier(wake, own_watch_wake(c));
     } else if (c->state == ZKL__LINGERING) {
-        wake = earlier(wake, earlier(zkl__linger_wake(c), zkl__own_watch_wake(c)));
+        wake = earlier(wake, earlier(zkl__linger_wake(c), own_watch_wake(c)));
     } else if (c->state == ZKL__REMOVING) {
         wake = earlier(wake, c->grant.stay_until ? c->grant.stay_until : INT64_MAX);
     }

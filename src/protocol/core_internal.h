@@ -51,26 +51,9 @@ static inline bool zkl__node_certain(const struct zkl__node *node)
     return node->czxid && !zkl__node_unsure(node);
 }
 
-/* Begins an attempt with a new uuid. A uuid belongs to one attempt in one session, so a name that
- * carries it is ours, and nobody has to read its owner. */
-void zkl__node_new_attempt(struct zkl__contender *c);
-/* The session ended, which deletes all its znodes. */
-void zkl__node_ended(struct zkl__node *node);
-/* A duplicate that we could not delete is deleted now, too: a list will show it. */
-void zkl__node_remember_duplicate(struct zkl__node *node);
-
 struct zkl__op zkl__create_op(const struct zkl__contender *c);
 struct zkl__op zkl__delete_op(const struct zkl__contender *c);
 
-void zkl__node_send_create(struct zkl__contender *c);
-/* Reads its czxid, if the response that had it was lost. */
-void zkl__node_send_stat(struct zkl__contender *c);
-void zkl__node_on_create(struct zkl__contender *c);
-void zkl__node_on_stat(struct zkl__contender *c);
-void zkl__node_on_check(struct zkl__contender *c);
-/* Whether the list shows our znode and no other of ours. If not, this function has already acted on
- * it. */
-bool zkl__node_in_list(struct zkl__contender *c);
 /* Somebody else deleted our znode. A holder loses the lock. A waiter queues again at the tail, or
  * fails if config.fail_on_expiry says so. */
 void zkl__node_removed(struct zkl__contender *c);
@@ -91,12 +74,6 @@ struct zkl__replacement {
     const struct zkl__rule *rule; /* config.rule when the replacement is done */
 };
 
-void zkl__replacement_on_downgrade(struct zkl__contender *c);
-void zkl__replacement_send(struct zkl__contender *c);
-void zkl__replacement_on_reply(struct zkl__contender *c);
-/* The downgrade is given up. */
-void zkl__replacement_forget(struct zkl__contender *c);
-
 /* === a holder's watch on its own znode ======================================================== */
 
 struct zkl__own_watch {
@@ -113,14 +90,6 @@ struct zkl__own_watch {
 };
 
 void zkl__own_watch_stop(struct zkl__contender *c);
-/* The lock is held: decides from when on the znode is watched. */
-void zkl__own_watch_hold(struct zkl__contender *c);
-void zkl__own_watch_on_time(struct zkl__contender *c);
-int64_t zkl__own_watch_wake(const struct zkl__contender *c);
-/* Sends the request that the watch of a holder needs. */
-void zkl__own_watch_advance(struct zkl__contender *c);
-void zkl__own_watch_on_event(struct zkl__contender *c);
-void zkl__own_watch_on_reply(struct zkl__contender *c);
 
 /* === the predecessor ========================================================================== */
 
@@ -154,8 +123,6 @@ struct zkl__predecessor {
     size_t reported; /* 1 + the queue position that the owner was last notified of; 0: none */
 };
 
-/* Forgets what is known of a predecessor. */
-void zkl__predecessor_new_attempt(struct zkl__contender *c);
 /* Stops watching it. */
 void zkl__predecessor_unwatch(struct zkl__contender *c, enum zkl__watch_change how);
 /* Sets the predecessor: this child of the queue. False: no memory. */
@@ -257,15 +224,8 @@ struct zkl__release_mark {
 /* It waits for this one. Only of what is known to be a contender: behind another child of the queue
  * somebody may hold. */
 void zkl__mark_behind(struct zkl__contender *c, const char *name);
-/* Reads the directory, beside the other requests of this step. */
-void zkl__mark_send_read(struct zkl__contender *c);
 /* The contender leaves: decides whether the delete of its znode writes the mark. */
 void zkl__mark_leave(struct zkl__contender *c);
-/* Whether the delete that is sent now does. */
-bool zkl__mark_due(struct zkl__contender *c);
-/* The delete was not done, or its reply was lost. True: it was refused for the mark, and
- * goes without it, because a directory that may not be written must not keep the znode. */
-bool zkl__mark_refused(struct zkl__contender *c, const struct zkl__reply *reply);
 
 /* === the grant ================================================================================ */
 
@@ -288,7 +248,6 @@ struct zkl__grant {
 void zkl__grant_prove(struct zkl__contender *c, const char *why);
 /* Grants a lock that lingered to its next owner. */
 void zkl__grant_again(struct zkl__contender *c);
-void zkl__grant_lose(struct zkl__contender *c, const char *why);
 
 /* === a lock that lingers ====================================================================== */
 
@@ -557,10 +516,6 @@ void zkl__contender_post_reply(struct zkl__contender *contender, enum zkl__role 
 
 /* === what its files use of each other ========================================================= */
 
-#define ZKL__NO_LIST "we have a place, but no list"
-#define EXHAUSTED \
-    "the directory has given out all its 2147483647 sequence numbers: remove it when it is empty"
-
 /* contender.c: moves that several events make. */
 
 void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state state,
@@ -580,12 +535,6 @@ void zkl__contender_fail(struct zkl__contender *c, int code, int zk_code, const 
 /* A contender that waits gets an error as the reply: it tries again, waits for the connection, or
  * fails. */
 void zkl__contender_fail_by_reply(struct zkl__contender *c);
-/* Our znode was deleted by somebody else, or with the session. The contender queues again at the
- * tail, or fails if config.fail_on_expiry says so. */
-void zkl__contender_queue_again(struct zkl__contender *c, const char *why);
-/* Nothing of ours is left. */
-void zkl__contender_finish(struct zkl__contender *c, int code, const char *why);
-
 /* Sends what the state needs and is not under way, if there is a connection. Each step ends with
  * it. */
 void zkl__contender_advance(struct zkl__contender *c);
@@ -593,19 +542,6 @@ void zkl__contender_send(struct zkl__contender *c, enum zkl__role role, struct z
 void zkl__contender_send_list(struct zkl__contender *c);
 void zkl__contender_send_of_node(struct zkl__contender *c, enum zkl__role role,
                                  enum zkl__op_kind kind, const char *name);
-
-void zkl__directory_send_create(struct zkl__contender *c);
-void zkl__directory_on_reply(struct zkl__contender *c);
-
-/* === the end, until no znode of ours is left ================================================== */
-
-/* No znode of ours is left, as far as the responses of this session say, and none can be created
- * any more. */
-bool zkl__cleanup_done(const struct zkl__contender *c);
-void zkl__cleanup_advance(struct zkl__contender *c);
-void zkl__cleanup_on_reply(struct zkl__contender *c);
-void zkl__cleanup_on_list(struct zkl__contender *c);
-void zkl__cleanup_on_sync_point(struct zkl__contender *c);
 
 /* === the list of a queue ====================================================================== */
 

@@ -433,12 +433,6 @@ void zkl__inspection_send(struct zkl__core *core, struct zkl__contender *c)
 
 /* --- which znode it is ------------------------------------------------------------------------ */
 
-void zkl__predecessor_new_attempt(struct zkl__contender *c)
-{
-    c->predecessor.armed = false;
-    c->predecessor.access = ZKL__ACCESS_GET;
-}
-
 void zkl__predecessor_unwatch(struct zkl__contender *c, enum zkl__watch_change how)
 {
     if (c->watches[ZKL__WATCHED_PREDECESSOR].entry.link) {
