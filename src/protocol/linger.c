@@ -66,33 +66,10 @@ void zkl__linger_check(const struct zkl__contender *c)
     ZKL__ENSURE(!c->linger.in_line || c->state == ZKL__NEW);
 }
 
-/* --- the line -------------------------------------------------------------------------------- */
-
-static struct zkl__contender *first_in_line(const struct zkl__linger_view *view)
-{
-    return ZKL__OWNER(view->line.first, struct zkl__contender, linger.link);
-}
-
-static void put_in_line(struct zkl__contender *c)
-{
-    c->linger.in_line = true;
-    zkl__list_append(&c->linger.view->line, &c->linger.link);
-}
-
 static void take_out_of_line(struct zkl__contender *c)
 {
     c->linger.in_line = false;
     zkl__list_remove(&c->linger.view->line, &c->linger.link);
-}
-
-/* They queue on the servers, in the order of the line: their mail is read in the order in which it
- * is posted. */
-static void dissolve_line(struct zkl__linger_view *view)
-{
-    for (struct zkl__contender *c; (c = first_in_line(view));) {
-        take_out_of_line(c);
-        zkl__contender_post(c, ZKL__CE_LOOK);
-    }
 }
 
 static void move_linger(struct zkl__contender *c, enum zkl__linger_state state, const char *why)
@@ -105,7 +82,12 @@ static void move_linger(struct zkl__contender *c, enum zkl__linger_state state, 
         c->linger.view->keeper = c;
     } else if (c->linger.view->keeper == c) {
         c->linger.view->keeper = NULL;
-        dissolve_line(c->linger.view);
+        /* Its line queues on the servers, in the order of the line: mail is read in the order in
+         * which it is posted. */
+        ZKL__EACH_LEAVING (struct zkl__contender, next, &c->linger.view->line, linger.link) {
+            take_out_of_line(next);
+            zkl__contender_post(next, ZKL__CE_LOOK);
+        }
     }
 }
 
@@ -154,17 +136,12 @@ void zkl__linger_moved(struct zkl__contender *c, enum zkl__contender_state befor
     }
 }
 
-/* A contender that still waits for its list needs the watch which that list sets. */
-static bool needs_watch(const struct zkl__contender *c)
-{
-    bool lists = c->state == ZKL__CREATING || c->state == ZKL__MAKING || c->state == ZKL__LISTING;
-    return lists || is_keeper(c);
-}
-
-/* The server keeps it: our own delete uses it up. */
+/* A contender that still waits for its list needs the watch which that list sets. The server keeps
+ * it: our own delete uses it up. */
 void zkl__linger_stepped(struct zkl__contender *c)
 {
-    if (!needs_watch(c)) {
+    bool lists = c->state == ZKL__CREATING || c->state == ZKL__MAKING || c->state == ZKL__LISTING;
+    if (!lists && !is_keeper(c)) {
         bool goes = zkl__node_known(&c->node) || zkl__node_unsure(&c->node);
         c->out->watches[ZKL__WATCHED_LINGER] = goes ? ZKL__WATCH_FORGET : ZKL__WATCH_OFF;
     }
@@ -201,7 +178,8 @@ bool zkl__linger_waits(struct zkl__contender *c)
         return false; /* a list of its own shows whether somebody is before it */
     }
     zkl__core_trace(c->core, c, "waits in line for #%u", keeper->number);
-    put_in_line(c);
+    c->linger.in_line = true;
+    zkl__list_append(&view->line, &c->linger.link);
     wake_keeper(view);
     return true;
 }
@@ -256,17 +234,6 @@ void zkl__linger_disarm(struct zkl__contender *c, const char *why)
 
 /* --- released, and kept ---------------------------------------------------------------------- */
 
-/* Copies the access list, which the owner may free from now on. False: no memory. */
-static bool keep_acl(struct zkl__contender *c)
-{
-    if (c->config.acl && !c->linger.acl) {
-        c->linger.acl = zkl__acl_copy(c->heap, c->config.acl);
-        c->config.acl = c->linger.acl;
-        return c->linger.acl;
-    }
-    return true;
-}
-
 static bool waits_on_server(const struct zkl__contender *c)
 {
     return is_queued(c) && zkl__contender_waits(c);
@@ -285,23 +252,27 @@ static bool comes_behind(const struct zkl__contender *c)
     return waits_on_server(c) && !follows_nobody(c);
 }
 
-/* The release mark would name our znode, and those behind the follower's would miss the name of
- * that one. A keeper whose znode somebody has deleted by hand may not know that yet. */
-static bool may_gather(const struct zkl__contender *c)
-{
-    const struct zkl__contender *next = zkl__peers_first_follower(c);
-    return c->linger.state == ZKL__LINGER_OFF && !c->config.mark && !c->linger.view->keeper &&
-           !c->linger.view->strangers && (next ? may_follow(c, next) : any_other(c, comes_behind));
-}
-
 bool zkl__linger_keep(struct zkl__contender *c)
 {
     if (c->config.linger == 0 || !c->core->connected || c->core->now >= c->grant.hold_until) {
         return false;
     }
-    bool gathers = may_gather(c);
-    if ((!gathers && !is_keeper(c)) || !keep_acl(c)) {
+    /* The release mark would name our znode, and those behind the follower's would miss the name of
+     * that one. A keeper whose znode somebody has deleted by hand may not know that yet. */
+    const struct zkl__contender *next = zkl__peers_first_follower(c);
+    bool gathers = c->linger.state == ZKL__LINGER_OFF && !c->config.mark &&
+                   !c->linger.view->keeper && !c->linger.view->strangers &&
+                   (next ? may_follow(c, next) : any_other(c, comes_behind));
+    if (!gathers && !is_keeper(c)) {
         return false;
+    }
+    /* Copies the access list, which the owner may free from now on. */
+    if (c->config.acl && !c->linger.acl) {
+        c->linger.acl = zkl__acl_copy(c->heap, c->config.acl);
+        c->config.acl = c->linger.acl;
+        if (!c->linger.acl) {
+            return false;
+        }
     }
     if (gathers) {
         move_linger(c, ZKL__LINGER_GATHERING, "those behind us are of this session");
@@ -322,37 +293,6 @@ bool zkl__linger_keep(struct zkl__contender *c)
 static bool is_wanted(const struct zkl__contender *c, int64_t now)
 {
     return zkl__contender_waits(c) && now < c->deadline;
-}
-
-static struct zkl__contender *next_in_line(const struct zkl__contender *c, int64_t now)
-{
-    ZKL__EACH (struct zkl__contender, next, &c->linger.view->line, linger.link) {
-        if (is_wanted(next, now)) {
-            return next;
-        }
-    }
-    return NULL;
-}
-
-/* The owner has this contender from now on, instead of the one that it made. */
-static void take_owner(struct zkl__contender *c, struct zkl__contender *from)
-{
-    struct zkl__contender_config *own = &c->config;
-    own->max_hold = from->config.max_hold;
-    own->linger = from->config.linger;
-    own->max_ahead = 0;
-    own->position = NULL;
-    own->notify = from->config.notify;
-    own->owner = from->config.owner;
-    c->since = from->since;
-    if (from->linger.in_line) {
-        take_out_of_line(from);
-    } else {
-        zkl__peers_replace(from, c);
-    }
-    from->started = false;
-    from->config.notify = NULL;
-    zkl__contender_post(from, ZKL__CE_TAKEN);
 }
 
 static void send_check(struct zkl__contender *c, bool released)
@@ -384,7 +324,23 @@ static void grant_or_check(struct zkl__contender *c, struct zkl__contender *next
         }
         return;
     }
-    take_owner(c, next);
+    /* The owner has this contender from now on, instead of the one that it made. */
+    struct zkl__contender_config *own = &c->config;
+    own->max_hold = next->config.max_hold;
+    own->linger = next->config.linger;
+    own->max_ahead = 0;
+    own->position = NULL;
+    own->notify = next->config.notify;
+    own->owner = next->config.owner;
+    c->since = next->since;
+    if (next->linger.in_line) {
+        take_out_of_line(next);
+    } else {
+        zkl__peers_replace(next, c);
+    }
+    next->started = false;
+    next->config.notify = NULL;
+    zkl__contender_post(next, ZKL__CE_TAKEN);
     zkl__grant_again(c);
     if (!zkl__contender_shown_within(c, 2)) {
         send_check(c, false); /* for the next grant, which then waits for nothing */
@@ -407,19 +363,18 @@ void zkl__linger_end(struct zkl__contender *c, const char *why)
     end_cached(c, ZKL__LINGER_OFF, why);
 }
 
-/* The next one is another kind of contender: a znode of its own is what it waits with. */
-static bool must_give_way(const struct zkl__contender *c)
-{
-    const struct zkl__contender *next = zkl__peers_first_follower(c);
-    return next && !may_follow(c, next);
-}
-
 void zkl__linger_on_time(struct zkl__contender *c)
 {
     bool gathers = c->linger.state == ZKL__LINGER_GATHERING;
-    struct zkl__contender *next =
-        gathers ? zkl__peers_first_follower(c) : next_in_line(c, c->core->now);
-    if (gathers && must_give_way(c)) {
+    struct zkl__contender *next = gathers ? zkl__peers_first_follower(c) : NULL;
+    ZKL__EACH (struct zkl__contender, waiting, &c->linger.view->line, linger.link) {
+        if (!gathers && is_wanted(waiting, c->core->now)) {
+            next = waiting;
+            break;
+        }
+    }
+    if (gathers && next && !may_follow(c, next)) {
+        /* a znode of its own is what it waits with */
         zkl__linger_end(c, "another kind of contender is next");
     } else if (next && is_wanted(next, c->core->now)) {
         grant_or_check(c, next);
