@@ -13,35 +13,25 @@
 
 #define PERSISTENT INT64_MAX /* instead of a czxid: forged, whoever reads it */
 
-/* Numbers of a directory do not come twice, so what was made by hand at one stays forged for all
+/* Of a kind that must go first, and not known as forged.
+ *
+ * Numbers of a directory do not come twice, so what was made by hand at one stays forged for all
  * who stand behind it and are older. But a writer that is downgraded makes a reader's name by
  * itself, of its uuid and number: such a name may be a forgery now and a reader's later, so it is
  * looked at each time. */
-static bool is_known_forged(const struct zkl__contender *c, const char *name, zkl_kind kind)
-{
-    const int64_t *czxid = zkl__name_set_find(&c->peer.queue->forged, name);
-    return czxid && (*czxid == PERSISTENT ||
-                     (c->node.czxid && *czxid > c->node.czxid && kind != ZKL_KIND_READ));
-}
-
 static bool conflicts(const struct zkl__contender *c, const char *name, zkl_kind kind)
 {
-    return (c->config.rule->waits_for & ZKL__KIND(kind)) && !is_known_forged(c, name, kind);
+    if (!(c->config.rule->waits_for & ZKL__KIND(kind))) {
+        return false;
+    }
+    const int64_t *czxid = zkl__name_set_find(&c->peer.queue->forged, name);
+    return !czxid || (*czxid != PERSISTENT &&
+                      (!c->node.czxid || *czxid <= c->node.czxid || kind == ZKL_KIND_READ));
 }
 
-/* Of a kind that must go first, and not known as forged. */
 static bool name_conflicts(const struct zkl__contender *c, const char *name)
 {
     return conflicts(c, name, zkl__name_parse(name).kind);
-}
-
-/* In a long queue nearly all are others': what only ours have is looked at before the whole name
- * is. */
-static bool is_mine(const struct zkl__contender *c, const char *name)
-{
-    return strncmp(name, c->node.prefix, strlen("_c_") + ZKL__UUID_LENGTH) == 0 &&
-           zkl__name_parse(name).uuid && strlen(name) < ZKL__NAME_MAX &&
-           !zkl__name_set_find(&c->node.strangers, name);
 }
 
 /* --- the index ------------------------------------------------------------------------------- */
@@ -159,13 +149,16 @@ void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *lis
     *lowest = *other = NULL;
     for (size_t i = 0; i < list->child_count; i++) {
         const char *name = list->children[i];
-        if (!is_mine(c, name)) {
+        /* In a long queue nearly all are others': what only ours have is looked at before the whole
+         * name is. */
+        if (strncmp(name, c->node.prefix, strlen("_c_") + ZKL__UUID_LENGTH) != 0 ||
+            !zkl__name_parse(name).uuid || strlen(name) >= ZKL__NAME_MAX ||
+            zkl__name_set_find(&c->node.strangers, name)) {
             continue;
         }
         if (!*lowest) {
             *lowest = name;
-        } else if (zkl__sequence_diff(zkl__name_parse(name).sequence,
-                                      zkl__name_parse(*lowest).sequence) < 0) {
+        } else if (zkl__sequence_diff(zkl__name_sequence(name), zkl__name_sequence(*lowest)) < 0) {
             *other = *lowest;
             *lowest = name;
         } else {
@@ -209,23 +202,6 @@ const char *zkl__list_predecessor(const struct zkl__contender *c, const struct z
     return predecessor;
 }
 
-/* How many must go first. */
-static size_t count_predecessors(const struct zkl__contender *c)
-{
-    const struct zkl__reply *list = c->event->reply;
-    const struct zkl__list_index *index = c->core->index;
-    int32_t own = zkl__name_sequence(c->node.name);
-    size_t count = 0, before = index ? list_before(c, index) : 0;
-    for (size_t i = 0; i < before; i++) {
-        count += conflicts(c, index->entries[i].name, index->entries[i].kind);
-    }
-    for (size_t i = 0; !index && i < list->child_count; i++) {
-        const char *name = list->children[i];
-        count += zkl__sequence_diff(zkl__name_sequence(name), own) < 0 && name_conflicts(c, name);
-    }
-    return count;
-}
-
 bool zkl__list_forged(const struct zkl__contender *c, const char *name,
                       const struct zkl__stat *stat)
 {
@@ -261,32 +237,6 @@ bool zkl__list_pass_over(struct zkl__contender *c, const char *name, const struc
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-static struct zkl__inspection *new_inspection(struct zkl__contender *c,
-                                              const struct zkl__list_index *index)
-{
-    size_t before = list_before(c, index), count = 0, bytes = 0;
-    for (size_t i = before; i > 0; i--) {
-        if (name_conflicts(c, index->entries[i - 1].name)) {
-            bytes += strlen(index->entries[i - 1].name) + 1;
-            count++;
-        }
-    }
-    struct zkl__inspection *inspection =
-        zkl__zalloc(c->heap, sizeof *inspection + count * sizeof *inspection->candidates + bytes);
-    if (!inspection) {
-        return NULL;
-    }
-    inspection->batch = FIRST;
-    char *names = (char *)&inspection->candidates[count];
-    for (size_t i = before; i > 0; i--) {
-        if (name_conflicts(c, index->entries[i - 1].name)) {
-            inspection->candidates[inspection->count++].name =
-                zkl__text_put(&names, index->entries[i - 1].name);
-        }
-    }
-    return inspection;
-}
-
 void zkl__inspection_free(struct zkl__contender *c)
 {
     zkl__free(c->heap, c->suspicion.inspection);
@@ -320,9 +270,29 @@ bool zkl__inspection_begin(struct zkl__contender *c)
             ? NULL
             : zkl__list_index_new(c->heap, c->event->reply, zkl__name_sequence(c->node.name));
     const struct zkl__list_index *index = c->core->index ? c->core->index : own;
-    c->suspicion.inspection = index ? new_inspection(c, index) : NULL;
+    if (!index) {
+        return false;
+    }
+    size_t before = list_before(c, index), count = 0, bytes = 0;
+    for (size_t i = before; i > 0; i--) {
+        if (name_conflicts(c, index->entries[i - 1].name)) {
+            bytes += strlen(index->entries[i - 1].name) + 1;
+            count++;
+        }
+    }
+    struct zkl__inspection *inspection =
+        zkl__zalloc(c->heap, sizeof *inspection + count * sizeof *inspection->candidates + bytes);
+    char *names = inspection ? (char *)&inspection->candidates[count] : NULL;
+    for (size_t i = before; inspection && i > 0; i--) {
+        if (name_conflicts(c, index->entries[i - 1].name)) {
+            inspection->batch = FIRST;
+            inspection->candidates[inspection->count++].name =
+                zkl__text_put(&names, index->entries[i - 1].name);
+        }
+    }
     zkl__free(c->heap, own);
-    return c->suspicion.inspection;
+    c->suspicion.inspection = inspection;
+    return inspection;
 }
 
 /* --- what is known --------------------------------------------------------------------------- */
@@ -505,11 +475,34 @@ static void report_position(struct zkl__contender *c, size_t follows)
     }
 }
 
-/* More names are before us than max_ahead. Anybody may make names, so we refuse only when as many
- * znodes stand. Without memory, or while replies for an earlier inspection are due, it lists again
- * later. */
-static void inspect_before_refusal(struct zkl__contender *c)
+/* The contenders before ours are counted only if the owner wants the number: a queue may be long.
+ */
+bool zkl__predecessor_position(struct zkl__contender *c)
 {
+    if (!c->config.position && limit_of(c) == SIZE_MAX) {
+        return true;
+    }
+    const struct zkl__reply *list = c->event->reply;
+    const struct zkl__list_index *index = c->core->index;
+    int32_t own = zkl__name_sequence(c->node.name);
+    size_t follows = 0, before = index ? list_before(c, index) : 0;
+    for (size_t i = 0; i < before; i++) {
+        follows += conflicts(c, index->entries[i].name, index->entries[i].kind);
+    }
+    for (size_t i = 0; !index && i < list->child_count; i++) {
+        const char *name = list->children[i];
+        follows += zkl__sequence_diff(zkl__name_sequence(name), own) < 0 && name_conflicts(c, name);
+    }
+    if (follows <= limit_of(c)) {
+        report_position(c, follows);
+        return true;
+    }
+    if (zkl__predecessor_hidden(c)) {
+        return true;
+    }
+    /* More names are before us than max_ahead. Anybody may make names, so we refuse only when as
+     * many znodes stand. Without memory, or while replies for an earlier inspection are due, it
+     * lists again later. */
     c->waited = true;
     c->suspicion.state = ZKL__SUSPICION_ARISEN;
     if (zkl__inspection_begin(c)) {
@@ -518,29 +511,13 @@ static void inspect_before_refusal(struct zkl__contender *c)
         zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
         c->predecessor.access = ZKL__ACCESS_GET;
         zkl__contender_move(c, ZKL__WATCHING, "max_ahead: which of those before us stand?");
-        return;
+        return false;
     }
     if (c->state != ZKL__LISTING) {
         zkl__contender_move(c, ZKL__LISTING, "max_ahead: no inspection yet");
     }
     zkl__contender_retry_later(c);
-}
-
-/* The contenders before ours are counted only if the owner wants the number: a queue may be long.
- */
-bool zkl__predecessor_position(struct zkl__contender *c)
-{
-    if (!c->config.position && limit_of(c) == SIZE_MAX) {
-        return true;
-    }
-    size_t follows = count_predecessors(c);
-    if (follows <= limit_of(c)) {
-        report_position(c, follows);
-    } else if (!zkl__predecessor_hidden(c)) {
-        inspect_before_refusal(c);
-        return false;
-    }
-    return true;
+    return false;
 }
 
 void zkl__predecessor_none(struct zkl__contender *c)
@@ -564,27 +541,26 @@ bool zkl__predecessor_list_watches(struct zkl__contender *c)
     return watch;
 }
 
-static void watch_predecessor(struct zkl__contender *c)
-{
-    if (!c->try_only) {
-        c->out->watches[ZKL__WATCHED_PREDECESSOR] = ZKL__WATCH_ON;
-    }
-    struct zkl__op get = {
-        .kind = ZKL__OP_GET, .dir = c->config.path, .name = zkl__predecessor_name(c)};
-    get.watch = !c->try_only;
-    zkl__contender_send(c, ZKL__ROLE_WATCH, get);
-}
-
 void zkl__predecessor_look(struct zkl__contender *c)
 {
     bool asked = c->under_way & UNDER_WAY(ZKL__ROLE_WATCH);
     if (c->predecessor.access == ZKL__ACCESS_STAT && !asked) {
         zkl__contender_send_of_node(c, ZKL__ROLE_WATCH, ZKL__OP_EXISTS, zkl__predecessor_name(c));
-        asked = true;
     }
-    if (c->predecessor.access == ZKL__ACCESS_GET && !c->predecessor.armed && !asked) {
-        watch_predecessor(c);
-    } else if (c->predecessor.access != ZKL__ACCESS_GET && !c->predecessor.armed && !c->try_only) {
+    bool gets = c->predecessor.access == ZKL__ACCESS_GET;
+    if (c->predecessor.armed || (gets && asked)) {
+        return;
+    }
+    if (gets) {
+        struct zkl__op get = {.kind = ZKL__OP_GET,
+                              .dir = c->config.path,
+                              .name = zkl__predecessor_name(c),
+                              .watch = !c->try_only};
+        if (get.watch) {
+            c->out->watches[ZKL__WATCHED_PREDECESSOR] = ZKL__WATCH_ON;
+        }
+        zkl__contender_send(c, ZKL__ROLE_WATCH, get);
+    } else if (!c->try_only) {
         zkl__contender_move(c, ZKL__LISTING,
                             "who is before us may not be read: the queue is watched");
         zkl__contender_send_list(c);
@@ -681,57 +657,44 @@ void zkl__predecessor_on_inspected(struct zkl__contender *c)
 
 /* --- the replies about it --------------------------------------------------------------------- */
 
-/* It may not be read. The exists goes before the list, so its answer is here when that is read. */
-static void on_hidden(struct zkl__contender *c)
-{
-    c->predecessor.access = ZKL__ACCESS_STAT;
-    zkl__predecessor_unwatch(c, ZKL__WATCH_FORGET); /* the refused get has set none */
-}
-
-/* The reply to the exists of a predecessor that may not be read. NOAUTH does not prove absence: it
- * counts as a contender. */
-static void on_stat_of_hidden(struct zkl__contender *c)
-{
-    enum zkl__rc rc = c->event->reply->rc;
-    if (rc == ZKL__RC_OK && zkl__list_forged(c, zkl__predecessor_name(c), &c->event->reply->stat)) {
-        on_forged(c);
-    } else if (rc == ZKL__RC_NONODE && c->state == ZKL__WATCHING) {
-        zkl__contender_move(c, ZKL__LISTING, "who was before us is gone already");
-    } else if (!zkl__rc_decides(rc)) {
-        zkl__contender_fail_by_reply(c);
-    } else if (c->try_only && rc != ZKL__RC_NONODE) {
-        zkl__contender_fail(c, ZKL_EBUSY, 0, "somebody is before us");
-    } else {
-        c->predecessor.access = ZKL__ACCESS_NONE;
-    }
-}
-
 /* To a get, for an exists leaves its watch on a missing node (DataTree: statNode adds the watch
- * before it looks whether the node is there, getData after that). */
+ * before it looks whether the node is there, getData after that); or to the exists of a predecessor
+ * that may not be read. */
 void zkl__predecessor_on_reply(struct zkl__contender *c)
 {
     enum zkl__rc rc = c->event->reply->rc;
-    if (c->predecessor.access == ZKL__ACCESS_STAT &&
-        (c->state == ZKL__WATCHING || c->state == ZKL__LISTING)) {
-        on_stat_of_hidden(c);
-    } else if (c->state != ZKL__WATCHING) {
+    bool watching = c->state == ZKL__WATCHING;
+    bool hidden =
+        c->predecessor.access == ZKL__ACCESS_STAT && (watching || c->state == ZKL__LISTING);
+    // NOLINTBEGIN(bugprone-branch-clone): the order of the tests counts
+    if (!watching && !hidden) {
         return; /* it went meanwhile */
     } else if (rc == ZKL__RC_OK &&
                zkl__list_forged(c, zkl__predecessor_name(c), &c->event->reply->stat)) {
         on_forged(c);
-    } else if (rc == ZKL__RC_OK && c->try_only) {
+    } else if (rc == ZKL__RC_NONODE && watching) {
+        if (!hidden) {
+            zkl__predecessor_unwatch(c, ZKL__WATCH_FORGET);
+        }
+        zkl__contender_move(c, ZKL__LISTING, "who was before us is gone already");
+    } else if (!zkl__rc_decides(rc)) {
+        zkl__contender_fail_by_reply(c);
+    } else if (c->try_only && (rc == ZKL__RC_OK || (hidden && rc != ZKL__RC_NONODE))) {
         zkl__contender_fail(c, ZKL_EBUSY, 0, "somebody is before us");
+    } else if (hidden) {
+        c->predecessor.access = ZKL__ACCESS_NONE; /* NOAUTH does not prove absence: it counts */
     } else if (rc == ZKL__RC_OK) {
         c->predecessor.armed = true;
         zkl__mark_behind(c, zkl__predecessor_name(c));
-    } else if (rc == ZKL__RC_NONODE) {
-        zkl__predecessor_unwatch(c, ZKL__WATCH_FORGET);
-        zkl__contender_move(c, ZKL__LISTING, "who was before us is gone already");
     } else if (rc == ZKL__RC_NOAUTH) {
-        on_hidden(c);
+        /* It may not be read. The exists goes before the list, so its answer is here when that is
+         * read. The refused get has set no watch. */
+        c->predecessor.access = ZKL__ACCESS_STAT;
+        zkl__predecessor_unwatch(c, ZKL__WATCH_FORGET);
     } else {
         zkl__contender_fail_by_reply(c);
     }
+    // NOLINTEND(bugprone-branch-clone)
 }
 
 /* === is the path another recipe's? ============================================================ */
