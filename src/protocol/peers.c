@@ -189,17 +189,6 @@ static struct zkl__contender *search(const struct zkl__contender *c, const char 
     return other;
 }
 
-/* Many may read one list, and their predecessors may all be other sessions'. So its index has the
- * owners. It may be of another queue, or the owner's znode another one by now. */
-static struct zkl__contender *find(const struct zkl__contender *c, const char *name)
-{
-    struct zkl__list_index *index = c->core->index;
-    const struct zkl__list_entry *entry = index ? zkl__list_index_find(index, name) : NULL;
-    struct zkl__contender *other = entry ? entry->owner : search(c, name);
-    bool same = other && other->peer.queue == c->peer.queue && strcmp(other->node.name, name) == 0;
-    return same && may_be_followed(other) ? other : NULL;
-}
-
 static void follow(struct zkl__contender *c, struct zkl__contender *follows)
 {
     c->peer.follows = follows;
@@ -215,12 +204,18 @@ static void unlink_follower(struct zkl__contender *c)
 
 bool zkl__peers_follow(struct zkl__contender *c, const char *name)
 {
-    struct zkl__contender *follows = c->multi ? NULL : find(c, name);
-    if (follows) {
-        follow(c, follows);
-        zkl__contender_post(c, ZKL__CE_LOOK); /* it may be leaving already */
+    /* Many may read one list, and their predecessors may all be other sessions'. So its index has
+     * the owners. It may be of another queue, or the owner's znode another one by now. */
+    struct zkl__list_index *index = c->core->index;
+    const struct zkl__list_entry *entry = index ? zkl__list_index_find(index, name) : NULL;
+    struct zkl__contender *other = entry ? entry->owner : search(c, name);
+    if (c->multi || !other || other->peer.queue != c->peer.queue ||
+        strcmp(other->node.name, name) != 0 || !may_be_followed(other)) {
+        return false;
     }
-    return follows;
+    follow(c, other);
+    zkl__contender_post(c, ZKL__CE_LOOK); /* it may be leaving already */
+    return true;
 }
 
 /* It waits for every kind, and needs nothing else that a list of its own would give it: a position,
@@ -275,23 +270,18 @@ void zkl__peers_replace(struct zkl__contender *follower, struct zkl__contender *
     unlink_follower(follower);
 }
 
-/* c is gone before the one that handed over to it, whose delete was put off: whom c handed over to
- * waits for that one. */
-static void pass_on(struct zkl__contender *c)
-{
-    ZKL__EACH_LEAVING (struct zkl__contender, follower, &c->peer.followers, peer.following) {
-        if (follower->peer.handed) {
-            unlink_follower(follower);
-            follow(follower, c->peer.follows);
-            zkl__contender_post(follower, ZKL__CE_LOOK); /* that one may be gone, too */
-        }
-    }
-}
-
 void zkl__peers_stepped(struct zkl__contender *c)
 {
     if (c->peer.handed && !zkl__node_known(&c->node)) {
-        pass_on(c);
+        /* c is gone before the one that handed over to it, whose delete was put off: whom c handed
+         * over to waits for that one. */
+        ZKL__EACH_LEAVING (struct zkl__contender, follower, &c->peer.followers, peer.following) {
+            if (follower->peer.handed) {
+                unlink_follower(follower);
+                follow(follower, c->peer.follows);
+                zkl__contender_post(follower, ZKL__CE_LOOK); /* that one may be gone, too */
+            }
+        }
     }
     if (c->peer.follows && (c->peer.handed ? c->state == ZKL__ENDED : c->state != ZKL__WATCHING)) {
         zkl__peers_unfollow(c);
@@ -366,17 +356,6 @@ bool zkl__peers_hands_over(const struct zkl__contender *c)
     return false;
 }
 
-/* c was handed the lock, and the delete that its own one waits for has changed. The deletes of
- * those that c handed the lock to wait for the same. */
-static void hand_news_on(struct zkl__contender *c)
-{
-    ZKL__EACH (struct zkl__contender, follower, &c->peer.followers, peer.following) {
-        if (follower->peer.handed) {
-            zkl__contender_post(follower, ZKL__CE_LOOK);
-        }
-    }
-}
-
 bool zkl__peers_check(struct zkl__core *core, struct zkl__contender *follower,
                       enum zkl__contender_event_kind *news)
 {
@@ -384,8 +363,12 @@ bool zkl__peers_check(struct zkl__core *core, struct zkl__contender *follower,
     bool handed = follower->peer.handed;
     *news =
         handed ? ZKL__CE_TIME : ZKL__CE_WATCH; /* handed: its own delete may have waited for that */
-    if (handed) {
-        hand_news_on(follower);
+    /* The delete that its own one waits for has changed. The deletes of those that it handed the
+     * lock to wait for the same. */
+    ZKL__EACH (struct zkl__contender, next, &follower->peer.followers, peer.following) {
+        if (handed && next->peer.handed) {
+            zkl__contender_post(next, ZKL__CE_LOOK);
+        }
     }
     // NOLINTNEXTLINE(bugprone-branch-clone): the order of the tests counts
     if (!zkl__node_known(&follows->node) || follower->peer.moved) {
@@ -457,92 +440,67 @@ static bool is_reader(const struct zkl__contender *c)
             (zkl__contender_keeps(c) ? c->config.linger > 0 : !c->multi));
 }
 
-static void deliver_list(struct zkl__core *core, struct zkl__peer_queue *q, uint64_t list,
-                         int64_t sent, const struct zkl__reply *reply)
-{
-    bool shows = reply->rc == ZKL__RC_OK;
-    ZKL__EACH (struct zkl__contender, c, &q->contenders, peer.in_queue) {
-        if (c->peer.list == list) {
-            c->peer.list = 0;
-            c->in_flight--;
-            /* The contender itself looks for its znode in this list, and acts if it is not there.
-             */
-            c->shown_at = shows ? sent : c->shown_at;
-            zkl__contender_post_reply(c, ZKL__ROLE_LIST, reply);
-        } else if (shows && is_reader(c)) {
-            check_reader(c, reply, core->index, sent);
-        }
-    }
-}
-
-static void note_owners(struct zkl__list_index *index, const struct zkl__peer_queue *q)
-{
-    ZKL__EACH (struct zkl__contender, c, &q->contenders, peer.in_queue) {
-        struct zkl__list_entry *entry =
-            zkl__node_known(&c->node) ? zkl__list_index_find(index, c->node.name) : NULL;
-        if (entry) {
-            entry->owner = c;
-        }
-    }
-}
-
-/* NULL: it is to be read for few. */
-static struct zkl__list_index *index_for(const struct zkl__peer_queue *q, uint64_t list,
-                                         const zkl_heap *heap, const struct zkl__reply *reply)
-{
-    size_t readers = 0;
-    const struct zkl__contender *one = NULL;
-    ZKL__EACH (struct zkl__contender, c, &q->contenders, peer.in_queue) {
-        bool reads = c->peer.list == list || is_reader(c) || q->linger.used; /* note_strangers */
-        if (readers <= FEW && zkl__node_known(&c->node) && reads) {
-            readers++;
-            one = c;
-        }
-    }
-    struct zkl__list_index *index =
-        readers > FEW ? zkl__list_index_new(heap, reply, zkl__name_sequence(one->node.name)) : NULL;
-    if (index) {
-        note_owners(index, q);
-    }
-    return index;
-}
-
-static void note_strangers(struct zkl__core *core, struct zkl__peer_queue *q,
-                           const struct zkl__reply *reply)
-{
-    size_t contenders = core->index ? core->index->count : 0, ours = 0;
-    for (size_t i = 0; i < reply->child_count && !core->index; i++) {
-        contenders += zkl__name_contends(reply->children[i]);
-    }
-    ZKL__EACH (struct zkl__contender, c, &q->contenders, peer.in_queue) {
-        ours += zkl__node_known(&c->node) && zkl__list_has(reply, core->index, c->node.name);
-    }
-    q->linger.strangers = contenders > ours;
-    if (q->linger.strangers && q->linger.keeper) {
-        zkl__contender_post(q->linger.keeper, ZKL__CE_YIELD);
-    }
-}
-
-static void ended(struct zkl__core *core, struct zkl__peer_queue *q)
-{
-    q->lists_under_way--;
-    if (q->wanted > 0) {
-        zkl__core_post(core, &q->machine);
-    }
-}
-
 void zkl__peers_on_list(struct zkl__core *core, struct zkl__contender *c,
                         const struct zkl__reply *reply)
 {
     struct zkl__peer_queue *q = c->peer.queue;
-    if (reply->rc == ZKL__RC_OK) {
-        ZKL__ENSURE(!core->index);
-        core->index = index_for(q, c->peer.list, &core->config.heap, reply);
+    uint64_t list = c->peer.list;
+    int64_t sent = c->listed_at;
+    bool shows = reply->rc == ZKL__RC_OK;
+    size_t readers = 0;
+    const struct zkl__contender *one = NULL;
+    ZKL__ENSURE(!shows || !core->index);
+    q->lists_under_way--;
+    if (q->wanted > 0) {
+        zkl__core_post(core, &q->machine);
     }
-    ended(core, q);
-    deliver_list(core, q, c->peer.list, c->listed_at, reply);
-    if (reply->rc == ZKL__RC_OK && q->linger.used) {
-        note_strangers(core, q, reply);
+    ZKL__EACH (struct zkl__contender, own, &q->contenders, peer.in_queue) {
+        bool reads = own->peer.list == list || is_reader(own) || q->linger.used; /* at the end */
+        if (shows && readers <= FEW && zkl__node_known(&own->node) && reads) {
+            readers++;
+            one = own;
+        }
+    }
+    if (readers > FEW) { /* to read it once for each of few is less than to sort it */
+        core->index =
+            zkl__list_index_new(&core->config.heap, reply, zkl__name_sequence(one->node.name));
+    }
+    if (readers > FEW && core->index) {
+        ZKL__EACH (struct zkl__contender, own, &q->contenders, peer.in_queue) {
+            struct zkl__list_entry *entry = zkl__node_known(&own->node)
+                                                ? zkl__list_index_find(core->index, own->node.name)
+                                                : NULL;
+            if (entry) {
+                entry->owner = own;
+            }
+        }
+    }
+    ZKL__EACH (struct zkl__contender, own, &q->contenders, peer.in_queue) {
+        if (own->peer.list == list) {
+            own->peer.list = 0;
+            own->in_flight--;
+            /* The contender itself looks for its znode in this list, and acts if it is not there.
+             */
+            own->shown_at = shows ? sent : own->shown_at;
+            zkl__contender_post_reply(own, ZKL__ROLE_LIST, reply);
+        } else if (shows && is_reader(own)) {
+            check_reader(own, reply, core->index, sent);
+        }
+    }
+    if (!shows || !q->linger.used) {
+        return;
+    }
+    /* Does it show others than contenders of this session? */
+    size_t contenders = core->index ? core->index->count : 0, ours = 0;
+    for (size_t i = 0; i < reply->child_count && !core->index; i++) {
+        contenders += zkl__name_contends(reply->children[i]);
+    }
+    ZKL__EACH (struct zkl__contender, own, &q->contenders, peer.in_queue) {
+        ours += zkl__node_known(&own->node) && zkl__list_has(reply, core->index, own->node.name);
+    }
+    q->linger.strangers = contenders > ours;
+    if (q->linger.strangers && q->linger.keeper) {
+        zkl__contender_post(q->linger.keeper, ZKL__CE_YIELD);
     }
 }
 
