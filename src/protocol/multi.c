@@ -180,24 +180,6 @@ bool zkl__multi_holds_back(struct zkl__contender *c, enum zkl__role role)
     return held_back;
 }
 
-/* The part of a reply that is for the owner of the i-th part of the transaction. False: the
- * transaction failed because of another part. */
-static bool reply_of_part(struct zkl__reply *mine, const struct zkl__reply *reply, size_t i)
-{
-    *mine =
-        (struct zkl__reply){.rc = reply->rc, .zk_code = reply->zk_code, .unsent = reply->unsent};
-    if (!zkl__rc_decides(reply->rc) || i >= reply->part_count) {
-        return true;
-    }
-    if (reply->rc == ZKL__RC_OK) {
-        *mine = reply->parts[i];
-        return true;
-    }
-    mine->rc = reply->parts[i].rc;
-    mine->zk_code = reply->parts[i].zk_code;
-    return mine->rc != ZKL__RC_OK && mine->rc != ZKL__RC_ROLLEDBACK;
-}
-
 static void on_done(struct zkl__request *request, const struct zkl__reply *reply)
 {
     struct zkl__multi *multi = request->owner;
@@ -206,30 +188,28 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
     for (size_t i = 0; i < multi->dealt_count; i++) {
         struct zkl__contender *c = multi->dealt[i].member;
         struct zkl__reply *mine = &multi->dealt[i].reply;
+        const struct zkl__reply *part =
+            zkl__rc_decides(reply->rc) && i < reply->part_count ? &reply->parts[i] : NULL;
         c->in_flight--;
-        if (reply_of_part(mine, reply, i)) {
-            zkl__contender_post_reply(c, role, mine);
-        } else if (role == ZKL__ROLE_CREATE) {
-            c->held_back |= UNDER_WAY(role); /* once more as soon as the other asks */
-        } else {
-            *mine = (struct zkl__reply){.rc = ZKL__RC_NOTAPPLIED};
-            zkl__contender_post_reply(c, role, mine);
+        *mine = part && reply->rc == ZKL__RC_OK ? *part
+                                                : (struct zkl__reply){.rc = reply->rc,
+                                                                      .zk_code = reply->zk_code,
+                                                                      .unsent = reply->unsent};
+        if (part && reply->rc != ZKL__RC_OK) {
+            mine->rc = part->rc;
+            mine->zk_code = part->zk_code;
+            if (part->rc == ZKL__RC_OK || part->rc == ZKL__RC_ROLLEDBACK) {
+                /* The transaction failed because of another part. */
+                if (role == ZKL__ROLE_CREATE) {
+                    c->held_back |= UNDER_WAY(role); /* once more as soon as the other asks */
+                    continue;
+                }
+                *mine = (struct zkl__reply){.rc = ZKL__RC_NOTAPPLIED};
+            }
         }
+        zkl__contender_post_reply(c, role, mine);
     }
     zkl__multi_post(multi);
-}
-
-static void send_lists(struct zkl__multi *multi)
-{
-    ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
-        if (is_held_back(c, ZKL__ROLE_LIST)) {
-            struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = c->config.path};
-            c->held_back &= ~UNDER_WAY(ZKL__ROLE_LIST);
-            c->in_flight++;
-            c->listed_at = multi->core->now;
-            zkl__core_send(multi->core, &c->machine, ZKL__ROLE_LIST, &list);
-        }
-    }
 }
 
 /* One transaction for all members that want this request, then their lists, which come behind it.
@@ -252,75 +232,18 @@ static void send_all(struct zkl__multi *multi, enum zkl__role role)
     multi->dealt_count = n;
     struct zkl__op op = {.kind = ZKL__OP_MULTI, .parts = multi->parts, .part_count = n};
     zkl__core_request(multi->core, &multi->request, &op);
-    send_lists(multi);
+    ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
+        if (is_held_back(c, ZKL__ROLE_LIST)) {
+            struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = c->config.path};
+            c->held_back &= ~UNDER_WAY(ZKL__ROLE_LIST);
+            c->in_flight++;
+            c->listed_at = multi->core->now;
+            zkl__core_send(multi->core, &c->machine, ZKL__ROLE_LIST, &list);
+        }
+    }
 }
 
 /* --- what follows from the members' steps ---------------------------------------------------- */
-
-/* Not wanted any more before the others asked: it was never sent. */
-static void withdraw(struct zkl__contender *c)
-{
-    static const struct zkl__reply unsent = {.rc = ZKL__RC_UNSENT, .unsent = ZKL_ECONNECT};
-    if (is_held_back(c, ZKL__ROLE_LIST)) {
-        zkl__contender_post_reply(c, ZKL__ROLE_LIST, &unsent);
-    }
-    zkl__contender_post_reply(c, ZKL__ROLE_CREATE, &unsent);
-    c->held_back = 0;
-}
-
-static void cancel_others(struct zkl__multi *multi)
-{
-    ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
-        if (zkl__contender_waits(c)) {
-            c->mail.code = ZKL_ECANCELED;
-            zkl__contender_post(c, ZKL__CE_CANCEL);
-        }
-        if (is_held_back(c, ZKL__ROLE_CREATE)) {
-            withdraw(c);
-        }
-    }
-}
-
-/* Some members have a znode of a transaction of which others have none. */
-static bool has_lost_znodes(const struct zkl__multi *multi)
-{
-    bool asked = false, placed = false;
-    int64_t czxid = 0;
-    ZKL__EACH (const struct zkl__contender, c, &multi->members, in_multi) {
-        if (!zkl__contender_waits(c)) {
-            continue;
-        }
-        /* The transaction was sent twice, and somebody deleted a part of the first copy. Znodes of
-         * both copies are in no common order: they and another multi-contender's might wait for
-         * each other. */
-        bool known = zkl__node_certain(&c->node);
-        if (known && czxid && c->node.czxid != czxid) {
-            return true;
-        }
-        czxid = known ? c->node.czxid : czxid;
-        asked = asked || is_held_back(c, ZKL__ROLE_CREATE);
-        placed = placed || zkl__node_known(&c->node);
-    }
-    return asked && placed;
-}
-
-static bool all_held_back(const struct zkl__multi *multi)
-{
-    size_t held_back = 0;
-    ZKL__EACH (const struct zkl__contender, c, &multi->members, in_multi) {
-        held_back += is_held_back(c, ZKL__ROLE_CREATE);
-    }
-    return held_back == multi->count;
-}
-
-static bool all_ready(const struct zkl__multi *multi)
-{
-    size_t ready = 0;
-    ZKL__EACH (const struct zkl__contender, c, &multi->members, in_multi) {
-        ready += zkl__contender_ready(c, multi->core->now);
-    }
-    return ready == multi->count && zkl__core_grants(multi->core);
-}
 
 /* Somebody may have deleted a znode since a list showed it first. So all lists must be as young as
  * the youngest was when all members were first for the first time. True: some are older, and these
@@ -344,20 +267,50 @@ static bool look_again(struct zkl__multi *multi)
 
 static void step_multi(struct zkl__core *core, struct zkl__machine *machine)
 {
+    static const struct zkl__reply unsent = {.rc = ZKL__RC_UNSENT, .unsent = ZKL_ECONNECT};
     struct zkl__multi *multi = (struct zkl__multi *)machine;
-    (void)core;
     multi->open = false; /* whoever could be granted has been */
-    bool idle = multi->under_way == ZKL__ROLE_NONE;
+    /* Have some members a znode of a transaction of which others have none? */
+    bool idle = multi->under_way == ZKL__ROLE_NONE, asked = false, placed = false, apart = false;
+    size_t held_back = 0, ready = 0;
+    int64_t czxid = 0;
+    ZKL__EACH (const struct zkl__contender, c, &multi->members, in_multi) {
+        held_back += is_held_back(c, ZKL__ROLE_CREATE);
+        ready += zkl__contender_ready(c, core->now);
+        if (zkl__contender_waits(c)) {
+            /* The transaction was sent twice, and somebody deleted a part of the first copy. Znodes
+             * of both copies are in no common order: they and another multi-contender's might wait
+             * for each other. */
+            bool known = zkl__node_certain(&c->node);
+            apart = apart || (known && czxid && c->node.czxid != czxid);
+            czxid = known ? c->node.czxid : czxid;
+            asked = asked || is_held_back(c, ZKL__ROLE_CREATE);
+            placed = placed || zkl__node_known(&c->node);
+        }
+    }
     if (multi->gathering) {
         multi->gathering = false;
         send_all(multi, ZKL__ROLE_DELETE); /* of the members that held */
     } else if (multi->failed) {
-        cancel_others(multi);
-    } else if (idle && has_lost_znodes(multi)) {
+        ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
+            if (zkl__contender_waits(c)) {
+                c->mail.code = ZKL_ECANCELED;
+                zkl__contender_post(c, ZKL__CE_CANCEL);
+            }
+            if (is_held_back(c, ZKL__ROLE_CREATE)) {
+                /* Not wanted any more before the others asked: it was never sent. */
+                if (is_held_back(c, ZKL__ROLE_LIST)) {
+                    zkl__contender_post_reply(c, ZKL__ROLE_LIST, &unsent);
+                }
+                zkl__contender_post_reply(c, ZKL__ROLE_CREATE, &unsent);
+                c->held_back = 0;
+            }
+        }
+    } else if (idle && (apart || (asked && placed))) {
         zkl__multi_cancel(multi, ZKL_ELOST);
-    } else if (idle && all_held_back(multi)) {
+    } else if (idle && held_back == multi->count) {
         send_all(multi, ZKL__ROLE_CREATE);
-    } else if (all_ready(multi) && !look_again(multi)) {
+    } else if (ready == multi->count && zkl__core_grants(core) && !look_again(multi)) {
         multi->open = true;
         ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
             zkl__contender_post(c, ZKL__CE_LOOK);
