@@ -18,38 +18,11 @@ static bool is_counted(bool (*counts)(const char *name), const char *name)
     return !counts || counts(name);
 }
 
-/* Between the lists as many children were created as have new names. Then no name that both lists
- * show was created in between. */
-static bool only_added(const struct zkl__children *fresh, const struct zkl__children *old,
-                       size_t kept)
+bool zkl__children_renew(const zkl_heap *heap, struct zkl__children **children,
+                         const struct zkl__reply *list, bool (*counts)(const char *name))
 {
-    size_t added = fresh->count - kept;
-    added += fresh->others > old->others ? fresh->others - old->others : 0;
-    return fresh->czxid == old->czxid && fresh->created - old->created == 2 * (uint32_t)added;
-}
-
-static void inherit(struct zkl__children *fresh, struct zkl__children *old)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < fresh->count; i++) {
-        const struct zkl__child *was = zkl__children_find(old, fresh->all[i].name);
-        kept += was != NULL;
-        if (was && was->verdict == ZKL__CHILD_EPHEMERAL) {
-            fresh->all[i].verdict = ZKL__CHILD_EPHEMERAL;
-            fresh->all[i].czxid = was->czxid;
-        }
-    }
-    bool known = only_added(fresh, old, kept);
-    for (size_t i = 0; !known && i < fresh->count; i++) {
-        fresh->all[i].verdict = ZKL__CHILD_UNKNOWN;
-        fresh->all[i].czxid = 0;
-    }
-}
-
-static struct zkl__children *copy(const zkl_heap *heap, const struct zkl__reply *list,
-                                  bool (*counts)(const char *name))
-{
-    size_t bytes = 0, count = 0;
+    struct zkl__children *old = *children;
+    size_t bytes = 0, count = 0, kept = 0;
     for (size_t i = 0; i < list->child_count; i++) {
         if (is_counted(counts, list->children[i])) {
             bytes += strlen(list->children[i]) + 1;
@@ -58,8 +31,10 @@ static struct zkl__children *copy(const zkl_heap *heap, const struct zkl__reply 
     }
     struct zkl__children *fresh =
         zkl__zalloc(heap, sizeof *fresh + count * sizeof *fresh->all + bytes);
+    *children = fresh;
     if (!fresh) {
-        return NULL;
+        zkl__free(heap, old);
+        return false;
     }
     fresh->others = list->child_count - count;
     fresh->czxid = list->stat.czxid;
@@ -72,19 +47,27 @@ static struct zkl__children *copy(const zkl_heap *heap, const struct zkl__reply 
         }
     }
     zkl__sort(fresh->all, count, sizeof *fresh->all, compare_names, NULL);
-    return fresh;
-}
-
-bool zkl__children_renew(const zkl_heap *heap, struct zkl__children **children,
-                         const struct zkl__reply *list, bool (*counts)(const char *name))
-{
-    struct zkl__children *old = *children;
-    *children = copy(heap, list, counts);
-    if (*children && old) {
-        inherit(*children, old);
+    if (!old) {
+        return true;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct zkl__child *was = zkl__children_find(old, fresh->all[i].name);
+        kept += was != NULL;
+        if (was && was->verdict == ZKL__CHILD_EPHEMERAL) {
+            fresh->all[i].verdict = ZKL__CHILD_EPHEMERAL;
+            fresh->all[i].czxid = was->czxid;
+        }
+    }
+    /* If between the lists as many children were created as have new names, no name that both lists
+     * show was created in between. */
+    size_t added = count - kept + (fresh->others > old->others ? fresh->others - old->others : 0);
+    bool known = fresh->czxid == old->czxid && fresh->created - old->created == 2 * (uint32_t)added;
+    for (size_t i = 0; !known && i < count; i++) {
+        fresh->all[i].verdict = ZKL__CHILD_UNKNOWN;
+        fresh->all[i].czxid = 0;
     }
     zkl__free(heap, old);
-    return *children;
+    return true;
 }
 
 void zkl__child_judge(struct zkl__child *child, const struct zkl__reply *reply)
@@ -165,51 +148,33 @@ bool zkl__stat_forged(zkl_kind kind, const struct zkl__stat *stat, int64_t czxid
     return stat->ephemeral_owner == 0 || (czxid && stat->czxid > czxid && kind != ZKL_KIND_READ);
 }
 
-/* The number that the directory's next sequential node gets: PrepRequestProcessor takes the number
- * of creates, and DataNode.copyStat shows it as twice that less the children (ZooKeeper 3.8). */
-static int32_t next_number(const struct zkl__stat *directory)
-{
-    return (int32_t)(((uint32_t)directory->cversion + (uint32_t)directory->child_count) / 2);
-}
-
-/* A number that the server has not given to anybody yet. Permits of a semaphore have no order. */
-static bool is_from_the_future(const zkl_queue_entry *entry, int32_t next)
-{
-    return entry->sequence >= 0 && next >= 0 && entry->kind != ZKL_KIND_LEASE &&
-           entry->sequence >= next;
-}
-
-/* From the end: oldest is the least czxid behind the entry. */
-static void find_forged(zkl_queue_entry *entries, size_t count, int32_t next)
-{
-    int64_t oldest = 0;
-    for (size_t i = count; i > 0; i--) {
-        zkl_queue_entry *entry = &entries[i - 1];
-        const struct zkl__stat stat = {.czxid = entry->token, .ephemeral_owner = entry->session_id};
-        if (!entry->readable) {
-            continue; /* nothing is known of it: contenders wait for it */
-        }
-        entry->forged =
-            zkl__stat_forged(entry->kind, &stat, entry->kind == ZKL_KIND_LEASE ? 0 : oldest) ||
-            is_from_the_future(entry, next);
-        if (!entry->forged && (oldest == 0 || entry->token < oldest)) {
-            oldest = entry->token;
-        }
-    }
-}
-
-static bool is_shared(zkl_kind kind)
-{
-    return ZKL__KIND(kind) & (ZKL__KIND_READERS | ZKL__KIND(ZKL_KIND_LEASE));
-}
-
 /* The first contender holds. If its kind is shared, so do all of its kind before the first one of
  * another. */
 void zkl__queue_judge(zkl_queue_entry *entries, size_t count, const struct zkl__stat *directory)
 {
+    const uint32_t shared = ZKL__KIND_READERS | ZKL__KIND(ZKL_KIND_LEASE);
+    /* The number that the directory's next sequential node gets: PrepRequestProcessor takes the
+     * number of creates, and DataNode.copyStat shows it as twice that less the children (ZooKeeper
+     * 3.8). */
+    int32_t next =
+        (int32_t)(((uint32_t)directory->cversion + (uint32_t)directory->child_count) / 2);
+    int64_t oldest = 0; /* from the end: the least czxid behind the entry */
+    for (size_t i = count; i > 0; i--) {
+        zkl_queue_entry *entry = &entries[i - 1];
+        const struct zkl__stat stat = {.czxid = entry->token, .ephemeral_owner = entry->session_id};
+        bool lease = entry->kind == ZKL_KIND_LEASE; /* permits of a semaphore have no order */
+        if (!entry->readable) {
+            continue; /* nothing is known of it: contenders wait for it */
+        }
+        /* Or a number that the server has not given to anybody yet. */
+        entry->forged = zkl__stat_forged(entry->kind, &stat, lease ? 0 : oldest) ||
+                        (!lease && next >= 0 && entry->sequence >= next);
+        if (!entry->forged && (oldest == 0 || entry->token < oldest)) {
+            oldest = entry->token;
+        }
+    }
     zkl_kind first = ZKL_KIND_FOREIGN; /* none yet */
     bool more = true;
-    find_forged(entries, count, next_number(directory));
     for (size_t i = 0; i < count; i++) {
         zkl_queue_entry *entry = &entries[i];
         if (entry->forged) {
@@ -217,6 +182,6 @@ void zkl__queue_judge(zkl_queue_entry *entries, size_t count, const struct zkl__
         }
         first = first == ZKL_KIND_FOREIGN ? entry->kind : first;
         entry->holds = more && entry->kind == first;
-        more = more && entry->kind == first && is_shared(first);
+        more = entry->holds && (ZKL__KIND(first) & shared);
     }
 }
