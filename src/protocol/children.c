@@ -1,6 +1,5 @@
 #include "children.h"
 
-#include "base.h"
 #include "collections.h"
 #include "name.h"
 

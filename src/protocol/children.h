@@ -8,7 +8,6 @@
 #ifndef ZKL_PROTOCOL_CHILDREN_H
 #define ZKL_PROTOCOL_CHILDREN_H
 
-#include "base.h"
 #include "op.h"
 
 #include <zklock/queue.h>

@@ -2,7 +2,6 @@
  * create to the delete, its grant, what each state requests, and what each event and each reply
  * means. */
 #include "core_internal.h"
-#include "lease.h"
 
 #include <string.h>
 

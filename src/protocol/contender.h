@@ -13,7 +13,6 @@
 #ifndef ZKL_PROTOCOL_CONTENDER_H
 #define ZKL_PROTOCOL_CONTENDER_H
 
-#include "base.h"
 #include "name.h"
 #include "op.h"
 

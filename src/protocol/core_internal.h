@@ -3,9 +3,6 @@
 #ifndef ZKL_PROTOCOL_CORE_INTERNAL_H
 #define ZKL_PROTOCOL_CORE_INTERNAL_H
 
-#include "core.h"
-#include "name.h"
-#include "name_set.h"
 #include "semaphore.h"
 #include "watcher.h"
 

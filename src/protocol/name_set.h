@@ -5,9 +5,6 @@
 
 #include "base.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 /* splitmix64: a bijection, so two numbers never give one. */
 static inline uint64_t zkl__mix(uint64_t x)
 {

@@ -18,8 +18,6 @@
  * may_hand_over has the conditions. */
 #include "core_internal.h"
 
-#include "name.h"
-
 #include <string.h>
 
 #define FEW 4                 /* to read a list once for each of so many is less than to sort it */

@@ -2,9 +2,6 @@
  * are no contenders. */
 
 #include "core_internal.h"
-#include "base.h"
-#include "op.h"
-#include "collections.h"
 
 #include <stdio.h>
 #include <string.h>

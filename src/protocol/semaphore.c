@@ -20,10 +20,6 @@
  * guide, ZooKeeper Watches). */
 #include "core_internal.h"
 
-#include "base.h"
-#include "name.h"
-#include "op.h"
-
 #include <stdio.h>
 #include <string.h>
 
