@@ -1718,6 +1718,29 @@ static bool still_wants(const struct zkl__machine *machine, int role)
     return !makes || zkl__contender_waits((const struct zkl__contender *)machine);
 }
 
+static void on_order(struct zkl__machine *machine, const struct zkl__event *order)
+{
+    struct zkl__contender *c = (struct zkl__contender *)machine;
+    switch (order->kind) {
+    case ZKL__EV_START:
+        zkl__contender_start(c, order->deadline, order->try_only);
+        break;
+    case ZKL__EV_CANCEL:
+        c->mail.code = order->code;
+        zkl__contender_post(c, ZKL__CE_CANCEL);
+        break;
+    case ZKL__EV_RELEASE:
+        zkl__contender_post(c, ZKL__CE_RELEASE);
+        break;
+    case ZKL__EV_DOWNGRADE:
+        c->mail.rule = order->rule;
+        zkl__contender_post(c, ZKL__CE_DOWNGRADE);
+        break;
+    default:
+        zkl__contender_leave(c);
+    }
+}
+
 static void on_contender_due(struct zkl__machine *machine)
 {
     zkl__contender_post((struct zkl__contender *)machine, ZKL__CE_TIME);
@@ -1764,6 +1787,7 @@ static const struct zkl__machine_ops contender_ops = {.rank = ZKL__RANK_FIRST,
                                                       .answered = on_contender_reply,
                                                       .wants = still_wants,
                                                       .due = on_contender_due,
+                                                      .order = on_order,
                                                       .free = free_ended};
 
 struct zkl__contender *zkl__contender_new(struct zkl__core *core,

@@ -38,6 +38,7 @@
 
 struct zkl__core;
 struct zkl__machine;
+struct zkl__event;
 
 enum zkl__rank { ZKL__RANK_FIRST, ZKL__RANK_LATER, ZKL__RANK_LAST, ZKL__RANK_ENDED, ZKL__RANKS };
 
@@ -52,8 +53,11 @@ struct zkl__machine_ops {
                      const struct zkl__reply *reply);
     /* False: an operation that waits for room is not wanted any more. NULL: all are. */
     bool (*wants)(const struct zkl__machine *machine, int role);
-    /* Its time has come: it is posted. NULL, as the next: it has no time of its own, or no end. */
+    /* Its time has come: it is posted. NULL, as the next two: it has no time of its own, no owner
+     * who gives orders, or no end. */
     void (*due)(struct zkl__machine *machine);
+    /* An order of its owner: ZKL__EV_START, CANCEL, RELEASE, LET_GO, or one for its kind alone. */
+    void (*order)(struct zkl__machine *machine, const struct zkl__event *order);
     /* It has ended, and the step of its session is over. */
     void (*free)(struct zkl__core *core, struct zkl__machine *machine);
 };

@@ -711,12 +711,6 @@ struct zkl__multi {
 bool zkl__multi_holds_back(struct zkl__contender *c, enum zkl__role role);
 /* A member was stepped. The multi-contender acts when all members with mail were stepped. */
 void zkl__multi_post(struct zkl__multi *multi);
-/* To all members. */
-void zkl__multi_start(struct zkl__multi *multi, int64_t deadline, bool try_only);
-void zkl__multi_cancel(struct zkl__multi *multi, int code);
-void zkl__multi_release(struct zkl__multi *multi);
-/* The owner takes no more outcomes: the multi-contender ends by itself. */
-void zkl__multi_end(struct zkl__multi *multi);
 /* The member is freed. */
 void zkl__multi_leave(struct zkl__contender *c);
 /* The core is freed before the owner had its last outcome: there will be none. */
@@ -878,13 +872,8 @@ void zkl__core_stop_lingering(struct zkl__core *core, const char *path);
 
 /* To all of them: ZKL__CE_CONNECTED, or ZKL__CE_END with its code. */
 void zkl__semaphores_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code);
-void zkl__semaphore_start(struct zkl__semaphore *semaphore, int64_t deadline, bool try_only);
-void zkl__semaphore_cancel(struct zkl__semaphore *semaphore, int code);
-void zkl__semaphore_release(struct zkl__semaphore *semaphore);
 bool zkl__semaphore_holds(const struct zkl__core *core, const struct zkl__semaphore *semaphore,
                           int64_t now);
-void zkl__semaphore_let_go(struct zkl__semaphore *semaphore);
-void zkl__semaphore_give_back(struct zkl__semaphore *semaphore, int count);
 /* The core goes: all of them. */
 void zkl__semaphores_drop(struct zkl__core *core);
 

@@ -38,57 +38,6 @@ void zkl__multi_leave(struct zkl__contender *c)
     }
 }
 
-static void on_done(struct zkl__request *request, const struct zkl__reply *reply);
-static void on_outcome(void *owner, const struct zkl__outcome *outcome);
-static void step_multi(struct zkl__core *core, struct zkl__machine *machine);
-
-static const struct zkl__machine_ops multi_ops = {.rank = ZKL__RANK_LATER, .step = step_multi};
-
-struct zkl__multi *zkl__multi_new(struct zkl__core *core,
-                                  const struct zkl__contender_config *config,
-                                  const char *const *paths, size_t count)
-{
-    struct zkl__multi *multi = zkl__zalloc(
-        &core->config.heap, sizeof *multi + count * (sizeof *multi->dealt + sizeof *multi->parts));
-    if (!multi) {
-        return NULL;
-    }
-    multi->machine.ops = &multi_ops;
-    multi->core = core;
-    multi->config = *config;
-    multi->count = count;
-    multi->refs = 1;
-    multi->request = (struct zkl__request){.done = on_done, .owner = multi};
-    multi->parts = (struct zkl__op *)&multi->dealt[count];
-    struct zkl__contender_config member = *config;
-    member.notify = on_outcome;
-    member.owner = multi;
-    for (size_t i = 0; i < count; i++) {
-        member.path = paths[i];
-        struct zkl__contender *c = zkl__contender_new(core, &member);
-        if (!c) {
-            zkl__session_step(core, &(struct zkl__event){.kind = ZKL__EV_LET_GO, .multi = multi});
-            return NULL;
-        }
-        c->multi = multi;
-        c->member = i;
-        zkl__list_append(&multi->members, &c->in_multi);
-        multi->refs++;
-    }
-    return multi;
-}
-
-void zkl__multi_end(struct zkl__multi *multi)
-{
-    if (multi->granted == multi->count && multi->released == 0) {
-        zkl__multi_release(multi); /* read first, so one transaction deletes all znodes */
-    }
-    ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
-        zkl__contender_leave(c);
-    }
-    zkl__multi_disown(multi);
-}
-
 bool zkl__multi_holds(const struct zkl__core *core, const struct zkl__multi *multi, int64_t now)
 {
     size_t held = 0;
@@ -265,6 +214,35 @@ static bool look_again(struct zkl__multi *multi)
     return old;
 }
 
+void zkl__multi_post(struct zkl__multi *multi)
+{
+    multi->refs += !multi->machine.ready;
+    zkl__core_post(multi->core, &multi->machine);
+}
+
+/* To its members. */
+static void on_order(struct zkl__machine *machine, const struct zkl__event *order)
+{
+    struct zkl__multi *multi = (struct zkl__multi *)machine;
+    static const struct zkl__event release = {.kind = ZKL__EV_RELEASE};
+    bool releases = order->kind == ZKL__EV_RELEASE, ends = order->kind == ZKL__EV_LET_GO;
+    if (ends && multi->granted == multi->count && multi->released == 0) {
+        on_order(machine, &release); /* read first, so one transaction deletes all znodes */
+    }
+    if (releases) {
+        multi->gathering = multi->under_way == ZKL__ROLE_NONE;
+        zkl__multi_post(multi);
+    }
+    ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
+        if (!releases || c->state == ZKL__HELD || c->state == ZKL__LOST) {
+            c->machine.ops->order(&c->machine, order);
+        }
+    }
+    if (ends) {
+        zkl__multi_disown(multi);
+    }
+}
+
 static void step_multi(struct zkl__core *core, struct zkl__machine *machine)
 {
     static const struct zkl__reply unsent = {.rc = ZKL__RC_UNSENT, .unsent = ZKL_ECONNECT};
@@ -307,7 +285,7 @@ static void step_multi(struct zkl__core *core, struct zkl__machine *machine)
             }
         }
     } else if (idle && (apart || (asked && placed))) {
-        zkl__multi_cancel(multi, ZKL_ELOST);
+        on_order(machine, &(struct zkl__event){.kind = ZKL__EV_CANCEL, .code = ZKL_ELOST});
     } else if (idle && held_back == multi->count) {
         send_all(multi, ZKL__ROLE_CREATE);
     } else if (ready == multi->count && zkl__core_grants(core) && !look_again(multi)) {
@@ -319,34 +297,39 @@ static void step_multi(struct zkl__core *core, struct zkl__machine *machine)
     multi_unref(multi);
 }
 
-void zkl__multi_post(struct zkl__multi *multi)
-{
-    multi->refs += !multi->machine.ready;
-    zkl__core_post(multi->core, &multi->machine);
-}
+static const struct zkl__machine_ops multi_ops = {
+    .rank = ZKL__RANK_LATER, .step = step_multi, .order = on_order};
 
-void zkl__multi_start(struct zkl__multi *multi, int64_t deadline, bool try_only)
+struct zkl__multi *zkl__multi_new(struct zkl__core *core,
+                                  const struct zkl__contender_config *config,
+                                  const char *const *paths, size_t count)
 {
-    ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
-        zkl__contender_start(c, deadline, try_only);
+    struct zkl__multi *multi = zkl__zalloc(
+        &core->config.heap, sizeof *multi + count * (sizeof *multi->dealt + sizeof *multi->parts));
+    if (!multi) {
+        return NULL;
     }
-}
-
-void zkl__multi_cancel(struct zkl__multi *multi, int code)
-{
-    ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
-        c->mail.code = code;
-        zkl__contender_post(c, ZKL__CE_CANCEL);
-    }
-}
-
-void zkl__multi_release(struct zkl__multi *multi)
-{
-    multi->gathering = multi->under_way == ZKL__ROLE_NONE;
-    ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
-        if (c->state == ZKL__HELD || c->state == ZKL__LOST) {
-            zkl__contender_post(c, ZKL__CE_RELEASE);
+    multi->machine.ops = &multi_ops;
+    multi->core = core;
+    multi->config = *config;
+    multi->count = count;
+    multi->refs = 1;
+    multi->request = (struct zkl__request){.done = on_done, .owner = multi};
+    multi->parts = (struct zkl__op *)&multi->dealt[count];
+    struct zkl__contender_config member = *config;
+    member.notify = on_outcome;
+    member.owner = multi;
+    for (size_t i = 0; i < count; i++) {
+        member.path = paths[i];
+        struct zkl__contender *c = zkl__contender_new(core, &member);
+        if (!c) {
+            zkl__session_step(core, &(struct zkl__event){.kind = ZKL__EV_LET_GO, .multi = multi});
+            return NULL;
         }
+        c->multi = multi;
+        c->member = i;
+        zkl__list_append(&multi->members, &c->in_multi);
+        multi->refs++;
     }
-    zkl__multi_post(multi);
+    return multi;
 }

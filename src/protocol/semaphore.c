@@ -827,10 +827,46 @@ static void free_semaphore(struct zkl__core *core, struct zkl__machine *machine)
     zkl__free(&core->config.heap, s);
 }
 
+static void on_order(struct zkl__machine *machine, const struct zkl__event *order)
+{
+    struct zkl__semaphore *s = (struct zkl__semaphore *)machine;
+    switch (order->kind) {
+    case ZKL__EV_START:
+        s->deadline = order->deadline;
+        s->try_only = order->try_only;
+        post(s, ZKL__SM_START);
+        break;
+    case ZKL__EV_CANCEL:
+        s->code = zkl__semaphore_waits(s) ? order->code : s->code;
+        post(s, ZKL__SM_CANCEL);
+        break;
+    case ZKL__EV_RELEASE:
+        post(s, ZKL__SM_RELEASE);
+        break;
+    case ZKL__EV_GIVE_BACK: /* the youngest ones first */
+        for (int count = order->count; count > 0; count--) {
+            struct zkl__permit *last = NULL;
+            for (int i = 0; i < s->config.count; i++) {
+                struct zkl__permit *permit = &s->permits[i];
+                last = permit->contender && (!last || permit->token > last->token) ? permit : last;
+            }
+            if (last) {
+                drop_contender(&last->contender);
+            }
+        }
+        break;
+    default:
+        if (s->state != ZKL__SEMAPHORE_ENDED) {
+            end_acquire(s, "its owner let go");
+        }
+    }
+}
+
 static const struct zkl__machine_ops ops = {.rank = ZKL__RANK_LAST,
                                             .step = step_semaphore,
                                             .answered = on_semaphore_reply,
                                             .due = on_due,
+                                            .order = on_order,
                                             .free = free_semaphore};
 
 void zkl__semaphores_drop(struct zkl__core *core)
@@ -870,38 +906,12 @@ struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
     return s;
 }
 
-void zkl__semaphore_let_go(struct zkl__semaphore *semaphore)
-{
-    if (semaphore->state != ZKL__SEMAPHORE_ENDED) {
-        end_acquire(semaphore, "its owner let go");
-    }
-}
-
 void zkl__semaphores_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code)
 {
-    for (struct zkl__link *at = core->semaphores.first; at; at = at->next) {
-        struct zkl__semaphore *s = ZKL__OWNER(at, struct zkl__semaphore, in_session);
+    ZKL__EACH (struct zkl__semaphore, s, &core->semaphores, in_session) {
         s->code = kind == ZKL__CE_END && zkl__semaphore_waits(s) ? code : s->code;
         post(s, kind == ZKL__CE_END ? ZKL__SM_END : ZKL__SM_CONNECTED);
     }
-}
-
-void zkl__semaphore_start(struct zkl__semaphore *s, int64_t deadline, bool try_only)
-{
-    s->deadline = deadline;
-    s->try_only = try_only;
-    post(s, ZKL__SM_START);
-}
-
-void zkl__semaphore_cancel(struct zkl__semaphore *s, int code)
-{
-    s->code = zkl__semaphore_waits(s) ? code : s->code;
-    post(s, ZKL__SM_CANCEL);
-}
-
-void zkl__semaphore_release(struct zkl__semaphore *s)
-{
-    post(s, ZKL__SM_RELEASE);
 }
 
 /* --- queries of the current state ------------------------------------------------------------- */
@@ -953,21 +963,4 @@ int zkl__semaphore_held(const struct zkl__semaphore *s)
         count += s->permits[i].contender != NULL;
     }
     return count;
-}
-
-/* The youngest ones first. */
-void zkl__semaphore_give_back(struct zkl__semaphore *semaphore, int count)
-{
-    for (; count > 0; count--) {
-        struct zkl__permit *last = NULL;
-        for (int i = 0; i < semaphore->config.count; i++) {
-            struct zkl__permit *permit = &semaphore->permits[i];
-            last = permit->contender && (!last || permit->token > last->token) ? permit : last;
-        }
-        if (!last) {
-            return;
-        }
-        zkl__contender_leave(last->contender);
-        last->contender = NULL;
-    }
 }

@@ -468,22 +468,13 @@ static void on_expired(struct zkl__core *core, int code)
 
 /* --- the step -------------------------------------------------------------------------------- */
 
-static void cancel(const struct zkl__event *ev, int code)
-{
-    if (ev->multi) {
-        zkl__multi_cancel(ev->multi, code);
-    } else if (ev->semaphore) {
-        zkl__semaphore_cancel(ev->semaphore, code);
-    } else {
-        ev->contender->mail.code = code;
-        zkl__contender_post(ev->contender, ZKL__CE_CANCEL);
-    }
-}
-
 /* Changes what the event changes, and posts mail to every machine that it concerns. */
 static void admit(struct zkl__core *core, const struct zkl__event *ev)
 {
     struct zkl__watch *fired;
+    struct zkl__machine *machine = ev->multi       ? (struct zkl__machine *)ev->multi
+                                   : ev->semaphore ? (struct zkl__machine *)ev->semaphore
+                                                   : (struct zkl__machine *)ev->contender;
     switch (ev->kind) {
     case ZKL__EV_CONNECTED:
         on_connected(core, ev);
@@ -517,51 +508,24 @@ static void admit(struct zkl__core *core, const struct zkl__event *ev)
         zkl__contenders_post(core, ZKL__CE_END, ZKL_ECLOSED);
         zkl__semaphores_post(core, ZKL__CE_END, ZKL_ECLOSED);
         break;
-    case ZKL__EV_START:
-        if (ev->multi) {
-            zkl__multi_start(ev->multi, ev->deadline, ev->try_only);
-        } else if (ev->semaphore) {
-            zkl__semaphore_start(ev->semaphore, ev->deadline, ev->try_only);
-        } else {
-            zkl__contender_start(ev->contender, ev->deadline, ev->try_only);
-        }
-        if (core->ended || core->closing) {
-            cancel(ev, core->ended ? ZKL_EAUTH : ZKL_ECLOSED);
-        }
-        break;
-    case ZKL__EV_CANCEL:
-        cancel(ev, ev->code);
-        break;
-    case ZKL__EV_RELEASE:
-        if (ev->multi) {
-            zkl__multi_release(ev->multi);
-        } else if (ev->semaphore) {
-            zkl__semaphore_release(ev->semaphore);
-        } else {
-            zkl__contender_post(ev->contender, ZKL__CE_RELEASE);
-        }
-        break;
-    case ZKL__EV_LET_GO:
-        if (ev->multi) {
-            zkl__multi_end(ev->multi);
-        } else if (ev->semaphore) {
-            zkl__semaphore_let_go(ev->semaphore);
-        } else {
-            zkl__contender_leave(ev->contender);
-        }
-        break;
-    case ZKL__EV_GIVE_BACK:
-        zkl__semaphore_give_back(ev->semaphore, ev->count);
-        break;
-    case ZKL__EV_DOWNGRADE:
-        ev->contender->mail.rule = ev->rule;
-        zkl__contender_post(ev->contender, ZKL__CE_DOWNGRADE);
-        break;
     case ZKL__EV_REQUEST:
         zkl__core_request(core, ev->request, ev->op);
         break;
     case ZKL__EV_WAKE:
         zkl__watcher_wake(ev->watcher);
+        break;
+    case ZKL__EV_START:
+    case ZKL__EV_CANCEL:
+    case ZKL__EV_RELEASE:
+    case ZKL__EV_LET_GO:
+    case ZKL__EV_GIVE_BACK:
+    case ZKL__EV_DOWNGRADE:
+        machine->ops->order(machine, ev);
+        if (ev->kind == ZKL__EV_START && (core->ended || core->closing)) {
+            const struct zkl__event refusal = {.kind = ZKL__EV_CANCEL,
+                                               .code = core->ended ? ZKL_EAUTH : ZKL_ECLOSED};
+            machine->ops->order(machine, &refusal);
+        }
         break;
     }
 }
