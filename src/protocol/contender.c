@@ -1049,7 +1049,12 @@ void zkl__contender_send(struct zkl__contender *c, enum zkl__role role, struct z
 void zkl__contender_send_list(struct zkl__contender *c)
 {
     struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = c->config.path};
-    list.watch = zkl__predecessor_list_watches(c);
+    list.watch =
+        c->predecessor.access != ZKL__ACCESS_GET && !c->try_only && zkl__contender_waits(c);
+    if (list.watch) {
+        c->out->watches[ZKL__WATCHED_QUEUE] = ZKL__WATCH_ON;
+    }
+    c->predecessor.changed = false;
     if (c->config.linger > 0) {
         list.watch = zkl__linger_list_watches(c) || list.watch;
     }
@@ -1103,7 +1108,14 @@ static void advance_waiting(struct zkl__contender *c)
         }
         break;
     case ZKL__LISTING:
-        if (!zkl__path_conflict_send(c) && !lists) {
+        if (c->conflict.stage == ZKL__CONFLICT_LISTS || c->conflict.stage == ZKL__CONFLICT_STATS) {
+            bool conflict_lists = c->conflict.stage == ZKL__CONFLICT_LISTS;
+            if (!(c->under_way & UNDER_WAY(ZKL__ROLE_CONFLICT))) {
+                zkl__contender_send_of_node(
+                    c, ZKL__ROLE_CONFLICT, conflict_lists ? ZKL__OP_CHILDREN : ZKL__OP_EXISTS,
+                    conflict_lists ? c->conflict.directory : zkl__predecessor_name(c));
+            }
+        } else if (!lists) {
             zkl__contender_send_list(c);
             mark_send_read(c);
         }
@@ -1378,7 +1390,10 @@ static void read_event(struct zkl__contender *c)
         on_reply(c);
         break;
     case ZKL__CE_WATCH:
-        zkl__predecessor_on_event(c);
+        if (c->state == ZKL__WATCHING) { /* else it went on by what else it read */
+            c->predecessor.armed = false;
+            zkl__contender_move(c, ZKL__LISTING, "who was before us went or changed");
+        }
         break;
     case ZKL__CE_OWN_WATCH:
         c->own.armed = false;
@@ -1387,7 +1402,17 @@ static void read_event(struct zkl__contender *c)
         }
         break;
     case ZKL__CE_QUEUE_WATCH:
-        zkl__predecessor_on_queue_event(c);
+        /* A child of the queue came or went. Of a predecessor that may not be read we know no more
+         * than that the list has shown it. */
+        if (c->state == ZKL__WATCHING && !c->peer.follows) {
+            c->predecessor.armed = false;
+            zkl__contender_move(c, ZKL__LISTING,
+                                "the queue changed, and who is before us may not be read");
+        } else if (c->state == ZKL__LISTING && (c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) {
+            c->predecessor.changed = true; /* a watch that another one of the session had set: ours
+                                              comes with the list */
+            c->out->watches[ZKL__WATCHED_QUEUE] = ZKL__WATCH_ON;
+        }
         break;
     case ZKL__CE_HANDED:
         /* Another contender of this session releases, and ours is next. It is granted without a
@@ -1437,7 +1462,11 @@ static void read_event(struct zkl__contender *c)
         on_time(c);
         break;
     case ZKL__CE_TAKEN:
-        zkl__linger_on_taken(c);
+        if (c->state == ZKL__NEW) {
+            zkl__contender_move(c, ZKL__ENDED, "the lock that lingers is its owner's");
+        } else {
+            zkl__contender_withdraw(c, "the lock that lingers is its owner's");
+        }
         break;
     case ZKL__CE_LINGER_WATCH:
         zkl__linger_on_event(c);

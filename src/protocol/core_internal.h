@@ -126,8 +126,6 @@ void zkl__predecessor_unwatch(struct zkl__contender *c, enum zkl__watch_change h
 bool zkl__predecessor_set(struct zkl__contender *c, const char *name);
 /* The name of that child. */
 const char *zkl__predecessor_name(const struct zkl__contender *c);
-/* Whether the next list must set a watch on the queue. */
-bool zkl__predecessor_list_watches(struct zkl__contender *c);
 void zkl__predecessor_look(struct zkl__contender *c);
 /* The predecessor that may not be read, if the list shows it still: then those between it and us
  * need no other look, for they have been found to be no contenders. */
@@ -138,8 +136,6 @@ void zkl__predecessor_wait_for(struct zkl__contender *c, const char *name);
 bool zkl__predecessor_position(struct zkl__contender *c);
 /* There is no predecessor: the grant is next. */
 void zkl__predecessor_none(struct zkl__contender *c);
-void zkl__predecessor_on_event(struct zkl__contender *c);
-void zkl__predecessor_on_queue_event(struct zkl__contender *c);
 void zkl__predecessor_on_reply(struct zkl__contender *c);
 void zkl__predecessor_on_inspected(struct zkl__contender *c);
 
@@ -198,8 +194,6 @@ struct zkl__path_conflict {
 
 /* The list shows the directories. The contender fails, or has to read who is in them. */
 bool zkl__path_conflict_seen(struct zkl__contender *c);
-/* Sends the request that reads them. False: there is nothing to read. */
-bool zkl__path_conflict_send(struct zkl__contender *c);
 void zkl__path_conflict_on_reply(struct zkl__contender *c);
 
 /* === the mark of a release ==================================================================== */
@@ -293,8 +287,6 @@ void zkl__linger_stepped(struct zkl__contender *c);
 
 /* True: it waits in line, or was refused, and sends no create. */
 bool zkl__linger_waits(struct zkl__contender *c);
-/* The keeper now holds the lock for the owner of this contender. */
-void zkl__linger_on_taken(struct zkl__contender *c);
 
 /* Whether the next list is to watch the queue. */
 bool zkl__linger_list_watches(struct zkl__contender *c);

@@ -184,17 +184,6 @@ bool zkl__linger_waits(struct zkl__contender *c)
     return true;
 }
 
-/* Another contender holds for its owner. */
-void zkl__linger_on_taken(struct zkl__contender *c)
-{
-    const char *why = "the lock that lingers is its owner's";
-    if (c->state == ZKL__NEW) {
-        zkl__contender_move(c, ZKL__ENDED, why);
-    } else {
-        zkl__contender_withdraw(c, why);
-    }
-}
-
 /* --- arming ---------------------------------------------------------------------------------- */
 
 bool zkl__linger_list_watches(struct zkl__contender *c)

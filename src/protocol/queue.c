@@ -527,17 +527,6 @@ void zkl__predecessor_none(struct zkl__contender *c)
 
 /* --- the request that watches it -------------------------------------------------------------- */
 
-bool zkl__predecessor_list_watches(struct zkl__contender *c)
-{
-    bool watch =
-        c->predecessor.access != ZKL__ACCESS_GET && !c->try_only && zkl__contender_waits(c);
-    if (watch) {
-        c->out->watches[ZKL__WATCHED_QUEUE] = ZKL__WATCH_ON;
-    }
-    c->predecessor.changed = false;
-    return watch;
-}
-
 void zkl__predecessor_look(struct zkl__contender *c)
 {
     bool asked = c->under_way & UNDER_WAY(ZKL__ROLE_WATCH);
@@ -561,32 +550,6 @@ void zkl__predecessor_look(struct zkl__contender *c)
         zkl__contender_move(c, ZKL__LISTING,
                             "who is before us may not be read: the queue is watched");
         zkl__contender_send_list(c);
-    }
-}
-
-/* --- its watch ------------------------------------------------------------------------------- */
-
-void zkl__predecessor_on_event(struct zkl__contender *c)
-{
-    if (c->state != ZKL__WATCHING) {
-        return; /* it went on by what else it read */
-    }
-    c->predecessor.armed = false;
-    zkl__contender_move(c, ZKL__LISTING, "who was before us went or changed");
-}
-
-/* A child of the queue came or went. Of a predecessor that may not be read we know no more than
- * that the list has shown it. */
-void zkl__predecessor_on_queue_event(struct zkl__contender *c)
-{
-    if (c->state == ZKL__WATCHING && !c->peer.follows) {
-        c->predecessor.armed = false;
-        zkl__contender_move(c, ZKL__LISTING,
-                            "the queue changed, and who is before us may not be read");
-    } else if (c->state == ZKL__LISTING && (c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) {
-        c->predecessor.changed =
-            true; /* a watch that another one of the session had set: ours comes with the list */
-        c->out->watches[ZKL__WATCHED_QUEUE] = ZKL__WATCH_ON;
     }
 }
 
@@ -742,20 +705,6 @@ bool zkl__path_conflict_seen(struct zkl__contender *c)
     if (c->state != ZKL__LISTING) {
         zkl__contender_move(c, ZKL__LISTING,
                             "the path has the directories of a semaphore or a partition");
-    }
-    return true;
-}
-
-bool zkl__path_conflict_send(struct zkl__contender *c)
-{
-    bool lists = c->conflict.stage == ZKL__CONFLICT_LISTS;
-    if (!lists && c->conflict.stage != ZKL__CONFLICT_STATS) {
-        return false;
-    }
-    if (!(c->under_way & UNDER_WAY(ZKL__ROLE_CONFLICT))) {
-        zkl__contender_send_of_node(c, ZKL__ROLE_CONFLICT,
-                                    lists ? ZKL__OP_CHILDREN : ZKL__OP_EXISTS,
-                                    lists ? c->conflict.directory : zkl__predecessor_name(c));
     }
     return true;
 }
