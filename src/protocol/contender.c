@@ -301,7 +301,7 @@ static bool is_clean(const struct zkl__contender *c)
 static void mark_send_read(struct zkl__contender *c)
 {
     if (c->config.mark && c->mark.state == ZKL__MARK_UNKNOWN &&
-        !(c->under_way & UNDER_WAY(ZKL__ROLE_READ))) {
+        !zkl__under_way(c, ZKL__ROLE_READ)) {
         zkl__contender_send(c, ZKL__ROLE_READ,
                             (struct zkl__op){.kind = ZKL__OP_GET, .dir = c->config.path});
     }
@@ -501,7 +501,7 @@ static void node_on_create(struct zkl__contender *c)
         c->node.fate = ZKL__FATE_LISTED;
     } else if (reply->rc != ZKL__RC_OK) {
         zkl__contender_fail_by_reply(c);
-    } else if (c->under_way & UNDER_WAY(ZKL__ROLE_LIST)) {
+    } else if (zkl__under_way(c, ZKL__ROLE_LIST)) {
         return; /* which shows who is before us */
     } else if (zkl__sequence_used_up(zkl__name_sequence(c->node.name)) ||
                c->node.fate >= ZKL__FATE_TWICE) {
@@ -656,8 +656,7 @@ static void make_name(const struct zkl__contender *c, char *out)
 static void replacement_send(struct zkl__contender *c)
 {
     struct zkl__op *parts = c->out->parts;
-    if (c->replacement.state == ZKL__REPLACING_NOT ||
-        (c->under_way & UNDER_WAY(ZKL__ROLE_REPLACE))) {
+    if (c->replacement.state == ZKL__REPLACING_NOT || zkl__under_way(c, ZKL__ROLE_REPLACE)) {
         return;
     }
     make_name(c, c->out->replacement);
@@ -722,8 +721,7 @@ static void replacement_on_reply(struct zkl__contender *c)
  */
 static void replacement_forget(struct zkl__contender *c)
 {
-    if (c->replacement.state != ZKL__REPLACING_NOT &&
-        !(c->under_way & UNDER_WAY(ZKL__ROLE_REPLACE))) {
+    if (c->replacement.state != ZKL__REPLACING_NOT && !zkl__under_way(c, ZKL__ROLE_REPLACE)) {
         node_doubt(&c->node);
         c->replacement.state = ZKL__REPLACING_NOT;
     }
@@ -750,7 +748,7 @@ static void own_watch_advance(struct zkl__contender *c)
     struct zkl__watch *watch = &c->watches[ZKL__WATCHED_OWN];
     bool wanted = (c->config.revocable || c->own.guard == ZKL__GUARD_NOW) &&
                   c->replacement.state == ZKL__REPLACING_NOT;
-    if (!wanted || c->own.armed || (c->under_way & UNDER_WAY(ZKL__ROLE_OWN_WATCH)) ||
+    if (!wanted || c->own.armed || zkl__under_way(c, ZKL__ROLE_OWN_WATCH) ||
         (!watch->entry.link &&
          !zkl__path_put(c->heap, &c->own.path, &c->own.room, c->config.path, c->node.name))) {
         return; /* no memory: with the next heartbeat's answer, or never */
@@ -820,7 +818,7 @@ static void cleanup_advance(struct zkl__contender *c)
         return;
     }
     if (zkl__node_known(&c->node)) {
-        if (zkl__peers_delete_waits(c) || (c->under_way & UNDER_WAY(ZKL__ROLE_DELETE))) {
+        if (zkl__peers_delete_waits(c) || zkl__under_way(c, ZKL__ROLE_DELETE)) {
             return;
         }
         struct zkl__op remove = zkl__delete_op(c), *parts = c->out->parts;
@@ -868,7 +866,7 @@ static void cleanup_on_reply(struct zkl__contender *c)
         /* DELETE is a permission on the parent (PrepRequestProcessor, OpCode.delete: checkACL of
          * the parent's record). What may be another one's, as our uuid in a name of unknown fate,
          * is not warned of. */
-        if (unsure && !(c->under_way & UNDER_WAY(ZKL__ROLE_STAT))) {
+        if (unsure && !zkl__under_way(c, ZKL__ROLE_STAT)) {
             zkl__contender_send_of_node(c, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node.name);
         } else if (!unsure && !c->path_stats->warned_of_delete) {
             c->path_stats->warned_of_delete = true;
@@ -985,7 +983,7 @@ static void try_to_grant(struct zkl__contender *c)
         grant(c);
     } else if (shut & GATE_MARK) {
         mark_send_read(c);
-    } else if (!(c->under_way & UNDER_WAY(ZKL__ROLE_PROVE)) &&
+    } else if (!zkl__under_way(c, ZKL__ROLE_PROVE) &&
                (shut & GATE_LEASE ? !c->grant.proved : shut & GATE_SHOWN)) {
         c->grant.proved = true;
         zkl__contender_send_of_node(c, ZKL__ROLE_PROVE, ZKL__OP_CHECK, c->node.name);
@@ -1037,7 +1035,7 @@ static void on_release(struct zkl__contender *c)
 void zkl__contender_send(struct zkl__contender *c, enum zkl__role role, struct zkl__op op)
 {
     ZKL__ENSURE(c->out->op_count < (int)(sizeof c->out->ops / sizeof *c->out->ops));
-    ZKL__ENSURE(!(c->under_way & UNDER_WAY(role)));
+    ZKL__ENSURE(!zkl__under_way(c, role));
     c->under_way |= UNDER_WAY(role);
     c->out->ops[c->out->op_count].role = role;
     c->out->ops[c->out->op_count].op = op;
@@ -1073,14 +1071,13 @@ void zkl__contender_send_of_node(struct zkl__contender *c, enum zkl__role role,
 
 static void advance_waiting(struct zkl__contender *c)
 {
-    bool lists = c->under_way & UNDER_WAY(ZKL__ROLE_LIST);
+    bool lists = zkl__under_way(c, ZKL__ROLE_LIST);
     /* A contender that follows one of its own session, or waits for the list of its create, needs
      * no czxid yet. Each other one reads its own before it reads its predecessor: without it, it
      * cannot say whether that znode is older. */
     bool follows = c->state == ZKL__WATCHING && c->peer.follows;
     if (!follows && !(c->state == ZKL__CREATING && lists) && zkl__node_known(&c->node) &&
-        !c->node.czxid && !zkl__node_unsure(&c->node) &&
-        !(c->under_way & UNDER_WAY(ZKL__ROLE_STAT))) {
+        !c->node.czxid && !zkl__node_unsure(&c->node) && !zkl__under_way(c, ZKL__ROLE_STAT)) {
         zkl__contender_send_of_node(c, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node.name);
     }
     switch (c->state) {
@@ -1092,12 +1089,12 @@ static void advance_waiting(struct zkl__contender *c)
         }
         break;
     case ZKL__CREATING:
-        if (!lists && !(c->under_way & UNDER_WAY(ZKL__ROLE_CREATE))) {
+        if (!lists && !zkl__under_way(c, ZKL__ROLE_CREATE)) {
             node_send_create(c);
         }
         break;
     case ZKL__MAKING:
-        if (!(c->under_way & UNDER_WAY(ZKL__ROLE_MAKE))) {
+        if (!zkl__under_way(c, ZKL__ROLE_MAKE)) {
             /* Servers delete an empty container, and the mark with it. */
             zkl__contender_send(
                 c, ZKL__ROLE_MAKE,
@@ -1110,7 +1107,7 @@ static void advance_waiting(struct zkl__contender *c)
     case ZKL__LISTING:
         if (c->conflict.stage == ZKL__CONFLICT_LISTS || c->conflict.stage == ZKL__CONFLICT_STATS) {
             bool conflict_lists = c->conflict.stage == ZKL__CONFLICT_LISTS;
-            if (!(c->under_way & UNDER_WAY(ZKL__ROLE_CONFLICT))) {
+            if (!zkl__under_way(c, ZKL__ROLE_CONFLICT)) {
                 zkl__contender_send_of_node(
                     c, ZKL__ROLE_CONFLICT, conflict_lists ? ZKL__OP_CHILDREN : ZKL__OP_EXISTS,
                     conflict_lists ? c->conflict.directory : zkl__predecessor_name(c));
@@ -1408,7 +1405,7 @@ static void read_event(struct zkl__contender *c)
             c->predecessor.armed = false;
             zkl__contender_move(c, ZKL__LISTING,
                                 "the queue changed, and who is before us may not be read");
-        } else if (c->state == ZKL__LISTING && (c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) {
+        } else if (c->state == ZKL__LISTING && zkl__under_way(c, ZKL__ROLE_LIST)) {
             c->predecessor.changed = true; /* a watch that another one of the session had set: ours
                                               comes with the list */
             c->out->watches[ZKL__WATCHED_QUEUE] = ZKL__WATCH_ON;

@@ -476,6 +476,10 @@ struct zkl__contender {
     int64_t since; /* when its acquire began, then when it was granted */
 };
 
+static inline bool zkl__under_way(const struct zkl__contender *c, enum zkl__role role)
+{
+    return c->under_way & UNDER_WAY(role);
+}
 bool zkl__contender_waits(const struct zkl__contender *contender);
 /* It holds, or lingers: its node is there, and nobody else's turn. */
 static inline bool zkl__contender_keeps(const struct zkl__contender *contender)

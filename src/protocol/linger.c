@@ -286,7 +286,7 @@ static bool is_wanted(const struct zkl__contender *c, int64_t now)
 
 static void send_check(struct zkl__contender *c, bool released)
 {
-    if (!(c->under_way & UNDER_WAY(ZKL__ROLE_PROVE))) {
+    if (!zkl__under_way(c, ZKL__ROLE_PROVE)) {
         c->linger.checks = released;
         zkl__contender_send_of_node(c, ZKL__ROLE_PROVE, ZKL__OP_CHECK, c->node.name);
     }
@@ -295,7 +295,7 @@ static void send_check(struct zkl__contender *c, bool released)
 /* Nobody of this session stands behind us: the list goes behind the delete of the last one. */
 static void send_list_of_keeper(struct zkl__contender *c)
 {
-    c->linger.lists_again = c->under_way & UNDER_WAY(ZKL__ROLE_LIST);
+    c->linger.lists_again = zkl__under_way(c, ZKL__ROLE_LIST);
     if (!c->linger.lists_again) {
         zkl__contender_send_list(c);
     }
@@ -430,7 +430,7 @@ void zkl__linger_on_event(struct zkl__contender *c)
         } else {
             move_linger(c, ZKL__LINGER_YIELDING, why);
         }
-    } else if (c->under_way & UNDER_WAY(ZKL__ROLE_LIST)) {
+    } else if (zkl__under_way(c, ZKL__ROLE_LIST)) {
         (void)zkl__linger_list_watches(c);
     }
 }

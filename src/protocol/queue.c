@@ -529,7 +529,7 @@ void zkl__predecessor_none(struct zkl__contender *c)
 
 void zkl__predecessor_look(struct zkl__contender *c)
 {
-    bool asked = c->under_way & UNDER_WAY(ZKL__ROLE_WATCH);
+    bool asked = zkl__under_way(c, ZKL__ROLE_WATCH);
     if (c->predecessor.access == ZKL__ACCESS_STAT && !asked) {
         zkl__contender_send_of_node(c, ZKL__ROLE_WATCH, ZKL__OP_EXISTS, zkl__predecessor_name(c));
     }
