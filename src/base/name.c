@@ -310,9 +310,18 @@ bool zkl__path_form(const char *path, bool sequential)
 size_t zkl__path_join(char *out, size_t size, const char *dir, const char *name)
 {
     bool root = dir[0] == '/' && dir[1] == '\0';
-    int length =
-        name ? snprintf(out, size, "%s/%s", root ? "" : dir, name) : snprintf(out, size, "%s", dir);
-    return (size_t)length >= size ? 0 : (size_t)length;
+    size_t head = name && root ? 0 : strlen(dir), tail = name ? strlen(name) : 0;
+    size_t length = head + (name ? 1 + tail : 0);
+    if (length >= size) {
+        return 0;
+    }
+    memcpy(out, dir, head); /* no printf: once for every operation, and more */
+    if (name) {
+        out[head] = '/';
+        memcpy(out + head + 1, name, tail);
+    }
+    out[length] = '\0';
+    return length;
 }
 
 bool zkl__path_shorten(char *part)
