@@ -18,7 +18,7 @@ static void thread_in(struct sim *s, int client, int thread, int64_t delay)
 
 static const struct sim_acquire *next_of(const struct sim *s, int client, int thread)
 {
-    int wanted = s->clients[client].threads[thread].next;
+    int wanted = s->threads[client * SIM_THREADS + thread].next;
     SIM_EACH_ACQUIRE (s->plan, each) {
         if (each->client == client && each->thread == thread && wanted-- == 0) {
             return each;
@@ -29,7 +29,7 @@ static const struct sim_acquire *next_of(const struct sim *s, int client, int th
 
 static void go_on(struct sim *s, int client, int thread)
 {
-    struct sim_thread *it = &s->clients[client].threads[thread];
+    struct sim_thread *it = &s->threads[client * SIM_THREADS + thread];
     it->attempt = NULL;
     const struct sim_acquire *next = next_of(s, client, thread);
     thread_in(s, client, thread, next ? next->after : -1);
@@ -57,7 +57,7 @@ static void over(struct sim *s, struct sim_attempt *attempt)
 {
     end(attempt, SIM_OVER);
     attempt->ended = sim_now(s);
-    if (s->clients[attempt->client].threads[attempt->thread].attempt == attempt) {
+    if (s->threads[attempt->client * SIM_THREADS + attempt->thread].attempt == attempt) {
         go_on(s, attempt->client, attempt->thread);
     }
 }
@@ -171,8 +171,9 @@ static void start(struct sim *s, int client, int thread)
         return;
     }
     s->attempt_count++;
-    s->clients[client].threads[thread].attempt = attempt;
-    s->clients[client].threads[thread].next++;
+    s->threads[client * SIM_THREADS + thread].attempt = attempt;
+    s->threads[client * SIM_THREADS + thread].next++;
+    s->judge.stays = s->judge.stays || plan->linger > 0 || plan->least > 0;
     thread_in(s, client, thread, plan->cancel);
     sim_say(s, "app", "%d.%d asks for %s%s%s", client, thread, sim_plan_path(plan->path), plan->joint ? " and " : "",
             plan->joint ? sim_plan_path(plan->path + 1) : "");
@@ -247,7 +248,7 @@ void sim_thread_due(struct sim *s, int number)
 {
     int client = number / SIM_THREADS, thread = number % SIM_THREADS;
     thread_in(s, client, thread, -1);
-    struct sim_attempt *attempt = s->clients[client].threads[thread].attempt;
+    struct sim_attempt *attempt = s->threads[number].attempt;
     if (attempt) {
         act(s, attempt);
     } else {
@@ -271,9 +272,13 @@ void sim_app_crashed(struct sim *s, int client)
 
 bool sim_app_done(const struct sim *s)
 {
-    bool done = s->attempt_count == s->plan->acquire_count;
-    SIM_EACH_ATTEMPT (s, it) {
-        done = done && it->state >= SIM_LEFT;
+    if (s->attempt_count < s->plan->acquire_count) {
+        return false;
     }
-    return done;
+    SIM_EACH_ATTEMPT (s, it) {
+        if (it->state < SIM_LEFT) {
+            return false;
+        }
+    }
+    return true;
 }

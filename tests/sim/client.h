@@ -136,7 +136,6 @@ struct sim_client {
     bool suspended;         /* ever */
     struct sim_refusal refusals[SIM_REFUSALS];
     unsigned incarnation;
-    struct sim_thread threads[SIM_THREADS];
     struct sim_heap heap;
 };
 

@@ -70,7 +70,7 @@ static int64_t paused_until(const struct sim *s, int slot)
 
 void sim_arm(struct sim *s, int slot, int64_t due)
 {
-    int64_t until = paused_until(s, slot);
+    int64_t until = due < s->last_pause ? paused_until(s, slot) : 0;
     if (due < until) {
         /* What piled up is taken up within a millisecond, in no particular order. */
         due = until + (dice_at(s->seed, slot, until) % SIM_MS);
@@ -81,7 +81,7 @@ void sim_arm(struct sim *s, int slot, int64_t due)
 void sim_process_pause(struct sim *s, int64_t *until, int64_t duration)
 {
     *until = sim_max(*until, sim_now(s) + duration);
-
+    s->last_pause = sim_max(s->last_pause, *until);
     for (int slot = 0; slot < SLOTS; slot++) {
         if (s->clock.due[slot] != SIM_NEVER) {
             sim_arm(s, slot, s->clock.due[slot]);

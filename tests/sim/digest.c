@@ -182,46 +182,15 @@ static void end_text(char *text, size_t room)
     memset(text + length, 0, room - length);
 }
 
-static void plain_semaphore(struct zkl__semaphore *it)
-{
-    end_text(it->last, sizeof it->last);
-    SIM_EACH (permit, it->permits, it->config.count) {
-        permit->token = rank(permit->token);
-    }
-}
-
-static void plain_contender(struct zkl__contender *c)
-{
-    c->path_stats = NULL;
-    c->since = 0;
-    c->node.czxid = rank(c->node.czxid);
-    c->own.revoked = rank(c->own.revoked);
-    end_text(c->node.prefix, sizeof c->node.prefix);
-    end_text(c->node.name, sizeof c->node.name);
-}
-
-/* The list that a semaphore judges. */
-static void plain_leases(struct zkl__children *leases)
-{
-    leases->czxid = rank(leases->czxid);
-    SIM_EACH (child, leases->all, leases->count) {
-        child->czxid = 0; /* noted for groups */
-    }
-}
-
-static void plain_core(struct zkl__core *core)
-{
-    memset(&core->stats, 0, sizeof core->stats);
-    core->connected_at = core->broken = 0; /* for a warning only, as the next ones */
-    core->set_again = core->set_again_bytes = 0;
-    core->pendings.uses = 0;
-}
-
 /* A copy of that block without what does not count. */
 static void make_plain(const struct zkl__core *core, const void *block, void *copy)
 {
     if (block == core) {
-        plain_core(copy);
+        struct zkl__core *plain = copy;
+        memset(&plain->stats, 0, sizeof plain->stats);
+        plain->connected_at = plain->broken = 0; /* for a warning only, as the next ones */
+        plain->set_again = plain->set_again_bytes = 0;
+        plain->pendings.uses = 0;
     }
     if (block == core->pendings.slots) {
         SIM_EACH (slot, (struct zkl__pending *)copy, core->pendings.room) {
@@ -230,14 +199,28 @@ static void make_plain(const struct zkl__core *core, const void *block, void *co
     }
     ZKL__EACH (const struct zkl__contender, c, &core->contenders, in_session) {
         if (block == c) {
-            plain_contender(copy);
+            struct zkl__contender *plain = copy;
+            plain->path_stats = NULL;
+            plain->since = 0;
+            plain->node.czxid = rank(c->node.czxid);
+            plain->own.revoked = rank(c->own.revoked);
+            end_text(plain->node.prefix, sizeof plain->node.prefix);
+            end_text(plain->node.name, sizeof plain->node.name);
         }
     }
     ZKL__EACH (const struct zkl__semaphore, it, &core->semaphores, in_session) {
+        struct zkl__semaphore *plain = copy;
+        struct zkl__children *leases = copy; /* the list that it judges */
         if (block == it) {
-            plain_semaphore(copy);
+            end_text(plain->last, sizeof plain->last);
+            SIM_EACH (permit, plain->permits, it->config.count) {
+                permit->token = rank(permit->token);
+            }
         } else if (block == it->leases) {
-            plain_leases(copy);
+            leases->czxid = rank(leases->czxid);
+            SIM_EACH (child, leases->all, leases->count) {
+                child->czxid = 0; /* noted for groups */
+            }
         }
     }
 }
@@ -323,7 +306,7 @@ static uint64_t conn_hash(const struct sim *s, int index, uint32_t serial)
         return NOTHING;
     }
     uint64_t older = 0;
-    SIM_EACH (each, s->conns, SIM_CONNS) {
+    SIM_EACH (each, s->conns, s->conn_count) {
         older += !closed(each) && each->client == s->conns[index].client && each->serial < serial;
     }
     return HASH(s->conns[index].client, older);
@@ -524,7 +507,7 @@ static uint64_t client_hash(const struct sim *s, int client)
     const struct sim_client *it = &s->clients[client];
     uint64_t hash = HASH(it->incarnation, it->heap.live, it->suspended, it->last_step, handle_hash(s, client),
                          core_hash(s, client));
-    SIM_EACH (thread, it->threads, SIM_THREADS) {
+    SIM_EACH (thread, &s->threads[client * SIM_THREADS], SIM_THREADS) {
         hash = HASH(hash, thread->next, thread->attempt != NULL);
     }
     SIM_EACH_ATTEMPT (s, attempt) { /* a thread may have gone on */
@@ -555,7 +538,7 @@ uint64_t sim_digest(const struct sim *s)
     SIM_EACH (session, s->sessions, s->session_count) {
         hash = blend(hash, session_hash(session));
     }
-    SIM_EACH (conn, s->conns, SIM_CONNS) {
+    SIM_EACH (conn, s->conns, s->conn_count) {
         conns += closed(conn) ? 0 : one_conn_hash(s, conn);
     }
     for (int client = 0; client < s->client_count; client++) {

@@ -112,6 +112,7 @@ struct sim_path {
     int parent, first_child, sibling; /* -1: none */
     int node;                         /* newest incarnation, -1: none ever */
     int next;                         /* of the same hash */
+    int queue, leases;                /* whose directory it is, of a plan's; -1 */
     int dir_length;                   /* text + dir_length + 1 is the name; 0 for a child of the root */
     uint32_t denied;                  /* ZKL_PERM_ bits nobody has here: an operator's ACL */
     char text[SIM_PATH_TEXT];

@@ -73,14 +73,13 @@ static bool lists_apart(const struct zkl__core *core, const char *path)
 static void note_shown(struct sim *s, int client, int path, int64_t zxid, bool list)
 {
     struct sim_client *it = &s->clients[client];
-    for (int queue = 0; queue < s->plan->paths; queue++) {
-        if (strcmp(s->paths[path].text, sim_plan_path(queue)) == 0 && !lists_apart(it->core, sim_plan_path(queue))) {
-            it->shown_zxid[queue] = zxid;
-            it->listed_zxid[queue] = list ? zxid : it->listed_zxid[queue];
-        }
-        if (list && strcmp(s->paths[path].text, sim_semaphore_folder(queue, true)) == 0) {
-            it->leases_zxid[queue] = zxid;
-        }
+    int queue = s->paths[path].queue, leases = s->paths[path].leases;
+    if (queue >= 0 && !lists_apart(it->core, s->paths[path].text)) {
+        it->shown_zxid[queue] = zxid;
+        it->listed_zxid[queue] = list ? zxid : it->listed_zxid[queue];
+    }
+    if (list && leases >= 0) {
+        it->leases_zxid[leases] = zxid;
     }
 }
 

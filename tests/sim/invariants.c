@@ -135,20 +135,13 @@ static void check_max_hold(struct sim *s, const struct sim_attempt *attempt)
 /* --- semaphores ------------------------------------------------------------------------------------------------------ */
 
 /* It waits, and all leases that stand are no more than the limit. */
-static bool has_room(struct sim *s, const struct sim_attempt *attempt)
-{
-    if (!attempt->semaphore || attempt->state != SIM_PENDING || attempt->semaphore->state != ZKL__SEMAPHORE_WAITING) {
-        return false;
-    }
-    int64_t now = sim_committed_zxid(s);
-    int leases = sim_path_of(s, sim_semaphore_folder(attempt->path, true), NULL);
-    int path = sim_path_of(s, sim_plan_path(attempt->path), NULL);
-    return sim_child_count(s, leases, now) <= sim_semaphore_limit(s, path, now, now);
-}
-
 static void check_room(struct sim *s, struct sim_attempt *attempt)
 {
-    if (!has_room(s, attempt)) {
+    bool waits =
+        attempt->semaphore && attempt->state == SIM_PENDING && attempt->semaphore->state == ZKL__SEMAPHORE_WAITING;
+    int64_t now = sim_committed_zxid(s);
+    if (!waits || sim_child_count(s, sim_path_of(s, sim_semaphore_folder(attempt->path, true), NULL), now) >
+                      sim_semaphore_limit(s, sim_path_of(s, sim_plan_path(attempt->path), NULL), now, now)) {
         attempt->room_since = 0;
     } else if (attempt->room_since == 0) {
         attempt->room_since = sim_now(s);
@@ -185,22 +178,6 @@ static bool semaphore_hit(const struct sim *s, const struct sim_attempt *attempt
         return s->nodes[node].owner == s->clients[attempt->client].handle.session;
     }
     return semaphore_has(attempt, sim_node_name(s, node));
-}
-
-/* --- jeopardy -------------------------------------------------------------------------------------------------------- */
-
-/* Told exactly while no server is connected, or a quarter of the least lease is left, and before it is too late to act. */
-static void sim_judge_jeopardy(struct sim *s, const struct sim_attempt *attempt, int64_t next)
-{
-    const struct zkl__core *core = s->clients[attempt->client].core;
-    int64_t warn = zkl__core_lease_until(core) - zkl__core_least_lease(core) / 4;
-    bool danger = !zkl__core_connected(core) || s->clients[attempt->client].last_step > warn;
-    if (attempt->jeopardy != danger) {
-        sim_fail_of(attempt, "jeopardy", "is %s", danger ? "in jeopardy, and not told" : "safe, and told jeopardy");
-    }
-    if (!danger && next > warn + 1) {
-        sim_fail_of(attempt, "jeopardy", "holds, and its core will sleep beyond the warning");
-    }
 }
 
 int sim_ahead(const struct sim *s, int own, int64_t zxid, int64_t number, bool of_others)
@@ -261,17 +238,6 @@ static bool sim_lingers_at(const struct sim *s, int client, int path)
     return false;
 }
 
-static void check_idle(struct sim *s, const struct sim_attempt *attempt)
-{
-    int client = attempt->client, other = sim_ahead(s, attempt->node[0], sim_committed_zxid(s), SIM_IN_LINE, true);
-    if (is_overdue(s, client, attempt->ended, attempt->plan->linger)) {
-        sim_fail_of(attempt, "linger", "has released it %.3f ms ago, and it lingers",
-                    (double)(sim_now(s) - attempt->ended) / 1e6);
-    } else if (other >= 0 && is_overdue(s, client, sim_max(s->nodes[other].born, attempt->ended), 0)) {
-        sim_fail(s, "linger", "%s waits for what lingers of %d.%d", sim_node_name(s, other), client, attempt->thread);
-    }
-}
-
 static void check_released(struct sim *s, const struct sim_attempt *it)
 {
     bool stands = sim_stands(s, it->node[0]);
@@ -281,8 +247,15 @@ static void check_released(struct sim *s, const struct sim_attempt *it)
         sim_fail_of(it, "least", "has released it, and its node went %.3f ms after the grant, not %.3f",
                     (double)(sim_now(s) - it->granted) / 1e6, (double)it->plan->least / 1e6);
     }
-    if (stands && it->plan->linger > 0 && it->ended > 0 && !is_in_use(s, it) && !sim_is_hindered(s)) {
-        check_idle(s, it);
+    if (!stands || it->plan->linger == 0 || it->ended == 0 || is_in_use(s, it) || sim_is_hindered(s)) {
+        return;
+    }
+    int other = sim_ahead(s, it->node[0], sim_committed_zxid(s), SIM_IN_LINE, true);
+    if (is_overdue(s, it->client, it->ended, it->plan->linger)) {
+        sim_fail_of(it, "linger", "has released it %.3f ms ago, and it lingers",
+                    (double)(sim_now(s) - it->ended) / 1e6);
+    } else if (other >= 0 && is_overdue(s, it->client, sim_max(s->nodes[other].born, it->ended), 0)) {
+        sim_fail(s, "linger", "%s waits for what lingers of %d.%d", sim_node_name(s, other), it->client, it->thread);
     }
 }
 
@@ -317,19 +290,6 @@ void sim_fail_at(struct sim *s, int client, int thread, const char *invariant, c
 const char *sim_attempt_node(const struct sim_attempt *attempt, int seat)
 {
     return attempt->joint ? zkl__multi_node(attempt->joint, seat) : zkl__contender_node(attempt->contender);
-}
-
-struct sim_attempt *sim_next_current(struct sim *s, int client, const struct sim_attempt *last)
-{
-    int at = last ? last->client * SIM_THREADS + last->thread + 1 : client < 0 ? 0 : client * SIM_THREADS;
-    int end = (client < 0 ? s->client_count : client + 1) * SIM_THREADS;
-    for (; at < end; at++) {
-        struct sim_attempt *attempt = s->clients[at / SIM_THREADS].threads[at % SIM_THREADS].attempt;
-        if (attempt) {
-            return attempt;
-        }
-    }
-    return NULL;
 }
 
 /* --- lease ----------------------------------------------------------------------------------------------------------- */
@@ -369,15 +329,15 @@ static bool queues_at(const struct sim_attempt *attempt, int path)
     return path >= attempt->path && path < attempt->path + attempt->seats;
 }
 
-/* By the holders' own clocks. There are never more permits than the highest limit since the last of them made its leases. */
-static void check_exclusion(struct sim *s, int path)
+/* Of these holders, by their own clocks. There are never more permits than the highest limit since the last of them made its leases. */
+static void check_exclusion(struct sim *s, int path, struct sim_attempt *const *holders, int count)
 {
     const struct sim_attempt *first = NULL, *last = NULL;
     int permits = 0;
     bool shortened = false;
-    SIM_EACH_CURRENT (s, -1, each) {
-        bool here = each->semaphore ? each->path == path : queues_at(each, path);
-        if (!here || each->exempt || !sim_attempt_holds(s, each)) {
+    for (int i = 0; i < count; i++) {
+        const struct sim_attempt *each = holders[i];
+        if (each->semaphore ? each->path != path : !queues_at(each, path)) {
             continue;
         }
         if (each->semaphore) {
@@ -414,6 +374,7 @@ void sim_judge_before(struct sim *s, int client)
 
 static void check_attempt(struct sim *s, int client, struct sim_attempt *attempt, int64_t next, bool timer)
 {
+    const struct zkl__core *core = s->clients[client].core;
     int64_t now = s->clients[client].last_step;
     if (attempt->state == SIM_PENDING) {
         if (next > attempt->deadline) {
@@ -423,8 +384,15 @@ static void check_attempt(struct sim *s, int client, struct sim_attempt *attempt
             sim_fail_of(attempt, "bounded", "waits beyond its deadline");
         }
     } else if (attempt->state == SIM_HOLDING) {
-        sim_judge_jeopardy(s, attempt, next);
-        int64_t until = zkl__core_lease_until(s->clients[client].core);
+        /* In jeopardy exactly while no server is connected, or a quarter of the least lease is left, and before it is too late to act. */
+        int64_t until = zkl__core_lease_until(core), warn = until - zkl__core_least_lease(core) / 4;
+        bool danger = !zkl__core_connected(core) || now > warn;
+        if (attempt->jeopardy != danger) {
+            sim_fail_of(attempt, "jeopardy", "is %s", danger ? "in jeopardy, and not told" : "safe, and told jeopardy");
+        }
+        if (!danger && next > warn + 1) {
+            sim_fail_of(attempt, "jeopardy", "holds, and its core will sleep beyond the warning");
+        }
         if (attempt->lapsed) {
             sim_fail_of(attempt, "final", "still holds after its lease had ended");
         }
@@ -435,17 +403,6 @@ static void check_attempt(struct sim *s, int client, struct sim_attempt *attempt
             sim_fail_of(attempt, "told", "is not told that its lease has ended");
         }
     }
-}
-
-/* Somebody here has not been granted. */
-static bool is_pending(struct sim *s, int client)
-{
-    SIM_EACH_CURRENT (s, client, attempt) {
-        if (attempt->state == SIM_PENDING) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* A holder's, of its own node. */
@@ -479,8 +436,13 @@ static void check_watches(struct sim *s, int client)
 {
     const struct sim_client *it = &s->clients[client];
     if (it->handle.watches.count == 0 || it->handle.count > 0 || it->handle.inbox.head || it->suspended ||
-        is_refused(s) || is_pending(s, client)) {
+        is_refused(s)) {
         return;
+    }
+    SIM_EACH_CURRENT (s, client, attempt) {
+        if (attempt->state == SIM_PENDING) {
+            return;
+        }
     }
     for (int i = 0; i < it->handle.watches.count; i++) {
         int path = it->handle.watches.all[i].path;
@@ -573,10 +535,11 @@ void sim_judge_refused(struct sim *s, int client, enum zkl__op_kind op, int path
     }
 }
 
-void sim_judge_step(struct sim *s, int client, bool timer)
+void sim_judge_step(struct sim *s, int client, int64_t next, bool timer)
 {
     const struct zkl__core *core = s->clients[client].core;
-    int64_t next = zkl__core_next(core);
+    struct sim_attempt *holders[SIM_CLIENTS * SIM_THREADS];
+    int count = 0;
     if (s->clients[client].process != SIM_CLOSING) {
         sim_judge_lease(s, client, core);
     }
@@ -588,12 +551,19 @@ void sim_judge_step(struct sim *s, int client, bool timer)
         check_room(s, attempt);
     }
     check_watches(s, client);
-    check_all_released(s, client);
+    if (s->judge.stays) {
+        check_all_released(s, client);
+    }
     if (!zkl__stats_sound(&zkl__core_stats(core)->all.contenders)) {
         sim_fail(s, "statistics", "the sums of client %d do not agree", client);
     }
-    for (int path = 0; path < s->plan->paths; path++) {
-        check_exclusion(s, path);
+    SIM_EACH_CURRENT (s, -1, each) {
+        if (each->state == SIM_HOLDING && !each->exempt && sim_attempt_holds(s, each)) {
+            holders[count++] = each;
+        }
+    }
+    for (int path = 0; path < s->plan->paths && count > 0; path++) {
+        check_exclusion(s, path, holders, count);
     }
 }
 

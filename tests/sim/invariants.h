@@ -44,7 +44,8 @@ void sim_judge_submit(struct sim *s, int client, const struct zkl__op *op);
 /* The servers refuse it for an access list. */
 void sim_judge_refused(struct sim *s, int client, enum zkl__op_kind op, int path);
 void sim_judge_before(struct sim *s, int client);
-void sim_judge_step(struct sim *s, int client, bool timer);
+/* next: when its core wants to wake up. */
+void sim_judge_step(struct sim *s, int client, int64_t next, bool timer);
 /* What this core of the client's believes of its session. */
 void sim_judge_lease(struct sim *s, int client, const struct zkl__core *core);
 void sim_judge_outcome(void *attempt, const struct zkl__outcome *outcome);
@@ -78,7 +79,15 @@ void sim_fail_at(struct sim *s, int client, int thread, const char *invariant, c
 /* Name of its node in the queue of that seat. */
 const char *sim_attempt_node(const struct sim_attempt *attempt, int seat);
 /* What the threads of this client are at, one after the other; -1: of all clients. last: NULL, or the one before. */
-struct sim_attempt *sim_next_current(struct sim *s, int client, const struct sim_attempt *last);
+static inline struct sim_attempt *sim_next_current(const struct sim *s, int client, const struct sim_attempt *last)
+{
+    int at = last ? last->client * SIM_THREADS + last->thread + 1 : client < 0 ? 0 : client * SIM_THREADS;
+    int end = (client < 0 ? s->client_count : client + 1) * SIM_THREADS;
+    while (at < end && !s->threads[at].attempt) {
+        at++;
+    }
+    return at < end ? s->threads[at].attempt : NULL;
+}
 #define SIM_EACH_CURRENT(s, client, it) \
     for (struct sim_attempt *it = sim_next_current(s, client, NULL); it; it = sim_next_current(s, client, it))
 

@@ -226,38 +226,6 @@ static void roll_faults(struct sim_plan *plan, uint64_t *dice)
     }
 }
 
-/* Contenders with different credentials in one open queue. Without faults of their own: dice of their own. */
-static void roll_access(struct sim_plan *plan, uint64_t dice)
-{
-    bool closed = dice_once_in(&dice, 4);
-    plan->rules = (enum zkl__memory_rules)dice_below(&dice, 3);
-    for (int i = 0; i < plan->clients; i++) {
-        bool open = !closed || dice_once_in(&dice, 3);
-        plan->hides[i] = open ? SIM_ANYBODY : dice_once_in(&dice, 6) ? SIM_NOBODY : SIM_OWN_PROCESS;
-    }
-}
-
-/* With dice of their own: the other seeds stay what they were. */
-static void roll_observers(struct sim_plan *plan, uint64_t dice)
-{
-    if (plan->servers == 3 && dice_once_in(&dice, 6)) {
-        plan->observers = (int)dice_between(&dice, 1, 2);
-        plan->servers += plan->observers;
-        plan->masters = !dice_once_in(&dice, 4);
-        plan->timeout = plan->tick * 12; /* a chain of five round trips, in networks that are as slow as this */
-    }
-}
-
-static void roll_lost_touch(struct sim_plan *plan, uint64_t dice)
-{
-    if (plan->fault_count > 0 && dice_once_in(&dice, 64)) {
-        plan->faults[plan->fault_count++] = (struct sim_fault){.trigger = SIM_AT,
-                                                               .when = dice_below(&dice, plan->timeout * 2),
-                                                               .kind = SIM_LOSE_TOUCH,
-                                                               .target = (int)dice_below(&dice, plan->servers)};
-    }
-}
-
 static int64_t roll_linger(const struct sim_plan *plan, uint64_t *dice)
 {
     const int64_t most[] = {0, plan->delay * 16, plan->tick};
@@ -441,30 +409,45 @@ static const struct {
     {SIM_MARKS, SIM_CROWDS, 0xde1a7, roll_marks},         {SIM_CROWDS, UINT64_MAX, 0xc40d, roll_crowds},
 };
 
-static void roll_ranges(struct sim_plan *plan, uint64_t seed)
-{
-    SIM_EACH (it, ranges, sizeof ranges / sizeof ranges[0]) {
-        uint64_t dice = dice_mix(seed + it->salt);
-        if (seed >= it->from && seed < it->before) {
-            it->roll(plan, &dice);
-        }
-    }
-}
-
 void sim_plan_roll(struct sim_plan *plan, uint64_t seed, bool shell)
 {
-    uint64_t dice = dice_mix(seed + 0x5eed);
+    uint64_t dice = dice_mix(seed + 0x5eed),
+             own; /* what came later has dice of its own: the other seeds stay what they were */
     *plan = (struct sim_plan){.servers = 0};
     roll_world(plan, &dice);
     roll_application(plan, &dice);
-    roll_observers(plan, dice_mix(seed + 0x0b5e));
+    own = dice_mix(seed + 0x0b5e);
+    if (plan->servers == 3 && dice_once_in(&own, 6)) {
+        plan->observers = (int)dice_between(&own, 1, 2);
+        plan->servers += plan->observers;
+        plan->masters = !dice_once_in(&own, 4);
+        plan->timeout = plan->tick * 12; /* a chain of five round trips, in networks that are as slow as this */
+    }
     roll_faults(plan, &dice);
-    roll_lost_touch(plan, dice_mix(seed + 0x70c4));
-    roll_access(plan, dice_mix(seed + 0xacce55));
+    own = dice_mix(seed + 0x70c4);
+    if (plan->fault_count > 0 && dice_once_in(&own, 64)) {
+        plan->faults[plan->fault_count++] = (struct sim_fault){.trigger = SIM_AT,
+                                                               .when = dice_below(&own, plan->timeout * 2),
+                                                               .kind = SIM_LOSE_TOUCH,
+                                                               .target = (int)dice_below(&own, plan->servers)};
+    }
+    /* Contenders with different credentials in one open queue. */
+    own = dice_mix(seed + 0xacce55);
+    bool closed = dice_once_in(&own, 4);
+    plan->rules = (enum zkl__memory_rules)dice_below(&own, 3);
+    for (int i = 0; i < plan->clients; i++) {
+        bool open = !closed || dice_once_in(&own, 3);
+        plan->hides[i] = open ? SIM_ANYBODY : dice_once_in(&own, 6) ? SIM_NOBODY : SIM_OWN_PROCESS;
+    }
     plan->bounds = dice_mix(seed + 0xb0d5) % 8 == 0;
     plan->batches = dice_mix(seed + 0xba7c4) % 8 == 0;
     plan->skew = dice_mix(seed + 0x5e3) % 4 == 0 ? 3 * SIM_SECOND : 0;
-    roll_ranges(plan, seed);
+    SIM_EACH (it, ranges, sizeof ranges / sizeof ranges[0]) {
+        if (seed >= it->from && seed < it->before) {
+            own = dice_mix(seed + it->salt);
+            it->roll(plan, &own);
+        }
+    }
     plan->async = dice_mix(seed + 0xdc7) % 2 == 0; /* of no seed that a mutant names */
     if (!shell) {
         roll_semaphores(plan, seed);

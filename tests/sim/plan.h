@@ -202,6 +202,7 @@ void sim_granted_note(struct sim_granted *granted, int64_t token, int64_t serial
 struct sim_judge {
     char verdict[256]; /* empty: nothing is wrong */
     bool failed;
+    bool stays;                    /* somebody's node does after its release */
     struct sim_granted granted[4]; /* by path */
     int apart[4];                  /* grants on znodes of their own in a row, beside others of the session */
     int grants, completions, losses;

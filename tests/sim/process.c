@@ -56,19 +56,6 @@ static void port_trace(void *ctx, const char *who, const char *what)
 
 /* --- steps ----------------------------------------------------------------------------------------------------------- */
 
-static void arm_timer(struct sim *s, int client)
-{
-    const struct sim_client *it = &s->clients[client];
-    int64_t next = zkl__core_next(it->core);
-    if (next == INT64_MAX) {
-        sim_arm(s, SLOT_TIMER + client, SIM_NEVER);
-        return;
-    }
-    int64_t late = s->plan->late ? (dice_at(s->seed, (SLOT_TIMER + client), s->steps) % s->plan->late) : 0;
-    int64_t due = sim_true(s, client, next);
-    sim_arm(s, SLOT_TIMER + client, sim_max(due, sim_now(s)) + late);
-}
-
 void sim_core_event(struct sim *s, int client, struct zkl__event event)
 {
     struct sim_client *it = &s->clients[client];
@@ -91,8 +78,13 @@ void sim_core_event(struct sim *s, int client, struct zkl__event event)
     s->stepping = true;
     zkl__session_step(it->core, &event);
     s->stepping = false;
-    sim_judge_step(s, client, event.kind == ZKL__EV_TIME);
-    arm_timer(s, client);
+    int64_t next = zkl__core_next(it->core);
+    sim_judge_step(s, client, next, event.kind == ZKL__EV_TIME);
+    if (next < INT64_MAX) {
+        int64_t late = s->plan->late ? (dice_at(s->seed, (SLOT_TIMER + client), s->steps) % s->plan->late) : 0;
+        next = sim_max(sim_true(s, client, next), sim_now(s)) + late;
+    }
+    sim_arm(s, SLOT_TIMER + client, next);
     if (it->reopen) {
         it->reopen = false;
         sim_handle_close(s, client);

@@ -197,17 +197,6 @@ void sim_master_starts(struct sim *s, int server)
     }
 }
 
-static void follow_at_once(struct sim *s, int server)
-{
-    struct sim_server *it = &s->servers[server];
-    reset_link(s, server);
-    it->role = SIM_FOLLOWING;
-    it->logged = s->proposed;
-    it->applied = s->proposed;
-    tick_in(s, server, patience(s));
-    sim_master_starts(s, server);
-}
-
 static void crown(struct sim *s, int server)
 {
     int cut = s->servers[server].logged;
@@ -230,7 +219,11 @@ static void crown(struct sim *s, int server)
         leader->heard[i] = sim_now(s);
         leader->linked[i] = i != server && !sim_observes(s, i) && it->role == SIM_LOOKING && reachable(s, i);
         if (leader->linked[i]) {
-            follow_at_once(s, i);
+            reset_link(s, i);
+            it->role = SIM_FOLLOWING;
+            it->logged = it->applied = cut;
+            tick_in(s, i, patience(s));
+            sim_master_starts(s, i);
         }
     }
     leader->role = SIM_LEADING;
@@ -309,7 +302,7 @@ void sim_server_kill(struct sim *s, int server, int64_t down_for)
     }
     bool led = it->role == SIM_LEADING;
     sim_say(s, "server", "%d dies", server);
-    for (int i = 0; i < SIM_CONNS; i++) {
+    for (int i = 0; i < s->conn_count; i++) {
         if (s->conns[i].server == server && s->conns[i].server_open) {
             sim_channel_cut(s, &s->conns[i].to_client, SLOT_TO_CLIENT + i, 0);
         }

@@ -68,6 +68,7 @@ static const struct {
     {SLOT_PING, sim_master_pings},
     {SLOTS, NULL},
 };
+static int event_of[SLOTS]; /* sim_new */
 
 static void happen(struct sim *s, int slot)
 {
@@ -81,11 +82,7 @@ static void happen(struct sim *s, int slot)
     } else if (slot == SLOT_FAULT) {
         sim_faults_due(s);
     } else {
-        int i = 0;
-        while (events[i + 1].first <= slot) {
-            i++;
-        }
-        events[i].happen(s, slot - events[i].first);
+        events[event_of[slot]].happen(s, slot - events[event_of[slot]].first);
     }
 }
 
@@ -225,6 +222,9 @@ struct sim *sim_new(void)
     struct sim *s = calloc(1, sizeof *s);
     for (int i = 0; s && i < SIM_CLIENTS; i++) {
         sim_heap_init(&s->clients[i].heap);
+    }
+    for (int slot = 1; slot < SLOTS; slot++) {
+        event_of[slot] = event_of[slot - 1] + (events[event_of[slot - 1] + 1].first == slot);
     }
     return s;
 }

@@ -174,7 +174,7 @@ static void fire_effect(struct sim *s, struct sim_conn *conn, const struct sim_e
 
 void sim_server_fire(struct sim *s, int server, const struct sim_txn *txn)
 {
-    SIM_EACH (conn, s->conns, SIM_CONNS) {
+    SIM_EACH (conn, s->conns, s->conn_count) {
         bool watches = conn->server == server && conn->watches.count > 0;
         SIM_EACH (effect, &s->effects[txn->first_effect], watches ? txn->effect_count : 0) {
             fire_effect(s, conn, effect, txn->zxid);
@@ -219,27 +219,21 @@ static void drop_pending(struct sim *s, struct sim_conn *conn)
     }
 }
 
-/* An abandoned one may still have something to say to its server: it is used again last. */
-static struct sim_conn *find_room(struct sim *s)
-{
-    struct sim_conn *spare = NULL;
-    SIM_EACH (conn, s->conns, SIM_CONNS) {
-        if (!conn->client_open && (!conn->server_open || !conn->to_server.head)) {
-            return conn;
-        }
-        if (!conn->client_open && (!spare || conn->serial < spare->serial)) {
-            spare = conn;
-        }
-    }
-    assert(spare);
-    return spare;
-}
-
 int sim_conn_open(struct sim *s, int client, int server)
 {
-    struct sim_conn *conn = find_room(s);
+    /* An abandoned one may still have something to say to its server: it is used again last. */
+    struct sim_conn *conn = NULL;
+    SIM_EACH (it, s->conns, SIM_CONNS) {
+        if (!it->client_open && (!it->server_open || !it->to_server.head)) {
+            conn = it;
+            break;
+        }
+        conn = !it->client_open && (!conn || it->serial < conn->serial) ? it : conn;
+    }
+    assert(conn);
     int index = (int)(conn - s->conns);
     const struct sim_client *of = &s->clients[client];
+    s->conn_count = (int)sim_max(s->conn_count, index + 1);
     drop_pending(s, conn);
     sim_channel_cut(s, &conn->to_server, SLOT_TO_SERVER + index, 0);
     sim_channel_cut(s, &conn->to_client, SLOT_TO_CLIENT + index, 0);
@@ -287,7 +281,7 @@ static void close_conn(struct sim *s, struct sim_conn *conn)
 
 void sim_server_close_conns(struct sim *s, int server, int session)
 {
-    SIM_EACH (conn, s->conns, SIM_CONNS) {
+    SIM_EACH (conn, s->conns, s->conn_count) {
         if (conn->server == server && (session < 0 || conn->session == session)) {
             close_conn(s, conn);
         }
@@ -395,7 +389,7 @@ void sim_server_answer(struct sim *s, const struct sim_txn *txn)
 
 void sim_server_ends_batch(struct sim *s, int server)
 {
-    SIM_EACH (conn, s->conns, SIM_CONNS) {
+    SIM_EACH (conn, s->conns, s->conn_count) {
         if (conn->server_open && conn->server == server) {
             answer_reads(s, conn);
         }

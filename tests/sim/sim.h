@@ -93,6 +93,7 @@ struct sim {
     const struct sim_plan *plan;
     uint64_t seed;
     struct sim_clock clock;
+    int64_t last_pause; /* its end */
     uint64_t steps;
     uint64_t hash; /* of every event, in order: equal for equal runs */
 
@@ -106,6 +107,7 @@ struct sim {
     struct sim_server servers[SIM_SERVERS];
     int64_t taken_at; /* when the leader took the sessions that it is expiring */
     struct sim_conn conns[SIM_CONNS];
+    int conn_count; /* of them, that were ever used */
     uint32_t conn_serial, link_serial;
     struct sim_waiting_sync syncs[SIM_SYNCS];
     int sync_count;
@@ -114,6 +116,7 @@ struct sim {
 
     /* the processes */
     int client_count, attempt_count;
+    struct sim_thread threads[SIM_CLIENTS * SIM_THREADS];
 
     /* faults and judgement */
     struct sim_judge judge;

@@ -7,9 +7,25 @@
 
 /* --- paths ---------------------------------------------------------------------------------------------------------- */
 
+/* Eight bytes at a time: every request looks for its path, and most are long. */
+static int *bucket_of(struct sim *s, const char *text)
+{
+    size_t length = strlen(text), at = 0;
+    uint64_t hash = length, word;
+    for (; at + sizeof word <= length; at += sizeof word) {
+        memcpy(&word, text + at, sizeof word);
+        hash = (hash ^ word) * 0xbf58476d1ce4e5b9u;
+        hash ^= hash >> 32;
+    }
+    for (; at < length; at++) {
+        hash = (hash ^ (uint8_t)text[at]) * 0x100000001b3u;
+    }
+    return &s->path_hash[(hash ^ hash >> 32) % (SIM_PATHS * 2)];
+}
+
 static int path_find(struct sim *s, const char *text)
 {
-    int *bucket = &s->path_hash[zkl__path_hash(text) % (SIM_PATHS * 2)];
+    int *bucket = bucket_of(s, text);
     for (int index = *bucket; index >= 0; index = s->paths[index].next) {
         if (strcmp(s->paths[index].text, text) == 0) {
             return index;
@@ -26,7 +42,13 @@ static int path_find(struct sim *s, const char *text)
                               .sibling = parent < 0 ? -1 : s->paths[parent].first_child,
                               .node = -1,
                               .next = *bucket,
-                              .dir_length = dir_length};
+                              .dir_length = dir_length,
+                              .queue = -1,
+                              .leases = -1};
+    for (int queue = 0; queue < s->plan->paths; queue++) {
+        path->queue = strcmp(text, sim_plan_path(queue)) == 0 ? queue : path->queue;
+        path->leases = strcmp(text, sim_semaphore_folder(queue, true)) == 0 ? queue : path->leases;
+    }
     strcpy(path->text, text);
     *bucket = index;
     if (parent >= 0) {

@@ -125,7 +125,7 @@ static void *live(void *arg)
 {
     int number = (int)(intptr_t)arg;
     int client = number / SIM_THREADS, thread = number % SIM_THREADS;
-    struct sim_thread *me = &world->clients[client].threads[thread];
+    struct sim_thread *me = &world->threads[number];
     if (thread == 0) {
         open_session(client);
     }
