@@ -1,5 +1,7 @@
 /* fiber.c - the threads of a simulated process, and over them thread.h and what of pthread the library calls besides (the linker's
  * --wrap). */
+#undef _FORTIFY_SOURCE /* it takes a jump to another stack for a mistake */
+#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
@@ -10,17 +12,17 @@
 enum { FIBERS = SIM_CLIENTS * (SIM_THREADS + 3), STACK = 256 * 1024 };
 
 struct fiber {
-    ucontext_t context;
-    void *stack;
-    bool used, finished;
+    const void *waits_for;
+    bool used, finished, began;
     int client, slot;
     void *(*run)(void *);
     void *arg;
-    const void *waits_for;
+    void *stack;
+    jmp_buf left; /* where it goes on; a context would ask the kernel for its signals each time */
 };
 static struct fiber fibers[FIBERS];
 struct process processes[SIM_CLIENTS];
-static ucontext_t scheduler;
+static jmp_buf scheduler;
 struct sim *world;
 static uint64_t chances; /* to be switched away: so far */
 static int current = -1;
@@ -54,7 +56,8 @@ static void body(void)
     struct fiber *it = &fibers[current];
     it->run(it->arg);
     it->finished = true;
-    fiber_wake(it); /* then on to uc_link */
+    fiber_wake(it);
+    _longjmp(scheduler, 1);
 }
 
 int fiber_start(int client, int slot, void *(*run)(void *), void *arg)
@@ -66,23 +69,41 @@ int fiber_start(int client, int slot, void *(*run)(void *), void *arg)
     }
     void *stack = it->stack ? it->stack : malloc(STACK);
     *it = (struct fiber){.stack = stack, .used = true, .client = client, .slot = slot, .run = run, .arg = arg};
-    getcontext(&it->context);
-    it->context.uc_stack.ss_sp = stack;
-    it->context.uc_stack.ss_size = STACK;
-    it->context.uc_link = &scheduler;
-    makecontext(&it->context, body, 0);
     sim_arm(world, slot, sim_now(world));
     return (int)(it - fibers);
+}
+
+static void go_on(struct fiber *it)
+{
+    if (it->began) {
+        _longjmp(it->left, 1);
+    }
+    ucontext_t context;
+    it->began = true;
+    getcontext(&context);
+    context.uc_stack.ss_sp = it->stack;
+    context.uc_stack.ss_size = STACK;
+    makecontext(&context, body, 0);
+    setcontext(&context);
+}
+
+static void leave(struct fiber *it)
+{
+    if (_setjmp(it->left) == 0) {
+        _longjmp(scheduler, 1);
+    }
 }
 
 void fiber_due(int slot)
 {
     sim_arm(world, slot, SIM_NEVER);
     SIM_EACH (it, fibers, FIBERS) {
-        if (it->used && !it->finished && it->slot == slot) {
+        if (it->slot == slot && it->used && !it->finished) {
             assert(current < 0);
             current = (int)(it - fibers);
-            swapcontext(&scheduler, &it->context);
+            if (_setjmp(scheduler) == 0) {
+                go_on(it);
+            }
             current = -1;
             return;
         }
@@ -102,7 +123,7 @@ void fiber_drop(int client)
 void fiber_sleep(int64_t ns)
 {
     sim_arm(world, fibers[current].slot, sim_now(world) + ns);
-    swapcontext(&fibers[current].context, &scheduler);
+    leave(&fibers[current]);
 }
 
 void fiber_wait(const void *what, int64_t deadline)
@@ -110,7 +131,7 @@ void fiber_wait(const void *what, int64_t deadline)
     struct fiber *it = &fibers[current];
     it->waits_for = what;
     sim_arm(world, it->slot, deadline == INT64_MAX ? SIM_NEVER : sim_true(world, it->client, deadline));
-    swapcontext(&it->context, &scheduler);
+    leave(it);
     it->waits_for = NULL;
 }
 
@@ -118,7 +139,7 @@ void fiber_wait(const void *what, int64_t deadline)
 void fiber_wake(const void *what)
 {
     SIM_EACH (it, fibers, FIBERS) {
-        if (it->used && !it->finished && it->waits_for == what) {
+        if (it->waits_for == what && it->used && !it->finished) {
             it->waits_for = NULL;
             uint64_t roll = dice_at(world->seed, it->slot + 500, world->steps);
             sim_arm(world, it->slot, sim_now(world) + 1 + (roll % 20000));
