@@ -80,8 +80,22 @@ static bool shows(const struct sim_node *node)
     return node->dzxid > base_zxid;
 }
 
-static void know_clients(const struct sim *s)
+static void know_all(const struct sim *s)
 {
+    base = s->committed;
+    SIM_EACH (server, s->servers, s->server_count) {
+        base = (int)sim_min(base, server->applied);
+    }
+    base_zxid = base ? s->log[base - 1].zxid : 0;
+    known_count = 0;
+    SIM_EACH_NODE (s, node) {
+        for (int v = shows(node) ? node->value : -1; v >= 0; v = s->values[v].older) {
+            know(s->values[v].zxid);
+        }
+    }
+    SIM_EACH (txn, &s->log[base], s->proposed - base) {
+        know(txn->zxid);
+    }
     SIM_EACH (client, s->clients, s->client_count) {
         ZKL__EACH (const struct zkl__contender, c, &client->core->contenders, in_session) {
             know(c->node.czxid);
@@ -106,25 +120,6 @@ static void know_clients(const struct sim *s)
     SIM_EACH (granted, s->judge.granted, s->plan->paths) {
         know(granted->token);
         know(granted->exclusive);
-    }
-}
-
-static void know_all(const struct sim *s)
-{
-    base = s->committed;
-    SIM_EACH (server, s->servers, s->server_count) {
-        base = (int)sim_min(base, server->applied);
-    }
-    base_zxid = base ? s->log[base - 1].zxid : 0;
-    known_count = 0;
-    SIM_EACH_NODE (s, node) {
-        for (int v = shows(node) ? node->value : -1; v >= 0; v = s->values[v].older) {
-            know(s->values[v].zxid);
-        }
-    }
-    know_clients(s);
-    SIM_EACH (txn, &s->log[base], s->proposed - base) {
-        know(txn->zxid);
     }
 }
 
@@ -243,9 +238,13 @@ static uint64_t block_hash(struct walk *w, uint32_t block)
     memcpy(scratch, data, size);
     make_plain(w->core, data, scratch);
     uint64_t hash = size;
-    for (size_t i = 0; i < (size + 7) / 8; i++) {
+    for (size_t i = 0; i < (size + 7) / 8;
+         i++) { /* a word in its place: most are nothing, and none waits for another */
         uint64_t word = scratch[i];
         uint32_t offset;
+        if (word == 0) {
+            continue;
+        }
         int32_t to = sim_heap_find(w->heap, word, &offset);
         const struct sim_attempt *attempt = find_attempt(w->s, word);
         if (to >= 0) {
@@ -253,7 +252,7 @@ static uint64_t block_hash(struct walk *w, uint32_t block)
         } else if (attempt) {
             word = UINT64_C(0xacc) << 48 | (attempt->plan - w->s->plan->acquires);
         }
-        hash = blend(hash, word);
+        hash += dice_mix(word + i * 0x9e3779b97f4a7c15u);
     }
     return hash;
 }

@@ -169,7 +169,9 @@ static int enabled(const struct sim *s, int *options)
     int64_t due = s->clock.due[sim_clock_next(&s->clock)];
     int count = 0;
     for (int slot = 0; slot < SLOTS; slot++) {
-        if (s->clock.due[slot] == due && !is_renamed(s, slot)) {
+        if (slot % 8 == 0 && (int64_t)(s->clock.first[(SIM_LEAVES + slot) / 8] >> 7) > due) {
+            slot += 7; /* none of the eight */
+        } else if (s->clock.due[slot] == due && !is_renamed(s, slot)) {
             if (is_inner(s, slot)) {
                 options[0] = slot;
                 return 1;
@@ -249,20 +251,6 @@ static void strike(struct explorer *e, int option)
 
 /* --- one run --------------------------------------------------------------------------------------------------------- */
 
-/* The next choice: as in the last run, or the first one there is. */
-static int choose(struct explorer *e, int count)
-{
-    if (e->depth == DEPTH) {
-        sim_fail(e->s, "storm", "too many choices");
-        return 0;
-    }
-    if (e->depth >= e->known) {
-        e->choices[e->depth].taken = 0;
-        e->choices[e->depth].count = (short)count;
-    }
-    return e->choices[e->depth++].taken;
-}
-
 /* True: went to an end. False: came to a world that was seen before. */
 static bool run(struct explorer *e)
 {
@@ -279,7 +267,18 @@ static bool run(struct explorer *e)
         if (count > 1 && e->depth >= e->known && !visit(e)) {
             return false;
         }
-        int option = options[count > 1 ? choose(e, count) : 0];
+        int option = options[0];
+        if (count > 1) { /* as in the last run, or the first one there is */
+            if (e->depth == DEPTH) {
+                sim_fail(s, "storm", "too many choices");
+                return true;
+            }
+            if (e->depth >= e->known) {
+                e->choices[e->depth].taken = 0;
+                e->choices[e->depth].count = (short)count;
+            }
+            option = options[e->choices[e->depth++].taken];
+        }
         if (option >= SLOTS) {
             strike(e, option - SLOTS);
             continue;

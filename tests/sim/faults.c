@@ -116,26 +116,6 @@ static bool remove_foreign(struct sim *s)
     return gone;
 }
 
-/* Once somebody has made the path. */
-static void resize(struct sim *s, int dir, int64_t limit)
-{
-    static const char digits[] = "0123456789";
-    if (sim_node_at(s, dir, SIM_HEAD) >= 0) {
-        sim_stranger_writes(
-            s, &(struct sim_part){.op = ZKL__OP_SET, .path = dir, .version = -1, .data = &digits[limit], .size = 1});
-    }
-}
-
-static void reap(struct sim *s)
-{
-    SIM_EACH_NODE (s, it) {
-        if (it->container && it->dzxid == SIM_NEVER && it->cversion != 0 &&
-            sim_child_count(s, it->path, SIM_HEAD) == 0) {
-            sim_stranger_deletes(s, it->path);
-        }
-    }
-}
-
 /* --- striking -------------------------------------------------------------------------------------------------------- */
 
 static void cut(struct sim *s, int client, enum sim_fault_kind kind)
@@ -193,10 +173,20 @@ static void strike_queue(struct sim *s, const struct sim_fault *it, int queue)
         s->paths[dir].denied = (uint32_t)it->value;
         break;
     case SIM_RESIZE:
-        resize(s, dir, it->value % 10);
+        if (sim_node_at(s, dir, SIM_HEAD) >= 0) { /* somebody has made the path */
+            sim_stranger_writes(
+                s,
+                &(struct sim_part){
+                    .op = ZKL__OP_SET, .path = dir, .version = -1, .data = &"0123456789"[it->value % 10], .size = 1});
+        }
         break;
-    default:
-        reap(s);
+    default: /* containers that may be reaped are */
+        SIM_EACH_NODE (s, node) {
+            if (node->container && node->dzxid == SIM_NEVER && node->cversion != 0 &&
+                sim_child_count(s, node->path, SIM_HEAD) == 0) {
+                sim_stranger_deletes(s, node->path);
+            }
+        }
         break;
     }
 }

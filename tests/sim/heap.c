@@ -49,8 +49,13 @@ bool sim_heap_mapped(struct sim_heap *heap)
     return heap->starts;
 }
 
-static struct block *take(struct sim_heap *heap, size_t size)
+static void *sim_alloc(void *payload, size_t size)
 {
+    struct sim_heap *heap = payload;
+    long number = heap->allocations++;
+    if (heap->fail_from >= 0 && number >= heap->fail_from && number < heap->fail_from + heap->fail_count) {
+        return NULL;
+    }
     size_t whole = sizeof(struct block) + size, room = 1 << LEAST_CLASS;
     unsigned class = LEAST_CLASS;
     struct block *block = NULL;
@@ -70,24 +75,16 @@ static struct block *take(struct sim_heap *heap, size_t size)
             heap->starts[i] = (uint32_t)first;
         }
     }
-    if (block) {
-        block->class = class;
-        block->size = (uint32_t)size;
-        heap->live++;
-        if (heap->starts) {
-            memset(block->data, 0, size);
-        }
+    if (!block) {
+        return NULL;
     }
-    return block;
-}
-
-static void *sim_alloc(void *payload, size_t size)
-{
-    struct sim_heap *heap = payload;
-    long number = heap->allocations++;
-    bool fails = heap->fail_from >= 0 && number >= heap->fail_from && number < heap->fail_from + heap->fail_count;
-    struct block *block = fails ? NULL : take(heap, size);
-    return block ? block->data : NULL;
+    block->class = class;
+    block->size = (uint32_t)size;
+    heap->live++;
+    if (heap->starts) {
+        memset(block->data, 0, size);
+    }
+    return block->data;
 }
 
 static void sim_release(void *payload, void *ptr)

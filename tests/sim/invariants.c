@@ -303,8 +303,8 @@ static bool is_shortened_untold(const struct sim *s, int client)
 
 void sim_judge_lease(struct sim *s, int client, const struct zkl__core *core)
 {
-    int64_t id = zkl__core_session_id(core);
-    int64_t until = zkl__core_lease_until(core);
+    int64_t id = core->session_id;
+    int64_t until = core->lease.until;
     if (id <= 0 || until <= 0 || s->clients[client].handle.session != (int)id - 1) {
         return;
     }

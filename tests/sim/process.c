@@ -13,7 +13,8 @@
 int64_t sim_local(const struct sim *s, int client, int64_t now)
 {
     int64_t rate = MILLION + s->clients[client].clock_ppm;
-    return s->clients[client].clock_base + now / MILLION * rate + now % MILLION * rate / MILLION;
+    int64_t shown = rate == MILLION ? now : now / MILLION * rate + now % MILLION * rate / MILLION;
+    return s->clients[client].clock_base + shown;
 }
 
 int64_t sim_true(const struct sim *s, int client, int64_t local)

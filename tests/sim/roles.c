@@ -197,8 +197,13 @@ void sim_master_starts(struct sim *s, int server)
     }
 }
 
-static void crown(struct sim *s, int server)
+void sim_election(struct sim *s)
 {
+    sim_clock_set(&s->clock, SLOT_ELECTION, SIM_NEVER);
+    if (2 * electors(s) <= s->voters) {
+        return;
+    }
+    int server = some_voter(s, SIM_LOOKING, SLOT_ELECTION);
     int cut = s->servers[server].logged;
     assert(cut >= s->committed);
     if (s->proposed > cut) {
@@ -232,14 +237,6 @@ static void crown(struct sim *s, int server)
     tick_in(s, server, s->tick / 2);
     sim_say(s, "server", "%d leads", server);
     sim_judge_disturbed(s, patience(s) + 2 * s->tick); /* until then somebody may follow the last one */
-}
-
-void sim_election(struct sim *s)
-{
-    sim_clock_set(&s->clock, SLOT_ELECTION, SIM_NEVER);
-    if (2 * electors(s) > s->voters) {
-        crown(s, some_voter(s, SIM_LOOKING, SLOT_ELECTION));
-    }
 }
 
 static bool find_master(struct sim *s, int server)

@@ -31,9 +31,9 @@ static int path_find(struct sim *s, const char *text)
             return index;
         }
     }
-    char above[SIM_PATH_TEXT];
+    char above[SIM_PATH_TEXT] = {0};
     int dir_length = (int)(strrchr(text, '/') - text);
-    snprintf(above, sizeof above, "%.*s", dir_length > 0 ? dir_length : 1, text);
+    memcpy(above, text, dir_length > 0 ? dir_length : 1);
     int parent = text[1] ? path_find(s, above) : -1;
     int index = sim_next_of(&s->path_count, SIM_PATHS);
     struct sim_path *path = &s->paths[index];
@@ -248,20 +248,6 @@ static enum zkl__rc create(struct sim *s, struct sim_part *part, int parent, int
     return ZKL__RC_OK;
 }
 
-static void set(struct sim *s, const struct sim_part *part, int64_t zxid)
-{
-    struct sim_node *node = &s->nodes[part->node];
-    int newest = sim_next_of(&s->value_count, SIM_VALUES);
-    s->values[newest] = (struct sim_value){.zxid = zxid,
-                                           .time = sim_now(s),
-                                           .older = node->value,
-                                           .version = s->values[node->value].version + 1,
-                                           .size = part->size,
-                                           .data = part->data};
-    node->value = newest;
-    effect_new(s, SIM_CHANGED, part->node);
-}
-
 enum zkl__rc sim_tree_do(struct sim *s, struct sim_part *part, int session, int64_t zxid)
 {
     static const uint32_t needed[] = {[ZKL__OP_CREATE] = ZKL_PERM_CREATE,
@@ -295,7 +281,15 @@ enum zkl__rc sim_tree_do(struct sim *s, struct sim_part *part, int session, int6
         s->nodes[node].dzxid = zxid;
         note_parent(s, effect_new(s, SIM_DELETED, node), zxid);
     } else if (part->op == ZKL__OP_SET) {
-        set(s, part, zxid);
+        int older = s->nodes[node].value, newest = sim_next_of(&s->value_count, SIM_VALUES);
+        s->values[newest] = (struct sim_value){.zxid = zxid,
+                                               .time = sim_now(s),
+                                               .older = older,
+                                               .version = s->values[older].version + 1,
+                                               .size = part->size,
+                                               .data = part->data};
+        s->nodes[node].value = newest;
+        effect_new(s, SIM_CHANGED, node);
     }
     return ZKL__RC_OK;
 }

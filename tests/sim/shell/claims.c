@@ -118,14 +118,14 @@ int64_t past_fall(const char *path, int base, bool strictly)
 
 enum { CLAIMS = SIM_CLIENTS * SIM_THREADS * PIECES + 8 };
 static struct claim claims[CLAIMS];
-static int count;
+static int count, top; /* of those before the last */
 static struct sim_granted granted[RESOURCES];
 
 void claims_begin(void)
 {
     memset(claims, 0, sizeof claims);
     memset(granted, 0, sizeof granted);
-    count = 0;
+    count = top = 0;
 }
 
 /* An operator deleted a node of this session, or closed it: the printed exception. */
@@ -172,6 +172,7 @@ int claim_make(struct claim claim)
         mine++;
     }
     *mine = claim;
+    top = (int)sim_max(top, mine + 1 - claims);
     int node = past_node_of(claim.token);
     mine->session = node < 0 ? -1 : world->nodes[node].owner;
     count++;
@@ -196,7 +197,7 @@ void claim_drop(int number)
 
 void claims_drop_all(int client)
 {
-    SIM_EACH (claim, claims, CLAIMS) {
+    SIM_EACH (claim, claims, top) {
         if (claim->client == client) {
             claim_drop((int)(claim - claims));
         }
@@ -205,12 +206,15 @@ void claims_drop_all(int client)
 
 void claims_check(void)
 {
+    if (count < 2) {
+        return;
+    }
     struct {
         int permits, limit;
         int64_t last;
         bool alone, some;
     } resources[RESOURCES] = {0};
-    SIM_EACH (claim, claims, count > 1 ? CLAIMS : 0) {
+    SIM_EACH (claim, claims, top) {
         if (!claim->object || is_excused(claim) || !holds(claim)) {
             continue;
         }
@@ -237,7 +241,7 @@ void claims_check(void)
 int claims_held(int path)
 {
     bool held[RESOURCES] = {false};
-    SIM_EACH (claim, claims, CLAIMS) {
+    SIM_EACH (claim, claims, top) {
         held[claim->resource] = held[claim->resource] || (claim->object && holds(claim));
     }
     int sum = 0;

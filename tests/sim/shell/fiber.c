@@ -25,7 +25,7 @@ struct process processes[SIM_CLIENTS];
 static jmp_buf scheduler;
 struct sim *world;
 static uint64_t chances; /* to be switched away: so far */
-static int current = -1;
+static int current = -1, started;
 static int owners; /* of mutexes in all the world, for a check */
 static int acting = -1;
 
@@ -46,9 +46,10 @@ void fiber_begin(struct sim *s)
     chances = 0;
     owners = 0;
     memset(processes, 0, sizeof processes);
-    SIM_EACH (it, fibers, FIBERS) {
+    SIM_EACH (it, fibers, started) {
         it->used = false;
     }
+    started = 0;
 }
 
 static void body(void)
@@ -67,6 +68,7 @@ int fiber_start(int client, int slot, void *(*run)(void *), void *arg)
         it++;
         assert(it < fibers + FIBERS);
     }
+    started = (int)sim_max(started, it + 1 - fibers);
     void *stack = it->stack ? it->stack : malloc(STACK);
     *it = (struct fiber){.stack = stack, .used = true, .client = client, .slot = slot, .run = run, .arg = arg};
     sim_arm(world, slot, sim_now(world));
@@ -97,7 +99,7 @@ static void leave(struct fiber *it)
 void fiber_due(int slot)
 {
     sim_arm(world, slot, SIM_NEVER);
-    SIM_EACH (it, fibers, FIBERS) {
+    SIM_EACH (it, fibers, started) {
         if (it->slot == slot && it->used && !it->finished) {
             assert(current < 0);
             current = (int)(it - fibers);
@@ -112,7 +114,7 @@ void fiber_due(int slot)
 
 void fiber_drop(int client)
 {
-    SIM_EACH (it, fibers, FIBERS) {
+    SIM_EACH (it, fibers, started) {
         if (it->used && it->client == client) {
             it->used = false;
             sim_clock_set(&world->clock, it->slot, SIM_NEVER);
@@ -138,7 +140,7 @@ void fiber_wait(const void *what, int64_t deadline)
 /* Whoever wakes up does so a little later, each in its own time. */
 void fiber_wake(const void *what)
 {
-    SIM_EACH (it, fibers, FIBERS) {
+    SIM_EACH (it, fibers, started) {
         if (it->waits_for == what && it->used && !it->finished) {
             it->waits_for = NULL;
             uint64_t roll = dice_at(world->seed, it->slot + 500, world->steps);

@@ -80,9 +80,11 @@ static void check_entry(struct turn *turn)
     }
 }
 
+static uint64_t last_run; /* in which anybody entered */
+
 void entries_check(void)
 {
-    SIM_EACH (process, processes, SIM_CLIENTS) {
+    SIM_EACH (process, processes, last_run == world->seed ? world->client_count : 0) {
         SIM_EACH (turn, process->entering, SIM_THREADS) {
             /* What is refused is tried again later, and operators may delete a sign. */
             if (*turn && !sim_is_hindered(world) && !world->faults.stranger) {
@@ -101,6 +103,7 @@ void use_double_barrier(struct turn *turn)
     }
     world->judge.completions++;
     struct turn **entering = &processes[turn->client].entering[turn->thread];
+    last_run = world->seed;
     turn->object = barrier;
     *entering = turn;
     int code = EITHER_IN_TIME(turn, "enter", zkl_double_barrier_enter, barrier);
