@@ -228,12 +228,16 @@ bool sim_attempt_holds(const struct sim *s, const struct sim_attempt *attempt)
            zkl__core_holds(core, attempt->contender, attempt->joint, attempt->semaphore, now);
 }
 
-static void act(struct sim *s, struct sim_attempt *attempt)
+void sim_thread_due(struct sim *s, int number)
 {
-    if (attempt->state >= SIM_RELEASING) {
+    int client = number / SIM_THREADS, thread = number % SIM_THREADS;
+    thread_in(s, client, thread, -1);
+    struct sim_attempt *attempt = s->threads[number].attempt;
+    if (!attempt) {
+        start(s, client, thread);
+    } else if (attempt->state >= SIM_RELEASING) {
         return;
-    }
-    if (attempt->plan->ending == SIM_END_LET_GO) {
+    } else if (attempt->plan->ending == SIM_END_LET_GO) {
         let_go(s, attempt);
     } else if (attempt->state == SIM_PENDING) {
         cancel(s, attempt);
@@ -241,18 +245,6 @@ static void act(struct sim *s, struct sim_attempt *attempt)
         downgrade(s, attempt);
     } else {
         release(s, attempt);
-    }
-}
-
-void sim_thread_due(struct sim *s, int number)
-{
-    int client = number / SIM_THREADS, thread = number % SIM_THREADS;
-    thread_in(s, client, thread, -1);
-    struct sim_attempt *attempt = s->threads[number].attempt;
-    if (attempt) {
-        act(s, attempt);
-    } else {
-        start(s, client, thread);
     }
 }
 

@@ -33,12 +33,14 @@ void sim_clock_set(struct sim_clock *clock, int slot, int64_t due)
     }
     clock->due[slot] = due;
     /* The least goes up in a register: only the other side is read, which waits for nothing. */
-    unsigned place = SIM_LEAVES + slot;
+    size_t place = SIM_LEAVES + (size_t)slot;
     uint64_t least = key_of(clock, slot);
-    for (clock->first[place] = least; place > 1; place /= 2) {
+    clock->first[place] = least;
+    for (int level = 0; level < 7; level++) {
         uint64_t other = clock->first[place ^ 1];
+        place /= 2;
         least = other < least ? other : least;
-        clock->first[place / 2] = least;
+        clock->first[place] = least;
     }
 }
 
