@@ -16,16 +16,8 @@ struct status {
     int64_t last_ms, recorded_ms; /* UNKNOWN: nothing is recorded */
     int64_t due_ms;               /* round time of the slot that was to be recorded; UNKNOWN */
     bool done;
-    const zkl_queue *queue;
+    zkl_queue *queue;
 };
-
-/* The last round time that is past. A job is not due before its round time, though its slot began
- * half a slot earlier: a nightly job has not failed at noon. */
-static int64_t last_round(int64_t now)
-{
-    int64_t since = now - phase_ms;
-    return since - (since % length_ms + length_ms) % length_ms + phase_ms;
-}
 
 /* Time since then by the clock of this host, as the ages of a queue. */
 static int64_t ago_ms(int64_t time_ms)
@@ -57,56 +49,27 @@ static bool print_json(const struct status *status)
     return queues_print_json(object);
 }
 
-static bool print_record(const struct status *status)
+static bool print_text(const struct status *status)
 {
-    if (status->last_ms == UNKNOWN) {
-        return cli_line(stdout, CLI_FOLD, "%s: nothing is recorded", status->path);
+    const char *path = status->path;
+    const zkl_queue *queue = status->queue;
+    size_t holder = queues_holder(queue);
+    bool printed =
+        status->last_ms == UNKNOWN
+            ? cli_line(stdout, CLI_FOLD, "%s: nothing is recorded", path)
+            : cli_line(stdout, CLI_FOLD, "%s: last recorded slot %s, at %s, %s ago", path,
+                       queues_utc(status->last_ms).bytes, queues_utc(status->recorded_ms).bytes,
+                       queues_age(ago_ms(status->recorded_ms)).bytes);
+    if (printed && status->due_ms != UNKNOWN) {
+        printed = cli_line(stdout, CLI_FOLD, "%s: slot %s is %s", path,
+                           queues_utc(status->due_ms).bytes, status->done ? "done" : "not done");
     }
-    return cli_line(stdout, CLI_FOLD, "%s: last recorded slot %s, at %s, %s ago", status->path,
-                    queues_utc(status->last_ms).bytes, queues_utc(status->recorded_ms).bytes,
-                    queues_age(ago_ms(status->recorded_ms)).bytes);
-}
-
-static bool print_due(const struct status *status)
-{
-    return status->due_ms == UNKNOWN ||
-           cli_line(stdout, CLI_FOLD, "%s: slot %s is %s", status->path,
-                    queues_utc(status->due_ms).bytes, status->done ? "done" : "not done");
-}
-
-static bool print_queue(const struct status *status)
-{
-    size_t holder = queues_holder(status->queue);
-    if (holder == status->queue->count) {
-        return cli_line(stdout, CLI_FOLD, "%s: nobody is at it", status->path);
+    if (holder == queue->count) {
+        return printed && cli_line(stdout, CLI_FOLD, "%s: nobody is at it", path);
     }
-    return cli_line(stdout, CLI_FOLD, "%s: at it now: %s; %zu behind", status->path,
-                    queues_who(&status->queue->entries[holder]).bytes,
-                    status->queue->count - holder - 1);
-}
-
-static bool print(const struct status *status)
-{
-    return cli.json
-               ? print_json(status)
-               : cli.quiet || (print_record(status) && print_due(status) && print_queue(status));
-}
-
-/* CLI_GO_ON, or the exit code after a message. */
-static int read_record(zkl_session *session, struct status *status)
-{
-    zkl_error error;
-    int result = zkl_once_last(session, status->path, length_ms, QUEUES_LIST_MS, &status->last_ms,
-                               &status->recorded_ms, &error);
-    if (result != ZKL_OK) {
-        return queues_outcome(status->path, result, &error);
-    }
-    /* A semaphore's limit is a number as well: a slot in the first seconds of 1970. */
-    if (status->last_ms > 0 && status->last_ms <= ZKL_PERMITS_MAX) {
-        cli_error("%s: used as a semaphore, not as a job", status->path);
-        return EXIT_FAILED;
-    }
-    return CLI_GO_ON;
+    return printed &&
+           cli_line(stdout, CLI_FOLD, "%s: at it now: %s; %zu behind", path,
+                    queues_who(&queue->entries[holder]).bytes, queue->count - holder - 1);
 }
 
 /* Reads the queue before the record: a job that ends in between shows as recorded, and not as
@@ -114,19 +77,32 @@ static int read_record(zkl_session *session, struct status *status)
 static int show_status(zkl_session *session, const char *path)
 {
     struct status status = {.path = path, .due_ms = UNKNOWN};
-    zkl_queue *queue;
-    int code = queues_list(&queue, session, path);
+    zkl_error error;
+    int code = queues_list(&status.queue, session, path);
     if (code != CLI_GO_ON) {
         return code;
     }
-    status.queue = queue;
-    code = read_record(session, &status);
-    if (code == CLI_GO_ON) {
-        status.due_ms = length_ms > 0 ? last_round(clock_ms(CLOCK_REALTIME)) : UNKNOWN;
-        status.done = status.last_ms != UNKNOWN && status.last_ms >= status.due_ms;
-        code = !print(&status) ? EXIT_FAILED : status.done ? EXIT_DONE : EXIT_NOT_DONE;
+    code = queues_outcome(path,
+                          zkl_once_last(session, path, length_ms, QUEUES_LIST_MS, &status.last_ms,
+                                        &status.recorded_ms, &error),
+                          &error);
+    if (code == CLI_GO_ON && status.last_ms > 0 && status.last_ms <= ZKL_PERMITS_MAX) {
+        /* A semaphore's limit is a number as well: a slot in the first seconds of 1970. */
+        cli_error("%s: used as a semaphore, not as a job", path);
+        code = EXIT_FAILED;
     }
-    zkl_queue_free(queue);
+    if (code == CLI_GO_ON) {
+        if (length_ms > 0) {
+            /* The last round time that is past. A job is not due before its round time, though its
+             * slot began half a slot earlier: a nightly job has not failed at noon. */
+            int64_t since_ms = clock_ms(CLOCK_REALTIME) - phase_ms;
+            status.due_ms = since_ms - (since_ms % length_ms + length_ms) % length_ms + phase_ms;
+        }
+        status.done = status.last_ms != UNKNOWN && status.last_ms >= status.due_ms;
+        bool printed = cli.json ? print_json(&status) : cli.quiet || print_text(&status);
+        code = !printed ? EXIT_FAILED : status.done ? EXIT_DONE : EXIT_NOT_DONE;
+    }
+    zkl_queue_free(status.queue);
     return code;
 }
 
@@ -195,14 +171,6 @@ static int granted(void)
     return EXIT_DONE;
 }
 
-/* A job that was stopped did not finish, though it may exit with 0. */
-static int refuse_to_record(void)
-{
-    cli_error("\"%s\": CMD was stopped by %s: the slot is not recorded", contend.name,
-              job.stop_requested ? "a signal" : "--max-run");
-    return EXIT_FAILED;
-}
-
 /* Recorded only when CMD succeeded: else another host, or the next call, may try in this slot. */
 static int ended(void)
 {
@@ -211,7 +179,10 @@ static int ended(void)
         return CLI_GO_ON;
     }
     if (job.stop != JOB_NOT_STOPPED || job.stop_requested) {
-        return refuse_to_record();
+        /* A job that was stopped did not finish, though it may exit with 0. */
+        cli_error("\"%s\": CMD was stopped by %s: the slot is not recorded", contend.name,
+                  job.stop_requested ? "a signal" : "--max-run");
+        return EXIT_FAILED;
     }
     int result = zkl_once_record(contend.lock, &slot, SERVER_MS, &error);
     if (result == ZKL_OK) {
@@ -221,13 +192,6 @@ static int ended(void)
     cli_error("\"%s\": CMD succeeded, but the slot could not be recorded: %s", contend.name,
               error.text);
     return result == ZKL_ELOST ? EXIT_LOST : EXIT_FAILED;
-}
-
-static bool is_for_a_run(void)
-{
-    return runner.shell || runner.report_file || hook_program || metrics_file ||
-           job.grace_ms != JOB_UNSET || job.max_run_ms != JOB_UNSET ||
-           contend.wait_ms != ZKL_WAIT_FOREVER || contend.not_granted != EXIT_NOT_GRANTED;
 }
 
 static int run(int count, const char **words)
@@ -240,7 +204,9 @@ static int run(int count, const char **words)
     if (!want_status) {
         return runner_main(&policy, count, words);
     }
-    if (is_for_a_run()) {
+    if (runner.shell || runner.report_file || hook_program || metrics_file ||
+        job.grace_ms != JOB_UNSET || job.max_run_ms != JOB_UNSET ||
+        contend.wait_ms != ZKL_WAIT_FOREVER || contend.not_granted != EXIT_NOT_GRANTED) {
         return cli_usage("once",
                          "once: --status runs nothing: of the options, only --slot goes with it");
     }
