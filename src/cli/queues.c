@@ -38,16 +38,6 @@ int queues_list(zkl_queue **queue, zkl_session *session, const char *path)
     return queues_outcome(path, result, &error);
 }
 
-/* Nobody stands at the path itself, and whoever holds a semaphore stands in "leases". */
-static bool is_semaphore(const zkl_queue *queue)
-{
-    size_t i = 0;
-    while (i < queue->foreign && strcmp(queue->foreign_names[i], "leases") != 0) {
-        i++;
-    }
-    return queue->count == 0 && i < queue->foreign;
-}
-
 struct walk {
     zkl_session *session;
     queues_visit_fn visit;
@@ -155,12 +145,15 @@ int queues_list_holders(zkl_queue **queue, zkl_session *session, const char *pat
 {
     int code = queues_list(queue, session, path);
     snprintf(at, at_size, "%s", path);
-    if (code != CLI_GO_ON || !is_semaphore(*queue)) {
-        return code;
+    /* Nobody stands at a semaphore's path itself, and whoever holds it stands in "leases". */
+    for (size_t i = 0; code == CLI_GO_ON && (*queue)->count == 0 && i < (*queue)->foreign; i++) {
+        if (strcmp((*queue)->foreign_names[i], "leases") == 0) {
+            zkl_queue_free(*queue);
+            snprintf(at, at_size, "%s/leases", path);
+            return queues_list(queue, session, at);
+        }
     }
-    zkl_queue_free(*queue);
-    snprintf(at, at_size, "%s/leases", path);
-    return queues_list(queue, session, at);
+    return code;
 }
 
 size_t queues_holder(const zkl_queue *queue)
@@ -209,28 +202,6 @@ struct cli_text queues_who(const zkl_queue_entry *entry)
     return text;
 }
 
-static void add_identity(json_t *object, const zkl_queue_entry *entry)
-{
-    struct identity identity;
-    json_t *text = entry->readable ? json_stringn(entry->data, entry->data_size)
-                                   : NULL; /* NULL: no UTF-8 either */
-    json_object_set_new(object, "identity", text ? text : json_null());
-    if (entry->readable && identity_parse(&identity, entry->data, entry->data_size)) {
-        json_object_set_new(object, "host", json_string(identity.host));
-        json_object_set_new(object, "pid", json_integer(identity.pid));
-        json_object_set_new(object, "user", json_string(identity.user));
-    }
-}
-
-/* What an access list hides is not known, and no number says so. */
-static void hide_numbers(json_t *object)
-{
-    static const char *const hidden[] = {"token", "session", "created", "created_ms", "age_ms"};
-    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
-        json_object_set_new(object, hidden[i], json_null());
-    }
-}
-
 struct cli_text queues_utc(int64_t time_ms)
 {
     struct cli_text text = {"?"}; /* a year that no calendar has: a server may say anything */
@@ -253,23 +224,29 @@ static const char *kind_name(zkl_kind kind)
     return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : "?";
 }
 
+json_t *queues_number(bool known, int64_t value)
+{
+    return known ? json_integer(value) : NULL;
+}
+
+/* What an access list hides is not known, and no number says so. */
 json_t *queues_entry_json(const zkl_queue *queue, size_t index)
 {
     const zkl_queue_entry *entry = &queue->entries[index];
-    json_t *object = json_pack(
-        "{s:I, s:b, s:b, s:s?, s:s, s:I, s:s, s:s, s:I, s:I}", "position", (json_int_t)index,
-        "holds", entry->holds, "stray", entry->forged, "name", entry->name, "kind",
-        kind_name(entry->kind), "token", (json_int_t)entry->token, "session",
-        queues_session(entry).bytes, "created", queues_utc(entry->created_ms).bytes, "created_ms",
-        (json_int_t)entry->created_ms, "age_ms", (json_int_t)queues_entry_age_ms(entry));
-    if (object) {
-        json_object_set_new(object, "readable", json_boolean(entry->readable));
-        add_identity(object, entry);
-        if (!entry->readable) {
-            hide_numbers(object);
-        }
-    }
-    return object;
+    bool known = entry->readable;
+    struct identity identity = {.pid = 0};
+    bool ours = known && identity_parse(&identity, entry->data, entry->data_size);
+    return json_pack(
+        "{s:I, s:b, s:b, s:s?, s:s, s:o?, s:s?, s:s?, s:o?, s:o?, s:b, s:o?, s:o*, s:o*, s:o*}",
+        "position", (json_int_t)index, "holds", entry->holds, "stray", entry->forged, "name",
+        entry->name, "kind", kind_name(entry->kind), "token", queues_number(known, entry->token),
+        "session", known ? queues_session(entry).bytes : NULL, "created",
+        known ? queues_utc(entry->created_ms).bytes : NULL, "created_ms",
+        queues_number(known, entry->created_ms), "age_ms",
+        queues_number(known, queues_entry_age_ms(entry)), "readable", known, "identity",
+        known ? json_stringn(entry->data, entry->data_size) : NULL, /* NULL: no UTF-8 either */
+        "host", ours ? json_string(identity.host) : NULL, "pid", queues_number(ours, identity.pid),
+        "user", ours ? json_string(identity.user) : NULL);
 }
 
 json_t *queues_json(const char *path, const zkl_queue *queue)
@@ -282,27 +259,6 @@ json_t *queues_json(const char *path, const zkl_queue *queue)
                      contenders, "foreign", (json_int_t)queue->foreign);
 }
 
-/* What an access list hides is not known: neither age nor token nor session. */
-static void print_entry(FILE *out, const zkl_queue *queue, size_t index)
-{
-    const zkl_queue_entry *entry = &queue->entries[index];
-    bool known = entry->readable;
-    char token[24] = "-";
-    char position[24];
-    if (known) {
-        snprintf(token, sizeof token, "%" PRId64, entry->token);
-    }
-    snprintf(position, sizeof position,
-             entry->holds    ? "holds"
-             : entry->forged ? "stray"
-                             : "%zu",
-             index);
-    cli_line(out, CLI_CUT, "  %-5s  %-8s  %8s  %-18s  %-10s  %s", position,
-             known ? queues_age(queues_entry_age_ms(entry)).bytes : "-", token,
-             known ? queues_session(entry).bytes : "-", kind_name(entry->kind),
-             known ? queues_who(entry).bytes : "(not readable)");
-}
-
 void queues_print(FILE *out, const char *path, const zkl_queue *queue)
 {
     cli_line(out, CLI_CUT, "%s", path);
@@ -313,7 +269,21 @@ void queues_print(FILE *out, const char *path, const zkl_queue *queue)
         fputs("  nobody\n", out);
     }
     for (size_t i = 0; i < queue->count; i++) {
-        print_entry(out, queue, i);
+        const zkl_queue_entry *entry = &queue->entries[i];
+        bool known = entry->readable; /* what an access list hides is not: age, token, session */
+        char token[24] = "-", position[24];
+        if (known) {
+            snprintf(token, sizeof token, "%" PRId64, entry->token);
+        }
+        snprintf(position, sizeof position,
+                 entry->holds    ? "holds"
+                 : entry->forged ? "stray"
+                                 : "%zu",
+                 i);
+        cli_line(out, CLI_CUT, "  %-5s  %-8s  %8s  %-18s  %-10s  %s", position,
+                 known ? queues_age(queues_entry_age_ms(entry)).bytes : "-", token,
+                 known ? queues_session(entry).bytes : "-", kind_name(entry->kind),
+                 known ? queues_who(entry).bytes : "(not readable)");
     }
     if (queue->foreign > 0) {
         fprintf(out, "  and %zu znodes that are no contenders\n", queue->foreign);

@@ -44,6 +44,8 @@ struct cli_text queues_age(int64_t age_ms);
 struct cli_text queues_utc(int64_t time_ms);
 /* Who it is, printable: what its znode says, else the znode's name. */
 struct cli_text queues_who(const zkl_queue_entry *entry);
+/* NULL, which is null in JSON, where it is not known. */
+json_t *queues_number(bool known, int64_t value);
 /* One contender. NULL without memory. */
 json_t *queues_entry_json(const zkl_queue *queue, size_t index);
 /* One object: {"v":1,"path":...,"contenders":[...],"foreign":0}. NULL without memory. */

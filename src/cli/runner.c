@@ -411,12 +411,6 @@ static const char *outcome(int code)
     return code == EXIT_UNREACHABLE ? "unreachable" : code == EXIT_DENIED ? "denied" : "error";
 }
 
-/* NULL, which is null in JSON, where it is not known. */
-static json_t *number_or_null(bool known, int64_t value)
-{
-    return known ? json_integer(value) : NULL;
-}
-
 /* One JSON object, for wrappers that must not guess from an exit code. */
 static json_t *report_json(int code)
 {
@@ -429,14 +423,14 @@ static json_t *report_json(int code)
                      "s:o?, s:o?, s:s?}",
                      "v", REPORT_VERSION, "outcome", outcome(code), "exit_code", code, "lock",
                      contend.name, "path", contend.paths[0], "node", granted ? contend.node : NULL,
-                     "token", number_or_null(granted, contend.grant.token), "child", "exit",
-                     number_or_null(job.ran && !killed, WEXITSTATUS(job.status)), "signal",
-                     number_or_null(job.ran && killed, WTERMSIG(job.status)), "wait_ms",
+                     "token", queues_number(granted, contend.grant.token), "child", "exit",
+                     queues_number(job.ran && !killed, WEXITSTATUS(job.status)), "signal",
+                     queues_number(job.ran && killed, WTERMSIG(job.status)), "wait_ms",
                      (json_int_t)((granted ? runner.granted_ms : now_ms()) - contend.begun_ms),
-                     "held_ms", number_or_null(granted, runner.ended_ms - runner.granted_ms), "who",
+                     "held_ms", queues_number(granted, runner.ended_ms - runner.granted_ms), "who",
                      identity_own(), "queued_at_ms", (json_int_t)(offset_ms + contend.begun_ms),
-                     "granted_at_ms", number_or_null(granted, offset_ms + runner.granted_ms),
-                     "ended_at_ms", number_or_null(granted, offset_ms + runner.ended_ms), "reason",
+                     "granted_at_ms", queues_number(granted, offset_ms + runner.granted_ms),
+                     "ended_at_ms", queues_number(granted, offset_ms + runner.ended_ms), "reason",
                      ended_well || runner.skipped || !*cli_last_words() ? NULL : cli_last_words());
 }
 
