@@ -86,15 +86,6 @@ static void on_decided(zkl_lock *lock, int code, const zkl_grant *grant, const z
     bench.error = *error;
 }
 
-static void wait_decided(struct side *side)
-{
-    struct pollfd fd = {.fd = zkl_session_fd(side->session), .events = POLLIN};
-    while (!side->decided) {
-        poll(&fd, 1, -1);
-        zkl_session_dispatch(side->session);
-    }
-}
-
 /* Until the other side is queued behind the holder, or decided: it is granted if the holder's znode
  * was deleted, and its own deadline ends this wait. The requests that it sends after its create are
  * sent before our last one. */
@@ -129,7 +120,11 @@ static int hand_over_once(void)
         result = zkl_lock_release(from->lock, &bench.error);
     }
     if (result == ZKL_OK) {
-        wait_decided(to);
+        struct pollfd fd = {.fd = zkl_session_fd(to->session), .events = POLLIN};
+        while (!to->decided) {
+            poll(&fd, 1, -1);
+            zkl_session_dispatch(to->session);
+        }
         bench.holder = !bench.holder;
         result = to->result;
     }
@@ -159,12 +154,6 @@ static int compare_values(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Of the sorted times, the one below which so many of a hundred lie. 0 when there are none. */
-static int64_t percentile(size_t percent)
-{
-    return bench.count ? bench.samples[bench.count * percent / 100] : 0;
-}
-
 static int measure(const struct measurement *what)
 {
     int64_t end_ms = now_ms() + for_ms / (int64_t)MEASUREMENTS;
@@ -189,54 +178,37 @@ static int measure(const struct measurement *what)
                : queues_outcome(bench.path, result, &bench.error);
 }
 
-static bool print(const struct measurement *what, int64_t read_ns)
-{
-    int64_t median = percentile(50), p99 = percentile(99);
-    if (cli.json) {
-        return queues_print_json(json_pack(
-            "{s:i, s:s, s:I, s:I, s:I}", "v", QUEUES_VERSION, "what", what->name, "count",
-            (json_int_t)bench.count, "median_ns", (json_int_t)median, "p99_ns", (json_int_t)p99));
-    }
-    return printf("%-33s %8zu %8.3f ms %8.3f ms %7.1f\n", what->text, bench.count,
-                  (double)median / 1e6, (double)p99 / 1e6, (double)median / (double)read_ns) > 0 &&
-           fflush(stdout) == 0;
-}
-
 static int measure_all(void)
 {
-    int64_t read_ns = 1;
+    double read_ns = 1;
     int code = CLI_GO_ON;
     if (!cli.json) {
         printf("%-33s %8s %11s %11s %7s\n", "", "count", "median", "p99", "reads");
         fflush(stdout);
     }
     for (size_t i = 0; code == CLI_GO_ON && i < MEASUREMENTS; i++) {
-        code = measure(&measurements[i]);
+        const struct measurement *what = &measurements[i];
+        code = measure(what);
         if (code == CLI_GO_ON) {
-            read_ns = i == 0 ? percentile(50) : read_ns;
-            code = print(&measurements[i], read_ns) ? CLI_GO_ON : EXIT_FAILED;
+            /* Of the sorted times, those below which 50 and 99 of a hundred lie; none is 0. */
+            int64_t median = bench.count ? bench.samples[bench.count / 2] : 0;
+            int64_t p99 = bench.count ? bench.samples[bench.count * 99 / 100] : 0;
+            read_ns = i == 0 ? (double)median : read_ns;
+            bool printed = cli.json ? queues_print_json(json_pack(
+                                          "{s:i, s:s, s:I, s:I, s:I}", "v", QUEUES_VERSION, "what",
+                                          what->name, "count", (json_int_t)bench.count, "median_ns",
+                                          (json_int_t)median, "p99_ns", (json_int_t)p99))
+                                    : printf("%-33s %8zu %8.3f ms %8.3f ms %7.1f\n", what->text,
+                                             bench.count, (double)median / 1e6, (double)p99 / 1e6,
+                                             (double)median / read_ns) > 0 &&
+                                          fflush(stdout) == 0;
+            code = printed ? CLI_GO_ON : EXIT_FAILED;
         }
     }
     return code;
 }
 
 /* --- before and after ------------------------------------------------------------------------ */
-
-/* Refuses a lock that is in use, and a path that is somebody else's znode. */
-static int refuse_path_in_use(void)
-{
-    zkl_queue *queue;
-    int code = queues_list(&queue, bench.sides[0].session, bench.path);
-    if (code == CLI_GO_ON) {
-        if (queue->count > 0 || queue->foreign > 0) {
-            cli_error("bench: %s is in use: %zu contenders, %zu other znodes; name another LOCK",
-                      bench.path, queue->count, queue->foreign);
-            code = EXIT_FAILED;
-        }
-        zkl_queue_free(queue);
-    }
-    return code;
-}
 
 static int open_side(struct side *side)
 {
@@ -250,27 +222,31 @@ static int open_side(struct side *side)
     return queues_outcome(bench.path, result, &bench.error);
 }
 
-static void close_side(struct side *side)
-{
-    zkl_lock_free(side->lock);
-    if (side->session) {
-        zkl_session_close(side->session, CALL_MS);
-    }
-}
-
 static int run(int count, const char **words)
 {
+    zkl_queue *queue;
     bench.path = cli_lock_path(count > 0 ? words[0] : "zklock-bench");
     int code = bench.path ? signals_catch() : EXIT_FAILED;
     code = code == CLI_GO_ON ? open_side(&bench.sides[0]) : code;
-    code = code == CLI_GO_ON ? refuse_path_in_use() : code;
+    code = code == CLI_GO_ON ? queues_list(&queue, bench.sides[0].session, bench.path) : code;
+    if (code == CLI_GO_ON) {
+        /* A lock that is in use, or a path that is somebody else's znode. */
+        if (queue->count > 0 || queue->foreign > 0) {
+            cli_error("bench: %s is in use: %zu contenders, %zu other znodes; name another LOCK",
+                      bench.path, queue->count, queue->foreign);
+            code = EXIT_FAILED;
+        }
+        zkl_queue_free(queue);
+    }
     code = code == CLI_GO_ON ? open_side(&bench.sides[1]) : code;
     if (code == CLI_GO_ON) {
         snprintf(bench.znode, sizeof bench.znode, "%s-znode", bench.path);
         code = measure_all();
     }
-    close_side(&bench.sides[1]);
-    close_side(&bench.sides[0]);
+    for (int i = 1; i >= 0; i--) {
+        zkl_lock_free(bench.sides[i].lock);
+        zkl_session_close(bench.sides[i].session, CALL_MS);
+    }
     return code;
 }
 

@@ -14,27 +14,15 @@ static const struct cli_option options[] = {
     {.name = NULL},
 };
 
-static bool announce(void)
-{
-    return queues_print_json(json_pack(
-        "{s:i, s:s, s:s, s:s, s:s, s:I, s:I}", "v", QUEUES_VERSION, "event", "granted", "lock",
-        contend.name, "path", contend.paths[0], "node", contend.node, "token",
-        (json_int_t)contend.grant.token, "wait_ms", (json_int_t)(now_ms() - contend.begun_ms)));
-}
-
-/* Only the end of the input matters. */
-static bool at_end(int fd)
-{
-    char ignored[4096];
-    ssize_t got = read(fd, ignored, sizeof ignored);
-    return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
-}
-
 /* Holds until something ends it; the exit code. */
 static int hold_on(void)
 {
     int64_t end_ms = for_ms < 0 ? INT64_MAX : now_ms() + for_ms;
-    if (!announce()) {
+    json_t *granted = json_pack("{s:i, s:s, s:s, s:s, s:s, s:I, s:I}", "v", QUEUES_VERSION, "event",
+                                "granted", "lock", contend.name, "path", contend.paths[0], "node",
+                                contend.node, "token", (json_int_t)contend.grant.token, "wait_ms",
+                                (json_int_t)(now_ms() - contend.begun_ms));
+    if (!queues_print_json(granted)) {
         return EXIT_FAILED;
     }
     while (now_ms() < end_ms) {
@@ -49,7 +37,9 @@ static int hold_on(void)
         if (signals_is_end(number)) {
             return EXIT_SIGNAL + number;
         }
-        if (ready && at_end(STDIN_FILENO)) {
+        char ignored[4096]; /* only the end of the input matters */
+        ssize_t got = ready ? read(STDIN_FILENO, ignored, sizeof ignored) : 1;
+        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
             return EXIT_DONE;
         }
     }

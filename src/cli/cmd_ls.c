@@ -11,35 +11,26 @@ static int print(const char *path, const zkl_queue *queue)
     return queues_print_json(queues_json(path, queue)) ? CLI_GO_ON : EXIT_FAILED;
 }
 
-static int show_all(zkl_session *session)
-{
-    size_t count;
-    int code = queues_visit_below(session, "/locks", print, queues_say_failure, &count);
-    if (count == 0 && code == CLI_GO_ON) {
-        cli_note("no lock below /locks is held or waited for");
-    }
-    return code;
-}
-
-/* One that fails stops none of the others; the first failure is the exit code. */
-static int show_named(zkl_session *session, const char **paths)
-{
-    int code = CLI_GO_ON;
-    for (; *paths; paths++) {
-        int own = queues_visit(session, *paths, print);
-        code = code == CLI_GO_ON ? own : code;
-    }
-    return code;
-}
-
 static int run_ls(int count, const char **locks)
 {
     zkl_session *session;
+    size_t used = 1;
     int code = queues_paths(count, locks) ? cli_connect(QUEUES_LIST_MS, &session) : EXIT_FAILED;
-    if (code == CLI_GO_ON) {
-        code = count > 0 ? show_named(session, locks) : show_all(session);
-        zkl_session_close(session, QUEUES_LIST_MS);
+    if (code != CLI_GO_ON) {
+        return code;
     }
+    if (count == 0) {
+        code = queues_visit_below(session, "/locks", print, queues_say_failure, &used);
+    }
+    if (used == 0 && code == CLI_GO_ON) {
+        cli_note("no lock below /locks is held or waited for");
+    }
+    /* One that fails stops none of the others; the first failure is the exit code. */
+    for (; *locks; locks++) {
+        int own = queues_visit(session, *locks, print);
+        code = code == CLI_GO_ON ? own : code;
+    }
+    zkl_session_close(session, QUEUES_LIST_MS);
     return code;
 }
 
@@ -68,53 +59,37 @@ static const struct cli_option check_options[] = {
     {.name = NULL},
 };
 
-static bool is_me(const zkl_queue_entry *holder)
-{
-    struct identity own;
-    struct identity theirs;
-    const char *text = identity_own();
-    return holder->readable && identity_parse(&own, text, strlen(text)) &&
-           identity_parse(&theirs, holder->data, holder->data_size) &&
-           strcmp(own.host, theirs.host) == 0 && strcmp(own.user, theirs.user) == 0;
-}
-
-/* One of those who hold it together, where several may. */
-static bool one_is_me(const zkl_queue *queue)
-{
-    bool mine = false;
-    for (size_t i = 0; !mine && i < queue->count; i++) {
-        mine = queue->entries[i].holds && is_me(&queue->entries[i]);
-    }
-    return mine;
-}
-
-static bool print_holder(const char *path, const zkl_queue *queue)
-{
-    if (cli.json) {
-        return queues_print_json(queues_json(path, queue));
-    }
-    if (cli.quiet) {
-        return true;
-    }
-    size_t holder = queues_holder(queue);
-    if (holder == queue->count) {
-        return cli_line(stdout, CLI_FOLD, "%s is free", path);
-    }
-    return cli_line(stdout, CLI_FOLD, "%s is held by %s", path,
-                    queues_who(&queue->entries[holder]).bytes);
-}
-
 static int check(zkl_session *session, const char *path)
 {
     zkl_queue *queue;
     char at[ZKL_PATH_MAX + 16];
+    struct identity own, theirs;
+    const char *text = identity_own();
+    bool held = false, printed = true, known = identity_parse(&own, text, strlen(text));
     int code = queues_list_holders(&queue, session, path, at, sizeof at);
-    if (code == CLI_GO_ON) {
-        bool held = queues_holder(queue) < queue->count && (!want_me || one_is_me(queue));
-        code = !print_holder(path, queue) ? EXIT_FAILED : held ? EXIT_DONE : EXIT_NOBODY;
-        zkl_queue_free(queue);
+    if (code != CLI_GO_ON) {
+        return code;
     }
-    return code;
+    /* --is-me: one of those who hold it together, where several may. */
+    for (size_t i = 0; !held && i < queue->count; i++) {
+        const zkl_queue_entry *entry = &queue->entries[i];
+        held =
+            entry->holds &&
+            (!want_me ||
+             (entry->readable && known && identity_parse(&theirs, entry->data, entry->data_size) &&
+              strcmp(own.host, theirs.host) == 0 && strcmp(own.user, theirs.user) == 0));
+    }
+    size_t holder = queues_holder(queue);
+    if (cli.json) {
+        printed = queues_print_json(queues_json(path, queue));
+    } else if (!cli.quiet && holder == queue->count) {
+        printed = cli_line(stdout, CLI_FOLD, "%s is free", path);
+    } else if (!cli.quiet) {
+        printed = cli_line(stdout, CLI_FOLD, "%s is held by %s", path,
+                           queues_who(&queue->entries[holder]).bytes);
+    }
+    zkl_queue_free(queue);
+    return !printed ? EXIT_FAILED : held ? EXIT_DONE : EXIT_NOBODY;
 }
 
 static int run_check(int count, const char **words)

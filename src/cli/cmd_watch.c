@@ -24,63 +24,29 @@ static struct {
     struct watched *queues;
 } watch;
 
-/* Waits for the next look. CLI_GO_ON, or the exit code to end with: a signal came, or the reader of
- * standard output has gone. */
-static int wait_for_next(void)
-{
-    struct pollfd fds[] = {{.fd = signals_fd(), .events = POLLIN}, {.fd = STDOUT_FILENO}};
-    poll(fds, 2, LOOK_MS); /* the window's size changes by a signal, too */
-    int number = signals_next();
-    if (signals_is_end(number)) {
-        return EXIT_SIGNAL + number;
-    }
-    return fds[1].revents & (POLLERR | POLLHUP) ? EXIT_DONE : CLI_GO_ON;
-}
-
-/* NULL without memory. */
-static struct watched *find(const char *path)
+static int show(const char *path, const zkl_queue *queue)
 {
     struct watched *known = watch.queues;
+    char *content = NULL;
+    size_t size = strlen(path) + 1;
     while (known && strcmp(known->path, path) != 0) {
         known = known->next;
     }
-    size_t size = strlen(path) + 1;
-    if (known || !(known = calloc(1, sizeof *known + size))) {
-        return known;
+    if (!known && (known = calloc(1, sizeof *known + size))) {
+        known->next = watch.queues;
+        known->root = watch.root;
+        memcpy(known->path, path, size);
+        watch.queues = known;
     }
-    known->next = watch.queues;
-    known->root = watch.root;
-    memcpy(known->path, path, size);
-    watch.queues = known;
-    return known;
-}
-
-/* A queue has changed when its contenders or their order have, and not when they became older. NULL
- * without memory. */
-static char *content_of(const zkl_queue *queue)
-{
-    char *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    if (!out) {
-        return NULL;
-    }
-    for (size_t i = 0; i < queue->count; i++) {
+    /* A queue has changed when its contenders or their order have, and not when they became older.
+     */
+    FILE *out = known ? open_memstream(&content, &size) : NULL;
+    for (size_t i = 0; out && i < queue->count; i++) {
         fprintf(out, "%s %d\n", queue->entries[i].name, queue->entries[i].holds);
     }
-    bool whole = fprintf(out, "%zu", queue->foreign) >= 0;
-    if (fclose(out) != 0 || !whole) {
-        free(text);
-        return NULL;
-    }
-    return text;
-}
-
-static int show(const char *path, const zkl_queue *queue)
-{
-    struct watched *known = find(path);
-    char *content = known ? content_of(queue) : NULL;
-    if (!content) {
+    bool whole = out && fprintf(out, "%zu", queue->foreign) >= 0;
+    if (!out || fclose(out) != 0 || !whole) {
+        free(content);
         cli_error("out of memory");
         return EXIT_FAILED;
     }
@@ -98,54 +64,34 @@ static int show(const char *path, const zkl_queue *queue)
     return CLI_GO_ON;
 }
 
-/* Only queues in use are visited below a path, so one that was not visited has nobody in it. */
-static int show_unused(void)
-{
-    static const zkl_queue nobody = {.count = 0};
-    int code = CLI_GO_ON;
-    for (const struct watched *known = watch.queues; known && code == CLI_GO_ON;
-         known = known->next) {
-        if (known->root == watch.root && !known->in_use) {
-            code = show(known->path, &nobody);
-        }
-    }
-    return code;
-}
-
 static int look(void)
 {
+    static const zkl_queue nobody = {.count = 0};
     int code = CLI_GO_ON;
     for (struct watched *known = watch.queues; known; known = known->next) {
         known->in_use = false;
     }
     for (watch.root = 0; code == CLI_GO_ON && watch.paths[watch.root]; watch.root++) {
         code = queues_visit(watch.session, watch.paths[watch.root], show);
-        code = code == CLI_GO_ON ? show_unused() : code;
+        /* Only queues in use are visited below a path, so one that was not visited has nobody in
+         * it. */
+        for (const struct watched *known = watch.queues; known && code == CLI_GO_ON;
+             known = known->next) {
+            if (known->root == watch.root && !known->in_use) {
+                code = show(known->path, &nobody);
+            }
+        }
     }
     return code;
 }
 
-/* Draws over the last screen, as many lines as the window has. */
-static void draw(char *text)
-{
-    struct winsize window;
-    bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_row > 1;
-    size_t rows = (known ? window.ws_row : 24u) - 1u;
-    fputs("\033[H", stdout);
-    for (char *line; rows > 0 && (line = strsep(&text, "\n")) && text; rows--) {
-        cli_cut(line, (size_t)cli_columns(STDOUT_FILENO));
-        printf("%s\033[K\n", rows == 1 && *text ? "..." : line);
-    }
-    fputs("\033[J", stdout);
-    fflush(stdout);
-}
-
-/* A list that failed half way is not drawn: the last screen stays, and the reason below it.
- */
+/* Draws over the last screen, as many lines as the window has. A list that failed half way is not
+ * drawn: the last screen stays, and the reason below it. */
 static int list_and_draw(void)
 {
     char *text = NULL;
     size_t size;
+    struct winsize window;
     watch.screen = open_memstream(&text, &size);
     if (!watch.screen) {
         cli_error("out of memory");
@@ -153,13 +99,23 @@ static int list_and_draw(void)
     }
     int code = look();
     if (fclose(watch.screen) == 0 && code == CLI_GO_ON) {
-        draw(text);
+        bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_row > 1;
+        size_t rows = (known ? window.ws_row : 24u) - 1u;
+        char *rest = text;
+        fputs("\033[H", stdout);
+        for (char *line; rows > 0 && (line = strsep(&rest, "\n")) && rest; rows--) {
+            cli_cut(line, (size_t)cli_columns(STDOUT_FILENO));
+            printf("%s\033[K\n", rows == 1 && *rest ? "..." : line);
+        }
+        fputs("\033[J", stdout);
+        fflush(stdout);
     }
     free(text);
     return code;
 }
 
-static int show_until_signal(void)
+/* Until a signal comes, or the reader of standard output has gone. */
+static int show_until_end(void)
 {
     int code = CLI_GO_ON;
     if (watch.form == WATCH_SCREEN) {
@@ -170,7 +126,12 @@ static int show_until_signal(void)
         code = watch.form == WATCH_SCREEN ? list_and_draw() : look();
         signals_end_at_once(false);
         if (code == CLI_GO_ON || code == EXIT_UNREACHABLE) { /* which passes, and was reported */
-            code = wait_for_next();
+            struct pollfd fds[] = {{.fd = signals_fd(), .events = POLLIN}, {.fd = STDOUT_FILENO}};
+            poll(fds, 2, LOOK_MS); /* the window's size changes by a signal, too */
+            int number = signals_next();
+            code = signals_is_end(number)                 ? EXIT_SIGNAL + number
+                   : fds[1].revents & (POLLERR | POLLHUP) ? EXIT_DONE
+                                                          : CLI_GO_ON;
         }
     }
     return code;
@@ -186,7 +147,7 @@ static int run(int count, const char **locks)
     int code = queues_paths(count, locks) ? signals_catch() : EXIT_FAILED;
     code = code == CLI_GO_ON ? cli_connect(QUEUES_LIST_MS, &watch.session) : code;
     if (code == CLI_GO_ON) {
-        code = show_until_signal();
+        code = show_until_end();
         zkl_session_close(watch.session, LOOK_MS); /* it leaves nothing */
     }
     return code;
