@@ -42,19 +42,6 @@ static bool value_of(const char *answer, const char *key, char *value, size_t si
     return line != NULL;
 }
 
-static bool read_tick(const char *host, const char *port, int64_t *tick_ms)
-{
-    char answer[4096];
-    char text[32];
-    const char *why;
-    if (!ask(host, port, "conf", ASK_MS, answer, sizeof answer, &why) ||
-        !value_of(answer, "tickTime=", text, sizeof text)) {
-        return false; /* not allowed there: 4lw.commands.whitelist has srvr alone by default */
-    }
-    *tick_ms = strtol(text, NULL, 10);
-    return true;
-}
-
 /* A tickTime that is longer than --tick makes leases unsound. The server's own word ("conf") is
  * better evidence than a probe. */
 static void examine_tick(const char *server, const char *host, const char *port)
@@ -62,9 +49,15 @@ static void examine_tick(const char *server, const char *host, const char *port)
     int64_t configured_ms = cli.tick_ms;
     int64_t tick_ms = 0;
     zkl_error error = {.code = ZKL_OK};
-    char address[300];
+    char address[300], answer[4096], text[32];
+    const char *why;
     snprintf(address, sizeof address, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
-    bool asked = read_tick(host, port, &tick_ms);
+    /* false: not allowed there, as 4lw.commands.whitelist has srvr alone by default */
+    bool asked = ask(host, port, "conf", ASK_MS, answer, sizeof answer, &why) &&
+                 value_of(answer, "tickTime=", text, sizeof text);
+    if (asked) {
+        tick_ms = strtol(text, NULL, 10);
+    }
     if (!asked && cli_probe_tick(address, PROBE_MS, &tick_ms, &error) != CLI_GO_ON) {
         find(false, server, "tickTime not verified: %s", error.text);
     } else if (tick_ms == 0) {
@@ -84,41 +77,16 @@ static void examine_tick(const char *server, const char *host, const char *port)
 }
 
 /* "host", "host:port", "[IPv6]" or "[IPv6]:port"; what is none of these does not resolve. */
-static void split_server(const char *server, char *host, size_t host_size, char *port,
-                         size_t port_size)
-{
-    bool bracket = *server == '[';
-    size_t length = strcspn(server + bracket, bracket ? "]" : ":");
-    const char *rest = server + bracket + length;
-    rest += bracket && *rest == ']';
-    snprintf(host, host_size, "%.*s", (int)length, server + bracket);
-    snprintf(port, port_size, "%s", *rest == ':' ? rest + 1 : "2181");
-}
-
-/* Servers know create2, by which contenders learn their tokens, since 3.5.0 (ZooDefs.OpCode). */
-static void examine_version(const char *server, const char *version, const char *mode, double ms)
-{
-    int major = 0;
-    int minor = 0;
-    bool known = sscanf(version, "%d.%d", &major, &minor) == 2;
-    if (known && (major < 3 || (major == 3 && minor < 5))) {
-        find(false, server,
-             "%s, %s: too old, it refuses every lock; upgrade it to ZooKeeper 3.5.0 or later",
-             version, mode);
-    } else {
-        find(true, server, "%s, %s, answers in %.1fms", version, mode, ms);
-    }
-}
-
 static void examine_server(const char *server)
 {
-    char host[256];
-    char answer[4096];
-    char version[64];
-    char mode[32];
-    char port[8];
+    char host[256], answer[4096], version[64], mode[32];
     const char *why;
-    split_server(server, host, sizeof host, port, sizeof port);
+    bool bracket = *server == '[';
+    size_t length = strcspn(server + bracket, bracket ? "]" : ":");
+    const char *port = server + bracket + length;
+    port += bracket && *port == ']';
+    port = *port == ':' ? port + 1 : "2181";
+    snprintf(host, sizeof host, "%.*s", (int)length, server + bracket);
     int64_t begin_ns = clock_ns(CLOCK_MONOTONIC);
     if (!ask(host, port, "srvr", ASK_MS, answer, sizeof answer, &why)) {
         find(false, server, "%s", why);
@@ -127,9 +95,19 @@ static void examine_server(const char *server)
     double ms = (double)(clock_ns(CLOCK_MONOTONIC) - begin_ns) / 1e6;
     if (value_of(answer, "Zookeeper version: ", version, sizeof version) &&
         value_of(answer, "Mode: ", mode, sizeof mode)) {
+        int major, minor;
         found.serving++;
         version[strcspn(version, "-")] = '\0'; /* the build's number follows */
-        examine_version(server, version, mode, ms);
+        /* Servers know create2, by which contenders learn their tokens, since 3.5.0
+         * (ZooDefs.OpCode). */
+        if (sscanf(version, "%d.%d", &major, &minor) == 2 &&
+            (major < 3 || (major == 3 && minor < 5))) {
+            find(false, server,
+                 "%s, %s: too old, it refuses every lock; upgrade it to ZooKeeper 3.5.0 or later",
+                 version, mode);
+        } else {
+            find(true, server, "%s, %s, answers in %.1fms", version, mode, ms);
+        }
         if (strcmp(mode, "observer") == 0) {
             find(true, server,
                  "an observer. Where a follower has an observerMasterPort, its requests reach "
@@ -149,46 +127,18 @@ static void examine_server(const char *server)
     }
 }
 
-static void examine_servers(void)
+static int examine_queue(const char *path, const zkl_queue *queue)
 {
-    char servers[2048];
-    char *rest = NULL;
-    snprintf(servers, sizeof servers, "%.*s", (int)strcspn(cli.servers, "/"), cli.servers);
-    for (char *server = strtok_r(servers, ",", &rest); server;
-         server = strtok_r(NULL, ",", &rest)) {
-        examine_server(server);
-    }
-}
-
-static void examine_session(zkl_session *session)
-{
-    int64_t granted_ms = zkl_session_timeout_ms(session);
-    int64_t wanted_ms = cli.session_timeout_ms;
-    find(true, "session", "timeout %" PRId64 "ms%s; a holder's lease is %" PRId64 "ms at the least",
-         granted_ms, granted_ms == wanted_ms ? "" : ", not what was asked for",
-         zkl_session_least_lease_ms(session));
-}
-
-static void examine_client(void)
-{
-    bool tls = dlsym(RTLD_DEFAULT, "zookeeper_init_ssl") != NULL;
-    bool sasl = dlsym(RTLD_DEFAULT, "zookeeper_init_sasl") != NULL;
-    find(true, "client library", "TLS %s, SASL %s", tls ? "built in" : "not built in",
-         sasl ? "built in" : "not built in");
-}
-
-/* Harmless among ours; but Curator's mutex gives its znode the same name, and does not see readers;
- * and kazoo's sees its own alone. */
-static void examine_kinds(const char *path, const zkl_queue *queue)
-{
-    bool readers = false;
-    bool locks = false;
-    bool kazoos = false;
+    bool readers = false, locks = false, kazoos = false;
+    found.queues++;
+    found.contenders += queue->count;
     for (size_t i = 0; i < queue->count; i++) {
         readers |= queue->entries[i].kind == ZKL_KIND_READ;
         locks |= queue->entries[i].kind == ZKL_KIND_LOCK;
         kazoos |= queue->entries[i].kind == ZKL_KIND_KAZOO;
     }
+    /* Harmless among ours; but Curator's mutex gives its znode the same name, and does not see
+     * readers; and kazoo's sees its own alone. */
     if (readers && locks) {
         find(true, path,
              "readers and plain locks in one queue: Curator's InterProcessMutex does not see "
@@ -201,31 +151,6 @@ static void examine_kinds(const char *path, const zkl_queue *queue)
              "made with "
              "extra_lock_patterns=[\"lock-\"], and Curator never sees kazoo's");
     }
-}
-
-static void examine_entry(const char *path, const zkl_queue_entry *entry)
-{
-    if (!entry->readable) {
-        find(false, path,
-             "%s is not readable: its access list hides who made it; zklock behind it watches the "
-             "whole queue instead",
-             entry->name);
-    } else if (entry->forged) {
-        find(false, path,
-             "%s %s: zklock goes past it, Curator and kazoo wait for it; 'zklock release --force "
-             "--token %" PRId64 " LOCK' removes it",
-             entry->name,
-             entry->session_id ? "was made by hand, with a number that is not its turn"
-                               : "is no session's",
-             entry->token);
-    }
-}
-
-static int examine_queue(const char *path, const zkl_queue *queue)
-{
-    found.queues++;
-    found.contenders += queue->count;
-    examine_kinds(path, queue);
     if (queue->foreign > 0) {
         find(
             false, path,
@@ -234,7 +159,21 @@ static int examine_queue(const char *path, const zkl_queue *queue)
             queue->foreign);
     }
     for (size_t i = 0; i < queue->count; i++) {
-        examine_entry(path, &queue->entries[i]);
+        const zkl_queue_entry *entry = &queue->entries[i];
+        if (!entry->readable) {
+            find(false, path,
+                 "%s is not readable: its access list hides who made it; zklock behind it watches "
+                 "the whole queue instead",
+                 entry->name);
+        } else if (entry->forged) {
+            find(false, path,
+                 "%s %s: zklock goes past it, Curator and kazoo wait for it; 'zklock release "
+                 "--force --token %" PRId64 " LOCK' removes it",
+                 entry->name,
+                 entry->session_id ? "was made by hand, with a number that is not its turn"
+                                   : "is no session's",
+                 entry->token);
+        }
     }
     return CLI_GO_ON;
 }
@@ -250,21 +189,21 @@ static int examine_failure(const char *path, int result, const zkl_error *error)
     return CLI_GO_ON;
 }
 
-static void examine_locks(zkl_session *session)
-{
-    size_t count;
-    queues_visit_below(session, "/locks", examine_queue, examine_failure, &count);
-    find(true, "/locks", "%zu locks in use, %zu contenders%s", found.queues, found.contenders,
-         count > found.queues ? ", as far as they may be listed" : "");
-}
-
 static int run(int count, const char **words)
 {
     zkl_session *session;
+    char servers[2048];
+    char *rest = servers;
+    size_t used;
     (void)count;
     (void)words;
-    examine_client();
-    examine_servers();
+    find(true, "client library", "TLS %s, SASL %s",
+         dlsym(RTLD_DEFAULT, "zookeeper_init_ssl") ? "built in" : "not built in",
+         dlsym(RTLD_DEFAULT, "zookeeper_init_sasl") ? "built in" : "not built in");
+    snprintf(servers, sizeof servers, "%.*s", (int)strcspn(cli.servers, "/"), cli.servers);
+    for (char *server; (server = strtok_r(rest, ",", &rest));) {
+        examine_server(server);
+    }
     fflush(stdout);
     int code = cli_connect(QUEUES_LIST_MS, &session);
     if (code == EXIT_UNREACHABLE && found.serving > 0) {
@@ -278,8 +217,13 @@ static int run(int count, const char **words)
     if (code != CLI_GO_ON) {
         return code;
     }
-    examine_session(session);
-    examine_locks(session);
+    int64_t granted_ms = zkl_session_timeout_ms(session);
+    find(true, "session", "timeout %" PRId64 "ms%s; a holder's lease is %" PRId64 "ms at the least",
+         granted_ms, granted_ms == cli.session_timeout_ms ? "" : ", not what was asked for",
+         zkl_session_least_lease_ms(session));
+    queues_visit_below(session, "/locks", examine_queue, examine_failure, &used);
+    find(true, "/locks", "%zu locks in use, %zu contenders%s", found.queues, found.contenders,
+         used > found.queues ? ", as far as they may be listed" : "");
     zkl_session_close(session, QUEUES_LIST_MS);
     return found.problems > 0 ? EXIT_PROBLEM : EXIT_DONE;
 }

@@ -10,8 +10,6 @@
 static bool once;
 static int64_t backoff_ms = 1000; /* the first pause */
 static int64_t pause_ms;          /* the last one; 0: none yet */
-static int64_t every_ms = -1;     /* not given */
-static int fails;                 /* the same */
 
 static bool take_notify(const char *value)
 {
@@ -29,9 +27,9 @@ static const struct cli_option options[] = {
                  "notify systemd: READY=1, STATUS=, STOPPING=1, WATCHDOG=1"),
     OPTION_TEXT("health", '\0', "CMD", &health.command,
                 "resign and stay out while this command of the shell fails"),
-    OPTION_DURATION("every", '\0', &every_ms, 100, LONGEST_MS,
+    OPTION_DURATION("every", '\0', &health.every_ms, 100, LONGEST_MS,
                     "time from one health check to the next, and the most each may take (10s)"),
-    OPTION_NUMBER("fails", '\0', "N", &fails, 1, 1000,
+    OPTION_NUMBER("fails", '\0', "N", &health.fails, 1, 1000,
                   "failed checks in a row that make the host unhealthy (3)"),
     OPTION_TAKEN("listen", '\0', "[ADDR:]PORT", http_take_address,
                  "answer /healthz, /leader and /metrics by HTTP"),
@@ -85,45 +83,39 @@ static int granted(void)
     return CLI_GO_ON;
 }
 
-/* As systemd counts: exit 0, or killed by HUP, INT or TERM, is an end in good order. */
-static bool failed(void)
-{
-    if (!WIFSIGNALED(job.status)) {
-        return WEXITSTATUS(job.status) != 0;
-    }
-    int number = WTERMSIG(job.status);
-    return number != SIGHUP && number != SIGINT && number != SIGTERM;
-}
-
-/* Out of the queue, so that another host may lead meanwhile. */
-static int pause_and_campaign(int code)
-{
-    bool first = pause_ms == 0 || runner.ended_ms - runner.granted_ms > PAUSE_MAX_MS;
-    int64_t next_ms = first ? backoff_ms : 2 * pause_ms;
-    pause_ms = next_ms < PAUSE_MAX_MS || first ? next_ms : PAUSE_MAX_MS;
-    cli_note("\"%s\": %s failed (%d): standing again in %.1f s", contend.name, job.name, code,
-             (double)pause_ms / 1000);
-    http_set_state(HTTP_PAUSED);
-    notify_send("STATUS=CMD failed (%d), stands again in %.1f s", code, (double)pause_ms / 1000);
-    int64_t left_ms, end_ms = now_ms() + pause_ms;
-    int ended = CLI_GO_ON;
-    while (ended == CLI_GO_ON && (left_ms = end_ms - now_ms()) > 0) {
-        ended = contend_wait_or_end((int)left_ms);
-    }
-    return ended;
-}
-
 /* Leadership lost, or host not healthy: stand again. CMD failed: stand again after a pause. CMD
  * ended in good order, was asked to stop, or cannot be run: end. */
 static int next(int code)
 {
+    /* As systemd counts: exit 0, or killed by HUP, INT or TERM, is an end in good order. */
+    int number = WTERMSIG(job.status);
+    bool failed = WIFSIGNALED(job.status)
+                      ? number != SIGHUP && number != SIGINT && number != SIGTERM
+                      : WEXITSTATUS(job.status) != 0;
     bool left = !contend.signal && contend.result == ZKL_ECANCELED; /* the queue, unhealthy */
     bool again = job.lost || job.stop == JOB_UNHEALTHY || left;
-    bool ends =
-        !left && (once || job.stop_requested || job.unkept || (!again && !(job.ran && failed())));
-    if (!ends) {
-        code = again ? CLI_GO_ON : pause_and_campaign(code);
-        code = code == CLI_GO_ON ? campaign() : code;
+    bool pauses = !again && job.ran && failed;
+    bool ends = !left && (once || job.stop_requested || job.unkept || !(again || pauses));
+    if (!ends && pauses) {
+        /* Out of the queue, so that another host may lead meanwhile. */
+        bool first = pause_ms == 0 || runner.ended_ms - runner.granted_ms > PAUSE_MAX_MS;
+        int64_t next_ms = first ? backoff_ms : 2 * pause_ms;
+        pause_ms = next_ms < PAUSE_MAX_MS || first ? next_ms : PAUSE_MAX_MS;
+        cli_note("\"%s\": %s failed (%d): standing again in %.1f s", contend.name, job.name, code,
+                 (double)pause_ms / 1000);
+        http_set_state(HTTP_PAUSED);
+        notify_send("STATUS=CMD failed (%d), stands again in %.1f s", code,
+                    (double)pause_ms / 1000);
+        int64_t left_ms, end_ms = now_ms() + pause_ms;
+        code = CLI_GO_ON;
+        while (code == CLI_GO_ON && (left_ms = end_ms - now_ms()) > 0) {
+            code = contend_wait_or_end((int)left_ms);
+        }
+    } else if (!ends) {
+        code = CLI_GO_ON;
+    }
+    if (!ends && code == CLI_GO_ON) {
+        code = campaign();
     }
     if (code != CLI_GO_ON) {
         http_set_state(HTTP_ENDING);
@@ -132,41 +124,25 @@ static int next(int code)
     return code;
 }
 
-/* From a terminal HUP means that the terminal has closed. To a daemon it means: read the
- * configuration again. */
-static bool has_terminal(void)
+static int run(int count, const char **words)
 {
-    int terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
-    if (terminal >= 0) {
-        close(terminal);
-    }
-    return terminal >= 0;
-}
-
-/* The process that checks is started before there is a session, whose descriptors it must not have.
- */
-static int begin_checks(void)
-{
-    if (!health.command && (every_ms >= 0 || fails > 0)) {
+    static const struct runner_policy policy = {
+        .name = "elect", .opened = opened, .granted = granted, .next = next};
+    contend.recipe = ZKL_RECIPE_ELECTION;
+    contend.reloads = true; /* from a terminal HUP means that the terminal has closed; to a daemon:
+                               read the configuration again */
+    if (!health.command && (health.every_ms > 0 || health.fails > 0)) {
         return cli_usage("elect", "elect: --every and --fails are for --health, which is missing");
     }
     if (health.command && !*health.command) {
         cli_error("--health: which command?");
         return EXIT_FAILED;
     }
-    health.every_ms = every_ms >= 0 ? every_ms : 10000;
-    health.fails = fails > 0 ? fails : 3;
-    return health_open() ? CLI_GO_ON : EXIT_FAILED;
-}
-
-static int run(int count, const char **words)
-{
-    static const struct runner_policy policy = {
-        .name = "elect", .opened = opened, .granted = granted, .next = next};
-    contend.recipe = ZKL_RECIPE_ELECTION;
-    contend.reloads = !has_terminal();
-    int code = begin_checks();
-    return code == CLI_GO_ON ? runner_main(&policy, count, words) : code;
+    health.every_ms = health.every_ms ? health.every_ms : 10000;
+    health.fails = health.fails ? health.fails : 3;
+    /* The process that checks is started before there is a session, whose descriptors it must not
+     * have. */
+    return health_open() ? runner_main(&policy, count, words) : EXIT_FAILED;
 }
 
 const struct cli_command cmd_elect = {

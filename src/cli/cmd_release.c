@@ -38,6 +38,12 @@ static size_t choose(void)
     return meant;
 }
 
+static int say_ended(void)
+{
+    cli_note("\"%s\": it has ended by itself meanwhile", chosen.name);
+    return EXIT_NOBODY;
+}
+
 /* verb: what is to be done to it, for messages. CLI_GO_ON, or the exit code after it was said why
  * not. */
 static int find_chosen(zkl_session *session, const char *path, const char *verb)
@@ -94,44 +100,6 @@ static const struct cli_option release_options[] = {
     {.name = NULL},
 };
 
-/* Without a terminal nobody can confirm: --yes must be given. */
-static bool confirm_removal(void)
-{
-    char answer[16] = "";
-    fputs("The next contender in the queue is granted immediately. This one notices with its next\n"
-          "heartbeat, so for a moment both may be at work. Remove it? [y/N] ",
-          stderr);
-    bool responded = fgets(answer, sizeof answer, stdin) != NULL;
-    if (!responded) {
-        fputc('\n', stderr);
-    }
-    return responded && (strcasecmp(answer, "y\n") == 0 || strcasecmp(answer, "yes\n") == 0);
-}
-
-static int remove_it(zkl_session *session)
-{
-    const zkl_queue_entry *entry = chosen.entry;
-    zkl_error error;
-    int result =
-        zkl_queue_remove(session, chosen.path, entry->name, entry->token, QUEUES_LIST_MS, &error);
-    if (result == ZKL_ENOTHELD) {
-        cli_note("\"%s\": it has ended by itself meanwhile", chosen.name);
-        return EXIT_NOBODY;
-    }
-    if (result != ZKL_OK) {
-        return queues_outcome(chosen.path, result, &error);
-    }
-    if (cli.json) {
-        json_t *contender =
-            queues_entry_json(chosen.queue, (size_t)(entry - chosen.queue->entries));
-        json_t *removed = json_pack("{s:i, s:s, s:s, s:o}", "v", QUEUES_VERSION, "event", "removed",
-                                    "path", chosen.path, "contender", contender);
-        return queues_print_json(removed) ? EXIT_DONE : EXIT_FAILED;
-    }
-    cli_note("\"%s\": removed", chosen.name);
-    return EXIT_DONE;
-}
-
 static int find_and_remove(zkl_session *session, const char *path)
 {
     int code = find_chosen(session, path, "remove");
@@ -141,11 +109,36 @@ static int find_and_remove(zkl_session *session, const char *path)
     if (!yes || !cli.quiet) {
         show_chosen();
     }
-    if (!yes && !confirm_removal()) {
-        cli_note("nothing was removed");
-        return EXIT_NOBODY;
+    if (!yes) { /* without a terminal nobody can confirm: then --yes was given */
+        char answer[16] = "";
+        fputs("The next contender in the queue is granted immediately. This one notices with its "
+              "next\nheartbeat, so for a moment both may be at work. Remove it? [y/N] ",
+              stderr);
+        if (!fgets(answer, sizeof answer, stdin)) {
+            fputc('\n', stderr);
+        }
+        if (strcasecmp(answer, "y\n") != 0 && strcasecmp(answer, "yes\n") != 0) {
+            cli_note("nothing was removed");
+            return EXIT_NOBODY;
+        }
     }
-    return remove_it(session);
+    zkl_error error;
+    int result = zkl_queue_remove(session, chosen.path, chosen.entry->name, chosen.entry->token,
+                                  QUEUES_LIST_MS, &error);
+    if (result == ZKL_ENOTHELD) {
+        return say_ended();
+    }
+    if (result != ZKL_OK) {
+        return queues_outcome(chosen.path, result, &error);
+    }
+    if (cli.json) {
+        json_t *removed =
+            json_pack("{s:i, s:s, s:s, s:o}", "v", QUEUES_VERSION, "event", "removed", "path",
+                      chosen.path, "contender", queues_entry_json(chosen.queue, chosen.entry));
+        return queues_print_json(removed) ? EXIT_DONE : EXIT_FAILED;
+    }
+    cli_note("\"%s\": removed", chosen.name);
+    return EXIT_DONE;
 }
 
 static int run_release(int count, const char **words)
@@ -199,14 +192,22 @@ static const struct cli_option revoke_options[] = {
     {.name = NULL},
 };
 
-/* CLI_GO_ON when the request is written, or the exit code. */
-static int request(zkl_session *session)
+static int request_and_wait(zkl_session *session, const char *path)
 {
+    zkl_queue *queue;
     zkl_error error;
+    int64_t waited_ms = 0;
+    bool gave_way = false;
+    int code = find_chosen(session, path, "ask");
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    if (!cli.quiet) {
+        show_chosen();
+    }
     int result = zkl_queue_revoke(session, chosen.path, chosen.entry->name, QUEUES_LIST_MS, &error);
     if (result == ZKL_ENOTHELD) {
-        cli_note("\"%s\": it has ended by itself meanwhile", chosen.name);
-        return EXIT_NOBODY;
+        return say_ended();
     }
     if (result == ZKL_EAUTH) {
         cli_error("\"%s\": the holder accepts no request: it runs without --revocable, or its "
@@ -215,26 +216,24 @@ static int request(zkl_session *session)
                   chosen.name);
         return EXIT_DENIED;
     }
-    return queues_outcome(chosen.path, result, &error);
-}
-
-/* Whether the znode is still there. CLI_GO_ON or an exit code. */
-static int find_node(zkl_session *session, bool *there)
-{
-    zkl_queue *queue;
-    int code = queues_list(&queue, session, chosen.path);
-    *there = false;
-    if (code == CLI_GO_ON) {
+    code = queues_outcome(chosen.path, result, &error);
+    int64_t begin_ms = now_ms();
+    while (code == CLI_GO_ON && (code = queues_list(&queue, session, chosen.path)) == CLI_GO_ON) {
+        gave_way = true; /* its znode is not there any more */
         for (size_t i = 0; i < queue->count; i++) {
-            *there = *there || strcmp(queue->entries[i].name, chosen.entry->name) == 0;
+            gave_way = gave_way && strcmp(queue->entries[i].name, chosen.entry->name) != 0;
         }
         zkl_queue_free(queue);
+        waited_ms = now_ms() - begin_ms;
+        if (gave_way || waited_ms >= wait_ms) {
+            break;
+        }
+        int64_t left_ms = wait_ms - waited_ms;
+        poll(NULL, 0, left_ms < LOOK_MS ? (int)left_ms : LOOK_MS);
     }
-    return code;
-}
-
-static int report(bool gave_way, int64_t waited_ms)
-{
+    if (code != CLI_GO_ON) {
+        return code;
+    }
     if (!gave_way) {
         cli_error("\"%s\": the holder did not release within %.1f s; wait longer with -w, stop it "
                   "on its host, or remove it with 'zklock release --force'",
@@ -243,37 +242,15 @@ static int report(bool gave_way, int64_t waited_ms)
         cli_note("\"%s\": the holder released after %.1f s", chosen.name, (double)waited_ms / 1000);
     }
     if (cli.json) {
-        json_t *contender =
-            queues_entry_json(chosen.queue, (size_t)(chosen.entry - chosen.queue->entries));
-        json_t *revoked = json_pack("{s:i, s:s, s:s, s:b, s:I, s:o}", "v", QUEUES_VERSION, "event",
-                                    "revoked", "path", chosen.path, "gave_way", gave_way, "wait_ms",
-                                    (json_int_t)waited_ms, "contender", contender);
+        json_t *revoked =
+            json_pack("{s:i, s:s, s:s, s:b, s:I, s:o}", "v", QUEUES_VERSION, "event", "revoked",
+                      "path", chosen.path, "gave_way", gave_way, "wait_ms", (json_int_t)waited_ms,
+                      "contender", queues_entry_json(chosen.queue, chosen.entry));
         if (!queues_print_json(revoked)) {
             return EXIT_FAILED;
         }
     }
     return gave_way ? EXIT_DONE : EXIT_NOT_GRANTED;
-}
-
-static int request_and_wait(zkl_session *session, const char *path)
-{
-    bool there = true;
-    int code = find_chosen(session, path, "ask");
-    if (code == CLI_GO_ON && !cli.quiet) {
-        show_chosen();
-    }
-    code = code == CLI_GO_ON ? request(session) : code;
-    int64_t begin_ms = now_ms(), waited_ms = 0;
-    while (code == CLI_GO_ON) {
-        code = find_node(session, &there);
-        waited_ms = now_ms() - begin_ms;
-        if (code == CLI_GO_ON && (!there || waited_ms >= wait_ms)) {
-            return report(!there, waited_ms);
-        }
-        int64_t left_ms = wait_ms - waited_ms;
-        poll(NULL, 0, left_ms < LOOK_MS ? (int)left_ms : LOOK_MS);
-    }
-    return code;
 }
 
 static int run_revoke(int count, const char **words)
@@ -303,40 +280,34 @@ const struct cli_command cmd_revoke = {
 
 /* --- resize ----------------------------------------------------------------------------------- */
 
-static const char *name; /* LOCK as it was typed */
 static int limit;
-
-static int print_limit(const char *path)
-{
-    if (!cli.json) {
-        cli_note("\"%s\": %d at a time from now on", name, limit);
-        return EXIT_DONE;
-    }
-    json_t *resized = json_pack("{s:i, s:s, s:s, s:i}", "v", QUEUES_VERSION, "event", "resized",
-                                "path", path, "limit", limit);
-    return queues_print_json(resized) ? EXIT_DONE : EXIT_FAILED;
-}
 
 static int resize(zkl_session *session, const char *path)
 {
     zkl_error error;
     int result = zkl_semaphore_resize(session, path, limit, QUEUES_LIST_MS, &error);
-    if (result == ZKL_OK) {
-        return print_limit(path);
-    }
     if (result == ZKL_ENOENT || result == ZKL_ECONFLICT) {
-        cli_error("\"%s\": %s; the first 'zklock run -j K' sets a limit", name, error.text);
+        cli_error("\"%s\": %s; the first 'zklock run -j K' sets a limit", chosen.name, error.text);
         return EXIT_NOBODY;
     }
-    return queues_outcome(path, result, &error);
+    if (result != ZKL_OK) {
+        return queues_outcome(path, result, &error);
+    }
+    if (cli.json) {
+        json_t *resized = json_pack("{s:i, s:s, s:s, s:i}", "v", QUEUES_VERSION, "event", "resized",
+                                    "path", path, "limit", limit);
+        return queues_print_json(resized) ? EXIT_DONE : EXIT_FAILED;
+    }
+    cli_note("\"%s\": %d at a time from now on", chosen.name, limit);
+    return EXIT_DONE;
 }
 
 static int run_resize(int count, const char **words)
 {
     (void)count;
-    name = words[0];
+    chosen.name = words[0];
     bool fine = cli_take_number("K", words[1], 1, ZKL_PERMITS_MAX, &limit);
-    return fine ? queues_act(name, resize) : EXIT_FAILED;
+    return fine ? queues_act(chosen.name, resize) : EXIT_FAILED;
 }
 
 const struct cli_command cmd_resize = {

@@ -11,7 +11,6 @@ struct job job = {.grace_ms = JOB_UNSET, .max_run_ms = JOB_UNSET};
 static struct {
     bool over;            /* CMD and its descendants have ended */
     pid_t group;          /* CMD's; 0: not known, or ended */
-    int terminal;         /* the one that controls us; -1: none */
     bool lends_terminal;  /* CMD's group has it, or had it when CMD was stopped */
     bool wants_terminal;  /* CMD is stopped until it has it */
     int64_t lease_end_ns; /* CLOCK_BOOTTIME, as last written for the keeper */
@@ -22,13 +21,13 @@ static struct {
 static void terminal_to(pid_t group)
 {
     if (own.lends_terminal && group > 0) {
-        tcsetpgrp(own.terminal, group);
+        tcsetpgrp(job.terminal, group);
     }
 }
 
 static bool in_foreground(void)
 {
-    return tcgetpgrp(own.terminal) == getpgrp();
+    return tcgetpgrp(job.terminal) == getpgrp();
 }
 
 /* CMD was stopped because it wants the terminal. In a pipeline it gets it now, as ssh that prompts
@@ -54,7 +53,7 @@ int job_prepare(void)
     if (!hook_open() || !cli_hide_secret() || !keeper_open()) {
         return EXIT_FAILED;
     }
-    own.terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+    job.terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* if the keeper is killed, its children become ours */
     return CLI_GO_ON;
 }

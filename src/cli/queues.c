@@ -230,18 +230,17 @@ json_t *queues_number(bool known, int64_t value)
 }
 
 /* What an access list hides is not known, and no number says so. */
-json_t *queues_entry_json(const zkl_queue *queue, size_t index)
+json_t *queues_entry_json(const zkl_queue *queue, const zkl_queue_entry *entry)
 {
-    const zkl_queue_entry *entry = &queue->entries[index];
     bool known = entry->readable;
     struct identity identity = {.pid = 0};
     bool ours = known && identity_parse(&identity, entry->data, entry->data_size);
     return json_pack(
         "{s:I, s:b, s:b, s:s?, s:s, s:o?, s:s?, s:s?, s:o?, s:o?, s:b, s:o?, s:o*, s:o*, s:o*}",
-        "position", (json_int_t)index, "holds", entry->holds, "stray", entry->forged, "name",
-        entry->name, "kind", kind_name(entry->kind), "token", queues_number(known, entry->token),
-        "session", known ? queues_session(entry).bytes : NULL, "created",
-        known ? queues_utc(entry->created_ms).bytes : NULL, "created_ms",
+        "position", (json_int_t)(entry - queue->entries), "holds", entry->holds, "stray",
+        entry->forged, "name", entry->name, "kind", kind_name(entry->kind), "token",
+        queues_number(known, entry->token), "session", known ? queues_session(entry).bytes : NULL,
+        "created", known ? queues_utc(entry->created_ms).bytes : NULL, "created_ms",
         queues_number(known, entry->created_ms), "age_ms",
         queues_number(known, queues_entry_age_ms(entry)), "readable", known, "identity",
         known ? json_stringn(entry->data, entry->data_size) : NULL, /* NULL: no UTF-8 either */
@@ -253,7 +252,7 @@ json_t *queues_json(const char *path, const zkl_queue *queue)
 {
     json_t *contenders = json_array();
     for (size_t i = 0; i < queue->count; i++) {
-        json_array_append_new(contenders, queues_entry_json(queue, i));
+        json_array_append_new(contenders, queues_entry_json(queue, &queue->entries[i]));
     }
     return json_pack("{s:i, s:s, s:o, s:I}", "v", QUEUES_VERSION, "path", path, "contenders",
                      contenders, "foreign", (json_int_t)queue->foreign);

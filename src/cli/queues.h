@@ -47,7 +47,7 @@ struct cli_text queues_who(const zkl_queue_entry *entry);
 /* NULL, which is null in JSON, where it is not known. */
 json_t *queues_number(bool known, int64_t value);
 /* One contender. NULL without memory. */
-json_t *queues_entry_json(const zkl_queue *queue, size_t index);
+json_t *queues_entry_json(const zkl_queue *queue, const zkl_queue_entry *entry);
 /* One object: {"v":1,"path":...,"contenders":[...],"foreign":0}. NULL without memory. */
 json_t *queues_json(const char *path, const zkl_queue *queue);
 /* A table for people, one line per contender below the path. */

@@ -218,7 +218,7 @@ int contend_wait_or_end(int timeout_ms)
 {
     contend_wait(-1, true, timeout_ms);
     int number = signals_next();
-    if (!signals_is_end(number) || (number == SIGHUP && contend.reloads)) {
+    if (!signals_is_end(number) || (number == SIGHUP && contend.reloads && job.terminal < 0)) {
         return CLI_GO_ON;
     }
     contend.signal = number;

@@ -22,7 +22,7 @@ extern struct contend {
     zkl_recipe recipe;    /* of its lock; of an election metadata is what it publishes */
     int limit;            /* of a semaphore; 0: what the path says */
     const char *metadata; /* on our znode; NULL: host, process and user */
-    bool reloads;         /* HUP does not end the wait */
+    bool reloads;         /* without a terminal, HUP does not end the wait */
     bool revocable;       /* notices requests to release */
     int64_t delay_ms;     /* after a holder that did not release */
     /* Results. */
@@ -68,6 +68,7 @@ extern struct job {
     const char *name;   /* of CMD, for messages */
     int64_t grace_ms;   /* JOB_UNSET: half of what the lease leaves */
     int64_t max_run_ms; /* JOB_UNSET: no limit */
+    int terminal;       /* the one that controls us; -1: none */
     /* How it went. */
     bool ran;
     enum job_stop stop;

@@ -4,7 +4,7 @@
 
 /* --- --health --------------------------------------------------------------------------------- */
 
-struct health health = {.every_ms = 10000, .fails = 3, .socket = -1, .state = HEALTH_GOOD};
+struct health health = {.socket = -1, .state = HEALTH_GOOD};
 
 /* --- the process that checks ----------------------------------------------------------------- */
 

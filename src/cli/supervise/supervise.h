@@ -158,7 +158,7 @@ enum health_state {
 
 extern struct health {
     const char *command; /* for the shell; NULL: there is none, and the state stays HEALTH_GOOD */
-    int64_t every_ms;
+    int64_t every_ms;    /* 0, as fails: not given */
     int fails;
     int socket; /* readable when the state may have changed; -1: no command */
     enum health_state state;
