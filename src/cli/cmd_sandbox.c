@@ -63,20 +63,6 @@ static const struct cli_option options[] = {
 
 /* --- what the servers need, looked for before anything is started ----------------------------- */
 
-static bool find_java(void)
-{
-    static char java[PATH_MAX];
-    const char *home = getenv("JAVA_HOME");
-    snprintf(java, sizeof java, "%s/bin/java", home ? home : "");
-    guardian_order.java = home && *home && access(java, X_OK) == 0 ? java : "java";
-    if (execute_check(guardian_order.java) == 0) {
-        return true;
-    }
-    cli_error(
-        "sandbox: no java in $JAVA_HOME or $PATH; on Debian: apt-get install default-jre-headless");
-    return false;
-}
-
 static bool have_jar(const char *folder, const char *name, const char *package)
 {
     char path[PATH_MAX];
@@ -90,47 +76,45 @@ static bool have_jar(const char *folder, const char *name, const char *package)
 
 static bool find_parts(void)
 {
-    const char *jars = getenv("ZKLOCK_SANDBOX_JARS");
+    static char java[PATH_MAX];
+    const char *home = getenv("JAVA_HOME"), *jars = getenv("ZKLOCK_SANDBOX_JARS");
+    snprintf(java, sizeof java, "%s/bin/java", home ? home : "");
+    guardian_order.java = home && *home && access(java, X_OK) == 0 ? java : "java";
     guardian_order.jars = jars && *jars ? jars : "/usr/share/java";
-    return find_java() && have_jar(guardian_order.jars, "zookeeper.jar", "zookeeper") &&
+    if (execute_check(guardian_order.java) != 0) {
+        cli_error("sandbox: no java in $JAVA_HOME or $PATH; on Debian: apt-get install "
+                  "default-jre-headless");
+        return false;
+    }
+    return have_jar(guardian_order.jars, "zookeeper.jar", "zookeeper") &&
            have_jar(guardian_order.jars, "slf4j-nop.jar", "libslf4j-java");
 }
 
 /* --- CMD ------------------------------------------------------------------------------------- */
-
-/* What tests of failures need: whom to stop and where to look. */
-static void set_environment(void)
-{
-    char pids[64] = "";
-    size_t used = 0;
-    for (int i = 0; i < guardian_order.servers; i++) {
-        used += (size_t)snprintf(pids + used, sizeof pids - used, "%s%d", i ? " " : "",
-                                 (int)guardian_report.pids[i]);
-    }
-    process_set_servers(guardian_report.servers);
-    setenv("ZKLOCK_SANDBOX_PIDS", pids, 1);
-    setenv("ZKLOCK_SANDBOX_DIR", guardian_report.folder, 1);
-}
-
-static void become_command(const char **argv, pid_t parent)
-{
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) {
-        _exit(EXIT_FAILED);
-    }
-    set_environment();
-    sigprocmask(SIG_SETMASK, &sandbox.inherited, NULL);
-    int reason = execute((const char *const *)argv);
-    cli_error("sandbox: %s: %s", argv[0], strerror(reason));
-    _exit(reason == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE);
-}
 
 static bool start_command(const char **argv)
 {
     pid_t self = getpid();
     sandbox.child = fork();
     if (sandbox.child == 0) {
-        become_command(argv, self);
+        char pids[64] = "";
+        size_t used = 0;
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (getppid() != self) {
+            _exit(EXIT_FAILED);
+        }
+        /* What tests of failures need: whom to stop and where to look. */
+        for (int i = 0; i < guardian_order.servers; i++) {
+            used += (size_t)snprintf(pids + used, sizeof pids - used, "%s%d", i ? " " : "",
+                                     (int)guardian_report.pids[i]);
+        }
+        process_set_servers(guardian_report.servers);
+        setenv("ZKLOCK_SANDBOX_PIDS", pids, 1);
+        setenv("ZKLOCK_SANDBOX_DIR", guardian_report.folder, 1);
+        sigprocmask(SIG_SETMASK, &sandbox.inherited, NULL);
+        int reason = execute((const char *const *)argv);
+        cli_error("sandbox: %s: %s", argv[0], strerror(reason));
+        _exit(reason == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE);
     }
     if (sandbox.child < 0) {
         cli_error("sandbox: cannot start %s: %s", argv[0], strerror(errno));
@@ -138,21 +122,8 @@ static bool start_command(const char **argv)
     return sandbox.child > 0;
 }
 
-/* --- what happens meanwhile: each returns CLI_GO_ON, or the exit code to end with ------------ */
-
-static void catch_signals(void)
-{
-    const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGCHLD};
-    sigset_t wanted;
-    sigemptyset(&wanted);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        sigaddset(&wanted, numbers[i]);
-    }
-    sigprocmask(SIG_BLOCK, &wanted, &sandbox.inherited);
-    signal(SIGCHLD, SIG_DFL); /* were it ignored, as it was by whoever started us, no child's end
-                                 would be told */
-    sandbox.signals = signalfd(-1, &wanted, SFD_CLOEXEC);
-}
+/* --- what happens meanwhile ---------------------------------------------------------------------
+ */
 
 /* One typed on a terminal reached CMD by itself: it is of our process group. */
 static int on_signal(void)
@@ -177,25 +148,6 @@ static int on_signal(void)
     return CLI_GO_ON;
 }
 
-/* Its report was read: it has died. */
-static int on_guardian(void)
-{
-    cli_error("sandbox: the guardian process was killed, and the servers with it");
-    sandbox.from_guardian = -1;
-    return sandbox.child ? CLI_GO_ON : EXIT_FAILED;
-}
-
-/* The process that started us has ended: CMD gets TERM, some time, and KILL. */
-static int on_orphaned(int *timeout_ms)
-{
-    sandbox.parent = -1;
-    *timeout_ms = ORPHAN_MS;
-    if (sandbox.child) {
-        kill(sandbox.child, SIGTERM);
-    }
-    return sandbox.child ? CLI_GO_ON : EXIT_SIGNAL + SIGHUP;
-}
-
 /* Until the servers serve (`starting`); else until CMD, or whatever ends a sandbox without one. */
 static int wait_for(bool starting)
 {
@@ -209,10 +161,16 @@ static int wait_for(bool starting)
             code = on_signal();
         } else if (ready > 0 && fds[1].revents && starting) {
             return CLI_GO_ON;
-        } else if (ready > 0 && fds[1].revents) {
-            code = on_guardian();
-        } else if (ready > 0) {
-            code = on_orphaned(&timeout_ms);
+        } else if (ready > 0 && fds[1].revents) { /* its report was read: it has died */
+            cli_error("sandbox: the guardian process was killed, and the servers with it");
+            sandbox.from_guardian = -1;
+            code = sandbox.child ? CLI_GO_ON : EXIT_FAILED;
+        } else if (ready > 0 && !sandbox.child) { /* our parent has ended */
+            code = EXIT_SIGNAL + SIGHUP;
+        } else if (ready > 0) { /* CMD gets TERM, some time, and KILL */
+            sandbox.parent = -1;
+            timeout_ms = ORPHAN_MS;
+            kill(sandbox.child, SIGTERM);
         } else if (ready == 0) {
             kill(sandbox.child, SIGKILL);
         }
@@ -221,23 +179,6 @@ static int wait_for(bool starting)
 }
 
 /* --- from the beginning to the end ------------------------------------------------------------ */
-
-static bool read_report(void)
-{
-    if (read(sandbox.from_guardian, &guardian_report, sizeof guardian_report) !=
-        (ssize_t)sizeof guardian_report) {
-        cli_error("sandbox: the guardian process ended while starting the servers");
-        return false;
-    }
-    if (!guardian_report.serving) {
-        char *rest = guardian_report.problem; /* the last lines of a server's log are among it */
-        cli_error("sandbox: %s", strsep(&rest, "\n"));
-        for (char *line; (line = strsep(&rest, "\n"));) {
-            cli_line(stderr, CLI_FOLD, "%s", line);
-        }
-    }
-    return guardian_report.serving;
-}
 
 static bool print_servers(void)
 {
@@ -255,20 +196,38 @@ static bool print_servers(void)
 
 static int run(int count, const char **words)
 {
+    const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGCHLD};
     int64_t begin_ms = now_ms();
+    sigset_t wanted;
     sandbox.parent =
         (int)syscall(SYS_pidfd_open, getppid(), 0); /* glibc has a function for it from 2.36 on */
     if (!find_parts()) {
         return EXIT_FAILED;
     }
-    catch_signals();
+    sigemptyset(&wanted);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        sigaddset(&wanted, numbers[i]);
+    }
+    sigprocmask(SIG_BLOCK, &wanted, &sandbox.inherited);
+    signal(SIGCHLD, SIG_DFL); /* were it ignored, as it was by whoever started us, no child's end
+                                 would be told */
+    sandbox.signals = signalfd(-1, &wanted, SFD_CLOEXEC);
     sandbox.from_guardian = guardian_start();
     if (sandbox.from_guardian < 0) {
         return EXIT_FAILED;
     }
     int code = wait_for(true);
-    if (code == CLI_GO_ON) {
-        code = read_report() ? CLI_GO_ON : EXIT_FAILED;
+    if (code == CLI_GO_ON && read(sandbox.from_guardian, &guardian_report,
+                                  sizeof guardian_report) != (ssize_t)sizeof guardian_report) {
+        cli_error("sandbox: the guardian process ended while starting the servers");
+        code = EXIT_FAILED;
+    } else if (code == CLI_GO_ON && !guardian_report.serving) {
+        char *rest = guardian_report.problem; /* the last lines of a server's log are among it */
+        cli_error("sandbox: %s", strsep(&rest, "\n"));
+        for (char *line; (line = strsep(&rest, "\n"));) {
+            cli_line(stderr, CLI_FOLD, "%s", line);
+        }
+        code = EXIT_FAILED;
     }
     if (code == CLI_GO_ON) {
         cli_detail("%s up after %lld ms, in %s", guardian_report.servers,

@@ -60,33 +60,9 @@ static FILE *open_file(int index, const char *name, const char *mode)
     return fopen(path, mode);
 }
 
-static void write_settings(int index, FILE *file)
-{
-    /* Sessions of a minute whatever the tick; no fsync, nobody keeps this data; no web server. */
-    fprintf(file,
-            "dataDir=%s/%d\nclientPort=%d\nclientPortAddress=127.0.0.1\ntickTime=%lld\n"
-            "maxSessionTimeout=60000\nmaxClientCnxns=0\nforceSync=no\n"
-            "admin.enableServer=false\n4lw.commands.whitelist=*\n",
-            guardian_report.folder, index + 1, servers[index].ports[PORT_CLIENT],
-            (long long)cli.tick_ms);
-    for (int i = 0; guardian_order.servers > 1 && i < guardian_order.servers; i++) {
-        const int *ports = servers[i].ports;
-        fprintf(file, "server.%d=127.0.0.1:%d:%d\n", i + 1, ports[PORT_QUORUM],
-                ports[PORT_ELECTION]);
-    }
-    if (guardian_order.servers > 1) {
-        fputs("initLimit=20\nsyncLimit=5\nstandaloneEnabled=false\nquorumListenOnAllIPs=false\n",
-              file);
-    }
-    for (const char **setting = guardian_order.settings; *setting; setting++) {
-        fprintf(file, "%s\n", *setting);
-    }
-}
-
 static bool write_config(int index)
 {
-    char path[GUARDIAN_PATH_MAX + 32];
-    char id[16];
+    char path[GUARDIAN_PATH_MAX + 32], id[16];
     snprintf(path, sizeof path, "%s/%d", guardian_report.folder, index + 1);
     if (mkdir(path, 0700) != 0 && errno != EEXIST) {
         return false;
@@ -95,7 +71,25 @@ static bool write_config(int index)
     if (!config) {
         return false;
     }
-    write_settings(index, config);
+    /* Sessions of a minute whatever the tick; no fsync, nobody keeps this data; no web server. */
+    fprintf(config,
+            "dataDir=%s/%d\nclientPort=%d\nclientPortAddress=127.0.0.1\ntickTime=%lld\n"
+            "maxSessionTimeout=60000\nmaxClientCnxns=0\nforceSync=no\n"
+            "admin.enableServer=false\n4lw.commands.whitelist=*\n",
+            guardian_report.folder, index + 1, servers[index].ports[PORT_CLIENT],
+            (long long)cli.tick_ms);
+    for (int i = 0; guardian_order.servers > 1 && i < guardian_order.servers; i++) {
+        const int *ports = servers[i].ports;
+        fprintf(config, "server.%d=127.0.0.1:%d:%d\n", i + 1, ports[PORT_QUORUM],
+                ports[PORT_ELECTION]);
+    }
+    if (guardian_order.servers > 1) {
+        fputs("initLimit=20\nsyncLimit=5\nstandaloneEnabled=false\nquorumListenOnAllIPs=false\n",
+              config);
+    }
+    for (const char **setting = guardian_order.settings; *setting; setting++) {
+        fprintf(config, "%s\n", *setting);
+    }
     bool written = !ferror(config);
     written = fclose(config) == 0 && written;
     snprintf(path, sizeof path, "%s/%d/myid", guardian_report.folder, index + 1);
@@ -103,41 +97,34 @@ static bool write_config(int index)
     return written && newfile_write(path, id);
 }
 
-/* In the child: becomes the server. Everything it writes stays in its folder, and it dies with the
- * guardian. */
-static void become_server(int index, bool loud, pid_t parent)
-{
-    char folder[GUARDIAN_PATH_MAX + 32];
-    char class_path[2 * GUARDIAN_PATH_MAX];
-    char temporary[GUARDIAN_PATH_MAX + 64];
-    snprintf(folder, sizeof folder, "%s/%d", guardian_report.folder, index + 1);
-    snprintf(class_path, sizeof class_path, "%s/zookeeper.jar:%s/slf4j-%s.jar", guardian_order.jars,
-             guardian_order.jars, loud ? "simple" : "nop");
-    snprintf(temporary, sizeof temporary, "-Djava.io.tmpdir=%s", folder);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent || chdir(folder) != 0) {
-        _exit(EXIT_FAILURE);
-    }
-    int log = open("log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    dup2(log, STDOUT_FILENO);
-    dup2(log, STDERR_FILENO);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    /* Small and quick to start; no hsperfdata file outside the folder; logs of 1 MB instead of 64.
-     */
-    execlp(guardian_order.java, guardian_order.java, "-Xms16m", "-Xmx256m", "-XX:+UseSerialGC",
-           "-XX:-UsePerfData", "-XX:TieredStopAtLevel=1", "-Dzookeeper.preAllocSize=1024",
-           temporary, "-cp", class_path, MAIN_CLASS, "zoo.cfg", (char *)NULL);
-    _exit(EXIT_FAILURE);
-}
-
+/* Everything that a server writes stays in its folder, and it dies with the guardian. */
 static bool start_server(int index, bool loud)
 {
     pid_t self = getpid();
     pid_t pid = fork();
     if (pid == 0) {
-        become_server(index, loud, self);
+        char folder[GUARDIAN_PATH_MAX + 32], temporary[GUARDIAN_PATH_MAX + 64];
+        char class_path[2 * GUARDIAN_PATH_MAX];
+        snprintf(folder, sizeof folder, "%s/%d", guardian_report.folder, index + 1);
+        snprintf(class_path, sizeof class_path, "%s/zookeeper.jar:%s/slf4j-%s.jar",
+                 guardian_order.jars, guardian_order.jars, loud ? "simple" : "nop");
+        snprintf(temporary, sizeof temporary, "-Djava.io.tmpdir=%s", folder);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != self || chdir(folder) != 0) {
+            _exit(EXIT_FAILURE);
+        }
+        int log = open("log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        dup2(log, STDOUT_FILENO);
+        dup2(log, STDERR_FILENO);
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        /* Small and quick to start; no hsperfdata file outside the folder; logs of 1 MB instead of
+         * 64. */
+        execlp(guardian_order.java, guardian_order.java, "-Xms16m", "-Xmx256m", "-XX:+UseSerialGC",
+               "-XX:-UsePerfData", "-XX:TieredStopAtLevel=1", "-Dzookeeper.preAllocSize=1024",
+               temporary, "-cp", class_path, MAIN_CLASS, "zoo.cfg", (char *)NULL);
+        _exit(EXIT_FAILURE);
     }
     guardian_report.pids[index] = pid > 0 ? pid : 0;
     return pid > 0;
@@ -155,16 +142,6 @@ static void stop_servers(void)
             guardian_report.pids[i] = 0;
         }
     }
-}
-
-/* False, with errno, when they cannot even be begun. loud: they log to folder/N/log. */
-static bool start_servers(bool loud)
-{
-    bool fine = pick_ports();
-    for (int i = 0; fine && i < guardian_order.servers; i++) {
-        fine = write_config(i) && start_server(i, loud);
-    }
-    return fine;
 }
 
 /* Notes servers that ended. Returns how many run. */
@@ -203,34 +180,27 @@ static unsigned long listening_inode(const char *table, int port)
     return found;
 }
 
-static bool has_open(pid_t pid, unsigned long inode)
-{
-    char path[64];
-    char wanted[64];
-    char target[64];
-    bool has = false;
-    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
-    snprintf(wanted, sizeof wanted, "socket:[%lu]", inode);
-    DIR *folder = opendir(path);
-    for (struct dirent *entry; folder && !has && (entry = readdir(folder));) {
-        ssize_t length = readlinkat(dirfd(folder), entry->d_name, target, sizeof target - 1);
-        has = length > 0 && (size_t)length == strlen(wanted) &&
-              memcmp(target, wanted, (size_t)length) == 0;
-    }
-    if (folder) {
-        closedir(folder);
-    }
-    return has;
-}
-
 /* Somebody else's server may sit on the port. Four-letter commands would tell, too, but the user
  * may have forbidden them (-C). */
 static bool is_ours(int index)
 {
+    char path[64], wanted[64], target[64];
     int port = servers[index].ports[PORT_CLIENT];
+    bool ours = false;
     unsigned long inode = listening_inode("/proc/net/tcp6", port);
     inode = inode ? inode : listening_inode("/proc/net/tcp", port);
-    return inode && has_open(guardian_report.pids[index], inode);
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)guardian_report.pids[index]);
+    snprintf(wanted, sizeof wanted, "socket:[%lu]", inode);
+    DIR *folder = inode ? opendir(path) : NULL;
+    for (struct dirent *entry; folder && !ours && (entry = readdir(folder));) {
+        ssize_t length = readlinkat(dirfd(folder), entry->d_name, target, sizeof target - 1);
+        ours = length > 0 && (size_t)length == strlen(wanted) &&
+               memcmp(target, wanted, (size_t)length) == 0;
+    }
+    if (folder) {
+        closedir(folder);
+    }
+    return ours;
 }
 
 /* True once every server serves: it is ours by its socket, and of three one leads and two follow.
@@ -265,13 +235,6 @@ static bool make_below(const char *parent)
         return false;
     }
     return mkdtemp(guardian_report.folder) != NULL;
-}
-
-/* A directory for us alone below $TMPDIR, else /dev/shm (memory), else /tmp. False, with errno. */
-static bool make_folder(void)
-{
-    const char *wanted = getenv("TMPDIR");
-    return wanted && *wanted ? make_below(wanted) : make_below("/dev/shm") || make_below("/tmp");
 }
 
 static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *where)
@@ -320,12 +283,16 @@ static enum start wait_serving(void)
 }
 
 /* A port may be taken between its choice and its use: then a server ends, and others are tried. The
- * last try writes a log, whose end goes into the message. */
+ * last try logs to folder/N/log, whose end goes into the message. */
 static enum start start(void)
 {
     enum start result = FAILED;
     for (int i = 1; i <= START_TRIES && result == FAILED && !refused; i++) {
-        if (start_servers(i == START_TRIES)) {
+        bool begun = pick_ports();
+        for (int server = 0; begun && server < guardian_order.servers; server++) {
+            begun = write_config(server) && start_server(server, i == START_TRIES);
+        }
+        if (begun) {
             result = wait_serving();
         } else {
             refused = errno;
@@ -337,100 +304,81 @@ static enum start start(void)
     return result;
 }
 
-/* The last whole lines of the first server's log. */
-static void read_log(char *text, size_t size)
-{
-    FILE *file = open_file(0, "log", "re");
-    size_t got = 0;
-    if (file) {
-        bool cut = fseek(file, 1 - (long)size, SEEK_END) == 0;
-        while (cut && !feof(file) && fgetc(file) != '\n') {
-        }
-        got = fread(text, 1, size - 1, file);
-        fclose(file);
-    }
-    got -= got > 0 && text[got - 1] == '\n';
-    text[got] = '\0';
-}
-
-static void report_serving(void)
-{
-    size_t used = 0, size = sizeof guardian_report.servers;
-    guardian_report.serving = true;
-    for (int i = 0; i < guardian_order.servers; i++) {
-        used += (size_t)snprintf(guardian_report.servers + used, size - used, "%s127.0.0.1:%d",
-                                 i ? "," : "", servers[i].ports[PORT_CLIENT]);
-    }
-}
-
 static void report_problem(enum start started)
 {
     char *problem = guardian_report.problem;
-    size_t size = sizeof guardian_report.problem;
+    size_t got = 0, size = sizeof guardian_report.problem;
     char words[768];
     if (started == SILENT) {
         snprintf(problem, size,
                  "the servers run, and do not serve within %d s; is it a setting of -C?",
                  START_MS / 1000);
-    } else if (refused) {
+        return;
+    }
+    if (refused) {
         snprintf(problem, size, "no server can be started in %s: %s; TMPDIR says where",
                  guardian_report.folder, strerror(refused));
-    } else {
-        read_log(words, sizeof words);
-        snprintf(problem, size, "the server did not start (%d tries)%s%s", START_TRIES,
-                 *words ? "; it said:\n" : "", words);
+        return;
     }
-}
-
-static void watch_over(void)
-{
-    int64_t respawn_ms = guardian_order.respawn_ms;
-    do {
-        reap();
-        for (int i = 0; respawn_ms >= 0 && i < guardian_order.servers; i++) {
-            if (guardian_report.pids[i] == 0 && now_ms() - servers[i].died_ms >= respawn_ms) {
-                start_server(i, false);
-            }
+    /* The last whole lines of the first server's log. */
+    FILE *log = open_file(0, "log", "re");
+    if (log) {
+        bool cut = fseek(log, 1 - (long)sizeof words, SEEK_END) == 0;
+        while (cut && !feof(log) && fgetc(log) != '\n') {
         }
-    } while (sleep_on(respawn_ms >= 0 ? 20 : -1));
-}
-
-/* Nothing of the caller's may stay open here: a reader of its output must see the end when the
- * caller ends. Returns where the socket is now. */
-static int keep_only(int socket)
-{
-    int null = open("/dev/null", O_RDWR);
-    int high = fcntl(socket, F_DUPFD, 16);
-    for (int fd = 0; fd <= 2; fd++) {
-        dup2(null, fd);
+        got = fread(words, 1, sizeof words - 1, log);
+        fclose(log);
     }
-    dup2(high, 3);
-    fcntl(3, F_SETFD, FD_CLOEXEC);
-    /* glibc has a function for it from 2.34 on, musl has none. */
-    syscall(SYS_close_range, 4, ~0U, 0);
-    return 3;
+    got -= got > 0 && words[got - 1] == '\n';
+    words[got] = '\0';
+    snprintf(problem, size, "the server did not start (%d tries)%s%s", START_TRIES,
+             got > 0 ? "; it said:\n" : "", words);
 }
 
 static void guard_main(int socket, const sigset_t *before)
 {
     (void)before;
     setsid();
-    zklock = keep_only(socket);
+    /* Nothing of the caller's may stay open here: a reader of its output must see the end when the
+     * caller ends. The socket is 3 from now on. */
+    int null = open("/dev/null", O_RDWR), high = fcntl(socket, F_DUPFD, 16);
+    for (int fd = 0; fd <= 2; fd++) {
+        dup2(null, fd);
+    }
+    zklock = dup2(high, 3);
+    fcntl(zklock, F_SETFD, FD_CLOEXEC);
+    /* glibc has a function for it from 2.34 on, musl has none. */
+    syscall(SYS_close_range, 4, ~0U, 0);
     children = process_children();
+    /* A directory for us alone below $TMPDIR, else /dev/shm (memory), else /tmp. */
+    const char *wanted = getenv("TMPDIR");
+    bool made =
+        wanted && *wanted ? make_below(wanted) : make_below("/dev/shm") || make_below("/tmp");
     enum start started = FAILED;
-    if (!make_folder()) {
+    if (!made) {
         snprintf(guardian_report.problem, sizeof guardian_report.problem,
                  "no temporary directory: %s; set TMPDIR", strerror(errno));
         guardian_report.folder[0] = '\0';
     } else if ((started = start()) == STARTED) {
-        report_serving();
+        size_t used = 0, size = sizeof guardian_report.servers;
+        guardian_report.serving = true;
+        for (int i = 0; i < guardian_order.servers; i++) {
+            used += (size_t)snprintf(guardian_report.servers + used, size - used, "%s127.0.0.1:%d",
+                                     i ? "," : "", servers[i].ports[PORT_CLIENT]);
+        }
     } else if (started != ABANDONED) {
         report_problem(started);
     }
     send(zklock, &guardian_report, sizeof guardian_report,
          MSG_NOSIGNAL); /* nobody may be there any more */
-    if (started == STARTED) {
-        watch_over();
+    int64_t respawn_ms = guardian_order.respawn_ms;
+    while (started == STARTED && sleep_on(respawn_ms >= 0 ? 20 : -1)) {
+        reap();
+        for (int i = 0; respawn_ms >= 0 && i < guardian_order.servers; i++) {
+            if (guardian_report.pids[i] == 0 && now_ms() - servers[i].died_ms >= respawn_ms) {
+                start_server(i, false);
+            }
+        }
     }
     stop_servers();
     remove_folder(guardian_report.folder);
