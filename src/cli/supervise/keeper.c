@@ -1,6 +1,11 @@
+/* keeper.c - the parent of CMD, and everybody below CMD, in a control group or one by one. */
+#include <dirent.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
+#include <sys/xattr.h>
 
 #include "supervise/supervise.h"
 
@@ -18,6 +23,243 @@ struct order {
 /* What both sides have. */
 bool keeper_has_terminal;
 static _Atomic int64_t *lease_end_ns; /* CLOCK_BOOTTIME, on a page that both see */
+
+/* --- a control group of CMD's own --------------------------------------------------------------
+ */
+
+/* Where this process may make one: below its own group, if that was delegated to it (a unit with
+ * Delegate=yes, a user's session). What is in it cannot leave it but by its own right to write to
+ * another group, however it forks; and it is killed as a whole, by the kernel, whoever it runs as:
+ * also what sudo started. */
+
+static struct {
+    bool made;
+    char folder[PATH_MAX];
+    int procs, kill; /* descriptors */
+} cage = {.procs = -1, .kill = -1};
+
+static int open_in_cage(const char *name)
+{
+    char path[PATH_MAX + 32];
+    snprintf(path, sizeof path, "%s/%s", cage.folder, name);
+    return open(path, O_WRONLY | O_CLOEXEC);
+}
+
+/* When nobody is left in it. */
+static void cage_remove(void)
+{
+    if (cage.made) {
+        rmdir(cage.folder);
+    }
+    cage.made = false;
+    cage.procs = cage.kill = -1; /* its end closes them, and an exec */
+}
+
+/* There may be none, and that is nobody's fault. */
+static void cage_make(void)
+{
+    char line[PATH_MAX / 2] = "";
+    const char *own = line + strlen("0::"), *mounted = "/sys/fs/cgroup";
+    struct stat status;
+    char mark[8];
+    bool found = false;
+    FILE *stream = fopen("/proc/self/cgroup", "re");
+    while (stream && !found && fgets(line, sizeof line, stream)) {
+        found = strncmp(line, "0::", strlen("0::")) == 0;
+    }
+    if (stream) {
+        fclose(stream);
+    }
+    char *end = strchr(line, '\n');
+    if (!found || !end) {
+        return;
+    }
+    *end = '\0';
+    /* Control groups of version 2 are mounted alone, or beside those of version 1. */
+    if (access("/sys/fs/cgroup/cgroup.controllers", F_OK) != 0) {
+        mounted = "/sys/fs/cgroup/unified";
+    }
+    snprintf(cage.folder, sizeof cage.folder, "%s%s", mounted, own);
+    /* Ours to divide: root may everywhere, and must not where a service manager did not say so
+     * (systemd marks what it delegates). */
+    bool delegated =
+        getxattr(cage.folder, "user.delegate", mark, sizeof mark) > 0 ||
+        getxattr(cage.folder, "trusted.delegate", mark, sizeof mark) > 0 ||
+        (geteuid() != 0 && stat(cage.folder, &status) == 0 && status.st_uid == geteuid());
+    snprintf(cage.folder, sizeof cage.folder, "%s%s/zklock-%d", mounted, own, (int)getpid());
+    cage.made = delegated && mkdir(cage.folder, 0755) == 0;
+    if (cage.made) {
+        cage.procs = open_in_cage("cgroup.procs");
+        cage.kill = open_in_cage("cgroup.kill"); /* since Linux 5.14 */
+    }
+    if (cage.procs < 0 || cage.kill < 0) {
+        cage_remove();
+    }
+}
+
+static void put_in_cage(int fd, const char *text)
+{
+    if (fd >= 0 && write(fd, text, strlen(text)) < 0) {
+        /* Then it is as without a cage: one by one. */
+    }
+}
+
+/* --- its descendants, one by one -------------------------------------------------------------- */
+
+static struct process {
+    pid_t pid, parent, group;
+    bool ours;
+    bool dead; /* and not waited for yet */
+} * processes;
+static size_t process_count, capacity;
+
+static bool add(struct process process)
+{
+    if (process_count == capacity) {
+        size_t larger = capacity ? 2 * capacity : 256;
+        struct process *rows = realloc(processes, larger * sizeof *rows);
+        if (!rows) {
+            return false;
+        }
+        processes = rows;
+        capacity = larger;
+    }
+    processes[process_count++] = process;
+    return true;
+}
+
+/* "PID (NAME) STATE PARENT GROUP ...": NAME may hold anything, so the last bracket counts. */
+static bool read_process(const char *pid, struct process *row)
+{
+    char path[64];
+    char line[512];
+    snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
+    FILE *file = fopen(path, "re");
+    if (!file) {
+        return false;
+    }
+    size_t size = fread(line, 1, sizeof line - 1, file);
+    fclose(file);
+    line[size] = '\0';
+    const char *rest = strrchr(line, ')');
+    char state;
+    int parent;
+    int group;
+    if (!rest || sscanf(rest, ") %c %d %d", &state, &parent, &group) != 3) {
+        return false;
+    }
+    *row = (struct process){.pid = (pid_t)atoi(pid),
+                            .parent = parent,
+                            .group = group,
+                            .dead = state == 'Z' || state == 'X'};
+    return true;
+}
+
+static bool read_processes(pid_t root)
+{
+    char text[64];
+    struct process row;
+    DIR *folder = opendir("/proc");
+    bool fine = folder != NULL;
+    process_count = 0;
+    for (struct dirent *entry; fine && (entry = readdir(folder));) {
+        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
+            read_process(entry->d_name, &row)) {
+            fine = add(row);
+        }
+    }
+    if (folder) {
+        closedir(folder);
+    }
+    /* A /proc that is mounted with hidepid shows neither a process of another user nor one that
+     * hides its memory (PR_SET_DUMPABLE), but it lists the children of root. A child of a hidden
+     * process becomes a child of root when that one is dead. */
+    snprintf(text, sizeof text, "/proc/%d/task/%d/children", (int)root, (int)root);
+    FILE *file = fopen(text, "re");
+    while (file && fine && fscanf(file, "%20s", text) == 1) {
+        pid_t pid = (pid_t)atoi(text);
+        fine = read_process(text, &row) ||
+               add((struct process){.pid = pid, .parent = root, .group = getpgid(pid)});
+    }
+    if (file) {
+        fclose(file);
+    }
+    return fine;
+}
+
+static bool is_below(pid_t parent, pid_t root)
+{
+    if (parent == root) {
+        return true;
+    }
+    for (size_t i = 0; i < process_count; i++) {
+        if (processes[i].pid == parent) {
+            return processes[i].ours;
+        }
+    }
+    return false;
+}
+
+/* Children may stand before their parents: go over the table until nothing is added. */
+static void mark(pid_t root)
+{
+    bool changed = true;
+    while (changed) {
+        changed = false;
+        for (size_t i = 0; i < process_count; i++) {
+            struct process *row = &processes[i];
+            if (!row->ours && is_below(row->parent, root)) {
+                row->ours = true;
+                changed = true;
+            }
+        }
+    }
+}
+
+/* A group that is nobody else's can be killed as a whole: the kernel lets none of it fork
+ * meanwhile. */
+static bool is_ours(pid_t group)
+{
+    bool ours = true;
+    for (size_t i = 0; ours && i < process_count; i++) {
+        ours = processes[i].group != group || processes[i].ours;
+    }
+    return ours;
+}
+
+struct signalled {
+    size_t alive;  /* how many there were, without those that only wait to be waited for */
+    pid_t refused; /* one that may not be signalled, as it has become another user's (sudo); 0:
+                      nobody */
+};
+
+/* Sends a signal to every descendant of root that is not in process group skip (0: to all),
+ * wherever they went: another group, another session, a second fork. Linux's /proc tells who they
+ * are; one that forks meanwhile may be missed, so a killer repeats this until nobody is left. Those
+ * of the group count in what it returns. */
+static struct signalled descendants_signal(pid_t root, pid_t skip, int number)
+{
+    struct signalled signalled = {.refused = 0};
+    if (!read_processes(root)) {
+        return signalled;
+    }
+    mark(root);
+    for (size_t i = 0; i < process_count; i++) {
+        const struct process *row = &processes[i];
+        int meant = skip == 0 || row->group != skip ? number : 0;
+        if (!row->ours) {
+            continue;
+        }
+        signalled.alive += !row->dead;
+        if (kill(row->pid, meant) != 0 && errno == EPERM && !row->dead) {
+            signalled.refused = row->pid;
+        }
+        if (meant == SIGKILL && row->group > 1 && is_ours(row->group)) {
+            kill(-row->group, SIGKILL);
+        }
+    }
+    return signalled;
+}
 
 /* --- the keeper's own side ------------------------------------------------------------------- */
 
@@ -52,71 +294,35 @@ static bool can_write_error(void)
     return poll(&error_output, 1, 0) == 1 && error_output.revents == POLLOUT;
 }
 
-static void report_unstoppable(pid_t pid)
-{
-    char path[64];
-    char name[64] = "?";
-    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (file) {
-        name[strcspn(fgets(name, sizeof name, file) ? name : "", "\n")] = '\0';
-        fclose(file);
-    }
-    if (can_write_error()) {
-        cli_error(
-            "process %d (%s) under %s runs as another user and cannot be stopped: it may go on "
-            "beside the next holder; "
-            "run zklock itself as that user (sudo zklock ...), or in a unit with Delegate=yes",
-            (int)pid, name, supervised.argv[0]);
-    }
-}
-
 /* Signals CMD's group and its descendants outside of the group, such as a daemon with a session of
  * its own. Once CMD was waited for, the number of its group may be another process's: from then on
  * each process is signalled by itself. */
 static void signal_all(int number)
 {
     if (number == SIGKILL) {
-        cage_kill();
+        put_in_cage(cage.kill, "1");
     }
     if (supervisor.pid > 0) {
         kill(-supervisor.pid, number);
     }
     pid_t refused = descendants_signal(getpid(), supervisor.pid, number).refused;
-    if (refused && !cage_is_made() && !supervisor.unstoppable) {
-        report_unstoppable(refused);
+    if (refused && !cage.made && !supervisor.unstoppable) {
+        char path[64], name[64] = "?";
+        snprintf(path, sizeof path, "/proc/%d/comm", (int)refused);
+        FILE *file = fopen(path, "re");
+        if (file) {
+            name[strcspn(fgets(name, sizeof name, file) ? name : "", "\n")] = '\0';
+            fclose(file);
+        }
+        if (can_write_error()) {
+            cli_error("process %d (%s) under %s runs as another user and cannot be stopped: it may "
+                      "go on beside the next holder; "
+                      "run zklock itself as that user (sudo zklock ...), or in a unit with "
+                      "Delegate=yes",
+                      (int)refused, name, supervised.argv[0]);
+        }
     }
     supervisor.unstoppable = refused;
-}
-
-static void forward(int number)
-{
-    if (supervisor.pid > 0) {
-        kill(-supervisor.pid, number);
-    } else {
-        descendants_signal(getpid(), 0, number);
-    }
-    if (supervisor.stopped && signals_is_end(number)) {
-        signal_all(SIGCONT); /* a stopped process cannot end */
-    }
-}
-
-static _Noreturn void become_command(const struct order *order, pid_t keeper, volatile int *reason)
-{
-    setpgid(0, 0);
-    if (keeper_has_terminal) {
-        tcsetpgrp(STDIN_FILENO, getpid());
-    }
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != keeper) {
-        _exit(EXIT_FAILED);
-    }
-    cage_enter();
-    process_set_lock();
-    process_set_grant(order->node, order->token);
-    sigprocmask(SIG_SETMASK, supervisor.mask, NULL);
-    *reason = execute(supervised.argv);
-    _exit(EXIT_CANNOT_EXECUTE);
 }
 
 /* Returns 0 or errno. vfork copies no page tables: the keeper waits for the exec anyway, and the
@@ -127,7 +333,20 @@ static int start_command(const struct order *order)
     pid_t keeper = getpid();
     supervisor.pid = vfork();
     if (supervisor.pid == 0) {
-        become_command(order, keeper, &reason);
+        setpgid(0, 0);
+        if (keeper_has_terminal) {
+            tcsetpgrp(STDIN_FILENO, getpid());
+        }
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != keeper) {
+            _exit(EXIT_FAILED);
+        }
+        put_in_cage(cage.procs, "0");
+        process_set_lock();
+        process_set_grant(order->node, order->token);
+        sigprocmask(SIG_SETMASK, supervisor.mask, NULL);
+        reason = execute(supervised.argv);
+        _exit(EXIT_CANNOT_EXECUTE);
     }
     return supervisor.pid < 0 ? errno : reason;
 }
@@ -173,25 +392,21 @@ static int64_t enforce(void)
     return now + (supervisor.unstoppable ? KILL_REFUSED_NS : KILL_AGAIN_NS);
 }
 
-static void take_status(int status)
-{
-    supervisor.stopped = WIFSTOPPED(status);
-    if (supervisor.stopped) {
-        send_event(KEEPER_SUSPENDED, WSTOPSIG(status));
-    } else if (!WIFCONTINUED(status)) {
-        supervisor.pid = 0;
-        supervisor.status = status;
-    }
-}
-
 /* A subreaper without a child has no descendant: an orphan becomes its child. */
 static void reap(void)
 {
     int status;
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
-        if (pid == supervisor.pid) {
-            take_status(status);
+        if (pid != supervisor.pid) {
+            continue;
+        }
+        supervisor.stopped = WIFSTOPPED(status);
+        if (supervisor.stopped) {
+            send_event(KEEPER_SUSPENDED, WSTOPSIG(status));
+        } else if (!WIFCONTINUED(status)) {
+            supervisor.pid = 0;
+            supervisor.status = status;
         }
     }
     supervisor.over = pid < 0 && errno == ECHILD;
@@ -216,51 +431,42 @@ static void take_order(void)
                       "then run it again",
                       supervised.argv[0]);
         }
-    } else if (order.kind == KEEPER_SIGNAL) {
-        forward(order.number);
     } else if (order.kind == KEEPER_STOP) {
         stop(KEEPER_BY_ORDER);
+    } else if (order.kind == KEEPER_SIGNAL) {
+        if (supervisor.pid > 0) {
+            kill(-supervisor.pid, order.number);
+        } else {
+            descendants_signal(getpid(), 0, order.number);
+        }
+        if (supervisor.stopped && signals_is_end(order.number)) {
+            signal_all(SIGCONT); /* a stopped process cannot end */
+        }
     }
 }
 
 /* Sleeps until a child ends, zklock sends an order, or the time has come. The timer counts while
- * the machine sleeps, as the lease does. True: there is an order to read. */
-static bool wait_until(int64_t when_ns)
-{
-    struct itimerspec at = {
-        .it_value = {.tv_sec = when_ns / 1000000000LL, .tv_nsec = when_ns % 1000000000LL}};
-    struct pollfd fds[] = {
-        {.fd = supervisor.children, .events = POLLIN},
-        {.fd = supervisor.timer, .events = POLLIN},
-        {.fd = supervisor.zklock_ended ? -1 : supervisor.socket, .events = POLLIN}};
-    timerfd_settime(supervisor.timer, TFD_TIMER_ABSTIME, &at, NULL);
-    poll(fds, 3, -1);
-    process_forget_children(supervisor.children);
-    return fds[2].revents != 0;
-}
-
-/* Reaps before it reads an order: which processes a signal reaches depends on those that are left.
- */
+ * the machine sleeps, as the lease does. Reaps before it reads an order: which processes a signal
+ * reaches depends on those that are left. */
 static void watch_over(void)
 {
     while (!supervisor.over) {
-        bool has_order = wait_until(enforce());
+        int64_t when_ns = enforce();
+        struct itimerspec at = {
+            .it_value = {.tv_sec = when_ns / 1000000000LL, .tv_nsec = when_ns % 1000000000LL}};
+        struct pollfd fds[] = {
+            {.fd = supervisor.children, .events = POLLIN},
+            {.fd = supervisor.timer, .events = POLLIN},
+            {.fd = supervisor.zklock_ended ? -1 : supervisor.socket, .events = POLLIN}};
+        timerfd_settime(supervisor.timer, TFD_TIMER_ABSTIME, &at, NULL);
+        poll(fds, 3, -1);
+        process_forget_children(supervisor.children);
         reap();
-        if (has_order && !supervisor.over) {
+        if (fds[2].revents && !supervisor.over) {
             take_order();
         }
     }
     send_event(KEEPER_ENDED, supervisor.status);
-}
-
-/* Ignores signals for a CMD that has ended. False: zklock has ended, so there will be no start. */
-static bool wait_for_start(struct order *order)
-{
-    ssize_t size;
-    do {
-        size = recv(supervisor.socket, order, sizeof *order, 0);
-    } while (size == (ssize_t)sizeof *order && order->kind != KEEPER_START);
-    return size == (ssize_t)sizeof *order;
 }
 
 /* One grant. */
@@ -302,10 +508,14 @@ static void keeper_main(int socket, const sigset_t *before)
         _exit(EXIT_FAILED); /* blind, it would not keep the lease */
     }
     cage_make();
+    /* Ignores signals for a CMD that has ended. A shorter message: zklock has ended. */
     bool more = true;
-    while (more && !supervisor.zklock_ended && wait_for_start(&order)) {
-        keep(&order);
-        more = supervised.again;
+    while (more && !supervisor.zklock_ended &&
+           recv(socket, &order, sizeof order, 0) == (ssize_t)sizeof order) {
+        if (order.kind == KEEPER_START) {
+            keep(&order);
+            more = supervised.again;
+        }
     }
     cage_remove();
     _exit(EXIT_SUCCESS);

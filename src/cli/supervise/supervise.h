@@ -44,39 +44,6 @@ int execute(const char *const *argv);
  * passes. */
 int execute_check(const char *name);
 
-/* --- everybody below a process ---------------------------------------------------------------- */
-
-/* Everybody below a process, wherever they went: another group, another session, a
- * second fork. */
-
-/* Sends a signal to every descendant of root that is not in process group skip (0: to all). Linux's
- * /proc tells who they are; one that forks meanwhile may be missed, so a killer repeats this until
- * nobody is left. Those of the group count in what it returns. */
-struct signalled {
-    size_t alive;  /* how many there were, without those that only wait to be waited for */
-    pid_t refused; /* one that may not be signalled, as it has become another user's (sudo); 0:
-                      nobody */
-};
-struct signalled descendants_signal(pid_t root, pid_t skip, int number);
-
-/* --- a control group -------------------------------------------------------------------------- */
-
-/* A control group of CMD's own, where this process may make one: below its own group, if
- * that was delegated to it (a unit with Delegate=yes, a user's session).
- *
- * What is in it cannot leave it but by its own right to write to another group, however it forks;
- * and it is killed as a whole, by the kernel, whoever it runs as: also what sudo started. */
-
-/* There may be none, and that is nobody's fault. */
-void cage_make(void);
-bool cage_is_made(void);
-/* The calling process goes in, between fork and exec. */
-void cage_enter(void);
-/* KILL for everybody in it. */
-void cage_kill(void);
-/* When nobody is left in it. */
-void cage_remove(void);
-
 /* --- the keeper ------------------------------------------------------------------------------- */
 
 /* The process between zklock and CMD, which stops CMD before the lease ends even when
