@@ -1,7 +1,9 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <endian.h>
+#include <netdb.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
@@ -68,49 +70,6 @@ static const struct sasl_callback callbacks[] = {
     {0, NULL, NULL},
 };
 
-static bool take_password(const char *secret)
-{
-    const char *colon = secret ? strchr(secret, ':') : NULL;
-    if (!secret) {
-        return true;
-    }
-    size_t user = colon ? (size_t)(colon - secret) : 0, length = colon ? strlen(colon + 1) : 0;
-    if (user == 0 || length == 0 || user >= PART_MAX || length >= PART_MAX) {
-        cli_error("--auth-file %s: want one line, sasl:USER:PASSWORD, each of %d bytes at most",
-                  cli.auth_file, PART_MAX - 1);
-        return false;
-    }
-    memcpy(account.user, secret, user);
-    memcpy(account.password.bytes + offsetof(struct sasl_secret, data), colon + 1, length + 1);
-    account.password.head.length = length;
-    return true;
-}
-
-/* --sasl-server [SERVICE/]HOST. By default what Java's servers have: DIGEST-MD5 knows them all by
- * one name (SecurityUtils.createSaslServer, "zk-sasl-md5"), Kerberos the first one by its own.
- */
-static bool name_server(void)
-{
-    const char *given = cli.sasl_server, *slash = given ? strchr(given, '/') : NULL;
-    const char *host = slash ? slash + 1 : given;
-    size_t service = slash ? (size_t)(slash - given) : 0;
-    size_t length = given ? strlen(host) : strcspn(cli.servers, ":,/");
-    if (!given) {
-        bool digest = strcmp(cli.sasl, "DIGEST-MD5") == 0;
-        host = digest ? "zk-sasl-md5" : cli.servers;
-        length = digest ? strlen(host) : length;
-    }
-    if (length == 0 || length >= PART_MAX || service >= PART_MAX || (slash && service == 0)) {
-        cli_error("--sasl-server: write [SERVICE/]HOST, as in zookeeper/zk.example.org");
-        return false;
-    }
-    memcpy(account.host, host, length);
-    if (slash) {
-        memcpy(account.service, given, service);
-    }
-    return true;
-}
-
 /* --- the session ------------------------------------------------------------------------------ */
 
 #define AUTH_MAX 4096
@@ -138,17 +97,6 @@ int cli_exit_code(int zkl_code)
     default:
         return EXIT_FAILED;
     }
-}
-
-/* A pipe (--auth-file /dev/fd/3) gives what it has, bit by bit. -1 with errno. */
-static ssize_t read_all(int fd, char *text, size_t size)
-{
-    size_t length = 0;
-    ssize_t got = 0;
-    while (length < size && (got = read(fd, text + length, size - length)) > 0) {
-        length += (size_t)got;
-    }
-    return got < 0 ? -1 : (ssize_t)length;
 }
 
 /* A file's access list, little-endian (linux/posix_acl_xattr.h). */
@@ -198,60 +146,6 @@ static bool is_private(const char *file, int fd, const struct stat *status)
     return true;
 }
 
-/* Ends the text behind its one line. */
-static bool is_one_line(const char *file, char *text, size_t length)
-{
-    text[length] = '\0';
-    if (strlen(text) < length) {
-        cli_error("--auth-file %s: a NUL byte is in it; a secret is text", file);
-        return false;
-    }
-    char *end = text + strcspn(text, "\r\n");
-    if (end[strspn(end, "\r\n")]) {
-        cli_error("--auth-file %s: more than one line; a session has one SCHEME:CREDENTIALS", file);
-        return false;
-    }
-    *end = '\0';
-    return true;
-}
-
-/* The file's one line in text. */
-static bool read_secret(const char *file, char *text, size_t size)
-{
-    struct stat status;
-    ssize_t length = -1;
-    int fd = open(file, O_RDONLY | O_CLOEXEC);
-    bool opened = fd >= 0 && fstat(fd, &status) == 0;
-    bool trusted = opened && is_private(file, fd, &status);
-    if (trusted) {
-        length = read_all(fd, text, size);
-    }
-    if (!opened || (trusted && length < 0)) {
-        cli_error("--auth-file %s: %s", file, strerror(errno));
-    }
-    if (fd >= 0) {
-        close(fd);
-    }
-    if (length == (ssize_t)size) {
-        cli_error("--auth-file %s: longer than the %zu bytes that credentials may have", file,
-                  size - 1);
-        return false;
-    }
-    return length >= 0 && is_one_line(file, text, (size_t)length);
-}
-
-/* Closes nothing yet: the secret is read when there is a connection to make. */
-static bool hide_descriptor(const char *file, int fd)
-{
-    if (fd > STDERR_FILENO) {
-        return fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
-    }
-    cli_error("--auth-file %s: that is descriptor %d, which CMD gets as well; use another one "
-              "(3<FILE), or a file",
-              file, fd);
-    return false;
-}
-
 bool cli_hide_secret(void)
 {
     struct stat secret;
@@ -269,7 +163,12 @@ bool cli_hide_secret(void)
         int fd = atoi(entry->d_name);
         if (entry->d_name[0] != '.' && fd != dirfd(folder) && fstat(fd, &status) == 0 &&
             status.st_dev == secret.st_dev && status.st_ino == secret.st_ino) {
-            hidden = hide_descriptor(cli.auth_file, fd);
+            hidden = fd > STDERR_FILENO && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
+            if (fd <= STDERR_FILENO) {
+                cli_error("--auth-file %s: that is descriptor %d, which CMD gets as well; use "
+                          "another one (3<FILE), or a file",
+                          cli.auth_file, fd);
+            }
         }
     }
     if (folder) {
@@ -278,12 +177,45 @@ bool cli_hide_secret(void)
     return hidden;
 }
 
-/* Splits "SCHEME:CREDENTIALS" in place. */
+/* The file's one line: "SCHEME:CREDENTIALS". */
 static bool take_secret(const char *file)
 {
-    if (!read_secret(file, own.secret, sizeof own.secret)) {
+    struct stat status;
+    size_t length = 0;
+    ssize_t got = 0;
+    int fd = open(file, O_RDONLY | O_CLOEXEC);
+    bool opened = fd >= 0 && fstat(fd, &status) == 0;
+    bool trusted = opened && is_private(file, fd, &status);
+    /* A pipe (--auth-file /dev/fd/3) gives what it has, bit by bit. */
+    while (trusted && length < AUTH_MAX &&
+           (got = read(fd, own.secret + length, AUTH_MAX - length)) > 0) {
+        length += (size_t)got;
+    }
+    if (!opened || got < 0) {
+        cli_error("--auth-file %s: %s", file, strerror(errno));
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (!trusted || got < 0) {
         return false;
     }
+    if (length == AUTH_MAX) {
+        cli_error("--auth-file %s: longer than the %d bytes that credentials may have", file,
+                  AUTH_MAX - 1);
+        return false;
+    }
+    own.secret[length] = '\0';
+    if (strlen(own.secret) < length) {
+        cli_error("--auth-file %s: a NUL byte is in it; a secret is text", file);
+        return false;
+    }
+    char *end = own.secret + strcspn(own.secret, "\r\n");
+    if (end[strspn(end, "\r\n")]) {
+        cli_error("--auth-file %s: more than one line; a session has one SCHEME:CREDENTIALS", file);
+        return false;
+    }
+    *end = '\0';
     char *colon = strchr(own.secret, ':');
     if (!colon || colon == own.secret || !colon[1]) {
         cli_error("--auth-file %s: want one line, SCHEME:CREDENTIALS, as in digest:user:password",
@@ -320,8 +252,32 @@ static bool take_sasl(void)
         cli_error("--auth-file %s: with --sasl it has one line, sasl:USER:PASSWORD", cli.auth_file);
         return false;
     }
-    if (!name_server() || !take_password(options->auth)) {
+    /* --sasl-server [SERVICE/]HOST. By default what Java's servers have: DIGEST-MD5 knows them all
+     * by one name (SecurityUtils.createSaslServer, "zk-sasl-md5"), Kerberos the first one by its
+     * own. */
+    bool digest = strcmp(cli.sasl, "DIGEST-MD5") == 0;
+    const char *given = cli.sasl_server, *slash = given ? strchr(given, '/') : NULL;
+    const char *host = slash ? slash + 1 : given ? given : digest ? "zk-sasl-md5" : cli.servers;
+    size_t service = slash ? (size_t)(slash - given) : 0;
+    size_t length = given || digest ? strlen(host) : strcspn(host, ":,/");
+    if (length == 0 || length >= PART_MAX || service >= PART_MAX || (slash && service == 0)) {
+        cli_error("--sasl-server: write [SERVICE/]HOST, as in zookeeper/zk.example.org");
         return false;
+    }
+    memcpy(account.host, host, length);
+    memcpy(account.service, given ? given : "", service);
+    const char *secret = options->auth, *colon = secret ? strchr(secret, ':') : NULL;
+    if (secret) {
+        size_t user = colon ? (size_t)(colon - secret) : 0;
+        length = colon ? strlen(colon + 1) : 0;
+        if (user == 0 || length == 0 || user >= PART_MAX || length >= PART_MAX) {
+            cli_error("--auth-file %s: want one line, sasl:USER:PASSWORD, each of %d bytes at most",
+                      cli.auth_file, PART_MAX - 1);
+            return false;
+        }
+        memcpy(account.user, secret, user);
+        memcpy(account.password.bytes + offsetof(struct sasl_secret, data), colon + 1, length + 1);
+        account.password.head.length = length;
     }
     if (begin && begin(NULL) != SASL_OK) { /* without it the session is refused, with the remedy */
         cli_error(
@@ -400,17 +356,6 @@ static int negotiate(const char *server, int64_t asked_ms, int64_t *granted_ms, 
     return cli_exit_code(result);
 }
 
-/* Unless they are configured, the bounds of a server's timeouts are 2 and 20 ticks
- * (ZooKeeperServer.setMinSessionTimeout and setMaxSessionTimeout, ZooKeeper 3.8). low_ms and
- * high_ms are what it granted to requests for asked_ms and for a day. If low_ms is asked_ms, the
- * lower bound is not above that. 0: no tickTime has both bounds. */
-static int64_t tick_of_bounds(int64_t asked_ms, int64_t low_ms, int64_t high_ms)
-{
-    int64_t tick_ms = high_ms / 20;
-    bool agree = low_ms > asked_ms ? low_ms == 2 * tick_ms : 2 * tick_ms <= asked_ms;
-    return agree && high_ms < CLI_DAY_MS ? tick_ms : 0;
-}
-
 int cli_probe_tick(const char *server, int64_t connect_timeout_ms, int64_t *tick_ms,
                    zkl_error *error)
 {
@@ -424,8 +369,73 @@ int cli_probe_tick(const char *server, int64_t connect_timeout_ms, int64_t *tick
         signals_end_at_once(false);
     }
     explicit_bzero(own.secret, sizeof own.secret);
-    if (code == CLI_GO_ON) {
-        *tick_ms = tick_of_bounds(asked_ms, low_ms, high_ms);
+    if (code == CLI_GO_ON && high_ms < CLI_DAY_MS) {
+        /* Unless they are configured, the bounds of a server's timeouts are 2 and 20 ticks
+         * (ZooKeeperServer.setMinSessionTimeout and setMaxSessionTimeout, ZooKeeper 3.8). low_ms
+         * and high_ms are what it granted to requests for asked_ms and for a day. If low_ms is
+         * asked_ms, the lower bound is not above that. Else no tickTime has both bounds. */
+        int64_t tick = high_ms / 20;
+        bool agree = low_ms > asked_ms ? low_ms == 2 * tick : 2 * tick <= asked_ms;
+        *tick_ms = agree ? tick : 0;
     }
     return code;
+}
+
+/* --- four-letter commands --------------------------------------------------------------------- */
+
+/* -1 with errno. */
+static int connect_one(const struct addrinfo *address, int timeout_ms)
+{
+    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    int reason = connect(fd, address->ai_addr, address->ai_addrlen) == 0 ? 0 : errno;
+    if (reason == EINPROGRESS) {
+        struct pollfd writable = {.fd = fd, .events = POLLOUT};
+        socklen_t size = sizeof reason;
+        reason = ETIMEDOUT;
+        if (poll(&writable, 1, timeout_ms) == 1) {
+            getsockopt(fd, SOL_SOCKET, SO_ERROR, &reason, &size);
+        }
+    }
+    if (reason == 0) {
+        return fd;
+    }
+    close(fd);
+    errno = reason;
+    return -1;
+}
+
+bool ask(const char *host, const char *port, const char *question, int timeout_ms, char *answer,
+         size_t size, const char **why)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *found;
+    int fd = -1, failed = getaddrinfo(host, port, &hints, &found);
+    if (failed) {
+        *why = gai_strerror(failed);
+        return false;
+    }
+    for (struct addrinfo *address = found; address && fd < 0; address = address->ai_next) {
+        fd = connect_one(address, timeout_ms);
+        *why = strerror(errno);
+    }
+    freeaddrinfo(found);
+    if (fd < 0) {
+        return false;
+    }
+    size_t got = 0;
+    ssize_t piece = send(fd, question, strlen(question), MSG_NOSIGNAL);
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
+    int64_t end = now_ms() + timeout_ms, left;
+    while (piece > 0 && got + 1 < size && (left = end - now_ms()) > 0 &&
+           poll(&readable, 1, (int)left) == 1) {
+        piece = recv(fd, answer + got, size - 1 - got, 0);
+        got += piece > 0 ? (size_t)piece : 0;
+    }
+    answer[got] = '\0';
+    close(fd);
+    *why = piece == 0 ? NULL : "no response";
+    return piece == 0;
 }

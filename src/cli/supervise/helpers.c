@@ -14,16 +14,6 @@ static struct {
     bool alone;           /* zklock has ended */
 } checker;
 
-static void become_check(void)
-{
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    dup2(STDERR_FILENO, STDOUT_FILENO); /* standard output is CMD's */
-    sigprocmask(SIG_SETMASK, checker.mask, NULL);
-    execl("/bin/sh", "sh", "-c", health.command, (char *)NULL);
-    _exit(EXIT_CANNOT_EXECUTE);
-}
-
 /* Waits until the child or zklock has ended, or the time has come. */
 static void wait_until(int64_t end_ms)
 {
@@ -41,7 +31,12 @@ static bool run_check(int64_t end_ms)
     int status = 0;
     pid_t ended = 0, pid = fork();
     if (pid == 0) {
-        become_check();
+        setpgid(0, 0);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(STDERR_FILENO, STDOUT_FILENO); /* standard output is CMD's */
+        sigprocmask(SIG_SETMASK, checker.mask, NULL);
+        execl("/bin/sh", "sh", "-c", health.command, (char *)NULL);
+        _exit(EXIT_CANNOT_EXECUTE);
     }
     if (pid < 0) {
         return false;
@@ -135,25 +130,19 @@ static bool dropped;         /* an event could not be sent, which was said */
 
 /* --- the process that runs the hooks --------------------------------------------------------- */
 
-/* Standard output is CMD's: what a hook prints goes to standard error. */
-static void become_program(const struct hook_event *event, const sigset_t *mask)
-{
-    const char *const argv[] = {hook_program, NULL};
-    dup2(STDERR_FILENO, STDOUT_FILENO);
-    setenv("ZKLOCK_EVENT", event->name, 1);
-    process_set_grant(event->node, event->token);
-    sigprocmask(SIG_SETMASK, mask, NULL);
-    int reason = execute(argv);
-    cli_error("--hook %s: %s", hook_program, strerror(reason));
-    _exit(EXIT_CANNOT_EXECUTE);
-}
-
 static void run_program(const struct hook_event *event, const sigset_t *mask)
 {
     int status = 0;
     pid_t pid = fork();
     if (pid == 0) {
-        become_program(event, mask);
+        const char *const argv[] = {hook_program, NULL};
+        dup2(STDERR_FILENO, STDOUT_FILENO); /* standard output is CMD's */
+        setenv("ZKLOCK_EVENT", event->name, 1);
+        process_set_grant(event->node, event->token);
+        sigprocmask(SIG_SETMASK, mask, NULL);
+        int reason = execute(argv);
+        cli_error("--hook %s: %s", hook_program, strerror(reason));
+        _exit(EXIT_CANNOT_EXECUTE);
     }
     if (pid < 0) {
         cli_error("--hook %s: no process for %s: %s", hook_program, event->name, strerror(errno));
