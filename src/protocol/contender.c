@@ -314,7 +314,7 @@ static void mark_on_read(struct zkl__contender *c)
     if (reply->rc == ZKL__RC_OK) {
         /* The name of a contender, and nothing else. */
         char name[ZKL__NAME_LONGEST + 1] = "";
-        if (reply->size <= ZKL__NAME_LONGEST) {
+        if (reply->size > 0 && reply->size <= ZKL__NAME_LONGEST) { /* else data may be NULL */
             memcpy(name, reply->data, reply->size);
             name[reply->size] = '\0';
         }
