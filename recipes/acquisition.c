@@ -515,8 +515,6 @@ int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acquired_fn d
     return zkl__lock_acquire_async(lock, 1, timeout_ms, done, payload, err);
 }
 
-/* Runs the outstanding completions, or waits for them, but for those that this very thread runs.
- * When one of them forks, no other runs in the child. */
 void zkl__lock_finish_completions(zkl_lock *lock)
 {
     struct zkl__callbacks *callbacks = &lock->session->callbacks;

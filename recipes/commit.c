@@ -342,11 +342,8 @@ static void end_read(struct zkl__call *call)
 int zkl_lock_read_async(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
                         int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {.size = sizeof(struct reading),
-                                               .run = run_read,
-                                               .begin = begin_read,
-                                               .end = end_read,
-                                               .any_path = true};
+    static const struct zkl__call_kind kind = {
+        .size = sizeof(struct reading), .run = run_read, .begin = begin_read, .end = end_read};
     const struct reading given = {.lock = lock, .fresh = fresh, .out = out};
     ZKL__CLEAR(out);
     if (!lock || !out) {

@@ -1,5 +1,5 @@
-/* cmd_ls.c - two commands: ls prints who holds a lock and who waits for it, check tests for a probe
- * whether it is held. */
+/* cmd_ls.c - two commands: ls prints the holders and waiters of locks; a monitoring probe runs
+ * check to learn whether a lock is held. */
 #include "queues.h"
 
 static int print(const char *path, const zkl_queue *queue)

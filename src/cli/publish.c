@@ -36,9 +36,10 @@ static void put_stops(char *out, size_t size, const char *text)
         length, length ? label : "", atomic_load(&metrics_stops));
 }
 
-/* It may grow between the two calls. Every line has the label session="LOCK", as files of several
- * locks are collected together. */
-char *metrics_text(void)
+/* What the session counts, and the stops, as text for Prometheus: malloced. NULL without memory.
+ * Any thread may call it. The text may grow between the two calls. Every line has the label
+ * session="LOCK", as files of several locks are collected together. */
+static char *metrics_text(void)
 {
     char *text = NULL;
     int64_t room = 0;

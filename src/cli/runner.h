@@ -158,10 +158,6 @@ int runner_main(const struct runner_policy *policy, int count, const char **word
 
 extern const char *metrics_file;       /* NULL: none wanted */
 extern _Atomic unsigned metrics_stops; /* of CMD, for the lock's sake: exit code 120 */
-
-/* What the session counts, and the stops, as text for Prometheus: malloced. NULL without memory.
- * Any thread may call it. */
-char *metrics_text(void);
 /* Writes the file anew, whole or not at all. False when it could not; the first time with a
  * message.
  */

@@ -144,7 +144,8 @@ static void node_remember_duplicate(struct zkl__node *node)
     }
 }
 
-void zkl__contender_withdraw(struct zkl__contender *c, const char *why)
+/* It waits no more: the znodes that it has left are deleted in the background. */
+static void contender_withdraw(struct zkl__contender *c, const char *why)
 {
     zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
     c->started = false;
@@ -157,7 +158,7 @@ void zkl__contender_withdraw(struct zkl__contender *c, const char *why)
 void zkl__contender_fail(struct zkl__contender *c, int code, int zk_code, const char *why)
 {
     zkl__contender_notify(c, ZKL__FAILED, code, zk_code, why);
-    zkl__contender_withdraw(c, why);
+    contender_withdraw(c, why);
 }
 
 static void grant_lose(struct zkl__contender *c, const char *why)
@@ -1462,7 +1463,7 @@ static void read_event(struct zkl__contender *c)
         if (c->state == ZKL__NEW) {
             zkl__contender_move(c, ZKL__ENDED, "the lock that lingers is its owner's");
         } else {
-            zkl__contender_withdraw(c, "the lock that lingers is its owner's");
+            contender_withdraw(c, "the lock that lingers is its owner's");
         }
         break;
     case ZKL__CE_LINGER_WATCH:

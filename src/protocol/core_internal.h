@@ -122,8 +122,6 @@ struct zkl__predecessor {
 
 /* Stops watching it. */
 void zkl__predecessor_unwatch(struct zkl__contender *c, enum zkl__watch_change how);
-/* Sets the predecessor: this child of the queue. False: no memory. */
-bool zkl__predecessor_set(struct zkl__contender *c, const char *name);
 /* The name of that child. */
 const char *zkl__predecessor_name(const struct zkl__contender *c);
 void zkl__predecessor_look(struct zkl__contender *c);
@@ -520,8 +518,6 @@ void zkl__contender_notify(struct zkl__contender *c, enum zkl__outcome_kind kind
 const char *zkl__cancel_text(int code);
 /* Schedules a retry with exponential backoff, 20 ms to 2 s. */
 void zkl__contender_retry_later(struct zkl__contender *c);
-/* It waits no more: the znodes that it has left are deleted in the background. */
-void zkl__contender_withdraw(struct zkl__contender *c, const char *why);
 /* It is never granted. Its owner is notified in this step, and its znodes are deleted in the
  * background. */
 void zkl__contender_fail(struct zkl__contender *c, int code, int zk_code, const char *why);
@@ -571,13 +567,6 @@ void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *lis
 const char *zkl__list_predecessor(const struct zkl__contender *c, const struct zkl__reply *list,
                                   const struct zkl__list_index *index);
 
-/* zkl__stat_forged, as this contender sees it. */
-bool zkl__list_forged(const struct zkl__contender *c, const char *name,
-                      const struct zkl__stat *stat);
-/* From now on the contenders of this session in the queue pass it over, as far as it is forged for
- * them. False: no memory. */
-bool zkl__list_pass_over(struct zkl__contender *c, const char *name, const struct zkl__stat *stat);
-
 /* === the contenders of a session in one queue ================================================= */
 
 /* Names that idle queues remember, in all. */
@@ -595,8 +584,8 @@ struct zkl__peer_queue {
     size_t wanted; /* contenders that want a list which is not sent yet */
     int64_t czxid; /* of the directory, as its last list says */
     /* Forged znodes and their czxids, INT64_MAX for those that no session owns: see
-     * zkl__list_forged. They are kept while the session has no contender here, so that its later
-     * contenders do not read them again. */
+     * list_forged in queue.c. They are kept while the session has no contender here, so that its
+     * later contenders do not read them again. */
     struct zkl__name_set forged;
     struct zkl__linger_view linger;
     size_t lingerers;         /* lock objects whose locks may linger here */

@@ -355,11 +355,15 @@ void zkl__linger_end(struct zkl__contender *c, const char *why)
 void zkl__linger_on_time(struct zkl__contender *c)
 {
     bool gathers = c->linger.state == ZKL__LINGER_GATHERING;
-    struct zkl__contender *next = gathers ? zkl__peers_first_follower(c) : NULL;
-    ZKL__EACH (struct zkl__contender, waiting, &c->linger.view->line, linger.link) {
-        if (!gathers && is_wanted(waiting, c->core->now)) {
-            next = waiting;
-            break;
+    struct zkl__contender *next = NULL;
+    if (gathers) {
+        next = zkl__peers_first_follower(c);
+    } else { /* the first in line */
+        ZKL__EACH (struct zkl__contender, waiting, &c->linger.view->line, linger.link) {
+            if (is_wanted(waiting, c->core->now)) {
+                next = waiting;
+                break;
+            }
         }
     }
     if (gathers && next && !may_follow(c, next)) {

@@ -150,7 +150,8 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
             if (part->rc == ZKL__RC_OK || part->rc == ZKL__RC_ROLLEDBACK) {
                 /* The transaction failed because of another part. */
                 if (role == ZKL__ROLE_CREATE) {
-                    c->held_back |= UNDER_WAY(role); /* once more as soon as the other asks */
+                    /* Sent again when the other member requests its create, too. */
+                    c->held_back |= UNDER_WAY(role);
                     continue;
                 }
                 *mine = (struct zkl__reply){.rc = ZKL__RC_NOTAPPLIED};

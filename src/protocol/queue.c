@@ -199,15 +199,18 @@ const char *zkl__list_predecessor(const struct zkl__contender *c, const struct z
     return predecessor;
 }
 
-bool zkl__list_forged(const struct zkl__contender *c, const char *name,
-                      const struct zkl__stat *stat)
+/* zkl__stat_forged, as this contender sees it. */
+static bool list_forged(const struct zkl__contender *c, const char *name,
+                        const struct zkl__stat *stat)
 {
     /* No czxid is a reply without a stat: every znode but the root has one (PrepRequestProcessor,
      * StatPersisted). */
     return stat->czxid != 0 && zkl__stat_forged(zkl__name_parse(name).kind, stat, c->node.czxid);
 }
 
-bool zkl__list_pass_over(struct zkl__contender *c, const char *name, const struct zkl__stat *stat)
+/* From now on the contenders of this session in the queue pass it over, as far as it is forged for
+ * them. False: no memory. */
+static bool list_pass_over(struct zkl__contender *c, const char *name, const struct zkl__stat *stat)
 {
     int64_t since = stat->ephemeral_owner == 0 ? PERSISTENT : stat->czxid;
     struct zkl__name parsed = zkl__name_parse(name);
@@ -326,11 +329,10 @@ static enum zkl__verdict verdict_of(struct zkl__contender *c, const char *name,
     struct zkl__inspection *inspection = c->suspicion.inspection;
     switch (reply->rc) {
     case ZKL__RC_OK:
-        if (!zkl__list_forged(c, name, &reply->stat)) {
+        if (!list_forged(c, name, &reply->stat)) {
             return ZKL__STANDS;
         }
-        (void)zkl__list_pass_over(c, name,
-                                  &reply->stat); /* no memory: the next one reads it again */
+        (void)list_pass_over(c, name, &reply->stat); /* no memory: the next one reads it again */
         return ZKL__EXCLUDED;
     case ZKL__RC_NONODE:
         inspection->stale = true;
@@ -411,7 +413,8 @@ void zkl__predecessor_unwatch(struct zkl__contender *c, enum zkl__watch_change h
     c->predecessor.armed = false;
 }
 
-bool zkl__predecessor_set(struct zkl__contender *c, const char *name)
+/* Sets the predecessor: this child of the queue. False: no memory. */
+static bool predecessor_set(struct zkl__contender *c, const char *name)
 {
     bool done =
         zkl__path_put(c->heap, &c->predecessor.path, &c->predecessor.room, c->config.path, name);
@@ -451,7 +454,7 @@ void zkl__predecessor_wait_for(struct zkl__contender *c, const char *name)
         }
         return;
     }
-    if (!zkl__predecessor_set(c, name)) {
+    if (!predecessor_set(c, name)) {
         zkl__contender_fail(c, ZKL_ENOMEM, 0, "out of memory");
         return;
     }
@@ -585,7 +588,7 @@ static void list_again(struct zkl__contender *c, const char *why)
 /* The znode that we wanted to watch is no contender. */
 static void on_forged(struct zkl__contender *c)
 {
-    if (!zkl__list_pass_over(c, zkl__predecessor_name(c), &c->event->reply->stat)) {
+    if (!list_pass_over(c, zkl__predecessor_name(c), &c->event->reply->stat)) {
         zkl__contender_fail(c, ZKL_ENOMEM, 0, "out of memory");
     } else if (c->state != ZKL__WATCHING) {
         c->suspicion.state = ZKL__SUSPICION_ARISEN; /* the list under way is read without it */
@@ -630,7 +633,7 @@ void zkl__predecessor_on_reply(struct zkl__contender *c)
     if (!watching && !hidden) {
         return; /* it went meanwhile */
     } else if (rc == ZKL__RC_OK &&
-               zkl__list_forged(c, zkl__predecessor_name(c), &c->event->reply->stat)) {
+               list_forged(c, zkl__predecessor_name(c), &c->event->reply->stat)) {
         on_forged(c);
     } else if (rc == ZKL__RC_NONODE && watching) {
         if (!hidden) {
@@ -727,7 +730,7 @@ void zkl__path_conflict_on_reply(struct zkl__contender *c)
             snprintf(name, sizeof name, "%s/%s", c->conflict.directory, newest);
         }
         c->conflict.stage =
-            newest && zkl__predecessor_set(c, name) ? ZKL__CONFLICT_STATS : ZKL__CONFLICT_NONE;
+            newest && predecessor_set(c, name) ? ZKL__CONFLICT_STATS : ZKL__CONFLICT_NONE;
         /* At the end the list once more: what stands before us may have changed. */
     }
 }

@@ -278,7 +278,7 @@ int zkl__call_go(const struct zkl__call_kind *kind, const void *given, zkl_sessi
                  zkl_error *err)
 {
     int rc = session ? zkl__timeout_check(timeout_ms, err) : zkl__fail_null(err, "session");
-    rc = rc == ZKL_OK && !kind->any_path ? zkl__path_check(path, err) : rc;
+    rc = rc == ZKL_OK && !kind->begin && !kind->any_path ? zkl__path_check(path, err) : rc;
     rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
     if (rc == ZKL_OK) {
         rc = zkl__call_begin(kind, given, session, path, timeout_ms, done, payload, err);

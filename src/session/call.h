@@ -55,14 +55,15 @@ struct zkl__call_kind {
      * result that the caller gets, with its text in call->err. NULL: the result stays. */
     int (*conclude)(struct zkl__call *call, int rc);
     /* Called before the first run. Takes references to what the call needs, which `end` gives back,
-     * or returns why the call cannot begin. NULL: it needs nothing. */
+     * or returns why the call cannot begin. NULL: it needs nothing, so its path is the user's,
+     * which zkl__call_go checks; that of an object was checked when the object was made. */
     int (*begin)(struct zkl__call *call, zkl_error *err);
     /* Called once when the call is over, if begin has returned ZKL_OK. NULL: nothing is to be
      * freed.
      */
     void (*end)(struct zkl__call *call);
     bool finishes; /* it releases or records something, so no stop token and no cancel ends it */
-    bool any_path; /* zkl__call_go does not check the path: its caller has */
+    bool any_path; /* zkl__call_go does not check the user's path: its caller has */
 };
 
 /* The server's reply to the last request. */

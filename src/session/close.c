@@ -180,9 +180,7 @@ static int check(zkl_session *session, zkl_error *err)
         return zkl__fail_at(err, ZKL_ECLOSED, NULL,
                             "the session is closed: zkl_session_close was called");
     }
-    return zkl__callbacks_want(&session->callbacks) == ZKL_OK
-               ? ZKL_OK
-               : zkl__fail_at(err, ZKL_ELIMIT, NULL, "no thread for callbacks");
+    return zkl__session_want_callbacks(session, NULL, err);
 }
 
 int zkl_session_close_async(zkl_session *session, int64_t timeout_ms, zkl_done_fn done,

@@ -88,13 +88,14 @@ static void show_stat(struct zkl__stat *out, const struct zkl__memory_node *node
 }
 
 /* NULL: no memory. */
-static struct zkl__memory_node *node_new(const struct zkl__memory_space *space, const char *path)
+static struct zkl__memory_node *node_new(const struct zkl__memory_space *space, const char *path,
+                                         struct zkl__memory_node *parent)
 {
     size_t size = strlen(path) + 1;
     struct zkl__memory_node *node = zkl__zalloc(&space->heap, sizeof *node + size);
     if (node) {
         node->entry.path = memcpy(node->path, path, size);
-        node->parent = find_parent(space, path); /* NULL: it is the root */
+        node->parent = parent; /* NULL: it is the root */
     }
     return node;
 }
@@ -139,7 +140,7 @@ bool zkl__memory_space_init(struct zkl__memory_space *space, const zkl_heap *hea
         return false;
     }
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
-        node = node_new(space, own[i]);
+        node = node_new(space, own[i], find_parent(space, own[i]));
         if (!node) {
             return false;
         }
@@ -345,7 +346,7 @@ static enum zkl__rc apply_create(struct change *change, struct zkl__store *store
         parent->stat.ephemeral_owner != ZKL__MEMORY_CONTAINER_OWNER) {
         return ZKL__RC_EPHEMERALPARENT;
     }
-    struct zkl__memory_node *node = node_new(space, path);
+    struct zkl__memory_node *node = node_new(space, path, parent);
     if (!node) {
         return ZKL__RC_UNSENT;
     }
@@ -381,7 +382,7 @@ static enum zkl__rc apply_delete(struct change *change, struct zkl__store *store
     if (node && node->own) {
         return ZKL__RC_REFUSED;
     }
-    struct zkl__memory_node *parent = find_parent(store->space, path);
+    struct zkl__memory_node *parent = node ? node->parent : find_parent(store->space, path);
     if (parent && !permits(parent, &store->who, ZKL_PERM_DELETE)) {
         return ZKL__RC_NOAUTH;
     }

@@ -339,8 +339,8 @@ int zkl__zk_take_addresses(struct zkl__store *store, zkl_error *err)
 
 /* --- attempts -------------------------------------------------------------------------------- */
 
-/* A handle that hung is replaced by one for the addresses that are not left out. False: it is kept,
- * for want of memory, descriptors or threads. */
+/* Replaces a handle that hung by one for the addresses that are not left out. False: there is no
+ * memory, descriptor or thread, so the store keeps the handle. */
 static bool begin_next(struct zkl__store *store)
 {
     char address[ZK_ADDRESS_MAX], list[ZK_LIST_MAX];

@@ -163,7 +163,7 @@ for i in range(10000):
     assert " 200 " in ask(noisy, b"/leader"), i
 while count(quiet, "heartbeats") - before[1] < 10:
     ask(noisy, b"/healthz")
-    time.sleep(0.02) # 10,000 came as fast as they could
+    time.sleep(0.02) # between two looks; the requests before these came as fast as they could
 sent = [0, count(quiet, "heartbeats") - before[1]]
 sent[0] = count(noisy, "heartbeats") - before[0] # last, as it was first: a stall between the two counts is not held against it
 losses = [count(port, "losses") for port in (noisy, quiet)]

@@ -2,8 +2,8 @@
  * (writes, reads, and becomes a reader while it writes, in turn), latch (leads), semaphore (of one permit). The same in contend.py,
  * contend.go and Contend.java; see run.sh.
  *
- * It begins when its standard input ends, and prints when it was inside: TIME in|out MODE KIND PID, with the time in ns, and mode w (alone) or r (with other readers). run.sh compares
- * those of all contenders. */
+ * It begins when its standard input ends, and prints when it was inside: TIME in|out MODE KIND PID, with the time in ns, and mode w (alone)
+ * or r (with other readers). run.sh compares those of all contenders. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

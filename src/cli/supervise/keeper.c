@@ -97,7 +97,7 @@ static void cage_make(void)
     }
 }
 
-static void put_in_cage(int fd, const char *text)
+static void write_in_cage(int fd, const char *text)
 {
     if (fd >= 0 && write(fd, text, strlen(text)) < 0) {
         /* Then it is as without a cage: one by one. */
@@ -300,7 +300,7 @@ static bool can_write_error(void)
 static void signal_all(int number)
 {
     if (number == SIGKILL) {
-        put_in_cage(cage.kill, "1");
+        write_in_cage(cage.kill, "1");
     }
     if (supervisor.pid > 0) {
         kill(-supervisor.pid, number);
@@ -341,7 +341,7 @@ static int start_command(const struct order *order)
         if (getppid() != keeper) {
             _exit(EXIT_FAILED);
         }
-        put_in_cage(cage.procs, "0");
+        write_in_cage(cage.procs, "0");
         process_set_lock();
         process_set_grant(order->node, order->token);
         sigprocmask(SIG_SETMASK, supervisor.mask, NULL);
