@@ -327,9 +327,9 @@ static void report_problem(enum start started)
         while (cut && !feof(log) && fgetc(log) != '\n') {
         }
         got = fread(words, 1, sizeof words - 1, log);
+        got -= got > 0 && words[got - 1] == '\n';
         fclose(log);
     }
-    got -= got > 0 && words[got - 1] == '\n';
     words[got] = '\0';
     snprintf(problem, size, "the server did not start (%d tries)%s%s", START_TRIES,
              got > 0 ? "; it said:\n" : "", words);
