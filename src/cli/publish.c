@@ -19,31 +19,15 @@ _Atomic unsigned metrics_stops;
 static int64_t next_ms;   /* CLOCK_MONOTONIC: when to write again */
 static bool write_failed; /* which was said */
 
-/* CMD is stopped while there is lease left, so the session counts a release where the job met a
- * loss. */
-static void put_stops(char *out, size_t size, const char *text)
-{
-    /* The session's own label, as it stands in the first sample. */
-    const char *sample = strstr(text, "\nzklock_connected");
-    const char *label = sample ? strchr(sample, '{') : NULL;
-    const char *end = label ? strstr(label, "} ") : NULL;
-    int length = end ? (int)(end + 1 - label) : 0;
-    snprintf(
-        out, size,
-        "# HELP zklock_command_stops_total Runs of CMD that were stopped since the lock was lost, "
-        "or about to be.\n"
-        "# TYPE zklock_command_stops_total counter\nzklock_command_stops_total%.*s %u\n",
-        length, length ? label : "", atomic_load(&metrics_stops));
-}
-
 /* What the session counts, and the stops, as text for Prometheus: malloced. NULL without memory.
- * Any thread may call it. The text may grow between the two calls. Every line has the label
- * session="LOCK", as files of several locks are collected together. */
+ * Any thread may call it. */
 static char *metrics_text(void)
 {
     char *text = NULL;
     int64_t room = 0;
     int64_t length = 0;
+    /* It may grow between the two calls. Every line has the label session="LOCK", as files of
+     * several locks are collected together. */
     do {
         room = 2 * length + 8192; /* the stops repeat the label */
         char *larger = realloc(text, (size_t)room);
@@ -59,7 +43,18 @@ static char *metrics_text(void)
         errno = ENOMEM;
         return NULL;
     }
-    put_stops(text + length, (size_t)(room - length), text);
+    /* CMD is stopped while there is lease left, so the session counts a release where the job met a
+     * loss. The session's own label is as it stands in the first sample. */
+    const char *sample = strstr(text, "\nzklock_connected");
+    const char *label = sample ? strchr(sample, '{') : NULL;
+    const char *end = label ? strstr(label, "} ") : NULL;
+    int label_length = end ? (int)(end + 1 - label) : 0;
+    snprintf(
+        text + length, (size_t)(room - length),
+        "# HELP zklock_command_stops_total Runs of CMD that were stopped since the lock was lost, "
+        "or about to be.\n"
+        "# TYPE zklock_command_stops_total counter\nzklock_command_stops_total%.*s %u\n",
+        label_length, label_length ? label : "", atomic_load(&metrics_stops));
     return text;
 }
 
@@ -101,8 +96,9 @@ int metrics_timeout(int timeout_ms)
 /* A service manager that does not listen must not keep us from the lease. */
 #define SEND_US 100000
 
+int notify_socket = -1;
+
 static struct {
-    int socket; /* -1: no service manager asked for words */
     struct sockaddr_un to;
     socklen_t to_size;
     /* Of the watchdog: */
@@ -110,11 +106,25 @@ static struct {
     int64_t said_ms;  /* CLOCK_MONOTONIC, as the next one */
     int64_t moved_ms; /* when the session was last seen to do something by itself */
     uint64_t requests;
-} notify = {.socket = -1};
+} notify;
 
-/* An abstract address begins with a zero where a name has '@', and ends with its last character. */
-static bool take_address(const char *name)
+bool notify_open(void)
 {
+    struct timeval patience = {.tv_usec = SEND_US};
+    const char *name = getenv("NOTIFY_SOCKET");
+    /* As sd_watchdog_enabled(3): what is not for this process, or no number, is not for us. */
+    const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+    char *end = NULL;
+    bool ours = !pid || strtoll(pid, NULL, 10) == (long long)getpid();
+    int64_t allowed_us = usec ? strtoll(usec, &end, 10) : 0;
+    notify.every_ms = ours && end && !*end && allowed_us > 0 ? allowed_us / 2000 + 1 : 0;
+    unsetenv("WATCHDOG_USEC");
+    unsetenv("WATCHDOG_PID");
+    if (!name || !*name) {
+        return true; /* started by hand */
+    }
+    /* An abstract address begins with a zero where a name has '@', and ends with its last
+     * character. */
     size_t length = strlen(name);
     if ((name[0] != '/' && name[0] != '@') || length < 2 || length >= sizeof notify.to.sun_path) {
         cli_error(
@@ -122,59 +132,33 @@ static bool take_address(const char *name)
             name, sizeof notify.to.sun_path - 1);
         return false;
     }
-    notify.to = (struct sockaddr_un){.sun_family = AF_UNIX};
+    notify.to.sun_family = AF_UNIX;
     memcpy(notify.to.sun_path, name, length);
+    notify.to_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
     if (name[0] == '@') {
         notify.to.sun_path[0] = '\0';
-    }
-    notify.to_size =
-        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + (name[0] == '/'));
-    return true;
-}
-
-/* As sd_watchdog_enabled(3): what is not for this process, or no number, is not for us. */
-static int64_t take_watchdog(void)
-{
-    const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
-    char *end = NULL;
-    bool ours = !pid || strtoll(pid, NULL, 10) == (long long)getpid();
-    int64_t allowed_us = usec ? strtoll(usec, &end, 10) : 0;
-    bool fine = ours && end && !*end && allowed_us > 0;
-    unsetenv("WATCHDOG_USEC");
-    unsetenv("WATCHDOG_PID");
-    return fine ? allowed_us / 2000 + 1 : 0;
-}
-
-bool notify_open(void)
-{
-    struct timeval patience = {.tv_usec = SEND_US};
-    const char *name = getenv("NOTIFY_SOCKET");
-    notify.every_ms = take_watchdog();
-    if (!name || !*name) {
-        return true; /* started by hand */
-    }
-    if (!take_address(name)) {
-        return false;
+    } else {
+        notify.to_size++;
     }
     unsetenv("NOTIFY_SOCKET");
-    notify.socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (notify.socket < 0 ||
-        setsockopt(notify.socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0) {
+    notify_socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (notify_socket < 0 ||
+        setsockopt(notify_socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0) {
         cli_error("--notify: %s", strerror(errno));
         return false;
     }
     return true;
 }
 
-bool notify_is_open(void)
+void notify_alive(zkl_session *session)
 {
-    return notify.socket >= 0;
-}
-
-/* Both calls lock the session's mutex. If a thread never unlocks it, no message is sent
- * either, and the watchdog of the service manager ends the process. */
-static bool lives(zkl_session *session, int64_t now)
-{
+    int64_t now = now_ms();
+    if (notify_socket < 0 || notify.every_ms == 0 || !session ||
+        now - notify.said_ms < notify.every_ms) {
+        return;
+    }
+    /* Both calls lock the session's mutex. If a thread never unlocks it, no message is sent
+     * either, and the watchdog of the service manager ends the process. */
     zkl_stats stats = ZKL_STATS_INIT;
     bool connected = zkl_session_state(session) == ZKL_SESSION_CONNECTED;
     if (zkl_session_stats(session, &stats) != ZKL_OK || !connected ||
@@ -182,16 +166,7 @@ static bool lives(zkl_session *session, int64_t now)
         notify.requests = stats.requests;
         notify.moved_ms = now;
     }
-    return now - notify.moved_ms <= zkl_session_timeout_ms(session);
-}
-
-void notify_alive(zkl_session *session)
-{
-    if (notify.socket < 0 || notify.every_ms == 0 || !session) {
-        return;
-    }
-    int64_t now = now_ms();
-    if (now - notify.said_ms >= notify.every_ms && lives(session, now)) {
+    if (now - notify.moved_ms <= zkl_session_timeout_ms(session)) {
         notify.said_ms = now;
         notify_send("WATCHDOG=1");
     }
@@ -199,7 +174,7 @@ void notify_alive(zkl_session *session)
 
 int notify_timeout(int timeout_ms)
 {
-    if (notify.socket < 0 || notify.every_ms == 0) {
+    if (notify_socket < 0 || notify.every_ms == 0) {
         return timeout_ms;
     }
     int64_t left_ms = notify.said_ms + notify.every_ms - now_ms();
@@ -211,14 +186,14 @@ void notify_send(const char *format, ...)
 {
     char text[512];
     va_list arguments;
-    if (notify.socket < 0) {
+    if (notify_socket < 0) {
         return;
     }
     va_start(arguments, format);
     int size = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     size_t length = size < 0 ? 0 : (size_t)size < sizeof text ? (size_t)size : sizeof text - 1;
-    sendto(notify.socket, text, length, MSG_NOSIGNAL, (const struct sockaddr *)&notify.to,
+    sendto(notify_socket, text, length, MSG_NOSIGNAL, (const struct sockaddr *)&notify.to,
            notify.to_size);
 }
 
@@ -257,21 +232,6 @@ static const struct {
     {"MHD_queue_response", &http_library.queue_response},
 };
 
-/* False: it is not there, or has not all of these; *why is the loader's word for it. It stays
- * loaded. */
-static bool load_library(const char **why)
-{
-    void *library = dlopen(HTTP_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    bool whole = library != NULL;
-    for (size_t i = 0; whole && i < sizeof functions / sizeof *functions; i++) {
-        void *found = dlsym(library, functions[i].name);
-        memcpy(functions[i].at, &found, sizeof found);
-        whole = found != NULL;
-    }
-    *why = whole ? NULL : dlerror();
-    return whole;
-}
-
 static struct {
     const char *given; /* NULL: nobody listens, and every function does nothing */
     struct sockaddr_storage address;
@@ -287,38 +247,29 @@ static struct {
 
 /* --- the address ----------------------------------------------------------------------------- */
 
-/* "PORT", "ADDR:PORT" or "[ADDR]:PORT", numbers only: a name server must not delay an election. */
-static bool parse(const char *address, struct sockaddr_storage *out)
+/* Numbers only: a name server must not delay an election. */
+bool http_take_address(const char *value)
 {
     char host[64] = LOOPBACK;
-    const char *colon = strrchr(address, ':');
-    const char *port = colon ? colon + 1 : address;
+    const char *colon = strrchr(value, ':');
+    const char *port = colon ? colon + 1 : value;
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV},
                     *found;
     if (colon) {
-        bool brackets = address[0] == '[' && colon > address + 1 && colon[-1] == ']';
-        snprintf(host, sizeof host, "%.*s", (int)(colon - address) - 2 * brackets,
-                 address + brackets);
+        bool brackets = value[0] == '[' && colon > value + 1 && colon[-1] == ']';
+        snprintf(host, sizeof host, "%.*s", (int)(colon - value) - 2 * brackets, value + brackets);
     }
     char *end;
     long number = strtol(port, &end, 10);
     if (!*host || end == port || *end || number < 0 || number > 65535 ||
         getaddrinfo(host, port, &hints, &found) != 0) {
-        return false;
-    }
-    memcpy(out, found->ai_addr, found->ai_addrlen);
-    freeaddrinfo(found);
-    return true;
-}
-
-bool http_take_address(const char *value)
-{
-    if (!parse(value, &http.address)) {
         cli_error("--listen: '%s' is no address: want PORT, ADDR:PORT or [ADDR]:PORT, in numbers",
                   value);
         return false;
     }
+    memcpy(&http.address, found->ai_addr, found->ai_addrlen);
+    freeaddrinfo(found);
     http.given = value;
     return true;
 }
@@ -358,25 +309,20 @@ static enum MHD_Result reply_error(struct MHD_Connection *connection, unsigned s
     return reply_json(connection, status, json_pack("{s:i, s:s}", "v", 1, "error", why));
 }
 
-static json_t *leader_json(void)
-{
-    if (http.leader_token == 0) {
-        return json_null();
-    }
-    return json_pack("{s:s, s:s, s:I}", "node", http.leader_node, "value", http.leader_value,
-                     "token", (json_int_t)http.leader_token);
-}
-
 /* By the lease, not by what was published last: a zklock that is stopped publishes nothing. */
 static enum MHD_Result reply_leader(struct MHD_Connection *connection)
 {
     int64_t remaining_ms = zkl_lock_remaining_ms(contend.lock);
     pthread_mutex_lock(&http.mutex);
     bool leads = http.standing == HTTP_LEADING && remaining_ms > 0;
-    json_t *object = json_pack(
-        "{s:i, s:s, s:b, s:I, s:I, s:b, s:o}", "v", 1, "election", contend.paths[0], "leads", leads,
-        "token", (json_int_t)(leads ? http.token : 0), "remaining_ms",
-        (json_int_t)(leads ? remaining_ms : 0), "known", http.known, "leader", leader_json());
+    json_t *leader = http.leader_token == 0
+                         ? json_null()
+                         : json_pack("{s:s, s:s, s:I}", "node", http.leader_node, "value",
+                                     http.leader_value, "token", (json_int_t)http.leader_token);
+    json_t *object =
+        json_pack("{s:i, s:s, s:b, s:I, s:I, s:b, s:o}", "v", 1, "election", contend.paths[0],
+                  "leads", leads, "token", (json_int_t)(leads ? http.token : 0), "remaining_ms",
+                  (json_int_t)(leads ? remaining_ms : 0), "known", http.known, "leader", leader);
     pthread_mutex_unlock(&http.mutex);
     return reply_json(connection, leads ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, object);
 }
@@ -394,13 +340,6 @@ static enum MHD_Result reply_health(struct MHD_Connection *connection)
     return reply_json(connection, takes_part ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
                       json_pack("{s:i, s:b, s:s, s:b}", "v", 1, "takes_part", takes_part, "state",
                                 words[standing], "connected", connected));
-}
-
-static enum MHD_Result reply_metrics(struct MHD_Connection *connection)
-{
-    char *text = metrics_text();
-    return text ? reply(connection, MHD_HTTP_OK, "text/plain; version=0.0.4", text)
-                : reply_error(connection, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
 }
 
 /* Called for a request's head, for each part of its body, and at its end, which is when it is
@@ -429,7 +368,9 @@ static enum MHD_Result answer(void *closure, struct MHD_Connection *connection, 
         return reply_health(connection);
     }
     if (strcmp(url, "/metrics") == 0) {
-        return reply_metrics(connection);
+        char *text = metrics_text();
+        return text ? reply(connection, MHD_HTTP_OK, "text/plain; version=0.0.4", text)
+                    : reply_error(connection, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
     }
     return reply_error(connection, MHD_HTTP_NOT_FOUND, "there are /healthz, /leader and /metrics");
 }
@@ -471,79 +412,62 @@ static void discard_log(void *closure, const char *format, va_list arguments)
     (void)arguments; /* what clients did wrong is told to them */
 }
 
-/* A socket that listens there; -1, and errno. We open it, as libmicrohttpd 1.0 cleans up before it
- * returns, and leaves the errno of that. */
-static int open_listener(const struct sockaddr_storage *address)
+bool http_open(void)
 {
-    int one = 1;
-    int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) {
-        return -1;
-    }
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (address->ss_family == AF_INET6) {
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one);
-    }
-    socklen_t size =
-        address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-    if (bind(fd, (const struct sockaddr *)address, size) != 0 || listen(fd, SOMAXCONN) != 0) {
-        int reason = errno;
-        close(fd);
-        errno = reason;
-        return -1;
-    }
-    return fd;
-}
-
-/* The thread of libmicrohttpd must take no signal: they are for the loops of this program. */
-static struct MHD_Daemon *start_daemon(int listener)
-{
+    struct sockaddr_storage *address = &http.address;
+    bool six = address->ss_family == AF_INET6;
+    socklen_t size = six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
     sigset_t all, before;
+    zkl_error error;
+    char port[8] = "0";
+    int one = 1;
+    if (!http.given) {
+        return true;
+    }
+    /* It is loaded for ever, unless it is not there, or has not all of these. */
+    void *library = dlopen(HTTP_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    bool whole = library != NULL;
+    for (size_t i = 0; whole && i < sizeof functions / sizeof *functions; i++) {
+        void *found = dlsym(library, functions[i].name);
+        memcpy(functions[i].at, &found, sizeof found);
+        whole = found != NULL;
+    }
+    if (!whole) {
+        cli_error("--listen %s: %s (Debian: libmicrohttpd12)", http.given, dlerror());
+        return false;
+    }
+    /* We open the socket, as libmicrohttpd 1.0 cleans up before it returns, and leaves the errno of
+     * that. */
+    int listener = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listener >= 0) { /* else errno has the reason */
+        setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    }
+    if (listener >= 0 && six) {
+        setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one);
+    }
+    if (listener < 0 || bind(listener, (const struct sockaddr *)address, size) != 0 ||
+        listen(listener, SOMAXCONN) != 0) {
+        cli_error("--listen %s: %s", http.given, strerror(errno));
+        return false;
+    }
+    /* The thread of libmicrohttpd must take no signal: they are for the loops of this program. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    struct MHD_Daemon *daemon = http_library.start_daemon(
+    http.daemon = http_library.start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, answer, NULL, MHD_OPTION_EXTERNAL_LOGGER,
         discard_log, NULL, MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS, MHD_OPTION_END);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return daemon;
-}
-
-/* getnameinfo's port: the one that the kernel chose for port 0. */
-static void note_port(int listener)
-{
-    struct sockaddr_storage address;
-    socklen_t size = sizeof address;
-    char port[8] = "0";
-    if (getsockname(listener, (struct sockaddr *)&address, &size) == 0) {
-        getnameinfo((struct sockaddr *)&address, size, NULL, 0, port, sizeof port, NI_NUMERICSERV);
-    }
-    cli_note("\"%s\": listening on port %s", contend.name, port);
-}
-
-bool http_open(void)
-{
-    zkl_error error;
-    const char *why;
-    if (!http.given) {
-        return true;
-    }
-    if (!load_library(&why)) {
-        cli_error("--listen %s: %s (Debian: libmicrohttpd12)", http.given, why);
-        return false;
-    }
-    int listener = open_listener(&http.address);
-    if (listener < 0) {
-        cli_error("--listen %s: %s", http.given, strerror(errno));
-        return false;
-    }
-    http.daemon = start_daemon(listener);
     if (!http.daemon) { /* by version, it has closed the socket or not: the command ends now */
         cli_error("--listen %s: the HTTP library refuses it", http.given);
         return false;
     }
-    note_port(listener);
+    /* For port 0 the kernel has chosen one. */
+    if (getsockname(listener, (struct sockaddr *)address, &size) == 0) {
+        getnameinfo((struct sockaddr *)address, size, NULL, 0, port, sizeof port, NI_NUMERICSERV);
+    }
+    cli_note("\"%s\": listening on port %s", contend.name, port);
     if (zkl_election_observe(&http.observer, contend.session, contend.paths[0], on_leader, NULL,
                              &error) != ZKL_OK) {
         cli_error("\"%s\": who leads cannot be observed: %s", contend.name, error.text);

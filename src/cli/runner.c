@@ -265,7 +265,7 @@ static void wait_decided(void)
 {
     int code = CLI_GO_ON;
     progress.terminal = !cli.quiet && isatty(STDERR_FILENO);
-    progress.wanted = progress.terminal || notify_is_open();
+    progress.wanted = progress.terminal || notify_socket >= 0;
     progress.next_ms = now_ms() + FIRST_MS;
     while (!contend.decided && code == CLI_GO_ON && health_update() == HEALTH_GOOD) {
         code = contend_wait_or_end(line_timeout());

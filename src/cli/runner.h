@@ -174,8 +174,8 @@ int metrics_timeout(int timeout_ms);
 /* Takes $NOTIFY_SOCKET and the watchdog's variables out of the environment, so that CMD sends none
  * in our name. False after a message about it. */
 bool notify_open(void);
-/* A service manager wants messages. */
-bool notify_is_open(void);
+/* -1: no service manager wants messages. */
+extern int notify_socket;
 /* Notifies the watchdog when it is due; to be called from every loop that waits. Not when the
  * session is connected and has sent nothing for a session timeout: its thread hangs then, and a
  * restart helps. */
