@@ -30,17 +30,6 @@ static int line_timeout(void)
     return !progress.wanted ? -1 : left > 0 ? (int)left : 0;
 }
 
-/* Our position in the queue: one session has one contender. The queue's length: we are not in it.
- */
-static size_t position(const zkl_queue *queue, int64_t session_id)
-{
-    size_t i = 0;
-    while (i < queue->count && queue->entries[i].session_id != session_id) {
-        i++;
-    }
-    return i;
-}
-
 /* Cut to the width of the terminal: a line that wraps cannot be wiped. */
 __attribute__((format(printf, 2, 3))) static void print(const char *name, const char *format, ...)
 {
@@ -58,22 +47,6 @@ __attribute__((format(printf, 2, 3))) static void print(const char *name, const 
     progress.shown = true;
 }
 
-/* The age of the holder's znode when ours was created, by the server's times, and the time since by
- * our own clock. */
-static void print_holder(const char *name, const zkl_queue *queue, size_t ahead)
-{
-    size_t first = queues_holder(queue);
-    const zkl_queue_entry *holder = &queue->entries[first < queue->count ? first : 0];
-    int64_t since_ms;
-    if (ahead >= queue->count ||
-        __builtin_sub_overflow(queue->entries[ahead].created_ms, holder->created_ms, &since_ms) ||
-        since_ms > CLI_LONGEST_MS) {
-        since_ms = 0; /* the server's times may be nonsense */
-    }
-    print(name, "%zu ahead; held by %s for %s", ahead, queues_who(holder).bytes,
-          queues_age(since_ms + now_ms() - contend.begun_ms).bytes);
-}
-
 static void show_queue(const char *name, const zkl_queue *queue, size_t ahead)
 {
     notify_send("STATUS=waiting, %zu ahead", ahead);
@@ -81,45 +54,54 @@ static void show_queue(const char *name, const zkl_queue *queue, size_t ahead)
         print(contend.name, "%zu ahead", ahead);
     } else if (contend.recipe == ZKL_RECIPE_SEMAPHORE) {
         print(contend.name, "%zu ahead; %d at a time", ahead, contend.limit);
-    } else if (ahead > 0) {
-        print_holder(name, queue, ahead);
-    } else {
+    } else if (ahead == 0) {
         print(contend.name, "nobody ahead");
+    } else {
+        /* The age of the holder's znode when ours was created, by the server's times, and the time
+         * since by our own clock. */
+        size_t first = queues_holder(queue);
+        const zkl_queue_entry *holder = &queue->entries[first < queue->count ? first : 0];
+        int64_t since_ms;
+        if (ahead >= queue->count ||
+            __builtin_sub_overflow(queue->entries[ahead].created_ms, holder->created_ms,
+                                   &since_ms) ||
+            since_ms > CLI_LONGEST_MS) {
+            since_ms = 0; /* the server's times may be nonsense */
+        }
+        print(name, "%zu ahead; held by %s for %s", ahead, queues_who(holder).bytes,
+              queues_age(since_ms + now_ms() - contend.begun_ms).bytes);
     }
 }
 
-/* Shows the first of several locks at which a contender is ahead. False: none is ahead at this one,
- * and there are more locks. */
-static bool show_one(size_t number)
-{
-    char path[ZKL_PATH_MAX + 16];
-    zkl_queue *queue;
-    snprintf(path, sizeof path, "%s%s", contend.paths[number],
-             contend.recipe == ZKL_RECIPE_SEMAPHORE ? "/locks" : "");
-    if (zkl_queue_list(&queue, contend.session, path, LIST_MS, NULL) != ZKL_OK) {
-        notify_send("STATUS=waiting, no server responds");
-        print(contend.name, "no server responds");
-        return true;
-    }
-    size_t ahead = position(queue, zkl_session_id(contend.session));
-    bool show = number + 1 == contend.path_count || (ahead > 0 && ahead < queue->count);
-    if (show) {
-        show_queue(number == 0 ? contend.name : path, queue, ahead);
-    }
-    zkl_queue_free(queue);
-    return show;
-}
-
-/* Shows it if it is due. */
+/* Shows it if it is due: of several locks the first at which a contender is ahead, or the last. */
 static void show_line(void)
 {
-    size_t number = 0;
     if (!progress.wanted || line_timeout() > 0) {
         return;
     }
     progress.next_ms = now_ms() + NEXT_MS;
-    while (!show_one(number)) {
-        number++;
+    bool shown = false;
+    for (size_t i = 0; !shown; i++) {
+        char path[ZKL_PATH_MAX + 16];
+        zkl_queue *queue;
+        snprintf(path, sizeof path, "%s%s", contend.paths[i],
+                 contend.recipe == ZKL_RECIPE_SEMAPHORE ? "/locks" : "");
+        if (zkl_queue_list(&queue, contend.session, path, LIST_MS, NULL) != ZKL_OK) {
+            notify_send("STATUS=waiting, no server responds");
+            print(contend.name, "no server responds");
+            return;
+        }
+        /* Our position: one session has one contender. The queue's length: we are not in it. */
+        int64_t own = zkl_session_id(contend.session);
+        size_t ahead = 0;
+        while (ahead < queue->count && queue->entries[ahead].session_id != own) {
+            ahead++;
+        }
+        shown = i + 1 == contend.path_count || (ahead > 0 && ahead < queue->count);
+        if (shown) {
+            show_queue(i == 0 ? contend.name : path, queue, ahead);
+        }
+        zkl_queue_free(queue);
     }
 }
 
@@ -157,38 +139,32 @@ static void on_revoked(zkl_lock *lock, void *payload)
     contend.revoked = true;
 }
 
-static int make_by_recipe(const zkl_lock_options *options, zkl_error *error)
+static int make_lock(zkl_error *error)
 {
     zkl_session *session = contend.session;
     const char *path = contend.paths[0];
-    switch (contend.recipe) {
-    case ZKL_RECIPE_READ_LOCK:
-        return zkl_read_lock_new(&contend.lock, session, path, options, error);
-    case ZKL_RECIPE_SEMAPHORE:
-        return zkl_semaphore_new(&contend.lock, session, path, contend.limit, options, error);
-    case ZKL_RECIPE_ELECTION:
-        return zkl_election_new(&contend.lock, session, path, options, error);
-    case ZKL_RECIPE_MULTILOCK:
-        return zkl_multilock_new(&contend.lock, session, contend.paths, contend.path_count, options,
-                                 error);
-    default:
-        return zkl_lock_new(&contend.lock, session, path, options, error);
-    }
-}
-
-static int make_lock(void)
-{
-    zkl_error error;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.revoke_fn = contend.revocable ? on_revoked : NULL;
     options.delay_after_crash_ms = contend.delay_ms;
     options.metadata = contend.metadata ? contend.metadata : identity_own();
-    int result = make_by_recipe(&options, &error);
-    return complain_unless_ok(result, &error);
+    switch (contend.recipe) {
+    case ZKL_RECIPE_READ_LOCK:
+        return zkl_read_lock_new(&contend.lock, session, path, &options, error);
+    case ZKL_RECIPE_SEMAPHORE:
+        return zkl_semaphore_new(&contend.lock, session, path, contend.limit, &options, error);
+    case ZKL_RECIPE_ELECTION:
+        return zkl_election_new(&contend.lock, session, path, &options, error);
+    case ZKL_RECIPE_MULTILOCK:
+        return zkl_multilock_new(&contend.lock, session, contend.paths, contend.path_count,
+                                 &options, error);
+    default:
+        return zkl_lock_new(&contend.lock, session, path, &options, error);
+    }
 }
 
 static int contend_open(void)
 {
+    zkl_error error;
     contend.begun_ms = now_ms();
     bool brief = contend.wait_ms > 0 && contend.wait_ms < CONNECT_MS;
     int code = cli_connect(brief ? contend.wait_ms : CONNECT_MS, &contend.session);
@@ -198,7 +174,7 @@ static int contend_open(void)
     if (strncmp(cli.servers, "memory:", 7) == 0) {
         cli_note("%s is inside this process: nobody else is kept out", cli.servers);
     }
-    return metrics_write() ? make_lock() : EXIT_FAILED;
+    return metrics_write() ? complain_unless_ok(make_lock(&error), &error) : EXIT_FAILED;
 }
 
 bool contend_wait(int fd, bool for_signals, int timeout_ms)
@@ -247,38 +223,6 @@ int contend_await(int begun, const zkl_error *error)
     return code == CLI_GO_ON ? complain_unless_ok(answer.code, &answer) : code;
 }
 
-/* A signal, or a host that is not healthy, ends the wait: leave the queue, and wait until the znode
- * is deleted. */
-static void leave(void)
-{
-    int64_t deadline = now_ms() + LEAVE_MS;
-    zkl_lock_cancel(contend.lock);
-    while (!contend.decided && now_ms() < deadline) {
-        contend_wait_or_end(50);
-    }
-    if (contend.decided && contend.result == ZKL_OK) {
-        zkl_lock_release(contend.lock, NULL); /* granted in the same moment */
-    }
-}
-
-static void wait_decided(void)
-{
-    int code = CLI_GO_ON;
-    progress.terminal = !cli.quiet && isatty(STDERR_FILENO);
-    progress.wanted = progress.terminal || notify_socket >= 0;
-    progress.next_ms = now_ms() + FIRST_MS;
-    while (!contend.decided && code == CLI_GO_ON && health_update() == HEALTH_GOOD) {
-        code = contend_wait_or_end(line_timeout());
-        if (!contend.decided) {
-            show_line();
-        }
-    }
-    if (progress.shown) {
-        fputs("\r\033[K", stderr);
-        progress.shown = false;
-    }
-}
-
 static void report_not_granted(void)
 {
     const char *name = contend.name;
@@ -324,9 +268,30 @@ static int contend_acquire(void)
     if (code != CLI_GO_ON) {
         return code;
     }
-    wait_decided();
+    progress.terminal = !cli.quiet && isatty(STDERR_FILENO);
+    progress.wanted = progress.terminal || notify_socket >= 0;
+    progress.next_ms = now_ms() + FIRST_MS;
+    while (!contend.decided && code == CLI_GO_ON && health_update() == HEALTH_GOOD) {
+        code = contend_wait_or_end(line_timeout());
+        if (!contend.decided) {
+            show_line();
+        }
+    }
+    if (progress.shown) {
+        fputs("\r\033[K", stderr);
+        progress.shown = false;
+    }
     if (contend.signal || !contend.decided) {
-        leave();
+        /* A signal, or a host that is not healthy, ends the wait: leave the queue, and wait until
+         * the znode is deleted. */
+        int64_t deadline = now_ms() + LEAVE_MS;
+        zkl_lock_cancel(contend.lock);
+        while (!contend.decided && now_ms() < deadline) {
+            contend_wait_or_end(50);
+        }
+        if (contend.decided && contend.result == ZKL_OK) {
+            zkl_lock_release(contend.lock, NULL); /* granted in the same moment */
+        }
         contend.result = ZKL_ECANCELED;
         return contend.signal ? EXIT_SIGNAL + contend.signal : EXIT_NOT_GRANTED;
     }
@@ -344,31 +309,9 @@ static int contend_acquire(void)
     return CLI_GO_ON;
 }
 
-/* Clears the results, before another contend_acquire. */
-static void contend_begin(void)
-{
-    contend.begun_ms = now_ms();
-    contend.decided = false;
-    contend.result = ZKL_OK;
-    contend.grant = (zkl_grant){.token = 0};
-    contend.node[0] = '\0';
-    contend.revoked = false;
-}
-
 int contend_release(void)
 {
     return zkl_lock_release(contend.lock, &contend.error);
-}
-
-/* Closes the session and frees all, in whatever state they are. */
-static void contend_close(void)
-{
-    metrics_write();
-    if (contend.session && zkl_session_close(contend.session, LEAVE_MS) != ZKL_OK) {
-        cli_detail(
-            "the servers did not confirm the end; what is left goes with the session timeout");
-    }
-    zkl_lock_free(contend.lock);
 }
 
 #define REPORT_VERSION 1
@@ -412,31 +355,27 @@ static const char *outcome(int code)
 }
 
 /* One JSON object, for wrappers that must not guess from an exit code. */
-static json_t *report_json(int code)
+static int write_report(int code)
 {
     int64_t offset_ms =
         clock_ms(CLOCK_REALTIME) - now_ms(); /* to ms since 1970, by the clock here */
     bool granted = runner.granted_ms > 0, killed = WIFSIGNALED(job.status);
     bool ended_well =
         job.ran && !job.lost && !job.unkept && !job.overruled && job.stop == JOB_NOT_STOPPED;
-    return json_pack("{s:i, s:s, s:i, s:s, s:s, s:s?, s:o?, s:{s:o?, s:o?}, s:I, s:o?, s:s, s:I, "
-                     "s:o?, s:o?, s:s?}",
-                     "v", REPORT_VERSION, "outcome", outcome(code), "exit_code", code, "lock",
-                     contend.name, "path", contend.paths[0], "node", granted ? contend.node : NULL,
-                     "token", queues_number(granted, contend.grant.token), "child", "exit",
-                     queues_number(job.ran && !killed, WEXITSTATUS(job.status)), "signal",
-                     queues_number(job.ran && killed, WTERMSIG(job.status)), "wait_ms",
-                     (json_int_t)((granted ? runner.granted_ms : now_ms()) - contend.begun_ms),
-                     "held_ms", queues_number(granted, runner.ended_ms - runner.granted_ms), "who",
-                     identity_own(), "queued_at_ms", (json_int_t)(offset_ms + contend.begun_ms),
-                     "granted_at_ms", queues_number(granted, offset_ms + runner.granted_ms),
-                     "ended_at_ms", queues_number(granted, offset_ms + runner.ended_ms), "reason",
-                     ended_well || runner.skipped || !*cli_last_words() ? NULL : cli_last_words());
-}
-
-static int write_report(int code)
-{
-    json_t *object = report_json(code);
+    json_t *object =
+        json_pack("{s:i, s:s, s:i, s:s, s:s, s:s?, s:o?, s:{s:o?, s:o?}, s:I, s:o?, s:s, s:I, "
+                  "s:o?, s:o?, s:s?}",
+                  "v", REPORT_VERSION, "outcome", outcome(code), "exit_code", code, "lock",
+                  contend.name, "path", contend.paths[0], "node", granted ? contend.node : NULL,
+                  "token", queues_number(granted, contend.grant.token), "child", "exit",
+                  queues_number(job.ran && !killed, WEXITSTATUS(job.status)), "signal",
+                  queues_number(job.ran && killed, WTERMSIG(job.status)), "wait_ms",
+                  (json_int_t)((granted ? runner.granted_ms : now_ms()) - contend.begun_ms),
+                  "held_ms", queues_number(granted, runner.ended_ms - runner.granted_ms), "who",
+                  identity_own(), "queued_at_ms", (json_int_t)(offset_ms + contend.begun_ms),
+                  "granted_at_ms", queues_number(granted, offset_ms + runner.granted_ms),
+                  "ended_at_ms", queues_number(granted, offset_ms + runner.ended_ms), "reason",
+                  ended_well || runner.skipped || !*cli_last_words() ? NULL : cli_last_words());
     char *text = object ? json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
     char *line = NULL;
     bool made = text && asprintf(&line, "%s\n", text) > 0;
@@ -452,11 +391,6 @@ static int write_report(int code)
 }
 
 /* --- from the words to the release ----------------------------------------------------------- */
-
-static int call(int (*function)(void))
-{
-    return function ? function() : CLI_GO_ON;
-}
 
 /* CMD from what follows LOCK. CLI_GO_ON or the exit code. */
 static int take_command(int count, const char **words)
@@ -478,17 +412,6 @@ static int take_command(int count, const char **words)
     return CLI_GO_ON;
 }
 
-/* Whether it was ours to the end decides what `held` has given. */
-static int hold(void)
-{
-    int code = policy->held();
-    if (contend_release() != ZKL_ELOST) {
-        return code;
-    }
-    cli_error("\"%s\": %s", contend.name, contend.error.text);
-    return EXIT_LOST;
-}
-
 static int queue_and_run(void)
 {
     runner.granted_ms = runner.ended_ms = 0;
@@ -502,11 +425,17 @@ static int queue_and_run(void)
     runner.granted_ms = now_ms();
     cli_detail("\"%s\": granted after %" PRId64 "ms, token %" PRId64 ", znode %s", contend.name,
                runner.granted_ms - contend.begun_ms, contend.grant.token, contend.node);
-    code = call(policy->granted);
+    code = policy->granted ? policy->granted() : CLI_GO_ON;
     if (code != CLI_GO_ON) {
         contend_release();
+    } else if (!policy->held) {
+        code = job_run(policy->ended);
     } else {
-        code = policy->held ? hold() : job_run(policy->ended);
+        code = policy->held();
+        if (contend_release() == ZKL_ELOST) { /* it was not ours to the end */
+            cli_error("\"%s\": %s", contend.name, contend.error.text);
+            code = EXIT_LOST;
+        }
     }
     runner.ended_ms = now_ms();
     cli_detail("\"%s\": given back after %" PRId64 "ms, exit code %d", contend.name,
@@ -520,29 +449,22 @@ static int open_and_queue(void)
     if (code == CLI_GO_ON && !policy->held) {
         code = job_fit();
     }
-    if (code == CLI_GO_ON) {
-        code = call(policy->opened);
+    if (code == CLI_GO_ON && policy->opened) {
+        code = policy->opened();
     }
     while (code == CLI_GO_ON) {
         code = queue_and_run();
         code = policy->next ? policy->next(code) : code;
-        if (code == CLI_GO_ON) {
-            contend_begin();
+        if (code == CLI_GO_ON) { /* once more: without the results */
+            contend.begun_ms = now_ms();
+            contend.decided = false;
+            contend.result = ZKL_OK;
+            contend.grant = (zkl_grant){.token = 0};
+            contend.node[0] = '\0';
+            contend.revoked = false;
         }
     }
     return code;
-}
-
-static const char *named_twice(void)
-{
-    for (size_t i = 1; i < contend.path_count; i++) {
-        for (size_t j = 0; j < i; j++) {
-            if (strcmp(contend.paths[i], contend.paths[j]) == 0) {
-                return contend.paths[i];
-            }
-        }
-    }
-    return NULL;
 }
 
 int runner_main(const struct runner_policy *own, int count, const char **words)
@@ -558,10 +480,13 @@ int runner_main(const struct runner_policy *own, int count, const char **words)
         return EXIT_FAILED;
     }
     contend.path_count = contend.path_count ? contend.path_count : 1;
-    const char *twice = named_twice();
-    if (twice) {
-        cli_error("%s: '%s' is named twice", policy->name, twice);
-        return EXIT_FAILED;
+    for (size_t i = 1; i < contend.path_count; i++) {
+        for (size_t j = 0; j < i; j++) {
+            if (strcmp(contend.paths[i], contend.paths[j]) == 0) {
+                cli_error("%s: '%s' is named twice", policy->name, contend.paths[i]);
+                return EXIT_FAILED;
+            }
+        }
     }
     if (runner.report_file && !newfile_check(runner.report_file)) {
         return complain_of_report();
@@ -575,7 +500,12 @@ int runner_main(const struct runner_policy *own, int count, const char **words)
     code = open_and_queue();
     http_close();
     health_close();
-    contend_close();
+    metrics_write();
+    if (contend.session && zkl_session_close(contend.session, LEAVE_MS) != ZKL_OK) {
+        cli_detail(
+            "the servers did not confirm the end; what is left goes with the session timeout");
+    }
+    zkl_lock_free(contend.lock);
     if (!policy->held) {
         keeper_close();
         hook_close();
