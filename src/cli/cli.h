@@ -169,7 +169,8 @@ void cli_say(enum cli_rank rank, const char *format, ...) __attribute__((format(
 #define cli_detail(...) cli_say(CLI_DETAIL, __VA_ARGS__)
 /* The last message of cli_error or cli_usage, without "zklock: "; if there was none, of cli_note.
  */
-const char *cli_last_words(void);
+#define CLI_MESSAGE_MAX 2048
+extern char cli_last_words[CLI_MESSAGE_MAX];
 /* A usage error: the message, then where help is. Returns EXIT_FAILED. */
 int cli_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -375,7 +375,7 @@ static int write_report(int code)
                   identity_own(), "queued_at_ms", (json_int_t)(offset_ms + contend.begun_ms),
                   "granted_at_ms", queues_number(granted, offset_ms + runner.granted_ms),
                   "ended_at_ms", queues_number(granted, offset_ms + runner.ended_ms), "reason",
-                  ended_well || runner.skipped || !*cli_last_words() ? NULL : cli_last_words());
+                  ended_well || runner.skipped || !*cli_last_words ? NULL : cli_last_words);
     char *text = object ? json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
     char *line = NULL;
     bool made = text && asprintf(&line, "%s\n", text) > 0;

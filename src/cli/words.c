@@ -8,32 +8,25 @@
 
 #include "cli.h"
 
-#define MESSAGE_MAX 2048
-
 static pthread_mutex_t last_mutex = PTHREAD_MUTEX_INITIALIZER; /* the HTTP server has threads */
 static enum cli_rank last_rank = CLI_NOTE;
-static char last_words[MESSAGE_MAX];
+char cli_last_words[CLI_MESSAGE_MAX];
 
 /* One write per message: lines of several processes on one terminal stay whole. */
 __attribute__((format(printf, 2, 0))) static void say(enum cli_rank rank, const char *format,
                                                       va_list arguments)
 {
-    char line[MESSAGE_MAX];
+    char line[CLI_MESSAGE_MAX];
     int size = vsnprintf(line, sizeof line, format, arguments);
     if (rank == CLI_ERROR || (rank == CLI_NOTE ? !cli.quiet : cli.verbose)) {
-        cli_line(stderr, CLI_FOLD, "zklock: %s%s", line, size >= MESSAGE_MAX ? "..." : "");
+        cli_line(stderr, CLI_FOLD, "zklock: %s%s", line, size >= CLI_MESSAGE_MAX ? "..." : "");
     }
     pthread_mutex_lock(&last_mutex);
     if (rank >= last_rank) {
         last_rank = rank;
-        cli_printable(line, strlen(line), last_words, sizeof last_words);
+        cli_printable(line, strlen(line), cli_last_words, sizeof cli_last_words);
     }
     pthread_mutex_unlock(&last_mutex);
-}
-
-const char *cli_last_words(void)
-{
-    return last_words;
 }
 
 void cli_say(enum cli_rank rank, const char *format, ...)
