@@ -701,7 +701,7 @@ int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_
                                                .begin = begin_release,
                                                .end = end_release,
                                                .finishes = true};
-    const struct releasing given = {.lock = lock};
+    struct releasing given = {.lock = lock};
     if (!lock || !done) {
         return zkl__fail_null(err, lock ? "done" : "lock");
     }

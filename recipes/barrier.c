@@ -125,14 +125,13 @@ static void end(struct zkl__call *call)
     zkl__free(&call->session->heap, barrier->contenders);
 }
 
-static const struct barrier none;
-
 int zkl_barrier_set_async(zkl_session *session, const char *path, int64_t timeout_ms,
                           zkl_done_fn done, void *payload, zkl_error *err)
 {
     static const struct zkl__call_kind kind = {
         .size = sizeof(struct barrier), .run = run_set, .end = end};
-    return zkl__call_go(&kind, &none, session, path, timeout_ms, done, payload, err);
+    struct barrier given = {.contenders = NULL};
+    return zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err);
 }
 
 int zkl_barrier_set(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
@@ -145,7 +144,8 @@ int zkl_barrier_lift_async(zkl_session *session, const char *path, int64_t timeo
 {
     static const struct zkl__call_kind kind = {
         .size = sizeof(struct barrier), .run = run_lift, .end = end, .finishes = true};
-    return zkl__call_go(&kind, &none, session, path, timeout_ms, done, payload, err);
+    struct barrier given = {.contenders = NULL};
+    return zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err);
 }
 
 int zkl_barrier_lift(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
@@ -158,7 +158,8 @@ int zkl_barrier_wait_async(zkl_session *session, const char *path, int64_t timeo
 {
     static const struct zkl__call_kind kind = {
         .size = sizeof(struct barrier), .run = run_wait, .end = end};
-    return zkl__call_go(&kind, &none, session, path, timeout_ms, done, payload, err);
+    struct barrier given = {.contenders = NULL};
+    return zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err);
 }
 
 int zkl_barrier_wait(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)

@@ -223,7 +223,7 @@ int zkl_lock_commit_async(zkl_lock *lock, const zkl_op *ops, size_t count, int64
 {
     static const struct zkl__call_kind kind = {
         .size = sizeof(struct commit), .run = run_commit, .begin = begin_commit, .end = end_commit};
-    const struct commit given = {
+    struct commit given = {
         .lock = lock, .ops = ops, .count = count, .results = results, .failed = count};
     int rc = check_ops(ops, count, err);
     if (rc == ZKL_OK && !lock) {
@@ -344,7 +344,7 @@ int zkl_lock_read_async(zkl_data **out, zkl_lock *lock, const char *path, bool f
 {
     static const struct zkl__call_kind kind = {
         .size = sizeof(struct reading), .run = run_read, .begin = begin_read, .end = end_read};
-    const struct reading given = {.lock = lock, .fresh = fresh, .out = out};
+    struct reading given = {.lock = lock, .fresh = fresh, .out = out};
     ZKL__CLEAR(out);
     if (!lock || !out) {
         return zkl__fail_null(err, lock ? "out" : "lock");

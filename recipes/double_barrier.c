@@ -332,7 +332,7 @@ static int call_go(const struct zkl__call_kind *kind, zkl_double_barrier *barrie
         return zkl__fail_null(err, "barrier");
     }
     zkl_lock *lock = &barrier->lock;
-    const struct passage given = {.lock = lock, .count = barrier->count};
+    struct passage given = {.lock = lock, .count = barrier->count};
     return zkl__call_go(kind, &given, lock->session, lock->path, timeout_ms, done, payload, err);
 }
 

@@ -433,7 +433,7 @@ int zkl_election_publish_async(zkl_lock *lock, const char *value, int64_t timeou
                                                .run = run_publish,
                                                .begin = begin_publish,
                                                .end = end_publish};
-    const struct publishing given = {.lock = lock, .given = value};
+    struct publishing given = {.lock = lock, .given = value};
     int rc = zkl__lock_check(lock, &election, err);
     if (rc == ZKL_OK && !value) {
         rc = zkl__fail_null(err, "value");

@@ -433,26 +433,13 @@ static void end_change(struct zkl__call *call)
     zkl__watch_handle_unref(&change->group->handle);
 }
 
-/* A blocking call allocates nothing but the copy of an update's data. */
 static int change_membership(const struct zkl__call_kind *kind, struct change *given,
                              int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    const zkl_group *group = given->group;
-    if (!group) {
-        return zkl__fail_null(err, "group");
-    }
-    zkl_session *session = group->handle.session;
-    int rc = zkl__timeout_check(timeout_ms, err);
-    rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    rc = done == zkl__caller_waits
-             ? zkl__call_wait(kind, &given->call, session, group->handle.path, timeout_ms, err)
-             : zkl__call_begin(kind, given, session, group->handle.path, timeout_ms, done, payload,
-                               err);
-    zkl__session_leave(session);
-    return rc;
+    const struct zkl__watch_handle *handle = given->group ? &given->group->handle : NULL;
+    return handle ? zkl__call_go(kind, given, handle->session, handle->path, timeout_ms, done,
+                                 payload, err)
+                  : zkl__fail_null(err, "group");
 }
 
 int zkl_group_join_async(zkl_group *group, int64_t timeout_ms, zkl_done_fn done, void *payload,
@@ -635,7 +622,7 @@ int zkl_group_list_async(zkl_members **out, zkl_session *session, const char *pa
 {
     static const struct zkl__call_kind kind = {
         .size = sizeof(struct listing), .run = run_list, .end = end_list};
-    const struct listing given = {.out = out};
+    struct listing given = {.out = out};
     ZKL__CLEAR(out);
     if (!out || !session) {
         return zkl__fail_null(err, out ? "session" : "out");

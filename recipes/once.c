@@ -32,7 +32,7 @@ int zkl_once_prepare_async(zkl_session *session, const char *path, int64_t timeo
 {
     static const struct zkl__call_kind kind = {.size = sizeof(struct preparation),
                                                .run = run_prepare};
-    static const struct preparation given;
+    struct preparation given = {.record.line = 0};
     return zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err);
 }
 
@@ -169,7 +169,7 @@ static int look(zkl_lock *lock, const zkl_grant *grant, int64_t length_ms, int64
 {
     static const struct zkl__call_kind kind = {
         .size = sizeof(struct once), .run = run_look, .begin = begin_held, .end = end};
-    const struct once given = {
+    struct once given = {
         .lock = lock, .grant = grant, .length_ms = length_ms, .phase_ms = phase_ms, .slot = slot};
     int rc = check(lock, slot, "slot", err);
     rc = rc == ZKL_OK ? zkl__range_check("length_ms", length_ms, LENGTH_MIN, LENGTH_MAX, err) : rc;
@@ -219,7 +219,7 @@ int zkl_once_last_async(zkl_session *session, const char *path, int64_t length_m
                         zkl_done_fn done, void *payload, zkl_error *err)
 {
     static const struct zkl__call_kind kind = {.size = sizeof(struct once), .run = run_last};
-    const struct once given = {.length_ms = length_ms, .last = last_ms, .recorded = recorded_ms};
+    struct once given = {.length_ms = length_ms, .last = last_ms, .recorded = recorded_ms};
     if (!session || !last_ms || !recorded_ms) {
         return zkl__fail_null(err, !session ? "session" : !last_ms ? "last_ms" : "recorded_ms");
     }
@@ -296,8 +296,7 @@ static int record_slot(zkl_lock *lock, const zkl_grant *grant, const zkl_once_sl
                                                .begin = begin_record,
                                                .end = end,
                                                .finishes = true};
-    const struct once given = {
-        .lock = lock, .grant = grant, .to_record = *slot, .written = written};
+    struct once given = {.lock = lock, .grant = grant, .to_record = *slot, .written = written};
     return zkl__call_go(&kind, &given, lock->session, lock->path, timeout_ms, done, payload, err);
 }
 

@@ -809,7 +809,7 @@ int zkl_partition_stop_async(zkl_partition *partition, zkl_done_fn done, void *p
                                                .begin = bind_stop,
                                                .end = end_stop,
                                                .finishes = true};
-    const struct stopping given = {.partition = partition};
+    struct stopping given = {.partition = partition};
     if (!partition) {
         return zkl__fail_null(err, "partition");
     }

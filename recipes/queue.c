@@ -175,7 +175,7 @@ int zkl_queue_list_async(zkl_queue **out, zkl_session *session, const char *path
 {
     static const struct zkl__call_kind kind = {
         .size = sizeof(struct queue_call), .run = run_list, .end = end, .any_path = true};
-    const struct queue_call given = {.out = out};
+    struct queue_call given = {.out = out};
     bool root = path && strcmp(path, "/") == 0; /* it is no queue, but may be listed */
     ZKL__CLEAR(out);
     if (!out || !session) {

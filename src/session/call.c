@@ -239,22 +239,19 @@ static int prepare(struct zkl__call *call, const struct zkl__call_kind *kind, zk
     return kind->begin ? kind->begin(call, err) : ZKL_OK;
 }
 
-int zkl__call_wait(const struct zkl__call_kind *kind, struct zkl__call *call, zkl_session *session,
-                   const char *path, int64_t timeout_ms, zkl_error *err)
-{
-    int rc = prepare(call, kind, session, path, timeout_ms, err);
-    return rc == ZKL_OK ? wait_for(call, err) : rc;
-}
-
 void zkl__caller_waits(int code, const zkl_error *err, void *payload)
 {
     (void)code, (void)err, (void)payload;
 }
 
-int zkl__call_begin(const struct zkl__call_kind *kind, const void *given, zkl_session *session,
+int zkl__call_begin(const struct zkl__call_kind *kind, void *given, zkl_session *session,
                     const char *path, int64_t timeout_ms, zkl_done_fn done, void *payload,
                     zkl_error *err)
 {
+    if (done == zkl__caller_waits) {
+        int rc = prepare(given, kind, session, path, timeout_ms, err);
+        return rc == ZKL_OK ? wait_for(given, err) : rc;
+    }
     const size_t base = sizeof(struct zkl__call), length = strlen(path);
     struct zkl__call *call = zkl__alloc(&session->heap, kind->size + length + 1);
     if (!call) {
@@ -263,17 +260,14 @@ int zkl__call_begin(const struct zkl__call_kind *kind, const void *given, zkl_se
     memcpy((char *)call + base, (const char *)given + base, kind->size - base);
     path = memcpy((char *)call + kind->size, path, length + 1);
     int rc = prepare(call, kind, session, path, timeout_ms, err);
-    bool waits = done == zkl__caller_waits;
-    if (rc == ZKL_OK) {
-        rc = waits ? wait_for(call, err) : start(call, done, payload, err);
-    }
-    if (rc != ZKL_OK || waits) {
+    rc = rc == ZKL_OK ? start(call, done, payload, err) : rc;
+    if (rc != ZKL_OK) {
         zkl__free(&session->heap, call);
     }
     return rc;
 }
 
-int zkl__call_go(const struct zkl__call_kind *kind, const void *given, zkl_session *session,
+int zkl__call_go(const struct zkl__call_kind *kind, void *given, zkl_session *session,
                  const char *path, int64_t timeout_ms, zkl_done_fn done, void *payload,
                  zkl_error *err)
 {

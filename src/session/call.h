@@ -144,23 +144,18 @@ struct zkl__call {
  * the function returns when the call is over, with its result. It is never called. */
 void zkl__caller_waits(int code, const zkl_error *err, void *payload);
 
-/* The entry of every call, session mutex not held. given: a struct of the kind, of which all behind
- * the zkl__call is copied: the arguments of the user. Checks the session, the timeout and the path,
- * and copies the path. Unless the caller waits, ZKL_OK means that done will be called exactly once,
- * and not before this returns. Errors of its own: ZKL_EINVAL (no done), ZKL_ECANCELED (a stop token
- * is raised), ZKL_ELIMIT, ZKL_ENOMEM. */
-int zkl__call_go(const struct zkl__call_kind *kind, const void *given, zkl_session *session,
+/* The entry of every call, session mutex not held. given: a struct of the kind, with the arguments
+ * of the user behind the zkl__call. Checks the session, the timeout and the path. A call whose
+ * caller waits runs in that struct, and allocates nothing. Else the struct and the path are copied,
+ * and ZKL_OK means that done will be called exactly once, and not before this returns. Errors of
+ * its own: ZKL_EINVAL (no done), ZKL_ECANCELED (a stop token is raised), ZKL_ELIMIT, ZKL_ENOMEM. */
+int zkl__call_go(const struct zkl__call_kind *kind, void *given, zkl_session *session,
                  const char *path, int64_t timeout_ms, zkl_done_fn done, void *payload,
                  zkl_error *err);
 /* The same with the session mutex held, for arguments that are checked. */
-int zkl__call_begin(const struct zkl__call_kind *kind, const void *given, zkl_session *session,
+int zkl__call_begin(const struct zkl__call_kind *kind, void *given, zkl_session *session,
                     const char *path, int64_t timeout_ms, zkl_done_fn done, void *payload,
                     zkl_error *err);
-
-/* The same for a blocking call in the caller's memory: it allocates nothing. path lives until it
- * returns. */
-int zkl__call_wait(const struct zkl__call_kind *kind, struct zkl__call *call, zkl_session *session,
-                   const char *path, int64_t timeout_ms, zkl_error *err);
 
 /* Something has changed: the calls of this owner run again, also those that block. owner NULL: all
  * calls of the session. Also in a step. */

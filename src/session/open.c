@@ -160,7 +160,8 @@ static int await_open(zkl_session *session, zkl_error *err)
 {
     const zkl_session_options *options = &session->settings.options;
     struct opening opening = {.connected = false};
-    int rc = zkl__call_wait(&kind, &opening.call, session, NULL, options->connect_timeout_ms, err);
+    int rc = zkl__call_begin(&kind, &opening, session, "", options->connect_timeout_ms,
+                             zkl__caller_waits, NULL, err);
     if (rc == ZKL_OK && options->state_fn) {
         rc = zkl__session_want_callbacks(session, NULL, err);
     }
@@ -171,7 +172,7 @@ static int await_open(zkl_session *session, zkl_error *err)
 /* Session mutex held. */
 static int begin_open(zkl_session *session, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    static const struct opening given;
+    struct opening given = {.connected = false};
     int rc = zkl__call_begin(&kind, &given, session, "", ZKL_WAIT_FOREVER, done, payload, err);
     if (rc == ZKL_OK) {
         zkl__session_report_states(session); /* the store's thread may have been here before us */
