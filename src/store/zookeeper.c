@@ -40,9 +40,9 @@
  *    used. Test: test_never_blocks.c.
  *  - ZOOKEEPER-2894, ZOOKEEPER-3868: at a loss or a close, completions come late or never. The
  *    table of operations is ours (zookeeper_ops.c). Test: test_close_with_500_outstanding.
- *  - It aborts on the response to a container in a multi, frees foreign memory for a bad path in
- * one, or on a dead handle; its chroot is unsafe there. Refused before, and paths have the chroot
- *    (zkl__store_check, path_make, send_multi). Tests: test_refused_parts,
+ *  - It aborts on the response to a container in a multi, frees foreign memory for a bad path
+ *    in one, or on a dead handle; its chroot is unsafe there. Refused before, and paths have
+ *    the chroot (zkl__store_check, path_make, send_multi). Tests: test_refused_parts,
  *    tests/conformance.
  *  - It takes a list that ends too early for a whole one. As if throttled (is_whole). Test:
  *    test_garbage.c.
@@ -53,9 +53,10 @@
  * The end
  *  - It closes with responses unread, which resets the connection, so the server drops its
  *    closeSession. All is read before (drain). Test: test_busy of test_close.c.
- *  - zookeeper_close takes up to 4.5 s and does not report whether the server responded. It runs on
- *    a thread of its own, which looks for the response (close_and_confirm). Test:
- * test_slow_goodbye, test_goodbye_without_an_answer. Security
+ *  - zookeeper_close takes up to 4.5 s and does not report whether the server responded. It runs
+ *    on a thread of its own, which looks for the response (close_and_confirm). Tests:
+ *    test_slow_goodbye, test_goodbye_without_an_answer.
+ * Security
  *  - A failure of SASL ends its I/O thread without an event (store_tick); its TLS never
  *    compares the server's name, and names no cause (zkl__zk_tls_check). Test:
  *    tests/unit/test_tls_peers.c, tests/security/soak_secure.sh.
