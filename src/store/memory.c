@@ -9,15 +9,15 @@
  * It responds as a standalone ZooKeeper 3.8 does, with the same order of checks. These are all
  * differences:
  *  - sessions end by close or by zkl__memory_expire only; the requested timeout is granted (100 ms
- * at least);
- *  - the schemes of access lists are world, auth and digest; every other one is ZKL__RC_INVALIDACL.
- * There is no quota;
+ *    at least);
+ *  - the schemes of access lists are world, auth and digest; every other one is
+ *    ZKL__RC_INVALIDACL. There is no quota;
  *  - the characters of a path are not checked (the core has), its form is;
  *  - a counter at its end sticks, as the server's does when no create is under way at that moment;
- * names below zero, which the server gives to creates that wait in its pipeline just then, never
- * come;
- *  - while a connection is suspended, submit returns ZKL_ECONNECT; nothing waits for the reconnect.
- */
+ *    names below zero, which the server gives to creates that wait in its pipeline just then,
+ *    never come;
+ *  - while a connection is suspended, submit returns ZKL_ECONNECT; nothing waits for the
+ *    reconnect. */
 #include "memory_store.h"
 #include "acl.h"
 #include "base.h"

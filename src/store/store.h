@@ -5,20 +5,20 @@
  *
  * Contract, which both adapters keep and tests/ compare:
  *  1. Functions of zkl__store_events are called one at a time, in the order in which things
- * happened, on threads of the store's own, never inside a call of zkl__store_ops, and with no lock
- * of the store held: they may submit.
+ *     happened, on threads of the store's own, never inside a call of zkl__store_ops, and with no
+ *     lock of the store held: they may submit.
  *  2. Operations of one session are applied, and get their replies, in the order submitted; a list
- * submitted behind a create shows what the create made. A watch event is delivered before any reply
- * that shows the new state.
+ *     submitted behind a create shows what the create made. A watch event is delivered before any
+ *     reply that shows the new state.
  *  3. Every op for which submit returned ZKL_OK gets exactly one reply, unless close came first.
- * When the connection is lost: first `suspended`, then a reply ZKL__RC_UNKNOWN for each op
- * outstanding, and only then `connected` again.
+ *     When the connection is lost: first `suspended`, then a reply ZKL__RC_UNKNOWN for each op
+ *     outstanding, and only then `connected` again.
  *  4. Watches outlive reconnects. A watch fires once; the same path watched twice fires once.
  *  5. After `expired` (and replies ZKL__RC_UNKNOWN for what was outstanding) nothing more is
- * delivered.
+ *     delivered.
  *  6. close ends the session on the server immediately if a server can be reached, joins every
- * thread, delivers nothing more once it has returned, and frees the store. Not from a store's own
- * thread. */
+ *     thread, delivers nothing more once it has returned, and frees the store. Not from a store's
+ *     own thread. */
 #ifndef ZKL_STORE_STORE_H
 #define ZKL_STORE_STORE_H
 
