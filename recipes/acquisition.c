@@ -457,11 +457,7 @@ static void run_completion(void *owner)
     if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
         return;
     }
-    struct zkl__completion **at = &lock->completions;
-    while (*at != completion) {
-        at = &(*at)->next;
-    }
-    *at = completion->next;
+    zkl__list_remove(&lock->completions, &completion->link);
     zkl__free(&session->heap, completion);
     zkl__acquisition_unref(acquisition);
     zkl__session_leave(session);
@@ -493,12 +489,11 @@ int zkl__lock_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, zkl_a
     *completion = (struct zkl__completion){
         .callback = {.run = run_completion, .owner = completion},
         .acquisition = acquisition,
-        .next = lock->completions,
         .again = acquisition->granted,
         .done = done,
         .payload = payload,
     };
-    lock->completions = completion;
+    zkl__list_prepend(&lock->completions, &completion->link);
     if (completion->again) {
         zkl__callbacks_post(&session->callbacks, &completion->callback);
     } else {
@@ -518,13 +513,14 @@ int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acquired_fn d
 void zkl__lock_finish_completions(zkl_lock *lock)
 {
     struct zkl__callbacks *callbacks = &lock->session->callbacks;
-    struct zkl__completion *completion = lock->completions;
-    while (completion && !zkl__session_forked(lock->session)) {
+    struct zkl__link *at = lock->completions.first;
+    while (at && !zkl__session_forked(lock->session)) {
+        struct zkl__completion *completion = (struct zkl__completion *)at;
         if (zkl__callbacks_inside(callbacks, &completion->callback)) {
-            completion = completion->next;
+            at = at->next;
         } else {
             zkl__callbacks_finish(callbacks, &completion->callback);
-            completion = lock->completions;
+            at = lock->completions.first;
         }
     }
 }

@@ -287,7 +287,7 @@ int zkl_lock_set_stop(zkl_lock *lock, zkl_stop *stop, zkl_error *err)
     if (rc != ZKL_OK) {
         return rc;
     }
-    if (lock->acquisition || lock->sections || lock->campaign) {
+    if (lock->acquisition || lock->sections.first || lock->campaign) {
         rc = zkl__fail_at(
             err, ZKL_EDEADLK, lock->path,
             "this object stands for election, an acquire of it is pending, or it holds "

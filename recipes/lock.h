@@ -58,8 +58,8 @@ struct zkl_lock {
     zkl_cancel *run; /* of the zkl_election_run that is under way; NULL: there is none */
     struct zkl__acquisition *acquisition; /* pending or held; NULL: idle */
     struct zkl__campaign *campaign;       /* of zkl_election_stand; NULL: there is none */
-    struct zkl__completion *completions;
-    zkl_cancel *sections; /* their flags are raised when a hold ends, by loss or by release */
+    struct zkl__list completions;
+    struct zkl__list sections; /* their flags are raised when a hold ends, by loss or by release */
     struct zkl__callback notice;
     /* What notice reports to the user: */
     zkl_state latest; /* ZKL_STATE_IDLE: no state */
@@ -153,9 +153,9 @@ struct zkl__acquisition {
 
 /* The one call of the user for an asynchronous acquire. */
 struct zkl__completion {
+    struct zkl__link link; /* first; of the lock's */
     struct zkl__callback callback;
     struct zkl__acquisition *acquisition;
-    struct zkl__completion *next;
     bool again; /* of a lock held already */
     zkl_acquired_fn done;
     void *payload;
@@ -203,8 +203,8 @@ void zkl__campaign_finish(zkl_lock *lock);
 
 /* section.c: a function of the user under a grant, and the flag that asks it to end. */
 struct zkl_cancel {
+    struct zkl__link link; /* first; of the lock's sections */
     zkl_lock *lock;
-    zkl_cancel *next; /* of the lock's sections */
     int fd;
     atomic_bool raised;
     bool ran;           /* the function was called */

@@ -16,7 +16,7 @@ static void raise_flag(void *owner)
 
 void zkl__sections_raise(zkl_lock *lock)
 {
-    for (zkl_cancel *cancel = lock->sections; cancel; cancel = cancel->next) {
+    ZKL__EACH (zkl_cancel, cancel, &lock->sections, link) {
         raise_flag(cancel);
     }
 }
@@ -61,7 +61,7 @@ bool zkl__section_cancel(zkl_lock *lock)
 {
     bool runs = false;
     if (zkl__session_enter_even_closed(lock->session, NULL) == ZKL_OK) {
-        runs = lock->sections || lock->run;
+        runs = lock->sections.first || lock->run;
         zkl__sections_raise(lock);
         if (lock->run) { /* without leaving the mutex: no acquire of the run begins in between */
             lock->refuses_acquires = true;
@@ -92,8 +92,7 @@ int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn sect
     rc = zkl__stops_begin(session, &cancel->stops, lock->options.stop, raise_flag, cancel, err);
     rc = rc == ZKL_OK ? zkl__session_task_begin(session, &cancel->task, err) : rc;
     if (rc == ZKL_OK) {
-        cancel->next = lock->sections;
-        lock->sections = cancel;
+        zkl__list_prepend(&lock->sections, &cancel->link);
     } else {
         zkl__stops_end(session, &cancel->stops);
     }
@@ -117,11 +116,7 @@ int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn sect
 
     if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
         zkl__alarms_unset(&session->alarms, &cancel->margin.alarm);
-        zkl_cancel **at = &lock->sections;
-        while (*at != cancel) {
-            at = &(*at)->next;
-        }
-        *at = cancel->next;
+        zkl__list_remove(&lock->sections, &cancel->link);
         zkl__stops_end(session, &cancel->stops);
         zkl__session_leave(session);
     }
