@@ -1,5 +1,5 @@
 /* acquisition.c - one acquire: from its beginning to its release. */
-#include "lock.h"
+#include "handle.h"
 
 #include <stdio.h>
 

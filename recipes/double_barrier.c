@@ -5,7 +5,7 @@
  * A ready node counts for the members that are older than its last write: nobody deletes it while
  * their nodes exist, and members that see all others renew a ready node that is older. Only members
  * that live with a session count (protocol/op.h). */
-#include "lock.h"
+#include "handle.h"
 
 #include "name.h"
 

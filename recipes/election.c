@@ -2,7 +2,7 @@
  * that runs while its candidate leads, the published value, and observers of the leader. */
 
 #include "watch_handle.h"
-#include "lock.h"
+#include "handle.h"
 #include "name.h"
 #include "base.h"
 

@@ -1,7 +1,7 @@
 /* lock.c - the handle of every recipe: its options, its memory, the end of its waits, and its
  * current state. And the recipes that are no more than a rule: the plain lock, which the first
  * contender in the queue holds, the read/write lock, and several locks as one. */
-#include "lock.h"
+#include "handle.h"
 #include "acl.h"
 #include "name.h"
 #include "options.h"

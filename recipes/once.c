@@ -1,5 +1,5 @@
 /* once.c - once per time slot: a lock, and the last slot done in the data of its path. */
-#include "lock.h"
+#include "handle.h"
 #include "name.h"
 #include "base.h"
 

@@ -9,7 +9,7 @@
  * state with the assignment and do what is missing. The order of events does not matter, and an
  * event may be missed. The session's mutex guards what other threads read. */
 
-#include "lock.h"
+#include "handle.h"
 #include "name.h"
 #include "name_set.h"
 #include "share.h"

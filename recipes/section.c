@@ -1,6 +1,6 @@
 /* section.c - zkl_with_lock, and what other recipes run under a grant: a function of the user, and
  * a flag that is raised early enough before the lease ends. */
-#include "lock.h"
+#include "handle.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
  * than the limit exist, its own included. An acquire is a machine of the core
  * (protocol/semaphore.h). */
 
-#include "lock.h"
+#include "handle.h"
 #include "name.h"
 #include "collections.h"
 

@@ -1,7 +1,7 @@
 /* use_barrier.c - one who puts a barrier up and takes it away, others who wait; and members who begin and end together. */
 #include "world.h"
 
-#include "lock.h"
+#include "handle.h"
 
 /* What a process may believe is what was so at some time since it last looked. */
 static void check_was(struct turn *turn, bool there, int64_t since, const char *what, int code)

@@ -1,4 +1,4 @@
-/* lock.h - the handle: an object that waits for something in a queue and holds it.
+/* handle.h - the handle: an object that waits for something in a queue and holds it.
  *
  * A recipe is a table (struct zkl__recipe) and a constructor. What a recipe has besides stands
  * behind the zkl_lock with which its struct begins. The functions of zklock/lock.h work for all of
@@ -7,8 +7,8 @@
  * One acquire is one contender, in an `acquisition`: its result, who waits for it, and later its
  * hold. An acquisition outlives its time in the object when threads still look at it: so an object
  * may be released, acquired again and freed under a thread that is just waking up. */
-#ifndef ZKL_RECIPES_LOCK_H
-#define ZKL_RECIPES_LOCK_H
+#ifndef ZKL_RECIPES_HANDLE_H
+#define ZKL_RECIPES_HANDLE_H
 
 #include "call.h"
 #include "semaphore.h"
