@@ -2,6 +2,7 @@
  * HTTP. */
 #include <dlfcn.h>
 #include <jansson.h>
+#include <limits.h>
 #include <microhttpd.h>
 #include <netdb.h>
 #include <pthread.h>
@@ -74,23 +75,6 @@ bool metrics_write(void)
     return written;
 }
 
-void metrics_write_due(void)
-{
-    if (metrics_timeout(-1) == 0) {
-        metrics_write();
-    }
-}
-
-int metrics_timeout(int timeout_ms)
-{
-    if (!metrics_file) {
-        return timeout_ms;
-    }
-    int64_t left = next_ms - now_ms();
-    left = left > 0 ? left : 0;
-    return timeout_ms >= 0 && timeout_ms < left ? timeout_ms : (int)left;
-}
-
 /* --- the service manager ---------------------------------------------------------------------- */
 
 /* A service manager that does not listen must not keep us from the lease. */
@@ -150,36 +134,42 @@ bool notify_open(void)
     return true;
 }
 
-void notify_alive(zkl_session *session)
+int publish_timeout(int timeout_ms)
+{
+    int64_t now = now_ms(), left_ms = timeout_ms >= 0 ? timeout_ms : INT_MAX; /* 24 days */
+    if (metrics_file && next_ms - now < left_ms) {
+        left_ms = next_ms > now ? next_ms - now : 0;
+    }
+    if (notify_socket >= 0 && notify.every_ms > 0) {
+        int64_t due_ms = notify.said_ms + notify.every_ms - now;
+        due_ms = due_ms > 100 ? due_ms : 100; /* it may have been withheld: no hurry */
+        left_ms = due_ms < left_ms ? due_ms : left_ms;
+    }
+    return (int)left_ms;
+}
+
+void publish_due(void)
 {
     int64_t now = now_ms();
-    if (notify_socket < 0 || notify.every_ms == 0 || !session ||
-        now - notify.said_ms < notify.every_ms) {
+    if (metrics_file && now >= next_ms) {
+        metrics_write();
+    }
+    if (notify_socket < 0 || notify.every_ms == 0 || now - notify.said_ms < notify.every_ms) {
         return;
     }
     /* Both calls lock the session's mutex. If a thread never unlocks it, no message is sent
      * either, and the watchdog of the service manager ends the process. */
     zkl_stats stats = ZKL_STATS_INIT;
-    bool connected = zkl_session_state(session) == ZKL_SESSION_CONNECTED;
-    if (zkl_session_stats(session, &stats) != ZKL_OK || !connected ||
+    bool connected = zkl_session_state(contend.session) == ZKL_SESSION_CONNECTED;
+    if (zkl_session_stats(contend.session, &stats) != ZKL_OK || !connected ||
         stats.requests != notify.requests) {
         notify.requests = stats.requests;
         notify.moved_ms = now;
     }
-    if (now - notify.moved_ms <= zkl_session_timeout_ms(session)) {
+    if (now - notify.moved_ms <= zkl_session_timeout_ms(contend.session)) {
         notify.said_ms = now;
         notify_send("WATCHDOG=1");
     }
-}
-
-int notify_timeout(int timeout_ms)
-{
-    if (notify_socket < 0 || notify.every_ms == 0) {
-        return timeout_ms;
-    }
-    int64_t left_ms = notify.said_ms + notify.every_ms - now_ms();
-    left_ms = left_ms > 100 ? left_ms : 100; /* it may have been withheld: no hurry */
-    return timeout_ms < 0 || left_ms < timeout_ms ? (int)left_ms : timeout_ms;
 }
 
 void notify_send(const char *format, ...)

@@ -183,10 +183,9 @@ bool contend_wait(int fd, bool for_signals, int timeout_ms)
                            {.fd = zkl_session_fd(contend.session), .events = POLLIN},
                            {.fd = for_signals ? signals_fd() : -1, .events = POLLIN},
                            {.fd = fd < 0 ? health.socket : -1, .events = POLLIN}};
-    bool ready = poll(fds, 4, notify_timeout(metrics_timeout(timeout_ms))) > 0 && fds[0].revents;
+    bool ready = poll(fds, 4, publish_timeout(timeout_ms)) > 0 && fds[0].revents;
     zkl_session_dispatch(contend.session);
-    metrics_write_due();
-    notify_alive(contend.session);
+    publish_due();
     return ready;
 }
 

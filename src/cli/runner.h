@@ -159,13 +159,8 @@ int runner_main(const struct runner_policy *policy, int count, const char **word
 extern const char *metrics_file;       /* NULL: none wanted */
 extern _Atomic unsigned metrics_stops; /* of CMD, for the lock's sake: exit code 120 */
 /* Writes the file anew, whole or not at all. False when it could not; the first time with a
- * message.
- */
+ * message. */
 bool metrics_write(void);
-/* The same when the next write is due. */
-void metrics_write_due(void);
-/* How long a poll may wait: timeout_ms (-1: for ever) or until the next write. */
-int metrics_timeout(int timeout_ms);
 
 /* --- the service manager ---------------------------------------------------------------------- */
 
@@ -176,14 +171,15 @@ int metrics_timeout(int timeout_ms);
 bool notify_open(void);
 /* -1: no service manager wants messages. */
 extern int notify_socket;
-/* Notifies the watchdog when it is due; to be called from every loop that waits. Not when the
- * session is connected and has sent nothing for a session timeout: its thread hangs then, and a
- * restart helps. */
-void notify_alive(zkl_session *session);
-/* timeout_ms (-1: none), or less, so that the watchdog is notified in time. */
-int notify_timeout(int timeout_ms);
 /* One or more lines KEY=VALUE. Dropped if it cannot be sent: no lock depends on it. */
 void notify_send(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Writes the metrics and notifies the watchdog, each when it is due; to be called from every loop
+ * that waits. The watchdog is not notified when the session is connected and has sent nothing for a
+ * session timeout: its thread hangs then, and a restart helps. */
+void publish_due(void);
+/* How long a poll may wait until the next of both: timeout_ms (-1: none), or less. */
+int publish_timeout(int timeout_ms);
 
 /* --- elect --listen --------------------------------------------------------------------------- */
 
