@@ -19,14 +19,6 @@ struct status {
     zkl_queue *queue;
 };
 
-/* Time since then by the clock of this host, as the ages of a queue. */
-static int64_t ago_ms(int64_t time_ms)
-{
-    int64_t ago;
-    bool fits = !__builtin_sub_overflow(clock_ms(CLOCK_REALTIME), time_ms, &ago);
-    return fits && ago > 0 ? ago : 0;
-}
-
 static void add_time(json_t *object, const char *text_name, const char *ms_name, int64_t time_ms)
 {
     bool known = time_ms != UNKNOWN;
@@ -42,7 +34,7 @@ static bool print_json(const struct status *status)
     add_time(object, "slot", "slot_ms", status->last_ms);
     add_time(object, "recorded", "recorded_ms", status->recorded_ms);
     json_object_set_new(object, "age_ms",
-                        known ? json_integer((json_int_t)ago_ms(status->recorded_ms))
+                        known ? json_integer((json_int_t)queues_age_ms(status->recorded_ms))
                               : json_null());
     add_time(object, "due", "due_ms", status->due_ms);
     json_object_set_new(object, "done", json_boolean(status->done));
@@ -59,7 +51,7 @@ static bool print_text(const struct status *status)
             ? cli_line(stdout, CLI_FOLD, "%s: nothing is recorded", path)
             : cli_line(stdout, CLI_FOLD, "%s: last recorded slot %s, at %s, %s ago", path,
                        queues_utc(status->last_ms).bytes, queues_utc(status->recorded_ms).bytes,
-                       queues_age(ago_ms(status->recorded_ms)).bytes);
+                       queues_age(queues_age_ms(status->recorded_ms)).bytes);
     if (printed && status->due_ms != UNKNOWN) {
         printed = cli_line(stdout, CLI_FOLD, "%s: slot %s is %s", path,
                            queues_utc(status->due_ms).bytes, status->done ? "done" : "not done");

@@ -79,7 +79,7 @@ static void show_chosen(void)
     cli_line(stderr, CLI_FOLD, "%s", chosen.path);
     if (entry->readable) {
         cli_line(stderr, CLI_FOLD, "  who      %s, %s for %s", queues_who(entry).bytes, what,
-                 queues_age(queues_entry_age_ms(entry)).bytes);
+                 queues_age(queues_age_ms(entry->created_ms)).bytes);
         cli_line(stderr, CLI_FOLD, "  session  %s", queues_session(entry).bytes);
         cli_line(stderr, CLI_FOLD, "  token    %" PRId64, entry->token);
     } else {

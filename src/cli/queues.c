@@ -71,16 +71,12 @@ static void walk_below(struct walk *walk, const char *path, const zkl_queue *que
     memcpy(names, queue->foreign_names, queue->foreign * sizeof *names);
     qsort(names, queue->foreign, sizeof *names, compare_names);
     for (size_t i = 0; i < queue->foreign && walk->code != EXIT_UNREACHABLE; i++) {
-        char *below;
-        if (asprintf(&below, "%s/%s", root ? "" : path, names[i]) < 0) {
-            cli_error("out of memory");
-            note_code(walk, EXIT_FAILED);
-            break;
-        }
+        /* One that is cut here is too long for a path as well. */
+        char below[ZKL_PATH_MAX + 2];
+        snprintf(below, sizeof below, "%s/%s", root ? "" : path, names[i]);
         if (zkl_path_check(below, NULL) == ZKL_OK) {
             walk_to(walk, below);
         }
-        free(below);
     }
     free(names);
 }
@@ -182,12 +178,10 @@ struct cli_text queues_session(const zkl_queue_entry *entry)
     return text;
 }
 
-/* Since it was made, by the servers' clock and ours: two clocks that differ make ages that differ.
- */
-int64_t queues_entry_age_ms(const zkl_queue_entry *entry)
+int64_t queues_age_ms(int64_t time_ms)
 {
     int64_t age;
-    bool fits = !__builtin_sub_overflow(clock_ms(CLOCK_REALTIME), entry->created_ms,
+    bool fits = !__builtin_sub_overflow(clock_ms(CLOCK_REALTIME), time_ms,
                                         &age); /* a server may say anything */
     return fits && age > 0 ? age : 0;
 }
@@ -242,7 +236,7 @@ json_t *queues_entry_json(const zkl_queue *queue, const zkl_queue_entry *entry)
         queues_number(known, entry->token), "session", known ? queues_session(entry).bytes : NULL,
         "created", known ? queues_utc(entry->created_ms).bytes : NULL, "created_ms",
         queues_number(known, entry->created_ms), "age_ms",
-        queues_number(known, queues_entry_age_ms(entry)), "readable", known, "identity",
+        queues_number(known, queues_age_ms(entry->created_ms)), "readable", known, "identity",
         known ? json_stringn(entry->data, entry->data_size) : NULL, /* NULL: no UTF-8 either */
         "host", ours ? json_string(identity.host) : NULL, "pid", queues_number(ours, identity.pid),
         "user", ours ? json_string(identity.user) : NULL);
@@ -280,7 +274,7 @@ void queues_print(FILE *out, const char *path, const zkl_queue *queue)
                                  : "%zu",
                  i);
         cli_line(out, CLI_CUT, "  %-5s  %-8s  %8s  %-18s  %-10s  %s", position,
-                 known ? queues_age(queues_entry_age_ms(entry)).bytes : "-", token,
+                 known ? queues_age(queues_age_ms(entry->created_ms)).bytes : "-", token,
                  known ? queues_session(entry).bytes : "-", kind_name(entry->kind),
                  known ? queues_who(entry).bytes : "(not readable)");
     }

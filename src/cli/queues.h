@@ -56,7 +56,7 @@ void queues_print(FILE *out, const char *path, const zkl_queue *queue);
 bool queues_print_json(json_t *object);
 /* "0x10000ba885e002a", as ZooKeeper writes a session in its logs. */
 struct cli_text queues_session(const zkl_queue_entry *entry);
-/* Age of its znode by the servers' clock and ours: two clocks that differ make ages that differ. */
-int64_t queues_entry_age_ms(const zkl_queue_entry *entry);
+/* Age of what the servers dated so, by our clock: two clocks that differ make ages that differ. */
+int64_t queues_age_ms(int64_t time_ms);
 
 #endif
