@@ -2,27 +2,23 @@
 
 #include "cli.h"
 
-/* The descriptor of something that is no regular file, or -1: with errno 0, a new file can take its
- * place. */
-static int open_as_it_is(const char *file)
+/* What is no regular file, as it is; else an empty file beside it, whose name is *name, malloced.
+ * -1 with errno. */
+static int open_to_write(const char *file, char **name)
 {
     struct stat status;
     if (strncmp(file, "/dev/std", 8) == 0 || strncmp(file, "/dev/fd/", 8) == 0) {
         /* The names of one's own descriptors are links, too. */
         return open(file, O_WRONLY | O_CLOEXEC | O_NOCTTY);
     }
-    errno = 0;
-    if (lstat(file, &status) != 0 || S_ISREG(status.st_mode)) {
-        errno = errno == ENOENT ? 0 : errno;
+    bool there = lstat(file, &status) == 0;
+    if (there && !S_ISREG(status.st_mode)) {
+        /* a link: ELOOP; a directory: EISDIR; a pipe that nobody reads: ENXIO */
+        return open(file, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    }
+    if (!there && errno != ENOENT) {
         return -1;
     }
-    /* a link: ELOOP; a directory: EISDIR; a pipe that nobody reads: ENXIO */
-    return open(file, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-}
-
-/* An empty file beside it. -1 with errno; else its name, malloced. */
-static int make_beside(const char *file, char **name)
-{
     if (asprintf(name, "%s.XXXXXX", file) < 0) {
         *name = NULL;
         errno = ENOMEM;
@@ -45,12 +41,9 @@ bool newfile_check(const char *file)
     if (lstat(file, &status) == 0 && S_ISFIFO(status.st_mode)) {
         return true; /* opened and closed, it would show its reader the end */
     }
-    int fd = open_as_it_is(file);
-    if (fd < 0 && errno == 0) {
-        fd = make_beside(file, &name);
-        if (fd >= 0) {
-            forget(name);
-        }
+    int fd = open_to_write(file, &name);
+    if (name && fd >= 0) {
+        forget(name);
     }
     free(name);
     return fd >= 0 && close(fd) == 0;
@@ -59,10 +52,7 @@ bool newfile_check(const char *file)
 bool newfile_write(const char *file, const char *text)
 {
     char *name = NULL;
-    int fd = open_as_it_is(file);
-    if (fd < 0 && errno == 0) {
-        fd = make_beside(file, &name);
-    }
+    int fd = open_to_write(file, &name);
     bool written = fd >= 0 && dprintf(fd, "%s", text) >= 0 && (!name || fchmod(fd, 0644) == 0);
     written = fd >= 0 && close(fd) == 0 && written && (!name || rename(name, file) == 0);
     if (name && fd >= 0 && !written) {
