@@ -59,20 +59,16 @@ static int write_once(void)
     const zkl_op create = {
         .kind = ZKL_OP_CREATE, .path = bench.znode, .mode = ZKL_CREATE_EPHEMERAL};
     const zkl_op delete = {.kind = ZKL_OP_DELETE, .path = bench.znode, .version = ZKL_ANY_VERSION};
-    int result = zkl_lock_commit(bench.sides[0].lock, &create, 1, CALL_MS, NULL, &bench.error);
-    if (result == ZKL_OK) {
-        result = zkl_lock_commit(bench.sides[0].lock, &delete, 1, CALL_MS, NULL, &bench.error);
-    }
-    return result;
+    zkl_lock *lock = bench.sides[0].lock;
+    int result = zkl_lock_commit(lock, &create, 1, CALL_MS, NULL, &bench.error);
+    return result == ZKL_OK ? zkl_lock_commit(lock, &delete, 1, CALL_MS, NULL, &bench.error)
+                            : result;
 }
 
 static int lock_once(void)
 {
     int result = hold();
-    if (result == ZKL_OK) {
-        result = let_go();
-    }
-    return result;
+    return result == ZKL_OK ? let_go() : result;
 }
 
 static void on_decided(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *error,
@@ -134,14 +130,13 @@ static int hand_over_once(void)
 static const struct measurement {
     const char *name;
     const char *text;
-    int (*begin)(void); /* NULL: nothing to do */
+    bool held; /* while the lock is */
     int (*once)(void);
-    int (*end)(void);
 } measurements[] = {
-    {"read", "read of a missing znode", NULL, read_once, NULL},
-    {"write", "create + delete of a znode", hold, write_once, let_go},
-    {"lock", "acquire + release of a free lock", NULL, lock_once, NULL},
-    {"hand-over", "hand-over to another session", hold, hand_over_once, let_go},
+    {"read", "read of a missing znode", false, read_once},
+    {"write", "create + delete of a znode", true, write_once},
+    {"lock", "acquire + release of a free lock", false, lock_once},
+    {"hand-over", "hand-over to another session", true, hand_over_once},
 };
 #define MEASUREMENTS (sizeof measurements / sizeof *measurements)
 
@@ -157,7 +152,7 @@ static int compare_values(const void *left, const void *right)
 static int measure(const struct measurement *what)
 {
     int64_t end_ms = now_ms() + for_ms / (int64_t)MEASUREMENTS;
-    int result = what->begin ? what->begin() : ZKL_OK;
+    int result = what->held ? hold() : ZKL_OK;
     int number = 0;
     bench.count = 0;
     while (result == ZKL_OK && !signals_is_end(number) && now_ms() < end_ms &&
@@ -168,8 +163,8 @@ static int measure(const struct measurement *what)
         bench.count += result == ZKL_OK;
         number = signals_next();
     }
-    if (result == ZKL_OK && what->end) {
-        result = what->end();
+    if (result == ZKL_OK && what->held) {
+        result = let_go();
     }
     bench.holder = 0;
     qsort(bench.samples, bench.count, sizeof *bench.samples, compare_values);
