@@ -125,22 +125,6 @@ static void on_stopping(enum keeper_cause cause)
     }
 }
 
-static void on_ended(const struct keeper_event *event)
-{
-    bool killed = WIFSIGNALED(event->value);
-    int number = WTERMSIG(event->value);
-    if (event->cause == KEEPER_BY_ITSELF && !job.lost && killed && number == SIGKILL) {
-        /* Neither zklock nor the keeper sent that KILL. The kernel does when memory runs out. */
-        cli_note("\"%s\": somebody killed %s (SIGKILL); 'journalctl -k' shows a lack of memory",
-                 contend.name, job.name);
-    }
-    own.group = 0;
-    job.status = event->value;
-    job.lost = job.lost || event->cause == KEEPER_BY_LEASE;
-    job.code = killed ? EXIT_SIGNAL + number : WEXITSTATUS(job.status);
-    own.over = true;
-}
-
 /* Ctrl-Z stopped CMD: take the terminal back and stop as well, so that the shell sees a stopped
  * job. The lease runs on meanwhile. SIGSTOP is meant for CMD alone: zklock goes on, and the lock
  * stays held. */
@@ -170,6 +154,8 @@ static void on_suspended(int number)
 static void on_event(void)
 {
     struct keeper_event event = keeper_next();
+    bool killed = WIFSIGNALED(event.value);
+    int number = WTERMSIG(event.value);
     switch (event.news) {
     case KEEPER_STARTED:
         job.ran = true;
@@ -192,7 +178,17 @@ static void on_event(void)
         own.linger_ms = now_ms() + LINGER_MS;
         break;
     case KEEPER_ENDED:
-        on_ended(&event);
+        if (event.cause == KEEPER_BY_ITSELF && !job.lost && killed && number == SIGKILL) {
+            /* Neither zklock nor the keeper sent that KILL. The kernel does when memory runs out.
+             */
+            cli_note("\"%s\": somebody killed %s (SIGKILL); 'journalctl -k' shows a lack of memory",
+                     contend.name, job.name);
+        }
+        own.group = 0;
+        job.status = event.value;
+        job.lost = job.lost || event.cause == KEEPER_BY_LEASE;
+        job.code = killed ? EXIT_SIGNAL + number : WEXITSTATUS(job.status);
+        own.over = true;
         break;
     case KEEPER_DIED: /* CMD with it. Its other descendants are zklock's children now. */
         cli_error(
@@ -254,19 +250,13 @@ static void wait_once(bool started)
  * renewal, and the keeper would then stop CMD. Heartbeats renew it. A long --grace leaves no room
  * for slow responses: after a third of the session timeout, when heartbeats have done all they can,
  * the lease as it is must do. */
-static bool has_room(int64_t begun_ms)
+static bool wait_for_room(void)
 {
     zkl_session *session = contend.session;
     int64_t wanted_ms = job.grace_ms + KEEPER_MARGIN_MS + LATE_MS;
-    int64_t waited_ms = now_ms() - begun_ms;
-    return refresh_lease() >= wanted_ms && (zkl_session_low_lease_ms(session) >= wanted_ms ||
-                                            waited_ms >= zkl_session_timeout_ms(session) / 3);
-}
-
-static bool wait_for_room(void)
-{
-    int64_t begun_ms = now_ms();
-    while (!own.over && !has_room(begun_ms)) {
+    int64_t enough_ms = now_ms() + zkl_session_timeout_ms(session) / 3;
+    while (!own.over && (refresh_lease() < wanted_ms ||
+                         (zkl_session_low_lease_ms(session) < wanted_ms && now_ms() < enough_ms))) {
         if (zkl_lock_state(contend.lock) == ZKL_STATE_LOST) {
             cli_error("\"%s\" was lost before %s could start", contend.name, job.name);
             job.lost = true;
