@@ -125,8 +125,9 @@ struct hook_event {
 
 const char *hook_program;
 static int to_process = -1;
-static zkl_state last_state; /* the one that was last reported */
-static bool dropped;         /* an event could not be sent, which was said */
+static struct hook_event current; /* node and token are those of the grant */
+static zkl_state last_state;      /* the one that was last reported */
+static bool dropped;              /* an event could not be sent, which was said */
 
 /* --- the process that runs the hooks --------------------------------------------------------- */
 
@@ -199,16 +200,11 @@ bool hook_open(void)
 }
 
 /* Never waits for a hook: an event that finds no room is dropped, and said. */
-static void send_event(const char *name, const char *node, int64_t token)
+static void send_event(const char *name)
 {
-    static struct hook_event event; /* node and token stay those of the grant */
-    snprintf(event.name, sizeof event.name, "%s", name);
-    if (node) {
-        snprintf(event.node, sizeof event.node, "%s", node);
-        event.token = token;
-    }
-    bool sent = send(to_process, &event, sizeof event, MSG_NOSIGNAL | MSG_DONTWAIT) ==
-                (ssize_t)sizeof event;
+    snprintf(current.name, sizeof current.name, "%s", name);
+    bool sent = send(to_process, &current, sizeof current, MSG_NOSIGNAL | MSG_DONTWAIT) ==
+                (ssize_t)sizeof current;
     if (!sent && !dropped) {
         cli_error("--hook %s: %s is dropped: %s", hook_program, name,
                   errno == EAGAIN ? "too many events wait for a hook that has not ended; end that"
@@ -223,7 +219,9 @@ void hook_granted(const char *node, int64_t token)
 {
     if (hook_program) {
         last_state = ZKL_STATE_HELD;
-        send_event("granted", node, token);
+        snprintf(current.node, sizeof current.node, "%s", node);
+        current.token = token;
+        send_event("granted");
     }
 }
 
@@ -241,14 +239,14 @@ void hook_follow(zkl_state state)
                                                    : NULL;
     if (follows() && state != last_state && name) {
         last_state = state;
-        send_event(name, NULL, 0);
+        send_event(name);
     }
 }
 
 void hook_ended(bool lost)
 {
     if (follows()) {
-        send_event(lost ? "lost" : "released", NULL, 0);
+        send_event(lost ? "lost" : "released");
     }
     last_state = ZKL_STATE_IDLE;
 }
