@@ -33,9 +33,8 @@ static _Atomic int64_t *lease_end_ns; /* CLOCK_BOOTTIME, on a page that both see
  * also what sudo started. */
 
 static struct {
-    bool made;
     char folder[PATH_MAX];
-    int procs, kill; /* descriptors */
+    int procs, kill; /* descriptors; -1: there is none */
 } cage = {.procs = -1, .kill = -1};
 
 static int open_in_cage(const char *name)
@@ -43,16 +42,6 @@ static int open_in_cage(const char *name)
     char path[PATH_MAX + 32];
     snprintf(path, sizeof path, "%s/%s", cage.folder, name);
     return open(path, O_WRONLY | O_CLOEXEC);
-}
-
-/* When nobody is left in it. */
-static void cage_remove(void)
-{
-    if (cage.made) {
-        rmdir(cage.folder);
-    }
-    cage.made = false;
-    cage.procs = cage.kill = -1; /* its end closes them, and an exec */
 }
 
 /* There may be none, and that is nobody's fault. */
@@ -87,13 +76,13 @@ static void cage_make(void)
         getxattr(cage.folder, "trusted.delegate", mark, sizeof mark) > 0 ||
         (geteuid() != 0 && stat(cage.folder, &status) == 0 && status.st_uid == geteuid());
     snprintf(cage.folder, sizeof cage.folder, "%s%s/zklock-%d", mounted, own, (int)getpid());
-    cage.made = delegated && mkdir(cage.folder, 0755) == 0;
-    if (cage.made) {
+    if (delegated && mkdir(cage.folder, 0755) == 0) {
         cage.procs = open_in_cage("cgroup.procs");
         cage.kill = open_in_cage("cgroup.kill"); /* since Linux 5.14 */
-    }
-    if (cage.procs < 0 || cage.kill < 0) {
-        cage_remove();
+        if (cage.procs < 0 || cage.kill < 0) {
+            rmdir(cage.folder);
+            cage.procs = cage.kill = -1; /* its end closes them, and an exec */
+        }
     }
 }
 
@@ -306,7 +295,7 @@ static void signal_all(int number)
         kill(-supervisor.pid, number);
     }
     pid_t refused = descendants_signal(getpid(), supervisor.pid, number).refused;
-    if (refused && !cage.made && !supervisor.unstoppable) {
+    if (refused && cage.kill < 0 && !supervisor.unstoppable) {
         char path[64], name[64] = "?";
         snprintf(path, sizeof path, "/proc/%d/comm", (int)refused);
         FILE *file = fopen(path, "re");
@@ -517,7 +506,9 @@ static void keeper_main(int socket, const sigset_t *before)
             more = supervised.again;
         }
     }
-    cage_remove();
+    if (cage.kill >= 0) {
+        rmdir(cage.folder); /* nobody is left in it */
+    }
     _exit(EXIT_SUCCESS);
 }
 
