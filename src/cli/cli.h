@@ -245,9 +245,9 @@ static inline int64_t now_ms(void)
 /* Catches TERM INT HUP QUIT USR1 USR2 CONT WINCH, ignores PIPE XFSZ TTOU. CLI_GO_ON, or the exit
  * code after it was said why not. */
 int signals_catch(void);
-/* yes: from now on TERM, INT, HUP or QUIT ends the process immediately. The process begins so. For
- * calls that cannot be interrupted, and whose end leaves nothing behind. */
-void signals_end_at_once(bool yes);
+/* TERM, INT, HUP or QUIT ends the process immediately. The process begins so. For calls that cannot
+ * be interrupted, and whose end leaves nothing behind. */
+extern volatile sig_atomic_t signals_end_at_once;
 /* Readable while one waits. */
 int signals_fd(void);
 /* The next one; 0: none waits. */

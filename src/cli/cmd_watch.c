@@ -122,9 +122,9 @@ static int show_until_end(void)
         fputs("\033[2J", stdout);
     }
     while (code == CLI_GO_ON) {
-        signals_end_at_once(true);
+        signals_end_at_once = true;
         code = watch.form == WATCH_SCREEN ? list_and_draw() : look();
-        signals_end_at_once(false);
+        signals_end_at_once = false;
         if (code == CLI_GO_ON || code == EXIT_UNREACHABLE) { /* which passes, and was reported */
             struct pollfd fds[] = {{.fd = signals_fd(), .events = POLLIN}, {.fd = STDOUT_FILENO}};
             poll(fds, 2, LOOK_MS); /* the window's size changes by a signal, too */

@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/xattr.h>
 
 #include "cli.h"
@@ -324,9 +325,9 @@ int cli_connect(int64_t connect_timeout_ms, zkl_session **session)
     zkl_error error;
     int code = EXIT_FAILED;
     if (take_options(connect_timeout_ms)) {
-        signals_end_at_once(true);
+        signals_end_at_once = true;
         int result = zkl_session_open(session, cli.servers, &own.options, &error);
-        signals_end_at_once(false);
+        signals_end_at_once = false;
         if (result != ZKL_OK) {
             cli_error("%s%s", error.text, cli_remedy(result));
         }
@@ -363,10 +364,10 @@ int cli_probe_tick(const char *server, int64_t connect_timeout_ms, int64_t *tick
     int code = EXIT_FAILED;
     *tick_ms = 0;
     if (take_options(connect_timeout_ms)) {
-        signals_end_at_once(true);
+        signals_end_at_once = true;
         code = negotiate(server, asked_ms, &low_ms, error);
         code = code == CLI_GO_ON ? negotiate(server, CLI_DAY_MS, &high_ms, error) : code;
-        signals_end_at_once(false);
+        signals_end_at_once = false;
     }
     explicit_bzero(own.secret, sizeof own.secret);
     if (code == CLI_GO_ON && high_ms < CLI_DAY_MS) {
@@ -383,33 +384,10 @@ int cli_probe_tick(const char *server, int64_t connect_timeout_ms, int64_t *tick
 
 /* --- four-letter commands --------------------------------------------------------------------- */
 
-/* -1 with errno. */
-static int connect_one(const struct addrinfo *address, int timeout_ms)
-{
-    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) {
-        return -1;
-    }
-    int reason = connect(fd, address->ai_addr, address->ai_addrlen) == 0 ? 0 : errno;
-    if (reason == EINPROGRESS) {
-        struct pollfd writable = {.fd = fd, .events = POLLOUT};
-        socklen_t size = sizeof reason;
-        reason = ETIMEDOUT;
-        if (poll(&writable, 1, timeout_ms) == 1) {
-            getsockopt(fd, SOL_SOCKET, SO_ERROR, &reason, &size);
-        }
-    }
-    if (reason == 0) {
-        return fd;
-    }
-    close(fd);
-    errno = reason;
-    return -1;
-}
-
 bool ask(const char *host, const char *port, const char *question, int timeout_ms, char *answer,
          size_t size, const char **why)
 {
+    struct timeval patience = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000};
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *found;
     int fd = -1, failed = getaddrinfo(host, port, &hints, &found);
@@ -418,7 +396,14 @@ bool ask(const char *host, const char *port, const char *question, int timeout_m
         return false;
     }
     for (struct addrinfo *address = found; address && fd < 0; address = address->ai_next) {
-        fd = connect_one(address, timeout_ms);
+        fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0 ||
+                        connect(fd, address->ai_addr, address->ai_addrlen) != 0)) {
+            int reason = errno == EINPROGRESS ? ETIMEDOUT : errno; /* as socket(7) has it */
+            close(fd);
+            fd = -1;
+            errno = reason;
+        }
         *why = strerror(errno);
     }
     freeaddrinfo(found);
@@ -431,7 +416,7 @@ bool ask(const char *host, const char *port, const char *question, int timeout_m
     int64_t end = now_ms() + timeout_ms, left;
     while (piece > 0 && got + 1 < size && (left = end - now_ms()) > 0 &&
            poll(&readable, 1, (int)left) == 1) {
-        piece = recv(fd, answer + got, size - 1 - got, 0);
+        piece = recv(fd, answer + got, size - 1 - got, MSG_DONTWAIT);
         got += piece > 0 ? (size_t)piece : 0;
     }
     answer[got] = '\0';

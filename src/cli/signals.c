@@ -2,7 +2,7 @@
 #include "cli.h"
 
 static int pipe_ends[2] = {-1, -1};
-static volatile sig_atomic_t end_at_once = true; /* until there is a session */
+volatile sig_atomic_t signals_end_at_once = true;
 
 bool signals_is_end(int number)
 {
@@ -22,7 +22,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
         return; /* typed, for the foreground */
     }
     unsigned char byte = (unsigned char)number;
-    if (end_at_once && signals_is_end(number)) {
+    if (signals_end_at_once && signals_is_end(number)) {
         _exit(EXIT_SIGNAL + number);
     }
     if (write(pipe_ends[1], &byte, 1) < 0) {
@@ -54,11 +54,6 @@ int signals_catch(void)
     signal(SIGXFSZ, SIG_IGN); /* the write fails with EFBIG */
     signal(SIGTTOU, SIG_IGN); /* or we would be stopped for a change of the terminal */
     return CLI_GO_ON;
-}
-
-void signals_end_at_once(bool yes)
-{
-    end_at_once = yes;
 }
 
 int signals_fd(void)
