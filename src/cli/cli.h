@@ -76,7 +76,7 @@ struct cli_option {
 #define CLI_LONGEST_MS (INT64_C(100) * 366 * 24 * 3600 * 1000)
 #define CLI_DAY_MS INT64_C(86400000)
 
-/* The global options: of the process, set by cli_parse. */
+/* The global options: of the process, set by main.c. */
 struct cli {
     const char *servers;
     int64_t session_timeout_ms;
@@ -108,7 +108,6 @@ struct cli_command {
     /* whole lines of 79 columns at most: each a command to type, or a # comment */
     const char *examples;
     const char *notes;                /* the same, of prose, below the options. NULL: none */
-    bool hidden;                      /* not for people: left out of lists */
     const struct cli_option *options; /* NULL: none */
 };
 #define CLI_ANY_NUMBER INT32_MAX
@@ -117,20 +116,15 @@ extern const struct cli_command cmd_run, cmd_elect, cmd_once, cmd_hold, cmd_chec
     cmd_watch, cmd_revoke, cmd_release, cmd_resize, cmd_doctor, cmd_sandbox, cmd_bench,
     cmd_completion;
 
-/* The commands in the order of help; ends with NULL. */
+/* The commands for people, in the order of help; ends with NULL. */
 extern const struct cli_command *const cli_commands[];
-const struct cli_command *cli_find_command(const char *name);
 
 #define CLI_GO_ON (-1)
-/* Parses options up to the first word that is none: what follows is *rest, *count words of argv.
- * Nothing in it is looked at. Global options are taken too, help and version obeyed. Returns
- * CLI_GO_ON, or the exit code to end with. command NULL: globals only. */
-int cli_parse(const struct cli_command *command, int argc, const char **argv, int *count,
-              const char ***rest);
 /* False after a message that names the option. */
 bool cli_take_number(const char *option, const char *value, int64_t least, int64_t most,
                      int *number);
-bool cli_take_duration(const char *option, const char *value, int64_t *ms);
+bool cli_take_duration(const char *option, const char *value, int64_t least, int64_t most,
+                       int64_t *ms);
 /* "250ms", "5s", "1.5m", "1h"; a bare number is seconds. False when text is none, or longer than a
  * hundred years. */
 bool duration_parse(const char *text, int64_t *ms);
@@ -190,6 +184,9 @@ enum cli_long { CLI_FOLD, CLI_CUT };
 bool cli_line(FILE *out, enum cli_long too_long, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Breaks a text at spaces into lines of so many columns. Its first line begins in column `at`, the
+ * others are indented. A word that is longer than a line is broken, too. */
+void cli_fold(FILE *out, const char *text, size_t at, size_t indent, size_t columns);
 /* Cuts a text to so many columns, between characters. */
 void cli_cut(char *text, size_t columns);
 /* Width of the terminal that fd is; 80 when it is none. */

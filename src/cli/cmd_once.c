@@ -115,8 +115,8 @@ static bool take_slot(const char *value)
     if (at) {
         *at++ = '\0';
     }
-    if (!cli_take_duration("--slot", text, &length_ms) ||
-        (at && !cli_take_duration("--slot, behind the @", at, &phase_ms))) {
+    if (!cli_take_duration("--slot", text, 0, INT64_MAX, &length_ms) ||
+        (at && !cli_take_duration("--slot, behind the @", at, 0, INT64_MAX, &phase_ms))) {
         return false;
     }
     if (length_ms < 1000 || phase_ms >= length_ms) {

@@ -5,25 +5,6 @@
 #define WIDTH 79
 #define OPTION_COLUMN 31
 
-/* One paragraph, folded; it begins at column `at`, its other lines at `indent`. */
-static void print_folded(const char *text, size_t at, size_t indent)
-{
-    bool first = true;
-    while (*text) {
-        size_t word = strcspn(text, " ");
-        if (!first && at + 1 + word > WIDTH) {
-            printf("\n%*s", (int)indent, "");
-            at = indent;
-            first = true;
-        }
-        printf("%s%.*s", first ? "" : " ", (int)word, text);
-        at += word + !first;
-        first = false;
-        text += word + (text[word] == ' ');
-    }
-    putchar('\n');
-}
-
 static void print_options(const char *title, const struct cli_option *options)
 {
     if (options) {
@@ -41,7 +22,7 @@ static void print_options(const char *title, const struct cli_option *options)
         } else {
             printf("%s\n%*s", names, OPTION_COLUMN, "");
         }
-        print_folded(options->text, OPTION_COLUMN, OPTION_COLUMN);
+        cli_fold(stdout, options->text, OPTION_COLUMN, OPTION_COLUMN, WIDTH);
     }
 }
 
@@ -54,9 +35,7 @@ static void help_all(void)
          "Usage: zklock [global options] SUBCOMMAND [options] [LOCK] [-- CMD [ARG...]]\n\n"
          "Subcommands:");
     for (int i = 0; cli_commands[i]; i++) {
-        if (!cli_commands[i]->hidden) {
-            printf("  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
-        }
+        printf("  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
     }
     print_options("Global options", cli_global_options);
     fputs("\n'zklock SUBCOMMAND --help' has the rest. LOCK is a znode path, or a name\n"
@@ -74,7 +53,7 @@ void cli_help(const struct cli_command *command)
     printf("zklock %s - %s\n\n%s\n", command->name, command->summary, command->examples);
     snprintf(usage, sizeof usage, "Usage: zklock [global options] %s [options]%s%s", command->name,
              *command->arguments ? " " : "", command->arguments);
-    print_folded(usage, 0, 14);
+    cli_fold(stdout, usage, 0, 14, WIDTH);
     print_options("Options", command->options);
     puts("\nThe global options, as -s for the servers, are in 'zklock --help'.");
     if (command->notes) {
@@ -163,15 +142,6 @@ static void print_names(const struct cli_option *list, enum which which)
     }
 }
 
-/* Words before a CMD; -1: there is none. */
-static int before_command(const struct cli_command *command)
-{
-    if (!strstr(command->arguments, "CMD")) {
-        return -1;
-    }
-    return strncmp(command->arguments, "[-- CMD", 7) == 0 ? 0 : 1;
-}
-
 /* One branch; command NULL: the last one. */
 static void print_branch(const struct cli_command *command)
 {
@@ -183,22 +153,21 @@ static void print_branch(const struct cli_command *command)
         print_names(cli_global_options, (enum which)which);
         puts("'");
     }
-    printf("        before=%d\n        ;;\n", command ? before_command(command) : -1);
+    /* Words before a CMD; -1: there is none. */
+    bool runs = command && strstr(command->arguments, "CMD");
+    printf("        before=%d\n        ;;\n",
+           runs ? strncmp(command->arguments, "[-- CMD", 7) != 0 : -1);
 }
 
 static void print_script(void)
 {
     fputs(script_begin, stdout);
     for (int i = 0; cli_commands[i]; i++) {
-        if (!cli_commands[i]->hidden) {
-            printf(" %s", cli_commands[i]->name);
-        }
+        printf(" %s", cli_commands[i]->name);
     }
     puts("'\n    case $1 in");
     for (int i = 0; cli_commands[i]; i++) {
-        if (!cli_commands[i]->hidden) {
-            print_branch(cli_commands[i]);
-        }
+        print_branch(cli_commands[i]);
     }
     print_branch(NULL);
     fputs(script_end, stdout);
@@ -229,5 +198,4 @@ const struct cli_command cmd_completion = {
     .summary = "print the script that completes zklock's words",
     .examples = "  zklock completion bash >/etc/bash_completion.d/zklock\n",
     .notes = NULL,
-    .hidden = true,
 };

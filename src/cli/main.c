@@ -1,6 +1,9 @@
-/* main.c - the table of subcommands, and the way to one of them. */
+/* main.c - the table of subcommands, that of the global options, and the parsing of all: popt does
+ * the work. */
 #include <locale.h>
 #include <malloc.h>
+#include <popt.h>
+#include <zklock/version.h>
 
 #include "cli.h"
 
@@ -11,54 +14,248 @@ struct cli cli = {
 };
 
 const struct cli_command *const cli_commands[] = {
-    &cmd_run,    &cmd_elect,   &cmd_once,   &cmd_hold,       &cmd_check,
-    &cmd_ls,     &cmd_watch,   &cmd_revoke, &cmd_release,    &cmd_resize,
-    &cmd_doctor, &cmd_sandbox, &cmd_bench,  &cmd_completion, NULL};
+    &cmd_run,    &cmd_elect,   &cmd_once,   &cmd_hold,   &cmd_check,   &cmd_ls,    &cmd_watch,
+    &cmd_revoke, &cmd_release, &cmd_resize, &cmd_doctor, &cmd_sandbox, &cmd_bench, NULL};
 
-static int unknown(const char *word)
+/* --- options --------------------------------------------------------------------------------- */
+
+#define TICK_MS 2000   /* ZooKeeper's own default, as in its zoo_sample.cfg */
+#define OPTIONS_MAX 48 /* of a subcommand, with the global ones */
+
+static bool help, version;
+
+static bool take_masters(const char *source, const char *value)
 {
-    const char *meant = cli_suggest_command(word), *instead = cli_instead(NULL, word);
+    if (strcmp(value, "detect") != 0 && strcmp(value, "none") != 0 && strcmp(value, "some") != 0) {
+        cli_error("%s: '%s' is none of detect, none, some", source, value);
+        return false;
+    }
+    cli.observer_masters = value;
+    return true;
+}
+
+static bool take_observer_masters(const char *value)
+{
+    return take_masters("--observer-masters", value);
+}
+
+/* A client that gives up within milliseconds is never connected, and a tick of nothing none. */
+const struct cli_option cli_global_options[] = {
+    OPTION_TEXT("servers", 's', "HOST:PORT[,HOST:PORT...][/CHROOT]", &cli.servers,
+                "the ensemble; else $ZKLOCK_SERVERS, else 127.0.0.1:2181"),
+    OPTION_DURATION("session-timeout", '\0', &cli.session_timeout_ms, 100, CLI_DAY_MS,
+                    "a dead holder's place is free after this (10s)"),
+    OPTION_DURATION("tick", '\0', &cli.tick_ms, 1, CLI_DAY_MS,
+                    "the servers' tickTime, or more; else $ZKLOCK_TICK, else 2s"),
+    OPTION_DURATION("leader-pause", '\0', &cli.leader_pause_ms, 0, CLI_DAY_MS,
+                    "the longest freeze of the leader to survive (500ms)"),
+    OPTION_TAKEN("observer-masters", '\0', "WHICH", take_observer_masters,
+                 "do observers follow followers: detect, none, some; else "
+                 "$ZKLOCK_OBSERVER_MASTERS, else detect"),
+    OPTION_TEXT("auth-file", '\0', "FILE", &cli.auth_file,
+                "one line, SCHEME:CREDENTIALS, in a file that only you can read"),
+    OPTION_TEXT("tls", '\0', "CA,CERT,KEY", &cli.tls,
+                "speak TLS, where the ZooKeeper client library can (Debian's cannot)"),
+    OPTION_TEXT("tls-host", '\0', "NAME", &cli.tls_host,
+                "the name in the servers' certificates; else the one in --servers"),
+    OPTION_TEXT("sasl", '\0', "MECHANISM", &cli.sasl,
+                "authenticate by SASL, as in GSSAPI or DIGEST-MD5"),
+    OPTION_TEXT("sasl-server", '\0', "[SERVICE/]HOST", &cli.sasl_server,
+                "the servers' name for SASL"),
+    OPTION_FLAG("json", '\0', &cli.json, "one JSON object per line instead of text"),
+    OPTION_FLAG("quiet", 'q', &cli.quiet, "errors only"),
+    OPTION_FLAG("verbose", 'v', &cli.verbose, "say more, the client's log included"),
+    OPTION_FLAG("help", 'h', &help, "this text"),
+    OPTION_FLAG("version", 'V', &version, "the version"),
+    {.name = NULL},
+};
+
+/* --- values ---------------------------------------------------------------------------------- */
+
+bool cli_take_duration(const char *option, const char *value, int64_t least, int64_t most,
+                       int64_t *ms)
+{
+    int64_t parsed;
+    if (!duration_parse(value, &parsed)) {
+        cli_error("%s: '%s' is no duration; write 250ms, 5s, 2m or 1h", option, value);
+        return false;
+    }
+    if (parsed < least || parsed > most) {
+        cli_error("%s: '%s' is out of range; %" PRId64 "ms to %" PRId64 "h is possible", option,
+                  value, least, most / 3600000);
+        return false;
+    }
+    *ms = parsed;
+    return true;
+}
+
+bool cli_take_number(const char *option, const char *value, int64_t least, int64_t most,
+                     int *number)
+{
+    char *end = NULL;
+    errno = 0;
+    long parsed = strtol(value, &end, 10);
+    if (errno || end == value || *end || parsed < least || parsed > most) {
+        cli_error("%s: '%s' is not a number from %" PRId64 " to %" PRId64, option, value, least,
+                  most);
+        return false;
+    }
+    *number = (int)parsed;
+    return true;
+}
+
+static bool take(const struct cli_option *option, const char *value)
+{
+    char name[32];
+    bool by_letter = option->kind == CLI_NUMBER && option->letter;
+    snprintf(name, sizeof name, by_letter ? "-%.1s" : "--%s",
+             by_letter ? &option->letter : option->name);
+    switch (option->kind) {
+    case CLI_FLAG:
+        *(bool *)option->into = true;
+        return true;
+    case CLI_TEXT:
+        *(const char **)option->into = value;
+        return true;
+    case CLI_DURATION:
+        return cli_take_duration(name, value, option->least, option->most, option->into);
+    case CLI_NUMBER:
+        return cli_take_number(name, value, option->least, option->most, option->into);
+    default:
+        return option->take(value);
+    }
+}
+
+/* The tickTime and the observers belong to the servers, as their addresses do, and so have
+ * variables as well. */
+static bool take_environment(void)
+{
+    const char *given = getenv("ZKLOCK_TICK"), *masters = getenv("ZKLOCK_OBSERVER_MASTERS");
+    if (!cli.observer_masters &&
+        !take_masters("$ZKLOCK_OBSERVER_MASTERS", masters && *masters ? masters : "detect")) {
+        return false;
+    }
+    if (cli.tick_ms == 0 && given && *given) {
+        return cli_take_duration("$ZKLOCK_TICK", given, 1, CLI_DAY_MS, &cli.tick_ms);
+    }
+    cli.tick_ms = cli.tick_ms ? cli.tick_ms : TICK_MS;
+    return true;
+}
+
+/* --- what is no option ----------------------------------------------------------------------- */
+
+static void compare_all(struct cli_nearest *nearest, const struct cli_option *options)
+{
+    for (; options && options->name; options++) {
+        cli_compare(nearest, options->name);
+    }
+}
+
+/* The subcommand that has this option. */
+static const struct cli_command *whose(const char *bad)
+{
+    bool is_long = strncmp(bad, "--", 2) == 0;
+    for (int i = 0; cli_commands[i]; i++) {
+        const struct cli_option *option = cli_commands[i]->options;
+        for (; option && option->name; option++) {
+            if (is_long ? strcmp(option->name, bad + 2) == 0 : option->letter == bad[1]) {
+                return cli_commands[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+/* Says what may have been meant: an option of a subcommand, before its name; or one that is spelt
+ * nearly so. */
+static int refuse(const struct cli_command *command, const char *bad, const char *why)
+{
+    const char *name = command ? command->name : NULL;
+    const struct cli_command *owner = command ? NULL : whose(bad);
+    const char *instead = cli_instead(name, bad);
+    struct cli_nearest nearest = {.word = strncmp(bad, "--", 2) == 0 ? bad + 2 : ""};
     if (instead) {
-        cli_error("'%s' is no more: %s", word, instead);
+        cli_error("%s is no more: %s", bad, instead);
         return EXIT_FAILED;
     }
-    return meant ? cli_usage(NULL, "there is no subcommand '%s'; did you mean '%s'?", word, meant)
-                 : cli_usage(NULL, "there is no subcommand '%s'", word);
+    if (owner) {
+        return cli_usage(NULL, "%s: %s here; it goes after the subcommand: zklock %s %s", bad, why,
+                         owner->name, bad);
+    }
+    if (command) {
+        compare_all(&nearest, command->options);
+    }
+    compare_all(&nearest, cli_global_options);
+    return nearest.best ? cli_usage(name, "%s: %s; did you mean '--%s'?", bad, why, nearest.best)
+                        : cli_usage(name, "%s: %s", bad, why);
 }
 
-static int help(int count, const char **words)
+/* --- parsing --------------------------------------------------------------------------------- */
+
+static const char **values; /* popt appends a copy of each: whoever takes one may point to it */
+static int value_count;
+
+/* What popt knows of the options: each by its index in known, counted from 1. */
+static int add(const struct cli_option *options, struct poptOption *table,
+               const struct cli_option **known, int count)
 {
-    if (count == 0) {
-        cli_help(NULL);
-        return EXIT_DONE;
+    for (; options && options->name; options++) {
+        known[count] = options;
+        table[count] = (struct poptOption){
+            .longName = options->name,
+            .shortName = options->letter,
+            .argInfo = options->value ? POPT_ARG_ARGV : POPT_ARG_NONE,
+            .arg = options->value ? (void *)&values : NULL,
+            .val = count + 1,
+        };
+        count++;
     }
-    const struct cli_command *command = cli_find_command(words[0]);
-    if (!command) {
-        return unknown(words[0]);
-    }
-    cli_help(command);
-    return EXIT_DONE;
+    return count;
 }
 
-static int run(const struct cli_command *command, int argc, const char **argv)
+/* Parses options up to the first word that is none: what follows is *rest, *count words of argv.
+ * Nothing in it is looked at. Global options are taken too, help and version obeyed. Returns
+ * CLI_GO_ON, or the exit code to end with. command NULL: globals only. */
+static int parse(const struct cli_command *command, int argc, const char **argv, int *count,
+                 const char ***rest)
 {
-    int count;
-    const char **words;
-    int code = cli_parse(command, argc, argv, &count, &words);
-    if (code != CLI_GO_ON) {
-        return code;
+    const struct cli_option *known[OPTIONS_MAX];
+    struct poptOption table[OPTIONS_MAX + 1] = {{.longName = NULL}};
+    int own = command ? add(command->options, table, known, 0) : 0;
+    add(cli_global_options, table, known, own);
+    poptContext context = poptGetContext(NULL, argc, argv, table, POPT_CONTEXT_POSIXMEHARDER);
+    int option = 0, code = context ? CLI_GO_ON : EXIT_FAILED;
+    while (code == CLI_GO_ON && !help && !version && (option = poptGetNextOpt(context)) > 0) {
+        const struct cli_option *taken = known[option - 1];
+        bool fine = take(taken, taken->value ? values[value_count++] : "");
+        code = fine ? CLI_GO_ON : EXIT_FAILED;
     }
-    if (count < command->least || count > command->most) {
-        return cli_usage(command->name, "%s: %s", command->name, command->wanted);
+    if (help || version) {
+        help ? cli_help(command) : (void)printf("zklock %s\n", ZKL_VERSION);
+        code = EXIT_DONE;
+    } else if (code == CLI_GO_ON && option == POPT_ERROR_BADOPT) {
+        code =
+            refuse(command, poptBadOption(context, POPT_BADOPTION_NOALIAS), poptStrerror(option));
+    } else if (code == CLI_GO_ON && option < -1) {
+        code = cli_usage(command ? command->name : NULL, "%s: %s",
+                         poptBadOption(context, POPT_BADOPTION_NOALIAS), poptStrerror(option));
     }
-    return command->run(count, words);
+    /* Options end at the first other word, so what popt left over is the tail of argv itself. */
+    *count = 0;
+    for (const char **left = poptGetArgs(context); left && left[*count]; (*count)++) {
+    }
+    *rest = argv + argc - *count;
+    poptFreeContext(context);
+    return code != CLI_GO_ON || !command || take_environment() ? code : EXIT_FAILED;
 }
+
+/* --- from the words to a subcommand ----------------------------------------------------------- */
 
 static int dispatch(int argc, const char **argv)
 {
     int count;
     const char **words;
-    int code = cli_parse(NULL, argc, argv, &count, &words);
+    int code = parse(NULL, argc, argv, &count, &words);
     if (code != CLI_GO_ON) {
         return code;
     }
@@ -71,33 +268,36 @@ static int dispatch(int argc, const char **argv)
             stderr);
         return EXIT_FAILED;
     }
-    if (strcmp(words[0], "help") == 0) {
-        return help(count - 1, words + 1);
+    bool asks = strcmp(words[0], "help") == 0;
+    if (asks && count == 1) {
+        cli_help(NULL);
+        return EXIT_DONE;
     }
-    const struct cli_command *command = cli_find_command(words[0]);
-    return command ? run(command, count, words) : unknown(words[0]);
-}
-
-/* Descriptors 0 to 2 are open from here on: else a pipe of ours could become somebody's standard
- * output. What was closed cannot be written to, so that nobody takes lost output for printed. */
-static void open_standard_files(void)
-{
-    for (int fd = 0; fd <= 2; fd++) {
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0) {
-            exit(EXIT_FAILED);
+    const char *name = words[asks];
+    const struct cli_command *command =
+        strcmp(name, cmd_completion.name) == 0 ? &cmd_completion : NULL; /* not for people */
+    for (int i = 0; !command && cli_commands[i]; i++) {
+        command = strcmp(name, cli_commands[i]->name) == 0 ? cli_commands[i] : NULL;
+    }
+    if (!command) {
+        const char *meant = cli_suggest_command(name), *instead = cli_instead(NULL, name);
+        if (instead) {
+            cli_error("'%s' is no more: %s", name, instead);
+            return EXIT_FAILED;
         }
+        return meant
+                   ? cli_usage(NULL, "there is no subcommand '%s'; did you mean '%s'?", name, meant)
+                   : cli_usage(NULL, "there is no subcommand '%s'", name);
     }
-}
-
-/* What was printed may still be on its way, and a disk full. */
-static int finish_standard_output(int code)
-{
-    errno = 0;
-    if (fflush(stdout) == 0 && !ferror(stdout)) {
-        return code;
+    if (asks) {
+        cli_help(command);
+        return EXIT_DONE;
     }
-    cli_error("standard output: %s", errno ? strerror(errno) : "it was not written whole");
-    return EXIT_FAILED;
+    code = parse(command, count, words, &count, &words);
+    if (code == CLI_GO_ON && (count < command->least || count > command->most)) {
+        return cli_usage(command->name, "%s: %s", command->name, command->wanted);
+    }
+    return code == CLI_GO_ON ? command->run(count, words) : code;
 }
 
 int main(int argc, char **argv)
@@ -105,7 +305,14 @@ int main(int argc, char **argv)
 #ifdef M_ARENA_MAX
     mallopt(M_ARENA_MAX, 1); /* else glibc maps an arena for each of the library's threads */
 #endif
-    open_standard_files();
+    /* Descriptors 0 to 2 are open from here on: else a pipe of ours could become somebody's
+     * standard output. What was closed cannot be written to, so that nobody takes lost output for
+     * printed. */
+    for (int fd = 0; fd <= 2; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0) {
+            return EXIT_FAILED;
+        }
+    }
     if (isatty(STDOUT_FILENO) || isatty(STDERR_FILENO)) {
         setlocale(LC_CTYPE,
                   "C.UTF-8"); /* for wcwidth alone; in glibc, and so the same everywhere */
@@ -115,5 +322,11 @@ int main(int argc, char **argv)
         cli.servers = servers;
     }
     int code = dispatch(argc, (const char **)argv);
-    return finish_standard_output(code == CLI_GO_ON ? EXIT_DONE : code);
+    /* What was printed may still be on its way, and a disk full. */
+    errno = 0;
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        cli_error("standard output: %s", errno ? strerror(errno) : "it was not written whole");
+        return EXIT_FAILED;
+    }
+    return code == CLI_GO_ON ? EXIT_DONE : code;
 }

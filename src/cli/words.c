@@ -86,56 +86,35 @@ char *cli_lock_path(const char *lock)
     return path;
 }
 
-const struct cli_command *cli_find_command(const char *name)
-{
-    for (int i = 0; cli_commands[i]; i++) {
-        if (strcmp(cli_commands[i]->name, name) == 0) {
-            return cli_commands[i];
-        }
-    }
-    return NULL;
-}
-
 #define WORD_MAX 32
-
-static size_t smallest(size_t a, size_t b, size_t c)
-{
-    size_t least = a < b ? a : b;
-    return least < c ? least : c;
-}
-
-/* Insertions, deletions and replacements that lead from a to b. */
-static size_t edit_distance(const char *a, const char *b)
-{
-    size_t row[WORD_MAX + 1];
-    size_t width = strlen(b);
-    for (size_t j = 0; j <= width; j++) {
-        row[j] = j;
-    }
-    for (size_t i = 1; a[i - 1]; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= width; j++) {
-            size_t above = row[j];
-            row[j] = smallest(row[j - 1] + 1, above + 1, diagonal + (a[i - 1] != b[j - 1]));
-            diagonal = above;
-        }
-    }
-    return row[width];
-}
 
 void cli_compare(struct cli_nearest *nearest, const char *candidate)
 {
-    size_t length = strlen(nearest->word);
-    if (length > WORD_MAX || strlen(candidate) > WORD_MAX) {
+    const char *word = nearest->word;
+    size_t row[WORD_MAX + 1], length = strlen(word), width = strlen(candidate);
+    if (length > WORD_MAX || width > WORD_MAX) {
         return;
+    }
+    /* Insertions, deletions and replacements that lead from the beginning of the one to that of the
+     * other, a row for each letter of the word. */
+    for (size_t j = 0; j <= width; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 1; i <= length; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= width; j++) {
+            size_t replaced = diagonal + (word[i - 1] != candidate[j - 1]);
+            diagonal = row[j];
+            row[j] = (row[j - 1] < diagonal ? row[j - 1] : diagonal) + 1;
+            row[j] = replaced < row[j] ? replaced : row[j];
+        }
     }
     /* more edits than two, or as many as there are letters, make another word */
     size_t limit = nearest->best ? nearest->distance : length < 3 ? length : 3;
-    size_t distance = edit_distance(nearest->word, candidate);
-    if (distance < limit) {
+    if (row[width] < limit) {
         nearest->best = candidate;
-        nearest->distance = distance;
+        nearest->distance = row[width];
     }
 }
 
@@ -143,9 +122,7 @@ const char *cli_suggest_command(const char *word)
 {
     struct cli_nearest nearest = {.word = word};
     for (int i = 0; cli_commands[i]; i++) {
-        if (!cli_commands[i]->hidden) {
-            cli_compare(&nearest, cli_commands[i]->name);
-        }
+        cli_compare(&nearest, cli_commands[i]->name);
     }
     return nearest.best;
 }
@@ -352,31 +329,21 @@ int cli_columns(int fd)
     return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
 }
 
-/* Where a line is best broken: behind its last space that fits, or where it must be. Never 0. */
-static size_t break_at(const char *text, size_t columns)
+void cli_fold(FILE *out, const char *text, size_t at, size_t indent, size_t columns)
 {
-    size_t fits = fitting(text, columns);
-    size_t space = fits;
-    if (!text[fits]) {
-        return fits;
-    }
-    while (space > 0 && text[space] != ' ') {
-        space--;
-    }
-    return space > 0 ? space : fits > 0 ? fits : strlen(text);
-}
-
-static void put_folded(FILE *out, const char *text, size_t columns)
-{
-    size_t indent = 0;
-    size_t room = columns;
+    size_t before = 0;
     do {
-        size_t length = break_at(text, room);
-        fprintf(out, "%*s%.*s\n", (int)indent, "", (int)length, text);
+        size_t fits = fitting(text, columns - at), length = fits;
+        while (text[fits] && length > 0 && text[length] != ' ') {
+            length--;
+        }
+        if (length == 0) { /* not one word fits, or not even a character */
+            length = fits > 0 ? fits : strlen(text);
+        }
+        fprintf(out, "%*s%.*s\n", (int)before, "", (int)length, text);
         text += length;
         text += *text == ' ';
-        indent = columns > (size_t)2 * INDENT ? INDENT : 0;
-        room = columns - indent;
+        at = before = indent;
     } while (*text);
 }
 
@@ -392,7 +359,7 @@ bool cli_line(FILE *out, enum cli_long too_long, const char *format, ...)
     size_t columns = (size_t)cli_columns(fileno(out));
     bool terminal = isatty(fileno(out));
     if (terminal && too_long == CLI_FOLD) {
-        put_folded(out, text, columns);
+        cli_fold(out, text, 0, columns > (size_t)2 * INDENT ? INDENT : 0, columns);
         return !ferror(out);
     }
     if (terminal) {

@@ -68,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_printable(text, size);
     check_lock_path(text);
     const char *meant = cli_suggest_command(text);
-    MUST(!meant || cli_find_command(meant));
+    MUST(!meant || meant == run.name || meant == hold.name || meant == sandbox.name);
     free(text);
     return 0;
 }
