@@ -32,6 +32,7 @@ bad() {
     checks=$((checks + 1))
     failures=$((failures + 1))
     echo "FAILED: $*"
+    [ -z "${ZKLOCK_TEST_FIRST:-}" ] || exit 1 # the first failure is enough: tests/mutants
 }
 
 # same WHAT GOT WANTED
