@@ -88,14 +88,11 @@ class asio_dispatcher
         explicit loop(const asio::any_io_executor &executor) : descriptor(executor) {}
         static void begin(const std::shared_ptr<loop> &self, const zklock::session &with)
         {
-            zkl_session *of = with.get();
-            int fd = -1;
-            detail::check([&](zkl_error *) { /* a copy, for a descriptor of Asio's is closed */
-                                             fd = zkl_session_fd(of);
-                                             return fd < 0 ? fd : ZKL_OK;
-            });
+            int fd = zkl_session_fd(with.get());
+            detail::check([&](zkl_error *) { return fd < 0 ? fd : ZKL_OK; });
+            /* A copy, for Asio closes its descriptors. */
             self->descriptor.assign(fcntl(fd, F_DUPFD_CLOEXEC, 0));
-            self->session = of;
+            self->session = with.get();
             self->shared = with.executor();
             *self->shared =
                 std::make_shared<asio::any_io_executor>(self->descriptor.get_executor());
@@ -250,6 +247,18 @@ auto async_close(session &closing, asio_dispatcher &events, time_limit timeout, 
         loop->descriptor.get_executor(), begin, [] {}, std::forward<Token>(token));
 }
 
+namespace detail
+{
+
+template <class Begin, class Token> auto async_grant(mutex &lock, Begin begin, Token &&token)
+{
+    auto cancel = [&lock] { zkl_lock_cancel(lock.get()); };
+    return async_until<zkl_grant>(executor_at(lock.executor()), begin, cancel,
+                                  std::forward<Token>(token));
+}
+
+} // namespace detail
+
 /* Completes with (std::exception_ptr, zkl_grant): in a coroutine it returns the grant, or throws
  * zklock::error, ZKL_ETIMEOUT and ZKL_EBUSY included. The mutex has to live until then. Cancelling
  * the operation in Asio's way ends it with ZKL_ECANCELED (std::errc::operation_canceled, not
@@ -258,18 +267,14 @@ auto async_close(session &closing, asio_dispatcher &events, time_limit timeout, 
 template <class Token> auto async_acquire(mutex &lock, time_limit timeout, Token &&token)
 {
     auto begin = [&lock, timeout](auto done) { lock.async_acquire(timeout, done); };
-    auto cancel = [&lock] { zkl_lock_cancel(lock.get()); };
-    return detail::async_until<zkl_grant>(detail::executor_at(lock.executor()), begin, cancel,
-                                          std::forward<Token>(token));
+    return detail::async_grant(lock, begin, std::forward<Token>(token));
 }
 
 /* The same for count permits of a semaphore. */
 template <class Token> auto async_take(mutex &lock, int count, time_limit timeout, Token &&token)
 {
     auto begin = [&lock, count, timeout](auto done) { lock.async_take(count, timeout, done); };
-    auto cancel = [&lock] { zkl_lock_cancel(lock.get()); };
-    return detail::async_until<zkl_grant>(detail::executor_at(lock.executor()), begin, cancel,
-                                          std::forward<Token>(token));
+    return detail::async_grant(lock, begin, std::forward<Token>(token));
 }
 
 /* mutex::async_release. Completes with (std::exception_ptr): ZKL_ELOST when the lease did not cover

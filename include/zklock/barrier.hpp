@@ -22,11 +22,8 @@ inline void barrier_lift(const session &with, const std::string &path, time_limi
 /* False: it was up all the time. */
 inline bool barrier_wait(const session &with, const std::string &path, time_limit timeout)
 {
-    return detail::check(
-        [&](zkl_error *err) {
-            return zkl_barrier_wait(with.get(), path.c_str(), timeout.ms(), err);
-        },
-        ZKL_ETIMEOUT);
+    return detail::call_unless(ZKL_ETIMEOUT, zkl_barrier_wait, with.get(), path.c_str(),
+                               timeout.ms());
 }
 
 /* The same without waiting (zklock/completion.hpp). */
@@ -58,16 +55,12 @@ class double_barrier
     /* False: too few came in time, and this one has left again. */
     bool enter(time_limit timeout)
     {
-        return detail::check(
-            [&](zkl_error *err) { return zkl_double_barrier_enter(get(), timeout.ms(), err); },
-            ZKL_ETIMEOUT);
+        return detail::call_unless(ZKL_ETIMEOUT, zkl_double_barrier_enter, get(), timeout.ms());
     }
     /* False: some are still in; this one has left. */
     bool leave(time_limit timeout)
     {
-        return detail::check(
-            [&](zkl_error *err) { return zkl_double_barrier_leave(get(), timeout.ms(), err); },
-            ZKL_ETIMEOUT);
+        return detail::call_unless(ZKL_ETIMEOUT, zkl_double_barrier_leave, get(), timeout.ms());
     }
     /* The same without waiting (zklock/completion.hpp). */
     template <class Done> void async_enter(time_limit timeout, Done done)

@@ -39,13 +39,19 @@ template <class Done> struct completion {
     }
 };
 
-/* Begins a call of C, whose last arguments are its completion, the payload and a zkl_error. */
+/* Begins a call of C, whose last arguments are its completion, which deletes kept, the payload and
+ * a zkl_error. */
+template <class Kept, class Function, class... Args>
+void begin_kept(Kept *made, Function function, Args... args)
+{
+    std::unique_ptr<Kept> kept(made);
+    call(function, args..., Kept::call, made);
+    kept.release(); /* the completion has it */
+}
 template <class Done, class Function, class... Args>
 void begin(Done done, Function function, Args... args)
 {
-    std::unique_ptr<completion<Done>> kept(new completion<Done>{std::move(done)});
-    call(function, args..., completion<Done>::call, kept.get());
-    kept.release(); /* the completion has it */
+    begin_kept(new completion<Done>{std::move(done)}, function, args...);
 }
 
 /* A done for begin, of a call that C writes something for: convert makes the value of it. */

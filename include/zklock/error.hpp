@@ -114,6 +114,12 @@ template <class Function, class... Args> void call(Function function, Args... ar
     check([&](zkl_error *details) { return function(args..., details); });
 }
 
+/* The same; false when it returns this code. */
+template <class Function, class... Args> bool call_unless(int no, Function function, Args... args)
+{
+    return check([&](zkl_error *details) { return function(args..., details); }, no);
+}
+
 /* The same of one that makes an object, which it writes to its first argument. */
 template <class Made, class Function, class... Args> Made *make(Function function, Args... args)
 {

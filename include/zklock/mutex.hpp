@@ -35,10 +35,13 @@ class cancel_flag
 namespace detail
 {
 
-/* True when call returns a grant; false when it ended because of its timeout. */
-template <class Call> bool granted(time_limit timeout, Call call)
+/* True when function, whose last argument is a zkl_error, returns a grant; false when it ended
+ * because of its timeout. */
+template <class Function, class... Args>
+bool granted(time_limit timeout, Function function, Args... args)
 {
-    return check(call, ZKL_EBUSY, timeout.ms() == ZKL_WAIT_FOREVER ? ZKL_EBUSY : ZKL_ETIMEOUT);
+    return check([&](zkl_error *details) { return function(args..., details); }, ZKL_EBUSY,
+                 timeout.ms() == ZKL_WAIT_FOREVER ? ZKL_EBUSY : ZKL_ETIMEOUT);
 }
 
 /* The completion of an acquire: calls the function, and deletes it. */
@@ -52,15 +55,6 @@ template <class Done> struct acquired {
         self->done(failure_of(code, err), grant ? *grant : zkl_grant());
     }
 };
-
-/* Begins an acquire of C, whose last arguments are its completion, the payload and a zkl_error. */
-template <class Done, class Function, class... Args>
-void begin_acquire(Done done, Function function, Args... args)
-{
-    std::unique_ptr<acquired<Done>> kept(new acquired<Done>{std::move(done)});
-    call(function, args..., acquired<Done>::call, kept.get());
-    kept.release(); /* the completion has it */
-}
 
 /* A candidate that campaigns, until the last call: that reports the end to done. */
 template <class Changed, class Done> struct standing {
@@ -222,9 +216,7 @@ class mutex
     bool try_lock() { return try_lock_for(std::chrono::hours(0)); }
     bool try_lock_for(time_limit timeout)
     {
-        return detail::granted(timeout, [&](zkl_error *err) {
-            return zkl_lock_acquire(get(), timeout.ms(), nullptr, err);
-        });
+        return detail::granted(timeout, zkl_lock_acquire, get(), timeout.ms(), nullptr);
     }
     template <class Clock, class Duration>
     bool try_lock_until(const std::chrono::time_point<Clock, Duration> &deadline)
@@ -242,7 +234,8 @@ class mutex
     /* The same without waiting (zklock/completion.hpp): done(std::exception_ptr, zkl_grant). */
     template <class Done> void async_acquire(time_limit timeout, Done done)
     {
-        detail::begin_acquire(std::move(done), zkl_lock_acquire_async, get(), timeout.ms());
+        detail::begin_kept(new detail::acquired<Done>{std::move(done)}, zkl_lock_acquire_async,
+                           get(), timeout.ms());
     }
     void unlock() noexcept { released_ = zkl_lock_release(get(), nullptr); }
     /* The same, and throws ZKL_ELOST when the lease did not cover the hold. Of a std::unique_lock:
@@ -307,15 +300,13 @@ class mutex
      * releases all. */
     bool take(int count, time_limit timeout)
     {
-        return detail::granted(timeout, [&](zkl_error *err) {
-            return zkl_semaphore_acquire(get(), count, timeout.ms(), nullptr, err);
-        });
+        return detail::granted(timeout, zkl_semaphore_acquire, get(), count, timeout.ms(), nullptr);
     }
     /* The same without waiting (zklock/completion.hpp): done(std::exception_ptr, zkl_grant). */
     template <class Done> void async_take(int count, time_limit timeout, Done done)
     {
-        detail::begin_acquire(std::move(done), zkl_semaphore_acquire_async, get(), count,
-                              timeout.ms());
+        detail::begin_kept(new detail::acquired<Done>{std::move(done)}, zkl_semaphore_acquire_async,
+                           get(), count, timeout.ms());
     }
     /* How many permits are held; 0 also when they are lost, or it is no semaphore. */
     int permits() const noexcept { return zkl_semaphore_tokens(get(), nullptr, 0); }
@@ -339,16 +330,11 @@ class mutex
     template <class Changed, class Done> void async_stand(Changed changed, Done done)
     {
         using stand = detail::standing<Changed, Done>;
-        std::unique_ptr<stand> kept(new stand{std::move(changed), std::move(done)});
-        detail::call(zkl_election_stand, get(), stand::call, kept.get());
-        kept.release(); /* the last call has it */
+        detail::begin_kept(new stand{std::move(changed), std::move(done)}, zkl_election_stand,
+                           get());
     }
     /* Ends async_stand: withdraws from the queue, or resigns. False: it does not stand. */
-    bool leave()
-    {
-        return detail::check([&](zkl_error *err) { return zkl_election_leave(get(), err); },
-                             ZKL_ENOTWAITING);
-    }
+    bool leave() { return detail::call_unless(ZKL_ENOTWAITING, zkl_election_leave, get()); }
 
     /* ops in one transaction with the proof that this is still held (zklock/zookeeper.h). Throws
      * ZKL_ELOST and applies nothing when it is not. */
