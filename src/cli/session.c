@@ -387,7 +387,7 @@ int cli_probe_tick(const char *server, int64_t connect_timeout_ms, int64_t *tick
 bool ask(const char *host, const char *port, const char *question, int timeout_ms, char *answer,
          size_t size, const char **why)
 {
-    struct timeval patience = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000};
+    struct timeval patience = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000L};
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *found;
     int fd = -1, failed = getaddrinfo(host, port, &hints, &found);
