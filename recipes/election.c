@@ -408,8 +408,7 @@ static int begin_publish(struct zkl__call *call, zkl_error *err)
     if (now.token == 0) {
         return zkl__fail_at(err, ZKL_ENOTHELD, lock->path, "only the leader publishes a value");
     }
-    publishing->value =
-        zkl__copy(&lock->session->heap, publishing->given, strlen(publishing->given));
+    publishing->value = zkl__copy_text(&lock->session->heap, publishing->given);
     if (!publishing->value) {
         return zkl__fail_at(err, ZKL_ENOMEM, lock->path, "no memory for the value");
     }

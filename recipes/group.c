@@ -214,8 +214,8 @@ static bool fill_in(struct zkl_group *group, const char *id, const zkl_group_opt
     const zkl_heap *heap = group_heap(group);
     const char *path = group->handle.path;
     const char *data = o->data ? o->data : group->handle.session->whoami;
-    group->id = zkl__copy(heap, id, strlen(id));
-    group->data = zkl__copy(heap, data, strlen(data));
+    group->id = zkl__copy_text(heap, id);
+    group->data = zkl__copy_text(heap, data);
     group->acl = o->acl ? zkl__acl_copy(heap, o->acl) : NULL;
     group->m = (struct zkl__membership){.note = on_membership_changed,
                                         .rests = on_left,
@@ -223,7 +223,7 @@ static bool fill_in(struct zkl_group *group, const char *id, const zkl_group_opt
                                         .id = group->id,
                                         .data = group->data,
                                         .acl = group->acl,
-                                        .make_path = zkl__copy(heap, path, strlen(path))};
+                                        .make_path = zkl__copy_text(heap, path)};
     group->leave_timeout_ms = o->leave_timeout_ms;
     group->state_fn = o->state_fn;
     group->payload = o->payload;
@@ -415,7 +415,7 @@ static int begin_change(struct zkl__call *call, zkl_error *err)
         return zkl__fail_at(err, ZKL_ENOTHELD, group->handle.path, "has not joined");
     }
     if (change->given) {
-        change->data = zkl__copy(group_heap(group), change->given, strlen(change->given));
+        change->data = zkl__copy_text(group_heap(group), change->given);
     }
     return !change->given == !change->data
                ? bind(change)

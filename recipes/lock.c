@@ -124,8 +124,7 @@ static int make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *s
         lock->paths[lock->path_count] = zkl__text_put(&end, paths[lock->path_count]);
     }
     lock->options = *options;
-    lock->options.metadata =
-        options->metadata ? zkl__copy(heap, options->metadata, strlen(options->metadata)) : NULL;
+    lock->options.metadata = options->metadata ? zkl__copy_text(heap, options->metadata) : NULL;
     lock->options.acl = options->acl ? zkl__acl_copy(heap, options->acl) : NULL;
     bool made = lock->paths && !options->metadata == !lock->options.metadata &&
                 !options->acl == !lock->options.acl;

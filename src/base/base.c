@@ -29,6 +29,11 @@ char *zkl__copy(const zkl_heap *heap, const void *data, size_t size)
     return copy;
 }
 
+char *zkl__copy_text(const zkl_heap *heap, const char *text)
+{
+    return zkl__copy(heap, text, strlen(text));
+}
+
 const char *zkl__text_put(char **end, const char *text)
 {
     char *here = *end;
@@ -40,7 +45,7 @@ const char *zkl__text_put(char **end, const char *text)
 
 /* === errors =================================================================================== */
 
-static const struct {
+static const struct row {
     int code;
     zkl_class class;
     const char *name;
@@ -49,36 +54,31 @@ static const struct {
 #define ROW(name, value, class, text) {name, class, #name, text},
     ZKL_ERRORS(ROW)
 #undef ROW
+        {0, ZKL_CLASS_FATAL, "ZKL_?", "unknown result"}, /* the last: of any other code */
 };
 
-#define TABLE_COUNT (sizeof table / sizeof *table)
-
-static size_t row_of(int code)
+static const struct row *row_of(int code)
 {
-    for (size_t i = 0; i < TABLE_COUNT; i++) {
-        if (table[i].code == code) {
-            return i;
-        }
+    const struct row *last = table + sizeof table / sizeof *table - 1, *row = table;
+    while (row < last && row->code != code) {
+        row++;
     }
-    return TABLE_COUNT;
+    return row;
 }
 
 const char *zkl_strerror(int code)
 {
-    size_t row = row_of(code);
-    return row < TABLE_COUNT ? table[row].text : "unknown result";
+    return row_of(code)->text;
 }
 
 const char *zkl_error_name(int code)
 {
-    size_t row = row_of(code);
-    return row < TABLE_COUNT ? table[row].name : "ZKL_?";
+    return row_of(code)->name;
 }
 
 zkl_class zkl_error_class(int code)
 {
-    size_t row = row_of(code);
-    return row < TABLE_COUNT ? table[row].class : ZKL_CLASS_FATAL;
+    return row_of(code)->class;
 }
 
 int(zkl__fail)(zkl_error *err, int code, int zk_code, const char *path, const char *format, ...)
@@ -126,30 +126,14 @@ size_t zkl__utf8_decode(const unsigned char *s, uint32_t *out)
     return length;
 }
 
-struct zkl__text zkl__text_in(char *array, size_t size)
-{
-    array[0] = '\0';
-    return (struct zkl__text){.bytes = array, .size = size};
-}
-
-void zkl__text_add(struct zkl__text *text, const char *piece)
-{
-    size_t room = text->size - text->length, length = strnlen(piece, room);
-    text->too_long = text->too_long || length == room;
-    if (text->too_long) {
-        text->length = 0;
-    } else {
-        memcpy(text->bytes + text->length, piece, length);
-        text->length += length;
-    }
-    text->bytes[text->length] = '\0';
-}
-
 bool zkl__text_copy(char *array, size_t size, const char *text)
 {
-    struct zkl__text copy = zkl__text_in(array, size);
-    zkl__text_add(&copy, text);
-    return !copy.too_long;
+    size_t length = strnlen(text, size);
+    bool fits = length < size;
+    length = fits ? length : 0;
+    memcpy(array, text, length);
+    array[length] = '\0';
+    return fits;
 }
 
 int zkl__text_check(const char *name, const char *text, zkl_error *err)
@@ -220,23 +204,24 @@ int64_t zkl__slot_of(int64_t time_ms, int64_t length_ms, int64_t phase_ms)
 
 bool zkl__slot_parse(const void *data, size_t size, int64_t *out)
 {
+    *out = size > 0 ? zkl__decimal_parse(data, size) : INT64_MIN;
+    return *out != -1;
+}
+
+int64_t zkl__decimal_parse(const void *data, size_t size)
+{
     const char *text = data;
     int64_t value = 0;
-    if (size == 0) {
-        *out = INT64_MIN;
-        return true;
-    }
     if (size > 18) {
-        return false;
+        return -1;
     }
     for (size_t i = 0; i < size; i++) {
         if (text[i] < '0' || text[i] > '9') {
-            return false;
+            return -1;
         }
         value = value * 10 + (text[i] - '0');
     }
-    *out = value;
-    return true;
+    return value;
 }
 
 /* === the version ============================================================================== */

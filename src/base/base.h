@@ -28,6 +28,7 @@ static inline void zkl__free(const zkl_heap *heap, void *ptr)
 void *zkl__zalloc(const zkl_heap *heap, size_t size);
 /* Copy of size bytes with a NUL behind; NULL when there is no memory. */
 char *zkl__copy(const zkl_heap *heap, const void *data, size_t size);
+char *zkl__copy_text(const zkl_heap *heap, const char *text);
 /* For one block with several texts in it: copies text to *end, moves *end behind it, returns the
  * copy. */
 const char *zkl__text_put(char **end, const char *text);
@@ -70,19 +71,9 @@ size_t zkl__utf8_decode(const unsigned char *s, uint32_t *out);
 /* What Curator (LockInternals.REVOKE_MESSAGE) writes on a holder's znode to ask it to give way. */
 #define ZKL__REVOKE "__REVOKE__"
 
-/* A text in an array of fixed size, put together piece by piece: for whatever comes from a server
- * or from another client. A piece that does not fit leaves the text empty, and it stays so. */
-struct zkl__text {
-    char *bytes; /* the array; ends in NUL */
-    size_t size; /* of the array */
-    size_t length;
-    bool too_long;
-};
-struct zkl__text zkl__text_in(char *array, size_t size);
-void zkl__text_add(struct zkl__text *text, const char *piece);
-
-/* Copies one text into an array of size bytes. False: it does not fit, and the array has "". What
- * that means is the caller's to say, so the compiler refuses one that does not look. */
+/* Copies a text, which may come from a server or from another client, into an array of size bytes.
+ * False: it does not fit, and the array has "". What that means is the caller's to say, so the
+ * compiler refuses one that does not look. */
 __attribute__((warn_unused_result)) bool zkl__text_copy(char *array, size_t size, const char *text);
 
 /* The rules for text that is stored on a znode: UTF-8, at most ZKL_DATA_MAX bytes, not ZKL__REVOKE.
@@ -109,5 +100,9 @@ int64_t zkl__slot_of(int64_t time_ms, int64_t length_ms, int64_t phase_ms);
 /* Reads the stored round time of the last slot that was done, which is decimal text. *out is
  * INT64_MIN if nothing is stored. False: the data is something else. */
 bool zkl__slot_parse(const void *data, size_t size, int64_t *out);
+
+/* The number of which data is the decimal text; 0: there is no data. -1: it is something else, or
+ * has more than 18 digits. data: not ended by 0. */
+int64_t zkl__decimal_parse(const void *data, size_t size);
 
 #endif

@@ -131,17 +131,11 @@ int32_t zkl__name_sequence(const char *name)
 
 int zkl__limit_parse(const char *data, size_t size)
 {
-    int limit = 0;
     if (size > ZKL__LIMIT_LONGEST) {
         return 0; /* whatever it says: a lock at the path goes by the length alone */
     }
-    for (size_t i = 0; i < size; i++) {
-        if (data[i] < '0' || data[i] > '9') {
-            return 0;
-        }
-        limit = limit * 10 + (data[i] - '0');
-    }
-    return limit <= ZKL_PERMITS_MAX ? limit : 0;
+    int64_t limit = zkl__decimal_parse(data, size);
+    return limit > 0 && limit <= ZKL_PERMITS_MAX ? (int)limit : 0;
 }
 
 void zkl__name_prefix(char *out, const char *uuid, const char *tag)
@@ -157,8 +151,8 @@ void zkl__name_prefix(char *out, const char *uuid, const char *tag)
 
 void zkl__name_copy(char *out, const char *name)
 {
-    struct zkl__text text = zkl__text_in(out, ZKL__NAME_MAX);
-    zkl__text_add(&text, name);
+    bool fits = zkl__text_copy(out, ZKL__NAME_MAX, name);
+    (void)fits;
 }
 
 void zkl__name_with_number(char *out, const char *uuid, const char *tag, int32_t number)

@@ -166,56 +166,53 @@ static zkl_sasl *sasl_copy(const zkl_heap *heap, const zkl_sasl *sasl)
     return copy;
 }
 
+/* The text, if there is one, becomes a copy. False: no memory, and there is none. */
+static bool own_text(const zkl_heap *heap, const char **text)
+{
+    if (!*text) {
+        return true;
+    }
+    *text = zkl__copy_text(heap, *text);
+    return *text;
+}
+
 bool zkl__settings_copy(struct zkl__settings *settings, const zkl_heap *heap, const char *servers,
                         const zkl_session_options *options)
 {
-    settings->options = *options;
-    settings->servers = zkl__copy(heap, servers, strlen(servers));
-    bool ok = settings->servers != NULL;
-    if (options->auth_scheme) {
-        settings->scheme = zkl__copy(heap, options->auth_scheme, strlen(options->auth_scheme));
-        settings->auth = zkl__copy(heap, options->auth, options->auth_size);
-        ok = ok && settings->scheme && settings->auth;
+    zkl_session_options *own = &settings->options;
+    *settings = (struct zkl__settings){.servers = servers, .options = *options};
+    own->heap = NULL; /* the caller has copied it before, to allocate with */
+    bool ok = own_text(heap, &settings->servers);
+    ok = own_text(heap, &own->auth_scheme) && ok;
+    ok = own_text(heap, &own->tls) && ok;
+    ok = own_text(heap, &own->tls_host) && ok;
+    if (own->auth) {
+        own->auth = zkl__copy(heap, own->auth, own->auth_size);
+        ok = ok && own->auth;
     }
-    if (options->acl) {
-        settings->acl = zkl__acl_copy(heap, options->acl);
-        ok = ok && settings->acl;
+    if (own->acl) {
+        own->acl = zkl__acl_copy(heap, own->acl);
+        ok = ok && own->acl;
     }
-    if (options->tls) {
-        settings->tls = zkl__copy(heap, options->tls, strlen(options->tls));
-        ok = ok && settings->tls;
+    if (own->sasl) {
+        own->sasl = sasl_copy(heap, own->sasl);
+        ok = ok && own->sasl;
     }
-    if (options->tls_host) {
-        settings->tls_host = zkl__copy(heap, options->tls_host, strlen(options->tls_host));
-        ok = ok && settings->tls_host;
-    }
-    if (options->sasl) {
-        settings->sasl = sasl_copy(heap, options->sasl);
-        ok = ok && settings->sasl;
-    }
-    settings->options.tls = settings->tls;
-    settings->options.tls_host = settings->tls_host;
-    settings->options.sasl = settings->sasl;
-    settings->options.auth_scheme = settings->scheme;
-    settings->options.auth = settings->auth;
-    settings->options.acl = settings->acl;
-    settings->options.heap = NULL; /* the caller has copied it before, to allocate with */
     return ok;
 }
 
 void zkl__settings_free(struct zkl__settings *settings, const zkl_heap *heap)
 {
-    if (settings->auth) {
-        explicit_bzero(settings->auth, settings->options.auth_size);
+    const zkl_session_options *own = &settings->options;
+    if (own->auth) {
+        explicit_bzero((void *)own->auth, own->auth_size);
     }
-    if (settings->tls) { /* it may end with the key's password */
-        explicit_bzero(settings->tls, strlen(settings->tls));
+    if (own->tls) { /* it may end with the key's password */
+        explicit_bzero((void *)own->tls, strlen(own->tls));
     }
-    zkl__free(heap, settings->servers);
-    zkl__free(heap, settings->scheme);
-    zkl__free(heap, settings->auth);
-    zkl__free(heap, settings->acl);
-    zkl__free(heap, settings->sasl);
-    zkl__free(heap, settings->tls);
-    zkl__free(heap, settings->tls_host);
+    const void *const copies[] = {settings->servers, own->auth_scheme, own->auth,    own->acl,
+                                  own->sasl,         own->tls,         own->tls_host};
+    for (size_t i = 0; i < sizeof copies / sizeof *copies; i++) {
+        zkl__free(heap, (void *)copies[i]);
+    }
 }

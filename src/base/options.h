@@ -54,13 +54,8 @@ int zkl__options_check(const zkl_session_options *options, zkl_error *err);
 
 /* Everything zkl_session_open was given, owned. */
 struct zkl__settings {
-    zkl_session_options options; /* its pointers to strings and lists point to the copies below */
-    char *servers;
-    char *scheme;
-    char *auth;
-    zkl_acl *acl;
-    char *tls, *tls_host;
-    zkl_sasl *sasl;
+    zkl_session_options options; /* its strings and lists are copies */
+    const char *servers;
 };
 
 /* False: no memory; free it nevertheless. */

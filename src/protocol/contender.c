@@ -488,8 +488,7 @@ static void node_on_create(struct zkl__contender *c)
         return; /* not wanted any more */
     } else if (reply->rc == ZKL__RC_NONODE) {
         /* The directory of the queue is missing: it is created, part by part. */
-        c->make_path = c->make_path ? c->make_path
-                                    : zkl__copy(c->heap, c->config.path, strlen(c->config.path));
+        c->make_path = c->make_path ? c->make_path : zkl__copy_text(c->heap, c->config.path);
         if (c->make_path) {
             memcpy(c->make_path, c->config.path, strlen(c->config.path) + 1);
             zkl__contender_move(c, ZKL__MAKING, "no such directory");
@@ -1830,7 +1829,7 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core,
     c->heap = heap;
     c->core = core;
     c->config = *config;
-    c->config.metadata = zkl__copy(heap, metadata, strlen(metadata));
+    c->config.metadata = zkl__copy_text(heap, metadata);
     bool joined = c->config.metadata && zkl__peers_join(&core->queues, c, config->path);
     if (!joined) {
         release_memory(core, c);

@@ -65,7 +65,7 @@ bool zkl__name_set_put(struct zkl__name_set *set, const zkl_heap *heap, const ch
     uint64_t hash = hash_of(set->key, name);
     struct zkl__name_entry *entry = slot_of(set, name, hash);
     if (!entry->name) {
-        entry->name = zkl__copy(heap, name, strlen(name));
+        entry->name = zkl__copy_text(heap, name);
         entry->hash = hash;
         set->count += entry->name != NULL;
     }

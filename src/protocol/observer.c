@@ -119,7 +119,7 @@ static const char *find_first(const struct zkl__observer *o, const struct zkl__r
 
 static void read_first(struct zkl__observer *o, const char *name, const char *why)
 {
-    char *first = zkl__copy(heap_of(o), name, strlen(name));
+    char *first = zkl__copy_text(heap_of(o), name);
     if (!first) {
         zkl__watcher_retry(&o->watcher);
         return;

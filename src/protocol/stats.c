@@ -30,7 +30,7 @@ struct zkl__path_stats *zkl__stats_path(struct zkl__stats *stats, const zkl_heap
     struct zkl__path_stats *row =
         stats->path_count < ZKL_STATS_PATHS_MAX ? zkl__zalloc(heap, sizeof *row) : NULL;
     if (row) {
-        row->path = zkl__copy(heap, path, strlen(path));
+        row->path = zkl__copy_text(heap, path);
     }
     if (!row || !row->path) {
         zkl__free(heap, row);

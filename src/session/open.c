@@ -29,7 +29,7 @@ static void get_complaint(zkl_session *session, char *words, size_t size)
 static int refused(zkl_session *session, zkl_error *err)
 {
     const struct zkl__settings *settings = &session->settings;
-    if (settings->sasl) {
+    if (settings->options.sasl) {
         char words[160];
         get_complaint(session, words, sizeof words);
         return zkl__fail_at(err, session->status.why, NULL, "%.60s: SASL failed: %s",
@@ -38,7 +38,7 @@ static int refused(zkl_session *session, zkl_error *err)
     }
     return zkl__fail_at(err, session->status.why, NULL,
                         "%.120s: credentials of scheme \"%s\" refused", settings->servers,
-                        settings->scheme ? settings->scheme : "none");
+                        settings->options.auth_scheme ? settings->options.auth_scheme : "none");
 }
 
 /* A port that was forgotten is the likeliest reason where one is missing. */

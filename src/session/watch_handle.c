@@ -93,7 +93,7 @@ static int make(struct zkl__watch_handle **out, size_t size,
         return rc;
     }
     struct zkl__watch_handle *handle = zkl__zalloc(heap, size);
-    char *copy = zkl__copy(heap, path, strlen(path));
+    char *copy = zkl__copy_text(heap, path);
     if (!handle || !copy) {
         zkl__free(heap, copy);
         zkl__free(heap, handle);

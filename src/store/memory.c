@@ -148,7 +148,7 @@ static bool space_join(struct zkl__store *store, const char *servers)
     lock_registry();
     struct zkl__memory_space *space = zkl__memory_find_space(servers);
     if (!space && (space = zkl__zalloc(&store->heap, sizeof *space))) {
-        space->servers = zkl__copy(&store->heap, servers, strlen(servers));
+        space->servers = zkl__copy_text(&store->heap, servers);
         if (zkl__memory_space_init(space, &store->heap, zkl__memory_registry.zxid) &&
             space->servers) {
             zkl__list_append(&zkl__memory_registry.spaces, &space->link);

@@ -351,7 +351,7 @@ static enum zkl__rc apply_create(struct change *change, struct zkl__store *store
         return ZKL__RC_UNSENT;
     }
     node->acl = acl ? zkl__acl_copy(&space->heap, acl) : NULL;
-    node->auth = auth ? zkl__copy(&space->heap, auth, strlen(auth)) : NULL;
+    node->auth = auth ? zkl__copy_text(&space->heap, auth) : NULL;
     node->data = zkl__copy(&space->heap, op->data, op->size);
     if ((acl && !node->acl) || (auth && !node->auth) || !node->data) {
         node_free(space, node);

@@ -256,7 +256,7 @@ bool zkl__zk_names_wait(struct zk_names *names, int64_t timeout_ms)
 /* A list that the store has from now on in the place of the one before. False: no memory. */
 static bool keep(const struct zkl__store *store, char **to, const char *list)
 {
-    char *copy = zkl__copy(&store->heap, list, strlen(list));
+    char *copy = zkl__copy_text(&store->heap, list);
     if (copy) {
         zkl__free(&store->heap, *to);
         *to = copy;
@@ -271,7 +271,7 @@ static int start(struct zkl__store *store, const char *list)
     int64_t timeout_ms = store->config.timeout_ms;
     int64_t limit = timeout_ms * ZKL__MS / 8;
     int64_t began = zkl__clock_now();
-    char *given = zkl__copy(&store->heap, list, strlen(list));
+    char *given = zkl__copy_text(&store->heap, list);
     if (!given) {
         return ENOMEM;
     }

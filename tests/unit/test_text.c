@@ -267,20 +267,6 @@ TEST(test_escape)
 TEST(test_bounded)
 {
     char array[4];
-    struct zkl__text text = zkl__text_in(array, sizeof array);
-    CU_ASSERT_STRING_EQUAL(array, "");
-    zkl__text_add(&text, "ab");
-    zkl__text_add(&text, "");
-    zkl__text_add(&text, "c");
-    CU_ASSERT_STRING_EQUAL(array, "abc");
-    CU_ASSERT_EQUAL(text.length, 3);
-    CU_ASSERT(!text.too_long);
-    zkl__text_add(&text, "d");
-    CU_ASSERT(text.too_long);
-    CU_ASSERT_STRING_EQUAL(array, "");
-    zkl__text_add(&text, "e");
-    CU_ASSERT(text.too_long);
-    CU_ASSERT_STRING_EQUAL(array, "");
     CU_ASSERT(zkl__text_copy(array, sizeof array, "abc"));
     CU_ASSERT_STRING_EQUAL(array, "abc");
     CU_ASSERT(!zkl__text_copy(array, sizeof array, "abcd"));
