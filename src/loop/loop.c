@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
@@ -20,9 +19,7 @@ static struct {
     uint64_t news;
     uint64_t round; /* of visits */
     bool inside;    /* sources go on, or alarms ring: nothing that waits may be called */
-    struct zkl__source *sources;
-    struct zkl__alarms *alarms;
-    struct zkl__visitor *visitors;
+    struct zkl__list sources, alarms, visitors;
 } loop;
 
 /* --- members --------------------------------------------------------------------------------- */
@@ -54,9 +51,7 @@ static void forget_the_parent(void)
         loop.epoll = loop.timer = -1;
         loop.members = 0;
         loop.inside = false;
-        loop.sources = NULL;
-        loop.alarms = NULL;
-        loop.visitors = NULL;
+        loop.sources = loop.alarms = loop.visitors = (struct zkl__list){.first = NULL};
     }
 }
 
@@ -84,42 +79,25 @@ static void part(void)
     }
 }
 
-int zkl__loop_join(struct zkl__alarms *alarms)
-{
-    int rc = join();
-    if (rc == ZKL_OK) {
-        alarms->next = loop.alarms;
-        loop.alarms = alarms;
-    }
-    return rc;
-}
-
-void zkl__loop_part(struct zkl__alarms *alarms)
-{
-    struct zkl__alarms **at = &loop.alarms;
-    while (*at != alarms) {
-        at = &(*at)->next;
-    }
-    *at = alarms->next;
-    part();
-}
-
 void zkl__loop_invite(struct zkl__visitor *visitor)
 {
     forget_the_parent();
     visitor->round = loop.round;
-    visitor->next = loop.visitors;
-    loop.visitors = visitor;
+    zkl__list_prepend(&loop.visitors, &visitor->link);
 }
 
 void zkl__loop_dismiss(struct zkl__visitor *visitor)
 {
-    struct zkl__visitor **at = &loop.visitors;
-    while (*at && *at != visitor) {
-        at = &(*at)->next;
+    if (visitor->run) { /* else it was never invited */
+        zkl__list_remove(&loop.visitors, &visitor->link);
     }
-    if (*at) {
-        *at = visitor->next;
+}
+
+/* Wakes the loop by then. */
+static void arm(int64_t at)
+{
+    if (loop.members > 0) {
+        zkl__timerfd_arm(loop.timer, &loop.armed, at);
     }
 }
 
@@ -131,12 +109,7 @@ int zkl__source_add(struct zkl__source *source)
     if (rc == ZKL_OK) {
         source->fd = -1;
         source->wanted = source->ready = 0;
-        source->prev = NULL;
-        source->next = loop.sources;
-        if (source->next) {
-            source->next->prev = source;
-        }
-        loop.sources = source;
+        zkl__list_prepend(&loop.sources, &source->link);
         zkl__source_wake(source);
     }
     return rc;
@@ -146,10 +119,7 @@ void zkl__source_remove(struct zkl__source *source)
 {
     assert(!loop.inside);
     zkl__source_drop(source);
-    *(source->prev ? &source->prev->next : &loop.sources) = source->next;
-    if (source->next) {
-        source->next->prev = source->prev;
-    }
+    zkl__list_remove(&loop.sources, &source->link);
     part();
 }
 
@@ -183,7 +153,7 @@ void zkl__source_drop(struct zkl__source *source)
 void zkl__source_wake(struct zkl__source *source)
 {
     source->due = 0;
-    zkl__loop_arm(0);
+    arm(0);
 }
 
 /* --- turning --------------------------------------------------------------------------------- */
@@ -193,23 +163,12 @@ void zkl__loop_news(void)
     loop.news++;
 }
 
-void zkl__loop_arm(int64_t at)
-{
-    if (at >= loop.armed || loop.members == 0) {
-        return; /* firing early does no harm */
-    }
-    loop.armed = at;
-    at = at > 0 ? at : 1; /* 0 would disarm it */
-    struct itimerspec when = {.it_value = {(time_t)(at / 1000000000), (long)(at % 1000000000)}};
-    timerfd_settime(loop.timer, TFD_TIMER_ABSTIME, &when, NULL);
-}
-
 /* The first time at which a source wants to go on. */
 static int64_t prepare(int64_t now)
 {
     int64_t due = INT64_MAX;
     loop.inside = true;
-    for (struct zkl__source *source = loop.sources; source; source = source->next) {
+    ZKL__EACH (struct zkl__source, source, &loop.sources, link) {
         source->due = source->prepare(source, now);
         due = source->due < due ? source->due : due;
     }
@@ -219,7 +178,7 @@ static int64_t prepare(int64_t now)
 
 static bool somebody_waits(void)
 {
-    for (struct zkl__visitor *visitor = loop.visitors; visitor; visitor = visitor->next) {
+    ZKL__EACH (struct zkl__visitor, visitor, &loop.visitors, link) {
         if (visitor->waiting(visitor->owner)) {
             return true;
         }
@@ -227,32 +186,34 @@ static bool somebody_waits(void)
     return false;
 }
 
-/* True: the timer has fired. */
-static bool collect(int timeout_ms)
+/* Rings drop the mutex, and add and remove sources, but wait for nothing. */
+static void ring(void)
+{
+    ZKL__EACH_LEAVING (struct zkl__alarms, alarms, &loop.alarms, link) {
+        pthread_mutex_lock(alarms->mutex);
+        zkl__alarms_ring(alarms);
+        pthread_mutex_unlock(alarms->mutex);
+    }
+}
+
+static void go_on(int timeout_ms)
 {
     struct epoll_event events[EVENTS_MAX];
     uint64_t count;
     bool fired = false;
-    int ready = epoll_wait(loop.epoll, events, EVENTS_MAX, timeout_ms);
-    for (int i = 0; i < ready; i++) {
+    int found = epoll_wait(loop.epoll, events, EVENTS_MAX, timeout_ms);
+    for (int i = 0; i < found; i++) {
         struct zkl__source *source = events[i].data.ptr;
         if (source) {
             source->ready |= events[i].events;
-        } else {
-            fired = read(loop.timer, &count, sizeof count) > 0;
+        } else if (read(loop.timer, &count, sizeof count) > 0) {
+            loop.armed = INT64_MAX;
+            fired = true;
         }
     }
-    if (fired) {
-        loop.armed = INT64_MAX;
-    }
-    return fired;
-}
-
-static void go_on(void)
-{
     int64_t now = zkl__clock_now();
     loop.inside = true;
-    for (struct zkl__source *source = loop.sources; source; source = source->next) {
+    ZKL__EACH (struct zkl__source, source, &loop.sources, link) {
         uint32_t ready = source->ready;
         source->ready = 0;
         if (ready || source->due <= now) {
@@ -261,15 +222,8 @@ static void go_on(void)
         }
     }
     loop.inside = false;
-}
-
-/* Rings drop the mutex, and add and remove sources, but wait for nothing. */
-static void ring(void)
-{
-    for (struct zkl__alarms *alarms = loop.alarms; alarms; alarms = alarms->next) {
-        pthread_mutex_lock(alarms->mutex);
-        zkl__alarms_ring(alarms);
-        pthread_mutex_unlock(alarms->mutex);
+    if (fired) {
+        ring();
     }
 }
 
@@ -277,13 +231,15 @@ static void ring(void)
 static void visit(void)
 {
     uint64_t round = ++loop.round;
-    for (struct zkl__visitor *visitor = loop.visitors; visitor;) {
+    struct zkl__visitor *visitor = ZKL__OWNER(loop.visitors.first, struct zkl__visitor, link);
+    while (visitor) {
         bool run = visitor->round < round && visitor->waiting(visitor->owner);
         if (run) {
             visitor->round = round;
             visitor->run(visitor->owner);
         }
-        visitor = run ? loop.visitors : visitor->next;
+        visitor =
+            ZKL__OWNER(run ? loop.visitors.first : visitor->link.next, struct zkl__visitor, link);
     }
 }
 
@@ -298,16 +254,12 @@ void zkl__loop_turn(int64_t deadline)
     int64_t due = prepare(now);
     bool sleep = loop.news == news && due > now && deadline > now && !somebody_waits();
     if (sleep) {
-        zkl__loop_arm(due < deadline ? due : deadline);
+        arm(due < deadline ? due : deadline);
     }
-    bool fired = collect(sleep ? -1 : 0);
-    go_on();
-    if (fired) {
-        ring();
-    }
+    go_on(sleep ? -1 : 0);
     visit();
     if (loop.armed == INT64_MAX && loop.members > 0) {
-        zkl__loop_arm(prepare(zkl__clock_now())); /* the next turn may be the user's loop's */
+        arm(prepare(zkl__clock_now())); /* the next turn may be the user's loop's */
     }
 }
 
@@ -318,12 +270,8 @@ void zkl__loop_go_on(void)
     if (loop.members == 0) {
         return;
     }
-    bool fired = collect(0);
-    go_on();
-    if (fired) {
-        ring();
-    }
-    zkl__loop_arm(prepare(zkl__clock_now()));
+    go_on(0);
+    arm(prepare(zkl__clock_now()));
 }
 
 int zkl__loop_descriptor(int fd)
@@ -336,7 +284,7 @@ int zkl__loop_descriptor(int fd)
     }
     /* What is due is seen to in the first turn, and not here: sources call back, and whoever asks
      * for a descriptor has the mutex of a session. */
-    zkl__loop_arm(0);
+    arm(0);
     return both;
 }
 
@@ -347,16 +295,11 @@ int zkl__loop_descriptor(int fd)
 void zkl__alarms_arm(struct zkl__alarms *alarms, int64_t at)
 {
     if (alarms->started) {
-        zkl__loop_arm(at);
+        arm(at);
     }
 }
 
 /* --- pokes ----------------------------------------------------------------------------------- */
-
-struct zkl__poke {
-    struct zkl__source source;
-    struct zkl__alarms *alarms;
-};
 
 static int64_t wait_for_poke(struct zkl__source *source, int64_t now)
 {
@@ -366,7 +309,7 @@ static int64_t wait_for_poke(struct zkl__source *source, int64_t now)
 
 static void take_poke(struct zkl__source *source, uint32_t events)
 {
-    struct zkl__alarms *alarms = ((struct zkl__poke *)source)->alarms;
+    struct zkl__alarms *alarms = (struct zkl__alarms *)source;
     eventfd_t count;
     if (events && eventfd_read(alarms->poke_fd, &count) == 0) {
         pthread_mutex_lock(alarms->mutex);
@@ -381,40 +324,22 @@ int zkl__alarms_poke_descriptor(struct zkl__alarms *alarms, struct zkl__alarm *p
     if (alarms->poke_fd >= 0 || alarms->stop) {
         return alarms->poke_fd;
     }
-    struct zkl__poke *poke = calloc(1, sizeof *poke);
-    int fd = poke ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
-    if (fd >= 0) {
-        *poke = (struct zkl__poke){.source = {.prepare = wait_for_poke, .go_on = take_poke},
-                                   .alarms = alarms};
-        if (zkl__source_add(&poke->source) == ZKL_OK) {
-            if (zkl__source_watch(&poke->source, fd, EPOLLIN)) {
-                alarms->poked = poked;
-                alarms->poke = poke;
-                alarms->poke_fd = fd;
-                return fd;
-            }
-            zkl__source_remove(&poke->source);
-        }
-        close(fd);
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fd < 0) {
+        return -1;
     }
-    free(poke);
+    alarms->poke = (struct zkl__source){.prepare = wait_for_poke, .go_on = take_poke};
+    bool added = zkl__source_add(&alarms->poke) == ZKL_OK;
+    if (added && zkl__source_watch(&alarms->poke, fd, EPOLLIN)) {
+        alarms->poked = poked;
+        alarms->poke_fd = fd;
+        return fd;
+    }
+    if (added) {
+        zkl__source_remove(&alarms->poke);
+    }
+    close(fd);
     return -1;
-}
-
-void zkl__alarms_close(struct zkl__alarms *alarms)
-{
-    if (alarms->poke_fd >= 0) {
-        close(alarms->poke_fd);
-    }
-}
-
-static void end_poke(struct zkl__alarms *alarms)
-{
-    if (alarms->poke) {
-        zkl__source_remove(&alarms->poke->source);
-        free(alarms->poke);
-        alarms->poke = NULL;
-    }
 }
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -423,16 +348,22 @@ int zkl__alarms_start(struct zkl__alarms *alarms, pthread_mutex_t *mutex)
 {
     alarms->mutex = mutex;
     alarms->poke_fd = -1;
-    int rc = zkl__loop_join(alarms);
+    int rc = join();
     alarms->started = rc == ZKL_OK;
+    if (alarms->started) {
+        zkl__list_prepend(&loop.alarms, &alarms->link);
+    }
     return rc;
 }
 
 void zkl__alarms_stop(struct zkl__alarms *alarms)
 {
-    end_poke(alarms);
+    if (alarms->poke_fd >= 0) {
+        zkl__source_remove(&alarms->poke);
+    }
     if (alarms->started) {
-        zkl__loop_part(alarms);
+        zkl__list_remove(&loop.alarms, &alarms->link);
+        part();
     }
     alarms->started = false;
     alarms->stop = true;

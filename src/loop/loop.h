@@ -11,20 +11,6 @@
 
 #include "thread.h"
 
-/* Something that would have a thread of its own elsewhere. The owner's memory between add and
- * remove. */
-struct zkl__source {
-    /* Before the loop sleeps: sets what it is to be woken for (zkl__source_watch), and returns when
-     * it wants to go on in any case, CLOCK_BOOTTIME ns. */
-    int64_t (*prepare)(struct zkl__source *source, int64_t now);
-    /* Goes on. events: what its descriptor is ready for (EPOLLIN, ...), 0: the time has come.
-     * Neither this nor prepare waits, or adds or removes a source. */
-    void (*go_on)(struct zkl__source *source, uint32_t events);
-    int fd; /* a copy of the descriptor that it watches; -1: none */
-    uint32_t wanted, ready;
-    int64_t due;
-    struct zkl__source *next, *prev;
-};
 int zkl__source_add(struct zkl__source *source); /* ZKL_OK, ZKL_ELIMIT */
 void zkl__source_remove(struct zkl__source *source);
 /* Wakes the loop for these events of the descriptor, of which a copy is made: it may be closed, and
@@ -40,10 +26,5 @@ void zkl__source_wake(struct zkl__source *source);
 void zkl__loop_turn(int64_t deadline);
 /* What has happened may be what somebody waits for: the turn does not sleep. */
 void zkl__loop_news(void);
-
-/* For alarm.c. */
-int zkl__loop_join(struct zkl__alarms *alarms); /* ZKL_OK, ZKL_ELIMIT */
-void zkl__loop_part(struct zkl__alarms *alarms);
-void zkl__loop_arm(int64_t at); /* wakes it by then */
 
 #endif

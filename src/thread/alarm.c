@@ -11,14 +11,9 @@
 
 void zkl__alarms_arm(struct zkl__alarms *alarms, int64_t at)
 {
-    if (at >= alarms->armed || alarms->stop) {
-        return; /* firing early does no harm */
+    if (!alarms->stop) {
+        zkl__timerfd_arm(alarms->fd, &alarms->armed, at);
     }
-    alarms->armed = at;
-    at = at > 0 ? at : 1; /* 0 would disarm it */
-    struct itimerspec when = {.it_value = {(time_t)(at / 1000000000), (long)(at % 1000000000)}};
-    timerfd_settime(alarms->fd, TFD_TIMER_ABSTIME, &when,
-                    NULL); /* reaches a read that is blocked already, too */
 }
 
 /* Without the mutex. True: somebody has written to poke_fd. */
@@ -97,13 +92,6 @@ void zkl__alarms_retire(struct zkl__alarms *alarms, void (*left)(void *owner), v
     close(alarms->fd); /* nobody looks at it any more, see arm */
 }
 
-void zkl__alarms_close(struct zkl__alarms *alarms)
-{
-    if (alarms->poke_fd >= 0) {
-        close(alarms->poke_fd);
-    }
-}
-
 int zkl__alarms_poke_descriptor(struct zkl__alarms *alarms, struct zkl__alarm *poked)
 {
     if (alarms->poke_fd < 0 && !alarms->stop) {
@@ -155,4 +143,27 @@ void zkl__signal_wait(struct zkl__signal *signal, pthread_mutex_t *mutex, int64_
     int64_t until = zkl__clock_read(CLOCK_MONOTONIC) + (deadline - now);
     struct timespec at = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
     pthread_cond_timedwait(&signal->cond, mutex, &at);
+}
+
+/* === no loop ================================================================================== */
+
+/* Threads of the library do the work: there is no loop to go on, and nothing visits one. */
+
+const bool zkl__threadless = false;
+
+void zkl__loop_go_on(void) {}
+
+int zkl__loop_descriptor(int fd)
+{
+    return fd;
+}
+
+void zkl__loop_invite(struct zkl__visitor *visitor)
+{
+    (void)visitor;
+}
+
+void zkl__loop_dismiss(struct zkl__visitor *visitor)
+{
+    (void)visitor;
 }

@@ -242,7 +242,8 @@ int zkl__callbacks_init(struct zkl__callbacks *callbacks, pthread_mutex_t *mutex
         }
     }
     if (!dispatched) {
-        callbacks->visitor = (struct zkl__visitor){is_waiting, run_waiting, callbacks, 0, NULL};
+        callbacks->visitor =
+            (struct zkl__visitor){.waiting = is_waiting, .run = run_waiting, .owner = callbacks};
         zkl__loop_invite(&callbacks->visitor);
     }
     return ZKL_OK;

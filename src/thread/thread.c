@@ -2,6 +2,8 @@
 #include "thread.h"
 
 #include <signal.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 int64_t zkl__clock_read(clockid_t clock)
 {
@@ -68,6 +70,18 @@ void zkl__cancel_allow(void)
 /* Which alarms are set, and those that are due: whatever rings them, a thread or a
  * loop. */
 
+void zkl__timerfd_arm(int fd, int64_t *armed, int64_t at)
+{
+    if (at >= *armed) {
+        return; /* firing early does no harm */
+    }
+    *armed = at;
+    at = at > 0 ? at : 1; /* 0 would disarm it */
+    struct itimerspec when = {.it_value = {(time_t)(at / 1000000000), (long)(at % 1000000000)}};
+    timerfd_settime(fd, TFD_TIMER_ABSTIME, &when,
+                    NULL); /* reaches a read that is blocked already, too */
+}
+
 void zkl__alarms_unset(struct zkl__alarms *alarms, struct zkl__alarm *alarm)
 {
     zkl__timers_set(&alarms->timers, &alarm->timer, INT64_MAX);
@@ -90,5 +104,12 @@ void zkl__alarms_ring(struct zkl__alarms *alarms)
     }
     if (zkl__timers_next(&alarms->timers) != INT64_MAX) {
         zkl__alarms_arm(alarms, zkl__timers_next(&alarms->timers));
+    }
+}
+
+void zkl__alarms_close(struct zkl__alarms *alarms)
+{
+    if (alarms->poke_fd >= 0) {
+        close(alarms->poke_fd);
     }
 }

@@ -54,6 +54,21 @@ void zkl__loop_go_on(void);
  * caller's to close; -1: there is none left. */
 int zkl__loop_descriptor(int fd);
 
+/* Something that would have a thread of its own elsewhere. The owner's memory between add and
+ * remove. */
+struct zkl__source {
+    /* Before the loop sleeps: sets what it is to be woken for (zkl__source_watch), and returns when
+     * it wants to go on in any case, CLOCK_BOOTTIME ns. */
+    int64_t (*prepare)(struct zkl__source *source, int64_t now);
+    /* Goes on. events: what its descriptor is ready for (EPOLLIN, ...), 0: the time has come.
+     * Neither this nor prepare waits, or adds or removes a source. */
+    void (*go_on)(struct zkl__source *source, uint32_t events);
+    int fd; /* a copy of the descriptor that it watches; -1: none */
+    uint32_t wanted, ready;
+    int64_t due;
+    struct zkl__link link;
+};
+
 /* Somebody who wants to be called in waits, outside every mutex. The owner's memory between invite
  * and dismiss. */
 struct zkl__visitor {
@@ -61,7 +76,7 @@ struct zkl__visitor {
     void (*run)(void *owner);     /* does it; may wait, and call anything */
     void *owner;
     uint64_t round;
-    struct zkl__visitor *next;
+    struct zkl__link link;
 };
 void zkl__loop_invite(struct zkl__visitor *visitor);
 void zkl__loop_dismiss(struct zkl__visitor *visitor);
@@ -81,18 +96,18 @@ struct zkl__alarm {
 };
 
 struct zkl__alarms {
-    pthread_mutex_t *mutex; /* guards everything here */
+    struct zkl__source poke; /* first: where there is no thread, hears of writes to poke_fd */
+    pthread_mutex_t *mutex;  /* guards everything here */
     pthread_t thread;
     bool started, stop;
     int fd;                   /* timerfd */
     int64_t armed;            /* when fd fires; INT64_MAX: not before somebody sets an alarm */
     int poke_fd;              /* eventfd; -1: nobody has asked for it */
     struct zkl__alarm *poked; /* rings when somebody has written to it */
-    struct zkl__poke *poke;   /* where there is no thread: who hears of that */
     struct zkl__timers timers;
     void (*left)(void *owner); /* see zkl__alarms_retire */
     void *owner;
-    struct zkl__alarms *next; /* of those that the loop rings, where there is no thread */
+    struct zkl__link link; /* among those that the loop rings, where there is no thread */
 };
 
 /* Takes zeroed memory. ZKL_OK, ZKL_ELIMIT; stop in either case. */
@@ -118,6 +133,8 @@ void zkl__alarms_unset(struct zkl__alarms *alarms, struct zkl__alarm *alarm);
  * time, or earlier. */
 void zkl__alarms_arm(struct zkl__alarms *alarms, int64_t at);
 void zkl__alarms_ring(struct zkl__alarms *alarms); /* what is due */
+/* A timerfd on CLOCK_BOOTTIME fires at this time, unless it fires earlier. *armed: when it does. */
+void zkl__timerfd_arm(int fd, int64_t *armed, int64_t at);
 
 /* === callbacks ================================================================================ */
 
