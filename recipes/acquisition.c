@@ -359,7 +359,7 @@ void zkl__acquisition_start(struct zkl__acquisition *acquisition, int64_t timeou
     zkl_session *session = acquisition->lock->session;
     int64_t connect_timeout_ms = session->settings.options.connect_timeout_ms;
     acquisition->deadline =
-        zkl__session_deadline(session, timeout_ms == 0 ? connect_timeout_ms : timeout_ms);
+        zkl__session_deadline(timeout_ms == 0 ? connect_timeout_ms : timeout_ms);
     zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_START,
                                                             .deadline = acquisition->deadline,
                                                             .try_only = timeout_ms == 0});
@@ -619,7 +619,7 @@ int zkl__lock_release_grant(zkl_lock *lock, const zkl_grant *grant, int64_t dead
         }
         acquisition = --acquisition->depth == 0 ? zkl__acquisition_send_release(lock) : NULL;
         if (acquisition) {
-            int64_t usual = zkl__session_deadline(session, lock->options.release_timeout_ms);
+            int64_t usual = zkl__session_deadline(lock->options.release_timeout_ms);
             deadline = deadline < usual ? deadline : usual;
             while (!acquisition->released &&
                    zkl__session_wait(session, &acquisition->changed, deadline)) {

@@ -289,7 +289,7 @@ void zkl_group_free(zkl_group *group)
     zkl_session *session = group->handle.session;
     group->handle.freed = true; /* what is called back below may not join again */
     begin_leaving(group);
-    zkl__calls_end(session, &group->handle.object, ZKL_ECANCELED);
+    zkl__calls_end(session, &group->handle.object, ZKL_ECANCELED, true);
     zkl__calls_deliver(session, &group->handle.object);
     group->outlives_handle = group->m.watcher.core && group->m.node != ZKL__MEMBER_NONE;
     bool goes_on = group->outlives_handle;

@@ -139,7 +139,7 @@ static int make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *s
     lock->path = lock->paths[0];
     lock->object.ops = &lock_ops;
     lock->notice = (struct zkl__callback){.run = zkl__lock_run_notice, .owner = lock};
-    zkl__session_add(session, &lock->object);
+    zkl__list_prepend(&session->objects, &lock->object.link);
     *out = lock;
     return ZKL_OK;
 }
@@ -192,13 +192,13 @@ void zkl_lock_free(zkl_lock *lock)
     }
     zkl__campaign_finish(lock);
     if (!zkl__session_forked(session)) {
-        zkl__calls_end(session, &lock->object, ZKL_ECANCELED);
+        zkl__calls_end(session, &lock->object, ZKL_ECANCELED, true);
         zkl__lock_finish_completions(lock);
         zkl__calls_deliver(session, &lock->object);
     }
     if (!zkl__session_forked(session)) { /* else a callback forked, and this is the child */
         zkl__callbacks_unpost(&session->callbacks, &lock->notice);
-        zkl__session_remove(session, &lock->object);
+        zkl__list_remove(&session->objects, &lock->object.link);
         zkl__lock_unref(lock);
     }
     zkl__session_leave(session);
@@ -275,7 +275,7 @@ int zkl_lock_cancel(zkl_lock *lock)
         zkl__acquisition_cancel(lock->acquisition, ZKL_ECANCELED);
         ends = true;
     }
-    ends = zkl__calls_cancel(session, &lock->object) > 0 || ends;
+    ends = zkl__calls_end(session, &lock->object, ZKL_ECANCELED, false) > 0 || ends;
     zkl__session_leave(session);
     return ends ? ZKL_OK : ZKL_ENOTWAITING;
 }
@@ -364,7 +364,7 @@ zkl_state zkl_lock_state(const zkl_lock *lock)
 int64_t zkl_lock_remaining_ms(const zkl_lock *lock)
 {
     int64_t until = zkl__lock_status(lock).until;
-    return until > 0 ? zkl__session_left(lock->session, until) / ZKL__MS : 0;
+    return until > 0 ? zkl__session_left(until) / ZKL__MS : 0;
 }
 
 int64_t zkl_lock_token(const zkl_lock *lock)
@@ -536,7 +536,7 @@ static int downgrade(zkl_lock *lock, zkl_error *err)
     }
     /* Until the server has released the write side or refused that, the lock is lost, or the time
      * is up. */
-    int64_t deadline = zkl__session_deadline(lock->session, lock->options.release_timeout_ms);
+    int64_t deadline = zkl__session_deadline(lock->options.release_timeout_ms);
     while (!acquisition->downgraded && acquisition->rule == &reader &&
            zkl__acquisition_holds(acquisition) &&
            zkl__session_wait(lock->session, &acquisition->changed, deadline)) {

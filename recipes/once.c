@@ -335,7 +335,7 @@ struct once_run {
 
 static int64_t time_left_ms(const struct once_run *run)
 {
-    return zkl__session_left(run->lock->session, run->deadline) / ZKL__MS;
+    return zkl__session_left(run->deadline) / ZKL__MS;
 }
 
 static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
@@ -380,7 +380,7 @@ int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t ti
     }
     int64_t most_ms =
         timeout_ms == 0 ? lock->session->settings.options.connect_timeout_ms : timeout_ms;
-    run.deadline = zkl__session_deadline(lock->session, most_ms);
+    run.deadline = zkl__session_deadline(most_ms);
     rc = zkl_once_prepare(lock->session, lock->path, most_ms, &last);
     if (rc == ZKL_OK) {
         int64_t left_ms = time_left_ms(&run);

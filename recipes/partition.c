@@ -264,7 +264,7 @@ static bool reconcile_piece_once(struct zkl__piece *piece)
     }
     bool held = zkl__state_holds(now.state);
     /* The rest of the lease is long enough to begin, or to go on with, the work. */
-    bool suffices = zkl__session_left(session, now.until) > o->margin_ms * ZKL__MS;
+    bool suffices = zkl__session_left(now.until) > o->margin_ms * ZKL__MS;
 
     if (work == ZKL__WORK_ENDS) {
         return report_state(piece, now.state, ZKL__WORK_ENDS);
@@ -832,7 +832,7 @@ void zkl_partition_free(zkl_partition *partition)
     if (partition->callback_depth == 0 && partition->phase == ZKL__PARTITION_UNWINDING) {
         enter_phase(partition, ZKL__PARTITION_IDLE);
     }
-    zkl__calls_end(session, &partition->handle.object, ZKL_ECANCELED);
+    zkl__calls_end(session, &partition->handle.object, ZKL_ECANCELED, true);
     zkl__calls_deliver(session, &partition->handle.object);
     bool in_callback =
         partition->callback_depth > 0 && zkl__callbacks_inside(&session->callbacks, NULL);
@@ -922,7 +922,7 @@ int64_t zkl_partition_remaining_ms(const zkl_partition *partition, const char *n
 {
     enum zkl__work work;
     int64_t until = piece_standing(partition, name, &work).until;
-    return until > 0 ? zkl__session_left(partition->handle.session, until) / ZKL__MS : 0;
+    return until > 0 ? zkl__session_left(until) / ZKL__MS : 0;
 }
 
 bool zkl_partition_owns(const zkl_partition *partition, const char *piece)

@@ -32,9 +32,7 @@ static int64_t lease_until(const void *owner)
 static int64_t lease_left(const zkl_cancel *cancel)
 {
     struct zkl__lock_status now = zkl__lock_status(cancel->lock);
-    return zkl__is_held_under(&now, &cancel->grant)
-               ? zkl__session_left(cancel->lock->session, now.until)
-               : 0;
+    return zkl__is_held_under(&now, &cancel->grant) ? zkl__session_left(now.until) : 0;
 }
 
 bool zkl_cancel_raised(const zkl_cancel *cancel)

@@ -235,7 +235,7 @@ static int prepare(struct zkl__call *call, const struct zkl__call_kind *kind, zk
     call->path = path;
     call->call = call;
     call->err = &call->error;
-    call->deadline = zkl__session_deadline(session, timeout_ms);
+    call->deadline = zkl__session_deadline(timeout_ms);
     return kind->begin ? kind->begin(call, err) : ZKL_OK;
 }
 
@@ -300,7 +300,7 @@ void zkl__calls_poke(zkl_session *session, const struct zkl__object *owner)
     }
 }
 
-static int end_some(zkl_session *session, const struct zkl__object *owner, int code, bool all)
+int zkl__calls_end(zkl_session *session, const struct zkl__object *owner, int code, bool all)
 {
     int count = 0;
     for (struct zkl__call *at = first_of(session, owner); at; at = next_of(at, owner)) {
@@ -312,16 +312,6 @@ static int end_some(zkl_session *session, const struct zkl__object *owner, int c
         }
     }
     return count;
-}
-
-int zkl__calls_end(zkl_session *session, const struct zkl__object *owner, int code)
-{
-    return end_some(session, owner, code, true);
-}
-
-int zkl__calls_cancel(zkl_session *session, const struct zkl__object *owner)
-{
-    return end_some(session, owner, ZKL_ECANCELED, false);
 }
 
 void zkl__calls_deliver(zkl_session *session, struct zkl__object *owner)

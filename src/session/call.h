@@ -161,9 +161,8 @@ int zkl__call_begin(const struct zkl__call_kind *kind, void *given, zkl_session 
  * calls of the session. Also in a step. */
 void zkl__calls_poke(zkl_session *session, const struct zkl__object *owner);
 /* Ends the asynchronous calls of this owner with this code, and returns how many there were. Their
- * done is called later. A cancel does not end those of a kind that finishes. */
-int zkl__calls_end(zkl_session *session, const struct zkl__object *owner, int code);
-int zkl__calls_cancel(zkl_session *session, const struct zkl__object *owner);
+ * done is called later. all: also those of a kind that finishes. */
+int zkl__calls_end(zkl_session *session, const struct zkl__object *owner, int code, bool all);
 /* Their owner is about to be freed. When this returns, the done of each call that is over has been
  * called, except the one that this thread is in: that call has no owner any more. When one of them
  * forks, no other is called in the child, where this returns without the mutex. */

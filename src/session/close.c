@@ -32,7 +32,7 @@ static void give_up_all(zkl_session *session)
     ZKL__EACH_LEAVING (struct zkl__object, object, &session->objects, link) {
         object->ops->give_up(object, ZKL_ECLOSED); /* what its user has freed may end here */
     }
-    zkl__calls_end(session, NULL, ZKL_ECLOSED);
+    zkl__calls_end(session, NULL, ZKL_ECLOSED, true);
     zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_CLOSE});
 }
 
@@ -56,7 +56,7 @@ static int await_nothing_left(zkl_session *session)
 static void begin(zkl_session *session, int64_t timeout_ms)
 {
     session->closing.begun = true;
-    session->closing.deadline = zkl__session_deadline(session, timeout_ms);
+    session->closing.deadline = zkl__session_deadline(timeout_ms);
 }
 
 void zkl__session_poke_close(zkl_session *session)
@@ -143,7 +143,7 @@ static bool close_store(zkl_session *session, int *rc, int64_t *again)
         *rc = session->store_ops->close(closing->store, left_ms, &again_ms);
         pthread_mutex_lock(&session->mutex);
     }
-    *again = zkl__session_deadline(session, again_ms);
+    *again = zkl__session_deadline(again_ms);
     return again_ms == 0;
 }
 

@@ -171,8 +171,7 @@ int zkl__session_start(zkl_session **out, const char *servers, const zkl_session
 
 int64_t zkl__left_ms(int64_t deadline)
 {
-    int64_t left = (deadline - zkl__clock_now()) / ZKL__MS;
-    return deadline == INT64_MAX ? ZKL_WAIT_FOREVER : left > 0 ? left : 0;
+    return deadline == INT64_MAX ? ZKL_WAIT_FOREVER : zkl__session_left(deadline) / ZKL__MS;
 }
 
 struct zkl__store *zkl__session_take_store(zkl_session *session, bool *nothing_left)

@@ -202,7 +202,7 @@ static int start(zkl_session **out, const char *servers, const zkl_session_optio
     }
     if (rc != ZKL_OK) {
         int64_t give_up = waits ? GIVE_UP_MS : 0;
-        zkl__session_stop(session, zkl__session_deadline(session, give_up));
+        zkl__session_stop(session, zkl__session_deadline(give_up));
     }
     return rc;
 }

@@ -124,18 +124,16 @@ void zkl__session_arm(zkl_session *session)
     zkl__alarms_set(&session->alarms, &session->core_alarm, zkl__core_next(session->core));
 }
 
-int64_t zkl__session_deadline(const zkl_session *session, int64_t timeout_ms)
+int64_t zkl__session_deadline(int64_t timeout_ms)
 {
     int64_t now = zkl__clock_now();
-    (void)session;
     bool never = timeout_ms < 0 || timeout_ms > (INT64_MAX - now) / ZKL__MS;
     return never ? INT64_MAX : now + timeout_ms * ZKL__MS;
 }
 
-int64_t zkl__session_left(const zkl_session *session, int64_t until)
+int64_t zkl__session_left(int64_t until)
 {
     int64_t now = zkl__clock_now();
-    (void)session;
     return until > now ? until - now : 0;
 }
 
@@ -199,7 +197,7 @@ static void look(void *owner)
 {
     struct zkl__margin *margin = owner;
     int64_t until = margin->until(margin->owner);
-    if (zkl__session_left(margin->session, until) <= margin->ns) {
+    if (zkl__session_left(until) <= margin->ns) {
         margin->reached(margin->owner);
     } else {
         zkl__alarms_set(&margin->session->alarms, &margin->alarm,
@@ -250,16 +248,4 @@ bool zkl__session_in_task(const zkl_session *session)
         }
     }
     return false;
-}
-
-/* --- objects --------------------------------------------------------------------------------- */
-
-void zkl__session_add(zkl_session *session, struct zkl__object *object)
-{
-    zkl__list_prepend(&session->objects, &object->link);
-}
-
-void zkl__session_remove(zkl_session *session, struct zkl__object *object)
-{
-    zkl__list_remove(&session->objects, &object->link);
 }

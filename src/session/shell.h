@@ -97,9 +97,9 @@ void zkl__session_leave(zkl_session *session);
 bool zkl__session_forked(const zkl_session *session);
 
 /* CLOCK_BOOTTIME, ns: now and timeout_ms, saturating; ZKL_WAIT_FOREVER gives INT64_MAX. */
-int64_t zkl__session_deadline(const zkl_session *session, int64_t timeout_ms);
+int64_t zkl__session_deadline(int64_t timeout_ms);
 /* ns until then, at least 0. */
-int64_t zkl__session_left(const zkl_session *session, int64_t until);
+int64_t zkl__session_left(int64_t until);
 /* zkl__core_holds, now. */
 bool zkl__session_holds(const zkl_session *session, const struct zkl__contender *contender,
                         const struct zkl__multi *multi, const struct zkl__semaphore *semaphore);
@@ -177,11 +177,9 @@ struct zkl__object_ops {
 };
 struct zkl__object {
     const struct zkl__object_ops *ops;
-    struct zkl__link link;
+    struct zkl__link link;  /* in session->objects, from when it is made until it is freed */
     struct zkl__list calls; /* calls that end with it */
 };
-void zkl__session_add(zkl_session *session, struct zkl__object *object);    /* session mutex held */
-void zkl__session_remove(zkl_session *session, struct zkl__object *object); /* session mutex held */
 
 /* === the session ============================================================================== */
 

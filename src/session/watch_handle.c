@@ -15,7 +15,7 @@ void zkl__watch_handle_unref(struct zkl__watch_handle *handle)
         return;
     }
     zkl__watch_handle_stop(handle);
-    zkl__session_remove(session, &handle->object);
+    zkl__list_remove(&session->objects, &handle->object.link);
     if (handle->ops->destroy) {
         handle->ops->destroy(handle);
     }
@@ -106,7 +106,7 @@ static int make(struct zkl__watch_handle **out, size_t size,
     handle->refs = 1;
     handle->notice = (struct zkl__callback){.run = run_notice, .owner = handle};
     zkl__session_retain(session);
-    zkl__session_add(session, &handle->object);
+    zkl__list_prepend(&session->objects, &handle->object.link);
     *out = handle;
     return ZKL_OK;
 }
