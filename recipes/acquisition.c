@@ -7,7 +7,7 @@ static void end_stops(struct zkl__acquisition *acquisition)
 {
     zkl_session *session = acquisition->lock->session;
     if (acquisition->stops) {
-        zkl__stops_end(session, acquisition->stops);
+        zkl__stops_end(acquisition->stops);
         zkl__free(&session->heap, acquisition->stops);
         acquisition->stops = NULL;
     }
@@ -324,10 +324,10 @@ int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int co
     }
     const zkl_heap *heap = &lock->session->heap;
     struct zkl__acquisition *acquisition = zkl__zalloc(heap, sizeof *acquisition);
-    if (!acquisition || zkl__signal_init(&acquisition->changed) != ZKL_OK) {
-        zkl__free(heap, acquisition);
+    if (!acquisition) {
         return zkl__fail_at(err, ZKL_ENOMEM, lock->path, "no memory for an acquire");
     }
+    zkl__signal_init(&acquisition->changed);
     acquisition->lock = lock;
     acquisition->refs = acquisition->depth = 1;
     lock->refs++;

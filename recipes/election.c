@@ -221,7 +221,7 @@ static void run(void *owner)
         lock->campaign = NULL; /* what follows must not wake it */
         withdraw(campaign);
         zkl__callbacks_unpost(&session->callbacks, &campaign->callback);
-        zkl__stops_end(session, &campaign->stops);
+        zkl__stops_end(&campaign->stops);
         zkl__alarms_unset(&session->alarms, &campaign->next.alarm);
         zkl__free(&session->heap, campaign);
     }

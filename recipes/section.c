@@ -92,7 +92,7 @@ int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn sect
     if (rc == ZKL_OK) {
         zkl__list_prepend(&lock->sections, &cancel->link);
     } else {
-        zkl__stops_end(session, &cancel->stops);
+        zkl__stops_end(&cancel->stops);
     }
     zkl__session_leave(session);
     if (rc != ZKL_OK) {
@@ -115,7 +115,7 @@ int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn sect
     if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
         zkl__alarms_unset(&session->alarms, &cancel->margin.alarm);
         zkl__list_remove(&lock->sections, &cancel->link);
-        zkl__stops_end(session, &cancel->stops);
+        zkl__stops_end(&cancel->stops);
         zkl__session_leave(session);
     }
     if (rc == ZKL_OK) {

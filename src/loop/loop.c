@@ -381,10 +381,9 @@ void zkl__alarms_retire(struct zkl__alarms *alarms, void (*left)(void *owner), v
 
 const bool zkl__threadless = true;
 
-int zkl__signal_init(struct zkl__signal *signal)
+void zkl__signal_init(struct zkl__signal *signal)
 {
     (void)signal;
-    return ZKL_OK;
 }
 
 void zkl__signal_deinit(struct zkl__signal *signal)

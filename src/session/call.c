@@ -83,7 +83,7 @@ static int begin_stops(struct zkl__call *call)
 
 static void end(struct zkl__call *call)
 {
-    zkl__stops_end(call->session, &call->stops);
+    zkl__stops_end(&call->stops);
     end_requests(call);
     for (size_t i = 0; i < sizeof call->watches / sizeof *call->watches; i++) {
         zkl__watch_remove(call->session->core, &call->watches[i]);
@@ -146,14 +146,10 @@ static struct zkl__call *next_of(const struct zkl__call *call, const struct zkl_
 
 static int wait_for(struct zkl__call *call, zkl_error *err)
 {
-    int rc = zkl__signal_init(&call->news);
-    if (rc != ZKL_OK) {
-        zkl__fail_at(call->err, rc, NULL, "no memory to wait with");
-        return give_result(call, rc, err);
-    }
+    zkl__signal_init(&call->news);
     call->blocking = true;
     link_call(call);
-    rc = begin_stops(call);
+    int rc = begin_stops(call);
     rc = rc == ZKL_OK ? go_on(call) : rc;
     while (rc == ZKL__PENDING) {
         zkl__session_wait(call->session, &call->news, next_time(call));

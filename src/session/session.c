@@ -1,8 +1,202 @@
-/* session.c - the session as its user sees it: callbacks, facts. */
-
+/* session.c - a session: its memory and threads, its callbacks, its facts. */
 #include "shell.h"
+#include "store.h"
 
-/* === the session ============================================================================== */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+/* === making a session ========================================================================= */
+
+static void *plain_alloc(void *payload, size_t size)
+{
+    (void)payload;
+    return malloc(size);
+}
+
+static void *plain_resize(void *payload, void *ptr, size_t size)
+{
+    (void)payload;
+    return realloc(ptr, size);
+}
+
+static void plain_release(void *payload, void *ptr)
+{
+    (void)payload;
+    free(ptr);
+}
+
+static const zkl_heap plain_heap = {plain_alloc, plain_resize, plain_release, NULL};
+
+static void introduce(zkl_session *session)
+{
+    char host[65] = "";
+    if (gethostname(host, sizeof host - 1) != 0) {
+        snprintf(host, sizeof host, "?");
+    }
+    snprintf(session->whoami, sizeof session->whoami, "%s:%ld", host, (long)session->pid);
+}
+
+static enum zkl__observer_masters masters(const zkl_session *session)
+{
+    if (!session->store_ops->has_observers ||
+        session->settings.options.observer_masters == ZKL_OBSERVER_MASTERS_NONE) {
+        return ZKL__MASTERS_NONE;
+    }
+    return session->settings.options.observer_masters == ZKL_OBSERVER_MASTERS_SOME
+               ? ZKL__MASTERS_SOME
+               : ZKL__MASTERS_ASK;
+}
+
+static int make_core(zkl_session *session)
+{
+    const zkl_session_options *options = &session->settings.options;
+    struct zkl__core_config config = {
+        .heap = session->heap,
+        .tick_ns = options->tick_ms * ZKL__MS,
+        .pause_ns = options->leader_pause_ms * ZKL__MS,
+        .masters = masters(session),
+        .watch_bytes_max = session->store_ops->watch_bytes_max,
+        .ops_max = session->store_ops->ops_max,
+    };
+    if (getrandom(config.seed, sizeof config.seed, 0) != sizeof config.seed ||
+        getrandom(&config.names_key, sizeof config.names_key, 0) != sizeof config.names_key) {
+        return ZKL_ELIMIT;
+    }
+    struct zkl__port port = zkl__session_port(session);
+    session->core = zkl__core_new(&config, &port);
+    return session->core ? ZKL_OK : ZKL_ENOMEM;
+}
+
+/* Memory only: no threads, nothing on a server. */
+static int make(zkl_session **out, const char *servers, const zkl_session_options *options,
+                const struct zkl__store_ops *store_ops)
+{
+    const zkl_heap *heap = options->heap ? options->heap : &plain_heap;
+    zkl_session *session = zkl__zalloc(heap, sizeof *session);
+    if (!session) {
+        return ZKL_ENOMEM;
+    }
+    session->heap = *heap;
+    session->pid = getpid();
+    session->process = zkl__process();
+    session->store_ops = store_ops;
+    session->status.state = ZKL_SESSION_SUSPENDED;
+    session->core_alarm = (struct zkl__alarm){.ring = zkl__session_ring_core, .owner = session};
+    session->tick_alarm = (struct zkl__alarm){.ring = zkl__session_ring_tick, .owner = session};
+    session->open.alarm = (struct zkl__alarm){.ring = zkl__session_ring_open, .owner = session};
+    session->notice = (struct zkl__callback){.run = zkl__session_run_notice, .owner = session};
+    session->alarms.fd = session->alarms.poke_fd = -1;
+    atomic_init(&session->refs, 1);
+    introduce(session);
+    zkl__signal_init(&session->status.changed);
+    pthread_mutex_init(&session->mutex, NULL);
+    int rc = zkl__callbacks_init(&session->callbacks, &session->mutex,
+                                 options->callbacks == ZKL_CALLBACKS_DISPATCH);
+    if (rc == ZKL_OK) {
+        rc = zkl__settings_copy(&session->settings, heap, servers, options) ? make_core(session)
+                                                                            : ZKL_ENOMEM;
+    }
+    if (rc != ZKL_OK) {
+        zkl__session_free(session);
+        return rc;
+    }
+    *out = session;
+    return ZKL_OK;
+}
+
+void zkl__session_free(zkl_session *session)
+{
+    zkl_heap heap = session->heap;
+    if (session->core) {
+        zkl__core_free(session->core);
+    }
+    zkl__callbacks_deinit(&session->callbacks);
+    zkl__alarms_close(&session->alarms);
+    zkl__signal_deinit(&session->status.changed);
+    pthread_mutex_destroy(&session->mutex);
+    zkl__settings_free(&session->settings, &heap);
+    zkl__free(&heap, session);
+}
+
+int zkl__session_start(zkl_session **out, const char *servers, const zkl_session_options *options,
+                       zkl_error *err)
+{
+    zkl_session *session = NULL;
+    int rc = zkl__options_check(options, err);
+    const struct zkl__store_ops *store_ops = rc == ZKL_OK ? zkl__store_find(servers, err) : NULL;
+    if (!store_ops) {
+        return ZKL_EINVAL;
+    }
+    rc = make(&session, servers, options, store_ops);
+    if (rc != ZKL_OK) {
+        return zkl__fail_at(err, rc, NULL, "no memory, descriptor or random bytes for a session");
+    }
+    rc = zkl__alarms_start(&session->alarms, &session->mutex);
+    if (rc != ZKL_OK) {
+        zkl__session_stop(session, 0);
+        return zkl__fail_at(
+            err, rc, NULL,
+            "no thread or no descriptor for a session: raise the limits (ulimit -n, ulimit -u)");
+    }
+    pthread_mutex_lock(&session->mutex);
+    rc = zkl__stop_watch(session, err);
+    if (rc == ZKL_OK) {
+        zkl__alarms_set(&session->alarms, &session->open.alarm, 0);
+    }
+    pthread_mutex_unlock(&session->mutex);
+    if (rc != ZKL_OK) {
+        zkl__session_stop(session, 0);
+        return rc;
+    }
+    *out = session;
+    return ZKL_OK;
+}
+
+int64_t zkl__left_ms(int64_t deadline)
+{
+    return deadline == INT64_MAX ? ZKL_WAIT_FOREVER : zkl__session_left(deadline) / ZKL__MS;
+}
+
+struct zkl__store *zkl__session_take_store(zkl_session *session, bool *nothing_left)
+{
+    struct zkl__store *store = session->store;
+    *nothing_left = !store || session->status.state == ZKL_SESSION_LOST;
+    session->store = NULL; /* before it is closed: who lets go of an object meanwhile has nothing to
+                              send any more */
+    return store;
+}
+
+void zkl__session_mark_closed(zkl_session *session)
+{
+    session->status.closed = true;
+    zkl__stops_end(&session->stops);
+    zkl__session_set_state(session, ZKL_SESSION_CLOSED, ZKL_ECLOSED);
+    zkl__session_wake(session);
+}
+
+int zkl__session_stop(zkl_session *session, int64_t deadline)
+{
+    zkl__alarms_stop(&session->alarms);
+    int64_t left = zkl__left_ms(deadline);
+    bool nothing_left;
+    pthread_mutex_lock(&session->mutex);
+    struct zkl__store *store = zkl__session_take_store(session, &nothing_left);
+    pthread_mutex_unlock(&session->mutex);
+    int rc = store ? session->store_ops->close(store, left, NULL) : ZKL_OK;
+    pthread_mutex_lock(&session->mutex);
+    zkl__session_mark_closed(session);
+    pthread_mutex_unlock(&session->mutex);
+    zkl__callbacks_stop(&session->callbacks);
+    if (zkl__session_forked(session)) {
+        return ZKL_EFORKED; /* by a callback that was run here */
+    }
+    zkl__session_drop(session);
+    return nothing_left ? ZKL_OK : rc;
+}
+
+/* === as its user sees it ====================================================================== */
 
 /* --- callbacks ------------------------------------------------------------------------------- */
 
@@ -81,61 +275,4 @@ int64_t zkl_session_low_lease_ms(zkl_session *session)
 {
     int64_t low = fact(session, zkl__core_low_lease, ZKL__MS);
     return low > 0 ? low : 0;
-}
-
-/* === statistics =============================================================================== */
-
-/* What has been counted, for the user. */
-
-ZKL__SIZED(sized, zkl_stats, ZKL_STATS_INIT, watches, watches);
-
-int zkl_session_stats(zkl_session *session, zkl_stats *stats)
-{
-    if (!session || !stats) {
-        return ZKL_EINVAL;
-    }
-    int rc = zkl__session_enter_even_closed(session, NULL);
-    if (rc == ZKL_OK) {
-        rc = zkl__sized_give(stats, &zkl__core_stats(session->core)->all, &sized, NULL);
-        zkl__session_leave(session);
-    }
-    return rc;
-}
-
-int zkl_session_path_stats(zkl_session *session, zkl_session_path_stats_fn visit, void *payload)
-{
-    if (!session || !visit) {
-        return ZKL_EINVAL;
-    }
-    int count = zkl__session_enter_even_closed(session, NULL);
-    if (count != ZKL_OK) {
-        return count;
-    }
-    const struct zkl__stats *stats = zkl__core_stats(session->core);
-    for (const struct zkl__path_stats *row = stats->paths; row; row = row->next) {
-        visit(row->path, &row->counts, payload);
-        count++;
-    }
-    if (stats->others.counts.waits > 0) {
-        visit(NULL, &stats->others.counts, payload);
-        count++;
-    }
-    zkl__session_leave(session);
-    return count;
-}
-
-int64_t zkl_stats_write_prometheus(zkl_session *session, const char *name, char *out, size_t size)
-{
-    if (!session || (!out && size > 0)) {
-        return ZKL_EINVAL;
-    }
-    int rc = zkl__session_enter_even_closed(session, NULL);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    const struct zkl__core *core = session->core;
-    size_t length =
-        zkl__stats_prometheus(zkl__core_stats(core), zkl__core_connected(core), name, out, size);
-    zkl__session_leave(session);
-    return (int64_t)length;
 }

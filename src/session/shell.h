@@ -21,8 +21,6 @@
 
 /* Not 0; another one in every child of fork. For a session that is made. */
 uint64_t zkl__process(void);
-/* The same, or 0 when this process has made no session. A signal handler may call it. */
-uint64_t zkl__process_known(void);
 
 /* === stop tokens ============================================================================== */
 
@@ -54,7 +52,7 @@ struct zkl__stops {
 int zkl__stops_begin(zkl_session *session, struct zkl__stops *stops, zkl_stop *own,
                      void (*raised)(void *owner), void *owner, zkl_error *err);
 /* Not begun, or ended already: nothing. */
-void zkl__stops_end(zkl_session *session, struct zkl__stops *stops);
+void zkl__stops_end(struct zkl__stops *stops);
 
 /* === the shell ================================================================================ */
 
@@ -257,7 +255,7 @@ void zkl__session_run_notice(void *session); /* session mutex not held */
 /* close.c; session mutex held: what close waits for may have happened. */
 void zkl__session_poke_close(zkl_session *session);
 
-/* make.c */
+/* session.c */
 void zkl__session_free(zkl_session *session);
 /* Session mutex held. The store, which is the caller's to close; NULL: there is none.
  * *nothing_left: the servers have ended the last session, and the next one, if it comes to be, has
@@ -267,9 +265,5 @@ struct zkl__store *zkl__session_take_store(zkl_session *session, bool *nothing_l
 void zkl__session_mark_closed(zkl_session *session);
 /* Until the deadline, as a timeout. */
 int64_t zkl__left_ms(int64_t deadline);
-
-/* prometheus.c: as zkl_stats_write_prometheus. */
-size_t zkl__stats_prometheus(const struct zkl__stats *stats, bool connected, const char *name,
-                             char *out, size_t size);
 
 #endif

@@ -83,21 +83,29 @@ static void run_notice(void *owner)
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-static int make(struct zkl__watch_handle **out, size_t size,
-                const struct zkl__watch_handle_ops *ops, zkl_session *session, const char *path,
-                bool has_callback, zkl_error *err)
+int zkl__watch_handle_new(struct zkl__watch_handle **out, size_t size,
+                          const struct zkl__watch_handle_ops *ops, zkl_session *session,
+                          const char *path, bool has_callback, zkl_error *err)
 {
-    const zkl_heap *heap = &session->heap;
-    int rc = has_callback ? zkl__session_want_callbacks(session, path, err) : ZKL_OK;
+    int rc = session ? zkl__path_check(path, err) : zkl__fail_null(err, "session");
+    rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
+    const zkl_heap *heap = &session->heap;
     struct zkl__watch_handle *handle = zkl__zalloc(heap, size);
     char *copy = zkl__copy_text(heap, path);
-    if (!handle || !copy) {
+    if (has_callback) {
+        rc = zkl__session_want_callbacks(session, path, err);
+    }
+    if (rc == ZKL_OK && (!handle || !copy)) {
+        rc = zkl__fail_at(err, ZKL_ENOMEM, path, "no memory");
+    }
+    if (rc != ZKL_OK) {
         zkl__free(heap, copy);
         zkl__free(heap, handle);
-        return zkl__fail_at(err, ZKL_ENOMEM, path, "no memory");
+        zkl__session_leave(session);
+        return rc;
     }
     handle->object.ops = &ops->object;
     handle->ops = ops;
@@ -109,25 +117,6 @@ static int make(struct zkl__watch_handle **out, size_t size,
     zkl__list_prepend(&session->objects, &handle->object.link);
     *out = handle;
     return ZKL_OK;
-}
-
-int zkl__watch_handle_new(struct zkl__watch_handle **out, size_t size,
-                          const struct zkl__watch_handle_ops *ops, zkl_session *session,
-                          const char *path, bool has_callback, zkl_error *err)
-{
-    if (!session) {
-        return zkl__fail_null(err, "session");
-    }
-    int rc = zkl__path_check(path, err);
-    rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    rc = make(out, size, ops, session, path, has_callback, err);
-    if (rc != ZKL_OK) {
-        zkl__session_leave(session);
-    }
-    return rc;
 }
 
 void zkl__watch_handle_free(struct zkl__watch_handle *handle, bool goes_on)

@@ -214,30 +214,15 @@ int zkl__callbacks_fd(struct zkl__callbacks *callbacks)
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-static int make_signals(struct zkl__callbacks *callbacks)
-{
-    if (zkl__signal_init(&callbacks->posted) != ZKL_OK) {
-        return ZKL_ENOMEM;
-    }
-    if (zkl__signal_init(&callbacks->done) != ZKL_OK) {
-        zkl__signal_deinit(&callbacks->posted);
-        return ZKL_ENOMEM;
-    }
-    return ZKL_OK;
-}
-
 int zkl__callbacks_init(struct zkl__callbacks *callbacks, pthread_mutex_t *mutex, bool dispatched)
 {
     *callbacks = (struct zkl__callbacks){
         .mutex = mutex, .dispatched = dispatched || zkl__threadless, .fd = -1, .poll_fd = -1};
-    int rc = make_signals(callbacks);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
+    zkl__signal_init(&callbacks->posted);
+    zkl__signal_init(&callbacks->done);
     if (dispatched && !zkl__threadless) {
         callbacks->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (callbacks->fd < 0) {
-            zkl__callbacks_deinit(callbacks);
             return ZKL_ELIMIT;
         }
     }

@@ -34,7 +34,7 @@ void zkl__cancel_allow(void);
 struct zkl__signal {
     pthread_cond_t cond;
 };
-int zkl__signal_init(struct zkl__signal *signal); /* ZKL_OK, ZKL_ENOMEM */
+void zkl__signal_init(struct zkl__signal *signal);
 void zkl__signal_deinit(struct zkl__signal *signal);
 /* With the mutex of those who wait: wakes them all. */
 void zkl__signal_raise(struct zkl__signal *signal);
@@ -167,7 +167,7 @@ struct zkl__callbacks {
     void *owner;
 };
 
-/* ZKL_OK, ZKL_ELIMIT, ZKL_ENOMEM: then there is nothing to deinit. */
+/* ZKL_OK, ZKL_ELIMIT; deinit in either case. */
 int zkl__callbacks_init(struct zkl__callbacks *callbacks, pthread_mutex_t *mutex, bool dispatched);
 void zkl__callbacks_deinit(struct zkl__callbacks *callbacks);
 /* Without the mutex, not from a callback: runs what waits, joins the thread. A callback may fork:

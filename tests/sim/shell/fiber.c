@@ -228,10 +228,9 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
 
 /* --- signals --------------------------------------------------------------------------------------------------------- */
 
-int zkl__signal_init(struct zkl__signal *signal)
+void zkl__signal_init(struct zkl__signal *signal)
 {
     (void)signal;
-    return ZKL_OK;
 }
 
 void zkl__signal_deinit(struct zkl__signal *signal)

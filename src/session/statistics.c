@@ -1,3 +1,4 @@
+/* statistics.c - what has been counted, for the user: as numbers, and as text. */
 #include "shell.h"
 
 #include <zklock/version.h>
@@ -6,6 +7,47 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+/* === numbers ================================================================================== */
+
+ZKL__SIZED(sized, zkl_stats, ZKL_STATS_INIT, watches, watches);
+
+int zkl_session_stats(zkl_session *session, zkl_stats *stats)
+{
+    if (!session || !stats) {
+        return ZKL_EINVAL;
+    }
+    int rc = zkl__session_enter_even_closed(session, NULL);
+    if (rc == ZKL_OK) {
+        rc = zkl__sized_give(stats, &zkl__core_stats(session->core)->all, &sized, NULL);
+        zkl__session_leave(session);
+    }
+    return rc;
+}
+
+int zkl_session_path_stats(zkl_session *session, zkl_session_path_stats_fn visit, void *payload)
+{
+    if (!session || !visit) {
+        return ZKL_EINVAL;
+    }
+    int count = zkl__session_enter_even_closed(session, NULL);
+    if (count != ZKL_OK) {
+        return count;
+    }
+    const struct zkl__stats *stats = zkl__core_stats(session->core);
+    for (const struct zkl__path_stats *row = stats->paths; row; row = row->next) {
+        visit(row->path, &row->counts, payload);
+        count++;
+    }
+    if (stats->others.counts.waits > 0) {
+        visit(NULL, &stats->others.counts, payload);
+        count++;
+    }
+    zkl__session_leave(session);
+    return count;
+}
+
+/* === text ===================================================================================== */
 
 #define LABEL_MAX                                                                                 \
     (2 * 4 * ZKL_PATH_MAX) /* every byte escaped for terminals, every backslash of that once more \
@@ -43,27 +85,20 @@ static void label(char *out, size_t size, const char *name, const char *value)
     snprintf(out + at, size - at, "\"");
 }
 
-static void put_head(struct text *text, const char *prefix, const char *name, const char *type,
-                     const char *help)
+static void put_head(struct text *text, const char *name, const char *type, const char *help)
 {
     type = strcmp(type, "seconds") == 0 ? "counter" : type;
-    put(text, "# HELP zklock_%s%s %s\n# TYPE zklock_%s%s %s\n", prefix, name, help, prefix, name,
-        type);
+    put(text, "# HELP zklock_%s %s\n# TYPE zklock_%s %s\n", name, help, name, type);
 }
 
 /* more: one label besides the session's, or "". */
-static void put_name(struct text *text, const char *prefix, const char *name, const char *more)
+static void put_sample(struct text *text, const char *name, const char *type, const char *more,
+                       uint64_t value)
 {
     const char *comma = text->session[0] && more[0] ? "," : "";
     bool any = text->session[0] || more[0];
-    put(text, "zklock_%s%s%s%s%s%s%s ", prefix, name, any ? "{" : "", text->session, comma, more,
+    put(text, "zklock_%s%s%s%s%s%s ", name, any ? "{" : "", text->session, comma, more,
         any ? "}" : "");
-}
-
-static void put_sample(struct text *text, const char *prefix, const char *name, const char *type,
-                       const char *more, uint64_t value)
-{
-    put_name(text, prefix, name, more);
     if (strcmp(type, "seconds") == 0) {
         put(text, "%" PRIu64 ".%06" PRIu64 "\n", value / 1000000, value % 1000000);
     } else {
@@ -74,25 +109,31 @@ static void put_sample(struct text *text, const char *prefix, const char *name, 
 static void put_total(struct text *text, const char *name, const char *type, const char *help,
                       uint64_t value)
 {
-    put_head(text, "", name, type, help);
-    put_sample(text, "", name, type, "", value);
+    put_head(text, name, type, help);
+    put_sample(text, name, type, "", value);
 }
 
-/* All samples of a name stand together, behind its head. offset: of a count. */
-static void put_paths(struct text *text, const struct zkl__stats *stats, const char *name,
-                      const char *type, const char *help, size_t offset)
+/* offset: of a count. */
+static void put_path(struct text *text, const struct zkl__path_stats *row, const char *name,
+                     const char *type, size_t offset)
 {
     char path[LABEL_MAX];
     uint64_t value;
-    put_head(text, "path_", name, type, help);
+    label(path, sizeof path, "path", row->path ? row->path : "other");
+    memcpy(&value, (const char *)&row->counts + offset, sizeof value);
+    put_sample(text, name, type, path, value);
+}
+
+/* All samples of a name stand together, behind its head. */
+static void put_paths(struct text *text, const struct zkl__stats *stats, const char *name,
+                      const char *type, const char *help, size_t offset)
+{
+    put_head(text, name, type, help);
     for (const struct zkl__path_stats *row = stats->paths; row; row = row->next) {
-        label(path, sizeof path, "path", row->path);
-        memcpy(&value, (const char *)&row->counts + offset, sizeof value);
-        put_sample(text, "path_", name, type, path, value);
+        put_path(text, row, name, type, offset);
     }
     if (stats->others.counts.waits > 0) {
-        memcpy(&value, (const char *)&stats->others.counts + offset, sizeof value);
-        put_sample(text, "path_", name, type, "path=\"other\"", value);
+        put_path(text, &stats->others, name, type, offset);
     }
 }
 
@@ -101,7 +142,7 @@ static void put_histogram(struct text *text, const char *name, const char *help,
 {
     uint64_t below = 0;
     char whole[64];
-    put_head(text, "", name, "histogram", help);
+    put_head(text, name, "histogram", help);
     snprintf(whole, sizeof whole, "%s_bucket", name);
     for (size_t i = 0; i < ZKL_HISTOGRAM_BUCKETS; i++) {
         uint64_t bound = zkl__histogram_bound_us(i);
@@ -111,16 +152,16 @@ static void put_histogram(struct text *text, const char *name, const char *help,
                      bound % 1000000);
         }
         below += histogram->buckets[i];
-        put_sample(text, "", whole, "counter", le, below);
+        put_sample(text, whole, "counter", le, below);
     }
     snprintf(whole, sizeof whole, "%s_sum", name);
-    put_sample(text, "", whole, "seconds", "", histogram->sum_us);
+    put_sample(text, whole, "seconds", "", histogram->sum_us);
     snprintf(whole, sizeof whole, "%s_count", name);
-    put_sample(text, "", whole, "counter", "", histogram->count);
+    put_sample(text, whole, "counter", "", histogram->count);
 }
 
-size_t zkl__stats_prometheus(const struct zkl__stats *stats, bool connected, const char *name,
-                             char *out, size_t size)
+static size_t write_all(const struct zkl__stats *stats, bool connected, const char *name, char *out,
+                        size_t size)
 {
     const zkl_stats *all = &stats->all;
     struct text text = {.out = out, .size = size};
@@ -132,7 +173,7 @@ size_t zkl__stats_prometheus(const struct zkl__stats *stats, bool connected, con
 #define OF_CONTENDERS(field, type, metric, help) \
     put_total(&text, metric, type, help, all->contenders.field);
 #define OF_PATHS(field, type, metric, help) \
-    put_paths(&text, stats, metric, type, help, offsetof(zkl_contender_stats, field));
+    put_paths(&text, stats, "path_" metric, type, help, offsetof(zkl_contender_stats, field));
     ZKL_SESSION_STATS(OF_SESSION)
     ZKL_CONTENDER_STATS(OF_CONTENDERS)
     put_histogram(&text, "wait_seconds", "From acquire to grant.", &all->wait);
@@ -141,7 +182,22 @@ size_t zkl__stats_prometheus(const struct zkl__stats *stats, bool connected, con
     put_histogram(&text, "lease_slack_seconds",
                   "What was left of a holder's lease when it was renewed or ended.", &all->slack);
     ZKL_CONTENDER_STATS(OF_PATHS)
-    put_head(&text, "", "build_info", "gauge", "1; the label is the library's version.");
-    put_sample(&text, "", "build_info", "gauge", "version=\"" ZKL_VERSION "\"", 1);
+    put_head(&text, "build_info", "gauge", "1; the label is the library's version.");
+    put_sample(&text, "build_info", "gauge", "version=\"" ZKL_VERSION "\"", 1);
     return text.length;
+}
+
+int64_t zkl_stats_write_prometheus(zkl_session *session, const char *name, char *out, size_t size)
+{
+    if (!session || (!out && size > 0)) {
+        return ZKL_EINVAL;
+    }
+    int rc = zkl__session_enter_even_closed(session, NULL);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    const struct zkl__core *core = session->core;
+    size_t length = write_all(zkl__core_stats(core), zkl__core_connected(core), name, out, size);
+    zkl__session_leave(session);
+    return (int64_t)length;
 }
