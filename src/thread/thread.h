@@ -130,10 +130,11 @@ void zkl__alarms_set(struct zkl__alarms *alarms, struct zkl__alarm *alarm, int64
 void zkl__alarms_unset(struct zkl__alarms *alarms, struct zkl__alarm *alarm);
 
 /* With the mutex; between the list of alarms and what rings them. Somebody is to call ring at this
- * time, or earlier. */
+ * time, or earlier. INT64_MAX: no matter when. */
 void zkl__alarms_arm(struct zkl__alarms *alarms, int64_t at);
 void zkl__alarms_ring(struct zkl__alarms *alarms); /* what is due */
-/* A timerfd on CLOCK_BOOTTIME fires at this time, unless it fires earlier. *armed: when it does. */
+/* A timerfd on CLOCK_BOOTTIME fires at this time, unless it fires earlier. *armed: when it does;
+ * INT64_MAX: it does not. */
 void zkl__timerfd_arm(int fd, int64_t *armed, int64_t at);
 
 /* === callbacks ================================================================================ */
