@@ -40,7 +40,7 @@ static void on_members(void *owner, struct zkl__names *ids)
 {
     struct zkl_group_observer *watcher = owner;
     for (size_t i = 0; i < ids->count && !watcher->warned; i++) {
-        watcher->warned = zkl__name_has_uuid(ids->all[i]);
+        watcher->warned = zkl__name_parse(ids->all[i]).uuid;
         if (watcher->warned) {
             zkl__session_log(watcher->handle.session, ZKL_LOG_WARN, "group", watcher->handle.path,
                              "the path is in use as a lock or an election, too: whoever queues is "
@@ -564,7 +564,7 @@ static void take_member(struct zkl__call *call, const struct zkl__reply *reply)
         return;
     }
     *member = (zkl_member){.id = child->name, .readable = readable};
-    if (readable && zkl__name_has_uuid(member->id)) {
+    if (readable && zkl__name_parse(member->id).uuid) {
         snapshot->contender = member->id;
     }
     if (readable) {

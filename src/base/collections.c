@@ -165,15 +165,6 @@ static void move_down(struct zkl__timers *timers, struct zkl__timer *timer)
     }
 }
 
-static void insert(struct zkl__timers *timers, struct zkl__timer *timer)
-{
-    timers->count++;
-    timer->set = true;
-    timer->child[0] = timer->child[1] = NULL;
-    *link_of(timers, timers->count, &timer->parent) = timer;
-    move_up(timers, timer);
-}
-
 /* The last one takes its place. */
 static void take_out(struct zkl__timers *timers, struct zkl__timer *timer)
 {
@@ -202,7 +193,11 @@ void zkl__timers_set(struct zkl__timers *timers, struct zkl__timer *timer, int64
     }
     timer->at = at;
     if (at != INT64_MAX) {
-        insert(timers, timer);
+        timers->count++;
+        timer->set = true;
+        timer->child[0] = timer->child[1] = NULL;
+        *link_of(timers, timers->count, &timer->parent) = timer;
+        move_up(timers, timer);
     }
 }
 

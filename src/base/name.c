@@ -117,12 +117,6 @@ bool zkl__name_contends(const char *name)
     return zkl__name_parse(name).kind != ZKL_KIND_FOREIGN;
 }
 
-bool zkl__name_has_uuid(const char *name)
-{
-    struct zkl__name parsed = zkl__name_parse(name);
-    return parsed.kind != ZKL_KIND_FOREIGN && parsed.uuid;
-}
-
 int32_t zkl__name_sequence(const char *name)
 {
     int64_t value;
@@ -203,26 +197,6 @@ static bool refused_in_path(uint32_t point)
            point > 0xffff;
 }
 
-static int check_characters(const char *path, zkl_error *err)
-{
-    const unsigned char *s = (const unsigned char *)path;
-    while (*s) {
-        uint32_t point;
-        size_t length = zkl__utf8_decode(s, &point);
-        size_t at = (size_t)(s - (const unsigned char *)path);
-        if (length == 0) {
-            return zkl__fail_at(err, ZKL_EINVAL, path, "path: byte %zu is not valid UTF-8", at);
-        }
-        if (refused_in_path(point)) {
-            return zkl__fail_at(err, ZKL_EINVAL, path,
-                                "path: character U+%04X at byte %zu is not allowed in a znode path",
-                                (unsigned)point, at);
-        }
-        s += length;
-    }
-    return ZKL_OK;
-}
-
 static bool is_component(const char *name, size_t length)
 {
     return length > 0 && !(length == 1 && name[0] == '.') &&
@@ -266,21 +240,30 @@ int zkl__path_check(const char *path, zkl_error *err)
     if (length == 1) {
         return zkl__fail_at(err, ZKL_EINVAL, path, "path: '/' itself cannot be a lock");
     }
-    int code = check_characters(path, err);
-    for (const char *name = path + 1; code == ZKL_OK;) {
-        size_t part = strcspn(name, "/");
-        code = check_component(path, name, part, err);
-        if (name[part] == '\0') {
-            break;
+    for (size_t at = 0, step; at < length; at += step) {
+        uint32_t point;
+        step = zkl__utf8_decode((const unsigned char *)path + at, &point);
+        if (step == 0) {
+            return zkl__fail_at(err, ZKL_EINVAL, path, "path: byte %zu is not valid UTF-8", at);
         }
-        name += part + 1;
+        if (refused_in_path(point)) {
+            return zkl__fail_at(err, ZKL_EINVAL, path,
+                                "path: character U+%04X at byte %zu is not allowed in a znode path",
+                                (unsigned)point, at);
+        }
     }
-    if (code == ZKL_OK && strncmp(path, "/zookeeper", 10) == 0 &&
-        (path[10] == '/' || path[10] == '\0')) {
+    for (size_t at = 1, part; at <= length; at += part + 1) {
+        part = strcspn(path + at, "/");
+        int rc = check_component(path, path + at, part, err);
+        if (rc != ZKL_OK) {
+            return rc;
+        }
+    }
+    if (strncmp(path, "/zookeeper", 10) == 0 && (path[10] == '/' || path[10] == '\0')) {
         return zkl__fail_at(err, ZKL_EINVAL, path,
                             "path: /zookeeper belongs to the ensemble itself");
     }
-    return code;
+    return ZKL_OK;
 }
 
 bool zkl__path_form(const char *path, bool sequential)

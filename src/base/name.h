@@ -39,8 +39,6 @@ struct zkl__name zkl__name_parse(const char *name);
 bool zkl__name_looks(const char *name, size_t length);
 /* Is it a contender's, of whichever library? */
 bool zkl__name_contends(const char *name);
-/* And does it have a uuid? A name that somebody chose hardly does. */
-bool zkl__name_has_uuid(const char *name);
 /* The number alone; 0 when there is none. */
 int32_t zkl__name_sequence(const char *name);
 

@@ -86,8 +86,10 @@ int zkl__timeout_check(int64_t timeout_ms, zkl_error *err)
                               (long long)timeout_ms);
 }
 
-static int check_numbers(const zkl_session_options *o, zkl_error *err)
+int zkl__options_check(const zkl_session_options *o, zkl_error *err)
 {
+    const zkl_heap *heap = o->heap;
+    const zkl_sasl *sasl = o->sasl;
     const struct {
         const char *name;
         int64_t value, least, most;
@@ -101,30 +103,30 @@ static int check_numbers(const zkl_session_options *o, zkl_error *err)
         {"observer_masters", o->observer_masters, ZKL_OBSERVER_MASTERS_NONE,
          ZKL_OBSERVER_MASTERS_SOME},
     };
+    if (heap && (!heap->alloc || !heap->resize || !heap->release)) {
+        return zkl__fail_at(err, ZKL_EINVAL, NULL, "heap lacks one of its three functions");
+    }
     int rc = ZKL_OK;
     for (size_t i = 0; rc == ZKL_OK && i < sizeof numbers / sizeof *numbers; i++) {
         rc = zkl__range_check(numbers[i].name, numbers[i].value, numbers[i].least, numbers[i].most,
                               err);
     }
-    return rc;
-}
-
-static int check_auth(const zkl_session_options *options, zkl_error *err)
-{
-    if (!options->auth_scheme) {
-        return options->auth ? zkl__fail_at(err, ZKL_EINVAL, NULL, "auth comes without auth_scheme")
-                             : ZKL_OK;
+    if (rc != ZKL_OK) {
+        return rc;
     }
-    if (!options->auth_scheme[0] || !options->auth) {
+    if (!o->auth_scheme && o->auth) {
+        return zkl__fail_at(err, ZKL_EINVAL, NULL, "auth comes without auth_scheme");
+    }
+    if (o->auth_scheme && (!o->auth_scheme[0] || !o->auth)) {
         return zkl__fail_at(err, ZKL_EINVAL, NULL, "auth_scheme is empty, or comes without auth");
     }
-    return zkl__range_check("auth_size", (int64_t)options->auth_size, 1, 65536, err);
-}
-
-static int check_transport(const zkl_session_options *options, zkl_error *err)
-{
-    const zkl_sasl *sasl = options->sasl;
-    if (options->tls && sasl) {
+    if (o->auth_scheme) {
+        rc = zkl__range_check("auth_size", (int64_t)o->auth_size, 1, 65536, err);
+    }
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    if (o->tls && sasl) {
         return zkl__fail_at(err, ZKL_EINVAL, NULL,
                             "tls and sasl: the client library has no call for both");
     }
@@ -132,22 +134,11 @@ static int check_transport(const zkl_session_options *options, zkl_error *err)
         return zkl__fail_at(err, ZKL_EINVAL, NULL, "sasl lacks its mechanisms or its host");
     }
     /* A CA alone is enough for some versions of the client library, which checks that itself. */
-    return options->tls && (options->tls[0] == '\0' || options->tls[0] == ',')
-               ? zkl__fail_at(err, ZKL_EINVAL, NULL,
-                              "tls is not of the form \"ca.pem[,cert.pem,key.pem]\"")
-               : ZKL_OK;
-}
-
-int zkl__options_check(const zkl_session_options *options, zkl_error *err)
-{
-    const zkl_heap *heap = options->heap;
-    if (heap && (!heap->alloc || !heap->resize || !heap->release)) {
-        return zkl__fail_at(err, ZKL_EINVAL, NULL, "heap lacks one of its three functions");
+    if (o->tls && (o->tls[0] == '\0' || o->tls[0] == ',')) {
+        return zkl__fail_at(err, ZKL_EINVAL, NULL,
+                            "tls is not of the form \"ca.pem[,cert.pem,key.pem]\"");
     }
-    int rc = check_numbers(options, err);
-    rc = rc == ZKL_OK ? check_auth(options, err) : rc;
-    rc = rc == ZKL_OK ? check_transport(options, err) : rc;
-    return rc == ZKL_OK ? zkl__acl_check(options->acl, err) : rc;
+    return zkl__acl_check(o->acl, err);
 }
 
 /* One block. NULL: no memory. */
