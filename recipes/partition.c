@@ -388,7 +388,7 @@ static void dismantle(zkl_partition *partition)
         return; /* in a child of fork the parent's memory stays as it is */
     }
     partition->handle.freed = true;
-    zkl__watch_handle_stop(&partition->handle);
+    partition->handle.ops->stop(&partition->handle);
     zkl__alarms_unset(&partition->margin.session->alarms, &partition->margin.alarm);
     zkl__callbacks_unpost(&session->callbacks, &partition->handle.notice);
     zkl__session_leave(session);

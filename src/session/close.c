@@ -17,7 +17,12 @@
  * such a function may wait for one of them. */
 static void stop_tasks(zkl_session *session)
 {
-    zkl__session_stop_tasks(session);
+    session->status.stopping = true;
+    ZKL__EACH (struct zkl__task, task, &session->tasks, link) {
+        task->stop(task);
+    }
+    zkl__session_wake(session);
+    zkl__calls_poke(session, NULL);
     ZKL__EACH_LEAVING (struct zkl__object, object, &session->objects, link) {
         if (object->ops->is_waiting && object->ops->is_waiting(object)) {
             object->ops->give_up(object, ZKL_ECLOSED);
@@ -85,7 +90,11 @@ int zkl_session_close(zkl_session *session, int64_t timeout_ms)
         return rc;
     }
     struct zkl__closing *closing = &session->closing;
-    if (zkl__callbacks_inside(&session->callbacks, NULL) || zkl__session_in_task(session)) {
+    bool inside = zkl__callbacks_inside(&session->callbacks, NULL);
+    ZKL__EACH (struct zkl__task, task, &session->tasks, link) {
+        inside = inside || pthread_equal(task->thread, pthread_self());
+    }
+    if (inside) {
         rc = ZKL_EDEADLK;
     } else if (is_closed(session)) {
         rc = ZKL_ECLOSED;

@@ -14,6 +14,9 @@ static void put(const zkl_session *session, zkl_log_level level, const char *sou
                 const char *path, unsigned contender, const char *what)
 {
     const zkl_session_options *options = &session->settings.options;
+    if (!options->log_fn || level > options->log_level) {
+        return;
+    }
     char about[ZKL_PATH_MAX + 16], text[1024], line[sizeof about + sizeof text + 16];
     zkl__text_escape(about, sizeof about, path ? path : source);
     zkl__text_escape(text, sizeof text, what);
@@ -26,18 +29,10 @@ static void put(const zkl_session *session, zkl_log_level level, const char *sou
     options->log_fn(&record, options->log_payload);
 }
 
-static bool is_wanted(const zkl_session *session, zkl_log_level level)
-{
-    return session->settings.options.log_fn && level <= session->settings.options.log_level;
-}
-
 /* who: "session", "client", or a contender's "path#number". */
 static void log_line(const zkl_session *session, zkl_log_level level, const char *who,
                      const char *what)
 {
-    if (!is_wanted(session, level)) {
-        return;
-    }
     char path[ZKL_PATH_MAX + 16];
     snprintf(path, sizeof path, "%s", who);
     char *number = who[0] == '/' ? strrchr(path, '#') : NULL;
@@ -52,9 +47,7 @@ static void log_line(const zkl_session *session, zkl_log_level level, const char
 void zkl__session_log(const zkl_session *session, zkl_log_level level, const char *noun,
                       const char *path, const char *what)
 {
-    if (is_wanted(session, level)) {
-        put(session, level, noun, path, 0, what);
-    }
+    put(session, level, noun, path, 0, what);
 }
 
 /* --- from the store -------------------------------------------------------------------------- */
@@ -216,9 +209,8 @@ void zkl__session_set_state(zkl_session *session, zkl_connection_state state, in
     }
 }
 
-void zkl__session_report_states(zkl_session *session)
+void zkl__session_report_state(zkl_session *session)
 {
-    session->status.reports_changes = true;
     if (session->settings.options.state_fn && session->status.state != ZKL_SESSION_SUSPENDED) {
         note_state(session, session->status.state);
     }
@@ -274,21 +266,17 @@ void zkl__session_ring_core(void *arg)
     zkl__session_arm(session);
 }
 
-static void look_for_descriptors(zkl_session *session)
-{
-    bool away = session->status.reports_changes && session->status.state == ZKL_SESSION_SUSPENDED;
-    bool without = away && zkl__out_of_descriptors();
-    if (without && !session->status.without) {
-        log_line(session, ZKL_LOG_WARN, "session", ZKL__NO_DESCRIPTOR);
-    }
-    session->status.without = without;
-}
-
 void zkl__session_ring_tick(void *arg)
 {
     zkl_session *session = arg;
     struct zkl__store *store = session->store;
-    look_for_descriptors(session);
+    struct zkl__status *status = &session->status;
+    bool away = status->reports_changes && status->state == ZKL_SESSION_SUSPENDED;
+    bool without = away && zkl__out_of_descriptors();
+    if (without && !status->without) {
+        log_line(session, ZKL_LOG_WARN, "session", ZKL__NO_DESCRIPTOR);
+    }
+    status->without = without;
     if (store) {
         pthread_mutex_unlock(
             &session->mutex); /* a tick may take what is held around event functions */
@@ -301,12 +289,14 @@ void zkl__session_ring_tick(void *arg)
     }
 }
 
-/* Ends the store that is finished, if any, and opens one. Both may take their time. */
-static int replace_store(zkl_session *session, struct zkl__store *old, struct zkl__store **fresh,
-                         zkl_error *err)
+void zkl__session_ring_open(void *arg)
 {
+    zkl_session *session = arg;
+    if (session->status.closing) {
+        return;
+    }
     const zkl_session_options *options = &session->settings.options;
-    struct zkl__store_config config = {
+    const struct zkl__store_config config = {
         .servers = session->settings.servers,
         .timeout_ms = options->session_timeout_ms,
         .auth_scheme = options->auth_scheme,
@@ -319,25 +309,16 @@ static int replace_store(zkl_session *session, struct zkl__store *old, struct zk
         .log_level = options->log_level,
         .heap = session->heap,
     };
-    if (old) {
-        session->store_ops->close(old, 0, NULL);
-    }
-    return session->store_ops->open(fresh, &config, &events, session, err);
-}
-
-void zkl__session_ring_open(void *arg)
-{
-    zkl_session *session = arg;
-    if (session->status.closing) {
-        return;
-    }
     zkl_error err = {.code = ZKL_OK};
     struct zkl__store *old = session->store, *fresh = NULL;
     session->store = NULL;
     session->opening = true; /* an ended store tells nothing any more, so closing it waits for
                                 nobody who waits for this */
     pthread_mutex_unlock(&session->mutex);
-    int rc = replace_store(session, old, &fresh, &err);
+    if (old) { /* it is finished. Closing and opening may take their time */
+        session->store_ops->close(old, 0, NULL);
+    }
+    int rc = session->store_ops->open(&fresh, &config, &events, session, &err);
     pthread_mutex_lock(&session->mutex);
     session->opening = false;
     session->status.open_error = err;

@@ -12,9 +12,10 @@
 
 #define GIVE_UP_MS 500 /* for the end of a session that did not come to be */
 
-static bool hopeless(int code)
+/* No connection can be begun, and a later try would end alike. */
+static bool is_hopeless(const zkl_error *why)
 {
-    return code != ZKL_OK && code != ZKL_ECONNECT;
+    return why->code != ZKL_OK && why->code != ZKL_ECONNECT;
 }
 
 /* What the store says about it; empty: nothing. */
@@ -41,14 +42,21 @@ static int refused(zkl_session *session, zkl_error *err)
                         settings->options.auth_scheme ? settings->options.auth_scheme : "none");
 }
 
-/* A port that was forgotten is the likeliest reason where one is missing. */
 static int fail_unreachable(zkl_session *session, zkl_error *err)
 {
     const struct zkl__settings *settings = &session->settings;
+    const zkl_error *why = &session->status.open_error;
+    if (zkl__out_of_descriptors()) {
+        return zkl__fail_at(err, ZKL_ELIMIT, NULL, "%s", ZKL__NO_DESCRIPTOR);
+    }
+    if (is_hopeless(why)) {
+        return zkl__fail(err, why->code, why->zk_code, NULL, "%s", why->text);
+    }
+    /* A port that was forgotten is the likeliest reason where one is missing. */
     size_t length = 0;
     const char *portless = zkl__store_without_port(settings->servers, &length);
     char hint[96] = "", words[sizeof err->text];
-    snprintf(words, sizeof words, "%s", session->status.open_error.text);
+    snprintf(words, sizeof words, "%s", why->text);
     if (portless) {
         snprintf(hint, sizeof hint, " ('%.*s' has no port: 2181 is tried)",
                  (int)(length < 48 ? length : 48), portless);
@@ -59,24 +67,6 @@ static int fail_unreachable(zkl_session *session, zkl_error *err)
     return zkl__fail_at(err, ZKL_ECONNECT, NULL, "no response from %.120s within %lld ms%s%s%s",
                         settings->servers, (long long)settings->options.connect_timeout_ms, hint,
                         words[0] ? ": " : "", words);
-}
-
-/* No connection can be begun. */
-static int failed(const zkl_session *session, zkl_error *err)
-{
-    const zkl_error *why = &session->status.open_error;
-    if (zkl__out_of_descriptors()) {
-        return zkl__fail_at(err, ZKL_ELIMIT, NULL, "%s", ZKL__NO_DESCRIPTOR);
-    }
-    return zkl__fail(err, why->code, why->zk_code, NULL, "%s", why->text);
-}
-
-/* The servers' roles are known by now: they were asked for before the chroot. */
-static int check_lease(zkl_session *session, zkl_error *err)
-{
-    const struct zkl__core *core = session->core;
-    return zkl__lease_check(&session->settings.options, zkl__core_timeout(core),
-                            zkl__core_hops(core), err);
 }
 
 ZKL__SIZED(sized, zkl_session_options, ZKL_SESSION_OPTIONS_INIT, sasl, stop);
@@ -95,7 +85,7 @@ static int await_connection(zkl_session *session, zkl_error *err)
     if (status->state == ZKL_SESSION_CONNECTED) {
         return ZKL_OK;
     }
-    return hopeless(status->open_error.code) ? failed(session, err) : ZKL__PENDING;
+    return is_hopeless(&status->open_error) ? fail_unreachable(session, err) : ZKL__PENDING;
 }
 
 /* A chroot is never made here: one that is missing is most often a slip of the pen. The look for it
@@ -117,7 +107,9 @@ static int await_session(struct opening *opening)
         RETURN(call, zkl__fail_at(call->err, ZKL_ENOENT, strchr(servers, '/'),
                                   "the chroot of %.120s does not exist", servers));
     }
-    RETURN(call, check_lease(session, call->err));
+    /* The servers' roles are known by now: they were asked for before the chroot. */
+    RETURN(call, zkl__lease_check(&session->settings.options, zkl__core_timeout(session->core),
+                                  zkl__core_hops(session->core), call->err));
     CALL_END(call);
 }
 
@@ -135,8 +127,7 @@ static int run(struct zkl__call *call)
                             "%.120s took the connection and gave no further answer",
                             session->settings.servers);
     }
-    return zkl__out_of_descriptors() ? failed(session, call->err)
-                                     : fail_unreachable(session, call->err);
+    return fail_unreachable(session, call->err);
 }
 
 /* When it was begun, and did not come to be, nothing that was made from it meanwhile goes on. */
@@ -155,57 +146,7 @@ static void end(struct zkl__call *call)
 
 static const struct zkl__call_kind kind = {.size = sizeof(struct opening), .run = run, .end = end};
 
-/* Session mutex held. */
-static int await_open(zkl_session *session, zkl_error *err)
-{
-    const zkl_session_options *options = &session->settings.options;
-    struct opening opening = {.connected = false};
-    int rc = zkl__call_begin(&kind, &opening, session, "", options->connect_timeout_ms,
-                             zkl__caller_waits, NULL, err);
-    if (rc == ZKL_OK && options->state_fn) {
-        rc = zkl__session_want_callbacks(session, NULL, err);
-    }
-    session->status.reports_changes = rc == ZKL_OK;
-    return rc;
-}
-
-/* Session mutex held. */
-static int begin_open(zkl_session *session, zkl_done_fn done, void *payload, zkl_error *err)
-{
-    struct opening given = {.connected = false};
-    int rc = zkl__call_begin(&kind, &given, session, "", ZKL_WAIT_FOREVER, done, payload, err);
-    if (rc == ZKL_OK) {
-        zkl__session_report_states(session); /* the store's thread may have been here before us */
-    }
-    return rc;
-}
-
 /* --- the calls ------------------------------------------------------------------------------- */
-
-static int start(zkl_session **out, const char *servers, const zkl_session_options *options,
-                 zkl_done_fn done, void *payload, zkl_error *err)
-{
-    bool waits = done == zkl__caller_waits;
-    zkl_session_options o;
-    zkl_session *session = NULL;
-    int rc = zkl__sized_take(&o, options, &sized, err);
-    rc = rc == ZKL_OK ? zkl__session_start(&session, servers, &o, err) : rc;
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    rc = zkl__session_enter_even_closed(session, err);
-    if (rc == ZKL_OK) {
-        rc = waits ? await_open(session, err) : begin_open(session, done, payload, err);
-        session->status.closing = rc != ZKL_OK;
-        *out = rc == ZKL_OK ? session : NULL; /* before done or state_fn can be called */
-        zkl__session_leave(session);
-    }
-    if (rc != ZKL_OK) {
-        int64_t give_up = waits ? GIVE_UP_MS : 0;
-        zkl__session_stop(session, zkl__session_deadline(give_up));
-    }
-    return rc;
-}
 
 int zkl_session_open_async(zkl_session **out, const char *servers,
                            const zkl_session_options *options, zkl_done_fn done, void *payload,
@@ -215,8 +156,31 @@ int zkl_session_open_async(zkl_session **out, const char *servers,
     if (!out || !servers || !done) {
         return zkl__fail_null(err, !out ? "out" : !servers ? "servers" : "done");
     }
+    bool waits = done == zkl__caller_waits;
+    zkl_session_options o;
+    zkl_session *session = NULL;
+    struct opening opening = {.connected = false};
     zkl__cancel_hold();
-    int rc = start(out, servers, options, done, payload, err);
+    int rc = zkl__sized_take(&o, options, &sized, err);
+    rc = rc == ZKL_OK ? zkl__session_start(&session, servers, &o, err) : rc;
+    if (rc == ZKL_OK) {
+        zkl__session_enter_even_closed(session, NULL);
+        rc = zkl__call_begin(&kind, &opening, session, "",
+                             waits ? o.connect_timeout_ms : ZKL_WAIT_FOREVER, done, payload, err);
+        if (rc == ZKL_OK && waits && o.state_fn) {
+            rc = zkl__session_want_callbacks(session, NULL, err);
+        }
+        session->status.reports_changes = rc == ZKL_OK;
+        if (rc == ZKL_OK && !waits) {
+            zkl__session_report_state(session); /* the store's thread may have been here before */
+        }
+        session->status.closing = rc != ZKL_OK;
+        *out = rc == ZKL_OK ? session : NULL; /* before done or state_fn can be called */
+        zkl__session_leave(session);
+        if (rc != ZKL_OK) {
+            zkl__session_stop(session, zkl__session_deadline(waits ? GIVE_UP_MS : 0));
+        }
+    }
     zkl__cancel_allow();
     return rc;
 }

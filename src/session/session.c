@@ -29,34 +29,18 @@ static void plain_release(void *payload, void *ptr)
 
 static const zkl_heap plain_heap = {plain_alloc, plain_resize, plain_release, NULL};
 
-static void introduce(zkl_session *session)
-{
-    char host[65] = "";
-    if (gethostname(host, sizeof host - 1) != 0) {
-        snprintf(host, sizeof host, "?");
-    }
-    snprintf(session->whoami, sizeof session->whoami, "%s:%ld", host, (long)session->pid);
-}
-
-static enum zkl__observer_masters masters(const zkl_session *session)
-{
-    if (!session->store_ops->has_observers ||
-        session->settings.options.observer_masters == ZKL_OBSERVER_MASTERS_NONE) {
-        return ZKL__MASTERS_NONE;
-    }
-    return session->settings.options.observer_masters == ZKL_OBSERVER_MASTERS_SOME
-               ? ZKL__MASTERS_SOME
-               : ZKL__MASTERS_ASK;
-}
-
 static int make_core(zkl_session *session)
 {
     const zkl_session_options *options = &session->settings.options;
+    int64_t masters = options->observer_masters;
+    bool none = !session->store_ops->has_observers || masters == ZKL_OBSERVER_MASTERS_NONE;
     struct zkl__core_config config = {
         .heap = session->heap,
         .tick_ns = options->tick_ms * ZKL__MS,
         .pause_ns = options->leader_pause_ms * ZKL__MS,
-        .masters = masters(session),
+        .masters = none                                   ? ZKL__MASTERS_NONE
+                   : masters == ZKL_OBSERVER_MASTERS_SOME ? ZKL__MASTERS_SOME
+                                                          : ZKL__MASTERS_ASK,
         .watch_bytes_max = session->store_ops->watch_bytes_max,
         .ops_max = session->store_ops->ops_max,
     };
@@ -78,6 +62,10 @@ static int make(zkl_session **out, const char *servers, const zkl_session_option
     if (!session) {
         return ZKL_ENOMEM;
     }
+    char host[65] = "";
+    if (gethostname(host, sizeof host - 1) != 0) {
+        snprintf(host, sizeof host, "?");
+    }
     session->heap = *heap;
     session->pid = getpid();
     session->process = zkl__process();
@@ -89,7 +77,7 @@ static int make(zkl_session **out, const char *servers, const zkl_session_option
     session->notice = (struct zkl__callback){.run = zkl__session_run_notice, .owner = session};
     session->alarms.fd = session->alarms.poke_fd = -1;
     atomic_init(&session->refs, 1);
-    introduce(session);
+    snprintf(session->whoami, sizeof session->whoami, "%s:%ld", host, (long)session->pid);
     zkl__signal_init(&session->status.changed);
     pthread_mutex_init(&session->mutex, NULL);
     int rc = zkl__callbacks_init(&session->callbacks, &session->mutex,

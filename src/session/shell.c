@@ -1,6 +1,5 @@
 /* shell.c - what recipes stand on: the mutex, the clock, waiting, the session's objects. */
 
-#include "call.h"
 #include "shell.h"
 
 #include <errno.h>
@@ -230,26 +229,6 @@ void zkl__session_task_end(zkl_session *session, struct zkl__task *task)
 {
     zkl__list_remove(&session->tasks, &task->link);
     zkl__session_poke_close(session); /* it may wait for the last one */
-}
-
-void zkl__session_stop_tasks(zkl_session *session)
-{
-    session->status.stopping = true;
-    ZKL__EACH (struct zkl__task, task, &session->tasks, link) {
-        task->stop(task);
-    }
-    zkl__session_wake(session);
-    zkl__calls_poke(session, NULL);
-}
-
-bool zkl__session_in_task(const zkl_session *session)
-{
-    ZKL__EACH (struct zkl__task, task, &session->tasks, link) {
-        if (pthread_equal(task->thread, pthread_self())) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* === stop tokens ============================================================================== */

@@ -160,8 +160,6 @@ struct zkl__task {
 int zkl__session_task_begin(zkl_session *session, struct zkl__task *task,
                             zkl_error *err); /* ZKL_OK, ZKL_ECLOSED */
 void zkl__session_task_end(zkl_session *session, struct zkl__task *task);
-void zkl__session_stop_tasks(zkl_session *session); /* requests that they end, and does not wait */
-bool zkl__session_in_task(const zkl_session *session); /* does this thread run one? */
 
 /* --- objects of a session: they end when it closes ------------------------------------------- */
 
@@ -243,8 +241,8 @@ void zkl__session_wake(zkl_session *session); /* every sleeper */
 /* events.c; session mutex held */
 struct zkl__port zkl__session_port(zkl_session *session);
 void zkl__session_set_state(zkl_session *session, zkl_connection_state state, int why);
-/* From now on state_fn is called for every change; also for one that has come already. */
-void zkl__session_report_states(zkl_session *session);
+/* state_fn is called for a change that has come already. */
+void zkl__session_report_state(zkl_session *session);
 /* The rings of the three alarms. */
 void zkl__session_ring_core(void *session);
 void zkl__session_ring_tick(void *session);

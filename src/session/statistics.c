@@ -160,15 +160,23 @@ static void put_histogram(struct text *text, const char *name, const char *help,
     put_sample(text, whole, "counter", "", histogram->count);
 }
 
-static size_t write_all(const struct zkl__stats *stats, bool connected, const char *name, char *out,
-                        size_t size)
+int64_t zkl_stats_write_prometheus(zkl_session *session, const char *name, char *out, size_t size)
 {
+    if (!session || (!out && size > 0)) {
+        return ZKL_EINVAL;
+    }
+    int rc = zkl__session_enter_even_closed(session, NULL);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    const struct zkl__stats *stats = zkl__core_stats(session->core);
     const zkl_stats *all = &stats->all;
     struct text text = {.out = out, .size = size};
     if (name) {
         label(text.session, sizeof text.session, "session", name);
     }
-    put_total(&text, "connected", "gauge", "1 while the session talks to a server.", connected);
+    put_total(&text, "connected", "gauge", "1 while the session talks to a server.",
+              zkl__core_connected(session->core));
 #define OF_SESSION(field, type, metric, help) put_total(&text, metric, type, help, all->field);
 #define OF_CONTENDERS(field, type, metric, help) \
     put_total(&text, metric, type, help, all->contenders.field);
@@ -184,20 +192,6 @@ static size_t write_all(const struct zkl__stats *stats, bool connected, const ch
     ZKL_CONTENDER_STATS(OF_PATHS)
     put_head(&text, "build_info", "gauge", "1; the label is the library's version.");
     put_sample(&text, "build_info", "gauge", "version=\"" ZKL_VERSION "\"", 1);
-    return text.length;
-}
-
-int64_t zkl_stats_write_prometheus(zkl_session *session, const char *name, char *out, size_t size)
-{
-    if (!session || (!out && size > 0)) {
-        return ZKL_EINVAL;
-    }
-    int rc = zkl__session_enter_even_closed(session, NULL);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    const struct zkl__core *core = session->core;
-    size_t length = write_all(zkl__core_stats(core), zkl__core_connected(core), name, out, size);
     zkl__session_leave(session);
-    return (int64_t)length;
+    return (int64_t)text.length;
 }

@@ -2,11 +2,6 @@
 
 #include <string.h>
 
-void zkl__watch_handle_stop(struct zkl__watch_handle *handle)
-{
-    handle->ops->stop(handle);
-}
-
 void zkl__watch_handle_unref(struct zkl__watch_handle *handle)
 {
     zkl_session *session = handle->session;
@@ -14,7 +9,7 @@ void zkl__watch_handle_unref(struct zkl__watch_handle *handle)
     if (--handle->refs > 0) {
         return;
     }
-    zkl__watch_handle_stop(handle);
+    handle->ops->stop(handle);
     zkl__list_remove(&session->objects, &handle->object.link);
     if (handle->ops->destroy) {
         handle->ops->destroy(handle);
@@ -127,7 +122,7 @@ void zkl__watch_handle_free(struct zkl__watch_handle *handle, bool goes_on)
     }
     handle->freed = true;
     if (!goes_on) {
-        zkl__watch_handle_stop(handle);
+        handle->ops->stop(handle);
     }
     zkl__callbacks_unpost(&session->callbacks, &handle->notice);
     zkl__watch_handle_unref(handle);
@@ -138,7 +133,8 @@ void zkl__watch_handle_free(struct zkl__watch_handle *handle, bool goes_on)
 
 void zkl__watch_handle_give_up(struct zkl__object *object, int code)
 {
+    struct zkl__watch_handle *handle = (struct zkl__watch_handle *)object;
     if (code == ZKL_ECLOSED) {
-        zkl__watch_handle_stop((struct zkl__watch_handle *)object);
+        handle->ops->stop(handle);
     }
 }

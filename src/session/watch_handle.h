@@ -14,7 +14,7 @@ struct zkl__watch_handle_ops {
     struct zkl__object_ops object;
     /* Session mutex not held: calls the user, if there is something to report. */
     void (*report)(struct zkl__watch_handle *handle);
-    /* Ends its machine. Also when that has ended, or was not begun. */
+    /* Ends its machine. Also in a step, and when that has ended, or was not begun. */
     void (*stop)(struct zkl__watch_handle *handle);
     /* After stop: frees what the recipe allocated, but not the handle. NULL: nothing. */
     void (*destroy)(struct zkl__watch_handle *handle);
@@ -45,8 +45,6 @@ void zkl__watch_handle_unref(struct zkl__watch_handle *handle);
 
 /* Not in a step: its machine acts, if it is there. */
 void zkl__watch_handle_wake(struct zkl__watch_handle *handle, struct zkl__watcher *watcher);
-/* Its machine ends. Also in a step. */
-void zkl__watch_handle_stop(struct zkl__watch_handle *handle);
 /* Posts the callback, which calls `report`. Also in a step. */
 void zkl__watch_handle_post(struct zkl__watch_handle *handle);
 
