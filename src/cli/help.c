@@ -26,28 +26,23 @@ static void print_options(const char *title, const struct cli_option *options)
     }
 }
 
-static void help_all(void)
-{
-    puts("zklock - one of many, in the order they asked, on Apache ZooKeeper\n\n"
-         "  zklock run backup -- pg_dump shop          # one at a time, the others queue\n"
-         "  zklock run -n nightly -- ./job             # or not at all if one is at it\n"
-         "  zklock sandbox -- zklock run demo -- date  # without a server of your own\n\n"
-         "Usage: zklock [global options] SUBCOMMAND [options] [LOCK] [-- CMD [ARG...]]\n\n"
-         "Subcommands:");
-    for (int i = 0; cli_commands[i]; i++) {
-        printf("  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
-    }
-    print_options("Global options", cli_global_options);
-    fputs("\n'zklock SUBCOMMAND --help' has the rest. LOCK is a znode path, or a name\n"
-          "below /locks.\n\n" CLI_EXIT_CODES,
-          stdout);
-}
-
 void cli_help(const struct cli_command *command)
 {
     char usage[256];
     if (!command) {
-        help_all();
+        puts("zklock - one of many, in the order they asked, on Apache ZooKeeper\n\n"
+             "  zklock run backup -- pg_dump shop          # one at a time, the others queue\n"
+             "  zklock run -n nightly -- ./job             # or not at all if one is at it\n"
+             "  zklock sandbox -- zklock run demo -- date  # without a server of your own\n\n"
+             "Usage: zklock [global options] SUBCOMMAND [options] [LOCK] [-- CMD [ARG...]]\n\n"
+             "Subcommands:");
+        for (int i = 0; cli_commands[i]; i++) {
+            printf("  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
+        }
+        print_options("Global options", cli_global_options);
+        fputs("\n'zklock SUBCOMMAND --help' has the rest. LOCK is a znode path, or a name\n"
+              "below /locks.\n\n" CLI_EXIT_CODES,
+              stdout);
         return;
     }
     printf("zklock %s - %s\n\n%s\n", command->name, command->summary, command->examples);
@@ -159,20 +154,6 @@ static void print_branch(const struct cli_command *command)
            runs ? strncmp(command->arguments, "[-- CMD", 7) != 0 : -1);
 }
 
-static void print_script(void)
-{
-    fputs(script_begin, stdout);
-    for (int i = 0; cli_commands[i]; i++) {
-        printf(" %s", cli_commands[i]->name);
-    }
-    puts("'\n    case $1 in");
-    for (int i = 0; cli_commands[i]; i++) {
-        print_branch(cli_commands[i]);
-    }
-    print_branch(NULL);
-    fputs(script_end, stdout);
-}
-
 static int run_completion(int count, const char **words)
 {
     const char *instead = cli_instead("completion", words[0]);
@@ -184,7 +165,16 @@ static int run_completion(int count, const char **words)
     if (strcmp(words[0], "bash") != 0) {
         return cli_usage("completion", "completion: for which shell? bash");
     }
-    print_script();
+    fputs(script_begin, stdout);
+    for (int i = 0; cli_commands[i]; i++) {
+        printf(" %s", cli_commands[i]->name);
+    }
+    puts("'\n    case $1 in");
+    for (int i = 0; cli_commands[i]; i++) {
+        print_branch(cli_commands[i]);
+    }
+    print_branch(NULL);
+    fputs(script_end, stdout);
     return EXIT_DONE;
 }
 
