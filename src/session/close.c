@@ -8,8 +8,6 @@
 #include "shell.h"
 #include "store.h"
 
-#include "base.h"
-
 /* --- what runs, what is pending, what is held: session mutex held ---------------------------- */
 
 /* Close requests that each function under a grant ends, and its lock stays held until then: while
@@ -70,6 +68,55 @@ void zkl__session_poke_close(zkl_session *session)
     if (session->closing.done) {
         zkl__alarms_set(&session->alarms, &session->closing.alarm, 0);
     }
+}
+
+/* --- the threads and the store end ------------------------------------------------------------ */
+
+/* Until the deadline, as a timeout. */
+static int64_t time_left_ms(int64_t deadline)
+{
+    return deadline == INT64_MAX ? ZKL_WAIT_FOREVER : zkl__session_left(deadline) / ZKL__MS;
+}
+
+/* Session mutex held. The store, which is the caller's to close; NULL: there is none.
+ * *nothing_left: the servers have ended the last session, and the next one, if it comes to be, has
+ * made nothing. */
+static struct zkl__store *take_store(zkl_session *session, bool *nothing_left)
+{
+    struct zkl__store *store = session->store;
+    *nothing_left = !store || session->status.state == ZKL_SESSION_LOST;
+    session->store = NULL; /* before it is closed: who lets go of an object meanwhile has nothing to
+                              send any more */
+    return store;
+}
+
+/* Session mutex held: nothing will happen any more. */
+static void mark_closed(zkl_session *session)
+{
+    session->status.closed = true;
+    zkl__stops_end(&session->stops);
+    zkl__session_set_state(session, ZKL_SESSION_CLOSED, ZKL_ECLOSED);
+    zkl__session_wake(session);
+}
+
+int zkl__session_stop(zkl_session *session, int64_t deadline)
+{
+    zkl__alarms_stop(&session->alarms);
+    int64_t left = time_left_ms(deadline);
+    bool nothing_left;
+    pthread_mutex_lock(&session->mutex);
+    struct zkl__store *store = take_store(session, &nothing_left);
+    pthread_mutex_unlock(&session->mutex);
+    int rc = store ? session->store_ops->close(store, left, NULL) : ZKL_OK;
+    pthread_mutex_lock(&session->mutex);
+    mark_closed(session);
+    pthread_mutex_unlock(&session->mutex);
+    zkl__callbacks_stop(&session->callbacks);
+    if (zkl__session_forked(session)) {
+        return ZKL_EFORKED; /* by a callback that was run here */
+    }
+    zkl__session_drop(session);
+    return nothing_left ? ZKL_OK : rc;
 }
 
 /* --- waited for ------------------------------------------------------------------------------ */
@@ -142,33 +189,25 @@ static void run_done(void *owner)
     closing.done(closing.code, &err, closing.payload);
 }
 
-/* True: it is closed, with the store's word in *rc; else again at *again. Drops the mutex. */
-static bool close_store(zkl_session *session, int *rc, int64_t *again)
-{
-    struct zkl__closing *closing = &session->closing;
-    int64_t left_ms = zkl__left_ms(closing->deadline), again_ms = 0;
-    if (closing->store) {
-        pthread_mutex_unlock(&session->mutex);
-        *rc = session->store_ops->close(closing->store, left_ms, &again_ms);
-        pthread_mutex_lock(&session->mutex);
-    }
-    *again = zkl__session_deadline(again_ms);
-    return again_ms == 0;
-}
-
 /* The ring of closing->alarm. */
 static void go_on(void *owner)
 {
     zkl_session *session = owner;
     struct zkl__closing *closing = &session->closing;
-    int64_t again = closing->deadline;
+    int64_t again = closing->deadline, again_ms = 0;
     int rc = ZKL_OK;
     if (!closing->parting && await_nothing_left(session) == ZKL_OK) {
         closing->parting = true;
-        closing->store = zkl__session_take_store(session, &closing->nothing_left);
+        closing->store = take_store(session, &closing->nothing_left);
     }
-    bool over = closing->parting && close_store(session, &rc, &again);
-    if (!over) {
+    if (closing->store) {
+        int64_t left_ms = time_left_ms(closing->deadline);
+        pthread_mutex_unlock(&session->mutex);
+        rc = session->store_ops->close(closing->store, left_ms, &again_ms);
+        pthread_mutex_lock(&session->mutex);
+        again = zkl__session_deadline(again_ms);
+    }
+    if (!closing->parting || again_ms > 0) {
         if (!closing->alarm.timer.set) { /* else something came of the steps just made */
             zkl__alarms_set(&session->alarms, &closing->alarm, again);
         }
@@ -176,20 +215,11 @@ static void go_on(void *owner)
         return;
     }
     closing->code = rc == ZKL_OK || closing->nothing_left ? ZKL_OK : ZKL_ETIMEOUT;
-    zkl__session_mark_closed(session);
+    mark_closed(session);
     zkl__callbacks_post(&session->callbacks, &closing->callback);
     zkl__alarms_unset(&session->alarms, &closing->alarm);
     zkl__session_retain(session);
     zkl__alarms_retire(&session->alarms, drop, session);
-}
-
-static int check(zkl_session *session, zkl_error *err)
-{
-    if (is_closed(session)) {
-        return zkl__fail_at(err, ZKL_ECLOSED, NULL,
-                            "the session is closed: zkl_session_close was called");
-    }
-    return zkl__session_want_callbacks(session, NULL, err);
 }
 
 int zkl_session_close_async(zkl_session *session, int64_t timeout_ms, zkl_done_fn done,
@@ -203,7 +233,9 @@ int zkl_session_close_async(zkl_session *session, int64_t timeout_ms, zkl_done_f
     if (rc != ZKL_OK) {
         return rc;
     }
-    rc = check(session, err);
+    rc = is_closed(session) ? zkl__fail_at(err, ZKL_ECLOSED, NULL,
+                                           "the session is closed: zkl_session_close was called")
+                            : zkl__session_want_callbacks(session, NULL, err);
     if (rc == ZKL_OK) {
         struct zkl__closing *closing = &session->closing;
         closing->done = done;

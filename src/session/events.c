@@ -70,13 +70,14 @@ static void step(zkl_session *session, struct zkl__event event)
     pthread_mutex_unlock(&session->mutex);
 }
 
-/* The lease rests on tick_ms. A server does not tell its tickTime, but what it makes of a session
- * timeout depends on it. */
-static void warn_of_tick(const zkl_session *session, int64_t negotiated_ms)
+static void on_connected(void *ctx, const struct zkl__connection *connection)
 {
+    zkl_session *session = ctx;
     const zkl_session_options *options = &session->settings.options;
-    int64_t tick_ms = zkl__tick_of_timeout(options->session_timeout_ms, negotiated_ms);
-    if (tick_ms > options->tick_ms) {
+    /* The lease rests on tick_ms. A server does not tell its tickTime, but what it makes of a
+     * session timeout depends on it. */
+    int64_t tick_ms = zkl__tick_of_timeout(options->session_timeout_ms, connection->timeout_ms);
+    if (connection->fresh && tick_ms > options->tick_ms) {
         char text[256];
         snprintf(text, sizeof text,
                  "the server changed the session timeout of %lld ms to %lld ms. Unless its "
@@ -84,16 +85,9 @@ static void warn_of_tick(const zkl_session *session, int64_t negotiated_ms)
                  "minSessionTimeout or maxSessionTimeout, its tickTime is %lld ms; tick_ms is "
                  "%lld, which makes the "
                  "lease unsound",
-                 (long long)options->session_timeout_ms, (long long)negotiated_ms,
+                 (long long)options->session_timeout_ms, (long long)connection->timeout_ms,
                  (long long)tick_ms, (long long)options->tick_ms);
         log_line(session, ZKL_LOG_WARN, "session", text);
-    }
-}
-
-static void on_connected(void *ctx, const struct zkl__connection *connection)
-{
-    if (connection->fresh) {
-        warn_of_tick(ctx, connection->timeout_ms);
     }
     step(ctx, (struct zkl__event){.kind = ZKL__EV_CONNECTED,
                                   .session_id = connection->session_id,

@@ -142,48 +142,6 @@ int zkl__session_start(zkl_session **out, const char *servers, const zkl_session
     return ZKL_OK;
 }
 
-int64_t zkl__left_ms(int64_t deadline)
-{
-    return deadline == INT64_MAX ? ZKL_WAIT_FOREVER : zkl__session_left(deadline) / ZKL__MS;
-}
-
-struct zkl__store *zkl__session_take_store(zkl_session *session, bool *nothing_left)
-{
-    struct zkl__store *store = session->store;
-    *nothing_left = !store || session->status.state == ZKL_SESSION_LOST;
-    session->store = NULL; /* before it is closed: who lets go of an object meanwhile has nothing to
-                              send any more */
-    return store;
-}
-
-void zkl__session_mark_closed(zkl_session *session)
-{
-    session->status.closed = true;
-    zkl__stops_end(&session->stops);
-    zkl__session_set_state(session, ZKL_SESSION_CLOSED, ZKL_ECLOSED);
-    zkl__session_wake(session);
-}
-
-int zkl__session_stop(zkl_session *session, int64_t deadline)
-{
-    zkl__alarms_stop(&session->alarms);
-    int64_t left = zkl__left_ms(deadline);
-    bool nothing_left;
-    pthread_mutex_lock(&session->mutex);
-    struct zkl__store *store = zkl__session_take_store(session, &nothing_left);
-    pthread_mutex_unlock(&session->mutex);
-    int rc = store ? session->store_ops->close(store, left, NULL) : ZKL_OK;
-    pthread_mutex_lock(&session->mutex);
-    zkl__session_mark_closed(session);
-    pthread_mutex_unlock(&session->mutex);
-    zkl__callbacks_stop(&session->callbacks);
-    if (zkl__session_forked(session)) {
-        return ZKL_EFORKED; /* by a callback that was run here */
-    }
-    zkl__session_drop(session);
-    return nothing_left ? ZKL_OK : rc;
-}
-
 /* === as its user sees it ====================================================================== */
 
 /* --- callbacks ------------------------------------------------------------------------------- */

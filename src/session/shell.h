@@ -255,13 +255,5 @@ void zkl__session_poke_close(zkl_session *session);
 
 /* session.c */
 void zkl__session_free(zkl_session *session);
-/* Session mutex held. The store, which is the caller's to close; NULL: there is none.
- * *nothing_left: the servers have ended the last session, and the next one, if it comes to be, has
- * made nothing. */
-struct zkl__store *zkl__session_take_store(zkl_session *session, bool *nothing_left);
-/* Session mutex held: nothing will happen any more. */
-void zkl__session_mark_closed(zkl_session *session);
-/* Until the deadline, as a timeout. */
-int64_t zkl__left_ms(int64_t deadline);
 
 #endif
