@@ -56,12 +56,8 @@ void zkl__stops_end(struct zkl__stops *stops);
 
 /* === the shell ================================================================================ */
 
-/* --- life: for session.c --------------------------------------------------------------------- */
+/* --- life: close.c --------------------------------------------------------------------------- */
 
-/* Checks what it is given, makes a session, starts its threads, which begin to open a store.
- * ZKL_OK, ZKL_EINVAL, ZKL_ENOMEM, ZKL_ELIMIT. */
-int zkl__session_start(zkl_session **out, const char *servers, const zkl_session_options *options,
-                       zkl_error *err);
 /* Session mutex not held, and not from a callback. Ends the alarms, the store, the callbacks, and
  * this reference to the memory. ZKL_OK: nothing of ours is left on a server. */
 int zkl__session_stop(zkl_session *session, int64_t deadline);
