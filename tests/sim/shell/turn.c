@@ -245,11 +245,14 @@ int64_t turn_seen(const struct turn *turn)
 
 /* --- quiet ------------------------------------------------------------------------------------------------------------ */
 
-/* Then a lease may end again and again, and nobody gets anywhere: behind an observer's master a chain is five round trips, and a
- * session in doubt needs a timeout in which each is complete in time. */
+/* Then a lease may end again and again, and nobody gets anywhere: a session in doubt needs a timeout in which each chain is complete in
+ * time. A chain is three round trips of six packets each and the gap between two of them, behind an observer's master it is five; and PCT
+ * delays a packet by up to eight times the usual. */
 static bool is_slow(void)
 {
-    return world->plan->slow_once_in > 0 || (world->plan->scheduler == SIM_PCT && world->plan->observers > 0);
+    const struct sim_plan *plan = world->plan;
+    int64_t chain = 3 * 6 * 8 * plan->delay + plan->tick / 2 + plan->pause;
+    return plan->slow_once_in > 0 || (plan->scheduler == SIM_PCT && (plan->observers > 0 || chain > plan->timeout));
 }
 
 bool is_quiet_for(int64_t ns)
