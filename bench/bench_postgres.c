@@ -14,20 +14,16 @@ struct client {
     PGconn *database;
     const char *key;
     char owner[64];
-    int64_t interval_us;
-    long requests;
 };
 
 /* Rows that it touched. */
 static int execute(struct client *c, PGresult *result)
 {
-    ExecStatusType status = PQresultStatus(result);
-    if (status != PGRES_COMMAND_OK) {
+    if (PQresultStatus(result) != PGRES_COMMAND_OK) {
         die("postgres: %s", PQerrorMessage(c->database));
     }
     int rows = atoi(PQcmdTuples(result));
     PQclear(result);
-    c->requests++;
     return rows;
 }
 
@@ -37,12 +33,9 @@ static int execute_prepared(struct client *c, const char *name)
     return execute(c, PQexecPrepared(c->database, name, 2, values, NULL, NULL, 0));
 }
 
-static void postgres_acquire(void *contender)
+static bool postgres_acquire(void *contender)
 {
-    struct client *c = contender;
-    while (execute_prepared(c, "take") == 0) {
-        pause_us(c->interval_us);
-    }
+    return execute_prepared(contender, "take") == 1;
 }
 
 static void postgres_release(void *contender)
@@ -54,8 +47,8 @@ static void postgres_release(void *contender)
 
 static void *postgres_open(const struct job *job, int number)
 {
-    struct client *c = calloc(1, sizeof *c);
-    if (!job->option || atoi(job->option) <= 0) {
+    struct client *c = allocate(1, sizeof *c);
+    if (!job->option) {
         die("usage: bench_postgres CONNINFO INTERVAL_MS");
     }
     c->database = PQconnectdb(job->servers);
@@ -63,7 +56,6 @@ static void *postgres_open(const struct job *job, int number)
         die("postgres: %s", PQerrorMessage(c->database));
     }
     c->key = job->path;
-    c->interval_us = atoi(job->option) * INT64_C(1000);
     snprintf(c->owner, sizeof c->owner, "%d-%d", (int)getpid(), number);
     execute(c, PQexec(c->database, "SET client_min_messages = warning"));
     if (number == 0) {
@@ -87,17 +79,7 @@ static void postgres_close(void *contender)
     free(c);
 }
 
-static long postgres_requests(void *contender)
-{
-    return ((struct client *)contender)->requests;
-}
-
-int main(int argc, char **argv)
-{
-    static const struct driver driver = {.open = postgres_open,
-                                         .acquire = postgres_acquire,
-                                         .release = postgres_release,
-                                         .close = postgres_close,
-                                         .requests = postgres_requests};
-    return driver_main(argc, argv, &driver);
-}
+const struct driver driver = {.open = postgres_open,
+                              .acquire = postgres_acquire,
+                              .release = postgres_release,
+                              .close = postgres_close};

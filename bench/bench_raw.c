@@ -8,8 +8,14 @@
  *
  * sessions: acquire is create and list sent together; when somebody is before us, a get with a
  * watch on him, and a list once he has gone. Release is a delete. Its own jobs, GRANTED - ASKED
- * being what is asked for: event   one session deletes a node (ASKED), the watch of another tells
- * of it (GRANTED) read    a get and its answer */
+ * being what is asked for:
+ * - event: one session deletes a node (ASKED), the watch of another tells of it (GRANTED)
+ * - read: a get and its answer
+ * - idle: nothing, for MS ms
+ *
+ * bench_raw SERVERS DIR CMD [ARG...]: the floor of `zklock run`, as one process. A session, a
+ * create and a list sent together, the command, the close of the session, which deletes the znode.
+ * The directory must be there. */
 #include "driver.h"
 
 #include <poll.h>
@@ -18,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <zookeeper/zookeeper.h>
@@ -27,7 +34,7 @@ struct handle {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool connected;
-    int answers; /* not come yet */
+    int answers; /* that came, and nobody has waited for */
     int rc;
     int64_t event_ns; /* of the last deletion told */
     char dir[256], node[320];
@@ -38,7 +45,7 @@ static void answered(struct handle *h, int rc)
 {
     pthread_mutex_lock(&h->mutex);
     h->rc = rc;
-    h->answers--;
+    h->answers++;
     pthread_cond_signal(&h->changed);
     pthread_mutex_unlock(&h->mutex);
 }
@@ -97,14 +104,6 @@ static void on_event(zhandle_t *zk, int type, int state, const char *path, void 
     pthread_mutex_unlock(&h->mutex);
 }
 
-/* Counts answers that are to come; sent is what the client library said to each request. */
-static void expect(struct handle *h, int answers)
-{
-    pthread_mutex_lock(&h->mutex);
-    h->answers = answers;
-    pthread_mutex_unlock(&h->mutex);
-}
-
 #ifdef ONE_THREAD
 static void await_change(struct handle *h)
 {
@@ -130,20 +129,22 @@ static void await_change(struct handle *h)
 }
 #endif
 
-static int await_code(struct handle *h, int sent)
+/* sent: what the client library said to the requests. */
+static int await_code(struct handle *h, int answers, int sent)
 {
     pthread_mutex_lock(&h->mutex);
-    while (sent == ZOK && h->answers > 0) {
+    while (sent == ZOK && h->answers < answers) {
         await_change(h);
     }
+    h->answers = 0;
     int rc = sent == ZOK ? h->rc : sent;
     pthread_mutex_unlock(&h->mutex);
     return rc;
 }
 
-static void await_answers(struct handle *h, const char *what, int sent)
+static void await_answers(struct handle *h, int answers, const char *what, int sent)
 {
-    int rc = await_code(h, sent);
+    int rc = await_code(h, answers, sent);
     if (rc != ZOK) {
         die("raw: %s: %s", what, zerror(rc));
     }
@@ -158,69 +159,44 @@ static void await_event(struct handle *h)
     pthread_mutex_unlock(&h->mutex);
 }
 
-static void await_turn(struct handle *h)
+static bool raw_acquire(void *contender)
 {
+    struct handle *h = contender;
+    char prefix[320];
+    snprintf(prefix, sizeof prefix, "%s/_c_00000000-0000-0000-0000-000000000000-lock-", h->dir);
+    int sent = zoo_acreate2(h->zk, prefix, "bench", 5, &ZOO_OPEN_ACL_UNSAFE,
+                            ZOO_EPHEMERAL | ZOO_SEQUENCE, on_created, h);
+    sent = sent == ZOK ? zoo_aget_children2(h->zk, h->dir, 0, on_list, h) : sent;
+    await_answers(h, 2, "create and list", sent);
     while (h->before[0]) {
         h->event_ns = 0;
-        expect(h, 1);
-        int rc = await_code(h, zoo_awget(h->zk, h->before, on_event, h, on_data, h));
+        int rc = await_code(h, 1, zoo_awget(h->zk, h->before, on_event, h, on_data, h));
         if (rc == ZOK) {
             await_event(h);
         } else if (rc != ZNONODE) {
             die("raw: get with a watch: %s", zerror(rc));
         }
-        expect(h, 1);
-        await_answers(h, "list", zoo_aget_children2(h->zk, h->dir, 0, on_list, h));
+        await_answers(h, 1, "list", zoo_aget_children2(h->zk, h->dir, 0, on_list, h));
     }
-}
-
-static void raw_acquire(void *contender)
-{
-    struct handle *h = contender;
-    char prefix[320];
-    snprintf(prefix, sizeof prefix, "%s/_c_00000000-0000-0000-0000-000000000000-lock-", h->dir);
-    expect(h, 2);
-    int sent = zoo_acreate2(h->zk, prefix, "bench", 5, &ZOO_OPEN_ACL_UNSAFE,
-                            ZOO_EPHEMERAL | ZOO_SEQUENCE, on_created, h);
-    sent = sent == ZOK ? zoo_aget_children2(h->zk, h->dir, 0, on_list, h) : sent;
-    await_answers(h, "create and list", sent);
-    await_turn(h);
+    return true;
 }
 
 static void raw_release(void *contender)
 {
     struct handle *h = contender;
-    expect(h, 1);
-    await_answers(h, "delete", zoo_adelete(h->zk, h->node, -1, on_void, h));
+    await_answers(h, 1, "delete", zoo_adelete(h->zk, h->node, -1, on_void, h));
 }
 
-static void make_dir(struct handle *h)
+static struct handle *open_session(const char *servers, const char *dir)
 {
-    char part[256];
-    for (size_t i = 1; i <= strlen(h->dir); i++) {
-        if (h->dir[i] == '/' || h->dir[i] == '\0') {
-            snprintf(part, sizeof part, "%.*s", (int)i, h->dir);
-            expect(h, 1);
-            int rc = await_code(
-                h, zoo_acreate2(h->zk, part, NULL, -1, &ZOO_OPEN_ACL_UNSAFE, 0, on_created, h));
-            if (rc != ZOK && rc != ZNODEEXISTS) {
-                die("raw: create %s: %s", part, zerror(rc));
-            }
-        }
-    }
-}
-
-static void *raw_open(const struct job *job, int number)
-{
-    struct handle *h = calloc(1, sizeof *h);
-    (void)number;
+    struct handle *h = allocate(1, sizeof *h);
     zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
     pthread_mutex_init(&h->mutex, NULL);
     pthread_cond_init(&h->changed, NULL);
-    snprintf(h->dir, sizeof h->dir, "%s", job->path);
-    h->zk = zookeeper_init2(job->servers, on_event, 10000, NULL, h, ZOO_NO_LOG_CLIENTENV, NULL);
+    snprintf(h->dir, sizeof h->dir, "%s", dir);
+    h->zk = zookeeper_init2(servers, on_event, 10000, NULL, h, ZOO_NO_LOG_CLIENTENV, NULL);
     if (!h->zk) {
-        die("raw: %s: no handle", job->servers);
+        die("raw: %s: no handle", servers);
     }
     zoo_set_servers_resolution_delay(h->zk, -1);
     pthread_mutex_lock(&h->mutex);
@@ -228,7 +204,18 @@ static void *raw_open(const struct job *job, int number)
         await_change(h);
     }
     pthread_mutex_unlock(&h->mutex);
-    make_dir(h);
+    return h;
+}
+
+static void *raw_open(const struct job *job, int number)
+{
+    struct handle *h = open_session(job->servers, job->path);
+    (void)number;
+    int rc = await_code(
+        h, 1, zoo_acreate2(h->zk, h->dir, NULL, -1, &ZOO_OPEN_ACL_UNSAFE, 0, on_created, h));
+    if (rc != ZOK && rc != ZNODEEXISTS) {
+        die("raw: create %s: %s", h->dir, zerror(rc));
+    }
     return h;
 }
 
@@ -241,54 +228,69 @@ static void raw_close(void *contender)
     free(h);
 }
 
-static void read_once(struct handle *h, int number)
+static void run_read(const struct job *job, void **contenders)
 {
-    struct section s = {.asked = now_ns()};
-    expect(h, 1);
-    await_answers(h, "get", zoo_aget(h->zk, h->dir, 0, on_data, h));
-    s.granted = s.released = s.done = now_ns();
-    print_section(number, &s);
+    struct handle *h = contenders[0];
+    for (int64_t end = now_ns() + job->ms * 1000000; now_ns() < end;) {
+        pause_us(job->hold_us);
+        struct section s = {.asked = now_ns()};
+        await_answers(h, 1, "get", zoo_aget(h->zk, h->dir, 0, on_data, h));
+        s.granted = s.released = s.done = now_ns();
+        print_section(0, &s);
+    }
 }
 
 /* b watches what a made; a deletes it; when does b hear of it? */
-static void event_once(struct handle *a, struct handle *b, int64_t hold_us)
+static void run_event(const struct job *job, void **contenders)
 {
-    struct section s = {0};
-    raw_acquire(a);
-    b->event_ns = 0;
-    expect(b, 1);
-    await_answers(b, "get with a watch", zoo_awget(b->zk, a->node, on_event, b, on_data, b));
-    pause_us(hold_us);
-    s.asked = now_ns();
-    raw_release(a);
-    s.released = s.done = now_ns();
-    await_event(b);
-    s.granted = b->event_ns;
-    print_section(0, &s);
-}
-
-static bool raw_own(const struct job *job, void **contenders, bool go)
-{
-    bool read = strcmp(job->name, "read") == 0,
-         event = strcmp(job->name, "event") == 0 && job->contenders == 2;
     int64_t end = now_ns() + job->ms * 1000000;
-    for (int round = 0; go && (read || event) && now_ns() < end; round++) {
-        if (read) {
-            pause_us(job->hold_us);
-            read_once(contenders[0], 0);
-        } else {
-            event_once(contenders[round % 2], contenders[(round + 1) % 2], job->hold_us);
-        }
+    for (int round = 0; now_ns() < end; round++) {
+        struct handle *a = contenders[round % 2], *b = contenders[(round + 1) % 2];
+        struct section s = {0};
+        raw_acquire(a);
+        b->event_ns = 0;
+        await_answers(b, 1, "get with a watch", zoo_awget(b->zk, a->node, on_event, b, on_data, b));
+        pause_us(job->hold_us);
+        s.asked = now_ns();
+        raw_release(a);
+        s.released = s.done = now_ns();
+        await_event(b);
+        s.granted = b->event_ns;
+        print_section(0, &s);
     }
-    return read || event;
 }
 
-int main(int argc, char **argv)
+static void run_idle(const struct job *job, void **contenders)
 {
-    static const struct driver driver = {.open = raw_open,
-                                         .acquire = raw_acquire,
-                                         .release = raw_release,
-                                         .close = raw_close,
-                                         .own = raw_own};
-    return driver_main(argc, argv, &driver);
+    (void)contenders;
+    pause_us(job->ms * 1000);
 }
+
+static int run_command(char **argv)
+{
+    int status = 0;
+    struct handle *h = open_session(argv[1], argv[2]);
+    raw_acquire(h);
+    pid_t pid = fork();
+    if (pid == 0) {
+        execvp(argv[3], argv + 3);
+        _exit(127);
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) != pid) {
+        die("raw: no process");
+    }
+    raw_close(h);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
+}
+
+const struct driver driver = {
+    .open = raw_open,
+    .acquire = raw_acquire,
+    .release = raw_release,
+    .close = raw_close,
+    .own = (const struct own_job[]){{"read", run_read, false},
+                                    {"event", run_event, false},
+                                    {"idle", run_idle, false},
+                                    {NULL, NULL, false}},
+    .command = run_command,
+};

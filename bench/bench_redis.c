@@ -14,8 +14,6 @@ struct client {
     redisContext *redis;
     const char *key;
     char owner[64];
-    int64_t interval_us;
-    long requests;
 };
 
 static const char *const delete_ours =
@@ -30,16 +28,13 @@ static bool yes(struct client *c, redisReply *reply)
     bool is = reply->type == REDIS_REPLY_STATUS ||
               (reply->type == REDIS_REPLY_INTEGER && reply->integer != 0);
     freeReplyObject(reply);
-    c->requests++;
     return is;
 }
 
-static void redis_acquire(void *contender)
+static bool redis_acquire(void *contender)
 {
     struct client *c = contender;
-    while (!yes(c, redisCommand(c->redis, "SET %s %s NX PX 30000", c->key, c->owner))) {
-        pause_us(c->interval_us);
-    }
+    return yes(c, redisCommand(c->redis, "SET %s %s NX PX 30000", c->key, c->owner));
 }
 
 static void redis_release(void *contender)
@@ -52,11 +47,10 @@ static void redis_release(void *contender)
 
 static void *redis_open(const struct job *job, int number)
 {
-    struct client *c = calloc(1, sizeof *c);
+    struct client *c = allocate(1, sizeof *c);
     char host[64] = "";
     int port = 0;
-    if (sscanf(job->servers, "%63[^:]:%d", host, &port) != 2 || !job->option ||
-        atoi(job->option) <= 0) {
+    if (sscanf(job->servers, "%63[^:]:%d", host, &port) != 2 || !job->option) {
         die("usage: bench_redis HOST:PORT INTERVAL_MS");
     }
     c->redis = redisConnect(host, port);
@@ -64,7 +58,6 @@ static void *redis_open(const struct job *job, int number)
         die("redis: %s: %s", job->servers, c->redis ? c->redis->errstr : "no memory");
     }
     c->key = job->path;
-    c->interval_us = atoi(job->option) * INT64_C(1000);
     snprintf(c->owner, sizeof c->owner, "%d-%d", (int)getpid(), number);
     return c;
 }
@@ -76,17 +69,5 @@ static void redis_close(void *contender)
     free(c);
 }
 
-static long redis_requests(void *contender)
-{
-    return ((struct client *)contender)->requests;
-}
-
-int main(int argc, char **argv)
-{
-    static const struct driver driver = {.open = redis_open,
-                                         .acquire = redis_acquire,
-                                         .release = redis_release,
-                                         .close = redis_close,
-                                         .requests = redis_requests};
-    return driver_main(argc, argv, &driver);
-}
+const struct driver driver = {
+    .open = redis_open, .acquire = redis_acquire, .release = redis_release, .close = redis_close};

@@ -2,30 +2,26 @@
 import json
 import sys
 
-from tables import markdown
+from figures import markdown
 
 TEXT = """# Measurements: all tables
 
 {run}
 
 [measurements.md](measurements.md) says what the figures mean. In each round every system does every job, in odd rounds in the
-opposite order. *Grants a second* are counted for {sustained_s:g} s after a second for warming up, in every third round, and the *slowest second* is one of these.
+opposite order. *Grants a second* are counted for 10 s after a second for warming up, in every third round, and the *slowest second* is one of these.
 There is one statistic: the median over the rounds, with the lower and the upper quartile in parentheses. Ratios are taken within a
-round. *p99* is the 99th percentile of all hand-overs of all rounds. Machine:
-
-{machine}
+round. *p99* is the 99th percentile of all hand-overs of all rounds.
 
 The servers have tickTime 2000, sessions 10 s. *Data in memory* is `/dev/shm`: no fsync is in the figure, so the client's part is as large as possible. On
 one machine clients and servers compete for its cores: compare ratios.{missing}
 
 ## In short
-Medians of the ratios within a round. The quartiles stand in the tables below.
+zklock's figure as a multiple of the other's: medians of the ratios within a round, on one server with its data in memory, unless a line says
+otherwise. Others are compared with zklock in its usual form: libzklock, and nothing that lingers.
 
-{short}
-## Where others are ahead
-All other systems of this page are compared with zklock in its usual form: libzklock, and nothing that lingers.
+{readme}
 
-{ahead}
 ## Goals
 A goal is reached if the median reaches it.
 
@@ -50,27 +46,13 @@ etcd's waiters watch from an earlier revision on, and its server serves such wat
 ![Grants a second](img/grants.svg)
 
 {eight}
-*Processor per grant* is the processor time, user and system, of the clients and of the server. Other work on the machine disturbs it less than any elapsed time. Where all
-cores are busy it bounds the rate, and the server's part of it grows with the number of requests, whatever client sends them.
+*Processor per grant* is the processor time, user and system, of the clients. Other work on the machine disturbs it less than any elapsed time.
 
 Polled locks look fast here for a bad reason: the last holder tries first, and is granted the lock again. Compare luckiest and unluckiest, and the hand-overs of [eight sessions that work](#eight-sessions-that-work).
 
-### Why not faster
-The cost of one grant on the first server of that table. Wake-ups are counted by the kernel's trace points (`perf record -e sched:sched_wakeup`, in a run
-of its own); `bench/wakeups.py` assigns them to threads.
-
-{grant}
-- **The number of requests is the same.** A listing recipe needs five requests per grant, with any client: create, list, get with a watch, list, delete.
-- **The server does most of the work**: each request passes its selector, a worker, and three more threads, and the response passes the first two. Each of
-  them sleeps between two requests. Clients compete with it for the same cores here.
-- **zklock against raw**: the difference is all that zklock adds to the client library.
-- **The client library has two threads.** One reads the socket, the other runs callbacks. A request is queued, and a pipe wakes the first thread to send it. From an event
-  to the holder's next request, a listing recipe wakes: connection, callbacks, connection (sends the list), connection, callbacks, caller (it holds), connection. *Bare recipe, one thread*
-  is the same recipe on libzookeeper_st, where the waiter reads the socket itself and sends immediately. The difference is the cost of these hand-overs between threads.
-
 ## Eight processes, one lock
-A session to a process, as most services have it. The two libraries of zklock, and the same bare recipe on the two client libraries. A process with a session
-has {process_threads}.
+A session to a process, as most services have it. The two libraries of zklock, and the bare recipe on one thread: the same recipe on libzookeeper_st, where
+the waiter reads the socket itself and sends immediately.
 
 {processes}
 ## Eight threads of one session
@@ -82,37 +64,23 @@ With and without `linger_ms` the threads begin together on a free lock.
 
 {two}
 ## Eight sessions that work
-Each section lasts 50 ms, so somebody always waits. Requests are counted by the server (by the driver for Redis and PostgreSQL), heartbeats and pings included.
-
-![How long hand-overs take](img/hand-over.svg)
+Each section lasts 50 ms, so somebody always waits. Requests are counted by the server, heartbeats and pings included.
 
 {busy}
-## Two sessions, one waits
-A section of 2 ms, so that the other one certainly waits. The releaser acquires again immediately, which delays the other.
-
-{pair}
-Without that, and with the parts of it:
-
-{relay}
 ## The command
-From the start of the process to its end, client library and connection included, in turn as everything else, {commands} times after {uncounted} that do not
+From the start of the process to its end, client library and connection included, in turn as everything else, 40 times after 10 that do not
 count. Lock and LOCK are free; etcd, as ZooKeeper, has its data in memory.
 
 {command}
-Where the time of `zklock run` is spent, as `strace` sees it. Tracing makes everything slower, so these are shares of the traced time.
-
-{parts}
 ## Many waiters
-All queue before the first release; {hand_overs} hand-overs at that length, each to another session. A listing recipe reads the whole queue
+All queue before the first release; 100 hand-overs at that length, each to another session. A listing recipe reads the whole queue
 at each grant, and the bytes of that list grow with it. A release wakes the next waiter only.
 
 ![Hand-over by length of the queue](img/waiters.svg)
 
 {waiters}
-## Many locks, many pending acquires
-{crowd}
 ## A long wait
-{wait_s:g} s stand for an hour: what is sent is periodic, with the session timeout (10 s) and nothing else.
+60 s stand for an hour: what is sent is periodic, with the session timeout (10 s) and nothing else.
 
 {wait}
 """

@@ -1,11 +1,13 @@
 """What is measured: servers that live for one run of the bench, and drivers that obey the line protocol of driver.h."""
 import atexit
+import collections
 import glob
 import os
 import re
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -15,27 +17,18 @@ CURATOR = ("curator-recipes", "curator-framework", "curator-client", "zookeeper"
 
 
 class Missing(Exception):
-    """Something is not installed: the line that says so."""
+    """Something is not installed, or ended: the line that says so."""
 
 
-class DriverEnded(Exception):
-    """In the middle of a job; its words are on stderr."""
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def start(command, **options):
-    """A child that ends with us, however we end."""
-    return subprocess.Popen(["setpriv", "--pdeathsig", "TERM", "--", *command], text=True, **options)
+def start(command, user=(), **options):
+    """A child that ends with us, however we end. user: setpriv's options for another one."""
+    return subprocess.Popen(["setpriv", "--pdeathsig", "TERM", *user, *command], text=True, **options)
 
 
 def stop(process):
-    process.terminate()
-    process.wait()
+    if not process.stdin:  # drivers and bench_server end with it
+        process.terminate()
+    process.communicate()
 
 
 def cpu_s(pid):
@@ -62,104 +55,92 @@ class ZooKeeper:
         self.process = start([build + "/bench/bench_server", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.servers = self.process.stdout.readline().strip()
         if not self.servers:
-            raise Missing("ZooKeeper did not start")
+            sys.exit("bench: ZooKeeper did not start")
 
     def ask(self, server, word):
         host, port = server.split(":")
-        with socket.create_connection((host, int(port)), 10) as s:
-            s.sendall(word.encode())
-            answer = b""
-            while chunk := s.recv(65536):
-                answer += chunk
-        return answer.decode()
+        with socket.create_connection((host, int(port)), 10) as s, s.makefile("rw") as stream:
+            stream.write(word)
+            stream.flush()
+            return stream.read()
 
     def counters(self):
-        """Of all servers: packets of the sessions that are open, watches, the highest zxid."""
-        sums = {"received": 0, "sent": 0, "watches": 0, "zxid": 0}
+        """Of all servers: packets of the sessions that are open, the highest zxid."""
+        sums = collections.Counter()
         for server in self.servers.split(","):
-            for line in self.ask(server, "cons").splitlines():
-                if found := re.search(r"recved=(\d+),sent=(\d+),sid=", line):
-                    sums["received"] += int(found[1])
-                    sums["sent"] += int(found[2])
-            sums["watches"] += int(re.search(r"Total watches:(\d+)", self.ask(server, "wchs"))[1])
+            for received, sent in re.findall(r"recved=(\d+),sent=(\d+),sid=", self.ask(server, "cons")):
+                sums["received"] += int(received)
+                sums["sent"] += int(sent)
             sums["zxid"] = max(sums["zxid"], int(re.search(r"Zxid: (\w+)", self.ask(server, "srvr"))[1], 16))
         return sums
 
-    def stop(self):
-        self.process.stdin.close()
-        self.process.wait()
+    def settled(self):
+        """The counters as soon as fewer than 10 requests came in half a second: all watches are set, or grants are over; heartbeats go on."""
+        now, end = self.counters(), time.monotonic() + 60
+        while True:
+            time.sleep(0.5)
+            before, now = now, self.counters()
+            if now["received"] - before["received"] < 10 or time.monotonic() > end:
+                return now
 
 
-class Redis:
-    def __init__(self):
-        if not shutil.which("redis-server"):
-            raise Missing("redis-server is not installed")
-        self.dir = scratch("/dev/shm")
-        port = free_port()
-        self.process = start(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-                              "--dir", self.dir], stdout=subprocess.PIPE)
-        for line in self.process.stdout:
-            if "Ready to accept connections" in line:
-                break
-        self.servers = f"127.0.0.1:{port}"
+class Server:
+    """Another server, with its data in memory."""
 
-    def stop(self):
-        stop(self.process)
-
-
-class Etcd:
-    """With its data in memory."""
-
-    def __init__(self):
-        if not shutil.which("etcd") or not shutil.which("etcdctl"):
-            raise Missing("etcd-server or etcd-client is not installed")
-        self.servers, peer = f"127.0.0.1:{free_port()}", f"http://127.0.0.1:{free_port()}"
-        url = "http://" + self.servers
-        self.process = start(["etcd", "--name", "bench", "--data-dir", scratch("/dev/shm"), "--listen-client-urls", url,
-                              "--advertise-client-urls", url, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-                              "--initial-cluster", f"bench={peer}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.words = ["etcdctl", "--endpoints", url]
+    def __init__(self, command, ready, servers, user=()):
+        """ready: a command that succeeds as soon as the server serves."""
+        if not shutil.which(command[0]) or not shutil.which(ready[0]):
+            raise Missing(f"{command[0]} or {ready[0]} is not installed")
+        self.servers = servers
+        self.process = start(command, user, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         end = time.monotonic() + 60
-        while subprocess.run([*self.words, "endpoint", "health"], capture_output=True, check=False).returncode != 0:
+        while subprocess.run(ready, capture_output=True, check=False).returncode != 0:
             if self.process.poll() is not None or time.monotonic() > end:
-                self.stop()
-                raise Missing("etcd did not start")
+                stop(self.process)
+                raise Missing(f"{command[0]} did not start")
+            time.sleep(0.1)
 
-    def stop(self):
-        stop(self.process)
+    def counters(self):
+        return None
+
+    settled = counters
 
 
-class Postgres:
-    def __init__(self):
-        found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"))
-        if not found:
-            raise Missing("postgresql is not installed")
-        tools = os.path.dirname(found[-1])
-        self.dir = scratch("/dev/shm")
-        user = []
-        if os.getuid() == 0:  # the server refuses root
-            shutil.chown(self.dir, "postgres", "postgres")
-            user = ["--reuid", "postgres", "--regid", "postgres", "--init-groups"]
-        data, port = self.dir + "/data", str(free_port())
-        made = subprocess.run(["setpriv", *user, tools + "/initdb", "-D", data, "-A", "trust", "-U", "postgres"], check=False,
-                              stdout=subprocess.DEVNULL, cwd=self.dir)
-        if made.returncode != 0:
-            raise Missing("initdb failed")
-        command = [tools + "/postgres", "-D", data, "-p", port, "-h", "127.0.0.1", "-k", self.dir]
-        self.process = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", *user, *command], text=True, cwd=self.dir,
-                                        stderr=subprocess.PIPE)
-        for line in self.process.stderr:
-            if "ready to accept connections" in line:
-                break
-        self.servers = f"host=127.0.0.1 port={port} user=postgres dbname=postgres"
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return str(s.getsockname()[1])
 
-    def stop(self):
-        self.process.send_signal(2)  # fast shutdown: what is connected is cut
-        self.process.wait()
+
+def redis():
+    port = free_port()
+    return Server(["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", scratch("/dev/shm")],
+                  ["redis-cli", "-p", port, "ping"], "127.0.0.1:" + port)
+
+
+def etcd():
+    servers, peer = "127.0.0.1:" + free_port(), "http://127.0.0.1:" + free_port()
+    url = "http://" + servers
+    return Server(["etcd", "--name", "bench", "--data-dir", scratch("/dev/shm"), "--listen-client-urls", url, "--advertise-client-urls", url,
+                   "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "bench=" + peer],
+                  ["etcdctl", "--endpoints", servers, "endpoint", "health"], servers)
+
+
+def postgres():
+    tools = "".join(sorted(glob.glob("/usr/lib/postgresql/*/bin/"))[-1:])
+    folder, port, user = scratch("/dev/shm"), free_port(), ()
+    if os.getuid() == 0:  # the server refuses root
+        shutil.chown(folder, "postgres", "postgres")
+        user = ("--reuid", "postgres", "--regid", "postgres", "--init-groups")
+    data = folder + "/data"
+    if start([tools + "initdb", "-D", data, "-A", "trust", "-U", "postgres"], user, cwd=folder, stdout=subprocess.DEVNULL).wait() != 0:
+        raise Missing("postgresql is not installed, or its initdb failed")
+    return Server([tools + "postgres", "-D", data, "-p", port, "-h", "127.0.0.1", "-k", folder], [tools + "pg_isready", "-h", "127.0.0.1", "-p", port],
+                  f"host=127.0.0.1 port={port} user=postgres dbname=postgres", user)
 
 
 class Driver:
-    """A driver's process. Sections are tuples of contender and four times in ns."""
+    """A driver's process."""
 
     def __init__(self, command):
         self.name = os.path.basename(command[0])
@@ -170,55 +151,52 @@ class Driver:
             self.process.stdin.write(words + "\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            raise DriverEnded(f"{self.name} ended") from None
+            raise Missing(f"{self.name} ended") from None
 
     def answer(self):
         line = self.process.stdout.readline().strip()
         if not line:
-            raise DriverEnded(f"{self.name} ended")
+            raise Missing(f"{self.name} ended")
         return line
 
-    def run(self, job, contenders, ms, hold_us, path, look, server_pid):
-        """look() is called before and after what counts, and at a driver's wish; returns sections and facts, or None: no such job."""
-        self.order(f"run {job} {contenders} {ms} {hold_us} {path}")
-        if self.answer().startswith("skip"):
-            return None
-        sections, facts, looks = [], {"process_threads": len(os.listdir(f"/proc/{self.process.pid}/task"))}, [look()]
-        client, server = cpu_s(self.process.pid), cpu_s(server_pid)
-        self.order("go")
-        while (line := self.answer()) != "end":
+
+def run_drivers(drivers, words, counters, settled):
+    """Sections, facts and looks of a job that several drivers do together, with one contender each, or one driver alone. counters() is called
+    before and after what counts; a driver with jobs of its own tells itself when, twice: settled() is the first of these looks."""
+    sections, facts, looks = [], collections.Counter(), []
+    for driver in drivers:
+        driver.order(words)
+        driver.answer()
+    facts["process_threads"] = len(os.listdir(f"/proc/{drivers[0].process.pid}/task"))
+    looks.append(counters())
+    facts["client_cpu_s"] = -sum(cpu_s(driver.process.pid) for driver in drivers)
+    for driver in drivers:
+        driver.order("go")
+    for number, driver in enumerate(drivers):
+        while (line := driver.answer()) != "end":
             if line == "count":
-                looks.append(look())
-                self.order("")
+                looks.append(settled() if len(looks) == 1 else counters())
+                driver.order("")
             elif line.startswith("fact "):
                 _, name, value = line.split()
-                facts[name] = float(value)
+                facts[f"grants_{number}" if name == "grants_0" else name] += float(value)
             else:
-                sections.append(tuple(int(word) for word in line.split()))
-        facts["client_cpu_s"] = cpu_s(self.process.pid) - client
-        facts["server_cpu_s"] = cpu_s(server_pid) - server
-        looks.append(look())
-        self.order("close")
-        self.answer()
-        return sections, facts, looks
-
-    def stop(self):
-        try:
-            self.process.stdin.close()
-        except BrokenPipeError:
-            pass
-        self.process.stdout.close()  # the rest of a job that was given up
-        self.process.wait()
+                contender, *times = (int(word) for word in line.split())
+                sections.append((number + contender, *times))
+    facts["client_cpu_s"] += sum(cpu_s(driver.process.pid) for driver in drivers)
+    looks.append(counters())
+    for driver in drivers:
+        driver.order("close")
+        driver.answer()
+    return sections, facts, looks
 
 
 def curator_command(build):
     jars = [f"{JARS}/{name}.jar" for name in CURATOR]
-    if not shutil.which("javac") or not all(os.path.exists(jar) for jar in jars):
-        raise Missing("libcurator-recipes-java or a JDK is not installed")
     classes = build + "/bench/curator"
-    os.makedirs(classes, exist_ok=True)
-    if subprocess.run(["javac", "-cp", ":".join(jars), "-d", classes, HERE + "/curator/Driver.java"], check=False).returncode != 0:
-        raise Missing("javac refuses its driver")
+    if not shutil.which("javac") or subprocess.run(["javac", "-cp", ":".join(jars), "-d", classes, HERE + "/curator/Driver.java"],
+                                                   check=False).returncode != 0:
+        raise Missing("libcurator-recipes-java or a JDK is not installed")
     return ["java", "-Xmx512m", "-cp", ":".join([classes, *jars]), "Driver"]
 
 

@@ -1,15 +1,7 @@
-"""What is computed from sections, rounds and the lines of strace."""
+"""What is computed from sections and rounds."""
 import unittest
 
-from command import PARTS, part_ends
-from figures import Runs, figures
-from report import slowest
-from tables import spread, us
-
-TRACE = [("1", 0.0, 'execve("zklock", ["zklock"], 0x1) = 0'), ("2", 1.0, 'connect(9, {sa_family=AF_UNIX, sun_path="/x"}, 110) = -1'),
-         ("2", 2.0, "connect(9, {sa_family=AF_INET, sin_port=htons(2181)}, 16) = -1"), ("2", 3.0, 'sendto(9, "\\0/lock/_c_1", 11) = 11'),
-         ("3", 5.0, 'execve("/usr/bin/true", ["true"], 0x1) = 0'), ("4", 6.0, "+++ exited with 0 +++"), ("3", 7.0, "+++ exited with 0 +++"),
-         ("2", 8.0, 'sendto(9, "\\0/lock/_c_1", 11) = 11'), ("2", 9.0, 'sendto(9, "k\\377\\377\\377\\365", 8) = 8'), ("1", 10.0, "+++ exited with 0 +++")]
+from figures import Runs, figures, spread, us
 
 
 def section(contender, start):
@@ -21,14 +13,14 @@ class Figures(unittest.TestCase):
         alone = [section(0, 10 * i) for i in range(50)]
         both = [section(2, 1000), section(1, 1010), section(3, 1020), section(0, 1030), section(2, 1040)]
         result = figures("two", alone + both, {}, [None, None])
-        self.assertEqual((result["sections"], result["luckiest"], result["unluckiest"], result["luck"]), (5, 3, 2, 1.5))
+        self.assertEqual((result["luckiest"], result["unluckiest"], result["luck"]), (3, 2, 1.5))
 
     def test_a_rate_is_that_of_the_seconds_after_the_first_one(self):
         second = 10**9
         fast = [section(0, i * second // 100) for i in range(100)]
         slow = [section(0, second + i * second // 2) for i in range(7)]
         result = figures("sessions", fast + slow, {}, [None, None])
-        self.assertEqual((result["grants_s"], result["slowest_s"], result["grant_us"]), (2, 2, 500000))
+        self.assertEqual((result["grants_s"], result["slowest_s"]), (2, 2))
 
     def test_a_crowd_that_queues_for_seconds_has_the_rate_of_its_grants(self):
         second = 10**9
@@ -37,8 +29,8 @@ class Figures(unittest.TestCase):
         self.assertEqual((result["grants_s"], result["slowest_s"]), (10, 10))
 
     def test_a_run_that_stood_still_is_no_division_by_zero(self):
-        result = figures("sessions", [(0, 0, 0, 4 * 10**9, 4 * 10**9)], {}, [None, None])
-        self.assertEqual((result["grants_s"], result["grant_us"]), (0, float("inf")))
+        result = figures("sessions", [(0, 0, 0, 4 * 10**9, 4 * 10**9)], {"requests": 3}, [None, None])
+        self.assertEqual((result["grants_s"], result["requests_each"]), (0, 3))
 
     def test_a_driver_counts_more_than_it_prints(self):
         facts = {"second_0": 900, "second_1": 400, "second_2": 100, "grants_0": 800, "grants_1": 600, "requests": 2800}
@@ -52,26 +44,21 @@ class Figures(unittest.TestCase):
     def test_ratios_are_taken_within_a_round(self):
         runs = Runs()
         for number, (one, other) in enumerate([(1, 2), (30, 20)]):
-            runs.add("job", "place", "one", number, {"figure": one})
-            runs.add("job", "place", "other", number, {"figure": other})
-        runs.add("job", "place", "one", 9, {"figure": 5})  # the other was not measured then
-        self.assertEqual(runs.ratios("job", "place", "one", "other", "figure"), [0.5, 1.5])
+            runs.add("job", "one", "place", number, {"figure": one})
+            runs.add("job", "other", "place", number, {"figure": other})
+        runs.add("job", "one", "place", 9, {"figure": 5})  # the other was not measured then
+        self.assertEqual(runs.ratios("job", "one", "other", "figure", "place"), [0.5, 1.5])
 
-    def test_a_second_under_half_of_the_mean_is_marked(self):
-        runs = Runs()
-        for system, slow in (("steady", 60), ("collapses", 40)):
-            runs.add("threads", "tmpfs", system, 3, {"grants_s": 100, "slowest_s": slow})
-        self.assertEqual(slowest(runs, "threads", "tmpfs", "steady"), "60")
-        self.assertIn("under half", slowest(runs, "threads", "tmpfs", "collapses"))
+    def test_counters_are_read_where_a_driver_says(self):
+        looks = [None, {"received": 7, "sent": 9, "zxid": 2}, {"received": 17, "sent": 22, "zxid": 6}, None]
+        result = figures("waiters2", [], {}, looks)
+        self.assertEqual((result["requests"], result["events"], result["writes"]), (10, 3, 4))
 
     def test_a_spread_is_median_and_quartiles(self):
         self.assertEqual(spread([400, 500, 600, 700, 12000], us), "600 us (500 to 700)")
         self.assertEqual(spread([500, 9000, 12000, 13000], us), "10.5 ms (9,000 us to 13.0 ms)")
         self.assertEqual(spread([2, 2, 2], "{:.1f} x"), "2.0 x")
         self.assertEqual(spread([float("nan")]), "-")
-
-    def test_parts_of_a_run_of_the_command(self):
-        self.assertEqual(part_ends(TRACE), dict(zip(PARTS, (2.0, 3.0, 5.0, 7.0, 9.0, 10.0))))
 
 
 if __name__ == "__main__":

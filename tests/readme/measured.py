@@ -2,21 +2,17 @@
 """measured.py SOURCE [--write]: the figures that people read are those that scripts/bench measured.
 
 docs/measurements.json is the source: scripts/bench writes it. README.md and docs/measurements.md show its date and its commit, README.md
-some rows of its short table as a list, too. Each figure in the sentences of docs/measurements.md stands in sentences() below, which computes it from a cell of the tables: a sentence with
-another figure fails, and so does a figure that no sentence of the list has. With --write such a sentence gets the figures of the tables instead.
+its lines of ratios, too. Each figure in the sentences of docs/measurements.md stands in sentences() below, which computes it from a cell of the tables: a sentence with
+another figure fails, and so does a figure that no sentence of the list has. With --write the pages get what the JSON has instead.
 """
 import json
 import pathlib
 import re
 import sys
 
-sys.dont_write_bytecode = True  # the tree of sources stays as it is
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
-from tables import by_figure  # noqa: E402
-
 MEMORY, DISK, THREE = "one server, data in memory", "one server, data on disk", "three servers, data in memory"
 # The tables.
-GOALS, FREE, EIGHT, BUSY, WAITERS, COMMAND, MANY, LONG = "goals", "free", "eight", "busy", "waiters", "command", "crowd", "wait"
+GOALS, FREE, EIGHT, BUSY, WAITERS, COMMAND, LONG = "goals", "free", "eight", "busy", "waiters", "command", "wait"
 BARE, ONE_THREAD, CURATOR = "bare recipe, raw client", "bare recipe, one thread", "Curator 5.4"
 LINGERING, ETCD = "zklock, lingering", "etcd 3.4, its lock service"
 REDIS10, REDIS100 = "Redis, tried every 10 ms", "Redis, tried every 100 ms"
@@ -24,6 +20,8 @@ RUN, LS = "`zklock run LOCK -- true`", "`zklock ls LOCK`, 1,000 in the queue"
 EIGHT_WORK, EIGHT_GOAL, FLOCK_GOAL = "8 sessions, one lock: grants a second", "at least 1.6 x Curator's", "at most 2.5 x `flock` on a local file"
 PINGS_GOAL = "at most 1.5 x the packets of the client's own pings"
 GIVEN_FACTOR = re.compile(r"[\d.]+ x")
+# What scripts/bench writes.
+BLOCK = re.compile(r"(<!-- measured: .*? -->\n)(.*?)(<!-- /measured -->)", re.S)
 # What looks like a figure: a number with a unit, a decimal point, or thousands.
 FIGURE = re.compile(r"\d+[.,]\d+|\b\d+ (?:us|ms|s|x|times|bytes|grants|requests|writes)\b")
 # Of the measurement itself, not its results.
@@ -65,7 +63,6 @@ def sentences(figures):
     own = "its own server"
     goals = figures[GOALS][1:]
     missed = [goal for goal in goals if goal[3] != "yes"]
-    many_heap = whole(MANY, 1, "10,000 locks held by one session: heap, each")
     return [
         f"Of {len(goals)} goals, {len(missed)} were missed",
         f"Eight sessions made {cell(GOALS, 'measured', EIGHT_WORK, EIGHT_GOAL)} Curator's grants, and {GIVEN_FACTOR.search(EIGHT_GOAL)[0]} was the goal. "
@@ -85,13 +82,13 @@ def sentences(figures):
         f"zklock needs {cell(EIGHT, 'requests per grant', MEMORY, 'zklock')} requests for a grant, as the bare recipe does.",
         f"Redis, tried every 10 ms, makes {grants(EIGHT, REDIS10, own)} grants a second.",
         f"the grants of the luckiest and the unluckiest contender are {whole(EIGHT, 'luckiest : unluckiest', MEMORY, 'zklock')} with zklock.",
-        f"With sections of 50 ms, they are {whole(BUSY, 'luckiest : unluckiest', REDIS10)} with Redis.",
+        f"With sections of 50 ms, they are {whole(BUSY, 'luckiest : unluckiest', own, REDIS10)} with Redis.",
         f"The median hand-over takes {waiters('10', 'hand-over')} with 10 waiters, and {waiters('5,000', 'hand-over')} with 5,000. "
         f"The 99th percentile is {waiters('10', 'p99')} and {waiters('5,000', 'p99')}.",
         f"takes {command(RUN)} from the start of the process to its end, `etcdctl lock` {command('`etcdctl lock LOCK true`')}. "
         f"`flock` on a local file takes {command('`flock FILE true` (no server)')}.",
         f"`zklock ls` of a queue of 1,000 takes {command(LS)}.",
-        f"needs {many_heap} of heap for each,",
+        f"needs {cell(GOALS, 'measured', '10,000 locks held by one process')} for each,",
         f"all of them: {whole(LONG, 1, 'zklock, one that holds')} requests a minute. A session that waits sends {whole(LONG, 1, 'zklock, one that waits')}, "
         f"and writes nothing. That is {cell(GOALS, 'measured', '', PINGS_GOAL)} the raw client's pings, and {GIVEN_FACTOR.search(PINGS_GOAL)[0]} was the goal.",
     ]
@@ -107,34 +104,25 @@ def with_figures(page, sentence):
     return page
 
 
-def short(text, path):
-    """The run and the table between the marks."""
-    block = re.search(r"<!-- measured: .*? -->\n(.*?)<!-- /measured -->", text, re.S)
-    if not block:
-        sys.exit(f"{path} has no marks <!-- measured: ... --> and <!-- /measured -->")
-    return block.group(1).strip()
-
-
 def without_block(text):
     """Nor what was measured apart, whose source stands with it."""
-    return re.sub(r"<!-- measured: .*?<!-- /measured -->|### Where its time goes\n.*?(?=\n#)", "", text, flags=re.S)
+    return re.sub(r"### Where its time goes\n.*?(?=\n#)", "", BLOCK.sub("", text), flags=re.S)
 
 
 def main():
     root = pathlib.Path(sys.argv[1])
     figures = json.loads((root / "docs/measurements.json").read_text())
-    if sys.argv[2:] == ["--write"]:
-        path = root / "docs/measurements.md"
-        page = path.read_text()
-        for sentence in sentences(figures):
-            page = with_figures(page, sentence)
-        path.write_text(page)
     wrong = []
-    for path, expected in (("README.md", []), ("docs/measurements.md", sentences(figures))):
+    for path, expected, measured in (("README.md", [], f"\n{figures['run']}\n\n{figures['readme']}\n\n"),
+                                     ("docs/measurements.md", sentences(figures), f"\n{figures['run']}\n\n")):
         page = (root / path).read_text()
-        lines = [line for line in short(page, path).splitlines() if line.startswith("- ")]
-        if not short(page, path).startswith(figures["run"]) or (path == "README.md" and len(lines) < 4) or not set(lines) <= set(by_figure(figures["short"]).values()):
-            wrong.append(f"{path} has another date, commit or figure than docs/measurements.json: scripts/bench writes both")
+        if sys.argv[2:] == ["--write"]:
+            page = BLOCK.sub(lambda block, new=measured: block[1] + new + block[3], page)
+            for sentence in expected:
+                page = with_figures(page, sentence)
+            (root / path).write_text(page)
+        if [block[1] for block in BLOCK.findall(page)] != [measured]:
+            wrong.append(f"{path} has another date, commit or figure between its marks than docs/measurements.json: scripts/bench writes both")
         # README has figures in one section only.
         prose = page[page.index("## Measured"):page.index("## Where to read on")] if path == "README.md" else page
         prose = " ".join(without_block(prose).split())
