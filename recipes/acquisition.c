@@ -363,7 +363,7 @@ void zkl__acquisition_start(struct zkl__acquisition *acquisition, int64_t timeou
     zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_START,
                                                             .deadline = acquisition->deadline,
                                                             .try_only = timeout_ms == 0});
-    acquisition->requested_at = zkl__core_now(session->core);
+    acquisition->requested_at = zkl__core_facts(session->core).now;
 }
 
 int zkl__acquisition_result(struct zkl__acquisition *acquisition, bool again, zkl_grant *grant,

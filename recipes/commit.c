@@ -201,7 +201,7 @@ static int begin_commit(struct zkl__call *call, zkl_error *err)
     struct commit *commit = (struct commit *)call;
     struct zkl__lock_status held;
     int rc = zkl__lock_check_held(commit->lock, &held, "not done: ", err);
-    if (rc == ZKL_OK && !zkl__core_connected(call->session->core)) {
+    if (rc == ZKL_OK && !zkl__core_facts(call->session->core).connected) {
         rc = zkl__fail_at(err, ZKL_ECONNECT, commit->lock->path, "not done: no connection");
     }
     rc = rc == ZKL_OK ? make_transaction(commit, err) : rc;

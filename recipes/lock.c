@@ -314,7 +314,7 @@ struct zkl__lock_status zkl__lock_status_locked(const zkl_lock *lock)
         now.state = acquisition->granted ? ZKL_STATE_LOST : ZKL_STATE_WAITING;
         return now;
     }
-    int64_t lease = zkl__core_lease_until(lock->session->core),
+    int64_t lease = zkl__core_facts(lock->session->core).lease_until,
             max_hold_ms = lock->options.max_hold_ms,
             most = acquisition->settled_at + max_hold_ms * ZKL__MS;
     now.state = acquisition->jeopardy ? ZKL_STATE_JEOPARDY : ZKL_STATE_HELD;

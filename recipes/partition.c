@@ -333,7 +333,7 @@ static const struct zkl__rule member_rule = {"lock-", 0};
 static int64_t lease_until(const void *owner)
 {
     const zkl_partition *partition = owner;
-    return partition->running > 0 ? zkl__core_lease_until(partition->handle.session->core)
+    return partition->running > 0 ? zkl__core_facts(partition->handle.session->core).lease_until
                                   : INT64_MAX;
 }
 

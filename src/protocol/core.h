@@ -313,15 +313,16 @@ uint64_t zkl__histogram_bound_us(size_t bucket);
 
 /* --- facts ----------------------------------------------------------------------------------- */
 
-int64_t zkl__core_now(const struct zkl__core *core);
-int64_t zkl__core_session_id(const struct zkl__core *core); /* 0: it has none */
-int64_t zkl__core_timeout(const struct zkl__core *core);    /* ns, 0 before the first connection */
-/* What has been counted; lives as long as the core. */
-const struct zkl__stats *zkl__core_stats(const struct zkl__core *core);
-bool zkl__core_connected(const struct zkl__core *core);
-int64_t zkl__core_lease_until(const struct zkl__core *core);
-int64_t zkl__core_least_lease(const struct zkl__core *core);
-enum zkl__hops zkl__core_hops(const struct zkl__core *core);
+struct zkl__core_facts {
+    int64_t now;
+    bool connected;
+    int64_t session_id; /* 0: it has none */
+    int64_t timeout;    /* ns, 0 before the first connection */
+    int64_t lease_until, least_lease;
+    enum zkl__hops hops;
+    const struct zkl__stats *stats; /* what has been counted; lives as long as the core */
+};
+struct zkl__core_facts zkl__core_facts(const struct zkl__core *core);
 /* What the lease will have left before it grows next, while the servers answer; ns. Not positive:
  * nothing, or not known yet. */
 int64_t zkl__core_low_lease(const struct zkl__core *core);

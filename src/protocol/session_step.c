@@ -151,6 +151,13 @@ void zkl__core_uuid(struct zkl__core *core, char out[ZKL__UUID_LENGTH + 1])
 #define BEATS_MOST \
     4 /* heartbeats under way: more would only pile up behind a server that does not answer */
 
+static int64_t least_lease(const struct zkl__core *core)
+{
+    int64_t timeout = core->lease.timeout < core->timeout ? core->lease.timeout : core->timeout;
+    return zkl__lease_least(timeout, core->config.tick_ns / 2 + core->config.pause_ns,
+                            core->lease.hops);
+}
+
 static int64_t lease_left(const struct zkl__core *core)
 {
     return core->lease.until - core->now;
@@ -168,7 +175,7 @@ static bool is_too_short(const struct zkl__core *core, int64_t least)
  * first lease, and its first chain takes a while. */
 bool zkl__core_leased(const struct zkl__core *core)
 {
-    int64_t least = zkl__core_least_lease(core);
+    int64_t least = least_lease(core);
     return !is_too_short(core, least) && lease_left(core) > 0 && lease_left(core) >= least / 3 &&
            zkl__lease_low(&core->lease, core->now) >= least / 4;
 }
@@ -207,7 +214,7 @@ void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply
             core, NULL,
             "/zookeeper/config cannot be read: leases allow for observers that follow a follower");
     }
-    if (is_too_short(core, zkl__core_least_lease(core))) {
+    if (is_too_short(core, least_lease(core))) {
         zkl__core_warn(
             core, NULL,
             "the session timeout is too short for servers with observers: nothing is granted here");
@@ -215,11 +222,6 @@ void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply
 }
 
 /* --- heartbeats ------------------------------------------------------------------------------ */
-
-int64_t zkl__core_now(const struct zkl__core *core)
-{
-    return core->now;
-}
 
 bool zkl__core_grants(const struct zkl__core *core)
 {
@@ -278,7 +280,7 @@ static void end_lapsed_leases(struct zkl__core *core)
         }
         return;
     }
-    core->jeopardy = !core->connected || lease_left(core) < zkl__core_least_lease(core) / 4;
+    core->jeopardy = !core->connected || lease_left(core) < least_lease(core) / 4;
     if (core->warned == (core->jeopardy ? core->granted : 0)) {
         return; /* everybody knows: a step costs what it changes, not what the session holds */
     }
@@ -334,7 +336,7 @@ int64_t zkl__core_next(const struct zkl__core *core)
     ZKL__ENSURE(zkl__core_settled(core));
     int64_t next = zkl__timers_next(&core->timers);
     if (core->held > 0) {
-        int64_t warn = core->lease.until - zkl__core_least_lease(core) / 4 + 1;
+        int64_t warn = core->lease.until - least_lease(core) / 4 + 1;
         int64_t look = core->jeopardy ? core->lease.until : warn;
         next = look < next ? look : next;
     }
@@ -613,37 +615,18 @@ void zkl__core_free(struct zkl__core *core)
     zkl__free(&heap, core);
 }
 
-const struct zkl__stats *zkl__core_stats(const struct zkl__core *core)
+struct zkl__core_facts zkl__core_facts(const struct zkl__core *core)
 {
-    return &core->stats;
+    return (struct zkl__core_facts){.now = core->now,
+                                    .connected = core->connected,
+                                    .session_id = core->session_id,
+                                    .timeout = core->timeout,
+                                    .lease_until = core->lease.until,
+                                    .least_lease = least_lease(core),
+                                    .hops = core->lease.hops,
+                                    .stats = &core->stats};
 }
 
-bool zkl__core_connected(const struct zkl__core *core)
-{
-    return core->connected;
-}
-int64_t zkl__core_session_id(const struct zkl__core *core)
-{
-    return core->session_id;
-}
-int64_t zkl__core_timeout(const struct zkl__core *core)
-{
-    return core->timeout;
-}
-int64_t zkl__core_lease_until(const struct zkl__core *core)
-{
-    return core->lease.until;
-}
-int64_t zkl__core_least_lease(const struct zkl__core *core)
-{
-    int64_t timeout = core->lease.timeout < core->timeout ? core->lease.timeout : core->timeout;
-    return zkl__lease_least(timeout, core->config.tick_ns / 2 + core->config.pause_ns,
-                            core->lease.hops);
-}
-enum zkl__hops zkl__core_hops(const struct zkl__core *core)
-{
-    return core->lease.hops;
-}
 int64_t zkl__core_low_lease(const struct zkl__core *core)
 {
     return core->connected ? zkl__lease_low(&core->lease, core->now) : 0;

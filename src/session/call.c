@@ -424,7 +424,7 @@ static bool send_some(struct zkl__call *call, bool paused)
             sent->state = ZKL__SENT_UNANSWERED;
         }
         if (sent->state == ZKL__SENT_UNANSWERED && !over &&
-            zkl__core_connected(call->session->core)) {
+            zkl__core_facts(call->session->core).connected) {
             send(call, sent);
         }
         waiting = waiting || sent->state == ZKL__SENT_UNANSWERED;
@@ -457,7 +457,7 @@ int zkl__call_answered(struct zkl__call *call)
             return ZKL_OK;
         }
     }
-    if (waiting && zkl__core_connected(call->session->core)) {
+    if (waiting && zkl__core_facts(call->session->core).connected) {
         call->again = paused ? requests->pause_to : now + RETRY_NS;
     }
     call->late = paused || requests->pause > 0

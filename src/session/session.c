@@ -246,8 +246,8 @@ static int await_session(struct opening *opening)
                                   "the chroot of %.120s does not exist", servers));
     }
     /* The servers' roles are known by now: they were asked for before the chroot. */
-    RETURN(call, zkl__lease_check(&session->settings.options, zkl__core_timeout(session->core),
-                                  zkl__core_hops(session->core), call->err));
+    const struct zkl__core_facts facts = zkl__core_facts(session->core);
+    RETURN(call, zkl__lease_check(&session->settings.options, facts.timeout, facts.hops, call->err));
     CALL_END(call);
 }
 
@@ -368,15 +368,14 @@ int zkl_session_dispatch(zkl_session *session)
 
 /* --- facts: none of a closed session, nor in a child of fork --------------------------------- */
 
-static int64_t fact(zkl_session *session, int64_t (*get)(const struct zkl__core *core),
-                    int64_t unit)
+static struct zkl__core_facts facts_of(zkl_session *session)
 {
-    if (!session || zkl__session_enter(session, NULL) != ZKL_OK) {
-        return 0;
+    struct zkl__core_facts facts = {0};
+    if (session && zkl__session_enter(session, NULL) == ZKL_OK) {
+        facts = zkl__core_facts(session->core);
+        zkl__session_leave(session);
     }
-    int64_t value = get(session->core) / unit;
-    zkl__session_leave(session);
-    return value;
+    return facts;
 }
 
 zkl_connection_state zkl_session_state(zkl_session *session)
@@ -391,21 +390,25 @@ zkl_connection_state zkl_session_state(zkl_session *session)
 
 int64_t zkl_session_id(zkl_session *session)
 {
-    return fact(session, zkl__core_session_id, 1);
+    return facts_of(session).session_id;
 }
 
 int64_t zkl_session_timeout_ms(zkl_session *session)
 {
-    return fact(session, zkl__core_timeout, ZKL__MS);
+    return facts_of(session).timeout / ZKL__MS;
 }
 
 int64_t zkl_session_least_lease_ms(zkl_session *session)
 {
-    return fact(session, zkl__core_least_lease, ZKL__MS);
+    return facts_of(session).least_lease / ZKL__MS;
 }
 
 int64_t zkl_session_low_lease_ms(zkl_session *session)
 {
-    int64_t low = fact(session, zkl__core_low_lease, ZKL__MS);
+    int64_t low = 0;
+    if (session && zkl__session_enter(session, NULL) == ZKL_OK) {
+        low = zkl__core_low_lease(session->core) / ZKL__MS;
+        zkl__session_leave(session);
+    }
     return low > 0 ? low : 0;
 }

@@ -19,7 +19,7 @@ int zkl_session_stats(zkl_session *session, zkl_stats *stats)
     }
     int rc = zkl__session_enter_even_closed(session, NULL);
     if (rc == ZKL_OK) {
-        rc = zkl__sized_give(stats, &zkl__core_stats(session->core)->all, &sized, NULL);
+        rc = zkl__sized_give(stats, &zkl__core_facts(session->core).stats->all, &sized, NULL);
         zkl__session_leave(session);
     }
     return rc;
@@ -34,7 +34,7 @@ int zkl_session_path_stats(zkl_session *session, zkl_session_path_stats_fn visit
     if (count != ZKL_OK) {
         return count;
     }
-    const struct zkl__stats *stats = zkl__core_stats(session->core);
+    const struct zkl__stats *stats = zkl__core_facts(session->core).stats;
     for (const struct zkl__path_stats *row = stats->paths; row; row = row->next) {
         visit(row->path, &row->counts, payload);
         count++;
@@ -169,14 +169,14 @@ int64_t zkl_stats_write_prometheus(zkl_session *session, const char *name, char 
     if (rc != ZKL_OK) {
         return rc;
     }
-    const struct zkl__stats *stats = zkl__core_stats(session->core);
+    const struct zkl__stats *stats = zkl__core_facts(session->core).stats;
     const zkl_stats *all = &stats->all;
     struct text text = {.out = out, .size = size};
     if (name) {
         label(text.session, sizeof text.session, "session", name);
     }
     put_total(&text, "connected", "gauge", "1 while the session talks to a server.",
-              zkl__core_connected(session->core));
+              zkl__core_facts(session->core).connected);
 #define OF_SESSION(field, type, metric, help) put_total(&text, metric, type, help, all->field);
 #define OF_CONTENDERS(field, type, metric, help) \
     put_total(&text, metric, type, help, all->contenders.field);

@@ -385,8 +385,8 @@ static void check_attempt(struct sim *s, int client, struct sim_attempt *attempt
         }
     } else if (attempt->state == SIM_HOLDING) {
         /* In jeopardy exactly while no server is connected, or a quarter of the least lease is left, and before it is too late to act. */
-        int64_t until = zkl__core_lease_until(core), warn = until - zkl__core_least_lease(core) / 4;
-        bool danger = !zkl__core_connected(core) || now > warn;
+        int64_t until = core->lease.until, warn = until - zkl__core_facts(core).least_lease / 4;
+        bool danger = !core->connected || now > warn;
         if (attempt->jeopardy != danger) {
             sim_fail_of(attempt, "jeopardy", "is %s", danger ? "in jeopardy, and not told" : "safe, and told jeopardy");
         }
@@ -554,7 +554,7 @@ void sim_judge_step(struct sim *s, int client, int64_t next, bool timer)
     if (s->judge.stays) {
         check_all_released(s, client);
     }
-    if (!zkl__stats_sound(&zkl__core_stats(core)->all.contenders)) {
+    if (!zkl__stats_sound(&core->stats.all.contenders)) {
         sim_fail(s, "statistics", "the sums of client %d do not agree", client);
     }
     SIM_EACH_CURRENT (s, -1, each) {

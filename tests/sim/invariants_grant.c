@@ -132,7 +132,7 @@ static void check_again(struct sim *s, struct sim_attempt *attempt, int path, in
     int other = sim_ahead(s, node, client->shown_zxid[path], attempt->number, true);
     if (!first || attempt->plan->linger == 0 || attempt->plan->kind != first->plan->kind) {
         sim_fail_of(attempt, "linger", "is granted again what it never was");
-    } else if (sim_local(s, attempt->client, sim_now(s)) >= zkl__core_lease_until(client->core)) {
+    } else if (sim_local(s, attempt->client, sim_now(s)) >= client->core->lease.until) {
         sim_fail_of(attempt, "linger", "is granted again, and the lease has ended");
     } else if (client->connected_at == SIM_NEVER || first->granted < client->connected_at) {
         sim_fail_of(attempt, "linger",

@@ -312,7 +312,7 @@ TEST(test_low_lease)
 TEST_IN_SCRIPT(test_a_reply_behind_the_end)
 {
     script_hold(&me);
-    int64_t until = zkl__core_lease_until(script.core);
+    int64_t until = script.core->lease.until;
     while (script.now < until - 1000 * MS) {
         script_wait(200 * MS);
         while (script.op_count > 0) { /* shows that a server is there, and proves nothing */
@@ -324,7 +324,7 @@ TEST_IN_SCRIPT(test_a_reply_behind_the_end)
     CU_ASSERT_EQUAL(me.lost, 0);
     script.now = until + 1;
     script_answer_all();
-    CU_ASSERT(zkl__core_lease_until(script.core) > until);
+    CU_ASSERT(script.core->lease.until > until);
     CU_ASSERT_EQUAL(me.lost, 1);
     script_release(&me);
 }
@@ -372,9 +372,9 @@ static enum zkl__hops hops_with(const char *config, bool hidden)
         }
     }
     script_connect();
-    CU_ASSERT_EQUAL(zkl__core_hops(script.core), ZKL__HOPS_TWO); /* until it is known */
+    CU_ASSERT_EQUAL(script.core->lease.hops, ZKL__HOPS_TWO); /* until it is known */
     script_answer();
-    enum zkl__hops hops = zkl__core_hops(script.core);
+    enum zkl__hops hops = script.core->lease.hops;
     int warnings = script.warnings;
     script_finish();
     CU_ASSERT_EQUAL(warnings, hidden);
@@ -401,20 +401,20 @@ TEST(test_roles_are_read_first)
     script_wait(script.timeout / 12);
     OPS("get sync");
     script_answer_all();
-    CU_ASSERT_EQUAL(zkl__core_hops(script.core), ZKL__HOPS_ONE);
+    CU_ASSERT_EQUAL(script.core->lease.hops, ZKL__HOPS_ONE);
     script_put(CONFIG, 0);
     script_write(CONFIG, OBSERVERS);
     script_reconnect(0);
     OPS("get sync");
     script_answer_all();
-    CU_ASSERT_EQUAL(zkl__core_hops(script.core), ZKL__HOPS_TWO);
+    CU_ASSERT_EQUAL(script.core->lease.hops, ZKL__HOPS_TWO);
     script_finish();
     for (int some = 0; some < 2; some++) {
         script_init_masters(some ? ZKL__MASTERS_SOME : ZKL__MASTERS_NONE);
         script_connect();
         OPS("sync");
         script_answer_all();
-        CU_ASSERT_EQUAL(zkl__core_hops(script.core), some ? ZKL__HOPS_TWO : ZKL__HOPS_ONE);
+        CU_ASSERT_EQUAL(script.core->lease.hops, some ? ZKL__HOPS_TWO : ZKL__HOPS_ONE);
         script_finish();
     }
 }

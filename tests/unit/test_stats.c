@@ -5,7 +5,7 @@
 
 static const zkl_stats *all(void)
 {
-    return &zkl__core_stats(script.core)->all;
+    return &script.core->stats.all;
 }
 
 static const zkl_contender_stats *sums(void)

@@ -67,7 +67,7 @@ static void check_sight(struct turn *turn, const struct sight *sight)
 static void check(struct turn *turn, zkl_group *group, const char *id, const struct sight *sight)
 {
     bool member = zkl_group_state(group) == ZKL_STATE_HELD;
-    int64_t session_id = zkl__core_session_id(turn->session->core);
+    int64_t session_id = zkl__core_facts(turn->session->core).session_id;
     int node = sim_node_at(world, sim_path_of(world, turn->path, id), sim_committed_zxid(world));
     if (!member && strcmp(id, "all") != 0) { /* which several processes want: one has it, the others wait */
         sim_fail_of(turn, "member", "has not joined again as %s, and all is quiet", id);

@@ -12,7 +12,7 @@ static bool is_used(const void *object)
 {
     const struct used *used = object;
     const struct zkl__core *core = used->member->turn->session->core;
-    return zkl__core_session_id(core) == used->session_id && zkl__core_lease_until(core) > zkl__clock_now();
+    return zkl__core_facts(core).session_id == used->session_id && zkl__core_facts(core).lease_until > zkl__clock_now();
 }
 
 static int index_of(const char *piece)
@@ -41,7 +41,7 @@ static void assigned(zkl_partition *partition, const char *piece, int64_t token,
     if (!zkl_partition_owns(partition, piece)) {
         return; /* its lease has ended meanwhile */
     }
-    me->used[index] = (struct used){.member = me, .session_id = zkl__core_session_id(turn->session->core)};
+    me->used[index] = (struct used){.member = me, .session_id = zkl__core_facts(turn->session->core).session_id};
     struct claim claim = turn_claim_of(turn, claim_piece(turn->plan->path, index), token, &me->used[index]);
     claim.holds = is_used;
     turn->claims[index] = claim_make(claim);
@@ -55,8 +55,8 @@ static void assigned(zkl_partition *partition, const char *piece, int64_t token,
 static bool was_lost(const struct turn *turn, int64_t session_id)
 {
     const struct zkl__core *core = turn->session->core;
-    int64_t until = sim_true(world, turn->client, zkl__core_lease_until(core));
-    if (zkl__core_session_id(core) != session_id) {
+    int64_t until = sim_true(world, turn->client, zkl__core_facts(core).lease_until);
+    if (zkl__core_facts(core).session_id != session_id) {
         until = world->clients[turn->client].expired_at;
     }
     return sim_max(until, world->clients[turn->client].paused_until) + 5 * SIM_MS < sim_now(world);
