@@ -2,7 +2,7 @@
  * replies, deletion of znodes. The shell (src/session) brings events and the time, and carries out
  * what the core wants of its port. The simulator does the same with a simulated ensemble, so both
  * run this object code. The machines of the core come first, with what their session does for them:
- * requests.c and session_step.c implement that, and no machine depends on these.
+ * session_step.c implements that, and no machine depends on these.
  *
  * A step admits one event, then drains the mail that comes of it. The clock goes first: the end of
  * a lease is no mail, which could be read late, but a phase of each step. Only the last phase
@@ -67,7 +67,7 @@ struct zkl__machine {
     const struct zkl__machine_ops *ops;
     struct zkl__list *ready; /* the list of its rank while it has mail, or has ended; else NULL */
     struct zkl__link in_ready;
-    size_t pending; /* the first of its operations under way, index + 1: see requests.c */
+    size_t pending; /* the first of its operations under way, index + 1: see session_step.c */
 };
 
 /* It is not to be stepped. */

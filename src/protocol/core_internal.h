@@ -729,8 +729,6 @@ struct zkl__pendings {
 /* NULL: no memory. What is taken moves with the next take: keep ids, not pointers. */
 struct zkl__pending *zkl__pending_take(struct zkl__pendings *pendings);
 void zkl__pending_drop(struct zkl__pendings *pendings, struct zkl__pending *pending);
-/* A session that acquired thousands of locks together gives their room back when none is on. */
-void zkl__pendings_shrink(struct zkl__pendings *pendings);
 /* NULL: it has its reply already, or was never sent. */
 struct zkl__pending *zkl__pending_find(const struct zkl__pendings *pendings, uint64_t id);
 
@@ -864,15 +862,6 @@ void zkl__semaphores_drop(struct zkl__core *core);
 
 /* --- its operations --------------------------------------------------------------------------- */
 
-/* Sends operations that wait for room, as far as there is some, in the order of their requests.
- * Not connected: refuses them. */
-void zkl__core_send_waiting(struct zkl__core *core);
-/* The reply to this operation, if it has none yet. */
-void zkl__core_take_reply(struct zkl__core *core, uint64_t id, const struct zkl__reply *reply);
-/* Not connected any more: nobody knows what became of everything under way. */
-void zkl__core_end_unknown(struct zkl__core *core);
-/* The servers' roles, for the number of hops. */
-void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply);
 /* The machine needs no replies any more. Its operations that wait for room are never sent. True:
  * others were sent and have no reply yet. */
 bool zkl__core_forget(struct zkl__core *core, struct zkl__machine *owner);
@@ -895,8 +884,6 @@ static inline bool zkl__stats_sound(const zkl_contender_stats *c)
            c->grants == c->releases + c->losses + c->held;
 }
 
-/* What a holder had left of its lease, ns. */
-void zkl__stats_slack(struct zkl__stats *stats, int64_t left);
 void zkl__histogram_add(zkl_histogram *histogram, int64_t ns);
 
 /* === the semaphore =========================================================================== */

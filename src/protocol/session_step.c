@@ -1,87 +1,11 @@
-/* session_step.c - a session of the core: its events, the drain, its times, its contenders. */
+/* session_step.c - a session of the core: the drain, what it counts, its operations, its watches,
+ * its times, its events and its step. Operations are sent as soon as there is room for them,
+ * answered once whatever happens, and each answer proves something for the lease. */
 #include "core_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-/* === the drain ================================================================================ */
-
-/* One outside event is admitted, then machines are stepped until none has mail. */
-
-/* Steps for each contender, list and operation: a bound that no sound event comes near. */
-#define STEPS_EACH 16
-
-static void make_ready(struct zkl__core *core, struct zkl__machine *machine, enum zkl__rank rank)
-{
-    machine->ready = &core->ready[rank];
-    zkl__list_append(machine->ready, &machine->in_ready);
-}
-
-void zkl__core_post(struct zkl__core *core, struct zkl__machine *machine)
-{
-    if (!machine->ready) {
-        make_ready(core, machine, machine->ops->rank);
-    }
-}
-
-void zkl__core_bury(struct zkl__core *core, struct zkl__machine *machine)
-{
-    zkl__machine_unready(machine); /* what mail it has is not read any more */
-    make_ready(core, machine, ZKL__RANK_ENDED);
-}
-
-static struct zkl__machine *take_ready(struct zkl__core *core, enum zkl__rank rank)
-{
-    struct zkl__link *first = core->ready[rank].first;
-    if (!first) {
-        return NULL;
-    }
-    struct zkl__machine *machine = ZKL__OWNER(first, struct zkl__machine, in_ready);
-    zkl__machine_unready(machine);
-    return machine;
-}
-
-static struct zkl__machine *next_ready(struct zkl__core *core)
-{
-    struct zkl__machine *machine = take_ready(core, ZKL__RANK_FIRST);
-    if (!machine && core->first_waiting) {
-        zkl__core_send_waiting(core); /* what is not wanted any more is refused, which is mail */
-        machine = take_ready(core, ZKL__RANK_FIRST);
-    }
-    machine = machine ? machine : take_ready(core, ZKL__RANK_LATER);
-    return machine ? machine : take_ready(core, ZKL__RANK_LAST);
-}
-
-static bool is_any_ready(const struct zkl__core *core)
-{
-    return core->ready[ZKL__RANK_FIRST].first || core->ready[ZKL__RANK_LATER].first ||
-           core->ready[ZKL__RANK_LAST].first;
-}
-
-/* Steps machines until none has mail. Most times none has: a step of the session drains several
- * times. */
-static void drain(struct zkl__core *core)
-{
-    if (!core->first_waiting && !is_any_ready(core)) {
-        return;
-    }
-    size_t most = 0;
-    struct zkl__machine *machine = next_ready(core);
-    for (size_t steps = 1; machine; steps++, machine = next_ready(core)) {
-        if (steps > most) { /* some steps make machines */
-            most =
-                STEPS_EACH * (core->machines + core->queues.map.count + core->pendings.room + 16);
-        }
-        ZKL__ENSURE(steps <= most);
-        machine->ops->step(core, machine);
-    }
-}
-
-bool zkl__core_settled(const struct zkl__core *core)
-{
-    return core->stepping || !is_any_ready(core);
-}
 
 /* === what it tells of itself ================================================================== */
 
@@ -144,12 +68,142 @@ void zkl__core_uuid(struct zkl__core *core, char out[ZKL__UUID_LENGTH + 1])
     zkl__uuid_format(out, (const uint8_t *)words);
 }
 
-/* === its times =============================================================================== */
+/* === statistics =============================================================================== */
 
-/* How much lease is left, the heartbeat that renews it, who has to be told. */
+#define LEAST_US 128
 
-#define BEATS_MOST \
-    4 /* heartbeats under way: more would only pile up behind a server that does not answer */
+void zkl__stats_init(struct zkl__stats *stats)
+{
+    *stats = (struct zkl__stats){.all = {.size = sizeof stats->all, .lease_slack_min_us = -1}};
+}
+
+void zkl__stats_deinit(struct zkl__stats *stats, const zkl_heap *heap)
+{
+    while (stats->paths) {
+        struct zkl__path_stats *row = stats->paths;
+        stats->paths = row->next;
+        zkl__free(heap, row->path);
+        zkl__free(heap, row);
+    }
+}
+
+struct zkl__path_stats *zkl__stats_path(struct zkl__stats *stats, const zkl_heap *heap,
+                                        const char *path)
+{
+    for (struct zkl__path_stats *row = stats->paths; row; row = row->next) {
+        if (strcmp(row->path, path) == 0) {
+            return row;
+        }
+    }
+    struct zkl__path_stats *row =
+        stats->path_count < ZKL_STATS_PATHS_MAX ? zkl__zalloc(heap, sizeof *row) : NULL;
+    if (row) {
+        row->path = zkl__copy_text(heap, path);
+    }
+    if (!row || !row->path) {
+        zkl__free(heap, row);
+        return &stats->others;
+    }
+    row->next = stats->paths;
+    stats->paths = row;
+    stats->path_count++;
+    return row;
+}
+
+uint64_t zkl__histogram_bound_us(size_t bucket)
+{
+    return bucket < ZKL_HISTOGRAM_BUCKETS - 1 ? (uint64_t)LEAST_US << bucket : 0;
+}
+
+static uint64_t microseconds(int64_t ns)
+{
+    return ns > 0 ? (uint64_t)ns / 1000 : 0;
+}
+
+void zkl__histogram_add(zkl_histogram *histogram, int64_t ns)
+{
+    uint64_t us = microseconds(ns);
+    size_t bucket = 0;
+    while (bucket < ZKL_HISTOGRAM_BUCKETS - 1 && us > zkl__histogram_bound_us(bucket)) {
+        bucket++;
+    }
+    histogram->count++;
+    histogram->sum_us += us;
+    histogram->buckets[bucket]++;
+}
+
+/* What a holder had left of its lease, ns. */
+static void count_slack(struct zkl__stats *stats, int64_t left)
+{
+    int64_t us = (int64_t)microseconds(left);
+    zkl__histogram_add(&stats->all.slack, left);
+    if (stats->all.lease_slack_min_us < 0 || us < stats->all.lease_slack_min_us) {
+        stats->all.lease_slack_min_us = us;
+    }
+}
+
+/* --- one contender's step -------------------------------------------------------------------- */
+
+/* Into the sums of one row: the session's, or a path's. lasted: what came to its end. */
+static void count(zkl_contender_stats *counts, const struct zkl__contender *c,
+                  enum zkl__contender_state before, int64_t lasted)
+{
+    bool started = c->event->kind == ZKL__CE_START;
+    bool lost = c->out->has_outcome && c->out->outcome.kind == ZKL__LOSS;
+    counts->waits += started;
+    counts->waiting += started;
+    counts->requeues += c->requeued;
+    counts->removing += (uint64_t)((c->state == ZKL__REMOVING) - (before == ZKL__REMOVING));
+    if (c->out->has_outcome && c->out->outcome.kind == ZKL__GRANTED) {
+        counts->grants++;
+        counts->waiting--;
+        counts->held++;
+        counts->wait_us += microseconds(lasted);
+    } else if (lost || (before == ZKL__HELD && c->event->kind == ZKL__CE_RELEASE)) {
+        counts->losses += lost;
+        counts->releases += !lost;
+        counts->held--;
+        counts->hold_us += microseconds(lasted);
+    } else if (c->out->has_outcome && c->out->outcome.kind == ZKL__FAILED) {
+        counts->waiting--;
+        switch (c->out->outcome.code) {
+        case ZKL_ETIMEOUT:
+            counts->timeouts++;
+            break;
+        case ZKL_EBUSY:
+            counts->busy++;
+            break;
+        case ZKL_ECANCELED:
+        case ZKL_ECLOSED:
+            counts->cancels++;
+            break;
+        default:
+            counts->failures++;
+        }
+    }
+}
+
+void zkl__stats_step(struct zkl__stats *stats, struct zkl__contender *c,
+                     enum zkl__contender_state before)
+{
+    int64_t now = c->core->now, lasted = now - c->since;
+    bool started = c->event->kind == ZKL__CE_START;
+    if (started || c->state != before || c->requeued || c->out->has_outcome) {
+        count(&stats->all.contenders, c, before, lasted);
+        count(&c->path_stats->counts, c, before, lasted);
+        c->requeued = false;
+    }
+    if (started) {
+        c->since = now;
+    } else if (before != ZKL__HELD && c->state == ZKL__HELD) {
+        zkl__histogram_add(&stats->all.wait, lasted);
+        c->since = now;
+    } else if (before == ZKL__HELD && c->state != ZKL__HELD) {
+        zkl__histogram_add(&stats->all.hold, lasted);
+    }
+}
+
+/* === the lease ================================================================================ */
 
 static int64_t least_lease(const struct zkl__core *core)
 {
@@ -192,7 +246,8 @@ static void read_roles(struct zkl__core *core)
     zkl__core_send(core, NULL, ZKL__ROLE_CONFIG, &op);
 }
 
-void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply)
+/* The servers' roles, for the number of hops. */
+static void take_roles(struct zkl__core *core, const struct zkl__reply *reply)
 {
     if (reply->rc == ZKL__RC_UNKNOWN) {
         return; /* the next connection asks */
@@ -221,7 +276,497 @@ void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply
     }
 }
 
-/* --- heartbeats ------------------------------------------------------------------------------ */
+/* === operations under way ===================================================================== */
+
+#define ROOM_LEAST 16
+#define ROOM_KEPT 256
+
+struct zkl__pending *zkl__pending_take(struct zkl__pendings *pendings)
+{
+    if (pendings->free == 0) {
+        size_t room = pendings->room ? pendings->room * 2 : ROOM_LEAST;
+        struct zkl__pending *grown =
+            zkl__resize(pendings->heap, pendings->slots, room * sizeof *grown);
+        if (!grown) {
+            return NULL;
+        }
+        memset(grown + pendings->room, 0, (room - pendings->room) * sizeof *grown);
+        for (size_t i = pendings->room; i < room; i++) {
+            grown[i].next = pendings->free;
+            pendings->free = i + 1;
+        }
+        pendings->slots = grown;
+        pendings->room = room;
+    }
+    struct zkl__pending *p = &pendings->slots[pendings->free - 1];
+    pendings->free = p->next;
+    p->on = true;
+    p->use = ++pendings->uses;
+    pendings->on_count++;
+    return p;
+}
+
+static void disown(struct zkl__pendings *pendings, struct zkl__pending *p)
+{
+    if (!p->owner) {
+        return;
+    }
+    *(p->prev_owned ? &pendings->slots[p->prev_owned - 1].next_owned : &p->owner->pending) =
+        p->next_owned;
+    if (p->next_owned) {
+        pendings->slots[p->next_owned - 1].prev_owned = p->prev_owned;
+    }
+    p->owner = NULL;
+}
+
+void zkl__pending_drop(struct zkl__pendings *pendings, struct zkl__pending *p)
+{
+    disown(pendings, p);
+    p->on = false;
+    p->next = pendings->free;
+    pendings->free = (size_t)(p - pendings->slots) + 1;
+    pendings->on_count--;
+}
+
+struct zkl__pending *zkl__pending_find(const struct zkl__pendings *pendings, uint64_t id)
+{
+    size_t slot = (size_t)(id & UINT32_MAX);
+    if (slot >= pendings->room || !pendings->slots[slot].on ||
+        pendings->slots[slot].use != id >> 32) {
+        return NULL;
+    }
+    return &pendings->slots[slot];
+}
+
+/* === room for operations ====================================================================== */
+
+#define FIRST 256
+#define LEAST 32 /* a server that is slow by itself, or far away, gets no faster by less */
+#define PART 8   /* of a heartbeat: what the answers may take */
+
+void zkl__window_init(struct zkl__window *window, size_t most)
+{
+    *window = (struct zkl__window){.size = most && most < FIRST ? most : FIRST, .most = most};
+}
+
+static bool has_room(const struct zkl__window *window)
+{
+    return window->under_way < window->size;
+}
+
+void zkl__window_ended(struct zkl__window *window, bool answered, int64_t sent, int64_t now,
+                       int64_t heartbeat)
+{
+    bool used = 2 * window->under_way > window->size; /* else its size is not what is measured */
+    window->under_way--;
+    if (!answered || !used) {
+        return;
+    }
+    if (now - sent <= heartbeat / PART) {
+        window->credit++;
+        if ((!window->slowed || window->credit >= window->size) &&
+            (window->most == 0 || window->size < window->most)) {
+            window->size++;
+            window->credit = 0;
+        }
+    } else if (sent >= window->slowed_at && window->size > LEAST) {
+        /* Once for all that was under way together. */
+        window->size = window->size / 2 > LEAST ? window->size / 2 : LEAST;
+        window->slowed = true;
+        window->slowed_at = now;
+        window->credit = 0;
+    }
+}
+
+/* === what is sent ============================================================================= */
+
+static bool proves_much(enum zkl__op_kind kind)
+{
+    return zkl__op_commits(kind) || kind == ZKL__OP_SYNC;
+}
+
+static void deliver(struct zkl__core *core, struct zkl__machine *owner, int role, int64_t sent,
+                    const struct zkl__reply *reply)
+{
+    if (owner) {
+        owner->ops->answered(core, owner, role, sent, reply);
+    } else if (role == ZKL__ROLE_CONFIG) {
+        take_roles(core, reply);
+    }
+}
+
+static void report_refusal(struct zkl__core *core, struct zkl__machine *owner, int role, int code)
+{
+    const struct zkl__reply reply = {.rc = ZKL__RC_UNSENT, .unsent = code};
+    deliver(core, owner, role, 0, &reply);
+}
+
+/* A write. Not of a contender, whose roles are its own. */
+static bool is_users_write(const struct zkl__pending *p)
+{
+    return p->role == ZKL__ROLE_NONE && zkl__op_commits(p->kind) && p->kind != ZKL__OP_CHECK;
+}
+
+static void drop(struct zkl__core *core, struct zkl__pending *p)
+{
+    core->writes -= is_users_write(p);
+    zkl__pending_drop(&core->pendings, p);
+}
+
+static void refuse(struct zkl__core *core, struct zkl__pending *p, int code)
+{
+    struct zkl__machine *owner = p->owner;
+    int role = p->role;
+    drop(core, p);
+    report_refusal(core, owner, role, code);
+}
+
+static void submit(struct zkl__core *core, struct zkl__pending *p, const struct zkl__op *op)
+{
+    p->sent = core->now;
+    uint64_t id = (uint64_t)p->use << 32 | (uint64_t)(p - core->pendings.slots);
+    int code = core->port.submit(core->port.ctx, id, op);
+    if (code != ZKL_OK) {
+        refuse(core, p, code);
+        return;
+    }
+    core->window.under_way += p->counted;
+    core->stats.all.requests++;
+    core->stats.all.heartbeats += p->role == ZKL__ROLE_BEAT;
+    core->beats_under_way += p->role == ZKL__ROLE_BEAT;
+    if (proves_much(op->kind)) {
+        core->proof_at = core->now + zkl__lease_keepalive(core->lease.timeout, core->lease.gap,
+                                                          core->lease.hops);
+    }
+}
+
+/* Sends operations that wait for room, as far as there is some, in the order of their requests. Not
+ * connected: refuses them. */
+static void send_waiting(struct zkl__core *core)
+{
+    while (core->first_waiting && (!core->connected || has_room(&core->window))) {
+        struct zkl__pending *p = &core->pendings.slots[core->first_waiting - 1];
+        struct zkl__op *op = p->waiting; /* NULL: its owner has ended */
+        p->waiting = NULL;
+        core->first_waiting = p->next;
+        core->last_waiting = core->first_waiting ? core->last_waiting : 0;
+        const struct zkl__machine *owner = p->owner;
+        bool wanted = !owner || !owner->ops->wants || owner->ops->wants(owner, p->role);
+        if (!core->connected || !op || !wanted) {
+            refuse(core, p, ZKL_ECONNECT);
+        } else {
+            submit(core, p, op);
+        }
+        zkl__free(&core->config.heap, op);
+    }
+}
+
+/* Heartbeats and keep-alives go before all that waits for room: none of it is about a node that
+ * they look at. */
+void zkl__core_send(struct zkl__core *core, struct zkl__machine *owner, int role,
+                    const struct zkl__op *op)
+{
+    struct zkl__pending *p = zkl__pending_take(&core->pendings);
+    if (!p) {
+        report_refusal(core, owner, role, ZKL_ENOMEM);
+        return;
+    }
+    p->kind = op->kind;
+    p->role = role;
+    size_t at = (size_t)(p - core->pendings.slots) + 1;
+    p->owner = owner; /* until it is dropped or disowned, its machine knows it */
+    if (owner) {
+        p->prev_owned = 0;
+        p->next_owned = owner->pending;
+        if (p->next_owned) {
+            core->pendings.slots[p->next_owned - 1].prev_owned = at;
+        }
+        owner->pending = at;
+    }
+    core->writes += is_users_write(p);
+    p->counted = role != ZKL__ROLE_BEAT && (owner || op->kind != ZKL__OP_SYNC);
+    if (!core->connected) {
+        refuse(core, p, ZKL_ECONNECT);
+        return;
+    }
+    if (!p->counted || (!core->first_waiting && has_room(&core->window))) {
+        submit(core, p, op);
+        return;
+    }
+    p->waiting = zkl__op_copy(&core->config.heap, op);
+    if (!p->waiting) {
+        refuse(core, p, ZKL_ENOMEM);
+        return;
+    }
+    p->next = 0;
+    *(core->last_waiting ? &core->pendings.slots[core->last_waiting - 1].next
+                         : &core->first_waiting) = at;
+    core->last_waiting = at;
+}
+
+/* The lease is a fact that others read. asker: reads it with the answer itself. */
+static void prove(struct zkl__core *core, const struct zkl__machine *asker, enum zkl__op_kind kind,
+                  int64_t sent, enum zkl__rc rc)
+{
+    int64_t left = core->lease.until - core->now;
+    enum zkl__proof proof = ZKL__PROOF_RESPONSE;
+    /* A check that is refused for the node's access list is a transaction of a living session, too
+     * (OpCode.error): who may not read its own node lives by it. */
+    bool done = rc == ZKL__RC_OK || (rc == ZKL__RC_NOAUTH && kind == ZKL__OP_CHECK);
+    if (done && proves_much(kind)) {
+        proof = kind == ZKL__OP_SYNC ? ZKL__PROOF_SYNC : ZKL__PROOF_COMMIT;
+    }
+    if (!zkl__lease_response(&core->lease, proof, sent, core->now)) {
+        return;
+    }
+    if (core->held > 0) {
+        count_slack(&core->stats, left);
+    }
+    if (!core->provers.first || !zkl__core_leased(core)) {
+        return;
+    }
+    ZKL__EACH (struct zkl__contender, c, &core->provers, proving) {
+        if (&c->machine != asker) {
+            zkl__contender_post(c, ZKL__CE_LOOK);
+        }
+    }
+}
+
+static void take_reply(struct zkl__core *core, struct zkl__pending *p,
+                       const struct zkl__reply *reply)
+{
+    struct zkl__pending was = *p;
+    drop(core, p);
+    if (was.counted) {
+        zkl__window_ended(&core->window, zkl__rc_is_response(reply->rc), was.sent, core->now,
+                          zkl__lease_heartbeat(core->timeout));
+    }
+    core->beats_under_way -= was.role == ZKL__ROLE_BEAT;
+    if (zkl__rc_is_response(reply->rc)) {
+        zkl__histogram_add(&core->stats.all.request, core->now - was.sent);
+        prove(core, was.role == ZKL__ROLE_PROVE ? was.owner : NULL, was.kind, was.sent, reply->rc);
+    } else if (reply->rc == ZKL__RC_UNKNOWN) {
+        core->stats.all.unanswered++;
+    }
+    deliver(core, was.owner, was.role, was.sent, reply);
+}
+
+/* Not connected any more: nobody knows what became of everything under way. */
+static void end_unknown(struct zkl__core *core)
+{
+    const struct zkl__reply reply = {.rc = ZKL__RC_UNKNOWN};
+    send_waiting(core);
+    for (size_t i = 0; i < core->pendings.room; i++) {
+        if (core->pendings.slots[i].on) {
+            take_reply(core, &core->pendings.slots[i], &reply);
+        }
+    }
+}
+
+bool zkl__core_forget(struct zkl__core *core, struct zkl__machine *owner)
+{
+    bool sent = false;
+    while (owner->pending > 0) {
+        struct zkl__pending *p = &core->pendings.slots[owner->pending - 1];
+        sent = sent || !p->waiting;
+        zkl__free(&core->config.heap, p->waiting);
+        p->waiting = NULL;
+        disown(&core->pendings, p);
+    }
+    return sent;
+}
+
+/* --- requests -------------------------------------------------------------------------------- */
+
+static void request_answered(struct zkl__core *core, struct zkl__machine *machine, int role,
+                             int64_t sent, const struct zkl__reply *reply)
+{
+    struct zkl__request *request = (struct zkl__request *)machine;
+    (void)role, (void)sent;
+    if (reply->rc == ZKL__RC_UNSENT) {
+        request->unsent = reply->unsent;
+        zkl__core_post(core, machine); /* not now: its owner may be about to ask for more */
+    } else {
+        request->done(request, reply);
+    }
+}
+
+static void report_unsent(struct zkl__core *core, struct zkl__machine *machine)
+{
+    struct zkl__request *request = (struct zkl__request *)machine;
+    const struct zkl__reply reply = {.rc = ZKL__RC_UNSENT, .unsent = request->unsent};
+    (void)core;
+    request->done(request, &reply);
+}
+
+static const struct zkl__machine_ops request_ops = {
+    .rank = ZKL__RANK_FIRST, .step = report_unsent, .answered = request_answered};
+
+void zkl__core_request(struct zkl__core *core, struct zkl__request *request,
+                       const struct zkl__op *op)
+{
+    request->machine = (struct zkl__machine){.ops = &request_ops};
+    zkl__core_send(core, &request->machine, ZKL__ROLE_NONE, op);
+}
+
+bool zkl__request_forget(struct zkl__core *core, struct zkl__request *request)
+{
+    zkl__machine_unready(&request->machine);
+    return zkl__core_forget(core, &request->machine);
+}
+
+/* === watches ================================================================================== */
+
+bool zkl__path_put(const zkl_heap *heap, char **path, size_t *room, const char *dir,
+                   const char *name)
+{
+    size_t need = strlen(dir) + (name ? strlen(name) : 0) + 2;
+    if (need > *room) {
+        char *grown = zkl__resize(heap, *path, need);
+        if (!grown) {
+            return false;
+        }
+        *path = grown;
+        *room = need;
+    }
+    return zkl__path_join(*path, *room, dir, name) > 0;
+}
+
+int zkl__watches_add(struct zkl__watches *watches, struct zkl__watch *watch, size_t bytes_max)
+{
+    if (watch->entry.link) {
+        return ZKL_OK;
+    }
+    size_t length = strlen(watch->entry.path);
+    if (bytes_max && watches->bytes + length > bytes_max) {
+        return ZKL_ELIMIT;
+    }
+    zkl__map_add(&watches->map, &watch->entry);
+    watches->bytes += length;
+    return ZKL_OK;
+}
+
+void zkl__watches_remove(struct zkl__watches *watches, struct zkl__watch *watch)
+{
+    if (watch->entry.link) {
+        zkl__map_remove(&watches->map, &watch->entry);
+        watches->bytes -= strlen(watch->entry.path);
+    }
+}
+
+struct zkl__watch *zkl__watches_take(struct zkl__watches *watches, const char *path)
+{
+    struct zkl__map_entry *taken = NULL, *entry;
+    while ((entry = zkl__map_find(&watches->map, path))) {
+        zkl__watches_remove(watches, (struct zkl__watch *)entry);
+        entry->next = taken;
+        taken = entry;
+    }
+    return (struct zkl__watch *)taken;
+}
+
+int zkl__watch_add(struct zkl__core *core, struct zkl__watch *watch)
+{
+    return zkl__watches_add(&core->watches, watch, core->config.watch_bytes_max);
+}
+
+void zkl__watch_remove(struct zkl__core *core, struct zkl__watch *watch)
+{
+    if (!watch->entry.link) {
+        return;
+    }
+    zkl__watches_remove(&core->watches, watch);
+    if (core->connected && !zkl__map_find(&core->watches.map, watch->entry.path)) {
+        struct zkl__op op = {.kind = ZKL__OP_UNWATCH, .dir = watch->entry.path};
+        zkl__core_send(core, NULL, ZKL__ROLE_NONE,
+                       &op); /* if not: it stays until it fires or the session ends */
+    }
+}
+
+/* === the drain ================================================================================ */
+
+/* One outside event is admitted, then machines are stepped until none has mail. */
+
+/* Steps for each contender, list and operation: a bound that no sound event comes near. */
+#define STEPS_EACH 16
+
+static void make_ready(struct zkl__core *core, struct zkl__machine *machine, enum zkl__rank rank)
+{
+    machine->ready = &core->ready[rank];
+    zkl__list_append(machine->ready, &machine->in_ready);
+}
+
+void zkl__core_post(struct zkl__core *core, struct zkl__machine *machine)
+{
+    if (!machine->ready) {
+        make_ready(core, machine, machine->ops->rank);
+    }
+}
+
+void zkl__core_bury(struct zkl__core *core, struct zkl__machine *machine)
+{
+    zkl__machine_unready(machine); /* what mail it has is not read any more */
+    make_ready(core, machine, ZKL__RANK_ENDED);
+}
+
+static struct zkl__machine *take_ready(struct zkl__core *core, enum zkl__rank rank)
+{
+    struct zkl__link *first = core->ready[rank].first;
+    if (!first) {
+        return NULL;
+    }
+    struct zkl__machine *machine = ZKL__OWNER(first, struct zkl__machine, in_ready);
+    zkl__machine_unready(machine);
+    return machine;
+}
+
+static struct zkl__machine *next_ready(struct zkl__core *core)
+{
+    struct zkl__machine *machine = take_ready(core, ZKL__RANK_FIRST);
+    if (!machine && core->first_waiting) {
+        send_waiting(core); /* what is not wanted any more is refused, which is mail */
+        machine = take_ready(core, ZKL__RANK_FIRST);
+    }
+    machine = machine ? machine : take_ready(core, ZKL__RANK_LATER);
+    return machine ? machine : take_ready(core, ZKL__RANK_LAST);
+}
+
+static bool is_any_ready(const struct zkl__core *core)
+{
+    return core->ready[ZKL__RANK_FIRST].first || core->ready[ZKL__RANK_LATER].first ||
+           core->ready[ZKL__RANK_LAST].first;
+}
+
+/* Steps machines until none has mail. Most times none has: a step of the session drains several
+ * times. */
+static void drain(struct zkl__core *core)
+{
+    if (!core->first_waiting && !is_any_ready(core)) {
+        return;
+    }
+    size_t most = 0;
+    struct zkl__machine *machine = next_ready(core);
+    for (size_t steps = 1; machine; steps++, machine = next_ready(core)) {
+        if (steps > most) { /* some steps make machines */
+            most =
+                STEPS_EACH * (core->machines + core->queues.map.count + core->pendings.room + 16);
+        }
+        ZKL__ENSURE(steps <= most);
+        machine->ops->step(core, machine);
+    }
+}
+
+bool zkl__core_settled(const struct zkl__core *core)
+{
+    return core->stepping || !is_any_ready(core);
+}
+
+/* === its times =============================================================================== */
+
+/* The heartbeat that renews the lease, and who has to be told. */
+
+#define BEATS_MOST \
+    4 /* heartbeats under way: more would only pile up behind a server that does not answer */
 
 bool zkl__core_grants(const struct zkl__core *core)
 {
@@ -272,7 +817,7 @@ static void end_lapsed_leases(struct zkl__core *core)
         return;
     }
     if (lease_left(core) <= 0) {
-        zkl__stats_slack(&core->stats, 0);
+        count_slack(&core->stats, 0);
         ZKL__EACH_LEAVING (struct zkl__contender, c, &core->holders, holding) {
             if (zkl__contender_keeps(c)) {
                 zkl__contender_lapse(core, c);
@@ -427,7 +972,7 @@ static void on_suspended(struct zkl__core *core)
         }
     }
     zkl__core_trace(core, NULL, "no server");
-    zkl__core_end_unknown(core);
+    end_unknown(core);
     owe_state(core, ZKL_SESSION_SUSPENDED, ZKL_ECONNECT);
 }
 
@@ -450,7 +995,7 @@ static void on_expired(struct zkl__core *core, int code)
     core->stats.all.expiries++;
     zkl__lease_end(&core->lease);
     zkl__core_trace(core, NULL, "the session ended");
-    zkl__core_end_unknown(core);
+    end_unknown(core);
     core->ended = code == ZKL_EAUTH;
     zkl__contenders_post(core, ZKL__CE_EXPIRED, code);
     if (core->ended) {
@@ -474,6 +1019,7 @@ static void on_expired(struct zkl__core *core, int code)
 static void admit(struct zkl__core *core, const struct zkl__event *ev)
 {
     struct zkl__watch *fired;
+    struct zkl__pending *pending;
     struct zkl__machine *machine = ev->multi       ? (struct zkl__machine *)ev->multi
                                    : ev->semaphore ? (struct zkl__machine *)ev->semaphore
                                                    : (struct zkl__machine *)ev->contender;
@@ -488,7 +1034,10 @@ static void admit(struct zkl__core *core, const struct zkl__event *ev)
         on_expired(core, ev->code);
         break;
     case ZKL__EV_REPLY:
-        zkl__core_take_reply(core, ev->id, ev->reply);
+        pending = zkl__pending_find(&core->pendings, ev->id);
+        if (pending) { /* else it has its reply already */
+            take_reply(core, pending, ev->reply);
+        }
         break;
     case ZKL__EV_WATCH:
         core->stats.all.watches++;
@@ -564,7 +1113,12 @@ void zkl__session_step(struct zkl__core *core, const struct zkl__event *event)
     while ((machine = take_ready(core, ZKL__RANK_ENDED))) {
         machine->ops->free(core, machine);
     }
-    zkl__pendings_shrink(&core->pendings);
+    if (core->pendings.on_count == 0 && core->pendings.room > ROOM_KEPT) {
+        /* It acquired thousands of locks together, and gives their room back. */
+        zkl__free(&core->config.heap, core->pendings.slots);
+        core->pendings.slots = NULL;
+        core->pendings.room = core->pendings.free = 0;
+    }
     core->stepping = false;
 }
 

@@ -6,7 +6,7 @@
 
 #include "lock_kit.h"
 
-#define WINDOW 256 /* the first one of a session (requests.c) */
+#define WINDOW 256 /* the first one of a session (session_step.c) */
 
 static void count_end(int code, const zkl_error *err, void *ends)
 {
