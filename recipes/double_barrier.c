@@ -176,7 +176,7 @@ static int run_enter(struct zkl__call *call)
             AWAIT_CALL(call, check_live(p));
             AWAIT_CALL(call, judge_members(p));
         }
-        if (p->members->count >= p->count && zkl__children_ephemeral(p->members) >= p->count) {
+        if (zkl__children_count(p->members, ZKL__CHILD_EPHEMERAL) >= p->count) {
             p->renew = false;
             if (p->ready) {
                 AWAIT_CALL(call, read_ready(p));
@@ -247,7 +247,7 @@ static int run_leave(struct zkl__call *call)
             break;
         }
         AWAIT_CALL(call, check_live(p));
-        if (zkl__children_that_may_count(p->members) == 1) {
+        if (zkl__children_count(p->members, ZKL__CHILD_PERSISTENT) + 1 == p->members->count) {
             break;
         }
         AWAIT_CHANGE(call);
@@ -260,7 +260,7 @@ static int run_leave(struct zkl__call *call)
     for (;;) {
         AWAIT_CALL(call, list(p));
         AWAIT_CALL(call, check_live(p));
-        if (zkl__children_that_may_count(p->members) == 0) {
+        if (zkl__children_count(p->members, ZKL__CHILD_PERSISTENT) == p->members->count) {
             break;
         }
         AWAIT_CHANGE(call);

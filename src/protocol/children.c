@@ -89,27 +89,18 @@ size_t zkl__children_unknown(const struct zkl__children *children, size_t from)
     return from;
 }
 
-size_t zkl__children_ephemeral(const struct zkl__children *children)
+size_t zkl__children_count(const struct zkl__children *children, enum zkl__child_verdict verdict)
 {
-    size_t living = 0;
+    size_t count = 0;
     for (size_t i = 0; i < children->count; i++) {
-        living += children->all[i].verdict == ZKL__CHILD_EPHEMERAL;
+        count += children->all[i].verdict == verdict;
     }
-    return living;
-}
-
-size_t zkl__children_that_may_count(const struct zkl__children *children)
-{
-    size_t standing = 0;
-    for (size_t i = 0; i < children->count; i++) {
-        standing += children->all[i].verdict != ZKL__CHILD_PERSISTENT;
-    }
-    return standing;
+    return count;
 }
 
 struct zkl__names *zkl__children_names(const zkl_heap *heap, const struct zkl__children *children)
 {
-    size_t bytes = 0, living = zkl__children_ephemeral(children);
+    size_t bytes = 0, living = zkl__children_count(children, ZKL__CHILD_EPHEMERAL);
     for (size_t i = 0; i < children->count; i++) {
         bytes += strlen(children->all[i].name) + 1;
     }

@@ -14,7 +14,7 @@
 
 struct zkl__child {
     const char *name;
-    enum {
+    enum zkl__child_verdict {
         ZKL__CHILD_UNKNOWN,
         ZKL__CHILD_EPHEMERAL,
         ZKL__CHILD_DELETED,   /* before it could be read: nobody knows whether it counted, and the
@@ -42,9 +42,9 @@ bool zkl__children_renew(const zkl_heap *heap, struct zkl__children **children,
 void zkl__child_judge(struct zkl__child *child, const struct zkl__reply *reply);
 /* The first of which nothing is known, from `from` on; count: there is none. */
 size_t zkl__children_unknown(const struct zkl__children *children, size_t from);
-/* How many count for sure; and how many may count: where one must not be overlooked. */
-size_t zkl__children_ephemeral(const struct zkl__children *children);
-size_t zkl__children_that_may_count(const struct zkl__children *children);
+/* How many of them are so. EPHEMERAL: they count for sure. Where none must be overlooked, all but
+ * the PERSISTENT ones may count. */
+size_t zkl__children_count(const struct zkl__children *children, enum zkl__child_verdict verdict);
 /* Their names, in one block. */
 struct zkl__names {
     size_t count;

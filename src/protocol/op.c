@@ -14,28 +14,37 @@ const char *zkl__op_name(enum zkl__op_kind kind)
     return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : "?";
 }
 
+static const struct {
+    const char *name;
+    int code;
+} replies[] = {
+    [ZKL__RC_OK] = {"ok", ZKL_OK},
+    [ZKL__RC_NONODE] = {"no node", ZKL_ENOENT},
+    [ZKL__RC_NODEEXISTS] = {"node exists", ZKL_ECONFLICT},
+    [ZKL__RC_NOTEMPTY] = {"not empty", ZKL_ECONFLICT},
+    [ZKL__RC_BADVERSION] = {"bad version", ZKL_ECONFLICT},
+    [ZKL__RC_NOAUTH] = {"not permitted", ZKL_EAUTH},
+    [ZKL__RC_INVALIDACL] = {"invalid acl", ZKL_EAUTH},
+    [ZKL__RC_EPHEMERALPARENT] = {"ephemeral parent", ZKL_ECONFLICT},
+    [ZKL__RC_NOWATCH] = {"no watch", ZKL_ECONNECT},
+    [ZKL__RC_ROLLEDBACK] = {"rolled back", ZKL_ECONFLICT},
+    [ZKL__RC_QUOTA] = {"quota exceeded", ZKL_ELIMIT},
+    [ZKL__RC_LOCAL] = {"local session", ZKL_EUNSUPPORTED},
+    [ZKL__RC_UNIMPLEMENTED] = {"unimplemented", ZKL_EUNSUPPORTED},
+    [ZKL__RC_REFUSED] = {"refused", ZKL_EUNSUPPORTED},
+    [ZKL__RC_NOTAPPLIED] = {"not applied", ZKL_ECONNECT},
+    [ZKL__RC_UNSENT] = {"unsent", ZKL_ELIMIT},
+    [ZKL__RC_UNKNOWN] = {"unknown", ZKL_ECONNECT},
+};
+
 const char *zkl__rc_name(enum zkl__rc rc)
 {
-    static const char *const names[] = {
-        [ZKL__RC_OK] = "ok",
-        [ZKL__RC_NONODE] = "no node",
-        [ZKL__RC_NODEEXISTS] = "node exists",
-        [ZKL__RC_NOTEMPTY] = "not empty",
-        [ZKL__RC_BADVERSION] = "bad version",
-        [ZKL__RC_NOAUTH] = "not permitted",
-        [ZKL__RC_INVALIDACL] = "invalid acl",
-        [ZKL__RC_EPHEMERALPARENT] = "ephemeral parent",
-        [ZKL__RC_NOWATCH] = "no watch",
-        [ZKL__RC_ROLLEDBACK] = "rolled back",
-        [ZKL__RC_QUOTA] = "quota exceeded",
-        [ZKL__RC_LOCAL] = "local session",
-        [ZKL__RC_UNIMPLEMENTED] = "unimplemented",
-        [ZKL__RC_REFUSED] = "refused",
-        [ZKL__RC_NOTAPPLIED] = "not applied",
-        [ZKL__RC_UNSENT] = "unsent",
-        [ZKL__RC_UNKNOWN] = "unknown",
-    };
-    return (unsigned)rc < sizeof names / sizeof *names ? names[rc] : "?";
+    return (unsigned)rc < sizeof replies / sizeof *replies ? replies[rc].name : "?";
+}
+
+int zkl__rc_code(enum zkl__rc rc)
+{
+    return replies[rc].code;
 }
 
 const char *zkl__rc_why(enum zkl__rc rc)
@@ -55,37 +64,6 @@ const char *zkl__rc_why(enum zkl__rc rc)
     default:
         return "the server refused it";
     }
-}
-
-int zkl__rc_code(enum zkl__rc rc)
-{
-    switch (rc) {
-    case ZKL__RC_OK:
-        return ZKL_OK;
-    case ZKL__RC_NONODE:
-        return ZKL_ENOENT;
-    case ZKL__RC_NOAUTH:
-    case ZKL__RC_INVALIDACL:
-        return ZKL_EAUTH;
-    case ZKL__RC_NODEEXISTS:
-    case ZKL__RC_NOTEMPTY:
-    case ZKL__RC_BADVERSION:
-    case ZKL__RC_EPHEMERALPARENT:
-    case ZKL__RC_ROLLEDBACK:
-        return ZKL_ECONFLICT;
-    case ZKL__RC_LOCAL:
-    case ZKL__RC_UNIMPLEMENTED:
-    case ZKL__RC_REFUSED:
-        return ZKL_EUNSUPPORTED;
-    case ZKL__RC_QUOTA:
-    case ZKL__RC_UNSENT:
-        return ZKL_ELIMIT;
-    case ZKL__RC_NOWATCH:
-    case ZKL__RC_NOTAPPLIED:
-    case ZKL__RC_UNKNOWN:
-        break;
-    }
-    return ZKL_ECONNECT;
 }
 
 /* === copies =================================================================================== */

@@ -500,7 +500,7 @@ static void judge_leases(struct zkl__semaphore *s)
         }
         return;
     }
-    size_t may_count = zkl__children_that_may_count(s->leases);
+    size_t may_count = s->leases->count - zkl__children_count(s->leases, ZKL__CHILD_PERSISTENT);
     // NOLINTNEXTLINE(bugprone-branch-clone): the order of the tests counts
     if (!all_leased(s, s->core->now)) {
         queue_again(s);
