@@ -78,31 +78,40 @@ static bool send(struct zkl__membership *m, enum zkl__member_doing doing, struct
     return true;
 }
 
-static bool next_of_leaving(struct zkl__membership *m, struct zkl__op *op)
+static bool next(struct zkl__watcher *watcher, struct zkl__op *op, int *look)
 {
-    switch (m->node) {
-    case ZKL__MEMBER_STANDS:
-        move(m, ZKL__MEMBER_DELETING);
-        return send(m, ZKL__MEMBER_REMOVING, op,
-                    (struct zkl__op){.kind = ZKL__OP_DELETE, .name = m->id});
-    case ZKL__MEMBER_UNSURE:
-        return send(m, ZKL__MEMBER_SYNC_POINT, op, (struct zkl__op){.kind = ZKL__OP_CHECK});
-    case ZKL__MEMBER_SYNCED:
-        return send(m, ZKL__MEMBER_LAST_LOOK, op,
-                    (struct zkl__op){.kind = ZKL__OP_EXISTS, .name = m->id});
-    default:
-        return false;
+    struct zkl__membership *m = (struct zkl__membership *)watcher;
+    (void)look;
+    m->doing = ZKL__MEMBER_IDLE;
+    /* No answer: done or not, and if it was, the name is free for anybody. */
+    if (m->node == ZKL__MEMBER_ASKED || m->node == ZKL__MEMBER_DELETING) {
+        move(m, ZKL__MEMBER_UNSURE);
     }
-}
-
-static bool next_of_wanted(struct zkl__membership *m, bool free, struct zkl__op *op)
-{
+    check_sound(m);
+    if (!m->wanted) {
+        zkl__watcher_unwatch(watcher);
+        switch (m->node) {
+        case ZKL__MEMBER_STANDS:
+            move(m, ZKL__MEMBER_DELETING);
+            return send(m, ZKL__MEMBER_REMOVING, op,
+                        (struct zkl__op){.kind = ZKL__OP_DELETE, .name = m->id});
+        case ZKL__MEMBER_UNSURE:
+            return send(m, ZKL__MEMBER_SYNC_POINT, op, (struct zkl__op){.kind = ZKL__OP_CHECK});
+        case ZKL__MEMBER_SYNCED:
+            return send(m, ZKL__MEMBER_LAST_LOOK, op,
+                        (struct zkl__op){.kind = ZKL__OP_EXISTS, .name = m->id});
+        default:
+            return false;
+        }
+    }
+    bool looks = m->step == ZKL__MEMBER_LOOK;
     switch (m->step) {
     case ZKL__MEMBER_CREATE:
         if (zkl__member_stands(m)) { /* of a leave that was not answered yet */
+            looks = true;
             break;
         }
-        if (!free) {
+        if (zkl__membership_has_rival(m, true)) {
             return false;
         }
         move(m, m->node == ZKL__MEMBER_NONE ? ZKL__MEMBER_ASKED : ZKL__MEMBER_UNSURE);
@@ -119,8 +128,6 @@ static bool next_of_wanted(struct zkl__membership *m, bool free, struct zkl__op 
                                      .dir = m->make_path,
                                      .mode = ZKL__CONTAINER,
                                      .acl = m->acl});
-    case ZKL__MEMBER_LOOK:
-        break;
     case ZKL__MEMBER_SETTLED:
         if (m->stale) {
             m->step = ZKL__MEMBER_LOOK; /* whatever comes of it */
@@ -129,42 +136,33 @@ static bool next_of_wanted(struct zkl__membership *m, bool free, struct zkl__op 
                 (struct zkl__op){
                     .kind = ZKL__OP_SET, .name = m->id, .data = m->data, .size = strlen(m->data)});
         }
-        return false;
+        break;
     default:
-        return false;
+        break;
     }
-    return send(m, ZKL__MEMBER_LOOKING, op,
-                (struct zkl__op){.kind = ZKL__OP_GET, .name = m->id, .watch = true});
-}
-
-bool zkl__membership_next(struct zkl__membership *m, bool free, struct zkl__op *op)
-{
-    m->doing = ZKL__MEMBER_IDLE;
-    /* No answer: done or not, and if it was, the name is free for anybody. */
-    if (m->node == ZKL__MEMBER_ASKED || m->node == ZKL__MEMBER_DELETING) {
-        move(m, ZKL__MEMBER_UNSURE);
-    }
-    bool sends = m->wanted ? next_of_wanted(m, free, op) : next_of_leaving(m, op);
-    check_sound(m);
-    return sends;
+    return looks && send(m, ZKL__MEMBER_LOOKING, op,
+                         (struct zkl__op){.kind = ZKL__OP_GET, .name = m->id, .watch = true});
 }
 
 /* --- what the answers mean ------------------------------------------------------------------- */
 
-static unsigned refuse(struct zkl__membership *m, int code, int zk_code, const char *why)
+static void refuse(struct zkl__membership *m, int code, int zk_code, const char *why)
 {
     m->code = code;
     m->zk_code = zk_code;
     m->why = why;
-    return ZKL__MEMBER_CHANGED | (m->wanted ? ZKL__MEMBER_REFUSED : 0u); /* who leaves goes on */
+    if (m->wanted) { /* who leaves goes on */
+        zkl__watcher_retry(&m->watcher);
+    }
+    m->note(m->watcher.owner);
 }
 
-static unsigned refuse_by_reply(struct zkl__membership *m, const struct zkl__reply *reply)
+static void refuse_by_reply(struct zkl__membership *m, const struct zkl__reply *reply)
 {
-    return refuse(m, zkl__rc_code(reply->rc), reply->zk_code, zkl__rc_why(reply->rc));
+    refuse(m, zkl__rc_code(reply->rc), reply->zk_code, zkl__rc_why(reply->rc));
 }
 
-static unsigned on_create(struct zkl__membership *m, const struct zkl__reply *reply)
+static void on_create(struct zkl__membership *m, const struct zkl__reply *reply)
 {
     if (reply->rc == ZKL__RC_OK) {
         move(m, ZKL__MEMBER_STANDS);
@@ -172,7 +170,8 @@ static unsigned on_create(struct zkl__membership *m, const struct zkl__reply *re
         m->stale = m->changed = false;
         m->joined = m->joined || m->wanted;
         m->step = ZKL__MEMBER_LOOK;
-        return ZKL__MEMBER_CHANGED;
+        m->note(m->watcher.owner);
+        return;
     }
     if (m->node == ZKL__MEMBER_ASKED || reply->rc == ZKL__RC_NONODE) {
         move(m, ZKL__MEMBER_NONE); /* no directory: nothing of ours in it either */
@@ -180,85 +179,76 @@ static unsigned on_create(struct zkl__membership *m, const struct zkl__reply *re
     switch (reply->rc) {
     case ZKL__RC_NODEEXISTS:
         m->step = ZKL__MEMBER_LOOK;
-        return 0;
+        break;
     case ZKL__RC_NONODE:
         memcpy(m->make_path, m->path, strlen(m->path) + 1);
         m->step = ZKL__MEMBER_MAKE;
-        return 0;
+        break;
     case ZKL__RC_EPHEMERALPARENT:
-        return refuse(m, ZKL_ECONFLICT, reply->zk_code,
-                      "a part of the path is an ephemeral znode, which has no children");
+        refuse(m, ZKL_ECONFLICT, reply->zk_code,
+               "a part of the path is an ephemeral znode, which has no children");
+        break;
     default:
-        return refuse_by_reply(m, reply);
+        refuse_by_reply(m, reply);
     }
 }
 
-static unsigned on_make(struct zkl__membership *m, const struct zkl__reply *reply)
+static void on_look(struct zkl__membership *m, const struct zkl__reply *reply, bool ours)
 {
-    if (reply->rc == ZKL__RC_NONODE) {
-        return zkl__path_shorten(m->make_path)
-                   ? 0
-                   : refuse(m, ZKL_ENOENT, reply->zk_code,
-                            "the chroot of the connect string does not exist");
-    }
-    if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NODEEXISTS) {
-        return refuse_by_reply(m, reply);
-    }
-    if (!zkl__path_lengthen(m->make_path, m->path)) {
-        m->step = ZKL__MEMBER_CREATE;
-    }
-    return 0;
-}
-
-static unsigned on_look(struct zkl__membership *m, const struct zkl__reply *reply,
-                        int64_t session_id)
-{
-    bool stands = reply->rc == ZKL__RC_OK, had = m->node != ZKL__MEMBER_NONE;
+    bool stands = reply->rc == ZKL__RC_OK;
     if (!stands && reply->rc != ZKL__RC_NONODE) {
-        return refuse_by_reply(m, reply);
+        refuse_by_reply(m, reply);
+        return;
     }
     m->changed = false;
-    if (stands && had && zkl__is_own(&reply->stat, session_id)) {
+    if (ours && m->node != ZKL__MEMBER_NONE) {
         move(m, ZKL__MEMBER_STANDS);
         m->version = reply->stat.version;
         size_t size = strlen(m->data); /* data may be NULL where there is none */
         m->stale = reply->size != size || (size > 0 && memcmp(reply->data, m->data, size) != 0);
         m->step = ZKL__MEMBER_SETTLED;
         m->joined = m->joined || m->wanted;
-        return ZKL__MEMBER_CHANGED;
+    } else {
+        if (m->node == ZKL__MEMBER_STANDS) {
+            move(m, ZKL__MEMBER_NONE);
+        }
+        if (stands && !zkl__is_ephemeral(&reply->stat)) {
+            refuse(m, ZKL_ECONFLICT, 0, "a znode of that name is there, and lives with no session");
+            return;
+        }
+        m->step = stands ? ZKL__MEMBER_WAIT : ZKL__MEMBER_CREATE;
     }
-    if (m->node == ZKL__MEMBER_STANDS) {
-        move(m, ZKL__MEMBER_NONE);
-    }
-    if (stands && !zkl__is_ephemeral(&reply->stat)) {
-        return refuse(m, ZKL_ECONFLICT, 0,
-                      "a znode of that name is there, and lives with no session");
-    }
-    m->step = stands ? ZKL__MEMBER_WAIT : ZKL__MEMBER_CREATE;
-    return ZKL__MEMBER_CHANGED;
+    m->note(m->watcher.owner);
 }
 
-unsigned zkl__membership_on_reply(struct zkl__membership *m, const struct zkl__reply *reply,
-                                  int64_t session_id)
+static void answered(struct zkl__watcher *watcher, const struct zkl__reply *reply)
 {
+    struct zkl__membership *m = (struct zkl__membership *)watcher;
     enum zkl__member_doing doing = m->doing;
     bool done = reply->rc == ZKL__RC_OK, missing = reply->rc == ZKL__RC_NONODE;
     bool differs = reply->rc == ZKL__RC_BADVERSION;
-    unsigned bits = 0;
+    bool ours = done && zkl__is_own(&reply->stat, watcher->core->session_id);
     m->doing = ZKL__MEMBER_IDLE;
     switch (doing) {
     case ZKL__MEMBER_CREATING:
-        bits = on_create(m, reply);
+        on_create(m, reply);
         break;
     case ZKL__MEMBER_MAKING:
-        bits = on_make(m, reply);
+        if (missing && !zkl__path_shorten(m->make_path)) {
+            refuse(m, ZKL_ENOENT, reply->zk_code,
+                   "the chroot of the connect string does not exist");
+        } else if (!missing && !done && reply->rc != ZKL__RC_NODEEXISTS) {
+            refuse_by_reply(m, reply);
+        } else if (!missing && !zkl__path_lengthen(m->make_path, m->path)) {
+            m->step = ZKL__MEMBER_CREATE;
+        }
         break;
     case ZKL__MEMBER_LOOKING:
-        bits = on_look(m, reply, session_id);
+        on_look(m, reply, ours);
         break;
     case ZKL__MEMBER_WRITING:
         if (!done && !missing && !differs) { /* changed by others: looked at next */
-            bits = refuse_by_reply(m, reply);
+            refuse_by_reply(m, reply);
         }
         break;
     case ZKL__MEMBER_SYNC_POINT:
@@ -266,12 +256,12 @@ unsigned zkl__membership_on_reply(struct zkl__membership *m, const struct zkl__r
         break;
     case ZKL__MEMBER_LAST_LOOK:
         /* Behind the barrier: what is not there now will not come. */
-        bits = ZKL__MEMBER_REFUSED;
         if (done || missing) {
-            bool ours = done && zkl__is_own(&reply->stat, session_id);
             move(m, ours ? ZKL__MEMBER_STANDS : ZKL__MEMBER_NONE);
             m->version = reply->stat.version;
-            bits = ZKL__MEMBER_CHANGED;
+            m->note(watcher->owner);
+        } else {
+            zkl__watcher_retry(watcher);
         }
         break;
     case ZKL__MEMBER_REMOVING:
@@ -281,40 +271,38 @@ unsigned zkl__membership_on_reply(struct zkl__membership *m, const struct zkl__r
          * it has committed for the same session); then a look at whose it is. */
         if (done || missing) {
             move(m, ZKL__MEMBER_NONE);
-            bits = ZKL__MEMBER_CHANGED;
+            m->note(watcher->owner);
             break;
         }
         move(m, ZKL__MEMBER_UNSURE); /* written, or another one, or so when it is sent again */
-        /* Refused, never forgotten: until it is gone, or the session is. */
-        bits = differs ? 0 : ZKL__MEMBER_REFUSED;
+        if (!differs) { /* refused, never forgotten: until it is gone, or the session is */
+            zkl__watcher_retry(watcher);
+        }
         break;
     default:
         break;
     }
     check_sound(m);
-    return bits;
 }
 
-void zkl__membership_on_change(struct zkl__membership *m)
+/* --- what is noticed ------------------------------------------------------------------------- */
+
+/* When the session is over, its znodes are deleted, and nothing that it sent comes any more. */
+static void changed(struct zkl__watcher *watcher, bool session_over)
 {
-    m->step = ZKL__MEMBER_LOOK;
-    m->changed = true;
+    struct zkl__membership *m = (struct zkl__membership *)watcher;
+    if (session_over) {
+        m->node = ZKL__MEMBER_NONE;
+        m->doing = ZKL__MEMBER_IDLE;
+    }
+    m->step = session_over ? ZKL__MEMBER_CREATE : ZKL__MEMBER_LOOK;
+    m->changed = !session_over;
     if (!m->wanted) {
         doubt(m);
     }
     check_sound(m);
+    m->note(watcher->owner);
 }
-
-void zkl__membership_on_end(struct zkl__membership *m)
-{
-    m->node = ZKL__MEMBER_NONE;
-    m->doing = ZKL__MEMBER_IDLE;
-    m->step = ZKL__MEMBER_CREATE;
-    m->changed = false;
-    check_sound(m);
-}
-
-/* --- as a watcher ---------------------------------------------------------------------------- */
 
 bool zkl__membership_has_rival(const struct zkl__membership *m, bool leaving)
 {
@@ -325,36 +313,6 @@ bool zkl__membership_has_rival(const struct zkl__membership *m, bool leaving)
         }
     }
     return false;
-}
-
-static bool next(struct zkl__watcher *watcher, struct zkl__op *op, int *look)
-{
-    struct zkl__membership *m = (struct zkl__membership *)watcher;
-    bool creates = m->wanted && m->step == ZKL__MEMBER_CREATE;
-    (void)look;
-    if (!m->wanted) {
-        zkl__watcher_unwatch(watcher);
-    }
-    return zkl__membership_next(m, !creates || !zkl__membership_has_rival(m, true), op);
-}
-
-static void answered(struct zkl__watcher *watcher, const struct zkl__reply *reply)
-{
-    struct zkl__membership *m = (struct zkl__membership *)watcher;
-    unsigned bits = zkl__membership_on_reply(m, reply, watcher->core->session_id);
-    if (bits & ZKL__MEMBER_REFUSED) {
-        zkl__watcher_retry(watcher);
-    }
-    if (bits & ZKL__MEMBER_CHANGED) {
-        m->note(watcher->owner);
-    }
-}
-
-static void changed(struct zkl__watcher *watcher, bool session_over)
-{
-    struct zkl__membership *m = (struct zkl__membership *)watcher;
-    session_over ? zkl__membership_on_end(m) : zkl__membership_on_change(m);
-    m->note(watcher->owner);
 }
 
 static void rests(struct zkl__watcher *watcher)
@@ -370,7 +328,7 @@ static void rests(struct zkl__watcher *watcher)
     m->rests(watcher->owner);
 }
 
-static const struct zkl__watcher_ops ops = {
+const struct zkl__watcher_ops zkl__membership_ops = {
     .next = next, .answered = answered, .changed = changed, .rests = rests};
 
 bool zkl__membership_begin(struct zkl__membership *m, struct zkl__core *core, void *owner)
@@ -379,7 +337,7 @@ bool zkl__membership_begin(struct zkl__membership *m, struct zkl__core *core, vo
     snprintf(path, sizeof path, "%s/%s", m->path, m->id);
     m->queue = zkl__peers_enroll(&core->queues, path, &m->peer);
     if (m->queue) {
-        zkl__watcher_begin(&m->watcher, core, &ops, owner);
+        zkl__watcher_begin(&m->watcher, core, &zkl__membership_ops, owner);
     }
     return m->queue;
 }

@@ -63,8 +63,7 @@ void zkl__watcher_unwatch(struct zkl__watcher *watcher);
 /* === a membership ============================================================================= */
 
 /* One ephemeral znode with a name of its own, made again whenever it
- * is gone. Decisions are pure: what has come goes in, what to send next comes out, one operation at
- * a time. A watcher carries them out.
+ * is gone.
  *
  * The name does not tell whose it is, its owner does: a node of another session is waited for, even
  * if that was ours, since it is about to vanish. One of this session is ours when we made it, or
@@ -88,12 +87,6 @@ enum zkl__member_step {
     ZKL__MEMBER_LOOK,   /* who has our name? and hear when that changes */
     ZKL__MEMBER_WAIT,   /* somebody else has */
     ZKL__MEMBER_SETTLED /* we have */
-};
-
-/* What a reply brought: bits. */
-enum {
-    ZKL__MEMBER_CHANGED = 1, /* what its user sees may be another */
-    ZKL__MEMBER_REFUSED = 2  /* the next operation not at once */
 };
 
 struct zkl__membership {
@@ -154,17 +147,8 @@ void zkl__membership_join(struct zkl__membership *m);
 void zkl__membership_leave(struct zkl__membership *m);
 void zkl__membership_update(struct zkl__membership *m, const char *data);
 
-/* Nothing is under way: what to send now; false: nothing. What was under way before was not
- * answered. free: no other membership of this session has the name still. */
-bool zkl__membership_next(struct zkl__membership *m, bool free, struct zkl__op *op);
-/* The server's word on that, but for "try again" (ZKL__RC_NOTAPPLIED), which is no answer. Returns
- * ZKL__MEMBER_... bits. */
-unsigned zkl__membership_on_reply(struct zkl__membership *m, const struct zkl__reply *reply,
-                                  int64_t session_id);
-/* What was watched changed. */
-void zkl__membership_on_change(struct zkl__membership *m);
-/* The session is over: its znodes go, and nothing that it sent comes any more. */
-void zkl__membership_on_end(struct zkl__membership *m);
+/* For its test: what it does as a watcher. */
+extern const struct zkl__watcher_ops zkl__membership_ops;
 
 /* === the members of a group =================================================================== */
 

@@ -1,7 +1,7 @@
-/* A membership: pure, against a model of one name on a server, with answers that are lost, creates that come late, other sessions. */
+/* A membership against a model of one name on a server, with answers that are lost, creates that come late, other sessions. */
 #include "check.h"
+#include "core_internal.h"
 #include "dice.h"
-#include "watcher.h"
 
 #define PATH "/clubs/test"
 #define STRAY 0
@@ -22,6 +22,14 @@ static struct world {
     bool late; /* a create of ours is still on its way */
     size_t foreign, creates;
 } w;
+
+static struct zkl__core core;
+static struct zkl__peer_queue queue; /* has no rival */
+
+static void note(void *owner)
+{
+    (void)owner;
+}
 
 static uint64_t roll(uint64_t sides)
 {
@@ -138,14 +146,15 @@ static void answer(const struct zkl__op *op)
         reply.data = w.data;
         reply.size = strlen(w.data);
     }
-    zkl__membership_on_reply(&w.m, &reply, w.session);
+    zkl__membership_ops.answered(&w.m.watcher, &reply);
 }
 
 /* One operation, if there is one to be sent. */
 static bool step(bool faults)
 {
     struct zkl__op op;
-    bool sends = zkl__membership_next(&w.m, true, &op);
+    int look;
+    bool sends = zkl__membership_ops.next(&w.m.watcher, &op, &look);
     w.watched = w.watched && w.m.wanted;
     if (!sends) {
         return false;
@@ -186,9 +195,9 @@ static void disturb(void)
         }
         break;
     case 3: /* the session ends; its node may stay for a while */
-        w.session++;
+        core.session_id = ++w.session;
         w.late = w.watched = w.fired = false;
-        zkl__membership_on_end(&w.m);
+        zkl__membership_ops.changed(&w.m.watcher, true);
         break;
     case 4:
         if (w.late && w.directory && !w.present) {
@@ -221,7 +230,7 @@ static void notice(void)
 {
     if (w.fired) {
         w.fired = false;
-        zkl__membership_on_change(&w.m);
+        zkl__membership_ops.changed(&w.m.watcher, false);
     }
 }
 
@@ -244,8 +253,14 @@ static void begin(uint64_t seed)
 {
     memset(&w, 0, sizeof w);
     w.seed = seed;
-    w.session = 100;
-    w.m = (struct zkl__membership){.path = PATH, .id = "me", .data = "", .make_path = w.make_path};
+    core = (struct zkl__core){.session_id = w.session = 100};
+    w.m = (struct zkl__membership){.watcher.core = &core,
+                                   .queue = &queue,
+                                   .note = note,
+                                   .path = PATH,
+                                   .id = "me",
+                                   .data = "",
+                                   .make_path = w.make_path};
 }
 
 /* Nobody else's is deleted; whoever is in is there once; whoever has left has left nothing, and nothing comes after it. */
@@ -286,16 +301,19 @@ TEST(test_at_random)
 TEST(test_another_one_behind_a_refused_delete)
 {
     struct zkl__op op;
+    int look;
     begin(0);
     w.directory = w.above = true;
     zkl__membership_join(&w.m);
     calm_down();
     CU_ASSERT_TRUE(zkl__member_settled(&w.m));
     zkl__membership_leave(&w.m);
-    CU_ASSERT_TRUE_FATAL(zkl__membership_next(&w.m, true, &op));
+    CU_ASSERT_TRUE_FATAL(zkl__membership_ops.next(&w.m.watcher, &op, &look));
     CU_ASSERT_EQUAL(op.kind, ZKL__OP_DELETE);
     const struct zkl__reply reply = {.rc = ZKL__RC_NOAUTH};
-    CU_ASSERT_EQUAL(zkl__membership_on_reply(&w.m, &reply, w.session), ZKL__MEMBER_REFUSED);
+    w.m.watcher.retry_at = 0;
+    zkl__membership_ops.answered(&w.m.watcher, &reply);
+    CU_ASSERT(w.m.watcher.retry_at > 0);
     drop();
     put(7, "other");
     w.watched = w.fired = false;
