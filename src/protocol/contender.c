@@ -348,28 +348,12 @@ static void mark_on_read(struct zkl__contender *c)
     }
 }
 
-/* --- the delay ------------------------------------------------------------------------------- */
-
-static int64_t mark_wake(const struct zkl__contender *c)
-{
-    return c->mark.state == ZKL__MARK_DELAYS ? c->mark.until : INT64_MAX;
-}
-
 /* --- with the znode's delete ----------------------------------------------------------------- */
 
 void zkl__mark_leave(struct zkl__contender *c)
 {
     bool writes = zkl__contender_keeps(c) || (c->state == ZKL__PROVING && is_clean(c));
     c->mark.state = c->config.mark && writes ? ZKL__MARK_WRITES : ZKL__MARK_UNKNOWN;
-}
-
-/* Whether the delete that is sent now writes the mark. */
-static bool mark_due(struct zkl__contender *c)
-{
-    if (c->mark.state == ZKL__MARK_WRITES && zkl__peers_hands_over(c)) {
-        c->mark.state = ZKL__MARK_UNKNOWN;
-    }
-    return c->mark.state == ZKL__MARK_WRITES;
 }
 
 /* The delete was not done, or its reply was lost. True: it was refused for the mark, and goes
@@ -737,17 +721,12 @@ void zkl__own_watch_stop(struct zkl__contender *c)
     c->own.armed = false;
 }
 
-static int64_t own_watch_wake(const struct zkl__contender *c)
-{
-    return c->own.guard == ZKL__GUARD_LATER ? c->own.guard_at : INT64_MAX;
-}
-
 /* Sends the request that the watch of a holder needs. */
 static void own_watch_advance(struct zkl__contender *c)
 {
     struct zkl__watch *watch = &c->watches[ZKL__WATCHED_OWN];
-    bool wanted = (c->config.revocable || c->own.guard == ZKL__GUARD_NOW) &&
-                  c->replacement.state == ZKL__REPLACING_NOT;
+    bool wanted =
+        (c->config.revocable || c->own.guard_at == 0) && c->replacement.state == ZKL__REPLACING_NOT;
     if (!wanted || c->own.armed || zkl__under_way(c, ZKL__ROLE_OWN_WATCH) ||
         (!watch->entry.link &&
          !zkl__path_put(c->heap, &c->own.path, &c->own.room, c->config.path, c->node.name))) {
@@ -782,9 +761,9 @@ static void own_watch_on_reply(struct zkl__contender *c)
             zkl__contender_notify(c, ZKL__REVOKED, ZKL_OK, 0, "asked to release");
         }
     } else if (!c->config.revocable && reply->rc != ZKL__RC_NOTAPPLIED) {
-        if (c->own.guard == ZKL__GUARD_NOW) { /* it may not be read, or too much is watched: the
-                                                 heartbeats go round */
-            c->own.guard = ZKL__GUARD_NOT;
+        if (c->own.guard_at == 0) { /* it may not be read, or too much is watched: the heartbeats
+                                       go round */
+            c->own.guard_at = INT64_MAX;
         }
         zkl__own_watch_stop(c);
         zkl__core_trace(
@@ -822,7 +801,10 @@ static void cleanup_advance(struct zkl__contender *c)
             return;
         }
         struct zkl__op remove = zkl__delete_op(c), *parts = c->out->parts;
-        if (mark_due(c)) {
+        if (c->mark.state == ZKL__MARK_WRITES && zkl__peers_hands_over(c)) {
+            c->mark.state = ZKL__MARK_UNKNOWN;
+        }
+        if (c->mark.state == ZKL__MARK_WRITES) {
             parts[0] = (struct zkl__op){.kind = ZKL__OP_SET,
                                         .dir = c->config.path,
                                         .data = c->node.name,
@@ -964,7 +946,6 @@ static void notify_granted(struct zkl__contender *c)
 static void grant(struct zkl__contender *c)
 {
     zkl__contender_move(c, ZKL__HELD, "nobody before us, and a lease");
-    c->own.guard = ZKL__GUARD_LATER;
     c->own.guard_at = zkl__core_guard_at(c->core);
     notify_granted(c);
 }
@@ -1289,13 +1270,6 @@ void zkl__contender_post_reply(struct zkl__contender *c, enum zkl__role role,
 
 /* --- the order in which it is read ------------------------------------------------------------ */
 
-static enum zkl__role take_role(uint32_t *roles)
-{
-    enum zkl__role role = (enum zkl__role)__builtin_ctz(*roles);
-    *roles &= *roles - 1;
-    return role;
-}
-
 static bool mail_next(struct zkl__mail *mail, struct zkl__contender_event *event,
                       struct zkl__reply *refusal)
 {
@@ -1313,7 +1287,9 @@ static bool mail_next(struct zkl__mail *mail, struct zkl__contender_event *event
         mail->reply = NULL;
     } else if (event->kind == ZKL__CE_REPLY) {
         *refusal = (struct zkl__reply){.rc = mail->unknown ? ZKL__RC_UNKNOWN : ZKL__RC_UNSENT};
-        event->role = take_role(mail->unknown ? &mail->unknown : &mail->unsent);
+        uint32_t *roles = mail->unknown ? &mail->unknown : &mail->unsent;
+        event->role = (enum zkl__role)__builtin_ctz(*roles);
+        *roles &= *roles - 1;
         refusal->unsent = mail->why_unsent[event->role];
         event->reply = refusal;
     }
@@ -1337,11 +1313,11 @@ static void on_time(struct zkl__contender *c)
     if (c->grant.stay_until <= c->core->now) {
         c->grant.stay_until = 0;
     }
-    if (mark_wake(c) <= c->core->now) {
+    if (c->mark.state == ZKL__MARK_DELAYS && c->mark.until <= c->core->now) {
         c->mark.state = ZKL__MARK_UNCLEAN;
     }
-    if (zkl__contender_keeps(c) && own_watch_wake(c) <= c->core->now) {
-        c->own.guard = ZKL__GUARD_NOW;
+    if (zkl__contender_keeps(c) && c->own.guard_at <= c->core->now) {
+        c->own.guard_at = 0;
     }
     if (zkl__contender_waits(c) && c->deadline <= c->core->now) {
         zkl__contender_fail(
@@ -1512,28 +1488,10 @@ static void read_event(struct zkl__contender *c)
     }
 }
 
-static int64_t earlier(int64_t one, int64_t other)
+/* at 0: no time. */
+static int64_t sooner(int64_t wake, int64_t at)
 {
-    return one < other ? one : other;
-}
-
-static int64_t contender_wake(const struct zkl__contender *c)
-{
-    int64_t wake = earlier(c->retry.at ? c->retry.at : INT64_MAX, grant_wake(c));
-    if (c->state == ZKL__ENDED) {
-        return INT64_MAX; /* nothing of it is read any more: a time that has passed would ring for
-                             ever */
-    }
-    if (zkl__contender_waits(c)) {
-        wake = earlier(wake, earlier(c->deadline, mark_wake(c)));
-    } else if (c->state == ZKL__HELD) {
-        wake = earlier(wake, own_watch_wake(c));
-    } else if (c->state == ZKL__LINGERING) {
-        wake = earlier(wake, earlier(zkl__linger_wake(c), own_watch_wake(c)));
-    } else if (c->state == ZKL__REMOVING) {
-        wake = earlier(wake, c->grant.stay_until ? c->grant.stay_until : INT64_MAX);
-    }
-    return wake;
+    return at && at < wake ? at : wake;
 }
 
 /* === what a step changes for its session ====================================================== */
@@ -1671,7 +1629,20 @@ static bool resolve_event(struct zkl__core *core, struct zkl__contender *c,
 
 static void update_timer_and_end(struct zkl__core *core, struct zkl__contender *c)
 {
-    zkl__timers_set(&core->timers, &c->machine.timer, contender_wake(c));
+    int64_t wake = INT64_MAX;
+    if (c->state != ZKL__ENDED) { /* then nothing of it is read any more, and a time that has passed
+                                     would ring for ever */
+        wake = sooner(grant_wake(c), c->retry.at);
+    }
+    if (zkl__contender_waits(c)) {
+        wake = sooner(wake, c->deadline);
+        wake = c->mark.state == ZKL__MARK_DELAYS ? sooner(wake, c->mark.until) : wake;
+    } else if (zkl__contender_keeps(c)) {
+        wake = sooner(sooner(wake, c->own.guard_at), zkl__linger_wake(c));
+    } else if (c->state == ZKL__REMOVING) {
+        wake = sooner(wake, c->grant.stay_until);
+    }
+    zkl__timers_set(&core->timers, &c->machine.timer, wake);
     zkl__linger_check(c);
     if (c->multi) {
         zkl__multi_post(c->multi);

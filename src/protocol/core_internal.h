@@ -77,13 +77,8 @@ struct zkl__own_watch {
     char *path;
     size_t room;
     bool armed;
-    enum zkl__guard {
-        ZKL__GUARD_NOT,
-        ZKL__GUARD_LATER, /* at guard_at */
-        ZKL__GUARD_NOW
-    } guard;
-    int64_t guard_at;
-    int64_t revoked; /* mzxid of the last request that the owner was notified of */
+    int64_t guard_at; /* it is wanted from then on; 0: now; INT64_MAX: not, for it was refused */
+    int64_t revoked;  /* mzxid of the last request that the owner was notified of */
 };
 
 void zkl__own_watch_stop(struct zkl__contender *c);
