@@ -1508,9 +1508,9 @@ void zkl__owner_notify(struct zkl__contender_config *config, const struct zkl__o
 }
 
 /* What its new state is to its session. */
-static void update_session_lists(struct zkl__core *core, struct zkl__contender *c,
-                                 enum zkl__contender_state before)
+static void update_session_lists(struct zkl__contender *c, enum zkl__contender_state before)
 {
+    struct zkl__core *core = c->core;
     const uint32_t now = S(c->state), was = S(before), changed = now ^ was;
     if (!(changed & FIRST)) {
         return;
@@ -1536,9 +1536,9 @@ static void update_session_lists(struct zkl__core *core, struct zkl__contender *
     }
 }
 
-static void step_and_carry_out(struct zkl__core *core, struct zkl__contender *c,
-                               const struct zkl__contender_event *event)
+static void step_and_carry_out(struct zkl__contender *c, const struct zkl__contender_event *event)
 {
+    struct zkl__core *core = c->core;
     struct zkl__contender_actions out;
     enum zkl__contender_state first = c->state, before;
     ZKL__ENSURE(!c->event);
@@ -1558,7 +1558,7 @@ static void step_and_carry_out(struct zkl__core *core, struct zkl__contender *c,
     zkl__stats_step(&core->stats, c, first);
     c->event = NULL;
     c->out = NULL;
-    update_session_lists(core, c, first);
+    update_session_lists(c, first);
     /* The watches first: a response may come as soon as its request is sent. */
     int codes[ZKL__WATCHED] = {ZKL_OK};
     for (int i = 0; i < ZKL__WATCHED; i++) {
@@ -1585,7 +1585,7 @@ static void step_and_carry_out(struct zkl__core *core, struct zkl__contender *c,
         if (refusal.unsent != ZKL_OK) {
             zkl__contender_post_reply(c, role, &refusal);
         } else if (role == ZKL__ROLE_LIST && !c->multi) {
-            zkl__peers_want_list(core, c);
+            zkl__peers_want_list(c);
         } else if (!(c->multi && zkl__multi_holds_back(c, role))) {
             c->in_flight++;
             c->listed_at = role == ZKL__ROLE_LIST ? core->now : c->listed_at;
@@ -1593,7 +1593,7 @@ static void step_and_carry_out(struct zkl__core *core, struct zkl__contender *c,
         }
     }
     if (out.inspect) {
-        zkl__inspection_send(core, c);
+        zkl__inspection_send(c);
     }
     zkl__peers_stepped(c);
     if (out.has_outcome) { /* behind what was sent: whoever wakes up finds it done */
@@ -1604,18 +1604,17 @@ static void step_and_carry_out(struct zkl__core *core, struct zkl__contender *c,
 /* --- its mail -------------------------------------------------------------------------------- */
 
 /* What it comes to, as things stand now; false: to nothing. */
-static bool resolve_event(struct zkl__core *core, struct zkl__contender *c,
-                          struct zkl__contender_event *event)
+static bool resolve_event(struct zkl__contender *c, struct zkl__contender_event *event)
 {
     if (event->kind == ZKL__CE_LOOK && c->peer.follows) {
-        return zkl__peers_check(core, c, &event->kind);
+        return zkl__peers_check(c, &event->kind);
     }
     if (event->kind == ZKL__CE_LOOK) {
         event->kind = ZKL__CE_TIME;
     } else if (event->kind == ZKL__CE_END) {
         c->config.linger = 0;
-        bool stayed = core->closing && c->grant.stay_until != 0;
-        if (core->closing) { /* a release deletes its node */
+        bool stayed = c->core->closing && c->grant.stay_until != 0;
+        if (c->core->closing) { /* a release deletes its node */
             c->grant.least_until = c->grant.stay_until = 0;
         }
         event->kind = zkl__contender_waits(c)      ? ZKL__CE_CANCEL
@@ -1627,7 +1626,7 @@ static bool resolve_event(struct zkl__core *core, struct zkl__contender *c,
     return true;
 }
 
-static void update_timer_and_end(struct zkl__core *core, struct zkl__contender *c)
+static void update_timer_and_end(struct zkl__contender *c)
 {
     int64_t wake = INT64_MAX;
     if (c->state != ZKL__ENDED) { /* then nothing of it is read any more, and a time that has passed
@@ -1642,19 +1641,20 @@ static void update_timer_and_end(struct zkl__core *core, struct zkl__contender *
     } else if (c->state == ZKL__REMOVING) {
         wake = sooner(wake, c->grant.stay_until);
     }
-    zkl__timers_set(&core->timers, &c->machine.timer, wake);
+    zkl__timers_set(&c->core->timers, &c->machine.timer, wake);
     zkl__linger_check(c);
     if (c->multi) {
         zkl__multi_post(c->multi);
     }
     if (c->state == ZKL__ENDED && c->in_flight == 0) {
-        zkl__core_bury(core, &c->machine);
+        zkl__core_bury(c->core, &c->machine);
     }
 }
 
 static void read_mail(struct zkl__core *core, struct zkl__machine *machine)
 {
     struct zkl__contender *c = (struct zkl__contender *)machine;
+    (void)core;
     struct zkl__peer_facts facts;
     bool followed = zkl__peers_note_facts(c, &facts);
     struct zkl__mail mail = c->mail;
@@ -1662,21 +1662,21 @@ static void read_mail(struct zkl__core *core, struct zkl__machine *machine)
     struct zkl__reply refusal;
     c->mail = (struct zkl__mail){0};
     while (mail_next(&mail, &event, &refusal)) {
-        if (c->state != ZKL__ENDED && resolve_event(core, c, &event)) {
-            step_and_carry_out(core, c, &event);
+        if (c->state != ZKL__ENDED && resolve_event(c, &event)) {
+            step_and_carry_out(c, &event);
         }
     }
     if (followed) {
         zkl__peers_notify_changes(c, &facts);
     }
-    update_timer_and_end(core, c);
+    update_timer_and_end(c);
 }
 
-void zkl__contender_lapse(struct zkl__core *core, struct zkl__contender *c)
+void zkl__contender_lapse(struct zkl__contender *c)
 {
     struct zkl__contender_event event = {.kind = ZKL__CE_LAPSED};
-    step_and_carry_out(core, c, &event);
-    update_timer_and_end(core, c);
+    step_and_carry_out(c, &event);
+    update_timer_and_end(c);
 }
 
 /* --- replies and refusals of the session ------------------------------------------------------ */
@@ -1685,16 +1685,13 @@ static void on_contender_reply(struct zkl__core *core, struct zkl__machine *mach
                                int64_t sent, const struct zkl__reply *reply)
 {
     struct zkl__contender *c = (struct zkl__contender *)machine;
+    (void)core;
     if (role >= ZKL__ROLES) {
         c->in_flight--;
         zkl__inspection_answered(c, (size_t)(role - ZKL__ROLES), reply);
         return;
     }
-    if (role == ZKL__ROLE_LIST) {
-        zkl__peers_note_list(&core->queues, c, reply);
-    }
-    if (role == ZKL__ROLE_LIST && !c->multi) {
-        zkl__peers_on_list(core, c, reply);
+    if (role == ZKL__ROLE_LIST && zkl__peers_on_list(c, reply)) {
         return;
     }
     /* Such an answer says that our node was there; that of a check also where we may not read it

@@ -167,7 +167,7 @@ void zkl__inspection_drop(struct zkl__contender *c);
 const char *zkl__inspection_nearest(const struct zkl__contender *c, bool *seen);
 /* Sends the next batch, or the part of the last one that got no response, unless it is under way.
  * ZKL__CE_INSPECTED follows when the whole batch has responses. */
-void zkl__inspection_send(struct zkl__core *core, struct zkl__contender *c);
+void zkl__inspection_send(struct zkl__contender *c);
 /* The reply to the exists of this one. */
 void zkl__inspection_answered(struct zkl__contender *c, size_t which,
                               const struct zkl__reply *reply);
@@ -637,23 +637,18 @@ bool zkl__peers_note_facts(const struct zkl__contender *c, struct zkl__peer_fact
 void zkl__peers_notify_changes(struct zkl__contender *c, const struct zkl__peer_facts *before);
 /* c, which follows another, looks at that one. False: nothing new; else *news is what it comes to.
  */
-bool zkl__peers_check(struct zkl__core *core, struct zkl__contender *c,
-                      enum zkl__contender_event_kind *news);
+bool zkl__peers_check(struct zkl__contender *c, enum zkl__contender_event_kind *news);
 /* Whether the delete of its znode, sent now, hands over to a follower. */
 bool zkl__peers_hands_over(const struct zkl__contender *c);
 /* One it was handed over from, at any remove, is still there, and the delete of that one's node is
  * not on its way. */
 bool zkl__peers_delete_waits(const struct zkl__contender *c);
 
-/* A list of its queue came, for whomever. */
-void zkl__peers_note_list(struct zkl__peer_queues *queues, struct zkl__contender *c,
-                          const struct zkl__reply *reply);
-
 /* c wants a list. It is sent when no machine has mail, or when the one under way has its reply. */
-void zkl__peers_want_list(struct zkl__core *core, struct zkl__contender *c);
-/* The reply to the list that was sent for c. */
-void zkl__peers_on_list(struct zkl__core *core, struct zkl__contender *c,
-                        const struct zkl__reply *reply);
+void zkl__peers_want_list(struct zkl__contender *c);
+/* The reply to the list that was sent for c. False: it is c's alone, which is a multi-contender's.
+ */
+bool zkl__peers_on_list(struct zkl__contender *c, const struct zkl__reply *reply);
 
 /* === the multi-contender ====================================================================== */
 
@@ -837,7 +832,7 @@ void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind
 /* The core goes: all of them. */
 void zkl__contenders_drop(struct zkl__core *core);
 /* The lease ended: not by mail. */
-void zkl__contender_lapse(struct zkl__core *core, struct zkl__contender *c);
+void zkl__contender_lapse(struct zkl__contender *c);
 /* Notifies the owner of the outcome; of none after FAILED or RELEASED. */
 void zkl__owner_notify(struct zkl__contender_config *config, const struct zkl__outcome *outcome);
 

@@ -173,20 +173,6 @@ static struct zkl__contender *made_before(const struct zkl__contender *c)
     return ZKL__OWNER(c->peer.in_queue.prev, struct zkl__contender, peer.in_queue);
 }
 
-/* Most times the one that has come before c. */
-static struct zkl__contender *search(const struct zkl__contender *c, const char *name)
-{
-    struct zkl__contender *other = made_before(c);
-    while (other && strcmp(other->node.name, name) != 0) {
-        other = made_before(other);
-    }
-    for (struct zkl__link *at = c->peer.in_queue.next; at && !other; at = at->next) {
-        other = ZKL__OWNER(at, struct zkl__contender, peer.in_queue);
-        other = strcmp(other->node.name, name) == 0 ? other : NULL;
-    }
-    return other;
-}
-
 static void follow(struct zkl__contender *c, struct zkl__contender *follows)
 {
     c->peer.follows = follows;
@@ -206,7 +192,16 @@ bool zkl__peers_follow(struct zkl__contender *c, const char *name)
      * the owners. It may be of another queue, or the owner's znode another one by now. */
     struct zkl__list_index *index = c->core->index;
     const struct zkl__list_entry *entry = index ? zkl__list_index_find(index, name) : NULL;
-    struct zkl__contender *other = entry ? entry->owner : search(c, name);
+    struct zkl__contender *other = entry ? entry->owner : made_before(c);
+    if (!entry) { /* most times the one that has come before c */
+        while (other && strcmp(other->node.name, name) != 0) {
+            other = made_before(other);
+        }
+        for (struct zkl__link *at = c->peer.in_queue.next; at && !other; at = at->next) {
+            other = ZKL__OWNER(at, struct zkl__contender, peer.in_queue);
+            other = strcmp(other->node.name, name) == 0 ? other : NULL;
+        }
+    }
     if (c->multi || !other || other->peer.queue != c->peer.queue ||
         strcmp(other->node.name, name) != 0 || !may_be_followed(other)) {
         return false;
@@ -333,9 +328,10 @@ bool zkl__peers_delete_waits(const struct zkl__contender *c)
  *    list must not be older than a heartbeat.
  *  - If the follower is to report a crash (config.mark), `follows` did that for the holder before.
  */
-static bool may_hand_over(const struct zkl__core *core, const struct zkl__contender *follows,
+static bool may_hand_over(const struct zkl__contender *follows,
                           const struct zkl__contender *follower)
 {
+    const struct zkl__core *core = follower->core;
     return follows->grant.end == ZKL__GRANT_HANDED_OVER && core->connected &&
            zkl__core_leased(core) &&
            !(follower->config.rule->waits_for & ~follows->config.rule->waits_for) &&
@@ -347,15 +343,14 @@ static bool may_hand_over(const struct zkl__core *core, const struct zkl__conten
 bool zkl__peers_hands_over(const struct zkl__contender *c)
 {
     ZKL__EACH (struct zkl__contender, follower, &c->peer.followers, peer.following) {
-        if (may_hand_over(c->core, c, follower)) {
+        if (may_hand_over(c, follower)) {
             return true;
         }
     }
     return false;
 }
 
-bool zkl__peers_check(struct zkl__core *core, struct zkl__contender *follower,
-                      enum zkl__contender_event_kind *news)
+bool zkl__peers_check(struct zkl__contender *follower, enum zkl__contender_event_kind *news)
 {
     struct zkl__contender *follows = follower->peer.follows;
     bool handed = follower->peer.handed;
@@ -371,10 +366,10 @@ bool zkl__peers_check(struct zkl__core *core, struct zkl__contender *follower,
     // NOLINTNEXTLINE(bugprone-branch-clone): the order of the tests counts
     if (!zkl__node_known(&follows->node) || follower->peer.moved) {
         zkl__peers_unfollow(follower);
-    } else if (!leaving(follows) || (core->closing && !handed)) {
+    } else if (!leaving(follows) || (follower->core->closing && !handed)) {
         return false; /* at a close whoever waits gives up */
     } else if (!handed && follows->mark.state != ZKL__MARK_WRITES &&
-               may_hand_over(core, follows, follower)) {
+               may_hand_over(follows, follower)) {
         follower->peer.handed = true;
         *news = ZKL__CE_HANDED;
     } else if (!handed) {
@@ -385,28 +380,13 @@ bool zkl__peers_check(struct zkl__core *core, struct zkl__contender *follower,
 
 /* --- lists ----------------------------------------------------------------------------------- */
 
-/* A directory that was made anew counts from the beginning: then names say nothing any more. */
-void zkl__peers_note_list(struct zkl__peer_queues *queues, struct zkl__contender *c,
-                          const struct zkl__reply *reply)
-{
-    struct zkl__peer_queue *q = c->peer.queue;
-    if (reply->rc != ZKL__RC_OK || q->forged.count == 0) {
-        q->czxid = reply->rc == ZKL__RC_OK ? reply->stat.czxid : q->czxid;
-    } else if (reply->stat.czxid != q->czxid) {
-        q->czxid = reply->stat.czxid;
-        zkl__name_set_clear(&q->forged, queues->map.heap);
-    } else if (q->forged.count > 2 * reply->child_count) {
-        zkl__name_set_keep(&q->forged, queues->map.heap, reply->children, reply->child_count);
-    }
-}
-
-void zkl__peers_want_list(struct zkl__core *core, struct zkl__contender *c)
+void zkl__peers_want_list(struct zkl__contender *c)
 {
     c->peer.list = WANTED;
     c->in_flight++;
     c->peer.queue->wanted++;
     c->peer.queue->urgent = c->peer.queue->urgent || c->state != ZKL__CREATING;
-    zkl__core_post(core, &c->peer.queue->machine);
+    zkl__core_post(c->core, &c->peer.queue->machine);
 }
 
 /* Another contender sent this list. But since this one follows another, or is first, its own list
@@ -438,15 +418,25 @@ static bool is_reader(const struct zkl__contender *c)
             (zkl__contender_keeps(c) ? c->config.linger > 0 : !c->multi));
 }
 
-void zkl__peers_on_list(struct zkl__core *core, struct zkl__contender *c,
-                        const struct zkl__reply *reply)
+bool zkl__peers_on_list(struct zkl__contender *c, const struct zkl__reply *reply)
 {
     struct zkl__peer_queue *q = c->peer.queue;
+    struct zkl__core *core = c->core;
     uint64_t list = c->peer.list;
     int64_t sent = c->listed_at;
     bool shows = reply->rc == ZKL__RC_OK;
     size_t readers = 0;
     const struct zkl__contender *one = NULL;
+    /* A directory that was made anew counts from the beginning: then names say nothing any more. */
+    if (shows && reply->stat.czxid != q->czxid) {
+        q->czxid = reply->stat.czxid;
+        zkl__name_set_clear(&q->forged, c->heap);
+    } else if (shows && q->forged.count > 2 * reply->child_count) {
+        zkl__name_set_keep(&q->forged, c->heap, reply->children, reply->child_count);
+    }
+    if (c->multi) {
+        return false;
+    }
     ZKL__ENSURE(!shows || !core->index);
     q->lists_under_way--;
     if (q->wanted > 0) {
@@ -486,7 +476,7 @@ void zkl__peers_on_list(struct zkl__core *core, struct zkl__contender *c,
         }
     }
     if (!shows || !q->linger.used) {
-        return;
+        return true;
     }
     /* Does it show others than contenders of this session? */
     size_t contenders = core->index ? core->index->count : 0, ours = 0;
@@ -500,6 +490,7 @@ void zkl__peers_on_list(struct zkl__core *core, struct zkl__contender *c,
     if (q->linger.strangers && q->linger.keeper) {
         zkl__contender_post(q->linger.keeper, ZKL__CE_YIELD);
     }
+    return true;
 }
 
 static void send_list(struct zkl__core *core, struct zkl__machine *machine)

@@ -373,7 +373,7 @@ void zkl__inspection_answered(struct zkl__contender *c, size_t which,
     }
 }
 
-void zkl__inspection_send(struct zkl__core *core, struct zkl__contender *c)
+void zkl__inspection_send(struct zkl__contender *c)
 {
     struct zkl__inspection *inspection = c->suspicion.inspection;
     if (!inspection || inspection->under_way > 0) {
@@ -390,7 +390,7 @@ void zkl__inspection_send(struct zkl__core *core, struct zkl__contender *c)
             sent++;
             inspection->under_way++;
             c->in_flight++;
-            zkl__core_send(core, &c->machine, ZKL__ROLES + (int)i, &op);
+            zkl__core_send(c->core, &c->machine, ZKL__ROLES + (int)i, &op);
         }
     }
     if (--inspection->under_way == 0) {

@@ -820,7 +820,7 @@ static void end_lapsed_leases(struct zkl__core *core)
         count_slack(&core->stats, 0);
         ZKL__EACH_LEAVING (struct zkl__contender, c, &core->holders, holding) {
             if (zkl__contender_keeps(c)) {
-                zkl__contender_lapse(core, c);
+                zkl__contender_lapse(c);
             }
         }
         return;
