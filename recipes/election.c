@@ -450,7 +450,7 @@ int zkl_election_publish(zkl_lock *lock, const char *value, int64_t timeout_ms, 
 
 /* === observing ================================================================================ */
 
-/* Reports each change of the leader. protocol/observer.c reads the leader. */
+/* Reports each change of the leader. protocol/watcher.c reads the leader. */
 
 struct view {
     zkl_leader leader; /* its strings follow */
@@ -536,7 +536,7 @@ int zkl_election_observe(zkl_election_observer **out, zkl_session *session, cons
     zkl_election_observer *observer = (zkl_election_observer *)handle;
     observer->changed = changed;
     observer->payload = payload;
-    observer->machine.dir = handle->path;
+    observer->machine.watcher.dir = handle->path;
     observer->machine.show = on_leader;
     zkl__observer_begin(&observer->machine, session->core, observer);
     *out = observer; /* before changed can be called with it */

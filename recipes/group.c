@@ -1,5 +1,5 @@
 /* group.c - the members of a group, each an ephemeral znode that is created again whenever it is
- * deleted. protocol/membership.c decides which requests a membership sends and what a lost reply
+ * deleted. protocol/watcher.c decides which requests a membership sends and what a lost reply
  * means; this file has the public calls and the reports to the user. */
 
 #include "acl.h"
@@ -15,7 +15,7 @@
 
 /* === observing ================================================================================ */
 
-/* Reports each change of the members. protocol/member_list.c reads them. */
+/* Reports each change of the members. protocol/watcher.c reads them. */
 
 struct zkl_group_observer {
     struct zkl__watch_handle handle; /* first */
@@ -86,7 +86,7 @@ int zkl_group_observe(zkl_group_observer **out, zkl_session *session, const char
     zkl_group_observer *watcher = (zkl_group_observer *)handle;
     watcher->changed = changed;
     watcher->payload = payload;
-    watcher->list.dir = handle->path;
+    watcher->list.watcher.dir = handle->path;
     watcher->list.show = on_members;
     zkl__member_list_begin(&watcher->list, session->core, watcher);
     *out = watcher; /* before changed can be called with it */
@@ -302,7 +302,7 @@ void zkl_group_free(zkl_group *group)
 
 /* Each call changes what the membership wants, and waits until the servers have it. The membership
  * sends the requests, also again after a lost reply, and also when no call waits any more
- * (protocol/membership.c). */
+ * (protocol/watcher.c). */
 struct change {
     struct zkl__call call; /* first */
     zkl_group *group;

@@ -516,8 +516,8 @@ static void on_members(void *owner, struct zkl__names *members)
 static void on_list_refused(void *owner, enum zkl__rc rc)
 {
     zkl_partition *partition = owner;
-    log_refusal(partition, partition->list.dir, &partition->list_refusal_logged, zkl__rc_code(rc),
-                "its members cannot be listed");
+    log_refusal(partition, partition->list.watcher.dir, &partition->list_refusal_logged,
+                zkl__rc_code(rc), "its members cannot be listed");
 }
 
 static bool is_member(void *owner)
@@ -685,7 +685,7 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
     partition->retry.alarm.owner = partition;
     partition->margin = (struct zkl__margin){
         .session = session, .until = lease_until, .reached = post_change, .owner = partition};
-    partition->list = (struct zkl__member_list){.dir = partition->member->lock.path,
+    partition->list = (struct zkl__member_list){.watcher.dir = partition->member->lock.path,
                                                 .counts = zkl__name_contends,
                                                 .wanted = is_member,
                                                 .show = on_members,

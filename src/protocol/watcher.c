@@ -1,4 +1,11 @@
+/* watcher.c - watchers of a path, and the three machines that are such: a membership, the list of a
+ * group's members, the observer of an election. */
 #include "core_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* === a watcher ================================================================================ */
 
 /* After what was refused, was put off by the server, or was not sent though connected (a limit was
  * reached, or no memory). */
@@ -8,7 +15,8 @@
 /* Of looks, + the number: none that the session or a contender has. */
 #define ROLE_LOOK ZKL__ROLES
 
-void zkl__watcher_retry(struct zkl__watcher *w)
+/* It acts after a pause, each time a longer one until it sends nothing any more. */
+static void retry_later(struct zkl__watcher *w)
 {
     w->pause = zkl__backoff(w->pause, PAUSE_LEAST, PAUSE_MOST);
     w->retry_at = w->core->now + w->pause;
@@ -34,31 +42,26 @@ void zkl__watcher_unwatch(struct zkl__watcher *w)
     zkl__watch_remove(w->core, &w->watch);
 }
 
-/* False: no memory, or too many watches. */
-static bool set_watch(struct zkl__watcher *w, const struct zkl__op *op)
-{
-    if (!zkl__path_put(&w->core->config.heap, &w->path, &w->room, op->dir, op->name)) {
-        return false;
-    }
-    w->watch.entry.path = w->path;
-    int rc = zkl__watch_add(w->core, &w->watch);
-    if (rc == ZKL_ELIMIT && !w->over_limit) {
-        zkl__core_warn(w->core, NULL,
-                       "this session has reached its limit of %zu bytes of watched paths: an "
-                       "observer or a member waits for room. Use another session for some of the "
-                       "paths. It waits to watch %s",
-                       w->core->config.watch_bytes_max, w->path);
-    }
-    w->over_limit = rc == ZKL_ELIMIT;
-    return rc == ZKL_OK;
-}
-
 static void send_operation(struct zkl__watcher *w, const struct zkl__op *op)
 {
     if (op->watch) { /* at most one thing is watched */
+        int rc = ZKL_ENOMEM;
         zkl__watcher_unwatch(w);
-        if (!set_watch(w, op)) {
-            zkl__watcher_retry(w);
+        if (zkl__path_put(&w->core->config.heap, &w->path, &w->room, op->dir, op->name)) {
+            w->watch.entry.path = w->path;
+            rc = zkl__watch_add(w->core, &w->watch);
+        }
+        if (rc == ZKL_ELIMIT && !w->over_limit) {
+            zkl__core_warn(
+                w->core, NULL,
+                "this session has reached its limit of %zu bytes of watched paths: an "
+                "observer or a member waits for room. Use another session for some of the "
+                "paths. It waits to watch %s",
+                w->core->config.watch_bytes_max, w->path);
+        }
+        w->over_limit = rc == ZKL_ELIMIT;
+        if (rc != ZKL_OK) { /* no memory, or too many watches */
+            retry_later(w);
             return;
         }
     }
@@ -102,7 +105,7 @@ static void on_watcher_reply(struct zkl__core *core, struct zkl__machine *machin
         if (decides) {
             w->ops->looked(w, role - ROLE_LOOK, reply);
         } else if (w->retry_at == 0) {
-            zkl__watcher_retry(w); /* or when it is connected again */
+            retry_later(w); /* or when it is connected again */
         }
         zkl__core_post(core, machine);
         return;
@@ -116,7 +119,7 @@ static void on_watcher_reply(struct zkl__core *core, struct zkl__machine *machin
         zkl__watcher_wake(w);
         w->ops->answered(w, reply); /* may put it off */
     } else {
-        zkl__watcher_retry(w);
+        retry_later(w);
     }
     if (w->missed) {
         w->missed = false;
@@ -170,4 +173,744 @@ void zkl__watcher_end(struct zkl__watcher *w)
     zkl__list_remove(&core->watchers, &w->in_session);
     zkl__free(&core->config.heap, w->path);
     *w = (struct zkl__watcher){.owner = w->owner};
+}
+
+static const zkl_heap *heap_of(const struct zkl__watcher *w)
+{
+    return &w->core->config.heap;
+}
+
+/* To a state that may follow. */
+static void move(struct zkl__watcher *w, unsigned state, const char *why)
+{
+    ZKL__ENSURE(w->ops->next_states[w->state] & (1u << state));
+    w->state = state;
+    zkl__core_trace_at(w->core, w->dir, 0, "%s", why);
+}
+
+/* === a membership =========================================================================== */
+
+/* --- states ---------------------------------------------------------------------------------- */
+
+#define N(node) (1u << (ZKL__MEMBER_##node))
+
+/* Where it may go from here; to NONE from everywhere, when the session is over. */
+static const uint32_t next_nodes[ZKL__MEMBER_NODES] = {
+    [ZKL__MEMBER_NONE] = N(NONE) | N(ASKED),
+    [ZKL__MEMBER_ASKED] = N(NONE) | N(STANDS) | N(UNSURE),
+    [ZKL__MEMBER_STANDS] = N(NONE) | N(STANDS) | N(DELETING) | N(UNSURE),
+    [ZKL__MEMBER_DELETING] = N(NONE) | N(UNSURE),
+    [ZKL__MEMBER_UNSURE] = N(NONE) | N(STANDS) | N(UNSURE) | N(SYNCED),
+    [ZKL__MEMBER_SYNCED] = N(NONE) | N(STANDS) | N(UNSURE),
+};
+
+static void move_node(struct zkl__membership *m, enum zkl__member_node node)
+{
+    ZKL__ENSURE(next_nodes[m->node] & (1u << node));
+    m->node = node;
+}
+
+/* A settled membership has a node. A create and a delete are never under way together. Only a
+ * membership that leaves deletes. */
+static void check_member(const struct zkl__membership *m)
+{
+    ZKL__ENSURE(!m->wanted || m->step != ZKL__MEMBER_SETTLED || m->node == ZKL__MEMBER_STANDS ||
+                m->node == ZKL__MEMBER_DELETING);
+    ZKL__ENSURE((m->node == ZKL__MEMBER_DELETING) == (m->doing == ZKL__MEMBER_REMOVING));
+    ZKL__ENSURE(m->node != ZKL__MEMBER_ASKED || m->doing == ZKL__MEMBER_CREATING);
+    ZKL__ENSURE(m->wanted || !m->joined);
+}
+
+/* --- what its user wants --------------------------------------------------------------------- */
+
+void zkl__membership_join(struct zkl__membership *m)
+{
+    m->code = ZKL_OK;
+    m->step = ZKL__MEMBER_CREATE;
+    m->wanted = true;
+    check_member(m);
+}
+
+/* Names are all that a delete knows: what changed may be another's by now. What was passed before
+ * says nothing of creates sent since. */
+static void doubt(struct zkl__membership *m)
+{
+    if (m->node == ZKL__MEMBER_SYNCED || (m->node == ZKL__MEMBER_STANDS && m->changed)) {
+        move_node(m, ZKL__MEMBER_UNSURE);
+    }
+}
+
+void zkl__membership_leave(struct zkl__membership *m)
+{
+    m->wanted = m->joined = false;
+    doubt(m);
+    check_member(m);
+}
+
+void zkl__membership_update(struct zkl__membership *m, const char *data)
+{
+    m->data = data;
+    m->stale = true;
+}
+
+/* --- what is sent ---------------------------------------------------------------------------- */
+
+static bool send_as(struct zkl__membership *m, enum zkl__member_doing doing, struct zkl__op *out,
+                    struct zkl__op op)
+{
+    m->doing = doing;
+    *out = op;
+    out->dir = op.dir ? op.dir : m->path;
+    out->version = op.kind == ZKL__OP_CHECK ? -1 : m->version;
+    return true;
+}
+
+static bool next_of_member(struct zkl__watcher *watcher, struct zkl__op *op, int *look)
+{
+    struct zkl__membership *m = (struct zkl__membership *)watcher;
+    (void)look;
+    m->doing = ZKL__MEMBER_IDLE;
+    /* No answer: done or not, and if it was, the name is free for anybody. */
+    if (m->node == ZKL__MEMBER_ASKED || m->node == ZKL__MEMBER_DELETING) {
+        move_node(m, ZKL__MEMBER_UNSURE);
+    }
+    check_member(m);
+    if (!m->wanted) {
+        zkl__watcher_unwatch(watcher);
+        switch (m->node) {
+        case ZKL__MEMBER_STANDS:
+            move_node(m, ZKL__MEMBER_DELETING);
+            return send_as(m, ZKL__MEMBER_REMOVING, op,
+                           (struct zkl__op){.kind = ZKL__OP_DELETE, .name = m->id});
+        case ZKL__MEMBER_UNSURE:
+            return send_as(m, ZKL__MEMBER_SYNC_POINT, op, (struct zkl__op){.kind = ZKL__OP_CHECK});
+        case ZKL__MEMBER_SYNCED:
+            return send_as(m, ZKL__MEMBER_LAST_LOOK, op,
+                           (struct zkl__op){.kind = ZKL__OP_EXISTS, .name = m->id});
+        default:
+            return false;
+        }
+    }
+    bool looks = m->step == ZKL__MEMBER_LOOK;
+    switch (m->step) {
+    case ZKL__MEMBER_CREATE:
+        if (zkl__member_stands(m)) { /* of a leave that was not answered yet */
+            looks = true;
+            break;
+        }
+        if (zkl__membership_has_rival(m, true)) {
+            return false;
+        }
+        move_node(m, m->node == ZKL__MEMBER_NONE ? ZKL__MEMBER_ASKED : ZKL__MEMBER_UNSURE);
+        return send_as(m, ZKL__MEMBER_CREATING, op,
+                       (struct zkl__op){.kind = ZKL__OP_CREATE,
+                                        .name = m->id,
+                                        .data = m->data,
+                                        .size = strlen(m->data),
+                                        .mode = ZKL__EPHEMERAL,
+                                        .acl = m->acl});
+    case ZKL__MEMBER_MAKE:
+        return send_as(m, ZKL__MEMBER_MAKING, op,
+                       (struct zkl__op){.kind = ZKL__OP_CREATE,
+                                        .dir = m->make_path,
+                                        .mode = ZKL__CONTAINER,
+                                        .acl = m->acl});
+    case ZKL__MEMBER_SETTLED:
+        if (m->stale) {
+            m->step = ZKL__MEMBER_LOOK; /* whatever comes of it */
+            return send_as(
+                m, ZKL__MEMBER_WRITING, op,
+                (struct zkl__op){
+                    .kind = ZKL__OP_SET, .name = m->id, .data = m->data, .size = strlen(m->data)});
+        }
+        break;
+    default:
+        break;
+    }
+    return looks && send_as(m, ZKL__MEMBER_LOOKING, op,
+                            (struct zkl__op){.kind = ZKL__OP_GET, .name = m->id, .watch = true});
+}
+
+/* --- what the answers mean ------------------------------------------------------------------- */
+
+static void refuse_member(struct zkl__membership *m, int code, int zk_code, const char *why)
+{
+    m->code = code;
+    m->zk_code = zk_code;
+    m->why = why;
+    if (m->wanted) { /* who leaves goes on */
+        retry_later(&m->watcher);
+    }
+    m->note(m->watcher.owner);
+}
+
+static void refuse_member_by_reply(struct zkl__membership *m, const struct zkl__reply *reply)
+{
+    refuse_member(m, zkl__rc_code(reply->rc), reply->zk_code, zkl__rc_why(reply->rc));
+}
+
+static void on_member_created(struct zkl__membership *m, const struct zkl__reply *reply)
+{
+    if (reply->rc == ZKL__RC_OK) {
+        move_node(m, ZKL__MEMBER_STANDS);
+        m->version = 0;
+        m->stale = m->changed = false;
+        m->joined = m->joined || m->wanted;
+        m->step = ZKL__MEMBER_LOOK;
+        m->note(m->watcher.owner);
+        return;
+    }
+    if (m->node == ZKL__MEMBER_ASKED || reply->rc == ZKL__RC_NONODE) {
+        move_node(m, ZKL__MEMBER_NONE); /* no directory: nothing of ours in it either */
+    }
+    switch (reply->rc) {
+    case ZKL__RC_NODEEXISTS:
+        m->step = ZKL__MEMBER_LOOK;
+        break;
+    case ZKL__RC_NONODE:
+        memcpy(m->make_path, m->path, strlen(m->path) + 1);
+        m->step = ZKL__MEMBER_MAKE;
+        break;
+    case ZKL__RC_EPHEMERALPARENT:
+        refuse_member(m, ZKL_ECONFLICT, reply->zk_code,
+                      "a part of the path is an ephemeral znode, which has no children");
+        break;
+    default:
+        refuse_member_by_reply(m, reply);
+    }
+}
+
+static void on_member_look(struct zkl__membership *m, const struct zkl__reply *reply, bool ours)
+{
+    bool stands = reply->rc == ZKL__RC_OK;
+    if (!stands && reply->rc != ZKL__RC_NONODE) {
+        refuse_member_by_reply(m, reply);
+        return;
+    }
+    m->changed = false;
+    if (ours && m->node != ZKL__MEMBER_NONE) {
+        move_node(m, ZKL__MEMBER_STANDS);
+        m->version = reply->stat.version;
+        size_t size = strlen(m->data); /* data may be NULL where there is none */
+        m->stale = reply->size != size || (size > 0 && memcmp(reply->data, m->data, size) != 0);
+        m->step = ZKL__MEMBER_SETTLED;
+        m->joined = m->joined || m->wanted;
+    } else {
+        if (m->node == ZKL__MEMBER_STANDS) {
+            move_node(m, ZKL__MEMBER_NONE);
+        }
+        if (stands && !zkl__is_ephemeral(&reply->stat)) {
+            refuse_member(m, ZKL_ECONFLICT, 0,
+                          "a znode of that name is there, and lives with no session");
+            return;
+        }
+        m->step = stands ? ZKL__MEMBER_WAIT : ZKL__MEMBER_CREATE;
+    }
+    m->note(m->watcher.owner);
+}
+
+static void on_member_reply(struct zkl__watcher *watcher, const struct zkl__reply *reply)
+{
+    struct zkl__membership *m = (struct zkl__membership *)watcher;
+    enum zkl__member_doing doing = m->doing;
+    bool done = reply->rc == ZKL__RC_OK, missing = reply->rc == ZKL__RC_NONODE;
+    bool differs = reply->rc == ZKL__RC_BADVERSION;
+    bool ours = done && zkl__is_own(&reply->stat, watcher->core->session_id);
+    m->doing = ZKL__MEMBER_IDLE;
+    switch (doing) {
+    case ZKL__MEMBER_CREATING:
+        on_member_created(m, reply);
+        break;
+    case ZKL__MEMBER_MAKING:
+        if (missing && !zkl__path_shorten(m->make_path)) {
+            refuse_member(m, ZKL_ENOENT, reply->zk_code,
+                          "the chroot of the connect string does not exist");
+        } else if (!missing && !done && reply->rc != ZKL__RC_NODEEXISTS) {
+            refuse_member_by_reply(m, reply);
+        } else if (!missing && !zkl__path_lengthen(m->make_path, m->path)) {
+            m->step = ZKL__MEMBER_CREATE;
+        }
+        break;
+    case ZKL__MEMBER_LOOKING:
+        on_member_look(m, reply, ours);
+        break;
+    case ZKL__MEMBER_WRITING:
+        if (!done && !missing && !differs) { /* changed by others: looked at next */
+            refuse_member_by_reply(m, reply);
+        }
+        break;
+    case ZKL__MEMBER_SYNC_POINT:
+        move_node(m, ZKL__MEMBER_SYNCED);
+        break;
+    case ZKL__MEMBER_LAST_LOOK:
+        /* Behind the barrier: what is not there now will not come. */
+        if (done || missing) {
+            move_node(m, ours ? ZKL__MEMBER_STANDS : ZKL__MEMBER_NONE);
+            m->version = reply->stat.version;
+            m->note(watcher->owner);
+        } else {
+            retry_later(watcher);
+        }
+        break;
+    case ZKL__MEMBER_REMOVING:
+        /* What has our name now may be somebody else's, and names are all that a delete knows.
+         * ZooKeeper has no check of an owner, so when the version differs: a committed write,
+         * behind which no earlier delete of ours comes any more (a server answers reads behind what
+         * it has committed for the same session); then a look at whose it is. */
+        if (done || missing) {
+            move_node(m, ZKL__MEMBER_NONE);
+            m->note(watcher->owner);
+            break;
+        }
+        move_node(m, ZKL__MEMBER_UNSURE); /* written, or another one, or so when it is sent again */
+        if (!differs) { /* refused, never forgotten: until it is gone, or the session is */
+            retry_later(watcher);
+        }
+        break;
+    default:
+        break;
+    }
+    check_member(m);
+}
+
+/* --- what is noticed ------------------------------------------------------------------------- */
+
+/* When the session is over, its znodes are deleted, and nothing that it sent comes any more. */
+static void on_member_change(struct zkl__watcher *watcher, bool session_over)
+{
+    struct zkl__membership *m = (struct zkl__membership *)watcher;
+    if (session_over) {
+        m->node = ZKL__MEMBER_NONE;
+        m->doing = ZKL__MEMBER_IDLE;
+    }
+    m->step = session_over ? ZKL__MEMBER_CREATE : ZKL__MEMBER_LOOK;
+    m->changed = !session_over;
+    if (!m->wanted) {
+        doubt(m);
+    }
+    check_member(m);
+    m->note(watcher->owner);
+}
+
+bool zkl__membership_has_rival(const struct zkl__membership *m, bool leaving)
+{
+    ZKL__EACH (const struct zkl__membership, other, &m->queue->members, peer) {
+        bool is_one = leaving ? !other->wanted && other->node != ZKL__MEMBER_NONE : other->wanted;
+        if (is_one && other != m) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void on_member_rests(struct zkl__watcher *watcher)
+{
+    struct zkl__membership *m = (struct zkl__membership *)watcher;
+    if (!m->wanted) {
+        ZKL__EACH (struct zkl__membership, other, &m->queue->members, peer) {
+            if (other->wanted) {
+                zkl__watcher_wake(&other->watcher);
+            }
+        }
+    }
+    m->rests(watcher->owner);
+}
+
+const struct zkl__watcher_ops zkl__membership_ops = {.next = next_of_member,
+                                                     .answered = on_member_reply,
+                                                     .changed = on_member_change,
+                                                     .rests = on_member_rests};
+
+bool zkl__membership_begin(struct zkl__membership *m, struct zkl__core *core, void *owner)
+{
+    char path[ZKL_PATH_MAX + ZKL__NAME_MAX + 2];
+    snprintf(path, sizeof path, "%s/%s", m->path, m->id);
+    m->queue = zkl__peers_enroll(&core->queues, path, &m->peer);
+    if (m->queue) {
+        zkl__watcher_begin(&m->watcher, core, &zkl__membership_ops, owner);
+    }
+    return m->queue;
+}
+
+void zkl__membership_end(struct zkl__membership *m)
+{
+    struct zkl__core *core = m->watcher.core;
+    if (core) {
+        zkl__watcher_end(&m->watcher);
+        zkl__peers_resign(&core->queues, m->queue, &m->peer);
+        m->queue = NULL;
+    }
+}
+
+/* === the members of a group ================================================================= */
+
+#define S(state) (1u << (ZKL__LIST_##state))
+
+/* Where it may go from here; to STALE from everywhere, when something changed. */
+static const uint32_t list_states[ZKL__LIST_STATES] = {
+    [ZKL__LIST_STALE] = S(STALE) | S(MISSING) | S(LOOKS),
+    [ZKL__LIST_MISSING] = S(STALE) | S(LOOKS),
+    [ZKL__LIST_LOOKS] = S(STALE) | S(SHOWN),
+    [ZKL__LIST_SHOWN] = S(STALE),
+};
+
+/* --- what is sent ---------------------------------------------------------------------------- */
+
+static bool next_of_list(struct zkl__watcher *watcher, struct zkl__op *op, int *look)
+{
+    struct zkl__member_list *list = (struct zkl__member_list *)watcher;
+    struct zkl__children *children = list->children;
+    *op = (struct zkl__op){.kind = ZKL__OP_CHILDREN, .dir = watcher->dir, .watch = true};
+    if (watcher->state == ZKL__LIST_SHOWN || (list->wanted && !list->wanted(watcher->owner))) {
+        return false;
+    }
+    if (watcher->state == ZKL__LIST_MISSING) {
+        op->kind = ZKL__OP_EXISTS;
+    }
+    if (watcher->state != ZKL__LIST_LOOKS) {
+        return true;
+    }
+    /* Children whose read got no reply are read again when no read is under way. */
+    list->looked = zkl__children_unknown(children, watcher->looks > 0 ? list->looked : 0);
+    if (list->looked < children->count && watcher->looks < ZKL__LOOKS_MOST) {
+        *look = (int)list->looked;
+        *op = (struct zkl__op){
+            .kind = ZKL__OP_EXISTS, .dir = watcher->dir, .name = children->all[list->looked].name};
+        list->looked++;
+        return true;
+    }
+    if (watcher->looks == 0) { /* all are judged */
+        struct zkl__names *members = zkl__children_names(heap_of(watcher), children);
+        if (members) {
+            move(watcher, ZKL__LIST_SHOWN, "each child was looked at: shown");
+            list->show(watcher->owner, members);
+        } else {
+            retry_later(watcher);
+        }
+    }
+    return false;
+}
+
+/* --- what the replies mean ------------------------------------------------------------------- */
+
+static void take_list(struct zkl__member_list *list, const struct zkl__reply *reply,
+                      const char *why)
+{
+    struct zkl__watcher *watcher = &list->watcher;
+    if (zkl__children_renew(heap_of(watcher), &list->children, reply, list->counts)) {
+        move(watcher, ZKL__LIST_LOOKS, why);
+    } else {
+        retry_later(watcher);
+    }
+}
+
+static void on_list_reply(struct zkl__watcher *watcher, const struct zkl__reply *reply)
+{
+    struct zkl__member_list *list = (struct zkl__member_list *)watcher;
+    bool missing = reply->rc == ZKL__RC_NONODE, lists = watcher->state == ZKL__LIST_STALE;
+    if (!missing && reply->rc != ZKL__RC_OK) {
+        retry_later(watcher);
+        if (list->refused) {
+            list->refused(watcher->owner, reply->rc);
+        }
+    } else if (missing) {
+        lists ? move(watcher, ZKL__LIST_MISSING, "nothing there: its making is watched")
+              : take_list(list, reply, "still nothing there: nobody");
+    } else if (lists) {
+        take_list(list, reply, "listed");
+    } else {
+        move(watcher, ZKL__LIST_STALE, "made meanwhile");
+    }
+}
+
+static void on_list_look(struct zkl__watcher *watcher, int look, const struct zkl__reply *reply)
+{
+    struct zkl__member_list *list = (struct zkl__member_list *)watcher;
+    zkl__child_judge(&list->children->all[look], reply);
+}
+
+static void on_list_change(struct zkl__watcher *watcher, bool session_over)
+{
+    move(watcher, ZKL__LIST_STALE,
+         session_over ? "the session is over: look again" : "changed: look again");
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+void zkl__member_list_begin(struct zkl__member_list *list, struct zkl__core *core, void *owner)
+{
+    static const struct zkl__watcher_ops ops = {.next_states = list_states,
+                                                .next = next_of_list,
+                                                .answered = on_list_reply,
+                                                .looked = on_list_look,
+                                                .changed = on_list_change};
+    zkl__watcher_begin(&list->watcher, core, &ops, owner);
+}
+
+void zkl__member_list_end(struct zkl__member_list *list)
+{
+    if (list->watcher.core) {
+        zkl__free(heap_of(&list->watcher), list->children);
+        list->children = NULL;
+        zkl__watcher_end(&list->watcher);
+    }
+}
+
+void zkl__member_list_renew(struct zkl__member_list *list)
+{
+    if (list->watcher.core) {
+        move(&list->watcher, ZKL__LIST_STALE, "to be listed");
+    }
+}
+
+/* === the observer of an election ============================================================ */
+
+#undef S
+#define S(state) (1u << (ZKL__OBSERVER_##state))
+
+/* Where it may go from here; to STALE from everywhere, when something changed. */
+static const uint32_t observer_states[ZKL__OBSERVER_STATES] = {
+    [ZKL__OBSERVER_STALE] = S(STALE) | S(MISSING) | S(EMPTY) | S(READS),
+    [ZKL__OBSERVER_MISSING] = S(STALE) | S(SHOWN),
+    [ZKL__OBSERVER_EMPTY] = S(STALE) | S(MISSING) | S(READS) | S(SHOWN),
+    [ZKL__OBSERVER_READS] = S(STALE) | S(READS) | S(REFUSED) | S(SHOWN),
+    [ZKL__OBSERVER_REFUSED] = S(STALE) | S(READS) | S(HIDDEN),
+    [ZKL__OBSERVER_HIDDEN] = S(STALE) | S(SHOWN_HIDDEN),
+    [ZKL__OBSERVER_SHOWN] = S(STALE),
+    [ZKL__OBSERVER_SHOWN_HIDDEN] = S(STALE) | S(HIDDEN),
+};
+
+/* --- what is sent ---------------------------------------------------------------------------- */
+
+static bool next_of_observer(struct zkl__watcher *watcher, struct zkl__op *op, int *look)
+{
+    struct zkl__observer *o = (struct zkl__observer *)watcher;
+    (void)look;
+    *op = (struct zkl__op){.kind = ZKL__OP_CHILDREN, .dir = watcher->dir, .watch = true};
+    switch (watcher->state) {
+    case ZKL__OBSERVER_STALE:
+        zkl__watcher_unwatch(watcher);
+        op->watch = false;
+        return true;
+    case ZKL__OBSERVER_EMPTY:
+    case ZKL__OBSERVER_HIDDEN:
+        return true;
+    case ZKL__OBSERVER_MISSING:
+        op->kind = ZKL__OP_EXISTS;
+        return true;
+    case ZKL__OBSERVER_READS:
+        op->kind = ZKL__OP_GET;
+        op->name = o->first;
+        return true;
+    case ZKL__OBSERVER_REFUSED:
+        zkl__watcher_unwatch(watcher); /* the refused get has set none */
+        op->kind = ZKL__OP_EXISTS;
+        op->name = o->first;
+        op->watch = false;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* --- what is seen ---------------------------------------------------------------------------- */
+
+static void show(struct zkl__observer *o, const struct zkl__leader *leader, const char *why)
+{
+    if (!o->show(o->watcher.owner, leader)) {
+        retry_later(&o->watcher);
+        return;
+    }
+    bool hidden = leader->node && !leader->readable;
+    move(&o->watcher, hidden ? ZKL__OBSERVER_SHOWN_HIDDEN : ZKL__OBSERVER_SHOWN, why);
+}
+
+static void start_anew(struct zkl__observer *o, const char *why)
+{
+    move(&o->watcher, ZKL__OBSERVER_STALE, why);
+    zkl__name_set_clear(&o->skipped, heap_of(&o->watcher));
+}
+
+static bool stands_before(const char *a, const char *b)
+{
+    int32_t diff = zkl__sequence_diff(zkl__name_sequence(a), zkl__name_sequence(b));
+    return diff < 0 || (diff == 0 && strcmp(a, b) < 0); /* a forged one may have its number */
+}
+
+static int compare_order(const void *one, const void *other, const void *context)
+{
+    const struct zkl__child *a = one, *b = other;
+    (void)context;
+    return stands_before(b->name, a->name) - stands_before(a->name, b->name);
+}
+
+static bool may_lead(const struct zkl__observer *o, const char *name)
+{
+    struct zkl__name parsed = zkl__name_parse(name);
+    return parsed.kind != ZKL_KIND_FOREIGN && !zkl__sequence_used_up(parsed.sequence) &&
+           !zkl__name_set_find(&o->skipped, name);
+}
+
+static const char *find_first(const struct zkl__observer *o, const struct zkl__reply *list)
+{
+    const char *first = NULL;
+    for (size_t i = 0; i < list->child_count; i++) {
+        const char *name = list->children[i];
+        if (may_lead(o, name) && (!first || stands_before(name, first))) {
+            first = name;
+        }
+    }
+    return first;
+}
+
+/* --- what the replies mean ------------------------------------------------------------------- */
+
+static void read_first(struct zkl__observer *o, const char *name, const char *why)
+{
+    char *first = zkl__copy_text(heap_of(&o->watcher), name);
+    if (!first) {
+        retry_later(&o->watcher);
+        return;
+    }
+    zkl__free(heap_of(&o->watcher), o->first);
+    o->first = first;
+    move(&o->watcher, ZKL__OBSERVER_READS, why);
+}
+
+/* The next one of the list is first then: a candidate that came after the list stands behind each
+ * that the server had numbered before. */
+static void skip_first(struct zkl__observer *o)
+{
+    struct zkl__children *listed = o->listed;
+    bool added = zkl__name_set_put(&o->skipped, heap_of(&o->watcher), o->first, 0);
+    while (listed && o->next < listed->count && !may_lead(o, listed->all[o->next].name)) {
+        o->next++;
+    }
+    if (!added) {
+        retry_later(&o->watcher);
+    } else if (listed && o->next < listed->count) {
+        read_first(o, listed->all[o->next].name, "no session owns it: the next is read");
+    } else {
+        move(&o->watcher, ZKL__OBSERVER_STALE, "the first lives with no session: no candidate");
+    }
+}
+
+static void on_observer_reply(struct zkl__watcher *watcher, const struct zkl__reply *reply)
+{
+    struct zkl__observer *o = (struct zkl__observer *)watcher;
+    bool of_first =
+        watcher->state == ZKL__OBSERVER_READS || watcher->state == ZKL__OBSERVER_REFUSED;
+    bool done = reply->rc == ZKL__RC_OK, missing = reply->rc == ZKL__RC_NONODE;
+    const struct zkl__leader nobody = {.node = NULL};
+    const char *first;
+    /* NOAUTH to a read shows that the znode exists; to a list it shows nothing. */
+    if (!done && !missing && !(of_first && reply->rc == ZKL__RC_NOAUTH)) {
+        retry_later(watcher);
+        return;
+    }
+    switch (watcher->state) {
+    case ZKL__OBSERVER_STALE:
+    case ZKL__OBSERVER_EMPTY:
+        first = find_first(o, reply);
+        if (missing) {
+            move(watcher, ZKL__OBSERVER_MISSING, "nothing there: its making is watched");
+        } else if (first) {
+            /* Behind one that is no candidate may be thousands. Then the whole list is kept, in its
+             * order. */
+            zkl__free(heap_of(watcher), o->listed);
+            o->listed = NULL;
+            o->next = 0;
+            if (o->skipped.count > 0 &&
+                zkl__children_renew(heap_of(watcher), &o->listed, reply, zkl__name_contends)) {
+                zkl__sort(o->listed->all, o->listed->count, sizeof *o->listed->all, compare_order,
+                          NULL);
+            }
+            read_first(o, first, "listed: the first is read");
+        } else if (watcher->state == ZKL__OBSERVER_STALE) {
+            move(watcher, ZKL__OBSERVER_EMPTY, "no candidate: the list is watched");
+        } else {
+            show(o, &nobody, "still no candidate: nobody leads");
+        }
+        break;
+    case ZKL__OBSERVER_MISSING:
+        if (missing) {
+            show(o, &nobody, "still nothing there: nobody leads");
+        } else {
+            move(watcher, ZKL__OBSERVER_STALE, "made meanwhile");
+        }
+        break;
+    case ZKL__OBSERVER_READS:
+        if (missing) {
+            move(watcher, ZKL__OBSERVER_STALE, "the first was deleted");
+        } else if (!done) {
+            move(watcher, ZKL__OBSERVER_REFUSED, "the first may not be read");
+        } else if (!zkl__is_ephemeral(&reply->stat)) {
+            skip_first(o);
+        } else {
+            show(o,
+                 &(struct zkl__leader){.node = o->first,
+                                       .readable = true,
+                                       .stat = reply->stat,
+                                       .data = reply->data,
+                                       .size = reply->size},
+                 "the first leads");
+        }
+        break;
+    case ZKL__OBSERVER_REFUSED:
+        /* A stat that is refused, too, says nothing: it counts as a candidate. */
+        if (missing) {
+            start_anew(o, "the first was deleted");
+        } else if (done && !zkl__is_ephemeral(&reply->stat)) {
+            skip_first(o);
+        } else {
+            o->stat = reply->stat;
+            move(watcher, ZKL__OBSERVER_HIDDEN, "the first is hidden: the list is watched");
+        }
+        break;
+    default:
+        /* The list is watched from here on. Another one may be first by now: then all begins anew.
+         */
+        first = find_first(o, reply);
+        if (first && strcmp(first, o->first) == 0) {
+            show(o, &(struct zkl__leader){.node = o->first, .stat = o->stat},
+                 "the hidden one leads");
+        } else {
+            start_anew(o, "the hidden one is not the first any more");
+        }
+    }
+}
+
+/* Somebody came or went behind a hidden one, most likely: what was refused is not asked again. */
+static void on_observer_change(struct zkl__watcher *watcher, bool session_over)
+{
+    struct zkl__observer *o = (struct zkl__observer *)watcher;
+    if (watcher->state == ZKL__OBSERVER_SHOWN_HIDDEN && !session_over) {
+        move(watcher, ZKL__OBSERVER_HIDDEN, "the list changed: is the hidden one still the first?");
+    } else {
+        start_anew(o, session_over ? "the session is over: look again" : "changed: look again");
+    }
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+void zkl__observer_begin(struct zkl__observer *o, struct zkl__core *core, void *owner)
+{
+    static const struct zkl__watcher_ops ops = {.next_states = observer_states,
+                                                .next = next_of_observer,
+                                                .answered = on_observer_reply,
+                                                .changed = on_observer_change};
+    zkl__watcher_begin(&o->watcher, core, &ops, owner);
+    o->skipped.key = core->queues.names_key;
+}
+
+void zkl__observer_end(struct zkl__observer *o)
+{
+    if (o->watcher.core) {
+        zkl__free(heap_of(&o->watcher), o->first);
+        zkl__free(heap_of(&o->watcher), o->listed);
+        o->first = NULL;
+        o->listed = NULL;
+        zkl__name_set_clear(&o->skipped, heap_of(&o->watcher));
+        zkl__watcher_end(&o->watcher);
+    }
 }

@@ -13,6 +13,8 @@
 
 struct zkl__watcher;
 struct zkl__watcher_ops {
+    const uint32_t *next_states; /* of each state: bits of those that may follow. NULL: its states
+                                    are its own */
     /* Connected, and its operation is not under way: the next one; false: none is to be sent now.
      * *look: -1 as it was, or the number of a look, of which several may be under way beside each
      * other. */
@@ -34,6 +36,8 @@ struct zkl__watcher {
     struct zkl__machine machine; /* first */
     const struct zkl__watcher_ops *ops;
     void *owner;
+    const char *dir;        /* the owner's */
+    unsigned state;         /* of its kind */
     struct zkl__core *core; /* NULL: not begun, or ended */
     struct zkl__link in_session;
     bool busy;        /* its operation is under way */
@@ -55,8 +59,6 @@ void zkl__watcher_end(struct zkl__watcher *watcher);
 
 /* It acts in this step, whatever pause it made. From outside: ZKL__EV_WAKE. */
 void zkl__watcher_wake(struct zkl__watcher *watcher);
-/* It acts after a pause, each time a longer one until it sends nothing any more. */
-void zkl__watcher_retry(struct zkl__watcher *watcher);
 /* It watches nothing. */
 void zkl__watcher_unwatch(struct zkl__watcher *watcher);
 
@@ -170,8 +172,7 @@ enum zkl__member_list_state {
 };
 
 struct zkl__member_list {
-    struct zkl__watcher watcher;      /* first */
-    const char *dir;                  /* the owner's */
+    struct zkl__watcher watcher;      /* first; its state: enum zkl__member_list_state */
     bool (*counts)(const char *name); /* NULL: all children do */
     /* Whether it may be listed now; when that becomes so, the owner wakes the watcher. NULL: it
      * always may. */
@@ -180,7 +181,6 @@ struct zkl__member_list {
     void (*show)(void *owner, struct zkl__names *members);
     /* Inside a step: the servers refuse to list them, until they are shown. NULL: nobody asks. */
     void (*refused)(void *owner, enum zkl__rc rc);
-    enum zkl__member_list_state state;
     struct zkl__children *children; /* of the last list; NULL: there was none */
     size_t looked; /* of them: the next look is at the first unknown from here on */
 };
@@ -225,11 +225,9 @@ struct zkl__leader {
 };
 
 struct zkl__observer {
-    struct zkl__watcher watcher; /* first */
-    const char *dir;             /* the owner's */
+    struct zkl__watcher watcher; /* first; its state: enum zkl__observer_state */
     /* Inside a step: that is so. False: no memory, it is to be shown again. */
     bool (*show)(void *owner, const struct zkl__leader *leader);
-    enum zkl__observer_state state;
     char *first;                  /* name of the first candidate */
     struct zkl__stat stat;        /* of it, while it may not be read */
     struct zkl__name_set skipped; /* names that are no candidates': they live with no session */

@@ -167,7 +167,7 @@ TEST_IN_SCRIPT(test_too_many_watched_bytes_for_an_observer)
 {
     int shown = 0;
     struct zkl__watch big;
-    struct zkl__observer observer = {.dir = LONG_PATH, .show = count_shown};
+    struct zkl__observer observer = {.watcher.dir = LONG_PATH, .show = count_shown};
     zkl__observer_begin(&observer, script.core, &shown);
     for (int round = 1; round <= 2; round++) {
         watch_much(&big);
