@@ -1,6 +1,7 @@
 /* contender.c - a contender: its states and moves, the mark of its release, its znode from the
- * create to the delete, its grant, what each state requests, and what each event and each reply
- * means. */
+ * create to the delete, its grant, what each state requests, the lock that lingers, and what each
+ * event and each reply means. */
+#include "acl.h"
 #include "core_internal.h"
 
 #include <string.h>
@@ -52,6 +53,14 @@ bool zkl__contender_waits(const struct zkl__contender *c)
     return c->started && c->state < ZKL__HELD;
 }
 
+/* Whether a move of its contender to another state concerns a lock that lingers, or may linger. */
+static bool linger_cares(const struct zkl__linger *own)
+{
+    return own->state != ZKL__LINGER_OFF || own->in_line || own->view->keeper;
+}
+
+static void linger_moved(struct zkl__contender *c, enum zkl__contender_state before);
+
 void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state state, const char *why)
 {
     enum zkl__contender_state before = c->state;
@@ -61,8 +70,8 @@ void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state sta
     if (state != ZKL__WATCHING) {
         zkl__inspection_drop(c);
     }
-    if (zkl__linger_cares(&c->linger)) {
-        zkl__linger_moved(c, before);
+    if (linger_cares(&c->linger)) {
+        linger_moved(c, before);
     }
     /* What each state says about our node. */
     bool node = zkl__node_known(&c->node);
@@ -145,13 +154,16 @@ static void node_remember_duplicate(struct zkl__node *node)
 }
 
 /* It waits no more: the znodes that it has left are deleted in the background. */
+/* The contender leaves: decides whether the delete of its znode writes the mark. */
+static void mark_leave(struct zkl__contender *c);
+
 static void contender_withdraw(struct zkl__contender *c, const char *why)
 {
     zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
     c->started = false;
     c->retry.at = 0;
     node_remember_duplicate(&c->node);
-    zkl__mark_leave(c);
+    mark_leave(c);
     zkl__contender_move(c, ZKL__REMOVING, why);
 }
 
@@ -161,10 +173,18 @@ void zkl__contender_fail(struct zkl__contender *c, int code, int zk_code, const 
     contender_withdraw(c, why);
 }
 
+static void own_watch_stop(struct zkl__contender *c)
+{
+    if (c->watches[ZKL__WATCHED_OWN].entry.link) {
+        c->out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_FORGET;
+    }
+    c->own.armed = false;
+}
+
 static void grant_lose(struct zkl__contender *c, const char *why)
 {
     zkl__contender_notify(c, ZKL__LOSS, ZKL_ELOST, 0, why);
-    zkl__own_watch_stop(c);
+    own_watch_stop(c);
     zkl__contender_move(c, ZKL__LOST, why);
 }
 
@@ -350,7 +370,7 @@ static void mark_on_read(struct zkl__contender *c)
 
 /* --- with the znode's delete ----------------------------------------------------------------- */
 
-void zkl__mark_leave(struct zkl__contender *c)
+static void mark_leave(struct zkl__contender *c)
 {
     bool writes = zkl__contender_keeps(c) || (c->state == ZKL__PROVING && is_clean(c));
     c->mark.state = c->config.mark && writes ? ZKL__MARK_WRITES : ZKL__MARK_UNKNOWN;
@@ -592,37 +612,6 @@ static void node_on_stat(struct zkl__contender *c)
     }
 }
 
-/* A node that we may not read is there all the same: the leader looks for the session, then for the
- * node, then at its access list (PrepRequestProcessor.pRequest2Txn, OpCode.check), so NOAUTH says
- * that both are there. */
-static void node_on_check(struct zkl__contender *c)
-{
-    enum zkl__rc rc = c->event->reply->rc;
-    bool replacing = c->replacement.state != ZKL__REPLACING_NOT;
-    /* Once for each path: who contends there has the same credentials the next time. */
-    if (rc == ZKL__RC_NOAUTH && c->event->role == ZKL__ROLE_BEAT && c->state == ZKL__HELD &&
-        !replacing && !c->path_stats->warned_of_read) {
-        c->path_stats->warned_of_read = true;
-        zkl__core_warn(c->core, c,
-                       "READ on our own znode %s is missing: the lock is held, but a removal by "
-                       "hand is noticed late, "
-                       "and nobody sees who holds. Let the access list of what is created "
-                       "(zkl_acl) give READ to us",
-                       c->node.name);
-    }
-    if (rc == ZKL__RC_NONODE && zkl__node_known(&c->node) && !replacing) {
-        if (zkl__contender_is_first(c)) {
-            zkl__node_removed(c);
-        }
-    } else if (c->state == ZKL__LINGERING) {
-        zkl__linger_on_check(c);
-    } else if (c->state == ZKL__PROVING && c->event->role == ZKL__ROLE_PROVE && rc != ZKL__RC_OK &&
-               rc != ZKL__RC_NOAUTH) {
-        c->grant.proved = false;
-        zkl__contender_fail_by_reply(c);
-    }
-}
-
 /* === the weaker znode of a downgrade ========================================================== */
 
 /* A downgrade: a znode of a weaker kind replaces ours and keeps its number. */
@@ -713,14 +702,6 @@ static void replacement_forget(struct zkl__contender *c)
 
 /* === a holder's watch on its own znode ======================================================== */
 
-void zkl__own_watch_stop(struct zkl__contender *c)
-{
-    if (c->watches[ZKL__WATCHED_OWN].entry.link) {
-        c->out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_FORGET;
-    }
-    c->own.armed = false;
-}
-
 /* Sends the request that the watch of a holder needs. */
 static void own_watch_advance(struct zkl__contender *c)
 {
@@ -765,7 +746,7 @@ static void own_watch_on_reply(struct zkl__contender *c)
                                        go round */
             c->own.guard_at = INT64_MAX;
         }
-        zkl__own_watch_stop(c);
+        own_watch_stop(c);
         zkl__core_trace(
             c->core, c,
             "our node is not watched (%s): a removal by hand is noticed by a heartbeat on it",
@@ -971,7 +952,8 @@ static void try_to_grant(struct zkl__contender *c)
     }
 }
 
-void zkl__grant_again(struct zkl__contender *c)
+/* Grants a lock that lingered to its next owner. */
+static void grant_again(struct zkl__contender *c)
 {
     zkl__contender_move(c, ZKL__HELD, "it lingered");
     mark_clean(c);
@@ -989,28 +971,6 @@ static int64_t grant_wake(const struct zkl__contender *c)
     return owed ? c->grant.hold_until : INT64_MAX;
 }
 
-static void on_release(struct zkl__contender *c)
-{
-    ZKL__ENSURE(c->state == ZKL__HELD || c->state == ZKL__LOST);
-    bool hands_over = c->state == ZKL__HELD && c->replacement.state == ZKL__REPLACING_NOT;
-    c->grant.end = hands_over ? ZKL__GRANT_HANDED_OVER : ZKL__GRANT_RELEASED;
-    if (hands_over && zkl__linger_keep(c)) {
-        return;
-    }
-    if (hands_over && c->core->now < c->grant.least_until) {
-        /* The owner is notified now, and does not wait for the delete. That hands the lock over to
-         * nobody, because somebody may have deleted the znode by hand meanwhile. */
-        c->grant.end = ZKL__GRANT_RELEASED;
-        c->grant.stay_until = c->grant.least_until;
-        zkl__contender_notify(c, ZKL__RELEASED, ZKL_OK, 0, "released, and its znode stays");
-    }
-    zkl__mark_leave(c);
-    replacement_forget(c);
-    node_remember_duplicate(&c->node);
-    zkl__own_watch_stop(c); /* our delete uses the watch up */
-    zkl__contender_move(c, ZKL__REMOVING, "released");
-}
-
 /* === the requests of each state ============================================================== */
 
 void zkl__contender_send(struct zkl__contender *c, enum zkl__role role, struct zkl__op op)
@@ -1021,6 +981,17 @@ void zkl__contender_send(struct zkl__contender *c, enum zkl__role role, struct z
     c->out->ops[c->out->op_count].role = role;
     c->out->ops[c->out->op_count].op = op;
     c->out->op_count++;
+}
+
+/* Whether the next list is to watch the queue, for a lock that may linger. */
+static bool linger_list_watches(struct zkl__contender *c)
+{
+    bool watch = c->config.linger > 0 &&
+                 (zkl__contender_waits(c) || c->linger.state == ZKL__LINGER_GATHERING);
+    if (watch) {
+        c->out->watches[ZKL__WATCHED_LINGER] = ZKL__WATCH_ON;
+    }
+    return watch;
 }
 
 /* The watch is set by the request that shows the predecessor still there: whatever happens to that
@@ -1035,7 +1006,7 @@ void zkl__contender_send_list(struct zkl__contender *c)
     }
     c->predecessor.changed = false;
     if (c->config.linger > 0) {
-        list.watch = zkl__linger_list_watches(c) || list.watch;
+        list.watch = linger_list_watches(c) || list.watch;
     }
     zkl__contender_send(c, ZKL__ROLE_LIST, list);
 }
@@ -1046,6 +1017,428 @@ void zkl__contender_send_of_node(struct zkl__contender *c, enum zkl__role role,
     zkl__contender_send(
         c, role,
         (struct zkl__op){.kind = kind, .dir = c->config.path, .name = name, .version = -1});
+}
+
+/* === a lock that lingers ====================================================================== */
+
+/* A lock that lingers: after a release its znode stays for config.linger, and the next
+ * contender of this session is granted without a request. Chubby's clients cache locks in this way.
+ *
+ * A list shows our znode alone in the queue, and sets a watch. From that list to the local grant,
+ * all of this holds:
+ *  - The znode exists. The session lives, by the lease, and a delete by hand would fire the watch,
+ *    as a new contender would. "Watches are ordered with respect to other events" (What ZooKeeper
+ *    Guarantees about Watches, in the Programmer's Guide).
+ *  - No other contender waits that we know of. The watch has not fired, and no other contender of
+ *    this session has sent a create here.
+ *  - The connection is the same. The servers process an earlier holder's requests before those of
+ *    the next one. On another connection they might process them later, so nothing lingers over a
+ *    lost connection.
+ *  - A response within the last heartbeat has shown the znode, as before each other grant
+ *    (is_shown), and no write is under way. Otherwise one committed check is sent. Its response
+ *    shows the znode, and comes behind the responses to all that the last holder sent.
+ *
+ * While the lock is armed, contenders of this session that may be granted it next wait in memory,
+ * in line: their creates would fire the watch. When it is not armed any more they queue, in the
+ * order of the line. One contender of a queue is the keeper. It is granted again and again, for one
+ * owner after the other, with one token and a rising serial.
+ *
+ * When somebody else has disturbed the line, contenders of this session stand behind each other on
+ * the servers. They become a line again when a list has shown nobody else: the holder does not
+ * delete its znode at its release but gathers. It is granted for the owner of its follower, which
+ * deletes its own znode, and for those behind that one in their order. So everybody is granted in
+ * the order of the znodes, also before a contender of another session that has come meanwhile. New
+ * contenders of this session wait in line, and none of these is granted until a list, sent behind
+ * the last of these deletes, shows the keeper's znode alone. Then the lock is armed. */
+
+/* --- states ---------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    uint32_t next;
+} linger_states[ZKL__LINGER_STATES] = {
+    [ZKL__LINGER_OFF] = {"bare",
+                         S(ZKL__LINGER_GATHERING) | S(ZKL__LINGER_ARMED) | S(ZKL__LINGER_YIELDING)},
+    [ZKL__LINGER_GATHERING] = {"gathering",
+                               S(ZKL__LINGER_OFF) | S(ZKL__LINGER_ARMED) | S(ZKL__LINGER_YIELDING)},
+    [ZKL__LINGER_ARMED] = {"armed", S(ZKL__LINGER_OFF) | S(ZKL__LINGER_YIELDING)},
+    [ZKL__LINGER_YIELDING] = {"yielding", S(ZKL__LINGER_OFF)},
+};
+
+static bool is_keeper(const struct zkl__contender *c)
+{
+    return c->linger.state == ZKL__LINGER_GATHERING || c->linger.state == ZKL__LINGER_ARMED;
+}
+
+/* Aborts if its fields contradict each other. Between two steps. */
+static void linger_check(const struct zkl__contender *c)
+{
+    if (c->linger.state == ZKL__LINGER_OFF && !c->linger.in_line) {
+        return;
+    }
+    bool keeper = is_keeper(c);
+    ZKL__ENSURE(keeper == (c->linger.view->keeper == c));
+    ZKL__ENSURE(!keeper || zkl__contender_is_first(c));
+    ZKL__ENSURE(c->linger.state != ZKL__LINGER_ARMED || c->watches[ZKL__WATCHED_LINGER].entry.link);
+    ZKL__ENSURE(c->state != ZKL__LINGERING || keeper);
+    ZKL__ENSURE(!c->linger.in_line || c->state == ZKL__NEW);
+}
+
+static void take_out_of_line(struct zkl__contender *c)
+{
+    c->linger.in_line = false;
+    zkl__list_remove(&c->linger.view->line, &c->linger.link);
+}
+
+static void move_linger(struct zkl__contender *c, enum zkl__linger_state state, const char *why)
+{
+    ZKL__ENSURE(linger_states[c->linger.state].next & S(state));
+    zkl__core_trace(c->core, c, "linger: %s -> %s: %s", linger_states[c->linger.state].name,
+                    linger_states[state].name, why);
+    c->linger.state = state;
+    if (is_keeper(c)) {
+        c->linger.view->keeper = c;
+    } else if (c->linger.view->keeper == c) {
+        c->linger.view->keeper = NULL;
+        /* Its line queues on the servers, in the order of the line: mail is read in the order in
+         * which it is posted. */
+        ZKL__EACH_LEAVING (struct zkl__contender, next, &c->linger.view->line, linger.link) {
+            take_out_of_line(next);
+            zkl__contender_post(next, ZKL__CE_LOOK);
+        }
+    }
+}
+
+/* --- moves of its contender ------------------------------------------------------------------- */
+
+/* Another contender of this session in the queue is so. */
+static bool any_other(const struct zkl__contender *c,
+                      bool (*is_so)(const struct zkl__contender *other))
+{
+    ZKL__EACH (struct zkl__contender, other, &c->peer.queue->contenders, peer.in_queue) {
+        if (other != c && is_so(other)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Its znode is in the queue, or its create was sent, and it still waits or holds. */
+static bool is_queued(const struct zkl__contender *c)
+{
+    return c->state != ZKL__NEW && c->state != ZKL__REMOVING && c->state != ZKL__ENDED;
+}
+
+/* What the keeper waits for may have changed. */
+static void wake_keeper(struct zkl__linger_view *view)
+{
+    if (view->keeper && view->keeper->state == ZKL__LINGERING) {
+        zkl__contender_post(view->keeper, ZKL__CE_TIME);
+    }
+}
+
+static void linger_moved(struct zkl__contender *c, enum zkl__contender_state before)
+{
+    struct zkl__linger_view *view = c->linger.view;
+    if (c->linger.in_line && c->state != ZKL__NEW) {
+        take_out_of_line(c);
+    }
+    if (c->linger.state != ZKL__LINGER_OFF && !zkl__contender_is_first(c)) {
+        move_linger(c, ZKL__LINGER_OFF, zkl__contender_state_name(c->state));
+    }
+    if (before == ZKL__NEW && is_queued(c) && view->keeper) {
+        zkl__contender_post(view->keeper, ZKL__CE_YIELD);
+    }
+    if (c != view->keeper && (c->state == ZKL__WATCHING || !is_queued(c))) {
+        wake_keeper(view);
+    }
+}
+
+/* --- before a create is sent ------------------------------------------------------------------ */
+
+/* The znode of one would do for the other. A contender whose owner wants its position needs a znode
+ * of its own in the list. */
+static bool may_follow(const struct zkl__contender *keeper, const struct zkl__contender *c)
+{
+    return c->config.linger > 0 && !c->config.position && c->config.max_ahead == 0 &&
+           keeper->config.rule == c->config.rule && keeper->config.mark == c->config.mark &&
+           keeper->config.delay == c->config.delay &&
+           strcmp(keeper->config.metadata, c->config.metadata) == 0 &&
+           zkl__acl_same(keeper->config.acl, c->config.acl);
+}
+
+/* True: it waits in line, or was refused, and sends no create. */
+static bool linger_waits(struct zkl__contender *c)
+{
+    struct zkl__linger_view *view = c->linger.view;
+    struct zkl__contender *keeper = view->keeper;
+    if (c->linger.in_line) {
+        return true;
+    }
+    if (!keeper || !may_follow(keeper, c)) {
+        return false;
+    }
+    if (c->try_only && (keeper->state != ZKL__LINGERING || view->line.first)) {
+        zkl__contender_fail(c, ZKL_EBUSY, 0, "somebody is before us");
+        return true;
+    }
+    if (c->try_only && keeper->linger.state == ZKL__LINGER_GATHERING) {
+        return false; /* a list of its own shows whether somebody is before it */
+    }
+    zkl__core_trace(c->core, c, "waits in line for #%u", keeper->number);
+    c->linger.in_line = true;
+    zkl__list_append(&view->line, &c->linger.link);
+    wake_keeper(view);
+    return true;
+}
+
+/* --- arming ---------------------------------------------------------------------------------- */
+
+static bool is_alone(const struct zkl__contender *c, const struct zkl__reply *list)
+{
+    for (size_t i = 0; i < list->child_count; i++) {
+        const char *name = list->children[i];
+        if (zkl__name_contends(name) && strcmp(name, c->node.name) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Our znode is not as the list has shown it any more. */
+static void linger_disarm(struct zkl__contender *c, const char *why)
+{
+    if (c->linger.state != ZKL__LINGER_OFF) {
+        move_linger(c, ZKL__LINGER_OFF, why);
+    }
+}
+
+/* --- released, and kept ---------------------------------------------------------------------- */
+
+static bool waits_on_server(const struct zkl__contender *c)
+{
+    return is_queued(c) && zkl__contender_waits(c);
+}
+
+/* It waits for the end of a znode, the keeper's for instance. The others that wait on the servers
+ * will follow the keeper, or leave. */
+static bool follows_nobody(const struct zkl__contender *c)
+{
+    return waits_on_server(c) && (c->multi || (c->state == ZKL__WATCHING && !c->peer.follows));
+}
+
+/* It will follow us, if it does not yet: its own list is under way. */
+static bool comes_behind(const struct zkl__contender *c)
+{
+    return waits_on_server(c) && !follows_nobody(c);
+}
+
+/* The lock is released. True: its znode stays. */
+static bool linger_keep(struct zkl__contender *c)
+{
+    if (c->config.linger == 0 || !c->core->connected || c->core->now >= c->grant.hold_until) {
+        return false;
+    }
+    /* The release mark would name our znode, and those behind the follower's would miss the name of
+     * that one. A keeper whose znode somebody has deleted by hand may not know that yet. */
+    const struct zkl__contender *next = zkl__peers_first_follower(c);
+    bool gathers = c->linger.state == ZKL__LINGER_OFF && !c->config.mark &&
+                   !c->linger.view->keeper && !c->linger.view->strangers &&
+                   (next ? may_follow(c, next) : any_other(c, comes_behind));
+    if (!gathers && !is_keeper(c)) {
+        return false;
+    }
+    /* Copies the access list, which the owner may free from now on. */
+    if (c->config.acl && !c->linger.acl) {
+        c->linger.acl = zkl__acl_copy(c->heap, c->config.acl);
+        c->config.acl = c->linger.acl;
+        if (!c->linger.acl) {
+            return false;
+        }
+    }
+    if (gathers) {
+        move_linger(c, ZKL__LINGER_GATHERING, "those behind us are of this session");
+    }
+    c->linger.until = c->core->now + c->config.linger;
+    c->linger.checks = false;
+    zkl__contender_notify(c, ZKL__RELEASED, ZKL_OK, 0, "released, and it lingers");
+    zkl__contender_move(c, ZKL__LINGERING, "released, and it lingers");
+    if (c->linger.view->line.first || c->linger.state == ZKL__LINGER_GATHERING) {
+        zkl__contender_post(c, ZKL__CE_TIME);
+    }
+    return true;
+}
+
+/* --- granted again ---------------------------------------------------------------------------- */
+
+/* Its owner still waits. A step may bring a release before it brings the time. */
+static bool is_wanted(const struct zkl__contender *c, int64_t now)
+{
+    return zkl__contender_waits(c) && now < c->deadline;
+}
+
+static void send_check(struct zkl__contender *c, bool released)
+{
+    if (!zkl__under_way(c, ZKL__ROLE_PROVE)) {
+        c->linger.checks = released;
+        zkl__contender_send_of_node(c, ZKL__ROLE_PROVE, ZKL__OP_CHECK, c->node.name);
+    }
+}
+
+/* Nobody of this session stands behind us: the list goes behind the delete of the last one. */
+static void send_list_of_keeper(struct zkl__contender *c)
+{
+    c->linger.lists_again = zkl__under_way(c, ZKL__ROLE_LIST);
+    if (!c->linger.lists_again) {
+        zkl__contender_send_list(c);
+    }
+}
+
+/* Grants it, or sends the check that the grant still needs. Without a lease it waits for one. */
+static void grant_or_check(struct zkl__contender *c, struct zkl__contender *next)
+{
+    bool checked =
+        c->linger.checks && c->event->kind == ZKL__CE_REPLY && c->event->role == ZKL__ROLE_PROVE;
+    bool proved = checked || (zkl__contender_shown_within(c, 1) && c->core->writes == 0);
+    if (!proved || !zkl__core_grants(c->core)) {
+        if (!proved || !c->linger.checks) {
+            send_check(c, true);
+        }
+        return;
+    }
+    /* The owner has this contender from now on, instead of the one that it made. */
+    struct zkl__contender_config *own = &c->config;
+    own->max_hold = next->config.max_hold;
+    own->linger = next->config.linger;
+    own->max_ahead = 0;
+    own->position = NULL;
+    own->notify = next->config.notify;
+    own->owner = next->config.owner;
+    c->since = next->since;
+    if (next->linger.in_line) {
+        take_out_of_line(next);
+    } else {
+        zkl__peers_replace(next, c);
+    }
+    next->started = false;
+    next->config.notify = NULL;
+    zkl__contender_post(next, ZKL__CE_TAKEN);
+    grant_again(c);
+    if (!zkl__contender_shown_within(c, 2)) {
+        send_check(c, false); /* for the next grant, which then waits for nothing */
+    }
+    if (c->linger.state == ZKL__LINGER_GATHERING && !c->peer.followers.first) {
+        send_list_of_keeper(c);
+    }
+}
+
+static void end_cached(struct zkl__contender *c, enum zkl__linger_state state, const char *why)
+{
+    move_linger(c, state, why);
+    own_watch_stop(c);
+    mark_leave(c);
+    zkl__contender_move(c, ZKL__REMOVING, why);
+}
+
+/* Released: the lease ended, or no lock object can be granted it any more. */
+static void linger_end(struct zkl__contender *c, const char *why)
+{
+    end_cached(c, ZKL__LINGER_OFF, why);
+}
+
+/* Each contender that waits is granted the lock or leaves, and both wake the keeper. */
+static int64_t linger_wake(const struct zkl__contender *c)
+{
+    bool wanted = c->linger.view->line.first || c->peer.followers.first;
+    return c->state == ZKL__LINGERING && !wanted ? c->linger.until : INT64_MAX;
+}
+
+/* Released: grants it to the next one of this session, asks for what that needs, or ends it when
+ * its time is over. */
+static void linger_on_time(struct zkl__contender *c)
+{
+    bool gathers = c->linger.state == ZKL__LINGER_GATHERING;
+    struct zkl__contender *next = NULL;
+    if (gathers) {
+        next = zkl__peers_first_follower(c);
+    } else { /* the first in line */
+        ZKL__EACH (struct zkl__contender, waiting, &c->linger.view->line, linger.link) {
+            if (is_wanted(waiting, c->core->now)) {
+                next = waiting;
+                break;
+            }
+        }
+    }
+    if (gathers && next && !may_follow(c, next)) {
+        /* a znode of its own is what it waits with */
+        linger_end(c, "another kind of contender is next");
+    } else if (next && is_wanted(next, c->core->now)) {
+        grant_or_check(c, next);
+    } else if (linger_wake(c) <= c->core->now) {
+        linger_end(c, "nobody wanted it");
+    } else if (gathers && !next) {
+        send_list_of_keeper(c);
+    }
+}
+
+/* Gathering, and the reply to its own list. */
+static void linger_on_list(struct zkl__contender *c)
+{
+    enum zkl__rc rc = c->event->reply->rc;
+    const char *why = "somebody else is in the queue, or nothing shows that nobody is";
+    if (rc == ZKL__RC_UNKNOWN) {
+        return; /* the connection was lost, which has mail of its own */
+    }
+    if (rc == ZKL__RC_OK && !zkl__list_has(c->event->reply, c->core->index, c->node.name)) {
+        zkl__node_removed(c);
+    } else if (rc == ZKL__RC_OK && is_alone(c, c->event->reply) &&
+               c->watches[ZKL__WATCHED_LINGER].entry.link) {
+        move_linger(c, ZKL__LINGER_ARMED, "alone in the queue, which is watched");
+        if (c->state == ZKL__LINGERING) {
+            linger_on_time(c);
+        }
+    } else if (rc == ZKL__RC_OK && any_other(c, waits_on_server) && !any_other(c, follows_nobody)) {
+        return;
+    } else if (rc == ZKL__RC_OK && c->linger.lists_again) {
+        send_list_of_keeper(c);
+    } else if (c->state == ZKL__LINGERING) {
+        linger_end(c, why);
+    } else {
+        move_linger(c, ZKL__LINGER_OFF, why);
+    }
+}
+
+/* --- giving way ------------------------------------------------------------------------------ */
+
+/* The queue's list changed: somebody queues, most likely. A watch that another one of this session
+ * had set may fire before the answer to our list; ours comes with that. */
+static void linger_on_event(struct zkl__contender *c)
+{
+    const char *why = "the queue has changed";
+    if (c->linger.state == ZKL__LINGER_ARMED) {
+        if (c->state == ZKL__LINGERING) {
+            end_cached(c, ZKL__LINGER_YIELDING, why);
+        } else {
+            move_linger(c, ZKL__LINGER_YIELDING, why);
+        }
+    } else if (zkl__under_way(c, ZKL__ROLE_LIST)) {
+        (void)linger_list_watches(c);
+    }
+}
+
+/* The connection is lost, a list has shown a contender of another session, or another one of this
+ * session queues. What was sent on a lost connection may be done at any time while our znode
+ * stands: nothing makes a holder of before that a keeper. */
+static void linger_on_yield(struct zkl__contender *c)
+{
+    const char *why = c->core->connected ? "another one queues" : "no server";
+    if (c->state == ZKL__LINGERING) {
+        linger_end(c, why);
+    } else if (!c->core->connected && c->linger.state != ZKL__LINGER_YIELDING) {
+        move_linger(c, ZKL__LINGER_YIELDING, why);
+    } else if (is_keeper(c)) {
+        move_linger(c, ZKL__LINGER_OFF, why);
+    }
 }
 
 /* --- the next request ------------------------------------------------------------------------- */
@@ -1063,9 +1456,8 @@ static void advance_waiting(struct zkl__contender *c)
     }
     switch (c->state) {
     case ZKL__NEW:
-        if (!lists &&
-            !(zkl__linger_cares(&c->linger) &&
-              zkl__linger_waits(c))) { /* one of the last attempt: its answer comes first */
+        if (!lists && !(linger_cares(&c->linger) &&
+                        linger_waits(c))) { /* one of the last attempt: its answer comes first */
             node_send_create(c);
         }
         break;
@@ -1155,8 +1547,9 @@ static void decide_by_list(struct zkl__contender *c)
         hidden ? hidden : zkl__list_predecessor(c, c->event->reply, c->core->index);
     if (!before) {
         zkl__predecessor_none(c);
-        if (c->watches[ZKL__WATCHED_LINGER].entry.link) {
-            zkl__linger_listed(c);
+        if (c->watches[ZKL__WATCHED_LINGER].entry.link && !any_other(c, is_queued) &&
+            is_alone(c, c->event->reply)) {
+            move_linger(c, ZKL__LINGER_ARMED, "alone in the queue, which is watched");
         }
     } else {
         c->waited = true;
@@ -1166,13 +1559,48 @@ static void decide_by_list(struct zkl__contender *c)
     }
 }
 
+/* A node that we may not read is there all the same: the leader looks for the session, then for the
+ * node, then at its access list (PrepRequestProcessor.pRequest2Txn, OpCode.check), so NOAUTH says
+ * that both are there. */
+static void node_on_check(struct zkl__contender *c)
+{
+    enum zkl__rc rc = c->event->reply->rc;
+    bool replacing = c->replacement.state != ZKL__REPLACING_NOT;
+    /* Once for each path: who contends there has the same credentials the next time. */
+    if (rc == ZKL__RC_NOAUTH && c->event->role == ZKL__ROLE_BEAT && c->state == ZKL__HELD &&
+        !replacing && !c->path_stats->warned_of_read) {
+        c->path_stats->warned_of_read = true;
+        zkl__core_warn(c->core, c,
+                       "READ on our own znode %s is missing: the lock is held, but a removal by "
+                       "hand is noticed late, "
+                       "and nobody sees who holds. Let the access list of what is created "
+                       "(zkl_acl) give READ to us",
+                       c->node.name);
+    }
+    if (rc == ZKL__RC_NONODE && zkl__node_known(&c->node) && !replacing) {
+        if (zkl__contender_is_first(c)) {
+            zkl__node_removed(c);
+        }
+    } else if (c->state == ZKL__LINGERING) {
+        if (rc == ZKL__RC_OK || rc == ZKL__RC_NOAUTH) {
+            linger_on_time(c);
+        } else if (c->event->role == ZKL__ROLE_PROVE && rc != ZKL__RC_UNKNOWN) {
+            linger_end(c, "nothing shows that it may be granted again");
+        }
+    } else if (c->state == ZKL__PROVING && c->event->role == ZKL__ROLE_PROVE && rc != ZKL__RC_OK &&
+               rc != ZKL__RC_NOAUTH) {
+        c->grant.proved = false;
+        zkl__contender_fail_by_reply(c);
+    }
+}
+
 static void on_list(struct zkl__contender *c)
 {
     enum zkl__rc rc = c->event->reply->rc;
     if (c->state == ZKL__REMOVING || c->state == ZKL__LOST) {
         cleanup_on_list(c);
     } else if (c->linger.state == ZKL__LINGER_GATHERING) {
-        zkl__linger_on_list(c);
+        linger_on_list(c);
     } else if (c->state == ZKL__CREATING && c->node.fate == ZKL__FATE_LISTED) {
         /* Another znode has the name that our create would have got: the list shows which ones are
          * ours. */
@@ -1305,6 +1733,28 @@ static bool mail_next(struct zkl__mail *mail, struct zkl__contender_event *event
 
 /* === events and the step ====================================================================== */
 
+static void on_release(struct zkl__contender *c)
+{
+    ZKL__ENSURE(c->state == ZKL__HELD || c->state == ZKL__LOST);
+    bool hands_over = c->state == ZKL__HELD && c->replacement.state == ZKL__REPLACING_NOT;
+    c->grant.end = hands_over ? ZKL__GRANT_HANDED_OVER : ZKL__GRANT_RELEASED;
+    if (hands_over && linger_keep(c)) {
+        return;
+    }
+    if (hands_over && c->core->now < c->grant.least_until) {
+        /* The owner is notified now, and does not wait for the delete. That hands the lock over to
+         * nobody, because somebody may have deleted the znode by hand meanwhile. */
+        c->grant.end = ZKL__GRANT_RELEASED;
+        c->grant.stay_until = c->grant.least_until;
+        zkl__contender_notify(c, ZKL__RELEASED, ZKL_OK, 0, "released, and its znode stays");
+    }
+    mark_leave(c);
+    replacement_forget(c);
+    node_remember_duplicate(&c->node);
+    own_watch_stop(c); /* our delete uses the watch up */
+    zkl__contender_move(c, ZKL__REMOVING, "released");
+}
+
 static void on_time(struct zkl__contender *c)
 {
     if (c->retry.at && c->retry.at <= c->core->now) {
@@ -1330,7 +1780,7 @@ static void on_time(struct zkl__contender *c)
                   "nothing is granted until another one has passed"
                 : "the time is up");
     } else if (c->state == ZKL__LINGERING) {
-        zkl__linger_on_time(c);
+        linger_on_time(c);
     } else if (grant_wake(c) <= c->core->now) {
         /* max_hold_ms have passed: the znode is deleted, also if the owner had lost the lock before
          * and does not release it. */
@@ -1428,7 +1878,7 @@ static void read_event(struct zkl__contender *c)
         if (c->state == ZKL__HELD) {
             grant_lose(c, "the lease ended");
         } else if (c->state == ZKL__LINGERING) {
-            zkl__linger_end(c, "the lease ended");
+            linger_end(c, "the lease ended");
         }
         break;
     case ZKL__CE_TIME:
@@ -1442,10 +1892,10 @@ static void read_event(struct zkl__contender *c)
         }
         break;
     case ZKL__CE_LINGER_WATCH:
-        zkl__linger_on_event(c);
+        linger_on_event(c);
         break;
     case ZKL__CE_YIELD:
-        zkl__linger_on_yield(c);
+        linger_on_yield(c);
         break;
     case ZKL__CE_INSPECTED:
         if (c->suspicion.state == ZKL__SUSPICION_INSPECTED) {
@@ -1471,8 +1921,8 @@ static void read_event(struct zkl__contender *c)
         if (c->state == ZKL__LOST) {
             break; /* the lease ended between the owner's look and this step */
         }
-        zkl__linger_disarm(c, "downgraded");
-        zkl__own_watch_stop(c); /* the transaction uses the watch up */
+        linger_disarm(c, "downgraded");
+        own_watch_stop(c); /* the transaction uses the watch up */
         c->replacement.state = ZKL__REPLACING;
         c->replacement.rule = c->event->rule;
         c->replacement.sequence = zkl__name_sequence(c->node.name);
@@ -1481,7 +1931,7 @@ static void read_event(struct zkl__contender *c)
         zkl__core_trace(c->core, c, "downgrades to %s", name);
         break;
     case ZKL__CE_END: /* of one that lingers: for the others it comes to another event */
-        zkl__linger_end(c, "nobody is to have it any more");
+        linger_end(c, "nobody is to have it any more");
         break;
     case ZKL__CE_LOOK: /* always comes to another event */
         break;
@@ -1552,8 +2002,12 @@ static void step_and_carry_out(struct zkl__contender *c, const struct zkl__conte
         before = c->state;
         zkl__contender_advance(c);
     } while (c->state != before);
-    if (c->watches[ZKL__WATCHED_LINGER].entry.link) {
-        zkl__linger_stepped(c);
+    /* A contender that still waits for its list needs the watch which that list sets. The server
+     * keeps it: our own delete uses it up. */
+    bool lists = c->state == ZKL__CREATING || c->state == ZKL__MAKING || c->state == ZKL__LISTING;
+    if (c->watches[ZKL__WATCHED_LINGER].entry.link && !lists && !is_keeper(c)) {
+        bool goes = zkl__node_known(&c->node) || zkl__node_unsure(&c->node);
+        out.watches[ZKL__WATCHED_LINGER] = goes ? ZKL__WATCH_FORGET : ZKL__WATCH_OFF;
     }
     zkl__stats_step(&core->stats, c, first);
     c->event = NULL;
@@ -1637,12 +2091,12 @@ static void update_timer_and_end(struct zkl__contender *c)
         wake = sooner(wake, c->deadline);
         wake = c->mark.state == ZKL__MARK_DELAYS ? sooner(wake, c->mark.until) : wake;
     } else if (zkl__contender_keeps(c)) {
-        wake = sooner(sooner(wake, c->own.guard_at), zkl__linger_wake(c));
+        wake = sooner(sooner(wake, c->own.guard_at), linger_wake(c));
     } else if (c->state == ZKL__REMOVING) {
         wake = sooner(wake, c->grant.stay_until);
     }
     zkl__timers_set(&c->core->timers, &c->machine.timer, wake);
-    zkl__linger_check(c);
+    linger_check(c);
     if (c->multi) {
         zkl__multi_post(c->multi);
     }

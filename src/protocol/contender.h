@@ -7,7 +7,7 @@
  * operations for the store and outcomes for the owner.
  *
  * Life: new -> (start) -> waiting states -> held -> (release) -> removing -> gone; or, after the
- * release, lingering -> held, for another owner (linger.c). The owner of a contender that is
+ * release, lingering -> held, for another owner. The owner of a contender that is
  * cancelled, timed out or failed is notified in that step, and the contender goes on deleting its
  * znode by itself. */
 #ifndef ZKL_PROTOCOL_CONTENDER_H
@@ -36,7 +36,7 @@ enum zkl__contender_state {
     ZKL__PROVING,  /* nobody is: waiting for a lease */
     ZKL__HELD,
     ZKL__LOST,      /* was held; the node may still be there */
-    ZKL__LINGERING, /* released, and kept for the next owner (linger.c) */
+    ZKL__LINGERING, /* released, and kept for the next owner */
     ZKL__REMOVING,  /* not wanted any more: until no node of ours is left */
     ZKL__ENDED,
     ZKL__CONTENDER_STATES
@@ -64,7 +64,7 @@ struct zkl__outcome {
     int64_t serial;  /* how many grants this node has had, this one included */
     struct zkl__contender
         *contender; /* that holds: another one than the owner made, when that one's
-                       lock had lingered (linger.c). NULL: no contender's grant */
+                       lock had lingered. NULL: no contender's grant */
     bool unclean;   /* with config.mark: nothing shows that the last holder released */
     int64_t now;
 };

@@ -81,8 +81,6 @@ struct zkl__own_watch {
     int64_t revoked;  /* mzxid of the last request that the owner was notified of */
 };
 
-void zkl__own_watch_stop(struct zkl__contender *c);
-
 /* === the predecessor ========================================================================== */
 
 enum zkl__watch_change {
@@ -208,8 +206,6 @@ struct zkl__release_mark {
 /* It waits for this one. Only of what is known to be a contender: behind another child of the queue
  * somebody may hold. */
 void zkl__mark_behind(struct zkl__contender *c, const char *name);
-/* The contender leaves: decides whether the delete of its znode writes the mark. */
-void zkl__mark_leave(struct zkl__contender *c);
 
 /* === the grant ================================================================================ */
 
@@ -230,8 +226,6 @@ struct zkl__grant {
 /* No conflicting contender precedes this one: it waits for what else a grant needs (enum gate in
  * contender.c). */
 void zkl__grant_prove(struct zkl__contender *c, const char *why);
-/* Grants a lock that lingered to its next owner. */
-void zkl__grant_again(struct zkl__contender *c);
 
 /* === a lock that lingers ====================================================================== */
 
@@ -264,43 +258,6 @@ struct zkl__linger_view {
     bool used;      /* some contender has had config.linger */
     bool strangers; /* the last list has shown others than contenders of this session */
 };
-
-/* Aborts if its fields contradict each other. Between two steps. */
-void zkl__linger_check(const struct zkl__contender *c);
-/* Whether a move of its contender to another state concerns a lock that lingers, or may linger. */
-static inline bool zkl__linger_cares(const struct zkl__linger *own)
-{
-    return own->state != ZKL__LINGER_OFF || own->in_line || own->view->keeper;
-}
-void zkl__linger_moved(struct zkl__contender *c, enum zkl__contender_state before);
-/* The lock is released. True: its znode stays. */
-bool zkl__linger_keep(struct zkl__contender *c);
-/* At the end of a step: removes the watch when nobody needs it any more. */
-void zkl__linger_stepped(struct zkl__contender *c);
-
-/* True: it waits in line, or was refused, and sends no create. */
-bool zkl__linger_waits(struct zkl__contender *c);
-
-/* Whether the next list is to watch the queue. */
-bool zkl__linger_list_watches(struct zkl__contender *c);
-/* The list that showed nobody before us. */
-void zkl__linger_listed(struct zkl__contender *c);
-/* Gathering, and the reply to its own list. */
-void zkl__linger_on_list(struct zkl__contender *c);
-/* Released, and the reply to a check of its znode, which exists. */
-void zkl__linger_on_check(struct zkl__contender *c);
-/* Our znode is not as the list has shown it any more. */
-void zkl__linger_disarm(struct zkl__contender *c, const char *why);
-/* Released: grants it to the next one of this session, asks for what that needs, or ends it when
- * its time is over. */
-void zkl__linger_on_time(struct zkl__contender *c);
-int64_t zkl__linger_wake(const struct zkl__contender *c);
-void zkl__linger_on_event(struct zkl__contender *c);
-/* The connection is lost, a list has shown a contender of another session, or another one of this
- * session queues. */
-void zkl__linger_on_yield(struct zkl__contender *c);
-/* Released: the lease ended, or no lock object can be granted it any more. */
-void zkl__linger_end(struct zkl__contender *c, const char *why);
 
 /* === among those of its session =============================================================== */
 
