@@ -11,7 +11,7 @@
 #define ZKL_RECIPES_HANDLE_H
 
 #include "call.h"
-#include "semaphore.h"
+#include "core.h"
 
 #include <zklock/lock.h>
 

@@ -1,7 +1,7 @@
 /* semaphore.c - permits, in Curator's layout (InterProcessSemaphoreV2): a queue in PATH/locks,
  * whose head alone creates the nodes of its permits in PATH/leases, and waits there until no more
  * than the limit exist, its own included. An acquire is a machine of the core
- * (protocol/semaphore.h). */
+ * (protocol/semaphore.c). */
 
 #include "handle.h"
 #include "name.h"

@@ -3,7 +3,6 @@
 #ifndef ZKL_PROTOCOL_CORE_INTERNAL_H
 #define ZKL_PROTOCOL_CORE_INTERNAL_H
 
-#include "semaphore.h"
 #include "watcher.h"
 
 /* === the znode, and the fate of its create ==================================================== */

@@ -2,7 +2,6 @@
  * recipes' public functions stand: one contender per acquire, or one joint of two, one completion, a release whatever happened. */
 
 #include "invariants.h"
-#include "semaphore.h"
 #include "sim.h"
 
 /* As Curator names them; a reader goes beside readers. */
