@@ -8,11 +8,12 @@
 #define SEEDS 3000
 #define STEPS 300
 
+static struct zkl__core core;
+
 static struct world {
     uint64_t seed, rolls;
     struct zkl__membership m;
     char make_path[sizeof PATH];
-    int64_t session; /* ours */
     bool directory, above;
     bool present; /* the name is there: */
     int64_t owner;
@@ -23,7 +24,6 @@ static struct world {
     size_t foreign, creates;
 } w;
 
-static struct zkl__core core;
 static struct zkl__peer_queue queue; /* has no rival */
 
 static void note(void *owner)
@@ -48,7 +48,7 @@ static void put(int64_t owner, const char *data)
     w.owner = owner;
     w.version = 0;
     snprintf(w.data, sizeof w.data, "%s", data);
-    w.creates += owner == w.session;
+    w.creates += owner == core.session_id;
     change();
 }
 
@@ -62,7 +62,7 @@ static void drop(void)
 static void settle_late(void)
 {
     if (w.late && w.directory && !w.present && roll(2)) {
-        put(w.session, "late");
+        put(core.session_id, "late");
     }
     w.late = false;
 }
@@ -86,7 +86,7 @@ static enum zkl__rc create(const struct zkl__op *op)
     if (w.present) {
         return ZKL__RC_NODEEXISTS;
     }
-    put(w.session, op->data);
+    put(core.session_id, op->data);
     return ZKL__RC_OK;
 }
 
@@ -96,7 +96,7 @@ static enum zkl__rc erase(const struct zkl__op *op)
     if (!w.present || op->version != w.version) {
         return w.present ? ZKL__RC_BADVERSION : ZKL__RC_NONODE;
     }
-    w.foreign += w.owner != w.session;
+    w.foreign += w.owner != core.session_id;
     drop();
     return ZKL__RC_OK;
 }
@@ -107,7 +107,7 @@ static enum zkl__rc write_data(const struct zkl__op *op)
         return w.present ? ZKL__RC_BADVERSION : ZKL__RC_NONODE;
     }
     w.version++;
-    w.foreign += w.owner != w.session;
+    w.foreign += w.owner != core.session_id;
     snprintf(w.data, sizeof w.data, "%.*s", (int)op->size, (const char *)op->data);
     change();
     return ZKL__RC_OK;
@@ -153,8 +153,7 @@ static void answer(const struct zkl__op *op)
 static bool step(bool faults)
 {
     struct zkl__op op;
-    int look;
-    bool sends = zkl__membership_ops.next(&w.m.watcher, &op, &look);
+    bool sends = zkl__membership_ops.next(&w.m.watcher, &op, NULL);
     w.watched = w.watched && w.m.wanted;
     if (!sends) {
         return false;
@@ -185,7 +184,7 @@ static void disturb(void)
         }
         break;
     case 1:
-        if (w.present && w.owner != w.session) {
+        if (w.present && w.owner != core.session_id) {
             drop();
         }
         break;
@@ -195,13 +194,13 @@ static void disturb(void)
         }
         break;
     case 3: /* the session ends; its node may stay for a while */
-        core.session_id = ++w.session;
+        core.session_id++;
         w.late = w.watched = w.fired = false;
         zkl__membership_ops.changed(&w.m.watcher, true);
         break;
     case 4:
         if (w.late && w.directory && !w.present) {
-            put(w.session, "late");
+            put(core.session_id, "late");
             w.late = false;
         }
         break;
@@ -253,7 +252,7 @@ static void begin(uint64_t seed)
 {
     memset(&w, 0, sizeof w);
     w.seed = seed;
-    core = (struct zkl__core){.session_id = w.session = 100};
+    core = (struct zkl__core){.session_id = 100};
     w.m = (struct zkl__membership){.watcher.core = &core,
                                    .queue = &queue,
                                    .note = note,
@@ -280,7 +279,7 @@ TEST(test_at_random)
             zkl__membership_join(&w.m);
         }
         calm_down();
-        bool ours = w.present && w.owner == w.session;
+        bool ours = w.present && w.owner == core.session_id;
         CU_ASSERT_EQUAL(zkl__member_settled(&w.m), ours);
         CU_ASSERT(!ours || strcmp(w.data, w.m.data) == 0);
         CU_ASSERT_TRUE(w.present);
@@ -289,7 +288,7 @@ TEST(test_at_random)
         zkl__membership_leave(&w.m);
         calm_down();
         CU_ASSERT_EQUAL(w.m.node, ZKL__MEMBER_NONE);
-        CU_ASSERT_FALSE(w.present && w.owner == w.session);
+        CU_ASSERT_FALSE(w.present && w.owner == core.session_id);
         CU_ASSERT_FALSE(w.late);
         CU_ASSERT_EQUAL(w.foreign, 0);
         creates += w.creates;
@@ -301,14 +300,13 @@ TEST(test_at_random)
 TEST(test_another_one_behind_a_refused_delete)
 {
     struct zkl__op op;
-    int look;
     begin(0);
     w.directory = w.above = true;
     zkl__membership_join(&w.m);
     calm_down();
     CU_ASSERT_TRUE(zkl__member_settled(&w.m));
     zkl__membership_leave(&w.m);
-    CU_ASSERT_TRUE_FATAL(zkl__membership_ops.next(&w.m.watcher, &op, &look));
+    CU_ASSERT_TRUE_FATAL(zkl__membership_ops.next(&w.m.watcher, &op, NULL));
     CU_ASSERT_EQUAL(op.kind, ZKL__OP_DELETE);
     const struct zkl__reply reply = {.rc = ZKL__RC_NOAUTH};
     w.m.watcher.retry_at = 0;
