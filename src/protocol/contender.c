@@ -54,9 +54,9 @@ bool zkl__contender_waits(const struct zkl__contender *c)
 }
 
 /* Whether a move of its contender to another state concerns a lock that lingers, or may linger. */
-static bool linger_cares(const struct zkl__linger *own)
+static bool linger_cares(const struct zkl__contender *c)
 {
-    return own->state != ZKL__LINGER_OFF || own->in_line || own->view->keeper;
+    return c->linger.state != ZKL__LINGER_OFF || c->linger.in_line || c->peer.queue->keeper;
 }
 
 static void linger_moved(struct zkl__contender *c, enum zkl__contender_state before);
@@ -70,7 +70,7 @@ void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state sta
     if (state != ZKL__WATCHING) {
         zkl__inspection_drop(c);
     }
-    if (linger_cares(&c->linger)) {
+    if (linger_cares(c)) {
         linger_moved(c, before);
     }
     /* What each state says about our node. */
@@ -1077,7 +1077,7 @@ static void linger_check(const struct zkl__contender *c)
         return;
     }
     bool keeper = is_keeper(c);
-    ZKL__ENSURE(keeper == (c->linger.view->keeper == c));
+    ZKL__ENSURE(keeper == (c->peer.queue->keeper == c));
     ZKL__ENSURE(!keeper || zkl__contender_is_first(c));
     ZKL__ENSURE(c->linger.state != ZKL__LINGER_ARMED || c->watches[ZKL__WATCHED_LINGER].entry.link);
     ZKL__ENSURE(c->state != ZKL__LINGERING || keeper);
@@ -1087,7 +1087,7 @@ static void linger_check(const struct zkl__contender *c)
 static void take_out_of_line(struct zkl__contender *c)
 {
     c->linger.in_line = false;
-    zkl__list_remove(&c->linger.view->line, &c->linger.link);
+    zkl__list_remove(&c->peer.queue->line, &c->linger.link);
 }
 
 static void move_linger(struct zkl__contender *c, enum zkl__linger_state state, const char *why)
@@ -1097,12 +1097,12 @@ static void move_linger(struct zkl__contender *c, enum zkl__linger_state state, 
                     linger_states[state].name, why);
     c->linger.state = state;
     if (is_keeper(c)) {
-        c->linger.view->keeper = c;
-    } else if (c->linger.view->keeper == c) {
-        c->linger.view->keeper = NULL;
+        c->peer.queue->keeper = c;
+    } else if (c->peer.queue->keeper == c) {
+        c->peer.queue->keeper = NULL;
         /* Its line queues on the servers, in the order of the line: mail is read in the order in
          * which it is posted. */
-        ZKL__EACH_LEAVING (struct zkl__contender, next, &c->linger.view->line, linger.link) {
+        ZKL__EACH_LEAVING (struct zkl__contender, next, &c->peer.queue->line, linger.link) {
             take_out_of_line(next);
             zkl__contender_post(next, ZKL__CE_LOOK);
         }
@@ -1130,27 +1130,27 @@ static bool is_queued(const struct zkl__contender *c)
 }
 
 /* What the keeper waits for may have changed. */
-static void wake_keeper(struct zkl__linger_view *view)
+static void wake_keeper(struct zkl__peer_queue *q)
 {
-    if (view->keeper && view->keeper->state == ZKL__LINGERING) {
-        zkl__contender_post(view->keeper, ZKL__CE_TIME);
+    if (q->keeper && q->keeper->state == ZKL__LINGERING) {
+        zkl__contender_post(q->keeper, ZKL__CE_TIME);
     }
 }
 
 static void linger_moved(struct zkl__contender *c, enum zkl__contender_state before)
 {
-    struct zkl__linger_view *view = c->linger.view;
+    struct zkl__peer_queue *q = c->peer.queue;
     if (c->linger.in_line && c->state != ZKL__NEW) {
         take_out_of_line(c);
     }
     if (c->linger.state != ZKL__LINGER_OFF && !zkl__contender_is_first(c)) {
         move_linger(c, ZKL__LINGER_OFF, zkl__contender_state_name(c->state));
     }
-    if (before == ZKL__NEW && is_queued(c) && view->keeper) {
-        zkl__contender_post(view->keeper, ZKL__CE_YIELD);
+    if (before == ZKL__NEW && is_queued(c) && q->keeper) {
+        zkl__contender_post(q->keeper, ZKL__CE_YIELD);
     }
-    if (c != view->keeper && (c->state == ZKL__WATCHING || !is_queued(c))) {
-        wake_keeper(view);
+    if (c != q->keeper && (c->state == ZKL__WATCHING || !is_queued(c))) {
+        wake_keeper(q);
     }
 }
 
@@ -1170,15 +1170,15 @@ static bool may_follow(const struct zkl__contender *keeper, const struct zkl__co
 /* True: it waits in line, or was refused, and sends no create. */
 static bool linger_waits(struct zkl__contender *c)
 {
-    struct zkl__linger_view *view = c->linger.view;
-    struct zkl__contender *keeper = view->keeper;
+    struct zkl__peer_queue *q = c->peer.queue;
+    struct zkl__contender *keeper = q->keeper;
     if (c->linger.in_line) {
         return true;
     }
     if (!keeper || !may_follow(keeper, c)) {
         return false;
     }
-    if (c->try_only && (keeper->state != ZKL__LINGERING || view->line.first)) {
+    if (c->try_only && (keeper->state != ZKL__LINGERING || q->line.first)) {
         zkl__contender_fail(c, ZKL_EBUSY, 0, "somebody is before us");
         return true;
     }
@@ -1187,8 +1187,8 @@ static bool linger_waits(struct zkl__contender *c)
     }
     zkl__core_trace(c->core, c, "waits in line for #%u", keeper->number);
     c->linger.in_line = true;
-    zkl__list_append(&view->line, &c->linger.link);
-    wake_keeper(view);
+    zkl__list_append(&q->line, &c->linger.link);
+    wake_keeper(q);
     return true;
 }
 
@@ -1243,7 +1243,7 @@ static bool linger_keep(struct zkl__contender *c)
      * that one. A keeper whose znode somebody has deleted by hand may not know that yet. */
     const struct zkl__contender *next = zkl__peers_first_follower(c);
     bool gathers = c->linger.state == ZKL__LINGER_OFF && !c->config.mark &&
-                   !c->linger.view->keeper && !c->linger.view->strangers &&
+                   !c->peer.queue->keeper && !c->peer.queue->strangers &&
                    (next ? may_follow(c, next) : any_other(c, comes_behind));
     if (!gathers && !is_keeper(c)) {
         return false;
@@ -1263,7 +1263,7 @@ static bool linger_keep(struct zkl__contender *c)
     c->linger.checks = false;
     zkl__contender_notify(c, ZKL__RELEASED, ZKL_OK, 0, "released, and it lingers");
     zkl__contender_move(c, ZKL__LINGERING, "released, and it lingers");
-    if (c->linger.view->line.first || c->linger.state == ZKL__LINGER_GATHERING) {
+    if (c->peer.queue->line.first || c->linger.state == ZKL__LINGER_GATHERING) {
         zkl__contender_post(c, ZKL__CE_TIME);
     }
     return true;
@@ -1349,7 +1349,7 @@ static void linger_end(struct zkl__contender *c, const char *why)
 /* Each contender that waits is granted the lock or leaves, and both wake the keeper. */
 static int64_t linger_wake(const struct zkl__contender *c)
 {
-    bool wanted = c->linger.view->line.first || c->peer.followers.first;
+    bool wanted = c->peer.queue->line.first || c->peer.followers.first;
     return c->state == ZKL__LINGERING && !wanted ? c->linger.until : INT64_MAX;
 }
 
@@ -1362,7 +1362,7 @@ static void linger_on_time(struct zkl__contender *c)
     if (gathers) {
         next = zkl__peers_first_follower(c);
     } else { /* the first in line */
-        ZKL__EACH (struct zkl__contender, waiting, &c->linger.view->line, linger.link) {
+        ZKL__EACH (struct zkl__contender, waiting, &c->peer.queue->line, linger.link) {
             if (is_wanted(waiting, c->core->now)) {
                 next = waiting;
                 break;
@@ -1456,7 +1456,7 @@ static void advance_waiting(struct zkl__contender *c)
     }
     switch (c->state) {
     case ZKL__NEW:
-        if (!lists && !(linger_cares(&c->linger) &&
+        if (!lists && !(linger_cares(c) &&
                         linger_waits(c))) { /* one of the last attempt: its answer comes first */
             node_send_create(c);
         }

@@ -57,15 +57,14 @@ enum zkl__outcome_kind {
 };
 struct zkl__outcome {
     enum zkl__outcome_kind kind;
-    int code;        /* FAILED: why. RELEASED: ZKL_OK when the server confirmed */
-    int zk_code;     /* ZooKeeper's number if it was its word */
-    const char *why; /* static text */
-    int64_t token;   /* GRANTED, as the next three */
-    int64_t serial;  /* how many grants this node has had, this one included */
-    struct zkl__contender
-        *contender; /* that holds: another one than the owner made, when that one's
-                       lock had lingered. NULL: no contender's grant */
-    bool unclean;   /* with config.mark: nothing shows that the last holder released */
+    int code;                         /* FAILED: why. RELEASED: ZKL_OK when the server confirmed */
+    int zk_code;                      /* ZooKeeper's number if it was its word */
+    const char *why;                  /* static text */
+    int64_t token;                    /* GRANTED, as the next three */
+    int64_t serial;                   /* how many grants this node has had, this one included */
+    struct zkl__contender *contender; /* that holds: another one than the owner made, when that
+                                         one's lock had lingered. NULL: no contender's grant */
+    bool unclean; /* with config.mark: nothing shows that the last holder released */
     int64_t now;
 };
 

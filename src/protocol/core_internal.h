@@ -241,21 +241,12 @@ enum zkl__linger_state {
 struct zkl__linger {
     enum zkl__linger_state state;
     bool in_line;
-    bool checks;      /* released, and a committed check was sent after that */
-    bool lists_again; /* gathering: the list under way was asked for before the last delete */
-    struct zkl__linger_view *view;
+    bool checks;           /* released, and a committed check was sent after that */
+    bool lists_again;      /* gathering: the list under way was asked for before the last delete */
     struct zkl__link link; /* in line */
     int64_t until;         /* of a released one */
     int64_t serial;        /* grants on our node */
     zkl_acl *acl; /* a copy of config.acl from the first release on, when its owner may be freed */
-};
-
-/* What the contenders of a session in one queue share. */
-struct zkl__linger_view {
-    struct zkl__contender *keeper; /* gathering or armed; NULL: nobody */
-    struct zkl__list line;
-    bool used;      /* some contender has had config.linger */
-    bool strangers; /* the last list has shown others than contenders of this session */
 };
 
 /* === among those of its session =============================================================== */
@@ -538,7 +529,10 @@ struct zkl__peer_queue {
      * list_forged in queue.c. They are kept while the session has no contender here, so that its
      * later contenders do not read them again. */
     struct zkl__name_set forged;
-    struct zkl__linger_view linger;
+    struct zkl__contender *keeper; /* gathering or armed; NULL: nobody */
+    struct zkl__list line;         /* waits for it */
+    bool lingers;                  /* some contender has had config.linger */
+    bool strangers;           /* the last list has shown others than contenders of this session */
     size_t lingerers;         /* lock objects whose locks may linger here */
     struct zkl__list members; /* memberships whose znode this path is */
     char path[];

@@ -99,8 +99,7 @@ bool zkl__peers_join(struct zkl__peer_queues *queues, struct zkl__contender *c, 
         queues->remembered -= q->forged.count;
     }
     c->peer.queue = q;
-    c->linger.view = &q->linger;
-    q->linger.used = q->linger.used || c->config.linger > 0;
+    q->lingers = q->lingers || c->config.linger > 0;
     zkl__list_append(&q->contenders, &c->peer.in_queue);
     q->count++;
     return true;
@@ -217,7 +216,7 @@ static bool is_one_of_many(const struct zkl__contender *c)
 {
     const struct zkl__contender_config *own = &c->config;
     return own->rule->waits_for == ZKL__KIND_ANY && !c->multi && !c->try_only && !own->position &&
-           own->max_ahead == 0 && !c->peer.queue->linger.used && made_before(c) &&
+           own->max_ahead == 0 && !c->peer.queue->lingers && made_before(c) &&
            !made_before(c)->multi;
 }
 
@@ -443,7 +442,7 @@ bool zkl__peers_on_list(struct zkl__contender *c, const struct zkl__reply *reply
         zkl__core_post(core, &q->machine);
     }
     ZKL__EACH (struct zkl__contender, own, &q->contenders, peer.in_queue) {
-        bool reads = own->peer.list == list || is_reader(own) || q->linger.used; /* at the end */
+        bool reads = own->peer.list == list || is_reader(own) || q->lingers; /* at the end */
         if (shows && readers <= FEW && zkl__node_known(&own->node) && reads) {
             readers++;
             one = own;
@@ -475,7 +474,7 @@ bool zkl__peers_on_list(struct zkl__contender *c, const struct zkl__reply *reply
             check_reader(own, reply, core->index, sent);
         }
     }
-    if (!shows || !q->linger.used) {
+    if (!shows || !q->lingers) {
         return true;
     }
     /* Does it show others than contenders of this session? */
@@ -486,9 +485,9 @@ bool zkl__peers_on_list(struct zkl__contender *c, const struct zkl__reply *reply
     ZKL__EACH (struct zkl__contender, own, &q->contenders, peer.in_queue) {
         ours += zkl__node_known(&own->node) && zkl__list_has(reply, core->index, own->node.name);
     }
-    q->linger.strangers = contenders > ours;
-    if (q->linger.strangers && q->linger.keeper) {
-        zkl__contender_post(q->linger.keeper, ZKL__CE_YIELD);
+    q->strangers = contenders > ours;
+    if (q->strangers && q->keeper) {
+        zkl__contender_post(q->keeper, ZKL__CE_YIELD);
     }
     return true;
 }
