@@ -129,7 +129,7 @@ static int make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *s
     bool made = lock->paths && !options->metadata == !lock->options.metadata &&
                 !options->acl == !lock->options.acl;
     if (made && options->linger_ms > 0) {
-        lock->lingers = zkl__linger_enroll(session->core, paths[0]);
+        lock->lingers = zkl__peers_enroll(session->core, paths[0], NULL);
         made = lock->lingers != NULL;
     }
     if (!made) {
@@ -185,7 +185,7 @@ void zkl_lock_free(zkl_lock *lock)
     zkl__lock_give_up(&lock->object, ZKL_ECANCELED);
     struct zkl__peer_queue *lingers = lock->lingers;
     lock->lingers = NULL;
-    if (lingers && zkl__linger_resign(session->core, lingers)) {
+    if (lingers && zkl__peers_resign(session->core, lingers, NULL)) {
         /* It was the last lock object that could be granted the lingering znode. */
         zkl__session_event(session,
                            (struct zkl__event){.kind = ZKL__EV_LINGER_STOP, .path = lock->path});

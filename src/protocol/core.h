@@ -312,10 +312,13 @@ bool zkl__semaphore_granted(const struct zkl__semaphore *semaphore);
 
 /* --- locks that linger ------------------------------------------------------------------------ */
 
-/* A lock object of which the lock may linger at this path is made; NULL: no memory. When it is
- * freed, whether it was the last one there: then nobody can be granted what lingers. */
-struct zkl__peer_queue *zkl__linger_enroll(struct zkl__core *core, const char *path);
-bool zkl__linger_resign(struct zkl__core *core, struct zkl__peer_queue *queue);
+/* A membership whose znode this is gets its queue, which keeps a list of them. member NULL: a lock
+ * object of which the lock may linger at this path is made. NULL: no memory. When it is freed,
+ * whether it was the last one there: then nobody can be granted what lingers. */
+struct zkl__peer_queue *zkl__peers_enroll(struct zkl__core *core, const char *path,
+                                          struct zkl__link *member);
+bool zkl__peers_resign(struct zkl__core *core, struct zkl__peer_queue *queue,
+                       struct zkl__link *member);
 
 /* --- requests and watches: single operations of recipes that are not queues ------------------ */
 

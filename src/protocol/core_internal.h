@@ -550,12 +550,6 @@ void zkl__peer_queues_deinit(struct zkl__peer_queues *queues);
 bool zkl__peers_join(struct zkl__peer_queues *queues, struct zkl__contender *c, const char *path);
 void zkl__peers_leave(struct zkl__peer_queues *queues, struct zkl__contender *c);
 
-/* A membership's path gets its queue, which keeps a list of them; NULL: no memory. */
-struct zkl__peer_queue *zkl__peers_enroll(struct zkl__peer_queues *queues, const char *path,
-                                          struct zkl__link *member);
-void zkl__peers_resign(struct zkl__peer_queues *queues, struct zkl__peer_queue *q,
-                       struct zkl__link *member);
-
 /* The latest one that follows c; NULL: nobody does. */
 static inline struct zkl__contender *zkl__peers_first_follower(const struct zkl__contender *c)
 {

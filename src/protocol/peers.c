@@ -124,35 +124,26 @@ void zkl__peers_leave(struct zkl__peer_queues *queues, struct zkl__contender *c)
     drop_unused(queues, q);
 }
 
-struct zkl__peer_queue *zkl__peers_enroll(struct zkl__peer_queues *queues, const char *path,
+struct zkl__peer_queue *zkl__peers_enroll(struct zkl__core *core, const char *path,
                                           struct zkl__link *member)
 {
-    struct zkl__peer_queue *q = find_or_make(queues, path);
-    if (q) {
-        zkl__list_prepend(&q->members, member);
-    }
-    return q;
-}
-
-void zkl__peers_resign(struct zkl__peer_queues *queues, struct zkl__peer_queue *q,
-                       struct zkl__link *member)
-{
-    zkl__list_remove(&q->members, member);
-    drop_unused(queues, q);
-}
-
-struct zkl__peer_queue *zkl__linger_enroll(struct zkl__core *core, const char *path)
-{
     struct zkl__peer_queue *q = find_or_make(&core->queues, path);
-    if (q) {
+    if (q && member) {
+        zkl__list_prepend(&q->members, member);
+    } else if (q) {
         q->lingerers++;
     }
     return q;
 }
 
-bool zkl__linger_resign(struct zkl__core *core, struct zkl__peer_queue *q)
+bool zkl__peers_resign(struct zkl__core *core, struct zkl__peer_queue *q, struct zkl__link *member)
 {
-    bool last = --q->lingerers == 0;
+    if (member) {
+        zkl__list_remove(&q->members, member);
+    } else {
+        q->lingerers--;
+    }
+    bool last = q->lingerers == 0;
     drop_unused(&core->queues, q);
     return last;
 }

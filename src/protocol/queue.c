@@ -273,16 +273,13 @@ bool zkl__inspection_begin(struct zkl__contender *c)
     if (!index) {
         return false;
     }
-    size_t before = list_before(c, index), count = 0, bytes = 0;
-    for (size_t i = before; i > 0; i--) {
-        if (name_conflicts(c, index->entries[i - 1].name)) {
-            bytes += strlen(index->entries[i - 1].name) + 1;
-            count++;
-        }
+    size_t before = list_before(c, index), bytes = 0;
+    for (size_t i = 0; i < before; i++) {
+        bytes += strlen(index->entries[i].name) + 1;
     }
     struct zkl__inspection *inspection =
-        zkl__zalloc(c->heap, sizeof *inspection + count * sizeof *inspection->candidates + bytes);
-    char *names = inspection ? (char *)&inspection->candidates[count] : NULL;
+        zkl__zalloc(c->heap, sizeof *inspection + before * sizeof *inspection->candidates + bytes);
+    char *names = inspection ? (char *)&inspection->candidates[before] : NULL;
     for (size_t i = before; inspection && i > 0; i--) {
         if (name_conflicts(c, index->entries[i - 1].name)) {
             inspection->batch = FIRST;

@@ -217,20 +217,6 @@ static void fail_acquire(struct zkl__semaphore *s, int code, int zk_code, const 
     notify_owner(s, ZKL__FAILED, why);
 }
 
-static void make_leases(struct zkl__semaphore *s)
-{
-    for (int i = 0; i < s->config.count; i++) {
-        struct zkl__permit *permit = &s->permits[i];
-        permit->contender =
-            contender_new(s, &lease_rule, s->config.leases, on_lease_outcome, permit);
-        if (!permit->contender) {
-            fail_acquire(s, ZKL_ENOMEM, 0, "out of memory");
-            return;
-        }
-        zkl__contender_start(permit->contender, INT64_MAX, false);
-    }
-}
-
 static void queue_again(struct zkl__semaphore *s)
 {
     stop_waiting(s);
@@ -654,7 +640,16 @@ static void send_what_is_needed(struct zkl__semaphore *s)
     case ZKL__SEMAPHORE_QUEUED:
         if (s->queue_node->state == ZKL__HELD) {
             move_to(s, ZKL__SEMAPHORE_MAKING, "we are the head");
-            make_leases(s);
+        }
+        for (int i = 0; i < s->config.count && s->state == ZKL__SEMAPHORE_MAKING; i++) {
+            struct zkl__permit *permit = &s->permits[i];
+            permit->contender =
+                contender_new(s, &lease_rule, s->config.leases, on_lease_outcome, permit);
+            if (permit->contender) {
+                zkl__contender_start(permit->contender, INT64_MAX, false);
+            } else {
+                fail_acquire(s, ZKL_ENOMEM, 0, "out of memory");
+            }
         }
         break;
     case ZKL__SEMAPHORE_MAKING:

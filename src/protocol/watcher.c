@@ -525,7 +525,7 @@ bool zkl__membership_begin(struct zkl__membership *m, struct zkl__core *core, vo
 {
     char path[ZKL_PATH_MAX + ZKL__NAME_MAX + 2];
     snprintf(path, sizeof path, "%s/%s", m->path, m->id);
-    m->queue = zkl__peers_enroll(&core->queues, path, &m->peer);
+    m->queue = zkl__peers_enroll(core, path, &m->peer);
     if (m->queue) {
         zkl__watcher_begin(&m->watcher, core, &zkl__membership_ops, owner);
     }
@@ -537,7 +537,7 @@ void zkl__membership_end(struct zkl__membership *m)
     struct zkl__core *core = m->watcher.core;
     if (core) {
         zkl__watcher_end(&m->watcher);
-        zkl__peers_resign(&core->queues, m->queue, &m->peer);
+        zkl__peers_resign(core, m->queue, &m->peer);
         m->queue = NULL;
     }
 }
