@@ -12,39 +12,32 @@ static int compare_names(const void *one, const void *other, const void *context
     return strcmp(a->name, b->name);
 }
 
-static bool is_counted(bool (*counts)(const char *name), const char *name)
-{
-    return !counts || counts(name);
-}
-
 bool zkl__children_renew(const zkl_heap *heap, struct zkl__children **children,
                          const struct zkl__reply *list, bool (*counts)(const char *name))
 {
     struct zkl__children *old = *children;
-    size_t bytes = 0, count = 0, kept = 0;
+    size_t bytes = 0, kept = 0;
     for (size_t i = 0; i < list->child_count; i++) {
-        if (is_counted(counts, list->children[i])) {
-            bytes += strlen(list->children[i]) + 1;
-            count++;
-        }
+        bytes += strlen(list->children[i]) + 1;
     }
     struct zkl__children *fresh =
-        zkl__zalloc(heap, sizeof *fresh + count * sizeof *fresh->all + bytes);
+        zkl__zalloc(heap, sizeof *fresh + list->child_count * sizeof *fresh->all + bytes);
     *children = fresh;
     if (!fresh) {
         zkl__free(heap, old);
         return false;
     }
-    fresh->others = list->child_count - count;
     fresh->czxid = list->stat.czxid;
     /* "cversion" is twice the creates less the children (DataNode.copyStat). */
     fresh->created = (uint32_t)list->stat.cversion + (uint32_t)list->stat.child_count;
-    char *text = (char *)(fresh->all + count);
+    char *text = (char *)(fresh->all + list->child_count);
     for (size_t i = 0; i < list->child_count; i++) {
-        if (is_counted(counts, list->children[i])) {
+        if (!counts || counts(list->children[i])) {
             fresh->all[fresh->count++].name = zkl__text_put(&text, list->children[i]);
         }
     }
+    const size_t count = fresh->count;
+    fresh->others = list->child_count - count;
     zkl__sort(fresh->all, count, sizeof *fresh->all, compare_names, NULL);
     if (!old) {
         return true;

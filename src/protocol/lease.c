@@ -190,24 +190,20 @@ int64_t zkl__lease_least(int64_t timeout, int64_t gap, enum zkl__hops hops)
            ring_step(gap);
 }
 
-/* The oldest link of the ring that would make the lease grow; NULL: none. */
-static const struct zkl__lease_link *oldest_newer(const struct zkl__lease_ring *ring, int64_t root)
-{
-    const struct zkl__lease_link *found = NULL;
-    for (unsigned i = ring->count; i > oldest_index(ring) && link_at(ring, i - 1)->root > root;
-         i--) {
-        found = link_at(ring, i - 1);
-    }
-    return found;
-}
-
 int64_t zkl__lease_low(const struct zkl__lease *lease, int64_t now)
 {
     int64_t beat = zkl__lease_heartbeat(lease->timeout), at = now;
     const struct zkl__lease_link *link = NULL;
     unsigned ring = last_ring(lease->hops) + 1;
-    while (ring > 0 && !(link = oldest_newer(&lease->rings[ring - 1], lease->root))) {
-        ring--;
+    for (; ring > 0; ring--) {
+        const struct zkl__lease_ring *last = &lease->rings[ring - 1];
+        for (unsigned i = last->count;
+             i > oldest_index(last) && link_at(last, i - 1)->root > lease->root; i--) {
+            link = link_at(last, i - 1); /* the oldest one that would make the lease grow */
+        }
+        if (link) {
+            break;
+        }
     }
     int64_t answered = link ? link->answered : now;
     for (; ring <= last_ring(lease->hops) + 1; ring++) {

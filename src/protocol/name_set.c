@@ -38,29 +38,23 @@ const int64_t *zkl__name_set_find(const struct zkl__name_set *set, const char *n
     return entry->name ? &entry->value : NULL;
 }
 
-static bool grow(struct zkl__name_set *set, const zkl_heap *heap)
-{
-    struct zkl__name_set grown = {
-        .room = set->room ? 2 * set->room : ROOM_LEAST, .count = set->count, .key = set->key};
-    grown.entries = zkl__zalloc(heap, grown.room * sizeof *grown.entries);
-    if (!grown.entries) {
-        return false;
-    }
-    for (size_t i = 0; i < set->room; i++) {
-        if (set->entries[i].name) {
-            *slot_of(&grown, set->entries[i].name, set->entries[i].hash) = set->entries[i];
-        }
-    }
-    zkl__free(heap, set->entries);
-    *set = grown;
-    return true;
-}
-
 bool zkl__name_set_put(struct zkl__name_set *set, const zkl_heap *heap, const char *name,
                        int64_t value)
 {
-    if (2 * (set->count + 1) > set->room && !grow(set, heap)) {
-        return false;
+    if (2 * (set->count + 1) > set->room) {
+        struct zkl__name_set grown = {
+            .room = set->room ? 2 * set->room : ROOM_LEAST, .count = set->count, .key = set->key};
+        grown.entries = zkl__zalloc(heap, grown.room * sizeof *grown.entries);
+        if (!grown.entries) {
+            return false;
+        }
+        for (size_t i = 0; i < set->room; i++) {
+            if (set->entries[i].name) {
+                *slot_of(&grown, set->entries[i].name, set->entries[i].hash) = set->entries[i];
+            }
+        }
+        zkl__free(heap, set->entries);
+        *set = grown;
     }
     uint64_t hash = hash_of(set->key, name);
     struct zkl__name_entry *entry = slot_of(set, name, hash);

@@ -320,32 +320,6 @@ static size_t inspection_count(const struct zkl__contender *c, enum zkl__verdict
 
 /* --- requests and replies -------------------------------------------------------------------- */
 
-static enum zkl__verdict verdict_of(struct zkl__contender *c, const char *name,
-                                    const struct zkl__reply *reply)
-{
-    struct zkl__inspection *inspection = c->suspicion.inspection;
-    switch (reply->rc) {
-    case ZKL__RC_OK:
-        if (!list_forged(c, name, &reply->stat)) {
-            return ZKL__STANDS;
-        }
-        (void)list_pass_over(c, name, &reply->stat); /* no memory: the next one reads it again */
-        return ZKL__EXCLUDED;
-    case ZKL__RC_NONODE:
-        inspection->stale = true;
-        return ZKL__EXCLUDED;
-    case ZKL__RC_NOTAPPLIED:
-    case ZKL__RC_UNKNOWN:
-        inspection->broken = true;
-        return ZKL__UNSEEN;
-    case ZKL__RC_UNSENT:
-        inspection->broken = inspection->broken || reply->unsent != ZKL_EINVAL;
-        return reply->unsent == ZKL_EINVAL ? ZKL__STANDS : ZKL__UNSEEN;
-    default:
-        return ZKL__STANDS; /* NOAUTH does not prove absence: the watch on it will say more */
-    }
-}
-
 static void end_batch(struct zkl__contender *c)
 {
     struct zkl__inspection *inspection = c->suspicion.inspection;
@@ -362,8 +336,19 @@ void zkl__inspection_answered(struct zkl__contender *c, size_t which,
 {
     struct zkl__inspection *inspection = c->suspicion.inspection;
     struct zkl__candidate *candidate = &inspection->candidates[which];
-    if (!inspection->dropped) {
-        candidate->verdict = verdict_of(c, candidate->name, reply);
+    bool unsent = reply->rc == ZKL__RC_UNSENT && reply->unsent != ZKL_EINVAL;
+    if (inspection->dropped) {
+    } else if (unsent || reply->rc == ZKL__RC_NOTAPPLIED || reply->rc == ZKL__RC_UNKNOWN) {
+        inspection->broken = true;
+    } else if (reply->rc == ZKL__RC_NONODE) {
+        inspection->stale = true;
+        candidate->verdict = ZKL__EXCLUDED;
+    } else if (reply->rc == ZKL__RC_OK && list_forged(c, candidate->name, &reply->stat)) {
+        /* no memory: the next one reads it again */
+        (void)list_pass_over(c, candidate->name, &reply->stat);
+        candidate->verdict = ZKL__EXCLUDED;
+    } else { /* NOAUTH does not prove absence: the watch on it will say more */
+        candidate->verdict = ZKL__STANDS;
     }
     if (--inspection->under_way == 0) {
         end_batch(c);

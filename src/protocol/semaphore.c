@@ -700,11 +700,6 @@ static void release_leases(struct zkl__semaphore *s)
     }
 }
 
-static void cancel_acquire(struct zkl__semaphore *s)
-{
-    fail_acquire(s, s->code, 0, zkl__cancel_text(s->code));
-}
-
 static void read_mail(struct zkl__semaphore *s, enum zkl__semaphore_mail kind)
 {
     bool waits = zkl__semaphore_waits(s);
@@ -752,12 +747,12 @@ static void read_mail(struct zkl__semaphore *s, enum zkl__semaphore_mail kind)
         break;
     case ZKL__SM_CANCEL:
         if (waits) {
-            cancel_acquire(s);
+            fail_acquire(s, s->code, 0, zkl__cancel_text(s->code));
         }
         break;
     case ZKL__SM_END:
         if (waits) {
-            cancel_acquire(s);
+            fail_acquire(s, s->code, 0, zkl__cancel_text(s->code));
         } else if (zkl__semaphore_granted(s)) {
             release_leases(s);
         }

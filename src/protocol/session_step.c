@@ -504,34 +504,6 @@ void zkl__core_send(struct zkl__core *core, struct zkl__machine *owner, int role
     core->last_waiting = at;
 }
 
-/* The lease is a fact that others read. asker: reads it with the answer itself. */
-static void prove(struct zkl__core *core, const struct zkl__machine *asker, enum zkl__op_kind kind,
-                  int64_t sent, enum zkl__rc rc)
-{
-    int64_t left = core->lease.until - core->now;
-    enum zkl__proof proof = ZKL__PROOF_RESPONSE;
-    /* A check that is refused for the node's access list is a transaction of a living session, too
-     * (OpCode.error): who may not read its own node lives by it. */
-    bool done = rc == ZKL__RC_OK || (rc == ZKL__RC_NOAUTH && kind == ZKL__OP_CHECK);
-    if (done && proves_much(kind)) {
-        proof = kind == ZKL__OP_SYNC ? ZKL__PROOF_SYNC : ZKL__PROOF_COMMIT;
-    }
-    if (!zkl__lease_response(&core->lease, proof, sent, core->now)) {
-        return;
-    }
-    if (core->held > 0) {
-        count_slack(&core->stats, left);
-    }
-    if (!core->provers.first || !zkl__core_leased(core)) {
-        return;
-    }
-    ZKL__EACH (struct zkl__contender, c, &core->provers, proving) {
-        if (&c->machine != asker) {
-            zkl__contender_post(c, ZKL__CE_LOOK);
-        }
-    }
-}
-
 static void take_reply(struct zkl__core *core, struct zkl__pending *p,
                        const struct zkl__reply *reply)
 {
@@ -544,7 +516,27 @@ static void take_reply(struct zkl__core *core, struct zkl__pending *p,
     core->beats_under_way -= was.role == ZKL__ROLE_BEAT;
     if (zkl__rc_is_response(reply->rc)) {
         zkl__histogram_add(&core->stats.all.request, core->now - was.sent);
-        prove(core, was.role == ZKL__ROLE_PROVE ? was.owner : NULL, was.kind, was.sent, reply->rc);
+        int64_t left = core->lease.until - core->now;
+        enum zkl__proof proof = ZKL__PROOF_RESPONSE;
+        /* A check that is refused for the node's access list is a transaction of a living session,
+         * too (OpCode.error): who may not read its own node lives by it. */
+        bool done =
+            reply->rc == ZKL__RC_OK || (reply->rc == ZKL__RC_NOAUTH && was.kind == ZKL__OP_CHECK);
+        if (done && proves_much(was.kind)) {
+            proof = was.kind == ZKL__OP_SYNC ? ZKL__PROOF_SYNC : ZKL__PROOF_COMMIT;
+        }
+        bool grew = zkl__lease_response(&core->lease, proof, was.sent, core->now);
+        if (grew && core->held > 0) {
+            count_slack(&core->stats, left);
+        }
+        /* The lease is a fact that others read. Who asked for this reads it with the answer. */
+        if (grew && core->provers.first && zkl__core_leased(core)) {
+            ZKL__EACH (struct zkl__contender, c, &core->provers, proving) {
+                if (was.role != ZKL__ROLE_PROVE || &c->machine != was.owner) {
+                    zkl__contender_post(c, ZKL__CE_LOOK);
+                }
+            }
+        }
     } else if (reply->rc == ZKL__RC_UNKNOWN) {
         core->stats.all.unanswered++;
     }

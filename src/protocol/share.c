@@ -78,48 +78,9 @@ static void sift_down(struct table *table, size_t at)
     pairs[at] = moved;
 }
 
-static void fill(struct table *table)
-{
-    const struct zkl__share *share = table->share;
-    table->least = share->piece_count / share->member_count;
-    table->extras = share->piece_count % share->member_count;
-    if (share->cap > 0 && table->least >= share->cap) {
-        table->least = share->cap;
-        table->extras = 0;
-    }
-    for (size_t m = 0; m < share->member_count; m++) {
-        table->hashes[m] = hash(share->members[m]);
-    }
-    for (; table->count < share->piece_count; table->count++) {
-        table->pairs[table->count].piece = (uint32_t)table->count;
-        find_best(table, &table->pairs[table->count]);
-    }
-    for (size_t at = table->count / 2; at-- > 0;) {
-        sift_down(table, at);
-    }
-}
-
 /* The best of all pairs first. A member without room never has room again, so the best pair of a
  * piece changes only when its member has no room any more, and is found anew then. That takes no
  * memory for each pair, of which a client with CREATE can make as many as it likes. */
-static void give_out(struct table *table, size_t *owners)
-{
-    while (table->count > 0) {
-        struct pair *best = &table->pairs[0];
-        bool fits = has_room(table, best->member);
-        if (fits) {
-            owners[best->piece] = best->member;
-            table->extras -= table->loads[best->member]++ == table->least;
-        } else {
-            find_best(table, best);
-        }
-        if (fits || best->member == NONE) {
-            *best = table->pairs[--table->count];
-        }
-        sift_down(table, 0);
-    }
-}
-
 bool zkl__share_out(size_t *owners, const struct zkl__share *share, const zkl_heap *heap)
 {
     size_t pieces = share->piece_count, members = share->member_count;
@@ -132,14 +93,38 @@ bool zkl__share_out(size_t *owners, const struct zkl__share *share, const zkl_he
     if (members >= NONE || pieces >= NONE) {
         return false;
     }
-    struct table table = {.share = share};
+    struct table table = {.share = share, .least = pieces / members, .extras = pieces % members};
+    if (share->cap > 0 && table.least >= share->cap) {
+        table.least = share->cap;
+        table.extras = 0;
+    }
     table.pairs = zkl__alloc(heap, pieces * sizeof *table.pairs);
     table.hashes = zkl__zalloc(heap, members * sizeof *table.hashes);
     table.loads = zkl__zalloc(heap, members * sizeof *table.loads);
     bool enough = table.pairs && table.hashes && table.loads;
-    if (enough) {
-        fill(&table);
-        give_out(&table, owners);
+    for (size_t m = 0; enough && m < members; m++) {
+        table.hashes[m] = hash(share->members[m]);
+    }
+    for (; enough && table.count < pieces; table.count++) {
+        table.pairs[table.count].piece = (uint32_t)table.count;
+        find_best(&table, &table.pairs[table.count]);
+    }
+    for (size_t at = table.count / 2; at-- > 0;) {
+        sift_down(&table, at);
+    }
+    while (table.count > 0) {
+        struct pair *best = &table.pairs[0];
+        bool fits = has_room(&table, best->member);
+        if (fits) {
+            owners[best->piece] = best->member;
+            table.extras -= table.loads[best->member]++ == table.least;
+        } else {
+            find_best(&table, best);
+        }
+        if (fits || best->member == NONE) {
+            *best = table.pairs[--table.count];
+        }
+        sift_down(&table, 0);
     }
     zkl__free(heap, table.pairs);
     zkl__free(heap, table.hashes);
