@@ -170,7 +170,7 @@ static const struct zkl__recipe semaphore = {
     .noun = "semaphore",
     .id = ZKL_RECIPE_SEMAPHORE,
     .size = sizeof(struct semaphore),
-    .rule = &zkl__semaphore_queue,
+    .rule = &zkl__rule_mutex,
     .make = make,
     .nodes = nodes,
 };

@@ -1938,12 +1938,6 @@ static void read_event(struct zkl__contender *c)
     }
 }
 
-/* at 0: no time. */
-static int64_t sooner(int64_t wake, int64_t at)
-{
-    return at && at < wake ? at : wake;
-}
-
 /* === what a step changes for its session ====================================================== */
 
 void zkl__owner_notify(struct zkl__contender_config *config, const struct zkl__outcome *outcome)
@@ -2085,15 +2079,15 @@ static void update_timer_and_end(struct zkl__contender *c)
     int64_t wake = INT64_MAX;
     if (c->state != ZKL__ENDED) { /* then nothing of it is read any more, and a time that has passed
                                      would ring for ever */
-        wake = sooner(grant_wake(c), c->retry.at);
+        wake = zkl__sooner(grant_wake(c), c->retry.at);
     }
     if (zkl__contender_waits(c)) {
-        wake = sooner(wake, c->deadline);
-        wake = c->mark.state == ZKL__MARK_DELAYS ? sooner(wake, c->mark.until) : wake;
+        wake = zkl__sooner(wake, c->deadline);
+        wake = c->mark.state == ZKL__MARK_DELAYS ? zkl__sooner(wake, c->mark.until) : wake;
     } else if (zkl__contender_keeps(c)) {
-        wake = sooner(sooner(wake, c->own.guard_at), linger_wake(c));
+        wake = zkl__sooner(zkl__sooner(wake, c->own.guard_at), linger_wake(c));
     } else if (c->state == ZKL__REMOVING) {
-        wake = sooner(wake, c->grant.stay_until);
+        wake = zkl__sooner(wake, c->grant.stay_until);
     }
     zkl__timers_set(&c->core->timers, &c->machine.timer, wake);
     linger_check(c);
@@ -2196,10 +2190,18 @@ static void on_contender_due(struct zkl__machine *machine)
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-static void release_memory(struct zkl__core *core, struct zkl__contender *c)
+static void free_contender(struct zkl__core *core, struct zkl__contender *c)
 {
-    zkl__peers_leave(&core->queues, c);
     const zkl_heap *heap = c->heap;
+    for (int i = 0; i < ZKL__WATCHED; i++) {
+        zkl__watches_remove(&core->watches, &c->watches[i]);
+    }
+    zkl__timers_set(&core->timers, &c->machine.timer, INT64_MAX);
+    core->machines--;
+    zkl__multi_leave(c);
+    zkl__peers_unfollow(c);
+    zkl__list_remove(&core->contenders, &c->in_session);
+    zkl__peers_leave(&core->queues, c);
     zkl__inspection_free(c);
     zkl__name_set_clear(&c->node.strangers, heap);
     zkl__free(heap, c->predecessor.path);
@@ -2210,24 +2212,11 @@ static void release_memory(struct zkl__core *core, struct zkl__contender *c)
     zkl__free(heap, c);
 }
 
-static void unlink_contender(struct zkl__core *core, struct zkl__contender *c)
-{
-    for (int i = 0; i < ZKL__WATCHED; i++) {
-        zkl__watches_remove(&core->watches, &c->watches[i]);
-    }
-    zkl__timers_set(&core->timers, &c->machine.timer, INT64_MAX);
-    core->machines--;
-    zkl__multi_leave(c);
-    zkl__peers_unfollow(c);
-    zkl__list_remove(&core->contenders, &c->in_session);
-}
-
 static void free_ended(struct zkl__core *core, struct zkl__machine *machine)
 {
     struct zkl__contender *c = (struct zkl__contender *)machine;
     ZKL__ENSURE(c->in_flight == 0 && !c->peer.followers.first);
-    unlink_contender(core, c);
-    release_memory(core, c);
+    free_contender(core, c);
 }
 
 static const struct zkl__machine_ops contender_ops = {.rank = ZKL__RANK_FIRST,
@@ -2252,12 +2241,13 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core,
     c->core = core;
     c->config = *config;
     c->config.metadata = zkl__copy_text(heap, metadata);
+    core->machines++;
+    zkl__list_append(&core->contenders, &c->in_session);
     bool joined = c->config.metadata && zkl__peers_join(&core->queues, c, config->path);
     if (!joined) {
-        release_memory(core, c);
+        free_contender(core, c);
         return NULL;
     }
-    core->machines++;
     c->config.path = c->peer.queue->path;
     c->path_stats = zkl__stats_path(&core->stats, heap, c->config.path);
     c->number = ++core->numbers;
@@ -2266,7 +2256,6 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core,
     }
     c->watches[ZKL__WATCHED_QUEUE].entry.path = c->config.path;
     c->watches[ZKL__WATCHED_LINGER].entry.path = c->config.path;
-    zkl__list_append(&core->contenders, &c->in_session);
     return c;
 }
 
@@ -2300,7 +2289,6 @@ void zkl__contenders_drop(struct zkl__core *core)
         if (c->multi) {
             zkl__multi_disown(c->multi);
         }
-        unlink_contender(core, c);
-        release_memory(core, c);
+        free_contender(core, c);
     }
 }

@@ -290,9 +290,6 @@ struct zkl__semaphore_config {
     struct zkl__contender_config contender; /* the owner, and the data of the znodes */
 };
 
-/* How it queues, and what its leases are. */
-extern const struct zkl__rule zkl__semaphore_queue;
-
 /* NULL: no memory. */
 struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
                                           const struct zkl__semaphore_config *config);

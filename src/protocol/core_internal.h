@@ -416,6 +416,12 @@ struct zkl__contender {
     int64_t since; /* when its acquire began, then when it was granted */
 };
 
+/* at 0: no time. */
+static inline int64_t zkl__sooner(int64_t wake, int64_t at)
+{
+    return at && at < wake ? at : wake;
+}
+
 static inline bool zkl__under_way(const struct zkl__contender *c, enum zkl__role role)
 {
     return c->under_way & UNDER_WAY(role);

@@ -29,7 +29,6 @@
 
 #define LOOKS_MOST 16 /* under way: hides the round trip */
 
-const struct zkl__rule zkl__semaphore_queue = {"lock-", ZKL__KIND_ANY};
 static const struct zkl__rule lease_rule = {"lease-", 0};
 
 /* Its mail, read in this order. It says no more than "look". */
@@ -153,8 +152,7 @@ static struct zkl__contender *contender_new(struct zkl__semaphore *s, const stru
 
 static bool make_queue_node(struct zkl__semaphore *s)
 {
-    s->queue_node =
-        contender_new(s, &zkl__semaphore_queue, s->config.locks, on_queue_node_outcome, s);
+    s->queue_node = contender_new(s, &zkl__rule_mutex, s->config.locks, on_queue_node_outcome, s);
     return s->queue_node != NULL;
 }
 
@@ -663,28 +661,6 @@ static void send_what_is_needed(struct zkl__semaphore *s)
     }
 }
 
-static void on_reply(struct zkl__semaphore *s)
-{
-    const struct zkl__reply *reply = s->reply;
-    s->reply = NULL;
-    if (!reply) { /* of unknown fate: the next list shows it */
-        retry_later(s);
-        if (s->state == ZKL__SEMAPHORE_SETTING) {
-            s->limit = ZKL__LIMIT_UNREAD;
-            move_to(s, ZKL__SEMAPHORE_MAKING, "nobody knows whether it was written");
-        } else if (s->state == ZKL__SEMAPHORE_READING) {
-            move_to(s, ZKL__SEMAPHORE_MAKING, "the leases could not be read");
-        }
-        return;
-    }
-    s->pause = 0;
-    if (s->state < ZKL__SEMAPHORE_QUEUED || s->state == ZKL__SEMAPHORE_SETTING) {
-        on_limit_reply(s, reply);
-    } else {
-        on_leases_listed(s, reply);
-    }
-}
-
 static void release_leases(struct zkl__semaphore *s)
 {
     move_to(s, ZKL__SEMAPHORE_RELEASING, "released");
@@ -700,90 +676,102 @@ static void release_leases(struct zkl__semaphore *s)
     }
 }
 
-static void read_mail(struct zkl__semaphore *s, enum zkl__semaphore_mail kind)
-{
-    bool waits = zkl__semaphore_waits(s);
-    switch (kind) {
-    case ZKL__SM_FAILED:
-        fail_acquire(s, s->code, s->zk_code, s->why);
-        break;
-    case ZKL__SM_AGAIN:
-        if (waits) {
-            queue_again(s);
-        }
-        break;
-    case ZKL__SM_LIMIT:
-        on_limit_read(s);
-        break;
-    case ZKL__SM_REPLY:
-        on_reply(s);
-        break;
-    case ZKL__SM_WATCH:
-        /* There may be room now, so the next list sets no watch. The one under way does. */
-        s->over_limit = s->over_limit && s->busy;
-        if (s->state == ZKL__SEMAPHORE_READING || s->state == ZKL__SEMAPHORE_JUDGING ||
-            s->state == ZKL__SEMAPHORE_WAITING) {
-            move_to(s, ZKL__SEMAPHORE_MAKING, "the leases or the limit changed");
-        }
-        break;
-    case ZKL__SM_JUDGED:
-        if (s->unanswered && s->state == ZKL__SEMAPHORE_JUDGING) {
-            retry_later(s);
-        }
-        s->unanswered = false;
-        break;
-    case ZKL__SM_CONNECTED:
-        s->retry_at = 0;
-        break;
-    case ZKL__SM_START:
-        move_to(s, ZKL__SEMAPHORE_ASKING, "started");
-        send_what_is_needed(s); /* before its queue node */
-        zkl__contender_start(s->queue_node, s->deadline, s->try_only);
-        break;
-    case ZKL__SM_RELEASE:
-        if (!waits) {
-            release_leases(s);
-        }
-        break;
-    case ZKL__SM_CANCEL:
-        if (waits) {
-            fail_acquire(s, s->code, 0, zkl__cancel_text(s->code));
-        }
-        break;
-    case ZKL__SM_END:
-        if (waits) {
-            fail_acquire(s, s->code, 0, zkl__cancel_text(s->code));
-        } else if (zkl__semaphore_granted(s)) {
-            release_leases(s);
-        }
-        break;
-    case ZKL__SM_TIME:
-        if (s->core->now < s->deadline) {
-            break;
-        }
-        if (waits) {
-            fail_acquire(s, ZKL_ETIMEOUT, 0, "the time is up");
-            break;
-        }
-        s->deadline = INT64_MAX;
-        drop_leases(s); /* also of an owner that lost before, and hangs */
-        if (s->state == ZKL__SEMAPHORE_HELD) {
-            move_to(s, ZKL__SEMAPHORE_LOST, "held for longer than max_hold_ms");
-            notify_owner(s, ZKL__LOSS, "held for longer than max_hold_ms");
-        }
-        break;
-    default: /* LOOK: what it needs next is sent below */
-        break;
-    }
-}
-
 static void step_semaphore(struct zkl__core *core, struct zkl__machine *machine)
 {
     struct zkl__semaphore *s = (struct zkl__semaphore *)machine;
     while (s->mail && s->state != ZKL__SEMAPHORE_ENDED) {
-        int kind = __builtin_ctz(s->mail);
+        enum zkl__semaphore_mail kind = (enum zkl__semaphore_mail)__builtin_ctz(s->mail);
+        const struct zkl__reply *reply = s->reply;
+        bool waits = zkl__semaphore_waits(s);
         s->mail &= s->mail - 1;
-        read_mail(s, (enum zkl__semaphore_mail)kind);
+        switch (kind) {
+        case ZKL__SM_FAILED:
+            fail_acquire(s, s->code, s->zk_code, s->why);
+            break;
+        case ZKL__SM_AGAIN:
+            if (waits) {
+                queue_again(s);
+            }
+            break;
+        case ZKL__SM_LIMIT:
+            on_limit_read(s);
+            break;
+        case ZKL__SM_REPLY:
+            s->reply = NULL;
+            if (!reply) { /* of unknown fate: the next list shows it */
+                retry_later(s);
+                if (s->state == ZKL__SEMAPHORE_SETTING) {
+                    s->limit = ZKL__LIMIT_UNREAD;
+                    move_to(s, ZKL__SEMAPHORE_MAKING, "nobody knows whether it was written");
+                } else if (s->state == ZKL__SEMAPHORE_READING) {
+                    move_to(s, ZKL__SEMAPHORE_MAKING, "the leases could not be read");
+                }
+                break;
+            }
+            s->pause = 0;
+            if (s->state < ZKL__SEMAPHORE_QUEUED || s->state == ZKL__SEMAPHORE_SETTING) {
+                on_limit_reply(s, reply);
+            } else {
+                on_leases_listed(s, reply);
+            }
+            break;
+        case ZKL__SM_WATCH:
+            /* There may be room now, so the next list sets no watch. The one under way does. */
+            s->over_limit = s->over_limit && s->busy;
+            if (s->state == ZKL__SEMAPHORE_READING || s->state == ZKL__SEMAPHORE_JUDGING ||
+                s->state == ZKL__SEMAPHORE_WAITING) {
+                move_to(s, ZKL__SEMAPHORE_MAKING, "the leases or the limit changed");
+            }
+            break;
+        case ZKL__SM_JUDGED:
+            if (s->unanswered && s->state == ZKL__SEMAPHORE_JUDGING) {
+                retry_later(s);
+            }
+            s->unanswered = false;
+            break;
+        case ZKL__SM_CONNECTED:
+            s->retry_at = 0;
+            break;
+        case ZKL__SM_START:
+            move_to(s, ZKL__SEMAPHORE_ASKING, "started");
+            send_what_is_needed(s); /* before its queue node */
+            zkl__contender_start(s->queue_node, s->deadline, s->try_only);
+            break;
+        case ZKL__SM_RELEASE:
+            if (!waits) {
+                release_leases(s);
+            }
+            break;
+        case ZKL__SM_CANCEL:
+            if (waits) {
+                fail_acquire(s, s->code, 0, zkl__cancel_text(s->code));
+            }
+            break;
+        case ZKL__SM_END:
+            if (waits) {
+                fail_acquire(s, s->code, 0, zkl__cancel_text(s->code));
+            } else if (zkl__semaphore_granted(s)) {
+                release_leases(s);
+            }
+            break;
+        case ZKL__SM_TIME:
+            if (s->core->now < s->deadline) {
+                break;
+            }
+            if (waits) {
+                fail_acquire(s, ZKL_ETIMEOUT, 0, "the time is up");
+                break;
+            }
+            s->deadline = INT64_MAX;
+            drop_leases(s); /* also of an owner that lost before, and hangs */
+            if (s->state == ZKL__SEMAPHORE_HELD) {
+                move_to(s, ZKL__SEMAPHORE_LOST, "held for longer than max_hold_ms");
+                notify_owner(s, ZKL__LOSS, "held for longer than max_hold_ms");
+            }
+            break;
+        default: /* LOOK: what it needs next is sent below */
+            break;
+        }
     }
     send_what_is_needed(s);
     check_sound(s);

@@ -875,14 +875,11 @@ int64_t zkl__core_next(const struct zkl__core *core)
     if (core->held > 0) {
         int64_t warn = core->lease.until - least_lease(core) / 4 + 1;
         int64_t look = core->jeopardy ? core->lease.until : warn;
-        next = look < next ? look : next;
+        next = zkl__sooner(next, look);
     }
     if (core->connected && !core->closing) {
-        next = core->proof_at < next ? core->proof_at : next;
-        next = core->roles_at < next ? core->roles_at : next;
-        if (core->holders.first && core->beat_at < next) {
-            next = core->beat_at;
-        }
+        next = zkl__sooner(zkl__sooner(next, core->proof_at), core->roles_at);
+        next = core->holders.first ? zkl__sooner(next, core->beat_at) : next;
     }
     return next;
 }
