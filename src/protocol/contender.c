@@ -952,15 +952,6 @@ static void try_to_grant(struct zkl__contender *c)
     }
 }
 
-/* Grants a lock that lingered to its next owner. */
-static void grant_again(struct zkl__contender *c)
-{
-    zkl__contender_move(c, ZKL__HELD, "it lingered");
-    mark_clean(c);
-    c->grant.end = ZKL__GRANT_KEPT;
-    notify_granted(c);
-}
-
 /* --- the end of a hold ------------------------------------------------------------------------ */
 
 /* The time at which max_hold_ms will have passed; INT64_MAX: there is nothing to wait for. */
@@ -1205,14 +1196,6 @@ static bool is_alone(const struct zkl__contender *c, const struct zkl__reply *li
     return true;
 }
 
-/* Our znode is not as the list has shown it any more. */
-static void linger_disarm(struct zkl__contender *c, const char *why)
-{
-    if (c->linger.state != ZKL__LINGER_OFF) {
-        move_linger(c, ZKL__LINGER_OFF, why);
-    }
-}
-
 /* --- released, and kept ---------------------------------------------------------------------- */
 
 static bool waits_on_server(const struct zkl__contender *c)
@@ -1323,7 +1306,10 @@ static void grant_or_check(struct zkl__contender *c, struct zkl__contender *next
     next->started = false;
     next->config.notify = NULL;
     zkl__contender_post(next, ZKL__CE_TAKEN);
-    grant_again(c);
+    zkl__contender_move(c, ZKL__HELD, "it lingered");
+    mark_clean(c);
+    c->grant.end = ZKL__GRANT_KEPT;
+    notify_granted(c);
     if (!zkl__contender_shown_within(c, 2)) {
         send_check(c, false); /* for the next grant, which then waits for nothing */
     }
@@ -1921,7 +1907,9 @@ static void read_event(struct zkl__contender *c)
         if (c->state == ZKL__LOST) {
             break; /* the lease ended between the owner's look and this step */
         }
-        linger_disarm(c, "downgraded");
+        if (c->linger.state != ZKL__LINGER_OFF) {
+            move_linger(c, ZKL__LINGER_OFF, "downgraded");
+        }
         own_watch_stop(c); /* the transaction uses the watch up */
         c->replacement.state = ZKL__REPLACING;
         c->replacement.rule = c->event->rule;
@@ -2178,14 +2166,12 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
         c->mail.rule = order->rule;
         zkl__contender_post(c, ZKL__CE_DOWNGRADE);
         break;
+    case ZKL__EV_TIME:
+        zkl__contender_post(c, ZKL__CE_TIME);
+        break;
     default:
         zkl__contender_leave(c);
     }
-}
-
-static void on_contender_due(struct zkl__machine *machine)
-{
-    zkl__contender_post((struct zkl__contender *)machine, ZKL__CE_TIME);
 }
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -2223,7 +2209,6 @@ static const struct zkl__machine_ops contender_ops = {.rank = ZKL__RANK_FIRST,
                                                       .step = read_mail,
                                                       .answered = on_contender_reply,
                                                       .wants = still_wants,
-                                                      .due = on_contender_due,
                                                       .order = on_order,
                                                       .free = free_ended};
 

@@ -53,10 +53,9 @@ struct zkl__machine_ops {
                      const struct zkl__reply *reply);
     /* False: an operation that waits for room is not wanted any more. NULL: all are. */
     bool (*wants)(const struct zkl__machine *machine, int role);
-    /* Its time has come: it is posted. NULL, as the next two: it has no time of its own, no owner
-     * who gives orders, or no end. */
-    void (*due)(struct zkl__machine *machine);
-    /* An order of its owner: ZKL__EV_START, CANCEL, RELEASE, LET_GO, or one for its kind alone. */
+    /* An order of its owner: ZKL__EV_START, CANCEL, RELEASE, LET_GO, or one for its kind alone; or
+     * ZKL__EV_TIME: its time has come. NULL, as the next one: it has neither an owner who gives
+     * orders nor a time of its own, or no end. */
     void (*order)(struct zkl__machine *machine, const struct zkl__event *order);
     /* It has ended, and the step of its session is over. */
     void (*free)(struct zkl__core *core, struct zkl__machine *machine);

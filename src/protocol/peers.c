@@ -379,27 +379,6 @@ void zkl__peers_want_list(struct zkl__contender *c)
     zkl__core_post(c->core, &c->peer.queue->machine);
 }
 
-/* Another contender sent this list. But since this one follows another, or is first, its own list
- * or create had its reply earlier, and so was sent earlier: the list has to show its znode, and the
- * znode of the contender that it follows by its number. If not, it lists itself. A holder does so
- * when it is to pass its znode on. */
-static void check_reader(struct zkl__contender *c, const struct zkl__reply *reply,
-                         struct zkl__list_index *index, int64_t sent)
-{
-    bool by_number = c->peer.follows && c->listed_at == NEVER;
-    if (zkl__list_has(reply, index, c->node.name) &&
-        (!by_number || zkl__list_has(reply, index, c->peer.follows->node.name))) {
-        c->listed_at = c->shown_at = sent;
-    } else if (zkl__contender_keeps(c)) {
-        c->shown_at = NEVER;
-    } else if (c->peer.follows) {
-        zkl__peers_unfollow(c);
-        zkl__contender_post(c, ZKL__CE_WATCH);
-    } else {
-        zkl__contender_post(c, ZKL__CE_LIST);
-    }
-}
-
 /* One that reads the lists of others. */
 static bool is_reader(const struct zkl__contender *c)
 {
@@ -462,7 +441,22 @@ bool zkl__peers_on_list(struct zkl__contender *c, const struct zkl__reply *reply
             own->shown_at = shows ? sent : own->shown_at;
             zkl__contender_post_reply(own, ZKL__ROLE_LIST, reply);
         } else if (shows && is_reader(own)) {
-            check_reader(own, reply, core->index, sent);
+            /* Another contender sent this list. But since this one follows another, or is first,
+             * its own list or create had its reply earlier, and so was sent earlier: the list has
+             * to show its znode, and the znode of the contender that it follows by its number. If
+             * not, it lists itself. A holder does so when it is to pass its znode on. */
+            bool by_number = own->peer.follows && own->listed_at == NEVER;
+            if (zkl__list_has(reply, core->index, own->node.name) &&
+                (!by_number || zkl__list_has(reply, core->index, own->peer.follows->node.name))) {
+                own->listed_at = own->shown_at = sent;
+            } else if (zkl__contender_keeps(own)) {
+                own->shown_at = NEVER;
+            } else if (own->peer.follows) {
+                zkl__peers_unfollow(own);
+                zkl__contender_post(own, ZKL__CE_WATCH);
+            } else {
+                zkl__contender_post(own, ZKL__CE_LIST);
+            }
         }
     }
     if (!shows || !q->lingers) {

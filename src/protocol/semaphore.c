@@ -788,11 +788,6 @@ static void step_semaphore(struct zkl__core *core, struct zkl__machine *machine)
 
 /* --- its life, and its orders ----------------------------------------------------------------- */
 
-static void on_due(struct zkl__machine *machine)
-{
-    post((struct zkl__semaphore *)machine, ZKL__SM_TIME);
-}
-
 static void free_semaphore(struct zkl__core *core, struct zkl__machine *machine)
 {
     struct zkl__semaphore *s = (struct zkl__semaphore *)machine;
@@ -821,6 +816,9 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
     case ZKL__EV_RELEASE:
         post(s, ZKL__SM_RELEASE);
         break;
+    case ZKL__EV_TIME:
+        post(s, ZKL__SM_TIME);
+        break;
     case ZKL__EV_GIVE_BACK: /* the youngest ones first */
         for (int count = order->count; count > 0; count--) {
             struct zkl__permit *last = NULL;
@@ -843,7 +841,6 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
 static const struct zkl__machine_ops ops = {.rank = ZKL__RANK_LAST,
                                             .step = step_semaphore,
                                             .answered = on_semaphore_reply,
-                                            .due = on_due,
                                             .order = on_order,
                                             .free = free_semaphore};
 

@@ -838,11 +838,12 @@ static void end_lapsed_leases(struct zkl__core *core)
 /* True when some were due. */
 static bool post_due_timers(struct zkl__core *core)
 {
+    static const struct zkl__event time = {.kind = ZKL__EV_TIME};
     struct zkl__timer *timer;
     bool any = false;
     while ((timer = zkl__timers_due(&core->timers, core->now))) {
         struct zkl__machine *machine = (struct zkl__machine *)timer;
-        machine->ops->due(machine);
+        machine->ops->order(machine, &time);
         any = true;
     }
     return any;

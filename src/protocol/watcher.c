@@ -30,8 +30,10 @@ void zkl__watcher_wake(struct zkl__watcher *w)
     zkl__core_post(w->core, &w->machine);
 }
 
-static void on_watcher_due(struct zkl__machine *machine)
+/* Its time, or its owner's order. */
+static void on_watcher_order(struct zkl__machine *machine, const struct zkl__event *order)
 {
+    (void)order;
     zkl__watcher_wake((struct zkl__watcher *)machine);
 }
 
@@ -145,7 +147,7 @@ static void on_fired(struct zkl__watch *fired, enum zkl__watch_event event)
 static const struct zkl__machine_ops machine_ops = {.rank = ZKL__RANK_LATER,
                                                     .step = step_watcher,
                                                     .answered = on_watcher_reply,
-                                                    .due = on_watcher_due};
+                                                    .order = on_watcher_order};
 
 void zkl__watcher_begin(struct zkl__watcher *w, struct zkl__core *core,
                         const struct zkl__watcher_ops *ops, void *owner)
