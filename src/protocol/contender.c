@@ -1682,41 +1682,6 @@ void zkl__contender_post_reply(struct zkl__contender *c, enum zkl__role role,
     zkl__contender_post(c, ZKL__CE_REPLY);
 }
 
-/* --- the order in which it is read ------------------------------------------------------------ */
-
-static bool mail_next(struct zkl__mail *mail, struct zkl__contender_event *event,
-                      struct zkl__reply *refusal)
-{
-    if (mail->kinds == 0) {
-        return false;
-    }
-    *event = (struct zkl__contender_event){
-        .kind = (enum zkl__contender_event_kind)__builtin_ctz(mail->kinds),
-        .watch = mail->watch,
-        .code = mail->code,
-        .rule = mail->rule};
-    if (event->kind == ZKL__CE_REPLY && mail->reply) {
-        event->role = mail->role;
-        event->reply = mail->reply;
-        mail->reply = NULL;
-    } else if (event->kind == ZKL__CE_REPLY) {
-        *refusal = (struct zkl__reply){.rc = mail->unknown ? ZKL__RC_UNKNOWN : ZKL__RC_UNSENT};
-        uint32_t *roles = mail->unknown ? &mail->unknown : &mail->unsent;
-        event->role = (enum zkl__role)__builtin_ctz(*roles);
-        *roles &= *roles - 1;
-        refusal->unsent = mail->why_unsent[event->role];
-        event->reply = refusal;
-    }
-    if (event->kind != ZKL__CE_REPLY || !(mail->reply || mail->unknown || mail->unsent)) {
-        mail->kinds &= ~ZKL__MAIL(event->kind);
-    }
-    if (event->kind == ZKL__CE_EXPIRED) {
-        /* The rest was the old session's, but for what is to be seen here, on no server. */
-        mail->kinds &= ZKL__MAIL(ZKL__CE_LOOK) | ORDERS;
-    }
-    return true;
-}
-
 /* === events and the step ====================================================================== */
 
 static void on_release(struct zkl__contender *c)
@@ -1806,7 +1771,7 @@ static void read_event(struct zkl__contender *c)
         break;
     case ZKL__CE_OWN_WATCH:
         c->own.armed = false;
-        if (c->event->watch == ZKL__WATCH_DELETED && zkl__contender_keeps(c)) {
+        if (c->event->mail->watch == ZKL__WATCH_DELETED && zkl__contender_keeps(c)) {
             zkl__node_removed(c);
         }
         break;
@@ -1895,7 +1860,7 @@ static void read_event(struct zkl__contender *c)
         break;
     case ZKL__CE_CANCEL:
         if (zkl__contender_waits(c)) {
-            zkl__contender_fail(c, c->event->code, 0, zkl__cancel_text(c->event->code));
+            zkl__contender_fail(c, c->event->mail->code, 0, zkl__cancel_text(c->event->mail->code));
         }
         break;
     case ZKL__CE_RELEASE:
@@ -1912,7 +1877,7 @@ static void read_event(struct zkl__contender *c)
         }
         own_watch_stop(c); /* the transaction uses the watch up */
         c->replacement.state = ZKL__REPLACING;
-        c->replacement.rule = c->event->rule;
+        c->replacement.rule = c->event->mail->rule;
         c->replacement.sequence = zkl__name_sequence(c->node.name);
         char name[ZKL__NAME_MAX];
         make_name(c, name);
@@ -2094,10 +2059,31 @@ static void read_mail(struct zkl__core *core, struct zkl__machine *machine)
     struct zkl__peer_facts facts;
     bool followed = zkl__peers_note_facts(c, &facts);
     struct zkl__mail mail = c->mail;
-    struct zkl__contender_event event;
+    struct zkl__contender_event event = {.mail = &mail};
     struct zkl__reply refusal;
     c->mail = (struct zkl__mail){0};
-    while (mail_next(&mail, &event, &refusal)) {
+    while (mail.kinds) {
+        event.kind = (enum zkl__contender_event_kind)__builtin_ctz(mail.kinds);
+        bool replied = event.kind == ZKL__CE_REPLY;
+        if (replied && mail.reply) {
+            event.role = mail.role;
+            event.reply = mail.reply;
+            mail.reply = NULL;
+        } else if (replied) {
+            refusal = (struct zkl__reply){.rc = mail.unknown ? ZKL__RC_UNKNOWN : ZKL__RC_UNSENT};
+            uint32_t *roles = mail.unknown ? &mail.unknown : &mail.unsent;
+            event.role = (enum zkl__role)__builtin_ctz(*roles);
+            *roles &= *roles - 1;
+            refusal.unsent = mail.why_unsent[event.role];
+            event.reply = &refusal;
+        }
+        if (!replied || !(mail.reply || mail.unknown || mail.unsent)) {
+            mail.kinds &= ~ZKL__MAIL(event.kind);
+        }
+        if (event.kind == ZKL__CE_EXPIRED) {
+            /* The rest was the old session's, but for what is to be seen here, on no server. */
+            mail.kinds &= ZKL__MAIL(ZKL__CE_LOOK) | ORDERS;
+        }
         if (c->state != ZKL__ENDED && resolve_event(c, &event)) {
             step_and_carry_out(c, &event);
         }

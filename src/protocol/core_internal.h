@@ -332,9 +332,7 @@ struct zkl__mail {
 
 struct zkl__contender_event {
     enum zkl__contender_event_kind kind;
-    int code;
-    const struct zkl__rule *rule;
-    enum zkl__watch_event watch;
+    const struct zkl__mail *mail; /* that it is of; NULL: of none */
     enum zkl__role role;
     const struct zkl__reply *reply;
 };

@@ -361,26 +361,6 @@ static void on_limit_reply(struct zkl__semaphore *s, const struct zkl__reply *re
     }
 }
 
-/* Without a word of the server's it stays unread, which the reply with the leases finds. */
-static void on_limit_read(struct zkl__semaphore *s)
-{
-    const struct zkl__reply *reply = s->limit_reply;
-    int limit;
-    s->limit_reply = NULL;
-    if (!reply || !parse_limit(s, reply, &limit)) {
-        return;
-    }
-    if (limit == 0) {
-        queue_again(s); /* the directory was removed by somebody */
-    } else if (limit == ZKL__LIMIT_UNSET && s->config.limit == 0) {
-        fail_acquire(s, ZKL_ECONFLICT, 0, "nobody has set a limit: the data of the path is empty");
-    } else if (limit > 0 && s->config.count > limit) {
-        refuse_limit(s, limit);
-    } else {
-        s->limit = limit;
-    }
-}
-
 /* --- the leases, as the head reads them ------------------------------------------------------- */
 
 static bool is_lease(const char *name)
@@ -681,7 +661,8 @@ static void step_semaphore(struct zkl__core *core, struct zkl__machine *machine)
     struct zkl__semaphore *s = (struct zkl__semaphore *)machine;
     while (s->mail && s->state != ZKL__SEMAPHORE_ENDED) {
         enum zkl__semaphore_mail kind = (enum zkl__semaphore_mail)__builtin_ctz(s->mail);
-        const struct zkl__reply *reply = s->reply;
+        const struct zkl__reply *reply = s->reply, *limit_reply;
+        int limit;
         bool waits = zkl__semaphore_waits(s);
         s->mail &= s->mail - 1;
         switch (kind) {
@@ -694,7 +675,23 @@ static void step_semaphore(struct zkl__core *core, struct zkl__machine *machine)
             }
             break;
         case ZKL__SM_LIMIT:
-            on_limit_read(s);
+            /* Without a word of the server's it stays unread, which the reply with the leases
+             * finds. */
+            limit_reply = s->limit_reply;
+            s->limit_reply = NULL;
+            if (!limit_reply || !parse_limit(s, limit_reply, &limit)) {
+                break;
+            }
+            if (limit == 0) {
+                queue_again(s); /* the directory was removed by somebody */
+            } else if (limit == ZKL__LIMIT_UNSET && s->config.limit == 0) {
+                fail_acquire(s, ZKL_ECONFLICT, 0,
+                             "nobody has set a limit: the data of the path is empty");
+            } else if (limit > 0 && s->config.count > limit) {
+                refuse_limit(s, limit);
+            } else {
+                s->limit = limit;
+            }
             break;
         case ZKL__SM_REPLY:
             s->reply = NULL;
