@@ -1988,7 +1988,6 @@ static void step_and_carry_out(struct zkl__contender *c, const struct zkl__conte
         } else if (role == ZKL__ROLE_LIST && !c->multi) {
             zkl__peers_want_list(c);
         } else if (!(c->multi && zkl__multi_holds_back(c, role))) {
-            c->in_flight++;
             c->listed_at = role == ZKL__ROLE_LIST ? core->now : c->listed_at;
             zkl__core_send(core, &c->machine, role, &out.ops[i].op);
         }
@@ -2047,7 +2046,8 @@ static void update_timer_and_end(struct zkl__contender *c)
     if (c->multi) {
         zkl__multi_post(c->multi);
     }
-    if (c->state == ZKL__ENDED && c->in_flight == 0) {
+    /* Its memory stays until no operation of its own is without a reply. */
+    if (c->state == ZKL__ENDED && !c->machine.pending && !c->peer.list) {
         zkl__core_bury(c->core, &c->machine);
     }
 }
@@ -2109,7 +2109,6 @@ static void on_contender_reply(struct zkl__core *core, struct zkl__machine *mach
     struct zkl__contender *c = (struct zkl__contender *)machine;
     (void)core;
     if (role >= ZKL__ROLES) {
-        c->in_flight--;
         zkl__inspection_answered(c, (size_t)(role - ZKL__ROLES), reply);
         return;
     }
@@ -2123,7 +2122,6 @@ static void on_contender_reply(struct zkl__core *core, struct zkl__machine *mach
         (check && (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_NOAUTH))) {
         c->shown_at = sent;
     }
-    c->in_flight--;
     zkl__contender_post_reply(c, (enum zkl__role)role, reply);
 }
 
@@ -2187,7 +2185,7 @@ static void free_contender(struct zkl__core *core, struct zkl__contender *c)
 static void free_ended(struct zkl__core *core, struct zkl__machine *machine)
 {
     struct zkl__contender *c = (struct zkl__contender *)machine;
-    ZKL__ENSURE(c->in_flight == 0 && !c->peer.followers.first);
+    ZKL__ENSURE(!c->machine.pending && !c->peer.followers.first);
     free_contender(core, c);
 }
 

@@ -395,7 +395,6 @@ struct zkl__contender {
     } retry;
     char *make_path;    /* the directory being made, cut to what is tried now */
     uint32_t under_way; /* bits of roles */
-    int in_flight;      /* operations without a reply: its memory stays until there are none */
 
     /* the session's */
     struct zkl__link in_session;

@@ -139,7 +139,6 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
         struct zkl__reply *mine = &multi->dealt[i].reply;
         const struct zkl__reply *part =
             zkl__rc_decides(reply->rc) && i < reply->part_count ? &reply->parts[i] : NULL;
-        c->in_flight--;
         *mine = part && reply->rc == ZKL__RC_OK ? *part
                                                 : (struct zkl__reply){.rc = reply->rc,
                                                                       .zk_code = reply->zk_code,
@@ -170,7 +169,6 @@ static void send_all(struct zkl__multi *multi, enum zkl__role role)
     ZKL__EACH (struct zkl__contender, c, &multi->members, in_multi) {
         if (is_held_back(c, role)) {
             c->held_back &= ~UNDER_WAY(role);
-            c->in_flight++;
             multi->parts[n] = role == ZKL__ROLE_CREATE ? zkl__create_op(c) : zkl__delete_op(c);
             multi->dealt[n++].member = c;
         }
@@ -186,7 +184,6 @@ static void send_all(struct zkl__multi *multi, enum zkl__role role)
         if (is_held_back(c, ZKL__ROLE_LIST)) {
             struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = c->config.path};
             c->held_back &= ~UNDER_WAY(ZKL__ROLE_LIST);
-            c->in_flight++;
             c->listed_at = multi->core->now;
             zkl__core_send(multi->core, &c->machine, ZKL__ROLE_LIST, &list);
         }

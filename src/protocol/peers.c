@@ -373,7 +373,6 @@ bool zkl__peers_check(struct zkl__contender *follower, enum zkl__contender_event
 void zkl__peers_want_list(struct zkl__contender *c)
 {
     c->peer.list = WANTED;
-    c->in_flight++;
     c->peer.queue->wanted++;
     c->peer.queue->urgent = c->peer.queue->urgent || c->state != ZKL__CREATING;
     zkl__core_post(c->core, &c->peer.queue->machine);
@@ -435,7 +434,6 @@ bool zkl__peers_on_list(struct zkl__contender *c, const struct zkl__reply *reply
     ZKL__EACH (struct zkl__contender, own, &q->contenders, peer.in_queue) {
         if (own->peer.list == list) {
             own->peer.list = 0;
-            own->in_flight--;
             /* The contender itself looks for its znode in this list, and acts if it is not there.
              */
             own->shown_at = shows ? sent : own->shown_at;

@@ -371,7 +371,6 @@ void zkl__inspection_send(struct zkl__contender *c)
                                        .name = inspection->candidates[i].name};
             sent++;
             inspection->under_way++;
-            c->in_flight++;
             zkl__core_send(c->core, &c->machine, ZKL__ROLES + (int)i, &op);
         }
     }

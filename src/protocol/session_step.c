@@ -796,7 +796,6 @@ static void beat(struct zkl__core *core)
                          .dir = c->config.path,
                          .name = c->replacement.state != ZKL__REPLACING_NOT ? NULL : c->node.name,
                          .version = -1};
-    c->in_flight++;
     zkl__core_send(core, &c->machine, ZKL__ROLE_BEAT, &op);
 }
 

@@ -247,7 +247,8 @@ static int await_session(struct opening *opening)
     }
     /* The servers' roles are known by now: they were asked for before the chroot. */
     const struct zkl__core_facts facts = zkl__core_facts(session->core);
-    RETURN(call, zkl__lease_check(&session->settings.options, facts.timeout, facts.hops, call->err));
+    RETURN(call,
+           zkl__lease_check(&session->settings.options, facts.timeout, facts.hops, call->err));
     CALL_END(call);
 }
 
