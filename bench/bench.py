@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from figures import Runs, figures, markdown
 from report import COMMANDS, command_table, machine, write_report
-from systems import SYSTEMS, Driver, Missing, ZooKeeper, etcd, postgres, redis, run_drivers, scratch, stop
+from systems import SYSTEMS, Missing, ZooKeeper, etcd, postgres, redis, run_drivers, scratch, start_driver, stop
 
 
 class Job(NamedTuple):
@@ -37,7 +37,7 @@ JOBS = {
     "busy": Job("sessions", 8, 50000, ["zklock", "redis10"], sustained=True),
     **{f"waiters{count}": Job("waiters", count, 2000, ["zklock"], sustained=True) for count in (10, 100, 1000, 5000)},
 }
-ENVIRONMENT = {"PATH": "/usr/bin:/bin", "ETCDCTL_API": "3"}  # short: each command looks for `true` in it
+ENVIRONMENT = {"PATH": "/usr/bin:/bin"}  # short: each command looks for `true` in it
 UNCOUNTED = 10  # the first commands find a virtual machine that has not compiled what they need
 
 
@@ -49,7 +49,7 @@ class Size:
     places = ["tmpfs", "disk", "three"]
     waiters = [10, 100, 1000, 5000]
     locks = 10000
-    commands, lists, listed = 40, 30, 1000
+    commands, listed = 40, 1000
 
 
 class Quick(Size):
@@ -65,7 +65,7 @@ class Smoke(Size):
     places = ["tmpfs"]
     waiters = [10]
     locks = 100
-    commands, lists, listed = 2, 2, 10
+    commands, listed = 2, 10
 
 
 class Bench:
@@ -88,14 +88,13 @@ class Bench:
         """Round 0 is for warming up. settled: instead of the server's."""
         if system in self.missing:
             return
-        _, command, kind, more = SYSTEMS[system]
         self.paths += 1
         count = job.contenders if job.processes else 1
         words = f"run {job.kind} {job.contenders // count} {ms} {job.hold_us} /bench{self.paths}"
         try:
-            server, drivers = self.server(kind, place), self.drivers.setdefault((system, place), [])
+            server, drivers = self.server(SYSTEMS[system][1], place), self.drivers.setdefault((system, place), [])
             while len(drivers) < count:
-                drivers.append(Driver([*command(self.build), server.servers, *more]))
+                drivers.append(start_driver(self.build, system, server.servers))
             done = run_drivers(drivers[:count], words, server.counters, settled or server.settled)
         except Missing as missing:
             self.leave_out(system, f"{name}, round {number}: {missing}")
@@ -112,7 +111,7 @@ class Bench:
                 continue
             for place in [place for place in job.places if place in self.size.places]:
                 for system in job.systems if number % 2 == 0 else reversed(job.systems):
-                    if place == "tmpfs" or SYSTEMS[system][2] == "zookeeper":
+                    if place == "tmpfs" or SYSTEMS[system][1] == "zookeeper":
                         self.run(name, job, system, number, self.size.sustained_ms if job.sustained else self.size.ms, place)
 
     def play_once(self):
@@ -153,16 +152,13 @@ class Bench:
         """While so many wait."""
         def list_queue():
             words = [self.build + "/zklock", "-s", self.server("zookeeper", "tmpfs").servers, "ls", f"/bench{self.paths}"]
-            for number in range(-min(UNCOUNTED, self.size.lists), self.size.lists):
+            for number in range(-min(UNCOUNTED, self.size.commands), self.size.commands):
                 self.time_command("ls", "zklock", words, number)
         self.run("queued", Job("waiters", self.size.listed, 0, ["zklock"]), "zklock", 0, 0, settled=list_queue)
 
     def go(self):
-        rounds, began = self.size.warm_up + self.size.rounds, time.monotonic()
-        for done in range(rounds):
-            number = max(0, done + 1 - self.size.warm_up)
-            left = f", about {(time.monotonic() - began) / done * (rounds - done) / 60 + 5:.0f} minutes left" if done else ""
-            print(f"bench: round {number} of {self.size.rounds}{left}" if number else "bench: warming up", flush=True)
+        for number in [0] * self.size.warm_up + list(range(1, self.size.rounds + 1)):
+            print(f"bench: round {number} of {self.size.rounds}", flush=True)  # 0 is for warming up
             self.play(number)
         print("bench: the command, many locks, long waits", flush=True)
         self.time_commands()
@@ -170,8 +166,8 @@ class Bench:
         self.play_once()
 
     def stop(self):
-        for child in [*sum(self.drivers.values(), []), *self.servers.values()]:
-            stop(child.process)
+        for process in [*sum(self.drivers.values(), []), *(server.process for server in self.servers.values())]:
+            stop(process)
 
 
 def main():

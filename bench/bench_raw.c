@@ -33,10 +33,11 @@ struct handle {
     zhandle_t *zk;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    bool connected;
-    int answers; /* that came, and nobody has waited for */
+    int connects;  /* that came, as all that is counted here */
+    int answers;   /* that nobody has waited for */
+    int deletions; /* since a watch was set */
     int rc;
-    int64_t event_ns; /* of the last deletion told */
+    int64_t event_ns; /* of the last event */
     char dir[256], node[320];
     char before[320]; /* the nearest node before ours in the last list; "": we are first */
 };
@@ -98,8 +99,9 @@ static void on_event(zhandle_t *zk, int type, int state, const char *path, void 
     (void)zk;
     (void)path;
     pthread_mutex_lock(&h->mutex);
-    h->event_ns = type == ZOO_DELETED_EVENT ? now_ns() : h->event_ns;
-    h->connected = h->connected || state == ZOO_CONNECTED_STATE;
+    h->event_ns = now_ns();
+    h->deletions += type == ZOO_DELETED_EVENT;
+    h->connects += state == ZOO_CONNECTED_STATE;
     pthread_cond_signal(&h->changed);
     pthread_mutex_unlock(&h->mutex);
 }
@@ -129,17 +131,24 @@ static void await_change(struct handle *h)
 }
 #endif
 
+static void await_count(struct handle *h, const int *count, int least)
+{
+    pthread_mutex_lock(&h->mutex);
+    while (*count < least) {
+        await_change(h);
+    }
+    pthread_mutex_unlock(&h->mutex);
+}
+
 /* sent: what the client library said to the requests. */
 static int await_code(struct handle *h, int answers, int sent)
 {
-    pthread_mutex_lock(&h->mutex);
-    while (sent == ZOK && h->answers < answers) {
-        await_change(h);
+    if (sent != ZOK) {
+        return sent;
     }
+    await_count(h, &h->answers, answers);
     h->answers = 0;
-    int rc = sent == ZOK ? h->rc : sent;
-    pthread_mutex_unlock(&h->mutex);
-    return rc;
+    return h->rc;
 }
 
 static void await_answers(struct handle *h, int answers, const char *what, int sent)
@@ -148,15 +157,6 @@ static void await_answers(struct handle *h, int answers, const char *what, int s
     if (rc != ZOK) {
         die("raw: %s: %s", what, zerror(rc));
     }
-}
-
-static void await_event(struct handle *h)
-{
-    pthread_mutex_lock(&h->mutex);
-    while (!h->event_ns) {
-        await_change(h);
-    }
-    pthread_mutex_unlock(&h->mutex);
 }
 
 static bool raw_acquire(void *contender)
@@ -169,10 +169,10 @@ static bool raw_acquire(void *contender)
     sent = sent == ZOK ? zoo_aget_children2(h->zk, h->dir, 0, on_list, h) : sent;
     await_answers(h, 2, "create and list", sent);
     while (h->before[0]) {
-        h->event_ns = 0;
+        h->deletions = 0;
         int rc = await_code(h, 1, zoo_awget(h->zk, h->before, on_event, h, on_data, h));
         if (rc == ZOK) {
-            await_event(h);
+            await_count(h, &h->deletions, 1);
         } else if (rc != ZNONODE) {
             die("raw: get with a watch: %s", zerror(rc));
         }
@@ -199,11 +199,7 @@ static struct handle *open_session(const char *servers, const char *dir)
         die("raw: %s: no handle", servers);
     }
     zoo_set_servers_resolution_delay(h->zk, -1);
-    pthread_mutex_lock(&h->mutex);
-    while (!h->connected) {
-        await_change(h);
-    }
-    pthread_mutex_unlock(&h->mutex);
+    await_count(h, &h->connects, 1);
     return h;
 }
 
@@ -223,8 +219,6 @@ static void raw_close(void *contender)
 {
     struct handle *h = contender;
     zookeeper_close(h->zk);
-    pthread_cond_destroy(&h->changed);
-    pthread_mutex_destroy(&h->mutex);
     free(h);
 }
 
@@ -248,13 +242,13 @@ static void run_event(const struct job *job, void **contenders)
         struct handle *a = contenders[round % 2], *b = contenders[(round + 1) % 2];
         struct section s = {0};
         raw_acquire(a);
-        b->event_ns = 0;
+        b->deletions = 0;
         await_answers(b, 1, "get with a watch", zoo_awget(b->zk, a->node, on_event, b, on_data, b));
         pause_us(job->hold_us);
         s.asked = now_ns();
         raw_release(a);
         s.released = s.done = now_ns();
-        await_event(b);
+        await_count(b, &b->deletions, 1);
         s.granted = b->event_ns;
         print_section(0, &s);
     }

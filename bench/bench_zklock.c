@@ -337,12 +337,6 @@ static void run_pending(const struct job *job, void **contenders)
     await_grants(job->contenders);
     double threads_before = threads();
     ask_all(job, members, 0, session);
-    for (int i = 0; i < job->contenders; i++) {
-        while (zkl_lock_node(members[i].lock, NULL, 0) == 0) {
-            zkl_session_dispatch(session); /* who was refused says so */
-            pause_us(100);
-        }
-    }
     print_fact("threads_added", threads() - threads_before);
     free_members(holders, job->contenders); /* releases all of them */
     while (granted < job->contenders && poll(&fd, 1, 60000) == 1) {

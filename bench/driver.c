@@ -16,11 +16,16 @@
 #define MOST_SECONDS 100 /* the last one has all later ones */
 #define SECOND_NS INT64_C(1000000000)
 
-int64_t now_ns(void)
+static int64_t read_clock(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return now.tv_sec * SECOND_NS + now.tv_nsec;
+}
+
+int64_t now_ns(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
 }
 
 void pause_us(int64_t us)
@@ -102,6 +107,7 @@ static void contend(const struct job *job, void **contenders)
     struct turns *all = allocate(job->contenders, sizeof *all);
     long seconds[MOST_SECONDS] = {0};
     char name[32];
+    int64_t cpu_before = read_clock(CLOCK_PROCESS_CPUTIME_ID);
     pthread_barrier_init(&start, NULL, (unsigned)job->contenders);
     atomic_store(&sections_done, 0);
     for (int i = 0; i < job->contenders; i++) {
@@ -114,6 +120,7 @@ static void contend(const struct job *job, void **contenders)
     for (int i = 0; i < job->contenders; i++) {
         pthread_join(all[i].thread, NULL);
     }
+    print_fact("client_cpu_ns", (double)(read_clock(CLOCK_PROCESS_CPUTIME_ID) - cpu_before));
     for (int i = 0; i < job->contenders; i++) {
         long grants = 0;
         for (int k = 0; k < all[i].count; k++) {
@@ -135,15 +142,6 @@ static void contend(const struct job *job, void **contenders)
     free(all);
 }
 
-static const struct own_job *find_own(const char *name)
-{
-    const struct own_job *own = driver.own;
-    while (own && own->name && strcmp(own->name, name) != 0) {
-        own++;
-    }
-    return own && own->name ? own : NULL;
-}
-
 int main(int argc, char **argv)
 {
     char line[512];
@@ -160,7 +158,9 @@ int main(int argc, char **argv)
     while (fgets(line, sizeof line, stdin)) {
         if (sscanf(line, "run %31s %d %" SCNd64 " %" SCNd64 " %255s", job.name, &job.contenders,
                    &job.ms, &job.hold_us, job.path) == 5) {
-            own = find_own(job.name);
+            for (own = driver.own; own && strcmp(own->name, job.name) != 0;) {
+                own = own[1].name ? own + 1 : NULL;
+            }
             contenders = allocate(job.contenders, sizeof *contenders);
             for (int i = 0; i < job.contenders && !(own && own->alone); i++) {
                 contenders[i] = driver.open(&job, i);

@@ -53,7 +53,7 @@ def figures(job, sections, facts, looks):
     if not sections:
         return result
     seconds, grants = by_second(sections, facts), sum(by_contender(sections, facts))
-    for what, name, factor in (("requests", "requests_each", 1), ("client_cpu_s", "client_us", 1e6)):
+    for what, name, factor in (("requests", "requests_each", 1), ("client_cpu_ns", "client_us", 1e-3)):
         if what in result:
             result[name] = factor * result[what] / grants
     if job == "two":
@@ -67,7 +67,7 @@ def figures(job, sections, facts, looks):
         rate = slowest = len(sections) * 1e9 / (max(s[4] for s in sections) - min(s[1] for s in sections))
     result.update(cycle_us=statistics.median((s[4] - s[1]) / 1e3 for s in sections), wait_us=statistics.median((s[2] - s[1]) / 1e3 for s in sections),
                   grants_s=rate, slowest_s=slowest, luckiest=max(counts), unluckiest=min(counts), luck=max(counts) / max(1, min(counts)),
-                  overlaps=overlaps(sections) if job not in ("relay", "event", "read", "yield") else 0,
+                  overlaps=overlaps(sections),
                   hand_overs=between, hand_over_us=statistics.median(between) if between else math.nan)
     return result
 

@@ -46,7 +46,7 @@ etcd's waiters watch from an earlier revision on, and its server serves such wat
 ![Grants a second](img/grants.svg)
 
 {eight}
-*Processor per grant* is the processor time, user and system, of the clients. Other work on the machine disturbs it less than any elapsed time.
+*Processor per grant* is the processor time, user and system, of a driver in C with all its contenders. Other work on the machine disturbs it less than any elapsed time.
 
 Polled locks look fast here for a bad reason: the last holder tries first, and is granted the lock again. Compare luckiest and unluckiest, and the hand-overs of [eight sessions that work](#eight-sessions-that-work).
 

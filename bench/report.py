@@ -30,7 +30,7 @@ def rows_of(bench, job, columns):
     for place, words in PLACES.items():
         for system in SYSTEMS:
             if bench.runs.all[job, system, place]:
-                rows.append([words if SYSTEMS[system][2] == "zookeeper" else "its own server", SYSTEMS[system][0], *columns(system, place)])
+                rows.append([words if SYSTEMS[system][1] == "zookeeper" else "its own server", SYSTEMS[system][0], *columns(system, place)])
     return rows
 
 

@@ -12,32 +12,24 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-JARS = "/usr/share/java"
-CURATOR = ("curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "guava", "slf4j-api", "slf4j-nop")
+# What Debian installs for Curator.
+JARS = ":".join(f"/usr/share/java/{name}.jar" for name in ("curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "guava",
+                                                           "slf4j-api", "slf4j-nop"))
 
 
 class Missing(Exception):
     """Something is not installed, or ended: the line that says so."""
 
 
-def start(command, user=(), **options):
-    """A child that ends with us, however we end. user: setpriv's options for another one."""
-    return subprocess.Popen(["setpriv", "--pdeathsig", "TERM", *user, *command], text=True, **options)
+def start(command, **options):
+    """A child that ends with us, however we end. The command may begin with more options of setpriv."""
+    return subprocess.Popen(["setpriv", "--pdeathsig", "TERM", *command], text=True, **options)
 
 
 def stop(process):
     if not process.stdin:  # drivers and bench_server end with it
         process.terminate()
     process.communicate()
-
-
-def cpu_s(pid):
-    """Seconds of processor that a process and its children have used."""
-    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-        fields = file.read().rsplit(")", 1)[1].split()
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
-        children = file.read().split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") + sum(cpu_s(int(child)) for child in children)
 
 
 def scratch(parent):
@@ -87,17 +79,17 @@ class ZooKeeper:
 class Server:
     """Another server, with its data in memory."""
 
-    def __init__(self, command, ready, servers, user=()):
+    def __init__(self, command, ready, servers):
         """ready: a command that succeeds as soon as the server serves."""
-        if not shutil.which(command[0]) or not shutil.which(ready[0]):
-            raise Missing(f"{command[0]} or {ready[0]} is not installed")
+        if not shutil.which(ready[0]):
+            raise Missing(f"{ready[0]} is not installed")
         self.servers = servers
-        self.process = start(command, user, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.process = start(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         end = time.monotonic() + 60
         while subprocess.run(ready, capture_output=True, check=False).returncode != 0:
             if self.process.poll() is not None or time.monotonic() > end:
                 stop(self.process)
-                raise Missing(f"{command[0]} did not start")
+                raise Missing(f"{ready[0]} finds no server")
             time.sleep(0.1)
 
     def counters(self):
@@ -128,36 +120,31 @@ def etcd():
 
 def postgres():
     tools = "".join(sorted(glob.glob("/usr/lib/postgresql/*/bin/"))[-1:])
-    folder, port, user = scratch("/dev/shm"), free_port(), ()
+    if not tools:
+        raise Missing("postgresql is not installed")
+    folder, port, user = scratch("/dev/shm"), free_port(), []
     if os.getuid() == 0:  # the server refuses root
         shutil.chown(folder, "postgres", "postgres")
-        user = ("--reuid", "postgres", "--regid", "postgres", "--init-groups")
+        user = ["--reuid", "postgres", "--regid", "postgres", "--init-groups"]
     data = folder + "/data"
-    if start([tools + "initdb", "-D", data, "-A", "trust", "-U", "postgres"], user, cwd=folder, stdout=subprocess.DEVNULL).wait() != 0:
-        raise Missing("postgresql is not installed, or its initdb failed")
-    return Server([tools + "postgres", "-D", data, "-p", port, "-h", "127.0.0.1", "-k", folder], [tools + "pg_isready", "-h", "127.0.0.1", "-p", port],
-                  f"host=127.0.0.1 port={port} user=postgres dbname=postgres", user)
+    start([*user, tools + "initdb", "-D", data, "-A", "trust", "-U", "postgres"], cwd=folder, stdout=subprocess.DEVNULL).wait()
+    return Server([*user, tools + "postgres", "-D", data, "-p", port, "-h", "127.0.0.1", "-k", folder], [tools + "pg_isready", "-h", "127.0.0.1", "-p", port],
+                  f"host=127.0.0.1 port={port} user=postgres dbname=postgres")
 
 
-class Driver:
-    """A driver's process."""
+def order(driver, words):
+    try:
+        driver.stdin.write(words + "\n")
+        driver.stdin.flush()
+    except BrokenPipeError:
+        raise Missing("its driver ended") from None
 
-    def __init__(self, command):
-        self.name = os.path.basename(command[0])
-        self.process = start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    def order(self, words):
-        try:
-            self.process.stdin.write(words + "\n")
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            raise Missing(f"{self.name} ended") from None
-
-    def answer(self):
-        line = self.process.stdout.readline().strip()
-        if not line:
-            raise Missing(f"{self.name} ended")
-        return line
+def answer(driver):
+    line = driver.stdout.readline().strip()
+    if not line:
+        raise Missing("its driver ended")
+    return line
 
 
 def run_drivers(drivers, words, counters, settled):
@@ -165,66 +152,46 @@ def run_drivers(drivers, words, counters, settled):
     before and after what counts; a driver with jobs of its own tells itself when, twice: settled() is the first of these looks."""
     sections, facts, looks = [], collections.Counter(), []
     for driver in drivers:
-        driver.order(words)
-        driver.answer()
-    facts["process_threads"] = len(os.listdir(f"/proc/{drivers[0].process.pid}/task"))
+        order(driver, words)
+        answer(driver)
+    facts["process_threads"] = len(os.listdir(f"/proc/{drivers[0].pid}/task"))
     looks.append(counters())
-    facts["client_cpu_s"] = -sum(cpu_s(driver.process.pid) for driver in drivers)
     for driver in drivers:
-        driver.order("go")
+        order(driver, "go")
     for number, driver in enumerate(drivers):
-        while (line := driver.answer()) != "end":
+        while (line := answer(driver)) != "end":
             if line == "count":
                 looks.append(settled() if len(looks) == 1 else counters())
-                driver.order("")
+                order(driver, "")
             elif line.startswith("fact "):
                 _, name, value = line.split()
                 facts[f"grants_{number}" if name == "grants_0" else name] += float(value)
             else:
                 contender, *times = (int(word) for word in line.split())
                 sections.append((number + contender, *times))
-    facts["client_cpu_s"] += sum(cpu_s(driver.process.pid) for driver in drivers)
     looks.append(counters())
     for driver in drivers:
-        driver.order("close")
-        driver.answer()
+        order(driver, "close")
+        answer(driver)
     return sections, facts, looks
 
 
-def curator_command(build):
-    jars = [f"{JARS}/{name}.jar" for name in CURATOR]
-    classes = build + "/bench/curator"
-    if not shutil.which("javac") or subprocess.run(["javac", "-cp", ":".join(jars), "-d", classes, HERE + "/curator/Driver.java"],
-                                                   check=False).returncode != 0:
-        raise Missing("libcurator-recipes-java or a JDK is not installed")
-    return ["java", "-Xmx512m", "-cp", ":".join([classes, *jars]), "Driver"]
-
-
-def kazoo_command(_build):
-    if subprocess.run(["/usr/bin/python3", "-c", "import kazoo"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
-        raise Missing("python3-kazoo is not installed")
-    return ["/usr/bin/python3", HERE + "/kazoo_driver.py"]
-
-
-def built_command(name):
-    def command(build):
-        if not os.path.exists(f"{build}/bench/{name}"):
-            raise Missing(f"{name} was not built: its client library is not installed")
-        return [f"{build}/bench/{name}"]
-    return command
-
-
-# name: the words for people, the driver's command, the kind of server, the driver's further arguments
+# name: the words for people, the kind of server, the command of the driver
 SYSTEMS = {
-    "raw": ("bare recipe, raw client", built_command("bench_raw"), "zookeeper", []),
-    "raw1": ("bare recipe, one thread", built_command("bench_raw_st"), "zookeeper", []),
-    "zklock": ("zklock", built_command("bench_zklock"), "zookeeper", []),
-    "linger": ("zklock, lingering", built_command("bench_zklock"), "zookeeper", ["linger"]),
-    "st": ("zklock, libzklock_st", built_command("bench_zklock_st"), "zookeeper", []),
-    "curator": ("Curator 5.4", curator_command, "zookeeper", []),
-    "kazoo": ("kazoo 2.8", kazoo_command, "zookeeper", []),
-    "etcd": ("etcd 3.4, its lock service", built_command("bench_etcd"), "etcd", []),
-    "redis10": ("Redis, tried every 10 ms", built_command("bench_redis"), "redis", ["10"]),
-    "redis100": ("Redis, tried every 100 ms", built_command("bench_redis"), "redis", ["100"]),
-    "postgres100": ("PostgreSQL, tried every 100 ms", built_command("bench_postgres"), "postgres", ["100"]),
+    "raw": ("bare recipe, raw client", "zookeeper", "{build}/bench_raw {servers}"),
+    "raw1": ("bare recipe, one thread", "zookeeper", "{build}/bench_raw_st {servers}"),
+    "zklock": ("zklock", "zookeeper", "{build}/bench_zklock {servers}"),
+    "linger": ("zklock, lingering", "zookeeper", "{build}/bench_zklock {servers} linger"),
+    "st": ("zklock, libzklock_st", "zookeeper", "{build}/bench_zklock_st {servers}"),
+    "curator": ("Curator 5.4", "zookeeper", "java -Xmx512m -cp {jars} {here}/curator/Driver.java {servers}"),
+    "kazoo": ("kazoo 2.8", "zookeeper", "/usr/bin/python3 {here}/kazoo_driver.py {servers}"),
+    "etcd": ("etcd 3.4, its lock service", "etcd", "{build}/bench_etcd {servers}"),
+    "redis10": ("Redis, tried every 10 ms", "redis", "{build}/bench_redis {servers} 10"),
+    "redis100": ("Redis, tried every 100 ms", "redis", "{build}/bench_redis {servers} 100"),
+    "postgres100": ("PostgreSQL, tried every 100 ms", "postgres", "{build}/bench_postgres {servers} 100"),
 }
+
+
+def start_driver(build, system, servers):
+    words = [word.format(build=build + "/bench", here=HERE, jars=JARS, servers=servers) for word in SYSTEMS[system][2].split()]
+    return start(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)

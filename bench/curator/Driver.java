@@ -15,12 +15,7 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
 /** Driver SERVERS: Curator's InterProcessMutex, by the line protocol of bench/driver.h, jobs sessions and threads. */
 public class Driver {
     static CuratorFramework client(String servers) throws Exception {
-        CuratorFramework client = CuratorFrameworkFactory.builder()
-            .connectString(servers)
-            .sessionTimeoutMs(10000)
-            .connectionTimeoutMs(10000)
-            .retryPolicy(new ExponentialBackoffRetry(100, 5))
-            .build();
+        CuratorFramework client = CuratorFrameworkFactory.newClient(servers, 10000, 10000, new ExponentialBackoffRetry(100, 5));
         client.start();
         client.blockUntilConnected();
         return client;
