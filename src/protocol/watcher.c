@@ -615,11 +615,10 @@ static void on_list_reply(struct zkl__watcher *watcher, const struct zkl__reply 
         if (list->refused) {
             list->refused(watcher->owner, reply->rc);
         }
-    } else if (missing) {
-        lists ? move(watcher, ZKL__LIST_MISSING, "nothing there: its making is watched")
-              : take_list(list, reply, "still nothing there: nobody");
-    } else if (lists) {
-        take_list(list, reply, "listed");
+    } else if (missing && lists) {
+        move(watcher, ZKL__LIST_MISSING, "nothing there: its making is watched");
+    } else if (missing || lists) {
+        take_list(list, reply, missing ? "still nothing there: nobody" : "listed");
     } else {
         move(watcher, ZKL__LIST_STALE, "made meanwhile");
     }
