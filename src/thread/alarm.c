@@ -144,26 +144,3 @@ void zkl__signal_wait(struct zkl__signal *signal, pthread_mutex_t *mutex, int64_
     struct timespec at = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
     pthread_cond_timedwait(&signal->cond, mutex, &at);
 }
-
-/* === no loop ================================================================================== */
-
-/* Threads of the library do the work: there is no loop to go on, and nothing visits one. */
-
-const bool zkl__threadless = false;
-
-void zkl__loop_go_on(void) {}
-
-int zkl__loop_descriptor(int fd)
-{
-    return fd;
-}
-
-void zkl__loop_invite(struct zkl__visitor *visitor)
-{
-    (void)visitor;
-}
-
-void zkl__loop_dismiss(struct zkl__visitor *visitor)
-{
-    (void)visitor;
-}

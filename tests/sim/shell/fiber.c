@@ -359,27 +359,6 @@ void zkl__alarms_set(struct zkl__alarms *alarms, struct zkl__alarm *alarm, int64
     fiber_wake(alarms);
 }
 
-/* --- no loop, as in libzklock ------------------------------------------------------------------------------------------- */
-
-const bool zkl__threadless = false;
-
-void zkl__loop_go_on(void) {}
-
-int zkl__loop_descriptor(int fd)
-{
-    return fd;
-}
-
-void zkl__loop_invite(struct zkl__visitor *visitor)
-{
-    (void)visitor;
-}
-
-void zkl__loop_dismiss(struct zkl__visitor *visitor)
-{
-    (void)visitor;
-}
-
 /* --- what must be the same in every run -------------------------------------------------------------------------------- */
 
 ssize_t __wrap_getrandom(void *out, size_t size, unsigned flags)
