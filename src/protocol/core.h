@@ -357,11 +357,13 @@ struct zkl__core_facts {
     bool connected;
     int64_t session_id; /* 0: it has none */
     int64_t timeout;    /* ns, 0 before the first connection */
-    int64_t lease_until, least_lease;
+    int64_t lease_until;
     enum zkl__hops hops;
     const struct zkl__stats *stats; /* what has been counted; lives as long as the core */
 };
 struct zkl__core_facts zkl__core_facts(const struct zkl__core *core);
+/* What the lease has left at the least, while the servers answer immediately; ns. */
+int64_t zkl__core_least_lease(const struct zkl__core *core);
 /* What the lease will have left before it grows next, while the servers answer; ns. Not positive:
  * nothing, or not known yet. */
 int64_t zkl__core_low_lease(const struct zkl__core *core);

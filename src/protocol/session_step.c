@@ -205,7 +205,7 @@ void zkl__stats_step(struct zkl__stats *stats, struct zkl__contender *c,
 
 /* === the lease ================================================================================ */
 
-static int64_t least_lease(const struct zkl__core *core)
+int64_t zkl__core_least_lease(const struct zkl__core *core)
 {
     int64_t timeout = core->lease.timeout < core->timeout ? core->lease.timeout : core->timeout;
     return zkl__lease_least(timeout, core->config.tick_ns / 2 + core->config.pause_ns,
@@ -229,7 +229,7 @@ static bool is_too_short(const struct zkl__core *core, int64_t least)
  * first lease, and its first chain takes a while. */
 bool zkl__core_leased(const struct zkl__core *core)
 {
-    int64_t least = least_lease(core);
+    int64_t least = zkl__core_least_lease(core);
     return !is_too_short(core, least) && lease_left(core) > 0 && lease_left(core) >= least / 3 &&
            zkl__lease_low(&core->lease, core->now) >= least / 4;
 }
@@ -269,7 +269,7 @@ static void take_roles(struct zkl__core *core, const struct zkl__reply *reply)
             core, NULL,
             "/zookeeper/config cannot be read: leases allow for observers that follow a follower");
     }
-    if (is_too_short(core, least_lease(core))) {
+    if (is_too_short(core, zkl__core_least_lease(core))) {
         zkl__core_warn(
             core, NULL,
             "the session timeout is too short for servers with observers: nothing is granted here");
@@ -816,7 +816,7 @@ static void end_lapsed_leases(struct zkl__core *core)
         }
         return;
     }
-    core->jeopardy = !core->connected || lease_left(core) < least_lease(core) / 4;
+    core->jeopardy = !core->connected || lease_left(core) < zkl__core_least_lease(core) / 4;
     if (core->warned == (core->jeopardy ? core->granted : 0)) {
         return; /* everybody knows: a step costs what it changes, not what the session holds */
     }
@@ -873,7 +873,7 @@ int64_t zkl__core_next(const struct zkl__core *core)
     ZKL__ENSURE(zkl__core_settled(core));
     int64_t next = zkl__timers_next(&core->timers);
     if (core->held > 0) {
-        int64_t warn = core->lease.until - least_lease(core) / 4 + 1;
+        int64_t warn = core->lease.until - zkl__core_least_lease(core) / 4 + 1;
         int64_t look = core->jeopardy ? core->lease.until : warn;
         next = zkl__sooner(next, look);
     }
@@ -1165,7 +1165,6 @@ struct zkl__core_facts zkl__core_facts(const struct zkl__core *core)
                                     .session_id = core->session_id,
                                     .timeout = core->timeout,
                                     .lease_until = core->lease.until,
-                                    .least_lease = least_lease(core),
                                     .hops = core->lease.hops,
                                     .stats = &core->stats};
 }

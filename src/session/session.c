@@ -399,17 +399,23 @@ int64_t zkl_session_timeout_ms(zkl_session *session)
     return facts_of(session).timeout / ZKL__MS;
 }
 
+static int64_t lease_ms(zkl_session *session, int64_t (*get)(const struct zkl__core *core))
+{
+    int64_t lease = 0;
+    if (session && zkl__session_enter(session, NULL) == ZKL_OK) {
+        lease = get(session->core) / ZKL__MS;
+        zkl__session_leave(session);
+    }
+    return lease;
+}
+
 int64_t zkl_session_least_lease_ms(zkl_session *session)
 {
-    return facts_of(session).least_lease / ZKL__MS;
+    return lease_ms(session, zkl__core_least_lease);
 }
 
 int64_t zkl_session_low_lease_ms(zkl_session *session)
 {
-    int64_t low = 0;
-    if (session && zkl__session_enter(session, NULL) == ZKL_OK) {
-        low = zkl__core_low_lease(session->core) / ZKL__MS;
-        zkl__session_leave(session);
-    }
+    int64_t low = lease_ms(session, zkl__core_low_lease);
     return low > 0 ? low : 0;
 }

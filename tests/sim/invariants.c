@@ -385,7 +385,7 @@ static void check_attempt(struct sim *s, int client, struct sim_attempt *attempt
         }
     } else if (attempt->state == SIM_HOLDING) {
         /* In jeopardy exactly while no server is connected, or a quarter of the least lease is left, and before it is too late to act. */
-        int64_t until = core->lease.until, warn = until - zkl__core_facts(core).least_lease / 4;
+        int64_t until = core->lease.until, warn = until - zkl__core_least_lease(core) / 4;
         bool danger = !core->connected || now > warn;
         if (attempt->jeopardy != danger) {
             sim_fail_of(attempt, "jeopardy", "is %s", danger ? "in jeopardy, and not told" : "safe, and told jeopardy");
