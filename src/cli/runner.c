@@ -454,7 +454,7 @@ static int open_and_queue(void)
     while (code == CLI_GO_ON) {
         code = queue_and_run();
         code = policy->next ? policy->next(code) : code;
-        if (code == CLI_GO_ON) { /* once more: without the results */
+        if (code == CLI_GO_ON) { /* the next acquire begins without the results of this one */
             contend.begun_ms = now_ms();
             contend.decided = false;
             contend.result = ZKL_OK;
