@@ -167,11 +167,12 @@ ZKL_API int zkl_session_open(zkl_session **out, const char *servers,
  * timeout. The session connects in the background until a server responds; connect_timeout_ms
  * bounds only tries (zkl_lock_acquire with timeout_ms 0). done is called once, as callbacks
  * run: with ZKL_OK when the session is connected, else with the error that
- * zkl_session_open would have returned, but never ZKL_ECONNECT. The state callback reports every
- * change from now on. After an error the session stays ZKL_SESSION_CLOSED, and calls on what was
- * made from it return ZKL_ECLOSED. The caller closes it with zkl_session_close in either case.
- * Errors of this call itself, with *out NULL: ZKL_EINVAL, ZKL_ECANCELED (options.stop is raised),
- * ZKL_ELIMIT, ZKL_ENOMEM. */
+ * zkl_session_open would have returned, but never ZKL_ECONNECT: when the session is closed before a
+ * server has responded it is ZKL_ECLOSED, and the text says why none has. The state callback
+ * reports every change from now on. After an error the session stays ZKL_SESSION_CLOSED, and calls
+ * on what was made from it return ZKL_ECLOSED. The caller closes it with zkl_session_close in
+ * either case. Errors of this call itself, with *out NULL: ZKL_EINVAL, ZKL_ECANCELED (options.stop
+ * is raised), ZKL_ELIMIT, ZKL_ENOMEM. */
 ZKL_API int zkl_session_open_async(zkl_session **out, const char *servers,
                                    const zkl_session_options *options, zkl_done_fn done,
                                    void *payload, zkl_error *err);

@@ -180,7 +180,7 @@ static int refused(zkl_session *session, zkl_error *err)
                         settings->options.auth_scheme ? settings->options.auth_scheme : "none");
 }
 
-static int fail_unreachable(zkl_session *session, zkl_error *err)
+static int fail_unreachable(zkl_session *session, int64_t waited_ms, zkl_error *err)
 {
     const struct zkl__settings *settings = &session->settings;
     const zkl_error *why = &session->status.open_error;
@@ -203,8 +203,7 @@ static int fail_unreachable(zkl_session *session, zkl_error *err)
         get_complaint(session, words, sizeof words);
     }
     return zkl__fail_at(err, ZKL_ECONNECT, NULL, "no response from %.120s within %lld ms%s%s%s",
-                        settings->servers, (long long)settings->options.connect_timeout_ms, hint,
-                        words[0] ? ": " : "", words);
+                        settings->servers, (long long)waited_ms, hint, words[0] ? ": " : "", words);
 }
 
 ZKL__SIZED(sized, zkl_session_options, ZKL_SESSION_OPTIONS_INIT, sasl, stop);
@@ -213,17 +212,33 @@ ZKL__SIZED(sized, zkl_session_options, ZKL_SESSION_OPTIONS_INIT, sasl, stop);
 
 struct opening {
     struct zkl__call call; /* first */
+    int64_t began;         /* CLOCK_BOOTTIME, ns */
     bool connected;
 };
 
-/* Names of servers that do not resolve yet are tried again, as servers that do not answer are. */
-static int await_connection(zkl_session *session, zkl_error *err)
+static int fail_to_open(const struct opening *opening)
 {
-    const struct zkl__status *status = &session->status;
+    const struct zkl__call *call = &opening->call;
+    const struct zkl__settings *settings = &call->session->settings;
+    int64_t waited_ms = (zkl__clock_now() - opening->began) / ZKL__MS;
+    int64_t wanted_ms = settings->options.connect_timeout_ms;
+    if (opening->connected) {
+        return zkl__fail_at(call->err, ZKL_ECONNECT, NULL,
+                            "%.120s took the connection and gave no further answer",
+                            settings->servers);
+    }
+    return fail_unreachable(call->session, waited_ms < wanted_ms ? waited_ms : wanted_ms,
+                            call->err);
+}
+
+/* Names of servers that do not resolve yet are tried again, as servers that do not answer are. */
+static int await_connection(const struct opening *opening)
+{
+    const struct zkl__status *status = &opening->call.session->status;
     if (status->state == ZKL_SESSION_CONNECTED) {
         return ZKL_OK;
     }
-    return is_hopeless(&status->open_error) ? fail_unreachable(session, err) : ZKL__PENDING;
+    return is_hopeless(&status->open_error) ? fail_to_open(opening) : ZKL__PENDING;
 }
 
 /* A chroot is never made here: one that is missing is most often a slip of the pen. The look for it
@@ -237,7 +252,7 @@ static int await_session(struct opening *opening)
         return refused(session, call->err); /* also when connected first: so the servers do it */
     }
     CALL_BEGIN(call);
-    AWAIT_CALL(call, await_connection(session, call->err));
+    AWAIT_CALL(call, await_connection(opening));
     opening->connected = true;
     AWAIT(call, {.kind = ZKL__OP_EXISTS, .dir = "/"});
     if (call->answer.rc == ZKL__RC_NONODE) {
@@ -256,17 +271,18 @@ static int await_session(struct opening *opening)
 static int run(struct zkl__call *call)
 {
     struct opening *opening = (struct opening *)call;
-    zkl_session *session = call->session;
     int rc = await_session(opening);
-    if (rc != ZKL__PENDING || zkl__clock_now() < call->deadline) {
-        return rc;
+    bool late = zkl__clock_now() >= call->deadline;
+    return rc == ZKL__PENDING && late ? fail_to_open(opening) : rc;
+}
+
+/* Whoever closes it meanwhile is told, too, why it is not open yet. */
+static int conclude(struct zkl__call *call, int rc)
+{
+    if (rc == ZKL_ECLOSED) {
+        fail_to_open((struct opening *)call);
     }
-    if (opening->connected) {
-        return zkl__fail_at(call->err, ZKL_ECONNECT, NULL,
-                            "%.120s took the connection and gave no further answer",
-                            session->settings.servers);
-    }
-    return fail_unreachable(session, call->err);
+    return rc;
 }
 
 /* When it was begun, and did not come to be, nothing that was made from it meanwhile goes on. */
@@ -283,7 +299,8 @@ static void end(struct zkl__call *call)
     }
 }
 
-static const struct zkl__call_kind kind = {.size = sizeof(struct opening), .run = run, .end = end};
+static const struct zkl__call_kind kind = {
+    .size = sizeof(struct opening), .run = run, .conclude = conclude, .end = end};
 
 /* --- the calls ------------------------------------------------------------------------------- */
 
@@ -298,7 +315,7 @@ int zkl_session_open_async(zkl_session **out, const char *servers,
     bool waits = done == zkl__caller_waits;
     zkl_session_options o;
     zkl_session *session = NULL;
-    struct opening opening = {.connected = false};
+    struct opening opening = {.began = zkl__clock_now()};
     zkl__cancel_hold();
     int rc = zkl__sized_take(&o, options, &sized, err);
     rc = rc == ZKL_OK ? start(&session, servers, &o, err) : rc;
