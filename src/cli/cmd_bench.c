@@ -209,7 +209,7 @@ static int open_side(struct side *side)
 {
     zkl_lock_options lock = ZKL_LOCK_OPTIONS_INIT;
     lock.metadata = "zklock bench";
-    int code = cli_connect(CALL_MS, &side->session);
+    int code = cli_connect(CALL_MS, &side->session, NULL);
     if (code != CLI_GO_ON) {
         return code;
     }

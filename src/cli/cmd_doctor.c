@@ -205,7 +205,7 @@ static int run(int count, const char **words)
         examine_server(server);
     }
     fflush(stdout);
-    int code = cli_connect(QUEUES_LIST_MS, &session);
+    int code = cli_connect(QUEUES_LIST_MS, &session, NULL);
     if (code == EXIT_UNREACHABLE && found.serving > 0) {
         find(
             false, "session",

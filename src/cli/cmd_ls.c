@@ -15,7 +15,8 @@ static int run_ls(int count, const char **locks)
 {
     zkl_session *session;
     size_t used = 1;
-    int code = queues_paths(count, locks) ? cli_connect(QUEUES_LIST_MS, &session) : EXIT_FAILED;
+    int code =
+        queues_paths(count, locks) ? cli_connect(QUEUES_LIST_MS, &session, NULL) : EXIT_FAILED;
     if (code != CLI_GO_ON) {
         return code;
     }

@@ -145,7 +145,7 @@ static int run(int count, const char **locks)
     watch.form = piped ? WATCH_JSON : has_cursor ? WATCH_SCREEN : WATCH_TEXT;
     watch.paths = locks;
     int code = queues_paths(count, locks) ? signals_catch() : EXIT_FAILED;
-    code = code == CLI_GO_ON ? cli_connect(QUEUES_LIST_MS, &watch.session) : code;
+    code = code == CLI_GO_ON ? cli_connect(QUEUES_LIST_MS, &watch.session, NULL) : code;
     if (code == CLI_GO_ON) {
         code = show_until_end();
         zkl_session_close(watch.session, LOOK_MS); /* it leaves nothing */

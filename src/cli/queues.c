@@ -12,7 +12,7 @@ int queues_act(const char *lock, int (*act)(zkl_session *session, const char *pa
 {
     zkl_session *session;
     char *path = cli_lock_path(lock);
-    int code = path ? cli_connect(QUEUES_LIST_MS, &session) : EXIT_FAILED;
+    int code = path ? cli_connect(QUEUES_LIST_MS, &session, NULL) : EXIT_FAILED;
     if (code == CLI_GO_ON) {
         code = act(session, path);
         zkl_session_close(session, QUEUES_LIST_MS);

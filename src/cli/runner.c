@@ -162,21 +162,6 @@ static int make_lock(zkl_error *error)
     }
 }
 
-static int contend_open(void)
-{
-    zkl_error error;
-    contend.begun_ms = now_ms();
-    bool brief = contend.wait_ms > 0 && contend.wait_ms < CONNECT_MS;
-    int code = cli_connect(brief ? contend.wait_ms : CONNECT_MS, &contend.session);
-    if (code != CLI_GO_ON) {
-        return code;
-    }
-    if (strncmp(cli.servers, "memory:", 7) == 0) {
-        cli_note("%s is inside this process: nobody else is kept out", cli.servers);
-    }
-    return metrics_write() ? complain_unless_ok(make_lock(&error), &error) : EXIT_FAILED;
-}
-
 bool contend_wait(int fd, bool for_signals, int timeout_ms)
 {
     struct pollfd fds[] = {{.fd = fd, .events = POLLIN},
@@ -222,6 +207,57 @@ int contend_await(int begun, const zkl_error *error)
     return code == CLI_GO_ON ? complain_unless_ok(answer.code, &answer) : code;
 }
 
+/* Begins to queue: contend.decided will be true. */
+static int contend_ask(void)
+{
+    zkl_error error;
+    int64_t left = contend.wait_ms;
+    if (left > 0) {
+        left -= now_ms() - contend.begun_ms;
+        left = left > 0 ? left : 1;
+    }
+    int result = zkl_lock_acquire_async(contend.lock, left, on_decided, NULL, &error);
+    contend.asked = result == ZKL_OK;
+    return complain_unless_ok(result, &error);
+}
+
+/* Opens the session. A round trip is saved if what is asked for at once goes out with what the
+ * session asks for itself. */
+static int contend_open(bool ask_at_once)
+{
+    zkl_error error;
+    int64_t left_ms, most_ms = CONNECT_MS;
+    contend.begun_ms = now_ms();
+    if (contend.wait_ms > 0 && contend.wait_ms < CONNECT_MS) {
+        most_ms = contend.wait_ms;
+    }
+    answered = false;
+    int code = cli_connect(most_ms, &contend.session, contend_answered);
+    int64_t end_ms = now_ms() + 1 + most_ms;
+    if (code == CLI_GO_ON && strncmp(cli.servers, "memory:", 7) == 0) {
+        cli_note("%s is inside this process: nobody else is kept out", cli.servers);
+    }
+    code = code == CLI_GO_ON && !metrics_write() ? EXIT_FAILED : code;
+    code = code == CLI_GO_ON ? complain_unless_ok(make_lock(&error), &error) : code;
+    code = code == CLI_GO_ON && ask_at_once ? contend_ask() : code;
+    while (code == CLI_GO_ON && !answered && (left_ms = end_ms - now_ms()) > 0) {
+        code = contend_wait_or_end((int)left_ms);
+    }
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    if (!answered) {
+        zkl_session_close(contend.session, 0); /* the answer says why there is no connection */
+        contend.session = NULL;
+        answer.code = ZKL_ECONNECT;
+    }
+    if (answer.code != ZKL_OK) {
+        cli_error("%s%s", answer.text, cli_remedy(answer.code));
+        contend.result = answer.code;
+    }
+    return cli_exit_code(answer.code);
+}
+
 static void report_not_granted(void)
 {
     const char *name = contend.name;
@@ -256,14 +292,8 @@ static bool contend_is_busy(void)
 
 static int contend_acquire(void)
 {
-    zkl_error error;
-    int64_t left = contend.wait_ms;
-    if (left > 0) {
-        left -= now_ms() - contend.begun_ms;
-        left = left > 0 ? left : 1;
-    }
-    int result = zkl_lock_acquire_async(contend.lock, left, on_decided, NULL, &error);
-    int code = complain_unless_ok(result, &error);
+    int code = contend.asked ? CLI_GO_ON : contend_ask();
+    contend.asked = false;
     if (code != CLI_GO_ON) {
         return code;
     }
@@ -444,7 +474,7 @@ static int queue_and_run(void)
 
 static int open_and_queue(void)
 {
-    int code = contend_open();
+    int code = contend_open(!policy->opened);
     if (code == CLI_GO_ON && !policy->held) {
         code = job_fit();
     }

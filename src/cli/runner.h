@@ -29,6 +29,7 @@ extern struct contend {
     int64_t begun_ms; /* CLOCK_MONOTONIC */
     zkl_session *session;
     zkl_lock *lock; /* NULL: not made */
+    bool asked;     /* an acquire was begun, and nobody waits for it yet */
     bool decided;   /* the acquire ended: */
     int result;     /* ZKL_ECANCELED: canceled, because this host is not healthy */
     zkl_grant grant;
@@ -100,8 +101,9 @@ int job_run(int (*ended)(void));
 /* Each function returns CLI_GO_ON, or the exit code to end with after a message. NULL: nothing to
  * do. */
 struct runner_policy {
-    const char *name;     /* the subcommand's */
-    int (*opened)(void);  /* there is a session, and no znode of ours in the queue */
+    const char *name; /* the subcommand's */
+    /* There is a session, and no znode of ours in the queue. NULL: we queue while it is opened. */
+    int (*opened)(void);
     int (*granted)(void); /* before CMD is started */
     int (*held)(void);    /* instead of a CMD. When it returns, the lock is released */
     int (*ended)(void);   /* CMD has ended, and the lock is still held */

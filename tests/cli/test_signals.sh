@@ -82,11 +82,12 @@ done
 true_that "no waiter ran CMD" [ ! -e "$work/ran" ]
 
 # While it looks for a server: at once.
-background zklock -s 127.0.0.1:1 run busy true
+background zklock -s 127.0.0.1:1 run --report "$work/report" busy true
 await "zklock to look for a server" grep -q "^Threads:.*[2-9]" "/proc/$pid/status"
 begin=$(now_ms)
 ended_by TERM "exit code without a server" 143
 true_that "at once without a server" [ $(($(now_ms) - begin)) -lt 8000 ] # of ten seconds
+matches "its report" "$(cat "$work/report")" '"outcome":"signal","exit_code":143'
 
 # While it reads its secret, too: a signal is not kept for later.
 mkfifo -m 600 "$work/secret"
@@ -97,6 +98,7 @@ catches_term() { # not the shell, which catches it until it is zklock
 }
 await "zklock to catch TERM" catches_term
 kill "$pid"
+await "its end while nobody writes the secret" gone "$pid"
 echo digest:user:secret >&7
 exec 7<&-
 ends "exit code of one that was to end while it read its secret" 143
