@@ -4,6 +4,32 @@
 . "$(dirname "$0")/lib.sh"
 need_sandbox --tick 500ms sandbox
 
+# The keeper is stopped between the start of CMD and its report of that: a lease on the file (fcntl) stops the exec there. zklock alone is
+# left to act.
+hold started
+zklock run started "$work/script" 2>"$work/started.err" &
+pid=$!
+await "a waiter" queued started 2
+keeper=$(pgrep -P "$pid")
+printf '#!/bin/bash\necho $$ >%s\nexec sleep 600\n' "$work/started.pid" >"$work/script"
+chmod +x "$work/script"
+python3 - "$work/script" "$keeper" >"$work/leased" <<'PY' &
+import fcntl, os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGIO])
+script = os.open(sys.argv[1], os.O_RDONLY)
+fcntl.fcntl(script, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print("leased", flush=True)
+signal.sigwait([signal.SIGIO])
+os.kill(int(sys.argv[2]), signal.SIGSTOP)
+fcntl.fcntl(script, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+PY
+await "a lease on CMD's file" lines "$work/leased" 1
+kill "$holder"
+await "CMD" lines "$work/started.pid" 1
+code 0 zklock -q release --force --yes started
+patience_ms=20000 await "the end of a CMD whose keeper is stopped" gone "$(cat "$work/started.pid")"
+kill -CONT "$keeper"
+ends "exit code of a CMD whose keeper was stopped" 120
 
 # zklock is stopped, beyond its session: the keeper alone is left to act.
 run_lively stopped run --session-timeout 30s # it ends seconds after the lease: the keeper may stall meanwhile
@@ -87,30 +113,3 @@ is_free() { local got=0; zklock -q check "$1" || got=$?; [ $got -eq 1 ]; }
 await "its session's end" is_free stopped
 ended_by CONT "exit code of hold that was stopped" 120
 file_matches "what it says then" stopped.err '"stopped": lost while it was held: '
-
-# The keeper is stopped between the start of CMD and its report of that: a lease on the file (fcntl) stops the exec there. zklock alone is
-# left to act.
-hold started
-zklock run started "$work/script" 2>"$work/started.err" &
-pid=$!
-await "a waiter" queued started 2
-keeper=$(pgrep -P "$pid")
-printf '#!/bin/bash\necho $$ >%s\nexec sleep 600\n' "$work/started.pid" >"$work/script"
-chmod +x "$work/script"
-python3 - "$work/script" "$keeper" >"$work/leased" <<'PY' &
-import fcntl, os, signal, sys
-signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGIO])
-script = os.open(sys.argv[1], os.O_RDONLY)
-fcntl.fcntl(script, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-print("leased", flush=True)
-signal.sigwait([signal.SIGIO])
-os.kill(int(sys.argv[2]), signal.SIGSTOP)
-fcntl.fcntl(script, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-PY
-await "a lease on CMD's file" lines "$work/leased" 1
-kill "$holder"
-await "CMD" lines "$work/started.pid" 1
-code 0 zklock -q release --force --yes started
-await "the end of a CMD whose keeper is stopped" gone "$(cat "$work/started.pid")"
-kill -CONT "$keeper"
-ends "exit code of a CMD whose keeper was stopped" 120
