@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from figures import Runs, figures, markdown
 from report import COMMANDS, command_table, machine, write_report
-from systems import SYSTEMS, Missing, ZooKeeper, etcd, postgres, redis, run_drivers, scratch, start_driver, stop
+from systems import SYSTEMS, Missing, ZooKeeper, etcd, redis, run_drivers, scratch, start_driver, stop
 
 
 class Job(NamedTuple):
@@ -24,9 +24,8 @@ class Job(NamedTuple):
 
 
 JOBS = {
-    "free": Job("sessions", 1, 0, ["raw", "raw1", "linger", "st", "zklock", "curator", "kazoo", "etcd", "redis100", "postgres100"],
-                ["tmpfs", "disk", "three"]),
-    "eight": Job("sessions", 8, 0, ["raw", "raw1", "zklock", "curator", "kazoo", "etcd", "redis10", "postgres100"], ["tmpfs", "three"], sustained=True),
+    "free": Job("sessions", 1, 0, ["raw", "raw1", "linger", "st", "zklock", "curator", "kazoo", "etcd", "redis100"], ["tmpfs", "disk", "three"]),
+    "eight": Job("sessions", 8, 0, ["raw", "raw1", "zklock", "curator", "kazoo", "etcd", "redis10"], ["tmpfs", "three"], sustained=True),
     "processes": Job("sessions", 8, 0, ["raw1", "zklock", "st"], sustained=True, processes=True),
     "threads": Job("threads", 8, 0, ["linger", "zklock", "curator"], sustained=True),
     "two": Job("two", 8, 0, ["linger"], sustained=True),
@@ -77,7 +76,7 @@ class Bench:
     def server(self, kind, place):
         key = place if kind == "zookeeper" else kind
         if key not in self.servers:
-            self.servers[key] = ZooKeeper(self.build, place) if kind == "zookeeper" else {"redis": redis, "postgres": postgres, "etcd": etcd}[kind]()
+            self.servers[key] = ZooKeeper(self.build, place) if kind == "zookeeper" else {"redis": redis, "etcd": etcd}[kind]()
         return self.servers[key]
 
     def leave_out(self, system, why):

@@ -1,7 +1,6 @@
 """What is measured: servers that live for one run of the bench, and drivers that obey the line protocol of driver.h."""
 import atexit
 import collections
-import glob
 import os
 import re
 import shutil
@@ -118,20 +117,6 @@ def etcd():
                   ["etcdctl", "--endpoints", servers, "endpoint", "health"], servers)
 
 
-def postgres():
-    tools = "".join(sorted(glob.glob("/usr/lib/postgresql/*/bin/"))[-1:])
-    if not tools:
-        raise Missing("postgresql is not installed")
-    folder, port, user = scratch("/dev/shm"), free_port(), []
-    if os.getuid() == 0:  # the server refuses root
-        shutil.chown(folder, "postgres", "postgres")
-        user = ["--reuid", "postgres", "--regid", "postgres", "--init-groups"]
-    data = folder + "/data"
-    start([*user, tools + "initdb", "-D", data, "-A", "trust", "-U", "postgres"], cwd=folder, stdout=subprocess.DEVNULL).wait()
-    return Server([*user, tools + "postgres", "-D", data, "-p", port, "-h", "127.0.0.1", "-k", folder], [tools + "pg_isready", "-h", "127.0.0.1", "-p", port],
-                  f"host=127.0.0.1 port={port} user=postgres dbname=postgres")
-
-
 def order(driver, words):
     try:
         driver.stdin.write(words + "\n")
@@ -188,7 +173,6 @@ SYSTEMS = {
     "etcd": ("etcd 3.4, its lock service", "etcd", "{build}/bench_etcd {servers}"),
     "redis10": ("Redis, tried every 10 ms", "redis", "{build}/bench_redis {servers} 10"),
     "redis100": ("Redis, tried every 100 ms", "redis", "{build}/bench_redis {servers} 100"),
-    "postgres100": ("PostgreSQL, tried every 100 ms", "postgres", "{build}/bench_postgres {servers} 100"),
 }
 
 
