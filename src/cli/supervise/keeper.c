@@ -99,6 +99,7 @@ static struct process {
     pid_t pid, parent, group;
     bool ours;
     bool dead; /* and not waited for yet */
+    char name[32];
 } * processes;
 static size_t process_count, capacity;
 
@@ -130,17 +131,15 @@ static bool read_process(const char *pid, struct process *row)
     size_t size = fread(line, 1, sizeof line - 1, file);
     fclose(file);
     line[size] = '\0';
-    const char *rest = strrchr(line, ')');
+    const char *name = strchr(line, '('), *rest = strrchr(line, ')');
     char state;
-    int parent;
-    int group;
-    if (!rest || sscanf(rest, ") %c %d %d", &state, &parent, &group) != 3) {
+    if (!rest || sscanf(rest, ") %c %d %d", &state, &row->parent, &row->group) != 3) {
         return false;
     }
-    *row = (struct process){.pid = (pid_t)atoi(pid),
-                            .parent = parent,
-                            .group = group,
-                            .dead = state == 'Z' || state == 'X'};
+    row->pid = (pid_t)atoi(pid);
+    row->ours = false;
+    row->dead = state == 'Z' || state == 'X';
+    snprintf(row->name, sizeof row->name, "%.*s", (int)(rest - name) - 1, name + 1);
     return true;
 }
 
@@ -167,8 +166,9 @@ static bool read_processes(pid_t root)
     FILE *file = fopen(text, "re");
     while (file && fine && fscanf(file, "%20s", text) == 1) {
         pid_t pid = (pid_t)atoi(text);
-        fine = read_process(text, &row) ||
-               add((struct process){.pid = pid, .parent = root, .group = getpgid(pid)});
+        fine =
+            read_process(text, &row) ||
+            add((struct process){.pid = pid, .parent = root, .group = getpgid(pid), .name = "?"});
     }
     if (file) {
         fclose(file);
@@ -217,9 +217,9 @@ static bool is_ours(pid_t group)
 }
 
 struct signalled {
-    size_t alive;  /* how many there were, without those that only wait to be waited for */
-    pid_t refused; /* one that may not be signalled, as it has become another user's (sudo); 0:
-                      nobody */
+    size_t alive; /* how many there were, without those that only wait to be waited for */
+    /* One that may not be signalled, as it has become another user's (sudo); NULL: nobody. */
+    const struct process *refused;
 };
 
 /* Sends a signal to every descendant of root that is not in process group skip (0: to all),
@@ -228,7 +228,7 @@ struct signalled {
  * of the group count in what it returns. */
 static struct signalled descendants_signal(pid_t root, pid_t skip, int number)
 {
-    struct signalled signalled = {.refused = 0};
+    struct signalled signalled = {.refused = NULL};
     if (!read_processes(root)) {
         return signalled;
     }
@@ -241,7 +241,7 @@ static struct signalled descendants_signal(pid_t root, pid_t skip, int number)
         }
         signalled.alive += !row->dead;
         if (kill(row->pid, meant) != 0 && errno == EPERM && !row->dead) {
-            signalled.refused = row->pid;
+            signalled.refused = row;
         }
         if (meant == SIGKILL && row->group > 1 && is_ours(row->group)) {
             kill(-row->group, SIGKILL);
@@ -256,16 +256,14 @@ static struct {
     int socket, children, timer;
     const sigset_t *mask; /* CMD's signal mask */
     int64_t grace_ns;
-    pid_t pid;         /* CMD, and its process group; 0 once it was waited for */
-    int status;        /* CMD's wait status */
-    bool over;         /* no process is left */
-    bool lingering;    /* CMD has ended, processes that it started have not */
-    bool stopping;     /* TERM was sent */
-    bool stopped;      /* CMD is, by a signal */
-    bool zklock_ended; /* no process reads our events any more */
-    pid_t unstoppable; /* a process of another user, which refuses our signals. 0: none */
-    enum keeper_cause cause;
-    int64_t kill_ns; /* of a stop: the end of its grace */
+    pid_t pid;               /* CMD, and its process group; 0 once it was waited for */
+    int status;              /* CMD's wait status */
+    bool lingering;          /* CMD has ended, processes that it started have not */
+    bool stopped;            /* CMD is, by a signal */
+    bool zklock_ended;       /* no process reads our events any more */
+    bool unstoppable;        /* a process of another user refuses our signals */
+    enum keeper_cause cause; /* KEEPER_BY_ITSELF until TERM was sent */
+    int64_t kill_ns;         /* of a stop: the end of its grace */
 } supervisor;
 
 static void send_event(enum keeper_news news, int value)
@@ -294,24 +292,14 @@ static void signal_all(int number)
     if (supervisor.pid > 0) {
         kill(-supervisor.pid, number);
     }
-    pid_t refused = descendants_signal(getpid(), supervisor.pid, number).refused;
-    if (refused && cage.kill < 0 && !supervisor.unstoppable) {
-        char path[64], name[64] = "?";
-        snprintf(path, sizeof path, "/proc/%d/comm", (int)refused);
-        FILE *file = fopen(path, "re");
-        if (file) {
-            name[strcspn(fgets(name, sizeof name, file) ? name : "", "\n")] = '\0';
-            fclose(file);
-        }
-        if (can_write_error()) {
-            cli_error("process %d (%s) under %s runs as another user and cannot be stopped: it may "
-                      "go on beside the next holder; "
-                      "run zklock itself as that user (sudo zklock ...), or in a unit with "
-                      "Delegate=yes",
-                      (int)refused, name, supervised.argv[0]);
-        }
+    const struct process *refused = descendants_signal(getpid(), supervisor.pid, number).refused;
+    if (refused && cage.kill < 0 && !supervisor.unstoppable && can_write_error()) {
+        cli_error("process %d (%s) under %s runs as another user and cannot be stopped: it may go "
+                  "on beside the next holder; run zklock itself as that user (sudo zklock ...), or "
+                  "in a unit with Delegate=yes",
+                  (int)refused->pid, refused->name, supervised.argv[0]);
     }
-    supervisor.unstoppable = refused;
+    supervisor.unstoppable = refused != NULL;
 }
 
 /* Returns 0 or errno. vfork copies no page tables: the keeper waits for the exec anyway, and the
@@ -347,10 +335,9 @@ static int64_t lease_kill_ns(void)
 
 static void stop(enum keeper_cause cause)
 {
-    if (supervisor.stopping) {
+    if (supervisor.cause != KEEPER_BY_ITSELF) {
         return;
     }
-    supervisor.stopping = true;
     supervisor.cause = cause;
     supervisor.kill_ns = clock_ns(CLOCK_BOOTTIME) + supervisor.grace_ns;
     signal_all(SIGTERM);
@@ -367,7 +354,7 @@ static int64_t enforce(void)
     if (now >= lease_kill - supervisor.grace_ns) {
         stop(KEEPER_BY_LEASE);
     }
-    if (!supervisor.stopping) {
+    if (supervisor.cause == KEEPER_BY_ITSELF) {
         return lease_kill - supervisor.grace_ns;
     }
     int64_t kill_ns = supervisor.kill_ns < lease_kill ? supervisor.kill_ns : lease_kill;
@@ -381,8 +368,9 @@ static int64_t enforce(void)
     return now + (supervisor.unstoppable ? KILL_REFUSED_NS : KILL_AGAIN_NS);
 }
 
-/* A subreaper without a child has no descendant: an orphan becomes its child. */
-static void reap(void)
+/* Whether no process is left. A subreaper without a child has no descendant: an orphan becomes its
+ * child. */
+static bool reap(void)
 {
     int status;
     pid_t pid;
@@ -398,11 +386,12 @@ static void reap(void)
             supervisor.status = status;
         }
     }
-    supervisor.over = pid < 0 && errno == ECHILD;
-    if (supervisor.pid == 0 && !supervisor.over && !supervisor.lingering) {
+    bool over = pid < 0 && errno == ECHILD;
+    if (supervisor.pid == 0 && !over && !supervisor.lingering) {
         supervisor.lingering = true;
         send_event(KEEPER_LINGERING, supervisor.status);
     }
+    return over;
 }
 
 static void take_order(void)
@@ -439,7 +428,7 @@ static void take_order(void)
  * reaches depends on those that are left. */
 static void watch_over(void)
 {
-    while (!supervisor.over) {
+    for (bool over = false; !over;) {
         int64_t when_ns = enforce();
         struct itimerspec at = {
             .it_value = {.tv_sec = when_ns / 1000000000LL, .tv_nsec = when_ns % 1000000000LL}};
@@ -450,8 +439,8 @@ static void watch_over(void)
         timerfd_settime(supervisor.timer, TFD_TIMER_ABSTIME, &at, NULL);
         poll(fds, 3, -1);
         process_forget_children(supervisor.children);
-        reap();
-        if (fds[2].revents && !supervisor.over) {
+        over = reap();
+        if (fds[2].revents && !over) {
             take_order();
         }
     }
@@ -461,8 +450,7 @@ static void watch_over(void)
 /* One grant. */
 static void keep(const struct order *order)
 {
-    supervisor.over = supervisor.lingering = supervisor.stopping = supervisor.stopped = false;
-    supervisor.unstoppable = 0;
+    supervisor.lingering = supervisor.stopped = supervisor.unstoppable = false;
     supervisor.cause = KEEPER_BY_ITSELF;
     supervisor.grace_ns = order->grace_ms * NS_PER_MS;
     if (clock_ns(CLOCK_BOOTTIME) >= lease_kill_ns()) {
@@ -498,12 +486,13 @@ static void keeper_main(int socket, const sigset_t *before)
     }
     cage_make();
     /* Ignores signals for a CMD that has ended. A shorter message: zklock has ended. */
-    bool more = true;
-    while (more && !supervisor.zklock_ended &&
+    while (!supervisor.zklock_ended &&
            recv(socket, &order, sizeof order, 0) == (ssize_t)sizeof order) {
         if (order.kind == KEEPER_START) {
             keep(&order);
-            more = supervised.again;
+            if (!supervised.again) {
+                break;
+            }
         }
     }
     if (cage.kill >= 0) {
@@ -600,12 +589,12 @@ void keeper_clear_up(pid_t group)
         if (group > 0) {
             kill(-group, SIGKILL);
         }
-        pid_t refused = descendants_signal(getpid(), 0, SIGKILL).refused;
+        const struct process *refused = descendants_signal(getpid(), 0, SIGKILL).refused;
         if (refused && !reported) {
             reported = true;
             moment.tv_nsec = KILL_REFUSED_NS;
             cli_error("process %d runs as another user and cannot be stopped: waiting for its end",
-                      (int)refused);
+                      (int)refused->pid);
         }
         nanosleep(&moment, NULL);
         while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
