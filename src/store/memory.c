@@ -59,6 +59,7 @@ struct zkl__memory_notice *zkl__memory_notice_new(const struct zkl__store *store
     struct zkl__memory_notice *notice = zkl__zalloc(&store->heap, sizeof *notice);
     if (notice) {
         notice->item.kind = kind;
+        notice->end = ZKL__END_EXPIRED;
         notice->connection.session_id = store->who.session_id;
         notice->connection.timeout_ms = store->timeout_ms;
     }

@@ -38,6 +38,7 @@ struct zkl__connection {
 };
 
 enum zkl__end {
+    ZKL__END_NONE, /* the session goes on */
     ZKL__END_EXPIRED,
     ZKL__END_AUTH /* the credentials were refused */
 };

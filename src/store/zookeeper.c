@@ -114,19 +114,16 @@ static void probe(struct zkl__store *store)
 /* A connection or, when it has ended, the session is lost. The library queues this event before the
  * responses that it makes up for pending operations. Nothing waits for them: an op that is
  * submitted while the connection breaks is kept for the next one. */
-static void on_lost(struct zkl__store *store, bool ended, enum zkl__end end)
+static void on_lost(struct zkl__store *store, enum zkl__end end)
 {
     pthread_mutex_lock(&store->mutex);
     bool was_up = store->up, tell = store->phase != ZK_CLOSED;
     store->linked = store->up = store->drained = false;
     store->answered_ns = store->resolve_ns = 0;
-    if (ended) {
-        store->ended = true;
-        store->end = end;
-    }
+    store->end = end;
     zkl__signal_raise(&store->changed);
     pthread_mutex_unlock(&store->mutex);
-    if (tell && ended) {
+    if (tell && end != ZKL__END_NONE) {
         store->events.expired(store->ctx, end);
     } else if (tell && was_up) {
         store->events.suspended(store->ctx);
@@ -145,7 +142,7 @@ static void on_lost(struct zkl__store *store, bool ended, enum zkl__end end)
 static void on_connected(struct zkl__store *store)
 {
     const struct zkl__store_config *config = &store->config;
-    on_lost(store, false, ZKL__END_EXPIRED);
+    on_lost(store, ZKL__END_NONE);
     pthread_mutex_lock(&store->mutex);
     zkl__zk_hide_socket(store);
     store->linked = true;
@@ -171,7 +168,8 @@ void zkl__zk_watcher(zhandle_t *zh, int type, int state, const char *path, void 
 {
     struct zkl__store *store = ctx;
     pthread_mutex_lock(&store->mutex);
-    bool ours = zh == store->zh, over = store->ended, tell = store->phase != ZK_CLOSED;
+    bool ours = zh == store->zh, over = store->end != ZKL__END_NONE,
+         tell = store->phase != ZK_CLOSED;
     store->inside = store->inside || ours;
     pthread_mutex_unlock(&store->mutex);
     if (!ours) {
@@ -181,9 +179,9 @@ void zkl__zk_watcher(zhandle_t *zh, int type, int state, const char *path, void 
     if (session && state == ZOO_CONNECTED_STATE) {
         on_connected(store);
     } else if (session) {
-        bool refused = state == ZOO_AUTH_FAILED_STATE;
-        on_lost(store, refused || state == ZOO_EXPIRED_SESSION_STATE,
-                refused ? ZKL__END_AUTH : ZKL__END_EXPIRED);
+        on_lost(store, state == ZOO_AUTH_FAILED_STATE       ? ZKL__END_AUTH
+                       : state == ZOO_EXPIRED_SESSION_STATE ? ZKL__END_EXPIRED
+                                                            : ZKL__END_NONE);
     } else if (!over && tell && path && strncmp(path, store->chroot, strlen(store->chroot)) == 0) {
         enum zkl__watch_event event = ZKL__WATCH_CHANGED;
         if (type == ZOO_CREATED_EVENT) {
@@ -210,7 +208,6 @@ void zkl__zk_free(struct zkl__store *store)
     zkl__zk_names_drop(store->names);
     zkl__free(&heap, store->addresses);
     zkl__free(&heap, store->given);
-    zkl__free(&heap, store->left_out);
     zkl__signal_deinit(&store->changed);
     pthread_mutex_destroy(&store->mutex);
     pthread_mutex_destroy(&store->complaint_mutex);
@@ -292,7 +289,7 @@ static int64_t store_tick(struct zkl__store *store, int64_t now)
 {
     int64_t next = INT64_MAX;
     pthread_mutex_lock(&store->mutex);
-    bool open = store->phase == ZK_OPEN && !store->ended;
+    bool open = store->phase == ZK_OPEN && store->end == ZKL__END_NONE;
     /* The library does not report that SASL failed: it sets the state of the handle, and its I/O
      * thread ends (zk_sasl.c, zoo_sasl_mark_failed). */
     bool failed =
@@ -325,7 +322,7 @@ static int64_t store_tick(struct zkl__store *store, int64_t now)
     }
     pthread_mutex_unlock(&store->mutex);
     if (failed) {
-        on_lost(store, true, ZKL__END_AUTH);
+        on_lost(store, ZKL__END_AUTH);
     }
     return next;
 }
@@ -360,10 +357,11 @@ static bool drain(struct zkl__store *store, int64_t deadline, int64_t *wake)
                          now - store->answered_ns < zoo_recv_timeout(store->zh) * ZKL__MS / 6;
     }
     bool all = store->drained && !store->waiting.first && store->probe_count == 0;
-    if (!store->ever || store->ended || all || now >= deadline) {
-        bool expired = store->ended && store->end == ZKL__END_EXPIRED;
+    if (!store->ever || store->end != ZKL__END_NONE || all || now >= deadline) {
         store->all_read = all;
-        store->close_code = expired ? ZKL_OK : store->linked ? ZKL_ETIMEOUT : ZKL_ECONNECT;
+        store->close_code = store->end == ZKL__END_EXPIRED ? ZKL_OK
+                            : store->linked                ? ZKL_ETIMEOUT
+                                                           : ZKL_ECONNECT;
         return true;
     }
     if (store->linked && now >= store->probe_ns) {

@@ -59,8 +59,8 @@ static void append_entry(char *list, const char *entry, size_t length)
     list[used + length] = '\0';
 }
 
-/* The addresses that are not left out, each once; an odd number of them (ZOOKEEPER-2466). out: room
- * for all and one more. */
+/* The addresses but for one, each once; an odd number of them (ZOOKEEPER-2466). out: room for all
+ * and one more. */
 static void remaining(char *out, const char *all, const char *left_out)
 {
     size_t count = 0;
@@ -152,13 +152,21 @@ struct zk_names *zkl__zk_names_new(const char *servers)
     return names;
 }
 
-void zkl__zk_names_drop(struct zk_names *names)
+/* A holder has done: its name has been resolved, or cannot be (NULL). These addresses need not wait
+ * for the other names if there is no complete list yet. */
+static void settle(struct zk_names *names, struct addrinfo *list)
 {
-    if (!names) {
-        return;
-    }
     pthread_mutex_lock(&names->mutex);
-    bool last = --names->holders == 0;
+    add_addresses(names, list);
+    names->holders--;
+    if (names->holders <= 1 || !names->complete) {
+        publish(names);
+    }
+    if (names->holders == 1) {
+        names->complete = names->list[0] != '\0';
+        zkl__signal_raise(&names->answered);
+    }
+    bool last = names->holders == 0;
     pthread_mutex_unlock(&names->mutex);
     if (last) {
         zkl__signal_deinit(&names->answered);
@@ -167,18 +175,10 @@ void zkl__zk_names_drop(struct zk_names *names)
     }
 }
 
-/* One name has been resolved, or cannot be. Its addresses need not wait for the other names if
- * there is no complete list yet. With the mutex held. */
-static void settle(struct zk_names *names, struct addrinfo *list)
+void zkl__zk_names_drop(struct zk_names *names)
 {
-    add_addresses(names, list);
-    names->resolving--;
-    if (names->resolving == 0 || !names->complete) {
-        publish(names);
-    }
-    if (names->resolving == 0) {
-        names->complete = names->list[0] != '\0';
-        zkl__signal_raise(&names->answered);
+    if (names) {
+        settle(names, NULL);
     }
 }
 
@@ -189,14 +189,9 @@ struct lookup {
 
 static void *resolve(void *arg)
 {
-    struct lookup lookup = *(struct lookup *)arg;
-    struct zk_names *names = lookup.names;
-    free(arg);
-    struct addrinfo *list = zkl__zk_look_up(&lookup.server, AI_ADDRCONFIG);
-    pthread_mutex_lock(&names->mutex);
-    settle(names, list);
-    pthread_mutex_unlock(&names->mutex);
-    zkl__zk_names_drop(names);
+    struct lookup *lookup = arg;
+    settle(lookup->names, zkl__zk_look_up(&lookup->server, AI_ADDRCONFIG));
+    free(lookup);
     return NULL;
 }
 
@@ -207,20 +202,14 @@ void zkl__zk_names_resolve(struct zk_names *names)
     pthread_mutex_lock(&names->mutex);
     /* Without threads the caller waits for each name: resolve once. */
     bool known = names->numeric || (!zkl__zk_has_threads && names->list[0] != '\0');
-    bool begin = !known && names->resolving == 0;
-    if (begin) {
-        names->resolving = 1;
-        names->found_count = 0;
-    }
+    bool begin = !known && names->holders == 1;
+    names->holders++;
+    names->found_count = begin ? 0 : names->found_count;
     pthread_mutex_unlock(&names->mutex);
-    if (!begin) {
-        return;
-    }
-    for (const char *at = names->servers; at;) {
+    for (const char *at = names->servers; begin && at;) {
         struct zkl__server server = zkl__server_at(&at);
         struct lookup *lookup = malloc(sizeof *lookup);
         pthread_mutex_lock(&names->mutex);
-        names->resolving++;
         names->holders++;
         pthread_mutex_unlock(&names->mutex);
         if (lookup) {
@@ -228,25 +217,20 @@ void zkl__zk_names_resolve(struct zk_names *names)
         }
         if (!lookup || !zkl__zk_apart(resolve, lookup)) {
             free(lookup);
-            pthread_mutex_lock(&names->mutex);
-            names->holders--;
             settle(names, NULL);
-            pthread_mutex_unlock(&names->mutex);
         }
     }
-    pthread_mutex_lock(&names->mutex);
     settle(names, NULL);
-    pthread_mutex_unlock(&names->mutex);
 }
 
 bool zkl__zk_names_wait(struct zk_names *names, int64_t timeout_ms)
 {
     int64_t until = zkl__clock_now() + timeout_ms * ZKL__MS;
     pthread_mutex_lock(&names->mutex);
-    while (names->resolving > 0 && zkl__clock_now() < until) {
+    while (names->holders > 1 && zkl__clock_now() < until) {
         zkl__signal_wait(&names->answered, &names->mutex, until);
     }
-    bool answered = names->resolving == 0;
+    bool answered = names->holders == 1;
     pthread_mutex_unlock(&names->mutex);
     return answered;
 }
@@ -272,11 +256,10 @@ static int start(struct zkl__store *store, const char *list)
     int64_t limit = timeout_ms * ZKL__MS / 8;
     int64_t began = zkl__clock_now();
     char *given = zkl__copy_text(&store->heap, list);
-    if (!given) {
-        return ENOMEM;
-    }
+    errno = ENOMEM;
     zhandle_t *zh =
-        zkl__zk_init_hidden(store, list, timeout_ms > INT_MAX ? INT_MAX : (int)timeout_ms);
+        given ? zkl__zk_init_hidden(store, list, timeout_ms > INT_MAX ? INT_MAX : (int)timeout_ms)
+              : NULL;
     if (!zh) {
         int error = errno;
         zkl__free(&store->heap, given);
@@ -344,18 +327,12 @@ int zkl__zk_take_addresses(struct zkl__store *store, zkl_error *err)
 static bool begin_next(struct zkl__store *store)
 {
     char address[ZK_ADDRESS_MAX], list[ZK_LIST_MAX];
-    size_t length = 0, before = store->left_out ? strlen(store->left_out) : 0;
-    struct zk_parting *parting = zkl__zalloc(&store->heap, sizeof *parting);
-    char *left_out = zkl__zalloc(&store->heap, before + ZK_ADDRESS_MAX + 1);
-    if (!parting || !left_out) {
-        zkl__free(&store->heap, parting);
-        zkl__free(&store->heap, left_out);
-        return false;
-    }
+    zhandle_t *given_up = store->zh;
+    size_t length = 0;
     /* The address that the attempt is at now, as the list has it: the library puts brackets around
      * those of IPv6, into one buffer for all handles of the process (ZOOKEEPER-4810), so what it
      * says may be none. */
-    for (const char *at = zoo_get_current_server(store->zh); *at && length < sizeof address - 1;
+    for (const char *at = zoo_get_current_server(given_up); *at && length < sizeof address - 1;
          at++) {
         address[length] = *at;
         length += *at != '[' && *at != ']';
@@ -364,23 +341,17 @@ static bool begin_next(struct zkl__store *store)
         length = strcspn(store->given, ",");
         memcpy(address, store->given, length);
     }
-    memcpy(left_out, before > 0 ? store->left_out : "", before);
-    append_entry(left_out, address, length);
-    remaining(list, store->addresses, left_out);
+    address[length] = '\0';
+    remaining(list, store->given, address);
     if (!*list) {
-        *left_out = '\0';
-        remaining(list, store->addresses, left_out);
+        remaining(list, store->addresses, "");
         int64_t most = store->config.timeout_ms * ZKL__MS * 2 / 3;
         store->limit_ns = 2 * store->limit_ns < most ? 2 * store->limit_ns : most;
     }
-    zkl__free(&store->heap, store->left_out);
-    store->left_out = left_out;
-    *parting = (struct zk_parting){store, store->zh};
     if (start(store, list) != 0) {
-        zkl__free(&store->heap, parting);
         return false;
     }
-    zkl__zk_part_from(parting);
+    zkl__zk_part_from(store, given_up);
     return true;
 }
 

@@ -352,14 +352,13 @@ static int send_multi(struct zk_op *to, const struct zkl__op *parts, size_t coun
         struct zk_part *part = &to->parts[i];
         zoo_op_t *zoo = &to->zoo[i];
         const struct zkl__op *op = &parts[i];
-        char path[SENT_PATH_MAX];
+        char path[SENT_PATH_MAX + SEQUENCE_DIGITS] = "";
         path_make(store, path, op);
-        size_t length = strlen(path), size = length + SEQUENCE_DIGITS + 1;
-        part->path = zkl__zalloc(&store->heap, size);
+        size_t size = strlen(path) + SEQUENCE_DIGITS;
+        part->path = zkl__copy(&store->heap, path, size);
         if (!part->path || (op->kind == ZKL__OP_CREATE && !acl_make(&part->acl, store, op))) {
             return ZSYSTEMERROR;
         }
-        memcpy(part->path, path, length);
         if (op->kind == ZKL__OP_DELETE) {
             zoo_delete_op_init(zoo, part->path, op->version);
         } else if (op->kind == ZKL__OP_SET) {
@@ -368,7 +367,7 @@ static int send_multi(struct zk_op *to, const struct zkl__op *parts, size_t coun
             zoo_check_op_init(zoo, part->path, op->version);
         } else {
             zoo_create_op_init(zoo, part->path, data_of(op), (int)op->size, &part->acl,
-                               mode_of(store, op->mode), part->path, (int)size);
+                               mode_of(store, op->mode), part->path, (int)size + 1);
         }
     }
     return zoo_state(store->zh) != ZOO_CONNECTED_STATE
@@ -376,13 +375,18 @@ static int send_multi(struct zk_op *to, const struct zkl__op *parts, size_t coun
                : zoo_amulti(store->zh, (int)count, to->zoo, to->results, multi_done, to);
 }
 
-static int send_one(struct zk_op *to, const struct zkl__op *op, const char *path)
+static int send_one(struct zk_op *to, const struct zkl__op *op)
 {
     struct zkl__store *store = to->store;
     zhandle_t *zh = store->zh;
     watcher_fn watcher = op->watch ? zkl__zk_watcher : NULL;
     struct ACL_vector acl;
+    char path[SENT_PATH_MAX];
     int mode, rc;
+    if (op->kind == ZKL__OP_MULTI) {
+        return send_multi(to, op->parts, op->part_count);
+    }
+    path_make(store, path, op);
     switch (op->kind) {
     case ZKL__OP_CREATE:
         if (!acl_make(&acl, store, op)) {
@@ -399,8 +403,6 @@ static int send_one(struct zk_op *to, const struct zkl__op *op, const char *path
         return zoo_aset(zh, path, data_of(op), (int)op->size, op->version, stat_came, to);
     case ZKL__OP_CHECK:
         return send_multi(to, op, 1);
-    case ZKL__OP_MULTI:
-        return send_multi(to, op->parts, op->part_count);
     case ZKL__OP_SYNC:
         return zoo_async(zh, path, synced, to);
     case ZKL__OP_CHILDREN:
@@ -414,16 +416,14 @@ static int send_one(struct zk_op *to, const struct zkl__op *op, const char *path
          * uses the argument as the function. */
         return zoo_aremove_all_watches(zh, path, ZWATCHTYPE_ANY, 0,
                                        (void_completion_t *)(uintptr_t)done, to);
-    case ZKL__OP_NONE:
-        break;
+    default:
+        return ZBADARGUMENTS;
     }
-    return ZBADARGUMENTS;
 }
 
 int zkl__zk_submit(struct zkl__store *store, uint64_t id, const struct zkl__op *op)
 {
-    char path[SENT_PATH_MAX] = "/";
-    int code = zkl__store_check(op, store->part_bytes), rc;
+    int code = zkl__store_check(op, store->part_bytes), rc = ZOK;
     if (code != ZKL_OK) {
         return code;
     }
@@ -432,37 +432,25 @@ int zkl__zk_submit(struct zkl__store *store, uint64_t id, const struct zkl__op *
         return ZKL_ENOMEM;
     }
     *to = (struct zk_op){.store = store, .id = id, .sent_ns = zkl__clock_now(), .kind = op->kind};
-    if (op->kind != ZKL__OP_MULTI) {
-        path_make(store, path, op);
-    }
     pthread_mutex_lock(&store->mutex);
+    zkl__list_append(&store->waiting, &to->link);
+    store->op_count++;
     if (store->phase != ZK_OPEN || !store->up) {
         code = ZKL_ECONNECT;
-    } else if (store->op_count >= zkl__store_zookeeper.ops_max) {
+    } else if (store->op_count > zkl__store_zookeeper.ops_max) {
         code = ZKL_ELIMIT;
-    } else {
-        zkl__list_append(&store->waiting, &to->link);
-        store->op_count++;
-        rc = send_one(to, op, path);
-        if (rc == ZOK) {
-            code = ZKL_OK;
-        } else if (rc == ZINVALIDSTATE || is_unrecoverable(store->zh) != ZOK) {
-            code = ZKL_ECONNECT;
-        } else {
-            code = rc == ZBADARGUMENTS ? ZKL_EINVAL : ZKL_ENOMEM;
-        }
-        if (rc == ZMARSHALLINGERROR) {
-            /* no memory half way: the library may keep it, and complete it later */
-            op_mark_replied(to);
-        } else if (rc != ZOK) {
-            op_remove(to);
-        }
+    } else if ((rc = send_one(to, op)) != ZOK) {
+        bool lost = rc == ZINVALIDSTATE || is_unrecoverable(store->zh) != ZOK;
+        code = lost ? ZKL_ECONNECT : rc == ZBADARGUMENTS ? ZKL_EINVAL : ZKL_ENOMEM;
     }
-    bool kept = to->replied || code == ZKL_OK;
-    pthread_mutex_unlock(&store->mutex);
-    if (!kept) {
+    if (rc == ZMARSHALLINGERROR) {
+        /* no memory half way: the library may keep it, and complete it later */
+        op_mark_replied(to);
+    } else if (code != ZKL_OK) {
+        op_remove(to);
         op_free(to);
     }
+    pthread_mutex_unlock(&store->mutex);
     return code;
 }
 

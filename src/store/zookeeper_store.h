@@ -53,10 +53,9 @@ enum zk_phase {
 struct zk_names {
     pthread_mutex_t mutex;
     struct zkl__signal answered;
-    int holders;      /* the store, and each thread while it resolves a name */
-    size_t resolving; /* threads that are at it, and who starts them */
-    bool numeric;     /* addresses already: the list never changes */
-    bool complete; /* the list has the addresses of all names, not only of those that were quick */
+    size_t holders; /* the store, each thread that resolves a name, and the one that starts them */
+    bool numeric;   /* addresses already: the list never changes */
+    bool complete;  /* the list has the addresses of all names, not only of those that were quick */
     size_t found_count; /* since the last resolution of all names began */
     char found[ZK_ADDRESSES_MAX][ZK_ADDRESS_MAX];
     char list[ZK_LIST_MAX]; /* the last result; empty: none yet, or no name resolves */
@@ -98,8 +97,7 @@ struct zkl__store {
     zhandle_t *zh;              /* NULL until an address is known */
     /* Lists of addresses; NULL: none yet. */
     char *addresses;    /* the last result that was seen */
-    char *given;        /* those that zh was given */
-    char *left_out;     /* those that an attempt of this round hung at */
+    char *given;        /* those that zh was given: no attempt of this round hung at them */
     int64_t began_ns;   /* before zh was made */
     int64_t limit_ns;   /* of each attempt of this round to get a first connection */
     int64_t attempt_ns; /* when the present one is given up */
@@ -110,8 +108,7 @@ struct zkl__store {
     bool up;     /* `connected` was delivered, and neither `suspended` nor `expired` since */
     bool ever;   /* there has been a connection, so there may be a session */
     bool fresh_reported; /* the first `connected` was delivered */
-    bool ended;          /* expired, or credentials refused: `end` has which */
-    enum zkl__end end;
+    enum zkl__end end;   /* expired, or credentials refused */
     bool drained;        /* closing: a probe had its response on this connection */
     int64_t answered_ns; /* when the last op was sent to which this connection had a response; 0:
                             none */
@@ -204,13 +201,8 @@ zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, const char *list,
 /* The connection's socket, which has just come up; on the library's completion thread, with the
  * mutex held. It becomes one of the store's candidates. */
 void zkl__zk_hide_socket(struct zkl__store *store);
-/* Closes a handle that was given up, without waiting for that; with the mutex held. From the
- * store's heap, and freed. */
-struct zk_parting {
-    struct zkl__store *store;
-    zhandle_t *zh;
-};
-void zkl__zk_part_from(struct zk_parting *parting);
+/* Closes a handle that was given up, without waiting for that; with the mutex held. */
+void zkl__zk_part_from(struct zkl__store *store, zhandle_t *given_up);
 /* Ends the session and the handle. Sets `heard` when the
  * server has said goodbye. With threads, they may go on with it beyond the deadline. Without,
  * false: to be called again when the loop tells `closing`, and at the deadline. */

@@ -157,25 +157,19 @@ static void end_parting(struct zkl__store *store, bool heard)
 }
 
 /* A handle that was given up. */
-static void *part_from(void *arg)
+static void *part_from(void *given_up)
 {
-    struct zk_parting parting = *(struct zk_parting *)arg;
-    zkl__free(&parting.store->heap, arg);
-    zookeeper_close(parting.zh);
-    end_parting(parting.store, false);
+    struct zkl__store *store = (struct zkl__store *)(uintptr_t)zoo_get_context(given_up);
+    zookeeper_close(given_up);
+    end_parting(store, false);
     return NULL;
 }
 
-void zkl__zk_part_from(struct zk_parting *parting)
+void zkl__zk_part_from(struct zkl__store *store, zhandle_t *given_up)
 {
-    struct zkl__store *store = parting->store;
-    store->parting++;
-    if (!zkl__zk_apart(part_from, parting)) {
-        /* It stays open for want of a thread to close it on: here its own threads might wait for
-         * the mutex. */
-        store->parting--;
-        zkl__free(&store->heap, parting);
-    }
+    /* It stays open for want of a thread to close it on: here its own threads might wait for the
+     * mutex. */
+    store->parting += zkl__zk_apart(part_from, given_up);
 }
 
 /* --- the goodbye ----------------------------------------------------------------------------- */
@@ -250,7 +244,8 @@ bool zkl__zk_part(struct zkl__store *store, int64_t deadline)
     store->parting++;
     pthread_mutex_unlock(&store->mutex);
     /* An ended session has nobody to say goodbye to. */
-    bool apart = !store->ended && store->zh && zkl__thread_start(&thread, part, store) == ZKL_OK;
+    bool apart = store->end == ZKL__END_NONE && store->zh &&
+                 zkl__thread_start(&thread, part, store) == ZKL_OK;
     if (!apart) {
         part(store);
     }

@@ -164,13 +164,11 @@ void zkl__zk_hide_socket(struct zkl__store *store)
 
 /* Nothing was asked of a handle that never had a connection, so nothing is told when it is closed.
  */
-void zkl__zk_part_from(struct zk_parting *parting)
+void zkl__zk_part_from(struct zkl__store *store, zhandle_t *given_up)
 {
-    struct zkl__store *store = parting->store;
     zkl__source_drop(&store->drive->source);
     store->drive->rest_ns = 0;
-    zookeeper_close(parting->zh);
-    zkl__free(&store->heap, parting);
+    zookeeper_close(given_up);
 }
 
 bool zkl__zk_part(struct zkl__store *store, int64_t deadline)
