@@ -143,8 +143,8 @@ struct zkl__memory_space *zkl__memory_find_space(const char *servers)
     return (struct zkl__memory_space *)at;
 }
 
-/* False: no memory. */
-static bool space_join(struct zkl__store *store, const char *servers)
+/* Sets store->space, unless there is no memory. */
+static void space_join(struct zkl__store *store, const char *servers)
 {
     lock_registry();
     struct zkl__memory_space *space = zkl__memory_find_space(servers);
@@ -167,34 +167,31 @@ static bool space_join(struct zkl__store *store, const char *servers)
         pthread_mutex_unlock(&space->mutex);
     }
     unlock_registry();
-    return space != NULL;
-}
-
-static void space_part(struct zkl__store *store)
-{
-    struct zkl__memory_space *space = store->space;
-    lock_registry();
-    pthread_mutex_lock(&space->mutex);
-    zkl__list_remove(&space->sessions, &store->link);
-    bool last = !space->sessions.first;
-    if (last) {
-        zkl__list_remove(&zkl__memory_registry.spaces, &space->link);
-        if (space->zxid > zkl__memory_registry.zxid) {
-            zkl__memory_registry.zxid = space->zxid;
-        }
-    }
-    pthread_mutex_unlock(&space->mutex);
-    unlock_registry();
-    if (last) {
-        space_free(space);
-    }
 }
 
 /* --- open and close -------------------------------------------------------------------------- */
 
 static void store_free(struct zkl__store *store)
 {
+    struct zkl__memory_space *space = store->space;
     zkl_heap heap = store->heap;
+    if (space) {
+        lock_registry();
+        pthread_mutex_lock(&space->mutex);
+        zkl__list_remove(&space->sessions, &store->link);
+        bool last = !space->sessions.first;
+        if (last) {
+            zkl__list_remove(&zkl__memory_registry.spaces, &space->link);
+            if (space->zxid > zkl__memory_registry.zxid) {
+                zkl__memory_registry.zxid = space->zxid;
+            }
+        }
+        pthread_mutex_unlock(&space->mutex);
+        unlock_registry();
+        if (last) {
+            space_free(space);
+        }
+    }
     free_items(&heap, &store->queue);
     free_items(&heap, &store->faults.lost);
     zkl__free(&heap, store->who.auth);
@@ -208,7 +205,6 @@ static int memory_open(struct zkl__store **out, const struct zkl__store_config *
     int64_t timeout_ms = config->timeout_ms;
     int code = ZKL_ENOMEM;
     bool digest = config->auth_scheme && strcmp(config->auth_scheme, "digest") == 0;
-    bool joined = false;
     if (store) {
         struct zkl__memory_who *who = &store->who;
         store->heap = config->heap;
@@ -222,9 +218,11 @@ static int memory_open(struct zkl__store **out, const struct zkl__store_config *
             zkl__digest_identity(who->auth, config->auth, config->auth_size);
         }
         who->acl = config->acl ? config->acl : who->auth ? &zkl__store_creator_only : NULL;
-        joined = (who->auth || !digest) && space_join(store, config->servers);
+        if (who->auth || !digest) {
+            space_join(store, config->servers);
+        }
     }
-    if (joined) {
+    if (store && store->space) {
         /* A scheme that the server does not know ends the session, as there. */
         bool refused = config->auth_scheme && !digest;
         struct zkl__memory_notice *hello = zkl__memory_notice_new(store, ZKL__ITEM_CONNECTED);
@@ -249,9 +247,6 @@ static int memory_open(struct zkl__store **out, const struct zkl__store_config *
         *out = store;
         return ZKL_OK;
     }
-    if (joined) {
-        space_part(store);
-    }
     if (store) {
         store_free(store);
     }
@@ -273,7 +268,6 @@ static int memory_close(struct zkl__store *store, int64_t timeout_ms, int64_t *a
     zkl__memory_notifier_wake(store);
     pthread_mutex_unlock(&store->space->mutex);
     zkl__memory_notifier_end(store);
-    space_part(store);
     store_free(store);
     return unreachable ? ZKL_ECONNECT : ZKL_OK;
 }
@@ -316,10 +310,10 @@ static int64_t memory_tick(struct zkl__store *store, int64_t now_ns)
 {
     struct zkl__memory_space *space = store->space;
     pthread_mutex_lock(&space->mutex);
-    if (space->sweep_ns != 0 && now_ns >= space->sweep_ns) {
-        zkl__memory_delete_nodes(space, ZKL__MEMORY_CONTAINER_OWNER);
-    }
     if (now_ns >= space->sweep_ns) {
+        if (space->sweep_ns != 0) {
+            zkl__memory_delete_nodes(space, ZKL__MEMORY_CONTAINER_OWNER);
+        }
         space->sweep_ns = now_ns + SWEEP_NS;
     }
     int64_t next = space->sweep_ns;

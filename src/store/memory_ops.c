@@ -81,7 +81,7 @@ static const char *base_of(const struct zkl__memory_node *node)
 static void show_stat(struct zkl__stat *out, const struct zkl__memory_node *node)
 {
     *out = node->stat;
-    out->cversion = (int32_t)(2u * (uint32_t)node->creates - (uint32_t)node->stat.child_count);
+    out->cversion = (int32_t)(2u * (uint32_t)out->cversion - (uint32_t)out->child_count);
     if (out->ephemeral_owner == ZKL__MEMORY_CONTAINER_OWNER) {
         out->ephemeral_owner = 0;
     }
@@ -305,11 +305,8 @@ bool zkl__memory_writes(const struct zkl__op *op)
 /* One write. It is applied, and then kept or undone. */
 struct change {
     struct zkl__memory_node *node; /* the one made, set or taken out; NULL: nothing changed */
-    /* Of a set the node, else its parent; and what of it changed, as it was. */
-    struct zkl__memory_node *changed;
-    struct zkl__stat old_stat;
-    int32_t old_creates;
-    void *old_data; /* of a set */
+    struct zkl__stat old_stat;     /* of a set the node's, else its parent's */
+    void *old_data;                /* of a set */
 };
 
 static bool other_version(const struct zkl__memory_node *node, int32_t version)
@@ -337,7 +334,7 @@ static enum zkl__rc apply_create(struct change *change, struct zkl__store *store
         return ZKL__RC_NOAUTH;
     }
     if (zkl__store_is_sequential(op)) {
-        snprintf(path + strlen(path), DIGITS + 1, "%010d", parent->creates);
+        snprintf(path + strlen(path), DIGITS + 1, "%010d", parent->stat.cversion);
     }
     if (zkl__memory_find(space, path)) {
         return ZKL__RC_NODEEXISTS;
@@ -357,7 +354,7 @@ static enum zkl__rc apply_create(struct change *change, struct zkl__store *store
         node_free(space, node);
         return ZKL__RC_UNSENT;
     }
-    *change = (struct change){node, parent, parent->stat, parent->creates, NULL};
+    *change = (struct change){node, parent->stat, NULL};
     node->stat.data_size = (int32_t)op->size;
     node->stat.czxid = node->stat.mzxid = node->stat.pzxid = space->zxid;
     node->stat.ctime_ms = node->stat.mtime_ms = space->time_ms;
@@ -367,8 +364,8 @@ static enum zkl__rc apply_create(struct change *change, struct zkl__store *store
     link_in(space, node);
     /* DataTree.createNode takes over a larger cversion only, so the counter sticks at its end, and
      * pzxid with it. */
-    if (parent->creates < INT32_MAX) {
-        parent->creates++;
+    if (parent->stat.cversion < INT32_MAX) {
+        parent->stat.cversion++;
         parent->stat.pzxid = space->zxid;
     }
     return ZKL__RC_OK;
@@ -379,10 +376,10 @@ static enum zkl__rc apply_delete(struct change *change, struct zkl__store *store
                                  const struct zkl__op *op, const char *path)
 {
     struct zkl__memory_node *node = zkl__memory_find(store->space, path);
+    struct zkl__memory_node *parent = find_parent(store->space, path);
     if (node && node->own) {
         return ZKL__RC_REFUSED;
     }
-    struct zkl__memory_node *parent = node ? node->parent : find_parent(store->space, path);
     if (parent && !permits(parent, &store->who, ZKL_PERM_DELETE)) {
         return ZKL__RC_NOAUTH;
     }
@@ -396,7 +393,7 @@ static enum zkl__rc apply_delete(struct change *change, struct zkl__store *store
         return ZKL__RC_NOTEMPTY;
     }
     // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): only nodes of the server's own have none
-    *change = (struct change){node, parent, parent->stat, parent->creates, NULL};
+    *change = (struct change){node, parent->stat, NULL};
     link_out(store->space, node);
     return ZKL__RC_OK;
 }
@@ -424,7 +421,7 @@ static enum zkl__rc apply_set(struct change *change, struct zkl__store *store,
     if (!data) {
         return ZKL__RC_UNSENT;
     }
-    *change = (struct change){node, node, node->stat, node->creates, node->data};
+    *change = (struct change){node, node->stat, node->data};
     node->data = data;
     node->stat.data_size = (int32_t)op->size;
     node->stat.version = (int32_t)((uint32_t)node->stat.version + 1);
@@ -491,15 +488,16 @@ static struct zkl__memory_reply *perform_write(struct zkl__store *store, uint64_
         }
         if (ops[i - 1].kind == ZKL__OP_CREATE) {
             link_out(space, node);
+            node->parent->stat = change->old_stat;
             node_free(space, node);
         } else if (ops[i - 1].kind == ZKL__OP_DELETE) {
             link_in(space, node);
+            node->parent->stat = change->old_stat;
         } else {
             zkl__free(&space->heap, node->data);
             node->data = change->old_data;
+            node->stat = change->old_stat;
         }
-        change->changed->stat = change->old_stat;
-        change->changed->creates = change->old_creates;
     }
     for (size_t i = 0; i < count; i++) {
         struct zkl__memory_node *node = changes[i].node;
@@ -622,7 +620,8 @@ void zkl__memory_delete_nodes(struct zkl__memory_space *space, int64_t owner)
     for (size_t i = 0; i < space->nodes.bucket_count; i++) {
         for (struct zkl__map_entry *entry = space->nodes.buckets[i], *next; entry; entry = next) {
             struct zkl__memory_node *node = (struct zkl__memory_node *)entry;
-            bool used = node->creates > 0 && !node->children.first && node->stat.pzxid <= began;
+            bool used =
+                node->stat.cversion > 0 && !node->children.first && node->stat.pzxid <= began;
             next = entry->next;
             if (node->stat.ephemeral_owner == owner && (used || !containers)) {
                 space->zxid += containers;

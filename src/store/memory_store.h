@@ -26,10 +26,10 @@ struct zkl__memory_node {
     zkl_acl *acl; /* NULL: open */
     char *auth;   /* the identity of the session that made it: who `auth` is in its list */
     void *data;
-    struct zkl__stat stat; /* clients see it through show_stat */
-    int32_t
-        creates; /* of children, ever: the server's own cversion, and the next sequence number */
-    bool own;    /* a new server has it, and refuses to delete it */
+    /* Clients see it through show_stat. Its cversion, as the server's own, counts the creates of
+     * children, and is the next sequence number. */
+    struct zkl__stat stat;
+    bool own; /* a new server has it, and refuses to delete it */
     char path[];
 };
 

@@ -314,7 +314,7 @@ int zkl__memory_set_counter(const char *servers, const char *path, int32_t creat
     }
     struct zkl__memory_node *node = zkl__memory_find(space, path);
     if (node) {
-        node->creates = creates;
+        node->stat.cversion = creates;
     }
     leave(space);
     return node ? ZKL_OK : ZKL_ENOENT;

@@ -276,7 +276,7 @@ void script_forbid(struct zkl__memory_node *node, int perm)
 
 void script_number_from(int32_t number)
 {
-    script_find("/q")->creates = number;
+    script_find("/q")->stat.cversion = number;
 }
 
 int script_watches(void)

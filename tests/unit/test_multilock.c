@@ -150,7 +150,7 @@ TEST_IN_BOTH(test_one_transaction_gives_all)
 /* One queue refuses us: the other is left, too. */
 TEST_IN_BOTH(test_one_refusal_ends_all)
 {
-    script_find("/b")->creates = INT32_MAX;
+    script_find("/b")->stat.cversion = INT32_MAX;
     ask(&me);
     script_answer_all();
     CU_ASSERT_EQUAL(me.code, ZKL_EEXHAUSTED);
