@@ -8,6 +8,7 @@
 #define LEAVE_MS 2000 /* for the server's response that our znode is deleted */
 
 struct contend contend = {.wait_ms = ZKL_WAIT_FOREVER, .not_granted = EXIT_NOT_GRANTED};
+static const struct runner_policy *policy;
 
 /* --- who is before us, on a terminal and to the service manager:
  * waiting for "backup": 2 ahead; held by db3:4121 (deploy) for 00:02:13 */
@@ -208,29 +209,24 @@ int contend_await(int begun, const zkl_error *error)
 }
 
 /* Begins to queue: contend.decided will be true. */
-static int contend_ask(void)
+static int contend_ask(zkl_error *error)
 {
-    zkl_error error;
     int64_t left = contend.wait_ms;
     if (left > 0) {
         left -= now_ms() - contend.begun_ms;
         left = left > 0 ? left : 1;
     }
-    int result = zkl_lock_acquire_async(contend.lock, left, on_decided, NULL, &error);
-    contend.asked = result == ZKL_OK;
-    return complain_unless_ok(result, &error);
+    return zkl_lock_acquire_async(contend.lock, left, on_decided, NULL, error);
 }
 
 /* Opens the session. A round trip is saved if what is asked for at once goes out with what the
  * session asks for itself. */
-static int contend_open(bool ask_at_once)
+static int contend_open(void)
 {
     zkl_error error;
-    int64_t left_ms, most_ms = CONNECT_MS;
+    bool brief = contend.wait_ms > 0 && contend.wait_ms < CONNECT_MS;
+    int64_t left_ms, most_ms = brief ? contend.wait_ms : CONNECT_MS;
     contend.begun_ms = now_ms();
-    if (contend.wait_ms > 0 && contend.wait_ms < CONNECT_MS) {
-        most_ms = contend.wait_ms;
-    }
     answered = false;
     int code = cli_connect(most_ms, &contend.session, contend_answered);
     int64_t end_ms = now_ms() + 1 + most_ms;
@@ -238,8 +234,12 @@ static int contend_open(bool ask_at_once)
         cli_note("%s is inside this process: nobody else is kept out", cli.servers);
     }
     code = code == CLI_GO_ON && !metrics_write() ? EXIT_FAILED : code;
-    code = code == CLI_GO_ON ? complain_unless_ok(make_lock(&error), &error) : code;
-    code = code == CLI_GO_ON && ask_at_once ? contend_ask() : code;
+    if (code == CLI_GO_ON) {
+        int result = make_lock(&error);
+        result = result == ZKL_OK && !policy->opened ? contend_ask(&error) : result;
+        /* A session that is closed already: its answer says why. */
+        code = complain_unless_ok(result == ZKL_ECLOSED ? ZKL_OK : result, &error);
+    }
     while (code == CLI_GO_ON && !answered && (left_ms = end_ms - now_ms()) > 0) {
         code = contend_wait_or_end((int)left_ms);
     }
@@ -292,8 +292,9 @@ static bool contend_is_busy(void)
 
 static int contend_acquire(void)
 {
-    int code = contend.asked ? CLI_GO_ON : contend_ask();
-    contend.asked = false;
+    zkl_error error;
+    /* Who has nothing to do when the session is opened asked then, and queues once. */
+    int code = policy->opened ? complain_unless_ok(contend_ask(&error), &error) : CLI_GO_ON;
     if (code != CLI_GO_ON) {
         return code;
     }
@@ -346,7 +347,6 @@ int contend_release(void)
 #define REPORT_VERSION 1
 
 struct runner runner;
-static const struct runner_policy *policy;
 
 bool runner_take_try(const char *value)
 {
@@ -474,7 +474,7 @@ static int queue_and_run(void)
 
 static int open_and_queue(void)
 {
-    int code = contend_open(!policy->opened);
+    int code = contend_open();
     if (code == CLI_GO_ON && !policy->held) {
         code = job_fit();
     }

@@ -29,7 +29,6 @@ extern struct contend {
     int64_t begun_ms; /* CLOCK_MONOTONIC */
     zkl_session *session;
     zkl_lock *lock; /* NULL: not made */
-    bool asked;     /* an acquire was begun, and nobody waits for it yet */
     bool decided;   /* the acquire ended: */
     int result;     /* ZKL_ECANCELED: canceled, because this host is not healthy */
     zkl_grant grant;
@@ -102,7 +101,8 @@ int job_run(int (*ended)(void));
  * do. */
 struct runner_policy {
     const char *name; /* the subcommand's */
-    /* There is a session, and no znode of ours in the queue. NULL: we queue while it is opened. */
+    /* There is a session, and no znode of ours in the queue. NULL, if there is no `next` either: we
+     * queue while it is opened. */
     int (*opened)(void);
     int (*granted)(void); /* before CMD is started */
     int (*held)(void);    /* instead of a CMD. When it returns, the lock is released */
