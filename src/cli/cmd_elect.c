@@ -44,7 +44,7 @@ static int campaign(void)
     bool said = false;
     int code = CLI_GO_ON;
     if (health_update() != HEALTH_GOOD) {
-        http_set_state(HTTP_UNHEALTHY);
+        http_standing = HTTP_UNHEALTHY;
         notify_send("STATUS=not healthy: out of the queue");
     }
     while (code == CLI_GO_ON && health_update() != HEALTH_GOOD) {
@@ -59,7 +59,7 @@ static int campaign(void)
         code = contend_wait_or_end(-1);
     }
     if (code == CLI_GO_ON) {
-        http_set_state(HTTP_QUEUED);
+        http_standing = HTTP_QUEUED;
         notify_send("STATUS=waiting");
     }
     return code;
@@ -78,7 +78,7 @@ static int granted(void)
 {
     notify_send("STATUS=leader since %s, token %" PRId64,
                 queues_utc(clock_ms(CLOCK_REALTIME)).bytes, contend.grant.token);
-    http_set_state(HTTP_LEADING);
+    http_standing = HTTP_LEADING;
     cli_note("\"%s\": leader, token %" PRId64, contend.name, contend.grant.token);
     return CLI_GO_ON;
 }
@@ -103,7 +103,7 @@ static int next(int code)
         pause_ms = next_ms < PAUSE_MAX_MS || first ? next_ms : PAUSE_MAX_MS;
         cli_note("\"%s\": %s failed (%d): standing again in %.1f s", contend.name, job.name, code,
                  (double)pause_ms / 1000);
-        http_set_state(HTTP_PAUSED);
+        http_standing = HTTP_PAUSED;
         notify_send("STATUS=CMD failed (%d), stands again in %.1f s", code,
                     (double)pause_ms / 1000);
         int64_t left_ms, end_ms = now_ms() + pause_ms;
@@ -118,7 +118,7 @@ static int next(int code)
         code = campaign();
     }
     if (code != CLI_GO_ON) {
-        http_set_state(HTTP_ENDING);
+        http_standing = HTTP_ENDING;
         notify_send("STOPPING=1\nSTATUS=ending");
     }
     return code;

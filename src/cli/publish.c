@@ -31,31 +31,23 @@ static char *metrics_text(void)
      * several locks are collected together. */
     do {
         room = 2 * length + 8192; /* the stops repeat the label */
-        char *larger = realloc(text, (size_t)room);
-        if (!larger) {
-            free(text);
+        free(text);
+        text = malloc((size_t)room);
+        if (!text) {
             return NULL; /* errno: ENOMEM */
         }
-        text = larger;
         length = zkl_stats_write_prometheus(contend.session, contend.name, text, (size_t)room / 2);
     } while (length >= room / 2);
-    if (length < 0) {
-        free(text);
-        errno = ENOMEM;
-        return NULL;
-    }
     /* CMD is stopped while there is lease left, so the session counts a release where the job met a
      * loss. The session's own label is as it stands in the first sample. */
-    const char *sample = strstr(text, "\nzklock_connected");
-    const char *label = sample ? strchr(sample, '{') : NULL;
+    const char *label = strstr(text, "{session=");
     const char *end = label ? strstr(label, "} ") : NULL;
-    int label_length = end ? (int)(end + 1 - label) : 0;
     snprintf(
         text + length, (size_t)(room - length),
         "# HELP zklock_command_stops_total Runs of CMD that were stopped since the lock was lost, "
         "or about to be.\n"
         "# TYPE zklock_command_stops_total counter\nzklock_command_stops_total%.*s %u\n",
-        label_length, label_length ? label : "", atomic_load(&metrics_stops));
+        end ? (int)(end + 1 - label) : 0, label, atomic_load(&metrics_stops));
     return text;
 }
 
@@ -201,26 +193,18 @@ enum MHD_Result { MHD_NO_RESULT = MHD_NO }; /* was an int */
 
 /* libmicrohttpd, loaded when there is something to be served: it brings a TLS library and seven
  * more along, and with them every start of the command took 2 ms more. */
-static struct http_library {
-    __typeof__(MHD_start_daemon) *start_daemon;
-    __typeof__(MHD_stop_daemon) *stop_daemon;
-    __typeof__(MHD_create_response_from_buffer) *create_response_from_buffer;
-    __typeof__(MHD_destroy_response) *destroy_response;
-    __typeof__(MHD_add_response_header) *add_response_header;
-    __typeof__(MHD_queue_response) *queue_response;
-} http_library;
+/* clang-format off */
+#define HTTP_FUNCTIONS(X) \
+    X(start_daemon) X(stop_daemon) X(create_response_from_buffer) X(destroy_response) \
+    X(add_response_header) X(queue_response)
+#define HTTP_POINTER(name) static __typeof__(MHD_##name) *http_##name;
+#define HTTP_LOAD(name) \
+    http_##name = whole ? (__typeof__(MHD_##name) *)dlsym(library, "MHD_" #name) : NULL; \
+    whole = http_##name != NULL;
+/* clang-format on */
+HTTP_FUNCTIONS(HTTP_POINTER)
 
-static const struct {
-    const char *name;
-    void *at;
-} functions[] = {
-    {"MHD_start_daemon", &http_library.start_daemon},
-    {"MHD_stop_daemon", &http_library.stop_daemon},
-    {"MHD_create_response_from_buffer", &http_library.create_response_from_buffer},
-    {"MHD_destroy_response", &http_library.destroy_response},
-    {"MHD_add_response_header", &http_library.add_response_header},
-    {"MHD_queue_response", &http_library.queue_response},
-};
+_Atomic enum http_state http_standing;
 
 static struct {
     const char *given; /* NULL: nobody listens, and every function does nothing */
@@ -228,9 +212,7 @@ static struct {
     struct MHD_Daemon *daemon;
     zkl_election_observer *observer;
     pthread_mutex_t mutex; /* over what follows */
-    enum http_state standing;
-    int64_t token; /* of our term; 0: we do not lead */
-    bool known;    /* who leads */
+    bool known;            /* who leads */
     char leader_node[256], leader_value[512];
     int64_t leader_token; /* 0: nobody stands */
 } http = {.mutex = PTHREAD_MUTEX_INITIALIZER};
@@ -270,18 +252,18 @@ static enum MHD_Result reply(struct MHD_Connection *connection, unsigned status,
                              char *text)
 {
     struct MHD_Response *response =
-        http_library.create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE);
+        http_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE);
     if (!response) {
         free(text);
         return MHD_NO;
     }
-    http_library.add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-    http_library.add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    http_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    http_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     if (status == MHD_HTTP_METHOD_NOT_ALLOWED) {
-        http_library.add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+        http_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
     }
-    enum MHD_Result result = http_library.queue_response(connection, status, response);
-    http_library.destroy_response(response);
+    enum MHD_Result result = http_queue_response(connection, status, response);
+    http_destroy_response(response);
     return result;
 }
 
@@ -302,16 +284,17 @@ static enum MHD_Result reply_error(struct MHD_Connection *connection, unsigned s
 /* By the lease, not by what was published last: a zklock that is stopped publishes nothing. */
 static enum MHD_Result reply_leader(struct MHD_Connection *connection)
 {
+    int64_t token = zkl_lock_token(contend.lock);
     int64_t remaining_ms = zkl_lock_remaining_ms(contend.lock);
+    bool leads = http_standing == HTTP_LEADING && token > 0 && remaining_ms > 0;
     pthread_mutex_lock(&http.mutex);
-    bool leads = http.standing == HTTP_LEADING && remaining_ms > 0;
     json_t *leader = http.leader_token == 0
                          ? json_null()
                          : json_pack("{s:s, s:s, s:I}", "node", http.leader_node, "value",
                                      http.leader_value, "token", (json_int_t)http.leader_token);
     json_t *object =
         json_pack("{s:i, s:s, s:b, s:I, s:I, s:b, s:o}", "v", 1, "election", contend.paths[0],
-                  "leads", leads, "token", (json_int_t)(leads ? http.token : 0), "remaining_ms",
+                  "leads", leads, "token", (json_int_t)(leads ? token : 0), "remaining_ms",
                   (json_int_t)(leads ? remaining_ms : 0), "known", http.known, "leader", leader);
     pthread_mutex_unlock(&http.mutex);
     return reply_json(connection, leads ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, object);
@@ -322,9 +305,7 @@ static enum MHD_Result reply_health(struct MHD_Connection *connection)
 {
     static const char *const words[] = {"queued", "leading", "paused", "unhealthy", "ending"};
     bool connected = zkl_session_state(contend.session) == ZKL_SESSION_CONNECTED;
-    pthread_mutex_lock(&http.mutex);
-    enum http_state standing = http.standing;
-    pthread_mutex_unlock(&http.mutex);
+    enum http_state standing = http_standing;
     bool leads = standing == HTTP_LEADING && zkl_lock_remaining_ms(contend.lock) > 0;
     bool takes_part = leads || (connected && standing == HTTP_QUEUED);
     return reply_json(connection, takes_part ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
@@ -382,17 +363,6 @@ static void on_leader(zkl_election_observer *observer, const zkl_leader *leader,
     pthread_mutex_unlock(&http.mutex);
 }
 
-void http_set_state(enum http_state standing)
-{
-    if (!http.daemon) {
-        return;
-    }
-    pthread_mutex_lock(&http.mutex);
-    http.standing = standing;
-    http.token = standing == HTTP_LEADING ? contend.grant.token : 0;
-    pthread_mutex_unlock(&http.mutex);
-}
-
 /* --- life ------------------------------------------------------------------------------------ */
 
 static void discard_log(void *closure, const char *format, va_list arguments)
@@ -417,11 +387,7 @@ bool http_open(void)
     /* It is loaded for ever, unless it is not there, or has not all of these. */
     void *library = dlopen(HTTP_LIBRARY, RTLD_NOW | RTLD_LOCAL);
     bool whole = library != NULL;
-    for (size_t i = 0; whole && i < sizeof functions / sizeof *functions; i++) {
-        void *found = dlsym(library, functions[i].name);
-        memcpy(functions[i].at, &found, sizeof found);
-        whole = found != NULL;
-    }
+    HTTP_FUNCTIONS(HTTP_LOAD)
     if (!whole) {
         cli_error("--listen %s: %s (Debian: libmicrohttpd12)", http.given, dlerror());
         return false;
@@ -443,7 +409,7 @@ bool http_open(void)
     /* The thread of libmicrohttpd must take no signal: they are for the loops of this program. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    http.daemon = http_library.start_daemon(
+    http.daemon = http_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, answer, NULL, MHD_OPTION_EXTERNAL_LOGGER,
         discard_log, NULL, MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
@@ -470,6 +436,6 @@ void http_close(void)
 {
     if (http.daemon) {
         zkl_election_observer_free(http.observer);
-        http_library.stop_daemon(http.daemon);
+        http_stop_daemon(http.daemon);
     }
 }

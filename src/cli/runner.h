@@ -191,15 +191,20 @@ int publish_timeout(int timeout_ms);
  * thread reads what zklock has published here, and calls functions of the library that any thread
  * may call. It listens on the loopback address unless another one is named. */
 
-/* The state of the candidate, as /healthz names it. */
-enum http_state { HTTP_QUEUED, HTTP_LEADING, HTTP_PAUSED, HTTP_UNHEALTHY, HTTP_ENDING };
+/* The state of the candidate, as /healthz names it; elect says it. */
+extern _Atomic enum http_state {
+    HTTP_QUEUED,
+    HTTP_LEADING,
+    HTTP_PAUSED,
+    HTTP_UNHEALTHY,
+    HTTP_ENDING
+} http_standing;
 
 /* Takes the address, "[ADDR:]PORT". False after a message about it. */
 bool http_take_address(const char *value);
 /* Without an address these do nothing. */
 /* Begins to listen, once there is a session. False after a message. */
 bool http_open(void);
-void http_set_state(enum http_state standing);
 void http_close(void);
 
 #endif
