@@ -19,25 +19,19 @@ struct status {
     zkl_queue *queue;
 };
 
-static void add_time(json_t *object, const char *text_name, const char *ms_name, int64_t time_ms)
-{
-    bool known = time_ms != UNKNOWN;
-    json_object_set_new(object, text_name,
-                        known ? json_string(queues_utc(time_ms).bytes) : json_null());
-    json_object_set_new(object, ms_name, known ? json_integer((json_int_t)time_ms) : json_null());
-}
-
 static bool print_json(const struct status *status)
 {
+    bool known = status->last_ms != UNKNOWN, due = status->due_ms != UNKNOWN;
     json_t *object = queues_json(status->path, status->queue);
-    bool known = status->recorded_ms != UNKNOWN;
-    add_time(object, "slot", "slot_ms", status->last_ms);
-    add_time(object, "recorded", "recorded_ms", status->recorded_ms);
-    json_object_set_new(object, "age_ms",
-                        known ? json_integer((json_int_t)queues_age_ms(status->recorded_ms))
-                              : json_null());
-    add_time(object, "due", "due_ms", status->due_ms);
-    json_object_set_new(object, "done", json_boolean(status->done));
+    json_object_update_new(
+        object, json_pack("{s:s?, s:o?, s:s?, s:o?, s:o?, s:s?, s:o?, s:b}", "slot",
+                          known ? queues_utc(status->last_ms).bytes : NULL, "slot_ms",
+                          queues_number(known, status->last_ms), "recorded",
+                          known ? queues_utc(status->recorded_ms).bytes : NULL, "recorded_ms",
+                          queues_number(known, status->recorded_ms), "age_ms",
+                          queues_number(known, queues_age_ms(status->recorded_ms)), "due",
+                          due ? queues_utc(status->due_ms).bytes : NULL, "due_ms",
+                          queues_number(due, status->due_ms), "done", status->done));
     return queues_print_json(object);
 }
 

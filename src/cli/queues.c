@@ -62,14 +62,10 @@ static int compare_names(const void *left, const void *right)
 static void walk_below(struct walk *walk, const char *path, const zkl_queue *queue)
 {
     bool root = strcmp(path, "/") == 0;
-    const char **names = calloc(queue->foreign + 1, sizeof *names);
-    if (!names) {
-        cli_error("out of memory");
-        note_code(walk, EXIT_FAILED);
-        return;
+    const char **names = (const char **)(uintptr_t)queue->foreign_names; /* this walk's own */
+    if (names) {
+        qsort(names, queue->foreign, sizeof *names, compare_names);
     }
-    memcpy(names, queue->foreign_names, queue->foreign * sizeof *names);
-    qsort(names, queue->foreign, sizeof *names, compare_names);
     for (size_t i = 0; i < queue->foreign && walk->code != EXIT_UNREACHABLE; i++) {
         /* One that is cut here is too long for a path as well. */
         char below[ZKL_PATH_MAX + 2];
@@ -78,7 +74,6 @@ static void walk_below(struct walk *walk, const char *path, const zkl_queue *que
             walk_to(walk, below);
         }
     }
-    free(names);
 }
 
 static void walk_to(struct walk *walk, const char *path)

@@ -52,32 +52,28 @@ static bool pick_ports(void)
     return fine;
 }
 
-/* Opens a file of the server's folder. */
-static FILE *open_file(int index, const char *name, const char *mode)
+/* A file of the server's folder, until the next call; "": the folder. */
+static const char *path_of(int index, const char *name)
 {
-    char path[GUARDIAN_PATH_MAX + 32];
+    static char path[GUARDIAN_PATH_MAX + 32];
     snprintf(path, sizeof path, "%s/%d/%s", guardian_report.folder, index + 1, name);
-    return fopen(path, mode);
+    return path;
 }
 
 static bool write_config(int index)
 {
-    char path[GUARDIAN_PATH_MAX + 32], id[16];
-    snprintf(path, sizeof path, "%s/%d", guardian_report.folder, index + 1);
-    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
-        return false;
-    }
-    FILE *config = open_file(index, "zoo.cfg", "we");
+    char id[16];
+    bool made = mkdir(path_of(index, ""), 0700) == 0 || errno == EEXIST;
+    FILE *config = made ? fopen(path_of(index, "zoo.cfg"), "we") : NULL;
     if (!config) {
         return false;
     }
     /* Sessions of a minute whatever the tick; no fsync, nobody keeps this data; no web server. */
     fprintf(config,
-            "dataDir=%s/%d\nclientPort=%d\nclientPortAddress=127.0.0.1\ntickTime=%lld\n"
+            "dataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\ntickTime=%lld\n"
             "maxSessionTimeout=60000\nmaxClientCnxns=0\nforceSync=no\n"
             "admin.enableServer=false\n4lw.commands.whitelist=*\n",
-            guardian_report.folder, index + 1, servers[index].ports[PORT_CLIENT],
-            (long long)cli.tick_ms);
+            path_of(index, ""), servers[index].ports[PORT_CLIENT], (long long)cli.tick_ms);
     for (int i = 0; guardian_order.servers > 1 && i < guardian_order.servers; i++) {
         const int *ports = servers[i].ports;
         fprintf(config, "server.%d=127.0.0.1:%d:%d\n", i + 1, ports[PORT_QUORUM],
@@ -92,9 +88,8 @@ static bool write_config(int index)
     }
     bool written = !ferror(config);
     written = fclose(config) == 0 && written;
-    snprintf(path, sizeof path, "%s/%d/myid", guardian_report.folder, index + 1);
     snprintf(id, sizeof id, "%d\n", index + 1);
-    return written && newfile_write(path, id);
+    return written && newfile_write(path_of(index, "myid"), id);
 }
 
 /* Everything that a server writes stays in its folder, and it dies with the guardian. */
@@ -103,14 +98,12 @@ static bool start_server(int index, bool loud)
     pid_t self = getpid();
     pid_t pid = fork();
     if (pid == 0) {
-        char folder[GUARDIAN_PATH_MAX + 32], temporary[GUARDIAN_PATH_MAX + 64];
-        char class_path[2 * GUARDIAN_PATH_MAX];
-        snprintf(folder, sizeof folder, "%s/%d", guardian_report.folder, index + 1);
+        char temporary[GUARDIAN_PATH_MAX + 64], class_path[2 * GUARDIAN_PATH_MAX];
         snprintf(class_path, sizeof class_path, "%s/zookeeper.jar:%s/slf4j-%s.jar",
                  guardian_order.jars, guardian_order.jars, loud ? "simple" : "nop");
-        snprintf(temporary, sizeof temporary, "-Djava.io.tmpdir=%s", folder);
+        snprintf(temporary, sizeof temporary, "-Djava.io.tmpdir=%s", path_of(index, ""));
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != self || chdir(folder) != 0) {
+        if (getppid() != self || chdir(path_of(index, "")) != 0) {
             _exit(EXIT_FAILURE);
         }
         int log = open("log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -321,7 +314,7 @@ static void report_problem(enum start started)
         return;
     }
     /* The last whole lines of the first server's log. */
-    FILE *log = open_file(0, "log", "re");
+    FILE *log = fopen(path_of(0, "log"), "re");
     if (log) {
         bool cut = fseek(log, 1 - (long)sizeof words, SEEK_END) == 0;
         while (cut && !feof(log) && fgetc(log) != '\n') {
