@@ -99,18 +99,18 @@ extern const struct cli_option cli_global_options[]; /* ends without a name, as 
 /* A subcommand: everything that help, completion and dispatch need to know. */
 struct cli_command {
     const char *name;
-    /* With the words that follow the options. CLI_GO_ON or the exit code. */
-    int (*run)(int count, const char **words);
-    const char *arguments; /* "LOCK -- CMD [ARG...]" */
-    int least, most;       /* how many words there are, the words of a CMD among them */
-    const char *wanted;    /* the message when there are fewer or more */
-    const char *summary;   /* one line */
+    /* With the words that follow the options, and NULL behind them. CLI_GO_ON or the exit code. */
+    int (*run)(const char **words);
+    /* "LOCK K": so many words. "LOCK [--] CMD [ARG...]": one or more. "[LOCK]": it may be missing.
+     */
+    const char *arguments;
+    const char *wanted;  /* the message when there are fewer or more */
+    const char *summary; /* one line */
     /* whole lines of 79 columns at most: each a command to type, or a # comment */
     const char *examples;
     const char *notes;                /* the same, of prose, below the options. NULL: none */
     const struct cli_option *options; /* NULL: none */
 };
-#define CLI_ANY_NUMBER INT32_MAX
 
 extern const struct cli_command cmd_run, cmd_elect, cmd_once, cmd_hold, cmd_check, cmd_ls,
     cmd_watch, cmd_revoke, cmd_release, cmd_resize, cmd_doctor, cmd_sandbox, cmd_bench,

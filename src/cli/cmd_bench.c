@@ -217,10 +217,10 @@ static int open_side(struct side *side)
     return queues_outcome(bench.path, result, &bench.error);
 }
 
-static int run(int count, const char **words)
+static int run(const char **words)
 {
     zkl_queue *queue;
-    bench.path = cli_lock_path(count > 0 ? words[0] : "zklock-bench");
+    bench.path = cli_lock_path(*words ? *words : "zklock-bench");
     int code = bench.path ? signals_catch() : EXIT_FAILED;
     code = code == CLI_GO_ON ? open_side(&bench.sides[0]) : code;
     code = code == CLI_GO_ON ? queues_list(&queue, bench.sides[0].session, bench.path) : code;
@@ -249,7 +249,6 @@ const struct cli_command cmd_bench = {
     .name = "bench",
     .run = run,
     .arguments = "[LOCK]",
-    .most = 1,
     .wanted = "one LOCK at most",
     .summary = "what this machine and this ensemble give",
     .examples = "  zklock bench                       # three seconds in all\n"

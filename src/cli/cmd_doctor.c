@@ -189,13 +189,12 @@ static int examine_failure(const char *path, int result, const zkl_error *error)
     return CLI_GO_ON;
 }
 
-static int run(int count, const char **words)
+static int run(const char **words)
 {
     zkl_session *session;
     char servers[2048];
     char *rest = servers;
     size_t used;
-    (void)count;
     (void)words;
     find(true, "client library", "TLS %s, SASL %s",
          dlsym(RTLD_DEFAULT, "zookeeper_init_ssl") ? "built in" : "not built in",

@@ -124,7 +124,7 @@ static int next(int code)
     return code;
 }
 
-static int run(int count, const char **words)
+static int run(const char **words)
 {
     static const struct runner_policy policy = {
         .name = "elect", .opened = opened, .granted = granted, .next = next};
@@ -142,15 +142,13 @@ static int run(int count, const char **words)
     health.fails = health.fails ? health.fails : 3;
     /* The process that checks is started before there is a session, whose descriptors it must not
      * have. */
-    return health_open() ? runner_main(&policy, count, words) : EXIT_FAILED;
+    return health_open() ? runner_main(&policy, words) : EXIT_FAILED;
 }
 
 const struct cli_command cmd_elect = {
     .name = "elect",
     .run = run,
     .arguments = "ELECTION [--] CMD [ARG...]",
-    .least = 1,
-    .most = CLI_ANY_NUMBER,
     .wanted = "which election?",
     .summary = "for daemons: run CMD while leader, stand again after a loss",
     .examples = "  zklock elect scheduler -- ./scheduler             # on every host\n"

@@ -11,16 +11,15 @@ static int print(const char *path, const zkl_queue *queue)
     return queues_print_json(queues_json(path, queue)) ? CLI_GO_ON : EXIT_FAILED;
 }
 
-static int run_ls(int count, const char **locks)
+static int run_ls(const char **locks)
 {
     zkl_session *session;
     size_t used = 1;
-    int code =
-        queues_paths(count, locks) ? cli_connect(QUEUES_LIST_MS, &session, NULL) : EXIT_FAILED;
+    int code = queues_paths(locks) ? cli_connect(QUEUES_LIST_MS, &session, NULL) : EXIT_FAILED;
     if (code != CLI_GO_ON) {
         return code;
     }
-    if (count == 0) {
+    if (!*locks) {
         code = queues_visit_below(session, "/locks", print, queues_say_failure, &used);
     }
     if (used == 0 && code == CLI_GO_ON) {
@@ -39,7 +38,6 @@ const struct cli_command cmd_ls = {
     .name = "ls",
     .run = run_ls,
     .arguments = "[LOCK...]",
-    .most = CLI_ANY_NUMBER,
     .summary = "holder and queue, in order",
     .examples = "  zklock ls              # every lock below /locks\n"
                 "  zklock ls backup       # one of them, or those below it\n"
@@ -93,9 +91,8 @@ static int check(zkl_session *session, const char *path)
     return !printed ? EXIT_FAILED : held ? EXIT_DONE : EXIT_NOBODY;
 }
 
-static int run_check(int count, const char **words)
+static int run_check(const char **words)
 {
-    (void)count;
     return queues_act(words[0], check);
 }
 
@@ -103,8 +100,6 @@ const struct cli_command cmd_check = {
     .name = "check",
     .run = run_check,
     .arguments = "LOCK",
-    .least = 1,
-    .most = 1,
     .wanted = "which lock? One, please",
     .summary = "exit 0 when somebody holds LOCK, 1 when nobody does",
     .examples = "  zklock check backup && echo busy\n"

@@ -180,7 +180,7 @@ static int ended(void)
     return result == ZKL_ELOST ? EXIT_LOST : EXIT_FAILED;
 }
 
-static int run(int count, const char **words)
+static int run(const char **words)
 {
     static const struct runner_policy policy = {
         .name = "once", .opened = opened, .granted = granted, .ended = ended};
@@ -188,7 +188,7 @@ static int run(int count, const char **words)
         return cli_usage("once", "once: which slots? --slot 15m");
     }
     if (!want_status) {
-        return runner_main(&policy, count, words);
+        return runner_main(&policy, words);
     }
     if (runner.shell || runner.report_file || hook_program || metrics_file ||
         job.grace_ms != JOB_UNSET || job.max_run_ms != JOB_UNSET ||
@@ -196,7 +196,7 @@ static int run(int count, const char **words)
         return cli_usage("once",
                          "once: --status runs nothing: of the options, only --slot goes with it");
     }
-    if (count > 1) {
+    if (words[1]) {
         return cli_usage("once", "once: '%s': --status runs nothing, and shows one JOB", words[1]);
     }
     return queues_act(words[0], show_status);
@@ -206,8 +206,6 @@ const struct cli_command cmd_once = {
     .name = "once",
     .run = run,
     .arguments = "--slot DUR[@PHASE] JOB [--] CMD [ARG...]",
-    .least = 1,
-    .most = CLI_ANY_NUMBER,
     .wanted = "which job?",
     .summary = "run CMD once per time slot over all hosts",
     .examples = "  # the same line in every host's crontab\n"

@@ -141,9 +141,8 @@ static int find_and_remove(zkl_session *session, const char *path)
     return EXIT_DONE;
 }
 
-static int run_release(int count, const char **words)
+static int run_release(const char **words)
 {
-    (void)count;
     if (!force) {
         return cli_usage(
             "release",
@@ -161,8 +160,6 @@ const struct cli_command cmd_release = {
     .name = "release",
     .run = run_release,
     .arguments = "LOCK",
-    .least = 1,
-    .most = 1,
     .wanted = "which lock? One, please",
     .summary = "remove a holder that is stuck: operators only",
     .examples = "  zklock release --force backup              # shows whom, asks\n"
@@ -253,9 +250,8 @@ static int request_and_wait(zkl_session *session, const char *path)
     return gave_way ? EXIT_DONE : EXIT_NOT_GRANTED;
 }
 
-static int run_revoke(int count, const char **words)
+static int run_revoke(const char **words)
 {
-    (void)count;
     chosen.name = words[0];
     return queues_act(chosen.name, request_and_wait);
 }
@@ -264,8 +260,6 @@ const struct cli_command cmd_revoke = {
     .name = "revoke",
     .run = run_revoke,
     .arguments = "LOCK",
-    .least = 1,
-    .most = 1,
     .wanted = "which lock? One, please",
     .summary = "request that the holder release",
     .examples = "  zklock revoke backup               # shows whom, and waits for 10 s\n"
@@ -302,9 +296,8 @@ static int resize(zkl_session *session, const char *path)
     return EXIT_DONE;
 }
 
-static int run_resize(int count, const char **words)
+static int run_resize(const char **words)
 {
-    (void)count;
     chosen.name = words[0];
     bool fine = cli_take_number("K", words[1], 1, ZKL_PERMITS_MAX, &limit);
     return fine ? queues_act(chosen.name, resize) : EXIT_FAILED;
@@ -314,8 +307,6 @@ const struct cli_command cmd_resize = {
     .name = "resize",
     .run = run_resize,
     .arguments = "LOCK K",
-    .least = 2,
-    .most = 2,
     .wanted = "which lock, and how many at a time? LOCK K, please",
     .summary = "let K run at a time from now on, where 'run -j' is used",
     .examples = "  zklock resize builds 8     # grants four waiters more, if K was 4\n"

@@ -57,7 +57,7 @@ static const struct cli_option options[] = {
     {.name = NULL},
 };
 
-static int run(int count, const char **words)
+static int run(const char **words)
 {
     static const struct runner_policy policy = {.name = "run"};
     bool other = contend.recipe != ZKL_RECIPE_LOCK;
@@ -65,15 +65,13 @@ static int run(int count, const char **words)
         return cli_usage("run", "run: %s goes with none of -r, -j and --and",
                          contend.revocable ? "--revocable" : "--delay-after-crash");
     }
-    return runner_main(&policy, count, words);
+    return runner_main(&policy, words);
 }
 
 const struct cli_command cmd_run = {
     .name = "run",
     .run = run,
     .arguments = "LOCK [--] CMD [ARG...]",
-    .least = 1,
-    .most = CLI_ANY_NUMBER,
     .wanted = "which lock?",
     .summary = "queue, run CMD while holding LOCK, release",
     .examples = "  zklock run backup -- pg_dump shop           # one host at a time, in order\n"
@@ -143,18 +141,16 @@ static int hold_on(void)
     return EXIT_DONE;
 }
 
-static int run_hold(int count, const char **words)
+static int run_hold(const char **words)
 {
     static const struct runner_policy policy = {.name = "hold", .held = hold_on};
-    return runner_main(&policy, count, words);
+    return runner_main(&policy, words);
 }
 
 const struct cli_command cmd_hold = {
     .name = "hold",
     .run = run_hold,
     .arguments = "LOCK",
-    .least = 1,
-    .most = 1,
     .wanted = "which lock? One, please",
     .summary = "hold LOCK without a command, until standard input ends",
     .examples = "  zklock hold --for 10m deploy          # nobody deploys for ten minutes\n"

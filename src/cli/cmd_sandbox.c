@@ -194,7 +194,7 @@ static bool print_servers(void)
     return printf("ZKLOCK_SERVERS=%s\n", guardian_report.servers) > 0 && fflush(stdout) == 0;
 }
 
-static int run(int count, const char **words)
+static int run(const char **words)
 {
     const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGCHLD};
     int64_t begin_ms = now_ms();
@@ -232,7 +232,7 @@ static int run(int count, const char **words)
     if (code == CLI_GO_ON) {
         cli_detail("%s up after %lld ms, in %s", guardian_report.servers,
                    (long long)(now_ms() - begin_ms), guardian_report.folder);
-        bool begun = count > 0 ? start_command(words) : print_servers();
+        bool begun = *words ? start_command(words) : print_servers();
         code = begun ? wait_for(false) : EXIT_FAILED;
     }
     guardian_stop();
@@ -243,7 +243,6 @@ const struct cli_command cmd_sandbox = {
     .name = "sandbox",
     .run = run,
     .arguments = "[-- CMD [ARG...]]",
-    .most = CLI_ANY_NUMBER,
     .summary = "throw-away ZooKeeper on free loopback ports",
     .examples = "  zklock sandbox -- zklock run demo -- date   # CMD finds it by $ZKLOCK_SERVERS\n"
                 "  zklock sandbox -n 3                         # an ensemble, until Ctrl-C\n"

@@ -137,14 +137,14 @@ static int show_until_end(void)
     return code;
 }
 
-static int run(int count, const char **locks)
+static int run(const char **locks)
 {
     const char *terminal = getenv("TERM");
     bool has_cursor = terminal && *terminal && strcmp(terminal, "dumb") != 0;
     bool piped = cli.json || !isatty(STDOUT_FILENO);
     watch.form = piped ? WATCH_JSON : has_cursor ? WATCH_SCREEN : WATCH_TEXT;
     watch.paths = locks;
-    int code = queues_paths(count, locks) ? signals_catch() : EXIT_FAILED;
+    int code = queues_paths(locks) ? signals_catch() : EXIT_FAILED;
     code = code == CLI_GO_ON ? cli_connect(QUEUES_LIST_MS, &watch.session, NULL) : code;
     if (code == CLI_GO_ON) {
         code = show_until_end();
@@ -157,8 +157,6 @@ const struct cli_command cmd_watch = {
     .name = "watch",
     .run = run,
     .arguments = "LOCK...",
-    .least = 1,
-    .most = CLI_ANY_NUMBER,
     .wanted = "which lock?",
     .summary = "holder and queue, live",
     .examples = "  zklock watch backup deploy        # the table of ls, until Ctrl-C\n"

@@ -154,10 +154,9 @@ static void print_branch(const struct cli_command *command)
            runs ? strncmp(command->arguments, "[-- CMD", 7) != 0 : -1);
 }
 
-static int run_completion(int count, const char **words)
+static int run_completion(const char **words)
 {
     const char *instead = cli_instead("completion", words[0]);
-    (void)count;
     if (instead) {
         cli_error("completion %s is no more: %s", words[0], instead);
         return EXIT_FAILED;
@@ -182,8 +181,6 @@ const struct cli_command cmd_completion = {
     .name = "completion",
     .run = run_completion,
     .arguments = "bash",
-    .least = 1,
-    .most = 1,
     .wanted = "for which shell? bash",
     .summary = "print the script that completes zklock's words",
     .examples = "  zklock completion bash >/etc/bash_completion.d/zklock\n",

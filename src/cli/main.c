@@ -192,6 +192,9 @@ static int refuse(const struct cli_command *command, const char *bad, const char
 
 /* --- parsing --------------------------------------------------------------------------------- */
 
+/* Those that are not parsed yet, behind what popt takes for the program's name. */
+static const char **words;
+static int word_count;
 static const char **values; /* popt appends a copy of each: whoever takes one may point to it */
 static int value_count;
 
@@ -213,17 +216,17 @@ static int add(const struct cli_option *options, struct poptOption *table,
     return count;
 }
 
-/* Parses options up to the first word that is none: what follows is *rest, *count words of argv.
- * Nothing in it is looked at. Global options are taken too, help and version obeyed. Returns
- * CLI_GO_ON, or the exit code to end with. command NULL: globals only. */
-static int parse(const struct cli_command *command, int argc, const char **argv, int *count,
-                 const char ***rest)
+/* Parses options up to the first word that is none. Nothing behind it is looked at. Global options
+ * are taken too, help and version obeyed. Returns CLI_GO_ON, or the exit code to end with. command
+ * NULL: globals only. */
+static int parse(const struct cli_command *command)
 {
     const struct cli_option *known[OPTIONS_MAX];
     struct poptOption table[OPTIONS_MAX + 1] = {{.longName = NULL}};
     int own = command ? add(command->options, table, known, 0) : 0;
     add(cli_global_options, table, known, own);
-    poptContext context = poptGetContext(NULL, argc, argv, table, POPT_CONTEXT_POSIXMEHARDER);
+    poptContext context =
+        poptGetContext(NULL, word_count, words, table, POPT_CONTEXT_POSIXMEHARDER);
     int option = 0, code = context ? CLI_GO_ON : EXIT_FAILED;
     while (code == CLI_GO_ON && !help && !version && (option = poptGetNextOpt(context)) > 0) {
         const struct cli_option *taken = known[option - 1];
@@ -240,26 +243,25 @@ static int parse(const struct cli_command *command, int argc, const char **argv,
         code = cli_usage(command ? command->name : NULL, "%s: %s",
                          poptBadOption(context, POPT_BADOPTION_NOALIAS), poptStrerror(option));
     }
-    /* Options end at the first other word, so what popt left over is the tail of argv itself. */
-    *count = 0;
-    for (const char **left = poptGetArgs(context); left && left[*count]; (*count)++) {
+    /* Options end at the first other word, so what popt left over is the tail of the words. */
+    const char **left = poptGetArgs(context);
+    words += word_count;
+    for (word_count = 0; left && left[word_count]; word_count++) {
+        words--;
     }
-    *rest = argv + argc - *count;
     poptFreeContext(context);
     return code != CLI_GO_ON || !command || take_environment() ? code : EXIT_FAILED;
 }
 
 /* --- from the words to a subcommand ----------------------------------------------------------- */
 
-static int dispatch(int argc, const char **argv)
+static int dispatch(void)
 {
-    int count;
-    const char **words;
-    int code = parse(NULL, argc, argv, &count, &words);
+    int code = parse(NULL);
     if (code != CLI_GO_ON) {
         return code;
     }
-    if (count == 0) {
+    if (word_count == 0) {
         fputs(
             "zklock runs a command on one host at a time.\n\n"
             "  zklock run backup -- pg_dump shop          # queue, run, release\n"
@@ -269,7 +271,7 @@ static int dispatch(int argc, const char **argv)
         return EXIT_FAILED;
     }
     bool asks = strcmp(words[0], "help") == 0;
-    if (asks && count == 1) {
+    if (asks && word_count == 1) {
         cli_help(NULL);
         return EXIT_DONE;
     }
@@ -293,11 +295,18 @@ static int dispatch(int argc, const char **argv)
         cli_help(command);
         return EXIT_DONE;
     }
-    code = parse(command, count, words, &count, &words);
-    if (code == CLI_GO_ON && (count < command->least || count > command->most)) {
+    code = parse(command);
+    const char *arguments = command->arguments;
+    bool any_number = strstr(arguments, "...") != NULL;
+    int most = *arguments != '\0';
+    for (const char *at = arguments; (at = strchr(at, ' ')); at++) {
+        most++;
+    }
+    int least = *arguments == '[' ? 0 : any_number ? 1 : most;
+    if (code == CLI_GO_ON && (word_count < least || (!any_number && word_count > most))) {
         return cli_usage(command->name, "%s: %s", command->name, command->wanted);
     }
-    return code == CLI_GO_ON ? command->run(count, words) : code;
+    return code == CLI_GO_ON ? command->run(words) : code;
 }
 
 int main(int argc, char **argv)
@@ -321,7 +330,9 @@ int main(int argc, char **argv)
     if (servers && *servers) {
         cli.servers = servers;
     }
-    int code = dispatch(argc, (const char **)argv);
+    word_count = argc;
+    words = (const char **)argv;
+    int code = dispatch();
     /* What was printed may still be on its way, and a disk full. */
     errno = 0;
     if (fflush(stdout) != 0 || ferror(stdout)) {

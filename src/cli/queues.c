@@ -21,12 +21,12 @@ int queues_act(const char *lock, int (*act)(zkl_session *session, const char *pa
     return code;
 }
 
-bool queues_paths(int count, const char **locks)
+bool queues_paths(const char **locks)
 {
     bool fine = true;
-    for (int i = 0; fine && i < count; i++) {
-        locks[i] = cli_lock_path(locks[i]);
-        fine = locks[i] != NULL;
+    for (; fine && *locks; locks++) {
+        *locks = cli_lock_path(*locks);
+        fine = *locks != NULL;
     }
     return fine;
 }

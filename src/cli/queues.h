@@ -13,7 +13,7 @@
  * it was said why. */
 int queues_act(const char *lock, int (*act)(zkl_session *session, const char *path));
 /* Makes paths of LOCKs, in place. False after it was said why not. */
-bool queues_paths(int count, const char **locks);
+bool queues_paths(const char **locks);
 /* Lists a queue; CLI_GO_ON, or the exit code after it was said why not. Free with zkl_queue_free.
  */
 int queues_list(zkl_queue **queue, zkl_session *session, const char *path);

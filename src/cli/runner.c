@@ -422,10 +422,10 @@ static int write_report(int code)
 /* --- from the words to the release ----------------------------------------------------------- */
 
 /* CMD from what follows LOCK. CLI_GO_ON or the exit code. */
-static int take_command(int count, const char **words)
+static int take_command(const char **words)
 {
     static const char *shell[] = {"/bin/sh", "-c", NULL, NULL};
-    bool dashes = count > 1 && strcmp(words[1], "--") == 0;
+    bool dashes = words[1] && strcmp(words[1], "--") == 0;
     const char **command = words + 1 + dashes;
     if (runner.shell && *command) {
         return cli_usage(policy->name, "%s: '%s': -c STRING takes the place of CMD", policy->name,
@@ -496,10 +496,10 @@ static int open_and_queue(void)
     return code;
 }
 
-int runner_main(const struct runner_policy *own, int count, const char **words)
+int runner_main(const struct runner_policy *own, const char **words)
 {
     policy = own;
-    int code = policy->held ? CLI_GO_ON : take_command(count, words);
+    int code = policy->held ? CLI_GO_ON : take_command(words);
     if (code != CLI_GO_ON) {
         return code;
     }

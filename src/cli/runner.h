@@ -152,7 +152,7 @@ bool runner_take_try(const char *value);
 
 /* Queues, runs, reports: everything. words: LOCK, and CMD unless the policy has `held`. Returns the
  * exit code. */
-int runner_main(const struct runner_policy *policy, int count, const char **words);
+int runner_main(const struct runner_policy *policy, const char **words);
 
 /* --- --metrics FILE --------------------------------------------------------------------------- */
 
