@@ -10,6 +10,7 @@ struct job job = {.grace_ms = JOB_UNSET, .max_run_ms = JOB_UNSET};
 
 static struct {
     bool over;            /* CMD and its descendants have ended */
+    bool told;            /* that they are stopped for the lock's sake */
     pid_t group;          /* CMD's; 0: not known, or ended */
     bool lends_terminal;  /* CMD's group has it, or had it when CMD was stopped */
     bool wants_terminal;  /* CMD is stopped until it has it */
@@ -78,7 +79,7 @@ int job_fit(void)
 
 void job_begin(void)
 {
-    job.ran = job.lost = job.proved = job.stop_requested = job.overruled = own.over =
+    job.ran = job.lost = job.proved = job.stop_requested = job.overruled = own.over = own.told =
         own.wants_terminal = false;
     own.lends_terminal = keeper_has_terminal;
     job.stop = JOB_NOT_STOPPED;
@@ -108,6 +109,10 @@ static int64_t refresh_lease(void)
 static void on_stopping(enum keeper_cause cause)
 {
     int64_t left_ms = zkl_lock_remaining_ms(contend.lock);
+    if (cause == KEEPER_BY_LEASE && own.told) {
+        return;
+    }
+    own.told = cause == KEEPER_BY_LEASE;
     if (cause == KEEPER_BY_ORDER && job.stop == JOB_REVOKED) {
         cli_error("\"%s\": another client requests the lock: stopping %s", contend.name, job.name);
     } else if (cause == KEEPER_BY_ORDER && job.stop == JOB_UNHEALTHY) {
@@ -276,9 +281,12 @@ static void watch(void)
     while (!own.over) {
         wait_once(true);
         if (refresh_lease() < KEEPER_MARGIN_MS / 2 && !own.over) {
-            /* The keeper has done so, unless it is stopped, even before it could report that CMD
-             * runs. Then it cannot report this cause. */
-            job.lost = keeper_kill(own.group) || job.lost;
+            /* The keeper does so, unless it is stopped, even before it could report that CMD
+             * runs. Then it cannot report this cause, nor if this kill comes first. */
+            if (keeper_kill(own.group)) {
+                job.lost = true;
+                on_stopping(KEEPER_BY_LEASE);
+            }
         }
         on_signals();
         on_time();

@@ -28,8 +28,10 @@ kill "$holder"
 await "CMD" lines "$work/started.pid" 1
 code 0 zklock -q release --force --yes started
 patience_ms=20000 await "the end of a CMD whose keeper is stopped" gone "$(cat "$work/started.pid")"
+await "what zklock says then" grep -q '^zklock: "started" is lost: killing ' "$work/started.err"
 kill -CONT "$keeper"
 ends "exit code of a CMD whose keeper was stopped" 120
+same "that, once" "$(grep -c ' is lost: killing ' "$work/started.err")" 1
 
 # zklock is stopped, beyond its session: the keeper alone is left to act.
 run_lively stopped run --session-timeout 30s # it ends seconds after the lease: the keeper may stall meanwhile
