@@ -87,7 +87,7 @@ await "zklock to look for a server" grep -q "^Threads:.*[2-9]" "/proc/$pid/statu
 begin=$(now_ms)
 ended_by TERM "exit code without a server" 143
 true_that "at once without a server" [ $(($(now_ms) - begin)) -lt 8000 ] # of ten seconds
-matches "its report" "$(cat "$work/report")" '"outcome":"signal","exit_code":143'
+file_matches "its report" report '"outcome":"signal","exit_code":143'
 
 # While it reads its secret, too: a signal is not kept for later.
 mkfifo -m 600 "$work/secret"
