@@ -155,8 +155,8 @@ int zkl__section_init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl
     /* Below this margin a healthy lease falls between two heartbeats. */
     int64_t least_ms = zkl_session_least_lease_ms(lock->session);
     rc = zkl__range_check("margin_ms", margin_ms, 0, least_ms > 0 ? least_ms - 1 : 0, err);
-    cancel->margin.ns = margin_ms > 0 ? margin_ms * ZKL__MS : least_ms * ZKL__MS / 3;
     if (rc == ZKL_OK) {
+        cancel->margin.ns = margin_ms > 0 ? margin_ms * ZKL__MS : least_ms * ZKL__MS / 3;
         cancel->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         rc = cancel->fd < 0
                  ? zkl__fail_at(err, ZKL_ELIMIT, lock->path, "no descriptor for the flag")

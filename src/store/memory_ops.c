@@ -601,8 +601,7 @@ struct zkl__memory_reply *zkl__memory_perform(struct zkl__store *store, uint64_t
         return zkl__memory_reply_new(store, id, 0);
     case ZKL__OP_UNWATCH:
         reply = zkl__memory_reply_new(store, id, 0);
-        zkl__store_path(path, op);
-        if (reply && !zkl__memory_unwatch(store, path)) {
+        if (reply && !(zkl__store_path(path, op) && zkl__memory_unwatch(store, path))) {
             reply->reply = reply_of(ZKL__RC_NOWATCH);
         }
         return reply;
