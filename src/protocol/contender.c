@@ -1669,11 +1669,9 @@ void zkl__contender_start(struct zkl__contender *c, int64_t deadline, bool try_o
 void zkl__contender_post_reply(struct zkl__contender *c, enum zkl__role role,
                                const struct zkl__reply *reply)
 {
-    if (reply->rc == ZKL__RC_UNKNOWN) {
-        c->mail.unknown |= UNDER_WAY(role);
-    } else if (reply->rc == ZKL__RC_UNSENT) {
-        c->mail.unsent |= UNDER_WAY(role);
-        c->mail.why_unsent[role] = (signed char)reply->unsent;
+    if (!zkl__rc_is_response(reply->rc)) {
+        c->mail.ended |= UNDER_WAY(role);
+        c->mail.unsent[role] = (signed char)reply->unsent;
     } else {
         ZKL__ENSURE(!c->mail.reply); /* a step brings one reply, and deals it out once */
         c->mail.role = role;
@@ -1771,7 +1769,7 @@ static void read_event(struct zkl__contender *c)
         break;
     case ZKL__CE_OWN_WATCH:
         c->own.armed = false;
-        if (c->event->mail->watch == ZKL__WATCH_DELETED && zkl__contender_keeps(c)) {
+        if (c->event->watch == ZKL__WATCH_DELETED && zkl__contender_keeps(c)) {
             zkl__node_removed(c);
         }
         break;
@@ -1860,7 +1858,7 @@ static void read_event(struct zkl__contender *c)
         break;
     case ZKL__CE_CANCEL:
         if (zkl__contender_waits(c)) {
-            zkl__contender_fail(c, c->event->mail->code, 0, zkl__cancel_text(c->event->mail->code));
+            zkl__contender_fail(c, c->event->code, 0, zkl__cancel_text(c->event->code));
         }
         break;
     case ZKL__CE_RELEASE:
@@ -1877,7 +1875,6 @@ static void read_event(struct zkl__contender *c)
         }
         own_watch_stop(c); /* the transaction uses the watch up */
         c->replacement.state = ZKL__REPLACING;
-        c->replacement.rule = c->event->mail->rule;
         c->replacement.sequence = zkl__name_sequence(c->node.name);
         char name[ZKL__NAME_MAX];
         make_name(c, name);
@@ -1933,7 +1930,7 @@ static void update_session_lists(struct zkl__contender *c, enum zkl__contender_s
     }
 }
 
-static void step_and_carry_out(struct zkl__contender *c, const struct zkl__contender_event *event)
+static void step_and_carry_out(struct zkl__contender *c, const struct zkl__mail *event)
 {
     struct zkl__core *core = c->core;
     struct zkl__contender_actions out;
@@ -2004,14 +2001,13 @@ static void step_and_carry_out(struct zkl__contender *c, const struct zkl__conte
 /* --- its mail -------------------------------------------------------------------------------- */
 
 /* What it comes to, as things stand now; false: to nothing. */
-static bool resolve_event(struct zkl__contender *c, struct zkl__contender_event *event)
+static bool resolve_event(struct zkl__contender *c, struct zkl__mail *event)
 {
-    if (event->kind == ZKL__CE_LOOK && c->peer.follows) {
-        return zkl__peers_check(c, &event->kind);
-    }
     if (event->kind == ZKL__CE_LOOK) {
-        event->kind = ZKL__CE_TIME;
-    } else if (event->kind == ZKL__CE_END) {
+        event->kind = c->peer.follows ? zkl__peers_check(c) : ZKL__CE_TIME;
+        return event->kind != ZKL__CE_LOOK;
+    }
+    if (event->kind == ZKL__CE_END) {
         c->config.linger = 0;
         bool stayed = c->core->closing && c->grant.stay_until != 0;
         if (c->core->closing) { /* a release deletes its node */
@@ -2059,34 +2055,29 @@ static void read_mail(struct zkl__core *core, struct zkl__machine *machine)
     struct zkl__peer_facts facts;
     bool followed = zkl__peers_note_facts(c, &facts);
     struct zkl__mail mail = c->mail;
-    struct zkl__contender_event event = {.mail = &mail};
-    struct zkl__reply refusal;
+    struct zkl__reply ended;
     c->mail = (struct zkl__mail){0};
     while (mail.kinds) {
-        event.kind = (enum zkl__contender_event_kind)__builtin_ctz(mail.kinds);
-        bool replied = event.kind == ZKL__CE_REPLY;
-        if (replied && mail.reply) {
-            event.role = mail.role;
-            event.reply = mail.reply;
-            mail.reply = NULL;
-        } else if (replied) {
-            refusal = (struct zkl__reply){.rc = mail.unknown ? ZKL__RC_UNKNOWN : ZKL__RC_UNSENT};
-            uint32_t *roles = mail.unknown ? &mail.unknown : &mail.unsent;
-            event.role = (enum zkl__role)__builtin_ctz(*roles);
-            *roles &= *roles - 1;
-            refusal.unsent = mail.why_unsent[event.role];
-            event.reply = &refusal;
+        mail.kind = (enum zkl__contender_event_kind)__builtin_ctz(mail.kinds);
+        bool replied = mail.kind == ZKL__CE_REPLY;
+        if (replied && !mail.reply) {
+            mail.role = (enum zkl__role)__builtin_ctz(mail.ended);
+            mail.ended &= mail.ended - 1;
+            ended = (struct zkl__reply){.unsent = mail.unsent[mail.role]};
+            ended.rc = ended.unsent ? ZKL__RC_UNSENT : ZKL__RC_UNKNOWN;
+            mail.reply = &ended;
         }
-        if (!replied || !(mail.reply || mail.unknown || mail.unsent)) {
-            mail.kinds &= ~ZKL__MAIL(event.kind);
+        if (!replied || !mail.ended) {
+            mail.kinds &= ~ZKL__MAIL(mail.kind);
         }
-        if (event.kind == ZKL__CE_EXPIRED) {
+        if (mail.kind == ZKL__CE_EXPIRED) {
             /* The rest was the old session's, but for what is to be seen here, on no server. */
             mail.kinds &= ZKL__MAIL(ZKL__CE_LOOK) | ORDERS;
         }
-        if (c->state != ZKL__ENDED && resolve_event(c, &event)) {
-            step_and_carry_out(c, &event);
+        if (c->state != ZKL__ENDED && resolve_event(c, &mail)) {
+            step_and_carry_out(c, &mail);
         }
+        mail.reply = replied ? NULL : mail.reply;
     }
     if (followed) {
         zkl__peers_notify_changes(c, &facts);
@@ -2096,7 +2087,7 @@ static void read_mail(struct zkl__core *core, struct zkl__machine *machine)
 
 void zkl__contender_lapse(struct zkl__contender *c)
 {
-    struct zkl__contender_event event = {.kind = ZKL__CE_LAPSED};
+    const struct zkl__mail event = {.kind = ZKL__CE_LAPSED};
     step_and_carry_out(c, &event);
     update_timer_and_end(c);
 }
@@ -2147,7 +2138,7 @@ static void on_order(struct zkl__machine *machine, const struct zkl__event *orde
         zkl__contender_post(c, ZKL__CE_RELEASE);
         break;
     case ZKL__EV_DOWNGRADE:
-        c->mail.rule = order->rule;
+        c->replacement.rule = order->rule;
         zkl__contender_post(c, ZKL__CE_DOWNGRADE);
         break;
     case ZKL__EV_TIME:

@@ -309,7 +309,7 @@ enum zkl__contender_event_kind {
     ZKL__CE_LOOK,  /* at what others change: the lease, the one it follows, the multi-contender */
     ZKL__CE_START, /* an order, as all that follow */
     ZKL__CE_RELEASE,
-    ZKL__CE_DOWNGRADE, /* rule */
+    ZKL__CE_DOWNGRADE, /* to replacement.rule */
     ZKL__CE_CANCEL,    /* code; means nothing to who does not wait */
     ZKL__CE_END,       /* code; who waits fails with it, who holds releases */
     ZKL__CE_TIME,      /* look at the time */
@@ -320,21 +320,13 @@ enum zkl__contender_event_kind {
 
 struct zkl__mail {
     uint32_t kinds;
-    uint32_t unknown; /* roles whose operation ended with its connection */
-    uint32_t unsent;  /* roles whose operation could not be sent, */
-    signed char why_unsent[ZKL__ROLES];
-    enum zkl__role role; /* of reply, the one that a server gave in this step */
+    enum zkl__contender_event_kind kind; /* the one that is acted on */
+    uint32_t ended; /* roles whose operation ended with its connection, or could not be sent: */
+    signed char unsent[ZKL__ROLES]; /* why, ZKL_E...; 0: it was sent */
+    enum zkl__role role;            /* of reply, the one that a server gave in this step */
     const struct zkl__reply *reply;
     enum zkl__watch_event watch;
     int code;
-    const struct zkl__rule *rule;
-};
-
-struct zkl__contender_event {
-    enum zkl__contender_event_kind kind;
-    const struct zkl__mail *mail; /* that it is of; NULL: of none */
-    enum zkl__role role;
-    const struct zkl__reply *reply;
 };
 
 /* What it watches, in the order of their events. */
@@ -369,7 +361,7 @@ struct zkl__contender {
     unsigned number; /* of the session's contenders: for traces */
     enum zkl__contender_state state;
     /* The step that it is in: what has come, and what it wants. NULL outside. */
-    const struct zkl__contender_event *event;
+    const struct zkl__mail *event;
     struct zkl__contender_actions *out;
 
     struct zkl__watch watches[ZKL__WATCHED]; /* paths of the ideas below */
@@ -582,9 +574,8 @@ struct zkl__peer_facts {
 /* False: it has none. */
 bool zkl__peers_note_facts(const struct zkl__contender *c, struct zkl__peer_facts *facts);
 void zkl__peers_notify_changes(struct zkl__contender *c, const struct zkl__peer_facts *before);
-/* c, which follows another, looks at that one. False: nothing new; else *news is what it comes to.
- */
-bool zkl__peers_check(struct zkl__contender *c, enum zkl__contender_event_kind *news);
+/* c, which follows another, looks at that one: what it comes to. ZKL__CE_LOOK: nothing new. */
+enum zkl__contender_event_kind zkl__peers_check(struct zkl__contender *c);
 /* Whether the delete of its znode, sent now, hands over to a follower. */
 bool zkl__peers_hands_over(const struct zkl__contender *c);
 /* One it was handed over from, at any remove, is still there, and the delete of that one's node is

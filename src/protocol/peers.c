@@ -274,7 +274,7 @@ void zkl__peers_stepped(struct zkl__contender *c)
 /* The delete of its node is on its way. */
 static bool leaving(const struct zkl__contender *c)
 {
-    return c->under_way & ~c->mail.unsent & UNDER_WAY(ZKL__ROLE_DELETE);
+    return zkl__under_way(c, ZKL__ROLE_DELETE) && !c->mail.unsent[ZKL__ROLE_DELETE];
 }
 
 bool zkl__peers_note_facts(const struct zkl__contender *c, struct zkl__peer_facts *facts)
@@ -340,12 +340,10 @@ bool zkl__peers_hands_over(const struct zkl__contender *c)
     return false;
 }
 
-bool zkl__peers_check(struct zkl__contender *follower, enum zkl__contender_event_kind *news)
+enum zkl__contender_event_kind zkl__peers_check(struct zkl__contender *follower)
 {
     struct zkl__contender *follows = follower->peer.follows;
     bool handed = follower->peer.handed;
-    *news =
-        handed ? ZKL__CE_TIME : ZKL__CE_WATCH; /* handed: its own delete may have waited for that */
     /* The delete that its own one waits for has changed. The deletes of those that it handed the
      * lock to wait for the same. */
     ZKL__EACH (struct zkl__contender, next, &follower->peer.followers, peer.following) {
@@ -357,15 +355,15 @@ bool zkl__peers_check(struct zkl__contender *follower, enum zkl__contender_event
     if (!zkl__node_known(&follows->node) || follower->peer.moved) {
         zkl__peers_unfollow(follower);
     } else if (!leaving(follows) || (follower->core->closing && !handed)) {
-        return false; /* at a close whoever waits gives up */
+        return ZKL__CE_LOOK; /* at a close whoever waits gives up */
     } else if (!handed && follows->mark.state != ZKL__MARK_WRITES &&
                may_hand_over(follows, follower)) {
         follower->peer.handed = true;
-        *news = ZKL__CE_HANDED;
+        return ZKL__CE_HANDED;
     } else if (!handed) {
         zkl__peers_unfollow(follower);
     }
-    return true;
+    return handed ? ZKL__CE_TIME : ZKL__CE_WATCH; /* handed: its own delete may have waited */
 }
 
 /* --- lists ----------------------------------------------------------------------------------- */
