@@ -53,12 +53,6 @@ bool zkl__contender_waits(const struct zkl__contender *c)
     return c->started && c->state < ZKL__HELD;
 }
 
-/* Whether a move of its contender to another state concerns a lock that lingers, or may linger. */
-static bool linger_cares(const struct zkl__contender *c)
-{
-    return c->linger.state != ZKL__LINGER_OFF || c->linger.in_line || c->peer.queue->keeper;
-}
-
 static void linger_moved(struct zkl__contender *c, enum zkl__contender_state before);
 
 void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state state, const char *why)
@@ -70,9 +64,7 @@ void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state sta
     if (state != ZKL__WATCHING) {
         zkl__inspection_drop(c);
     }
-    if (linger_cares(c)) {
-        linger_moved(c, before);
-    }
+    linger_moved(c, before);
     /* What each state says about our node. */
     bool node = zkl__node_known(&c->node);
     switch (c->state) {
@@ -137,11 +129,8 @@ static void new_attempt(struct zkl__contender *c)
     zkl__name_prefix(c->node.prefix, uuid, c->config.rule->tag);
     node_ended(&c->node);
     c->node.czxid = 0;
-    c->node.stays = false;
-    c->predecessor.armed = false;
     c->predecessor.access = ZKL__ACCESS_GET;
     c->mark = (struct zkl__release_mark){.before = -1, .released = -1, .next = -1};
-    c->linger.serial = 0;
     c->conflict = (struct zkl__path_conflict){.stage = ZKL__CONFLICT_UNSEEN};
 }
 
@@ -160,7 +149,6 @@ static void mark_leave(struct zkl__contender *c);
 static void contender_withdraw(struct zkl__contender *c, const char *why)
 {
     zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
-    c->started = false;
     c->retry.at = 0;
     node_remember_duplicate(&c->node);
     mark_leave(c);
@@ -206,7 +194,8 @@ static void contender_queue_again(struct zkl__contender *c, const char *why)
         zkl__contender_fail(c, ZKL_ELOST, 0, why);
         return;
     }
-    c->requeued = true;
+    c->core->stats.all.contenders.requeues++;
+    c->path_stats->counts.requeues++;
     zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
     zkl__contender_move(c, ZKL__NEW, why);
 }
@@ -772,8 +761,8 @@ static bool may_yet_make(const struct zkl__contender *c)
 
 static void cleanup_advance(struct zkl__contender *c)
 {
-    const uint32_t busy = UNDER_WAY(ZKL__ROLE_CREATE) | UNDER_WAY(ZKL__ROLE_LIST) |
-                          UNDER_WAY(ZKL__ROLE_DELETE) | UNDER_WAY(ZKL__ROLE_SYNC_POINT);
+    const uint32_t busy =
+        UNDER_WAY(ZKL__ROLE_LIST) | UNDER_WAY(ZKL__ROLE_DELETE) | UNDER_WAY(ZKL__ROLE_SYNC_POINT);
     if (may_yet_make(c) || c->grant.stay_until > c->core->now) {
         return;
     }
@@ -882,29 +871,21 @@ static void cleanup_on_list(struct zkl__contender *c)
 
 /* --- the gate -------------------------------------------------------------------------------- */
 
-/* Why it is not granted yet. */
-enum gate {
-    GATE_MARK = 1,   /* how the last holder ended is not known, or the delay is not over */
-    GATE_TOKEN = 2,  /* the czxid of our znode is not known */
-    GATE_OTHERS = 4, /* another contender of the multi-contender is not first yet */
-    GATE_LEASE = 8,  /* the session has no lease */
-    GATE_SHOWN = 16  /* no response within a heartbeat has shown our znode */
-};
-
 bool zkl__contender_shown_within(const struct zkl__contender *c, int64_t parts)
 {
     return c->core->now - c->shown_at <= zkl__lease_heartbeat(c->core->timeout) / parts;
 }
 
-static unsigned own_closed_gates(const struct zkl__contender *c)
+/* How the last holder ended, and if it was a crash, the delay is over. */
+static bool knows_last_end(const struct zkl__contender *c)
 {
-    bool mark = !c->config.mark || c->mark.state == ZKL__MARK_UNCLEAN || is_clean(c);
-    return (mark ? 0u : GATE_MARK) | (c->node.czxid ? 0u : GATE_TOKEN);
+    return !c->config.mark || c->mark.state == ZKL__MARK_UNCLEAN || is_clean(c);
 }
 
-bool zkl__contender_ready(const struct zkl__contender *c, int64_t now)
+bool zkl__contender_ready(const struct zkl__contender *c)
 {
-    return c->state == ZKL__PROVING && c->retry.at <= now && !own_closed_gates(c);
+    return c->state == ZKL__PROVING && c->retry.at <= c->core->now && c->node.czxid &&
+           knows_last_end(c);
 }
 
 void zkl__grant_prove(struct zkl__contender *c, const char *why)
@@ -939,14 +920,13 @@ static void try_to_grant(struct zkl__contender *c)
      * multi-contender has a rule of its own (multi.c, look_again). */
     bool shown = c->multi || zkl__contender_shown_within(c, 1) ||
                  (c->event->kind == ZKL__CE_REPLY && c->event->role == ZKL__ROLE_PROVE);
-    unsigned shut = own_closed_gates(c) | (c->multi && !c->multi->open ? GATE_OTHERS : 0u) |
-                    (zkl__core_leased(c->core) ? 0u : GATE_LEASE) | (shown ? 0u : GATE_SHOWN);
-    if (!shut) {
-        grant(c);
-    } else if (shut & GATE_MARK) {
+    bool leased = zkl__core_leased(c->core);
+    bool others = !c->multi || c->multi->open; /* all its members are first */
+    if (!knows_last_end(c)) {
         mark_send_read(c);
-    } else if (!zkl__under_way(c, ZKL__ROLE_PROVE) &&
-               (shut & GATE_LEASE ? !c->grant.proved : shut & GATE_SHOWN)) {
+    } else if (c->node.czxid && others && leased && shown) {
+        grant(c);
+    } else if (!zkl__under_way(c, ZKL__ROLE_PROVE) && (leased ? !shown : !c->grant.proved)) {
         c->grant.proved = true;
         zkl__contender_send_of_node(c, ZKL__ROLE_PROVE, ZKL__OP_CHECK, c->node.name);
     }
@@ -1255,9 +1235,9 @@ static bool linger_keep(struct zkl__contender *c)
 /* --- granted again ---------------------------------------------------------------------------- */
 
 /* Its owner still waits. A step may bring a release before it brings the time. */
-static bool is_wanted(const struct zkl__contender *c, int64_t now)
+static bool is_wanted(const struct zkl__contender *c)
 {
-    return zkl__contender_waits(c) && now < c->deadline;
+    return zkl__contender_waits(c) && c->core->now < c->deadline;
 }
 
 static void send_check(struct zkl__contender *c, bool released)
@@ -1349,7 +1329,7 @@ static void linger_on_time(struct zkl__contender *c)
         next = zkl__peers_first_follower(c);
     } else { /* the first in line */
         ZKL__EACH (struct zkl__contender, waiting, &c->peer.queue->line, linger.link) {
-            if (is_wanted(waiting, c->core->now)) {
+            if (is_wanted(waiting)) {
                 next = waiting;
                 break;
             }
@@ -1358,7 +1338,7 @@ static void linger_on_time(struct zkl__contender *c)
     if (gathers && next && !may_follow(c, next)) {
         /* a znode of its own is what it waits with */
         linger_end(c, "another kind of contender is next");
-    } else if (next && is_wanted(next, c->core->now)) {
+    } else if (next && is_wanted(next)) {
         grant_or_check(c, next);
     } else if (linger_wake(c) <= c->core->now) {
         linger_end(c, "nobody wanted it");
@@ -1442,8 +1422,7 @@ static void advance_waiting(struct zkl__contender *c)
     }
     switch (c->state) {
     case ZKL__NEW:
-        if (!lists && !(linger_cares(c) &&
-                        linger_waits(c))) { /* one of the last attempt: its answer comes first */
+        if (!lists && !linger_waits(c)) { /* one of the last attempt: its answer comes first */
             node_send_create(c);
         }
         break;

@@ -222,8 +222,8 @@ struct zkl__grant {
     bool proved; /* the check that renews the lease for this grant was sent */
 };
 
-/* No conflicting contender precedes this one: it waits for what else a grant needs (enum gate in
- * contender.c). */
+/* No conflicting contender precedes this one: it waits for what else a grant needs
+ * (try_to_grant in contender.c). */
 void zkl__grant_prove(struct zkl__contender *c, const char *why);
 
 /* === a lock that lingers ====================================================================== */
@@ -379,7 +379,6 @@ struct zkl__contender {
     bool started, try_only;
     bool waited; /* it has had a predecessor: no semaphore was at the path before it (queue.c) */
     bool jeopardy_notified;
-    bool requeued; /* in this step: for statistics */
     int64_t deadline;
     struct {
         int64_t at;    /* 0: nothing is put off */
@@ -428,7 +427,7 @@ static inline bool zkl__contender_is_first(const struct zkl__contender *contende
     return contender->state == ZKL__PROVING || zkl__contender_keeps(contender);
 }
 /* Nothing but a lease is between it and its grant. */
-bool zkl__contender_ready(const struct zkl__contender *contender, int64_t now);
+bool zkl__contender_ready(const struct zkl__contender *contender);
 /* A response has shown our znode within this part of a heartbeat. A holder notices within one
  * heartbeat that somebody has deleted its znode by hand. */
 bool zkl__contender_shown_within(const struct zkl__contender *contender, int64_t parts);

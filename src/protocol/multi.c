@@ -252,7 +252,7 @@ static void step_multi(struct zkl__core *core, struct zkl__machine *machine)
     int64_t czxid = 0;
     ZKL__EACH (const struct zkl__contender, c, &multi->members, in_multi) {
         held_back += is_held_back(c, ZKL__ROLE_CREATE);
-        ready += zkl__contender_ready(c, core->now);
+        ready += zkl__contender_ready(c);
         if (zkl__contender_waits(c)) {
             /* The transaction was sent twice, and somebody deleted a part of the first copy. Znodes
              * of both copies are in no common order: they and another multi-contender's might wait

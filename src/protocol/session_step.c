@@ -152,7 +152,6 @@ static void count(zkl_contender_stats *counts, const struct zkl__contender *c,
     bool lost = c->out->has_outcome && c->out->outcome.kind == ZKL__LOSS;
     counts->waits += started;
     counts->waiting += started;
-    counts->requeues += c->requeued;
     counts->removing += (uint64_t)((c->state == ZKL__REMOVING) - (before == ZKL__REMOVING));
     if (c->out->has_outcome && c->out->outcome.kind == ZKL__GRANTED) {
         counts->grants++;
@@ -188,10 +187,9 @@ void zkl__stats_step(struct zkl__stats *stats, struct zkl__contender *c,
 {
     int64_t now = c->core->now, lasted = now - c->since;
     bool started = c->event->kind == ZKL__CE_START;
-    if (started || c->state != before || c->requeued || c->out->has_outcome) {
+    if (started || c->state != before || c->out->has_outcome) {
         count(&stats->all.contenders, c, before, lasted);
         count(&c->path_stats->counts, c, before, lasted);
-        c->requeued = false;
     }
     if (started) {
         c->since = now;
