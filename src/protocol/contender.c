@@ -763,7 +763,7 @@ static void cleanup_advance(struct zkl__contender *c)
 {
     const uint32_t busy =
         UNDER_WAY(ZKL__ROLE_LIST) | UNDER_WAY(ZKL__ROLE_DELETE) | UNDER_WAY(ZKL__ROLE_SYNC_POINT);
-    if (may_yet_make(c) || c->grant.stay_until > c->core->now) {
+    if (may_yet_make(c) || (c->state == ZKL__REMOVING && c->grant.least_until > c->core->now)) {
         return;
     }
     if (zkl__node_known(&c->node)) {
@@ -1673,8 +1673,9 @@ static void on_release(struct zkl__contender *c)
         /* The owner is notified now, and does not wait for the delete. That hands the lock over to
          * nobody, because somebody may have deleted the znode by hand meanwhile. */
         c->grant.end = ZKL__GRANT_RELEASED;
-        c->grant.stay_until = c->grant.least_until;
         zkl__contender_notify(c, ZKL__RELEASED, ZKL_OK, 0, "released, and its znode stays");
+    } else {
+        c->grant.least_until = 0;
     }
     mark_leave(c);
     replacement_forget(c);
@@ -1688,8 +1689,8 @@ static void on_time(struct zkl__contender *c)
     if (c->retry.at && c->retry.at <= c->core->now) {
         c->retry.at = 0;
     }
-    if (c->grant.stay_until <= c->core->now) {
-        c->grant.stay_until = 0;
+    if (c->grant.least_until <= c->core->now) {
+        c->grant.least_until = 0;
     }
     if (c->mark.state == ZKL__MARK_DELAYS && c->mark.until <= c->core->now) {
         c->mark.state = ZKL__MARK_UNCLEAN;
@@ -1987,16 +1988,15 @@ static bool resolve_event(struct zkl__contender *c, struct zkl__mail *event)
         return event->kind != ZKL__CE_LOOK;
     }
     if (event->kind == ZKL__CE_END) {
+        bool releases = c->state == ZKL__HELD || c->state == ZKL__LOST;
         c->config.linger = 0;
-        bool stayed = c->core->closing && c->grant.stay_until != 0;
-        if (c->core->closing) { /* a release deletes its node */
-            c->grant.least_until = c->grant.stay_until = 0;
+        if (c->core->closing) { /* nothing keeps its node any more */
+            c->grant.least_until = 0;
         }
         event->kind = zkl__contender_waits(c)      ? ZKL__CE_CANCEL
-                      : stayed                     ? ZKL__CE_TIME
                       : c->state == ZKL__LINGERING ? ZKL__CE_END
-                                                   : ZKL__CE_RELEASE;
-        return event->kind != ZKL__CE_RELEASE || c->state == ZKL__HELD || c->state == ZKL__LOST;
+                      : releases                   ? ZKL__CE_RELEASE
+                                                   : ZKL__CE_TIME;
     }
     return true;
 }
@@ -2014,7 +2014,7 @@ static void update_timer_and_end(struct zkl__contender *c)
     } else if (zkl__contender_keeps(c)) {
         wake = zkl__sooner(zkl__sooner(wake, c->own.guard_at), linger_wake(c));
     } else if (c->state == ZKL__REMOVING) {
-        wake = zkl__sooner(wake, c->grant.stay_until);
+        wake = zkl__sooner(wake, c->grant.least_until);
     }
     zkl__timers_set(&c->core->timers, &c->machine.timer, wake);
     linger_check(c);

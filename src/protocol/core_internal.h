@@ -211,7 +211,6 @@ void zkl__mark_behind(struct zkl__contender *c, const char *name);
 struct zkl__grant {
     int64_t hold_until;  /* by max_hold_ms; INT64_MAX: no limit */
     int64_t least_until; /* its node stays until then, also when it is released earlier; 0: no */
-    int64_t stay_until;  /* it was: removing, but not before; 0: no */
     enum zkl__grant_end {
         ZKL__GRANT_KEPT,
         ZKL__GRANT_OVERSTAYED, /* max_hold_ms passed: delete the znode before the owner releases */
