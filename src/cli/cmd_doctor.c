@@ -129,23 +129,22 @@ static void examine_server(const char *server)
 
 static int examine_queue(const char *path, const zkl_queue *queue)
 {
-    bool readers = false, locks = false, kazoos = false;
+    unsigned kinds = 0; /* a bit for each */
     found.queues++;
     found.contenders += queue->count;
     for (size_t i = 0; i < queue->count; i++) {
-        readers |= queue->entries[i].kind == ZKL_KIND_READ;
-        locks |= queue->entries[i].kind == ZKL_KIND_LOCK;
-        kazoos |= queue->entries[i].kind == ZKL_KIND_KAZOO;
+        kinds |= 1u << queue->entries[i].kind;
     }
+    bool locks = kinds & 1u << ZKL_KIND_LOCK;
     /* Harmless among ours; but Curator's mutex gives its znode the same name, and does not see
      * readers; and kazoo's sees its own alone. */
-    if (readers && locks) {
+    if (locks && kinds & 1u << ZKL_KIND_READ) {
         find(true, path,
              "readers and plain locks in one queue: Curator's InterProcessMutex does not see "
              "readers, so use its "
              "InterProcessReadWriteLock there");
     }
-    if (kazoos && locks) {
+    if (locks && kinds & 1u << ZKL_KIND_KAZOO) {
         find(true, path,
              "kazoo's locks and others in one queue: kazoo sees only its own, unless its Lock is "
              "made with "

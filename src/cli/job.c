@@ -8,7 +8,7 @@
 
 struct job job = {.grace_ms = JOB_UNSET, .max_run_ms = JOB_UNSET};
 
-static struct {
+static struct own {
     bool over;            /* CMD and its descendants have ended */
     bool told;            /* that they are stopped for the lock's sake */
     pid_t group;          /* CMD's; 0: not known, or ended */
@@ -79,13 +79,10 @@ int job_fit(void)
 
 void job_begin(void)
 {
-    job.ran = job.lost = job.proved = job.stop_requested = job.overruled = own.over = own.told =
-        own.wants_terminal = false;
-    own.lends_terminal = keeper_has_terminal;
+    job.ran = job.lost = job.proved = job.stop_requested = job.overruled = false;
+    own = (struct own){.lends_terminal = keeper_has_terminal};
     job.stop = JOB_NOT_STOPPED;
     job.status = job.code = 0;
-    own.group = 0;
-    own.lease_end_ns = 0;
     keeper_no_lease();
 }
 

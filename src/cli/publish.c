@@ -209,6 +209,7 @@ _Atomic enum http_state http_standing;
 static struct {
     const char *given; /* NULL: nobody listens, and every function does nothing */
     struct sockaddr_storage address;
+    socklen_t address_size;
     struct MHD_Daemon *daemon;
     zkl_election_observer *observer;
     pthread_mutex_t mutex; /* over what follows */
@@ -241,6 +242,7 @@ bool http_take_address(const char *value)
         return false;
     }
     memcpy(&http.address, found->ai_addr, found->ai_addrlen);
+    http.address_size = found->ai_addrlen;
     freeaddrinfo(found);
     http.given = value;
     return true;
@@ -374,9 +376,7 @@ static void discard_log(void *closure, const char *format, va_list arguments)
 
 bool http_open(void)
 {
-    struct sockaddr_storage *address = &http.address;
-    bool six = address->ss_family == AF_INET6;
-    socklen_t size = six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    struct sockaddr *address = (struct sockaddr *)&http.address;
     sigset_t all, before;
     zkl_error error;
     char port[8] = "0";
@@ -394,14 +394,12 @@ bool http_open(void)
     }
     /* We open the socket, as libmicrohttpd 1.0 cleans up before it returns, and leaves the errno of
      * that. */
-    int listener = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int listener = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (listener >= 0) { /* else errno has the reason */
         setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+        setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one); /* if it is one */
     }
-    if (listener >= 0 && six) {
-        setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one);
-    }
-    if (listener < 0 || bind(listener, (const struct sockaddr *)address, size) != 0 ||
+    if (listener < 0 || bind(listener, address, http.address_size) != 0 ||
         listen(listener, SOMAXCONN) != 0) {
         cli_error("--listen %s: %s", http.given, strerror(errno));
         return false;
@@ -420,8 +418,8 @@ bool http_open(void)
         return false;
     }
     /* For port 0 the kernel has chosen one. */
-    if (getsockname(listener, (struct sockaddr *)address, &size) == 0) {
-        getnameinfo((struct sockaddr *)address, size, NULL, 0, port, sizeof port, NI_NUMERICSERV);
+    if (getsockname(listener, address, &http.address_size) == 0) {
+        getnameinfo(address, http.address_size, NULL, 0, port, sizeof port, NI_NUMERICSERV);
     }
     cli_note("\"%s\": listening on port %s", contend.name, port);
     if (zkl_election_observe(&http.observer, contend.session, contend.paths[0], on_leader, NULL,

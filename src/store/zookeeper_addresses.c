@@ -253,7 +253,6 @@ static bool keep(const struct zkl__store *store, char **to, const char *list)
 static int start(struct zkl__store *store, const char *list)
 {
     int64_t timeout_ms = store->config.timeout_ms;
-    int64_t limit = timeout_ms * ZKL__MS / 8;
     int64_t began = zkl__clock_now();
     char *given = zkl__copy_text(&store->heap, list);
     errno = ENOMEM;
@@ -271,9 +270,9 @@ static int start(struct zkl__store *store, const char *list)
     store->began_ns = began;
     /* ZOOKEEPER-1998: else it parses all addresses in every iteration of its loop. */
     zoo_set_servers_resolution_delay(zh, -1);
-    if (store->limit_ns == 0) {
-        limit = limit > LIMIT_LEAST ? limit : LIMIT_LEAST;
-        store->limit_ns = limit < LIMIT_FIRST_MOST ? limit : LIMIT_FIRST_MOST;
+    if (store->limit_ns == 0) { /* an eighth of the timeout */
+        store->limit_ns =
+            zkl__backoff(timeout_ms * ZKL__MS / 16, LIMIT_LEAST, LIMIT_FIRST_MOST);
     }
     store->attempt_ns = began + store->limit_ns;
     return 0;
@@ -345,8 +344,8 @@ static bool begin_next(struct zkl__store *store)
     remaining(list, store->given, address);
     if (!*list) {
         remaining(list, store->addresses, "");
-        int64_t most = store->config.timeout_ms * ZKL__MS * 2 / 3;
-        store->limit_ns = 2 * store->limit_ns < most ? 2 * store->limit_ns : most;
+        store->limit_ns =
+            zkl__backoff(store->limit_ns, 0, store->config.timeout_ms * ZKL__MS * 2 / 3);
     }
     if (start(store, list) != 0) {
         return false;

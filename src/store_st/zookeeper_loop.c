@@ -21,8 +21,7 @@ struct zk_drive {
     struct zkl__source source;
     struct zkl__store *store;
     int64_t rest_ns; /* every server was tried: until then the library is not called */
-    bool parting;    /* closeSession is sent, and its response is waited for: */
-    bool answered;   /* the response came */
+    bool parting;    /* closeSession is sent, and its response is waited for */
     bool gone;       /* the connection has ended, or is not read */
 };
 
@@ -86,10 +85,9 @@ static void go_on(struct zkl__source *source, uint32_t ready)
         ssize_t got = 1;
         while (got > 0) {
             got = recv(source->fd, rest, sizeof rest, MSG_DONTWAIT);
-            drive->answered = drive->answered || got > 0;
+            store->confirmed = store->confirmed || got > 0;
         }
         if (got == 0) {
-            store->confirmed = drive->answered;
             drive->gone = true;
             zkl__loop_news();
         }

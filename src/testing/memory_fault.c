@@ -99,15 +99,14 @@ static int accept_by_plan(struct zkl__store *store, uint64_t id, const struct zk
     struct zkl__memory_plan *plan = &faults->plan;
     /* How many more operations of this one's fate the plan has; NULL: it says nothing of this one.
      */
-    size_t *left = NULL;
-    if (plan->write && !zkl__memory_writes(op)) {
-        left = NULL;
-    } else if (plan->whole > 0) {
+    size_t *left = &plan->lost;
+    if (plan->whole > 0) {
         left = &plan->whole;
     } else if (plan->half > 0) {
         left = &plan->half;
-    } else if (plan->lost > 0) {
-        left = &plan->lost;
+    }
+    if (*left == 0 || (plan->write && !zkl__memory_writes(op))) {
+        left = NULL;
     }
     bool last = left && plan->whole + plan->half + plan->lost == 1;
     bool was_broken = faults->broken;
