@@ -282,8 +282,9 @@ bool ask(const char *host, const char *port, const char *question, int timeout_m
 
 /* Can file be written? Nothing is changed. False with errno. */
 bool newfile_check(const char *file);
-/* Writes text to file, readable to all. False with errno, and then nothing is left behind. */
-bool newfile_write(const char *file, const char *text);
+/* Writes text to file, readable to all, with its end ("\n", if it is not there). False with errno,
+ * and then nothing is left behind. */
+bool newfile_write(const char *file, const char *text, const char *end);
 /* What to say about errno after one of these: the reason and what to do. Until the next call. */
 const char *newfile_reason(void);
 

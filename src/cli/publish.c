@@ -58,7 +58,7 @@ bool metrics_write(void)
     }
     next_ms = now_ms() + EVERY_MS;
     char *text = metrics_text();
-    bool written = text && newfile_write(metrics_file, text);
+    bool written = text && newfile_write(metrics_file, text, "");
     if (!written && !write_failed) {
         cli_error("--metrics %s: %s", metrics_file, newfile_reason());
     }

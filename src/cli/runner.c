@@ -406,14 +406,11 @@ static int write_report(int code)
                   "ended_at_ms", queues_number(granted, offset_ms + runner.ended_ms), "reason",
                   ended_well || runner.skipped || !*cli_last_words ? NULL : cli_last_words);
     char *text = object ? json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
-    char *line = NULL;
-    bool made = text && asprintf(&line, "%s\n", text) > 0;
-    errno = made ? 0 : ENOMEM;
-    if (!made || !newfile_write(runner.report_file, line)) {
+    errno = ENOMEM;
+    if (!text || !newfile_write(runner.report_file, text, "\n")) {
         complain_of_report();
         code = code == EXIT_DONE ? EXIT_FAILED : code; /* CMD's own, or what was lost, says more */
     }
-    free(made ? line : NULL);
     free(text);
     json_decref(object);
     return code;

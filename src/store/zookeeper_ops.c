@@ -123,27 +123,27 @@ void zkl__zk_leave(struct zkl__store *store)
 }
 
 /* The library has completed an op; const in its prototypes only. */
-static void op_done(const void *data, int zk_code, struct zkl__reply *reply)
+static void op_done(const void *data, int zk_code, struct zkl__reply reply)
 {
     struct zk_op *op = (struct zk_op *)(uintptr_t)data;
     struct zkl__store *store = op->store;
-    reply->zk_code = zk_code;
-    reply->rc = zkl__zk_rc(zk_code);
+    reply.zk_code = zk_code;
+    reply.rc = zkl__zk_rc(zk_code);
     pthread_mutex_lock(&store->mutex);
     store->inside = true;
     bool tell = !op->replied && store->phase != ZK_CLOSED;
     op_remove(op);
-    if (store->linked && zkl__rc_is_response(reply->rc)) {
+    if (store->linked && zkl__rc_is_response(reply.rc)) {
         store->answered_ns = op->sent_ns;
     }
     if (op->container && zk_code == ZUNIMPLEMENTED) {
         /* A server before 3.5.1 (ZooDefs.OpCode): done again, it becomes a persistent node. */
         store->no_containers = true;
-        reply->rc = ZKL__RC_NOTAPPLIED;
+        reply.rc = ZKL__RC_NOTAPPLIED;
     }
     pthread_mutex_unlock(&store->mutex);
     if (tell) {
-        store->events.reply(store->ctx, op->id, reply);
+        store->events.reply(store->ctx, op->id, &reply);
     }
     op_free(op);
     zkl__zk_leave(store);
@@ -201,14 +201,12 @@ static const char *name_of(const char *path)
 
 static void created(int rc, const char *path, const struct Stat *stat, const void *data)
 {
-    struct zkl__reply reply = {.name = name_of(path), .stat = stat_of(stat)};
-    op_done(data, rc, &reply);
+    op_done(data, rc, (struct zkl__reply){.name = name_of(path), .stat = stat_of(stat)});
 }
 
 static void done(int rc, const void *data)
 {
-    struct zkl__reply reply = {0};
-    op_done(data, rc, &reply);
+    op_done(data, rc, (struct zkl__reply){0});
 }
 
 static void synced(int rc, const char *path, const void *data)
@@ -219,8 +217,7 @@ static void synced(int rc, const char *path, const void *data)
 
 static void stat_came(int rc, const struct Stat *stat, const void *data)
 {
-    struct zkl__reply reply = {.stat = stat_of(stat)};
-    op_done(data, rc, &reply);
+    op_done(data, rc, (struct zkl__reply){.stat = stat_of(stat)});
 }
 
 static void data_came(int rc, const char *value, int length, const struct Stat *stat,
@@ -231,7 +228,7 @@ static void data_came(int rc, const char *value, int length, const struct Stat *
         reply.data = value;
         reply.size = (size_t)length;
     }
-    op_done(data, rc, &reply);
+    op_done(data, rc, reply);
 }
 
 static void children_came(int rc, const struct String_vector *names, const struct Stat *stat,
@@ -247,7 +244,7 @@ static void children_came(int rc, const struct String_vector *names, const struc
         reply.children = (const char *const *)names->data;
         reply.child_count = (size_t)names->count;
     }
-    op_done(data, rc, &reply);
+    op_done(data, rc, reply);
 }
 
 /* A failed multi has the reason at one part; the others have ZRUNTIMEINCONSISTENCY or ZOK. */
@@ -275,7 +272,7 @@ static void multi_done(int zk_code, const void *data)
         reply.parts = op->replies;
         reply.part_count = op->part_count;
     }
-    op_done(op, zk_code, &reply);
+    op_done(op, zk_code, reply);
 }
 
 /* --- sending --------------------------------------------------------------------------------- */

@@ -88,8 +88,8 @@ static bool write_config(int index)
     }
     bool written = !ferror(config);
     written = fclose(config) == 0 && written;
-    snprintf(id, sizeof id, "%d\n", index + 1);
-    return written && newfile_write(path_of(index, "myid"), id);
+    snprintf(id, sizeof id, "%d", index + 1);
+    return written && newfile_write(path_of(index, "myid"), id, "\n");
 }
 
 /* Everything that a server writes stays in its folder, and it dies with the guardian. */

@@ -522,14 +522,6 @@ bool keeper_open(void)
     return keeper > 0;
 }
 
-/* Without MSG_DONTWAIT in flags it waits for a keeper that is stopped. Meanwhile nothing enforces
- * the end of the lease. */
-static bool send_order(const struct order *order, int flags)
-{
-    return send(keeper_socket, order, sizeof *order, MSG_NOSIGNAL | flags) ==
-           (ssize_t)sizeof *order;
-}
-
 void keeper_lease(int64_t end_ns)
 {
     if (end_ns > atomic_load(lease_end_ns)) {
@@ -539,7 +531,8 @@ void keeper_lease(int64_t end_ns)
 
 bool keeper_order(enum keeper_order kind, int number)
 {
-    return send_order(&(struct order){.kind = kind, .number = number}, MSG_DONTWAIT);
+    const struct order order = {.kind = kind, .number = number};
+    return send(keeper_socket, &order, sizeof order, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
 }
 
 void keeper_no_lease(void)
@@ -553,7 +546,8 @@ void keeper_start(const char *node, int64_t token, int64_t grace_ms)
 {
     struct order start = {.kind = KEEPER_START, .token = token, .grace_ms = grace_ms};
     snprintf(start.node, sizeof start.node, "%s", node);
-    send_order(&start, 0);
+    /* Waits for a keeper that is stopped. Meanwhile nothing enforces the end of the lease. */
+    send(keeper_socket, &start, sizeof start, MSG_NOSIGNAL);
 }
 
 struct keeper_event keeper_next(void)
