@@ -16,7 +16,6 @@ enum { PORT_CLIENT, PORT_QUORUM, PORT_ELECTION, PORTS };
 
 struct guardian_order guardian_order = {.servers = 1, .respawn_ms = -1};
 
-static int zklock, children; /* descriptors: the socket, ends of servers */
 static struct server {
     int ports[PORTS];
     int64_t died_ms; /* CLOCK_MONOTONIC */
@@ -252,9 +251,10 @@ enum start { STARTED, ABANDONED, FAILED, SILENT };
 /* Sleeps until the time, a child's end, or the end of `zklock sandbox`: false then. */
 static bool sleep_on(int timeout_ms)
 {
-    struct pollfd wake[] = {{.fd = zklock, .events = POLLIN}, {.fd = children, .events = POLLIN}};
+    struct pollfd wake[] = {{.fd = process_socket, .events = POLLIN},
+                            {.fd = process_children, .events = POLLIN}};
     poll(wake, 2, timeout_ms);
-    process_forget_children(children);
+    process_forget_children();
     return wake[0].revents == 0;
 }
 
@@ -328,21 +328,20 @@ static void report_problem(enum start started)
              got > 0 ? "; it said:\n" : "", words);
 }
 
-static void guard_main(int socket, const sigset_t *before)
+static void guard_main(void)
 {
-    (void)before;
     setsid();
     /* Nothing of the caller's may stay open here: a reader of its output must see the end when the
      * caller ends. The socket is 3 from now on. */
-    int null = open("/dev/null", O_RDWR), high = fcntl(socket, F_DUPFD, 16);
+    int null = open("/dev/null", O_RDWR), high = fcntl(process_socket, F_DUPFD, 16);
     for (int fd = 0; fd <= 2; fd++) {
         dup2(null, fd);
     }
-    zklock = dup2(high, 3);
-    fcntl(zklock, F_SETFD, FD_CLOEXEC);
+    process_socket = dup2(high, 3);
+    fcntl(process_socket, F_SETFD, FD_CLOEXEC);
     /* glibc has a function for it from 2.34 on, musl has none. */
     syscall(SYS_close_range, 4, ~0U, 0);
-    children = process_children();
+    process_open_children();
     /* A directory for us alone below $TMPDIR, else /dev/shm (memory), else /tmp. */
     const char *wanted = getenv("TMPDIR");
     bool made =
@@ -362,7 +361,7 @@ static void guard_main(int socket, const sigset_t *before)
     } else if (started != ABANDONED) {
         report_problem(started);
     }
-    send(zklock, &guardian_report, sizeof guardian_report,
+    send(process_socket, &guardian_report, sizeof guardian_report,
          MSG_NOSIGNAL); /* nobody may be there any more */
     int64_t respawn_ms = guardian_order.respawn_ms;
     while (started == STARTED && sleep_on(respawn_ms >= 0 ? 20 : -1)) {

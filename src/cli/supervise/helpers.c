@@ -8,22 +8,17 @@ struct health health = {.socket = -1, .state = HEALTH_GOOD};
 
 /* --- the process that checks ----------------------------------------------------------------- */
 
-static struct {
-    int socket, children;
-    const sigset_t *mask; /* the signal mask of a check */
-    bool alone;           /* zklock has ended */
-} checker;
+static bool alone; /* zklock has ended */
 
 /* Waits until the child or zklock has ended, or the time has come. */
 static void wait_until(int64_t end_ms)
 {
-    struct pollfd fds[] = {{.fd = checker.socket, .events = POLLIN},
-                           {.fd = checker.children, .events = POLLIN}};
+    struct pollfd fds[] = {{.fd = process_socket, .events = POLLIN},
+                           {.fd = process_children, .events = POLLIN}};
     int64_t left_ms = end_ms - now_ms();
     poll(fds, 2, left_ms > 0 ? (int)left_ms : 0);
-    checker.alone =
-        checker.alone || fds[0].revents != 0; /* zklock sends nothing: this is its end */
-    process_forget_children(checker.children);
+    alone = alone || fds[0].revents != 0; /* zklock sends nothing: this is its end */
+    process_forget_children();
 }
 
 static bool run_check(int64_t end_ms)
@@ -34,7 +29,7 @@ static bool run_check(int64_t end_ms)
         setpgid(0, 0);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(STDERR_FILENO, STDOUT_FILENO); /* standard output is CMD's */
-        sigprocmask(SIG_SETMASK, checker.mask, NULL);
+        sigprocmask(SIG_SETMASK, &process_mask, NULL);
         execl("/bin/sh", "sh", "-c", health.command, (char *)NULL);
         _exit(EXIT_CANNOT_EXECUTE);
     }
@@ -42,7 +37,7 @@ static bool run_check(int64_t end_ms)
         return false;
     }
     setpgid(pid, pid);
-    while ((ended = waitpid(pid, &status, WNOHANG)) == 0 && !checker.alone && now_ms() < end_ms) {
+    while ((ended = waitpid(pid, &status, WNOHANG)) == 0 && !alone && now_ms() < end_ms) {
         wait_until(end_ms);
     }
     if (ended == 0) {
@@ -53,15 +48,13 @@ static bool run_check(int64_t end_ms)
     return status == 0;
 }
 
-static void check_again_and_again(int socket, const sigset_t *before)
+static void check_again_and_again(void)
 {
     int failed = 0;
-    checker.socket = socket;
-    checker.children = process_children();
-    checker.mask = before;
+    process_open_children();
     setpgid(0, 0); /* what is typed on the terminal is for CMD */
     process_close_standard_files();
-    while (!checker.alone) {
+    while (!alone) {
         int64_t next_ms = now_ms() + health.every_ms;
         failed = run_check(next_ms) ? 0 : failed + (failed < health.fails);
         char state = failed == 0              ? HEALTH_GOOD
@@ -70,9 +63,9 @@ static void check_again_and_again(int socket, const sigset_t *before)
         if (state != HEALTH_UNKNOWN) {
             /* A zklock that is stopped reads nothing; when it goes on, the next check's state is
              * there. */
-            send(socket, &state, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+            send(process_socket, &state, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
         }
-        while (!checker.alone && now_ms() < next_ms) {
+        while (!alone && now_ms() < next_ms) {
             wait_until(next_ms);
         }
     }
@@ -131,7 +124,7 @@ static bool dropped;              /* an event could not be sent, which was said 
 
 /* --- the process that runs the hooks --------------------------------------------------------- */
 
-static void run_program(const struct hook_event *event, const sigset_t *mask)
+static void run_program(const struct hook_event *event)
 {
     int status = 0;
     pid_t pid = fork();
@@ -140,7 +133,7 @@ static void run_program(const struct hook_event *event, const sigset_t *mask)
         dup2(STDERR_FILENO, STDOUT_FILENO); /* standard output is CMD's */
         setenv("ZKLOCK_EVENT", event->name, 1);
         process_set_grant(event->node, event->token);
-        sigprocmask(SIG_SETMASK, mask, NULL);
+        sigprocmask(SIG_SETMASK, &process_mask, NULL);
         int reason = execute(argv);
         cli_error("--hook %s: %s", hook_program, strerror(reason));
         _exit(EXIT_CANNOT_EXECUTE);
@@ -161,7 +154,7 @@ static void run_program(const struct hook_event *event, const sigset_t *mask)
 /* The first process ends immediately, so that the second one is not our child: zklock kills and
  * waits for what is below it. That one ends when zklock has closed its side, or has died, and
  * everything that was sent is done. */
-static void run_all(int socket, const sigset_t *before)
+static void run_all(void)
 {
     struct hook_event event;
     pid_t pid = fork();
@@ -175,8 +168,8 @@ static void run_all(int socket, const sigset_t *before)
     process_close_standard_files();
     setpgid(0, 0); /* what is typed on the terminal is for CMD */
     process_set_lock();
-    while (recv(socket, &event, sizeof event, 0) == (ssize_t)sizeof event) {
-        run_program(&event, before);
+    while (recv(process_socket, &event, sizeof event, 0) == (ssize_t)sizeof event) {
+        run_program(&event);
     }
     _exit(EXIT_SUCCESS);
 }

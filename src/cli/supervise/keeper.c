@@ -253,8 +253,7 @@ static struct signalled descendants_signal(pid_t root, pid_t skip, int number)
 /* --- the keeper's own side ------------------------------------------------------------------- */
 
 static struct {
-    int socket, children, timer;
-    const sigset_t *mask; /* CMD's signal mask */
+    int timer;
     int64_t grace_ns;
     pid_t pid;               /* CMD, and its process group; 0 once it was waited for */
     int status;              /* CMD's wait status */
@@ -271,7 +270,7 @@ static void send_event(enum keeper_news news, int value)
     struct keeper_event event = {
         .news = news, .value = value, .pid = supervisor.pid, .cause = supervisor.cause};
     /* Never wait for zklock to read: it may be stopped, and then the keeper must act alone. */
-    send(supervisor.socket, &event, sizeof event, MSG_NOSIGNAL | MSG_DONTWAIT);
+    send(process_socket, &event, sizeof event, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 /* False: a write to standard error would block. */
@@ -321,7 +320,7 @@ static int start_command(const struct order *order)
         write_in_cage(cage.procs, "0");
         process_set_lock();
         process_set_grant(order->node, order->token);
-        sigprocmask(SIG_SETMASK, supervisor.mask, NULL);
+        sigprocmask(SIG_SETMASK, &process_mask, NULL);
         reason = execute(supervised.argv);
         _exit(EXIT_CANNOT_EXECUTE);
     }
@@ -397,7 +396,7 @@ static bool reap(void)
 static void take_order(void)
 {
     struct order order;
-    ssize_t size = recv(supervisor.socket, &order, sizeof order, MSG_DONTWAIT);
+    ssize_t size = recv(process_socket, &order, sizeof order, MSG_DONTWAIT);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
@@ -433,12 +432,12 @@ static void watch_over(void)
         struct itimerspec at = {
             .it_value = {.tv_sec = when_ns / 1000000000LL, .tv_nsec = when_ns % 1000000000LL}};
         struct pollfd fds[] = {
-            {.fd = supervisor.children, .events = POLLIN},
+            {.fd = process_children, .events = POLLIN},
             {.fd = supervisor.timer, .events = POLLIN},
-            {.fd = supervisor.zklock_ended ? -1 : supervisor.socket, .events = POLLIN}};
+            {.fd = supervisor.zklock_ended ? -1 : process_socket, .events = POLLIN}};
         timerfd_settime(supervisor.timer, TFD_TIMER_ABSTIME, &at, NULL);
         poll(fds, 3, -1);
-        process_forget_children(supervisor.children);
+        process_forget_children();
         over = reap();
         if (fds[2].revents && !over) {
             take_order();
@@ -468,18 +467,15 @@ static void keep(const struct order *order)
     }
 }
 
-static void keeper_main(int socket, const sigset_t *before)
+static void keeper_main(void)
 {
     struct order order;
     setpgid(0,
             0); /* signals of the terminal, and a stop of zklock's group, do not reach the keeper */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     health_close(); /* its process must see the end of zklock, not ours */
-    supervisor.socket = socket;
-    supervisor.mask = before;
-    supervisor.children = process_children();
     supervisor.timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
-    if (supervisor.children < 0 || supervisor.timer < 0) {
+    if (!process_open_children() || supervisor.timer < 0) {
         cli_error("the keeper process gets no descriptor: %s; raise the limit (ulimit -n)",
                   strerror(errno));
         _exit(EXIT_FAILED); /* blind, it would not keep the lease */
@@ -487,7 +483,7 @@ static void keeper_main(int socket, const sigset_t *before)
     cage_make();
     /* Ignores signals for a CMD that has ended. A shorter message: zklock has ended. */
     while (!supervisor.zklock_ended &&
-           recv(socket, &order, sizeof order, 0) == (ssize_t)sizeof order) {
+           recv(process_socket, &order, sizeof order, 0) == (ssize_t)sizeof order) {
         if (order.kind == KEEPER_START) {
             keep(&order);
             if (!supervised.again) {

@@ -5,20 +5,23 @@
 #include "supervise/supervise.h"
 
 struct supervised supervised;
+int process_socket, process_children;
+sigset_t process_mask;
 
-pid_t process_start(const char *name, int *socket, void (*run)(int socket, const sigset_t *before))
+pid_t process_start(const char *name, int *socket, void (*run)(void))
 {
     int sockets[2];
     bool connected = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) == 0;
     pid_t pid = connected ? fork() : -1;
     if (pid == 0) {
-        sigset_t all, before;
+        sigset_t all;
         close(sockets[0]);
         sigfillset(&all);
-        sigprocmask(SIG_SETMASK, &all, &before);
+        sigprocmask(SIG_SETMASK, &all, &process_mask);
         signal(SIGCHLD, SIG_DFL); /* were it ignored, no status would come */
         prctl(PR_SET_NAME, name);
-        run(sockets[1], &before);
+        process_socket = sockets[1];
+        run();
     }
     if (pid < 0) {
         cli_error("%s: cannot start this process: %s; raise the limit (ulimit -n for files, ulimit "
@@ -39,18 +42,19 @@ void process_close_standard_files(void)
     close(null);
 }
 
-int process_children(void)
+bool process_open_children(void)
 {
     sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
-    return signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    process_children = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    return process_children >= 0;
 }
 
-void process_forget_children(int children)
+void process_forget_children(void)
 {
     struct signalfd_siginfo ignored;
-    while (read(children, &ignored, sizeof ignored) > 0) {
+    while (read(process_children, &ignored, sizeof ignored) > 0) {
     }
 }
 

@@ -18,18 +18,21 @@ extern struct supervised {
     bool again; /* CMD is started at each grant, not once */
 } supervised;
 
-/* Starts a process that calls run with its end of a socket, of whole messages, and must not return
- * from that. Its name is for ps. All signals are blocked in it; `before` is the
- * signal mask that it had, for its children. To be called while there is one thread. The other end
- * of the socket is *socket. -1 after a message. */
-pid_t process_start(const char *name, int *socket, void (*run)(int socket, const sigset_t *before));
+/* Starts a process that calls run and must not return from that. Its name is for ps. All signals
+ * are blocked in it. To be called while there is one thread. *socket is the other end of its
+ * socket, of whole messages. -1 after a message. */
+pid_t process_start(const char *name, int *socket, void (*run)(void));
+/* Of such a process: its end of the socket; the signal mask that it had, for its children; and a
+ * descriptor that is readable when one of these has ended, when it was opened. */
+extern int process_socket, process_children;
+extern sigset_t process_mask;
 /* Only CMD needs standard input and output: a reader of CMD's output must see its end when CMD has
  * ended. Standard error stays open. */
 void process_close_standard_files(void);
-/* A descriptor that is readable when a child of such a process has ended. */
-int process_children(void);
+/* False with errno. */
+bool process_open_children(void);
 /* Empties that descriptor. */
-void process_forget_children(int children);
+void process_forget_children(void);
 
 /* Puts the servers into the environment, and their tickTime, for a zklock in there. */
 void process_set_servers(const char *servers);
