@@ -259,7 +259,9 @@ bool signals_is_end(int number);
 bool cli_hide_secret(void);
 /* Opens a session by the global options, and says why not. done: of zkl_session_open_async, which
  * does not wait; NULL: waits. */
-int cli_connect(int64_t connect_timeout_ms, zkl_session **session, zkl_done_fn done);
+int cli_connect(int64_t connect_timeout_ms, zkl_done_fn done);
+/* The one that was opened last. */
+extern zkl_session *cli_session;
 /* The tickTime of a server by the bounds of its sessions; 0: they do not tell. CLI_GO_ON, or an
  * exit code, with error. */
 int cli_probe_tick(const char *server, int64_t connect_timeout_ms, int64_t *tick_ms,

@@ -209,10 +209,11 @@ static int open_side(struct side *side)
 {
     zkl_lock_options lock = ZKL_LOCK_OPTIONS_INIT;
     lock.metadata = "zklock bench";
-    int code = cli_connect(CALL_MS, &side->session, NULL);
+    int code = cli_connect(CALL_MS, NULL);
     if (code != CLI_GO_ON) {
         return code;
     }
+    side->session = cli_session;
     int result = zkl_lock_new(&side->lock, side->session, bench.path, &lock, &bench.error);
     return queues_outcome(bench.path, result, &bench.error);
 }
@@ -223,7 +224,7 @@ static int run(const char **words)
     bench.path = cli_lock_path(*words ? *words : "zklock-bench");
     int code = bench.path ? signals_catch() : EXIT_FAILED;
     code = code == CLI_GO_ON ? open_side(&bench.sides[0]) : code;
-    code = code == CLI_GO_ON ? queues_list(&queue, bench.sides[0].session, bench.path) : code;
+    code = code == CLI_GO_ON ? queues_list(&queue, bench.path) : code;
     if (code == CLI_GO_ON) {
         /* A lock that is in use, or a path that is somebody else's znode. */
         if (queue->count > 0 || queue->foreign > 0) {

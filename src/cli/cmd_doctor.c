@@ -190,7 +190,6 @@ static int examine_failure(const char *path, int result, const zkl_error *error)
 
 static int run(const char **words)
 {
-    zkl_session *session;
     char servers[2048];
     char *rest = servers;
     size_t used;
@@ -203,7 +202,7 @@ static int run(const char **words)
         examine_server(server);
     }
     fflush(stdout);
-    int code = cli_connect(QUEUES_LIST_MS, &session, NULL);
+    int code = cli_connect(QUEUES_LIST_MS, NULL);
     if (code == EXIT_UNREACHABLE && found.serving > 0) {
         find(
             false, "session",
@@ -215,14 +214,14 @@ static int run(const char **words)
     if (code != CLI_GO_ON) {
         return code;
     }
-    int64_t granted_ms = zkl_session_timeout_ms(session);
+    int64_t granted_ms = zkl_session_timeout_ms(cli_session);
     find(true, "session", "timeout %" PRId64 "ms%s; a holder's lease is %" PRId64 "ms at the least",
          granted_ms, granted_ms == cli.session_timeout_ms ? "" : ", not what was asked for",
-         zkl_session_least_lease_ms(session));
-    queues_visit_below(session, "/locks", examine_queue, examine_failure, &used);
+         zkl_session_least_lease_ms(cli_session));
+    queues_visit_below("/locks", examine_queue, examine_failure, &used);
     find(true, "/locks", "%zu locks in use, %zu contenders%s", found.queues, found.contenders,
          used > found.queues ? ", as far as they may be listed" : "");
-    zkl_session_close(session, QUEUES_LIST_MS);
+    zkl_session_close(cli_session, QUEUES_LIST_MS);
     return found.problems > 0 ? EXIT_PROBLEM : EXIT_DONE;
 }
 

@@ -13,24 +13,23 @@ static int print(const char *path, const zkl_queue *queue)
 
 static int run_ls(const char **locks)
 {
-    zkl_session *session;
     size_t used = 1;
-    int code = queues_paths(locks) ? cli_connect(QUEUES_LIST_MS, &session, NULL) : EXIT_FAILED;
+    int code = queues_paths(locks) ? cli_connect(QUEUES_LIST_MS, NULL) : EXIT_FAILED;
     if (code != CLI_GO_ON) {
         return code;
     }
     if (!*locks) {
-        code = queues_visit_below(session, "/locks", print, queues_say_failure, &used);
+        code = queues_visit_below("/locks", print, queues_say_failure, &used);
     }
     if (used == 0 && code == CLI_GO_ON) {
         cli_note("no lock below /locks is held or waited for");
     }
     /* One that fails stops none of the others; the first failure is the exit code. */
     for (; *locks; locks++) {
-        int own = queues_visit(session, *locks, print);
+        int own = queues_visit(*locks, print);
         code = code == CLI_GO_ON ? own : code;
     }
-    zkl_session_close(session, QUEUES_LIST_MS);
+    zkl_session_close(cli_session, QUEUES_LIST_MS);
     return code;
 }
 
@@ -58,14 +57,14 @@ static const struct cli_option check_options[] = {
     {.name = NULL},
 };
 
-static int check(zkl_session *session, const char *path)
+static int check(const char *path)
 {
     zkl_queue *queue;
     char at[ZKL_PATH_MAX + 16];
     struct identity own, theirs;
     const char *text = identity_own();
     bool held = false, printed = true, known = identity_parse(&own, text, strlen(text));
-    int code = queues_list_holders(&queue, session, path, at, sizeof at);
+    int code = queues_list_holders(&queue, path, at, sizeof at);
     if (code != CLI_GO_ON) {
         return code;
     }

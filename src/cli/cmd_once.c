@@ -60,17 +60,17 @@ static bool print_text(const struct status *status)
 
 /* Reads the queue before the record: a job that ends in between shows as recorded, and not as
  * neither recorded nor running. */
-static int show_status(zkl_session *session, const char *path)
+static int show_status(const char *path)
 {
     struct status status = {.path = path, .due_ms = UNKNOWN};
     zkl_error error;
-    int code = queues_list(&status.queue, session, path);
+    int code = queues_list(&status.queue, path);
     if (code != CLI_GO_ON) {
         return code;
     }
     code = queues_outcome(path,
-                          zkl_once_last(session, path, length_ms, QUEUES_LIST_MS, &status.last_ms,
-                                        &status.recorded_ms, &error),
+                          zkl_once_last(cli_session, path, length_ms, QUEUES_LIST_MS,
+                                        &status.last_ms, &status.recorded_ms, &error),
                           &error);
     if (code == CLI_GO_ON && status.last_ms > 0 && status.last_ms <= ZKL_PERMITS_MAX) {
         /* A semaphore's limit is a number as well: a slot in the first seconds of 1970. */
@@ -136,7 +136,7 @@ static const struct cli_option options[] = {
 static int opened(void)
 {
     zkl_error error;
-    return contend_await(zkl_once_prepare_async(contend.session, contend.paths[0], SERVER_MS,
+    return contend_await(zkl_once_prepare_async(cli_session, contend.paths[0], SERVER_MS,
                                                 contend_answered, NULL, &error),
                          &error);
 }

@@ -46,16 +46,16 @@ static int say_ended(void)
 
 /* verb: what is to be done to it, for messages. CLI_GO_ON, or the exit code after it was said why
  * not. */
-static int find_chosen(zkl_session *session, const char *path, const char *verb)
+static int find_chosen(const char *path, const char *verb)
 {
     char *below = chosen.path + strlen(path);
-    int code = queues_list_holders(&chosen.queue, session, path, chosen.path, sizeof chosen.path);
+    int code = queues_list_holders(&chosen.queue, path, chosen.path, sizeof chosen.path);
     size_t meant = code == CLI_GO_ON ? choose() : 0;
     if (code == CLI_GO_ON && meant == 0 && chosen.token && strcmp(below, "/leases") == 0) {
         /* Of a semaphore a token may be a waiter's, too. */
         zkl_queue_free(chosen.queue);
         snprintf(below, sizeof "/leases", "/locks");
-        code = queues_list(&chosen.queue, session, chosen.path);
+        code = queues_list(&chosen.queue, chosen.path);
         meant = code == CLI_GO_ON ? choose() : 0;
     }
     if (code == CLI_GO_ON && meant == 0) {
@@ -100,9 +100,9 @@ static const struct cli_option release_options[] = {
     {.name = NULL},
 };
 
-static int find_and_remove(zkl_session *session, const char *path)
+static int find_and_remove(const char *path)
 {
-    int code = find_chosen(session, path, "remove");
+    int code = find_chosen(path, "remove");
     if (code != CLI_GO_ON) {
         return code;
     }
@@ -123,7 +123,7 @@ static int find_and_remove(zkl_session *session, const char *path)
         }
     }
     zkl_error error;
-    int result = zkl_queue_remove(session, chosen.path, chosen.entry->name, chosen.entry->token,
+    int result = zkl_queue_remove(cli_session, chosen.path, chosen.entry->name, chosen.entry->token,
                                   QUEUES_LIST_MS, &error);
     if (result == ZKL_ENOTHELD) {
         return say_ended();
@@ -189,20 +189,21 @@ static const struct cli_option revoke_options[] = {
     {.name = NULL},
 };
 
-static int request_and_wait(zkl_session *session, const char *path)
+static int request_and_wait(const char *path)
 {
     zkl_queue *queue;
     zkl_error error;
     int64_t waited_ms = 0;
     bool gave_way = false;
-    int code = find_chosen(session, path, "ask");
+    int code = find_chosen(path, "ask");
     if (code != CLI_GO_ON) {
         return code;
     }
     if (!cli.quiet) {
         show_chosen();
     }
-    int result = zkl_queue_revoke(session, chosen.path, chosen.entry->name, QUEUES_LIST_MS, &error);
+    int result =
+        zkl_queue_revoke(cli_session, chosen.path, chosen.entry->name, QUEUES_LIST_MS, &error);
     if (result == ZKL_ENOTHELD) {
         return say_ended();
     }
@@ -215,7 +216,7 @@ static int request_and_wait(zkl_session *session, const char *path)
     }
     code = queues_outcome(chosen.path, result, &error);
     int64_t begin_ms = now_ms();
-    while (code == CLI_GO_ON && (code = queues_list(&queue, session, chosen.path)) == CLI_GO_ON) {
+    while (code == CLI_GO_ON && (code = queues_list(&queue, chosen.path)) == CLI_GO_ON) {
         gave_way = true; /* its znode is not there any more */
         for (size_t i = 0; i < queue->count; i++) {
             gave_way = gave_way && strcmp(queue->entries[i].name, chosen.entry->name) != 0;
@@ -276,10 +277,10 @@ const struct cli_command cmd_revoke = {
 
 static int limit;
 
-static int resize(zkl_session *session, const char *path)
+static int resize(const char *path)
 {
     zkl_error error;
-    int result = zkl_semaphore_resize(session, path, limit, QUEUES_LIST_MS, &error);
+    int result = zkl_semaphore_resize(cli_session, path, limit, QUEUES_LIST_MS, &error);
     if (result == ZKL_ENOENT || result == ZKL_ECONFLICT) {
         cli_error("\"%s\": %s; the first 'zklock run -j K' sets a limit", chosen.name, error.text);
         return EXIT_NOBODY;

@@ -18,7 +18,6 @@ struct watched {
 static struct {
     const char **paths; /* with NULL behind them */
     enum { WATCH_SCREEN, WATCH_TEXT, WATCH_JSON } form;
-    zkl_session *session;
     size_t root;  /* of the paths, the one that is looked at */
     FILE *screen; /* what this look will show, when the form is a screen */
     struct watched *queues;
@@ -72,7 +71,7 @@ static int look(void)
         known->in_use = false;
     }
     for (watch.root = 0; code == CLI_GO_ON && watch.paths[watch.root]; watch.root++) {
-        code = queues_visit(watch.session, watch.paths[watch.root], show);
+        code = queues_visit(watch.paths[watch.root], show);
         /* Only queues in use are visited below a path, so one that was not visited has nobody in
          * it. */
         for (const struct watched *known = watch.queues; known && code == CLI_GO_ON;
@@ -145,10 +144,10 @@ static int run(const char **locks)
     watch.form = piped ? WATCH_JSON : has_cursor ? WATCH_SCREEN : WATCH_TEXT;
     watch.paths = locks;
     int code = queues_paths(locks) ? signals_catch() : EXIT_FAILED;
-    code = code == CLI_GO_ON ? cli_connect(QUEUES_LIST_MS, &watch.session, NULL) : code;
+    code = code == CLI_GO_ON ? cli_connect(QUEUES_LIST_MS, NULL) : code;
     if (code == CLI_GO_ON) {
         code = show_until_end();
-        zkl_session_close(watch.session, LOOK_MS); /* it leaves nothing */
+        zkl_session_close(cli_session, LOOK_MS); /* it leaves nothing */
     }
     return code;
 }

@@ -61,7 +61,7 @@ int job_prepare(void)
 
 int job_fit(void)
 {
-    int64_t least_ms = zkl_session_least_lease_ms(contend.session);
+    int64_t least_ms = zkl_session_least_lease_ms(cli_session);
     int64_t room_ms = least_ms - KEEPER_MARGIN_MS - REFRESH_MS - LATE_MS;
     if (job.grace_ms == JOB_UNSET && room_ms > 0) {
         job.grace_ms = room_ms / 2;
@@ -72,7 +72,7 @@ int job_fit(void)
     cli_error("--grace %" PRId64 "ms does not fit: this session of %" PRId64
               "ms leaves a lease of %" PRId64 "ms, of which CMD can be given %" PRId64
               "ms; shorten --grace or lengthen --session-timeout",
-              job.grace_ms, zkl_session_timeout_ms(contend.session), least_ms,
+              job.grace_ms, zkl_session_timeout_ms(cli_session), least_ms,
               room_ms > 0 ? room_ms : 0);
     return EXIT_FAILED;
 }
@@ -254,11 +254,11 @@ static void wait_once(bool started)
  * the lease as it is must do. */
 static bool wait_for_room(void)
 {
-    zkl_session *session = contend.session;
     int64_t wanted_ms = job.grace_ms + KEEPER_MARGIN_MS + LATE_MS;
-    int64_t enough_ms = now_ms() + zkl_session_timeout_ms(session) / 3;
-    while (!own.over && (refresh_lease() < wanted_ms ||
-                         (zkl_session_low_lease_ms(session) < wanted_ms && now_ms() < enough_ms))) {
+    int64_t enough_ms = now_ms() + zkl_session_timeout_ms(cli_session) / 3;
+    while (!own.over &&
+           (refresh_lease() < wanted_ms ||
+            (zkl_session_low_lease_ms(cli_session) < wanted_ms && now_ms() < enough_ms))) {
         if (zkl_lock_state(contend.lock) == ZKL_STATE_LOST) {
             cli_error("\"%s\" was lost before %s could start", contend.name, job.name);
             job.lost = true;

@@ -36,7 +36,7 @@ static char *metrics_text(void)
         if (!text) {
             return NULL; /* errno: ENOMEM */
         }
-        length = zkl_stats_write_prometheus(contend.session, contend.name, text, (size_t)room / 2);
+        length = zkl_stats_write_prometheus(cli_session, contend.name, text, (size_t)room / 2);
     } while (length >= room / 2);
     /* CMD is stopped while there is lease left, so the session counts a release where the job met a
      * loss. The session's own label is as it stands in the first sample. */
@@ -53,7 +53,7 @@ static char *metrics_text(void)
 
 bool metrics_write(void)
 {
-    if (!metrics_file || !contend.session) {
+    if (!metrics_file || !cli_session) {
         return true;
     }
     next_ms = now_ms() + EVERY_MS;
@@ -152,13 +152,13 @@ void publish_due(void)
     /* Both calls lock the session's mutex. If a thread never unlocks it, no message is sent
      * either, and the watchdog of the service manager ends the process. */
     zkl_stats stats = ZKL_STATS_INIT;
-    bool connected = zkl_session_state(contend.session) == ZKL_SESSION_CONNECTED;
-    if (zkl_session_stats(contend.session, &stats) != ZKL_OK || !connected ||
+    bool connected = zkl_session_state(cli_session) == ZKL_SESSION_CONNECTED;
+    if (zkl_session_stats(cli_session, &stats) != ZKL_OK || !connected ||
         stats.requests != notify.requests) {
         notify.requests = stats.requests;
         notify.moved_ms = now;
     }
-    if (now - notify.moved_ms <= zkl_session_timeout_ms(contend.session)) {
+    if (now - notify.moved_ms <= zkl_session_timeout_ms(cli_session)) {
         notify.said_ms = now;
         notify_send("WATCHDOG=1");
     }
@@ -306,7 +306,7 @@ static enum MHD_Result reply_leader(struct MHD_Connection *connection)
 static enum MHD_Result reply_health(struct MHD_Connection *connection)
 {
     static const char *const words[] = {"queued", "leading", "paused", "unhealthy", "ending"};
-    bool connected = zkl_session_state(contend.session) == ZKL_SESSION_CONNECTED;
+    bool connected = zkl_session_state(cli_session) == ZKL_SESSION_CONNECTED;
     enum http_state standing = http_standing;
     bool leads = standing == HTTP_LEADING && zkl_lock_remaining_ms(contend.lock) > 0;
     bool takes_part = leads || (connected && standing == HTTP_QUEUED);
@@ -422,7 +422,7 @@ bool http_open(void)
         getnameinfo(address, http.address_size, NULL, 0, port, sizeof port, NI_NUMERICSERV);
     }
     cli_note("\"%s\": listening on port %s", contend.name, port);
-    if (zkl_election_observe(&http.observer, contend.session, contend.paths[0], on_leader, NULL,
+    if (zkl_election_observe(&http.observer, cli_session, contend.paths[0], on_leader, NULL,
                              &error) != ZKL_OK) {
         cli_error("\"%s\": who leads cannot be observed: %s", contend.name, error.text);
         return false;

@@ -8,14 +8,13 @@ int queues_outcome(const char *what, int result, const zkl_error *error)
     return cli_exit_code(result);
 }
 
-int queues_act(const char *lock, int (*act)(zkl_session *session, const char *path))
+int queues_act(const char *lock, int (*act)(const char *path))
 {
-    zkl_session *session;
     char *path = cli_lock_path(lock);
-    int code = path ? cli_connect(QUEUES_LIST_MS, &session, NULL) : EXIT_FAILED;
+    int code = path ? cli_connect(QUEUES_LIST_MS, NULL) : EXIT_FAILED;
     if (code == CLI_GO_ON) {
-        code = act(session, path);
-        zkl_session_close(session, QUEUES_LIST_MS);
+        code = act(path);
+        zkl_session_close(cli_session, QUEUES_LIST_MS);
     }
     free(path);
     return code;
@@ -31,15 +30,14 @@ bool queues_paths(const char **locks)
     return fine;
 }
 
-int queues_list(zkl_queue **queue, zkl_session *session, const char *path)
+int queues_list(zkl_queue **queue, const char *path)
 {
     zkl_error error;
-    int result = zkl_queue_list(queue, session, path, QUEUES_LIST_MS, &error);
+    int result = zkl_queue_list(queue, cli_session, path, QUEUES_LIST_MS, &error);
     return queues_outcome(path, result, &error);
 }
 
 struct walk {
-    zkl_session *session;
     queues_visit_fn visit;
     queues_fail_fn fail;
     size_t count;
@@ -80,7 +78,7 @@ static void walk_to(struct walk *walk, const char *path)
 {
     zkl_queue *queue;
     zkl_error error;
-    int result = zkl_queue_list(&queue, walk->session, path, QUEUES_LIST_MS, &error);
+    int result = zkl_queue_list(&queue, cli_session, path, QUEUES_LIST_MS, &error);
     if (result != ZKL_OK) {
         walk->count++;
         note_code(walk, walk->fail(path, result, &error));
@@ -94,10 +92,10 @@ static void walk_to(struct walk *walk, const char *path)
     zkl_queue_free(queue);
 }
 
-int queues_visit_below(zkl_session *session, const char *prefix, queues_visit_fn visit,
-                       queues_fail_fn fail, size_t *count)
+int queues_visit_below(const char *prefix, queues_visit_fn visit, queues_fail_fn fail,
+                       size_t *count)
 {
-    struct walk walk = {session, visit, fail, 0, CLI_GO_ON};
+    struct walk walk = {visit, fail, 0, CLI_GO_ON};
     walk_to(&walk, prefix);
     *count = walk.count;
     return walk.code;
@@ -113,11 +111,11 @@ int queues_say_failure(const char *path, int result, const zkl_error *error)
     return EXIT_DENIED;
 }
 
-int queues_visit(zkl_session *session, const char *path, queues_visit_fn visit)
+int queues_visit(const char *path, queues_visit_fn visit)
 {
-    struct walk walk = {session, visit, queues_say_failure, 0, CLI_GO_ON};
+    struct walk walk = {visit, queues_say_failure, 0, CLI_GO_ON};
     zkl_queue *queue;
-    int code = queues_list(&queue, session, path);
+    int code = queues_list(&queue, path);
     if (code != CLI_GO_ON) {
         return code;
     }
@@ -131,17 +129,16 @@ int queues_visit(zkl_session *session, const char *path, queues_visit_fn visit)
     return walk.code;
 }
 
-int queues_list_holders(zkl_queue **queue, zkl_session *session, const char *path, char *at,
-                        size_t at_size)
+int queues_list_holders(zkl_queue **queue, const char *path, char *at, size_t at_size)
 {
-    int code = queues_list(queue, session, path);
+    int code = queues_list(queue, path);
     snprintf(at, at_size, "%s", path);
     /* Nobody stands at a semaphore's path itself, and whoever holds it stands in "leases". */
     for (size_t i = 0; code == CLI_GO_ON && (*queue)->count == 0 && i < (*queue)->foreign; i++) {
         if (strcmp((*queue)->foreign_names[i], "leases") == 0) {
             zkl_queue_free(*queue);
             snprintf(at, at_size, "%s/leases", path);
-            return queues_list(queue, session, at);
+            return queues_list(queue, at);
         }
     }
     return code;

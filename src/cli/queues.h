@@ -11,29 +11,28 @@
 
 /* Calls act with the path of LOCK and a session. Returns what it does, or another exit code after
  * it was said why. */
-int queues_act(const char *lock, int (*act)(zkl_session *session, const char *path));
+int queues_act(const char *lock, int (*act)(const char *path));
 /* Makes paths of LOCKs, in place. False after it was said why not. */
 bool queues_paths(const char **locks);
 /* Lists a queue; CLI_GO_ON, or the exit code after it was said why not. Free with zkl_queue_free.
  */
-int queues_list(zkl_queue **queue, zkl_session *session, const char *path);
+int queues_list(zkl_queue **queue, const char *path);
 /* The same of those who may hold: of a semaphore its permits. at: path of what was listed. */
-int queues_list_holders(zkl_queue **queue, zkl_session *session, const char *path, char *at,
-                        size_t at_size);
+int queues_list_holders(zkl_queue **queue, const char *path, char *at, size_t at_size);
 /* Told of a queue; CLI_GO_ON, or the exit code to end with. */
 typedef int (*queues_visit_fn)(const char *path, const zkl_queue *queue);
 /* Visits the queue at path; where nobody stands there but znodes do, the queues in use below it: a
  * semaphore's permits and waiters, the locks of a directory. One that fails stops none of the
  * others. CLI_GO_ON, or the first failure's exit code after it was said. */
-int queues_visit(zkl_session *session, const char *path, queues_visit_fn visit);
+int queues_visit(const char *path, queues_visit_fn visit);
 /* Told of a path that could not be listed; CLI_GO_ON, or the exit code to end with. */
 typedef int (*queues_fail_fn)(const char *path, int result, const zkl_error *error);
 /* Says it. */
 int queues_say_failure(const char *path, int result, const zkl_error *error);
 /* Visits all queues in use at and below prefix, as queues_visit does. *count: how many there are,
  * with the paths that could not be listed. */
-int queues_visit_below(zkl_session *session, const char *prefix, queues_visit_fn visit,
-                       queues_fail_fn fail, size_t *count);
+int queues_visit_below(const char *prefix, queues_visit_fn visit, queues_fail_fn fail,
+                       size_t *count);
 /* Index of the first that holds; the queue's count when nobody does. */
 size_t queues_holder(const zkl_queue *queue);
 /* Says why a question to the servers failed, and returns the exit code; CLI_GO_ON if it did not. */

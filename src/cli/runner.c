@@ -87,13 +87,13 @@ static void show_line(void)
         zkl_queue *queue;
         snprintf(path, sizeof path, "%s%s", contend.paths[i],
                  contend.recipe == ZKL_RECIPE_SEMAPHORE ? "/locks" : "");
-        if (zkl_queue_list(&queue, contend.session, path, LIST_MS, NULL) != ZKL_OK) {
+        if (zkl_queue_list(&queue, cli_session, path, LIST_MS, NULL) != ZKL_OK) {
             notify_send("STATUS=waiting, no server responds");
             print(contend.name, "no server responds");
             return;
         }
         /* Our position: one session has one contender. The queue's length: we are not in it. */
-        int64_t own = zkl_session_id(contend.session);
+        int64_t own = zkl_session_id(cli_session);
         size_t ahead = 0;
         while (ahead < queue->count && queue->entries[ahead].session_id != own) {
             ahead++;
@@ -142,7 +142,6 @@ static void on_revoked(zkl_lock *lock, void *payload)
 
 static int make_lock(zkl_error *error)
 {
-    zkl_session *session = contend.session;
     const char *path = contend.paths[0];
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.revoke_fn = contend.revocable ? on_revoked : NULL;
@@ -150,27 +149,27 @@ static int make_lock(zkl_error *error)
     options.metadata = contend.metadata ? contend.metadata : identity_own();
     switch (contend.recipe) {
     case ZKL_RECIPE_READ_LOCK:
-        return zkl_read_lock_new(&contend.lock, session, path, &options, error);
+        return zkl_read_lock_new(&contend.lock, cli_session, path, &options, error);
     case ZKL_RECIPE_SEMAPHORE:
-        return zkl_semaphore_new(&contend.lock, session, path, contend.limit, &options, error);
+        return zkl_semaphore_new(&contend.lock, cli_session, path, contend.limit, &options, error);
     case ZKL_RECIPE_ELECTION:
-        return zkl_election_new(&contend.lock, session, path, &options, error);
+        return zkl_election_new(&contend.lock, cli_session, path, &options, error);
     case ZKL_RECIPE_MULTILOCK:
-        return zkl_multilock_new(&contend.lock, session, contend.paths, contend.path_count,
+        return zkl_multilock_new(&contend.lock, cli_session, contend.paths, contend.path_count,
                                  &options, error);
     default:
-        return zkl_lock_new(&contend.lock, session, path, &options, error);
+        return zkl_lock_new(&contend.lock, cli_session, path, &options, error);
     }
 }
 
 bool contend_wait(int fd, bool for_signals, int timeout_ms)
 {
     struct pollfd fds[] = {{.fd = fd, .events = POLLIN},
-                           {.fd = zkl_session_fd(contend.session), .events = POLLIN},
+                           {.fd = zkl_session_fd(cli_session), .events = POLLIN},
                            {.fd = for_signals ? signals_fd() : -1, .events = POLLIN},
                            {.fd = fd < 0 ? health.socket : -1, .events = POLLIN}};
     bool ready = poll(fds, 4, publish_timeout(timeout_ms)) > 0 && fds[0].revents;
-    zkl_session_dispatch(contend.session);
+    zkl_session_dispatch(cli_session);
     publish_due();
     return ready;
 }
@@ -228,7 +227,7 @@ static int contend_open(void)
     int64_t left_ms, most_ms = brief ? contend.wait_ms : CONNECT_MS;
     contend.begun_ms = now_ms();
     answered = false;
-    int code = cli_connect(most_ms, &contend.session, contend_answered);
+    int code = cli_connect(most_ms, contend_answered);
     int64_t end_ms = now_ms() + 1 + most_ms;
     if (code == CLI_GO_ON && strncmp(cli.servers, "memory:", 7) == 0) {
         cli_note("%s is inside this process: nobody else is kept out", cli.servers);
@@ -247,8 +246,8 @@ static int contend_open(void)
         return code;
     }
     if (!answered) {
-        zkl_session_close(contend.session, 0); /* the answer says why there is no connection */
-        contend.session = NULL;
+        zkl_session_close(cli_session, 0); /* the answer says why there is no connection */
+        cli_session = NULL;
         answer.code = ZKL_ECONNECT;
     }
     if (answer.code != ZKL_OK) {
@@ -273,7 +272,7 @@ static void report_not_granted(void)
                      ? " by somebody else, or one of those that --and names"
                      : " by somebody else",
                  name);
-    } else if (zkl_session_state(contend.session) == ZKL_SESSION_CONNECTED) {
+    } else if (zkl_session_state(cli_session) == ZKL_SESSION_CONNECTED) {
         cli_note("\"%s\" was not granted in %.1f s; 'zklock ls %s' shows who holds it", name,
                  waited_s, name);
     } else {
@@ -527,7 +526,7 @@ int runner_main(const struct runner_policy *own, const char **words)
     http_close();
     health_close();
     metrics_write();
-    if (contend.session && zkl_session_close(contend.session, LEAVE_MS) != ZKL_OK) {
+    if (cli_session && zkl_session_close(cli_session, LEAVE_MS) != ZKL_OK) {
         cli_detail(
             "the servers did not confirm the end; what is left goes with the session timeout");
     }

@@ -27,10 +27,9 @@ extern struct contend {
     int64_t delay_ms;     /* after a holder that did not release */
     /* Results. */
     int64_t begun_ms; /* CLOCK_MONOTONIC */
-    zkl_session *session;
-    zkl_lock *lock; /* NULL: not made */
-    bool decided;   /* the acquire ended: */
-    int result;     /* ZKL_ECANCELED: canceled, because this host is not healthy */
+    zkl_lock *lock;   /* NULL: not made */
+    bool decided;     /* the acquire ended: */
+    int result;       /* ZKL_ECANCELED: canceled, because this host is not healthy */
     zkl_grant grant;
     zkl_error error;
     int signal;                   /* which ended the wait; 0: none */

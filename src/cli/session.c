@@ -320,15 +320,17 @@ static bool take_options(int64_t connect_timeout_ms)
     return (!cli.auth_file || take_secret(cli.auth_file)) && (!cli.sasl || take_sasl());
 }
 
-int cli_connect(int64_t connect_timeout_ms, zkl_session **session, zkl_done_fn done)
+zkl_session *cli_session;
+
+int cli_connect(int64_t connect_timeout_ms, zkl_done_fn done)
 {
     zkl_error error;
     int code = EXIT_FAILED;
     if (take_options(connect_timeout_ms)) {
         signals_end_at_once = !done;
-        int result =
-            done ? zkl_session_open_async(session, cli.servers, &own.options, done, NULL, &error)
-                 : zkl_session_open(session, cli.servers, &own.options, &error);
+        int result = done ? zkl_session_open_async(&cli_session, cli.servers, &own.options, done,
+                                                   NULL, &error)
+                          : zkl_session_open(&cli_session, cli.servers, &own.options, &error);
         signals_end_at_once = false;
         if (result != ZKL_OK) {
             cli_error("%s%s", error.text, cli_remedy(result));
