@@ -25,8 +25,7 @@ static struct {
     char *path;
     char znode[ZKL_PATH_MAX + 16]; /* beside the queue: nothing but contenders belongs into it */
     struct side sides[2];
-    int holder; /* of a hand-over: index of the side that holds */
-    zkl_error error;
+    int holder;       /* of a hand-over: index of the side that holds */
     int64_t begin_ns; /* of the one that is measured now */
     int64_t samples[SAMPLES_MAX];
     size_t count;
@@ -37,7 +36,7 @@ static struct {
 static int read_once(void)
 {
     zkl_queue *queue;
-    int result = zkl_queue_list(&queue, bench.sides[0].session, bench.znode, CALL_MS, &bench.error);
+    int result = zkl_queue_list(&queue, bench.sides[0].session, bench.znode, CALL_MS, &cli_failure);
     if (result == ZKL_OK) {
         zkl_queue_free(queue);
     }
@@ -46,12 +45,12 @@ static int read_once(void)
 
 static int hold(void)
 {
-    return zkl_lock_acquire(bench.sides[0].lock, CALL_MS, NULL, &bench.error);
+    return zkl_lock_acquire(bench.sides[0].lock, CALL_MS, NULL, &cli_failure);
 }
 
 static int let_go(void)
 {
-    return zkl_lock_release(bench.sides[bench.holder].lock, &bench.error);
+    return zkl_lock_release(bench.sides[bench.holder].lock, &cli_failure);
 }
 
 static int write_once(void)
@@ -60,8 +59,8 @@ static int write_once(void)
         .kind = ZKL_OP_CREATE, .path = bench.znode, .mode = ZKL_CREATE_EPHEMERAL};
     const zkl_op delete = {.kind = ZKL_OP_DELETE, .path = bench.znode, .version = ZKL_ANY_VERSION};
     zkl_lock *lock = bench.sides[0].lock;
-    int result = zkl_lock_commit(lock, &create, 1, CALL_MS, NULL, &bench.error);
-    return result == ZKL_OK ? zkl_lock_commit(lock, &delete, 1, CALL_MS, NULL, &bench.error)
+    int result = zkl_lock_commit(lock, &create, 1, CALL_MS, NULL, &cli_failure);
+    return result == ZKL_OK ? zkl_lock_commit(lock, &delete, 1, CALL_MS, NULL, &cli_failure)
                             : result;
 }
 
@@ -79,7 +78,7 @@ static void on_decided(zkl_lock *lock, int code, const zkl_grant *grant, const z
     (void)grant;
     side->decided = true;
     side->result = code;
-    bench.error = *error;
+    cli_failure = *error;
 }
 
 /* Until the other side is queued behind the holder, or decided: it is granted if the holder's znode
@@ -91,7 +90,7 @@ static int wait_queued(struct side *waiter)
     int result = ZKL_OK;
     while (result == ZKL_OK && count < 2 && !waiter->decided) {
         zkl_queue *queue;
-        result = zkl_queue_list(&queue, waiter->session, bench.path, CALL_MS, &bench.error);
+        result = zkl_queue_list(&queue, waiter->session, bench.path, CALL_MS, &cli_failure);
         if (result == ZKL_OK) {
             count = queue->count;
             zkl_queue_free(queue);
@@ -106,14 +105,14 @@ static int hand_over_once(void)
     struct side *from = &bench.sides[bench.holder];
     struct side *to = &bench.sides[!bench.holder];
     to->decided = false;
-    int result = zkl_lock_acquire_async(to->lock, CALL_MS, on_decided, to, &bench.error);
+    int result = zkl_lock_acquire_async(to->lock, CALL_MS, on_decided, to, &cli_failure);
     if (result != ZKL_OK) {
         return result;
     }
     result = wait_queued(to);
     bench.begin_ns = clock_ns(CLOCK_MONOTONIC);
     if (result == ZKL_OK) {
-        result = zkl_lock_release(from->lock, &bench.error);
+        result = zkl_lock_release(from->lock, &cli_failure);
     }
     if (result == ZKL_OK) {
         struct pollfd fd = {.fd = zkl_session_fd(to->session), .events = POLLIN};
@@ -168,9 +167,8 @@ static int measure(const struct measurement *what)
     }
     bench.holder = 0;
     qsort(bench.samples, bench.count, sizeof *bench.samples, compare_values);
-    return result == ZKL_OK && signals_is_end(number)
-               ? EXIT_SIGNAL + number
-               : queues_outcome(bench.path, result, &bench.error);
+    return result == ZKL_OK && signals_is_end(number) ? EXIT_SIGNAL + number
+                                                      : queues_outcome(bench.path, result);
 }
 
 static int measure_all(void)
@@ -214,8 +212,8 @@ static int open_side(struct side *side)
         return code;
     }
     side->session = cli_session;
-    int result = zkl_lock_new(&side->lock, side->session, bench.path, &lock, &bench.error);
-    return queues_outcome(bench.path, result, &bench.error);
+    int result = zkl_lock_new(&side->lock, side->session, bench.path, &lock, &cli_failure);
+    return queues_outcome(bench.path, result);
 }
 
 static int run(const char **words)

@@ -48,7 +48,6 @@ static void examine_tick(const char *server, const char *host, const char *port)
 {
     int64_t configured_ms = cli.tick_ms;
     int64_t tick_ms = 0;
-    zkl_error error = {.code = ZKL_OK};
     char address[300], answer[4096], text[32];
     const char *why;
     snprintf(address, sizeof address, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
@@ -58,8 +57,8 @@ static void examine_tick(const char *server, const char *host, const char *port)
     if (asked) {
         tick_ms = strtol(text, NULL, 10);
     }
-    if (!asked && cli_probe_tick(address, PROBE_MS, &tick_ms, &error) != CLI_GO_ON) {
-        find(false, server, "tickTime not verified: %s", error.text);
+    if (!asked && cli_probe_tick(address, PROBE_MS, &tick_ms) != CLI_GO_ON) {
+        find(false, server, "tickTime not verified: %s", cli_failure.text);
     } else if (tick_ms == 0) {
         find(false, server,
              "tickTime not verified: it sets minSessionTimeout or maxSessionTimeout, so its "
@@ -177,13 +176,13 @@ static int examine_queue(const char *path, const zkl_queue *queue)
     return CLI_GO_ON;
 }
 
-static int examine_failure(const char *path, int result, const zkl_error *error)
+static int examine_failure(const char *path, int result)
 {
     if (result == ZKL_EAUTH) {
         find(false, path, "its children may not be listed: what is below is not known%s",
              cli_remedy(ZKL_EAUTH));
     } else {
-        find(false, path, "%s", error->text);
+        find(false, path, "%s", cli_failure.text);
     }
     return CLI_GO_ON;
 }

@@ -63,15 +63,13 @@ static bool print_text(const struct status *status)
 static int show_status(const char *path)
 {
     struct status status = {.path = path, .due_ms = UNKNOWN};
-    zkl_error error;
     int code = queues_list(&status.queue, path);
     if (code != CLI_GO_ON) {
         return code;
     }
-    code = queues_outcome(path,
-                          zkl_once_last(cli_session, path, length_ms, QUEUES_LIST_MS,
-                                        &status.last_ms, &status.recorded_ms, &error),
-                          &error);
+    int result = zkl_once_last(cli_session, path, length_ms, QUEUES_LIST_MS, &status.last_ms,
+                               &status.recorded_ms, &cli_failure);
+    code = queues_outcome(path, result);
     if (code == CLI_GO_ON && status.last_ms > 0 && status.last_ms <= ZKL_PERMITS_MAX) {
         /* A semaphore's limit is a number as well: a slot in the first seconds of 1970. */
         cli_error("%s: used as a semaphore, not as a job", path);
@@ -135,18 +133,14 @@ static const struct cli_option options[] = {
 
 static int opened(void)
 {
-    zkl_error error;
     return contend_await(zkl_once_prepare_async(cli_session, contend.paths[0], SERVER_MS,
-                                                contend_answered, NULL, &error),
-                         &error);
+                                                contend_answered, NULL, &cli_failure));
 }
 
 static int granted(void)
 {
-    zkl_error error;
     int code = contend_await(zkl_once_look_async(contend.lock, length_ms, phase_ms, SERVER_MS,
-                                                 &slot, contend_answered, NULL, &error),
-                             &error);
+                                                 &slot, contend_answered, NULL, &cli_failure));
     if (code != CLI_GO_ON || !slot.done) {
         return code;
     }
@@ -160,7 +154,6 @@ static int granted(void)
 /* Recorded only when CMD succeeded: else another host, or the next call, may try in this slot. */
 static int ended(void)
 {
-    zkl_error error;
     if (!job.ran || job.lost || job.code != 0) {
         return CLI_GO_ON;
     }
@@ -170,13 +163,13 @@ static int ended(void)
                   job.stop_requested ? "a signal" : "--max-run");
         return EXIT_FAILED;
     }
-    int result = zkl_once_record(contend.lock, &slot, SERVER_MS, &error);
+    int result = zkl_once_record(contend.lock, &slot, SERVER_MS, &cli_failure);
     if (result == ZKL_OK) {
         job.proved = true;
         return CLI_GO_ON;
     }
     cli_error("\"%s\": CMD succeeded, but the slot could not be recorded: %s", contend.name,
-              error.text);
+              cli_failure.text);
     return result == ZKL_ELOST ? EXIT_LOST : EXIT_FAILED;
 }
 

@@ -122,14 +122,13 @@ static int find_and_remove(const char *path)
             return EXIT_NOBODY;
         }
     }
-    zkl_error error;
     int result = zkl_queue_remove(cli_session, chosen.path, chosen.entry->name, chosen.entry->token,
-                                  QUEUES_LIST_MS, &error);
+                                  QUEUES_LIST_MS, &cli_failure);
     if (result == ZKL_ENOTHELD) {
         return say_ended();
     }
     if (result != ZKL_OK) {
-        return queues_outcome(chosen.path, result, &error);
+        return queues_outcome(chosen.path, result);
     }
     if (cli.json) {
         json_t *removed =
@@ -192,7 +191,6 @@ static const struct cli_option revoke_options[] = {
 static int request_and_wait(const char *path)
 {
     zkl_queue *queue;
-    zkl_error error;
     int64_t waited_ms = 0;
     bool gave_way = false;
     int code = find_chosen(path, "ask");
@@ -202,8 +200,8 @@ static int request_and_wait(const char *path)
     if (!cli.quiet) {
         show_chosen();
     }
-    int result =
-        zkl_queue_revoke(cli_session, chosen.path, chosen.entry->name, QUEUES_LIST_MS, &error);
+    int result = zkl_queue_revoke(cli_session, chosen.path, chosen.entry->name, QUEUES_LIST_MS,
+                                  &cli_failure);
     if (result == ZKL_ENOTHELD) {
         return say_ended();
     }
@@ -214,7 +212,7 @@ static int request_and_wait(const char *path)
                   chosen.name);
         return EXIT_DENIED;
     }
-    code = queues_outcome(chosen.path, result, &error);
+    code = queues_outcome(chosen.path, result);
     int64_t begin_ms = now_ms();
     while (code == CLI_GO_ON && (code = queues_list(&queue, chosen.path)) == CLI_GO_ON) {
         gave_way = true; /* its znode is not there any more */
@@ -279,14 +277,14 @@ static int limit;
 
 static int resize(const char *path)
 {
-    zkl_error error;
-    int result = zkl_semaphore_resize(cli_session, path, limit, QUEUES_LIST_MS, &error);
+    int result = zkl_semaphore_resize(cli_session, path, limit, QUEUES_LIST_MS, &cli_failure);
     if (result == ZKL_ENOENT || result == ZKL_ECONFLICT) {
-        cli_error("\"%s\": %s; the first 'zklock run -j K' sets a limit", chosen.name, error.text);
+        cli_error("\"%s\": %s; the first 'zklock run -j K' sets a limit", chosen.name,
+                  cli_failure.text);
         return EXIT_NOBODY;
     }
     if (result != ZKL_OK) {
-        return queues_outcome(path, result, &error);
+        return queues_outcome(path, result);
     }
     if (cli.json) {
         json_t *resized = json_pack("{s:i, s:s, s:s, s:i}", "v", QUEUES_VERSION, "event", "resized",

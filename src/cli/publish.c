@@ -378,7 +378,6 @@ bool http_open(void)
 {
     struct sockaddr *address = (struct sockaddr *)&http.address;
     sigset_t all, before;
-    zkl_error error;
     char port[8] = "0";
     int one = 1;
     if (!http.given) {
@@ -423,8 +422,8 @@ bool http_open(void)
     }
     cli_note("\"%s\": listening on port %s", contend.name, port);
     if (zkl_election_observe(&http.observer, cli_session, contend.paths[0], on_leader, NULL,
-                             &error) != ZKL_OK) {
-        cli_error("\"%s\": who leads cannot be observed: %s", contend.name, error.text);
+                             &cli_failure) != ZKL_OK) {
+        cli_error("\"%s\": who leads cannot be observed: %s", contend.name, cli_failure.text);
         return false;
     }
     return true;

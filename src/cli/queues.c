@@ -1,9 +1,9 @@
 #include "queues.h"
 
-int queues_outcome(const char *what, int result, const zkl_error *error)
+int queues_outcome(const char *what, int result)
 {
     if (result != ZKL_OK) {
-        cli_error("%s: %s%s", what, error->text, cli_remedy(result));
+        cli_error("%s: %s%s", what, cli_failure.text, cli_remedy(result));
     }
     return cli_exit_code(result);
 }
@@ -32,24 +32,23 @@ bool queues_paths(const char **locks)
 
 int queues_list(zkl_queue **queue, const char *path)
 {
-    zkl_error error;
-    int result = zkl_queue_list(queue, cli_session, path, QUEUES_LIST_MS, &error);
-    return queues_outcome(path, result, &error);
+    int result = zkl_queue_list(queue, cli_session, path, QUEUES_LIST_MS, &cli_failure);
+    return queues_outcome(path, result);
 }
 
-struct walk {
+static struct walk {
     queues_visit_fn visit;
     queues_fail_fn fail;
     size_t count;
     int code; /* the first failure's; CLI_GO_ON: none */
-};
+} walk;
 
-static void note_code(struct walk *walk, int code)
+static void note_code(int code)
 {
-    walk->code = walk->code == CLI_GO_ON ? code : walk->code;
+    walk.code = walk.code == CLI_GO_ON ? code : walk.code;
 }
 
-static void walk_to(struct walk *walk, const char *path);
+static void walk_to(const char *path);
 
 static int compare_names(const void *left, const void *right)
 {
@@ -57,54 +56,53 @@ static int compare_names(const void *left, const void *right)
 }
 
 /* What no lock's path can be is passed over: a name that another client chose. */
-static void walk_below(struct walk *walk, const char *path, const zkl_queue *queue)
+static void walk_below(const char *path, const zkl_queue *queue)
 {
     bool root = strcmp(path, "/") == 0;
     const char **names = (const char **)(uintptr_t)queue->foreign_names; /* this walk's own */
     if (names) {
         qsort(names, queue->foreign, sizeof *names, compare_names);
     }
-    for (size_t i = 0; i < queue->foreign && walk->code != EXIT_UNREACHABLE; i++) {
+    for (size_t i = 0; i < queue->foreign && walk.code != EXIT_UNREACHABLE; i++) {
         /* One that is cut here is too long for a path as well. */
         char below[ZKL_PATH_MAX + 2];
         snprintf(below, sizeof below, "%s/%s", root ? "" : path, names[i]);
         if (zkl_path_check(below, NULL) == ZKL_OK) {
-            walk_to(walk, below);
+            walk_to(below);
         }
     }
 }
 
-static void walk_to(struct walk *walk, const char *path)
+static void walk_to(const char *path)
 {
     zkl_queue *queue;
-    zkl_error error;
-    int result = zkl_queue_list(&queue, cli_session, path, QUEUES_LIST_MS, &error);
+    int result = zkl_queue_list(&queue, cli_session, path, QUEUES_LIST_MS, &cli_failure);
     if (result != ZKL_OK) {
-        walk->count++;
-        note_code(walk, walk->fail(path, result, &error));
+        walk.count++;
+        note_code(walk.fail(path, result));
         return;
     }
     if (queue->count > 0) {
-        walk->count++;
-        note_code(walk, walk->visit(path, queue));
+        walk.count++;
+        note_code(walk.visit(path, queue));
     }
-    walk_below(walk, path, queue);
+    walk_below(path, queue);
     zkl_queue_free(queue);
 }
 
 int queues_visit_below(const char *prefix, queues_visit_fn visit, queues_fail_fn fail,
                        size_t *count)
 {
-    struct walk walk = {visit, fail, 0, CLI_GO_ON};
-    walk_to(&walk, prefix);
+    walk = (struct walk){visit, fail, 0, CLI_GO_ON};
+    walk_to(prefix);
     *count = walk.count;
     return walk.code;
 }
 
-int queues_say_failure(const char *path, int result, const zkl_error *error)
+int queues_say_failure(const char *path, int result)
 {
     if (result != ZKL_EAUTH) {
-        return queues_outcome(path, result, error);
+        return queues_outcome(path, result);
     }
     cli_error("%s: its children may not be listed, so nothing is known of what is below%s", path,
               cli_remedy(ZKL_EAUTH));
@@ -113,17 +111,17 @@ int queues_say_failure(const char *path, int result, const zkl_error *error)
 
 int queues_visit(const char *path, queues_visit_fn visit)
 {
-    struct walk walk = {visit, queues_say_failure, 0, CLI_GO_ON};
     zkl_queue *queue;
+    walk = (struct walk){visit, queues_say_failure, 0, CLI_GO_ON};
     int code = queues_list(&queue, path);
     if (code != CLI_GO_ON) {
         return code;
     }
     if (queue->count == 0) {
-        walk_below(&walk, path, queue);
+        walk_below(path, queue);
     }
     if (walk.count == 0) {
-        note_code(&walk, visit(path, queue));
+        note_code(visit(path, queue));
     }
     zkl_queue_free(queue);
     return walk.code;

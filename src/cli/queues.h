@@ -26,9 +26,9 @@ typedef int (*queues_visit_fn)(const char *path, const zkl_queue *queue);
  * others. CLI_GO_ON, or the first failure's exit code after it was said. */
 int queues_visit(const char *path, queues_visit_fn visit);
 /* Told of a path that could not be listed; CLI_GO_ON, or the exit code to end with. */
-typedef int (*queues_fail_fn)(const char *path, int result, const zkl_error *error);
+typedef int (*queues_fail_fn)(const char *path, int result);
 /* Says it. */
-int queues_say_failure(const char *path, int result, const zkl_error *error);
+int queues_say_failure(const char *path, int result);
 /* Visits all queues in use at and below prefix, as queues_visit does. *count: how many there are,
  * with the paths that could not be listed. */
 int queues_visit_below(const char *prefix, queues_visit_fn visit, queues_fail_fn fail,
@@ -36,7 +36,7 @@ int queues_visit_below(const char *prefix, queues_visit_fn visit, queues_fail_fn
 /* Index of the first that holds; the queue's count when nobody does. */
 size_t queues_holder(const zkl_queue *queue);
 /* Says why a question to the servers failed, and returns the exit code; CLI_GO_ON if it did not. */
-int queues_outcome(const char *what, int result, const zkl_error *error);
+int queues_outcome(const char *what, int result);
 /* "00:02:13". */
 struct cli_text queues_age(int64_t age_ms);
 /* "2026-02-03T04:05:06Z" of ms since 1970. */

@@ -110,10 +110,10 @@ static void show_line(void)
 
 /* Reports why a call for this lock failed, and what to do about it. Returns the exit code, or
  * CLI_GO_ON if it has not failed. */
-static int complain_unless_ok(int result, const zkl_error *error)
+static int complain_unless_ok(int result)
 {
     if (result != ZKL_OK) {
-        cli_error("\"%s\": %s%s", contend.name, error->text, cli_remedy(result));
+        cli_error("\"%s\": %s%s", contend.name, cli_failure.text, cli_remedy(result));
     }
     return cli_exit_code(result);
 }
@@ -140,7 +140,7 @@ static void on_revoked(zkl_lock *lock, void *payload)
     contend.revoked = true;
 }
 
-static int make_lock(zkl_error *error)
+static int make_lock(void)
 {
     const char *path = contend.paths[0];
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
@@ -149,16 +149,17 @@ static int make_lock(zkl_error *error)
     options.metadata = contend.metadata ? contend.metadata : identity_own();
     switch (contend.recipe) {
     case ZKL_RECIPE_READ_LOCK:
-        return zkl_read_lock_new(&contend.lock, cli_session, path, &options, error);
+        return zkl_read_lock_new(&contend.lock, cli_session, path, &options, &cli_failure);
     case ZKL_RECIPE_SEMAPHORE:
-        return zkl_semaphore_new(&contend.lock, cli_session, path, contend.limit, &options, error);
+        return zkl_semaphore_new(&contend.lock, cli_session, path, contend.limit, &options,
+                                 &cli_failure);
     case ZKL_RECIPE_ELECTION:
-        return zkl_election_new(&contend.lock, cli_session, path, &options, error);
+        return zkl_election_new(&contend.lock, cli_session, path, &options, &cli_failure);
     case ZKL_RECIPE_MULTILOCK:
         return zkl_multilock_new(&contend.lock, cli_session, contend.paths, contend.path_count,
-                                 &options, error);
+                                 &options, &cli_failure);
     default:
-        return zkl_lock_new(&contend.lock, cli_session, path, &options, error);
+        return zkl_lock_new(&contend.lock, cli_session, path, &options, &cli_failure);
     }
 }
 
@@ -186,43 +187,41 @@ int contend_wait_or_end(int timeout_ms)
 }
 
 static bool answered;
-static zkl_error answer;
 
 void contend_answered(int code, const zkl_error *error, void *payload)
 {
     (void)code, (void)payload;
     answered = true;
-    answer = *error;
+    cli_failure = *error;
 }
 
-int contend_await(int begun, const zkl_error *error)
+int contend_await(int begun)
 {
-    int code = complain_unless_ok(begun, error);
+    int code = complain_unless_ok(begun);
     if (code != CLI_GO_ON) {
         return code;
     }
     for (answered = false; code == CLI_GO_ON && !answered;) {
         code = contend_wait_or_end(-1);
     }
-    return code == CLI_GO_ON ? complain_unless_ok(answer.code, &answer) : code;
+    return code == CLI_GO_ON ? complain_unless_ok(cli_failure.code) : code;
 }
 
 /* Begins to queue: contend.decided will be true. */
-static int contend_ask(zkl_error *error)
+static int contend_ask(void)
 {
     int64_t left = contend.wait_ms;
     if (left > 0) {
         left -= now_ms() - contend.begun_ms;
         left = left > 0 ? left : 1;
     }
-    return zkl_lock_acquire_async(contend.lock, left, on_decided, NULL, error);
+    return zkl_lock_acquire_async(contend.lock, left, on_decided, NULL, &cli_failure);
 }
 
 /* Opens the session. A round trip is saved if what is asked for at once goes out with what the
  * session asks for itself. */
 static int contend_open(void)
 {
-    zkl_error error;
     bool brief = contend.wait_ms > 0 && contend.wait_ms < CONNECT_MS;
     int64_t left_ms, most_ms = brief ? contend.wait_ms : CONNECT_MS;
     contend.begun_ms = now_ms();
@@ -234,10 +233,10 @@ static int contend_open(void)
     }
     code = code == CLI_GO_ON && !metrics_write() ? EXIT_FAILED : code;
     if (code == CLI_GO_ON) {
-        int result = make_lock(&error);
-        result = result == ZKL_OK && !policy->opened ? contend_ask(&error) : result;
+        int result = make_lock();
+        result = result == ZKL_OK && !policy->opened ? contend_ask() : result;
         /* A session that is closed already: its answer says why. */
-        code = complain_unless_ok(result == ZKL_ECLOSED ? ZKL_OK : result, &error);
+        code = complain_unless_ok(result == ZKL_ECLOSED ? ZKL_OK : result);
     }
     while (code == CLI_GO_ON && !answered && (left_ms = end_ms - now_ms()) > 0) {
         code = contend_wait_or_end((int)left_ms);
@@ -248,13 +247,13 @@ static int contend_open(void)
     if (!answered) {
         zkl_session_close(cli_session, 0); /* the answer says why there is no connection */
         cli_session = NULL;
-        answer.code = ZKL_ECONNECT;
+        cli_failure.code = ZKL_ECONNECT;
     }
-    if (answer.code != ZKL_OK) {
-        cli_error("%s%s", answer.text, cli_remedy(answer.code));
-        contend.result = answer.code;
+    if (cli_failure.code != ZKL_OK) {
+        cli_error("%s%s", cli_failure.text, cli_remedy(cli_failure.code));
+        contend.result = cli_failure.code;
     }
-    return cli_exit_code(answer.code);
+    return cli_exit_code(cli_failure.code);
 }
 
 static void report_not_granted(void)
@@ -291,9 +290,8 @@ static bool contend_is_busy(void)
 
 static int contend_acquire(void)
 {
-    zkl_error error;
     /* Who has nothing to do when the session is opened asked then, and queues once. */
-    int code = policy->opened ? complain_unless_ok(contend_ask(&error), &error) : CLI_GO_ON;
+    int code = policy->opened ? complain_unless_ok(contend_ask()) : CLI_GO_ON;
     if (code != CLI_GO_ON) {
         return code;
     }
@@ -328,7 +326,8 @@ static int contend_acquire(void)
         report_not_granted();
         return contend.not_granted;
     }
-    code = complain_unless_ok(contend.result, &contend.error);
+    cli_failure = contend.error;
+    code = complain_unless_ok(contend.result);
     if (code != CLI_GO_ON) {
         return code;
     }

@@ -38,10 +38,10 @@ extern struct contend {
 } contend;
 
 /* These return CLI_GO_ON, or the exit code to end with after a message. */
-/* Of an asynchronous call: its done, and the wait for that, which a signal ends. begun, error: what
- * the call itself returned. */
+/* Of an asynchronous call: its done, and the wait for that, which a signal ends. begun: what the
+ * call itself returned. */
 void contend_answered(int code, const zkl_error *error, void *payload);
-int contend_await(int begun, const zkl_error *error);
+int contend_await(int begun);
 /* Waits for callbacks, news of the host's health, a signal or the time. A signal may mean an exit
  * code. */
 int contend_wait_or_end(int timeout_ms);

@@ -324,16 +324,15 @@ zkl_session *cli_session;
 
 int cli_connect(int64_t connect_timeout_ms, zkl_done_fn done)
 {
-    zkl_error error;
     int code = EXIT_FAILED;
     if (take_options(connect_timeout_ms)) {
         signals_end_at_once = !done;
         int result = done ? zkl_session_open_async(&cli_session, cli.servers, &own.options, done,
-                                                   NULL, &error)
-                          : zkl_session_open(&cli_session, cli.servers, &own.options, &error);
+                                                   NULL, &cli_failure)
+                          : zkl_session_open(&cli_session, cli.servers, &own.options, &cli_failure);
         signals_end_at_once = false;
         if (result != ZKL_OK) {
-            cli_error("%s%s", error.text, cli_remedy(result));
+            cli_error("%s%s", cli_failure.text, cli_remedy(result));
         }
         code = cli_exit_code(result);
     }
@@ -347,13 +346,13 @@ int cli_connect(int64_t connect_timeout_ms, zkl_done_fn done)
 
 /* What the server makes of this timeout; CLI_GO_ON, or an exit code, with error. The session holds
  * nothing, so it needs no lease. */
-static int negotiate(const char *server, int64_t asked_ms, int64_t *granted_ms, zkl_error *error)
+static int negotiate(const char *server, int64_t asked_ms, int64_t *granted_ms)
 {
     zkl_session *session;
     own.options.session_timeout_ms = asked_ms;
     own.options.tick_ms = 1;
     own.options.leader_pause_ms = 0;
-    int result = zkl_session_open(&session, server, &own.options, error);
+    int result = zkl_session_open(&session, server, &own.options, &cli_failure);
     if (result == ZKL_OK) {
         *granted_ms = zkl_session_timeout_ms(session);
         zkl_session_close(session, PROBE_LOW_MS);
@@ -361,16 +360,16 @@ static int negotiate(const char *server, int64_t asked_ms, int64_t *granted_ms, 
     return cli_exit_code(result);
 }
 
-int cli_probe_tick(const char *server, int64_t connect_timeout_ms, int64_t *tick_ms,
-                   zkl_error *error)
+int cli_probe_tick(const char *server, int64_t connect_timeout_ms, int64_t *tick_ms)
 {
     int64_t asked_ms = cli.tick_ms > PROBE_LOW_MS ? cli.tick_ms : PROBE_LOW_MS, low_ms, high_ms;
     int code = EXIT_FAILED;
     *tick_ms = 0;
+    cli_failure.text[0] = '\0';
     if (take_options(connect_timeout_ms)) {
         signals_end_at_once = true;
-        code = negotiate(server, asked_ms, &low_ms, error);
-        code = code == CLI_GO_ON ? negotiate(server, CLI_DAY_MS, &high_ms, error) : code;
+        code = negotiate(server, asked_ms, &low_ms);
+        code = code == CLI_GO_ON ? negotiate(server, CLI_DAY_MS, &high_ms) : code;
         signals_end_at_once = false;
     }
     explicit_bzero(own.secret, sizeof own.secret);

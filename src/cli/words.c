@@ -11,6 +11,7 @@
 static pthread_mutex_t last_mutex = PTHREAD_MUTEX_INITIALIZER; /* the HTTP server has threads */
 static enum cli_rank last_rank = CLI_NOTE;
 char cli_last_words[CLI_MESSAGE_MAX];
+zkl_error cli_failure;
 
 /* One write per message: lines of several processes on one terminal stay whole. */
 __attribute__((format(printf, 2, 0))) static void say(enum cli_rank rank, const char *format,
@@ -67,7 +68,6 @@ const char *cli_remedy(int result)
 char *cli_lock_path(const char *lock)
 {
     char *path;
-    zkl_error error;
     if (lock[0] == '-') {
         cli_error("'%s': options come before LOCK; a lock of that name is /locks/%s", lock, lock);
         return NULL;
@@ -76,10 +76,10 @@ char *cli_lock_path(const char *lock)
         cli_error("out of memory");
         return NULL;
     }
-    if (zkl_path_check(path, &error) != ZKL_OK) {
+    if (zkl_path_check(path, &cli_failure) != ZKL_OK) {
         char plain[201]; /* it may be too long for the line */
         cli_printable(lock, strlen(lock), plain, sizeof plain);
-        cli_error("\"%s\": %s", plain, error.text);
+        cli_error("\"%s\": %s", plain, cli_failure.text);
         free(path);
         return NULL;
     }
