@@ -271,10 +271,11 @@ int cli_probe_tick(const char *server, int64_t connect_timeout_ms, int64_t *tick
 int cli_exit_code(int zkl_code);
 
 /* Sends one of ZooKeeper's four-letter commands ("srvr", "conf") to host:port; the response is all
- * that arrives until the server closes the connection. timeout_ms: for each connection, and for the
- * whole response. False, with *why (static), when there is no response. */
-bool ask(const char *host, const char *port, const char *question, int timeout_ms, char *answer,
-         size_t size, const char **why);
+ * that arrives until the server closes the connection, up to 4 KB, and stands until the next one.
+ * timeout_ms: for each connection, and for the whole response. NULL, with the reason in ask_why:
+ * there is no response. */
+const char *ask(const char *host, const char *port, const char *question, int timeout_ms);
+extern const char *ask_why;
 
 /* --- files that others read ------------------------------------------------------------------- */
 

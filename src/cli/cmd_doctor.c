@@ -48,12 +48,11 @@ static void examine_tick(const char *server, const char *host, const char *port)
 {
     int64_t configured_ms = cli.tick_ms;
     int64_t tick_ms = 0;
-    char address[300], answer[4096], text[32];
-    const char *why;
+    char address[300], text[32];
     snprintf(address, sizeof address, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
     /* false: not allowed there, as 4lw.commands.whitelist has srvr alone by default */
-    bool asked = ask(host, port, "conf", ASK_MS, answer, sizeof answer, &why) &&
-                 value_of(answer, "tickTime=", text, sizeof text);
+    const char *answer = ask(host, port, "conf", ASK_MS);
+    bool asked = answer && value_of(answer, "tickTime=", text, sizeof text);
     if (asked) {
         tick_ms = strtol(text, NULL, 10);
     }
@@ -78,8 +77,7 @@ static void examine_tick(const char *server, const char *host, const char *port)
 /* "host", "host:port", "[IPv6]" or "[IPv6]:port"; what is none of these does not resolve. */
 static void examine_server(const char *server)
 {
-    char host[256], answer[4096], version[64], mode[32];
-    const char *why;
+    char host[256], version[64], mode[32];
     bool bracket = *server == '[';
     size_t length = strcspn(server + bracket, bracket ? "]" : ":");
     const char *port = server + bracket + length;
@@ -87,8 +85,9 @@ static void examine_server(const char *server)
     port = *port == ':' ? port + 1 : "2181";
     snprintf(host, sizeof host, "%.*s", (int)length, server + bracket);
     int64_t begin_ns = clock_ns(CLOCK_MONOTONIC);
-    if (!ask(host, port, "srvr", ASK_MS, answer, sizeof answer, &why)) {
-        find(false, server, "%s", why);
+    const char *answer = ask(host, port, "srvr", ASK_MS);
+    if (!answer) {
+        find(false, server, "%s", ask_why);
         return;
     }
     double ms = (double)(clock_ns(CLOCK_MONOTONIC) - begin_ns) / 1e6;

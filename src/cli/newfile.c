@@ -53,7 +53,8 @@ bool newfile_write(const char *file, const char *text, const char *end)
 {
     char *name = NULL;
     int fd = open_to_write(file, &name);
-    bool written = fd >= 0 && dprintf(fd, "%s%s", text, end) >= 0 && (!name || fchmod(fd, 0644) == 0);
+    bool written =
+        fd >= 0 && dprintf(fd, "%s%s", text, end) >= 0 && (!name || fchmod(fd, 0644) == 0);
     written = fd >= 0 && close(fd) == 0 && written && (!name || rename(name, file) == 0);
     if (name && fd >= 0 && !written) {
         forget(name);

@@ -387,16 +387,18 @@ int cli_probe_tick(const char *server, int64_t connect_timeout_ms, int64_t *tick
 
 /* --- four-letter commands --------------------------------------------------------------------- */
 
-bool ask(const char *host, const char *port, const char *question, int timeout_ms, char *answer,
-         size_t size, const char **why)
+const char *ask_why;
+
+const char *ask(const char *host, const char *port, const char *question, int timeout_ms)
 {
+    static char answer[4096];
     struct timeval patience = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000L};
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *found;
     int fd = -1, failed = getaddrinfo(host, port, &hints, &found);
     if (failed) {
-        *why = gai_strerror(failed);
-        return false;
+        ask_why = gai_strerror(failed);
+        return NULL;
     }
     for (struct addrinfo *address = found; address && fd < 0; address = address->ai_next) {
         fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -407,23 +409,23 @@ bool ask(const char *host, const char *port, const char *question, int timeout_m
             fd = -1;
             errno = reason;
         }
-        *why = strerror(errno);
+        ask_why = strerror(errno);
     }
     freeaddrinfo(found);
     if (fd < 0) {
-        return false;
+        return NULL;
     }
     size_t got = 0;
     ssize_t piece = send(fd, question, strlen(question), MSG_NOSIGNAL);
     struct pollfd readable = {.fd = fd, .events = POLLIN};
     int64_t end = now_ms() + timeout_ms, left;
-    while (piece > 0 && got + 1 < size && (left = end - now_ms()) > 0 &&
+    while (piece > 0 && got + 1 < sizeof answer && (left = end - now_ms()) > 0 &&
            poll(&readable, 1, (int)left) == 1) {
-        piece = recv(fd, answer + got, size - 1 - got, MSG_DONTWAIT);
+        piece = recv(fd, answer + got, sizeof answer - 1 - got, MSG_DONTWAIT);
         got += piece > 0 ? (size_t)piece : 0;
     }
     answer[got] = '\0';
     close(fd);
-    *why = piece == 0 ? NULL : "no response";
-    return piece == 0;
+    ask_why = "no response"; /* if it is none */
+    return piece == 0 ? answer : NULL;
 }

@@ -202,12 +202,10 @@ static bool serve(void)
     int leaders = 0;
     int followers = 0;
     for (int i = 0; i < guardian_order.servers; i++) {
-        char answer[4096];
         char port[16];
-        const char *why;
         snprintf(port, sizeof port, "%d", servers[i].ports[PORT_CLIENT]);
-        if (!is_ours(i) ||
-            !ask("127.0.0.1", port, "srvr", ANSWER_MS, answer, sizeof answer, &why)) {
+        const char *answer = is_ours(i) ? ask("127.0.0.1", port, "srvr", ANSWER_MS) : NULL;
+        if (!answer) {
             return false;
         }
         leaders += strstr(answer, "Mode: leader") || strstr(answer, "Mode: standalone");
