@@ -274,11 +274,12 @@ static int memory_close(struct zkl__store *store, int64_t timeout_ms, int64_t *a
 
 /* --- operations ------------------------------------------------------------------------------ */
 
-int zkl__memory_take_reply(struct zkl__store *store, struct zkl__memory_reply *reply)
+int zkl__memory_take_reply(struct zkl__store *store, uint64_t id, struct zkl__memory_reply *reply)
 {
     if (!reply) {
         return ZKL_ENOMEM;
     }
+    reply->id = id;
     reply->seen.zxid = store->space->zxid;
     store->numbers++;
     store->outstanding++;
@@ -300,7 +301,7 @@ static int memory_submit(struct zkl__store *store, uint64_t id, const struct zkl
     } else if (store->faults.accept) {
         code = store->faults.accept(store, id, op);
     } else {
-        code = zkl__memory_take_reply(store, zkl__memory_perform(store, id, op));
+        code = zkl__memory_take_reply(store, id, zkl__memory_perform(store, op));
     }
     pthread_mutex_unlock(&store->space->mutex);
     return code;

@@ -278,12 +278,11 @@ bool zkl__memory_unwatch(struct zkl__store *store, const char *path)
 
 /* --- replies --------------------------------------------------------------------------------- */
 
-struct zkl__memory_reply *zkl__memory_reply_new(struct zkl__store *store, uint64_t id, size_t room)
+struct zkl__memory_reply *zkl__memory_reply_new(struct zkl__store *store, size_t room)
 {
     struct zkl__memory_reply *reply = zkl__zalloc(&store->heap, sizeof *reply + room);
     if (reply) {
         reply->item.kind = ZKL__ITEM_REPLY;
-        reply->id = id;
         reply->seen.number = store->numbers + 1;
     }
     return reply;
@@ -436,8 +435,7 @@ static const enum zkl__watch_event events[] = {[ZKL__OP_CREATE] = ZKL__WATCH_CRE
 
 /* One write, or all of a multi, or none of it: then it has the code of the part that failed. What
  * each part replies is in the reply's room, with the names behind. */
-static struct zkl__memory_reply *perform_write(struct zkl__store *store, uint64_t id,
-                                               const struct zkl__op *op)
+static struct zkl__memory_reply *perform_write(struct zkl__store *store, const struct zkl__op *op)
 {
     struct zkl__memory_space *space = store->space;
     bool multi = op->kind == ZKL__OP_MULTI;
@@ -448,7 +446,7 @@ static struct zkl__memory_reply *perform_write(struct zkl__store *store, uint64_
     for (size_t i = 0; i < count; i++) {
         size += strlen(ops[i].name ? ops[i].name : ops[i].dir) + DIGITS + 1;
     }
-    struct zkl__memory_reply *reply = zkl__memory_reply_new(store, id, size);
+    struct zkl__memory_reply *reply = zkl__memory_reply_new(store, size);
     struct change *changes = zkl__zalloc(&store->heap, count * sizeof *changes);
     if (!reply || !changes) {
         zkl__free(&store->heap, reply);
@@ -528,8 +526,7 @@ static struct zkl__memory_reply *perform_write(struct zkl__store *store, uint64_
 
 /* A watch stays where the client keeps one: on success, and for `exists` also where there is
  * nothing yet. */
-static struct zkl__memory_reply *perform_read(struct zkl__store *store, uint64_t id,
-                                              const struct zkl__op *op)
+static struct zkl__memory_reply *perform_read(struct zkl__store *store, const struct zkl__op *op)
 {
     char path[ZKL__STORE_PATH];
     zkl__store_path(path, op);
@@ -553,7 +550,7 @@ static struct zkl__memory_reply *perform_read(struct zkl__store *store, uint64_t
     if (watched) {
         watch = zkl__zalloc(&store->heap, sizeof *watch + path_size);
     }
-    struct zkl__memory_reply *reply = zkl__memory_reply_new(store, id, room);
+    struct zkl__memory_reply *reply = zkl__memory_reply_new(store, room);
     if (!reply || (watched && !watch)) {
         zkl__free(&store->heap, watch);
         zkl__free(&store->heap, reply);
@@ -587,8 +584,7 @@ static struct zkl__memory_reply *perform_read(struct zkl__store *store, uint64_t
     return reply;
 }
 
-struct zkl__memory_reply *zkl__memory_perform(struct zkl__store *store, uint64_t id,
-                                              const struct zkl__op *op)
+struct zkl__memory_reply *zkl__memory_perform(struct zkl__store *store, const struct zkl__op *op)
 {
     char path[ZKL__STORE_PATH];
     struct zkl__memory_reply *reply;
@@ -596,17 +592,17 @@ struct zkl__memory_reply *zkl__memory_perform(struct zkl__store *store, uint64_t
     case ZKL__OP_CHILDREN:
     case ZKL__OP_GET:
     case ZKL__OP_EXISTS:
-        return perform_read(store, id, op);
+        return perform_read(store, op);
     case ZKL__OP_SYNC: /* has nothing to wait for */
-        return zkl__memory_reply_new(store, id, 0);
+        return zkl__memory_reply_new(store, 0);
     case ZKL__OP_UNWATCH:
-        reply = zkl__memory_reply_new(store, id, 0);
+        reply = zkl__memory_reply_new(store, 0);
         if (reply && !(zkl__store_path(path, op) && zkl__memory_unwatch(store, path))) {
             reply->reply = reply_of(ZKL__RC_NOWATCH);
         }
         return reply;
     default:
-        return perform_write(store, id, op);
+        return perform_write(store, op);
     }
 }
 

@@ -178,7 +178,7 @@ void zkl__memory_enqueue(struct zkl__store *store, struct zkl__memory_item *item
 /* A reply that a server sent, not one that was lost. */
 bool zkl__memory_was_answered(const struct zkl__memory_item *item);
 /* Enqueues the reply to an op that was accepted. ZKL_OK; reply NULL: ZKL_ENOMEM. */
-int zkl__memory_take_reply(struct zkl__store *store, struct zkl__memory_reply *reply);
+int zkl__memory_take_reply(struct zkl__store *store, uint64_t id, struct zkl__memory_reply *reply);
 
 /* --- operations (memory_ops.c) --------------------------------------------------------------- */
 
@@ -190,10 +190,9 @@ struct zkl__memory_node *zkl__memory_find(const struct zkl__memory_space *space,
 /* One of the writes, or a multi, which has at least one (a lone check is none). */
 bool zkl__memory_writes(const struct zkl__op *op);
 /* Carries out a valid op. NULL: no memory, and nothing was done. */
-struct zkl__memory_reply *zkl__memory_perform(struct zkl__store *store, uint64_t id,
-                                              const struct zkl__op *op);
+struct zkl__memory_reply *zkl__memory_perform(struct zkl__store *store, const struct zkl__op *op);
 /* Room for a reply without contents; NULL: no memory. */
-struct zkl__memory_reply *zkl__memory_reply_new(struct zkl__store *store, uint64_t id, size_t room);
+struct zkl__memory_reply *zkl__memory_reply_new(struct zkl__store *store, size_t room);
 /* The session is over on the server: its watches go, its ephemeral nodes go. */
 void zkl__memory_end(struct zkl__store *store);
 /* Deletes the nodes of a session that ends, or the empty containers (ContainerManager): a container

@@ -21,7 +21,6 @@
  * in it. Once there is a session to keep, its handle stays: only the library can move it to another
  * server. */
 #include <errno.h>
-#include <limits.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -252,13 +251,10 @@ static bool keep(const struct zkl__store *store, char **to, const char *list)
  */
 static int start(struct zkl__store *store, const char *list)
 {
-    int64_t timeout_ms = store->config.timeout_ms;
     int64_t began = zkl__clock_now();
     char *given = zkl__copy_text(&store->heap, list);
     errno = ENOMEM;
-    zhandle_t *zh =
-        given ? zkl__zk_init_hidden(store, list, timeout_ms > INT_MAX ? INT_MAX : (int)timeout_ms)
-              : NULL;
+    zhandle_t *zh = given ? zkl__zk_init_hidden(store, list) : NULL;
     if (!zh) {
         int error = errno;
         zkl__free(&store->heap, given);
@@ -272,7 +268,7 @@ static int start(struct zkl__store *store, const char *list)
     zoo_set_servers_resolution_delay(zh, -1);
     if (store->limit_ns == 0) { /* an eighth of the timeout */
         store->limit_ns =
-            zkl__backoff(timeout_ms * ZKL__MS / 16, LIMIT_LEAST, LIMIT_FIRST_MOST);
+            zkl__backoff(store->config.timeout_ms * ZKL__MS / 16, LIMIT_LEAST, LIMIT_FIRST_MOST);
     }
     store->attempt_ns = began + store->limit_ns;
     return 0;

@@ -11,6 +11,7 @@
  * with each server first, by the OpenSSL that the library is linked with. */
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <link.h>
 #include <netdb.h>
 #include <poll.h>
@@ -119,8 +120,10 @@ int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
     return ZKL_OK;
 }
 
-zhandle_t *zkl__zk_init(const struct zkl__store *store, const char *list, int timeout_ms)
+zhandle_t *zkl__zk_init(const struct zkl__store *store, const char *list)
 {
+    int64_t wanted_ms = store->config.timeout_ms;
+    int timeout_ms = wanted_ms < INT_MAX ? (int)wanted_ms : INT_MAX;
     void *ctx = (void *)(uintptr_t)store;
     const zkl_sasl *sasl = store->config.sasl;
     if (sasl) {

@@ -161,7 +161,7 @@ int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
  * connect. */
 bool zkl__zk_takes_ca_alone(const char *version);
 /* zookeeper_init2, or what is in its place; NULL with errno. */
-zhandle_t *zkl__zk_init(const struct zkl__store *store, const char *list, int timeout_ms);
+zhandle_t *zkl__zk_init(const struct zkl__store *store, const char *list);
 /* A handshake with each server that can be reached. ZKL_OK: one at least has a certificate that is
  * trusted and has its name, and none has one of another name; or there is no TLS. ZKL_ECONNECT,
  * with what is wrong; ZKL_EINVAL: the files are bad. Takes a second for each address that is
@@ -197,7 +197,7 @@ void zkl__zk_drive_end(struct zkl__store *store);
  * nobody joins; without threads here and now. False: no thread could be started. */
 bool zkl__zk_apart(void *(*run)(void *), void *arg);
 /* zkl__zk_init; nobody else's program gets the library's descriptors. */
-zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, const char *list, int timeout_ms);
+zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, const char *list);
 /* The connection's socket, which has just come up; on the library's completion thread, with the
  * mutex held. It becomes one of the store's candidates. */
 void zkl__zk_hide_socket(struct zkl__store *store);

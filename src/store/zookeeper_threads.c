@@ -64,7 +64,7 @@ static unsigned long inode_of(int fd, bool pipe)
  * The library's pipe does not block. Both ends are new, and among the first descriptors that are
  * free, or the process has more than a set has room for. What another thread of the program makes
  * meanwhile is hardly such a pipe. */
-zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, const char *list, int timeout_ms)
+zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, const char *list)
 {
     fd_set before;
     zkl__signals_hold();
@@ -76,7 +76,7 @@ zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, const char *list,
             FD_SET(fd, &before);
         }
     }
-    zhandle_t *zh = zkl__zk_init(store, list, timeout_ms);
+    zhandle_t *zh = zkl__zk_init(store, list);
     int error = errno;
     folder = opendir(DESCRIPTORS);
     for (int fd; (fd = next_descriptor(folder)) >= 0;) {

@@ -148,9 +148,9 @@ bool zkl__zk_apart(void *(*run)(void *), void *arg)
 }
 
 /* It makes no pipe, and its socket is hidden when the loop first sees it. */
-zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, const char *list, int timeout_ms)
+zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, const char *list)
 {
-    return zkl__zk_init(store, list, timeout_ms);
+    return zkl__zk_init(store, list);
 }
 
 void zkl__zk_hide_socket(struct zkl__store *store)

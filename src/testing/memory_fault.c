@@ -115,10 +115,10 @@ static int accept_by_plan(struct zkl__store *store, uint64_t id, const struct zk
     struct zkl__memory_reply *reply = NULL;
     faults->broken = was_broken || (left && left != &plan->whole);
     if (suspension || !last) {
-        reply = left == &plan->lost ? zkl__memory_reply_new(store, id, 0)
-                                    : zkl__memory_perform(store, id, op);
+        reply =
+            left == &plan->lost ? zkl__memory_reply_new(store, 0) : zkl__memory_perform(store, op);
     }
-    if (zkl__memory_take_reply(store, reply) != ZKL_OK) {
+    if (zkl__memory_take_reply(store, id, reply) != ZKL_OK) {
         faults->broken = was_broken;
         zkl__free(&store->heap, suspension);
         return ZKL_ENOMEM;
@@ -326,7 +326,7 @@ int zkl__memory_meddle(const char *servers, const struct zkl__op *op, enum zkl__
         return ZKL_ENOENT;
     }
     struct zkl__store stranger = {.space = space, .heap = space->heap};
-    struct zkl__memory_reply *reply = zkl__memory_perform(&stranger, 0, op);
+    struct zkl__memory_reply *reply = zkl__memory_perform(&stranger, op);
     if (reply) {
         *rc = reply->reply.rc;
         zkl__free(&stranger.heap, reply);

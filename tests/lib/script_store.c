@@ -105,13 +105,13 @@ static enum zkl__op_kind do_one(enum zkl__rc refusal)
         refusal = ZKL__RC_NOAUTH;
     }
     if (refusal != ZKL__RC_OK) {
-        reply = zkl__memory_reply_new(&script.store, oldest.id, 0);
+        reply = zkl__memory_reply_new(&script.store, 0);
         reply->reply = (struct zkl__reply){.rc = refusal, .zk_code = -100};
     } else {
         forget_lists(oldest.op);
-        reply = zkl__memory_perform(&script.store, oldest.id, oldest.op);
+        reply = zkl__memory_perform(&script.store, oldest.op);
     }
-    ASSERT_OK_FATAL(zkl__memory_take_reply(&script.store, reply));
+    ASSERT_OK_FATAL(zkl__memory_take_reply(&script.store, oldest.id, reply));
     free(oldest.op);
     return kind;
 }
@@ -227,7 +227,7 @@ void script_suspend(int done)
     }
     while (script.op_count > 0) { /* never arrives */
         struct script_op lost = take_op();
-        zkl__memory_take_reply(&script.store, zkl__memory_reply_new(&script.store, lost.id, 0));
+        zkl__memory_take_reply(&script.store, lost.id, zkl__memory_reply_new(&script.store, 0));
         free(lost.op);
     }
     ASSERT_OK(zkl__memory_suspend(script.store.who.session_id));

@@ -91,12 +91,12 @@ static size_t left; /* so many requests are put off. With the mutex of the tree 
 static int put_off(struct zkl__store *store, uint64_t id, const struct zkl__op *op)
 {
     if (left == 0) {
-        return zkl__memory_take_reply(store, zkl__memory_perform(store, id, op));
+        return zkl__memory_take_reply(store, id, zkl__memory_perform(store, op));
     }
     left--;
-    struct zkl__memory_reply *reply = zkl__memory_reply_new(store, id, 0);
+    struct zkl__memory_reply *reply = zkl__memory_reply_new(store, 0);
     reply->reply.rc = ZKL__RC_NOTAPPLIED;
-    return zkl__memory_take_reply(store, reply);
+    return zkl__memory_take_reply(store, id, reply);
 }
 
 static void put_off_next(size_t count)
