@@ -31,7 +31,6 @@ static bool take_another(const char *value)
     if (!take_recipe(ZKL_RECIPE_MULTILOCK)) {
         return false;
     }
-    contend.path_count = contend.path_count ? contend.path_count : 1;
     if (contend.path_count == ZKL_MULTILOCK_MAX) {
         cli_error("run: --and: more than %d LOCKs", ZKL_MULTILOCK_MAX);
         return false;

@@ -11,11 +11,9 @@
 static int settings_count;
 
 static struct {
-    int from_guardian;  /* -1: it was killed */
-    sigset_t inherited; /* the signal mask CMD gets back */
-    int signals;        /* signalfd */
-    int parent;         /* pidfd of the process that started us; -1: none */
-    pid_t child;        /* CMD; 0: none */
+    int signals; /* signalfd */
+    int parent;  /* pidfd of the process that started us; -1: none */
+    pid_t child; /* CMD; 0: none */
 } sandbox;
 
 static bool take_servers(const char *value)
@@ -111,7 +109,7 @@ static bool start_command(const char **argv)
         process_set_servers(guardian_report.servers);
         setenv("ZKLOCK_SANDBOX_PIDS", pids, 1);
         setenv("ZKLOCK_SANDBOX_DIR", guardian_report.folder, 1);
-        sigprocmask(SIG_SETMASK, &sandbox.inherited, NULL);
+        sigprocmask(SIG_SETMASK, &process_mask, NULL);
         int reason = execute((const char *const *)argv);
         cli_error("sandbox: %s: %s", argv[0], strerror(reason));
         _exit(reason == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE);
@@ -154,7 +152,7 @@ static int wait_for(bool starting)
     int timeout_ms = -1, code = CLI_GO_ON;
     while (code == CLI_GO_ON) {
         struct pollfd fds[] = {{.fd = sandbox.signals, .events = POLLIN},
-                               {.fd = sandbox.from_guardian, .events = POLLIN},
+                               {.fd = guardian_socket, .events = POLLIN},
                                {.fd = sandbox.parent, .events = POLLIN}};
         int ready = poll(fds, 3, timeout_ms);
         if (ready > 0 && fds[0].revents) {
@@ -163,7 +161,7 @@ static int wait_for(bool starting)
             return CLI_GO_ON;
         } else if (ready > 0 && fds[1].revents) { /* its report was read: it has died */
             cli_error("sandbox: the guardian process was killed, and the servers with it");
-            sandbox.from_guardian = -1;
+            guardian_socket = -1;
             code = sandbox.child ? CLI_GO_ON : EXIT_FAILED;
         } else if (ready > 0 && !sandbox.child) { /* our parent has ended */
             code = EXIT_SIGNAL + SIGHUP;
@@ -208,20 +206,19 @@ static int run(const char **words)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         sigaddset(&wanted, numbers[i]);
     }
-    sigprocmask(SIG_BLOCK, &wanted, &sandbox.inherited);
+    sigprocmask(SIG_BLOCK, &wanted, &process_mask);
     signal(SIGCHLD, SIG_DFL); /* were it ignored, as it was by whoever started us, no child's end
                                  would be told */
     sandbox.signals = signalfd(-1, &wanted, SFD_CLOEXEC);
-    sandbox.from_guardian = guardian_start();
-    if (sandbox.from_guardian < 0) {
+    if (!guardian_start()) {
         return EXIT_FAILED;
     }
     int code = wait_for(true);
-    if (code == CLI_GO_ON && read(sandbox.from_guardian, &guardian_report,
-                                  sizeof guardian_report) != (ssize_t)sizeof guardian_report) {
+    if (code == CLI_GO_ON && read(guardian_socket, &guardian_report, sizeof guardian_report) !=
+                                 (ssize_t)sizeof guardian_report) {
         cli_error("sandbox: the guardian process ended while starting the servers");
         code = EXIT_FAILED;
-    } else if (code == CLI_GO_ON && !guardian_report.serving) {
+    } else if (code == CLI_GO_ON && !*guardian_report.servers) {
         char *rest = guardian_report.problem; /* the last lines of a server's log are among it */
         cli_error("sandbox: %s", strsep(&rest, "\n"));
         for (char *line; (line = strsep(&rest, "\n"));) {

@@ -7,7 +7,8 @@
 #define CONNECT_MS 10000
 #define LEAVE_MS 2000 /* for the server's response that our znode is deleted */
 
-struct contend contend = {.wait_ms = ZKL_WAIT_FOREVER, .not_granted = EXIT_NOT_GRANTED};
+struct contend contend = {
+    .path_count = 1, .wait_ms = ZKL_WAIT_FOREVER, .not_granted = EXIT_NOT_GRANTED};
 static const struct runner_policy *policy;
 
 /* --- who is before us, on a terminal and to the service manager:
@@ -503,7 +504,6 @@ int runner_main(const struct runner_policy *own, const char **words)
     if (!contend.paths[0]) {
         return EXIT_FAILED;
     }
-    contend.path_count = contend.path_count ? contend.path_count : 1;
     for (size_t i = 1; i < contend.path_count; i++) {
         for (size_t j = 0; j < i; j++) {
             if (strcmp(contend.paths[i], contend.paths[j]) == 0) {

@@ -351,7 +351,6 @@ static void guard_main(void)
         guardian_report.folder[0] = '\0';
     } else if ((started = start()) == STARTED) {
         size_t used = 0, size = sizeof guardian_report.servers;
-        guardian_report.serving = true;
         for (int i = 0; i < guardian_order.servers; i++) {
             used += (size_t)snprintf(guardian_report.servers + used, size - used, "%s127.0.0.1:%d",
                                      i ? "," : "", servers[i].ports[PORT_CLIENT]);
@@ -378,18 +377,18 @@ static void guard_main(void)
 /* --- the sandbox's side ---------------------------------------------------------------------- */
 
 static pid_t guardian;
-static int to_guardian;
+int guardian_socket = -1;
 
-int guardian_start(void)
+bool guardian_start(void)
 {
-    guardian = process_start("zklock-guard", &to_guardian, guard_main);
-    return guardian > 0 ? to_guardian : -1;
+    guardian = process_start("zklock-guard", &guardian_socket, guard_main);
+    return guardian > 0;
 }
 
 void guardian_stop(void)
 {
     int status = 0;
-    close(to_guardian);
+    close(guardian_socket);
     waitpid(guardian, &status, 0);
     if (WIFSIGNALED(status) && *guardian_report.folder) {
         remove_folder(guardian_report.folder);

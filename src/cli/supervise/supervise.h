@@ -188,16 +188,16 @@ extern struct guardian_order {
 
 /* Its only report: the servers serve, or why they do not. */
 extern struct guardian_report {
-    bool serving;
-    char servers[128]; /* "127.0.0.1:41234,..." */
+    char servers[128]; /* "127.0.0.1:41234,..."; empty: they do not serve */
     pid_t pids[GUARDIAN_SERVERS_MAX];
     char folder[GUARDIAN_PATH_MAX];
     char problem[1024];
 } guardian_report;
 
-/* Starts it. Its socket: one guardian_report can be read, then the end when the guardian has ended.
- * -1 after a message. */
-int guardian_start(void);
+/* Starts it. False after a message. */
+bool guardian_start(void);
+/* One guardian_report can be read, then the end when the guardian has ended. */
+extern int guardian_socket;
 /* Ends it and waits until nothing is left: of a guardian that was killed, the folder is removed
  * here. */
 void guardian_stop(void);
