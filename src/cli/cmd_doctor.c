@@ -46,7 +46,6 @@ static bool value_of(const char *answer, const char *key, char *value, size_t si
  * better evidence than a probe. */
 static void examine_tick(const char *server, const char *host, const char *port)
 {
-    int64_t configured_ms = cli.tick_ms;
     int64_t tick_ms = 0;
     char address[300], text[32];
     snprintf(address, sizeof address, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
@@ -63,11 +62,11 @@ static void examine_tick(const char *server, const char *host, const char *port)
              "tickTime not verified: it sets minSessionTimeout or maxSessionTimeout, so its "
              "sessions do not show it; allow "
              "conf in its 4lw.commands.whitelist");
-    } else if (tick_ms > configured_ms) {
+    } else if (tick_ms > cli.tick_ms) {
         find(false, server,
              "tickTime is %" PRId64 "ms, and --tick says %" PRId64
              "ms: leases are unsound; use --tick %" PRId64 "ms, or ZKLOCK_TICK=%" PRId64 "ms",
-             tick_ms, configured_ms, tick_ms, tick_ms);
+             tick_ms, cli.tick_ms, tick_ms, tick_ms);
     } else {
         find(true, server, "tickTime is %" PRId64 "ms%s", tick_ms,
              asked ? "" : ", as the timeouts of two probe sessions show");

@@ -3,34 +3,11 @@
 #include "queues.h"
 #include "runner.h"
 
-static bool take_recipe(zkl_recipe recipe)
-{
-    if (contend.recipe != ZKL_RECIPE_LOCK && contend.recipe != recipe) {
-        cli_error("run: -r, -j and --and exclude each other");
-        return false;
-    }
-    contend.recipe = recipe;
-    return true;
-}
-
-static bool take_shared(const char *value)
-{
-    (void)value;
-    return take_recipe(ZKL_RECIPE_READ_LOCK);
-}
-
-static bool take_slots(const char *value)
-{
-    return take_recipe(ZKL_RECIPE_SEMAPHORE) &&
-           cli_take_number("-j", value, 0, ZKL_PERMITS_MAX, &contend.limit);
-}
+static bool shared;
 
 /* The first of the paths is LOCK's, which comes behind the options. */
 static bool take_another(const char *value)
 {
-    if (!take_recipe(ZKL_RECIPE_MULTILOCK)) {
-        return false;
-    }
     if (contend.path_count == ZKL_MULTILOCK_MAX) {
         cli_error("run: --and: more than %d LOCKs", ZKL_MULTILOCK_MAX);
         return false;
@@ -44,10 +21,10 @@ static const struct cli_option options[] = {
     OPTIONS_WAIT,
     OPTION_MAX_RUN,
     OPTIONS_JOB,
-    OPTION_TAKEN("shared", 'r', NULL, take_shared,
-                 "as one of many readers: only those without -r are kept out"),
-    OPTION_TAKEN("slots", 'j', "K", take_slots,
-                 "as one of K at a time; all who use LOCK say the same K, or 0"),
+    OPTION_FLAG("shared", 'r', &shared,
+                "as one of many readers: only those without -r are kept out"),
+    OPTION_NUMBER("slots", 'j', "K", &contend.limit, 0, ZKL_PERMITS_MAX,
+                  "as one of K at a time; all who use LOCK say the same K, or 0"),
     OPTION_TAKEN("and", 'a', "LOCK2", take_another,
                  "this LOCK too, all or none; may be said again"),
     OPTION_FLAG("revocable", '\0', &contend.revocable,
@@ -59,8 +36,16 @@ static const struct cli_option options[] = {
 static int run(const char **words)
 {
     static const struct runner_policy policy = {.name = "run"};
-    bool other = contend.recipe != ZKL_RECIPE_LOCK;
-    if (other && (contend.revocable || contend.delay_ms > 0)) {
+    bool slots = contend.limit >= 0, several = contend.path_count > 1;
+    if (shared + slots + several > 1) {
+        cli_error("run: -r, -j and --and exclude each other");
+        return EXIT_FAILED;
+    }
+    contend.recipe = shared    ? ZKL_RECIPE_READ_LOCK
+                     : slots   ? ZKL_RECIPE_SEMAPHORE
+                     : several ? ZKL_RECIPE_MULTILOCK
+                               : ZKL_RECIPE_LOCK;
+    if (contend.recipe != ZKL_RECIPE_LOCK && (contend.revocable || contend.delay_ms > 0)) {
         return cli_usage("run", "run: %s goes with none of -r, -j and --and",
                          contend.revocable ? "--revocable" : "--delay-after-crash");
     }

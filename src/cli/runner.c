@@ -1,5 +1,6 @@
 /* runner.c - a lock, from the words of the command line to the report. */
 #include <jansson.h>
+#include <limits.h>
 
 #include "queues.h"
 #include "runner.h"
@@ -8,7 +9,7 @@
 #define LEAVE_MS 2000 /* for the server's response that our znode is deleted */
 
 struct contend contend = {
-    .path_count = 1, .wait_ms = ZKL_WAIT_FOREVER, .not_granted = EXIT_NOT_GRANTED};
+    .path_count = 1, .limit = -1, .wait_ms = ZKL_WAIT_FOREVER, .not_granted = EXIT_NOT_GRANTED};
 static const struct runner_policy *policy;
 
 /* --- who is before us, on a terminal and to the service manager:
@@ -20,16 +21,15 @@ static const struct runner_policy *policy;
 
 static struct {
     bool terminal; /* standard error is one, and not -q */
-    bool wanted;   /* there, or by the service manager */
     bool shown;
-    int64_t next_ms; /* CLOCK_MONOTONIC */
+    int64_t next_ms; /* CLOCK_MONOTONIC; INT64_MAX: nobody wants it */
 } progress;
 
 /* For poll: milliseconds until it is due; -1: never. */
 static int line_timeout(void)
 {
     int64_t left = progress.next_ms - now_ms();
-    return !progress.wanted ? -1 : left > 0 ? (int)left : 0;
+    return left > INT_MAX ? -1 : left > 0 ? (int)left : 0;
 }
 
 /* Cut to the width of the terminal: a line that wraps cannot be wiped. */
@@ -78,7 +78,7 @@ static void show_queue(const char *name, const zkl_queue *queue, size_t ahead)
 /* Shows it if it is due: of several locks the first at which a contender is ahead, or the last. */
 static void show_line(void)
 {
-    if (!progress.wanted || line_timeout() > 0) {
+    if (line_timeout() != 0) {
         return;
     }
     progress.next_ms = now_ms() + NEXT_MS;
@@ -297,8 +297,7 @@ static int contend_acquire(void)
         return code;
     }
     progress.terminal = !cli.quiet && isatty(STDERR_FILENO);
-    progress.wanted = progress.terminal || notify_socket >= 0;
-    progress.next_ms = now_ms() + FIRST_MS;
+    progress.next_ms = progress.terminal || notify_socket >= 0 ? now_ms() + FIRST_MS : INT64_MAX;
     while (!contend.decided && code == CLI_GO_ON && health_update() == HEALTH_GOOD) {
         code = contend_wait_or_end(line_timeout());
         if (!contend.decided) {

@@ -20,7 +20,7 @@ extern struct contend {
     int64_t wait_ms;      /* over everything; ZKL_WAIT_FOREVER; 0: a try */
     int not_granted;      /* exit code for that */
     zkl_recipe recipe;    /* of its lock; of an election metadata is what it publishes */
-    int limit;            /* of a semaphore; 0: what the path says */
+    int limit;            /* of a semaphore; 0: what the path says; -1: it is none */
     const char *metadata; /* on our znode; NULL: host, process and user */
     bool reloads;         /* without a terminal, HUP does not end the wait */
     bool revocable;       /* notices requests to release */

@@ -247,8 +247,7 @@ static bool take_sasl(void)
 {
     zkl_session_options *options = &own.options;
     int (*begin)(const struct sasl_callback *);
-    void *found = dlsym(RTLD_DEFAULT, "sasl_client_init");
-    memcpy(&begin, &found, sizeof begin);
+    begin = (__typeof__(begin))dlsym(RTLD_DEFAULT, "sasl_client_init");
     if (options->auth_scheme && strcmp(options->auth_scheme, "sasl") != 0) {
         cli_error("--auth-file %s: with --sasl it has one line, sasl:USER:PASSWORD", cli.auth_file);
         return false;
