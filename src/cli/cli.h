@@ -190,7 +190,7 @@ void cli_fold(FILE *out, const char *text, size_t at, size_t indent, size_t colu
 /* Cuts a text to so many columns, between characters. */
 void cli_cut(char *text, size_t columns);
 /* Width of the terminal that fd is; 80 when it is none. */
-int cli_columns(int fd);
+size_t cli_columns(int fd);
 
 /* What to do about a result of the library, to end a message with: "; ..." or nothing. */
 const char *cli_remedy(int result);

@@ -103,7 +103,7 @@ static int list_and_draw(void)
         char *rest = text;
         fputs("\033[H", stdout);
         for (char *line; rows > 0 && (line = strsep(&rest, "\n")) && rest; rows--) {
-            cli_cut(line, (size_t)cli_columns(STDOUT_FILENO));
+            cli_cut(line, cli_columns(STDOUT_FILENO));
             printf("%s\033[K\n", rows == 1 && *rest ? "..." : line);
         }
         fputs("\033[J", stdout);

@@ -44,7 +44,7 @@ __attribute__((format(printf, 2, 3))) static void print(const char *name, const 
     va_start(arguments, format);
     vsnprintf(text + length, sizeof text - (size_t)length, format, arguments);
     va_end(arguments);
-    cli_cut(text, (size_t)cli_columns(STDERR_FILENO) - 1);
+    cli_cut(text, cli_columns(STDERR_FILENO) - 1);
     fprintf(stderr, "\r\033[K%s", text);
     progress.shown = true;
 }

@@ -323,7 +323,7 @@ void cli_cut(char *text, size_t columns)
     text[fitting(text, columns)] = '\0';
 }
 
-int cli_columns(int fd)
+size_t cli_columns(int fd)
 {
     struct winsize size;
     return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
@@ -356,7 +356,7 @@ bool cli_line(FILE *out, enum cli_long too_long, const char *format, ...)
     vsnprintf(raw, sizeof raw, format, arguments);
     va_end(arguments);
     cli_printable(raw, strlen(raw), text, sizeof text);
-    size_t columns = (size_t)cli_columns(fileno(out));
+    size_t columns = cli_columns(fileno(out));
     bool terminal = isatty(fileno(out));
     if (terminal && too_long == CLI_FOLD) {
         cli_fold(out, text, 0, columns > (size_t)2 * INDENT ? INDENT : 0, columns);
