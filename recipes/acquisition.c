@@ -151,7 +151,7 @@ static void log_change(const zkl_lock *lock, const struct zkl__outcome *outcome)
                      lost   ? ZKL_LOG_ERROR
                      : safe ? ZKL_LOG_INFO
                             : ZKL_LOG_WARN,
-                     lock->recipe->noun, lock->path, text);
+                     lock->recipe->noun, lock->path, 0, text);
 }
 
 static void leave_core(struct zkl__acquisition *acquisition)

@@ -43,6 +43,7 @@ static void on_members(void *owner, struct zkl__names *ids)
         watcher->warned = zkl__name_parse(ids->all[i]).uuid;
         if (watcher->warned) {
             zkl__session_log(watcher->handle.session, ZKL_LOG_WARN, "group", watcher->handle.path,
+                             0,
                              "the path is in use as a lock or an election, too: whoever queues is "
                              "shown as a member");
         }

@@ -91,7 +91,7 @@ static void ignore_future_record(struct once *once)
     int64_t last = zkl__slot_of(call->answer.stat.mtime_ms, once->length_ms, 0) +
                    2 * once->length_ms + CLOCKS_DIFFER;
     if (once->last_ms > last) {
-        zkl__session_log(call->session, ZKL_LOG_WARN, "once", call->path,
+        zkl__session_log(call->session, ZKL_LOG_WARN, "once", call->path, 0,
                          "its record is of a slot that had not begun when it was written: ignored, "
                          "and overwritten");
         once->last_ms = INT64_MIN;

@@ -125,7 +125,7 @@ static void log_refusal(const zkl_partition *partition, const char *path, bool *
                  code == ZKL_EAUTH
                      ? ". Let this session read, create and delete there, or give it credentials"
                      : "");
-        zkl__session_log(partition->handle.session, ZKL_LOG_WARN, "partition", path, text);
+        zkl__session_log(partition->handle.session, ZKL_LOG_WARN, "partition", path, 0, text);
         *logged = true;
     }
 }
@@ -152,7 +152,7 @@ static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const 
     }
     if (code == ZKL_OK && zkl__session_enter(session, NULL) == ZKL_OK) {
         if (piece->refusal_logged) {
-            zkl__session_log(session, ZKL_LOG_INFO, "partition", lock->path,
+            zkl__session_log(session, ZKL_LOG_INFO, "partition", lock->path, 0,
                              "not refused any more");
         }
         piece->refusal_logged = false;

@@ -124,15 +124,19 @@ bool zkl__core_grants(const struct zkl__core *core);
 int64_t zkl__core_guard_at(struct zkl__core *core);
 /* A uuid that nobody else has. */
 void zkl__core_uuid(struct zkl__core *core, char out[ZKL__UUID_LENGTH + 1]);
-/* A line of the trace: "path#number", and what. */
-void zkl__core_trace_at(struct zkl__core *core, const char *path, unsigned number,
-                        const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* The same of a contender; "session" for contender NULL. */
-void zkl__core_trace(struct zkl__core *core, const struct zkl__contender *contender,
-                     const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* The same for an operator, who is to do something about it. */
-void zkl__core_warn(struct zkl__core *core, const struct zkl__contender *contender,
-                    const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* A line for the trace, about a contender, or (NULL) about what path and number say; path NULL: the
+ * session. The next three say which. */
+void zkl__core_say(const struct zkl__core *core,
+                   void (*to)(void *ctx, const char *path, unsigned number, const char *what),
+                   const struct zkl__contender *contender, const char *path, unsigned number,
+                   const char *format, ...) __attribute__((format(printf, 6, 7)));
+#define zkl__core_trace_at(core, path, number, ...) \
+    zkl__core_say(core, (core)->port.trace, NULL, path, number, __VA_ARGS__)
+#define zkl__core_trace(core, contender, ...) \
+    zkl__core_say(core, (core)->port.trace, contender, NULL, 0, __VA_ARGS__)
+/* For an operator, who is to do something about it. */
+#define zkl__core_warn(core, contender, ...) \
+    zkl__core_say(core, (core)->port.warn, contender, NULL, 0, __VA_ARGS__)
 
 /* Breaks of the protocol that must not go on: continuing may mean two holders. */
 #define ZKL__ENSURE(condition) \
@@ -153,11 +157,11 @@ struct zkl__port {
      * finished, open a new one. CLOSED: the same, but for good. code: why, ZKL_OK for a good
      * change. */
     void (*state)(void *ctx, zkl_connection_state state, int code);
-    /* One decision with its reason, for logs and golden traces; NULL: nobody reads them. who:
-     * "session", or "path#number". */
-    void (*trace)(void *ctx, const char *who, const char *what);
-    /* What an operator has to know; NULL: nobody reads it. who: as of trace. */
-    void (*warn)(void *ctx, const char *who, const char *what);
+    /* One decision with its reason, for logs and golden traces; NULL: nobody reads them. number: of
+     * the contender at path. path NULL: it is about the session. */
+    void (*trace)(void *ctx, const char *path, unsigned number, const char *what);
+    /* What an operator has to know; NULL: nobody reads it. */
+    void (*warn)(void *ctx, const char *path, unsigned number, const char *what);
 };
 
 /* Whether an observer may follow a follower, which makes two hops of one (lease.h). */

@@ -9,53 +9,21 @@
 
 /* === what it tells of itself ================================================================== */
 
-/* path NULL: the session itself. */
-__attribute__((format(printf, 5, 0))) static void
-say(const struct zkl__core *core, void (*to)(void *ctx, const char *who, const char *what),
-    const char *path, unsigned number, const char *format, va_list args)
+void zkl__core_say(const struct zkl__core *core,
+                   void (*to)(void *ctx, const char *path, unsigned number, const char *what),
+                   const struct zkl__contender *contender, const char *path, unsigned number,
+                   const char *format, ...)
 {
-    char who[ZKL_PATH_MAX + 16], what[512];
-    if (to) {
-        snprintf(who, sizeof who, path ? "%s#%u" : "session", path ? path : "", number);
-        vsnprintf(what, sizeof what, format, args);
-        to(core->port.ctx, who, what);
-    }
-}
-
-void zkl__core_trace_at(struct zkl__core *core, const char *path, unsigned number,
-                        const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    say(core, core->port.trace, path, number, format, args);
-    va_end(args);
-}
-
-static const char *path_of(const struct zkl__contender *contender)
-{
-    return contender ? contender->config.path : NULL;
-}
-
-void zkl__core_trace(struct zkl__core *core, const struct zkl__contender *contender,
-                     const char *format, ...)
-{
-    if (!core->port.trace) {
+    if (!to) {
         return; /* several times for each acquire, and seldom does anybody listen */
     }
+    char what[512];
     va_list args;
     va_start(args, format);
-    say(core, core->port.trace, path_of(contender), contender ? contender->number : 0, format,
-        args);
+    vsnprintf(what, sizeof what, format, args);
     va_end(args);
-}
-
-void zkl__core_warn(struct zkl__core *core, const struct zkl__contender *contender,
-                    const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    say(core, core->port.warn, path_of(contender), contender ? contender->number : 0, format, args);
-    va_end(args);
+    to(core->port.ctx, contender ? contender->config.path : path,
+       contender ? contender->number : number, what);
 }
 
 void zkl__core_uuid(struct zkl__core *core, char out[ZKL__UUID_LENGTH + 1])

@@ -102,9 +102,10 @@ void zkl__session_event(zkl_session *session, struct zkl__event event);
 /* Sets the alarm for what the steps want next, after a step that no leave follows: one in the ring
  * of an alarm. */
 void zkl__session_arm(zkl_session *session);
-/* Into the user's log: what happened to an object, by its noun and path. */
-void zkl__session_log(const zkl_session *session, zkl_log_level level, const char *noun,
-                      const char *path, const char *what);
+/* Into the user's log: what happened to an object, by its noun and path. path NULL: to the session,
+ * or what else source says. contender: its number; 0: the object itself. */
+void zkl__session_log(const zkl_session *session, zkl_log_level level, const char *source,
+                      const char *path, unsigned contender, const char *what);
 /* Before the session calls the user: it needs a thread for that. ZKL_ELIMIT. Session mutex held. */
 int zkl__session_want_callbacks(zkl_session *session, const char *path, zkl_error *err);
 /* The client library does not say that it got no socket: whether this process gets a descriptor,
@@ -234,22 +235,14 @@ struct zkl_session {
 /* shell.c; session mutex held */
 void zkl__session_wake(zkl_session *session); /* every sleeper */
 
-/* events.c; session mutex held */
-struct zkl__port zkl__session_port(zkl_session *session);
-void zkl__session_set_state(zkl_session *session, zkl_connection_state state, int why);
-/* state_fn is called for a change that has come already. */
-void zkl__session_report_state(zkl_session *session);
-/* The rings of the three alarms. */
-void zkl__session_ring_core(void *session);
-void zkl__session_ring_tick(void *session);
-void zkl__session_ring_open(void *session);
 int zkl__stop_watch(zkl_session *session, zkl_error *err);
-void zkl__session_run_notice(void *session); /* session mutex not held */
 
 /* close.c; session mutex held: what close waits for may have happened. */
 void zkl__session_poke_close(zkl_session *session);
 
-/* session.c */
+/* session.c; session mutex held */
+void zkl__session_set_state(zkl_session *session, zkl_connection_state state, int why);
+/* Nobody has the session any more. */
 void zkl__session_free(zkl_session *session);
 
 #endif

@@ -33,18 +33,18 @@ static void port_state(void *ctx, zkl_connection_state state, int code)
     script.state = state;
 }
 
-static void port_trace(void *ctx, const char *who, const char *what)
+static void port_trace(void *ctx, const char *path, unsigned number, const char *what)
 {
     (void)ctx;
     if (getenv("ZKL_TRACE")) {
-        fprintf(stderr, "%9.3f %s: %s\n", (double)script.now / 1e9, who, what);
+        fprintf(stderr, "%9.3f %s#%u: %s\n", (double)script.now / 1e9, path ? path : "", number, what);
     }
 }
 
-static void port_warn(void *ctx, const char *who, const char *what)
+static void port_warn(void *ctx, const char *path, unsigned number, const char *what)
 {
     (void)ctx;
-    snprintf(script.warned, sizeof script.warned, "%s: %s", who, what);
+    snprintf(script.warned, sizeof script.warned, "%s#%u: %s", path ? path : "", number, what);
     script.warnings += what[0] != '\0';
 }
 

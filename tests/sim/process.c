@@ -47,11 +47,11 @@ static void port_state(void *ctx, zkl_connection_state state, int code)
     client->reopen = state == ZKL_SESSION_LOST;
 }
 
-static void port_trace(void *ctx, const char *who, const char *what)
+static void port_trace(void *ctx, const char *path, unsigned number, const char *what)
 {
     struct port *port = ctx;
     char name[96];
-    snprintf(name, sizeof name, "%d %s", port->client, who);
+    snprintf(name, sizeof name, path ? "%d %s#%u" : "%d session", port->client, path, number);
     sim_say_it(port->s, name, "%s", what);
 }
 
