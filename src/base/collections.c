@@ -259,11 +259,13 @@ void zkl__sort(void *base, size_t count, size_t size,
                const void *context)
 {
     const struct sorting s = {base, size, compare, context};
-    for (size_t i = count / 2; i > 0; i--) {
-        sift(&s, i - 1, count);
-    }
-    for (size_t left = count; left > 1; left--) {
-        swap_items(&s, 0, left - 1);
-        sift(&s, 0, left - 1);
+    size_t at = count / 2, left = count;
+    while (left > 1) {
+        if (at > 0) {
+            at--; /* it is no heap yet */
+        } else {
+            swap_items(&s, 0, --left);
+        }
+        sift(&s, at, left);
     }
 }

@@ -157,17 +157,18 @@ void zkl__name_with_number(char *out, const char *uuid, const char *tag, int32_t
 void zkl__uuid_format(char *out, const uint8_t bytes[16])
 {
     static const char hex[] = "0123456789abcdef";
-    static const uint8_t places[16] = {0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34};
     uint8_t uuid[16];
     memcpy(uuid, bytes, sizeof uuid);
     uuid[6] = (uint8_t)((uuid[6] & 0x0f) | 0x40); /* version 4 */
     uuid[8] = (uint8_t)((uuid[8] & 0x3f) | 0x80); /* RFC 4122 */
     for (int i = 0; i < 16; i++) {
-        out[places[i]] = hex[uuid[i] >> 4];
-        out[places[i] + 1] = hex[uuid[i] & 0x0f];
+        if (i == 4 || i == 6 || i == 8 || i == 10) {
+            *out++ = '-';
+        }
+        *out++ = hex[uuid[i] >> 4];
+        *out++ = hex[uuid[i] & 0x0f];
     }
-    out[8] = out[13] = out[18] = out[23] = '-';
-    out[ZKL__UUID_LENGTH] = '\0';
+    *out = '\0';
 }
 
 #define UUID_VERSION 14 /* where the digit stands */
@@ -203,26 +204,6 @@ static bool is_component(const char *name, size_t length)
            !(length == 2 && name[0] == '.' && name[1] == '.');
 }
 
-static int check_component(const char *path, const char *name, size_t length, zkl_error *err)
-{
-    if (length == 0) {
-        return zkl__fail_at(err, ZKL_EINVAL, path,
-                            "path: empty component (two slashes, or one at the end)");
-    }
-    if (!is_component(name, length)) {
-        return zkl__fail_at(err, ZKL_EINVAL, path, "path: '%.*s' is not allowed as a component",
-                            (int)length, name);
-    }
-    if (zkl__name_looks(name, length)) {
-        return zkl__fail_at(
-            err, ZKL_EINVAL, path,
-            "path: a component looks like a contender: '-' or a tag such as __READ__ "
-            "before ten digits; choose another name for '%.*s'",
-            (int)length, name);
-    }
-    return ZKL_OK;
-}
-
 int zkl__path_check(const char *path, zkl_error *err)
 {
     if (!path || path[0] == '\0') {
@@ -253,10 +234,22 @@ int zkl__path_check(const char *path, zkl_error *err)
         }
     }
     for (size_t at = 1, part; at <= length; at += part + 1) {
-        part = strcspn(path + at, "/");
-        int rc = check_component(path, path + at, part, err);
-        if (rc != ZKL_OK) {
-            return rc;
+        const char *name = path + at;
+        part = strcspn(name, "/");
+        if (part == 0) {
+            return zkl__fail_at(err, ZKL_EINVAL, path,
+                                "path: empty component (two slashes, or one at the end)");
+        }
+        if (!is_component(name, part)) {
+            return zkl__fail_at(err, ZKL_EINVAL, path, "path: '%.*s' is not allowed as a component",
+                                (int)part, name);
+        }
+        if (zkl__name_looks(name, part)) {
+            return zkl__fail_at(
+                err, ZKL_EINVAL, path,
+                "path: a component looks like a contender: '-' or a tag such as __READ__ "
+                "before ten digits; choose another name for '%.*s'",
+                (int)part, name);
         }
     }
     if (strncmp(path, "/zookeeper", 10) == 0 && (path[10] == '/' || path[10] == '\0')) {
