@@ -58,7 +58,6 @@ static int await_nothing_left(zkl_session *session)
 
 static void begin(zkl_session *session, int64_t timeout_ms)
 {
-    session->closing.begun = true;
     session->closing.deadline = zkl__session_deadline(timeout_ms);
 }
 
@@ -123,7 +122,7 @@ int zkl__session_stop(zkl_session *session, int64_t deadline)
 
 static bool is_closed(const zkl_session *session)
 {
-    return session->closing.begun || session->status.closing;
+    return session->closing.deadline > 0 || session->status.closing;
 }
 
 int zkl_session_close(zkl_session *session, int64_t timeout_ms)

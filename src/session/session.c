@@ -171,7 +171,7 @@ static void note_state(zkl_session *session, zkl_connection_state state)
 void zkl__session_set_state(zkl_session *session, zkl_connection_state state, int why)
 {
     static const char *const names[] = {"connected", "suspended", "lost", "closed"};
-    if (state == session->status.state || session->status.failed) {
+    if (state == session->status.state || session->status.state == ZKL_SESSION_CLOSED) {
         return;
     }
     session->status.state = state;
@@ -588,7 +588,6 @@ static void end(struct zkl__call *call)
     if (call->over && call->code != ZKL_OK && !session->status.closing &&
         session->status.state != ZKL_SESSION_CLOSED) {
         zkl__session_set_state(session, ZKL_SESSION_CLOSED, call->code);
-        session->status.failed = true;
         ZKL__EACH_LEAVING (struct zkl__object, object, &session->objects, link) {
             object->ops->give_up(object, ZKL_ECLOSED);
         }

@@ -64,15 +64,14 @@ int zkl__session_stop(zkl_session *session, int64_t deadline);
 
 /* How a session stands; its mutex guards it. */
 struct zkl__status {
-    zkl_connection_state state;
-    int why;              /* code of the last change of state */
-    zkl_error open_error; /* of the last try to open a store; code ZKL_OK: it was begun */
-    bool without;         /* no descriptor was left at the last look: logged */
-    bool reports_changes; /* to the user's state_fn */
-    bool stopping;        /* zkl_session_close waits for tasks: no acquire begins any more */
-    bool closing;         /* set by zkl_session_close: no call begins any more */
-    bool failed;          /* zkl_session_open_async: the session was not opened, and stays closed */
-    bool closed;          /* nothing will happen any more */
+    zkl_connection_state state; /* closed: for good */
+    int why;                    /* code of the last change of state */
+    zkl_error open_error;       /* of the last try to open a store; code ZKL_OK: it was begun */
+    bool without;               /* no descriptor was left at the last look: logged */
+    bool reports_changes;       /* to the user's state_fn */
+    bool stopping;              /* zkl_session_close waits for tasks: no acquire begins any more */
+    bool closing;               /* set by zkl_session_close: no call begins any more */
+    bool closed;                /* nothing will happen any more */
     struct zkl__signal
         changed; /* raised with every change of state, and while closing with every step */
 };
@@ -186,9 +185,8 @@ struct zkl__sleeper {
 
 /* zkl_session_close, or its asynchronous form. */
 struct zkl__closing {
-    int line; /* where it goes on */
-    bool begun;
-    int64_t deadline;
+    int line;         /* where it goes on */
+    int64_t deadline; /* 0: it has not begun */
     zkl_done_fn done; /* NULL: it blocks. Else: */
     void *payload;
     struct zkl__alarm alarm;
