@@ -346,7 +346,7 @@ struct zkl__path_stats {
 
 struct zkl__stats {
     zkl_stats all;                 /* contenders, lease_slack_min_us */
-    struct zkl__path_stats *paths; /* the latest first */
+    struct zkl__path_stats *paths; /* the latest first, the others last */
     size_t path_count;
     struct zkl__path_stats others;
 };

@@ -712,9 +712,8 @@ struct zkl__core {
 
     bool connected, closing, ended;
     bool stepping;
-    bool owes_state; /* to the port, which is called when all machines have acted on the change */
-    zkl_connection_state state;
-    int state_code;
+    zkl_connection_state state; /* and why, which is told when all machines have acted on it */
+    int state_code;             /* ZKL_OK: it was told */
     int64_t connected_at;
     int broken;                        /* connections in a row that were lost immediately */
     size_t set_again, set_again_bytes; /* watches, and their paths, that each of them began with */

@@ -42,12 +42,13 @@ void zkl__core_uuid(struct zkl__core *core, char out[ZKL__UUID_LENGTH + 1])
 
 void zkl__stats_init(struct zkl__stats *stats)
 {
-    *stats = (struct zkl__stats){.all = {.size = sizeof stats->all, .lease_slack_min_us = -1}};
+    *stats = (struct zkl__stats){.all = {.size = sizeof stats->all, .lease_slack_min_us = -1},
+                                 .paths = &stats->others};
 }
 
 void zkl__stats_deinit(struct zkl__stats *stats, const zkl_heap *heap)
 {
-    while (stats->paths) {
+    while (stats->paths->path) {
         struct zkl__path_stats *row = stats->paths;
         stats->paths = row->next;
         zkl__free(heap, row->path);
@@ -58,7 +59,7 @@ void zkl__stats_deinit(struct zkl__stats *stats, const zkl_heap *heap)
 struct zkl__path_stats *zkl__stats_path(struct zkl__stats *stats, const zkl_heap *heap,
                                         const char *path)
 {
-    for (struct zkl__path_stats *row = stats->paths; row; row = row->next) {
+    for (struct zkl__path_stats *row = stats->paths; row->path; row = row->next) {
         if (strcmp(row->path, path) == 0) {
             return row;
         }
@@ -482,7 +483,7 @@ static void take_reply(struct zkl__core *core, struct zkl__pending *p,
     core->beats_under_way -= was.role == ZKL__ROLE_BEAT;
     if (zkl__rc_is_response(reply->rc)) {
         zkl__histogram_add(&core->stats.all.request, core->now - was.sent);
-        int64_t left = core->lease.until - core->now;
+        int64_t left = lease_left(core);
         enum zkl__proof proof = ZKL__PROOF_RESPONSE;
         /* A check that is refused for the node's access list is a transaction of a living session,
          * too (OpCode.error): who may not read its own node lives by it. */
@@ -680,13 +681,14 @@ static struct zkl__machine *take_ready(struct zkl__core *core, enum zkl__rank ra
 
 static struct zkl__machine *next_ready(struct zkl__core *core)
 {
-    struct zkl__machine *machine = take_ready(core, ZKL__RANK_FIRST);
-    if (!machine && core->first_waiting) {
+    struct zkl__machine *machine = NULL;
+    if (!core->ready[ZKL__RANK_FIRST].first) {
         send_waiting(core); /* what is not wanted any more is refused, which is mail */
-        machine = take_ready(core, ZKL__RANK_FIRST);
     }
-    machine = machine ? machine : take_ready(core, ZKL__RANK_LATER);
-    return machine ? machine : take_ready(core, ZKL__RANK_LAST);
+    for (enum zkl__rank rank = ZKL__RANK_FIRST; !machine && rank < ZKL__RANK_ENDED; rank++) {
+        machine = take_ready(core, rank);
+    }
+    return machine;
 }
 
 static bool is_any_ready(const struct zkl__core *core)
@@ -885,14 +887,6 @@ static void on_connected(struct zkl__core *core, const struct zkl__event *ev)
     }
 }
 
-/* Told when everybody has acted on it. */
-static void owe_state(struct zkl__core *core, zkl_connection_state state, int code)
-{
-    core->owes_state = true;
-    core->state = state;
-    core->state_code = code;
-}
-
 #define AT_ONCE INT64_C(1000000000) /* ns */
 #define BROKEN_MOST 5               /* in a row */
 
@@ -928,7 +922,8 @@ static void on_suspended(struct zkl__core *core)
     }
     zkl__core_trace(core, NULL, "no server");
     end_unknown(core);
-    owe_state(core, ZKL_SESSION_SUSPENDED, ZKL_ECONNECT);
+    core->state = ZKL_SESSION_SUSPENDED;
+    core->state_code = ZKL_ECONNECT;
 }
 
 static void fire(struct zkl__watch *watch, enum zkl__watch_event event)
@@ -965,7 +960,8 @@ static void on_expired(struct zkl__core *core, int code)
     ZKL__EACH (struct zkl__watcher, w, &core->watchers, in_session) {
         w->ops->changed(w, true);
     }
-    owe_state(core, core->ended ? ZKL_SESSION_CLOSED : ZKL_SESSION_LOST, code);
+    core->state = core->ended ? ZKL_SESSION_CLOSED : ZKL_SESSION_LOST;
+    core->state_code = code;
 }
 
 /* --- the step -------------------------------------------------------------------------------- */
@@ -1049,9 +1045,9 @@ void zkl__session_step(struct zkl__core *core, const struct zkl__event *event)
     drain(core);
     admit(core, event);
     drain(core);
-    if (core->owes_state) {
-        core->owes_state = false;
+    if (core->state_code != ZKL_OK) {
         core->port.state(core->port.ctx, core->state, core->state_code);
+        core->state_code = ZKL_OK;
     }
     zkl__free(&core->config.heap, core->index); /* the reply that it is of was read by all */
     core->index = NULL;

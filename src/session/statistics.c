@@ -36,12 +36,10 @@ int zkl_session_path_stats(zkl_session *session, zkl_session_path_stats_fn visit
     }
     const struct zkl__stats *stats = zkl__core_facts(session->core).stats;
     for (const struct zkl__path_stats *row = stats->paths; row; row = row->next) {
-        visit(row->path, &row->counts, payload);
-        count++;
-    }
-    if (stats->others.counts.waits > 0) {
-        visit(NULL, &stats->others.counts, payload);
-        count++;
+        if (row->path || row->counts.waits > 0) {
+            visit(row->path, &row->counts, payload);
+            count++;
+        }
     }
     zkl__session_leave(session);
     return count;
@@ -113,27 +111,19 @@ static void put_total(struct text *text, const char *name, const char *type, con
     put_sample(text, name, type, "", value);
 }
 
-/* offset: of a count. */
-static void put_path(struct text *text, const struct zkl__path_stats *row, const char *name,
-                     const char *type, size_t offset)
-{
-    char path[LABEL_MAX];
-    uint64_t value;
-    label(path, sizeof path, "path", row->path ? row->path : "other");
-    memcpy(&value, (const char *)&row->counts + offset, sizeof value);
-    put_sample(text, name, type, path, value);
-}
-
-/* All samples of a name stand together, behind its head. */
+/* All samples of a name stand together, behind its head. offset: of a count. */
 static void put_paths(struct text *text, const struct zkl__stats *stats, const char *name,
                       const char *type, const char *help, size_t offset)
 {
     put_head(text, name, type, help);
     for (const struct zkl__path_stats *row = stats->paths; row; row = row->next) {
-        put_path(text, row, name, type, offset);
-    }
-    if (stats->others.counts.waits > 0) {
-        put_path(text, &stats->others, name, type, offset);
+        char path[LABEL_MAX];
+        uint64_t value;
+        if (row->path || row->counts.waits > 0) {
+            label(path, sizeof path, "path", row->path ? row->path : "other");
+            memcpy(&value, (const char *)&row->counts + offset, sizeof value);
+            put_sample(text, name, type, path, value);
+        }
     }
 }
 
