@@ -267,7 +267,7 @@ void zkl_data_free(zkl_data *data)
 {
     if (data) {
         zkl_heap heap = ((struct data *)data)->heap;
-        zkl__free(&heap, (void *)(uintptr_t)data->data);
+        zkl__free(&heap, data->data);
         zkl__free(&heap, data);
     }
 }

@@ -394,7 +394,7 @@ static int run_publish(struct zkl__call *call)
     if (call->answer.rc != ZKL__RC_OK) {
         FAIL_REPLY(call, zkl__rc_code(call->answer.rc), "%s", zkl__rc_why(call->answer.rc));
     }
-    zkl__free(&lock->session->heap, (void *)(uintptr_t)lock->options.metadata);
+    zkl__free(&lock->session->heap, lock->options.metadata);
     lock->options.metadata = publishing->value;
     publishing->value = NULL;
     CALL_END(call);

@@ -529,7 +529,7 @@ void zkl_members_free(zkl_members *members)
     }
     zkl_heap heap = snapshot->heap;
     for (size_t i = 0; i < snapshot->names->count; i++) {
-        zkl__free(&heap, (void *)(uintptr_t)snapshot->members[i].data);
+        zkl__free(&heap, snapshot->members[i].data);
     }
     zkl__free(&heap, snapshot->names);
     zkl__free(&heap, snapshot);

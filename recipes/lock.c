@@ -82,8 +82,8 @@ void zkl__lock_unref(zkl_lock *lock)
     if (--lock->refs > 0) {
         return;
     }
-    zkl__free(heap, (void *)(uintptr_t)lock->options.metadata);
-    zkl__free(heap, (void *)(uintptr_t)lock->options.acl);
+    zkl__free(heap, lock->options.metadata);
+    zkl__free(heap, lock->options.acl);
     zkl__free(heap, lock->paths);
     zkl__free(heap, lock);
     zkl__session_drop(session);

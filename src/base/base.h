@@ -16,11 +16,11 @@ static inline void *zkl__resize(const zkl_heap *heap, void *ptr, size_t size)
 {
     return heap->resize(heap->payload, ptr, size);
 }
-/* NULL: nothing. */
-static inline void zkl__free(const zkl_heap *heap, void *ptr)
+/* NULL: nothing. What was handed out as const is freed, too. */
+static inline void zkl__free(const zkl_heap *heap, const void *ptr)
 {
     if (ptr) {
-        heap->release(heap->payload, ptr);
+        heap->release(heap->payload, (void *)(uintptr_t)ptr);
     }
 }
 

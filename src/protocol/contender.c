@@ -2148,7 +2148,7 @@ static void free_contender(struct zkl__core *core, struct zkl__contender *c)
     zkl__free(heap, c->own.path);
     zkl__free(heap, c->linger.acl);
     zkl__free(heap, c->make_path);
-    zkl__free(heap, (void *)(uintptr_t)c->config.metadata);
+    zkl__free(heap, c->config.metadata);
     zkl__free(heap, c);
 }
 
