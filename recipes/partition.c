@@ -49,7 +49,8 @@ struct zkl__piece {
 };
 
 struct zkl_partition {
-    struct zkl__watch_handle handle; /* first */
+    struct zkl__watch_handle handle; /* first; it has seen lists of members, and shown is the one by
+                                        which the pieces are assigned now */
     zkl_partition_options options;
     size_t count;
     struct zkl__piece **pieces;
@@ -57,10 +58,8 @@ struct zkl_partition {
     struct zkl__name_set index; /* from a name to the position in pieces */
     size_t *owners;             /* room for an assignment: the member that owns each piece */
     struct zkl__piece *member;
-    struct zkl__names *view; /* the members by which the pieces are assigned now */
     struct zkl__member_list list;
     /* Guarded by the session's mutex: */
-    struct zkl__names *newer_view; /* the members that were listed since; NULL: none were */
     enum zkl__partition_phase phase;
     struct zkl__retry retry;   /* of what was refused */
     bool list_refusal_logged;  /* the servers refuse the list of members, and the log says so */
@@ -352,7 +351,7 @@ static void watch_lease(zkl_partition *partition)
 static void assign_pieces(zkl_partition *partition, const char *node)
 {
     size_t us = ZKL__NOBODY; /* also if the members that we know do not include us */
-    const struct zkl__names *view = partition->view;
+    const struct zkl__names *view = partition->handle.shown;
     for (size_t i = 0; node && view && i < view->count; i++) {
         us = strcmp(view->all[i], node) == 0 ? i : us;
     }
@@ -435,10 +434,10 @@ static void reconcile(struct zkl__watch_handle *handle)
     zkl__session_enter_even_closed(session, NULL);
     struct zkl__lock_status now = zkl__lock_status_locked(membership);
     bool member = zkl__state_holds(now.state), running = partition->phase == ZKL__PARTITION_RUNNING;
-    if (partition->newer_view) {
-        zkl__free(&session->heap, partition->view);
-        partition->view = partition->newer_view;
-        partition->newer_view = NULL;
+    if (handle->seen) {
+        zkl__free(&session->heap, handle->shown);
+        handle->shown = handle->seen;
+        handle->seen = NULL;
     }
     if (running && member && strcmp(now.node, partition->node) != 0) {
         zkl__name_copy(partition->node, now.node);
@@ -480,8 +479,6 @@ static void destroy(struct zkl__watch_handle *handle)
     zkl__free(heap, partition->names);
     zkl__free(heap, partition->owners);
     zkl__name_set_clear(&partition->index, heap);
-    zkl__free(heap, partition->view);
-    zkl__free(heap, partition->newer_view);
 }
 
 /* --- callbacks of the locks and of the list -------------------------------------------------- */
@@ -507,10 +504,8 @@ static void on_member_state(zkl_lock *lock, zkl_state state, void *payload)
 static void on_members(void *owner, struct zkl__names *members)
 {
     zkl_partition *partition = owner;
-    zkl__free(&partition->handle.session->heap, partition->newer_view);
-    partition->newer_view = members;
     partition->list_refusal_logged = false;
-    zkl__watch_handle_post(&partition->handle);
+    zkl__watch_handle_see(&partition->handle, members);
 }
 
 static void on_list_refused(void *owner, enum zkl__rc rc)
