@@ -60,8 +60,7 @@ struct passage {
     char own[ZKL__NAME_MAX];              /* our member node */
     char ready_path[ZKL_PATH_MAX + sizeof READY + 1];
     struct zkl__part part;         /* of list, check_live and read_ready, one after the other */
-    struct zkl__children *members; /* of the last list */
-    bool ready;                    /* the last list may have had the ready node */
+    struct zkl__children *members; /* of the last list; its others may be the ready node */
     int64_t youngest;              /* czxid of the youngest member */
     bool renew;                    /* the ready node is too old, and has this version: */
     int32_t version;
@@ -78,8 +77,7 @@ static void take_list(struct zkl__call *call, const struct zkl__reply *reply)
     struct passage *p = (struct passage *)call;
     const zkl_heap *heap = &p->lock->session->heap;
     if (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_NONODE) {
-        bool listed = zkl__children_renew(heap, &p->members, reply, is_member);
-        p->ready = listed && p->members->count < reply->child_count;
+        (void)zkl__children_renew(heap, &p->members, reply, is_member);
     }
 }
 
@@ -178,12 +176,11 @@ static int run_enter(struct zkl__call *call)
         }
         if (zkl__children_count(p->members, ZKL__CHILD_EPHEMERAL) >= p->count) {
             p->renew = false;
-            if (p->ready) {
+            if (p->members->others > 0) {
                 AWAIT_CALL(call, read_ready(p));
                 p->renew = call->answer.rc == ZKL__RC_OK;
                 p->version = call->answer.stat.version;
-                p->entered = p->renew && call->answer.stat.mzxid > p->youngest;
-                if (p->entered) {
+                if (p->renew && call->answer.stat.mzxid > p->youngest) {
                     break;
                 }
             }
@@ -206,8 +203,7 @@ static int run_enter(struct zkl__call *call)
             if (call->answer.parts[0] == ZKL__RC_NONODE) {
                 RETURN(call, membership_lost(p));
             }
-            p->entered = ready == ZKL__RC_OK || (!p->renew && ready == ZKL__RC_NODEEXISTS);
-            if (p->entered) {
+            if (ready == ZKL__RC_OK || (!p->renew && ready == ZKL__RC_NODEEXISTS)) {
                 break;
             }
             if (ready == ZKL__RC_ROLLEDBACK ||
@@ -219,16 +215,16 @@ static int run_enter(struct zkl__call *call)
         }
         /* Some members are missing, still or again. A ready node that is younger than our member
          * node says that all were there at once. */
-        if (p->ready) {
+        if (p->members->others > 0) {
             AWAIT_CALL(call, read_ready(p));
-            p->entered = call->answer.rc == ZKL__RC_OK && now.token > 0 &&
-                         call->answer.stat.mzxid > now.token;
-            if (p->entered) {
+            if (call->answer.rc == ZKL__RC_OK && now.token > 0 &&
+                call->answer.stat.mzxid > now.token) {
                 break;
             }
         }
         AWAIT_CHANGE(call);
     }
+    p->entered = true;
     CALL_END(call);
 }
 
@@ -265,7 +261,7 @@ static int run_leave(struct zkl__call *call)
         }
         AWAIT_CHANGE(call);
     }
-    if (p->ready) {
+    if (p->members->others > 0) {
         /* The last members delete the ready node, in one transaction with its directory. A
          * directory is deleted only when it is empty (PrepRequestProcessor: NotEmpty), so the
          * transaction fails while a member of the next round exists, however late it arrives. A

@@ -42,7 +42,7 @@ void zkl_queue_free(zkl_queue *queue)
     }
     zkl_heap heap = snapshot->heap;
     for (size_t i = 0; i < snapshot->names->count; i++) {
-        zkl__free(&heap, (void *)(uintptr_t)snapshot->entries[i].data);
+        zkl__free(&heap, snapshot->entries[i].data);
     }
     zkl__free(&heap, snapshot->names);
     zkl__free(&heap, snapshot->foreign);
@@ -85,7 +85,7 @@ static void take_list(struct zkl__call *call, const struct zkl__reply *list)
     q->snapshot->heap = *heap;
     q->snapshot->names = names;
     q->snapshot->public.entries = q->snapshot->entries;
-    q->snapshot->public.foreign = list->child_count - names->count;
+    q->snapshot->public.foreign = names->others;
     q->snapshot->foreign = copy_foreign(heap, list, q->snapshot->public.foreign);
     q->snapshot->public.foreign_names = q->snapshot->foreign;
     q->snapshot->failed = !q->snapshot->foreign;
