@@ -34,7 +34,9 @@ void zkl__acquisition_event(struct zkl__acquisition *acquisition, struct zkl__ev
     event.contender = acquisition->contender;
     event.multi = acquisition->multi;
     event.semaphore = acquisition->semaphore;
-    zkl__session_event(acquisition->lock->session, event);
+    if (is_in_core(acquisition)) {
+        zkl__session_event(acquisition->lock->session, event);
+    }
 }
 
 /* --- reports to the user --------------------------------------------------------------------- */
@@ -43,7 +45,7 @@ void zkl__acquisition_event(struct zkl__acquisition *acquisition, struct zkl__ev
 
 static void notify_state(zkl_lock *lock, zkl_state state)
 {
-    if (!lock->options.state_fn || lock->freed) {
+    if (!lock->options.state_fn) {
         return;
     }
     if (state == ZKL_STATE_LOST) {
@@ -59,9 +61,6 @@ static void notify_state(zkl_lock *lock, zkl_state state)
 static zkl_state next_state(zkl_lock *lock)
 {
     zkl_state state = lock->latest;
-    if (lock->freed) {
-        return ZKL_STATE_IDLE;
-    }
     if (lock->losses > 0) {
         lock->losses--;
         return ZKL_STATE_LOST;
@@ -83,28 +82,26 @@ void zkl__lock_run_notice(void *owner)
         return;
     }
     lock->refs++;
-    bool position_changed =
-        lock->position_changed && !lock->freed && lock->acquisition && !lock->acquisition->settled;
-    lock->position_changed = false;
-    if (position_changed) {
+    while (!lock->freed) {
+        const zkl_lock_options *o = &lock->options;
         size_t position = lock->position;
-        zkl__session_leave(session);
-        lock->options.position_fn(lock, position, lock->options.payload);
-        if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
-            return;
+        bool moved = lock->position_changed && lock->acquisition && !lock->acquisition->settled;
+        lock->position_changed = false;
+        zkl_state state = moved ? ZKL_STATE_IDLE : next_state(lock);
+        if (!moved && state == ZKL_STATE_IDLE) {
+            if (!lock->revoked) {
+                break;
+            }
+            lock->revoked = false;
         }
-    }
-    for (zkl_state state; (state = next_state(lock)) != ZKL_STATE_IDLE;) {
         zkl__session_leave(session);
-        lock->options.state_fn(lock, state, lock->options.payload);
-        if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
-            return;
+        if (moved) {
+            o->position_fn(lock, position, o->payload);
+        } else if (state != ZKL_STATE_IDLE) {
+            o->state_fn(lock, state, o->payload);
+        } else {
+            o->revoke_fn(lock, o->payload);
         }
-    }
-    if (lock->revoked && !lock->freed) {
-        lock->revoked = false;
-        zkl__session_leave(session);
-        lock->options.revoke_fn(lock, lock->options.payload);
         if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
             return;
         }
@@ -209,7 +206,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         zkl__signal_raise(&acquisition->changed);
         break;
     case ZKL__REVOKED:
-        if (current && !lock->freed) {
+        if (current) {
             lock->revoked = true;
             zkl__callbacks_post(&lock->session->callbacks, &lock->notice);
         }
@@ -226,11 +223,9 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
 static void on_position(void *owner, size_t position)
 {
     zkl_lock *lock = ((struct zkl__acquisition *)owner)->lock;
-    if (!lock->freed) {
-        lock->position_changed = true;
-        lock->position = position;
-        zkl__callbacks_post(&lock->session->callbacks, &lock->notice);
-    }
+    lock->position_changed = true;
+    lock->position = position;
+    zkl__callbacks_post(&lock->session->callbacks, &lock->notice);
 }
 
 /* --- the acquire ----------------------------------------------------------------------------- */
@@ -300,8 +295,10 @@ static void on_stop(void *owner)
     zkl__acquisition_cancel(owner, ZKL_ECANCELED);
 }
 
-int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int count, zkl_error *err)
+int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int count,
+                           int64_t timeout_ms, struct zkl__completion *completion, zkl_error *err)
 {
+    zkl_session *session = lock->session;
     if (lock->freed) {
         return zkl__fail_at(err, ZKL_ECANCELED, lock->path, "the object is being freed");
     }
@@ -311,7 +308,7 @@ int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int co
     if (lock->campaign && !lock->campaign_acquires) {
         return zkl__fail_at(err, ZKL_EDEADLK, lock->path, "this candidate stands for election");
     }
-    if (lock->session->status.stopping) {
+    if (session->status.stopping) {
         return zkl__fail_at(err, ZKL_ECLOSED, lock->path, "the session is being closed");
     }
     if (lock->acquisition) {
@@ -322,8 +319,7 @@ int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int co
         }
         return rc;
     }
-    const zkl_heap *heap = &lock->session->heap;
-    struct zkl__acquisition *acquisition = zkl__zalloc(heap, sizeof *acquisition);
+    struct zkl__acquisition *acquisition = zkl__zalloc(&session->heap, sizeof *acquisition);
     if (!acquisition) {
         return zkl__fail_at(err, ZKL_ENOMEM, lock->path, "no memory for an acquire");
     }
@@ -334,10 +330,10 @@ int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int co
     int rc = ZKL_OK;
     /* A stop token ends waits, not objects: what an object acquires by itself (a partition's
      * pieces) goes on. */
-    if (!lock->recipe->internal && (lock->session->settings.options.stop || lock->options.stop)) {
-        acquisition->stops = zkl__zalloc(heap, sizeof *acquisition->stops);
-        rc = acquisition->stops ? zkl__stops_begin(lock->session, acquisition->stops,
-                                                   lock->options.stop, on_stop, acquisition, err)
+    if (!lock->recipe->internal && (session->settings.options.stop || lock->options.stop)) {
+        acquisition->stops = zkl__zalloc(&session->heap, sizeof *acquisition->stops);
+        rc = acquisition->stops ? zkl__stops_begin(session, acquisition->stops, lock->options.stop,
+                                                   on_stop, acquisition, err)
                                 : ZKL_ENOMEM;
     }
     if (rc == ZKL_OK && !enter_core(acquisition, count)) {
@@ -348,22 +344,16 @@ int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int co
         return rc == ZKL_ENOMEM ? zkl__fail_at(err, rc, lock->path, "no memory for an acquire")
                                 : rc;
     }
-    lock->acquisition = acquisition;
+    lock->acquisition = *out = acquisition;
     acquisition->refs++;
-    *out = acquisition;
-    return ZKL_OK;
-}
-
-void zkl__acquisition_start(struct zkl__acquisition *acquisition, int64_t timeout_ms)
-{
-    zkl_session *session = acquisition->lock->session;
-    int64_t connect_timeout_ms = session->settings.options.connect_timeout_ms;
-    acquisition->deadline =
-        zkl__session_deadline(timeout_ms == 0 ? connect_timeout_ms : timeout_ms);
+    acquisition->completion = completion;
+    acquisition->deadline = zkl__session_deadline(
+        timeout_ms == 0 ? session->settings.options.connect_timeout_ms : timeout_ms);
     zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_START,
                                                             .deadline = acquisition->deadline,
                                                             .try_only = timeout_ms == 0});
     acquisition->requested_at = zkl__core_facts(session->core).now;
+    return ZKL_OK;
 }
 
 int zkl__acquisition_result(struct zkl__acquisition *acquisition, bool again, zkl_grant *grant,
@@ -410,12 +400,9 @@ int zkl__lock_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *
     }
     zkl_session *session = lock->session;
     struct zkl__acquisition *acquisition;
-    rc = zkl__acquisition_begin(&acquisition, lock, count, err);
+    bool again = lock->acquisition;
+    rc = zkl__acquisition_begin(&acquisition, lock, count, timeout_ms, NULL, err);
     if (rc == ZKL_OK) {
-        bool again = acquisition->granted;
-        if (!again) {
-            zkl__acquisition_start(acquisition, timeout_ms);
-        }
         while (!acquisition->settled) {
             if (zkl__session_wait(session, &acquisition->changed, acquisition->deadline)) {
                 continue;
@@ -474,34 +461,31 @@ int zkl__lock_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, zkl_a
         return rc;
     }
     zkl_session *session = lock->session;
-    struct zkl__acquisition *acquisition;
     struct zkl__completion *completion = zkl__zalloc(&session->heap, sizeof *completion);
+    bool again = lock->acquisition;
     rc = zkl__session_want_callbacks(session, lock->path, err);
     if (rc == ZKL_OK && !completion) {
         rc = zkl__fail_at(err, ZKL_ENOMEM, lock->path, "no memory for an acquire");
     }
-    rc = rc == ZKL_OK ? zkl__acquisition_begin(&acquisition, lock, count, err) : rc;
+    if (rc == ZKL_OK) {
+        *completion =
+            (struct zkl__completion){.callback = {.run = run_completion, .owner = completion},
+                                     .again = again,
+                                     .done = done,
+                                     .payload = payload};
+        rc = zkl__acquisition_begin(&completion->acquisition, lock, count, timeout_ms, completion,
+                                    err);
+    }
     if (rc != ZKL_OK) {
         zkl__free(&session->heap, completion);
-        zkl__session_leave(session);
-        return rc;
-    }
-    *completion = (struct zkl__completion){
-        .callback = {.run = run_completion, .owner = completion},
-        .acquisition = acquisition,
-        .again = acquisition->granted,
-        .done = done,
-        .payload = payload,
-    };
-    zkl__list_prepend(&lock->completions, &completion->link);
-    if (completion->again) {
-        zkl__callbacks_post(&session->callbacks, &completion->callback);
     } else {
-        acquisition->completion = completion;
-        zkl__acquisition_start(acquisition, timeout_ms);
+        zkl__list_prepend(&lock->completions, &completion->link);
+        if (again) {
+            zkl__callbacks_post(&session->callbacks, &completion->callback);
+        }
     }
     zkl__session_leave(session);
-    return ZKL_OK;
+    return rc;
 }
 
 int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acquired_fn done, void *payload,
@@ -537,9 +521,7 @@ bool zkl__acquisition_holds(const struct zkl__acquisition *acquisition)
 
 void zkl__acquisition_let_go(struct zkl__acquisition *acquisition)
 {
-    if (is_in_core(acquisition)) {
-        zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_LET_GO});
-    }
+    zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_LET_GO});
     leave_core(acquisition);
     zkl__acquisition_unref(acquisition);
 }
@@ -569,10 +551,6 @@ void zkl__acquisition_cancel(struct zkl__acquisition *acquisition, int code)
 struct zkl__acquisition *zkl__acquisition_send_release(zkl_lock *lock)
 {
     struct zkl__acquisition *acquisition = detach_acquisition(lock);
-    if (!is_in_core(acquisition)) {
-        zkl__acquisition_let_go(acquisition);
-        return NULL;
-    }
     zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_RELEASE});
     return acquisition;
 }
@@ -671,8 +649,7 @@ static int begin_release(struct zkl__call *call, zkl_error *err)
     struct releasing *releasing = (struct releasing *)call;
     zkl_lock *lock = releasing->lock;
     (void)err;
-    lock->refs++;
-    call->owner = &lock->object;
+    zkl__call_bind(call, lock);
     releasing->lost = zkl__acquisition_holds(lock->acquisition) ? NULL : lock->acquisition->why;
     if (--lock->acquisition->depth == 0) {
         releasing->acquisition = zkl__acquisition_send_release(lock);

@@ -160,8 +160,9 @@ static int run_enter(struct zkl__call *call)
     const char *path = p->lock->path;
     struct zkl__lock_status now = zkl__lock_status_locked(p->lock);
     CALL_BEGIN(call);
-    AWAIT_CALL(call, zkl__acquisition_begin(&p->acquisition, p->lock, 1, call->err));
-    zkl__acquisition_start(p->acquisition, ZKL_WAIT_FOREVER); /* the call itself has a deadline */
+    /* the call itself has a deadline */
+    AWAIT_CALL(call, zkl__acquisition_begin(&p->acquisition, p->lock, 1, ZKL_WAIT_FOREVER, NULL,
+                                            call->err));
     AWAIT_UNTIL(call,
                 p->acquisition->settled); /* our member node exists, and the lease covers it */
     AWAIT_CALL(call, zkl__acquisition_result(p->acquisition, false, NULL, call->err));
@@ -251,8 +252,9 @@ static int run_leave(struct zkl__call *call)
     if (p->lock->acquisition != p->acquisition) { /* another call has left meanwhile */
         RETURN(call, zkl__lock_not_granted(p->lock, call->err));
     }
-    p->releases = zkl__acquisition_send_release(p->lock) != NULL;
-    AWAIT_UNTIL(call, !p->releases || p->acquisition->released);
+    p->releases = true;
+    zkl__acquisition_send_release(p->lock);
+    AWAIT_UNTIL(call, p->acquisition->released);
     for (;;) {
         AWAIT_CALL(call, list(p));
         AWAIT_CALL(call, check_live(p));
@@ -302,8 +304,7 @@ static int begin_enter(struct zkl__call *call, zkl_error *err)
     if (p->lock->freed) {
         return zkl__fail_at(err, ZKL_ECANCELED, p->lock->path, "the object is being freed");
     }
-    p->lock->refs++;
-    call->owner = &p->lock->object;
+    zkl__call_bind(call, p->lock);
     p->part.call = call;
     zkl__name_copy(p->own, zkl__lock_status_locked(p->lock).node);
     zkl__path_join(p->ready_path, sizeof p->ready_path, p->lock->path, READY);

@@ -124,13 +124,13 @@ static bool begin_acquire(struct zkl__campaign *campaign)
     zkl_error err;
     campaign->state = ZKL_STATE_WAITING;
     campaign->lock->campaign_acquires = true; /* any other acquire of this object is refused now */
-    int rc = zkl__acquisition_begin(&campaign->acquisition, campaign->lock, 1, &err);
+    int rc = zkl__acquisition_begin(&campaign->acquisition, campaign->lock, 1, ZKL_WAIT_FOREVER,
+                                    NULL, &err);
     campaign->lock->campaign_acquires = false;
     if (rc != ZKL_OK) {
         try_again(campaign, rc, 0, err.text);
         return false;
     }
-    zkl__acquisition_start(campaign->acquisition, ZKL_WAIT_FOREVER);
     return true;
 }
 
@@ -186,10 +186,9 @@ static bool next_report(struct zkl__campaign *campaign)
     campaign->reports = false;
     if (campaign->target == CAMPAIGNS) {
         campaign_on(campaign);
-    } else if (campaign->target == LEAVES) {
-        report_end(campaign, ZKL_OK, 0, NULL);
-    } else if (campaign->target == STOPPED) {
-        report_end(campaign, ZKL_ECANCELED, 0, "the stop token is raised");
+    } else if (campaign->target != ENDED) {
+        report_end(campaign, campaign->target == STOPPED ? ZKL_ECANCELED : ZKL_OK, 0,
+                   "the stop token is raised");
     }
     return campaign->reports;
 }

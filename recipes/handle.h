@@ -171,24 +171,22 @@ void zkl__lock_run_notice(void *lock); /* session mutex not held: of lock->notic
  * When one of them forks, no other runs in the child. */
 void zkl__lock_finish_completions(zkl_lock *lock);
 
-/* An acquisition that is not started yet, or the one that is held already and counts; with a
- * reference for the caller. */
+/* An acquisition that begins, or the one that is held already and counts; with a reference for the
+ * caller. completion: posted when one that begins is settled; NULL: nobody is called. */
 int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int count,
-                           zkl_error *err);
-void zkl__acquisition_start(struct zkl__acquisition *acquisition, int64_t timeout_ms);
+                           int64_t timeout_ms, struct zkl__completion *completion, zkl_error *err);
 /* Fills the caller's grant or error after an acquire. It compares the lease with the clock again,
  * because the caller's thread may have slept since the grant. */
 int zkl__acquisition_result(struct zkl__acquisition *acquisition, bool again, zkl_grant *grant,
                             zkl_error *err);
 bool zkl__acquisition_holds(const struct zkl__acquisition *acquisition);
-/* A step for what the acquisition has in the core. */
+/* A step for what the acquisition has in the core, if it has anything there. */
 void zkl__acquisition_event(struct zkl__acquisition *acquisition, struct zkl__event event);
 void zkl__acquisition_cancel(struct zkl__acquisition *acquisition, int code);
 /* The lock is idle again; what was held is deleted in the background. */
 void zkl__acquisition_drop(zkl_lock *lock);
 /* The two halves of a release, between which the caller waits. The lock is idle again, and the
- * caller gets its reference to the acquisition: it waits for `released` and then lets go. NULL:
- * there is nothing to wait for. */
+ * caller gets its reference to the acquisition: it waits for `released` and then lets go. */
 struct zkl__acquisition *zkl__acquisition_send_release(zkl_lock *lock);
 void zkl__acquisition_let_go(struct zkl__acquisition *acquisition);
 void zkl__acquisition_unref(struct zkl__acquisition *acquisition);
