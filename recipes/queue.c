@@ -1,30 +1,36 @@
-/* queue.c - for operators: the list of a queue, the removal of a contender, and the request to a
- * holder to release. */
+/* queue.c - the list of a queue and the list of a group's members; and for operators, the removal
+ * of a contender, and the request to a holder to release. */
 #include "call.h"
 #include "base.h"
 #include "children.h"
 #include "name.h"
 #include "options.h"
 
+#include <zklock/group.h>
 #include <zklock/lock.h>
 #include <zklock/queue.h>
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The caller gets a pointer to the first member. */
+/* The children of a path. The caller gets a pointer to the first member. */
 struct snapshot {
-    zkl_queue public;
+    union {
+        zkl_queue queue;
+        zkl_members members;
+    } public;
     zkl_heap heap;
     struct zkl__children *names;
     const char **foreign;      /* the names that are no contender's, in one block with their text */
     bool failed;               /* no memory for some data */
-    zkl_queue_entry entries[]; /* one for each name; name NULL: deleted before it was read */
+    zkl_queue_entry entries[]; /* one for each name; name NULL: deleted before it was read. As many
+                                  members follow */
 };
 
 struct queue_call {
     struct zkl__call call; /* first */
     zkl_queue **out;
+    zkl_members **members; /* NULL: the contenders of a queue are read, and no member of a group */
     struct zkl__part reading;
     struct snapshot *snapshot;
     char given[ZKL__NAME_LONGEST + 1]; /* the name of a contender's znode; "": none was given */
@@ -74,20 +80,18 @@ static void take_list(struct zkl__call *call, const struct zkl__reply *list)
     struct queue_call *q = (struct queue_call *)call;
     const zkl_heap *heap = &q->call.session->heap;
     struct zkl__children *names = NULL;
-    if (!zkl__children_renew(heap, &names, list, zkl__name_contends)) {
+    if (!zkl__children_renew(heap, &names, list, q->members ? NULL : zkl__name_contends)) {
         return;
     }
-    q->snapshot = zkl__zalloc(heap, sizeof *q->snapshot + names->count * sizeof(zkl_queue_entry));
+    q->snapshot = zkl__zalloc(
+        heap, sizeof *q->snapshot + names->count * (sizeof(zkl_queue_entry) + sizeof(zkl_member)));
     if (!q->snapshot) {
         zkl__free(heap, names);
         return;
     }
     q->snapshot->heap = *heap;
     q->snapshot->names = names;
-    q->snapshot->public.entries = q->snapshot->entries;
-    q->snapshot->public.foreign = names->others;
-    q->snapshot->foreign = copy_foreign(heap, list, q->snapshot->public.foreign);
-    q->snapshot->public.foreign_names = q->snapshot->foreign;
+    q->snapshot->foreign = copy_foreign(heap, list, names->others);
     q->snapshot->failed = !q->snapshot->foreign;
 }
 
@@ -125,41 +129,52 @@ static int compare_entries(const void *left, const void *right)
     return diff ? (diff > 0) - (diff < 0) : strcmp(a->name, b->name);
 }
 
-/* When a reply is lost, the request is sent again. */
-static int read_queue(struct queue_call *q)
+/* When a reply is lost, the request is sent again. The call's answer is that of the list. */
+static int read_children(struct queue_call *q)
 {
-    struct zkl__call *call = &q->call;
-    const char *path = call->path;
-    q->reading.call = call;
+    const char *path = q->call.path;
+    q->reading.call = &q->call;
     CALL_BEGIN(&q->reading);
     AWAIT_REPLY(&q->reading, take_list, {.kind = ZKL__OP_CHILDREN, .dir = path});
-    if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
-        FAIL_REPLY(&q->reading, zkl__rc_code(call->answer.rc), "its children may not be listed");
-    }
     if (q->snapshot && !q->snapshot->failed) {
         AWAIT_CHILDREN(&q->reading, q->snapshot->names, take_entry,
                        {.kind = ZKL__OP_GET, .dir = path});
     }
-    if (!q->snapshot || q->snapshot->failed) {
-        FAIL(&q->reading, ZKL_ENOMEM, "no memory for the queue");
+    CALL_END(&q->reading);
+}
+
+/* Of what was read. */
+static int make_queue(struct queue_call *q)
+{
+    const struct zkl__answer *answer = &q->call.answer;
+    struct snapshot *snapshot = q->snapshot;
+    if (answer->rc != ZKL__RC_OK && answer->rc != ZKL__RC_NONODE) {
+        return zkl__fail(q->call.err, zkl__rc_code(answer->rc), answer->zk_code, NULL,
+                         "its children may not be listed");
     }
-    zkl_queue *public = &q->snapshot->public;
-    qsort(q->snapshot->entries, q->snapshot->names->count, sizeof *q->snapshot->entries,
-          compare_entries);
-    while (public->count < q->snapshot->names->count && q->snapshot->entries[public->count].name) {
-        int64_t created_ms = q->snapshot->entries[public->count++].created_ms;
+    if (!snapshot || snapshot->failed) {
+        return zkl__fail_at(q->call.err, ZKL_ENOMEM, NULL, "no memory for the queue");
+    }
+    zkl_queue *public = &snapshot->public.queue;
+    *public = (zkl_queue){.entries = snapshot->entries,
+                          .foreign = snapshot->names->others,
+                          .foreign_names = snapshot->foreign};
+    qsort(snapshot->entries, snapshot->names->count, sizeof *snapshot->entries, compare_entries);
+    while (public->count < snapshot->names->count && snapshot->entries[public->count].name) {
+        int64_t created_ms = snapshot->entries[public->count++].created_ms;
         public->server_ms = created_ms > public->server_ms ? created_ms : public->server_ms;
     }
-    zkl__queue_judge(q->snapshot->entries, public->count, &call->answer.stat); /* of the list */
-    CALL_END(&q->reading);
+    zkl__queue_judge(snapshot->entries, public->count, &answer->stat);
+    return ZKL_OK;
 }
 
 static int run_list(struct zkl__call *call)
 {
     struct queue_call *q = (struct queue_call *)call;
     CALL_BEGIN(call);
-    AWAIT_CALL(call, read_queue(q));
-    *q->out = &q->snapshot->public;
+    AWAIT_CALL(call, read_children(q));
+    AWAIT_CALL(call, make_queue(q));
+    *q->out = &q->snapshot->public.queue;
     q->snapshot = NULL;
     CALL_END(call);
 }
@@ -167,7 +182,7 @@ static int run_list(struct zkl__call *call)
 static void end(struct zkl__call *call)
 {
     struct snapshot *snapshot = ((struct queue_call *)call)->snapshot;
-    zkl_queue_free(snapshot ? &snapshot->public : NULL);
+    zkl_queue_free(snapshot ? &snapshot->public.queue : NULL);
 }
 
 int zkl_queue_list_async(zkl_queue **out, zkl_session *session, const char *path,
@@ -190,6 +205,70 @@ int zkl_queue_list(zkl_queue **out, zkl_session *session, const char *path, int6
                    zkl_error *err)
 {
     return zkl_queue_list_async(out, session, path, timeout_ms, zkl__caller_waits, NULL, err);
+}
+
+/* --- the list of a group's members ------------------------------------------------------------ */
+
+/* Reads only: when a reply is lost, the request is sent again. */
+static int run_members(struct zkl__call *call)
+{
+    struct queue_call *q = (struct queue_call *)call;
+    const char *contender = NULL;
+    CALL_BEGIN(call);
+    AWAIT_CALL(call, read_children(q));
+    if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
+        REFUSED(call, call->path, "its members may not be listed");
+    }
+    size_t count = q->snapshot ? q->snapshot->names->count : 0;
+    for (size_t i = 0; i < count; i++) {
+        const zkl_queue_entry *entry = &q->snapshot->entries[i];
+        zkl_members *public = &q->snapshot->public.members;
+        if (!entry->name || (entry->readable && entry->session_id == 0)) {
+            continue; /* it was deleted before the read, or is no member */
+        }
+        contender = entry->readable && zkl__name_parse(entry->name).uuid ? entry->name : contender;
+        zkl_member *members = (zkl_member *)(q->snapshot->entries + count);
+        members[public->count++] = (zkl_member){.id = entry->name,
+                                                .data = entry->data,
+                                                .data_size = entry->data_size,
+                                                .token = entry->token,
+                                                .session_id = entry->session_id,
+                                                .readable = entry->readable};
+        public->members = members;
+    }
+    if (contender) {
+        FAIL(call, ZKL_ECONFLICT, "the path is in use as a lock or an election: %.80s", contender);
+    }
+    if (!q->snapshot || q->snapshot->failed) {
+        FAIL(call, ZKL_ENOMEM, "no memory for the members");
+    }
+    *q->members = &q->snapshot->public.members;
+    q->snapshot = NULL;
+    CALL_END(call);
+}
+
+void zkl_members_free(zkl_members *members)
+{
+    zkl_queue_free((zkl_queue *)members);
+}
+
+int zkl_group_list_async(zkl_members **out, zkl_session *session, const char *path,
+                         int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
+{
+    static const struct zkl__call_kind kind = {
+        .size = sizeof(struct queue_call), .run = run_members, .end = end};
+    struct queue_call given = {.members = out};
+    ZKL__CLEAR(out);
+    if (!out || !session) {
+        return zkl__fail_null(err, out ? "session" : "out");
+    }
+    return zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err);
+}
+
+int zkl_group_list(zkl_members **out, zkl_session *session, const char *path, int64_t timeout_ms,
+                   zkl_error *err)
+{
+    return zkl_group_list_async(out, session, path, timeout_ms, zkl__caller_waits, NULL, err);
 }
 
 static int take_node(struct queue_call *q, const char *path, const char *node, zkl_error *err)
@@ -265,8 +344,9 @@ static int run_revoke(struct zkl__call *call)
     CALL_BEGIN(call);
     q->node = q->given;
     if (!q->given[0]) {
-        AWAIT_CALL(call, read_queue(q));
-        const zkl_queue *queue = &q->snapshot->public;
+        AWAIT_CALL(call, read_children(q));
+        AWAIT_CALL(call, make_queue(q));
+        const zkl_queue *queue = &q->snapshot->public.queue;
         size_t i = 0;
         while (i < queue->count && !queue->entries[i].holds) {
             i++;
