@@ -49,8 +49,9 @@ struct zkl__piece {
 };
 
 struct zkl_partition {
-    struct zkl__watch_handle handle; /* first; it has seen lists of members, and shown is the one by
-                                        which the pieces are assigned now */
+    struct zkl__watch_handle
+        handle; /* first. Freed: the outermost callback frees the rest. It has seen lists of
+                   members, and shown is the one by which the pieces are assigned now */
     zkl_partition_options options;
     size_t count;
     struct zkl__piece **pieces;
@@ -66,7 +67,6 @@ struct zkl_partition {
     char node[ZKL__NAME_MAX];  /* our member node */
     unsigned callback_depth;   /* how many callbacks run, one inside the other */
     bool being_freed;          /* it may not be started again */
-    bool freed_in_callback;    /* the outermost callback frees the rest */
     size_t busy, running;      /* pieces with any work, and with running work */
     bool waits_for_cap;        /* a piece begins when the work on another one has ended */
     struct zkl__margin margin; /* of the lease, while there is work */
@@ -210,12 +210,12 @@ static bool begin_call(struct zkl__piece *piece, enum zkl__work from, enum zkl__
 {
     zkl_partition *partition = piece->partition;
     enter_even_closed(partition);
-    bool calls = !partition->freed_in_callback && piece->work == from;
+    bool calls = !partition->handle.freed && piece->work == from;
     if (calls) {
         set_work(piece, to);
         piece->reported = reported;
         piece->in_callback = true;
-    } else if (partition->freed_in_callback) {
+    } else if (partition->handle.freed) {
         end_work(piece);
     }
     leave(partition);
@@ -263,7 +263,7 @@ static bool reconcile_piece_once(struct zkl__piece *piece)
     }
     bool held = zkl__state_holds(now.state);
     /* The rest of the lease is long enough to begin, or to go on with, the work. */
-    bool suffices = zkl__session_left(now.until) > o->margin_ms * ZKL__MS;
+    bool suffices = zkl__session_left(now.until) > partition->margin.ns;
 
     if (work == ZKL__WORK_ENDS) {
         return report_state(piece, now.state, ZKL__WORK_ENDS);
@@ -336,15 +336,6 @@ static int64_t lease_until(const void *owner)
                                   : INT64_MAX;
 }
 
-static void watch_lease(zkl_partition *partition)
-{
-    if (partition->options.margin_ms > 0 && enter(partition)) {
-        partition->margin.ns = partition->options.margin_ms * ZKL__MS;
-        zkl__margin_watch(&partition->margin);
-        leave(partition);
-    }
-}
-
 /* --- members and membership ------------------------------------------------------------------ */
 
 /* node: our member node. NULL: we are no member, so no piece is ours. */
@@ -386,49 +377,21 @@ static void dismantle(zkl_partition *partition)
     if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
         return; /* in a child of fork the parent's memory stays as it is */
     }
+    partition->callback_depth++; /* the callbacks of the locks do not come here again */
     partition->handle.freed = true;
     partition->handle.ops->stop(&partition->handle);
-    zkl__alarms_unset(&partition->margin.session->alarms, &partition->margin.alarm);
+    zkl__alarms_unset(&session->alarms, &partition->margin.alarm);
     zkl__callbacks_unpost(&session->callbacks, &partition->handle.notice);
     zkl__session_leave(session);
     free_locks(partition);
     zkl__watch_handle_free(&partition->handle, false);
 }
 
-/* This and leave_callback surround everything that runs in callbacks. */
-static void enter_callback(zkl_partition *partition)
+static void reconcile(zkl_partition *partition)
 {
-    enter_even_closed(partition);
-    partition->callback_depth++;
-    leave(partition);
-}
-
-static void leave_callback(zkl_partition *partition)
-{
-    if (!enter_even_closed(partition)) {
-        return;
-    }
-    bool outermost = --partition->callback_depth == 0,
-         last = outermost && partition->freed_in_callback;
-    if (outermost && partition->phase == ZKL__PARTITION_UNWINDING && partition->busy == 0) {
-        enter_phase(partition, ZKL__PARTITION_IDLE);
-        zkl__calls_poke(partition->handle.session, &partition->handle.object);
-    }
-    if (last) {
-        partition->freed_in_callback = false; /* dismantle's own callbacks do not come here again */
-    }
-    leave(partition);
-    if (last) {
-        dismantle(partition);
-    }
-}
-
-static void reconcile(struct zkl__watch_handle *handle)
-{
-    zkl_partition *partition = (zkl_partition *)handle;
+    struct zkl__watch_handle *handle = &partition->handle;
     zkl_session *session = handle->session;
     zkl_lock *membership = &partition->member->lock;
-    enter_callback(partition);
 
     /* Takes over the newest list of members, and reads the state of our membership. */
     zkl__session_enter_even_closed(session, NULL);
@@ -442,7 +405,7 @@ static void reconcile(struct zkl__watch_handle *handle)
     if (running && member && strcmp(now.node, partition->node) != 0) {
         zkl__name_copy(partition->node, now.node);
         zkl__member_list_renew(&partition->list);
-        zkl__watch_handle_wake(&partition->handle, &partition->list.watcher);
+        zkl__watch_handle_wake(handle, &partition->list.watcher);
     }
     if (partition->phase == ZKL__PARTITION_STOPPING) {
         enter_phase(partition, ZKL__PARTITION_UNWINDING);
@@ -467,8 +430,45 @@ static void reconcile(struct zkl__watch_handle *handle)
     for (size_t i = 0; i < partition->count; i++) {
         reconcile_piece(partition->pieces[i]);
     }
-    watch_lease(partition);
-    leave_callback(partition);
+}
+
+/* Everything that runs in callbacks: the state of this lock has changed. */
+static void on_state(zkl_lock *lock, zkl_state state, void *payload)
+{
+    struct zkl__piece *piece = (struct zkl__piece *)lock;
+    zkl_partition *partition = piece->partition;
+    (void)state, (void)payload;
+    enter_even_closed(partition);
+    partition->callback_depth++;
+    leave(partition);
+    if (piece == partition->member) {
+        reconcile(partition);
+    } else {
+        reconcile_piece(piece);
+    }
+    if (partition->margin.ns > 0 && enter(partition)) {
+        zkl__margin_watch(&partition->margin);
+        leave(partition);
+    }
+    if (!enter_even_closed(partition)) {
+        return;
+    }
+    bool outermost = --partition->callback_depth == 0;
+    bool last = outermost && partition->handle.freed;
+    if (outermost && partition->phase == ZKL__PARTITION_UNWINDING && partition->busy == 0) {
+        enter_phase(partition, ZKL__PARTITION_IDLE);
+        zkl__calls_poke(partition->handle.session, &partition->handle.object);
+    }
+    leave(partition);
+    if (last) {
+        dismantle(partition);
+    }
+}
+
+/* The list of members has changed, or something else that matters to all pieces. */
+static void report(struct zkl__watch_handle *handle)
+{
+    on_state(&((zkl_partition *)handle)->member->lock, ZKL_STATE_IDLE, NULL);
 }
 
 static void destroy(struct zkl__watch_handle *handle)
@@ -481,24 +481,7 @@ static void destroy(struct zkl__watch_handle *handle)
     zkl__name_set_clear(&partition->index, heap);
 }
 
-/* --- callbacks of the locks and of the list -------------------------------------------------- */
-
-static void on_piece_state(zkl_lock *lock, zkl_state state, void *payload)
-{
-    struct zkl__piece *piece = (struct zkl__piece *)lock;
-    zkl_partition *partition = piece->partition;
-    (void)state, (void)payload;
-    enter_callback(partition);
-    reconcile_piece(piece);
-    watch_lease(partition);
-    leave_callback(partition);
-}
-
-static void on_member_state(zkl_lock *lock, zkl_state state, void *payload)
-{
-    (void)state, (void)payload;
-    reconcile(&((struct zkl__piece *)lock)->partition->handle);
-}
+/* --- callbacks of the list ------------------------------------------------------------------- */
 
 /* In a step, as the next two. */
 static void on_members(void *owner, struct zkl__names *members)
@@ -547,7 +530,7 @@ static void give_up(struct zkl__object *object, int code)
 
 static const struct zkl__watch_handle_ops partition_ops = {
     .object.give_up = give_up,
-    .report = reconcile,
+    .report = report,
     .stop = stop_watching,
     .destroy = destroy,
 };
@@ -601,7 +584,7 @@ static int make_lock(struct zkl__piece **out, const zkl_partition *made, const c
     own.metadata = made->options.metadata;
     own.acl = made->options.acl;
     own.release_timeout_ms = 0;
-    own.state_fn = name ? on_piece_state : on_member_state;
+    own.state_fn = on_state;
     if (zkl__path_join(directory, sizeof directory, path, name ? "pieces" : "members") == 0 ||
         zkl__path_join(whole, sizeof whole, directory, name) == 0) {
         return zkl__fail_at(err, ZKL_EINVAL, path, "too long with the names of its pieces");
@@ -678,8 +661,11 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
     }
     partition->retry.alarm.ring = post_change;
     partition->retry.alarm.owner = partition;
-    partition->margin = (struct zkl__margin){
-        .session = session, .until = lease_until, .reached = post_change, .owner = partition};
+    partition->margin = (struct zkl__margin){.session = session,
+                                             .ns = made.options.margin_ms * ZKL__MS,
+                                             .until = lease_until,
+                                             .reached = post_change,
+                                             .owner = partition};
     partition->list = (struct zkl__member_list){.watcher.dir = partition->member->lock.path,
                                                 .counts = zkl__name_contends,
                                                 .wanted = is_member,
@@ -831,7 +817,7 @@ void zkl_partition_free(zkl_partition *partition)
     zkl__calls_deliver(session, &partition->handle.object);
     bool in_callback =
         partition->callback_depth > 0 && zkl__callbacks_inside(&session->callbacks, NULL);
-    partition->freed_in_callback = in_callback; /* then the outermost callback does the rest */
+    partition->handle.freed = in_callback; /* then the outermost callback does the rest */
     zkl__session_leave(session);
     if (!in_callback) {
         dismantle(partition);
