@@ -148,7 +148,7 @@ static void mark_leave(struct zkl__contender *c);
 
 static void contender_withdraw(struct zkl__contender *c, const char *why)
 {
-    zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
+    zkl__predecessor_unwatch(c, false);
     c->retry.at = 0;
     node_remember_duplicate(&c->node);
     mark_leave(c);
@@ -161,18 +161,16 @@ void zkl__contender_fail(struct zkl__contender *c, int code, int zk_code, const 
     contender_withdraw(c, why);
 }
 
-static void own_watch_stop(struct zkl__contender *c)
+/* Our delete uses it up, or nothing has set it. */
+static void own_watch_forget(struct zkl__contender *c)
 {
-    if (c->watches[ZKL__WATCHED_OWN].entry.link) {
-        c->out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_FORGET;
-    }
-    c->own.armed = false;
+    zkl__watches_remove(&c->core->watches, &c->watches[ZKL__WATCHED_OWN]);
 }
 
 static void grant_lose(struct zkl__contender *c, const char *why)
 {
     zkl__contender_notify(c, ZKL__LOSS, ZKL_ELOST, 0, why);
-    own_watch_stop(c);
+    own_watch_forget(c);
     zkl__contender_move(c, ZKL__LOST, why);
 }
 
@@ -196,7 +194,7 @@ static void contender_queue_again(struct zkl__contender *c, const char *why)
     }
     c->core->stats.all.contenders.requeues++;
     c->path_stats->counts.requeues++;
-    zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
+    zkl__predecessor_unwatch(c, false);
     zkl__contender_move(c, ZKL__NEW, why);
 }
 
@@ -697,13 +695,12 @@ static void own_watch_advance(struct zkl__contender *c)
     struct zkl__watch *watch = &c->watches[ZKL__WATCHED_OWN];
     bool wanted =
         (c->config.revocable || c->own.guard_at == 0) && c->replacement.state == ZKL__REPLACING_NOT;
-    if (!wanted || c->own.armed || zkl__under_way(c, ZKL__ROLE_OWN_WATCH) ||
-        (!watch->entry.link &&
-         !zkl__path_put(c->heap, &c->own.path, &c->own.room, c->config.path, c->node.name))) {
+    if (!wanted || watch->entry.link || zkl__under_way(c, ZKL__ROLE_OWN_WATCH) ||
+        !zkl__path_put(c->heap, &c->own.path, &c->own.room, c->config.path, c->node.name)) {
         return; /* no memory: with the next heartbeat's answer, or never */
     }
     watch->entry.path = c->own.path;
-    c->out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_ON;
+    zkl__contender_watch(c, ZKL__WATCHED_OWN);
     zkl__contender_send(
         c, ZKL__ROLE_OWN_WATCH,
         (struct zkl__op){
@@ -717,8 +714,11 @@ static void own_watch_on_reply(struct zkl__contender *c)
     /* One transaction can delete our znode and create another one under its name. Only the owner
      * tells the two apart. */
     bool another = read && !zkl__is_own(&reply->stat, c->core->session_id);
-    c->own.armed = read && !another &&
-                   c->watches[ZKL__WATCHED_OWN].entry.link; /* the event may have been here first */
+    if (another) { /* our delete will not use it up */
+        zkl__watch_remove(c->core, &c->watches[ZKL__WATCHED_OWN]);
+    } else if (!read) {
+        own_watch_forget(c);
+    }
     if (!zkl__contender_keeps(c) || reply->rc == ZKL__RC_UNKNOWN) {
     } else if (reply->rc == ZKL__RC_NONODE || another) {
         zkl__node_removed(c);
@@ -735,16 +735,12 @@ static void own_watch_on_reply(struct zkl__contender *c)
                                        go round */
             c->own.guard_at = INT64_MAX;
         }
-        own_watch_stop(c);
         zkl__core_trace(
             c->core, c,
             "our node is not watched (%s): a removal by hand is noticed by a heartbeat on it",
             zkl__rc_name(reply->rc));
     } else {
         zkl__contender_retry_later(c);
-    }
-    if (another) {
-        c->out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_OFF; /* our delete will not use it up */
     }
 }
 
@@ -954,13 +950,22 @@ void zkl__contender_send(struct zkl__contender *c, enum zkl__role role, struct z
     c->out->op_count++;
 }
 
+void zkl__contender_watch(struct zkl__contender *c, enum zkl__watched watched)
+{
+    /* Who does not watch its own node lists instead, and without a watch on the queue no lock
+     * lingers: these leave the room to the watches that nobody can wait without. */
+    bool half = watched == ZKL__WATCHED_OWN || watched == ZKL__WATCHED_LINGER;
+    c->out->codes[watched] = zkl__watches_add(&c->core->watches, &c->watches[watched],
+                                              c->core->config.watch_bytes_max / (half ? 2 : 1));
+}
+
 /* Whether the next list is to watch the queue, for a lock that may linger. */
 static bool linger_list_watches(struct zkl__contender *c)
 {
     bool watch = c->config.linger > 0 &&
                  (zkl__contender_waits(c) || c->linger.state == ZKL__LINGER_GATHERING);
     if (watch) {
-        c->out->watches[ZKL__WATCHED_LINGER] = ZKL__WATCH_ON;
+        zkl__contender_watch(c, ZKL__WATCHED_LINGER);
     }
     return watch;
 }
@@ -973,7 +978,7 @@ void zkl__contender_send_list(struct zkl__contender *c)
     list.watch =
         c->predecessor.access != ZKL__ACCESS_GET && !c->try_only && zkl__contender_waits(c);
     if (list.watch) {
-        c->out->watches[ZKL__WATCHED_QUEUE] = ZKL__WATCH_ON;
+        zkl__contender_watch(c, ZKL__WATCHED_QUEUE);
     }
     c->predecessor.changed = false;
     if (c->config.linger > 0) {
@@ -1301,7 +1306,7 @@ static void grant_or_check(struct zkl__contender *c, struct zkl__contender *next
 static void end_cached(struct zkl__contender *c, enum zkl__linger_state state, const char *why)
 {
     move_linger(c, state, why);
-    own_watch_stop(c);
+    own_watch_forget(c);
     mark_leave(c);
     zkl__contender_move(c, ZKL__REMOVING, why);
 }
@@ -1680,7 +1685,7 @@ static void on_release(struct zkl__contender *c)
     mark_leave(c);
     replacement_forget(c);
     node_remember_duplicate(&c->node);
-    own_watch_stop(c); /* our delete uses the watch up */
+    own_watch_forget(c); /* our delete uses the watch up */
     zkl__contender_move(c, ZKL__REMOVING, "released");
 }
 
@@ -1748,7 +1753,6 @@ static void read_event(struct zkl__contender *c)
         }
         break;
     case ZKL__CE_OWN_WATCH:
-        c->own.armed = false;
         if (c->event->watch == ZKL__WATCH_DELETED && zkl__contender_keeps(c)) {
             zkl__node_removed(c);
         }
@@ -1763,7 +1767,7 @@ static void read_event(struct zkl__contender *c)
         } else if (c->state == ZKL__LISTING && zkl__under_way(c, ZKL__ROLE_LIST)) {
             c->predecessor.changed = true; /* a watch that another one of the session had set: ours
                                               comes with the list */
-            c->out->watches[ZKL__WATCHED_QUEUE] = ZKL__WATCH_ON;
+            zkl__contender_watch(c, ZKL__WATCHED_QUEUE);
         }
         break;
     case ZKL__CE_HANDED:
@@ -1781,7 +1785,7 @@ static void read_event(struct zkl__contender *c)
         c->predecessor.access = ZKL__ACCESS_GET;
         if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING ||
             (c->state == ZKL__CREATING && zkl__node_known(&c->node))) {
-            zkl__predecessor_unwatch(c, ZKL__WATCH_FORGET);
+            zkl__predecessor_unwatch(c, true);
             zkl__contender_move(c, ZKL__LISTING, "connected again: look again");
         }
         break;
@@ -1853,7 +1857,7 @@ static void read_event(struct zkl__contender *c)
         if (c->linger.state != ZKL__LINGER_OFF) {
             move_linger(c, ZKL__LINGER_OFF, "downgraded");
         }
-        own_watch_stop(c); /* the transaction uses the watch up */
+        own_watch_forget(c); /* the transaction uses the watch up */
         c->replacement.state = ZKL__REPLACING;
         c->replacement.sequence = zkl__name_sequence(c->node.name);
         char name[ZKL__NAME_MAX];
@@ -1919,7 +1923,7 @@ static void step_and_carry_out(struct zkl__contender *c, const struct zkl__mail 
     c->event = event;
     c->out = &out;
     out.op_count = 0;
-    memset(out.watches, 0, sizeof out.watches); /* ZKL__WATCH_KEEP */
+    memset(out.codes, 0, sizeof out.codes); /* ZKL_OK */
     out.has_outcome = out.inspect = false;
     read_event(c);
     do { /* to send the next request may be a move, and the next state needs another one */
@@ -1930,35 +1934,22 @@ static void step_and_carry_out(struct zkl__contender *c, const struct zkl__mail 
      * keeps it: our own delete uses it up. */
     bool lists = c->state == ZKL__CREATING || c->state == ZKL__MAKING || c->state == ZKL__LISTING;
     if (c->watches[ZKL__WATCHED_LINGER].entry.link && !lists && !is_keeper(c)) {
-        bool goes = zkl__node_known(&c->node) || zkl__node_unsure(&c->node);
-        out.watches[ZKL__WATCHED_LINGER] = goes ? ZKL__WATCH_FORGET : ZKL__WATCH_OFF;
+        if (zkl__node_known(&c->node) || zkl__node_unsure(&c->node)) {
+            zkl__watches_remove(&core->watches, &c->watches[ZKL__WATCHED_LINGER]);
+        }
+        zkl__watch_remove(core, &c->watches[ZKL__WATCHED_LINGER]);
     }
     zkl__stats_step(&core->stats, c, first);
     c->event = NULL;
     c->out = NULL;
     update_session_lists(c, first);
-    /* The watches first: a response may come as soon as its request is sent. */
-    int codes[ZKL__WATCHED] = {ZKL_OK};
-    for (int i = 0; i < ZKL__WATCHED; i++) {
-        if (out.watches[i] == ZKL__WATCH_ON) {
-            /* Who does not watch its own node lists instead, and without a watch on the queue no
-             * lock lingers: these leave the room to the watches that nobody can wait without. */
-            bool half = i == ZKL__WATCHED_OWN || i == ZKL__WATCHED_LINGER;
-            codes[i] = zkl__watches_add(&core->watches, &c->watches[i],
-                                        core->config.watch_bytes_max / (half ? 2 : 1));
-        } else if (out.watches[i] == ZKL__WATCH_FORGET) {
-            zkl__watches_remove(&core->watches, &c->watches[i]);
-        } else if (out.watches[i] == ZKL__WATCH_OFF) {
-            zkl__watch_remove(core, &c->watches[i]);
-        }
-    }
     for (int i = 0; i < out.op_count; i++) {
         enum zkl__role role = out.ops[i].role;
         const struct zkl__reply refusal = {
             .rc = ZKL__RC_UNSENT,
-            .unsent = role == ZKL__ROLE_WATCH       ? codes[ZKL__WATCHED_PREDECESSOR]
-                      : role == ZKL__ROLE_OWN_WATCH ? codes[ZKL__WATCHED_OWN]
-                      : role == ZKL__ROLE_LIST      ? codes[ZKL__WATCHED_QUEUE]
+            .unsent = role == ZKL__ROLE_WATCH       ? out.codes[ZKL__WATCHED_PREDECESSOR]
+                      : role == ZKL__ROLE_OWN_WATCH ? out.codes[ZKL__WATCHED_OWN]
+                      : role == ZKL__ROLE_LIST      ? out.codes[ZKL__WATCHED_QUEUE]
                                                     : ZKL_OK};
         if (refusal.unsent != ZKL_OK) {
             zkl__contender_post_reply(c, role, &refusal);

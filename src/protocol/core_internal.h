@@ -75,20 +75,11 @@ struct zkl__replacement {
 struct zkl__own_watch {
     char *path;
     size_t room;
-    bool armed;
     int64_t guard_at; /* it is wanted from then on; 0: now; INT64_MAX: not, for it was refused */
     int64_t revoked;  /* mzxid of the last request that the owner was notified of */
 };
 
 /* === the predecessor ========================================================================== */
-
-enum zkl__watch_change {
-    ZKL__WATCH_KEEP,
-    ZKL__WATCH_ON,     /* note events of the path, before the requests are sent */
-    ZKL__WATCH_FORGET, /* note no more; the server may keep its watch, it will be set again */
-    ZKL__WATCH_OFF     /* note no more, and take the watch back from the server. Never of our own
-                          znode, whose deletion uses the watch up */
-};
 
 /* What the predecessor's access list permits. Since the fix of CVE-2024-23944 a server sends a
  * watch event only to a session that may READ the znode, and uses up the watch in any case
@@ -112,8 +103,8 @@ struct zkl__predecessor {
     size_t reported; /* 1 + the queue position that the owner was last notified of; 0: none */
 };
 
-/* Stops watching it. */
-void zkl__predecessor_unwatch(struct zkl__contender *c, enum zkl__watch_change how);
+/* Stops watching it. forget: the server may keep the watches, they will be set again. */
+void zkl__predecessor_unwatch(struct zkl__contender *c, bool forget);
 /* The name of that child. */
 const char *zkl__predecessor_name(const struct zkl__contender *c);
 void zkl__predecessor_look(struct zkl__contender *c);
@@ -344,10 +335,10 @@ struct zkl__contender_actions {
         struct zkl__op op;
     } ops[3];
     int op_count;
-    struct zkl__op parts[3];         /* of the one multi among them */
+    struct zkl__op parts[2];         /* of the one multi among them */
     char replacement[ZKL__NAME_MAX]; /* the name in it of the znode that replaces ours */
-    enum zkl__watch_change watches[ZKL__WATCHED];
-    bool inspect; /* send the next batch of its inspection */
+    int codes[ZKL__WATCHED];         /* of watches that it sets: ZKL_OK, or why it could not be */
+    bool inspect;                    /* send the next batch of its inspection */
     bool has_outcome;
     struct zkl__outcome outcome;
 };
@@ -463,6 +454,8 @@ void zkl__contender_fail_by_reply(struct zkl__contender *c);
  * it. */
 void zkl__contender_advance(struct zkl__contender *c);
 void zkl__contender_send(struct zkl__contender *c, enum zkl__role role, struct zkl__op op);
+/* Notes events of the path, before the request is sent that sets the watch. */
+void zkl__contender_watch(struct zkl__contender *c, enum zkl__watched watched);
 void zkl__contender_send_list(struct zkl__contender *c);
 void zkl__contender_send_of_node(struct zkl__contender *c, enum zkl__role role,
                                  enum zkl__op_kind kind, const char *name);

@@ -383,14 +383,16 @@ void zkl__inspection_send(struct zkl__contender *c)
 
 /* --- which znode it is ------------------------------------------------------------------------ */
 
-void zkl__predecessor_unwatch(struct zkl__contender *c, enum zkl__watch_change how)
+void zkl__predecessor_unwatch(struct zkl__contender *c, bool forget)
 {
-    if (c->watches[ZKL__WATCHED_PREDECESSOR].entry.link) {
-        c->out->watches[ZKL__WATCHED_PREDECESSOR] = how;
+    struct zkl__watch *node = &c->watches[ZKL__WATCHED_PREDECESSOR];
+    struct zkl__watch *queue = &c->watches[ZKL__WATCHED_QUEUE];
+    if (forget) {
+        zkl__watches_remove(&c->core->watches, node);
+        zkl__watches_remove(&c->core->watches, queue);
     }
-    if (c->watches[ZKL__WATCHED_QUEUE].entry.link) {
-        c->out->watches[ZKL__WATCHED_QUEUE] = how;
-    }
+    zkl__watch_remove(c->core, node);
+    zkl__watch_remove(c->core, queue);
     c->predecessor.armed = false;
 }
 
@@ -425,7 +427,7 @@ void zkl__predecessor_wait_for(struct zkl__contender *c, const char *name)
         zkl__contender_move(c, ZKL__WATCHING, name);
         return;
     }
-    zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
+    zkl__predecessor_unwatch(c, false);
     c->predecessor.access = ZKL__ACCESS_GET;
     if (zkl__peers_follow(c, name)) {
         zkl__mark_behind(c, name);
@@ -489,7 +491,7 @@ bool zkl__predecessor_position(struct zkl__contender *c)
     if (zkl__inspection_begin(c)) {
         c->suspicion.inspection->batch = limit_of(c) < MOST ? limit_of(c) + 1 : MOST;
         c->suspicion.state = ZKL__SUSPICION_INSPECTED;
-        zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
+        zkl__predecessor_unwatch(c, false);
         c->predecessor.access = ZKL__ACCESS_GET;
         zkl__contender_move(c, ZKL__WATCHING, "max_ahead: which of those before us stand?");
         return false;
@@ -503,7 +505,7 @@ bool zkl__predecessor_position(struct zkl__contender *c)
 
 void zkl__predecessor_none(struct zkl__contender *c)
 {
-    zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
+    zkl__predecessor_unwatch(c, false);
     c->predecessor.access = ZKL__ACCESS_GET;
     zkl__grant_prove(c, "nobody is before us");
     zkl__contender_advance(c); /* the grant comes before what its list means to a lingering lock */
@@ -527,7 +529,7 @@ void zkl__predecessor_look(struct zkl__contender *c)
                               .name = zkl__predecessor_name(c),
                               .watch = !c->try_only};
         if (get.watch) {
-            c->out->watches[ZKL__WATCHED_PREDECESSOR] = ZKL__WATCH_ON;
+            zkl__contender_watch(c, ZKL__WATCHED_PREDECESSOR);
         }
         zkl__contender_send(c, ZKL__ROLE_WATCH, get);
     } else if (!c->try_only) {
@@ -546,8 +548,8 @@ static void look_further(struct zkl__contender *c)
     bool seen = false;
     const char *nearest = zkl__inspection_nearest(c, &seen);
     size_t most = inspection_count(c, ZKL__STANDS) + inspection_count(c, ZKL__UNSEEN);
-    bool watched = c->out->watches[ZKL__WATCHED_PREDECESSOR] !=
-                   ZKL__WATCH_KEEP; /* one after the other: its path is in use in this step */
+    /* One after the other. */
+    bool watched = c->event->kind == ZKL__CE_REPLY && !c->try_only;
     c->suspicion.state = ZKL__SUSPICION_NONE;
     if (!nearest) {
         zkl__predecessor_none(c);
@@ -575,7 +577,7 @@ static void on_forged(struct zkl__contender *c)
         c->suspicion.state = ZKL__SUSPICION_ARISEN; /* the list under way is read without it */
     } else {
         struct zkl__inspection *inspection = c->suspicion.inspection;
-        zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
+        zkl__predecessor_unwatch(c, false);
         if (inspection && !inspection->dropped) {
             inspection->candidates[inspection->nearest].verdict = ZKL__EXCLUDED;
             look_further(c);
@@ -618,7 +620,7 @@ void zkl__predecessor_on_reply(struct zkl__contender *c)
         on_forged(c);
     } else if (rc == ZKL__RC_NONODE && watching) {
         if (!hidden) {
-            zkl__predecessor_unwatch(c, ZKL__WATCH_FORGET);
+            zkl__predecessor_unwatch(c, true);
         }
         zkl__contender_move(c, ZKL__LISTING, "who was before us is gone already");
     } else if (!zkl__rc_decides(rc)) {
@@ -634,7 +636,7 @@ void zkl__predecessor_on_reply(struct zkl__contender *c)
         /* It may not be read. The exists goes before the list, so its answer is here when that is
          * read. The refused get has set no watch. */
         c->predecessor.access = ZKL__ACCESS_STAT;
-        zkl__predecessor_unwatch(c, ZKL__WATCH_FORGET);
+        zkl__predecessor_unwatch(c, true);
     } else {
         zkl__contender_fail_by_reply(c);
     }
