@@ -131,7 +131,7 @@ static void new_attempt(struct zkl__contender *c)
     c->node.czxid = 0;
     c->predecessor.access = ZKL__ACCESS_GET;
     c->mark = (struct zkl__release_mark){.before = -1, .released = -1, .next = -1};
-    c->conflict = (struct zkl__path_conflict){.stage = ZKL__CONFLICT_UNSEEN};
+    c->conflict = (struct zkl__path_conflict){.stage = ZKL__CONFLICT_LISTS};
 }
 
 /* A duplicate that we could not delete is deleted now, too: a list will show it. */
@@ -1448,7 +1448,7 @@ static void advance_waiting(struct zkl__contender *c)
         }
         break;
     case ZKL__LISTING:
-        if (c->conflict.stage == ZKL__CONFLICT_LISTS || c->conflict.stage == ZKL__CONFLICT_STATS) {
+        if (c->conflict.directory && c->conflict.stage != ZKL__CONFLICT_NONE) {
             bool conflict_lists = c->conflict.stage == ZKL__CONFLICT_LISTS;
             if (!zkl__under_way(c, ZKL__ROLE_CONFLICT)) {
                 zkl__contender_send_of_node(

@@ -165,8 +165,7 @@ void zkl__inspection_free(struct zkl__contender *c);
 
 struct zkl__path_conflict {
     enum {
-        ZKL__CONFLICT_UNSEEN,
-        ZKL__CONFLICT_LISTS, /* the directory is listed, */
+        ZKL__CONFLICT_LISTS, /* the directory, if there is one, is listed, */
         ZKL__CONFLICT_STATS, /* and the newest znode in it read */
         ZKL__CONFLICT_NONE   /* nobody lives there: the directories do not matter */
     } stage;
@@ -509,7 +508,6 @@ struct zkl__peer_queue {
     uint64_t lists;              /* ever sent */
     unsigned lists_under_way;
     bool urgent;   /* one of the contenders that want a list may be first */
-    size_t wanted; /* contenders that want a list which is not sent yet */
     int64_t czxid; /* of the directory, as its last list says */
     /* Forged znodes and their czxids, INT64_MAX for those that no session owns: see
      * list_forged in queue.c. They are kept while the session has no contender here, so that its
@@ -846,10 +844,9 @@ struct zkl__semaphore {
     int code, zk_code;
     const char *why;
     const struct zkl__reply *reply; /* NULL: the request got no reply */
-    const struct zkl__reply *limit_reply;
 
-    struct zkl__contender *queue_node; /* in the queue; NULL: let go */
-    int64_t deadline;                  /* of the acquire; once granted, of the hold */
+    struct zkl__permit queue_node; /* in the queue; its contender NULL: let go */
+    int64_t deadline;              /* of the acquire; once granted, of the hold */
     bool try_only;
     bool jeopardy; /* its owner was notified of it */
     /* Whom SEARCHING found: of any library, so the name may be longer than ours. */

@@ -371,7 +371,6 @@ enum zkl__contender_event_kind zkl__peers_check(struct zkl__contender *follower)
 void zkl__peers_want_list(struct zkl__contender *c)
 {
     c->peer.list = WANTED;
-    c->peer.queue->wanted++;
     c->peer.queue->urgent = c->peer.queue->urgent || c->state != ZKL__CREATING;
     zkl__core_post(c->core, &c->peer.queue->machine);
 }
@@ -405,9 +404,7 @@ bool zkl__peers_on_list(struct zkl__contender *c, const struct zkl__reply *reply
     }
     ZKL__ENSURE(!shows || !core->index);
     q->lists_under_way--;
-    if (q->wanted > 0) {
-        zkl__core_post(core, &q->machine);
-    }
+    zkl__core_post(core, &q->machine);
     ZKL__EACH (struct zkl__contender, own, &q->contenders, peer.in_queue) {
         bool reads = own->peer.list == list || is_reader(own) || q->lingers; /* at the end */
         if (shows && readers <= FEW && zkl__node_known(&own->node) && reads) {
@@ -478,22 +475,23 @@ static void send_list(struct zkl__core *core, struct zkl__machine *machine)
     struct zkl__peer_queue *q = (struct zkl__peer_queue *)machine;
     struct zkl__op op = {.kind = ZKL__OP_CHILDREN, .dir = q->path};
     struct zkl__contender *sender = NULL;
-    if (q->wanted == 0 || (q->lists_under_way > 0 && !q->urgent)) {
+    if (q->lists_under_way > 0 && !q->urgent) {
         return;
     }
-    q->lists++;
-    q->lists_under_way++;
-    q->wanted = q->unlisted = 0;
-    q->urgent = false;
     ZKL__EACH (struct zkl__contender, c, &q->contenders, peer.in_queue) {
         if (c->peer.list == WANTED) {
-            c->peer.list = q->lists;
+            c->peer.list = q->lists + 1;
             c->listed_at = core->now;
             op.watch = op.watch || c->watches[ZKL__WATCHED_QUEUE].entry.link ||
                        c->watches[ZKL__WATCHED_LINGER].entry.link;
             sender = c;
         }
     }
-    ZKL__ENSURE(sender);
-    zkl__core_send(core, &sender->machine, ZKL__ROLE_LIST, &op);
+    if (sender) {
+        q->lists++;
+        q->lists_under_way++;
+        q->unlisted = 0;
+        q->urgent = false;
+        zkl__core_send(core, &sender->machine, ZKL__ROLE_LIST, &op);
+    }
 }

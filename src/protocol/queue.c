@@ -674,8 +674,8 @@ bool zkl__path_conflict_seen(struct zkl__contender *c)
     const struct zkl__list_index *index = c->core->index;
     const char *directory = index ? index->user : user_of(c->event->reply);
     int32_t size = c->event->reply->stat.data_size;
-    if (!directory || directory != c->conflict.directory) {
-        c->conflict.stage = ZKL__CONFLICT_UNSEEN;
+    if (directory != c->conflict.directory) {
+        c->conflict.stage = ZKL__CONFLICT_LISTS;
         c->conflict.directory = directory;
     }
     if (!directory) {
@@ -684,9 +684,6 @@ bool zkl__path_conflict_seen(struct zkl__contender *c)
     if (strcmp(directory, "leases") == 0 && size > 0 && size <= ZKL__LIMIT_LONGEST) {
         fail_by_conflict(c);
         return true;
-    }
-    if (c->conflict.stage == ZKL__CONFLICT_UNSEEN) {
-        c->conflict.stage = ZKL__CONFLICT_LISTS;
     }
     if (c->state != ZKL__LISTING) {
         zkl__contender_move(c, ZKL__LISTING,
@@ -701,7 +698,7 @@ void zkl__path_conflict_on_reply(struct zkl__contender *c)
     const struct zkl__reply *reply = c->event->reply;
     bool lists = c->conflict.stage == ZKL__CONFLICT_LISTS,
          stats = c->conflict.stage == ZKL__CONFLICT_STATS;
-    if (c->state != ZKL__LISTING || !(lists || stats)) {
+    if (c->state != ZKL__LISTING || !c->conflict.directory || !(lists || stats)) {
     } else if (!zkl__rc_decides(reply->rc)) {
         zkl__contender_fail_by_reply(c);
     } else if (stats && reply->rc == ZKL__RC_OK && zkl__is_ephemeral(&reply->stat)) {

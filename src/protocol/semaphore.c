@@ -56,8 +56,7 @@ enum {
     ZKL__ROLE_LEASE  /* + which of the children */
 };
 
-static void on_queue_node_outcome(void *owner, const struct zkl__outcome *outcome);
-static void on_lease_outcome(void *owner, const struct zkl__outcome *outcome);
+static void on_outcome(void *owner, const struct zkl__outcome *outcome);
 
 /* --- states ---------------------------------------------------------------------------------- */
 
@@ -87,16 +86,12 @@ static const struct {
 /* What each state implies for its contenders. A granted semaphore has all its leases. */
 static void check_sound(const struct zkl__semaphore *s)
 {
-    bool head = s->state >= ZKL__SEMAPHORE_MAKING && zkl__semaphore_waits(s);
-    ZKL__ENSURE(zkl__semaphore_waits(s) == (s->queue_node != NULL));
-    ZKL__ENSURE(zkl__semaphore_held(s) == (head                      ? s->config.count
-                                           : zkl__semaphore_waits(s) ? 0
-                                                                     : zkl__semaphore_held(s)));
-    ZKL__ENSURE(zkl__semaphore_waits(s) || (!s->busy && s->looks == 0 && !s->leases &&
-                                            !s->watch.entry.link && !s->limit_watch.entry.link));
-    ZKL__ENSURE(
-        (!s->watch.entry.link && !s->limit_watch.entry.link && s->limit == ZKL__LIMIT_UNREAD) ||
-        head);
+    bool waits = zkl__semaphore_waits(s), head = waits && s->state >= ZKL__SEMAPHORE_MAKING;
+    ZKL__ENSURE(waits == (s->queue_node.contender != NULL));
+    ZKL__ENSURE(!waits || zkl__semaphore_held(s) == (head ? s->config.count : 0));
+    ZKL__ENSURE(waits || (!s->busy && s->looks == 0 && !s->leases));
+    ZKL__ENSURE(head || (!s->watch.entry.link && !s->limit_watch.entry.link &&
+                         s->limit == ZKL__LIMIT_UNREAD));
     for (int i = 0; i < s->config.count && s->state == ZKL__SEMAPHORE_HELD; i++) {
         const struct zkl__contender *lease = s->permits[i].contender;
         ZKL__ENSURE(!lease ||
@@ -134,26 +129,21 @@ static void notify_owner(struct zkl__semaphore *s, enum zkl__outcome_kind kind, 
 
 /* --- its contenders -------------------------------------------------------------------------- */
 
-static struct zkl__contender *contender_new(struct zkl__semaphore *s, const struct zkl__rule *rule,
-                                            const char *path,
-                                            void (*notify)(void *, const struct zkl__outcome *),
-                                            void *owner)
+/* Its queue node or a lease. False: no memory. */
+static bool make_contender(struct zkl__permit *permit, const struct zkl__rule *rule,
+                           const char *path)
 {
+    struct zkl__semaphore *s = permit->semaphore;
     const struct zkl__contender_config *mine = &s->config.contender;
     const struct zkl__contender_config config = {.rule = rule,
                                                  .path = path,
                                                  .metadata = mine->metadata,
                                                  .acl = mine->acl,
                                                  .fail_on_expiry = mine->fail_on_expiry,
-                                                 .notify = notify,
-                                                 .owner = owner};
-    return zkl__contender_new(s->core, &config);
-}
-
-static bool make_queue_node(struct zkl__semaphore *s)
-{
-    s->queue_node = contender_new(s, &zkl__rule_mutex, s->config.locks, on_queue_node_outcome, s);
-    return s->queue_node != NULL;
+                                                 .notify = on_outcome,
+                                                 .owner = permit};
+    permit->contender = zkl__contender_new(s->core, &config);
+    return permit->contender != NULL;
 }
 
 static void drop_contender(struct zkl__contender **contender)
@@ -189,7 +179,7 @@ static void stop_waiting(struct zkl__semaphore *s)
     s->leases = NULL;
     zkl__watch_remove(s->core, &s->watch);
     zkl__watch_remove(s->core, &s->limit_watch);
-    drop_contender(&s->queue_node);
+    drop_contender(&s->queue_node.contender);
     s->over_limit = false;
     s->limit = ZKL__LIMIT_UNREAD;
     s->retry_at = s->pause = 0;
@@ -221,11 +211,11 @@ static void queue_again(struct zkl__semaphore *s)
     drop_leases(s);
     if (s->config.contender.fail_on_expiry) {
         fail_acquire(s, ZKL_ELOST, 0, "the session ended, or our nodes were removed by somebody");
-    } else if (!make_queue_node(s)) {
+    } else if (!make_contender(&s->queue_node, &zkl__rule_mutex, s->config.locks)) {
         fail_acquire(s, ZKL_ENOMEM, 0, "out of memory");
     } else {
         move_to(s, ZKL__SEMAPHORE_ASKING, "our place or a lease of ours was lost");
-        zkl__contender_start(s->queue_node, s->deadline, s->try_only);
+        zkl__contender_start(s->queue_node.contender, s->deadline, s->try_only);
     }
 }
 
@@ -479,39 +469,9 @@ static void judge_leases(struct zkl__semaphore *s)
 
 /* --- outcomes of its contenders, and replies -------------------------------------------------- */
 
-static void post_failure(struct zkl__semaphore *s, const struct zkl__outcome *outcome)
-{
-    s->code = outcome->code;
-    s->zk_code = outcome->zk_code;
-    s->why = outcome->why;
-    post(s, ZKL__SM_FAILED);
-}
-
-/* In a step of its queue node. */
-static void on_queue_node_outcome(void *owner, const struct zkl__outcome *outcome)
-{
-    struct zkl__semaphore *s = owner;
-    switch (outcome->kind) {
-    case ZKL__GRANTED:
-        post(s, ZKL__SM_LOOK);
-        break;
-    case ZKL__FAILED:
-        s->queue_node = NULL;
-        post_failure(s, outcome);
-        break;
-    case ZKL__LOSS:
-        post(s, ZKL__SM_AGAIN);
-        break;
-    case ZKL__RELEASED: /* by the core, when the session is over for good */
-        s->queue_node = NULL;
-        break;
-    default:
-        break;
-    }
-}
-
-/* Inside a step of a lease. What a holder has to know is no mail, and never late. */
-static void on_lease_outcome(void *owner, const struct zkl__outcome *outcome)
+/* Inside a step of its queue node or of a lease. What a holder has to know is no mail, and never
+ * late. */
+static void on_outcome(void *owner, const struct zkl__outcome *outcome)
 {
     struct zkl__permit *permit = owner;
     struct zkl__semaphore *s = permit->semaphore;
@@ -522,7 +482,10 @@ static void on_lease_outcome(void *owner, const struct zkl__outcome *outcome)
         break;
     case ZKL__FAILED:
         permit->contender = NULL;
-        post_failure(s, outcome);
+        s->code = outcome->code;
+        s->zk_code = outcome->zk_code;
+        s->why = outcome->why;
+        post(s, ZKL__SM_FAILED);
         break;
     case ZKL__LOSS:
         if (s->state == ZKL__SEMAPHORE_HELD) {
@@ -567,15 +530,10 @@ static void on_semaphore_reply(struct zkl__core *core, struct zkl__machine *mach
     struct zkl__semaphore *s = (struct zkl__semaphore *)machine;
     (void)core, (void)sent;
     reply = zkl__rc_decides(reply->rc) ? reply : NULL;
-    if (role == ZKL__ROLE_SEMAPHORE) {
-        s->busy = false;
+    if (role < ZKL__ROLE_LEASE) {
+        s->busy = s->busy && role == ZKL__ROLE_LIMIT;
         s->reply = reply;
-        post(s, ZKL__SM_REPLY);
-        return;
-    }
-    if (role == ZKL__ROLE_LIMIT) {
-        s->limit_reply = reply;
-        post(s, ZKL__SM_LIMIT);
+        post(s, role == ZKL__ROLE_LIMIT ? ZKL__SM_LIMIT : ZKL__SM_REPLY);
         return;
     }
     if (reply) {
@@ -616,14 +574,12 @@ static void send_what_is_needed(struct zkl__semaphore *s)
                                 .version = s->version});
         break;
     case ZKL__SEMAPHORE_QUEUED:
-        if (s->queue_node->state == ZKL__HELD) {
+        if (s->queue_node.contender->state == ZKL__HELD) {
             move_to(s, ZKL__SEMAPHORE_MAKING, "we are the head");
         }
         for (int i = 0; i < s->config.count && s->state == ZKL__SEMAPHORE_MAKING; i++) {
             struct zkl__permit *permit = &s->permits[i];
-            permit->contender =
-                contender_new(s, &lease_rule, s->config.leases, on_lease_outcome, permit);
-            if (permit->contender) {
+            if (make_contender(permit, &lease_rule, s->config.leases)) {
                 zkl__contender_start(permit->contender, INT64_MAX, false);
             } else {
                 fail_acquire(s, ZKL_ENOMEM, 0, "out of memory");
@@ -661,7 +617,7 @@ static void step_semaphore(struct zkl__core *core, struct zkl__machine *machine)
     struct zkl__semaphore *s = (struct zkl__semaphore *)machine;
     while (s->mail && s->state != ZKL__SEMAPHORE_ENDED) {
         enum zkl__semaphore_mail kind = (enum zkl__semaphore_mail)__builtin_ctz(s->mail);
-        const struct zkl__reply *reply = s->reply, *limit_reply;
+        const struct zkl__reply *reply = s->reply;
         int limit;
         bool waits = zkl__semaphore_waits(s);
         s->mail &= s->mail - 1;
@@ -677,9 +633,8 @@ static void step_semaphore(struct zkl__core *core, struct zkl__machine *machine)
         case ZKL__SM_LIMIT:
             /* Without a word of the server's it stays unread, which the reply with the leases
              * finds. */
-            limit_reply = s->limit_reply;
-            s->limit_reply = NULL;
-            if (!limit_reply || !parse_limit(s, limit_reply, &limit)) {
+            s->reply = NULL;
+            if (!reply || !parse_limit(s, reply, &limit)) {
                 break;
             }
             if (limit == 0) {
@@ -732,7 +687,7 @@ static void step_semaphore(struct zkl__core *core, struct zkl__machine *machine)
         case ZKL__SM_START:
             move_to(s, ZKL__SEMAPHORE_ASKING, "started");
             send_what_is_needed(s); /* before its queue node */
-            zkl__contender_start(s->queue_node, s->deadline, s->try_only);
+            zkl__contender_start(s->queue_node.contender, s->deadline, s->try_only);
             break;
         case ZKL__SM_RELEASE:
             if (!waits) {
@@ -740,14 +695,10 @@ static void step_semaphore(struct zkl__core *core, struct zkl__machine *machine)
             }
             break;
         case ZKL__SM_CANCEL:
-            if (waits) {
-                fail_acquire(s, s->code, 0, zkl__cancel_text(s->code));
-            }
-            break;
         case ZKL__SM_END:
             if (waits) {
                 fail_acquire(s, s->code, 0, zkl__cancel_text(s->code));
-            } else if (zkl__semaphore_granted(s)) {
+            } else if (kind == ZKL__SM_END && zkl__semaphore_granted(s)) {
                 release_leases(s);
             }
             break;
@@ -870,11 +821,12 @@ struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
     }
     core->machines++;
     zkl__list_prepend(&core->semaphores, &s->in_session);
-    if (!make_queue_node(s)) {
+    s->queue_node.semaphore = s;
+    if (!make_contender(&s->queue_node, &zkl__rule_mutex, config->locks)) {
         free_semaphore(core, &s->machine);
         return NULL;
     }
-    s->number = s->queue_node->number;
+    s->number = s->queue_node.contender->number;
     return s;
 }
 
@@ -913,7 +865,8 @@ bool zkl__semaphore_granted(const struct zkl__semaphore *semaphore)
 
 const char *zkl__semaphore_queue_node(const struct zkl__semaphore *semaphore)
 {
-    return semaphore->queue_node ? zkl__contender_node(semaphore->queue_node) : "";
+    const struct zkl__contender *node = semaphore->queue_node.contender;
+    return node ? zkl__contender_node(node) : "";
 }
 
 const char *zkl__semaphore_permit(const struct zkl__semaphore *semaphore, int index, int64_t *token)
