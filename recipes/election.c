@@ -221,7 +221,7 @@ static void run(void *owner)
         withdraw(campaign);
         zkl__callbacks_unpost(&session->callbacks, &campaign->callback);
         zkl__stops_end(&campaign->stops);
-        zkl__alarms_unset(&session->alarms, &campaign->next.alarm);
+        zkl__alarms_set(&session->alarms, &campaign->next.alarm, INT64_MAX);
         zkl__free(&session->heap, campaign);
     }
     zkl__lock_unref(lock);

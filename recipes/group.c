@@ -369,7 +369,8 @@ static int run_update(struct zkl__call *call)
     zkl__free(group_heap(group), group->data);
     group->data = change->data;
     change->data = NULL;
-    zkl__membership_update(&group->m, group->data);
+    group->m.data = group->data;
+    group->m.stale = true;
     zkl__watch_handle_wake(&group->handle, &group->m.watcher);
     AWAIT_CALL(call, await_member(change, zkl__member_settled(&group->m)));
     CALL_END(call);

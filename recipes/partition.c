@@ -380,7 +380,7 @@ static void dismantle(zkl_partition *partition)
     partition->callback_depth++; /* the callbacks of the locks do not come here again */
     partition->handle.freed = true;
     partition->handle.ops->stop(&partition->handle);
-    zkl__alarms_unset(&session->alarms, &partition->margin.alarm);
+    zkl__alarms_set(&session->alarms, &partition->margin.alarm, INT64_MAX);
     zkl__callbacks_unpost(&session->callbacks, &partition->handle.notice);
     zkl__session_leave(session);
     free_locks(partition);
@@ -514,7 +514,7 @@ static void stop_watching(struct zkl__watch_handle *handle)
 {
     zkl_partition *partition = (zkl_partition *)handle;
     zkl__member_list_end(&partition->list);
-    zkl__alarms_unset(&handle->session->alarms, &partition->retry.alarm);
+    zkl__alarms_set(&handle->session->alarms, &partition->retry.alarm, INT64_MAX);
 }
 
 /* The session closes: the callback that follows revokes every piece. */

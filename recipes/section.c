@@ -113,7 +113,7 @@ int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn sect
     }
 
     if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
-        zkl__alarms_unset(&session->alarms, &cancel->margin.alarm);
+        zkl__alarms_set(&session->alarms, &cancel->margin.alarm, INT64_MAX);
         zkl__list_remove(&lock->sections, &cancel->link);
         zkl__stops_end(&cancel->stops);
         zkl__session_leave(session);

@@ -249,12 +249,6 @@ void zkl__membership_leave(struct zkl__membership *m)
     check_member(m);
 }
 
-void zkl__membership_update(struct zkl__membership *m, const char *data)
-{
-    m->data = data;
-    m->stale = true;
-}
-
 /* --- what is sent ---------------------------------------------------------------------------- */
 
 static bool send_as(struct zkl__membership *m, enum zkl__member_doing doing, struct zkl__op *out,
@@ -595,17 +589,6 @@ static bool next_of_list(struct zkl__watcher *watcher, struct zkl__op *op, int *
 
 /* --- what the replies mean ------------------------------------------------------------------- */
 
-static void take_list(struct zkl__member_list *list, const struct zkl__reply *reply,
-                      const char *why)
-{
-    struct zkl__watcher *watcher = &list->watcher;
-    if (zkl__children_renew(heap_of(watcher), &list->children, reply, list->counts)) {
-        move(watcher, ZKL__LIST_LOOKS, why);
-    } else {
-        retry_later(watcher);
-    }
-}
-
 static void on_list_reply(struct zkl__watcher *watcher, const struct zkl__reply *reply)
 {
     struct zkl__member_list *list = (struct zkl__member_list *)watcher;
@@ -617,10 +600,12 @@ static void on_list_reply(struct zkl__watcher *watcher, const struct zkl__reply 
         }
     } else if (missing && lists) {
         move(watcher, ZKL__LIST_MISSING, "nothing there: its making is watched");
-    } else if (missing || lists) {
-        take_list(list, reply, missing ? "still nothing there: nobody" : "listed");
-    } else {
+    } else if (!missing && !lists) {
         move(watcher, ZKL__LIST_STALE, "made meanwhile");
+    } else if (zkl__children_renew(heap_of(watcher), &list->children, reply, list->counts)) {
+        move(watcher, ZKL__LIST_LOOKS, missing ? "still nothing there: nobody" : "listed");
+    } else {
+        retry_later(watcher);
     }
 }
 

@@ -100,7 +100,7 @@ struct zkl__membership {
     struct zkl__peer_queue *queue; /* of its znode's path, and */
     struct zkl__link peer;         /* among those there */
     const char *path, *id;         /* the owner's, as the next two */
-    const char *data;
+    const char *data;              /* set anew: stale, too */
     const zkl_acl *acl;
     char *make_path; /* the owner's room, as long as path: cut to what is made now */
     bool wanted;     /* joined by its user */
@@ -147,7 +147,6 @@ bool zkl__membership_has_rival(const struct zkl__membership *m, bool leaving);
 /* What its user wants. Outside a step; the owner wakes the watcher. */
 void zkl__membership_join(struct zkl__membership *m);
 void zkl__membership_leave(struct zkl__membership *m);
-void zkl__membership_update(struct zkl__membership *m, const char *data);
 
 /* For its test: what it does as a watcher. */
 extern const struct zkl__watcher_ops zkl__membership_ops;

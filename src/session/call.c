@@ -166,7 +166,7 @@ static void finish(struct zkl__call *call, int rc)
 {
     call->over = true;
     call->code = rc;
-    zkl__alarms_unset(&call->session->alarms, &call->alarm);
+    zkl__alarms_set(&call->session->alarms, &call->alarm, INT64_MAX);
     end(call);
     zkl__callbacks_post(&call->session->callbacks, &call->callback);
 }

@@ -10,35 +10,6 @@
 
 /* --- what runs, what is pending, what is held: session mutex held ---------------------------- */
 
-/* Close requests that each function under a grant ends, and its lock stays held until then: while
- * there is time nobody else is granted it. Acquires that wait are given up immediately, because
- * such a function may wait for one of them. */
-static void stop_tasks(zkl_session *session)
-{
-    session->status.stopping = true;
-    ZKL__EACH (struct zkl__task, task, &session->tasks, link) {
-        task->stop(task);
-    }
-    zkl__session_wake(session);
-    zkl__calls_poke(session, NULL);
-    ZKL__EACH_LEAVING (struct zkl__object, object, &session->objects, link) {
-        if (object->ops->is_waiting && object->ops->is_waiting(object)) {
-            object->ops->give_up(object, ZKL_ECLOSED);
-        }
-    }
-}
-
-/* Ends everything that is pending, and releases everything that is held. */
-static void give_up_all(zkl_session *session)
-{
-    session->status.closing = true;
-    ZKL__EACH_LEAVING (struct zkl__object, object, &session->objects, link) {
-        object->ops->give_up(object, ZKL_ECLOSED); /* what its user has freed may end here */
-    }
-    zkl__calls_end(session, NULL, ZKL_ECLOSED, true);
-    zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_CLOSE});
-}
-
 /* ZKL_OK, from then on each time: the session has nothing on the servers any more, as far as it
  * knows, or the time is up. */
 static int await_nothing_left(zkl_session *session)
@@ -46,11 +17,30 @@ static int await_nothing_left(zkl_session *session)
     struct zkl__closing *closing = &session->closing;
     bool late = zkl__clock_now() >= closing->deadline;
     CALL_BEGIN(closing);
+    /* Close requests that each function under a grant ends, and its lock stays held until then:
+     * while there is time nobody else is granted it. Acquires that wait are given up immediately,
+     * because such a function may wait for one of them. */
     if (session->tasks.first) {
-        stop_tasks(session);
+        session->status.stopping = true;
+        ZKL__EACH (struct zkl__task, task, &session->tasks, link) {
+            task->stop(task);
+        }
+        zkl__session_wake(session);
+        zkl__calls_poke(session, NULL);
+        ZKL__EACH_LEAVING (struct zkl__object, object, &session->objects, link) {
+            if (object->ops->is_waiting && object->ops->is_waiting(object)) {
+                object->ops->give_up(object, ZKL_ECLOSED);
+            }
+        }
     }
     AWAIT_UNTIL(closing, late || !session->tasks.first);
-    give_up_all(session);
+    /* Everything that is pending ends, and everything that is held is released. */
+    session->status.closing = true;
+    ZKL__EACH_LEAVING (struct zkl__object, object, &session->objects, link) {
+        object->ops->give_up(object, ZKL_ECLOSED); /* what its user has freed may end here */
+    }
+    zkl__calls_end(session, NULL, ZKL_ECLOSED, true);
+    zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_CLOSE});
     AWAIT_UNTIL(closing, late || zkl__core_idle(session->core));
     return ZKL_OK;
     CALL_END(closing);
@@ -216,7 +206,7 @@ static void go_on(void *owner)
     closing->code = rc == ZKL_OK || closing->nothing_left ? ZKL_OK : ZKL_ETIMEOUT;
     mark_closed(session);
     zkl__callbacks_post(&session->callbacks, &closing->callback);
-    zkl__alarms_unset(&session->alarms, &closing->alarm);
+    zkl__alarms_set(&session->alarms, &closing->alarm, INT64_MAX);
     zkl__session_retain(session);
     zkl__alarms_retire(&session->alarms, drop, session);
 }

@@ -249,9 +249,9 @@ static void ring_tick(void *arg)
         int64_t next = session->store_ops->tick(store, zkl__clock_now());
         pthread_mutex_lock(&session->mutex);
         /* Meanwhile something may have been submitted, or the server lost. */
-        bool sooner = session->tick_alarm.timer.set && session->tick_alarm.timer.at < next;
-        zkl__alarms_set(&session->alarms, &session->tick_alarm,
-                        sooner ? session->tick_alarm.timer.at : next);
+        if (!session->tick_alarm.timer.set || session->tick_alarm.timer.at > next) {
+            zkl__alarms_set(&session->alarms, &session->tick_alarm, next);
+        }
     }
 }
 

@@ -82,11 +82,6 @@ void zkl__timerfd_arm(int fd, int64_t *armed, int64_t at)
                     NULL); /* reaches a read that is blocked already, too */
 }
 
-void zkl__alarms_unset(struct zkl__alarms *alarms, struct zkl__alarm *alarm)
-{
-    zkl__timers_set(&alarms->timers, &alarm->timer, INT64_MAX);
-}
-
 void zkl__alarms_set(struct zkl__alarms *alarms, struct zkl__alarm *alarm, int64_t at)
 {
     zkl__timers_set(&alarms->timers, &alarm->timer, at);

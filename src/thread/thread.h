@@ -125,9 +125,8 @@ void zkl__alarms_retire(struct zkl__alarms *alarms, void (*left)(void *owner), v
  * is no descriptor. It stays open until zkl__alarms_close, for who still writes to it. */
 int zkl__alarms_poke_descriptor(struct zkl__alarms *alarms, struct zkl__alarm *poked);
 
-/* With the mutex. Set already: moves it. INT64_MAX: as unset. */
+/* With the mutex. Set already: moves it. INT64_MAX: it is not set any more. */
 void zkl__alarms_set(struct zkl__alarms *alarms, struct zkl__alarm *alarm, int64_t at);
-void zkl__alarms_unset(struct zkl__alarms *alarms, struct zkl__alarm *alarm);
 
 /* With the mutex; between the list of alarms and what rings them. Somebody is to call ring at this
  * time, or earlier. INT64_MAX: no matter when. */

@@ -221,7 +221,8 @@ static void want(void)
     if (roll(6) == 0) {
         (w.m.wanted ? zkl__membership_leave : zkl__membership_join)(&w.m);
     } else if (w.m.wanted && roll(10) == 0) {
-        zkl__membership_update(&w.m, texts[roll(3)]);
+        w.m.data = texts[roll(3)];
+        w.m.stale = true;
     }
 }
 

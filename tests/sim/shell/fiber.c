@@ -258,6 +258,18 @@ void zkl__signal_wait(struct zkl__signal *signal, pthread_mutex_t *mutex, int64_
 
 /* --- alarms: one thread that rings what is due ------------------------------------------------------------------------- */
 
+static void unset(struct zkl__alarms *alarms, struct zkl__alarm *alarm)
+{
+    struct zkl__timer **at = &alarms->timers.root;
+    while (*at && *at != &alarm->timer) {
+        at = &(*at)->child[0];
+    }
+    if (*at) {
+        *at = alarm->timer.child[0];
+        alarm->timer.set = false;
+    }
+}
+
 static void *ring_all(void *arg)
 {
     struct zkl__alarms *alarms = arg;
@@ -267,7 +279,7 @@ static void *ring_all(void *arg)
     while (!alarms->stop) {
         if (zkl__timers_next(&alarms->timers) <= zkl__clock_now()) {
             struct zkl__alarm *alarm = (struct zkl__alarm *)alarms->timers.root;
-            zkl__alarms_unset(alarms, alarm);
+            unset(alarms, alarm);
             alarm->ring(alarm->owner);
             rings = sim_now(world) == last ? rings + 1 : 0;
             last = sim_now(world);
@@ -326,24 +338,12 @@ void zkl__alarms_close(struct zkl__alarms *alarms)
     (void)alarms;
 }
 
-void zkl__alarms_unset(struct zkl__alarms *alarms, struct zkl__alarm *alarm)
-{
-    struct zkl__timer **at = &alarms->timers.root;
-    while (*at && *at != &alarm->timer) {
-        at = &(*at)->child[0];
-    }
-    if (*at) {
-        *at = alarm->timer.child[0];
-        alarm->timer.set = false;
-    }
-}
-
 void zkl__alarms_set(struct zkl__alarms *alarms, struct zkl__alarm *alarm, int64_t at)
 {
     if (current < 0) {
         return; /* the judge asks who holds: that changes nothing */
     }
-    zkl__alarms_unset(alarms, alarm);
+    unset(alarms, alarm);
     if (at == INT64_MAX) {
         return;
     }
