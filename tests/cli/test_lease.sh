@@ -28,10 +28,10 @@ kill "$holder"
 await "CMD" lines "$work/started.pid" 1
 code 0 zklock -q release --force --yes started
 patience_ms=20000 await "the end of a CMD whose keeper is stopped" gone "$(cat "$work/started.pid")"
-await "what zklock says then" grep -q '^zklock: "started" is lost: killing ' "$work/started.err"
+await "what zklock says then" lines "$work/started.err" 1
 kill -CONT "$keeper"
 ends "exit code of a CMD whose keeper was stopped" 120
-same "that, once" "$(grep -c ' is lost: killing ' "$work/started.err")" 1
+same "its lines" "$(wc -l <"$work/started.err")" 2
 
 # zklock is stopped, beyond its session: the keeper alone is left to act.
 run_lively stopped run --session-timeout 30s # it ends seconds after the lease: the keeper may stall meanwhile
@@ -50,7 +50,7 @@ killed() {
     begin=$(now_ms)
     dead_before_next killed
     took=$((granted / 1000 - begin))
-    echo "hand-over after kill -9 took $took ms; session 10000, a tick and a half 750, control $control"
+    echo "hand-over after kill -9 took $took ms, control $control"
     [ "$took" -lt $((10750 + 2 * control + 200)) ]
 }
 true_that "no hand-over after kill -9 was in time" thrice killed

@@ -99,7 +99,6 @@ catches_term() { # not the shell, which catches it until it is zklock
 await "zklock to catch TERM" catches_term
 kill "$pid"
 await "its end while nobody writes the secret" gone "$pid"
-echo digest:user:secret >&7
 exec 7<&-
 ends "exit code of one that was to end while it read its secret" 143
 

@@ -258,18 +258,6 @@ void zkl__signal_wait(struct zkl__signal *signal, pthread_mutex_t *mutex, int64_
 
 /* --- alarms: one thread that rings what is due ------------------------------------------------------------------------- */
 
-static void unset(struct zkl__alarms *alarms, struct zkl__alarm *alarm)
-{
-    struct zkl__timer **at = &alarms->timers.root;
-    while (*at && *at != &alarm->timer) {
-        at = &(*at)->child[0];
-    }
-    if (*at) {
-        *at = alarm->timer.child[0];
-        alarm->timer.set = false;
-    }
-}
-
 static void *ring_all(void *arg)
 {
     struct zkl__alarms *alarms = arg;
@@ -279,7 +267,7 @@ static void *ring_all(void *arg)
     while (!alarms->stop) {
         if (zkl__timers_next(&alarms->timers) <= zkl__clock_now()) {
             struct zkl__alarm *alarm = (struct zkl__alarm *)alarms->timers.root;
-            unset(alarms, alarm);
+            zkl__alarms_set(alarms, alarm, INT64_MAX);
             alarm->ring(alarm->owner);
             rings = sim_now(world) == last ? rings + 1 : 0;
             last = sim_now(world);
@@ -343,12 +331,19 @@ void zkl__alarms_set(struct zkl__alarms *alarms, struct zkl__alarm *alarm, int64
     if (current < 0) {
         return; /* the judge asks who holds: that changes nothing */
     }
-    unset(alarms, alarm);
+    struct zkl__timer **place = &alarms->timers.root;
+    while (*place && *place != &alarm->timer) {
+        place = &(*place)->child[0];
+    }
+    if (*place) {
+        *place = alarm->timer.child[0];
+        alarm->timer.set = false;
+    }
     if (at == INT64_MAX) {
         return;
     }
     /* A list by the first children, in order: of alarms at one time the last to be set rings first. */
-    struct zkl__timer **place = &alarms->timers.root;
+    place = &alarms->timers.root;
     while (*place && (*place)->at < at) {
         place = &(*place)->child[0];
     }
