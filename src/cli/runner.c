@@ -219,8 +219,8 @@ static int contend_ask(void)
     return zkl_lock_acquire_async(contend.lock, left, on_decided, NULL, &cli_failure);
 }
 
-/* Opens the session. A round trip is saved if what is asked for at once goes out with what the
- * session asks for itself. */
+/* Opens the session. A policy without `opened` begins to queue at once: the library sends the
+ * create together with the session's first requests, which saves a round trip. */
 static int contend_open(void)
 {
     bool brief = contend.wait_ms > 0 && contend.wait_ms < CONNECT_MS;

@@ -703,8 +703,8 @@ struct zkl__core {
 
     bool connected, closing, ended;
     bool stepping;
-    zkl_connection_state state; /* and why, which is told when all machines have acted on it */
-    int state_code;             /* ZKL_OK: it was told */
+    zkl_connection_state state; /* reported when all machines have handled the event */
+    int state_code;             /* the reason, for the report; ZKL_OK: it was made */
     int64_t connected_at;
     int broken;                        /* connections in a row that were lost immediately */
     size_t set_again, set_again_bytes; /* watches, and their paths, that each of them began with */

@@ -278,8 +278,8 @@ static void ring_open(void *arg)
     zkl_error err = {.code = ZKL_OK};
     struct zkl__store *old = session->store, *fresh = NULL;
     session->store = NULL;
-    session->opening = true; /* an ended store tells nothing any more, so closing it waits for
-                                nobody who waits for this */
+    session->opening = true; /* an ended store calls nothing back, so its close waits for no
+                                thread that waits for this one */
     pthread_mutex_unlock(&session->mutex);
     if (old) { /* it is finished. Closing and opening may take their time */
         session->store_ops->close(old, 0, NULL);
@@ -572,7 +572,7 @@ static int run(struct zkl__call *call)
     return rc == ZKL__PENDING && late ? fail_to_open(opening) : rc;
 }
 
-/* Whoever closes it meanwhile is told, too, why it is not open yet. */
+/* When the session is closed before it is open, the error's text says why it is not. */
 static int conclude(struct zkl__call *call, int rc)
 {
     if (rc == ZKL_ECLOSED) {

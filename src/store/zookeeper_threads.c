@@ -167,8 +167,8 @@ static void *part_from(void *given_up)
 
 void zkl__zk_part_from(struct zkl__store *store, zhandle_t *given_up)
 {
-    /* It stays open for want of a thread to close it on: here its own threads might wait for the
-     * mutex. */
+    /* If no thread can be started, the handle stays open: zookeeper_close joins the handle's
+     * threads, and these may wait for the mutex that is held here. */
     store->parting += zkl__zk_apart(part_from, given_up);
 }
 
