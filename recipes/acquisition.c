@@ -668,13 +668,12 @@ static void end_release(struct zkl__call *call)
 
 int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {.size = sizeof(struct releasing),
-                                               .run = run_release,
-                                               .conclude = conclude_release,
-                                               .begin = begin_release,
-                                               .end = end_release,
-                                               .finishes = true};
-    struct releasing given = {.lock = lock};
+    struct releasing given = {.call = {.run = run_release,
+                                       .conclude = conclude_release,
+                                       .begin = begin_release,
+                                       .end = end_release,
+                                       .finishes = true},
+                              .lock = lock};
     if (!lock || !done) {
         return zkl__fail_null(err, lock ? "done" : "lock");
     }
@@ -688,8 +687,8 @@ int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_
              ? zkl__session_want_callbacks(session, lock->path, err)
              : zkl__lock_not_granted(lock, err);
     if (rc == ZKL_OK) {
-        rc = zkl__call_begin(&kind, &given, session, lock->path, lock->options.release_timeout_ms,
-                             done, payload, err);
+        rc = zkl__call_begin(&given, sizeof given, session, lock->path,
+                             lock->options.release_timeout_ms, done, payload, err);
     }
     zkl__session_leave(session);
     return rc;

@@ -128,10 +128,8 @@ static void end(struct zkl__call *call)
 int zkl_barrier_set_async(zkl_session *session, const char *path, int64_t timeout_ms,
                           zkl_done_fn done, void *payload, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {
-        .size = sizeof(struct barrier), .run = run_set, .end = end};
-    struct barrier given = {.contenders = NULL};
-    return zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err);
+    struct barrier given = {.call = {.run = run_set, .end = end}};
+    return zkl__call_go(&given, sizeof given, session, path, timeout_ms, done, payload, err);
 }
 
 int zkl_barrier_set(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
@@ -142,10 +140,8 @@ int zkl_barrier_set(zkl_session *session, const char *path, int64_t timeout_ms, 
 int zkl_barrier_lift_async(zkl_session *session, const char *path, int64_t timeout_ms,
                            zkl_done_fn done, void *payload, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {
-        .size = sizeof(struct barrier), .run = run_lift, .end = end, .finishes = true};
-    struct barrier given = {.contenders = NULL};
-    return zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err);
+    struct barrier given = {.call = {.run = run_lift, .end = end, .finishes = true}};
+    return zkl__call_go(&given, sizeof given, session, path, timeout_ms, done, payload, err);
 }
 
 int zkl_barrier_lift(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
@@ -156,10 +152,8 @@ int zkl_barrier_lift(zkl_session *session, const char *path, int64_t timeout_ms,
 int zkl_barrier_wait_async(zkl_session *session, const char *path, int64_t timeout_ms,
                            zkl_done_fn done, void *payload, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {
-        .size = sizeof(struct barrier), .run = run_wait, .end = end};
-    struct barrier given = {.contenders = NULL};
-    return zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err);
+    struct barrier given = {.call = {.run = run_wait, .end = end}};
+    return zkl__call_go(&given, sizeof given, session, path, timeout_ms, done, payload, err);
 }
 
 int zkl_barrier_wait(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)

@@ -221,16 +221,18 @@ static void end_commit(struct zkl__call *call)
 int zkl_lock_commit_async(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
                           zkl_op_result *results, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {
-        .size = sizeof(struct commit), .run = run_commit, .begin = begin_commit, .end = end_commit};
-    struct commit given = {
-        .lock = lock, .ops = ops, .count = count, .results = results, .failed = count};
+    struct commit given = {.call = {.run = run_commit, .begin = begin_commit, .end = end_commit},
+                           .lock = lock,
+                           .ops = ops,
+                           .count = count,
+                           .results = results,
+                           .failed = count};
     int rc = check_ops(ops, count, err);
     if (rc == ZKL_OK && !lock) {
         rc = zkl__fail_null(err, "lock");
     }
-    return rc == ZKL_OK ? zkl__call_go(&kind, &given, lock->session, lock->path, timeout_ms, done,
-                                       payload, err)
+    return rc == ZKL_OK ? zkl__call_go(&given, sizeof given, lock->session, lock->path, timeout_ms,
+                                       done, payload, err)
                         : rc;
 }
 
@@ -342,9 +344,10 @@ static void end_read(struct zkl__call *call)
 int zkl_lock_read_async(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
                         int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {
-        .size = sizeof(struct reading), .run = run_read, .begin = begin_read, .end = end_read};
-    struct reading given = {.lock = lock, .fresh = fresh, .out = out};
+    struct reading given = {.call = {.run = run_read, .begin = begin_read, .end = end_read},
+                            .lock = lock,
+                            .fresh = fresh,
+                            .out = out};
     ZKL__CLEAR(out);
     if (!lock || !out) {
         return zkl__fail_null(err, lock ? "out" : "lock");
@@ -352,7 +355,7 @@ int zkl_lock_read_async(zkl_data **out, zkl_lock *lock, const char *path, bool f
     if (!path || strlen(path) > ZKL_PATH_MAX || !zkl__path_form(path, false)) {
         return zkl__fail_at(err, ZKL_EINVAL, path, "not an absolute znode path");
     }
-    return zkl__call_go(&kind, &given, lock->session, path, timeout_ms, done, payload, err);
+    return zkl__call_go(&given, sizeof given, lock->session, path, timeout_ms, done, payload, err);
 }
 
 int zkl_lock_read(zkl_data **out, zkl_lock *lock, const char *path, bool fresh, int64_t timeout_ms,

@@ -322,23 +322,23 @@ static int begin_leave(struct zkl__call *call, zkl_error *err)
     return begin_enter(call, err);
 }
 
-static int call_go(const struct zkl__call_kind *kind, zkl_double_barrier *barrier,
-                   int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
+static int call_go(struct passage *given, zkl_double_barrier *barrier, int64_t timeout_ms,
+                   zkl_done_fn done, void *payload, zkl_error *err)
 {
     if (!barrier) {
         return zkl__fail_null(err, "barrier");
     }
-    zkl_lock *lock = &barrier->lock;
-    struct passage given = {.lock = lock, .count = barrier->count};
-    return zkl__call_go(kind, &given, lock->session, lock->path, timeout_ms, done, payload, err);
+    zkl_lock *lock = given->lock = &barrier->lock;
+    given->count = barrier->count;
+    return zkl__call_go(given, sizeof *given, lock->session, lock->path, timeout_ms, done, payload,
+                        err);
 }
 
 int zkl_double_barrier_enter_async(zkl_double_barrier *barrier, int64_t timeout_ms,
                                    zkl_done_fn done, void *payload, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {
-        .size = sizeof(struct passage), .run = run_enter, .begin = begin_enter, .end = end};
-    return call_go(&kind, barrier, timeout_ms, done, payload, err);
+    struct passage given = {.call = {.run = run_enter, .begin = begin_enter, .end = end}};
+    return call_go(&given, barrier, timeout_ms, done, payload, err);
 }
 
 int zkl_double_barrier_enter(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)
@@ -349,12 +349,9 @@ int zkl_double_barrier_enter(zkl_double_barrier *barrier, int64_t timeout_ms, zk
 int zkl_double_barrier_leave_async(zkl_double_barrier *barrier, int64_t timeout_ms,
                                    zkl_done_fn done, void *payload, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {.size = sizeof(struct passage),
-                                               .run = run_leave,
-                                               .begin = begin_leave,
-                                               .end = end,
-                                               .finishes = true};
-    return call_go(&kind, barrier, timeout_ms, done, payload, err);
+    struct passage given = {
+        .call = {.run = run_leave, .begin = begin_leave, .end = end, .finishes = true}};
+    return call_go(&given, barrier, timeout_ms, done, payload, err);
 }
 
 int zkl_double_barrier_leave(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)

@@ -427,18 +427,17 @@ static void end_publish(struct zkl__call *call)
 int zkl_election_publish_async(zkl_lock *lock, const char *value, int64_t timeout_ms,
                                zkl_done_fn done, void *payload, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {.size = sizeof(struct publishing),
-                                               .run = run_publish,
-                                               .begin = begin_publish,
-                                               .end = end_publish};
-    struct publishing given = {.lock = lock, .given = value};
+    struct publishing given = {
+        .call = {.run = run_publish, .begin = begin_publish, .end = end_publish},
+        .lock = lock,
+        .given = value};
     int rc = zkl__lock_check(lock, &election, err);
     if (rc == ZKL_OK && !value) {
         rc = zkl__fail_null(err, "value");
     }
     rc = rc == ZKL_OK ? zkl__text_check("value", value, err) : rc;
-    return rc == ZKL_OK ? zkl__call_go(&kind, &given, lock->session, lock->path, timeout_ms, done,
-                                       payload, err)
+    return rc == ZKL_OK ? zkl__call_go(&given, sizeof given, lock->session, lock->path, timeout_ms,
+                                       done, payload, err)
                         : rc;
 }
 

@@ -435,45 +435,42 @@ static void end_change(struct zkl__call *call)
     zkl__watch_handle_unref(&change->group->handle);
 }
 
-static int change_membership(const struct zkl__call_kind *kind, struct change *given,
-                             int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
+static int change_membership(struct change *given, int64_t timeout_ms, zkl_done_fn done,
+                             void *payload, zkl_error *err)
 {
     const struct zkl__watch_handle *handle = given->group ? &given->group->handle : NULL;
-    return handle ? zkl__call_go(kind, given, handle->session, handle->path, timeout_ms, done,
-                                 payload, err)
+    return handle ? zkl__call_go(given, sizeof *given, handle->session, handle->path, timeout_ms,
+                                 done, payload, err)
                   : zkl__fail_null(err, "group");
 }
 
 int zkl_group_join_async(zkl_group *group, int64_t timeout_ms, zkl_done_fn done, void *payload,
                          zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {
-        .size = sizeof(struct change), .run = run_join, .begin = begin_join, .end = end_change};
-    struct change given = {.group = group};
-    return change_membership(&kind, &given, timeout_ms, done, payload, err);
+    struct change given = {.call = {.run = run_join, .begin = begin_join, .end = end_change},
+                           .group = group};
+    return change_membership(&given, timeout_ms, done, payload, err);
 }
 
 int zkl_group_leave_async(zkl_group *group, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {.size = sizeof(struct change),
-                                               .run = run_leave,
-                                               .conclude = conclude_leave,
-                                               .begin = begin_change,
-                                               .end = end_change,
-                                               .finishes = true};
-    struct change given = {.group = group};
-    return change_membership(&kind, &given, group ? group->leave_timeout_ms : 0, done, payload,
-                             err);
+    struct change given = {.call = {.run = run_leave,
+                                    .conclude = conclude_leave,
+                                    .begin = begin_change,
+                                    .end = end_change,
+                                    .finishes = true},
+                           .group = group};
+    return change_membership(&given, group ? group->leave_timeout_ms : 0, done, payload, err);
 }
 
 int zkl_group_update_async(zkl_group *group, const char *data, int64_t timeout_ms, zkl_done_fn done,
                            void *payload, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {
-        .size = sizeof(struct change), .run = run_update, .begin = begin_change, .end = end_change};
-    struct change given = {.group = group, .given = data};
+    struct change given = {.call = {.run = run_update, .begin = begin_change, .end = end_change},
+                           .group = group,
+                           .given = data};
     int rc = data ? zkl__text_check("data", data, err) : zkl__fail_null(err, "data");
-    return rc == ZKL_OK ? change_membership(&kind, &given, timeout_ms, done, payload, err) : rc;
+    return rc == ZKL_OK ? change_membership(&given, timeout_ms, done, payload, err) : rc;
 }
 
 int zkl_group_join(zkl_group *group, int64_t timeout_ms, zkl_error *err)

@@ -30,10 +30,8 @@ static int run_prepare(struct zkl__call *call)
 int zkl_once_prepare_async(zkl_session *session, const char *path, int64_t timeout_ms,
                            zkl_done_fn done, void *payload, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {.size = sizeof(struct preparation),
-                                               .run = run_prepare};
-    struct preparation given = {.record.line = 0};
-    return zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err);
+    struct preparation given = {.call = {.run = run_prepare}};
+    return zkl__call_go(&given, sizeof given, session, path, timeout_ms, done, payload, err);
 }
 
 int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
@@ -167,15 +165,17 @@ static int look(zkl_lock *lock, const zkl_grant *grant, int64_t length_ms, int64
                 int64_t timeout_ms, zkl_once_slot *slot, zkl_done_fn done, void *payload,
                 zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {
-        .size = sizeof(struct once), .run = run_look, .begin = begin_held, .end = end};
-    struct once given = {
-        .lock = lock, .grant = grant, .length_ms = length_ms, .phase_ms = phase_ms, .slot = slot};
+    struct once given = {.call = {.run = run_look, .begin = begin_held, .end = end},
+                         .lock = lock,
+                         .grant = grant,
+                         .length_ms = length_ms,
+                         .phase_ms = phase_ms,
+                         .slot = slot};
     int rc = check(lock, slot, "slot", err);
     rc = rc == ZKL_OK ? zkl__range_check("length_ms", length_ms, LENGTH_MIN, LENGTH_MAX, err) : rc;
     rc = rc == ZKL_OK ? zkl__range_check("phase_ms", phase_ms, 0, length_ms - 1, err) : rc;
-    return rc == ZKL_OK ? zkl__call_go(&kind, &given, lock->session, lock->path, timeout_ms, done,
-                                       payload, err)
+    return rc == ZKL_OK ? zkl__call_go(&given, sizeof given, lock->session, lock->path, timeout_ms,
+                                       done, payload, err)
                         : rc;
 }
 
@@ -218,15 +218,18 @@ int zkl_once_last_async(zkl_session *session, const char *path, int64_t length_m
                         int64_t timeout_ms, int64_t *last_ms, int64_t *recorded_ms,
                         zkl_done_fn done, void *payload, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {.size = sizeof(struct once), .run = run_last};
-    struct once given = {.length_ms = length_ms, .last = last_ms, .recorded = recorded_ms};
+    struct once given = {.call = {.run = run_last},
+                         .length_ms = length_ms,
+                         .last = last_ms,
+                         .recorded = recorded_ms};
     if (!session || !last_ms || !recorded_ms) {
         return zkl__fail_null(err, !session ? "session" : !last_ms ? "last_ms" : "recorded_ms");
     }
     int rc = length_ms == 0 ? ZKL_OK
                             : zkl__range_check("length_ms", length_ms, LENGTH_MIN, LENGTH_MAX, err);
-    return rc == ZKL_OK ? zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err)
-                        : rc;
+    return rc == ZKL_OK
+               ? zkl__call_go(&given, sizeof given, session, path, timeout_ms, done, payload, err)
+               : rc;
 }
 
 int zkl_once_last(zkl_session *session, const char *path, int64_t length_ms, int64_t timeout_ms,
@@ -291,13 +294,14 @@ static int record_slot(zkl_lock *lock, const zkl_grant *grant, const zkl_once_sl
                        int64_t timeout_ms, bool *written, zkl_done_fn done, void *payload,
                        zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {.size = sizeof(struct once),
-                                               .run = run_record,
-                                               .begin = begin_record,
-                                               .end = end,
-                                               .finishes = true};
-    struct once given = {.lock = lock, .grant = grant, .to_record = *slot, .written = written};
-    return zkl__call_go(&kind, &given, lock->session, lock->path, timeout_ms, done, payload, err);
+    struct once given = {
+        .call = {.run = run_record, .begin = begin_record, .end = end, .finishes = true},
+        .lock = lock,
+        .grant = grant,
+        .to_record = *slot,
+        .written = written};
+    return zkl__call_go(&given, sizeof given, lock->session, lock->path, timeout_ms, done, payload,
+                        err);
 }
 
 int zkl_once_record_async(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms,

@@ -784,17 +784,16 @@ static void end_stop(struct zkl__call *call)
 int zkl_partition_stop_async(zkl_partition *partition, zkl_done_fn done, void *payload,
                              zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {.size = sizeof(struct stopping),
-                                               .run = run_stop,
-                                               .conclude = conclude_stop,
-                                               .begin = bind_stop,
-                                               .end = end_stop,
-                                               .finishes = true};
-    struct stopping given = {.partition = partition};
+    struct stopping given = {.call = {.run = run_stop,
+                                      .conclude = conclude_stop,
+                                      .begin = bind_stop,
+                                      .end = end_stop,
+                                      .finishes = true},
+                             .partition = partition};
     if (!partition) {
         return zkl__fail_null(err, "partition");
     }
-    return zkl__call_go(&kind, &given, partition->handle.session, partition->handle.path,
+    return zkl__call_go(&given, sizeof given, partition->handle.session, partition->handle.path,
                         ZKL_WAIT_FOREVER, done, payload, err);
 }
 

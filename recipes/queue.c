@@ -188,17 +188,16 @@ static void end(struct zkl__call *call)
 int zkl_queue_list_async(zkl_queue **out, zkl_session *session, const char *path,
                          int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {
-        .size = sizeof(struct queue_call), .run = run_list, .end = end, .any_path = true};
-    struct queue_call given = {.out = out};
+    struct queue_call given = {.call = {.run = run_list, .end = end, .any_path = true}, .out = out};
     bool root = path && strcmp(path, "/") == 0; /* it is no queue, but may be listed */
     ZKL__CLEAR(out);
     if (!out || !session) {
         return zkl__fail_null(err, out ? "session" : "out");
     }
     int rc = root ? ZKL_OK : zkl__path_check(path, err);
-    return rc == ZKL_OK ? zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err)
-                        : rc;
+    return rc == ZKL_OK
+               ? zkl__call_go(&given, sizeof given, session, path, timeout_ms, done, payload, err)
+               : rc;
 }
 
 int zkl_queue_list(zkl_queue **out, zkl_session *session, const char *path, int64_t timeout_ms,
@@ -255,14 +254,12 @@ void zkl_members_free(zkl_members *members)
 int zkl_group_list_async(zkl_members **out, zkl_session *session, const char *path,
                          int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {
-        .size = sizeof(struct queue_call), .run = run_members, .end = end};
-    struct queue_call given = {.members = out};
+    struct queue_call given = {.call = {.run = run_members, .end = end}, .members = out};
     ZKL__CLEAR(out);
     if (!out || !session) {
         return zkl__fail_null(err, out ? "session" : "out");
     }
-    return zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err);
+    return zkl__call_go(&given, sizeof given, session, path, timeout_ms, done, payload, err);
 }
 
 int zkl_group_list(zkl_members **out, zkl_session *session, const char *path, int64_t timeout_ms,
@@ -313,9 +310,7 @@ static int run_remove(struct zkl__call *call)
 int zkl_queue_remove_async(zkl_session *session, const char *path, const char *node, int64_t token,
                            int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {.size = sizeof(struct queue_call),
-                                               .run = run_remove};
-    struct queue_call given = {.token = token};
+    struct queue_call given = {.call = {.run = run_remove}, .token = token};
     if (!session || !node) {
         return zkl__fail_null(err, session ? "node" : "session");
     }
@@ -323,8 +318,9 @@ int zkl_queue_remove_async(zkl_session *session, const char *path, const char *n
         return zkl__fail_at(err, ZKL_EINVAL, path, "token is %lld", (long long)token);
     }
     int rc = take_node(&given, path, node, err);
-    return rc == ZKL_OK ? zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err)
-                        : rc;
+    return rc == ZKL_OK
+               ? zkl__call_go(&given, sizeof given, session, path, timeout_ms, done, payload, err)
+               : rc;
 }
 
 int zkl_queue_remove(zkl_session *session, const char *path, const char *node, int64_t token,
@@ -385,12 +381,11 @@ static int run_revoke(struct zkl__call *call)
 int zkl_queue_revoke_async(zkl_session *session, const char *path, const char *node,
                            int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {
-        .size = sizeof(struct queue_call), .run = run_revoke, .end = end};
-    struct queue_call given = {.token = 0};
+    struct queue_call given = {.call = {.run = run_revoke, .end = end}};
     int rc = node ? take_node(&given, path, node, err) : ZKL_OK;
-    return rc == ZKL_OK ? zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err)
-                        : rc;
+    return rc == ZKL_OK
+               ? zkl__call_go(&given, sizeof given, session, path, timeout_ms, done, payload, err)
+               : rc;
 }
 
 int zkl_queue_revoke(zkl_session *session, const char *path, const char *node, int64_t timeout_ms,

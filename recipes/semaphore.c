@@ -104,11 +104,11 @@ static int run(struct zkl__call *call)
 int zkl_semaphore_resize_async(zkl_session *session, const char *path, int limit,
                                int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {.size = sizeof(struct resize), .run = run};
-    struct resize given = {.limit = limit};
+    struct resize given = {.call = {.run = run}, .limit = limit};
     int rc = zkl__range_check("limit", limit, 1, ZKL_PERMITS_MAX, err);
-    return rc == ZKL_OK ? zkl__call_go(&kind, &given, session, path, timeout_ms, done, payload, err)
-                        : rc;
+    return rc == ZKL_OK
+               ? zkl__call_go(&given, sizeof given, session, path, timeout_ms, done, payload, err)
+               : rc;
 }
 
 int zkl_semaphore_resize(zkl_session *session, const char *path, int limit, int64_t timeout_ms,

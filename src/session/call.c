@@ -39,8 +39,8 @@ static int conclude(struct zkl__call *call, int rc)
 {
     bool sent = end_requests(call);
     const char *before = !sent && call->unsent ? call->unsent : call->doubt;
-    if (rc != ZKL_OK && call->kind->conclude) {
-        rc = call->kind->conclude(call, rc);
+    if (rc != ZKL_OK && call->conclude) {
+        rc = call->conclude(call, rc);
     }
     if (rc == ZKL_OK) {
         call->error = (zkl_error){.code = ZKL_OK};
@@ -55,7 +55,7 @@ static int conclude(struct zkl__call *call, int rc)
 static int go_on(struct zkl__call *call)
 {
     call->again = INT64_MAX;
-    int rc = call->kind->run(call);
+    int rc = call->run(call);
     rc = rc == ZKL__PENDING ? end_from_outside(call) : rc;
     return rc == ZKL__PENDING ? rc : conclude(call, rc);
 }
@@ -74,7 +74,7 @@ static void on_stop(void *owner)
 
 static int begin_stops(struct zkl__call *call)
 {
-    if (call->kind->finishes) {
+    if (call->finishes) {
         return ZKL_OK;
     }
     int rc = zkl__stops_begin(call->session, &call->stops, call->stop, on_stop, call, call->err);
@@ -88,8 +88,8 @@ static void end(struct zkl__call *call)
     for (size_t i = 0; i < sizeof call->watches / sizeof *call->watches; i++) {
         zkl__watch_remove(call->session->core, &call->watches[i]);
     }
-    if (call->kind->end) {
-        call->kind->end(call);
+    if (call->end) {
+        call->end(call);
     }
 }
 
@@ -220,58 +220,49 @@ static int start(struct zkl__call *call, zkl_done_fn done, void *payload, zkl_er
 
 /* --- a call begins --------------------------------------------------------------------------- */
 
-static int prepare(struct zkl__call *call, const struct zkl__call_kind *kind, zkl_session *session,
-                   const char *path, int64_t timeout_ms, zkl_error *err)
-{
-    memset(call, 0, offsetof(struct zkl__call, error));
-    call->error.zk_code = 0;
-    call->error.path[0] = call->error.text[0] = '\0';
-    call->kind = kind;
-    call->session = session;
-    call->path = path;
-    call->call = call;
-    call->err = &call->error;
-    call->deadline = zkl__session_deadline(timeout_ms);
-    return kind->begin ? kind->begin(call, err) : ZKL_OK;
-}
-
 void zkl__caller_waits(int code, const zkl_error *err, void *payload)
 {
     (void)code, (void)err, (void)payload;
 }
 
-int zkl__call_begin(const struct zkl__call_kind *kind, void *given, zkl_session *session,
-                    const char *path, int64_t timeout_ms, zkl_done_fn done, void *payload,
-                    zkl_error *err)
+int zkl__call_begin(void *given, size_t size, zkl_session *session, const char *path,
+                    int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    if (done == zkl__caller_waits) {
-        int rc = prepare(given, kind, session, path, timeout_ms, err);
-        return rc == ZKL_OK ? wait_for(given, err) : rc;
+    struct zkl__call *call = given;
+    bool waits = done == zkl__caller_waits;
+    if (!waits) {
+        const size_t length = strlen(path);
+        call = zkl__alloc(&session->heap, size + length + 1);
+        if (!call) {
+            return zkl__fail_at(err, ZKL_ENOMEM, path, "no memory for the call");
+        }
+        memcpy(call, given, size);
+        path = memcpy((char *)call + size, path, length + 1);
     }
-    const size_t base = sizeof(struct zkl__call), length = strlen(path);
-    struct zkl__call *call = zkl__alloc(&session->heap, kind->size + length + 1);
-    if (!call) {
-        return zkl__fail_at(err, ZKL_ENOMEM, path, "no memory for the call");
+    call->session = session;
+    call->path = path;
+    call->call = call;
+    call->err = &call->error;
+    call->deadline = zkl__session_deadline(timeout_ms);
+    int rc = call->begin ? call->begin(call, err) : ZKL_OK;
+    if (rc == ZKL_OK) {
+        rc = waits ? wait_for(call, err) : start(call, done, payload, err);
     }
-    memcpy((char *)call + base, (const char *)given + base, kind->size - base);
-    path = memcpy((char *)call + kind->size, path, length + 1);
-    int rc = prepare(call, kind, session, path, timeout_ms, err);
-    rc = rc == ZKL_OK ? start(call, done, payload, err) : rc;
-    if (rc != ZKL_OK) {
+    if (rc != ZKL_OK && !waits) {
         zkl__free(&session->heap, call);
     }
     return rc;
 }
 
-int zkl__call_go(const struct zkl__call_kind *kind, void *given, zkl_session *session,
-                 const char *path, int64_t timeout_ms, zkl_done_fn done, void *payload,
-                 zkl_error *err)
+int zkl__call_go(void *given, size_t size, zkl_session *session, const char *path,
+                 int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
+    const struct zkl__call *call = given;
     int rc = session ? zkl__timeout_check(timeout_ms, err) : zkl__fail_null(err, "session");
-    rc = rc == ZKL_OK && !kind->begin && !kind->any_path ? zkl__path_check(path, err) : rc;
+    rc = rc == ZKL_OK && !call->begin && !call->any_path ? zkl__path_check(path, err) : rc;
     rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
     if (rc == ZKL_OK) {
-        rc = zkl__call_begin(kind, given, session, path, timeout_ms, done, payload, err);
+        rc = zkl__call_begin(given, size, session, path, timeout_ms, done, payload, err);
         zkl__session_leave(session);
     }
     return rc;
@@ -300,7 +291,7 @@ int zkl__calls_end(zkl_session *session, const struct zkl__object *owner, int co
 {
     int count = 0;
     for (struct zkl__call *at = first_of(session, owner); at; at = next_of(at, owner)) {
-        if (!at->over && !at->blocking && (all || !at->kind->finishes)) {
+        if (!at->over && !at->blocking && (all || !at->finishes)) {
             zkl__fail_at(at->err, code, NULL,
                          code == ZKL_ECLOSED ? "the session was closed meanwhile" : "cancelled");
             finish(at, conclude(at, code));

@@ -30,7 +30,7 @@
  *
  * A call may end from outside: by a stop token, a cancel, its time, the free of its object, or the
  * close of its session. Then it ends at the AWAIT where it is. Its function is not entered again,
- * and `end` of its kind releases what it has. The session mutex is held in all of these functions,
+ * and its `end` releases what it has. The session mutex is held in all of these functions,
  * unless a comment says otherwise. */
 #ifndef ZKL_SESSION_CALL_H
 #define ZKL_SESSION_CALL_H
@@ -47,24 +47,6 @@
 #define ZKL__PENDING 1 /* the result of a run that goes on later */
 
 struct zkl__call;
-struct zkl__call_kind {
-    size_t size; /* of a struct that begins with the zkl__call */
-    /* Returns ZKL__PENDING, or the result with its text in call->err. May set `again`. */
-    int (*run)(struct zkl__call *call);
-    /* Called with each result but ZKL_OK, also if the call was ended from outside. Returns the
-     * result that the caller gets, with its text in call->err. NULL: the result stays. */
-    int (*conclude)(struct zkl__call *call, int rc);
-    /* Called before the first run. Takes references to what the call needs, which `end` gives back,
-     * or returns why the call cannot begin. NULL: it needs nothing, so its path is the user's,
-     * which zkl__call_go checks; that of an object was checked when the object was made. */
-    int (*begin)(struct zkl__call *call, zkl_error *err);
-    /* Called once when the call is over, if begin has returned ZKL_OK. NULL: nothing is to be
-     * freed.
-     */
-    void (*end)(struct zkl__call *call);
-    bool finishes; /* it releases or records something, so no stop token and no cancel ends it */
-    bool any_path; /* zkl__call_go does not check the user's path: its caller has */
-};
 
 /* The server's reply to the last request. */
 struct zkl__answer {
@@ -103,7 +85,22 @@ struct zkl__requests {
 };
 
 struct zkl__call {
-    const struct zkl__call_kind *kind;
+    /* The public function fills in these, and zeroes the rest: */
+    /* Returns ZKL__PENDING, or the result with its text in call->err. May set `again`. */
+    int (*run)(struct zkl__call *call);
+    /* Called with each result but ZKL_OK, also if the call was ended from outside. Returns the
+     * result that the caller gets, with its text in call->err. NULL: the result stays. */
+    int (*conclude)(struct zkl__call *call, int rc);
+    /* Called before the first run. Takes references to what the call needs, which `end` gives back,
+     * or returns why the call cannot begin. NULL: it needs nothing, so its path is the user's,
+     * which zkl__call_go checks; that of an object was checked when the object was made. */
+    int (*begin)(struct zkl__call *call, zkl_error *err);
+    /* Called once when the call is over, if begin has returned ZKL_OK. NULL: nothing is to be
+     * freed. */
+    void (*end)(struct zkl__call *call);
+    bool finishes; /* it releases or records something, so no stop token and no cancel ends it */
+    bool any_path; /* zkl__call_go does not check the user's path: its caller has */
+    /* Filled in here: */
     zkl_session *session;
     const char *path;          /* its own; also of an error that names no other */
     struct zkl__object *owner; /* the object whose free ends it; NULL: only the session's close */
@@ -135,7 +132,7 @@ struct zkl__call {
     void *payload;
     int code;
     struct zkl__link links[2]; /* among the calls of the session, and of the owner */
-    zkl_error error;           /* not zeroed: filled in when it is over */
+    zkl_error error;           /* filled in when it is over */
 };
 
 /* --- a call begins, and ends ----------------------------------------------------------------- */
@@ -144,24 +141,23 @@ struct zkl__call {
  * the function returns when the call is over, with its result. It is never called. */
 void zkl__caller_waits(int code, const zkl_error *err, void *payload);
 
-/* The entry of every call, session mutex not held. given: a struct of the kind, with the arguments
- * of the user behind the zkl__call. Checks the session, the timeout and the path. A call whose
- * caller waits runs in that struct, and allocates nothing. Else the struct and the path are copied,
- * and ZKL_OK means that done will be called exactly once, and not before this returns. Errors of
- * its own: ZKL_EINVAL (no done), ZKL_ECANCELED (a stop token is raised), ZKL_ELIMIT, ZKL_ENOMEM. */
-int zkl__call_go(const struct zkl__call_kind *kind, void *given, zkl_session *session,
-                 const char *path, int64_t timeout_ms, zkl_done_fn done, void *payload,
-                 zkl_error *err);
+/* The entry of every call, session mutex not held. given: a struct that begins with a zkl__call,
+ * with the functions of the call in that and the arguments of the user behind it. Checks the
+ * session, the timeout and the path. A call whose caller waits runs in that struct, and allocates
+ * nothing. Else the struct and the path are copied, and ZKL_OK means that done will be called
+ * exactly once, and not before this returns. Errors of its own: ZKL_EINVAL (no done), ZKL_ECANCELED
+ * (a stop token is raised), ZKL_ELIMIT, ZKL_ENOMEM. */
+int zkl__call_go(void *given, size_t size, zkl_session *session, const char *path,
+                 int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err);
 /* The same with the session mutex held, for arguments that are checked. */
-int zkl__call_begin(const struct zkl__call_kind *kind, void *given, zkl_session *session,
-                    const char *path, int64_t timeout_ms, zkl_done_fn done, void *payload,
-                    zkl_error *err);
+int zkl__call_begin(void *given, size_t size, zkl_session *session, const char *path,
+                    int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err);
 
 /* Something has changed: the calls of this owner run again, also those that block. owner NULL: all
  * calls of the session. Also in a step. */
 void zkl__calls_poke(zkl_session *session, const struct zkl__object *owner);
 /* Ends the asynchronous calls of this owner with this code, and returns how many there were. Their
- * done is called later. all: also those of a kind that finishes. */
+ * done is called later. all: also those that finish. */
 int zkl__calls_end(zkl_session *session, const struct zkl__object *owner, int code, bool all);
 /* Their owner is about to be freed. When this returns, the done of each call that is over has been
  * called, except the one that this thread is in: that call has no owner any more. When one of them

@@ -594,9 +594,6 @@ static void end(struct zkl__call *call)
     }
 }
 
-static const struct zkl__call_kind kind = {
-    .size = sizeof(struct opening), .run = run, .conclude = conclude, .end = end};
-
 /* --- the calls ------------------------------------------------------------------------------- */
 
 int zkl_session_open_async(zkl_session **out, const char *servers,
@@ -610,13 +607,14 @@ int zkl_session_open_async(zkl_session **out, const char *servers,
     bool waits = done == zkl__caller_waits;
     zkl_session_options o;
     zkl_session *session = NULL;
-    struct opening opening = {.began = zkl__clock_now()};
+    struct opening opening = {.call = {.run = run, .conclude = conclude, .end = end},
+                              .began = zkl__clock_now()};
     zkl__cancel_hold();
     int rc = zkl__sized_take(&o, options, &sized, err);
     rc = rc == ZKL_OK ? start(&session, servers, &o, err) : rc;
     if (rc == ZKL_OK) {
         zkl__session_enter_even_closed(session, NULL);
-        rc = zkl__call_begin(&kind, &opening, session, "",
+        rc = zkl__call_begin(&opening, sizeof opening, session, "",
                              waits ? o.connect_timeout_ms : ZKL_WAIT_FOREVER, done, payload, err);
         if (rc == ZKL_OK && waits && o.state_fn) {
             rc = zkl__session_want_callbacks(session, NULL, err);
