@@ -2,9 +2,6 @@
 
 #include <string.h>
 
-/* Defined below. */
-static void call_poke(struct zkl__call *call);
-
 /* === calls ==================================================================================== */
 
 #define WINDOW 64 /* requests on their way at a time: hides the round trip, crowds nobody out */
@@ -16,22 +13,14 @@ static bool end_requests(struct zkl__call *call);
 
 /* --- it goes on, and ends -------------------------------------------------------------------- */
 
-/* Why a call ends that has no result of its own yet. ZKL__PENDING: nothing ends it. */
-static int end_from_outside(struct zkl__call *call)
+/* Something has changed. Also in a step. */
+static void call_poke(struct zkl__call *call)
 {
-    const struct zkl__status *status = &call->session->status;
-    if (status->closing || status->state == ZKL_SESSION_CLOSED) {
-        return zkl__fail_at(call->err, ZKL_ECLOSED, NULL, "the session was closed meanwhile");
+    if (call->blocking) {
+        zkl__signal_raise(&call->news);
+    } else if (call->done && !call->over) {
+        zkl__alarms_set(&call->session->alarms, &call->alarm, 0);
     }
-    if (call->stopped) {
-        return zkl__fail_at(call->err, ZKL_ECANCELED, NULL, "the stop token is raised");
-    }
-    if (zkl__clock_now() >= call->deadline) {
-        return zkl__fail_at(call->err, call->late_code != ZKL_OK ? call->late_code : ZKL_ETIMEOUT,
-                            NULL, "%s",
-                            call->late ? call->late : "no response from the servers in time");
-    }
-    return ZKL__PENDING;
 }
 
 /* The call's result. The text of an error begins with what is in doubt, and names a path. */
@@ -54,10 +43,24 @@ static int conclude(struct zkl__call *call, int rc)
 /* ZKL__PENDING, or its result with words in call->error. */
 static int go_on(struct zkl__call *call)
 {
+    const struct zkl__status *status = &call->session->status;
     call->again = INT64_MAX;
     int rc = call->run(call);
-    rc = rc == ZKL__PENDING ? end_from_outside(call) : rc;
-    return rc == ZKL__PENDING ? rc : conclude(call, rc);
+    if (rc != ZKL__PENDING) {
+        return conclude(call, rc);
+    }
+    if (status->closing || status->state == ZKL_SESSION_CLOSED) {
+        rc = zkl__fail_at(call->err, ZKL_ECLOSED, NULL, "the session was closed meanwhile");
+    } else if (call->stopped) {
+        rc = zkl__fail_at(call->err, ZKL_ECANCELED, NULL, "the stop token is raised");
+    } else if (zkl__clock_now() >= call->deadline) {
+        rc = zkl__fail_at(call->err, call->late_code != ZKL_OK ? call->late_code : ZKL_ETIMEOUT,
+                          NULL, "%s",
+                          call->late ? call->late : "no response from the servers in time");
+    } else {
+        return ZKL__PENDING;
+    }
+    return conclude(call, rc);
 }
 
 static int64_t next_time(const struct zkl__call *call)
@@ -72,15 +75,6 @@ static void on_stop(void *owner)
     call_poke(call);
 }
 
-static int begin_stops(struct zkl__call *call)
-{
-    if (call->finishes) {
-        return ZKL_OK;
-    }
-    int rc = zkl__stops_begin(call->session, &call->stops, call->stop, on_stop, call, call->err);
-    return rc == ZKL_OK ? ZKL_OK : zkl__fail_at(call->err, rc, call->path, "%s", call->err->text);
-}
-
 static void end(struct zkl__call *call)
 {
     zkl__stops_end(&call->stops);
@@ -93,24 +87,7 @@ static void end(struct zkl__call *call)
     }
 }
 
-static int give_result(struct zkl__call *call, int rc, zkl_error *err)
-{
-    if (rc != ZKL_OK && err) {
-        *err = call->error;
-    }
-    end(call);
-    return rc;
-}
-
 /* --- the calls of a session, and of an object ------------------------------------------------ */
-
-static void link_call(struct zkl__call *call)
-{
-    zkl__list_prepend(&call->session->calls, &call->links[0]);
-    if (call->owner) {
-        zkl__list_prepend(&call->owner->calls, &call->links[1]);
-    }
-}
 
 static void leave_owner(struct zkl__call *call)
 {
@@ -140,24 +117,6 @@ static struct zkl__call *first_of(const zkl_session *session, const struct zkl__
 static struct zkl__call *next_of(const struct zkl__call *call, const struct zkl__object *owner)
 {
     return call_of(call->links[owner ? 1 : 0].next, owner);
-}
-
-/* --- blocking -------------------------------------------------------------------------------- */
-
-static int wait_for(struct zkl__call *call, zkl_error *err)
-{
-    zkl__signal_init(&call->news);
-    call->blocking = true;
-    link_call(call);
-    int rc = begin_stops(call);
-    rc = rc == ZKL_OK ? go_on(call) : rc;
-    while (rc == ZKL__PENDING) {
-        zkl__session_wait(call->session, &call->news, next_time(call));
-        rc = go_on(call);
-    }
-    unlink_call(call); /* its owner may go with its end */
-    zkl__signal_deinit(&call->news);
-    return give_result(call, rc, err);
 }
 
 /* --- asynchronous ---------------------------------------------------------------------------- */
@@ -199,25 +158,6 @@ static void run_done(void *owner)
     }
 }
 
-static int start(struct zkl__call *call, zkl_done_fn done, void *payload, zkl_error *err)
-{
-    zkl_session *session = call->session;
-    int rc = done ? zkl__session_want_callbacks(session, NULL, call->err)
-                  : zkl__fail_null(call->err, "done");
-    rc = rc == ZKL_OK ? begin_stops(call) : rc;
-    if (rc != ZKL_OK) {
-        return give_result(call, rc, err);
-    }
-    call->done = done;
-    call->payload = payload;
-    call->alarm = (struct zkl__alarm){.ring = go_on_later, .owner = call};
-    call->callback = (struct zkl__callback){.run = run_done, .owner = call};
-    link_call(call);
-    zkl__session_retain(session);
-    go_on_later(call);
-    return ZKL_OK;
-}
-
 /* --- a call begins --------------------------------------------------------------------------- */
 
 void zkl__caller_waits(int code, const zkl_error *err, void *payload)
@@ -246,9 +186,43 @@ int zkl__call_begin(void *given, size_t size, zkl_session *session, const char *
     call->deadline = zkl__session_deadline(timeout_ms);
     int rc = call->begin ? call->begin(call, err) : ZKL_OK;
     if (rc == ZKL_OK) {
-        rc = waits ? wait_for(call, err) : start(call, done, payload, err);
+        rc = waits  ? ZKL_OK
+             : done ? zkl__session_want_callbacks(session, NULL, call->err)
+                    : zkl__fail_null(call->err, "done");
+        if (rc == ZKL_OK && !call->finishes) {
+            rc = zkl__stops_begin(session, &call->stops, call->stop, on_stop, call, call->err);
+            rc = rc == ZKL_OK ? ZKL_OK : zkl__fail_at(call->err, rc, path, "%s", call->err->text);
+        }
+        zkl__list_prepend(&session->calls, &call->links[0]);
+        if (call->owner) {
+            zkl__list_prepend(&call->owner->calls, &call->links[1]);
+        }
+        if (rc == ZKL_OK && !waits) { /* the rest where alarms ring, and in run_done */
+            call->done = done;
+            call->payload = payload;
+            call->alarm = (struct zkl__alarm){.ring = go_on_later, .owner = call};
+            call->callback = (struct zkl__callback){.run = run_done, .owner = call};
+            zkl__session_retain(session);
+            go_on_later(call);
+            return ZKL_OK;
+        }
+        if (rc == ZKL_OK) {
+            zkl__signal_init(&call->news);
+            call->blocking = true;
+            rc = go_on(call);
+            while (rc == ZKL__PENDING) {
+                zkl__session_wait(session, &call->news, next_time(call));
+                rc = go_on(call);
+            }
+            zkl__signal_deinit(&call->news);
+        }
+        if (rc != ZKL_OK && err) {
+            *err = call->error;
+        }
+        unlink_call(call); /* its owner may go with its end */
+        end(call);
     }
-    if (rc != ZKL_OK && !waits) {
+    if (!waits) {
         zkl__free(&session->heap, call);
     }
     return rc;
@@ -269,16 +243,6 @@ int zkl__call_go(void *given, size_t size, zkl_session *session, const char *pat
 }
 
 /* --- from outside ---------------------------------------------------------------------------- */
-
-/* Something has changed. Also in a step. */
-static void call_poke(struct zkl__call *call)
-{
-    if (call->blocking) {
-        zkl__signal_raise(&call->news);
-    } else if (call->done && !call->over) {
-        zkl__alarms_set(&call->session->alarms, &call->alarm, 0);
-    }
-}
 
 void zkl__calls_poke(zkl_session *session, const struct zkl__object *owner)
 {
@@ -379,22 +343,6 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
     }
 }
 
-static void send(struct zkl__call *call, struct zkl__sent *sent)
-{
-    struct zkl__requests *requests = &call->requests;
-    if (requests->children) {
-        call->op.name = requests->children->all[sent->index].name;
-    }
-    sent->request = (struct zkl__request){.done = on_done, .owner = sent};
-    sent->state = ZKL__SENT_FLYING;
-    requests->flying++;
-    requests->sending = true;
-    zkl__session_event(
-        call->session,
-        (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &sent->request, .op = &call->op});
-    requests->sending = false;
-}
-
 /* The next child to be read, from this one on. */
 static size_t next_from(const struct zkl__requests *requests, size_t index)
 {
@@ -405,6 +353,7 @@ static size_t next_from(const struct zkl__requests *requests, size_t index)
  * lack of an answer or a connection. */
 static bool send_some(struct zkl__call *call, bool paused)
 {
+    zkl_session *session = call->session;
     struct zkl__requests *requests = &call->requests;
     bool over = paused || (requests->once && requests->tried), waiting = false;
     for (size_t i = 0; i < requests->window; i++) {
@@ -415,8 +364,18 @@ static bool send_some(struct zkl__call *call, bool paused)
             sent->state = ZKL__SENT_UNANSWERED;
         }
         if (sent->state == ZKL__SENT_UNANSWERED && !over &&
-            zkl__core_facts(call->session->core).connected) {
-            send(call, sent);
+            zkl__core_facts(session->core).connected) {
+            if (requests->children) {
+                call->op.name = requests->children->all[sent->index].name;
+            }
+            sent->request = (struct zkl__request){.done = on_done, .owner = sent};
+            sent->state = ZKL__SENT_FLYING;
+            requests->flying++;
+            requests->sending = true;
+            zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_REQUEST,
+                                                            .request = &sent->request,
+                                                            .op = &call->op});
+            requests->sending = false;
         }
         waiting = waiting || sent->state == ZKL__SENT_UNANSWERED;
     }
@@ -484,7 +443,30 @@ static void begin_requests(struct zkl__call *call, struct zkl__op op, bool once,
         .on_reply = on_reply, .once = once, .pause_to = call->requests.pause_to};
 }
 
-static int watch(struct zkl__call *call, const char *path);
+static void on_change(struct zkl__watch *watch, enum zkl__watch_event event)
+{
+    struct zkl__call *call = watch->owner;
+    (void)event;
+    call->changed = true;
+    call_poke(call);
+}
+
+/* Hears of the next change of the path, which lives until the end. */
+static int watch(struct zkl__call *call, const char *path)
+{
+    struct zkl__watch *watch = call->watches;
+    ZKL__ENSURE(path && !call->op.name);
+    if (watch->entry.path && strcmp(watch->entry.path, path) != 0) {
+        watch++;
+    }
+    if (!watch->entry.path) {
+        *watch = (struct zkl__watch){.fired = on_change, .owner = call, .entry.path = path};
+    }
+    ZKL__ENSURE(strcmp(watch->entry.path, path) == 0);
+    int rc = watch->entry.link ? ZKL_OK : zkl__watch_add(call->session->core, watch);
+    return rc == ZKL_OK ? ZKL_OK
+                        : zkl__fail_at(call->err, rc, path, "the session watches too much already");
+}
 
 void zkl__call_send(struct zkl__call *call, bool once, zkl__reply_fn on_reply,
                     const struct zkl__op *ops, size_t count)
@@ -532,31 +514,6 @@ void zkl__judge_child(struct zkl__call *call, const struct zkl__reply *reply)
 
 /* --- changes --------------------------------------------------------------------------------- */
 
-static void on_change(struct zkl__watch *watch, enum zkl__watch_event event)
-{
-    struct zkl__call *call = watch->owner;
-    (void)event;
-    call->changed = true;
-    call_poke(call);
-}
-
-/* Hears of the next change of the path, which lives until the end. */
-static int watch(struct zkl__call *call, const char *path)
-{
-    struct zkl__watch *watch = call->watches;
-    ZKL__ENSURE(path && !call->op.name);
-    if (watch->entry.path && strcmp(watch->entry.path, path) != 0) {
-        watch++;
-    }
-    if (!watch->entry.path) {
-        *watch = (struct zkl__watch){.fired = on_change, .owner = call, .entry.path = path};
-    }
-    ZKL__ENSURE(strcmp(watch->entry.path, path) == 0);
-    int rc = watch->entry.link ? ZKL_OK : zkl__watch_add(call->session->core, watch);
-    return rc == ZKL_OK ? ZKL_OK
-                        : zkl__fail_at(call->err, rc, path, "the session watches too much already");
-}
-
 int zkl__call_changed(struct zkl__call *call)
 {
     if (call->changed) {
@@ -600,33 +557,30 @@ int zkl__make_parents(struct zkl__parents *it, struct zkl__call *call, const cha
 
 /* === a znode that the servers do not delete =================================================== */
 
-static bool may_be_container(const struct zkl__answer *znode)
-{
-    return znode->rc == ZKL__RC_OK && znode->empty && znode->stat.child_count == 0 &&
-           znode->stat.cversion != 0;
-}
-
 /* When the reply to a create is lost, the copy finds the znode there. */
 int zkl__make_persistent(struct zkl__persistent *it, struct zkl__call *call, const char *path,
                          const zkl_acl *acl)
 {
+    const struct zkl__answer *answer = &call->answer;
     it->call = call;
     CALL_BEGIN(it);
     do {
         AWAIT_CALL(it, zkl__make_parents(&it->parents, call, path));
         AWAIT(it, {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__PERSISTENT, .acl = acl});
-        if (call->answer.rc == ZKL__RC_OK) {
+        if (answer->rc == ZKL__RC_OK) {
             RETURN(it, ZKL_OK);
         }
-        if (call->answer.rc != ZKL__RC_NODEEXISTS) {
+        if (answer->rc != ZKL__RC_NODEEXISTS) {
             REFUSED(it, path, "create");
         }
         AWAIT(it, {.kind = ZKL__OP_GET, .dir = path});
-        if (may_be_container(&call->answer)) {
-            AWAIT(it, {.kind = ZKL__OP_DELETE, .dir = path, .version = call->answer.stat.version},
+        /* It may be a container. */
+        if (answer->rc == ZKL__RC_OK && answer->empty && answer->stat.child_count == 0 &&
+            answer->stat.cversion != 0) {
+            AWAIT(it, {.kind = ZKL__OP_DELETE, .dir = path, .version = answer->stat.version},
                   {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__PERSISTENT, .acl = acl});
         }
-    } while (call->answer.rc == ZKL__RC_NONODE); /* deleted meanwhile */
+    } while (answer->rc == ZKL__RC_NONODE); /* deleted meanwhile */
     CALL_END(it);
 }
 
