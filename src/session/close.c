@@ -46,11 +46,6 @@ static int await_nothing_left(zkl_session *session)
     CALL_END(closing);
 }
 
-static void begin(zkl_session *session, int64_t timeout_ms)
-{
-    session->closing.deadline = zkl__session_deadline(timeout_ms);
-}
-
 void zkl__session_poke_close(zkl_session *session)
 {
     zkl__signal_raise(&session->status.changed);
@@ -110,11 +105,6 @@ int zkl__session_stop(zkl_session *session, int64_t deadline)
 
 /* --- waited for ------------------------------------------------------------------------------ */
 
-static bool is_closed(const zkl_session *session)
-{
-    return session->closing.deadline > 0 || session->status.closing;
-}
-
 int zkl_session_close(zkl_session *session, int64_t timeout_ms)
 {
     if (!session) {
@@ -132,21 +122,20 @@ int zkl_session_close(zkl_session *session, int64_t timeout_ms)
     }
     if (inside) {
         rc = ZKL_EDEADLK;
-    } else if (is_closed(session)) {
+    } else if (closing->deadline > 0) {
         rc = ZKL_ECLOSED;
     } else {
-        begin(session, timeout_ms);
+        closing->deadline = zkl__session_deadline(timeout_ms);
         while (await_nothing_left(session) != ZKL_OK) {
             zkl__session_wait(session, &session->status.changed, closing->deadline);
         }
     }
-    int64_t deadline = closing->deadline;
     zkl__session_leave(session);
     if (rc != ZKL_OK) {
         return rc;
     }
     zkl__cancel_hold();
-    rc = zkl__session_stop(session, deadline);
+    rc = zkl__session_stop(session, closing->deadline);
     zkl__cancel_allow();
     return rc == ZKL_OK || rc == ZKL_EFORKED ? rc : ZKL_ETIMEOUT;
 }
@@ -222,16 +211,16 @@ int zkl_session_close_async(zkl_session *session, int64_t timeout_ms, zkl_done_f
     if (rc != ZKL_OK) {
         return rc;
     }
-    rc = is_closed(session) ? zkl__fail_at(err, ZKL_ECLOSED, NULL,
-                                           "the session is closed: zkl_session_close was called")
-                            : zkl__session_want_callbacks(session, NULL, err);
+    struct zkl__closing *closing = &session->closing;
+    rc = closing->deadline > 0 ? zkl__fail_at(err, ZKL_ECLOSED, NULL,
+                                              "the session is closed: zkl_session_close was called")
+                               : zkl__session_want_callbacks(session, NULL, err);
     if (rc == ZKL_OK) {
-        struct zkl__closing *closing = &session->closing;
         closing->done = done;
         closing->payload = payload;
         closing->alarm = (struct zkl__alarm){.ring = go_on, .owner = session};
         closing->callback = (struct zkl__callback){.run = run_done, .owner = session};
-        begin(session, timeout_ms);
+        closing->deadline = zkl__session_deadline(timeout_ms);
         (void)await_nothing_left(
             session); /* the rest where alarms ring: a store may be being opened there */
         zkl__session_poke_close(session);
