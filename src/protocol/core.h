@@ -126,17 +126,16 @@ int64_t zkl__core_guard_at(struct zkl__core *core);
 void zkl__core_uuid(struct zkl__core *core, char out[ZKL__UUID_LENGTH + 1]);
 /* A line for the trace, about a contender, or (NULL) about what path and number say; path NULL: the
  * session. The next three say which. */
-void zkl__core_say(const struct zkl__core *core,
-                   void (*to)(void *ctx, const char *path, unsigned number, const char *what),
+void zkl__core_say(const struct zkl__core *core, zkl_log_level level,
                    const struct zkl__contender *contender, const char *path, unsigned number,
                    const char *format, ...) __attribute__((format(printf, 6, 7)));
 #define zkl__core_trace_at(core, path, number, ...) \
-    zkl__core_say(core, (core)->port.trace, NULL, path, number, __VA_ARGS__)
+    zkl__core_say(core, ZKL_LOG_DEBUG, NULL, path, number, __VA_ARGS__)
 #define zkl__core_trace(core, contender, ...) \
-    zkl__core_say(core, (core)->port.trace, contender, NULL, 0, __VA_ARGS__)
+    zkl__core_say(core, ZKL_LOG_DEBUG, contender, NULL, 0, __VA_ARGS__)
 /* For an operator, who is to do something about it. */
 #define zkl__core_warn(core, contender, ...) \
-    zkl__core_say(core, (core)->port.warn, contender, NULL, 0, __VA_ARGS__)
+    zkl__core_say(core, ZKL_LOG_WARN, contender, NULL, 0, __VA_ARGS__)
 
 /* Breaks of the protocol that must not go on: continuing may mean two holders. */
 #define ZKL__ENSURE(condition) \
@@ -157,11 +156,12 @@ struct zkl__port {
      * finished, open a new one. CLOSED: the same, but for good. code: why, ZKL_OK for a good
      * change. */
     void (*state)(void *ctx, zkl_connection_state state, int code);
-    /* One decision with its reason, for logs and golden traces; NULL: nobody reads them. number: of
-     * the contender at path. path NULL: it is about the session. */
-    void (*trace)(void *ctx, const char *path, unsigned number, const char *what);
-    /* What an operator has to know; NULL: nobody reads it. */
-    void (*warn)(void *ctx, const char *path, unsigned number, const char *what);
+    /* ZKL_LOG_DEBUG: one decision with its reason, for logs and golden traces. ZKL_LOG_WARN: what
+     * an operator has to know. number: of the contender at path. path NULL: it is about the
+     * session. NULL: nobody reads it. */
+    void (*log)(void *ctx, zkl_log_level level, const char *path, unsigned number,
+                const char *what);
+    zkl_log_level log_level; /* nobody reads what is beyond */
 };
 
 /* Whether an observer may follow a follower, which makes two hops of one (lease.h). */

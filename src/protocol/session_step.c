@@ -9,12 +9,12 @@
 
 /* === what it tells of itself ================================================================== */
 
-void zkl__core_say(const struct zkl__core *core,
-                   void (*to)(void *ctx, const char *path, unsigned number, const char *what),
+void zkl__core_say(const struct zkl__core *core, zkl_log_level level,
                    const struct zkl__contender *contender, const char *path, unsigned number,
                    const char *format, ...)
 {
-    if (!to) {
+    const struct zkl__port *port = &core->port;
+    if (!port->log || level > port->log_level) {
         return; /* several times for each acquire, and seldom does anybody listen */
     }
     char what[512];
@@ -22,8 +22,8 @@ void zkl__core_say(const struct zkl__core *core,
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    to(core->port.ctx, contender ? contender->config.path : path,
-       contender ? contender->number : number, what);
+    port->log(port->ctx, level, contender ? contender->config.path : path,
+              contender ? contender->number : number, what);
 }
 
 void zkl__core_uuid(struct zkl__core *core, char out[ZKL__UUID_LENGTH + 1])

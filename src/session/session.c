@@ -116,7 +116,7 @@ static void on_closing(void *ctx)
     pthread_mutex_unlock(&session->mutex);
 }
 
-static void on_log(void *ctx, zkl_log_level level, const char *line)
+static void on_client_log(void *ctx, zkl_log_level level, const char *line)
 {
     zkl__session_log(ctx, level, "client", NULL, 0, line);
 }
@@ -128,7 +128,7 @@ static const struct zkl__store_events store_events = {
     .reply = on_reply,
     .watch = on_watch,
     .closing = on_closing,
-    .log = on_log,
+    .log = on_client_log,
 };
 
 /* --- from the core --------------------------------------------------------------------------- */
@@ -194,14 +194,10 @@ static void on_state(void *ctx, zkl_connection_state state, int code)
     zkl__session_set_state(ctx, state, code);
 }
 
-static void on_trace(void *ctx, const char *path, unsigned number, const char *what)
+static void on_log(void *ctx, zkl_log_level level, const char *path, unsigned number,
+                   const char *what)
 {
-    zkl__session_log(ctx, ZKL_LOG_DEBUG, path ? "contender" : "session", path, number, what);
-}
-
-static void on_warn(void *ctx, const char *path, unsigned number, const char *what)
-{
-    zkl__session_log(ctx, ZKL_LOG_WARN, path ? "contender" : "session", path, number, what);
+    zkl__session_log(ctx, level, path ? "contender" : "session", path, number, what);
 }
 
 /* --- to the user ----------------------------------------------------------------------------- */
@@ -345,51 +341,10 @@ static int make_core(zkl_session *session)
         getrandom(&config.names_key, sizeof config.names_key, 0) != sizeof config.names_key) {
         return ZKL_ELIMIT;
     }
-    bool traced = options->log_fn && options->log_level == ZKL_LOG_DEBUG;
-    const struct zkl__port port = {session, submit, on_state, traced ? on_trace : NULL, on_warn};
+    const struct zkl__port port = {session, submit, on_state, options->log_fn ? on_log : NULL,
+                                   options->log_level};
     session->core = zkl__core_new(&config, &port);
     return session->core ? ZKL_OK : ZKL_ENOMEM;
-}
-
-/* Memory only: no threads, nothing on a server. */
-static int make(zkl_session **out, const char *servers, const zkl_session_options *options,
-                const struct zkl__store_ops *store_ops)
-{
-    const zkl_heap *heap = options->heap ? options->heap : &plain_heap;
-    zkl_session *session = zkl__zalloc(heap, sizeof *session);
-    if (!session) {
-        return ZKL_ENOMEM;
-    }
-    char host[65] = "";
-    if (gethostname(host, sizeof host - 1) != 0) {
-        snprintf(host, sizeof host, "?");
-    }
-    session->heap = *heap;
-    session->pid = getpid();
-    session->process = zkl__process();
-    session->store_ops = store_ops;
-    session->status.state = ZKL_SESSION_SUSPENDED;
-    session->core_alarm = (struct zkl__alarm){.ring = ring_core, .owner = session};
-    session->tick_alarm = (struct zkl__alarm){.ring = ring_tick, .owner = session};
-    session->open.alarm = (struct zkl__alarm){.ring = ring_open, .owner = session};
-    session->notice = (struct zkl__callback){.run = run_notice, .owner = session};
-    session->alarms.fd = session->alarms.poke_fd = -1;
-    atomic_init(&session->refs, 1);
-    snprintf(session->whoami, sizeof session->whoami, "%s:%ld", host, (long)session->pid);
-    zkl__signal_init(&session->status.changed);
-    pthread_mutex_init(&session->mutex, NULL);
-    int rc = zkl__callbacks_init(&session->callbacks, &session->mutex,
-                                 options->callbacks == ZKL_CALLBACKS_DISPATCH);
-    if (rc == ZKL_OK) {
-        rc = zkl__settings_copy(&session->settings, heap, servers, options) ? make_core(session)
-                                                                            : ZKL_ENOMEM;
-    }
-    if (rc != ZKL_OK) {
-        zkl__session_free(session);
-        return rc;
-    }
-    *out = session;
-    return ZKL_OK;
 }
 
 void zkl__session_free(zkl_session *session)
@@ -411,13 +366,43 @@ void zkl__session_free(zkl_session *session)
 static int start(zkl_session **out, const char *servers, const zkl_session_options *options,
                  zkl_error *err)
 {
-    zkl_session *session = NULL;
+    const zkl_heap *heap = options->heap ? options->heap : &plain_heap;
     int rc = zkl__options_check(options, err);
     const struct zkl__store_ops *store_ops = rc == ZKL_OK ? zkl__store_find(servers, err) : NULL;
     if (!store_ops) {
         return ZKL_EINVAL;
     }
-    rc = make(&session, servers, options, store_ops);
+    zkl_session *session = zkl__zalloc(heap, sizeof *session);
+    rc = ZKL_ENOMEM;
+    if (session) {
+        char host[65] = "";
+        if (gethostname(host, sizeof host - 1) != 0) {
+            snprintf(host, sizeof host, "?");
+        }
+        session->heap = *heap;
+        session->pid = getpid();
+        session->process = zkl__process();
+        session->store_ops = store_ops;
+        session->status.state = ZKL_SESSION_SUSPENDED;
+        session->core_alarm = (struct zkl__alarm){.ring = ring_core, .owner = session};
+        session->tick_alarm = (struct zkl__alarm){.ring = ring_tick, .owner = session};
+        session->open.alarm = (struct zkl__alarm){.ring = ring_open, .owner = session};
+        session->notice = (struct zkl__callback){.run = run_notice, .owner = session};
+        session->alarms.fd = session->alarms.poke_fd = -1;
+        atomic_init(&session->refs, 1);
+        snprintf(session->whoami, sizeof session->whoami, "%s:%ld", host, (long)session->pid);
+        zkl__signal_init(&session->status.changed);
+        pthread_mutex_init(&session->mutex, NULL);
+        rc = zkl__callbacks_init(&session->callbacks, &session->mutex,
+                                 options->callbacks == ZKL_CALLBACKS_DISPATCH);
+        if (rc == ZKL_OK) {
+            rc = zkl__settings_copy(&session->settings, heap, servers, options) ? make_core(session)
+                                                                                : ZKL_ENOMEM;
+        }
+        if (rc != ZKL_OK) {
+            zkl__session_free(session);
+        }
+    }
     if (rc != ZKL_OK) {
         return zkl__fail_at(err, rc, NULL, "no memory, descriptor or random bytes for a session");
     }
@@ -476,10 +461,29 @@ static int refused(zkl_session *session, zkl_error *err)
                         settings->options.auth_scheme ? settings->options.auth_scheme : "none");
 }
 
-static int fail_unreachable(zkl_session *session, int64_t waited_ms, zkl_error *err)
+ZKL__SIZED(sized, zkl_session_options, ZKL_SESSION_OPTIONS_INIT, sasl, stop);
+
+/* --- how it goes ------------------------------------------------------------------------------ */
+
+struct opening {
+    struct zkl__call call; /* first */
+    int64_t began;         /* CLOCK_BOOTTIME, ns */
+    bool connected;
+};
+
+static int fail_to_open(const struct opening *opening)
 {
+    zkl_session *session = opening->call.session;
+    zkl_error *err = opening->call.err;
     const struct zkl__settings *settings = &session->settings;
     const zkl_error *why = &session->status.open_error;
+    int64_t waited_ms = (zkl__clock_now() - opening->began) / ZKL__MS;
+    int64_t wanted_ms = settings->options.connect_timeout_ms;
+    if (opening->connected) {
+        return zkl__fail_at(err, ZKL_ECONNECT, NULL,
+                            "%.120s took the connection and gave no further answer",
+                            settings->servers);
+    }
     if (zkl__out_of_descriptors()) {
         return zkl__fail_at(err, ZKL_ELIMIT, NULL, "%s", ZKL__NO_DESCRIPTOR);
     }
@@ -499,56 +503,27 @@ static int fail_unreachable(zkl_session *session, int64_t waited_ms, zkl_error *
         get_complaint(session, words, sizeof words);
     }
     return zkl__fail_at(err, ZKL_ECONNECT, NULL, "no response from %.120s within %lld ms%s%s%s",
-                        settings->servers, (long long)waited_ms, hint, words[0] ? ": " : "", words);
-}
-
-ZKL__SIZED(sized, zkl_session_options, ZKL_SESSION_OPTIONS_INIT, sasl, stop);
-
-/* --- how it goes ------------------------------------------------------------------------------ */
-
-struct opening {
-    struct zkl__call call; /* first */
-    int64_t began;         /* CLOCK_BOOTTIME, ns */
-    bool connected;
-};
-
-static int fail_to_open(const struct opening *opening)
-{
-    const struct zkl__call *call = &opening->call;
-    const struct zkl__settings *settings = &call->session->settings;
-    int64_t waited_ms = (zkl__clock_now() - opening->began) / ZKL__MS;
-    int64_t wanted_ms = settings->options.connect_timeout_ms;
-    if (opening->connected) {
-        return zkl__fail_at(call->err, ZKL_ECONNECT, NULL,
-                            "%.120s took the connection and gave no further answer",
-                            settings->servers);
-    }
-    return fail_unreachable(call->session, waited_ms < wanted_ms ? waited_ms : wanted_ms,
-                            call->err);
-}
-
-/* Names of servers that do not resolve yet are tried again, as servers that do not answer are. */
-static int await_connection(const struct opening *opening)
-{
-    const struct zkl__status *status = &opening->call.session->status;
-    if (status->state == ZKL_SESSION_CONNECTED) {
-        return ZKL_OK;
-    }
-    return is_hopeless(&status->open_error) ? fail_to_open(opening) : ZKL__PENDING;
+                        settings->servers,
+                        (long long)(waited_ms < wanted_ms ? waited_ms : wanted_ms), hint,
+                        words[0] ? ": " : "", words);
 }
 
 /* A chroot is never made here: one that is missing is most often a slip of the pen. The look for it
  * is sent again when its reply is lost. */
-static int await_session(struct opening *opening)
+static int run(struct zkl__call *call)
 {
-    struct zkl__call *call = &opening->call;
+    struct opening *opening = (struct opening *)call;
     zkl_session *session = call->session;
     const struct zkl__status *status = &session->status;
     if (status->state == ZKL_SESSION_CLOSED && !status->closing) {
         return refused(session, call->err); /* also when connected first: so the servers do it */
     }
     CALL_BEGIN(call);
-    AWAIT_CALL(call, await_connection(opening));
+    /* Names of servers that do not resolve yet are tried again, as servers that do not answer are.
+     */
+    AWAIT_CALL(call, status->state == ZKL_SESSION_CONNECTED ? ZKL_OK
+                     : is_hopeless(&status->open_error)     ? fail_to_open(opening)
+                                                            : ZKL__PENDING);
     opening->connected = true;
     AWAIT(call, {.kind = ZKL__OP_EXISTS, .dir = "/"});
     if (call->answer.rc == ZKL__RC_NONODE) {
@@ -563,22 +538,13 @@ static int await_session(struct opening *opening)
     CALL_END(call);
 }
 
-/* Only the form that blocks ends by the time. */
-static int run(struct zkl__call *call)
-{
-    struct opening *opening = (struct opening *)call;
-    int rc = await_session(opening);
-    bool late = zkl__clock_now() >= call->deadline;
-    return rc == ZKL__PENDING && late ? fail_to_open(opening) : rc;
-}
-
-/* When the session is closed before it is open, the error's text says why it is not. */
+/* When the time is up, which only the form that blocks knows, or the session is closed before it is
+ * open, the error's text says why it is not. */
 static int conclude(struct zkl__call *call, int rc)
 {
-    if (rc == ZKL_ECLOSED) {
-        fail_to_open((struct opening *)call);
-    }
-    return rc;
+    bool late = rc == ZKL_ETIMEOUT;
+    int why = late || rc == ZKL_ECLOSED ? fail_to_open((struct opening *)call) : rc;
+    return late ? why : rc;
 }
 
 /* When it was begun, and did not come to be, nothing that was made from it meanwhile goes on. */

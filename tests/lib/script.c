@@ -33,19 +33,15 @@ static void port_state(void *ctx, zkl_connection_state state, int code)
     script.state = state;
 }
 
-static void port_trace(void *ctx, const char *path, unsigned number, const char *what)
+static void port_log(void *ctx, zkl_log_level level, const char *path, unsigned number, const char *what)
 {
     (void)ctx;
-    if (getenv("ZKL_TRACE")) {
+    if (level == ZKL_LOG_WARN) {
+        snprintf(script.warned, sizeof script.warned, "%s#%u: %s", path ? path : "", number, what);
+        script.warnings += what[0] != '\0';
+    } else if (getenv("ZKL_TRACE")) {
         fprintf(stderr, "%9.3f %s#%u: %s\n", (double)script.now / 1e9, path ? path : "", number, what);
     }
-}
-
-static void port_warn(void *ctx, const char *path, unsigned number, const char *what)
-{
-    (void)ctx;
-    snprintf(script.warned, sizeof script.warned, "%s#%u: %s", path ? path : "", number, what);
-    script.warnings += what[0] != '\0';
 }
 
 /* --- the session --------------------------------------------------------------------------------------------------- */
@@ -56,7 +52,8 @@ static bool init(long nth, bool on, enum zkl__observer_masters masters)
     script.heap = (struct test_heap)TEST_HEAP_INIT;
     script.now = 1000 * 1000 * MS;
     script.timeout = 10000 * MS;
-    const struct zkl__port port = {.submit = port_submit, .state = port_state, .trace = port_trace, .warn = port_warn};
+    const struct zkl__port port = {
+        .submit = port_submit, .state = port_state, .log = port_log, .log_level = ZKL_LOG_DEBUG};
     struct zkl__core_config config = {.heap = test_heap(&script.heap),
                                       .tick_ns = 2000 * MS,
                                       .pause_ns = 500 * MS,

@@ -47,12 +47,14 @@ static void port_state(void *ctx, zkl_connection_state state, int code)
     client->reopen = state == ZKL_SESSION_LOST;
 }
 
-static void port_trace(void *ctx, const char *path, unsigned number, const char *what)
+static void port_log(void *ctx, zkl_log_level level, const char *path, unsigned number, const char *what)
 {
     struct port *port = ctx;
     char name[96];
     snprintf(name, sizeof name, path ? "%d %s#%u" : "%d session", port->client, path, number);
-    sim_say_it(port->s, name, "%s", what);
+    if (level == ZKL_LOG_DEBUG) {
+        sim_say_it(port->s, name, "%s", what);
+    }
 }
 
 /* --- steps ----------------------------------------------------------------------------------------------------------- */
@@ -112,8 +114,11 @@ void sim_process_start(struct sim *s, int client)
         return;
     }
     ports[client] = (struct port){s, client};
-    struct zkl__port port = {
-        .ctx = &ports[client], .submit = port_submit, .state = port_state, .trace = s->trace ? port_trace : NULL};
+    struct zkl__port port = {.ctx = &ports[client],
+                             .submit = port_submit,
+                             .state = port_state,
+                             .log = s->trace ? port_log : NULL,
+                             .log_level = ZKL_LOG_DEBUG};
     struct zkl__core_config config = {.heap = sim_heap_api(&it->heap),
                                       .tick_ns = s->tick,
                                       .pause_ns = s->plan->pause,
