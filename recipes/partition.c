@@ -11,7 +11,6 @@
 
 #include "handle.h"
 #include "name.h"
-#include "name_set.h"
 #include "share.h"
 #include "options.h"
 #include "watch_handle.h"
@@ -55,9 +54,9 @@ struct zkl_partition {
     zkl_partition_options options;
     size_t count;
     struct zkl__piece **pieces;
-    const char **names;         /* of the pieces */
-    struct zkl__name_set index; /* from a name to the position in pieces */
-    size_t *owners;             /* room for an assignment: the member that owns each piece */
+    const char **names;    /* of the pieces */
+    struct zkl__map index; /* from a name to the position in pieces */
+    size_t *owners;        /* room for an assignment: the member that owns each piece */
     struct zkl__piece *member;
     struct zkl__member_list list;
     /* Guarded by the session's mutex: */
@@ -478,7 +477,7 @@ static void destroy(struct zkl__watch_handle *handle)
     zkl__free(heap, partition->pieces);
     zkl__free(heap, partition->names);
     zkl__free(heap, partition->owners);
-    zkl__name_set_clear(&partition->index, heap);
+    zkl__names_clear(&partition->index);
 }
 
 /* --- callbacks of the list ------------------------------------------------------------------- */
@@ -601,6 +600,7 @@ static int make_parts(zkl_partition *made, const char *path, const char *const *
                       size_t count, zkl_error *err)
 {
     const zkl_heap *heap = &made->handle.session->heap;
+    made->index.heap = heap;
     made->pieces = zkl__zalloc(heap, count * sizeof *made->pieces);
     made->names = zkl__zalloc(heap, count * sizeof *made->names);
     made->owners = zkl__zalloc(heap, count * sizeof *made->owners);
@@ -609,12 +609,12 @@ static int make_parts(zkl_partition *made, const char *path, const char *const *
     }
     int rc = make_lock(&made->member, made, path, NULL, err);
     for (size_t i = 0; rc == ZKL_OK && i < count; i++) {
-        const int64_t *same = zkl__name_set_find(&made->index, pieces[i]);
+        const int64_t *same = zkl__names_find(&made->index, pieces[i]);
         if (same) {
             return zkl__fail_at(err, ZKL_EINVAL, NULL, "pieces %zu and %zu are the same: %.80s",
                                 (size_t)*same, i, pieces[i]);
         }
-        if (!zkl__name_set_put(&made->index, heap, pieces[i], (int64_t)i)) {
+        if (!zkl__names_put(&made->index, pieces[i], (int64_t)i)) {
             return zkl__fail_at(err, ZKL_ENOMEM, NULL, "no memory");
         }
         struct zkl__piece *piece;
@@ -831,7 +831,7 @@ static int require_piece(struct zkl__piece **piece, const zkl_partition *partiti
     if (!partition || !name) {
         return zkl__fail_null(err, partition ? "piece" : "partition");
     }
-    const int64_t *at = zkl__name_set_find(&partition->index, name);
+    const int64_t *at = zkl__names_find(&partition->index, name);
     *piece = at ? partition->pieces[*at] : NULL;
     return at ? ZKL_OK
               : zkl__fail_at(err, ZKL_EINVAL, partition->handle.path,

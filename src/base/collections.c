@@ -8,9 +8,17 @@
 
 #define BUCKETS_LEAST 16
 
+/* Nobody can follow it without the key. */
 static struct zkl__map_entry **bucket_of(const struct zkl__map *map, const char *path)
 {
-    return &map->buckets[zkl__path_hash(path) & (map->bucket_count - 1)];
+    size_t length = strlen(path);
+    uint64_t hash = map->key + UINT64_C(0x9e3779b97f4a7c15) * (length + 1);
+    for (size_t i = 0; i < length; i += sizeof hash) {
+        uint64_t word = 0;
+        memcpy(&word, path + i, length - i < sizeof word ? length - i : sizeof word);
+        hash = zkl__mix(hash ^ word) + map->key;
+    }
+    return &map->buckets[zkl__mix(hash) & (map->bucket_count - 1)];
 }
 
 static void link_at(struct zkl__map_entry **link, struct zkl__map_entry *entry)
@@ -28,25 +36,14 @@ static void push(struct zkl__map *map, struct zkl__map_entry *entry)
     link_at(bucket, entry);
 }
 
-bool zkl__map_init(struct zkl__map *map, const zkl_heap *heap)
-{
-    *map = (struct zkl__map){.heap = heap, .bucket_count = BUCKETS_LEAST};
-    map->buckets = zkl__zalloc(heap, BUCKETS_LEAST * sizeof *map->buckets);
-    return map->buckets != NULL;
-}
-
-void zkl__map_deinit(struct zkl__map *map)
-{
-    zkl__free(map->heap, map->buckets);
-}
-
-static void grow(struct zkl__map *map)
+/* False: no memory. */
+static bool grow(struct zkl__map *map)
 {
     struct zkl__map grown = *map;
-    grown.bucket_count *= 2;
+    grown.bucket_count = map->bucket_count ? 2 * map->bucket_count : BUCKETS_LEAST;
     grown.buckets = zkl__zalloc(map->heap, grown.bucket_count * sizeof *grown.buckets);
     if (!grown.buckets) {
-        return;
+        return false;
     }
     for (size_t i = 0; i < map->bucket_count; i++) {
         for (struct zkl__map_entry *entry = map->buckets[i], *next; entry; entry = next) {
@@ -56,12 +53,25 @@ static void grow(struct zkl__map *map)
     }
     zkl__free(map->heap, map->buckets);
     *map = grown;
+    return true;
+}
+
+bool zkl__map_init(struct zkl__map *map, const zkl_heap *heap)
+{
+    *map = (struct zkl__map){.heap = heap};
+    return grow(map);
+}
+
+void zkl__map_deinit(struct zkl__map *map)
+{
+    zkl__free(map->heap, map->buckets);
+    *map = (struct zkl__map){.heap = map->heap, .key = map->key};
 }
 
 void zkl__map_add(struct zkl__map *map, struct zkl__map_entry *entry)
 {
     if (map->count >= map->bucket_count) {
-        grow(map);
+        (void)grow(map);
     }
     push(map, entry);
     map->count++;
@@ -77,7 +87,7 @@ void zkl__map_remove(struct zkl__map *map, struct zkl__map_entry *entry)
 
 struct zkl__map_entry *zkl__map_find(const struct zkl__map *map, const char *path)
 {
-    struct zkl__map_entry *entry = *bucket_of(map, path);
+    struct zkl__map_entry *entry = map->count > 0 ? *bucket_of(map, path) : NULL;
     while (entry && strcmp(entry->path, path) != 0) {
         entry = entry->next;
     }
@@ -92,6 +102,61 @@ struct zkl__map_entry *zkl__map_any(const struct zkl__map *map)
         }
     }
     return NULL;
+}
+
+/* --- sets of names --------------------------------------------------------------------------- */
+
+struct named {
+    struct zkl__map_entry entry; /* first */
+    int64_t value;
+    char name[];
+};
+
+const int64_t *zkl__names_find(const struct zkl__map *names, const char *name)
+{
+    struct named *found = (struct named *)zkl__map_find(names, name);
+    return found ? &found->value : NULL;
+}
+
+bool zkl__names_put(struct zkl__map *names, const char *name, int64_t value)
+{
+    struct named *named = (struct named *)zkl__map_find(names, name);
+    if (!named) {
+        size_t size = strlen(name) + 1;
+        named =
+            names->buckets || grow(names) ? zkl__alloc(names->heap, sizeof *named + size) : NULL;
+        if (!named) {
+            return false;
+        }
+        named->entry.path = memcpy(named->name, name, size);
+        zkl__map_add(names, &named->entry);
+    }
+    named->value = value;
+    return true;
+}
+
+void zkl__names_keep(struct zkl__map *names, const char *const *these, size_t count)
+{
+    struct zkl__map kept = {.heap = names->heap, .key = names->key};
+    for (size_t i = 0; i < count; i++) {
+        const int64_t *value = zkl__names_find(names, these[i]);
+        if (value && !zkl__names_put(&kept, these[i], *value)) {
+            break; /* no memory: those are looked at again */
+        }
+    }
+    zkl__names_clear(names);
+    *names = kept;
+}
+
+void zkl__names_clear(struct zkl__map *names)
+{
+    for (size_t i = 0; i < names->bucket_count; i++) {
+        for (struct zkl__map_entry *entry = names->buckets[i], *next; entry; entry = next) {
+            next = entry->next;
+            zkl__free(names->heap, entry);
+        }
+    }
+    zkl__map_deinit(names);
 }
 
 /* === timers =================================================================================== */

@@ -64,6 +64,20 @@ static inline void zkl__list_remove(struct zkl__list *list, struct zkl__link *li
 
 /* === maps ===================================================================================== */
 
+/* splitmix64: a bijection, so two numbers never give one. */
+static inline uint64_t zkl__mix(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+/* The same with its step before, for numbers that are close to each other. */
+static inline uint64_t zkl__next_mix(uint64_t x)
+{
+    return zkl__mix(x + UINT64_C(0x9e3779b97f4a7c15));
+}
+
 /* What belongs to which path: a hash table that links its owners' own structs, so that
  * adding one needs no memory. */
 
@@ -77,11 +91,12 @@ struct zkl__map {
     const zkl_heap *heap;
     struct zkl__map_entry **buckets;
     size_t bucket_count, count;
+    uint64_t key; /* nobody else knows it, where anybody may make names by the thousand */
 };
 
 /* False: no memory. */
 bool zkl__map_init(struct zkl__map *map, const zkl_heap *heap);
-/* Drops what is in it. */
+/* Drops what is in it. As empty as a new set of names. */
 void zkl__map_deinit(struct zkl__map *map);
 /* Several entries may have the same path. Without memory for more buckets the chains become longer,
  * and that is all. */
@@ -92,6 +107,18 @@ void zkl__map_remove(struct zkl__map *map, struct zkl__map_entry *entry);
 struct zkl__map_entry *zkl__map_find(const struct zkl__map *map, const char *path);
 /* Of any path; NULL: the map is empty. */
 struct zkl__map_entry *zkl__map_any(const struct zkl__map *map);
+
+/* --- sets of names --------------------------------------------------------------------------- */
+
+/* Maps of names, each with a number, in blocks of their own. Heap, key, and zeroes: empty. */
+
+/* NULL: it is not there. */
+const int64_t *zkl__names_find(const struct zkl__map *names, const char *name);
+/* Copies it; the number of one that is there already changes. False: no memory. */
+bool zkl__names_put(struct zkl__map *names, const char *name, int64_t value);
+/* Forgets all but these. */
+void zkl__names_keep(struct zkl__map *names, const char *const *these, size_t count);
+void zkl__names_clear(struct zkl__map *names);
 
 /* === timers =================================================================================== */
 

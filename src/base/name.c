@@ -315,12 +315,3 @@ bool zkl__path_lengthen(char *part, const char *path)
     part[length] = '\0';
     return true;
 }
-
-uint32_t zkl__path_hash(const char *path)
-{
-    uint32_t hash = 2166136261u; /* FNV-1a */
-    for (; *path; path++) {
-        hash = (hash ^ (uint8_t)*path) * 16777619u;
-    }
-    return hash;
-}

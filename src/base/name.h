@@ -108,6 +108,4 @@ bool zkl__path_shorten(char *part);
 /* One component of path more; false: it is all of path. */
 bool zkl__path_lengthen(char *part, const char *path);
 
-uint32_t zkl__path_hash(const char *path);
-
 #endif

@@ -577,7 +577,7 @@ static void node_on_stat(struct zkl__contender *c)
     if (c->state == ZKL__REMOVING && zkl__node_unsure(&c->node)) {
         /* We may not delete it: perhaps it only carries our uuid, and is somebody else's. Without
          * memory to note that, it is deleted and read again. */
-        if (strange && zkl__name_set_put(&c->node.strangers, c->heap, c->node.name, 0)) {
+        if (strange && zkl__names_put(&c->peer.queue->forged, c->node.name, 0)) {
             c->node.name[0] = '\0';
             c->retry.at = 0;
         }
@@ -2134,7 +2134,6 @@ static void free_contender(struct zkl__core *core, struct zkl__contender *c)
     zkl__list_remove(&core->contenders, &c->in_session);
     zkl__peers_leave(&core->queues, c);
     zkl__inspection_free(c);
-    zkl__name_set_clear(&c->node.strangers, heap);
     zkl__free(heap, c->predecessor.path);
     zkl__free(heap, c->own.path);
     zkl__free(heap, c->linger.acl);

@@ -25,9 +25,8 @@ struct zkl__node {
     char name[ZKL__NAME_MAX];   /* "": none is known */
     int64_t czxid;              /* 0: not known */
     enum zkl__fate fate;
-    bool stays;                     /* we may not delete it: the end of the session does */
-    bool removes_duplicate;         /* the delete under way is of a second znode of ours */
-    struct zkl__name_set strangers; /* names that carry our uuid and are not ours */
+    bool stays;             /* we may not delete it: the end of the session does */
+    bool removes_duplicate; /* the delete under way is of a second znode of ours */
 };
 
 static inline bool zkl__node_known(const struct zkl__node *node)
@@ -512,7 +511,7 @@ struct zkl__peer_queue {
     /* Forged znodes and their czxids, INT64_MAX for those that no session owns: see
      * list_forged in queue.c. They are kept while the session has no contender here, so that its
      * later contenders do not read them again. */
-    struct zkl__name_set forged;
+    struct zkl__map forged;
     struct zkl__contender *keeper; /* gathering or armed; NULL: nobody */
     struct zkl__list line;         /* waits for it */
     bool lingers;                  /* some contender has had config.linger */

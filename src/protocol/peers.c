@@ -35,7 +35,7 @@ static struct zkl__peer_queue *queue_of(struct zkl__map_entry *entry)
 static void drop(struct zkl__peer_queues *queues, struct zkl__peer_queue *q)
 {
     zkl__map_remove(&queues->map, &q->entry);
-    zkl__name_set_clear(&q->forged, queues->map.heap);
+    zkl__names_clear(&q->forged);
     zkl__free(queues->map.heap, q);
 }
 
@@ -76,7 +76,8 @@ static struct zkl__peer_queue *find_or_make(struct zkl__peer_queues *queues, con
     if (!q) {
         return NULL;
     }
-    *q = (struct zkl__peer_queue){.machine.ops = &queue_ops, .forged.key = queues->names_key};
+    *q = (struct zkl__peer_queue){.machine.ops = &queue_ops,
+                                  .forged = {.heap = queues->map.heap, .key = queues->names_key}};
     q->entry.path = memcpy(q->path, path, size);
     zkl__map_add(&queues->map, &q->entry);
     return q;
@@ -118,7 +119,7 @@ void zkl__peers_leave(struct zkl__peer_queues *queues, struct zkl__contender *c)
         return;
     }
     if (queues->remembered + q->forged.count > ZKL__REMEMBERED_MOST) {
-        zkl__name_set_clear(&q->forged, queues->map.heap);
+        zkl__names_clear(&q->forged);
     }
     queues->remembered += q->forged.count;
     drop_unused(queues, q);
@@ -395,9 +396,9 @@ bool zkl__peers_on_list(struct zkl__contender *c, const struct zkl__reply *reply
     /* A directory that was made anew counts from the beginning: then names say nothing any more. */
     if (shows && reply->stat.czxid != q->czxid) {
         q->czxid = reply->stat.czxid;
-        zkl__name_set_clear(&q->forged, c->heap);
+        zkl__names_clear(&q->forged);
     } else if (shows && q->forged.count > 2 * reply->child_count) {
-        zkl__name_set_keep(&q->forged, c->heap, reply->children, reply->child_count);
+        zkl__names_keep(&q->forged, reply->children, reply->child_count);
     }
     if (c->multi) {
         return false;

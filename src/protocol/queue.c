@@ -21,7 +21,7 @@ static bool conflicts(const struct zkl__contender *c, const char *name, zkl_kind
     if (!(c->config.rule->waits_for & ZKL__KIND(kind))) {
         return false;
     }
-    const int64_t *czxid = zkl__name_set_find(&c->peer.queue->forged, name);
+    const int64_t *czxid = zkl__names_find(&c->peer.queue->forged, name);
     return !czxid || (*czxid != PERSISTENT &&
                       (!c->node.czxid || *czxid <= c->node.czxid || kind == ZKL_KIND_READ));
 }
@@ -150,7 +150,7 @@ void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *lis
          * name is. */
         if (strncmp(name, c->node.prefix, strlen("_c_") + ZKL__UUID_LENGTH) != 0 ||
             !zkl__name_parse(name).uuid || strlen(name) >= ZKL__NAME_MAX ||
-            zkl__name_set_find(&c->node.strangers, name)) {
+            zkl__names_find(&c->peer.queue->forged, name)) {
             continue;
         }
         if (!*lowest) {
@@ -217,7 +217,7 @@ static bool list_pass_over(struct zkl__contender *c, const char *name, const str
     if (parsed.kind == ZKL_KIND_READ && parsed.uuid) {
         return true;
     }
-    return zkl__name_set_put(&c->peer.queue->forged, c->heap, name, since);
+    return zkl__names_put(&c->peer.queue->forged, name, since);
 }
 
 /* === many znodes that may be forged =========================================================== */

@@ -1,6 +1,6 @@
 #include "share.h"
 
-#include "name_set.h"
+#include "collections.h"
 
 #include <string.h>
 

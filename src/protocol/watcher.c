@@ -714,7 +714,7 @@ static void show(struct zkl__observer *o, const struct zkl__leader *leader, cons
 static void start_anew(struct zkl__observer *o, const char *why)
 {
     move(&o->watcher, ZKL__OBSERVER_STALE, why);
-    zkl__name_set_clear(&o->skipped, heap_of(&o->watcher));
+    zkl__names_clear(&o->skipped);
 }
 
 static bool stands_before(const char *a, const char *b)
@@ -734,7 +734,7 @@ static bool may_lead(const struct zkl__observer *o, const char *name)
 {
     struct zkl__name parsed = zkl__name_parse(name);
     return parsed.kind != ZKL_KIND_FOREIGN && !zkl__sequence_used_up(parsed.sequence) &&
-           !zkl__name_set_find(&o->skipped, name);
+           !zkl__names_find(&o->skipped, name);
 }
 
 static const char *find_first(const struct zkl__observer *o, const struct zkl__reply *list)
@@ -768,7 +768,7 @@ static void read_first(struct zkl__observer *o, const char *name, const char *wh
 static void skip_first(struct zkl__observer *o)
 {
     struct zkl__children *listed = o->listed;
-    bool added = zkl__name_set_put(&o->skipped, heap_of(&o->watcher), o->first, 0);
+    bool added = zkl__names_put(&o->skipped, o->first, 0);
     while (listed && o->next < listed->count && !may_lead(o, listed->all[o->next].name)) {
         o->next++;
     }
@@ -886,6 +886,7 @@ void zkl__observer_begin(struct zkl__observer *o, struct zkl__core *core, void *
                                                 .answered = on_observer_reply,
                                                 .changed = on_observer_change};
     zkl__watcher_begin(&o->watcher, core, &ops, owner);
+    o->skipped.heap = &core->config.heap;
     o->skipped.key = core->queues.names_key;
 }
 
@@ -896,7 +897,7 @@ void zkl__observer_end(struct zkl__observer *o)
         zkl__free(heap_of(&o->watcher), o->listed);
         o->first = NULL;
         o->listed = NULL;
-        zkl__name_set_clear(&o->skipped, heap_of(&o->watcher));
+        zkl__names_clear(&o->skipped);
         zkl__watcher_end(&o->watcher);
     }
 }

@@ -9,7 +9,6 @@
 
 #include "children.h"
 #include "core.h"
-#include "name_set.h"
 
 struct zkl__watcher;
 struct zkl__watcher_ops {
@@ -229,7 +228,7 @@ struct zkl__observer {
     bool (*show)(void *owner, const struct zkl__leader *leader);
     char *first;                  /* name of the first candidate */
     struct zkl__stat stat;        /* of it, while it may not be read */
-    struct zkl__name_set skipped; /* names that are no candidates': they live with no session */
+    struct zkl__map skipped;      /* names that are no candidates': they live with no session */
     struct zkl__children *listed; /* in the order of their numbers; NULL: none was skipped before */
     size_t next;                  /* of these: those before it were skipped */
 };
