@@ -515,8 +515,8 @@ bool zkl__acquisition_holds(const struct zkl__acquisition *acquisition)
 {
     return acquisition->granted && is_in_core(acquisition) &&
            acquisition->lock->acquisition == acquisition &&
-           zkl__session_holds(acquisition->lock->session, acquisition->contender,
-                              acquisition->multi, acquisition->semaphore);
+           zkl__core_holds(acquisition->contender, acquisition->multi, acquisition->semaphore,
+                           zkl__clock_now());
 }
 
 void zkl__acquisition_let_go(struct zkl__acquisition *acquisition)

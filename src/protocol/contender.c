@@ -6,10 +6,6 @@
 
 #include <string.h>
 
-#define MILLISECOND INT64_C(1000000)
-#define BACKOFF_LEAST (20 * MILLISECOND)
-#define BACKOFF_MOST (2000 * MILLISECOND)
-
 #define NO_LIST "we have a place, but no list"
 #define EXHAUSTED \
     "the directory has given out all its 2147483647 sequence numbers: remove it when it is empty"
@@ -66,46 +62,28 @@ void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state sta
     }
     linger_moved(c, before);
     /* What each state says about our node. */
-    bool node = zkl__node_known(&c->node);
-    switch (c->state) {
-    case ZKL__NEW:
-        ZKL__ENSURE(!node && !zkl__node_unsure(&c->node) && c->node.czxid == 0);
-        break;
-    case ZKL__LISTING:
-        ZKL__ENSURE(node);
-        break;
-    case ZKL__WATCHING:
-        ZKL__ENSURE(node && c->node.fate < ZKL__FATE_TWICE);
-        break;
-    case ZKL__PROVING:
-        ZKL__ENSURE(node && !zkl__node_unsure(&c->node));
-        break;
-    case ZKL__HELD:
-    case ZKL__LINGERING:
-        ZKL__ENSURE(node && !zkl__node_unsure(&c->node) && c->node.czxid != 0);
-        break;
-    case ZKL__ENDED:
-        ZKL__ENSURE(!node && !zkl__node_unsure(&c->node));
-        break;
-    default:
-        break;
-    }
+    const uint32_t now = S(state), without = S(ZKL__NEW) | S(ZKL__ENDED);
+    ZKL__ENSURE(!(
+        now & (zkl__node_known(&c->node) ? without : FIRST | S(ZKL__LISTING) | S(ZKL__WATCHING))));
+    ZKL__ENSURE(!zkl__node_unsure(&c->node) || !(now & (without | FIRST)));
+    ZKL__ENSURE(state != ZKL__WATCHING || c->node.fate < ZKL__FATE_TWICE);
+    ZKL__ENSURE(!(now & (c->node.czxid ? S(ZKL__NEW) : KEEPS)));
 }
 
 /* --- moves that several events make ---------------------------------------------------------- */
 
-void zkl__contender_notify(struct zkl__contender *c, enum zkl__outcome_kind kind, int code,
-                           int zk_code, const char *why)
+/* The one outcome of this step. */
+static void report(struct zkl__contender *c, enum zkl__outcome_kind kind, int code, const char *why)
 {
     ZKL__ENSURE(!c->out->has_outcome);
     c->out->has_outcome = true;
-    c->out->outcome = (struct zkl__outcome){
-        .kind = kind, .code = code, .zk_code = zk_code, .why = why, .now = c->core->now};
+    c->out->outcome =
+        (struct zkl__outcome){.kind = kind, .code = code, .why = why, .now = c->core->now};
 }
 
 void zkl__contender_retry_later(struct zkl__contender *c)
 {
-    c->retry.pause = zkl__backoff(c->retry.pause, BACKOFF_LEAST, BACKOFF_MOST);
+    c->retry.pause = zkl__backoff(c->retry.pause, ZKL__PAUSE_LEAST / 10, ZKL__PAUSE_MOST);
     c->retry.at = c->core->now + c->retry.pause;
 }
 
@@ -155,9 +133,9 @@ static void contender_withdraw(struct zkl__contender *c, const char *why)
     zkl__contender_move(c, ZKL__REMOVING, why);
 }
 
-void zkl__contender_fail(struct zkl__contender *c, int code, int zk_code, const char *why)
+void zkl__contender_fail(struct zkl__contender *c, int code, const char *why)
 {
-    zkl__contender_notify(c, ZKL__FAILED, code, zk_code, why);
+    report(c, ZKL__FAILED, code, why);
     contender_withdraw(c, why);
 }
 
@@ -169,7 +147,7 @@ static void own_watch_forget(struct zkl__contender *c)
 
 static void grant_lose(struct zkl__contender *c, const char *why)
 {
-    zkl__contender_notify(c, ZKL__LOSS, ZKL_ELOST, 0, why);
+    report(c, ZKL__LOSS, ZKL_ELOST, why);
     own_watch_forget(c);
     zkl__contender_move(c, ZKL__LOST, why);
 }
@@ -179,7 +157,7 @@ static void contender_finish(struct zkl__contender *c, int code, const char *why
 {
     zkl__contender_move(c, ZKL__ENDED, why);
     if (c->grant.end >= ZKL__GRANT_RELEASED) {
-        zkl__contender_notify(c, ZKL__RELEASED, code, 0, why);
+        report(c, ZKL__RELEASED, code, why);
     }
 }
 
@@ -189,7 +167,7 @@ static void contender_queue_again(struct zkl__contender *c, const char *why)
 {
     new_attempt(c);
     if (c->config.fail_on_expiry) {
-        zkl__contender_fail(c, ZKL_ELOST, 0, why);
+        zkl__contender_fail(c, ZKL_ELOST, why);
         return;
     }
     c->core->stats.all.contenders.requeues++;
@@ -201,34 +179,33 @@ static void contender_queue_again(struct zkl__contender *c, const char *why)
 void zkl__contender_fail_by_reply(struct zkl__contender *c)
 {
     const struct zkl__reply *reply = c->event->reply;
-    switch (reply->rc) {
-    case ZKL__RC_NOTAPPLIED:
+    int code = reply->unsent ? reply->unsent : zkl__rc_code(reply->rc);
+    const char *why = zkl__rc_why(reply->rc);
+    if (reply->rc == ZKL__RC_UNKNOWN) {
+        return; /* the connection went: `connected` comes, or `expired` */
+    }
+    if (reply->rc == ZKL__RC_NOTAPPLIED || reply->unsent == ZKL_ECONNECT) {
         zkl__contender_retry_later(c);
-        break;
+        return;
+    }
+    switch (reply->rc) {
     case ZKL__RC_UNSENT:
-        if (reply->unsent == ZKL_EINVAL) {
-            zkl__contender_fail(c, ZKL_EINVAL, 0,
-                                "the path is too long under the session's chroot");
-        } else if (reply->unsent == ZKL_ENOMEM || reply->unsent == ZKL_ELIMIT) {
-            zkl__contender_fail(c, reply->unsent, 0,
-                                reply->unsent == ZKL_ENOMEM ? "out of memory"
-                                                            : "too many watches in this session");
-        } else {
-            zkl__contender_retry_later(c);
-        }
+        why = code == ZKL_EINVAL   ? "the path is too long under the session's chroot"
+              : code == ZKL_ENOMEM ? "out of memory"
+                                   : "too many watches in this session";
         break;
-    case ZKL__RC_UNKNOWN:
-        break; /* the connection went: `connected` comes, or `expired` */
     case ZKL__RC_NODEEXISTS:
-        zkl__contender_fail(c, ZKL_EEXHAUSTED, reply->zk_code, EXHAUSTED);
+        code = ZKL_EEXHAUSTED;
+        why = EXHAUSTED;
         break;
     case ZKL__RC_EPHEMERALPARENT:
-        zkl__contender_fail(c, ZKL_ECONFLICT, reply->zk_code,
-                            "a part of the path is an ephemeral znode, which has no children");
+        why = "a part of the path is an ephemeral znode, which has no children";
         break;
     default:
-        zkl__contender_fail(c, zkl__rc_code(reply->rc), reply->zk_code, zkl__rc_why(reply->rc));
+        break;
     }
+    zkl__contender_fail(c, code, why);
+    c->out->outcome.zk_code = reply->zk_code;
 }
 
 /* === the mark of a release ==================================================================== */
@@ -345,7 +322,7 @@ static void mark_on_read(struct zkl__contender *c)
     } else if (c->mark.state != ZKL__MARK_UNKNOWN || is_clean(c)) {
         return;
     } else if (delays && c->try_only) {
-        zkl__contender_fail(c, ZKL_EBUSY, 0,
+        zkl__contender_fail(c, ZKL_EBUSY,
                             "the last holder did not release, and delay_after_crash_ms begins");
     } else {
         c->mark.state = delays ? ZKL__MARK_DELAYS : ZKL__MARK_UNCLEAN;
@@ -484,7 +461,7 @@ static void node_on_create(struct zkl__contender *c)
             memcpy(c->make_path, c->config.path, strlen(c->config.path) + 1);
             zkl__contender_move(c, ZKL__MAKING, "no such directory");
         } else {
-            zkl__contender_fail(c, ZKL_ENOMEM, 0, "out of memory");
+            zkl__contender_fail(c, ZKL_ENOMEM, "out of memory");
         }
     } else if (reply->rc == ZKL__RC_NODEEXISTS && zkl__node_unsure(&c->node) && !c->multi) {
         /* Perhaps somebody saw our uuid in a znode of ours and made this one by hand. The refusal
@@ -515,8 +492,8 @@ static void directory_on_reply(struct zkl__contender *c)
     }
     if (rc == ZKL__RC_NONODE) {
         if (!zkl__path_shorten(c->make_path)) {
-            zkl__contender_fail(c, ZKL_ENOENT, c->event->reply->zk_code,
-                                "the chroot of the connect string does not exist");
+            zkl__contender_fail(c, ZKL_ENOENT, "the chroot of the connect string does not exist");
+            c->out->outcome.zk_code = c->event->reply->zk_code;
         }
     } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NODEEXISTS) {
         if (!zkl__path_lengthen(c->make_path, c->config.path)) {
@@ -592,8 +569,9 @@ static void node_on_stat(struct zkl__contender *c)
         zkl__node_removed(c);
     } else if (reply->rc == ZKL__RC_NOAUTH) {
         zkl__contender_fail(
-            c, ZKL_EAUTH, reply->zk_code,
+            c, ZKL_EAUTH,
             "its access list hides our own znode from us, and so the token: let us read it");
+        c->out->outcome.zk_code = reply->zk_code;
     } else {
         zkl__contender_fail_by_reply(c);
     }
@@ -646,8 +624,7 @@ static void replacement_on_reply(struct zkl__contender *c)
          * were. */
         replacement->state = ZKL__REPLACING_NOT;
         if (held) {
-            zkl__contender_notify(c, ZKL__NOT_DOWNGRADED, ZKL_ECONFLICT, 0,
-                                  "another znode has the name");
+            report(c, ZKL__NOT_DOWNGRADED, ZKL_ECONFLICT, "another znode has the name");
         }
     } else if (rc == ZKL__RC_NONODE && perhaps && held) {
         replacement->state = ZKL__REPLACED_OR_REMOVED;
@@ -663,7 +640,7 @@ static void replacement_on_reply(struct zkl__contender *c)
         c->config.rule = replacement->rule;
         c->retry.pause = 0;
         if (held) {
-            zkl__contender_notify(c, ZKL__DOWNGRADED, ZKL_OK, 0, "downgraded");
+            report(c, ZKL__DOWNGRADED, ZKL_OK, "downgraded");
         }
     } else if (!held) {
         if (rc == ZKL__RC_UNKNOWN || replacement->state != ZKL__REPLACING) {
@@ -728,7 +705,7 @@ static void own_watch_on_reply(struct zkl__contender *c)
             memcmp(reply->data, ZKL__REVOKE, reply->size) == 0 &&
             reply->stat.mzxid > c->own.revoked) {
             c->own.revoked = reply->stat.mzxid;
-            zkl__contender_notify(c, ZKL__REVOKED, ZKL_OK, 0, "asked to release");
+            report(c, ZKL__REVOKED, ZKL_OK, "asked to release");
         }
     } else if (!c->config.revocable && reply->rc != ZKL__RC_NOTAPPLIED) {
         if (c->own.guard_at == 0) { /* it may not be read, or too much is watched: the heartbeats
@@ -894,7 +871,7 @@ static void notify_granted(struct zkl__contender *c)
 {
     c->grant.least_until = c->config.least > 0 ? c->core->now + c->config.least : 0;
     c->grant.hold_until = c->config.max_hold > 0 ? c->core->now + c->config.max_hold : INT64_MAX;
-    zkl__contender_notify(c, ZKL__GRANTED, ZKL_OK, 0, "granted");
+    report(c, ZKL__GRANTED, ZKL_OK, "granted");
     c->out->outcome.token = c->node.czxid;
     c->out->outcome.serial = ++c->linger.serial;
     c->out->outcome.contender = c;
@@ -1155,7 +1132,7 @@ static bool linger_waits(struct zkl__contender *c)
         return false;
     }
     if (c->try_only && (keeper->state != ZKL__LINGERING || q->line.first)) {
-        zkl__contender_fail(c, ZKL_EBUSY, 0, "somebody is before us");
+        zkl__contender_fail(c, ZKL_EBUSY, "somebody is before us");
         return true;
     }
     if (c->try_only && keeper->linger.state == ZKL__LINGER_GATHERING) {
@@ -1229,7 +1206,7 @@ static bool linger_keep(struct zkl__contender *c)
     }
     c->linger.until = c->core->now + c->config.linger;
     c->linger.checks = false;
-    zkl__contender_notify(c, ZKL__RELEASED, ZKL_OK, 0, "released, and it lingers");
+    report(c, ZKL__RELEASED, ZKL_OK, "released, and it lingers");
     zkl__contender_move(c, ZKL__LINGERING, "released, and it lingers");
     if (c->peer.queue->line.first || c->linger.state == ZKL__LINGER_GATHERING) {
         zkl__contender_post(c, ZKL__CE_TIME);
@@ -1303,18 +1280,13 @@ static void grant_or_check(struct zkl__contender *c, struct zkl__contender *next
     }
 }
 
-static void end_cached(struct zkl__contender *c, enum zkl__linger_state state, const char *why)
+/* Released: somebody queues, the lease ended, or no lock object can be granted it any more. */
+static void linger_end(struct zkl__contender *c, enum zkl__linger_state state, const char *why)
 {
     move_linger(c, state, why);
     own_watch_forget(c);
     mark_leave(c);
     zkl__contender_move(c, ZKL__REMOVING, why);
-}
-
-/* Released: the lease ended, or no lock object can be granted it any more. */
-static void linger_end(struct zkl__contender *c, const char *why)
-{
-    end_cached(c, ZKL__LINGER_OFF, why);
 }
 
 /* Each contender that waits is granted the lock or leaves, and both wake the keeper. */
@@ -1342,11 +1314,11 @@ static void linger_on_time(struct zkl__contender *c)
     }
     if (gathers && next && !may_follow(c, next)) {
         /* a znode of its own is what it waits with */
-        linger_end(c, "another kind of contender is next");
+        linger_end(c, ZKL__LINGER_OFF, "another kind of contender is next");
     } else if (next && is_wanted(next)) {
         grant_or_check(c, next);
     } else if (linger_wake(c) <= c->core->now) {
-        linger_end(c, "nobody wanted it");
+        linger_end(c, ZKL__LINGER_OFF, "nobody wanted it");
     } else if (gathers && !next) {
         send_list_of_keeper(c);
     }
@@ -1373,7 +1345,7 @@ static void linger_on_list(struct zkl__contender *c)
     } else if (rc == ZKL__RC_OK && c->linger.lists_again) {
         send_list_of_keeper(c);
     } else if (c->state == ZKL__LINGERING) {
-        linger_end(c, why);
+        linger_end(c, ZKL__LINGER_OFF, why);
     } else {
         move_linger(c, ZKL__LINGER_OFF, why);
     }
@@ -1388,7 +1360,7 @@ static void linger_on_event(struct zkl__contender *c)
     const char *why = "the queue has changed";
     if (c->linger.state == ZKL__LINGER_ARMED) {
         if (c->state == ZKL__LINGERING) {
-            end_cached(c, ZKL__LINGER_YIELDING, why);
+            linger_end(c, ZKL__LINGER_YIELDING, why);
         } else {
             move_linger(c, ZKL__LINGER_YIELDING, why);
         }
@@ -1404,7 +1376,7 @@ static void linger_on_yield(struct zkl__contender *c)
 {
     const char *why = c->core->connected ? "another one queues" : "no server";
     if (c->state == ZKL__LINGERING) {
-        linger_end(c, why);
+        linger_end(c, ZKL__LINGER_OFF, why);
     } else if (!c->core->connected && c->linger.state != ZKL__LINGER_YIELDING) {
         move_linger(c, ZKL__LINGER_YIELDING, why);
     } else if (is_keeper(c)) {
@@ -1505,7 +1477,7 @@ static void decide_by_list(struct zkl__contender *c)
         return;
     }
     if (zkl__sequence_used_up(zkl__name_sequence(c->node.name))) {
-        zkl__contender_fail(c, ZKL_EEXHAUSTED, 0, EXHAUSTED);
+        zkl__contender_fail(c, ZKL_EEXHAUSTED, EXHAUSTED);
         return;
     }
     if (zkl__path_conflict_seen(c) || !zkl__predecessor_position(c)) {
@@ -1555,7 +1527,7 @@ static void node_on_check(struct zkl__contender *c)
         if (rc == ZKL__RC_OK || rc == ZKL__RC_NOAUTH) {
             linger_on_time(c);
         } else if (c->event->role == ZKL__ROLE_PROVE && rc != ZKL__RC_UNKNOWN) {
-            linger_end(c, "nothing shows that it may be granted again");
+            linger_end(c, ZKL__LINGER_OFF, "nothing shows that it may be granted again");
         }
     } else if (c->state == ZKL__PROVING && c->event->role == ZKL__ROLE_PROVE && rc != ZKL__RC_OK &&
                rc != ZKL__RC_NOAUTH) {
@@ -1678,7 +1650,7 @@ static void on_release(struct zkl__contender *c)
         /* The owner is notified now, and does not wait for the delete. That hands the lock over to
          * nobody, because somebody may have deleted the znode by hand meanwhile. */
         c->grant.end = ZKL__GRANT_RELEASED;
-        zkl__contender_notify(c, ZKL__RELEASED, ZKL_OK, 0, "released, and its znode stays");
+        report(c, ZKL__RELEASED, ZKL_OK, "released, and its znode stays");
     } else {
         c->grant.least_until = 0;
     }
@@ -1705,7 +1677,7 @@ static void on_time(struct zkl__contender *c)
     }
     if (zkl__contender_waits(c) && c->deadline <= c->core->now) {
         zkl__contender_fail(
-            c, ZKL_ETIMEOUT, 0,
+            c, ZKL_ETIMEOUT,
             !c->core->connected ? "the time is up, and no server is reached"
             : c->mark.state == ZKL__MARK_DELAYS
                 ? "the time is up before delay_after_crash_ms: the last holder did not release"
@@ -1811,7 +1783,7 @@ static void read_event(struct zkl__contender *c)
         if (c->state == ZKL__HELD) {
             grant_lose(c, "the lease ended");
         } else if (c->state == ZKL__LINGERING) {
-            linger_end(c, "the lease ended");
+            linger_end(c, ZKL__LINGER_OFF, "the lease ended");
         }
         break;
     case ZKL__CE_TIME:
@@ -1842,7 +1814,7 @@ static void read_event(struct zkl__contender *c)
         break;
     case ZKL__CE_CANCEL:
         if (zkl__contender_waits(c)) {
-            zkl__contender_fail(c, c->event->code, 0, zkl__cancel_text(c->event->code));
+            zkl__contender_fail(c, c->event->code, zkl__cancel_text(c->event->code));
         }
         break;
     case ZKL__CE_RELEASE:
@@ -1860,12 +1832,11 @@ static void read_event(struct zkl__contender *c)
         own_watch_forget(c); /* the transaction uses the watch up */
         c->replacement.state = ZKL__REPLACING;
         c->replacement.sequence = zkl__name_sequence(c->node.name);
-        char name[ZKL__NAME_MAX];
-        make_name(c, name);
-        zkl__core_trace(c->core, c, "downgrades to %s", name);
+        make_name(c, c->out->replacement);
+        zkl__core_trace(c->core, c, "downgrades to %s", c->out->replacement);
         break;
     case ZKL__CE_END: /* of one that lingers: for the others it comes to another event */
-        linger_end(c, "nobody is to have it any more");
+        linger_end(c, ZKL__LINGER_OFF, "nobody is to have it any more");
         break;
     case ZKL__CE_LOOK: /* always comes to another event */
         break;
@@ -2127,10 +2098,8 @@ static void free_contender(struct zkl__core *core, struct zkl__contender *c)
     for (int i = 0; i < ZKL__WATCHED; i++) {
         zkl__watches_remove(&core->watches, &c->watches[i]);
     }
-    zkl__timers_set(&core->timers, &c->machine.timer, INT64_MAX);
     core->machines--;
     zkl__multi_leave(c);
-    zkl__peers_unfollow(c);
     zkl__list_remove(&core->contenders, &c->in_session);
     zkl__peers_leave(&core->queues, c);
     zkl__inspection_free(c);
@@ -2193,11 +2162,10 @@ const char *zkl__contender_node(const struct zkl__contender *contender)
     return contender->node.name;
 }
 
-bool zkl__contender_holds(const struct zkl__core *core, const struct zkl__contender *contender,
-                          int64_t now)
+bool zkl__contender_holds(const struct zkl__contender *contender, int64_t now)
 {
-    ZKL__ENSURE(zkl__core_settled(core));
-    return contender->state == ZKL__HELD && now < core->lease.until &&
+    ZKL__ENSURE(zkl__core_settled(contender->core));
+    return contender->state == ZKL__HELD && now < contender->core->lease.until &&
            now < contender->grant.hold_until;
 }
 

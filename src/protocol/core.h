@@ -251,15 +251,13 @@ int64_t zkl__core_next(const struct zkl__core *core);
 struct zkl__contender *zkl__contender_new(struct zkl__core *core,
                                           const struct zkl__contender_config *config);
 /* Held at this time, by the lease. One of the three is not NULL. */
-bool zkl__core_holds(const struct zkl__core *core, const struct zkl__contender *contender,
-                     const struct zkl__multi *multi, const struct zkl__semaphore *semaphore,
-                     int64_t now);
+bool zkl__core_holds(const struct zkl__contender *contender, const struct zkl__multi *multi,
+                     const struct zkl__semaphore *semaphore, int64_t now);
 
 /* Name of its node, "" while there is none. */
 const char *zkl__contender_node(const struct zkl__contender *contender);
 /* Held, by the lease: false from its end on. */
-bool zkl__contender_holds(const struct zkl__core *core, const struct zkl__contender *contender,
-                          int64_t now);
+bool zkl__contender_holds(const struct zkl__contender *contender, int64_t now);
 
 /* A contender in several queues at once: it has a znode in all of them or in none. One transaction
  * creates the znodes, and one deletes them as far as that is possible. To its owner it is one
@@ -270,7 +268,7 @@ struct zkl__multi *zkl__multi_new(struct zkl__core *core,
                                   const struct zkl__contender_config *config,
                                   const char *const *paths, size_t count);
 /* As the functions of a contender. */
-bool zkl__multi_holds(const struct zkl__core *core, const struct zkl__multi *multi, int64_t now);
+bool zkl__multi_holds(const struct zkl__multi *multi, int64_t now);
 const char *zkl__multi_node(const struct zkl__multi *multi, size_t member);
 
 /* --- acquires of a semaphore ------------------------------------------------------------------ */

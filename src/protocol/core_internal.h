@@ -5,6 +5,10 @@
 
 #include "watcher.h"
 
+/* ns: the pauses before something is tried again. A contender's first one is a tenth. */
+#define ZKL__PAUSE_LEAST INT64_C(200000000)
+#define ZKL__PAUSE_MOST INT64_C(2000000000)
+
 /* === the znode, and the fate of its create ==================================================== */
 
 /* The fate of the creates that we sent. From UNKNOWN on a znode of ours may exist that `name` is
@@ -435,16 +439,13 @@ void zkl__contender_post_reply(struct zkl__contender *contender, enum zkl__role 
 
 void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state state,
                          const char *why);
-/* The one outcome of this step. */
-void zkl__contender_notify(struct zkl__contender *c, enum zkl__outcome_kind kind, int code,
-                           int zk_code, const char *why);
 /* Why a contender or a semaphore fails by an order with this code. */
 const char *zkl__cancel_text(int code);
 /* Schedules a retry with exponential backoff, 20 ms to 2 s. */
 void zkl__contender_retry_later(struct zkl__contender *c);
 /* It is never granted. Its owner is notified in this step, and its znodes are deleted in the
  * background. */
-void zkl__contender_fail(struct zkl__contender *c, int code, int zk_code, const char *why);
+void zkl__contender_fail(struct zkl__contender *c, int code, const char *why);
 /* A contender that waits gets an error as the reply: it tries again, waits for the connection, or
  * fails. */
 void zkl__contender_fail_by_reply(struct zkl__contender *c);
@@ -770,8 +771,7 @@ void zkl__core_stop_lingering(struct zkl__core *core, const char *path);
 
 /* To all of them: ZKL__CE_CONNECTED, or ZKL__CE_END with its code. */
 void zkl__semaphores_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code);
-bool zkl__semaphore_holds(const struct zkl__core *core, const struct zkl__semaphore *semaphore,
-                          int64_t now);
+bool zkl__semaphore_holds(const struct zkl__semaphore *semaphore, int64_t now);
 /* The core goes: all of them. */
 void zkl__semaphores_drop(struct zkl__core *core);
 

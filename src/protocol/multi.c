@@ -38,11 +38,11 @@ void zkl__multi_leave(struct zkl__contender *c)
     }
 }
 
-bool zkl__multi_holds(const struct zkl__core *core, const struct zkl__multi *multi, int64_t now)
+bool zkl__multi_holds(const struct zkl__multi *multi, int64_t now)
 {
     size_t held = 0;
     ZKL__EACH (const struct zkl__contender, c, &multi->members, in_multi) {
-        held += zkl__contender_holds(core, c, now);
+        held += zkl__contender_holds(c, now);
     }
     return held == multi->count;
 }

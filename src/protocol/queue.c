@@ -399,8 +399,7 @@ void zkl__predecessor_unwatch(struct zkl__contender *c, bool forget)
 /* Sets the predecessor: this child of the queue. False: no memory. */
 static bool predecessor_set(struct zkl__contender *c, const char *name)
 {
-    bool done =
-        zkl__path_put(c->heap, &c->predecessor.path, &c->predecessor.room, c->config.path, name);
+    bool done = zkl__path_put(c->heap, &c->predecessor.path, &c->predecessor.room, c->config.path, name);
     c->watches[ZKL__WATCHED_PREDECESSOR].entry.path = c->predecessor.path;
     return done;
 }
@@ -433,12 +432,12 @@ void zkl__predecessor_wait_for(struct zkl__contender *c, const char *name)
         zkl__mark_behind(c, name);
         zkl__contender_move(c, ZKL__WATCHING, name);
         if (c->try_only) {
-            zkl__contender_fail(c, ZKL_EBUSY, 0, "somebody is before us");
+            zkl__contender_fail(c, ZKL_EBUSY, "somebody is before us");
         }
         return;
     }
     if (!predecessor_set(c, name)) {
-        zkl__contender_fail(c, ZKL_ENOMEM, 0, "out of memory");
+        zkl__contender_fail(c, ZKL_ENOMEM, "out of memory");
         return;
     }
     zkl__contender_move(c, ZKL__WATCHING, zkl__predecessor_name(c));
@@ -572,7 +571,7 @@ static void list_again(struct zkl__contender *c, const char *why)
 static void on_forged(struct zkl__contender *c)
 {
     if (!list_pass_over(c, zkl__predecessor_name(c), &c->event->reply->stat)) {
-        zkl__contender_fail(c, ZKL_ENOMEM, 0, "out of memory");
+        zkl__contender_fail(c, ZKL_ENOMEM, "out of memory");
     } else if (c->state != ZKL__WATCHING) {
         c->suspicion.state = ZKL__SUSPICION_ARISEN; /* the list under way is read without it */
     } else {
@@ -590,7 +589,7 @@ static void on_forged(struct zkl__contender *c)
 void zkl__predecessor_on_inspected(struct zkl__contender *c)
 {
     if (inspection_count(c, ZKL__STANDS) > limit_of(c)) {
-        zkl__contender_fail(c, ZKL_EBUSY, 0, "more are before us than max_ahead");
+        zkl__contender_fail(c, ZKL_EBUSY, "more are before us than max_ahead");
     } else if (c->suspicion.inspection->broken) {
         zkl__contender_retry_later(c);
     } else if (c->suspicion.inspection->stale) {
@@ -626,7 +625,7 @@ void zkl__predecessor_on_reply(struct zkl__contender *c)
     } else if (!zkl__rc_decides(rc)) {
         zkl__contender_fail_by_reply(c);
     } else if (c->try_only && (rc == ZKL__RC_OK || (hidden && rc != ZKL__RC_NONODE))) {
-        zkl__contender_fail(c, ZKL_EBUSY, 0, "somebody is before us");
+        zkl__contender_fail(c, ZKL_EBUSY, "somebody is before us");
     } else if (hidden) {
         c->predecessor.access = ZKL__ACCESS_NONE; /* NOAUTH does not prove absence: it counts */
     } else if (rc == ZKL__RC_OK) {
@@ -658,7 +657,7 @@ void zkl__predecessor_on_reply(struct zkl__contender *c)
 static void fail_by_conflict(struct zkl__contender *c)
 {
     bool semaphore = strcmp(c->conflict.directory, "leases") == 0;
-    zkl__contender_fail(c, ZKL_ECONFLICT, c->event->reply->zk_code,
+    zkl__contender_fail(c, ZKL_ECONFLICT,
                         semaphore
                             ? "the path is in use as a semaphore, with locks and leases below"
                             : "the path is in use as a partition, with members and pieces below");

@@ -23,10 +23,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MILLISECOND INT64_C(1000000)
-#define BACKOFF_LEAST (200 * MILLISECOND)
-#define BACKOFF_MOST (2000 * MILLISECOND)
-
 #define LOOKS_MOST 16 /* under way: hides the round trip */
 
 static const struct zkl__rule lease_rule = {"lease-", 0};
@@ -223,7 +219,7 @@ static bool all_leased(const struct zkl__semaphore *s, int64_t now)
 {
     for (int i = 0; i < s->config.count; i++) {
         const struct zkl__contender *lease = s->permits[i].contender;
-        if (lease && !zkl__contender_holds(s->core, lease, now)) {
+        if (lease && !zkl__contender_holds(lease, now)) {
             return false;
         }
     }
@@ -250,7 +246,7 @@ static void grant_permits(struct zkl__semaphore *s, const char *why)
 
 static void retry_later(struct zkl__semaphore *s)
 {
-    s->pause = zkl__backoff(s->pause, BACKOFF_LEAST, BACKOFF_MOST);
+    s->pause = zkl__backoff(s->pause, ZKL__PAUSE_LEAST, ZKL__PAUSE_MOST);
     s->retry_at = s->core->now + s->pause;
 }
 
@@ -741,7 +737,6 @@ static void free_semaphore(struct zkl__core *core, struct zkl__machine *machine)
     struct zkl__semaphore *s = (struct zkl__semaphore *)machine;
     zkl__watches_remove(&core->watches, &s->watch);
     zkl__watches_remove(&core->watches, &s->limit_watch);
-    zkl__timers_set(&core->timers, &machine->timer, INT64_MAX);
     core->machines--;
     zkl__list_remove(&core->semaphores, &s->in_session);
     zkl__free(&core->config.heap, s->leases);
@@ -850,10 +845,9 @@ int64_t zkl__semaphore_token(const struct zkl__semaphore *s)
     return first;
 }
 
-bool zkl__semaphore_holds(const struct zkl__core *core, const struct zkl__semaphore *semaphore,
-                          int64_t now)
+bool zkl__semaphore_holds(const struct zkl__semaphore *semaphore, int64_t now)
 {
-    ZKL__ENSURE(zkl__core_settled(core));
+    ZKL__ENSURE(zkl__core_settled(semaphore->core));
     return semaphore->state == ZKL__SEMAPHORE_HELD && now < semaphore->deadline &&
            all_leased(semaphore, now);
 }

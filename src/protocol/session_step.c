@@ -1073,13 +1073,12 @@ void zkl__session_step(struct zkl__core *core, const struct zkl__event *event)
     core->stepping = false;
 }
 
-bool zkl__core_holds(const struct zkl__core *core, const struct zkl__contender *contender,
-                     const struct zkl__multi *multi, const struct zkl__semaphore *semaphore,
-                     int64_t now)
+bool zkl__core_holds(const struct zkl__contender *contender, const struct zkl__multi *multi,
+                     const struct zkl__semaphore *semaphore, int64_t now)
 {
-    return multi       ? zkl__multi_holds(core, multi, now)
-           : semaphore ? zkl__semaphore_holds(core, semaphore, now)
-                       : zkl__contender_holds(core, contender, now);
+    return multi       ? zkl__multi_holds(multi, now)
+           : semaphore ? zkl__semaphore_holds(semaphore, now)
+                       : zkl__contender_holds(contender, now);
 }
 
 /* --- life, and facts ------------------------------------------------------------------------- */

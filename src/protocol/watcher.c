@@ -7,18 +7,15 @@
 
 /* === a watcher ================================================================================ */
 
-/* After what was refused, was put off by the server, or was not sent though connected (a limit was
- * reached, or no memory). */
-#define PAUSE_LEAST INT64_C(200000000) /* ns */
-#define PAUSE_MOST INT64_C(2000000000)
-
 /* Of looks, + the number: none that the session or a contender has. */
 #define ROLE_LOOK ZKL__ROLES
 
-/* It acts after a pause, each time a longer one until it sends nothing any more. */
+/* It acts after a pause, each time a longer one until it sends nothing any more: after what was
+ * refused, was put off by the server, or was not sent though connected (a limit was reached, or no
+ * memory). */
 static void retry_later(struct zkl__watcher *w)
 {
-    w->pause = zkl__backoff(w->pause, PAUSE_LEAST, PAUSE_MOST);
+    w->pause = zkl__backoff(w->pause, ZKL__PAUSE_LEAST, ZKL__PAUSE_MOST);
     w->retry_at = w->core->now + w->pause;
     zkl__timers_set(&w->core->timers, &w->machine.timer, w->retry_at);
 }

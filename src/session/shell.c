@@ -138,12 +138,6 @@ int64_t zkl__session_left(int64_t until)
     return until > now ? until - now : 0;
 }
 
-bool zkl__session_holds(const zkl_session *session, const struct zkl__contender *contender,
-                        const struct zkl__multi *multi, const struct zkl__semaphore *semaphore)
-{
-    return zkl__core_holds(session->core, contender, multi, semaphore, zkl__clock_now());
-}
-
 void zkl__session_event(zkl_session *session, struct zkl__event event)
 {
     event.now =

@@ -93,9 +93,6 @@ bool zkl__session_forked(const zkl_session *session);
 int64_t zkl__session_deadline(int64_t timeout_ms);
 /* ns until then, at least 0. */
 int64_t zkl__session_left(int64_t until);
-/* zkl__core_holds, now. */
-bool zkl__session_holds(const zkl_session *session, const struct zkl__contender *contender,
-                        const struct zkl__multi *multi, const struct zkl__semaphore *semaphore);
 /* A step with the time filled in. Session mutex held. */
 void zkl__session_event(zkl_session *session, struct zkl__event event);
 /* Sets the alarm for what the steps want next, after a step that no leave follows: one in the ring

@@ -207,7 +207,7 @@ static void hear(void *payload, const struct zkl__outcome *outcome)
         owner->contender = owner->contender ? outcome->contender : NULL; /* another one, if the lock lingered */
         CU_ASSERT(outcome->token > 0);
         owner->unclean = outcome->unclean;
-        CU_ASSERT(zkl__core_holds(script.core, owner->contender, owner->joint, NULL, outcome->now));
+        CU_ASSERT(zkl__core_holds(owner->contender, owner->joint, NULL, outcome->now));
         break;
     case ZKL__FAILED:
         owner->failed++;

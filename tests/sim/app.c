@@ -221,10 +221,9 @@ static void downgrade(struct sim *s, struct sim_attempt *attempt)
 
 bool sim_attempt_holds(const struct sim *s, const struct sim_attempt *attempt)
 {
-    const struct zkl__core *core = s->clients[attempt->client].core;
     int64_t now = sim_local(s, attempt->client, sim_now(s));
-    return attempt->state == SIM_HOLDING && core &&
-           zkl__core_holds(core, attempt->contender, attempt->joint, attempt->semaphore, now);
+    return attempt->state == SIM_HOLDING && s->clients[attempt->client].core &&
+           zkl__core_holds(attempt->contender, attempt->joint, attempt->semaphore, now);
 }
 
 void sim_thread_due(struct sim *s, int number)
