@@ -176,6 +176,23 @@ static void contender_queue_again(struct zkl__contender *c, const char *why)
     zkl__contender_move(c, ZKL__NEW, why);
 }
 
+/* Somebody else deleted our znode. A holder loses the lock. A waiter queues again at the tail, or
+ * fails if config.fail_on_expiry says so. */
+static void node_removed(struct zkl__contender *c)
+{
+    const char *why = "our node was removed by somebody";
+    if (!zkl__contender_keeps(c)) {
+        contender_queue_again(c, why);
+        return;
+    }
+    c->node.name[0] = '\0';
+    if (c->state == ZKL__HELD) {
+        grant_lose(c, why);
+    } else {
+        contender_finish(c, ZKL_OK, why);
+    }
+}
+
 void zkl__contender_fail_by_reply(struct zkl__contender *c)
 {
     const struct zkl__reply *reply = c->event->reply;
@@ -188,21 +205,13 @@ void zkl__contender_fail_by_reply(struct zkl__contender *c)
         zkl__contender_retry_later(c);
         return;
     }
-    switch (reply->rc) {
-    case ZKL__RC_UNSENT:
+    if (reply->rc == ZKL__RC_NODEEXISTS) {
+        code = ZKL_EEXHAUSTED;
+        why = EXHAUSTED;
+    } else if (reply->unsent) {
         why = code == ZKL_EINVAL   ? "the path is too long under the session's chroot"
               : code == ZKL_ENOMEM ? "out of memory"
                                    : "too many watches in this session";
-        break;
-    case ZKL__RC_NODEEXISTS:
-        code = ZKL_EEXHAUSTED;
-        why = EXHAUSTED;
-        break;
-    case ZKL__RC_EPHEMERALPARENT:
-        why = "a part of the path is an ephemeral znode, which has no children";
-        break;
-    default:
-        break;
     }
     zkl__contender_fail(c, code, why);
     c->out->outcome.zk_code = reply->zk_code;
@@ -287,8 +296,7 @@ static void mark_send_read(struct zkl__contender *c)
 {
     if (c->config.mark && c->mark.state == ZKL__MARK_UNKNOWN &&
         !zkl__under_way(c, ZKL__ROLE_READ)) {
-        zkl__contender_send(c, ZKL__ROLE_READ,
-                            (struct zkl__op){.kind = ZKL__OP_GET, .dir = c->config.path});
+        zkl__contender_send_of_node(c, ZKL__ROLE_READ, ZKL__OP_GET, NULL);
     }
 }
 
@@ -318,7 +326,7 @@ static void mark_on_read(struct zkl__contender *c)
     if (!zkl__rc_decides(reply->rc)) {
         zkl__contender_fail_by_reply(c);
     } else if (reply->rc == ZKL__RC_NONODE) {
-        zkl__node_removed(c); /* with the directory */
+        node_removed(c); /* with the directory */
     } else if (c->mark.state != ZKL__MARK_UNKNOWN || is_clean(c)) {
         return;
     } else if (delays && c->try_only) {
@@ -374,20 +382,6 @@ static bool mark_refused(struct zkl__contender *c, const struct zkl__reply *repl
 static void node_doubt(struct zkl__node *node)
 {
     node->fate = zkl__node_unsure(node) ? node->fate : ZKL__FATE_UNKNOWN;
-}
-
-void zkl__node_removed(struct zkl__contender *c)
-{
-    const char *why = "our node was removed by somebody";
-    if (c->state == ZKL__HELD) {
-        c->node.name[0] = '\0';
-        grant_lose(c, why);
-    } else if (c->state == ZKL__LINGERING) {
-        c->node.name[0] = '\0';
-        contender_finish(c, ZKL_OK, why);
-    } else {
-        contender_queue_again(c, why);
-    }
 }
 
 struct zkl__op zkl__create_op(const struct zkl__contender *c)
@@ -516,14 +510,14 @@ static bool node_in_list(struct zkl__contender *c)
     if (c->node.fate < ZKL__FATE_TWICE) {
         bool shown = zkl__list_has(c->event->reply, c->core->index, c->node.name);
         if (!shown) {
-            zkl__node_removed(c);
+            node_removed(c);
         }
         return shown;
     }
     /* The create was sent twice: keep the lowest node, delete what else carries our uuid. */
     zkl__list_mine(c, c->event->reply, &lowest, &other);
     if (!lowest) {
-        zkl__node_removed(c);
+        node_removed(c);
         return false;
     }
     if (strcmp(lowest, c->node.name) != 0) {
@@ -566,7 +560,7 @@ static void node_on_stat(struct zkl__contender *c)
     } else if (reply->rc == ZKL__RC_OK) {
         c->node.czxid = reply->stat.czxid;
     } else if (reply->rc == ZKL__RC_NONODE) {
-        zkl__node_removed(c);
+        node_removed(c);
     } else if (reply->rc == ZKL__RC_NOAUTH) {
         zkl__contender_fail(
             c, ZKL_EAUTH,
@@ -632,7 +626,7 @@ static void replacement_on_reply(struct zkl__contender *c)
         replacement->state = ZKL__REPLACING_NOT;
         c->node.name[0] = '\0';
         if (held) {
-            zkl__node_removed(c);
+            node_removed(c);
         }
     } else if (rc == ZKL__RC_OK || (stats && rc == ZKL__RC_NOAUTH)) {
         make_name(c, c->node.name);
@@ -698,7 +692,7 @@ static void own_watch_on_reply(struct zkl__contender *c)
     }
     if (!zkl__contender_keeps(c) || reply->rc == ZKL__RC_UNKNOWN) {
     } else if (reply->rc == ZKL__RC_NONODE || another) {
-        zkl__node_removed(c);
+        node_removed(c);
     } else if (read) {
         /* Is that Curator's request? A write of anything else is none. */
         if (c->config.revocable && reply->size == sizeof ZKL__REVOKE - 1 &&
@@ -844,7 +838,9 @@ static void cleanup_on_list(struct zkl__contender *c)
 
 /* --- the gate -------------------------------------------------------------------------------- */
 
-bool zkl__contender_shown_within(const struct zkl__contender *c, int64_t parts)
+/* A response has shown our znode within this part of a heartbeat. A holder notices within one
+ * heartbeat that somebody has deleted its znode by hand. */
+static bool shown_within(const struct zkl__contender *c, int64_t parts)
 {
     return c->core->now - c->shown_at <= zkl__lease_heartbeat(c->core->timeout) / parts;
 }
@@ -891,7 +887,7 @@ static void try_to_grant(struct zkl__contender *c)
     /* Somebody may delete our znode by hand, and another contender of this session may notice that
      * and be granted before us. So a response that shows our znode counts for one heartbeat. A
      * multi-contender has a rule of its own (multi.c, look_again). */
-    bool shown = c->multi || zkl__contender_shown_within(c, 1) ||
+    bool shown = c->multi || shown_within(c, 1) ||
                  (c->event->kind == ZKL__CE_REPLY && c->event->role == ZKL__ROLE_PROVE);
     bool leased = zkl__core_leased(c->core);
     bool others = !c->multi || c->multi->open; /* all its members are first */
@@ -922,9 +918,8 @@ void zkl__contender_send(struct zkl__contender *c, enum zkl__role role, struct z
     ZKL__ENSURE(c->out->op_count < (int)(sizeof c->out->ops / sizeof *c->out->ops));
     ZKL__ENSURE(!zkl__under_way(c, role));
     c->under_way |= UNDER_WAY(role);
-    c->out->ops[c->out->op_count].role = role;
-    c->out->ops[c->out->op_count].op = op;
-    c->out->op_count++;
+    c->out->ops[c->out->op_count++] =
+        (struct zkl__contender_op){role, op, op.watch ? c->out->code : ZKL_OK};
 }
 
 void zkl__contender_watch(struct zkl__contender *c, enum zkl__watched watched)
@@ -932,8 +927,11 @@ void zkl__contender_watch(struct zkl__contender *c, enum zkl__watched watched)
     /* Who does not watch its own node lists instead, and without a watch on the queue no lock
      * lingers: these leave the room to the watches that nobody can wait without. */
     bool half = watched == ZKL__WATCHED_OWN || watched == ZKL__WATCHED_LINGER;
-    c->out->codes[watched] = zkl__watches_add(&c->core->watches, &c->watches[watched],
-                                              c->core->config.watch_bytes_max / (half ? 2 : 1));
+    int code = zkl__watches_add(&c->core->watches, &c->watches[watched],
+                                c->core->config.watch_bytes_max / (half ? 2 : 1));
+    if (watched != ZKL__WATCHED_LINGER) { /* that one nobody misses */
+        c->out->code = code;
+    }
 }
 
 /* Whether the next list is to watch the queue, for a lock that may linger. */
@@ -1147,8 +1145,13 @@ static bool linger_waits(struct zkl__contender *c)
 
 /* --- arming ---------------------------------------------------------------------------------- */
 
-static bool is_alone(const struct zkl__contender *c, const struct zkl__reply *list)
+/* This list shows our znode alone, and the queue is watched. */
+static bool may_arm(const struct zkl__contender *c)
 {
+    const struct zkl__reply *list = c->event->reply;
+    if (!c->watches[ZKL__WATCHED_LINGER].entry.link) {
+        return false;
+    }
     for (size_t i = 0; i < list->child_count; i++) {
         const char *name = list->children[i];
         if (zkl__name_contends(name) && strcmp(name, c->node.name) != 0) {
@@ -1244,7 +1247,7 @@ static void grant_or_check(struct zkl__contender *c, struct zkl__contender *next
 {
     bool checked =
         c->linger.checks && c->event->kind == ZKL__CE_REPLY && c->event->role == ZKL__ROLE_PROVE;
-    bool proved = checked || (zkl__contender_shown_within(c, 1) && c->core->writes == 0);
+    bool proved = checked || (shown_within(c, 1) && c->core->writes == 0);
     if (!proved || !zkl__core_grants(c->core)) {
         if (!proved || !c->linger.checks) {
             send_check(c, true);
@@ -1272,7 +1275,7 @@ static void grant_or_check(struct zkl__contender *c, struct zkl__contender *next
     mark_clean(c);
     c->grant.end = ZKL__GRANT_KEPT;
     notify_granted(c);
-    if (!zkl__contender_shown_within(c, 2)) {
+    if (!shown_within(c, 2)) {
         send_check(c, false); /* for the next grant, which then waits for nothing */
     }
     if (c->linger.state == ZKL__LINGER_GATHERING && !c->peer.followers.first) {
@@ -1333,9 +1336,8 @@ static void linger_on_list(struct zkl__contender *c)
         return; /* the connection was lost, which has mail of its own */
     }
     if (rc == ZKL__RC_OK && !zkl__list_has(c->event->reply, c->core->index, c->node.name)) {
-        zkl__node_removed(c);
-    } else if (rc == ZKL__RC_OK && is_alone(c, c->event->reply) &&
-               c->watches[ZKL__WATCHED_LINGER].entry.link) {
+        node_removed(c);
+    } else if (rc == ZKL__RC_OK && may_arm(c)) {
         move_linger(c, ZKL__LINGER_ARMED, "alone in the queue, which is watched");
         if (c->state == ZKL__LINGERING) {
             linger_on_time(c);
@@ -1483,20 +1485,18 @@ static void decide_by_list(struct zkl__contender *c)
     if (zkl__path_conflict_seen(c) || !zkl__predecessor_position(c)) {
         return;
     }
-    bool seen;
     const char *hidden = zkl__predecessor_hidden(c);
     const char *before =
         hidden ? hidden : zkl__list_predecessor(c, c->event->reply, c->core->index);
     if (!before) {
         zkl__predecessor_none(c);
-        if (c->watches[ZKL__WATCHED_LINGER].entry.link && !any_other(c, is_queued) &&
-            is_alone(c, c->event->reply)) {
+        if (may_arm(c) && !any_other(c, is_queued)) {
             move_linger(c, ZKL__LINGER_ARMED, "alone in the queue, which is watched");
         }
     } else {
         c->waited = true;
         /* Of two znodes with the same number the inspection may begin with another one. */
-        before = !hidden && zkl__inspection_begin(c) ? zkl__inspection_nearest(c, &seen) : before;
+        before = !hidden && zkl__inspection_begin(c) ? zkl__inspection_nearest(c)->name : before;
         zkl__predecessor_wait_for(c, before);
     }
 }
@@ -1521,7 +1521,7 @@ static void node_on_check(struct zkl__contender *c)
     }
     if (rc == ZKL__RC_NONODE && zkl__node_known(&c->node) && !replacing) {
         if (zkl__contender_is_first(c)) {
-            zkl__node_removed(c);
+            node_removed(c);
         }
     } else if (c->state == ZKL__LINGERING) {
         if (rc == ZKL__RC_OK || rc == ZKL__RC_NOAUTH) {
@@ -1550,7 +1550,7 @@ static void on_list(struct zkl__contender *c)
         if (rc == ZKL__RC_OK) {
             decide_by_list(c);
         } else if (rc == ZKL__RC_NONODE) {
-            zkl__node_removed(c); /* with the directory */
+            node_removed(c); /* with the directory */
         } else {
             zkl__contender_fail_by_reply(c);
         }
@@ -1726,7 +1726,7 @@ static void read_event(struct zkl__contender *c)
         break;
     case ZKL__CE_OWN_WATCH:
         if (c->event->watch == ZKL__WATCH_DELETED && zkl__contender_keeps(c)) {
-            zkl__node_removed(c);
+            node_removed(c);
         }
         break;
     case ZKL__CE_QUEUE_WATCH:
@@ -1894,7 +1894,7 @@ static void step_and_carry_out(struct zkl__contender *c, const struct zkl__mail 
     c->event = event;
     c->out = &out;
     out.op_count = 0;
-    memset(out.codes, 0, sizeof out.codes); /* ZKL_OK */
+    out.code = ZKL_OK;
     out.has_outcome = out.inspect = false;
     read_event(c);
     do { /* to send the next request may be a move, and the next state needs another one */
@@ -1916,12 +1916,7 @@ static void step_and_carry_out(struct zkl__contender *c, const struct zkl__mail 
     update_session_lists(c, first);
     for (int i = 0; i < out.op_count; i++) {
         enum zkl__role role = out.ops[i].role;
-        const struct zkl__reply refusal = {
-            .rc = ZKL__RC_UNSENT,
-            .unsent = role == ZKL__ROLE_WATCH       ? out.codes[ZKL__WATCHED_PREDECESSOR]
-                      : role == ZKL__ROLE_OWN_WATCH ? out.codes[ZKL__WATCHED_OWN]
-                      : role == ZKL__ROLE_LIST      ? out.codes[ZKL__WATCHED_QUEUE]
-                                                    : ZKL_OK};
+        const struct zkl__reply refusal = {.rc = ZKL__RC_UNSENT, .unsent = out.ops[i].code};
         if (refusal.unsent != ZKL_OK) {
             zkl__contender_post_reply(c, role, &refusal);
         } else if (role == ZKL__ROLE_LIST && !c->multi) {
@@ -2174,6 +2169,9 @@ void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind
     ZKL__EACH (struct zkl__contender, c, &core->contenders, in_session) {
         c->mail.code = code;
         zkl__contender_post(c, kind);
+    }
+    if (kind != ZKL__CE_EXPIRED) { /* of that they learn by their contenders */
+        zkl__semaphores_post(core, kind, code);
     }
 }
 

@@ -53,10 +53,6 @@ static inline bool zkl__node_certain(const struct zkl__node *node)
 struct zkl__op zkl__create_op(const struct zkl__contender *c);
 struct zkl__op zkl__delete_op(const struct zkl__contender *c);
 
-/* Somebody else deleted our znode. A holder loses the lock. A waiter queues again at the tail, or
- * fails if config.fail_on_expiry says so. */
-void zkl__node_removed(struct zkl__contender *c);
-
 /* === the weaker znode of a downgrade ========================================================== */
 
 /* The name of the znode that replaces ours has our uuid, our number, and the tag of the weaker
@@ -126,16 +122,13 @@ void zkl__predecessor_on_inspected(struct zkl__contender *c);
 /* === many znodes that may be forged =========================================================== */
 
 struct zkl__inspection {
-    size_t count, nearest;
-    size_t batch, under_way;
+    size_t nearest, batch, under_way;
     bool broken;  /* the server did not respond to a request of the last batch */
     bool stale;   /* one of the znodes was deleted, and another may have replaced it, as in a
                      downgrade of a writer: a new list is needed */
     bool dropped; /* its last replies are due */
-    struct zkl__candidate {
-        const char *name;
-        enum zkl__verdict { ZKL__UNSEEN, ZKL__EXCLUDED, ZKL__STANDS } verdict;
-    } candidates[]; /* nearest first; their names stand behind them */
+    struct zkl__children *candidates; /* nearest first, behind it. PERSISTENT: excluded, whatever it
+                                         is. EPHEMERAL: it stands, as far as we may know */
 };
 
 struct zkl__suspicion {
@@ -153,9 +146,8 @@ struct zkl__suspicion {
 bool zkl__inspection_begin(struct zkl__contender *c);
 /* Ends the inspection: no further batch of it is requested. */
 void zkl__inspection_drop(struct zkl__contender *c);
-/* The nearest znode that is not excluded; NULL: none is left. *seen: it was inspected, and may be a
- * contender. */
-const char *zkl__inspection_nearest(const struct zkl__contender *c, bool *seen);
+/* The nearest znode that is not excluded; NULL: none is left. */
+const struct zkl__child *zkl__inspection_nearest(const struct zkl__contender *c);
 /* Sends the next batch, or the part of the last one that got no response, unless it is under way.
  * ZKL__CE_INSPECTED follows when the whole batch has responses. */
 void zkl__inspection_send(struct zkl__contender *c);
@@ -335,11 +327,12 @@ struct zkl__contender_actions {
     struct zkl__contender_op {
         enum zkl__role role;
         struct zkl__op op;
+        int code; /* why the watch that it sets could not be; ZKL_OK: it could */
     } ops[3];
     int op_count;
+    int code;                        /* the same, of the request that is sent next */
     struct zkl__op parts[2];         /* of the one multi among them */
     char replacement[ZKL__NAME_MAX]; /* the name in it of the znode that replaces ours */
-    int codes[ZKL__WATCHED];         /* of watches that it sets: ZKL_OK, or why it could not be */
     bool inspect;                    /* send the next batch of its inspection */
     bool has_outcome;
     struct zkl__outcome outcome;
@@ -420,9 +413,6 @@ static inline bool zkl__contender_is_first(const struct zkl__contender *contende
 }
 /* Nothing but a lease is between it and its grant. */
 bool zkl__contender_ready(const struct zkl__contender *contender);
-/* A response has shown our znode within this part of a heartbeat. A holder notices within one
- * heartbeat that somebody has deleted its znode by hand. */
-bool zkl__contender_shown_within(const struct zkl__contender *contender, int64_t parts);
 
 /* contender.c: its mail. */
 /* Its owner listens no more, and it ends by itself. */
@@ -486,7 +476,8 @@ bool zkl__list_has(const struct zkl__reply *list, struct zkl__list_index *index,
 /* The contender, or lease, with the highest number; NULL: there is none. */
 const char *zkl__list_last(const struct zkl__reply *list);
 
-/* Of the nodes that carry our uuid the lowest, and another one; NULL where there is none. */
+/* Of the nodes that carry our uuid the lowest, and
+ * another one; NULL where there is none. */
 void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *list,
                     const char **lowest, const char **other);
 
@@ -753,7 +744,7 @@ bool zkl__core_settled(const struct zkl__core *core);
 /* --- its contenders --------------------------------------------------------------------------- */
 
 /* To all of them, the earliest acquire first: on a new connection they send their creates in the
- * order in which they read this. code: of ZKL__CE_END. */
+ * order in which they read this. Then to the semaphores. code: of ZKL__CE_END. */
 void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code);
 /* The core goes: all of them. */
 void zkl__contenders_drop(struct zkl__core *core);

@@ -81,10 +81,8 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         }
         break;
     case ZKL__FAILED:
-        if (!multi->failed) {
-            multi->failed = true;
-            notify_owner(multi, outcome);
-        }
+        multi->failed = true;
+        notify_owner(multi, outcome); /* of the first one: there is no word after that */
         break;
     case ZKL__JEOPARDY:
     case ZKL__SAFE:

@@ -52,6 +52,8 @@ const char *zkl__rc_why(enum zkl__rc rc)
     switch (rc) {
     case ZKL__RC_NOAUTH:
         return "the access list of the path does not permit it";
+    case ZKL__RC_EPHEMERALPARENT:
+        return "a part of the path is an ephemeral znode, which has no children";
     case ZKL__RC_QUOTA:
         return "the quota of the path is used up: raise it (setquota), or remove what is not "
                "needed below it";

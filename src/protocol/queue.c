@@ -278,14 +278,19 @@ bool zkl__inspection_begin(struct zkl__contender *c)
         bytes += strlen(index->entries[i].name) + 1;
     }
     struct zkl__inspection *inspection =
-        zkl__zalloc(c->heap, sizeof *inspection + before * sizeof *inspection->candidates + bytes);
-    char *names = inspection ? (char *)&inspection->candidates[before] : NULL;
-    for (size_t i = before; inspection && i > 0; i--) {
-        if (name_conflicts(c, index->entries[i - 1].name)) {
-            inspection->batch = FIRST;
-            inspection->candidates[inspection->count++].name =
-                zkl__text_put(&names, index->entries[i - 1].name);
+        zkl__zalloc(c->heap, sizeof *inspection + sizeof *inspection->candidates +
+                                 before * sizeof *inspection->candidates->all + bytes);
+    if (inspection) {
+        struct zkl__children *candidates = (struct zkl__children *)(inspection + 1);
+        char *names = (char *)&candidates->all[before];
+        for (size_t i = before; i > 0; i--) {
+            if (name_conflicts(c, index->entries[i - 1].name)) {
+                candidates->all[candidates->count++].name =
+                    zkl__text_put(&names, index->entries[i - 1].name);
+            }
         }
+        inspection->batch = FIRST;
+        inspection->candidates = candidates;
     }
     zkl__free(c->heap, own);
     c->suspicion.inspection = inspection;
@@ -294,28 +299,15 @@ bool zkl__inspection_begin(struct zkl__contender *c)
 
 /* --- what is known --------------------------------------------------------------------------- */
 
-const char *zkl__inspection_nearest(const struct zkl__contender *c, bool *seen)
+const struct zkl__child *zkl__inspection_nearest(const struct zkl__contender *c)
 {
     struct zkl__inspection *inspection = c->suspicion.inspection;
-    while (inspection->nearest < inspection->count &&
-           inspection->candidates[inspection->nearest].verdict == ZKL__EXCLUDED) {
+    const struct zkl__children *candidates = inspection->candidates;
+    while (inspection->nearest < candidates->count &&
+           candidates->all[inspection->nearest].verdict == ZKL__CHILD_PERSISTENT) {
         inspection->nearest++;
     }
-    if (inspection->nearest == inspection->count) {
-        return NULL;
-    }
-    *seen = inspection->candidates[inspection->nearest].verdict == ZKL__STANDS;
-    return inspection->candidates[inspection->nearest].name;
-}
-
-static size_t inspection_count(const struct zkl__contender *c, enum zkl__verdict verdict)
-{
-    const struct zkl__inspection *inspection = c->suspicion.inspection;
-    size_t count = 0;
-    for (size_t i = 0; i < inspection->count; i++) {
-        count += inspection->candidates[i].verdict == verdict;
-    }
-    return count;
+    return inspection->nearest < candidates->count ? &candidates->all[inspection->nearest] : NULL;
 }
 
 /* --- requests and replies -------------------------------------------------------------------- */
@@ -335,20 +327,20 @@ void zkl__inspection_answered(struct zkl__contender *c, size_t which,
                               const struct zkl__reply *reply)
 {
     struct zkl__inspection *inspection = c->suspicion.inspection;
-    struct zkl__candidate *candidate = &inspection->candidates[which];
+    struct zkl__child *candidate = &inspection->candidates->all[which];
     bool unsent = reply->rc == ZKL__RC_UNSENT && reply->unsent != ZKL_EINVAL;
     if (inspection->dropped) {
     } else if (unsent || reply->rc == ZKL__RC_NOTAPPLIED || reply->rc == ZKL__RC_UNKNOWN) {
         inspection->broken = true;
     } else if (reply->rc == ZKL__RC_NONODE) {
         inspection->stale = true;
-        candidate->verdict = ZKL__EXCLUDED;
+        candidate->verdict = ZKL__CHILD_PERSISTENT;
     } else if (reply->rc == ZKL__RC_OK && list_forged(c, candidate->name, &reply->stat)) {
         /* no memory: the next one reads it again */
         (void)list_pass_over(c, candidate->name, &reply->stat);
-        candidate->verdict = ZKL__EXCLUDED;
+        candidate->verdict = ZKL__CHILD_PERSISTENT;
     } else { /* NOAUTH does not prove absence: the watch on it will say more */
-        candidate->verdict = ZKL__STANDS;
+        candidate->verdict = ZKL__CHILD_EPHEMERAL;
     }
     if (--inspection->under_way == 0) {
         end_batch(c);
@@ -363,16 +355,14 @@ void zkl__inspection_send(struct zkl__contender *c)
     }
     inspection->under_way = 1; /* until all are sent */
     inspection->broken = false;
-    for (size_t i = inspection->nearest, sent = 0;
-         i < inspection->count && sent < inspection->batch; i++) {
-        if (inspection->candidates[i].verdict == ZKL__UNSEEN) {
-            const struct zkl__op op = {.kind = ZKL__OP_EXISTS,
-                                       .dir = c->config.path,
-                                       .name = inspection->candidates[i].name};
-            sent++;
-            inspection->under_way++;
-            zkl__core_send(c->core, &c->machine, ZKL__ROLES + (int)i, &op);
-        }
+    const struct zkl__children *candidates = inspection->candidates;
+    size_t i = zkl__children_unknown(candidates, inspection->nearest);
+    for (size_t sent = 0; i < candidates->count && sent < inspection->batch; sent++) {
+        const struct zkl__op op = {
+            .kind = ZKL__OP_EXISTS, .dir = c->config.path, .name = candidates->all[i].name};
+        inspection->under_way++;
+        zkl__core_send(c->core, &c->machine, ZKL__ROLES + (int)i, &op);
+        i = zkl__children_unknown(candidates, i + 1);
     }
     if (--inspection->under_way == 0) {
         end_batch(c);
@@ -399,7 +389,8 @@ void zkl__predecessor_unwatch(struct zkl__contender *c, bool forget)
 /* Sets the predecessor: this child of the queue. False: no memory. */
 static bool predecessor_set(struct zkl__contender *c, const char *name)
 {
-    bool done = zkl__path_put(c->heap, &c->predecessor.path, &c->predecessor.room, c->config.path, name);
+    bool done =
+        zkl__path_put(c->heap, &c->predecessor.path, &c->predecessor.room, c->config.path, name);
     c->watches[ZKL__WATCHED_PREDECESSOR].entry.path = c->predecessor.path;
     return done;
 }
@@ -544,17 +535,17 @@ void zkl__predecessor_look(struct zkl__contender *c)
  * Its list is good enough: no contender can have come before ours since. */
 static void look_further(struct zkl__contender *c)
 {
-    bool seen = false;
-    const char *nearest = zkl__inspection_nearest(c, &seen);
-    size_t most = inspection_count(c, ZKL__STANDS) + inspection_count(c, ZKL__UNSEEN);
+    const struct zkl__child *nearest = zkl__inspection_nearest(c);
+    const struct zkl__children *candidates = c->suspicion.inspection->candidates;
+    size_t most = candidates->count - zkl__children_count(candidates, ZKL__CHILD_PERSISTENT);
     /* One after the other. */
     bool watched = c->event->kind == ZKL__CE_REPLY && !c->try_only;
     c->suspicion.state = ZKL__SUSPICION_NONE;
     if (!nearest) {
         zkl__predecessor_none(c);
-    } else if (seen && !watched && most <= limit_of(c)) {
+    } else if (nearest->verdict == ZKL__CHILD_EPHEMERAL && !watched && most <= limit_of(c)) {
         report_position(c, most);
-        zkl__predecessor_wait_for(c, nearest);
+        zkl__predecessor_wait_for(c, nearest->name);
     } else {
         c->suspicion.state = ZKL__SUSPICION_INSPECTED;
     }
@@ -578,7 +569,7 @@ static void on_forged(struct zkl__contender *c)
         struct zkl__inspection *inspection = c->suspicion.inspection;
         zkl__predecessor_unwatch(c, false);
         if (inspection && !inspection->dropped) {
-            inspection->candidates[inspection->nearest].verdict = ZKL__EXCLUDED;
+            inspection->candidates->all[inspection->nearest].verdict = ZKL__CHILD_PERSISTENT;
             look_further(c);
         } else {
             list_again(c, "what is before us is no contender");
@@ -588,11 +579,12 @@ static void on_forged(struct zkl__contender *c)
 
 void zkl__predecessor_on_inspected(struct zkl__contender *c)
 {
-    if (inspection_count(c, ZKL__STANDS) > limit_of(c)) {
+    const struct zkl__inspection *inspection = c->suspicion.inspection;
+    if (zkl__children_count(inspection->candidates, ZKL__CHILD_EPHEMERAL) > limit_of(c)) {
         zkl__contender_fail(c, ZKL_EBUSY, "more are before us than max_ahead");
-    } else if (c->suspicion.inspection->broken) {
+    } else if (inspection->broken) {
         zkl__contender_retry_later(c);
-    } else if (c->suspicion.inspection->stale) {
+    } else if (inspection->stale) {
         list_again(c, "one of those before us is gone");
     } else {
         c->retry.pause = 0;

@@ -179,8 +179,7 @@ static void stop_waiting(struct zkl__semaphore *s)
     s->over_limit = false;
     s->limit = ZKL__LIMIT_UNREAD;
     s->retry_at = s->pause = 0;
-    s->mail &= ~(1u << ZKL__SM_AGAIN | 1u << ZKL__SM_LIMIT | 1u << ZKL__SM_REPLY |
-                 1u << ZKL__SM_WATCH | 1u << ZKL__SM_JUDGED);
+    s->mail &= ~((1u << ZKL__SM_CONNECTED) - (1u << ZKL__SM_AGAIN)); /* from AGAIN to JUDGED */
 }
 
 /* --- moves ----------------------------------------------------------------------------------- */

@@ -881,7 +881,6 @@ static void on_connected(struct zkl__core *core, const struct zkl__event *ev)
     }
     core->port.state(core->port.ctx, ZKL_SESSION_CONNECTED, ZKL_OK);
     zkl__contenders_post(core, ZKL__CE_CONNECTED, ZKL_OK);
-    zkl__semaphores_post(core, ZKL__CE_CONNECTED, ZKL_OK);
     ZKL__EACH (struct zkl__watcher, w, &core->watchers, in_session) {
         zkl__watcher_wake(w);
     }
@@ -950,7 +949,6 @@ static void on_expired(struct zkl__core *core, int code)
     zkl__contenders_post(core, ZKL__CE_EXPIRED, code);
     if (core->ended) {
         zkl__contenders_post(core, ZKL__CE_END, code);
-        zkl__semaphores_post(core, ZKL__CE_END, code);
     }
     struct zkl__map_entry *any;
     while ((any = zkl__map_any(&core->watches.map))) {
@@ -1008,7 +1006,6 @@ static void admit(struct zkl__core *core, const struct zkl__event *ev)
     case ZKL__EV_CLOSE:
         core->closing = true;
         zkl__contenders_post(core, ZKL__CE_END, ZKL_ECLOSED);
-        zkl__semaphores_post(core, ZKL__CE_END, ZKL_ECLOSED);
         break;
     case ZKL__EV_REQUEST:
         zkl__core_request(core, ev->request, ev->op);

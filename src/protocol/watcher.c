@@ -72,17 +72,15 @@ static void step_watcher(struct zkl__core *core, struct zkl__machine *machine)
 {
     struct zkl__watcher *w = (struct zkl__watcher *)machine;
     struct zkl__op op;
-    int look = -1;
     bool sends = false;
-    while (core->connected && !w->busy && w->retry_at == 0 && w->ops->next(w, &op, &look)) {
+    while (core->connected && !w->busy && w->retry_at == 0 && w->ops->next(w, &op)) {
         sends = true;
-        if (look < 0) {
+        if (w->look < 0) {
             send_operation(w, &op);
         } else {
             w->looks++;
-            zkl__core_send(core, machine, ROLE_LOOK + look, &op);
+            zkl__core_send(core, machine, ROLE_LOOK + w->look, &op);
         }
-        look = -1;
     }
     bool idle = core->connected && !w->busy && w->looks == 0 && w->retry_at == 0;
     w->pause = idle ? 0 : w->pause; /* what was refused before has come to its end */
@@ -154,6 +152,7 @@ void zkl__watcher_begin(struct zkl__watcher *w, struct zkl__core *core,
     w->ops = ops;
     w->owner = owner;
     w->core = core;
+    w->look = -1;
     w->watch = (struct zkl__watch){.fired = on_fired, .owner = w};
     zkl__list_prepend(&core->watchers, &w->in_session);
 }
@@ -258,10 +257,9 @@ static bool send_as(struct zkl__membership *m, enum zkl__member_doing doing, str
     return true;
 }
 
-static bool next_of_member(struct zkl__watcher *watcher, struct zkl__op *op, int *look)
+static bool next_of_member(struct zkl__watcher *watcher, struct zkl__op *op)
 {
     struct zkl__membership *m = (struct zkl__membership *)watcher;
-    (void)look;
     m->doing = ZKL__MEMBER_IDLE;
     /* No answer: done or not, and if it was, the name is free for anybody. */
     if (m->node == ZKL__MEMBER_ASKED || m->node == ZKL__MEMBER_DELETING) {
@@ -363,10 +361,6 @@ static void on_member_created(struct zkl__membership *m, const struct zkl__reply
     case ZKL__RC_NONODE:
         memcpy(m->make_path, m->path, strlen(m->path) + 1);
         m->step = ZKL__MEMBER_MAKE;
-        break;
-    case ZKL__RC_EPHEMERALPARENT:
-        refuse_member(m, ZKL_ECONFLICT, reply->zk_code,
-                      "a part of the path is an ephemeral znode, which has no children");
         break;
     default:
         refuse_member_by_reply(m, reply);
@@ -549,10 +543,11 @@ static const uint32_t list_states[ZKL__LIST_STATES] = {
 
 /* --- what is sent ---------------------------------------------------------------------------- */
 
-static bool next_of_list(struct zkl__watcher *watcher, struct zkl__op *op, int *look)
+static bool next_of_list(struct zkl__watcher *watcher, struct zkl__op *op)
 {
     struct zkl__member_list *list = (struct zkl__member_list *)watcher;
     struct zkl__children *children = list->children;
+    watcher->look = -1;
     *op = (struct zkl__op){.kind = ZKL__OP_CHILDREN, .dir = watcher->dir, .watch = true};
     if (watcher->state == ZKL__LIST_SHOWN || (list->wanted && !list->wanted(watcher->owner))) {
         return false;
@@ -566,7 +561,7 @@ static bool next_of_list(struct zkl__watcher *watcher, struct zkl__op *op, int *
     /* Children whose read got no reply are read again when no read is under way. */
     list->looked = zkl__children_unknown(children, watcher->looks > 0 ? list->looked : 0);
     if (list->looked < children->count && watcher->looks < ZKL__LOOKS_MOST) {
-        *look = (int)list->looked;
+        watcher->look = (int)list->looked;
         *op = (struct zkl__op){
             .kind = ZKL__OP_EXISTS, .dir = watcher->dir, .name = children->all[list->looked].name};
         list->looked++;
@@ -665,10 +660,9 @@ static const uint32_t observer_states[ZKL__OBSERVER_STATES] = {
 
 /* --- what is sent ---------------------------------------------------------------------------- */
 
-static bool next_of_observer(struct zkl__watcher *watcher, struct zkl__op *op, int *look)
+static bool next_of_observer(struct zkl__watcher *watcher, struct zkl__op *op)
 {
     struct zkl__observer *o = (struct zkl__observer *)watcher;
-    (void)look;
     *op = (struct zkl__op){.kind = ZKL__OP_CHILDREN, .dir = watcher->dir, .watch = true};
     switch (watcher->state) {
     case ZKL__OBSERVER_STALE:

@@ -15,9 +15,8 @@ struct zkl__watcher_ops {
     const uint32_t *next_states; /* of each state: bits of those that may follow. NULL: its states
                                     are its own */
     /* Connected, and its operation is not under way: the next one; false: none is to be sent now.
-     * *look: -1 as it was, or the number of a look, of which several may be under way beside each
-     * other. */
-    bool (*next)(struct zkl__watcher *watcher, struct zkl__op *op, int *look);
+     * Sets look, unless it has none. */
+    bool (*next)(struct zkl__watcher *watcher, struct zkl__op *op);
     /* The server's reply, but for "try again" (ZKL__RC_NOTAPPLIED), which is none. No look that was
      * sent before is answered any more. */
     void (*answered)(struct zkl__watcher *watcher, const struct zkl__reply *reply);
@@ -42,6 +41,8 @@ struct zkl__watcher {
     bool busy;        /* its operation is under way */
     bool missed;      /* and what it watches changed meanwhile */
     size_t looks;     /* under way */
+    int look;         /* the next operation is the look of this number, of which several may be
+                         under way beside each other; -1: it is none */
     int64_t retry_at; /* nothing is sent before; 0: now */
     int64_t pause;    /* ns: the last one; 0: nothing was refused */
     bool over_limit;  /* the session had no room for the last watch: logged */

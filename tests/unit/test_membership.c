@@ -153,7 +153,7 @@ static void answer(const struct zkl__op *op)
 static bool step(bool faults)
 {
     struct zkl__op op;
-    bool sends = zkl__membership_ops.next(&w.m.watcher, &op, NULL);
+    bool sends = zkl__membership_ops.next(&w.m.watcher, &op);
     w.watched = w.watched && w.m.wanted;
     if (!sends) {
         return false;
@@ -307,7 +307,7 @@ TEST(test_another_one_behind_a_refused_delete)
     calm_down();
     CU_ASSERT_TRUE(zkl__member_settled(&w.m));
     zkl__membership_leave(&w.m);
-    CU_ASSERT_TRUE_FATAL(zkl__membership_ops.next(&w.m.watcher, &op, NULL));
+    CU_ASSERT_TRUE_FATAL(zkl__membership_ops.next(&w.m.watcher, &op));
     CU_ASSERT_EQUAL(op.kind, ZKL__OP_DELETE);
     const struct zkl__reply reply = {.rc = ZKL__RC_NOAUTH};
     w.m.watcher.retry_at = 0;
